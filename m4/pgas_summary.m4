@@ -1,0 +1,15 @@
+# PGAS_SUMMARY: what will be built, in a dozen lines.
+AC_DEFUN([PGAS_SUMMARY], [
+  AS_ECHO(["
+libpgas $PACKAGE_VERSION
+  prefix       $prefix
+  compiler     $CC $CFLAGS
+  MPI          $PGAS_MPI_NAME $PGAS_MPI_VERSION ($MPICC), launcher ${MPIEXEC:-none}
+  UCX          $pgas_have_UCX $UCX_VERSION
+  verbs        $pgas_have_VERBS $VERBS_VERSION (no backend yet)
+  hwloc        $pgas_have_HWLOC $HWLOC_VERSION
+  OpenMP       $pgas_have_openmp (tests, examples, benchmarks)
+  debug        $enable_debug
+  sanitizers   ${PGAS_SANITIZERS:-no}
+"])
+])

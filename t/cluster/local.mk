@@ -1,0 +1,1 @@
+# Three hosts as network namespaces.

@@ -1,0 +1,5 @@
+# Installed program and the scripts of the two README commands.
+#   bin_PROGRAMS += %D%/pgas_info
+#   %C%_pgas_info_SOURCES = %D%/pgas_info.c
+#   %C%_pgas_info_LDADD = $(public_ldadd)
+#   %C%_pgas_info_LDFLAGS = $(installed_ldflags)
