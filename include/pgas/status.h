@@ -1,0 +1,74 @@
+/** Status codes of libpgas, and the few macros that every public header uses.
+ *
+ *  Every function that can fail returns a pgas_status_t. Zero is success, a positive value says that the work was
+ *  accepted and completes later, negative values are errors. PGAS_ERR_AGAIN is ordinary back-pressure: nothing
+ *  happened, let the library progress and try again; it is never logged. Unless a function says otherwise, an
+ *  error leaves its objects and its outputs as they were.
+ */
+#ifndef PGAS_STATUS_H
+#define PGAS_STATUS_H
+
+#if defined(__cplusplus)
+#define PGAS_BEGIN_DECLS extern "C" {
+#define PGAS_END_DECLS   }
+#else
+#define PGAS_BEGIN_DECLS
+#define PGAS_END_DECLS
+#endif
+
+/** Marks what the shared library exports; everything else stays inside. */
+#if defined(__GNUC__)
+#define PGAS_API         __attribute__((visibility("default")))
+#define PGAS_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define PGAS_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define PGAS_API
+#define PGAS_LIKELY(x)   (!!(x))
+#define PGAS_UNLIKELY(x) (!!(x))
+#endif
+
+/** The one list of codes: X(name, number, text). Numbers never change; new codes go to the end. */
+#define PGAS_STATUS_LIST(X)                                                   \
+    X(PGAS_OK, 0, "success")                                                  \
+    X(PGAS_INPROGRESS, 1, "accepted, completes later")                        \
+    X(PGAS_ERR_AGAIN, -1, "not now: progress and try again")                  \
+    X(PGAS_ERR_INVALID, -2, "bad argument")                                   \
+    X(PGAS_ERR_RANGE, -3, "pointer, size or rank out of range")               \
+    X(PGAS_ERR_NO_MEMORY, -4, "heap, pool or system memory exhausted")        \
+    X(PGAS_ERR_NOT_INIT, -5, "library not initialised, or already finalised") \
+    X(PGAS_ERR_UNSUPPORTED, -6, "not supported by this build or transport")   \
+    X(PGAS_ERR_PEER, -7, "peer died or left")                                 \
+    X(PGAS_ERR_TIMEOUT, -8, "timed out")                                      \
+    X(PGAS_ERR_MISMATCH, -9, "ranks disagree")                                \
+    X(PGAS_ERR_NOT_FOUND, -10, "not found")                                   \
+    X(PGAS_ERR_EXISTS, -11, "exists already")                                 \
+    X(PGAS_ERR_BUSY, -12, "still in use")                                     \
+    X(PGAS_ERR_IO, -13, "input or output failed")                             \
+    X(PGAS_ERR_FORMAT, -14, "malformed input")                                \
+    X(PGAS_ERR_DEADLOCK, -15, "would wait for itself")                        \
+    X(PGAS_ERR_CONTEXT, -16, "not allowed in this thread or context")         \
+    X(PGAS_ERR_TRANSPORT, -17, "the transport failed")                        \
+    X(PGAS_ERR_MPI, -18, "MPI failed")                                        \
+    X(PGAS_ERR_LIMIT, -19, "larger than a stated limit")                      \
+    X(PGAS_ERR_INTERNAL, -20, "internal error, please report")
+
+#define PGAS_STATUS_ENUM_ENTRY(name, number, text) name = (number),
+typedef enum { PGAS_STATUS_LIST(PGAS_STATUS_ENUM_ENTRY) } pgas_status_t;
+#undef PGAS_STATUS_ENUM_ENTRY
+
+PGAS_BEGIN_DECLS
+
+/** Give the name of a status code, such as "PGAS_ERR_RANGE".
+ *  Shape:  any thread, at any time, also before init and after finalize.
+ *  Owns:   the text is constant and lives for ever.
+ *  @return the name; "PGAS_ERR_?" for a number that is not in the list. Never NULL. */
+PGAS_API const char *pgas_status_name(pgas_status_t status);
+
+/** Give a short English text for a status code, fit to follow a colon in a message.
+ *  Shape:  as pgas_status_name.
+ *  @return the text; "PGAS_ERR_? (unknown status)" for a number that is not in the list. Never NULL. */
+PGAS_API const char *pgas_status_text(pgas_status_t status);
+
+PGAS_END_DECLS
+
+#endif

@@ -1,0 +1,571 @@
+/* Parameters: parser, loader and printer, all generated from param_vars.h.
+ *
+ * Shaped for some dozens of variables read once at init, so everything is a linear walk over a table.
+ * Invariants: parsing is pure and writes its output on success only; a value never depends on bytes that the parser
+ * did not write (texts are zero-filled), so copies and checksums agree between ranks; getenv and environ are used
+ * in this file only. */
+#include "base/param.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include "base/checks.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+#define PREFIX          "PGAS_"
+#define PREFIX_LENGTH   (sizeof(PREFIX) - 1)
+#define NAME_MAX_LENGTH 40 /* longer names are nobody's typing error */
+
+pgasi_params_t pgasi_param;
+pgasi_param_origin_t pgasi_param_origins[PGASI_PARAM_COUNT];
+
+static const pgasi_param_info_t infos[PGASI_PARAM_COUNT] = {
+#define PGASI_PARAM(name, field, type, text, allowed, unit, doc) \
+    {#name,                                                      \
+     PGASI_PARAM_TYPE_##type,                                    \
+     text,                                                       \
+     allowed,                                                    \
+     unit,                                                       \
+     doc,                                                        \
+     offsetof(pgasi_params_t, field),                            \
+     sizeof(pgasi_param_##type##_t)},
+#include "base/param_vars.h"
+};
+
+/* ---- values ---- */
+
+typedef pgas_status_t (*parse_fn_t)(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes);
+
+static pgas_status_t refuse(const char *reason, const char *allowed, const char *unit, char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "%s; allowed: %s%s", reason, allowed, unit);
+    return PGAS_ERR_INVALID;
+}
+
+static pgas_status_t parse_bool(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+{
+    static const char *const words[][2] = {{"0", "1"}, {"no", "yes"}, {"off", "on"}, {"false", "true"}, {"n", "y"}};
+    (void)allowed;
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(words); i++) {
+        for (int value = 0; value < 2; value++) {
+            if (strcasecmp(text, words[i][value]) == 0) {
+                *(bool *)field_p = value != 0;
+                return PGAS_OK;
+            }
+        }
+    }
+    return refuse("not a yes or no", "0, 1, no, yes, off, on, false, true", "", why, why_bytes);
+}
+
+/* read digits; moves *at_p behind them. Refuses no digits and overflow. */
+static bool read_digits(const char **at_p, uint64_t *number_p)
+{
+    const char *at = *at_p;
+    uint64_t number = 0;
+    if (*at < '0' || *at > '9') {
+        return false;
+    }
+    for (; *at >= '0' && *at <= '9'; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (number > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        number = number * 10 + digit;
+    }
+    *at_p = at;
+    *number_p = number;
+    return true;
+}
+
+static bool read_int(const char **at_p, int64_t *number_p)
+{
+    uint64_t magnitude;
+    bool negative = **at_p == '-';
+    const char *at = *at_p + (negative ? 1 : 0);
+    if (!read_digits(&at, &magnitude) || magnitude > INT64_MAX) {
+        return false;
+    }
+    *number_p = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+    *at_p = at;
+    return true;
+}
+
+/* digits, then nothing, B, or K M G T with nothing, B or iB behind */
+static bool read_size(const char **at_p, uint64_t *bytes_p)
+{
+    static const char suffixes[] = "KMGT";
+    const char *at = *at_p;
+    uint64_t number;
+    if (!read_digits(&at, &number)) {
+        return false;
+    }
+    const char *suffix = *at == '\0' ? NULL : strchr(suffixes, *at & ~0x20);
+    if (suffix != NULL) {
+        int shift = 10 * (int)(suffix - suffixes + 1);
+        if (number > UINT64_MAX >> shift) {
+            return false;
+        }
+        number <<= shift;
+        at++;
+        at += at[0] == 'i' && (at[1] == 'B' || at[1] == 'b') ? 1 : 0;
+    }
+    at += *at == 'B' || *at == 'b' ? 1 : 0;
+    *at_p = at;
+    *bytes_p = number;
+    return true;
+}
+
+static bool read_double(const char **at_p, double *number_p)
+{
+    char *end;
+    if (strspn(*at_p, "+-.0123456789") == 0) { /* no blanks, inf, nan */
+        return false;
+    }
+    double number = strtod(*at_p, &end);
+    if (end == *at_p || !isfinite(number)) {
+        return false;
+    }
+    *at_p = end;
+    *number_p = number;
+    return true;
+}
+
+static bool skip(const char **at_p, const char *word)
+{
+    size_t length = strlen(word);
+    if (strncmp(*at_p, word, length) != 0) {
+        return false;
+    }
+    *at_p += length;
+    return true;
+}
+
+static pgas_status_t bad_list(const char *allowed, char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "param_vars.h: `%s' is no range", allowed);
+    return PGAS_ERR_INTERNAL;
+}
+
+static pgas_status_t parse_int(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+{
+    const char *limits = allowed;
+    int64_t min, max, value;
+    if (!read_int(&limits, &min) || !skip(&limits, "..") || !read_int(&limits, &max) || *limits != '\0' ||
+        min < INT_MIN || max > INT_MAX) {
+        return bad_list(allowed, why, why_bytes);
+    }
+    if (!read_int(&text, &value) || *text != '\0') {
+        return refuse("not a whole number", allowed, "", why, why_bytes);
+    }
+    if (value < min || value > max) {
+        return refuse("out of range", allowed, "", why, why_bytes);
+    }
+    *(int *)field_p = (int)value;
+    return PGAS_OK;
+}
+
+static pgas_status_t parse_size(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+{
+    static const char unit[] = " (bytes; K, M, G, T are powers of 1024)";
+    const char *limits = allowed;
+    uint64_t min, max, value;
+    if (!read_size(&limits, &min) || !skip(&limits, "..") || !read_size(&limits, &max)) {
+        return bad_list(allowed, why, why_bytes);
+    }
+    bool power = skip(&limits, ", power of two");
+    if (*limits != '\0') {
+        return bad_list(allowed, why, why_bytes);
+    }
+    if (!read_size(&text, &value) || *text != '\0') {
+        return refuse("not a size", allowed, unit, why, why_bytes);
+    }
+    if (value < min || value > max || value > SIZE_MAX) {
+        return refuse("out of range", allowed, unit, why, why_bytes);
+    }
+    if (power && !PGASI_IS_POW2(value)) {
+        return refuse("not a power of two", allowed, unit, why, why_bytes);
+    }
+    *(size_t *)field_p = (size_t)value;
+    return PGAS_OK;
+}
+
+static pgas_status_t parse_double(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+{
+    char low[64];
+    const char *low_at = low, *high_at = strstr(allowed, "..");
+    double min, max, value;
+    if (high_at == NULL || (size_t)(high_at - allowed) >= sizeof(low)) {
+        return bad_list(allowed, why, why_bytes);
+    }
+    memcpy(low, allowed, (size_t)(high_at - allowed)); /* strtod would eat the first dot */
+    low[high_at - allowed] = '\0';
+    high_at += 2;
+    if (!read_double(&low_at, &min) || *low_at != '\0' || !read_double(&high_at, &max) || *high_at != '\0') {
+        return bad_list(allowed, why, why_bytes);
+    }
+    if (!read_double(&text, &value) || *text != '\0') {
+        return refuse("not a number", allowed, "", why, why_bytes);
+    }
+    if (value < min || value > max) {
+        return refuse("out of range", allowed, "", why, why_bytes);
+    }
+    *(double *)field_p = value;
+    return PGAS_OK;
+}
+
+static pgas_status_t parse_string(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+{
+    size_t length = strlen(text);
+    (void)allowed;
+    if (length >= PGASI_PARAM_TEXT_BYTES) {
+        return refuse("too long", "up to 255 characters", "", why, why_bytes);
+    }
+    memset(field_p, 0, PGASI_PARAM_TEXT_BYTES);
+    memcpy(field_p, text, length);
+    return PGAS_OK;
+}
+
+static pgas_status_t parse_log(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+{
+    pgas_status_t status = pgasi_log_check(text, why, why_bytes);
+    return status != PGAS_OK ? status : parse_string(allowed, text, field_p, why, why_bytes);
+}
+
+static pgas_status_t parse_choice(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+{
+    int index = 0;
+    size_t text_length = strlen(text);
+    for (const char *word = allowed;; word++, index++) {
+        size_t length = strcspn(word, "|");
+        if (length == text_length && length > 0 && strncasecmp(word, text, length) == 0) {
+            *(int *)field_p = index;
+            return PGAS_OK;
+        }
+        word += length;
+        if (*word == '\0') {
+            return refuse("not one of the choices", allowed, "", why, why_bytes);
+        }
+    }
+}
+
+pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allowed, const char *text, void *field_p,
+                                      char *why, size_t why_bytes)
+{
+    static const parse_fn_t parsers[] = {
+        [PGASI_PARAM_TYPE_BOOL] = parse_bool,     [PGASI_PARAM_TYPE_INT] = parse_int,
+        [PGASI_PARAM_TYPE_SIZE] = parse_size,     [PGASI_PARAM_TYPE_DOUBLE] = parse_double,
+        [PGASI_PARAM_TYPE_STRING] = parse_string, [PGASI_PARAM_TYPE_LOG] = parse_log,
+        [PGASI_PARAM_TYPE_CHOICE] = parse_choice,
+    };
+    return parsers[type](allowed, text, field_p, why, why_bytes);
+}
+
+/* ---- names ---- */
+
+static const char *without_prefix(const char *name)
+{
+    return strncmp(name, PREFIX, PREFIX_LENGTH) == 0 ? name + PREFIX_LENGTH : name;
+}
+
+const pgasi_param_info_t *pgasi_param_describe(pgasi_param_id_t id)
+{
+    return &infos[id];
+}
+
+int pgasi_param_find(const char *name)
+{
+    name = without_prefix(name);
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
+        if (strcmp(infos[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Levenshtein's distance between short names, one row at a time */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[NAME_MAX_LENGTH + 1];
+    size_t a_length = strlen(a), b_length = strlen(b);
+    if (a_length > NAME_MAX_LENGTH || b_length > NAME_MAX_LENGTH) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= b_length; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = PGASI_MIN(changed, PGASI_MIN(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[b_length];
+}
+
+/* the known name that was meant, or NULL when none is near enough */
+static const char *nearest_name(const char *name)
+{
+    const char *nearest = NULL;
+    size_t best = PGASI_MAX(strlen(name) / 3, 2) + 1;
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
+        size_t distance = edit_distance(name, infos[i].name);
+        if (distance < best) {
+            best = distance;
+            nearest = infos[i].name;
+        }
+    }
+    return nearest;
+}
+
+/* user text for a message: short, and without bytes that would upset a terminal */
+static const char *quotable(const char *text, char *buffer, size_t bytes)
+{
+    size_t i;
+    for (i = 0; text[i] != '\0' && i < bytes - 4; i++) {
+        buffer[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+    }
+    strcpy(buffer + i, text[i] != '\0' ? "..." : "");
+    return buffer;
+}
+
+static pgas_status_t refuse_name(const char *name, char *why, size_t why_bytes)
+{
+    char quoted[64];
+    const char *meant = nearest_name(name);
+    quotable(name, quoted, sizeof(quoted));
+    if (meant != NULL) {
+        snprintf(why, why_bytes, PREFIX "%s is not a known variable: did you mean " PREFIX "%s?", quoted, meant);
+    } else {
+        snprintf(why, why_bytes, PREFIX "%s is not a known variable (pgas_info lists all)", quoted);
+    }
+    return PGAS_ERR_NOT_FOUND;
+}
+
+/* ---- the set of parameters ---- */
+
+static pgas_status_t parse_field(int id, const char *text, pgasi_params_t *out, char *why, size_t why_bytes)
+{
+    char reason[PGASI_PARAM_WHY_BYTES], quoted[64];
+    const pgasi_param_info_t *info = &infos[id];
+    pgas_status_t status =
+        pgasi_param_parse_value(info->type, info->allowed, text, (char *)out + info->offset, reason, sizeof(reason));
+    if (status != PGAS_OK) {
+        int wanted =
+            snprintf(why, why_bytes, PREFIX "%s=%s: %s", info->name, quotable(text, quoted, sizeof(quoted)), reason);
+        (void)wanted; /* a message that is cut is still a message */
+    }
+    return status;
+}
+
+pgas_status_t pgasi_param_parse(const char *name, const char *text, pgasi_params_t *out, char *why, size_t why_bytes)
+{
+    int id = pgasi_param_find(name);
+    return id < 0 ? refuse_name(without_prefix(name), why, why_bytes) : parse_field(id, text, out, why, why_bytes);
+}
+
+pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *name, const char *text,
+                              pgasi_param_origin_t origin, char *why, size_t why_bytes)
+{
+    pgas_status_t status = pgasi_param_parse(name, text, p, why, why_bytes);
+    if (status == PGAS_OK) {
+        origins[pgasi_param_find(name)] = origin;
+    }
+    return status;
+}
+
+pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *list,
+                                   pgasi_param_origin_t origin, char *why, size_t why_bytes)
+{
+    static const char blanks[] = " \t\n";
+    for (const char *at = list + strspn(list, blanks); *at != '\0'; at += strspn(at, blanks)) {
+        char item[PGASI_PARAM_TEXT_BYTES + NAME_MAX_LENGTH + PREFIX_LENGTH + 2];
+        size_t length = strcspn(at, blanks);
+        snprintf(item, sizeof(item), "%.*s", (int)PGASI_MIN(length, sizeof(item)), at);
+        at += length;
+        char *equals = strchr(item, '=');
+        if (equals == NULL || length >= sizeof(item)) {
+            char quoted[64];
+            snprintf(why, why_bytes, "`%s' is %s; allowed: NAME=VALUE NAME=VALUE",
+                     quotable(item, quoted, sizeof(quoted)), equals == NULL ? "not NAME=VALUE" : "too long");
+            return PGAS_ERR_INVALID;
+        }
+        *equals = '\0';
+        pgas_status_t status = pgasi_param_set(p, origins, item, equals + 1, origin, why, why_bytes);
+        if (status != PGAS_OK) {
+            return status;
+        }
+    }
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_param_defaults(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why, size_t why_bytes)
+{
+    memset(p, 0, sizeof(*p));
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
+        origins[i] = PGASI_PARAM_FROM_DEFAULT;
+        if (parse_field(i, infos[i].default_text, p, why, why_bytes) != PGAS_OK) {
+            return PGAS_ERR_INTERNAL;
+        }
+    }
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_param_load(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why, size_t why_bytes)
+{
+    pgas_status_t first = pgasi_param_defaults(p, origins, why, why_bytes);
+    for (int i = 0; i < PGASI_PARAM_COUNT && first != PGAS_ERR_INTERNAL; i++) {
+        char name[PREFIX_LENGTH + NAME_MAX_LENGTH + 1], ignored[PGASI_PARAM_WHY_BYTES];
+        bool refused = first != PGAS_OK;
+        snprintf(name, sizeof(name), PREFIX "%s", infos[i].name);
+        const char *text = getenv(name);
+        if (text == NULL || text[0] == '\0') {
+            continue;
+        }
+        pgas_status_t status = parse_field(i, text, p, refused ? ignored : why, refused ? sizeof(ignored) : why_bytes);
+        if (status == PGAS_OK) {
+            origins[i] = PGASI_PARAM_FROM_ENVIRONMENT;
+        } else if (!refused) {
+            first = status;
+        }
+    }
+    return first;
+}
+
+static bool fields_equal(const pgasi_params_t *a, const pgasi_params_t *b, int id)
+{
+    return memcmp((const char *)a + infos[id].offset, (const char *)b + infos[id].offset, infos[id].bytes) == 0;
+}
+
+void pgasi_param_adopt(pgasi_params_t *p, pgasi_param_origin_t origins[], const pgasi_params_t *rank_0)
+{
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
+        if (!fields_equal(p, rank_0, i)) {
+            memcpy((char *)p + infos[i].offset, (const char *)rank_0 + infos[i].offset, infos[i].bytes);
+            origins[i] = PGASI_PARAM_FROM_RANK_0;
+        }
+    }
+}
+
+uint64_t pgasi_param_checksum(const pgasi_params_t *p)
+{
+    uint64_t sum = PGASI_PARAM_COUNT;
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
+        sum = pgasi_hash_bytes((const char *)p + infos[i].offset, infos[i].bytes, sum);
+    }
+    return sum;
+}
+
+/* ---- printing ---- */
+
+static void print_size(uint64_t bytes, char text[PGASI_PARAM_TEXT_BYTES])
+{
+    int power = 0;
+    while (bytes != 0 && bytes % 1024 == 0 && power < 4) {
+        bytes /= 1024;
+        power++;
+    }
+    snprintf(text, PGASI_PARAM_TEXT_BYTES, "%llu%.*s", (unsigned long long)bytes, power > 0 ? 1 : 0, &" KMGT"[power]);
+}
+
+static void print_choice(int index, const char *allowed, char text[PGASI_PARAM_TEXT_BYTES])
+{
+    for (; index > 0; index--) {
+        allowed = strchr(allowed, '|') + 1;
+    }
+    snprintf(text, PGASI_PARAM_TEXT_BYTES, "%.*s", (int)strcspn(allowed, "|"), allowed);
+}
+
+char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id, char text[PGASI_PARAM_TEXT_BYTES])
+{
+    const void *field = (const char *)p + infos[id].offset;
+    switch (infos[id].type) {
+    case PGASI_PARAM_TYPE_BOOL:
+        strcpy(text, *(const bool *)field ? "1" : "0");
+        break;
+    case PGASI_PARAM_TYPE_INT:
+        snprintf(text, PGASI_PARAM_TEXT_BYTES, "%d", *(const int *)field);
+        break;
+    case PGASI_PARAM_TYPE_SIZE:
+        print_size(*(const size_t *)field, text);
+        break;
+    case PGASI_PARAM_TYPE_DOUBLE:
+        snprintf(text, PGASI_PARAM_TEXT_BYTES, "%.17g", *(const double *)field);
+        break;
+    case PGASI_PARAM_TYPE_CHOICE:
+        print_choice(*(const int *)field, infos[id].allowed, text);
+        break;
+    case PGASI_PARAM_TYPE_STRING:
+    case PGASI_PARAM_TYPE_LOG:
+        memcpy(text, field, PGASI_PARAM_TEXT_BYTES);
+        break;
+    }
+    return text;
+}
+
+void pgasi_param_print(FILE *out)
+{
+    static const char *const origins[] = {"default", "environment", "init option", "rank 0"};
+    char value[PGASI_PARAM_TEXT_BYTES];
+    fprintf(out, "%-20s %-10s %-10s %-11s %-12s %s\n", "# name", "value", "default", "origin", "unit", "doc");
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
+        const pgasi_param_info_t *info = &infos[i];
+        pgasi_param_text(&pgasi_param, (pgasi_param_id_t)i, value);
+        fprintf(out, PREFIX "%-15s %-10s %-10s %-11s %-12s %s%s%s%s\n", info->name, value[0] ? value : "-",
+                info->default_text[0] ? info->default_text : "-", origins[pgasi_param_origins[i]],
+                info->unit[0] ? info->unit : "-", info->doc, info->allowed[0] ? " [" : "", info->allowed,
+                info->allowed[0] ? "]" : "");
+    }
+}
+
+/* ---- the environment ---- */
+
+bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes)
+{
+    static const char *const foreign[] = {"UCX_", "TEST_"};
+    char name[128];
+    if (strncmp(entry, PREFIX, PREFIX_LENGTH) != 0) {
+        return false;
+    }
+    entry += PREFIX_LENGTH;
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(foreign); i++) {
+        if (strncmp(entry, foreign[i], strlen(foreign[i])) == 0) {
+            return false;
+        }
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)PGASI_MIN(strcspn(entry, "="), sizeof(name) - 1), entry);
+    if (pgasi_param_find(name) >= 0) {
+        return false;
+    }
+    refuse_name(name, why, why_bytes);
+    return true;
+}
+
+int pgasi_param_warn_unknown(void)
+{
+    static int done;
+    char why[PGASI_PARAM_WHY_BYTES];
+    int n_unknown = 0;
+    if (__atomic_exchange_n(&done, 1, __ATOMIC_RELAXED) != 0) {
+        return 0;
+    }
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        if (pgasi_param_unknown(*entry, why, sizeof(why))) {
+            PGASI_WARN("param", "%s", why);
+            n_unknown++;
+        }
+    }
+    return n_unknown;
+}
+
+const char *pgasi_param_env(const char *name)
+{
+    return getenv(name);
+}

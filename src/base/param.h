@@ -1,0 +1,129 @@
+/** Parameters: every PGAS_* variable, from the one list in param_vars.h.
+ *
+ *  pgasi_params_t is plain memory without pointers, so boot broadcasts rank 0's copy and every rank adopts it.
+ *  Only this module reads the environment, also for what launchers set (pgasi_param_env). */
+#ifndef PGASI_PARAM_H
+#define PGASI_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "pgas/status.h"
+
+#define PGASI_PARAM_TEXT_BYTES 256 /* a text value with its zero */
+#define PGASI_PARAM_WHY_BYTES  512 /* room for any refusal */
+
+typedef enum {
+    PGASI_PARAM_TYPE_BOOL,
+    PGASI_PARAM_TYPE_INT,
+    PGASI_PARAM_TYPE_SIZE,
+    PGASI_PARAM_TYPE_DOUBLE,
+    PGASI_PARAM_TYPE_STRING,
+    PGASI_PARAM_TYPE_LOG,
+    PGASI_PARAM_TYPE_CHOICE
+} pgasi_param_type_t;
+
+typedef bool pgasi_param_BOOL_t;
+typedef int pgasi_param_INT_t;
+typedef size_t pgasi_param_SIZE_t;
+typedef double pgasi_param_DOUBLE_t;
+typedef char pgasi_param_STRING_t[PGASI_PARAM_TEXT_BYTES];
+typedef char pgasi_param_LOG_t[PGASI_PARAM_TEXT_BYTES];
+typedef int pgasi_param_CHOICE_t;
+
+/* PGASI_PARAM_ID_HEAP_SIZE and so on: a parameter's place in the list */
+typedef enum {
+#define PGASI_PARAM(name, field, type, text, allowed, unit, doc) PGASI_PARAM_ID_##name,
+#include "base/param_vars.h"
+    PGASI_PARAM_COUNT
+} pgasi_param_id_t;
+
+typedef struct {
+#define PGASI_PARAM(name, field, type, text, allowed, unit, doc) pgasi_param_##type##_t field;
+#include "base/param_vars.h"
+} pgasi_params_t;
+
+/* values of choices, in the order of their words in the list */
+enum { PGASI_TRANSPORT_UCX, PGASI_TRANSPORT_LOOPBACK, PGASI_TRANSPORT_VERBS };
+enum { PGASI_HUGEPAGES_TRY, PGASI_HUGEPAGES_NO, PGASI_HUGEPAGES_YES };
+enum { PGASI_BIND_NONE, PGASI_BIND_CORE, PGASI_BIND_NUMA };
+enum { PGASI_ON_PEER_DEATH_ABORT, PGASI_ON_PEER_DEATH_CONTINUE };
+
+typedef enum {
+    PGASI_PARAM_FROM_DEFAULT,
+    PGASI_PARAM_FROM_ENVIRONMENT,
+    PGASI_PARAM_FROM_INIT,  /* an option given to pgas_init */
+    PGASI_PARAM_FROM_RANK_0 /* differs from what this rank found itself */
+} pgasi_param_origin_t;
+
+typedef struct {
+    const char *name; /* without PGAS_ */
+    pgasi_param_type_t type;
+    const char *default_text, *allowed, *unit, *doc;
+    size_t offset, bytes; /* of the field */
+} pgasi_param_info_t;
+
+/** The parameters of this process. Valid after pgasi_param_load; written by boot only, before threads exist. */
+extern pgasi_params_t pgasi_param;
+extern pgasi_param_origin_t pgasi_param_origins[PGASI_PARAM_COUNT];
+
+/** Describe a parameter. Static; never NULL for an id of the list. */
+const pgasi_param_info_t *pgasi_param_describe(pgasi_param_id_t id);
+
+/** Find a parameter by name, with or without PGAS_. @return its id, or -1. */
+int pgasi_param_find(const char *name);
+
+/** Parse a text as a value of a type. Pure.
+ *  @param allowed as in param_vars.h
+ *  @param field_p an object of the type's C type; written on success only
+ *  @return PGAS_OK, or PGAS_ERR_INVALID with the reason and what is allowed in why (`not a size; allowed: ...`). */
+pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allowed, const char *text, void *field_p,
+                                      char *why, size_t why_bytes);
+
+/** Parse a text for a named parameter (with or without PGAS_) into its field of *out. Pure.
+ *  @return PGAS_OK; PGAS_ERR_NOT_FOUND (no such name); PGAS_ERR_INVALID; why then holds name, text and what is
+ *          allowed, and *out is unchanged. */
+pgas_status_t pgasi_param_parse(const char *name, const char *text, pgasi_params_t *out, char *why, size_t why_bytes);
+
+/** Set all defaults. The only failure is a wrong line in the list (PGAS_ERR_INTERNAL). */
+pgas_status_t pgasi_param_defaults(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why, size_t why_bytes);
+
+/** Set defaults, then what the environment says. An empty variable counts as unset.
+ *  @return PGAS_OK, or PGAS_ERR_INVALID with the first refusal in why; *p is then complete but for the refused. */
+pgas_status_t pgasi_param_load(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why, size_t why_bytes);
+
+/** Set one parameter and its origin. @return as pgasi_param_parse. */
+pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *name, const char *text,
+                              pgasi_param_origin_t origin, char *why, size_t why_bytes);
+
+/** Set parameters from a list `NAME=VALUE NAME=VALUE`, separated by blanks (the options of pgas_init). Values hold no
+ *  blanks. The first item that is refused ends it; those before it are set.
+ *  @return PGAS_OK, PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID, with the reason in why. */
+pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *list,
+                                   pgasi_param_origin_t origin, char *why, size_t why_bytes);
+
+/** Take over rank 0's values; where one differs from ours its origin becomes rank 0. */
+void pgasi_param_adopt(pgasi_params_t *p, pgasi_param_origin_t origins[], const pgasi_params_t *rank_0);
+
+/** Write a value as text that parses to the same value. @return text. */
+char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id, char text[PGASI_PARAM_TEXT_BYTES]);
+
+/** A checksum over all values (not over padding), for ranks to compare. */
+uint64_t pgasi_param_checksum(const pgasi_params_t *p);
+
+/** Print the table of pgasi_param: name, value, default, origin, unit, doc. */
+void pgasi_param_print(FILE *out);
+
+/** Judge one name=value of the environment.
+ *  @return true when it is a PGAS_ name that nobody knows; why then says so and names the nearest known one. */
+bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes);
+
+/** Warn about PGAS_* names that are not in the list (PGAS_UCX_* and PGAS_TEST_* belong to others). Rank 0 calls it,
+ *  after the log is set up; further calls do nothing. @return how many it warned about. */
+int pgasi_param_warn_unknown(void);
+
+/** Read a variable that somebody else owns, such as OMPI_COMM_WORLD_SIZE. @return its text, or NULL. */
+const char *pgasi_param_env(const char *name);
+
+#endif

@@ -1,0 +1,43 @@
+/* The one list of PGAS_* variables; param.h and param.c include it with their own PGASI_PARAM, so it has no guard.
+ *
+ *   PGASI_PARAM(NAME, field, TYPE, "default", "allowed", "unit", "doc")
+ *
+ * TYPE     C type of pgasi_param.field    allowed
+ * BOOL     bool                           ""
+ * INT      int                            "min..max"
+ * SIZE     size_t, bytes                  "min..max", may add ", power of two"; numbers take K, M, G, T (powers of 1024)
+ * DOUBLE   double                         "min..max"
+ * STRING   char[256]                      ""
+ * LOG      char[256]                      ""  (syntax of PGAS_LOG)
+ * CHOICE   int, index into the words      "word|word|word"; the enum in param.h names them in the same order
+ *
+ * Defaults pass through the same parser as user text. */
+PGASI_PARAM(NODE_MAXSIZE, node_maxsize, INT, "0", "0..1048576", "ranks",
+            "split a host into fake nodes of so many ranks; 0 keeps real nodes")
+PGASI_PARAM(HEAP_SIZE, heap_size, SIZE, "256M", "64K..8T", "bytes", "symmetric heap of each rank")
+PGASI_PARAM(TRANSPORT, transport, CHOICE, "ucx", "ucx|loopback|verbs", "", "what carries data between nodes")
+PGASI_PARAM(SERVICE_THREADS, service_threads, INT, "1", "0..16", "threads",
+            "threads that serve peers; 0 lets any application thread serve inside library calls")
+PGASI_PARAM(LANES, lanes, INT, "4", "1..64", "lanes", "threads with a lane of their own; further threads share lanes")
+PGASI_PARAM(LOG, log, LOG, "warn", "", "", "level[,module=level]* with error, warn, info, debug, trace")
+PGASI_PARAM(INFO, info, BOOL, "0", "", "", "print version, transports and parameters at init on rank 0")
+PGASI_PARAM(STATS, stats, BOOL, "0", "", "", "print operation counts at finalize")
+PGASI_PARAM(AGG_SIZE, agg_size, SIZE, "4K", "64..1M", "bytes", "calls gathered for a peer before they are published")
+PGASI_PARAM(RING_SIZE, ring_size, SIZE, "64K", "4K..64M, power of two", "bytes", "one node-local channel")
+PGASI_PARAM(RING_MEMORY, ring_memory, SIZE, "64M", "64K..64G", "bytes",
+            "all node-local channels into a rank; channels shrink to fit")
+PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes", "largest argument block of a call")
+PGASI_PARAM(BACKLOG_LIMIT, backlog_limit, SIZE, "16M", "0..1T", "bytes",
+            "calls that a thread may queue for peers that are full")
+PGASI_PARAM(MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",
+            "worst-case library memory of a rank that init accepts; 0 means no limit")
+PGASI_PARAM(HUGEPAGES, hugepages, CHOICE, "try", "try|no|yes", "", "huge pages for segments; yes refuses to go without")
+PGASI_PARAM(SPIN_US, spin_us, INT, "20", "0..1000000", "microseconds",
+            "how long a wait spins before it yields; not used when a node has more threads than cores")
+PGASI_PARAM(NAP_MAX_US, nap_max_us, INT, "10000", "1..1000000", "microseconds", "longest sleep of a wait between looks")
+PGASI_PARAM(BIND, bind, CHOICE, "none", "none|core|numa", "", "placement of threads by hwloc")
+PGASI_PARAM(FAULT, fault, STRING, "", "", "", "faults to inject: delay=N,reorder=N,again=N,drop-reg=RANK")
+PGASI_PARAM(FAULT_SEED, fault_seed, INT, "1", "0..2147483647", "", "seed of injected faults")
+PGASI_PARAM(ON_PEER_DEATH, on_peer_death, CHOICE, "abort", "abort|continue", "", "what to do when a rank dies")
+PGASI_PARAM(SEGMENTS, segments, INT, "64", "1..4096", "segments", "attached segments per rank")
+#undef PGASI_PARAM

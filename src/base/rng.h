@@ -1,0 +1,71 @@
+/** Pseudo-random numbers for tests, fault injection and generators: seeded, the same on every machine and rank.
+ *  Not for secrets. One generator belongs to one thread.
+ *  Source: xoshiro256** of Blackman and Vigna (2018), seeded by splitmix64; bounded numbers after Lemire (2019). */
+#ifndef PGASI_RNG_H
+#define PGASI_RNG_H
+
+#include <stdint.h>
+
+__extension__ typedef unsigned __int128 pgasi_u128_t;
+
+typedef struct {
+    uint64_t word[4];
+} pgasi_rng_t;
+
+/** One step of splitmix64: advance *state and give a well mixed number. */
+static inline uint64_t pgasi_rng_splitmix(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/** Start a generator. Any seed will do, also zero; different seeds give unrelated sequences. */
+static inline void pgasi_rng_seed(pgasi_rng_t *rng, uint64_t seed)
+{
+    for (int i = 0; i < 4; i++) {
+        rng->word[i] = pgasi_rng_splitmix(&seed);
+    }
+}
+
+static inline uint64_t pgasi_rng_rotate(uint64_t x, int bits)
+{
+    return (x << bits) | (x >> (64 - bits));
+}
+
+/** Give 64 random bits. */
+static inline uint64_t pgasi_rng_u64(pgasi_rng_t *rng)
+{
+    uint64_t *w = rng->word;
+    uint64_t result = pgasi_rng_rotate(w[1] * 5, 7) * 9;
+    uint64_t shifted = w[1] << 17;
+    w[2] ^= w[0];
+    w[3] ^= w[1];
+    w[1] ^= w[2];
+    w[0] ^= w[3];
+    w[2] ^= shifted;
+    w[3] = pgasi_rng_rotate(w[3], 45);
+    return result;
+}
+
+/** Give a number in [0, n), every one equally likely. n = 0 gives 0. */
+static inline uint64_t pgasi_rng_below(pgasi_rng_t *rng, uint64_t n)
+{
+    pgasi_u128_t product = (pgasi_u128_t)pgasi_rng_u64(rng) * n;
+    if ((uint64_t)product < n) {
+        uint64_t reject_below = (0 - n) % n;
+        while ((uint64_t)product < reject_below) {
+            product = (pgasi_u128_t)pgasi_rng_u64(rng) * n;
+        }
+    }
+    return (uint64_t)(product >> 64);
+}
+
+/** Give a double in [0, 1) with 53 random bits. */
+static inline double pgasi_rng_double(pgasi_rng_t *rng)
+{
+    return (double)(pgasi_rng_u64(rng) >> 11) * 0x1.0p-53;
+}
+
+#endif
