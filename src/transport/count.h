@@ -1,0 +1,37 @@
+/** Counting what goes through a transport: a wrapper for PGAS_STATS and for tests. Costs a call and two additions an
+ *  operation; each lane counts for itself, so no cache line is shared. Goes outside of other wrappers, to see what the
+ *  library asks for, or inside of them, to see what the network gets. */
+#ifndef PGASI_TRANSPORT_COUNT_H
+#define PGASI_TRANSPORT_COUNT_H
+
+#include "transport/transport.h"
+
+typedef enum {
+    PGASI_COUNT_PUT,
+    PGASI_COUNT_GET,
+    PGASI_COUNT_AMO,
+    PGASI_COUNT_AM,
+    PGASI_COUNT_FLUSH,
+    PGASI_COUNT_FENCE,
+    PGASI_COUNT_KINDS
+} pgasi_count_kind_t;
+
+typedef struct {
+    uint64_t n_ops[PGASI_COUNT_KINDS];   /* accepted operations */
+    uint64_t n_bytes[PGASI_COUNT_KINDS]; /* of data, without headers */
+    uint64_t n_again;                    /* refused with PGAS_ERR_AGAIN */
+    uint64_t n_failed;                   /* refused with anything else */
+    uint64_t n_received;                 /* incoming active messages and their data */
+    uint64_t received_bytes;
+} pgasi_tp_counts_t;
+
+extern const char *const pgasi_count_names[PGASI_COUNT_KINDS];
+
+/** Wrap a table; open it next (see wrap.h). */
+const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops);
+
+/** Sum over lanes, closed ones included. Any thread; what others do meanwhile may be counted or not.
+ *  @return false when the instance does not count. */
+bool pgasi_tp_count_query(pgasi_tp_t *tp, pgasi_tp_counts_t *counts_p);
+
+#endif
