@@ -1,0 +1,394 @@
+/* Receiving active messages, on lane 0. A small message in order is copied (from UCX's passing memory) or shown in
+ * place, and costs a table look-up more than UCX's own callback. A message that arrives before its turn, because an
+ * earlier one is large and still under way, waits in a list of its sender, sorted by number; the sender bounds how
+ * many can (PGASI_UCX_AHEAD_MAX). Nothing that comes in is believed before it is checked; what carries another job's
+ * cookie, a rank or lane out of range or an absurd number is dropped, counted, and logged once. */
+#include "ucx_backend/ucx.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "ucx_backend/buffers.h"
+
+/** A message that waits: for its data, for its turn, or for both. */
+typedef struct held {
+    struct held *next;
+    struct source *source;
+    uint32_t number;
+    bool complete;
+    bool skip;      /* too large or failed: keeps its place, but is not shown */
+    bool ucx_data;  /* data belongs to UCX */
+    size_t header_bytes;
+    unsigned char header[PGASI_TP_AM_HEADER_MAX];
+    void *data;
+    size_t bytes;
+} held_t;
+
+/** One lane of one peer. */
+typedef struct source {
+    uint32_t next_number;
+    pgasi_ucx_lane_t *lane;
+    held_t *held;
+} source_t;
+
+typedef struct {
+    uint32_t n_sources;
+    source_t *sources[]; /* by lane; each allocated when it first sends */
+} sender_t;
+
+struct pgasi_ucx_rx {
+    pgasi_ucx_buffers_t buffers;
+    pgasi_pool_t held;
+    sender_t **senders; /* by rank */
+    uint32_t last_packed; /* whose source this is: mostly the next message's too */
+    source_t *last;
+    uint64_t n_dropped, n_too_large;
+};
+
+static void drop(pgasi_ucx_rx_t *rx, const char *why, uint32_t source)
+{
+    if (rx->n_dropped++ == 0) {
+        PGASI_WARN("ucx", "dropped a message that claims to come from rank %u: %s; further ones are only counted",
+                   source & ((1u << PGASI_UCX_RANK_BITS) - 1), why);
+    }
+}
+
+static source_t *add_source(pgasi_ucx_lane_t *lane, uint32_t rank, uint32_t index)
+{
+    sender_t *sender = lane->rx->senders[rank];
+    uint32_t n_had = sender == NULL ? 0 : sender->n_sources;
+    if (index >= n_had) {
+        uint32_t n = PGASI_MAX(index + 1, 2 * n_had);
+        sender = realloc(sender, sizeof(*sender) + n * sizeof(sender->sources[0]));
+        if (sender == NULL) {
+            return NULL;
+        }
+        memset(&sender->sources[n_had], 0, (n - n_had) * sizeof(sender->sources[0]));
+        sender->n_sources = n;
+        lane->rx->senders[rank] = sender;
+    }
+    source_t *source = calloc(1, sizeof(*source));
+    if (source != NULL) {
+        source->lane = lane;
+        sender->sources[index] = source;
+    }
+    return source;
+}
+
+static source_t *find_source(pgasi_ucx_lane_t *lane, uint32_t packed)
+{
+    uint32_t rank = packed & ((1u << PGASI_UCX_RANK_BITS) - 1);
+    uint32_t index = packed >> PGASI_UCX_RANK_BITS;
+    if (PGAS_UNLIKELY(rank >= (uint32_t)lane->tp->opts.n_ranks || index >= PGASI_UCX_LANES_MAX)) {
+        return NULL;
+    }
+    const sender_t *sender = lane->rx->senders[rank];
+    if (PGAS_LIKELY(sender != NULL && index < sender->n_sources && sender->sources[index] != NULL)) {
+        return sender->sources[index];
+    }
+    return add_source(lane, rank, index);
+}
+
+static bool show(pgasi_ucx_lane_t *lane, const void *header, size_t header_bytes, void *data, size_t bytes)
+{
+    const pgasi_tp_am_t am = {.header = header, .header_bytes = header_bytes, .data = data, .data_bytes = bytes};
+    lane->gate |= PGASI_UCX_GATE_SHOWING;
+    bool kept = lane->tp->opts.am_fn(lane->tp->opts.arg, &am);
+    lane->gate &= ~PGASI_UCX_GATE_SHOWING;
+    return kept;
+}
+
+static void free_held(pgasi_ucx_lane_t *lane, held_t *held, bool with_data)
+{
+    if (with_data && held->data != NULL) {
+        if (held->ucx_data) {
+            ucp_am_data_release(lane->worker, held->data);
+        } else {
+            pgasi_ucx_buffer_release(&lane->rx->buffers, held->data);
+        }
+    }
+    pgasi_pool_release(&lane->rx->held, held);
+}
+
+/* Show what waits and whose turn it is. */
+static int show_held(source_t *source)
+{
+    pgasi_ucx_lane_t *lane = source->lane;
+    int n_shown = 0;
+    while (source->held != NULL && source->held->number == source->next_number && source->held->complete &&
+           lane->gate == 0) {
+        held_t *held = source->held;
+        source->held = held->next;
+        source->next_number++;
+        bool kept = !held->skip && show(lane, held->header, held->header_bytes, held->data, held->bytes);
+        free_held(lane, held, !kept);
+        n_shown++;
+    }
+    return n_shown;
+}
+
+/* Now if we may, else in the next progress call. */
+static void show_or_wait(source_t *source)
+{
+    if (source->lane->gate == 0) {
+        show_held(source);
+    } else {
+        source->lane->n_ready++;
+    }
+}
+
+/* Make a place in the line; the caller fills in the data. NULL: no memory, or the number is there already. */
+static held_t *hold(source_t *source, uint32_t number, const void *header, size_t header_bytes)
+{
+    held_t **at = &source->held;
+    while (*at != NULL && (int32_t)((*at)->number - number) < 0) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL && (*at)->number == number) {
+        return NULL;
+    }
+    held_t *held = pgasi_pool_acquire(&source->lane->rx->held);
+    if (held != NULL) {
+        memset(held, 0, sizeof(*held));
+        held->source = source;
+        held->number = number;
+        held->header_bytes = header_bytes;
+        memcpy(held->header, header, header_bytes);
+        held->next = *at;
+        *at = held;
+    }
+    return held;
+}
+
+static void received(void *request, ucs_status_t status, size_t length, void *user_data)
+{
+    held_t *held = user_data;
+    pgasi_ucx_lane_t *lane = held->source->lane;
+    (void)length;
+    ucp_request_free(request);
+    held->complete = true;
+    if (status != UCS_OK) {
+        held->skip = true;
+        drop(lane->rx, ucs_status_string(status), 0);
+    }
+    show_or_wait(held->source);
+}
+
+/* A rendezvous: fetch the data into a buffer of ours. */
+static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
+{
+    pgasi_ucx_lane_t *lane = held->source->lane;
+    held->bytes = bytes;
+    if (bytes <= lane->tp->opts.am_data_max) {
+        held->data = pgasi_ucx_buffer_acquire(&lane->rx->buffers, bytes);
+    }
+    if (held->data == NULL) {
+        if (lane->rx->n_too_large++ == 0) {
+            PGASI_WARN("ucx", "dropped a message of %zu bytes (limit %zu); further ones are only counted", bytes,
+                       lane->tp->opts.am_data_max);
+        }
+        held->complete = held->skip = true;
+        return UCS_OK;
+    }
+    ucp_request_param_t param;
+    memset(&param, 0, sizeof(param));
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.cb.recv_am = received;
+    param.user_data = held;
+    param.memory_type = UCS_MEMORY_TYPE_HOST;
+    ucs_status_ptr_t ptr = ucp_am_recv_data_nbx(lane->worker, desc, held->data, bytes, &param);
+    if (UCS_PTR_IS_PTR(ptr)) {
+        return UCS_INPROGRESS;
+    }
+    held->complete = true;
+    held->skip = ptr != NULL;
+    return UCS_OK;
+}
+
+/* Not this message's turn, or its data has not come yet. */
+static ucs_status_t on_late(source_t *source, uint32_t number, const void *header, size_t header_bytes, void *data,
+                            size_t bytes, uint64_t attr)
+{
+    pgasi_ucx_lane_t *lane = source->lane;
+    held_t *held = NULL;
+    if (number - source->next_number < PGASI_UCX_REORDER_MAX) {
+        held = hold(source, number, header, header_bytes);
+    }
+    if (held == NULL) {
+        drop(lane->rx, "its number is impossible: another job's, or a fault", 0);
+        return UCS_OK;
+    }
+    ucs_status_t status = UCS_OK;
+    if ((attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        status = fetch(held, data, bytes);
+    } else {
+        held->complete = true;
+        held->bytes = bytes;
+        held->ucx_data = (attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
+        held->data = held->ucx_data ? data : pgasi_ucx_buffer_acquire(&lane->rx->buffers, bytes);
+        held->skip = held->data == NULL || bytes > lane->tp->opts.am_data_max;
+        if (held->ucx_data) {
+            status = UCS_INPROGRESS;
+        } else if (held->data != NULL) {
+            memcpy(held->data, data, bytes);
+        }
+    }
+    show_or_wait(source);
+    return status;
+}
+
+/* In order and complete: the common case. */
+static ucs_status_t on_time(source_t *source, const void *header, size_t header_bytes, void *data, size_t bytes,
+                            uint64_t attr)
+{
+    pgasi_ucx_lane_t *lane = source->lane;
+    ucs_status_t status = UCS_OK;
+    source->next_number++;
+    if (PGAS_UNLIKELY(bytes > lane->tp->opts.am_data_max)) {
+        drop(lane->rx, "larger than the limit", 0);
+    } else if ((attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
+        status = show(lane, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
+    } else {
+        void *copy = pgasi_ucx_buffer_borrow(&lane->rx->buffers, bytes);
+        if (copy == NULL) {
+            drop(lane->rx, "no memory is left", 0);
+        } else {
+            pgasi_ucx_copy(copy, data, bytes);
+            if (show(lane, header, header_bytes, copy, bytes)) {
+                pgasi_ucx_buffer_keep(&lane->rx->buffers, copy);
+            } else {
+                pgasi_ucx_buffer_return(&lane->rx->buffers, copy);
+            }
+        }
+    }
+    if (PGAS_UNLIKELY(source->held != NULL)) {
+        show_or_wait(source);
+    }
+    return status;
+}
+
+static ucs_status_t on_am(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
+                          const ucp_am_recv_param_t *param)
+{
+    pgasi_ucx_lane_t *lane = arg;
+    pgasi_ucx_rx_t *rx = lane->rx;
+    pgasi_ucx_am_prefix_t prefix;
+    if (PGAS_UNLIKELY(header_bytes < sizeof(prefix) || header_bytes > sizeof(prefix) + PGASI_TP_AM_HEADER_MAX)) {
+        drop(rx, "its header is malformed", 0);
+        return UCS_OK;
+    }
+    memcpy(&prefix, header, sizeof(prefix));
+    prefix.number ^= lane->tp->cookie;
+    if (PGAS_UNLIKELY(prefix.source != rx->last_packed || rx->last == NULL)) {
+        source_t *source = find_source(lane, prefix.source);
+        if (source == NULL) {
+            drop(rx, "there is no such rank or lane", prefix.source);
+            return UCS_OK;
+        }
+        rx->last_packed = prefix.source;
+        rx->last = source;
+    }
+    header = (const char *)header + sizeof(prefix);
+    header_bytes -= sizeof(prefix);
+    if (PGAS_LIKELY(prefix.number == rx->last->next_number && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 &&
+                    lane->gate == 0)) {
+        return on_time(rx->last, header, header_bytes, data, bytes, param->recv_attr);
+    }
+    return (lane->gate & PGASI_UCX_GATE_STOPPED) != 0
+               ? UCS_OK
+               : on_late(rx->last, prefix.number, header, header_bytes, data, bytes, param->recv_attr);
+}
+
+int pgasi_ucx_rx_deliver(pgasi_ucx_lane_t *lane)
+{
+    int n_shown = 0;
+    lane->n_ready = 0;
+    const sender_t *self = lane->rx->senders[lane->tp->opts.rank];
+    for (uint32_t i = 0; self != NULL && i < self->n_sources; i++) {
+        n_shown += self->sources[i] != NULL ? show_held(self->sources[i]) : 0;
+    }
+    return n_shown;
+}
+
+pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane)
+{
+    pgasi_ucx_rx_t *rx = calloc(1, sizeof(*rx));
+    if (rx == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    pgas_status_t status = PGAS_ERR_NO_MEMORY;
+    rx->senders = calloc((size_t)lane->tp->opts.n_ranks, sizeof(rx->senders[0]));
+    if (rx->senders == NULL) {
+        goto free_rx;
+    }
+    status = pgasi_ucx_buffers_init(&rx->buffers);
+    if (status != PGAS_OK) {
+        goto free_senders;
+    }
+    pgasi_pool_init(&rx->held, sizeof(held_t), 0, 64, 0);
+    lane->rx = rx;
+    ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = PGASI_UCX_AM_ID,
+        .cb = on_am,
+        .arg = lane,
+    };
+    ucs_status_t ucs = ucp_worker_set_am_recv_handler(lane->worker, &param);
+    if (ucs == UCS_OK) {
+        return PGAS_OK;
+    }
+    status = pgasi_ucx_failed(ucs, "installing the handler of active messages", NULL);
+    lane->rx = NULL;
+    pgasi_ucx_buffers_fini(&rx->buffers);
+free_senders:
+    free(rx->senders);
+free_rx:
+    free(rx);
+    return status;
+}
+
+void pgasi_ucx_rx_stop(pgasi_ucx_lane_t *lane)
+{
+    pgasi_ucx_rx_t *rx = lane->rx;
+    for (int rank = 0; rx != NULL && rank < lane->tp->opts.n_ranks; rank++) {
+        sender_t *sender = rx->senders[rank];
+        for (uint32_t i = 0; sender != NULL && i < sender->n_sources; i++) {
+            held_t *held = sender->sources[i] != NULL ? sender->sources[i]->held : NULL;
+            for (; held != NULL; held = held->next) {
+                if (held->ucx_data && held->data != NULL) {
+                    ucp_am_data_release(lane->worker, held->data);
+                    held->data = NULL;
+                }
+            }
+        }
+    }
+    lane->gate |= PGASI_UCX_GATE_STOPPED;
+}
+
+void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane)
+{
+    pgasi_ucx_rx_t *rx = lane->rx;
+    if (rx == NULL) {
+        return;
+    }
+    for (int rank = 0; rank < lane->tp->opts.n_ranks; rank++) {
+        sender_t *sender = rx->senders[rank];
+        for (uint32_t i = 0; sender != NULL && i < sender->n_sources; i++) {
+            free(sender->sources[i]);
+        }
+        free(sender);
+    }
+    pgasi_pool_fini(&rx->held);
+    pgasi_ucx_buffers_fini(&rx->buffers);
+    free(rx->senders);
+    free(rx);
+    lane->rx = NULL;
+}
+
+void pgasi_ucx_am_release(pgasi_tp_lane_t *tp_lane, void *data)
+{
+    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
+    if (!pgasi_ucx_buffer_release(&lane->rx->buffers, data)) {
+        ucp_am_data_release(lane->worker, data);
+    }
+}

@@ -1,0 +1,62 @@
+/** Buffers for received messages whose data UCX does not let us keep: two sizes taken from reserved ranges of address
+ *  space (touched where used), and larger ones page-aligned from malloc. So a pointer tells where it came from:
+ *  pgasi_ucx_buffer_release says whether it was one of these or UCX's own. One thread at a time. */
+#ifndef PGASI_UCX_BUFFERS_H
+#define PGASI_UCX_BUFFERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/checks.h"
+#include "pgas/status.h"
+
+#define PGASI_UCX_BUFFER_SIZES 2
+
+typedef struct {
+    char *base, *end;  /* the range */
+    char *fresh;       /* never used from here on */
+    void *free_list;
+    size_t bytes;      /* of one buffer */
+    void *spare;       /* lent to the message that is being shown */
+} pgasi_ucx_slots_t;
+
+typedef struct pgasi_ucx_large {
+    struct pgasi_ucx_large *next;
+    void *data;
+} pgasi_ucx_large_t;
+
+typedef struct {
+    pgasi_ucx_slots_t slots[PGASI_UCX_BUFFER_SIZES];
+    pgasi_ucx_large_t *large;
+} pgasi_ucx_buffers_t;
+
+pgas_status_t pgasi_ucx_buffers_init(pgasi_ucx_buffers_t *buffers);
+void pgasi_ucx_buffers_fini(pgasi_ucx_buffers_t *buffers);
+
+/** Take a buffer of at least so many bytes. @return NULL: no memory. */
+void *pgasi_ucx_buffer_acquire(pgasi_ucx_buffers_t *buffers, size_t bytes);
+
+/** Give a buffer back. @return false when it is none of ours. */
+bool pgasi_ucx_buffer_release(pgasi_ucx_buffers_t *buffers, void *data);
+
+/** Borrow a buffer for one message; afterwards keep it or return it (which costs nothing). */
+static inline void *pgasi_ucx_buffer_borrow(pgasi_ucx_buffers_t *buffers, size_t bytes)
+{
+    for (int i = 0; i < PGASI_UCX_BUFFER_SIZES; i++) {
+        pgasi_ucx_slots_t *slots = &buffers->slots[i];
+        if (PGAS_LIKELY(bytes <= slots->bytes && slots->spare != NULL)) {
+            return slots->spare;
+        }
+    }
+    return pgasi_ucx_buffer_acquire(buffers, bytes);
+}
+
+void pgasi_ucx_buffer_keep(pgasi_ucx_buffers_t *buffers, void *data);
+
+static inline void pgasi_ucx_buffer_return(pgasi_ucx_buffers_t *buffers, void *data)
+{
+    if (PGAS_UNLIKELY(data != buffers->slots[0].spare && data != buffers->slots[1].spare)) {
+        pgasi_ucx_buffer_release(buffers, data);
+    }
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* The context: configuration, capabilities, and the table of the backend.
+ *
+ * Configuration is read with our own prefix (PGAS_UCX_TLS and so on; UCX_* counts where PGAS_UCX_* is not set), since
+ * MPICH uses UCX too. What the user did not set we set: atomics by CPUs, and no shared-memory transports where the
+ * node's memory is mapped by the library itself, since a worker that has them costs 2 to 4 MiB instead of 76 KiB. */
+#include "ucx_backend/ucx.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/param.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* "sm" is UCX's name for posix, sysv, cma, xpmem and knem; without self, messages to ourselves leave by a network */
+#define TLS_OF_NETWORKS "^sm,self"
+
+/* Whether the user chose a value, by environment or in ucx.conf. */
+static bool user_set(const ucp_config_t *config, const char *name, const char *default_text, char *text, size_t bytes)
+{
+    char variable[64], line[64];
+    snprintf(variable, sizeof(variable), "PGAS_UCX_%s", name);
+    const char *env = pgasi_param_env(variable);
+    env = env != NULL ? env : pgasi_param_env(variable + strlen("PGAS_"));
+    if (env != NULL && *env != '\0') {
+        snprintf(text, bytes, "%s", env);
+        return true;
+    }
+    char *listing = NULL;
+    size_t listing_bytes = 0;
+    FILE *stream = open_memstream(&listing, &listing_bytes);
+    if (stream == NULL) {
+        return false;
+    }
+    ucp_config_print(config, stream, "", UCS_CONFIG_PRINT_CONFIG);
+    fclose(stream);
+    snprintf(line, sizeof(line), "UCX_%s=", name);
+    const char *at = listing != NULL ? strstr(listing, line) : NULL;
+    snprintf(text, bytes, "%s", default_text);
+    if (at != NULL) {
+        at += strlen(line);
+        snprintf(text, bytes, "%.*s", (int)strcspn(at, "\n"), at);
+    }
+    free(listing);
+    return strcmp(text, default_text) != 0;
+}
+
+/* Whether a list such as "posix,sysv" or "^ib" lets a transport in, as far as we need to know. */
+static bool tls_has_shared_memory(const char *tls)
+{
+    static const char *const names[] = {"all", "sm", "shm", "mm", "posix", "sysv", "xpmem"};
+    bool named = false;
+    const char *list = tls[0] == '^' ? tls + 1 : tls;
+    for (const char *at = list; *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        for (size_t i = 0; i < PGASI_ARRAY_LENGTH(names); i++) {
+            named = named || (strlen(names[i]) == length && strncmp(at, names[i], length) == 0);
+        }
+        at += length + (at[length] == ',');
+    }
+    return tls[0] == '^' ? !named : named;
+}
+
+/* Shared-memory transports write a message into the receiver's queue in place as long as it fits into one element: with
+ * 256 bytes instead of 128, so do calls of up to 220 bytes. All ranks must agree on it, and do by this code. */
+static ucs_status_t tune(ucp_config_t *config, bool shared)
+{
+    static const char *const names[] = {"POSIX_FIFO_ELEM_SIZE", "SYSV_FIFO_ELEM_SIZE"};
+    ucs_status_t status = UCS_OK;
+    char text[16];
+    for (size_t i = 0; shared && i < PGASI_ARRAY_LENGTH(names) && status == UCS_OK; i++) {
+        if (!user_set(config, names[i], "", text, sizeof(text))) {
+            status = ucp_config_modify(config, names[i], "256");
+        }
+    }
+    return status;
+}
+
+/* UCX prints what it thinks; we say ourselves what went wrong, so it keeps quiet unless the user wants to hear it. The
+ * level is one for the process: an MPI over UCX goes quiet too. */
+static void set_log_level(ucp_config_t *config)
+{
+    const char *ours = pgasi_param_env("PGAS_UCX_LOG_LEVEL");
+    if (ours != NULL && *ours != '\0') {
+        ucp_config_modify(config, "LOG_LEVEL", ours);
+    } else if (pgasi_param_env("UCX_LOG_LEVEL") == NULL) {
+        ucp_config_modify(config, "LOG_LEVEL", "fatal");
+    }
+}
+
+static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
+{
+    char tls[96], text[64];
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read("PGAS", NULL, &config);
+    if (status != UCS_OK) {
+        return pgasi_ucx_failed(status, "reading the configuration", "look for PGAS_UCX_* or UCX_* that do not parse");
+    }
+    set_log_level(config);
+    if (!user_set(config, "ATOMIC_MODE", "guess", text, sizeof(text))) {
+        status = ucp_config_modify(config, "ATOMIC_MODE", "cpu");
+    }
+    if (!user_set(config, "TLS", "all", tls, sizeof(tls)) && !tp->opts.same_host_peers) {
+        snprintf(tls, sizeof(tls), "%s", TLS_OF_NETWORKS);
+        ucs_status_t tls_status = ucp_config_modify(config, "TLS", tls);
+        status = status == UCS_OK ? tls_status : status;
+    }
+    bool shared = tls_has_shared_memory(tls);
+    status = status == UCS_OK ? tune(config, shared) : status;
+    if (status != UCS_OK) {
+        ucp_config_release(config);
+        return pgasi_ucx_failed(status, "setting ATOMIC_MODE, TLS and FIFO_ELEM_SIZE", NULL);
+    }
+    /* shared-memory transports of UCX 1.13 do not watch their peers: asking for it would take them out */
+    tp->err_mode = shared ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+    tp->caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_WAKEUP |
+               (shared ? PGASI_TP_MEM_ALLOC : 0);
+    snprintf(tp->detail, sizeof(tp->detail), "UCX %.24s, transports %.60s, %s", ucp_get_version_string(), tls,
+             shared ? "peers not watched" : "peers watched");
+    *config_p = config;
+    return PGAS_OK;
+}
+
+static pgas_status_t open_context(pgasi_ucx_t *tp)
+{
+    ucp_config_t *config = NULL;
+    pgas_status_t status = configure(tp, &config);
+    if (status != PGAS_OK) {
+        return status;
+    }
+    ucp_params_t params;
+    memset(&params, 0, sizeof(params));
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_REQUEST_SIZE |
+                        UCP_PARAM_FIELD_NAME;
+    params.features =
+        UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    params.mt_workers_shared = 1;
+    params.request_size = sizeof(pgasi_ucx_request_t);
+    params.name = "pgas";
+    ucs_status_t ucs = ucp_init(&params, config, &tp->context);
+    ucp_config_release(config);
+    if (ucs != UCS_OK) {
+        return pgasi_ucx_failed(ucs, "opening the network",
+                                "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES may name what this host does not have");
+    }
+    return PGAS_OK;
+}
+
+static uint32_t make_cookie(const pgasi_ucx_t *tp)
+{
+    uint64_t parts[] = {pgasi_now_ns(), (uint64_t)getpid(), (uint64_t)tp->opts.rank, (uint64_t)(uintptr_t)tp};
+    return (uint32_t)pgasi_hash_bytes(parts, sizeof(parts), 0);
+}
+
+static void ucx_close(pgasi_tp_t *tp_base)
+{
+    pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
+    ucp_cleanup(tp->context);
+    munmap(tp->dead, (size_t)tp->opts.n_ranks);
+    pthread_mutex_destroy(&tp->lock);
+    free(tp->address);
+    free(tp);
+}
+
+static pgas_status_t ucx_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
+{
+    if (opts->n_ranks < 1 || opts->n_ranks > 1 << PGASI_UCX_RANK_BITS || opts->rank < 0 ||
+        opts->rank >= opts->n_ranks || opts->am_fn == NULL) {
+        return PGAS_ERR_INVALID;
+    }
+    pgasi_ucx_t *tp = calloc(1, sizeof(*tp));
+    if (tp == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    tp->super.ops = &pgasi_ucx_table;
+    tp->opts = *opts;
+    tp->cookie = make_cookie(tp);
+    pthread_mutex_init(&tp->lock, NULL);
+    pgas_status_t status = PGAS_ERR_NO_MEMORY;
+    tp->dead = mmap(NULL, (size_t)opts->n_ranks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+    if (tp->dead == MAP_FAILED) {
+        goto free_tp;
+    }
+    status = open_context(tp);
+    if (status != PGAS_OK) {
+        goto unmap_dead;
+    }
+    *tp_p = &tp->super;
+    return PGAS_OK;
+unmap_dead:
+    munmap(tp->dead, (size_t)opts->n_ranks);
+free_tp:
+    pthread_mutex_destroy(&tp->lock);
+    free(tp);
+    return status;
+}
+
+static void ucx_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
+{
+    const pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
+    bool shared = (tp->caps & PGASI_TP_MEM_ALLOC) != 0;
+    memset(attr_p, 0, sizeof(*attr_p));
+    snprintf(attr_p->name, sizeof(attr_p->name), "ucx");
+    snprintf(attr_p->detail, sizeof(attr_p->detail), "%s", tp->detail);
+    attr_p->caps = tp->caps;
+    attr_p->am_inline_max = PGASI_UCX_EAGER_MAX;
+    attr_p->lane_bytes = shared ? 8u << 20 : 128u << 10;
+    attr_p->peer_bytes = shared ? 16u << 10 : 8u << 10;
+}
+
+static pgas_status_t ucx_set_peers(pgasi_tp_t *tp_base, const void *(*addr_of)(void *arg, int rank), void *arg)
+{
+    pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
+    tp->addr_of = addr_of;
+    tp->addr_arg = arg;
+    return PGAS_OK;
+}
+
+const pgasi_tp_ops_t pgasi_ucx_table = {
+    .open = ucx_open,
+    .close = ucx_close,
+    .query = ucx_query,
+    .address = pgasi_ucx_address,
+    .set_peers = ucx_set_peers,
+    .lane_open = pgasi_ucx_lane_open,
+    .lane_close = pgasi_ucx_lane_close,
+    .mem_alloc = pgasi_ucx_mem_alloc,
+    .mem_register = pgasi_ucx_mem_register,
+    .mem_release = pgasi_ucx_mem_release,
+    .key_pack = pgasi_ucx_key_pack,
+    .key_unpack = pgasi_ucx_key_unpack,
+    .key_map = pgasi_ucx_key_map,
+    .key_release = pgasi_ucx_key_release,
+    .put = pgasi_ucx_put,
+    .get = pgasi_ucx_get,
+    .amo = pgasi_ucx_amo,
+    .am = pgasi_ucx_am,
+    .fence = pgasi_ucx_fence,
+    .flush = pgasi_ucx_flush_peer,
+    .progress = pgasi_ucx_progress,
+    .event_fd = pgasi_ucx_event_fd,
+    .arm = pgasi_ucx_arm,
+    .wake = pgasi_ucx_wake,
+    .am_release = pgasi_ucx_am_release,
+};
+
+const pgasi_tp_ops_t *pgasi_ucx_ops(void)
+{
+    return &pgasi_ucx_table;
+}

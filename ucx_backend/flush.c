@@ -1,0 +1,190 @@
+/* Fence and flush. Only endpoints with something to flush are asked (a list of active ones), so a flush costs nothing
+ * after nothing, whatever the number of peers. A flush of several endpoints, or one that must wait for active messages
+ * without a completion of their own, is a count of parts. */
+#include "ucx_backend/ucx.h"
+
+void pgasi_ucx_activate(pgasi_ucx_ep_t *ep)
+{
+    ep->dirty = true;
+    ep->used = true;
+    if (!ep->active) {
+        pgasi_ucx_lane_t *lane = ep->lane;
+        ep->active = true;
+        ep->active_next = lane->active_eps;
+        ep->active_back = &lane->active_eps;
+        if (lane->active_eps != NULL) {
+            lane->active_eps->active_back = &ep->active_next;
+        }
+        lane->active_eps = ep;
+    }
+}
+
+static void deactivate_if_clean(pgasi_ucx_ep_t *ep)
+{
+    if (ep->active && !ep->dirty && ep->n_flushes == 0) {
+        ep->active = false;
+        *ep->active_back = ep->active_next;
+        if (ep->active_next != NULL) {
+            ep->active_next->active_back = ep->active_back;
+        }
+    }
+}
+
+/* One part less; the last one completes and frees the flush. */
+static void part_done(pgasi_ucx_flush_t *flush, pgas_status_t status)
+{
+    if (status != PGAS_OK) {
+        flush->status = status;
+    }
+    if (--flush->n_parts > 0) {
+        return;
+    }
+    pgasi_tp_comp_t *comp = flush->comp;
+    status = flush->status;
+    *flush->back = flush->next;
+    if (flush->next != NULL) {
+        flush->next->back = flush->back;
+    }
+    pgasi_pool_release(&flush->lane->flushes, flush);
+    if (comp != NULL) {
+        comp->fn(comp, status);
+    }
+}
+
+static void ep_flushed(void *request, ucs_status_t status, void *unused)
+{
+    pgasi_ucx_request_t *ours = request;
+    pgasi_ucx_flush_part_t part = *(pgasi_ucx_flush_part_t *)ours->extra;
+    (void)unused;
+    pgasi_pool_release(&ours->lane->flush_parts, ours->extra);
+    ucp_request_free(request);
+    part.ep->n_flushes--;
+    deactivate_if_clean(part.ep);
+    part_done(part.flush, pgasi_ucx_status(status));
+}
+
+void pgasi_ucx_send_flushed(pgasi_ucx_lane_t *lane, int peer, uint64_t mark)
+{
+    lane->n_flushed_sends--;
+    for (pgasi_ucx_flush_t *flush = lane->running, *next; flush != NULL; flush = next) {
+        next = flush->next;
+        if (mark < flush->mark && (flush->peer == peer || flush->peer == PGASI_TP_ALL_PEERS)) {
+            part_done(flush, PGAS_OK);
+        }
+    }
+}
+
+/* Ask UCX to flush one endpoint as a part of a flush. */
+static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
+{
+    static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = ep_flushed};
+    if (pgasi_ucx_is_dead(ep)) {
+        ep->dirty = false;
+        deactivate_if_clean(ep);
+        flush->status = PGAS_ERR_PEER;
+        return;
+    }
+    pgasi_ucx_flush_part_t *part = pgasi_pool_acquire(&flush->lane->flush_parts);
+    if (part == NULL) {
+        flush->status = PGAS_ERR_NO_MEMORY;
+        return;
+    }
+    ep->dirty = false;
+    ep->n_posts = 0;
+    ucs_status_ptr_t ptr = ucp_ep_flush_nbx(ep->ep, &param);
+    if (UCS_PTR_IS_PTR(ptr)) {
+        pgasi_ucx_request_t *ours = ptr;
+        *part = (pgasi_ucx_flush_part_t){.ep = ep, .flush = flush};
+        ours->lane = flush->lane;
+        ours->extra = part;
+        ep->n_flushes++;
+        flush->n_parts++;
+        return;
+    }
+    pgasi_pool_release(&flush->lane->flush_parts, part);
+    deactivate_if_clean(ep);
+    if (ptr != NULL) {
+        flush->status = pgasi_ucx_status(UCS_PTR_STATUS(ptr));
+    }
+}
+
+/* Messages under way to the peer (or all) that only a flush tells of. */
+static size_t count_sends(const pgasi_ucx_lane_t *lane, int peer)
+{
+    if (lane->n_flushed_sends == 0 || peer == PGASI_TP_ALL_PEERS) {
+        return lane->n_flushed_sends;
+    }
+    return lane->eps[peer]->n_am_flushed;
+}
+
+/* The common case: one peer, which UCX flushes at once. */
+static bool flush_at_once(pgasi_ucx_ep_t *ep, pgas_status_t *status_p)
+{
+    if (ep->n_am_flushed > 0) {
+        return false;
+    }
+    *status_p = PGAS_OK;
+    return !ep->active && !pgasi_ucx_is_dead(ep);
+}
+
+/* Our own stores into mapped memory: visible to everybody before anything that follows. */
+static void flush_stores(pgasi_ucx_lane_t *lane)
+{
+    if (lane->stored_directly) {
+        lane->stored_directly = false;
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    }
+}
+
+pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_comp_t *comp)
+{
+    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
+    pgasi_ucx_ep_t *ep = NULL;
+    pgas_status_t status;
+    flush_stores(lane);
+    if (peer != PGASI_TP_ALL_PEERS) {
+        if (peer < 0 || peer >= lane->tp->opts.n_ranks) {
+            return PGAS_ERR_RANGE;
+        }
+        ep = lane->eps[peer];
+        if (ep == NULL || flush_at_once(ep, &status)) {
+            return PGAS_OK;
+        }
+    } else if (lane->active_eps == NULL && lane->n_flushed_sends == 0) {
+        return PGAS_OK;
+    }
+    pgasi_ucx_flush_t *flush = pgasi_pool_acquire(&lane->flushes);
+    if (flush == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    /* one part of our own, so that parts which end at once cannot complete it here */
+    *flush = (pgasi_ucx_flush_t){.lane = lane, .peer = peer, .status = PGAS_OK, .mark = ++lane->flush_mark};
+    flush->n_parts = 1 + count_sends(lane, peer);
+    flush->next = lane->running;
+    flush->back = &lane->running;
+    if (lane->running != NULL) {
+        lane->running->back = &flush->next;
+    }
+    lane->running = flush;
+    if (ep != NULL) {
+        flush_ep(flush, ep);
+    } else {
+        for (pgasi_ucx_ep_t *at = lane->active_eps, *next; at != NULL; at = next) {
+            next = at->active_next;
+            flush_ep(flush, at);
+        }
+    }
+    bool complete = flush->n_parts == 1;
+    status = complete ? flush->status : PGAS_INPROGRESS;
+    if (!complete) {
+        flush->comp = comp;
+    }
+    part_done(flush, PGAS_OK);
+    return status;
+}
+
+pgas_status_t pgasi_ucx_fence(pgasi_tp_lane_t *lane)
+{
+    flush_stores(pgasi_ucx_lane_of(lane));
+    return pgasi_ucx_status(ucp_worker_fence(pgasi_ucx_lane_of(lane)->worker));
+}

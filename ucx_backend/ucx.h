@@ -1,0 +1,321 @@
+/** Inside of the UCX backend: one context per rank, one worker per lane, endpoints by (lane, peer) on first use.
+ *
+ *  Hot paths cost one call into UCX and a handful of instructions: keys know their endpoint, requests carry our three
+ *  words in front (request_size), nothing is allocated for an operation that completes at once. All waiting lists are
+ *  bounded; what does not fit is refused with PGAS_ERR_AGAIN. A lane's fields belong to the thread that uses the lane;
+ *  only `dead` marks are written by others. */
+#ifndef PGASI_UCX_H
+#define PGASI_UCX_H
+
+#include <pthread.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+#include "base/checks.h"
+#include "base/pool.h"
+#include "transport/transport.h"
+
+#define PGASI_UCX_LANES_MAX 1024
+#define PGASI_UCX_PENDING_MAX 4096     /* requests that UCX may hold for a lane before we say AGAIN */
+#define PGASI_UCX_POSTS_MAX 4096       /* unacknowledged non-fetching atomics per endpoint before we flush by ourselves */
+#define PGASI_UCX_AHEAD_MAX 1024       /* messages that may overtake one that is still under way to the same peer */
+#define PGASI_UCX_AHEAD_BYTES (4u << 20)
+#define PGASI_UCX_REORDER_MAX 8192     /* a sequence number further ahead than this is no message of ours */
+#define PGASI_UCX_EAGER_MAX 7680       /* what one UCX segment of 8 KiB holds beside all headers */
+#define PGASI_UCX_CLOSE_NS UINT64_C(1000000000) /* for draining, and again for closing endpoints */
+
+typedef struct pgasi_ucx pgasi_ucx_t;
+typedef struct pgasi_ucx_lane pgasi_ucx_lane_t;
+typedef struct pgasi_ucx_ep pgasi_ucx_ep_t;
+typedef struct pgasi_ucx_rx pgasi_ucx_rx_t;
+typedef struct pgasi_ucx_flush pgasi_ucx_flush_t;
+
+/** What stands before a user's header in every active message. */
+typedef struct {
+    uint32_t source; /* rank in the low 20 bits, lane above */
+    uint32_t number; /* counts messages of this lane to this peer; xor the receiver's cookie, which its address tells:
+                        what comes from another job has an impossible number */
+} pgasi_ucx_am_prefix_t;
+
+#define PGASI_UCX_RANK_BITS 20
+#define PGASI_UCX_AM_ID 17
+
+/** An active message that UCX has not finished; the header must stay until then. */
+typedef struct pgasi_ucx_send {
+    struct {
+        pgasi_ucx_am_prefix_t prefix;
+        unsigned char user[PGASI_TP_AM_HEADER_MAX];
+    } header;
+    pgasi_ucx_ep_t *ep;
+    uint64_t flush_mark; /* flushes with a larger mark wait for this message; 0: it has a completion of its own */
+} pgasi_ucx_send_t;
+
+/** Ours, at the start of every UCX request; written when an operation does not complete at once. */
+typedef struct pgasi_ucx_request {
+    pgasi_ucx_lane_t *lane;
+    pgasi_tp_comp_t *comp;
+    void *extra;                                 /* send, or part of a flush */
+    struct pgasi_ucx_request *next, **back;      /* fetching atomics of an endpoint; back NULL: not in its list */
+} pgasi_ucx_request_t;
+
+struct pgasi_ucx_ep {
+    ucp_ep_h ep;
+    pgasi_ucx_lane_t *lane;
+    int peer;
+    bool dead;     /* set by any thread, relaxed */
+    bool used;     /* something was ever issued, messages apart */
+    bool dirty;    /* puts or atomics since the last flush began */
+    bool active;   /* in the lane's list: dirty or being flushed */
+    int n_flushes; /* under way */
+    uint32_t am_number;
+    uint32_t am_cookie;
+    uint32_t n_am_pending;    /* messages that UCX holds */
+    uint32_t n_am_flushed;    /* those of them that have no completion of their own */
+    uint32_t n_am_ahead;      /* messages issued since n_am_pending left zero */
+    size_t am_ahead_bytes;
+    uint32_t n_posts;         /* non-fetching atomics since the last flush of ours began */
+    bool posts_flushing;
+    pgasi_ucx_request_t *fetches; /* fetching atomics under way */
+    pgasi_tp_comp_t posts_comp;
+    pgasi_ucx_ep_t *active_next, **active_back;
+    pgasi_ucx_ep_t *next; /* all endpoints of the lane */
+    void *close_request;
+};
+
+/* why a message that comes in now has to wait (one to ourselves) or is not wanted */
+#define PGASI_UCX_GATE_IDLE 1u    /* not inside progress() */
+#define PGASI_UCX_GATE_SHOWING 2u /* inside am_fn */
+#define PGASI_UCX_GATE_STOPPED 4u
+
+/** A flush under way: completes when n_parts reaches zero. */
+struct pgasi_ucx_flush {
+    pgasi_ucx_lane_t *lane;
+    pgasi_tp_comp_t *comp;
+    int peer; /* or PGASI_TP_ALL_PEERS */
+    pgas_status_t status;
+    uint64_t mark;
+    size_t n_parts;
+    pgasi_ucx_flush_t *next, **back;
+};
+
+typedef struct {
+    pgasi_ucx_ep_t *ep;
+    pgasi_ucx_flush_t *flush;
+} pgasi_ucx_flush_part_t;
+
+struct pgasi_ucx_lane {
+    pgasi_tp_lane_t super;
+    pgasi_ucx_t *tp;
+    int index;
+    ucp_worker_h worker;
+    pgasi_ucx_ep_t **eps; /* n_ranks pointers, touched where used */
+    pgasi_ucx_ep_t *all_eps;
+    pgasi_ucx_ep_t *active_eps;
+    size_t n_closing;
+    size_t n_pending; /* requests that UCX holds */
+    pgasi_ucx_send_t *spare;
+    pgasi_pool_t sends;
+    bool stored_directly;   /* since the last fence or flush */
+    size_t n_flushed_sends; /* pending messages without a completion of their own */
+    uint64_t flush_mark;
+    pgasi_pool_t flushes;
+    pgasi_pool_t flush_parts;
+    pgasi_ucx_flush_t *running;
+    pgasi_ucx_rx_t *rx; /* lane 0 only */
+    uint32_t am_source; /* of messages from here */
+    uint32_t n_ready;   /* messages that wait only for the next progress */
+    unsigned gate;      /* 0: messages may be shown now; else PGASI_UCX_GATE_* */
+};
+
+struct pgasi_ucx {
+    pgasi_tp_t super;
+    pgasi_tp_opts_t opts;
+    ucp_context_h context;
+    ucp_err_handling_mode_t err_mode;
+    uint32_t caps;
+    uint32_t cookie;
+    char detail[128];
+    const void *(*addr_of)(void *arg, int rank);
+    void *addr_arg;
+    void *address; /* header and UCX address of lane 0, one block */
+    size_t address_bytes;
+    unsigned char *dead; /* n_ranks */
+    bool closing;
+    int warned_key;
+    pthread_mutex_t lock; /* lanes */
+    pgasi_ucx_lane_t *lanes[PGASI_UCX_LANES_MAX];
+};
+
+/** A peer's memory as one lane sees it. */
+typedef struct {
+    pgasi_tp_key_t super;
+    pgasi_ucx_ep_t *ep;
+    ucp_rkey_h rkey;
+    uint64_t base, bytes;
+    void *mapped; /* where we can reach base by load and store, or NULL */
+} pgasi_ucx_key_t;
+
+/** The address that peers get: UCX's own follows. */
+typedef struct {
+    uint32_t magic;
+    uint32_t cookie;
+} pgasi_ucx_address_t;
+
+#define PGASI_UCX_ADDRESS_MAGIC 0x31415855u
+
+/* casts from the table's types: each of ours begins with them */
+static inline pgasi_ucx_t *pgasi_ucx_of(pgasi_tp_t *tp)
+{
+    return (pgasi_ucx_t *)(void *)tp;
+}
+static inline pgasi_ucx_lane_t *pgasi_ucx_lane_of(pgasi_tp_lane_t *lane)
+{
+    return (pgasi_ucx_lane_t *)(void *)lane;
+}
+static inline pgasi_ucx_key_t *pgasi_ucx_key_of(pgasi_tp_key_t *key)
+{
+    return (pgasi_ucx_key_t *)(void *)key;
+}
+
+/** Copy a few bytes; a call to memcpy costs more than that. */
+static inline void pgasi_ucx_copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes == 8) {
+        memcpy(to, from, 8);
+    } else if (bytes > 8 && bytes <= 16) {
+        uint64_t head, tail;
+        memcpy(&head, from, 8);
+        memcpy(&tail, (const char *)from + bytes - 8, 8);
+        memcpy(to, &head, 8);
+        memcpy((char *)to + bytes - 8, &tail, 8);
+    } else if (bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+}
+
+/* status.c */
+pgas_status_t pgasi_ucx_status(ucs_status_t status);
+/** Translate a failure of set-up and log it with what we were doing and the cure. */
+pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const char *cure);
+
+/* context.c */
+extern const pgasi_tp_ops_t pgasi_ucx_table;
+
+/* lane.c */
+pgas_status_t pgasi_ucx_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p);
+void pgasi_ucx_lane_close(pgasi_tp_lane_t *lane);
+pgas_status_t pgasi_ucx_address(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
+int pgasi_ucx_progress(pgasi_tp_lane_t *lane);
+pgas_status_t pgasi_ucx_event_fd(pgasi_tp_lane_t *lane, int *fd_p);
+pgas_status_t pgasi_ucx_arm(pgasi_tp_lane_t *lane);
+pgas_status_t pgasi_ucx_wake(pgasi_tp_lane_t *lane);
+
+/* endpoint.c */
+pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p);
+/** Close all endpoints of the lane, waiting no longer than the deadline. */
+void pgasi_ucx_eps_close(pgasi_ucx_lane_t *lane, uint64_t deadline_ns);
+/** After the worker is destroyed. */
+void pgasi_ucx_eps_free(pgasi_ucx_lane_t *lane);
+/** Mark a peer as gone on all lanes; logs and tells the owner the first time. */
+void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why);
+
+static inline bool pgasi_ucx_is_dead(const pgasi_ucx_ep_t *ep)
+{
+    return PGAS_UNLIKELY(__atomic_load_n(&ep->dead, __ATOMIC_RELAXED));
+}
+
+static inline pgas_status_t pgasi_ucx_ep_get(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p)
+{
+    if (PGAS_UNLIKELY(peer < 0 || peer >= lane->tp->opts.n_ranks)) {
+        return PGAS_ERR_RANGE;
+    }
+    pgasi_ucx_ep_t *ep = lane->eps[peer];
+    if (PGAS_LIKELY(ep != NULL)) {
+        *ep_p = ep;
+        return PGAS_OK;
+    }
+    return pgasi_ucx_ep_open(lane, peer, ep_p);
+}
+
+/* memory.c */
+pgas_status_t pgasi_ucx_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);
+pgas_status_t pgasi_ucx_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p);
+void pgasi_ucx_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
+pgas_status_t pgasi_ucx_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer, size_t *bytes_io);
+pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer, size_t bytes,
+                                   pgasi_tp_key_t **key_p);
+pgas_status_t pgasi_ucx_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
+void pgasi_ucx_key_release(pgasi_tp_key_t *key);
+
+/* rma.c, amo.c */
+pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
+                            const void *src, size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, void *dst,
+                            size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, pgasi_amo_t op,
+                            size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp);
+/** Fail the fetching atomics of a dead endpoint, which UCX forgets. */
+void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep);
+/** The callback of puts and gets. */
+void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused);
+
+/** Turn what UCX returned for an operation into a status; keeps what the callback needs. */
+static inline pgas_status_t pgasi_ucx_posted(pgasi_ucx_lane_t *lane, ucs_status_ptr_t ptr, pgasi_tp_comp_t *comp)
+{
+    if (PGAS_LIKELY(ptr == NULL)) {
+        return PGAS_OK;
+    }
+    if (PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr))) {
+        return pgasi_ucx_status(UCS_PTR_STATUS(ptr));
+    }
+    pgasi_ucx_request_t *request = ptr;
+    request->lane = lane;
+    request->comp = comp;
+    lane->n_pending++;
+    return PGAS_INPROGRESS;
+}
+
+/** Refuse an operation through a key before UCX sees it. */
+static inline pgas_status_t pgasi_ucx_check(const pgasi_ucx_lane_t *lane, const pgasi_ucx_key_t *key, int peer,
+                                            uint64_t remote_addr, size_t bytes)
+{
+    if (PGAS_UNLIKELY(bytes > key->bytes || remote_addr - key->base > key->bytes - bytes)) {
+        return PGAS_ERR_RANGE;
+    }
+    if (PGAS_UNLIKELY(key->ep->peer != peer || key->ep->lane != lane)) {
+        return PGAS_ERR_INVALID;
+    }
+    if (pgasi_ucx_is_dead(key->ep)) {
+        return PGAS_ERR_PEER;
+    }
+    return PGAS_LIKELY(lane->n_pending < PGASI_UCX_PENDING_MAX) ? PGAS_OK : PGAS_ERR_AGAIN;
+}
+
+/* flush.c */
+pgas_status_t pgasi_ucx_fence(pgasi_tp_lane_t *lane);
+pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *lane, int peer, pgasi_tp_comp_t *comp);
+void pgasi_ucx_activate(pgasi_ucx_ep_t *ep);
+/** A message without completion of its own is done: flushes may be waiting for it. */
+void pgasi_ucx_send_flushed(pgasi_ucx_lane_t *lane, int peer, uint64_t mark);
+
+/** Remember that a flush has something to do. */
+static inline void pgasi_ucx_dirty(pgasi_ucx_ep_t *ep)
+{
+    if (!ep->dirty) {
+        pgasi_ucx_activate(ep);
+    }
+}
+
+/* am.c */
+pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes, const void *data,
+                           size_t bytes, pgasi_tp_comp_t *comp);
+
+/* am_recv.c */
+pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane);
+/** Show nothing from now on, and give UCX its memory back; close comes after the worker is destroyed. */
+void pgasi_ucx_rx_stop(pgasi_ucx_lane_t *lane);
+void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane);
+/** Deliver what came in while nobody was allowed to look (messages to oneself). */
+int pgasi_ucx_rx_deliver(pgasi_ucx_lane_t *lane);
+void pgasi_ucx_am_release(pgasi_tp_lane_t *lane, void *data);
+
+#endif
