@@ -1,0 +1,80 @@
+/** Launch, rank and node map, shared mappings of the node, placement, teams and their collectives: floor 1.
+ *  Only files of this folder see MPI and hwloc. */
+#ifndef PGASI_BOOT_H
+#define PGASI_BOOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "pgas/status.h"
+#include "pgas/team.h"
+
+/** The job as this rank knows it; valid between start and stop, read-only for others. */
+typedef struct {
+    int rank, n_ranks;
+    int node, n_nodes, node_rank, node_size;
+    const int *node_of;      /* [n_ranks] */
+    const int *node_members; /* [node_size] global ranks of my node, ascending */
+    const int *local_of;     /* [n_ranks] index within my node, -1 elsewhere */
+    const pid_t *node_pids;  /* [node_size] */
+    bool same_host_peers;    /* some ranks of other (fake) nodes share my host */
+    int host_ranks;          /* ranks of the job on my host */
+    int host_cpus;           /* CPUs that those ranks may use together */
+    bool oversubscribed;     /* host_ranks > host_cpus */
+    uint64_t job_key;        /* random, agreed on, never 0 */
+    bool funneled;           /* MPI gave only MPI_THREAD_FUNNELED: collectives by the initialising thread alone */
+} pgasi_boot_t;
+extern pgasi_boot_t pgasi_boot;
+
+/** comm is a `const MPI_Comm *` or NULL. Calls MPI_Init_thread if needed; loads parameters (init_params: the text of
+ *  pgas_init_opts_t, see include/pgas/init.h; rank 0's values rule), compares versions, sets up log, job key, nodes,
+ *  the nodes' bells (wait.h) and the world and node teams. Same status on all ranks; unwinds all on error. */
+pgas_status_t pgasi_boot_start(const void *comm, const char *init_params);
+/** Collective; ends MPI if start began it. */
+void pgasi_boot_stop(void);
+
+/** Ends the job through MPI with one report; does not return. Callable from any thread. */
+_Noreturn void pgasi_boot_abort(int exit_code);
+
+/** Small collectives over all ranks for set-up; blocking, with progress through the hook. */
+pgas_status_t pgasi_boot_agree(pgas_status_t mine); /* the worst (most negative) of all; its lowest rank is logged by it */
+pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root);
+pgas_status_t pgasi_boot_allgather(const void *src, void *dst, size_t bytes);
+pgas_status_t pgasi_boot_barrier(void);
+
+/** The team of all ranks, which NULL stands for in public functions. NULL before start. */
+pgas_team_t *pgasi_team_world(void);
+
+/** A rank was seen to die (any thread): collectives of teams with it end with PGAS_ERR_PEER from now on. */
+void pgasi_boot_peer_died(int rank);
+
+/** Shared mappings. `create`: one region of `bytes`, the same memory for all members of the team that are on my node
+ *  (a NULL team: all ranks of the node). `create_each`: every rank of the node brings one region of its own; addr_of[i] is
+ *  the mapping of node rank i's region in this process. Sparse memory from memfd, zeroed, never touched here; huge pages as
+ *  PGAS_HUGEPAGES says (one warning when wanted and not to be had; only if want_huge). Collective over those ranks, same
+ *  status on all. */
+typedef struct {
+    void *base;
+    size_t bytes;
+    size_t page_bytes;
+} pgasi_shm_t;
+pgas_status_t pgasi_shm_create(pgas_team_t *team, size_t bytes, pgasi_shm_t *shm_p);
+pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p, void **addr_of);
+void pgasi_shm_release(pgasi_shm_t *shm);
+void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of);
+
+/** hwloc: binds the calling thread as PGAS_BIND says (slot: index of the thread within the rank), and where it is. */
+void pgasi_place_bind(int slot);
+pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p);
+
+/** For collectives and pgasi_wait_step: what to call while waiting (call/progress.c sets it). Returns events handled. */
+void pgasi_boot_set_progress(int (*progress)(void));
+
+/** Set by the call layer: whether the calling thread may enter a collective (not in a handler, attached...). */
+void pgasi_boot_set_guard(pgas_status_t (*guard)(void));
+
+/** What MPI it is, for pgas_info: name and version, thread level; static text. */
+const char *pgasi_boot_mpi_text(void);
+
+#endif

@@ -1,0 +1,172 @@
+/* Collectives between nodes: non-blocking MPI calls and a loop that tests them and serves peers meanwhile.
+ *
+ * Everything travels as bytes; combining is done by us, in our order (MPICH 4.0.2 compares MPI_UINT32_T as signed).
+ * Pieces keep every count below 2^31: blocks longer than a piece are sent piece by piece, each block's piece as one
+ * element of a type whose extent is the whole block. */
+#include "boot/internal.h"
+
+#include <limits.h>
+
+#define PIECE_BYTES ((size_t)1 << 30)
+
+/* Tests until done, with progress. A request that a dead member leaves open is given up. */
+pgas_status_t pgasi_between_wait(pgas_team_t *team, int rc, MPI_Request *request, const char *what)
+{
+    int done = 0;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (rc == MPI_SUCCESS) {
+        pgasi_mpi_lock();
+        rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        pgasi_mpi_unlock();
+        if (rc != MPI_SUCCESS || done)
+            break;
+        if (pgasi_team_is_broken(team)) {
+            pgasi_wait_end(&w);
+            return PGAS_ERR_PEER;
+        }
+        pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    return pgasi_mpi_status(rc, what);
+}
+
+/* START(call): issues a non-blocking call under the lock and waits for it. */
+#define START(team, what, call)                    \
+    do {                                           \
+        MPI_Request request = MPI_REQUEST_NULL;    \
+        pgasi_mpi_lock();                          \
+        int rc = (call);                           \
+        pgasi_mpi_unlock();                        \
+        return pgasi_between_wait((team), rc, &request, what); \
+    } while (0)
+
+pgas_status_t pgasi_between_barrier(pgas_team_t *team, MPI_Comm comm)
+{
+    START(team, "MPI_Ibarrier", MPI_Ibarrier(comm, &request));
+}
+
+static pgas_status_t broadcast_piece(pgas_team_t *team, MPI_Comm comm, char *at, int n, int root)
+{
+    START(team, "MPI_Ibcast", MPI_Ibcast(at, n, MPI_BYTE, root, comm, &request));
+}
+
+pgas_status_t pgasi_between_broadcast(pgas_team_t *team, MPI_Comm comm, void *buffer, size_t bytes, int root)
+{
+    for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
+        int n = (int)PGASI_MIN(PIECE_BYTES, bytes - done);
+        pgas_status_t status = broadcast_piece(team, comm, (char *)buffer + done, n, root);
+        if (status != PGAS_OK)
+            return status;
+    }
+    return PGAS_OK;
+}
+
+/* One piece of each block; `block` is the type of a piece with the extent of a block. */
+typedef struct {
+    pgas_team_t *team;
+    MPI_Comm comm;
+    const char *src;
+    char *dst;
+    int n_bytes;
+    MPI_Datatype block;
+    int root;
+} piece_t;
+
+static pgas_status_t gather_piece(const piece_t *p)
+{
+    START(p->team, "MPI_Igather",
+          MPI_Igather(p->src, p->n_bytes, MPI_BYTE, p->dst, 1, p->block, p->root, p->comm, &request));
+}
+
+static pgas_status_t allgather_piece(const piece_t *p)
+{
+    START(p->team, "MPI_Iallgather",
+          MPI_Iallgather(p->src, p->n_bytes, MPI_BYTE, p->dst, 1, p->block, p->comm, &request));
+}
+
+static pgas_status_t alltoall_piece(const piece_t *p)
+{
+    START(p->team, "MPI_Ialltoall",
+          MPI_Ialltoall(p->src, 1, p->block, p->dst, 1, p->block, p->comm, &request));
+}
+
+/* The same for blocks that fit into one piece: plain bytes, for which MPI is faster. */
+static pgas_status_t gather_whole(const piece_t *p)
+{
+    START(p->team, "MPI_Igather",
+          MPI_Igather(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->root, p->comm, &request));
+}
+
+static pgas_status_t allgather_whole(const piece_t *p)
+{
+    START(p->team, "MPI_Iallgather",
+          MPI_Iallgather(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->comm, &request));
+}
+
+static pgas_status_t alltoall_whole(const piece_t *p)
+{
+    START(p->team, "MPI_Ialltoall",
+          MPI_Ialltoall(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->comm, &request));
+}
+
+static pgas_status_t make_block_type(size_t piece, size_t block, MPI_Datatype *type_p)
+{
+    MPI_Datatype bytes;
+    pgasi_mpi_lock();
+    int rc = MPI_Type_contiguous((int)piece, MPI_BYTE, &bytes);
+    if (rc == MPI_SUCCESS) {
+        rc = MPI_Type_create_resized(bytes, 0, (MPI_Aint)block, type_p);
+        MPI_Type_free(&bytes);
+    }
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Type_commit(type_p);
+    pgasi_mpi_unlock();
+    return pgasi_mpi_status(rc, "making a block type");
+}
+
+typedef pgas_status_t (*piece_fn_t)(const piece_t *piece);
+
+/* Open MPI 4.1 counts the bytes of all blocks of some algorithms in an int: whole blocks only while they fit together. */
+static pgas_status_t by_pieces(piece_t *p, size_t bytes, piece_fn_t whole, piece_fn_t piece)
+{
+    size_t limit = PGASI_MAX(PIECE_BYTES / (size_t)p->team->size, 1);
+    if (bytes <= limit) {
+        p->n_bytes = (int)bytes;
+        return whole(p);
+    }
+    pgas_status_t status = PGAS_OK;
+    const char *src = p->src;
+    char *dst = p->dst;
+    for (size_t done = 0; done < bytes && status == PGAS_OK; done += limit) {
+        size_t n = PGASI_MIN(limit, bytes - done);
+        p->src = src + done;
+        p->dst = dst != NULL ? dst + done : NULL;
+        p->n_bytes = (int)n;
+        status = make_block_type(n, bytes, &p->block);
+        if (status != PGAS_OK)
+            return status;
+        status = piece(p);
+        pgasi_mpi_lock();
+        MPI_Type_free(&p->block);
+        pgasi_mpi_unlock();
+    }
+    return status;
+}
+
+pgas_status_t pgasi_between_gather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes, int root)
+{
+    piece_t p = { team, comm, src, dst, 0, MPI_BYTE, root };
+    return by_pieces(&p, bytes, gather_whole, gather_piece);
+}
+
+pgas_status_t pgasi_between_allgather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes)
+{
+    piece_t p = { team, comm, src, dst, 0, MPI_BYTE, 0 };
+    return by_pieces(&p, bytes, allgather_whole, allgather_piece);
+}
+
+pgas_status_t pgasi_between_alltoall(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes)
+{
+    piece_t p = { team, comm, src, dst, 0, MPI_BYTE, 0 };
+    return by_pieces(&p, bytes, alltoall_whole, alltoall_piece);
+}

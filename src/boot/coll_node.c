@@ -1,0 +1,377 @@
+/* Collectives of the members of a team that share memory, over its notice board.
+ *
+ * Small data: everybody posts and reads everybody (flat), 2n cache lines moved at once; with two ranks on two cores
+ * that is one exchange of lines. Beyond FLAT_MAX members groups of GROUP report to their first member, those to member
+ * 0, and all read the result there: three steps instead of n^2 reads. Large data goes in pieces of one area; the slots
+ * of the board let the writer run ahead of the readers. An allreduce of a piece by more than two is a reduce-scatter,
+ * everybody combining one share of it, and an allgather of the shares.
+ *
+ * Operands are combined from member 0 upwards, so all members get the same bits. */
+#include "boot/internal.h"
+
+#include <string.h>
+
+#define FLAT_MAX 16
+#define GROUP 16
+#define PIECE ((size_t)8 << 10) /* bytes that everybody combines at a time: they stay in the first-level cache */
+#define SCATTER_MIN ((size_t)1024) /* bytes; smaller pieces are combined by everybody */
+
+/* A board of one has no memory: what there is to do is to copy. */
+static pgas_status_t alone(const void *src, void *dst, size_t bytes)
+{
+    if (bytes > 0)
+        memmove(dst, src, bytes);
+    return PGAS_OK;
+}
+
+/* ---- steps ---- */
+
+/* Rings all in a small team; in a large one only the member that does the waiting, for it is n looks each otherwise. */
+static void post(pgasi_board_t *board, int waiter)
+{
+    pgasi_board_post(board);
+    pgasi_board_ring_begin();
+    if (board->n > FLAT_MAX && board->me != waiter) {
+        pgasi_board_ring(board, waiter);
+        return;
+    }
+    for (int i = 0; i < board->n; i++)
+        pgasi_board_ring(board, i);
+}
+
+static void post_to_all(pgasi_board_t *board)
+{
+    post(board, board->me);
+}
+
+static void pass(pgasi_board_t *board, int waiter)
+{
+    pgasi_board_pass(board);
+    post(board, waiter);
+}
+
+static bool wait_for_all(pgasi_board_t *board)
+{
+    for (int i = 0; i < board->n; i++) {
+        if (pgasi_board_wait(board, i, 0) == NULL)
+            return false;
+    }
+    board->known = board->step;
+    return true;
+}
+
+static inline void copy(void *dst, const void *src, size_t bytes)
+{
+    if (bytes == sizeof(uint64_t))
+        memcpy(dst, src, sizeof(uint64_t));
+    else
+        memcpy(dst, src, bytes);
+}
+
+/* Posts data as the next step. */
+static inline bool put(pgasi_board_t *board, const void *src, size_t bytes, int waiter)
+{
+    void *out = pgasi_board_begin(board, bytes);
+    if (PGAS_UNLIKELY(out == NULL))
+        return false;
+    copy(out, src, bytes);
+    post(board, waiter);
+    return true;
+}
+
+/* Combines the notices of members first, first + stride .. below end into dst, in this order. */
+static inline bool combine_notices(pgasi_board_t *board, int first, int end, int stride, void *dst, size_t n_elems,
+                                   size_t bytes, pgasi_combine_fn_t combine)
+{
+    for (int i = first; i < end; i += stride) {
+        const void *in = pgasi_board_wait(board, i, bytes);
+        if (PGAS_UNLIKELY(in == NULL))
+            return false;
+        if (i == first)
+            copy(dst, in, bytes);
+        else
+            combine(dst, in, n_elems);
+    }
+    return true;
+}
+
+static pgas_status_t status_of(bool good)
+{
+    return good ? PGAS_OK : PGAS_ERR_PEER;
+}
+
+/* ---- barriers ---- */
+
+static int group_of(int member)
+{
+    return member - member % GROUP;
+}
+
+/* Everybody's step, with the data already posted, is seen by the first of the group, the groups' next step by 0. */
+pgas_status_t pgasi_board_arrive(pgasi_board_t *board)
+{
+    if (board->n == 1)
+        return PGAS_OK;
+    bool flat = board->n <= FLAT_MAX, good = true;
+    int leader = flat ? 0 : group_of(board->me), end = flat ? board->n : PGASI_MIN(leader + GROUP, board->n);
+    pass(board, leader);
+    for (int i = leader; board->me == leader && good && i < end; i++)
+        good = pgasi_board_wait(board, i, 0) != NULL;
+    if (!good || flat)
+        return status_of(good);
+    pass(board, 0);
+    for (int i = 0; board->me == 0 && good && i < board->n; i += GROUP)
+        good = pgasi_board_wait(board, i, 0) != NULL;
+    return status_of(good);
+}
+
+pgas_status_t pgasi_board_release(pgasi_board_t *board)
+{
+    if (board->n == 1)
+        return PGAS_OK;
+    pass(board, 0);
+    if (pgasi_board_wait(board, 0, 0) == NULL)
+        return PGAS_ERR_PEER;
+    /* member 0 had seen all arrive: one step ago when flat, two when not */
+    board->known = board->step - (board->n <= FLAT_MAX ? 1 : 2);
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_board_barrier(pgasi_board_t *board)
+{
+    if (PGAS_UNLIKELY(board->n > FLAT_MAX)) {
+        pgas_status_t status = pgasi_board_arrive(board);
+        return status != PGAS_OK ? status : pgasi_board_release(board);
+    }
+    pgasi_board_pass(board);
+    post_to_all(board);
+    return status_of(wait_for_all(board));
+}
+
+/* ---- from one ---- */
+
+static bool broadcast_piece(pgasi_board_t *board, char *at, size_t bytes, int root)
+{
+    if (board->me == root)
+        return put(board, at, bytes, root);
+    pass(board, root);
+    const void *in = pgasi_board_wait(board, root, bytes);
+    if (in != NULL && at != NULL)
+        copy(at, in, bytes);
+    return in != NULL;
+}
+
+pgas_status_t pgasi_board_broadcast(pgasi_board_t *board, void *buffer, size_t bytes, int root)
+{
+    char *at = buffer;
+    bool good = true;
+    for (size_t done = 0; board->n > 1 && good && done < bytes; done += PGASI_BOARD_AREA)
+        good = broadcast_piece(board, at != NULL ? at + done : NULL, PGASI_MIN(PGASI_BOARD_AREA, bytes - done), root);
+    return status_of(good);
+}
+
+/* ---- combining ---- */
+
+static bool reduce_piece(pgasi_board_t *board, const char *src, char *dst, size_t n_elems, size_t bytes,
+                         pgasi_combine_fn_t combine, int root)
+{
+    if (!put(board, src, bytes, root))
+        return false;
+    return board->me != root || combine_notices(board, 0, board->n, 1, dst, n_elems, bytes, combine);
+}
+
+pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t elem_bytes,
+                                 pgasi_combine_fn_t combine, int root)
+{
+    size_t piece = PGASI_BOARD_AREA / elem_bytes;
+    const char *from = src;
+    char *to = dst;
+    bool good = true;
+    if (board->n == 1)
+        return alone(src, dst, n_elems * elem_bytes);
+    for (size_t done = 0; good && done < n_elems; done += piece) {
+        size_t n = PGASI_MIN(piece, n_elems - done), at = done * elem_bytes;
+        good = reduce_piece(board, from + at, to != NULL ? to + at : NULL, n, n * elem_bytes, combine, root);
+    }
+    return status_of(good);
+}
+
+static inline bool allreduce_flat(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t bytes,
+                                  pgasi_combine_fn_t combine)
+{
+    if (!put(board, src, bytes, board->me) || !combine_notices(board, 0, board->n, 1, dst, n_elems, bytes, combine))
+        return false;
+    board->known = board->step;
+    return true;
+}
+
+static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t bytes,
+                             pgasi_combine_fn_t combine)
+{
+    int leader = group_of(board->me);
+    bool leads = board->me == leader;
+    if (!put(board, src, bytes, leader))
+        return false;
+    uint64_t all_entered = board->step;
+    if (leads) {
+        int end = PGASI_MIN(leader + GROUP, board->n);
+        if (!combine_notices(board, leader, end, 1, dst, n_elems, bytes, combine) || !put(board, dst, bytes, 0))
+            return false;
+    } else {
+        pass(board, 0);
+    }
+    if (board->me == 0 && !combine_notices(board, 0, board->n, GROUP, dst, n_elems, bytes, combine))
+        return false;
+    if (!broadcast_piece(board, dst, bytes, 0))
+        return false;
+    board->known = all_entered;
+    return true;
+}
+
+/* Member i combines elements [share i, share i + 1) and gives them to all. */
+static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, size_t n_elems, size_t elem_bytes,
+                              pgasi_combine_fn_t combine)
+{
+    int n = board->n, me = board->me;
+    size_t share = PGASI_DIV_UP(n_elems, (size_t)n), bytes = n_elems * elem_bytes;
+    size_t begin = PGASI_MIN(share * (size_t)me, n_elems), end = PGASI_MIN(begin + share, n_elems);
+    if (!put(board, src, bytes, me))
+        return false;
+    for (int i = 0; i < n; i++) {
+        const char *in = pgasi_board_wait(board, i, bytes);
+        if (in == NULL)
+            return false;
+        if (i == 0)
+            memcpy(dst + begin * elem_bytes, in + begin * elem_bytes, (end - begin) * elem_bytes);
+        else
+            combine(dst + begin * elem_bytes, in + begin * elem_bytes, end - begin);
+    }
+    board->known = board->step;
+    size_t share_bytes = PGASI_MAX(share * elem_bytes, PGASI_BOARD_INLINE + 1); /* beside the line, for all alike */
+    void *out = pgasi_board_begin(board, share_bytes);
+    if (out == NULL)
+        return false;
+    memcpy(out, dst + begin * elem_bytes, (end - begin) * elem_bytes);
+    post_to_all(board);
+    for (int i = 0; i < n; i++) {
+        size_t at = PGASI_MIN(share * (size_t)i, n_elems), to = PGASI_MIN(at + share, n_elems);
+        const char *in = pgasi_board_wait(board, i, share_bytes);
+        if (in == NULL)
+            return false;
+        if (i != me)
+            memcpy(dst + at * elem_bytes, in, (to - at) * elem_bytes);
+    }
+    board->known = board->step;
+    return true;
+}
+
+pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t elem_bytes,
+                                    pgasi_combine_fn_t combine)
+{
+    if (PGAS_LIKELY(n_elems * elem_bytes <= PGASI_BOARD_INLINE && board->n <= FLAT_MAX && n_elems > 0))
+        return status_of(allreduce_flat(board, src, dst, n_elems, n_elems * elem_bytes, combine));
+    bool scatter = board->n > 2 && n_elems * elem_bytes >= SCATTER_MIN, good = true;
+    size_t piece = (scatter ? PGASI_BOARD_AREA : PIECE) / elem_bytes;
+    const char *from = src;
+    char *to = dst;
+    for (size_t done = 0; good && done < n_elems; done += piece) {
+        size_t n = PGASI_MIN(piece, n_elems - done), bytes = n * elem_bytes, at = done * elem_bytes;
+        if (scatter)
+            good = allreduce_scatter(board, from + at, to + at, n, elem_bytes, combine);
+        else if (board->n > FLAT_MAX)
+            good = allreduce_groups(board, from + at, to + at, n, bytes, combine);
+        else
+            good = allreduce_flat(board, from + at, to + at, n, bytes, combine);
+    }
+    return status_of(good);
+}
+
+pgas_status_t pgasi_board_exscan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t elem_bytes,
+                                 pgasi_combine_fn_t combine)
+{
+    size_t piece = PGASI_BOARD_AREA / elem_bytes;
+    bool good = true;
+    for (size_t done = 0; board->n > 1 && good && done < n_elems; done += piece) {
+        size_t n = PGASI_MIN(piece, n_elems - done), bytes = n * elem_bytes, at = done * elem_bytes;
+        good = put(board, (const char *)src + at, bytes, board->me) &&
+               combine_notices(board, 0, board->me, 1, (char *)dst + at, n, bytes, combine);
+    }
+    return status_of(good);
+}
+
+/* ---- collecting and exchanging ---- */
+
+/* Copies the piece at `done` of everybody's block to its place in dst. */
+static bool take_pieces(pgasi_board_t *board, char *dst, size_t block, size_t done, size_t bytes)
+{
+    for (int i = 0; i < board->n; i++) {
+        const void *in = pgasi_board_wait(board, i, bytes);
+        if (in == NULL)
+            return false;
+        copy(dst + (size_t)i * block + done, in, bytes);
+    }
+    board->known = board->step;
+    return true;
+}
+
+pgas_status_t pgasi_board_gather(pgasi_board_t *board, const void *src, void *dst, size_t bytes, int root)
+{
+    if (board->n == 1)
+        return alone(src, dst, bytes);
+    bool good = true;
+    for (size_t done = 0; good && done < bytes; done += PGASI_BOARD_AREA) {
+        size_t n = PGASI_MIN(PGASI_BOARD_AREA, bytes - done);
+        good = put(board, (const char *)src + done, n, root) &&
+               (board->me != root || take_pieces(board, dst, bytes, done, n));
+    }
+    return status_of(good);
+}
+
+pgas_status_t pgasi_board_allgather(pgasi_board_t *board, const void *src, void *dst, size_t bytes)
+{
+    if (board->n == 1)
+        return alone(src, dst, bytes);
+    bool good = true;
+    for (size_t done = 0; good && done < bytes; done += PGASI_BOARD_AREA) {
+        size_t n = PGASI_MIN(PGASI_BOARD_AREA, bytes - done);
+        good = put(board, (const char *)src + done, n, board->me) && take_pieces(board, dst, bytes, done, n);
+    }
+    return status_of(good);
+}
+
+/* A notice holds one slice for each member; that for oneself is left out. */
+static bool alltoall_slice(pgasi_board_t *board, const char *src, char *dst, size_t block, size_t done, size_t bytes)
+{
+    size_t n = (size_t)board->n, me = (size_t)board->me, whole = PGASI_MAX(n * bytes, PGASI_BOARD_INLINE + 1);
+    char *out = pgasi_board_begin(board, whole);
+    if (out == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (i != me)
+            copy(out + i * bytes, src + i * block + done, bytes);
+    }
+    post_to_all(board);
+    for (size_t i = 0; i < n; i++) {
+        const char *in = pgasi_board_wait(board, (int)i, whole);
+        if (in == NULL)
+            return false;
+        if (i != me)
+            copy(dst + i * block + done, in + me * bytes, bytes);
+    }
+    board->known = board->step;
+    return true;
+}
+
+pgas_status_t pgasi_board_alltoall(pgasi_board_t *board, const void *src, void *dst, size_t bytes)
+{
+    if (board->n == 1)
+        return alone(src, dst, bytes);
+    size_t slice = PGASI_BOARD_AREA / (size_t)board->n;
+    slice = slice > 64 ? slice - slice % 64 : PGASI_MAX(slice, 1);
+    bool good = true;
+    if (bytes > 0)
+        memcpy((char *)dst + (size_t)board->me * bytes, (const char *)src + (size_t)board->me * bytes, bytes);
+    for (size_t done = 0; good && done < bytes; done += slice)
+        good = alltoall_slice(board, src, dst, bytes, done, PGASI_MIN(slice, bytes - done));
+    return status_of(good);
+}

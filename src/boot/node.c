@@ -1,0 +1,231 @@
+/* The node map: who truly shares memory with whom, and what the host has to offer.
+ *
+ * MPI says which ranks are on one host. That they can share memory is tried, not believed (containers with PID
+ * namespaces of their own, other users): every rank makes an anonymous file with a token in it, the first rank of the
+ * host opens everybody's through /proc, everybody opens the first rank's. Ranks that fail are nodes of their own.
+ * PGAS_NODE_MAXSIZE=k then cuts the others into fake nodes of k. Nodes are numbered by their lowest rank. */
+#include "boot/internal.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/param.h"
+
+#define TOKEN_MAGIC UINT64_C(0x6c69627067617321)
+
+typedef struct {
+    int32_t pid, fd;
+    uint64_t token;
+} card_t; /* what a rank shows to those of its host */
+
+static int host_rank;
+static pgasi_cpus_t own_cpus;
+static int *node_of, *node_members, *local_of;
+static pid_t *node_pids;
+
+int pgasi_node_host_rank(void)
+{
+    return host_rank;
+}
+
+const pgasi_cpus_t *pgasi_node_cpus(void)
+{
+    return &own_cpus;
+}
+
+void pgasi_node_stop(void)
+{
+    free(node_of);
+    free(node_members);
+    free(local_of);
+    free(node_pids);
+    node_of = node_members = local_of = NULL;
+    node_pids = NULL;
+}
+
+static int make_token_file(uint64_t token)
+{
+    int fd = pgasi_shm_file(sizeof token, 0);
+    if (fd >= 0 && pwrite(fd, &token, sizeof token, 0) != (ssize_t)sizeof token) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool can_share_with(const card_t *card)
+{
+    uint64_t token = 0;
+    int fd = card->fd < 0 ? -1 : pgasi_shm_open_peer(card->pid, card->fd);
+    if (fd < 0)
+        return false;
+    bool good = pread(fd, &token, sizeof token, 0) == (ssize_t)sizeof token && token == card->token;
+    close(fd);
+    return good;
+}
+
+/* PGAS_TEST_UNSHARED=RANK makes the files of that rank worthless. */
+static bool is_made_unshared(void)
+{
+    const char *text = pgasi_param_env("PGAS_TEST_UNSHARED");
+    return text != NULL && *text != '\0' && atoi(text) == pgasi_boot.rank;
+}
+
+/* good[i]: rank i of the host can share memory with the host's first rank, both ways. */
+static pgas_status_t try_sharing(MPI_Comm host, int n, card_t *cards, unsigned char *good)
+{
+    uint64_t token = pgasi_boot.job_key ^ TOKEN_MAGIC ^ ((uint64_t)pgasi_boot.rank << 32);
+    card_t mine = { (int32_t)getpid(), make_token_file(token), token };
+    if (is_made_unshared())
+        mine.token ^= 1;
+    int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, cards, sizeof mine, MPI_BYTE, host);
+    unsigned char ok = 0;
+    if (rc == MPI_SUCCESS) {
+        ok = can_share_with(&cards[0]);
+        for (int i = 0; host_rank == 0 && i < n; i++)
+            good[i] = can_share_with(&cards[i]);
+        rc = MPI_Scatter(good, 1, MPI_BYTE, host_rank == 0 ? MPI_IN_PLACE : &good[host_rank], 1, MPI_BYTE, 0, host);
+    }
+    ok = ok && good[host_rank];
+    if (rc == MPI_SUCCESS) /* behind this nobody opens files any more */
+        rc = MPI_Allgather(&ok, 1, MPI_BYTE, good, 1, MPI_BYTE, host);
+    if (mine.fd >= 0)
+        close(mine.fd);
+    return pgasi_mpi_status(rc, "the exchange of shared files on the host");
+}
+
+static void warn_about_loners(int n, const unsigned char *good)
+{
+    int n_alone = 0;
+    for (int i = 0; i < n; i++)
+        n_alone += !good[i];
+    if (n_alone > 0 && host_rank == 0)
+        PGASI_WARN("node",
+                   "%d of %d ranks of this host cannot open each other's memory through /proc/PID/fd and become nodes of "
+                   "their own, which is slower; run them as one user in one PID namespace (docker: --pid=host)",
+                   n_alone, n);
+}
+
+/* The host rank that leads my node. */
+static int leader_of_block(int n, const unsigned char *good, int max_size)
+{
+    int place = 0, leader = 0;
+    if (!good[host_rank] || max_size == 0) {
+        for (leader = 0; leader < n && !good[leader]; leader++) {
+        }
+        return good[host_rank] ? leader : host_rank;
+    }
+    for (int i = 0; i < host_rank; i++)
+        place += good[i];
+    place -= place % max_size;
+    for (leader = 0; place > 0 || !good[leader]; leader++)
+        place -= good[leader];
+    return leader;
+}
+
+static pgas_status_t count_cpus(MPI_Comm host)
+{
+    static pgasi_cpus_t all;
+    memset(&own_cpus, 0, sizeof own_cpus);
+    if (sched_getaffinity(0, sizeof own_cpus, &own_cpus.set) != 0)
+        memset(&own_cpus, 0, sizeof own_cpus);
+    all = own_cpus;
+    int rc = MPI_Allreduce(MPI_IN_PLACE, all.word, PGASI_CPU_WORDS, MPI_UNSIGNED_LONG, MPI_BOR, host);
+    pgasi_boot.host_cpus = 0;
+    for (size_t i = 0; i < PGASI_CPU_WORDS; i++)
+        pgasi_boot.host_cpus += __builtin_popcountl(all.word[i]);
+    if (pgasi_boot.host_cpus == 0)
+        pgasi_boot.host_cpus = 1;
+    pgasi_boot.oversubscribed = pgasi_boot.host_ranks > pgasi_boot.host_cpus;
+    return pgasi_mpi_status(rc, "the union of CPU masks");
+}
+
+/* From the global rank of everybody's leader to numbered nodes. */
+static pgas_status_t number_nodes(MPI_Comm world, int my_leader)
+{
+    int n = pgasi_boot.n_ranks, n_nodes = 0, n_members = 0;
+    int rc = MPI_Allgather(&my_leader, 1, MPI_INT, node_of, 1, MPI_INT, world);
+    if (rc != MPI_SUCCESS)
+        return pgasi_mpi_status(rc, "the exchange of node leaders");
+    for (int i = 0; i < n; i++) { /* a leader comes before its members */
+        bool mine = node_of[i] == my_leader;
+        node_of[i] = node_of[i] == i ? n_nodes++ : node_of[node_of[i]];
+        local_of[i] = mine ? n_members : -1;
+        if (mine)
+            node_members[n_members++] = i;
+    }
+    pgasi_boot.n_nodes = n_nodes;
+    pgasi_boot.node = node_of[pgasi_boot.rank];
+    pgasi_boot.node_size = n_members;
+    pgasi_boot.node_rank = local_of[pgasi_boot.rank];
+    pgasi_boot.node_of = node_of;
+    pgasi_boot.node_members = node_members;
+    pgasi_boot.local_of = local_of;
+    pgasi_boot.node_pids = node_pids;
+    return PGAS_OK;
+}
+
+/* Everything that needs the host's communicator. */
+static pgas_status_t map_host(MPI_Comm world, MPI_Comm host, MPI_Comm *node_p)
+{
+    int n = pgasi_boot.host_ranks;
+    card_t *cards = calloc((size_t)n, sizeof *cards);
+    unsigned char *good = calloc((size_t)n, 1);
+    pgas_status_t status = pgasi_mpi_agree(world, cards != NULL && good != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status != PGAS_OK)
+        goto out;
+    status = try_sharing(host, n, cards, good);
+    if (status != PGAS_OK)
+        goto out;
+    warn_about_loners(n, good);
+    int leader = leader_of_block(n, good, pgasi_param.node_maxsize), leader_rank = pgasi_boot.rank;
+    status = pgasi_mpi_status(MPI_Comm_split(host, leader, pgasi_boot.rank, node_p), "MPI_Comm_split of the host");
+    if (status != PGAS_OK)
+        goto out;
+    status = pgasi_mpi_status(MPI_Bcast(&leader_rank, 1, MPI_INT, 0, *node_p), "MPI_Bcast in the node");
+    if (status == PGAS_OK)
+        status = number_nodes(world, leader_rank);
+    if (status == PGAS_OK) {
+        pid_t pid = getpid();
+        PGASI_STATIC_ASSERT(sizeof pid == sizeof(int), "pids travel as MPI_INT");
+        status = pgasi_mpi_status(MPI_Allgather(&pid, 1, MPI_INT, node_pids, 1, MPI_INT, *node_p), "the exchange of pids");
+    }
+    if (status == PGAS_OK)
+        status = count_cpus(host);
+    pgasi_boot.same_host_peers = pgasi_boot.host_ranks > pgasi_boot.node_size;
+out:
+    free(cards);
+    free(good);
+    return status;
+}
+
+pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p)
+{
+    MPI_Comm host = MPI_COMM_NULL;
+    size_t n = (size_t)pgasi_boot.n_ranks;
+    *node_p = MPI_COMM_NULL;
+    pgas_status_t status = pgasi_mpi_status(
+        MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, pgasi_boot.rank, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+    if (status != PGAS_OK)
+        return status;
+    MPI_Comm_rank(host, &host_rank);
+    MPI_Comm_size(host, &pgasi_boot.host_ranks);
+    node_of = calloc(n, sizeof *node_of);
+    local_of = calloc(n, sizeof *local_of);
+    node_members = calloc((size_t)pgasi_boot.host_ranks, sizeof *node_members);
+    node_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *node_pids);
+    bool have_all = node_of != NULL && local_of != NULL && node_members != NULL && node_pids != NULL;
+    status = pgasi_mpi_agree(world, have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status == PGAS_OK)
+        status = map_host(world, host, node_p);
+    pgasi_mpi_free_comm(&host);
+    if (status != PGAS_OK) {
+        pgasi_mpi_free_comm(node_p);
+        pgasi_node_stop();
+    }
+    return status;
+}

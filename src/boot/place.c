@@ -1,0 +1,193 @@
+/* Places of threads by hwloc: binding, and the NUMA zone of who asks.
+ *
+ * The topology is loaded when first asked for, once: that takes milliseconds, which programs that never bind do not
+ * pay. I/O devices and caches are left out. Without hwloc nothing is bound and zones are unknown.
+ *
+ * Who goes where: a rank that its launcher has confined keeps to its own CPUs; ranks that all may use the same CPUs
+ * divide them in blocks, by their order on the host. Threads take the objects of the block in turn. */
+#include "boot/internal.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/param.h"
+
+int pgasi_place_choose(int n_objects, bool divide, int host_rank, int host_ranks, int slot)
+{
+    if (!divide)
+        return slot % n_objects;
+    if (host_ranks >= n_objects) /* a part of an object each */
+        return (int)((int64_t)host_rank * n_objects / host_ranks);
+    int begin = (int)((int64_t)host_rank * n_objects / host_ranks);
+    int end = (int)(((int64_t)host_rank + 1) * n_objects / host_ranks);
+    return begin + slot % (end - begin);
+}
+
+#ifdef PGAS_HAVE_HWLOC
+#include <hwloc.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static hwloc_topology_t topology;
+static bool is_loaded, is_refused;
+static bool has_bound; /* slot 0 */
+
+static hwloc_topology_t load(void)
+{
+    hwloc_topology_t t;
+    if (hwloc_topology_init(&t) != 0)
+        return NULL;
+    hwloc_topology_set_type_filter(t, HWLOC_OBJ_MISC, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_icache_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_cache_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+    if (hwloc_topology_load(t) != 0) {
+        hwloc_topology_destroy(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* The topology, or NULL with one warning. */
+static hwloc_topology_t get_topology(void)
+{
+    pthread_mutex_lock(&mutex);
+    if (!is_loaded && !is_refused) {
+        topology = load();
+        is_loaded = topology != NULL;
+        is_refused = !is_loaded;
+        if (is_refused)
+            PGASI_WARN("place", "hwloc cannot read the topology of this machine: threads are not bound, zones unknown");
+    }
+    hwloc_topology_t t = is_loaded ? topology : NULL;
+    pthread_mutex_unlock(&mutex);
+    return t;
+}
+
+/* The thread that ends the library is the one that began it: it gets back what it was allowed. */
+void pgasi_place_stop(void)
+{
+    if (has_bound && sched_setaffinity(0, sizeof(pgasi_cpus_t), &pgasi_node_cpus()->set) != 0)
+        PGASI_DEBUG("place", "cannot undo the binding of this thread");
+    has_bound = false;
+    pthread_mutex_lock(&mutex);
+    if (is_loaded)
+        hwloc_topology_destroy(topology);
+    is_loaded = is_refused = false;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* What the rank might use before anything was bound. NULL when out of memory. */
+static hwloc_bitmap_t allowed_cpus(hwloc_topology_t t)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    for (unsigned i = 0; set != NULL && i < PGASI_CPU_WORDS; i++)
+        hwloc_bitmap_set_ith_ulong(set, i, pgasi_node_cpus()->word[i]);
+    if (set != NULL)
+        hwloc_bitmap_and(set, set, hwloc_topology_get_topology_cpuset(t));
+    return set;
+}
+
+/* Objects of a type with allowed CPUs. */
+static int count_objects(hwloc_topology_t t, hwloc_obj_type_t type, hwloc_const_bitmap_t allowed)
+{
+    int n = 0;
+    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, type, o)) != NULL;)
+        n += hwloc_bitmap_intersects(o->cpuset, allowed) != 0;
+    return n;
+}
+
+static hwloc_obj_t nth_object(hwloc_topology_t t, hwloc_obj_type_t type, hwloc_const_bitmap_t allowed, int index)
+{
+    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, type, o)) != NULL;) {
+        if (hwloc_bitmap_intersects(o->cpuset, allowed) && index-- == 0)
+            return o;
+    }
+    return NULL;
+}
+
+static void bind_to(hwloc_topology_t t, hwloc_bitmap_t allowed, hwloc_obj_type_t type, int slot)
+{
+    int n = count_objects(t, type, allowed);
+    if (n == 0)
+        return;
+    bool divide = hwloc_bitmap_weight(allowed) == pgasi_boot.host_cpus;
+    hwloc_obj_t o = nth_object(
+        t, type, allowed, pgasi_place_choose(n, divide, pgasi_node_host_rank(), pgasi_boot.host_ranks, slot));
+    hwloc_bitmap_and(allowed, allowed, o->cpuset);
+    static int warned;
+    if (hwloc_set_cpubind(t, allowed, HWLOC_CPUBIND_THREAD) != 0)
+        pgasi_warn_once(&warned, "place", "PGAS_BIND: the system refuses to bind thread %d to %s %u", slot,
+                        hwloc_obj_type_string(type), o->logical_index);
+    else if (slot == 0)
+        has_bound = true;
+    PGASI_DEBUG("place", "thread %d goes to %s %u", slot, hwloc_obj_type_string(type), o->logical_index);
+}
+
+void pgasi_place_bind(int slot)
+{
+    if (pgasi_param.bind == PGASI_BIND_NONE)
+        return;
+    hwloc_topology_t t = get_topology();
+    hwloc_bitmap_t allowed = t != NULL ? allowed_cpus(t) : NULL;
+    if (allowed == NULL)
+        return;
+    bind_to(t, allowed, pgasi_param.bind == PGASI_BIND_CORE ? HWLOC_OBJ_CORE : HWLOC_OBJ_NUMANODE, slot);
+    hwloc_bitmap_free(allowed);
+}
+
+/* The zone of a CPU; -1 if hwloc does not know the CPU. */
+static int numa_of(hwloc_topology_t t, int cpu)
+{
+    for (hwloc_obj_t o = NULL; cpu >= 0 && (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o)) != NULL;) {
+        if (hwloc_bitmap_isset(o->cpuset, (unsigned)cpu))
+            return (int)o->logical_index;
+    }
+    return -1;
+}
+
+static bool is_bound(hwloc_topology_t t)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    bool bound = set != NULL && hwloc_get_cpubind(t, set, HWLOC_CPUBIND_THREAD) == 0 &&
+                 !hwloc_bitmap_isincluded(hwloc_topology_get_topology_cpuset(t), set);
+    hwloc_bitmap_free(set);
+    return bound;
+}
+
+pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
+{
+    hwloc_topology_t t = get_topology();
+    int cpu = sched_getcpu();
+    *cpu_p = cpu;
+    *numa_p = t != NULL ? numa_of(t, cpu) : -1;
+    *bound_p = t != NULL && is_bound(t);
+    return PGAS_OK;
+}
+
+#else /* without hwloc */
+
+void pgasi_place_stop(void)
+{
+}
+
+void pgasi_place_bind(int slot)
+{
+    static int warned;
+    (void)slot;
+    if (pgasi_param.bind != PGASI_BIND_NONE)
+        pgasi_warn_once(&warned, "place", "PGAS_BIND is ignored: this libpgas was built without hwloc (libhwloc-dev)");
+}
+
+pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
+{
+    *cpu_p = sched_getcpu();
+    *numa_p = -1;
+    *bound_p = false;
+    return PGAS_OK;
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* Starting: from a communicator to a job that knows its ranks, parameters, nodes and teams; and the way back.
+ *
+ * Until the teams stand everything is blocking MPI on a duplicate of the user's communicator: all ranks are here, and
+ * nobody waits for service yet. Every step ends in agreement, so that all ranks leave with the same status; versions
+ * are compared before anything whose layout may depend on them. */
+#include "boot/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "pgas/version.h"
+
+#define VERSION_BYTES 32
+#define ITEM_BYTES (PGASI_PARAM_TEXT_BYTES + 64)
+
+pgasi_boot_t pgasi_boot = { .rank = -1 };
+
+static MPI_Comm world = MPI_COMM_NULL, node = MPI_COMM_NULL;
+
+/* ---- versions ---- */
+
+/* PGAS_TEST_VERSION=RANK:TEXT makes one rank claim another version. */
+static void own_version(char version[VERSION_BYTES])
+{
+    const char *test = pgasi_param_env("PGAS_TEST_VERSION");
+    const char *colon = test != NULL ? strchr(test, ':') : NULL;
+    memset(version, 0, VERSION_BYTES);
+    if (colon != NULL && atoi(test) == pgasi_boot.rank)
+        snprintf(version, VERSION_BYTES, "%s", colon + 1);
+    else
+        snprintf(version, VERSION_BYTES, "%s", PGAS_VERSION_TEXT);
+}
+
+static pgas_status_t compare_versions(void)
+{
+    char mine[VERSION_BYTES], first[VERSION_BYTES];
+    own_version(mine);
+    memcpy(first, mine, sizeof first);
+    pgas_status_t status = pgasi_mpi_status(MPI_Bcast(first, VERSION_BYTES, MPI_BYTE, 0, world), "MPI_Bcast of the version");
+    if (status != PGAS_OK)
+        return status;
+    int odd = memcmp(mine, first, sizeof mine) != 0 ? pgasi_boot.rank : pgasi_boot.n_ranks;
+    int mine_is_odd = odd;
+    status = pgasi_mpi_status(MPI_Allreduce(MPI_IN_PLACE, &odd, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce of versions");
+    if (status != PGAS_OK || odd == pgasi_boot.n_ranks)
+        return status;
+    if (odd == mine_is_odd)
+        PGASI_ERROR("boot", "this rank runs libpgas %.*s, rank 0 runs %.*s: let all hosts load the same library",
+                    VERSION_BYTES - 1, mine, VERSION_BYTES - 1, first);
+    return PGAS_ERR_MISMATCH;
+}
+
+/* ---- parameters ---- */
+
+/* "NAME=value NAME=value": options given to pgas_init */
+static pgas_status_t apply_init_params(const char *text, char *why, size_t why_bytes)
+{
+    static const char blanks[] = " \t\r\n";
+    for (text += strspn(text, blanks); *text != '\0'; text += strspn(text, blanks)) {
+        char item[ITEM_BYTES];
+        size_t length = strcspn(text, blanks);
+        if (length >= sizeof item) {
+            snprintf(why, why_bytes, "an item of the init options is longer than %zu bytes", sizeof item - 1);
+            return PGAS_ERR_INVALID;
+        }
+        memcpy(item, text, length);
+        item[length] = '\0';
+        text += length;
+        char *equals = strchr(item, '=');
+        if (equals == NULL) {
+            snprintf(why, why_bytes, "`%.60s' in the init options is not NAME=value", item);
+            return PGAS_ERR_INVALID;
+        }
+        *equals = '\0';
+        if (pgasi_param_set(&pgasi_param, pgasi_param_origins, item, equals + 1, PGASI_PARAM_FROM_INIT, why, why_bytes) !=
+            PGAS_OK)
+            return PGAS_ERR_INVALID;
+    }
+    return PGAS_OK;
+}
+
+static uint64_t make_job_key(void)
+{
+    uint64_t key = 0;
+    if (getrandom(&key, sizeof key, 0) != (ssize_t)sizeof key)
+        key = pgasi_hash_combine(pgasi_now_ns() ^ (uint64_t)time(NULL), (uint64_t)getpid());
+    return key != 0 ? key : 1;
+}
+
+/* Everybody reads the own environment, to know origins; what rank 0 found is what counts. */
+static pgas_status_t agree_on_params(const char *init_params)
+{
+    static struct {
+        pgasi_params_t params;
+        uint64_t job_key;
+        int status;
+    } first;
+    char why[PGASI_PARAM_WHY_BYTES] = "";
+    pgas_status_t mine = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
+    if (mine == PGAS_OK && init_params != NULL)
+        mine = apply_init_params(init_params, why, sizeof why);
+    if (pgasi_boot.rank == 0) {
+        first.params = pgasi_param;
+        first.job_key = make_job_key();
+        first.status = (int)mine;
+        if (mine != PGAS_OK)
+            PGASI_ERROR("param", "%s", why);
+    }
+    pgas_status_t status =
+        pgasi_mpi_status(MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, world), "MPI_Bcast of the parameters");
+    if (status != PGAS_OK || first.status != PGAS_OK)
+        return status != PGAS_OK ? status : (pgas_status_t)first.status;
+    pgasi_param_adopt(&pgasi_param, pgasi_param_origins, &first.params);
+    pgasi_boot.job_key = first.job_key;
+    return PGAS_OK;
+}
+
+static void set_up_log(void)
+{
+    char why[PGASI_PARAM_WHY_BYTES];
+    pgasi_log_setup(pgasi_param.log, pgasi_boot.rank, pgasi_boot.n_ranks, why, sizeof why);
+    if (pgasi_boot.rank == 0)
+        pgasi_param_warn_unknown();
+}
+
+/* ---- start and stop ---- */
+
+static void on_fatal(void)
+{
+    pgasi_boot_abort(134); /* what a shell shows for SIGABRT */
+}
+
+static pgas_status_t start_node_services(void)
+{
+    pgas_status_t status = pgasi_mpi_agree(world, pgasi_shm_start(node));
+    if (status != PGAS_OK)
+        goto stop_shm;
+    status = pgasi_mpi_agree(world, pgasi_wait_start());
+    if (status != PGAS_OK)
+        goto stop_wait;
+    status = pgasi_team_start(world, node);
+    if (status != PGAS_OK)
+        goto stop_wait;
+    return PGAS_OK;
+
+stop_wait:
+    pgasi_wait_stop();
+stop_shm:
+    pgasi_shm_stop();
+    return status;
+}
+
+pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
+{
+    char why[PGASI_PARAM_WHY_BYTES];
+    memset(&pgasi_boot, 0, sizeof pgasi_boot);
+    pgasi_boot.rank = -1;
+    pgas_status_t status = pgasi_launch_begin(comm, &world);
+    if (status != PGAS_OK)
+        return status;
+    MPI_Comm_rank(world, &pgasi_boot.rank);
+    MPI_Comm_size(world, &pgasi_boot.n_ranks);
+    pgasi_log_setup(PGASI_LOG_DEFAULT, pgasi_boot.rank, pgasi_boot.n_ranks, why, sizeof why);
+    status = pgasi_launch_check();
+    if (status == PGAS_OK)
+        status = compare_versions();
+    if (status == PGAS_OK)
+        status = agree_on_params(init_params);
+    if (status != PGAS_OK)
+        goto end_launch;
+    set_up_log();
+    status = pgasi_node_start(world, &node);
+    if (status != PGAS_OK)
+        goto end_launch;
+    status = start_node_services();
+    if (status != PGAS_OK)
+        goto stop_node;
+    pgasi_log_set_fatal_hook(on_fatal);
+    return PGAS_OK;
+
+stop_node:
+    pgasi_mpi_free_comm(&node);
+    pgasi_node_stop();
+end_launch:
+    pgasi_launch_end(&world);
+    memset(&pgasi_boot, 0, sizeof pgasi_boot);
+    pgasi_boot.rank = -1;
+    return status;
+}
+
+void pgasi_boot_stop(void)
+{
+    if (!pgasi_team_is_broken(pgasi_team_world()))
+        pgasi_coll_barrier(pgasi_team_world()); /* with progress: some may be late */
+    pgasi_boot_set_progress(NULL);
+    pgasi_boot_set_guard(NULL);
+    pgasi_place_stop();
+    pgasi_team_stop();
+    pgasi_mpi_agree(world, PGAS_OK); /* nobody rings behind this */
+    pgasi_log_set_fatal_hook(NULL);
+    pgasi_wait_stop();
+    pgasi_shm_stop();
+    pgasi_mpi_free_comm(&node);
+    pgasi_node_stop();
+    pgasi_launch_end(&world);
+    memset(&pgasi_boot, 0, sizeof pgasi_boot);
+    pgasi_boot.rank = -1;
+}
+
+void pgasi_boot_set_progress(int (*progress)(void))
+{
+    pgasi_wait_progress = progress;
+}
+
+/* ---- small collectives for set-up ---- */
+
+pgas_status_t pgasi_boot_agree(pgas_status_t mine)
+{
+    int64_t key = (int64_t)PGASI_MIN((int)mine, 0) * (INT64_C(1) << 32) + pgasi_boot.rank, least;
+    pgas_status_t status = pgasi_coll_allreduce(pgasi_team_world(), &key, &least, 1, PGAS_INT64, PGAS_MIN);
+    if (status != PGAS_OK)
+        return status;
+    int64_t rank = least & INT64_C(0xffffffff);
+    pgas_status_t worst = (pgas_status_t)((least - rank) / (INT64_C(1) << 32));
+    if (worst != PGAS_OK && rank == pgasi_boot.rank)
+        PGASI_INFO("boot", "all ranks stop here, since this one says: %s", pgas_status_text(worst));
+    return worst;
+}
+
+pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root)
+{
+    return pgasi_coll_broadcast(pgasi_team_world(), buffer, bytes, root);
+}
+
+pgas_status_t pgasi_boot_allgather(const void *src, void *dst, size_t bytes)
+{
+    return pgasi_coll_allgather(pgasi_team_world(), src, dst, bytes);
+}
+
+pgas_status_t pgasi_boot_barrier(void)
+{
+    return pgasi_coll_barrier(pgasi_team_world());
+}

@@ -1,0 +1,420 @@
+/* Teams: who belongs to them, which communicators and which notice board carry their collectives.
+ *
+ * A team is made collectively: all members first meet (with progress, so nobody is starved by a rank that is late), the
+ * set-up after that is blocking MPI that nobody keeps waiting. Global ranks are found by a table and searched by
+ * bisection, so a team costs 4 to 16 bytes per member on each of them. */
+#include "boot/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bitmap.h"
+#include "base/log.h"
+
+static pgas_team_t *world_team, *node_team;
+static pgas_team_t *made_teams; /* by the user, newest first */
+static uint64_t *dead_ranks;    /* bitmap */
+static int n_dead;
+
+pgas_team_t *pgasi_team_world(void)
+{
+    return world_team;
+}
+
+pgas_team_t *pgas_team_node(void)
+{
+    return node_team;
+}
+
+/* ---- making ---- */
+
+static void free_team(pgas_team_t *team)
+{
+    pgasi_mpi_free_comm(&team->leaders);
+    pgasi_mpi_free_comm(&team->comm);
+    pgasi_shm_release(&team->board_shm);
+    free(team->board.bell_of);
+    free(team->global_of);
+    free(team->by_global);
+    free(team->node_index_of);
+    free(team->local_of);
+    free(team->scratch);
+    free(team);
+}
+
+static const pgas_team_t *sorted_team; /* for qsort; teams are made by one thread at a time */
+
+static int by_global_rank(const void *a, const void *b)
+{
+    int x = sorted_team->global_of[*(const int *)a], y = sorted_team->global_of[*(const int *)b];
+    return (x > y) - (x < y);
+}
+
+/* Tables of global ranks; NULL where they would say nothing. */
+static pgas_status_t know_members(pgas_team_t *team)
+{
+    size_t n = (size_t)team->size;
+    int *global_of = malloc(n * sizeof *global_of), *by_global = malloc(n * sizeof *by_global);
+    pgas_status_t status = pgasi_mpi_agree(team->comm, global_of && by_global ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status == PGAS_OK) {
+        pgasi_mpi_lock();
+        int rc = MPI_Allgather(&pgasi_boot.rank, 1, MPI_INT, global_of, 1, MPI_INT, team->comm);
+        pgasi_mpi_unlock();
+        status = pgasi_mpi_status(rc, "the exchange of a team's ranks");
+    }
+    if (status != PGAS_OK) {
+        free(global_of);
+        free(by_global);
+        return status;
+    }
+    bool ascending = true;
+    for (int i = 0; i < team->size; i++) {
+        by_global[i] = i;
+        ascending = ascending && (i == 0 || global_of[i] > global_of[i - 1]);
+    }
+    team->global_of = global_of;
+    if (ascending) {
+        free(by_global);
+        return PGAS_OK;
+    }
+    sorted_team = team;
+    qsort(by_global, n, sizeof *by_global, by_global_rank);
+    team->by_global = by_global;
+    return PGAS_OK;
+}
+
+/* Numbers the team's nodes by their lowest team rank, and the members of each node. */
+static pgas_status_t know_nodes(pgas_team_t *team)
+{
+    size_t n = (size_t)team->size, n_nodes = (size_t)pgasi_boot.n_nodes;
+    int *index = malloc(n_nodes * sizeof *index), *count = calloc(n_nodes, sizeof *count);
+    team->node_index_of = malloc(n * sizeof(int));
+    team->local_of = malloc(n * sizeof(int));
+    team->board.bell_of = malloc((size_t)pgasi_boot.node_size * sizeof(int));
+    bool have_all = index && count && team->node_index_of && team->local_of && team->board.bell_of;
+    pgas_status_t status = pgasi_mpi_agree(team->comm, have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status != PGAS_OK || !have_all)
+        goto out;
+    memset(index, -1, n_nodes * sizeof *index);
+    for (int i = 0; i < team->size; i++) {
+        int global = pgas_team_to_global(team, i), node = pgasi_boot.node_of[global];
+        if (index[node] < 0)
+            index[node] = team->n_nodes++;
+        if (node == pgasi_boot.node)
+            team->board.bell_of[count[node]] = pgasi_boot.local_of[global];
+        team->node_index_of[i] = index[node];
+        team->local_of[i] = count[node]++;
+    }
+    team->node_index = team->node_index_of[team->rank];
+    team->board.n = count[pgasi_boot.node];
+    team->board.me = team->local_of[team->rank];
+    if (team->n_nodes == 1) {
+        free(team->node_index_of);
+        free(team->local_of);
+        team->node_index_of = team->local_of = NULL;
+    }
+out:
+    free(index);
+    free(count);
+    return status;
+}
+
+static pgas_status_t make_leaders(pgas_team_t *team)
+{
+    if (team->n_nodes == 1)
+        return PGAS_OK;
+    pgasi_mpi_lock();
+    int rc = MPI_Comm_split(team->comm, team->board.me == 0 ? 0 : MPI_UNDEFINED, team->rank, &team->leaders);
+    pgasi_mpi_unlock();
+    return pgasi_mpi_status(rc, "MPI_Comm_split of a team's leaders");
+}
+
+static pgas_status_t sync_by_comm(void *arg, pgas_status_t mine)
+{
+    return pgasi_mpi_agree(*(MPI_Comm *)arg, mine);
+}
+
+static bool board_is_broken(void *arg)
+{
+    return pgasi_team_is_broken(arg);
+}
+
+static pgas_status_t make_board(pgas_team_t *team)
+{
+    int n = team->board.n, me = team->board.me, *bell_of = team->board.bell_of;
+    pgas_status_t status =
+        pgasi_shm_share(bell_of[0], n > 1 ? pgasi_board_bytes(n) : 0, sync_by_comm, &team->comm, &team->board_shm);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_board_init(&team->board, team->board_shm.base, n, me, bell_of);
+    team->board.is_broken = board_is_broken;
+    team->board.arg = team;
+    return PGAS_OK;
+}
+
+/* Room for chunks of large data and for small data of all nodes; part of it is touched only by large data. */
+static pgas_status_t make_scratch(pgas_team_t *team)
+{
+    if (team->n_nodes > 1) {
+        team->scratch_bytes = PGASI_TEAM_CHUNK + (size_t)team->size * sizeof(uint64_t);
+        team->scratch = malloc(3 * team->scratch_bytes);
+    }
+    return pgasi_mpi_agree(team->comm, team->n_nodes == 1 || team->scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+}
+
+/* Makes a team of the ranks of comm, which becomes the team's. Collective; blocking. */
+static pgas_status_t make_team(MPI_Comm comm, bool is_world, pgas_team_t **team_p)
+{
+    pgas_team_t *team = calloc(1, sizeof *team);
+    pgas_status_t status = pgasi_mpi_agree(comm, team != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status != PGAS_OK || team == NULL) {
+        free(team);
+        pgasi_mpi_free_comm(&comm);
+        return status;
+    }
+    team->comm = comm;
+    team->leaders = MPI_COMM_NULL;
+    MPI_Comm_rank(comm, &team->rank);
+    MPI_Comm_size(comm, &team->size);
+    if (!is_world)
+        status = know_members(team);
+    if (status == PGAS_OK)
+        status = know_nodes(team);
+    if (status == PGAS_OK)
+        status = make_leaders(team);
+    if (status == PGAS_OK)
+        status = make_board(team);
+    if (status == PGAS_OK)
+        status = make_scratch(team);
+    if (status != PGAS_OK) {
+        free_team(team);
+        return status;
+    }
+    *team_p = team;
+    return PGAS_OK;
+}
+
+/* ---- start and stop ---- */
+
+pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm node)
+{
+    dead_ranks = calloc(pgasi_bitmap_words((size_t)pgasi_boot.n_ranks), sizeof *dead_ranks);
+    pgas_status_t status = pgasi_mpi_agree(world, dead_ranks != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status != PGAS_OK)
+        goto free_bitmap;
+    MPI_Comm world_copy = MPI_COMM_NULL, node_copy = MPI_COMM_NULL;
+    status = pgasi_mpi_status(MPI_Comm_dup(world, &world_copy), "MPI_Comm_dup");
+    if (status == PGAS_OK)
+        status = make_team(world_copy, true, &world_team);
+    if (status != PGAS_OK)
+        goto free_bitmap;
+    status = pgasi_mpi_status(MPI_Comm_dup(node, &node_copy), "MPI_Comm_dup");
+    if (status == PGAS_OK)
+        status = make_team(node_copy, false, &node_team);
+    status = pgasi_mpi_agree(world, status);
+    if (status == PGAS_OK)
+        return PGAS_OK;
+    if (node_team != NULL)
+        free_team(node_team);
+    node_team = NULL;
+    free_team(world_team);
+    world_team = NULL;
+free_bitmap:
+    free(dead_ranks);
+    dead_ranks = NULL;
+    return status;
+}
+
+/* Oldest first: MPI frees communicators collectively, and all ranks made theirs in one order. */
+static void free_made_teams(void)
+{
+    while (made_teams != NULL) {
+        pgas_team_t **last_p = &made_teams;
+        while ((*last_p)->next != NULL)
+            last_p = &(*last_p)->next;
+        pgas_team_t *team = *last_p;
+        *last_p = NULL;
+        if (team->rank == 0)
+            PGASI_WARN("team", "a team of %d ranks was not destroyed before the library ended: pgas_team_destroy is missing",
+                       team->size);
+        free_team(team);
+    }
+}
+
+void pgasi_team_stop(void)
+{
+    free_made_teams();
+    free_team(node_team);
+    free_team(world_team);
+    free(dead_ranks);
+    node_team = world_team = NULL;
+    dead_ranks = NULL;
+    n_dead = 0;
+}
+
+/* ---- dead members ---- */
+
+void pgasi_boot_peer_died(int rank)
+{
+    if (dead_ranks == NULL || rank < 0 || rank >= pgasi_boot.n_ranks)
+        return;
+    uint64_t bit = UINT64_C(1) << (rank % 64);
+    if (!(__atomic_fetch_or(&dead_ranks[rank / 64], bit, __ATOMIC_RELAXED) & bit))
+        __atomic_fetch_add(&n_dead, 1, __ATOMIC_RELEASE);
+}
+
+bool pgasi_team_is_broken(pgas_team_t *team)
+{
+    int n = __atomic_load_n(&n_dead, __ATOMIC_ACQUIRE);
+    if (PGAS_LIKELY(n == team->n_dead_seen))
+        return team->broken;
+    for (int i = 0; i < team->size && !team->broken; i++)
+        team->broken = pgasi_bitmap_test(dead_ranks, (size_t)pgas_team_to_global(team, i));
+    team->n_dead_seen = n;
+    return team->broken;
+}
+
+/* ---- the public functions ---- */
+
+static const pgas_team_t *team_or_world(const pgas_team_t *team)
+{
+    return team != NULL ? team : world_team;
+}
+
+int pgas_team_rank(const pgas_team_t *team)
+{
+    team = team_or_world(team);
+    return team != NULL ? team->rank : -1;
+}
+
+int pgas_team_size(const pgas_team_t *team)
+{
+    team = team_or_world(team);
+    return team != NULL ? team->size : 0;
+}
+
+int pgas_team_to_global(const pgas_team_t *team, int team_rank)
+{
+    team = team_or_world(team);
+    if (team == NULL || team_rank < 0 || team_rank >= team->size)
+        return -1;
+    return team->global_of != NULL ? team->global_of[team_rank] : team_rank;
+}
+
+int pgas_team_from_global(const pgas_team_t *team, int rank)
+{
+    team = team_or_world(team);
+    if (team == NULL || rank < 0 || rank >= pgasi_boot.n_ranks)
+        return -1;
+    if (team->global_of == NULL)
+        return rank;
+    for (int low = 0, high = team->size; low < high;) {
+        int middle = low + (high - low) / 2, at = team->by_global != NULL ? team->by_global[middle] : middle;
+        if (team->global_of[at] == rank)
+            return at;
+        if (team->global_of[at] < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+/* All of the parent have entered, and each other's arguments are good. */
+static pgas_status_t meet(pgas_team_t *parent, pgas_status_t mine)
+{
+    int32_t worst = (int32_t)mine;
+    pgas_status_t status = pgasi_coll_allreduce(parent, &worst, &worst, 1, PGAS_INT32, PGAS_MIN);
+    return status != PGAS_OK ? status : (pgas_status_t)worst;
+}
+
+static void keep(pgas_team_t *team, pgas_team_t **team_p)
+{
+    team->next = made_teams;
+    made_teams = team;
+    *team_p = team;
+}
+
+pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team_t **team_p)
+{
+    pgas_status_t status = pgasi_coll_enter(&parent);
+    if (status != PGAS_OK)
+        return status;
+    bool good = team_p != NULL && (color >= 0 || color == PGAS_COLOR_NONE);
+    status = meet(parent, good ? PGAS_OK : PGAS_ERR_INVALID);
+    if (status != PGAS_OK || !good)
+        return status;
+    MPI_Comm comm = MPI_COMM_NULL;
+    pgas_team_t *team = NULL;
+    pgasi_mpi_lock();
+    int rc = MPI_Comm_split(parent->comm, color == PGAS_COLOR_NONE ? MPI_UNDEFINED : color, key, &comm);
+    pgasi_mpi_unlock();
+    status = pgasi_mpi_status(rc, "MPI_Comm_split of a team");
+    if (status == PGAS_OK && comm != MPI_COMM_NULL)
+        status = make_team(comm, false, &team);
+    status = meet(parent, status); /* also when another part of the parent failed */
+    if (status != PGAS_OK) {
+        if (team != NULL)
+            free_team(team);
+        return status;
+    }
+    if (team != NULL)
+        keep(team, team_p);
+    else
+        *team_p = NULL;
+    return PGAS_OK;
+}
+
+/* A duplicate of the user's communicator, with progress until all have come. Errors are ours to see. */
+static pgas_status_t duplicate(const MPI_Comm *comm, MPI_Comm *copy_p)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    pgasi_mpi_lock();
+    int rc = MPI_Comm_idup(*comm, copy_p, &request);
+    pgasi_mpi_unlock();
+    pgas_status_t status = pgasi_between_wait(world_team, rc, &request, "MPI_Comm_idup");
+    if (status != PGAS_OK)
+        return status;
+    MPI_Comm_set_errhandler(*copy_p, MPI_ERRORS_RETURN);
+    return pgasi_between_barrier(world_team, *copy_p);
+}
+
+pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p)
+{
+    pgas_team_t *any = NULL, *team = NULL;
+    pgas_status_t status = pgasi_coll_enter(&any);
+    if (status != PGAS_OK)
+        return status;
+    if (comm == NULL || *comm == MPI_COMM_NULL || team_p == NULL)
+        return PGAS_ERR_INVALID;
+    int inter = 0;
+    MPI_Comm copy = MPI_COMM_NULL;
+    MPI_Comm_test_inter(*comm, &inter);
+    if (inter)
+        return PGAS_ERR_INVALID;
+    status = duplicate(comm, &copy);
+    if (status == PGAS_OK)
+        status = make_team(copy, false, &team);
+    if (status == PGAS_OK)
+        keep(team, team_p);
+    return status;
+}
+
+pgas_status_t pgas_team_destroy(pgas_team_t *team)
+{
+    pgas_team_t *any = NULL;
+    pgas_status_t status = pgasi_coll_enter(&any);
+    if (status != PGAS_OK)
+        return status;
+    pgas_team_t **at = &made_teams;
+    while (*at != NULL && *at != team)
+        at = &(*at)->next;
+    if (team == NULL || *at == NULL)
+        return PGAS_ERR_INVALID;
+    status = pgasi_coll_barrier(team); /* with progress; and nobody reads the board any more */
+    if (status != PGAS_OK)
+        return status;
+    *at = team->next;
+    free_team(team);
+    return PGAS_OK;
+}

@@ -1,0 +1,224 @@
+/* Waiting without burning the machine.
+ *
+ * Shaped for two cases: ranks with cores of their own, where an answer comes within a microsecond and spinning is right;
+ * and more runnable threads than cores, where every spin delays the one waited for. So: spin PGAS_SPIN_US (not when
+ * oversubscribed), yield a few dozen times, then sleep on the bell's futex.
+ *
+ * Why no wake-up is lost: a sleeper increments `sleepers`, runs membarrier on all registered processes, then looks again
+ * and only then sleeps. A ringer stores its change, then loads `sleepers` with a compiler barrier in between. The
+ * membarrier falls either before the ringer's load (which then sees the sleeper) or after its store (which the sleeper's
+ * second look then sees). A ringer that finds both a sleeper and a sleeping service thread wakes the sleeper only; a
+ * sleeper that leaves runs progress once after it took itself off, so that what came meanwhile is not left lying. */
+#include "boot/wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+
+#define SPINS_PER_CLOCK 16
+#define FREE_LOOKS 64 /* the progress round between them is pause enough */
+#define YIELDS_BEFORE_SLEEP (FREE_LOOKS + 40)
+#define NAP_MIN_US 50
+#define NAP_SHARE 16 /* a nap is at most this fraction of the time waited so far */
+#define KICK_FDS_MAX 1024
+
+pgasi_bell_t *pgasi_bells;
+bool pgasi_wait_light_is_fence;
+int (*pgasi_wait_progress)(void);
+
+static int kick_pipe[2] = { -1, -1 };
+static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by node rank, 0: not open yet */
+
+static pgasi_bell_t *own_bell(void)
+{
+    return &pgasi_bells[pgasi_boot.node_rank];
+}
+
+void pgasi_wait_heavy_barrier(void)
+{
+    if (!pgasi_wait_light_is_fence)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+pgas_status_t pgasi_wait_start(void)
+{
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0)
+        pgasi_wait_light_is_fence = true;
+    if (pipe2(kick_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {
+        PGASI_ERROR("wait", "cannot open a pipe: errno %d", errno);
+        return PGAS_ERR_IO;
+    }
+    own_bell()->kick_fd = kick_pipe[1];
+    own_bell()->pid = (int32_t)getpid();
+    return PGAS_OK;
+}
+
+void pgasi_wait_stop(void)
+{
+    for (int i = 0; i < KICK_FDS_MAX; i++) {
+        if (peer_kick_fds[i] > 0)
+            close(peer_kick_fds[i] - 1);
+        peer_kick_fds[i] = 0;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (kick_pipe[i] >= 0)
+            close(kick_pipe[i]);
+        kick_pipe[i] = -1;
+    }
+}
+
+int pgasi_wait_kick_fd(void)
+{
+    return kick_pipe[0];
+}
+
+/* The write end of a rank's pipe as this process sees it; -1 if it cannot be opened (its service then naps at most). */
+static int kick_fd_of(int node_rank)
+{
+    if (node_rank == pgasi_boot.node_rank)
+        return kick_pipe[1];
+    if (node_rank >= KICK_FDS_MAX)
+        return -1;
+    int known = __atomic_load_n(&peer_kick_fds[node_rank], __ATOMIC_ACQUIRE);
+    if (known)
+        return known - 1;
+    char path[64];
+    const pgasi_bell_t *bell = &pgasi_bells[node_rank];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)bell->pid, (int)bell->kick_fd);
+    int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        static int warned;
+        pgasi_warn_once(&warned, "wait", "cannot open %s (errno %d): a sleeping rank is woken late", path, errno);
+        return -1;
+    }
+    int expected = 0;
+    if (!__atomic_compare_exchange_n(&peer_kick_fds[node_rank], &expected, fd + 1, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        close(fd);
+        fd = expected - 1;
+    }
+    return fd;
+}
+
+void pgasi_bell_ring_slow(int node_rank)
+{
+    pgasi_bell_t *bell = &pgasi_bells[node_rank];
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    uint32_t sleepers = __atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED);
+    if (sleepers & (PGASI_BELL_SERVICE - 1)) {
+        __atomic_fetch_add(&bell->word, 1, __ATOMIC_RELEASE);
+        syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    } else if (sleepers & PGASI_BELL_SERVICE) {
+        if (__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE) {
+            int fd = kick_fd_of(node_rank);
+            if (fd >= 0 && write(fd, "", 1) < 0 && errno != EAGAIN)
+                PGASI_DEBUG("wait", "cannot wake node rank %d: errno %d", node_rank, errno);
+        }
+    }
+}
+
+void pgasi_wait_service_announce(void)
+{
+    __atomic_fetch_or(&own_bell()->sleepers, PGASI_BELL_SERVICE, __ATOMIC_SEQ_CST);
+    pgasi_wait_heavy_barrier();
+}
+
+void pgasi_wait_service_revoke(void)
+{
+    char drained[64];
+    __atomic_fetch_and(&own_bell()->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_SEQ_CST);
+    while (read(kick_pipe[0], drained, sizeof drained) > 0) {
+    }
+}
+
+static void announce(pgasi_wait_t *w)
+{
+    pgasi_bell_t *bell = own_bell();
+    w->word = __atomic_load_n(&bell->word, __ATOMIC_ACQUIRE);
+    __atomic_fetch_add(&bell->sleepers, 1, __ATOMIC_SEQ_CST);
+    w->announced = true;
+    pgasi_wait_heavy_barrier();
+}
+
+static void withdraw(pgasi_wait_t *w)
+{
+    __atomic_fetch_sub(&own_bell()->sleepers, 1, __ATOMIC_SEQ_CST);
+    w->announced = false;
+}
+
+/* Sleeps until the bell rings or the nap is over. */
+static void nap(pgasi_wait_t *w)
+{
+    uint64_t waited_us = (pgasi_now_ns() - w->since_ns) / 1000;
+    uint64_t nap_us = PGASI_MIN(waited_us / NAP_SHARE, (uint64_t)pgasi_param.nap_max_us);
+    nap_us = PGASI_MAX(nap_us, NAP_MIN_US);
+    struct timespec limit = { (time_t)(nap_us / 1000000), (long)(nap_us % 1000000) * 1000 };
+    pgasi_bell_t *bell = own_bell();
+    long rc = syscall(SYS_futex, &bell->word, FUTEX_WAIT, w->word, &limit, NULL, 0);
+    if (rc == 0 || errno == EAGAIN) { /* rung: stay awake for a while, more may come */
+        withdraw(w);
+        w->steps = 0;
+        w->spin_until_ns = 0;
+    }
+}
+
+/* The first looks are free of the clock: most answers are there within them. */
+static void step(pgasi_wait_t *w)
+{
+    w->steps++;
+    if (w->steps < FREE_LOOKS && !pgasi_boot.oversubscribed)
+        return;
+    if (!w->since_ns)
+        w->since_ns = pgasi_now_ns();
+    if (w->steps == FREE_LOOKS && !pgasi_boot.oversubscribed)
+        w->spin_until_ns = pgasi_now_ns() + (uint64_t)pgasi_param.spin_us * 1000;
+    if (w->spin_until_ns) {
+        pgasi_cpu_relax();
+        if (w->steps % SPINS_PER_CLOCK == 0 && pgasi_now_ns() > w->spin_until_ns) {
+            w->spin_until_ns = 0;
+            w->steps = FREE_LOOKS;
+        }
+    } else if (w->steps < YIELDS_BEFORE_SLEEP) {
+        sched_yield();
+    } else if (!w->announced) {
+        announce(w);
+    } else {
+        nap(w);
+    }
+}
+
+void pgasi_wait_step(pgasi_wait_t *w)
+{
+    if (pgasi_wait_progress && pgasi_wait_progress() > 0) {
+        if (w->announced)
+            withdraw(w);
+        w->steps = 0;
+        return;
+    }
+    step(w);
+}
+
+void pgasi_wait_step_quiet(pgasi_wait_t *w)
+{
+    step(w);
+}
+
+void pgasi_wait_end_slow(pgasi_wait_t *w)
+{
+    withdraw(w);
+    if (pgasi_wait_progress)
+        pgasi_wait_progress();
+}

@@ -1,0 +1,85 @@
+/** Waiting: spin briefly, then yield, then sleep; and the bells that end a sleep.
+ *
+ *  Every rank has a bell in the memory of its node. A thread that is about to sleep announces itself in the bell,
+ *  pays one membarrier (global expedited) and looks again; so whoever changes something that a rank may wait for only
+ *  stores it and then looks at the bell with a plain load, no fence: pgasi_bell_ring().
+ *
+ *      pgasi_wait_t w = PGASI_WAIT_INIT;
+ *      while (!condition)
+ *          pgasi_wait_step(&w);
+ *      pgasi_wait_end(&w);
+ *
+ *  Each step first runs the progress hook. Sleeps are futex waits bounded by PGAS_NAP_MAX_US, so a change by somebody who
+ *  does not ring (a plain store, MPI, a lane) is noticed too. */
+#ifndef PGASI_WAIT_H
+#define PGASI_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/checks.h"
+#include "pgas/status.h"
+
+typedef struct {
+    _Alignas(64) uint32_t word;    /* futex: changes with every ring that wakes */
+    uint32_t sleepers;             /* bits 0..15: threads asleep on word; bit 16: service thread asleep in epoll */
+    int32_t kick_fd;               /* the owner's number of its pipe's write end */
+    int32_t pid;                   /* of the owner */
+} pgasi_bell_t;
+#define PGASI_BELL_SERVICE (1u << 16)
+
+/** The service thread's sleep: announce, look again, then epoll on the kick fd; revoke when awake. */
+void pgasi_wait_service_announce(void);
+void pgasi_wait_service_revoke(void);
+
+extern pgasi_bell_t *pgasi_bells; /* of the node, by node rank; set by boot */
+
+typedef struct {
+    uint32_t steps;     /* unsuccessful looks since something happened */
+    uint32_t word;      /* of the bell when the sleep was announced */
+    uint64_t spin_until_ns, since_ns;
+    bool announced;
+} pgasi_wait_t;
+#define PGASI_WAIT_INIT { 0, 0, 0, 0, false }
+
+/** progress: what to call while waiting, set by the call layer through pgasi_boot_set_progress; NULL: nothing. */
+extern int (*pgasi_wait_progress)(void);
+void pgasi_wait_step(pgasi_wait_t *w);
+void pgasi_wait_end_slow(pgasi_wait_t *w);
+static inline void pgasi_wait_end(pgasi_wait_t *w)
+{
+    if (w->announced)
+        pgasi_wait_end_slow(w);
+}
+
+/** As step, but without progress: for what must not run handlers. */
+void pgasi_wait_step_quiet(pgasi_wait_t *w);
+
+/** Set-up by boot once pgasi_bells is mapped: registers with membarrier, opens the kick pipe and writes the own bell.
+ *  All ranks of the node do so before any bell is rung (boot puts a barrier behind it). */
+pgas_status_t pgasi_wait_start(void);
+void pgasi_wait_stop(void);
+/** The read end of this rank's kick pipe, for the service thread's epoll; -1 if there is none. */
+int pgasi_wait_kick_fd(void);
+/** Makes preceding stores of this thread visible to all ranks of the node before their later loads, and the reverse. */
+void pgasi_wait_heavy_barrier(void);
+/** True if membarrier is missing: ring() then needs a fence, which it makes. */
+extern bool pgasi_wait_light_is_fence;
+
+void pgasi_bell_ring_slow(int node_rank);
+
+/** After the change was stored (release): wakes whoever sleeps at that rank, whose bell this is. One load as a rule. */
+static inline void pgasi_bell_ring_at(const pgasi_bell_t *bell, int node_rank)
+{
+    if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (PGAS_UNLIKELY(__atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED)))
+        pgasi_bell_ring_slow(node_rank);
+}
+static inline void pgasi_bell_ring(int node_rank)
+{
+    pgasi_bell_ring_at(&pgasi_bells[node_rank], node_rank);
+}
+
+#endif
