@@ -1,0 +1,59 @@
+/** Memory that peers reach: the symmetric heap, blocks of one rank, the program's own memory. */
+#ifndef PGAS_MEM_H
+#define PGAS_MEM_H
+
+#include <stddef.h>
+#include "pgas/gptr.h"
+
+PGAS_BEGIN_DECLS
+
+/** Allocates a block of the same size and offset on every rank.
+ *  Shape:  collective over all ranks, same bytes on each; 0 bytes gives PGAS_NULL.
+ *  Done:   on return every rank has its block: aligned to 64 bytes, contents undefined. *ptr_p names the caller's own
+ *          copy; pgas_gptr_at(*ptr_p, r) is that of rank r.
+ *  Owns:   pgas_free, collective.
+ *  Cost:   one small allreduce.
+ *  @return PGAS_OK; PGAS_ERR_NO_MEMORY if PGAS_HEAP_SIZE is exhausted on any rank (its log names variable, size and
+ *          request); PGAS_ERR_MISMATCH if the sizes differ; PGAS_ERR_NOT_INIT. The same on all ranks. */
+PGAS_API pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p);
+
+/** Frees a block of pgas_alloc. Collective; each rank passes its own pointer (or that of any rank). Waits for all
+ *  ranks before the memory is reused. Null is ignored.
+ *  @return PGAS_OK; PGAS_ERR_INVALID if it is no live block (double free); PGAS_ERR_MISMATCH if ranks free different
+ *          blocks. The same on all ranks; nothing is freed then. */
+PGAS_API pgas_status_t pgas_free(pgas_gptr_t ptr);
+
+/** Allocates a block on the calling rank alone, from the other end of the same heap. Any attached thread.
+ *  @return PGAS_OK, PGAS_ERR_NO_MEMORY (logged as above), PGAS_ERR_NOT_INIT. */
+PGAS_API pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p);
+
+/** Frees it again, on the rank that allocated it.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (no live block, double free, a block of pgas_alloc); PGAS_ERR_RANGE (a block of
+ *          another rank). */
+PGAS_API pgas_status_t pgas_free_local(pgas_gptr_t ptr);
+
+/** Makes the program's own memory reachable for peers.
+ *  Shape:  one rank; at most PGAS_SEGMENTS at a time.
+ *  Done:   *ptr_p can be sent to peers. Other processes cannot map it: pgas_gptr_local gives NULL there, and the
+ *          owner's service carries operations of same-node peers out.
+ *  Owns:   the memory stays the caller's; it must not be freed before pgas_mem_detach.
+ *  Cost:   registration with the transport, if there is one.
+ *  @return PGAS_OK, PGAS_ERR_INVALID (null or empty), PGAS_ERR_LIMIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_NOT_INIT. */
+PGAS_API pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t *ptr_p);
+
+/** Ends it. No peer may use the memory any more: see to that (a barrier) before.
+ *  @return PGAS_OK, PGAS_ERR_INVALID (not the start of an attached segment of this rank). */
+PGAS_API pgas_status_t pgas_mem_detach(pgas_gptr_t ptr);
+
+/** Numbers of the heap of this rank. */
+typedef struct {
+    size_t heap_bytes;      /* PGAS_HEAP_SIZE */
+    size_t symmetric_bytes; /* in blocks of pgas_alloc */
+    size_t local_bytes;     /* in blocks of pgas_alloc_local */
+    size_t largest_free;    /* the largest request that pgas_alloc_local could serve */
+    size_t page_bytes;      /* size of the heap's pages */
+} pgas_heap_info_t;
+PGAS_API pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p);
+
+PGAS_END_DECLS
+#endif

@@ -1,0 +1,201 @@
+/* The symmetric heap: two allocators over one range of offsets.
+ *
+ * Blocks of pgas_alloc must lie at the same offset on every rank, so they come from an allocator whose calls, and thus
+ * whose answers, are the same everywhere: best fit from the bottom. Blocks of one rank come from the top of the same
+ * range. A request fails when the two would meet; for pgas_alloc on any rank, since all agree on the outcome. */
+#include "pgas/mem.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/extents.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "mem/segment.h"
+#include "mem/thread.h"
+
+#define BLOCK_ALIGN 64
+
+static pgasi_extents_t *symmetric; /* blocks of pgas_alloc alone */
+static pgasi_extents_t *local;     /* blocks of pgas_alloc_local alone */
+static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER;
+
+pgas_status_t pgasi_heap_start(size_t bytes)
+{
+    pgas_status_t status = pgasi_extents_create(bytes, &symmetric);
+    if (status == PGAS_OK)
+        status = pgasi_extents_create(bytes, &local);
+    if (status != PGAS_OK)
+        pgasi_heap_stop();
+    return status;
+}
+
+void pgasi_heap_stop(void)
+{
+    pgasi_extents_destroy(symmetric);
+    pgasi_extents_destroy(local);
+    symmetric = local = NULL;
+}
+
+static uint64_t heap_bytes(void)
+{
+    return pgasi_segments[0].bytes;
+}
+
+static void report_exhausted(const char *what, size_t bytes)
+{
+    PGASI_ERROR("mem", "%s of %zu bytes does not fit: PGAS_HEAP_SIZE=%" PRIu64 ", %" PRIu64 " bytes in symmetric and %"
+                PRIu64 " in local blocks; raise PGAS_HEAP_SIZE", what, bytes, heap_bytes(),
+                heap_bytes() - pgasi_extents_bytes_free(symmetric), heap_bytes() - pgasi_extents_bytes_free(local));
+}
+
+/* ---- collective ---- */
+
+/* Sizes or pointers must be the same everywhere: compares with rank 0's. */
+static pgas_status_t same_everywhere(uint64_t value)
+{
+    uint64_t rank_0 = value;
+    pgas_status_t status = pgasi_boot_broadcast(&rank_0, sizeof rank_0, 0);
+    return status == PGAS_OK && rank_0 != value ? PGAS_ERR_MISMATCH : status;
+}
+
+static pgas_status_t alloc_symmetric(size_t bytes, uint64_t *offset_p)
+{
+    pthread_mutex_lock(&heap_lock);
+    pgas_status_t status = pgasi_extents_alloc_low(symmetric, bytes, BLOCK_ALIGN, offset_p);
+    if (status == PGAS_OK && *offset_p + bytes > pgasi_extents_lowest_used(local)) {
+        pgasi_extents_free(symmetric, *offset_p);
+        status = PGAS_ERR_NO_MEMORY;
+    }
+    if (status == PGAS_ERR_NO_MEMORY)
+        report_exhausted("pgas_alloc", bytes);
+    pthread_mutex_unlock(&heap_lock);
+    return status;
+}
+
+static void free_symmetric(uint64_t offset)
+{
+    pthread_mutex_lock(&heap_lock);
+    pgasi_extents_free(symmetric, offset);
+    pthread_mutex_unlock(&heap_lock);
+}
+
+pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    uint64_t offset = 0;
+    status = same_everywhere(bytes);
+    if (status == PGAS_ERR_MISMATCH)
+        PGASI_ERROR("mem", "pgas_alloc of %zu bytes here, but not on rank 0: sizes must be the same", bytes);
+    if (status == PGAS_OK && !ptr_p)
+        status = PGAS_ERR_INVALID;
+    if (status == PGAS_OK && bytes)
+        status = alloc_symmetric(bytes, &offset);
+    bool mine = status == PGAS_OK && bytes;
+    status = pgasi_boot_agree(status);
+    if (status != PGAS_OK) {
+        if (mine)
+            free_symmetric(offset);
+        return status;
+    }
+    *ptr_p = bytes ? pgas_gptr_make(pgasi_boot.rank, PGASI_HEAP_OFFSET + offset) : PGAS_NULL;
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_free(pgas_gptr_t ptr)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    uint64_t offset = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET;
+    status = same_everywhere(pgas_gptr_offset(ptr));
+    if (status == PGAS_OK && ptr) {
+        pthread_mutex_lock(&heap_lock);
+        uint64_t bytes;
+        if (pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET ||
+            pgasi_extents_size_of(symmetric, offset, &bytes) != PGAS_OK)
+            status = PGAS_ERR_INVALID;
+        pthread_mutex_unlock(&heap_lock);
+    }
+    if (status == PGAS_ERR_INVALID)
+        PGASI_ERROR("mem", "pgas_free of %#" PRIx64 ": no live block of pgas_alloc (freed twice?)", ptr);
+    if (status == PGAS_ERR_MISMATCH)
+        PGASI_ERROR("mem", "pgas_free of offset %#" PRIx64 " here, but of another block on rank 0", pgas_gptr_offset(ptr));
+    status = pgasi_boot_agree(status);
+    if (status == PGAS_OK && ptr)
+        free_symmetric(offset);
+    return status;
+}
+
+/* ---- one rank ---- */
+
+pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (!ptr_p)
+        return PGAS_ERR_INVALID;
+    if (!bytes) {
+        *ptr_p = PGAS_NULL;
+        return PGAS_OK;
+    }
+    uint64_t offset = 0;
+    pthread_mutex_lock(&heap_lock);
+    status = pgasi_extents_alloc_high(local, bytes, BLOCK_ALIGN, &offset);
+    if (status == PGAS_OK && offset < pgasi_extents_highest_used(symmetric)) {
+        pgasi_extents_free(local, offset);
+        status = PGAS_ERR_NO_MEMORY;
+    }
+    if (status == PGAS_ERR_NO_MEMORY)
+        report_exhausted("pgas_alloc_local", bytes);
+    pthread_mutex_unlock(&heap_lock);
+    if (status == PGAS_OK)
+        *ptr_p = pgas_gptr_make(pgasi_boot.rank, PGASI_HEAP_OFFSET + offset);
+    return status;
+}
+
+pgas_status_t pgas_free_local(pgas_gptr_t ptr)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK || !ptr)
+        return status;
+    if (pgas_gptr_rank(ptr) != pgasi_boot.rank) {
+        PGASI_ERROR("mem", "pgas_free_local of %#" PRIx64 ": a block of rank %d, which must free it", ptr,
+                    pgas_gptr_rank(ptr));
+        return PGAS_ERR_RANGE;
+    }
+    pthread_mutex_lock(&heap_lock);
+    status = pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET
+                 ? PGAS_ERR_INVALID
+                 : pgasi_extents_free(local, pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET);
+    pthread_mutex_unlock(&heap_lock);
+    if (status != PGAS_OK)
+        PGASI_ERROR("mem", "pgas_free_local of %#" PRIx64 ": no live block of pgas_alloc_local (freed twice?)", ptr);
+    return status;
+}
+
+pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p)
+{
+    if (!pgasi_running)
+        return PGAS_ERR_NOT_INIT;
+    if (!info_p)
+        return PGAS_ERR_INVALID;
+    pthread_mutex_lock(&heap_lock);
+    uint64_t low = pgasi_extents_highest_used(symmetric);
+    uint64_t gap = pgasi_extents_lowest_used(local) - PGASI_MIN(low, pgasi_extents_lowest_used(local));
+    uint64_t hole = pgasi_extents_largest_free(local);
+    *info_p = (pgas_heap_info_t){
+        .heap_bytes = heap_bytes(),
+        .symmetric_bytes = heap_bytes() - pgasi_extents_bytes_free(symmetric),
+        .local_bytes = heap_bytes() - pgasi_extents_bytes_free(local),
+        .largest_free = PGASI_MIN(gap, hole),
+        .page_bytes = pgasi_heap_page_bytes,
+    };
+    pthread_mutex_unlock(&heap_lock);
+    return PGAS_OK;
+}

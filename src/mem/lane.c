@@ -1,0 +1,256 @@
+/* Lanes over the transport: see lane.h.
+ *
+ * Lane 0 uses the transport's service lane, which also receives: both are guarded by the rank's inbox lock. Other lanes
+ * open a transport lane when first used off the node; a job on one node opens no transport at all. */
+#include "mem/lane.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "mem/thread.h"
+
+#define FAR_MESSAGE_LEAST 16384 /* the library's own requests */
+#define DRAIN_LIMIT_NS UINT64_C(5000000000)
+
+pgasi_lane_t **pgasi_lanes;
+int pgasi_n_lanes;
+pgasi_tp_t *pgasi_tp;
+pgasi_tp_am_fn_t pgasi_lane_am_fn;
+void (*pgasi_lane_peer_lost)(int rank);
+
+static char *addresses; /* [n_ranks][address_bytes] */
+static size_t address_bytes;
+
+void *pgasi_lazy_alloc(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void pgasi_lazy_free(void *memory, size_t bytes)
+{
+    if (memory)
+        munmap(memory, bytes);
+}
+
+static pgas_status_t lane_create(int index, pgasi_lane_t **lane_p)
+{
+    pgasi_lane_t *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return PGAS_ERR_NO_MEMORY;
+    lane->index = index;
+    lane->shared = index == PGASI_LANE_SHARED;
+    lane->peer = pgasi_lazy_alloc((size_t)pgasi_boot.n_ranks * sizeof *lane->peer);
+    if (!lane->peer) {
+        free(lane);
+        return PGAS_ERR_NO_MEMORY;
+    }
+    *lane_p = lane;
+    return PGAS_OK;
+}
+
+static void lane_destroy(pgasi_lane_t *lane)
+{
+    if (lane->issued || lane->tp) { /* else no peer entry was ever touched */
+        for (int r = 0; r < pgasi_boot.n_ranks; r++) {
+            while (lane->peer[r].keys) {
+                pgasi_peer_key_t *key = lane->peer[r].keys;
+                lane->peer[r].keys = key->next;
+                if (key->key)
+                    key->key->ops->key_release(key->key);
+                free(key);
+            }
+        }
+    }
+    if (lane->tp)
+        lane->tp->ops->lane_close(lane->tp);
+    pgasi_lazy_free(lane->peer, (size_t)pgasi_boot.n_ranks * sizeof *lane->peer);
+    free(lane);
+}
+
+pgas_status_t pgasi_lane_of_slot(int slot, pgasi_lane_t **lane_p)
+{
+    int index = slot < pgasi_param.lanes ? PGASI_LANE_FIRST_OWN + slot : PGASI_LANE_SHARED;
+    pgasi_lane_t *lane = __atomic_load_n(&pgasi_lanes[index], __ATOMIC_ACQUIRE);
+    if (!lane) {
+        pgas_status_t status = lane_create(index, &lane);
+        if (status != PGAS_OK)
+            return status;
+        pgasi_lane_t *expected = NULL;
+        if (!__atomic_compare_exchange_n(&pgasi_lanes[index], &expected, lane, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE)) {
+            lane_destroy(lane);
+            lane = expected;
+        }
+    }
+    *lane_p = lane;
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_lane_open(pgasi_lane_t *lane)
+{
+    if (PGAS_LIKELY(lane->tp != NULL))
+        return PGAS_OK;
+    if (!pgasi_tp)
+        return PGAS_ERR_UNSUPPORTED;
+    pgasi_tp_lane_t *tp = NULL;
+    pgas_status_t status = pgasi_tp->ops->lane_open(pgasi_tp, lane->index, &tp);
+    if (status == PGAS_OK)
+        __atomic_store_n(&lane->tp, tp, __ATOMIC_RELEASE);
+    return status;
+}
+
+int pgasi_lane_progress(pgasi_lane_t *lane)
+{
+    return lane->tp ? lane->tp->ops->progress(lane->tp) : 0;
+}
+
+pgas_status_t pgasi_lane_drain(pgasi_lane_t *lane)
+{
+    uint64_t limit = pgasi_now_ns() + DRAIN_LIMIT_NS;
+    while (__atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE) > 0) {
+        if (pgasi_now_ns() > limit)
+            return PGAS_ERR_TIMEOUT;
+        if (pgasi_lane_progress(lane) == 0)
+            sched_yield();
+    }
+    return PGAS_OK;
+}
+
+void pgasi_lane_lock_slow(pgasi_lane_t *lane)
+{
+    while (__atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE)) {
+        while (__atomic_load_n(&lane->lock, __ATOMIC_RELAXED))
+            sched_yield();
+    }
+}
+
+static const void *address_of(void *arg, int rank)
+{
+    (void)arg;
+    return addresses + (size_t)rank * address_bytes;
+}
+
+static void on_error(void *arg, int peer, pgas_status_t status)
+{
+    (void)arg;
+    (void)status;
+    if (pgasi_lane_peer_lost)
+        pgasi_lane_peer_lost(peer);
+}
+
+static const pgasi_tp_ops_t *choose_ops(void)
+{
+    static const char *const names[] = { "ucx", "loopback", "verbs" };
+    const char *name = names[pgasi_param.transport];
+    const pgasi_tp_ops_t *ops = pgasi_tp_find(name);
+    if (!ops) {
+        PGASI_ERROR("transport", "PGAS_TRANSPORT=%s is not in this build; `pgas_info` lists what is", name);
+        return NULL;
+    }
+    char why[PGASI_PARAM_WHY_BYTES] = "";
+    const pgasi_tp_ops_t *wrapped =
+        pgasi_tp_fault_wrap(ops, pgasi_param.fault, (uint64_t)pgasi_param.fault_seed, why, sizeof why);
+    if (!wrapped)
+        PGASI_ERROR("transport", "PGAS_FAULT=%s: %s", pgasi_param.fault, why);
+    return wrapped;
+}
+
+size_t pgasi_far_message_max(void)
+{
+    size_t call = 2 * (pgasi_param.call_max + 64);
+    return PGASI_MAX(PGASI_MAX(call, pgasi_param.agg_size + 64), FAR_MESSAGE_LEAST);
+}
+
+static pgas_status_t open_transport(void)
+{
+    const pgasi_tp_ops_t *ops = choose_ops();
+    if (!ops)
+        return PGAS_ERR_UNSUPPORTED;
+    pgasi_tp_opts_t opts = {
+        .rank = pgasi_boot.rank,
+        .n_ranks = pgasi_boot.n_ranks,
+        .same_host_peers = pgasi_boot.same_host_peers,
+        .am_data_max = pgasi_far_message_max(),
+        .am_fn = pgasi_lane_am_fn,
+        .error_fn = on_error,
+    };
+    pgas_status_t status = ops->open(&opts, &pgasi_tp);
+    if (status != PGAS_OK)
+        return status;
+    return ops->lane_open(pgasi_tp, 0, &pgasi_lanes[0]->tp);
+}
+
+/* Every rank's address to every rank: the one thing that is kept for each peer. */
+static pgas_status_t exchange_addresses(void)
+{
+    const void *mine;
+    size_t bytes;
+    pgas_status_t status = pgasi_tp->ops->address(pgasi_tp, &mine, &bytes);
+    status = pgasi_boot_agree(status);
+    if (status != PGAS_OK)
+        return status;
+    uint64_t *sizes = calloc((size_t)pgasi_boot.n_ranks, sizeof *sizes);
+    if (!sizes)
+        return PGAS_ERR_NO_MEMORY;
+    uint64_t my_bytes = bytes;
+    status = pgasi_boot_allgather(&my_bytes, sizes, sizeof my_bytes);
+    address_bytes = 0;
+    for (int r = 0; r < pgasi_boot.n_ranks; r++)
+        address_bytes = PGASI_MAX(address_bytes, sizes[r]);
+    free(sizes);
+    char *padded = calloc(1, address_bytes);
+    addresses = calloc((size_t)pgasi_boot.n_ranks, address_bytes);
+    if (status == PGAS_OK && (!padded || !addresses))
+        status = PGAS_ERR_NO_MEMORY;
+    status = pgasi_boot_agree(status);
+    if (status == PGAS_OK) {
+        memcpy(padded, mine, bytes);
+        status = pgasi_boot_allgather(padded, addresses, address_bytes);
+    }
+    free(padded);
+    if (status == PGAS_OK)
+        status = pgasi_tp->ops->set_peers(pgasi_tp, address_of, NULL);
+    return status;
+}
+
+pgas_status_t pgasi_lanes_start(void)
+{
+    pgasi_n_lanes = PGASI_LANE_FIRST_OWN + pgasi_param.lanes;
+    pgasi_lanes = calloc((size_t)pgasi_n_lanes, sizeof *pgasi_lanes);
+    if (!pgasi_lanes)
+        return PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = lane_create(PGASI_LANE_SERVICE, &pgasi_lanes[0]);
+    bool needed = pgasi_boot.n_nodes > 1;
+    if (status == PGAS_OK && needed)
+        status = open_transport();
+    status = pgasi_boot_agree(status);
+    if (status == PGAS_OK && needed)
+        status = pgasi_boot_agree(exchange_addresses());
+    if (status != PGAS_OK)
+        pgasi_lanes_stop();
+    return status;
+}
+
+void pgasi_lanes_stop(void)
+{
+    if (pgasi_lanes) {
+        for (int i = pgasi_n_lanes - 1; i >= 0; i--) { /* lane 0, which receives, last */
+            if (pgasi_lanes[i])
+                lane_destroy(pgasi_lanes[i]);
+        }
+    }
+    if (pgasi_tp)
+        pgasi_tp->ops->close(pgasi_tp);
+    pgasi_tp = NULL;
+    free(pgasi_lanes);
+    pgasi_lanes = NULL;
+    free(addresses);
+    addresses = NULL;
+}

@@ -1,0 +1,93 @@
+/** Lanes: what a thread issues through. One per attached thread up to PGAS_LANES, one shared by the rest, and lane 0,
+ *  which belongs to whoever holds the rank's inbox lock (service thread, or a thread that runs handlers).
+ *
+ *  A lane has a transport lane of its own, opened on first use off the node, with the keys of peers' segments and the
+ *  flush numbers. Memory per peer that is never talked to: none that is touched. */
+#ifndef PGASI_LANE_H
+#define PGASI_LANE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/checks.h"
+#include "pgas/status.h"
+#include "transport/transport.h"
+
+#define PGASI_LANE_SERVICE 0
+#define PGASI_LANE_SHARED 1
+#define PGASI_LANE_FIRST_OWN 2
+
+/** A peer's segment as this lane sees it. */
+typedef struct pgasi_peer_key {
+    struct pgasi_peer_key *next;
+    uint64_t offset, bytes; /* in the peer's segment space */
+    uint64_t address;       /* at the peer */
+    pgasi_tp_key_t *key;
+} pgasi_peer_key_t;
+
+typedef struct {
+    pgasi_peer_key_t *keys; /* heap first, once known */
+    uint64_t issued;        /* puts and non-fetching atomics */
+    uint64_t flushed;       /* those known to be visible at the peer */
+} pgasi_lane_peer_t;
+
+typedef struct pgasi_lane {
+    int index;
+    bool shared;              /* several threads: take the lock */
+    int lock;
+    pgasi_tp_lane_t *tp;      /* NULL until needed */
+    pgasi_lane_peer_t *peer;  /* [n_ranks], lazily touched */
+    uint64_t issued, flushed; /* over all peers */
+    uint32_t in_flight;       /* operations that progress must complete */
+    struct pgasi_outbox *outbox; /* the call layer's part; NULL until it issues a call */
+} pgasi_lane_t;
+
+extern pgasi_lane_t **pgasi_lanes; /* [pgasi_n_lanes]; entries appear as slots attach, lane 0 at start */
+extern int pgasi_n_lanes;
+extern pgasi_tp_t *pgasi_tp; /* NULL: no rank off the node */
+
+/** Opens the transport if some rank is off the node, exchanges addresses, makes lane 0. Collective. */
+pgas_status_t pgasi_lanes_start(void);
+void pgasi_lanes_stop(void);
+
+/** The lane of a slot, made if need be. */
+pgas_status_t pgasi_lane_of_slot(int slot, pgasi_lane_t **lane_p);
+
+/** The lane's transport lane, opened on first use. */
+pgas_status_t pgasi_lane_open(pgasi_lane_t *lane);
+
+/** Progress on the lane's own operations; lane lock held if shared. */
+int pgasi_lane_progress(pgasi_lane_t *lane);
+
+/** Waits (in bounded time) for what is in flight on the lane. */
+pgas_status_t pgasi_lane_drain(pgasi_lane_t *lane);
+
+void pgasi_lane_lock_slow(pgasi_lane_t *lane);
+static inline void pgasi_lane_lock(pgasi_lane_t *lane)
+{
+    if (PGAS_UNLIKELY(lane->shared))
+        pgasi_lane_lock_slow(lane);
+}
+static inline bool pgasi_lane_try_lock(pgasi_lane_t *lane)
+{
+    return PGAS_LIKELY(!lane->shared) || __atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE) == 0;
+}
+static inline void pgasi_lane_unlock(pgasi_lane_t *lane)
+{
+    if (PGAS_UNLIKELY(lane->shared))
+        __atomic_store_n(&lane->lock, 0, __ATOMIC_RELEASE);
+}
+
+/** Zeroed memory that costs nothing until touched: for tables by rank. */
+void *pgasi_lazy_alloc(size_t bytes);
+void pgasi_lazy_free(void *memory, size_t bytes);
+
+/** The largest active message that this library sends: a batch with a call in front of it that just fitted. */
+size_t pgasi_far_message_max(void);
+
+/** An active message arrived (inside progress of lane 0's transport lane); set by the call layer before start. */
+extern pgasi_tp_am_fn_t pgasi_lane_am_fn;
+/** The transport lost a peer. */
+extern void (*pgasi_lane_peer_lost)(int rank);
+
+#endif

@@ -1,0 +1,51 @@
+/** One-sided operations inside the library: requests, and the paths that other files share. */
+#ifndef PGASI_RMA_H
+#define PGASI_RMA_H
+
+#include "mem/lane.h"
+#include "mem/segment.h"
+#include "mem/thread.h"
+#include "pgas/atomic.h"
+#include "pgas/rma.h"
+
+/** What stands in a pgas_req_t. */
+typedef struct {
+    pgasi_tp_comp_t comp;
+    int32_t pending; /* parts not locally complete */
+    int32_t status;  /* first error */
+    int32_t peer;    /* -1: nothing to flush */
+    int32_t lane;
+    uint64_t number; /* of the last part among the lane's operations to peer */
+} pgasi_req_t;
+PGASI_STATIC_ASSERT(sizeof(pgasi_req_t) <= sizeof(pgas_req_t), "pgas_req_t is too small");
+
+static inline pgasi_req_t *pgasi_req(pgas_req_t *req)
+{
+    return (pgasi_req_t *)(void *)req;
+}
+
+void pgasi_req_begin(pgasi_req_t *req);
+
+/** An operation through the transport: one part of req. Waits while the transport says AGAIN. */
+typedef enum { PGASI_RMA_PUT, PGASI_RMA_GET, PGASI_RMA_AMO } pgasi_rma_kind_t;
+typedef struct {
+    pgasi_rma_kind_t kind;
+    pgas_gptr_t ptr;
+    void *buffer; /* source of a put, destination of a get, old value of an atomic or NULL */
+    size_t bytes;
+    pgasi_amo_t op;
+    uint64_t operand, compare;
+} pgasi_rma_t;
+pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req);
+
+/** Resolves and carries out: loads and stores, the owner's service, or the transport. */
+pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req);
+pgas_status_t pgasi_req_wait(pgasi_req_t *req);
+
+/** Carries an operation out on plain memory (checked by the caller). */
+void pgasi_rma_apply(const pgasi_rma_t *rma, void *address);
+
+/** Set by the call layer: the owner's service carries the operation out; returns when done. */
+extern pgas_status_t (*pgasi_rma_service)(const pgasi_rma_t *rma);
+
+#endif

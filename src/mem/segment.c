@@ -1,0 +1,446 @@
+/* Segments and the table (rank, GiB) -> address.
+ *
+ * The heap comes from the transport where peers of the same host are reached through it (fake nodes: the transport then
+ * works directly on it, tens of ns instead of a request to the owner), and is mapped at the node's ranks by their keys;
+ * otherwise from memfd, registered once. The table is read-only memory except while a segment comes or goes. */
+#include "mem/segment.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "mem/thread.h"
+#include "pgas/mem.h"
+
+static const pgas_segtab_t empty_table = { 0, { { 0, 0 } } };
+const pgas_segtab_t *pgas_segtab = &empty_table;
+
+pgasi_segment_t *pgasi_segments;
+int pgasi_n_segments;
+size_t pgasi_heap_page_bytes;
+bool pgasi_heap_from_transport;
+pgas_status_t (*pgasi_segment_ask)(int rank, uint64_t offset, pgasi_segment_wire_t *wire_p);
+
+static pgas_segtab_t *table;
+static size_t table_bytes;
+static void **heap_of;                /* [node_size] the node's heaps as mapped here */
+static pgasi_tp_key_t **heap_keys;    /* [node_size] that map them, if they come from the transport */
+static pgasi_shm_t heap_shm;          /* if it comes from memfd */
+static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- the table ---- */
+
+static pgas_status_t table_create(void)
+{
+    uint64_t n = (uint64_t)pgasi_boot.n_ranks * PGASI_SLOTS_PER_RANK;
+    table_bytes = sizeof *table + n * sizeof table->entry[0];
+    table = pgasi_lazy_alloc(table_bytes);
+    if (!table)
+        return PGAS_ERR_NO_MEMORY;
+    table->n_entries = n;
+    return PGAS_OK;
+}
+
+static void table_destroy(void)
+{
+    pgas_segtab = &empty_table;
+    pgasi_lazy_free(table, table_bytes);
+    table = NULL;
+}
+
+/* Protects or unprotects the pages that hold the entries of (rank, offset ..). */
+static void table_protect(pgas_segtab_entry_t *first, uint64_t n, int protection)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = (uintptr_t)first & ~(page - 1);
+    uintptr_t to = ((uintptr_t)(first + n) + page - 1) & ~(page - 1);
+    mprotect((void *)from, to - from, protection);
+}
+
+/* Enters (or, with address NULL, removes) a segment. */
+static void table_set(int rank, uint64_t offset, uint64_t bytes, char *address)
+{
+    uint64_t first = ((uint64_t)rank << (PGAS_OFFSET_BITS - PGAS_SEGTAB_SHIFT)) + (offset >> PGAS_SEGTAB_SHIFT);
+    uint64_t n = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES);
+    pgas_segtab_entry_t *entry = table->entry;
+    table_protect(entry + first, n, PROT_READ | PROT_WRITE);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t behind = bytes - i * PGASI_SLOT_BYTES;
+        entry[first + i].base = address ? (uint64_t)(uintptr_t)(address + i * PGASI_SLOT_BYTES) : 0;
+        entry[first + i].bytes = address ? PGASI_MIN(behind, PGASI_SLOT_BYTES) : 0;
+    }
+    table_protect(entry + first, n, PROT_READ);
+}
+
+/* ---- the heap's memory ---- */
+
+/* Allocated by the transport, mapped at the node's ranks through their keys. Collective; same status everywhere. */
+static pgas_status_t heap_from_transport(size_t bytes)
+{
+    typedef struct {
+        uint64_t address, key_bytes;
+        uint8_t key[PGASI_TP_KEY_MAX];
+    } wire_t;
+    pgasi_segment_t *heap = &pgasi_segments[0];
+    wire_t mine = { 0, PGASI_TP_KEY_MAX, { 0 } };
+    wire_t *all = calloc((size_t)pgasi_boot.n_ranks, sizeof *all);
+    void *address = NULL;
+    pgas_status_t status = all ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    if (status == PGAS_OK)
+        status = pgasi_tp->ops->mem_alloc(pgasi_tp, bytes, &heap->mem, &address);
+    size_t key_bytes = PGASI_TP_KEY_MAX;
+    if (status == PGAS_OK)
+        status = pgasi_tp->ops->key_pack(pgasi_tp, heap->mem, mine.key, &key_bytes);
+    mine.address = (uint64_t)(uintptr_t)address;
+    mine.key_bytes = key_bytes;
+    status = pgasi_boot_agree(status);
+    if (status == PGAS_OK)
+        status = pgasi_boot_agree(pgasi_boot_allgather(&mine, all, sizeof mine));
+    for (int i = 0; i < pgasi_boot.node_size && status == PGAS_OK; i++) {
+        int rank = pgasi_boot.node_members[i];
+        if (rank == pgasi_boot.rank) {
+            heap_of[i] = address;
+            continue;
+        }
+        status = pgasi_tp->ops->key_unpack(pgasi_lanes[0]->tp, rank, all[rank].key, all[rank].key_bytes, &heap_keys[i]);
+        if (status == PGAS_OK)
+            status = pgasi_tp->ops->key_map(heap_keys[i], all[rank].address, &heap_of[i]);
+    }
+    free(all);
+    status = pgasi_boot_agree(status);
+    if (status == PGAS_OK)
+        heap->address = address;
+    return status;
+}
+
+static void release_heap_keys(void)
+{
+    for (int i = 0; i < pgasi_boot.node_size; i++) {
+        if (heap_keys[i])
+            heap_keys[i]->ops->key_release(heap_keys[i]);
+        heap_keys[i] = NULL;
+    }
+}
+
+static bool transport_allocates(void)
+{
+    if (!pgasi_tp || !pgasi_boot.same_host_peers)
+        return false;
+    pgasi_tp_attr_t attr;
+    memset(&attr, 0, sizeof attr);
+    pgasi_tp->ops->query(pgasi_tp, &attr);
+    return attr.caps & PGASI_TP_MEM_ALLOC;
+}
+
+static pgas_status_t heap_create(size_t bytes)
+{
+    pgasi_segment_t *heap = &pgasi_segments[0];
+    int use_transport = transport_allocates();
+    pgas_status_t status = pgasi_boot_agree(use_transport ? PGAS_OK : PGAS_ERR_UNSUPPORTED);
+    if (status == PGAS_OK) {
+        status = heap_from_transport(bytes);
+        pgasi_heap_from_transport = status == PGAS_OK;
+        pgasi_heap_page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    }
+    if (status != PGAS_OK) {
+        release_heap_keys();
+        if (heap->mem)
+            pgasi_tp->ops->mem_release(pgasi_tp, heap->mem);
+        heap->mem = NULL;
+        status = pgasi_shm_create_each(bytes, true, &heap_shm, heap_of);
+        if (status != PGAS_OK)
+            return status;
+        heap->address = heap_shm.base;
+        pgasi_heap_page_bytes = heap_shm.page_bytes;
+        if (pgasi_tp)
+            status = pgasi_tp->ops->mem_register(pgasi_tp, heap->address, bytes, &heap->mem);
+        status = pgasi_boot_agree(status);
+    }
+    if (status == PGAS_OK) {
+        heap->offset = PGASI_HEAP_OFFSET;
+        heap->bytes = bytes;
+        for (int i = 0; i < pgasi_boot.node_size; i++)
+            table_set(pgasi_boot.node_members[i], PGASI_HEAP_OFFSET, bytes, heap_of[i]);
+    }
+    return status;
+}
+
+static void heap_destroy(void)
+{
+    pgasi_segment_t *heap = &pgasi_segments[0];
+    release_heap_keys();
+    if (heap->mem)
+        pgasi_tp->ops->mem_release(pgasi_tp, heap->mem);
+    if (heap_shm.base)
+        pgasi_shm_release_each(&heap_shm, heap_of);
+    memset(&heap_shm, 0, sizeof heap_shm);
+    memset(heap, 0, sizeof *heap);
+    pgasi_heap_from_transport = false;
+}
+
+pgas_status_t pgasi_segments_start(void)
+{
+    size_t bytes = PGASI_ALIGN_UP(pgasi_param.heap_size, (size_t)sysconf(_SC_PAGESIZE));
+    pgasi_n_segments = 1 + pgasi_param.segments;
+    pgasi_segments = calloc((size_t)pgasi_n_segments, sizeof *pgasi_segments);
+    heap_of = calloc((size_t)pgasi_boot.node_size, sizeof *heap_of);
+    heap_keys = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_tp_key_t *));
+    pgas_status_t status = pgasi_segments && heap_of && heap_keys ? table_create() : PGAS_ERR_NO_MEMORY;
+    if (pgasi_boot_agree(status) != PGAS_OK) {
+        status = PGAS_ERR_NO_MEMORY;
+        goto free_arrays;
+    }
+    status = heap_create(bytes);
+    if (status == PGAS_OK)
+        status = pgasi_boot_agree(pgasi_heap_start(bytes));
+    if (status != PGAS_OK)
+        goto destroy_heap;
+    pgas_segtab = table;
+    return PGAS_OK;
+
+destroy_heap:
+    heap_destroy();
+    table_destroy();
+free_arrays:
+    free(pgasi_segments);
+    free(heap_of);
+    free(heap_keys);
+    pgasi_segments = NULL;
+    heap_of = NULL;
+    heap_keys = NULL;
+    return status;
+}
+
+void pgasi_segments_stop(void)
+{
+    pgas_segtab = &empty_table;
+    pgasi_heap_stop();
+    for (int i = 1; i < pgasi_n_segments; i++) {
+        if (pgasi_segments[i].mem)
+            pgasi_tp->ops->mem_release(pgasi_tp, pgasi_segments[i].mem);
+    }
+    heap_destroy();
+    table_destroy();
+    free(pgasi_segments);
+    free(heap_of);
+    free(heap_keys);
+    pgasi_segments = NULL;
+    heap_of = NULL;
+    heap_keys = NULL;
+}
+
+/* ---- looking up ---- */
+
+pgasi_segment_t *pgasi_segment_find(uint64_t offset, uint64_t bytes)
+{
+    for (int i = 0; i < pgasi_n_segments; i++) {
+        pgasi_segment_t *s = &pgasi_segments[i];
+        if (s->bytes && offset >= s->offset && offset - s->offset <= s->bytes && bytes <= s->bytes - (offset - s->offset))
+            return s;
+    }
+    return NULL;
+}
+
+pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_p, void **address_p)
+{
+    int rank = pgas_gptr_rank(ptr);
+    uint64_t offset = pgas_gptr_offset(ptr);
+    if (!pgasi_running)
+        return PGAS_ERR_NOT_INIT;
+    if (rank >= pgasi_boot.n_ranks || offset < PGASI_HEAP_OFFSET || bytes > PGAS_OFFSET_MAX - offset)
+        return PGAS_ERR_RANGE;
+    uint64_t heap_bytes = pgasi_segments[0].bytes;
+    uint64_t inside = offset - PGASI_HEAP_OFFSET;
+    uint64_t heap_slots = PGASI_DIV_UP(heap_bytes, PGASI_SLOT_BYTES) * PGASI_SLOT_BYTES;
+    int local = pgasi_boot.local_of[rank];
+    if (inside < heap_slots) {
+        if (inside > heap_bytes || bytes > heap_bytes - inside)
+            return PGAS_ERR_RANGE;
+        *where_p = local >= 0 ? PGASI_WHERE_HERE : PGASI_WHERE_FAR;
+        *address_p = local >= 0 ? (char *)heap_of[local] + inside : NULL;
+        return PGAS_OK;
+    }
+    if (rank == pgasi_boot.rank) {
+        pgasi_segment_t *s = pgasi_segment_find(offset, bytes);
+        if (!s)
+            return PGAS_ERR_RANGE;
+        *where_p = PGASI_WHERE_HERE;
+        *address_p = s->address + (offset - s->offset);
+        return PGAS_OK;
+    }
+    *where_p = local >= 0 ? PGASI_WHERE_SERVICE : PGASI_WHERE_FAR;
+    *address_p = NULL;
+    return PGAS_OK;
+}
+
+pgas_gptr_t pgas_gptr_of(const void *address)
+{
+    const char *a = address;
+    for (int i = 0; pgasi_running && i < pgasi_n_segments; i++) {
+        pgasi_segment_t *s = &pgasi_segments[i];
+        if (s->bytes && a >= s->address && a < s->address + s->bytes)
+            return pgas_gptr_make(pgasi_boot.rank, s->offset + (uint64_t)(a - s->address));
+    }
+    return PGAS_NULL;
+}
+
+/* ---- keys ---- */
+
+pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p)
+{
+    pgasi_segment_t *s = pgasi_segment_find(offset, 1);
+    if (!s || !s->mem)
+        return PGAS_ERR_RANGE;
+    size_t key_bytes = PGASI_TP_KEY_MAX;
+    pgas_status_t status = pgasi_tp->ops->key_pack(pgasi_tp, s->mem, wire_p->key, &key_bytes);
+    wire_p->offset = s->offset;
+    wire_p->bytes = s->bytes;
+    wire_p->address = (uint64_t)(uintptr_t)s->address;
+    wire_p->key_bytes = (uint32_t)key_bytes;
+    return status;
+}
+
+static pgasi_peer_key_t *find_key(const pgasi_lane_t *lane, int rank, uint64_t offset)
+{
+    pgasi_peer_key_t *entry = lane->peer[rank].keys;
+    while (entry && !(offset >= entry->offset && offset - entry->offset < entry->bytes))
+        entry = entry->next;
+    return entry;
+}
+
+/* The request goes through the same lane, so a shared lane is given up meanwhile; another thread may be faster. */
+static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset, pgasi_peer_key_t **entry_p)
+{
+    pgasi_segment_wire_t wire;
+    pgasi_lane_unlock(lane);
+    pgas_status_t status = pgasi_segment_ask(rank, offset, &wire);
+    pgasi_lane_lock(lane);
+    if (status != PGAS_OK)
+        return status;
+    *entry_p = find_key(lane, rank, offset);
+    if (*entry_p)
+        return PGAS_OK;
+    pgasi_peer_key_t *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return PGAS_ERR_NO_MEMORY;
+    entry->offset = wire.offset;
+    entry->bytes = wire.bytes;
+    entry->address = wire.address;
+    status = lane->tp->ops->key_unpack(lane->tp, rank, wire.key, wire.key_bytes, &entry->key);
+    if (status != PGAS_OK) {
+        free(entry);
+        return status;
+    }
+    pgasi_peer_key_t **tail = &lane->peer[rank].keys;
+    while (*tail && wire.offset != PGASI_HEAP_OFFSET)
+        tail = &(*tail)->next;
+    entry->next = *tail;
+    *tail = entry;
+    *entry_p = entry;
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint64_t bytes, pgasi_tp_key_t **key_p,
+                            uint64_t *address_p)
+{
+    pgasi_peer_key_t *entry = find_key(lane, rank, offset);
+    if (PGAS_UNLIKELY(!entry)) {
+        pgas_status_t status = key_fetch(lane, rank, offset, &entry);
+        if (status != PGAS_OK)
+            return status;
+    }
+    uint64_t inside = offset - entry->offset;
+    if (PGAS_UNLIKELY(inside > entry->bytes || bytes > entry->bytes - inside))
+        return PGAS_ERR_RANGE;
+    *key_p = entry->key;
+    *address_p = entry->address + inside;
+    return PGAS_OK;
+}
+
+/* ---- attached memory ---- */
+
+/* The lowest run of free slots behind the heap that holds bytes; 0 if there is none. */
+static uint64_t find_slots(uint64_t bytes)
+{
+    uint64_t need = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES);
+    uint64_t slot = 1 + PGASI_DIV_UP(pgasi_segments[0].bytes, PGASI_SLOT_BYTES);
+    for (int i = 1; i < pgasi_n_segments;) {
+        pgasi_segment_t *s = &pgasi_segments[i];
+        uint64_t first = s->offset >> PGAS_SEGTAB_SHIFT, n = PGASI_DIV_UP(s->bytes, PGASI_SLOT_BYTES);
+        if (s->bytes && slot < first + n && first < slot + need) {
+            slot = first + n;
+            i = 1;
+        } else {
+            i++;
+        }
+    }
+    return slot + need <= PGASI_SLOTS_PER_RANK ? slot * PGASI_SLOT_BYTES : 0;
+}
+
+static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr_p)
+{
+    pgasi_segment_t *s = NULL;
+    for (int i = 1; i < pgasi_n_segments && !s; i++) {
+        if (!pgasi_segments[i].bytes)
+            s = &pgasi_segments[i];
+    }
+    uint64_t offset = find_slots(bytes);
+    if (!s || !offset) {
+        PGASI_ERROR("mem", "cannot attach %zu bytes: PGAS_SEGMENTS=%d segments are attached, or no space is left", bytes,
+                    pgasi_param.segments);
+        return PGAS_ERR_LIMIT;
+    }
+    if (pgasi_tp) {
+        pgas_status_t status = pgasi_tp->ops->mem_register(pgasi_tp, address, bytes, &s->mem);
+        if (status != PGAS_OK)
+            return status;
+    }
+    s->offset = offset;
+    s->address = address;
+    table_set(pgasi_boot.rank, offset, bytes, address);
+    __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
+    *ptr_p = pgas_gptr_make(pgasi_boot.rank, offset);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t *ptr_p)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (!address || !bytes || !ptr_p || bytes > PGAS_OFFSET_MAX)
+        return PGAS_ERR_INVALID;
+    pthread_mutex_lock(&attach_lock);
+    status = attach_locked(address, bytes, ptr_p);
+    pthread_mutex_unlock(&attach_lock);
+    return status;
+}
+
+pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (pgas_gptr_rank(ptr) != pgasi_boot.rank)
+        return PGAS_ERR_INVALID;
+    status = PGAS_ERR_INVALID;
+    pthread_mutex_lock(&attach_lock);
+    for (int i = 1; i < pgasi_n_segments; i++) {
+        pgasi_segment_t *s = &pgasi_segments[i];
+        if (s->bytes && s->offset == pgas_gptr_offset(ptr)) {
+            table_set(pgasi_boot.rank, s->offset, s->bytes, NULL);
+            if (s->mem)
+                pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
+            memset(s, 0, sizeof *s);
+            status = PGAS_OK;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&attach_lock);
+    return status;
+}

@@ -1,0 +1,84 @@
+/* Put with signal, and waiting for a word to change. */
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "base/clock.h"
+#include "mem/rma.h"
+#include "pgas/atomic.h"
+
+pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pgas_gptr_t signal, uint64_t value,
+                              pgas_signal_op_t op)
+{
+    pgasi_where_t where;
+    void *address;
+    if (op != PGAS_SIGNAL_SET && op != PGAS_SIGNAL_ADD)
+        return PGAS_ERR_INVALID;
+    if (pgas_gptr_offset(signal) % sizeof value || pgas_gptr_rank(signal) != pgas_gptr_rank(dst))
+        return PGAS_ERR_INVALID;
+    pgas_status_t status = pgasi_resolve(signal, sizeof value, &where, &address);
+    if (status == PGAS_OK)
+        status = pgas_put(dst, src, bytes);
+    if (status != PGAS_OK)
+        return status;
+    if (where == PGASI_WHERE_HERE) {
+        if (op == PGAS_SIGNAL_SET)
+            __atomic_store_n((uint64_t *)address, value, __ATOMIC_RELEASE);
+        else
+            __atomic_fetch_add((uint64_t *)address, value, __ATOMIC_SEQ_CST);
+        pgasi_bell_ring(pgasi_boot.local_of[pgas_gptr_rank(signal)]);
+        return PGAS_OK;
+    }
+    status = pgas_fence();
+    if (status != PGAS_OK)
+        return status;
+    return op == PGAS_SIGNAL_SET ? pgas_put_u64_far(signal, value) : pgas_amo_u64(signal, PGAS_AMO_ADD, value, 0, NULL);
+}
+
+static bool holds(uint64_t is, pgas_compare_t compare, uint64_t value)
+{
+    switch (compare) {
+    case PGAS_EQ:
+        return is == value;
+    case PGAS_NE:
+        return is != value;
+    case PGAS_LT:
+        return is < value;
+    case PGAS_LE:
+        return is <= value;
+    case PGAS_GT:
+        return is > value;
+    case PGAS_GE:
+        return is >= value;
+    }
+    return false;
+}
+
+pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t compare, uint64_t value, uint64_t *value_p)
+{
+    if (!signal || compare > PGAS_GE)
+        return PGAS_ERR_INVALID;
+    uint64_t is = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
+    if (!holds(is, compare, value))
+        return PGAS_INPROGRESS;
+    if (value_p)
+        *value_p = is;
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t compare, uint64_t value, int64_t timeout_us,
+                               uint64_t *value_p)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    uint64_t limit = timeout_us < 0 ? UINT64_MAX : pgasi_now_ns() + (uint64_t)timeout_us * 1000;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while ((status = pgas_signal_test(signal, compare, value, value_p)) == PGAS_INPROGRESS) {
+        if (timeout_us >= 0 && pgasi_now_ns() > limit) {
+            status = PGAS_ERR_TIMEOUT;
+            break;
+        }
+        pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    return status;
+}

@@ -1,0 +1,124 @@
+/* Slots of attached threads and the lanes behind them.
+ *
+ * Attaching is rare (once per thread or parallel region), so it takes a lock; issuing looks only at a thread-local
+ * record. The lowest free slot is given out, so that OpenMP regions of the same width reuse the same lanes. */
+#include "mem/thread.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/bitmap.h"
+#include "base/log.h"
+#include "boot/boot.h"
+#include "mem/lane.h"
+
+__thread pgasi_thread_t pgasi_self;
+bool pgasi_running;
+void (*pgasi_thread_on_detach)(void);
+
+static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];
+/* Threads that stay attached over a finalize must not pass for attached after it. */
+static uint32_t epoch = 1;
+static __thread uint32_t self_epoch;
+
+static int take_slot(void)
+{
+    pthread_mutex_lock(&slots_lock);
+    int slot = -1;
+    for (int i = 0; i < PGAS_THREADS_MAX && slot < 0; i++) {
+        if (!(slots_used[i / 64] >> (i % 64) & 1)) {
+            slots_used[i / 64] |= UINT64_C(1) << (i % 64);
+            slot = i;
+        }
+    }
+    pthread_mutex_unlock(&slots_lock);
+    return slot;
+}
+
+static void give_slot(int slot)
+{
+    pthread_mutex_lock(&slots_lock);
+    slots_used[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
+    pthread_mutex_unlock(&slots_lock);
+}
+
+static pgas_status_t attach(void)
+{
+    int slot = take_slot();
+    if (slot < 0)
+        return PGAS_ERR_LIMIT;
+    struct pgasi_lane *lane = NULL;
+    pgas_status_t status = pgasi_lane_of_slot(slot, &lane);
+    if (status != PGAS_OK) {
+        give_slot(slot);
+        return status;
+    }
+    pgasi_self = (pgasi_thread_t){ .attached = true, .slot = slot, .n_attached = 1, .lane = lane,
+                                   .outbox = lane->shared ? NULL : lane->outbox };
+    self_epoch = epoch;
+    pgasi_place_bind(slot);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_thread_attach(void)
+{
+    if (!pgasi_running)
+        return PGAS_ERR_NOT_INIT;
+    if (pgasi_self.attached && self_epoch == epoch) {
+        pgasi_self.n_attached++;
+        return PGAS_OK;
+    }
+    return attach();
+}
+
+pgas_status_t pgas_thread_detach(void)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    if (pgasi_self.slot == PGAS_SLOT_SERVICE || (pgasi_self.slot == 0 && pgasi_self.n_attached == 1))
+        return PGAS_ERR_CONTEXT;
+    if (--pgasi_self.n_attached > 0)
+        return PGAS_OK;
+    if (pgasi_thread_on_detach)
+        pgasi_thread_on_detach();
+    give_slot(pgasi_self.slot);
+    memset(&pgasi_self, 0, sizeof pgasi_self);
+    return PGAS_OK;
+}
+
+pgas_thread_t pgas_thread_self(void)
+{
+    return pgas_thread_make(pgasi_running ? pgasi_boot.rank : 0, pgasi_self.attached ? pgasi_self.slot : PGASI_SLOT_NONE);
+}
+
+pgas_status_t pgas_thread_place(pgas_place_info_t *place_p)
+{
+    if (!pgasi_running)
+        return PGAS_ERR_NOT_INIT;
+    if (!place_p)
+        return PGAS_ERR_INVALID;
+    return pgasi_place_query(&place_p->cpu, &place_p->numa, &place_p->bound);
+}
+
+pgas_status_t pgasi_thread_start(void)
+{
+    memset(slots_used, 0, sizeof slots_used);
+    epoch++;
+    return attach();
+}
+
+void pgasi_thread_stop(void)
+{
+    epoch++;
+    memset(&pgasi_self, 0, sizeof pgasi_self);
+}
+
+void pgasi_thread_be_service(void)
+{
+    pgasi_self = (pgasi_thread_t){
+        .attached = true, .slot = PGAS_SLOT_SERVICE, .n_attached = 1, .lane = pgasi_lanes[0]
+    };
+    self_epoch = epoch;
+}

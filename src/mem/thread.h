@@ -1,0 +1,54 @@
+/** Threads of this rank: slots, lanes, and what the calling thread may do at the moment. */
+#ifndef PGASI_THREAD_H
+#define PGASI_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "pgas/runtime.h"
+#include "pgas/status.h"
+
+struct pgasi_lane;
+
+typedef struct {
+    bool attached;
+    int slot;
+    int n_attached;          /* nested attaches */
+    struct pgasi_lane *lane; /* what it issues through outside of handlers */
+    struct pgasi_outbox *outbox; /* that of its own lane, once it has one; NULL on a shared lane */
+    int in_handler;          /* depth of handlers on this thread's stack: it then issues through lane 0 */
+} pgasi_thread_t;
+
+/** The calling thread's record; zero until it attaches. */
+extern __thread pgasi_thread_t pgasi_self __attribute__((tls_model("initial-exec")));
+
+#define PGASI_SLOT_NONE 4094
+
+/** True between init and finalize; every entry point looks here first. */
+extern bool pgasi_running;
+
+/** Attaches the initialising thread as slot 0 / forgets all threads. */
+pgas_status_t pgasi_thread_start(void);
+void pgasi_thread_stop(void);
+
+/** Gives a service thread its identity: slot PGAS_SLOT_SERVICE, lane 0. */
+void pgasi_thread_be_service(void);
+
+/** OK if the caller may issue: library running, thread attached. */
+static inline pgas_status_t pgasi_thread_check(void)
+{
+    if (PGAS_LIKELY(pgasi_self.attached))
+        return PGAS_OK;
+    return pgasi_running ? PGAS_ERR_CONTEXT : PGAS_ERR_NOT_INIT;
+}
+
+/** OK if the caller may also wait: not inside a handler. */
+static inline pgas_status_t pgasi_thread_check_wait(void)
+{
+    pgas_status_t status = pgasi_thread_check();
+    return status == PGAS_OK && pgasi_self.in_handler ? PGAS_ERR_CONTEXT : status;
+}
+
+/** Called when a thread detaches, before its lane is given back (call layer: publish and flush). */
+extern void (*pgasi_thread_on_detach)(void);
+
+#endif
