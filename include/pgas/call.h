@@ -1,0 +1,155 @@
+/** Remote calls: handlers named by text, calls to ranks, replies, completion, aggregation, quiescence.
+ *
+ *  Who runs an incoming call: any thread of the target rank that is inside a blocking call or pgas_progress, else its
+ *  service thread. Calls of one thread to one rank run in the order issued, one at a time; a handler may run at the
+ *  same time as the program's own threads, and as handlers of other sources only if the rank has several threads that
+ *  take turns: handlers of one rank never overlap.
+ *
+ *  What a handler may do:
+ *  | pgas_call, pgas_call_try, pgas_agg_call, pgas_reply           | yes: queued when the peer is full, up to        |
+ *  |                                                               | PGAS_BACKLOG_LIMIT, then PGAS_ERR_AGAIN         |
+ *  | put, get, atomics within the node; pgas_alloc_local           | yes                                             |
+ *  | put, get, atomics to other nodes or to attached memory; flush | PGAS_ERR_CONTEXT                                |
+ *  | pgas_sync_wait, collectives, pgas_progress, pgas_quiesce       | PGAS_ERR_CONTEXT (pgas_progress: returns 0)     |
+ *
+ *  Source: Seriema (send-based calls, aggregation in the style "trad"). */
+#ifndef PGAS_CALL_H
+#define PGAS_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "pgas/runtime.h"
+#include "pgas/status.h"
+
+PGAS_BEGIN_DECLS
+
+/** The number of a handler, the same on all ranks; 0 is none. */
+typedef uint16_t pgas_handler_t;
+#define PGAS_HANDLERS_MAX 4096
+#define PGAS_HANDLER_NAME_MAX 63
+
+/** args: `bytes` bytes, aligned to 8, valid during the call. source: the calling thread. context: as registered. */
+typedef void (*pgas_handler_fn_t)(const void *args, size_t bytes, pgas_thread_t source, void *context);
+
+/** Registers a handler on this rank under a name of the program's choice.
+ *  Shape:  before pgas_init (agreed on there) or after it (then pgas_handlers_agree must follow on all ranks).
+ *          One thread at a time.
+ *  Done:   *handler_p (which must stay valid: a static variable) is set when the ranks have agreed.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (null, empty or too long name); PGAS_ERR_EXISTS (name in use with another
+ *          function); PGAS_ERR_LIMIT. */
+PGAS_API pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context,
+                                             pgas_handler_t *handler_p);
+
+/** All ranks agree on numbers for the handlers registered since, by sorted name; earlier numbers stay.
+ *  @return PGAS_OK; PGAS_ERR_MISMATCH, the same on all ranks, if a name is missing somewhere (the log names handler and
+ *          rank; the handlers registered since are forgotten); PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT. */
+PGAS_API pgas_status_t pgas_handlers_agree(void);
+
+/** A counter that falls when calls complete. The caller's memory; must not move between init and fini. */
+typedef struct {
+    volatile int64_t count; /* completions still missing */
+    volatile int32_t status; /* first error: PGAS_ERR_PEER, or PGAS_ERR_NOT_FOUND for an unknown handler */
+    uint32_t token;
+} pgas_sync_t;
+
+/** count: completions to wait for; calls that name the counter do not raise it.
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_LIMIT (65536 counters live). */
+PGAS_API pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count);
+/** Raises the counter; for reuse, or before further calls. */
+PGAS_API void pgas_sync_add(pgas_sync_t *sync, int64_t count);
+/** Waits, with progress, until the counter is 0 or less; timeout_us < 0: for ever.
+ *  @return the first error of its calls, PGAS_OK, PGAS_ERR_TIMEOUT, PGAS_ERR_CONTEXT in a handler. */
+PGAS_API pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
+/** Looks once, without progress: PGAS_INPROGRESS if not yet. */
+PGAS_API pgas_status_t pgas_sync_test(const pgas_sync_t *sync);
+/** Completions that arrive later are ignored. */
+PGAS_API void pgas_sync_fini(pgas_sync_t *sync);
+
+/** Runs handler(args) on a rank (also on the caller's own).
+ *  Units:  bytes up to PGAS_CALL_MAX (default 8 KiB).
+ *  Done:   args are copied on return. executed (may be NULL) falls by one when the handler has run.
+ *          A full channel: waits with progress; inside a handler the call is queued instead.
+ *  Cost:   on the node a copy into the receiver's ring and a release store; else one active message.
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_RANGE (no such rank), PGAS_ERR_NOT_FOUND (no such handler),
+ *          PGAS_ERR_INVALID, PGAS_ERR_LIMIT (bytes), PGAS_ERR_PEER, PGAS_ERR_AGAIN (in a handler, queue full). */
+PGAS_API pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                 pgas_sync_t *executed);
+
+/** As pgas_call, but PGAS_ERR_AGAIN instead of waiting; nothing has happened then. */
+PGAS_API pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                     pgas_sync_t *executed);
+
+/** As pgas_call, and what the handler gives to pgas_reply is stored at reply (exactly reply_bytes, up to
+ *  PGAS_CALL_MAX) before executed falls. executed NULL: waits for the reply (not in a handler: PGAS_ERR_CONTEXT).
+ *  A handler that does not reply, or with another size, gives status PGAS_ERR_MISMATCH. */
+PGAS_API pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes, void *reply,
+                                        size_t reply_bytes, pgas_sync_t *executed);
+
+/** In a handler: the answer to the call being run; copied. Once per call; ignored if nobody asked (PGAS_OK).
+ *  @return PGAS_OK, PGAS_ERR_CONTEXT (not in a handler, or twice), PGAS_ERR_LIMIT. */
+PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
+
+/** Returns when all calls of all ranks, and the calls that those made, have run. Collective over all ranks; publishes
+ *  the caller's aggregated calls first. Counted in waves of allreduces, not guessed (Mattern's four counters).
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
+PGAS_API pgas_status_t pgas_quiesce(void);
+
+/* ---- aggregation -------------------------------------------------------------------------------------------- */
+
+/** Options; zero means default. */
+typedef struct {
+    size_t size;
+    size_t publish_bytes; /* publish to a peer when so many bytes are gathered; default PGAS_AGG_SIZE */
+    bool for_handlers;    /* used inside handlers only, whichever thread runs them; what they gather is published when
+                             the incoming calls at hand have run */
+} pgas_agg_opts_t;
+#define PGAS_AGG_OPTS_INIT { sizeof(pgas_agg_opts_t), 0, false }
+
+/** Where the next call to one peer goes: behind others of the same handler and size, which share one header. */
+typedef struct {
+    uint64_t kind; /* handler and bytes of the open run; 0: none */
+    char *pos, *end;
+} pgas_agg_cursor_t;
+
+/** An aggregator gathers the calls of one thread and publishes them late. Belongs to the thread that created it (or to
+ *  the rank's handlers). The first fields are visible for the inline path below; all of it is the library's. */
+typedef struct pgas_agg {
+    pgas_agg_cursor_t *cursor; /* by rank */
+    uint32_t n_ranks;          /* 0: no inline path */
+} pgas_agg_t;
+
+/** @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_CONTEXT (thread not attached). */
+PGAS_API pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p);
+/** Publishes what is gathered and frees. NULL is ignored. */
+PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
+
+PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
+                                         size_t bytes);
+
+/** As pgas_call without completion, but published late: when PGAS_AGG_SIZE bytes for the peer are gathered, by
+ *  pgas_agg_flush, pgas_quiesce, a direct call of the thread to the same rank, or detach. Errors as pgas_call. Inline:
+ *  calls with the handler and size of the one before cost a comparison and a copy; pgas_agg_call_far does the rest. */
+static inline pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
+                                          size_t bytes)
+{
+    if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks)) {
+        pgas_agg_cursor_t *c = &agg->cursor[rank];
+        size_t room = (bytes + 7) & ~(size_t)7;
+        char *pos = c->pos;
+        if (PGAS_LIKELY(c->kind == ((uint64_t)handler | (uint64_t)bytes << 16) && (size_t)(c->end - pos) >= room)) {
+            memcpy(pos, args, bytes);
+            c->pos = pos + room;
+            return PGAS_OK;
+        }
+    }
+    return pgas_agg_call_far(agg, rank, handler, args, bytes);
+}
+
+/** Publishes what is gathered for a rank, or for all. PGAS_ERR_AGAIN only inside handlers (backlog full). */
+PGAS_API pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank);
+PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
+
+PGAS_END_DECLS
+#endif

@@ -1,0 +1,19 @@
+/** libpgas: global pointers, one-sided transfers, remote calls and collectives for SPMD programs. The umbrella: it
+ *  includes what a program usually needs; pgas/graph.h stands by itself. */
+#ifndef PGAS_PGAS_H
+#define PGAS_PGAS_H
+
+#include "pgas/atomic.h"
+#include "pgas/call.h"
+#include "pgas/coll.h"
+#include "pgas/gptr.h"
+#include "pgas/info.h"
+#include "pgas/init.h"
+#include "pgas/mem.h"
+#include "pgas/rma.h"
+#include "pgas/runtime.h"
+#include "pgas/status.h"
+#include "pgas/team.h"
+#include "pgas/version.h"
+
+#endif

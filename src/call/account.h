@@ -1,0 +1,15 @@
+/** The worst-case memory of a rank, as a formula and as a number. */
+#ifndef PGASI_ACCOUNT_H
+#define PGASI_ACCOUNT_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include "pgas/status.h"
+
+/** Library memory of this rank if every peer is used to the full, for the present job and parameters; the heap apart. */
+uint64_t pgasi_account_worst(void);
+/** PGAS_ERR_LIMIT, the same on all ranks and logged, if that and the heap exceed PGAS_MEMORY_LIMIT. */
+pgas_status_t pgasi_account_check(void);
+void pgasi_account_print(FILE *out);
+
+#endif

@@ -1,0 +1,54 @@
+/* Handing over what a thread has gathered, and quiescence. */
+#include "pgas/call.h"
+
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/inbox.h"
+#include "call/outbox.h"
+#include "call/progress.h"
+#include "mem/thread.h"
+#include "pgas/coll.h"
+#include "pgas/rma.h"
+
+/* Publishes the caller's gathered calls and waits until nothing of its own is held up. */
+static void hand_over(void)
+{
+    pgasi_lane_t *lane = pgasi_self.lane;
+    if (!lane->outbox)
+        return;
+    pgasi_lane_lock(lane);
+    pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_EXPLICIT);
+    pgasi_lane_unlock(lane);
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (pgasi_outbox_held(lane->outbox))
+        pgasi_wait_step(&w);
+    pgasi_wait_end(&w);
+}
+
+void pgasi_call_on_detach(void)
+{
+    hand_over();
+    pgas_flush_all();
+}
+
+/* Bytes, not calls, are counted: positions in rings and sizes of messages that exist anyway. What was consumed is read
+ * before what was sent, and compared with what was sent one wave later: equal sums then mean that nothing was under way
+ * in between. */
+pgas_status_t pgas_quiesce(void)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    uint64_t consumed_before = UINT64_MAX;
+    while (status == PGAS_OK) {
+        hand_over();
+        uint64_t mine[2], all[2];
+        mine[0] = pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
+        mine[1] = pgasi_outboxes_sent();
+        status = pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
+        if (status == PGAS_OK && consumed_before == all[1])
+            break;
+        consumed_before = all[0];
+        pgas_progress();
+    }
+    return status;
+}

@@ -1,0 +1,258 @@
+/* Handlers: registration by name, agreement on numbers, running.
+ *
+ * Ranks exchange the names of what was registered since the last agreement (count and checksum first, so that the usual
+ * case costs one small allreduce and one comparison; the names themselves only to find the culprit), sort them and give
+ * numbers behind those already given. So numbers do not depend on addresses, link order or the order of registration. */
+#include "call/handler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "boot/boot.h"
+#include "call/sync.h"
+#include "mem/thread.h"
+
+typedef struct {
+    char name[PGAS_HANDLER_NAME_MAX + 1];
+    pgas_handler_fn_t fn;
+    void *context;
+    pgas_handler_t *handler_p;
+    pgas_handler_t number; /* 0: not agreed yet */
+} registration_t;
+
+pgasi_handler_entry_t pgasi_handlers[PGAS_HANDLERS_MAX + 1];
+uint32_t pgasi_n_handlers;
+uint64_t pgasi_n_dropped;
+
+static pgas_handler_fn_t internal[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
+static registration_t *registered; /* agreed ones first, by number */
+static uint32_t n_registered, registered_room;
+
+/* ---- registration ---- */
+
+static registration_t *find(const char *name)
+{
+    for (uint32_t i = 0; i < n_registered; i++) {
+        if (strcmp(registered[i].name, name) == 0)
+            return &registered[i];
+    }
+    return NULL;
+}
+
+pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context, pgas_handler_t *handler_p)
+{
+    if (!name || !fn || !handler_p || !*name || strlen(name) > PGAS_HANDLER_NAME_MAX)
+        return PGAS_ERR_INVALID;
+    registration_t *known = find(name);
+    if (known) {
+        if (known->fn != fn || known->context != context)
+            return PGAS_ERR_EXISTS;
+        known->handler_p = handler_p;
+        if (known->number)
+            *handler_p = known->number;
+        return PGAS_OK;
+    }
+    if (n_registered == PGAS_HANDLERS_MAX)
+        return PGAS_ERR_LIMIT;
+    if (n_registered == registered_room) {
+        uint32_t room = registered_room ? 2 * registered_room : 32;
+        registration_t *grown = realloc(registered, room * sizeof *grown);
+        if (!grown)
+            return PGAS_ERR_NO_MEMORY;
+        registered = grown;
+        registered_room = room;
+    }
+    registration_t *r = &registered[n_registered++];
+    memset(r, 0, sizeof *r);
+    memcpy(r->name, name, strlen(name));
+    r->fn = fn;
+    r->context = context;
+    r->handler_p = handler_p;
+    *handler_p = 0;
+    return PGAS_OK;
+}
+
+/* ---- agreement ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const registration_t *)a)->name, ((const registration_t *)b)->name);
+}
+
+/* One rank after another shows its names to find one that is missing somewhere. All ranks call it. */
+static void name_culprit(const registration_t *mine, uint32_t n_mine)
+{
+    for (int r = 0; r < pgasi_boot.n_ranks; r++) {
+        uint32_t n = n_mine;
+        if (pgasi_boot_broadcast(&n, sizeof n, r) != PGAS_OK || n > PGAS_HANDLERS_MAX)
+            return;
+        for (uint32_t i = 0; i < n; i++) {
+            char name[PGAS_HANDLER_NAME_MAX + 1] = "";
+            if (r == pgasi_boot.rank)
+                memcpy(name, mine[i].name, sizeof name);
+            if (pgasi_boot_broadcast(name, sizeof name, r) != PGAS_OK)
+                return;
+            bool missing = true;
+            for (uint32_t k = 0; k < n_mine && missing; k++)
+                missing = strcmp(mine[k].name, name) != 0;
+            int at = missing ? pgasi_boot.rank : pgasi_boot.n_ranks;
+            int *all = malloc((size_t)pgasi_boot.n_ranks * sizeof *all);
+            if (!all || pgasi_boot_allgather(&at, all, sizeof at) != PGAS_OK) {
+                free(all);
+                return;
+            }
+            int first = pgasi_boot.n_ranks;
+            for (int k = pgasi_boot.n_ranks - 1; k >= 0; k--)
+                first = all[k] < pgasi_boot.n_ranks ? all[k] : first;
+            free(all);
+            if (first < pgasi_boot.n_ranks) {
+                if (pgasi_boot.rank == 0)
+                    PGASI_ERROR("call", "handler '%s' is registered on rank %d but missing on rank %d: register the same "
+                                "handlers on all ranks", name, r, first);
+                return;
+            }
+        }
+    }
+}
+
+/* The same on all ranks? Compares count and checksum with rank 0's. */
+static pgas_status_t compare(const registration_t *mine, uint32_t n_mine)
+{
+    struct {
+        uint64_t n, sum;
+    } here = { n_mine, 0 }, rank_0;
+    for (uint32_t i = 0; i < n_mine; i++)
+        here.sum = pgasi_hash_u64(here.sum ^ pgasi_hash_bytes(mine[i].name, strlen(mine[i].name), i));
+    rank_0 = here;
+    pgas_status_t status = pgasi_boot_broadcast(&rank_0, sizeof rank_0, 0);
+    if (status == PGAS_OK && (here.n != rank_0.n || here.sum != rank_0.sum))
+        status = PGAS_ERR_MISMATCH;
+    return pgasi_boot_agree(status);
+}
+
+pgas_status_t pgasi_handlers_agree(void)
+{
+    registration_t *fresh = registered ? registered + pgasi_n_handlers : NULL;
+    uint32_t n_fresh = n_registered - pgasi_n_handlers;
+    if (n_fresh)
+        qsort(fresh, n_fresh, sizeof *fresh, by_name);
+    pgas_status_t status = compare(fresh, n_fresh);
+    if (status != PGAS_OK) {
+        if (status == PGAS_ERR_MISMATCH)
+            name_culprit(fresh, n_fresh);
+        n_registered = pgasi_n_handlers;
+        return status;
+    }
+    for (uint32_t i = 0; i < n_fresh; i++) {
+        registration_t *r = &fresh[i];
+        r->number = (pgas_handler_t)(pgasi_n_handlers + 1 + i);
+        pgasi_handlers[r->number] = (pgasi_handler_entry_t){ r->fn, r->context };
+        *r->handler_p = r->number;
+    }
+    __atomic_store_n(&pgasi_n_handlers, pgasi_n_handlers + n_fresh, __ATOMIC_RELEASE);
+    /* Nobody calls a new handler before it is known everywhere. */
+    return pgasi_boot_barrier();
+}
+
+pgas_status_t pgas_handlers_agree(void)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    return status == PGAS_OK ? pgasi_handlers_agree() : status;
+}
+
+void pgasi_handlers_stop(void)
+{
+    for (uint32_t i = 0; i < n_registered; i++) {
+        registered[i].number = 0;
+        *registered[i].handler_p = 0;
+    }
+    memset(pgasi_handlers, 0, sizeof pgasi_handlers);
+    pgasi_n_handlers = 0;
+}
+
+void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn)
+{
+    internal[id - PGASI_REC_FIRST_INTERNAL] = fn;
+}
+
+/* ---- running ---- */
+
+static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const void *args, size_t bytes,
+                                                         pgas_thread_t source)
+{
+    if (number >= PGASI_REC_FIRST_INTERNAL && number < PGASI_REC_END_INTERNAL &&
+        internal[number - PGASI_REC_FIRST_INTERNAL]) {
+        internal[number - PGASI_REC_FIRST_INTERNAL](args, bytes, source, NULL);
+        return PGAS_OK;
+    }
+    if (pgasi_n_dropped++ == 0)
+        PGASI_ERROR("call", "rank %d called handler %u, which does not exist here: dropped", pgas_thread_rank(source),
+                    number);
+    return PGAS_ERR_NOT_FOUND;
+}
+
+static inline pgas_status_t run(uint32_t number, const void *args, size_t bytes, pgas_thread_t source)
+{
+    if (PGAS_UNLIKELY(number - 1u >= pgasi_n_handlers))
+        return run_other(number, args, bytes, source);
+    pgasi_handler_entry_t *e = &pgasi_handlers[number];
+    e->fn(args, bytes, source, e->context);
+    return PGAS_OK;
+}
+
+static __attribute__((noinline)) void run_with_token(uint64_t header, const char *record, pgas_thread_t source)
+{
+    uint64_t token;
+    memcpy(&token, record + 8, sizeof token);
+    pgasi_call_begin(source, (uint32_t)token, (uint32_t)(token >> 32));
+    pgas_status_t status = run(pgasi_rec_handler(header), record + 16, pgasi_rec_bytes(header), source);
+    pgasi_call_end(status);
+}
+
+static __attribute__((noinline, cold)) void report_malformed(int source_rank)
+{
+    if (pgasi_n_dropped++ == 0)
+        PGASI_ERROR("call", "malformed message from rank %d: dropped", source_rank);
+}
+
+/* The calls of one header. */
+static inline void run_all(uint64_t header, const char *args, pgas_thread_t source)
+{
+    size_t bytes = pgasi_rec_bytes(header), stride = pgasi_rec_stride(header);
+    uint32_t number = pgasi_rec_handler(header);
+    uint32_t more = pgasi_rec_more(header);
+    if (PGAS_UNLIKELY(number - 1u >= pgasi_n_handlers)) {
+        run_other(number, args, bytes, source);
+        return;
+    }
+    pgasi_handler_entry_t e = pgasi_handlers[number];
+    do {
+        e.fn(args, bytes, source, e.context);
+        args += stride;
+    } while (more-- > 0);
+}
+
+uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank)
+{
+    const char *at = records, *end = records + bytes;
+    const uint32_t source_bits = (uint32_t)source_rank << PGAS_SLOT_BITS;
+    uint64_t n = 0;
+    while (end - at >= 8) {
+        uint64_t header = *(const uint64_t *)(const void *)at;
+        size_t room = pgasi_rec_room(header);
+        if (PGAS_UNLIKELY(!(header & PGASI_REC_VALID) || room > (size_t)(end - at))) {
+            report_malformed(source_rank);
+            break;
+        }
+        pgas_thread_t source = source_bits | (pgas_thread_t)pgasi_rec_slot(header);
+        if (PGAS_UNLIKELY(header & PGASI_REC_TOKEN))
+            run_with_token(header, at, source);
+        else
+            run_all(header, at + 8, source);
+        at += room;
+        n += 1 + (uint64_t)pgasi_rec_more(header);
+    }
+    return n;
+}

@@ -1,0 +1,37 @@
+/** Handlers: names, numbers, and running a record. */
+#ifndef PGASI_HANDLER_H
+#define PGASI_HANDLER_H
+
+#include "call/record.h"
+#include "pgas/call.h"
+
+typedef struct {
+    pgas_handler_fn_t fn;
+    void *context;
+} pgasi_handler_entry_t;
+
+/** By number; 0 and those from pgasi_n_handlers + 1 on are empty. */
+extern pgasi_handler_entry_t pgasi_handlers[PGAS_HANDLERS_MAX + 1];
+extern uint32_t pgasi_n_handlers;
+
+static inline bool pgasi_handler_known(pgas_handler_t handler)
+{
+    return handler - 1u < pgasi_n_handlers;
+}
+
+/** Agrees on the handlers registered since the last time. Collective. */
+pgas_status_t pgasi_handlers_agree(void);
+/** Forgets numbers (finalize); registrations made so far stay for the next init. */
+void pgasi_handlers_stop(void);
+
+/** The library's own handlers, by PGASI_REC_*; set at start. */
+void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn);
+
+/** Runs a run of records of one source, inbox lock held. Checks every header before use; what is malformed ends the run,
+ *  counted and logged once. Returns the number of calls that ran. */
+uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank);
+
+/** Of malformed records and of messages without the job's key. */
+extern uint64_t pgasi_n_dropped;
+
+#endif

@@ -1,0 +1,797 @@
+/* The sending side of calls: see outbox.h.
+ *
+ * One set of cursors per lane serves direct calls, aggregators and answers, so calls of one thread to one rank keep their
+ * order. A direct call on the node is written in place into the receiver's ring; gathered calls into a buffer that is
+ * copied into the ring in one go, or sent by the transport as one active message. When a peer is
+ * full, a caller waits with progress; a handler, which must not wait, leaves its call in a queue that progress empties in
+ * order. Nothing is allocated unless a peer is full or the first use makes it necessary. */
+#include "call/outbox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/handler.h"
+#include "call/inbox.h"
+#include "call/record.h"
+#include "mem/thread.h"
+
+#define BUFFERS_MAX 64 /* per lane */
+
+/* A batch being gathered, or a message being sent. */
+typedef struct buffer {
+    pgasi_tp_comp_t comp;
+    struct buffer *next;
+    pgasi_outbox_t *outbox;
+    size_t capacity;
+    bool pooled;
+    _Alignas(64) char data[];
+} buffer_t;
+
+typedef struct queued {
+    struct queued *next;
+    uint64_t header, token;
+    char args[];
+} queued_t;
+
+typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR } out_kind_t;
+
+/* One peer. */
+typedef struct {
+    char *pos, *end; /* node: the tail's place in the ring; up to where direct calls may go, NULL while they may not */
+    pgasi_bell_t *bell;
+    out_kind_t kind;
+    int node_rank;
+    bool dirty;  /* in the list of open batches */
+    bool stuck;  /* its batch should be published, the transport would not yet */
+    bool held;   /* in the list of what progress must go on with */
+    buffer_t *batch; /* NULL: none open */
+    char *run;       /* header of the open run, if the cursor has a kind */
+    char *ring;
+    uint64_t lap;    /* position of the ring's first byte in the present lap */
+    uint64_t limit;  /* position up to which the receiver has given room */
+    const uint64_t *consumed;
+    queued_t *first, **last;
+} out_t;
+
+struct pgasi_outbox {
+    out_t *out;      /* [n_ranks], as all arrays here lazily touched */
+    uint32_t n_ranks;
+    uint64_t header; /* of a call of 8 bytes of the owning thread, but for the handler */
+    pgasi_lane_t *lane;
+    pgas_agg_cursor_t *cursor; /* [n_ranks] */
+    int *dirty, *held;
+    int n_dirty, n_held;
+    size_t publish_bytes;
+    buffer_t *free_buffers;
+    int n_buffers;
+    size_t backlog_bytes;
+    uint64_t far_sent, n_queued;
+    pgasi_outbox_stats_t stats;
+};
+
+typedef struct {
+    uint64_t job_key;
+    uint32_t source_rank;
+    uint32_t bytes;
+} far_header_t;
+
+uint64_t pgasi_far_consumed;
+static char *far_scratch; /* for data that arrives misaligned */
+static size_t far_scratch_bytes;
+
+/* ---- making and ending ---- */
+
+/* A batch must fit a ring with a pad in front of it, and a message. */
+static size_t publish_bytes_for(size_t wanted)
+{
+    return PGASI_MIN(PGASI_MIN(wanted, pgasi_far_message_max() - 64), pgasi_ring_bytes / 2 - 64);
+}
+
+static size_t buffer_capacity(const pgasi_outbox_t *ob)
+{
+    return ob->publish_bytes + 64;
+}
+
+pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
+{
+    if (PGAS_LIKELY(lane->outbox != NULL)) {
+        *outbox_p = lane->outbox;
+        return PGAS_OK;
+    }
+    size_t n = (size_t)pgasi_boot.n_ranks;
+    pgasi_outbox_t *ob = calloc(1, sizeof *ob);
+    if (!ob)
+        return PGAS_ERR_NO_MEMORY;
+    ob->lane = lane;
+    ob->n_ranks = (uint32_t)n;
+    ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0));
+    ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
+    ob->cursor = pgasi_lazy_alloc(n * sizeof *ob->cursor);
+    ob->out = pgasi_lazy_alloc(n * sizeof *ob->out);
+    ob->dirty = pgasi_lazy_alloc(n * sizeof *ob->dirty);
+    ob->held = pgasi_lazy_alloc(n * sizeof *ob->held);
+    if (!ob->cursor || !ob->out || !ob->dirty || !ob->held) {
+        pgasi_outbox_destroy(ob);
+        return PGAS_ERR_NO_MEMORY;
+    }
+    __atomic_store_n(&lane->outbox, ob, __ATOMIC_RELEASE);
+    if (pgasi_self.lane == lane && !lane->shared && lane->index != PGASI_LANE_SERVICE)
+        pgasi_self.outbox = ob;
+    *outbox_p = ob;
+    return PGAS_OK;
+}
+
+void pgasi_outbox_destroy(pgasi_outbox_t *ob)
+{
+    size_t n = (size_t)pgasi_boot.n_ranks;
+    if (!ob)
+        return;
+    for (int i = 0; i < ob->n_held; i++) {
+        out_t *out = &ob->out[ob->held[i]];
+        while (out->first) {
+            queued_t *q = out->first;
+            out->first = q->next;
+            free(q);
+        }
+        free(out->batch);
+        out->batch = NULL;
+    }
+    for (int i = 0; i < ob->n_dirty; i++)
+        free(ob->out[ob->dirty[i]].batch);
+    while (ob->free_buffers) {
+        buffer_t *b = ob->free_buffers;
+        ob->free_buffers = b->next;
+        free(b);
+    }
+    pgasi_lazy_free(ob->cursor, n * sizeof *ob->cursor);
+    pgasi_lazy_free(ob->out, n * sizeof *ob->out);
+    pgasi_lazy_free(ob->dirty, n * sizeof *ob->dirty);
+    pgasi_lazy_free(ob->held, n * sizeof *ob->held);
+    ob->lane->outbox = NULL;
+    free(ob);
+}
+
+/* ---- the node: rings ---- */
+
+static inline uint64_t tail_of(const out_t *out)
+{
+    return out->lap + (uint64_t)(out->pos - out->ring);
+}
+
+/* The order lets another thread that adds positions up see too much for a moment, never too little. */
+static inline void set_tail(out_t *out, uint64_t position)
+{
+    uint64_t place = position & (pgasi_ring_bytes - 1);
+    __atomic_store_n(&out->lap, position - place, __ATOMIC_RELAXED);
+    __atomic_store_n(&out->pos, out->ring + place, __ATOMIC_RELEASE);
+}
+
+/* Whether a call may go straight into the ring: nothing is gathered or queued before it. */
+static inline bool is_direct(const out_t *out)
+{
+    return out->kind == OUT_NODE && !out->batch && !out->first;
+}
+
+/* Direct calls take the short path up to where room is known and neither record nor the word behind it wraps. */
+static inline void update_window(out_t *out)
+{
+    uint64_t room = PGASI_MIN(out->limit - out->lap, pgasi_ring_bytes) - 8;
+    out->end = is_direct(out) ? out->ring + room : NULL;
+}
+
+static inline uint64_t *mark_at(const out_t *out, uint64_t position)
+{
+    return (uint64_t *)(void *)(out->ring + (position & (pgasi_ring_bytes - 1)));
+}
+
+static inline bool credit(out_t *out, uint64_t bytes)
+{
+    if (PGAS_LIKELY(tail_of(out) + bytes <= out->limit))
+        return true;
+    out->limit = __atomic_load_n(out->consumed, __ATOMIC_ACQUIRE) + pgasi_ring_bytes;
+    return tail_of(out) + bytes <= out->limit;
+}
+
+/* Shows `bytes` bytes at the tail to the receiver by their first word. */
+static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
+{
+    uint64_t tail = tail_of(out);
+    __atomic_store_n(mark_at(out, tail + bytes), 0, __ATOMIC_RELAXED);
+    __atomic_store_n(mark_at(out, tail), first_word, __ATOMIC_RELEASE);
+    set_tail(out, tail + bytes);
+}
+
+/* Room for so many bytes in one piece at the tail, and a word behind them. */
+static inline bool ring_room(out_t *out, uint64_t bytes)
+{
+    uint64_t to_end = pgasi_ring_bytes - (uint64_t)(out->pos - out->ring);
+    if (PGAS_UNLIKELY(bytes > to_end)) {
+        if (!credit(out, to_end + 8))
+            return false;
+        show(out, to_end, PGASI_REC_VALID | PGASI_REC_PAD);
+    }
+    return credit(out, bytes + 8);
+}
+
+/* ---- peers ---- */
+
+static void know_peer(pgasi_outbox_t *ob, out_t *out, int rank)
+{
+    out->last = &out->first;
+    out->node_rank = pgasi_boot.local_of[rank];
+    if (out->node_rank >= 0) {
+        pgasi_inbox_open(out->node_rank, ob->lane->index, &out->ring, &out->consumed);
+        out->limit = pgasi_ring_bytes;
+        out->bell = &pgasi_bells[out->node_rank];
+        out->kind = OUT_NODE;
+        set_tail(out, 0);
+        update_window(out);
+    } else {
+        out->kind = OUT_FAR;
+    }
+}
+
+static inline out_t *out_of(pgasi_outbox_t *ob, int rank)
+{
+    out_t *out = &ob->out[rank];
+    if (PGAS_UNLIKELY(out->kind == OUT_UNKNOWN))
+        know_peer(ob, out, rank);
+    return out;
+}
+
+static void hold(pgasi_outbox_t *ob, out_t *out, int rank)
+{
+    if (!out->held) {
+        out->held = true;
+        ob->held[ob->n_held] = rank;
+        __atomic_store_n(&ob->n_held, ob->n_held + 1, __ATOMIC_RELAXED);
+    }
+}
+
+static buffer_t *close_batch(pgasi_outbox_t *ob, out_t *out, int rank)
+{
+    buffer_t *batch = out->batch;
+    out->batch = NULL;
+    out->stuck = false;
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    ob->cursor[rank] = (pgas_agg_cursor_t){ 0, NULL, NULL };
+    return batch;
+}
+
+/* ---- buffers ---- */
+
+static void buffer_release(buffer_t *buffer)
+{
+    pgasi_outbox_t *ob = buffer->outbox;
+    if (buffer->pooled) {
+        buffer->next = ob->free_buffers;
+        ob->free_buffers = buffer;
+    } else {
+        free(buffer);
+    }
+}
+
+static void message_left(pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    buffer_t *buffer = PGASI_CONTAINER_OF(comp, buffer_t, comp);
+    (void)status; /* a lost peer is reported by the transport's error function */
+    __atomic_fetch_sub(&buffer->outbox->lane->in_flight, 1, __ATOMIC_RELAXED);
+    buffer_release(buffer);
+}
+
+static buffer_t *buffer_acquire(pgasi_outbox_t *ob, size_t room)
+{
+    bool pooled = room <= buffer_capacity(ob);
+    buffer_t *buffer = pooled ? ob->free_buffers : NULL;
+    if (buffer) {
+        ob->free_buffers = buffer->next;
+        return buffer;
+    }
+    if (pooled && ob->n_buffers == BUFFERS_MAX)
+        return NULL;
+    size_t capacity = PGASI_MAX(room, buffer_capacity(ob));
+    buffer = aligned_alloc(64, PGASI_ALIGN_UP(sizeof *buffer + capacity, 64));
+    if (!buffer)
+        return NULL;
+    buffer->capacity = capacity;
+    ob->n_buffers += pooled;
+    buffer->pooled = pooled;
+    buffer->outbox = ob;
+    buffer->comp.fn = message_left;
+    return buffer;
+}
+
+/* ---- publishing on the node ---- */
+
+/* Copies a batch into the ring: full lines one after the other, whose fetching overlaps. (Written into the ring call by
+ * call, alternating with the cursor's own line, stores wait for one line after the other: three to four times slower on
+ * the machines measured.) */
+static pgas_status_t publish_node(pgasi_outbox_t *ob, out_t *out, int rank)
+{
+    size_t bytes = (size_t)(ob->cursor[rank].pos - out->batch->data);
+    if (!ring_room(out, 8 + bytes))
+        return PGAS_ERR_AGAIN;
+    memcpy(out->pos + 8, out->batch->data, bytes);
+    show(out, 8 + bytes, PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
+    buffer_release(close_batch(ob, out, rank));
+    pgasi_bell_ring(out->node_rank);
+    return PGAS_OK;
+}
+
+/* ---- publishing elsewhere: messages ---- */
+
+static pgas_status_t publish_far(pgasi_outbox_t *ob, out_t *out, int rank)
+{
+    size_t bytes = (size_t)(ob->cursor[rank].pos - out->batch->data);
+    pgas_status_t status = pgasi_lane_open(ob->lane);
+    far_header_t header = { pgasi_boot.job_key, (uint32_t)pgasi_boot.rank, (uint32_t)bytes };
+    if (status == PGAS_OK) {
+        __atomic_fetch_add(&ob->lane->in_flight, 1, __ATOMIC_RELAXED);
+        status = ob->lane->tp->ops->am(ob->lane->tp, rank, &header, sizeof header, out->batch->data, bytes,
+                                       &out->batch->comp);
+        if (status != PGAS_INPROGRESS)
+            __atomic_fetch_sub(&ob->lane->in_flight, 1, __ATOMIC_RELAXED);
+    }
+    if (status == PGAS_ERR_AGAIN)
+        return status;
+    buffer_t *batch = close_batch(ob, out, rank);
+    if (status >= PGAS_OK) {
+        __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED);
+        ob->stats.n_far++;
+    }
+    if (status != PGAS_INPROGRESS)
+        buffer_release(batch);
+    return status < PGAS_OK ? status : PGAS_OK;
+}
+
+/* ---- both ---- */
+
+/* Tells in the header of the open run how many calls it has. */
+static void close_run(pgas_agg_cursor_t *c, out_t *out)
+{
+    if (!c->kind)
+        return;
+    uint64_t header = *(uint64_t *)(void *)out->run;
+    size_t more = (size_t)(c->pos - out->run - 8) / pgasi_rec_stride(header) - 1;
+    *(uint64_t *)(void *)out->run = header | (uint64_t)more << PGASI_REC_MORE_SHIFT;
+    c->kind = 0;
+}
+
+static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_publish_reason_t reason)
+{
+    if (!out->batch)
+        return PGAS_OK;
+    close_run(&ob->cursor[rank], out);
+    pgas_status_t status = out->kind == OUT_FAR ? publish_far(ob, out, rank) : publish_node(ob, out, rank);
+    if (status == PGAS_ERR_AGAIN) {
+        out->stuck = true;
+        ob->cursor[rank].end = ob->cursor[rank].pos;
+        hold(ob, out, rank);
+    } else {
+        ob->stats.published[reason]++;
+    }
+    return status;
+}
+
+static bool open_batch(pgasi_outbox_t *ob, out_t *out, int rank, size_t room)
+{
+    out->batch = buffer_acquire(ob, room);
+    if (!out->batch)
+        return false;
+    out->end = NULL;
+    ob->cursor[rank] = (pgas_agg_cursor_t){ 0, out->batch->data, out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
+    if (!out->dirty) {
+        out->dirty = true;
+        ob->dirty[ob->n_dirty++] = rank;
+    }
+    return true;
+}
+
+/* Arguments in up to two pieces. */
+typedef struct {
+    uint64_t header;
+    const uint64_t *token;
+    const void *head, *data;
+    size_t head_bytes, bytes;
+} message_t;
+
+static inline void copy_args(char *to, const void *from, size_t bytes)
+{
+    if (PGAS_LIKELY(bytes == 8))
+        memcpy(to, from, 8);
+    else if (bytes)
+        memcpy(to, from, bytes);
+}
+
+/* Everything of the record but its header. */
+static inline void write_body(char *at, const message_t *m)
+{
+    at += 8;
+    if (m->token) {
+        memcpy(at, m->token, 8);
+        at += 8;
+    }
+    copy_args(at, m->head, m->head_bytes);
+    copy_args(at + m->head_bytes, m->data, m->bytes);
+}
+
+/* Starts a run with the record just written, which ends at pos. */
+static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t header, char *record)
+{
+    size_t stride = pgasi_rec_stride(header);
+    if (!stride || header & PGASI_REC_TOKEN)
+        return;
+    char *last = record + 8 + stride * (1 + (size_t)PGASI_REC_MORE_MAX);
+    out->run = record;
+    c->kind = pgasi_rec_handler(header) | (uint64_t)pgasi_rec_bytes(header) << 16;
+    c->end = PGASI_MIN(c->end, last);
+}
+
+static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m)
+{
+    if (PGAS_UNLIKELY(out->first))
+        return PGAS_ERR_AGAIN;
+    size_t room = pgasi_rec_room(m->header);
+    pgas_agg_cursor_t *c = &ob->cursor[rank];
+    if (c->kind) {
+        close_run(c, out);
+        c->end = out->batch->data + PGASI_MIN(out->batch->capacity, ob->publish_bytes);
+    }
+    if (!out->batch || (ptrdiff_t)room > c->end - c->pos) {
+        pgas_status_t status = publish(ob, out, rank, PGASI_PUBLISH_FULL);
+        if (status == PGAS_OK && !open_batch(ob, out, rank, room))
+            status = PGAS_ERR_AGAIN;
+        if (status != PGAS_OK) {
+            ob->stats.n_full += status == PGAS_ERR_AGAIN;
+            return status;
+        }
+    }
+    char *record = c->pos;
+    *(uint64_t *)(void *)record = m->header;
+    write_body(record, m);
+    c->pos = record + room;
+    open_run(c, out, m->header, record);
+    return PGAS_OK;
+}
+
+/* A call by itself on the node: one record, shown at once. */
+static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *m)
+{
+    size_t room = pgasi_rec_room(m->header);
+    if (PGAS_UNLIKELY(!ring_room(out, room))) {
+        ob->stats.n_full++;
+        return false;
+    }
+    write_body(out->pos, m);
+    show(out, room, m->header);
+    update_window(out);
+    pgasi_bell_ring(out->node_rank);
+    return true;
+}
+
+static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m)
+{
+    if (PGAS_LIKELY(is_direct(out)))
+        return ring_direct(ob, out, m) ? PGAS_OK : PGAS_ERR_AGAIN;
+    pgas_status_t status = append(ob, out, rank, m);
+    if (status != PGAS_OK)
+        return status;
+    status = publish(ob, out, rank, PGASI_PUBLISH_ORDER);
+    return status == PGAS_ERR_AGAIN ? PGAS_OK : status; /* held: progress goes on with it */
+}
+
+/* A handler's call to a peer that is full. */
+static pgas_status_t enqueue(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m)
+{
+    size_t bytes = sizeof(queued_t) + m->head_bytes + m->bytes;
+    if (ob->backlog_bytes + bytes > pgasi_param.backlog_limit)
+        return PGAS_ERR_AGAIN;
+    queued_t *q = malloc(bytes);
+    if (!q)
+        return PGAS_ERR_AGAIN;
+    q->next = NULL;
+    q->header = m->header;
+    q->token = m->token ? *m->token : 0;
+    copy_args(q->args, m->head, m->head_bytes);
+    copy_args(q->args + m->head_bytes, m->data, m->bytes);
+    out->end = NULL;
+    *out->last = q;
+    out->last = &q->next;
+    ob->backlog_bytes += bytes;
+    ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
+    ob->stats.n_queued++;
+    __atomic_store_n(&ob->n_queued, ob->n_queued + 1, __ATOMIC_RELAXED);
+    hold(ob, out, rank);
+    return PGAS_OK;
+}
+
+static pgas_status_t send_queued(pgasi_outbox_t *ob, out_t *out, int rank)
+{
+    queued_t *first = out->first;
+    out->first = NULL; /* append refuses while a queue stands */
+    pgas_status_t status = PGAS_OK;
+    while (first) {
+        message_t m = { first->header, first->header & PGASI_REC_TOKEN ? &first->token : NULL, NULL, first->args, 0,
+                        pgasi_rec_bytes(first->header) };
+        status = append(ob, out, rank, &m);
+        if (status == PGAS_ERR_AGAIN)
+            break;
+        queued_t *sent = first;
+        first = first->next;
+        ob->backlog_bytes -= sizeof *sent + pgasi_rec_bytes(sent->header);
+        free(sent);
+        __atomic_store_n(&ob->n_queued, ob->n_queued - 1, __ATOMIC_RELAXED);
+    }
+    out->first = first;
+    if (!first)
+        out->last = &out->first;
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    return status;
+}
+
+int pgasi_outbox_progress(pgasi_outbox_t *ob)
+{
+    int n = 0;
+    for (int i = 0; i < ob->n_held;) {
+        int rank = ob->held[i];
+        out_t *out = &ob->out[rank];
+        pgas_status_t status = out->stuck ? publish(ob, out, rank, PGASI_PUBLISH_ORDER) : PGAS_OK;
+        if (status != PGAS_ERR_AGAIN && out->first) {
+            status = send_queued(ob, out, rank);
+            if (publish(ob, out, rank, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN)
+                status = PGAS_ERR_AGAIN;
+        }
+        if (status == PGAS_ERR_AGAIN) {
+            i++;
+            continue;
+        }
+        n++;
+        out->held = false;
+        ob->held[i] = ob->held[ob->n_held - 1];
+        __atomic_store_n(&ob->n_held, ob->n_held - 1, __ATOMIC_RELAXED);
+    }
+    return n;
+}
+
+bool pgasi_outbox_held(const pgasi_outbox_t *ob)
+{
+    return __atomic_load_n(&ob->n_held, __ATOMIC_RELAXED) > 0;
+}
+
+/* ---- entry points of other files ---- */
+
+pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes)
+{
+    if (PGAS_UNLIKELY(!pgasi_self.attached))
+        return pgasi_running ? PGAS_ERR_CONTEXT : PGAS_ERR_NOT_INIT;
+    if (PGAS_UNLIKELY((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks))
+        return PGAS_ERR_RANGE;
+    if (PGAS_UNLIKELY(handler - 1u >= pgasi_n_handlers))
+        return PGAS_ERR_NOT_FOUND;
+    if (PGAS_UNLIKELY(!args && bytes))
+        return PGAS_ERR_INVALID;
+    return PGAS_UNLIKELY(bytes > pgasi_param.call_max) ? PGAS_ERR_LIMIT : PGAS_OK;
+}
+
+/* Sends by the rules of `full`; lane locked by the caller, given up while waiting. */
+static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t *m, pgasi_full_t full, bool now)
+{
+    out_t *out = out_of(ob, rank);
+    pgas_status_t status = now ? send_now(ob, out, rank, m) : append(ob, out, rank, m);
+    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN)
+        return status;
+    if (pgasi_self.in_handler)
+        return enqueue(ob, out, rank, m);
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (status == PGAS_ERR_AGAIN) {
+        pgasi_lane_unlock(ob->lane);
+        pgasi_wait_step(&w);
+        pgasi_lane_lock(ob->lane);
+        status = now ? send_now(ob, out, rank, m) : append(ob, out, rank, m);
+    }
+    pgasi_lane_unlock(ob->lane);
+    pgasi_wait_end(&w);
+    pgasi_lane_lock(ob->lane);
+    return status;
+}
+
+pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes, const uint64_t *wire_token,
+                                pgasi_full_t full)
+{
+    bool in_handler = pgasi_self.in_handler;
+    pgasi_lane_t *lane = in_handler ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.lane;
+    pgasi_lane_lock(lane);
+    pgasi_outbox_t *ob;
+    pgas_status_t status = pgasi_outbox_of(lane, &ob);
+    if (PGAS_LIKELY(status == PGAS_OK)) {
+        message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot) | (wire_token ? PGASI_REC_TOKEN : 0), wire_token,
+                        NULL, args, 0, bytes };
+        status = send_or_wait(ob, rank, &m, full, !in_handler);
+    }
+    pgasi_lane_unlock(lane);
+    return status;
+}
+
+pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
+                                  size_t bytes)
+{
+    pgasi_outbox_t *ob;
+    pgas_status_t status = pgasi_outbox_of(pgasi_lanes[PGASI_LANE_SERVICE], &ob);
+    if (status != PGAS_OK)
+        return status;
+    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
+    return send_or_wait(ob, rank, &m, PGASI_FULL_WAIT, false);
+}
+
+pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
+                                  pgasi_full_t full)
+{
+    message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes };
+    return send_or_wait(ob, rank, &m, full, false);
+}
+
+pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int rank, pgasi_publish_reason_t reason)
+{
+    out_t *out = out_of(ob, rank);
+    return out->stuck ? PGAS_OK : publish(ob, out, rank, reason);
+}
+
+pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_t reason)
+{
+    pgas_status_t first_error = PGAS_OK;
+    for (int i = 0; i < ob->n_dirty; i++) {
+        int rank = ob->dirty[i];
+        pgas_status_t status = pgasi_outbox_publish(ob, rank, reason);
+        if (status != PGAS_OK && status != PGAS_ERR_AGAIN && first_error == PGAS_OK)
+            first_error = status;
+        ob->out[rank].dirty = false;
+    }
+    ob->n_dirty = 0;
+    return first_error;
+}
+
+/* ---- the public calls ---- */
+
+static __attribute__((noinline)) pgas_status_t call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                                    pgas_sync_t *executed, pgasi_full_t full)
+{
+    pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
+    if (PGAS_UNLIKELY(status != PGAS_OK))
+        return status;
+    uint64_t token = executed ? executed->token : 0;
+    return pgasi_outbox_call(rank, handler, args, bytes, executed ? &token : NULL, full);
+}
+
+/* The usual case without a stop: own lane, same node, room in the ring, 8 bytes, nobody waits for it. The processor fetches
+ * lines of the ring ahead as far as its store queue reaches, so this path stores as little else as can be. */
+static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                               const pgas_sync_t *executed)
+{
+    const pgasi_outbox_t *ob = pgasi_self.outbox;
+    if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks || handler - 1u >= pgasi_n_handlers ||
+        pgasi_self.in_handler)
+        return false;
+    out_t *out = &ob->out[rank];
+    char *record = out->pos;
+    if (out->end - record < 16)
+        return false;
+    /* Arguments and the cleared word behind them in one store. */
+    typedef uint64_t pair_t __attribute__((vector_size(16), aligned(8), may_alias));
+    uint64_t word;
+    memcpy(&word, args, 8);
+    *(pair_t *)(void *)(record + 8) = (pair_t){ word, 0 };
+    __atomic_store_n((uint64_t *)(void *)record, ob->header | handler, __ATOMIC_RELEASE);
+    __atomic_store_n(&out->pos, record + 16, __ATOMIC_RELAXED);
+    pgasi_bell_ring_at(out->bell, out->node_rank);
+    return true;
+}
+
+pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
+{
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)))
+        return PGAS_OK;
+    return call(rank, handler, args, bytes, executed, PGASI_FULL_WAIT);
+}
+
+pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
+{
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)))
+        return PGAS_OK;
+    return call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
+}
+
+pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *ob)
+{
+    return ob->cursor;
+}
+
+void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *ob, size_t bytes)
+{
+    bytes = publish_bytes_for(bytes);
+    if (ob->n_buffers == 0) /* pooled buffers keep their size */
+        ob->publish_bytes = bytes;
+    else
+        ob->publish_bytes = PGASI_MIN(bytes, ob->publish_bytes);
+}
+
+const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)
+{
+    return &ob->stats;
+}
+
+/* Another thread may be sending: see set_tail. */
+static uint64_t handed_over(const out_t *out)
+{
+    uint64_t lap, place;
+    do {
+        lap = __atomic_load_n(&out->lap, __ATOMIC_ACQUIRE);
+        const char *pos = __atomic_load_n(&out->pos, __ATOMIC_ACQUIRE);
+        place = pos ? (uint64_t)(pos - out->ring) : 0;
+    } while (lap != __atomic_load_n(&out->lap, __ATOMIC_RELAXED));
+    return lap + place;
+}
+
+uint64_t pgasi_outboxes_sent(void)
+{
+    uint64_t sum = 0;
+    for (int l = 0; l < pgasi_n_lanes; l++) {
+        pgasi_lane_t *lane = __atomic_load_n(&pgasi_lanes[l], __ATOMIC_ACQUIRE);
+        pgasi_outbox_t *ob = lane ? __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE) : NULL;
+        if (!ob)
+            continue;
+        for (int i = 0; i < pgasi_boot.node_size; i++)
+            sum += handed_over(&ob->out[pgasi_boot.node_members[i]]);
+        sum += __atomic_load_n(&ob->far_sent, __ATOMIC_RELAXED);
+        sum += (uint64_t)__atomic_load_n(&ob->n_held, __ATOMIC_RELAXED) + __atomic_load_n(&ob->n_queued, __ATOMIC_RELAXED);
+    }
+    return sum;
+}
+
+/* ---- far messages arrive ---- */
+
+pgas_status_t pgasi_far_start(void)
+{
+    pgasi_far_consumed = 0;
+    far_scratch_bytes = pgasi_far_message_max();
+    far_scratch = malloc(far_scratch_bytes);
+    return far_scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+void pgasi_far_stop(void)
+{
+    free(far_scratch);
+    far_scratch = NULL;
+}
+
+bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
+{
+    (void)arg;
+    far_header_t header;
+    bool sane = am->header_bytes == sizeof header;
+    if (sane) {
+        memcpy(&header, am->header, sizeof header);
+        sane = header.job_key == pgasi_boot.job_key && header.source_rank < (uint32_t)pgasi_boot.n_ranks &&
+               header.bytes == am->data_bytes && am->data_bytes <= far_scratch_bytes;
+    }
+    if (!sane) {
+        if (pgasi_n_dropped++ == 0)
+            PGASI_ERROR("call", "a message of %zu bytes without this job's key, or malformed: dropped", am->data_bytes);
+        return false;
+    }
+    const char *records = am->data;
+    if ((uintptr_t)records % 8) {
+        memcpy(far_scratch, records, am->data_bytes);
+        records = far_scratch;
+    }
+    pgasi_self.in_handler++;
+    pgasi_records_run(records, am->data_bytes, (int)header.source_rank);
+    pgasi_self.in_handler--;
+    __atomic_store_n(&pgasi_far_consumed, pgasi_far_consumed + am->data_bytes, __ATOMIC_RELEASE);
+    return false;
+}

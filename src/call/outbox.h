@@ -1,0 +1,69 @@
+/** The sending side: what a lane has to send, per peer. Rings on the node, active messages elsewhere, both filled with
+ *  the same records; a batch is open while its records are not yet published. */
+#ifndef PGASI_OUTBOX_H
+#define PGASI_OUTBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "mem/lane.h"
+#include "pgas/call.h"
+
+/** What to do when there is no room. */
+typedef enum {
+    PGASI_FULL_AGAIN, /* PGAS_ERR_AGAIN */
+    PGASI_FULL_WAIT,  /* wait with progress; in a handler queue, up to PGAS_BACKLOG_LIMIT */
+    PGASI_FULL_QUEUE  /* in a handler queue without limit: for answers, which somebody waits for */
+} pgasi_full_t;
+
+/** Counters of an outbox; those that are sums over peers are read by other threads without a lock. */
+typedef struct {
+    uint64_t published[4]; /* batches, by pgasi_publish_reason_t */
+    uint64_t n_far, n_full, n_queued;
+    uint64_t backlog_high;
+} pgasi_outbox_stats_t;
+typedef enum { PGASI_PUBLISH_FULL, PGASI_PUBLISH_EXPLICIT, PGASI_PUBLISH_ORDER, PGASI_PUBLISH_DRAINED } pgasi_publish_reason_t;
+
+typedef struct pgasi_outbox pgasi_outbox_t;
+
+/** The outbox of a lane, made on first use; destroyed with the lane's calls. */
+pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p);
+void pgasi_outbox_destroy(pgasi_outbox_t *outbox);
+
+/** The checks that every public call makes. */
+pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes);
+
+/** Sends one call through the caller's lane; wire_token NULL: nobody waits for it. Publishes, except in handlers. */
+pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes, const uint64_t *wire_token,
+                                pgasi_full_t full);
+/** From a handler to the one who asked: two pieces as one argument block. */
+pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
+                                  size_t bytes);
+
+/** Appends to the open batch (opening or renewing it), not published. Lane locked or the caller's own. */
+pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *args, size_t bytes,
+                                  pgasi_full_t full);
+/** Publishes open batches: of one rank, or all. AGAIN: progress will go on with it. */
+pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int rank, pgasi_publish_reason_t reason);
+pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *outbox, pgasi_publish_reason_t reason);
+
+/** Goes on with what was held up: full transport, queued calls. Lane locked. Returns events. */
+int pgasi_outbox_progress(pgasi_outbox_t *outbox);
+/** True if calls are held up. */
+bool pgasi_outbox_held(const pgasi_outbox_t *outbox);
+
+pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *outbox);
+void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *outbox, size_t bytes);
+const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *outbox);
+
+/** Bytes handed over by all outboxes of this rank, for quiescence; what is held up counts as well. */
+uint64_t pgasi_outboxes_sent(void);
+/** Bytes of far messages consumed by this rank (inbox lock held by the receiver). */
+extern uint64_t pgasi_far_consumed;
+
+/** The transport's active messages arrive here. */
+bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am);
+pgas_status_t pgasi_far_start(void);
+void pgasi_far_stop(void);
+
+#endif

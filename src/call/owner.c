@@ -1,0 +1,144 @@
+/* What the owner of memory does for peers: tells its segments, and carries out puts, gets and atomics on attached memory,
+ * which same-node peers cannot map. Large transfers travel in pieces of one call. */
+#include <string.h>
+
+#include "base/param.h"
+#include "boot/boot.h"
+#include "call/handler.h"
+#include "call/owner.h"
+#include "call/sync.h"
+#include "mem/rma.h"
+
+typedef struct {
+    uint64_t offset, bytes, operand, compare;
+    uint32_t kind, op;
+} request_t;
+
+typedef struct {
+    int64_t status;
+    uint64_t pad;
+} answer_t;
+
+#define PIECE_MAX 4096
+
+/* ---- keys ---- */
+
+static void on_segment(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    struct {
+        int64_t status;
+        pgasi_segment_wire_t wire;
+    } a;
+    memset(&a, 0, sizeof a);
+    uint64_t offset = 0;
+    if (bytes == sizeof offset)
+        memcpy(&offset, args, sizeof offset);
+    a.status = pgasi_segment_describe(offset, &a.wire);
+    pgasi_reply(&a, sizeof a);
+}
+
+static pgas_status_t ask_segment(int rank, uint64_t offset, pgasi_segment_wire_t *wire_p)
+{
+    struct {
+        int64_t status;
+        pgasi_segment_wire_t wire;
+    } a;
+    pgas_status_t status = pgasi_ask(rank, PGASI_REC_SEGMENT, &offset, sizeof offset, &a, sizeof a);
+    if (status == PGAS_OK)
+        status = (pgas_status_t)a.status;
+    if (status == PGAS_OK)
+        *wire_p = a.wire;
+    return status;
+}
+
+/* ---- operations ---- */
+
+static bool is_sane(const request_t *r, size_t data_bytes)
+{
+    if (r->bytes > PIECE_MAX)
+        return false;
+    switch (r->kind) {
+    case PGASI_RMA_PUT:
+        return data_bytes == r->bytes;
+    case PGASI_RMA_GET:
+        return data_bytes == 0;
+    case PGASI_RMA_AMO:
+        return data_bytes == 0 && r->op <= PGASI_AMO_CSWAP && (r->bytes == 4 || r->bytes == 8) && r->offset % r->bytes == 0;
+    default:
+        return false;
+    }
+}
+
+static void on_rma(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    request_t r;
+    struct {
+        answer_t head;
+        _Alignas(8) char data[PIECE_MAX];
+    } a;
+    a.head = (answer_t){ PGAS_ERR_RANGE, 0 };
+    memset(&r, 0, sizeof r);
+    if (bytes >= sizeof r)
+        memcpy(&r, args, sizeof r);
+    pgasi_segment_t *s = NULL;
+    if (bytes >= sizeof r && is_sane(&r, bytes - sizeof r))
+        s = pgasi_segment_find(r.offset, r.bytes);
+    size_t reply_bytes = sizeof a.head + (r.kind == PGASI_RMA_PUT ? 0 : PGASI_MIN(r.bytes, (uint64_t)PIECE_MAX));
+    if (s) {
+        char *address = s->address + (r.offset - s->offset);
+        void *buffer = r.kind == PGASI_RMA_PUT ? (void *)(uintptr_t)((const char *)args + sizeof r) : a.data;
+        pgasi_rma_t rma = { (pgasi_rma_kind_t)r.kind, 0, buffer, r.bytes, (pgasi_amo_t)r.op, r.operand, r.compare };
+        if (r.kind == PGASI_RMA_AMO && (uintptr_t)address % r.bytes) {
+            a.head.status = PGAS_ERR_INVALID;
+        } else {
+            pgasi_rma_apply(&rma, address);
+            a.head.status = PGAS_OK;
+        }
+    }
+    pgasi_reply(&a, reply_bytes);
+}
+
+static pgas_status_t one_piece(const pgasi_rma_t *rma, size_t done, size_t piece)
+{
+    struct {
+        request_t r;
+        char data[PIECE_MAX];
+    } q;
+    struct {
+        answer_t head;
+        char data[PIECE_MAX];
+    } a;
+    q.r = (request_t){ pgas_gptr_offset(rma->ptr) + done, piece, rma->operand, rma->compare, (uint32_t)rma->kind,
+                       (uint32_t)rma->op };
+    bool put = rma->kind == PGASI_RMA_PUT;
+    if (put)
+        memcpy(q.data, (const char *)rma->buffer + done, piece);
+    pgas_status_t status = pgasi_ask(pgas_gptr_rank(rma->ptr), PGASI_REC_RMA, &q, sizeof q.r + (put ? piece : 0), &a,
+                                     sizeof a.head + (put ? 0 : piece));
+    if (status == PGAS_OK)
+        status = (pgas_status_t)a.head.status;
+    if (status == PGAS_OK && !put && rma->buffer)
+        memcpy((char *)rma->buffer + done, a.data, piece);
+    return status;
+}
+
+static pgas_status_t by_service(const pgasi_rma_t *rma)
+{
+    size_t piece_max = PGASI_MIN((size_t)PIECE_MAX, pgasi_param.call_max - sizeof(request_t));
+    pgas_status_t status = PGAS_OK;
+    for (size_t done = 0; done < rma->bytes && status == PGAS_OK; done += piece_max)
+        status = one_piece(rma, done, PGASI_MIN(rma->bytes - done, piece_max));
+    return status;
+}
+
+void pgasi_owner_start(void)
+{
+    pgasi_handler_set_internal(PGASI_REC_SEGMENT, on_segment);
+    pgasi_handler_set_internal(PGASI_REC_RMA, on_rma);
+    pgasi_segment_ask = ask_segment;
+    pgasi_rma_service = by_service;
+}

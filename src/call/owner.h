@@ -1,0 +1,8 @@
+/** What the owner of memory does for peers. */
+#ifndef PGASI_OWNER_H
+#define PGASI_OWNER_H
+
+/** Sets the internal handlers and the hooks of the memory layer. */
+void pgasi_owner_start(void);
+
+#endif

@@ -1,0 +1,261 @@
+/* Progress and service threads.
+ *
+ * One round: go on with the thread's own held-up calls and its lane, then, if the inbox lock is free, run what arrived in
+ * rings and messages and publish what the handlers gathered. Rounds of idle ranks cost some loads.
+ *
+ * A service thread sleeps in epoll on the rank's kick pipe, the transport's event descriptor and a pidfd of every rank of
+ * the node. While application threads poll it only naps (their rounds serve peers); it announces its sleep in the bell
+ * when none has polled for a nap's length, and whoever then sends something kicks it awake. */
+#include "call/progress.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/outbox.h"
+#include "mem/lane.h"
+#include "mem/thread.h"
+
+#define NAP_MS 1          /* how soon a service thread notices that nobody polls any more */
+#define LANE_EVERY 16     /* idle lanes are looked at in every so many rounds */
+#define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
+#define EVENT_KICK (-1)
+#define EVENT_TRANSPORT (-2)
+
+bool pgasi_leaving;
+pgasi_service_stats_t pgasi_service_stats;
+
+static uint32_t polled; /* an application thread has progressed since the service thread last looked */
+
+/* ---- one round ---- */
+
+static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held)
+{
+    static __thread uint32_t round;
+    pgasi_outbox_t *ob = lane->outbox;
+    bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || ++round % LANE_EVERY == 0);
+    if ((!held && !look) || lane->index == PGASI_LANE_SERVICE || !pgasi_lane_try_lock(lane))
+        return 0;
+    int n = look ? pgasi_lane_progress(lane) : 0;
+    if (held)
+        n += pgasi_outbox_progress(ob);
+    pgasi_lane_unlock(lane);
+    return n;
+}
+
+/* Lock held. */
+static int serve(void)
+{
+    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    uint64_t n = pgasi_inbox_drain();
+    if (lane->tp)
+        n += (uint64_t)pgasi_lane_progress(lane);
+    if (lane->outbox) {
+        pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_DRAINED);
+        if (pgasi_outbox_held(lane->outbox))
+            n += (uint64_t)pgasi_outbox_progress(lane->outbox);
+    }
+    return n > INT32_MAX ? INT32_MAX : (int)n;
+}
+
+static bool work_waits(void)
+{
+    if (pgasi_tp || pgasi_inbox_pending())
+        return true;
+    pgasi_outbox_t *ob = __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->outbox, __ATOMIC_RELAXED);
+    return ob && pgasi_outbox_held(ob);
+}
+
+static int serve_if_free(void)
+{
+    if (!work_waits() || !pgasi_inbox_try_lock())
+        return 0;
+    int n = serve();
+    pgasi_inbox_unlock();
+    return n;
+}
+
+int pgasi_progress(void)
+{
+    if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_running))
+        return 0;
+    if (!__atomic_load_n(&polled, __ATOMIC_RELAXED))
+        __atomic_store_n(&polled, 1, __ATOMIC_RELAXED);
+    pgasi_lane_t *lane = pgasi_self.lane;
+    int n = 0;
+    if (PGAS_LIKELY(lane != NULL)) {
+        bool held = lane->outbox && pgasi_outbox_held(lane->outbox);
+        if (held || lane->tp)
+            n = own_round(lane, held);
+    }
+    return n + serve_if_free();
+}
+
+int pgas_progress(void)
+{
+    return pgasi_progress();
+}
+
+/* ---- peers that die ---- */
+
+void pgasi_peer_died(int rank)
+{
+    static int reported;
+    if (__atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE))
+        return;
+    if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED) == 0)
+        PGASI_ERROR("service", "rank %d died%s", rank,
+                    pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT ? ": ending the job" : "");
+    if (pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
+        pgasi_boot_abort(1);
+}
+
+/* ---- service threads ---- */
+
+static pthread_t *threads;
+static int n_threads;
+static int epoll_fd = -1, transport_fd = -1;
+static int *pid_fds; /* [node_size] */
+static int stopping;
+
+static pgas_status_t watch(int fd, int event)
+{
+    struct epoll_event e = { .events = EPOLLIN, .data.fd = event };
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0 ? PGAS_OK : PGAS_ERR_IO;
+}
+
+static void watch_peers(void)
+{
+    for (int i = 0; i < pgasi_boot.node_size; i++) {
+        pid_fds[i] = -1;
+        if (i == pgasi_boot.node_rank)
+            continue;
+        pid_fds[i] = (int)syscall(SYS_pidfd_open, pgasi_boot.node_pids[i], 0);
+        if (pid_fds[i] >= 0)
+            watch(pid_fds[i], i);
+    }
+}
+
+/* Sleeps until an event or the limit; true if something may wait. */
+static void sleep_in_epoll(int limit_ms)
+{
+    struct epoll_event events[8];
+    int n = epoll_wait(epoll_fd, events, 8, limit_ms);
+    for (int i = 0; i < n; i++) {
+        int who = events[i].data.fd;
+        if (who < 0)
+            continue;
+        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, pid_fds[who], NULL);
+        pgasi_peer_died(pgasi_boot.node_members[who]);
+    }
+}
+
+/* The transport's descriptor must be armed before a sleep; false if events wait there. */
+static bool arm_transport(void)
+{
+    if (transport_fd < 0)
+        return true;
+    if (!pgasi_inbox_try_lock())
+        return false;
+    pgasi_tp_lane_t *tp = pgasi_lanes[PGASI_LANE_SERVICE]->tp;
+    bool armed = tp->ops->arm(tp) == PGAS_OK;
+    pgasi_inbox_unlock();
+    return armed;
+}
+
+static void service_sleep(void)
+{
+    pgasi_wait_service_announce();
+    bool quiet = serve_if_free() == 0 && !pgasi_inbox_pending() && arm_transport() &&
+                 !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
+    if (quiet) {
+        pgasi_service_stats.wakeups++;
+        sleep_in_epoll(SLEEP_MAX_MS);
+    }
+    pgasi_wait_service_revoke();
+}
+
+static void *service_main(void *arg)
+{
+    (void)arg;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    pgasi_thread_be_service();
+    while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
+        pgasi_service_stats.rounds++;
+        if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
+            pgasi_service_stats.naps++;
+            struct timespec nap = { 0, NAP_MS * 1000000L };
+            nanosleep(&nap, NULL);
+        } else if (serve_if_free() == 0) {
+            service_sleep();
+        } else {
+            pgasi_bell_ring(pgasi_boot.node_rank); /* what ran may be what a sleeping thread waits for */
+        }
+    }
+    return NULL;
+}
+
+pgas_status_t pgasi_service_start(void)
+{
+    stopping = 0;
+    pgasi_leaving = false;
+    n_threads = 0;
+    if (!pgasi_param.service_threads)
+        return PGAS_OK;
+    threads = calloc((size_t)pgasi_param.service_threads, sizeof *threads);
+    pid_fds = calloc((size_t)pgasi_boot.node_size, sizeof *pid_fds);
+    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    pgas_status_t status = threads && pid_fds && epoll_fd >= 0 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    if (status == PGAS_OK)
+        status = watch(pgasi_wait_kick_fd(), EVENT_KICK);
+    pgasi_tp_lane_t *tp = pgasi_lanes[PGASI_LANE_SERVICE]->tp;
+    if (status == PGAS_OK && tp && tp->ops->event_fd(tp, &transport_fd) == PGAS_OK)
+        status = watch(transport_fd, EVENT_TRANSPORT);
+    if (status == PGAS_OK)
+        watch_peers();
+    while (status == PGAS_OK && n_threads < pgasi_param.service_threads) {
+        if (pthread_create(&threads[n_threads], NULL, service_main, NULL) == 0)
+            n_threads++;
+        else
+            status = PGAS_ERR_NO_MEMORY;
+    }
+    if (status != PGAS_OK) {
+        PGASI_ERROR("service", "cannot start service threads: %s (errno %d)", pgas_status_text(status), errno);
+        pgasi_service_stop();
+    }
+    return status;
+}
+
+void pgasi_service_stop(void)
+{
+    __atomic_store_n(&stopping, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&polled, 0, __ATOMIC_RELAXED);
+    for (int i = 0; i < n_threads; i++) {
+        pgasi_bell_ring_slow(pgasi_boot.node_rank);
+        pthread_join(threads[i], NULL);
+    }
+    for (int i = 0; pid_fds && i < pgasi_boot.node_size; i++) {
+        if (pid_fds[i] >= 0 && i != pgasi_boot.node_rank)
+            close(pid_fds[i]);
+    }
+    if (epoll_fd >= 0)
+        close(epoll_fd);
+    epoll_fd = transport_fd = -1;
+    free(threads);
+    free(pid_fds);
+    threads = NULL;
+    pid_fds = NULL;
+    n_threads = 0;
+}

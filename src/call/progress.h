@@ -1,0 +1,27 @@
+/** Progress: serving peers and moving on what was issued; the service threads. */
+#ifndef PGASI_PROGRESS_H
+#define PGASI_PROGRESS_H
+
+#include <stdint.h>
+#include "call/inbox.h"
+#include "pgas/status.h"
+
+/** What every wait calls: one round for the calling thread. */
+int pgasi_progress(void);
+
+/** Publishes and completes what the calling thread has issued, before it detaches or the library ends. */
+void pgasi_call_on_detach(void);
+
+pgas_status_t pgasi_service_start(void);
+void pgasi_service_stop(void);
+
+/** A rank of the job died or left unexpectedly: reports once, then as PGAS_ON_PEER_DEATH says. */
+void pgasi_peer_died(int rank);
+extern bool pgasi_leaving; /* finalize is under way: peers may leave */
+
+typedef struct {
+    uint64_t rounds, wakeups, naps;
+} pgasi_service_stats_t;
+extern pgasi_service_stats_t pgasi_service_stats;
+
+#endif

@@ -1,0 +1,72 @@
+/** The form of calls in rings and messages: an 8-byte header, an optional 8-byte token, arguments padded to 8.
+ *
+ *  bits  0..15 handler (1 .. PGAS_HANDLERS_MAX the program's, from PGASI_REC_FIRST_INTERNAL the library's)
+ *  bits 16..39 bytes of arguments of one call
+ *  bits 40..51 slot of the calling thread
+ *  bit  52     a token follows: the caller wants to know that the handler ran
+ *  bits 54..62 further calls of the same kind, whose arguments follow: a run shares one header
+ *  bit  63     always 1, so that a header is never zero
+ *  PAD fills a ring up to its end; BATCH stands before `bytes` bytes of records that are published at once. */
+#ifndef PGASI_RECORD_H
+#define PGASI_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "pgas/call.h"
+
+#define PGASI_REC_VALID (UINT64_C(1) << 63)
+#define PGASI_REC_TOKEN (UINT64_C(1) << 52)
+#define PGASI_REC_SLOT_SHIFT 40
+#define PGASI_REC_BYTES_SHIFT 16
+#define PGASI_REC_BYTES_MAX ((1u << 24) - 1)
+#define PGASI_REC_MORE_SHIFT 54
+#define PGASI_REC_MORE_MAX 511u
+
+#define PGASI_REC_FIRST_INTERNAL 0xFFE0u
+enum {
+    PGASI_REC_ACK = PGASI_REC_FIRST_INTERNAL, /* a call with a token ran: pgasi_rec_ack_t */
+    PGASI_REC_REPLY,                          /* the same with data behind */
+    PGASI_REC_SEGMENT,                        /* asks for a segment's key */
+    PGASI_REC_RMA,                            /* asks the owner to carry out a put, get or atomic */
+    PGASI_REC_END_INTERNAL,
+    PGASI_REC_BATCH = 0xFFFE,
+    PGASI_REC_PAD = 0xFFFF
+};
+
+typedef struct {
+    uint32_t token;
+    int32_t status;
+} pgasi_rec_ack_t;
+
+static inline uint64_t pgasi_rec_header(uint32_t handler, size_t bytes, int slot)
+{
+    return PGASI_REC_VALID | handler | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT | (uint64_t)slot << PGASI_REC_SLOT_SHIFT;
+}
+static inline uint32_t pgasi_rec_handler(uint64_t header)
+{
+    return (uint32_t)(header & 0xFFFF);
+}
+static inline size_t pgasi_rec_bytes(uint64_t header)
+{
+    return (size_t)(header >> PGASI_REC_BYTES_SHIFT & PGASI_REC_BYTES_MAX);
+}
+static inline int pgasi_rec_slot(uint64_t header)
+{
+    return (int)(header >> PGASI_REC_SLOT_SHIFT & 0xFFF);
+}
+static inline uint32_t pgasi_rec_more(uint64_t header)
+{
+    return (uint32_t)(header >> PGASI_REC_MORE_SHIFT & PGASI_REC_MORE_MAX);
+}
+/** From the arguments of one call to those of the next. */
+static inline size_t pgasi_rec_stride(uint64_t header)
+{
+    return (pgasi_rec_bytes(header) + 7) & ~(size_t)7;
+}
+/** Bytes of the whole record. */
+static inline size_t pgasi_rec_room(uint64_t header)
+{
+    return 8 + (header & PGASI_REC_TOKEN ? 8 : 0) + pgasi_rec_stride(header) * (1 + (size_t)pgasi_rec_more(header));
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* pgas_init and pgas_finalize: floors start from the bottom up and stop from the top down.
+ *
+ * Every stage ends in an agreement of all ranks, so that an error on one of them is the same error on all, and each
+ * unwinds what it has started. */
+#include <pthread.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/account.h"
+#include "call/handler.h"
+#include "call/inbox.h"
+#include "call/outbox.h"
+#include "call/owner.h"
+#include "call/progress.h"
+#include "call/sync.h"
+#include "mem/segment.h"
+#include "mem/thread.h"
+#include "pgas/pgas.h"
+
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static int n_inits;
+
+static pgas_status_t guard(void)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status == PGAS_OK && pgasi_boot.funneled && pgasi_self.slot != 0)
+        status = PGAS_ERR_CONTEXT;
+    return status;
+}
+
+static void outboxes_stop(void)
+{
+    for (int i = 0; i < pgasi_n_lanes; i++) {
+        if (pgasi_lanes[i])
+            pgasi_outbox_destroy(pgasi_lanes[i]->outbox);
+    }
+}
+
+static pgas_status_t call_start(void)
+{
+    pgas_status_t status = pgasi_sync_start();
+    if (status == PGAS_OK)
+        status = pgasi_far_start();
+    pgasi_sync_set_handlers();
+    pgasi_owner_start();
+    pgasi_lane_am_fn = pgasi_far_arrived;
+    pgasi_lane_peer_lost = pgasi_peer_died;
+    pgasi_thread_on_detach = pgasi_call_on_detach;
+    return pgasi_boot_agree(status);
+}
+
+static void call_stop(void)
+{
+    pgasi_far_stop();
+    pgasi_sync_stop();
+}
+
+/* What runs from now on may be asked for things by peers, so everything below is there. */
+static pgas_status_t serve_start(void)
+{
+    pgas_status_t status = pgasi_boot_agree(pgasi_thread_start());
+    if (status != PGAS_OK)
+        return status;
+    pgasi_running = true;
+    pgasi_boot_set_progress(pgasi_progress);
+    pgasi_boot_set_guard(guard);
+    return pgasi_boot_agree(pgasi_service_start());
+}
+
+static void serve_stop(void)
+{
+    pgasi_service_stop();
+    pgasi_boot_set_progress(NULL);
+    pgasi_boot_set_guard(NULL);
+    pgasi_running = false;
+    pgasi_thread_stop();
+}
+
+static pgas_status_t start_all(const MPI_Comm *comm, const char *params)
+{
+    pgas_status_t status = pgasi_boot_start(comm, params);
+    if (status != PGAS_OK)
+        return status;
+    status = pgasi_account_check();
+    if (status != PGAS_OK)
+        goto stop_boot;
+    status = call_start();
+    if (status != PGAS_OK)
+        goto stop_calls;
+    status = pgasi_lanes_start();
+    if (status != PGAS_OK)
+        goto stop_calls;
+    status = pgasi_inboxes_start();
+    if (status != PGAS_OK)
+        goto stop_lanes;
+    status = pgasi_segments_start();
+    if (status != PGAS_OK)
+        goto stop_inboxes;
+    status = pgasi_handlers_agree();
+    if (status == PGAS_OK)
+        status = serve_start();
+    if (status == PGAS_OK)
+        return PGAS_OK;
+    if (pgasi_running)
+        serve_stop();
+    outboxes_stop();
+    pgasi_handlers_stop();
+    pgasi_segments_stop();
+stop_inboxes:
+    pgasi_inboxes_stop();
+stop_lanes:
+    pgasi_lanes_stop();
+stop_calls:
+    call_stop();
+stop_boot:
+    pgasi_boot_stop();
+    return status;
+}
+
+pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
+{
+    const char *params = opts && opts->size >= sizeof *opts ? opts->params : NULL;
+    pgas_status_t status = PGAS_OK;
+    pthread_mutex_lock(&init_lock);
+    if (n_inits == 0)
+        status = start_all(comm, params);
+    if (status == PGAS_OK)
+        n_inits++;
+    bool first = status == PGAS_OK && n_inits == 1;
+    pthread_mutex_unlock(&init_lock);
+    if (first && pgasi_param.info && pgasi_boot.rank == 0)
+        pgas_info_print(stderr);
+    return status;
+}
+
+static void stop_all(void)
+{
+    pgasi_call_on_detach();
+    pgas_quiesce();
+    __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);
+    pgasi_boot_barrier();
+    if (pgasi_param.stats)
+        pgas_stats_print(stderr);
+    serve_stop();
+    /* Nobody takes its memory away while another rank still looks at it. */
+    pgasi_boot_barrier();
+    outboxes_stop();
+    pgasi_handlers_stop();
+    pgasi_segments_stop();
+    pgasi_inboxes_stop();
+    pgasi_lanes_stop();
+    call_stop();
+    pgasi_boot_stop();
+}
+
+pgas_status_t pgas_finalize(void)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status == PGAS_OK && pgasi_self.slot != 0)
+        status = PGAS_ERR_CONTEXT;
+    if (status != PGAS_OK)
+        return status;
+    pthread_mutex_lock(&init_lock);
+    if (--n_inits == 0)
+        stop_all();
+    pthread_mutex_unlock(&init_lock);
+    return PGAS_OK;
+}
+
+bool pgas_initialized(void)
+{
+    return pgasi_running;
+}
+
+int pgas_rank(void)
+{
+    return pgasi_running ? pgasi_boot.rank : -1;
+}
+
+int pgas_n_ranks(void)
+{
+    return pgasi_running ? pgasi_boot.n_ranks : 0;
+}
+
+int pgas_node(void)
+{
+    return pgasi_running ? pgasi_boot.node : -1;
+}
+
+int pgas_n_nodes(void)
+{
+    return pgasi_running ? pgasi_boot.n_nodes : 0;
+}
+
+int pgas_node_of(int rank)
+{
+    return pgasi_running && rank >= 0 && rank < pgasi_boot.n_ranks ? pgasi_boot.node_of[rank] : -1;
+}
+
+int pgas_node_rank(void)
+{
+    return pgasi_running ? pgasi_boot.node_rank : -1;
+}
+
+int pgas_node_size(void)
+{
+    return pgasi_running ? pgasi_boot.node_size : 0;
+}
+
+const char *pgas_version(void)
+{
+    return PGAS_VERSION_TEXT;
+}

@@ -1,0 +1,307 @@
+/* Synchronizers and replies.
+ *
+ * A call that wants an answer carries a token: the index of an entry in this rank's table and the entry's generation, so
+ * that an answer that comes late, twice or from nowhere is recognised and ignored. Entries are taken from a lock-free
+ * stack. Answers run under the inbox lock, one at a time. */
+#include "call/sync.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/handler.h"
+#include "call/outbox.h"
+#include "call/progress.h"
+#include "mem/lane.h"
+#include "mem/thread.h"
+
+#define N_ENTRIES 65536u
+#define NONE UINT32_MAX
+
+typedef struct {
+    uint32_t next;
+    uint16_t generation;
+    bool live, once; /* once: a reply, which frees the entry */
+    pgas_sync_t *sync;
+    void *reply;
+    size_t reply_bytes;
+} entry_t;
+
+static entry_t *entries;
+static uint64_t free_head; /* tag << 32 | index */
+static uint32_t n_ever;    /* entries that were ever taken: those behind are fresh */
+
+pgas_status_t pgasi_sync_start(void)
+{
+    entries = pgasi_lazy_alloc(N_ENTRIES * sizeof *entries);
+    free_head = NONE;
+    n_ever = 0;
+    return entries ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+void pgasi_sync_stop(void)
+{
+    pgasi_lazy_free(entries, N_ENTRIES * sizeof *entries);
+    entries = NULL;
+}
+
+/* ---- entries ---- */
+
+static uint32_t take_index(void)
+{
+    uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE);
+    while ((uint32_t)head != NONE) {
+        uint64_t next = ((head >> 32) + 1) << 32 | __atomic_load_n(&entries[(uint32_t)head].next, __ATOMIC_RELAXED);
+        if (__atomic_compare_exchange_n(&free_head, &head, next, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return (uint32_t)head;
+    }
+    uint32_t fresh = __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
+    while (fresh < N_ENTRIES) {
+        if (__atomic_compare_exchange_n(&n_ever, &fresh, fresh + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return fresh;
+    }
+    return NONE;
+}
+
+pgas_status_t pgasi_token_take(pgas_sync_t *sync, void *reply, size_t reply_bytes, uint32_t *token_p)
+{
+    uint32_t index = take_index();
+    if (index == NONE)
+        return PGAS_ERR_LIMIT;
+    entry_t *e = &entries[index];
+    e->sync = sync;
+    e->reply = reply;
+    e->reply_bytes = reply_bytes;
+    e->once = reply != NULL;
+    e->live = true;
+    *token_p = index << 16 | e->generation;
+    return PGAS_OK;
+}
+
+void pgasi_token_give(uint32_t token)
+{
+    uint32_t index = token >> 16;
+    entry_t *e = &entries[index];
+    e->live = false;
+    e->generation++;
+    uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE);
+    uint64_t mine;
+    do {
+        __atomic_store_n(&e->next, (uint32_t)head, __ATOMIC_RELAXED);
+        mine = ((head >> 32) + 1) << 32 | index;
+    } while (!__atomic_compare_exchange_n(&free_head, &head, mine, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+}
+
+static void fall(pgas_sync_t *sync, pgas_status_t status)
+{
+    int32_t fine = PGAS_OK;
+    if (status != PGAS_OK)
+        __atomic_compare_exchange_n(&sync->status, &fine, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    if (__atomic_sub_fetch(&sync->count, 1, __ATOMIC_RELEASE) <= 0)
+        pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+/* ---- answers arrive ---- */
+
+static entry_t *find_entry(uint32_t token)
+{
+    uint32_t index = token >> 16;
+    if (index >= __atomic_load_n(&n_ever, __ATOMIC_RELAXED))
+        return NULL;
+    entry_t *e = &entries[index];
+    return e->live && e->generation == (uint16_t)token ? e : NULL;
+}
+
+static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    pgasi_rec_ack_t ack;
+    if (bytes != sizeof ack)
+        return;
+    memcpy(&ack, args, sizeof ack);
+    entry_t *e = find_entry(ack.token);
+    if (e && !e->once)
+        fall(e->sync, (pgas_status_t)ack.status);
+}
+
+static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    pgasi_rec_ack_t ack;
+    if (bytes < sizeof ack)
+        return;
+    memcpy(&ack, args, sizeof ack);
+    entry_t *e = find_entry(ack.token);
+    if (!e || !e->once)
+        return;
+    pgas_status_t status = (pgas_status_t)ack.status;
+    if (status == PGAS_OK && bytes - sizeof ack != e->reply_bytes)
+        status = PGAS_ERR_MISMATCH;
+    if (status == PGAS_OK)
+        memcpy(e->reply, (const char *)args + sizeof ack, e->reply_bytes);
+    pgas_sync_t *sync = e->sync;
+    pgasi_token_give(ack.token);
+    fall(sync, status);
+}
+
+/* ---- answers leave ---- */
+
+static struct {
+    bool wanted, replied;
+    uint32_t token, reply_bytes;
+    pgas_thread_t source;
+} current; /* guarded by the inbox lock */
+
+void pgasi_call_begin(pgas_thread_t source, uint32_t token, uint32_t reply_bytes)
+{
+    current.wanted = true;
+    current.replied = false;
+    current.token = token;
+    current.reply_bytes = reply_bytes;
+    current.source = source;
+}
+
+static pgas_status_t answer(uint32_t id, pgas_status_t status, const void *data, size_t bytes)
+{
+    pgasi_rec_ack_t ack = { current.token, status };
+    return pgasi_outbox_answer(pgas_thread_rank(current.source), id, &ack, sizeof ack, data, bytes);
+}
+
+void pgasi_call_end(pgas_status_t status)
+{
+    bool replied = current.replied;
+    current.wanted = false;
+    if (!current.reply_bytes)
+        answer(PGASI_REC_ACK, status, NULL, 0);
+    else if (!replied)
+        answer(PGASI_REC_REPLY, status == PGAS_OK ? PGAS_ERR_MISMATCH : status, NULL, 0);
+}
+
+pgas_status_t pgasi_reply(const void *data, size_t bytes)
+{
+    if (!current.wanted || !current.reply_bytes || current.replied)
+        return PGAS_OK;
+    current.replied = true;
+    return answer(PGASI_REC_REPLY, PGAS_OK, data, bytes);
+}
+
+pgas_status_t pgas_reply(const void *data, size_t bytes)
+{
+    if (!pgasi_self.in_handler || (current.wanted && current.replied))
+        return PGAS_ERR_CONTEXT;
+    if (!current.wanted || !current.reply_bytes)
+        return PGAS_OK;
+    if (bytes && !data)
+        return PGAS_ERR_INVALID;
+    return bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : pgasi_reply(data, bytes);
+}
+
+/* ---- public ---- */
+
+pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (!sync)
+        return PGAS_ERR_INVALID;
+    sync->count = count;
+    sync->status = PGAS_OK;
+    return pgasi_token_take(sync, NULL, 0, &sync->token);
+}
+
+void pgas_sync_add(pgas_sync_t *sync, int64_t count)
+{
+    __atomic_fetch_add(&sync->count, count, __ATOMIC_RELAXED);
+}
+
+pgas_status_t pgas_sync_test(const pgas_sync_t *sync)
+{
+    if (!sync)
+        return PGAS_ERR_INVALID;
+    if (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0)
+        return PGAS_INPROGRESS;
+    return (pgas_status_t)__atomic_load_n(&sync->status, __ATOMIC_RELAXED);
+}
+
+pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    if (!sync)
+        return PGAS_ERR_INVALID;
+    uint64_t limit = timeout_us < 0 ? UINT64_MAX : pgasi_now_ns() + (uint64_t)timeout_us * 1000;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS) {
+        if (timeout_us >= 0 && pgasi_now_ns() > limit) {
+            status = PGAS_ERR_TIMEOUT;
+            break;
+        }
+        pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    return status;
+}
+
+void pgas_sync_fini(pgas_sync_t *sync)
+{
+    if (!sync || !pgasi_running)
+        return;
+    /* Answers may still come: not while one of them is being run. */
+    bool late = __atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 && !pgasi_self.in_handler;
+    if (late)
+        pgasi_inbox_lock();
+    pgasi_token_give(sync->token);
+    if (late)
+        pgasi_inbox_unlock();
+}
+
+static pgas_status_t call_return(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
+                                 size_t reply_bytes, pgas_sync_t *sync)
+{
+    uint32_t token;
+    pgas_status_t status = pgasi_token_take(sync, reply, reply_bytes, &token);
+    if (status != PGAS_OK)
+        return status;
+    uint64_t wire = token | (uint64_t)reply_bytes << 32;
+    status = pgasi_outbox_call(rank, handler, args, bytes, &wire, PGASI_FULL_WAIT);
+    if (status != PGAS_OK)
+        pgasi_token_give(token);
+    return status;
+}
+
+pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply, size_t reply_bytes)
+{
+    pgas_sync_t sync = { 1, PGAS_OK, 0 };
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status == PGAS_OK)
+        status = call_return(rank, handler, args, bytes, reply, reply_bytes, &sync);
+    return status == PGAS_OK ? pgas_sync_wait(&sync, -1) : status;
+}
+
+pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes, void *reply,
+                               size_t reply_bytes, pgas_sync_t *executed)
+{
+    pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
+    if (status != PGAS_OK)
+        return status;
+    if (!reply || !reply_bytes)
+        return PGAS_ERR_INVALID;
+    if (reply_bytes > pgasi_param.call_max)
+        return PGAS_ERR_LIMIT;
+    if (!executed)
+        return pgasi_ask(rank, handler, args, bytes, reply, reply_bytes);
+    return call_return(rank, handler, args, bytes, reply, reply_bytes, executed);
+}
+
+void pgasi_sync_set_handlers(void)
+{
+    pgasi_handler_set_internal(PGASI_REC_ACK, on_ack);
+    pgasi_handler_set_internal(PGASI_REC_REPLY, on_reply);
+}

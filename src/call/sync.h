@@ -1,0 +1,29 @@
+/** Completion of calls: tokens that name a waiting counter or reply, and the answers to them. */
+#ifndef PGASI_SYNC_H
+#define PGASI_SYNC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "pgas/call.h"
+
+pgas_status_t pgasi_sync_start(void);
+void pgasi_sync_stop(void);
+
+/** Sets the internal handlers for answers. */
+void pgasi_sync_set_handlers(void);
+
+/** A token for one reply of reply_bytes to be stored at reply, after which sync falls. */
+pgas_status_t pgasi_token_take(pgas_sync_t *sync, void *reply, size_t reply_bytes, uint32_t *token_p);
+void pgasi_token_give(uint32_t token);
+
+/** Around a handler whose caller wants an answer; call_end sends it. reply_bytes 0: only that it ran. */
+void pgasi_call_begin(pgas_thread_t source, uint32_t token, uint32_t reply_bytes);
+void pgasi_call_end(pgas_status_t status);
+
+/** pgas_reply for the library's own handlers, whose answers PGAS_CALL_MAX does not bound. */
+pgas_status_t pgasi_reply(const void *data, size_t bytes);
+
+/** pgas_call_return for the library's own handlers too; waits. */
+pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply, size_t reply_bytes);
+
+#endif
