@@ -1,0 +1,291 @@
+/* From edges anywhere to rows at their owners. Each edge is one aggregated call of 16 bytes to the owner of its source;
+ * counts go first, so that the handler stores into an array of the right size.
+ *
+ * Invariant: row i has its targets in rising order, so the result does not depend on the order of arrival. Peak 36
+ * bytes an edge: 16 as given, 12 as received, 8 in rows. */
+#include "graph/graph.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/checks.h"
+#include "pgas/coll.h"
+#include "pgas/runtime.h"
+
+typedef struct {
+    uint64_t source, target;
+} edge_t;
+
+typedef struct {
+    pgas_graph_t *graph;
+    uint32_t *source; /* local numbers, n_expected of them: own edges from the front, received ones behind */
+    uint64_t *target;
+    uint64_t n_own, n_stored, n_expected;
+    uint64_t n_bad;
+} building_t;
+
+static building_t *building;
+static pgas_handler_t edge_handler;
+
+static void handle_edge(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    edge_t edge;
+    building_t *b = building;
+    (void)source, (void)context;
+    if (b == NULL || bytes != sizeof(edge)) {
+        return;
+    }
+    memcpy(&edge, args, sizeof(edge));
+    if (edge.source - b->graph->first >= b->graph->n_local || b->n_stored == b->n_expected) {
+        b->n_bad++;
+        return;
+    }
+    b->source[b->n_stored] = (uint32_t)(edge.source - b->graph->first);
+    b->target[b->n_stored++] = edge.target;
+}
+
+pgas_status_t pgasi_build_register(void)
+{
+    return pgas_handler_register("pgas.graph.edge", handle_edge, NULL, &edge_handler);
+}
+
+/* ---- an empty graph --------------------------------------------------------------------------------------------- */
+
+/* what a rank of this node may take for itself */
+static uint64_t memory_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / (uint64_t)pgas_node_size();
+}
+
+static pgas_status_t check_size(const pgas_graph_t *graph)
+{
+    if (graph->block >= UINT32_MAX) {
+        return PGAS_ERR_LIMIT;
+    }
+    return graph->block <= memory_bytes() / sizeof(uint64_t) ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+/* one rank says why there are too many vertices */
+static void log_size(const pgas_graph_t *graph, pgas_status_t status)
+{
+    if (status == PGAS_ERR_LIMIT) {
+        PGASI_ERROR("graph", "%" PRIu64 " vertices are %" PRIu64 " for each of %d ranks, at most %" PRIu32
+                    " are possible: use more ranks, or number the vertices without gaps",
+                    graph->n_vertices, graph->block, graph->n_ranks, UINT32_MAX - 1);
+    } else if (graph != NULL) {
+        PGASI_ERROR("graph", "%" PRIu64 " vertices need %" PRIu64 " MiB and more on each rank, there are %" PRIu64
+                    ": use more nodes, or number the vertices without gaps",
+                    graph->n_vertices, graph->block * sizeof(uint64_t) >> 20, memory_bytes() >> 20);
+    }
+}
+
+static pgas_status_t make_graph(uint64_t n_vertices, pgas_graph_t **graph_p)
+{
+    pgas_graph_t *graph = (pgas_graph_t *)calloc(1, sizeof(*graph));
+    if (graph == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    graph->rank = pgas_rank();
+    graph->n_ranks = pgas_n_ranks();
+    graph->n_vertices = n_vertices;
+    graph->block = PGASI_DIV_UP(n_vertices, (uint64_t)graph->n_ranks);
+    graph->first = PGASI_MIN(graph->block * (uint64_t)graph->rank, n_vertices);
+    graph->n_local = PGASI_MIN(graph->block, n_vertices - graph->first);
+    *graph_p = graph; /* also after a refusal: the caller destroys it */
+    pgas_status_t status = check_size(graph);
+    if (status == PGAS_OK) {
+        graph->offsets = (uint64_t *)pgasi_graph_zeroed(graph->n_local + 1, sizeof(uint64_t));
+        status = graph->offsets != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    }
+    return status;
+}
+
+/* ---- edges travel ----------------------------------------------------------------------------------------------- */
+
+/* how many edges stay here and how many will come */
+static pgas_status_t exchange_counts(building_t *b, const uint64_t *ends, uint64_t n_edges)
+{
+    const pgas_graph_t *graph = b->graph;
+    size_t n_ranks = (size_t)graph->n_ranks;
+    uint64_t *out = (uint64_t *)pgasi_graph_zeroed(n_ranks, sizeof(uint64_t));
+    uint64_t *in = (uint64_t *)pgasi_graph_zeroed(n_ranks, sizeof(uint64_t));
+    pgas_status_t status = pgasi_graph_agree(out != NULL && in != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
+    for (uint64_t i = 0; status == PGAS_OK && i < n_edges; i++) {
+        out[pgasi_graph_owner_of(ends[2 * i], graph->block)]++;
+    }
+    if (status == PGAS_OK) {
+        status = pgas_alltoall(NULL, out, in, sizeof(uint64_t));
+    }
+    for (size_t r = 0; status == PGAS_OK && r < n_ranks; r++) {
+        b->n_expected += in[r];
+    }
+    b->n_own = status == PGAS_OK ? in[graph->rank] : 0;
+    free(out);
+    free(in);
+    return status;
+}
+
+static pgas_status_t allocate(building_t *b)
+{
+    if (b->n_expected >= UINT32_MAX) {
+        return PGAS_ERR_LIMIT;
+    }
+    b->source = (uint32_t *)pgasi_graph_array(b->n_expected, sizeof(uint32_t));
+    b->target = (uint64_t *)pgasi_graph_array(b->n_expected, sizeof(uint64_t));
+    b->n_stored = b->n_own;
+    return b->source != NULL && b->target != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+static pgas_status_t send_edges(building_t *b, const uint64_t *ends, uint64_t n_edges)
+{
+    const pgas_graph_t *graph = b->graph;
+    pgas_agg_t *agg = NULL;
+    uint64_t n_own = 0;
+    pgas_status_t status = pgas_agg_create(NULL, &agg);
+    for (uint64_t i = 0; status == PGAS_OK && i < n_edges; i++) {
+        edge_t edge = {ends[2 * i], ends[2 * i + 1]};
+        int owner = pgasi_graph_owner_of(edge.source, graph->block);
+        if (owner == graph->rank) {
+            b->source[n_own] = (uint32_t)(edge.source - graph->first);
+            b->target[n_own++] = edge.target;
+        } else {
+            status = pgas_agg_call(agg, owner, edge_handler, &edge, sizeof(edge));
+        }
+    }
+    pgas_status_t destroyed = pgas_agg_destroy(agg);
+    return pgasi_graph_settle(status != PGAS_OK ? status : destroyed);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+static int by_target(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_row(uint64_t *row, uint64_t n)
+{
+    if (n > 32) {
+        qsort(row, n, sizeof(*row), by_target);
+        return;
+    }
+    for (uint64_t i = 1; i < n; i++) {
+        uint64_t target = row[i], at = i;
+        for (; at > 0 && row[at - 1] > target; at--) {
+            row[at] = row[at - 1];
+        }
+        row[at] = target;
+    }
+}
+
+/* Counting sort by source. While rows fill, offsets[i + 1] is where the next target of row i goes. */
+static pgas_status_t make_rows(building_t *b)
+{
+    pgas_graph_t *graph = b->graph;
+    uint64_t *offsets = graph->offsets, begin = 0;
+    graph->targets = (uint64_t *)pgasi_graph_array(b->n_expected, sizeof(uint64_t));
+    if (graph->targets == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    for (uint64_t i = 0; i < b->n_expected; i++) {
+        offsets[b->source[i] + 1]++;
+    }
+    for (uint64_t v = 0; v < graph->n_local; v++) {
+        uint64_t n = offsets[v + 1];
+        offsets[v + 1] = begin;
+        begin += n;
+    }
+    for (uint64_t i = 0; i < b->n_expected; i++) {
+        graph->targets[offsets[b->source[i] + 1]++] = b->target[i];
+    }
+    for (uint64_t v = 0; v < graph->n_local; v++) {
+        sort_row(graph->targets + offsets[v], offsets[v + 1] - offsets[v]);
+    }
+    return PGAS_OK;
+}
+
+/* ---- all together ----------------------------------------------------------------------------------------------- */
+
+pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint64_t n_edges, void *owned,
+                                pgas_graph_t **graph_p)
+{
+    building_t b = {0};
+    int culprit;
+    pgas_status_t status = pgasi_graph_agree(make_graph(n_vertices, &b.graph), &culprit);
+    if (culprit == pgas_rank()) {
+        log_size(b.graph, status);
+    }
+    if (status == PGAS_OK) {
+        status = exchange_counts(&b, ends, n_edges);
+    }
+    if (status == PGAS_OK) {
+        pgas_status_t mine = allocate(&b);
+        building = &b;
+        status = pgasi_graph_agree(mine, &culprit); /* now every rank can take edges */
+        if (culprit == pgas_rank() && mine == PGAS_ERR_LIMIT) {
+            PGASI_ERROR("graph", "%" PRIu64 " edges belong to one rank, at most %" PRIu32 " are possible: use more ranks",
+                        b.n_expected, UINT32_MAX - 1);
+        }
+    }
+    if (status == PGAS_OK) {
+        status = send_edges(&b, ends, n_edges);
+    }
+    free(owned);
+    building = NULL;
+    if (status == PGAS_OK) {
+        bool complete = b.n_bad == 0 && b.n_stored == b.n_expected;
+        status = pgasi_graph_agree(complete ? make_rows(&b) : PGAS_ERR_INTERNAL, NULL);
+    }
+    if (status == PGAS_OK) {
+        status = pgas_allreduce(NULL, &b.n_expected, &b.graph->n_edges, 1, PGAS_UINT64, PGAS_SUM);
+    }
+    free(b.source);
+    free(b.target);
+    if (status == PGAS_OK) {
+        *graph_p = b.graph;
+    } else {
+        pgas_graph_destroy(b.graph);
+    }
+    return status;
+}
+
+/* *at_p: the first wrong end */
+static pgas_status_t check_ends(uint64_t n_vertices, const uint64_t *ends, size_t n_edges, pgas_graph_t **graph_p,
+                                size_t *at_p)
+{
+    if (n_vertices == 0 || graph_p == NULL || (n_edges > 0 && ends == NULL)) {
+        return PGAS_ERR_INVALID;
+    }
+    for (size_t i = 0; i < 2 * n_edges; i++) {
+        if (ends[i] >= n_vertices) {
+            *at_p = i;
+            return PGAS_ERR_RANGE;
+        }
+    }
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_graph_create(uint64_t n_vertices, const uint64_t *ends, size_t n_edges, pgas_graph_t **graph_p)
+{
+    uint64_t span[2] = {n_vertices, ~n_vertices}; /* the least, and the complement of the greatest */
+    size_t at = 0;
+    int culprit;
+    pgas_status_t status = pgasi_graph_start();
+    if (status != PGAS_OK) {
+        return status;
+    }
+    status = pgasi_graph_agree(check_ends(n_vertices, ends, n_edges, graph_p, &at), &culprit);
+    if (culprit == pgas_rank() && status == PGAS_ERR_RANGE) {
+        PGASI_ERROR("graph", "edge %zu has the end %" PRIu64 ", but there are %" PRIu64 " vertices", at / 2, ends[at],
+                    n_vertices);
+    }
+    if (status == PGAS_OK) {
+        status = pgas_allreduce(NULL, span, span, 2, PGAS_UINT64, PGAS_MIN);
+    }
+    if (status == PGAS_OK && span[0] != ~span[1]) {
+        status = PGAS_ERR_MISMATCH;
+    }
+    return status == PGAS_OK ? pgasi_graph_build(n_vertices, ends, n_edges, NULL, graph_p) : status;
+}

@@ -1,0 +1,22 @@
+/** What the parallel sweeps and the serial check of PageRank share. */
+#ifndef PGASI_GRAPH_PAGERANK_H
+#define PGASI_GRAPH_PAGERANK_H
+
+#include "pgas/graph.h"
+
+/** Options as they are used: defaults filled in, rank 0's on all ranks. */
+typedef struct {
+    double damping;
+    double tolerance; /* negative: none */
+    int64_t iterations;
+    int64_t no_dangling;
+} pgasi_pagerank_rule_t;
+
+/** Collective. @return PGAS_OK or PGAS_ERR_INVALID, the same on all ranks. */
+pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagerank_rule_t *rule_p);
+
+/** The serial computation: n vertices by rows, iterations sweeps. x and y have room for n; the result is in x. */
+void pgasi_pagerank_serial(uint64_t n, const uint64_t *offsets, const uint64_t *targets,
+                           const pgasi_pagerank_rule_t *rule, double *x, double *y);
+
+#endif
