@@ -1,0 +1,119 @@
+/* pagerank: ranks the vertices of a graph. All processes read and rank together; how to call that: pgas/graph.h.
+ *   tools/debian-graph | mpirun -n 2 build/examples/pagerank - --tolerance 1e-10 --check */
+#include <getopt.h>
+#include <pgas/graph.h>
+#include <pgas/pgas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static const char usage[] =
+    "usage: [mpirun ..] pagerank FILE|- [options]   or   pagerank --generate VERTICES [options]\n"
+    "  --format names|el|mtx  of the input (default: by the file's name or its first lines)\n"
+    "  --iterations K         make K sweeps (20); with --tolerance at most K (1000)\n"
+    "  --tolerance T          stop when a sweep changes the values by no more than T in all\n"
+    "  --damping D            above 0, up to 1 (0.85)\n"
+    "  --no-dangling          the mass of vertices without out-edges is lost, not spread\n"
+    "  --top N                print the first N vertices (10)\n"
+    "  --check                compare with a serial computation\n"
+    "  --threads N            OpenMP threads of each process (1)\n";
+static const char *path; /* NULL: generate */
+static pgas_graph_read_opts_t reading = PGAS_GRAPH_READ_OPTS_INIT;
+static pgas_graph_generate_opts_t making = PGAS_GRAPH_GENERATE_OPTS_INIT;
+static pgas_pagerank_opts_t ranking = PGAS_PAGERANK_OPTS_INIT;
+static int n_top = 10, check, good = 1;
+
+static double number(double least, double most)
+{
+    char *end;
+    double value = strtod(optarg, &end);
+    good &= end != optarg && *end == '\0' && value >= least && value <= most;
+    return good ? value : 0;
+}
+
+/* Sets the options above; good becomes 0 if something is wrong. */
+static void parse(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"format", 1, 0, 'f'}, {"iterations", 1, 0, 'i'}, {"tolerance", 1, 0, 't'}, {"damping", 1, 0, 'd'},
+        {"no-dangling", 0, 0, 'n'}, {"top", 1, 0, 'p'}, {"check", 0, 0, 'c'}, {"threads", 1, 0, 'm'},
+        {"generate", 1, 0, 'g'}, {"help", 0, 0, 'h'}, {0, 0, 0, 0}};
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        switch (option) {
+        case 'f': good &= pgas_graph_format_of(optarg, &reading.format) == PGAS_OK; break;
+        case 'i': ranking.iterations = (int)number(1, 1e9); break;
+        case 't': ranking.tolerance = number(1e-300, 2); break;
+        case 'd': ranking.damping = number(1e-300, 1); break;
+        case 'n': ranking.no_dangling = true; break;
+        case 'p': n_top = (int)number(0, 1e6); break;
+        case 'c': check = 1; break;
+        case 'm': ranking.n_threads = (int)number(1, 1024); break;
+        case 'g': making.n_vertices = (uint64_t)number(1, 1e12); break;
+        case 'h': exit(fputs(usage, stdout) < 0);
+        default: good = 0;
+        }
+    path = argv[optind];
+    good &= argc - optind == (making.n_vertices == 0);
+}
+
+/* Threads for the library to work with; each is attached while it does. */
+static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
+{
+#ifdef _OPENMP
+#pragma omp parallel num_threads(n)
+    {
+        pgas_thread_attach();
+        work(omp_get_thread_num(), omp_get_num_threads(), arg);
+        pgas_thread_detach();
+    }
+#else
+    (void)n;
+    work(0, 1, arg);
+#endif
+}
+
+static pgas_status_t run(void)
+{
+    pgas_graph_t *graph = NULL;
+    pgas_graph_info_t read;
+    pgas_pagerank_info_t ranked;
+    pgas_pagerank_check_t checked = {.good = true};
+    pgas_status_t status = path ? pgas_graph_read(path, &reading, &graph) : pgas_graph_generate(&making, &graph);
+    if (status != PGAS_OK)
+        return status; /* the same on all ranks; the log has said why */
+    pgas_graph_info(graph, &read);
+    double *values = (double *)malloc((read.n_local + 1) * sizeof(double)); /* of this rank's vertices */
+    status = pgas_pagerank(graph, &ranking, values, &ranked);
+    if (status == PGAS_OK && check)
+        status = pgas_pagerank_check(graph, &ranking, ranked.iterations, values, &checked);
+    if (status == PGAS_OK && pgas_rank() == 0) {
+        printf("# %d ranks, %llu vertices, %llu edges\n# read %.3f s\n# rank %.3f s: %d sweeps, the last changed %.1e\n",
+               pgas_n_ranks(), (unsigned long long)read.n_vertices, (unsigned long long)read.n_edges, read.seconds,
+               ranked.seconds, ranked.iterations, ranked.change);
+        if (check)
+            printf("# check %.3f s: L1 difference to serial %.1e, %s top ten: %s\n", checked.seconds, checked.l1,
+                   checked.same_top ? "same" : "another", checked.good ? "right" : "WRONG");
+    }
+    if (status == PGAS_OK)
+        status = pgas_graph_print_top(graph, values, n_top, stdout);
+    free(values);
+    pgas_graph_destroy(graph);
+    return checked.good ? status : PGAS_ERR_MISMATCH;
+}
+
+int main(int argc, char **argv)
+{
+    parse(argc, argv);
+    if (pgas_init(NULL, NULL) != PGAS_OK)
+        return 1;
+    if (!good && pgas_rank() == 0)
+        fputs(usage, stderr);
+    reading.progress = ranking.progress = pgas_graph_progress_bar;
+    ranking.parallel = run_threads;
+    pgas_status_t status = good ? run() : PGAS_ERR_INVALID;
+    pgas_finalize();
+    return !good ? 2 : status != PGAS_OK;
+}

@@ -1,0 +1,18 @@
+# What tools/quickstart and tools/check share; sourced, from the top folder.
+
+# The compiler wrapper of Open MPI by its own name where there is one: plain mpicc may be MPICH's.
+openmpi_cc() { if command -v mpicc.openmpi >/dev/null; then echo mpicc.openmpi; else echo mpicc; fi; }
+
+# make_configure: runs autogen.sh if it never ran; later changes are make's business.
+make_configure() { if [ ! -x configure ] || [ configure.ac -nt configure ]; then ./autogen.sh; fi; }
+
+# configure_in FOLDER ARGUMENT..: configures there, unless that was done with the same arguments.
+configure_in() {
+    local folder=$1
+    shift
+    mkdir -p "$folder"
+    if [ -f "$folder/Makefile" ] && [ "$(cat "$folder/.arguments" 2>/dev/null)" = "$*" ]; then return; fi
+    (cd "$folder" && ../configure "$@") && echo "$*" >"$folder/.arguments"
+}
+
+seconds_since() { awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }'; }
