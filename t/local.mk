@@ -1,3 +1,21 @@
 # The harness: TAP through automake's driver, every test started by t/launch.
 # Programs link the core (they may look inside); set ..._LDADD = t/libspmd.la $(public_ldadd) to test as a user links.
+LDADD = t/libspmd.la $(core_ldadd)
+
+check_LTLIBRARIES += %D%/libspmd.la
+%C%_libspmd_la_SOURCES = %D%/spmd.c %D%/spmd.h %D%/tap.h
+%C%_libspmd_la_LDFLAGS = $(installed_ldflags)
+
+TESTS = $(check_PROGRAMS) $(check_scripts)
+TEST_EXTENSIONS = .t
+T_LOG_COMPILER = $(top_srcdir)/t/launch
+T_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+AM_T_LOG_DRIVER_FLAGS = --ignore-exit
+
+EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/tap.sh %D%/config.sh.in
+
 # Every test at every rank count, node size, transport and setting that its header names, instead of a short choice.
+check-all:
+	PGAS_TEST_MATRIX=all $(MAKE) check
+
+.PHONY: check-all

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# what: put/get, calls and pagerank work between three hosts over real TCP
+# needs: no-sanitizers namespaces
+# timeout: 400
+set -u
+. "$(dirname "$0")/../tap.sh"
+. "$(dirname "$0")/hosts.sh"
+
+SPMD="t/spmd/rma.t t/spmd/call.t"
+GRAPH="examples/pagerank --generate 2000 --tolerance 1e-10 --check"
+
+refusal=$(cluster_refusal)
+[ -z "$refusal" ] || skip_all "$refusal"
+make_scratch
+trap 'cluster_end; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM HUP ABRT
+cd "$BUILD" || exit 1
+
+# spread PROGRAM: runs a test of several ranks over the hosts; t/launch finds the hosts in the environment.
+spread() { PGAS_TEST_MATRIX=hosts PGAS_TEST_TIMEOUT=120 "$TOP/t/launch" "$1"; }
+
+# See t/launch about MPICH and three hosts.
+ranks() { if [ "$MPI_FLAVOR" = mpich ]; then echo 2; else echo 3; fi; }
+
+plan $(($(wc -w <<<"$SPMD") + 3))
+if cluster_begin 3; then ok 0 "three hosts"; else ok 1 "three hosts"; fi
+is "$(mpirun_n 3 hostname 2>"$scratch/err" | sort | paste -sd ' ')" "h0 h1 h2" "ranks start on all of them" ||
+    diag "$(cat "$scratch/err")"
+for program in $SPMD; do
+    if [ -x "$program" ]; then succeeds "$program between hosts" spread "$program"; else
+        skip 1 "$program is not built"
+    fi
+done
+if [ -x "${GRAPH%% *}" ]; then succeeds "pagerank between hosts" mpirun_n "$(ranks)" $GRAPH; else
+    skip 1 "pagerank is not built"
+fi
+done_testing

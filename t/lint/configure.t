@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# what: an explicit request that fails stops configure, and so does the lack of MPI or of any data plane
+# needs: no-sanitizers
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+cd "$scratch" || exit 1
+
+# refuses PATTERN DESCRIPTION ARGUMENT..: configure ends with an error that matches.
+refuses() {
+    local pattern=$1 text=$2 out
+    shift 2
+    if out=$("$TOP/configure" -C CC="$CC" MPICC="$MPICC" "$@" 2>&1 >/dev/null); then
+        ok 1 "$text"
+        diag "configure went through"
+    elif grep -qE -- "$pattern" <<<"$out"; then ok 0 "$text"; else
+        ok 1 "$text"
+        diag "$out"
+    fi
+}
+
+plan 6
+# First the good one: it leaves a cache that makes the others short.
+succeeds "auto goes through without hwloc, verbs and OpenMP, and ends in a summary" bash -c '
+    "$0" -C CC="$1" MPICC="$2" --with-hwloc=no --with-verbs=no --with-openmp=no | tail -n 15 >summary &&
+    grep -q "hwloc  *no" summary && grep -q "UCX  *yes" summary' "$TOP/configure" "$CC" "$MPICC"
+
+refuses 'cannot be built without MPI' "--with-mpi=no" --with-mpi=no
+refuses 'no .*bin/mpicc' "--with-mpi of a folder without mpicc" --with-mpi="$scratch/none"
+refuses 'apt install libucx-dev' "no data plane names the package" --with-ucx=no
+refuses 'ucx.*was asked for.*libucx-dev' "--with-ucx of a folder without UCX" --with-ucx="$scratch/none"
+refuses 'hwloc.*was asked for.*libhwloc-dev' "--with-hwloc of a folder without hwloc" --with-hwloc="$scratch/none"
+done_testing

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# what: no tabs, no long lines, no trailing blanks, a last newline, no paths of one machine; examples stay short
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+
+WIDTH=125
+EXAMPLE_LINES=120
+
+# texts FOLDER: all text files of ours under it, without what autogen.sh and builds make.
+texts() {
+    (cd "$1" && find . \( -name .git -o -path './build*' -o -name _build -o -name _inst -o -name autom4te.cache \
+        -o -name 'libpgas-*' \) -prune -o -type f \
+        ! -name configure ! -name 'configure~' ! -name aclocal.m4 ! -name Makefile.in ! -name 'config.h.in*' \
+        ! -path './m4/l*.m4' -print | LC_ALL=C sort | xargs -r grep -lI .)
+}
+is_code() { grep -E '\.([ch]|m4|ac|sh|awk|t)$|/(launch|mpirun|agent|check|quickstart|install-deps|run)$'; }
+lines() { (cd "$1" && xargs -r grep -nE "$2" /dev/null); }
+
+tabs() { texts "$1" | is_code | lines "$1" "$(printf '\t')" | head; }
+trailing() { texts "$1" | grep -v '\.md$' | lines "$1" '[[:blank:]]$' | head; }
+returns() { texts "$1" | lines "$1" "$(printf '\r')" | head; }
+long() {
+    texts "$1" | is_code |
+        (cd "$1" && xargs -r "$AWK" -v w=$WIDTH 'length > w { print FILENAME ":" FNR ": " length }')
+}
+unended() { (cd "$1" && texts . | while read -r f; do [ -z "$(tail -c 1 "$f")" ] || echo "$f"; done); }
+# The brackets keep this line from finding itself.
+machine_paths() { texts "$1" | lines "$1" '(^|[^A-Za-z0-9_.])/(wor[k]|hom[e]|far[m])/' | head; }
+big_examples() {
+    (cd "$1" && find examples -name '*.c' -exec "$AWK" -v n=$EXAMPLE_LINES \
+        'FNR == n + 1 { print FILENAME " has more than " n " lines" }' {} \; 2>/dev/null)
+}
+
+plan 14
+for check in tabs trailing returns long unended machine_paths big_examples; do
+    empty "$($check "$TOP")" "the tree: no ${check//_/ }"
+done
+
+# One file that breaks every rule.
+mkdir -p "$scratch/examples"
+bad=$scratch/examples/bad.c
+{
+    printf '\tint x;\n'
+    printf 'int y; \n'
+    printf 'int z;\r\n'
+    printf '%0130d\n' 0
+    printf 'char *p = "/wor%s/main";\n' k
+    for ((i = 0; i < 120; i++)); do echo; done
+    printf 'int last;'
+} >"$bad"
+for check in tabs trailing returns long unended machine_paths big_examples; do
+    fails "${check//_/ } are caught" test -z "$($check "$scratch")"
+done
+done_testing
