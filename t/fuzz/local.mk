@@ -1,2 +1,13 @@
 # libFuzzer targets: each is one file fuzz_NAME.c with LLVMFuzzerTestOneInput. t/fuzz/run finds them by name; the list
 # is for distribution. Add yours as: fuzz_targets += %D%/fuzz_NAME
+fuzz_targets =
+check_scripts += %D%/fuzz.t
+check_data += %D%/run
+
+fuzz:
+	$(top_srcdir)/t/fuzz/run 60
+
+.PHONY: fuzz
+fuzz_targets += %D%/fuzz_param
+fuzz_targets += %D%/fuzz_graph_names %D%/fuzz_graph_el %D%/fuzz_graph_mtx
+check_data += %D%/graph_reader.h

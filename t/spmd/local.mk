@@ -3,3 +3,20 @@
 #   %C%_rma_t_SOURCES = %D%/rma.c
 # with OpenMP: %C%_rma_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
 # A script: check_scripts += %D%/name.t
+
+check_PROGRAMS += %D%/rma.t
+%C%_rma_t_SOURCES = %D%/rma.c %D%/rma_model.h %D%/job.h
+check_PROGRAMS += %D%/call.t
+%C%_call_t_SOURCES = %D%/call.c %D%/job.h
+check_PROGRAMS += %D%/boot.t %D%/coll.t %D%/team.t
+%C%_boot_t_SOURCES = %D%/boot.c
+%C%_coll_t_SOURCES = %D%/coll.c
+%C%_team_t_SOURCES = %D%/team.c
+check_PROGRAMS += %D%/rma_large.t %D%/heap.t %D%/atomic.t %D%/signal.t
+%C%_rma_large_t_SOURCES = %D%/rma_large.c %D%/job.h
+%C%_heap_t_SOURCES = %D%/heap.c %D%/job.h
+%C%_atomic_t_SOURCES = %D%/atomic.c %D%/job.h
+%C%_signal_t_SOURCES = %D%/signal.c %D%/job.h
+
+check_PROGRAMS += %D%/graph.t
+%C%_graph_t_SOURCES = %D%/graph.c %D%/graph_model.h %D%/job.h

@@ -1,0 +1,236 @@
+/* A peer that dies. Two processes without MPI, since a launcher would end the other one too.
+ *   what:   after kill -9 of the peer, what is under way and what comes later ends with PGAS_ERR_PEER within 10 s, the
+ *           error callback runs once, closing takes no longer than 3 s
+ *   tls:    tcp,self
+ *   log:    rank 1 is gone
+ *   source: transport.h; issue 2, section H
+ */
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include "base/clock.h"
+#include "t/tap.h"
+#include "transport/transport.h"
+
+enum { LIMIT_S = 10, BIG = 8 << 20 };
+
+typedef struct {
+    _Atomic int phase; /* child: 1 address is there, 2 served a message; parent: 10 addresses are there, 11 stop serving */
+    char address[2][1024];
+    char key[PGASI_TP_KEY_MAX];
+    size_t key_bytes;
+    uint64_t base;
+} shared_t;
+
+static shared_t *shared;
+static int n_errors, error_peer, n_messages;
+static pgas_status_t error_status;
+
+static bool on_am(void *arg, const pgasi_tp_am_t *am)
+{
+    (void)arg, (void)am;
+    n_messages++;
+    return false;
+}
+
+static void on_error(void *arg, int peer, pgas_status_t status)
+{
+    (void)arg;
+    n_errors++;
+    error_peer = peer;
+    error_status = status;
+}
+
+static const void *address_of(void *arg, int rank)
+{
+    (void)arg;
+    return shared->address[rank];
+}
+
+static pgasi_tp_t *open_rank(int rank, pgasi_tp_lane_t *lanes[2])
+{
+    const pgasi_tp_ops_t *ops = pgasi_tp_find("ucx");
+    pgasi_tp_opts_t opts = {
+        .rank = rank, .n_ranks = 2, .am_data_max = BIG, .am_fn = on_am, .error_fn = on_error};
+    pgasi_tp_t *tp;
+    const void *address;
+    size_t bytes;
+    if (ops->open(&opts, &tp) != PGAS_OK || ops->lane_open(tp, 0, &lanes[0]) != PGAS_OK ||
+        ops->lane_open(tp, 1, &lanes[1]) != PGAS_OK || ops->address(tp, &address, &bytes) != PGAS_OK ||
+        bytes > sizeof(shared->address[0])) {
+        bail("rank %d cannot open its transport", rank);
+    }
+    memcpy(shared->address[rank], address, bytes);
+    ops->set_peers(tp, address_of, NULL);
+    return tp;
+}
+
+/* Serves until told to stop, then hangs until it is killed. */
+static void child(void)
+{
+    pgasi_tp_lane_t *lanes[2];
+    pgasi_tp_t *tp = open_rank(1, lanes);
+    pgasi_tp_mem_t *mem;
+    void *heap = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared->key_bytes = sizeof(shared->key);
+    shared->base = (uint64_t)(uintptr_t)heap;
+    if (tp->ops->mem_register(tp, heap, BIG, &mem) != PGAS_OK ||
+        tp->ops->key_pack(tp, mem, shared->key, &shared->key_bytes) != PGAS_OK) {
+        _exit(1);
+    }
+    shared->phase = 1;
+    while (shared->phase != 11) {
+        lanes[0]->ops->progress(lanes[0]);
+        if (n_messages == 2 && shared->phase == 10) {
+            shared->phase = 2;
+        }
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+typedef struct {
+    pgasi_tp_comp_t super;
+    bool done;
+    pgas_status_t status;
+} pending_t;
+
+static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
+{
+    pending_t *pending = (pending_t *)(void *)self;
+    pending->done = true;
+    pending->status = status;
+}
+
+static pgasi_tp_lane_t *lanes[2];
+static pgasi_tp_key_t *key;
+
+static bool within_limit(uint64_t begin)
+{
+    return pgasi_now_ns() - begin < LIMIT_S * UINT64_C(1000000000);
+}
+
+static void progress(void)
+{
+    lanes[0]->ops->progress(lanes[0]);
+    lanes[1]->ops->progress(lanes[1]);
+}
+
+static pgas_status_t finish(pgas_status_t status, pending_t *pending, uint64_t begin)
+{
+    while (status == PGAS_INPROGRESS && !pending->done && within_limit(begin)) {
+        progress();
+    }
+    return status == PGAS_INPROGRESS ? (pending->done ? pending->status : PGAS_ERR_TIMEOUT) : status;
+}
+
+static pid_t start(pgasi_tp_t **tp_p)
+{
+    memset(shared, 0, sizeof(*shared));
+    n_errors = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        child();
+    }
+    *tp_p = open_rank(0, lanes);
+    while (shared->phase != 1) {
+        sched_yield();
+    }
+    if (lanes[0]->ops->key_unpack(lanes[0], 1, shared->key, shared->key_bytes, &key) != PGAS_OK) {
+        bail("no key");
+    }
+    shared->phase = 10;
+    for (int i = 0; i < 2; i++) { /* both lanes are connected then */
+        pending_t pending = {.super.fn = completed};
+        finish(lanes[i]->ops->am(lanes[i], 1, "x", 1, NULL, 0, &pending.super), &pending, pgasi_now_ns());
+    }
+    while (shared->phase != 2) {
+        progress();
+    }
+    return pid;
+}
+
+static void stop(pgasi_tp_t *tp)
+{
+    uint64_t begin = pgasi_now_ns();
+    key->ops->key_release(key);
+    lanes[1]->ops->lane_close(lanes[1]);
+    lanes[0]->ops->lane_close(lanes[0]);
+    tp->ops->close(tp);
+    ok(pgasi_now_ns() - begin < UINT64_C(3000000000), "closing took %.1f s",
+       (double)(pgasi_now_ns() - begin) * 1e-9);
+}
+
+static void while_idle(void)
+{
+    pgasi_tp_t *tp;
+    pid_t pid = start(&tp);
+    uint64_t begin = pgasi_now_ns(), word = 1;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    while (n_errors == 0 && within_limit(begin)) {
+        progress();
+    }
+    ok(n_errors == 1 && error_peer == 1 && error_status == PGAS_ERR_PEER, "the owner hears of it after %.1f s",
+       (double)(pgasi_now_ns() - begin) * 1e-9);
+    for (int i = 0; i < 2; i++) {
+        pgasi_tp_lane_t *lane = lanes[i];
+        ok(lane->ops->am(lane, 1, "x", 1, NULL, 0, NULL) == PGAS_ERR_PEER, "lane %d: later messages are refused", i);
+    }
+    ok(lanes[0]->ops->put(lanes[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
+           lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
+           lanes[0]->ops->amo(lanes[0], 1, key, shared->base, PGASI_AMO_ADD, 8, 1, 0, &word, NULL) ==
+               PGAS_ERR_PEER &&
+           lanes[0]->ops->flush(lanes[0], 1, NULL) == PGAS_ERR_PEER,
+       "so are puts, gets, atomics and flushes");
+    for (int i = 0; i < 1000; i++) {
+        progress();
+    }
+    is_int(n_errors, 1, "and hears of it once");
+    ok(lanes[0]->ops->am(lanes[0], 0, "x", 1, NULL, 0, NULL) >= 0, "messages to others still go");
+    stop(tp);
+}
+
+static void while_busy(void)
+{
+    static char data[BIG];
+    pgasi_tp_t *tp;
+    pid_t pid = start(&tp);
+    uint64_t begin, word = 0;
+    pending_t put = {.super.fn = completed}, get = put, amo = put, am = put, flush = put;
+    pgas_status_t s_put, s_get, s_amo, s_am, s_flush;
+    shared->phase = 11; /* it no longer serves */
+    s_put = lanes[0]->ops->put(lanes[0], 1, key, shared->base, data, BIG, &put.super);
+    s_get = lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, &get.super);
+    s_amo = lanes[0]->ops->amo(lanes[0], 1, key, shared->base, PGASI_AMO_ADD, 8, 1, 0, &word, &amo.super);
+    s_am = lanes[1]->ops->am(lanes[1], 1, "x", 1, data, BIG, &am.super);
+    s_flush = lanes[0]->ops->flush(lanes[0], 1, &flush.super);
+    for (int i = 0; i < 10000; i++) {
+        progress();
+    }
+    ok(s_get == PGAS_INPROGRESS && !get.done && s_am == PGAS_INPROGRESS && !am.done && s_flush == PGAS_INPROGRESS &&
+           !flush.done,
+       "operations on a rank that does not serve wait");
+    begin = pgasi_now_ns();
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    is_int(finish(s_get, &get, begin), PGAS_ERR_PEER, "it dies: the get ends");
+    is_int(finish(s_amo, &amo, begin), PGAS_ERR_PEER, "so does the fetch-add");
+    is_int(finish(s_am, &am, begin), PGAS_ERR_PEER, "so does the large message");
+    is_int(finish(s_flush, &flush, begin), PGAS_ERR_PEER, "so does the flush");
+    pgas_status_t status = finish(s_put, &put, begin);
+    ok(status == PGAS_OK || status == PGAS_ERR_PEER, "the put completed locally or failed");
+    is_int(n_errors, 1, "one report, after %.1f s", (double)(pgasi_now_ns() - begin) * 1e-9);
+    stop(tp);
+}
+
+int main(void)
+{
+    plan(15);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    while_idle();
+    while_busy();
+    return done();
+}

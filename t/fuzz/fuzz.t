@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# what: parsers end well whatever they read: every libFuzzer target runs for 3 s (60 s by `make fuzz`)
+# needs: command:clang no-sanitizers
+# timeout: 400
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+
+printf 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return n > 0 && *d == 7 ? *(char *)1 : 0; }\n' \
+    >"$scratch/x.c"
+clang -w -fsanitize=fuzzer "$scratch/x.c" -o "$scratch/x" 2>/dev/null || skip_all "this clang has no libFuzzer"
+
+targets=$(cd "$TOP/t/fuzz" && ls fuzz_*.c | sed 's/^fuzz_\(.*\)\.c$/\1/')
+plan $(($(wc -w <<<"$targets") + 1))
+fails "a target that finds something fails" "$scratch/x" -max_total_time=20 -artifact_prefix="$scratch/"
+for name in $targets; do
+    succeeds "$name" bash "$TOP/t/fuzz/run" 3 "$name"
+done
+done_testing

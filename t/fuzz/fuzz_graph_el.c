@@ -1,0 +1,12 @@
+/* what: whatever bytes the reader of el gets, reading ends with a status; a refusal has a line and a reason; where the
+ *       bytes are cut makes no difference; accepted numbers are in range
+ * source: issue 2, H; libFuzzer
+ * Input: two bytes that say where to cut, then the text. */
+#include "t/fuzz/graph_reader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    return fuzz_reader(PGAS_GRAPH_EL, data, n_bytes);
+}

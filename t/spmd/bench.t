@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# what: benchmarks explain themselves, print the promised columns and valid JSON, and refuse bad options (no times)
+# needs: no-sanitizers
+# timeout: 400
+set -u
+. "$(dirname "$0")/../tap.sh"
+cd "$BUILD" || exit 1
+
+PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate busy_target"
+OTHERS="barrier collectives histo indexgather gups startup"
+TINY="-i 20 -r 5 -t 5"
+
+# of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
+of() {
+    case $1 in
+    put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate) echo "-m 8:16" ;;
+    collectives) echo "-m 4:8" ;;
+    barrier) echo "--case plain,late" ;;
+    esac
+}
+
+usage_text() { benchmarks/pgas_"$1" --help | grep -q '^usage: mpirun -n N pgas_'"$1"' \[options\]$'; }
+
+# Anything wrong ends with 2 before MPI starts, and says how to do it.
+refuses() {
+    local out status
+    out=$(benchmarks/pgas_"$1" "${@:2}" 2>&1 >/dev/null)
+    status=$?
+    [ "$status" = 2 ] && grep -q '^usage: ' <<<"$out" || { echo "status $status: $out"; return 1; }
+}
+
+# Lines of a table: a title, headers left in 10 columns, rows of a size in 10 and fields of 20 with two decimals.
+table() {
+    local name=$1
+    shift
+    mpirun_n 2 benchmarks/pgas_"$name" $TINY $(of "$name") "$@" 2>"$scratch/err" >"$scratch/out" ||
+        { cat "$scratch/err" "$scratch/out"; return 1; }
+    "$AWK" -v name="pgas_$name" -v full="${FULL:-0}" -v ours="${COLUMNS_MIN:-1}" '
+        function bad(why) { print FILENAME ":" NR ": " why ": " $0; failed = 1 }
+        NR == 1 { if ($0 !~ "^# " name " v[0-9]+\\.[0-9]+\\.[0-9]+$") bad("title"); next }
+        /^# Ranks: / { next }
+        /^# Case: / { next }
+        /^# Size / { n_heads++; if (length($0) < 30 || substr($0, 7, 4) != "    ") bad("header"); next }
+        {
+            rows++
+            if ($0 !~ /^[0-9]+ */) bad("no size")
+            rest = substr($0, 11)
+            if (length(rest) % 20 != 0) bad("width of columns")
+            n = length(rest) / 20
+            for (i = 0; i < n; i++) {
+                field = substr(rest, 20 * i + 1, 20)
+                sub(/^ */, "", field)
+                if (full && i == 3) { if (field !~ /^[0-9]+$/) bad("iterations") }
+                else if (field !~ /^-?([0-9]+\.[0-9][0-9]|inf|nan)$/) bad("field " i + 1)
+            }
+            if (n < ours || (full && n < 4)) bad("columns missing")
+        }
+        END { if (!rows || !n_heads) { print "no rows"; failed = 1 }; exit failed }' "$scratch/out"
+}
+
+# One object a line, with every key, and nothing else.
+json() {
+    mpirun_n 2 benchmarks/pgas_"$1" $TINY $(of "$1") --json "${@:2}" 2>"$scratch/err" >"$scratch/out" ||
+        { cat "$scratch/err" "$scratch/out"; return 1; }
+    "$AWK" -v name="pgas_$1" '
+        BEGIN {
+            number = "(null|-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
+            versus = "\"(limit|memcpy|ucx|mpi|mpi-batches)\":" number
+            shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
+                "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number ",\"min\":" number ",\"max\":" number \
+                ",\"vs\":\\{(" versus "(," versus ")*)?\\}\\}$"
+        }
+        $0 !~ shape { print "not as promised: " $0; failed = 1 }
+        END { if (NR == 0) { print "nothing printed"; failed = 1 }; exit failed }' "$scratch/out"
+}
+
+wrong_ranks() {
+    ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
+    grep -q "needs exactly two" "$scratch/err"
+}
+
+make_scratch
+n=$(wc -w <<<"$PAIRS $OTHERS")
+plan $((4 * n + 11))
+for name in $PAIRS $OTHERS; do
+    succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
+    succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
+    succeeds "pgas_$name prints its table" table "$name"
+    case $name in
+    busy_target) # the references wait for the whole round
+        succeeds "pgas_$name prints JSON" json "$name" ;;
+    *) succeeds "pgas_$name prints JSON, compared with its references" json "$name" --compare ;;
+    esac
+done
+for options in "-r 4" "-m 0:8" "-m 8:4" "-m x" "-i 0" "-t -1" "--case nothing" "-m" "word"; do
+    # shellcheck disable=SC2086
+    succeeds "refuses $options" refuses put_latency $options
+done
+FULL=1 COLUMNS_MIN=10 succeeds "-f and --compare add their columns" table put_latency -f --compare --case plain
+succeeds "a benchmark for two ranks refuses three" wrong_ranks 3
+done_testing

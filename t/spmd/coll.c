@@ -1,0 +1,503 @@
+/* what:    every collective gives what a plain loop over all ranks' data gives: all types and operations, sizes from
+ *          nothing to 1 MiB, all kinds of roots, teams in any order; and every rank gets the same bits
+ * np:      1 2 3 4 5 7
+ * nodes:   0 2 3 1
+ * source:  a seeded model: anybody can compute what any rank contributes, so nothing is communicated to check */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/rng.h"
+#include "boot/boot.h"
+#include "pgas/coll.h"
+#include "pgas/init.h"
+#include "t/spmd.h"
+
+#define MAX_BYTES ((size_t)1 << 20)
+#define GUARD_BYTES 64
+#define PATTERN 0xa5
+#define N_TYPES 6
+#define N_OPS 7
+
+typedef struct {
+    pgas_team_t *team;
+    const char *name;
+    uint64_t key; /* the same on all members */
+    bool absent;  /* this rank is no member */
+} side_t;
+
+static uint64_t seed;
+static unsigned char *src, *dst, *want, *spare;
+
+/* ---- the model ---- */
+
+static size_t bytes_of(int type)
+{
+    return type == PGAS_INT32 || type == PGAS_UINT32 || type == PGAS_FLOAT ? 4 : 8;
+}
+
+static bool is_float(int type)
+{
+    return type == PGAS_FLOAT || type == PGAS_DOUBLE;
+}
+
+/* What member `who` contributes to the operation `key`. Floats are such that no order of combining rounds. */
+static void fill(unsigned char *at, size_t n, int type, int op, uint64_t key, int who)
+{
+    static const double factors[4] = { 1, -1, 2, 0.5 };
+    size_t bytes = bytes_of(type);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t random = pgasi_hash_combine(pgasi_hash_combine(key, (uint64_t)who), i);
+        double real = op == PGAS_PROD ? factors[random % 4] : (double)(random % 1000) - 500;
+        float small = (float)real;
+        if (type == PGAS_DOUBLE)
+            memcpy(at + i * bytes, &real, bytes);
+        else if (type == PGAS_FLOAT)
+            memcpy(at + i * bytes, &small, bytes);
+        else
+            memcpy(at + i * bytes, &random, bytes);
+    }
+}
+
+static uint64_t wrap(uint64_t a, uint64_t b, int op)
+{
+    switch (op) {
+    case PGAS_SUM:
+        return a + b;
+    case PGAS_PROD:
+        return a * b;
+    case PGAS_AND:
+        return a & b;
+    case PGAS_OR:
+        return a | b;
+    default:
+        return a ^ b;
+    }
+}
+
+static bool picks_second(int op, bool second_is_less)
+{
+    return op == PGAS_MIN ? second_is_less : !second_is_less;
+}
+
+/* One element, as slow and plain as it gets. */
+static void combine_one(unsigned char *a_at, const unsigned char *b_at, int type, int op)
+{
+    int64_t a = 0, b = 0;
+    double x, y;
+    float f, g;
+    size_t bytes = bytes_of(type);
+    if (is_float(type)) {
+        memcpy(&f, a_at, sizeof f);
+        memcpy(&g, b_at, sizeof g);
+        x = f;
+        y = g;
+        if (type == PGAS_DOUBLE) {
+            memcpy(&x, a_at, sizeof x);
+            memcpy(&y, b_at, sizeof y);
+        }
+        double z = op == PGAS_SUM ? x + y : op == PGAS_PROD ? x * y : picks_second(op, y < x) ? y : x;
+        f = (float)z;
+        memcpy(a_at, type == PGAS_DOUBLE ? (void *)&z : (void *)&f, bytes);
+        return;
+    }
+    memcpy(&a, a_at, bytes);
+    memcpy(&b, b_at, bytes);
+    if (op == PGAS_MIN || op == PGAS_MAX) {
+        bool less = type == PGAS_INT32    ? (int32_t)b < (int32_t)a
+                    : type == PGAS_INT64  ? b < a
+                                          : (uint64_t)b < (uint64_t)a;
+        a = picks_second(op, less) ? b : a;
+    } else {
+        a = (int64_t)wrap((uint64_t)a, (uint64_t)b, op);
+    }
+    memcpy(a_at, &a, bytes);
+}
+
+/* The combination of members begin .. end-1 into want; end > begin. */
+static void model(int begin, int end, size_t n, int type, int op, uint64_t key)
+{
+    size_t bytes = bytes_of(type);
+    fill(want, n, type, op, key, begin);
+    for (int who = begin + 1; who < end; who++) {
+        fill(spare, n, type, op, key, who);
+        for (size_t i = 0; i < n; i++)
+            combine_one(want + i * bytes, spare + i * bytes, type, op);
+    }
+}
+
+/* The neutral element, known by what it does: combined with anything it gives that. */
+static bool is_neutral(const unsigned char *at, size_t n, int type, int op, uint64_t key)
+{
+    size_t bytes = bytes_of(type);
+    fill(spare, n, type, op, key, 12345);
+    memcpy(want, spare, n * bytes);
+    for (size_t i = 0; i < n; i++)
+        combine_one(spare + i * bytes, at + i * bytes, type, op);
+    return memcmp(spare, want, n * bytes) == 0;
+}
+
+/* ---- buffers ---- */
+
+static void clear(size_t bytes)
+{
+    memset(dst, PATTERN, bytes + GUARD_BYTES);
+}
+
+static bool untouched(const unsigned char *at, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (at[i] != PATTERN)
+            return false;
+    }
+    return true;
+}
+
+/* What arrived is what was wanted, and nothing was written behind it. */
+static bool is_want(const unsigned char *got, size_t bytes)
+{
+    return memcmp(got, want, bytes) == 0 && (got != dst || untouched(dst + bytes, GUARD_BYTES));
+}
+
+/* A size: often at the borders of notices (56 bytes, 8 KiB) and small, now and then large. */
+static size_t choose_bytes(pgasi_rng_t *rng, size_t limit)
+{
+    static const size_t borders[] = { 0, 1, 8, 55, 56, 57, 64, 8191, 8192, 8193, 16384, 65536, 262145 };
+    uint64_t kind = pgasi_rng_below(rng, 16);
+    size_t bytes = kind == 0    ? pgasi_rng_below(rng, MAX_BYTES + 1)
+                   : kind < 4   ? pgasi_rng_below(rng, 40000)
+                   : kind < 8   ? pgasi_rng_below(rng, 300)
+                                : borders[pgasi_rng_below(rng, sizeof borders / sizeof borders[0])];
+    return bytes < limit ? bytes : limit;
+}
+
+/* ---- one operation each ---- */
+
+typedef struct {
+    pgas_team_t *team;
+    int me, n, root;
+    uint64_t key;
+    size_t bytes; /* of a block */
+    int type, op;
+    size_t n_elems;
+    bool in_place;
+} case_t;
+
+static case_t draw(const side_t *side, int number)
+{
+    pgasi_rng_t rng;
+    case_t c = { side->team, pgas_team_rank(side->team), pgas_team_size(side->team), 0, 0, 0, 0, 0, 0, false };
+    c.key = pgasi_hash_combine(pgasi_hash_combine(seed, side->key), (uint64_t)number);
+    pgasi_rng_seed(&rng, c.key);
+    c.root = (int)pgasi_rng_below(&rng, (uint64_t)c.n);
+    c.bytes = choose_bytes(&rng, MAX_BYTES / (size_t)c.n);
+    do {
+        c.type = (int)pgasi_rng_below(&rng, N_TYPES);
+        c.op = (int)pgasi_rng_below(&rng, N_OPS);
+    } while (is_float(c.type) && c.op >= PGAS_AND);
+    c.n_elems = choose_bytes(&rng, MAX_BYTES) / bytes_of(c.type);
+    c.in_place = pgasi_rng_below(&rng, 4) == 0;
+    return c;
+}
+
+static bool one_broadcast(const case_t *c)
+{
+    fill(want, c->bytes / 8 + 1, PGAS_UINT64, 0, c->key, c->root);
+    clear(c->bytes);
+    if (c->me == c->root)
+        memcpy(dst, want, c->bytes);
+    return pgas_broadcast(c->team, dst, c->bytes, c->root) == PGAS_OK && is_want(dst, c->bytes);
+}
+
+/* Which buffer gets the result. */
+static unsigned char *target(const case_t *c)
+{
+    fill(src, c->n_elems, c->type, c->op, c->key, c->me);
+    clear(c->n_elems * bytes_of(c->type));
+    return c->in_place ? src : dst;
+}
+
+static bool one_allreduce(const case_t *c)
+{
+    unsigned char *out = target(c);
+    if (pgas_allreduce(c->team, src, out, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op) != PGAS_OK)
+        return false;
+    model(0, c->n, c->n_elems, c->type, c->op, c->key);
+    return is_want(out, c->n_elems * bytes_of(c->type));
+}
+
+static bool one_reduce(const case_t *c)
+{
+    unsigned char *out = target(c);
+    void *given = c->me == c->root ? out : c->key % 2 ? dst : NULL;
+    if (pgas_reduce(c->team, src, given, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op, c->root) != PGAS_OK)
+        return false;
+    if (c->me != c->root)
+        return untouched(dst, c->n_elems * bytes_of(c->type) + GUARD_BYTES);
+    model(0, c->n, c->n_elems, c->type, c->op, c->key);
+    return is_want(out, c->n_elems * bytes_of(c->type));
+}
+
+static bool one_exscan(const case_t *c)
+{
+    unsigned char *out = target(c);
+    if (pgas_exscan(c->team, src, out, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op) != PGAS_OK)
+        return false;
+    if (c->me == 0)
+        return is_neutral(out, c->n_elems, c->type, c->op, c->key);
+    model(0, c->me, c->n_elems, c->type, c->op, c->key);
+    return is_want(out, c->n_elems * bytes_of(c->type));
+}
+
+/* Block r of a buffer holds the bytes of member r for member `to`. */
+static void fill_block(unsigned char *at, const case_t *c, int who, int to)
+{
+    fill(spare, c->bytes / 8 + 1, PGAS_UINT64, 0, c->key + (uint64_t)to, who);
+    memcpy(at, spare, c->bytes);
+}
+
+static void want_blocks(const case_t *c, int to)
+{
+    for (int r = 0; r < c->n; r++)
+        fill_block(want + (size_t)r * c->bytes, c, r, to);
+}
+
+static bool one_gather(const case_t *c)
+{
+    bool at_root = c->me == c->root;
+    fill_block(src, c, c->me, 0);
+    clear((size_t)c->n * c->bytes);
+    if (pgas_gather(c->team, src, at_root || c->key % 2 ? dst : NULL, c->bytes, c->root) != PGAS_OK)
+        return false;
+    want_blocks(c, 0);
+    return at_root ? is_want(dst, (size_t)c->n * c->bytes) : untouched(dst, (size_t)c->n * c->bytes + GUARD_BYTES);
+}
+
+static bool one_allgather(const case_t *c)
+{
+    fill_block(src, c, c->me, 0);
+    clear((size_t)c->n * c->bytes);
+    if (pgas_allgather(c->team, src, dst, c->bytes) != PGAS_OK)
+        return false;
+    want_blocks(c, 0);
+    return is_want(dst, (size_t)c->n * c->bytes);
+}
+
+static bool one_alltoall(const case_t *c)
+{
+    for (int to = 0; to < c->n; to++)
+        fill_block(src + (size_t)to * c->bytes, c, c->me, to);
+    clear((size_t)c->n * c->bytes);
+    if (pgas_alltoall(c->team, src, dst, c->bytes) != PGAS_OK)
+        return false;
+    want_blocks(c, c->me);
+    return is_want(dst, (size_t)c->n * c->bytes);
+}
+
+static bool one_barrier(const case_t *c)
+{
+    return pgas_barrier(c->team) == PGAS_OK;
+}
+
+typedef bool (*one_fn_t)(const case_t *c);
+static const struct {
+    const char *name;
+    one_fn_t run;
+} kinds[] = { { "broadcast", one_broadcast }, { "allreduce", one_allreduce }, { "reduce", one_reduce },
+              { "exscan", one_exscan },       { "gather", one_gather },       { "allgather", one_allgather },
+              { "alltoall", one_alltoall },   { "barrier", one_barrier } };
+#define N_KINDS ((int)(sizeof kinds / sizeof kinds[0]))
+
+/* ---- promises ---- */
+
+static void explain(const side_t *side, const char *kind, const case_t *c)
+{
+    printf("# rank %d: %s over %s (member %d of %d) is wrong: root %d, %zu bytes, %zu elements, type %d, op %d%s\n",
+           pgasi_boot.rank, kind, side->name, c->me, c->n, c->root, c->bytes, c->n_elems, c->type, c->op,
+           c->in_place ? ", in place" : "");
+}
+
+/* Runs a case; says what is wrong the first time. Goes on afterwards, for others may have found nothing. */
+static void run(const side_t *side, const char *name, one_fn_t fn, const case_t *c, bool *good_io)
+{
+    if (!fn(c) && *good_io) {
+        explain(side, name, c);
+        *good_io = false;
+    }
+}
+
+static bool many(const side_t *side, int kind, int n_cases)
+{
+    bool good = true;
+    for (int i = 0; !side->absent && i < n_cases; i++) {
+        case_t c = draw(side, kind * 1000 + i);
+        run(side, kinds[kind].name, kinds[kind].run, &c, &good);
+    }
+    return good;
+}
+
+static void each_alone(const side_t *side)
+{
+    for (int kind = 0; kind < N_KINDS; kind++)
+        spmd_ok(many(side, kind, 12), "%s over %s is what the model says", kinds[kind].name, side->name);
+}
+
+/* No barrier between them: a slot of the board that is reused too early shows here. */
+static void all_mixed(const side_t *side)
+{
+    bool good = true;
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, seed ^ side->key);
+    for (int i = 0; !side->absent && i < 150; i++) {
+        int kind = (int)pgasi_rng_below(&rng, N_KINDS);
+        case_t c = draw(side, 10000 + i);
+        c.bytes %= 300;
+        c.n_elems %= 40;
+        run(side, kinds[kind].name, kinds[kind].run, &c, &good);
+    }
+    spmd_ok(good, "collectives of all kinds one after another over %s", side->name);
+}
+
+static void every_type_and_operation(const side_t *side)
+{
+    bool good = true;
+    for (int type = 0; type < N_TYPES; type++) {
+        for (int op = 0; op < (is_float(type) ? PGAS_AND : N_OPS); op++) {
+            case_t c = draw(side, 20000 + type * N_OPS + op);
+            c.type = type;
+            c.op = op;
+            c.n_elems = c.n_elems % 2000;
+            run(side, "allreduce", one_allreduce, &c, &good);
+            run(side, "reduce", one_reduce, &c, &good);
+            run(side, "exscan", one_exscan, &c, &good);
+        }
+    }
+    spmd_ok(good, "all types and operations over %s", side->name);
+}
+
+/* Sums of doubles that do round: which order does not matter here, that it is one order does. */
+static void same_bits(const side_t *side, size_t n)
+{
+    double *mine = (double *)(void *)src, *sum = (double *)(void *)dst;
+    pgasi_rng_t rng;
+    int size = pgas_team_size(side->team);
+    uint64_t *hashes = calloc((size_t)size, sizeof *hashes), hash;
+    pgasi_rng_seed(&rng, seed + (uint64_t)pgasi_boot.rank);
+    for (size_t i = 0; i < n; i++)
+        mine[i] = pgasi_rng_double(&rng) - 0.5;
+    bool good = pgas_allreduce(side->team, mine, sum, n, PGAS_DOUBLE, PGAS_SUM) == PGAS_OK;
+    hash = pgasi_hash_bytes(sum, n * sizeof *sum, 0);
+    good = good && pgas_allgather(side->team, &hash, hashes, sizeof hash) == PGAS_OK;
+    for (int i = 0; good && i < size; i++)
+        good = hashes[i] == hash;
+    free(hashes);
+    spmd_ok(good, "the sum of %zu doubles over %s has the same bits everywhere", n, side->name);
+}
+
+static void refusals(void)
+{
+    int32_t x = 1, y = 7;
+    int n = pgas_team_size(NULL);
+    spmd_ok(pgas_allreduce(NULL, &x, &y, 1, PGAS_FLOAT, PGAS_AND) == PGAS_ERR_INVALID &&
+                pgas_reduce(NULL, &x, &y, 1, PGAS_DOUBLE, PGAS_XOR, 0) == PGAS_ERR_INVALID &&
+                pgas_exscan(NULL, &x, &y, 1, PGAS_FLOAT, PGAS_OR) == PGAS_ERR_INVALID,
+            "bitwise operations on floats are refused");
+    spmd_ok(pgas_allreduce(NULL, &x, &y, 1, (pgas_type_t)99, PGAS_SUM) == PGAS_ERR_INVALID &&
+                pgas_allreduce(NULL, &x, &y, 1, PGAS_INT32, (pgas_op_t)99) == PGAS_ERR_INVALID,
+            "unknown types and operations are refused");
+    spmd_ok(pgas_broadcast(NULL, &x, 4, n) == PGAS_ERR_INVALID && pgas_broadcast(NULL, &x, 4, -1) == PGAS_ERR_INVALID &&
+                pgas_gather(NULL, &x, &y, 4, n) == PGAS_ERR_INVALID &&
+                pgas_reduce(NULL, &x, &y, 1, PGAS_INT32, PGAS_SUM, n) == PGAS_ERR_INVALID,
+            "roots outside the team are refused");
+    spmd_ok(pgas_broadcast(NULL, NULL, 4, 0) == PGAS_ERR_INVALID && pgas_allgather(NULL, NULL, &y, 4) == PGAS_ERR_INVALID &&
+                pgas_alltoall(NULL, &x, NULL, 4) == PGAS_ERR_INVALID &&
+                pgas_allreduce(NULL, NULL, &y, 1, PGAS_INT32, PGAS_SUM) == PGAS_ERR_INVALID &&
+                pgas_allreduce(NULL, &x, &y, SIZE_MAX / 2, PGAS_INT32, PGAS_SUM) == PGAS_ERR_INVALID,
+            "NULL with a size, and sizes that overflow, are refused");
+    spmd_ok(pgas_broadcast(NULL, NULL, 0, 0) == PGAS_OK && pgas_allgather(NULL, NULL, NULL, 0) == PGAS_OK &&
+                pgas_allreduce(NULL, NULL, NULL, 0, PGAS_INT32, PGAS_SUM) == PGAS_OK && y == 7,
+            "NULL without a size is nothing to do, and no refusal has written anything");
+}
+
+static pgas_status_t guarded(void)
+{
+    return PGAS_ERR_CONTEXT;
+}
+
+static void guard_is_asked(void)
+{
+    pgasi_boot_set_guard(guarded);
+    bool good = pgas_barrier(NULL) == PGAS_ERR_CONTEXT && pgas_alltoall(NULL, src, dst, 8) == PGAS_ERR_CONTEXT;
+    pgasi_boot_set_guard(NULL);
+    spmd_ok(good, "where the guard says no, collectives are refused");
+}
+
+/* The oracle is broken on purpose, in two ways. */
+static void checker_can_fail(void)
+{
+    side_t world = { NULL, "all ranks", 99, false };
+    case_t c = draw(&world, 30000);
+    c.type = PGAS_INT64;
+    c.op = PGAS_SUM;
+    c.n_elems = 100;
+    c.in_place = false;
+    bool good = one_allreduce(&c);
+    dst[799] ^= 1;
+    spmd_ok(good && !is_want(dst, 800), "one wrong bit in a result is seen");
+    dst[799] ^= 1;
+    model(0, c.n, c.n_elems, c.type, c.op, c.key + 1);
+    spmd_ok(!is_want(dst, 800), "the data of another operation is seen");
+}
+
+static pgas_team_t *split(int color, int key)
+{
+    pgas_team_t *team = NULL;
+    if (pgas_team_split(NULL, color, key, &team) != PGAS_OK)
+        printf("# rank %d: split failed\n", pgasi_boot.rank);
+    return team;
+}
+
+int main(int argc, char **argv)
+{
+    spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
+    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 5 + 1 + 2);
+    seed = spmd_seed(0);
+    size_t room = MAX_BYTES + GUARD_BYTES + 64;
+    src = malloc(room);
+    dst = malloc(room);
+    want = malloc(room);
+    spare = malloc(room);
+    if (pgasi_boot_start(NULL, NULL) != PGAS_OK)
+        return 99;
+    int rank = pgasi_boot.rank;
+    side_t sides[5] = { { NULL, "all ranks", 1, false },
+                        { pgas_team_node(), "the node", 10 + (uint64_t)pgasi_boot.node, false },
+                        { split(rank % 2, rank), "odd and even ranks", 1000 + (uint64_t)(rank % 2), false },
+                        { split(0, -rank), "all ranks backwards", 2000, false },
+                        { split(rank == 1 ? PGAS_COLOR_NONE : 3, rank * 5 % 7), "all but one, shuffled", 3000, rank == 1 } };
+    for (int i = 0; i < 5; i++) {
+        each_alone(&sides[i]);
+        all_mixed(&sides[i]);
+    }
+    every_type_and_operation(&sides[0]);
+    every_type_and_operation(&sides[3]);
+    for (int i = 0; i < 2; i++) {
+        same_bits(&sides[3 * i], 1);
+        same_bits(&sides[3 * i], 500);
+        same_bits(&sides[3 * i], 100000);
+    }
+    refusals();
+    guard_is_asked();
+    checker_can_fail();
+    for (int i = 2; i < 5; i++) {
+        if (sides[i].team != NULL)
+            pgas_team_destroy(sides[i].team);
+    }
+    pgasi_boot_stop();
+    free(src);
+    free(dst);
+    free(want);
+    free(spare);
+    return spmd_end();
+}

@@ -1,0 +1,536 @@
+/* Graphs from files and streams.
+ *   what:   whatever the number of ranks, a text becomes the graph that a serial reading gives, and a bad one the same
+ *           status on all ranks, with file, true line and reason in the log once
+ *   np:     1 2 3 4 5 7
+ *   nodes:  0 1 2 3
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=0
+ *   source: pgas/graph.h; issue 2, E and H; seeded model test
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/hash.h"
+#include "base/log.h"
+#include "t/spmd/graph_model.h"
+
+static int me, n_ranks;
+static char folder[256], path[300];
+
+/* ---- files, streams and the log --------------------------------------------------------------------------------- */
+
+static void make_folder(void)
+{
+    const char *top = getenv("TMPDIR");
+    snprintf(folder, sizeof(folder), "%s/libpgas-graph.XXXXXX", top != NULL ? top : "/tmp");
+    if (me == 0 && mkdtemp(folder) == NULL) {
+        printf("Bail out! cannot make %s\n", folder);
+        exit(99);
+    }
+    pgas_broadcast(NULL, folder, sizeof(folder), 0);
+}
+
+/* Sets path. */
+static void write_file(const char *name, const text_t *text)
+{
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    if (me == 0) {
+        FILE *file = fopen(path, "w");
+        if (file == NULL || fwrite(text->bytes, 1, text->n, file) != text->n || fclose(file) != 0) {
+            printf("Bail out! cannot write %s\n", path);
+            exit(99);
+        }
+    }
+    pgas_barrier(NULL);
+}
+
+static pgas_graph_t *read_file(pgas_graph_format_t format)
+{
+    pgas_graph_t *graph = NULL;
+    pgas_graph_read_opts_t opts = PGAS_GRAPH_READ_OPTS_INIT;
+    opts.format = format;
+    if (pgas_graph_read(me == 0 ? path : NULL, me == 0 ? &opts : NULL, &graph) != PGAS_OK) { /* rank 0's rule */
+        return NULL;
+    }
+    return graph;
+}
+
+typedef struct {
+    int fd;
+    const text_t *text;
+} writer_t;
+
+static void *write_stream(void *arg)
+{
+    const writer_t *w = (const writer_t *)arg;
+    for (size_t at = 0; at < w->text->n;) {
+        size_t n = w->text->n - at < 5000 ? w->text->n - at : 5000;
+        ssize_t written = write(w->fd, w->text->bytes + at, n);
+        if (written <= 0) {
+            break; /* the reader went away: it refused what it had read */
+        }
+        at += (size_t)written;
+    }
+    close(w->fd);
+    return NULL;
+}
+
+/* Reads a text through a pipe: as standard input, or as a path that is no regular file. */
+static pgas_status_t read_stream(const text_t *text, bool as_stdin, pgas_graph_t **graph_p)
+{
+    int fds[2] = {-1, -1}, saved = -1;
+    pthread_t thread;
+    writer_t writer = {-1, text};
+    char name[64] = "-";
+    if (me == 0) {
+        if (pipe(fds) != 0) {
+            printf("Bail out! no pipe\n");
+            exit(99);
+        }
+        writer.fd = fds[1];
+        saved = dup(STDIN_FILENO);
+        if (as_stdin) {
+            dup2(fds[0], STDIN_FILENO);
+        } else {
+            snprintf(name, sizeof(name), "/dev/fd/%d", fds[0]);
+        }
+        pthread_create(&thread, NULL, write_stream, &writer);
+    }
+    pgas_status_t status = pgas_graph_read(name, NULL, graph_p);
+    if (me == 0) {
+        dup2(saved, STDIN_FILENO); /* closes the pipe's end, so that the writer ends, too */
+        close(saved);
+        close(fds[0]);
+        pthread_join(thread, NULL);
+    }
+    return status;
+}
+
+/* Lines that the log got on all ranks since log_begin, if `want` is in one of them; else -1. */
+static int log_fd;
+
+static void log_begin(void)
+{
+    char name[320];
+    snprintf(name, sizeof(name), "%s/log.%d", folder, me);
+    log_fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    pgasi_log_set_fd(log_fd);
+}
+
+static int log_end(const char *want)
+{
+    char text[4096];
+    pgasi_log_set_fd(STDERR_FILENO);
+    ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
+    close(log_fd);
+    text[n > 0 ? n : 0] = '\0';
+    int32_t sums[2] = {0, strstr(text, want) != NULL};
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++) {
+        sums[0]++;
+    }
+    pgas_allreduce(NULL, sums, sums, 2, PGAS_INT32, PGAS_SUM);
+    if (sums[1] == 0 && n > 0) {
+        fprintf(stdout, "# rank %d logged: %s", me, text);
+    }
+    return sums[1] > 0 ? sums[0] : -1;
+}
+
+/* ---- good texts --------------------------------------------------------------------------------------------------- */
+
+static void reads_as(const model_t *m, pgas_graph_format_t format, const char *what)
+{
+    pgas_graph_t *graph = read_file(format);
+    spmd_ok(model_is(m, graph), "%s", what);
+    pgas_graph_destroy(graph);
+}
+
+static void edge_lists(const model_t *m)
+{
+    text_t text = {0};
+    text_add(&text, "# a comment\n\n");
+    text_add_edges(&text, m, 0, " ", "");
+    write_file("a.el", &text);
+    reads_as(m, PGAS_GRAPH_AUTO, "an edge list");
+    text.n--;
+    write_file("b.txt", &text);
+    reads_as(m, PGAS_GRAPH_AUTO, "told by its first lines, without its last line end");
+    text.n = 0;
+    text_add_edges(&text, m, 0, "\t  ", " \r");
+    write_file("c.txt", &text);
+    reads_as(m, PGAS_GRAPH_EL, "with tabs, blanks and CR LF");
+    free(text.bytes);
+}
+
+/* Ranges of ranks begin and end within lines longer than themselves. */
+static void uneven_lines(const model_t *m)
+{
+    text_t text = {0};
+    for (uint64_t i = 0; i < 3; i++) {
+        text_add(&text, "%%%*s\n%llu %llu\n", i == 1 ? 8000 : 1, "", (unsigned long long)m->ends[2 * i],
+                 (unsigned long long)m->ends[2 * i + 1]);
+    }
+    model_t few = {m->n_vertices, 3, m->ends, NULL, NULL};
+    uint64_t last = 0;
+    for (int i = 0; i < 6; i++) {
+        last = m->ends[i] > last ? m->ends[i] : last;
+    }
+    few.n_vertices = last + 1;
+    model_make_rows(&few);
+    write_file("uneven.el", &text);
+    reads_as(&few, PGAS_GRAPH_AUTO, "three edges and a long comment");
+    free(few.offsets);
+    free(few.targets);
+    free(text.bytes);
+}
+
+static void matrices(const model_t *m)
+{
+    text_t text = {0};
+    unsigned long long n = m->n_vertices, n_edges = m->n_edges;
+    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%% c\n%llu %llu %llu\n", n, n, n_edges);
+    text_add_edges(&text, m, 1, " ", "");
+    write_file("a.mtx", &text);
+    reads_as(m, PGAS_GRAPH_AUTO, "a matrix");
+    text.n = 0;
+    text_add(&text, "%%%%MatrixMarket matrix coordinate real general\n%llu %llu %llu\n", n, n, n_edges);
+    text_add_edges(&text, m, 1, " ", " -2.5e-3");
+    write_file("b.txt", &text);
+    reads_as(m, PGAS_GRAPH_AUTO, "a matrix of values, told by its first line");
+    free(text.bytes);
+}
+
+static void symmetric_matrix(uint64_t seed)
+{
+    model_t half = model_make(seed, 300, 1000), m = half;
+    text_t text = {0};
+    m.ends = (uint64_t *)job_alloc(4 * half.n_edges * sizeof(uint64_t));
+    m.n_edges = 0;
+    for (uint64_t i = 0; i < half.n_edges; i++) {
+        for (int turn = 0; turn < (half.ends[2 * i] == half.ends[2 * i + 1] ? 1 : 2); turn++) {
+            m.ends[2 * m.n_edges] = half.ends[2 * i + (turn == 1)];
+            m.ends[2 * m.n_edges++ + 1] = half.ends[2 * i + (turn == 0)];
+        }
+    }
+    model_make_rows(&m);
+    text_add(&text, "%%%%MatrixMarket matrix coordinate integer symmetric\n300 300 1000\n");
+    text_add_edges(&text, &half, 1, " ", " 7");
+    write_file("s.mtx", &text);
+    reads_as(&m, PGAS_GRAPH_AUTO, "a symmetric matrix has each edge in both directions, loops once");
+    model_free(&half);
+    model_free(&m);
+    free(text.bytes);
+}
+
+static void matrix_without_entries(void)
+{
+    text_t text = {0};
+    uint64_t none[1] = {0};
+    model_t m = {5, 0, none, NULL, NULL};
+    model_make_rows(&m);
+    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n5 5 0\n");
+    write_file("none.mtx", &text);
+    reads_as(&m, PGAS_GRAPH_AUTO, "a matrix of vertices without edges");
+    free(m.offsets);
+    free(m.targets);
+    free(text.bytes);
+}
+
+/* The model with its vertices renumbered as they first appear, as `v17`; name_of[new number] is 17. Every 50th line is a
+ * vertex alone, which may be new. */
+static model_t rename_model(const model_t *m, text_t *text, uint64_t *name_of)
+{
+    model_t named = {0, m->n_edges, (uint64_t *)job_alloc(2 * m->n_edges * sizeof(uint64_t)), NULL, NULL};
+    uint64_t *number_of = (uint64_t *)job_alloc(m->n_vertices * sizeof(uint64_t)); /* plus 1 */
+    for (uint64_t i = 0; i < m->n_edges; i++) {
+        uint64_t met[3] = {m->ends[2 * i], m->ends[2 * i + 1], i % m->n_vertices};
+        for (int k = 0; k < (i % 50 == 0 ? 3 : 2); k++) {
+            if (number_of[met[k]] == 0) {
+                name_of[named.n_vertices] = met[k];
+                number_of[met[k]] = ++named.n_vertices;
+            }
+        }
+        named.ends[2 * i] = number_of[met[0]] - 1;
+        named.ends[2 * i + 1] = number_of[met[1]] - 1;
+        text_add(text, "v%llu\tv%llu\n", (unsigned long long)met[0], (unsigned long long)met[1]);
+        if (i % 50 == 0) {
+            text_add(text, "v%llu\n", (unsigned long long)met[2]);
+        }
+    }
+    free(number_of);
+    model_make_rows(&named);
+    return named;
+}
+
+static bool names_are(const pgas_graph_t *graph, const uint64_t *name_of, uint64_t n_vertices, uint64_t seed)
+{
+    enum { N = 200 };
+    uint64_t vertices[N];
+    char *names[N];
+    size_t n = me == n_ranks - 1 && n_ranks > 1 ? 0 : N; /* one rank may ask for nothing */
+    bool good = true;
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, seed + (uint64_t)me);
+    for (size_t i = 0; i < n; i++) {
+        vertices[i] = pgasi_rng_below(&rng, n_vertices);
+    }
+    if (pgas_graph_names(graph, vertices, n, names) != PGAS_OK) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        char want[24];
+        snprintf(want, sizeof(want), name_of != NULL ? "v%llu" : "%llu",
+                 (unsigned long long)(name_of != NULL ? name_of[vertices[i]] : vertices[i]));
+        good = good && strcmp(names[i], want) == 0;
+        free(names[i]);
+    }
+    return good;
+}
+
+static void names(const model_t *m, uint64_t seed)
+{
+    text_t text = {0};
+    uint64_t *name_of = (uint64_t *)job_alloc(m->n_vertices * sizeof(uint64_t)), vertex = 0;
+    model_t named = rename_model(m, &text, name_of);
+    char *name;
+    write_file("a.tsv", &text);
+    pgas_graph_t *graph = read_file(PGAS_GRAPH_AUTO), *streamed = NULL;
+    spmd_ok(model_is(&named, graph), "names are numbered as they first appear");
+    spmd_ok(names_are(graph, name_of, named.n_vertices, seed), "every rank can ask for every name");
+    name_of[0]++;
+    spmd_ok(me != 0 || !names_are(graph, name_of, 1, seed) || n_ranks > 1, "the comparison can fail (broken on purpose)");
+    name_of[0]--;
+    vertex = named.n_vertices;
+    spmd_ok(pgas_graph_names(graph, &vertex, me == 0, &name) == PGAS_ERR_RANGE, "not for a vertex that does not exist");
+    spmd_ok(pgas_graph_owner(graph, vertex) == -1, "which nobody owns");
+    pgas_status_t status = read_stream(&text, true, &streamed);
+    spmd_ok(status == PGAS_OK && model_is(&named, streamed) && names_are(streamed, name_of, named.n_vertices, seed),
+            "names from standard input");
+    pgas_graph_destroy(graph);
+    pgas_graph_destroy(streamed);
+    model_free(&named);
+    free(name_of);
+    free(text.bytes);
+}
+
+/* More than a piece for every rank, so that there are several rounds. */
+static void streams(const model_t *m)
+{
+    text_t text = {0};
+    pgas_graph_t *graph = NULL;
+    size_t pad = ((size_t)n_ranks + 1) * 1100000 / m->n_edges;
+    for (uint64_t i = 0; i < m->n_edges; i++) {
+        text_add(&text, "%llu %llu\n#%*s\n", (unsigned long long)m->ends[2 * i], (unsigned long long)m->ends[2 * i + 1],
+                 (int)pad, "");
+    }
+    pgas_status_t status = read_stream(&text, true, &graph);
+    spmd_ok(status == PGAS_OK && model_is(m, graph), "%.1f MB of standard input", (double)text.n / 1e6);
+    pgas_graph_destroy(graph);
+    graph = NULL;
+    text.n -= pad + 3; /* up to the last edge, without its line end */
+    status = read_stream(&text, false, &graph);
+    spmd_ok(status == PGAS_OK && model_is(m, graph), "the same from a path that is a pipe");
+    pgas_graph_destroy(graph);
+    graph = NULL;
+    log_begin();
+    text_add(&text, "\n\n5 six\n7\n");
+    status = read_stream(&text, true, &graph);
+    char want[64];
+    snprintf(want, sizeof(want), "standard input:%llu: not a whole number: 'six'", (unsigned long long)(2 * m->n_edges + 1));
+    spmd_is_int(log_end(want), 1, "the log names the true line of a stream, once");
+    spmd_ok(status == PGAS_ERR_FORMAT && graph == NULL, "and all ranks get the status");
+    free(text.bytes);
+}
+
+static void streamed_matrix(const model_t *m)
+{
+    text_t text = {0};
+    pgas_graph_t *graph = NULL;
+    unsigned long long n = m->n_vertices, n_edges = m->n_edges;
+    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%%\n%llu %llu %llu\n", n, n, n_edges);
+    text_add_edges(&text, m, 1, " ", "");
+    pgas_status_t status = read_stream(&text, true, &graph);
+    spmd_ok(status == PGAS_OK && model_is(m, graph), "a matrix from standard input");
+    pgas_graph_destroy(graph);
+    graph = NULL;
+    log_begin();
+    text.n /= 2;
+    while (text.bytes[text.n - 1] != '\n') {
+        text.n--;
+    }
+    status = read_stream(&text, true, &graph);
+    spmd_is_int(log_end("entries that line 3 announces"), 1, "cut in the middle: the log says so");
+    spmd_ok(status == PGAS_ERR_FORMAT && graph == NULL, "and all ranks get the status");
+    free(text.bytes);
+}
+
+/* ---- bad texts ---------------------------------------------------------------------------------------------------- */
+
+static void refused(const text_t *text, const char *name, const char *want, pgas_status_t want_status)
+{
+    pgas_graph_t *graph = NULL;
+    write_file(name, text);
+    log_begin();
+    pgas_status_t status = pgas_graph_read(path, NULL, &graph);
+    int n_lines = log_end(want);
+    spmd_ok(status == want_status && graph == NULL && n_lines == 1, "%s: %s, '%s' once", name,
+            pgas_status_name(want_status), want);
+}
+
+/* 3000 lines of which one or two are bad: the first bad line is the one to name. */
+static void bad_line(const char *name, const char *header, const char *good, unsigned at, const char *bad, const char *want,
+                     pgas_status_t want_status)
+{
+    text_t text = {0};
+    text_add(&text, "%s", header);
+    for (unsigned line = 1; line <= 3000; line++) {
+        text_add(&text, "%s\n", line == at || line == 2900 ? bad : good);
+    }
+    refused(&text, name, want, want_status);
+    free(text.bytes);
+}
+
+static void bad_files(void)
+{
+    static const char mtx[] = "%%MatrixMarket matrix coordinate pattern general\n%\n9 9 3000\n";
+    text_t text = {0};
+    pgas_graph_t *graph = NULL;
+    bad_line("bad.el", "", "1 2", 2345, "1 b", "bad.el:2345: not a whole number: 'b'", PGAS_ERR_FORMAT);
+    bad_line("short.el", "", "1 2", 1, "1", "short.el:1: a number is missing", PGAS_ERR_FORMAT);
+    bad_line("negative.el", "# c\n", "1 2", 1700, "1 -2", "negative.el:1701: a negative number: '-2'", PGAS_ERR_RANGE);
+    bad_line("great.el", "", "1 2", 2899, "9223372036854775808 2", "great.el:2899: a number above 2^63-1", PGAS_ERR_RANGE);
+    bad_line("bad.tsv", "", "a\tb", 1234, "a\tb\tc", "bad.tsv:1234: more than two names", PGAS_ERR_FORMAT);
+    bad_line("beyond.mtx", mtx, "1 2", 2000, "10 2", "beyond.mtx:2003: an index outside of the matrix: '10'", PGAS_ERR_RANGE);
+    bad_line("more.mtx", mtx, "1 2\n2 3", 2900, "1 2", "more.mtx:3: announces 3000 entries, there are 5999", PGAS_ERR_FORMAT);
+    bad_line("fewer.mtx", mtx, "%", 7, "1 2", "fewer.mtx:3003: ends after 2 of the 3000", PGAS_ERR_FORMAT);
+    refused(&text, "empty.el", "empty.el:1: empty", PGAS_ERR_FORMAT);
+    refused(&text, "empty.mtx", "empty.mtx:1: empty", PGAS_ERR_FORMAT);
+    refused(&text, "empty", "empty:1: empty", PGAS_ERR_FORMAT);
+    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n5 5");
+    refused(&text, "cut.mtx", "cut.mtx:2: a number is missing", PGAS_ERR_FORMAT);
+    text.n = 0;
+    text_add(&text, "# c\n# c\n");
+    refused(&text, "comments.el", "comments.el:2: nothing but comments", PGAS_ERR_FORMAT);
+    text.n = 0;
+    text_add(&text, "0 4611686018427387904\n");
+    refused(&text, "gaps.el", "number the vertices without gaps", PGAS_ERR_LIMIT);
+    free(text.bytes);
+
+    log_begin();
+    snprintf(path, sizeof(path), "%s/missing.el", folder);
+    pgas_status_t status = pgas_graph_read(path, NULL, &graph);
+    spmd_ok(log_end("missing.el: cannot open: No such file") == 1 && status == PGAS_ERR_IO, "a missing file");
+    log_begin();
+    status = pgas_graph_read(folder, NULL, &graph);
+    spmd_ok(log_end("cannot read: Is a directory") == 1 && status == PGAS_ERR_IO, "a folder");
+    log_begin();
+    status = pgas_graph_read("", NULL, &graph);
+    spmd_ok(log_end("the path is empty") == 1 && status == PGAS_ERR_INVALID && graph == NULL, "an empty path");
+}
+
+/* On a rank or all, no matter: the same status everywhere. */
+static void bad_arguments(const model_t *m)
+{
+    pgas_graph_t *graph = NULL;
+    pgas_graph_info_t info;
+    pgas_graph_generate_opts_t generate = PGAS_GRAPH_GENERATE_OPTS_INIT;
+    uint64_t end[2] = {0, 5};
+    spmd_ok(pgas_graph_read(NULL, NULL, &graph) == PGAS_ERR_INVALID, "no path");
+    spmd_ok(pgas_graph_read(path, NULL, me == n_ranks - 1 ? NULL : &graph) == PGAS_ERR_INVALID, "no place for the graph");
+    spmd_ok(pgas_graph_create(0, NULL, 0, &graph) == PGAS_ERR_INVALID, "no vertices");
+    log_begin();
+    pgas_status_t status = pgas_graph_create(5, end, me == n_ranks - 1, &graph);
+    spmd_ok(log_end("edge 0 has the end 5, but there are 5 vertices") == 1 && status == PGAS_ERR_RANGE,
+            "an end beyond the vertices, on one rank");
+    spmd_ok(n_ranks == 1 || pgas_graph_create(5 + (uint64_t)me, NULL, 0, &graph) == PGAS_ERR_MISMATCH,
+            "ranks that disagree on the number of vertices");
+    generate.edges_per_vertex = -1;
+    spmd_ok(pgas_graph_generate(&generate, &graph) == PGAS_ERR_INVALID && graph == NULL, "a negative number of edges");
+    spmd_ok(pgas_graph_info(NULL, &info) == PGAS_ERR_INVALID && pgas_graph_owner(NULL, 0) == -1, "no graph to ask");
+    (void)m;
+}
+
+/* ---- made graphs -------------------------------------------------------------------------------------------------- */
+
+/* Each rank gives the edges i with i % n_ranks = rank. */
+static void created(const model_t *m)
+{
+    uint64_t *ends = (uint64_t *)job_alloc(2 * m->n_edges * sizeof(uint64_t)), n = 0;
+    pgas_graph_t *graph = NULL;
+    for (uint64_t i = (uint64_t)me; i < m->n_edges; i += (uint64_t)n_ranks) {
+        ends[2 * n] = m->ends[2 * i];
+        ends[2 * n++ + 1] = m->ends[2 * i + 1];
+    }
+    pgas_status_t status = pgas_graph_create(m->n_vertices, ends, n, &graph);
+    spmd_ok(status == PGAS_OK && model_is(m, graph), "a graph of edges that the ranks hold");
+    m->targets[0] ^= 1;
+    spmd_ok(!model_is(m, graph) || me != 0, "the comparison can fail (broken on purpose)");
+    m->targets[0] ^= 1;
+    spmd_ok(names_are(graph, NULL, m->n_vertices, 5), "without names, numbers are the names");
+    pgas_graph_destroy(graph);
+    free(ends);
+}
+
+static uint64_t checksum(const pgas_graph_t *graph)
+{
+    pgas_graph_info_t info;
+    uint64_t sum = 0;
+    pgas_graph_info(graph, &info);
+    for (uint64_t v = 0; v < info.n_local; v++) {
+        for (uint64_t e = info.offsets[v]; e < info.offsets[v + 1]; e++) {
+            sum += pgasi_hash_combine(info.first_vertex + v, info.targets[e]);
+        }
+    }
+    pgas_allreduce(NULL, &sum, &sum, 1, PGAS_UINT64, PGAS_SUM);
+    return sum;
+}
+
+static void generated(void)
+{
+    pgas_graph_generate_opts_t opts = PGAS_GRAPH_GENERATE_OPTS_INIT;
+    pgas_graph_t *graph = NULL;
+    pgas_graph_info_t info;
+    opts.n_vertices = 3000;
+    opts.edges_per_vertex = 4;
+    pgas_status_t status = pgas_graph_generate(&opts, &graph);
+    pgas_graph_info(graph, &info);
+    spmd_ok(status == PGAS_OK && info.n_vertices == 3000 && info.n_edges == 12000, "a generated graph");
+    spmd_is_int(checksum(graph), INT64_C(1), "is the same on any number of ranks");
+    pgas_graph_destroy(graph);
+    opts.n_vertices = 1;
+    status = pgas_graph_generate(&opts, &graph);
+    pgas_graph_info(graph, &info);
+    spmd_ok(status == PGAS_OK && info.n_vertices == 1 && info.n_edges == 4, "one vertex with four loops");
+    pgas_graph_destroy(graph);
+}
+
+int main(int argc, char **argv)
+{
+    job_begin(&argc, &argv, 57);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    uint64_t seed = spmd_seed(20240109);
+    model_t m = model_make(seed, 2000, 9000);
+    make_folder();
+    edge_lists(&m);
+    uneven_lines(&m);
+    matrices(&m);
+    symmetric_matrix(seed);
+    matrix_without_entries();
+    names(&m, seed);
+    streams(&m);
+    streamed_matrix(&m);
+    bad_files();
+    bad_arguments(&m);
+    created(&m);
+    generated();
+    if (me == 0) {
+        char command[320];
+        snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+        spmd_diag("%s", system(command) == 0 ? "cleared" : "not cleared");
+    }
+    model_free(&m);
+    pgas_graph_t *graph = NULL;
+    job_stop();
+    spmd_ok(pgas_graph_read("x.el", NULL, &graph) == PGAS_ERR_NOT_INIT, "not after pgas_finalize");
+    return spmd_end();
+}

@@ -1,0 +1,258 @@
+/* The symmetric heap and attached memory.
+ *   what:   blocks of pgas_alloc lie at one offset on all ranks, those of pgas_alloc_local anywhere, none overlap, all keep
+ *           their contents; the numbers of pgas_heap_info add up; exhaustion is refused, everywhere alike; attached
+ *           memory comes and goes
+ *   np:     1 2 3 4 5 7
+ *   nodes:  0 1 2 3
+ *   tls:    posix sysv,cma tcp,self
+ *   env:    PGAS_HEAP_SIZE=1M | PGAS_HEAP_SIZE=900001 PGAS_SERVICE_THREADS=0
+ *   log:    PGAS_HEAP_SIZE=.*raise PGAS_HEAP_SIZE
+ *   log:    cannot attach .* bytes: PGAS_SEGMENTS=
+ *   source: pgas/mem.h; seeded model test
+ */
+#include "base/checks.h"
+#include "base/param.h"
+#include "base/rng.h"
+#include "t/spmd/job.h"
+
+#define N_BLOCKS 40
+#define STEPS 700
+
+typedef struct {
+    pgas_gptr_t ptr;
+    size_t bytes;
+    unsigned char mark;
+    bool local;
+} block_t;
+
+static int me, n_ranks;
+
+static int right(void)
+{
+    return (me + 1) % n_ranks;
+}
+
+static bool overlap(const block_t *a, const block_t *b)
+{
+    uint64_t from_a = pgas_gptr_offset(a->ptr), from_b = pgas_gptr_offset(b->ptr);
+    return a->ptr && b->ptr && a != b && from_a < from_b + b->bytes && from_b < from_a + a->bytes;
+}
+
+static bool is_marked(const block_t *b)
+{
+    const unsigned char *at = pgas_gptr_local(b->ptr, b->bytes);
+    for (size_t i = 0; at && i < b->bytes; i += b->bytes / 7 + 1) {
+        if (at[i] != b->mark)
+            return false;
+    }
+    return at && at[b->bytes - 1] == b->mark;
+}
+
+/* True if pgas_heap_info agrees with the blocks that live. */
+static bool numbers_add_up(const block_t *blocks)
+{
+    pgas_heap_info_t info;
+    size_t symmetric = 0, local = 0;
+    for (int i = 0; i < N_BLOCKS; i++) {
+        size_t bytes = blocks[i].ptr ? blocks[i].bytes : 0;
+        *(blocks[i].local ? &local : &symmetric) += bytes;
+    }
+    return pgas_heap_info(&info) == PGAS_OK && info.heap_bytes >= pgasi_param.heap_size &&
+           info.heap_bytes < pgasi_param.heap_size + 65536 && info.symmetric_bytes == symmetric &&
+           info.local_bytes == local && info.largest_free <= info.heap_bytes - symmetric - local && info.page_bytes >= 4096;
+}
+
+static int check_new(const block_t *blocks, block_t *b)
+{
+    int n_bad = pgas_gptr_offset(b->ptr) % 64 != 0 || pgas_gptr_rank(b->ptr) != me;
+    for (int i = 0; i < N_BLOCKS; i++)
+        n_bad += overlap(b, &blocks[i]);
+    if (pgas_gptr_local(b->ptr, b->bytes))
+        memset(pgas_gptr_local(b->ptr, b->bytes), b->mark, b->bytes);
+    else
+        n_bad++;
+    return n_bad;
+}
+
+/* One step that all ranks make alike, except for what pgas_alloc_local does with sizes of its own. */
+static int step(block_t *blocks, pgasi_rng_t *common, pgasi_rng_t *own, int number)
+{
+    block_t *b = &blocks[pgasi_rng_below(common, N_BLOCKS)];
+    bool local = pgasi_rng_below(common, 3) == 0;
+    size_t limit = pgasi_rng_below(common, 10) == 0 ? 300000 : 5000;
+    size_t bytes = 1 + (size_t)pgasi_rng_below(common, limit), own_bytes = 1 + (size_t)pgasi_rng_below(own, limit / 4);
+    bool live = b->ptr != PGAS_NULL, is_local = b->local;
+    int n_bad = 0;
+    if (live) {
+        n_bad += !is_marked(b);
+        n_bad += (is_local ? pgas_free_local(b->ptr) : pgas_free(b->ptr)) != PGAS_OK;
+        b->ptr = PGAS_NULL;
+        return n_bad;
+    }
+    *b = (block_t){ PGAS_NULL, local ? own_bytes : bytes, (unsigned char)(number + me), local };
+    pgas_status_t status = local ? pgas_alloc_local(b->bytes, &b->ptr) : pgas_alloc(b->bytes, &b->ptr);
+    if (status == PGAS_OK)
+        return check_new(blocks, b);
+    /* Slots are chosen in common: a refusal on one rank must not put the others out of step. */
+    b->ptr = PGAS_NULL;
+    return status != PGAS_ERR_NO_MEMORY;
+}
+
+/* Whether block i lives is the same everywhere: ranks whose own allocation failed give the others a hint. */
+static void agree_on_live(block_t *blocks)
+{
+    int32_t live[N_BLOCKS], all[N_BLOCKS];
+    for (int i = 0; i < N_BLOCKS; i++)
+        live[i] = blocks[i].ptr != PGAS_NULL;
+    pgas_allreduce(NULL, live, all, N_BLOCKS, PGAS_INT32, PGAS_MIN);
+    for (int i = 0; i < N_BLOCKS; i++) {
+        if (!all[i] && blocks[i].ptr) {
+            pgas_free_local(blocks[i].ptr);
+            blocks[i].ptr = PGAS_NULL;
+        }
+    }
+}
+
+static void model(uint64_t seed)
+{
+    static block_t blocks[N_BLOCKS];
+    pgasi_rng_t common, own;
+    int n_bad = 0, n_offsets = 0;
+    pgasi_rng_seed(&common, seed);
+    pgasi_rng_seed(&own, seed + 1 + (uint64_t)me);
+    for (int i = 0; i < STEPS; i++) {
+        n_bad += step(blocks, &common, &own, i);
+        agree_on_live(blocks);
+        if (i % 50 == 0)
+            n_bad += !numbers_add_up(blocks);
+    }
+    for (int i = 0; i < N_BLOCKS; i++) {
+        uint64_t offset = pgas_gptr_offset(blocks[i].ptr), least = 0, most = 0;
+        pgas_allreduce(NULL, &offset, &least, 1, PGAS_UINT64, PGAS_MIN);
+        pgas_allreduce(NULL, &offset, &most, 1, PGAS_UINT64, PGAS_MAX);
+        n_offsets += !blocks[i].local && least != most;
+        n_bad += blocks[i].ptr && !is_marked(&blocks[i]);
+    }
+    spmd_is_int(n_bad, 0, "blocks are aligned, apart, keep their contents and are counted");
+    spmd_is_int(n_offsets, 0, "symmetric blocks lie at the same offset on all ranks");
+    block_t twin = blocks[0];
+    for (int i = 0; i < N_BLOCKS && !twin.ptr; i++)
+        twin = blocks[i];
+    n_bad = 0;
+    for (int i = 0; i < N_BLOCKS; i++)
+        n_bad += overlap(&twin, &blocks[i]);
+    spmd_ok(n_bad == 1, "a block that lies over another is noticed");
+    n_bad = 0;
+    for (int i = 0; i < N_BLOCKS; i++) {
+        if (blocks[i].ptr)
+            n_bad += (blocks[i].local ? pgas_free_local(blocks[i].ptr) : pgas_free(blocks[i].ptr)) != PGAS_OK;
+    }
+    memset(blocks, 0, sizeof blocks);
+    spmd_ok(n_bad == 0 && numbers_add_up(blocks), "all is free again");
+}
+
+static void the_whole_heap(void)
+{
+    pgas_heap_info_t info;
+    pgas_gptr_t all = PGAS_NULL, more = PGAS_NULL;
+    int n_bad = pgas_heap_info(&info) != PGAS_OK || pgas_heap_info(NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_alloc(info.heap_bytes, &all) != PGAS_OK;
+    n_bad += pgas_alloc(1, &more) != PGAS_ERR_NO_MEMORY || pgas_alloc_local(1, &more) != PGAS_ERR_NO_MEMORY;
+    n_bad += more != PGAS_NULL;
+    unsigned char last = 9, back = 0;
+    pgas_gptr_t end = pgas_gptr_add(pgas_gptr_at(all, right()), (int64_t)info.heap_bytes - 1);
+    n_bad += pgas_put(end, &last, 1) != PGAS_OK || pgas_flush_all() != PGAS_OK;
+    n_bad += pgas_get(&back, end, 1) != PGAS_OK || back != 9;
+    n_bad += pgas_put(end, "ab", 2) != PGAS_ERR_RANGE || pgas_put(pgas_gptr_add(end, 1), "a", 1) != PGAS_ERR_RANGE;
+    n_bad += pgas_free(all) != PGAS_OK;
+    n_bad += pgas_heap_info(&info) != PGAS_OK || pgas_alloc_local(info.largest_free, &all) != PGAS_OK;
+    n_bad += pgas_free_local(all) != PGAS_OK;
+    n_bad += pgas_alloc_local(info.heap_bytes + 1, &all) != PGAS_ERR_NO_MEMORY;
+    spmd_is_int(n_bad, 0, "the heap can be had to its last byte, and no further");
+}
+
+/* One rank's own blocks leave no room there: all ranks hear the same, and nothing is lost. */
+static void exhausted_on_one_rank(void)
+{
+    pgas_heap_info_t info;
+    pgas_gptr_t mine = PGAS_NULL, block = PGAS_NULL;
+    int n_bad = pgas_heap_info(&info) != PGAS_OK;
+    if (me == n_ranks - 1)
+        n_bad += pgas_alloc_local(info.heap_bytes / 2, &mine) != PGAS_OK;
+    n_bad += pgas_alloc(info.heap_bytes / 4 * 3, &block) != PGAS_ERR_NO_MEMORY || block != PGAS_NULL;
+    n_bad += pgas_alloc(info.heap_bytes / 4, &block) != PGAS_OK || pgas_free(block) != PGAS_OK;
+    n_bad += pgas_free_local(mine) != PGAS_OK;
+    n_bad += pgas_alloc(info.heap_bytes / 4 * 3, &block) != PGAS_OK || pgas_free(block) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "exhausted on one rank: every rank gets the status, and can go on");
+}
+
+static void nothing_is_null(void)
+{
+    pgas_gptr_t ptr = 1;
+    spmd_ok(pgas_alloc(0, &ptr) == PGAS_OK && ptr == PGAS_NULL && pgas_free(PGAS_NULL) == PGAS_OK &&
+                pgas_alloc_local(0, &ptr) == PGAS_OK && ptr == PGAS_NULL && pgas_free_local(PGAS_NULL) == PGAS_OK,
+            "zero bytes are null, and null is freed");
+}
+
+/* Attached memory takes the place of what was detached; peers must not reach the old one by what they remember. */
+static void attached_memory_comes_and_goes(void)
+{
+    enum { BYTES = 4096 };
+    unsigned char *first = aligned_alloc(4096, BYTES), *second = aligned_alloc(4096, BYTES), value = 0;
+    pgas_gptr_t ptr = PGAS_NULL, all[JOB_RANKS_MAX];
+    int n_bad = 0;
+    memset(first, 1, BYTES);
+    memset(second, 2, BYTES);
+    n_bad += pgas_mem_attach(first, BYTES, &ptr) != PGAS_OK;
+    job_gather(ptr, all);
+    n_bad += pgas_get(&value, pgas_gptr_add(all[right()], 100), 1) != PGAS_OK || value != 1;
+    pgas_barrier(NULL);
+    n_bad += pgas_mem_detach(ptr) != PGAS_OK || pgas_mem_attach(second, BYTES, &ptr) != PGAS_OK;
+    job_gather(ptr, all);
+    n_bad += pgas_get(&value, pgas_gptr_add(all[right()], 100), 1) != PGAS_OK || value != 2;
+    value = 3;
+    n_bad += pgas_put(pgas_gptr_add(all[right()], 100), &value, 1) != PGAS_OK || pgas_flush_all() != PGAS_OK;
+    pgas_barrier(NULL);
+    spmd_ok(n_bad == 0 && second[100] == 3 && first[100] == 1, "memory attached in place of other memory is the one reached");
+    pgas_barrier(NULL);
+    n_bad = pgas_mem_detach(pgas_gptr_add(ptr, 64)) != PGAS_ERR_INVALID || pgas_mem_detach(ptr) != PGAS_OK;
+    pgas_barrier(NULL);
+    n_bad += right() == me ? 0 : pgas_mem_detach(all[right()]) != PGAS_ERR_INVALID;
+    spmd_is_int(n_bad, 0, "detach wants the start of a segment of one's own");
+    free(first);
+    free(second);
+}
+
+static void attached_segments_have_a_limit(void)
+{
+    static unsigned char memory[64];
+    pgas_gptr_t ptr[4097];
+    int n = 0, n_bad = 0;
+    pgas_status_t status = PGAS_OK;
+    while (n < 4097 && (status = pgas_mem_attach(memory, sizeof memory, &ptr[n])) == PGAS_OK)
+        n++;
+    n_bad += status != PGAS_ERR_LIMIT || n != pgasi_param.segments;
+    n_bad += pgas_mem_attach(NULL, 8, &ptr[0]) != PGAS_ERR_INVALID || pgas_mem_attach(memory, 0, &ptr[0]) != PGAS_ERR_INVALID;
+    n_bad += pgas_mem_attach(memory, 8, NULL) != PGAS_ERR_INVALID;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++)
+            n_bad += ptr[i] == ptr[k];
+        n_bad += pgas_mem_detach(ptr[i]) != PGAS_OK;
+    }
+    spmd_is_int(n_bad, 0, "PGAS_SEGMENTS segments at a time");
+}
+
+int main(int argc, char **argv)
+{
+    job_begin(&argc, &argv, 10);
+    uint64_t seed = spmd_seed(99);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    nothing_is_null();
+    model(seed);
+    the_whole_heap();
+    exhausted_on_one_rank();
+    attached_memory_comes_and_goes();
+    attached_segments_have_a_limit();
+    return job_end();
+}

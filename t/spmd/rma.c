@@ -1,0 +1,221 @@
+/* Put, get and their kin.
+ *   what:   global pointers, transfers of every form and their completion do to memory what a plain array says, on the
+ *           node, off it, and on memory that the program attached
+ *   np:     1 2 3 4 5 7
+ *   nodes:  0 1 2 3
+ *   tls:    posix sysv,cma tcp,self
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=0 | PGAS_CALL_MAX=64
+ *   source: pgas/gptr.h, pgas/rma.h, pgas/atomic.h; seeded model test
+ */
+#include "t/spmd/rma_model.h"
+
+#define STEPS_HEAP 500
+#define STEPS_ATTACHED 150
+#define ROUNDS 60
+
+static area_t heap, attached;
+static unsigned char *user_memory;
+static int me, n_ranks;
+
+static int right(void)
+{
+    return (me + 1) % n_ranks;
+}
+
+static void set_up(void)
+{
+    size_t bytes = (size_t)n_ranks * SHARD;
+    pgas_gptr_t mine = PGAS_NULL, user = PGAS_NULL;
+    pgas_status_t status = pgas_alloc(bytes, &mine);
+    heap.name = "heap";
+    heap.own = pgas_gptr_local(mine, bytes);
+    job_gather(mine, heap.base);
+    spmd_ok(status == PGAS_OK && heap.own && heap.base[right()] == pgas_gptr_at(mine, right()),
+            "a symmetric block is local memory, at the same offset on every rank");
+
+    user_memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    memset(user_memory, 0, bytes);
+    status = pgas_mem_attach(user_memory, bytes, &user);
+    attached.name = "attached";
+    attached.own = user_memory;
+    job_gather(user, attached.base);
+    spmd_ok(status == PGAS_OK && user && pgas_gptr_local(user, bytes) == (void *)user_memory,
+            "attached memory is reachable at its own address");
+}
+
+static void tear_down(void)
+{
+    pgas_barrier(NULL);
+    spmd_ok(pgas_mem_detach(attached.base[me]) == PGAS_OK, "detach");
+    spmd_ok(!pgas_gptr_local(attached.base[me], 1) && pgas_mem_detach(attached.base[me]) == PGAS_ERR_INVALID,
+            "what was detached is gone");
+    free(user_memory);
+    spmd_ok(pgas_free(heap.base[me]) == PGAS_OK, "free");
+}
+
+static void models(uint64_t seed)
+{
+    spmd_is_int(model_run(&heap, seed, STEPS_HEAP, -1), 0, "random operations on the heap");
+    spmd_is_int(model_run(&attached, seed + 1, STEPS_ATTACHED, -1), 0, "random operations on attached memory");
+}
+
+/* The model must see one wrong bit, wherever it is believed. */
+static void model_can_fail(uint64_t seed)
+{
+    bool noticed = model_run(&heap, seed, 20, n_ranks - 1) > 0;
+    spmd_ok(job_any(noticed), "the model notices one wrong bit");
+}
+
+static void pointers(void)
+{
+    pgas_gptr_t p = heap.base[me], q = heap.base[right()];
+    bool good = pgas_gptr_rank(q) == right() && pgas_gptr_add(PGAS_NULL, 8) == PGAS_NULL &&
+                pgas_gptr_add(pgas_gptr_add(q, 100), -100) == q && pgas_gptr_diff(pgas_gptr_elem(q, 3, 8), q) == 24 &&
+                pgas_gptr_diff(q, pgas_gptr_elem(q, 3, 8)) == -24 && pgas_gptr_at(p, right()) == q &&
+                pgas_gptr_at(PGAS_NULL, 1) == PGAS_NULL && pgas_gptr_at(q, me) == p;
+    spmd_ok(good, "arithmetic");
+    good = pgas_gptr_of(heap.own + 17) == pgas_gptr_add(p, 17) &&
+           pgas_gptr_of(user_memory + 5) == pgas_gptr_add(attached.base[me], 5) && pgas_gptr_of(&good) == PGAS_NULL;
+    spmd_ok(good, "from an address back to its pointer");
+    good = true;
+    for (int r = 0; r < n_ranks; r++) {
+        bool near = pgas_node_of(r) == pgas_node();
+        good = good && pgas_gptr_is_local(heap.base[r]) == near && pgas_gptr_is_local(attached.base[r]) == (r == me);
+    }
+    spmd_ok(good, "what is local: the node's heaps and one's own attached memory");
+    spmd_ok(!pgas_gptr_local(PGAS_NULL, 1) && !pgas_gptr_local(pgas_gptr_make(n_ranks, 0), 1) &&
+                !pgas_gptr_local(p, (size_t)1 << 40) && !pgas_gptr_local(p, SIZE_MAX),
+            "null, foreign and too long are not local");
+}
+
+/* A word between two others, at every size. */
+static void scalars_leave_neighbours_alone(const area_t *area)
+{
+    int n_bad = 0;
+    for (size_t bytes = 1; bytes <= 8; bytes *= 2) {
+        unsigned char sent[24], back[24];
+        pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+        memset(sent, 0x5a, sizeof sent);
+        n_bad += pgas_put(to, sent, sizeof sent) != PGAS_OK || pgas_fence() != PGAS_OK;
+        memset(sent + 8, (int)bytes, bytes);
+        n_bad += put_scalar(pgas_gptr_add(to, 8), sent + 8, bytes) != PGAS_OK || pgas_flush(right()) != PGAS_OK;
+        n_bad += pgas_get(back, to, sizeof back) != PGAS_OK || memcmp(sent, back, sizeof back) != 0;
+        memset(back, 0, sizeof back);
+        n_bad += get_scalar(back, pgas_gptr_add(to, 8), bytes) != PGAS_OK || memcmp(back, sent + 8, bytes) != 0;
+        if (bytes > 1)
+            n_bad += put_scalar(pgas_gptr_add(to, 9), sent, bytes) != PGAS_ERR_INVALID ||
+                     get_scalar(back, pgas_gptr_add(to, 9), bytes) != PGAS_ERR_INVALID;
+    }
+    spmd_is_int(n_bad, 0, "%s: scalars of 1, 2, 4, 8 bytes; misaligned ones are refused", area->name);
+}
+
+/* After local completion the buffer is ours although the data may still travel; after remote completion they are there. */
+static void completion_is_local_then_remote(const area_t *area)
+{
+    enum { BYTES = SHARD, N = 8 };
+    pgas_req_t req[N];
+    int n_bad = 0;
+    unsigned char *buffer = job_alloc(BYTES), *back = job_alloc(BYTES);
+    pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+    for (int i = 0; i < N; i++) {
+        size_t bytes = BYTES >> i;
+        memset(buffer, i + 1, bytes);
+        n_bad += pgas_put_nb(to, buffer, bytes, &req[i]) != PGAS_OK || pgas_wait_local(&req[i]) != PGAS_OK;
+        memset(buffer, 0xff, BYTES);
+        n_bad += pgas_wait_remote(&req[i]) != PGAS_OK;
+        n_bad += pgas_get(back, to, bytes) != PGAS_OK;
+        for (size_t k = 0; k < bytes; k++)
+            n_bad += back[k] != i + 1;
+    }
+    for (int i = 0; i < N; i++)
+        n_bad += pgas_put_nb(pgas_gptr_add(to, i * 8), buffer, 8, &req[i]) != PGAS_OK;
+    n_bad += pgas_flush(right()) != PGAS_OK;
+    for (int i = N - 1; i >= 0; i--)
+        n_bad += pgas_test_local(&req[i]) != PGAS_OK || pgas_test_remote(&req[i]) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "%s: local completion frees the buffer, remote completion and flush show the data", area->name);
+    free(buffer);
+    free(back);
+}
+
+/* Rounds of data, fence, number: who sees the number sees the data. Buffers alternate, the reader confirms. */
+static void fence_orders(const area_t *area)
+{
+    enum { BYTES = 6000, FLAG = 12000, CONFIRM = 12008 };
+    uint64_t *flag = (uint64_t *)(void *)(area->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD + FLAG);
+    uint64_t *confirmed = (uint64_t *)(void *)(area->own + (size_t)me * SHARD + CONFIRM);
+    const unsigned char *data = area->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD;
+    pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+    int left = (me + n_ranks - 1) % n_ranks, n_bad = 0;
+    pgas_gptr_t tell = pgas_gptr_add(area->base[left], (int64_t)((size_t)left * SHARD) + CONFIRM);
+    unsigned char buffer[BYTES];
+    *flag = *confirmed = 0;
+    pgas_barrier(NULL);
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        size_t bytes = round % 3 == 0 ? 8 : round % 3 == 1 ? 1000 : BYTES;
+        memset(buffer, (int)(round % 251), bytes);
+        n_bad += pgas_put(to, buffer, bytes) != PGAS_OK || pgas_fence() != PGAS_OK;
+        n_bad += pgas_put_u64(pgas_gptr_add(to, FLAG), round) != PGAS_OK || pgas_flush(right()) != PGAS_OK;
+        n_bad += pgas_signal_wait(flag, PGAS_GE, round, -1, NULL) != PGAS_OK;
+        for (size_t k = 0; k < bytes; k++)
+            n_bad += data[k] != round % 251;
+        n_bad += pgas_put_u64(tell, round) != PGAS_OK || pgas_flush(left) != PGAS_OK;
+        n_bad += pgas_signal_wait(confirmed, PGAS_GE, round, -1, NULL) != PGAS_OK;
+    }
+    spmd_is_int(n_bad, 0, "%s: a fence orders puts", area->name);
+    pgas_barrier(NULL);
+}
+
+static void strides_of_every_sign(const area_t *area)
+{
+    enum { N = 6, B = 3 };
+    unsigned char rows[N * B], back[N * B], want[N * B];
+    pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+    int n_bad = 0;
+    for (int i = 0; i < N * B; i++)
+        rows[i] = (unsigned char)(i + me);
+    n_bad += pgas_put_strided(pgas_gptr_add(to, (N - 1) * 10), -10, rows, B, B, N) != PGAS_OK;
+    n_bad += pgas_flush_all() != PGAS_OK || pgas_get_strided(back, B, to, 10, B, N) != PGAS_OK;
+    for (int i = 0; i < N; i++)
+        memcpy(want + i * B, rows + (N - 1 - i) * B, B);
+    n_bad += memcmp(back, want, sizeof back) != 0;
+    n_bad += pgas_put_strided(to, 10, rows, 0, B, N) != PGAS_OK || pgas_flush_all() != PGAS_OK;
+    n_bad += pgas_get_strided(back + (N - 1) * B, -B, to, 10, B, N) != PGAS_OK;
+    for (int i = 0; i < N; i++)
+        n_bad += memcmp(back + i * B, rows, B) != 0;
+    n_bad += pgas_put_strided(to, 10, rows, B, B, 0) != PGAS_OK || pgas_put_strided(to, 10, rows, B, 0, N) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "%s: strides backwards, zero, and nothing at all", area->name);
+}
+
+static void nothing_moves_nothing(void)
+{
+    pgas_req_t req;
+    spmd_ok(pgas_put(heap.base[right()], NULL, 0) == PGAS_OK && pgas_get(NULL, heap.base[right()], 0) == PGAS_OK &&
+                pgas_put(PGAS_NULL, NULL, 0) == PGAS_ERR_RANGE && pgas_copy(heap.base[me], heap.base[me], 0) == PGAS_OK &&
+                pgas_put_nb(heap.base[right()], NULL, 0, &req) == PGAS_OK && pgas_wait_remote(&req) == PGAS_OK &&
+                pgas_put_indexed(heap.base[right()], NULL, NULL, 8, 0) == PGAS_OK,
+            "zero bytes are a checked no-op");
+}
+
+int main(int argc, char **argv)
+{
+    job_begin(&argc, &argv, 21);
+    uint64_t seed = spmd_seed(20240607);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    set_up();
+    pointers();
+    nothing_moves_nothing();
+    for (const area_t *area = &heap; area; area = area == &heap ? &attached : NULL) {
+        scalars_leave_neighbours_alone(area);
+        pgas_barrier(NULL);
+        completion_is_local_then_remote(area);
+        pgas_barrier(NULL);
+        fence_orders(area);
+        strides_of_every_sign(area);
+        pgas_barrier(NULL);
+    }
+    models(seed);
+    model_can_fail(seed);
+    tear_down();
+    return job_end();
+}

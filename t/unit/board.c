@@ -1,0 +1,225 @@
+/* what:    the notice board gives every member what a plain loop over all members gives, for any number of members
+ *          (flat and in groups), in the order of members, with writers running ahead; and nothing races
+ * needs:   tsan-ok
+ * source:  members are threads of one process. The operation is the composition of functions x -> a x + b, which is
+ *          associative but not commutative, so a wrong order shows */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/param.h"
+#include "base/rng.h"
+#include "boot/internal.h"
+#include "t/tap.h"
+
+enum { N_MAX = 40, N_STEPS = 80, BURST = 3 * PGASI_BOARD_DEPTH, BYTES_MAX = 100000 };
+
+typedef struct {
+    uint32_t a, b;
+} affine_t;
+
+static pgasi_bell_t bells[1];
+static int bell_of[N_MAX]; /* all members share the bell of this process */
+static uint64_t seed;
+static void *memory;
+static uint64_t plain[N_MAX]; /* written before a barrier and read after it, without atomics */
+
+typedef struct {
+    int n, me;
+    uint64_t first_bad; /* number of the first wrong step + 1 */
+    unsigned char *src, *dst, *want;
+} member_t;
+
+/* ---- the model ---- */
+
+static void compose(void *dst_bytes, const void *src_bytes, size_t n_elems)
+{
+    affine_t *dst = dst_bytes;
+    const affine_t *src = src_bytes;
+    for (size_t i = 0; i < n_elems; i++)
+        dst[i] = (affine_t){ dst[i].a * src[i].a, dst[i].b * src[i].a + src[i].b };
+}
+
+static uint64_t word_of(uint64_t step, int who, size_t i)
+{
+    return pgasi_hash_combine(pgasi_hash_combine(seed + step, (uint64_t)who), i);
+}
+
+static void fill(unsigned char *at, size_t n, uint64_t step, int who)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = word_of(step, who, i);
+        memcpy(at + i * sizeof word, &word, sizeof word);
+    }
+}
+
+static void model(unsigned char *want, size_t n, uint64_t step, int members)
+{
+    for (size_t i = 0; i < n; i++) {
+        affine_t sum = { 1, 0 };
+        for (int who = 0; who < members; who++) {
+            uint64_t word = word_of(step, who, i);
+            affine_t one;
+            memcpy(&one, &word, sizeof one);
+            compose(&sum, &one, 1);
+        }
+        memcpy(want + i * sizeof sum, &sum, sizeof sum);
+    }
+}
+
+/* ---- steps ---- */
+
+typedef struct {
+    uint64_t number;
+    int kind, root;
+    size_t n; /* words */
+} step_t;
+
+static step_t draw(uint64_t number, int n_members)
+{
+    static const size_t sizes[] = { 0, 1, 2, 3, 6, 7, 8, 9, 40, 100, 1000, 1025, 4095, 4096, 4097 };
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, pgasi_hash_combine(seed, number));
+    step_t s = { number, (int)pgasi_rng_below(&rng, 9), (int)pgasi_rng_below(&rng, (uint64_t)n_members),
+                 sizes[pgasi_rng_below(&rng, sizeof sizes / sizeof sizes[0])] };
+    size_t limit = s.kind < 6 ? BYTES_MAX / 8 : BYTES_MAX / 8 / (size_t)n_members;
+    if (s.n > limit)
+        s.n = limit;
+    return s;
+}
+
+static bool same(const member_t *m, size_t words)
+{
+    return memcmp(m->dst, m->want, words * 8) == 0;
+}
+
+static bool barrier_orders(pgasi_board_t *board, const member_t *m, const step_t *s, bool in_halves)
+{
+    bool good = true;
+    plain[m->me] = s->number;
+    good = in_halves ? pgasi_board_arrive(board) == PGAS_OK : pgasi_board_barrier(board) == PGAS_OK;
+    for (int i = 0; good && (m->me == 0 || !in_halves) && i < m->n; i++)
+        good = plain[i] == s->number;
+    if (in_halves)
+        good = pgasi_board_release(board) == PGAS_OK && good && plain[0] == s->number;
+    return good && pgasi_board_barrier(board) == PGAS_OK;
+}
+
+static bool combining(pgasi_board_t *board, const member_t *m, const step_t *s)
+{
+    fill(m->src, s->n, s->number, m->me);
+    if (s->kind == 3) {
+        bool good = pgasi_board_reduce(board, m->src, m->me == s->root ? m->dst : NULL, s->n, 8, compose, s->root) == PGAS_OK;
+        model(m->want, s->n, s->number, m->n);
+        return good && (m->me != s->root || same(m, s->n));
+    }
+    if (s->kind == 4) {
+        bool good = pgasi_board_allreduce(board, m->src, m->dst, s->n, 8, compose) == PGAS_OK;
+        model(m->want, s->n, s->number, m->n);
+        return good && same(m, s->n);
+    }
+    bool good = pgasi_board_exscan(board, m->src, m->dst, s->n, 8, compose) == PGAS_OK;
+    model(m->want, s->n, s->number, m->me);
+    return good && (m->me == 0 || same(m, s->n));
+}
+
+static bool moving(pgasi_board_t *board, const member_t *m, const step_t *s)
+{
+    size_t block = s->n * 8;
+    bool all = s->kind == 8, good;
+    for (int i = 0; i < (all ? m->n : 1); i++)
+        fill(m->src + (size_t)i * block, s->n, s->number + (uint64_t)i * 1000000, m->me);
+    for (int i = 0; i < m->n; i++)
+        fill(m->want + (size_t)i * block, s->n, s->number + (all ? (uint64_t)m->me * 1000000 : 0), i);
+    if (s->kind == 6) {
+        good = pgasi_board_gather(board, m->src, m->me == s->root ? m->dst : NULL, block, s->root) == PGAS_OK;
+        return good && (m->me != s->root || same(m, s->n * (size_t)m->n));
+    }
+    good = (all ? pgasi_board_alltoall : pgasi_board_allgather)(board, m->src, m->dst, block) == PGAS_OK;
+    return good && same(m, s->n * (size_t)m->n);
+}
+
+static bool one(pgasi_board_t *board, const member_t *m, const step_t *s)
+{
+    if (s->kind < 2)
+        return barrier_orders(board, m, s, s->kind == 1);
+    if (s->kind == 2) {
+        fill(m->me == s->root ? m->dst : m->want, s->n, s->number, s->root);
+        return pgasi_board_broadcast(board, m->dst, s->n * 8, s->root) == PGAS_OK && (m->me == s->root || same(m, s->n));
+    }
+    return s->kind < 6 ? combining(board, m, s) : moving(board, m, s);
+}
+
+/* ---- promises ---- */
+
+/* What has a root is done several times with the same one: who only gives runs ahead until slots are used up. */
+static void *run(void *arg)
+{
+    member_t *m = arg;
+    pgasi_board_t board;
+    pgasi_board_init(&board, memory, m->n, m->me, bell_of);
+    for (uint64_t number = 1; number <= N_STEPS; number++) {
+        step_t s = draw(number, m->n);
+        bool rooted = s.kind == 2 || s.kind == 3 || s.kind == 6;
+        for (int i = 0; i < (rooted ? BURST : 1); i++) {
+            s.number = number + (uint64_t)i * 1000;
+            if (!one(&board, m, &s) && m->first_bad == 0)
+                m->first_bad = number;
+        }
+    }
+    return NULL;
+}
+
+static void members(int n)
+{
+    pthread_t threads[N_MAX];
+    member_t all[N_MAX];
+    uint64_t bad = 0;
+    memory = aligned_alloc(4096, (pgasi_board_bytes(n) + 4095) / 4096 * 4096);
+    memset(memory, 0, pgasi_board_bytes(n));
+    memset(plain, 0, sizeof plain);
+    for (int i = 0; i < n; i++) {
+        all[i] = (member_t){ n, i, 0, malloc(BYTES_MAX), malloc(BYTES_MAX), malloc(BYTES_MAX) };
+        pthread_create(&threads[i], NULL, run, &all[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+        if (all[i].first_bad != 0 && bad == 0) {
+            bad = all[i].first_bad;
+            diag("member %d: step %d, kind %d", i, (int)bad, draw(bad, n).kind);
+        }
+        free(all[i].src);
+        free(all[i].dst);
+        free(all[i].want);
+    }
+    free(memory);
+    ok(bad == 0, "%d members", n);
+}
+
+/* A result in the wrong order must be seen. */
+static void checker_can_fail(void)
+{
+    affine_t x = { 2, 1 }, y = { 3, 5 }, xy = x, yx = y;
+    compose(&xy, &y, 1);
+    compose(&yx, &x, 1);
+    ok(xy.b != yx.b, "the operation tells one order from another");
+}
+
+int main(void)
+{
+    static const int sizes[] = { 1, 2, 3, 5, 16, 17, 33, 40 };
+    char why[PGASI_PARAM_WHY_BYTES];
+    plan(9);
+    seed = tap_seed(0);
+    pgasi_param_defaults(&pgasi_param, pgasi_param_origins, why, sizeof why);
+    pgasi_boot.oversubscribed = true;
+    pgasi_bells = bells;
+    if (pgasi_wait_start() != PGAS_OK)
+        bail("no bell");
+    for (int i = 0; i < 8; i++)
+        members(sizes[i]);
+    checker_can_fail();
+    pgasi_wait_stop();
+    return done();
+}

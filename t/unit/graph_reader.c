@@ -1,0 +1,432 @@
+/* what: readers of graph texts give the edges that were written, refuse what is wrong with its line number and reason, and
+ *       do both the same way wherever the text is cut into pieces
+ * source: src/graph/reader.h; issue 2, H; seeded round trip */
+#include "base/rng.h"
+#include "graph/reader.h"
+#include "t/tap.h"
+
+/* What a reader found: edges, or names joined in one text. */
+typedef struct {
+    uint64_t end[40000];
+    size_t n_ends;
+    char names[20000];
+    size_t n_bytes;
+    pgasi_graph_error_t error;
+    uint64_t n_lines, n_entries;
+} found_t;
+
+static pgas_status_t store_edge(void *arg, uint64_t from, uint64_t to)
+{
+    found_t *f = (found_t *)arg;
+    f->end[f->n_ends++] = from;
+    f->end[f->n_ends++] = to;
+    return f->n_ends < 40000 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+static pgas_status_t store_names(void *arg, const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+    found_t *f = (found_t *)arg;
+    if (f->n_bytes + a_bytes + b_bytes + 3 >= sizeof(f->names)) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    f->n_bytes += (size_t)sprintf(f->names + f->n_bytes, "%.*s", (int)a_bytes, a);
+    if (b != NULL) {
+        f->n_bytes += (size_t)sprintf(f->names + f->n_bytes, ">%.*s", (int)b_bytes, b);
+    }
+    f->n_bytes += (size_t)sprintf(f->names + f->n_bytes, ";");
+    return PGAS_OK;
+}
+
+static const pgasi_reader_ops_t ops = {store_edge, store_names};
+
+/* Reads a text whose pieces end at the given places, and judges it as a whole. */
+static void read_pieces(pgas_graph_format_t format, const char *text, size_t bytes, const size_t *cut, size_t n_cuts,
+                        found_t *f)
+{
+    pgasi_reader_t reader;
+    size_t at = 0;
+    memset(f, 0, sizeof(*f));
+    pgasi_reader_init(&reader, format, &ops, f);
+    for (size_t i = 0; i <= n_cuts; i++) {
+        size_t end = i < n_cuts ? cut[i] : bytes;
+        char *piece = (char *)malloc(end - at + 1); /* so that a sanitizer sees one byte too many */
+        memcpy(piece, text + at, end - at);
+        pgasi_reader_feed(&reader, piece, end - at);
+        free(piece);
+        at = end;
+    }
+    pgasi_reader_finish(&reader);
+    f->error = reader.error;
+    f->n_lines = reader.n_lines;
+    f->n_entries = reader.n_entries;
+    if (f->error.status == PGAS_OK) {
+        const pgasi_mtx_header_t *mtx = reader.mtx_state == PGASI_MTX_ENTRIES ? &reader.mtx : NULL;
+        pgasi_reader_judge(format, mtx, f->n_lines, f->n_entries, &f->error);
+    }
+    pgasi_reader_fini(&reader);
+}
+
+static found_t whole, other;
+
+static const found_t *read_text(pgas_graph_format_t format, const char *text)
+{
+    read_pieces(format, text, strlen(text), NULL, 0, &whole);
+    return &whole;
+}
+
+static bool same(const found_t *a, const found_t *b)
+{
+    return a->n_ends == b->n_ends && memcmp(a->end, b->end, a->n_ends * sizeof(a->end[0])) == 0 &&
+           strcmp(a->names, b->names) == 0 && a->n_lines == b->n_lines && a->n_entries == b->n_entries &&
+           a->error.status == b->error.status && a->error.line == b->error.line &&
+           strcmp(a->error.text, b->error.text) == 0;
+}
+
+/* ---- refusals, by name ------------------------------------------------------------------------------------------ */
+
+#define BANNER "%%MatrixMarket matrix coordinate pattern general\n"
+
+static const struct {
+    const char *name;
+    pgas_graph_format_t format;
+    const char *text;
+    pgas_status_t status;
+    uint64_t line;
+    const char *reason;
+} refusals[] = {
+    {"empty", PGAS_GRAPH_NAMES, "", PGAS_ERR_FORMAT, 1, "empty: there is no vertex in it"},
+    {"only empty lines", PGAS_GRAPH_NAMES, "\n\n", PGAS_ERR_FORMAT, 2, "nothing but comments and empty lines"},
+    {"no first name", PGAS_GRAPH_NAMES, "a\tb\n\tc\n", PGAS_ERR_FORMAT, 2, "a name is missing: '?c'"},
+    {"no second name", PGAS_GRAPH_NAMES, "a\tb\nc\t\n", PGAS_ERR_FORMAT, 2, "a name is missing: 'c?'"},
+    {"cut behind a tab", PGAS_GRAPH_NAMES, "a\tb\nc\t", PGAS_ERR_FORMAT, 2, "a name is missing"},
+    {"three names", PGAS_GRAPH_NAMES, "a\n\nb\tc\td\n", PGAS_ERR_FORMAT, 3, "more than two names"},
+
+    {"empty", PGAS_GRAPH_EL, "", PGAS_ERR_FORMAT, 1, "empty"},
+    {"only comments", PGAS_GRAPH_EL, "# a\n% b\n", PGAS_ERR_FORMAT, 2, "nothing but comments"},
+    {"one number", PGAS_GRAPH_EL, "0 1\n5\n", PGAS_ERR_FORMAT, 2, "a number is missing"},
+    {"cut in the middle", PGAS_GRAPH_EL, "0 1\n1 2\n2 ", PGAS_ERR_FORMAT, 3, "a number is missing"},
+    {"three numbers", PGAS_GRAPH_EL, "0 1 7\n", PGAS_ERR_FORMAT, 1, "more than two numbers: '0 1 7'"},
+    {"a word", PGAS_GRAPH_EL, "# x\n0 1\n1 two\n", PGAS_ERR_FORMAT, 3, "not a whole number: 'two'"},
+    {"a fraction", PGAS_GRAPH_EL, "0 1.5\n", PGAS_ERR_FORMAT, 1, "not a whole number: '1.5'"},
+    {"a minus alone", PGAS_GRAPH_EL, "0 -\n", PGAS_ERR_FORMAT, 1, "not a whole number: '-'"},
+    {"negative", PGAS_GRAPH_EL, "0 1\n0 -1\n", PGAS_ERR_RANGE, 2, "a negative number: '-1'"},
+    {"2^63", PGAS_GRAPH_EL, "0 9223372036854775808\n", PGAS_ERR_RANGE, 1, "a number above 2^63-1"},
+    {"2^64", PGAS_GRAPH_EL, "18446744073709551616 0\n", PGAS_ERR_RANGE, 1, "a number above 2^63-1"},
+    {"thirty digits", PGAS_GRAPH_EL, "0 999999999999999999999999999999\n", PGAS_ERR_RANGE, 1,
+     "'999999999999999999999999...'"},
+    {"very negative", PGAS_GRAPH_EL, "-99999999999999999999 0\n", PGAS_ERR_RANGE, 1, "above 2^63-1"},
+    {"control characters", PGAS_GRAPH_EL, "0 \033[2J\n", PGAS_ERR_FORMAT, 1, "'?[2J'"},
+
+    {"empty", PGAS_GRAPH_MTX, "", PGAS_ERR_FORMAT, 1, "empty"},
+    {"no banner", PGAS_GRAPH_MTX, "3 3 1\n1 2\n", PGAS_ERR_FORMAT, 1, "the first line must begin with %%MatrixMarket"},
+    {"an empty first line", PGAS_GRAPH_MTX, "\n" BANNER, PGAS_ERR_FORMAT, 1, "the first line"},
+    {"an array", PGAS_GRAPH_MTX, "%%MatrixMarket matrix array real general\n", PGAS_ERR_FORMAT, 1, "'matrix coordinate'"},
+    {"a vector", PGAS_GRAPH_MTX, "%%MatrixMarket vector coordinate real general\n", PGAS_ERR_FORMAT, 1, "'matrix"},
+    {"complex", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate complex general\n", PGAS_ERR_FORMAT, 1, "'complex'"},
+    {"hermitian", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real hermitian\n", PGAS_ERR_FORMAT, 1, "'hermitian'"},
+    {"skew", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real skew-symmetric\n", PGAS_ERR_FORMAT, 1, "'skew-sym"},
+    {"a banner cut short", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate", PGAS_ERR_FORMAT, 1, "values must be"},
+    {"a banner alone", PGAS_GRAPH_MTX, BANNER "% c\n", PGAS_ERR_FORMAT, 2, "ends before the line of rows"},
+    {"two sizes", PGAS_GRAPH_MTX, BANNER "3 3\n", PGAS_ERR_FORMAT, 2, "a number is missing"},
+    {"four sizes", PGAS_GRAPH_MTX, BANNER "3 3 1 1\n", PGAS_ERR_FORMAT, 2, "more than rows, columns and entries"},
+    {"not square", PGAS_GRAPH_MTX, BANNER "%\n3 4 1\n", PGAS_ERR_FORMAT, 3, "not square"},
+    {"negative size", PGAS_GRAPH_MTX, BANNER "-3 -3 1\n", PGAS_ERR_RANGE, 2, "negative"},
+    {"no rows", PGAS_GRAPH_MTX, BANNER "0 0 0\n", PGAS_ERR_FORMAT, 2, "no rows"},
+    {"row 0", PGAS_GRAPH_MTX, BANNER "3 3 1\n0 1\n", PGAS_ERR_RANGE, 3, "outside of the matrix: '0'"},
+    {"column 4 of 3", PGAS_GRAPH_MTX, BANNER "3 3 2\n1 1\n1 4\n", PGAS_ERR_RANGE, 4, "outside of the matrix: '4'"},
+    {"a negative row", PGAS_GRAPH_MTX, BANNER "3 3 1\n-1 1\n", PGAS_ERR_RANGE, 3, "negative"},
+    {"a value too many", PGAS_GRAPH_MTX, BANNER "3 3 1\n1 2 1.5\n", PGAS_ERR_FORMAT, 3, "more words"},
+    {"no value", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2\n", PGAS_ERR_FORMAT, 3,
+     "the value is missing"},
+    {"no number", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 x\n", PGAS_ERR_FORMAT, 3,
+     "the value is no number"},
+    {"too few entries", PGAS_GRAPH_MTX, BANNER "% c\n3 3 3\n1 2\n2 3\n", PGAS_ERR_FORMAT, 5,
+     "ends after 2 of the 3 entries that line 3 announces"},
+    {"too many entries", PGAS_GRAPH_MTX, BANNER "% c\n3 3 1\n1 2\n2 3\n", PGAS_ERR_FORMAT, 3,
+     "announces 1 entries, there are 2"},
+};
+#define N_REFUSALS (int)(sizeof(refusals) / sizeof(refusals[0]))
+
+static void refusals_have_line_and_reason(void)
+{
+    static const char *const formats[] = {"", "names", "el", "mtx"};
+    for (int i = 0; i < N_REFUSALS; i++) {
+        const pgasi_graph_error_t *e = &read_text(refusals[i].format, refusals[i].text)->error;
+        bool good = e->status == refusals[i].status && e->line == refusals[i].line &&
+                    strstr(e->text, refusals[i].reason) != NULL;
+        if (!ok(good, "%s: %s, line %d", formats[refusals[i].format], refusals[i].name, (int)refusals[i].line)) {
+            diag("got %s, line %d: %s", pgas_status_name(e->status), (int)e->line, e->text);
+        }
+    }
+}
+
+static void nul_is_refused(void)
+{
+    read_pieces(PGAS_GRAPH_NAMES, "a\tb\nc\0d\te\n", 10, NULL, 0, &whole);
+    ok(whole.error.status == PGAS_ERR_FORMAT && whole.error.line == 2 && strstr(whole.error.text, "NUL") != NULL,
+       "names: a NUL byte, line 2");
+}
+
+/* A text of n times a character between two others. */
+static char *long_text(const char *before, char c, size_t n, const char *after)
+{
+    char *text = (char *)malloc(strlen(before) + n + strlen(after) + 1);
+    size_t at = strlen(before);
+    strcpy(text, before);
+    memset(text + at, c, n);
+    strcpy(text + at + n, after);
+    return text;
+}
+
+static pgas_status_t status_of(pgas_graph_format_t format, char *text)
+{
+    pgas_status_t status = read_text(format, text)->error.status;
+    free(text);
+    return status;
+}
+
+static void limits_are_exact(void)
+{
+    is_int(status_of(PGAS_GRAPH_NAMES, long_text("a\t", 'x', 4095, "\n")), PGAS_OK, "a name of 4095 bytes");
+    is_int(status_of(PGAS_GRAPH_NAMES, long_text("a\t", 'x', 4096, "\n")), PGAS_ERR_FORMAT, "not of 4096");
+    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 65535, "\r\n1 2\n")), PGAS_OK, "a line of 65536 bytes");
+    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 65536, "\r\n1 2\n")), PGAS_ERR_FORMAT, "not of 65537");
+    is_int(whole.error.line, 2, "which is line 2");
+    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 300000, "")), PGAS_ERR_FORMAT, "not one without end");
+}
+
+/* ---- what is taken ---------------------------------------------------------------------------------------------- */
+
+static bool edges_are(const found_t *f, size_t n_ends, const uint64_t *ends)
+{
+    return f->error.status == PGAS_OK && f->n_ends == n_ends &&
+           (n_ends == 0 || memcmp(f->end, ends, n_ends * sizeof(*ends)) == 0);
+}
+
+static void forms_that_are_taken(void)
+{
+    is_str(read_text(PGAS_GRAPH_NAMES, "a\tb\r\n\r\nb c\n#x\td")->names, "a>b;b c;#x>d;",
+           "names: CR LF, an empty line, a vertex alone, blanks and # in names, no last line end");
+    ok(edges_are(read_text(PGAS_GRAPH_EL, "# c\n%c\n\n 0\t1\r\n+2  3 \n  # c\n0009 -0"), 6,
+                 (uint64_t[]){0, 1, 2, 3, 9, 0}),
+       "el: comments, blanks, signs, leading zeros, no last line end");
+    ok(edges_are(read_text(PGAS_GRAPH_EL, "9223372036854775807 0\n"), 2, (uint64_t[]){INT64_MAX, 0}), "el: 2^63-1");
+    ok(edges_are(read_text(PGAS_GRAPH_MTX, "%%matrixmarket MATRIX Coordinate Real Symmetric\r\n%\n\n3 3 2\n2 1 -1e3\n3 3 .5"),
+                 6, (uint64_t[]){1, 0, 0, 1, 2, 2}),
+       "mtx: symmetric gives two edges, on the diagonal one; letters of any case");
+    ok(edges_are(read_text(PGAS_GRAPH_MTX, BANNER "3 3 2\n% late\n1 2\n1 2\n"), 4, (uint64_t[]){0, 1, 0, 1}),
+       "mtx: entries that stand twice");
+    ok(edges_are(read_text(PGAS_GRAPH_MTX, BANNER "3 3 0"), 0, NULL), "mtx: vertices without edges");
+}
+
+static void header_ends_where_entries_begin(void)
+{
+    static const char text[] = BANNER "% c\n4 4 2\n1 2\n3 4\n";
+    pgasi_reader_t reader;
+    size_t used = 0, at = 0, n_bad = 0;
+    for (size_t piece = 1; piece < sizeof(text); piece++) {
+        pgasi_reader_init(&reader, PGAS_GRAPH_MTX, NULL, NULL);
+        for (at = 0; at < sizeof(text) - 1 && reader.mtx_state != PGASI_MTX_ENTRIES; at += used) {
+            size_t n = sizeof(text) - 1 - at < piece ? sizeof(text) - 1 - at : piece;
+            n_bad += pgasi_reader_feed_header(&reader, text + at, n, &used) != PGAS_OK;
+        }
+        n_bad += strcmp(text + at, "1 2\n3 4\n") != 0 || reader.mtx.n_vertices != 4 || reader.mtx.n_entries != 2 ||
+                 reader.mtx.line != 3 || reader.n_lines != 3;
+        pgasi_reader_fini(&reader);
+    }
+    is_int(n_bad, 0, "mtx: a header is taken apart from entries, in pieces of any size");
+}
+
+static void formats_are_told(void)
+{
+    static const struct {
+        const char *text;
+        pgas_graph_format_t format;
+    } sniff[] = {{BANNER, PGAS_GRAPH_MTX}, {"%%matrixmarket x", PGAS_GRAPH_MTX}, {"# c\n\n0 1\n", PGAS_GRAPH_EL},
+                 {"1\t2\n", PGAS_GRAPH_EL}, {"0 x\n", PGAS_GRAPH_EL}, {"5\n", PGAS_GRAPH_EL}, {"-1 2\n", PGAS_GRAPH_EL},
+                 {"", PGAS_GRAPH_EL}, {"a\tb\n", PGAS_GRAPH_NAMES}, {"0ad\t0ad-data\n", PGAS_GRAPH_NAMES},
+                 {"0ad\n", PGAS_GRAPH_NAMES}, {"1\tb\n", PGAS_GRAPH_NAMES}, {"a b\n", PGAS_GRAPH_NAMES},
+                 {"\r\n0 1\r\n", PGAS_GRAPH_EL}};
+    static const struct {
+        const char *path;
+        pgas_graph_format_t format;
+    } named[] = {{"x.el", PGAS_GRAPH_EL}, {"/a/b.MTX", PGAS_GRAPH_MTX}, {"x.tsv", PGAS_GRAPH_NAMES},
+                 {"x.names", PGAS_GRAPH_NAMES}, {"x.txt", PGAS_GRAPH_AUTO}, {".el", PGAS_GRAPH_AUTO}, {"-", PGAS_GRAPH_AUTO}};
+    int n_bad = 0;
+    for (size_t i = 0; i < sizeof(sniff) / sizeof(sniff[0]); i++) {
+        n_bad += pgasi_reader_sniff(sniff[i].text, strlen(sniff[i].text)) != sniff[i].format;
+    }
+    is_int(n_bad, 0, "the format is told from the first lines");
+    n_bad = 0;
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+        n_bad += pgasi_reader_format_of(named[i].path) != named[i].format;
+    }
+    is_int(n_bad, 0, "and from the file's name");
+}
+
+static pgas_status_t refuse_edge(void *arg, uint64_t from, uint64_t to)
+{
+    (void)arg, (void)to;
+    return from == 2 ? PGAS_ERR_NO_MEMORY : PGAS_OK;
+}
+
+static void sink_can_refuse(void)
+{
+    static const pgasi_reader_ops_t refusing = {refuse_edge, NULL};
+    pgasi_reader_t reader;
+    pgasi_reader_init(&reader, PGAS_GRAPH_EL, &refusing, NULL);
+    pgasi_reader_feed(&reader, "0 1\n2 3\n4 5\n", 12);
+    ok(pgasi_reader_finish(&reader) == PGAS_ERR_NO_MEMORY && reader.error.line == 2 && reader.n_lines == 2,
+       "a refusal of the caller ends the reading at its line");
+    pgasi_reader_fini(&reader);
+}
+
+/* ---- pieces ----------------------------------------------------------------------------------------------------- */
+
+static int n_differences(pgas_graph_format_t format, const char *text)
+{
+    static size_t every[4096];
+    size_t bytes = strlen(text);
+    int n_bad = 0;
+    read_pieces(format, text, bytes, NULL, 0, &whole);
+    for (size_t i = 0; i < bytes; i++) {
+        every[i] = i;
+        read_pieces(format, text, bytes, &i, 1, &other);
+        n_bad += !same(&whole, &other);
+    }
+    read_pieces(format, text, bytes, every, bytes, &other);
+    return n_bad + !same(&whole, &other);
+}
+
+static void cuts_make_no_difference(void)
+{
+    static const char mtx[] = "%%MatrixMarket matrix coordinate integer symmetric\r\n% c\n5 5 4\n1 2 7\n2 2 8\n\n5 1 9\n4 3 1";
+    int n_bad = 0;
+    is_int(n_differences(PGAS_GRAPH_NAMES, "libc6\tlibgcc-s1\n\nlibgcc-s1\tgcc-12-base\r\ngcc-12-base\n"), 0,
+           "names: cut at every byte");
+    is_int(n_differences(PGAS_GRAPH_EL, "# c\n0 1\r\n12 345\n\n 6\t7 \n89 10"), 0, "el: cut at every byte");
+    is_int(n_differences(PGAS_GRAPH_MTX, mtx), 0, "mtx: cut at every byte");
+    for (int i = 0; i < N_REFUSALS; i++) {
+        n_bad += n_differences(refusals[i].format, refusals[i].text);
+    }
+    is_int(n_bad, 0, "refused texts: cut at every byte");
+}
+
+static void long_lines_in_pieces(void)
+{
+    char *text = long_text("0 1\n#", '#', 65536, "\n1 2\n");
+    size_t bytes = strlen(text);
+    int n_bad = 0;
+    read_pieces(PGAS_GRAPH_EL, text, bytes, NULL, 0, &whole);
+    for (size_t cut = 65530; cut < bytes; cut++) {
+        read_pieces(PGAS_GRAPH_EL, text, bytes, &cut, 1, &other);
+        n_bad += !same(&whole, &other);
+    }
+    free(text);
+    is_int(n_bad, 0, "a line that is too long: cut near its limit");
+}
+
+/* ---- round trip --------------------------------------------------------------------------------------------------- */
+
+static size_t put_noise(pgasi_rng_t *rng, char *at, bool comments)
+{
+    switch (pgasi_rng_below(rng, 12)) {
+    case 0:
+        return (size_t)sprintf(at, "\n");
+    case 1:
+        return comments ? (size_t)sprintf(at, "%% noise %d\n", (int)pgasi_rng_below(rng, 1000)) : 0;
+    default:
+        return 0;
+    }
+}
+
+static void cut_anywhere(pgasi_rng_t *rng, size_t bytes, size_t cut[20])
+{
+    for (size_t i = 0; i < 20; i++) { /* in rising order */
+        uint64_t before = i > 0 ? cut[i - 1] : 0;
+        cut[i] = before + pgasi_rng_below(rng, (bytes - before) / 4 + 1);
+    }
+}
+
+/* n edges to text and back; the number of runs in which something differs */
+static int round_trips(uint64_t seed, pgas_graph_format_t format, bool break_it)
+{
+    static char text[200000];
+    static uint64_t ends[4000];
+    size_t cut[20];
+    int n_bad = 0;
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, seed);
+    for (int run = 0; run < 30; run++) {
+        size_t n_edges = 1 + pgasi_rng_below(&rng, 1000), bytes = 0;
+        uint64_t n_vertices = 1 + pgasi_rng_below(&rng, run % 2 == 0 ? 50 : UINT64_C(1) << 62);
+        uint64_t first = format == PGAS_GRAPH_MTX;
+        if (format == PGAS_GRAPH_MTX) {
+            bytes = (size_t)sprintf(text, "%s%llu %llu %zu\n", BANNER, (unsigned long long)n_vertices,
+                                    (unsigned long long)n_vertices, n_edges);
+        }
+        for (size_t i = 0; i < n_edges; i++) {
+            ends[2 * i] = pgasi_rng_below(&rng, n_vertices);
+            ends[2 * i + 1] = pgasi_rng_below(&rng, n_vertices);
+            bytes += put_noise(&rng, text + bytes, true);
+            bytes += (size_t)sprintf(text + bytes, "%llu%c%llu%s", (unsigned long long)(ends[2 * i] + first),
+                                     pgasi_rng_below(&rng, 2) ? ' ' : '\t', (unsigned long long)(ends[2 * i + 1] + first),
+                                     pgasi_rng_below(&rng, 5) ? "\n" : " \r\n");
+        }
+        ends[0] ^= break_it;
+        cut_anywhere(&rng, bytes, cut);
+        read_pieces(format, text, bytes, cut, 20, &whole);
+        n_bad += !edges_are(&whole, 2 * n_edges, ends);
+    }
+    return n_bad;
+}
+
+static int round_trips_of_names(uint64_t seed)
+{
+    static char text[40000], want[20000];
+    size_t cut[20];
+    int n_bad = 0;
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, seed);
+    for (int run = 0; run < 30; run++) {
+        size_t n_want = 0, bytes = 0;
+        for (size_t i = 1 + pgasi_rng_below(&rng, 1000); i > 0; i--) {
+            int a = (int)pgasi_rng_below(&rng, 500), b = (int)pgasi_rng_below(&rng, 700);
+            bytes += put_noise(&rng, text + bytes, false);
+            if (b < 500) {
+                bytes += (size_t)sprintf(text + bytes, "n%d\tn%d\n", a, b);
+                n_want += (size_t)sprintf(want + n_want, "n%d>n%d;", a, b);
+            } else {
+                bytes += (size_t)sprintf(text + bytes, "n%d\n", a);
+                n_want += (size_t)sprintf(want + n_want, "n%d;", a);
+            }
+        }
+        cut_anywhere(&rng, bytes, cut);
+        read_pieces(PGAS_GRAPH_NAMES, text, bytes, cut, 20, &whole);
+        n_bad += whole.error.status != PGAS_OK || strcmp(whole.names, want) != 0;
+    }
+    return n_bad;
+}
+
+int main(void)
+{
+    plan(N_REFUSALS + 27);
+    uint64_t seed = tap_seed(20240107);
+    refusals_have_line_and_reason();
+    nul_is_refused();
+    limits_are_exact();
+    forms_that_are_taken();
+    header_ends_where_entries_begin();
+    formats_are_told();
+    sink_can_refuse();
+    cuts_make_no_difference();
+    long_lines_in_pieces();
+    is_int(round_trips(seed, PGAS_GRAPH_EL, false), 0, "el: random graphs come back");
+    is_int(round_trips(seed, PGAS_GRAPH_MTX, false), 0, "mtx: random graphs come back");
+    is_int(round_trips_of_names(seed), 0, "names: random graphs come back");
+    is_int(round_trips(seed, PGAS_GRAPH_EL, true), 30, "the comparison finds one wrong end (broken on purpose)");
+    read_text(PGAS_GRAPH_EL, "0 1\n2 3\n");
+    read_pieces(PGAS_GRAPH_EL, "0 1\n2 4\n", 8, NULL, 0, &other);
+    ok(!same(&whole, &other), "and that of pieces, too");
+    return done();
+}
