@@ -1,0 +1,619 @@
+/* Options and the run of a benchmark: cases x sizes x interleaved rounds.
+ *
+ * The number of iterations is found per loop, by growing it until a round takes half a millisecond (which also warms
+ * caches, endpoints and branch predictors), and agreed on by all ranks, since each of them counts messages. A round
+ * is shorter than a time slice on purpose: on a shared machine it is either disturbed or not, and the median drops
+ * the disturbed ones. Ranks are bound to cores of their own while there are enough, after pgas_init, so that the
+ * library's service threads stay free to run anywhere. */
+#include "benchmarks/bench.h"
+#include "benchmarks/print.h"
+#include "benchmarks/ref.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUND_MS      0.5
+#define ROUNDS        61
+#define ROUNDS_MIN    5
+#define ROUNDS_MAX    1001
+#define ALL_ROUNDS_MS 400.0
+#define PAGE_BYTES    4096u
+#define ITERS_FIRST   8
+#define WARM_UP       64
+#define SAMPLES_MAX   4096
+#define ITERS_MAX     (UINT64_C(1) << 32)
+
+enum { EXIT_USAGE = 2 };
+
+typedef struct {
+    bool full, json, compare;
+    const char *cases; /* NULL: all that are not on request */
+    size_t min_bytes, max_bytes;
+    uint64_t iters;
+    int rounds;
+    double round_ms;
+} options_t;
+
+static options_t opt;
+static const bench_program_t *prog;
+
+/* ---- messages ------------------------------------------------------------------------------------------------- */
+
+void bench_die(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fprintf(stderr, "%s: rank %d: ", prog->name, ref_mpi_rank());
+    vfprintf(stderr, fmt, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    ref_mpi_abort(1);
+}
+
+void bench_check(pgas_status_t status, const char *what)
+{
+    if (status != PGAS_OK)
+        bench_die("%s: %s", what, pgas_status_text(status));
+}
+
+void bench_say(const char *fmt, ...)
+{
+    va_list args;
+    if (ref_mpi_rank() != 0)
+        return;
+    va_start(args, fmt);
+    fprintf(stderr, "%s: ", prog->name);
+    vfprintf(stderr, fmt, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+}
+
+/* Written, since untouched pages are all the same page of zeros and read too fast. */
+void *bench_buffer(size_t bytes)
+{
+    void *buffer = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
+    if (!buffer)
+        bench_die("out of memory");
+    memset(buffer, 1, bytes);
+    return buffer;
+}
+
+void bench_compute(double ms)
+{
+    uint64_t begin = bench_now(), x = 1;
+    while (bench_since(begin) < ms * 1e6) {
+        for (int i = 0; i < 1000; i++)
+            bench_use(bench_random(&x));
+    }
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the values. */
+static print_stat_t statistics(double *values, int n)
+{
+    print_stat_t stat;
+    qsort(values, (size_t)n, sizeof(*values), compare_doubles);
+    stat.min = values[0];
+    stat.max = values[n - 1];
+    stat.median = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+    return stat;
+}
+
+double bench_sample(const bench_run_t *run, void (*op)(const bench_run_t *run, int n), int n_ops)
+{
+    static double sample[SAMPLES_MAX];
+    const struct timespec pause = {0, 1000000};
+    int n = 0;
+    uint64_t begin = bench_now(), start;
+    nanosleep(&pause, NULL);
+    do {
+        start = bench_now();
+        op(run, n_ops);
+        sample[n++] = bench_since(start) / n_ops;
+        nanosleep(&pause, NULL);
+    } while (n < SAMPLES_MAX && bench_since(begin) < run->round_ms * 0.9e6);
+    return statistics(sample, n).median;
+}
+
+/* ---- options -------------------------------------------------------------------------------------------------- */
+
+static void print_help(void)
+{
+    static const char *const ranks[] = {"2 ranks", "an even number of ranks", "any number of ranks", "2 or more ranks"};
+    printf("usage: mpirun -n N %s [options]\n"
+           "%s (%s)\n\n"
+           "  --help           this text\n"
+           "  -f, --full       also minimum, maximum and iterations\n"
+           "  --json           one object a line instead of tables\n"
+           "  --compare        the same loops over the references, and ours over theirs\n"
+           "  --case A,B       only these cases (names below, with or without the path in front)\n"
+           "  -m MIN:MAX       sizes in bytes, doubling (%zu:%zu%s)\n"
+           "  -i N             iterations of a round, instead of as many as fill its time\n"
+           "  -r N             rounds, at least %d (%d, down to %d if they are long)\n"
+           "  -t MS            length of a round in milliseconds (%g unless given below)\n\n"
+           "cases, behind the path (node, ucx-shm, ucx-tcp):\n",
+           prog->name, prog->doc, ranks[prog->ranks], prog->min_bytes, prog->max_bytes,
+           prog->min_bytes == prog->max_bytes ? ", fixed" : "", ROUNDS_MIN, ROUNDS, ROUNDS_MIN, ROUND_MS);
+    for (int i = 0; i < prog->n_cases; i++) {
+        const bench_case_t *c = &prog->cases[i];
+        printf("  %-15s %s%s%s\n", *c->variant ? c->variant : "plain", c->doc,
+               c->paths == BENCH_NODE  ? " [node]"
+               : c->paths == BENCH_FAR ? " [off-node]"
+                                       : "",
+               c->on_request ? " [only by --case]" : "");
+    }
+}
+
+static bool parse_count(const char *text, double min, double max, double *value_p)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || errno != 0 || !(value >= min && value <= max))
+        return false;
+    *value_p = value;
+    return true;
+}
+
+static bool parse_bytes(const char *text, char stop, const char **end_p, size_t *bytes_p)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || *text == '-' || errno != 0 || (*end != stop && *end != '\0') || value == 0 || value > (1u << 30))
+        return false;
+    *bytes_p = (size_t)value;
+    *end_p = end;
+    return true;
+}
+
+/* MIN:MAX, MIN: or MIN alone (one size). */
+static bool parse_sizes(const char *text)
+{
+    const char *end;
+    size_t low, high;
+    if (!parse_bytes(text, ':', &end, &low))
+        return false;
+    high = low;
+    if (*end == ':' && (!parse_bytes(end + 1, '\0', &end, &high) || *end != '\0' || high < low))
+        return false;
+    opt.min_bytes = low;
+    opt.max_bytes = high;
+    return true;
+}
+
+/* The part of a case's name behind the path. */
+static const char *variant_of(const char *name)
+{
+    static const char *const paths[] = {"node", "ucx-shm", "ucx-tcp", "ucx-net"};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        size_t n = strlen(paths[i]);
+        if (strncmp(name, paths[i], n) == 0 && (name[n] == '-' || name[n] == '\0'))
+            return name[n] == '-' ? name + n + 1 : "";
+    }
+    return strcmp(name, "plain") == 0 ? "" : name;
+}
+
+/* Calls fn for every word of --case; stops and returns true when fn does. */
+static bool any_word(bool (*fn)(const char *word, const void *arg), const void *arg)
+{
+    char list[512], *rest = list, *word;
+    snprintf(list, sizeof(list), "%s", opt.cases);
+    while ((word = strtok_r(rest, ",", &rest)) != NULL) {
+        if (fn(word, arg))
+            return true;
+    }
+    return false;
+}
+
+static bool word_names_case(const char *word, const void *arg)
+{
+    return strcmp(variant_of(word), ((const bench_case_t *)arg)->variant) == 0;
+}
+
+static bool word_is_unknown(const char *word, const void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < prog->n_cases; i++) {
+        if (word_names_case(word, &prog->cases[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_wanted(const bench_case_t *c)
+{
+    return opt.cases ? any_word(word_names_case, c) : !c->on_request;
+}
+
+/* What is wrong, or NULL. */
+static const char *set_option(int letter, const char *text)
+{
+    double value = 0;
+    switch (letter) {
+    case 'f':
+        opt.full = true;
+        return NULL;
+    case 'j':
+        opt.json = true;
+        return NULL;
+    case 'c':
+        opt.compare = true;
+        return NULL;
+    case 'C':
+        opt.cases = text;
+        return strlen(text) >= 512 || !*text || any_word(word_is_unknown, NULL) ? "--case: no such case" : NULL;
+    case 'm':
+        return parse_sizes(text) ? NULL : "-m: MIN:MAX in bytes, 1 to 1073741824";
+    case 'i':
+        if (!parse_count(text, 1, 1e9, &value))
+            return "-i: 1 to 1e9";
+        opt.iters = (uint64_t)value;
+        return NULL;
+    case 'r':
+        if (!parse_count(text, ROUNDS_MIN, ROUNDS_MAX, &value))
+            return "-r: 5 to 1001 rounds";
+        opt.rounds = (int)value;
+        return NULL;
+    case 't':
+        return parse_count(text, 0.01, 60000, &opt.round_ms) ? NULL : "-t: 0.01 to 60000 milliseconds";
+    default:
+        return "unknown option, or a value is missing";
+    }
+}
+
+/* Returns -1 to go on, else the exit status. */
+static int parse_options(int argc, char **argv)
+{
+    static const struct option names[] = {{"help", no_argument, NULL, 'h'},       {"full", no_argument, NULL, 'f'},
+                                          {"json", no_argument, NULL, 'j'},       {"compare", no_argument, NULL, 'c'},
+                                          {"case", required_argument, NULL, 'C'}, {NULL, 0, NULL, 0}};
+    int letter;
+    const char *wrong = NULL;
+    opterr = 0;
+    while (!wrong && (letter = getopt_long(argc, argv, "hfm:i:r:t:", names, NULL)) != -1) {
+        if (letter == 'h') {
+            print_help();
+            return 0;
+        }
+        wrong = set_option(letter, optarg);
+    }
+    if (!wrong && optind < argc)
+        wrong = "no arguments, only options";
+    if (!wrong)
+        return -1;
+    fprintf(stderr,
+            "%s: %s\nusage: mpirun -n N %s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] [-i N] "
+            "[-r N] [-t MS]\n",
+            prog->name, wrong, prog->name);
+    return EXIT_USAGE;
+}
+
+/* ---- placement ------------------------------------------------------------------------------------------------ */
+
+/* The same for all processes under one kernel, whatever they call their hosts. */
+static uint64_t kernel_number(void)
+{
+    char text[64] = "";
+    uint64_t hash = UINT64_C(1469598103934665603);
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (file) {
+        if (!fgets(text, sizeof(text), file))
+            text[0] = '\0';
+        fclose(file);
+    }
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+    return hash;
+}
+
+/* Binds the calling thread to the core with its number among the ranks of this machine, if there are cores enough. */
+static void take_core(int rank, int n_ranks)
+{
+    uint64_t mine = kernel_number(), *all = calloc((size_t)n_ranks, sizeof(*all));
+    int index = 0, n = 0;
+    cpu_set_t allowed, one;
+    if (!all)
+        bench_die("out of memory");
+    bench_check(pgas_allgather(NULL, &mine, all, sizeof(mine)), "pgas_allgather");
+    for (int r = 0; r < n_ranks; r++) {
+        index += all[r] == mine && r < rank;
+        n += all[r] == mine;
+    }
+    free(all);
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < n)
+        return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &allowed) && index-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            (void)sched_setaffinity(0, sizeof(one), &one);
+        }
+    }
+}
+
+/* ---- one loop ------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name; /* NULL: the loop under test */
+    bench_kind_t kind;
+    bench_loop_fn_t loop;
+    uint64_t iters;
+    double *values;
+    double *ratios; /* ours over theirs, per round */
+} side_t;
+
+/* The time of one round, agreed on by all ranks: that of the slowest, or the average. A few operations go first, since
+ * the caches hold what the other side has left. */
+static double run_once(const side_t *side, const bench_case_t *c, bench_run_t *run)
+{
+    double mine, agreed = 0;
+    if (c->metric != BENCH_VALUE) {
+        run->iters = side->iters < WARM_UP ? side->iters : WARM_UP;
+        ref_meet(side->kind);
+        (void)side->loop(run);
+    }
+    run->iters = side->iters;
+    ref_meet(side->kind);
+    mine = side->loop(run);
+    ref_meet(side->kind);
+    bench_check(pgas_allreduce(NULL, &mine, &agreed, 1, PGAS_DOUBLE, c->average ? PGAS_SUM : PGAS_MAX),
+                "pgas_allreduce");
+    return c->average ? agreed / run->n_ranks : agreed;
+}
+
+static double to_value(const bench_case_t *c, const bench_run_t *run, double ns)
+{
+    double ops = (double)run->iters, together = 1;
+    if (c->metric == BENCH_VALUE)
+        return ns;
+    if (ns < 1)
+        ns = 1;
+    if (prog->ranks == BENCH_PAIR || prog->ranks == BENCH_PAIRS)
+        together = c->both_ways ? run->n_ranks : run->n_ranks / 2;
+    else
+        together = run->n_ranks;
+    switch (c->metric) {
+    case BENCH_LATENCY:
+        return ns / ops;
+    case BENCH_BANDWIDTH:
+        return ops * together * (double)run->bytes * 1e3 / ns;
+    case BENCH_RATE:
+        return ops * together * 1e3 / ns;
+    default:
+        return ops * 1e3 / ns;
+    }
+}
+
+static bool higher_is_better(const bench_case_t *c)
+{
+    return c->metric == BENCH_VALUE ? c->higher : c->metric != BENCH_LATENCY;
+}
+
+static double round_ms_of(const bench_case_t *c)
+{
+    return opt.round_ms > 0 ? opt.round_ms : c->round_ms > 0 ? c->round_ms : ROUND_MS;
+}
+
+/* The better of a few, so that one disturbed round does not end the growth. */
+static double best_of(const side_t *side, const bench_case_t *c, bench_run_t *run, int tries)
+{
+    double best = run_once(side, c, run);
+    for (int i = 1; i < tries; i++) {
+        double ns = run_once(side, c, run);
+        best = ns < best ? ns : best;
+    }
+    return best;
+}
+
+/* Grows the number of iterations until a round takes its time. */
+static void calibrate(side_t *side, const bench_case_t *c, bench_run_t *run)
+{
+    double want = round_ms_of(c) * 1e6, grow = 16;
+    if (c->metric == BENCH_VALUE) {
+        side->iters = 1;
+        return;
+    }
+    side->iters = opt.iters ? opt.iters : ITERS_FIRST;
+    while (!opt.iters && grow > 1.5 && side->iters < ITERS_MAX) {
+        double ns = best_of(side, c, run, 3);
+        grow = ns * 16 > want ? want / ns : 16;
+        if (grow > 1.5)
+            side->iters = (uint64_t)((double)side->iters * grow);
+    }
+    (void)run_once(side, c, run);
+}
+
+/* Fewer of them if they are long. */
+static int rounds_of(const bench_case_t *c)
+{
+    double n = ALL_ROUNDS_MS / round_ms_of(c);
+    return opt.rounds ? opt.rounds : n < ROUNDS_MIN ? ROUNDS_MIN : n > ROUNDS ? ROUNDS : (int)n;
+}
+
+/* ---- one size, one case --------------------------------------------------------------------------------------- */
+
+static void measure_size(const bench_case_t *c, side_t *side, int n_sides, bench_run_t *run, print_row_t *row)
+{
+    int rounds = rounds_of(c);
+    for (int s = 0; s < n_sides; s++)
+        calibrate(&side[s], c, run);
+    for (int i = 0; i < rounds; i++) {
+        for (int s = 0; s < n_sides; s++) {
+            side[s].values[i] = to_value(c, run, run_once(&side[s], c, run));
+            side[s].ratios[i] = side[0].values[i] / side[s].values[i];
+        }
+    }
+    for (int s = 0; s < n_sides; s++) {
+        row->side[s] = statistics(side[s].values, rounds);
+        row->ratio[s] = statistics(side[s].ratios, rounds).median;
+    }
+    row->bytes = run->bytes;
+    row->iters = side[0].iters;
+}
+
+static bool open_side(bench_kind_t kind)
+{
+    static bool tried[BENCH_KINDS], can[BENCH_KINDS];
+    if (!tried[kind]) {
+        tried[kind] = true;
+        can[kind] = ref_open(kind);
+        if (!can[kind])
+            bench_say("references over %s cannot be had here", kind == BENCH_MEMORY ? "shared memory"
+                                                               : kind == BENCH_UCX  ? "UCX"
+                                                                                    : "MPI");
+    }
+    return can[kind];
+}
+
+static int choose_sides(const bench_case_t *c, side_t *side, print_head_t *head)
+{
+    int n = 1;
+    side[0] = (side_t){.kind = BENCH_OURS, .loop = c->ours};
+    head->name[0] = "";
+    for (int i = 0; opt.compare && i < BENCH_REFS_MAX && c->refs[i].name; i++) {
+        if (open_side(c->refs[i].kind)) {
+            side[n] = (side_t){.name = c->refs[i].name, .kind = c->refs[i].kind, .loop = c->refs[i].loop};
+            head->name[n++] = c->refs[i].name;
+        }
+    }
+    for (int s = 0; s < n; s++) {
+        side[s].values = calloc(ROUNDS_MAX, sizeof(double));
+        side[s].ratios = calloc(ROUNDS_MAX, sizeof(double));
+        if (!side[s].values || !side[s].ratios)
+            bench_die("out of memory");
+    }
+    return n;
+}
+
+static const char *unit_of(const bench_case_t *c)
+{
+    static const char *const units[] = {"ns", "MB/s", "M/s", "M/s", ""};
+    return c->unit ? c->unit : units[c->metric];
+}
+
+/* The sizes that both the case (or else the program) and the user allow; the user's own where a case has just one. */
+static void choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p)
+{
+    size_t low = c->min_bytes ? c->min_bytes : prog->min_bytes;
+    size_t high = c->max_bytes ? c->max_bytes : prog->max_bytes;
+    if (opt.min_bytes && low != high) {
+        low = opt.min_bytes > low ? opt.min_bytes : low;
+        high = opt.max_bytes < high ? opt.max_bytes : high;
+    }
+    *low_p = low;
+    *high_p = high;
+}
+
+static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
+{
+    side_t side[1 + BENCH_REFS_MAX];
+    print_head_t head = {.bench = prog->name,
+                         .label = prog->label,
+                         .size_label = prog->size_label ? prog->size_label : "Size",
+                         .doc = c->doc,
+                         .unit = unit_of(c),
+                         .higher = higher_is_better(c),
+                         .full = opt.full,
+                         .json = opt.json};
+    print_row_t row = {0};
+    size_t low, high;
+    int n_sides = choose_sides(c, side, &head);
+    snprintf(head.path, sizeof(head.path), "%s%s%s", path, *c->variant ? "-" : "", c->variant);
+    head.n_sides = n_sides;
+    run->arg = c->arg;
+    run->active = run->peer < 0 || c->both_ways || run->rank < run->n_ranks / 2;
+    run->round_ms = round_ms_of(c);
+    choose_sizes(c, &low, &high);
+    if (run->rank == 0 && low <= high)
+        print_case(&head);
+    for (size_t bytes = low; bytes <= high; bytes = bytes ? 2 * bytes : 1 + high) {
+        run->bytes = bytes;
+        measure_size(c, side, n_sides, run, &row);
+        if (run->rank == 0)
+            print_row(&head, &row);
+    }
+    for (int s = 0; s < n_sides; s++) {
+        free(side[s].values);
+        free(side[s].ratios);
+    }
+}
+
+static int run_cases(bench_run_t *run)
+{
+    int n_run = 0;
+    const char *path = run->far ? ref_ucx_path(run->peer >= 0 ? run->peer : (run->rank + 1) % run->n_ranks) : "node";
+    if (run->rank == 0 && !opt.json)
+        print_title(prog->name, run->n_ranks, pgas_n_nodes());
+    for (int i = 0; i < prog->n_cases; i++) {
+        const bench_case_t *c = &prog->cases[i];
+        if (!is_wanted(c) || !(c->paths & (run->far ? BENCH_FAR : BENCH_NODE)))
+            continue;
+        bench_say("%s%s%s", path, *c->variant ? "-" : "", c->variant);
+        run_case(c, path, run);
+        n_run++;
+    }
+    if (n_run == 0)
+        bench_say("none of these cases can run %s", run->far ? "between nodes" : "on one node");
+    return n_run > 0 ? 0 : 1;
+}
+
+/* ---- main ----------------------------------------------------------------------------------------------------- */
+
+static bool describe_ranks(bench_run_t *run)
+{
+    bool pairs = prog->ranks == BENCH_PAIR || prog->ranks == BENCH_PAIRS;
+    int32_t far, any_far = 0;
+    run->rank = pgas_rank();
+    run->n_ranks = pgas_n_ranks();
+    if ((prog->ranks == BENCH_PAIR && run->n_ranks != 2) || (pairs && run->n_ranks % 2 != 0) ||
+        (prog->ranks == BENCH_TWO_UP && run->n_ranks < 2)) {
+        bench_say("started with %d rank%s, needs %s", run->n_ranks, run->n_ranks == 1 ? "" : "s",
+                  prog->ranks == BENCH_PAIR    ? "exactly two: mpirun -n 2"
+                  : prog->ranks == BENCH_PAIRS ? "an even number: mpirun -n 2"
+                                               : "at least two: mpirun -n 2");
+        return false;
+    }
+    run->peer = pairs ? (run->rank + run->n_ranks / 2) % run->n_ranks : -1;
+    far = pairs ? pgas_node_of(run->peer) != pgas_node() : pgas_n_nodes() > 1;
+    bench_check(pgas_allreduce(NULL, &far, &any_far, 1, PGAS_INT32, PGAS_MAX), "pgas_allreduce");
+    run->far = any_far != 0;
+    return true;
+}
+
+int bench_main(const bench_program_t *program, int argc, char **argv)
+{
+    bench_run_t run = {0};
+    int status;
+    prog = program;
+    status = parse_options(argc, argv);
+    if (status >= 0)
+        return status;
+    ref_mpi_begin(&argc, &argv);
+    if (prog->prepare)
+        prog->prepare();
+    bench_check(pgas_init(NULL, NULL), "pgas_init");
+    status = EXIT_USAGE;
+    if (describe_ranks(&run)) {
+        take_core(run.rank, run.n_ranks);
+        if (prog->setup)
+            prog->setup();
+        status = run_cases(&run);
+        if (prog->teardown)
+            prog->teardown();
+        ref_close_all();
+    }
+    bench_check(pgas_finalize(), "pgas_finalize");
+    ref_mpi_end();
+    return status;
+}

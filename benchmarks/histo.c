@@ -1,0 +1,121 @@
+/* Histogram: every rank adds to random counters of all ranks by aggregated calls. The kernel histo of bale.
+ *
+ * Counters lie block by block, `arg` on each rank; an update is one call with 8 bytes. A round ends when all calls of
+ * all ranks have run, and the counters must then add up to the updates. Rate per rank, items of 8 bytes. */
+#include "benchmarks/bench.h"
+#include "benchmarks/ref.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNTERS_MAX 1000000
+#define UPDATES      (1 << 20) /* drawn; longer rounds start again */
+#define RANK_BITS    20
+#define RANK_MASK    ((1u << RANK_BITS) - 1)
+
+static pgas_handler_t add_one;
+static pgas_agg_t *agg;
+static uint64_t *counters, *update;
+
+static void run_add_one(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t index;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    memcpy(&index, args, sizeof(index));
+    counters[index]++;
+}
+
+static void prepare(void)
+{
+    bench_check(pgas_handler_register("bench.histo", run_add_one, NULL, &add_one), "pgas_handler_register");
+}
+
+static void setup(void)
+{
+    counters = calloc(COUNTERS_MAX, sizeof(*counters));
+    update = calloc(UPDATES, sizeof(*update));
+    if (!counters || !update)
+        bench_die("out of memory");
+    bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+}
+
+static void teardown(void)
+{
+    bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
+    free(counters);
+    free(update);
+}
+
+/* The counters of all ranks together, and back to 0. */
+static uint64_t collect(void)
+{
+    uint64_t sum = 0, total = 0;
+    for (int i = 0; i < COUNTERS_MAX; i++)
+        sum += counters[i];
+    memset(counters, 0, COUNTERS_MAX * sizeof(*counters));
+    bench_check(pgas_allreduce(NULL, &sum, &total, 1, PGAS_UINT64, PGAS_SUM), "pgas_allreduce");
+    return total;
+}
+
+/* As bale does it, what to update is drawn before the clock runs: index and rank in one word. */
+static void draw(const bench_run_t *run)
+{
+    static int drawn_for;
+    uint64_t state = bench_seed(run->rank), n_here = (uint64_t)run->arg;
+    if (drawn_for == run->arg)
+        return;
+    for (int i = 0; i < UPDATES; i++) {
+        uint64_t global = bench_random_below(&state, n_here * (uint64_t)run->n_ranks);
+        update[i] = (global % n_here) << RANK_BITS | global / n_here;
+    }
+    drawn_for = run->arg;
+}
+
+static double loop(const bench_run_t *run)
+{
+    uint64_t begin, total;
+    double elapsed;
+    int bad = 0;
+    draw(run);
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+    begin = bench_now();
+    for (uint64_t i = 0, n = run->iters; i < n; i++) {
+        uint64_t word = update[i % UPDATES], index = word >> RANK_BITS;
+        bad |= pgas_agg_call(agg, (int)(word & RANK_MASK), add_one, &index, sizeof(index));
+    }
+    bad |= pgas_quiesce();
+    elapsed = bench_since(begin);
+    total = collect();
+    if (bad || total != run->iters * (uint64_t)run->n_ranks)
+        bench_die("%llu updates arrived of %llu", (unsigned long long)total,
+                  (unsigned long long)(run->iters * (uint64_t)run->n_ranks));
+    return elapsed;
+}
+
+#define COUNTERS(N, TEXT)                                                                                          \
+    {                                                                                                              \
+        .variant = TEXT, .doc = TEXT " counters on each rank", .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, \
+        .ours = loop, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 30                   \
+    }
+
+static const bench_case_t cases[] = {COUNTERS(10000, "10000"), COUNTERS(COUNTERS_MAX, "1000000")};
+
+static const bench_program_t program = {.name = "pgas_histo",
+                                        .doc = "aggregated updates of random counters",
+                                        .ranks = BENCH_ANY,
+                                        .label = "Rate per rank",
+                                        .min_bytes = 8,
+                                        .max_bytes = 8,
+                                        .cases = cases,
+                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
+                                        .prepare = prepare,
+                                        .setup = setup,
+                                        .teardown = teardown};
+
+int main(int argc, char **argv)
+{
+    return bench_main(&program, argc, argv);
+}

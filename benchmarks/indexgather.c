@@ -1,0 +1,168 @@
+/* Index gather: every rank reads random elements of all ranks' tables by aggregated calls, answered by aggregated
+ * calls from the handlers. The kernel ig of bale.
+ *
+ * A request carries the index at the owner and the place at the reader, an answer the place and the value. Handlers
+ * have an aggregator of their own. A round ends when all answers have come, and every value is checked. Rate per rank,
+ * elements read. */
+#include "benchmarks/bench.h"
+#include "benchmarks/ref.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE_MAX 1000000
+#define READS     (1 << 20) /* drawn; longer rounds read them again */
+#define RANK_BITS 20
+#define RANK_MASK ((1u << RANK_BITS) - 1)
+
+typedef struct {
+    uint64_t index;
+    uint64_t place;
+} request_t;
+
+typedef struct {
+    uint64_t place;
+    uint64_t value;
+} answer_t;
+
+static pgas_handler_t read_one, take_one;
+static pgas_agg_t *agg, *answers;
+static uint64_t *table, *got, *want;
+
+static void run_read_one(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    request_t request;
+    answer_t answer;
+    pgas_status_t status;
+    int rank = pgas_thread_rank(source);
+    (void)bytes;
+    (void)context;
+    memcpy(&request, args, sizeof(request));
+    answer.place = request.place;
+    answer.value = table[request.index];
+    status = pgas_agg_call(answers, rank, take_one, &answer, sizeof(answer));
+    if (status != PGAS_OK)
+        bench_die("an answer could not be sent: %s", pgas_status_text(status));
+}
+
+static void run_take_one(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    answer_t answer;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    memcpy(&answer, args, sizeof(answer));
+    got[answer.place] = answer.value;
+}
+
+static void prepare(void)
+{
+    bench_check(pgas_handler_register("bench.read", run_read_one, NULL, &read_one), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.take", run_take_one, NULL, &take_one), "pgas_handler_register");
+}
+
+/* What stands in the table: a number that rank and index give. */
+static uint64_t element(uint64_t rank, uint64_t index)
+{
+    return (rank << 32) + index * 3 + 1;
+}
+
+static void setup(void)
+{
+    pgas_agg_opts_t for_handlers = PGAS_AGG_OPTS_INIT;
+    for_handlers.for_handlers = true;
+    table = calloc(TABLE_MAX, sizeof(*table));
+    got = calloc(READS, sizeof(*got));
+    want = calloc(READS, sizeof(*want));
+    if (!table || !got || !want)
+        bench_die("out of memory");
+    for (uint64_t i = 0; i < TABLE_MAX; i++)
+        table[i] = element((uint64_t)pgas_rank(), i);
+    bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
+    bench_check(pgas_agg_create(&for_handlers, &answers), "pgas_agg_create");
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+}
+
+static void teardown(void)
+{
+    bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
+    bench_check(pgas_agg_destroy(answers), "pgas_agg_destroy");
+    free(table);
+    free(got);
+    free(want);
+}
+
+/* As bale does it, what to read is drawn before the clock runs: index and rank in one word. */
+static void draw(const bench_run_t *run)
+{
+    static int drawn_for;
+    uint64_t state = bench_seed(run->rank), n_here = (uint64_t)run->arg;
+    if (drawn_for == run->arg)
+        return;
+    for (int i = 0; i < READS; i++) {
+        uint64_t global = bench_random_below(&state, n_here * (uint64_t)run->n_ranks);
+        want[i] = (global % n_here) << RANK_BITS | global / n_here;
+    }
+    drawn_for = run->arg;
+}
+
+/* The values of the last n reads. */
+static void check_reads(uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t right = element(want[i] & RANK_MASK, want[i] >> RANK_BITS);
+        if (got[i] != right)
+            bench_die("read %llu gave %llu, not %llu", (unsigned long long)i, (unsigned long long)got[i],
+                      (unsigned long long)right);
+    }
+    memset(got, 0, n * sizeof(*got));
+}
+
+/* Reads in parts of what was drawn; the time of the checks does not count. */
+static double loop(const bench_run_t *run)
+{
+    double elapsed = 0;
+    draw(run);
+    for (uint64_t left = run->iters, n; left > 0; left -= n) {
+        uint64_t begin;
+        int bad = 0;
+        n = left < READS ? left : READS;
+        bench_check(pgas_barrier(NULL), "pgas_barrier");
+        begin = bench_now();
+        for (uint64_t i = 0; i < n; i++) {
+            request_t request = {want[i] >> RANK_BITS, i};
+            bad |= pgas_agg_call(agg, (int)(want[i] & RANK_MASK), read_one, &request, sizeof(request));
+        }
+        bad |= pgas_quiesce();
+        elapsed += bench_since(begin);
+        if (bad)
+            bench_die("a request failed");
+        check_reads(n);
+    }
+    return elapsed;
+}
+
+#define ELEMENTS(N, TEXT)                                                                                          \
+    {                                                                                                              \
+        .variant = TEXT, .doc = TEXT " elements on each rank", .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, \
+        .ours = loop, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 30                   \
+    }
+
+static const bench_case_t cases[] = {ELEMENTS(10000, "10000"), ELEMENTS(TABLE_MAX, "1000000")};
+
+static const bench_program_t program = {.name = "pgas_indexgather",
+                                        .doc = "aggregated reads of random elements",
+                                        .ranks = BENCH_ANY,
+                                        .label = "Rate per rank",
+                                        .min_bytes = 8,
+                                        .max_bytes = 8,
+                                        .cases = cases,
+                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
+                                        .prepare = prepare,
+                                        .setup = setup,
+                                        .teardown = teardown};
+
+int main(int argc, char **argv)
+{
+    return bench_main(&program, argc, argv);
+}

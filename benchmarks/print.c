@@ -1,0 +1,86 @@
+/* Tables in OSU's shape and JSON lines, see print.h. */
+#include "benchmarks/print.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define FIRST_COLUMN 10
+#define COLUMN       20
+
+void print_title(const char *bench, int n_ranks, int n_nodes)
+{
+    printf("# %s v%s\n# Ranks: %d, nodes: %d\n", bench, pgas_version(), n_ranks, n_nodes);
+}
+
+static void print_heading(const char *first, const char *second, const char *unit)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "%s%s%s%s%s%s", first, *second ? " " : "", second, *unit ? " (" : "", unit,
+             *unit ? ")" : "");
+    printf(" %*s", COLUMN - 1, text);
+}
+
+void print_case(const print_head_t *head)
+{
+    char text[64];
+    if (head->json)
+        return;
+    printf("# Case: %s: %s\n", head->path, head->doc);
+    snprintf(text, sizeof(text), "# %s", head->size_label);
+    printf("%-*s", FIRST_COLUMN, text);
+    print_heading(head->label, "", head->unit);
+    if (head->full) {
+        print_heading("Minimum", "", head->unit);
+        print_heading("Maximum", "", head->unit);
+        print_heading("Iterations", "", "");
+    }
+    for (int s = 1; s < head->n_sides; s++)
+        print_heading(head->name[s], "", "");
+    for (int s = 1; s < head->n_sides; s++)
+        print_heading("ours /", head->name[s], "");
+    printf("\n");
+    fflush(stdout);
+}
+
+/* JSON has no infinity and no NaN. */
+static void print_number(const char *key, double value, const char *end)
+{
+    if (isfinite(value))
+        printf("\"%s\":%.6g%s", key, value, end);
+    else
+        printf("\"%s\":null%s", key, end);
+}
+
+static void print_json(const print_head_t *head, const print_row_t *row)
+{
+    printf("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"unit\":\"%s\",\"better\":\"%s\",", head->bench,
+           head->path, row->bytes, head->unit, head->higher ? "higher" : "lower");
+    print_number("median", row->side[0].median, ",");
+    print_number("min", row->side[0].min, ",");
+    print_number("max", row->side[0].max, ",\"vs\":{");
+    for (int s = 1; s < head->n_sides; s++)
+        print_number(head->name[s], row->ratio[s], s + 1 < head->n_sides ? "," : "");
+    printf("}}\n");
+}
+
+static void print_table_row(const print_head_t *head, const print_row_t *row)
+{
+    printf("%-*zu%*.2f", FIRST_COLUMN, row->bytes, COLUMN, row->side[0].median);
+    if (head->full)
+        printf("%*.2f%*.2f%*llu", COLUMN, row->side[0].min, COLUMN, row->side[0].max, COLUMN,
+               (unsigned long long)row->iters);
+    for (int s = 1; s < head->n_sides; s++)
+        printf("%*.2f", COLUMN, row->side[s].median);
+    for (int s = 1; s < head->n_sides; s++)
+        printf("%*.2f", COLUMN, row->ratio[s]);
+    printf("\n");
+}
+
+void print_row(const print_head_t *head, const print_row_t *row)
+{
+    if (head->json)
+        print_json(head, row);
+    else
+        print_table_row(head, row);
+    fflush(stdout);
+}

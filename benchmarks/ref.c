@@ -1,0 +1,47 @@
+/* The sides of a comparison by number: which loops need what opened, and where their ranks wait. */
+#include "benchmarks/ref.h"
+
+static bool nothing_open(void)
+{
+    return true;
+}
+
+static void nothing_close(void)
+{
+}
+
+static void ours_meet(void)
+{
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
+}
+
+static const struct {
+    bool (*open)(void);
+    void (*close)(void);
+    void (*meet)(void);
+} side[BENCH_KINDS] = {[BENCH_OURS] = {nothing_open, nothing_close, ours_meet},
+                       [BENCH_MEMORY] = {ref_memory_open, ref_memory_close, ours_meet},
+                       [BENCH_UCX] = {ref_ucx_open, ref_ucx_close, ref_ucx_meet},
+                       [BENCH_MPI] = {ref_mpi_open, ref_mpi_close, ref_mpi_meet}};
+static bool is_open[BENCH_KINDS];
+
+bool ref_open(bench_kind_t kind)
+{
+    if (!is_open[kind])
+        is_open[kind] = side[kind].open();
+    return is_open[kind];
+}
+
+void ref_close_all(void)
+{
+    for (int kind = 0; kind < BENCH_KINDS; kind++) {
+        if (is_open[kind])
+            side[kind].close();
+        is_open[kind] = false;
+    }
+}
+
+void ref_meet(bench_kind_t kind)
+{
+    side[kind].meet();
+}

@@ -1,0 +1,94 @@
+/** Reference loops: the limit of the machine (plain memory), raw UCX, and MPI. All have the type of bench_loop_fn_t.
+ *
+ *  They are plain, fixed and honest: what a careful programmer writes by hand for just this purpose, without checks
+ *  that the purpose does not need. Never make one slower to look better. */
+#ifndef BENCH_REF_H
+#define BENCH_REF_H
+
+#include "benchmarks/bench.h"
+
+/** ---- processes (ref_mpi.c) ---- */
+void ref_mpi_begin(int *argc_p, char ***argv_p); /* starts MPI at the level a library needs, not more: locks cost */
+void ref_mpi_end(void);
+void ref_mpi_abort(int status) __attribute__((noreturn));
+int ref_mpi_rank(void);
+
+/** ---- a side of the comparison: opened before its first loop, collective; false if it cannot be had here ---- */
+bool ref_open(bench_kind_t kind);
+void ref_close_all(void);
+/** All ranks meet, each progressing what this side's loops need from it. */
+void ref_meet(bench_kind_t kind);
+
+bool ref_memory_open(void);
+void ref_memory_close(void);
+bool ref_ucx_open(void);
+void ref_ucx_close(void);
+void ref_ucx_meet(void);
+bool ref_mpi_open(void);
+void ref_mpi_close(void);
+void ref_mpi_meet(void);
+
+/** Words for the path that raw UCX takes from this rank to a peer: "ucx-shm", "ucx-tcp" or "ucx-net". */
+const char *ref_ucx_path(int peer);
+
+/** ---- memory: a mapping that the processes of a host share, reached through an array of pointers ---- */
+double ref_store(const bench_run_t *run);      /* relaxed stores, bounds checked; larger sizes: memcpy */
+double ref_load(const bench_run_t *run);       /* relaxed loads, bounds checked; larger sizes: memcpy */
+double ref_atomic(const bench_run_t *run);     /* arg: bench_amo_t; own word at the peer */
+double ref_atomic_hot(const bench_run_t *run); /* all ranks on one word */
+double ref_memcpy_put(const bench_run_t *run); /* slot by slot through the window; arg 1: always the same slot */
+double ref_memcpy_get(const bench_run_t *run);
+double ref_flags(const bench_run_t *run);       /* ping-pong over two lines, round trip */
+double ref_ring_slots(const bench_run_t *run);  /* one way, every message published */
+double ref_ring_packed(const bench_run_t *run); /* one way, back to back, published every 4 KiB */
+double ref_ring_both(const bench_run_t *run);   /* the same in both directions at once */
+double ref_random_xor(const bench_run_t *run);  /* random updates in 64 MiB of private memory, every rank its own */
+
+/** ---- raw UCX, over memory that UCX allocated ---- */
+double ref_ucx_put(const bench_run_t *run); /* each flushed */
+double ref_ucx_get(const bench_run_t *run);
+double ref_ucx_put_window(const bench_run_t *run); /* 64, then a flush */
+double ref_ucx_get_window(const bench_run_t *run);
+double ref_ucx_atomic(const bench_run_t *run);
+double ref_ucx_am(const bench_run_t *run);      /* round trip */
+double ref_ucx_am_rate(const bench_run_t *run); /* one way */
+
+/** ---- MPI ---- */
+double ref_mpi_put(const bench_run_t *run); /* lock_all, each flushed */
+double ref_mpi_get(const bench_run_t *run);
+double ref_mpi_put_window(const bench_run_t *run);
+double ref_mpi_get_window(const bench_run_t *run);
+double ref_mpi_atomic(const bench_run_t *run);
+double ref_mpi_pingpong(const bench_run_t *run);    /* send and receive, round trip */
+double ref_mpi_isend(const bench_run_t *run);       /* one way, 64 outstanding */
+double ref_mpi_batches(const bench_run_t *run);     /* one way, packed by hand into 4 KiB, 16 outstanding */
+double ref_mpi_collective(const bench_run_t *run);  /* arg: bench_coll_t */
+double ref_mpi_busy_atomic(const bench_run_t *run); /* median latency towards a rank that computes */
+
+/** Operations that tables name by number. */
+typedef enum {
+    BENCH_FADD64,
+    BENCH_ADD64,
+    BENCH_XOR64,
+    BENCH_SWAP64,
+    BENCH_CSWAP64,
+    BENCH_FADD32,
+    BENCH_AMO_KINDS
+} bench_amo_t;
+static inline size_t bench_amo_bytes(int amo)
+{
+    return amo == BENCH_FADD32 ? 4 : 8;
+}
+
+typedef enum {
+    BENCH_BARRIER,
+    BENCH_BROADCAST,
+    BENCH_REDUCE,
+    BENCH_ALLREDUCE,
+    BENCH_GATHER,
+    BENCH_ALLGATHER,
+    BENCH_EXSCAN,
+    BENCH_ALLTOALL
+} bench_coll_t;
+
+#endif

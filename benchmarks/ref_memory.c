@@ -1,0 +1,555 @@
+/* The limit of the machine: plain loads, stores, atomics, copies, flags and rings between processes.
+ *
+ * All ranks of a host map one region of each (MPI's shared window is the plainest way to get one) and reach it
+ * through an array of pointers with the size of each region, which is what a program without a library would have.
+ * Rings: one producer, one consumer, a counter of messages written and one of messages read, each on lines of its
+ * own; the ring lives in the receiver's region. */
+#include "benchmarks/ref.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE          128 /* two cache lines: processors fetch pairs */
+#define RING_BYTES    (64u << 10)
+#define PUBLISH_BYTES 4096u
+
+#define always_inline inline __attribute__((always_inline))
+
+typedef struct {
+    _Alignas(LINE) uint64_t written; /* messages, published by the producer */
+    _Alignas(LINE) uint64_t read;    /* messages, published by the consumer */
+    _Alignas(LINE) char data[RING_BYTES];
+} ring_t;
+
+/* What one rank owns: where peers store. */
+typedef struct {
+    _Alignas(LINE) uint64_t flag;
+    char payload[LINE - sizeof(uint64_t)];
+    _Alignas(LINE) uint64_t word; /* for atomics */
+    _Alignas(LINE) uint64_t hot;  /* rank 0's: for all ranks */
+    _Alignas(LINE) char flag_data[16384];
+    ring_t in; /* from the peer */
+    _Alignas(4096) char window[BENCH_WINDOW_BYTES];
+} region_t;
+
+/* The array of pointers. */
+static struct {
+    region_t *region;
+    char *base;
+    size_t bytes;
+} * at_rank;
+static int n_at;
+
+static MPI_Comm host = MPI_COMM_NULL;
+static MPI_Win window = MPI_WIN_NULL;
+static char *private_base;
+static uint64_t *random_table;
+static uint64_t flag_count; /* round trips so far, the same at both ends */
+
+bool ref_memory_open(void)
+{
+    int rank, n_ranks, n_host;
+    void *mine;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &n_host);
+    MPI_Allreduce(MPI_IN_PLACE, &n_host, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (n_host != n_ranks) {
+        MPI_Comm_free(&host);
+        return false;
+    }
+    MPI_Win_allocate_shared(sizeof(region_t) + 4096, 1, MPI_INFO_NULL, host, &mine, &window);
+    at_rank = calloc((size_t)n_ranks, sizeof(*at_rank));
+    private_base = bench_buffer(BENCH_WINDOW_BYTES);
+    if (!at_rank)
+        bench_die("out of memory");
+    for (int r = 0; r < n_ranks; r++) {
+        MPI_Aint bytes;
+        int unit;
+        char *base;
+        MPI_Win_shared_query(window, r, &bytes, &unit, &base);
+        base += (4096 - (uintptr_t)base % 4096) % 4096;
+        at_rank[r].region = (region_t *)(void *)base;
+        at_rank[r].base = at_rank[r].region->window;
+        at_rank[r].bytes = BENCH_WINDOW_BYTES;
+    }
+    n_at = n_ranks;
+    memset(at_rank[rank].region, 0, sizeof(region_t));
+    MPI_Barrier(host);
+    return true;
+}
+
+void ref_memory_close(void)
+{
+    MPI_Win_free(&window);
+    MPI_Comm_free(&host);
+    free(at_rank);
+    free(private_base);
+    free(random_table);
+    random_table = NULL;
+}
+
+/* ---- loads and stores ----------------------------------------------------------------------------------------- */
+
+/* The address of bytes bytes at an offset of a rank's window, or NULL: what any checked access costs. */
+static inline void *checked(int rank, size_t offset, size_t bytes)
+{
+    if (__builtin_expect(rank >= n_at || offset + bytes > at_rank[rank].bytes, 0))
+        return NULL;
+    return at_rank[rank].base + offset;
+}
+
+#define TYPED(BITS)                                                                  \
+    static bool store_##BITS(const bench_run_t *run)                                 \
+    {                                                                                \
+        int peer = run->peer;                                                        \
+        for (uint64_t i = 0, n = run->iters; i < n; i++) {                           \
+            uint##BITS##_t *word = checked(peer, bench_walk(i, BITS / 8), BITS / 8); \
+            if (!word)                                                               \
+                return false;                                                        \
+            __atomic_store_n(word, (uint##BITS##_t)i, __ATOMIC_RELAXED);             \
+            bench_step();                                                            \
+        }                                                                            \
+        return true;                                                                 \
+    }                                                                                \
+    static bool load_##BITS(const bench_run_t *run)                                  \
+    {                                                                                \
+        int peer = run->peer;                                                        \
+        uint64_t sum = 0;                                                            \
+        for (uint64_t i = 0, n = run->iters; i < n; i++) {                           \
+            uint##BITS##_t *word = checked(peer, bench_walk(i, BITS / 8), BITS / 8); \
+            if (!word)                                                               \
+                return false;                                                        \
+            sum += __atomic_load_n(word, __ATOMIC_RELAXED);                          \
+            bench_step();                                                            \
+        }                                                                            \
+        bench_use(sum);                                                              \
+        return true;                                                                 \
+    }
+TYPED(8)
+TYPED(16)
+TYPED(32)
+TYPED(64)
+
+static bool copy_checked(const bench_run_t *run, bool put)
+{
+    for (uint64_t i = 0; i < run->iters; i++) {
+        size_t offset = run->bytes < BENCH_STRIDE_MASK ? bench_walk(i, run->bytes) : 0;
+        char *there = checked(run->peer, offset, run->bytes);
+        if (!there)
+            return false;
+        if (put)
+            memcpy(there, private_base, run->bytes);
+        else
+            memcpy(private_base, there, run->bytes);
+        bench_step();
+    }
+    return true;
+}
+
+static bool access_window(const bench_run_t *run, bool put)
+{
+    switch (run->bytes) {
+    case 1:
+        return put ? store_8(run) : load_8(run);
+    case 2:
+        return put ? store_16(run) : load_16(run);
+    case 4:
+        return put ? store_32(run) : load_32(run);
+    case 8:
+        return put ? store_64(run) : load_64(run);
+    default:
+        return copy_checked(run, put);
+    }
+}
+
+static double timed_access(const bench_run_t *run, bool put)
+{
+    uint64_t begin = bench_now();
+    if (!run->active)
+        return 0;
+    if (!access_window(run, put))
+        bench_die("the reference left its window");
+    return bench_since(begin);
+}
+
+double ref_store(const bench_run_t *run)
+{
+    return timed_access(run, true);
+}
+
+double ref_load(const bench_run_t *run)
+{
+    return timed_access(run, false);
+}
+
+static double copy_window(const bench_run_t *run, bool put)
+{
+    uint64_t slots = run->arg ? 1 : bench_slots(run->bytes), slot = 0, begin = bench_now();
+    char *there = at_rank[run->peer].base;
+    if (!run->active)
+        return 0;
+    for (uint64_t i = 0; i < run->iters; i++) {
+        size_t at = slot * run->bytes;
+        if (put)
+            memcpy(there + at, private_base + at, run->bytes);
+        else
+            memcpy(private_base + at, there + at, run->bytes);
+        bench_step();
+        slot = slot + 1 < slots ? slot + 1 : 0;
+    }
+    return bench_since(begin);
+}
+
+double ref_memcpy_put(const bench_run_t *run)
+{
+    return copy_window(run, true);
+}
+
+double ref_memcpy_get(const bench_run_t *run)
+{
+    return copy_window(run, false);
+}
+
+/* ---- atomics -------------------------------------------------------------------------------------------------- */
+
+static always_inline void atomic_once(uint64_t *word, int amo, uint64_t value)
+{
+    switch (amo) {
+    case BENCH_FADD64:
+        bench_use(__atomic_fetch_add(word, value, __ATOMIC_SEQ_CST));
+        break;
+    case BENCH_ADD64:
+        (void)__atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
+        break;
+    case BENCH_XOR64:
+        (void)__atomic_fetch_xor(word, value, __ATOMIC_SEQ_CST);
+        break;
+    case BENCH_SWAP64:
+        bench_use(__atomic_exchange_n(word, value, __ATOMIC_SEQ_CST));
+        break;
+    case BENCH_CSWAP64: {
+        uint64_t expected = value;
+        (void)__atomic_compare_exchange_n(word, &expected, value + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        bench_use(expected);
+        break;
+    }
+    default: {
+        uint32_t *half = (uint32_t *)(void *)word;
+        bench_use(__atomic_fetch_add(half, (uint32_t)value, __ATOMIC_SEQ_CST));
+    }
+    }
+}
+
+static double atomic_loop(const bench_run_t *run, uint64_t *word)
+{
+    uint64_t begin = bench_now();
+#define LOOP(AMO)                                 \
+    case AMO:                                     \
+        for (uint64_t i = 0; i < run->iters; i++) \
+            atomic_once(word, AMO, i);            \
+        break
+    switch (run->arg) {
+        LOOP(BENCH_FADD64);
+        LOOP(BENCH_ADD64);
+        LOOP(BENCH_XOR64);
+        LOOP(BENCH_SWAP64);
+        LOOP(BENCH_CSWAP64);
+        LOOP(BENCH_FADD32);
+    }
+#undef LOOP
+    return bench_since(begin);
+}
+
+double ref_atomic(const bench_run_t *run)
+{
+    return run->active ? atomic_loop(run, &at_rank[run->peer].region->word) : 0;
+}
+
+double ref_atomic_hot(const bench_run_t *run)
+{
+    return atomic_loop(run, &at_rank[0].region->hot);
+}
+
+/* ---- flags ---------------------------------------------------------------------------------------------------- */
+
+static inline void raise_flag(region_t *there, const bench_run_t *run, uint64_t value)
+{
+    if (run->bytes > sizeof(value))
+        memcpy(there->flag_data, private_base, run->bytes - sizeof(value));
+    __atomic_store_n(&there->flag, value, __ATOMIC_RELEASE);
+}
+
+static inline void await_flag(const region_t *here, uint64_t value)
+{
+    uint32_t spins = 0;
+    while (__atomic_load_n(&here->flag, __ATOMIC_ACQUIRE) != value)
+        bench_relax(&spins);
+}
+
+double ref_flags(const bench_run_t *run)
+{
+    region_t *here = at_rank[run->rank].region, *there = at_rank[run->peer].region;
+    uint64_t begin = bench_now();
+    if (run->bytes > sizeof(here->flag_data))
+        bench_die("flag ping-pong: at most %zu bytes", sizeof(here->flag_data));
+    for (uint64_t i = 0; i < run->iters; i++) {
+        flag_count++;
+        if (run->active)
+            raise_flag(there, run, flag_count);
+        await_flag(here, flag_count);
+        if (!run->active)
+            raise_flag(there, run, flag_count);
+    }
+    return run->active ? bench_since(begin) : 0;
+}
+
+/* ---- rings ---------------------------------------------------------------------------------------------------- */
+
+/* One end of a ring as its loop sees it. The loops keep it in registers: whatever else they would store waits in the
+ * same store buffer as the messages, behind lines that come from another core. */
+typedef struct {
+    ring_t *ring;
+    uint64_t n;     /* messages written or read by this end */
+    uint64_t known; /* read by the other end, as last seen */
+    size_t at;      /* place of the next message */
+} ring_end_t;
+
+static ring_t *ring_of(int rank, size_t bytes)
+{
+    if (bytes > RING_BYTES / 8)
+        bench_die("rings: at most %u bytes", RING_BYTES / 8);
+    return &at_rank[rank].region->in;
+}
+
+/* Between two runs both ends have met and all was read. */
+static void reset_ring(ring_t *ring)
+{
+    __atomic_store_n(&ring->written, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&ring->read, 0, __ATOMIC_RELAXED);
+}
+
+/* Messages between two publications. */
+static uint64_t burst_of(size_t publish_bytes, size_t bytes)
+{
+    return publish_bytes > bytes ? publish_bytes / bytes : 1;
+}
+
+static always_inline size_t next_place(size_t at, size_t bytes)
+{
+    at += bytes;
+    return at + bytes > RING_BYTES ? 0 : at;
+}
+
+static always_inline bool has_room(ring_end_t *end, uint64_t burst, size_t bytes)
+{
+    if (end->n + burst - end->known <= RING_BYTES / bytes)
+        return true;
+    end->known = __atomic_load_n(&end->ring->read, __ATOMIC_ACQUIRE);
+    return end->n + burst - end->known <= RING_BYTES / bytes;
+}
+
+/* Writes messages one by one, then publishes them together. */
+static always_inline void write_burst(ring_end_t *end, uint64_t burst, size_t bytes)
+{
+    for (uint64_t last = end->n + burst; end->n < last; end->n++) {
+        char *slot = end->ring->data + end->at;
+        memcpy(slot, &end->n, bytes < sizeof(end->n) ? bytes : sizeof(end->n));
+        if (bytes > sizeof(end->n))
+            memcpy(slot + sizeof(end->n), private_base, bytes - sizeof(end->n));
+        end->at = next_place(end->at, bytes);
+        bench_step();
+    }
+    __atomic_store_n(&end->ring->written, end->n, __ATOMIC_RELEASE);
+}
+
+/* Reads what has been published, looks at the first word of each message, frees the room; false if there
+ * was nothing. */
+static always_inline bool read_burst(ring_end_t *end, uint64_t *sum, size_t bytes)
+{
+    uint64_t last = __atomic_load_n(&end->ring->written, __ATOMIC_ACQUIRE), item = 0;
+    if (last == end->n)
+        return false;
+    for (; end->n < last; end->n++) {
+        memcpy(&item, end->ring->data + end->at, bytes < sizeof(item) ? bytes : sizeof(item));
+        *sum += item;
+        end->at = next_place(end->at, bytes);
+    }
+    __atomic_store_n(&end->ring->read, end->n, __ATOMIC_RELEASE);
+    return true;
+}
+
+static always_inline void send_all(ring_t *ring, uint64_t total, uint64_t burst, size_t bytes)
+{
+    ring_end_t end = {.ring = ring};
+    uint32_t spins = 0;
+    while (end.n < total) {
+        uint64_t n = total - end.n < burst ? total - end.n : burst;
+        for (spins = 0; !has_room(&end, n, bytes);)
+            bench_relax(&spins);
+        write_burst(&end, n, bytes);
+    }
+    for (spins = 0; __atomic_load_n(&ring->read, __ATOMIC_ACQUIRE) != total;)
+        bench_relax(&spins);
+}
+
+static always_inline void receive_all(ring_t *ring, uint64_t total, size_t bytes)
+{
+    ring_end_t end = {.ring = ring};
+    uint64_t sum = 0;
+    uint32_t spins;
+    while (end.n < total) {
+        for (spins = 0; !read_burst(&end, &sum, bytes);)
+            bench_relax(&spins);
+    }
+    bench_use(sum);
+}
+
+static double one_way(const bench_run_t *run, size_t publish_bytes)
+{
+    ring_t *ring = ring_of(run->active ? run->peer : run->rank, run->bytes);
+    uint64_t burst = burst_of(publish_bytes, run->bytes), begin = bench_now();
+    double elapsed;
+    if (run->active) {
+#define SEND(SIZE) send_all(ring, run->iters, burst, SIZE)
+        BENCH_BY_SIZE(run->bytes, SEND);
+    } else {
+#define RECEIVE(SIZE) receive_all(ring, run->iters, SIZE)
+        BENCH_BY_SIZE(run->bytes, RECEIVE);
+    }
+    elapsed = bench_since(begin);
+    if (run->active)
+        reset_ring(ring);
+    return run->active ? elapsed : 0;
+}
+
+/* One message a slot: behind each message stands its number, which says that it is there. */
+static always_inline size_t slot_bytes(size_t bytes)
+{
+    return ((bytes + 7) & ~(size_t)7) + sizeof(uint64_t);
+}
+
+static always_inline void send_slots(ring_t *ring, uint64_t total, size_t bytes)
+{
+    ring_end_t end = {.ring = ring};
+    size_t step = slot_bytes(bytes);
+    uint32_t spins;
+    while (end.n < total) {
+        char *slot = ring->data + end.at;
+        for (spins = 0; !has_room(&end, 1, step);)
+            bench_relax(&spins);
+        memcpy(slot, &end.n, bytes < sizeof(end.n) ? bytes : sizeof(end.n));
+        if (bytes > sizeof(end.n))
+            memcpy(slot + sizeof(end.n), private_base, bytes - sizeof(end.n));
+        end.n++;
+        __atomic_store_n((uint64_t *)(void *)(slot + step - sizeof(end.n)), end.n, __ATOMIC_RELEASE);
+        end.at = next_place(end.at, step);
+    }
+    for (spins = 0; __atomic_load_n(&ring->read, __ATOMIC_ACQUIRE) != total;)
+        bench_relax(&spins);
+}
+
+static always_inline void receive_slots(ring_t *ring, uint64_t total, size_t bytes)
+{
+    ring_end_t end = {.ring = ring};
+    size_t step = slot_bytes(bytes);
+    uint64_t sum = 0, item = 0, freed = 0;
+    uint32_t spins;
+    while (end.n < total) {
+        const char *slot = ring->data + end.at;
+        const uint64_t *number = (const uint64_t *)(const void *)(slot + step - sizeof(*number));
+        for (spins = 0; __atomic_load_n(number, __ATOMIC_ACQUIRE) != end.n + 1;)
+            bench_relax(&spins);
+        memcpy(&item, slot, bytes < sizeof(item) ? bytes : sizeof(item));
+        sum += item;
+        end.at = next_place(end.at, step);
+        if (++end.n - freed >= RING_BYTES / 8 / step || end.n == total) {
+            freed = end.n;
+            __atomic_store_n(&ring->read, end.n, __ATOMIC_RELEASE);
+        }
+    }
+    bench_use(sum);
+}
+
+double ref_ring_slots(const bench_run_t *run)
+{
+    ring_t *ring = ring_of(run->active ? run->peer : run->rank, run->bytes);
+    uint64_t begin = bench_now();
+    double elapsed;
+    if (run->active) {
+#define SEND_SLOTS(SIZE) send_slots(ring, run->iters, SIZE)
+        BENCH_BY_SIZE(run->bytes, SEND_SLOTS);
+    } else {
+#define RECEIVE_SLOTS(SIZE) receive_slots(ring, run->iters, SIZE)
+        BENCH_BY_SIZE(run->bytes, RECEIVE_SLOTS);
+    }
+    elapsed = bench_since(begin);
+    if (run->active) {
+        reset_ring(ring);
+        memset(ring->data, 0, sizeof(ring->data));
+    }
+    return run->active ? elapsed : 0;
+}
+
+double ref_ring_packed(const bench_run_t *run)
+{
+    return one_way(run, PUBLISH_BYTES);
+}
+
+static always_inline void exchange(ring_t *to, ring_t *from, uint64_t total, uint64_t burst, size_t bytes)
+{
+    ring_end_t out = {.ring = to}, in = {.ring = from};
+    uint64_t sum = 0;
+    uint32_t spins = 0;
+    while (out.n < total || in.n < total) {
+        uint64_t n = total - out.n < burst ? total - out.n : burst;
+        bool wrote = n > 0 && has_room(&out, n, bytes);
+        if (wrote)
+            write_burst(&out, n, bytes);
+        if (read_burst(&in, &sum, bytes) || wrote)
+            spins = 0;
+        else
+            bench_relax(&spins);
+    }
+    bench_use(sum);
+}
+
+/* Without peers neighbours exchange; an odd rank at the end fills and empties its own ring. */
+static int neighbour(const bench_run_t *run)
+{
+    int other = run->peer >= 0 ? run->peer : run->rank ^ 1;
+    return other < run->n_ranks ? other : run->rank;
+}
+
+double ref_ring_both(const bench_run_t *run)
+{
+    ring_t *to = ring_of(neighbour(run), run->bytes), *from = ring_of(run->rank, run->bytes);
+    uint64_t burst = burst_of(PUBLISH_BYTES, run->bytes), begin = bench_now();
+    double elapsed;
+#define EXCHANGE(SIZE) exchange(to, from, run->iters, burst, SIZE)
+    BENCH_BY_SIZE(run->bytes, EXCHANGE);
+    elapsed = bench_since(begin);
+    ref_meet(BENCH_MEMORY);
+    reset_ring(from);
+    return elapsed;
+}
+
+/* ---- random updates ------------------------------------------------------------------------------------------- */
+
+double ref_random_xor(const bench_run_t *run)
+{
+    const uint64_t mask = BENCH_TABLE_BYTES / sizeof(uint64_t) - 1;
+    uint64_t x = bench_seed(run->rank), begin;
+    if (!random_table)
+        random_table = calloc(1, BENCH_TABLE_BYTES);
+    if (!random_table)
+        bench_die("out of memory");
+    begin = bench_now();
+    for (uint64_t i = 0; i < run->iters; i++) {
+        uint64_t value = bench_random(&x);
+        random_table[value & mask] ^= value;
+    }
+    return bench_since(begin);
+}
