@@ -64,6 +64,9 @@ pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *m
 void pgasi_shm_release(pgasi_shm_t *shm);
 void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of);
 
+/** Whether a rank is known to have died (pgasi_boot_peer_died). */
+bool pgasi_boot_is_dead(int rank);
+
 /** hwloc: binds the calling thread as PGAS_BIND says (slot: index of the thread within the rank), and where it is. */
 void pgasi_place_bind(int slot);
 pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p);

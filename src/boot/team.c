@@ -263,6 +263,12 @@ void pgasi_boot_peer_died(int rank)
         __atomic_fetch_add(&n_dead, 1, __ATOMIC_RELEASE);
 }
 
+bool pgasi_boot_is_dead(int rank)
+{
+    return PGAS_UNLIKELY(__atomic_load_n(&n_dead, __ATOMIC_ACQUIRE) > 0) && dead_ranks != NULL &&
+           pgasi_bitmap_test(dead_ranks, (size_t)rank);
+}
+
 bool pgasi_team_is_broken(pgas_team_t *team)
 {
     int n = __atomic_load_n(&n_dead, __ATOMIC_ACQUIRE);

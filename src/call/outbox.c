@@ -593,6 +593,10 @@ static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t 
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
         pgasi_lane_lock(ob->lane);
+        if (pgasi_boot_is_dead(rank)) {
+            status = PGAS_ERR_PEER;
+            break;
+        }
         status = now ? send_now(ob, out, rank, m) : append(ob, out, rank, m);
     }
     pgasi_lane_unlock(ob->lane);

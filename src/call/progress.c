@@ -23,6 +23,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/outbox.h"
+#include "call/sync.h"
 #include "mem/lane.h"
 #include "mem/thread.h"
 
@@ -35,7 +36,37 @@
 bool pgasi_leaving;
 pgasi_service_stats_t pgasi_service_stats;
 
+static bool deaths_unsettled;
 static uint32_t polled; /* an application thread has progressed since the service thread last looked */
+
+/* ---- peers that die ---- */
+
+void pgasi_peer_died(int rank)
+{
+    static int reported;
+    if (__atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE))
+        return;
+    if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED) == 0)
+        PGASI_ERROR("service", "rank %d died%s", rank,
+                    pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT ? ": ending the job" : "");
+    if (pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
+        pgasi_boot_abort(1);
+    pgasi_boot_peer_died(rank);
+    __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
+    pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+/* Not where a death is noticed, which may be inside the transport, with the inbox locked. */
+static __attribute__((noinline)) void settle_deaths(void)
+{
+    if (!__atomic_load_n(&deaths_unsettled, __ATOMIC_RELAXED) ||
+        !__atomic_exchange_n(&deaths_unsettled, false, __ATOMIC_ACQ_REL))
+        return;
+    for (int r = 0; r < pgasi_boot.n_ranks; r++) {
+        if (pgasi_boot_is_dead(r))
+            pgasi_sync_peer_died(r);
+    }
+}
 
 /* ---- one round ---- */
 
@@ -87,8 +118,10 @@ static int serve_if_free(void)
 
 int pgasi_progress(void)
 {
-    if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_running))
+    if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_self.attached || !pgasi_running))
         return 0;
+    if (PGAS_UNLIKELY(__atomic_load_n(&deaths_unsettled, __ATOMIC_RELAXED)))
+        settle_deaths();
     if (!__atomic_load_n(&polled, __ATOMIC_RELAXED))
         __atomic_store_n(&polled, 1, __ATOMIC_RELAXED);
     pgasi_lane_t *lane = pgasi_self.lane;
@@ -104,20 +137,6 @@ int pgasi_progress(void)
 int pgas_progress(void)
 {
     return pgasi_progress();
-}
-
-/* ---- peers that die ---- */
-
-void pgasi_peer_died(int rank)
-{
-    static int reported;
-    if (__atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE))
-        return;
-    if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED) == 0)
-        PGASI_ERROR("service", "rank %d died%s", rank,
-                    pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT ? ": ending the job" : "");
-    if (pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
-        pgasi_boot_abort(1);
 }
 
 /* ---- service threads ---- */
@@ -194,6 +213,7 @@ static void *service_main(void *arg)
     pgasi_thread_be_service();
     while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
         pgasi_service_stats.rounds++;
+        settle_deaths();
         if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
             pgasi_service_stats.naps++;
             struct timespec nap = { 0, NAP_MS * 1000000L };

@@ -28,6 +28,7 @@ typedef struct {
     pgas_sync_t *sync;
     void *reply;
     size_t reply_bytes;
+    int rank; /* that owes the reply */
 } entry_t;
 
 static entry_t *entries;
@@ -66,7 +67,7 @@ static uint32_t take_index(void)
     return NONE;
 }
 
-pgas_status_t pgasi_token_take(pgas_sync_t *sync, void *reply, size_t reply_bytes, uint32_t *token_p)
+pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p)
 {
     uint32_t index = take_index();
     if (index == NONE)
@@ -75,6 +76,7 @@ pgas_status_t pgasi_token_take(pgas_sync_t *sync, void *reply, size_t reply_byte
     e->sync = sync;
     e->reply = reply;
     e->reply_bytes = reply_bytes;
+    e->rank = rank;
     e->once = reply != NULL;
     e->live = true;
     *token_p = index << 16 | e->generation;
@@ -149,6 +151,21 @@ static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void 
     fall(sync, status);
 }
 
+void pgasi_sync_peer_died(int rank)
+{
+    pgasi_inbox_lock(); /* answers run one at a time */
+    uint32_t n = __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
+    for (uint32_t index = 0; entries && index < n; index++) {
+        entry_t *e = &entries[index];
+        if (!e->live || !e->once || e->rank != rank)
+            continue;
+        pgas_sync_t *sync = e->sync;
+        pgasi_token_give(index << 16 | e->generation);
+        fall(sync, PGAS_ERR_PEER);
+    }
+    pgasi_inbox_unlock();
+}
+
 /* ---- answers leave ---- */
 
 static struct {
@@ -212,7 +229,7 @@ pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count)
         return PGAS_ERR_INVALID;
     sync->count = count;
     sync->status = PGAS_OK;
-    return pgasi_token_take(sync, NULL, 0, &sync->token);
+    return pgasi_token_take(sync, -1, NULL, 0, &sync->token);
 }
 
 void pgas_sync_add(pgas_sync_t *sync, int64_t count)
@@ -266,7 +283,9 @@ static pgas_status_t call_return(int rank, uint32_t handler, const void *args, s
                                  size_t reply_bytes, pgas_sync_t *sync)
 {
     uint32_t token;
-    pgas_status_t status = pgasi_token_take(sync, reply, reply_bytes, &token);
+    if (pgasi_boot_is_dead(rank))
+        return PGAS_ERR_PEER;
+    pgas_status_t status = pgasi_token_take(sync, rank, reply, reply_bytes, &token);
     if (status != PGAS_OK)
         return status;
     uint64_t wire = token | (uint64_t)reply_bytes << 32;

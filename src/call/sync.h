@@ -12,8 +12,11 @@ void pgasi_sync_stop(void);
 /** Sets the internal handlers for answers. */
 void pgasi_sync_set_handlers(void);
 
-/** A token for one reply of reply_bytes to be stored at reply, after which sync falls. */
-pgas_status_t pgasi_token_take(pgas_sync_t *sync, void *reply, size_t reply_bytes, uint32_t *token_p);
+/** A token for answers that make sync fall: any number (reply NULL), or one of reply_bytes from a rank, which is stored at
+ *  reply before. */
+pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p);
+/** Replies that a dead rank owes fail with PGAS_ERR_PEER. */
+void pgasi_sync_peer_died(int rank);
 void pgasi_token_give(uint32_t token);
 
 /** Around a handler whose caller wants an answer; call_end sends it. reply_bytes 0: only that it ran. */
