@@ -22,7 +22,6 @@
 #define ROUNDS_MIN    5
 #define ROUNDS_MAX    1001
 #define ALL_ROUNDS_MS 400.0
-#define PAGE_BYTES    4096u
 #define ITERS_FIRST   8
 #define WARM_UP       64
 #define SAMPLES_MAX   4096
@@ -76,7 +75,8 @@ void bench_say(const char *fmt, ...)
 /* Written, since untouched pages are all the same page of zeros and read too fast. */
 void *bench_buffer(size_t bytes)
 {
-    void *buffer = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
+    void *buffer =
+        aligned_alloc(BENCH_PAGE_BYTES, (bytes + BENCH_PAGE_BYTES - 1) / BENCH_PAGE_BYTES * BENCH_PAGE_BYTES);
     if (!buffer)
         bench_die("out of memory");
     memset(buffer, 1, bytes);

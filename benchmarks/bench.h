@@ -16,6 +16,7 @@
 #include <time.h>
 #include "pgas/pgas.h"
 
+#define BENCH_PAGE_BYTES   4096u
 #define BENCH_WINDOW_OPS   64             /* operations between two flushes, as in OSU's bandwidth tests */
 #define BENCH_WINDOW_BYTES (16u << 20)    /* memory that transfers walk through */
 #define BENCH_STRIDE_MASK  ((size_t)4095) /* small transfers walk through so much memory, then start again */

@@ -4,19 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pgas_gptr_t window;
+static pgas_gptr_t block, window;
 static char *private_base;
 
 void rma_setup(void)
 {
-    bench_check(pgas_alloc(BENCH_WINDOW_BYTES, &window), "pgas_alloc");
+    /* At a page border, as the memory of the references. */
+    bench_check(pgas_alloc(BENCH_WINDOW_BYTES + BENCH_PAGE_BYTES, &block), "pgas_alloc");
+    window = pgas_gptr_add(block, (int64_t)(-(uintptr_t)pgas_gptr_local(block, 1) % BENCH_PAGE_BYTES));
     memset(pgas_gptr_local(window, 1), 0, BENCH_WINDOW_BYTES);
     private_base = bench_buffer(BENCH_WINDOW_BYTES);
 }
 
 void rma_teardown(void)
 {
-    bench_check(pgas_free(window), "pgas_free");
+    bench_check(pgas_free(block), "pgas_free");
     free(private_base);
 }
 

@@ -31,6 +31,7 @@ static size_t table_bytes;
 static void **heap_of;                /* [node_size] the node's heaps as mapped here */
 static pgasi_tp_key_t **heap_keys;    /* [node_size] that map them, if they come from the transport */
 static pgasi_shm_t heap_shm;          /* if it comes from memfd */
+static uint64_t next_slot;            /* for attached memory */
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the table ---- */
@@ -187,6 +188,7 @@ pgas_status_t pgasi_segments_start(void)
 {
     size_t bytes = PGASI_ALIGN_UP(pgasi_param.heap_size, (size_t)sysconf(_SC_PAGESIZE));
     pgasi_n_segments = 1 + pgasi_param.segments;
+    next_slot = 0;
     pgasi_segments = calloc((size_t)pgasi_n_segments, sizeof *pgasi_segments);
     heap_of = calloc((size_t)pgasi_boot.node_size, sizeof *heap_of);
     heap_keys = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_tp_key_t *));
@@ -364,11 +366,9 @@ pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint6
 
 /* ---- attached memory ---- */
 
-/* The lowest run of free slots behind the heap that holds bytes; 0 if there is none. */
-static uint64_t find_slots(uint64_t bytes)
+/* The lowest run of `need` free slots from `slot` on; 0 if there is none. */
+static uint64_t find_slots_from(uint64_t slot, uint64_t need)
 {
-    uint64_t need = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES);
-    uint64_t slot = 1 + PGASI_DIV_UP(pgasi_segments[0].bytes, PGASI_SLOT_BYTES);
     for (int i = 1; i < pgasi_n_segments;) {
         pgasi_segment_t *s = &pgasi_segments[i];
         uint64_t first = s->offset >> PGAS_SEGTAB_SHIFT, n = PGASI_DIV_UP(s->bytes, PGASI_SLOT_BYTES);
@@ -379,7 +379,20 @@ static uint64_t find_slots(uint64_t bytes)
             i++;
         }
     }
-    return slot + need <= PGASI_SLOTS_PER_RANK ? slot * PGASI_SLOT_BYTES : 0;
+    return slot + need <= PGASI_SLOTS_PER_RANK ? slot : 0;
+}
+
+/* Slots are taken in turn and not again before all have been: peers remember keys of what was detached. */
+static uint64_t find_slots(uint64_t bytes)
+{
+    uint64_t need = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES);
+    uint64_t first = 1 + PGASI_DIV_UP(pgasi_segments[0].bytes, PGASI_SLOT_BYTES);
+    uint64_t slot = find_slots_from(PGASI_MAX(first, next_slot), need);
+    if (!slot)
+        slot = find_slots_from(first, need);
+    if (slot)
+        next_slot = slot + need;
+    return slot * PGASI_SLOT_BYTES;
 }
 
 static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr_p)

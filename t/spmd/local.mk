@@ -20,3 +20,9 @@ check_PROGRAMS += %D%/rma_large.t %D%/heap.t %D%/atomic.t %D%/signal.t
 
 check_PROGRAMS += %D%/graph.t
 %C%_graph_t_SOURCES = %D%/graph.c %D%/graph_model.h %D%/job.h
+check_PROGRAMS += %D%/agg.t %D%/quiesce.t %D%/thread.t %D%/hybrid.t
+%C%_agg_t_SOURCES = %D%/agg.c %D%/job.h
+%C%_quiesce_t_SOURCES = %D%/quiesce.c %D%/job.h
+%C%_thread_t_SOURCES = %D%/thread.c %D%/job.h
+%C%_hybrid_t_SOURCES = %D%/hybrid.c %D%/job.h
+%C%_hybrid_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)

@@ -153,7 +153,7 @@ static bool one(pgasi_board_t *board, const member_t *m, const step_t *s)
 
 /* ---- promises ---- */
 
-/* What has a root is done several times with the same one: who only gives runs ahead until slots are used up. */
+/* What has a root and is small is done several times with the same one: who only gives runs ahead until slots are used up. */
 static void *run(void *arg)
 {
     member_t *m = arg;
@@ -161,8 +161,8 @@ static void *run(void *arg)
     pgasi_board_init(&board, memory, m->n, m->me, bell_of);
     for (uint64_t number = 1; number <= N_STEPS; number++) {
         step_t s = draw(number, m->n);
-        bool rooted = s.kind == 2 || s.kind == 3 || s.kind == 6;
-        for (int i = 0; i < (rooted ? BURST : 1); i++) {
+        bool bursts = s.n <= 100 && (s.kind == 2 || s.kind == 3 || s.kind == 6);
+        for (int i = 0; i < (bursts ? BURST : 1); i++) {
             s.number = number + (uint64_t)i * 1000;
             if (!one(&board, m, &s) && m->first_bad == 0)
                 m->first_bad = number;

@@ -21,3 +21,5 @@ check_PROGRAMS += %D%/graph_parts.t %D%/graph_reader.t
 check_scripts += %D%/graph_debian.t
 check_PROGRAMS += %D%/board.t
 %C%_board_t_SOURCES = %D%/board.c
+check_PROGRAMS += %D%/transport.t
+%C%_transport_t_SOURCES = %D%/transport.c

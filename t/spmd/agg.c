@@ -1,0 +1,217 @@
+/* Aggregators.
+ *   what:   gathered calls run after a flush, when enough are gathered, behind a direct call, at quiesce, and not before; in
+ *           order, none lost; handlers gather too
+ *   np:     1 2 3 4 5 7
+ *   nodes:  0 1 2 3
+ *   tls:    posix sysv,cma tcp,self
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_AGG_SIZE=64 PGAS_CALL_MAX=64 | PGAS_RING_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_AGG_SIZE=1M PGAS_RING_SIZE=16K | PGAS_SERVICE_THREADS=2
+ *   source: pgas/call.h
+ */
+#include "base/rng.h"
+#include "t/spmd/job.h"
+
+static pgas_handler_t add, ordered, forward, misuse, ask;
+static int me, n_ranks;
+static uint64_t n_added, sum, next_of[JOB_RANKS_MAX];
+static int n_wrong;
+static pgas_agg_t *handlers_agg, *my_agg;
+
+static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t value = 0;
+    (void)source;
+    (void)context;
+    memcpy(&value, args, bytes < 8 ? bytes : 8);
+    n_added++;
+    sum += value;
+}
+
+static void on_ordered(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t number;
+    (void)context;
+    memcpy(&number, args, sizeof number);
+    n_wrong += number != next_of[pgas_thread_rank(source)]++ || bytes != 8 + number % 5 * 4;
+}
+
+/* Sends the value on to as many ranks as it says, one by one. */
+static void on_forward(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t value;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    memcpy(&value, args, sizeof value);
+    for (uint64_t i = 0; i < 3; i++)
+        n_wrong += pgas_agg_call(handlers_agg, (int)((value + i) % (uint64_t)n_ranks), add, &value, sizeof value) != PGAS_OK;
+    if (value % 16 == 0)
+        n_wrong += pgas_agg_flush(handlers_agg, (int)(value % (uint64_t)n_ranks)) != PGAS_OK;
+    if (value % 64 == 0)
+        n_wrong += pgas_agg_flush_all(handlers_agg) != PGAS_OK;
+}
+
+static void on_misuse(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    n_wrong += pgas_agg_flush_all(my_agg) != PGAS_ERR_CONTEXT;
+    n_wrong += pgas_agg_call_far(my_agg, me, add, NULL, 0) != PGAS_ERR_CONTEXT;
+}
+
+static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    pgas_reply(&n_added, sizeof n_added);
+}
+
+static uint64_t ran_at(int rank)
+{
+    uint64_t n = UINT64_MAX;
+    return pgas_call_return(rank, ask, NULL, 0, &n, sizeof n, NULL) == PGAS_OK ? n : UINT64_MAX;
+}
+
+static void reset(void)
+{
+    pgas_quiesce();
+    n_added = sum = 0;
+    pgas_barrier(NULL);
+}
+
+/* A question from the same thread would publish (calls of a thread keep their order), so the owners look themselves. */
+static void nothing_runs_before_its_time(void)
+{
+    uint64_t value = 5;
+    int n_bad = 0, right = (me + 1) % n_ranks;
+    reset();
+    n_bad += pgas_agg_call(my_agg, right, add, &value, 8) != PGAS_OK;
+    n_bad += pgas_agg_call(my_agg, me, add, &value, 8) != PGAS_OK;
+    for (int i = 0; i < 50; i++)
+        pgas_progress();
+    pgas_barrier(NULL);
+    spmd_ok(n_bad == 0 && n_added == 0, "what is gathered has not run");
+    n_bad += pgas_agg_flush(my_agg, me) != PGAS_OK;
+    while (n_added == 0)
+        pgas_progress();
+    pgas_barrier(NULL);
+    uint64_t seen = __atomic_load_n(&n_added, __ATOMIC_RELAXED);
+    spmd_ok(n_bad == 0 && seen == (n_ranks == 1 ? 2 : 1), "a flush publishes for its rank");
+    n_bad += pgas_agg_flush_all(my_agg) != PGAS_OK || pgas_agg_flush_all(my_agg) != PGAS_OK;
+    while (__atomic_load_n(&n_added, __ATOMIC_RELAXED) < 2)
+        pgas_progress();
+    pgas_barrier(NULL);
+    spmd_ok(n_bad == 0 && n_added == 2 && sum == 10, "and for all");
+}
+
+static void enough_publishes_itself(void)
+{
+    uint64_t value = 1, n = 0;
+    int n_bad = 0, right = (me + 1) % n_ranks;
+    pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
+    pgas_agg_t *agg = NULL;
+    opts.publish_bytes = 128;
+    reset();
+    n_bad += pgas_agg_create(&opts, &agg) != PGAS_OK;
+    for (; n < 40; n++)
+        n_bad += pgas_agg_call(agg, right, add, &value, 8) != PGAS_OK;
+    while (__atomic_load_n(&n_added, __ATOMIC_RELAXED) < 24)
+        pgas_progress();
+    spmd_is_int(n_bad, 0, "enough of them go by themselves");
+    n_bad += pgas_call(right, add, &value, 8, NULL) != PGAS_OK;
+    while (__atomic_load_n(&n_added, __ATOMIC_RELAXED) < 41)
+        pgas_progress();
+    spmd_is_int(n_bad, 0, "a direct call to the rank takes along what was gathered before");
+    n_bad += pgas_agg_call(agg, right, add, &value, 8) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_added == 42, "quiesce publishes");
+    n_bad += pgas_agg_call(agg, right, add, &value, 8) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
+    n_bad += ran_at(right) < 42 || pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_added == 43, "so does the end of an aggregator");
+}
+
+/* Two aggregators of a thread and direct calls: one order. Sizes make records of 16 to 32 bytes. */
+static void one_order_for_all(uint64_t seed)
+{
+    enum { N = 4000 };
+    static uint64_t sent[JOB_RANKS_MAX], expected[JOB_RANKS_MAX];
+    pgas_agg_t *agg[2] = { NULL, NULL };
+    pgasi_rng_t rng;
+    int n_bad = 0;
+    pgasi_rng_seed(&rng, seed + (uint64_t)me);
+    reset();
+    n_wrong = 0;
+    for (int i = 0; i < 2; i++)
+        n_bad += pgas_agg_create(NULL, &agg[i]) != PGAS_OK;
+    for (int i = 0; i < N; i++) {
+        uint64_t args[4] = { 0, 0, 0, 0 }, draw = pgasi_rng_u64(&rng);
+        int rank = (int)(draw / 1000 % (uint64_t)n_ranks);
+        args[0] = sent[rank]++;
+        size_t bytes = 8 + args[0] % 5 * 4;
+        if (draw % 97 == 0)
+            n_bad += pgas_call(rank, ordered, args, bytes, NULL) != PGAS_OK;
+        else
+            n_bad += pgas_agg_call(agg[draw % 2], rank, ordered, args, bytes) != PGAS_OK;
+    }
+    n_bad += pgas_quiesce() != PGAS_OK;
+    pgas_alltoall(NULL, sent, expected, sizeof sent[0]);
+    for (int r = 0; r < n_ranks; r++)
+        n_bad += next_of[r] != expected[r];
+    spmd_ok(n_bad == 0 && n_wrong == 0, "calls of a thread to a rank run in order, whatever they went through");
+    next_of[me]++;
+    uint64_t args[1] = { sent[me] };
+    n_bad = pgas_agg_call(agg[0], me, ordered, args, 8 + args[0] % 5 * 4 <= 8 ? 8 : 8) != PGAS_OK;
+    n_bad += pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_wrong > 0, "one that is missing would be noticed");
+    n_wrong = 0;
+    for (int i = 0; i < 2; i++)
+        pgas_agg_destroy(agg[i]);
+}
+
+static void handlers_gather(void)
+{
+    enum { N = 700 };
+    int n_bad = 0;
+    pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
+    opts.for_handlers = true;
+    reset();
+    n_bad += pgas_agg_create(&opts, &handlers_agg) != PGAS_OK;
+    pgas_barrier(NULL);
+    for (uint64_t i = 0; i < N; i++)
+        n_bad += pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), forward, &i, sizeof i) != PGAS_OK;
+    n_bad += pgas_quiesce() != PGAS_OK;
+    uint64_t mine[2] = { n_added, sum }, all[2] = { 0, 0 };
+    pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
+    uint64_t n = (uint64_t)n_ranks * N;
+    spmd_ok(n_bad == 0 && n_wrong == 0 && all[0] == 3 * n && all[1] == 3 * (uint64_t)n_ranks * N * (N - 1) / 2,
+            "what handlers gather runs as well");
+    n_bad = pgas_agg_flush_all(handlers_agg) != PGAS_ERR_CONTEXT;
+    n_bad += pgas_agg_call_far(handlers_agg, me, add, NULL, 0) != PGAS_ERR_CONTEXT;
+    pgas_barrier(NULL);
+    n_bad += pgas_call(me, misuse, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_wrong == 0, "handlers and threads use their own");
+    spmd_ok(pgas_agg_destroy(handlers_agg) == PGAS_OK, "the handlers' aggregator ends");
+}
+
+int main(int argc, char **argv)
+{
+    pgas_handler_register("t.add", on_add, NULL, &add);
+    pgas_handler_register("t.ordered", on_ordered, NULL, &ordered);
+    pgas_handler_register("t.forward", on_forward, NULL, &forward);
+    pgas_handler_register("t.misuse", on_misuse, NULL, &misuse);
+    pgas_handler_register("t.ask", on_ask, NULL, &ask);
+    job_begin(&argc, &argv, 13);
+    uint64_t seed = spmd_seed(31);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    spmd_ok(pgas_agg_create(NULL, &my_agg) == PGAS_OK, "an aggregator");
+    nothing_runs_before_its_time();
+    enough_publishes_itself();
+    one_order_for_all(seed);
+    handlers_gather();
+    pgas_agg_destroy(my_agg);
+    return job_end();
+}

@@ -1,0 +1,155 @@
+/* Quiescence.
+ *   what:   when pgas_quiesce returns on any rank, every call has run, with all calls that it led to, however they were
+ *           sent and whichever thread ran them; many rounds with more threads than cores
+ *   np:     1 2 3 4 5 7
+ *   nodes:  0 1 2 3
+ *   tls:    posix sysv,cma tcp,self
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2 PGAS_RING_SIZE=4K PGAS_CALL_MAX=64 | PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3
+ *   source: pgas/call.h; Mattern's four counters
+ */
+#include <pthread.h>
+#include "base/rng.h"
+#include "t/spmd/job.h"
+
+#define ROUNDS 150
+
+typedef struct {
+    uint64_t seed;
+    uint32_t depth, round;
+} branch_t;
+
+static pgas_handler_t branch, count;
+static int me, n_ranks;
+static uint64_t n_ran, n_led_to, n_refused;
+static uint32_t round_now;
+static int n_early;
+static pgas_agg_t *agg;
+
+/* Each call leads to none, one or two more, directly, gathered, or through the handlers' aggregator. */
+static void on_branch(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    branch_t b;
+    (void)source;
+    (void)context;
+    memcpy(&b, args, bytes);
+    n_ran++;
+    n_early += b.round != round_now;
+    for (uint64_t i = 0; i < (b.depth ? b.seed % 3 : 0); i++) {
+        uint64_t state = b.seed + i;
+        branch_t child = { pgasi_rng_splitmix(&state), b.depth - 1, b.round };
+        int rank = (int)(child.seed / 16 % (uint64_t)n_ranks);
+        pgas_status_t status = child.seed & 8 ? pgas_agg_call(agg, rank, branch, &child, sizeof child)
+                                              : pgas_call(rank, branch, &child, sizeof child, NULL);
+        n_led_to += status == PGAS_OK;
+        n_refused += status != PGAS_OK;
+    }
+}
+
+static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    n_ran++;
+}
+
+/* All that was sent has run, over all ranks; round_now changes afterwards, so a straggler is early for the next round. */
+static bool one_round(uint64_t seed, uint32_t round, uint64_t off_by)
+{
+    pgasi_rng_t rng;
+    uint64_t sent = 0, mine[2], all[2] = { 0, 0 };
+    bool good = true;
+    pgasi_rng_seed(&rng, seed * 1000 + round * 64 + (uint64_t)me);
+    n_ran = n_led_to = 0;
+    round_now = round;
+    pgas_barrier(NULL);
+    for (uint64_t i = pgasi_rng_below(&rng, 4); i > 0; i--) {
+        branch_t b = { pgasi_rng_u64(&rng), 8, round };
+        good = pgas_call((int)pgasi_rng_below(&rng, (uint64_t)n_ranks), branch, &b, sizeof b, NULL) == PGAS_OK && good;
+        sent++;
+    }
+    good = pgas_quiesce() == PGAS_OK && good;
+    mine[0] = n_ran;
+    mine[1] = sent + n_led_to + off_by;
+    pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
+    return good && all[0] == all[1];
+}
+
+static void random_rounds(uint64_t seed)
+{
+    int n_bad = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        n_bad += !one_round(seed, round, 0);
+    spmd_ok(n_bad == 0 && n_early == 0 && n_refused == 0, "%d rounds of calls that lead to calls", ROUNDS);
+    spmd_ok(!one_round(seed, ROUNDS, me == 0), "a call that did not run would be noticed");
+}
+
+/* One call per round along all ranks: the shortest of everything, with most ranks asleep. */
+static void single_calls(void)
+{
+    int n_bad = 0;
+    for (int i = 0; i < 40; i++) {
+        n_ran = 0;
+        pgas_barrier(NULL);
+        if (i % n_ranks == me)
+            n_bad += pgas_call((me + 1) % n_ranks, count, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_quiesce() != PGAS_OK;
+        n_bad += n_ran != (uint64_t)((i + 1) % n_ranks == me);
+    }
+    spmd_is_int(n_bad, 0, "single calls");
+    n_bad = 0;
+    for (int i = 0; i < 20; i++)
+        n_bad += pgas_quiesce() != PGAS_OK;
+    spmd_is_int(n_bad, 0, "no calls at all");
+}
+
+static int calling, n_thread_bad;
+
+static void *caller(void *arg)
+{
+    (void)arg;
+    n_thread_bad += pgas_thread_attach() != PGAS_OK;
+    for (int i = 0; i < 300; i++)
+        n_thread_bad += pgas_call(i % n_ranks, count, NULL, 0, NULL) != PGAS_OK;
+    n_thread_bad += pgas_thread_detach() != PGAS_OK;
+    __atomic_store_n(&calling, 0, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* What another thread sent before it ended counts as well. */
+static void calls_of_other_threads(void)
+{
+    pthread_t thread;
+    n_ran = 0;
+    calling = 1;
+    pgas_barrier(NULL);
+    pthread_create(&thread, NULL, caller, NULL);
+    while (__atomic_load_n(&calling, __ATOMIC_ACQUIRE))
+        pgas_progress();
+    pthread_join(thread, NULL);
+    int n_bad = pgas_quiesce() != PGAS_OK;
+    uint64_t mine = n_ran, all = 0;
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+    spmd_ok(n_bad == 0 && n_thread_bad == 0 && all == 300 * (uint64_t)n_ranks, "calls of other threads");
+}
+
+int main(int argc, char **argv)
+{
+    pgas_handler_register("t.branch", on_branch, NULL, &branch);
+    pgas_handler_register("t.count", on_count, NULL, &count);
+    job_begin(&argc, &argv, 5);
+    uint64_t seed = spmd_seed(5);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
+    opts.for_handlers = true;
+    if (pgas_agg_create(&opts, &agg) != PGAS_OK)
+        return 1;
+    random_rounds(seed);
+    single_calls();
+    calls_of_other_threads();
+    pgas_agg_destroy(agg);
+    return job_end();
+}
