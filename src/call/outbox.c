@@ -65,6 +65,7 @@ struct pgasi_outbox {
     pgas_agg_cursor_t *cursor; /* [n_ranks] */
     int *dirty, *held;
     int n_dirty, n_held;
+    bool answered; /* lane 0: a handler of this round of serving has sent something already */
     size_t publish_bytes;
     buffer_t *free_buffers;
     int n_buffers;
@@ -605,6 +606,15 @@ static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t 
     return status;
 }
 
+/* What handlers send is gathered until the incoming calls at hand have run, except the first: a single call should not
+ * wait for the round to end. */
+static bool is_first_answer(pgasi_outbox_t *ob)
+{
+    bool first = !ob->answered;
+    ob->answered = true;
+    return first;
+}
+
 pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes, const uint64_t *wire_token,
                                 pgasi_full_t full)
 {
@@ -616,7 +626,7 @@ pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, si
     if (PGAS_LIKELY(status == PGAS_OK)) {
         message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot) | (wire_token ? PGASI_REC_TOKEN : 0), wire_token,
                         NULL, args, 0, bytes };
-        status = send_or_wait(ob, rank, &m, full, !in_handler);
+        status = send_or_wait(ob, rank, &m, full, !in_handler || is_first_answer(ob));
     }
     pgasi_lane_unlock(lane);
     return status;
@@ -630,7 +640,7 @@ pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, 
     if (status != PGAS_OK)
         return status;
     message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
-    return send_or_wait(ob, rank, &m, PGASI_FULL_WAIT, false);
+    return send_or_wait(ob, rank, &m, PGASI_FULL_WAIT, is_first_answer(ob));
 }
 
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
@@ -657,6 +667,7 @@ pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_
         ob->out[rank].dirty = false;
     }
     ob->n_dirty = 0;
+    ob->answered = false;
     return first_error;
 }
 
