@@ -70,7 +70,8 @@ static void combine_blocks(unsigned char *blocks, int n, size_t n_elems, const e
 
 /* Puts my share of the combination of all leaders' n_elems at the start of the second scratch buffer. Gives the number
  * of elements of a share (the last ones may be padding). */
-static pgas_status_t combine_share(pgas_team_t *team, const void *mine, size_t n_elems, const elem_t *e, size_t *share_p)
+static pgas_status_t combine_share(pgas_team_t *team, const void *mine, size_t n_elems, const elem_t *e,
+                                   size_t *share_p)
 {
     unsigned char *padded = team->scratch, *blocks = padded + team->scratch_bytes;
     size_t n = (size_t)team->n_nodes, share = PGASI_DIV_UP(n_elems, n);
@@ -133,7 +134,8 @@ static pgas_status_t allreduce_chunk(pgas_team_t *team, const void *src, void *d
 }
 
 /* The result is made at the leader of the root's node and passed on if that is not the root. */
-static pgas_status_t reduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e, int root)
+static pgas_status_t reduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e,
+                                  int root)
 {
     void *sum = team->rank == root ? dst : team->scratch + 2 * team->scratch_bytes;
     int root_node = team->node_index_of[root];
@@ -142,11 +144,13 @@ static pgas_status_t reduce_chunk(pgas_team_t *team, const void *src, void *dst,
     if (status == PGAS_OK && leads(team))
         status = reduce_leaders(team, sum, n_elems, e, root_node);
     if (status == PGAS_OK && root_node == team->node_index && team->local_of[root] != 0)
-        status = pgasi_board_broadcast(&team->board, leads(team) || team->rank == root ? sum : NULL, n_elems * e->bytes, 0);
+        status =
+            pgasi_board_broadcast(&team->board, leads(team) || team->rank == root ? sum : NULL, n_elems * e->bytes, 0);
     return status;
 }
 
-static pgas_status_t coll_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e, int root)
+static pgas_status_t coll_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e,
+                                 int root)
 {
     if (team->n_nodes == 1)
         return pgasi_board_reduce(&team->board, src, dst, n_elems, e->bytes, e->combine, root);
@@ -290,7 +294,8 @@ static bool has_rank(const pgas_team_t *team, int rank)
 static pgas_status_t check_elems(const void *src, size_t n_elems, pgas_type_t type, pgas_op_t op, elem_t *e)
 {
     *e = (elem_t){ type, pgasi_type_bytes(type), pgasi_combine_of(type, op) };
-    bool good = e->combine != NULL && (n_elems == 0 || src != NULL) && (e->bytes == 0 || n_elems <= SIZE_MAX / e->bytes);
+    bool good =
+        e->combine != NULL && (n_elems == 0 || src != NULL) && (e->bytes == 0 || n_elems <= SIZE_MAX / e->bytes);
     return good ? PGAS_OK : PGAS_ERR_INVALID;
 }
 

@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-#define PIECE_BYTES ((size_t)1 << 30)
+size_t pgasi_between_piece_bytes = (size_t)1 << 30;
 
 /* Tests until done, with progress. A request that a dead member leaves open is given up. */
 pgas_status_t pgasi_between_wait(pgas_team_t *team, int rc, MPI_Request *request, const char *what)
@@ -52,8 +52,8 @@ static pgas_status_t broadcast_piece(pgas_team_t *team, MPI_Comm comm, char *at,
 
 pgas_status_t pgasi_between_broadcast(pgas_team_t *team, MPI_Comm comm, void *buffer, size_t bytes, int root)
 {
-    for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
-        int n = (int)PGASI_MIN(PIECE_BYTES, bytes - done);
+    for (size_t done = 0; done < bytes; done += pgasi_between_piece_bytes) {
+        int n = (int)PGASI_MIN(pgasi_between_piece_bytes, bytes - done);
         pgas_status_t status = broadcast_piece(team, comm, (char *)buffer + done, n, root);
         if (status != PGAS_OK)
             return status;
@@ -126,10 +126,10 @@ static pgas_status_t make_block_type(size_t piece, size_t block, MPI_Datatype *t
 
 typedef pgas_status_t (*piece_fn_t)(const piece_t *piece);
 
-/* Open MPI 4.1 counts the bytes of all blocks of some algorithms in an int: whole blocks only while they fit together. */
+/* All blocks together stay below 2^31 bytes as well, for some MPIs add them up in an int. */
 static pgas_status_t by_pieces(piece_t *p, size_t bytes, piece_fn_t whole, piece_fn_t piece)
 {
-    size_t limit = PGASI_MAX(PIECE_BYTES / (size_t)p->team->size, 1);
+    size_t limit = PGASI_MAX(pgasi_between_piece_bytes / (size_t)p->team->size, 1);
     if (bytes <= limit) {
         p->n_bytes = (int)bytes;
         return whole(p);

@@ -120,10 +120,12 @@ pgas_status_t pgasi_board_alltoall(pgasi_board_t *board, const void *src, void *
 
 /* ---- coll_mpi.c: by MPI, with progress; comm is one of the team's ---- */
 
+extern size_t pgasi_between_piece_bytes; /* of one call of MPI; tests make it small */
 pgas_status_t pgasi_between_wait(pgas_team_t *team, int rc, MPI_Request *request, const char *what);
 pgas_status_t pgasi_between_barrier(pgas_team_t *team, MPI_Comm comm);
 pgas_status_t pgasi_between_broadcast(pgas_team_t *team, MPI_Comm comm, void *buffer, size_t bytes, int root);
-pgas_status_t pgasi_between_gather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes, int root);
+pgas_status_t pgasi_between_gather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes,
+                                   int root);
 pgas_status_t pgasi_between_allgather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes);
 pgas_status_t pgasi_between_alltoall(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes);
 

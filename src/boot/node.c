@@ -104,10 +104,11 @@ static void warn_about_loners(int n, const unsigned char *good)
     for (int i = 0; i < n; i++)
         n_alone += !good[i];
     if (n_alone > 0 && host_rank == 0)
-        PGASI_WARN("node",
-                   "%d of %d ranks of this host cannot open each other's memory through /proc/PID/fd and become nodes of "
-                   "their own, which is slower; run them as one user in one PID namespace (docker: --pid=host)",
-                   n_alone, n);
+        PGASI_WARN(
+            "node",
+            "%d of %d ranks of this host cannot open each other's memory through /proc/PID/fd and become nodes of "
+            "their own, which is slower; run them as one user in one PID namespace (docker: --pid=host)",
+            n_alone, n);
 }
 
 /* The host rank that leads my node. */
@@ -192,7 +193,8 @@ static pgas_status_t map_host(MPI_Comm world, MPI_Comm host, MPI_Comm *node_p)
     if (status == PGAS_OK) {
         pid_t pid = getpid();
         PGASI_STATIC_ASSERT(sizeof pid == sizeof(int), "pids travel as MPI_INT");
-        status = pgasi_mpi_status(MPI_Allgather(&pid, 1, MPI_INT, node_pids, 1, MPI_INT, *node_p), "the exchange of pids");
+        status =
+            pgasi_mpi_status(MPI_Allgather(&pid, 1, MPI_INT, node_pids, 1, MPI_INT, *node_p), "the exchange of pids");
     }
     if (status == PGAS_OK)
         status = count_cpus(host);

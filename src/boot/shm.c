@@ -164,10 +164,11 @@ static void tell_no_huge_pages(size_t bytes, int reason)
         return;
     has_told_no_huge_pages = true;
     const char *why = reason != 0 ? strerror(reason) : "other ranks of the node got none";
-    PGASI_LOG_AT(asked ? PGASI_LOG_WARN : PGASI_LOG_INFO, "shm",
-                 "no huge pages for %zu bytes of each rank (%s), using pages of %zu: raise /proc/sys/vm/nr_hugepages to "
-                 "have them, or set PGAS_HUGEPAGES=no",
-                 bytes, why, system_page());
+    PGASI_LOG_AT(
+        asked ? PGASI_LOG_WARN : PGASI_LOG_INFO, "shm",
+        "no huge pages for %zu bytes of each rank (%s), using pages of %zu: raise /proc/sys/vm/nr_hugepages to "
+        "have them, or set PGAS_HUGEPAGES=no",
+        bytes, why, system_page());
 }
 
 /* Once on each node. */
@@ -175,10 +176,11 @@ static void refuse_no_huge_pages(size_t bytes, int reason)
 {
     control_t *c = control.base;
     if (!__atomic_exchange_n(&c->has_refused_huge, 1, __ATOMIC_RELAXED))
-        PGASI_ERROR("shm",
-                    "no huge pages for %zu bytes of each rank (%s), and PGAS_HUGEPAGES=yes refuses to go without: raise "
-                    "/proc/sys/vm/nr_hugepages, or set PGAS_HUGEPAGES=try",
-                    bytes, strerror(reason));
+        PGASI_ERROR(
+            "shm",
+            "no huge pages for %zu bytes of each rank (%s), and PGAS_HUGEPAGES=yes refuses to go without: raise "
+            "/proc/sys/vm/nr_hugepages, or set PGAS_HUGEPAGES=try",
+            bytes, strerror(reason));
 }
 
 static void unmap(pgasi_shm_t *shm)
@@ -264,8 +266,8 @@ pgas_status_t pgasi_shm_create(pgas_team_t *team, size_t bytes, pgasi_shm_t *shm
         team = pgas_team_node();
     if (bytes == 0)
         return PGAS_ERR_INVALID;
-    return pgasi_shm_share(team->board.n > 1 ? team->board.bell_of[0] : pgasi_boot.node_rank, bytes, sync_by_board, team,
-                           shm_p);
+    return pgasi_shm_share(team->board.n > 1 ? team->board.bell_of[0] : pgasi_boot.node_rank, bytes, sync_by_board,
+                           team, shm_p);
 }
 
 void pgasi_shm_release(pgasi_shm_t *shm)

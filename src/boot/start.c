@@ -45,12 +45,14 @@ static pgas_status_t compare_versions(void)
     char mine[VERSION_BYTES], first[VERSION_BYTES];
     own_version(mine);
     memcpy(first, mine, sizeof first);
-    pgas_status_t status = pgasi_mpi_status(MPI_Bcast(first, VERSION_BYTES, MPI_BYTE, 0, world), "MPI_Bcast of the version");
+    pgas_status_t status =
+        pgasi_mpi_status(MPI_Bcast(first, VERSION_BYTES, MPI_BYTE, 0, world), "MPI_Bcast of the version");
     if (status != PGAS_OK)
         return status;
     int odd = memcmp(mine, first, sizeof mine) != 0 ? pgasi_boot.rank : pgasi_boot.n_ranks;
     int mine_is_odd = odd;
-    status = pgasi_mpi_status(MPI_Allreduce(MPI_IN_PLACE, &odd, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce of versions");
+    status =
+        pgasi_mpi_status(MPI_Allreduce(MPI_IN_PLACE, &odd, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce of versions");
     if (status != PGAS_OK || odd == pgasi_boot.n_ranks)
         return status;
     if (odd == mine_is_odd)
@@ -81,8 +83,8 @@ static pgas_status_t apply_init_params(const char *text, char *why, size_t why_b
             return PGAS_ERR_INVALID;
         }
         *equals = '\0';
-        if (pgasi_param_set(&pgasi_param, pgasi_param_origins, item, equals + 1, PGASI_PARAM_FROM_INIT, why, why_bytes) !=
-            PGAS_OK)
+        if (pgasi_param_set(&pgasi_param, pgasi_param_origins, item, equals + 1, PGASI_PARAM_FROM_INIT, why,
+                            why_bytes) != PGAS_OK)
             return PGAS_ERR_INVALID;
     }
     return PGAS_OK;

@@ -235,7 +235,8 @@ static void free_made_teams(void)
         pgas_team_t *team = *last_p;
         *last_p = NULL;
         if (team->rank == 0)
-            PGASI_WARN("team", "a team of %d ranks was not destroyed before the library ended: pgas_team_destroy is missing",
+            PGASI_WARN("team",
+                       "a team of %d ranks was not destroyed before the library ended: pgas_team_destroy is missing",
                        team->size);
         free_team(team);
     }

@@ -160,7 +160,8 @@ static void region_of_each(size_t bytes, bool want_huge)
         good = ((char *)mine.base)[bytes - 1 - (size_t)i] == (char)(10 * me + i + 1);
     pgasi_boot_barrier();
     pgasi_shm_release_each(&mine, addr_of);
-    spmd_ok(good && mine.base == NULL && count_fds() == before, "everybody's region of %zu bytes is seen by the node", bytes);
+    spmd_ok(good && mine.base == NULL && count_fds() == before, "everybody's region of %zu bytes is seen by the node",
+            bytes);
 }
 
 static bool host_has_huge_pages(void)
@@ -213,7 +214,8 @@ static void parameters(void)
     set_here(0, "PGAS_HEAP_SIZE", "banana");
     pgas_status_t status = try_start(NULL, &text);
     spmd_ok(status == PGAS_ERR_INVALID && n_lines(text) == (spmd_rank() == 0) &&
-                (spmd_rank() != 0 || (strstr(text, "PGAS_HEAP_SIZE") && strstr(text, "banana") && strstr(text, "64K..8T"))),
+                (spmd_rank() != 0 ||
+                 (strstr(text, "PGAS_HEAP_SIZE") && strstr(text, "banana") && strstr(text, "64K..8T"))),
             "a value that does not parse on rank 0 is refused everywhere and named once");
     unsetenv("PGAS_HEAP_SIZE");
     setenv("PGAS_SPIN_US", spmd_rank() == 0 ? "7" : spmd_rank() == last ? "banana" : "9", 1);
@@ -306,7 +308,8 @@ static void unshared(void)
     pgasi_boot_stop();
     const char *said = log_end();
     unsetenv("PGAS_TEST_UNSHARED");
-    spmd_ok(good && n_lines(said) == (spmd_rank() == 0), "a rank that cannot share memory is a node of its own, with one warning");
+    spmd_ok(good && n_lines(said) == (spmd_rank() == 0),
+            "a rank that cannot share memory is a node of its own, with one warning");
 }
 
 static void communicators(void)

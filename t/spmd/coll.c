@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
-#include "boot/boot.h"
+#include "boot/internal.h"
 #include "pgas/coll.h"
 #include "pgas/init.h"
 #include "t/spmd.h"
@@ -395,6 +395,19 @@ static void same_bits(const side_t *side, size_t n)
     spmd_ok(good, "the sum of %zu doubles over %s has the same bits everywhere", n, side->name);
 }
 
+/* What happens to 2 GiB and more, at another scale: all that MPI carries goes in pieces. */
+static void by_pieces(side_t *side)
+{
+    size_t before = pgasi_between_piece_bytes;
+    pgasi_between_piece_bytes = 1000;
+    side->key += 7;
+    bool good = true;
+    for (int kind = 0; kind < N_KINDS; kind++)
+        good = many(side, kind, 6) && good;
+    pgasi_between_piece_bytes = before;
+    spmd_ok(good, "what is too long for MPI's counts goes in pieces over %s", side->name);
+}
+
 static void refusals(void)
 {
     int32_t x = 1, y = 7;
@@ -410,7 +423,8 @@ static void refusals(void)
                 pgas_gather(NULL, &x, &y, 4, n) == PGAS_ERR_INVALID &&
                 pgas_reduce(NULL, &x, &y, 1, PGAS_INT32, PGAS_SUM, n) == PGAS_ERR_INVALID,
             "roots outside the team are refused");
-    spmd_ok(pgas_broadcast(NULL, NULL, 4, 0) == PGAS_ERR_INVALID && pgas_allgather(NULL, NULL, &y, 4) == PGAS_ERR_INVALID &&
+    spmd_ok(pgas_broadcast(NULL, NULL, 4, 0) == PGAS_ERR_INVALID &&
+                pgas_allgather(NULL, NULL, &y, 4) == PGAS_ERR_INVALID &&
                 pgas_alltoall(NULL, &x, NULL, 4) == PGAS_ERR_INVALID &&
                 pgas_allreduce(NULL, NULL, &y, 1, PGAS_INT32, PGAS_SUM) == PGAS_ERR_INVALID &&
                 pgas_allreduce(NULL, &x, &y, SIZE_MAX / 2, PGAS_INT32, PGAS_SUM) == PGAS_ERR_INVALID,
@@ -461,7 +475,7 @@ static pgas_team_t *split(int color, int key)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 5 + 1 + 2);
+    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 5 + 1 + 2);
     seed = spmd_seed(0);
     size_t room = MAX_BYTES + GUARD_BYTES + 64;
     src = malloc(room);
@@ -471,11 +485,12 @@ int main(int argc, char **argv)
     if (pgasi_boot_start(NULL, NULL) != PGAS_OK)
         return 99;
     int rank = pgasi_boot.rank;
-    side_t sides[5] = { { NULL, "all ranks", 1, false },
-                        { pgas_team_node(), "the node", 10 + (uint64_t)pgasi_boot.node, false },
-                        { split(rank % 2, rank), "odd and even ranks", 1000 + (uint64_t)(rank % 2), false },
-                        { split(0, -rank), "all ranks backwards", 2000, false },
-                        { split(rank == 1 ? PGAS_COLOR_NONE : 3, rank * 5 % 7), "all but one, shuffled", 3000, rank == 1 } };
+    side_t sides[5] = {{NULL, "all ranks", 1, false},
+                       {pgas_team_node(), "the node", 10 + (uint64_t)pgasi_boot.node, false},
+                       {split(rank % 2, rank), "odd and even ranks", 1000 + (uint64_t)(rank % 2), false},
+                       {split(0, -rank), "all ranks backwards", 2000, false},
+                       {split(rank == 1 ? PGAS_COLOR_NONE : 3, rank * 5 % 7), "all but one, shuffled", 3000,
+                        rank == 1}};
     for (int i = 0; i < 5; i++) {
         each_alone(&sides[i]);
         all_mixed(&sides[i]);
@@ -487,6 +502,8 @@ int main(int argc, char **argv)
         same_bits(&sides[3 * i], 500);
         same_bits(&sides[3 * i], 100000);
     }
+    by_pieces(&sides[0]);
+    by_pieces(&sides[3]);
     refusals();
     guard_is_asked();
     checker_can_fail();

@@ -22,8 +22,9 @@ static int rank, size;
 static bool consists_of(pgas_team_t *team, const int *members, int n)
 {
     int me = -1;
-    bool good = pgas_team_size(team) == n && pgas_team_to_global(team, n) == -1 && pgas_team_to_global(team, -1) == -1 &&
-                pgas_team_from_global(team, size) == -1 && pgas_team_from_global(team, -1) == -1;
+    bool good = pgas_team_size(team) == n && pgas_team_to_global(team, n) == -1 &&
+                pgas_team_to_global(team, -1) == -1 && pgas_team_from_global(team, size) == -1 &&
+                pgas_team_from_global(team, -1) == -1;
     int *seen = calloc((size_t)n, sizeof *seen);
     for (int i = 0; i < n; i++) {
         good = good && pgas_team_to_global(team, i) == members[i] && pgas_team_from_global(team, members[i]) == i;
@@ -137,7 +138,8 @@ static void bad_colors(void)
     int last = size - 1;
     spmd_ok(pgas_team_split(NULL, rank == last ? -5 : 0, 0, &team) == PGAS_ERR_INVALID && team == (pgas_team_t *)&rank,
             "one negative color refuses the split on all ranks, and writes nothing");
-    spmd_ok(pgas_team_split(NULL, 0, 0, rank == last ? NULL : &team) == PGAS_ERR_INVALID, "NULL for the result likewise");
+    spmd_ok(pgas_team_split(NULL, 0, 0, rank == last ? NULL : &team) == PGAS_ERR_INVALID,
+            "NULL for the result likewise");
 }
 
 static void children_outlive_parents(void)
@@ -164,7 +166,8 @@ static void from_communicators(void)
     MPI_Comm_free(&comm);
     good = good && consists_of(team, members, n) && pgas_team_destroy(team) == PGAS_OK;
     spmd_ok(good, "a communicator becomes a team, and can be freed");
-    spmd_ok(pgas_team_from_comm(NULL, &team) == PGAS_ERR_INVALID && pgas_team_from_comm(&none, &team) == PGAS_ERR_INVALID,
+    spmd_ok(pgas_team_from_comm(NULL, &team) == PGAS_ERR_INVALID &&
+                pgas_team_from_comm(&none, &team) == PGAS_ERR_INVALID,
             "NULL and MPI_COMM_NULL do not");
 }
 
@@ -248,8 +251,9 @@ static void outside_the_library(void)
     spmd_ok(pgas_team_rank(NULL) == -1 && pgas_team_size(NULL) == 0 && pgas_team_to_global(NULL, 0) == -1 &&
                 pgas_team_from_global(NULL, 0) == -1 && pgas_team_node() == NULL,
             "without the library there are no teams");
-    spmd_ok(pgas_team_split(NULL, 0, 0, &team) == PGAS_ERR_NOT_INIT && pgas_team_from_comm(&world, &team) == PGAS_ERR_NOT_INIT &&
-                pgas_barrier(NULL) == PGAS_ERR_NOT_INIT && pgas_broadcast(NULL, &x, 4, 0) == PGAS_ERR_NOT_INIT &&
+    spmd_ok(pgas_team_split(NULL, 0, 0, &team) == PGAS_ERR_NOT_INIT &&
+                pgas_team_from_comm(&world, &team) == PGAS_ERR_NOT_INIT && pgas_barrier(NULL) == PGAS_ERR_NOT_INIT &&
+                pgas_broadcast(NULL, &x, 4, 0) == PGAS_ERR_NOT_INIT &&
                 pgas_allreduce(NULL, &x, &x, 1, PGAS_INT32, PGAS_SUM) == PGAS_ERR_NOT_INIT,
             "and no collectives");
 }

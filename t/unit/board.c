@@ -110,7 +110,8 @@ static bool combining(pgasi_board_t *board, const member_t *m, const step_t *s)
 {
     fill(m->src, s->n, s->number, m->me);
     if (s->kind == 3) {
-        bool good = pgasi_board_reduce(board, m->src, m->me == s->root ? m->dst : NULL, s->n, 8, compose, s->root) == PGAS_OK;
+        bool good =
+            pgasi_board_reduce(board, m->src, m->me == s->root ? m->dst : NULL, s->n, 8, compose, s->root) == PGAS_OK;
         model(m->want, s->n, s->number, m->n);
         return good && (m->me != s->root || same(m, s->n));
     }
@@ -146,7 +147,8 @@ static bool one(pgasi_board_t *board, const member_t *m, const step_t *s)
         return barrier_orders(board, m, s, s->kind == 1);
     if (s->kind == 2) {
         fill(m->me == s->root ? m->dst : m->want, s->n, s->number, s->root);
-        return pgasi_board_broadcast(board, m->dst, s->n * 8, s->root) == PGAS_OK && (m->me == s->root || same(m, s->n));
+        return pgasi_board_broadcast(board, m->dst, s->n * 8, s->root) == PGAS_OK &&
+               (m->me == s->root || same(m, s->n));
     }
     return s->kind < 6 ? combining(board, m, s) : moving(board, m, s);
 }

@@ -69,7 +69,8 @@ static void checker_can_fail(void)
 {
     int load[OBJECTS];
     loads(2, 1, 3, load);
-    ok(load[0] + load[1] == 3 && load[0] != load[1], "three threads on two objects are not evenly spread, and it shows");
+    ok(load[0] + load[1] == 3 && load[0] != load[1],
+       "three threads on two objects are not evenly spread, and it shows");
 }
 
 static void query(void)
