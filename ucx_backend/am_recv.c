@@ -12,6 +12,7 @@
 /** A message that waits: for its data, for its turn, or for both. */
 typedef struct held {
     struct held *next;
+    pgasi_ucx_lane_t *lane; /* that receives */
     struct source *source;
     uint32_t number;
     bool complete;
@@ -23,24 +24,29 @@ typedef struct held {
     size_t bytes;
 } held_t;
 
-/** One lane of one peer. */
+/** One opening of one lane of one peer. */
 typedef struct source {
     uint32_t next_number;
+    bool seen; /* since this opening's turn came */
     pgasi_ucx_lane_t *lane;
     held_t *held;
 } source_t;
 
 typedef struct {
     uint32_t n_sources;
-    source_t *sources[]; /* by lane; each allocated when it first sends */
+    source_t *sources[]; /* by lane and opening; each allocated when it first sends */
 } sender_t;
 
 struct pgasi_ucx_rx {
+    pgasi_tp_am_fn_t am_fn; /* what every message needs, together */
+    void *arg;
+    size_t data_max;
+    uint32_t cookie;
+    uint32_t last_packed; /* whose source this is: mostly the next message's too */
+    source_t *last;
     pgasi_ucx_buffers_t buffers;
     pgasi_pool_t held;
     sender_t **senders; /* by rank */
-    uint32_t last_packed; /* whose source this is: mostly the next message's too */
-    source_t *last;
     uint64_t n_dropped, n_too_large;
 };
 
@@ -74,26 +80,13 @@ static source_t *add_source(pgasi_ucx_lane_t *lane, uint32_t rank, uint32_t inde
     return source;
 }
 
-static source_t *find_source(pgasi_ucx_lane_t *lane, uint32_t packed)
-{
-    uint32_t rank = packed & ((1u << PGASI_UCX_RANK_BITS) - 1);
-    uint32_t index = packed >> PGASI_UCX_RANK_BITS;
-    if (PGAS_UNLIKELY(rank >= (uint32_t)lane->tp->opts.n_ranks || index >= PGASI_UCX_LANES_MAX)) {
-        return NULL;
-    }
-    const sender_t *sender = lane->rx->senders[rank];
-    if (PGAS_LIKELY(sender != NULL && index < sender->n_sources && sender->sources[index] != NULL)) {
-        return sender->sources[index];
-    }
-    return add_source(lane, rank, index);
-}
-
-static bool show(pgasi_ucx_lane_t *lane, const void *header, size_t header_bytes, void *data, size_t bytes)
+/* Only called while the gate is open. */
+static inline bool show(pgasi_ucx_lane_t *lane, const void *header, size_t header_bytes, void *data, size_t bytes)
 {
     const pgasi_tp_am_t am = {.header = header, .header_bytes = header_bytes, .data = data, .data_bytes = bytes};
-    lane->gate |= PGASI_UCX_GATE_SHOWING;
-    bool kept = lane->tp->opts.am_fn(lane->tp->opts.arg, &am);
-    lane->gate &= ~PGASI_UCX_GATE_SHOWING;
+    lane->gate = PGASI_UCX_GATE_SHOWING;
+    bool kept = lane->rx->am_fn(lane->rx->arg, &am);
+    lane->gate = 0;
     return kept;
 }
 
@@ -107,6 +100,47 @@ static void free_held(pgasi_ucx_lane_t *lane, held_t *held, bool with_data)
         }
     }
     pgasi_pool_release(&lane->rx->held, held);
+}
+
+/* The first message of an opening: the one before the last is over, and its place will be used again. */
+static void begin_opening(sender_t *sender, uint32_t index)
+{
+    uint32_t over = index ^ (PGASI_UCX_OPENINGS / 2);
+    sender->sources[index]->seen = true;
+    source_t *old = over < sender->n_sources ? sender->sources[over] : NULL;
+    if (old != NULL && old->seen) {
+        pgasi_ucx_lane_t *lane = old->lane;
+        for (held_t *held = old->held, *next; held != NULL; held = next) {
+            next = held->next;
+            if (held->complete) { /* else its data is still to come, and it is found to be orphaned then */
+                free_held(lane, held, true);
+            } else {
+                held->skip = true;
+                held->source = NULL;
+            }
+        }
+        *old = (source_t){.lane = lane};
+    }
+}
+
+static source_t *find_source(pgasi_ucx_lane_t *lane, uint32_t packed)
+{
+    uint32_t rank = packed & ((1u << PGASI_UCX_RANK_BITS) - 1);
+    uint32_t index = packed >> PGASI_UCX_RANK_BITS;
+    if (rank >= (uint32_t)lane->tp->opts.n_ranks) {
+        return NULL;
+    }
+    sender_t *sender = lane->rx->senders[rank];
+    if (sender == NULL || index >= sender->n_sources || sender->sources[index] == NULL) {
+        if (add_source(lane, rank, index) == NULL) {
+            return NULL;
+        }
+        sender = lane->rx->senders[rank];
+    }
+    if (!sender->sources[index]->seen) {
+        begin_opening(sender, index);
+    }
+    return sender->sources[index];
 }
 
 /* Show what waits and whose turn it is. */
@@ -149,6 +183,7 @@ static held_t *hold(source_t *source, uint32_t number, const void *header, size_
     held_t *held = pgasi_pool_acquire(&source->lane->rx->held);
     if (held != NULL) {
         memset(held, 0, sizeof(*held));
+        held->lane = source->lane;
         held->source = source;
         held->number = number;
         held->header_bytes = header_bytes;
@@ -162,10 +197,14 @@ static held_t *hold(source_t *source, uint32_t number, const void *header, size_
 static void received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     held_t *held = user_data;
-    pgasi_ucx_lane_t *lane = held->source->lane;
+    pgasi_ucx_lane_t *lane = held->lane;
     (void)length;
     ucp_request_free(request);
     held->complete = true;
+    if (held->source == NULL) { /* orphaned by a later opening of its lane */
+        free_held(lane, held, true);
+        return;
+    }
     if (status != UCS_OK) {
         held->skip = true;
         drop(lane->rx, ucs_status_string(status), 0);
@@ -176,7 +215,7 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
 /* A rendezvous: fetch the data into a buffer of ours. */
 static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
 {
-    pgasi_ucx_lane_t *lane = held->source->lane;
+    pgasi_ucx_lane_t *lane = held->lane;
     held->bytes = bytes;
     if (bytes <= lane->tp->opts.am_data_max) {
         held->data = pgasi_ucx_buffer_acquire(&lane->rx->buffers, bytes);
@@ -238,13 +277,13 @@ static ucs_status_t on_late(source_t *source, uint32_t number, const void *heade
 }
 
 /* In order and complete: the common case. */
-static ucs_status_t on_time(source_t *source, const void *header, size_t header_bytes, void *data, size_t bytes,
+static inline ucs_status_t on_time(source_t *source, const void *header, size_t header_bytes, void *data, size_t bytes,
                             uint64_t attr)
 {
     pgasi_ucx_lane_t *lane = source->lane;
     ucs_status_t status = UCS_OK;
     source->next_number++;
-    if (PGAS_UNLIKELY(bytes > lane->tp->opts.am_data_max)) {
+    if (PGAS_UNLIKELY(bytes > lane->rx->data_max)) {
         drop(lane->rx, "larger than the limit", 0);
     } else if ((attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
         status = show(lane, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
@@ -278,7 +317,7 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_bytes, vo
         return UCS_OK;
     }
     memcpy(&prefix, header, sizeof(prefix));
-    prefix.number ^= lane->tp->cookie;
+    prefix.number ^= rx->cookie;
     if (PGAS_UNLIKELY(prefix.source != rx->last_packed || rx->last == NULL)) {
         source_t *source = find_source(lane, prefix.source);
         if (source == NULL) {
@@ -326,6 +365,10 @@ pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane)
         goto free_senders;
     }
     pgasi_pool_init(&rx->held, sizeof(held_t), 0, 64, 0);
+    rx->am_fn = lane->tp->opts.am_fn;
+    rx->arg = lane->tp->opts.arg;
+    rx->data_max = lane->tp->opts.am_data_max;
+    rx->cookie = lane->tp->cookie;
     lane->rx = rx;
     ucp_am_handler_param_t param = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
@@ -362,7 +405,7 @@ void pgasi_ucx_rx_stop(pgasi_ucx_lane_t *lane)
             }
         }
     }
-    lane->gate |= PGASI_UCX_GATE_STOPPED;
+    lane->gate = PGASI_UCX_GATE_STOPPED;
 }
 
 void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane)

@@ -70,7 +70,6 @@ pgas_status_t pgasi_ucx_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lane_
     lane->super.ops = &pgasi_ucx_table;
     lane->tp = tp;
     lane->index = index;
-    lane->am_source = (uint32_t)tp->opts.rank | (uint32_t)index << PGASI_UCX_RANK_BITS;
     lane->gate = PGASI_UCX_GATE_IDLE;
     pgas_status_t status = init_tables(lane);
     if (status != PGAS_OK) {
@@ -89,6 +88,9 @@ pgas_status_t pgasi_ucx_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lane_
     pthread_mutex_lock(&tp->lock);
     bool taken = tp->lanes[index] != NULL;
     if (!taken) {
+        uint32_t opening = tp->n_openings[index]++ % PGASI_UCX_OPENINGS;
+        uint32_t packed = (uint32_t)index * PGASI_UCX_OPENINGS + opening;
+        lane->am_source = (uint32_t)tp->opts.rank | packed << PGASI_UCX_RANK_BITS;
         tp->lanes[index] = lane;
     }
     pthread_mutex_unlock(&tp->lock);
@@ -183,12 +185,12 @@ pgas_status_t pgasi_ucx_address(pgasi_tp_t *tp_base, const void **addr_p, size_t
 int pgasi_ucx_progress(pgasi_tp_lane_t *tp_lane)
 {
     pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
-    lane->gate &= ~PGASI_UCX_GATE_IDLE;
+    lane->gate = 0;
     int n = (int)ucp_worker_progress(lane->worker);
     if (PGAS_UNLIKELY(lane->n_ready > 0)) {
         n += pgasi_ucx_rx_deliver(lane);
     }
-    lane->gate |= PGASI_UCX_GATE_IDLE;
+    lane->gate = PGASI_UCX_GATE_IDLE;
     return n;
 }
 

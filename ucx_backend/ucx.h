@@ -31,12 +31,13 @@ typedef struct pgasi_ucx_flush pgasi_ucx_flush_t;
 
 /** What stands before a user's header in every active message. */
 typedef struct {
-    uint32_t source; /* rank in the low 20 bits, lane above */
+    uint32_t source; /* rank in the low 20 bits, above it the lane, and in two bits which opening of it */
     uint32_t number; /* counts messages of this lane to this peer; xor the receiver's cookie, which its address tells:
                         what comes from another job has an impossible number */
 } pgasi_ucx_am_prefix_t;
 
 #define PGASI_UCX_RANK_BITS 20
+#define PGASI_UCX_OPENINGS 4 /* a lane that is closed and opened again numbers its messages from zero */
 #define PGASI_UCX_AM_ID 17
 
 /** An active message that UCX has not finished; the header must stay until then. */
@@ -123,7 +124,7 @@ struct pgasi_ucx_lane {
     pgasi_ucx_rx_t *rx; /* lane 0 only */
     uint32_t am_source; /* of messages from here */
     uint32_t n_ready;   /* messages that wait only for the next progress */
-    unsigned gate;      /* 0: messages may be shown now; else PGASI_UCX_GATE_* */
+    unsigned gate;      /* 0: messages may be shown now; else why not (PGASI_UCX_GATE_*) */
 };
 
 struct pgasi_ucx {
@@ -143,6 +144,7 @@ struct pgasi_ucx {
     int warned_key;
     pthread_mutex_t lock; /* lanes */
     pgasi_ucx_lane_t *lanes[PGASI_UCX_LANES_MAX];
+    unsigned char n_openings[PGASI_UCX_LANES_MAX];
 };
 
 /** A peer's memory as one lane sees it. */

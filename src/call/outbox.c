@@ -70,7 +70,7 @@ struct pgasi_outbox {
     buffer_t *free_buffers;
     int n_buffers;
     size_t backlog_bytes;
-    uint64_t far_sent, n_queued;
+    uint64_t far_sent;
     pgasi_outbox_stats_t stats;
 };
 
@@ -197,13 +197,14 @@ static inline bool credit(out_t *out, uint64_t bytes)
     return tail_of(out) + bytes <= out->limit;
 }
 
-/* Shows `bytes` bytes at the tail to the receiver by their first word. */
+/* Shows `bytes` bytes at the tail to the receiver by their first word. The tail moves first: quiescence must not see more
+ * consumed than sent. */
 static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 {
     uint64_t tail = tail_of(out);
     __atomic_store_n(mark_at(out, tail + bytes), 0, __ATOMIC_RELAXED);
-    __atomic_store_n(mark_at(out, tail), first_word, __ATOMIC_RELEASE);
     set_tail(out, tail + bytes);
+    __atomic_store_n(mark_at(out, tail), first_word, __ATOMIC_RELEASE);
 }
 
 /* Room for so many bytes in one piece at the tail, and a word behind them. */
@@ -332,19 +333,20 @@ static pgas_status_t publish_far(pgasi_outbox_t *ob, out_t *out, int rank)
     pgas_status_t status = pgasi_lane_open(ob->lane);
     far_header_t header = { pgasi_boot.job_key, (uint32_t)pgasi_boot.rank, (uint32_t)bytes };
     if (status == PGAS_OK) {
+        __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
         __atomic_fetch_add(&ob->lane->in_flight, 1, __ATOMIC_RELAXED);
         status = ob->lane->tp->ops->am(ob->lane->tp, rank, &header, sizeof header, out->batch->data, bytes,
                                        &out->batch->comp);
         if (status != PGAS_INPROGRESS)
             __atomic_fetch_sub(&ob->lane->in_flight, 1, __ATOMIC_RELAXED);
+        if (status < PGAS_OK)
+            __atomic_store_n(&ob->far_sent, ob->far_sent - bytes, __ATOMIC_RELAXED);
     }
     if (status == PGAS_ERR_AGAIN)
         return status;
     buffer_t *batch = close_batch(ob, out, rank);
-    if (status >= PGAS_OK) {
-        __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED);
+    if (status >= PGAS_OK)
         ob->stats.n_far++;
-    }
     if (status != PGAS_INPROGRESS)
         buffer_release(batch);
     return status < PGAS_OK ? status : PGAS_OK;
@@ -388,7 +390,8 @@ static bool open_batch(pgasi_outbox_t *ob, out_t *out, int rank, size_t room)
     ob->cursor[rank] = (pgas_agg_cursor_t){ 0, out->batch->data, out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
     if (!out->dirty) {
         out->dirty = true;
-        ob->dirty[ob->n_dirty++] = rank;
+        ob->dirty[ob->n_dirty] = rank;
+        __atomic_store_n(&ob->n_dirty, ob->n_dirty + 1, __ATOMIC_RELAXED);
     }
     return true;
 }
@@ -487,10 +490,10 @@ static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, c
 }
 
 /* A handler's call to a peer that is full. */
-static pgas_status_t enqueue(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m)
+static pgas_status_t enqueue(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
 {
     size_t bytes = sizeof(queued_t) + m->head_bytes + m->bytes;
-    if (ob->backlog_bytes + bytes > pgasi_param.backlog_limit)
+    if (full != PGASI_FULL_QUEUE && ob->backlog_bytes + bytes > pgasi_param.backlog_limit)
         return PGAS_ERR_AGAIN;
     queued_t *q = malloc(bytes);
     if (!q)
@@ -506,7 +509,6 @@ static pgas_status_t enqueue(pgasi_outbox_t *ob, out_t *out, int rank, const mes
     ob->backlog_bytes += bytes;
     ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
     ob->stats.n_queued++;
-    __atomic_store_n(&ob->n_queued, ob->n_queued + 1, __ATOMIC_RELAXED);
     hold(ob, out, rank);
     return PGAS_OK;
 }
@@ -526,7 +528,6 @@ static pgas_status_t send_queued(pgasi_outbox_t *ob, out_t *out, int rank)
         first = first->next;
         ob->backlog_bytes -= sizeof *sent + pgasi_rec_bytes(sent->header);
         free(sent);
-        __atomic_store_n(&ob->n_queued, ob->n_queued - 1, __ATOMIC_RELAXED);
     }
     out->first = first;
     if (!first)
@@ -555,7 +556,7 @@ int pgasi_outbox_progress(pgasi_outbox_t *ob)
         n++;
         out->held = false;
         ob->held[i] = ob->held[ob->n_held - 1];
-        __atomic_store_n(&ob->n_held, ob->n_held - 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&ob->n_held, ob->n_held - 1, __ATOMIC_RELEASE);
     }
     return n;
 }
@@ -588,7 +589,7 @@ static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t 
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN)
         return status;
     if (pgasi_self.in_handler)
-        return enqueue(ob, out, rank, m);
+        return enqueue(ob, out, rank, m, full);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (status == PGAS_ERR_AGAIN) {
         pgasi_lane_unlock(ob->lane);
@@ -640,7 +641,7 @@ pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, 
     if (status != PGAS_OK)
         return status;
     message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
-    return send_or_wait(ob, rank, &m, PGASI_FULL_WAIT, is_first_answer(ob));
+    return send_or_wait(ob, rank, &m, PGASI_FULL_QUEUE, is_first_answer(ob));
 }
 
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
@@ -666,7 +667,7 @@ pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_
             first_error = status;
         ob->out[rank].dirty = false;
     }
-    ob->n_dirty = 0;
+    __atomic_store_n(&ob->n_dirty, 0, __ATOMIC_RELEASE);
     ob->answered = false;
     return first_error;
 }
@@ -701,8 +702,8 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     uint64_t word;
     memcpy(&word, args, 8);
     *(pair_t *)(void *)(record + 8) = (pair_t){ word, 0 };
+    __atomic_store_n(&out->pos, record + 16, __ATOMIC_RELAXED); /* first, as in show() */
     __atomic_store_n((uint64_t *)(void *)record, ob->header | handler, __ATOMIC_RELEASE);
-    __atomic_store_n(&out->pos, record + 16, __ATOMIC_RELAXED);
     pgasi_bell_ring_at(out->bell, out->node_rank);
     return true;
 }
@@ -752,6 +753,8 @@ static uint64_t handed_over(const out_t *out)
     return lap + place;
 }
 
+/* What is gathered for handlers, then what is held up, then what has left: a call moves through them in this order, so
+ * that it is counted at least once whenever it moves on while this looks. */
 uint64_t pgasi_outboxes_sent(void)
 {
     uint64_t sum = 0;
@@ -760,10 +763,12 @@ uint64_t pgasi_outboxes_sent(void)
         pgasi_outbox_t *ob = lane ? __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE) : NULL;
         if (!ob)
             continue;
+        if (l == PGASI_LANE_SERVICE)
+            sum += (uint64_t)__atomic_load_n(&ob->n_dirty, __ATOMIC_ACQUIRE);
+        sum += (uint64_t)__atomic_load_n(&ob->n_held, __ATOMIC_ACQUIRE);
         for (int i = 0; i < pgasi_boot.node_size; i++)
             sum += handed_over(&ob->out[pgasi_boot.node_members[i]]);
         sum += __atomic_load_n(&ob->far_sent, __ATOMIC_RELAXED);
-        sum += (uint64_t)__atomic_load_n(&ob->n_held, __ATOMIC_RELAXED) + __atomic_load_n(&ob->n_queued, __ATOMIC_RELAXED);
     }
     return sum;
 }

@@ -26,3 +26,5 @@ check_PROGRAMS += %D%/agg.t %D%/quiesce.t %D%/thread.t %D%/hybrid.t
 %C%_thread_t_SOURCES = %D%/thread.c %D%/job.h
 %C%_hybrid_t_SOURCES = %D%/hybrid.c %D%/job.h
 %C%_hybrid_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
+check_PROGRAMS += %D%/graph_pagerank.t
+%C%_graph_pagerank_t_SOURCES = %D%/graph_pagerank.c %D%/graph_model.h %D%/job.h

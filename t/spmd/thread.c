@@ -23,6 +23,7 @@ static uint64_t next_of[JOB_RANKS_MAX][SLOTS], n_counted;
 static int n_out_of_order;
 static pgas_gptr_t areas[JOB_RANKS_MAX]; /* SLOTS * n_ranks shards and a counter */
 static int n_running;
+static pthread_barrier_t all_attached;
 
 static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -61,6 +62,7 @@ static void *thread_main(void *arg)
     job->n_bad += pgas_thread_slot(pgas_thread_self()) != 4094;
     job->n_bad += pgas_thread_attach() != PGAS_OK;
     job->slot = pgas_thread_slot(pgas_thread_self());
+    pthread_barrier_wait(&all_attached); /* so that no slot is used twice */
     job->n_bad += pgas_thread_rank(pgas_thread_self()) != me || job->slot < 1 || job->slot >= SLOTS;
     job->n_bad += job->body(job->index);
     job->n_bad += pgas_thread_detach() != PGAS_OK;
@@ -75,6 +77,7 @@ static int on_all_threads(int (*body)(int index))
     job_t jobs[N_THREADS];
     int n_bad = 0;
     n_running = N_THREADS;
+    pthread_barrier_init(&all_attached, NULL, N_THREADS);
     pgas_barrier(NULL);
     for (int i = 0; i < N_THREADS; i++) {
         jobs[i] = (job_t){ body, i, 0, -1 };
@@ -86,6 +89,7 @@ static int on_all_threads(int (*body)(int index))
         pthread_join(threads[i], NULL);
         n_bad += jobs[i].n_bad;
     }
+    pthread_barrier_destroy(&all_attached);
     return n_bad;
 }
 

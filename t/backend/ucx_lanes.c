@@ -1,0 +1,184 @@
+/* Lanes.
+ *   what:   lanes of several threads work at once; a lane can be closed and opened again in the middle of traffic, and
+ *           nobody takes that for the death of a rank
+ *   np:     2 3
+ *   tls:    posix sysv,cma tcp,self
+ *   source: transport.h
+ */
+#include <pthread.h>
+#include <string.h>
+#include "t/backend/world.h"
+
+enum { ROUNDS = 10, STEPS = 1500, MESSAGES = 40 };
+
+static _Atomic int n_arrived, n_bad, n_errors, n_running;
+
+static bool on_am(void *arg, const pgasi_tp_am_t *am)
+{
+    uint64_t seed;
+    (void)arg;
+    memcpy(&seed, am->header, sizeof(seed));
+    n_bad += !world_matches(am->data, seed, 0, am->data_bytes);
+    n_arrived++;
+    return false;
+}
+
+static void on_error(void *arg, int peer, pgas_status_t status)
+{
+    (void)arg, (void)peer, (void)status;
+    n_errors++;
+}
+
+static int right(void)
+{
+    return (world.rank + 1) % world.size;
+}
+
+static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
+{
+    pending_t *pending = (pending_t *)(void *)self;
+    pending->done = true;
+    pending->status = status;
+}
+
+/* As world_wait, but with progress of one lane only: that of the calling thread. */
+static pgas_status_t wait_on(pgasi_tp_lane_t *lane, pgas_status_t status, pending_t *pending)
+{
+    while (status == PGAS_INPROGRESS && !pending->done) {
+        lane->ops->progress(lane);
+    }
+    return status == PGAS_INPROGRESS ? pending->status : status;
+}
+
+#define DO(result, lane, call)                                      \
+    do {                                                            \
+        pending_t pending = {.super.fn = completed};                \
+        pgasi_tp_comp_t *comp = &pending.super;                     \
+        while (((result) = (call)) == PGAS_ERR_AGAIN) {             \
+            (lane)->ops->progress(lane);                            \
+        }                                                           \
+        (result) = wait_on((lane), (result), &pending);             \
+    } while (0)
+
+/* Puts and gets of its own words, additions to a common one, messages now and then. */
+static void *work(void *arg)
+{
+    int index = (int)(intptr_t)arg;
+    pgasi_tp_lane_t *lane = world.lanes[index];
+    pgasi_tp_key_t *key = world.keys[index][right()];
+    unsigned char data[300];
+    bool good = true;
+    for (uint64_t i = 0; i < STEPS; i++) {
+        pgas_status_t status;
+        uint64_t at = world.bases[right()] + 1024 * (uint64_t)index + i % 100 * 8, back = 0;
+        DO(status, lane, lane->ops->put(lane, right(), key, at, &i, 8, comp));
+        good = good && status == PGAS_OK;
+        DO(status, lane, lane->ops->flush(lane, right(), comp));
+        good = good && status == PGAS_OK;
+        DO(status, lane, lane->ops->get(lane, right(), key, at, &back, 8, comp));
+        good = good && status == PGAS_OK && back == i;
+        DO(status, lane, lane->ops->amo(lane, right(), key, world.bases[right()], PGASI_AMO_ADD, 8, 1, 0, &back, comp));
+        good = good && status == PGAS_OK;
+        if (i % 10 == 0) {
+            world_fill(data, i, 0, sizeof(data));
+            DO(status, lane, lane->ops->am(lane, right(), &i, sizeof(i), data, sizeof(data), comp));
+            good = good && status == PGAS_OK;
+        }
+    }
+    n_running--;
+    return good ? NULL : arg;
+}
+
+static void threads_at_once(void)
+{
+    enum { N = WORLD_LANES_MAX - 1 };
+    pthread_t threads[N];
+    bool good = true;
+    n_arrived = n_bad = 0;
+    n_running = N;
+    memset(world.heap, 0, 8);
+    world_barrier();
+    for (int i = 0; i < N; i++) {
+        pthread_create(&threads[i], NULL, work, (void *)(intptr_t)(i + 1));
+    }
+    while (n_running > 0 || n_arrived < N * STEPS / 10) {
+        world.lanes[0]->ops->progress(world.lanes[0]); /* lane 0 only: the others are in use */
+    }
+    for (int i = 0; i < N; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        good = good && failed == NULL;
+    }
+    world_barrier();
+    uint64_t sum;
+    memcpy(&sum, world.heap, 8);
+    spmd_ok(good && n_bad == 0 && sum == N * STEPS, "%d threads with a lane each put, get, add and send at once", N);
+}
+
+static void open_and_close(void)
+{
+    unsigned char data[70000];
+    bool good = true;
+    n_arrived = n_bad = 0;
+    world_barrier();
+    for (int round = 0; round < ROUNDS; round++) {
+        pgasi_tp_lane_t *lane;
+        pgasi_tp_key_t *key;
+        good = world.ops->lane_open(world.tp, 7, &lane) == PGAS_OK && good;
+        good = lane->ops->key_unpack(lane, right(), world.packed_keys + (size_t)right() * PGASI_TP_KEY_MAX,
+                                     world.key_bytes[right()], &key) == PGAS_OK && good;
+        for (uint64_t i = 0; i < MESSAGES; i++) {
+            size_t bytes = i % 10 == 3 ? sizeof(data) : 100;
+            pending_t pending;
+            pgas_status_t status;
+            world_fill(data, i, 0, bytes);
+            do {
+                status = lane->ops->am(lane, right(), &i, sizeof(i), data, bytes, world_pending(&pending));
+                lane->ops->progress(lane);
+                world_progress();
+            } while (status == PGAS_ERR_AGAIN);
+            while (status == PGAS_INPROGRESS && !pending.done) {
+                lane->ops->progress(lane);
+                world_progress();
+            }
+            good = good && (status == PGAS_OK || pending.status == PGAS_OK);
+        }
+        uint64_t word = 77;
+        pending_t pending;
+        pgas_status_t status =
+            lane->ops->put(lane, right(), key, world.bases[right()] + 8, &word, 8, world_pending(&pending));
+        while (status == PGAS_INPROGRESS && !pending.done) {
+            lane->ops->progress(lane);
+            world_progress();
+        }
+        lane->ops->key_release(key);
+        lane->ops->lane_close(lane); /* its flush needs the peer's progress: peers are between two such calls, or in one */
+        world_progress();
+    }
+    while (n_arrived < ROUNDS * MESSAGES) {
+        world_progress();
+    }
+    world_barrier();
+    spmd_ok(good && n_bad == 0 && n_arrived == ROUNDS * MESSAGES, "a lane opened and closed %d times loses nothing",
+            ROUNDS);
+    pgasi_tp_lane_t *lane = NULL;
+    spmd_ok(world.ops->lane_open(world.tp, 1, &lane) == PGAS_ERR_EXISTS &&
+                world.ops->lane_open(world.tp, -1, &lane) == PGAS_ERR_RANGE && lane == NULL,
+            "a lane that is open cannot be opened again, nor one that cannot be");
+    for (int i = 0; i < 2000; i++) {
+        world_progress();
+    }
+    spmd_is_int(n_errors, 0, "nobody took a closed lane for a dead rank");
+}
+
+int main(int argc, char **argv)
+{
+    spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
+    spmd_plan(4);
+    world_open(&(world_opts_t){.am_fn = on_am, .error_fn = on_error, .n_lanes = WORLD_LANES_MAX});
+    spmd_diag("%s", world.attr.detail);
+    threads_at_once();
+    open_and_close();
+    world_close();
+    return spmd_end();
+}
