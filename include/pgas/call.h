@@ -109,7 +109,7 @@ typedef struct {
 
 /** Where the next call to one peer goes: behind others of the same handler and size, which share one header. */
 typedef struct {
-    uint64_t kind; /* handler and bytes of the open run; 0: none */
+    uint64_t kind; /* of the calls in the open run; 0: none */
     char *pos, *end;
 } pgas_agg_cursor_t;
 
@@ -119,6 +119,12 @@ typedef struct pgas_agg {
     pgas_agg_cursor_t *cursor; /* by rank */
     uint32_t n_ranks;          /* 0: no inline path */
 } pgas_agg_t;
+
+/** Handler and size as one number, never 0. */
+static inline uint64_t pgas_agg_kind(pgas_handler_t handler, size_t bytes)
+{
+    return UINT64_C(1) << 63 | (uint64_t)bytes << 16 | handler;
+}
 
 /** @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_CONTEXT (thread not attached). */
 PGAS_API pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p);
@@ -138,7 +144,7 @@ static inline pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handle
         pgas_agg_cursor_t *c = &agg->cursor[rank];
         size_t room = (bytes + 7) & ~(size_t)7;
         char *pos = c->pos;
-        if (PGAS_LIKELY(c->kind == ((uint64_t)handler | (uint64_t)bytes << 16) && (size_t)(c->end - pos) >= room)) {
+        if (PGAS_LIKELY(c->kind == pgas_agg_kind(handler, bytes) && (size_t)(c->end - pos) >= room)) {
             memcpy(pos, args, bytes);
             c->pos = pos + room;
             return PGAS_OK;

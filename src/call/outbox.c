@@ -432,7 +432,7 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t header, char *re
         return;
     char *last = record + 8 + stride * (1 + (size_t)PGASI_REC_MORE_MAX);
     out->run = record;
-    c->kind = pgasi_rec_handler(header) | (uint64_t)pgasi_rec_bytes(header) << 16;
+    c->kind = pgas_agg_kind((pgas_handler_t)pgasi_rec_handler(header), pgasi_rec_bytes(header));
     c->end = PGASI_MIN(c->end, last);
 }
 

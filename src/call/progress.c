@@ -92,9 +92,9 @@ static int serve(void)
     if (lane->tp)
         n += (uint64_t)pgasi_lane_progress(lane);
     if (lane->outbox) {
-        pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_DRAINED);
         if (pgasi_outbox_held(lane->outbox))
             n += (uint64_t)pgasi_outbox_progress(lane->outbox);
+        pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_DRAINED); /* leaves nothing open that quiescence counts */
     }
     return n > INT32_MAX ? INT32_MAX : (int)n;
 }
