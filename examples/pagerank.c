@@ -19,10 +19,26 @@ static const char usage[] =
     "  --top N                print the first N vertices (10)\n"
     "  --check                compare with a serial computation\n"
     "  --threads N            OpenMP threads of each process (1)\n";
+/* Threads for the library to work with; each is attached while it does. */
+static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
+{
+#ifdef _OPENMP
+#pragma omp parallel num_threads(n)
+    {
+        pgas_thread_attach();
+        work(omp_get_thread_num(), omp_get_num_threads(), arg);
+        pgas_thread_detach();
+    }
+#else
+    (void)n;
+    work(0, 1, arg);
+#endif
+}
+
 static const char *path; /* NULL: generate */
-static pgas_graph_read_opts_t reading = PGAS_GRAPH_READ_OPTS_INIT;
+static pgas_graph_read_opts_t reading = {sizeof(reading), .progress = pgas_graph_progress_bar};
 static pgas_graph_generate_opts_t making = PGAS_GRAPH_GENERATE_OPTS_INIT;
-static pgas_pagerank_opts_t ranking = PGAS_PAGERANK_OPTS_INIT;
+static pgas_pagerank_opts_t ranking = {sizeof(ranking), .parallel = run_threads, .progress = pgas_graph_progress_bar};
 static int n_top = 10, check, good = 1;
 
 static double number(double least, double most)
@@ -36,6 +52,7 @@ static double number(double least, double most)
 /* Sets the options above; good becomes 0 if something is wrong. */
 static void parse(int argc, char **argv)
 {
+    /* clang-format off */
     static const struct option options[] = {
         {"format", 1, 0, 'f'}, {"iterations", 1, 0, 'i'}, {"tolerance", 1, 0, 't'}, {"damping", 1, 0, 'd'},
         {"no-dangling", 0, 0, 'n'}, {"top", 1, 0, 'p'}, {"check", 0, 0, 'c'}, {"threads", 1, 0, 'm'},
@@ -55,24 +72,9 @@ static void parse(int argc, char **argv)
         case 'h': exit(fputs(usage, stdout) < 0);
         default: good = 0;
         }
+    /* clang-format on */
     path = argv[optind];
     good &= argc - optind == (making.n_vertices == 0);
-}
-
-/* Threads for the library to work with; each is attached while it does. */
-static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
-{
-#ifdef _OPENMP
-#pragma omp parallel num_threads(n)
-    {
-        pgas_thread_attach();
-        work(omp_get_thread_num(), omp_get_num_threads(), arg);
-        pgas_thread_detach();
-    }
-#else
-    (void)n;
-    work(0, 1, arg);
-#endif
 }
 
 static pgas_status_t run(void)
@@ -90,7 +92,7 @@ static pgas_status_t run(void)
     if (status == PGAS_OK && check)
         status = pgas_pagerank_check(graph, &ranking, ranked.iterations, values, &checked);
     if (status == PGAS_OK && pgas_rank() == 0) {
-        printf("# %d ranks, %llu vertices, %llu edges\n# read %.3f s\n# rank %.3f s: %d sweeps, the last changed %.1e\n",
+        printf("# %d ranks, %llu vertices, %llu edges\n# read %.3f s\n# rank %.3f s: %d sweeps, change %.1e\n",
                pgas_n_ranks(), (unsigned long long)read.n_vertices, (unsigned long long)read.n_edges, read.seconds,
                ranked.seconds, ranked.iterations, ranked.change);
         if (check)
@@ -111,8 +113,6 @@ int main(int argc, char **argv)
         return 1;
     if (!good && pgas_rank() == 0)
         fputs(usage, stderr);
-    reading.progress = ranking.progress = pgas_graph_progress_bar;
-    ranking.parallel = run_threads;
     pgas_status_t status = good ? run() : PGAS_ERR_INVALID;
     pgas_finalize();
     return !good ? 2 : status != PGAS_OK;

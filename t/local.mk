@@ -14,6 +14,9 @@ AM_T_LOG_DRIVER_FLAGS = --ignore-exit
 
 EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/tap.sh %D%/config.sh.in
 
+# Made by t/launch.
+CLEANFILES += %D%/.turn
+
 # Every test at every rank count, node size, transport and setting that its header names, instead of a short choice.
 check-all:
 	PGAS_TEST_MATRIX=all $(MAKE) check

@@ -84,7 +84,7 @@ pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *heade
         return PGAS_ERR_AGAIN;
     }
     pgasi_ucx_send_t *send = lane->spare;
-    send->header.prefix.source = lane->am_source;
+    send->header.prefix.source = ep->am_source;
     send->header.prefix.number = ep->am_number ^ ep->am_cookie;
     pgasi_ucx_copy(send->header.user, header, header_bytes);
     ucs_status_ptr_t ptr = ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_ID, &send->header,

@@ -102,7 +102,8 @@ static void free_held(pgasi_ucx_lane_t *lane, held_t *held, bool with_data)
     pgasi_pool_release(&lane->rx->held, held);
 }
 
-/* The first message of an opening: the one before the last is over, and its place will be used again. */
+/* The first message of an opening: the one before the last is over, and its place will be used again. (A sender counts
+ * an opening only if it sent something to us, so none is missed.) */
 static void begin_opening(sender_t *sender, uint32_t index)
 {
     uint32_t over = index ^ (PGASI_UCX_OPENINGS / 2);

@@ -157,6 +157,11 @@ static void ucx_close(pgasi_tp_t *tp_base)
 {
     pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
     ucp_cleanup(tp->context);
+    for (int i = 0; i < PGASI_UCX_LANES_MAX; i++) {
+        if (tp->n_openings[i] != NULL) {
+            munmap(tp->n_openings[i], (size_t)tp->opts.n_ranks);
+        }
+    }
     munmap(tp->dead, (size_t)tp->opts.n_ranks);
     pthread_mutex_destroy(&tp->lock);
     free(tp->address);

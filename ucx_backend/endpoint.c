@@ -76,6 +76,7 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t
     ep->lane = lane;
     ep->peer = peer;
     ep->am_cookie = address->cookie;
+    ep->am_source = pgasi_ucx_source(tp->opts.rank, lane->index, tp->n_openings[lane->index][peer]);
     pgas_status_t status = connect_ep(ep, address);
     if (status != PGAS_OK) {
         free(ep);
@@ -141,6 +142,7 @@ void pgasi_ucx_eps_free(pgasi_ucx_lane_t *lane)
 {
     for (pgasi_ucx_ep_t *ep = lane->all_eps, *next; ep != NULL; ep = next) {
         next = ep->next;
+        lane->tp->n_openings[lane->index][ep->peer] += ep->am_number > 0;
         free(ep);
     }
     lane->all_eps = NULL;

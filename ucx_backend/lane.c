@@ -33,6 +33,20 @@ static size_t table_bytes(const pgasi_ucx_lane_t *lane)
     return (size_t)lane->tp->opts.n_ranks * sizeof(lane->eps[0]);
 }
 
+/* The count of openings outlives the lane. */
+static pgas_status_t remember_openings(pgasi_ucx_t *tp, int index)
+{
+    pthread_mutex_lock(&tp->lock);
+    if (tp->n_openings[index] == NULL) {
+        void *table = mmap(NULL, (size_t)tp->opts.n_ranks, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        tp->n_openings[index] = table == MAP_FAILED ? NULL : table;
+    }
+    bool there = tp->n_openings[index] != NULL;
+    pthread_mutex_unlock(&tp->lock);
+    return there ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
 static pgas_status_t init_tables(pgasi_ucx_lane_t *lane)
 {
     void *table = mmap(NULL, table_bytes(lane), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -71,7 +85,10 @@ pgas_status_t pgasi_ucx_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lane_
     lane->tp = tp;
     lane->index = index;
     lane->gate = PGASI_UCX_GATE_IDLE;
-    pgas_status_t status = init_tables(lane);
+    pgas_status_t status = remember_openings(tp, index);
+    if (status == PGAS_OK) {
+        status = init_tables(lane);
+    }
     if (status != PGAS_OK) {
         goto free_lane;
     }
@@ -88,9 +105,6 @@ pgas_status_t pgasi_ucx_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lane_
     pthread_mutex_lock(&tp->lock);
     bool taken = tp->lanes[index] != NULL;
     if (!taken) {
-        uint32_t opening = tp->n_openings[index]++ % PGASI_UCX_OPENINGS;
-        uint32_t packed = (uint32_t)index * PGASI_UCX_OPENINGS + opening;
-        lane->am_source = (uint32_t)tp->opts.rank | packed << PGASI_UCX_RANK_BITS;
         tp->lanes[index] = lane;
     }
     pthread_mutex_unlock(&tp->lock);

@@ -38,6 +38,12 @@ typedef struct {
 
 #define PGASI_UCX_RANK_BITS 20
 #define PGASI_UCX_OPENINGS 4 /* a lane that is closed and opened again numbers its messages from zero */
+
+/* What a lane calls itself in messages of its n-th opening. */
+static inline uint32_t pgasi_ucx_source(int rank, int lane, unsigned n)
+{
+    return (uint32_t)rank | ((uint32_t)lane * PGASI_UCX_OPENINGS + n % PGASI_UCX_OPENINGS) << PGASI_UCX_RANK_BITS;
+}
 #define PGASI_UCX_AM_ID 17
 
 /** An active message that UCX has not finished; the header must stay until then. */
@@ -67,6 +73,7 @@ struct pgasi_ucx_ep {
     bool dirty;    /* puts or atomics since the last flush began */
     bool active;   /* in the lane's list: dirty or being flushed */
     int n_flushes; /* under way */
+    uint32_t am_source;
     uint32_t am_number;
     uint32_t am_cookie;
     uint32_t n_am_pending;    /* messages that UCX holds */
@@ -122,7 +129,6 @@ struct pgasi_ucx_lane {
     pgasi_pool_t flush_parts;
     pgasi_ucx_flush_t *running;
     pgasi_ucx_rx_t *rx; /* lane 0 only */
-    uint32_t am_source; /* of messages from here */
     uint32_t n_ready;   /* messages that wait only for the next progress */
     unsigned gate;      /* 0: messages may be shown now; else why not (PGASI_UCX_GATE_*) */
 };
@@ -144,7 +150,7 @@ struct pgasi_ucx {
     int warned_key;
     pthread_mutex_t lock; /* lanes */
     pgasi_ucx_lane_t *lanes[PGASI_UCX_LANES_MAX];
-    unsigned char n_openings[PGASI_UCX_LANES_MAX];
+    unsigned char *n_openings[PGASI_UCX_LANES_MAX]; /* by rank: how often a lane of this index was opened for messages */
 };
 
 /** A peer's memory as one lane sees it. */

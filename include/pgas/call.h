@@ -153,7 +153,8 @@ static inline pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handle
     return pgas_agg_call_far(agg, rank, handler, args, bytes);
 }
 
-/** Publishes what is gathered for a rank, or for all. PGAS_ERR_AGAIN only inside handlers (backlog full). */
+/** Publishes what is gathered for a rank; or for all, and waits until it has left (not until it has run), so that the
+ *  thread may then stay away from the library. Inside handlers neither waits. */
 PGAS_API pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank);
 PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
 

@@ -33,12 +33,7 @@ typedef struct pgas_graph pgas_graph_t;
  *  Empty lines are skipped everywhere, lines that begin with # or % in EL, with % in MTX. The end of a line may be
  *  CR LF, that of the last line may be missing. Lines have at most 64 KiB.
  *  AUTO   by the name (.el, .mtx, .tsv or .names), else by the first lines: %%MatrixMarket, two numbers, other. */
-typedef enum {
-    PGAS_GRAPH_AUTO = 0,
-    PGAS_GRAPH_NAMES,
-    PGAS_GRAPH_EL,
-    PGAS_GRAPH_MTX
-} pgas_graph_format_t;
+typedef enum { PGAS_GRAPH_AUTO = 0, PGAS_GRAPH_NAMES, PGAS_GRAPH_EL, PGAS_GRAPH_MTX } pgas_graph_format_t;
 
 /** The format with a name: "names", "el" or "mtx". @return PGAS_OK; PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID (null). */
 PGAS_API pgas_status_t pgas_graph_format_of(const char *name, pgas_graph_format_t *format_p);
@@ -57,7 +52,10 @@ typedef struct {
     pgas_graph_progress_fn_t progress; /* NULL: none */
     void *progress_arg;
 } pgas_graph_read_opts_t;
-#define PGAS_GRAPH_READ_OPTS_INIT { sizeof(pgas_graph_read_opts_t), PGAS_GRAPH_AUTO, NULL, NULL }
+#define PGAS_GRAPH_READ_OPTS_INIT                                   \
+    {                                                               \
+        sizeof(pgas_graph_read_opts_t), PGAS_GRAPH_AUTO, NULL, NULL \
+    }
 
 /** Reads a graph from a file, or from standard input if path is "-".
  *  Shape:  collective; rank 0's path and options rule. Every rank opens a regular file and reads its own part of it;
@@ -82,7 +80,10 @@ typedef struct {
     int edges_per_vertex; /* 1 .. 2^20; default 16 */
     uint64_t seed;        /* default 1 */
 } pgas_graph_generate_opts_t;
-#define PGAS_GRAPH_GENERATE_OPTS_INIT { sizeof(pgas_graph_generate_opts_t), 0, 0, 0 }
+#define PGAS_GRAPH_GENERATE_OPTS_INIT               \
+    {                                               \
+        sizeof(pgas_graph_generate_opts_t), 0, 0, 0 \
+    }
 
 /** Makes a random graph whose degrees follow a power law, the same for any number of ranks.
  *  Source: R-MAT (Chakrabarti, Zhan, Faloutsos 2004) with the Graph500 probabilities .57 .19 .19 .05; vertices are
@@ -164,7 +165,10 @@ typedef struct {
     pgas_graph_progress_fn_t progress; /* NULL: none */
     void *progress_arg;
 } pgas_pagerank_opts_t;
-#define PGAS_PAGERANK_OPTS_INIT { sizeof(pgas_pagerank_opts_t), 0, 0, 0, false, 0, NULL, NULL, NULL }
+#define PGAS_PAGERANK_OPTS_INIT                                           \
+    {                                                                     \
+        sizeof(pgas_pagerank_opts_t), 0, 0, 0, false, 0, NULL, NULL, NULL \
+    }
 
 /** What pgas_pagerank did. */
 typedef struct {

@@ -6,6 +6,7 @@
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
+#include "call/progress.h"
 #include "mem/thread.h"
 
 typedef struct {
@@ -106,10 +107,9 @@ pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)
     pgas_status_t status = check_user(a);
     if (status != PGAS_OK)
         return status;
-    pgasi_lane_lock(a->lane);
-    status = pgasi_outbox_publish_all(a->outbox, PGASI_PUBLISH_EXPLICIT);
-    pgasi_lane_unlock(a->lane);
-    return status;
+    if (!a->for_handlers)
+        return pgasi_call_complete();
+    return pgasi_outbox_publish_all(a->outbox, PGASI_PUBLISH_EXPLICIT);
 }
 
 pgas_status_t pgas_agg_destroy(pgas_agg_t *agg)

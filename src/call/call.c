@@ -21,25 +21,15 @@ static void hand_over(void)
     pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_EXPLICIT);
     pgasi_lane_unlock(lane);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (pgasi_outbox_held(lane->outbox))
+    while (pgasi_outbox_held(lane->outbox) || __atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
 }
 
-/* Nobody progresses the lane afterwards: messages must have left, not only been accepted by the transport. */
-void pgasi_call_on_detach(void)
+pgas_status_t pgasi_call_complete(void)
 {
-    pgasi_lane_t *lane = pgasi_self.lane;
     hand_over();
-    pgasi_lane_lock(lane);
-    if (lane->tp)
-        lane->issued++; /* so that the flush is one, for messages as well as puts */
-    pgasi_lane_unlock(lane);
-    pgas_flush_all();
-    pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (__atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE))
-        pgasi_wait_step(&w);
-    pgasi_wait_end(&w);
+    return pgas_flush_all();
 }
 
 /* Bytes, not calls, are counted: positions in rings and sizes of messages that exist anyway. What was consumed is read

@@ -345,8 +345,11 @@ static pgas_status_t publish_far(pgasi_outbox_t *ob, out_t *out, int rank)
     if (status == PGAS_ERR_AGAIN)
         return status;
     buffer_t *batch = close_batch(ob, out, rank);
-    if (status >= PGAS_OK)
+    if (status >= PGAS_OK) {
         ob->stats.n_far++;
+        ob->lane->peer[rank].issued++; /* so that a flush waits for it */
+        ob->lane->issued++;
+    }
     if (status != PGAS_INPROGRESS)
         buffer_release(batch);
     return status < PGAS_OK ? status : PGAS_OK;

@@ -9,8 +9,9 @@
 /** What every wait calls: one round for the calling thread. */
 int pgasi_progress(void);
 
-/** Publishes and completes what the calling thread has issued, before it detaches or the library ends. */
-void pgasi_call_on_detach(void);
+/** Publishes what the calling thread has gathered and waits until all that it has issued has left, so that the thread may
+ *  stay away from the library: nobody else progresses its lane. Not in a handler. */
+pgas_status_t pgasi_call_complete(void);
 
 pgas_status_t pgasi_service_start(void);
 void pgasi_service_stop(void);

@@ -47,7 +47,7 @@ static pgas_status_t call_start(void)
     pgasi_owner_start();
     pgasi_lane_am_fn = pgasi_far_arrived;
     pgasi_lane_peer_lost = pgasi_peer_died;
-    pgasi_thread_on_detach = pgasi_call_on_detach;
+    pgasi_thread_on_detach = pgasi_call_complete;
     return pgasi_boot_agree(status);
 }
 
@@ -137,7 +137,7 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
 
 static void stop_all(void)
 {
-    pgasi_call_on_detach();
+    pgasi_call_complete();
     pgas_quiesce();
     __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);
     pgasi_boot_barrier();

@@ -70,11 +70,13 @@ static pgas_status_t check_size(const pgas_graph_t *graph)
 static void log_size(const pgas_graph_t *graph, pgas_status_t status)
 {
     if (status == PGAS_ERR_LIMIT) {
-        PGASI_ERROR("graph", "%" PRIu64 " vertices are %" PRIu64 " for each of %d ranks, at most %" PRIu32
+        PGASI_ERROR("graph",
+                    "%" PRIu64 " vertices are %" PRIu64 " for each of %d ranks, at most %" PRIu32
                     " are possible: use more ranks, or number the vertices without gaps",
                     graph->n_vertices, graph->block, graph->n_ranks, UINT32_MAX - 1);
     } else if (graph != NULL) {
-        PGASI_ERROR("graph", "%" PRIu64 " vertices need %" PRIu64 " MiB and more on each rank, there are %" PRIu64
+        PGASI_ERROR("graph",
+                    "%" PRIu64 " vertices need %" PRIu64 " MiB and more on each rank, there are %" PRIu64
                     ": use more nodes, or number the vertices without gaps",
                     graph->n_vertices, graph->block * sizeof(uint64_t) >> 20, memory_bytes() >> 20);
     }
@@ -225,7 +227,8 @@ pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint6
         building = &b;
         status = pgasi_graph_agree(mine, &culprit); /* now every rank can take edges */
         if (culprit == pgas_rank() && mine == PGAS_ERR_LIMIT) {
-            PGASI_ERROR("graph", "%" PRIu64 " edges belong to one rank, at most %" PRIu32 " are possible: use more ranks",
+            PGASI_ERROR("graph",
+                        "%" PRIu64 " edges belong to one rank, at most %" PRIu32 " are possible: use more ranks",
                         b.n_expected, UINT32_MAX - 1);
         }
     }

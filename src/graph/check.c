@@ -11,17 +11,12 @@
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
 
-#define N_TOP      10
-#define L1_MAX     1e-9
-#define ROUNDING   1e-9 /* relative: values that differ by less have no order */
-#define WORDS_MAX  128
+#define N_TOP     10
+#define L1_MAX    1e-9
+#define ROUNDING  1e-9 /* relative: values that differ by less have no order */
+#define WORDS_MAX 128
 
-typedef enum {
-    VALUES,
-    DEGREES,
-    TARGETS,
-    N_ARRAYS
-} array_t;
+typedef enum { VALUES, DEGREES, TARGETS, N_ARRAYS } array_t;
 
 typedef struct {
     uint64_t array, place;

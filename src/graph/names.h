@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct {
     pgasi_name_t *name;
-    char *text; /* all names, one after the other */
+    char *text;     /* all names, one after the other */
     uint32_t *slot; /* number + 1, or 0: linear probing, at most half full */
     uint32_t n_names;
     uint64_t name_room, text_bytes, text_room;

@@ -46,7 +46,7 @@ typedef struct {
 
 typedef struct {
     pgasi_numbering_t *out;
-    uint32_t *entry_of; /* per own name: its entry at home, valid if elected */
+    uint32_t *entry_of;  /* per own name: its entry at home, valid if elected */
     pgasi_names_t names; /* at home here */
     entry_t *entry;
     uint64_t entry_room;

@@ -5,8 +5,7 @@
  * (3) new values from `incoming`, with the change and the mass of vertices without out-edges; (4) one allreduce of these.
  *
  * Sums have a fixed order (edges by source, places by rank, changes by blocks of 1024 vertices), so that neither the order
- * of arrival nor the number of threads changes a bit. Adding up per slot before sending halves the messages at the least;
- * sums without index are a third of the bytes of (vertex, value) calls. */
+ * of arrival nor the number of threads changes a bit. Why sums are added up before they are sent: see plan.c. */
 #include "graph/pagerank.h"
 
 #include <math.h>
@@ -75,7 +74,7 @@ pgas_status_t pgasi_sweep_register(void)
 
 /* ---- threads ---------------------------------------------------------------------------------------------------- */
 
-/* all n threads of the rank are here */
+/* Returns when all n threads of the rank are here. They may sleep: what they sent has left (pgas_agg_flush_all). */
 static void meet(sweeps_t *s, int n)
 {
     if (n == 1) {
@@ -224,7 +223,8 @@ static void conclude(sweeps_t *s)
 static void sweep(int i, int n, void *arg)
 {
     sweeps_t *s = (sweeps_t *)arg;
-    uint64_t chunk_begin = s->n_chunks * (uint64_t)i / (uint64_t)n, chunk_end = s->n_chunks * (uint64_t)(i + 1) / (uint64_t)n;
+    uint64_t chunk_begin = s->n_chunks * (uint64_t)i / (uint64_t)n,
+             chunk_end = s->n_chunks * (uint64_t)(i + 1) / (uint64_t)n;
     uint64_t slot_begin = slot_of_thread(&s->plan, i, n), slot_end = slot_of_thread(&s->plan, i + 1, n);
     pgas_agg_t *agg = NULL;
     fail(s, pgas_agg_create(NULL, &agg));

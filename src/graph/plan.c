@@ -2,8 +2,8 @@
  * vertices stand in blocks, the slots of one owner are neighbours. Each rank then tells the owners which vertices it has
  * slots for, once.
  *
- * On the graph of Debian's packages (275,000 edges) two ranks exchange 20,000 sums a sweep instead of 140,000
- * contributions: see HACKING for what that is worth. */
+ * On the graph of Debian's packages (68,000 vertices, 275,000 edges) rank 0 of 2 sends 1,837 sums a sweep for its 146,000
+ * edges, and a sweep takes a third to a half of the time that one aggregated call for each edge to another rank takes. */
 #include "graph/plan.h"
 
 #include <stdlib.h>
@@ -138,7 +138,8 @@ static void handle_list(const void *args, size_t bytes, pgas_thread_t source, vo
     memcpy(&place, args, sizeof(place));
     const uint32_t *vertex = (const uint32_t *)((const char *)args + sizeof(place));
     uint64_t n = (bytes - sizeof(place)) / sizeof(*vertex), begin = learning->plan->from_begin[rank];
-    if (place > learning->plan->from_begin[rank + 1] - begin || n > learning->plan->from_begin[rank + 1] - begin - place) {
+    if (place > learning->plan->from_begin[rank + 1] - begin ||
+        n > learning->plan->from_begin[rank + 1] - begin - place) {
         learning->n_bad++;
         return;
     }

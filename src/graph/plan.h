@@ -12,9 +12,9 @@
 
 typedef struct {
     uint64_t n_slots;
-    uint64_t *slot_begin;  /* [n_ranks + 1] slots of vertices of rank r: slot_begin[r] .. slot_begin[r + 1] - 1 */
-    uint32_t *slot_edges;  /* [n_slots + 1] slot s gets from sources[slot_edges[s]] .. sources[slot_edges[s + 1] - 1] */
-    uint32_t *sources;     /* local vertex numbers */
+    uint64_t *slot_begin; /* [n_ranks + 1] slots of vertices of rank r: slot_begin[r] .. slot_begin[r + 1] - 1 */
+    uint32_t *slot_edges; /* [n_slots + 1] slot s gets from sources[slot_edges[s]] .. sources[slot_edges[s + 1] - 1] */
+    uint32_t *sources;    /* local vertex numbers */
     uint64_t n_incoming;
     uint64_t *from_begin;  /* [n_ranks + 1] places of incoming that rank r fills */
     uint32_t *place_begin; /* [n_local + 1] vertex v gets from places[place_begin[v]] .. */

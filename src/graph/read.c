@@ -162,8 +162,8 @@ pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *op
     status = read_contents(&source, &contents);
     pgasi_source_close(&source);
     if (status == PGAS_OK) {
-        status = source.info.format == PGAS_GRAPH_NAMES ? build_of_names(&contents, graph_p) :
-                                                          build_of_numbers(&contents, &source.info, graph_p);
+        status = source.info.format == PGAS_GRAPH_NAMES ? build_of_names(&contents, graph_p)
+                                                        : build_of_numbers(&contents, &source.info, graph_p);
     }
     contents_fini(&contents);
     if (status == PGAS_OK) {

@@ -407,7 +407,9 @@ pgas_graph_format_t pgasi_reader_format_of(const char *path)
     static const struct {
         const char *end;
         pgas_graph_format_t format;
-    } known[] = {{".el", PGAS_GRAPH_EL}, {".mtx", PGAS_GRAPH_MTX}, {".tsv", PGAS_GRAPH_NAMES},
+    } known[] = {{".el", PGAS_GRAPH_EL},
+                 {".mtx", PGAS_GRAPH_MTX},
+                 {".tsv", PGAS_GRAPH_NAMES},
                  {".names", PGAS_GRAPH_NAMES}};
     size_t n = strlen(path);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {

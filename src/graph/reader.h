@@ -37,11 +37,7 @@ typedef struct {
     pgas_status_t (*names)(void *arg, const char *a, size_t a_bytes, const char *b, size_t b_bytes);
 } pgasi_reader_ops_t;
 
-typedef enum {
-    PGASI_MTX_BANNER,
-    PGASI_MTX_SIZE,
-    PGASI_MTX_ENTRIES
-} pgasi_mtx_state_t;
+typedef enum { PGASI_MTX_BANNER, PGASI_MTX_SIZE, PGASI_MTX_ENTRIES } pgasi_mtx_state_t;
 
 typedef struct {
     pgas_graph_format_t format;

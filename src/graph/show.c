@@ -44,8 +44,8 @@ void pgas_graph_progress_bar(const char *phase, uint64_t done, uint64_t total, v
         fprintf(stderr, "\r%s %" PRIu64, phase, done);
     } else {
         int width = (int)(BAR_WIDTH * (done < total ? (double)done / (double)total : 1));
-        fprintf(stderr, "\r%s [%-*.*s]%s", phase, BAR_WIDTH, width, "##################################################",
-                done >= total ? "\r\033[K" : "");
+        fprintf(stderr, "\r%s [%-*.*s]%s", phase, BAR_WIDTH, width,
+                "##################################################", done >= total ? "\r\033[K" : "");
     }
 }
 

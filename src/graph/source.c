@@ -32,7 +32,8 @@ static pgas_status_t io_error(pgasi_graph_error_t *error, const char *what)
 }
 
 /* up to n_bytes from a place of a file; fewer only at its end */
-static pgas_status_t read_at(int fd, uint64_t place, char *bytes, size_t n_bytes, size_t *n_p, pgasi_graph_error_t *error)
+static pgas_status_t read_at(int fd, uint64_t place, char *bytes, size_t n_bytes, size_t *n_p,
+                             pgasi_graph_error_t *error)
 {
     size_t n = 0;
     while (n < n_bytes) {
@@ -135,8 +136,9 @@ static pgas_status_t open_on_rank_0(pgasi_source_t *source, const char *path, co
     pgas_graph_format_t format = opts->format;
     size_t bytes = strlen(path);
     if (bytes == 0 || bytes >= sizeof(source->info.path) || format < PGAS_GRAPH_AUTO || format > PGAS_GRAPH_MTX) {
-        return pgasi_graph_error_set(error, PGAS_ERR_INVALID, 0, bytes == 0 ? "the path is empty" :
-                                     "the path is too long, or there is no such format");
+        return pgasi_graph_error_set(error, PGAS_ERR_INVALID, 0,
+                                     bytes == 0 ? "the path is empty"
+                                                : "the path is too long, or there is no such format");
     }
     memcpy(source->info.path, path, bytes + 1);
     pgas_status_t status = open_file(source, error);
@@ -375,8 +377,9 @@ static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int ran
     source->next_line += count_lines(source->buffer, n);
     source->n_pending -= n;
     memmove(source->buffer, source->buffer + n, source->n_pending);
-    return status == PGAS_OK ? PGAS_OK : pgasi_graph_error_set(error, status, 0, "cannot pass a piece on: %s",
-                                                                pgas_status_text(status));
+    return status == PGAS_OK
+               ? PGAS_OK
+               : pgasi_graph_error_set(error, status, 0, "cannot pass a piece on: %s", pgas_status_text(status));
 }
 
 static void send_round(pgasi_source_t *source, pgas_agg_t *agg, pgasi_graph_error_t *error)

@@ -57,8 +57,8 @@ static void find_best(const pgas_graph_t *graph, const double *values, pgas_grap
 
 pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, int n, pgas_graph_top_t *top, int *n_p)
 {
-    bool sane = graph != NULL && n >= 0 && n_p != NULL && (n == 0 || top != NULL) &&
-                (values != NULL || graph->n_local == 0);
+    bool sane =
+        graph != NULL && n >= 0 && n_p != NULL && (n == 0 || top != NULL) && (values != NULL || graph->n_local == 0);
     uint64_t n_least = (uint64_t)n;
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {

@@ -14,7 +14,7 @@
 
 __thread pgasi_thread_t pgasi_self;
 bool pgasi_running;
-void (*pgasi_thread_on_detach)(void);
+pgas_status_t (*pgasi_thread_on_detach)(void);
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];

@@ -49,6 +49,6 @@ static inline pgas_status_t pgasi_thread_check_wait(void)
 }
 
 /** Called when a thread detaches, before its lane is given back (call layer: publish and flush). */
-extern void (*pgasi_thread_on_detach)(void);
+extern pgas_status_t (*pgasi_thread_on_detach)(void);
 
 #endif

@@ -6,10 +6,11 @@
  *   source: transport.h
  */
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include "t/backend/world.h"
 
-enum { ROUNDS = 10, STEPS = 1500, MESSAGES = 40 };
+enum { ROUNDS = 10, STEPS = 500, MESSAGES = 40 };
 
 static _Atomic int n_arrived, n_bad, n_errors, n_running;
 
@@ -45,7 +46,9 @@ static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
 static pgas_status_t wait_on(pgasi_tp_lane_t *lane, pgas_status_t status, pending_t *pending)
 {
     while (status == PGAS_INPROGRESS && !pending->done) {
-        lane->ops->progress(lane);
+        if (lane->ops->progress(lane) == 0) {
+            sched_yield(); /* more threads than cores */
+        }
     }
     return status == PGAS_INPROGRESS ? pending->status : status;
 }
@@ -102,7 +105,9 @@ static void threads_at_once(void)
         pthread_create(&threads[i], NULL, work, (void *)(intptr_t)(i + 1));
     }
     while (n_running > 0 || n_arrived < N * STEPS / 10) {
-        world.lanes[0]->ops->progress(world.lanes[0]); /* lane 0 only: the others are in use */
+        if (world.lanes[0]->ops->progress(world.lanes[0]) == 0) { /* lane 0 only: the others are in use */
+            sched_yield();
+        }
     }
     for (int i = 0; i < N; i++) {
         void *failed;
@@ -127,7 +132,7 @@ static void open_and_close(void)
         good = world.ops->lane_open(world.tp, 7, &lane) == PGAS_OK && good;
         good = lane->ops->key_unpack(lane, right(), world.packed_keys + (size_t)right() * PGASI_TP_KEY_MAX,
                                      world.key_bytes[right()], &key) == PGAS_OK && good;
-        for (uint64_t i = 0; i < MESSAGES; i++) {
+        for (uint64_t i = 0; i < MESSAGES && round != 3; i++) { /* once it sends nothing */
             size_t bytes = i % 10 == 3 ? sizeof(data) : 100;
             pending_t pending;
             pgas_status_t status;
@@ -155,11 +160,11 @@ static void open_and_close(void)
         lane->ops->lane_close(lane); /* its flush needs the peer's progress: peers are between two such calls, or in one */
         world_progress();
     }
-    while (n_arrived < ROUNDS * MESSAGES) {
+    while (n_arrived < (ROUNDS - 1) * MESSAGES) {
         world_progress();
     }
     world_barrier();
-    spmd_ok(good && n_bad == 0 && n_arrived == ROUNDS * MESSAGES, "a lane opened and closed %d times loses nothing",
+    spmd_ok(good && n_bad == 0 && n_arrived == (ROUNDS - 1) * MESSAGES, "a lane opened and closed %d times loses nothing",
             ROUNDS);
     pgasi_tp_lane_t *lane = NULL;
     spmd_ok(world.ops->lane_open(world.tp, 1, &lane) == PGAS_ERR_EXISTS &&

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "base/checks.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -267,26 +268,37 @@ void world_barrier(void)
     }
 }
 
-unsigned char world_byte(uint64_t seed, size_t at)
+/* The eight bytes from a place that is a multiple of eight. */
+static uint64_t word_at(uint64_t seed, size_t at)
 {
-    return (unsigned char)(pgasi_hash_u64(seed * 77777 + at / 8) >> (at % 8 * 8));
+    return pgasi_hash_u64(seed * 77777 + at / 8);
 }
 
 void world_fill(void *to, uint64_t seed, size_t from, size_t bytes)
 {
-    unsigned char *at = to;
-    for (size_t i = 0; i < bytes; i++) {
-        at[i] = world_byte(seed, from + i);
+    char *at = to;
+    while (bytes > 0) {
+        uint64_t word = word_at(seed, from);
+        size_t skip = from % 8, n = PGASI_MIN(8 - skip, bytes);
+        memcpy(at, (const char *)&word + skip, n);
+        at += n;
+        from += n;
+        bytes -= n;
     }
 }
 
 bool world_matches(const void *data, uint64_t seed, size_t from, size_t bytes)
 {
-    const unsigned char *at = data;
-    for (size_t i = 0; i < bytes; i++) {
-        if (at[i] != world_byte(seed, from + i)) {
+    const char *at = data;
+    while (bytes > 0) {
+        uint64_t word = word_at(seed, from);
+        size_t skip = from % 8, n = PGASI_MIN(8 - skip, bytes);
+        if (memcmp(at, (const char *)&word + skip, n) != 0) {
             return false;
         }
+        at += n;
+        from += n;
+        bytes -= n;
     }
     return true;
 }

@@ -71,8 +71,7 @@ pgas_status_t world_fence(int lane);
 /* All ranks come here, with progress. */
 void world_barrier(void);
 
-/* A number that tests may draw data from: the byte at a place, for a seed. */
-unsigned char world_byte(uint64_t seed, size_t at);
+/* Data that tests know: the bytes from a place on, for a seed. */
 void world_fill(void *to, uint64_t seed, size_t from, size_t bytes);
 bool world_matches(const void *data, uint64_t seed, size_t from, size_t bytes);
 

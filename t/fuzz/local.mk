@@ -7,6 +7,10 @@ check_data += %D%/run
 fuzz:
 	$(top_srcdir)/t/fuzz/run 60
 
+# What t/fuzz/run makes, corpora too.
+clean-local:
+	-rm -rf %D%/obj %D%/library.a %D%/fuzz_* %D%/corpus.* %D%/found
+
 .PHONY: fuzz
 fuzz_targets += %D%/fuzz_param
 fuzz_targets += %D%/fuzz_graph_names %D%/fuzz_graph_el %D%/fuzz_graph_mtx

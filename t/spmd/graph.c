@@ -336,7 +336,8 @@ static void streams(const model_t *m)
     text_add(&text, "\n\n5 six\n7\n");
     status = read_stream(&text, true, &graph);
     char want[64];
-    snprintf(want, sizeof(want), "standard input:%llu: not a whole number: 'six'", (unsigned long long)(2 * m->n_edges + 1));
+    snprintf(want, sizeof(want), "standard input:%llu: not a whole number: 'six'",
+             (unsigned long long)(2 * m->n_edges + 1));
     spmd_is_int(log_end(want), 1, "the log names the true line of a stream, once");
     spmd_ok(status == PGAS_ERR_FORMAT && graph == NULL, "and all ranks get the status");
     free(text.bytes);
@@ -378,8 +379,8 @@ static void refused(const text_t *text, const char *name, const char *want, pgas
 }
 
 /* 3000 lines of which one or two are bad: the first bad line is the one to name. */
-static void bad_line(const char *name, const char *header, const char *good, unsigned at, const char *bad, const char *want,
-                     pgas_status_t want_status)
+static void bad_line(const char *name, const char *header, const char *good, unsigned at, const char *bad,
+                     const char *want, pgas_status_t want_status)
 {
     text_t text = {0};
     text_add(&text, "%s", header);
@@ -398,10 +399,13 @@ static void bad_files(void)
     bad_line("bad.el", "", "1 2", 2345, "1 b", "bad.el:2345: not a whole number: 'b'", PGAS_ERR_FORMAT);
     bad_line("short.el", "", "1 2", 1, "1", "short.el:1: a number is missing", PGAS_ERR_FORMAT);
     bad_line("negative.el", "# c\n", "1 2", 1700, "1 -2", "negative.el:1701: a negative number: '-2'", PGAS_ERR_RANGE);
-    bad_line("great.el", "", "1 2", 2899, "9223372036854775808 2", "great.el:2899: a number above 2^63-1", PGAS_ERR_RANGE);
+    bad_line("great.el", "", "1 2", 2899, "9223372036854775808 2", "great.el:2899: a number above 2^63-1",
+             PGAS_ERR_RANGE);
     bad_line("bad.tsv", "", "a\tb", 1234, "a\tb\tc", "bad.tsv:1234: more than two names", PGAS_ERR_FORMAT);
-    bad_line("beyond.mtx", mtx, "1 2", 2000, "10 2", "beyond.mtx:2003: an index outside of the matrix: '10'", PGAS_ERR_RANGE);
-    bad_line("more.mtx", mtx, "1 2\n2 3", 2900, "1 2", "more.mtx:3: announces 3000 entries, there are 5999", PGAS_ERR_FORMAT);
+    bad_line("beyond.mtx", mtx, "1 2", 2000, "10 2", "beyond.mtx:2003: an index outside of the matrix: '10'",
+             PGAS_ERR_RANGE);
+    bad_line("more.mtx", mtx, "1 2\n2 3", 2900, "1 2", "more.mtx:3: announces 3000 entries, there are 5999",
+             PGAS_ERR_FORMAT);
     bad_line("fewer.mtx", mtx, "%", 7, "1 2", "fewer.mtx:3003: ends after 2 of the 3000", PGAS_ERR_FORMAT);
     refused(&text, "empty.el", "empty.el:1: empty", PGAS_ERR_FORMAT);
     refused(&text, "empty.mtx", "empty.mtx:1: empty", PGAS_ERR_FORMAT);
@@ -436,7 +440,8 @@ static void bad_arguments(const model_t *m)
     pgas_graph_generate_opts_t generate = PGAS_GRAPH_GENERATE_OPTS_INIT;
     uint64_t end[2] = {0, 5};
     spmd_ok(pgas_graph_read(NULL, NULL, &graph) == PGAS_ERR_INVALID, "no path");
-    spmd_ok(pgas_graph_read(path, NULL, me == n_ranks - 1 ? NULL : &graph) == PGAS_ERR_INVALID, "no place for the graph");
+    spmd_ok(pgas_graph_read(path, NULL, me == n_ranks - 1 ? NULL : &graph) == PGAS_ERR_INVALID,
+            "no place for the graph");
     spmd_ok(pgas_graph_create(0, NULL, 0, &graph) == PGAS_ERR_INVALID, "no vertices");
     log_begin();
     pgas_status_t status = pgas_graph_create(5, end, me == n_ranks - 1, &graph);

@@ -9,7 +9,7 @@
 
 typedef struct {
     uint64_t n_vertices, n_edges;
-    uint64_t *ends;             /* two for each edge */
+    uint64_t *ends;              /* two for each edge */
     uint64_t *offsets, *targets; /* the same by rows, targets rising */
 } model_t;
 
@@ -71,7 +71,8 @@ static inline bool model_is(const model_t *m, const pgas_graph_t *graph)
     for (uint64_t i = 0; i < info.n_local; i++) {
         uint64_t v = info.first_vertex + i, degree = m->offsets[v + 1] - m->offsets[v];
         if (pgas_graph_owner(graph, v) != pgas_rank() || info.offsets[i + 1] - info.offsets[i] != degree ||
-            (degree > 0 && memcmp(info.targets + info.offsets[i], m->targets + m->offsets[v], degree * sizeof(uint64_t)) != 0)) {
+            (degree > 0 &&
+             memcmp(info.targets + info.offsets[i], m->targets + m->offsets[v], degree * sizeof(uint64_t)) != 0)) {
             return false;
         }
     }
@@ -98,7 +99,8 @@ __attribute__((format(printf, 2, 3))) static inline void text_add(text_t *text, 
 }
 
 /* The edges of a model; numbers are written with `first` added, between them `between`, after them `after`. */
-static inline void text_add_edges(text_t *text, const model_t *m, uint64_t first, const char *between, const char *after)
+static inline void text_add_edges(text_t *text, const model_t *m, uint64_t first, const char *between,
+                                  const char *after)
 {
     for (uint64_t i = 0; i < m->n_edges; i++) {
         text_add(text, "%llu%s%llu%s\n", (unsigned long long)(m->ends[2 * i] + first), between,

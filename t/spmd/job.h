@@ -34,8 +34,10 @@ static inline void *job_alloc(size_t bytes)
     return memory;
 }
 
+/* The heap is small unless the environment says otherwise: some transports of UCX write to all of it. */
 static inline void job_start(const char *params)
 {
+    setenv("PGAS_HEAP_SIZE", "32M", 0);
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
     opts.params = params;
     pgas_status_t status = pgas_init(NULL, &opts);

@@ -77,7 +77,8 @@ static void arrays_grow(void)
 static int run_sort(uint64_t seed, uint64_t n, uint64_t limit, bool break_it)
 {
     pgasi_rng_t rng;
-    pgasi_arc_t *arcs = (pgasi_arc_t *)malloc((n + 1) * sizeof(*arcs)), *scratch = (pgasi_arc_t *)malloc((n + 1) * sizeof(*arcs));
+    pgasi_arc_t *arcs = (pgasi_arc_t *)malloc((n + 1) * sizeof(*arcs)),
+                *scratch = (pgasi_arc_t *)malloc((n + 1) * sizeof(*arcs));
     char *seen = (char *)calloc(n + 1, 1);
     uint64_t sum = 0;
     int n_bad = 0;
@@ -148,9 +149,9 @@ static void serial_pagerank_as_published(void)
 {
     static const uint64_t offsets[] = {0, 2, 5, 9, 9, 12, 14, 15, 16, 17, 17};
     static const uint64_t targets[] = {2, 4, 3, 4, 9, 0, 4, 7, 9, 2, 3, 7, 2, 3, 3, 0, 3};
-    static const double want[] = {1.477629166666667e-01, 4.753375e-02, 1.550469444444444e-01, 1.597573611111111e-01,
-                                  1.4624e-01, 4.753375e-02, 4.753375e-02, 1.135740277777778e-01, 4.753375e-02,
-                                  8.748375000000001e-02};
+    static const double want[] = {
+        1.477629166666667e-01, 4.753375e-02, 1.550469444444444e-01, 1.597573611111111e-01, 1.4624e-01,
+        4.753375e-02,          4.753375e-02, 1.135740277777778e-01, 4.753375e-02,          8.748375000000001e-02};
     pgasi_pagerank_rule_t rule = {.damping = 0.85, .tolerance = -1, .iterations = 2};
     double x[10], y[10], l1 = 0;
     pgasi_pagerank_serial(10, offsets, targets, &rule, x, y);

@@ -120,10 +120,12 @@ static const struct {
     {"empty", PGAS_GRAPH_MTX, "", PGAS_ERR_FORMAT, 1, "empty"},
     {"no banner", PGAS_GRAPH_MTX, "3 3 1\n1 2\n", PGAS_ERR_FORMAT, 1, "the first line must begin with %%MatrixMarket"},
     {"an empty first line", PGAS_GRAPH_MTX, "\n" BANNER, PGAS_ERR_FORMAT, 1, "the first line"},
-    {"an array", PGAS_GRAPH_MTX, "%%MatrixMarket matrix array real general\n", PGAS_ERR_FORMAT, 1, "'matrix coordinate'"},
+    {"an array", PGAS_GRAPH_MTX, "%%MatrixMarket matrix array real general\n", PGAS_ERR_FORMAT, 1,
+     "'matrix coordinate'"},
     {"a vector", PGAS_GRAPH_MTX, "%%MatrixMarket vector coordinate real general\n", PGAS_ERR_FORMAT, 1, "'matrix"},
     {"complex", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate complex general\n", PGAS_ERR_FORMAT, 1, "'complex'"},
-    {"hermitian", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real hermitian\n", PGAS_ERR_FORMAT, 1, "'hermitian'"},
+    {"hermitian", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real hermitian\n", PGAS_ERR_FORMAT, 1,
+     "'hermitian'"},
     {"skew", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real skew-symmetric\n", PGAS_ERR_FORMAT, 1, "'skew-sym"},
     {"a banner cut short", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate", PGAS_ERR_FORMAT, 1, "values must be"},
     {"a banner alone", PGAS_GRAPH_MTX, BANNER "% c\n", PGAS_ERR_FORMAT, 2, "ends before the line of rows"},
@@ -211,7 +213,8 @@ static void forms_that_are_taken(void)
                  (uint64_t[]){0, 1, 2, 3, 9, 0}),
        "el: comments, blanks, signs, leading zeros, no last line end");
     ok(edges_are(read_text(PGAS_GRAPH_EL, "9223372036854775807 0\n"), 2, (uint64_t[]){INT64_MAX, 0}), "el: 2^63-1");
-    ok(edges_are(read_text(PGAS_GRAPH_MTX, "%%matrixmarket MATRIX Coordinate Real Symmetric\r\n%\n\n3 3 2\n2 1 -1e3\n3 3 .5"),
+    ok(edges_are(read_text(PGAS_GRAPH_MTX,
+                           "%%matrixmarket MATRIX Coordinate Real Symmetric\r\n%\n\n3 3 2\n2 1 -1e3\n3 3 .5"),
                  6, (uint64_t[]){1, 0, 0, 1, 2, 2}),
        "mtx: symmetric gives two edges, on the diagonal one; letters of any case");
     ok(edges_are(read_text(PGAS_GRAPH_MTX, BANNER "3 3 2\n% late\n1 2\n1 2\n"), 4, (uint64_t[]){0, 1, 0, 1}),
@@ -242,16 +245,19 @@ static void formats_are_told(void)
     static const struct {
         const char *text;
         pgas_graph_format_t format;
-    } sniff[] = {{BANNER, PGAS_GRAPH_MTX}, {"%%matrixmarket x", PGAS_GRAPH_MTX}, {"# c\n\n0 1\n", PGAS_GRAPH_EL},
-                 {"1\t2\n", PGAS_GRAPH_EL}, {"0 x\n", PGAS_GRAPH_EL}, {"5\n", PGAS_GRAPH_EL}, {"-1 2\n", PGAS_GRAPH_EL},
-                 {"", PGAS_GRAPH_EL}, {"a\tb\n", PGAS_GRAPH_NAMES}, {"0ad\t0ad-data\n", PGAS_GRAPH_NAMES},
-                 {"0ad\n", PGAS_GRAPH_NAMES}, {"1\tb\n", PGAS_GRAPH_NAMES}, {"a b\n", PGAS_GRAPH_NAMES},
-                 {"\r\n0 1\r\n", PGAS_GRAPH_EL}};
+    } sniff[] = {{BANNER, PGAS_GRAPH_MTX},        {"%%matrixmarket x", PGAS_GRAPH_MTX},
+                 {"# c\n\n0 1\n", PGAS_GRAPH_EL}, {"1\t2\n", PGAS_GRAPH_EL},
+                 {"0 x\n", PGAS_GRAPH_EL},        {"5\n", PGAS_GRAPH_EL},
+                 {"-1 2\n", PGAS_GRAPH_EL},       {"", PGAS_GRAPH_EL},
+                 {"a\tb\n", PGAS_GRAPH_NAMES},    {"0ad\t0ad-data\n", PGAS_GRAPH_NAMES},
+                 {"0ad\n", PGAS_GRAPH_NAMES},     {"1\tb\n", PGAS_GRAPH_NAMES},
+                 {"a b\n", PGAS_GRAPH_NAMES},     {"\r\n0 1\r\n", PGAS_GRAPH_EL}};
     static const struct {
         const char *path;
         pgas_graph_format_t format;
-    } named[] = {{"x.el", PGAS_GRAPH_EL}, {"/a/b.MTX", PGAS_GRAPH_MTX}, {"x.tsv", PGAS_GRAPH_NAMES},
-                 {"x.names", PGAS_GRAPH_NAMES}, {"x.txt", PGAS_GRAPH_AUTO}, {".el", PGAS_GRAPH_AUTO}, {"-", PGAS_GRAPH_AUTO}};
+    } named[] = {{"x.el", PGAS_GRAPH_EL},       {"/a/b.MTX", PGAS_GRAPH_MTX}, {"x.tsv", PGAS_GRAPH_NAMES},
+                 {"x.names", PGAS_GRAPH_NAMES}, {"x.txt", PGAS_GRAPH_AUTO},   {".el", PGAS_GRAPH_AUTO},
+                 {"-", PGAS_GRAPH_AUTO}};
     int n_bad = 0;
     for (size_t i = 0; i < sizeof(sniff) / sizeof(sniff[0]); i++) {
         n_bad += pgasi_reader_sniff(sniff[i].text, strlen(sniff[i].text)) != sniff[i].format;
@@ -300,7 +306,8 @@ static int n_differences(pgas_graph_format_t format, const char *text)
 
 static void cuts_make_no_difference(void)
 {
-    static const char mtx[] = "%%MatrixMarket matrix coordinate integer symmetric\r\n% c\n5 5 4\n1 2 7\n2 2 8\n\n5 1 9\n4 3 1";
+    static const char mtx[] =
+        "%%MatrixMarket matrix coordinate integer symmetric\r\n% c\n5 5 4\n1 2 7\n2 2 8\n\n5 1 9\n4 3 1";
     int n_bad = 0;
     is_int(n_differences(PGAS_GRAPH_NAMES, "libc6\tlibgcc-s1\n\nlibgcc-s1\tgcc-12-base\r\ngcc-12-base\n"), 0,
            "names: cut at every byte");
@@ -369,9 +376,10 @@ static int round_trips(uint64_t seed, pgas_graph_format_t format, bool break_it)
             ends[2 * i] = pgasi_rng_below(&rng, n_vertices);
             ends[2 * i + 1] = pgasi_rng_below(&rng, n_vertices);
             bytes += put_noise(&rng, text + bytes, true);
-            bytes += (size_t)sprintf(text + bytes, "%llu%c%llu%s", (unsigned long long)(ends[2 * i] + first),
-                                     pgasi_rng_below(&rng, 2) ? ' ' : '\t', (unsigned long long)(ends[2 * i + 1] + first),
-                                     pgasi_rng_below(&rng, 5) ? "\n" : " \r\n");
+            bytes +=
+                (size_t)sprintf(text + bytes, "%llu%c%llu%s", (unsigned long long)(ends[2 * i] + first),
+                                pgasi_rng_below(&rng, 2) ? ' ' : '\t', (unsigned long long)(ends[2 * i + 1] + first),
+                                pgasi_rng_below(&rng, 5) ? "\n" : " \r\n");
         }
         ends[0] ^= break_it;
         cut_anywhere(&rng, bytes, cut);

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# what: every example runs with 1, 2 and 3 ranks, says that its result is right, and fails with a message on bad input
+# nodes: 0 1
+# timeout: 300
+# source: issue 2, E and H; values published with LDBC Graphalytics (Apache-2.0)
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+SHARED=${PGAS_TEST_SHARED:-$TOP/../shared}
+ldbc=$SHARED/data/graphalytics-validation
+
+# run N NAME ARGUMENT..: standard output in $out, standard error in $err, exit status in $status. N 0: without launcher.
+run() {
+    local n=$1 program=$BUILD/examples/$2
+    shift 2
+    if [ "$n" -gt 0 ]; then set -- mpirun_n "$n" "$program" "$@"; else set -- "$program" "$@"; fi
+    "$@" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    out=$(cat "$scratch/out")
+    err=$(cat "$scratch/err")
+}
+
+# says PATTERN COUNT DESCRIPTION: the run was good, and so many of its lines match.
+says() {
+    if [ "$status" -eq 0 ] && [ "$(grep -cE -- "$1" <<<"$out")" -eq "$2" ] && [ -z "$err" ]; then ok 0 "$3"; else
+        ok 1 "$3"
+        diag "exit status $status"
+        diag "$out"
+        diag "$err"
+    fi
+}
+
+# refused STATUS PATTERN DESCRIPTION: the run ended so, and said why on standard error.
+refused() {
+    if [ "$status" -eq "$1" ] && grep -qE -- "$2" <<<"$err" && [ -z "$out" ]; then ok 0 "$3"; else
+        ok 1 "$3"
+        diag "exit status $status"
+        diag "$out"
+        diag "$err"
+    fi
+}
+
+# values_like GOT WANT: two lists of names and values agree to what %.6e shows.
+values_like() {
+    "$AWK" 'NR == FNR { want[$1] = $2; n++; next }
+        { off = $2 / want[$1] - 1; if (!($1 in want) || off > 1e-6 || off < -1e-6) exit 1; found++ }
+        END { if (found != n) exit 1 }' "$2" "$1"
+}
+
+# names_of FILE: adjacency lists of LDBC as names, one edge a line.
+names_of() { "$AWK" '{ print $1; for (i = 2; i <= NF; i++) print $1 "\t" $i }' "$1"; }
+
+# published INPUT OUTPUT SWEEPS: as LDBC says.
+published() {
+    local text="LDBC's values: $1, $3 sweeps"
+    if [ ! -r "$ldbc/$1" ]; then skip 1 "no $ldbc here (set PGAS_TEST_SHARED)" && return; fi
+    names_of "$ldbc/$1" >"$scratch/ldbc.names"
+    run 3 pagerank "$scratch/ldbc.names" --iterations "$3" --top 1000 --check
+    grep -v '^#' <<<"$out" | cut -d ' ' -f 2- >"$scratch/got"
+    values_like "$scratch/got" "$ldbc/$2" && [ "$status" -eq 0 ]
+    ok $? "$text"
+}
+
+plan 44
+
+for n in 1 2 3; do
+    run $n 01_hello
+    says "^rank [0-9] of $n: node|right\$" $((n + 1)) "01_hello, $n ranks"
+    run $n 02_put_get
+    says '^rank .*right$' $n "02_put_get, $n ranks"
+    run $n 03_atomics
+    says 'right$' 1 "03_atomics, $n ranks"
+    run $n 04_call
+    says '^rank .*1000: right$' $n "04_call, $n ranks"
+    run $n 05_histogram 100000
+    says "^${n}00000 of ${n}00000 .*right\$" 1 "05_histogram, $n ranks"
+done
+run 0 05_histogram --help
+says '^usage' 1 "05_histogram --help without a launcher"
+run 0 05_histogram 12x
+is $status 2 "05_histogram with a bad argument: exit status 2"
+
+printf 'hub\tend\n' >"$scratch/small.tsv"
+for i in 1 2 3 4 5; do printf 'n%d\thub\nn%d\tn%d\n' $i $i $((i % 5 + 1)); done >>"$scratch/small.tsv"
+lists=
+for n in 1 2 3; do
+    run $n pagerank "$scratch/small.tsv" --check
+    says '^# check .*same top ten: right$|^1 end |^2 hub |^[3-7] n[1-5] ' 8 "pagerank of names, $n ranks"
+    lists+=$(grep -v '^#' <<<"$out")$'\n'
+done
+is "$(sort -u <<<"$lists" | grep -c .)" 7 "the same lines with 1, 2 and 3 ranks"
+run 2 pagerank - --top 1 <"$scratch/small.tsv"
+says '^1 end [0-9]\.[0-9]{6}e-[0-9]{2}$' 1 "pagerank of standard input"
+run 2 pagerank "$scratch/small.tsv" --top 0
+says '^# ' 3 "pagerank --top 0 prints nothing but sizes and times"
+run 3 pagerank --generate 3000 --tolerance 1e-8 --threads 2 --check
+says '^# check .*right$' 1 "pagerank of a generated graph, two threads in each process"
+
+# By hand: a -> b -> c; after one sweep without damping each has what its predecessor had.
+printf '0 1\n1 2\n' >"$scratch/chain.el"
+run 2 pagerank "$scratch/chain.el" --damping 1 --no-dangling --iterations 1 --check
+says '^1 1 3\.333333e-01$|^2 2 3\.333333e-01$|^3 0 0\.000000e\+00$|right$' 4 "pagerank --damping 1 --no-dangling"
+
+run 0 pagerank --help
+says '^usage|^  --' 9 "pagerank --help without a launcher"
+for bad in "" "a b" "a --damping 2" "a --damping 0" "a --iterations x" "a --format csv" "a --top" "a --wrong" \
+    "a --generate 5"; do
+    run 0 pagerank $bad
+    refused 2 '^usage' "usage for: pagerank $bad"
+done
+printf '0 1\n0 x\n' >"$scratch/bad.el"
+for n in 1 3; do
+    run $n pagerank "$scratch/bad.el"
+    refused 1 'error: .*bad.el:2: not a whole number: .x.$' "a malformed file: exit status 1, file and line, $n ranks"
+done
+run 3 pagerank "$scratch/missing"
+refused 1 'error: .*missing: cannot open' "a missing file"
+
+published example/example-directed-input example/example-directed-PR 2
+published example/example-undirected-input example/example-undirected-PR 2
+published pr/dir-input pr/dir-output 26
+published pr/undir-input pr/undir-output 26
+printf 'a 1e-1\nb 2e-1\n' >"$scratch/want"
+printf 'a 1e-1\nb 2.00001e-1\n' >"$scratch/off"
+printf 'a 1e-1\n' >"$scratch/short"
+if ! values_like "$scratch/off" "$scratch/want" && ! values_like "$scratch/short" "$scratch/want" &&
+    values_like "$scratch/want" "$scratch/want"; then ok 0 "the comparison can fail (broken on purpose)"; else
+    ok 1 "the comparison can fail (broken on purpose)"
+fi
+
+if "$TOP/tools/debian-graph" >"$scratch/debian.tsv" 2>/dev/null; then
+    run 2 pagerank "$scratch/debian.tsv" --tolerance 1e-10 --check
+    says '^# check .*same top ten: right$|^1 libc6 ' 2 "Debian's packages: libc6 comes first"
+else skip 1 "no apt lists here"; fi
+done_testing

@@ -1,0 +1,475 @@
+/* What is refused.
+ *   what:   bad input and wrong use end with the promised status, the same on all ranks where all take part, with a line that
+ *           names what is wrong, and leave everything usable
+ *   np:     1 2 3 4 5 7
+ *   nodes:  0 1 2 3
+ *   tls:    posix sysv,cma tcp,self
+ *   env:    PGAS_HEAP_SIZE=1M | PGAS_HEAP_SIZE=1M PGAS_SERVICE_THREADS=0
+ *   source: issue 2, H
+ */
+#include "boot/boot.h"
+#include "call/handler.h"
+#include "call/outbox.h"
+#include "mem/lane.h"
+#include "mem/thread.h"
+#include "pgas/graph.h"
+#include "t/spmd/job.h"
+#include "t/spmd/said.h"
+
+#define AREA 4096
+
+static int me, n_ranks, ran;
+static pgas_handler_t count;
+static pgas_gptr_t areas[JOB_RANKS_MAX], users[JOB_RANKS_MAX];
+static unsigned char *own;
+static _Alignas(64) unsigned char user_memory[AREA];
+
+static int right(void)
+{
+    return (me + 1) % n_ranks;
+}
+
+static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    ran++;
+}
+
+/* ---- before init and after finalize: every public function ---- */
+
+#define REFUSES(call) n_bad += bad((call) == PGAS_ERR_NOT_INIT, #call)
+
+static int bad(bool good, const char *what)
+{
+    if (!good && spmd_rank() == 0)
+        printf("# not as promised: %s\n", what);
+    return !good;
+}
+
+static int memory_refuses(void)
+{
+    pgas_gptr_t ptr = pgas_gptr_make(0, UINT64_C(1) << 30), out = PGAS_NULL;
+    pgas_heap_info_t info;
+    int n_bad = 0;
+    REFUSES(pgas_alloc(8, &out));
+    REFUSES(pgas_free(ptr));
+    REFUSES(pgas_alloc_local(8, &out));
+    REFUSES(pgas_free_local(ptr));
+    REFUSES(pgas_mem_attach(user_memory, 8, &out));
+    REFUSES(pgas_mem_detach(ptr));
+    REFUSES(pgas_heap_info(&info));
+    n_bad += bad(out == PGAS_NULL && pgas_gptr_of(user_memory) == PGAS_NULL && !pgas_gptr_local(ptr, 1), "pointers");
+    return n_bad;
+}
+
+static int transfers_refuse(void)
+{
+    pgas_gptr_t ptr = pgas_gptr_make(0, UINT64_C(1) << 30);
+    uint64_t index[1] = { 0 }, x64 = 0;
+    uint32_t x32 = 0;
+    uint16_t x16 = 0;
+    uint8_t x8 = 0;
+    pgas_req_t req;
+    int n_bad = 0;
+    memset(&req, 0, sizeof req);
+    REFUSES(pgas_put(ptr, &x64, 8));
+    REFUSES(pgas_get(&x64, ptr, 8));
+    REFUSES(pgas_copy(ptr, ptr, 8));
+    REFUSES(pgas_put_nb(ptr, &x64, 8, &req));
+    REFUSES(pgas_get_nb(&x64, ptr, 8, &req));
+    REFUSES(pgas_wait_local(&req));
+    REFUSES(pgas_test_local(&req));
+    REFUSES(pgas_wait_remote(&req));
+    REFUSES(pgas_test_remote(&req));
+    REFUSES(pgas_flush(0));
+    REFUSES(pgas_flush_all());
+    REFUSES(pgas_fence());
+    REFUSES(pgas_put_strided(ptr, 8, &x64, 8, 8, 1));
+    REFUSES(pgas_get_strided(&x64, 8, ptr, 8, 8, 1));
+    REFUSES(pgas_put_indexed(ptr, index, &x64, 8, 1));
+    REFUSES(pgas_get_indexed(&x64, ptr, index, 8, 1));
+    REFUSES(pgas_put_signal(ptr, &x64, 8, ptr, 1, PGAS_SIGNAL_SET));
+    REFUSES(pgas_signal_wait(&x64, PGAS_EQ, 1, 0, NULL));
+    REFUSES(pgas_put_u8(ptr, 1));
+    REFUSES(pgas_get_u8(ptr, &x8));
+    REFUSES(pgas_put_u16(ptr, 1));
+    REFUSES(pgas_get_u16(ptr, &x16));
+    REFUSES(pgas_put_u32(ptr, 1));
+    REFUSES(pgas_get_u32(ptr, &x32));
+    REFUSES(pgas_put_u64(ptr, 1));
+    REFUSES(pgas_get_u64(ptr, &x64));
+    REFUSES(pgas_amo_u32(ptr, PGAS_AMO_ADD, 1, 0, &x32));
+    REFUSES(pgas_amo_u64(ptr, PGAS_AMO_ADD, 1, 0, &x64));
+    REFUSES(pgas_amo_u32_nb(ptr, PGAS_AMO_ADD, 1, 0, &x32, &req));
+    REFUSES(pgas_amo_u64_nb(ptr, PGAS_AMO_ADD, 1, 0, &x64, &req));
+    REFUSES(pgas_fetch_add_u64(ptr, 1, &x64));
+    REFUSES(pgas_atomic_add_u32(ptr, 1));
+    REFUSES(pgas_compare_swap_u64(ptr, 1, 2, &x64));
+    return n_bad;
+}
+
+static int calls_refuse(void)
+{
+    uint64_t x = 0;
+    pgas_sync_t sync = { 1, PGAS_OK, 0 };
+    pgas_agg_t *agg = NULL;
+    int n_bad = 0;
+    REFUSES(pgas_handlers_agree());
+    REFUSES(pgas_sync_init(&sync, 1));
+    REFUSES(pgas_sync_wait(&sync, 0));
+    REFUSES(pgas_call(0, 1, &x, 8, NULL));
+    REFUSES(pgas_call_try(0, 1, &x, 8, NULL));
+    REFUSES(pgas_call_return(0, 1, &x, 8, &x, 8, NULL));
+    REFUSES(pgas_quiesce());
+    REFUSES(pgas_agg_create(NULL, &agg));
+    n_bad += bad(pgas_reply(&x, 8) == PGAS_ERR_CONTEXT && !agg, "pgas_reply, pgas_agg_create");
+    n_bad += bad(pgas_agg_flush(NULL, 0) < 0 && pgas_agg_flush_all(NULL) < 0 && pgas_agg_destroy(NULL) == PGAS_OK, "agg");
+    n_bad += bad(pgas_agg_call_far(NULL, 0, 1, &x, 8) < 0, "pgas_agg_call_far");
+    pgas_sync_add(&sync, -1);
+    n_bad += bad(pgas_sync_test(&sync) == PGAS_OK, "pgas_sync_test");
+    pgas_sync_fini(&sync);
+    pgas_sync_fini(NULL);
+    return n_bad;
+}
+
+static int collectives_refuse(void)
+{
+    uint64_t x = 0, y = 0;
+    pgas_team_t *team = NULL;
+    MPI_Comm comm = MPI_COMM_WORLD;
+    int n_bad = 0;
+    REFUSES(pgas_barrier(NULL));
+    REFUSES(pgas_broadcast(NULL, &x, 8, 0));
+    REFUSES(pgas_reduce(NULL, &x, &y, 1, PGAS_UINT64, PGAS_SUM, 0));
+    REFUSES(pgas_allreduce(NULL, &x, &y, 1, PGAS_UINT64, PGAS_SUM));
+    REFUSES(pgas_exscan(NULL, &x, &y, 1, PGAS_UINT64, PGAS_SUM));
+    REFUSES(pgas_gather(NULL, &x, &y, 8, 0));
+    REFUSES(pgas_allgather(NULL, &x, &y, 8));
+    REFUSES(pgas_alltoall(NULL, &x, &y, 8));
+    REFUSES(pgas_team_split(NULL, 0, 0, &team));
+    REFUSES(pgas_team_from_comm(&comm, &team));
+    n_bad += bad(pgas_team_destroy(NULL) < 0 && !team, "pgas_team_destroy");
+    n_bad += bad(!pgas_team_node() && pgas_team_rank(NULL) == -1 && pgas_team_size(NULL) <= 0 &&
+                     pgas_team_to_global(NULL, 0) == -1 && pgas_team_from_global(NULL, 0) == -1,
+                 "teams");
+    return n_bad;
+}
+
+static int runtime_refuses(void)
+{
+    pgas_place_info_t place;
+    pgas_graph_t *graph = NULL;
+    int n_bad = 0;
+    REFUSES(pgas_finalize());
+    REFUSES(pgas_thread_attach());
+    REFUSES(pgas_thread_detach());
+    REFUSES(pgas_thread_place(&place));
+    REFUSES(pgas_stats_print(stdout));
+    REFUSES(pgas_graph_read("/dev/null", NULL, &graph));
+    n_bad += bad(!pgas_initialized() && pgas_rank() == -1 && pgas_n_ranks() == 0 && pgas_node() == -1 &&
+                     pgas_n_nodes() == 0 && pgas_node_of(0) == -1 && pgas_node_rank() == -1 && pgas_node_size() == 0 &&
+                     pgas_progress() == 0 && pgas_thread_slot(pgas_thread_self()) == 4094,
+                 "ranks, nodes, threads");
+    n_bad += bad(strcmp(pgas_version(), PGAS_VERSION_TEXT) == 0 && strcmp(pgas_status_name(PGAS_ERR_PEER), "PGAS_ERR_PEER") == 0,
+                 "what needs no library");
+    return n_bad;
+}
+
+static void unstarted(const char *when)
+{
+    spmd_is_int(memory_refuses() + transfers_refuse(), 0, "%s: memory and transfers", when);
+    spmd_is_int(calls_refuse() + collectives_refuse() + runtime_refuses(), 0, "%s: calls, collectives, runtime", when);
+}
+
+/* ---- init that does not start ---- */
+
+static void init_refuses(const char *params, pgas_status_t want, const char *words)
+{
+    pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
+    opts.params = params;
+    said_begin();
+    pgas_status_t status = pgas_init(NULL, &opts);
+    int ranks = said_by(words);
+    spmd_ok(status == want && ranks == 1 && !pgas_initialized(), "init with %s: %s, said once", params,
+            pgas_status_name(want));
+    if (status == PGAS_OK)
+        pgas_finalize();
+}
+
+static void parameters(void)
+{
+    init_refuses("HEAP_SIZE=plenty", PGAS_ERR_INVALID, "PGAS_HEAP_SIZE=plenty");
+    init_refuses("HEAPSIZE=1M", PGAS_ERR_INVALID, "PGAS_HEAP_SIZE");
+    init_refuses("SERVICE_THREADS=99", PGAS_ERR_INVALID, "0..16");
+    init_refuses("RING_SIZE=5000", PGAS_ERR_INVALID, "power of two");
+    init_refuses("LANES", PGAS_ERR_INVALID, "NAME=");
+    init_refuses("LOG=loud", PGAS_ERR_INVALID, "error, warn");
+    init_refuses("MEMORY_LIMIT=64K", PGAS_ERR_LIMIT, "PGAS_MEMORY_LIMIT=65536");
+    init_refuses("RING_MEMORY=64K CALL_MAX=1M", PGAS_ERR_LIMIT, "PGAS_RING_MEMORY=65536");
+    setenv("PGAS_SPIN_US", "-3", 1);
+    init_refuses("INFO=0", PGAS_ERR_INVALID, "PGAS_SPIN_US=-3");
+    unsetenv("PGAS_SPIN_US");
+}
+
+static void unknown_variable(void)
+{
+    setenv("PGAS_HEEP_SIZE", "1M", 1);
+    said_begin();
+    pgas_status_t status = pgas_init(NULL, NULL);
+    int ranks = said_by("PGAS_HEEP_SIZE is not a known variable: did you mean PGAS_HEAP_SIZE?");
+    unsetenv("PGAS_HEEP_SIZE");
+    spmd_ok(status == PGAS_OK && ranks == 1, "an unknown PGAS_ name is warned about, with the one that is meant");
+    pgas_finalize();
+}
+
+static void versions(void)
+{
+    if (spmd_size() == 1) {
+        spmd_skip(1, "needs two ranks");
+        return;
+    }
+    setenv("PGAS_TEST_VERSION", "1:9.8.7", 1);
+    said_begin();
+    pgas_status_t status = pgas_init(NULL, NULL);
+    int ranks = said_by("runs libpgas 9.8.7, rank 0 runs " PGAS_VERSION_TEXT);
+    unsetenv("PGAS_TEST_VERSION");
+    spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1 && !pgas_initialized(), "another version on a rank");
+}
+
+static void missing_handler(void)
+{
+    static pgas_handler_t extra;
+    if (spmd_size() == 1) {
+        spmd_skip(1, "needs two ranks");
+        return;
+    }
+    if (spmd_rank() != 1)
+        pgas_handler_register("t.extra", on_count, NULL, &extra);
+    said_begin();
+    pgas_status_t status = pgas_init(NULL, NULL);
+    int ranks = said_by("handler 't.extra' is registered on rank 0 but missing on rank 1");
+    spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1 && !pgas_initialized(), "a handler that is missing on a rank");
+    pgas_handler_register("t.count", on_count, NULL, &count); /* a refused init forgets them */
+}
+
+/* ---- pointers and sizes ---- */
+
+/* Every way to use a pointer, with a size that may not fit; returns the statuses that differ from want. */
+static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
+{
+    unsigned char *buffer = job_alloc(2 * AREA), before[2 * AREA];
+    size_t sane = bytes <= 2 * AREA ? bytes : 1;
+    uint64_t index[2] = { 0, 0 }, old = 0;
+    pgas_req_t req;
+    int n_bad = 0;
+    memset(buffer, 0x77, 2 * AREA);
+    memcpy(before, buffer, sizeof before);
+    n_bad += bad(pgas_put(ptr, buffer, bytes) == want, "put");
+    n_bad += bad(pgas_get(buffer, ptr, bytes) == want, "get");
+    n_bad += bad(pgas_copy(ptr, areas[me], bytes) < 0 && pgas_copy(areas[me], ptr, bytes) < 0, "copy");
+    n_bad += bad(pgas_put_nb(ptr, buffer, bytes, &req) == want && pgas_get_nb(buffer, ptr, bytes, &req) == want, "nb");
+    n_bad += bad(pgas_put_strided(ptr, (int64_t)sane, buffer, 1, bytes, 2) == want, "put_strided");
+    n_bad += bad(pgas_get_strided(buffer, 1, ptr, (int64_t)sane, bytes, 2) == want, "get_strided");
+    n_bad += bad(pgas_put_indexed(ptr, index, buffer, bytes, 2) == want, "put_indexed");
+    n_bad += bad(pgas_get_indexed(buffer, ptr, index, bytes, 2) == want, "get_indexed");
+    if (bytes == 8 && ptr % 8 == 0) {
+        n_bad += bad(pgas_put_u64(ptr, 1) == want && pgas_get_u64(ptr, &old) == want, "scalar");
+        n_bad += bad(pgas_fetch_add_u64(ptr, 1, &old) == want && pgas_atomic_add_u64(ptr, 1) == want, "atomic");
+        n_bad += bad(pgas_put_signal(ptr, buffer, 0, ptr, 1, PGAS_SIGNAL_ADD) == want, "put_signal");
+    }
+    n_bad += bad(memcmp(buffer, before, sizeof before) == 0, "nothing was transferred");
+    free(buffer);
+    return n_bad;
+}
+
+static void pointers(void)
+{
+    uint64_t heap = UINT64_C(1) << 30, size = UINT64_C(1) << 20;
+    memset(own, 0x11, AREA);
+    pgas_barrier(NULL);
+    int n_bad = all_forms(PGAS_NULL, 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(right(), 64), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(right(), heap - 8), 8, PGAS_ERR_RANGE);
+    spmd_is_int(n_bad, 0, "null and what lies before the heap");
+    n_bad = all_forms(pgas_gptr_make(n_ranks, heap), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(PGAS_RANKS_MAX - 1, heap), 8, PGAS_ERR_RANGE);
+    spmd_is_int(n_bad, 0, "ranks that do not exist");
+    n_bad = all_forms(pgas_gptr_make(right(), heap + size), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(right(), heap + size - 4), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(areas[right()], SIZE_MAX, PGAS_ERR_RANGE);
+    n_bad += all_forms(areas[right()], (size_t)INT64_MAX, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_make(right(), PGAS_OFFSET_MAX - 6), 8, PGAS_ERR_RANGE);
+    spmd_is_int(n_bad, 0, "bytes behind the heap, sizes beyond all bounds");
+    n_bad = all_forms(pgas_gptr_add(users[right()], AREA), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_add(users[right()], AREA - 4), 8, PGAS_ERR_RANGE);
+    n_bad += all_forms(pgas_gptr_add(users[right()], INT64_C(1) << 33), 8, PGAS_ERR_RANGE);
+    spmd_is_int(n_bad, 0, "bytes behind attached memory, segments that do not exist");
+    uint64_t x = 0;
+    n_bad = pgas_put(areas[right()], NULL, 8) != PGAS_ERR_INVALID || pgas_get(NULL, areas[right()], 8) != PGAS_ERR_INVALID;
+    n_bad += pgas_put_nb(areas[right()], &x, 8, NULL) != PGAS_ERR_INVALID || pgas_wait_local(NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_put_strided(areas[right()], 8, NULL, 8, 8, 1) != PGAS_ERR_INVALID;
+    n_bad += pgas_get_indexed(&x, areas[right()], NULL, 8, 1) != PGAS_ERR_INVALID;
+    n_bad += pgas_put_strided(areas[right()], INT64_MAX, &x, 0, 1, 3) != PGAS_ERR_RANGE;
+    n_bad += pgas_put_strided(areas[right()], INT64_MIN, &x, 0, 1, 2) != PGAS_ERR_RANGE;
+    n_bad += pgas_flush(-1) != PGAS_ERR_RANGE || pgas_flush(n_ranks) != PGAS_ERR_RANGE;
+    spmd_is_int(n_bad, 0, "null buffers, strides beyond all bounds");
+    pgas_flush_all();
+    pgas_barrier(NULL);
+    n_bad = 0;
+    for (int i = 0; i < AREA; i++)
+        n_bad += own[i] != 0x11;
+    spmd_is_int(n_bad, 0, "nothing of this was written");
+}
+
+/* ---- the heap ---- */
+
+static void frees(void)
+{
+    pgas_gptr_t block = PGAS_NULL, local = PGAS_NULL, all[JOB_RANKS_MAX];
+    int n_bad = pgas_alloc(128, &block) != PGAS_OK || pgas_alloc_local(128, &local) != PGAS_OK;
+    job_gather(local, all);
+    said_begin();
+    pgas_status_t status = pgas_free(pgas_gptr_add(block, 64));
+    spmd_ok(said("no live block of pgas_alloc") && status == PGAS_ERR_INVALID, "free of the middle of a block");
+    said_begin();
+    status = pgas_free_local(block);
+    spmd_ok(said("no live block of pgas_alloc_local") && status == PGAS_ERR_INVALID, "a symmetric block is not a local one");
+    said_begin();
+    status = pgas_free(pgas_gptr_at(local, me));
+    bool named = said("pgas_free of ");
+    spmd_ok(named && (status == PGAS_ERR_INVALID || status == PGAS_ERR_MISMATCH), "and the reverse");
+    n_bad += pgas_free(block) != PGAS_OK || pgas_free_local(local) != PGAS_OK;
+    said_begin();
+    status = pgas_free(block);
+    spmd_ok(said("freed twice?") && status == PGAS_ERR_INVALID, "double free of a symmetric block");
+    said_begin();
+    status = pgas_free_local(local);
+    spmd_ok(said("freed twice?") && status == PGAS_ERR_INVALID, "double free of a local block");
+    if (n_ranks == 1) {
+        spmd_skip(3, "needs two ranks");
+        spmd_is_int(n_bad, 0, "the good ones work");
+        return;
+    }
+    said_begin();
+    status = pgas_free_local(all[right()]);
+    spmd_ok(said_by("which must free it") == n_ranks && status == PGAS_ERR_RANGE, "free of another rank's block");
+    said_begin();
+    status = pgas_alloc(me == n_ranks - 1 ? 64 : 128, &block);
+    spmd_ok(said("sizes must be the same") && status == PGAS_ERR_MISMATCH, "different sizes: refused on all ranks");
+    pgas_gptr_t first = PGAS_NULL, second = PGAS_NULL;
+    n_bad += pgas_alloc(64, &first) != PGAS_OK || pgas_alloc(64, &second) != PGAS_OK;
+    said_begin();
+    status = pgas_free(me == n_ranks - 1 ? first : second);
+    spmd_ok(said("but of another block on rank 0") && status == PGAS_ERR_MISMATCH, "different blocks: refused on all ranks");
+    n_bad += pgas_free(pgas_gptr_at(first, right())) != PGAS_OK || pgas_free(second) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "the good ones work; a block is freed by the pointer of any rank");
+}
+
+static void exhausted(void)
+{
+    pgas_gptr_t block = 5, local = PGAS_NULL;
+    int n_bad = 0;
+    if (me == n_ranks - 1)
+        n_bad += pgas_alloc_local((size_t)600 << 10, &local) != PGAS_OK;
+    said_begin();
+    pgas_status_t status = pgas_alloc((size_t)700 << 10, &block);
+    int ranks = said_by("pgas_alloc of 716800 bytes does not fit: PGAS_HEAP_SIZE=1048576");
+    n_bad += pgas_free_local(local) != PGAS_OK;
+    spmd_ok(status == PGAS_ERR_NO_MEMORY && block == 5 && ranks == 1 && n_bad == 0,
+            "a heap that is exhausted on one rank: every rank hears it, that one says what was asked");
+}
+
+/* ---- messages from nowhere ---- */
+
+static uint64_t dropped_at_right(void)
+{
+    uint64_t dropped = __atomic_load_n(&pgasi_n_dropped, __ATOMIC_RELAXED), all[JOB_RANKS_MAX];
+    pgas_allgather(NULL, &dropped, all, sizeof dropped);
+    return all[right()];
+}
+
+static void strangers(void)
+{
+    struct {
+        uint64_t job_key;
+        uint32_t source_rank, bytes;
+    } good = { pgasi_boot.job_key, (uint32_t)me, 16 }, header;
+    uint64_t records[2] = { pgasi_rec_header(count, 8, 0), 0 }, before = dropped_at_right();
+    pgasi_lane_t *lane = pgasi_self.lane;
+    int n_bad = 0, n_sent = 0, n_ran = ran;
+    if (pgas_node_of(right()) == pgas_node() || pgas_n_nodes() == 1) {
+        bool any = job_any(pgas_n_nodes() > 1 && pgas_node_of(right()) != pgas_node());
+        if (!any) {
+            spmd_skip(1, "all ranks share a node");
+            return;
+        }
+    }
+    said_begin();
+    pgas_barrier(NULL);
+    if (pgas_node_of(right()) != pgas_node()) {
+        for (int i = 0; i < 8; i++) {
+            header = good;
+            size_t header_bytes = i == 4 ? 12 : sizeof header;
+            header.job_key ^= i == 0;
+            header.source_rank = i == 1 ? (uint32_t)n_ranks : header.source_rank;
+            header.bytes += i == 2;
+            records[0] = pgasi_rec_header(i == 3 ? 4000 : count, i == 5 ? 800 : 8, 0);
+            records[0] = i == 6 ? 5 : i == 7 ? pgasi_rec_header(PGASI_REC_BATCH, 8, 0) : records[0];
+            pgas_status_t status = pgasi_lane_open(lane);
+            while (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
+                status = lane->tp->ops->am(lane->tp, right(), &header, header_bytes, records, 16, NULL);
+                if (status != PGAS_ERR_AGAIN)
+                    break;
+                lane->tp->ops->progress(lane->tp);
+            }
+            n_bad += status != PGAS_OK && status != PGAS_INPROGRESS;
+            for (int k = 0; k < 1000; k++) /* the data must stay until it has left */
+                lane->tp->ops->progress(lane->tp);
+            n_sent++;
+        }
+        n_bad += pgas_call(right(), count, NULL, 0, NULL) != PGAS_OK;
+    }
+    /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call instead. */
+    int left = (me + n_ranks - 1) % n_ranks;
+    while (pgas_node_of(left) != pgas_node() && __atomic_load_n(&ran, __ATOMIC_RELAXED) == n_ran)
+        pgas_progress();
+    pgas_barrier(NULL);
+    n_bad += dropped_at_right() != before + (uint64_t)n_sent;
+    int ranks = said_by(": dropped");
+    int lines = 0;
+    for (const char *at = said_text; (at = strstr(at, "dropped")); at++)
+        lines++;
+    spmd_ok(n_bad == 0 && ranks > 0 && lines <= 1 && ran == n_ran + (pgas_node_of(left) != pgas_node()),
+            "messages without the job's key, and malformed ones, are dropped, counted and logged once");
+}
+
+int main(int argc, char **argv)
+{
+    pgas_handler_register("t.count", on_count, NULL, &count);
+    spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
+    spmd_plan(4 + 12 + 6 + 9 + 1 + 1 + 2 + 1);
+    unstarted("before init");
+    parameters();
+    unknown_variable();
+    versions();
+    missing_handler();
+    job_start(NULL);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    pgas_gptr_t ptr = PGAS_NULL, user = PGAS_NULL;
+    bool good = pgas_alloc(AREA, &ptr) == PGAS_OK && pgas_mem_attach(user_memory, AREA, &user) == PGAS_OK;
+    own = pgas_gptr_local(ptr, AREA);
+    job_gather(ptr, areas);
+    job_gather(user, users);
+    spmd_ok(good, "memory");
+    pointers();
+    frees();
+    exhausted();
+    strangers();
+    job_stop();
+    unstarted("after finalize");
+    return spmd_end();
+}
