@@ -1,5 +1,5 @@
-# Benchmarks, build/benchmarks/pgas_<what>: a table of cases each. The harness (bench.c, print.c), the loops over puts and
-# gets (rma.c) and the reference loops (ref*.c, the only files that use MPI and UCX) are one library.
+# Benchmarks, build/benchmarks/pgas_<what>: a table of cases each. The harness (bench.c, print.c), the loops over puts
+# and gets (rma.c) and the reference loops (ref*.c, the only files that use MPI and UCX) are one library.
 noinst_LTLIBRARIES += %D%/libbench.la
 %C%_libbench_la_SOURCES = %D%/bench.c %D%/bench.h %D%/print.c %D%/print.h %D%/rma.c %D%/rma.h %D%/ref.c %D%/ref.h \
 	%D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c

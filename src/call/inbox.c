@@ -75,12 +75,14 @@ static pgas_status_t choose_ring_bytes(void)
     while (pgasi_ring_bytes > least && n_channels * pgasi_ring_bytes > pgasi_param.ring_memory)
         pgasi_ring_bytes /= 2;
     if (n_channels * pgasi_ring_bytes > pgasi_param.ring_memory) {
-        PGASI_ERROR("call", "%zu channels of %llu bytes exceed PGAS_RING_MEMORY=%zu: raise it, or lower PGAS_CALL_MAX or "
-                    "PGAS_LANES", n_channels, (unsigned long long)pgasi_ring_bytes, pgasi_param.ring_memory);
+        if (pgasi_boot.node_rank == 0)
+            PGASI_ERROR("call", "%zu channels of %llu bytes exceed PGAS_RING_MEMORY=%zu: raise it, or lower PGAS_CALL_MAX "
+                        "or PGAS_LANES", n_channels, (unsigned long long)pgasi_ring_bytes, pgasi_param.ring_memory);
         return PGAS_ERR_LIMIT;
     }
     if (n_channels > (HEADER_BYTES / 8 - 16) * 64) {
-        PGASI_ERROR("call", "%zu channels into a rank are too many: lower PGAS_LANES", n_channels);
+        if (pgasi_boot.node_rank == 0)
+            PGASI_ERROR("call", "%zu channels into a rank are too many: lower PGAS_LANES", n_channels);
         return PGAS_ERR_LIMIT;
     }
     return PGAS_OK;

@@ -9,7 +9,7 @@ fuzz:
 
 # What t/fuzz/run makes, corpora too.
 clean-local:
-	-rm -rf %D%/obj %D%/library.a %D%/fuzz_* %D%/corpus.* %D%/found
+	-rm -rf %D%/work
 
 .PHONY: fuzz
 fuzz_targets += %D%/fuzz_param

@@ -67,7 +67,8 @@ json() {
             number = "(null|-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
             versus = "\"(limit|memcpy|ucx|mpi|mpi-batches)\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
-                "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number ",\"min\":" number ",\"max\":" number \
+                "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
+                "\"min\":" number ",\"max\":" number \
                 ",\"vs\":\\{(" versus "(," versus ")*)?\\}\\}$"
         }
         $0 !~ shape { print "not as promised: " $0; failed = 1 }

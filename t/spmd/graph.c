@@ -36,7 +36,7 @@ static void write_file(const char *name, const text_t *text)
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     if (me == 0) {
         FILE *file = fopen(path, "w");
-        if (file == NULL || fwrite(text->bytes, 1, text->n, file) != text->n || fclose(file) != 0) {
+        if (file == NULL || (text->n > 0 && fwrite(text->bytes, 1, text->n, file) != text->n) || fclose(file) != 0) {
             printf("Bail out! cannot write %s\n", path);
             exit(99);
         }

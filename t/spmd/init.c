@@ -148,7 +148,7 @@ static void collectives_of_another_thread(void)
     bool good = pgas_init(NULL, NULL) == PGAS_OK && works();
     pthread_create(&thread, NULL, second_thread, NULL);
     pthread_join(thread, NULL);
-    good = good && works() && thread_bad == 0;
+    good = pgas_quiesce() == PGAS_OK && good && works() && thread_bad == 0;
     good = pgas_finalize() == PGAS_OK && good;
     spmd_ok(good && from_thread == (level < MPI_THREAD_SERIALIZED ? PGAS_ERR_CONTEXT : PGAS_OK),
             "a barrier of another thread at this thread level of MPI");

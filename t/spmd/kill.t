@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# what: when a rank is killed the job ends within 10 s and says which rank went, whatever the others are doing
+# source: issue 2, H
+# timeout: 240
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+
+LIMIT=10
+ranks=4
+victim=2
+
+# dies HOW NODE_SIZE SETTING..: starts the job, in which one rank dies at once.
+dies() {
+    local how=$1 nodes=$2 status=0 begin=$SECONDS
+    shift 2
+    env PGAS_HEAP_SIZE=4M PGAS_NODE_MAXSIZE="$nodes" "$@" timeout -k 5 60 "$TOP/t/mpirun" $ranks \
+        "$BUILD/t/spmd/victim" $victim "$how" >"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
+    seconds=$((SECONDS - begin))
+    started=$(grep -c '^started' "$scratch/out")
+    said=$(grep -hE "rank $victim (died|with PID)" "$scratch/err" "$scratch/out" | head -n 1)
+    [ $status -ne 0 ] && [ $status -ne 124 ] && [ "$started" -eq 1 ] && [ $seconds -lt $((LIMIT + 5)) ]
+}
+
+# judge TEXT: two points about the last job. The start counts as well, so a loaded machine gets 5 s more than the limit.
+judge() {
+    ok "$1" "$2: the job ends"
+    [ "$1" -eq 0 ] || diag "after $seconds s: $(cat "$scratch/out" "$scratch/err")"
+    if [ -n "$said" ]; then ok 0 "$2: and says which rank went"; else
+        ok 1 "$2: and says which rank went"
+        diag "$(cat "$scratch/out" "$scratch/err")"
+    fi
+}
+
+plan 15
+for how in barrier compute reply signal; do
+    dies $how 0 && s=0 || s=$?
+    judge $s "on one node, the others in $how"
+done
+for tls in posix tcp,self; do
+    dies barrier 1 PGAS_UCX_TLS=$tls && s=0 || s=$?
+    judge $s "ranks on nodes of their own, $tls"
+done
+dies reply 2 PGAS_UCX_TLS=tcp,self PGAS_SERVICE_THREADS=1 && s=0 || s=$?
+judge $s "two nodes, the others wait for a reply"
+
+# The checker can fail: a job in which nobody dies is stopped by the guard.
+victim=9
+env PGAS_HEAP_SIZE=4M timeout -k 5 3 "$TOP/t/mpirun" 1 "$BUILD/t/spmd/victim" $victim barrier >"$scratch/out" 2>&1 && s=0 || s=$?
+is $((s != 0)) 1 "a job without a victim does not end by itself"
+done_testing
