@@ -145,7 +145,7 @@ static double loop(const bench_run_t *run)
 #define ELEMENTS(N, TEXT)                                                                                          \
     {                                                                                                              \
         .variant = TEXT, .doc = TEXT " elements on each rank", .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, \
-        .ours = loop, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 30                   \
+        .ours = loop, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 10                   \
     }
 
 static const bench_case_t cases[] = {ELEMENTS(10000, "10000"), ELEMENTS(TABLE_MAX, "1000000")};

@@ -15,6 +15,8 @@
 
 /* "sm" is UCX's name for posix, sysv, cma, xpmem and knem; without self, messages to ourselves leave by a network */
 #define TLS_OF_NETWORKS "^sm,self"
+/* a network beside shared memory would be polled with it: two to three times the latency */
+#define TLS_OF_HOST "sm,self"
 
 /* Whether the user chose a value, by environment or in ucx.conf. */
 static bool user_set(const ucp_config_t *config, const char *name, const char *default_text, char *text, size_t bytes)
@@ -101,8 +103,14 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
     if (!user_set(config, "ATOMIC_MODE", "guess", text, sizeof(text))) {
         status = ucp_config_modify(config, "ATOMIC_MODE", "cpu");
     }
-    if (!user_set(config, "TLS", "all", tls, sizeof(tls)) && !tp->opts.same_host_peers) {
-        snprintf(tls, sizeof(tls), "%s", TLS_OF_NETWORKS);
+    /* The service worker receives from endpoints it did not open: with adaptive progress UCX leaves its interfaces to a
+     * thread of its own, and a round trip takes ten times as long. */
+    if (status == UCS_OK && !user_set(config, "ADAPTIVE_PROGRESS", "y", text, sizeof(text))) {
+        status = ucp_config_modify(config, "ADAPTIVE_PROGRESS", "n");
+    }
+    bool user_tls = user_set(config, "TLS", "all", tls, sizeof(tls));
+    if (!user_tls && (!tp->opts.same_host_peers || tp->opts.same_host_only)) {
+        snprintf(tls, sizeof(tls), "%s", tp->opts.same_host_peers ? TLS_OF_HOST : TLS_OF_NETWORKS);
         ucs_status_t tls_status = ucp_config_modify(config, "TLS", tls);
         status = status == UCS_OK ? tls_status : status;
     }

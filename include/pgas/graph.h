@@ -68,9 +68,9 @@ typedef struct {
  *          PGAS_ERR_IO      missing, unreadable, or shorter than it was when it was opened
  *          PGAS_ERR_FORMAT  malformed, truncated or empty
  *          PGAS_ERR_RANGE   a vertex number that is negative, above 2^63-1 or beyond the matrix;
- *          PGAS_ERR_LIMIT (more vertices or edges a rank than stated above), PGAS_ERR_NO_MEMORY (also when the vertices
- *          alone exceed the machine's memory), PGAS_ERR_INVALID (null), PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT,
- *          PGAS_ERR_PEER. */
+ *          PGAS_ERR_LIMIT (more vertices or edges a rank than stated above, or PGAS_CALL_MAX below 4112),
+ *          PGAS_ERR_NO_MEMORY (also when the vertices alone exceed the machine's memory), PGAS_ERR_INVALID (null),
+ *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *opts, pgas_graph_t **graph_p);
 
 /** Options of pgas_graph_generate; zero means default. Those of rank 0 rule. */

@@ -282,7 +282,7 @@ static void message_left(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     buffer_t *buffer = PGASI_CONTAINER_OF(comp, buffer_t, comp);
     (void)status; /* a lost peer is reported by the transport's error function */
-    __atomic_fetch_sub(&buffer->outbox->lane->in_flight, 1, __ATOMIC_RELAXED);
+    pgasi_lane_count(buffer->outbox->lane, -1);
     buffer_release(buffer);
 }
 
@@ -334,11 +334,11 @@ static pgas_status_t publish_far(pgasi_outbox_t *ob, out_t *out, int rank)
     far_header_t header = { pgasi_boot.job_key, (uint32_t)pgasi_boot.rank, (uint32_t)bytes };
     if (status == PGAS_OK) {
         __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
-        __atomic_fetch_add(&ob->lane->in_flight, 1, __ATOMIC_RELAXED);
+        pgasi_lane_count(ob->lane, 1);
         status = ob->lane->tp->ops->am(ob->lane->tp, rank, &header, sizeof header, out->batch->data, bytes,
                                        &out->batch->comp);
         if (status != PGAS_INPROGRESS)
-            __atomic_fetch_sub(&ob->lane->in_flight, 1, __ATOMIC_RELAXED);
+            pgasi_lane_count(ob->lane, -1);
         if (status < PGAS_OK)
             __atomic_store_n(&ob->far_sent, ob->far_sent - bytes, __ATOMIC_RELAXED);
     }

@@ -22,7 +22,12 @@ typedef struct {
     uint64_t n_far, n_full, n_queued;
     uint64_t backlog_high;
 } pgasi_outbox_stats_t;
-typedef enum { PGASI_PUBLISH_FULL, PGASI_PUBLISH_EXPLICIT, PGASI_PUBLISH_ORDER, PGASI_PUBLISH_DRAINED } pgasi_publish_reason_t;
+typedef enum {
+    PGASI_PUBLISH_FULL,
+    PGASI_PUBLISH_EXPLICIT,
+    PGASI_PUBLISH_ORDER,
+    PGASI_PUBLISH_DRAINED
+} pgasi_publish_reason_t;
 
 typedef struct pgasi_outbox pgasi_outbox_t;
 

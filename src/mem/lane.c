@@ -177,6 +177,7 @@ static pgas_status_t open_transport(void)
         .rank = pgasi_boot.rank,
         .n_ranks = pgasi_boot.n_ranks,
         .same_host_peers = pgasi_boot.same_host_peers,
+        .same_host_only = pgasi_boot.host_ranks == pgasi_boot.n_ranks,
         .am_data_max = pgasi_far_message_max(),
         .am_fn = pgasi_lane_am_fn,
         .error_fn = on_error,
@@ -203,7 +204,7 @@ static pgas_status_t exchange_addresses(void)
     status = pgasi_boot_allgather(&my_bytes, sizes, sizeof my_bytes);
     address_bytes = 0;
     for (int r = 0; r < pgasi_boot.n_ranks; r++)
-        address_bytes = PGASI_MAX(address_bytes, sizes[r]);
+        address_bytes = PGASI_MAX(address_bytes, PGASI_ALIGN_UP(sizes[r], 8));
     free(sizes);
     char *padded = calloc(1, address_bytes);
     addresses = calloc((size_t)pgasi_boot.n_ranks, address_bytes);

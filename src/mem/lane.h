@@ -72,6 +72,11 @@ static inline bool pgasi_lane_try_lock(pgasi_lane_t *lane)
 {
     return PGAS_LIKELY(!lane->shared) || __atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE) == 0;
 }
+/* Operations in flight: written by the lane's holder alone, read by others. */
+static inline void pgasi_lane_count(pgasi_lane_t *lane, int change)
+{
+    __atomic_store_n(&lane->in_flight, lane->in_flight + (uint32_t)change, __ATOMIC_RELEASE);
+}
 static inline void pgasi_lane_unlock(pgasi_lane_t *lane)
 {
     if (PGAS_UNLIKELY(lane->shared))

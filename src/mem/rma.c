@@ -22,8 +22,8 @@ static void part_done(pgasi_tp_comp_t *comp, pgas_status_t status)
     pgasi_req_t *req = PGASI_CONTAINER_OF(comp, pgasi_req_t, comp);
     if (status != PGAS_OK && req->status == PGAS_OK)
         req->status = status;
-    __atomic_fetch_sub(&pgasi_lanes[req->lane]->in_flight, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_sub(&req->pending, 1, __ATOMIC_RELEASE);
+    pgasi_lane_count(pgasi_lanes[req->lane], -1);
+    __atomic_store_n(&req->pending, req->pending - 1, __ATOMIC_RELEASE);
 }
 
 void pgasi_req_begin(pgasi_req_t *req)
@@ -95,8 +95,8 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
     pgasi_lane_lock(lane);
     status = pgasi_lane_open(lane);
     /* Counted before issuing: the callback may come at once. */
-    __atomic_fetch_add(&req->pending, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&lane->in_flight, 1, __ATOMIC_RELAXED);
+    req->pending++;
+    pgasi_lane_count(lane, 1);
     while (status == PGAS_OK) {
         status = issue(lane, rma, req);
         if (status != PGAS_ERR_AGAIN)
@@ -105,8 +105,8 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
         status = PGAS_OK;
     }
     if (status != PGAS_INPROGRESS) {
-        __atomic_fetch_sub(&req->pending, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_sub(&lane->in_flight, 1, __ATOMIC_RELAXED);
+        req->pending--;
+        pgasi_lane_count(lane, -1);
     }
     if (status >= PGAS_OK && writes) {
         int rank = pgas_gptr_rank(rma->ptr);
@@ -255,12 +255,24 @@ pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes)
 
 pgas_status_t pgas_put_nb(pgas_gptr_t dst, const void *src, size_t bytes, pgas_req_t *req_p)
 {
+    void *here = pgas_gptr_local(dst, bytes);
+    if (PGAS_LIKELY(here && src && req_p)) {
+        pgasi_req_begin(pgasi_req(req_p));
+        memmove(here, src, bytes);
+        return PGAS_OK;
+    }
     pgasi_rma_t rma = put_of(dst, src, bytes);
     return start_public(&rma, req_p);
 }
 
 pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p)
 {
+    const void *here = pgas_gptr_local(src, bytes);
+    if (PGAS_LIKELY(here && dst && req_p)) {
+        pgasi_req_begin(pgasi_req(req_p));
+        memmove(dst, here, bytes);
+        return PGAS_OK;
+    }
     pgasi_rma_t rma = get_of(dst, src, bytes);
     return start_public(&rma, req_p);
 }
@@ -353,13 +365,13 @@ static pgas_status_t flush_lane(pgasi_lane_t *lane, int rank)
     pgas_status_t status = PGAS_OK;
     if (*flushed < number) {
         req.pending = 1;
-        __atomic_fetch_add(&lane->in_flight, 1, __ATOMIC_RELAXED);
+        pgasi_lane_count(lane, 1);
         do {
             status = lane->tp->ops->flush(lane->tp, rank >= 0 ? rank : PGASI_TP_ALL_PEERS, &req.comp);
         } while (status == PGAS_ERR_AGAIN && (lane->tp->ops->progress(lane->tp), true));
         if (status != PGAS_INPROGRESS) {
             req.pending = 0;
-            __atomic_fetch_sub(&lane->in_flight, 1, __ATOMIC_RELAXED);
+            pgasi_lane_count(lane, -1);
         }
     }
     pgasi_lane_unlock(lane);

@@ -59,6 +59,7 @@ typedef void (*pgasi_tp_error_fn_t)(void *arg, int peer, pgas_status_t status);
 typedef struct {
     int rank, n_ranks;
     bool same_host_peers;          /* some off-node peers share this host (fake nodes): open shared memory transports */
+    bool same_host_only;           /* and none is on another host: no network is needed */
     size_t am_data_max;            /* larger incoming active messages are dropped, counted and logged once */
     pgasi_tp_am_fn_t am_fn;        /* runs inside progress() of lane 0 */
     pgasi_tp_error_fn_t error_fn;  /* a peer is gone; may be NULL */

@@ -55,7 +55,7 @@ static pgasi_tp_t *open_rank(int rank, pgasi_tp_lane_t *lanes[2])
         .rank = rank, .n_ranks = 2, .am_data_max = BIG, .am_fn = on_am, .error_fn = on_error};
     pgasi_tp_t *tp;
     const void *address;
-    size_t bytes;
+    size_t bytes = 0;
     if (ops->open(&opts, &tp) != PGAS_OK || ops->lane_open(tp, 0, &lanes[0]) != PGAS_OK ||
         ops->lane_open(tp, 1, &lanes[1]) != PGAS_OK || ops->address(tp, &address, &bytes) != PGAS_OK ||
         bytes > sizeof(shared->address[0])) {

@@ -5,7 +5,7 @@
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_HEAP_SIZE=1M | PGAS_HEAP_SIZE=1M PGAS_SERVICE_THREADS=0
- *   source: issue 2, H
+ *   source: include/pgas, README
  */
 #include "boot/boot.h"
 #include "call/handler.h"

@@ -59,7 +59,7 @@ static void open_world(const pgasi_tp_ops_t *table)
     pgasi_tp_opts_t opts = {.rank = 0, .n_ranks = 1, .am_data_max = DATA_MAX, .am_fn = on_am};
     char packed[PGASI_TP_KEY_MAX];
     size_t bytes = sizeof(packed);
-    void *addr;
+    void *addr = NULL;
     ops = table;
     memset(&inbox, 0, sizeof(inbox));
     memset(next_number, 0, sizeof(next_number));

@@ -1,0 +1,198 @@
+/* The stand-in for src/boot: see lone.h. */
+#include "t/unit/lone.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/inbox.h"
+
+#define RANKS_MAX 64
+
+pgasi_boot_t pgasi_boot = { .rank = -1 };
+uint64_t lone_sent, lone_consumed;
+
+static int n_ranks = 1;
+static int zeros[RANKS_MAX], numbers[RANKS_MAX];
+static pid_t pids[RANKS_MAX];
+static pgasi_bell_t bells[RANKS_MAX];
+static bool started;
+
+pgas_status_t lone_init(int ranks, const char *params)
+{
+    pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
+    opts.params = params;
+    n_ranks = ranks;
+    lone_sent = lone_consumed = 0;
+    return pgas_init(NULL, &opts);
+}
+
+/* A sender's place depends on who sends. */
+void lone_sender(int rank, int lane, char **ring_p, const uint64_t **consumed_p)
+{
+    pgasi_boot.node_rank = rank;
+    pgasi_inbox_open(0, lane, ring_p, consumed_p);
+    pgasi_boot.node_rank = 0;
+}
+
+void lone_receiver(int rank, int lane, char **ring_p, uint64_t **consumed_p)
+{
+    const uint64_t *consumed;
+    pgasi_inbox_open(rank, lane, ring_p, &consumed);
+    *consumed_p = (uint64_t *)(uintptr_t)consumed;
+}
+
+/* ---- boot.h ---- */
+
+pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
+{
+    char why[PGASI_PARAM_WHY_BYTES] = "";
+    (void)comm;
+    pgas_status_t status = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
+    if (status == PGAS_OK && init_params)
+        status = pgasi_param_set_list(&pgasi_param, pgasi_param_origins, init_params, PGASI_PARAM_FROM_INIT, why, sizeof why);
+    if (status != PGAS_OK) {
+        PGASI_ERROR("param", "%s", why);
+        return PGAS_ERR_INVALID;
+    }
+    for (int i = 0; i < RANKS_MAX; i++) {
+        numbers[i] = i;
+        pids[i] = getpid();
+    }
+    memset(bells, 0, sizeof bells);
+    pgasi_bells = bells;
+    pgasi_boot = (pgasi_boot_t){
+        .rank = 0,
+        .n_ranks = n_ranks,
+        .n_nodes = 1,
+        .node_size = n_ranks,
+        .node_of = zeros,
+        .node_members = numbers,
+        .local_of = numbers,
+        .node_pids = pids,
+        .host_ranks = 1,
+        .host_cpus = 1,
+        .job_key = UINT64_C(0x1234567887654321),
+    };
+    started = true;
+    status = pgasi_wait_start();
+#if defined __SANITIZE_THREAD__
+    pgasi_wait_light_is_fence = true; /* ThreadSanitizer does not see membarrier */
+#endif
+    return status;
+}
+
+void pgasi_boot_stop(void)
+{
+    pgasi_wait_progress = NULL;
+    pgasi_wait_stop();
+    memset(&pgasi_boot, 0, sizeof pgasi_boot);
+    pgasi_boot.rank = -1;
+    started = false;
+}
+
+void pgasi_boot_abort(int exit_code)
+{
+    fprintf(stderr, "the library aborts\n");
+    _exit(exit_code);
+}
+
+pgas_status_t pgasi_boot_agree(pgas_status_t mine)
+{
+    return mine < 0 ? mine : PGAS_OK;
+}
+
+pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root)
+{
+    (void)buffer;
+    (void)bytes;
+    (void)root;
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_boot_allgather(const void *src, void *dst, size_t bytes)
+{
+    for (int i = 0; i < n_ranks; i++)
+        memcpy((char *)dst + (size_t)i * bytes, src, bytes);
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_boot_barrier(void)
+{
+    return PGAS_OK;
+}
+
+bool pgasi_boot_is_dead(int rank)
+{
+    (void)rank;
+    return false;
+}
+
+void pgasi_boot_peer_died(int rank)
+{
+    (void)rank;
+}
+
+const char *pgasi_boot_mpi_text(void)
+{
+    return "no MPI";
+}
+
+void pgasi_boot_set_progress(int (*progress)(void))
+{
+    pgasi_wait_progress = progress;
+}
+
+void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
+{
+    (void)guard;
+}
+
+void pgasi_place_bind(int slot)
+{
+    (void)slot;
+}
+
+pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
+{
+    *cpu_p = *numa_p = -1;
+    *bound_p = false;
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p, void **addr_of)
+{
+    (void)want_huge;
+    for (int i = 0; i < n_ranks; i++) {
+        addr_of[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (addr_of[i] == MAP_FAILED)
+            return PGAS_ERR_NO_MEMORY;
+    }
+    *mine_p = (pgasi_shm_t){ addr_of[0], bytes, 4096 };
+    return PGAS_OK;
+}
+
+void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of)
+{
+    for (int i = 0; i < n_ranks; i++)
+        munmap(addr_of[i], mine->bytes);
+}
+
+/* Sums of two 64-bit numbers are those of pgas_quiesce: bytes consumed and sent. */
+pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op)
+{
+    (void)team;
+    if (!started)
+        return PGAS_ERR_NOT_INIT;
+    memmove(dst, src, n_elems * 8);
+    if (n_elems == 2 && type == PGAS_UINT64 && op == PGAS_SUM) {
+        ((uint64_t *)dst)[0] += __atomic_load_n(&lone_consumed, __ATOMIC_ACQUIRE);
+        ((uint64_t *)dst)[1] += __atomic_load_n(&lone_sent, __ATOMIC_ACQUIRE);
+    }
+    return PGAS_OK;
+}

@@ -1,0 +1,23 @@
+/* A job without MPI in one process, for tests of src/mem and src/call: rank 0 is the library; other ranks are only memory
+ * on the same node, which the test reads and writes as those ranks would. Their inboxes are plain memory, their bells ring
+ * unheard, and in collectives they agree with rank 0.
+ *
+ * Link t/unit/lone.c: its functions stand in for those of src/boot, but for wait.c, which is the real one. */
+#ifndef T_UNIT_LONE_H
+#define T_UNIT_LONE_H
+
+#include <stdint.h>
+#include "pgas/pgas.h"
+
+/** As pgas_init on a node of n_ranks, of which we are rank 0. */
+pgas_status_t lone_init(int n_ranks, const char *params);
+
+/** What rank `rank` sends to us through a lane goes into *ring_p; *consumed_p is how far we are. */
+void lone_sender(int rank, int lane, char **ring_p, const uint64_t **consumed_p);
+/** What we send to `rank` through a lane comes out of *ring_p; the test writes to *consumed_p. */
+void lone_receiver(int rank, int lane, char **ring_p, uint64_t **consumed_p);
+
+/** Bytes that other ranks sent and consumed, for pgas_quiesce and pgas_finalize. */
+extern uint64_t lone_sent, lone_consumed;
+
+#endif

@@ -1,0 +1,270 @@
+/* what: rings keep to their form on both sides: what the library writes for a peer is what a naive reader finds, and what a
+ *       naive writer puts there is what the library runs, over many laps, with the reader far behind or at once
+ * needs: tsan-ok
+ * source: src/call/inbox.h, record.h; the other rank is a thread with code of its own; seeded model test */
+#include <pthread.h>
+#include <sched.h>
+#include "base/checks.h"
+#include "base/rng.h"
+#include "call/inbox.h"
+#include "call/record.h"
+#include "mem/lane.h"
+#include "t/tap.h"
+#include "t/unit/lone.h"
+
+#define N_CALLS 6000
+#define ARGS_MAX 64
+
+static pgas_handler_t numbered;
+
+/* ---- the other rank's side, written from the description alone ---- */
+
+typedef struct {
+    char *ring;
+    uint64_t *consumed;
+    uint64_t head, next, told;
+    int n_bad;
+    bool slow;
+} reader_t;
+
+static uint64_t *word_at(char *ring, uint64_t position)
+{
+    return (uint64_t *)(void *)(ring + position % pgasi_ring_bytes);
+}
+
+/* The arguments of call number n are n, then bytes made from it; the size follows from n. */
+static size_t size_of(uint64_t number)
+{
+    return 8 + (size_t)(number * 2654435761u >> 7) % (ARGS_MAX - 7);
+}
+
+static bool is_call(const char *args, size_t bytes, uint64_t number)
+{
+    uint64_t is;
+    memcpy(&is, args, 8);
+    bool good = is == number && bytes == size_of(number);
+    for (size_t i = 8; i < bytes && good; i++)
+        good = (unsigned char)args[i] == (unsigned char)(number + i);
+    return good;
+}
+
+static void make_call(char *args, uint64_t number)
+{
+    memcpy(args, &number, 8);
+    for (size_t i = 8; i < size_of(number); i++)
+        args[i] = (char)(unsigned char)(number + i);
+}
+
+static void read_records(reader_t *r, const char *at, size_t bytes)
+{
+    while (bytes > 0) {
+        uint64_t header = *(const uint64_t *)(const void *)at;
+        size_t room = pgasi_rec_room(header), stride = pgasi_rec_stride(header);
+        r->n_bad += !(header & PGASI_REC_VALID) || room > bytes || pgasi_rec_handler(header) != numbered;
+        if (r->n_bad)
+            return;
+        for (uint32_t i = 0; i <= pgasi_rec_more(header); i++)
+            r->n_bad += !is_call(at + 8 + i * stride, pgasi_rec_bytes(header), r->next++);
+        at += room;
+        bytes -= room;
+    }
+}
+
+/* Takes one published thing; false if there is none. */
+static bool read_one(reader_t *r)
+{
+    uint64_t header = __atomic_load_n(word_at(r->ring, r->head), __ATOMIC_ACQUIRE);
+    uint64_t to_end = pgasi_ring_bytes - r->head % pgasi_ring_bytes;
+    if (!header)
+        return false;
+    size_t bytes = pgasi_rec_room(header);
+    if (pgasi_rec_handler(header) == PGASI_REC_PAD) {
+        bytes = to_end;
+    } else if (pgasi_rec_handler(header) == PGASI_REC_BATCH) {
+        bytes = 8 + pgasi_rec_bytes(header);
+        read_records(r, (const char *)(word_at(r->ring, r->head) + 1), bytes - 8);
+    } else {
+        read_records(r, (const char *)word_at(r->ring, r->head), bytes);
+    }
+    r->n_bad += bytes > to_end;
+    r->head += bytes;
+    return true;
+}
+
+static void *reader_main(void *arg)
+{
+    reader_t *r = arg;
+    while (r->next < N_CALLS && !r->n_bad) {
+        bool some = read_one(r);
+        /* A slow reader gives room only when the writer can have no more. */
+        if (r->head != r->told && (!r->slow || !some)) {
+            __atomic_store_n(r->consumed, r->head, __ATOMIC_RELEASE);
+            r->told = r->head;
+        }
+        if (!some)
+            sched_yield();
+    }
+    __atomic_store_n(r->consumed, r->head, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* We send to rank 1, directly and gathered; the naive reader must find every call in order. */
+static int send_to_reader(bool slow, uint64_t seed)
+{
+    reader_t reader = { .slow = slow };
+    pgasi_rng_t rng;
+    pthread_t thread;
+    pgas_agg_t *agg = NULL;
+    int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
+    lone_receiver(1, PGASI_LANE_FIRST_OWN, &reader.ring, &reader.consumed);
+    pgasi_rng_seed(&rng, seed);
+    pthread_create(&thread, NULL, reader_main, &reader);
+    for (uint64_t i = 0; i < N_CALLS && !n_bad; i++) {
+        char args[ARGS_MAX];
+        make_call(args, i);
+        bool direct = pgasi_rng_below(&rng, 4) == 0;
+        n_bad += (direct ? pgas_call(1, numbered, args, size_of(i), NULL)
+                         : pgas_agg_call(agg, 1, numbered, args, size_of(i))) != PGAS_OK;
+        if (pgasi_rng_below(&rng, 100) == 0)
+            n_bad += pgas_agg_flush(agg, 1) != PGAS_OK;
+    }
+    n_bad += pgas_agg_destroy(agg) != PGAS_OK;
+    pthread_join(thread, NULL);
+    return n_bad + reader.n_bad;
+}
+
+/* ---- what a naive writer sends us ---- */
+
+static uint64_t n_ran;
+static int n_wrong;
+
+static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t number = __atomic_load_n(&n_ran, __ATOMIC_RELAXED);
+    (void)context;
+    n_wrong += !is_call(args, bytes, number) || source != pgas_thread_make(2, 5);
+    __atomic_store_n(&n_ran, number + 1, __ATOMIC_RELEASE);
+}
+
+typedef struct {
+    uint64_t seed;
+    int n_flipped; /* 1: spoil the arguments of one call */
+} writer_t;
+
+/* Room for a record at the tail: a pad where it would wrap, and a cleared word behind it. Waits while there is none. */
+static uint64_t make_room(char *ring, const uint64_t *consumed, uint64_t tail, size_t bytes)
+{
+    uint64_t to_end = pgasi_ring_bytes - tail % pgasi_ring_bytes;
+    uint64_t need = (bytes > to_end ? to_end : 0) + bytes + 8;
+    while (tail + need > __atomic_load_n(consumed, __ATOMIC_ACQUIRE) + pgasi_ring_bytes)
+        sched_yield();
+    if (bytes > to_end) {
+        *word_at(ring, tail + to_end) = 0;
+        __atomic_store_n(word_at(ring, tail), PGASI_REC_VALID | PGASI_REC_PAD, __ATOMIC_RELEASE);
+        tail += to_end;
+    }
+    return tail;
+}
+
+static void *writer_main(void *arg)
+{
+    writer_t *w = arg;
+    char *ring;
+    const uint64_t *consumed;
+    pgasi_rng_t rng;
+    uint64_t tail = 0;
+    pgasi_rng_seed(&rng, w->seed);
+    lone_sender(2, 3, &ring, &consumed);
+    for (uint64_t i = 0; i < N_CALLS;) {
+        uint64_t in_batch = pgasi_rng_below(&rng, 5), first_word = 0;
+        size_t bytes = in_batch > 1 ? 8 : 0;
+        uint64_t n = PGASI_MIN(in_batch > 1 ? in_batch : 1, N_CALLS - i);
+        for (uint64_t k = 0; k < n; k++)
+            bytes += 8 + (size_of(i + k) + 7) / 8 * 8;
+        tail = make_room(ring, consumed, tail, bytes);
+        char *at = (char *)word_at(ring, tail);
+        if (in_batch > 1) {
+            first_word = PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)(bytes - 8) << PGASI_REC_BYTES_SHIFT;
+            at += 8;
+        }
+        for (uint64_t k = 0; k < n; k++, i++) {
+            uint64_t header = pgasi_rec_header(numbered, size_of(i), 5);
+            make_call(at + 8, i);
+            if (w->n_flipped && i == N_CALLS / 2)
+                at[8] ^= 1;
+            if (first_word)
+                memcpy(at, &header, 8);
+            else
+                first_word = header;
+            at += pgasi_rec_room(header);
+        }
+        *word_at(ring, tail + bytes) = 0;
+        __atomic_store_n(word_at(ring, tail), first_word, __ATOMIC_RELEASE);
+        tail += bytes;
+    }
+    return NULL;
+}
+
+static int run_writer(uint64_t seed, int n_flipped)
+{
+    writer_t writer = { seed, n_flipped };
+    pthread_t thread;
+    n_ran = 0;
+    n_wrong = 0;
+    pthread_create(&thread, NULL, writer_main, &writer);
+    while (__atomic_load_n(&n_ran, __ATOMIC_ACQUIRE) < N_CALLS)
+        pgas_progress();
+    pthread_join(thread, NULL);
+    return n_wrong;
+}
+
+/* One job for each direction: positions begin at 0. */
+static bool job(const char *params, int (*body)(uint64_t seed), uint64_t seed, bool want_good)
+{
+    char *ring;
+    uint64_t *told;
+    bool good = lone_init(3, params) == PGAS_OK;
+    good = (body(seed) == 0) == want_good && good;
+    /* For finalize: what the others consumed is what rank 1 told, what they sent is what we have. */
+    lone_receiver(1, PGASI_LANE_FIRST_OWN, &ring, &told);
+    lone_consumed = *told;
+    lone_sent = pgasi_inbox_consumed();
+    return pgas_finalize() == PGAS_OK && good;
+}
+
+static int to_fast_reader(uint64_t seed)
+{
+    return send_to_reader(false, seed);
+}
+
+static int to_slow_reader(uint64_t seed)
+{
+    return send_to_reader(true, seed);
+}
+
+static int from_writer(uint64_t seed)
+{
+    return run_writer(seed, 0);
+}
+
+static int from_liar(uint64_t seed)
+{
+    return run_writer(seed, 1);
+}
+
+int main(void)
+{
+    static const char *const params[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 RING_SIZE=4K CALL_MAX=64",
+                                          "HEAP_SIZE=64K SERVICE_THREADS=1 RING_SIZE=4K CALL_MAX=64 AGG_SIZE=300",
+                                          "HEAP_SIZE=64K SERVICE_THREADS=2 RING_SIZE=16K AGG_SIZE=1K" };
+    plan(10);
+    uint64_t seed = tap_seed(3);
+    pgas_handler_register("numbered", on_numbered, NULL, &numbered);
+    for (int i = 0; i < 3; i++) {
+        ok(job(params[i], to_fast_reader, seed, true), "to a fast reader: %s", params[i]);
+        ok(job(params[i], to_slow_reader, seed + 1, true), "to a slow reader");
+        ok(job(params[i], from_writer, seed + 2, true), "from a naive writer");
+    }
+    ok(job(params[0], from_liar, seed + 2, false), "a call that came out wrong is noticed");
+    return done();
+}

@@ -1,0 +1,192 @@
+/* what: tokens of completions are distinct while they live; an answer counts for the counter that asked, once; answers that
+ *       come late, twice, from nowhere or in another size change nothing
+ * needs: tsan-ok
+ * source: pgas/call.h, src/call/sync.c; seeded model test */
+#include <pthread.h>
+#include "base/rng.h"
+#include "call/handler.h"
+#include "call/inbox.h"
+#include "call/sync.h"
+#include "mem/thread.h"
+#include "t/tap.h"
+#include "t/unit/lone.h"
+
+#define N 200
+#define STEPS 20000
+
+typedef struct {
+    bool live, reply;
+    uint32_t token;
+    pgas_sync_t sync;
+    unsigned char data[24], want[24];
+    int64_t count; /* what sync.count should be */
+    int32_t status;
+} entry_t;
+
+/* As if an answer had come from rank 1. */
+static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void *data, size_t bytes)
+{
+    uint64_t words[16] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t) + bytes, 0) };
+    pgasi_rec_ack_t ack = { token, status };
+    memcpy(words + 1, &ack, sizeof ack);
+    memcpy(words + 2, data, bytes);
+    pgasi_inbox_lock();
+    pgasi_self.in_handler++;
+    pgasi_records_run((const char *)words, pgasi_rec_room(words[0]), 1);
+    pgasi_self.in_handler--;
+    pgasi_inbox_unlock();
+}
+
+static void completed(entry_t *e, pgas_status_t status)
+{
+    e->count--;
+    if (e->status == PGAS_OK)
+        e->status = status;
+}
+
+/* One random answer to entry e, good or not; the model says what it does. */
+static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
+{
+    static const pgas_status_t statuses[] = { PGAS_OK, PGAS_OK, PGAS_ERR_NOT_FOUND, PGAS_ERR_MISMATCH };
+    pgas_status_t status = statuses[pgasi_rng_below(rng, 4)];
+    uint32_t token = e->token;
+    size_t bytes = sizeof e->data;
+    unsigned char data[64];
+    uint32_t id = e->reply ? PGASI_REC_REPLY : PGASI_REC_ACK;
+    bool counts = e->live;
+    switch (pgasi_rng_below(rng, 6)) {
+    case 0: /* of another generation, or from nowhere */
+        token ^= 1u << pgasi_rng_below(rng, 15);
+        counts = false;
+        break;
+    case 1: /* of the other kind */
+        id = e->reply ? PGASI_REC_ACK : PGASI_REC_REPLY;
+        counts = false;
+        break;
+    case 2: /* of another size */
+        bytes = (size_t)pgasi_rng_below(rng, sizeof data);
+        break;
+    }
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)pgasi_rng_u64(rng);
+    if (!e->reply && id == PGASI_REC_ACK)
+        bytes = 0;
+    answer(id, token, status, data, bytes);
+    if (!counts || forget)
+        return;
+    if (e->reply) {
+        if (status == PGAS_OK && bytes != sizeof e->data)
+            status = PGAS_ERR_MISMATCH;
+        if (status == PGAS_OK)
+            memcpy(e->want, data, sizeof e->want);
+        e->live = false; /* answered once */
+    }
+    completed(e, status);
+}
+
+static int wrong(const entry_t *e)
+{
+    return e->sync.count != e->count || e->sync.status != e->status || memcmp(e->data, e->want, sizeof e->data) != 0;
+}
+
+static int model(uint64_t seed, bool forget_one)
+{
+    static entry_t entry[N];
+    pgasi_rng_t rng;
+    int n_bad = 0;
+    memset(entry, 0, sizeof entry);
+    pgasi_rng_seed(&rng, seed);
+    for (int step = 0; step < STEPS; step++) {
+        entry_t *e = &entry[pgasi_rng_below(&rng, N)];
+        if (!e->live) {
+            memset(e, 0, sizeof *e);
+            e->live = true;
+            e->reply = pgasi_rng_below(&rng, 2);
+            e->count = 1 + (int64_t)pgasi_rng_below(&rng, 3);
+            if (e->reply) {
+                e->sync = (pgas_sync_t){ e->count, PGAS_OK, 0 };
+                n_bad += pgasi_token_take(&e->sync, 1, e->data, sizeof e->data, &e->token) != PGAS_OK;
+            } else {
+                n_bad += pgas_sync_init(&e->sync, e->count) != PGAS_OK;
+                e->token = e->sync.token;
+            }
+            for (int i = 0; i < N; i++)
+                n_bad += &entry[i] != e && entry[i].live && entry[i].token == e->token;
+        } else if (!e->reply && e->count <= 0) {
+            pgas_sync_fini(&e->sync);
+            e->live = false;
+        } else {
+            some_answer(e, &rng, forget_one && step > STEPS / 2);
+        }
+        n_bad += wrong(e);
+    }
+    for (int i = 0; i < N; i++) {
+        if (entry[i].live && entry[i].reply)
+            pgasi_token_give(entry[i].token);
+        else if (entry[i].live)
+            pgas_sync_fini(&entry[i].sync);
+    }
+    return n_bad;
+}
+
+static void models(uint64_t seed)
+{
+    is_int(model(seed, false), 0, "random answers complete what the model says");
+    ok(model(seed, true) > 0, "answers that the model does not know of are noticed");
+}
+
+/* Threads take and give at the same time; a token is never in two hands. */
+static uint8_t taken[1 << 16];
+static int n_twice;
+
+static void *take_and_give(void *arg)
+{
+    static pgas_sync_t nobody;
+    uint32_t token[16] = { 0 };
+    (void)arg;
+    for (int round = 0; round < 2000; round++) {
+        for (int i = 0; i < 16; i++) {
+            if (pgasi_token_take(&nobody, 1, NULL, 0, &token[i]) != PGAS_OK ||
+                __atomic_exchange_n(&taken[token[i] >> 16], 1, __ATOMIC_RELAXED))
+                __atomic_add_fetch(&n_twice, 1, __ATOMIC_RELAXED);
+        }
+        for (int i = 0; i < 16; i++) {
+            __atomic_store_n(&taken[token[i] >> 16], 0, __ATOMIC_RELAXED);
+            pgasi_token_give(token[i]);
+        }
+    }
+    return NULL;
+}
+
+static void threads_take_tokens(void)
+{
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&thread[i], NULL, take_and_give, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    is_int(n_twice, 0, "no token in two hands");
+}
+
+static void waiting(void)
+{
+    pgas_sync_t sync;
+    ok(pgas_sync_init(&sync, 2) == PGAS_OK && pgas_sync_test(&sync) == PGAS_INPROGRESS, "two are missing");
+    ok(pgas_sync_wait(&sync, 500) == PGAS_ERR_TIMEOUT, "waiting ends in time");
+    answer(PGASI_REC_ACK, sync.token, PGAS_OK, NULL, 0);
+    answer(PGASI_REC_ACK, sync.token, PGAS_ERR_NOT_FOUND, NULL, 0);
+    ok(pgas_sync_wait(&sync, -1) == PGAS_ERR_NOT_FOUND, "the first error is the result");
+    pgas_sync_fini(&sync);
+}
+
+int main(void)
+{
+    plan(7);
+    uint64_t seed = tap_seed(21);
+    ok(lone_init(2, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
+    models(seed);
+    threads_take_tokens();
+    waiting();
+    pgas_finalize();
+    return done();
+}
