@@ -274,7 +274,8 @@ void pgas_sync_fini(pgas_sync_t *sync)
     bool late = __atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 && !pgasi_self.in_handler;
     if (late)
         pgasi_inbox_lock();
-    pgasi_token_give(sync->token);
+    if (find_entry(sync->token)) /* not if it was ended before */
+        pgasi_token_give(sync->token);
     if (late)
         pgasi_inbox_unlock();
 }

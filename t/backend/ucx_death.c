@@ -3,7 +3,7 @@
  *           error callback runs once, closing takes no longer than 3 s
  *   tls:    tcp,self
  *   log:    rank 1 is gone
- *   source: transport.h; issue 2, section H
+ *   source: transport.h; public headers
  */
 #include <sched.h>
 #include <signal.h>

@@ -4,7 +4,7 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-WIDTH=125
+WIDTH=140
 EXAMPLE_LINES=120
 
 # texts FOLDER: all text files of ours under it, without what autogen.sh and builds make.

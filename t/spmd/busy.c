@@ -5,7 +5,7 @@
  *   nodes:  1 0 2
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2
- *   source: issue 2, B and G; the progress rule of pgas_info
+ *   source: public headers; the progress rule of pgas_info
  * Nothing is timed: the computation ends when the peers' marks have arrived in its memory, or after a limit that only a
  * peer that was not served reaches. */
 #include "base/clock.h"

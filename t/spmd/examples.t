@@ -2,7 +2,7 @@
 # what: every example runs with 1, 2 and 3 ranks (3: on two fake nodes), says that its result is right, and fails with a
 #       message on bad input
 # timeout: 300
-# source: issue 2, E and H; values published with LDBC Graphalytics (Apache-2.0)
+# source: public headers; values published with LDBC Graphalytics (Apache-2.0)
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -8,7 +8,7 @@
  *   env:    PGAS_FAULT=delay=60,reorder=30,again=12 | PGAS_FAULT=again=100 PGAS_LANES=1 |
  *   env:    PGAS_FAULT=delay=200,seed=5 PGAS_SERVICE_THREADS=0 | PGAS_FAULT=reorder=64,delay=9 PGAS_FAULT_SEED=77
  *   log:    PGAS_FAULT drop-reg: registering
- *   source: issue 2, C and F; src/transport/fault.h
+ *   source: public headers; src/transport/fault.h
  */
 #include "t/spmd/rma_model.h"
 #include "t/spmd/said.h"

@@ -4,7 +4,7 @@
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=0
- *   source: pgas/graph.h; issue 2, E and H; seeded model test
+ *   source: pgas/graph.h; public headers; seeded model test
  */
 #include <fcntl.h>
 #include <pthread.h>

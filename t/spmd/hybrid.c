@@ -6,7 +6,7 @@
  *   tls:    posix sysv,cma tcp,self
  *   env:    OMP_NUM_THREADS=3 | OMP_NUM_THREADS=6 PGAS_LANES=2 | OMP_NUM_THREADS=2 PGAS_SERVICE_THREADS=0
  *   needs:  openmp
- *   source: issue 2, B
+ *   source: public headers
  */
 #include <omp.h>
 #include "t/spmd/job.h"

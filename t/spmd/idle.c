@@ -6,7 +6,7 @@
  *   tls:    posix tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0
  *   needs:  no-sanitizers
- *   source: issue 2, B and G
+ *   source: public headers
  */
 #include <sys/resource.h>
 #include <time.h>

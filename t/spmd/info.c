@@ -5,7 +5,7 @@
  *   nodes:  0 1
  *   tls:    posix tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 PGAS_SPIN_US=7 | PGAS_SERVICE_THREADS=0 PGAS_SPIN_US=7
- *   source: pgas/info.h; issue 2, B
+ *   source: pgas/info.h; public headers
  */
 #include "base/param.h"
 #include "call/account.h"

@@ -6,7 +6,7 @@
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_MPI=none | PGAS_TEST_MPI=serialized | PGAS_TEST_MPI=single | PGAS_TEST_MPI=multiple PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_TEST_MPI=funneled
- *   source: pgas/init.h; issue 2, B
+ *   source: pgas/init.h; public headers
  */
 #include <pthread.h>
 #include "base/param.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # what: when a rank is killed the job ends within 10 s and says which rank went, whatever the others are doing
-# source: issue 2, H
+# source: public headers
 # timeout: 240
 set -u
 . "$(dirname "$0")/../tap.sh"

@@ -4,7 +4,7 @@
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   source: pgas/call.h; issue 2, D and H
+ *   source: pgas/call.h; public headers
  */
 #include "t/spmd/job.h"
 #include "t/spmd/said.h"

@@ -5,7 +5,7 @@
  *   nodes:  0 1
  *   tls:    sysv,cma
  *   env:    PGAS_HEAP_SIZE=6G PGAS_HUGEPAGES=no
- *   source: pgas/rma.h; issue 2, C
+ *   source: pgas/rma.h; public headers
  * Both sides of the large transfers are a ladder: rungs of 8 MiB of which most are the same memory, mapped again and
  * again, while the first and last ones and those about 2^31 are memory of their own. What is shifted or missing shows,
  * and little is touched. The same holds for the heap. */

@@ -1,6 +1,6 @@
 /* what: the worst-case bytes of a rank are the sum of what is printed, follow the parameters that they name, and
  *       PGAS_MEMORY_LIMIT refuses what exceeds it by one byte
- * source: src/call/account.h; issue 2, H */
+ * source: src/call/account.h; public headers */
 #include <fcntl.h>
 #include "base/log.h"
 #include "base/param.h"
@@ -31,8 +31,8 @@ static void the_sum_is_the_sum(void)
     fclose(out);
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         unsigned long long value;
-        char what[64];
-        if (sscanf(line, "  %63[^0-9]%llu", what, &value) != 2)
+        char what[64] = "";
+        if (sscanf(line, "  %26c%llu", what, &value) != 2)
             continue;
         if (strncmp(what, "sum", 3) == 0)
             said = value;

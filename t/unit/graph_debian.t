@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # what: tools/debian-graph writes each dependency of each package once, and says 77 where there is nothing to read
-# source: issue 2, E
+# source: public headers
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -1,6 +1,6 @@
 /* what: readers of graph texts give the edges that were written, refuse what is wrong with its line number and reason, and
  *       do both the same way wherever the text is cut into pieces
- * source: src/graph/reader.h; issue 2, H; seeded round trip */
+ * source: src/graph/reader.h; public headers; seeded round trip */
 #include "base/rng.h"
 #include "graph/reader.h"
 #include "t/tap.h"

@@ -1,6 +1,6 @@
 /* what: PGAS_LOG selects per module, a line is one write with rank and host, fatal errors end with a backtrace, and
  *       the signal handlers hide no signal and hand it on
- * source: issue 2, B; shared/style.md (Options, errors, logging); src/base/log.h */
+ * source: public headers; HACKING.md; src/base/log.h */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

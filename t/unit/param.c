@@ -1,7 +1,7 @@
 /* what: every default passes the parser and prints back; malformed text is refused with name, text and what is allowed,
  *       nothing half-written; the environment, init options and rank 0 take effect and show as origin; unknown names are
  *       warned about with the nearest known one
- * source: issue 2, B and H; shared/style.md; src/base/param_vars.h */
+ * source: public headers; HACKING.md; src/base/param_vars.h */
 #include "base/checks.h"
 #include "base/log.h"
 #include "base/param.h"

@@ -1,5 +1,5 @@
 /* what: every status code has a name, a text and a number of its own; unknown numbers are said to be unknown
- * source: issue 2, B; include/pgas/status.h */
+ * source: public headers; include/pgas/status.h */
 #include "pgas/status.h"
 #include "t/tap.h"
 

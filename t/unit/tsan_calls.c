@@ -1,7 +1,7 @@
 /* what: many threads of a rank call it, ask, gather, count and wait at the same time, through rings of their own and shared
  *       ones, served by each other and by service threads: nothing is lost, nothing is out of order, and nothing races
  * needs: tsan-ok
- * source: issue 2, F. The sides of a ring are those of ranks: a thread writes it, another one, or a service thread, reads it */
+ * source: public headers. The sides of a ring are those of ranks: a thread writes it, another one, or a service thread, reads it */
 #include <pthread.h>
 #include "t/tap.h"
 #include "t/unit/lone.h"
