@@ -1,0 +1,160 @@
+/* what: whatever arrives as a message between nodes, as records, or as a request to the owner of memory, the library reads
+ *       and writes only what is its own, answers what can be answered, drops the rest, and goes on
+ * source: issue 2, H; libFuzzer
+ * Input: a byte that picks the way in, a byte of choices, then words. */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "t/unit/lone.c"
+#include "base/log.h"
+#include "call/handler.h"
+#include "call/outbox.h"
+#include "mem/thread.h"
+
+#define SEGMENT 4096
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+static pgas_handler_t echo, nothing;
+static pgas_gptr_t attached;
+
+static void require(bool good, const char *promise)
+{
+    if (!good) {
+        fprintf(stderr, "fuzz_message: broken promise: %s\n", promise);
+        abort();
+    }
+}
+
+/* Reads all arguments, so that the sanitizer sees what is not there. */
+static unsigned sum_of(const void *args, size_t bytes)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < bytes; i++)
+        sum += ((const unsigned char *)args)[i];
+    return sum;
+}
+
+static volatile unsigned total;
+
+static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    total += sum_of(args, bytes);
+    pgas_reply(args, bytes);
+}
+
+static void on_nothing(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    total += sum_of(args, bytes);
+}
+
+static void start(void)
+{
+    static bool started;
+    if (started)
+        return;
+    started = true;
+    pgasi_log_set_fd(open("/dev/null", O_WRONLY));
+    pgas_handler_register("echo", on_echo, NULL, &echo);
+    pgas_handler_register("nothing", on_nothing, NULL, &nothing);
+    require(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
+    require(pgas_mem_attach(malloc(SEGMENT), SEGMENT, &attached) == PGAS_OK, "attach");
+}
+
+/* A copy of exactly these bytes, `skew` behind an aligned address. */
+static char *exact(const uint8_t *data, size_t n_bytes, size_t skew)
+{
+    char *copy = malloc(n_bytes + skew + !(n_bytes + skew));
+    if (n_bytes)
+        memcpy(copy + skew, data, n_bytes);
+    return copy;
+}
+
+static void as_message(const uint8_t *data, size_t n_bytes, unsigned choices)
+{
+    struct {
+        uint64_t job_key;
+        uint32_t source_rank, bytes;
+    } header;
+    size_t header_bytes = choices & 8 ? n_bytes % 40 : sizeof header;
+    if (n_bytes < header_bytes)
+        return;
+    char *head = exact(data, header_bytes, 0);
+    char *body = exact(data + header_bytes, n_bytes - header_bytes, choices & 1);
+    if (header_bytes == sizeof header) { /* mostly one of the job, or nothing else would be tried */
+        memcpy(&header, head, sizeof header);
+        if (choices & 6) {
+            header.job_key = pgasi_boot.job_key;
+            header.source_rank %= 2;
+        }
+        if (choices & 4)
+            header.bytes = (uint32_t)(n_bytes - header_bytes);
+        memcpy(head, &header, sizeof header);
+    }
+    pgasi_tp_am_t am = { head, header_bytes, body + (choices & 1), n_bytes - header_bytes };
+    pgasi_far_arrived(NULL, &am);
+    free(head);
+    free(body);
+}
+
+static void as_records(const uint8_t *data, size_t n_bytes)
+{
+    char *records = exact(data, n_bytes, 0);
+    pgasi_self.in_handler++;
+    pgasi_records_run(records, n_bytes, 0);
+    pgasi_self.in_handler--;
+    free(records);
+}
+
+/* One record with a good header around arguments that are anything; a request often names memory that exists. */
+static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
+{
+    static const uint32_t ids[] = { PGASI_REC_RMA, PGASI_REC_RMA, PGASI_REC_SEGMENT, PGASI_REC_ACK, PGASI_REC_REPLY };
+    uint32_t id = choices % 8 < 5 ? ids[choices % 8] : choices % 8 == 5 ? echo : nothing;
+    bool token = choices & 8;
+    size_t room = 8 + (token ? 8 : 0) + (n_bytes + 7) / 8 * 8;
+    char *record = calloc(1, room), *args = record + (token ? 16 : 8);
+    uint64_t header = pgasi_rec_header(id, n_bytes, 1) | (token ? PGASI_REC_TOKEN : 0), offset;
+    memcpy(record, &header, 8);
+    if (token)
+        memset(record + 8, (int)choices, 8); /* wants a reply of some size */
+    if (n_bytes)
+        memcpy(args, data, n_bytes);
+    if (n_bytes >= 8 && choices & 0x30) {
+        memcpy(&offset, args, 8);
+        offset = (choices & 0x10 ? pgas_gptr_offset(attached) : UINT64_C(1) << 30) + offset % (2 * 65536);
+        memcpy(args, &offset, 8);
+    }
+    pgasi_self.in_handler++;
+    pgasi_records_run(record, room, 0);
+    pgasi_self.in_handler--;
+    free(record);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    start();
+    if (n_bytes < 2)
+        return 0;
+    unsigned way = data[0], choices = data[1];
+    pgasi_inbox_lock();
+    if (way % 3 == 0)
+        as_message(data + 2, n_bytes - 2, choices);
+    else if (way % 3 == 1)
+        as_records(data + 2, n_bytes - 2);
+    else
+        as_request(data + 2, n_bytes - 2, choices);
+    pgasi_inbox_unlock();
+    require(pgasi_self.in_handler == 0, "no handler is left running");
+    while (pgas_progress() > 0) { /* answers come back to us */
+    }
+    uint64_t word = 0;
+    require(pgas_call_return(0, echo, &total, sizeof total, &word, sizeof total, NULL) == PGAS_OK, "calls still work");
+    return 0;
+}
