@@ -44,7 +44,7 @@ bad=$scratch/examples/bad.c
     printf '\tint x;\n'
     printf 'int y; \n'
     printf 'int z;\r\n'
-    printf '%0130d\n' 0
+    printf '%0*d\n' $((WIDTH + 1)) 0
     printf 'char *p = "/wor%s/main";\n' k
     for ((i = 0; i < 120; i++)); do echo; done
     printf 'int last;'
