@@ -84,11 +84,19 @@ pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *heade
         return PGAS_ERR_AGAIN;
     }
     pgasi_ucx_send_t *send = lane->spare;
-    send->header.prefix.source = ep->am_source;
-    send->header.prefix.number = ep->am_number ^ ep->am_cookie;
     pgasi_ucx_copy(send->header.user, header, header_bytes);
-    ucs_status_ptr_t ptr = ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_ID, &send->header,
-                                           sizeof(send->header.prefix) + header_bytes, data, bytes, &param);
+    ucs_status_ptr_t ptr;
+    if (PGAS_LIKELY(ep->am_compact)) {
+        uint32_t number = ep->am_number & ((1u << PGASI_UCX_NUMBER_BITS) - 1);
+        send->header.prefix.number = (ep->am_source | number) ^ ep->am_cookie;
+        ptr = ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_COMPACT, &send->header.prefix.number,
+                              sizeof(send->header.prefix.number) + header_bytes, data, bytes, &param);
+    } else {
+        send->header.prefix.source = ep->am_source;
+        send->header.prefix.number = ep->am_number ^ ep->am_cookie;
+        ptr = ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_LONG, &send->header, sizeof(send->header.prefix) + header_bytes,
+                              data, bytes, &param);
+    }
     if (PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr))) {
         return pgasi_ucx_status(UCS_PTR_STATUS(ptr));
     }

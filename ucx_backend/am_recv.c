@@ -27,6 +27,7 @@ typedef struct held {
 /** One opening of one lane of one peer. */
 typedef struct source {
     uint32_t next_number;
+    int rank;
     bool seen; /* since this opening's turn came */
     pgasi_ucx_lane_t *lane;
     held_t *held;
@@ -42,6 +43,7 @@ struct pgasi_ucx_rx {
     void *arg;
     size_t data_max;
     uint32_t cookie;
+    uint32_t rank_mask;
     uint32_t last_packed; /* whose source this is: mostly the next message's too */
     source_t *last;
     pgasi_ucx_buffers_t buffers;
@@ -75,15 +77,21 @@ static source_t *add_source(pgasi_ucx_lane_t *lane, uint32_t rank, uint32_t inde
     source_t *source = calloc(1, sizeof(*source));
     if (source != NULL) {
         source->lane = lane;
+        source->rank = (int)rank;
         sender->sources[index] = source;
     }
     return source;
 }
 
 /* Only called while the gate is open. */
-static inline bool show(pgasi_ucx_lane_t *lane, const void *header, size_t header_bytes, void *data, size_t bytes)
+static inline bool show(const source_t *source, const void *header, size_t header_bytes, void *data, size_t bytes)
 {
-    const pgasi_tp_am_t am = {.header = header, .header_bytes = header_bytes, .data = data, .data_bytes = bytes};
+    pgasi_ucx_lane_t *lane = source->lane;
+    const pgasi_tp_am_t am = {.header = header,
+                              .header_bytes = header_bytes,
+                              .data = data,
+                              .data_bytes = bytes,
+                              .source = source->rank};
     lane->gate = PGASI_UCX_GATE_SHOWING;
     bool kept = lane->rx->am_fn(lane->rx->arg, &am);
     lane->gate = 0;
@@ -120,7 +128,7 @@ static void begin_opening(sender_t *sender, uint32_t index)
                 held->source = NULL;
             }
         }
-        *old = (source_t){.lane = lane};
+        *old = (source_t){.lane = lane, .rank = old->rank};
     }
 }
 
@@ -154,7 +162,7 @@ static int show_held(source_t *source)
         held_t *held = source->held;
         source->held = held->next;
         source->next_number++;
-        bool kept = !held->skip && show(lane, held->header, held->header_bytes, held->data, held->bytes);
+        bool kept = !held->skip && show(source, held->header, held->header_bytes, held->data, held->bytes);
         free_held(lane, held, !kept);
         n_shown++;
     }
@@ -246,13 +254,13 @@ static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
 }
 
 /* Not this message's turn, or its data has not come yet. */
-static ucs_status_t on_late(source_t *source, uint32_t number, const void *header, size_t header_bytes, void *data,
+static ucs_status_t on_late(source_t *source, uint32_t ahead, const void *header, size_t header_bytes, void *data,
                             size_t bytes, uint64_t attr)
 {
     pgasi_ucx_lane_t *lane = source->lane;
     held_t *held = NULL;
-    if (number - source->next_number < PGASI_UCX_REORDER_MAX) {
-        held = hold(source, number, header, header_bytes);
+    if (ahead < PGASI_UCX_REORDER_MAX) {
+        held = hold(source, source->next_number + ahead, header, header_bytes);
     }
     if (held == NULL) {
         drop(lane->rx, "its number is impossible: another job's, or a fault", 0);
@@ -287,14 +295,14 @@ static inline ucs_status_t on_time(source_t *source, const void *header, size_t 
     if (PGAS_UNLIKELY(bytes > lane->rx->data_max)) {
         drop(lane->rx, "larger than the limit", 0);
     } else if ((attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
-        status = show(lane, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
+        status = show(source, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
     } else {
         void *copy = pgasi_ucx_buffer_borrow(&lane->rx->buffers, bytes);
         if (copy == NULL) {
             drop(lane->rx, "no memory is left", 0);
         } else {
             pgasi_ucx_copy(copy, data, bytes);
-            if (show(lane, header, header_bytes, copy, bytes)) {
+            if (show(source, header, header_bytes, copy, bytes)) {
                 pgasi_ucx_buffer_keep(&lane->rx->buffers, copy);
             } else {
                 pgasi_ucx_buffer_return(&lane->rx->buffers, copy);
@@ -307,36 +315,60 @@ static inline ucs_status_t on_time(source_t *source, const void *header, size_t 
     return status;
 }
 
-static ucs_status_t on_am(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
-                          const ucp_am_recv_param_t *param)
+/* A message of either form, after its prefix has been read. */
+static inline ucs_status_t on_am(pgasi_ucx_lane_t *lane, uint32_t packed, uint32_t number, uint32_t number_mask,
+                                 const void *header, size_t header_bytes, void *data, size_t bytes, uint64_t attr)
+{
+    pgasi_ucx_rx_t *rx = lane->rx;
+    if (PGAS_UNLIKELY(packed != rx->last_packed || rx->last == NULL)) {
+        source_t *source = find_source(lane, packed);
+        if (source == NULL) {
+            drop(rx, "there is no such rank or lane", packed);
+            return UCS_OK;
+        }
+        rx->last_packed = packed;
+        rx->last = source;
+    }
+    if (PGAS_LIKELY(((number ^ rx->last->next_number) & number_mask) == 0 &&
+                    (attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 && lane->gate == 0)) {
+        return on_time(rx->last, header, header_bytes, data, bytes, attr);
+    }
+    uint32_t ahead = (number - rx->last->next_number) & number_mask;
+    return (lane->gate & PGASI_UCX_GATE_STOPPED) != 0
+               ? UCS_OK
+               : on_late(rx->last, ahead, header, header_bytes, data, bytes, attr);
+}
+
+static ucs_status_t on_compact(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
+                               const ucp_am_recv_param_t *param)
 {
     pgasi_ucx_lane_t *lane = arg;
-    pgasi_ucx_rx_t *rx = lane->rx;
+    uint32_t word;
+    if (PGAS_UNLIKELY(header_bytes < sizeof(word) || header_bytes > sizeof(word) + PGASI_TP_AM_HEADER_MAX)) {
+        drop(lane->rx, "its header is malformed", 0);
+        return UCS_OK;
+    }
+    memcpy(&word, header, sizeof(word));
+    word ^= lane->rx->cookie;
+    uint32_t source = word >> PGASI_UCX_NUMBER_BITS, rank = source & lane->rx->rank_mask;
+    uint32_t packed = rank | source >> lane->tp->rank_bits << PGASI_UCX_RANK_BITS;
+    return on_am(lane, packed, word, (1u << PGASI_UCX_NUMBER_BITS) - 1, (const char *)header + sizeof(word),
+                 header_bytes - sizeof(word), data, bytes, param->recv_attr);
+}
+
+static ucs_status_t on_long(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
+                            const ucp_am_recv_param_t *param)
+{
+    pgasi_ucx_lane_t *lane = arg;
     pgasi_ucx_am_prefix_t prefix;
     if (PGAS_UNLIKELY(header_bytes < sizeof(prefix) || header_bytes > sizeof(prefix) + PGASI_TP_AM_HEADER_MAX)) {
-        drop(rx, "its header is malformed", 0);
+        drop(lane->rx, "its header is malformed", 0);
         return UCS_OK;
     }
     memcpy(&prefix, header, sizeof(prefix));
-    prefix.number ^= rx->cookie;
-    if (PGAS_UNLIKELY(prefix.source != rx->last_packed || rx->last == NULL)) {
-        source_t *source = find_source(lane, prefix.source);
-        if (source == NULL) {
-            drop(rx, "there is no such rank or lane", prefix.source);
-            return UCS_OK;
-        }
-        rx->last_packed = prefix.source;
-        rx->last = source;
-    }
-    header = (const char *)header + sizeof(prefix);
-    header_bytes -= sizeof(prefix);
-    if (PGAS_LIKELY(prefix.number == rx->last->next_number && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 &&
-                    lane->gate == 0)) {
-        return on_time(rx->last, header, header_bytes, data, bytes, param->recv_attr);
-    }
-    return (lane->gate & PGASI_UCX_GATE_STOPPED) != 0
-               ? UCS_OK
-               : on_late(rx->last, prefix.number, header, header_bytes, data, bytes, param->recv_attr);
+    return on_am(lane, prefix.source, prefix.number ^ lane->rx->cookie, UINT32_MAX,
+                 (const char *)header + sizeof(prefix), header_bytes - sizeof(prefix), data, bytes,
+                 param->recv_attr);
 }
 
 int pgasi_ucx_rx_deliver(pgasi_ucx_lane_t *lane)
@@ -348,6 +380,17 @@ int pgasi_ucx_rx_deliver(pgasi_ucx_lane_t *lane)
         n_shown += self->sources[i] != NULL ? show_held(self->sources[i]) : 0;
     }
     return n_shown;
+}
+
+static ucs_status_t set_handler(pgasi_ucx_lane_t *lane, unsigned id, ucp_am_recv_callback_t handler)
+{
+    ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = id,
+        .cb = handler,
+        .arg = lane,
+    };
+    return ucp_worker_set_am_recv_handler(lane->worker, &param);
 }
 
 pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane)
@@ -370,14 +413,12 @@ pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane)
     rx->arg = lane->tp->opts.arg;
     rx->data_max = lane->tp->opts.am_data_max;
     rx->cookie = lane->tp->cookie;
+    rx->rank_mask = (1u << lane->tp->rank_bits) - 1;
     lane->rx = rx;
-    ucp_am_handler_param_t param = {
-        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id = PGASI_UCX_AM_ID,
-        .cb = on_am,
-        .arg = lane,
-    };
-    ucs_status_t ucs = ucp_worker_set_am_recv_handler(lane->worker, &param);
+    ucs_status_t ucs = set_handler(lane, PGASI_UCX_AM_COMPACT, on_compact);
+    if (ucs == UCS_OK) {
+        ucs = set_handler(lane, PGASI_UCX_AM_LONG, on_long);
+    }
     if (ucs == UCS_OK) {
         return PGAS_OK;
     }

@@ -189,6 +189,9 @@ static pgas_status_t ucx_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
     tp->super.ops = &pgasi_ucx_table;
     tp->opts = *opts;
     tp->cookie = make_cookie(tp);
+    while (1 << tp->rank_bits < opts->n_ranks) {
+        tp->rank_bits++;
+    }
     pthread_mutex_init(&tp->lock, NULL);
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
     tp->dead = mmap(NULL, (size_t)opts->n_ranks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,

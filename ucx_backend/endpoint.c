@@ -55,6 +55,17 @@ static pgas_status_t connect_ep(pgasi_ucx_ep_t *ep, const pgasi_ucx_address_t *a
     return PGAS_OK;
 }
 
+/* The compact form of messages where our name fits. */
+static void choose_prefix(pgasi_ucx_ep_t *ep, unsigned n_openings)
+{
+    const pgasi_ucx_t *tp = ep->lane->tp;
+    uint32_t source = pgasi_ucx_source(tp->opts.rank, ep->lane->index, n_openings);
+    uint32_t compact = (uint32_t)tp->opts.rank | source >> PGASI_UCX_RANK_BITS << tp->rank_bits;
+    ep->am_compact = (uint64_t)(source >> PGASI_UCX_RANK_BITS) << tp->rank_bits < 1u << (32 - PGASI_UCX_NUMBER_BITS) &&
+                     tp->rank_bits <= 32 - PGASI_UCX_NUMBER_BITS;
+    ep->am_source = ep->am_compact ? compact << PGASI_UCX_NUMBER_BITS : source;
+}
+
 pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p)
 {
     pgasi_ucx_t *tp = lane->tp;
@@ -76,7 +87,7 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t
     ep->lane = lane;
     ep->peer = peer;
     ep->am_cookie = address->cookie;
-    ep->am_source = pgasi_ucx_source(tp->opts.rank, lane->index, tp->n_openings[lane->index][peer]);
+    choose_prefix(ep, tp->n_openings[lane->index][peer]);
     pgas_status_t status = connect_ep(ep, address);
     if (status != PGAS_OK) {
         free(ep);

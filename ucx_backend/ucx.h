@@ -29,22 +29,28 @@ typedef struct pgasi_ucx_ep pgasi_ucx_ep_t;
 typedef struct pgasi_ucx_rx pgasi_ucx_rx_t;
 typedef struct pgasi_ucx_flush pgasi_ucx_flush_t;
 
-/** What stands before a user's header in every active message. */
+#define PGASI_UCX_RANK_BITS 20
+#define PGASI_UCX_OPENINGS 4     /* a lane that is closed and opened again numbers its messages from zero */
+#define PGASI_UCX_AM_LONG 17     /* ids of the two forms of messages */
+#define PGASI_UCX_AM_COMPACT 18
+#define PGASI_UCX_NUMBER_BITS 15 /* of a compact prefix; twice PGASI_UCX_REORDER_MAX must fit */
+
+/** What stands before a user's header in every active message: who sent it, and its number among those of that lane to
+ *  that peer, xor the receiver's cookie, which its address tells: what comes from another job has an impossible number.
+ *
+ *  The compact form is the second word alone, source and the last bits of the number in one. It is used where the
+ *  source fits into 17 bits (up to 2 ranks of 8192 lanes, 1024 of 32, and so on), so that a short call and all its
+ *  headers stay in one cache line of UCX's shared-memory queues. */
 typedef struct {
     uint32_t source; /* rank in the low 20 bits, above it the lane, and in two bits which opening of it */
-    uint32_t number; /* counts messages of this lane to this peer; xor the receiver's cookie, which its address tells:
-                        what comes from another job has an impossible number */
+    uint32_t number;
 } pgasi_ucx_am_prefix_t;
-
-#define PGASI_UCX_RANK_BITS 20
-#define PGASI_UCX_OPENINGS 4 /* a lane that is closed and opened again numbers its messages from zero */
 
 /* What a lane calls itself in messages of its n-th opening. */
 static inline uint32_t pgasi_ucx_source(int rank, int lane, unsigned n)
 {
     return (uint32_t)rank | ((uint32_t)lane * PGASI_UCX_OPENINGS + n % PGASI_UCX_OPENINGS) << PGASI_UCX_RANK_BITS;
 }
-#define PGASI_UCX_AM_ID 17
 
 /** An active message that UCX has not finished; the header must stay until then. */
 typedef struct pgasi_ucx_send {
@@ -74,6 +80,7 @@ struct pgasi_ucx_ep {
     bool active;   /* in the lane's list: dirty or being flushed */
     int n_flushes; /* under way */
     uint32_t am_source;
+    bool am_compact;   /* am_source is the compact one */
     uint32_t am_number;
     uint32_t am_cookie;
     uint32_t n_am_pending;    /* messages that UCX holds */
@@ -140,6 +147,7 @@ struct pgasi_ucx {
     ucp_err_handling_mode_t err_mode;
     uint32_t caps;
     uint32_t cookie;
+    unsigned rank_bits; /* that a rank needs in this job */
     char detail[128];
     const void *(*addr_of)(void *arg, int rank);
     void *addr_arg;

@@ -18,7 +18,8 @@ void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *be
     board->n = n;
     board->me = me;
     board->notices = memory;
-    board->areas = (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_notice_t);
+    if (memory) /* a member alone has none */
+        board->areas = (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_notice_t);
     board->bell_of = bell_of;
 }
 

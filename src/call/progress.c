@@ -30,6 +30,7 @@
 #define NAP_MS 1          /* how soon a service thread notices that nobody polls any more */
 #define LANE_EVERY 16     /* idle lanes are looked at in every so many rounds */
 #define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
+#define REPORT_MS 200     /* from the report of a death to the end of the job */
 #define EVENT_KICK (-1)
 #define EVENT_TRANSPORT (-2)
 
@@ -49,8 +50,11 @@ void pgasi_peer_died(int rank)
     if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED) == 0)
         PGASI_ERROR("service", "rank %d died%s", rank,
                     pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT ? ": ending the job" : "");
-    if (pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
+    if (pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT) {
+        struct timespec until_passed_on = { 0, REPORT_MS * 1000000L };
+        nanosleep(&until_passed_on, NULL); /* launchers drop what they have not read when the job is aborted */
         pgasi_boot_abort(1);
+    }
     pgasi_boot_peer_died(rank);
     __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
@@ -198,7 +202,7 @@ static void service_sleep(void)
     bool quiet = serve_if_free() == 0 && !pgasi_inbox_pending() && arm_transport() &&
                  !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
     if (quiet) {
-        pgasi_service_stats.wakeups++;
+        __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
         sleep_in_epoll(SLEEP_MAX_MS);
     }
     pgasi_wait_service_revoke();
@@ -212,10 +216,10 @@ static void *service_main(void *arg)
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pgasi_thread_be_service();
     while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
-        pgasi_service_stats.rounds++;
+        __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
         if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
-            pgasi_service_stats.naps++;
+            __atomic_fetch_add(&pgasi_service_stats.naps, 1, __ATOMIC_RELAXED);
             struct timespec nap = { 0, NAP_MS * 1000000L };
             nanosleep(&nap, NULL);
         } else if (serve_if_free() == 0) {

@@ -468,7 +468,8 @@ static int loop_progress(pgasi_tp_lane_t *tp_lane)
         const pgasi_tp_am_t am = {.header = message->header,
                                   .header_bytes = message->header_bytes,
                                   .data = message->data,
-                                  .data_bytes = message->bytes};
+                                  .data_bytes = message->bytes,
+                                  .source = tp->opts.rank};
         if (tp->opts.am_fn(tp->opts.arg, &am)) {
             message->data = NULL; /* theirs until am_release */
         }

@@ -51,6 +51,7 @@ typedef struct {
     size_t header_bytes;
     void *data;
     size_t data_bytes;
+    int source; /* the rank that sent it: in range, and sure as far as nobody lies on purpose */
 } pgasi_tp_am_t;
 
 typedef bool (*pgasi_tp_am_fn_t)(void *arg, const pgasi_tp_am_t *am);

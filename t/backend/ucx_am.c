@@ -49,6 +49,7 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
         inbox.n_bad++;
         return false;
     }
+    inbox.n_bad += am->source != (int)header.sender;
     inbox.n_late += header.number != inbox.next[header.sender][header.lane]++;
     inbox.n_bad += !world_matches(am->data, header.seed, 0, am->data_bytes);
     if (header.kind == PING) {
@@ -276,7 +277,7 @@ static void limits(void)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(9);
+    spmd_plan(12);
     world_open(&(world_opts_t){.am_fn = on_am, .am_data_max = DATA_MAX});
     spmd_diag("%s", world.attr.detail);
     sizes();
@@ -285,6 +286,13 @@ int main(int argc, char **argv)
     keeping();
     answers();
     limits();
+    world_close();
+    spmd_diag("with the longer headers that many ranks need");
+    memset(&inbox, 0, sizeof(inbox));
+    memset(next_number, 0, sizeof(next_number));
+    world_open(&(world_opts_t){.am_fn = on_am, .am_data_max = DATA_MAX, .job_ranks = 1 << 18});
+    order();
+    keeping();
     world_close();
     return spmd_end();
 }

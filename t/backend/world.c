@@ -122,7 +122,7 @@ void world_open(const world_opts_t *opts)
     choose_table();
     pgasi_tp_opts_t tp_opts = {
         .rank = world.rank,
-        .n_ranks = world.size,
+        .n_ranks = PGASI_MAX(world.size, opts->job_ranks),
         .same_host_peers = !opts->real_nodes,
         .am_data_max = opts->am_data_max != 0 ? opts->am_data_max : 16 << 20,
         .am_fn = opts->am_fn != NULL ? opts->am_fn : no_message_expected,

@@ -77,7 +77,7 @@ static void nothing_new(void)
 
 static void missing_on_one_rank(void)
 {
-    int runs = 0;
+    static int runs;
     extra = 77;
     if (me != n_ranks - 1)
         pgas_handler_register("late.extra", on_call, &runs, &extra);
@@ -87,7 +87,7 @@ static void missing_on_one_rank(void)
     int ranks = said_by("handler 'late.extra' is registered on rank 0 but missing on rank ");
     spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1, "a handler that is missing on a rank: refused everywhere, named once");
     spmd_ok(again == 0 && pgas_call(me, again, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND, "those of the round are forgotten");
-    pgas_handler_t first = 1, second = 1;
+    static pgas_handler_t first = 1, second = 1;
     int n_bad = pgas_handler_register("late.extra", on_call, &runs, &second) != PGAS_OK;
     n_bad += pgas_handler_register("late.common", on_call, &runs, &first) != PGAS_OK;
     n_bad += pgas_handlers_agree() != PGAS_OK || first == 0 || second == 0;

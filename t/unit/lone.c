@@ -21,6 +21,8 @@ static int n_ranks = 1;
 static int zeros[RANKS_MAX], numbers[RANKS_MAX];
 static pid_t pids[RANKS_MAX];
 static pgasi_bell_t bells[RANKS_MAX];
+static char *sender_ring[RANKS_MAX];
+static const uint64_t *sender_consumed[RANKS_MAX];
 static bool started;
 
 pgas_status_t lone_init(int ranks, const char *params)
@@ -32,12 +34,20 @@ pgas_status_t lone_init(int ranks, const char *params)
     return pgas_init(NULL, &opts);
 }
 
-/* A sender's place depends on who sends. */
-void lone_sender(int rank, int lane, char **ring_p, const uint64_t **consumed_p)
+/* A sender's place depends on who sends, so we are each of them for a moment, before service threads run. */
+static void open_senders(void)
 {
-    pgasi_boot.node_rank = rank;
-    pgasi_inbox_open(0, lane, ring_p, consumed_p);
+    for (int r = 1; r < n_ranks; r++) {
+        pgasi_boot.node_rank = r;
+        pgasi_inbox_open(0, LONE_LANE, &sender_ring[r], &sender_consumed[r]);
+    }
     pgasi_boot.node_rank = 0;
+}
+
+void lone_sender(int rank, char **ring_p, const uint64_t **consumed_p)
+{
+    *ring_p = sender_ring[rank];
+    *consumed_p = sender_consumed[rank];
 }
 
 void lone_receiver(int rank, int lane, char **ring_p, uint64_t **consumed_p)
@@ -148,9 +158,11 @@ void pgasi_boot_set_progress(int (*progress)(void))
     pgasi_wait_progress = progress;
 }
 
+/* Set when everything but the service threads is there. */
 void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
 {
-    (void)guard;
+    if (guard)
+        open_senders();
 }
 
 void pgasi_place_bind(int slot)

@@ -12,8 +12,9 @@
 /** As pgas_init on a node of n_ranks, of which we are rank 0. */
 pgas_status_t lone_init(int n_ranks, const char *params);
 
-/** What rank `rank` sends to us through a lane goes into *ring_p; *consumed_p is how far we are. */
-void lone_sender(int rank, int lane, char **ring_p, const uint64_t **consumed_p);
+/** What rank `rank` sends to us through its lane LONE_LANE goes into *ring_p; *consumed_p is how far we are. */
+#define LONE_LANE 3
+void lone_sender(int rank, char **ring_p, const uint64_t **consumed_p);
 /** What we send to `rank` through a lane comes out of *ring_p; the test writes to *consumed_p. */
 void lone_receiver(int rank, int lane, char **ring_p, uint64_t **consumed_p);
 

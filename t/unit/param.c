@@ -92,7 +92,8 @@ static void choices_match_their_enums(void)
         const pgasi_param_info_t *info = pgasi_param_describe(i);
         for (const char *at = info->allowed; info->type == PGASI_PARAM_TYPE_CHOICE && at != NULL; n_words++) {
             at = strchr(at, '|');
-            at += at != NULL;
+            if (at != NULL)
+                at++;
         }
     }
     is_int(n_good, PGASI_ARRAY_LENGTH(all), "each word parses to its enum value and prints back");

@@ -149,6 +149,8 @@ static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, vo
 typedef struct {
     uint64_t seed;
     int n_flipped; /* 1: spoil the arguments of one call */
+    char *ring;
+    const uint64_t *consumed;
 } writer_t;
 
 /* Room for a record at the tail: a pad where it would wrap, and a cleared word behind it. Waits while there is none. */
@@ -169,12 +171,11 @@ static uint64_t make_room(char *ring, const uint64_t *consumed, uint64_t tail, s
 static void *writer_main(void *arg)
 {
     writer_t *w = arg;
-    char *ring;
-    const uint64_t *consumed;
+    char *ring = w->ring;
+    const uint64_t *consumed = w->consumed;
     pgasi_rng_t rng;
     uint64_t tail = 0;
     pgasi_rng_seed(&rng, w->seed);
-    lone_sender(2, 3, &ring, &consumed);
     for (uint64_t i = 0; i < N_CALLS;) {
         uint64_t in_batch = pgasi_rng_below(&rng, 5), first_word = 0;
         size_t bytes = in_batch > 1 ? 8 : 0;
@@ -207,8 +208,9 @@ static void *writer_main(void *arg)
 
 static int run_writer(uint64_t seed, int n_flipped)
 {
-    writer_t writer = { seed, n_flipped };
+    writer_t writer = { .seed = seed, .n_flipped = n_flipped };
     pthread_t thread;
+    lone_sender(2, &writer.ring, &writer.consumed);
     n_ran = 0;
     n_wrong = 0;
     pthread_create(&thread, NULL, writer_main, &writer);

@@ -29,7 +29,8 @@ static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void
     uint64_t words[16] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t) + bytes, 0) };
     pgasi_rec_ack_t ack = { token, status };
     memcpy(words + 1, &ack, sizeof ack);
-    memcpy(words + 2, data, bytes);
+    if (bytes)
+        memcpy(words + 2, data, bytes);
     pgasi_inbox_lock();
     pgasi_self.in_handler++;
     pgasi_records_run((const char *)words, pgasi_rec_room(words[0]), 1);
