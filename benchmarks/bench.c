@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ROUND_MS      0.5
 #define ROUNDS        61
@@ -52,6 +53,18 @@ void bench_die(const char *fmt, ...)
     fprintf(stderr, "\n");
     va_end(args);
     ref_mpi_abort(1);
+}
+
+void *bench_table(size_t bytes)
+{
+    const size_t page = (size_t)2 << 20;
+    size_t whole = (bytes + page - 1) / page * page;
+    void *table = aligned_alloc(page, whole);
+    if (!table)
+        bench_die("out of memory");
+    (void)madvise(table, whole, MADV_HUGEPAGE);
+    memset(table, 0, whole);
+    return table;
 }
 
 void bench_check(pgas_status_t status, const char *what)

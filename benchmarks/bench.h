@@ -105,6 +105,9 @@ int bench_main(const bench_program_t *program, int argc, char **argv);
 void bench_check(pgas_status_t status, const char *what);
 /** Ends the job with a message. */
 __attribute__((noreturn, format(printf, 1, 2))) void bench_die(const char *fmt, ...);
+/** Zeroed memory for a table with random accesses, of huge pages where the system gives them: it is the library that is
+ *  measured, not the walk through page tables. Ends the program when there is none; freed with free(). */
+void *bench_table(size_t bytes);
 /** A line of progress on standard error, from rank 0. */
 __attribute__((format(printf, 1, 2))) void bench_say(const char *fmt, ...);
 

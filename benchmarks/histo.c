@@ -34,10 +34,8 @@ static void prepare(void)
 
 static void setup(void)
 {
-    counters = calloc(COUNTERS_MAX, sizeof(*counters));
-    update = calloc(UPDATES, sizeof(*update));
-    if (!counters || !update)
-        bench_die("out of memory");
+    counters = bench_table(COUNTERS_MAX * sizeof(*counters));
+    update = bench_table(UPDATES * sizeof(*update));
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
     bench_check(pgas_barrier(NULL), "pgas_barrier");
 }

@@ -71,11 +71,9 @@ static void setup(void)
 {
     pgas_agg_opts_t for_handlers = PGAS_AGG_OPTS_INIT;
     for_handlers.for_handlers = true;
-    table = calloc(TABLE_MAX, sizeof(*table));
-    got = calloc(READS, sizeof(*got));
-    want = calloc(READS, sizeof(*want));
-    if (!table || !got || !want)
-        bench_die("out of memory");
+    table = bench_table(TABLE_MAX * sizeof(*table));
+    got = bench_table(READS * sizeof(*got));
+    want = bench_table(READS * sizeof(*want));
     for (uint64_t i = 0; i < TABLE_MAX; i++)
         table[i] = element((uint64_t)pgas_rank(), i);
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");

@@ -120,6 +120,22 @@ typedef struct pgas_agg {
     uint32_t n_ranks;          /* 0: no inline path */
 } pgas_agg_t;
 
+/* Small arguments by words: a structure just filled in is then taken from registers. (Copied by wider loads it would
+ * first have to reach memory, for stores of its members do not forward to a load of them together.) */
+static inline void pgas_agg_copy(char *to, const void *from, size_t bytes)
+{
+    const char *args = (const char *)from;
+    size_t i = 0;
+    if (bytes <= 64 && __builtin_constant_p(bytes)) {
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 8
+#endif
+        for (; i + 8 <= bytes; i += 8)
+            memcpy(to + i, args + i, 8);
+    }
+    memcpy(to + i, args + i, bytes - i);
+}
+
 /** Handler and size as one number, never 0. */
 static inline uint64_t pgas_agg_kind(pgas_handler_t handler, size_t bytes)
 {
@@ -145,7 +161,7 @@ static inline pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handle
         size_t room = (bytes + 7) & ~(size_t)7;
         char *pos = c->pos;
         if (PGAS_LIKELY(c->kind == pgas_agg_kind(handler, bytes) && (size_t)(c->end - pos) >= room)) {
-            memcpy(pos, args, bytes);
+            pgas_agg_copy(pos, args, bytes);
             c->pos = pos + room;
             return PGAS_OK;
         }
