@@ -185,7 +185,7 @@ pgas_status_t pgas_stats_print(FILE *out)
     fprintf(out,
             "pgas stats, rank %d: sent %" PRIu64 " bytes of calls; batches: full %" PRIu64
             ", flushed %" PRIu64 ", for order %" PRIu64 ", behind handlers %" PRIu64 "; messages between nodes %" PRIu64
-            "; peer full %" PRIu64 " times, queued in handlers %" PRIu64 ", queue at most %" PRIu64 " bytes; ran %" PRIu64
+            "; peer full %" PRIu64 " times, batches that waited %" PRIu64 ", at most %" PRIu64 " bytes at once; ran %" PRIu64
             " calls from the node, %" PRIu64 " bytes from elsewhere; dropped %" PRIu64 "; service rounds %" PRIu64
             ", sleeps %" PRIu64 "\n",
             pgasi_boot.rank, pgasi_outboxes_sent(), sum.published[PGASI_PUBLISH_FULL],

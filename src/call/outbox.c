@@ -3,8 +3,9 @@
  * One set of cursors per lane serves direct calls, aggregators and answers, so calls of one thread to one rank keep their
  * order. A direct call on the node is written in place into the receiver's ring; gathered calls into a buffer that is
  * copied into the ring in one go, or sent by the transport as one active message. When a peer is
- * full, a caller waits with progress; a handler, which must not wait, leaves its call in a queue that progress empties in
- * order. Nothing is allocated unless a peer is full or the first use makes it necessary. */
+ * full, closed batches wait in order for progress to send them; a caller waits for them with progress, a handler, which
+ * must not wait, goes on gathering behind them. Nothing is allocated unless a peer is full or the first use makes it
+ * necessary. */
 #include "call/outbox.h"
 
 #include <stdlib.h>
@@ -26,16 +27,10 @@ typedef struct buffer {
     pgasi_tp_comp_t comp;
     struct buffer *next;
     pgasi_outbox_t *outbox;
-    size_t capacity;
+    size_t capacity, used; /* bytes; used when closed */
     bool pooled;
     _Alignas(64) char data[];
 } buffer_t;
-
-typedef struct queued {
-    struct queued *next;
-    uint64_t header, token;
-    char args[];
-} queued_t;
 
 typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR } out_kind_t;
 
@@ -46,7 +41,6 @@ typedef struct {
     out_kind_t kind;
     int node_rank;
     bool dirty;  /* in the list of open batches */
-    bool stuck;  /* its batch should be published, the transport would not yet */
     bool held;   /* in the list of what progress must go on with */
     buffer_t *batch; /* NULL: none open */
     char *run;       /* header of the open run, if the cursor has a kind */
@@ -54,7 +48,7 @@ typedef struct {
     uint64_t lap;    /* position of the ring's first byte in the present lap */
     uint64_t limit;  /* position up to which the receiver has given room */
     const uint64_t *consumed;
-    queued_t *first, **last;
+    buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
 } out_t;
 
 struct pgasi_outbox {
@@ -126,6 +120,15 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
     return PGAS_OK;
 }
 
+static void free_list(buffer_t *first)
+{
+    while (first) {
+        buffer_t *b = first;
+        first = b->next;
+        free(b);
+    }
+}
+
 void pgasi_outbox_destroy(pgasi_outbox_t *ob)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;
@@ -133,21 +136,13 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
         return;
     for (int i = 0; i < ob->n_held; i++) {
         out_t *out = &ob->out[ob->held[i]];
-        while (out->first) {
-            queued_t *q = out->first;
-            out->first = q->next;
-            free(q);
-        }
+        free_list(out->waiting);
         free(out->batch);
         out->batch = NULL;
     }
     for (int i = 0; i < ob->n_dirty; i++)
         free(ob->out[ob->dirty[i]].batch);
-    while (ob->free_buffers) {
-        buffer_t *b = ob->free_buffers;
-        ob->free_buffers = b->next;
-        free(b);
-    }
+    free_list(ob->free_buffers);
     pgasi_lazy_free(ob->cursor, n * sizeof *ob->cursor);
     pgasi_lazy_free(ob->out, n * sizeof *ob->out);
     pgasi_lazy_free(ob->dirty, n * sizeof *ob->dirty);
@@ -171,10 +166,10 @@ static inline void set_tail(out_t *out, uint64_t position)
     __atomic_store_n(&out->pos, out->ring + place, __ATOMIC_RELEASE);
 }
 
-/* Whether a call may go straight into the ring: nothing is gathered or queued before it. */
+/* Whether a call may go straight into the ring: nothing is gathered or waits before it. */
 static inline bool is_direct(const out_t *out)
 {
-    return out->kind == OUT_NODE && !out->batch && !out->first;
+    return out->kind == OUT_NODE && !out->batch && !out->waiting;
 }
 
 /* Direct calls take the short path up to where room is known and neither record nor the word behind it wraps. */
@@ -223,7 +218,7 @@ static inline bool ring_room(out_t *out, uint64_t bytes)
 
 static void know_peer(pgasi_outbox_t *ob, out_t *out, int rank)
 {
-    out->last = &out->first;
+    out->waiting_end = &out->waiting;
     out->node_rank = pgasi_boot.local_of[rank];
     if (out->node_rank >= 0) {
         pgasi_inbox_open(out->node_rank, ob->lane->index, &out->ring, &out->consumed);
@@ -254,17 +249,6 @@ static void hold(pgasi_outbox_t *ob, out_t *out, int rank)
     }
 }
 
-static buffer_t *close_batch(pgasi_outbox_t *ob, out_t *out, int rank)
-{
-    buffer_t *batch = out->batch;
-    out->batch = NULL;
-    out->stuck = false;
-    if (out->kind == OUT_NODE)
-        update_window(out);
-    ob->cursor[rank] = (pgas_agg_cursor_t){ 0, NULL, NULL };
-    return batch;
-}
-
 /* ---- buffers ---- */
 
 static void buffer_release(buffer_t *buffer)
@@ -286,7 +270,8 @@ static void message_left(pgasi_tp_comp_t *comp, pgas_status_t status)
     buffer_release(buffer);
 }
 
-static buffer_t *buffer_acquire(pgasi_outbox_t *ob, size_t room)
+/* beyond: even if all buffers of the pool are in use. */
+static buffer_t *buffer_acquire(pgasi_outbox_t *ob, size_t room, bool beyond)
 {
     bool pooled = room <= buffer_capacity(ob);
     buffer_t *buffer = pooled ? ob->free_buffers : NULL;
@@ -294,8 +279,11 @@ static buffer_t *buffer_acquire(pgasi_outbox_t *ob, size_t room)
         ob->free_buffers = buffer->next;
         return buffer;
     }
-    if (pooled && ob->n_buffers == BUFFERS_MAX)
-        return NULL;
+    if (pooled && ob->n_buffers == BUFFERS_MAX) {
+        if (!beyond)
+            return NULL;
+        pooled = false;
+    }
     size_t capacity = PGASI_MAX(room, buffer_capacity(ob));
     buffer = aligned_alloc(64, PGASI_ALIGN_UP(sizeof *buffer + capacity, 64));
     if (!buffer)
@@ -313,30 +301,29 @@ static buffer_t *buffer_acquire(pgasi_outbox_t *ob, size_t room)
 /* Copies a batch into the ring: full lines one after the other, whose fetching overlaps. (Written into the ring call by
  * call, alternating with the cursor's own line, stores wait for one line after the other: three to four times slower on
  * the machines measured.) */
-static pgas_status_t publish_node(pgasi_outbox_t *ob, out_t *out, int rank)
+static pgas_status_t publish_node(out_t *out, buffer_t *batch)
 {
-    size_t bytes = (size_t)(ob->cursor[rank].pos - out->batch->data);
+    size_t bytes = batch->used;
     if (!ring_room(out, 8 + bytes))
         return PGAS_ERR_AGAIN;
-    memcpy(out->pos + 8, out->batch->data, bytes);
+    memcpy(out->pos + 8, batch->data, bytes);
     show(out, 8 + bytes, PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
-    buffer_release(close_batch(ob, out, rank));
+    buffer_release(batch);
     pgasi_bell_ring(out->node_rank);
     return PGAS_OK;
 }
 
 /* ---- publishing elsewhere: messages ---- */
 
-static pgas_status_t publish_far(pgasi_outbox_t *ob, out_t *out, int rank)
+static pgas_status_t publish_far(pgasi_outbox_t *ob, int rank, buffer_t *batch)
 {
-    size_t bytes = (size_t)(ob->cursor[rank].pos - out->batch->data);
+    size_t bytes = batch->used;
     pgas_status_t status = pgasi_lane_open(ob->lane);
     far_header_t header = { pgasi_boot.job_key, (uint32_t)pgasi_boot.rank, (uint32_t)bytes };
     if (status == PGAS_OK) {
         __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
         pgasi_lane_count(ob->lane, 1);
-        status = ob->lane->tp->ops->am(ob->lane->tp, rank, &header, sizeof header, out->batch->data, bytes,
-                                       &out->batch->comp);
+        status = ob->lane->tp->ops->am(ob->lane->tp, rank, &header, sizeof header, batch->data, bytes, &batch->comp);
         if (status != PGAS_INPROGRESS)
             pgasi_lane_count(ob->lane, -1);
         if (status < PGAS_OK)
@@ -344,7 +331,6 @@ static pgas_status_t publish_far(pgasi_outbox_t *ob, out_t *out, int rank)
     }
     if (status == PGAS_ERR_AGAIN)
         return status;
-    buffer_t *batch = close_batch(ob, out, rank);
     if (status >= PGAS_OK) {
         ob->stats.n_far++;
         ob->lane->peer[rank].issued++; /* so that a flush waits for it */
@@ -368,25 +354,67 @@ static void close_run(pgas_agg_cursor_t *c, out_t *out)
     c->kind = 0;
 }
 
+/* Takes the batch unless there is no room (PGAS_ERR_AGAIN). */
+static pgas_status_t send_batch(pgasi_outbox_t *ob, out_t *out, int rank, buffer_t *batch)
+{
+    if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank))) {
+        buffer_release(batch);
+        return PGAS_ERR_PEER;
+    }
+    return out->kind == OUT_FAR ? publish_far(ob, rank, batch) : publish_node(out, batch);
+}
+
+/* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
+ * progress publishes it behind them. AGAIN: progress will go on with it. */
 static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_publish_reason_t reason)
 {
-    if (!out->batch)
+    buffer_t *batch = out->batch;
+    if (!batch)
         return PGAS_OK;
+    if (out->waiting && reason != PGASI_PUBLISH_FULL)
+        return PGAS_ERR_AGAIN;
     close_run(&ob->cursor[rank], out);
-    pgas_status_t status = out->kind == OUT_FAR ? publish_far(ob, out, rank) : publish_node(ob, out, rank);
+    batch->used = (size_t)(ob->cursor[rank].pos - batch->data);
+    out->batch = NULL;
+    ob->cursor[rank] = (pgas_agg_cursor_t){ 0, NULL, NULL };
+    pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : send_batch(ob, out, rank, batch);
     if (status == PGAS_ERR_AGAIN) {
-        out->stuck = true;
-        ob->cursor[rank].end = ob->cursor[rank].pos;
+        batch->next = NULL;
+        *out->waiting_end = batch;
+        out->waiting_end = &batch->next;
+        ob->backlog_bytes += batch->used;
+        ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
+        ob->stats.n_queued++;
         hold(ob, out, rank);
     } else {
         ob->stats.published[reason]++;
     }
+    if (out->kind == OUT_NODE)
+        update_window(out);
     return status;
 }
 
-static bool open_batch(pgasi_outbox_t *ob, out_t *out, int rank, size_t room)
+/* Sends what waits, as far as there is room. */
+static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out, int rank)
 {
-    out->batch = buffer_acquire(ob, room);
+    while (out->waiting) {
+        buffer_t *batch = out->waiting, *next = batch->next;
+        size_t bytes = batch->used;
+        if (send_batch(ob, out, rank, batch) == PGAS_ERR_AGAIN)
+            return PGAS_ERR_AGAIN;
+        out->waiting = next;
+        if (!next)
+            out->waiting_end = &out->waiting;
+        ob->backlog_bytes -= bytes;
+    }
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    return PGAS_OK;
+}
+
+static bool open_batch(pgasi_outbox_t *ob, out_t *out, int rank, size_t room, bool beyond)
+{
+    out->batch = buffer_acquire(ob, room, beyond);
     if (!out->batch)
         return false;
     out->end = NULL;
@@ -439,10 +467,15 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t header, char *re
     c->end = PGASI_MIN(c->end, last);
 }
 
-static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m)
+/* A handler may gather further batches behind those that wait: answers without limit, for somebody waits for them. */
+static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgasi_full_t full)
 {
-    if (PGAS_UNLIKELY(out->first))
-        return PGAS_ERR_AGAIN;
+    return pgasi_self.in_handler && full != PGASI_FULL_AGAIN &&
+           (full == PGASI_FULL_QUEUE || ob->backlog_bytes + room <= pgasi_param.backlog_limit);
+}
+
+static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
+{
     size_t room = pgasi_rec_room(m->header);
     pgas_agg_cursor_t *c = &ob->cursor[rank];
     if (c->kind) {
@@ -451,8 +484,10 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const mess
     }
     if (!out->batch || (ptrdiff_t)room > c->end - c->pos) {
         pgas_status_t status = publish(ob, out, rank, PGASI_PUBLISH_FULL);
-        if (status == PGAS_OK && !open_batch(ob, out, rank, room))
-            status = PGAS_ERR_AGAIN;
+        if (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
+            bool beyond = may_queue(ob, room, full);
+            status = (out->waiting && !beyond) || !open_batch(ob, out, rank, room, beyond) ? PGAS_ERR_AGAIN : PGAS_OK;
+        }
         if (status != PGAS_OK) {
             ob->stats.n_full += status == PGAS_ERR_AGAIN;
             return status;
@@ -481,63 +516,19 @@ static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *
     return true;
 }
 
-static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m)
+static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
 {
-    if (PGAS_LIKELY(is_direct(out)))
-        return ring_direct(ob, out, m) ? PGAS_OK : PGAS_ERR_AGAIN;
-    pgas_status_t status = append(ob, out, rank, m);
+    if (PGAS_LIKELY(is_direct(out))) {
+        if (PGAS_LIKELY(ring_direct(ob, out, m)))
+            return PGAS_OK;
+        if (!may_queue(ob, pgasi_rec_room(m->header), full))
+            return PGAS_ERR_AGAIN;
+    }
+    pgas_status_t status = append(ob, out, rank, m, full);
     if (status != PGAS_OK)
         return status;
     status = publish(ob, out, rank, PGASI_PUBLISH_ORDER);
     return status == PGAS_ERR_AGAIN ? PGAS_OK : status; /* held: progress goes on with it */
-}
-
-/* A handler's call to a peer that is full. */
-static pgas_status_t enqueue(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
-{
-    size_t bytes = sizeof(queued_t) + m->head_bytes + m->bytes;
-    if (full != PGASI_FULL_QUEUE && ob->backlog_bytes + bytes > pgasi_param.backlog_limit)
-        return PGAS_ERR_AGAIN;
-    queued_t *q = malloc(bytes);
-    if (!q)
-        return PGAS_ERR_AGAIN;
-    q->next = NULL;
-    q->header = m->header;
-    q->token = m->token ? *m->token : 0;
-    copy_args(q->args, m->head, m->head_bytes);
-    copy_args(q->args + m->head_bytes, m->data, m->bytes);
-    out->end = NULL;
-    *out->last = q;
-    out->last = &q->next;
-    ob->backlog_bytes += bytes;
-    ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
-    ob->stats.n_queued++;
-    hold(ob, out, rank);
-    return PGAS_OK;
-}
-
-static pgas_status_t send_queued(pgasi_outbox_t *ob, out_t *out, int rank)
-{
-    queued_t *first = out->first;
-    out->first = NULL; /* append refuses while a queue stands */
-    pgas_status_t status = PGAS_OK;
-    while (first) {
-        message_t m = { first->header, first->header & PGASI_REC_TOKEN ? &first->token : NULL, NULL, first->args, 0,
-                        pgasi_rec_bytes(first->header) };
-        status = append(ob, out, rank, &m);
-        if (status == PGAS_ERR_AGAIN)
-            break;
-        queued_t *sent = first;
-        first = first->next;
-        ob->backlog_bytes -= sizeof *sent + pgasi_rec_bytes(sent->header);
-        free(sent);
-    }
-    out->first = first;
-    if (!first)
-        out->last = &out->first;
-    if (out->kind == OUT_NODE)
-        update_window(out);
-    return status;
 }
 
 int pgasi_outbox_progress(pgasi_outbox_t *ob)
@@ -546,13 +537,7 @@ int pgasi_outbox_progress(pgasi_outbox_t *ob)
     for (int i = 0; i < ob->n_held;) {
         int rank = ob->held[i];
         out_t *out = &ob->out[rank];
-        pgas_status_t status = out->stuck ? publish(ob, out, rank, PGASI_PUBLISH_ORDER) : PGAS_OK;
-        if (status != PGAS_ERR_AGAIN && out->first) {
-            status = send_queued(ob, out, rank);
-            if (publish(ob, out, rank, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN)
-                status = PGAS_ERR_AGAIN;
-        }
-        if (status == PGAS_ERR_AGAIN) {
+        if (send_waiting(ob, out, rank) == PGAS_ERR_AGAIN || publish(ob, out, rank, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN) {
             i++;
             continue;
         }
@@ -584,25 +569,24 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
     return PGAS_UNLIKELY(bytes > pgasi_param.call_max) ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
+static inline pgas_status_t send(pgasi_outbox_t *ob, int rank, const message_t *m, pgasi_full_t full, bool now)
+{
+    out_t *out = out_of(ob, rank);
+    return now ? send_now(ob, out, rank, m, full) : append(ob, out, rank, m, full);
+}
+
 /* Sends by the rules of `full`; lane locked by the caller, given up while waiting. */
 static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t *m, pgasi_full_t full, bool now)
 {
-    out_t *out = out_of(ob, rank);
-    pgas_status_t status = now ? send_now(ob, out, rank, m) : append(ob, out, rank, m);
-    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN)
+    pgas_status_t status = send(ob, rank, m, full, now);
+    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN || pgasi_self.in_handler)
         return status;
-    if (pgasi_self.in_handler)
-        return enqueue(ob, out, rank, m, full);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (status == PGAS_ERR_AGAIN) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
         pgasi_lane_lock(ob->lane);
-        if (pgasi_boot_is_dead(rank)) {
-            status = PGAS_ERR_PEER;
-            break;
-        }
-        status = now ? send_now(ob, out, rank, m) : append(ob, out, rank, m);
+        status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : send(ob, rank, m, full, now);
     }
     pgasi_lane_unlock(ob->lane);
     pgasi_wait_end(&w);
@@ -656,8 +640,7 @@ pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler
 
 pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int rank, pgasi_publish_reason_t reason)
 {
-    out_t *out = out_of(ob, rank);
-    return out->stuck ? PGAS_OK : publish(ob, out, rank, reason);
+    return publish(ob, out_of(ob, rank), rank, reason);
 }
 
 pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_t reason)

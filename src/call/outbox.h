@@ -12,8 +12,8 @@
 /** What to do when there is no room. */
 typedef enum {
     PGASI_FULL_AGAIN, /* PGAS_ERR_AGAIN */
-    PGASI_FULL_WAIT,  /* wait with progress; in a handler queue, up to PGAS_BACKLOG_LIMIT */
-    PGASI_FULL_QUEUE  /* in a handler queue without limit: for answers, which somebody waits for */
+    PGASI_FULL_WAIT,  /* wait with progress; in a handler let it wait, up to PGAS_BACKLOG_LIMIT */
+    PGASI_FULL_QUEUE  /* in a handler let it wait without limit: for answers, which somebody waits for */
 } pgasi_full_t;
 
 /** Counters of an outbox; those that are sums over peers are read by other threads without a lock. */
