@@ -14,12 +14,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "pgas/gptr.h"
 
 PGAS_BEGIN_DECLS
 
-PGAS_API pgas_status_t pgas_put(pgas_gptr_t dst, const void *src, size_t bytes);
-PGAS_API pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes);
+/** Whatever the inline calls below do not do themselves; the same results. */
+PGAS_API pgas_status_t pgas_put_far(pgas_gptr_t dst, const void *src, size_t bytes);
+PGAS_API pgas_status_t pgas_get_far(void *dst, pgas_gptr_t src, size_t bytes);
+
+/** The buffers may overlap. Inline: on the node a check and a copy. */
+static inline pgas_status_t pgas_put(pgas_gptr_t dst, const void *src, size_t bytes)
+{
+    void *here = pgas_gptr_local(dst, bytes);
+    if (PGAS_UNLIKELY(!here || !src))
+        return pgas_put_far(dst, src, bytes);
+    memmove(here, src, bytes);
+    return PGAS_OK;
+}
+static inline pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes)
+{
+    const void *here = pgas_gptr_local(src, bytes);
+    if (PGAS_UNLIKELY(!here || !dst))
+        return pgas_get_far(dst, src, bytes);
+    memmove(dst, here, bytes);
+    return PGAS_OK;
+}
 /** From one global pointer to another, neither of which needs to be the caller's; complete when it returns
  *  (remotely too). Through a bounce buffer unless one side is local. */
 PGAS_API pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes);
@@ -28,15 +48,43 @@ PGAS_API pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes)
  *  (remotely, for puts: pgas_wait_remote or a later pgas_flush). Its content is the library's. Only the thread that
  *  started an operation waits for it. */
 typedef struct {
-    uint64_t opaque[4];
+    uint64_t state;  /* 0: locally complete, without error */
+    uint64_t number; /* 0: nothing to flush */
+    uint64_t opaque[2];
 } pgas_req_t;
 
-/** Start a transfer; the source (put) or destination (get) may be touched after local completion only. */
-PGAS_API pgas_status_t pgas_put_nb(pgas_gptr_t dst, const void *src, size_t bytes, pgas_req_t *req_p);
-PGAS_API pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p);
+PGAS_API pgas_status_t pgas_put_nb_far(pgas_gptr_t dst, const void *src, size_t bytes, pgas_req_t *req_p);
+PGAS_API pgas_status_t pgas_get_nb_far(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p);
+PGAS_API pgas_status_t pgas_wait_local_far(pgas_req_t *req);
 
-/** Local completion: wait, or look once (PGAS_INPROGRESS if not yet). Return the operation's status. */
-PGAS_API pgas_status_t pgas_wait_local(pgas_req_t *req);
+/** Start a transfer; the source (put) or destination (get) may be touched after local completion only. */
+static inline pgas_status_t pgas_put_nb(pgas_gptr_t dst, const void *src, size_t bytes, pgas_req_t *req_p)
+{
+    void *here = pgas_gptr_local(dst, bytes);
+    if (PGAS_UNLIKELY(!here || !src || !req_p))
+        return pgas_put_nb_far(dst, src, bytes, req_p);
+    memmove(here, src, bytes);
+    req_p->state = req_p->number = 0;
+    return PGAS_OK;
+}
+static inline pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p)
+{
+    const void *here = pgas_gptr_local(src, bytes);
+    if (PGAS_UNLIKELY(!here || !dst || !req_p))
+        return pgas_get_nb_far(dst, src, bytes, req_p);
+    memmove(dst, here, bytes);
+    req_p->state = req_p->number = 0;
+    return PGAS_OK;
+}
+
+/** Local completion: wait, or look once (PGAS_INPROGRESS if not yet). Return the operation's status; one that is complete
+ *  may be waited for at any time. */
+static inline pgas_status_t pgas_wait_local(pgas_req_t *req)
+{
+    if (PGAS_LIKELY(req && __atomic_load_n(&req->state, __ATOMIC_ACQUIRE) == 0))
+        return PGAS_OK;
+    return pgas_wait_local_far(req);
+}
 PGAS_API pgas_status_t pgas_test_local(pgas_req_t *req);
 /** Remote completion of a put (for a get the same as local). Flushes the peer if nobody has since. */
 PGAS_API pgas_status_t pgas_wait_remote(pgas_req_t *req);

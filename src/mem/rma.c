@@ -31,7 +31,7 @@ void pgasi_req_begin(pgasi_req_t *req)
     req->comp.fn = part_done;
     req->pending = 0;
     req->status = PGAS_OK;
-    req->peer = -1;
+    req->peer = 0;
     req->lane = pgasi_self.lane ? pgasi_self.lane->index : 0;
     req->number = 0;
 }
@@ -51,9 +51,8 @@ static int lane_progress(pgasi_lane_t *lane)
 
 pgas_status_t pgasi_req_wait(pgasi_req_t *req)
 {
-    pgasi_lane_t *lane = pgasi_lanes[req->lane];
     for (int i = 0; i < LANE_SPINS && pending(req); i++)
-        lane_progress(lane);
+        lane_progress(pgasi_lanes[req->lane]);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (pending(req))
         pgasi_wait_step(&w);
@@ -231,48 +230,26 @@ static inline pgasi_rma_t get_of(void *dst, pgas_gptr_t src, size_t bytes)
     return (pgasi_rma_t){ .kind = PGASI_RMA_GET, .ptr = src, .buffer = dst, .bytes = bytes };
 }
 
-pgas_status_t pgas_put(pgas_gptr_t dst, const void *src, size_t bytes)
+pgas_status_t pgas_put_far(pgas_gptr_t dst, const void *src, size_t bytes)
 {
-    void *here = pgas_gptr_local(dst, bytes);
-    if (PGAS_LIKELY(here && src)) {
-        memmove(here, src, bytes);
-        return PGAS_OK;
-    }
     pgasi_rma_t rma = put_of(dst, src, bytes);
     return blocking(&rma);
 }
 
-pgas_status_t pgas_get(void *dst, pgas_gptr_t src, size_t bytes)
+pgas_status_t pgas_get_far(void *dst, pgas_gptr_t src, size_t bytes)
 {
-    const void *here = pgas_gptr_local(src, bytes);
-    if (PGAS_LIKELY(here && dst)) {
-        memmove(dst, here, bytes);
-        return PGAS_OK;
-    }
     pgasi_rma_t rma = get_of(dst, src, bytes);
     return blocking(&rma);
 }
 
-pgas_status_t pgas_put_nb(pgas_gptr_t dst, const void *src, size_t bytes, pgas_req_t *req_p)
+pgas_status_t pgas_put_nb_far(pgas_gptr_t dst, const void *src, size_t bytes, pgas_req_t *req_p)
 {
-    void *here = pgas_gptr_local(dst, bytes);
-    if (PGAS_LIKELY(here && src && req_p)) {
-        pgasi_req_begin(pgasi_req(req_p));
-        memmove(here, src, bytes);
-        return PGAS_OK;
-    }
     pgasi_rma_t rma = put_of(dst, src, bytes);
     return start_public(&rma, req_p);
 }
 
-pgas_status_t pgas_get_nb(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p)
+pgas_status_t pgas_get_nb_far(void *dst, pgas_gptr_t src, size_t bytes, pgas_req_t *req_p)
 {
-    const void *here = pgas_gptr_local(src, bytes);
-    if (PGAS_LIKELY(here && dst && req_p)) {
-        pgasi_req_begin(pgasi_req(req_p));
-        memmove(dst, here, bytes);
-        return PGAS_OK;
-    }
     pgasi_rma_t rma = get_of(dst, src, bytes);
     return start_public(&rma, req_p);
 }
@@ -429,7 +406,7 @@ pgas_status_t pgas_fence(void)
     return status;
 }
 
-pgas_status_t pgas_wait_local(pgas_req_t *req)
+pgas_status_t pgas_wait_local_far(pgas_req_t *req)
 {
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
@@ -451,7 +428,7 @@ pgas_status_t pgas_test_local(pgas_req_t *req)
 static bool is_flushed(const pgasi_req_t *r)
 {
     const pgasi_lane_t *lane = pgasi_lanes[r->lane];
-    return r->peer < 0 || lane->peer[r->peer].flushed >= r->number || lane->flushed == lane->issued;
+    return r->number == 0 || lane->peer[r->peer].flushed >= r->number || lane->flushed == lane->issued;
 }
 
 pgas_status_t pgas_wait_remote(pgas_req_t *req)

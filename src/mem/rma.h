@@ -8,16 +8,17 @@
 #include "pgas/atomic.h"
 #include "pgas/rma.h"
 
-/** What stands in a pgas_req_t. */
+/** What stands in a pgas_req_t, whose inline users know the first two words. */
 typedef struct {
-    pgasi_tp_comp_t comp;
     int32_t pending; /* parts not locally complete */
     int32_t status;  /* first error */
-    int32_t peer;    /* -1: nothing to flush */
+    uint64_t number; /* of the last part among the lane's operations to peer; 0: nothing to flush */
+    pgasi_tp_comp_t comp;
+    int32_t peer;
     int32_t lane;
-    uint64_t number; /* of the last part among the lane's operations to peer */
 } pgasi_req_t;
 PGASI_STATIC_ASSERT(sizeof(pgasi_req_t) <= sizeof(pgas_req_t), "pgas_req_t is too small");
+PGASI_STATIC_ASSERT(offsetof(pgasi_req_t, number) == offsetof(pgas_req_t, number), "pgas_req_t has other first words");
 
 static inline pgasi_req_t *pgasi_req(pgas_req_t *req)
 {

@@ -80,7 +80,8 @@ static int transfers_refuse(void)
     REFUSES(pgas_copy(ptr, ptr, 8));
     REFUSES(pgas_put_nb(ptr, &x64, 8, &req));
     REFUSES(pgas_get_nb(&x64, ptr, 8, &req));
-    REFUSES(pgas_wait_local(&req));
+    pgas_req_t under_way = { .state = 1 }; /* one that is complete says so at any time */
+    REFUSES(pgas_wait_local(&under_way));
     REFUSES(pgas_test_local(&req));
     REFUSES(pgas_wait_remote(&req));
     REFUSES(pgas_test_remote(&req));
