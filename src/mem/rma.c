@@ -433,7 +433,7 @@ static bool is_flushed(const pgasi_req_t *r)
 
 pgas_status_t pgas_wait_remote(pgas_req_t *req)
 {
-    pgas_status_t status = pgas_wait_local(req);
+    pgas_status_t status = pgas_wait_local_far(req);
     if (status != PGAS_OK || is_flushed(pgasi_req(req)))
         return status;
     return flush_lane(pgasi_lanes[pgasi_req(req)->lane], pgasi_req(req)->peer);
