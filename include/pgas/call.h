@@ -67,6 +67,59 @@ PGAS_API pgas_status_t pgas_sync_test(const pgas_sync_t *sync);
 /** Completions that arrive later are ignored. */
 PGAS_API void pgas_sync_fini(pgas_sync_t *sync);
 
+/* What the inline part of pgas_call looks at; the library's. */
+typedef struct {
+    uint64_t epoch; /* as in the path of a thread that may use it */
+    uint32_t n_ranks, n_handlers;
+} pgas_call_run_t;
+PGAS_API extern pgas_call_run_t pgas_call_run;
+typedef struct {
+    char *pos, *end; /* the tail in the peer's ring, or in the same line; up to where there is room */
+    uint64_t lap;    /* the bit of a header that shows a record in this lap */
+    const uint32_t *sleepers;
+} pgas_call_window_t;
+typedef struct {
+    uint64_t epoch;             /* 0 in handlers, which have another way */
+    pgas_call_window_t *window; /* by rank */
+    uint64_t header;            /* of a call of 8 bytes of this thread, but for lap and handler */
+} pgas_call_path_t;
+PGAS_API extern __thread pgas_call_path_t pgas_call_path __attribute__((tls_model("initial-exec")));
+#define PGAS_CALL_LAP_EVEN (UINT64_C(1) << 63)
+#define PGAS_CALL_LAP_ODD (UINT64_C(1) << 53)
+PGAS_API void pgas_call_wake(int rank);
+PGAS_API pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                     pgas_sync_t *executed);
+PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                         pgas_sync_t *executed);
+
+/* The usual case: 8 bytes, on the node, room in the ring, nobody waits. A processor fetches lines of the ring ahead as far as
+ * stores to them follow each other, so little else is stored: the tail is when a line begins and when it ends, in between it
+ * is where the marks end, and each record clears the place of the next mark in its line. */
+PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t word)
+{
+    if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
+        handler - 1u >= pgas_call_run.n_handlers)
+        return false;
+    pgas_call_window_t *w = &pgas_call_path.window[rank];
+    char *pos = w->pos;
+    uint64_t lap = w->lap;
+    while ((uintptr_t)pos % 64 && (__atomic_load_n((uint64_t *)(void *)pos, __ATOMIC_RELAXED) &
+                                   (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)) == lap)
+        pos += 16;
+    if (PGAS_UNLIKELY(w->end - pos < 16))
+        return false;
+    __atomic_store_n((uint64_t *)(void *)(pos + 8), word, __ATOMIC_RELAXED);
+    if ((uintptr_t)pos % 64 != 48)
+        __atomic_store_n((uint64_t *)(void *)(pos + 16), 0, __ATOMIC_RELAXED);
+    if ((uintptr_t)pos % 64 == 48 || (uintptr_t)pos % 64 == 0)
+        __atomic_store_n(&w->pos, pos + 16, __ATOMIC_RELAXED);
+    __atomic_store_n((uint64_t *)(void *)pos, pgas_call_path.header | lap | handler, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
+        pgas_call_wake(rank);
+    return true;
+}
+
 /** Runs handler(args) on a rank (also on the caller's own).
  *  Units:  bytes up to PGAS_CALL_MAX (default 8 KiB).
  *  Done:   args are copied on return. executed (may be NULL) falls by one when the handler has run.
@@ -74,12 +127,34 @@ PGAS_API void pgas_sync_fini(pgas_sync_t *sync);
  *  Cost:   on the node a copy into the receiver's ring and a release store; else one active message.
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_RANGE (no such rank), PGAS_ERR_NOT_FOUND (no such handler),
  *          PGAS_ERR_INVALID, PGAS_ERR_LIMIT (bytes), PGAS_ERR_PEER, PGAS_ERR_AGAIN (in a handler, queue full). */
-PGAS_API pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                 pgas_sync_t *executed);
+PGAS_INLINE pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                      pgas_sync_t *executed)
+{
+    if (__builtin_constant_p(bytes == 8 && !executed) && bytes == 8 && !executed && args) {
+        uint64_t word, copy; /* the copy leaves word, and what args points to, in a register */
+        memcpy(&word, args, 8);
+        if (PGAS_LIKELY(pgas_call_inline(rank, handler, word)))
+            return PGAS_OK;
+        copy = word;
+        return pgas_call_far(rank, handler, &copy, 8, executed);
+    }
+    return pgas_call_far(rank, handler, args, bytes, executed);
+}
 
 /** As pgas_call, but PGAS_ERR_AGAIN instead of waiting; nothing has happened then. */
-PGAS_API pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                     pgas_sync_t *executed);
+PGAS_INLINE pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                          pgas_sync_t *executed)
+{
+    if (__builtin_constant_p(bytes == 8 && !executed) && bytes == 8 && !executed && args) {
+        uint64_t word, copy; /* the copy leaves word, and what args points to, in a register */
+        memcpy(&word, args, 8);
+        if (PGAS_LIKELY(pgas_call_inline(rank, handler, word)))
+            return PGAS_OK;
+        copy = word;
+        return pgas_call_try_far(rank, handler, &copy, 8, executed);
+    }
+    return pgas_call_try_far(rank, handler, args, bytes, executed);
+}
 
 /** As pgas_call, and what the handler gives to pgas_reply is stored at reply (exactly reply_bytes, up to
  *  PGAS_CALL_MAX) before executed falls. executed NULL: waits for the reply (not in a handler: PGAS_ERR_CONTEXT).
@@ -122,7 +197,7 @@ typedef struct pgas_agg {
 
 /* Small arguments by words: a structure just filled in is then taken from registers. (Copied by wider loads it would
  * first have to reach memory, for stores of its members do not forward to a load of them together.) */
-static inline void pgas_agg_copy(char *to, const void *from, size_t bytes)
+PGAS_INLINE void pgas_agg_copy(char *to, const void *from, size_t bytes)
 {
     const char *args = (const char *)from;
     size_t i = 0;
@@ -153,7 +228,7 @@ PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler
 /** As pgas_call without completion, but published late: when PGAS_AGG_SIZE bytes for the peer are gathered, by
  *  pgas_agg_flush, pgas_quiesce, a direct call of the thread to the same rank, or detach. Errors as pgas_call. Inline:
  *  calls with the handler and size of the one before cost a comparison and a copy; pgas_agg_call_far does the rest. */
-static inline pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
+PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
                                           size_t bytes)
 {
     if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks)) {
@@ -165,6 +240,11 @@ static inline pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handle
             c->pos = pos + room;
             return PGAS_OK;
         }
+    }
+    if (__builtin_constant_p(bytes) && bytes > 0 && bytes <= 64 && args) {
+        char copy[64]; /* leaves what args points to in registers */
+        pgas_agg_copy(copy, args, bytes);
+        return pgas_agg_call_far(agg, rank, handler, copy, bytes);
     }
     return pgas_agg_call_far(agg, rank, handler, args, bytes);
 }

@@ -21,10 +21,13 @@
 #define PGAS_API         __attribute__((visibility("default")))
 #define PGAS_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define PGAS_UNLIKELY(x) __builtin_expect(!!(x), 0)
+/* For calls whose short path depends on constant arguments. */
+#define PGAS_INLINE static inline __attribute__((always_inline))
 #else
 #define PGAS_API
 #define PGAS_LIKELY(x)   (!!(x))
 #define PGAS_UNLIKELY(x) (!!(x))
+#define PGAS_INLINE static inline
 #endif
 
 /** The one list of codes: X(name, number, text). Numbers never change; new codes go to the end. */

@@ -152,6 +152,7 @@ pgas_status_t pgasi_handlers_agree(void)
         *r->handler_p = r->number;
     }
     __atomic_store_n(&pgasi_n_handlers, pgasi_n_handlers + n_fresh, __ATOMIC_RELEASE);
+    __atomic_store_n(&pgas_call_run.n_handlers, pgasi_n_handlers, __ATOMIC_RELEASE);
     /* Nobody calls a new handler before it is known everywhere. */
     return pgasi_boot_barrier();
 }
@@ -242,7 +243,7 @@ uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank)
     while (end - at >= 8) {
         uint64_t header = *(const uint64_t *)(const void *)at;
         size_t room = pgasi_rec_room(header);
-        if (PGAS_UNLIKELY(!(header & PGASI_REC_VALID) || room > (size_t)(end - at))) {
+        if (PGAS_UNLIKELY(!(header & PGASI_REC_LAPS) || room > (size_t)(end - at))) {
             report_malformed(source_rank);
             break;
         }

@@ -14,6 +14,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
+#include "call/outbox.h"
 #include "call/record.h"
 #include "mem/lane.h"
 #include "mem/thread.h"
@@ -43,7 +44,7 @@ static pgasi_shm_t shm;
 static void **inbox_of; /* [node_size] */
 static size_t n_channels;
 static incoming_t *incoming; /* [n_channels], the first n_incoming used */
-static const uint64_t **marks; /* [n_channels] where the next record of each will show */
+static uintptr_t *marks; /* [n_channels] where the next record of each will show; lowest bit: in an odd lap */
 static const uint32_t *n_opened_p; /* of the own header */
 static uint32_t n_incoming, n_opened_seen;
 static uint64_t n_calls;
@@ -173,7 +174,7 @@ static void find_opened(uint32_t n_opened)
         in->line = line_at(pgasi_boot.node_rank, channel);
         in->source_node_rank = (int)(channel / (size_t)pgasi_n_lanes);
         in->source_rank = pgasi_boot.node_members[in->source_node_rank];
-        __atomic_store_n(&marks[n_incoming], (const uint64_t *)(const void *)in->ring, __ATOMIC_RELAXED);
+        __atomic_store_n(&marks[n_incoming], (uintptr_t)in->ring, __ATOMIC_RELAXED);
         __atomic_store_n(&n_incoming, n_incoming + 1, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&n_opened_seen, n_opened, __ATOMIC_RELAXED);
@@ -184,14 +185,19 @@ static inline uint64_t *mark_at(const incoming_t *in, uint64_t position)
     return (uint64_t *)(void *)(in->ring + (position & (pgasi_ring_bytes - 1)));
 }
 
+static inline uint64_t lap_of(bool odd)
+{
+    return odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
+}
+
 /* Looks without the lock, perhaps at a place that another thread has read meanwhile and a sender writes again: a wrong
  * answer costs a round, for who holds the lock looks again. (ThreadSanitizer cannot know; atomics it would check.) */
 __attribute__((no_sanitize("thread"))) bool pgasi_inbox_pending(void)
 {
     uint32_t n = __atomic_load_n(&n_incoming, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n; i++) {
-        const volatile uint64_t *mark = __atomic_load_n(&marks[i], __ATOMIC_RELAXED);
-        if (*mark)
+        uintptr_t mark = __atomic_load_n(&marks[i], __ATOMIC_RELAXED);
+        if (pgasi_rec_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1), lap_of(mark & 1)))
             return true;
     }
     return __atomic_load_n(n_opened_p, __ATOMIC_RELAXED) != __atomic_load_n(&n_opened_seen, __ATOMIC_RELAXED);
@@ -207,7 +213,8 @@ static void tell(incoming_t *in)
 static inline void advance(incoming_t *in, uint64_t bytes)
 {
     __atomic_store_n(&in->head, in->head + bytes, __ATOMIC_RELEASE);
-    __atomic_store_n(&marks[in - incoming], mark_at(in, in->head), __ATOMIC_RELAXED);
+    uintptr_t mark = (uintptr_t)mark_at(in, in->head) | ((in->head & pgasi_ring_bytes) != 0);
+    __atomic_store_n(&marks[in - incoming], mark, __ATOMIC_RELAXED);
     if (in->head - in->told >= pgasi_ring_bytes / 4)
         tell(in);
 }
@@ -227,7 +234,7 @@ static uint64_t take(incoming_t *in, const uint64_t *mark, uint64_t header)
             pgasi_fatal("call", "broken record of %llu bytes from rank %d", (unsigned long long)bytes, in->source_rank);
         n = pgasi_records_run((const char *)(batch ? mark + 1 : mark), bytes - (batch ? 8 : 0), in->source_rank);
     }
-    advance(in, bytes);
+    advance(in, PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT));
     return n;
 }
 
@@ -245,30 +252,30 @@ static uint64_t drain_ring(incoming_t *in)
     const uint32_t source_bits = (uint32_t)in->source_rank << PGAS_SLOT_BITS;
     const char *ring = in->ring;
     uint64_t n = 0, header = 0;
-    while (in->head < stop) {
+    bool arrived = true;
+    while (arrived && in->head < stop) {
         uint64_t head = in->head, chunk = head + step;
         const uint64_t *mark;
         for (;;) {
             mark = (const uint64_t *)(const void *)(ring + (head & mask));
             header = __atomic_load_n(mark, __ATOMIC_ACQUIRE);
-            if (!header || !is_plain(header) || head >= chunk)
+            arrived = pgasi_rec_has_arrived(header, pgasi_rec_lap(head, mask + 1));
+            if (!arrived || !is_plain(header) || head >= chunk)
                 break;
             size_t bytes = pgasi_rec_bytes(header);
             if (PGAS_UNLIKELY(bytes > mask - (head & mask) - 7))
                 break; /* broken: take() says so */
             const pgasi_handler_entry_t *e = &pgasi_handlers[pgasi_rec_handler(header)];
             e->fn(mark + 1, bytes, source_bits | (pgas_thread_t)pgasi_rec_slot(header), e->context);
-            head += 8 + ((bytes + 7) & ~(size_t)7);
+            head += PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
             n++;
         }
         if (head != in->head)
             advance(in, head - in->head);
-        if (!header)
-            break;
-        if (head < chunk)
+        if (arrived && head < chunk)
             n += take(in, mark, header);
     }
-    if (!header && in->told != in->head)
+    if (!arrived && in->told != in->head)
         tell(in);
     return n;
 }
@@ -279,10 +286,10 @@ uint64_t pgasi_inbox_drain(void)
     if (PGAS_UNLIKELY(n_opened != n_opened_seen))
         find_opened(n_opened);
     uint64_t n = 0;
-    pgasi_self.in_handler++;
+    pgasi_handlers_enter();
     for (uint32_t i = 0; i < n_incoming; i++)
         n += drain_ring(&incoming[i]);
-    pgasi_self.in_handler--;
+    pgasi_handlers_leave();
     n_calls += n;
     return n;
 }

@@ -1,8 +1,8 @@
 /** The receiving side of a node: one ring per (sending rank, lane), in memory of the receiver that its node maps.
  *
- *  A ring carries records (record.h). A record has arrived when its header is not zero: the sender writes the arguments,
- *  clears the word behind the record, then stores the header (release). Positions are 64-bit and never wrap; the low bits
- *  are the place. The receiver tells how far it is in a word of its own line, now and then. */
+ *  A ring carries records (record.h). A record has arrived when its header bears the mark of the lap: the sender writes
+ *  the arguments, sees to it that the word behind the record does not bear it, then stores the header (release). Positions
+ *  are 64-bit and never wrap; the low bits are the place. The receiver tells how far it is in a word of its own line, now and then. */
 #ifndef PGASI_INBOX_H
 #define PGASI_INBOX_H
 

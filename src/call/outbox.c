@@ -36,7 +36,8 @@ typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR } out_kind_t;
 
 /* One peer. */
 typedef struct {
-    char *pos, *end; /* node: the tail's place in the ring; up to where direct calls may go, NULL while they may not */
+    pgas_call_window_t *w; /* node: the tail, exact once settled, and where inline calls may go */
+    char *end;             /* node: where other direct calls may go, NULL while they may not */
     pgasi_bell_t *bell;
     out_kind_t kind;
     int node_rank;
@@ -47,6 +48,7 @@ typedef struct {
     char *ring;
     uint64_t lap;    /* position of the ring's first byte in the present lap */
     uint64_t limit;  /* position up to which the receiver has given room */
+    uint64_t clean_from; /* positions from here on hold nothing that could pass for a mark of their lap */
     const uint64_t *consumed;
     buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
 } out_t;
@@ -54,7 +56,8 @@ typedef struct {
 struct pgasi_outbox {
     out_t *out;      /* [n_ranks], as all arrays here lazily touched */
     uint32_t n_ranks;
-    uint64_t header; /* of a call of 8 bytes of the owning thread, but for the handler */
+    pgas_call_window_t *window; /* [n_ranks] */
+    uint64_t header; /* of a call of 8 bytes of the owning thread, but for handler and lap */
     pgasi_lane_t *lane;
     pgas_agg_cursor_t *cursor; /* [n_ranks] */
     int *dirty, *held;
@@ -75,6 +78,8 @@ typedef struct {
 } far_header_t;
 
 uint64_t pgasi_far_consumed;
+pgas_call_run_t pgas_call_run;
+__thread pgas_call_path_t pgas_call_path;
 static char *far_scratch; /* for data that arrives misaligned */
 static size_t far_scratch_bytes;
 
@@ -103,13 +108,14 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
         return PGAS_ERR_NO_MEMORY;
     ob->lane = lane;
     ob->n_ranks = (uint32_t)n;
-    ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0));
+    ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
     ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
     ob->cursor = pgasi_lazy_alloc(n * sizeof *ob->cursor);
     ob->out = pgasi_lazy_alloc(n * sizeof *ob->out);
+    ob->window = pgasi_lazy_alloc(n * sizeof *ob->window);
     ob->dirty = pgasi_lazy_alloc(n * sizeof *ob->dirty);
     ob->held = pgasi_lazy_alloc(n * sizeof *ob->held);
-    if (!ob->cursor || !ob->out || !ob->dirty || !ob->held) {
+    if (!ob->cursor || !ob->out || !ob->window || !ob->dirty || !ob->held) {
         pgasi_outbox_destroy(ob);
         return PGAS_ERR_NO_MEMORY;
     }
@@ -145,6 +151,7 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
     free_list(ob->free_buffers);
     pgasi_lazy_free(ob->cursor, n * sizeof *ob->cursor);
     pgasi_lazy_free(ob->out, n * sizeof *ob->out);
+    pgasi_lazy_free(ob->window, n * sizeof *ob->window);
     pgasi_lazy_free(ob->dirty, n * sizeof *ob->dirty);
     pgasi_lazy_free(ob->held, n * sizeof *ob->held);
     ob->lane->outbox = NULL;
@@ -155,7 +162,7 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
 
 static inline uint64_t tail_of(const out_t *out)
 {
-    return out->lap + (uint64_t)(out->pos - out->ring);
+    return out->lap + (uint64_t)(out->w->pos - out->ring);
 }
 
 /* The order lets another thread that adds positions up see too much for a moment, never too little. */
@@ -163,7 +170,22 @@ static inline void set_tail(out_t *out, uint64_t position)
 {
     uint64_t place = position & (pgasi_ring_bytes - 1);
     __atomic_store_n(&out->lap, position - place, __ATOMIC_RELAXED);
-    __atomic_store_n(&out->pos, out->ring + place, __ATOMIC_RELEASE);
+    __atomic_store_n(&out->w->pos, out->ring + place, __ATOMIC_RELEASE);
+    out->w->lap = pgasi_rec_lap(position, pgasi_ring_bytes);
+}
+
+/* Where the marks end that inline calls have set in the line of pos (see pgas_call_inline). */
+static inline const char *end_of_marks(const char *pos, uint64_t lap)
+{
+    while ((uintptr_t)pos % 64 && pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)pos, lap))
+        pos += PGASI_RING_UNIT;
+    return pos;
+}
+
+/* Makes the tail exact. */
+static inline void settle(out_t *out)
+{
+    set_tail(out, out->lap + (uint64_t)(end_of_marks(out->w->pos, out->w->lap) - out->ring));
 }
 
 /* Whether a call may go straight into the ring: nothing is gathered or waits before it. */
@@ -172,11 +194,23 @@ static inline bool is_direct(const out_t *out)
     return out->kind == OUT_NODE && !out->batch && !out->waiting;
 }
 
-/* Direct calls take the short path up to where room is known and neither record nor the word behind it wraps. */
+/* Direct calls take the short paths up to where room is known and neither record nor the word behind it wraps; inline ones
+ * only in whole lines but the last, and where they need not clear the mark in the next. */
 static inline void update_window(out_t *out)
 {
-    uint64_t room = PGASI_MIN(out->limit - out->lap, pgasi_ring_bytes) - 8;
-    out->end = is_direct(out) ? out->ring + room : NULL;
+    settle(out);
+    uint64_t room = PGASI_MIN(out->limit - out->lap, pgasi_ring_bytes);
+    uint64_t whole = PGASI_MIN(room, pgasi_ring_bytes - 64) / 64 * 64;
+    bool direct = is_direct(out), clean = tail_of(out) + PGASI_RING_UNIT >= out->clean_from;
+    out->end = direct ? out->ring + (room - 8) : NULL;
+    out->w->end = direct && clean && !pgasi_wait_light_is_fence ? out->ring + whole : out->w->pos;
+}
+
+static inline void close_window(out_t *out)
+{
+    out->end = NULL;
+    if (out->kind == OUT_NODE)
+        out->w->end = out->w->pos;
 }
 
 static inline uint64_t *mark_at(const out_t *out, uint64_t position)
@@ -192,20 +226,25 @@ static inline bool credit(out_t *out, uint64_t bytes)
     return tail_of(out) + bytes <= out->limit;
 }
 
-/* Shows `bytes` bytes at the tail to the receiver by their first word. The tail moves first: quiescence must not see more
- * consumed than sent. */
+/* Shows `bytes` bytes at the tail to the receiver by their first word, with the mark behind them cleared. The tail moves
+ * first: quiescence must not see more consumed than sent. */
 static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 {
-    uint64_t tail = tail_of(out);
+    uint64_t tail = tail_of(out), shown = pgasi_rec_shown(first_word, out->w->lap);
+    bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
     __atomic_store_n(mark_at(out, tail + bytes), 0, __ATOMIC_RELAXED);
+    if (bytes > PGASI_RING_UNIT)
+        out->clean_from = tail + bytes + pgasi_ring_bytes;
     set_tail(out, tail + bytes);
-    __atomic_store_n(mark_at(out, tail), first_word, __ATOMIC_RELEASE);
+    __atomic_store_n(mark_at(out, tail), shown, __ATOMIC_RELEASE);
 }
 
 /* Room for so many bytes in one piece at the tail, and a word behind them. */
 static inline bool ring_room(out_t *out, uint64_t bytes)
 {
-    uint64_t to_end = pgasi_ring_bytes - (uint64_t)(out->pos - out->ring);
+    settle(out);
+    bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
+    uint64_t to_end = pgasi_ring_bytes - (uint64_t)(out->w->pos - out->ring);
     if (PGAS_UNLIKELY(bytes > to_end)) {
         if (!credit(out, to_end + 8))
             return false;
@@ -224,8 +263,10 @@ static void know_peer(pgasi_outbox_t *ob, out_t *out, int rank)
         pgasi_inbox_open(out->node_rank, ob->lane->index, &out->ring, &out->consumed);
         out->limit = pgasi_ring_bytes;
         out->bell = &pgasi_bells[out->node_rank];
-        out->kind = OUT_NODE;
+        out->w = &ob->window[rank];
+        out->w->sleepers = &out->bell->sleepers;
         set_tail(out, 0);
+        __atomic_store_n(&out->kind, OUT_NODE, __ATOMIC_RELEASE); /* others that add tails up look from now on */
         update_window(out);
     } else {
         out->kind = OUT_FAR;
@@ -306,7 +347,7 @@ static pgas_status_t publish_node(out_t *out, buffer_t *batch)
     size_t bytes = batch->used;
     if (!ring_room(out, 8 + bytes))
         return PGAS_ERR_AGAIN;
-    memcpy(out->pos + 8, batch->data, bytes);
+    memcpy(out->w->pos + 8, batch->data, bytes);
     show(out, 8 + bytes, PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
     buffer_release(batch);
     pgasi_bell_ring(out->node_rank);
@@ -417,7 +458,7 @@ static bool open_batch(pgasi_outbox_t *ob, out_t *out, int rank, size_t room, bo
     out->batch = buffer_acquire(ob, room, beyond);
     if (!out->batch)
         return false;
-    out->end = NULL;
+    close_window(out);
     ob->cursor[rank] = (pgas_agg_cursor_t){ 0, out->batch->data, out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
     if (!out->dirty) {
         out->dirty = true;
@@ -509,7 +550,7 @@ static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *
         ob->stats.n_full++;
         return false;
     }
-    write_body(out->pos, m);
+    write_body(out->w->pos, m);
     show(out, room, m->header);
     update_window(out);
     pgasi_bell_ring(out->node_rank);
@@ -558,7 +599,7 @@ bool pgasi_outbox_held(const pgasi_outbox_t *ob)
 
 pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes)
 {
-    if (PGAS_UNLIKELY(!pgasi_self.attached))
+    if (PGAS_UNLIKELY(!pgasi_thread_attached()))
         return pgasi_running ? PGAS_ERR_CONTEXT : PGAS_ERR_NOT_INIT;
     if (PGAS_UNLIKELY((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks))
         return PGAS_ERR_RANGE;
@@ -670,42 +711,68 @@ static __attribute__((noinline)) pgas_status_t call(int rank, pgas_handler_t han
     return pgasi_outbox_call(rank, handler, args, bytes, executed ? &token : NULL, full);
 }
 
-/* The usual case without a stop: own lane, same node, room in the ring, 8 bytes, nobody waits for it. The processor fetches
- * lines of the ring ahead as far as its store queue reaches, so this path stores as little else as can be. */
+/* Opens the inline part of pgas_call to the calling thread, whose outbox this is. */
+static inline void set_path(const pgasi_outbox_t *ob)
+{
+    pgas_call_path = (pgas_call_path_t){ pgasi_epoch, ob->window, ob->header };
+}
+
+/* The usual case without a stop: own lane, same node, room in the ring, 8 bytes, nobody waits for it; and the inline part
+ * may do it from now on. */
 static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                const pgas_sync_t *executed)
 {
     const pgasi_outbox_t *ob = pgasi_self.outbox;
-    if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks || handler - 1u >= pgasi_n_handlers ||
-        pgasi_self.in_handler)
+    if (!ob || executed || bytes != 8 || !args || !pgasi_thread_attached() || (uint32_t)rank >= ob->n_ranks ||
+        handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
         return false;
+    set_path(ob);
     out_t *out = &ob->out[rank];
-    char *record = out->pos;
-    if (out->end - record < 16)
+    if (!out->end)
         return false;
-    /* Arguments and the cleared word behind them in one store. */
-    typedef uint64_t pair_t __attribute__((vector_size(16), aligned(8), may_alias));
+    settle(out);
+    char *record = out->w->pos;
+    if (out->end - record < PGASI_RING_UNIT)
+        return false;
     uint64_t word;
     memcpy(&word, args, 8);
-    *(pair_t *)(void *)(record + 8) = (pair_t){ word, 0 };
-    __atomic_store_n(&out->pos, record + 16, __ATOMIC_RELAXED); /* first, as in show() */
-    __atomic_store_n((uint64_t *)(void *)record, ob->header | handler, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(void *)(record + 8), word, __ATOMIC_RELAXED);
+    __atomic_store_n((uint64_t *)(void *)(record + PGASI_RING_UNIT), 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&out->w->pos, record + PGASI_RING_UNIT, __ATOMIC_RELAXED); /* first, as in show() */
+    __atomic_store_n((uint64_t *)(void *)record, ob->header | out->w->lap | handler, __ATOMIC_RELEASE);
     pgasi_bell_ring_at(out->bell, out->node_rank);
     return true;
 }
 
-pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
+pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
 {
     if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)))
         return PGAS_OK;
     return call(rank, handler, args, bytes, executed, PGASI_FULL_WAIT);
 }
 
-pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
+pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
 {
     if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)))
         return PGAS_OK;
     return call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
+}
+
+void pgas_call_wake(int rank)
+{
+    pgasi_bell_ring_slow(pgasi_boot.local_of[rank]);
+}
+
+void pgasi_handlers_enter(void)
+{
+    pgasi_self.in_handler++;
+    pgas_call_path.epoch = 0;
+}
+
+void pgasi_handlers_leave(void)
+{
+    if (--pgasi_self.in_handler == 0 && pgasi_self.outbox)
+        set_path(pgasi_self.outbox);
 }
 
 pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *ob)
@@ -727,16 +794,21 @@ const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)
     return &ob->stats;
 }
 
-/* Another thread may be sending: see set_tail. */
-static uint64_t handed_over(const out_t *out)
+/* Another thread may be sending: see set_tail. What it writes meanwhile behind the tail is no mark of this lap, or of a
+ * call that counts. */
+static __attribute__((no_sanitize("thread"))) uint64_t handed_over(const out_t *out)
 {
-    uint64_t lap, place;
+    uint64_t lap;
+    const char *pos, *end;
+    if (__atomic_load_n(&out->kind, __ATOMIC_ACQUIRE) != OUT_NODE)
+        return 0;
     do {
         lap = __atomic_load_n(&out->lap, __ATOMIC_ACQUIRE);
-        const char *pos = __atomic_load_n(&out->pos, __ATOMIC_ACQUIRE);
-        place = pos ? (uint64_t)(pos - out->ring) : 0;
-    } while (lap != __atomic_load_n(&out->lap, __ATOMIC_RELAXED));
-    return lap + place;
+        pos = __atomic_load_n(&out->w->pos, __ATOMIC_ACQUIRE);
+        end = end_of_marks(pos, pgasi_rec_lap(lap, pgasi_ring_bytes));
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (lap != __atomic_load_n(&out->lap, __ATOMIC_RELAXED) || pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
+    return lap + (uint64_t)(end - out->ring);
 }
 
 /* What is gathered for handlers, then what is held up, then what has left: a call moves through them in this order, so
@@ -795,9 +867,9 @@ bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
         memcpy(far_scratch, records, am->data_bytes);
         records = far_scratch;
     }
-    pgasi_self.in_handler++;
+    pgasi_handlers_enter();
     pgasi_records_run(records, am->data_bytes, (int)header.source_rank);
-    pgasi_self.in_handler--;
+    pgasi_handlers_leave();
     __atomic_store_n(&pgasi_far_consumed, pgasi_far_consumed + am->data_bytes, __ATOMIC_RELEASE);
     return false;
 }

@@ -31,6 +31,10 @@ typedef enum {
 
 typedef struct pgasi_outbox pgasi_outbox_t;
 
+/** Around the running of handlers: what they call goes through lane 0, not through the thread's own short path. */
+void pgasi_handlers_enter(void);
+void pgasi_handlers_leave(void);
+
 /** The outbox of a lane, made on first use; destroyed with the lane's calls. */
 pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p);
 void pgasi_outbox_destroy(pgasi_outbox_t *outbox);

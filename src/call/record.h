@@ -4,17 +4,23 @@
  *  bits 16..39 bytes of arguments of one call
  *  bits 40..51 slot of the calling thread
  *  bit  52     a token follows: the caller wants to know that the handler ran
+ *  bit  53     see bit 63
  *  bits 54..62 further calls of the same kind, whose arguments follow: a run shares one header
- *  bit  63     always 1, so that a header is never zero
+ *  bit  63     1, so that a header is never zero. For the first word of what is shown in a ring: bit 63 in even laps,
+ *              bit 53 in odd ones (pgasi_rec_shown), so that a word of the lap before is not taken for a new one
+ *  What is shown in a ring takes a multiple of 16 bytes, from a multiple of 16.
  *  PAD fills a ring up to its end; BATCH stands before `bytes` bytes of records that are published at once. */
 #ifndef PGASI_RECORD_H
 #define PGASI_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "pgas/call.h"
 
-#define PGASI_REC_VALID (UINT64_C(1) << 63)
+#define PGASI_REC_VALID PGAS_CALL_LAP_EVEN
+#define PGASI_REC_LAPS (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)
+#define PGASI_RING_UNIT 16
 #define PGASI_REC_TOKEN (UINT64_C(1) << 52)
 #define PGASI_REC_SLOT_SHIFT 40
 #define PGASI_REC_BYTES_SHIFT 16
@@ -62,6 +68,20 @@ static inline uint32_t pgasi_rec_more(uint64_t header)
 static inline size_t pgasi_rec_stride(uint64_t header)
 {
     return (pgasi_rec_bytes(header) + 7) & ~(size_t)7;
+}
+/** The bit of the lap that a position in a ring of so many bytes belongs to. */
+static inline uint64_t pgasi_rec_lap(uint64_t position, uint64_t ring_bytes)
+{
+    return position & ring_bytes ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
+}
+static inline bool pgasi_rec_has_arrived(uint64_t word, uint64_t lap)
+{
+    return (word & PGASI_REC_LAPS) == lap;
+}
+/** A header as it is shown in a ring. */
+static inline uint64_t pgasi_rec_shown(uint64_t header, uint64_t lap)
+{
+    return (header & ~PGASI_REC_VALID) | lap;
 }
 /** Bytes of the whole record. */
 static inline size_t pgasi_rec_room(uint64_t header)

@@ -38,6 +38,12 @@ static void outboxes_stop(void)
     }
 }
 
+static pgas_status_t thread_leaves(void)
+{
+    pgas_call_path.epoch = 0;
+    return pgasi_call_complete();
+}
+
 static pgas_status_t call_start(void)
 {
     pgas_status_t status = pgasi_sync_start();
@@ -47,7 +53,7 @@ static pgas_status_t call_start(void)
     pgasi_owner_start();
     pgasi_lane_am_fn = pgasi_far_arrived;
     pgasi_lane_peer_lost = pgasi_peer_died;
-    pgasi_thread_on_detach = pgasi_call_complete;
+    pgasi_thread_on_detach = thread_leaves;
     return pgasi_boot_agree(status);
 }
 
@@ -64,6 +70,7 @@ static pgas_status_t serve_start(void)
     if (status != PGAS_OK)
         return status;
     pgasi_running = true;
+    pgas_call_run = (pgas_call_run_t){ pgasi_epoch, (uint32_t)pgasi_boot.n_ranks, pgasi_n_handlers };
     pgasi_boot_set_progress(pgasi_progress);
     pgasi_boot_set_guard(guard);
     return pgasi_boot_agree(pgasi_service_start());
@@ -75,6 +82,7 @@ static void serve_stop(void)
     pgasi_boot_set_progress(NULL);
     pgasi_boot_set_guard(NULL);
     pgasi_running = false;
+    memset(&pgas_call_run, 0, sizeof pgas_call_run);
     pgasi_thread_stop();
 }
 

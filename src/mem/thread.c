@@ -14,13 +14,11 @@
 
 __thread pgasi_thread_t pgasi_self;
 bool pgasi_running;
+uint64_t pgasi_epoch = 2;
 pgas_status_t (*pgasi_thread_on_detach)(void);
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];
-/* Threads that stay attached over a finalize must not pass for attached after it. */
-static uint32_t epoch = 1;
-static __thread uint32_t self_epoch;
 
 static int take_slot(void)
 {
@@ -54,9 +52,8 @@ static pgas_status_t attach(void)
         give_slot(slot);
         return status;
     }
-    pgasi_self = (pgasi_thread_t){ .attached = true, .slot = slot, .n_attached = 1, .lane = lane,
+    pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch, .slot = slot, .n_attached = 1, .lane = lane,
                                    .outbox = lane->shared ? NULL : lane->outbox };
-    self_epoch = epoch;
     pgasi_place_bind(slot);
     return PGAS_OK;
 }
@@ -65,7 +62,7 @@ pgas_status_t pgas_thread_attach(void)
 {
     if (!pgasi_running)
         return PGAS_ERR_NOT_INIT;
-    if (pgasi_self.attached && self_epoch == epoch) {
+    if (pgasi_thread_attached()) {
         pgasi_self.n_attached++;
         return PGAS_OK;
     }
@@ -90,7 +87,7 @@ pgas_status_t pgas_thread_detach(void)
 
 pgas_thread_t pgas_thread_self(void)
 {
-    return pgas_thread_make(pgasi_running ? pgasi_boot.rank : 0, pgasi_self.attached ? pgasi_self.slot : PGASI_SLOT_NONE);
+    return pgas_thread_make(pgasi_running ? pgasi_boot.rank : 0, pgasi_thread_attached() ? pgasi_self.slot : PGASI_SLOT_NONE);
 }
 
 pgas_status_t pgas_thread_place(pgas_place_info_t *place_p)
@@ -105,20 +102,19 @@ pgas_status_t pgas_thread_place(pgas_place_info_t *place_p)
 pgas_status_t pgasi_thread_start(void)
 {
     memset(slots_used, 0, sizeof slots_used);
-    epoch++;
+    __atomic_store_n(&pgasi_epoch, pgasi_epoch + 1, __ATOMIC_RELEASE);
     return attach();
 }
 
 void pgasi_thread_stop(void)
 {
-    epoch++;
+    __atomic_store_n(&pgasi_epoch, pgasi_epoch + (pgasi_epoch & 1), __ATOMIC_RELEASE);
     memset(&pgasi_self, 0, sizeof pgasi_self);
 }
 
 void pgasi_thread_be_service(void)
 {
     pgasi_self = (pgasi_thread_t){
-        .attached = true, .slot = PGAS_SLOT_SERVICE, .n_attached = 1, .lane = pgasi_lanes[0]
+        .epoch = pgasi_epoch, .slot = PGAS_SLOT_SERVICE, .n_attached = 1, .lane = pgasi_lanes[0]
     };
-    self_epoch = epoch;
 }

@@ -10,7 +10,7 @@
 struct pgasi_lane;
 
 typedef struct {
-    bool attached;
+    uint64_t epoch;          /* in which it attached; 0: it has not */
     int slot;
     int n_attached;          /* nested attaches */
     struct pgasi_lane *lane; /* what it issues through outside of handlers */
@@ -22,6 +22,14 @@ typedef struct {
 extern __thread pgasi_thread_t pgasi_self __attribute__((tls_model("initial-exec")));
 
 #define PGASI_SLOT_NONE 4094
+
+/** Odd and different in every stretch from init to finalize, even else: who stays attached over a finalize is not any more. */
+extern uint64_t pgasi_epoch;
+
+static inline bool pgasi_thread_attached(void)
+{
+    return pgasi_self.epoch == pgasi_epoch;
+}
 
 /** True between init and finalize; every entry point looks here first. */
 extern bool pgasi_running;
@@ -36,7 +44,7 @@ void pgasi_thread_be_service(void);
 /** OK if the caller may issue: library running, thread attached. */
 static inline pgas_status_t pgasi_thread_check(void)
 {
-    if (PGAS_LIKELY(pgasi_self.attached))
+    if (PGAS_LIKELY(pgasi_thread_attached()))
         return PGAS_OK;
     return pgasi_running ? PGAS_ERR_CONTEXT : PGAS_ERR_NOT_INIT;
 }
