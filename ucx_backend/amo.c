@@ -178,6 +178,9 @@ pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *
         return PGAS_ERR_INVALID;
     }
     if (key->mapped != NULL) {
+        if (pgasi_ucx_must_wait(lane)) {
+            return PGAS_ERR_AGAIN;
+        }
         return amo_mapped((char *)key->mapped + (remote_addr - key->base), op, bytes, operand, compare, result);
     }
     return amo_remote(lane, key, remote_addr, op, bytes, operand, compare, result, comp);

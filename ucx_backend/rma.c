@@ -31,6 +31,9 @@ pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *
         return status;
     }
     if (key->mapped != NULL) {
+        if (pgasi_ucx_must_wait(lane)) {
+            return PGAS_ERR_AGAIN;
+        }
         lane->stored_directly = true;
         pgasi_ucx_copy((char *)key->mapped + (remote_addr - key->base), src, bytes);
         return PGAS_OK;

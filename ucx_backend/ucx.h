@@ -130,6 +130,9 @@ struct pgasi_ucx_lane {
     pgasi_ucx_send_t *spare;
     pgasi_pool_t sends;
     bool stored_directly;   /* since the last fence or flush */
+    bool has_direct;        /* keys of other ranks' memory that is mapped */
+    uint32_t n_fences;      /* fences that direct stores still have to wait for */
+    pgasi_tp_comp_t fence_comp;
     size_t n_flushed_sends; /* pending messages without a completion of their own */
     uint64_t flush_mark;
     pgasi_pool_t flushes;
@@ -312,6 +315,12 @@ pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *lane, int peer, pgasi_tp_com
 void pgasi_ucx_activate(pgasi_ucx_ep_t *ep);
 /** A message without completion of its own is done: flushes may be waiting for it. */
 void pgasi_ucx_send_flushed(pgasi_ucx_lane_t *lane, int peer, uint64_t mark);
+
+/** Whether a store of our own would overtake what a fence put before it. */
+static inline bool pgasi_ucx_must_wait(const pgasi_ucx_lane_t *lane)
+{
+    return PGAS_UNLIKELY(lane->n_fences > 0);
+}
 
 /** Remember that a flush has something to do. */
 static inline void pgasi_ucx_dirty(pgasi_ucx_ep_t *ep)

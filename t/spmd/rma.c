@@ -137,14 +137,16 @@ static void completion_is_local_then_remote(const area_t *area)
     free(back);
 }
 
-/* Rounds of data, fence, number: who sees the number sees the data. Buffers alternate, the reader confirms. */
-static void fence_orders(const area_t *area)
+/* Rounds of data, fence, number: who sees the number sees the data. Buffers alternate, the reader confirms. Data and
+ * number may travel by different ways: the one to attached memory, the other to the heap. */
+static void fence_orders(const area_t *area, const area_t *numbers)
 {
     enum { BYTES = 6000, FLAG = 12000, CONFIRM = 12008 };
-    uint64_t *flag = (uint64_t *)(void *)(area->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD + FLAG);
+    uint64_t *flag = (uint64_t *)(void *)(numbers->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD + FLAG);
     uint64_t *confirmed = (uint64_t *)(void *)(area->own + (size_t)me * SHARD + CONFIRM);
     const unsigned char *data = area->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD;
     pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
+    pgas_gptr_t number = pgas_gptr_add(numbers->base[right()], (int64_t)((size_t)me * SHARD) + FLAG);
     int left = (me + n_ranks - 1) % n_ranks, n_bad = 0;
     pgas_gptr_t tell = pgas_gptr_add(area->base[left], (int64_t)((size_t)left * SHARD) + CONFIRM);
     unsigned char buffer[BYTES];
@@ -154,14 +156,14 @@ static void fence_orders(const area_t *area)
         size_t bytes = round % 3 == 0 ? 8 : round % 3 == 1 ? 1000 : BYTES;
         memset(buffer, (int)(round % 251), bytes);
         n_bad += pgas_put(to, buffer, bytes) != PGAS_OK || pgas_fence() != PGAS_OK;
-        n_bad += pgas_put_u64(pgas_gptr_add(to, FLAG), round) != PGAS_OK || pgas_flush(right()) != PGAS_OK;
+        n_bad += pgas_put_u64(number, round) != PGAS_OK || pgas_flush(right()) != PGAS_OK;
         n_bad += pgas_signal_wait(flag, PGAS_GE, round, -1, NULL) != PGAS_OK;
         for (size_t k = 0; k < bytes; k++)
             n_bad += data[k] != round % 251;
         n_bad += pgas_put_u64(tell, round) != PGAS_OK || pgas_flush(left) != PGAS_OK;
         n_bad += pgas_signal_wait(confirmed, PGAS_GE, round, -1, NULL) != PGAS_OK;
     }
-    spmd_is_int(n_bad, 0, "%s: a fence orders puts", area->name);
+    spmd_is_int(n_bad, 0, "%s: a fence orders puts before those to %s", area->name, numbers->name);
     pgas_barrier(NULL);
 }
 
@@ -198,7 +200,7 @@ static void nothing_moves_nothing(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 21);
+    job_begin(&argc, &argv, 22);
     uint64_t seed = spmd_seed(20240607);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
@@ -210,10 +212,11 @@ int main(int argc, char **argv)
         pgas_barrier(NULL);
         completion_is_local_then_remote(area);
         pgas_barrier(NULL);
-        fence_orders(area);
+        fence_orders(area, area);
         strides_of_every_sign(area);
         pgas_barrier(NULL);
     }
+    fence_orders(&attached, &heap);
     models(seed);
     model_can_fail(seed);
     tear_down();
