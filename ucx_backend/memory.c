@@ -155,6 +155,7 @@ pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const voi
         key->mapped = NULL;
     }
     key->super.ops = &pgasi_ucx_table;
+    key->super.direct = key->mapped != NULL;
     ep->lane->has_direct |= key->mapped != NULL && peer != ep->lane->tp->opts.rank;
     key->ep = ep;
     key->base = header.base;

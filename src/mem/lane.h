@@ -26,6 +26,8 @@ typedef struct pgasi_peer_key {
 } pgasi_peer_key_t;
 
 typedef struct {
+    char *heap;             /* the peer's heap where this process may load and store it, valid with: */
+    uint64_t heap_bytes;    /* 0: not, or not known yet */
     pgasi_peer_key_t *keys; /* heap first, once known */
     uint64_t issued;        /* puts and non-fetching atomics */
     uint64_t flushed;       /* those known to be visible at the peer */
@@ -37,7 +39,8 @@ typedef struct pgasi_lane {
     int lock;
     pgasi_tp_lane_t *tp;      /* NULL until needed */
     pgasi_lane_peer_t *peer;  /* [n_ranks], lazily touched */
-    uint64_t issued, flushed; /* over all peers */
+    uint64_t issued, flushed; /* over all peers, through the transport */
+    bool has_direct;          /* some peer's heap is loaded and stored directly */
     uint32_t in_flight;       /* operations that progress must complete */
     struct pgasi_outbox *outbox; /* the call layer's part; NULL until it issues a call */
 } pgasi_lane_t;

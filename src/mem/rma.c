@@ -2,7 +2,8 @@
  *
  * Typed scalars and pgas_gptr_local never come here on the node. Off the node a put is one transport call on the thread's
  * own lane, no lock; remote completion is a number per lane and peer: a put remembers how many operations were issued, a
- * flush remembers how many of them it covered, so any number of puts share one flush. */
+ * flush remembers how many of them it covered, so any number of puts share one flush. Heaps that the transport says may be
+ * loaded and stored are (fake nodes over shared memory): complete when done, nothing is counted. */
 #include "mem/rma.h"
 
 #include <string.h>
@@ -117,6 +118,20 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
     return status < PGAS_OK ? status : PGAS_OK;
 }
 
+/* Off the node too a heap may be within reach of loads and stores, by the transport's leave: its address, or NULL. Errors
+ * of all kinds give NULL and are found out on the long way. */
+static inline void *reach(pgas_gptr_t ptr, size_t bytes)
+{
+    const pgasi_lane_t *lane = pgasi_self.lane;
+    int rank = pgas_gptr_rank(ptr);
+    if (PGAS_UNLIKELY(!pgasi_running || !lane || pgasi_self.in_handler || rank >= pgasi_boot.n_ranks))
+        return NULL;
+    const pgasi_lane_peer_t *peer = &lane->peer[rank];
+    uint64_t heap_bytes = __atomic_load_n(&peer->heap_bytes, __ATOMIC_ACQUIRE);
+    uint64_t inside = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET;
+    return bytes <= heap_bytes && inside <= heap_bytes - bytes ? peer->heap + inside : NULL;
+}
+
 static uint64_t amo_apply_64(uint64_t *word, pgasi_amo_t op, uint64_t operand, uint64_t compare)
 {
     switch (op) {
@@ -192,8 +207,12 @@ pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req)
         return PGAS_ERR_INVALID;
     if (!rma->bytes)
         return PGAS_OK;
-    if (where == PGASI_WHERE_FAR)
-        return pgasi_rma_far(rma, req);
+    if (where == PGASI_WHERE_FAR) {
+        address = reach(rma->ptr, rma->bytes);
+        if (!address)
+            return pgasi_rma_far(rma, req);
+        where = PGASI_WHERE_HERE;
+    }
     if (where == PGASI_WHERE_HERE) {
         pgasi_rma_apply(rma, address);
         return PGAS_OK;
@@ -232,12 +251,22 @@ static inline pgasi_rma_t get_of(void *dst, pgas_gptr_t src, size_t bytes)
 
 pgas_status_t pgas_put_far(pgas_gptr_t dst, const void *src, size_t bytes)
 {
+    void *here = reach(dst, bytes);
+    if (PGAS_LIKELY(here && src)) {
+        memmove(here, src, bytes);
+        return PGAS_OK;
+    }
     pgasi_rma_t rma = put_of(dst, src, bytes);
     return blocking(&rma);
 }
 
 pgas_status_t pgas_get_far(void *dst, pgas_gptr_t src, size_t bytes)
 {
+    const void *here = reach(src, bytes);
+    if (PGAS_LIKELY(here && dst)) {
+        memmove(dst, here, bytes);
+        return PGAS_OK;
+    }
     pgasi_rma_t rma = get_of(dst, src, bytes);
     return blocking(&rma);
 }
@@ -284,6 +313,11 @@ pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes)
     {                                                                                       \
         if (pgas_gptr_offset(dst) % sizeof value)                                           \
             return PGAS_ERR_INVALID;                                                        \
+        uint##BITS##_t *there = reach(dst, sizeof value);                                   \
+        if (there) {                                                                        \
+            __atomic_store_n(there, value, __ATOMIC_RELAXED);                               \
+            return PGAS_OK;                                                                 \
+        }                                                                                   \
         pgasi_rma_t rma = put_of(dst, &value, sizeof value);                                \
         return blocking(&rma);                                                              \
     }                                                                                       \
@@ -291,6 +325,11 @@ pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes)
     {                                                                                       \
         if (pgas_gptr_offset(src) % sizeof *value_p)                                        \
             return PGAS_ERR_INVALID;                                                        \
+        const uint##BITS##_t *there = reach(src, sizeof *value_p);                          \
+        if (there) {                                                                        \
+            *value_p = __atomic_load_n(there, __ATOMIC_RELAXED);                            \
+            return PGAS_OK;                                                                 \
+        }                                                                                   \
         pgasi_rma_t rma = get_of(value_p, src, sizeof *value_p);                            \
         return blocking(&rma);                                                              \
     }
@@ -313,6 +352,14 @@ FAR_TYPED(64)
     pgas_status_t pgas_amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,                       \
                                    uint##BITS##_t compare, uint##BITS##_t *old_p)                                 \
     {                                                                                                             \
+        uint##BITS##_t *there = reach(word, sizeof operand);                                                      \
+        if (there && op <= PGAS_AMO_CSWAP && (old_p || op < PGAS_AMO_SWAP) &&                                     \
+            pgas_gptr_offset(word) % sizeof operand == 0) {                                                       \
+            operand = amo_apply_##BITS(there, (pgasi_amo_t)op, operand, compare);                                 \
+            if (old_p)                                                                                            \
+                *old_p = operand;                                                                                 \
+            return PGAS_OK;                                                                                       \
+        }                                                                                                         \
         pgasi_req_t req;                                                                                          \
         pgasi_req_begin(&req);                                                                                    \
         pgas_status_t status = amo_u##BITS(word, op, operand, compare, old_p, &req);                              \
@@ -401,9 +448,11 @@ pgas_status_t pgas_fence(void)
     if (!lane->issued)
         return PGAS_OK;
     pgasi_lane_lock(lane);
-    status = lane->tp->ops->fence(lane->tp);
+    /* Direct stores, which may follow, would overtake what is still under way. */
+    bool wait = lane->has_direct && lane->flushed != lane->issued && !pgasi_self.in_handler;
+    status = wait ? PGAS_OK : lane->tp->ops->fence(lane->tp);
     pgasi_lane_unlock(lane);
-    return status;
+    return wait ? flush_lane(lane, -1) : status;
 }
 
 pgas_status_t pgas_wait_local_far(pgas_req_t *req)

@@ -315,6 +315,18 @@ static pgasi_peer_key_t *find_key(const pgasi_lane_t *lane, int rank, uint64_t o
     return entry;
 }
 
+/* Peers of the same host may have mapped each other's heaps although they are no node: fake nodes over shared memory. */
+static void open_heap(pgasi_lane_t *lane, int rank, const pgasi_peer_key_t *entry)
+{
+    pgasi_lane_peer_t *peer = &lane->peer[rank];
+    void *heap;
+    if (!entry->key->direct || entry->key->ops->key_map(entry->key, entry->address, &heap) != PGAS_OK)
+        return;
+    peer->heap = heap;
+    lane->has_direct = true;
+    __atomic_store_n(&peer->heap_bytes, entry->bytes, __ATOMIC_RELEASE); /* looked at without a shared lane's lock */
+}
+
 /* The request goes through the same lane, so a shared lane is given up meanwhile; another thread may be faster. */
 static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset, pgasi_peer_key_t **entry_p)
 {
@@ -344,6 +356,8 @@ static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset, pg
     entry->next = *tail;
     *tail = entry;
     *entry_p = entry;
+    if (wire.offset == PGASI_HEAP_OFFSET)
+        open_heap(lane, rank, entry);
     return PGAS_OK;
 }
 

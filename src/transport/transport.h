@@ -133,6 +133,8 @@ struct pgasi_tp_lane {
 };
 struct pgasi_tp_key {
     const pgasi_tp_ops_t *ops;
+    bool direct; /* loads, stores and __atomic builtins on key_map's address may stand for put, get and amo; a fence orders
+                  * them only behind what was done in the same way, a flush behind everything */
 };
 
 /** A table in which every entry refuses with PGAS_ERR_UNSUPPORTED (and does nothing, for void entries). */

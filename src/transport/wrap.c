@@ -59,6 +59,7 @@ pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const vo
         return status;
     }
     key->super.ops = tp_lane->ops;
+    key->super.direct = false; /* what the wrapper does to operations it must see */
     *key_p = &key->super;
     return PGAS_OK;
 }
