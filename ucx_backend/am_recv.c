@@ -1,8 +1,8 @@
-/* Receiving active messages, on lane 0. A small message in order is copied (from UCX's passing memory) or shown in
- * place, and costs a table look-up more than UCX's own callback. A message that arrives before its turn, because an
- * earlier one is large and still under way, waits in a list of its sender, sorted by number; the sender bounds how
- * many can (PGASI_UCX_AHEAD_MAX). Nothing that comes in is believed before it is checked; what carries another job's
- * cookie, a rank or lane out of range or an absurd number is dropped, counted, and logged once. */
+/* Receiving active messages, on lane 0. A small message in order is shown in place, or (from UCX's passing memory, where
+ * the consumer may keep it) copied, and costs a table look-up more than UCX's own callback. A message that arrives before
+ * its turn, because an earlier one is large and still under way, waits in a list of its sender, sorted by number; the
+ * sender bounds how many can (PGASI_UCX_AHEAD_MAX). Nothing that comes in is believed before it is checked; what carries
+ * another job's cookie, a rank or lane out of range or an absurd number is dropped, counted, and logged once. */
 #include "ucx_backend/ucx.h"
 
 #include <stdlib.h>
@@ -42,6 +42,7 @@ struct pgasi_ucx_rx {
     pgasi_tp_am_fn_t am_fn; /* what every message needs, together */
     void *arg;
     size_t data_max;
+    bool in_passing;
     uint32_t cookie;
     uint32_t rank_mask;
     uint32_t last_packed; /* whose source this is: mostly the next message's too */
@@ -294,6 +295,8 @@ static inline ucs_status_t on_time(source_t *source, const void *header, size_t 
     source->next_number++;
     if (PGAS_UNLIKELY(bytes > lane->rx->data_max)) {
         drop(lane->rx, "larger than the limit", 0);
+    } else if (lane->rx->in_passing) {
+        show(source, header, header_bytes, data, bytes);
     } else if ((attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
         status = show(source, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
     } else {
@@ -412,6 +415,7 @@ pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane)
     rx->am_fn = lane->tp->opts.am_fn;
     rx->arg = lane->tp->opts.arg;
     rx->data_max = lane->tp->opts.am_data_max;
+    rx->in_passing = lane->tp->opts.am_in_passing;
     rx->cookie = lane->tp->cookie;
     rx->rank_mask = (1u << lane->tp->rank_bits) - 1;
     lane->rx = rx;

@@ -200,6 +200,8 @@ static inline void pgasi_ucx_copy(void *to, const void *from, size_t bytes)
 {
     if (bytes == 8) {
         memcpy(to, from, 8);
+    } else if (bytes == 4) {
+        memcpy(to, from, 4);
     } else if (bytes > 8 && bytes <= 16) {
         uint64_t head, tail;
         memcpy(&head, from, 8);

@@ -180,6 +180,7 @@ static pgas_status_t open_transport(void)
         .same_host_only = pgasi_boot.host_ranks == pgasi_boot.n_ranks,
         .am_data_max = pgasi_far_message_max(),
         .am_fn = pgasi_lane_am_fn,
+        .am_in_passing = true,
         .error_fn = on_error,
     };
     pgas_status_t status = ops->open(&opts, &pgasi_tp);

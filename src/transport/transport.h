@@ -44,7 +44,8 @@ typedef enum { PGASI_AMO_ADD, PGASI_AMO_AND, PGASI_AMO_OR, PGASI_AMO_XOR, PGASI_
 
 /** What an incoming active message shows to its consumer. header and data are valid during the callback; when the
  *  callback returns true it has kept `data`, which stays valid until am_release(lane, data). (Backends that get
- *  the data in passing memory copy it first; data of a large message arrives whole, however it travelled.)
+ *  the data in passing memory copy it first, unless the consumer said `am_in_passing`; data of a large message arrives
+ *  whole, however it travelled.)
  *  Nothing in it can be trusted: the consumer checks the job key, sizes and numbers. */
 typedef struct {
     const void *header;
@@ -63,6 +64,7 @@ typedef struct {
     bool same_host_only;           /* and none is on another host: no network is needed */
     size_t am_data_max;            /* larger incoming active messages are dropped, counted and logged once */
     pgasi_tp_am_fn_t am_fn;        /* runs inside progress() of lane 0 */
+    bool am_in_passing;            /* am_fn never keeps data: it may be shown where it arrived, at any alignment */
     pgasi_tp_error_fn_t error_fn;  /* a peer is gone; may be NULL */
     void *arg;                     /* first argument of both */
 } pgasi_tp_opts_t;
