@@ -71,12 +71,6 @@ struct pgasi_outbox {
     pgasi_outbox_stats_t stats;
 };
 
-typedef struct {
-    uint64_t job_key;
-    uint32_t source_rank;
-    uint32_t bytes;
-} far_header_t;
-
 uint64_t pgasi_far_consumed;
 pgas_call_run_t pgas_call_run;
 __thread pgas_call_path_t pgas_call_path;
@@ -360,7 +354,7 @@ static pgas_status_t publish_far(pgasi_outbox_t *ob, int rank, buffer_t *batch)
 {
     size_t bytes = batch->used;
     pgas_status_t status = pgasi_lane_open(ob->lane);
-    far_header_t header = { pgasi_boot.job_key, (uint32_t)pgasi_boot.rank, (uint32_t)bytes };
+    uint32_t header = pgasi_far_mark(pgasi_boot.rank, bytes);
     if (status == PGAS_OK) {
         __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
         pgasi_lane_count(ob->lane, 1);
@@ -557,8 +551,40 @@ static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *
     return true;
 }
 
+/* A call by itself to elsewhere: one message. The record stands in a buffer of its own only if the transport keeps it. */
+static pgas_status_t send_far(pgasi_outbox_t *ob, int rank, const message_t *m)
+{
+    size_t room = pgasi_rec_room(m->header);
+    buffer_t *buffer = ob->free_buffers;
+    if (PGAS_UNLIKELY(!buffer || !ob->lane->tp || room > buffer->capacity))
+        return PGAS_ERR_AGAIN;
+    *(uint64_t *)(void *)buffer->data = m->header;
+    write_body(buffer->data, m);
+    uint32_t header = pgasi_far_mark(pgasi_boot.rank, room);
+    __atomic_store_n(&ob->far_sent, ob->far_sent + room, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
+    pgas_status_t status = ob->lane->tp->ops->am(ob->lane->tp, rank, &header, sizeof header, buffer->data, room,
+                                                 &buffer->comp);
+    if (PGAS_LIKELY(status == PGAS_OK)) {
+        ob->stats.n_far++;
+    } else if (status == PGAS_INPROGRESS) {
+        ob->stats.n_far++;
+        ob->free_buffers = buffer->next;
+        pgasi_lane_count(ob->lane, 1); /* its callback comes in progress, not before */
+        ob->lane->peer[rank].issued++; /* so that a flush waits for it */
+        ob->lane->issued++;
+    } else {
+        __atomic_store_n(&ob->far_sent, ob->far_sent - room, __ATOMIC_RELAXED);
+    }
+    return status < PGAS_OK ? status : PGAS_OK;
+}
+
 static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
 {
+    if (out->kind == OUT_FAR && !out->batch && !out->waiting) {
+        pgas_status_t sent = send_far(ob, rank, m);
+        if (sent != PGAS_ERR_AGAIN)
+            return sent;
+    }
     if (PGAS_LIKELY(is_direct(out))) {
         if (PGAS_LIKELY(ring_direct(ob, out, m)))
             return PGAS_OK;
@@ -847,28 +873,39 @@ void pgasi_far_stop(void)
     far_scratch = NULL;
 }
 
+/* A single call is a few words. */
+static inline void copy_words(char *to, const char *from, size_t bytes)
+{
+    if (PGAS_LIKELY(bytes <= 32 && bytes % 8 == 0)) {
+        for (size_t i = 0; i < bytes; i += 8)
+            memcpy(to + i, from + i, 8);
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
 bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
 {
     (void)arg;
-    far_header_t header;
-    bool sane = am->header_bytes == sizeof header;
-    if (sane) {
+    uint32_t header;
+    bool sane = am->header_bytes == sizeof header && am->data_bytes <= far_scratch_bytes &&
+                (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks;
+    if (PGAS_LIKELY(sane)) {
         memcpy(&header, am->header, sizeof header);
-        sane = header.job_key == pgasi_boot.job_key && header.source_rank < (uint32_t)pgasi_boot.n_ranks &&
-               header.bytes == am->data_bytes && am->data_bytes <= far_scratch_bytes;
+        sane = header == pgasi_far_mark(am->source, am->data_bytes);
     }
-    if (!sane) {
+    if (PGAS_UNLIKELY(!sane)) {
         if (pgasi_n_dropped++ == 0)
             PGASI_ERROR("call", "a message of %zu bytes without this job's key, or malformed: dropped", am->data_bytes);
         return false;
     }
     const char *records = am->data;
     if ((uintptr_t)records % 8) {
-        memcpy(far_scratch, records, am->data_bytes);
+        copy_words(far_scratch, records, am->data_bytes);
         records = far_scratch;
     }
     pgasi_handlers_enter();
-    pgasi_records_run(records, am->data_bytes, (int)header.source_rank);
+    pgasi_records_run(records, am->data_bytes, am->source);
     pgasi_handlers_leave();
     __atomic_store_n(&pgasi_far_consumed, pgasi_far_consumed + am->data_bytes, __ATOMIC_RELEASE);
     return false;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "boot/boot.h"
 #include "mem/lane.h"
 #include "pgas/call.h"
 
@@ -69,6 +70,14 @@ const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *outbox);
 uint64_t pgasi_outboxes_sent(void);
 /** Bytes of far messages consumed by this rank (inbox lock held by the receiver). */
 extern uint64_t pgasi_far_consumed;
+
+/** What stands before the records of a far message: who sends how much, mixed with the job's key. One word, so that a small
+ *  call and all headers share a cache line of UCX's shared-memory queues; the transport has a key of its own beside it. */
+static inline uint32_t pgasi_far_mark(int source_rank, size_t bytes)
+{
+    uint32_t key = (uint32_t)(pgasi_boot.job_key ^ pgasi_boot.job_key >> 32);
+    return key + (uint32_t)source_rank * 0x9E3779B1u + (uint32_t)bytes;
+}
 
 /** The transport's active messages arrive here. */
 bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am);

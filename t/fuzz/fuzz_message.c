@@ -78,10 +78,8 @@ static char *exact(const uint8_t *data, size_t n_bytes, size_t skew)
 
 static void as_message(const uint8_t *data, size_t n_bytes, unsigned choices)
 {
-    struct {
-        uint64_t job_key;
-        uint32_t source_rank, bytes;
-    } header;
+    uint32_t header;
+    int source = choices >> 4 & 1;
     size_t header_bytes = choices & 8 ? n_bytes % 40 : sizeof header;
     if (n_bytes < header_bytes)
         return;
@@ -89,15 +87,11 @@ static void as_message(const uint8_t *data, size_t n_bytes, unsigned choices)
     char *body = exact(data + header_bytes, n_bytes - header_bytes, choices & 1);
     if (header_bytes == sizeof header) { /* mostly one of the job, or nothing else would be tried */
         memcpy(&header, head, sizeof header);
-        if (choices & 6) {
-            header.job_key = pgasi_boot.job_key;
-            header.source_rank %= 2;
-        }
-        if (choices & 4)
-            header.bytes = (uint32_t)(n_bytes - header_bytes);
+        if (choices & 6)
+            header = pgasi_far_mark(source, n_bytes - header_bytes);
         memcpy(head, &header, sizeof header);
     }
-    pgasi_tp_am_t am = { head, header_bytes, body + (choices & 1), n_bytes - header_bytes };
+    pgasi_tp_am_t am = { head, header_bytes, body + (choices & 1), n_bytes - header_bytes, source };
     pgasi_far_arrived(NULL, &am);
     free(head);
     free(body);

@@ -395,10 +395,7 @@ static uint64_t dropped_at_right(void)
 
 static void strangers(void)
 {
-    struct {
-        uint64_t job_key;
-        uint32_t source_rank, bytes;
-    } good = { pgasi_boot.job_key, (uint32_t)me, 16 }, header;
+    uint32_t header;
     uint64_t records[2] = { pgasi_rec_header(count, 8, 0), 0 }, before = dropped_at_right();
     pgasi_lane_t *lane = pgasi_self.lane;
     int n_bad = 0, n_sent = 0, n_ran = ran;
@@ -410,11 +407,8 @@ static void strangers(void)
     pgas_barrier(NULL);
     if (pgas_node_of(right()) != pgas_node()) {
         for (int i = 0; i < 8; i++) {
-            header = good;
-            size_t header_bytes = i == 4 ? 12 : sizeof header;
-            header.job_key ^= i == 0;
-            header.source_rank = i == 1 ? (uint32_t)n_ranks : header.source_rank;
-            header.bytes += i == 2;
+            size_t header_bytes = i == 4 ? 3 : sizeof header;
+            header = pgasi_far_mark(i == 1 ? n_ranks : me, i == 2 ? 17 : 16) ^ (i == 0 ? 1u << 31 : 0);
             records[0] = pgasi_rec_header(i == 3 ? 4000 : count, i == 5 ? 800 : 8, 0);
             records[0] = i == 6 ? 5 : i == 7 ? pgasi_rec_header(PGASI_REC_BATCH, 8, 0) : records[0];
             pgas_status_t status = pgasi_lane_open(lane);
