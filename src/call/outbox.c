@@ -551,37 +551,42 @@ static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *
     return true;
 }
 
-/* A call by itself to elsewhere: one message. The record stands in a buffer of its own only if the transport keeps it. */
-static pgas_status_t send_far(pgasi_outbox_t *ob, int rank, const message_t *m)
+/* A call by itself to elsewhere is one message. Its record stands in a spare buffer, which is used up only if the
+ * transport keeps it. */
+static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, size_t room)
 {
-    size_t room = pgasi_rec_room(m->header);
     buffer_t *buffer = ob->free_buffers;
-    if (PGAS_UNLIKELY(!buffer || !ob->lane->tp || room > buffer->capacity))
-        return PGAS_ERR_AGAIN;
-    *(uint64_t *)(void *)buffer->data = m->header;
-    write_body(buffer->data, m);
+    bool usable = out->kind == OUT_FAR && !out->batch && !out->waiting && ob->lane->tp && buffer && room <= buffer->capacity;
+    return usable ? buffer : NULL;
+}
+
+static inline pgas_status_t send_far(pgasi_outbox_t *ob, int rank, buffer_t *buffer, size_t room)
+{
+    pgasi_tp_lane_t *tp = ob->lane->tp;
     uint32_t header = pgasi_far_mark(pgasi_boot.rank, room);
     __atomic_store_n(&ob->far_sent, ob->far_sent + room, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
-    pgas_status_t status = ob->lane->tp->ops->am(ob->lane->tp, rank, &header, sizeof header, buffer->data, room,
-                                                 &buffer->comp);
-    if (PGAS_LIKELY(status == PGAS_OK)) {
-        ob->stats.n_far++;
-    } else if (status == PGAS_INPROGRESS) {
-        ob->stats.n_far++;
+    pgas_status_t status = tp->ops->am(tp, rank, &header, sizeof header, buffer->data, room, &buffer->comp);
+    if (PGAS_UNLIKELY(status < PGAS_OK)) {
+        __atomic_store_n(&ob->far_sent, ob->far_sent - room, __ATOMIC_RELAXED);
+        return status;
+    }
+    ob->stats.n_far++;
+    if (status == PGAS_INPROGRESS) {
         ob->free_buffers = buffer->next;
         pgasi_lane_count(ob->lane, 1); /* its callback comes in progress, not before */
         ob->lane->peer[rank].issued++; /* so that a flush waits for it */
         ob->lane->issued++;
-    } else {
-        __atomic_store_n(&ob->far_sent, ob->far_sent - room, __ATOMIC_RELAXED);
     }
-    return status < PGAS_OK ? status : PGAS_OK;
+    return PGAS_OK;
 }
 
 static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
 {
-    if (out->kind == OUT_FAR && !out->batch && !out->waiting) {
-        pgas_status_t sent = send_far(ob, rank, m);
+    buffer_t *buffer = out->kind == OUT_FAR ? far_buffer(ob, out, pgasi_rec_room(m->header)) : NULL;
+    if (buffer) {
+        *(uint64_t *)(void *)buffer->data = m->header;
+        write_body(buffer->data, m);
+        pgas_status_t sent = send_far(ob, rank, buffer, pgasi_rec_room(m->header));
         if (sent != PGAS_ERR_AGAIN)
             return sent;
     }
@@ -770,16 +775,31 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     return true;
 }
 
+/* The same towards other nodes; whatever is not plain, errors too, takes the long way. */
+static inline bool call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, const pgas_sync_t *executed)
+{
+    pgasi_outbox_t *ob = pgasi_self.outbox;
+    if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks || handler - 1u >= pgasi_n_handlers ||
+        pgasi_self.in_handler || !pgasi_thread_attached())
+        return false;
+    buffer_t *buffer = far_buffer(ob, &ob->out[rank], 16);
+    if (!buffer)
+        return false;
+    *(uint64_t *)(void *)buffer->data = PGASI_REC_VALID | ob->header | handler;
+    memcpy(buffer->data + 8, args, 8);
+    return send_far(ob, rank, buffer, 16) == PGAS_OK;
+}
+
 pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
 {
-    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)))
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
     return call(rank, handler, args, bytes, executed, PGASI_FULL_WAIT);
 }
 
 pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
 {
-    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)))
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
     return call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
 }
