@@ -64,21 +64,6 @@ static bool tls_has_shared_memory(const char *tls)
     return tls[0] == '^' ? !named : named;
 }
 
-/* Shared-memory transports write a message into the receiver's queue in place as long as it fits into one element: with
- * 256 bytes instead of 128, so do calls of up to 220 bytes. All ranks must agree on it, and do by this code. */
-static ucs_status_t tune(ucp_config_t *config, bool shared)
-{
-    static const char *const names[] = {"POSIX_FIFO_ELEM_SIZE", "SYSV_FIFO_ELEM_SIZE"};
-    ucs_status_t status = UCS_OK;
-    char text[16];
-    for (size_t i = 0; shared && i < PGASI_ARRAY_LENGTH(names) && status == UCS_OK; i++) {
-        if (!user_set(config, names[i], "", text, sizeof(text))) {
-            status = ucp_config_modify(config, names[i], "256");
-        }
-    }
-    return status;
-}
-
 /* UCX prints what it thinks; we say ourselves what went wrong, so it keeps quiet unless the user wants to hear it. The
  * level is one for the process: an MPI over UCX goes quiet too. */
 static void set_log_level(ucp_config_t *config)
@@ -115,10 +100,9 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
         status = status == UCS_OK ? tls_status : status;
     }
     bool shared = tls_has_shared_memory(tls);
-    status = status == UCS_OK ? tune(config, shared) : status;
     if (status != UCS_OK) {
         ucp_config_release(config);
-        return pgasi_ucx_failed(status, "setting ATOMIC_MODE, TLS and FIFO_ELEM_SIZE", NULL);
+        return pgasi_ucx_failed(status, "setting ATOMIC_MODE, ADAPTIVE_PROGRESS and TLS", NULL);
     }
     /* shared-memory transports of UCX 1.13 do not watch their peers: asking for it would take them out */
     tp->err_mode = shared ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
