@@ -74,12 +74,12 @@ static __attribute__((noinline)) void settle_deaths(void)
 
 /* ---- one round ---- */
 
-static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held)
+static __thread uint32_t idle_rounds __attribute__((tls_model("initial-exec")));
+
+static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held, bool look)
 {
-    static __thread uint32_t round;
     pgasi_outbox_t *ob = lane->outbox;
-    bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || ++round % LANE_EVERY == 0);
-    if ((!held && !look) || lane->index == PGASI_LANE_SERVICE || !pgasi_lane_try_lock(lane))
+    if (lane->index == PGASI_LANE_SERVICE || !pgasi_lane_try_lock(lane))
         return 0;
     int n = look ? pgasi_lane_progress(lane) : 0;
     if (held)
@@ -94,7 +94,7 @@ static int serve(void)
     pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
     uint64_t n = pgasi_inbox_drain();
     if (lane->tp)
-        n += (uint64_t)pgasi_lane_progress(lane);
+        n += (uint64_t)lane->tp->ops->progress(lane->tp);
     if (lane->outbox) {
         if (pgasi_outbox_held(lane->outbox))
             n += (uint64_t)pgasi_outbox_progress(lane->outbox);
@@ -120,7 +120,7 @@ static int serve_if_free(void)
     return n;
 }
 
-int pgasi_progress(void)
+static inline int progress_round(void)
 {
     if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_thread_attached() || !pgasi_running))
         return 0;
@@ -132,15 +132,21 @@ int pgasi_progress(void)
     int n = 0;
     if (PGAS_LIKELY(lane != NULL)) {
         bool held = lane->outbox && pgasi_outbox_held(lane->outbox);
-        if (held || lane->tp)
-            n = own_round(lane, held);
+        bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || ++idle_rounds % LANE_EVERY == 0);
+        if (PGAS_UNLIKELY(held || look))
+            n = own_round(lane, held, look);
     }
     return n + serve_if_free();
 }
 
+int pgasi_progress(void)
+{
+    return progress_round();
+}
+
 int pgas_progress(void)
 {
-    return pgasi_progress();
+    return progress_round();
 }
 
 /* ---- service threads ---- */
