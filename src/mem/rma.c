@@ -476,8 +476,10 @@ pgas_status_t pgas_test_local(pgas_req_t *req)
 
 static bool is_flushed(const pgasi_req_t *r)
 {
+    if (r->number == 0) /* then nothing else need be set: see pgas_put_nb */
+        return true;
     const pgasi_lane_t *lane = pgasi_lanes[r->lane];
-    return r->number == 0 || lane->peer[r->peer].flushed >= r->number || lane->flushed == lane->issued;
+    return lane->peer[r->peer].flushed >= r->number || lane->flushed == lane->issued;
 }
 
 pgas_status_t pgas_wait_remote(pgas_req_t *req)
