@@ -129,7 +129,7 @@ static inline void *reach(pgas_gptr_t ptr, size_t bytes)
     const pgasi_lane_peer_t *peer = &lane->peer[rank];
     uint64_t heap_bytes = __atomic_load_n(&peer->heap_bytes, __ATOMIC_ACQUIRE);
     uint64_t inside = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET;
-    return bytes <= heap_bytes && inside <= heap_bytes - bytes ? peer->heap + inside : NULL;
+    return heap_bytes && bytes <= heap_bytes && inside <= heap_bytes - bytes ? peer->heap + inside : NULL;
 }
 
 static uint64_t amo_apply_64(uint64_t *word, pgasi_amo_t op, uint64_t operand, uint64_t compare)
