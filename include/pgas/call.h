@@ -82,7 +82,9 @@ typedef struct {
     uint64_t epoch;             /* 0 in handlers, which have another way */
     pgas_call_window_t *window; /* by rank */
     uint64_t header;            /* of a call of 8 bytes of this thread, but for lap and handler */
+    uint32_t context;           /* whose aggregators may be used: the thread's slot + 1, or PGAS_CALL_HANDLERS in handlers */
 } pgas_call_path_t;
+#define PGAS_CALL_HANDLERS UINT32_MAX
 PGAS_API extern __thread pgas_call_path_t pgas_call_path __attribute__((tls_model("initial-exec")));
 #define PGAS_CALL_LAP_EVEN (UINT64_C(1) << 63)
 #define PGAS_CALL_LAP_ODD (UINT64_C(1) << 53)
@@ -193,6 +195,7 @@ typedef struct {
 typedef struct pgas_agg {
     pgas_agg_cursor_t *cursor; /* by rank */
     uint32_t n_ranks;          /* 0: no inline path */
+    uint32_t context;          /* in which it is used, see pgas_call_path_t */
 } pgas_agg_t;
 
 /* Small arguments by words: a structure just filled in is then taken from registers. (Copied by wider loads it would
@@ -231,7 +234,7 @@ PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
                                           size_t bytes)
 {
-    if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks)) {
+    if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks && agg->context == pgas_call_path.context)) {
         pgas_agg_cursor_t *c = &agg->cursor[rank];
         size_t room = (bytes + 7) & ~(size_t)7;
         char *pos = c->pos;

@@ -37,6 +37,10 @@ void pgasi_boot_stop(void);
 /** Ends the job through MPI with one report; does not return. Callable from any thread. */
 _Noreturn void pgasi_boot_abort(int exit_code);
 
+/** OK if the calling thread may take part in a collective over all ranks now: attached, not in a handler, and the thread that
+ *  the program's level of MPI allows. */
+pgas_status_t pgasi_boot_enter(void);
+
 /** Small collectives over all ranks for set-up; blocking, with progress through the hook. */
 pgas_status_t pgasi_boot_agree(pgas_status_t mine); /* the worst (most negative) of all; its lowest rank is logged by it */
 pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root);

@@ -285,6 +285,12 @@ pgas_status_t pgasi_coll_enter(pgas_team_t **team_io)
     return enter(team_io);
 }
 
+pgas_status_t pgasi_boot_enter(void)
+{
+    pgas_team_t *world = NULL;
+    return enter(&world);
+}
+
 static bool has_rank(const pgas_team_t *team, int rank)
 {
     return rank >= 0 && rank < team->size;

@@ -130,6 +130,12 @@ void pgasi_bell_ring_slow(int node_rank)
     }
 }
 
+void pgasi_wait_kick_own(void)
+{
+    if (write(kick_pipe[1], "", 1) < 0 && errno != EAGAIN)
+        PGASI_DEBUG("wait", "cannot wake the service thread: errno %d", errno);
+}
+
 void pgasi_wait_service_announce(void)
 {
     __atomic_fetch_or(&own_bell()->sleepers, PGASI_BELL_SERVICE, __ATOMIC_SEQ_CST);

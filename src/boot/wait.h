@@ -66,6 +66,8 @@ void pgasi_wait_heavy_barrier(void);
 extern bool pgasi_wait_light_is_fence;
 
 void pgasi_bell_ring_slow(int node_rank);
+/** Wakes this rank's own service thread out of epoll. */
+void pgasi_wait_kick_own(void);
 
 /** After the change was stored (release): wakes whoever sleeps at that rank, whose bell this is. One load as a rule. */
 static inline void pgasi_bell_ring_at(const pgasi_bell_t *bell, int node_rank)

@@ -51,9 +51,11 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
         free(a);
         return status;
     }
+    pgasi_call_path_open();
     a->visible.cursor = pgasi_outbox_cursors(a->outbox);
     /* A shared lane is locked for every call, so nothing goes through the inline path there. */
     a->visible.n_ranks = a->lane->shared ? 0 : (uint32_t)pgasi_boot.n_ranks;
+    a->visible.context = o.for_handlers ? PGAS_CALL_HANDLERS : (uint32_t)pgasi_self.slot + 1;
     *agg_p = &a->visible;
     return PGAS_OK;
 }
@@ -94,9 +96,9 @@ pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank)
     if (rank < 0 || rank >= pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     pgasi_lane_lock(a->lane);
-    status = pgasi_outbox_publish(a->outbox, rank, PGASI_PUBLISH_EXPLICIT);
+    status = pgasi_outbox_flush(a->outbox, rank);
     pgasi_lane_unlock(a->lane);
-    return status == PGAS_ERR_AGAIN ? PGAS_OK : status;
+    return status;
 }
 
 pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)

@@ -39,6 +39,9 @@ pgas_status_t pgas_quiesce(void)
 {
     pgas_status_t status = pgasi_thread_check_wait();
     uint64_t consumed_before = UINT64_MAX;
+    if (status == PGAS_OK)
+        pgasi_lanes_help_all(true);
+    bool helped = status == PGAS_OK;
     while (status == PGAS_OK) {
         hand_over();
         uint64_t mine[2], all[2];
@@ -50,5 +53,7 @@ pgas_status_t pgas_quiesce(void)
         consumed_before = all[0];
         pgas_progress();
     }
+    if (helped)
+        pgasi_lanes_help_all(false);
     return status;
 }

@@ -159,7 +159,7 @@ pgas_status_t pgasi_handlers_agree(void)
 
 pgas_status_t pgas_handlers_agree(void)
 {
-    pgas_status_t status = pgasi_thread_check_wait();
+    pgas_status_t status = pgasi_boot_enter();
     return status == PGAS_OK ? pgasi_handlers_agree() : status;
 }
 

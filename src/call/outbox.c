@@ -77,6 +77,12 @@ __thread pgas_call_path_t pgas_call_path;
 static char *far_scratch; /* for data that arrives misaligned */
 static size_t far_scratch_bytes;
 
+/* Opens the inline parts to the calling thread, whose outbox this is. */
+static inline void set_path(const pgasi_outbox_t *ob)
+{
+    pgas_call_path = (pgas_call_path_t){ pgasi_epoch, ob->window, ob->header, (uint32_t)pgasi_self.slot + 1 };
+}
+
 /* ---- making and ending ---- */
 
 /* A batch must fit a ring with a pad in front of it, and a message. */
@@ -580,27 +586,45 @@ static inline pgas_status_t send_far(pgasi_outbox_t *ob, int rank, buffer_t *buf
     return PGAS_OK;
 }
 
+/* The last batch found no room: its one call is not sent after all. */
+static pgas_status_t take_back(pgasi_outbox_t *ob, out_t *out)
+{
+    buffer_t *batch = out->waiting;
+    out->waiting = NULL;
+    out->waiting_end = &out->waiting;
+    ob->backlog_bytes -= batch->used;
+    ob->stats.n_queued--;
+    buffer_release(batch);
+    return PGAS_ERR_AGAIN;
+}
+
+/* Handlers may leave calls to progress. What an application's thread sends has left it when this returns, for the thread
+ * may stay away from the library for long. */
 static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
 {
-    buffer_t *buffer = out->kind == OUT_FAR ? far_buffer(ob, out, pgasi_rec_room(m->header)) : NULL;
+    size_t room = pgasi_rec_room(m->header);
+    bool queue = may_queue(ob, room, full);
+    pgas_status_t status = out->batch && !queue ? publish(ob, out, rank, PGASI_PUBLISH_ORDER) : PGAS_OK;
+    if (status == PGAS_ERR_AGAIN)
+        return status;
+    buffer_t *buffer = out->kind == OUT_FAR ? far_buffer(ob, out, room) : NULL;
     if (buffer) {
         *(uint64_t *)(void *)buffer->data = m->header;
         write_body(buffer->data, m);
-        pgas_status_t sent = send_far(ob, rank, buffer, pgasi_rec_room(m->header));
-        if (sent != PGAS_ERR_AGAIN)
-            return sent;
-    }
-    if (PGAS_LIKELY(is_direct(out))) {
+        status = send_far(ob, rank, buffer, room);
+        if (status != PGAS_ERR_AGAIN || !queue)
+            return status;
+    } else if (PGAS_LIKELY(is_direct(out))) {
         if (PGAS_LIKELY(ring_direct(ob, out, m)))
             return PGAS_OK;
-        if (!may_queue(ob, pgasi_rec_room(m->header), full))
+        if (!queue)
             return PGAS_ERR_AGAIN;
     }
-    pgas_status_t status = append(ob, out, rank, m, full);
+    status = append(ob, out, rank, m, full);
     if (status != PGAS_OK)
         return status;
     status = publish(ob, out, rank, PGASI_PUBLISH_ORDER);
-    return status == PGAS_ERR_AGAIN ? PGAS_OK : status; /* held: progress goes on with it */
+    return status != PGAS_ERR_AGAIN ? status : queue ? PGAS_OK : take_back(ob, out);
 }
 
 int pgasi_outbox_progress(pgasi_outbox_t *ob)
@@ -715,6 +739,24 @@ pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int rank, pgasi_publish_r
     return publish(ob, out_of(ob, rank), rank, reason);
 }
 
+pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int rank)
+{
+    out_t *out = out_of(ob, rank);
+    pgas_status_t status = publish(ob, out, rank, PGASI_PUBLISH_EXPLICIT);
+    if (!out->waiting || pgasi_self.in_handler)
+        return status == PGAS_ERR_AGAIN ? PGAS_OK : status;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (out->waiting || out->batch) {
+        pgasi_lane_unlock(ob->lane);
+        pgasi_wait_step(&w);
+        pgasi_lane_lock(ob->lane);
+    }
+    pgasi_lane_unlock(ob->lane);
+    pgasi_wait_end(&w);
+    pgasi_lane_lock(ob->lane);
+    return pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : PGAS_OK;
+}
+
 pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_t reason)
 {
     pgas_status_t first_error = PGAS_OK;
@@ -740,12 +782,6 @@ static __attribute__((noinline)) pgas_status_t call(int rank, pgas_handler_t han
         return status;
     uint64_t token = executed ? executed->token : 0;
     return pgasi_outbox_call(rank, handler, args, bytes, executed ? &token : NULL, full);
-}
-
-/* Opens the inline part of pgas_call to the calling thread, whose outbox this is. */
-static inline void set_path(const pgasi_outbox_t *ob)
-{
-    pgas_call_path = (pgas_call_path_t){ pgasi_epoch, ob->window, ob->header };
 }
 
 /* The usual case without a stop: own lane, same node, room in the ring, 8 bytes, nobody waits for it; and the inline part
@@ -782,12 +818,18 @@ static inline bool call_far(int rank, pgas_handler_t handler, const void *args, 
     if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks || handler - 1u >= pgasi_n_handlers ||
         pgasi_self.in_handler || !pgasi_thread_attached())
         return false;
+    pgasi_lane_lock(ob->lane);
+    pgas_status_t status;
     buffer_t *buffer = far_buffer(ob, &ob->out[rank], 16);
-    if (!buffer)
+    if (!buffer) {
+        pgasi_lane_unlock(ob->lane);
         return false;
+    }
     *(uint64_t *)(void *)buffer->data = PGASI_REC_VALID | ob->header | handler;
     memcpy(buffer->data + 8, args, 8);
-    return send_far(ob, rank, buffer, 16) == PGAS_OK;
+    status = send_far(ob, rank, buffer, 16);
+    pgasi_lane_unlock(ob->lane);
+    return status == PGAS_OK;
 }
 
 pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
@@ -809,16 +851,25 @@ void pgas_call_wake(int rank)
     pgasi_bell_ring_slow(pgasi_boot.local_of[rank]);
 }
 
+void pgasi_call_path_open(void)
+{
+    if (pgasi_self.outbox && !pgasi_self.in_handler)
+        set_path(pgasi_self.outbox);
+}
+
 void pgasi_handlers_enter(void)
 {
     pgasi_self.in_handler++;
     pgas_call_path.epoch = 0;
+    pgas_call_path.context = PGAS_CALL_HANDLERS;
 }
 
 void pgasi_handlers_leave(void)
 {
-    if (--pgasi_self.in_handler == 0 && pgasi_self.outbox)
-        set_path(pgasi_self.outbox);
+    if (--pgasi_self.in_handler == 0) {
+        pgas_call_path.context = 0;
+        pgasi_call_path_open();
+    }
 }
 
 pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *ob)

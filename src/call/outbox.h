@@ -35,6 +35,8 @@ typedef struct pgasi_outbox pgasi_outbox_t;
 /** Around the running of handlers: what they call goes through lane 0, not through the thread's own short path. */
 void pgasi_handlers_enter(void);
 void pgasi_handlers_leave(void);
+/** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if it has a lane and outbox of its own. */
+void pgasi_call_path_open(void);
 
 /** The outbox of a lane, made on first use; destroyed with the lane's calls. */
 pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p);
@@ -55,6 +57,8 @@ pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t han
                                   pgasi_full_t full);
 /** Publishes open batches: of one rank, or all. AGAIN: progress will go on with it. */
 pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int rank, pgasi_publish_reason_t reason);
+/** Publishes to one rank; outside of handlers waits until it has left. */
+pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *outbox, int rank);
 pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *outbox, pgasi_publish_reason_t reason);
 
 /** Goes on with what was held up: full transport, queued calls. Lane locked. Returns events. */

@@ -29,6 +29,8 @@
 
 #define NAP_MS 1          /* how soon a service thread notices that nobody polls any more */
 #define LANE_EVERY 16     /* idle lanes are looked at in every so many rounds */
+#define HELP_EVERY 256   /* rounds after which threads that are not in the library are helped, if no service thread does */
+#define HELP_MS 1        /* and how often a service thread does */
 #define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
 #define REPORT_MS 200     /* from the report of a death to the end of the job */
 #define EVENT_KICK (-1)
@@ -91,8 +93,11 @@ static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held, bo
 /* Lock held. */
 static int serve(void)
 {
+    static uint32_t n_rounds;
     pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
     uint64_t n = pgasi_inbox_drain();
+    if (PGAS_UNLIKELY(!pgasi_param.service_threads && ++n_rounds % HELP_EVERY == 0))
+        n += (uint64_t)pgasi_lanes_help();
     if (lane->tp)
         n += (uint64_t)lane->tp->ops->progress(lane->tp);
     if (lane->outbox) {
@@ -204,13 +209,18 @@ static bool arm_transport(void)
 
 static void service_sleep(void)
 {
-    pgasi_wait_service_announce();
+    __atomic_store_n(&pgasi_lanes_unwatched, 1, __ATOMIC_RELAXED);
+    pgasi_wait_service_announce(); /* with a barrier: who leaves something in a lane sees this, or is seen */
+    bool lanes_wait = pgasi_lanes_need_help();
+    if (lanes_wait)
+        __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
     bool quiet = serve_if_free() == 0 && !pgasi_inbox_pending() && arm_transport() &&
                  !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
     if (quiet) {
         __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
-        sleep_in_epoll(SLEEP_MAX_MS);
+        sleep_in_epoll(lanes_wait ? HELP_MS : SLEEP_MAX_MS);
     }
+    __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_revoke();
 }
 
@@ -224,6 +234,8 @@ static void *service_main(void *arg)
     while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
+        if (pgasi_lanes_help() > 0)
+            pgasi_bell_ring(pgasi_boot.node_rank);
         if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
             __atomic_fetch_add(&pgasi_service_stats.naps, 1, __ATOMIC_RELAXED);
             struct timespec nap = { 0, NAP_MS * 1000000L };

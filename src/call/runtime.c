@@ -41,6 +41,7 @@ static void outboxes_stop(void)
 static pgas_status_t thread_leaves(void)
 {
     pgas_call_path.epoch = 0;
+    pgas_call_path.context = 0;
     return pgasi_call_complete();
 }
 

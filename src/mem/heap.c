@@ -84,7 +84,7 @@ static void free_symmetric(uint64_t offset)
 
 pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p)
 {
-    pgas_status_t status = pgasi_thread_check_wait();
+    pgas_status_t status = pgasi_boot_enter();
     if (status != PGAS_OK)
         return status;
     uint64_t offset = 0;
@@ -108,7 +108,7 @@ pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p)
 
 pgas_status_t pgas_free(pgas_gptr_t ptr)
 {
-    pgas_status_t status = pgasi_thread_check_wait();
+    pgas_status_t status = pgasi_boot_enter();
     if (status != PGAS_OK)
         return status;
     uint64_t offset = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET;

@@ -16,7 +16,7 @@
 #include "mem/thread.h"
 
 #define FAR_MESSAGE_LEAST 16384 /* the library's own requests */
-#define DRAIN_LIMIT_NS UINT64_C(5000000000)
+#define WATCH_NS UINT64_C(200000000) /* for so long after use a lane is looked at */
 
 pgasi_lane_t **pgasi_lanes;
 int pgasi_n_lanes;
@@ -108,27 +108,125 @@ pgas_status_t pgasi_lane_open(pgasi_lane_t *lane)
 
 int pgasi_lane_progress(pgasi_lane_t *lane)
 {
+    __atomic_store_n(&lane->n_progressed, lane->n_progressed + 1, __ATOMIC_RELAXED);
     return lane->tp ? lane->tp->ops->progress(lane->tp) : 0;
 }
 
-pgas_status_t pgasi_lane_drain(pgasi_lane_t *lane)
-{
-    uint64_t limit = pgasi_now_ns() + DRAIN_LIMIT_NS;
-    while (__atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE) > 0) {
-        if (pgasi_now_ns() > limit)
-            return PGAS_ERR_TIMEOUT;
-        if (pgasi_lane_progress(lane) == 0)
-            sched_yield();
-    }
-    return PGAS_OK;
-}
-
+/* Own lanes: waits until it is given back. Whoever is inside already stays so: the borrower sees it and goes away. */
 void pgasi_lane_lock_slow(pgasi_lane_t *lane)
 {
+    if (!lane->shared) {
+        while (lane->inside == 1 && __atomic_load_n(&lane->borrowed, __ATOMIC_ACQUIRE)) {
+            pgasi_lane_leave(lane);
+            while (__atomic_load_n(&lane->borrowed, __ATOMIC_ACQUIRE))
+                sched_yield();
+            pgasi_lane_enter(lane);
+        }
+        return;
+    }
     while (__atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE)) {
         while (__atomic_load_n(&lane->lock, __ATOMIC_RELAXED))
             sched_yield();
     }
+}
+
+bool pgasi_lane_try_lock(pgasi_lane_t *lane)
+{
+    if (lane->shared)
+        return __atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE) == 0;
+    pgasi_lane_enter(lane);
+    if (lane->inside > 1 || !__atomic_load_n(&lane->borrowed, __ATOMIC_ACQUIRE))
+        return true;
+    pgasi_lane_leave(lane);
+    return false;
+}
+
+/* ---- lending a hand ---- */
+
+uint32_t pgasi_lanes_unwatched;
+static uint32_t help_all;
+static int helping;
+
+void pgasi_lanes_watch(void)
+{
+    if (__atomic_exchange_n(&pgasi_lanes_unwatched, 0, __ATOMIC_ACQ_REL))
+        pgasi_wait_kick_own();
+}
+
+void pgasi_lanes_help_all(bool on)
+{
+    __atomic_fetch_add(&help_all, on ? 1 : UINT32_MAX, __ATOMIC_ACQ_REL);
+    if (on)
+        pgasi_lanes_watch();
+}
+
+static pgasi_lane_t *open_lane(int index)
+{
+    pgasi_lane_t *lane = __atomic_load_n(&pgasi_lanes[index], __ATOMIC_ACQUIRE);
+    return lane && __atomic_load_n(&lane->tp, __ATOMIC_ACQUIRE) ? lane : NULL;
+}
+
+/* What the transport took is not always out: it has buffers of its own. So a lane is watched for a while after use. */
+static bool needs_help(pgasi_lane_t *lane, uint64_t now)
+{
+    uint32_t entered = __atomic_load_n(&lane->n_entered, __ATOMIC_RELAXED);
+    if (entered != lane->seen_entered) {
+        lane->seen_entered = entered;
+        lane->watch_until_ns = now + WATCH_NS;
+    }
+    return __atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || now < lane->watch_until_ns ||
+           __atomic_load_n(&help_all, __ATOMIC_RELAXED);
+}
+
+bool pgasi_lanes_need_help(void)
+{
+    uint64_t now = pgasi_now_ns();
+    bool some = false;
+    for (int i = PGASI_LANE_SHARED; pgasi_tp && i < pgasi_n_lanes && !some; i++) {
+        pgasi_lane_t *lane = open_lane(i);
+        some = lane && needs_help(lane, now);
+    }
+    return some;
+}
+
+int pgasi_lanes_help(void)
+{
+    if (!pgasi_tp || __atomic_exchange_n(&helping, 1, __ATOMIC_ACQUIRE))
+        return 0;
+    uint64_t now = pgasi_now_ns();
+    int n = 0, n_borrowed = 0;
+    for (int i = PGASI_LANE_SHARED; i < pgasi_n_lanes; i++) {
+        pgasi_lane_t *lane = open_lane(i);
+        if (!lane || !needs_help(lane, now))
+            continue;
+        uint32_t progressed = __atomic_load_n(&lane->n_progressed, __ATOMIC_RELAXED);
+        bool looked_at = progressed != lane->seen_progressed;
+        lane->seen_progressed = progressed;
+        if (looked_at)
+            continue;
+        if (lane->shared) {
+            if (pgasi_lane_try_lock(lane)) {
+                n += lane->tp->ops->progress(lane->tp);
+                pgasi_lane_unlock(lane);
+            }
+        } else {
+            __atomic_store_n(&lane->borrowed, 1, __ATOMIC_RELAXED);
+            n_borrowed++;
+        }
+    }
+    if (n_borrowed)
+        pgasi_wait_heavy_barrier();
+    for (int i = PGASI_LANE_FIRST_OWN; i < pgasi_n_lanes && n_borrowed; i++) {
+        pgasi_lane_t *lane = open_lane(i);
+        if (!lane || !__atomic_load_n(&lane->borrowed, __ATOMIC_RELAXED))
+            continue;
+        n_borrowed--;
+        if (__atomic_load_n(&lane->inside, __ATOMIC_ACQUIRE) == 0)
+            n += lane->tp->ops->progress(lane->tp);
+        __atomic_store_n(&lane->borrowed, 0, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&helping, 0, __ATOMIC_RELEASE);
+    return n;
 }
 
 static const void *address_of(void *arg, int rank)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "base/checks.h"
 #include "pgas/status.h"
+#include "boot/wait.h"
 #include "transport/transport.h"
 
 #define PGASI_LANE_SERVICE 0
@@ -42,12 +43,21 @@ typedef struct pgasi_lane {
     uint64_t issued, flushed; /* over all peers, through the transport */
     bool has_direct;          /* some peer's heap is loaded and stored directly */
     uint32_t in_flight;       /* operations that progress must complete */
+    uint32_t inside;          /* own lane: depth of the owner's sections; it takes no lock */
+    uint32_t borrowed;        /* own lane: somebody makes progress on it while its owner is elsewhere */
+    uint32_t n_entered, n_progressed; /* sections and looks of its owner, for who lends a hand ... */
+    uint32_t seen_entered, seen_progressed;
+    uint64_t watch_until_ns;  /* ... and his notes */
     struct pgasi_outbox *outbox; /* the call layer's part; NULL until it issues a call */
 } pgasi_lane_t;
 
 extern pgasi_lane_t **pgasi_lanes; /* [pgasi_n_lanes]; entries appear as slots attach, lane 0 at start */
 extern int pgasi_n_lanes;
 extern pgasi_tp_t *pgasi_tp; /* NULL: no rank off the node */
+
+/** Set before whoever lends a hand sleeps long; who leaves a lane then wakes him. */
+extern uint32_t pgasi_lanes_unwatched;
+void pgasi_lanes_watch(void);
 
 /** Opens the transport if some rank is off the node, exchanges addresses, makes lane 0. Collective. */
 pgas_status_t pgasi_lanes_start(void);
@@ -62,19 +72,30 @@ pgas_status_t pgasi_lane_open(pgasi_lane_t *lane);
 /** Progress on the lane's own operations; lane lock held if shared. */
 int pgasi_lane_progress(pgasi_lane_t *lane);
 
-/** Waits (in bounded time) for what is in flight on the lane. */
-pgas_status_t pgasi_lane_drain(pgasi_lane_t *lane);
-
+/* A shared lane has a lock. An own lane has a mark that its owner is inside, whose cost is two stores and a load; who
+ * borrows it (pgasi_lanes_help) pays with a barrier on all processors, and only while the owner is not inside. */
 void pgasi_lane_lock_slow(pgasi_lane_t *lane);
+static inline void pgasi_lane_enter(pgasi_lane_t *lane)
+{
+    __atomic_store_n(&lane->n_entered, lane->n_entered + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&lane->inside, lane->inside + 1, __ATOMIC_RELAXED);
+    if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+static inline void pgasi_lane_leave(pgasi_lane_t *lane)
+{
+    __atomic_store_n(&lane->inside, lane->inside - 1, __ATOMIC_RELEASE);
+}
 static inline void pgasi_lane_lock(pgasi_lane_t *lane)
 {
-    if (PGAS_UNLIKELY(lane->shared))
+    if (PGAS_LIKELY(!lane->shared))
+        pgasi_lane_enter(lane);
+    if (PGAS_UNLIKELY(lane->shared || __atomic_load_n(&lane->borrowed, __ATOMIC_ACQUIRE)))
         pgasi_lane_lock_slow(lane);
 }
-static inline bool pgasi_lane_try_lock(pgasi_lane_t *lane)
-{
-    return PGAS_LIKELY(!lane->shared) || __atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE) == 0;
-}
+bool pgasi_lane_try_lock(pgasi_lane_t *lane);
 /* Operations in flight: written by the lane's holder alone, read by others. */
 static inline void pgasi_lane_count(pgasi_lane_t *lane, int change)
 {
@@ -84,7 +105,19 @@ static inline void pgasi_lane_unlock(pgasi_lane_t *lane)
 {
     if (PGAS_UNLIKELY(lane->shared))
         __atomic_store_n(&lane->lock, 0, __ATOMIC_RELEASE);
+    else
+        pgasi_lane_leave(lane);
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_lanes_unwatched, __ATOMIC_RELAXED)))
+        pgasi_lanes_watch();
 }
+
+/** Progress on lanes in which operations are under way, or were begun a moment ago, while nobody looks at them. Any
+ *  thread; one at a time, others return at once. Returns events. */
+int pgasi_lanes_help(void);
+/** True if some lane needs such looks. */
+bool pgasi_lanes_need_help(void);
+/** While somebody waits for whatever was issued, by whomever. */
+void pgasi_lanes_help_all(bool on);
 
 /** Zeroed memory that costs nothing until touched: for tables by rank. */
 void *pgasi_lazy_alloc(size_t bytes);

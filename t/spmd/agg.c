@@ -59,6 +59,9 @@ static void on_misuse(const void *args, size_t bytes, pgas_thread_t source, void
     (void)context;
     n_wrong += pgas_agg_flush_all(my_agg) != PGAS_ERR_CONTEXT;
     n_wrong += pgas_agg_call_far(my_agg, me, add, NULL, 0) != PGAS_ERR_CONTEXT;
+    uint64_t one = 1;
+    for (int i = 0; i < 3; i++) /* the second would go the inline way if the first had opened it */
+        n_wrong += pgas_agg_call(my_agg, me, add, &one, sizeof one) != PGAS_ERR_CONTEXT;
 }
 
 static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *context)

@@ -127,14 +127,18 @@ static void options(void)
     spmd_ok(good, "a second init only counts");
 }
 
-static pgas_status_t from_thread;
+static pgas_status_t from_thread[4];
 static int thread_bad;
 
 static void *second_thread(void *arg)
 {
     (void)arg;
     thread_bad += pgas_thread_attach() != PGAS_OK || pgas_call(pgas_rank(), count, NULL, 0, NULL) != PGAS_OK;
-    from_thread = pgas_barrier(NULL);
+    pgas_gptr_t ptr = PGAS_NULL;
+    from_thread[0] = pgas_barrier(NULL);
+    from_thread[1] = pgas_alloc(8, &ptr);
+    from_thread[2] = pgas_free(ptr);
+    from_thread[3] = pgas_handlers_agree();
     thread_bad += pgas_thread_detach() != PGAS_OK;
     return NULL;
 }
@@ -150,8 +154,9 @@ static void collectives_of_another_thread(void)
     pthread_join(thread, NULL);
     good = pgas_quiesce() == PGAS_OK && good && works() && thread_bad == 0;
     good = pgas_finalize() == PGAS_OK && good;
-    spmd_ok(good && from_thread == (level < MPI_THREAD_SERIALIZED ? PGAS_ERR_CONTEXT : PGAS_OK),
-            "a barrier of another thread at this thread level of MPI");
+    for (int i = 0; i < 4; i++)
+        good = good && from_thread[i] == (level < MPI_THREAD_SERIALIZED ? PGAS_ERR_CONTEXT : PGAS_OK);
+    spmd_ok(good, "collectives of another thread at this thread level of MPI");
 }
 
 int main(int argc, char **argv)

@@ -9,6 +9,8 @@
  *   source: pgas/call.h; Mattern's four counters
  */
 #include <pthread.h>
+#include <semaphore.h>
+#include "base/param.h"
 #include "base/rng.h"
 #include "t/spmd/job.h"
 
@@ -135,11 +137,55 @@ static void calls_of_other_threads(void)
     spmd_ok(n_bad == 0 && n_thread_bad == 0 && all == 300 * (uint64_t)n_ranks, "calls of other threads");
 }
 
+static sem_t issued, over;
+static size_t away_bytes;
+static int away_calls;
+
+/* Calls, alone and gathered, then stays attached and out of the library until the others have quiesced. */
+static void *caller_that_goes_away(void *arg)
+{
+    static char args[4096];
+    pgas_agg_t *own = NULL;
+    (void)arg;
+    n_thread_bad += pgas_thread_attach() != PGAS_OK || pgas_agg_create(NULL, &own) != PGAS_OK;
+    for (int i = 1; i <= away_calls; i++)
+        n_thread_bad += pgas_call((me + i) % n_ranks, count, args, away_bytes, NULL) != PGAS_OK;
+    for (int i = 1; i < away_calls; i++)
+        n_thread_bad += pgas_agg_call(own, (me + i) % n_ranks, count, args, away_bytes) != PGAS_OK;
+    for (int r = 0; r < n_ranks; r++)
+        n_thread_bad += pgas_agg_flush(own, r) != PGAS_OK;
+    sem_post(&issued);
+    sem_wait(&over);
+    n_thread_bad += pgas_agg_destroy(own) != PGAS_OK || pgas_thread_detach() != PGAS_OK;
+    return NULL;
+}
+
+static void calls_of_a_thread_that_is_away(int n_calls, size_t bytes)
+{
+    pthread_t thread;
+    n_ran = 0;
+    away_calls = n_calls;
+    away_bytes = bytes;
+    sem_init(&issued, 0, 0);
+    sem_init(&over, 0, 0);
+    pgas_barrier(NULL);
+    pthread_create(&thread, NULL, caller_that_goes_away, NULL);
+    while (sem_trywait(&issued) != 0)
+        pgas_progress();
+    int n_bad = pgas_quiesce() != PGAS_OK;
+    uint64_t mine = n_ran, all = 0;
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+    sem_post(&over);
+    pthread_join(thread, NULL);
+    spmd_ok(n_bad == 0 && n_thread_bad == 0 && all == (uint64_t)((2 * n_calls - 1) * n_ranks),
+            "%d calls of %zu bytes by a thread that is away", n_calls, bytes);
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.branch", on_branch, NULL, &branch);
     pgas_handler_register("t.count", on_count, NULL, &count);
-    job_begin(&argc, &argv, 5);
+    job_begin(&argc, &argv, 8);
     uint64_t seed = spmd_seed(5);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
@@ -147,6 +193,9 @@ int main(int argc, char **argv)
     opts.for_handlers = true;
     if (pgas_agg_create(&opts, &agg) != PGAS_OK)
         return 1;
+    calls_of_a_thread_that_is_away(1, 8); /* first: its lane is not connected yet */
+    calls_of_a_thread_that_is_away(1, pgasi_param.call_max < 4096 ? pgasi_param.call_max : 4096);
+    calls_of_a_thread_that_is_away(100, 64);
     random_rounds(seed);
     single_calls();
     calls_of_other_threads();

@@ -165,6 +165,11 @@ void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
         open_senders();
 }
 
+pgas_status_t pgasi_boot_enter(void)
+{
+    return PGAS_OK;
+}
+
 void pgasi_place_bind(int slot)
 {
     (void)slot;
