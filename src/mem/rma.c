@@ -124,7 +124,7 @@ static inline void *reach(pgas_gptr_t ptr, size_t bytes)
 {
     const pgasi_lane_t *lane = pgasi_self.lane;
     int rank = pgas_gptr_rank(ptr);
-    if (PGAS_UNLIKELY(!pgasi_running || !lane || pgasi_self.in_handler || rank >= pgasi_boot.n_ranks))
+    if (PGAS_UNLIKELY(!pgasi_thread_attached() || !lane || pgasi_self.in_handler || rank >= pgasi_boot.n_ranks))
         return NULL;
     const pgasi_lane_peer_t *peer = &lane->peer[rank];
     uint64_t heap_bytes = __atomic_load_n(&peer->heap_bytes, __ATOMIC_ACQUIRE);
