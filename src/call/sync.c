@@ -2,7 +2,8 @@
  *
  * A call that wants an answer carries a token: the index of an entry in this rank's table and the entry's generation, so
  * that an answer that comes late, twice or from nowhere is recognised and ignored. Entries are taken from a lock-free
- * stack. Answers run under the inbox lock, one at a time. */
+ * stack. Answers run under the inbox lock, one at a time. Who takes the token out of an entry owns its end: a reply, the
+ * death of the rank that owes it and a call that could not be sent may come together, and one of them wins. */
 #include "call/sync.h"
 
 #include <string.h>
@@ -23,8 +24,9 @@
 
 typedef struct {
     uint32_t next;
-    uint16_t generation;
-    bool live, once; /* once: a reply, which frees the entry */
+    uint32_t token;      /* that names the entry; 0: it is free */
+    uint16_t generation; /* of the last token, in its lower half; never 0, so that a zeroed counter names nothing */
+    bool once;           /* a reply, which frees the entry */
     pgas_sync_t *sync;
     void *reply;
     size_t reply_bytes;
@@ -78,23 +80,35 @@ pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t 
     e->reply_bytes = reply_bytes;
     e->rank = rank;
     e->once = reply != NULL;
-    e->live = true;
-    *token_p = index << 16 | e->generation;
+    e->generation = e->generation == UINT16_MAX ? 1 : (uint16_t)(e->generation + 1);
+    uint32_t token = index << 16 | e->generation;
+    __atomic_store_n(&e->token, token, __ATOMIC_SEQ_CST); /* before the caller looks whether the rank is dead */
+    *token_p = token;
     return PGAS_OK;
 }
 
-void pgasi_token_give(uint32_t token)
+static entry_t *find_entry(uint32_t token)
 {
     uint32_t index = token >> 16;
+    if (!token || index >= __atomic_load_n(&n_ever, __ATOMIC_RELAXED))
+        return NULL;
     entry_t *e = &entries[index];
-    e->live = false;
-    e->generation++;
+    return __atomic_load_n(&e->token, __ATOMIC_ACQUIRE) == token ? e : NULL;
+}
+
+bool pgasi_token_give(uint32_t token)
+{
+    uint32_t index = token >> 16, mine_still = token;
+    entry_t *e = find_entry(token);
+    if (!e || !__atomic_compare_exchange_n(&e->token, &mine_still, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return false;
     uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE);
     uint64_t mine;
     do {
         __atomic_store_n(&e->next, (uint32_t)head, __ATOMIC_RELAXED);
         mine = ((head >> 32) + 1) << 32 | index;
     } while (!__atomic_compare_exchange_n(&free_head, &head, mine, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return true;
 }
 
 static void fall(pgas_sync_t *sync, pgas_status_t status)
@@ -107,15 +121,6 @@ static void fall(pgas_sync_t *sync, pgas_status_t status)
 }
 
 /* ---- answers arrive ---- */
-
-static entry_t *find_entry(uint32_t token)
-{
-    uint32_t index = token >> 16;
-    if (index >= __atomic_load_n(&n_ever, __ATOMIC_RELAXED))
-        return NULL;
-    entry_t *e = &entries[index];
-    return e->live && e->generation == (uint16_t)token ? e : NULL;
-}
 
 static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -147,21 +152,23 @@ static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void 
     if (status == PGAS_OK)
         memcpy(e->reply, (const char *)args + sizeof ack, e->reply_bytes);
     pgas_sync_t *sync = e->sync;
-    pgasi_token_give(ack.token);
-    fall(sync, status);
+    if (pgasi_token_give(ack.token))
+        fall(sync, status);
 }
 
 void pgasi_sync_peer_died(int rank)
 {
     pgasi_inbox_lock(); /* answers run one at a time */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* whose token is not seen here sees that the rank is dead */
     uint32_t n = __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
     for (uint32_t index = 0; entries && index < n; index++) {
         entry_t *e = &entries[index];
-        if (!e->live || !e->once || e->rank != rank)
+        uint32_t token = __atomic_load_n(&e->token, __ATOMIC_ACQUIRE);
+        if (!token || !e->once || e->rank != rank)
             continue;
         pgas_sync_t *sync = e->sync;
-        pgasi_token_give(index << 16 | e->generation);
-        fall(sync, PGAS_ERR_PEER);
+        if (pgasi_token_give(token))
+            fall(sync, PGAS_ERR_PEER);
     }
     pgasi_inbox_unlock();
 }
@@ -274,7 +281,8 @@ void pgas_sync_fini(pgas_sync_t *sync)
     bool late = __atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 && !pgasi_self.in_handler;
     if (late)
         pgasi_inbox_lock();
-    if (find_entry(sync->token)) /* not if it was ended before */
+    const entry_t *e = find_entry(sync->token);
+    if (e && e->sync == sync) /* not if it was ended before, or never begun */
         pgasi_token_give(sync->token);
     if (late)
         pgasi_inbox_unlock();
@@ -284,15 +292,14 @@ static pgas_status_t call_return(int rank, uint32_t handler, const void *args, s
                                  size_t reply_bytes, pgas_sync_t *sync)
 {
     uint32_t token;
-    if (pgasi_boot_is_dead(rank))
-        return PGAS_ERR_PEER;
     pgas_status_t status = pgasi_token_take(sync, rank, reply, reply_bytes, &token);
     if (status != PGAS_OK)
         return status;
     uint64_t wire = token | (uint64_t)reply_bytes << 32;
-    status = pgasi_outbox_call(rank, handler, args, bytes, &wire, PGASI_FULL_WAIT);
-    if (status != PGAS_OK)
-        pgasi_token_give(token);
+    status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER
+                                      : pgasi_outbox_call(rank, handler, args, bytes, &wire, PGASI_FULL_WAIT);
+    if (status != PGAS_OK && !pgasi_token_give(token))
+        return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
     return status;
 }
 

@@ -2,6 +2,7 @@
 #ifndef PGASI_SYNC_H
 #define PGASI_SYNC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "pgas/call.h"
@@ -17,7 +18,8 @@ void pgasi_sync_set_handlers(void);
 pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p);
 /** Replies that a dead rank owes fail with PGAS_ERR_PEER. */
 void pgasi_sync_peer_died(int rank);
-void pgasi_token_give(uint32_t token);
+/** Ends the token; false if somebody else has, by an answer or a death. */
+bool pgasi_token_give(uint32_t token);
 
 /** Around a handler whose caller wants an answer; call_end sends it. reply_bytes 0: only that it ran. */
 void pgasi_call_begin(pgas_thread_t source, uint32_t token, uint32_t reply_bytes);

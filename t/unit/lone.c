@@ -23,6 +23,7 @@ static pid_t pids[RANKS_MAX];
 static pgasi_bell_t bells[RANKS_MAX];
 static char *sender_ring[RANKS_MAX];
 static const uint64_t *sender_consumed[RANKS_MAX];
+static bool dead[RANKS_MAX];
 static bool started;
 
 pgas_status_t lone_init(int ranks, const char *params)
@@ -75,6 +76,7 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
         pids[i] = getpid();
     }
     memset(bells, 0, sizeof bells);
+    memset(dead, 0, sizeof dead);
     pgasi_bells = bells;
     pgasi_boot = (pgasi_boot_t){
         .rank = 0,
@@ -139,13 +141,12 @@ pgas_status_t pgasi_boot_barrier(void)
 
 bool pgasi_boot_is_dead(int rank)
 {
-    (void)rank;
-    return false;
+    return __atomic_load_n(&dead[rank], __ATOMIC_ACQUIRE);
 }
 
 void pgasi_boot_peer_died(int rank)
 {
-    (void)rank;
+    __atomic_store_n(&dead[rank], true, __ATOMIC_RELEASE);
 }
 
 const char *pgasi_boot_mpi_text(void)

@@ -135,7 +135,7 @@ static void models(uint64_t seed)
     is_int(model(seed, false), 0, "random answers complete what the model says");
 }
 
-/* Leaves tokens behind that were given back twice: the last test. */
+/* The last test: the model forgets, so some counters stay without an end. */
 static void model_can_fail(uint64_t seed)
 {
     ok(model(seed, true) > 0, "answers that the model does not know of are noticed");
@@ -185,11 +185,53 @@ static void waiting(void)
     pgas_sync_fini(&sync);
 }
 
+/* A reply that a dead rank owes is ended by the death; who then finds that it could not ask ends it a second time. */
+static void ended_twice(void)
+{
+    pgas_sync_t sync = { 2, PGAS_OK, 0 }, other[4];
+    uint64_t reply;
+    uint32_t token;
+    int n_same = 0;
+    ok(pgasi_token_take(&sync, 1, &reply, sizeof reply, &token) == PGAS_OK, "a reply is awaited");
+    pgasi_sync_peer_died(1);
+    ok(sync.count == 1 && sync.status == PGAS_ERR_PEER && !pgasi_token_give(token) && !pgasi_token_give(token),
+       "the death of the rank ends it, nobody else does");
+    answer(PGASI_REC_REPLY, token, PGAS_OK, &reply, sizeof reply);
+    is_int((int)sync.count, 1, "not even a late reply");
+    for (int i = 0; i < 4; i++) {
+        pgas_sync_init(&other[i], 1);
+        for (int k = 0; k < i; k++)
+            n_same += other[k].token == other[i].token;
+    }
+    is_int(n_same, 0, "later counters have tokens of their own");
+    for (int i = 0; i < 4; i++)
+        pgas_sync_fini(&other[i]);
+}
+
+/* Before everything else: the counter of the first entry is the one that zeroed memory might name. */
+static void never_begun(void)
+{
+    pgas_sync_t sync, copy, zeroed = { 0 };
+    pgas_sync_init(&sync, 2);
+    pgas_sync_fini(&zeroed);
+    answer(PGASI_REC_ACK, sync.token, PGAS_OK, NULL, 0);
+    is_int((int)sync.count, 1, "the end of a counter that never began is no other's");
+    answer(PGASI_REC_ACK, zeroed.token, PGAS_OK, NULL, 0);
+    is_int((int)sync.count, 1, "an answer to it is nobody's");
+    copy = sync;
+    pgas_sync_fini(&copy);
+    answer(PGASI_REC_ACK, sync.token, PGAS_OK, NULL, 0);
+    ok(sync.count == 0 && pgas_sync_test(&sync) == PGAS_OK, "nor does a copy end it");
+    pgas_sync_fini(&sync);
+}
+
 int main(void)
 {
-    plan(7);
+    plan(14);
     uint64_t seed = tap_seed(21);
     ok(lone_init(2, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
+    never_begun();
+    ended_twice();
     models(seed);
     threads_take_tokens();
     waiting();
