@@ -12,6 +12,11 @@
  *  | put, get, atomics to other nodes or to attached memory; flush | PGAS_ERR_CONTEXT                                |
  *  | pgas_sync_wait, collectives, pgas_progress, pgas_quiesce       | PGAS_ERR_CONTEXT (pgas_progress: returns 0)     |
  *
+ *  When a rank has died and PGAS_ON_PEER_DEATH=continue lets the others go on, what it owes, completions and replies,
+ *  falls with PGAS_ERR_PEER; calls to it give PGAS_ERR_PEER from the next one on that a thread makes after the death was
+ *  noticed; calls under way or gathered for it are lost in silence; pgas_quiesce and every collective of a team with it
+ *  give PGAS_ERR_PEER. A call either gives PGAS_ERR_PEER or lets its counter fall with it, never both.
+ *
  *  Source: Seriema (send-based calls, aggregation in the style "trad"). */
 #ifndef PGAS_CALL_H
 #define PGAS_CALL_H
@@ -57,14 +62,14 @@ typedef struct {
 /** count: completions to wait for; calls that name the counter do not raise it.
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_LIMIT (65536 counters live). */
 PGAS_API pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count);
-/** Raises the counter; for reuse, or before further calls. */
+/** Raises the counter; for reuse, or before further calls. NULL is ignored. */
 PGAS_API void pgas_sync_add(pgas_sync_t *sync, int64_t count);
 /** Waits, with progress, until the counter is 0 or less; timeout_us < 0: for ever.
  *  @return the first error of its calls, PGAS_OK, PGAS_ERR_TIMEOUT, PGAS_ERR_CONTEXT in a handler. */
 PGAS_API pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
 /** Looks once, without progress: PGAS_INPROGRESS if not yet. */
 PGAS_API pgas_status_t pgas_sync_test(const pgas_sync_t *sync);
-/** Completions that arrive later are ignored. */
+/** Completions that arrive later are ignored. So are NULL, and a counter that has ended, is a copy, or is zeroed memory. */
 PGAS_API void pgas_sync_fini(pgas_sync_t *sync);
 
 /* What the inline part of pgas_call looks at; the library's. */
@@ -126,9 +131,12 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
  *  Units:  bytes up to PGAS_CALL_MAX (default 8 KiB).
  *  Done:   args are copied on return. executed (may be NULL) falls by one when the handler has run.
  *          A full channel: waits with progress; inside a handler the call is queued instead.
- *  Cost:   on the node a copy into the receiver's ring and a release store; else one active message.
+ *  Cost:   on the node a copy into the receiver's ring and a release store; else one active message. With executed the
+ *          way back, and a few atomic additions that note which rank owes what (4 bytes per rank for each counter that is
+ *          live at one time, allocated when it is first used so).
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_RANGE (no such rank), PGAS_ERR_NOT_FOUND (no such handler),
- *          PGAS_ERR_INVALID, PGAS_ERR_LIMIT (bytes), PGAS_ERR_PEER, PGAS_ERR_AGAIN (in a handler, queue full). */
+ *          PGAS_ERR_INVALID (no arguments; executed is no live counter), PGAS_ERR_LIMIT (bytes), PGAS_ERR_PEER (the rank
+ *          died), PGAS_ERR_AGAIN (in a handler, queue full), PGAS_ERR_NO_MEMORY. */
 PGAS_INLINE pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                       pgas_sync_t *executed)
 {

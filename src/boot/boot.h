@@ -50,8 +50,9 @@ pgas_status_t pgasi_boot_barrier(void);
 /** The team of all ranks, which NULL stands for in public functions. NULL before start. */
 pgas_team_t *pgasi_team_world(void);
 
-/** A rank was seen to die (any thread): collectives of teams with it end with PGAS_ERR_PEER from now on. */
-void pgasi_boot_peer_died(int rank);
+/** A rank was seen to die (any thread): collectives of teams with it end with PGAS_ERR_PEER from now on. False if that was
+ *  known. */
+bool pgasi_boot_peer_died(int rank);
 
 /** Shared mappings. `create`: one region of `bytes`, the same memory for all members of the team that are on my node
  *  (a NULL team: all ranks of the node). `create_each`: every rank of the node brings one region of its own; addr_of[i] is

@@ -255,13 +255,15 @@ void pgasi_team_stop(void)
 
 /* ---- dead members ---- */
 
-void pgasi_boot_peer_died(int rank)
+bool pgasi_boot_peer_died(int rank)
 {
     if (dead_ranks == NULL || rank < 0 || rank >= pgasi_boot.n_ranks)
-        return;
+        return false;
     uint64_t bit = UINT64_C(1) << (rank % 64);
-    if (!(__atomic_fetch_or(&dead_ranks[rank / 64], bit, __ATOMIC_RELAXED) & bit))
-        __atomic_fetch_add(&n_dead, 1, __ATOMIC_RELEASE);
+    if (__atomic_fetch_or(&dead_ranks[rank / 64], bit, __ATOMIC_RELAXED) & bit)
+        return false;
+    __atomic_fetch_add(&n_dead, 1, __ATOMIC_SEQ_CST);
+    return true;
 }
 
 bool pgasi_boot_is_dead(int rank)

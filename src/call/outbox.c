@@ -18,6 +18,7 @@
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/record.h"
+#include "call/sync.h"
 #include "mem/thread.h"
 
 #define BUFFERS_MAX 64 /* per lane */
@@ -43,6 +44,7 @@ typedef struct {
     int node_rank;
     bool dirty;  /* in the list of open batches */
     bool held;   /* in the list of what progress must go on with */
+    bool dead;   /* the rank is: nothing goes there any more */
     buffer_t *batch; /* NULL: none open */
     char *run;       /* header of the open run, if the cursor has a kind */
     char *ring;
@@ -58,6 +60,7 @@ struct pgasi_outbox {
     uint32_t n_ranks;
     pgas_call_window_t *window; /* [n_ranks] */
     uint64_t header; /* of a call of 8 bytes of the owning thread, but for handler and lap */
+    uint64_t epoch;  /* pgas_call_run's when windows to dead ranks were last closed */
     pgasi_lane_t *lane;
     pgas_agg_cursor_t *cursor; /* [n_ranks] */
     int *dirty, *held;
@@ -76,12 +79,6 @@ pgas_call_run_t pgas_call_run;
 __thread pgas_call_path_t pgas_call_path;
 static char *far_scratch; /* for data that arrives misaligned */
 static size_t far_scratch_bytes;
-
-/* Opens the inline parts to the calling thread, whose outbox this is. */
-static inline void set_path(const pgasi_outbox_t *ob)
-{
-    pgas_call_path = (pgas_call_path_t){ pgasi_epoch, ob->window, ob->header, (uint32_t)pgasi_self.slot + 1 };
-}
 
 /* ---- making and ending ---- */
 
@@ -191,7 +188,7 @@ static inline void settle(out_t *out)
 /* Whether a call may go straight into the ring: nothing is gathered or waits before it. */
 static inline bool is_direct(const out_t *out)
 {
-    return out->kind == OUT_NODE && !out->batch && !out->waiting;
+    return out->kind == OUT_NODE && !out->batch && !out->waiting && !out->dead;
 }
 
 /* Direct calls take the short paths up to where room is known and neither record nor the word behind it wraps; inline ones
@@ -258,6 +255,7 @@ static inline bool ring_room(out_t *out, uint64_t bytes)
 static void know_peer(pgasi_outbox_t *ob, out_t *out, int rank)
 {
     out->waiting_end = &out->waiting;
+    out->dead = pgasi_boot_is_dead(rank);
     out->node_rank = pgasi_boot.local_of[rank];
     if (out->node_rank >= 0) {
         pgasi_inbox_open(out->node_rank, ob->lane->index, &out->ring, &out->consumed);
@@ -671,9 +669,22 @@ static inline pgas_status_t send(pgasi_outbox_t *ob, int rank, const message_t *
     return now ? send_now(ob, out, rank, m, full) : append(ob, out, rank, m, full);
 }
 
+/* Nothing goes to a rank that died: closes its window. What is gathered is dropped here, what waits by progress. */
+static __attribute__((noinline, cold)) pgas_status_t shut(pgasi_outbox_t *ob, int rank)
+{
+    out_t *out = out_of(ob, rank);
+    out->dead = true;
+    publish(ob, out, rank, PGASI_PUBLISH_ORDER);
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    return PGAS_ERR_PEER;
+}
+
 /* Sends by the rules of `full`; lane locked by the caller, given up while waiting. */
 static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t *m, pgasi_full_t full, bool now)
 {
+    if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank)))
+        return shut(ob, rank);
     pgas_status_t status = send(ob, rank, m, full, now);
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN || pgasi_self.in_handler)
         return status;
@@ -780,8 +791,42 @@ static __attribute__((noinline)) pgas_status_t call(int rank, pgas_handler_t han
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    uint64_t token = executed ? executed->token : 0;
-    return pgasi_outbox_call(rank, handler, args, bytes, executed ? &token : NULL, full);
+    if (!executed)
+        return pgasi_outbox_call(rank, handler, args, bytes, NULL, full);
+    status = pgasi_sync_owe(executed, rank);
+    if (status != PGAS_OK)
+        return status;
+    uint32_t token = executed->token;
+    uint64_t wire = token;
+    status = pgasi_outbox_call(rank, handler, args, bytes, &wire, full);
+    if (status != PGAS_OK && !pgasi_sync_disown(token, rank))
+        return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
+    return status;
+}
+
+void pgasi_outbox_peer_died(void)
+{
+    __atomic_fetch_add(&pgas_call_run.epoch, UINT64_C(1) << 32, __ATOMIC_SEQ_CST);
+}
+
+static __attribute__((noinline, cold)) void shut_windows(pgasi_outbox_t *ob, uint64_t epoch)
+{
+    ob->epoch = epoch;
+    pgasi_lane_lock(ob->lane);
+    for (int r = 0; r < (int)ob->n_ranks; r++) {
+        if (pgasi_boot_is_dead(r))
+            shut(ob, r);
+    }
+    pgasi_lane_unlock(ob->lane);
+}
+
+/* Opens the inline parts to the calling thread, whose outbox this is; not towards ranks that died. */
+static inline void set_path(pgasi_outbox_t *ob)
+{
+    uint64_t epoch = __atomic_load_n(&pgas_call_run.epoch, __ATOMIC_ACQUIRE);
+    if (PGAS_UNLIKELY(ob->epoch != epoch))
+        shut_windows(ob, epoch);
+    pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, (uint32_t)pgasi_self.slot + 1 };
 }
 
 /* The usual case without a stop: own lane, same node, room in the ring, 8 bytes, nobody waits for it; and the inline part
@@ -789,7 +834,7 @@ static __attribute__((noinline)) pgas_status_t call(int rank, pgas_handler_t han
 static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                const pgas_sync_t *executed)
 {
-    const pgasi_outbox_t *ob = pgasi_self.outbox;
+    pgasi_outbox_t *ob = pgasi_self.outbox;
     if (!ob || executed || bytes != 8 || !args || !pgasi_thread_attached() || (uint32_t)rank >= ob->n_ranks ||
         handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
         return false;

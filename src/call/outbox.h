@@ -66,6 +66,9 @@ int pgasi_outbox_progress(pgasi_outbox_t *outbox);
 /** True if calls are held up. */
 bool pgasi_outbox_held(const pgasi_outbox_t *outbox);
 
+/** A rank is now known to be dead: every thread closes its window for inline calls when it makes the next one. */
+void pgasi_outbox_peer_died(void);
+
 pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *outbox);
 void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *outbox, size_t bytes);
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *outbox);

@@ -46,18 +46,20 @@ static uint32_t polled; /* an application thread has progressed since the servic
 
 void pgasi_peer_died(int rank)
 {
-    static int reported;
     if (__atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE))
         return;
-    if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED) == 0)
-        PGASI_ERROR("service", "rank %d died%s", rank,
-                    pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT ? ": ending the job" : "");
     if (pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT) {
+        static int reported; /* the first: others die of the end of the job */
+        if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED) == 0)
+            PGASI_ERROR("service", "rank %d died: ending the job", rank);
         struct timespec until_passed_on = { 0, REPORT_MS * 1000000L };
         nanosleep(&until_passed_on, NULL); /* launchers drop what they have not read when the job is aborted */
         pgasi_boot_abort(1);
     }
-    pgasi_boot_peer_died(rank);
+    if (!pgasi_boot_peer_died(rank))
+        return;
+    PGASI_ERROR("service", "rank %d died", rank);
+    pgasi_outbox_peer_died();
     __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
 }

@@ -6,6 +6,7 @@
  * death of the rank that owes it and a call that could not be sent may come together, and one of them wins. */
 #include "call/sync.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -30,7 +31,9 @@ typedef struct {
     pgas_sync_t *sync;
     void *reply;
     size_t reply_bytes;
-    int rank; /* that owes the reply */
+    int rank;        /* that owes the reply */
+    uint32_t n_owed; /* calls that name the counter and have not been answered; by rank in owed */
+    uint32_t *owed;  /* [n_ranks], from the entry's first call on; stays with it */
 } entry_t;
 
 static entry_t *entries;
@@ -47,6 +50,8 @@ pgas_status_t pgasi_sync_start(void)
 
 void pgasi_sync_stop(void)
 {
+    for (uint32_t i = 0; entries && i < n_ever; i++)
+        free(entries[i].owed);
     pgasi_lazy_free(entries, N_ENTRIES * sizeof *entries);
     entries = NULL;
 }
@@ -111,6 +116,63 @@ bool pgasi_token_give(uint32_t token)
     return true;
 }
 
+/* ---- what ranks owe ---- */
+
+static uint32_t *owed_of(entry_t *e)
+{
+    uint32_t *owed = __atomic_load_n(&e->owed, __ATOMIC_ACQUIRE);
+    if (PGAS_LIKELY(owed != NULL))
+        return owed;
+    uint32_t *fresh = calloc((size_t)pgasi_boot.n_ranks, sizeof *fresh);
+    if (fresh && !__atomic_compare_exchange_n(&e->owed, &owed, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        free(fresh);
+        fresh = owed;
+    }
+    return fresh;
+}
+
+pgas_status_t pgasi_sync_owe(const pgas_sync_t *sync, int rank)
+{
+    entry_t *e = find_entry(sync->token);
+    if (!e || e->sync != sync || e->once)
+        return PGAS_ERR_INVALID;
+    uint32_t *owed = owed_of(e);
+    if (!owed)
+        return PGAS_ERR_NO_MEMORY;
+    __atomic_add_fetch(&e->n_owed, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&owed[rank], 1, __ATOMIC_SEQ_CST); /* before the caller looks whether the rank is dead */
+    return PGAS_OK;
+}
+
+/* One call less; false if the rank owes none. */
+static bool pay(entry_t *e, int rank)
+{
+    uint32_t *owed = __atomic_load_n(&e->owed, __ATOMIC_ACQUIRE);
+    uint32_t n = owed ? __atomic_load_n(&owed[rank], __ATOMIC_RELAXED) : 0;
+    while (n > 0) {
+        if (__atomic_compare_exchange_n(&owed[rank], &n, n - 1, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            __atomic_sub_fetch(&e->n_owed, 1, __ATOMIC_RELEASE);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pgasi_sync_disown(uint32_t token, int rank)
+{
+    entry_t *e = find_entry(token);
+    return e && pay(e, rank);
+}
+
+/* The counter ends before its calls; answers do not run meanwhile. */
+static void forgive(entry_t *e)
+{
+    if (!__atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE))
+        return;
+    memset(e->owed, 0, (size_t)pgasi_boot.n_ranks * sizeof *e->owed);
+    __atomic_store_n(&e->n_owed, 0, __ATOMIC_RELAXED);
+}
+
 static void fall(pgas_sync_t *sync, pgas_status_t status)
 {
     int32_t fine = PGAS_OK;
@@ -124,15 +186,18 @@ static void fall(pgas_sync_t *sync, pgas_status_t status)
 
 static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    (void)source;
+    int rank = pgas_thread_rank(source);
     (void)context;
     pgasi_rec_ack_t ack;
     if (bytes != sizeof ack)
         return;
     memcpy(&ack, args, sizeof ack);
     entry_t *e = find_entry(ack.token);
-    if (e && !e->once)
-        fall(e->sync, (pgas_status_t)ack.status);
+    if (!e || e->once)
+        return;
+    if (!pay(e, rank) && pgasi_boot_is_dead(rank)) /* fallen already, with the rank's death */
+        return;
+    fall(e->sync, (pgas_status_t)ack.status);
 }
 
 static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -164,11 +229,13 @@ void pgasi_sync_peer_died(int rank)
     for (uint32_t index = 0; entries && index < n; index++) {
         entry_t *e = &entries[index];
         uint32_t token = __atomic_load_n(&e->token, __ATOMIC_ACQUIRE);
-        if (!token || !e->once || e->rank != rank)
-            continue;
         pgas_sync_t *sync = e->sync;
-        if (pgasi_token_give(token))
+        if (!token)
+            continue;
+        if (e->once && e->rank == rank && pgasi_token_give(token))
             fall(sync, PGAS_ERR_PEER);
+        while (!e->once && __atomic_load_n(&e->n_owed, __ATOMIC_RELAXED) && pay(e, rank))
+            fall(e->sync, PGAS_ERR_PEER); /* whose it is now, if the entry changed hands before it owed */
     }
     pgasi_inbox_unlock();
 }
@@ -278,12 +345,15 @@ void pgas_sync_fini(pgas_sync_t *sync)
     if (!sync || !pgasi_running)
         return;
     /* Answers may still come: not while one of them is being run. */
-    bool late = __atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 && !pgasi_self.in_handler;
+    entry_t *e = find_entry(sync->token);
+    if (!e || e->sync != sync) /* ended before, or never begun */
+        return;
+    bool late = !pgasi_self.in_handler && (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 ||
+                                           __atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE) > 0);
     if (late)
         pgasi_inbox_lock();
-    const entry_t *e = find_entry(sync->token);
-    if (e && e->sync == sync) /* not if it was ended before, or never begun */
-        pgasi_token_give(sync->token);
+    forgive(e);
+    pgasi_token_give(sync->token);
     if (late)
         pgasi_inbox_unlock();
 }
@@ -296,8 +366,7 @@ static pgas_status_t call_return(int rank, uint32_t handler, const void *args, s
     if (status != PGAS_OK)
         return status;
     uint64_t wire = token | (uint64_t)reply_bytes << 32;
-    status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER
-                                      : pgasi_outbox_call(rank, handler, args, bytes, &wire, PGASI_FULL_WAIT);
+    status = pgasi_outbox_call(rank, handler, args, bytes, &wire, PGASI_FULL_WAIT);
     if (status != PGAS_OK && !pgasi_token_give(token))
         return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
     return status;
@@ -324,6 +393,9 @@ pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *arg
         return PGAS_ERR_LIMIT;
     if (!executed)
         return pgasi_ask(rank, handler, args, bytes, reply, reply_bytes);
+    const entry_t *e = find_entry(executed->token);
+    if (!e || e->sync != executed)
+        return PGAS_ERR_INVALID;
     return call_return(rank, handler, args, bytes, reply, reply_bytes, executed);
 }
 

@@ -16,7 +16,12 @@ void pgasi_sync_set_handlers(void);
 /** A token for answers that make sync fall: any number (reply NULL), or one of reply_bytes from a rank, which is stored at
  *  reply before. */
 pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p);
-/** Replies that a dead rank owes fail with PGAS_ERR_PEER. */
+/** A call to the rank is about to name the counter: the rank owes it one completion. PGAS_ERR_INVALID: no live counter;
+ *  PGAS_ERR_NO_MEMORY. Costs two atomic additions, and 4 bytes per rank for each counter that was ever used so. */
+pgas_status_t pgasi_sync_owe(const pgas_sync_t *sync, int rank);
+/** The call could not be sent; false if the counter has fallen for it already, with the rank's death. */
+bool pgasi_sync_disown(uint32_t token, int rank);
+/** What a dead rank owes, replies and completions, falls with PGAS_ERR_PEER. */
 void pgasi_sync_peer_died(int rank);
 /** Ends the token; false if somebody else has, by an answer or a death. */
 bool pgasi_token_give(uint32_t token);

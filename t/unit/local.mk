@@ -24,7 +24,7 @@ check_PROGRAMS += %D%/board.t
 check_PROGRAMS += %D%/transport.t
 %C%_transport_t_SOURCES = %D%/transport.c
 # Tests of src/mem and src/call in a job that is one process, without MPI: see lone.h.
-check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t %D%/wait.t %D%/tsan_calls.t
+check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t %D%/wait.t %D%/tsan_calls.t %D%/death.t
 %C%_record_t_SOURCES = %D%/record.c %D%/lone.c %D%/lone.h
 %C%_ring_t_SOURCES = %D%/ring.c %D%/lone.c %D%/lone.h
 %C%_handler_t_SOURCES = %D%/handler.c %D%/lone.c %D%/lone.h
@@ -32,3 +32,4 @@ check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t
 %C%_account_t_SOURCES = %D%/account.c %D%/lone.c %D%/lone.h
 %C%_wait_t_SOURCES = %D%/wait.c %D%/lone.c %D%/lone.h
 %C%_tsan_calls_t_SOURCES = %D%/tsan_calls.c %D%/lone.c %D%/lone.h
+%C%_death_t_SOURCES = %D%/death.c %D%/lone.c %D%/lone.h

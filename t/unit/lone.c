@@ -144,9 +144,9 @@ bool pgasi_boot_is_dead(int rank)
     return __atomic_load_n(&dead[rank], __ATOMIC_ACQUIRE);
 }
 
-void pgasi_boot_peer_died(int rank)
+bool pgasi_boot_peer_died(int rank)
 {
-    __atomic_store_n(&dead[rank], true, __ATOMIC_RELEASE);
+    return !__atomic_exchange_n(&dead[rank], true, __ATOMIC_ACQ_REL);
 }
 
 const char *pgasi_boot_mpi_text(void)

@@ -1,0 +1,234 @@
+/* what: when a rank dies and the others go on (PGAS_ON_PEER_DEATH=continue), what it owes falls with PGAS_ERR_PEER, once;
+ *       calls to it are refused at once on every path; nobody waits for its full ring; each death is reported once
+ * source: pgas/call.h */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/log.h"
+#include "boot/boot.h"
+#include "call/handler.h"
+#include "call/inbox.h"
+#include "call/outbox.h"
+#include "call/progress.h"
+#include "call/sync.h"
+#include "mem/thread.h"
+#include "t/tap.h"
+#include "t/unit/lone.h"
+
+#define RANKS 7
+
+static pgas_handler_t nop, die, pour;
+static int log_file;
+static pgas_status_t poured;
+
+static void on_nop(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+}
+
+/* Runs where somebody waits: there is no service thread. */
+static void on_die(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)bytes;
+    (void)source;
+    (void)context;
+    pgasi_peer_died(*(const int *)args);
+}
+
+/* Sends to a rank that is full until the handler's queue is, too. */
+static void on_pour(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t data[8] = { 0 };
+    (void)bytes;
+    (void)source;
+    (void)context;
+    poured = PGAS_OK;
+    while (poured == PGAS_OK)
+        poured = pgas_call(*(const int *)args, nop, data, sizeof data, NULL);
+}
+
+/* As if the rank had answered. */
+static void answer(int rank, uint32_t id, uint32_t token)
+{
+    uint64_t words[2] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t), 0) };
+    pgasi_rec_ack_t ack = { token, PGAS_OK };
+    memcpy(words + 1, &ack, sizeof ack);
+    pgasi_inbox_lock();
+    pgasi_self.in_handler++;
+    pgasi_records_run((const char *)words, pgasi_rec_room(words[0]), rank);
+    pgasi_self.in_handler--;
+    pgasi_inbox_unlock();
+}
+
+static void fill_ring(int rank)
+{
+    uint64_t data[8] = { 0 };
+    while (pgas_call_try(rank, nop, data, sizeof data, NULL) == PGAS_OK) {
+    }
+}
+
+/* The rank dies when somebody next waits. */
+static void dies_in_a_wait(int rank)
+{
+    pgas_call(0, die, &rank, sizeof rank, NULL);
+}
+
+static void completions_fall(void)
+{
+    pgas_sync_t sync, other;
+    int n_bad = pgas_sync_init(&sync, 5) != PGAS_OK || pgas_sync_init(&other, 1) != PGAS_OK;
+    n_bad += pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK || pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK;
+    for (int i = 0; i < 3; i++)
+        n_bad += pgas_call(1, nop, NULL, 0, &sync) != PGAS_OK;
+    n_bad += pgas_call(2, nop, NULL, 0, &other) != PGAS_OK;
+    answer(1, PGASI_REC_ACK, sync.token);
+    ok(n_bad == 0 && sync.count == 4, "five calls, one is answered");
+    pgasi_peer_died(1);
+    ok(pgas_sync_wait(&sync, 1000) == PGAS_ERR_TIMEOUT && sync.count == 1 && other.count == 1,
+       "what the dead rank owes falls, and nothing else");
+    answer(1, PGASI_REC_ACK, sync.token);
+    is_int((int)sync.count, 1, "an answer that it sent before does not count again");
+    answer(2, PGASI_REC_ACK, sync.token);
+    ok(pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER, "and the counter says PEER");
+    pgas_sync_fini(&sync);
+    pgas_sync_fini(&other);
+    n_bad = pgas_sync_init(&sync, 2) != PGAS_OK || pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK;
+    n_bad += pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK || pgas_sync_wait(&sync, 0) != PGAS_ERR_TIMEOUT;
+    pgas_sync_fini(&sync); /* while two calls owe */
+    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
+    pgasi_peer_died(2);
+    n_bad += pgas_sync_wait(&sync, 1000) != PGAS_ERR_TIMEOUT || sync.count != 1;
+    is_int(n_bad, 0, "what was owed to a counter that has ended is not owed to the next");
+    pgas_sync_fini(&sync);
+}
+
+static void refused_at_once(int rank)
+{
+    uint64_t x = 0, reply;
+    pgas_sync_t sync;
+    pgas_agg_t *agg;
+    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
+    for (int i = 0; i < 3; i++)
+        n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_OK || pgas_call(0, nop, &x, 8, NULL) != PGAS_OK;
+    n_bad += pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_OK || pgas_agg_flush(agg, rank) != PGAS_OK;
+    pgasi_peer_died(rank);
+    n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_ERR_PEER;
+    is_int(n_bad, 0, "after the death the next inline call is refused");
+    n_bad = pgas_call_try(rank, nop, &x, 8, NULL) != PGAS_ERR_PEER;
+    n_bad += pgas_call(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER || pgas_call_try(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER;
+    n_bad += pgas_call(rank, nop, &x, 4, &sync) != PGAS_ERR_PEER || sync.count != 1 || sync.status != PGAS_OK;
+    n_bad += pgas_call_return(rank, nop, &x, 8, &reply, 8, NULL) != PGAS_ERR_PEER;
+    n_bad += pgas_call_return(rank, nop, &x, 8, &reply, 8, &sync) != PGAS_ERR_PEER || sync.count != 1;
+    n_bad += pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_ERR_PEER;
+    n_bad += pgas_agg_flush_all(agg) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
+    is_int(n_bad, 0, "calls of other kinds as well, which leave the counter as it is");
+    n_bad = pgas_call(0, nop, &x, 8, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
+    n_bad += pgas_call(0, nop, &x, 8, NULL) != PGAS_OK;
+    is_int(n_bad, 0, "while others take calls");
+    pgas_sync_fini(&sync);
+}
+
+static void full_ring(int rank)
+{
+    uint64_t data[8] = { 0 };
+    pgas_agg_t *agg;
+    pgas_status_t status = PGAS_OK;
+    int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
+    fill_ring(rank);
+    dies_in_a_wait(rank);
+    while (status == PGAS_OK)
+        status = pgas_agg_call(agg, rank, nop, data, sizeof data);
+    ok(n_bad == 0 && status == PGAS_ERR_PEER, "who waits for room hears of the death");
+    ok(pgas_agg_flush_all(agg) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK, "and what waited is dropped");
+}
+
+static void full_ring_and_a_reply(int rank)
+{
+    uint64_t data[8] = { 0 }, reply;
+    pgas_sync_t sync, other[3];
+    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK, n_same = 0;
+    fill_ring(rank);
+    dies_in_a_wait(rank);
+    pgas_status_t status = pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync);
+    n_bad += status == PGAS_OK ? sync.count != 0 || pgas_sync_wait(&sync, -1) != PGAS_ERR_PEER
+                               : status != PGAS_ERR_PEER || sync.count != 1;
+    is_int(n_bad, 0, "a call that waits for room ends once: by its status or by its counter");
+    for (int i = 0; i < 3; i++) {
+        pgas_sync_init(&other[i], 1);
+        for (int k = 0; k < i; k++)
+            n_same += other[k].token == other[i].token;
+    }
+    is_int(n_same, 0, "later counters have tokens of their own");
+    for (int i = 0; i < 3; i++)
+        pgas_sync_fini(&other[i]);
+    pgas_sync_fini(&sync);
+}
+
+static void handlers_queue(int rank)
+{
+    pgas_sync_t sync;
+    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_call(0, pour, &rank, sizeof rank, &sync) != PGAS_OK;
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || poured != PGAS_ERR_AGAIN;
+    pgasi_peer_died(rank);
+    while (pgasi_outbox_held(pgasi_lanes[PGASI_LANE_SERVICE]->outbox))
+        pgas_progress();
+    is_int(n_bad, 0, "what handlers queued for it is dropped");
+    n_bad = pgas_call(0, pour, &rank, sizeof rank, NULL) != PGAS_OK;
+    pgas_progress();
+    ok(n_bad == 0 && poured == PGAS_ERR_PEER, "and they hear PEER");
+    pgas_sync_fini(&sync);
+}
+
+static void zeroed_counters(void)
+{
+    pgas_sync_t zeroed = { 0 }, first;
+    uint64_t x = 0;
+    pgas_sync_init(&first, 1);
+    ok(pgas_call(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID && pgas_call_try(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID &&
+           pgas_call_return(0, nop, &x, 8, &x, 8, &zeroed) == PGAS_ERR_INVALID,
+       "a counter that was never begun is refused");
+    pgas_sync_fini(&first);
+}
+
+static void reports(void)
+{
+    static char text[65536];
+    int n_bad = 0;
+    for (int r = 1; r < RANKS - 1; r++)
+        pgasi_peer_died(r);
+    n_bad += pread(log_file, text, sizeof text - 1, 0) <= 0;
+    for (int r = 1; r < RANKS - 1; r++) {
+        char words[32];
+        snprintf(words, sizeof words, "rank %d died\n", r);
+        const char *at = strstr(text, words);
+        n_bad += !at || strstr(at + 1, words) != NULL;
+    }
+    is_int(n_bad, 0, "every death is reported once");
+}
+
+int main(void)
+{
+    plan(18);
+    log_file = memfd_create("log", MFD_CLOEXEC);
+    int stderr_fd = pgasi_log_set_fd(log_file);
+    pgas_handler_register("t.nop", on_nop, NULL, &nop);
+    pgas_handler_register("t.die", on_die, NULL, &die);
+    pgas_handler_register("t.pour", on_pour, NULL, &pour);
+    ok(lone_init(RANKS, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue RING_SIZE=4K CALL_MAX=256 "
+                        "BACKLOG_LIMIT=8K") == PGAS_OK, "init");
+    zeroed_counters();
+    completions_fall();
+    refused_at_once(3);
+    full_ring(4);
+    full_ring_and_a_reply(5);
+    handlers_queue(6);
+    reports();
+    lone_consumed = pgasi_outboxes_sent() - pgasi_inbox_consumed(); /* what the dead will never take */
+    is_int(pgas_finalize(), PGAS_OK, "finalize");
+    pgasi_log_set_fd(stderr_fd);
+    return done();
+}
