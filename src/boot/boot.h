@@ -18,6 +18,8 @@ typedef struct {
     const int *node_members; /* [node_size] global ranks of my node, ascending */
     const int *local_of;     /* [n_ranks] index within my node, -1 elsewhere */
     const pid_t *node_pids;  /* [node_size] */
+    const int *host_members; /* [host_ranks] global ranks of my host */
+    const pid_t *host_pids;  /* [host_ranks] as this process may name them; 0: it cannot (another PID namespace) */
     bool same_host_peers;    /* some ranks of other (fake) nodes share my host */
     int host_ranks;          /* ranks of the job on my host */
     int host_cpus;           /* CPUs that those ranks may use together */
@@ -31,7 +33,7 @@ extern pgasi_boot_t pgasi_boot;
  *  pgas_init_opts_t, see include/pgas/init.h; rank 0's values rule), compares versions, sets up log, job key, nodes,
  *  the nodes' bells (wait.h) and the world and node teams. Same status on all ranks; unwinds all on error. */
 pgas_status_t pgasi_boot_start(const void *comm, const char *init_params);
-/** Collective; ends MPI if start began it. */
+/** Collective; ends MPI if start began it. Once a rank has died it waits for nobody and leaves MPI alone. */
 void pgasi_boot_stop(void);
 
 /** Ends the job through MPI with one report; does not return. Callable from any thread. */

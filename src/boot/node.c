@@ -18,14 +18,15 @@
 #define TOKEN_MAGIC UINT64_C(0x6c69627067617321)
 
 typedef struct {
-    int32_t pid, fd;
+    int32_t rank, pid, fd;
     uint64_t token;
 } card_t; /* what a rank shows to those of its host */
 
 static int host_rank;
 static pgasi_cpus_t own_cpus;
 static int *node_of, *node_members, *local_of;
-static pid_t *node_pids;
+static int *host_members;
+static pid_t *node_pids, *host_pids;
 
 int pgasi_node_host_rank(void)
 {
@@ -43,8 +44,10 @@ void pgasi_node_stop(void)
     free(node_members);
     free(local_of);
     free(node_pids);
-    node_of = node_members = local_of = NULL;
-    node_pids = NULL;
+    free(host_members);
+    free(host_pids);
+    node_of = node_members = local_of = host_members = NULL;
+    node_pids = host_pids = NULL;
 }
 
 static int make_token_file(uint64_t token)
@@ -79,7 +82,7 @@ static bool is_made_unshared(void)
 static pgas_status_t try_sharing(MPI_Comm host, int n, card_t *cards, unsigned char *good)
 {
     uint64_t token = pgasi_boot.job_key ^ TOKEN_MAGIC ^ ((uint64_t)pgasi_boot.rank << 32);
-    card_t mine = { (int32_t)getpid(), make_token_file(token), token };
+    card_t mine = { pgasi_boot.rank, (int32_t)getpid(), make_token_file(token), token };
     if (is_made_unshared())
         mine.token ^= 1;
     int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, cards, sizeof mine, MPI_BYTE, host);
@@ -109,6 +112,17 @@ static void warn_about_loners(int n, const unsigned char *good)
             "%d of %d ranks of this host cannot open each other's memory through /proc/PID/fd and become nodes of "
             "their own, which is slower; run them as one user in one PID namespace (docker: --pid=host)",
             n_alone, n);
+}
+
+/* Who could open each other's files sees the same processes under the same numbers. */
+static void keep_pids(int n, const card_t *cards, const unsigned char *good)
+{
+    for (int i = 0; i < n; i++) {
+        host_members[i] = cards[i].rank;
+        host_pids[i] = good[i] && good[host_rank] ? cards[i].pid : 0;
+    }
+    pgasi_boot.host_members = host_members;
+    pgasi_boot.host_pids = host_pids;
 }
 
 /* The host rank that leads my node. */
@@ -183,6 +197,7 @@ static pgas_status_t map_host(MPI_Comm world, MPI_Comm host, MPI_Comm *node_p)
     if (status != PGAS_OK)
         goto out;
     warn_about_loners(n, good);
+    keep_pids(n, cards, good);
     int leader = leader_of_block(n, good, pgasi_param.node_maxsize), leader_rank = pgasi_boot.rank;
     status = pgasi_mpi_status(MPI_Comm_split(host, leader, pgasi_boot.rank, node_p), "MPI_Comm_split of the host");
     if (status != PGAS_OK)
@@ -220,7 +235,10 @@ pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p)
     local_of = calloc(n, sizeof *local_of);
     node_members = calloc((size_t)pgasi_boot.host_ranks, sizeof *node_members);
     node_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *node_pids);
-    bool have_all = node_of != NULL && local_of != NULL && node_members != NULL && node_pids != NULL;
+    host_members = calloc((size_t)pgasi_boot.host_ranks, sizeof *host_members);
+    host_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *host_pids);
+    bool have_all = node_of != NULL && local_of != NULL && node_members != NULL && node_pids != NULL &&
+                    host_members != NULL && host_pids != NULL;
     status = pgasi_mpi_agree(world, have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
         status = map_host(world, host, node_p);

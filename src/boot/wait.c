@@ -37,6 +37,7 @@
 pgasi_bell_t *pgasi_bells;
 bool pgasi_wait_light_is_fence;
 int (*pgasi_wait_progress)(void);
+void (*pgasi_wait_look_around)(void);
 
 static int kick_pipe[2] = { -1, -1 };
 static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by node rank, 0: not open yet */
@@ -173,6 +174,8 @@ static void nap(pgasi_wait_t *w)
     nap_us = PGASI_MAX(nap_us, NAP_MIN_US);
     struct timespec limit = { (time_t)(nap_us / 1000000), (long)(nap_us % 1000000) * 1000 };
     pgasi_bell_t *bell = own_bell();
+    if (pgasi_wait_look_around)
+        pgasi_wait_look_around();
     long rc = syscall(SYS_futex, &bell->word, FUTEX_WAIT, w->word, &limit, NULL, 0);
     if (rc == 0 || errno == EAGAIN) { /* rung: stay awake for a while, more may come */
         withdraw(w);

@@ -43,6 +43,8 @@ typedef struct {
 
 /** progress: what to call while waiting, set by the call layer through pgasi_boot_set_progress; NULL: nothing. */
 extern int (*pgasi_wait_progress)(void);
+/** What a waiting thread does each time before it sleeps, set by the call layer where no service thread does it; or NULL. */
+extern void (*pgasi_wait_look_around)(void);
 void pgasi_wait_step(pgasi_wait_t *w);
 void pgasi_wait_end_slow(pgasi_wait_t *w);
 static inline void pgasi_wait_end(pgasi_wait_t *w)

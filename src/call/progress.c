@@ -4,8 +4,9 @@
  * rings and messages and publish what the handlers gathered. Rounds of idle ranks cost some loads.
  *
  * A service thread sleeps in epoll on the rank's kick pipe, the transport's event descriptor and a pidfd of every rank of
- * the node. While application threads poll it only naps (their rounds serve peers); it announces its sleep in the bell
- * when none has polled for a nap's length, and whoever then sends something kicks it awake. */
+ * the host. Without service threads whoever waits looks at the pidfds before it sleeps. While application threads poll it
+ * only naps (their rounds serve peers); it announces its sleep in the bell when none has polled for a nap's length, and
+ * whoever then sends something kicks it awake. */
 #include "call/progress.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@
 #define HELP_MS 1        /* and how often a service thread does */
 #define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
 #define REPORT_MS 200     /* from the report of a death to the end of the job */
+#define LOOK_EVERY 1024   /* rounds in which nothing happened, before a look that costs a system call */
 #define EVENT_KICK (-1)
 #define EVENT_TRANSPORT (-2)
 
@@ -151,17 +153,12 @@ int pgasi_progress(void)
     return progress_round();
 }
 
-int pgas_progress(void)
-{
-    return progress_round();
-}
-
-/* ---- service threads ---- */
+/* ---- service threads, and watching the ranks of the host ---- */
 
 static pthread_t *threads;
 static int n_threads;
 static int epoll_fd = -1, transport_fd = -1;
-static int *pid_fds; /* [node_size] */
+static int *pid_fds; /* [host_ranks] */
 static int stopping;
 
 static pgas_status_t watch(int fd, int event)
@@ -172,11 +169,10 @@ static pgas_status_t watch(int fd, int event)
 
 static void watch_peers(void)
 {
-    for (int i = 0; i < pgasi_boot.node_size; i++) {
-        pid_fds[i] = -1;
-        if (i == pgasi_boot.node_rank)
+    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+        if (pgasi_boot.host_members[i] == pgasi_boot.rank || !pgasi_boot.host_pids[i])
             continue;
-        pid_fds[i] = (int)syscall(SYS_pidfd_open, pgasi_boot.node_pids[i], 0);
+        pid_fds[i] = (int)syscall(SYS_pidfd_open, pgasi_boot.host_pids[i], 0);
         if (pid_fds[i] >= 0)
             watch(pid_fds[i], i);
     }
@@ -192,8 +188,23 @@ static void sleep_in_epoll(int limit_ms)
         if (who < 0)
             continue;
         epoll_ctl(epoll_fd, EPOLL_CTL_DEL, pid_fds[who], NULL);
-        pgasi_peer_died(pgasi_boot.node_members[who]);
+        pgasi_peer_died(pgasi_boot.host_members[who]);
     }
+}
+
+static void look_around(void)
+{
+    sleep_in_epoll(0);
+}
+
+/* A loop of the program's own that never sleeps here looks around too, now and then. */
+int pgas_progress(void)
+{
+    static __thread uint32_t n_idle;
+    int n = progress_round();
+    if (PGAS_UNLIKELY(pgasi_wait_look_around != NULL) && n == 0 && ++n_idle % LOOK_EVERY == 0 && !pgasi_self.in_handler)
+        pgasi_wait_look_around();
+    return n;
 }
 
 /* The transport's descriptor must be armed before a sleep; false if events wait there. */
@@ -256,19 +267,22 @@ pgas_status_t pgasi_service_start(void)
     stopping = 0;
     pgasi_leaving = false;
     n_threads = 0;
-    if (!pgasi_param.service_threads)
-        return PGAS_OK;
-    threads = calloc((size_t)pgasi_param.service_threads, sizeof *threads);
-    pid_fds = calloc((size_t)pgasi_boot.node_size, sizeof *pid_fds);
+    bool serves = pgasi_param.service_threads > 0;
+    threads = calloc((size_t)pgasi_param.service_threads + 1, sizeof *threads);
+    pid_fds = calloc((size_t)pgasi_boot.host_ranks, sizeof *pid_fds);
+    if (pid_fds)
+        memset(pid_fds, -1, (size_t)pgasi_boot.host_ranks * sizeof *pid_fds);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     pgas_status_t status = threads && pid_fds && epoll_fd >= 0 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-    if (status == PGAS_OK)
+    if (status == PGAS_OK && serves)
         status = watch(pgasi_wait_kick_fd(), EVENT_KICK);
     pgasi_tp_lane_t *tp = pgasi_lanes[PGASI_LANE_SERVICE]->tp;
-    if (status == PGAS_OK && tp && tp->ops->event_fd(tp, &transport_fd) == PGAS_OK)
+    if (status == PGAS_OK && serves && tp && tp->ops->event_fd(tp, &transport_fd) == PGAS_OK)
         status = watch(transport_fd, EVENT_TRANSPORT);
     if (status == PGAS_OK)
         watch_peers();
+    if (status == PGAS_OK && !serves)
+        pgasi_wait_look_around = look_around;
     while (status == PGAS_OK && n_threads < pgasi_param.service_threads) {
         if (pthread_create(&threads[n_threads], NULL, service_main, NULL) == 0)
             n_threads++;
@@ -290,8 +304,9 @@ void pgasi_service_stop(void)
         pgasi_bell_ring_slow(pgasi_boot.node_rank);
         pthread_join(threads[i], NULL);
     }
-    for (int i = 0; pid_fds && i < pgasi_boot.node_size; i++) {
-        if (pid_fds[i] >= 0 && i != pgasi_boot.node_rank)
+    pgasi_wait_look_around = NULL;
+    for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++) {
+        if (pid_fds[i] >= 0)
             close(pid_fds[i]);
     }
     if (epoll_fd >= 0)

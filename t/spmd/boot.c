@@ -4,7 +4,9 @@
  * nodes:   0 2 3 1
  * source:  the log is read back from a file, so that expected errors are judged here and not by t/launch */
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -85,6 +87,22 @@ static bool nodes_make_sense(void)
            b->node_pids[b->node_rank] == getpid();
 }
 
+/* A pid is that of a living process, or not known. */
+static bool host_makes_sense(void)
+{
+    const pgasi_boot_t *b = &pgasi_boot;
+    int n_me = 0;
+    for (int i = 0; i < b->host_ranks; i++) {
+        bool me = b->host_members[i] == b->rank;
+        n_me += me;
+        if (b->host_pids[i] != 0 && (me != (b->host_pids[i] == getpid()) || kill(b->host_pids[i], 0) != 0))
+            return false;
+        if (b->host_pids[i] == 0 && b->node_size > 1 && b->local_of[b->host_members[i]] >= 0)
+            return false;
+    }
+    return n_me == 1;
+}
+
 static void maps(void)
 {
     const pgasi_boot_t *b = &pgasi_boot;
@@ -92,6 +110,7 @@ static void maps(void)
     spmd_ok(b->rank == spmd_rank() && b->n_ranks == size && b->host_ranks == size && b->host_cpus > 0 &&
                 b->oversubscribed == (size > b->host_cpus),
             "ranks and host are those of MPI");
+    spmd_ok(host_makes_sense(), "processes of the host are known by their numbers");
     spmd_ok(nodes_make_sense() && b->same_host_peers == (b->node_size < size), "nodes and their members fit together");
     spmd_ok(b->node_size <= (limit > 0 ? limit : size) && b->n_nodes == (limit > 0 ? (size + limit - 1) / limit : 1),
             "fake nodes have %d ranks at most", limit);
@@ -413,7 +432,7 @@ static void checker_can_fail(void)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(1 + 4 + 2 + 4 + 4 + 1 + 3 + 1 + 1 + 1 + 2 + 2 + 1);
+    spmd_plan(1 + 5 + 2 + 4 + 4 + 1 + 3 + 1 + 1 + 1 + 2 + 2 + 1);
     int before = count_fds();
     spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK, "start");
     maps();

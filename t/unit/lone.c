@@ -87,6 +87,8 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
         .node_members = numbers,
         .local_of = numbers,
         .node_pids = pids,
+        .host_members = numbers,
+        .host_pids = pids,
         .host_ranks = 1,
         .host_cpus = 1,
         .job_key = UINT64_C(0x1234567887654321),
