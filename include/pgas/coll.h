@@ -6,7 +6,9 @@
  *  nodes the leaders' (small data) or all ranks' (large data) non-blocking MPI collectives.
  *  Every function returns PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_INVALID (null buffer with a size, root or type outside),
  *  PGAS_ERR_CONTEXT (inside a handler, or not slot 0 when MPI gave only MPI_THREAD_FUNNELED), PGAS_ERR_NO_MEMORY,
- *  PGAS_ERR_MPI, PGAS_ERR_PEER. */
+ *  PGAS_ERR_MPI, PGAS_ERR_PEER. The last: a rank of the team died (PGAS_ON_PEER_DEATH=continue). Ranks that wait in a
+ *  collective then, and all that come to one of this team later, get it once they notice; what the buffers hold is
+ *  undefined, and between nodes MPI may still write to those of the one that was under way. */
 #ifndef PGAS_COLL_H
 #define PGAS_COLL_H
 

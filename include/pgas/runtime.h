@@ -11,7 +11,10 @@ PGAS_BEGIN_DECLS
 /** Ends one pgas_init. The last one is collective: it waits for all ranks, completes what was issued, frees every
  *  object of the library and ends MPI if pgas_init had started it.
  *  @return PGAS_OK; PGAS_ERR_NOT_INIT without a matching pgas_init; PGAS_ERR_CONTEXT from inside a handler or from a
- *  thread other than slot 0. After the last one pgas_init may be called again while MPI is up. */
+ *  thread other than slot 0. After the last one pgas_init may be called again while MPI is up.
+ *  PGAS_ERR_PEER: a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended here all the same, without waiting
+ *  for anybody; ranks that go on take this one for dead when its process ends. MPI is left as it is, since MPI_Finalize
+ *  would wait for the dead: the program ends by _exit or MPI_Abort, and pgas_init is not called again. */
 PGAS_API pgas_status_t pgas_finalize(void);
 
 /** True between the first pgas_init and the last pgas_finalize. */

@@ -285,10 +285,18 @@ pgas_status_t pgasi_coll_enter(pgas_team_t **team_io)
     return enter(team_io);
 }
 
+/* Not into a team that a death has broken: who still waits there in an earlier collective would take our notice for one
+ * of its own. */
+static inline pgas_status_t enter_whole(pgas_team_t **team_io)
+{
+    pgas_status_t status = enter(team_io);
+    return status == PGAS_OK && PGAS_UNLIKELY(pgasi_team_is_broken(*team_io)) ? PGAS_ERR_PEER : status;
+}
+
 pgas_status_t pgasi_boot_enter(void)
 {
     pgas_team_t *world = NULL;
-    return enter(&world);
+    return enter_whole(&world);
 }
 
 static bool has_rank(const pgas_team_t *team, int rank)
@@ -307,13 +315,13 @@ static pgas_status_t check_elems(const void *src, size_t n_elems, pgas_type_t ty
 
 pgas_status_t pgas_barrier(pgas_team_t *team)
 {
-    pgas_status_t status = enter(&team);
+    pgas_status_t status = enter_whole(&team);
     return PGAS_LIKELY(status == PGAS_OK) ? pgasi_coll_barrier(team) : status;
 }
 
 pgas_status_t pgas_broadcast(pgas_team_t *team, void *buffer, size_t bytes, int root)
 {
-    pgas_status_t status = enter(&team);
+    pgas_status_t status = enter_whole(&team);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
     if (!has_rank(team, root) || (bytes > 0 && buffer == NULL))
@@ -325,7 +333,7 @@ pgas_status_t pgas_reduce(pgas_team_t *team, const void *src, void *dst, size_t 
                           int root)
 {
     elem_t e;
-    pgas_status_t status = enter(&team);
+    pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
         status = check_elems(src, n_elems, type, op, &e);
     if (status != PGAS_OK)
@@ -339,7 +347,7 @@ pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size
                              pgas_op_t op)
 {
     elem_t e;
-    pgas_status_t status = enter(&team);
+    pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
         status = check_elems(src, n_elems, type, op, &e);
     if (PGAS_UNLIKELY(status != PGAS_OK))
@@ -352,7 +360,7 @@ pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size
 pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op)
 {
     elem_t e;
-    pgas_status_t status = enter(&team);
+    pgas_status_t status = enter_whole(&team);
     if (status == PGAS_OK)
         status = check_elems(src, n_elems, type, op, &e);
     if (status != PGAS_OK)
@@ -362,7 +370,7 @@ pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t 
 
 pgas_status_t pgas_gather(pgas_team_t *team, const void *src, void *dst, size_t bytes, int root)
 {
-    pgas_status_t status = enter(&team);
+    pgas_status_t status = enter_whole(&team);
     if (status != PGAS_OK)
         return status;
     if (!has_rank(team, root) || (bytes > 0 && (src == NULL || (team->rank == root && dst == NULL))))
@@ -373,7 +381,7 @@ pgas_status_t pgas_gather(pgas_team_t *team, const void *src, void *dst, size_t 
 
 pgas_status_t pgas_allgather(pgas_team_t *team, const void *src, void *dst, size_t bytes)
 {
-    pgas_status_t status = enter(&team);
+    pgas_status_t status = enter_whole(&team);
     if (status != PGAS_OK)
         return status;
     return bytes > 0 && (src == NULL || dst == NULL) ? PGAS_ERR_INVALID : pgasi_coll_allgather(team, src, dst, bytes);
@@ -381,7 +389,7 @@ pgas_status_t pgas_allgather(pgas_team_t *team, const void *src, void *dst, size
 
 pgas_status_t pgas_alltoall(pgas_team_t *team, const void *src, void *dst, size_t bytes)
 {
-    pgas_status_t status = enter(&team);
+    pgas_status_t status = enter_whole(&team);
     if (status != PGAS_OK)
         return status;
     if (bytes > 0 && (src == NULL || dst == NULL))

@@ -17,6 +17,8 @@
 pgas_status_t pgasi_launch_begin(const MPI_Comm *comm, MPI_Comm *world_p);
 /** Frees the duplicate (MPI_COMM_NULL: none) and ends MPI if begin started it. */
 void pgasi_launch_end(MPI_Comm *world);
+/** A rank has died: MPI is left as it is from now on, for what is collective in it would wait for the dead. */
+void pgasi_launch_abandon(void);
 /** PGAS_ERR_MISMATCH, with one message, if the launcher started more tasks than MPI sees. */
 pgas_status_t pgasi_launch_check(void);
 /** Whether collectives may run on the calling thread, as far as MPI is concerned. */

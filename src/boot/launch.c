@@ -32,6 +32,7 @@
 static pthread_mutex_t mpi_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool owns_mpi;
 static bool is_up; /* between begin and end */
+static bool abandoned;
 static pthread_t first_thread;
 static char mpi_text[160];
 
@@ -71,9 +72,11 @@ void pgasi_mpi_free_comm(MPI_Comm *comm)
 {
     if (*comm == MPI_COMM_NULL)
         return;
-    pgasi_mpi_lock();
-    MPI_Comm_free(comm);
-    pgasi_mpi_unlock();
+    if (!abandoned) {
+        pgasi_mpi_lock();
+        MPI_Comm_free(comm);
+        pgasi_mpi_unlock();
+    }
     *comm = MPI_COMM_NULL;
 }
 
@@ -132,7 +135,7 @@ static pgas_status_t start_mpi(void)
 
 static void end_mpi(void)
 {
-    if (owns_mpi)
+    if (owns_mpi && !abandoned)
         MPI_Finalize();
     owns_mpi = false;
 }
@@ -154,6 +157,7 @@ pgas_status_t pgasi_launch_begin(const MPI_Comm *comm, MPI_Comm *world_p)
     if (status != PGAS_OK)
         goto free_world;
     is_up = true;
+    abandoned = false;
     *world_p = world;
     return PGAS_OK;
 
@@ -162,6 +166,13 @@ free_world:
 end:
     end_mpi();
     return status;
+}
+
+void pgasi_launch_abandon(void)
+{
+    abandoned = true;
+    if (owns_mpi)
+        PGASI_WARN("mpi", "a rank died, so MPI is not finalised: let the program end by _exit or MPI_Abort");
 }
 
 void pgasi_launch_end(MPI_Comm *world)

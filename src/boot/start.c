@@ -201,13 +201,17 @@ end_launch:
 
 void pgasi_boot_stop(void)
 {
-    if (!pgasi_team_is_broken(pgasi_team_world()))
+    bool all_live = !pgasi_team_is_broken(pgasi_team_world());
+    if (all_live)
         pgasi_coll_barrier(pgasi_team_world()); /* with progress: some may be late */
+    else
+        pgasi_launch_abandon();
     pgasi_boot_set_progress(NULL);
     pgasi_boot_set_guard(NULL);
     pgasi_place_stop();
     pgasi_team_stop();
-    pgasi_mpi_agree(world, PGAS_OK); /* nobody rings behind this */
+    if (all_live)
+        pgasi_mpi_agree(world, PGAS_OK); /* nobody rings behind this */
     pgasi_log_set_fatal_hook(NULL);
     pgasi_wait_stop();
     pgasi_shm_stop();
@@ -225,8 +229,16 @@ void pgasi_boot_set_progress(int (*progress)(void))
 
 /* ---- small collectives for set-up ---- */
 
+/* As for the public ones: see coll.c. */
+static bool is_whole(void)
+{
+    return !pgasi_team_is_broken(pgasi_team_world());
+}
+
 pgas_status_t pgasi_boot_agree(pgas_status_t mine)
 {
+    if (!is_whole())
+        return PGAS_ERR_PEER;
     int64_t key = (int64_t)PGASI_MIN((int)mine, 0) * (INT64_C(1) << 32) + pgasi_boot.rank, least;
     pgas_status_t status = pgasi_coll_allreduce(pgasi_team_world(), &key, &least, 1, PGAS_INT64, PGAS_MIN);
     if (status != PGAS_OK)
@@ -240,15 +252,15 @@ pgas_status_t pgasi_boot_agree(pgas_status_t mine)
 
 pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root)
 {
-    return pgasi_coll_broadcast(pgasi_team_world(), buffer, bytes, root);
+    return !is_whole() ? PGAS_ERR_PEER : pgasi_coll_broadcast(pgasi_team_world(), buffer, bytes, root);
 }
 
 pgas_status_t pgasi_boot_allgather(const void *src, void *dst, size_t bytes)
 {
-    return pgasi_coll_allgather(pgasi_team_world(), src, dst, bytes);
+    return !is_whole() ? PGAS_ERR_PEER : pgasi_coll_allgather(pgasi_team_world(), src, dst, bytes);
 }
 
 pgas_status_t pgasi_boot_barrier(void)
 {
-    return pgasi_coll_barrier(pgasi_team_world());
+    return !is_whole() ? PGAS_ERR_PEER : pgasi_coll_barrier(pgasi_team_world());
 }

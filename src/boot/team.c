@@ -30,6 +30,7 @@ pgas_team_t *pgas_team_node(void)
 
 static void free_team(pgas_team_t *team)
 {
+    bool broken = pgasi_team_is_broken(team);
     pgasi_mpi_free_comm(&team->leaders);
     pgasi_mpi_free_comm(&team->comm);
     pgasi_shm_release(&team->board_shm);
@@ -38,7 +39,8 @@ static void free_team(pgas_team_t *team)
     free(team->by_global);
     free(team->node_index_of);
     free(team->local_of);
-    free(team->scratch);
+    if (!broken) /* else MPI may still write there: what the dead left open cannot be withdrawn */
+        free(team->scratch);
     free(team);
 }
 

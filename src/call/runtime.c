@@ -144,10 +144,11 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
     return status;
 }
 
-static void stop_all(void)
+/* Where a rank has died nobody waits for anybody. */
+static pgas_status_t stop_all(void)
 {
     pgasi_call_complete();
-    pgas_quiesce();
+    pgas_status_t status = pgas_quiesce();
     __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);
     pgasi_boot_barrier();
     if (pgasi_param.stats)
@@ -162,6 +163,7 @@ static void stop_all(void)
     pgasi_lanes_stop();
     call_stop();
     pgasi_boot_stop();
+    return status == PGAS_ERR_PEER ? status : PGAS_OK;
 }
 
 pgas_status_t pgas_finalize(void)
@@ -173,9 +175,9 @@ pgas_status_t pgas_finalize(void)
         return status;
     pthread_mutex_lock(&init_lock);
     if (--n_inits == 0)
-        stop_all();
+        status = stop_all();
     pthread_mutex_unlock(&init_lock);
-    return PGAS_OK;
+    return status;
 }
 
 bool pgas_initialized(void)

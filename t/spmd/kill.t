@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# what: when a rank is killed the job ends within 10 s and says which rank went, whatever the others are doing
+# what: when a rank is killed the job ends within 10 s and says which rank went, whatever the others are doing, also
+#       without service threads; if they are to go on, what they wait for ends with PGAS_ERR_PEER, the library too
 # source: public headers
 # timeout: 240
 set -u
@@ -35,11 +36,36 @@ judge() {
     fi
 }
 
-plan 15
+# survive TEXT NODE_SIZE SETTING..: one point; the ranks that are left must say that all was well.
+survive() {
+    local text=$1 nodes=$2
+    shift 2
+    if [ "$MPI_FLAVOR" != openmpi ]; then
+        skip 1 "the launcher of $MPI_NAME ends the job with its first rank"
+        return
+    fi
+    env OMPI_MCA_orte_enable_recovery=1 PGAS_ON_PEER_DEATH=continue PGAS_HEAP_SIZE=4M PGAS_NODE_MAXSIZE="$nodes" "$@" \
+        timeout -k 5 60 "$TOP/t/mpirun" $ranks "$BUILD/t/spmd/victim" $victim survive \
+        >"$scratch/out" 2>"$scratch/err" </dev/null || true
+    is "$(grep -c '^survived' "$scratch/out")" $((ranks - 1)) "$text"
+    [ "$(grep -c '^survived' "$scratch/out")" -eq $((ranks - 1)) ] || diag "$(cat "$scratch/out" "$scratch/err")"
+}
+
+plan 27
 for how in barrier compute reply signal; do
     dies $how 0 && s=0 || s=$?
     judge $s "on one node, the others in $how"
 done
+for how in barrier signal progress; do
+    dies $how 0 PGAS_SERVICE_THREADS=0 && s=0 || s=$?
+    judge $s "without service threads, the others in $how"
+done
+dies signal 1 PGAS_SERVICE_THREADS=0 PGAS_UCX_TLS=posix && s=0 || s=$?
+judge $s "on nodes of their own and without, the others in signal"
+survive "the others go on" 0 PGAS_SERVICE_THREADS=1
+survive "the others go on without service threads" 0 PGAS_SERVICE_THREADS=0
+survive "two nodes, the others go on" 2 PGAS_UCX_TLS=tcp,self
+survive "nodes of one rank, the others go on" 1 PGAS_UCX_TLS=posix
 for tls in posix tcp,self; do
     dies barrier 1 PGAS_UCX_TLS=$tls && s=0 || s=$?
     judge $s "ranks on nodes of their own, $tls"
