@@ -151,6 +151,13 @@ void pgasi_wait_service_revoke(void)
     }
 }
 
+uint64_t pgasi_wait_limit(int64_t timeout_us)
+{
+    uint64_t now = pgasi_now_ns();
+    bool never = timeout_us < 0 || (uint64_t)timeout_us > (UINT64_MAX - now) / 1000;
+    return never ? UINT64_MAX : now + (uint64_t)timeout_us * 1000;
+}
+
 static void announce(pgasi_wait_t *w)
 {
     pgasi_bell_t *bell = own_bell();

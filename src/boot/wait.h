@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/checks.h"
+#include "base/clock.h"
 #include "pgas/status.h"
 
 typedef struct {
@@ -51,6 +52,13 @@ static inline void pgasi_wait_end(pgasi_wait_t *w)
 {
     if (w->announced)
         pgasi_wait_end_slow(w);
+}
+
+/** When a wait of so many microseconds from now is over, as pgasi_now_ns counts; less than 0: never. */
+uint64_t pgasi_wait_limit(int64_t timeout_us);
+static inline bool pgasi_wait_is_over(uint64_t limit)
+{
+    return limit != UINT64_MAX && pgasi_now_ns() > limit;
 }
 
 /** As step, but without progress: for what must not run handlers. */

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
@@ -308,7 +307,8 @@ pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count)
 
 void pgas_sync_add(pgas_sync_t *sync, int64_t count)
 {
-    __atomic_fetch_add(&sync->count, count, __ATOMIC_RELAXED);
+    if (sync)
+        __atomic_fetch_add(&sync->count, count, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgas_sync_test(const pgas_sync_t *sync)
@@ -327,17 +327,12 @@ pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
         return status;
     if (!sync)
         return PGAS_ERR_INVALID;
-    uint64_t limit = timeout_us < 0 ? UINT64_MAX : pgasi_now_ns() + (uint64_t)timeout_us * 1000;
+    uint64_t limit = pgasi_wait_limit(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS) {
-        if (timeout_us >= 0 && pgasi_now_ns() > limit) {
-            status = PGAS_ERR_TIMEOUT;
-            break;
-        }
+    while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit))
         pgasi_wait_step(&w);
-    }
     pgasi_wait_end(&w);
-    return status;
+    return status == PGAS_INPROGRESS ? PGAS_ERR_TIMEOUT : status;
 }
 
 void pgas_sync_fini(pgas_sync_t *sync)

@@ -1,7 +1,6 @@
 /* Put with signal, and waiting for a word to change. */
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "base/clock.h"
 #include "mem/rma.h"
 #include "pgas/atomic.h"
 
@@ -70,15 +69,10 @@ pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t compare, u
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
         return status;
-    uint64_t limit = timeout_us < 0 ? UINT64_MAX : pgasi_now_ns() + (uint64_t)timeout_us * 1000;
+    uint64_t limit = pgasi_wait_limit(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while ((status = pgas_signal_test(signal, compare, value, value_p)) == PGAS_INPROGRESS) {
-        if (timeout_us >= 0 && pgasi_now_ns() > limit) {
-            status = PGAS_ERR_TIMEOUT;
-            break;
-        }
+    while ((status = pgas_signal_test(signal, compare, value, value_p)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit))
         pgasi_wait_step(&w);
-    }
     pgasi_wait_end(&w);
-    return status;
+    return status == PGAS_INPROGRESS ? PGAS_ERR_TIMEOUT : status;
 }

@@ -225,9 +225,39 @@ static void never_begun(void)
     pgas_sync_fini(&sync);
 }
 
+static pgas_handler_t tick;
+static uint64_t word;
+
+static void on_tick(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    word++;
+}
+
+/* What is waited for happens in the wait: there is no service thread. */
+static void long_waits(void)
+{
+    static const int64_t long_us[] = { INT64_MAX, INT64_MAX / 2, INT64_MAX / 1000 + 1, INT64_MAX / 500 };
+    pgas_sync_t sync;
+    int n_bad = pgas_sync_init(&sync, 0) != PGAS_OK;
+    for (size_t i = 0; i < sizeof long_us / sizeof long_us[0]; i++) {
+        pgas_sync_add(&sync, 1);
+        n_bad += pgas_call(0, tick, NULL, 0, &sync) != PGAS_OK || pgas_sync_wait(&sync, long_us[i]) != PGAS_OK;
+        n_bad += pgas_call(0, tick, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_signal_wait(&word, PGAS_EQ, 2 * i + 2, long_us[i], NULL) != PGAS_OK;
+    }
+    pgas_sync_add(NULL, 1);
+    pgas_sync_fini(&sync);
+    is_int(n_bad, 0, "the longest waits do not end early");
+}
+
 int main(void)
 {
-    plan(14);
+    plan(15);
+    pgas_handler_register("t.tick", on_tick, NULL, &tick);
     uint64_t seed = tap_seed(21);
     ok(lone_init(2, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
     never_begun();
@@ -235,6 +265,7 @@ int main(void)
     models(seed);
     threads_take_tokens();
     waiting();
+    long_waits();
     model_can_fail(seed);
     pgas_finalize();
     return done();

@@ -116,14 +116,25 @@ static void the_service_sleeps_on_a_descriptor(void)
     ok(!readable(fd), "who got up again is not kicked");
 }
 
+static void limits(void)
+{
+    uint64_t before = pgasi_now_ns(), limit = pgasi_wait_limit(1000), after = pgasi_now_ns();
+    ok(limit >= before + 1000000 && limit <= after + 1000000 && !pgasi_wait_is_over(limit) && pgasi_wait_is_over(before - 1),
+       "a wait ends after its microseconds");
+    ok(pgasi_wait_limit(-1) == UINT64_MAX && pgasi_wait_limit(INT64_MAX) == UINT64_MAX &&
+           pgasi_wait_limit(INT64_MAX / 400) == UINT64_MAX && !pgasi_wait_is_over(UINT64_MAX),
+       "or never, if they are more than can be counted");
+}
+
 int main(void)
 {
-    plan(12);
+    plan(14);
     ok(pgasi_boot_start(NULL, "SPIN_US=5 NAP_MAX_US=2000") == PGAS_OK, "start");
     pgasi_boot_set_progress(progress_nothing);
     changes_are_seen();
     sleepers_are_counted();
     the_service_sleeps_on_a_descriptor();
+    limits();
     pgasi_boot_stop();
     return done();
 }
