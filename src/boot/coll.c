@@ -171,7 +171,8 @@ pgas_status_t pgasi_coll_allreduce(pgas_team_t *team, const void *src, void *dst
     if (PGAS_LIKELY(team->n_nodes == 1 && team->board.n > 1))
         return pgasi_board_allreduce(&team->board, src, dst, n_elems, e.bytes, e.combine);
     if (team->size == 1) {
-        memmove(dst, src, n_elems * e.bytes);
+        if (n_elems > 0)
+            memmove(dst, src, n_elems * e.bytes);
         return PGAS_OK;
     }
     size_t piece = PGASI_TEAM_CHUNK / e.bytes;
