@@ -33,12 +33,15 @@ PGAS_API pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p);
 PGAS_API pgas_status_t pgas_free_local(pgas_gptr_t ptr);
 
 /** Makes the program's own memory reachable for peers.
- *  Shape:  one rank; at most PGAS_SEGMENTS at a time.
+ *  Shape:  one rank; at most PGAS_SEGMENTS at a time. Each takes whole GiB of the rank's 16383 GiB of global pointers,
+ *          beside those of the heap. They are free again after pgas_mem_detach, unless a rank of another node has used
+ *          the memory: it remembers the way there, so these are not given out again before pgas_finalize.
  *  Done:   *ptr_p can be sent to peers. Other processes cannot map it: pgas_gptr_local gives NULL there, and the
  *          owner's service carries operations of same-node peers out.
  *  Owns:   the memory stays the caller's; it must not be freed before pgas_mem_detach.
  *  Cost:   registration with the transport, if there is one.
- *  @return PGAS_OK, PGAS_ERR_INVALID (null or empty), PGAS_ERR_LIMIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_NOT_INIT. */
+ *  @return PGAS_OK, PGAS_ERR_INVALID (null or empty), PGAS_ERR_LIMIT (PGAS_SEGMENTS, or no global pointers are left: the
+ *          log says which), PGAS_ERR_NO_MEMORY, PGAS_ERR_NOT_INIT. */
 PGAS_API pgas_status_t pgas_mem_attach(void *address, size_t bytes, pgas_gptr_t *ptr_p);
 
 /** Ends it. No peer may use the memory any more: see to that (a barrier) before.

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bitmap.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
@@ -32,6 +33,8 @@ static void **heap_of;                /* [node_size] the node's heaps as mapped 
 static pgasi_tp_key_t **heap_keys;    /* [node_size] that map them, if they come from the transport */
 static pgasi_shm_t heap_shm;          /* if it comes from memfd */
 static uint64_t next_slot;            /* for attached memory */
+/* Slots that are attached, or were and peers may keep the key: a key reaches the old memory for as long as it lives. */
+static uint64_t slots_taken[PGASI_SLOTS_PER_RANK / 64];
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the table ---- */
@@ -189,6 +192,7 @@ pgas_status_t pgasi_segments_start(void)
     size_t bytes = PGASI_ALIGN_UP(pgasi_param.heap_size, (size_t)sysconf(_SC_PAGESIZE));
     pgasi_n_segments = 1 + pgasi_param.segments;
     next_slot = 0;
+    memset(slots_taken, 0, sizeof slots_taken);
     pgasi_segments = calloc((size_t)pgasi_n_segments, sizeof *pgasi_segments);
     heap_of = calloc((size_t)pgasi_boot.node_size, sizeof *heap_of);
     heap_keys = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_tp_key_t *));
@@ -293,17 +297,22 @@ pgas_gptr_t pgas_gptr_of(const void *address)
 
 /* ---- keys ---- */
 
+/* Under the lock, so that what is described is attached, and detach knows that it was told. */
 pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p)
 {
+    pgas_status_t status = PGAS_ERR_RANGE;
+    pthread_mutex_lock(&attach_lock);
     pgasi_segment_t *s = pgasi_segment_find(offset, 1);
-    if (!s || !s->mem)
-        return PGAS_ERR_RANGE;
-    size_t key_bytes = PGASI_TP_KEY_MAX;
-    pgas_status_t status = pgasi_tp->ops->key_pack(pgasi_tp, s->mem, wire_p->key, &key_bytes);
-    wire_p->offset = s->offset;
-    wire_p->bytes = s->bytes;
-    wire_p->address = (uint64_t)(uintptr_t)s->address;
-    wire_p->key_bytes = (uint32_t)key_bytes;
+    if (s && s->mem) {
+        size_t key_bytes = PGASI_TP_KEY_MAX;
+        status = pgasi_tp->ops->key_pack(pgasi_tp, s->mem, wire_p->key, &key_bytes);
+        wire_p->offset = s->offset;
+        wire_p->bytes = s->bytes;
+        wire_p->address = (uint64_t)(uintptr_t)s->address;
+        wire_p->key_bytes = (uint32_t)key_bytes;
+        s->told = true;
+    }
+    pthread_mutex_unlock(&attach_lock);
     return status;
 }
 
@@ -383,30 +392,32 @@ pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint6
 /* The lowest run of `need` free slots from `slot` on; 0 if there is none. */
 static uint64_t find_slots_from(uint64_t slot, uint64_t need)
 {
-    for (int i = 1; i < pgasi_n_segments;) {
-        pgasi_segment_t *s = &pgasi_segments[i];
-        uint64_t first = s->offset >> PGAS_SEGTAB_SHIFT, n = PGASI_DIV_UP(s->bytes, PGASI_SLOT_BYTES);
-        if (s->bytes && slot < first + n && first < slot + need) {
-            slot = first + n;
-            i = 1;
-        } else {
-            i++;
-        }
+    while (slot + need <= PGASI_SLOTS_PER_RANK) {
+        slot = pgasi_bitmap_find_clear(slots_taken, PGASI_SLOTS_PER_RANK, slot);
+        uint64_t end = pgasi_bitmap_find_set(slots_taken, PGASI_SLOTS_PER_RANK, slot);
+        if (end - slot >= need)
+            return slot;
+        slot = end;
     }
-    return slot + need <= PGASI_SLOTS_PER_RANK ? slot : 0;
+    return 0;
 }
 
-/* Slots are taken in turn and not again before all have been: peers remember keys of what was detached. */
-static uint64_t find_slots(uint64_t bytes)
+/* Slots are taken in turn and not again before all have been, so that a pointer kept for too long is rather refused. */
+static uint64_t find_slots(uint64_t need)
 {
-    uint64_t need = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES);
     uint64_t first = 1 + PGASI_DIV_UP(pgasi_segments[0].bytes, PGASI_SLOT_BYTES);
     uint64_t slot = find_slots_from(PGASI_MAX(first, next_slot), need);
-    if (!slot)
-        slot = find_slots_from(first, need);
-    if (slot)
-        next_slot = slot + need;
-    return slot * PGASI_SLOT_BYTES;
+    return slot ? slot : find_slots_from(first, need);
+}
+
+static void mark_slots(uint64_t slot, uint64_t n, bool taken)
+{
+    for (uint64_t i = slot; i < slot + n; i++) {
+        if (taken)
+            pgasi_bitmap_set(slots_taken, i);
+        else
+            pgasi_bitmap_clear(slots_taken, i);
+    }
 }
 
 static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr_p)
@@ -416,10 +427,14 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
         if (!pgasi_segments[i].bytes)
             s = &pgasi_segments[i];
     }
-    uint64_t offset = find_slots(bytes);
-    if (!s || !offset) {
-        PGASI_ERROR("mem", "cannot attach %zu bytes: PGAS_SEGMENTS=%d segments are attached, or no space is left", bytes,
-                    pgasi_param.segments);
+    if (!s) {
+        PGASI_ERROR("mem", "cannot attach %zu bytes: PGAS_SEGMENTS=%d segments are attached", bytes, pgasi_param.segments);
+        return PGAS_ERR_LIMIT;
+    }
+    uint64_t n_slots = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES), slot = find_slots(n_slots);
+    if (!slot) {
+        PGASI_ERROR("mem", "cannot attach %zu bytes: no %llu GiB of global pointers are left that no peer may remember; "
+                    "attach once and detach late", bytes, (unsigned long long)n_slots);
         return PGAS_ERR_LIMIT;
     }
     if (pgasi_tp) {
@@ -427,11 +442,14 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
         if (status != PGAS_OK)
             return status;
     }
-    s->offset = offset;
+    s->offset = slot * PGASI_SLOT_BYTES;
     s->address = address;
-    table_set(pgasi_boot.rank, offset, bytes, address);
+    s->told = false;
+    mark_slots(slot, n_slots, true);
+    next_slot = slot + n_slots;
+    table_set(pgasi_boot.rank, s->offset, bytes, address);
     __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
-    *ptr_p = pgas_gptr_make(pgasi_boot.rank, offset);
+    *ptr_p = pgas_gptr_make(pgasi_boot.rank, s->offset);
     return PGAS_OK;
 }
 
@@ -463,6 +481,8 @@ pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
             table_set(pgasi_boot.rank, s->offset, s->bytes, NULL);
             if (s->mem)
                 pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
+            if (!s->told)
+                mark_slots(s->offset >> PGAS_SEGTAB_SHIFT, PGASI_DIV_UP(s->bytes, PGASI_SLOT_BYTES), false);
             memset(s, 0, sizeof *s);
             status = PGAS_OK;
             break;

@@ -7,9 +7,10 @@
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_HEAP_SIZE=1M | PGAS_HEAP_SIZE=900001 PGAS_SERVICE_THREADS=0
  *   log:    PGAS_HEAP_SIZE=.*raise PGAS_HEAP_SIZE
- *   log:    cannot attach .* bytes: PGAS_SEGMENTS=
+ *   log:    cannot attach .* bytes: (PGAS_SEGMENTS=|no .* GiB of global pointers)
  *   source: pgas/mem.h; seeded model test
  */
+#include <sys/mman.h>
 #include "base/checks.h"
 #include "base/param.h"
 #include "base/rng.h"
@@ -242,9 +243,39 @@ static void attached_segments_have_a_limit(void)
     spmd_is_int(n_bad, 0, "PGAS_SEGMENTS segments at a time");
 }
 
+/* Every global pointer of the rank goes to memory that is detached again. Peers on other nodes have used it and keep its
+ * key: new memory in its place would make their puts land in the old. */
+static void pointers_that_peers_remember_do_not_come_again(void)
+{
+    enum { BYTES = 4096 };
+    job_stop(); /* a new start gives all of them back */
+    job_start(NULL);
+    size_t heap_slots = (pgasi_param.heap_size + (1u << 30) - 1) >> 30, bytes = (16383 - heap_slots) << 30;
+    unsigned char *all = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), value = 1;
+    unsigned char *other = aligned_alloc(4096, BYTES);
+    pgas_gptr_t first = PGAS_NULL, second = PGAS_NULL, of[JOB_RANKS_MAX];
+    bool space = all != MAP_FAILED && mprotect(all, BYTES, PROT_READ | PROT_WRITE) == 0;
+    space = space && pgas_mem_attach(all, bytes, &first) == PGAS_OK;
+    if (job_any(!space)) {
+        spmd_skip(1, "no 16 TiB of addresses can be had or registered");
+        return;
+    }
+    int left = (me + n_ranks - 1) % n_ranks, n_bad = 0;
+    bool told = pgas_node_of(left) != pgas_node();
+    job_gather(first, of);
+    n_bad += pgas_put(of[right()], &value, 1) != PGAS_OK || pgas_flush_all() != PGAS_OK;
+    pgas_barrier(NULL);
+    n_bad += all[0] != 1 || pgas_mem_detach(first) != PGAS_OK;
+    pgas_status_t status = pgas_mem_attach(other, BYTES, &second);
+    n_bad += told ? status != PGAS_ERR_LIMIT || second != PGAS_NULL : status != PGAS_OK || pgas_mem_detach(second) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "global pointers that other nodes remember are not given out again, others are");
+    munmap(all, bytes);
+    free(other);
+}
+
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 10);
+    job_begin(&argc, &argv, 13);
     uint64_t seed = spmd_seed(99);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
@@ -254,5 +285,6 @@ int main(int argc, char **argv)
     exhausted_on_one_rank();
     attached_memory_comes_and_goes();
     attached_segments_have_a_limit();
+    pointers_that_peers_remember_do_not_come_again();
     return job_end();
 }
