@@ -22,6 +22,15 @@ static void *acquire_slot(pgasi_ucx_slots_t *slots)
     return data;
 }
 
+size_t pgasi_ucx_buffers_bytes(void)
+{
+    size_t sum = 0;
+    for (int i = 0; i < PGASI_UCX_BUFFER_SIZES; i++) {
+        sum += size_of[i].bytes * size_of[i].n;
+    }
+    return sum;
+}
+
 pgas_status_t pgasi_ucx_buffers_init(pgasi_ucx_buffers_t *buffers)
 {
     buffers->large = NULL;

@@ -29,6 +29,9 @@ typedef struct {
     pgasi_ucx_large_t *large;
 } pgasi_ucx_buffers_t;
 
+/** Address space of both ranges. */
+size_t pgasi_ucx_buffers_bytes(void);
+
 pgas_status_t pgasi_ucx_buffers_init(pgasi_ucx_buffers_t *buffers);
 void pgasi_ucx_buffers_fini(pgasi_ucx_buffers_t *buffers);
 

@@ -12,6 +12,7 @@
 #include "base/param.h"
 #include <sys/mman.h>
 #include <unistd.h>
+#include "ucx_backend/buffers.h"
 
 /* "sm" is UCX's name for posix, sysv, cma, xpmem and knem; without self, messages to ourselves leave by a network */
 #define TLS_OF_NETWORKS "^sm,self"
@@ -209,6 +210,7 @@ static void ucx_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
     /* measured with UCX 1.13: a lane is 4.2 MiB or 110 KiB, its buffer pools another 0.4 to 0.5 MiB once it is used */
     attr_p->lane_bytes = shared ? 5u << 20 : 640u << 10;
     attr_p->peer_bytes = shared ? 20u << 10 : 4u << 10;
+    attr_p->receive_bytes = pgasi_ucx_buffers_bytes();
 }
 
 static pgas_status_t ucx_set_peers(pgasi_tp_t *tp_base, const void *(*addr_of)(void *arg, int rank), void *arg)

@@ -71,6 +71,8 @@ pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *m
 void pgasi_shm_release(pgasi_shm_t *shm);
 void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of);
 
+#define PGASI_TEAM_CHUNK ((size_t)256 << 10) /* of large data that travels between nodes at one time */
+
 /** Whether a rank is known to have died (pgasi_boot_peer_died). */
 bool pgasi_boot_is_dead(int rank);
 

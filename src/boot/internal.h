@@ -74,7 +74,6 @@ int pgasi_shm_open_peer(int pid, int fd);
 
 /* ---- team.c ---- */
 
-#define PGASI_TEAM_CHUNK ((size_t)256 << 10) /* of large data that travels between nodes at one time */
 
 struct pgas_team {
     pgasi_board_t board; /* of the members on this node */

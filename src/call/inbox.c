@@ -60,48 +60,57 @@ static line_t *line_at(int node_rank, size_t channel)
     return (line_t *)(void *)((char *)inbox_of[node_rank] + HEADER_BYTES) + channel;
 }
 
+static size_t lines_bytes(size_t n)
+{
+    return PGASI_ALIGN_UP(n * sizeof(line_t), 4096);
+}
+
 static char *ring_at(int node_rank, size_t channel)
 {
-    size_t lines = PGASI_ALIGN_UP(n_channels * sizeof(line_t), 4096);
-    return (char *)inbox_of[node_rank] + HEADER_BYTES + lines + channel * pgasi_ring_bytes;
+    return (char *)inbox_of[node_rank] + HEADER_BYTES + lines_bytes(n_channels) + channel * pgasi_ring_bytes;
 }
 
 /* Rings as large as asked, smaller when they would not fit together, never too small for the largest call. */
-static pgas_status_t choose_ring_bytes(void)
+pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p)
 {
+    size_t n = n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)p->lanes);
     uint64_t least = 4096;
-    while (least < 2 * (pgasi_param.call_max + 64))
+    while (least < 2 * (p->call_max + 64))
         least *= 2;
-    pgasi_ring_bytes = PGASI_MAX(pgasi_param.ring_size, least);
-    while (pgasi_ring_bytes > least && n_channels * pgasi_ring_bytes > pgasi_param.ring_memory)
-        pgasi_ring_bytes /= 2;
-    if (n_channels * pgasi_ring_bytes > pgasi_param.ring_memory) {
-        if (pgasi_boot.node_rank == 0)
+    uint64_t ring = PGASI_MAX(p->ring_size, least);
+    while (ring > least && n * ring > p->ring_memory)
+        ring /= 2;
+    *size_p = (pgasi_inbox_size_t){ n, ring, HEADER_BYTES + lines_bytes(n) + n * ring };
+    return n * ring > p->ring_memory || n > (HEADER_BYTES / 8 - 16) * 64 ? PGAS_ERR_LIMIT : PGAS_OK;
+}
+
+static pgas_status_t choose_size(pgasi_inbox_size_t *size_p)
+{
+    pgas_status_t status = pgasi_inbox_size(&pgasi_param, (size_t)pgasi_boot.node_size, size_p);
+    n_channels = size_p->n_channels;
+    pgasi_ring_bytes = size_p->ring_bytes;
+    if (status != PGAS_OK && pgasi_boot.node_rank == 0) {
+        if (n_channels * pgasi_ring_bytes > pgasi_param.ring_memory)
             PGASI_ERROR("call", "%zu channels of %llu bytes exceed PGAS_RING_MEMORY=%zu: raise it, or lower PGAS_CALL_MAX "
                         "or PGAS_LANES", n_channels, (unsigned long long)pgasi_ring_bytes, pgasi_param.ring_memory);
-        return PGAS_ERR_LIMIT;
-    }
-    if (n_channels > (HEADER_BYTES / 8 - 16) * 64) {
-        if (pgasi_boot.node_rank == 0)
+        else
             PGASI_ERROR("call", "%zu channels into a rank are too many: lower PGAS_LANES", n_channels);
-        return PGAS_ERR_LIMIT;
     }
-    return PGAS_OK;
+    return status;
 }
 
 pgas_status_t pgasi_inboxes_start(void)
 {
-    n_channels = (size_t)pgasi_boot.node_size * (size_t)pgasi_n_lanes;
-    pgas_status_t status = choose_ring_bytes();
+    pgasi_inbox_size_t size;
+    pgas_status_t status = choose_size(&size);
     inbox_of = calloc((size_t)pgasi_boot.node_size, sizeof *inbox_of);
     incoming = calloc(n_channels, sizeof *incoming);
     marks = calloc(n_channels, sizeof *marks);
     if (status == PGAS_OK && (!inbox_of || !incoming || !marks))
         status = PGAS_ERR_NO_MEMORY;
     status = pgasi_boot_agree(status);
-    size_t bytes = HEADER_BYTES + PGASI_ALIGN_UP(n_channels * sizeof(line_t), 4096) + n_channels * pgasi_ring_bytes;
     if (status == PGAS_OK)
-        status = pgasi_shm_create_each(bytes, false, &shm, inbox_of);
+        status = pgasi_shm_create_each(size.bytes, false, &shm, inbox_of);
     if (status == PGAS_OK)
         n_opened_p = &header_of(pgasi_boot.node_rank)->n_opened;
     else

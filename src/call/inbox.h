@@ -9,7 +9,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/param.h"
 #include "pgas/status.h"
+
+/** How large the inbox of each of n_ranks ranks of a node is. Pure.
+ *  @return PGAS_OK; PGAS_ERR_LIMIT if that is more than PGAS_RING_MEMORY, or too many channels; *size_p is what would be
+ *          needed at least. */
+typedef struct {
+    size_t n_channels;
+    uint64_t ring_bytes; /* of one ring, a power of two */
+    uint64_t bytes;      /* of all that is mapped */
+} pgasi_inbox_size_t;
+pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p);
 
 /** Maps the rings of the node. Collective over the node. */
 pgas_status_t pgasi_inboxes_start(void);

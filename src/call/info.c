@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/param.h"
+#include "boot/board.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/account.h"
@@ -27,32 +28,48 @@ typedef struct {
     uint64_t bytes;
 } item_t;
 
-#define N_ITEMS 6
-#define FAR_BUFFERS 64 /* outbox.c's limit per lane */
-#define LANE_BYTES_GUESS (96u << 10) /* a UCX worker without shared memory */
-#define ENDPOINT_BYTES_GUESS (8u << 10)
+#define N_ITEMS 12
+#define ANSWERS_BYTES (UINT64_C(65536) * 48) /* sync.c's entries */
+
+static uint64_t segment_table_bytes(uint64_t node)
+{
+    uint64_t entry = sizeof(pgas_segtab_entry_t), heap_slots = PGASI_DIV_UP(pgasi_param.heap_size, PGASI_SLOT_BYTES);
+    uint64_t heap = PGASI_ALIGN_UP((1 + heap_slots) * entry, 4096);
+    return PGASI_SLOTS_PER_RANK * entry + (node - 1) * heap + 4096;
+}
+
+static uint64_t team_bytes(uint64_t n, uint64_t node)
+{
+    uint64_t boards = node > 1 ? 2 * pgasi_board_bytes(1) : 0;
+    return boards + (n > node ? 3 * (PGASI_TEAM_CHUNK + n * sizeof(uint64_t)) : 0);
+}
 
 static void account(item_t items[N_ITEMS])
 {
-    uint64_t n = (uint64_t)pgasi_boot.n_ranks, node = (uint64_t)pgasi_boot.node_size;
-    uint64_t lanes = 2 + (uint64_t)pgasi_param.lanes, far = n - node;
-    uint64_t lane_bytes = LANE_BYTES_GUESS, endpoint = ENDPOINT_BYTES_GUESS;
-    if (pgasi_tp) {
-        pgasi_tp_attr_t attr;
-        memset(&attr, 0, sizeof attr);
+    uint64_t n = (uint64_t)pgasi_boot.n_ranks, node = (uint64_t)pgasi_boot.node_size, far = n - node;
+    uint64_t lanes = PGASI_LANE_FIRST_OWN + (uint64_t)pgasi_param.lanes;
+    pgasi_tp_attr_t attr;
+    pgasi_inbox_size_t inbox;
+    memset(&attr, 0, sizeof attr);
+    if (pgasi_tp)
         pgasi_tp->ops->query(pgasi_tp, &attr);
-        lane_bytes = attr.lane_bytes ? attr.lane_bytes : lane_bytes;
-        endpoint = attr.peer_bytes ? attr.peer_bytes : endpoint;
-    }
-    uint64_t ring = pgasi_ring_bytes ? pgasi_ring_bytes : pgasi_param.ring_size;
-    uint64_t pooled = far ? FAR_BUFFERS * (pgasi_param.agg_size + 128) : 0;
+    (void)pgasi_inbox_size(&pgasi_param, node, &inbox); /* too large: refused where it is made */
+    uint64_t tables = n * sizeof(pgasi_lane_peer_t) + pgasi_outbox_table_bytes(n);
     item_t all[N_ITEMS] = {
         { "addresses of peers", "ranks x 256 B (0 on one node)", far ? n * 256 : 0 },
-        { "rings into this rank", "ranks of node x lanes x PGAS_RING_SIZE, at most PGAS_RING_MEMORY", node * lanes * ring },
-        { "transport lanes", "lanes x bytes of a lane (0 on one node)", far ? lanes * lane_bytes : 0 },
-        { "endpoints and keys", "lanes x far ranks x bytes of an endpoint", lanes * far * endpoint },
-        { "send buffers", "lanes x 64 x (PGAS_AGG_SIZE + 128)", lanes * pooled },
+        { "rings into this rank", "64 KiB + ranks of node x lanes x (64 B + PGAS_RING_SIZE, or what PGAS_RING_MEMORY leaves)",
+          inbox.bytes },
+        { "transport lanes", "lanes x bytes of a lane (0 on one node)", far ? lanes * attr.lane_bytes : 0 },
+        { "endpoints and keys", "lanes x far ranks x bytes of an endpoint", lanes * far * attr.peer_bytes },
+        { "receive buffers", "what the transport reserves for messages (0 on one node)", far ? attr.receive_bytes : 0 },
+        { "tables of lanes", "lanes x ranks x bytes of a peer", lanes * tables },
+        { "send buffers", "lanes x 64 x the largest batch", lanes * pgasi_outbox_pool_bytes(inbox.ring_bytes) },
         { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT", lanes * pgasi_param.backlog_limit },
+        { "calls that are answered", "65536 x 48 B", ANSWERS_BYTES },
+        { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
+        { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages", segment_table_bytes(node) },
+        { "collectives", "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much again",
+          team_bytes(n, node) },
     };
     memcpy(items, all, sizeof all);
 }

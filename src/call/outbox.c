@@ -83,9 +83,14 @@ static size_t far_scratch_bytes;
 /* ---- making and ending ---- */
 
 /* A batch must fit a ring with a pad in front of it, and a message. */
+static size_t publish_bytes_max(size_t ring_bytes)
+{
+    return PGASI_MIN(pgasi_far_message_max() - 64, ring_bytes / 2 - 64);
+}
+
 static size_t publish_bytes_for(size_t wanted)
 {
-    return PGASI_MIN(PGASI_MIN(wanted, pgasi_far_message_max() - 64), pgasi_ring_bytes / 2 - 64);
+    return PGASI_MIN(wanted, publish_bytes_max(pgasi_ring_bytes));
 }
 
 static size_t buffer_capacity(const pgasi_outbox_t *ob)
@@ -929,6 +934,18 @@ void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *ob, size_t bytes)
         ob->publish_bytes = bytes;
     else
         ob->publish_bytes = PGASI_MIN(bytes, ob->publish_bytes);
+}
+
+size_t pgasi_outbox_table_bytes(size_t n_ranks)
+{
+    const pgasi_outbox_t *ob = NULL;
+    return sizeof *ob + n_ranks * (sizeof *ob->out + sizeof *ob->window + sizeof *ob->cursor + sizeof *ob->dirty +
+                                   sizeof *ob->held);
+}
+
+size_t pgasi_outbox_pool_bytes(size_t ring_bytes)
+{
+    return BUFFERS_MAX * PGASI_ALIGN_UP(sizeof(buffer_t) + publish_bytes_max(ring_bytes) + 64, 64);
 }
 
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)

@@ -73,6 +73,10 @@ pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *outbox);
 void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *outbox, size_t bytes);
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *outbox);
 
+/** Bytes of an outbox if all peers are used, and of the buffers that it keeps. For the account. */
+size_t pgasi_outbox_table_bytes(size_t n_ranks);
+size_t pgasi_outbox_pool_bytes(size_t ring_bytes);
+
 /** Bytes handed over by all outboxes of this rank, for quiescence; what is held up counts as well. */
 uint64_t pgasi_outboxes_sent(void);
 /** Bytes of far messages consumed by this rank (inbox lock held by the receiver). */

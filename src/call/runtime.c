@@ -92,16 +92,15 @@ static pgas_status_t start_all(const MPI_Comm *comm, const char *params)
     pgas_status_t status = pgasi_boot_start(comm, params);
     if (status != PGAS_OK)
         return status;
-    status = pgasi_account_check();
-    if (status != PGAS_OK)
-        goto stop_boot;
     status = call_start();
     if (status != PGAS_OK)
         goto stop_calls;
     status = pgasi_lanes_start();
     if (status != PGAS_OK)
         goto stop_calls;
-    status = pgasi_inboxes_start();
+    status = pgasi_account_check(); /* now that the transport can tell what it takes */
+    if (status == PGAS_OK)
+        status = pgasi_inboxes_start();
     if (status != PGAS_OK)
         goto stop_lanes;
     status = pgasi_segments_start();
@@ -123,7 +122,6 @@ stop_lanes:
     pgasi_lanes_stop();
 stop_calls:
     call_stop();
-stop_boot:
     pgasi_boot_stop();
     return status;
 }

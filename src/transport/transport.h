@@ -76,6 +76,7 @@ typedef struct {
     size_t am_inline_max; /* active messages up to this are sent without a copy kept (completes at once as a rule) */
     size_t lane_bytes;    /* estimate of memory of one lane */
     size_t peer_bytes;    /* estimate of memory of one open endpoint */
+    size_t receive_bytes; /* the most that lane 0 reserves for incoming messages */
 } pgasi_tp_attr_t;
 
 typedef struct pgasi_tp_ops {

@@ -1,5 +1,5 @@
-/* what: the worst-case bytes of a rank are the sum of what is printed, follow the parameters that they name, and
- *       PGAS_MEMORY_LIMIT refuses what exceeds it by one byte
+/* what: the worst-case bytes of a rank are the sum of what is printed, cover what the library maps, follow the parameters
+ *       that they name, and PGAS_MEMORY_LIMIT refuses what exceeds it by one byte, whatever was started before
  * source: src/call/account.h; public headers */
 #include <fcntl.h>
 #include "base/log.h"
@@ -16,6 +16,55 @@ static uint64_t worst_with(int n_ranks, const char *params)
         pgas_finalize();
     }
     return worst;
+}
+
+/* Address space of this process. */
+static uint64_t mapped_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *in = fopen("/proc/self/statm", "r");
+    if (!in || fscanf(in, "%llu", &pages) != 1)
+        bail("no /proc/self/statm");
+    fclose(in);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The bytes of one item of the printed account; 0 if there is none. */
+static uint64_t printed_item(const char *name)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    unsigned long long value = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    pgasi_account_print(out);
+    fclose(out);
+    const char *at = strstr(text, name);
+    if (at)
+        sscanf(at + strlen(name), "%llu", &value);
+    free(text);
+    return value;
+}
+
+static void it_covers_what_is_mapped(void)
+{
+    static const char *const params[] = { "SERVICE_THREADS=0 BACKLOG_LIMIT=0", "SERVICE_THREADS=0 RING_MEMORY=1M LANES=2",
+                                          "SERVICE_THREADS=0 RING_SIZE=1M RING_MEMORY=1G", "SERVICE_THREADS=0 CALL_MAX=128K" };
+    int n_bad = 0;
+    for (size_t i = 0; i < sizeof params / sizeof params[0]; i++) {
+        n_bad += lone_init(8, params[i]) != PGAS_OK || printed_item("rings into this rank") != lone_inbox_bytes;
+        pgas_finalize();
+    }
+    is_int(n_bad, 0, "the rings are counted as they are mapped, also where they shrink or grow to fit");
+    uint64_t before = mapped_bytes(), slack = UINT64_C(1) << 20; /* malloc takes more at a time */
+    static unsigned char user[4096];
+    pgas_gptr_t ptr;
+    pgas_agg_t *agg = NULL;
+    lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0 BACKLOG_LIMIT=0");
+    bool good = pgas_mem_attach(user, sizeof user, &ptr) == PGAS_OK && pgas_agg_create(NULL, &agg) == PGAS_OK;
+    uint64_t grown = mapped_bytes() - before, worst = pgasi_account_worst() + pgasi_param.heap_size;
+    pgas_agg_destroy(agg);
+    pgas_finalize();
+    ok(good && grown <= worst + slack, "%" PRIu64 " bytes are mapped, %" PRIu64 " accounted for", grown, worst);
 }
 
 /* The numbers of a printed account: those of the items, then "sum". */
@@ -73,11 +122,34 @@ static void the_limit(void)
     close(pgasi_log_set_fd(former));
 }
 
+/* What was started before must not matter: neither smaller rings nor larger. */
+static void the_limit_is_that_of_this_start(void)
+{
+    static const char *const of[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 RING_SIZE=64K",
+                                      "HEAP_SIZE=64K SERVICE_THREADS=0 RING_SIZE=1M" };
+    uint64_t need[2];
+    int n_bad = 0, former = pgasi_log_set_fd(open("/dev/null", O_WRONLY));
+    for (int i = 0; i < 2; i++)
+        need[i] = worst_with(2, of[i]) + (64 << 10);
+    for (int i = 0; i < 4; i++) {
+        char params[200];
+        worst_with(2, of[1 - i % 2]);
+        snprintf(params, sizeof params, "%s MEMORY_LIMIT=%" PRIu64, of[i % 2], need[i % 2] - (i >= 2));
+        n_bad += lone_init(2, params) != (i < 2 ? PGAS_OK : PGAS_ERR_LIMIT);
+        if (pgas_initialized())
+            pgas_finalize();
+    }
+    close(pgasi_log_set_fd(former));
+    is_int(n_bad, 0, "and it does not depend on what was started before");
+}
+
 int main(void)
 {
-    plan(10);
+    plan(13);
     the_sum_is_the_sum();
+    it_covers_what_is_mapped();
     it_follows_parameters();
     the_limit();
+    the_limit_is_that_of_this_start();
     return done();
 }

@@ -16,6 +16,7 @@
 
 pgasi_boot_t pgasi_boot = { .rank = -1 };
 uint64_t lone_sent, lone_consumed;
+size_t lone_inbox_bytes;
 
 static int n_ranks = 1;
 static int zeros[RANKS_MAX], numbers[RANKS_MAX];
@@ -187,7 +188,8 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
 
 pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p, void **addr_of)
 {
-    (void)want_huge;
+    if (!want_huge)
+        lone_inbox_bytes = bytes;
     for (int i = 0; i < n_ranks; i++) {
         addr_of[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (addr_of[i] == MAP_FAILED)

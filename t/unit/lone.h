@@ -18,6 +18,9 @@ void lone_sender(int rank, char **ring_p, const uint64_t **consumed_p);
 /** What we send to `rank` through a lane comes out of *ring_p; the test writes to *consumed_p. */
 void lone_receiver(int rank, int lane, char **ring_p, uint64_t **consumed_p);
 
+/** Bytes of the region that rank 0 mapped last without huge pages: its inbox. */
+extern size_t lone_inbox_bytes;
+
 /** Bytes that other ranks sent and consumed, for pgas_quiesce and pgas_finalize. */
 extern uint64_t lone_sent, lone_consumed;
 
