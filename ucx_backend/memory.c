@@ -56,7 +56,7 @@ static pgas_status_t map_memory(pgasi_tp_t *tp, void *addr, size_t bytes, uint64
     }
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
     ucp_mem_query(mem->memh, &attr);
-    mem->addr = attr.address;
+    mem->addr = addr != NULL ? addr : attr.address; /* UCX may reuse a larger registration, and tells where that begins */
     mem->bytes = bytes;
     *mem_p = (pgasi_tp_mem_t *)(void *)mem;
     return PGAS_OK;
