@@ -37,7 +37,8 @@ PGAS_API pgas_status_t pgas_free_local(pgas_gptr_t ptr);
  *          beside those of the heap. They are free again after pgas_mem_detach, unless a rank of another node has used
  *          the memory: it remembers the way there, so these are not given out again before pgas_finalize.
  *  Done:   *ptr_p can be sent to peers. Other processes cannot map it: pgas_gptr_local gives NULL there, and the
- *          owner's service carries operations of same-node peers out.
+ *          owner's service carries operations of same-node peers out. *ptr_p is aligned to 8 bytes as far as address
+ *          is; if it is not, pgas_gptr_local gives NULL at the owner, too.
  *  Owns:   the memory stays the caller's; it must not be freed before pgas_mem_detach.
  *  Cost:   registration with the transport, if there is one.
  *  @return PGAS_OK, PGAS_ERR_INVALID (null or empty), PGAS_ERR_LIMIT (PGAS_SEGMENTS, or no global pointers are left: the

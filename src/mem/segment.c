@@ -389,6 +389,13 @@ pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint6
 
 /* ---- attached memory ---- */
 
+#define ATTACH_ALIGN 8 /* of the largest word */
+
+static uint64_t slots_of(uint64_t inside, uint64_t bytes)
+{
+    return PGASI_DIV_UP(inside + bytes, PGASI_SLOT_BYTES);
+}
+
 /* The lowest run of `need` free slots from `slot` on; 0 if there is none. */
 static uint64_t find_slots_from(uint64_t slot, uint64_t need)
 {
@@ -431,7 +438,8 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
         PGASI_ERROR("mem", "cannot attach %zu bytes: PGAS_SEGMENTS=%d segments are attached", bytes, pgasi_param.segments);
         return PGAS_ERR_LIMIT;
     }
-    uint64_t n_slots = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES), slot = find_slots(n_slots);
+    /* Pointer and address are aligned alike, since operations on words look at the pointer. */
+    uint64_t inside = (uintptr_t)address % ATTACH_ALIGN, n_slots = slots_of(inside, bytes), slot = find_slots(n_slots);
     if (!slot) {
         PGASI_ERROR("mem", "cannot attach %zu bytes: no %llu GiB of global pointers are left that no peer may remember; "
                     "attach once and detach late", bytes, (unsigned long long)n_slots);
@@ -442,12 +450,13 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
         if (status != PGAS_OK)
             return status;
     }
-    s->offset = slot * PGASI_SLOT_BYTES;
+    s->offset = slot * PGASI_SLOT_BYTES + inside;
     s->address = address;
     s->told = false;
     mark_slots(slot, n_slots, true);
     next_slot = slot + n_slots;
-    table_set(pgasi_boot.rank, s->offset, bytes, address);
+    if (!inside) /* the table knows no bytes that do not belong to a GiB's beginning; without it all is checked */
+        table_set(pgasi_boot.rank, s->offset, bytes, address);
     __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
     *ptr_p = pgas_gptr_make(pgasi_boot.rank, s->offset);
     return PGAS_OK;
@@ -478,11 +487,12 @@ pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
     for (int i = 1; i < pgasi_n_segments; i++) {
         pgasi_segment_t *s = &pgasi_segments[i];
         if (s->bytes && s->offset == pgas_gptr_offset(ptr)) {
-            table_set(pgasi_boot.rank, s->offset, s->bytes, NULL);
+            if (s->offset % PGASI_SLOT_BYTES == 0)
+                table_set(pgasi_boot.rank, s->offset, s->bytes, NULL);
             if (s->mem)
                 pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
             if (!s->told)
-                mark_slots(s->offset >> PGAS_SEGTAB_SHIFT, PGASI_DIV_UP(s->bytes, PGASI_SLOT_BYTES), false);
+                mark_slots(s->offset >> PGAS_SEGTAB_SHIFT, slots_of(s->offset % PGASI_SLOT_BYTES, s->bytes), false);
             memset(s, 0, sizeof *s);
             status = PGAS_OK;
             break;

@@ -224,6 +224,36 @@ static void attached_memory_comes_and_goes(void)
     free(second);
 }
 
+/* Words are where the pointer says: a pointer to misaligned memory is misaligned, and the first aligned word is found. */
+static void attached_memory_is_aligned_as_it_is(void)
+{
+    static _Alignas(64) unsigned char raw[256];
+    int n_bad = 0;
+    for (int shift = 0; shift <= 13; shift++) {
+        pgas_gptr_t ptr = PGAS_NULL, all[JOB_RANKS_MAX];
+        uint64_t old = 0, word = 0;
+        int up = (8 - shift % 8) % 8;
+        memset(raw, 0, sizeof raw);
+        n_bad += pgas_mem_attach(raw + shift, 64, &ptr) != PGAS_OK || pgas_gptr_of(raw + shift + 3) != ptr + 3;
+        job_gather(ptr, all);
+        pgas_gptr_t there = all[right()], aligned = pgas_gptr_add(there, up);
+        n_bad += there % 8 != (uint64_t)shift % 8;
+        if (shift % 8) {
+            n_bad += pgas_fetch_add_u64(there, 1, &old) != PGAS_ERR_INVALID;
+            n_bad += pgas_put_u64(there, 1) != PGAS_ERR_INVALID || pgas_get_u64(there, &old) != PGAS_ERR_INVALID;
+        }
+        n_bad += pgas_fetch_add_u64(aligned, 5, &old) != PGAS_OK || old != 0;
+        n_bad += pgas_put(pgas_gptr_add(there, 63), "z", 1) != PGAS_OK || pgas_put(pgas_gptr_add(there, 64), "z", 1) == PGAS_OK;
+        n_bad += pgas_put(pgas_gptr_add(there, -1), "z", 1) != PGAS_ERR_RANGE || pgas_flush_all() != PGAS_OK;
+        pgas_barrier(NULL);
+        memcpy(&word, raw + shift + up, sizeof word);
+        n_bad += word != 5 || raw[shift + 63] != 'z' || raw[shift + 64] || (shift && raw[shift - 1]);
+        n_bad += pgas_mem_detach(ptr) != PGAS_OK;
+        pgas_barrier(NULL);
+    }
+    spmd_is_int(n_bad, 0, "a pointer to attached memory is aligned as the memory is; no byte before or behind it is reached");
+}
+
 static void attached_segments_have_a_limit(void)
 {
     static unsigned char memory[64];
@@ -275,7 +305,7 @@ static void pointers_that_peers_remember_do_not_come_again(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 13);
+    job_begin(&argc, &argv, 14);
     uint64_t seed = spmd_seed(99);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
@@ -284,6 +314,7 @@ int main(int argc, char **argv)
     the_whole_heap();
     exhausted_on_one_rank();
     attached_memory_comes_and_goes();
+    attached_memory_is_aligned_as_it_is();
     attached_segments_have_a_limit();
     pointers_that_peers_remember_do_not_come_again();
     return job_end();
