@@ -98,29 +98,41 @@ static uint64_t make_job_key(void)
     return key != 0 ? key : 1;
 }
 
-/* Everybody reads the own environment, to know origins; what rank 0 found is what counts. */
+/* The lowest rank that could not read its own says so. */
+static pgas_status_t agree_that_params_parse(pgas_status_t mine, const char *why)
+{
+    int odd = mine != PGAS_OK ? pgasi_boot.rank : pgasi_boot.n_ranks, first = odd;
+    pgas_status_t status =
+        pgasi_mpi_status(MPI_Allreduce(&odd, &first, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce of the parameters");
+    if (status != PGAS_OK || first == pgasi_boot.n_ranks)
+        return status;
+    if (odd == first)
+        PGASI_ERROR("param", "%s", why);
+    return PGAS_ERR_INVALID;
+}
+
+/* Everybody reads the own environment, to know origins, and so that no value that makes no sense passes in silence; what
+ * rank 0 found is what counts. */
 static pgas_status_t agree_on_params(const char *init_params)
 {
     static struct {
         pgasi_params_t params;
         uint64_t job_key;
-        int status;
     } first;
     char why[PGASI_PARAM_WHY_BYTES] = "";
     pgas_status_t mine = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
     if (mine == PGAS_OK && init_params != NULL)
         mine = apply_init_params(init_params, why, sizeof why);
+    pgas_status_t status = agree_that_params_parse(mine, why);
+    if (status != PGAS_OK)
+        return status;
     if (pgasi_boot.rank == 0) {
         first.params = pgasi_param;
         first.job_key = make_job_key();
-        first.status = (int)mine;
-        if (mine != PGAS_OK)
-            PGASI_ERROR("param", "%s", why);
     }
-    pgas_status_t status =
-        pgasi_mpi_status(MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, world), "MPI_Bcast of the parameters");
-    if (status != PGAS_OK || first.status != PGAS_OK)
-        return status != PGAS_OK ? status : (pgas_status_t)first.status;
+    status = pgasi_mpi_status(MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, world), "MPI_Bcast of the parameters");
+    if (status != PGAS_OK)
+        return status;
     pgasi_param_adopt(&pgasi_param, pgasi_param_origins, &first.params);
     pgasi_boot.job_key = first.job_key;
     return PGAS_OK;

@@ -237,7 +237,12 @@ static void parameters(void)
                  (strstr(text, "PGAS_HEAP_SIZE") && strstr(text, "banana") && strstr(text, "64K..8T"))),
             "a value that does not parse on rank 0 is refused everywhere and named once");
     unsetenv("PGAS_HEAP_SIZE");
-    setenv("PGAS_SPIN_US", spmd_rank() == 0 ? "7" : spmd_rank() == last ? "banana" : "9", 1);
+    set_here(last, "PGAS_SPIN_US", "banana");
+    status = try_start(NULL, &text);
+    spmd_ok(status == PGAS_ERR_INVALID && n_lines(text) == (spmd_rank() == last) &&
+                (spmd_rank() != last || strstr(text, "PGAS_SPIN_US=banana")),
+            "so is one that does not parse on another rank, which names it");
+    setenv("PGAS_SPIN_US", spmd_rank() == 0 ? "7" : "9", 1);
     status = pgasi_boot_start(NULL, "NAP_MAX_US=77\n  STATS=yes ");
     spmd_ok(status == PGAS_OK && pgasi_param.spin_us == 7 && pgasi_param.nap_max_us == 77 && pgasi_param.stats,
             "rank 0's values rule, and options of init win over the environment");
@@ -432,7 +437,7 @@ static void checker_can_fail(void)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(1 + 5 + 2 + 4 + 4 + 1 + 3 + 1 + 1 + 1 + 2 + 2 + 1);
+    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 2 + 2 + 1);
     int before = count_fds();
     spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK, "start");
     maps();
