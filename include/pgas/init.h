@@ -32,8 +32,9 @@ typedef struct {
  *  Done:   on return every rank has passed the call with the same status. The caller is attached as thread slot 0.
  *  Owns:   *comm is duplicated and may be freed afterwards. Calls nest: each further pgas_init only counts.
  *  Cost:   a few MPI collectives, one mapping of the heap per rank of the node.
- *  @return PGAS_OK; PGAS_ERR_INVALID a parameter that does not parse (the log names it); PGAS_ERR_MISMATCH ranks
- *          disagree on version or handlers, or the launcher's and MPI's number of ranks differ; PGAS_ERR_LIMIT the
+ *  @return PGAS_OK; PGAS_ERR_INVALID a parameter that does not parse, on any rank (the log names it);
+ *          PGAS_ERR_UNSUPPORTED a transport that is not in this build or does not reach all ranks; PGAS_ERR_MISMATCH
+ *          ranks disagree on version or handlers, or the launcher's and MPI's number of ranks differ; PGAS_ERR_LIMIT the
  *          worst-case memory exceeds PGAS_MEMORY_LIMIT; PGAS_ERR_NO_MEMORY, PGAS_ERR_TRANSPORT, PGAS_ERR_MPI.
  *          After an error nothing stays started and all ranks have the same status. */
 PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts);

@@ -92,6 +92,9 @@ static pgas_status_t start_all(const MPI_Comm *comm, const char *params)
     pgas_status_t status = pgasi_boot_start(comm, params);
     if (status != PGAS_OK)
         return status;
+    status = pgasi_lanes_check();
+    if (status != PGAS_OK)
+        goto stop_boot;
     status = call_start();
     if (status != PGAS_OK)
         goto stop_calls;
@@ -122,6 +125,7 @@ stop_lanes:
     pgasi_lanes_stop();
 stop_calls:
     call_stop();
+stop_boot:
     pgasi_boot_stop();
     return status;
 }

@@ -5,6 +5,7 @@
 #include "mem/lane.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "mem/thread.h"
+#include "transport/fault.h"
 
 #define FAR_MESSAGE_LEAST 16384 /* the library's own requests */
 #define WATCH_NS UINT64_C(200000000) /* for so long after use a lane is looked at */
@@ -243,21 +245,40 @@ static void on_error(void *arg, int peer, pgas_status_t status)
         pgasi_lane_peer_lost(peer);
 }
 
-static const pgasi_tp_ops_t *choose_ops(void)
+static const char *transport_name(void)
 {
     static const char *const names[] = { "ucx", "loopback", "verbs" };
-    const char *name = names[pgasi_param.transport];
-    const pgasi_tp_ops_t *ops = pgasi_tp_find(name);
-    if (!ops) {
-        PGASI_ERROR("transport", "PGAS_TRANSPORT=%s is not in this build; `pgas_info` lists what is", name);
-        return NULL;
-    }
+    return names[pgasi_param.transport];
+}
+
+pgas_status_t pgasi_lanes_check(void)
+{
     char why[PGASI_PARAM_WHY_BYTES] = "";
-    const pgasi_tp_ops_t *wrapped =
-        pgasi_tp_fault_wrap(ops, pgasi_param.fault, (uint64_t)pgasi_param.fault_seed, why, sizeof why);
-    if (!wrapped)
-        PGASI_ERROR("transport", "PGAS_FAULT=%s: %s", pgasi_param.fault, why);
-    return wrapped;
+    const char *name = transport_name();
+    pgasi_fault_plan_t plan;
+    pgas_status_t status = PGAS_OK;
+    if (!pgasi_tp_find(name)) {
+        snprintf(why, sizeof why, "PGAS_TRANSPORT=%s is not in this build; `pgas_info` lists what is", name);
+        status = PGAS_ERR_UNSUPPORTED;
+    } else if (pgasi_param.transport == PGASI_TRANSPORT_LOOPBACK && pgasi_boot.n_nodes > 1) {
+        snprintf(why, sizeof why, "PGAS_TRANSPORT=loopback does not reach the other nodes, of which there are %d",
+                 pgasi_boot.n_nodes - 1);
+        status = PGAS_ERR_UNSUPPORTED;
+    } else {
+        int used = snprintf(why, sizeof why, "PGAS_FAULT=%s: ", pgasi_param.fault);
+        status = pgasi_fault_parse(pgasi_param.fault, &plan, why + used, sizeof why - (size_t)used);
+    }
+    if (status != PGAS_OK && pgasi_boot.rank == 0)
+        PGASI_ERROR("param", "%s", why);
+    return status;
+}
+
+/* What pgasi_lanes_check has found good. */
+static const pgasi_tp_ops_t *choose_ops(void)
+{
+    char why[PGASI_PARAM_WHY_BYTES];
+    return pgasi_tp_fault_wrap(pgasi_tp_find(transport_name()), pgasi_param.fault, (uint64_t)pgasi_param.fault_seed, why,
+                               sizeof why);
 }
 
 size_t pgasi_far_message_max(void)

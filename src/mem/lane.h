@@ -59,6 +59,10 @@ extern pgasi_tp_t *pgasi_tp; /* NULL: no rank off the node */
 extern uint32_t pgasi_lanes_unwatched;
 void pgasi_lanes_watch(void);
 
+/** Whether PGAS_TRANSPORT and PGAS_FAULT make sense for this job, also if nothing is opened; the same on all ranks, rank 0
+ *  says what does not. @return PGAS_OK, PGAS_ERR_UNSUPPORTED, PGAS_ERR_INVALID. */
+pgas_status_t pgasi_lanes_check(void);
+
 /** Opens the transport if some rank is off the node, exchanges addresses, makes lane 0. Collective. */
 pgas_status_t pgasi_lanes_start(void);
 void pgasi_lanes_stop(void);

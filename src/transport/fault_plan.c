@@ -68,12 +68,12 @@ pgas_status_t pgasi_fault_parse(const char *text, pgasi_fault_plan_t *plan_p, ch
     for (const char *item = text; *item != '\0';) {
         const char *end = item + strcspn(item, ",");
         if (!read_item(item, end, &plan)) {
-            snprintf(why, why_bytes, "PGAS_FAULT: `%.*s' is no fault; " ALLOWED, (int)(end - item), item);
+            snprintf(why, why_bytes, "`%.*s' is no fault; " ALLOWED, (int)(end - item), item);
             return PGAS_ERR_INVALID;
         }
         item = end + (*end == ',');
         if (*end == ',' && *item == '\0') {
-            snprintf(why, why_bytes, "PGAS_FAULT: nothing follows the last comma; " ALLOWED);
+            snprintf(why, why_bytes, "nothing follows the last comma; " ALLOWED);
             return PGAS_ERR_INVALID;
         }
     }

@@ -211,6 +211,19 @@ static void parameters(void)
     init_refuses("LOG=loud", PGAS_ERR_INVALID, "error, warn");
     init_refuses("MEMORY_LIMIT=64K", PGAS_ERR_LIMIT, "PGAS_MEMORY_LIMIT=65536");
     init_refuses("RING_MEMORY=64K CALL_MAX=1M", PGAS_ERR_LIMIT, "PGAS_RING_MEMORY=65536");
+    init_refuses("FAULT=xyz", PGAS_ERR_INVALID, "PGAS_FAULT=xyz: `xyz' is no fault");
+    if (pgasi_tp_find("verbs"))
+        spmd_skip(1, "all transports are in this build");
+    else
+        init_refuses("TRANSPORT=verbs", PGAS_ERR_UNSUPPORTED, "PGAS_TRANSPORT=verbs is not in this build");
+    said_begin();
+    pgas_init_opts_t opts = { sizeof opts, "TRANSPORT=loopback" };
+    pgas_status_t status = pgas_init(NULL, &opts);
+    bool started = status == PGAS_OK, alone = started && pgas_n_nodes() == 1;
+    pgas_finalize();
+    int ranks = said_by("PGAS_TRANSPORT=loopback does not reach");
+    spmd_ok(started ? alone && !ranks : status == PGAS_ERR_UNSUPPORTED && ranks == 1,
+            "a transport that does not reach the other nodes is refused, said once; on one node none is needed");
     setenv("PGAS_SPIN_US", "-3", 1);
     init_refuses("INFO=0", PGAS_ERR_INVALID, "PGAS_SPIN_US=-3");
     unsetenv("PGAS_SPIN_US");
@@ -446,7 +459,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.count", on_count, NULL, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(4 + 12 + 6 + 9 + 1 + 1 + 2 + 1);
+    spmd_plan(4 + 15 + 6 + 9 + 1 + 1 + 2 + 1);
     unstarted("before init");
     unknown_variable(); /* first: said once in the life of a process */
     parameters();
