@@ -86,7 +86,8 @@ static inline pgas_status_t pgas_wait_local(pgas_req_t *req)
     return pgas_wait_local_far(req);
 }
 PGAS_API pgas_status_t pgas_test_local(pgas_req_t *req);
-/** Remote completion of a put (for a get the same as local). Flushes the peer if nobody has since. */
+/** Remote completion of a put (for a get the same as local): wait, or look once. Flushes the peer if nobody has since; a
+ *  look that finds none under way starts one, and does not wait for it. */
 PGAS_API pgas_status_t pgas_wait_remote(pgas_req_t *req);
 PGAS_API pgas_status_t pgas_test_remote(pgas_req_t *req);
 

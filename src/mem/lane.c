@@ -59,7 +59,8 @@ static pgas_status_t lane_create(int index, pgasi_lane_t **lane_p)
 
 static void lane_destroy(pgasi_lane_t *lane)
 {
-    if (lane->issued || lane->tp) { /* else no peer entry was ever touched */
+    bool touched = lane->issued || lane->tp; /* any entry of a peer */
+    if (touched) {
         for (int r = 0; r < pgasi_boot.n_ranks; r++) {
             while (lane->peer[r].keys) {
                 pgasi_peer_key_t *key = lane->peer[r].keys;
@@ -72,6 +73,8 @@ static void lane_destroy(pgasi_lane_t *lane)
     }
     if (lane->tp)
         lane->tp->ops->lane_close(lane->tp);
+    for (int r = 0; touched && r < pgasi_boot.n_ranks; r++)
+        free(lane->peer[r].flush); /* closing may have ended it */
     pgasi_lazy_free(lane->peer, (size_t)pgasi_boot.n_ranks * sizeof *lane->peer);
     free(lane);
 }

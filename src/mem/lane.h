@@ -32,6 +32,7 @@ typedef struct {
     pgasi_peer_key_t *keys; /* heap first, once known */
     uint64_t issued;        /* puts and non-fetching atomics */
     uint64_t flushed;       /* those known to be visible at the peer */
+    struct pgasi_lane_flush *flush; /* NULL until somebody looks for remote completion without waiting */
 } pgasi_lane_peer_t;
 
 typedef struct pgasi_lane {
@@ -50,6 +51,16 @@ typedef struct pgasi_lane {
     uint64_t watch_until_ns;  /* ... and his notes */
     struct pgasi_outbox *outbox; /* the call layer's part; NULL until it issues a call */
 } pgasi_lane_t;
+
+/** A flush of one peer that nobody waits for, one at a time; lane locked. */
+typedef struct pgasi_lane_flush {
+    pgasi_tp_comp_t comp;
+    pgasi_lane_t *lane;
+    int rank;
+    bool running;
+    pgas_status_t status; /* of one that failed, until it is told */
+    uint64_t number;      /* operations that it covers */
+} pgasi_lane_flush_t;
 
 extern pgasi_lane_t **pgasi_lanes; /* [pgasi_n_lanes]; entries appear as slots attach, lane 0 at start */
 extern int pgasi_n_lanes;

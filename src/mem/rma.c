@@ -6,6 +6,7 @@
  * loaded and stored are (fake nodes over shared memory): complete when done, nothing is counted. */
 #include "mem/rma.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -490,11 +491,60 @@ pgas_status_t pgas_wait_remote(pgas_req_t *req)
     return flush_lane(pgasi_lanes[pgasi_req(req)->lane], pgasi_req(req)->peer);
 }
 
+static void flush_done(pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    pgasi_lane_flush_t *f = PGASI_CONTAINER_OF(comp, pgasi_lane_flush_t, comp);
+    pgasi_lane_peer_t *peer = &f->lane->peer[f->rank];
+    if (status == PGAS_OK)
+        peer->flushed = PGASI_MAX(peer->flushed, f->number);
+    f->status = status;
+    f->running = false;
+    pgasi_lane_count(f->lane, -1);
+}
+
+/* Lane locked. */
+static pgas_status_t flush_start(pgasi_lane_flush_t *f)
+{
+    f->number = f->lane->peer[f->rank].issued;
+    f->running = true;
+    pgasi_lane_count(f->lane, 1);
+    pgas_status_t status = f->lane->tp->ops->flush(f->lane->tp, f->rank, &f->comp);
+    if (status == PGAS_INPROGRESS)
+        return status;
+    flush_done(&f->comp, status);
+    f->status = PGAS_OK; /* told here */
+    return status == PGAS_ERR_AGAIN ? PGAS_INPROGRESS : status;
+}
+
+/* One look, and no more than one flush at a time to a peer: those who look meanwhile share it, or the next. */
+static pgas_status_t flush_look(pgasi_lane_t *lane, int rank, uint64_t number)
+{
+    pgasi_lane_flush_t *f = lane->peer[rank].flush;
+    if (!f) {
+        f = lane->peer[rank].flush = calloc(1, sizeof *f);
+        if (!f)
+            return PGAS_ERR_NO_MEMORY;
+        *f = (pgasi_lane_flush_t){ .comp.fn = flush_done, .lane = lane, .rank = rank };
+    }
+    lane->tp->ops->progress(lane->tp);
+    pgas_status_t failed = f->status;
+    if (lane->peer[rank].flushed >= number)
+        return PGAS_OK;
+    f->status = PGAS_OK;
+    return failed != PGAS_OK ? failed : f->running ? PGAS_INPROGRESS : flush_start(f);
+}
+
 pgas_status_t pgas_test_remote(pgas_req_t *req)
 {
     pgas_status_t status = pgas_test_local(req);
     if (status != PGAS_OK || is_flushed(pgasi_req(req)))
         return status;
     status = pgasi_thread_check_wait();
-    return status == PGAS_OK ? flush_lane(pgasi_lanes[pgasi_req(req)->lane], pgasi_req(req)->peer) : status;
+    if (status != PGAS_OK)
+        return status;
+    pgasi_req_t *r = pgasi_req(req);
+    pgasi_lane_lock(pgasi_lanes[r->lane]);
+    status = flush_look(pgasi_lanes[r->lane], r->peer, r->number);
+    pgasi_lane_unlock(pgasi_lanes[r->lane]);
+    return status;
 }
