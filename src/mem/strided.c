@@ -35,7 +35,9 @@ static pgas_status_t strided(pgasi_rma_kind_t kind, pgas_gptr_t ptr, int64_t ptr
     pgas_status_t status = check_span(ptr, ptr_stride, block_bytes, n_blocks);
     if (status != PGAS_OK)
         return status;
-    if (!buffer && block_bytes && n_blocks)
+    if (!block_bytes)
+        return PGAS_OK;
+    if (!buffer && n_blocks)
         return PGAS_ERR_INVALID;
     pgasi_req_t req;
     pgasi_req_begin(&req);
@@ -68,12 +70,12 @@ static pgas_status_t indexed(pgasi_rma_kind_t kind, pgas_gptr_t ptr, const uint6
     if (n_elems && (!index || (!buffer && elem_bytes)))
         return PGAS_ERR_INVALID;
     uint64_t greatest = 0;
-    for (size_t i = 0; i < n_elems; i++)
+    for (size_t i = 0; elem_bytes && i < n_elems; i++)
         greatest = PGASI_MAX(greatest, index[i]);
     if (n_elems && elem_bytes && greatest > PGAS_OFFSET_MAX / elem_bytes)
         return PGAS_ERR_RANGE;
     status = n_elems ? check_span(ptr, (int64_t)(greatest * elem_bytes), elem_bytes, 2) : PGAS_OK;
-    if (status != PGAS_OK)
+    if (status != PGAS_OK || !elem_bytes)
         return status;
     pgasi_req_t req;
     pgasi_req_begin(&req);
