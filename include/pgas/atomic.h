@@ -38,7 +38,7 @@ PGAS_API pgas_status_t pgas_amo_u64_nb(pgas_gptr_t word, pgas_amo_t op, uint64_t
     static inline pgas_status_t pgas_##name##_u##BITS(pgas_gptr_t ptr, uint##BITS##_t value, uint##BITS##_t *old_p) \
     {                                                                                                             \
         uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(ptr, sizeof(value));                             \
-        if (PGAS_UNLIKELY(!word || ptr % sizeof(value)))                                                          \
+        if (PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(value)))                                                \
             return pgas_amo_u##BITS(ptr, NAME, value, 0, old_p);                                                  \
         *old_p = builtin(word, value, __ATOMIC_SEQ_CST);                                                          \
         return PGAS_OK;                                                                                           \
@@ -57,7 +57,7 @@ PGAS_API pgas_status_t pgas_amo_u64_nb(pgas_gptr_t word, pgas_amo_t op, uint64_t
                                                           uint##BITS##_t value, uint##BITS##_t *old_p)       \
     {                                                                                                        \
         uint##BITS##_t *word = (uint##BITS##_t *)pgas_gptr_local(ptr, sizeof(value));                        \
-        if (PGAS_UNLIKELY(!word || ptr % sizeof(value)))                                                     \
+        if (PGAS_UNLIKELY(!word || !old_p || ptr % sizeof(value)))                                           \
             return pgas_amo_u##BITS(ptr, PGAS_AMO_CSWAP, value, compare, old_p);                             \
         (void)__atomic_compare_exchange_n(word, &compare, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);     \
         *old_p = compare;                                                                                    \
@@ -76,7 +76,8 @@ PGAS_API pgas_status_t pgas_amo_u64_nb(pgas_gptr_t word, pgas_amo_t op, uint64_t
     PGAS_CSWAP_INLINE(BITS)
 
 /** pgas_fetch_add_u64(ptr, value, &old), fetch_and, fetch_or, fetch_xor, swap; pgas_atomic_add_u64(ptr, value), and, or,
- *  xor; pgas_compare_swap_u64(ptr, compare, value, &old) has swapped if old == compare. The same with u32. */
+ *  xor; pgas_compare_swap_u64(ptr, compare, value, &old) has swapped if old == compare. The same with u32. NULL for old:
+ *  as in the general form. */
 PGAS_AMO_TYPED(32)
 PGAS_AMO_TYPED(64)
 

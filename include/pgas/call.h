@@ -237,7 +237,8 @@ PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler
                                          size_t bytes);
 
 /** As pgas_call without completion, but published late: when PGAS_AGG_SIZE bytes for the peer are gathered, by
- *  pgas_agg_flush, pgas_quiesce, a direct call of the thread to the same rank, or detach. Errors as pgas_call. Inline:
+ *  pgas_agg_flush, pgas_quiesce, a direct call of the thread to the same rank, or detach. Errors as pgas_call; agg is not
+ *  checked: NULL is undefined. Inline:
  *  calls with the handler and size of the one before cost a comparison and a copy; pgas_agg_call_far does the rest. */
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
                                           size_t bytes)
@@ -246,7 +247,7 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
         pgas_agg_cursor_t *c = &agg->cursor[rank];
         size_t room = (bytes + 7) & ~(size_t)7;
         char *pos = c->pos;
-        if (PGAS_LIKELY(c->kind == pgas_agg_kind(handler, bytes) && (size_t)(c->end - pos) >= room)) {
+        if (PGAS_LIKELY(c->kind == pgas_agg_kind(handler, bytes) && (size_t)(c->end - pos) >= room && args)) {
             pgas_agg_copy(pos, args, bytes);
             c->pos = pos + room;
             return PGAS_OK;

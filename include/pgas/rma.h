@@ -150,7 +150,7 @@ PGAS_API pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t c
     static inline pgas_status_t pgas_get_u##BITS(pgas_gptr_t src, uint##BITS##_t *value_p)          \
     {                                                                                               \
         const uint##BITS##_t *word = (const uint##BITS##_t *)pgas_gptr_local(src, sizeof(*value_p)); \
-        if (PGAS_UNLIKELY(!word || src % sizeof(*value_p)))                                         \
+        if (PGAS_UNLIKELY(!word || !value_p || src % sizeof(*value_p)))                             \
             return pgas_get_u##BITS##_far(src, value_p);                                            \
         *value_p = __atomic_load_n(word, __ATOMIC_RELAXED);                                         \
         return PGAS_OK;                                                                             \

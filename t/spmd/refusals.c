@@ -339,6 +339,30 @@ static void pointers(void)
     spmd_is_int(n_bad, 0, "nothing of this was written");
 }
 
+/* Null where a value goes or comes from, on the node and elsewhere. */
+static void null_values(void)
+{
+    pgas_gptr_t there = areas[right()];
+    uint64_t x = 0;
+    uint32_t x32 = 0;
+    int n_bad = 0, before = ran;
+    n_bad += bad(pgas_get_u8(there, NULL) == PGAS_ERR_INVALID && pgas_get_u16(there, NULL) == PGAS_ERR_INVALID &&
+                     pgas_get_u32(there, NULL) == PGAS_ERR_INVALID && pgas_get_u64(there, NULL) == PGAS_ERR_INVALID,
+                 "get of scalars");
+    n_bad += bad(pgas_fetch_add_u64(there, 0, NULL) == PGAS_OK && pgas_fetch_or_u32(there, 0, NULL) == PGAS_OK,
+                 "fetching without a place is as not fetching");
+    n_bad += bad(pgas_swap_u64(there, 1, NULL) == PGAS_ERR_INVALID && pgas_swap_u32(there, 1, NULL) == PGAS_ERR_INVALID &&
+                     pgas_compare_swap_u64(there, 1, x, NULL) == PGAS_ERR_INVALID &&
+                     pgas_compare_swap_u32(there, 1, x32, NULL) == PGAS_ERR_INVALID,
+                 "swap");
+    pgas_agg_t *agg = NULL;
+    n_bad += bad(pgas_agg_create(NULL, &agg) == PGAS_OK, "pgas_agg_create");
+    for (int i = 0; i < 3; i++) /* the third finds the run of the others open */
+        n_bad += bad(pgas_agg_call(agg, right(), count, i < 2 ? &x : NULL, 8) == (i < 2 ? PGAS_OK : PGAS_ERR_INVALID), "agg");
+    n_bad += bad(pgas_agg_destroy(agg) == PGAS_OK && pgas_quiesce() == PGAS_OK && ran == before + 2, "calls run");
+    spmd_is_int(n_bad, 0, "null values are refused, on the node as elsewhere");
+}
+
 /* ---- the heap ---- */
 
 static void frees(void)
@@ -459,7 +483,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.count", on_count, NULL, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(4 + 15 + 6 + 9 + 1 + 1 + 2 + 1);
+    spmd_plan(4 + 15 + 6 + 1 + 9 + 1 + 1 + 2 + 1);
     unstarted("before init");
     unknown_variable(); /* first: said once in the life of a process */
     parameters();
@@ -475,6 +499,7 @@ int main(int argc, char **argv)
     job_gather(user, users);
     spmd_ok(good, "memory");
     pointers();
+    null_values();
     frees();
     exhausted();
     strangers();
