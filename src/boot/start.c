@@ -199,6 +199,7 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
     if (status != PGAS_OK)
         goto stop_node;
     pgasi_log_set_fatal_hook(on_fatal);
+    pgasi_log_install_backtrace(); /* behind MPI_Init: ours comes first and hands on to MPI's and UCX's */
     return PGAS_OK;
 
 stop_node:
@@ -225,6 +226,7 @@ void pgasi_boot_stop(void)
     if (all_live)
         pgasi_mpi_agree(world, PGAS_OK); /* nobody rings behind this */
     pgasi_log_set_fatal_hook(NULL);
+    pgasi_log_remove_backtrace();
     pgasi_wait_stop();
     pgasi_shm_stop();
     pgasi_mpi_free_comm(&node);

@@ -1,0 +1,46 @@
+/* One rank of this job ends badly: the program of t/spmd/crash.t, no test by itself.
+ *   crash RANK HOW       HOW: segfault; abort; handled, with a handler that the program installed before pgas_init;
+ *                        later, a segfault after pgas_finalize */
+#include <pgas/pgas.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void on_signal(int number)
+{
+    static const char text[] = "the program's own handler ran\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(7);
+}
+
+/* A function with a name, to be looked for in the backtrace. */
+__attribute__((noinline, visibility("default"))) void crash_here(int aborts);
+void crash_here(int aborts)
+{
+    volatile int *volatile nowhere = (volatile int *)16;
+    if (aborts)
+        abort();
+    *nowhere = 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    int rank = atoi(argv[1]);
+    const char *how = argv[2];
+    if (strcmp(how, "handled") == 0)
+        signal(SIGSEGV, on_signal);
+    if (pgas_init(NULL, NULL) != PGAS_OK)
+        return 3;
+    int mine = pgas_rank() == rank;
+    if (strcmp(how, "later") == 0)
+        pgas_finalize();
+    if (mine)
+        crash_here(strcmp(how, "abort") == 0);
+    if (strcmp(how, "later") != 0)
+        pgas_barrier(NULL);
+    return 0;
+}
