@@ -19,11 +19,30 @@ refuses() {
     fi
 }
 
-plan 6
+# openmp_wanted FILE..: those that call into an OpenMP run-time library, or whose pragmas nobody would heed.
+openmp_wanted() {
+    local file
+    for file; do
+        # shellcheck disable=SC2086 # flags are words
+        if ! "$CC" -D_GNU_SOURCE -std=gnu11 -Wall -Werror -I"$TOP/include" -I"$TOP/src" -I"$TOP" -I. $MPI_CPPFLAGS -c \
+            "$file" -o probe.o || nm -u probe.o | grep -qE ' (omp|GOMP|__kmpc)_'; then echo "$file"; fi
+    done 2>&1
+}
+
+plan 9
 # First the good one: it leaves a cache that makes the others short.
 succeeds "auto goes through without hwloc, verbs and OpenMP, and ends in a summary" bash -c '
     "$0" -C CC="$1" MPICC="$2" --with-hwloc=no --with-verbs=no --with-openmp=no | tail -n 15 >summary &&
     grep -q "hwloc  *no" summary && grep -q "UCX  *yes" summary' "$TOP/configure" "$CC" "$MPICC"
+
+# All that this build would make, and that mentions OpenMP, must do without it.
+tests=$(env -u MAKEFLAGS -u MFLAGS make -s --no-print-directory list-tests)
+grep -qx 't/spmd/hybrid.t' <<<"$tests" && s=1 || s=0
+ok $s "without OpenMP the test of OpenMP threads is not built"
+sources=$(cd "$TOP" && ls examples/*.c benchmarks/*.c && sed -n 's/\.t$/.c/p' <<<"$tests")
+users=$(cd "$TOP" && grep -lE 'omp\.h|pragma omp' $(cd "$TOP" && ls -d $sources 2>/dev/null) | sed "s,^,$TOP/,")
+empty "$(openmp_wanted $users)" "and what is built does not need it: ${users//"$TOP/"/}"
+is "$(openmp_wanted "$TOP/t/spmd/hybrid.c" | tail -n 1)" "$TOP/t/spmd/hybrid.c" "and the check can fail"
 
 refuses 'cannot be built without MPI' "--with-mpi=no" --with-mpi=no
 refuses 'no .*bin/mpicc' "--with-mpi of a folder without mpicc" --with-mpi="$scratch/none"

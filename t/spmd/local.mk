@@ -1,7 +1,7 @@
 # Tests of several ranks (their header has np:). A program, two lines:
 #   check_PROGRAMS += %D%/rma.t
 #   %C%_rma_t_SOURCES = %D%/rma.c
-# with OpenMP: %C%_rma_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
+# with OpenMP: %C%_rma_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS), and the first line between `if HAVE_OPENMP' and `endif'
 # A script: check_scripts += %D%/name.t
 
 check_PROGRAMS += %D%/rma.t
@@ -20,10 +20,13 @@ check_PROGRAMS += %D%/rma_large.t %D%/heap.t %D%/atomic.t %D%/signal.t
 
 check_PROGRAMS += %D%/graph.t
 %C%_graph_t_SOURCES = %D%/graph.c %D%/graph_model.h %D%/job.h
-check_PROGRAMS += %D%/agg.t %D%/quiesce.t %D%/thread.t %D%/hybrid.t
+check_PROGRAMS += %D%/agg.t %D%/quiesce.t %D%/thread.t
 %C%_agg_t_SOURCES = %D%/agg.c %D%/job.h
 %C%_quiesce_t_SOURCES = %D%/quiesce.c %D%/job.h
 %C%_thread_t_SOURCES = %D%/thread.c %D%/job.h
+if HAVE_OPENMP
+check_PROGRAMS += %D%/hybrid.t
+endif
 %C%_hybrid_t_SOURCES = %D%/hybrid.c %D%/job.h
 %C%_hybrid_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
 check_PROGRAMS += %D%/graph_pagerank.t
