@@ -240,7 +240,7 @@ static pgas_status_t find_line(pgasi_source_t *source, uint64_t place, uint64_t 
     }
     *begin_p = source->info.size;
     while (at < source->info.size && at < place + CUT_SCAN) {
-        size_t n;
+        size_t n = 0;
         pgas_status_t status = read_at(source->fd, at, source->buffer, PART_BYTES, &n, error);
         if (status != PGAS_OK || n == 0) {
             return status;
@@ -267,7 +267,7 @@ static pgas_status_t read_range(pgasi_source_t *source, pgasi_reader_t *reader, 
     pgas_status_t status = PGAS_OK;
     uint64_t at = begin;
     while (status == PGAS_OK && at < end) {
-        size_t n, n_wanted = (size_t)PGASI_MIN(end - at, PGASI_SOURCE_BUFFER);
+        size_t n = 0, n_wanted = (size_t)PGASI_MIN(end - at, PGASI_SOURCE_BUFFER);
         status = read_at(source->fd, at, source->buffer, n_wanted, &n, &reader->error);
         if (status == PGAS_OK && n < n_wanted) {
             status = pgasi_graph_error_set(&reader->error, PGAS_ERR_IO, 0, "became shorter while it was read");
