@@ -44,8 +44,7 @@ typedef struct {
 #include "base/param_vars.h"
 } pgasi_params_t;
 
-/* values of choices, in the order of their words in the list */
-enum { PGASI_TRANSPORT_UCX, PGASI_TRANSPORT_LOOPBACK, PGASI_TRANSPORT_VERBS };
+/* values of choices, in the order of their words in the list; transports go by their name, see pgasi_param_text */
 enum { PGASI_HUGEPAGES_TRY, PGASI_HUGEPAGES_NO, PGASI_HUGEPAGES_YES };
 enum { PGASI_BIND_NONE, PGASI_BIND_CORE, PGASI_BIND_NUMA };
 enum { PGASI_ON_PEER_DEATH_ABORT, PGASI_ON_PEER_DEATH_CONTINUE };

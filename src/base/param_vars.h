@@ -9,7 +9,8 @@
  * DOUBLE   double                         "min..max"
  * STRING   char[256]                      ""
  * LOG      char[256]                      ""  (syntax of PGAS_LOG)
- * CHOICE   int, index into the words      "word|word|word"; the enum in param.h names them in the same order
+ * CHOICE   int, index into the words      "word|word|word"; an enum in param.h names them in the same order
+ *                                                     (TRANSPORT has none: the registry is asked for the word)
  *
  * Defaults pass through the same parser as user text. */
 PGASI_PARAM(NODE_MAXSIZE, node_maxsize, INT, "0", "0..1048576", "ranks",

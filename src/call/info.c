@@ -110,10 +110,14 @@ void pgasi_account_print(FILE *out)
 
 static void print_transports(FILE *out)
 {
-    static const char *const names[] = { "ucx", "verbs", "loopback" };
     fprintf(out, "transports:");
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(names); i++)
-        fprintf(out, " %s%s", names[i], pgasi_tp_find(names[i]) ? "" : " (not in this build)");
+    for (const char *at = pgasi_param_describe(PGASI_PARAM_ID_TRANSPORT)->allowed; *at;) {
+        char name[32];
+        int length = (int)strcspn(at, "|");
+        snprintf(name, sizeof name, "%.*s", length, at);
+        fprintf(out, " %s%s", name, pgasi_tp_find(name) ? "" : " (not in this build)");
+        at += length + (at[length] == '|');
+    }
     fprintf(out, "\n");
     if (pgasi_tp) {
         pgasi_tp_attr_t attr;

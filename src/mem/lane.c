@@ -248,16 +248,16 @@ static void on_error(void *arg, int peer, pgas_status_t status)
         pgasi_lane_peer_lost(peer);
 }
 
-static const char *transport_name(void)
+static const char *transport_name(char *text)
 {
-    static const char *const names[] = { "ucx", "loopback", "verbs" };
-    return names[pgasi_param.transport];
+    pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, text);
+    return text;
 }
 
 pgas_status_t pgasi_lanes_check(void)
 {
-    char why[PGASI_PARAM_WHY_BYTES] = "";
-    const char *name = transport_name();
+    char why[PGASI_PARAM_WHY_BYTES] = "", text[PGASI_PARAM_TEXT_BYTES];
+    const char *name = transport_name(text);
     pgasi_fault_plan_t plan;
     pgas_status_t status = PGAS_OK;
     if (!pgasi_tp_find(name)) {
@@ -279,8 +279,8 @@ pgas_status_t pgasi_lanes_check(void)
 /* What pgasi_lanes_check has found good. */
 static const pgasi_tp_ops_t *choose_ops(void)
 {
-    char why[PGASI_PARAM_WHY_BYTES];
-    return pgasi_tp_fault_wrap(pgasi_tp_find(transport_name()), pgasi_param.fault, (uint64_t)pgasi_param.fault_seed, why,
+    char why[PGASI_PARAM_WHY_BYTES], text[PGASI_PARAM_TEXT_BYTES];
+    return pgasi_tp_fault_wrap(pgasi_tp_find(transport_name(text)), pgasi_param.fault, (uint64_t)pgasi_param.fault_seed, why,
                                sizeof why);
 }
 

@@ -101,9 +101,12 @@ static void exchange_keys(void)
 static void choose_table(void)
 {
     char why[256] = "";
-    const char *fault = getenv("PGAS_TEST_FAULT");
-    world.ops = pgasi_tp_find("ucx");
-    if (world.ops != NULL && fault != NULL) {
+    const char *fault = getenv("PGAS_TEST_FAULT"), *name = getenv("PGAS_TEST_TRANSPORT");
+    name = name != NULL ? name : "ucx";
+    world.ops = pgasi_tp_find(name);
+    if (world.ops == NULL) {
+        snprintf(why, sizeof(why), "PGAS_TEST_TRANSPORT=%s is not in this build", name);
+    } else if (fault != NULL) {
         world.ops = pgasi_tp_fault_wrap(world.ops, fault, spmd_seed(7) + (uint64_t)world.rank, why, sizeof(why));
     }
     if (world.ops == NULL) {

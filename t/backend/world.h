@@ -1,7 +1,7 @@
 /* A transport's ops table between the ranks of an MPI job, without the library above it: addresses and keys go by
  * MPI. Every rank has a heap that all others hold keys of. Everything waits with progress on all lanes.
  *
- * Which table: "ucx", or the one that PGAS_TEST_FAULT (delay=N,...) makes of it. */
+ * Which table: that of PGAS_TEST_TRANSPORT (default ucx), or the one that PGAS_TEST_FAULT (delay=N,...) makes of it. */
 #ifndef T_BACKEND_WORLD_H
 #define T_BACKEND_WORLD_H
 
