@@ -384,7 +384,7 @@ pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[],
 pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *list,
                                    pgasi_param_origin_t origin, char *why, size_t why_bytes)
 {
-    static const char blanks[] = " \t\n";
+    static const char blanks[] = " \t\r\n";
     for (const char *at = list + strspn(list, blanks); *at != '\0'; at += strspn(at, blanks)) {
         char item[PGASI_PARAM_TEXT_BYTES + NAME_MAX_LENGTH + PREFIX_LENGTH + 2];
         size_t length = strcspn(at, blanks);

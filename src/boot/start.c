@@ -20,7 +20,6 @@
 #include "pgas/version.h"
 
 #define VERSION_BYTES 32
-#define ITEM_BYTES (PGASI_PARAM_TEXT_BYTES + 64)
 
 pgasi_boot_t pgasi_boot = { .rank = -1 };
 
@@ -63,33 +62,6 @@ static pgas_status_t compare_versions(void)
 
 /* ---- parameters ---- */
 
-/* "NAME=value NAME=value": options given to pgas_init */
-static pgas_status_t apply_init_params(const char *text, char *why, size_t why_bytes)
-{
-    static const char blanks[] = " \t\r\n";
-    for (text += strspn(text, blanks); *text != '\0'; text += strspn(text, blanks)) {
-        char item[ITEM_BYTES];
-        size_t length = strcspn(text, blanks);
-        if (length >= sizeof item) {
-            snprintf(why, why_bytes, "an item of the init options is longer than %zu bytes", sizeof item - 1);
-            return PGAS_ERR_INVALID;
-        }
-        memcpy(item, text, length);
-        item[length] = '\0';
-        text += length;
-        char *equals = strchr(item, '=');
-        if (equals == NULL) {
-            snprintf(why, why_bytes, "`%.60s' in the init options is not NAME=value", item);
-            return PGAS_ERR_INVALID;
-        }
-        *equals = '\0';
-        if (pgasi_param_set(&pgasi_param, pgasi_param_origins, item, equals + 1, PGASI_PARAM_FROM_INIT, why,
-                            why_bytes) != PGAS_OK)
-            return PGAS_ERR_INVALID;
-    }
-    return PGAS_OK;
-}
-
 static uint64_t make_job_key(void)
 {
     uint64_t key = 0;
@@ -122,7 +94,8 @@ static pgas_status_t agree_on_params(const char *init_params)
     char why[PGASI_PARAM_WHY_BYTES] = "";
     pgas_status_t mine = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
     if (mine == PGAS_OK && init_params != NULL)
-        mine = apply_init_params(init_params, why, sizeof why);
+        mine = pgasi_param_set_list(&pgasi_param, pgasi_param_origins, init_params, PGASI_PARAM_FROM_INIT, why, sizeof why);
+    mine = mine == PGAS_ERR_NOT_FOUND ? PGAS_ERR_INVALID : mine; /* a name that nobody knows is the caller's mistake too */
     pgas_status_t status = agree_that_params_parse(mine, why);
     if (status != PGAS_OK)
         return status;
