@@ -1,5 +1,5 @@
-/* pgas_info: what this libpgas is and how it would be set up. Under mpirun rank 0 starts the library and prints the job
- * as well; without a launcher it only prints what needs no job. */
+/* pgas_info: what this libpgas is and how it would be set up. Alone it prints what needs no job, under mpirun once; with
+ * --job the ranks start the library, and rank 0 prints what they found as well. */
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,28 +7,41 @@
 static int usage(FILE *out, int code)
 {
     fprintf(out, "usage: [mpirun -n N] pgas_info [--job] [--help] [--version]\n"
-                 "  --job      start the library on the ranks of the job and print what it found\n");
+                 "  --job      start the library on the ranks of the job and print what it found, such as bytes per rank\n");
     return code;
 }
 
-int main(int argc, char **argv)
+/* The exit status: what was printed must have arrived. */
+static int flushed(int code)
 {
-    if (argc == 1)
-        return pgas_info_print(stdout) == PGAS_OK ? 0 : 1;
-    if (argc == 2 && strcmp(argv[1], "--help") == 0)
-        return usage(stdout, 0);
-    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        printf("libpgas %s\n", pgas_version());
-        return 0;
-    }
-    if (argc != 2 || strcmp(argv[1], "--job") != 0)
-        return usage(stderr, 2);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    perror("pgas_info: standard output");
+    return 1;
+}
+
+static int job(void)
+{
     pgas_status_t status = pgas_init(NULL, NULL);
     if (status != PGAS_OK) {
         fprintf(stderr, "pgas_info: cannot start: %s\n", pgas_status_text(status));
         return 1;
     }
+    int code = 0;
     if (pgas_rank() == 0)
-        pgas_info_print(stdout);
-    return pgas_finalize() == PGAS_OK ? 0 : 1;
+        code = flushed(pgas_info_print(stdout) != PGAS_OK);
+    return pgas_finalize() == PGAS_OK ? code : 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 1)
+        return flushed(pgas_info_print(stdout) != PGAS_OK);
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return flushed(usage(stdout, 0));
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("libpgas %s\n", pgas_version());
+        return flushed(0);
+    }
+    return argc == 2 && strcmp(argv[1], "--job") == 0 ? job() : usage(stderr, 2);
 }

@@ -525,6 +525,16 @@ void pgasi_param_print(FILE *out)
     }
 }
 
+void pgasi_param_print_ucx(FILE *out)
+{
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        const char *name = *entry, *value = strchr(name, '=');
+        if (value != NULL && (strncmp(name, PREFIX "UCX_", PREFIX_LENGTH + 4) == 0 || strncmp(name, "UCX_", 4) == 0)) {
+            fprintf(out, "%-20.*s %-10s -          environment -            read by UCX\n", (int)(value - name), name, value + 1);
+        }
+    }
+}
+
 /* ---- the environment ---- */
 
 bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes)

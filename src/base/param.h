@@ -114,6 +114,9 @@ uint64_t pgasi_param_checksum(const pgasi_params_t *p);
 /** Print the table of pgasi_param: name, value, default, origin, unit, doc. */
 void pgasi_param_print(FILE *out);
 
+/** Print the variables of UCX that are set: PGAS_UCX_*, and UCX_*, which count where the former are not set. */
+void pgasi_param_print_ucx(FILE *out);
+
 /** Judge one name=value of the environment.
  *  @return true when it is a PGAS_ name that nobody knows; why then says so and names the nearest known one. */
 bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes);

@@ -86,6 +86,9 @@ void pgasi_boot_set_progress(int (*progress)(void));
 /** Set by the call layer: whether the calling thread may enter a collective (not in a handler, attached...). */
 void pgasi_boot_set_guard(pgas_status_t (*guard)(void));
 
+/** Which of its tasks a launcher says that this process is; 0 without a launcher. Before start, where MPI cannot tell. */
+int pgasi_boot_launcher_rank(void);
+
 /** What MPI it is, for pgas_info: name and version, thread level; static text. */
 const char *pgasi_boot_mpi_text(void);
 

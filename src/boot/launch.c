@@ -229,6 +229,15 @@ pgas_status_t pgasi_launch_check(void)
     return PGAS_OK;
 }
 
+int pgasi_boot_launcher_rank(void)
+{
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(launchers); i++) {
+        if (number_of(launchers[i].size, 0) > 0)
+            return (int)number_of(launchers[i].rank, 0);
+    }
+    return 0;
+}
+
 /* ---- the end of the job ---- */
 
 /* Another thread may hold the lock in a call that never ends: then it is not waited for. */

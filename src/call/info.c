@@ -1,4 +1,6 @@
 /* What the library says about itself: pgas_info_print, pgas_stats_print, and the account of memory. */
+#include "config.h"
+
 #include "pgas/info.h"
 
 #include <inttypes.h>
@@ -135,22 +137,38 @@ static void print_progress_rule(FILE *out)
     const char *who = n ? "the target's service thread, or any of its threads inside the library"
                         : "a thread of the target inside the library: a target that computes makes you wait "
                           "(PGAS_SERVICE_THREADS=0)";
+#define RULE "  %-46s %s\n"
     fprintf(out, "progress rule (who makes an operation complete while the target computes):\n");
-    fprintf(out, "  %-44s %s\n", "put, get, atomics within the node", "nobody: the caller's loads and stores");
-    fprintf(out, "  %-44s %s\n", "put, get, atomics on attached memory", who);
-    fprintf(out, "  %-44s %s\n", "put, get between nodes, RDMA or shared memory", "nobody: the transport");
-    fprintf(out, "  %-44s %s\n", "put, get between nodes, TCP", who);
-    fprintf(out, "  %-44s %s\n", "atomics between nodes", who);
-    fprintf(out, "  %-44s %s\n", "calls and replies", who);
-    fprintf(out, "  %-44s %s\n", "collectives", "every rank, inside the same collective");
+    fprintf(out, RULE, "put, get, atomics within the node", "nobody: the caller's loads and stores");
+    fprintf(out, RULE, "put, get, atomics on attached memory", who);
+    fprintf(out, RULE, "put, get between nodes, RDMA or shared memory", "nobody: the transport");
+    fprintf(out, RULE, "put, get between nodes, TCP", who);
+    fprintf(out, RULE, "atomics between nodes", who);
+    fprintf(out, RULE, "calls and replies", who);
+    fprintf(out, RULE, "collectives", "every rank, inside the same collective");
     fprintf(out, "  any blocking function of the library progresses; so does pgas_progress()\n");
+#undef RULE
 }
+
+/* clang's __VERSION__ begins with its name */
+#ifdef __clang__
+#define COMPILER_TEXT __VERSION__
+#else
+#define COMPILER_TEXT "gcc " __VERSION__
+#endif
+#ifdef PGAS_HAVE_HWLOC
+#define HWLOC_TEXT "hwloc " PGAS_HWLOC_VERSION_TEXT
+#else
+#define HWLOC_TEXT "no hwloc"
+#endif
 
 pgas_status_t pgas_info_print(FILE *out)
 {
     if (!out)
         return PGAS_ERR_INVALID;
     if (!pgasi_running) {
+        if (pgasi_boot_launcher_rank() != 0)
+            return PGAS_OK;
         char why[PGASI_PARAM_WHY_BYTES] = "";
         pgas_status_t status = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
         if (status != PGAS_OK) {
@@ -159,13 +177,9 @@ pgas_status_t pgas_info_print(FILE *out)
         }
     }
     fprintf(out, "libpgas %s\n", PGAS_VERSION_TEXT);
-    fprintf(out, "build: %s, compiler %s%s\n", pgasi_boot_mpi_text(), __VERSION__,
-#ifdef PGAS_DEBUG
-            PGAS_DEBUG ? ", debug" : ""
-#else
-            ""
-#endif
-    );
+    fprintf(out, "build: " PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT ", UCX " PGAS_UCX_VERSION_TEXT ", " HWLOC_TEXT
+                 ", " COMPILER_TEXT "%s\n", PGAS_DEBUG ? ", debug" : "");
+    fprintf(out, "MPI: %s\n", pgasi_boot_mpi_text());
     if (pgasi_running)
         fprintf(out, "job: rank %d of %d, node %d of %d, %d ranks on this node, %d CPUs for %d ranks of this host%s\n",
                 pgasi_boot.rank, pgasi_boot.n_ranks, pgasi_boot.node, pgasi_boot.n_nodes, pgasi_boot.node_size,
@@ -177,10 +191,16 @@ pgas_status_t pgas_info_print(FILE *out)
                 pgasi_heap_page_bytes);
     fprintf(out, "wake-ups: %s\n", pgasi_wait_light_is_fence ? "fences (no membarrier here)" : "membarrier");
     print_progress_rule(out);
-    if (pgasi_running)
+    if (pgasi_running) {
+        fprintf(out, "lanes: %d (PGAS_LANES, the service thread's, and one that all further threads share)\n",
+                pgasi_n_lanes);
         pgasi_account_print(out);
+    } else {
+        fprintf(out, "bytes per rank: a matter of ranks and nodes, told by mpirun -n N pgas_info --job\n");
+    }
     fprintf(out, "parameters:\n");
     pgasi_param_print(out);
+    pgasi_param_print_ucx(out);
     return ferror(out) ? PGAS_ERR_IO : PGAS_OK;
 }
 

@@ -7,6 +7,8 @@
  *   env:    PGAS_SERVICE_THREADS=1 PGAS_SPIN_US=7 | PGAS_SERVICE_THREADS=0 PGAS_SPIN_US=7
  *   source: pgas/info.h; public headers
  */
+#include "config.h"
+
 #include "base/param.h"
 #include "call/account.h"
 #include "t/spmd/job.h"
@@ -39,12 +41,30 @@ static const char *line_with(const char *in, const char *words)
     return line;
 }
 
+/* Whether a line begins with the name (after "\n", and with a blank behind it), and its second word is the value. */
+static bool line_says(const char *in, const char *name, const char *value)
+{
+    const char *at = strstr(in, name);
+    if (!at)
+        return false;
+    at += strlen(name);
+    at += strspn(at, " ");
+    size_t length = strlen(value);
+    return strncmp(at, value, length) == 0 && at[length] == ' ';
+}
+
 static void before_init(void)
 {
     const char *said = printed(pgas_info_print, PGAS_OK);
-    spmd_ok(strstr(said, "libpgas " PGAS_VERSION_TEXT) && strstr(said, "transports:") && strstr(said, "PGAS_HEAP_SIZE") &&
-                !strstr(said, "job: rank"),
-            "before init it tells what needs no job");
+    bool first = spmd_rank() == 0;
+    spmd_ok(first ? strstr(said, "libpgas " PGAS_VERSION_TEXT) && strstr(said, "transports:") && strstr(said, "PGAS_HEAP_SIZE") &&
+                        !strstr(said, "job: rank") && *line_with(said, "bytes per rank")
+                  : !*said,
+            "before init the first rank tells what needs no job");
+    const char *build = line_with(said, "build: ");
+    spmd_ok(!first || (strstr(build, PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT) && strstr(build, "UCX " PGAS_UCX_VERSION_TEXT) &&
+                       strstr(build, "hwloc") && (strstr(build, "gcc ") || strstr(build, "lang "))),
+            "MPI, UCX, hwloc and compiler of the build");
 }
 
 static void the_job(void)
@@ -66,10 +86,15 @@ static void parameters(void)
     for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
         const pgasi_param_info_t *p = pgasi_param_describe((pgasi_param_id_t)i);
         char name[64], value[PGASI_PARAM_TEXT_BYTES];
-        snprintf(name, sizeof name, "PGAS_%s", p->name);
-        n_missing += !strstr(said, name) || !strstr(said, pgasi_param_text(&pgasi_param, (pgasi_param_id_t)i, value));
+        pgasi_param_text(&pgasi_param, (pgasi_param_id_t)i, value);
+        snprintf(name, sizeof name, "\nPGAS_%s ", p->name);
+        n_missing += !line_says(said, name, *value ? value : "-");
+        n_missing += line_says(said, name, "another");
     }
     spmd_is_int(n_missing, 0, "every parameter and its value");
+    spmd_ok(!line_says(said, "\nPGAS_WEATHER ", "-"), "a parameter that is not there is missed");
+    const char *tls = getenv("PGAS_UCX_TLS");
+    spmd_ok(!tls || line_says(said, "\nPGAS_UCX_TLS ", tls), "and what was set for UCX");
     const char *line = line_with(said, "PGAS_SPIN_US");
     spmd_ok(strstr(line, "7") && strstr(line, "20") && strstr(line, "environment") && strstr(line, "microseconds"),
             "value, default, origin and unit of one that was set");
@@ -93,6 +118,9 @@ static void bytes_per_rank(void)
     char sum[40];
     snprintf(sum, sizeof sum, "%llu", (unsigned long long)pgasi_account_worst());
     spmd_ok(strstr(line_with(said, "  sum "), sum) && pgasi_account_worst() > 0, "bytes per rank, with their sum");
+    char lanes[40];
+    snprintf(lanes, sizeof lanes, "lanes: %d ", pgasi_param.lanes + 2);
+    spmd_ok(*line_with(said, lanes), "and the number of lanes in them");
 }
 
 static pgas_handler_t nothing;
@@ -127,7 +155,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.nothing", on_nothing, NULL, &nothing);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(14);
+    spmd_plan(18);
     before_init();
     job_start(NULL);
     the_job();

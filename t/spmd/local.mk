@@ -55,3 +55,4 @@ check_DATA += %D%/crash
 CLEANFILES += %D%/crash
 %C%_crash_SOURCES = %D%/crash.c
 %C%_crash_LDADD = $(public_ldadd)
+check_scripts += %D%/info_tool.t
