@@ -263,7 +263,7 @@ pgas_status_t pgasi_lanes_check(void)
     if (!pgasi_tp_find(name)) {
         snprintf(why, sizeof why, "PGAS_TRANSPORT=%s is not in this build; `pgas_info` lists what is", name);
         status = PGAS_ERR_UNSUPPORTED;
-    } else if (pgasi_param.transport == PGASI_TRANSPORT_LOOPBACK && pgasi_boot.n_nodes > 1) {
+    } else if (strcmp(name, "loopback") == 0 && pgasi_boot.n_nodes > 1) {
         snprintf(why, sizeof why, "PGAS_TRANSPORT=loopback does not reach the other nodes, of which there are %d",
                  pgasi_boot.n_nodes - 1);
         status = PGAS_ERR_UNSUPPORTED;
