@@ -565,7 +565,8 @@ static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *
 static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, size_t room)
 {
     buffer_t *buffer = ob->free_buffers;
-    bool usable = out->kind == OUT_FAR && !out->batch && !out->waiting && ob->lane->tp && buffer && room <= buffer->capacity;
+    bool usable = out->kind == OUT_FAR && !out->dead && !out->batch && !out->waiting && ob->lane->tp && buffer &&
+                  room <= buffer->capacity;
     return usable ? buffer : NULL;
 }
 

@@ -252,7 +252,7 @@ static void parameters(void)
     bool good = try_start("HEAP_SIZE=1M HEAP_SIZ=1M", &text) == PGAS_ERR_INVALID;
     good = good && (spmd_rank() != 0 || strstr(text, "HEAP_SIZE?") != NULL);
     good = try_start("HEAP_SIZE", &text) == PGAS_ERR_INVALID && good;
-    good = good && (spmd_rank() != 0 || strstr(text, "not NAME=value") != NULL);
+    good = good && (spmd_rank() != 0 || strstr(text, "not NAME=VALUE") != NULL);
     good = try_start("SPIN_US=-1", &text) == PGAS_ERR_INVALID && good;
     spmd_ok(good, "unknown names, items without a value and bad values in the options of init are refused");
 }

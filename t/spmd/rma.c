@@ -256,7 +256,7 @@ static void nothing_moves_nothing(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 24);
+    job_begin(&argc, &argv, 25);
     uint64_t seed = spmd_seed(20240607);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
