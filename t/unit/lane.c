@@ -1,0 +1,118 @@
+/* what: a lane is used by its owner or by who lends a hand, never by both: the owner takes no lock, the borrower makes sure by
+ *       a barrier; a lane that nobody looks at gets help, one whose owner looks does not need it
+ * source: src/mem/lane.h; the transport is a stand-in whose progress notices company. (ThreadSanitizer does not see the
+ *         barrier.) */
+#include <pthread.h>
+#include "base/clock.h"
+#include "call/outbox.h"
+#include "mem/lane.h"
+#include "mem/thread.h"
+#include "t/tap.h"
+#include "t/unit/lone.h"
+
+#define SECTIONS 400000
+
+static int in_use, n_met, n_helped;
+static bool careless; /* the owner forgets to say that it is inside */
+
+static void use(void)
+{
+    if (__atomic_exchange_n(&in_use, 1, __ATOMIC_RELAXED))
+        __atomic_fetch_add(&n_met, 1, __ATOMIC_RELAXED);
+    for (volatile int i = 0; i < 20; i++) {
+    }
+    __atomic_store_n(&in_use, 0, __ATOMIC_RELAXED);
+}
+
+static int stand_in_progress(pgasi_tp_lane_t *lane)
+{
+    (void)lane;
+    n_helped++;
+    use();
+    return 1;
+}
+
+static pgasi_tp_ops_t stand_in;
+static pgasi_tp_lane_t tp_lane;
+static pgasi_tp_t tp;
+static int over;
+
+static void *helper_main(void *arg)
+{
+    (void)arg;
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE))
+        pgasi_lanes_help();
+    return NULL;
+}
+
+static void open_stand_in(pgasi_lane_t *lane)
+{
+    stand_in.progress = stand_in_progress;
+    tp_lane.ops = &stand_in;
+    tp.ops = &stand_in;
+    pgasi_tp = &tp;
+    lane->tp = &tp_lane;
+}
+
+static void close_stand_in(pgasi_lane_t *lane)
+{
+    lane->tp = NULL;
+    lane->in_flight = 0;
+    pgasi_tp = NULL;
+}
+
+/* The owner goes in and out while another thread helps; how often they met. */
+static int run_together(pgasi_lane_t *lane)
+{
+    pthread_t helper;
+    n_met = n_helped = over = 0;
+    lane->in_flight = 1;
+    pthread_create(&helper, NULL, helper_main, NULL);
+    for (int i = 0; i < SECTIONS || (n_helped == 0 && i < 100 * SECTIONS); i++) {
+        bool nested = i % 16 == 0;
+        if (!careless)
+            pgasi_lane_lock(lane);
+        if (nested && !careless)
+            pgasi_lane_lock(lane);
+        use();
+        if (nested && !careless)
+            pgasi_lane_unlock(lane);
+        use();
+        if (!careless)
+            pgasi_lane_unlock(lane);
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
+    pthread_join(helper, NULL);
+    return n_met;
+}
+
+int main(void)
+{
+    plan(8);
+    ok(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
+    pgasi_lane_t *lane = pgasi_self.lane;
+    open_stand_in(lane);
+    is_int(run_together(lane), 0, "owner and helper never meet");
+    ok(n_helped > 0, "and the helper has been there");
+    careless = true;
+    ok(run_together(lane) > 0, "an owner that does not say that it is inside is met");
+
+    n_helped = 0;
+    pgasi_lanes_help(); /* sees how often the owner has looked */
+    n_helped = 0;
+    pgasi_lanes_help();
+    is_int(n_helped, 1, "a lane with operations under way is helped when its owner has not looked since");
+    pgasi_lane_lock(lane);
+    pgasi_lane_progress(lane);
+    pgasi_lane_unlock(lane);
+    n_helped = 0;
+    pgasi_lanes_help();
+    is_int(n_helped, 0, "not when it has");
+    pgasi_lane_lock(lane);
+    pgasi_lanes_help();
+    is_int(n_helped, 0, "nor while it is inside");
+    pgasi_lane_unlock(lane);
+    close_stand_in(lane);
+    is_int(pgas_finalize(), PGAS_OK, "finalize");
+    return done();
+}
