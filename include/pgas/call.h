@@ -185,7 +185,7 @@ PGAS_API pgas_status_t pgas_quiesce(void);
 
 /** Options; zero means default. */
 typedef struct {
-    size_t size;
+    size_t size;          /* as in pgas_init_opts_t */
     size_t publish_bytes; /* publish to a peer when so many bytes are gathered; default PGAS_AGG_SIZE */
     bool for_handlers;    /* used inside handlers only, whichever thread runs them; what they gather is published when
                              the incoming calls at hand have run */
@@ -228,7 +228,8 @@ static inline uint64_t pgas_agg_kind(pgas_handler_t handler, size_t bytes)
     return UINT64_C(1) << 63 | (uint64_t)bytes << 16 | handler;
 }
 
-/** @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_CONTEXT (thread not attached). */
+/** @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_CONTEXT (thread not attached), PGAS_ERR_INVALID (null,
+ *  or options of a size that never was). */
 PGAS_API pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p);
 /** Publishes what is gathered and frees. NULL is ignored. */
 PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
@@ -238,8 +239,8 @@ PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler
 
 /** As pgas_call without completion, but published late: when PGAS_AGG_SIZE bytes for the peer are gathered, by
  *  pgas_agg_flush, pgas_quiesce, a direct call of the thread to the same rank, or detach. Errors as pgas_call; agg is not
- *  checked: NULL is undefined. Inline:
- *  calls with the handler and size of the one before cost a comparison and a copy; pgas_agg_call_far does the rest. */
+ *  checked: NULL is undefined. Inline: calls with the handler and size of the one before cost a comparison and a copy;
+ *  pgas_agg_call_far does the rest. */
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
                                           size_t bytes)
 {

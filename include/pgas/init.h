@@ -19,7 +19,8 @@ PGAS_BEGIN_DECLS
 
 /** Options of pgas_init. Set with PGAS_INIT_OPTS_INIT; zero and NULL mean default. */
 typedef struct {
-    size_t size;        /* sizeof(pgas_init_opts_t): lets later versions add fields */
+    size_t size;        /* sizeof(pgas_init_opts_t): lets later versions add fields; 0 is that of the first version, less
+                           is refused */
     const char *params; /* "HEAP_SIZE=1G SERVICE_THREADS=0": parameters as in the environment, without PGAS_,
                            separated by blanks; they win over the environment. NULL: none */
 } pgas_init_opts_t;
@@ -32,7 +33,8 @@ typedef struct {
  *  Done:   on return every rank has passed the call with the same status. The caller is attached as thread slot 0.
  *  Owns:   *comm is duplicated and may be freed afterwards. Calls nest: each further pgas_init only counts.
  *  Cost:   a few MPI collectives, one mapping of the heap per rank of the node.
- *  @return PGAS_OK; PGAS_ERR_INVALID a parameter that does not parse, on any rank (the log names it);
+ *  @return PGAS_OK; PGAS_ERR_INVALID a parameter that does not parse or a wrong opts->size, on any rank (the
+ *          log names it);
  *          PGAS_ERR_UNSUPPORTED a transport that is not in this build or does not reach all ranks; PGAS_ERR_MISMATCH
  *          ranks disagree on version or handlers, or the launcher's and MPI's number of ranks differ; PGAS_ERR_LIMIT the
  *          worst-case memory exceeds PGAS_MEMORY_LIMIT; PGAS_ERR_NO_MEMORY, PGAS_ERR_TRANSPORT, PGAS_ERR_MPI.

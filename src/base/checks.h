@@ -40,6 +40,9 @@
 #define PGASI_ALIGN_DOWN(x, alignment) ((x) & ~(uint64_t)((alignment)-1))
 #define PGASI_DIV_UP(x, y)             (((x) + (y)-1) / (y))
 
+/* whether options may be read: none, of no given size, or at least as large as their first version */
+#define PGASI_OPTS_SANE(opts, first_bytes) ((opts) == NULL || (opts)->size == 0 || (opts)->size >= (first_bytes))
+
 /* the struct of the given type whose member stands at pointer */
 #define PGASI_CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 

@@ -26,10 +26,10 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     pgas_status_t status = pgasi_thread_check();
     if (status != PGAS_OK)
         return status;
-    if (!agg_p)
-        return PGAS_ERR_INVALID;
     pgas_agg_opts_t o = PGAS_AGG_OPTS_INIT;
-    if (opts && opts->size >= sizeof o)
+    if (!agg_p || !PGASI_OPTS_SANE(opts, sizeof o))
+        return PGAS_ERR_INVALID;
+    if (opts)
         o = *opts;
     agg_t *a = calloc(1, sizeof *a);
     if (!a)

@@ -87,12 +87,24 @@ static void serve_stop(void)
     pgasi_thread_stop();
 }
 
-static pgas_status_t start_all(const MPI_Comm *comm, const char *params)
+/* Others may have given options that are fine. */
+static pgas_status_t agree_on_opts(const pgas_init_opts_t *opts)
 {
+    bool sane = PGASI_OPTS_SANE(opts, sizeof *opts);
+    if (!sane)
+        PGASI_ERROR("boot", "pgas_init_opts_t has a size of %zu, not %zu: use PGAS_INIT_OPTS_INIT", opts->size, sizeof *opts);
+    return pgasi_boot_agree(sane ? PGAS_OK : PGAS_ERR_INVALID);
+}
+
+static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opts)
+{
+    const char *params = opts && PGASI_OPTS_SANE(opts, sizeof *opts) ? opts->params : NULL;
     pgas_status_t status = pgasi_boot_start(comm, params);
     if (status != PGAS_OK)
         return status;
-    status = pgasi_lanes_check();
+    status = agree_on_opts(opts);
+    if (status == PGAS_OK)
+        status = pgasi_lanes_check();
     if (status != PGAS_OK)
         goto stop_boot;
     status = call_start();
@@ -132,11 +144,10 @@ stop_boot:
 
 pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
 {
-    const char *params = opts && opts->size >= sizeof *opts ? opts->params : NULL;
-    pgas_status_t status = PGAS_OK;
     pthread_mutex_lock(&init_lock);
+    pgas_status_t status = PGASI_OPTS_SANE(opts, sizeof *opts) ? PGAS_OK : PGAS_ERR_INVALID;
     if (n_inits == 0)
-        status = start_all(comm, params);
+        status = start_all(comm, opts);
     if (status == PGAS_OK)
         n_inits++;
     bool first = status == PGAS_OK && n_inits == 1;

@@ -56,7 +56,7 @@ static void make_edge(const recipe_t *r, uint64_t i, uint64_t ends[2])
 static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_t *r)
 {
     pgas_graph_generate_opts_t o = PGAS_GRAPH_GENERATE_OPTS_INIT;
-    if (opts != NULL && opts->size < sizeof(o)) {
+    if (!PGASI_OPTS_SANE(opts, sizeof(o))) {
         return PGAS_ERR_INVALID;
     }
     o = opts != NULL ? *opts : o;

@@ -316,7 +316,7 @@ static pgas_status_t describe(const sweeps_t *s, uint64_t begin_ns, pgas_pageran
 pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagerank_rule_t *rule_p)
 {
     pgas_pagerank_opts_t o = PGAS_PAGERANK_OPTS_INIT;
-    bool sane = opts == NULL || opts->size >= sizeof(o);
+    bool sane = PGASI_OPTS_SANE(opts, sizeof(o));
     if (sane && opts != NULL) {
         o = *opts;
     }

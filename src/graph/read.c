@@ -150,7 +150,7 @@ pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *op
     if (status != PGAS_OK) {
         return status;
     }
-    bool sane = graph_p != NULL && (path != NULL || pgas_rank() != 0) && (opts == NULL || opts->size >= sizeof(o));
+    bool sane = graph_p != NULL && (path != NULL || pgas_rank() != 0) && PGASI_OPTS_SANE(opts, sizeof(o));
     status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
         o = opts != NULL ? *opts : o;

@@ -7,6 +7,7 @@
  *   env:    PGAS_HEAP_SIZE=1M | PGAS_HEAP_SIZE=1M PGAS_SERVICE_THREADS=0
  *   source: include/pgas, README
  */
+#include "base/param.h"
 #include "boot/boot.h"
 #include "call/handler.h"
 #include "call/outbox.h"
@@ -227,6 +228,25 @@ static void parameters(void)
     setenv("PGAS_SPIN_US", "-3", 1);
     init_refuses("INFO=0", PGAS_ERR_INVALID, "PGAS_SPIN_US=-3");
     unsetenv("PGAS_SPIN_US");
+}
+
+/* A size that no version had, on one rank; and that of a structure of zeros, which is a default. */
+static void sizes_of_options(void)
+{
+    pgas_init_opts_t opts = { spmd_rank() == spmd_size() - 1 ? 1 : sizeof opts, NULL };
+    said_begin();
+    pgas_status_t status = pgas_init(NULL, &opts);
+    int ranks = said_by("pgas_init_opts_t has a size of 1");
+    spmd_ok(status == PGAS_ERR_INVALID && ranks == 1 && !pgas_initialized(), "options of a wrong size, on one rank");
+    pgas_init_opts_t zero = { 0, "SPIN_US=77" }, wrong = { 8, NULL };
+    status = pgas_init(NULL, &zero);
+    pgas_agg_opts_t agg_opts = { 8, 0, false }, agg_zero = { 0, 0, false };
+    pgas_agg_t *agg = NULL;
+    spmd_ok(status == PGAS_OK && pgasi_param.spin_us == 77 && pgas_init(NULL, &wrong) == PGAS_ERR_INVALID &&
+                pgas_agg_create(&agg_opts, &agg) == PGAS_ERR_INVALID && !agg &&
+                pgas_agg_create(&agg_zero, &agg) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK &&
+                pgas_finalize() == PGAS_OK && !pgas_initialized(),
+            "no size is that of the first version; a further init and aggregators refuse a wrong one");
 }
 
 static void unknown_variable(void)
@@ -483,10 +503,11 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.count", on_count, NULL, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(4 + 15 + 6 + 1 + 9 + 1 + 1 + 2 + 1);
+    spmd_plan(4 + 17 + 6 + 1 + 9 + 1 + 1 + 2 + 1);
     unstarted("before init");
     unknown_variable(); /* first: said once in the life of a process */
     parameters();
+    sizes_of_options();
     versions();
     missing_handler();
     job_start(NULL);
