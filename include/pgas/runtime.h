@@ -59,7 +59,8 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
 PGAS_API pgas_status_t pgas_thread_attach(void);
 
 /** Undoes one attach; completes what the thread has issued (as pgas_flush_all) first.
- *  @return PGAS_OK, PGAS_ERR_CONTEXT (not attached, or slot 0: that one ends with pgas_finalize). */
+ *  @return PGAS_OK, PGAS_ERR_CONTEXT (not attached, or slot 0: that one ends with pgas_finalize); what pgas_flush_all
+ *          gives, e.g. PGAS_ERR_PEER: the thread is detached all the same. */
 PGAS_API pgas_status_t pgas_thread_detach(void);
 
 /** The calling thread's name; slot 4094 in it if it is not attached. */

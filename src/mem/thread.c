@@ -79,10 +79,10 @@ pgas_status_t pgas_thread_detach(void)
     if (--pgasi_self.n_attached > 0)
         return PGAS_OK;
     if (pgasi_thread_on_detach)
-        pgasi_thread_on_detach();
+        status = pgasi_thread_on_detach();
     give_slot(pgasi_self.slot);
     memset(&pgasi_self, 0, sizeof pgasi_self);
-    return PGAS_OK;
+    return status;
 }
 
 pgas_thread_t pgas_thread_self(void)

@@ -10,6 +10,7 @@
  */
 #include <pthread.h>
 #include "base/rng.h"
+#include "mem/thread.h"
 #include "t/spmd/job.h"
 
 #define N_THREADS 5
@@ -233,6 +234,34 @@ static int nested(int index)
     return n_bad;
 }
 
+/* A flush that fails, as with a peer that died. */
+static pgas_status_t (*flush_for_detach)(void);
+static pgas_status_t flush_fails(void)
+{
+    pgas_status_t status = flush_for_detach();
+    return status == PGAS_OK ? PGAS_ERR_PEER : status;
+}
+
+static void *leaves_behind(void *arg)
+{
+    int *n_bad_p = arg;
+    *n_bad_p += pgas_thread_attach() != PGAS_OK || pgas_thread_detach() != PGAS_ERR_PEER;
+    *n_bad_p += pgas_thread_slot(pgas_thread_self()) != 4094 || pgas_thread_detach() != PGAS_ERR_CONTEXT;
+    return NULL;
+}
+
+static void detach_tells(void)
+{
+    pthread_t thread;
+    int n_bad = 0;
+    flush_for_detach = pgasi_thread_on_detach;
+    pgasi_thread_on_detach = flush_fails;
+    pthread_create(&thread, NULL, leaves_behind, &n_bad);
+    pthread_join(thread, NULL);
+    pgasi_thread_on_detach = flush_for_detach;
+    spmd_is_int(n_bad, 0, "detach tells what could not be completed, and detaches");
+}
+
 static int unattached_bad;
 static void *stranger(void *arg)
 {
@@ -283,7 +312,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.numbered", on_numbered, NULL, &numbered);
     pgas_handler_register("t.echo", on_echo, NULL, &echo);
     pgas_handler_register("t.count", on_count, NULL, &count);
-    job_begin(&argc, &argv, 10);
+    job_begin(&argc, &argv, 11);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL;
@@ -293,6 +322,7 @@ int main(int argc, char **argv)
     calls_keep_order();
     replies();
     detach_completes();
+    detach_tells();
     refusals();
     slots_are_used_again();
     return job_end();
