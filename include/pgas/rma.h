@@ -110,7 +110,9 @@ PGAS_API pgas_status_t pgas_get_indexed(void *dst, pgas_gptr_t src, const uint64
                                         size_t n_elems);
 
 /** A put followed by a store to, or an addition to, an aligned 64-bit word of the same rank, which becomes visible
- *  after the data. A thread of that rank that sleeps in pgas_signal_wait is woken. */
+ *  after the data. A thread of that rank that sleeps in pgas_signal_wait is woken, if the caller reaches the word by
+ *  stores (on the node); otherwise it finds the signal when its nap ends: naps are no longer than a sixteenth of the time
+ *  waited, and than PGAS_NAP_MAX_US. */
 typedef enum {
     PGAS_SIGNAL_SET,
     PGAS_SIGNAL_ADD
