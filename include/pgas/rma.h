@@ -6,8 +6,9 @@
  *
  *  All functions, any attached thread, not the whole program: PGAS_OK; PGAS_ERR_NOT_INIT; PGAS_ERR_RANGE (null, a rank
  *  that does not exist, or bytes outside of a segment: nothing is transferred); PGAS_ERR_INVALID (null buffer with a
- *  size; scalar that is not aligned to its size); PGAS_ERR_PEER (the peer died); PGAS_ERR_TRANSPORT. Sizes may exceed
- *  2^31; zero bytes is a checked no-op. */
+ *  size; scalar that is not aligned to its size); PGAS_ERR_PEER (the peer died: where the transport or the peer's service
+ *  carries it out; memory that this node maps outlives its rank, and loads and stores to it give PGAS_OK);
+ *  PGAS_ERR_TRANSPORT. Sizes may exceed 2^31; zero bytes is a checked no-op. */
 #ifndef PGAS_RMA_H
 #define PGAS_RMA_H
 
