@@ -7,6 +7,7 @@
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define N_COUNTERS 10000 /* of each rank */
@@ -58,17 +59,29 @@ static pgas_status_t draw(long n_updates)
     return status != PGAS_OK ? status : quiet;
 }
 
+/* A number of updates; 0 if it is none. */
+static long whole(const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+    long value = n > 0 && n < 14 && text[n] == '\0' ? atol(text) : 0;
+    return value <= 1000000000000 ? value : 0;
+}
+
 int main(int argc, char **argv)
 {
-    char *end = NULL;
-    long n_updates = argc > 1 ? strtol(argv[1], &end, 10) : 1000000;
-    if (argc > 2 || n_updates <= 0 || (end != NULL && *end != '\0')) {
-        printf("usage: 05_histogram [UPDATES of each rank, 1000000]\n");
-        return argc == 2 && argv[1][0] == '-' && argv[1][1] == '-' && argv[1][2] == 'h' ? 0 : 2;
-    }
+    int help = argc == 2 && strcmp(argv[1], "--help") == 0;
+    long n_updates = argc == 1 ? 1000000 : argc == 2 ? whole(argv[1]) : 0;
     pgas_handler_register("example.count", handle_count, NULL, &count);
     if (pgas_init(NULL, NULL) != PGAS_OK) {
         return 1;
+    }
+    if (n_updates == 0) {
+        if (pgas_rank() == 0) {
+            fprintf(help ? stdout : stderr, "%susage: 05_histogram [UPDATES of each rank, 1 to 10^12; 1000000]\n",
+                    help ? "" : "05_histogram: one whole number is wanted\n");
+        }
+        pgas_finalize();
+        return help ? 0 : 2;
     }
     double begin = now();
     pgas_status_t status = draw(n_updates);

@@ -1,10 +1,12 @@
 /* pagerank: ranks the vertices of a graph. All processes read and rank together; how to call that: pgas/graph.h.
  *   tools/debian-graph | mpirun -n 2 build/examples/pagerank - --tolerance 1e-10 --check */
+#include <errno.h>
 #include <getopt.h>
 #include <pgas/graph.h>
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -39,17 +41,40 @@ static const char *path; /* NULL: generate */
 static pgas_graph_read_opts_t reading = {sizeof(reading), .progress = pgas_graph_progress_bar};
 static pgas_graph_generate_opts_t making = PGAS_GRAPH_GENERATE_OPTS_INIT;
 static pgas_pagerank_opts_t ranking = {sizeof(ranking), .parallel = run_threads, .progress = pgas_graph_progress_bar};
-static int n_top = 10, check, good = 1;
+static int n_top = 10, check, help;
+static char wrong[256]; /* the first thing that is wrong with the options; "": nothing */
 
-static double number(double least, double most)
+static void complain(const char *option, const char *text, const char *why)
 {
-    char *end;
-    double value = strtod(optarg, &end);
-    good &= end != optarg && *end == '\0' && value >= least && value <= most;
-    return good ? value : 0;
+    if (!*wrong)
+        snprintf(wrong, sizeof(wrong), "pagerank: %.40s%s%.40s: %s\n", option, *text ? " " : "", text, why);
 }
 
-/* Sets the options above; good becomes 0 if something is wrong. */
+/* Digits only: no sign, no blanks, no hexadecimal numbers. */
+static uint64_t whole(const char *option, uint64_t least, uint64_t most)
+{
+    char why[80];
+    errno = 0;
+    uint64_t value = strtoull(optarg, NULL, 10);
+    snprintf(why, sizeof(why), "a whole number from %llu to %llu is wanted", (unsigned long long)least,
+             (unsigned long long)most);
+    if (!*optarg || optarg[strspn(optarg, "0123456789")] || errno == ERANGE || value < least || value > most)
+        complain(option, optarg, why);
+    return value;
+}
+
+/* Above 0. */
+static double number(const char *option, double most)
+{
+    char *end, why[80];
+    double value = strtod(optarg, &end);
+    snprintf(why, sizeof(why), "a number above 0, up to %g, is wanted", most);
+    if (!*optarg || *end || optarg[strspn(optarg, "0123456789.eE+-")] || !(value > 0 && value <= most))
+        complain(option, optarg, why);
+    return value;
+}
+
+/* Sets the options above. */
 static void parse(int argc, char **argv)
 {
     /* clang-format off */
@@ -60,21 +85,25 @@ static void parse(int argc, char **argv)
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
-        case 'f': good &= pgas_graph_format_of(optarg, &reading.format) == PGAS_OK; break;
-        case 'i': ranking.iterations = (int)number(1, 1e9); break;
-        case 't': ranking.tolerance = number(1e-300, 2); break;
-        case 'd': ranking.damping = number(1e-300, 1); break;
+        case 'f':
+            if (pgas_graph_format_of(optarg, &reading.format) != PGAS_OK)
+                complain("--format", optarg, "names, el or mtx is wanted");
+            break;
+        case 'i': ranking.iterations = (int)whole("--iterations", 1, 1000000000); break;
+        case 't': ranking.tolerance = number("--tolerance", 2); break;
+        case 'd': ranking.damping = number("--damping", 1); break;
         case 'n': ranking.no_dangling = true; break;
-        case 'p': n_top = (int)number(0, 1e6); break;
+        case 'p': n_top = (int)whole("--top", 0, 1000000); break;
         case 'c': check = 1; break;
-        case 'm': ranking.n_threads = (int)number(1, 1024); break;
-        case 'g': making.n_vertices = (uint64_t)number(1, 1e12); break;
-        case 'h': exit(fputs(usage, stdout) < 0);
-        default: good = 0;
+        case 'm': ranking.n_threads = (int)whole("--threads", 1, 1024); break;
+        case 'g': making.n_vertices = whole("--generate", 1, UINT64_C(1) << 40); break;
+        case 'h': help = 1; break;
+        default: complain(argv[optind - 1], "", "no such option, or its value is missing");
         }
     /* clang-format on */
     path = argv[optind];
-    good &= argc - optind == (making.n_vertices == 0);
+    if (argc - optind != (making.n_vertices == 0))
+        complain(path && argv[optind + 1] ? argv[optind + 1] : "FILE", "", "one file, or --generate, is wanted");
 }
 
 static pgas_status_t run(void)
@@ -111,9 +140,15 @@ int main(int argc, char **argv)
     parse(argc, argv);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    if (!good && pgas_rank() == 0)
-        fputs(usage, stderr);
-    pgas_status_t status = good ? run() : PGAS_ERR_INVALID;
+    pgas_status_t status = PGAS_OK;
+    if (!help && !*wrong)
+        status = run();
+    if (pgas_rank() == 0) {
+        if (help || *wrong)
+            fprintf(help ? stdout : stderr, "%s%s", help ? "" : wrong, usage);
+        else if (status != PGAS_OK)
+            fprintf(stderr, "pagerank: %s\n", pgas_status_text(status));
+    }
     pgas_finalize();
-    return !good ? 2 : status != PGAS_OK;
+    return !help && *wrong ? 2 : status != PGAS_OK;
 }
