@@ -4,9 +4,9 @@
  * rings and messages and publish what the handlers gathered. Rounds of idle ranks cost some loads.
  *
  * A service thread sleeps in epoll on the rank's kick pipe, the transport's event descriptor and a pidfd of every rank of
- * the host. Without service threads whoever waits looks at the pidfds before it sleeps. While application threads poll it
- * only naps (their rounds serve peers); it announces its sleep in the bell when none has polled for a nap's length, and
- * whoever then sends something kicks it awake. */
+ * the host. While application threads poll it only naps (their rounds serve peers); it announces its sleep in the bell
+ * when none has polled for a nap's length, and whoever then sends something kicks it awake. It also lends a hand to lanes
+ * that nobody looks at. Without service threads whoever waits looks at the pidfds before it sleeps, and lends the hand. */
 #include "call/progress.h"
 
 #include <errno.h>
