@@ -32,7 +32,8 @@ typedef struct pgas_graph pgas_graph_t;
  *         off the diagonal is two edges); square; entry `i j` is the edge from i-1 to j-1.
  *  Empty lines are skipped everywhere, lines that begin with # or % in EL, with % in MTX. The end of a line may be
  *  CR LF, that of the last line may be missing. Lines have at most 64 KiB.
- *  AUTO   by the name (.el, .mtx, .tsv or .names), else by the first lines: %%MatrixMarket, two numbers, other. */
+ *  AUTO   by the name (.el, .mtx, .tsv or .names), else by the first lines: %%MatrixMarket, two numbers, other: then
+ *         some line must have a tab, or the text is refused. */
 typedef enum { PGAS_GRAPH_AUTO = 0, PGAS_GRAPH_NAMES, PGAS_GRAPH_EL, PGAS_GRAPH_MTX } pgas_graph_format_t;
 
 /** The format with a name: "names", "el" or "mtx". @return PGAS_OK; PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID (null). */
@@ -68,7 +69,8 @@ typedef struct {
  *          PGAS_ERR_IO      missing, unreadable, or shorter than it was when it was opened
  *          PGAS_ERR_FORMAT  malformed, truncated or empty
  *          PGAS_ERR_RANGE   a vertex number that is negative, above 2^63-1 or beyond the matrix;
- *          PGAS_ERR_LIMIT (more vertices or edges a rank than stated above, or PGAS_CALL_MAX below 4112),
+ *          PGAS_ERR_LIMIT (more vertices or edges a rank than stated above; or PGAS_CALL_MAX is below what a message
+ *          takes: 16 bytes an edge, 16 more than the longest name, 4112 for what comes from standard input),
  *          PGAS_ERR_NO_MEMORY (also when the vertices alone exceed the machine's memory), PGAS_ERR_INVALID (null),
  *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *opts, pgas_graph_t **graph_p);
@@ -188,7 +190,7 @@ typedef struct {
  *          elsewhere that the rank's vertices point to, in aggregated calls of up to 1 KiB, one pgas_quiesce and one
  *          allreduce.
  *  @return PGAS_OK, PGAS_ERR_INVALID (null; damping, iterations or tolerance out of range), PGAS_ERR_NO_MEMORY,
- *          PGAS_ERR_LIMIT (PGAS_CALL_MAX below 1040), PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
+ *          PGAS_ERR_LIMIT (PGAS_CALL_MAX below 1040, if more than a few sums go from rank to rank), PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts, double *values,
                                      pgas_pagerank_info_t *info_p);
 

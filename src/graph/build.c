@@ -52,34 +52,21 @@ pgas_status_t pgasi_build_register(void)
 
 /* ---- an empty graph --------------------------------------------------------------------------------------------- */
 
-/* what a rank of this node may take for itself */
-static uint64_t memory_bytes(void)
-{
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / (uint64_t)pgas_node_size();
-}
-
 static pgas_status_t check_size(const pgas_graph_t *graph)
 {
     if (graph->block >= UINT32_MAX) {
+        pgasi_graph_note("%" PRIu64 " vertices are %" PRIu64 " for each of %d ranks, at most %" PRIu32
+                         " are possible: use more ranks, or number the vertices without gaps",
+                         graph->n_vertices, graph->block, graph->n_ranks, UINT32_MAX - 1);
         return PGAS_ERR_LIMIT;
     }
-    return graph->block <= memory_bytes() / sizeof(uint64_t) ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-}
-
-/* one rank says why there are too many vertices */
-static void log_size(const pgas_graph_t *graph, pgas_status_t status)
-{
-    if (status == PGAS_ERR_LIMIT) {
-        PGASI_ERROR("graph",
-                    "%" PRIu64 " vertices are %" PRIu64 " for each of %d ranks, at most %" PRIu32
-                    " are possible: use more ranks, or number the vertices without gaps",
-                    graph->n_vertices, graph->block, graph->n_ranks, UINT32_MAX - 1);
-    } else if (graph != NULL) {
-        PGASI_ERROR("graph",
-                    "%" PRIu64 " vertices need %" PRIu64 " MiB and more on each rank, there are %" PRIu64
-                    ": use more nodes, or number the vertices without gaps",
-                    graph->n_vertices, graph->block * sizeof(uint64_t) >> 20, memory_bytes() >> 20);
+    if (graph->block > pgasi_graph_memory() / sizeof(uint64_t)) {
+        pgasi_graph_note("%" PRIu64 " vertices need %" PRIu64 " MiB and more on each rank, there are %" PRIu64
+                         ": use more nodes, or number the vertices without gaps",
+                         graph->n_vertices, graph->block * sizeof(uint64_t) >> 20, pgasi_graph_memory() >> 20);
+        return PGAS_ERR_NO_MEMORY;
     }
+    return PGAS_OK;
 }
 
 static pgas_status_t make_graph(uint64_t n_vertices, pgas_graph_t **graph_p)
@@ -131,6 +118,8 @@ static pgas_status_t exchange_counts(building_t *b, const uint64_t *ends, uint64
 static pgas_status_t allocate(building_t *b)
 {
     if (b->n_expected >= UINT32_MAX) {
+        pgasi_graph_note("%" PRIu64 " edges belong to one rank, at most %" PRIu32 " are possible: use more ranks",
+                         b->n_expected, UINT32_MAX - 1);
         return PGAS_ERR_LIMIT;
     }
     b->source = (uint32_t *)pgasi_graph_array(b->n_expected, sizeof(uint32_t));
@@ -152,7 +141,7 @@ static pgas_status_t send_edges(building_t *b, const uint64_t *ends, uint64_t n_
             b->source[n_own] = (uint32_t)(edge.source - graph->first);
             b->target[n_own++] = edge.target;
         } else {
-            status = pgas_agg_call(agg, owner, edge_handler, &edge, sizeof(edge));
+            status = pgasi_graph_call(agg, owner, edge_handler, &edge, sizeof(edge));
         }
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);
@@ -214,23 +203,14 @@ pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint6
                                 pgas_graph_t **graph_p)
 {
     building_t b = {0};
-    int culprit;
-    pgas_status_t status = pgasi_graph_agree(make_graph(n_vertices, &b.graph), &culprit);
-    if (culprit == pgas_rank()) {
-        log_size(b.graph, status);
-    }
+    pgas_status_t status = pgasi_graph_agree(make_graph(n_vertices, &b.graph), NULL);
     if (status == PGAS_OK) {
         status = exchange_counts(&b, ends, n_edges);
     }
     if (status == PGAS_OK) {
         pgas_status_t mine = allocate(&b);
         building = &b;
-        status = pgasi_graph_agree(mine, &culprit); /* now every rank can take edges */
-        if (culprit == pgas_rank() && mine == PGAS_ERR_LIMIT) {
-            PGASI_ERROR("graph",
-                        "%" PRIu64 " edges belong to one rank, at most %" PRIu32 " are possible: use more ranks",
-                        b.n_expected, UINT32_MAX - 1);
-        }
+        status = pgasi_graph_agree(mine, NULL); /* now every rank can take edges */
     }
     if (status == PGAS_OK) {
         status = send_edges(&b, ends, n_edges);
@@ -254,16 +234,16 @@ pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint6
     return status;
 }
 
-/* *at_p: the first wrong end */
-static pgas_status_t check_ends(uint64_t n_vertices, const uint64_t *ends, size_t n_edges, pgas_graph_t **graph_p,
-                                size_t *at_p)
+static pgas_status_t check_ends(uint64_t n_vertices, const uint64_t *ends, size_t n_edges, pgas_graph_t **graph_p)
 {
     if (n_vertices == 0 || graph_p == NULL || (n_edges > 0 && ends == NULL)) {
+        pgasi_graph_note("pgas_graph_create: no vertices, or null with edges");
         return PGAS_ERR_INVALID;
     }
     for (size_t i = 0; i < 2 * n_edges; i++) {
         if (ends[i] >= n_vertices) {
-            *at_p = i;
+            pgasi_graph_note("edge %zu has the end %" PRIu64 ", but there are %" PRIu64 " vertices", i / 2, ends[i],
+                             n_vertices);
             return PGAS_ERR_RANGE;
         }
     }
@@ -273,21 +253,18 @@ static pgas_status_t check_ends(uint64_t n_vertices, const uint64_t *ends, size_
 pgas_status_t pgas_graph_create(uint64_t n_vertices, const uint64_t *ends, size_t n_edges, pgas_graph_t **graph_p)
 {
     uint64_t span[2] = {n_vertices, ~n_vertices}; /* the least, and the complement of the greatest */
-    size_t at = 0;
-    int culprit;
     pgas_status_t status = pgasi_graph_start();
     if (status != PGAS_OK) {
         return status;
     }
-    status = pgasi_graph_agree(check_ends(n_vertices, ends, n_edges, graph_p, &at), &culprit);
-    if (culprit == pgas_rank() && status == PGAS_ERR_RANGE) {
-        PGASI_ERROR("graph", "edge %zu has the end %" PRIu64 ", but there are %" PRIu64 " vertices", at / 2, ends[at],
-                    n_vertices);
-    }
+    status = pgasi_graph_agree(check_ends(n_vertices, ends, n_edges, graph_p), NULL);
     if (status == PGAS_OK) {
         status = pgas_allreduce(NULL, span, span, 2, PGAS_UINT64, PGAS_MIN);
     }
     if (status == PGAS_OK && span[0] != ~span[1]) {
+        if (pgas_rank() == 0) {
+            PGASI_ERROR("graph", "pgas_graph_create: the ranks name %" PRIu64 " to %" PRIu64 " vertices", span[0], ~span[1]);
+        }
         status = PGAS_ERR_MISMATCH;
     }
     return status == PGAS_OK ? pgasi_graph_build(n_vertices, ends, n_edges, NULL, graph_p) : status;

@@ -67,7 +67,7 @@ static pgas_status_t send_words(pgas_agg_t *agg, array_t array, uint64_t place, 
         part.array = (uint64_t)array;
         part.place = place + at;
         memcpy(part.word, (const uint64_t *)words + at, n_words * sizeof(uint64_t));
-        status = pgas_agg_call(agg, 0, part_handler, &part, offsetof(part_t, word) + n_words * sizeof(uint64_t));
+        status = pgasi_graph_call(agg, 0, part_handler, &part, offsetof(part_t, word) + n_words * sizeof(uint64_t));
     }
     return status;
 }
@@ -227,6 +227,9 @@ pgas_status_t pgas_pagerank_check(const pgas_graph_t *graph, const pgas_pagerank
     pgasi_pagerank_rule_t rule;
     memset(&check, 0, sizeof(check));
     bool sane = graph != NULL && check_p != NULL && iterations > 0 && (values != NULL || graph->n_local == 0);
+    if (!sane) {
+        pgasi_graph_note("pgas_pagerank_check: no graph, no values, or no iterations");
+    }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
         status = pgasi_pagerank_rule(opts, &rule);

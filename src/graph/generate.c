@@ -1,5 +1,6 @@
 /* Random graphs. Edge i is a function of the seed and i alone, so any division of the edges among ranks gives the same
  * graph. R-MAT walks down a quadtree of the adjacency matrix, one level per bit of the vertex number. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include "base/checks.h"
 #include "base/clock.h"
@@ -57,6 +58,7 @@ static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_
 {
     pgas_graph_generate_opts_t o = PGAS_GRAPH_GENERATE_OPTS_INIT;
     if (!PGASI_OPTS_SANE(opts, sizeof(o))) {
+        pgasi_graph_note("pgas_graph_generate: size is not that of the options");
         return PGAS_ERR_INVALID;
     }
     o = opts != NULL ? *opts : o;
@@ -66,7 +68,22 @@ static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_
     for (r->scale = 0; (r->n_vertices - 1) >> r->scale != 0; r->scale++) {
     }
     bool sane = r->n_vertices <= VERTICES_MAX && o.edges_per_vertex >= 0 && o.edges_per_vertex <= DEGREE_MAX;
+    if (!sane) {
+        pgasi_graph_note("%" PRIu64 " vertices with %d edges each cannot be made, at most %" PRIu64 " with %d", o.n_vertices,
+                         o.edges_per_vertex, VERTICES_MAX, DEGREE_MAX);
+    }
     return sane ? PGAS_OK : PGAS_ERR_INVALID;
+}
+
+/* Where memory may be promised beyond what is there, malloc alone would not refuse. */
+static uint64_t *allocate(uint64_t share, uint64_t n_edges)
+{
+    if (share > pgasi_graph_memory() / (2 * sizeof(uint64_t))) {
+        pgasi_graph_note("%" PRIu64 " edges on each rank take %" PRIu64 " MiB, there are %" PRIu64
+                         ": use more nodes or a smaller graph", share, share >> 16, pgasi_graph_memory() >> 20);
+        return NULL;
+    }
+    return (uint64_t *)pgasi_graph_array(2 * n_edges, sizeof(uint64_t));
 }
 
 pgas_status_t pgas_graph_generate(const pgas_graph_generate_opts_t *opts, pgas_graph_t **graph_p)
@@ -77,6 +94,9 @@ pgas_status_t pgas_graph_generate(const pgas_graph_generate_opts_t *opts, pgas_g
     if (status != PGAS_OK) {
         return status;
     }
+    if (graph_p == NULL) {
+        pgasi_graph_note("pgas_graph_generate: no place for the graph");
+    }
     status = pgasi_graph_agree(graph_p != NULL ? make_recipe(opts, &recipe) : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
         status = pgas_broadcast(NULL, &recipe, sizeof(recipe), 0);
@@ -85,7 +105,7 @@ pgas_status_t pgas_graph_generate(const pgas_graph_generate_opts_t *opts, pgas_g
         uint64_t share = PGASI_DIV_UP(recipe.n_edges, (uint64_t)pgas_n_ranks());
         begin = PGASI_MIN(share * (uint64_t)pgas_rank(), recipe.n_edges);
         n_edges = PGASI_MIN(share, recipe.n_edges - begin);
-        ends = (uint64_t *)pgasi_graph_array(2 * n_edges, sizeof(uint64_t));
+        ends = allocate(share, n_edges);
         status = pgasi_graph_agree(ends != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     }
     if (status != PGAS_OK) {

@@ -2,9 +2,11 @@
 #include "graph/graph.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/checks.h"
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
@@ -27,15 +29,32 @@ pgas_status_t pgasi_graph_start(void)
     return status != PGAS_OK ? status : agreed;
 }
 
+static char note_text[256];
+static int noted;
+
+void pgasi_graph_note(const char *format, ...)
+{
+    if (__atomic_exchange_n(&noted, 1, __ATOMIC_ACQ_REL) == 0) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(note_text, sizeof(note_text), format, arguments);
+        va_end(arguments);
+    }
+}
+
 /* rank and status in one word, so that the lowest rank wins in one allreduce */
 pgas_status_t pgasi_graph_agree(pgas_status_t mine, int *rank_p)
 {
     uint64_t key = mine == PGAS_OK ? UINT64_MAX : (uint64_t)pgas_rank() << 8 | (uint64_t)(uint8_t)-mine;
     pgas_status_t status = pgas_allreduce(NULL, &key, &key, 1, PGAS_UINT64, PGAS_MIN);
     bool failed = status == PGAS_OK && key != UINT64_MAX;
+    int rank = failed ? (int)(key >> 8) : -1;
     if (rank_p != NULL) {
-        *rank_p = failed ? (int)(key >> 8) : -1;
+        *rank_p = rank;
+    } else if (rank == pgas_rank() && mine != PGAS_ERR_PEER) { /* which the library has told */
+        PGASI_ERROR("graph", "%s", noted ? note_text : pgas_status_text(mine));
     }
+    __atomic_store_n(&noted, 0, __ATOMIC_RELEASE);
     return failed ? (pgas_status_t) - (int)(key & 0xff) : status;
 }
 
@@ -45,14 +64,33 @@ pgas_status_t pgasi_graph_settle(pgas_status_t mine)
     return status != PGAS_OK ? status : pgasi_graph_agree(mine, NULL);
 }
 
+uint64_t pgasi_graph_memory(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / (uint64_t)pgas_node_size();
+}
+
+static void note_no_memory(uint64_t n_elems, size_t elem_bytes)
+{
+    pgasi_graph_note("no memory for %.0f MiB on a rank: use more nodes, or a smaller graph",
+                     (double)n_elems * (double)elem_bytes / (1 << 20));
+}
+
 void *pgasi_graph_array(uint64_t n_elems, size_t elem_bytes)
 {
-    return n_elems < SIZE_MAX / 2 / elem_bytes ? malloc(n_elems * elem_bytes + 1) : NULL;
+    void *array = n_elems < SIZE_MAX / 2 / elem_bytes ? malloc(n_elems * elem_bytes + 1) : NULL;
+    if (array == NULL) {
+        note_no_memory(n_elems, elem_bytes);
+    }
+    return array;
 }
 
 void *pgasi_graph_zeroed(uint64_t n_elems, size_t elem_bytes)
 {
-    return n_elems < SIZE_MAX / 2 / elem_bytes ? calloc(n_elems + 1, elem_bytes) : NULL;
+    void *array = n_elems < SIZE_MAX / 2 / elem_bytes ? calloc(n_elems + 1, elem_bytes) : NULL;
+    if (array == NULL) {
+        note_no_memory(n_elems, elem_bytes);
+    }
+    return array;
 }
 
 void pgasi_graph_log_error(const char *path, const pgasi_graph_error_t *error, uint64_t lines_before)
@@ -181,10 +219,12 @@ static char *number_text(uint64_t vertex)
 static pgas_status_t check_asking(const pgas_graph_t *graph, const uint64_t *vertices, size_t n, char **names)
 {
     if (graph == NULL || (n > 0 && (vertices == NULL || names == NULL))) {
+        pgasi_graph_note("pgas_graph_names: no graph, no vertices, or no place for names");
         return PGAS_ERR_INVALID;
     }
     for (size_t i = 0; i < n; i++) {
         if (vertices[i] >= graph->n_vertices) {
+            pgasi_graph_note("there is no vertex %" PRIu64 ", the graph has %" PRIu64, vertices[i], graph->n_vertices);
             return PGAS_ERR_RANGE;
         }
     }

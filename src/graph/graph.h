@@ -37,12 +37,27 @@ pgas_status_t pgasi_plan_register(void);
 pgas_status_t pgasi_sweep_register(void);
 pgas_status_t pgasi_check_register(void);
 
-/** Collective: the status of the lowest rank that has an error, the same on all ranks. rank_p (may be NULL): that
- *  rank, -1 if all is well or the agreement itself failed. */
+/** Keep the reason of an error that this rank has just found (the first since the last agreement) for the log. Any thread. */
+void pgasi_graph_note(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
+
+/** Collective: the status of the lowest rank that has an error, the same on all ranks. rank_p: that rank, -1 if all is
+ *  well or the agreement itself failed; it logs the reason. With NULL the reason is logged here: that rank's note, or
+ *  the text of the status. */
 pgas_status_t pgasi_graph_agree(pgas_status_t mine, int *rank_p);
 
 /** Collective, after calls: all calls have run everywhere, and the status is agreed. */
 pgas_status_t pgasi_graph_settle(pgas_status_t mine);
+
+/** pgas_agg_call; keeps the reason when the arguments are too long for PGAS_CALL_MAX. */
+static inline pgas_status_t pgasi_graph_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
+                                             size_t bytes)
+{
+    pgas_status_t status = pgas_agg_call(agg, rank, handler, args, bytes);
+    if (PGAS_UNLIKELY(status == PGAS_ERR_LIMIT)) {
+        pgasi_graph_note("a message of %zu bytes is longer than PGAS_CALL_MAX allows: raise it", bytes);
+    }
+    return status;
+}
 
 /** Owner of a vertex, unchecked. */
 static inline int pgasi_graph_owner_of(uint64_t vertex, uint64_t block)
@@ -71,7 +86,10 @@ pgas_status_t pgasi_graph_number(pgasi_numbering_t *numbering);
 /** Bring each name to the rank that holds its vertex. Collective. */
 pgas_status_t pgasi_graph_spread_names(pgas_graph_t *graph, const pgasi_numbering_t *numbering);
 
-/** malloc of n elements; never NULL for n = 0. */
+/** What a rank of this node may take for itself, in bytes. */
+uint64_t pgasi_graph_memory(void);
+
+/** malloc of n elements; never NULL for n = 0; keeps the reason when there is no memory. */
 void *pgasi_graph_array(uint64_t n_elems, size_t elem_bytes);
 void *pgasi_graph_zeroed(uint64_t n_elems, size_t elem_bytes);
 

@@ -206,7 +206,7 @@ static pgas_status_t meet_all(const numbering_t *n, pgas_agg_t *agg)
         meet_t meet = {round * n_ranks + rank, i, 0};
         memcpy(message, &meet, sizeof(meet));
         memcpy(message + sizeof(meet), text, bytes);
-        status = pgas_agg_call(agg, home_of(text, bytes), meet_handler, message, sizeof(meet) + bytes);
+        status = pgasi_graph_call(agg, home_of(text, bytes), meet_handler, message, sizeof(meet) + bytes);
     }
     return status;
 }
@@ -217,7 +217,7 @@ static pgas_status_t elect_all(const numbering_t *n, pgas_agg_t *agg)
     pgas_status_t status = PGAS_OK;
     for (uint32_t i = 0; status == PGAS_OK && i < n->names.n_names; i++) {
         elect_t elect = {n->entry[i].local, i};
-        status = pgas_agg_call(agg, (int)(n->entry[i].piece % n_ranks), elect_handler, &elect, sizeof(elect));
+        status = pgasi_graph_call(agg, (int)(n->entry[i].piece % n_ranks), elect_handler, &elect, sizeof(elect));
     }
     return status;
 }
@@ -273,7 +273,7 @@ static pgas_status_t number_all(const numbering_t *n, pgas_agg_t *agg)
             size_t bytes;
             const char *text = pgasi_names_text(out->names, i, &bytes);
             number_t number = {out->ids[i], n->entry_of[i]};
-            status = pgas_agg_call(agg, home_of(text, bytes), number_handler, &number, sizeof(number));
+            status = pgasi_graph_call(agg, home_of(text, bytes), number_handler, &number, sizeof(number));
         }
     }
     return status;
@@ -288,7 +288,7 @@ static pgas_status_t answer_all(const numbering_t *n, pgas_agg_t *agg)
         const entry_t *entry = &n->entry[m->entry];
         if (entry->piece % n_ranks != m->rank) { /* who met it first knows */
             number_t number = {entry->id, m->local};
-            status = pgas_agg_call(agg, (int)m->rank, answer_handler, &number, sizeof(number));
+            status = pgasi_graph_call(agg, (int)m->rank, answer_handler, &number, sizeof(number));
         }
     }
     return status;
@@ -349,7 +349,7 @@ static pgas_status_t send_names(const pgas_graph_t *graph, const pgasi_numbering
         if (pgasi_bitmap_test(numbering->first, i)) {
             memcpy(message, &numbering->ids[i], sizeof(uint64_t));
             memcpy(message + sizeof(uint64_t), text, bytes);
-            status = pgas_agg_call(agg, pgasi_graph_owner_of(numbering->ids[i], graph->block), name_handler, message,
+            status = pgasi_graph_call(agg, pgasi_graph_owner_of(numbering->ids[i], graph->block), name_handler, message,
                                    sizeof(uint64_t) + bytes);
         }
     }

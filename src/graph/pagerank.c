@@ -148,7 +148,7 @@ static pgas_status_t send_sums(const sweeps_t *s, pgas_agg_t *agg, int rank, uin
         for (size_t i = 0; i < n; i++) {
             sums.sum[i] = slot_sum(s, slot + i);
         }
-        status = pgas_agg_call(agg, rank, sums_handler, &sums, sizeof(sums.place) + n * sizeof(double));
+        status = pgasi_graph_call(agg, rank, sums_handler, &sums, sizeof(sums.place) + n * sizeof(double));
     }
     return status;
 }
@@ -321,6 +321,10 @@ pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagera
         o = *opts;
     }
     sane = sane && o.damping >= 0 && o.damping <= 1 && o.iterations >= 0 && o.tolerance >= 0 && o.n_threads >= 0;
+    if (!sane) {
+        pgasi_graph_note("pgas_pagerank: damping %g, iterations %d, tolerance %g or threads %d out of range", o.damping,
+                         o.iterations, o.tolerance, o.n_threads);
+    }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     int iterations = o.tolerance > 0 ? 1000 : 20;
     pgasi_pagerank_rule_t rule = {
@@ -343,6 +347,9 @@ pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_
     sweeps_t s = {.graph = graph, .opts = opts != NULL ? opts : &defaults, .values = values};
     uint64_t begin_ns = pgasi_now_ns();
     bool sane = graph != NULL && (values != NULL || graph->n_local == 0);
+    if (!sane) {
+        pgasi_graph_note("pgas_pagerank: no graph, or no values");
+    }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
         status = pgasi_pagerank_rule(opts, &s.rule);

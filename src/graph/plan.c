@@ -6,6 +6,7 @@
  * edges, and a sweep takes a third to a half of the time that one aggregated call for each edge to another rank takes. */
 #include "graph/plan.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/checks.h"
@@ -165,7 +166,7 @@ static pgas_status_t send_lists(const pgasi_plan_t *plan, int n_ranks, const uin
             size_t n = (size_t)PGASI_MIN(end - s, LIST_MAX);
             list.place = s - begin;
             memcpy(list.vertex, targets + s, n * sizeof(*targets));
-            status = pgas_agg_call(agg, r, list_handler, &list, sizeof(list.place) + n * sizeof(*targets));
+            status = pgasi_graph_call(agg, r, list_handler, &list, sizeof(list.place) + n * sizeof(*targets));
         }
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);
@@ -227,6 +228,10 @@ static pgas_status_t init_places(pgasi_plan_t *plan, const pgas_graph_t *graph, 
     }
     l.vertex = (uint32_t *)pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
     pgas_status_t mine = plan->n_incoming >= UINT32_MAX ? PGAS_ERR_LIMIT : PGAS_OK;
+    if (mine != PGAS_OK) {
+        pgasi_graph_note("%" PRIu64 " sums come to one rank in each sweep, at most %" PRIu32 " are possible: use more ranks",
+                         plan->n_incoming, UINT32_MAX - 1);
+    }
     learning = &l;
     status = pgasi_graph_agree(l.vertex != NULL ? mine : PGAS_ERR_NO_MEMORY, NULL); /* every rank can take lists */
     if (status == PGAS_OK) {

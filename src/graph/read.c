@@ -67,13 +67,18 @@ static void contents_fini(contents_t *c)
 /* ---- from contents to a graph ------------------------------------------------------------------------------------- */
 
 /* the text as a whole: collective, rank 0 logs */
-static pgas_status_t judge(const pgasi_source_t *source, const pgasi_reader_t *reader)
+static pgas_status_t judge(const pgasi_source_t *source, const pgasi_reader_t *reader, const contents_t *c)
 {
     pgasi_graph_error_t error = {.status = PGAS_OK};
-    uint64_t n[2] = {source->n_lines, reader->n_entries};
-    pgas_status_t status = pgas_allreduce(NULL, n, n, 2, PGAS_UINT64, PGAS_SUM);
+    uint64_t n[3] = {source->n_lines, reader->n_entries, c->n_ends};
+    pgas_status_t status = pgas_allreduce(NULL, n, n, 3, PGAS_UINT64, PGAS_SUM);
     if (status == PGAS_OK) {
         status = pgasi_reader_judge(source->info.format, &source->info.mtx, n[0], n[1], &error);
+    }
+    if (status == PGAS_OK && source->info.is_guess && n[2] == 0) {
+        status = pgasi_graph_error_set(&error, PGAS_ERR_FORMAT, 0,
+                                       "is neither a matrix nor a list of numbers, and without a tab between two names "
+                                       "there is no edge in it; if names alone are meant, ask for that format");
     }
     if (error.status != PGAS_OK && pgas_rank() == 0) {
         pgasi_graph_log_error(source->info.path, &error, 0);
@@ -132,7 +137,7 @@ static pgas_status_t read_contents(pgasi_source_t *source, contents_t *c)
         status = pgasi_source_read(source, &reader, begin_round, c);
     }
     if (status == PGAS_OK) {
-        status = judge(source, &reader);
+        status = judge(source, &reader, c);
     }
     if (mine == PGAS_OK) {
         pgasi_reader_fini(&reader);
@@ -151,6 +156,9 @@ pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *op
         return status;
     }
     bool sane = graph_p != NULL && (path != NULL || pgas_rank() != 0) && PGASI_OPTS_SANE(opts, sizeof(o));
+    if (!sane) {
+        pgasi_graph_note("pgas_graph_read: no path, no place for the graph, or options of another size");
+    }
     status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
         o = opts != NULL ? *opts : o;

@@ -153,6 +153,7 @@ static pgas_status_t open_on_rank_0(pgasi_source_t *source, const char *path, co
     }
     if (format == PGAS_GRAPH_AUTO) {
         format = pgasi_reader_sniff(source->buffer, PGASI_MIN(source->n_pending, PGASI_READER_SNIFF));
+        source->info.is_guess = format == PGAS_GRAPH_NAMES;
     }
     source->info.format = format;
     return format == PGAS_GRAPH_MTX ? read_mtx_header(source, error) : PGAS_OK;
@@ -372,14 +373,15 @@ static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int ran
         size_t bytes = PGASI_MIN(n - at, PART_BYTES);
         part.place = at;
         memcpy(part.bytes, source->buffer + at, bytes);
-        status = pgas_agg_call(agg, rank, piece_handler, &part, PART_HEAD + bytes);
+        status = pgasi_graph_call(agg, rank, piece_handler, &part, PART_HEAD + bytes);
     }
     source->next_line += count_lines(source->buffer, n);
     source->n_pending -= n;
     memmove(source->buffer, source->buffer + n, source->n_pending);
     return status == PGAS_OK
                ? PGAS_OK
-               : pgasi_graph_error_set(error, status, 0, "cannot pass a piece on: %s", pgas_status_text(status));
+               : pgasi_graph_error_set(error, status, 0, "cannot pass a piece on: %s%s", pgas_status_text(status),
+                                       status == PGAS_ERR_LIMIT ? ", PGAS_CALL_MAX must be 4112 or more" : "");
 }
 
 static void send_round(pgasi_source_t *source, pgas_agg_t *agg, pgasi_graph_error_t *error)

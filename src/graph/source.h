@@ -11,6 +11,7 @@
 typedef struct {
     char path[PATH_MAX];
     pgas_graph_format_t format;
+    bool is_guess;       /* names, since it looked like nothing else */
     bool is_stream;      /* cannot be cut: rank 0 reads, and passes pieces on */
     uint64_t size;       /* of a file */
     uint64_t data_begin; /* behind the header */

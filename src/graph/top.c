@@ -60,6 +60,9 @@ pgas_status_t pgas_graph_top(const pgas_graph_t *graph, const double *values, in
     bool sane =
         graph != NULL && n >= 0 && n_p != NULL && (n == 0 || top != NULL) && (values != NULL || graph->n_local == 0);
     uint64_t n_least = (uint64_t)n;
+    if (!sane) {
+        pgasi_graph_note("pgas_graph_top: no graph, no values, or nowhere to put %d vertices", n);
+    }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
         status = pgas_allreduce(NULL, &n_least, &n_least, 1, PGAS_UINT64, PGAS_MIN);

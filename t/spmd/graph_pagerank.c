@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include "graph/pagerank.h"
 #include "t/spmd/graph_model.h"
+#include "t/spmd/said.h"
 
 static int me, n_ranks;
 
@@ -280,21 +281,24 @@ static void refusals(ranked_t *r)
     bad[3].tolerance = -1;
     bad[4].tolerance = NAN;
     bad[5].size = 1;
+    said_begin();
     for (int i = 0; i < 6; i++) { /* on one rank: the same on all */
         n_bad += pgas_pagerank(r->graph, me == n_ranks - 1 ? &bad[i] : &good, r->values, NULL) != PGAS_ERR_INVALID;
     }
-    spmd_is_int(n_bad, 0, "options out of range, on one rank");
+    spmd_ok(said_by("out of range") == 1 && n_bad == 0, "options out of range, on one rank, which says so");
+    said_begin();
     spmd_ok(pgas_pagerank(NULL, NULL, r->values, NULL) == PGAS_ERR_INVALID &&
                 pgas_pagerank(r->graph, NULL, NULL, NULL) == PGAS_ERR_INVALID &&
                 pgas_pagerank_check(r->graph, NULL, 0, r->values, &check) == PGAS_ERR_INVALID &&
                 pgas_graph_top(r->graph, r->values, -1, NULL, &n) == PGAS_ERR_INVALID,
             "null, and numbers out of range");
+    spmd_is_int(said_by("pgas_graph_top: no graph"), 1, "said by one rank");
 }
 
 int main(int argc, char **argv)
 {
     static const uint64_t pair[] = {0, 1, 1, 0}, loop[] = {0, 0}, chain[] = {0, 1, 1, 2, 2, 3, 3, 4};
-    job_begin(&argc, &argv, 30);
+    job_begin(&argc, &argv, 31);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     ranked_t r = set_up(model_make(spmd_seed(20240110), 5000, 20000));

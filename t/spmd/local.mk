@@ -30,7 +30,7 @@ endif
 %C%_hybrid_t_SOURCES = %D%/hybrid.c %D%/job.h
 %C%_hybrid_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
 check_PROGRAMS += %D%/graph_pagerank.t
-%C%_graph_pagerank_t_SOURCES = %D%/graph_pagerank.c %D%/graph_model.h %D%/job.h
+%C%_graph_pagerank_t_SOURCES = %D%/graph_pagerank.c %D%/graph_model.h %D%/job.h %D%/said.h
 check_PROGRAMS += %D%/late_handlers.t %D%/idle.t %D%/busy.t %D%/call_limits.t
 %C%_late_handlers_t_SOURCES = %D%/late_handlers.c %D%/job.h %D%/said.h
 %C%_idle_t_SOURCES = %D%/idle.c %D%/job.h
