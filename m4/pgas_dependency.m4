@@ -1,8 +1,8 @@
 # PGAS_DEPENDENCY(PREFIX, NAME, PC-MODULE, MIN-VERSION, HEADER, VERSION-CONDITION, FUNCTION, LIBS, DEBIAN-PACKAGE, FOR)
 # --with-NAME=yes|no|auto|DIR. Looks with pkg-config (DIR/lib*/pkgconfig and the multiarch folder first), then with
 # plain -I, -L and LIBS. auto gives up in silence; yes and DIR stop configure and say what to install.
-# Sets and substitutes PREFIX_CFLAGS, PREFIX_LIBS, PREFIX_VERSION and PREFIX_PC (module for Requires.private, or
-# empty); defines PGAS_HAVE_PREFIX; shell variable pgas_have_PREFIX is yes or no.
+# Sets and substitutes PREFIX_CFLAGS, PREFIX_LIBS and PREFIX_VERSION; PREFIX_PC is the module that was found, or
+# empty; defines PGAS_HAVE_PREFIX; shell variable pgas_have_PREFIX is yes or no.
 AC_DEFUN([PGAS_DEPENDENCY], [
   AC_ARG_WITH([$2], [AS_HELP_STRING([--with-$2=yes|no|auto|DIR], [$10 @<:@auto@:>@])], [], [with_$2=auto])
   pgas_have_$1=no $1_CFLAGS= $1_LIBS= $1_VERSION= $1_PC=
@@ -59,7 +59,6 @@ AC_DEFUN([PGAS_DEPENDENCY], [
      $1_CFLAGS= $1_LIBS= $1_PC= $1_VERSION=])
   AC_SUBST([$1_CFLAGS])
   AC_SUBST([$1_LIBS])
-  AC_SUBST([$1_PC])
   AM_CONDITIONAL([HAVE_$1], [test $pgas_have_$1 = yes])
 ])
 

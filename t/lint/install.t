@@ -33,7 +33,7 @@ int pgasi_param_find(const char *name);
 int main(void) { return pgasi_param_find("HEAP_SIZE"); }
 EOT
 
-plan 9
+plan 12
 succeeds "make install" install_here
 missing=$(cd "$TOP/include/pgas" && for h in *.h; do [ -f "$prefix/include/pgas/$h" ] || echo "$h"; done)
 empty "$missing" "all public headers are installed"
@@ -44,6 +44,20 @@ is "$(pc --modversion)" "$(sed -n 's/^#define PGAS_VERSION_TEXT "\(.*\)"/\1/p' "
 is "$(sed -n 's/^#define PGAS_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' "$TOP/include/pgas/version.h" | paste -sd .)" \
     "$(pc --modversion)" "and so do the numbers in version.h"
 succeeds "a user's program builds with pkg-config" build_program user
+succeeds "also where no other .pc file is to be found" env PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" PKG_CONFIG_PATH= \
+    pkg-config --cflags pgas
+# Without LD_LIBRARY_PATH: as README says, by a path in the program, or by the loader's cache.
+former=${LD_LIBRARY_PATH:-}
+unset LD_LIBRARY_PATH
+$CC -o "$scratch/rpath" "$scratch/user.c" $(pc --cflags --libs) -Wl,-rpath,"$prefix/lib"
+is "$(mpirun_n 2 "$scratch/rpath" | sort | paste -sd ' ')" "rank 0 of 2 rank 1 of 2" "a path in the program is enough"
+PATH=$PATH:/usr/sbin:/sbin
+if command -v ldconfig >/dev/null; then
+    echo "$prefix/lib" >"$scratch/ld.conf"
+    ldconfig -X -f "$scratch/ld.conf" -C "$scratch/ld.cache" 2>/dev/null
+    is "$(ldconfig -p -C "$scratch/ld.cache" | grep -c 'libpgas\.so\.0 ')" 1 "ldconfig finds the library by its soname"
+else skip 1 "no ldconfig here"; fi
+if [ -n "$former" ]; then LD_LIBRARY_PATH=$former; fi
 export LD_LIBRARY_PATH=$prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 is "$(mpirun_n 2 "$scratch/user" | sort | paste -sd ' ')" "rank 0 of 2 rank 1 of 2" "and runs on two ranks"
 fails "a program that uses internals does not link" build_program sneak
