@@ -27,6 +27,7 @@
 #define WARM_UP       64
 #define SAMPLES_MAX   4096
 #define ITERS_MAX     (UINT64_C(1) << 32)
+#define BYTES_MAX     ((size_t)1 << 30)
 
 enum { EXIT_USAGE = 2 };
 
@@ -183,14 +184,14 @@ static bool parse_bytes(const char *text, char stop, const char **end_p, size_t 
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (end == text || *text == '-' || errno != 0 || (*end != stop && *end != '\0') || value == 0 || value > (1u << 30))
+    if (end == text || *text == '-' || errno != 0 || (*end != stop && *end != '\0') || value == 0 || value > BYTES_MAX)
         return false;
     *bytes_p = (size_t)value;
     *end_p = end;
     return true;
 }
 
-/* MIN:MAX, MIN: or MIN alone (one size). */
+/* MIN:MAX, MIN: (up to the greatest) or MIN alone (one size). */
 static bool parse_sizes(const char *text)
 {
     const char *end;
@@ -198,7 +199,9 @@ static bool parse_sizes(const char *text)
     if (!parse_bytes(text, ':', &end, &low))
         return false;
     high = low;
-    if (*end == ':' && (!parse_bytes(end + 1, '\0', &end, &high) || *end != '\0' || high < low))
+    if (strcmp(end, ":") == 0)
+        high = BYTES_MAX;
+    else if (*end == ':' && (!parse_bytes(end + 1, '\0', &end, &high) || *end != '\0' || high < low))
         return false;
     opt.min_bytes = low;
     opt.max_bytes = high;
@@ -249,6 +252,42 @@ static bool is_wanted(const bench_case_t *c)
     return opt.cases ? any_word(word_names_case, c) : !c->on_request;
 }
 
+/* The sizes that both the case (or else the program) and the user allow; the user's own where a case has just one. */
+static void choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p)
+{
+    size_t low = c->min_bytes ? c->min_bytes : prog->min_bytes;
+    size_t high = c->max_bytes ? c->max_bytes : prog->max_bytes;
+    if (opt.min_bytes && low != high) {
+        low = opt.min_bytes > low ? opt.min_bytes : low;
+        high = opt.max_bytes < high ? opt.max_bytes : high;
+    }
+    *low_p = low;
+    *high_p = high;
+}
+
+/* Whether some wanted case has a size that was asked for; what is wrong, or NULL. */
+static const char *check_sizes(void)
+{
+    static char why[120];
+    size_t least = SIZE_MAX, most = 0;
+    for (int i = 0; i < prog->n_cases; i++) {
+        const bench_case_t *c = &prog->cases[i];
+        size_t low, high, min = c->min_bytes ? c->min_bytes : prog->min_bytes;
+        size_t max = c->max_bytes ? c->max_bytes : prog->max_bytes;
+        if (!is_wanted(c) || min == max)
+            continue;
+        choose_sizes(c, &low, &high);
+        if (low <= high)
+            return NULL;
+        least = min < least ? min : least;
+        most = max > most ? max : most;
+    }
+    if (most == 0)
+        return "-m: these cases have one size each";
+    snprintf(why, sizeof(why), "-m: these cases have sizes from %zu to %zu bytes", least, most);
+    return why;
+}
+
 /* What is wrong, or NULL. */
 static const char *set_option(int letter, const char *text)
 {
@@ -267,7 +306,7 @@ static const char *set_option(int letter, const char *text)
         opt.cases = text;
         return strlen(text) >= 512 || !*text || any_word(word_is_unknown, NULL) ? "--case: no such case" : NULL;
     case 'm':
-        return parse_sizes(text) ? NULL : "-m: MIN:MAX in bytes, 1 to 1073741824";
+        return parse_sizes(text) ? NULL : "-m: MIN:MAX, MIN: or MIN in bytes, 1 to 1073741824";
     case 'i':
         if (!parse_count(text, 1, 1e9, &value))
             return "-i: 1 to 1e9";
@@ -303,6 +342,8 @@ static int parse_options(int argc, char **argv)
     }
     if (!wrong && optind < argc)
         wrong = "no arguments, only options";
+    if (!wrong && opt.min_bytes)
+        wrong = check_sizes();
     if (!wrong)
         return -1;
     fprintf(stderr,
@@ -513,19 +554,6 @@ static const char *unit_of(const bench_case_t *c)
 {
     static const char *const units[] = {"ns", "MB/s", "M/s", "M/s", ""};
     return c->unit ? c->unit : units[c->metric];
-}
-
-/* The sizes that both the case (or else the program) and the user allow; the user's own where a case has just one. */
-static void choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p)
-{
-    size_t low = c->min_bytes ? c->min_bytes : prog->min_bytes;
-    size_t high = c->max_bytes ? c->max_bytes : prog->max_bytes;
-    if (opt.min_bytes && low != high) {
-        low = opt.min_bytes > low ? opt.min_bytes : low;
-        high = opt.max_bytes < high ? opt.max_bytes : high;
-    }
-    *low_p = low;
-    *high_p = high;
 }
 
 static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)

@@ -72,7 +72,7 @@ static void print_table_row(const print_head_t *head, const print_row_t *row)
     for (int s = 1; s < head->n_sides; s++)
         printf("%*.2f", COLUMN, row->side[s].median);
     for (int s = 1; s < head->n_sides; s++)
-        printf("%*.2f", COLUMN, row->ratio[s]);
+        printf("%*.*f", COLUMN, fabs(row->ratio[s]) < 0.1 ? 5 : 2, row->ratio[s]);
     printf("\n");
 }
 

@@ -51,7 +51,7 @@ table() {
                 field = substr(rest, 20 * i + 1, 20)
                 sub(/^ */, "", field)
                 if (full && i == 3) { if (field !~ /^[0-9]+$/) bad("iterations") }
-                else if (field !~ /^-?([0-9]+\.[0-9][0-9]|inf|nan)$/) bad("field " i + 1)
+                else if (field !~ /^-?([0-9]+\.[0-9][0-9]([0-9][0-9][0-9])?)$/) bad("field " i + 1)
             }
             if (n < ours || (full && n < 4)) bad("columns missing")
         }
@@ -62,9 +62,12 @@ table() {
 json() {
     mpirun_n 2 benchmarks/pgas_"$1" $TINY $(of "$1") --json "${@:2}" 2>"$scratch/err" >"$scratch/out" ||
         { cat "$scratch/err" "$scratch/out"; return 1; }
+    json_shape "$1"
+}
+json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
-            number = "(null|-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
+            number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
             versus = "\"(limit|memcpy|ucx|mpi|mpi-batches)\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
@@ -82,7 +85,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS")
-plan $((4 * n + 11))
+plan $((4 * n + 19))
 for name in $PAIRS $OTHERS; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -93,9 +96,19 @@ for name in $PAIRS $OTHERS; do
     *) succeeds "pgas_$name prints JSON, compared with its references" json "$name" --compare ;;
     esac
 done
-for options in "-r 4" "-m 0:8" "-m 8:4" "-m x" "-i 0" "-t -1" "--case nothing" "-m" "word"; do
+for options in "-r 4" "-m 0:8" "-m 8:4" "-m x" "-i 0" "-t -1" "--case nothing" "-m" "word" "-m 1073741824" "-m 64:x"; do
     # shellcheck disable=SC2086
     succeeds "refuses $options" refuses put_latency $options
+done
+succeeds "refuses sizes where there are none" refuses atomic -m 8
+says=$(benchmarks/pgas_put_latency -m 1073741824 2>&1)
+case $says in *"sizes from 1 to "*) ok 0 "and names the range" ;; *) ok 1 "and names the range" || diag "$says" ;; esac
+mpirun_n 2 benchmarks/pgas_put_latency $TINY --case plain -m 2097152: >"$scratch/out" 2>"$scratch/err"
+is "$? $(grep -c '^2097152 ' "$scratch/out") $(grep -c '^4194304 ' "$scratch/out")" "0 1 1" "-m MIN: goes on to the greatest size"
+for wrong in inf nan null; do
+    printf '{"bench":"pgas_x","case":"plain","bytes":8,"unit":"ns","better":"lower","median":%s,"min":1,"max":1,"vs":{}}\n' \
+        $wrong >"$scratch/out"
+    fails "the judge of JSON refuses $wrong" json_shape x
 done
 FULL=1 COLUMNS_MIN=10 succeeds "-f and --compare add their columns" table put_latency -f --compare --case plain
 succeeds "a benchmark for two ranks refuses three" wrong_ranks 3
