@@ -1,16 +1,13 @@
 /* pagerank: ranks the vertices of a graph. All processes read and rank together; how to call that: pgas/graph.h.
  *   tools/debian-graph | mpirun -n 2 build/examples/pagerank - --tolerance 1e-10 --check */
-#include <errno.h>
 #include <getopt.h>
 #include <pgas/graph.h>
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
 static const char usage[] =
     "usage: [mpirun ..] pagerank FILE|- [options]   or   pagerank --generate VERTICES [options]\n"
     "  --format names|el|mtx  of the input (default: by the file's name or its first lines)\n"
@@ -37,45 +34,21 @@ static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
 #endif
 }
 
-static const char *path; /* NULL: generate */
+static const char *path, *wrong = "", *wrong_value = ""; /* no path: generate; the first option that is not good */
 static pgas_graph_read_opts_t reading = {sizeof(reading), .progress = pgas_graph_progress_bar};
 static pgas_graph_generate_opts_t making = PGAS_GRAPH_GENERATE_OPTS_INIT;
 static pgas_pagerank_opts_t ranking = {sizeof(ranking), .parallel = run_threads, .progress = pgas_graph_progress_bar};
-static int n_top = 10, check, help;
-static char wrong[256]; /* the first thing that is wrong with the options; "": nothing */
+static int n_top = 10, check, help, good = 1;
 
-static void complain(const char *option, const char *text, const char *why)
+static double number(double least, double most, int whole) /* all whole numbers to come have a place in a double */
 {
-    if (!*wrong)
-        snprintf(wrong, sizeof(wrong), "pagerank: %.40s%s%.40s: %s\n", option, *text ? " " : "", text, why);
-}
-
-/* Digits only: no sign, no blanks, no hexadecimal numbers. */
-static uint64_t whole(const char *option, uint64_t least, uint64_t most)
-{
-    char why[80];
-    errno = 0;
-    uint64_t value = strtoull(optarg, NULL, 10);
-    snprintf(why, sizeof(why), "a whole number from %llu to %llu is wanted", (unsigned long long)least,
-             (unsigned long long)most);
-    if (!*optarg || optarg[strspn(optarg, "0123456789")] || errno == ERANGE || value < least || value > most)
-        complain(option, optarg, why);
-    return value;
-}
-
-/* Above 0. */
-static double number(const char *option, double most)
-{
-    char *end, why[80];
+    char *end;
     double value = strtod(optarg, &end);
-    snprintf(why, sizeof(why), "a number above 0, up to %g, is wanted", most);
-    if (!*optarg || *end || optarg[strspn(optarg, "0123456789.eE+-")] || !(value > 0 && value <= most))
-        complain(option, optarg, why);
-    return value;
+    good &= end != optarg && *end == '\0' && (optarg[1] | 32) != 'x' && value >= least && value <= most;
+    return (good &= !good || !whole || value == (double)(uint64_t)value) ? value : 0;
 }
 
-/* Sets the options above. */
-static void parse(int argc, char **argv)
+static void parse(int argc, char **argv) /* sets the options above; good becomes 0 if something is wrong */
 {
     /* clang-format off */
     static const struct option options[] = {
@@ -83,27 +56,24 @@ static void parse(int argc, char **argv)
         {"no-dangling", 0, 0, 'n'}, {"top", 1, 0, 'p'}, {"check", 0, 0, 'c'}, {"threads", 1, 0, 'm'},
         {"generate", 1, 0, 'g'}, {"help", 0, 0, 'h'}, {0, 0, 0, 0}};
     opterr = 0;
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
+    for (int option; good && (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
-        case 'f':
-            if (pgas_graph_format_of(optarg, &reading.format) != PGAS_OK)
-                complain("--format", optarg, "names, el or mtx is wanted");
-            break;
-        case 'i': ranking.iterations = (int)whole("--iterations", 1, 1000000000); break;
-        case 't': ranking.tolerance = number("--tolerance", 2); break;
-        case 'd': ranking.damping = number("--damping", 1); break;
-        case 'n': ranking.no_dangling = true; break;
-        case 'p': n_top = (int)whole("--top", 0, 1000000); break;
-        case 'c': check = 1; break;
-        case 'm': ranking.n_threads = (int)whole("--threads", 1, 1024); break;
-        case 'g': making.n_vertices = whole("--generate", 1, UINT64_C(1) << 40); break;
-        case 'h': help = 1; break;
-        default: complain(argv[optind - 1], "", "no such option, or its value is missing");
+        case 'f': good &= pgas_graph_format_of(optarg, &reading.format) == PGAS_OK; break;
+        case 'i': ranking.iterations = (int)number(1, 1e9, 1); break;
+        case 't': ranking.tolerance = number(1e-300, 2, 0); break;
+        case 'd': ranking.damping = number(1e-300, 1, 0); break;
+        case 'm': ranking.n_threads = (int)number(1, 1024, 1); break;
+        case 'p': n_top = (int)number(0, 1e6, 1); break; case 'n': ranking.no_dangling = true; break;
+        case 'c': check = 1; break; case 'h': help = 1; break;
+        case 'g': making.n_vertices = (uint64_t)number(1, 1e12, 1); break;
+        default: good = 0;
         }
     /* clang-format on */
+    bool apart = !good && optarg == argv[optind - 1]; /* --name value, not --name=value */
+    wrong = good ? "" : argv[apart ? optind - 2 : optind - 1];
+    wrong_value = apart ? optarg : "";
     path = argv[optind];
-    if (argc - optind != (making.n_vertices == 0))
-        complain(path && argv[optind + 1] ? argv[optind + 1] : "FILE", "", "one file, or --generate, is wanted");
+    good &= help || argc - optind == (making.n_vertices == 0);
 }
 
 static pgas_status_t run(void)
@@ -140,15 +110,11 @@ int main(int argc, char **argv)
     parse(argc, argv);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    pgas_status_t status = PGAS_OK;
-    if (!help && !*wrong)
-        status = run();
-    if (pgas_rank() == 0) {
-        if (help || *wrong)
-            fprintf(help ? stdout : stderr, "%s%s", help ? "" : wrong, usage);
-        else if (status != PGAS_OK)
-            fprintf(stderr, "pagerank: %s\n", pgas_status_text(status));
-    }
+    pgas_status_t status = good && !help ? run() : PGAS_OK;
+    if (pgas_rank() == 0 && !good)
+        fprintf(stderr, "pagerank: not possible: %s %s\n%s", *wrong ? wrong : "a number of files", wrong_value, usage);
+    else if (pgas_rank() == 0 && (help || status != PGAS_OK))
+        fprintf(help ? stdout : stderr, "%s%s\n", help ? "" : "pagerank: ", help ? usage : pgas_status_text(status));
     pgas_finalize();
-    return !help && *wrong ? 2 : status != PGAS_OK;
+    return !good ? 2 : status != PGAS_OK;
 }

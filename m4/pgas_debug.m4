@@ -2,6 +2,7 @@
 AC_DEFUN([PGAS_ENABLE_DEBUG], [
   AC_ARG_ENABLE([debug], [AS_HELP_STRING([--enable-debug], [no optimisation, internal assertions on])],
     [], [enable_debug=no])
+  PGAS_YES_OR_NO([enable-debug], [$enable_debug])
   pgas_debug=0
   AS_IF([test "$enable_debug" != no], [
     pgas_debug=1

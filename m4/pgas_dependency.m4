@@ -8,7 +8,8 @@ AC_DEFUN([PGAS_DEPENDENCY], [
   pgas_have_$1=no $1_CFLAGS= $1_LIBS= $1_VERSION= $1_PC=
   AC_MSG_CHECKING([for $2 ($4 or newer)])
   pgas_dir=
-  AS_CASE([$with_$2], [yes|no|auto], [], [pgas_dir=$with_$2])
+  AS_CASE([$with_$2], [yes|no|auto], [], [/*], [pgas_dir=$with_$2],
+    [AC_MSG_ERROR([--with-$2=$with_$2: yes, no, auto or a folder, from the root on])])
   AS_IF([test "$with_$2" != no], [
     pgas_multiarch=`$CC -print-multiarch 2>/dev/null`
     pgas_pc_path=$PKG_CONFIG_PATH

@@ -12,6 +12,7 @@ AC_DEFUN([PGAS_MPI], [
   AS_CASE([$with_mpi],
     [no], [AC_MSG_ERROR([libpgas cannot be built without MPI: it launches, names and does collectives])],
     [yes|auto], [],
+    [''], [AC_MSG_ERROR([--with-mpi= names no folder])],
     [AS_IF([test -x "$with_mpi/bin/mpicc"], [: ${MPICC="$with_mpi/bin/mpicc"}],
        [AC_MSG_ERROR([--with-mpi=$with_mpi: there is no $with_mpi/bin/mpicc])])])
   AC_CHECK_PROGS([MPICC], [mpicc mpicc.openmpi mpicc.mpich])

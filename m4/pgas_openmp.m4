@@ -2,6 +2,8 @@
 AC_DEFUN([PGAS_OPENMP], [
   AC_ARG_WITH([openmp], [AS_HELP_STRING([--with-openmp=yes|no|auto], [OpenMP in tests and examples @<:@auto@:>@])],
     [], [with_openmp=auto])
+  AS_CASE([$with_openmp], [yes|no|auto], [],
+    [AC_MSG_ERROR([--with-openmp=$with_openmp: yes, no or auto; the compiler's own OpenMP is used])])
   pgas_have_openmp=no PGAS_OPENMP_CFLAGS=
   AS_IF([test "$with_openmp" != no], [
     pgas_save_CFLAGS=$CFLAGS

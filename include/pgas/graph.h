@@ -190,7 +190,8 @@ typedef struct {
  *          elsewhere that the rank's vertices point to, in aggregated calls of up to 1 KiB, one pgas_quiesce and one
  *          allreduce.
  *  @return PGAS_OK, PGAS_ERR_INVALID (null; damping, iterations or tolerance out of range), PGAS_ERR_NO_MEMORY,
- *          PGAS_ERR_LIMIT (PGAS_CALL_MAX below 1040, if more than a few sums go from rank to rank), PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
+ *          PGAS_ERR_LIMIT (PGAS_CALL_MAX below 1040, if more than a few sums go from rank to rank),
+ *          PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts, double *values,
                                      pgas_pagerank_info_t *info_p);
 

@@ -7,12 +7,21 @@ make_scratch
 WIDTH=140
 EXAMPLE_LINES=120
 
-# texts FOLDER: all text files of ours under it, without what autogen.sh and builds make.
+# texts FOLDER: all text files of ours under it, without what autogen.sh and builds make, also in place. Git knows; where
+# there is none, names tell.
 texts() {
+    if [ -e "$1/.git" ] && command -v git >/dev/null; then
+        (cd "$1" && git -c safe.directory="$(pwd)" ls-files -co --exclude-standard | while read -r f; do
+            if [ -f "$f" ]; then echo "./$f"; fi
+        done | LC_ALL=C sort | xargs -r grep -lI .)
+        return
+    fi
     (cd "$1" && find . \( -name .git -o -path './build*' -o -name _build -o -name _inst -o -name autom4te.cache \
-        -o -name 'libpgas-*' \) -prune -o -type f \
+        \
+        -o -name 'libpgas-*' -o -name .deps -o -name .libs \) -prune -o -type f \
         ! -name configure ! -name 'configure~' ! -name aclocal.m4 ! -name Makefile.in ! -name 'config.h.in*' \
-        ! -path './m4/l*.m4' -print | LC_ALL=C sort | xargs -r grep -lI .)
+        ! -path './m4/l*.m4' ! -name Makefile ! -name 'config.*' ! -name libtool ! -name '*.l[ao]' ! -name '*.log' \
+        ! -name '*.trs' ! -name pgas.pc ! -name stamp-h1 ! -path './build-aux/*' -print | LC_ALL=C sort | xargs -r grep -lI .)
 }
 is_code() { grep -E '\.([ch]|m4|ac|sh|awk|t)$|/(launch|mpirun|agent|check|quickstart|install-deps|run)$'; }
 lines() { (cd "$1" && xargs -r grep -nE "$2" /dev/null); }

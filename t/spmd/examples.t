@@ -113,11 +113,11 @@ says '^usage|^  --' 9 "pagerank --help without a launcher"
 for bad in "" "a b" "a --damping 2" "a --damping 0" "a --iterations x" "a --format csv" "a --top" "a --wrong" \
     "a --generate 5" "a --iterations 1.5" "--generate 1.5" "--generate 0x10" "a --top 18446744073709551617" "a --damping nan"; do
     run 0 pagerank $bad
-    refused 2 '^usage' "usage for: pagerank $bad"
+    refused 2 '^pagerank: not possible: ' "refused: pagerank $bad"
 done
 run 2 pagerank a --damping 0.5 --iterations 1.5 --top x
 is "$status $(grep -c '^usage' <<<"$err")" "2 1" "of two ranks one prints usage"
-refused 2 '^pagerank: --iterations 1.5: a whole number' "and names the first bad option"
+refused 2 '^pagerank: not possible: --iterations 1.5$' "and names the first bad option"
 run 2 pagerank --generate 1000000000000
 refused 1 'error: .* use more nodes or a smaller graph' "a graph that is too large: the log says so"
 PGAS_CALL_MAX=64 run 2 pagerank --generate 3000

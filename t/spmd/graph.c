@@ -477,7 +477,8 @@ static void bad_arguments(const model_t *m)
     generate.n_vertices = UINT64_C(1) << 40;
     log_begin();
     status = pgas_graph_generate(&generate, &graph);
-    spmd_ok(log_end("use more nodes or a smaller graph") == 1 && status == PGAS_ERR_NO_MEMORY && graph == NULL, "more edges than memory: said once");
+    spmd_ok(log_end("use more nodes or a smaller graph") == 1 && status == PGAS_ERR_NO_MEMORY && graph == NULL,
+            "more edges than memory: said once");
     spmd_ok(pgas_graph_info(NULL, &info) == PGAS_ERR_INVALID && pgas_graph_owner(NULL, 0) == -1, "no graph to ask");
     (void)m;
 }
