@@ -426,11 +426,6 @@ uint64_t pgasi_extents_largest_free(const pgasi_extents_t *x)
     return x->root[BY_ADDRESS]->largest_free;
 }
 
-uint64_t pgasi_extents_size(const pgasi_extents_t *x)
-{
-    return x->size;
-}
-
 uint64_t pgasi_extents_n_blocks(const pgasi_extents_t *x)
 {
     return x->n_blocks;

@@ -58,7 +58,6 @@ uint64_t pgasi_extents_highest_used(const pgasi_extents_t *extents); /* end of t
 uint64_t pgasi_extents_lowest_used(const pgasi_extents_t *extents);  /* start of the first block, size if none */
 uint64_t pgasi_extents_bytes_free(const pgasi_extents_t *extents);
 uint64_t pgasi_extents_largest_free(const pgasi_extents_t *extents); /* 0 when full */
-uint64_t pgasi_extents_size(const pgasi_extents_t *extents);
 uint64_t pgasi_extents_n_blocks(const pgasi_extents_t *extents);
 size_t pgasi_extents_record_bytes(const pgasi_extents_t *extents); /* memory of the records, for the account */
 

@@ -22,8 +22,6 @@ typedef struct {
     void *arg;
 } count_t;
 
-const char *const pgasi_count_names[PGASI_COUNT_KINDS] = {"put", "get", "atomic", "message", "flush", "fence"};
-
 static const pgasi_tp_ops_t *wrapped;
 static const pgasi_tp_ops_t table;
 

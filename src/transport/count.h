@@ -25,8 +25,6 @@ typedef struct {
     uint64_t received_bytes;
 } pgasi_tp_counts_t;
 
-extern const char *const pgasi_count_names[PGASI_COUNT_KINDS];
-
 /** Wrap a table; open it next (see wrap.h). */
 const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops);
 

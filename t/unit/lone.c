@@ -152,6 +152,11 @@ bool pgasi_boot_peer_died(int rank)
     return !__atomic_exchange_n(&dead[rank], true, __ATOMIC_ACQ_REL);
 }
 
+int pgasi_boot_launcher_rank(void)
+{
+    return 0;
+}
+
 const char *pgasi_boot_mpi_text(void)
 {
     return "no MPI";
