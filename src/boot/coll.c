@@ -286,12 +286,11 @@ pgas_status_t pgasi_coll_enter(pgas_team_t **team_io)
     return enter(team_io);
 }
 
-/* Not into a team that a death has broken: who still waits there in an earlier collective would take our notice for one
- * of its own. */
+/* Not into a team whose last collective was given up: who still waits there would take our notice for one of that. */
 static inline pgas_status_t enter_whole(pgas_team_t **team_io)
 {
     pgas_status_t status = enter(team_io);
-    return status == PGAS_OK && PGAS_UNLIKELY(pgasi_team_is_broken(*team_io)) ? PGAS_ERR_PEER : status;
+    return status == PGAS_OK && PGAS_UNLIKELY((*team_io)->broken) ? PGAS_ERR_PEER : status;
 }
 
 pgas_status_t pgasi_boot_enter(void)

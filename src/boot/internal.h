@@ -89,7 +89,7 @@ struct pgas_team {
     unsigned char *scratch;  /* between nodes: three buffers of scratch_bytes; NULL when n_nodes is 1 */
     size_t scratch_bytes;    /* at least CHUNK + one element for each rank */
     int n_dead_seen;
-    bool broken;             /* a member died */
+    bool broken;             /* a member died, and a collective was given up for it: no other starts */
     pgas_team_t *next;
 };
 

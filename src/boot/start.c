@@ -219,7 +219,7 @@ void pgasi_boot_set_progress(int (*progress)(void))
 /* As for the public ones: see coll.c. */
 static bool is_whole(void)
 {
-    return !pgasi_team_is_broken(pgasi_team_world());
+    return !pgasi_team_world()->broken;
 }
 
 pgas_status_t pgasi_boot_agree(pgas_status_t mine)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "boot/boot.h"
+#include "boot/wait.h"
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
@@ -16,7 +17,7 @@
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define RANKS 7
+#define RANKS 9
 
 static pgas_handler_t nop, die, pour;
 static int log_file;
@@ -168,6 +169,35 @@ static void full_ring_and_a_reply(int rank)
     pgas_sync_fini(&sync);
 }
 
+/* As if another thread had noticed the death, and ended what the rank owes, before the waiting one looks. */
+static int settled_rank;
+
+static void dies_and_is_settled(void)
+{
+    pgasi_wait_look_around = NULL;
+    pgasi_peer_died(settled_rank);
+    pgas_progress();
+}
+
+static void settled_before_it_is_seen(int rank, bool reply_wanted)
+{
+    uint64_t data[8] = { 0 }, reply;
+    void (*former)(void) = pgasi_wait_look_around;
+    pgas_sync_t sync;
+    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
+    fill_ring(rank);
+    settled_rank = rank;
+    pgasi_wait_look_around = dies_and_is_settled;
+    if (reply_wanted)
+        n_bad += pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync) != PGAS_OK;
+    else
+        n_bad += pgas_call(rank, nop, data, sizeof data, &sync) != PGAS_OK;
+    ok(n_bad == 0 && sync.count == 0 && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
+       "a call %swhose counter fell while it waited for room is not refused as well", reply_wanted ? "with a reply " : "");
+    pgasi_wait_look_around = former;
+    pgas_sync_fini(&sync);
+}
+
 static void handlers_queue(int rank)
 {
     pgas_sync_t sync;
@@ -198,10 +228,10 @@ static void reports(void)
 {
     static char text[65536];
     int n_bad = 0;
-    for (int r = 1; r < RANKS - 1; r++)
+    for (int r = 1; r < RANKS; r++)
         pgasi_peer_died(r);
     n_bad += pread(log_file, text, sizeof text - 1, 0) <= 0;
-    for (int r = 1; r < RANKS - 1; r++) {
+    for (int r = 1; r < RANKS; r++) {
         char words[32];
         snprintf(words, sizeof words, "rank %d died\n", r);
         const char *at = strstr(text, words);
@@ -212,7 +242,7 @@ static void reports(void)
 
 int main(void)
 {
-    plan(18);
+    plan(20);
     log_file = memfd_create("log", MFD_CLOEXEC);
     int stderr_fd = pgasi_log_set_fd(log_file);
     pgas_handler_register("t.nop", on_nop, NULL, &nop);
@@ -226,6 +256,8 @@ int main(void)
     full_ring(4);
     full_ring_and_a_reply(5);
     handlers_queue(6);
+    settled_before_it_is_seen(7, false);
+    settled_before_it_is_seen(8, true);
     reports();
     lone_consumed = pgasi_outboxes_sent() - pgasi_inbox_consumed(); /* what the dead will never take */
     is_int(pgas_finalize(), PGAS_OK, "finalize");

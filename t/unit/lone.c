@@ -174,11 +174,6 @@ void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
         open_senders();
 }
 
-int pgasi_boot_launcher_rank(void)
-{
-    return 0;
-}
-
 pgas_status_t pgasi_boot_enter(void)
 {
     return PGAS_OK;
