@@ -1,6 +1,8 @@
 /* Ranks that wait.
- *   what:   four ranks that wait two seconds for a fifth, in a barrier, for a signal or for a completion, leave the processor
- *           to others. (A guard against a wait that spins: how little exactly, the benchmarks tell.)
+ *   what:   four ranks that wait for a fifth which is more than a second late, in a barrier, for a signal or for a
+ *           completion, leave the processor to others: all together use less than a tenth of a core, while one that spins
+ *           uses a whole one. (A guard against a wait that spins, with room for a machine that is shared: measured are 1 to 3
+ *           percent; how little exactly, the benchmarks tell.)
  *   np:     5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self
@@ -15,6 +17,8 @@
 
 #define LATE_NS UINT64_C(1400000000)
 
+static pgas_handler_t wake;
+static pgas_sync_t awaited;
 static int me, n_ranks;
 static pgas_gptr_t words[JOB_RANKS_MAX];
 
@@ -52,6 +56,34 @@ static pgas_status_t for_signal(void)
     return status == PGAS_OK ? pgas_flush_all() : status;
 }
 
+/* A handler of the late rank completes what the others wait for. (Not a handler that takes long itself: that would be a rank
+ * that computes.) */
+static void on_wake(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    pgas_sync_add(&awaited, -1);
+}
+
+static pgas_status_t for_completion(void)
+{
+    pgas_status_t status = PGAS_OK;
+    if (me < n_ranks - 1)
+        return pgas_sync_wait(&awaited, -1);
+    be_late();
+    for (int r = 0; r < n_ranks - 1 && status == PGAS_OK; r++)
+        status = pgas_call(r, wake, NULL, 0, NULL);
+    return status;
+}
+
+/* The judge: processor time of all ranks together while they waited. */
+static bool is_idle(uint64_t used, uint64_t wall)
+{
+    return used < wall / 10;
+}
+
 static void waits_cost_little(pgas_status_t (*wait)(void), const char *text)
 {
     pgas_barrier(NULL);
@@ -62,39 +94,36 @@ static void waits_cost_little(pgas_status_t (*wait)(void), const char *text)
     pgas_allreduce(NULL, &used, &all, 1, PGAS_UINT64, PGAS_SUM);
     if (me == 0)
         spmd_diag("%s: %.2f percent of a core", text, 100.0 * (double)all / (double)wall);
-    spmd_ok(status == PGAS_OK && all < LATE_NS / 4, "waiting %s uses less than a quarter of a core, all ranks together", text);
+    spmd_ok(status == PGAS_OK && wall >= LATE_NS * 9 / 10 && is_idle(all, wall), "waiting %s uses less than a tenth of a core, all ranks together", text);
 }
 
-/* What spins is caught: the checker can fail. */
-static pgas_status_t spinning(void)
-{
-    uint64_t end = pgasi_now_ns() + LATE_NS;
-    while (pgasi_now_ns() < end && cpu_ns() < UINT64_MAX) {
-    }
-    return PGAS_OK;
-}
-
+/* What spins is found guilty: the checker can fail. Processor time is what it spins for, so that a loaded machine does not
+ * acquit it. */
 static void spinning_is_noticed(void)
 {
-    uint64_t used = cpu_ns(), all = 0;
-    if (me == 0)
-        spinning();
-    used = cpu_ns() - used;
-    pgas_allreduce(NULL, &used, &all, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(all > 0, "processor time is counted");
+    uint64_t used = cpu_ns(), own = 0, all = 0;
+    while (me == 0 && own < LATE_NS / 4)
+        own = cpu_ns() - used;
+    own = me == 0 ? own : cpu_ns() - used;
+    pgas_allreduce(NULL, &own, &all, 1, PGAS_UINT64, PGAS_SUM);
+    spmd_ok(!is_idle(all, LATE_NS), "a rank that spins for a quarter of the time is found guilty");
 }
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 4);
+    pgas_handler_register("t.wake", on_wake, NULL, &wake);
+    job_begin(&argc, &argv, 5);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL;
     bool good = pgas_alloc(64, &ptr) == PGAS_OK && pgas_put_u64(ptr, 0) == PGAS_OK;
     job_gather(ptr, words);
+    good = pgas_sync_init(&awaited, 1) == PGAS_OK && good;
     spmd_ok(good, "memory");
     waits_cost_little(in_barrier, "in a barrier");
     waits_cost_little(for_signal, "for a signal");
+    waits_cost_little(for_completion, "for a completion");
     spinning_is_noticed();
+    pgas_sync_fini(&awaited);
     return job_end();
 }

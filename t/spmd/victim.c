@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "pgas/pgas.h"
 
@@ -93,7 +94,7 @@ int main(int argc, char **argv)
         pgas_call(r, never, NULL, 0, NULL);
     pgas_quiesce();
     if (pgas_rank() == 0) {
-        printf("started\n");
+        printf("started %lld\n", (long long)time(NULL));
         fflush(stdout);
     }
     pgas_barrier(NULL);
