@@ -36,13 +36,20 @@ long() {
 unended() { (cd "$1" && texts . | while read -r f; do [ -z "$(tail -c 1 "$f")" ] || echo "$f"; done); }
 # The brackets keep this line from finding itself.
 machine_paths() { texts "$1" | lines "$1" '(^|[^A-Za-z0-9_.])/(wor[k]|hom[e]|far[m])/' | head; }
+# Hosts that packages come from, and folders for what is passing; tests make theirs below TMPDIR.
+foreign_places() {
+    local place='(^|[^A-Za-z0-9_.{-])/(tm[p]|roo[t])(/|[^A-Za-z0-9_])'
+    local host='(deb\.debia[n]|archive\.ubunt[u]|pypi|crates|npmjs|docker|ghcr)\.(org|com|io)'
+    texts "$1" | grep -E '^\./(include|src|ucx_backend|verbs_backend|examples|benchmarks|tools)/' |
+        lines "$1" "$place|$host" | head
+}
 big_examples() {
     (cd "$1" && find examples -name '*.c' -exec "$AWK" -v n=$EXAMPLE_LINES \
         'FNR == n + 1 { print FILENAME " has more than " n " lines" }' {} \; 2>/dev/null)
 }
 
-plan 14
-for check in tabs trailing returns long unended machine_paths big_examples; do
+plan 16
+for check in tabs trailing returns long unended machine_paths foreign_places big_examples; do
     empty "$($check "$TOP")" "the tree: no ${check//_/ }"
 done
 
@@ -55,10 +62,11 @@ bad=$scratch/examples/bad.c
     printf 'int z;\r\n'
     printf '%0*d\n' $((WIDTH + 1)) 0
     printf 'char *p = "/wor%s/main";\n' k
+    printf 'char *q = "/tm%s/x";\n' p
     for ((i = 0; i < 120; i++)); do echo; done
     printf 'int last;'
 } >"$bad"
-for check in tabs trailing returns long unended machine_paths big_examples; do
+for check in tabs trailing returns long unended machine_paths foreign_places big_examples; do
     fails "${check//_/ } are caught" test -z "$($check "$scratch")"
 done
 done_testing

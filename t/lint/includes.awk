@@ -25,6 +25,7 @@ function check_foreign() {
     ref = FILENAME ~ /^benchmarks\/ref_[^\/]*$/
     if (header == "mpi.h" && folder != "src/boot" && FILENAME != "include/pgas/init.h" && !ref)
         blame("MPI is src/boot's")
+    if (header ~ /^pgas\/(init|pgas)\.h$/ && (folder == "src/base" || top ~ /_backend$/)) blame("it includes mpi.h")
     if (header ~ /^(hwloc\.h|hwloc\/)/ && folder != "src/boot") blame("hwloc is src/boot's")
     if (header ~ /^uc[pst]\// && top != "ucx_backend" && !ref) blame("UCX is ucx_backend's")
     if (header ~ /^infiniband\// && top != "verbs_backend") blame("verbs are verbs_backend's")
@@ -57,13 +58,14 @@ function check_ours() {
     if (top != "t" && header ~ /^(t\/|tap\.h|spmd\.h)/) blame("test headers are for tests")
 }
 
-/^[ \t]*#[ \t]*include[ \t]*["<]/ {
+/^([ \t]|\/\*[^*]*\*\/)*#([ \t]|\/\*[^*]*\*\/)*include([ \t]|\/\*[^*]*\*\/)*["<]/ {
     header = $0
     sub(/^[^"<]*["<]/, "", header)
     sub(/[">].*/, "", header)
     top = folder = FILENAME
     sub(/\/.*/, "", top)
     sub(/\/[^\/]*$/, "", folder)
+    if (header ~ /(^|\/)\.\.?\//) blame("a path from the top is wanted, so that its folder can be seen")
     if (folder ~ /^src\/[^\/]*\//) folder = "src/" internal(substr(folder, 5))
     check_foreign()
     check_ours()

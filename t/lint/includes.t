@@ -20,7 +20,7 @@ try() {
 caught() { if [ -n "$(try "$1" "$2")" ]; then ok 0 "caught: $2 in $1"; else ok 1 "caught: $2 in $1"; fi; }
 allowed() { empty "$(try "$1" "$2")" "allowed: $2 in $1"; }
 
-plan 24
+plan 28
 empty "$(offenders "$TOP")" "the tree keeps to its layers"
 
 caught src/base/x.c '#include "boot/boot.h"'
@@ -41,6 +41,10 @@ caught examples/x.c '#include "base/log.h"'
 caught tools/x.c '#include "config.h"'
 caught benchmarks/x.c '#include <mpi.h>'
 caught src/base/x.c '#include "t/tap.h"'
+caught src/base/x.c '#include "../mem/heap.h"'
+caught src/base/x.c '#/**/include "mem/heap.h"'
+caught src/base/x.c '#include "pgas/init.h"'
+caught ucx_backend/x.c '#include "pgas/pgas.h"'
 
 allowed src/call/x.c '#include "base/log.h"'
 allowed src/boot/x.c '#include <mpi.h>'

@@ -94,7 +94,8 @@ static void waits_cost_little(pgas_status_t (*wait)(void), const char *text)
     pgas_allreduce(NULL, &used, &all, 1, PGAS_UINT64, PGAS_SUM);
     if (me == 0)
         spmd_diag("%s: %.2f percent of a core", text, 100.0 * (double)all / (double)wall);
-    spmd_ok(status == PGAS_OK && wall >= LATE_NS * 9 / 10 && is_idle(all, wall), "waiting %s uses less than a tenth of a core, all ranks together", text);
+    spmd_ok(status == PGAS_OK && wall >= LATE_NS * 9 / 10 && is_idle(all, wall),
+            "waiting %s uses less than a tenth of a core, all ranks together", text);
 }
 
 /* What spins is found guilty: the checker can fail. Processor time is what it spins for, so that a loaded machine does not
