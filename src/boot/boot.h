@@ -75,6 +75,7 @@ void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of);
 
 /** Whether a rank is known to have died (pgasi_boot_peer_died). */
 bool pgasi_boot_is_dead(int rank);
+bool pgasi_boot_some_dead(void);
 
 /** hwloc: binds the calling thread as PGAS_BIND says (slot: index of the thread within the rank), and where it is. */
 void pgasi_place_bind(int slot);

@@ -268,6 +268,11 @@ bool pgasi_boot_peer_died(int rank)
     return true;
 }
 
+bool pgasi_boot_some_dead(void)
+{
+    return __atomic_load_n(&n_dead, __ATOMIC_ACQUIRE) > 0;
+}
+
 bool pgasi_boot_is_dead(int rank)
 {
     return PGAS_UNLIKELY(__atomic_load_n(&n_dead, __ATOMIC_ACQUIRE) > 0) && dead_ranks != NULL &&

@@ -11,25 +11,28 @@
 #include "pgas/coll.h"
 #include "pgas/rma.h"
 
-/* Publishes the caller's gathered calls and waits until nothing of its own is held up. */
-static void hand_over(void)
+/* Publishes the caller's gathered calls and waits until nothing of its own is held up. PGAS_ERR_PEER: some were for a rank
+ * that died. */
+static pgas_status_t hand_over(void)
 {
     pgasi_lane_t *lane = pgasi_self.lane;
     if (!lane->outbox)
-        return;
+        return PGAS_OK;
     pgasi_lane_lock(lane);
-    pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_EXPLICIT);
+    pgas_status_t status = pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_EXPLICIT);
     pgasi_lane_unlock(lane);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (pgasi_outbox_held(lane->outbox) || __atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE))
+    while (pgasi_outbox_held(lane->outbox))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
+    pgas_status_t idle = pgasi_lane_wait_idle(lane);
+    return status != PGAS_OK ? status : idle;
 }
 
 pgas_status_t pgasi_call_complete(void)
 {
-    hand_over();
-    return pgas_flush_all();
+    pgas_status_t status = hand_over(), flushed = pgas_flush_all();
+    return status != PGAS_OK ? status : flushed;
 }
 
 /* Bytes, not calls, are counted: positions in rings and sizes of messages that exist anyway. What was consumed is read
@@ -43,8 +46,8 @@ pgas_status_t pgas_quiesce(void)
         pgasi_lanes_help_all(true);
     bool helped = status == PGAS_OK;
     while (status == PGAS_OK) {
-        hand_over();
-        uint64_t mine[2], all[2];
+        hand_over(); /* whether somebody died, the sum will tell */
+        static uint64_t mine[2], all[2]; /* MPI may write there after a collective that was given up */
         mine[0] = pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
         mine[1] = pgasi_outboxes_sent();
         status = pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);

@@ -18,6 +18,7 @@
 #include "transport/fault.h"
 
 #define FAR_MESSAGE_LEAST 16384 /* the library's own requests */
+#define GIVE_UP_NS UINT64_C(2000000000)
 #define WATCH_NS UINT64_C(200000000) /* for so long after use a lane is looked at */
 
 pgasi_lane_t **pgasi_lanes;
@@ -144,6 +145,26 @@ bool pgasi_lane_try_lock(pgasi_lane_t *lane)
         return true;
     pgasi_lane_leave(lane);
     return false;
+}
+
+pgas_status_t pgasi_lane_wait_idle(pgasi_lane_t *lane)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    uint64_t give_up_ns = 0;
+    pgas_status_t status = PGAS_OK;
+    while (__atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE)) {
+        if (PGAS_UNLIKELY(pgasi_boot_some_dead())) {
+            uint64_t now = pgasi_now_ns();
+            give_up_ns = give_up_ns ? give_up_ns : now + GIVE_UP_NS;
+            if (now > give_up_ns) {
+                status = PGAS_ERR_PEER;
+                break;
+            }
+        }
+        pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    return status;
 }
 
 /* ---- lending a hand ---- */

@@ -126,6 +126,10 @@ static inline void pgasi_lane_unlock(pgasi_lane_t *lane)
         pgasi_lanes_watch();
 }
 
+/** Waits until nothing of the lane is in flight. A transport may never tell the end of what was under way to a rank that
+ *  died: once one has, the wait ends after two seconds with PGAS_ERR_PEER. */
+pgas_status_t pgasi_lane_wait_idle(pgasi_lane_t *lane);
+
 /** Progress on lanes in which operations are under way, or were begun a moment ago, while nobody looks at them. Any
  *  thread; one at a time, others return at once. Returns events. */
 int pgasi_lanes_help(void);

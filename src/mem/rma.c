@@ -379,16 +379,6 @@ AMO_TYPED(64)
 
 /* ---- public: completion ---- */
 
-/* What is visible there is complete here too, also for who looks at its request: a transport may tell the one before the
- * other. (A shared lane may never be idle; there the requests themselves are waited for.) */
-static void wait_for_callbacks(const pgasi_lane_t *lane)
-{
-    pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (__atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE))
-        pgasi_wait_step(&w);
-    pgasi_wait_end(&w);
-}
-
 /* Makes the operations numbered up to now to a rank (or all: -1) visible there. */
 static pgas_status_t flush_lane(pgasi_lane_t *lane, int rank)
 {
@@ -414,9 +404,9 @@ static pgas_status_t flush_lane(pgasi_lane_t *lane, int rank)
         status = pgasi_req_wait(&req);
     if (status == PGAS_OK && *flushed < number)
         *flushed = number;
-    if (status == PGAS_OK && !lane->shared)
-        wait_for_callbacks(lane);
-    return status;
+    /* What is visible there is complete here too, also for who looks at its request: a transport may tell the one before
+     * the other. (A shared lane may never be idle; there the requests themselves are waited for.) */
+    return status == PGAS_OK && !lane->shared ? pgasi_lane_wait_idle(lane) : status;
 }
 
 pgas_status_t pgas_flush(int rank)

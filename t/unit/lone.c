@@ -174,6 +174,15 @@ void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
         open_senders();
 }
 
+bool pgasi_boot_some_dead(void)
+{
+    for (int i = 0; i < n_ranks; i++) {
+        if (pgasi_boot_is_dead(i))
+            return true;
+    }
+    return false;
+}
+
 pgas_status_t pgasi_boot_enter(void)
 {
     return PGAS_OK;
