@@ -16,6 +16,7 @@
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/progress.h"
+#include "call/sync.h"
 #include "mem/lane.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
@@ -31,7 +32,6 @@ typedef struct {
 } item_t;
 
 #define N_ITEMS 12
-#define ANSWERS_BYTES (UINT64_C(65536) * 48) /* sync.c's entries */
 
 static uint64_t segment_table_bytes(uint64_t node)
 {
@@ -67,7 +67,7 @@ static void account(item_t items[N_ITEMS])
         { "tables of lanes", "lanes x ranks x bytes of a peer", lanes * tables },
         { "send buffers", "lanes x 64 x the largest batch", lanes * pgasi_outbox_pool_bytes(inbox.ring_bytes) },
         { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT", lanes * pgasi_param.backlog_limit },
-        { "calls that are answered", "65536 x 48 B", ANSWERS_BYTES },
+        { "calls that are answered", "65536 counters x (56 B + ranks x 4 B)", pgasi_sync_table_bytes(n) },
         { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
         { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages", segment_table_bytes(node) },
         { "collectives", "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much again",
@@ -146,6 +146,8 @@ static void print_progress_rule(FILE *out)
     fprintf(out, RULE, "atomics between nodes", who);
     fprintf(out, RULE, "calls and replies", who);
     fprintf(out, RULE, "collectives", "every rank, inside the same collective");
+    fprintf(out, RULE, "sending what a thread began, while it is away",
+            n ? "its rank's service thread, within a millisecond" : "another thread of its rank inside the library");
     fprintf(out, "  any blocking function of the library progresses; so does pgas_progress()\n");
 #undef RULE
 }

@@ -47,6 +47,13 @@ pgas_status_t pgasi_sync_start(void)
     return entries ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
+PGASI_STATIC_ASSERT(sizeof(entry_t) == 56 || sizeof(void *) != 8, "info.c tells users how large an entry is");
+
+uint64_t pgasi_sync_table_bytes(uint64_t n_ranks)
+{
+    return N_ENTRIES * (sizeof(entry_t) + n_ranks * sizeof(uint32_t));
+}
+
 void pgasi_sync_stop(void)
 {
     for (uint32_t i = 0; entries && i < n_ever; i++)

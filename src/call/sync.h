@@ -9,6 +9,8 @@
 
 pgas_status_t pgasi_sync_start(void);
 void pgasi_sync_stop(void);
+/** The most that counters and replies take: entries, and what ranks owe to each. */
+uint64_t pgasi_sync_table_bytes(uint64_t n_ranks);
 
 /** Sets the internal handlers for answers. */
 void pgasi_sync_set_handlers(void);
