@@ -365,7 +365,9 @@ static void null_values(void)
     pgas_gptr_t there = areas[right()];
     uint64_t x = 0;
     uint32_t x32 = 0;
+    pgas_barrier(NULL); /* nobody calls before all have counted */
     int n_bad = 0, before = ran;
+    pgas_barrier(NULL);
     n_bad += bad(pgas_get_u8(there, NULL) == PGAS_ERR_INVALID && pgas_get_u16(there, NULL) == PGAS_ERR_INVALID &&
                      pgas_get_u32(there, NULL) == PGAS_ERR_INVALID && pgas_get_u64(there, NULL) == PGAS_ERR_INVALID,
                  "get of scalars");
@@ -463,6 +465,7 @@ static void strangers(void)
     said_begin();
     pgas_barrier(NULL);
     if (pgas_node_of(right()) != pgas_node()) {
+        pgasi_lane_lock(lane); /* the service thread would lend a hand */
         for (int i = 0; i < 8; i++) {
             size_t header_bytes = i == 4 ? 3 : sizeof header;
             header = pgasi_far_mark(i == 1 ? n_ranks : me, i == 2 ? 17 : 16) ^ (i == 0 ? 1u << 31 : 0);
@@ -480,6 +483,7 @@ static void strangers(void)
                 lane->tp->ops->progress(lane->tp);
             n_sent++;
         }
+        pgasi_lane_unlock(lane);
         n_bad += pgas_call(right(), count, NULL, 0, NULL) != PGAS_OK;
     }
     /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call instead. */
