@@ -284,7 +284,8 @@ static uint64_t drain_ring(incoming_t *in)
         if (arrived && head < chunk)
             n += take(in, mark, header);
     }
-    if (!arrived && in->told != in->head)
+    /* A sender needs half of the ring at most, so it never waits for less than this. */
+    if (!arrived && in->head - in->told >= pgasi_ring_bytes / 8)
         tell(in);
     return n;
 }
@@ -295,10 +296,10 @@ uint64_t pgasi_inbox_drain(void)
     if (PGAS_UNLIKELY(n_opened != n_opened_seen))
         find_opened(n_opened);
     uint64_t n = 0;
-    pgasi_handlers_enter();
+    pgasi_path_state_t before = pgasi_handlers_enter();
     for (uint32_t i = 0; i < n_incoming; i++)
         n += drain_ring(&incoming[i]);
-    pgasi_handlers_leave();
+    pgasi_handlers_leave(before);
     n_calls += n;
     return n;
 }

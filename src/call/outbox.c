@@ -908,21 +908,6 @@ void pgasi_call_path_open(void)
         set_path(pgasi_self.outbox);
 }
 
-void pgasi_handlers_enter(void)
-{
-    pgasi_self.in_handler++;
-    pgas_call_path.epoch = 0;
-    pgas_call_path.context = PGAS_CALL_HANDLERS;
-}
-
-void pgasi_handlers_leave(void)
-{
-    if (--pgasi_self.in_handler == 0) {
-        pgas_call_path.context = 0;
-        pgasi_call_path_open();
-    }
-}
-
 pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *ob)
 {
     return ob->cursor;
@@ -1038,9 +1023,9 @@ bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
         copy_words(far_scratch, records, am->data_bytes);
         records = far_scratch;
     }
-    pgasi_handlers_enter();
+    pgasi_path_state_t before = pgasi_handlers_enter();
     pgasi_records_run(records, am->data_bytes, am->source);
-    pgasi_handlers_leave();
+    pgasi_handlers_leave(before);
     __atomic_store_n(&pgasi_far_consumed, pgasi_far_consumed + am->data_bytes, __ATOMIC_RELEASE);
     return false;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include "boot/boot.h"
 #include "mem/lane.h"
+#include "mem/thread.h"
 #include "pgas/call.h"
 
 /** What to do when there is no room. */
@@ -32,9 +33,26 @@ typedef enum {
 
 typedef struct pgasi_outbox pgasi_outbox_t;
 
-/** Around the running of handlers: what they call goes through lane 0, not through the thread's own short path. */
-void pgasi_handlers_enter(void);
-void pgasi_handlers_leave(void);
+/** Around the running of handlers: what they call goes through lane 0, not through the thread's own short path, which leave
+ *  opens again. */
+typedef struct {
+    uint64_t epoch;
+    uint32_t context;
+} pgasi_path_state_t;
+static inline pgasi_path_state_t pgasi_handlers_enter(void)
+{
+    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context };
+    pgasi_self.in_handler++;
+    pgas_call_path.epoch = 0;
+    pgas_call_path.context = PGAS_CALL_HANDLERS;
+    return before;
+}
+static inline void pgasi_handlers_leave(pgasi_path_state_t before)
+{
+    pgasi_self.in_handler--;
+    pgas_call_path.epoch = before.epoch;
+    pgas_call_path.context = before.context;
+}
 /** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if it has a lane and outbox of its own. */
 void pgasi_call_path_open(void);
 

@@ -131,7 +131,7 @@ static int serve_if_free(void)
 
 static inline int progress_round(void)
 {
-    if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_thread_attached() || !pgasi_running))
+    if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_thread_attached()))
         return 0;
     if (PGAS_UNLIKELY(__atomic_load_n(&deaths_unsettled, __ATOMIC_RELAXED)))
         settle_deaths();
