@@ -82,11 +82,13 @@ typedef struct {
     char *pos, *end; /* the tail in the peer's ring, or in the same line; up to where there is room */
     uint64_t lap;    /* the bit of a header that shows a record in this lap */
     const uint32_t *sleepers;
+    uint64_t recent; /* inline calls since the thread last made progress: 0, 1, more; with more the tail is not exact */
 } pgas_call_window_t;
 typedef struct {
     uint64_t epoch;             /* 0 in handlers, which have another way */
     pgas_call_window_t *window; /* by rank */
     uint64_t header;            /* of a call of 8 bytes of this thread, but for lap and handler */
+    pgas_call_window_t *used;   /* the last window in which recent is not 0 */
     uint32_t context;           /* whose aggregators may be used: the thread's slot + 1, or PGAS_CALL_HANDLERS in handlers */
 } pgas_call_path_t;
 #define PGAS_CALL_HANDLERS UINT32_MAX
@@ -99,9 +101,10 @@ PGAS_API pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const voi
 PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                          pgas_sync_t *executed);
 
-/* The usual case: 8 bytes, on the node, room in the ring, nobody waits. A processor fetches lines of the ring ahead as far as
- * stores to them follow each other, so little else is stored: the tail is when a line begins and when it ends, in between it
- * is where the marks end, and each record clears the place of the next mark in its line. */
+/* The usual case: 8 bytes, on the node, room in the ring, nobody waits for it. In a stream a processor fetches lines of the
+ * ring ahead as far as stores to them follow each other, so little else is stored: the tail is when a line begins and when
+ * it ends, in between it is where the marks end, and each record clears the place of the next mark in its line. A call by
+ * itself, after progress, does not look at the line, which the receiver has: it stores the tail as well. */
 PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t word)
 {
     if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
@@ -109,17 +112,21 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
         return false;
     pgas_call_window_t *w = &pgas_call_path.window[rank];
     char *pos = w->pos;
-    uint64_t lap = w->lap;
-    while ((uintptr_t)pos % 64 && (__atomic_load_n((uint64_t *)(void *)pos, __ATOMIC_RELAXED) &
+    uint64_t lap = w->lap, recent = w->recent;
+    while (recent > 1 && (uintptr_t)pos % 64 && (__atomic_load_n((uint64_t *)(void *)pos, __ATOMIC_RELAXED) &
                                    (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)) == lap)
         pos += 16;
     if (PGAS_UNLIKELY(w->end - pos < 16))
         return false;
-    __atomic_store_n((uint64_t *)(void *)(pos + 8), word, __ATOMIC_RELAXED);
-    if ((uintptr_t)pos % 64 != 48)
-        __atomic_store_n((uint64_t *)(void *)(pos + 16), 0, __ATOMIC_RELAXED);
-    if ((uintptr_t)pos % 64 == 48 || (uintptr_t)pos % 64 == 0)
+    if (recent == 0 || (uintptr_t)pos % 64 == 48 || (uintptr_t)pos % 64 == 0)
         __atomic_store_n(&w->pos, pos + 16, __ATOMIC_RELAXED);
+    if (PGAS_UNLIKELY(recent < 2)) {
+        w->recent = recent + 1;
+        pgas_call_path.used = w;
+    }
+    __atomic_store_n((uint64_t *)(void *)(pos + 8), word, __ATOMIC_RELAXED);
+    if (recent > 0 && (uintptr_t)pos % 64 != 48)
+        __atomic_store_n((uint64_t *)(void *)(pos + 16), 0, __ATOMIC_RELAXED);
     __atomic_store_n((uint64_t *)(void *)pos, pgas_call_path.header | lap | handler, __ATOMIC_RELEASE);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))

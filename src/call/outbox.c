@@ -184,6 +184,13 @@ static inline const char *end_of_marks(const char *pos, uint64_t lap)
     return pos;
 }
 
+void pgasi_call_settle(pgas_call_window_t *w)
+{
+    if (w->recent > 1)
+        __atomic_store_n(&w->pos, (char *)(uintptr_t)end_of_marks(w->pos, w->lap), __ATOMIC_RELEASE);
+    w->recent = 0;
+}
+
 /* Makes the tail exact. */
 static inline void settle(out_t *out)
 {
@@ -832,7 +839,7 @@ static inline void set_path(pgasi_outbox_t *ob)
     uint64_t epoch = __atomic_load_n(&pgas_call_run.epoch, __ATOMIC_ACQUIRE);
     if (PGAS_UNLIKELY(ob->epoch != epoch))
         shut_windows(ob, epoch);
-    pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, (uint32_t)pgasi_self.slot + 1 };
+    pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, NULL, (uint32_t)pgasi_self.slot + 1 };
 }
 
 /* The usual case without a stop: own lane, same node, room in the ring, 8 bytes, nobody waits for it; and the inline part
@@ -844,11 +851,13 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     if (!ob || executed || bytes != 8 || !args || !pgasi_thread_attached() || (uint32_t)rank >= ob->n_ranks ||
         handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
         return false;
-    set_path(ob);
+    if (PGAS_UNLIKELY(pgas_call_path.epoch != pgas_call_run.epoch))
+        set_path(ob);
     out_t *out = &ob->out[rank];
     if (!out->end)
         return false;
-    settle(out);
+    if (out->w->recent > 1)
+        settle(out);
     char *record = out->w->pos;
     if (out->end - record < PGASI_RING_UNIT)
         return false;

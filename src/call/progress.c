@@ -137,6 +137,10 @@ static inline int progress_round(void)
         settle_deaths();
     if (!__atomic_load_n(&polled, __ATOMIC_RELAXED))
         __atomic_store_n(&polled, 1, __ATOMIC_RELAXED);
+    if (pgas_call_path.used && pgas_call_path.epoch == pgas_call_run.epoch) {
+        pgasi_call_settle(pgas_call_path.used);
+        pgas_call_path.used = NULL;
+    }
     pgasi_lane_t *lane = pgasi_self.lane;
     int n = 0;
     if (PGAS_LIKELY(lane != NULL)) {

@@ -152,6 +152,8 @@ static int send_to_reader(bool slow, uint64_t seed)
                            : pgas_agg_call(agg, 1, numbered, args, size_of(i))) != PGAS_OK;
         if (pgasi_rng_below(&rng, 100) == 0)
             n_bad += pgas_agg_flush(agg, 1) != PGAS_OK;
+        if (pgasi_rng_below(&rng, 6) == 0) /* single calls and streams: see pgas_call_inline */
+            pgas_progress();
     }
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
     pthread_join(thread, NULL);
