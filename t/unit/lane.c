@@ -10,7 +10,7 @@
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define SECTIONS 400000
+#define SECTIONS 20000
 
 static int in_use, n_met, n_helped;
 static bool careless; /* the owner forgets to say that it is inside */
@@ -69,7 +69,7 @@ static int run_together(pgasi_lane_t *lane)
     lane->in_flight = 1;
     pthread_create(&helper, NULL, helper_main, NULL);
     /* On a busy machine they may take turns for long. */
-    for (int i = 0; i < SECTIONS || (i < 500 * SECTIONS && (n_helped == 0 || (careless && n_met == 0))); i++) {
+    for (int i = 0; i < SECTIONS || (i < 5000 * SECTIONS && (n_helped == 0 || (careless && n_met == 0))); i++) {
         bool nested = i % 16 == 0;
         if (!careless)
             pgasi_lane_lock(lane);
