@@ -113,8 +113,8 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
     pgas_call_window_t *w = &pgas_call_path.window[rank];
     char *pos = w->pos;
     uint64_t lap = w->lap, recent = w->recent;
-    while (recent > 1 && (uintptr_t)pos % 64 && (__atomic_load_n((uint64_t *)(void *)pos, __ATOMIC_RELAXED) &
-                                   (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)) == lap)
+    while (recent > 1 && (uintptr_t)pos % 64 &&
+           (__atomic_load_n((uint64_t *)(void *)pos, __ATOMIC_RELAXED) & (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)) == lap)
         pos += 16;
     if (PGAS_UNLIKELY(w->end - pos < 16))
         return false;
@@ -134,6 +134,23 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
     return true;
 }
 
+/* Inline if it can be, otherwise by the function. */
+typedef pgas_status_t (*pgas_call_fn_t)(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                        pgas_sync_t *executed);
+PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                       pgas_sync_t *executed)
+{
+    if (__builtin_constant_p(bytes == 8 && !executed) && bytes == 8 && !executed && args) {
+        uint64_t word, copy; /* the copy leaves word, and what args points to, in a register */
+        memcpy(&word, args, 8);
+        if (PGAS_LIKELY(pgas_call_inline(rank, handler, word)))
+            return PGAS_OK;
+        copy = word;
+        return far(rank, handler, &copy, 8, executed);
+    }
+    return far(rank, handler, args, bytes, executed);
+}
+
 /** Runs handler(args) on a rank (also on the caller's own).
  *  Units:  bytes up to PGAS_CALL_MAX (default 8 KiB).
  *  Done:   args are copied on return. executed (may be NULL) falls by one when the handler has run.
@@ -145,32 +162,16 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
  *          PGAS_ERR_INVALID (no arguments; executed is no live counter), PGAS_ERR_LIMIT (bytes), PGAS_ERR_PEER (the rank
  *          died), PGAS_ERR_AGAIN (in a handler, queue full), PGAS_ERR_NO_MEMORY. */
 PGAS_INLINE pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                      pgas_sync_t *executed)
+                                    pgas_sync_t *executed)
 {
-    if (__builtin_constant_p(bytes == 8 && !executed) && bytes == 8 && !executed && args) {
-        uint64_t word, copy; /* the copy leaves word, and what args points to, in a register */
-        memcpy(&word, args, 8);
-        if (PGAS_LIKELY(pgas_call_inline(rank, handler, word)))
-            return PGAS_OK;
-        copy = word;
-        return pgas_call_far(rank, handler, &copy, 8, executed);
-    }
-    return pgas_call_far(rank, handler, args, bytes, executed);
+    return pgas_call_or(pgas_call_far, rank, handler, args, bytes, executed);
 }
 
 /** As pgas_call, but PGAS_ERR_AGAIN instead of waiting; nothing has happened then. */
 PGAS_INLINE pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                          pgas_sync_t *executed)
+                                        pgas_sync_t *executed)
 {
-    if (__builtin_constant_p(bytes == 8 && !executed) && bytes == 8 && !executed && args) {
-        uint64_t word, copy; /* the copy leaves word, and what args points to, in a register */
-        memcpy(&word, args, 8);
-        if (PGAS_LIKELY(pgas_call_inline(rank, handler, word)))
-            return PGAS_OK;
-        copy = word;
-        return pgas_call_try_far(rank, handler, &copy, 8, executed);
-    }
-    return pgas_call_try_far(rank, handler, args, bytes, executed);
+    return pgas_call_or(pgas_call_try_far, rank, handler, args, bytes, executed);
 }
 
 /** As pgas_call, and what the handler gives to pgas_reply is stored at reply (exactly reply_bytes, up to
