@@ -25,52 +25,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "pgas/handler.h"
 #include "pgas/runtime.h"
 #include "pgas/status.h"
+#include "pgas/sync.h"
 
 PGAS_BEGIN_DECLS
-
-/** The number of a handler, the same on all ranks; 0 is none. */
-typedef uint16_t pgas_handler_t;
-#define PGAS_HANDLERS_MAX 4096
-#define PGAS_HANDLER_NAME_MAX 63
-
-/** args: `bytes` bytes, aligned to 8, valid during the call. source: the calling thread. context: as registered. */
-typedef void (*pgas_handler_fn_t)(const void *args, size_t bytes, pgas_thread_t source, void *context);
-
-/** Registers a handler on this rank under a name of the program's choice.
- *  Shape:  before pgas_init (agreed on there) or after it (then pgas_handlers_agree must follow on all ranks).
- *          One thread at a time.
- *  Done:   *handler_p (which must stay valid: a static variable) is set when the ranks have agreed.
- *  @return PGAS_OK; PGAS_ERR_INVALID (null, empty or too long name); PGAS_ERR_EXISTS (name in use with another
- *          function); PGAS_ERR_LIMIT. */
-PGAS_API pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context,
-                                             pgas_handler_t *handler_p);
-
-/** All ranks agree on numbers for the handlers registered since, by sorted name; earlier numbers stay.
- *  @return PGAS_OK; PGAS_ERR_MISMATCH, the same on all ranks, if a name is missing somewhere (the log names handler and
- *          rank; the handlers registered since are forgotten); PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT. */
-PGAS_API pgas_status_t pgas_handlers_agree(void);
-
-/** A counter that falls when calls complete. The caller's memory; must not move between init and fini. */
-typedef struct {
-    volatile int64_t count; /* completions still missing */
-    volatile int32_t status; /* first error: PGAS_ERR_PEER, or PGAS_ERR_NOT_FOUND for an unknown handler */
-    uint32_t token;
-} pgas_sync_t;
-
-/** count: completions to wait for; calls that name the counter do not raise it.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_LIMIT (65536 counters live). */
-PGAS_API pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count);
-/** Raises the counter; for reuse, or before further calls. NULL is ignored. */
-PGAS_API void pgas_sync_add(pgas_sync_t *sync, int64_t count);
-/** Waits, with progress, until the counter is 0 or less; timeout_us < 0: for ever.
- *  @return the first error of its calls, PGAS_OK, PGAS_ERR_TIMEOUT, PGAS_ERR_CONTEXT in a handler. */
-PGAS_API pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
-/** Looks once, without progress: PGAS_INPROGRESS if not yet. */
-PGAS_API pgas_status_t pgas_sync_test(const pgas_sync_t *sync);
-/** Completions that arrive later are ignored. So are NULL, and a counter that has ended, is a copy, or is zeroed memory. */
-PGAS_API void pgas_sync_fini(pgas_sync_t *sync);
 
 /* What the inline part of pgas_call looks at; the library's. */
 typedef struct {
@@ -174,6 +134,44 @@ PGAS_INLINE pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const 
     return pgas_call_or(pgas_call_try_far, rank, handler, args, bytes, executed);
 }
 
+/** Which completion a counter tells of. */
+typedef enum {
+    PGAS_EXECUTED, /* the handler has run */
+    PGAS_REMOTE,   /* the call has arrived at the target; it may not have run */
+    PGAS_LOCAL     /* the caller's buffers may be used again (arguments: on return) */
+} pgas_when_t;
+
+/** What to do when there is no room. */
+typedef enum {
+    PGAS_FULL_WAIT,  /* wait with progress; in a handler: as PGAS_FULL_QUEUE */
+    PGAS_FULL_AGAIN, /* give PGAS_ERR_AGAIN, nothing has happened */
+    PGAS_FULL_QUEUE  /* keep a copy behind those that wait, in order; up to PGAS_BACKLOG_LIMIT bytes a thread, then
+                        PGAS_ERR_AGAIN. Sent by any progress of the thread, or by the service thread. */
+} pgas_full_t;
+
+/** How it travels. */
+typedef enum {
+    PGAS_WAY_WRITE, /* through the thread's own channel into memory of the target */
+    PGAS_WAY_SEND   /* as a message, through what all threads of the rank share: nothing is set up for the thread */
+} pgas_way_t;
+
+/** Options; zero means default. */
+typedef struct {
+    size_t size;        /* as in pgas_init_opts_t */
+    pgas_sync_t *sync;  /* falls by one; may be NULL */
+    pgas_when_t when;   /* on which completion */
+    pgas_full_t full;
+    pgas_way_t way;
+} pgas_call_opts_t;
+#define PGAS_CALL_OPTS_INIT { sizeof(pgas_call_opts_t), NULL, PGAS_EXECUTED, PGAS_FULL_WAIT, PGAS_WAY_WRITE }
+
+/** As pgas_call, with options (NULL: none), to a thread: (rank, slot), (rank, PGAS_SLOT_ANY) as pgas_call does, or
+ *  (rank, PGAS_SLOT_SERVICE).
+ *  Done:   calls of one thread to one target in one way run in the order issued.
+ *  @return as pgas_call; PGAS_ERR_INVALID (options). */
+PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
+                                    const pgas_call_opts_t *opts);
+
 /** As pgas_call, and what the handler gives to pgas_reply is stored at reply (exactly reply_bytes, up to
  *  PGAS_CALL_MAX) before executed falls. executed NULL: waits for the reply (not in a handler: PGAS_ERR_CONTEXT).
  *  A handler that does not reply, or with another size, gives status PGAS_ERR_MISMATCH. */
@@ -188,92 +186,6 @@ PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
  *  the caller's aggregated calls first. Counted in waves of allreduces, not guessed (Mattern's four counters).
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_quiesce(void);
-
-/* ---- aggregation -------------------------------------------------------------------------------------------- */
-
-/** Options; zero means default. */
-typedef struct {
-    size_t size;          /* as in pgas_init_opts_t */
-    size_t publish_bytes; /* publish to a peer when so many bytes are gathered; default PGAS_AGG_SIZE */
-    bool for_handlers;    /* used inside handlers only, whichever thread runs them; what they gather is published when
-                             the incoming calls at hand have run */
-} pgas_agg_opts_t;
-#define PGAS_AGG_OPTS_INIT { sizeof(pgas_agg_opts_t), 0, false }
-
-/** Where the next call to one peer goes: behind others of the same handler and size, which share one header. */
-typedef struct {
-    uint64_t kind; /* of the calls in the open run; 0: none */
-    char *pos, *end;
-} pgas_agg_cursor_t;
-
-/** An aggregator gathers the calls of one thread and publishes them late. Belongs to the thread that created it (or to
- *  the rank's handlers). The first fields are visible for the inline path below; all of it is the library's. */
-typedef struct pgas_agg {
-    pgas_agg_cursor_t *cursor; /* by rank */
-    uint32_t n_ranks;          /* 0: no inline path */
-    uint32_t context;          /* in which it is used, see pgas_call_path_t */
-} pgas_agg_t;
-
-/* Small arguments by words: a structure just filled in is then taken from registers. (Copied by wider loads it would
- * first have to reach memory, for stores of its members do not forward to a load of them together.) */
-PGAS_INLINE void pgas_agg_copy(char *to, const void *from, size_t bytes)
-{
-    const char *args = (const char *)from;
-    size_t i = 0;
-    if (bytes <= 64 && __builtin_constant_p(bytes)) {
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC unroll 8
-#endif
-        for (; i + 8 <= bytes; i += 8)
-            memcpy(to + i, args + i, 8);
-    }
-    memcpy(to + i, args + i, bytes - i);
-}
-
-/** Handler and size as one number, never 0. */
-static inline uint64_t pgas_agg_kind(pgas_handler_t handler, size_t bytes)
-{
-    return UINT64_C(1) << 63 | (uint64_t)bytes << 16 | handler;
-}
-
-/** @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_CONTEXT (thread not attached), PGAS_ERR_INVALID (null,
- *  or options of a size that never was). */
-PGAS_API pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p);
-/** Publishes what is gathered and frees. NULL is ignored. */
-PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
-
-PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
-                                         size_t bytes);
-
-/** As pgas_call without completion, but published late: when PGAS_AGG_SIZE bytes for the peer are gathered, by
- *  pgas_agg_flush, pgas_quiesce, a direct call of the thread to the same rank, or detach. Errors as pgas_call; agg is not
- *  checked: NULL is undefined. Inline: calls with the handler and size of the one before cost a comparison and a copy;
- *  pgas_agg_call_far does the rest. */
-PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
-                                          size_t bytes)
-{
-    if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks && agg->context == pgas_call_path.context)) {
-        pgas_agg_cursor_t *c = &agg->cursor[rank];
-        size_t room = (bytes + 7) & ~(size_t)7;
-        char *pos = c->pos;
-        if (PGAS_LIKELY(c->kind == pgas_agg_kind(handler, bytes) && (size_t)(c->end - pos) >= room && args)) {
-            pgas_agg_copy(pos, args, bytes);
-            c->pos = pos + room;
-            return PGAS_OK;
-        }
-    }
-    if (__builtin_constant_p(bytes) && bytes > 0 && bytes <= 64 && args) {
-        char copy[64]; /* leaves what args points to in registers */
-        pgas_agg_copy(copy, args, bytes);
-        return pgas_agg_call_far(agg, rank, handler, copy, bytes);
-    }
-    return pgas_agg_call_far(agg, rank, handler, args, bytes);
-}
-
-/** Publishes what is gathered for a rank; or for all, and waits until it has left (not until it has run), so that the
- *  thread may then stay away from the library. Inside handlers neither waits. */
-PGAS_API pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank);
-PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
 
 PGAS_END_DECLS
 #endif

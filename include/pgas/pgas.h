@@ -3,16 +3,19 @@
 #ifndef PGAS_PGAS_H
 #define PGAS_PGAS_H
 
+#include "pgas/agg.h"
 #include "pgas/atomic.h"
 #include "pgas/call.h"
 #include "pgas/coll.h"
 #include "pgas/gptr.h"
+#include "pgas/handler.h"
 #include "pgas/info.h"
 #include "pgas/init.h"
 #include "pgas/mem.h"
 #include "pgas/rma.h"
 #include "pgas/runtime.h"
 #include "pgas/status.h"
+#include "pgas/sync.h"
 #include "pgas/team.h"
 #include "pgas/version.h"
 

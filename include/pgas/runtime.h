@@ -33,11 +33,12 @@ PGAS_API int pgas_node_rank(void); /* this rank within its node */
 PGAS_API int pgas_node_size(void); /* ranks of this node */
 
 /** A thread of the job: rank in the upper 20 bits, slot in the lower 12. Slot 0 is the thread that called pgas_init;
- *  PGAS_SLOT_SERVICE is the rank's service thread. */
+ *  PGAS_SLOT_SERVICE is the rank's service thread, PGAS_SLOT_ANY (as a target) whichever thread of the rank serves. */
 typedef uint32_t pgas_thread_t;
 #define PGAS_SLOT_BITS 12
 #define PGAS_SLOT_SERVICE 4095
-#define PGAS_THREADS_MAX 4094 /* attached threads of a rank at one time */
+#define PGAS_SLOT_ANY 4093
+#define PGAS_THREADS_MAX 4093 /* attached threads of a rank at one time */
 
 static inline pgas_thread_t pgas_thread_make(int rank, int slot)
 {

@@ -1,4 +1,6 @@
 /* Aggregators: a thread's (or the handlers') cursors, published late. */
+#include "pgas/agg.h"
+
 #include <stdlib.h>
 
 #include "base/param.h"

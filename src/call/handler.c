@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checks.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "boot/boot.h"
@@ -18,6 +19,7 @@ typedef struct {
     char name[PGAS_HANDLER_NAME_MAX + 1];
     pgas_handler_fn_t fn;
     void *context;
+    pgas_handler_opts_t opts;
     pgas_handler_t *handler_p;
     pgas_handler_t number; /* 0: not agreed yet */
 } registration_t;
@@ -43,11 +45,20 @@ static registration_t *find(const char *name)
 
 pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context, pgas_handler_t *handler_p)
 {
-    if (!name || !fn || !handler_p || !*name || strlen(name) > PGAS_HANDLER_NAME_MAX)
+    return pgas_handler_register_opts(name, fn, context, NULL, handler_p);
+}
+
+pgas_status_t pgas_handler_register_opts(const char *name, pgas_handler_fn_t fn, void *context,
+                                         const pgas_handler_opts_t *opts, pgas_handler_t *handler_p)
+{
+    pgas_handler_opts_t o = PGAS_HANDLER_OPTS_INIT;
+    if (!name || !fn || !handler_p || !*name || strlen(name) > PGAS_HANDLER_NAME_MAX || !PGASI_OPTS_SANE(opts, sizeof o))
         return PGAS_ERR_INVALID;
+    if (opts)
+        o = *opts;
     registration_t *known = find(name);
     if (known) {
-        if (known->fn != fn || known->context != context)
+        if (known->fn != fn || known->context != context || known->opts.batch != o.batch || known->opts.blocks != o.blocks)
             return PGAS_ERR_EXISTS;
         known->handler_p = handler_p;
         if (known->number)
@@ -69,6 +80,7 @@ pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void
     memcpy(r->name, name, strlen(name));
     r->fn = fn;
     r->context = context;
+    r->opts = o;
     r->handler_p = handler_p;
     *handler_p = 0;
     return PGAS_OK;
@@ -148,7 +160,7 @@ pgas_status_t pgasi_handlers_agree(void)
     for (uint32_t i = 0; i < n_fresh; i++) {
         registration_t *r = &fresh[i];
         r->number = (pgas_handler_t)(pgasi_n_handlers + 1 + i);
-        pgasi_handlers[r->number] = (pgasi_handler_entry_t){ r->fn, r->context };
+        pgasi_handlers[r->number] = (pgasi_handler_entry_t){ r->fn, r->context, r->opts.batch, r->opts.blocks };
         *r->handler_p = r->number;
     }
     __atomic_store_n(&pgasi_n_handlers, pgasi_n_handlers + n_fresh, __ATOMIC_RELEASE);

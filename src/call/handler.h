@@ -2,12 +2,15 @@
 #ifndef PGASI_HANDLER_H
 #define PGASI_HANDLER_H
 
+#include <stdbool.h>
 #include "call/record.h"
 #include "pgas/call.h"
 
 typedef struct {
     pgas_handler_fn_t fn;
     void *context;
+    pgas_handler_batch_fn_t batch; /* NULL: none */
+    bool blocks;
 } pgasi_handler_entry_t;
 
 /** By number; 0 and those from pgasi_n_handlers + 1 on are empty. */

@@ -518,10 +518,11 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t header, char *re
     c->end = PGASI_MIN(c->end, last);
 }
 
-/* A handler may gather further batches behind those that wait: answers without limit, for somebody waits for them. */
+/* A handler, or who asks for it, may gather further batches behind those that wait: answers without limit, for somebody
+ * waits for them. */
 static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgasi_full_t full)
 {
-    return pgasi_self.in_handler && full != PGASI_FULL_AGAIN &&
+    return (pgasi_self.in_handler || full == PGASI_FULL_ASYNC) && full != PGASI_FULL_AGAIN &&
            (full == PGASI_FULL_QUEUE || ob->backlog_bytes + room <= pgasi_param.backlog_limit);
 }
 
@@ -699,7 +700,8 @@ static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t 
     if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank)))
         return shut(ob, rank);
     pgas_status_t status = send(ob, rank, m, full, now);
-    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN || pgasi_self.in_handler)
+    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN || full == PGASI_FULL_ASYNC ||
+        pgasi_self.in_handler)
         return status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (status == PGAS_ERR_AGAIN) {
@@ -904,6 +906,23 @@ pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *ar
     if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
     return call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
+}
+
+pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
+                           const pgas_call_opts_t *opts)
+{
+    static const pgasi_full_t full_of[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT, [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
+                                            [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
+    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
+    if (!PGASI_OPTS_SANE(opts, sizeof o))
+        return PGAS_ERR_INVALID;
+    if (opts)
+        o = *opts;
+    if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE || (unsigned)o.way > PGAS_WAY_SEND)
+        return PGAS_ERR_INVALID;
+    if (pgas_thread_slot(target) != PGAS_SLOT_ANY)
+        return PGAS_ERR_UNSUPPORTED;
+    return call(pgas_thread_rank(target), handler, args, bytes, o.sync, full_of[o.full]);
 }
 
 void pgas_call_wake(int rank)

@@ -9,12 +9,13 @@
 #include "boot/boot.h"
 #include "mem/lane.h"
 #include "mem/thread.h"
-#include "pgas/call.h"
+#include "pgas/agg.h"
 
 /** What to do when there is no room. */
 typedef enum {
     PGASI_FULL_AGAIN, /* PGAS_ERR_AGAIN */
-    PGASI_FULL_WAIT,  /* wait with progress; in a handler let it wait, up to PGAS_BACKLOG_LIMIT */
+    PGASI_FULL_WAIT,  /* wait with progress; in a handler as ASYNC */
+    PGASI_FULL_ASYNC, /* let it wait, up to PGAS_BACKLOG_LIMIT */
     PGASI_FULL_QUEUE  /* in a handler let it wait without limit: for answers, which somebody waits for */
 } pgasi_full_t;
 

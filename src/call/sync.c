@@ -248,11 +248,12 @@ void pgasi_sync_peer_died(int rank)
 
 /* ---- answers leave ---- */
 
-static struct {
+/* The call that the thread is running. */
+static __thread struct {
     bool wanted, replied;
     uint32_t token, reply_bytes;
     pgas_thread_t source;
-} current; /* guarded by the inbox lock */
+} current __attribute__((tls_model("initial-exec")));
 
 void pgasi_call_begin(pgas_thread_t source, uint32_t token, uint32_t reply_bytes)
 {

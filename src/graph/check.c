@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "graph/graph.h"
 #include "graph/pagerank.h"
-#include "pgas/call.h"
+#include "pgas/agg.h"
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include "graph/names.h"
 #include "graph/reader.h"
-#include "pgas/call.h"
+#include "pgas/agg.h"
 #include "pgas/graph.h"
 
 struct pgas_graph {

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
-#include "pgas/call.h"
+#include "pgas/agg.h"
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "base/checks.h"
 #include "graph/graph.h"
-#include "pgas/call.h"
+#include "pgas/agg.h"
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include "base/checks.h"
 #include "graph/graph.h"
-#include "pgas/call.h"
+#include "pgas/agg.h"
 #include "pgas/coll.h"
 #include "pgas/runtime.h"
 
