@@ -24,9 +24,11 @@ PGASI_PARAM(LOG, log, LOG, "warn", "", "", "level[,module=level]* with error, wa
 PGASI_PARAM(INFO, info, BOOL, "0", "", "", "print version, transports and parameters at init on rank 0")
 PGASI_PARAM(STATS, stats, BOOL, "0", "", "", "print operation counts at finalize")
 PGASI_PARAM(AGG_SIZE, agg_size, SIZE, "4K", "64..1M", "bytes", "calls gathered for a peer before they are published")
-PGASI_PARAM(RING_SIZE, ring_size, SIZE, "64K", "4K..64M, power of two", "bytes", "one node-local channel")
-PGASI_PARAM(RING_MEMORY, ring_memory, SIZE, "64M", "64K..64G", "bytes",
-            "all node-local channels into a rank; channels shrink to fit")
+PGASI_PARAM(CHUNK_SIZE, chunk_size, SIZE, "64K", "4K..64M, power of two", "bytes", "a chunk of a node-local channel")
+PGASI_PARAM(CHUNKS, chunks, INT, "2", "2..1024", "chunks", "that a channel has from the start")
+PGASI_PARAM(CHUNKS_MAX, chunks_max, INT, "16", "2..1024", "chunks", "that a channel whose receiver falls behind may take")
+PGASI_PARAM(CHUNK_MEMORY, chunk_memory, SIZE, "256M", "64K..64G", "bytes",
+            "all node-local channels into a rank; chunks shrink to fit")
 PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes", "largest argument block of a call")
 PGASI_PARAM(BACKLOG_LIMIT, backlog_limit, SIZE, "16M", "0..1T", "bytes",
             "calls that a thread may queue for peers that are full")

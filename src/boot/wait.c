@@ -114,6 +114,13 @@ static int kick_fd_of(int node_rank)
     return fd;
 }
 
+static void kick(int node_rank)
+{
+    int fd = kick_fd_of(node_rank);
+    if (fd >= 0 && write(fd, "", 1) < 0 && errno != EAGAIN)
+        PGASI_DEBUG("wait", "cannot wake node rank %d: errno %d", node_rank, errno);
+}
+
 void pgasi_bell_ring_slow(int node_rank)
 {
     pgasi_bell_t *bell = &pgasi_bells[node_rank];
@@ -123,11 +130,26 @@ void pgasi_bell_ring_slow(int node_rank)
         __atomic_fetch_add(&bell->word, 1, __ATOMIC_RELEASE);
         syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     } else if (sleepers & PGASI_BELL_SERVICE) {
-        if (__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE) {
-            int fd = kick_fd_of(node_rank);
-            if (fd >= 0 && write(fd, "", 1) < 0 && errno != EAGAIN)
-                PGASI_DEBUG("wait", "cannot wake node rank %d: errno %d", node_rank, errno);
-        }
+        if (__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE)
+            kick(node_rank);
+    }
+}
+
+void pgasi_bell_ring_service(int node_rank)
+{
+    pgasi_bell_t *bell = &pgasi_bells[node_rank];
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&bell->service_waits, __ATOMIC_RELAXED) &&
+        __atomic_exchange_n(&bell->service_waits, 0, __ATOMIC_ACQ_REL))
+        kick(node_rank);
+}
+
+void pgasi_wait_service_rests(bool rests)
+{
+    char drained[64];
+    __atomic_store_n(&own_bell()->service_waits, rests, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    while (!rests && read(kick_pipe[0], drained, sizeof drained) > 0) {
     }
 }
 

@@ -25,6 +25,7 @@ typedef struct {
     uint32_t sleepers;             /* bits 0..15: threads asleep on word; bit 16: service thread asleep in epoll */
     int32_t kick_fd;               /* the owner's number of its pipe's write end */
     int32_t pid;                   /* of the owner */
+    uint32_t service_waits;        /* the service thread sleeps, be it for a nap */
 } pgasi_bell_t;
 #define PGASI_BELL_SERVICE (1u << 16)
 
@@ -76,6 +77,10 @@ void pgasi_wait_heavy_barrier(void);
 extern bool pgasi_wait_light_is_fence;
 
 void pgasi_bell_ring_slow(int node_rank);
+/** After something for the service alone was stored: wakes it, also if other threads of the rank are awake. With a fence. */
+void pgasi_bell_ring_service(int node_rank);
+/** Around the service thread's sleeps and naps: it looks again in between. */
+void pgasi_wait_service_rests(bool rests);
 /** Wakes this rank's own service thread out of epoll. */
 void pgasi_wait_kick_own(void);
 

@@ -66,7 +66,8 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
 static pgas_status_t check_user(const agg_t *a)
 {
     pgas_status_t status = pgasi_thread_check();
-    if (status == PGAS_OK && a->for_handlers != (pgasi_self.in_handler > 0))
+    if (status == PGAS_OK && (a->for_handlers != (pgasi_self.in_handler > 0) ||
+                              (a->for_handlers && a->lane != pgasi_self.handler_lane)))
         status = PGAS_ERR_CONTEXT;
     return status;
 }

@@ -247,24 +247,53 @@ static inline void run_all(uint64_t header, const char *args, pgas_thread_t sour
     } while (more-- > 0);
 }
 
+/* The header at `at`, checked; 0: malformed. */
+static inline uint64_t header_at(const char *at, const char *end, int source_rank)
+{
+    uint64_t header = *(const uint64_t *)(const void *)at;
+    if (PGAS_LIKELY(header & PGASI_REC_LAPS && pgasi_rec_room(header) <= (size_t)(end - at)))
+        return header;
+    report_malformed(source_rank);
+    return 0;
+}
+
 uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank)
 {
     const char *at = records, *end = records + bytes;
     const uint32_t source_bits = (uint32_t)source_rank << PGAS_SLOT_BITS;
     uint64_t n = 0;
     while (end - at >= 8) {
-        uint64_t header = *(const uint64_t *)(const void *)at;
-        size_t room = pgasi_rec_room(header);
-        if (PGAS_UNLIKELY(!(header & PGASI_REC_LAPS) || room > (size_t)(end - at))) {
-            report_malformed(source_rank);
+        uint64_t header = header_at(at, end, source_rank);
+        if (PGAS_UNLIKELY(!header))
             break;
-        }
         pgas_thread_t source = source_bits | (pgas_thread_t)pgasi_rec_slot(header);
         if (PGAS_UNLIKELY(header & PGASI_REC_TOKEN))
             run_with_token(header, at, source);
         else
             run_all(header, at + 8, source);
-        at += room;
+        at += pgasi_rec_room(header);
+        n += 1 + (uint64_t)pgasi_rec_more(header);
+    }
+    return n;
+}
+
+uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank)
+{
+    const char *at = records, *end = records + bytes;
+    uint64_t n = 0;
+    while (end - at >= 8) {
+        uint64_t header = header_at(at, end, source_rank), token;
+        if (!header)
+            break;
+        if (header & PGASI_REC_TOKEN) {
+            memcpy(&token, at + 8, sizeof token);
+            pgasi_call_begin(pgas_thread_make(source_rank, pgasi_rec_slot(header)), (uint32_t)token, (uint32_t)(token >> 32));
+            pgasi_call_end(PGAS_ERR_PEER);
+        } else if (pgasi_n_dropped++ == 0) {
+            PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped", source_rank,
+                        pgasi_rec_handler(header));
+        }
+        at += pgasi_rec_room(header);
         n += 1 + (uint64_t)pgasi_rec_more(header);
     }
     return n;

@@ -34,6 +34,10 @@ void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn);
  *  counted and logged once. Returns the number of calls that ran. */
 uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank);
 
+/** The same for a port that no thread answers to any more: who waits for a call hears PGAS_ERR_PEER, others are counted and
+ *  logged once. */
+uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank);
+
 /** Of malformed records and of messages without the job's key. */
 extern uint64_t pgasi_n_dropped;
 

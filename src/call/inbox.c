@@ -1,12 +1,13 @@
-/* Rings of the node, receiving side: see inbox.h.
+/* Channels of the node, receiving side: see inbox.h.
  *
- * Shaped for many small calls from few active senders: a look costs one load per ring that was ever used, a single call
- * moves one cache line, a published batch is walked without looking at marks. Rings live in sparse memory: one that was
- * never used costs nothing. */
+ * Shaped for many small calls from few active senders: a look costs one load per channel that was ever used, a single call
+ * moves one cache line, a published batch is walked without looking at marks. Chunks live in sparse memory: one that was
+ * never used costs nothing. Each port has a lock of its own, so that what is for a thread waits for nobody else. */
 #include "call/inbox.h"
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bitmap.h"
 #include "base/log.h"
@@ -19,36 +20,73 @@
 #include "mem/lane.h"
 #include "mem/thread.h"
 
-#define HEADER_BYTES 65536 /* bitmap of opened rings behind the counter */
-#define DRAIN_BYTES 65536  /* from one ring before the next gets its turn */
+#define HEADER_BYTES 65536
+#define PORTS_MAX 66
+#define WORDS_PER_LINE 16
+#define CHANNELS_MAX ((HEADER_BYTES - (PORTS_MAX + 2) * 64) * 8)
 
 typedef struct {
     PGASI_ALIGNED(64) uint64_t consumed;
 } line_t;
 
+/* What senders of the node write to. */
 typedef struct {
-    PGASI_ALIGNED(64) uint32_t n_opened; /* changes whenever a bit is set */
-    PGASI_ALIGNED(64) uint64_t opened[HEADER_BYTES / 8 - 16];
+    PGASI_ALIGNED(64) uint32_t n_opened[PORTS_MAX * WORDS_PER_LINE]; /* one word of a line changes whenever a bit is set */
+    PGASI_ALIGNED(64) uint64_t n_taken;                              /* of the chunks that no channel has from the start */
+    PGASI_ALIGNED(64) uint64_t opened[CHANNELS_MAX / 64];
 } header_t;
+PGASI_STATIC_ASSERT(sizeof(header_t) <= HEADER_BYTES, "the header has its place in front of the lines");
 
 typedef struct {
-    char *ring;
-    uint64_t head, told;
+    const char *at;    /* the next record */
+    uint64_t lap;      /* the mark it will bear */
+    const char *chunk; /* in which it stands */
+    uint64_t base;     /* position of the chunk's first byte */
+    uint64_t head;     /* position of `at`, as others may know it */
     line_t *line;
     int source_rank, source_node_rank;
+    bool grown;
 } incoming_t;
 
-uint64_t pgasi_ring_bytes;
+/* A message from elsewhere that waits for the threads of its port. */
+typedef struct far {
+    struct far *next;
+    size_t bytes;
+    int source_rank;
+    _Alignas(8) char data[];
+} far_t;
+
+typedef struct {
+    PGASI_ALIGNED(64) int lock;
+    uint32_t n_incoming, n_opened_seen;
+    bool left;
+    incoming_t *incoming; /* [channels of a port], the first n_incoming used */
+    uintptr_t *marks;     /* where the next record of each will show; lowest bit: in an odd lap */
+    uint64_t n_calls;
+    far_t *far, **far_end; /* in order; both ends under far_lock */
+    uint64_t far_consumed; /* bytes */
+    int far_lock;
+} port_t;
+
+uint64_t pgasi_chunk_bytes;
+int pgasi_n_ports;
+const uint32_t *pgasi_ports_opened;
 
 static pgasi_shm_t shm;
 static void **inbox_of; /* [node_size] */
-static size_t n_channels;
-static incoming_t *incoming; /* [n_channels], the first n_incoming used */
-static uintptr_t *marks; /* [n_channels] where the next record of each will show; lowest bit: in an odd lap */
-static const uint32_t *n_opened_p; /* of the own header */
-static uint32_t n_incoming, n_opened_seen;
-static uint64_t n_calls;
-static PGASI_ALIGNED(64) int inbox_lock;
+static pgasi_inbox_size_t size;
+static size_t channels_per_port;
+static port_t *ports;
+static uint64_t left_ports; /* a bit each */
+
+int pgasi_port_of_slot(int slot)
+{
+    if (slot == PGAS_SLOT_ANY)
+        return PGASI_PORT_ANY;
+    if (slot == PGAS_SLOT_SERVICE)
+        return PGASI_PORT_SERVICE;
+    return slot + PGASI_PORT_FIRST_THREAD < pgasi_n_ports ? slot + PGASI_PORT_FIRST_THREAD : -1;
+}
 
 static header_t *header_of(int node_rank)
 {
@@ -65,59 +103,94 @@ static size_t lines_bytes(size_t n)
     return PGASI_ALIGN_UP(n * sizeof(line_t), 4096);
 }
 
-static char *ring_at(int node_rank, size_t channel)
+static char *chunks_of(int node_rank)
 {
-    return (char *)inbox_of[node_rank] + HEADER_BYTES + lines_bytes(n_channels) + channel * pgasi_ring_bytes;
+    return (char *)inbox_of[node_rank] + HEADER_BYTES + lines_bytes(size.n_channels);
 }
 
-/* Rings as large as asked, smaller when they would not fit together, never too small for the largest call. */
+/* Chunks as large as asked, smaller when those of all channels would not fit together, never too small for the largest
+ * call; then half of the memory or more is left for channels that grow. */
 pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p)
 {
-    size_t n = n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)p->lanes);
+    size_t n = n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)p->lanes) * (PGASI_PORT_FIRST_THREAD + (size_t)p->lanes);
+    size_t n_first = (size_t)PGASI_MIN(p->chunks, p->chunks_max);
     uint64_t least = 4096;
-    while (least < 2 * (p->call_max + 64))
+    while (least < p->call_max + 256)
         least *= 2;
-    uint64_t ring = PGASI_MAX(p->ring_size, least);
-    while (ring > least && n * ring > p->ring_memory)
-        ring /= 2;
-    *size_p = (pgasi_inbox_size_t){ n, ring, HEADER_BYTES + lines_bytes(n) + n * ring };
-    return n * ring > p->ring_memory || n > (HEADER_BYTES / 8 - 16) * 64 ? PGAS_ERR_LIMIT : PGAS_OK;
+    uint64_t chunk = PGASI_MAX(p->chunk_size, least);
+    while (chunk > least && n * n_first * chunk > p->chunk_memory / 2)
+        chunk /= 2;
+    while (n_first > 1 && n * n_first * chunk > p->chunk_memory)
+        n_first--;
+    bool too_much = n * n_first * chunk > p->chunk_memory || n > CHANNELS_MAX;
+    size_t n_chunks = too_much ? n * n_first : PGASI_MIN(p->chunk_memory / chunk, n * (size_t)PGASI_MAX(p->chunks_max, 1));
+    *size_p = (pgasi_inbox_size_t){ n, n_first, n_chunks, chunk, HEADER_BYTES + lines_bytes(n) + n_chunks * chunk };
+    return too_much ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
-static pgas_status_t choose_size(pgasi_inbox_size_t *size_p)
+static pgas_status_t choose_size(void)
 {
-    pgas_status_t status = pgasi_inbox_size(&pgasi_param, (size_t)pgasi_boot.node_size, size_p);
-    n_channels = size_p->n_channels;
-    pgasi_ring_bytes = size_p->ring_bytes;
+    pgas_status_t status = pgasi_inbox_size(&pgasi_param, (size_t)pgasi_boot.node_size, &size);
+    pgasi_chunk_bytes = size.chunk_bytes;
+    pgasi_n_ports = PGASI_PORT_FIRST_THREAD + pgasi_param.lanes;
+    channels_per_port = size.n_channels / (size_t)pgasi_n_ports;
     if (status != PGAS_OK && pgasi_boot.node_rank == 0) {
-        if (n_channels * pgasi_ring_bytes > pgasi_param.ring_memory)
-            PGASI_ERROR("call", "%zu channels of %llu bytes exceed PGAS_RING_MEMORY=%zu: raise it, or lower PGAS_CALL_MAX "
-                        "or PGAS_LANES", n_channels, (unsigned long long)pgasi_ring_bytes, pgasi_param.ring_memory);
+        if (size.n_chunks * pgasi_chunk_bytes > pgasi_param.chunk_memory)
+            PGASI_ERROR("call", "%zu channels of %llu bytes exceed PGAS_CHUNK_MEMORY=%zu: raise it, or lower PGAS_CALL_MAX "
+                        "or PGAS_LANES", size.n_channels, (unsigned long long)(size.n_first * pgasi_chunk_bytes),
+                        pgasi_param.chunk_memory);
         else
-            PGASI_ERROR("call", "%zu channels into a rank are too many: lower PGAS_LANES", n_channels);
+            PGASI_ERROR("call", "%zu channels into a rank are too many: lower PGAS_LANES", size.n_channels);
     }
     return status;
 }
 
+static pgas_status_t make_ports(void)
+{
+    ports = aligned_alloc(64, (size_t)pgasi_n_ports * sizeof *ports);
+    if (!ports)
+        return PGAS_ERR_NO_MEMORY;
+    memset(ports, 0, (size_t)pgasi_n_ports * sizeof *ports);
+    pgas_status_t status = PGAS_OK;
+    for (int i = 0; i < pgasi_n_ports; i++) {
+        ports[i].incoming = pgasi_lazy_alloc(channels_per_port * sizeof *ports[i].incoming);
+        ports[i].marks = pgasi_lazy_alloc(channels_per_port * sizeof *ports[i].marks);
+        ports[i].far_end = &ports[i].far;
+        if (!ports[i].incoming || !ports[i].marks)
+            status = PGAS_ERR_NO_MEMORY;
+    }
+    return status;
+}
+
+static void free_ports(void)
+{
+    for (int i = 0; ports && i < pgasi_n_ports; i++) {
+        pgasi_lazy_free(ports[i].incoming, channels_per_port * sizeof *ports[i].incoming);
+        pgasi_lazy_free(ports[i].marks, channels_per_port * sizeof *ports[i].marks);
+        while (ports[i].far) {
+            far_t *f = ports[i].far;
+            ports[i].far = f->next;
+            free(f);
+        }
+    }
+    free(ports);
+    ports = NULL;
+}
+
 pgas_status_t pgasi_inboxes_start(void)
 {
-    pgasi_inbox_size_t size;
-    pgas_status_t status = choose_size(&size);
+    pgas_status_t status = choose_size();
     inbox_of = calloc((size_t)pgasi_boot.node_size, sizeof *inbox_of);
-    incoming = calloc(n_channels, sizeof *incoming);
-    marks = calloc(n_channels, sizeof *marks);
-    if (status == PGAS_OK && (!inbox_of || !incoming || !marks))
-        status = PGAS_ERR_NO_MEMORY;
+    if (status == PGAS_OK)
+        status = inbox_of ? make_ports() : PGAS_ERR_NO_MEMORY;
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK)
         status = pgasi_shm_create_each(size.bytes, false, &shm, inbox_of);
     if (status == PGAS_OK)
-        n_opened_p = &header_of(pgasi_boot.node_rank)->n_opened;
+        pgasi_ports_opened = header_of(pgasi_boot.node_rank)->n_opened;
     else
         pgasi_inboxes_stop();
-    n_incoming = n_opened_seen = 0;
-    n_calls = 0;
-    inbox_lock = 0;
+    left_ports = 0;
     return status;
 }
 
@@ -127,123 +200,157 @@ void pgasi_inboxes_stop(void)
         pgasi_shm_release_each(&shm, inbox_of);
     shm = (pgasi_shm_t){ NULL, 0, 0 };
     free(inbox_of);
-    free(incoming);
-    free(marks);
-    marks = NULL;
     inbox_of = NULL;
-    incoming = NULL;
-    n_incoming = 0;
+    free_ports();
 }
 
-void pgasi_inbox_open(int node_rank, int lane, char **ring_p, const uint64_t **consumed_p)
+void pgasi_inbox_open(int node_rank, int port, int lane, pgasi_channel_t *channel_p)
 {
-    size_t channel = (size_t)pgasi_boot.node_rank * (size_t)pgasi_n_lanes + (size_t)lane;
+    size_t of_port = (size_t)pgasi_boot.node_rank * (size_t)pgasi_n_lanes + (size_t)lane;
+    size_t channel = (size_t)port * channels_per_port + of_port;
     header_t *header = header_of(node_rank);
-    *ring_p = ring_at(node_rank, channel);
-    *consumed_p = &line_at(node_rank, channel)->consumed;
+    *channel_p = (pgasi_channel_t){ chunks_of(node_rank), (uint32_t)(channel * size.n_first), (uint32_t)size.n_first,
+                                    &line_at(node_rank, channel)->consumed };
     __atomic_fetch_or(&header->opened[channel / 64], UINT64_C(1) << channel % 64, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&header->n_opened, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&header->n_opened[port * WORDS_PER_LINE], 1, __ATOMIC_RELEASE);
 }
 
-/* ---- the lock ---- */
+bool pgasi_inbox_grow(int node_rank, uint32_t *number_p)
+{
+    header_t *header = header_of(node_rank);
+    uint64_t had = size.n_channels * size.n_first;
+    uint64_t n = __atomic_load_n(&header->n_taken, __ATOMIC_RELAXED);
+    while (had + n < size.n_chunks) {
+        if (__atomic_compare_exchange_n(&header->n_taken, &n, n + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            *number_p = (uint32_t)(had + n);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- locks ---- */
+
+static bool try_lock(int *lock)
+{
+    return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 && __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
+static void lock(int *lock)
+{
+    while (!try_lock(lock))
+        sched_yield();
+}
+
+static void unlock(int *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
 
 bool pgasi_inbox_try_lock(void)
 {
-    return __atomic_load_n(&inbox_lock, __ATOMIC_RELAXED) == 0 &&
-           __atomic_exchange_n(&inbox_lock, 1, __ATOMIC_ACQUIRE) == 0;
+    return try_lock(&ports[PGASI_PORT_ANY].lock);
 }
 
 void pgasi_inbox_lock(void)
 {
-    while (!pgasi_inbox_try_lock())
-        sched_yield();
+    lock(&ports[PGASI_PORT_ANY].lock);
 }
 
 void pgasi_inbox_unlock(void)
 {
-    __atomic_store_n(&inbox_lock, 0, __ATOMIC_RELEASE);
+    unlock(&ports[PGASI_PORT_ANY].lock);
 }
 
 /* ---- receiving ---- */
-
-/* Takes up rings that senders have opened since; lock held. */
-static void find_opened(uint32_t n_opened)
-{
-    header_t *header = header_of(pgasi_boot.node_rank);
-    for (size_t channel = 0; channel < n_channels; channel++) {
-        if (!(__atomic_load_n(&header->opened[channel / 64], __ATOMIC_RELAXED) >> channel % 64 & 1))
-            continue;
-        bool known = false;
-        for (uint32_t i = 0; i < n_incoming && !known; i++)
-            known = incoming[i].line == line_at(pgasi_boot.node_rank, channel);
-        if (known)
-            continue;
-        incoming_t *in = &incoming[n_incoming];
-        in->ring = ring_at(pgasi_boot.node_rank, channel);
-        in->line = line_at(pgasi_boot.node_rank, channel);
-        in->source_node_rank = (int)(channel / (size_t)pgasi_n_lanes);
-        in->source_rank = pgasi_boot.node_members[in->source_node_rank];
-        __atomic_store_n(&marks[n_incoming], (uintptr_t)in->ring, __ATOMIC_RELAXED);
-        __atomic_store_n(&n_incoming, n_incoming + 1, __ATOMIC_RELEASE);
-    }
-    __atomic_store_n(&n_opened_seen, n_opened, __ATOMIC_RELAXED);
-}
-
-static inline uint64_t *mark_at(const incoming_t *in, uint64_t position)
-{
-    return (uint64_t *)(void *)(in->ring + (position & (pgasi_ring_bytes - 1)));
-}
 
 static inline uint64_t lap_of(bool odd)
 {
     return odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
 }
 
+/* Others may look where the next record will show, and how far we are. */
+static inline void set_head(port_t *port, incoming_t *in)
+{
+    uintptr_t mark = (uintptr_t)in->at | (in->lap == PGAS_CALL_LAP_ODD);
+    __atomic_store_n(&port->marks[in - port->incoming], mark, __ATOMIC_RELAXED);
+    __atomic_store_n(&in->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
+}
+
+/* Takes up channels that senders have opened since; lock held. */
+static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opened)
+{
+    int me = pgasi_boot.node_rank;
+    const header_t *header = header_of(me);
+    size_t first = (size_t)(port - ports) * channels_per_port;
+    for (size_t i = 0; i < channels_per_port; i++) {
+        size_t channel = first + i;
+        if (!(__atomic_load_n(&header->opened[channel / 64], __ATOMIC_RELAXED) >> channel % 64 & 1))
+            continue;
+        line_t *line = line_at(me, channel);
+        bool known = false;
+        for (uint32_t k = 0; k < port->n_incoming && !known; k++)
+            known = port->incoming[k].line == line;
+        if (known)
+            continue;
+        int source = (int)(i / (size_t)pgasi_n_lanes);
+        char *chunk = chunks_of(me) + channel * size.n_first * pgasi_chunk_bytes;
+        incoming_t *in = &port->incoming[port->n_incoming];
+        *in = (incoming_t){ chunk, lap_of(false), chunk, 0, 0, line, pgasi_boot.node_members[source], source, false };
+        set_head(port, in);
+        __atomic_store_n(&port->n_incoming, port->n_incoming + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&port->n_opened_seen, n_opened, __ATOMIC_RELAXED);
+}
+
 /* Looks without the lock, perhaps at a place that another thread has read meanwhile and a sender writes again: a wrong
  * answer costs a round, for who holds the lock looks again. (ThreadSanitizer cannot know; atomics it would check.) */
-__attribute__((no_sanitize("thread"))) bool pgasi_inbox_pending(void)
+__attribute__((no_sanitize("thread"))) bool pgasi_port_pending(int number)
 {
-    uint32_t n = __atomic_load_n(&n_incoming, __ATOMIC_ACQUIRE);
+    const port_t *port = &ports[number];
+    uint32_t n = __atomic_load_n(&port->n_incoming, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n; i++) {
-        uintptr_t mark = __atomic_load_n(&marks[i], __ATOMIC_RELAXED);
+        uintptr_t mark = __atomic_load_n(&port->marks[i], __ATOMIC_RELAXED);
         if (pgasi_rec_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1), lap_of(mark & 1)))
             return true;
     }
-    return __atomic_load_n(n_opened_p, __ATOMIC_RELAXED) != __atomic_load_n(&n_opened_seen, __ATOMIC_RELAXED);
+    return __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_RELAXED) !=
+               __atomic_load_n(&port->n_opened_seen, __ATOMIC_RELAXED) ||
+           __atomic_load_n(&port->far, __ATOMIC_RELAXED) != NULL;
 }
 
-static void tell(incoming_t *in)
+/* On to the chunk that a NEXT record names; tells the sender that it may use the one left behind. */
+static void change_chunk(incoming_t *in, uint64_t header, uint64_t number)
 {
-    in->told = in->head;
-    __atomic_store_n(&in->line->consumed, in->head, __ATOMIC_RELEASE);
+    if (PGAS_UNLIKELY(number >= size.n_chunks))
+        pgasi_fatal("call", "broken record from rank %d: chunk %llu", in->source_rank, (unsigned long long)number);
+    in->grown |= number >= size.n_channels * size.n_first;
+    in->base += pgasi_chunk_bytes;
+    in->chunk = in->at = chunks_of(pgasi_boot.node_rank) + number * pgasi_chunk_bytes;
+    in->lap = lap_of(pgasi_rec_slot(header) & 1);
+    __atomic_store_n(&in->line->consumed, in->base, __ATOMIC_RELEASE);
     pgasi_bell_ring(in->source_node_rank);
 }
 
-static inline void advance(incoming_t *in, uint64_t bytes)
+static inline uint64_t run_records(const port_t *port, const char *records, size_t bytes, int source_rank)
 {
-    __atomic_store_n(&in->head, in->head + bytes, __ATOMIC_RELEASE);
-    uintptr_t mark = (uintptr_t)mark_at(in, in->head) | ((in->head & pgasi_ring_bytes) != 0);
-    __atomic_store_n(&marks[in - incoming], mark, __ATOMIC_RELAXED);
-    if (in->head - in->told >= pgasi_ring_bytes / 4)
-        tell(in);
+    return port->left ? pgasi_records_refuse(records, bytes, source_rank) : pgasi_records_run(records, bytes, source_rank);
 }
 
-/* One published thing of any kind: a batch, a pad, a record with a token or for the library itself. */
-static uint64_t take(incoming_t *in, const uint64_t *mark, uint64_t header)
+/* One published thing that is no plain call: a batch, the end of a chunk, a record with a token or for the library. */
+static uint64_t take(const port_t *port, incoming_t *in, uint64_t header)
 {
-    uint64_t to_end = pgasi_ring_bytes - (in->head & (pgasi_ring_bytes - 1));
-    uint64_t n = 0, bytes;
     uint32_t id = pgasi_rec_handler(header);
-    if (id == PGASI_REC_PAD) {
-        bytes = to_end;
-    } else {
-        bool batch = id == PGASI_REC_BATCH;
-        bytes = batch ? 8 + pgasi_rec_bytes(header) : pgasi_rec_room(header);
-        if (PGAS_UNLIKELY(bytes > to_end))
-            pgasi_fatal("call", "broken record of %llu bytes from rank %d", (unsigned long long)bytes, in->source_rank);
-        n = pgasi_records_run((const char *)(batch ? mark + 1 : mark), bytes - (batch ? 8 : 0), in->source_rank);
+    if (id == PGASI_REC_NEXT) {
+        change_chunk(in, header, *(const uint64_t *)(const void *)(in->at + 8));
+        return 0;
     }
-    advance(in, PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT));
+    bool batch = id == PGASI_REC_BATCH;
+    uint64_t bytes = batch ? 8 + pgasi_rec_bytes(header) : pgasi_rec_room(header);
+    if (PGAS_UNLIKELY(bytes > (uint64_t)(in->chunk + pgasi_chunk_bytes - in->at)))
+        pgasi_fatal("call", "broken record of %llu bytes from rank %d", (unsigned long long)bytes, in->source_rank);
+    uint64_t n = run_records(port, in->at + (batch ? 8 : 0), bytes - (batch ? 8 : 0), in->source_rank);
+    in->at += PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
     return n;
 }
 
@@ -254,66 +361,152 @@ static inline bool is_plain(uint64_t header)
     return !(header & special) && pgasi_rec_handler(header) - 1u < pgasi_n_handlers;
 }
 
-/* Runs what has arrived in one ring, up to a limit. Plain records are run right here. */
-static uint64_t drain_ring(incoming_t *in)
+/* Runs what has arrived in one channel, up to the end of a chunk. Plain records are run right here. */
+static uint64_t drain_channel(port_t *port, incoming_t *in)
 {
-    const uint64_t mask = pgasi_ring_bytes - 1, stop = in->head + DRAIN_BYTES, step = pgasi_ring_bytes / 4;
     const uint32_t source_bits = (uint32_t)in->source_rank << PGAS_SLOT_BITS;
-    const char *ring = in->ring;
-    uint64_t n = 0, header = 0;
-    bool arrived = true;
-    while (arrived && in->head < stop) {
-        uint64_t head = in->head, chunk = head + step;
-        const uint64_t *mark;
-        for (;;) {
-            mark = (const uint64_t *)(const void *)(ring + (head & mask));
-            header = __atomic_load_n(mark, __ATOMIC_ACQUIRE);
-            arrived = pgasi_rec_has_arrived(header, pgasi_rec_lap(head, mask + 1));
-            if (!arrived || !is_plain(header) || head >= chunk)
-                break;
-            size_t bytes = pgasi_rec_bytes(header);
-            if (PGAS_UNLIKELY(bytes > mask - (head & mask) - 7))
-                break; /* broken: take() says so */
+    const char *at = in->at, *end = in->chunk + pgasi_chunk_bytes, *chunk = in->chunk;
+    const uint64_t lap = in->lap;
+    uint64_t n = 0;
+    for (;;) {
+        uint64_t header = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
+        if (!pgasi_rec_has_arrived(header, lap))
+            break;
+        size_t bytes = pgasi_rec_bytes(header);
+        if (PGAS_LIKELY(is_plain(header) && bytes < (size_t)(end - at) - 8 && !port->left)) {
             const pgasi_handler_entry_t *e = &pgasi_handlers[pgasi_rec_handler(header)];
-            e->fn(mark + 1, bytes, source_bits | (pgas_thread_t)pgasi_rec_slot(header), e->context);
-            head += PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
+            e->fn(at + 8, bytes, source_bits | (pgas_thread_t)pgasi_rec_slot(header), e->context);
+            at += PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
             n++;
+            continue;
         }
-        if (head != in->head)
-            advance(in, head - in->head);
-        if (arrived && head < chunk)
-            n += take(in, mark, header);
+        in->at = at;
+        n += take(port, in, header);
+        at = in->at;
+        if (in->chunk != chunk) /* others get their turn */
+            break;
     }
-    /* A sender needs half of the ring at most, so it never waits for less than this. */
-    if (!arrived && in->head - in->told >= pgasi_ring_bytes / 8)
-        tell(in);
+    if (in->at != at || n > 0 || in->chunk != chunk) {
+        in->at = at;
+        set_head(port, in);
+    }
     return n;
 }
 
-uint64_t pgasi_inbox_drain(void)
+/* What came from elsewhere. */
+static uint64_t drain_far(port_t *port)
 {
-    uint32_t n_opened = __atomic_load_n(&header_of(pgasi_boot.node_rank)->n_opened, __ATOMIC_ACQUIRE);
-    if (PGAS_UNLIKELY(n_opened != n_opened_seen))
-        find_opened(n_opened);
     uint64_t n = 0;
-    pgasi_path_state_t before = pgasi_handlers_enter();
-    for (uint32_t i = 0; i < n_incoming; i++)
-        n += drain_ring(&incoming[i]);
-    pgasi_handlers_leave(before);
-    n_calls += n;
+    while (__atomic_load_n(&port->far, __ATOMIC_ACQUIRE)) {
+        lock(&port->far_lock);
+        far_t *f = port->far;
+        __atomic_store_n(&port->far, f->next, __ATOMIC_RELAXED);
+        if (!f->next)
+            port->far_end = &port->far;
+        unlock(&port->far_lock);
+        n += run_records(port, f->data, f->bytes, f->source_rank);
+        __atomic_store_n(&port->far_consumed, port->far_consumed + f->bytes, __ATOMIC_RELEASE);
+        free(f);
+    }
     return n;
 }
+
+pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, size_t bytes)
+{
+    port_t *port = &ports[number];
+    far_t *f = malloc(sizeof *f + bytes);
+    if (!f)
+        return PGAS_ERR_NO_MEMORY;
+    *f = (far_t){ NULL, bytes, source_rank };
+    memcpy(f->data, records, bytes);
+    lock(&port->far_lock);
+    __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
+    port->far_end = &f->next;
+    unlock(&port->far_lock);
+    return PGAS_OK;
+}
+
+uint64_t pgasi_port_drain(int number)
+{
+    port_t *port = &ports[number];
+    uint32_t n_opened = __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
+    if (PGAS_UNLIKELY(n_opened != port->n_opened_seen))
+        find_opened(port, n_opened);
+    uint64_t n = 0;
+    pgasi_path_state_t before = pgasi_handlers_enter(number == PGASI_PORT_ANY);
+    for (uint32_t i = 0; i < port->n_incoming; i++)
+        n += drain_channel(port, &port->incoming[i]);
+    if (PGAS_UNLIKELY(__atomic_load_n(&port->far, __ATOMIC_RELAXED) != NULL))
+        n += drain_far(port);
+    pgasi_handlers_leave(before);
+    port->n_calls += n;
+    return n;
+}
+
+uint64_t pgasi_port_drain_if_free(int number)
+{
+    port_t *port = &ports[number];
+    if (!pgasi_port_pending(number) || !try_lock(&port->lock))
+        return 0;
+    uint64_t n = pgasi_port_drain(number);
+    unlock(&port->lock);
+    return n;
+}
+
+/* ---- threads that left ---- */
+
+void pgasi_port_set_left(int number, bool left)
+{
+    uint64_t bit = UINT64_C(1) << (number - PGASI_PORT_FIRST_THREAD);
+    lock(&ports[number].lock);
+    ports[number].left = left;
+    unlock(&ports[number].lock);
+    if (left)
+        __atomic_fetch_or(&left_ports, bit, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_and(&left_ports, ~bit, __ATOMIC_RELEASE);
+}
+
+uint64_t pgasi_ports_refuse_left(void)
+{
+    uint64_t bits = __atomic_load_n(&left_ports, __ATOMIC_RELAXED), n = 0;
+    for (; PGAS_UNLIKELY(bits != 0); bits &= bits - 1) {
+        int number = PGASI_PORT_FIRST_THREAD + __builtin_ctzll(bits);
+        if (pgasi_port_used(number))
+            n += pgasi_port_drain_if_free(number);
+    }
+    return n;
+}
+
+/* ---- sums ---- */
 
 uint64_t pgasi_inbox_consumed(void)
 {
     uint64_t sum = 0;
-    uint32_t n = __atomic_load_n(&n_incoming, __ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; i < n; i++)
-        sum += __atomic_load_n(&incoming[i].head, __ATOMIC_ACQUIRE);
+    for (int p = 0; p < pgasi_n_ports; p++) {
+        uint32_t n = __atomic_load_n(&ports[p].n_incoming, __ATOMIC_ACQUIRE);
+        for (uint32_t i = 0; i < n; i++)
+            sum += __atomic_load_n(&ports[p].incoming[i].head, __ATOMIC_ACQUIRE);
+        sum += __atomic_load_n(&ports[p].far_consumed, __ATOMIC_ACQUIRE);
+    }
     return sum;
 }
 
 uint64_t pgasi_inbox_n_calls(void)
 {
-    return __atomic_load_n(&n_calls, __ATOMIC_RELAXED);
+    uint64_t sum = 0;
+    for (int p = 0; p < pgasi_n_ports; p++)
+        sum += __atomic_load_n(&ports[p].n_calls, __ATOMIC_RELAXED);
+    return sum;
+}
+
+void pgasi_inbox_count(uint64_t *n_channels_p, uint64_t *n_grown_p)
+{
+    *n_channels_p = *n_grown_p = 0;
+    for (int p = 0; p < pgasi_n_ports; p++) {
+        uint32_t n = __atomic_load_n(&ports[p].n_incoming, __ATOMIC_ACQUIRE);
+        *n_channels_p += n;
+        for (uint32_t i = 0; i < n; i++)
+            *n_grown_p += ports[p].incoming[i].grown;
+    }
 }

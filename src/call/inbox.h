@@ -1,8 +1,13 @@
-/** The receiving side of a node: one ring per (sending rank, lane), in memory of the receiver that its node maps.
+/** The receiving side of a node: for each (port, sending rank, lane) a channel of chunks, in memory of the receiver that its
+ *  node maps.
  *
- *  A ring carries records (record.h). A record has arrived when its header bears the mark of the lap: the sender writes
- *  the arguments, sees to it that the word behind the record does not bear it, then stores the header (release). Positions
- *  are 64-bit and never wrap; the low bits are the place. The receiver tells how far it is in a word of its own line, now and then. */
+ *  A port is whom a call is for: any thread of the rank, its service, or one attached thread. A channel carries records
+ *  (record.h) from chunk to chunk. A record has arrived when its header bears the mark of the lap: the sender writes the
+ *  arguments, sees to it that the word behind the record does not bear it, then stores the header (release). So that also
+ *  a payload of zeros is exact, and no chunk is ever cleared. A chunk ends with a NEXT record that names the following one
+ *  and its mark, which changes with every use of a chunk; the order of chunks is the sender's business, and stays the
+ *  same on both sides when he takes further ones. Positions are 64-bit, never wrap, and each chunk counts as a whole. The
+ *  receiver tells how far it is when it leaves a chunk. */
 #ifndef PGASI_INBOX_H
 #define PGASI_INBOX_H
 
@@ -12,37 +17,76 @@
 #include "base/param.h"
 #include "pgas/status.h"
 
+enum { PGASI_PORT_ANY, PGASI_PORT_SERVICE, PGASI_PORT_FIRST_THREAD };
+extern int pgasi_n_ports; /* threads with a lane of their own have one */
+
+/** The port of a target's slot, or -1. */
+int pgasi_port_of_slot(int slot);
+
 /** How large the inbox of each of n_ranks ranks of a node is. Pure.
- *  @return PGAS_OK; PGAS_ERR_LIMIT if that is more than PGAS_RING_MEMORY, or too many channels; *size_p is what would be
+ *  @return PGAS_OK; PGAS_ERR_LIMIT if that is more than PGAS_CHUNK_MEMORY, or too many channels; *size_p is what would be
  *          needed at least. */
 typedef struct {
     size_t n_channels;
-    uint64_t ring_bytes; /* of one ring, a power of two */
-    uint64_t bytes;      /* of all that is mapped */
+    size_t n_first;       /* chunks that each channel has from the start */
+    size_t n_chunks;      /* all of them; what is left over is for channels that grow */
+    uint64_t chunk_bytes; /* a power of two */
+    uint64_t bytes;       /* of all that is mapped */
 } pgasi_inbox_size_t;
 pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p);
 
-/** Maps the rings of the node. Collective over the node. */
+/** Maps the channels of the node. Collective over the node. */
 pgas_status_t pgasi_inboxes_start(void);
 void pgasi_inboxes_stop(void);
 
-extern uint64_t pgasi_ring_bytes; /* of one ring, a power of two */
+extern uint64_t pgasi_chunk_bytes; /* a power of two */
 
-/** The sender's ends of its ring at a rank of the node; makes the ring known there. */
-void pgasi_inbox_open(int node_rank, int lane, char **ring_p, const uint64_t **consumed_p);
+/** The sender's end of a channel. */
+typedef struct {
+    char *chunks;             /* chunk number i is chunk_bytes * i further on */
+    uint32_t first, n_first;  /* numbers of those that belong to the channel */
+    const uint64_t *consumed; /* position up to which the receiver has left chunks behind */
+} pgasi_channel_t;
 
-/** The rank's inbox lock: who holds it runs handlers and uses lane 0. */
+/** The end of the calling rank's channel at a rank of the node; makes it known there. */
+void pgasi_inbox_open(int node_rank, int port, int lane, pgasi_channel_t *channel_p);
+/** A further chunk of that rank's; false if there is none. One atomic addition, nobody there takes part. */
+bool pgasi_inbox_grow(int node_rank, uint32_t *number_p);
+
+/** The rank's inbox lock: who holds it runs handlers of PGASI_PORT_ANY and uses lane 0. */
 void pgasi_inbox_lock(void);
 bool pgasi_inbox_try_lock(void);
 void pgasi_inbox_unlock(void);
 
-/** Something has arrived in a ring (a look without the lock). */
-bool pgasi_inbox_pending(void);
-/** Runs what has arrived, a bounded share of it; lock held. Returns the number of calls. */
-uint64_t pgasi_inbox_drain(void);
+/** Something has arrived (a look without a lock). */
+bool pgasi_port_pending(int port);
+/** Runs what has arrived at a port, a bounded share of it. Returns the number of calls. */
+uint64_t pgasi_port_drain(int port); /* lock held: of PGASI_PORT_ANY the inbox lock */
+uint64_t pgasi_port_drain_if_free(int port);
+static inline bool pgasi_inbox_pending(void)
+{
+    return pgasi_port_pending(PGASI_PORT_ANY);
+}
 
-/** Bytes consumed from all rings, for quiescence. */
+/** Some sender has opened a channel to the port. */
+extern const uint32_t *pgasi_ports_opened; /* by port, one in 16 words */
+static inline bool pgasi_port_used(int port)
+{
+    return __atomic_load_n(&pgasi_ports_opened[16 * port], __ATOMIC_RELAXED) != 0;
+}
+
+/** Where no thread answers to a port any more, its calls are refused instead of run. */
+void pgasi_port_set_left(int port, bool left);
+/** Refuses what has arrived at such ports; inbox lock held. Returns the number of calls. */
+uint64_t pgasi_ports_refuse_left(void);
+
+/** What came from elsewhere for a port that other threads run: kept in order until they do. Inbox lock held. */
+pgas_status_t pgasi_port_put(int port, int source_rank, const void *records, size_t bytes);
+
+/** Bytes consumed from all channels, for quiescence. */
 uint64_t pgasi_inbox_consumed(void);
 uint64_t pgasi_inbox_n_calls(void);
+/** Channels into this rank, and those that ever had a chunk beyond their first in use. */
+void pgasi_inbox_count(uint64_t *n_channels_p, uint64_t *n_grown_p);
 
 #endif

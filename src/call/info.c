@@ -59,13 +59,13 @@ static void account(item_t items[N_ITEMS])
     uint64_t tables = n * sizeof(pgasi_lane_peer_t) + pgasi_outbox_table_bytes(n);
     item_t all[N_ITEMS] = {
         { "addresses of peers", "ranks x 256 B (0 on one node)", far ? n * 256 : 0 },
-        { "rings into this rank", "64 KiB + ranks of node x lanes x (64 B + PGAS_RING_SIZE, or what PGAS_RING_MEMORY leaves)",
+        { "channels into this rank", "64 KiB + ranks of node x lanes x ports x 64 B + chunks within PGAS_CHUNK_MEMORY",
           inbox.bytes },
         { "transport lanes", "lanes x bytes of a lane (0 on one node)", far ? lanes * attr.lane_bytes : 0 },
         { "endpoints and keys", "lanes x far ranks x bytes of an endpoint", lanes * far * attr.peer_bytes },
         { "receive buffers", "what the transport reserves for messages (0 on one node)", far ? attr.receive_bytes : 0 },
         { "tables of lanes", "lanes x ranks x bytes of a peer", lanes * tables },
-        { "send buffers", "lanes x 64 x the largest batch", lanes * pgasi_outbox_pool_bytes(inbox.ring_bytes) },
+        { "send buffers", "lanes x 64 x the largest batch", lanes * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
         { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT", lanes * pgasi_param.backlog_limit },
         { "calls that are answered", "65536 counters x (56 B + ranks x 4 B)", pgasi_sync_table_bytes(n) },
         { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
@@ -92,7 +92,7 @@ pgas_status_t pgasi_account_check(void)
     bool too_much = pgasi_param.memory_limit && worst > pgasi_param.memory_limit;
     if (too_much && pgasi_boot.rank == 0)
         PGASI_ERROR("memory", "this configuration may need %" PRIu64 " bytes on a rank, PGAS_MEMORY_LIMIT=%zu: lower "
-                    "PGAS_HEAP_SIZE, PGAS_BACKLOG_LIMIT, PGAS_LANES or PGAS_RING_SIZE", worst, pgasi_param.memory_limit);
+                    "PGAS_HEAP_SIZE, PGAS_BACKLOG_LIMIT, PGAS_LANES or PGAS_CHUNK_MEMORY", worst, pgasi_param.memory_limit);
     return pgasi_boot_agree(too_much ? PGAS_ERR_LIMIT : PGAS_OK);
 }
 

@@ -35,34 +35,48 @@ typedef struct buffer {
 
 typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR } out_kind_t;
 
-/* One peer. */
+/* A chunk of a channel, as its sender knows it. */
+typedef struct {
+    uint32_t number;
+    uint32_t dirty;   /* up to here there may be what could pass for a mark of the next use */
+    uint32_t written; /* up to here it ever was */
+    uint64_t free_at; /* when the receiver has come to this position */
+    bool odd;         /* the mark of its last use, or of its first */
+} chunk_t;
+
+/* One destination: a port of a rank, and its number here is port * n_ranks + rank. */
 typedef struct {
     pgas_call_window_t *w; /* node: the tail, exact once settled, and where inline calls may go */
     char *end;             /* node: where other direct calls may go, NULL while they may not */
     pgasi_bell_t *bell;
     out_kind_t kind;
-    int node_rank;
+    int rank, port, node_rank;
     bool dirty;  /* in the list of open batches */
     bool held;   /* in the list of what progress must go on with */
     bool dead;   /* the rank is: nothing goes there any more */
     buffer_t *batch; /* NULL: none open */
     char *run;       /* header of the open run, if the cursor has a kind */
-    char *ring;
-    uint64_t lap;    /* position of the ring's first byte in the present lap */
-    uint64_t limit;  /* position up to which the receiver has given room */
-    uint64_t clean_from; /* positions from here on hold nothing that could pass for a mark of their lap */
-    const uint64_t *consumed;
+    char *chunk;     /* node: in which the tail is */
+    uint64_t base;   /* position of its first byte */
+    uint32_t clean_from; /* bytes of it from here on hold nothing that could pass for a mark of their lap */
+    uint32_t dirty_to;   /* ... and will not in its next use */
+    int n_chunks, current;
+    chunk_t *chunks; /* in the order of their use, round and round */
+    pgasi_channel_t channel;
     buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
 } out_t;
 
 struct pgasi_outbox {
-    out_t *out;      /* [n_ranks], as all arrays here lazily touched */
-    uint32_t n_ranks;
-    pgas_call_window_t *window; /* [n_ranks] */
+    out_t *out;      /* by destination, as all arrays here lazily touched */
+    uint32_t n_ranks, n_dests;
+    int *known;      /* destinations that were ever used */
+    int n_known;
+    chunk_t *chunks; /* by port and rank of the node, PGAS_CHUNKS_MAX each */
+    pgas_call_window_t *window; /* by destination */
     uint64_t header; /* of a call of 8 bytes of the owning thread, but for handler and lap */
     uint64_t epoch;  /* pgas_call_run's when windows to dead ranks were last closed */
     pgasi_lane_t *lane;
-    pgas_agg_cursor_t *cursor; /* [n_ranks] */
+    pgas_agg_cursor_t *cursor; /* by destination */
     int *dirty, *held;
     int n_dirty, n_held;
     bool answered; /* lane 0: a handler of this round of serving has sent something already */
@@ -82,20 +96,25 @@ static size_t far_scratch_bytes;
 
 /* ---- making and ending ---- */
 
-/* A batch must fit a ring with a pad in front of it, and a message. */
-static size_t publish_bytes_max(size_t ring_bytes)
+/* A batch must fit a chunk, whose rest may be lost, and a message. */
+static size_t publish_bytes_max(size_t chunk_bytes)
 {
-    return PGASI_MIN(pgasi_far_message_max() - 64, ring_bytes / 2 - 64);
+    return PGASI_MIN(pgasi_far_message_max() - 64, chunk_bytes / 2 - 64);
 }
 
 static size_t publish_bytes_for(size_t wanted)
 {
-    return PGASI_MIN(wanted, publish_bytes_max(pgasi_ring_bytes));
+    return PGASI_MIN(wanted, publish_bytes_max(pgasi_chunk_bytes));
 }
 
 static size_t buffer_capacity(const pgasi_outbox_t *ob)
 {
     return ob->publish_bytes + 64;
+}
+
+static size_t chunk_table_bytes(void)
+{
+    return (size_t)pgasi_n_ports * (size_t)pgasi_boot.node_size * (size_t)pgasi_param.chunks_max * sizeof(chunk_t);
 }
 
 pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
@@ -104,12 +123,13 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
         *outbox_p = lane->outbox;
         return PGAS_OK;
     }
-    size_t n = (size_t)pgasi_boot.n_ranks;
+    size_t n = (size_t)pgasi_boot.n_ranks * (size_t)pgasi_n_ports;
     pgasi_outbox_t *ob = calloc(1, sizeof *ob);
     if (!ob)
         return PGAS_ERR_NO_MEMORY;
     ob->lane = lane;
-    ob->n_ranks = (uint32_t)n;
+    ob->n_ranks = (uint32_t)pgasi_boot.n_ranks;
+    ob->n_dests = (uint32_t)n;
     ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
     ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
     ob->cursor = pgasi_lazy_alloc(n * sizeof *ob->cursor);
@@ -117,7 +137,9 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
     ob->window = pgasi_lazy_alloc(n * sizeof *ob->window);
     ob->dirty = pgasi_lazy_alloc(n * sizeof *ob->dirty);
     ob->held = pgasi_lazy_alloc(n * sizeof *ob->held);
-    if (!ob->cursor || !ob->out || !ob->window || !ob->dirty || !ob->held) {
+    ob->known = pgasi_lazy_alloc(n * sizeof *ob->known);
+    ob->chunks = pgasi_lazy_alloc(chunk_table_bytes());
+    if (!ob->cursor || !ob->out || !ob->window || !ob->dirty || !ob->held || !ob->known || !ob->chunks) {
         pgasi_outbox_destroy(ob);
         return PGAS_ERR_NO_MEMORY;
     }
@@ -139,9 +161,9 @@ static void free_list(buffer_t *first)
 
 void pgasi_outbox_destroy(pgasi_outbox_t *ob)
 {
-    size_t n = (size_t)pgasi_boot.n_ranks;
     if (!ob)
         return;
+    size_t n = ob->n_dests;
     for (int i = 0; i < ob->n_held; i++) {
         out_t *out = &ob->out[ob->held[i]];
         free_list(out->waiting);
@@ -156,24 +178,22 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
     pgasi_lazy_free(ob->window, n * sizeof *ob->window);
     pgasi_lazy_free(ob->dirty, n * sizeof *ob->dirty);
     pgasi_lazy_free(ob->held, n * sizeof *ob->held);
+    pgasi_lazy_free(ob->known, n * sizeof *ob->known);
+    pgasi_lazy_free(ob->chunks, chunk_table_bytes());
     ob->lane->outbox = NULL;
     free(ob);
 }
 
-/* ---- the node: rings ---- */
+/* ---- the node: channels of chunks ---- */
 
 static inline uint64_t tail_of(const out_t *out)
 {
-    return out->lap + (uint64_t)(out->w->pos - out->ring);
+    return out->base + (uint64_t)(out->w->pos - out->chunk);
 }
 
-/* The order lets another thread that adds positions up see too much for a moment, never too little. */
-static inline void set_tail(out_t *out, uint64_t position)
+static inline void set_pos(out_t *out, const char *pos)
 {
-    uint64_t place = position & (pgasi_ring_bytes - 1);
-    __atomic_store_n(&out->lap, position - place, __ATOMIC_RELAXED);
-    __atomic_store_n(&out->w->pos, out->ring + place, __ATOMIC_RELEASE);
-    out->w->lap = pgasi_rec_lap(position, pgasi_ring_bytes);
+    __atomic_store_n(&out->w->pos, (char *)(uintptr_t)pos, __ATOMIC_RELEASE);
 }
 
 /* Where the marks end that inline calls have set in the line of pos (see pgas_call_inline). */
@@ -194,25 +214,23 @@ void pgasi_call_settle(pgas_call_window_t *w)
 /* Makes the tail exact. */
 static inline void settle(out_t *out)
 {
-    set_tail(out, out->lap + (uint64_t)(end_of_marks(out->w->pos, out->w->lap) - out->ring));
+    set_pos(out, end_of_marks(out->w->pos, out->w->lap));
 }
 
-/* Whether a call may go straight into the ring: nothing is gathered or waits before it. */
+/* Whether a call may go straight into the channel: nothing is gathered or waits before it. */
 static inline bool is_direct(const out_t *out)
 {
     return out->kind == OUT_NODE && !out->batch && !out->waiting && !out->dead;
 }
 
-/* Direct calls take the short paths up to where room is known and neither record nor the word behind it wraps; inline ones
- * only in whole lines but the last, and where they need not clear the mark in the next. */
+/* Direct calls take the short paths up to the last unit of a chunk, where it is left; inline ones only in whole lines but
+ * the last, and where they need not clear the mark in the next. */
 static inline void update_window(out_t *out)
 {
     settle(out);
-    uint64_t room = PGASI_MIN(out->limit - out->lap, pgasi_ring_bytes);
-    uint64_t whole = PGASI_MIN(room, pgasi_ring_bytes - 64) / 64 * 64;
-    bool direct = is_direct(out), clean = tail_of(out) + PGASI_RING_UNIT >= out->clean_from;
-    out->end = direct ? out->ring + (room - 8) : NULL;
-    out->w->end = direct && clean && !pgasi_wait_light_is_fence ? out->ring + whole : out->w->pos;
+    bool direct = is_direct(out), clean = (uint64_t)(out->w->pos - out->chunk) + PGASI_RING_UNIT >= out->clean_from;
+    out->end = direct ? out->chunk + pgasi_chunk_bytes - PGASI_RING_UNIT : NULL;
+    out->w->end = direct && clean && !pgasi_wait_light_is_fence ? out->chunk + pgasi_chunk_bytes - 64 : out->w->pos;
 }
 
 static inline void close_window(out_t *out)
@@ -222,72 +240,122 @@ static inline void close_window(out_t *out)
         out->w->end = out->w->pos;
 }
 
-static inline uint64_t *mark_at(const out_t *out, uint64_t position)
-{
-    return (uint64_t *)(void *)(out->ring + (position & (pgasi_ring_bytes - 1)));
-}
-
-static inline bool credit(out_t *out, uint64_t bytes)
-{
-    if (PGAS_LIKELY(tail_of(out) + bytes <= out->limit))
-        return true;
-    out->limit = __atomic_load_n(out->consumed, __ATOMIC_ACQUIRE) + pgasi_ring_bytes;
-    return tail_of(out) + bytes <= out->limit;
-}
-
 /* Shows `bytes` bytes at the tail to the receiver by their first word, with the mark behind them cleared. The tail moves
  * first: quiescence must not see more consumed than sent. */
 static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 {
-    uint64_t tail = tail_of(out), shown = pgasi_rec_shown(first_word, out->w->lap);
+    char *pos = out->w->pos;
+    uint64_t shown = pgasi_rec_shown(first_word, out->w->lap);
     bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
-    __atomic_store_n(mark_at(out, tail + bytes), 0, __ATOMIC_RELAXED);
+    __atomic_store_n((uint64_t *)(void *)(pos + bytes), 0, __ATOMIC_RELAXED);
     if (bytes > PGASI_RING_UNIT)
-        out->clean_from = tail + bytes + pgasi_ring_bytes;
-    set_tail(out, tail + bytes);
-    __atomic_store_n(mark_at(out, tail), shown, __ATOMIC_RELEASE);
+        out->dirty_to = (uint32_t)(pos + bytes - out->chunk);
+    set_pos(out, pos + bytes);
+    __atomic_store_n((uint64_t *)(void *)pos, shown, __ATOMIC_RELEASE);
 }
 
-/* Room for so many bytes in one piece at the tail, and a word behind them. */
+/* The service of a rank may sleep while its other threads do not. */
+static inline void ring_bell(const out_t *out)
+{
+    pgasi_bell_ring_at(out->bell, out->node_rank);
+    if (PGAS_UNLIKELY(out->port == PGASI_PORT_SERVICE))
+        pgasi_bell_ring_service(out->node_rank);
+}
+
+/* The chunk after the present one is free, or becomes the next: one that the receiver gives in addition. */
+static bool find_chunk(out_t *out)
+{
+    int next = (out->current + 1) % out->n_chunks;
+    uint32_t number;
+    if (out->chunks[next].free_at <= __atomic_load_n(out->channel.consumed, __ATOMIC_ACQUIRE))
+        return true;
+    if (out->n_chunks >= pgasi_param.chunks_max || !pgasi_inbox_grow(out->node_rank, &number))
+        return false;
+    next = out->current + 1;
+    memmove(&out->chunks[next + 1], &out->chunks[next], (size_t)(out->n_chunks - next) * sizeof *out->chunks);
+    out->chunks[next] = (chunk_t){ number, 0, 0, 0, true };
+    out->n_chunks++;
+    return true;
+}
+
+/* Goes on in the next chunk, with a record that says so at the tail. As ever the tail moves first. */
+static bool next_chunk(out_t *out)
+{
+    if (!find_chunk(out))
+        return false;
+    char *pos = out->w->pos;
+    uint64_t first_word = PGASI_REC_VALID | PGASI_REC_NEXT;
+    uint64_t shown = pgasi_rec_shown(first_word, out->w->lap);
+    chunk_t *left = &out->chunks[out->current], *c;
+    left->free_at = out->base + pgasi_chunk_bytes;
+    uint32_t left_at = (uint32_t)(pos - out->chunk);
+    left->dirty = left_at < left->written ? left->written : out->dirty_to; /* marks of the use before the last count again */
+    left->written = PGASI_MAX(left->written, left_at + PGASI_RING_UNIT);
+    out->current = (out->current + 1) % out->n_chunks;
+    c = &out->chunks[out->current];
+    c->odd = !c->odd;
+    out->clean_from = c->dirty;
+    out->dirty_to = 0;
+    *(uint64_t *)(void *)(pos + 8) = c->number;
+    __atomic_store_n(&out->base, out->base + pgasi_chunk_bytes, __ATOMIC_RELAXED);
+    out->chunk = out->channel.chunks + c->number * pgasi_chunk_bytes;
+    out->w->lap = c->odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
+    __atomic_store_n((uint64_t *)(void *)out->chunk, 0, __ATOMIC_RELAXED);
+    set_pos(out, out->chunk);
+    __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_REC_SLOT_SHIFT, __ATOMIC_RELEASE);
+    ring_bell(out);
+    return true;
+}
+
+/* Room for so many bytes in one piece at the tail, and a unit behind them. */
 static inline bool ring_room(out_t *out, uint64_t bytes)
 {
     settle(out);
-    bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
-    uint64_t to_end = pgasi_ring_bytes - (uint64_t)(out->w->pos - out->ring);
-    if (PGAS_UNLIKELY(bytes > to_end)) {
-        if (!credit(out, to_end + 8))
-            return false;
-        show(out, to_end, PGASI_REC_VALID | PGASI_REC_PAD);
-    }
-    return credit(out, bytes + 8);
+    bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT) + PGASI_RING_UNIT;
+    return PGAS_LIKELY(bytes <= (uint64_t)(out->chunk + pgasi_chunk_bytes - out->w->pos)) || next_chunk(out);
 }
 
 /* ---- peers ---- */
 
-static void know_peer(pgasi_outbox_t *ob, out_t *out, int rank)
+static void open_channel(pgasi_outbox_t *ob, out_t *out, int dest)
+{
+    pgasi_channel_t *channel = &out->channel;
+    pgasi_inbox_open(out->node_rank, out->port, ob->lane->index, channel);
+    out->chunks = &ob->chunks[(size_t)(out->port * pgasi_boot.node_size + out->node_rank) * (size_t)pgasi_param.chunks_max];
+    out->n_chunks = (int)channel->n_first;
+    for (int i = 0; i < out->n_chunks; i++)
+        out->chunks[i] = (chunk_t){ channel->first + (uint32_t)i, 0, 0, 0, i > 0 };
+    out->chunk = channel->chunks + channel->first * pgasi_chunk_bytes;
+    out->bell = &pgasi_bells[out->node_rank];
+    out->w = &ob->window[dest];
+    out->w->sleepers = &out->bell->sleepers;
+    out->w->lap = PGAS_CALL_LAP_EVEN;
+    set_pos(out, out->chunk);
+}
+
+static void know_dest(pgasi_outbox_t *ob, out_t *out, int dest)
 {
     out->waiting_end = &out->waiting;
-    out->dead = pgasi_boot_is_dead(rank);
-    out->node_rank = pgasi_boot.local_of[rank];
+    out->rank = dest % (int)ob->n_ranks;
+    out->port = dest / (int)ob->n_ranks;
+    out->dead = pgasi_boot_is_dead(out->rank);
+    out->node_rank = pgasi_boot.local_of[out->rank];
     if (out->node_rank >= 0) {
-        pgasi_inbox_open(out->node_rank, ob->lane->index, &out->ring, &out->consumed);
-        out->limit = pgasi_ring_bytes;
-        out->bell = &pgasi_bells[out->node_rank];
-        out->w = &ob->window[rank];
-        out->w->sleepers = &out->bell->sleepers;
-        set_tail(out, 0);
-        __atomic_store_n(&out->kind, OUT_NODE, __ATOMIC_RELEASE); /* others that add tails up look from now on */
+        open_channel(ob, out, dest);
+        out->kind = OUT_NODE;
         update_window(out);
     } else {
         out->kind = OUT_FAR;
     }
+    ob->known[ob->n_known] = dest;
+    __atomic_store_n(&ob->n_known, ob->n_known + 1, __ATOMIC_RELEASE); /* others that add tails up look from now on */
 }
 
-static inline out_t *out_of(pgasi_outbox_t *ob, int rank)
+static inline out_t *out_of(pgasi_outbox_t *ob, int dest)
 {
-    out_t *out = &ob->out[rank];
+    out_t *out = &ob->out[dest];
     if (PGAS_UNLIKELY(out->kind == OUT_UNKNOWN))
-        know_peer(ob, out, rank);
+        know_dest(ob, out, dest);
     return out;
 }
 
@@ -360,21 +428,30 @@ static pgas_status_t publish_node(out_t *out, buffer_t *batch)
     memcpy(out->w->pos + 8, batch->data, bytes);
     show(out, 8 + bytes, PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
     buffer_release(batch);
-    pgasi_bell_ring(out->node_rank);
+    ring_bell(out);
     return PGAS_OK;
 }
 
 /* ---- publishing elsewhere: messages ---- */
 
-static pgas_status_t publish_far(pgasi_outbox_t *ob, int rank, buffer_t *batch)
+/* What is for any thread of the rank has a header of one word. */
+static inline size_t far_header(const out_t *out, size_t bytes, uint32_t header[2])
+{
+    header[0] = pgasi_far_mark(pgasi_boot.rank, bytes);
+    header[1] = (uint32_t)out->port;
+    return out->port == PGASI_PORT_ANY ? sizeof header[0] : 2 * sizeof header[0];
+}
+
+static pgas_status_t publish_far(pgasi_outbox_t *ob, const out_t *out, buffer_t *batch)
 {
     size_t bytes = batch->used;
     pgas_status_t status = pgasi_lane_open(ob->lane);
-    uint32_t header = pgasi_far_mark(pgasi_boot.rank, bytes);
+    uint32_t header[2];
+    size_t header_bytes = far_header(out, bytes, header);
     if (status == PGAS_OK) {
         __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
         pgasi_lane_count(ob->lane, 1);
-        status = ob->lane->tp->ops->am(ob->lane->tp, rank, &header, sizeof header, batch->data, bytes, &batch->comp);
+        status = ob->lane->tp->ops->am(ob->lane->tp, out->rank, header, header_bytes, batch->data, bytes, &batch->comp);
         if (status != PGAS_INPROGRESS)
             pgasi_lane_count(ob->lane, -1);
         if (status < PGAS_OK)
@@ -384,7 +461,7 @@ static pgas_status_t publish_far(pgasi_outbox_t *ob, int rank, buffer_t *batch)
         return status;
     if (status >= PGAS_OK) {
         ob->stats.n_far++;
-        ob->lane->peer[rank].issued++; /* so that a flush waits for it */
+        ob->lane->peer[out->rank].issued++; /* so that a flush waits for it */
         ob->lane->issued++;
     }
     if (status != PGAS_INPROGRESS)
@@ -406,13 +483,13 @@ static void close_run(pgas_agg_cursor_t *c, out_t *out)
 }
 
 /* Takes the batch unless there is no room (PGAS_ERR_AGAIN). */
-static pgas_status_t send_batch(pgasi_outbox_t *ob, out_t *out, int rank, buffer_t *batch)
+static pgas_status_t send_batch(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
 {
-    if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank))) {
+    if (PGAS_UNLIKELY(pgasi_boot_is_dead(out->rank))) {
         buffer_release(batch);
         return PGAS_ERR_PEER;
     }
-    return out->kind == OUT_FAR ? publish_far(ob, rank, batch) : publish_node(out, batch);
+    return out->kind == OUT_FAR ? publish_far(ob, out, batch) : publish_node(out, batch);
 }
 
 /* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
@@ -428,7 +505,7 @@ static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_pub
     batch->used = (size_t)(ob->cursor[rank].pos - batch->data);
     out->batch = NULL;
     ob->cursor[rank] = (pgas_agg_cursor_t){ 0, NULL, NULL };
-    pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : send_batch(ob, out, rank, batch);
+    pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : send_batch(ob, out, batch);
     if (status == PGAS_ERR_AGAIN) {
         batch->next = NULL;
         *out->waiting_end = batch;
@@ -446,12 +523,12 @@ static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_pub
 }
 
 /* Sends what waits, as far as there is room. */
-static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out, int rank)
+static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out)
 {
     while (out->waiting) {
         buffer_t *batch = out->waiting, *next = batch->next;
         size_t bytes = batch->used;
-        if (send_batch(ob, out, rank, batch) == PGAS_ERR_AGAIN)
+        if (send_batch(ob, out, batch) == PGAS_ERR_AGAIN)
             return PGAS_ERR_AGAIN;
         out->waiting = next;
         if (!next)
@@ -564,7 +641,7 @@ static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *
     write_body(out->w->pos, m);
     show(out, room, m->header);
     update_window(out);
-    pgasi_bell_ring(out->node_rank);
+    ring_bell(out);
     return true;
 }
 
@@ -578,12 +655,13 @@ static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, s
     return usable ? buffer : NULL;
 }
 
-static inline pgas_status_t send_far(pgasi_outbox_t *ob, int rank, buffer_t *buffer, size_t room)
+static inline pgas_status_t send_far(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t room)
 {
     pgasi_tp_lane_t *tp = ob->lane->tp;
-    uint32_t header = pgasi_far_mark(pgasi_boot.rank, room);
+    uint32_t header[2];
+    size_t header_bytes = far_header(out, room, header);
     __atomic_store_n(&ob->far_sent, ob->far_sent + room, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
-    pgas_status_t status = tp->ops->am(tp, rank, &header, sizeof header, buffer->data, room, &buffer->comp);
+    pgas_status_t status = tp->ops->am(tp, out->rank, header, header_bytes, buffer->data, room, &buffer->comp);
     if (PGAS_UNLIKELY(status < PGAS_OK)) {
         __atomic_store_n(&ob->far_sent, ob->far_sent - room, __ATOMIC_RELAXED);
         return status;
@@ -592,7 +670,7 @@ static inline pgas_status_t send_far(pgasi_outbox_t *ob, int rank, buffer_t *buf
     if (status == PGAS_INPROGRESS) {
         ob->free_buffers = buffer->next;
         pgasi_lane_count(ob->lane, 1); /* its callback comes in progress, not before */
-        ob->lane->peer[rank].issued++; /* so that a flush waits for it */
+        ob->lane->peer[out->rank].issued++; /* so that a flush waits for it */
         ob->lane->issued++;
     }
     return PGAS_OK;
@@ -623,7 +701,7 @@ static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, c
     if (buffer) {
         *(uint64_t *)(void *)buffer->data = m->header;
         write_body(buffer->data, m);
-        status = send_far(ob, rank, buffer, room);
+        status = send_far(ob, out, buffer, room);
         if (status != PGAS_ERR_AGAIN || !queue)
             return status;
     } else if (PGAS_LIKELY(is_direct(out))) {
@@ -645,7 +723,7 @@ int pgasi_outbox_progress(pgasi_outbox_t *ob)
     for (int i = 0; i < ob->n_held;) {
         int rank = ob->held[i];
         out_t *out = &ob->out[rank];
-        if (send_waiting(ob, out, rank) == PGAS_ERR_AGAIN || publish(ob, out, rank, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN) {
+        if (send_waiting(ob, out) == PGAS_ERR_AGAIN || publish(ob, out, rank, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN) {
             i++;
             continue;
         }
@@ -664,9 +742,9 @@ bool pgasi_outbox_held(const pgasi_outbox_t *ob)
 
 /* ---- entry points of other files ---- */
 
-pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes)
+static inline pgas_status_t check_call(int rank, uint32_t handler, const void *args, size_t bytes, bool by_anybody)
 {
-    if (PGAS_UNLIKELY(!pgasi_thread_attached()))
+    if (PGAS_UNLIKELY(!pgasi_thread_attached() && !(by_anybody && pgasi_running)))
         return pgasi_running ? PGAS_ERR_CONTEXT : PGAS_ERR_NOT_INIT;
     if (PGAS_UNLIKELY((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks))
         return PGAS_ERR_RANGE;
@@ -677,29 +755,35 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
     return PGAS_UNLIKELY(bytes > pgasi_param.call_max) ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
+pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes)
+{
+    return check_call(rank, handler, args, bytes, false);
+}
+
 static inline pgas_status_t send(pgasi_outbox_t *ob, int rank, const message_t *m, pgasi_full_t full, bool now)
 {
     out_t *out = out_of(ob, rank);
     return now ? send_now(ob, out, rank, m, full) : append(ob, out, rank, m, full);
 }
 
-/* Nothing goes to a rank that died: closes its window. What is gathered is dropped here, what waits by progress. */
-static __attribute__((noinline, cold)) pgas_status_t shut(pgasi_outbox_t *ob, int rank)
+/* Nothing goes to a rank that died: closes the window. What is gathered is dropped here, what waits by progress. */
+static __attribute__((noinline, cold)) pgas_status_t shut(pgasi_outbox_t *ob, int dest)
 {
-    out_t *out = out_of(ob, rank);
+    out_t *out = out_of(ob, dest);
     out->dead = true;
-    publish(ob, out, rank, PGASI_PUBLISH_ORDER);
+    publish(ob, out, dest, PGASI_PUBLISH_ORDER);
     if (out->kind == OUT_NODE)
         update_window(out);
     return PGAS_ERR_PEER;
 }
 
 /* Sends by the rules of `full`; lane locked by the caller, given up while waiting. */
-static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t *m, pgasi_full_t full, bool now)
+static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now)
 {
+    int rank = dest % (int)ob->n_ranks;
     if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank)))
-        return shut(ob, rank);
-    pgas_status_t status = send(ob, rank, m, full, now);
+        return shut(ob, dest);
+    pgas_status_t status = send(ob, dest, m, full, now);
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN || full == PGASI_FULL_ASYNC ||
         pgasi_self.in_handler)
         return status;
@@ -708,7 +792,7 @@ static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int rank, const message_t 
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
         pgasi_lane_lock(ob->lane);
-        status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : send(ob, rank, m, full, now);
+        status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : send(ob, dest, m, full, now);
     }
     pgasi_lane_unlock(ob->lane);
     pgasi_wait_end(&w);
@@ -725,32 +809,48 @@ static bool is_first_answer(pgasi_outbox_t *ob)
     return first;
 }
 
-pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes, const uint64_t *wire_token,
-                                pgasi_full_t full)
+/* Now, unless it is gathered behind lane 0's first of the round, which ends with all being published. */
+static inline bool is_now(pgasi_outbox_t *ob)
 {
-    bool in_handler = pgasi_self.in_handler;
-    pgasi_lane_t *lane = in_handler ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.lane;
+    return !pgasi_self.in_handler || ob->lane->index != PGASI_LANE_SERVICE || is_first_answer(ob);
+}
+
+static pgas_status_t call_through(pgasi_lane_t *lane, int rank, int port, const message_t *m, pgasi_full_t full)
+{
     pgasi_lane_lock(lane);
     pgasi_outbox_t *ob;
     pgas_status_t status = pgasi_outbox_of(lane, &ob);
-    if (PGAS_LIKELY(status == PGAS_OK)) {
-        message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot) | (wire_token ? PGASI_REC_TOKEN : 0), wire_token,
-                        NULL, args, 0, bytes };
-        status = send_or_wait(ob, rank, &m, full, !in_handler || is_first_answer(ob));
-    }
+    if (PGAS_LIKELY(status == PGAS_OK))
+        status = send_or_wait(ob, port * (int)ob->n_ranks + rank, m, full, is_now(ob));
     pgasi_lane_unlock(lane);
     return status;
+}
+
+static inline int slot_of_caller(void)
+{
+    return pgasi_thread_attached() ? pgasi_self.slot : PGASI_SLOT_NONE;
+}
+
+pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes, const uint64_t *wire_token,
+                                pgasi_full_t full)
+{
+    return pgasi_outbox_call_port(rank, PGASI_PORT_ANY, false, handler, args, bytes, wire_token, full);
+}
+
+pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler, const void *args, size_t bytes,
+                                     const uint64_t *wire_token, pgasi_full_t full)
+{
+    pgasi_lane_t *lane = shared && !pgasi_self.in_handler ? pgasi_lanes[PGASI_LANE_SHARED] : pgasi_thread_lane();
+    message_t m = { pgasi_rec_header(handler, bytes, slot_of_caller()) | (wire_token ? PGASI_REC_TOKEN : 0), wire_token,
+                    NULL, args, 0, bytes };
+    return call_through(lane, rank, port, &m, full);
 }
 
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
                                   size_t bytes)
 {
-    pgasi_outbox_t *ob;
-    pgas_status_t status = pgasi_outbox_of(pgasi_lanes[PGASI_LANE_SERVICE], &ob);
-    if (status != PGAS_OK)
-        return status;
     message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
-    return send_or_wait(ob, rank, &m, PGASI_FULL_QUEUE, is_first_answer(ob));
+    return call_through(pgasi_thread_lane(), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE);
 }
 
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
@@ -800,23 +900,33 @@ pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_
 
 /* ---- the public calls ---- */
 
+typedef struct {
+    int port;
+    bool shared; /* through the lane of threads without one */
+    pgasi_full_t full;
+} how_t;
+
 static __attribute__((noinline)) pgas_status_t call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                                    pgas_sync_t *executed, pgasi_full_t full)
+                                                    pgas_sync_t *executed, how_t how)
 {
-    pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
-    if (PGAS_UNLIKELY(status != PGAS_OK))
-        return status;
     if (!executed)
-        return pgasi_outbox_call(rank, handler, args, bytes, NULL, full);
-    status = pgasi_sync_owe(executed, rank);
+        return pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, NULL, how.full);
+    pgas_status_t status = pgasi_sync_owe(executed, rank);
     if (status != PGAS_OK)
         return status;
     uint32_t token = executed->token;
     uint64_t wire = token;
-    status = pgasi_outbox_call(rank, handler, args, bytes, &wire, full);
+    status = pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, &wire, how.full);
     if (status != PGAS_OK && !pgasi_sync_disown(token, rank))
         return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
     return status;
+}
+
+static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                                              pgas_sync_t *executed, pgasi_full_t full)
+{
+    pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
+    return status == PGAS_OK ? call(rank, handler, args, bytes, executed, (how_t){ PGASI_PORT_ANY, false, full }) : status;
 }
 
 void pgasi_outbox_peer_died(void)
@@ -828,9 +938,9 @@ static __attribute__((noinline, cold)) void shut_windows(pgasi_outbox_t *ob, uin
 {
     ob->epoch = epoch;
     pgasi_lane_lock(ob->lane);
-    for (int r = 0; r < (int)ob->n_ranks; r++) {
-        if (pgasi_boot_is_dead(r))
-            shut(ob, r);
+    for (int i = 0; i < ob->n_known; i++) {
+        if (pgasi_boot_is_dead(ob->out[ob->known[i]].rank))
+            shut(ob, ob->known[i]);
     }
     pgasi_lane_unlock(ob->lane);
 }
@@ -889,7 +999,7 @@ static inline bool call_far(int rank, pgas_handler_t handler, const void *args, 
     }
     *(uint64_t *)(void *)buffer->data = PGASI_REC_VALID | ob->header | handler;
     memcpy(buffer->data + 8, args, 8);
-    status = send_far(ob, rank, buffer, 16);
+    status = send_far(ob, &ob->out[rank], buffer, 16);
     pgasi_lane_unlock(ob->lane);
     return status == PGAS_OK;
 }
@@ -898,14 +1008,14 @@ pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, 
 {
     if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
-    return call(rank, handler, args, bytes, executed, PGASI_FULL_WAIT);
+    return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_WAIT);
 }
 
 pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
 {
     if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
-    return call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
+    return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
 }
 
 pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
@@ -920,9 +1030,13 @@ pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const v
         o = *opts;
     if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE || (unsigned)o.way > PGAS_WAY_SEND)
         return PGAS_ERR_INVALID;
-    if (pgas_thread_slot(target) != PGAS_SLOT_ANY)
-        return PGAS_ERR_UNSUPPORTED;
-    return call(pgas_thread_rank(target), handler, args, bytes, o.sync, full_of[o.full]);
+    int rank = pgas_thread_rank(target), port = pgasi_port_of_slot(pgas_thread_slot(target));
+    pgas_status_t status = check_call(rank, handler, args, bytes, o.way == PGAS_WAY_SEND);
+    if (status == PGAS_OK && port < 0)
+        status = PGAS_ERR_LIMIT;
+    if (status != PGAS_OK)
+        return status;
+    return call(rank, handler, args, bytes, o.sync, (how_t){ port, o.way == PGAS_WAY_SEND, full_of[o.full] });
 }
 
 void pgas_call_wake(int rank)
@@ -953,13 +1067,15 @@ void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *ob, size_t bytes)
 size_t pgasi_outbox_table_bytes(size_t n_ranks)
 {
     const pgasi_outbox_t *ob = NULL;
-    return sizeof *ob + n_ranks * (sizeof *ob->out + sizeof *ob->window + sizeof *ob->cursor + sizeof *ob->dirty +
-                                   sizeof *ob->held);
+    return sizeof *ob + chunk_table_bytes() +
+           (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.lanes) * n_ranks *
+               (sizeof *ob->out + sizeof *ob->window + sizeof *ob->cursor + sizeof *ob->dirty + sizeof *ob->held +
+                sizeof *ob->known);
 }
 
-size_t pgasi_outbox_pool_bytes(size_t ring_bytes)
+size_t pgasi_outbox_pool_bytes(size_t chunk_bytes)
 {
-    return BUFFERS_MAX * PGASI_ALIGN_UP(sizeof(buffer_t) + publish_bytes_max(ring_bytes) + 64, 64);
+    return BUFFERS_MAX * PGASI_ALIGN_UP(sizeof(buffer_t) + publish_bytes_max(chunk_bytes) + 64, 64);
 }
 
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)
@@ -967,21 +1083,22 @@ const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)
     return &ob->stats;
 }
 
-/* Another thread may be sending: see set_tail. What it writes meanwhile behind the tail is no mark of this lap, or of a
- * call that counts. */
+/* Another thread may be sending. The order in which the tail's parts are stored lets us see too much for a moment, never
+ * too little. What is written meanwhile behind the tail is no mark of this lap, or of a call that counts. */
 static __attribute__((no_sanitize("thread"))) uint64_t handed_over(const out_t *out)
 {
-    uint64_t lap;
+    uint64_t base, lap;
     const char *pos, *end;
-    if (__atomic_load_n(&out->kind, __ATOMIC_ACQUIRE) != OUT_NODE)
+    if (out->kind != OUT_NODE)
         return 0;
     do {
-        lap = __atomic_load_n(&out->lap, __ATOMIC_ACQUIRE);
+        base = __atomic_load_n(&out->base, __ATOMIC_ACQUIRE);
         pos = __atomic_load_n(&out->w->pos, __ATOMIC_ACQUIRE);
-        end = end_of_marks(pos, pgasi_rec_lap(lap, pgasi_ring_bytes));
+        lap = __atomic_load_n(&out->w->lap, __ATOMIC_RELAXED);
+        end = end_of_marks(pos, lap);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    } while (lap != __atomic_load_n(&out->lap, __ATOMIC_RELAXED) || pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
-    return lap + (uint64_t)(end - out->ring);
+    } while (base != __atomic_load_n(&out->base, __ATOMIC_RELAXED) || pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
+    return base + ((uint64_t)(pos - out->channel.chunks) & (pgasi_chunk_bytes - 1)) + (uint64_t)(end - pos);
 }
 
 /* What is gathered for handlers, then what is held up, then what has left: a call moves through them in this order, so
@@ -997,8 +1114,9 @@ uint64_t pgasi_outboxes_sent(void)
         if (l == PGASI_LANE_SERVICE)
             sum += (uint64_t)__atomic_load_n(&ob->n_dirty, __ATOMIC_ACQUIRE);
         sum += (uint64_t)__atomic_load_n(&ob->n_held, __ATOMIC_ACQUIRE);
-        for (int i = 0; i < pgasi_boot.node_size; i++)
-            sum += handed_over(&ob->out[pgasi_boot.node_members[i]]);
+        int n_known = __atomic_load_n(&ob->n_known, __ATOMIC_ACQUIRE);
+        for (int i = 0; i < n_known; i++)
+            sum += handed_over(&ob->out[ob->known[i]]);
         sum += __atomic_load_n(&ob->far_sent, __ATOMIC_RELAXED);
     }
     return sum;
@@ -1031,19 +1149,34 @@ static inline void copy_words(char *to, const char *from, size_t bytes)
     }
 }
 
+/* The port that a message is for; -1: it is malformed or not of this job. */
+static inline int port_of_message(const pgasi_tp_am_t *am)
+{
+    uint32_t header[2] = { 0, PGASI_PORT_ANY };
+    bool sane = (am->header_bytes == sizeof header[0] || am->header_bytes == sizeof header) &&
+                am->data_bytes <= far_scratch_bytes && (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks;
+    if (PGAS_UNLIKELY(!sane))
+        return -1;
+    memcpy(header, am->header, am->header_bytes);
+    sane = header[0] == pgasi_far_mark(am->source, am->data_bytes) && header[1] < (uint32_t)pgasi_n_ports;
+    return sane ? (int)header[1] : -1;
+}
+
 bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
 {
     (void)arg;
-    uint32_t header;
-    bool sane = am->header_bytes == sizeof header && am->data_bytes <= far_scratch_bytes &&
-                (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks;
-    if (PGAS_LIKELY(sane)) {
-        memcpy(&header, am->header, sizeof header);
-        sane = header == pgasi_far_mark(am->source, am->data_bytes);
-    }
-    if (PGAS_UNLIKELY(!sane)) {
+    int port = port_of_message(am);
+    if (PGAS_UNLIKELY(port < 0)) {
         if (pgasi_n_dropped++ == 0)
             PGASI_ERROR("call", "a message of %zu bytes without this job's key, or malformed: dropped", am->data_bytes);
+        return false;
+    }
+    if (PGAS_UNLIKELY(port != PGASI_PORT_ANY)) {
+        if (pgasi_port_put(port, am->source, am->data, am->data_bytes) != PGAS_OK)
+            pgasi_fatal("call", "no memory for a message of %zu bytes", am->data_bytes);
+        pgasi_bell_ring(pgasi_boot.node_rank);
+        if (port == PGASI_PORT_SERVICE)
+            pgasi_bell_ring_service(pgasi_boot.node_rank);
         return false;
     }
     const char *records = am->data;
@@ -1051,7 +1184,7 @@ bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
         copy_words(far_scratch, records, am->data_bytes);
         records = far_scratch;
     }
-    pgasi_path_state_t before = pgasi_handlers_enter();
+    pgasi_path_state_t before = pgasi_handlers_enter(true);
     pgasi_records_run(records, am->data_bytes, am->source);
     pgasi_handlers_leave(before);
     __atomic_store_n(&pgasi_far_consumed, pgasi_far_consumed + am->data_bytes, __ATOMIC_RELEASE);

@@ -34,23 +34,26 @@ typedef enum {
 
 typedef struct pgasi_outbox pgasi_outbox_t;
 
-/** Around the running of handlers: what they call goes through lane 0, not through the thread's own short path, which leave
- *  opens again. */
+/** Around the running of handlers: what they call goes through lane 0 if they run for any thread of the rank, else through
+ *  the lane of the thread that runs them, but not by its short path, which leave opens again. */
 typedef struct {
     uint64_t epoch;
     uint32_t context;
+    pgasi_lane_t *lane;
 } pgasi_path_state_t;
-static inline pgasi_path_state_t pgasi_handlers_enter(void)
+static inline pgasi_path_state_t pgasi_handlers_enter(bool for_any)
 {
-    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context };
+    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context, pgasi_self.handler_lane };
     pgasi_self.in_handler++;
+    pgasi_self.handler_lane = for_any ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.port_lane;
     pgas_call_path.epoch = 0;
-    pgas_call_path.context = PGAS_CALL_HANDLERS;
+    pgas_call_path.context = for_any ? PGAS_CALL_HANDLERS : 0;
     return before;
 }
 static inline void pgasi_handlers_leave(pgasi_path_state_t before)
 {
     pgasi_self.in_handler--;
+    pgasi_self.handler_lane = before.lane;
     pgas_call_path.epoch = before.epoch;
     pgas_call_path.context = before.context;
 }
@@ -69,6 +72,9 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
 /** Sends one call through the caller's lane; wire_token NULL: nobody waits for it. Publishes, except in handlers. */
 pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes, const uint64_t *wire_token,
                                 pgasi_full_t full);
+/** The same to a port; shared: through the lane of threads that have none, whatever thread calls. */
+pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler, const void *args, size_t bytes,
+                                     const uint64_t *wire_token, pgasi_full_t full);
 /** From a handler to the one who asked: two pieces as one argument block. */
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
                                   size_t bytes);

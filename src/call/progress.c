@@ -23,6 +23,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
+#include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/sync.h"
 #include "mem/lane.h"
@@ -99,7 +100,7 @@ static int serve(void)
 {
     static uint32_t n_rounds;
     pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
-    uint64_t n = pgasi_inbox_drain();
+    uint64_t n = pgasi_port_drain(PGASI_PORT_ANY) + pgasi_ports_refuse_left();
     if (PGAS_UNLIKELY(!pgasi_param.service_threads && ++n_rounds % HELP_EVERY == 0))
         n += (uint64_t)pgasi_lanes_help();
     if (lane->tp)
@@ -129,6 +130,12 @@ static int serve_if_free(void)
     return n;
 }
 
+/* The service's own calls: by service threads alone, if there are any. */
+static inline int serve_service(void)
+{
+    return PGAS_UNLIKELY(pgasi_port_used(PGASI_PORT_SERVICE)) ? (int)pgasi_port_drain_if_free(PGASI_PORT_SERVICE) : 0;
+}
+
 static inline int progress_round(void)
 {
     if (PGAS_UNLIKELY(pgasi_self.in_handler || !pgasi_thread_attached()))
@@ -149,6 +156,10 @@ static inline int progress_round(void)
         if (PGAS_UNLIKELY(held || look))
             n = own_round(lane, held, look);
     }
+    if (PGAS_UNLIKELY(pgasi_port_used(pgasi_self.port) && pgasi_self.port))
+        n += (int)pgasi_port_drain_if_free(pgasi_self.port);
+    if (PGAS_UNLIKELY(!pgasi_param.service_threads))
+        n += serve_service();
     return n + serve_if_free();
 }
 
@@ -231,14 +242,26 @@ static void service_sleep(void)
     bool lanes_wait = pgasi_lanes_need_help();
     if (lanes_wait)
         __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
-    bool quiet = serve_if_free() == 0 && !pgasi_inbox_pending() && arm_transport() &&
+    pgasi_wait_service_rests(true);
+    bool quiet = serve_if_free() == 0 && !pgasi_inbox_pending() && !pgasi_port_pending(PGASI_PORT_SERVICE) && arm_transport() &&
                  !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
     if (quiet) {
         __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
         sleep_in_epoll(lanes_wait ? HELP_MS : SLEEP_MAX_MS);
     }
     __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
+    pgasi_wait_service_rests(false);
     pgasi_wait_service_revoke();
+}
+
+/* Application threads poll; only what is for the service alone wakes it. (The transport's events do not: they are theirs.) */
+static void nap(void)
+{
+    struct pollfd kicked = { .fd = pgasi_wait_kick_fd(), .events = POLLIN };
+    pgasi_wait_service_rests(true);
+    if (!pgasi_port_pending(PGASI_PORT_SERVICE))
+        poll(&kicked, 1, NAP_MS);
+    pgasi_wait_service_rests(false);
 }
 
 static void *service_main(void *arg)
@@ -249,14 +272,14 @@ static void *service_main(void *arg)
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pgasi_thread_be_service();
     while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
+        serve_service();
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
         if (pgasi_lanes_help() > 0)
             pgasi_bell_ring(pgasi_boot.node_rank);
         if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
             __atomic_fetch_add(&pgasi_service_stats.naps, 1, __ATOMIC_RELAXED);
-            struct timespec nap = { 0, NAP_MS * 1000000L };
-            nanosleep(&nap, NULL);
+            nap();
         } else if (serve_if_free() == 0) {
             service_sleep();
         } else {

@@ -6,10 +6,11 @@
  *  bit  52     a token follows: the caller wants to know that the handler ran
  *  bit  53     see bit 63
  *  bits 54..62 further calls of the same kind, whose arguments follow: a run shares one header
- *  bit  63     1, so that a header is never zero. For the first word of what is shown in a ring: bit 63 in even laps,
+ *  bit  63     1, so that a header is never zero. For the first word of what is shown in a chunk: bit 63 in even laps,
  *              bit 53 in odd ones (pgasi_rec_shown), so that a word of the lap before is not taken for a new one
- *  What is shown in a ring takes a multiple of 16 bytes, from a multiple of 16.
- *  PAD fills a ring up to its end; BATCH stands before `bytes` bytes of records that are published at once. */
+ *  What is shown in a chunk takes a multiple of 16 bytes, from a multiple of 16.
+ *  NEXT, with a word behind it, ends a chunk and names the next; its slot is 1 if marks there are odd. BATCH stands before
+ *  `bytes` bytes of records that are published at once. */
 #ifndef PGASI_RECORD_H
 #define PGASI_RECORD_H
 
@@ -36,7 +37,7 @@ enum {
     PGASI_REC_RMA,                            /* asks the owner to carry out a put, get or atomic */
     PGASI_REC_END_INTERNAL,
     PGASI_REC_BATCH = 0xFFFE,
-    PGASI_REC_PAD = 0xFFFF
+    PGASI_REC_NEXT = 0xFFFF
 };
 
 typedef struct {
@@ -68,11 +69,6 @@ static inline uint32_t pgasi_rec_more(uint64_t header)
 static inline size_t pgasi_rec_stride(uint64_t header)
 {
     return (pgasi_rec_bytes(header) + 7) & ~(size_t)7;
-}
-/** The bit of the lap that a position in a ring of so many bytes belongs to. */
-static inline uint64_t pgasi_rec_lap(uint64_t position, uint64_t ring_bytes)
-{
-    return position & ring_bytes ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
 }
 static inline bool pgasi_rec_has_arrived(uint64_t word, uint64_t lap)
 {

@@ -38,8 +38,24 @@ static void outboxes_stop(void)
     }
 }
 
+static void thread_comes(void)
+{
+    int port = pgasi_port_of_slot(pgasi_self.slot);
+    pgasi_self.port = port < 0 ? 0 : port;
+    if (pgasi_self.port)
+        pgasi_port_set_left(port, false);
+}
+
+/* What has arrived for the thread still runs. */
 static pgas_status_t thread_leaves(void)
 {
+    int port = pgasi_self.port;
+    if (port && pgasi_port_used(port)) {
+        while (pgasi_port_drain_if_free(port) > 0) {
+        }
+    }
+    if (port)
+        pgasi_port_set_left(port, true);
     pgas_call_path.epoch = 0;
     pgas_call_path.context = 0;
     return pgasi_call_complete();
@@ -54,6 +70,7 @@ static pgas_status_t call_start(void)
     pgasi_owner_start();
     pgasi_lane_am_fn = pgasi_far_arrived;
     pgasi_lane_peer_lost = pgasi_peer_died;
+    pgasi_thread_on_attach = thread_comes;
     pgasi_thread_on_detach = thread_leaves;
     return pgasi_boot_agree(status);
 }

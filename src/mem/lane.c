@@ -371,7 +371,9 @@ pgas_status_t pgasi_lanes_start(void)
     pgasi_lanes = calloc((size_t)pgasi_n_lanes, sizeof *pgasi_lanes);
     if (!pgasi_lanes)
         return PGAS_ERR_NO_MEMORY;
-    pgas_status_t status = lane_create(PGASI_LANE_SERVICE, &pgasi_lanes[0]);
+    pgas_status_t status = lane_create(PGASI_LANE_SERVICE, &pgasi_lanes[PGASI_LANE_SERVICE]);
+    if (status == PGAS_OK)
+        status = lane_create(PGASI_LANE_SHARED, &pgasi_lanes[PGASI_LANE_SHARED]);
     bool needed = pgasi_boot.n_nodes > 1;
     if (status == PGAS_OK && needed)
         status = open_transport();

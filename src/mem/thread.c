@@ -15,6 +15,7 @@
 __thread pgasi_thread_t pgasi_self;
 bool pgasi_running;
 uint64_t pgasi_epoch = 2;
+void (*pgasi_thread_on_attach)(void);
 pgas_status_t (*pgasi_thread_on_detach)(void);
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,9 +53,11 @@ static pgas_status_t attach(void)
         give_slot(slot);
         return status;
     }
-    pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch, .slot = slot, .n_attached = 1, .lane = lane,
+    pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch, .slot = slot, .n_attached = 1, .lane = lane, .port_lane = lane,
                                    .outbox = lane->shared ? NULL : lane->outbox };
     pgasi_place_bind(slot);
+    if (pgasi_thread_on_attach)
+        pgasi_thread_on_attach();
     return PGAS_OK;
 }
 
@@ -115,6 +118,7 @@ void pgasi_thread_stop(void)
 void pgasi_thread_be_service(void)
 {
     pgasi_self = (pgasi_thread_t){
-        .epoch = pgasi_epoch, .slot = PGAS_SLOT_SERVICE, .n_attached = 1, .lane = pgasi_lanes[0]
+        .epoch = pgasi_epoch, .slot = PGAS_SLOT_SERVICE, .n_attached = 1, .lane = pgasi_lanes[PGASI_LANE_SERVICE],
+        .port_lane = pgasi_lanes[PGASI_LANE_SHARED]
     };
 }

@@ -15,7 +15,10 @@ typedef struct {
     int n_attached;          /* nested attaches */
     struct pgasi_lane *lane; /* what it issues through outside of handlers */
     struct pgasi_outbox *outbox; /* that of its own lane, once it has one; NULL on a shared lane */
-    int in_handler;          /* depth of handlers on this thread's stack: it then issues through lane 0 */
+    int in_handler;          /* depth of handlers on this thread's stack: it then issues through: */
+    int port;                /* at which calls for this thread arrive; 0: none */
+    struct pgasi_lane *handler_lane;
+    struct pgasi_lane *port_lane; /* for handlers that run for this thread alone */
 } pgasi_thread_t;
 
 /** The calling thread's record; zero until it attaches. */
@@ -38,6 +41,12 @@ extern bool pgasi_running;
 pgas_status_t pgasi_thread_start(void);
 void pgasi_thread_stop(void);
 
+/** What the calling thread issues calls through at the moment. */
+static inline struct pgasi_lane *pgasi_thread_lane(void)
+{
+    return pgasi_self.in_handler ? pgasi_self.handler_lane : pgasi_self.lane;
+}
+
 /** Gives a service thread its identity: slot PGAS_SLOT_SERVICE, lane 0. */
 void pgasi_thread_be_service(void);
 
@@ -56,6 +65,8 @@ static inline pgas_status_t pgasi_thread_check_wait(void)
     return status == PGAS_OK && pgasi_self.in_handler ? PGAS_ERR_CONTEXT : status;
 }
 
+/** Called when a thread has attached. */
+extern void (*pgasi_thread_on_attach)(void);
 /** Called when a thread detaches, before its lane is given back (call layer: publish and flush). */
 extern pgas_status_t (*pgasi_thread_on_detach)(void);
 

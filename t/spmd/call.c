@@ -4,9 +4,9 @@
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_RING_SIZE=4K PGAS_CALL_MAX=64 |
- *   env:    PGAS_SERVICE_THREADS=0 PGAS_CALL_MAX=1K PGAS_RING_SIZE=4K | PGAS_FAULT=delay=5,reorder=4,again=3 |
- *   env:    PGAS_SERVICE_THREADS=2 PGAS_AGG_SIZE=64 | PGAS_RING_SIZE=4K PGAS_CALL_MAX=1K
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 |
+ *   env:    PGAS_SERVICE_THREADS=0 PGAS_CALL_MAX=1K PGAS_CHUNK_SIZE=4K | PGAS_FAULT=delay=5,reorder=4,again=3 |
+ *   env:    PGAS_SERVICE_THREADS=2 PGAS_AGG_SIZE=64 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K
  *   source: pgas/call.h
  */
 #include "base/checks.h"

@@ -190,7 +190,7 @@ static void unstarted(const char *when)
 
 static void init_refuses(const char *params, pgas_status_t want, const char *words)
 {
-    int size = spmd_size(), most = strstr(params, "RING_MEMORY") ? size : 1; /* rings are a matter of each node */
+    int size = spmd_size(), most = strstr(params, "CHUNK_MEMORY") ? size : 1; /* rings are a matter of each node */
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
     opts.params = params;
     said_begin();
@@ -207,11 +207,11 @@ static void parameters(void)
     init_refuses("HEAP_SIZE=plenty", PGAS_ERR_INVALID, "PGAS_HEAP_SIZE=plenty");
     init_refuses("HEAPSIZE=1M", PGAS_ERR_INVALID, "PGAS_HEAP_SIZE");
     init_refuses("SERVICE_THREADS=99", PGAS_ERR_INVALID, "0..16");
-    init_refuses("RING_SIZE=5000", PGAS_ERR_INVALID, "power of two");
+    init_refuses("CHUNK_SIZE=5000", PGAS_ERR_INVALID, "power of two");
     init_refuses("LANES", PGAS_ERR_INVALID, "NAME=");
     init_refuses("LOG=loud", PGAS_ERR_INVALID, "error, warn");
     init_refuses("MEMORY_LIMIT=64K", PGAS_ERR_LIMIT, "PGAS_MEMORY_LIMIT=65536");
-    init_refuses("RING_MEMORY=64K CALL_MAX=1M", PGAS_ERR_LIMIT, "PGAS_RING_MEMORY=65536");
+    init_refuses("CHUNK_MEMORY=64K CALL_MAX=1M", PGAS_ERR_LIMIT, "PGAS_CHUNK_MEMORY=65536");
     init_refuses("FAULT=xyz", PGAS_ERR_INVALID, "PGAS_FAULT=xyz: `xyz' is no fault");
     if (pgasi_tp_find("verbs"))
         spmd_skip(1, "all transports are in this build");

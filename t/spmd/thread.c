@@ -4,7 +4,7 @@
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_LANES=2 | PGAS_LANES=1 PGAS_SERVICE_THREADS=0 | PGAS_LANES=2 PGAS_SERVICE_THREADS=2 PGAS_RING_SIZE=4K PGAS_CALL_MAX=256 |
+ *   env:    PGAS_LANES=2 | PGAS_LANES=1 PGAS_SERVICE_THREADS=0 | PGAS_LANES=2 PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=256 |
  *   env:    PGAS_LANES=3 PGAS_FAULT=delay=4,reorder=4,again=3
  *   source: pgas/runtime.h, pgas/call.h
  */

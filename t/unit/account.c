@@ -47,11 +47,11 @@ static uint64_t printed_item(const char *name)
 
 static void it_covers_what_is_mapped(void)
 {
-    static const char *const params[] = { "SERVICE_THREADS=0 BACKLOG_LIMIT=0", "SERVICE_THREADS=0 RING_MEMORY=1M LANES=2",
-                                          "SERVICE_THREADS=0 RING_SIZE=1M RING_MEMORY=1G", "SERVICE_THREADS=0 CALL_MAX=128K" };
+    static const char *const params[] = { "SERVICE_THREADS=0 BACKLOG_LIMIT=0", "SERVICE_THREADS=0 CHUNK_MEMORY=8M LANES=2",
+                                          "SERVICE_THREADS=0 CHUNK_SIZE=1M CHUNK_MEMORY=1G", "SERVICE_THREADS=0 CALL_MAX=128K" };
     int n_bad = 0;
     for (size_t i = 0; i < sizeof params / sizeof params[0]; i++) {
-        n_bad += lone_init(8, params[i]) != PGAS_OK || printed_item("rings into this rank") != lone_inbox_bytes;
+        n_bad += lone_init(8, params[i]) != PGAS_OK || printed_item("channels into this rank") != lone_inbox_bytes;
         pgas_finalize();
     }
     is_int(n_bad, 0, "the rings are counted as they are mapped, also where they shrink or grow to fit");
@@ -98,14 +98,14 @@ static void the_sum_is_the_sum(void)
 
 static void it_follows_parameters(void)
 {
-    const char *base = "HEAP_SIZE=64K SERVICE_THREADS=0 RING_MEMORY=1G";
+    const char *base = "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G";
     uint64_t worst = worst_with(4, base);
     ok(worst > 0 && worst == worst_with(4, base), "the same twice");
     ok(worst_with(8, base) > worst, "more ranks, more bytes");
-    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 RING_MEMORY=1G RING_SIZE=1M") > worst, "larger rings, more bytes");
-    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 RING_MEMORY=1G LANES=8") > worst, "more lanes, more bytes");
-    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 RING_MEMORY=1G BACKLOG_LIMIT=1G") > worst, "longer queues, more bytes");
-    is_int(worst_with(4, "HEAP_SIZE=1M SERVICE_THREADS=0 RING_MEMORY=1G"), worst, "the heap is the user's");
+    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G CHUNK_SIZE=1M") > worst, "larger rings, more bytes");
+    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G LANES=8") > worst, "more lanes, more bytes");
+    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G BACKLOG_LIMIT=1G") > worst, "longer queues, more bytes");
+    is_int(worst_with(4, "HEAP_SIZE=1M SERVICE_THREADS=0 CHUNK_MEMORY=1G"), worst, "the heap is the user's");
 }
 
 static void the_limit(void)
@@ -125,8 +125,8 @@ static void the_limit(void)
 /* What was started before must not matter: neither smaller rings nor larger. */
 static void the_limit_is_that_of_this_start(void)
 {
-    static const char *const of[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 RING_SIZE=64K",
-                                      "HEAP_SIZE=64K SERVICE_THREADS=0 RING_SIZE=1M" };
+    static const char *const of[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=64K",
+                                      "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=1M" };
     uint64_t need[2];
     int n_bad = 0, former = pgasi_log_set_fd(open("/dev/null", O_WRONLY));
     for (int i = 0; i < 2; i++)

@@ -22,8 +22,7 @@ static int n_ranks = 1;
 static int zeros[RANKS_MAX], numbers[RANKS_MAX];
 static pid_t pids[RANKS_MAX];
 static pgasi_bell_t bells[RANKS_MAX];
-static char *sender_ring[RANKS_MAX];
-static const uint64_t *sender_consumed[RANKS_MAX];
+static pgasi_channel_t sender[RANKS_MAX];
 static bool dead[RANKS_MAX];
 static bool started;
 
@@ -41,22 +40,21 @@ static void open_senders(void)
 {
     for (int r = 1; r < n_ranks; r++) {
         pgasi_boot.node_rank = r;
-        pgasi_inbox_open(0, LONE_LANE, &sender_ring[r], &sender_consumed[r]);
+        pgasi_inbox_open(0, PGASI_PORT_ANY, LONE_LANE, &sender[r]);
     }
     pgasi_boot.node_rank = 0;
 }
 
-void lone_sender(int rank, char **ring_p, const uint64_t **consumed_p)
+pgasi_channel_t lone_sender(int rank)
 {
-    *ring_p = sender_ring[rank];
-    *consumed_p = sender_consumed[rank];
+    return sender[rank];
 }
 
-void lone_receiver(int rank, int lane, char **ring_p, uint64_t **consumed_p)
+pgasi_channel_t lone_receiver(int rank, int port, int lane)
 {
-    const uint64_t *consumed;
-    pgasi_inbox_open(rank, lane, ring_p, &consumed);
-    *consumed_p = (uint64_t *)(uintptr_t)consumed;
+    pgasi_channel_t channel;
+    pgasi_inbox_open(rank, port, lane, &channel);
+    return channel;
 }
 
 /* ---- boot.h ---- */

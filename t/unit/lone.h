@@ -7,16 +7,17 @@
 #define T_UNIT_LONE_H
 
 #include <stdint.h>
+#include "call/inbox.h"
 #include "pgas/pgas.h"
 
 /** As pgas_init on a node of n_ranks, of which we are rank 0. */
 pgas_status_t lone_init(int n_ranks, const char *params);
 
-/** What rank `rank` sends to us through its lane LONE_LANE goes into *ring_p; *consumed_p is how far we are. */
+/** What rank `rank` sends to us, to any thread, through its lane LONE_LANE, goes into this channel. */
 #define LONE_LANE 3
-void lone_sender(int rank, char **ring_p, const uint64_t **consumed_p);
-/** What we send to `rank` through a lane comes out of *ring_p; the test writes to *consumed_p. */
-void lone_receiver(int rank, int lane, char **ring_p, uint64_t **consumed_p);
+pgasi_channel_t lone_sender(int rank);
+/** What we send to a port of `rank` through a lane comes out of this one; the test writes to where `consumed` points. */
+pgasi_channel_t lone_receiver(int rank, int port, int lane);
 
 /** Bytes of the region that rank 0 mapped last without huge pages: its inbox. */
 extern size_t lone_inbox_bytes;

@@ -142,8 +142,8 @@ static void sizes_take_suffixes(void)
         n_bad += refused;
     }
     is_int(n_bad, PGASI_ARRAY_LENGTH(bad), "malformed sizes are refused");
-    is_int(parse("RING_SIZE", "128K"), PGAS_OK, "a power of two where one is asked for");
-    is_int(parse("RING_SIZE", "100K"), PGAS_ERR_INVALID, "and nothing else");
+    is_int(parse("CHUNK_SIZE", "128K"), PGAS_OK, "a power of two where one is asked for");
+    is_int(parse("CHUNK_SIZE", "100K"), PGAS_ERR_INVALID, "and nothing else");
     ok(strstr(why, "not a power of two") != NULL, "which is said");
 }
 

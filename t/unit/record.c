@@ -34,7 +34,7 @@ static void on_call(const void *args, size_t bytes, pgas_thread_t source, void *
 static void headers(void)
 {
     static const size_t bytes[] = { 0, 1, 7, 8, 9, 4096, PGASI_REC_BYTES_MAX };
-    static const uint32_t handlers[] = { 1, 2, PGAS_HANDLERS_MAX, PGASI_REC_ACK, PGASI_REC_BATCH, PGASI_REC_PAD };
+    static const uint32_t handlers[] = { 1, 2, PGAS_HANDLERS_MAX, PGASI_REC_ACK, PGASI_REC_BATCH, PGASI_REC_NEXT };
     static const int slots[] = { 0, 1, 4093, PGAS_SLOT_SERVICE };
     int n_wrong = 0;
     for (size_t b = 0; b < sizeof bytes / sizeof bytes[0]; b++) {
@@ -126,7 +126,7 @@ static void malformed(void)
     ok(runs((uint64_t[]){ good & ~PGASI_REC_VALID, 1, good, 1 }, 32, 0, 1), "a header without its mark ends the run");
     ok(runs((uint64_t[]){ pgasi_rec_header(0, 8, 0), 1, good, 1 }, 32, 1, 1), "handler 0 is nobody");
     ok(runs((uint64_t[]){ pgasi_rec_header(3, 8, 0), 1, good, 1 }, 32, 1, 1), "so is the first one behind the last");
-    ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_PAD, 0, 0), good, 1 }, 24, 1, 1), "no pads within a batch");
+    ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_NEXT, 0, 0), good, 1 }, 24, 1, 1), "no ends of chunks within a batch");
     ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_BATCH, 8, 0), 1, good, 1 }, 32, 1, 1), "no batches within a batch");
     ok(runs((uint64_t[]){ good | UINT64_C(1) << PGASI_REC_MORE_SHIFT, 1 }, 16, 0, 1), "a run of two with one");
     ok(runs((uint64_t[]){ pgasi_rec_header(first, PGASI_REC_BYTES_MAX, 0), 1 }, 16, 0, 1), "a size beyond the message");

@@ -7,6 +7,7 @@
 #include "base/checks.h"
 #include "base/rng.h"
 #include "call/inbox.h"
+#include "call/outbox.h"
 #include "call/record.h"
 #include "mem/lane.h"
 #include "t/tap.h"
@@ -19,24 +20,45 @@ static pgas_handler_t numbered;
 
 /* ---- the other rank's side, written from the description alone ---- */
 
+/* A place in a channel. */
 typedef struct {
-    char *ring;
-    uint64_t *consumed;
-    uint64_t head, next, told;
+    pgasi_channel_t channel;
+    char *chunk;
+    uint64_t offset; /* in it */
+    uint64_t left;   /* bytes of the chunks left behind */
+    bool odd;        /* its marks are */
+} place_t;
+
+static place_t first_place(pgasi_channel_t channel)
+{
+    return (place_t){ channel, channel.chunks + channel.first * pgasi_chunk_bytes, 0, 0, false };
+}
+
+static uint64_t *word_at(const place_t *p, uint64_t further)
+{
+    return (uint64_t *)(void *)(p->chunk + p->offset + further);
+}
+
+/* The mark that a first word there bears. */
+static uint64_t mark_of(const place_t *p)
+{
+    return UINT64_C(1) << (p->odd ? 53 : 63);
+}
+
+static void enter(place_t *p, uint64_t number, bool odd)
+{
+    p->left += pgasi_chunk_bytes;
+    p->chunk = p->channel.chunks + number * pgasi_chunk_bytes;
+    p->offset = 0;
+    p->odd = odd;
+}
+
+typedef struct {
+    place_t at;
+    uint64_t *consumed, told, next;
     int n_bad;
     bool slow;
 } reader_t;
-
-static uint64_t *word_at(char *ring, uint64_t position)
-{
-    return (uint64_t *)(void *)(ring + position % pgasi_ring_bytes);
-}
-
-/* The mark that a first word at a position bears. */
-static uint64_t lap_mark(uint64_t position)
-{
-    return position / pgasi_ring_bytes % 2 ? UINT64_C(1) << 53 : UINT64_C(1) << 63;
-}
 
 static uint64_t round_up(uint64_t bytes)
 {
@@ -97,22 +119,30 @@ static void read_records(reader_t *r, const char *at, size_t bytes)
 /* Takes one published thing; false if there is none. */
 static bool read_one(reader_t *r)
 {
-    uint64_t header = __atomic_load_n(word_at(r->ring, r->head), __ATOMIC_ACQUIRE);
-    uint64_t to_end = pgasi_ring_bytes - r->head % pgasi_ring_bytes;
-    if ((header & PGASI_REC_LAPS) != lap_mark(r->head))
+    const uint64_t *word = word_at(&r->at, 0);
+    uint64_t header = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    if ((header & PGASI_REC_LAPS) != mark_of(&r->at))
         return false;
     size_t bytes = pgasi_rec_room(header);
-    if (pgasi_rec_handler(header) == PGASI_REC_PAD) {
-        bytes = to_end;
-    } else if (pgasi_rec_handler(header) == PGASI_REC_BATCH) {
-        bytes = 8 + pgasi_rec_bytes(header);
-        read_records(r, (const char *)(word_at(r->ring, r->head) + 1), bytes - 8);
-    } else {
-        read_records(r, (const char *)word_at(r->ring, r->head), bytes);
+    if (pgasi_rec_handler(header) == PGASI_REC_NEXT) {
+        enter(&r->at, word[1], pgasi_rec_slot(header) == 1);
+        return true;
     }
-    r->n_bad += bytes > to_end;
-    r->head += round_up(bytes);
+    if (pgasi_rec_handler(header) == PGASI_REC_BATCH) {
+        bytes = 8 + pgasi_rec_bytes(header);
+        read_records(r, (const char *)(word + 1), bytes - 8);
+    } else {
+        read_records(r, (const char *)word, bytes);
+    }
+    r->at.offset += round_up(bytes);
+    r->n_bad += r->at.offset > pgasi_chunk_bytes - 16;
     return true;
+}
+
+static void tell(reader_t *r, bool always)
+{
+    if (r->at.left != r->told || always)
+        __atomic_store_n(r->consumed, r->told = r->at.left, __ATOMIC_RELEASE);
 }
 
 static void *reader_main(void *arg)
@@ -120,15 +150,12 @@ static void *reader_main(void *arg)
     reader_t *r = arg;
     while (r->next < N_CALLS && !r->n_bad) {
         bool some = read_one(r);
-        /* A slow reader gives room only when the writer can have no more. */
-        if (r->head != r->told && (!r->slow || !some)) {
-            __atomic_store_n(r->consumed, r->head, __ATOMIC_RELEASE);
-            r->told = r->head;
-        }
+        if (!r->slow || !some) /* a slow reader gives room only when the writer can have no more */
+            tell(r, false);
         if (!some)
             sched_yield();
     }
-    __atomic_store_n(r->consumed, r->head, __ATOMIC_RELEASE);
+    tell(r, true);
     return NULL;
 }
 
@@ -140,7 +167,8 @@ static int send_to_reader(bool slow, uint64_t seed)
     pthread_t thread;
     pgas_agg_t *agg = NULL;
     int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
-    lone_receiver(1, PGASI_LANE_FIRST_OWN, &reader.ring, &reader.consumed);
+    reader.at = first_place(lone_receiver(1, PGASI_PORT_ANY, PGASI_LANE_FIRST_OWN));
+    reader.consumed = (uint64_t *)(uintptr_t)reader.at.channel.consumed;
     pgasi_rng_seed(&rng, seed);
     pthread_create(&thread, NULL, reader_main, &reader);
     for (uint64_t i = 0; i < N_CALLS && !n_bad; i++) {
@@ -176,32 +204,30 @@ static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, vo
 typedef struct {
     uint64_t seed;
     int n_flipped; /* 1: spoil the arguments of one call */
-    char *ring;
-    const uint64_t *consumed;
+    place_t at;
 } writer_t;
 
-/* Room for a record at the tail: a pad where it would wrap, and a cleared word behind it. Waits while there is none. */
-static uint64_t make_room(char *ring, const uint64_t *consumed, uint64_t tail, size_t bytes)
+/* Room for a record at the tail, and 16 bytes behind it: in the other chunk of the two, when it is free, if not here. */
+static void make_room(place_t *p, size_t bytes)
 {
-    uint64_t to_end = pgasi_ring_bytes - tail % pgasi_ring_bytes;
-    uint64_t need = (bytes > to_end ? to_end : 0) + bytes + 8;
-    while (tail + need > __atomic_load_n(consumed, __ATOMIC_ACQUIRE) + pgasi_ring_bytes)
+    if (p->offset + bytes + 16 <= pgasi_chunk_bytes)
+        return;
+    uint64_t uses = p->left / pgasi_chunk_bytes + 1, number = p->channel.first + uses % 2, *word = word_at(p, 0);
+    while (uses > 1 && __atomic_load_n(p->channel.consumed, __ATOMIC_ACQUIRE) < (uses - 1) * pgasi_chunk_bytes)
         sched_yield();
-    if (bytes > to_end) {
-        *word_at(ring, tail + to_end) = 0;
-        __atomic_store_n(word_at(ring, tail), lap_mark(tail) | PGASI_REC_PAD, __ATOMIC_RELEASE);
-        tail += to_end;
-    }
-    return tail;
+    bool odd = uses / 2 % 2 == 1;
+    uint64_t first_word = mark_of(p) | PGASI_REC_NEXT | (uint64_t)odd << PGASI_REC_SLOT_SHIFT;
+    word[1] = number;
+    enter(p, number, odd);
+    *word_at(p, 0) = 0;
+    __atomic_store_n(word, first_word, __ATOMIC_RELEASE);
 }
 
 static void *writer_main(void *arg)
 {
     writer_t *w = arg;
-    char *ring = w->ring;
-    const uint64_t *consumed = w->consumed;
+    place_t *p = &w->at;
     pgasi_rng_t rng;
-    uint64_t tail = 0;
     pgasi_rng_seed(&rng, w->seed);
     for (uint64_t i = 0; i < N_CALLS;) {
         uint64_t in_batch = pgasi_rng_below(&rng, 5), first_word = 0;
@@ -209,8 +235,8 @@ static void *writer_main(void *arg)
         uint64_t n = PGASI_MIN(in_batch > 1 ? in_batch : 1, N_CALLS - i);
         for (uint64_t k = 0; k < n; k++)
             bytes += 8 + (size_of(i + k) + 7) / 8 * 8;
-        tail = make_room(ring, consumed, tail, round_up(bytes));
-        char *at = (char *)word_at(ring, tail);
+        make_room(p, round_up(bytes));
+        char *at = (char *)word_at(p, 0);
         if (in_batch > 1) {
             first_word = PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)(bytes - 8) << PGASI_REC_BYTES_SHIFT;
             at += 8;
@@ -226,9 +252,9 @@ static void *writer_main(void *arg)
                 first_word = header;
             at += pgasi_rec_room(header);
         }
-        *word_at(ring, tail + round_up(bytes)) = 0;
-        __atomic_store_n(word_at(ring, tail), (first_word & ~PGASI_REC_LAPS) | lap_mark(tail), __ATOMIC_RELEASE);
-        tail += round_up(bytes);
+        *word_at(p, round_up(bytes)) = 0;
+        __atomic_store_n(word_at(p, 0), (first_word & ~PGASI_REC_LAPS) | mark_of(p), __ATOMIC_RELEASE);
+        p->offset += round_up(bytes);
     }
     return NULL;
 }
@@ -237,7 +263,7 @@ static int run_writer(uint64_t seed, int n_flipped)
 {
     writer_t writer = { .seed = seed, .n_flipped = n_flipped };
     pthread_t thread;
-    lone_sender(2, &writer.ring, &writer.consumed);
+    writer.at = first_place(lone_sender(2));
     n_ran = 0;
     n_wrong = 0;
     pthread_create(&thread, NULL, writer_main, &writer);
@@ -250,13 +276,10 @@ static int run_writer(uint64_t seed, int n_flipped)
 /* One job for each direction: positions begin at 0. */
 static bool job(const char *params, int (*body)(uint64_t seed), uint64_t seed, bool want_good)
 {
-    char *ring;
-    uint64_t *told;
     bool good = lone_init(3, params) == PGAS_OK;
     good = (body(seed) == 0) == want_good && good;
-    /* For finalize: what the others consumed is what rank 1 told, what they sent is what we have. */
-    lone_receiver(1, PGASI_LANE_FIRST_OWN, &ring, &told);
-    lone_consumed = *told;
+    /* For finalize: the others consumed what we sent, what they sent is what we have. */
+    lone_consumed = pgasi_outboxes_sent();
     lone_sent = pgasi_inbox_consumed();
     return pgas_finalize() == PGAS_OK && good;
 }
@@ -283,9 +306,9 @@ static int from_liar(uint64_t seed)
 
 int main(void)
 {
-    static const char *const params[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 RING_SIZE=4K CALL_MAX=64",
-                                          "HEAP_SIZE=64K SERVICE_THREADS=1 RING_SIZE=4K CALL_MAX=64 AGG_SIZE=300",
-                                          "HEAP_SIZE=64K SERVICE_THREADS=2 RING_SIZE=16K AGG_SIZE=1K" };
+    static const char *const params[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=4K CALL_MAX=64",
+                                          "HEAP_SIZE=64K SERVICE_THREADS=1 CHUNK_SIZE=4K CALL_MAX=64 AGG_SIZE=300",
+                                          "HEAP_SIZE=64K SERVICE_THREADS=2 CHUNK_SIZE=16K AGG_SIZE=1K" };
     plan(10);
     uint64_t seed = tap_seed(3);
     pgas_handler_register("numbered", on_numbered, NULL, &numbered);

@@ -184,8 +184,8 @@ int main(void)
     pgas_handler_register("hop", on_hop, NULL, &hop);
     pgas_handler_register("count", on_count, NULL, &count);
     everything("HEAP_SIZE=1M SERVICE_THREADS=1 LANES=3");
-    everything("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=8 RING_SIZE=4K CALL_MAX=64");
-    everything("HEAP_SIZE=1M SERVICE_THREADS=2 LANES=1 RING_SIZE=4K CALL_MAX=256 AGG_SIZE=128");
+    everything("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=8 CHUNK_SIZE=4K CALL_MAX=64");
+    everything("HEAP_SIZE=1M SERVICE_THREADS=2 LANES=1 CHUNK_SIZE=4K CALL_MAX=256 AGG_SIZE=128");
     n_wrong = 0;
     next_of[3] = 5;
     uint64_t number = 4;
