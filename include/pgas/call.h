@@ -1,16 +1,21 @@
 /** Remote calls: handlers named by text, calls to ranks, replies, completion, aggregation, quiescence.
  *
- *  Who runs an incoming call: any thread of the target rank that is inside a blocking call or pgas_progress, else its
- *  service thread. Calls of one thread to one rank run in the order issued, one at a time; a handler may run at the
- *  same time as the program's own threads, and as handlers of other sources only if the rank has several threads that
- *  take turns: handlers of one rank never overlap.
+ *  Who runs an incoming call: what is for a rank, any of its threads that is inside a blocking call or pgas_progress, else its
+ *  service thread; what is for the service, that thread alone (without one, as for a rank); what is for a thread, that
+ *  thread inside the library, or who stands in for it. Calls of one thread to one target run in the order issued, one at a
+ *  time; handlers of one target never overlap, but they may run at the same time as the program's own threads and as
+ *  handlers of other targets. Handlers registered as blocking run on handler threads, which are attached threads of the
+ *  library: they start in the order issued and run one at a time; while one waits, others run.
  *
  *  What a handler may do:
- *  | pgas_call, pgas_call_try, pgas_agg_call, pgas_reply           | yes: queued when the peer is full, up to        |
- *  |                                                               | PGAS_BACKLOG_LIMIT, then PGAS_ERR_AGAIN         |
- *  | put, get, atomics within the node; pgas_alloc_local           | yes                                             |
- *  | put, get, atomics to other nodes or to attached memory; flush | PGAS_ERR_CONTEXT                                |
- *  | pgas_sync_wait, collectives, pgas_progress, pgas_quiesce       | PGAS_ERR_CONTEXT (pgas_progress: returns 0)     |
+ *  |                                                               | plain                                    | blocking |
+ *  | pgas_call*, pgas_reply                                        | yes: queued when the peer is full, up to | yes      |
+ *  |                                                               | PGAS_BACKLOG_LIMIT, then PGAS_ERR_AGAIN  |          |
+ *  | pgas_agg_call with an aggregator for handlers                 | yes, if it runs for a rank               | CONTEXT  |
+ *  | put, get, atomics within the node; pgas_alloc_local           | yes                                      | yes      |
+ *  | put, get, atomics to other nodes or to attached memory; flush | PGAS_ERR_CONTEXT                         | yes      |
+ *  | pgas_sync_wait, pgas_progress                                 | PGAS_ERR_CONTEXT (pgas_progress: 0)      | yes      |
+ *  | collectives, pgas_quiesce                                     | PGAS_ERR_CONTEXT                         | CONTEXT  |
  *
  *  When a rank has died and PGAS_ON_PEER_DEATH=continue lets the others go on, what it owes, completions and replies,
  *  falls with PGAS_ERR_PEER; calls to it give PGAS_ERR_PEER from the next one on that a thread makes after the death was
@@ -165,12 +170,38 @@ typedef struct {
 } pgas_call_opts_t;
 #define PGAS_CALL_OPTS_INIT { sizeof(pgas_call_opts_t), NULL, PGAS_EXECUTED, PGAS_FULL_WAIT, PGAS_WAY_WRITE }
 
-/** As pgas_call, with options (NULL: none), to a thread: (rank, slot), (rank, PGAS_SLOT_ANY) as pgas_call does, or
- *  (rank, PGAS_SLOT_SERVICE).
- *  Done:   calls of one thread to one target in one way run in the order issued.
- *  @return as pgas_call; PGAS_ERR_INVALID (options). */
+/** As pgas_call, with options (NULL: none), to a thread: (rank, slot) with a slot below PGAS_LANES; (rank, PGAS_SLOT_ANY) as
+ *  pgas_call does; (rank, PGAS_SLOT_SERVICE).
+ *  Shape:  any attached thread; with PGAS_WAY_SEND also one that is not attached, which others see as slot 4094.
+ *  Done:   calls of one thread to one target in one way run in the order issued. What is for a thread runs when it is in the
+ *          library, or by pgas_progress_for, or by consumer threads; calls to a slot that no thread has had yet wait for one.
+ *          Once its thread has left they are refused: the counter falls with PGAS_ERR_PEER, without one the call is dropped
+ *          and counted.
+ *  @return as pgas_call; PGAS_ERR_INVALID (options), PGAS_ERR_LIMIT (also: a slot from PGAS_LANES on). */
 PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
                                     const pgas_call_opts_t *opts);
+
+/** Starts a thread on a rank that runs handler(args) and ends; it is an attached thread, so the handler may do what threads
+ *  may, except collectives (see the table).
+ *  Done:   as pgas_call_to; executed: the handler has returned. pgas_quiesce and pgas_finalize wait for it.
+ *  Cost:   a call, and a thread there; threads that have ended serve again, at most PGAS_HANDLER_THREADS at a time, further
+ *          ones wait for one to end.
+ *  @return as pgas_call_to; PGAS_ERR_LIMIT from PGAS_CALL_MAX - 7 bytes on. */
+PGAS_API pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                  const pgas_call_opts_t *opts);
+
+/** Runs what has arrived for the thread of a slot of this rank, by whichever attached thread asks. Returns the number of
+ *  calls: 0 also if another thread is running them, in a handler, and for slots that have no calls of their own. */
+PGAS_API int pgas_progress_for(int slot);
+
+/** Starts threads of the library that run the calls for a slot of this rank: one that a thread of the program has, or a free
+ *  one, which then no thread gets. One of them at a time runs calls, in the order of each source.
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT (in a handler), PGAS_ERR_RANGE (no such slot), PGAS_ERR_LIMIT (a slot
+ *          from PGAS_LANES on), PGAS_ERR_INVALID (n_threads: 1 to 64), PGAS_ERR_EXISTS (it has some), PGAS_ERR_NO_MEMORY. */
+PGAS_API pgas_status_t pgas_consumers_start(int slot, int n_threads);
+/** Ends them when they have run what is there. A slot that no thread has then counts as left.
+ *  @return as start; PGAS_ERR_NOT_FOUND (there are none). */
+PGAS_API pgas_status_t pgas_consumers_stop(int slot);
 
 /** As pgas_call, and what the handler gives to pgas_reply is stored at reply (exactly reply_bytes, up to
  *  PGAS_CALL_MAX) before executed falls. executed NULL: waits for the reply (not in a handler: PGAS_ERR_CONTEXT).

@@ -30,6 +30,7 @@ PGASI_PARAM(CHUNKS_MAX, chunks_max, INT, "16", "2..1024", "chunks", "that a chan
 PGASI_PARAM(CHUNK_MEMORY, chunk_memory, SIZE, "256M", "64K..64G", "bytes",
             "all node-local channels into a rank; chunks shrink to fit")
 PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes", "largest argument block of a call")
+PGASI_PARAM(HANDLER_THREADS, handler_threads, INT, "256", "1..4000", "threads", "for handlers that may wait, made when needed")
 PGASI_PARAM(BACKLOG_LIMIT, backlog_limit, SIZE, "16M", "0..1T", "bytes",
             "calls that a thread may queue for peers that are full")
 PGASI_PARAM(MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",

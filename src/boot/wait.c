@@ -38,6 +38,7 @@ pgasi_bell_t *pgasi_bells;
 bool pgasi_wait_light_is_fence;
 int (*pgasi_wait_progress)(void);
 void (*pgasi_wait_look_around)(void);
+__thread void (*pgasi_wait_on_block)(bool begins);
 
 static int kick_pipe[2] = { -1, -1 };
 static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by node rank, 0: not open yet */
@@ -139,16 +140,14 @@ void pgasi_bell_ring_service(int node_rank)
 {
     pgasi_bell_t *bell = &pgasi_bells[node_rank];
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&bell->service_waits, __ATOMIC_RELAXED) &&
-        __atomic_exchange_n(&bell->service_waits, 0, __ATOMIC_ACQ_REL))
+    if (__atomic_load_n(&bell->resting, __ATOMIC_RELAXED))
         kick(node_rank);
 }
 
 void pgasi_wait_service_rests(bool rests)
 {
     char drained[64];
-    __atomic_store_n(&own_bell()->service_waits, rests, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&own_bell()->resting, rests ? 1 : UINT32_MAX, __ATOMIC_SEQ_CST);
     while (!rests && read(kick_pipe[0], drained, sizeof drained) > 0) {
     }
 }
@@ -238,8 +237,16 @@ static void step(pgasi_wait_t *w)
     }
 }
 
+static void begin_block(pgasi_wait_t *w)
+{
+    w->away = true;
+    pgasi_wait_on_block(true);
+}
+
 void pgasi_wait_step(pgasi_wait_t *w)
 {
+    if (PGAS_UNLIKELY(pgasi_wait_on_block != NULL) && !w->away)
+        begin_block(w);
     if (pgasi_wait_progress && pgasi_wait_progress() > 0) {
         if (w->announced)
             withdraw(w);
@@ -256,6 +263,12 @@ void pgasi_wait_step_quiet(pgasi_wait_t *w)
 
 void pgasi_wait_end_slow(pgasi_wait_t *w)
 {
+    if (w->away) {
+        w->away = false;
+        pgasi_wait_on_block(false);
+    }
+    if (!w->announced)
+        return;
     withdraw(w);
     if (pgasi_wait_progress)
         pgasi_wait_progress();

@@ -25,7 +25,7 @@ typedef struct {
     uint32_t sleepers;             /* bits 0..15: threads asleep on word; bit 16: service thread asleep in epoll */
     int32_t kick_fd;               /* the owner's number of its pipe's write end */
     int32_t pid;                   /* of the owner */
-    uint32_t service_waits;        /* the service thread sleeps, be it for a nap */
+    uint32_t resting;              /* service threads that sleep, be it for a nap */
 } pgasi_bell_t;
 #define PGASI_BELL_SERVICE (1u << 16)
 
@@ -39,19 +39,21 @@ typedef struct {
     uint32_t steps;     /* unsuccessful looks since something happened */
     uint32_t word;      /* of the bell when the sleep was announced */
     uint64_t spin_until_ns, since_ns;
-    bool announced;
+    bool announced, away;
 } pgasi_wait_t;
-#define PGASI_WAIT_INIT { 0, 0, 0, 0, false }
+#define PGASI_WAIT_INIT { 0, 0, 0, 0, false, false }
 
 /** progress: what to call while waiting, set by the call layer through pgasi_boot_set_progress; NULL: nothing. */
 extern int (*pgasi_wait_progress)(void);
 /** What a waiting thread does each time before it sleeps, set by the call layer where no service thread does it; or NULL. */
 extern void (*pgasi_wait_look_around)(void);
+/** Called by a thread whose wait begins (true), once it is not over at once, and when it ends (false); or NULL. */
+extern __thread void (*pgasi_wait_on_block)(bool begins) __attribute__((tls_model("initial-exec")));
 void pgasi_wait_step(pgasi_wait_t *w);
 void pgasi_wait_end_slow(pgasi_wait_t *w);
 static inline void pgasi_wait_end(pgasi_wait_t *w)
 {
-    if (w->announced)
+    if (w->announced || w->away)
         pgasi_wait_end_slow(w);
 }
 

@@ -7,6 +7,7 @@
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/progress.h"
+#include "call/task.h"
 #include "mem/thread.h"
 #include "pgas/coll.h"
 #include "pgas/rma.h"
@@ -40,7 +41,7 @@ pgas_status_t pgasi_call_complete(void)
  * in between. */
 pgas_status_t pgas_quiesce(void)
 {
-    pgas_status_t status = pgasi_thread_check_wait();
+    pgas_status_t status = pgasi_self.in_task ? PGAS_ERR_CONTEXT : pgasi_thread_check_wait();
     uint64_t consumed_before = UINT64_MAX;
     if (status == PGAS_OK)
         pgasi_lanes_help_all(true);
@@ -49,7 +50,7 @@ pgas_status_t pgas_quiesce(void)
         hand_over(); /* whether somebody died, the sum will tell */
         static uint64_t mine[2], all[2]; /* MPI may write there after a collective that was given up */
         mine[0] = pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
-        mine[1] = pgasi_outboxes_sent();
+        mine[1] = pgasi_tasks_pending() + pgasi_outboxes_sent();
         status = pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
         if (status == PGAS_OK && consumed_before == all[1])
             break;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "call/sync.h"
+#include "call/task.h"
 #include "mem/thread.h"
 
 typedef struct {
@@ -31,6 +32,8 @@ uint64_t pgasi_n_dropped;
 static pgas_handler_fn_t internal[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
 static registration_t *registered; /* agreed ones first, by number */
 static uint32_t n_registered, registered_room;
+
+static pgasi_handler_entry_t entry_of(const registration_t *r);
 
 /* ---- registration ---- */
 
@@ -160,7 +163,7 @@ pgas_status_t pgasi_handlers_agree(void)
     for (uint32_t i = 0; i < n_fresh; i++) {
         registration_t *r = &fresh[i];
         r->number = (pgas_handler_t)(pgasi_n_handlers + 1 + i);
-        pgasi_handlers[r->number] = (pgasi_handler_entry_t){ r->fn, r->context, r->opts.batch, r->opts.blocks };
+        pgasi_handlers[r->number] = entry_of(r);
         *r->handler_p = r->number;
     }
     __atomic_store_n(&pgasi_n_handlers, pgasi_n_handlers + n_fresh, __ATOMIC_RELEASE);
@@ -215,10 +218,77 @@ static inline pgas_status_t run(uint32_t number, const void *args, size_t bytes,
     return PGAS_OK;
 }
 
+/* Handlers that may wait run elsewhere. Their entry's plain form comes here, with the real one as context. */
+static void run_elsewhere(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgasi_task_call(&(pgasi_task_call_t){ .entry = context, .source = source }, args, bytes);
+}
+
+static pgasi_handler_entry_t waiting_entries[PGAS_HANDLERS_MAX + 1];
+
+static pgasi_handler_entry_t entry_of(const registration_t *r)
+{
+    pgasi_handler_entry_t *real = &waiting_entries[r->number];
+    *real = (pgasi_handler_entry_t){ r->fn, r->context, r->opts.batch, r->opts.blocks };
+    return r->opts.blocks ? (pgasi_handler_entry_t){ run_elsewhere, real, NULL, true } : *real;
+}
+
+typedef struct {
+    uint64_t handler;
+} spawn_t;
+
+static void spawn(const void *args, size_t bytes, pgas_thread_t source, const uint64_t *token)
+{
+    spawn_t s = { 0 };
+    if (bytes >= sizeof s)
+        memcpy(&s, args, sizeof s);
+    if (s.handler - 1 >= pgasi_n_handlers) {
+        if (pgasi_n_dropped++ == 0)
+            PGASI_ERROR("call", "rank %d spawned handler %llu, which does not exist here: dropped", pgas_thread_rank(source),
+                        (unsigned long long)s.handler);
+        if (token) {
+            pgasi_call_begin(source, (uint32_t)*token, (uint32_t)(*token >> 32));
+            pgasi_call_end(PGAS_ERR_NOT_FOUND);
+        }
+        return;
+    }
+    pgasi_task_call_t call = { &waiting_entries[s.handler], source, token != NULL, true, token ? *token : 0 };
+    pgasi_task_call(&call, (const char *)args + sizeof s, bytes - sizeof s);
+}
+
+static void on_spawn(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)context;
+    spawn(args, bytes, source, NULL);
+}
+
+void pgasi_spawn_set_handler(void)
+{
+    pgasi_handler_set_internal(PGASI_REC_SPAWN, on_spawn);
+}
+
+/* Answers when it has run, on another thread. */
+static bool run_later(uint64_t header, const char *record, pgas_thread_t source, uint64_t token)
+{
+    uint32_t number = pgasi_rec_handler(header);
+    size_t bytes = pgasi_rec_bytes(header);
+    if (number == PGASI_REC_SPAWN) {
+        spawn(record + 16, bytes, source, &token);
+        return true;
+    }
+    if (number - 1u >= pgasi_n_handlers || !pgasi_handlers[number].blocks)
+        return false;
+    pgasi_task_call_t call = { &waiting_entries[number], source, true, false, token };
+    pgasi_task_call(&call, record + 16, bytes);
+    return true;
+}
+
 static __attribute__((noinline)) void run_with_token(uint64_t header, const char *record, pgas_thread_t source)
 {
     uint64_t token;
     memcpy(&token, record + 8, sizeof token);
+    if (run_later(header, record, source, token))
+        return;
     pgasi_call_begin(source, (uint32_t)token, (uint32_t)(token >> 32));
     pgas_status_t status = run(pgasi_rec_handler(header), record + 16, pgasi_rec_bytes(header), source);
     pgasi_call_end(status);

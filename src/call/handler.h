@@ -30,6 +30,8 @@ void pgasi_handlers_stop(void);
 /** The library's own handlers, by PGASI_REC_*; set at start. */
 void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn);
 
+void pgasi_spawn_set_handler(void);
+
 /** Runs a run of records of one source, inbox lock held. Checks every header before use; what is malformed ends the run,
  *  counted and logged once. Returns the number of calls that ran. */
 uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank);

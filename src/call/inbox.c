@@ -71,13 +71,13 @@ typedef struct {
 uint64_t pgasi_chunk_bytes;
 int pgasi_n_ports;
 const uint32_t *pgasi_ports_opened;
+uint64_t pgasi_ports_left;
 
 static pgasi_shm_t shm;
 static void **inbox_of; /* [node_size] */
 static pgasi_inbox_size_t size;
 static size_t channels_per_port;
 static port_t *ports;
-static uint64_t left_ports; /* a bit each */
 
 int pgasi_port_of_slot(int slot)
 {
@@ -190,7 +190,7 @@ pgas_status_t pgasi_inboxes_start(void)
         pgasi_ports_opened = header_of(pgasi_boot.node_rank)->n_opened;
     else
         pgasi_inboxes_stop();
-    left_ports = 0;
+    pgasi_ports_left = 0;
     return status;
 }
 
@@ -462,14 +462,14 @@ void pgasi_port_set_left(int number, bool left)
     ports[number].left = left;
     unlock(&ports[number].lock);
     if (left)
-        __atomic_fetch_or(&left_ports, bit, __ATOMIC_RELEASE);
+        __atomic_fetch_or(&pgasi_ports_left, bit, __ATOMIC_RELEASE);
     else
-        __atomic_fetch_and(&left_ports, ~bit, __ATOMIC_RELEASE);
+        __atomic_fetch_and(&pgasi_ports_left, ~bit, __ATOMIC_RELEASE);
 }
 
-uint64_t pgasi_ports_refuse_left(void)
+uint64_t pgasi_ports_refuse(void)
 {
-    uint64_t bits = __atomic_load_n(&left_ports, __ATOMIC_RELAXED), n = 0;
+    uint64_t bits = __atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED), n = 0;
     for (; PGAS_UNLIKELY(bits != 0); bits &= bits - 1) {
         int number = PGASI_PORT_FIRST_THREAD + __builtin_ctzll(bits);
         if (pgasi_port_used(number))

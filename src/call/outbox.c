@@ -906,7 +906,7 @@ typedef struct {
     pgasi_full_t full;
 } how_t;
 
-static __attribute__((noinline)) pgas_status_t call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, const void *args, size_t bytes,
                                                     pgas_sync_t *executed, how_t how)
 {
     if (!executed)
@@ -1018,25 +1018,57 @@ pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *ar
     return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
 }
 
-pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
-                           const pgas_call_opts_t *opts)
+/* Options as the rest uses them. */
+static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o, how_t *how)
 {
     static const pgasi_full_t full_of[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT, [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
                                             [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
-    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    if (!PGASI_OPTS_SANE(opts, sizeof o))
+    *o = (pgas_call_opts_t)PGAS_CALL_OPTS_INIT;
+    if (!PGASI_OPTS_SANE(opts, sizeof *o))
         return PGAS_ERR_INVALID;
     if (opts)
-        o = *opts;
-    if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE || (unsigned)o.way > PGAS_WAY_SEND)
+        *o = *opts;
+    if ((unsigned)o->when > PGAS_LOCAL || (unsigned)o->full > PGAS_FULL_QUEUE || (unsigned)o->way > PGAS_WAY_SEND)
         return PGAS_ERR_INVALID;
-    int rank = pgas_thread_rank(target), port = pgasi_port_of_slot(pgas_thread_slot(target));
-    pgas_status_t status = check_call(rank, handler, args, bytes, o.way == PGAS_WAY_SEND);
-    if (status == PGAS_OK && port < 0)
+    *how = (how_t){ PGASI_PORT_ANY, o->way == PGAS_WAY_SEND, full_of[o->full] };
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
+                           const pgas_call_opts_t *opts)
+{
+    pgas_call_opts_t o;
+    how_t how;
+    int rank = pgas_thread_rank(target);
+    pgas_status_t status = read_opts(opts, &o, &how);
+    if (status == PGAS_OK)
+        status = check_call(rank, handler, args, bytes, how.shared);
+    if (status != PGAS_OK)
+        return status;
+    how.port = pgasi_port_of_slot(pgas_thread_slot(target));
+    return how.port < 0 ? PGAS_ERR_LIMIT : call(rank, handler, args, bytes, o.sync, how);
+}
+
+pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, size_t bytes, const pgas_call_opts_t *opts)
+{
+    pgas_call_opts_t o;
+    how_t how;
+    pgas_status_t status = read_opts(opts, &o, &how);
+    if (status == PGAS_OK)
+        status = check_call(rank, handler, args, bytes, how.shared);
+    if (status == PGAS_OK && bytes + sizeof(uint64_t) > pgasi_param.call_max)
         status = PGAS_ERR_LIMIT;
     if (status != PGAS_OK)
         return status;
-    return call(rank, handler, args, bytes, o.sync, (how_t){ port, o.way == PGAS_WAY_SEND, full_of[o.full] });
+    char *block = malloc(sizeof(uint64_t) + bytes);
+    if (!block)
+        return PGAS_ERR_NO_MEMORY;
+    memcpy(block, &(uint64_t){ handler }, sizeof(uint64_t));
+    if (bytes)
+        memcpy(block + sizeof(uint64_t), args, bytes);
+    status = call(rank, PGASI_REC_SPAWN, block, sizeof(uint64_t) + bytes, o.sync, how);
+    free(block);
+    return status;
 }
 
 void pgas_call_wake(int rank)

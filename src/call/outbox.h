@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "boot/boot.h"
+#include "call/sync.h"
 #include "mem/lane.h"
 #include "mem/thread.h"
 #include "pgas/agg.h"
@@ -40,10 +41,14 @@ typedef struct {
     uint64_t epoch;
     uint32_t context;
     pgasi_lane_t *lane;
+    bool in_task;
 } pgasi_path_state_t;
 static inline pgasi_path_state_t pgasi_handlers_enter(bool for_any)
 {
-    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context, pgasi_self.handler_lane };
+    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context, pgasi_self.handler_lane,
+                                  pgasi_self.in_task };
+    if (PGAS_UNLIKELY(before.in_task))
+        pgasi_call_suspend(true);
     pgasi_self.in_handler++;
     pgasi_self.handler_lane = for_any ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.port_lane;
     pgas_call_path.epoch = 0;
@@ -56,6 +61,8 @@ static inline void pgasi_handlers_leave(pgasi_path_state_t before)
     pgasi_self.handler_lane = before.lane;
     pgas_call_path.epoch = before.epoch;
     pgas_call_path.context = before.context;
+    if (PGAS_UNLIKELY(before.in_task))
+        pgasi_call_suspend(false);
 }
 /** Makes the tail exact of a window in which the calling thread made inline calls. */
 void pgasi_call_settle(pgas_call_window_t *window);

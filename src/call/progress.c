@@ -100,7 +100,7 @@ static int serve(void)
 {
     static uint32_t n_rounds;
     pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
-    uint64_t n = pgasi_port_drain(PGASI_PORT_ANY) + pgasi_ports_refuse_left();
+    uint64_t n = pgasi_port_drain(PGASI_PORT_ANY);
     if (PGAS_UNLIKELY(!pgasi_param.service_threads && ++n_rounds % HELP_EVERY == 0))
         n += (uint64_t)pgasi_lanes_help();
     if (lane->tp)
@@ -160,6 +160,8 @@ static inline int progress_round(void)
         n += (int)pgasi_port_drain_if_free(pgasi_self.port);
     if (PGAS_UNLIKELY(!pgasi_param.service_threads))
         n += serve_service();
+    if (PGAS_UNLIKELY(pgasi_ports_left != 0))
+        n += (int)pgasi_ports_refuse();
     return n + serve_if_free();
 }
 
@@ -273,6 +275,8 @@ static void *service_main(void *arg)
     pgasi_thread_be_service();
     while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
         serve_service();
+        if (pgasi_ports_left)
+            pgasi_ports_refuse();
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
         if (pgasi_lanes_help() > 0)

@@ -9,12 +9,14 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/account.h"
+#include "call/consumer.h"
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/owner.h"
 #include "call/progress.h"
 #include "call/sync.h"
+#include "call/task.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "pgas/pgas.h"
@@ -25,7 +27,7 @@ static int n_inits;
 static pgas_status_t guard(void)
 {
     pgas_status_t status = pgasi_thread_check_wait();
-    if (status == PGAS_OK && pgasi_boot.funneled && pgasi_self.slot != 0)
+    if (status == PGAS_OK && (pgasi_self.in_task || (pgasi_boot.funneled && pgasi_self.slot != 0)))
         status = PGAS_ERR_CONTEXT;
     return status;
 }
@@ -68,6 +70,7 @@ static pgas_status_t call_start(void)
         status = pgasi_far_start();
     pgasi_sync_set_handlers();
     pgasi_owner_start();
+    pgasi_spawn_set_handler();
     pgasi_lane_am_fn = pgasi_far_arrived;
     pgasi_lane_peer_lost = pgasi_peer_died;
     pgasi_thread_on_attach = thread_comes;
@@ -91,11 +94,14 @@ static pgas_status_t serve_start(void)
     pgas_call_run = (pgas_call_run_t){ pgasi_epoch, (uint32_t)pgasi_boot.n_ranks, pgasi_n_handlers };
     pgasi_boot_set_progress(pgasi_progress);
     pgasi_boot_set_guard(guard);
-    return pgasi_boot_agree(pgasi_service_start());
+    status = pgasi_tasks_start();
+    return pgasi_boot_agree(status == PGAS_OK ? pgasi_service_start() : status);
 }
 
 static void serve_stop(void)
 {
+    pgasi_consumers_stop_all();
+    pgasi_tasks_stop();
     pgasi_service_stop();
     pgasi_boot_set_progress(NULL);
     pgasi_boot_set_guard(NULL);

@@ -249,11 +249,23 @@ void pgasi_sync_peer_died(int rank)
 /* ---- answers leave ---- */
 
 /* The call that the thread is running. */
-static __thread struct {
+static __thread struct running {
     bool wanted, replied;
     uint32_t token, reply_bytes;
     pgas_thread_t source;
 } current __attribute__((tls_model("initial-exec")));
+static __thread struct running put_aside;
+
+void pgasi_call_suspend(bool aside)
+{
+    pgasi_self.in_task = !aside;
+    if (aside)
+        put_aside = current;
+    else
+        current = put_aside;
+    if (aside)
+        current.wanted = false;
+}
 
 void pgasi_call_begin(pgas_thread_t source, uint32_t token, uint32_t reply_bytes)
 {
@@ -290,7 +302,7 @@ pgas_status_t pgasi_reply(const void *data, size_t bytes)
 
 pgas_status_t pgas_reply(const void *data, size_t bytes)
 {
-    if (!pgasi_self.in_handler || (current.wanted && current.replied))
+    if ((!pgasi_self.in_handler && !pgasi_self.in_task) || (current.wanted && current.replied))
         return PGAS_ERR_CONTEXT;
     if (!current.wanted || !current.reply_bytes)
         return PGAS_OK;

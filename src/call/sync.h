@@ -38,4 +38,7 @@ pgas_status_t pgasi_reply(const void *data, size_t bytes);
 /** pgas_call_return for the library's own handlers too; waits. */
 pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply, size_t reply_bytes);
 
+/** A handler that waits lets others run on its thread: puts its call aside meanwhile. */
+void pgasi_call_suspend(bool aside);
+
 #endif

@@ -21,11 +21,12 @@ pgas_status_t (*pgasi_thread_on_detach)(void);
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];
 
-static int take_slot(void)
+static int take_slot(bool highest)
 {
     pthread_mutex_lock(&slots_lock);
     int slot = -1;
-    for (int i = 0; i < PGAS_THREADS_MAX && slot < 0; i++) {
+    for (int k = 0; k < PGAS_THREADS_MAX && slot < 0; k++) {
+        int i = highest ? PGAS_THREADS_MAX - 1 - k : k;
         if (!(slots_used[i / 64] >> (i % 64) & 1)) {
             slots_used[i / 64] |= UINT64_C(1) << (i % 64);
             slot = i;
@@ -42,9 +43,23 @@ static void give_slot(int slot)
     pthread_mutex_unlock(&slots_lock);
 }
 
-static pgas_status_t attach(void)
+bool pgasi_slot_reserve(int slot)
 {
-    int slot = take_slot();
+    pthread_mutex_lock(&slots_lock);
+    bool is_free = !(slots_used[slot / 64] >> (slot % 64) & 1);
+    slots_used[slot / 64] |= UINT64_C(1) << (slot % 64);
+    pthread_mutex_unlock(&slots_lock);
+    return is_free;
+}
+
+void pgasi_slot_release(int slot)
+{
+    give_slot(slot);
+}
+
+static pgas_status_t attach(bool highest)
+{
+    int slot = take_slot(highest);
     if (slot < 0)
         return PGAS_ERR_LIMIT;
     struct pgasi_lane *lane = NULL;
@@ -69,7 +84,12 @@ pgas_status_t pgas_thread_attach(void)
         pgasi_self.n_attached++;
         return PGAS_OK;
     }
-    return attach();
+    return attach(false);
+}
+
+pgas_status_t pgasi_thread_attach_high(void)
+{
+    return attach(true);
 }
 
 pgas_status_t pgas_thread_detach(void)
@@ -77,7 +97,7 @@ pgas_status_t pgas_thread_detach(void)
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
         return status;
-    if (pgasi_self.slot == PGAS_SLOT_SERVICE || (pgasi_self.slot == 0 && pgasi_self.n_attached == 1))
+    if (pgasi_self.slot == PGAS_SLOT_SERVICE || pgasi_self.in_task || (pgasi_self.slot == 0 && pgasi_self.n_attached == 1))
         return PGAS_ERR_CONTEXT;
     if (--pgasi_self.n_attached > 0)
         return PGAS_OK;
@@ -106,7 +126,7 @@ pgas_status_t pgasi_thread_start(void)
 {
     memset(slots_used, 0, sizeof slots_used);
     __atomic_store_n(&pgasi_epoch, pgasi_epoch + 1, __ATOMIC_RELEASE);
-    return attach();
+    return attach(false);
 }
 
 void pgasi_thread_stop(void)

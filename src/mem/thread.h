@@ -15,6 +15,7 @@ typedef struct {
     int n_attached;          /* nested attaches */
     struct pgasi_lane *lane; /* what it issues through outside of handlers */
     struct pgasi_outbox *outbox; /* that of its own lane, once it has one; NULL on a shared lane */
+    bool in_task;            /* it runs a handler that may wait */
     int in_handler;          /* depth of handlers on this thread's stack: it then issues through: */
     int port;                /* at which calls for this thread arrive; 0: none */
     struct pgasi_lane *handler_lane;
@@ -46,6 +47,13 @@ static inline struct pgasi_lane *pgasi_thread_lane(void)
 {
     return pgasi_self.in_handler ? pgasi_self.handler_lane : pgasi_self.lane;
 }
+
+/** As pgas_thread_attach, with the highest free slot: for threads of the library. */
+pgas_status_t pgasi_thread_attach_high(void);
+
+/** Takes a slot that nobody has, so that no thread gets it; false if somebody has. */
+bool pgasi_slot_reserve(int slot);
+void pgasi_slot_release(int slot);
 
 /** Gives a service thread its identity: slot PGAS_SLOT_SERVICE, lane 0. */
 void pgasi_thread_be_service(void);

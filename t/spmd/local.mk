@@ -56,3 +56,6 @@ CLEANFILES += %D%/crash
 %C%_crash_SOURCES = %D%/crash.c
 %C%_crash_LDADD = $(public_ldadd)
 check_scripts += %D%/info_tool.t
+check_PROGRAMS += %D%/target.t %D%/blocking.t
+%C%_target_t_SOURCES = %D%/target.c %D%/job.h
+%C%_blocking_t_SOURCES = %D%/blocking.c %D%/job.h

@@ -1,0 +1,148 @@
+/* Consumer threads: they run the calls for one slot, whoever owns it or nobody. One at a time has the port, so calls of one
+ * thread keep their order; several let the next go on where the first serves the rank meanwhile. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/consumer.h"
+#include "call/inbox.h"
+#include "mem/thread.h"
+#include "pgas/call.h"
+
+#define CONSUMERS_MAX 64 /* of a slot */
+
+typedef struct consumers {
+    struct consumers *next;
+    int slot, port, n;
+    bool reserved, stopping;
+    pthread_t thread[CONSUMERS_MAX];
+} consumers_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static consumers_t *all;
+
+static void *consume(void *arg)
+{
+    consumers_t *c = arg;
+    pgas_status_t status = pgasi_thread_attach_high();
+    if (status != PGAS_OK)
+        pgasi_fatal("call", "a consumer thread cannot attach: %s", pgas_status_text(status));
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (!__atomic_load_n(&c->stopping, __ATOMIC_ACQUIRE)) {
+        if (pgasi_port_used(c->port) && pgasi_port_drain_if_free(c->port) > 0)
+            w.steps = 0;
+        else
+            pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    pgas_thread_detach();
+    return NULL;
+}
+
+static void stop(consumers_t *c)
+{
+    __atomic_store_n(&c->stopping, true, __ATOMIC_RELEASE);
+    pgasi_bell_ring(pgasi_boot.node_rank);
+    for (int i = 0; i < c->n; i++)
+        pthread_join(c->thread[i], NULL);
+    while (c->reserved && pgasi_port_drain_if_free(c->port) > 0) {
+    }
+    if (c->reserved) {
+        pgasi_port_set_left(c->port, true);
+        pgasi_slot_release(c->slot);
+    }
+    free(c);
+}
+
+static consumers_t **find(int slot)
+{
+    consumers_t **at = &all;
+    while (*at && (*at)->slot != slot)
+        at = &(*at)->next;
+    return at;
+}
+
+static pgas_status_t start(int slot, int port, int n_threads)
+{
+    if (*find(slot))
+        return PGAS_ERR_EXISTS;
+    consumers_t *c = calloc(1, sizeof *c);
+    if (!c)
+        return PGAS_ERR_NO_MEMORY;
+    c->slot = slot;
+    c->port = port;
+    c->reserved = pgasi_slot_reserve(slot);
+    if (c->reserved)
+        pgasi_port_set_left(port, false);
+    while (c->n < n_threads && pthread_create(&c->thread[c->n], NULL, consume, c) == 0)
+        c->n++;
+    if (c->n < n_threads) {
+        stop(c);
+        return PGAS_ERR_NO_MEMORY;
+    }
+    c->next = all;
+    all = c;
+    return PGAS_OK;
+}
+
+/* Where a slot's calls arrive; errors as the public functions give them. */
+static pgas_status_t port_of(int slot, int *port_p)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    if (slot < 0 || slot >= PGAS_THREADS_MAX)
+        return PGAS_ERR_RANGE;
+    *port_p = pgasi_port_of_slot(slot);
+    return *port_p < 0 ? PGAS_ERR_LIMIT : PGAS_OK;
+}
+
+pgas_status_t pgas_consumers_start(int slot, int n_threads)
+{
+    int port;
+    pgas_status_t status = port_of(slot, &port);
+    if (status == PGAS_OK && (n_threads < 1 || n_threads > CONSUMERS_MAX))
+        status = PGAS_ERR_INVALID;
+    if (status != PGAS_OK)
+        return status;
+    pthread_mutex_lock(&lock);
+    status = start(slot, port, n_threads);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+pgas_status_t pgas_consumers_stop(int slot)
+{
+    int port;
+    pgas_status_t status = port_of(slot, &port);
+    if (status != PGAS_OK)
+        return status;
+    pthread_mutex_lock(&lock);
+    consumers_t **at = find(slot), *c = *at;
+    if (c)
+        *at = c->next;
+    pthread_mutex_unlock(&lock);
+    if (!c)
+        return PGAS_ERR_NOT_FOUND;
+    stop(c);
+    return PGAS_OK;
+}
+
+void pgasi_consumers_stop_all(void)
+{
+    while (all) {
+        consumers_t *c = all;
+        all = c->next;
+        stop(c);
+    }
+}
+
+int pgas_progress_for(int slot)
+{
+    int port;
+    if (port_of(slot, &port) != PGAS_OK || !pgasi_port_used(port))
+        return 0;
+    return (int)pgasi_port_drain_if_free(port);
+}

@@ -1,0 +1,216 @@
+/* Handler threads: see task.h.
+ *
+ * Shaped for handlers that wait now and then, some hundred at a time: threads of the operating system rather than stacks of
+ * our own, so that a handler is ordinary code for debuggers, sanitizers and thread-local memory. Two queues under one lock:
+ * calls that need the baton, and the rest. Whoever takes up waiting passes the baton to one who waits no longer, else to
+ * the next call. */
+#include "call/task.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/sync.h"
+#include "mem/thread.h"
+
+typedef struct task {
+    struct task *next;
+    void (*fn)(void *arg);
+    void *arg;
+    pgasi_task_call_t call;
+    size_t bytes;
+    _Alignas(16) char args[];
+} task_t;
+
+typedef struct {
+    task_t *first, **end;
+} queue_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER, back = PTHREAD_COND_INITIALIZER;
+static queue_t calls, others;
+static bool baton_held, stopping;
+static int n_idle, n_back, n_threads;
+static uint64_t n_pending;
+static pthread_t *threads;
+
+static void *thread_main(void *unused);
+
+/* ---- lock held ---- */
+
+static bool has_work(void)
+{
+    return others.first || (calls.first && !baton_held && n_back == 0);
+}
+
+static void put(queue_t *q, task_t *t)
+{
+    t->next = NULL;
+    *q->end = t;
+    q->end = &t->next;
+}
+
+static task_t *take(queue_t *q)
+{
+    task_t *t = q->first;
+    q->first = t->next;
+    if (!t->next)
+        q->end = &q->first;
+    return t;
+}
+
+/* Sees to it that somebody takes up what may be taken up. */
+static void call_somebody(void)
+{
+    if (!baton_held && n_back > 0)
+        pthread_cond_signal(&back);
+    if (!has_work())
+        return;
+    if (n_idle > 0) {
+        pthread_cond_signal(&work);
+    } else if (n_threads < pgasi_param.handler_threads && !stopping) {
+        if (pthread_create(&threads[n_threads], NULL, thread_main, NULL) == 0)
+            n_threads++;
+        else
+            PGASI_WARN("task", "cannot start a handler thread: %d run", n_threads);
+    }
+}
+
+/* ---- running ---- */
+
+static void pass_baton(bool away)
+{
+    pthread_mutex_lock(&lock);
+    if (away) {
+        baton_held = false;
+        call_somebody();
+    } else {
+        n_back++;
+        while (baton_held)
+            pthread_cond_wait(&back, &lock);
+        n_back--;
+        baton_held = true;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void run(task_t *t, bool with_baton)
+{
+    if (t->fn) {
+        t->fn(t->arg);
+    } else {
+        pgasi_wait_on_block = with_baton ? pass_baton : NULL;
+        pgasi_self.in_task = true;
+        if (t->call.with_token)
+            pgasi_call_begin(t->call.source, (uint32_t)t->call.token, (uint32_t)(t->call.token >> 32));
+        t->call.entry->fn(t->args, t->bytes, t->call.source, t->call.entry->context);
+        if (t->call.with_token)
+            pgasi_call_end(PGAS_OK);
+        pgasi_self.in_task = false;
+        pgasi_wait_on_block = NULL;
+    }
+    free(t);
+}
+
+static void *thread_main(void *unused)
+{
+    (void)unused;
+    pgas_status_t status = pgasi_thread_attach_high();
+    if (status != PGAS_OK)
+        pgasi_fatal("task", "a handler thread cannot attach: %s", pgas_status_text(status));
+    pthread_mutex_lock(&lock);
+    while (!stopping || has_work()) {
+        if (!has_work()) {
+            n_idle++;
+            pthread_cond_wait(&work, &lock);
+            n_idle--;
+            continue;
+        }
+        bool with_baton = !others.first;
+        task_t *t = take(with_baton ? &calls : &others);
+        baton_held |= with_baton;
+        call_somebody();
+        pthread_mutex_unlock(&lock);
+        run(t, with_baton);
+        __atomic_fetch_sub(&n_pending, 1, __ATOMIC_RELEASE);
+        pgasi_bell_ring(pgasi_boot.node_rank);
+        pthread_mutex_lock(&lock);
+        if (with_baton)
+            baton_held = false;
+        call_somebody();
+    }
+    pthread_mutex_unlock(&lock);
+    pgas_thread_detach();
+    return NULL;
+}
+
+static void submit(task_t *t, queue_t *q)
+{
+    __atomic_fetch_add(&n_pending, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&lock);
+    put(q, t);
+    call_somebody();
+    pthread_mutex_unlock(&lock);
+}
+
+pgas_status_t pgasi_task_submit(void (*fn)(void *arg), void *arg)
+{
+    task_t *t = calloc(1, sizeof *t);
+    if (!t)
+        return PGAS_ERR_NO_MEMORY;
+    t->fn = fn;
+    t->arg = arg;
+    submit(t, &others);
+    return PGAS_OK;
+}
+
+void pgasi_task_call(const pgasi_task_call_t *call, const void *args, size_t bytes)
+{
+    task_t *t = malloc(sizeof *t + bytes);
+    if (!t)
+        pgasi_fatal("task", "no memory for a call of %zu bytes", bytes);
+    memset(t, 0, sizeof *t);
+    t->call = *call;
+    t->bytes = bytes;
+    if (bytes)
+        memcpy(t->args, args, bytes);
+    submit(t, call->spawn ? &others : &calls);
+}
+
+uint64_t pgasi_tasks_pending(void)
+{
+    return __atomic_load_n(&n_pending, __ATOMIC_ACQUIRE);
+}
+
+int pgasi_tasks_threads(void)
+{
+    return __atomic_load_n(&n_threads, __ATOMIC_RELAXED);
+}
+
+pgas_status_t pgasi_tasks_start(void)
+{
+    stopping = baton_held = false;
+    n_idle = n_back = n_threads = 0;
+    n_pending = 0;
+    calls.end = &calls.first;
+    others.end = &others.first;
+    threads = calloc((size_t)pgasi_param.handler_threads, sizeof *threads);
+    return threads ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+void pgasi_tasks_stop(void)
+{
+    pthread_mutex_lock(&lock);
+    stopping = true;
+    pthread_cond_broadcast(&work);
+    pthread_mutex_unlock(&lock);
+    for (int i = 0; i < n_threads; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+    threads = NULL;
+    n_threads = 0;
+}

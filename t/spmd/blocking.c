@@ -1,0 +1,191 @@
+/* Handlers that wait.
+ *   what:   a handler registered as blocking may wait for replies and counters while others run: a chain of 100 nested calls over
+ *           the ranks, 100 that wait for one counter; they start in order and run one at a time; spawned handlers run at once;
+ *           what they must not do is refused
+ *   np:     1 2 3 4
+ *   nodes:  0 1
+ *   tls:    posix sysv,cma
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=5,reorder=4,again=3
+ *   source: pgas/call.h, pgas/handler.h
+ */
+#include "t/spmd/job.h"
+
+#define DEPTH 100
+
+static pgas_handler_t nest, wait_for, plain_wait, refused, put_far, first_of_pair, second_of_pair;
+static int me, n_ranks;
+static pgas_sync_t gate;
+static int64_t n_waiting, n_inside, n_overlaps;
+static uint64_t started[DEPTH];
+static uint64_t n_started;
+static pgas_gptr_t words[JOB_RANKS_MAX];
+static uint64_t spawned;
+
+/* Asks the next rank to ask the next, and so on; the answer is the number of levels below. */
+static void on_nest(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t level, below = 0;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    memcpy(&level, args, sizeof level);
+    pgas_status_t status = PGAS_OK;
+    level--;
+    if (level > 0)
+        status = pgas_call_return((me + 1) % n_ranks, nest, &level, sizeof level, &below, sizeof below, NULL);
+    below = status == PGAS_OK ? below + 1 : 1000000;
+    pgas_reply(&below, sizeof below);
+}
+
+static void a_hundred_nest(void)
+{
+    uint64_t level = DEPTH, below = 0;
+    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, nest, &level, sizeof level, &below, sizeof below, NULL);
+    spmd_ok(status == PGAS_OK && below == DEPTH, "%d nested calls, each of which waits for the next (%d)", DEPTH, (int)below);
+    pgas_barrier(NULL);
+}
+
+static void on_wait_for(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t number;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    memcpy(&number, args, sizeof number);
+    started[n_started++] = number;
+    n_overlaps += ++n_inside != 1;
+    __atomic_fetch_add(&n_waiting, 1, __ATOMIC_RELEASE);
+    n_inside--;
+    pgas_status_t status = pgas_sync_wait(&gate, -1);
+    n_overlaps += ++n_inside != 1 || status != PGAS_OK;
+    n_inside--;
+}
+
+static void on_open(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+}
+
+static void a_hundred_wait_for_one_counter(void)
+{
+    pgas_sync_t done;
+    pgas_sync_init(&gate, 1);
+    pgas_sync_init(&done, DEPTH);
+    pgas_barrier(NULL);
+    int peer = (me + 1) % n_ranks, n_bad = 0;
+    for (uint64_t i = 0; i < DEPTH; i++)
+        n_bad += pgas_call(peer, wait_for, &i, sizeof i, &done) != PGAS_OK;
+    while (__atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) < DEPTH)
+        pgas_progress();
+    spmd_ok(n_bad == 0 && pgas_sync_test(&done) == PGAS_INPROGRESS, "all wait at once");
+    n_bad += pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK; /* that it ran opens the gate */
+    spmd_ok(n_bad == 0 && pgas_sync_wait(&done, -1) == PGAS_OK, "all go on when the counter falls");
+    pgas_barrier(NULL);
+    int n_wrong = 0;
+    for (uint64_t i = 0; i < DEPTH; i++)
+        n_wrong += started[i] != i;
+    spmd_ok(n_wrong == 0, "they started in the order issued");
+    spmd_ok(n_overlaps == 0, "and never ran at the same time");
+    pgas_sync_fini(&gate);
+    pgas_sync_fini(&done);
+}
+
+static void on_refused(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    uint64_t bad = (pgas_barrier(NULL) != PGAS_ERR_CONTEXT) + (pgas_quiesce() != PGAS_ERR_CONTEXT) +
+                   (pgas_thread_detach() != PGAS_ERR_CONTEXT) + (pgas_finalize() != PGAS_ERR_CONTEXT);
+    pgas_reply(&bad, sizeof bad);
+}
+
+static void what_concerns_all_is_refused(void)
+{
+    uint64_t bad = 7;
+    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, refused, NULL, 0, &bad, sizeof bad, NULL);
+    spmd_ok(status == PGAS_OK && bad == 0, "collectives, quiescence and the end are refused in handlers");
+}
+
+/* Puts to the next rank, reads back. */
+static void on_put_far(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t value, back = 0;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    memcpy(&value, args, sizeof value);
+    pgas_gptr_t there = pgas_gptr_at(words[0], (me + 1) % n_ranks);
+    bool good = pgas_put(there, &value, sizeof value) == PGAS_OK && pgas_flush_all() == PGAS_OK &&
+                pgas_get(&back, there, sizeof back) == PGAS_OK;
+    value = good && back == value;
+    pgas_reply(&value, sizeof value);
+}
+
+static void they_transfer(void)
+{
+    pgas_gptr_t word;
+    pgas_alloc(8, &word);
+    job_gather(word, words);
+    pgas_barrier(NULL);
+    uint64_t value = 4711 + (uint64_t)me, good = 0;
+    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, put_far, &value, sizeof value, &good, sizeof good, NULL);
+    spmd_ok(status == PGAS_OK && good == 1, "put, flush and get, also to other nodes");
+    pgas_barrier(NULL);
+    pgas_free(word);
+}
+
+/* Each waits for the other to have begun: only handlers that run at the same time come through. */
+static void on_pair(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_fetch_add(&spawned, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&spawned, __ATOMIC_ACQUIRE) % 2)
+        pgas_progress();
+}
+
+static void spawned_handlers_run_at_once(void)
+{
+    pgas_sync_t done;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    pgas_sync_init(&done, 2);
+    opts.sync = &done;
+    int peer = (me + 1) % n_ranks;
+    bool good = pgas_spawn(peer, first_of_pair, NULL, 0, &opts) == PGAS_OK &&
+                pgas_spawn(peer, second_of_pair, NULL, 0, &opts) == PGAS_OK;
+    spmd_ok(good && pgas_sync_wait(&done, -1) == PGAS_OK, "spawned handlers have threads of their own");
+    pgas_sync_fini(&done);
+    spmd_ok(pgas_spawn(n_ranks, first_of_pair, NULL, 0, NULL) == PGAS_ERR_RANGE &&
+                pgas_spawn(0, 4000, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND,
+            "no such rank, no such handler");
+}
+
+int main(int argc, char **argv)
+{
+    pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
+    blocks.blocks = true;
+    pgas_handler_register_opts("nest", on_nest, NULL, &blocks, &nest);
+    pgas_handler_register_opts("wait for", on_wait_for, NULL, &blocks, &wait_for);
+    pgas_handler_register("open", on_open, NULL, &plain_wait);
+    pgas_handler_register_opts("refused", on_refused, NULL, &blocks, &refused);
+    pgas_handler_register_opts("put far", on_put_far, NULL, &blocks, &put_far);
+    pgas_handler_register("first of pair", on_pair, NULL, &first_of_pair);
+    pgas_handler_register("second of pair", on_pair, NULL, &second_of_pair);
+    job_begin(&argc, &argv, 9);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    pgas_barrier(NULL); /* nobody calls before */
+    a_hundred_nest();
+    a_hundred_wait_for_one_counter();
+    what_concerns_all_is_refused();
+    they_transfer();
+    spawned_handlers_run_at_once();
+    return job_end();
+}
