@@ -423,6 +423,8 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, s
     __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
     port->far_end = &f->next;
     unlock(&port->far_lock);
+    if (!pgasi_port_used(number))
+        __atomic_fetch_add(&header_of(pgasi_boot.node_rank)->n_opened[number * WORDS_PER_LINE], 1, __ATOMIC_RELEASE);
     return PGAS_OK;
 }
 
