@@ -121,7 +121,7 @@ PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handle
  *  Done:   args are copied on return. executed (may be NULL) falls by one when the handler has run.
  *          A full channel: waits with progress; inside a handler the call is queued instead.
  *  Cost:   on the node a copy into the receiver's ring and a release store; else one active message. With executed the
- *          way back, and a few atomic additions that note which rank owes what (4 bytes per rank for each counter that is
+ *          way back, and a few atomic additions that note which rank owes what (6 bytes per rank for each counter that is
  *          live at one time, allocated when it is first used so).
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_RANGE (no such rank), PGAS_ERR_NOT_FOUND (no such handler),
  *          PGAS_ERR_INVALID (no arguments; executed is no live counter), PGAS_ERR_LIMIT (bytes), PGAS_ERR_PEER (the rank
@@ -142,8 +142,10 @@ PGAS_INLINE pgas_status_t pgas_call_try(int rank, pgas_handler_t handler, const 
 /** Which completion a counter tells of. */
 typedef enum {
     PGAS_EXECUTED, /* the handler has run */
-    PGAS_REMOTE,   /* the call has arrived at the target; it may not have run */
-    PGAS_LOCAL     /* the caller's buffers may be used again (arguments: on return) */
+    PGAS_REMOTE,   /* the call has arrived at the target; it may not have run. On the node that is so once the call has
+                      left; elsewhere the target tells before the handler runs, where what came before it in the same
+                      message has run. A handler that the target does not know is told, where the target tells. */
+    PGAS_LOCAL     /* the caller's buffers may be used again (arguments: on return, so that the counter has fallen by then) */
 } pgas_when_t;
 
 /** What to do when there is no room. */
@@ -175,8 +177,9 @@ typedef struct {
  *  Shape:  any attached thread; with PGAS_WAY_SEND also one that is not attached, which others see as slot 4094.
  *  Done:   calls of one thread to one target in one way run in the order issued. What is for a thread runs when it is in the
  *          library, or by pgas_progress_for, or by consumer threads; calls to a slot that no thread has had yet wait for one.
- *          Once its thread has left they are refused: the counter falls with PGAS_ERR_PEER, without one the call is dropped
- *          and counted.
+ *          The counter falls by one if the call is accepted (PGAS_OK), and not otherwise; with PGAS_ERR_PEER if the target
+ *          dies before it has answered, or if the thread has left by then (without a counter the call is then dropped and
+ *          counted); with PGAS_ERR_NOT_FOUND if the target does not know the handler: pgas_sync_error names both.
  *  @return as pgas_call; PGAS_ERR_INVALID (options), PGAS_ERR_LIMIT (also: a slot from PGAS_LANES on). */
 PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
                                     const pgas_call_opts_t *opts);

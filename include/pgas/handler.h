@@ -44,6 +44,11 @@ typedef struct {
 PGAS_API pgas_status_t pgas_handler_register_opts(const char *name, pgas_handler_fn_t fn, void *context,
                                                   const pgas_handler_opts_t *opts, pgas_handler_t *handler_p);
 
+/** The name of a handler that the ranks have agreed on.
+ *  Owns:   constant text, valid until the next pgas_handler_register or pgas_finalize.
+ *  @return NULL if this rank knows no such number. */
+PGAS_API const char *pgas_handler_name(pgas_handler_t handler);
+
 /** All ranks agree on numbers for the handlers registered since, by sorted name; earlier numbers stay.
  *  @return PGAS_OK; PGAS_ERR_MISMATCH, the same on all ranks, if a name is missing somewhere (the log names handler and
  *          rank; the handlers registered since are forgotten); PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT. */

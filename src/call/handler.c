@@ -178,6 +178,11 @@ pgas_status_t pgas_handlers_agree(void)
     return status == PGAS_OK ? pgasi_handlers_agree() : status;
 }
 
+const char *pgas_handler_name(pgas_handler_t handler)
+{
+    return pgasi_handler_known(handler) ? registered[handler - 1].name : NULL;
+}
+
 void pgasi_handlers_stop(void)
 {
     for (uint32_t i = 0; i < n_registered; i++) {
@@ -237,7 +242,7 @@ typedef struct {
     uint64_t handler;
 } spawn_t;
 
-static void spawn(const void *args, size_t bytes, pgas_thread_t source, const uint64_t *token)
+static void spawn(const void *args, size_t bytes, pgas_thread_t source, uint64_t wire)
 {
     spawn_t s = { 0 };
     if (bytes >= sizeof s)
@@ -246,20 +251,18 @@ static void spawn(const void *args, size_t bytes, pgas_thread_t source, const ui
         if (pgasi_n_dropped++ == 0)
             PGASI_ERROR("call", "rank %d spawned handler %llu, which does not exist here: dropped", pgas_thread_rank(source),
                         (unsigned long long)s.handler);
-        if (token) {
-            pgasi_call_begin(source, (uint32_t)*token, (uint32_t)(*token >> 32));
-            pgasi_call_end(PGAS_ERR_NOT_FOUND);
-        }
+        pgasi_call_end(pgasi_call_begin(source, (uint32_t)s.handler, wire), PGAS_ERR_NOT_FOUND);
         return;
     }
-    pgasi_task_call_t call = { &waiting_entries[s.handler], source, token != NULL, true, token ? *token : 0 };
+    wire = pgasi_call_arrived(source, (uint32_t)s.handler, wire);
+    pgasi_task_call_t call = { &waiting_entries[s.handler], source, (uint32_t)s.handler, true, wire };
     pgasi_task_call(&call, (const char *)args + sizeof s, bytes - sizeof s);
 }
 
 static void on_spawn(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)context;
-    spawn(args, bytes, source, NULL);
+    spawn(args, bytes, source, 0);
 }
 
 void pgasi_spawn_set_handler(void)
@@ -268,30 +271,31 @@ void pgasi_spawn_set_handler(void)
 }
 
 /* Answers when it has run, on another thread. */
-static bool run_later(uint64_t header, const char *record, pgas_thread_t source, uint64_t token)
+static bool run_later(uint64_t header, const char *record, pgas_thread_t source, uint64_t wire)
 {
     uint32_t number = pgasi_rec_handler(header);
     size_t bytes = pgasi_rec_bytes(header);
     if (number == PGASI_REC_SPAWN) {
-        spawn(record + 16, bytes, source, &token);
+        spawn(record + 16, bytes, source, wire);
         return true;
     }
     if (number - 1u >= pgasi_n_handlers || !pgasi_handlers[number].blocks)
         return false;
-    pgasi_task_call_t call = { &waiting_entries[number], source, true, false, token };
+    wire = pgasi_call_arrived(source, number, wire);
+    pgasi_task_call_t call = { &waiting_entries[number], source, number, false, wire };
     pgasi_task_call(&call, record + 16, bytes);
     return true;
 }
 
 static __attribute__((noinline)) void run_with_token(uint64_t header, const char *record, pgas_thread_t source)
 {
-    uint64_t token;
-    memcpy(&token, record + 8, sizeof token);
-    if (run_later(header, record, source, token))
+    uint64_t wire;
+    memcpy(&wire, record + 8, sizeof wire);
+    if (run_later(header, record, source, wire))
         return;
-    pgasi_call_begin(source, (uint32_t)token, (uint32_t)(token >> 32));
+    pgasi_call_t before = pgasi_call_begin(source, pgasi_rec_handler(header), wire);
     pgas_status_t status = run(pgasi_rec_handler(header), record + 16, pgasi_rec_bytes(header), source);
-    pgasi_call_end(status);
+    pgasi_call_end(before, status);
 }
 
 static __attribute__((noinline, cold)) void report_malformed(int source_rank)
@@ -347,18 +351,35 @@ uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank)
     return n;
 }
 
+void pgasi_records_arrived(char *records, size_t bytes, int source_rank)
+{
+    char *at = records, *end = records + bytes;
+    while (end - at >= 8) {
+        uint64_t header = *(const uint64_t *)(const void *)at, wire;
+        size_t room = pgasi_rec_room(header);
+        if (room > (size_t)(end - at))
+            break;
+        if (header & PGASI_REC_TOKEN) {
+            memcpy(&wire, at + 8, sizeof wire);
+            wire = pgasi_call_arrived(pgas_thread_make(source_rank, pgasi_rec_slot(header)), pgasi_rec_handler(header), wire);
+            memcpy(at + 8, &wire, sizeof wire);
+        }
+        at += room;
+    }
+}
+
 uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank)
 {
     const char *at = records, *end = records + bytes;
     uint64_t n = 0;
     while (end - at >= 8) {
-        uint64_t header = header_at(at, end, source_rank), token;
+        uint64_t header = header_at(at, end, source_rank), wire;
         if (!header)
             break;
         if (header & PGASI_REC_TOKEN) {
-            memcpy(&token, at + 8, sizeof token);
-            pgasi_call_begin(pgas_thread_make(source_rank, pgasi_rec_slot(header)), (uint32_t)token, (uint32_t)(token >> 32));
-            pgasi_call_end(PGAS_ERR_PEER);
+            memcpy(&wire, at + 8, sizeof wire);
+            pgas_thread_t source = pgas_thread_make(source_rank, pgasi_rec_slot(header));
+            pgasi_call_end(pgasi_call_begin(source, pgasi_rec_handler(header), wire & ~PGASI_WIRE_ARRIVED), PGAS_ERR_PEER);
         } else if (pgasi_n_dropped++ == 0) {
             PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped", source_rank,
                         pgasi_rec_handler(header));

@@ -40,6 +40,10 @@ uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank);
  *  logged once. */
 uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank);
 
+/** Records that run later have arrived: tells those who asked for that, and notes in the records that it has. Inside a handler
+ *  for the library (pgasi_handlers_enter). */
+void pgasi_records_arrived(char *records, size_t bytes, int source_rank);
+
 /** Of malformed records and of messages without the job's key. */
 extern uint64_t pgasi_n_dropped;
 

@@ -419,6 +419,9 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, s
         return PGAS_ERR_NO_MEMORY;
     *f = (far_t){ NULL, bytes, source_rank };
     memcpy(f->data, records, bytes);
+    pgasi_path_state_t before = pgasi_handlers_enter(true);
+    pgasi_records_arrived(f->data, bytes, source_rank);
+    pgasi_handlers_leave(before);
     lock(&port->far_lock);
     __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
     port->far_end = &f->next;

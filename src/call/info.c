@@ -67,7 +67,7 @@ static void account(item_t items[N_ITEMS])
         { "tables of lanes", "lanes x ranks x bytes of a peer", lanes * tables },
         { "send buffers", "lanes x 64 x the largest batch", lanes * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
         { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT", lanes * pgasi_param.backlog_limit },
-        { "calls that are answered", "65536 counters x (56 B + ranks x 4 B)", pgasi_sync_table_bytes(n) },
+        { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)", pgasi_sync_table_bytes(n) },
         { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
         { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages", segment_table_bytes(node) },
         { "collectives", "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much again",
@@ -229,11 +229,12 @@ pgas_status_t pgas_stats_print(FILE *out)
             "pgas stats, rank %d: sent %" PRIu64 " bytes of calls; batches: full %" PRIu64
             ", flushed %" PRIu64 ", for order %" PRIu64 ", behind handlers %" PRIu64 "; messages between nodes %" PRIu64
             "; peer full %" PRIu64 " times, batches that waited %" PRIu64 ", at most %" PRIu64 " bytes at once; ran %" PRIu64
-            " calls from the node, %" PRIu64 " bytes from elsewhere; dropped %" PRIu64 "; service rounds %" PRIu64
-            ", sleeps %" PRIu64 "\n",
+            " calls from the node, %" PRIu64 " bytes from elsewhere; dropped %" PRIu64 "; completions told by message %" PRIu64
+            ", written to the counter %" PRIu64 "; service rounds %" PRIu64 ", sleeps %" PRIu64 "\n",
             pgasi_boot.rank, pgasi_outboxes_sent(), sum.published[PGASI_PUBLISH_FULL],
             sum.published[PGASI_PUBLISH_EXPLICIT], sum.published[PGASI_PUBLISH_ORDER], sum.published[PGASI_PUBLISH_DRAINED],
             sum.n_far, sum.n_full, sum.n_queued, sum.backlog_high, pgasi_inbox_n_calls(), pgasi_far_consumed,
-            pgasi_n_dropped, pgasi_service_stats.rounds, pgasi_service_stats.wakeups);
+            pgasi_n_dropped, pgasi_sync_stats.n_answers, pgasi_sync_stats.n_written, pgasi_service_stats.rounds,
+            pgasi_service_stats.wakeups);
     return ferror(out) ? PGAS_ERR_IO : PGAS_OK;
 }

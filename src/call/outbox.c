@@ -815,13 +815,13 @@ static inline bool is_now(pgasi_outbox_t *ob)
     return !pgasi_self.in_handler || ob->lane->index != PGASI_LANE_SERVICE || is_first_answer(ob);
 }
 
-static pgas_status_t call_through(pgasi_lane_t *lane, int rank, int port, const message_t *m, pgasi_full_t full)
+static pgas_status_t call_through(pgasi_lane_t *lane, int rank, int port, const message_t *m, pgasi_full_t full, bool now)
 {
     pgasi_lane_lock(lane);
     pgasi_outbox_t *ob;
     pgas_status_t status = pgasi_outbox_of(lane, &ob);
     if (PGAS_LIKELY(status == PGAS_OK))
-        status = send_or_wait(ob, port * (int)ob->n_ranks + rank, m, full, is_now(ob));
+        status = send_or_wait(ob, port * (int)ob->n_ranks + rank, m, full, is_now(ob) || now);
     pgasi_lane_unlock(lane);
     return status;
 }
@@ -843,14 +843,20 @@ pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t h
     pgasi_lane_t *lane = shared && !pgasi_self.in_handler ? pgasi_lanes[PGASI_LANE_SHARED] : pgasi_thread_lane();
     message_t m = { pgasi_rec_header(handler, bytes, slot_of_caller()) | (wire_token ? PGASI_REC_TOKEN : 0), wire_token,
                     NULL, args, 0, bytes };
-    return call_through(lane, rank, port, &m, full);
+    return call_through(lane, rank, port, &m, full, false);
 }
 
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
                                   size_t bytes)
 {
     message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
-    return call_through(pgasi_thread_lane(), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE);
+    return call_through(pgasi_thread_lane(), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
+}
+
+pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head, size_t head_bytes)
+{
+    message_t m = { pgasi_rec_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0 };
+    return call_through(pgasi_thread_lane(), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
 }
 
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
@@ -907,26 +913,25 @@ typedef struct {
 } how_t;
 
 static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, const void *args, size_t bytes,
-                                                    pgas_sync_t *executed, how_t how)
+                                                    pgas_sync_t *sync, pgas_when_t when, how_t how)
 {
-    if (!executed)
+    if (!sync)
         return pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, NULL, how.full);
-    pgas_status_t status = pgasi_sync_owe(executed, rank);
+    pgasi_sync_call_t c;
+    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, handler, when,
+                                            pgasi_self.in_handler || how.full == PGASI_FULL_ASYNC);
     if (status != PGAS_OK)
         return status;
-    uint32_t token = executed->token;
-    uint64_t wire = token;
-    status = pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, &wire, how.full);
-    if (status != PGAS_OK && !pgasi_sync_disown(token, rank))
-        return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
-    return status;
+    status = pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, c.wire ? &c.wire : NULL, how.full);
+    return pgasi_sync_issued(&c, status);
 }
 
 static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                                               pgas_sync_t *executed, pgasi_full_t full)
 {
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
-    return status == PGAS_OK ? call(rank, handler, args, bytes, executed, (how_t){ PGASI_PORT_ANY, false, full }) : status;
+    how_t how = { PGASI_PORT_ANY, false, full };
+    return status == PGAS_OK ? call(rank, handler, args, bytes, executed, PGAS_EXECUTED, how) : status;
 }
 
 void pgasi_outbox_peer_died(void)
@@ -1046,7 +1051,7 @@ pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const v
     if (status != PGAS_OK)
         return status;
     how.port = pgasi_port_of_slot(pgas_thread_slot(target));
-    return how.port < 0 ? PGAS_ERR_LIMIT : call(rank, handler, args, bytes, o.sync, how);
+    return how.port < 0 ? PGAS_ERR_LIMIT : call(rank, handler, args, bytes, o.sync, o.when, how);
 }
 
 pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, size_t bytes, const pgas_call_opts_t *opts)
@@ -1066,7 +1071,7 @@ pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, siz
     memcpy(block, &(uint64_t){ handler }, sizeof(uint64_t));
     if (bytes)
         memcpy(block + sizeof(uint64_t), args, bytes);
-    status = call(rank, PGASI_REC_SPAWN, block, sizeof(uint64_t) + bytes, o.sync, how);
+    status = call(rank, PGASI_REC_SPAWN, block, sizeof(uint64_t) + bytes, o.sync, o.when, how);
     free(block);
     return status;
 }

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "boot/boot.h"
-#include "call/sync.h"
 #include "mem/lane.h"
 #include "mem/thread.h"
 #include "pgas/agg.h"
@@ -41,14 +40,10 @@ typedef struct {
     uint64_t epoch;
     uint32_t context;
     pgasi_lane_t *lane;
-    bool in_task;
 } pgasi_path_state_t;
 static inline pgasi_path_state_t pgasi_handlers_enter(bool for_any)
 {
-    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context, pgasi_self.handler_lane,
-                                  pgasi_self.in_task };
-    if (PGAS_UNLIKELY(before.in_task))
-        pgasi_call_suspend(true);
+    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context, pgasi_self.handler_lane };
     pgasi_self.in_handler++;
     pgasi_self.handler_lane = for_any ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.port_lane;
     pgas_call_path.epoch = 0;
@@ -61,8 +56,6 @@ static inline void pgasi_handlers_leave(pgasi_path_state_t before)
     pgasi_self.handler_lane = before.lane;
     pgas_call_path.epoch = before.epoch;
     pgas_call_path.context = before.context;
-    if (PGAS_UNLIKELY(before.in_task))
-        pgasi_call_suspend(false);
 }
 /** Makes the tail exact of a window in which the calling thread made inline calls. */
 void pgasi_call_settle(pgas_call_window_t *window);
@@ -82,9 +75,12 @@ pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, si
 /** The same to a port; shared: through the lane of threads that have none, whatever thread calls. */
 pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler, const void *args, size_t bytes,
                                      const uint64_t *wire_token, pgasi_full_t full);
-/** From a handler to the one who asked: two pieces as one argument block. */
+/** From a handler to the one who asked: two pieces as one argument block. Through the lane of handlers, queued
+ *  without limit; on a thread that may wait, which then is not inside of a handler for the library, through its own. */
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
                                   size_t bytes);
+/** The same, not gathered: it leaves before the handler goes on, if there is room. */
+pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head, size_t head_bytes);
 
 /** Appends to the open batch (opening or renewing it), not published. Lane locked or the caller's own. */
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *args, size_t bytes,

@@ -41,9 +41,23 @@ enum {
     PGASI_REC_NEXT = 0xFFFF
 };
 
+/** The token: bits 0..31 name the counter or reply at the caller, bits 32..61 are the bytes of the reply that is wanted, 0:
+ *  only that the call completed. */
+#define PGASI_WIRE_ARRIVED (UINT64_C(1) << 63) /* completes when it has arrived, not when it has run */
+#define PGASI_WIRE_WRITE (UINT64_C(1) << 62)   /* the counter may be written (notify.h); the caller is of the same node */
+static inline uint32_t pgasi_wire_token(uint64_t wire)
+{
+    return (uint32_t)wire;
+}
+static inline uint32_t pgasi_wire_reply_bytes(uint64_t wire)
+{
+    return (uint32_t)(wire >> 32) & 0x3FFFFFFFu;
+}
+
 typedef struct {
     uint32_t token;
-    int32_t status;
+    int16_t status;
+    uint16_t handler; /* that ran, or should have */
 } pgasi_rec_ack_t;
 
 static inline uint64_t pgasi_rec_header(uint32_t handler, size_t bytes, int slot)

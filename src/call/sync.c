@@ -3,7 +3,10 @@
  * A call that wants an answer carries a token: the index of an entry in this rank's table and the entry's generation, so
  * that an answer that comes late, twice or from nowhere is recognised and ignored. Entries are taken from a lock-free
  * stack. Answers run under the inbox lock, one at a time. Who takes the token out of an entry owns its end: a reply, the
- * death of the rank that owes it and a call that could not be sent may come together, and one of them wins. */
+ * death of the rank that owes it and a call that could not be sent may come together, and one of them wins.
+ *
+ * A counter may be gone as soon as it has reached zero, for somebody waits for that: whoever lowers it reads what he needs
+ * of it before. */
 #include "call/sync.h"
 
 #include <stdlib.h>
@@ -14,6 +17,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
+#include "call/notify.h"
 #include "call/outbox.h"
 #include "call/progress.h"
 #include "mem/lane.h"
@@ -27,31 +31,48 @@ typedef struct {
     uint32_t token;      /* that names the entry; 0: it is free */
     uint16_t generation; /* of the last token, in its lower half; never 0, so that a zeroed counter names nothing */
     bool once;           /* a reply, which frees the entry */
+    bool written;        /* a counter that peers of the node write: they owe nothing */
+    uint32_t handler;    /* of a reply: that was called */
     pgas_sync_t *sync;
-    void *reply;
-    size_t reply_bytes;
+    union {
+        struct {
+            void *reply;
+            size_t reply_bytes;
+        };
+        struct { /* of a counter */
+            pgas_sync_fn_t fn;
+            void *arg;
+        };
+    };
     int rank;        /* that owes the reply */
     uint32_t n_owed; /* calls that name the counter and have not been answered; by rank in owed */
-    uint32_t *owed;  /* [n_ranks], from the entry's first call on; stays with it */
+    uint32_t *owed;  /* [n_ranks], from the entry's first call on, and as many numbers of handlers of 16 bits: the latest that
+                        the rank was asked for; stays with it */
 } entry_t;
+#define OWED_BYTES (sizeof(uint32_t) + sizeof(uint16_t)) /* per rank */
 
 static entry_t *entries;
 static uint64_t free_head; /* tag << 32 | index */
 static uint32_t n_ever;    /* entries that were ever taken: those behind are fresh */
+
+pgasi_sync_stats_t pgasi_sync_stats;
 
 pgas_status_t pgasi_sync_start(void)
 {
     entries = pgasi_lazy_alloc(N_ENTRIES * sizeof *entries);
     free_head = NONE;
     n_ever = 0;
-    return entries ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    memset(&pgasi_sync_stats, 0, sizeof pgasi_sync_stats);
+    pgas_status_t status = pgasi_notify_start(N_ENTRIES);
+    return entries ? status : PGAS_ERR_NO_MEMORY;
 }
 
-PGASI_STATIC_ASSERT(sizeof(entry_t) == 56 || sizeof(void *) != 8, "info.c tells users how large an entry is");
+PGASI_STATIC_ASSERT(sizeof(entry_t) + sizeof(pgasi_notice_t) == 120 || sizeof(void *) != 8,
+                    "info.c tells users how large an entry is");
 
 uint64_t pgasi_sync_table_bytes(uint64_t n_ranks)
 {
-    return N_ENTRIES * (sizeof(entry_t) + n_ranks * sizeof(uint32_t));
+    return N_ENTRIES * (sizeof(entry_t) + sizeof(pgasi_notice_t) + n_ranks * OWED_BYTES);
 }
 
 void pgasi_sync_stop(void)
@@ -60,6 +81,8 @@ void pgasi_sync_stop(void)
         free(entries[i].owed);
     pgasi_lazy_free(entries, N_ENTRIES * sizeof *entries);
     entries = NULL;
+    n_ever = 0;
+    pgasi_notify_stop();
 }
 
 /* ---- entries ---- */
@@ -80,7 +103,8 @@ static uint32_t take_index(void)
     return NONE;
 }
 
-pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p)
+static pgas_status_t take_token(pgas_sync_t *sync, int rank, uint32_t handler, void *reply, size_t reply_bytes,
+                                uint32_t *token_p)
 {
     uint32_t index = take_index();
     if (index == NONE)
@@ -90,12 +114,19 @@ pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t 
     e->reply = reply;
     e->reply_bytes = reply_bytes;
     e->rank = rank;
+    e->handler = handler;
     e->once = reply != NULL;
+    e->written = false;
     e->generation = e->generation == UINT16_MAX ? 1 : (uint16_t)(e->generation + 1);
     uint32_t token = index << 16 | e->generation;
     __atomic_store_n(&e->token, token, __ATOMIC_SEQ_CST); /* before the caller looks whether the rank is dead */
     *token_p = token;
     return PGAS_OK;
+}
+
+pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p)
+{
+    return take_token(sync, rank, 0, reply, reply_bytes, token_p);
 }
 
 static entry_t *find_entry(uint32_t token)
@@ -105,6 +136,13 @@ static entry_t *find_entry(uint32_t token)
         return NULL;
     entry_t *e = &entries[index];
     return __atomic_load_n(&e->token, __ATOMIC_ACQUIRE) == token ? e : NULL;
+}
+
+/* The entry of a live counter. */
+static entry_t *entry_of(const pgas_sync_t *sync)
+{
+    entry_t *e = find_entry(sync->token);
+    return e && e->sync == sync && !e->once ? e : NULL;
 }
 
 bool pgasi_token_give(uint32_t token)
@@ -129,7 +167,7 @@ static uint32_t *owed_of(entry_t *e)
     uint32_t *owed = __atomic_load_n(&e->owed, __ATOMIC_ACQUIRE);
     if (PGAS_LIKELY(owed != NULL))
         return owed;
-    uint32_t *fresh = calloc((size_t)pgasi_boot.n_ranks, sizeof *fresh);
+    uint32_t *fresh = calloc((size_t)pgasi_boot.n_ranks, OWED_BYTES);
     if (fresh && !__atomic_compare_exchange_n(&e->owed, &owed, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         free(fresh);
         fresh = owed;
@@ -137,14 +175,18 @@ static uint32_t *owed_of(entry_t *e)
     return fresh;
 }
 
-pgas_status_t pgasi_sync_owe(const pgas_sync_t *sync, int rank)
+/* The latest handler that each rank was asked for. */
+static uint16_t *handlers_of(uint32_t *owed)
 {
-    entry_t *e = find_entry(sync->token);
-    if (!e || e->sync != sync || e->once)
-        return PGAS_ERR_INVALID;
+    return (uint16_t *)(void *)(owed + pgasi_boot.n_ranks);
+}
+
+static pgas_status_t owe(entry_t *e, int rank, uint32_t handler)
+{
     uint32_t *owed = owed_of(e);
     if (!owed)
         return PGAS_ERR_NO_MEMORY;
+    __atomic_store_n(&handlers_of(owed)[rank], (uint16_t)handler, __ATOMIC_RELAXED);
     __atomic_add_fetch(&e->n_owed, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&owed[rank], 1, __ATOMIC_SEQ_CST); /* before the caller looks whether the rank is dead */
     return PGAS_OK;
@@ -164,28 +206,41 @@ static bool pay(entry_t *e, int rank)
     return false;
 }
 
-bool pgasi_sync_disown(uint32_t token, int rank)
-{
-    entry_t *e = find_entry(token);
-    return e && pay(e, rank);
-}
-
 /* The counter ends before its calls; answers do not run meanwhile. */
 static void forgive(entry_t *e)
 {
     if (!__atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE))
         return;
-    memset(e->owed, 0, (size_t)pgasi_boot.n_ranks * sizeof *e->owed);
+    memset(e->owed, 0, (size_t)pgasi_boot.n_ranks * OWED_BYTES);
     __atomic_store_n(&e->n_owed, 0, __ATOMIC_RELAXED);
 }
 
-static void fall(pgas_sync_t *sync, pgas_status_t status)
+/* ---- counters fall ---- */
+
+/* Runs the function if the counter has come from above zero, and wakes who waits. */
+static inline void lower(pgas_sync_t *sync, const entry_t *e, int64_t n)
 {
-    int32_t fine = PGAS_OK;
-    if (status != PGAS_OK)
-        __atomic_compare_exchange_n(&sync->status, &fine, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    if (__atomic_sub_fetch(&sync->count, 1, __ATOMIC_RELEASE) <= 0)
-        pgasi_bell_ring(pgasi_boot.node_rank);
+    pgas_sync_fn_t fn = e ? e->fn : NULL;
+    void *arg = e ? e->arg : NULL;
+    int64_t left = __atomic_sub_fetch(&sync->count, n, __ATOMIC_ACQ_REL);
+    if (left > 0)
+        return;
+    if (fn && left > -n)
+        fn(sync, arg);
+    pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler)
+{
+    const entry_t *e = entry_of(sync);
+    if (PGAS_UNLIKELY(status != PGAS_OK))
+        pgasi_sync_note(sync, e ? pgasi_notice_of(sync->token) : NULL, status, rank, handler);
+    lower(sync, e, n);
+}
+
+static void fall(pgas_sync_t *sync, pgas_status_t status, int rank, uint32_t handler)
+{
+    pgasi_sync_fall(sync, 1, status, rank, handler);
 }
 
 /* ---- answers arrive ---- */
@@ -203,12 +258,11 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
         return;
     if (!pay(e, rank) && pgasi_boot_is_dead(rank)) /* fallen already, with the rank's death */
         return;
-    fall(e->sync, (pgas_status_t)ack.status);
+    fall(e->sync, (pgas_status_t)ack.status, rank, ack.handler);
 }
 
 static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    (void)source;
     (void)context;
     pgasi_rec_ack_t ack;
     if (bytes < sizeof ack)
@@ -224,87 +278,153 @@ static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void 
         memcpy(e->reply, (const char *)args + sizeof ack, e->reply_bytes);
     pgas_sync_t *sync = e->sync;
     if (pgasi_token_give(ack.token))
-        fall(sync, status);
+        fall(sync, status, pgas_thread_rank(source), ack.handler);
+}
+
+/* What the entry's calls to the rank still owe. */
+static void fall_for(entry_t *e, int rank)
+{
+    uint32_t token = __atomic_load_n(&e->token, __ATOMIC_ACQUIRE), handler;
+    pgas_sync_t *sync = e->sync;
+    if (!token)
+        return;
+    handler = e->handler;
+    if (e->once && e->rank == rank && pgasi_token_give(token))
+        fall(sync, PGAS_ERR_PEER, rank, handler);
+    while (!e->once && __atomic_load_n(&e->n_owed, __ATOMIC_RELAXED) && pay(e, rank)) {
+        handler = __atomic_load_n(&handlers_of(e->owed)[rank], __ATOMIC_RELAXED);
+        fall(e->sync, PGAS_ERR_PEER, rank, handler); /* whose it is now, if the entry changed hands before it owed */
+    }
 }
 
 void pgasi_sync_peer_died(int rank)
 {
     pgasi_inbox_lock(); /* answers run one at a time */
+    pgasi_path_state_t before = pgasi_handlers_enter(true); /* functions of counters are as handlers */
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* whose token is not seen here sees that the rank is dead */
     uint32_t n = __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
-    for (uint32_t index = 0; entries && index < n; index++) {
-        entry_t *e = &entries[index];
-        uint32_t token = __atomic_load_n(&e->token, __ATOMIC_ACQUIRE);
-        pgas_sync_t *sync = e->sync;
-        if (!token)
-            continue;
-        if (e->once && e->rank == rank && pgasi_token_give(token))
-            fall(sync, PGAS_ERR_PEER);
-        while (!e->once && __atomic_load_n(&e->n_owed, __ATOMIC_RELAXED) && pay(e, rank))
-            fall(e->sync, PGAS_ERR_PEER); /* whose it is now, if the entry changed hands before it owed */
-    }
+    for (uint32_t index = 0; entries && index < n; index++)
+        fall_for(&entries[index], rank);
+    pgasi_handlers_leave(before);
+    pgasi_outbox_t *ob = pgasi_lanes[PGASI_LANE_SERVICE]->outbox;
+    if (ob)
+        pgasi_outbox_publish_all(ob, PGASI_PUBLISH_DRAINED);
     pgasi_inbox_unlock();
+}
+
+/* ---- calls that complete a counter ---- */
+
+pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler, pgas_when_t when,
+                               bool queued)
+{
+    entry_t *e = entry_of(sync);
+    bool near = pgasi_boot.local_of[rank] >= 0;
+    if (PGAS_UNLIKELY(!e))
+        return PGAS_ERR_INVALID;
+    *c = (pgasi_sync_call_t){ sync, 0, rank, false };
+    if (when == PGAS_LOCAL || (when == PGAS_REMOTE && near && !queued)) /* accepted is shown in the ring */
+        return PGAS_OK;
+    c->wire = sync->token | (when == PGAS_REMOTE ? PGASI_WIRE_ARRIVED : 0);
+    if (near && e->written) {
+        c->wire |= PGASI_WIRE_WRITE;
+        return PGAS_OK;
+    }
+    c->owed = true;
+    return owe(e, rank, handler);
+}
+
+pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status)
+{
+    if (status == PGAS_OK && !c->wire)
+        fall(c->sync, PGAS_OK, c->rank, 0);
+    if (status == PGAS_OK || !c->owed)
+        return status;
+    entry_t *e = find_entry(pgasi_wire_token(c->wire));
+    return e && pay(e, c->rank) ? status : PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
 }
 
 /* ---- answers leave ---- */
 
-/* The call that the thread is running. */
-static __thread struct running {
-    bool wanted, replied;
-    uint32_t token, reply_bytes;
-    pgas_thread_t source;
-} current __attribute__((tls_model("initial-exec")));
-static __thread struct running put_aside;
+static __thread pgasi_call_t current __attribute__((tls_model("initial-exec")));
 
-void pgasi_call_suspend(bool aside)
+static inline void count(uint64_t *counter)
 {
-    pgasi_self.in_task = !aside;
-    if (aside)
-        put_aside = current;
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const void *data, size_t bytes)
+{
+    pgasi_rec_ack_t ack = { pgasi_wire_token(c->wire), (int16_t)status, (uint16_t)c->handler };
+    int rank = pgas_thread_rank(c->source);
+    count(&pgasi_sync_stats.n_answers);
+    if (pgasi_wire_reply_bytes(c->wire))
+        return pgasi_outbox_answer(rank, PGASI_REC_REPLY, &ack, sizeof ack, data, bytes);
+    if (c->wire & PGASI_WIRE_ARRIVED)
+        return pgasi_outbox_answer_now(rank, PGASI_REC_ACK, &ack, sizeof ack);
+    return pgasi_outbox_answer(rank, PGASI_REC_ACK, &ack, sizeof ack, NULL, 0);
+}
+
+static void complete(const pgasi_call_t *c, pgas_status_t status)
+{
+    if (c->wire & PGASI_WIRE_WRITE &&
+        pgasi_notify_write(pgas_thread_rank(c->source), pgasi_wire_token(c->wire), status, c->handler))
+        count(&pgasi_sync_stats.n_written);
     else
-        current = put_aside;
-    if (aside)
-        current.wanted = false;
+        answer(c, status, NULL, 0);
 }
 
-void pgasi_call_begin(pgas_thread_t source, uint32_t token, uint32_t reply_bytes)
+uint64_t pgasi_call_arrived(pgas_thread_t source, uint32_t handler, uint64_t wire)
 {
-    current.wanted = true;
-    current.replied = false;
-    current.token = token;
-    current.reply_bytes = reply_bytes;
-    current.source = source;
+    bool known = pgasi_handler_known((pgas_handler_t)handler);
+    if (PGAS_LIKELY(!(wire & PGASI_WIRE_ARRIVED)) || !known)
+        return wire;
+    pgasi_call_t c = { wire, source, handler, 0, true, false };
+    complete(&c, PGAS_OK);
+    return 0;
 }
 
-static pgas_status_t answer(uint32_t id, pgas_status_t status, const void *data, size_t bytes)
+pgasi_call_t pgasi_call_begin(pgas_thread_t source, uint32_t handler, uint64_t wire)
 {
-    pgasi_rec_ack_t ack = { current.token, status };
-    return pgasi_outbox_answer(pgas_thread_rank(current.source), id, &ack, sizeof ack, data, bytes);
+    pgasi_call_t before = current;
+    wire = pgasi_call_arrived(source, handler, wire);
+    current = (pgasi_call_t){ wire, source, handler, pgasi_self.in_handler, true, false };
+    return before;
 }
 
-void pgasi_call_end(pgas_status_t status)
+void pgasi_call_end(pgasi_call_t before, pgas_status_t status)
 {
-    bool replied = current.replied;
-    current.wanted = false;
-    if (!current.reply_bytes)
-        answer(PGASI_REC_ACK, status, NULL, 0);
-    else if (!replied)
-        answer(PGASI_REC_REPLY, status == PGAS_OK ? PGAS_ERR_MISMATCH : status, NULL, 0);
+    pgasi_call_t c = current;
+    current = before;
+    if (!c.wire)
+        return;
+    if (!pgasi_wire_reply_bytes(c.wire))
+        complete(&c, status);
+    else if (!c.replied)
+        answer(&c, status == PGAS_OK ? PGAS_ERR_MISMATCH : status, NULL, 0);
+}
+
+/* The call that the thread is running right now, if somebody waits for it: those that run while it waits have their own. */
+static inline pgasi_call_t *call_at_hand(void)
+{
+    return current.running && current.depth == pgasi_self.in_handler ? &current : NULL;
 }
 
 pgas_status_t pgasi_reply(const void *data, size_t bytes)
 {
-    if (!current.wanted || !current.reply_bytes || current.replied)
+    pgasi_call_t *c = call_at_hand();
+    if (!c || !pgasi_wire_reply_bytes(c->wire) || c->replied)
         return PGAS_OK;
-    current.replied = true;
-    return answer(PGASI_REC_REPLY, PGAS_OK, data, bytes);
+    c->replied = true;
+    pgasi_call_t copy = *c; /* waiting for room may run others */
+    return answer(&copy, PGAS_OK, data, bytes);
 }
 
 pgas_status_t pgas_reply(const void *data, size_t bytes)
 {
-    if ((!pgasi_self.in_handler && !pgasi_self.in_task) || (current.wanted && current.replied))
+    const pgasi_call_t *c = call_at_hand();
+    if ((!c && !pgasi_self.in_handler && !pgasi_self.in_task) || (c && c->replied))
         return PGAS_ERR_CONTEXT;
-    if (!current.wanted || !current.reply_bytes)
+    if (!c || !pgasi_wire_reply_bytes(c->wire))
         return PGAS_OK;
     if (bytes && !data)
         return PGAS_ERR_INVALID;
@@ -313,22 +433,74 @@ pgas_status_t pgas_reply(const void *data, size_t bytes)
 
 /* ---- public ---- */
 
-pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count)
+static pgas_status_t begin(pgas_sync_t *sync, int64_t n, pgas_sync_fn_t fn, void *arg)
 {
     pgas_status_t status = pgasi_thread_check();
     if (status != PGAS_OK)
         return status;
     if (!sync)
         return PGAS_ERR_INVALID;
-    sync->count = count;
+    sync->count = n;
     sync->status = PGAS_OK;
-    return pgasi_token_take(sync, -1, NULL, 0, &sync->token);
+    status = pgasi_token_take(sync, -1, NULL, 0, &sync->token);
+    if (status != PGAS_OK)
+        return status;
+    entry_t *e = find_entry(sync->token);
+    e->fn = fn;
+    e->arg = arg;
+    __atomic_store_n(&pgasi_notice_of(sync->token)->error, 0, __ATOMIC_RELAXED);
+    e->written = !fn && pgasi_notify_open(sync->token, sync);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_sync_init(pgas_sync_t *sync, int64_t count)
+{
+    return begin(sync, count, NULL, NULL);
+}
+
+pgas_status_t pgas_sync_init_fn(pgas_sync_t *sync, int64_t count, pgas_sync_fn_t fn, void *arg)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status == PGAS_OK && !fn)
+        status = PGAS_ERR_INVALID;
+    return status == PGAS_OK ? begin(sync, count, fn, arg) : status;
+}
+
+pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n)
+{
+    if (!sync || n < 0)
+        return PGAS_ERR_INVALID;
+    if (!pgasi_running)
+        __atomic_fetch_sub(&sync->count, n, __ATOMIC_RELEASE);
+    else if (n > 0)
+        lower(sync, entry_of(sync), n);
+    return PGAS_OK;
 }
 
 void pgas_sync_add(pgas_sync_t *sync, int64_t count)
 {
-    if (sync)
+    if (sync && count >= 0)
         __atomic_fetch_add(&sync->count, count, __ATOMIC_RELAXED);
+    else if (sync && count > INT64_MIN)
+        pgas_sync_done(sync, -count);
+}
+
+pgas_status_t pgas_sync_reset(pgas_sync_t *sync, int64_t count)
+{
+    if (!sync || !pgasi_running || !entry_of(sync))
+        return PGAS_ERR_INVALID;
+    __atomic_store_n(&pgasi_notice_of(sync->token)->error, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&sync->status, PGAS_OK, __ATOMIC_RELAXED);
+    __atomic_store_n(&sync->count, count, __ATOMIC_RELEASE);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_sync_error(const pgas_sync_t *sync, pgas_sync_error_t *error_p)
+{
+    if (!sync || !error_p || !pgasi_running || !entry_of(sync))
+        return PGAS_ERR_INVALID;
+    *error_p = pgasi_error_unpack(__atomic_load_n(&pgasi_notice_of(sync->token)->error, __ATOMIC_RELAXED));
+    return PGAS_OK;
 }
 
 pgas_status_t pgas_sync_test(const pgas_sync_t *sync)
@@ -360,11 +532,13 @@ void pgas_sync_fini(pgas_sync_t *sync)
     if (!sync || !pgasi_running)
         return;
     /* Answers may still come: not while one of them is being run. */
-    entry_t *e = find_entry(sync->token);
-    if (!e || e->sync != sync) /* ended before, or never begun */
+    entry_t *e = entry_of(sync);
+    if (!e) /* ended before, or never begun */
         return;
-    bool late = !pgasi_self.in_handler && (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 ||
-                                           __atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE) > 0);
+    pgasi_notify_close(sync->token);
+    bool locked = pgasi_self.in_handler && pgasi_self.handler_lane == pgasi_lanes[PGASI_LANE_SERVICE];
+    bool late = !locked && (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 ||
+                            __atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE) > 0);
     if (late)
         pgasi_inbox_lock();
     forgive(e);
@@ -377,7 +551,7 @@ static pgas_status_t call_return(int rank, uint32_t handler, const void *args, s
                                  size_t reply_bytes, pgas_sync_t *sync)
 {
     uint32_t token;
-    pgas_status_t status = pgasi_token_take(sync, rank, reply, reply_bytes, &token);
+    pgas_status_t status = take_token(sync, rank, handler, reply, reply_bytes, &token);
     if (status != PGAS_OK)
         return status;
     uint64_t wire = token | (uint64_t)reply_bytes << 32;
@@ -408,8 +582,7 @@ pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *arg
         return PGAS_ERR_LIMIT;
     if (!executed)
         return pgasi_ask(rank, handler, args, bytes, reply, reply_bytes);
-    const entry_t *e = find_entry(executed->token);
-    if (!e || e->sync != executed)
+    if (!entry_of(executed))
         return PGAS_ERR_INVALID;
     return call_return(rank, handler, args, bytes, reply, reply_bytes, executed);
 }

@@ -18,27 +18,59 @@ void pgasi_sync_set_handlers(void);
 /** A token for answers that make sync fall: any number (reply NULL), or one of reply_bytes from a rank, which is stored at
  *  reply before. */
 pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p);
-/** A call to the rank is about to name the counter: the rank owes it one completion. PGAS_ERR_INVALID: no live counter;
- *  PGAS_ERR_NO_MEMORY. Costs two atomic additions, and 4 bytes per rank for each counter that was ever used so. */
-pgas_status_t pgasi_sync_owe(const pgas_sync_t *sync, int rank);
-/** The call could not be sent; false if the counter has fallen for it already, with the rank's death. */
-bool pgasi_sync_disown(uint32_t token, int rank);
 /** What a dead rank owes, replies and completions, falls with PGAS_ERR_PEER. */
 void pgasi_sync_peer_died(int rank);
 /** Ends the token; false if somebody else has, by an answer or a death. */
 bool pgasi_token_give(uint32_t token);
 
-/** Around a handler whose caller wants an answer; call_end sends it. reply_bytes 0: only that it ran. */
-void pgasi_call_begin(pgas_thread_t source, uint32_t token, uint32_t reply_bytes);
-void pgasi_call_end(pgas_status_t status);
+/** A call that completes a counter: issue before it is sent, with c->wire as its token unless that is 0, then issued with
+ *  how that went, which may make the counter fall. queued: the call may be accepted and not shown to the target yet. Each
+ *  call of issue that gave PGAS_OK needs its issued.
+ *  @return issue: PGAS_OK; PGAS_ERR_INVALID (no live counter); PGAS_ERR_NO_MEMORY. Costs two atomic additions if the rank
+ *          owes an answer, and 6 bytes per rank for each counter that was ever used so. issued: what the caller is told,
+ *          PGAS_OK also if the call could not be sent and the counter has fallen for it, with the rank's death. */
+typedef struct {
+    pgas_sync_t *sync;
+    uint64_t wire;
+    int rank;
+    bool owed;
+} pgasi_sync_call_t;
+pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler, pgas_when_t when,
+                               bool queued);
+pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status);
+
+/** The counter falls by n; status, rank and handler say what went wrong, if anything. Any thread of the rank that may make
+ *  calls, without a lane's lock, for the counter's function may run here. */
+void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler);
+
+/** The call that a thread is running. */
+typedef struct {
+    uint64_t wire; /* its token; 0: nobody asks */
+    pgas_thread_t source;
+    uint32_t handler;
+    int depth; /* pgasi_self.in_handler where it runs */
+    bool running, replied;
+} pgasi_call_t;
+
+/** Around a handler whose caller wants an answer (record.h, PGASI_WIRE_*), and around every handler that runs outside of the
+ *  inbox lock, on a thread of its own with in_handler 0: then also with wire 0, so that pgas_reply knows that it is in a
+ *  handler. They nest: begin returns the call that the thread was running, end takes it back. end sends the answer; where
+ *  handlers run under the inbox lock through lane 0, on a thread of its own through its lane, which may wait. */
+pgasi_call_t pgasi_call_begin(pgas_thread_t source, uint32_t handler, uint64_t wire);
+void pgasi_call_end(pgasi_call_t before, pgas_status_t status);
+/** A call has arrived that runs later: tells who asked for that. The token with which it begins then. */
+uint64_t pgasi_call_arrived(pgas_thread_t source, uint32_t handler, uint64_t wire);
+
+/** Completions and replies that this rank told, by message and by writing the counter. */
+typedef struct {
+    uint64_t n_answers, n_written;
+} pgasi_sync_stats_t;
+extern pgasi_sync_stats_t pgasi_sync_stats;
 
 /** pgas_reply for the library's own handlers, whose answers PGAS_CALL_MAX does not bound. */
 pgas_status_t pgasi_reply(const void *data, size_t bytes);
 
 /** pgas_call_return for the library's own handlers too; waits. */
 pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply, size_t reply_bytes);
-
-/** A handler that waits lets others run on its thread: puts its call aside meanwhile. */
-void pgasi_call_suspend(bool aside);
 
 #endif

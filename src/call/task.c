@@ -105,11 +105,9 @@ static void run(task_t *t, bool with_baton)
     } else {
         pgasi_wait_on_block = with_baton ? pass_baton : NULL;
         pgasi_self.in_task = true;
-        if (t->call.with_token)
-            pgasi_call_begin(t->call.source, (uint32_t)t->call.token, (uint32_t)(t->call.token >> 32));
+        pgasi_call_t before = pgasi_call_begin(t->call.source, t->call.handler, t->call.wire);
         t->call.entry->fn(t->args, t->bytes, t->call.source, t->call.entry->context);
-        if (t->call.with_token)
-            pgasi_call_end(PGAS_OK);
+        pgasi_call_end(before, PGAS_OK);
         pgasi_self.in_task = false;
         pgasi_wait_on_block = NULL;
     }

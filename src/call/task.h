@@ -18,13 +18,14 @@ void pgasi_tasks_stop(void); /* after quiescence */
 /** Runs fn(arg) on a handler thread, without the baton. Any thread, also in handlers. */
 pgas_status_t pgasi_task_submit(void (*fn)(void *arg), void *arg);
 
-/** Runs a call of a handler that may wait, with copied arguments; with_token: and answers then. spawn: without the baton, on
- *  a thread of its own. */
+/** Runs a call of a handler that may wait, with copied arguments, and answers then (wire: as in sync.h; 0: nobody waits).
+ *  spawn: without the baton, on a thread of its own. */
 typedef struct {
     const pgasi_handler_entry_t *entry;
     pgas_thread_t source;
-    bool with_token, spawn;
-    uint64_t token;
+    uint32_t handler;
+    bool spawn;
+    uint64_t wire;
 } pgasi_task_call_t;
 void pgasi_task_call(const pgasi_task_call_t *call, const void *args, size_t bytes);
 

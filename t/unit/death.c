@@ -56,7 +56,7 @@ static void on_pour(const void *args, size_t bytes, pgas_thread_t source, void *
 static void answer(int rank, uint32_t id, uint32_t token)
 {
     uint64_t words[2] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t), 0) };
-    pgasi_rec_ack_t ack = { token, PGAS_OK };
+    pgasi_rec_ack_t ack = { token, PGAS_OK, 0 };
     memcpy(words + 1, &ack, sizeof ack);
     pgasi_inbox_lock();
     pgasi_self.in_handler++;

@@ -27,7 +27,7 @@ typedef struct {
 static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void *data, size_t bytes)
 {
     uint64_t words[16] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t) + bytes, 0) };
-    pgasi_rec_ack_t ack = { token, status };
+    pgasi_rec_ack_t ack = { token, (int16_t)status, 0 };
     memcpy(words + 1, &ack, sizeof ack);
     if (bytes)
         memcpy(words + 2, data, bytes);
