@@ -59,3 +59,5 @@ check_scripts += %D%/info_tool.t
 check_PROGRAMS += %D%/target.t %D%/blocking.t
 %C%_target_t_SOURCES = %D%/target.c %D%/job.h
 %C%_blocking_t_SOURCES = %D%/blocking.c %D%/job.h
+check_PROGRAMS += %D%/sync.t
+%C%_sync_t_SOURCES = %D%/sync.c %D%/job.h

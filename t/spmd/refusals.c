@@ -121,6 +121,7 @@ static int calls_refuse(void)
     int n_bad = 0;
     REFUSES(pgas_handlers_agree());
     REFUSES(pgas_sync_init(&sync, 1));
+    REFUSES(pgas_sync_init_fn(&sync, 1, NULL, NULL));
     REFUSES(pgas_sync_wait(&sync, 0));
     REFUSES(pgas_call(0, 1, &x, 8, NULL));
     REFUSES(pgas_call_try(0, 1, &x, 8, NULL));
@@ -132,6 +133,11 @@ static int calls_refuse(void)
     n_bad += bad(pgas_agg_call_far(NULL, 0, 1, &x, 8) < 0, "pgas_agg_call_far");
     pgas_sync_add(&sync, -1);
     n_bad += bad(pgas_sync_test(&sync) == PGAS_OK, "pgas_sync_test");
+    pgas_sync_error_t error;
+    n_bad += bad(pgas_sync_done(&sync, 2) == PGAS_OK && sync.count == -2, "pgas_sync_done");
+    n_bad += bad(pgas_sync_reset(&sync, 1) == PGAS_ERR_INVALID && pgas_sync_error(&sync, &error) == PGAS_ERR_INVALID,
+                 "pgas_sync_reset, pgas_sync_error");
+    n_bad += bad(!pgas_handler_name(1), "pgas_handler_name");
     pgas_sync_fini(&sync);
     pgas_sync_fini(NULL);
     return n_bad;

@@ -55,20 +55,32 @@ static int not_peer(const char *what, pgas_status_t status)
     return 1;
 }
 
+static int names_other(const pgas_sync_t *sync, int rank, pgas_handler_t handler)
+{
+    pgas_sync_error_t e = { PGAS_OK, -1, 0 };
+    if (pgas_sync_error(sync, &e) == PGAS_OK && e.status == PGAS_ERR_PEER && e.rank == rank && e.handler == handler)
+        return 0;
+    printf("rank %d: the counter names rank %d, handler %d: %s\n", pgas_rank(), e.rank, e.handler, pgas_status_name(e.status));
+    return 1;
+}
+
 /* The victim dies of a call; every survivor waits for one of its own to it. The other ways to wait end as well. */
 static void survive(int victim)
 {
     static uint64_t word;
     uint64_t x = 0;
     int n_bad = 0, me = pgas_rank();
-    pgas_sync_t sync;
+    pgas_gptr_t at = PGAS_NULL;
     pgas_agg_t *agg = NULL;
+    n_bad += pgas_alloc_local(sizeof(pgas_sync_t), &at) != PGAS_OK;
+    pgas_sync_t on_stack, *sync = me % 2 ? pgas_gptr_local(at, sizeof *sync) : &on_stack;
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
-    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
-    pgas_status_t status = pgas_call(victim, dies, NULL, 0, &sync);
-    n_bad += not_peer("a call that is waited for", status == PGAS_OK ? pgas_sync_wait(&sync, -1) : status);
-    pgas_sync_fini(&sync);
+    n_bad += pgas_sync_init(sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
+    pgas_status_t status = pgas_call(victim, dies, NULL, 0, sync);
+    n_bad += not_peer("a call that is waited for", status == PGAS_OK ? pgas_sync_wait(sync, -1) : status);
+    n_bad += status == PGAS_OK && names_other(sync, victim, dies);
+    pgas_sync_fini(sync);
     n_bad += not_peer("a call of 8 bytes", pgas_call(victim, never, &x, 8, NULL));
     n_bad += not_peer("a call with a reply", pgas_call_return(victim, never, NULL, 0, &x, 8, NULL));
     n_bad += not_peer("a gathered call", pgas_agg_call(agg, victim, never, &x, 8));

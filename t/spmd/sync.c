@@ -1,0 +1,455 @@
+/* Counters of calls between ranks.
+ *   what:   a counter falls on local, remote or executed completion, as asked; it is written by who ran the call where it
+ *           lies in the heap of the same node, and told by message elsewhere; it is lowered by hand, runs its function at zero,
+ *           is used again; errors name peer and handler; answers leave from whatever thread runs the handler
+ *   np:     1 2 3 4 5
+ *   nodes:  0 1 2
+ *   tls:    posix sysv,cma tcp,self
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_ON_PEER_DEATH=continue |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K
+ *   log:    which does not exist here
+ *   source: pgas/sync.h, pgas/call.h
+ */
+#include "base/param.h"
+#include "boot/boot.h"
+#include "call/handler.h"
+#include "call/sync.h"
+#include "t/spmd/job.h"
+
+#define N 60
+
+static int me, n_ranks;
+static pgas_handler_t count, order, ran, echo, relay, defer, hidden;
+static uint64_t n_counted, n_ran;
+static pgas_gptr_t counter_memory;
+
+static int right(void)
+{
+    return (me + 1) % n_ranks;
+}
+
+static int left(void)
+{
+    return (me + n_ranks - 1) % n_ranks;
+}
+
+static bool is_near(int rank)
+{
+    return pgas_node_of(rank) == pgas_node();
+}
+
+static bool writes_counters(void)
+{
+    return pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT;
+}
+
+static pgas_sync_t *in_heap(void)
+{
+    return pgas_gptr_local(counter_memory, sizeof(pgas_sync_t));
+}
+
+static pgas_status_t call_when(int rank, pgas_handler_t handler, pgas_when_t when, pgas_full_t full, pgas_sync_t *sync)
+{
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    opts.sync = sync;
+    opts.when = when;
+    opts.full = full;
+    return pgas_call_to(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, NULL, 0, &opts);
+}
+
+static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_add_fetch(&n_counted, 1, __ATOMIC_RELAXED);
+}
+
+static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    pgas_reply(args, bytes);
+}
+
+/* ---- local, remote, executed ---- */
+
+static pgas_sync_t *watched;
+static int64_t missing_when_ran;
+
+/* Tells the caller that it runs. */
+static void on_order(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)context;
+    pgas_call(pgas_thread_rank(source), ran, NULL, 0, NULL);
+}
+
+static void on_ran(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    missing_when_ran = watched->count;
+    __atomic_store_n(&n_ran, n_ran + 1, __ATOMIC_RELEASE);
+}
+
+/* What is missing of one completion when the word from inside the handler has come back; on return of the call if the caller
+ * can tell by itself. */
+static int64_t missing(int rank, pgas_when_t when, pgas_full_t full, pgas_sync_t *sync, int *n_bad_p)
+{
+    uint64_t before = __atomic_load_n(&n_ran, __ATOMIC_ACQUIRE);
+    watched = sync;
+    *n_bad_p += pgas_sync_init(sync, 1) != PGAS_OK || call_when(rank, order, when, full, sync) != PGAS_OK;
+    bool at_once = when == PGAS_LOCAL || (when == PGAS_REMOTE && is_near(rank) && full == PGAS_FULL_WAIT);
+    int64_t now = sync->count;
+    while (__atomic_load_n(&n_ran, __ATOMIC_ACQUIRE) == before)
+        pgas_progress();
+    *n_bad_p += pgas_sync_wait(sync, -1) != PGAS_OK || sync->count != 0;
+    pgas_sync_fini(sync);
+    return at_once ? now : missing_when_ran;
+}
+
+static void three_kinds(void)
+{
+    pgas_sync_t sync;
+    int n_local = 0, n_remote = 0, n_executed = 0, n_bad = 0;
+    for (int i = 0; i < 30; i++) {
+        int rank = i % n_ranks;
+        pgas_full_t full = i % 2 ? PGAS_FULL_WAIT : PGAS_FULL_QUEUE;
+        n_local += missing(rank, PGAS_LOCAL, full, &sync, &n_bad) == 0;
+        n_remote += missing(rank, PGAS_REMOTE, full, &sync, &n_bad) == 0;
+        n_remote += missing(rank, PGAS_REMOTE, full, in_heap(), &n_bad) == 0;
+        n_executed += missing(rank, PGAS_EXECUTED, full, &sync, &n_bad) == 1;
+        missing(rank, PGAS_EXECUTED, full, in_heap(), &n_bad);
+    }
+    spmd_ok(n_bad == 0 && n_local == 30, "local: fallen on return");
+    spmd_ok(n_remote == 60, "remote: fallen before the word from inside the handler");
+    spmd_ok(n_executed == 30, "executed: after it");
+}
+
+static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    int bad = 0;
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    for (int when = PGAS_EXECUTED; when <= PGAS_LOCAL; when++)
+        bad += call_when(right(), count, (pgas_when_t)when, PGAS_FULL_WAIT, watched) != PGAS_OK;
+    if (bad)
+        pgas_sync_add(watched, 1000);
+}
+
+static void from_handlers(void)
+{
+    int n_bad = 0;
+    for (int i = 0; i < 20; i++) {
+        pgas_sync_t sync, *used = i % 2 ? &sync : in_heap();
+        watched = used;
+        n_bad += pgas_sync_init(used, 3) != PGAS_OK || pgas_call(me, relay, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_sync_wait(used, -1) != PGAS_OK || used->count != 0;
+        pgas_sync_fini(used);
+    }
+    spmd_is_int(n_bad, 0, "all three from inside a handler");
+}
+
+/* ---- which way ---- */
+
+typedef struct {
+    uint64_t answers, written;
+} told_t;
+
+/* N calls to the right; what this rank told the left meanwhile. */
+static told_t told_for(pgas_sync_t *sync, pgas_when_t when, pgas_full_t full, int *n_bad_p)
+{
+    pgas_barrier(NULL);
+    pgasi_sync_stats_t before = pgasi_sync_stats;
+    pgas_barrier(NULL);
+    *n_bad_p += pgas_sync_init(sync, N) != PGAS_OK;
+    for (int i = 0; i < N; i++)
+        *n_bad_p += call_when(right(), count, when, full, sync) != PGAS_OK;
+    *n_bad_p += pgas_sync_wait(sync, -1) != PGAS_OK || sync->count != 0;
+    pgas_sync_fini(sync);
+    pgas_barrier(NULL);
+    return (told_t){ pgasi_sync_stats.n_answers - before.n_answers, pgasi_sync_stats.n_written - before.n_written };
+}
+
+static void on_zero(pgas_sync_t *sync, void *arg)
+{
+    (void)sync;
+    __atomic_add_fetch((int *)arg, 1, __ATOMIC_RELEASE);
+}
+
+static void ways(void)
+{
+    pgas_sync_t sync;
+    int n_bad = 0;
+    bool near = is_near(left()), writes = near && writes_counters();
+    told_t t = told_for(in_heap(), PGAS_EXECUTED, PGAS_FULL_WAIT, &n_bad);
+    spmd_ok(n_bad == 0 && t.written == (writes ? N : 0) && t.answers == (writes ? 0 : N),
+            "in the heap of the node: written, no message; between nodes and where ranks may die: messages");
+    t = told_for(&sync, PGAS_EXECUTED, PGAS_FULL_WAIT, &n_bad);
+    spmd_ok(n_bad == 0 && t.written == 0 && t.answers == N, "elsewhere in memory: messages");
+    t = told_for(in_heap(), PGAS_REMOTE, PGAS_FULL_QUEUE, &n_bad);
+    told_t u = told_for(in_heap(), PGAS_REMOTE, PGAS_FULL_WAIT, &n_bad);
+    told_t v = told_for(in_heap(), PGAS_LOCAL, PGAS_FULL_WAIT, &n_bad);
+    spmd_ok(n_bad == 0 && t.written == (writes ? N : 0) && t.answers == (writes ? 0 : N) && u.written == 0 &&
+                u.answers == (near ? 0 : N) && v.written + v.answers == 0,
+            "remote and local: only where the caller cannot know by itself");
+}
+
+static uint64_t stat(const char *label)
+{
+    static char text[4096];
+    FILE *file = fmemopen(text, sizeof text, "w");
+    pgas_stats_print(file);
+    fclose(file);
+    const char *at = strstr(text, label);
+    return at ? strtoull(at + strlen(label), NULL, 10) : UINT64_MAX;
+}
+
+static void statistics(void)
+{
+    spmd_ok(stat("told by message ") == pgasi_sync_stats.n_answers && stat("written to the counter ") == pgasi_sync_stats.n_written,
+            "the statistics tell how many of each");
+}
+
+/* ---- by hand, function, reuse ---- */
+
+static void by_hand(void)
+{
+    pgas_sync_t sync;
+    int n_bad = pgas_sync_init(&sync, 10) != PGAS_OK;
+    n_bad += pgas_sync_done(&sync, 7) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS || sync.count != 3;
+    n_bad += pgas_sync_done(&sync, 0) != PGAS_OK || sync.count != 3;
+    n_bad += pgas_call(right(), count, NULL, 0, &sync) != PGAS_OK || pgas_call(left(), count, NULL, 0, &sync) != PGAS_OK;
+    n_bad += pgas_sync_done(&sync, 1) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0;
+    n_bad += pgas_sync_done(&sync, 2) != PGAS_OK || pgas_sync_test(&sync) != PGAS_OK;
+    n_bad += pgas_sync_reset(&sync, 1) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS;
+    n_bad += call_when(right(), count, PGAS_REMOTE, PGAS_FULL_WAIT, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
+    n_bad += pgas_sync_done(&sync, -1) != PGAS_ERR_INVALID || pgas_sync_done(NULL, 1) != PGAS_ERR_INVALID || sync.count != 0;
+    pgas_sync_fini(&sync);
+    n_bad += pgas_sync_reset(&sync, 1) != PGAS_ERR_INVALID || pgas_sync_reset(NULL, 1) != PGAS_ERR_INVALID;
+    spmd_is_int(n_bad, 0, "calls and the program lower one counter, by one and by n; it is used again");
+}
+
+static void functions(void)
+{
+    pgas_sync_t *syncs[2] = { job_alloc(sizeof(pgas_sync_t)), in_heap() };
+    int n_bad = 0;
+    for (int k = 0; k < 2; k++) {
+        int n_zero = 0;
+        n_bad += pgas_sync_init_fn(syncs[k], 0, on_zero, &n_zero) != PGAS_OK || pgas_sync_done(syncs[k], 0) != PGAS_OK;
+        for (int round = 1; round <= 20; round++) {
+            n_bad += __atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) != round - 1;
+            pgas_sync_add(syncs[k], n_ranks + 5 - (int64_t)syncs[k]->count);
+            for (int r = 0; r < n_ranks; r++)
+                n_bad += call_when(r, count, (pgas_when_t)(round % 3), PGAS_FULL_WAIT, syncs[k]) != PGAS_OK;
+            n_bad += __atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) != round - 1;
+            n_bad += pgas_sync_done(syncs[k], 4) != PGAS_OK || pgas_sync_done(syncs[k], 1) != PGAS_OK;
+            while (__atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) < round)
+                pgas_progress();
+            n_bad += syncs[k]->count != 0 || pgas_sync_done(syncs[k], 3) != PGAS_OK; /* below zero it runs nothing */
+        }
+        n_bad += pgas_quiesce() != PGAS_OK || n_zero != 20;
+        pgas_sync_fini(syncs[k]);
+        n_bad += pgas_sync_init_fn(syncs[k], 1, NULL, NULL) != PGAS_ERR_INVALID;
+    }
+    free(syncs[0]);
+    spmd_is_int(n_bad, 0, "a function runs once for each time at zero, whoever makes the counter fall");
+}
+
+/* Each zero calls on, until the last. */
+static int n_hops_left, hops_bad;
+
+static void on_zero_call_on(pgas_sync_t *sync, void *arg)
+{
+    (void)arg;
+    hops_bad += pgas_sync_reset(sync, 1) != PGAS_OK;
+    int n = __atomic_load_n(&n_hops_left, __ATOMIC_RELAXED);
+    if (n > 0)
+        hops_bad += pgas_call((me + n) % n_ranks, count, NULL, 0, sync) != PGAS_OK;
+    __atomic_store_n(&n_hops_left, n - 1, __ATOMIC_RELEASE);
+}
+
+static void functions_call(void)
+{
+    pgas_sync_t sync;
+    n_hops_left = 50;
+    hops_bad = pgas_sync_init_fn(&sync, 1, on_zero_call_on, NULL) != PGAS_OK;
+    hops_bad += pgas_sync_done(&sync, 1) != PGAS_OK;
+    while (__atomic_load_n(&n_hops_left, __ATOMIC_ACQUIRE) >= 0)
+        pgas_progress();
+    spmd_ok(hops_bad == 0 && sync.count == 1, "a function makes the next call and begins its counter again");
+    pgas_quiesce();
+    pgas_sync_fini(&sync);
+}
+
+/* The counter ends before its calls have run, and its memory gets another use. */
+static void too_late(void)
+{
+    enum { MANY = 200 };
+    int n_bad = 0;
+    for (int round = 0; round < 10; round++) {
+        pgas_sync_t *sync = in_heap(), other;
+        n_bad += pgas_sync_init(sync, MANY) != PGAS_OK;
+        for (int i = 0; i < MANY; i++)
+            n_bad += pgas_call((me + i) % n_ranks, count, NULL, 0, sync) != PGAS_OK;
+        pgas_sync_fini(sync);
+        memset(sync, 0x55, sizeof *sync);
+        n_bad += pgas_sync_init(&other, 1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+        for (size_t i = 0; i < sizeof *sync; i++)
+            n_bad += ((unsigned char *)sync)[i] != 0x55;
+        n_bad += other.count != 1;
+        pgas_sync_fini(&other);
+    }
+    spmd_is_int(n_bad, 0, "completions that come too late touch neither the memory nor the next counter");
+}
+
+/* ---- errors ---- */
+
+static int names_it(const pgas_sync_t *sync, int rank, pgas_handler_t handler)
+{
+    pgas_sync_error_t e = { PGAS_OK, -1, 0 };
+    return pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_ERR_NOT_FOUND || e.rank != rank || e.handler != handler;
+}
+
+/* Odd ranks forget the last handler for a while. */
+static int ask_the_forgetful(int rank)
+{
+    pgas_sync_t on_stack, *syncs[2] = { &on_stack, in_heap() };
+    pgas_sync_error_t e;
+    uint64_t reply;
+    int n_bad = 0;
+    for (int k = 0; k < 2; k++) {
+        pgas_sync_t *sync = syncs[k];
+        n_bad += pgas_sync_init(sync, 3) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_OK;
+        n_bad += pgas_call(me, count, NULL, 0, sync) != PGAS_OK || pgas_call(rank, hidden, NULL, 0, sync) != PGAS_OK;
+        n_bad += pgas_call(rank, count, NULL, 0, sync) != PGAS_OK;
+        n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
+        n_bad += pgas_sync_reset(sync, 1) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_OK;
+        n_bad += pgas_call_return(rank, hidden, NULL, 0, &reply, sizeof reply, sync) != PGAS_OK;
+        n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
+        n_bad += pgas_sync_reset(sync, 1) != PGAS_OK;
+        n_bad += call_when(rank, hidden, PGAS_REMOTE, PGAS_FULL_QUEUE, sync) != PGAS_OK;
+        n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
+        pgas_sync_fini(sync);
+        n_bad += pgas_sync_error(sync, &e) != PGAS_ERR_INVALID;
+    }
+    return n_bad + (pgas_sync_error(NULL, &e) != PGAS_ERR_INVALID);
+}
+
+static void unknown_handler(void)
+{
+    if (n_ranks == 1) {
+        spmd_skip(1, "needs two ranks");
+        return;
+    }
+    int n_bad = 0;
+    pgas_quiesce();
+    if (me % 2)
+        pgasi_n_handlers--;
+    pgas_barrier(NULL);
+    if (me % 2 == 0)
+        n_bad += ask_the_forgetful(me + 1 < n_ranks ? me + 1 : me - 1);
+    pgas_quiesce();
+    if (me % 2)
+        pgasi_n_handlers++;
+    pgas_barrier(NULL);
+    const char *name = pgas_handler_name(hidden);
+    n_bad += !name || strcmp(name, "z.hidden") != 0 || pgas_handler_name(0) || pgas_handler_name(PGAS_HANDLERS_MAX);
+    spmd_is_int(n_bad, 0, "a handler that the target does not know: the counter names both");
+}
+
+/* ---- answers of other threads ---- */
+
+/* As for a handler thread: the call is taken out of the one that serves, to be ended by the first thread of the program. */
+static pgasi_call_t deferred[64];
+static uint64_t deferred_args[64];
+static int n_deferred;
+
+static void on_defer(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    int n = __atomic_load_n(&n_deferred, __ATOMIC_RELAXED);
+    (void)source;
+    (void)context;
+    memcpy(&deferred_args[n], args, bytes);
+    pgasi_call_t call = pgasi_call_begin(0, 0, 0);
+    deferred[n] = call;
+    call.wire = 0;
+    pgasi_call_end(call, PGAS_OK);
+    __atomic_store_n(&n_deferred, n + 1, __ATOMIC_RELEASE);
+}
+
+static int end_deferred(int i)
+{
+    uint64_t question = (uint64_t)i, back = 0;
+    int n_bad = 0;
+    pgasi_call_t before = pgasi_call_begin(deferred[i].source, deferred[i].handler, deferred[i].wire);
+    /* Others run here meanwhile, with answers of their own. */
+    n_bad += pgas_call_return(right(), echo, &question, sizeof question, &back, sizeof back, NULL) != PGAS_OK;
+    n_bad += back != question || pgas_call_return(me, echo, &question, sizeof question, &back, sizeof back, NULL) != PGAS_OK;
+    deferred_args[i]++;
+    n_bad += pgas_reply(&deferred_args[i], sizeof deferred_args[i]) != PGAS_OK;
+    if (pgasi_wire_reply_bytes(deferred[i].wire))
+        n_bad += pgas_reply(&deferred_args[i], sizeof deferred_args[i]) != PGAS_ERR_CONTEXT;
+    pgasi_call_end(before, PGAS_OK);
+    return n_bad + (pgas_reply(&question, 8) != PGAS_ERR_CONTEXT);
+}
+
+static void other_threads_answer(void)
+{
+    enum { ROUNDS = 10 };
+    uint64_t reply[ROUNDS] = { 0 };
+    pgas_sync_t sync, *heap = in_heap();
+    int n_bad = pgas_sync_init(&sync, 2 * ROUNDS) != PGAS_OK || pgas_sync_init(heap, ROUNDS) != PGAS_OK;
+    n_deferred = 0;
+    pgas_barrier(NULL);
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        n_bad += pgas_call_return(right(), defer, &i, sizeof i, &reply[i], sizeof reply[i], &sync) != PGAS_OK;
+        n_bad += pgas_call(right(), defer, &i, sizeof i, &sync) != PGAS_OK;
+        n_bad += pgas_call(right(), defer, &i, sizeof i, heap) != PGAS_OK;
+    }
+    for (int i = 0; i < 3 * ROUNDS; i++) {
+        while (__atomic_load_n(&n_deferred, __ATOMIC_ACQUIRE) <= i)
+            pgas_progress();
+        n_bad += end_deferred(i);
+    }
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_sync_wait(heap, -1) != PGAS_OK || sync.count || heap->count;
+    for (uint64_t i = 0; i < ROUNDS; i++)
+        n_bad += reply[i] != i + 1;
+    pgas_sync_fini(&sync);
+    pgas_sync_fini(heap);
+    spmd_is_int(n_bad, 0, "calls that end on another thread are answered from there, also when others run in between");
+}
+
+int main(int argc, char **argv)
+{
+    pgas_handler_register("a.count", on_count, NULL, &count);
+    pgas_handler_register("a.order", on_order, NULL, &order);
+    pgas_handler_register("a.ran", on_ran, NULL, &ran);
+    pgas_handler_register("a.echo", on_echo, NULL, &echo);
+    pgas_handler_register("a.relay", on_relay, NULL, &relay);
+    pgas_handler_register("a.defer", on_defer, NULL, &defer);
+    pgas_handler_register("z.hidden", on_count, NULL, &hidden);
+    job_begin(&argc, &argv, 14);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
+    three_kinds();
+    from_handlers();
+    ways();
+    statistics();
+    by_hand();
+    functions();
+    functions_call();
+    too_late();
+    unknown_handler();
+    other_threads_answer();
+    pgas_free(counter_memory);
+    return job_end();
+}
