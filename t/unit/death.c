@@ -17,7 +17,7 @@
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define RANKS 9
+#define RANKS 10
 
 static pgas_handler_t nop, die, pour;
 static int log_file;
@@ -213,6 +213,42 @@ static void handlers_queue(int rank)
     pgas_sync_fini(&sync);
 }
 
+/* Of a counter in the heap, which nobody writes in such a job, and whose function calls on. */
+static pgas_sync_t onward;
+static int n_zero;
+
+static void on_zero(pgas_sync_t *sync, void *arg)
+{
+    (void)sync;
+    n_zero++;
+    pgas_call(0, *(const pgas_handler_t *)arg, NULL, 0, &onward);
+}
+
+static void names_and_functions(int rank)
+{
+    pgas_gptr_t at = PGAS_NULL;
+    pgas_sync_error_t e;
+    int n_bad = pgas_alloc_local(sizeof(pgas_sync_t), &at) != PGAS_OK;
+    pgas_sync_t *sync = pgas_gptr_local(at, sizeof *sync), with_fn, replied;
+    uint64_t reply;
+    n_bad += pgas_sync_init(sync, 3) != PGAS_OK || pgas_sync_init_fn(&with_fn, 2, on_zero, &nop) != PGAS_OK;
+    n_bad += pgas_sync_init(&onward, 1) != PGAS_OK || pgas_sync_init(&replied, 1) != PGAS_OK;
+    n_bad += pgas_call(rank, nop, NULL, 0, sync) != PGAS_OK || pgas_call(rank, pour, NULL, 0, sync) != PGAS_OK;
+    n_bad += pgas_call(0, nop, NULL, 0, sync) != PGAS_OK;
+    n_bad += pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK || pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK;
+    n_bad += pgas_call_return(rank, die, NULL, 0, &reply, sizeof reply, &replied) != PGAS_OK;
+    pgasi_peer_died(rank);
+    n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_PEER || pgas_sync_wait(&replied, -1) != PGAS_ERR_PEER;
+    n_bad += pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_ERR_PEER || e.rank != rank || e.handler != pour;
+    n_bad += pgas_sync_error(&replied, &e) != PGAS_OK || e.status != PGAS_ERR_PEER || e.rank != rank || e.handler != die;
+    is_int(n_bad, 0, "the counter names who died and the latest handler that it owes, or the one that was to reply");
+    ok(pgas_sync_wait(&onward, -1) == PGAS_OK && n_zero == 1 && with_fn.count == 0, "its function runs once, and may call");
+    pgas_sync_fini(sync);
+    pgas_sync_fini(&with_fn);
+    pgas_sync_fini(&onward);
+    pgas_sync_fini(&replied);
+}
+
 static void zeroed_counters(void)
 {
     pgas_sync_t zeroed = { 0 }, first;
@@ -242,7 +278,7 @@ static void reports(void)
 
 int main(void)
 {
-    plan(20);
+    plan(22);
     log_file = memfd_create("log", MFD_CLOEXEC);
     int stderr_fd = pgasi_log_set_fd(log_file);
     pgas_handler_register("t.nop", on_nop, NULL, &nop);
@@ -258,6 +294,7 @@ int main(void)
     handlers_queue(6);
     settled_before_it_is_seen(7, false);
     settled_before_it_is_seen(8, true);
+    names_and_functions(9);
     reports();
     lone_consumed = pgasi_outboxes_sent() - pgasi_inbox_consumed(); /* what the dead will never take */
     is_int(pgas_finalize(), PGAS_OK, "finalize");

@@ -1,11 +1,13 @@
 /* what: tokens of completions are distinct while they live; an answer counts for the counter that asked, once; answers that
- *       come late, twice, from nowhere or in another size change nothing
+ *       come late, twice, from nowhere or in another size change nothing; so it is with those that are written. The program's
+ *       own decrements count as well; the first error stays and names peer and handler; a function runs at each zero
  * needs: tsan-ok
  * source: pgas/call.h, src/call/sync.c; seeded model test */
 #include <pthread.h>
 #include "base/rng.h"
 #include "call/handler.h"
 #include "call/inbox.h"
+#include "call/notify.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 #include "t/tap.h"
@@ -15,19 +17,22 @@
 #define STEPS 20000
 
 typedef struct {
-    bool live, reply;
+    bool live, reply, written, has_fn;
     uint32_t token;
-    pgas_sync_t sync;
+    pgas_sync_t *sync, own;
     unsigned char data[24], want[24];
-    int64_t count; /* what sync.count should be */
-    int32_t status;
+    int64_t count; /* what sync->count should be */
+    pgas_sync_error_t error;
+    int n_zero, want_zero; /* runs of the function */
 } entry_t;
 
+static pgas_sync_t *heap; /* [N] */
+
 /* As if an answer had come from rank 1. */
-static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void *data, size_t bytes)
+static void answer_of(uint32_t id, uint32_t token, pgas_status_t status, uint32_t handler, const void *data, size_t bytes)
 {
     uint64_t words[16] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t) + bytes, 0) };
-    pgasi_rec_ack_t ack = { token, (int16_t)status, 0 };
+    pgasi_rec_ack_t ack = { token, (int16_t)status, (uint16_t)handler };
     memcpy(words + 1, &ack, sizeof ack);
     if (bytes)
         memcpy(words + 2, data, bytes);
@@ -38,11 +43,22 @@ static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void
     pgasi_inbox_unlock();
 }
 
-static void completed(entry_t *e, pgas_status_t status)
+static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void *data, size_t bytes)
 {
-    e->count--;
-    if (e->status == PGAS_OK)
-        e->status = status;
+    answer_of(id, token, status, 0, data, bytes);
+}
+
+static void fell(entry_t *e, int64_t n)
+{
+    e->want_zero += e->has_fn && e->count > 0 && e->count <= n;
+    e->count -= n;
+}
+
+static void completed(entry_t *e, pgas_status_t status, int rank, uint32_t handler)
+{
+    if (e->error.status == PGAS_OK && status != PGAS_OK)
+        e->error = (pgas_sync_error_t){ status, rank, (uint16_t)handler };
+    fell(e, 1);
 }
 
 /* One random answer to entry e, good or not; the model says what it does. */
@@ -50,19 +66,19 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
 {
     static const pgas_status_t statuses[] = { PGAS_OK, PGAS_OK, PGAS_ERR_NOT_FOUND, PGAS_ERR_MISMATCH };
     pgas_status_t status = statuses[pgasi_rng_below(rng, 4)];
-    uint32_t token = e->token;
+    uint32_t token = e->token, handler = 1 + (uint32_t)pgasi_rng_below(rng, 0xFFFF);
     size_t bytes = sizeof e->data;
     unsigned char data[64];
     uint32_t id = e->reply ? PGASI_REC_REPLY : PGASI_REC_ACK;
-    bool counts = e->live;
+    bool counts = e->live, writes = e->written && pgasi_rng_below(rng, 2);
     switch (pgasi_rng_below(rng, 6)) {
-    case 0: /* of another generation, or from nowhere */
-        token ^= 1u << pgasi_rng_below(rng, 15);
+    case 0: /* of another generation, or from nowhere; what comes late might hit the entry's next token */
+        token ^= e->live ? 1u << pgasi_rng_below(rng, 15) : 0;
         counts = false;
         break;
     case 1: /* of the other kind */
         id = e->reply ? PGASI_REC_ACK : PGASI_REC_REPLY;
-        counts = false;
+        counts = counts && writes;
         break;
     case 2: /* of another size */
         bytes = (size_t)pgasi_rng_below(rng, sizeof data);
@@ -72,7 +88,10 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
         data[i] = (unsigned char)pgasi_rng_u64(rng);
     if (!e->reply && id == PGASI_REC_ACK)
         bytes = 0;
-    answer(id, token, status, data, bytes);
+    if (writes)
+        pgasi_notify_write(0, token, status, handler);
+    else
+        answer_of(id, token, status, handler, data, bytes);
     if (!counts || forget)
         return;
     if (e->reply) {
@@ -82,12 +101,75 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
             memcpy(e->want, data, sizeof e->want);
         e->live = false; /* answered once */
     }
-    completed(e, status);
+    completed(e, status, writes ? 0 : 1, handler);
+}
+
+/* What the program does with its own counter. */
+static int some_use(entry_t *e, pgasi_rng_t *rng)
+{
+    int64_t n = (int64_t)pgasi_rng_below(rng, 5);
+    int n_bad = 0;
+    switch (pgasi_rng_below(rng, 4)) {
+    case 0:
+        n_bad += pgas_sync_done(e->sync, n) != PGAS_OK;
+        fell(e, n);
+        break;
+    case 1:
+        pgas_sync_add(e->sync, n);
+        e->count += n;
+        break;
+    case 2:
+        pgas_sync_add(e->sync, -n);
+        fell(e, n);
+        break;
+    default:
+        n_bad += pgas_sync_reset(e->sync, n) != PGAS_OK;
+        e->count = n;
+        e->error = (pgas_sync_error_t){ PGAS_OK, 0, 0 };
+    }
+    return n_bad;
 }
 
 static int wrong(const entry_t *e)
 {
-    return e->sync.count != e->count || e->sync.status != e->status || memcmp(e->data, e->want, sizeof e->data) != 0;
+    pgas_sync_error_t error = e->error;
+    int n_bad = e->sync->count != e->count || e->sync->status != (int32_t)e->error.status || e->n_zero != e->want_zero;
+    n_bad += memcmp(e->data, e->want, sizeof e->data) != 0;
+    if (e->live && !e->reply)
+        n_bad += pgas_sync_error(e->sync, &error) != PGAS_OK;
+    return n_bad + (error.status != e->error.status || error.rank != e->error.rank || error.handler != e->error.handler);
+}
+
+static void on_zero(pgas_sync_t *sync, void *arg)
+{
+    entry_t *e = arg;
+    e->n_zero += sync == e->sync;
+}
+
+static int begin(entry_t *e, int i, pgasi_rng_t *rng)
+{
+    memset(e, 0, sizeof *e);
+    e->live = true;
+    e->reply = pgasi_rng_below(rng, 3) == 0;
+    e->count = 1 + (int64_t)pgasi_rng_below(rng, 3);
+    bool in_heap = !e->reply && pgasi_rng_below(rng, 2);
+    e->sync = in_heap ? &heap[i] : &e->own;
+    e->has_fn = !e->reply && pgasi_rng_below(rng, 3) == 0;
+    e->written = in_heap && !e->has_fn;
+    if (e->reply) {
+        e->own = (pgas_sync_t){ e->count, PGAS_OK, 0 };
+        return pgasi_token_take(e->sync, 1, e->data, sizeof e->data, &e->token) != PGAS_OK;
+    }
+    pgas_status_t status = e->has_fn ? pgas_sync_init_fn(e->sync, e->count, on_zero, e) : pgas_sync_init(e->sync, e->count);
+    e->token = e->sync->token;
+    return status != PGAS_OK;
+}
+
+/* Nobody's any more: later completions may not write there. */
+static void end(entry_t *e)
+{
+    pgas_sync_fini(e->sync);
+    e->live = false;
 }
 
 static int model(uint64_t seed, bool forget_one)
@@ -97,25 +179,20 @@ static int model(uint64_t seed, bool forget_one)
     int n_bad = 0;
     memset(entry, 0, sizeof entry);
     pgasi_rng_seed(&rng, seed);
+    for (int i = 0; i < N; i++)
+        n_bad += begin(&entry[i], i, &rng);
     for (int step = 0; step < STEPS; step++) {
-        entry_t *e = &entry[pgasi_rng_below(&rng, N)];
-        if (!e->live) {
-            memset(e, 0, sizeof *e);
-            e->live = true;
-            e->reply = pgasi_rng_below(&rng, 2);
-            e->count = 1 + (int64_t)pgasi_rng_below(&rng, 3);
-            if (e->reply) {
-                e->sync = (pgas_sync_t){ e->count, PGAS_OK, 0 };
-                n_bad += pgasi_token_take(&e->sync, 1, e->data, sizeof e->data, &e->token) != PGAS_OK;
-            } else {
-                n_bad += pgas_sync_init(&e->sync, e->count) != PGAS_OK;
-                e->token = e->sync.token;
-            }
-            for (int i = 0; i < N; i++)
-                n_bad += &entry[i] != e && entry[i].live && entry[i].token == e->token;
-        } else if (!e->reply && e->count <= 0) {
-            pgas_sync_fini(&e->sync);
-            e->live = false;
+        int i = (int)pgasi_rng_below(&rng, N);
+        entry_t *e = &entry[i];
+        uint64_t what = pgasi_rng_below(&rng, 4);
+        if (!e->live && what == 0) {
+            n_bad += begin(e, i, &rng);
+            for (int k = 0; k < N; k++)
+                n_bad += k != i && entry[k].live && entry[k].token == e->token;
+        } else if (e->live && !e->reply && e->count <= 0 && what == 1) {
+            end(e);
+        } else if (e->live && !e->reply && what == 2) {
+            n_bad += some_use(e, &rng);
         } else {
             some_answer(e, &rng, forget_one && step > STEPS / 2);
         }
@@ -125,7 +202,7 @@ static int model(uint64_t seed, bool forget_one)
         if (entry[i].live && entry[i].reply)
             pgasi_token_give(entry[i].token);
         else if (entry[i].live)
-            pgas_sync_fini(&entry[i].sync);
+            pgas_sync_fini(entry[i].sync);
     }
     return n_bad;
 }
@@ -260,6 +337,9 @@ int main(void)
     pgas_handler_register("t.tick", on_tick, NULL, &tick);
     uint64_t seed = tap_seed(21);
     ok(lone_init(2, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
+    pgas_gptr_t at = PGAS_NULL;
+    pgas_alloc_local(N * sizeof *heap, &at);
+    heap = pgas_gptr_local(at, N * sizeof *heap);
     never_begun();
     ended_twice();
     models(seed);
