@@ -35,3 +35,5 @@ check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t
 %C%_tsan_calls_t_SOURCES = %D%/tsan_calls.c %D%/lone.c %D%/lone.h
 %C%_death_t_SOURCES = %D%/death.c %D%/lone.c %D%/lone.h
 %C%_lane_t_SOURCES = %D%/lane.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/tsan_sync.t
+%C%_tsan_sync_t_SOURCES = %D%/tsan_sync.c %D%/lone.c %D%/lone.h
