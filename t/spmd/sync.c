@@ -19,7 +19,7 @@
 #define N 60
 
 static int me, n_ranks;
-static pgas_handler_t count, order, ran, echo, relay, defer, hidden;
+static pgas_handler_t count, order, ran, echo, relay, defer, release, hidden;
 static uint64_t n_counted, n_ran;
 static pgas_gptr_t counter_memory;
 
@@ -155,6 +155,56 @@ static void from_handlers(void)
         pgas_sync_fini(used);
     }
     spmd_is_int(n_bad, 0, "all three from inside a handler");
+}
+
+/* ---- calls to a thread ---- */
+
+static int released;
+
+static void on_release(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_store_n(&released, 1, __ATOMIC_RELEASE);
+}
+
+/* Odd ranks' first threads stay away from the library until they are released, if somebody else serves. */
+static void to_a_thread(void)
+{
+    bool serves = pgasi_param.service_threads > 0;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    pgas_sync_t arrived, *syncs[2] = { job_alloc(sizeof(pgas_sync_t)), in_heap() };
+    int n_bad = 0, rank = me + 1;
+    released = 0;
+    pgas_quiesce();
+    if (me % 2) {
+        while (!__atomic_load_n(&released, __ATOMIC_ACQUIRE)) {
+            if (!serves)
+                pgas_progress();
+        }
+    } else if (rank < n_ranks) {
+        pgas_thread_t thread = pgas_thread_make(rank, 0);
+        n_bad += pgas_sync_init(&arrived, 1) != PGAS_OK;
+        for (int k = 0; k < 2; k++) {
+            opts.sync = syncs[k];
+            n_bad += pgas_sync_init(syncs[k], 1) != PGAS_OK || pgas_call_to(thread, count, NULL, 0, &opts) != PGAS_OK;
+        }
+        opts.sync = &arrived;
+        opts.when = PGAS_REMOTE;
+        n_bad += pgas_call_to(thread, count, NULL, 0, &opts) != PGAS_OK || pgas_sync_wait(&arrived, -1) != PGAS_OK;
+        n_bad += serves && (syncs[0]->count != 1 || syncs[1]->count != 1);
+        n_bad += pgas_call(rank, release, NULL, 0, NULL) != PGAS_OK;
+        for (int k = 0; k < 2; k++) {
+            n_bad += pgas_sync_wait(syncs[k], -1) != PGAS_OK;
+            pgas_sync_fini(syncs[k]);
+        }
+        pgas_sync_fini(&arrived);
+    }
+    pgas_quiesce();
+    free(syncs[0]);
+    spmd_is_int(n_bad, 0, "a call to a thread that is away has arrived, and runs when the thread is back");
 }
 
 /* ---- which way ---- */
@@ -435,13 +485,15 @@ int main(int argc, char **argv)
     pgas_handler_register("a.echo", on_echo, NULL, &echo);
     pgas_handler_register("a.relay", on_relay, NULL, &relay);
     pgas_handler_register("a.defer", on_defer, NULL, &defer);
+    pgas_handler_register("a.release", on_release, NULL, &release);
     pgas_handler_register("z.hidden", on_count, NULL, &hidden);
-    job_begin(&argc, &argv, 14);
+    job_begin(&argc, &argv, 15);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
     three_kinds();
     from_handlers();
+    to_a_thread();
     ways();
     statistics();
     by_hand();
