@@ -27,8 +27,11 @@ typedef void (*pgas_handler_fn_t)(const void *args, size_t bytes, pgas_thread_t 
 PGAS_API pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context,
                                              pgas_handler_t *handler_p);
 
-/** The batch form of a handler: n calls of one source in one go, in the order issued. Arguments of call i: `bytes` bytes
- *  from (const char *)args + i * stride. */
+/** The batch form of a handler: n calls of one source in one go, in the order issued, before and after which its other calls
+ *  run as they would one by one. Arguments of call i: `bytes` bytes from (const char *)args + i * stride, aligned to 8.
+ *  n:      2 to 512 gathered calls that followed each other with the same handler and size. How they are cut into runs is
+ *          the library's matter: a handler must give the same result whatever n is.
+ *  Source: conveyors of bale pull one item at a time; here the whole run is at hand, so that memory can be fetched ahead. */
 typedef void (*pgas_handler_batch_fn_t)(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source,
                                         void *context);
 

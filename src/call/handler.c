@@ -315,6 +315,10 @@ static inline void run_all(uint64_t header, const char *args, pgas_thread_t sour
         return;
     }
     pgasi_handler_entry_t e = pgasi_handlers[number];
+    if (e.batch && more) {
+        e.batch(args, bytes, stride, 1 + (size_t)more, source, e.context);
+        return;
+    }
     do {
         e.fn(args, bytes, source, e.context);
         args += stride;
