@@ -1,7 +1,8 @@
 /* Histogram: every rank adds to random counters of all ranks by aggregated calls. The kernel histo of bale.
  *
- * Counters lie block by block, `arg` on each rank; an update is one call with 8 bytes. A round ends when all calls of
- * all ranks have run, and the counters must then add up to the updates. Rate per rank, items of 8 bytes. */
+ * The handler has a batch form, which fetches counters ahead; the plain cases do without. Counters lie block by block,
+ * `arg` on each rank; an update is one call with 8 bytes. A round ends when all calls of all ranks have run, and the
+ * counters must then add up to the updates. Rate per rank, items of 8 bytes. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -12,8 +13,9 @@
 #define UPDATES      (1 << 20) /* drawn; longer rounds start again */
 #define RANK_BITS    20
 #define RANK_MASK    ((1u << RANK_BITS) - 1)
+#define AHEAD        32 /* updates whose counters are on their way from memory */
 
-static pgas_handler_t add_one;
+static pgas_handler_t add_one, add_some;
 static pgas_agg_t *agg;
 static uint64_t *counters, *update;
 
@@ -27,8 +29,31 @@ static void run_add_one(const void *args, size_t bytes, pgas_thread_t source, vo
     counters[index]++;
 }
 
+static void run_add_some(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+{
+    const uint64_t *index = args;
+    uint64_t *at = counters;
+    size_t i = 0;
+    (void)bytes;
+    (void)stride; /* 8, as bytes */
+    (void)source;
+    (void)context;
+    for (; i < n && i < AHEAD; i++)
+        __builtin_prefetch(&at[index[i]], 1);
+    for (; i < n; i++) {
+        __builtin_prefetch(&at[index[i]], 1);
+        at[index[i - AHEAD]]++;
+    }
+    for (i = n < AHEAD ? 0 : n - AHEAD; i < n; i++)
+        at[index[i]]++;
+}
+
 static void prepare(void)
 {
+    pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
+    opts.batch = run_add_some;
+    bench_check(pgas_handler_register_opts("bench.histo-batch", run_add_one, NULL, &opts, &add_some),
+                "pgas_handler_register_opts");
     bench_check(pgas_handler_register("bench.histo", run_add_one, NULL, &add_one), "pgas_handler_register");
 }
 
@@ -72,7 +97,7 @@ static void draw(const bench_run_t *run)
     drawn_for = run->arg;
 }
 
-static double loop(const bench_run_t *run)
+static double loop(const bench_run_t *run, pgas_handler_t handler)
 {
     uint64_t begin, total;
     double elapsed;
@@ -82,7 +107,7 @@ static double loop(const bench_run_t *run)
     begin = bench_now();
     for (uint64_t i = 0, n = run->iters; i < n; i++) {
         uint64_t word = update[i % UPDATES], index = word >> RANK_BITS;
-        bad |= pgas_agg_call(agg, (int)(word & RANK_MASK), add_one, &index, sizeof(index));
+        bad |= pgas_agg_call(agg, (int)(word & RANK_MASK), handler, &index, sizeof(index));
     }
     bad |= pgas_quiesce();
     elapsed = bench_since(begin);
@@ -93,13 +118,25 @@ static double loop(const bench_run_t *run)
     return elapsed;
 }
 
-#define COUNTERS(N, TEXT)                                                                                          \
+static double loop_batch(const bench_run_t *run)
+{
+    return loop(run, add_some);
+}
+
+static double loop_plain(const bench_run_t *run)
+{
+    return loop(run, add_one);
+}
+
+#define COUNTERS(N, TEXT, LOOP)                                                                                    \
     {                                                                                                              \
         .variant = TEXT, .doc = TEXT " counters on each rank", .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, \
-        .ours = loop, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 10                   \
+        .ours = LOOP, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 10                   \
     }
 
-static const bench_case_t cases[] = {COUNTERS(10000, "10000"), COUNTERS(COUNTERS_MAX, "1000000")};
+static const bench_case_t cases[] = {COUNTERS(10000, "10000", loop_batch), COUNTERS(COUNTERS_MAX, "1000000", loop_batch),
+                                     COUNTERS(10000, "plain-10000", loop_plain),
+                                     COUNTERS(COUNTERS_MAX, "plain-1000000", loop_plain)};
 
 static const bench_program_t program = {.name = "pgas_histo",
                                         .doc = "aggregated updates of random counters",

@@ -2,8 +2,8 @@
  * calls from the handlers. The kernel ig of bale.
  *
  * A request carries the index at the owner and the place at the reader, an answer the place and the value. Handlers
- * have an aggregator of their own. A round ends when all answers have come, and every value is checked. Rate per rank,
- * elements read. */
+ * have an aggregator of their own, and batch forms, which fetch elements ahead; the plain cases do without. A round ends
+ * when all answers have come, and every value is checked. Rate per rank, elements read. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -14,6 +14,7 @@
 #define READS     (1 << 20) /* drawn; longer rounds read them again */
 #define RANK_BITS 20
 #define RANK_MASK ((1u << RANK_BITS) - 1)
+#define AHEAD     16 /* requests whose elements are on their way from memory */
 
 typedef struct {
     uint64_t index;
@@ -25,7 +26,7 @@ typedef struct {
     uint64_t value;
 } answer_t;
 
-static pgas_handler_t read_one, take_one;
+static pgas_handler_t read_one, take_one, read_some, take_some;
 static pgas_agg_t *agg, *answers;
 static uint64_t *table, *got, *want;
 
@@ -55,8 +56,50 @@ static void run_take_one(const void *args, size_t bytes, pgas_thread_t source, v
     got[answer.place] = answer.value;
 }
 
+static inline int answer_one(const request_t *request, int rank)
+{
+    answer_t answer = {request->place, table[request->index]};
+    return pgas_agg_call(answers, rank, take_some, &answer, sizeof(answer));
+}
+
+static void run_read_some(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+{
+    const request_t *request = args;
+    int bad = 0, rank = pgas_thread_rank(source);
+    (void)bytes;
+    (void)stride; /* 16, as bytes */
+    (void)context;
+    for (size_t i = 0; i < n && i < AHEAD; i++)
+        __builtin_prefetch(&table[request[i].index]);
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            __builtin_prefetch(&table[request[i + AHEAD].index]);
+        bad |= answer_one(&request[i], rank);
+    }
+    if (bad)
+        bench_die("an answer could not be sent");
+}
+
+static void run_take_some(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+{
+    const answer_t *answer = args;
+    (void)bytes;
+    (void)stride;
+    (void)source;
+    (void)context;
+    for (size_t i = 0; i < n; i++)
+        got[answer[i].place] = answer[i].value;
+}
+
 static void prepare(void)
 {
+    pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
+    opts.batch = run_read_some;
+    bench_check(pgas_handler_register_opts("bench.read-batch", run_read_one, NULL, &opts, &read_some),
+                "pgas_handler_register_opts");
+    opts.batch = run_take_some;
+    bench_check(pgas_handler_register_opts("bench.take-batch", run_take_one, NULL, &opts, &take_some),
+                "pgas_handler_register_opts");
     bench_check(pgas_handler_register("bench.read", run_read_one, NULL, &read_one), "pgas_handler_register");
     bench_check(pgas_handler_register("bench.take", run_take_one, NULL, &take_one), "pgas_handler_register");
 }
@@ -117,7 +160,7 @@ static void check_reads(uint64_t n)
 }
 
 /* Reads in parts of what was drawn; the time of the checks does not count. */
-static double loop(const bench_run_t *run)
+static double loop(const bench_run_t *run, pgas_handler_t handler)
 {
     double elapsed = 0;
     draw(run);
@@ -129,7 +172,7 @@ static double loop(const bench_run_t *run)
         begin = bench_now();
         for (uint64_t i = 0; i < n; i++) {
             request_t request = {want[i] >> RANK_BITS, i};
-            bad |= pgas_agg_call(agg, (int)(want[i] & RANK_MASK), read_one, &request, sizeof(request));
+            bad |= pgas_agg_call(agg, (int)(want[i] & RANK_MASK), handler, &request, sizeof(request));
         }
         bad |= pgas_quiesce();
         elapsed += bench_since(begin);
@@ -140,13 +183,25 @@ static double loop(const bench_run_t *run)
     return elapsed;
 }
 
-#define ELEMENTS(N, TEXT)                                                                                          \
+static double loop_batch(const bench_run_t *run)
+{
+    return loop(run, read_some);
+}
+
+static double loop_plain(const bench_run_t *run)
+{
+    return loop(run, read_one);
+}
+
+#define ELEMENTS(N, TEXT, LOOP)                                                                                    \
     {                                                                                                              \
         .variant = TEXT, .doc = TEXT " elements on each rank", .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, \
-        .ours = loop, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 10                   \
+        .ours = LOOP, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 10                   \
     }
 
-static const bench_case_t cases[] = {ELEMENTS(10000, "10000"), ELEMENTS(TABLE_MAX, "1000000")};
+static const bench_case_t cases[] = {ELEMENTS(10000, "10000", loop_batch), ELEMENTS(TABLE_MAX, "1000000", loop_batch),
+                                     ELEMENTS(10000, "plain-10000", loop_plain),
+                                     ELEMENTS(TABLE_MAX, "plain-1000000", loop_plain)};
 
 static const bench_program_t program = {.name = "pgas_indexgather",
                                         .doc = "aggregated reads of random elements",
