@@ -1,5 +1,13 @@
 /** Aggregators: small calls gathered and published together.
  *
+ *  When a batch leaves: publish_bytes are gathered; the time limit is over; pgas_agg_flush, pgas_quiesce, detach, a direct
+ *  call of the thread to the same rank; its buffer is needed for another peer; in handlers also when these have run.
+ *
+ *  The time limit: the thread looks at the time in every 8th round of progress (pgas_progress, and every call that waits),
+ *  in every 64th call that the inline path does not take, and publishes all before it sleeps in a wait. A batch leaves
+ *  at most latency_us, and twice the time between two looks, after the first look behind its first call. A thread that
+ *  stays away from the library flushes first: nobody else can publish for it, for its inline path takes no lock.
+ *
  *  Source: Seriema (aggregation in the style "trad"). */
 #ifndef PGAS_AGG_H
 #define PGAS_AGG_H
@@ -12,14 +20,17 @@
 
 PGAS_BEGIN_DECLS
 
-/** Options; zero means default. */
+/** Options; zero means default. The aggregators of one thread (and those of the handlers) gather into the same batches, so
+ *  that their calls keep one order: the smallest size, memory and time limit of them all holds, also after one has ended. */
 typedef struct {
     size_t size;          /* as in pgas_init_opts_t */
     size_t publish_bytes; /* publish to a peer when so many bytes are gathered; default PGAS_AGG_SIZE */
     bool for_handlers;    /* used inside handlers only, whichever thread runs them; what they gather is published when
                              the incoming calls at hand have run */
+    int64_t latency_us;   /* publish what has been gathered for so long; default PGAS_AGG_LATENCY_US, < 0: no limit */
+    size_t memory_bytes;  /* most that batches take that are gathered into; default and maximum 64 batches */
 } pgas_agg_opts_t;
-#define PGAS_AGG_OPTS_INIT { sizeof(pgas_agg_opts_t), 0, false }
+#define PGAS_AGG_OPTS_INIT { sizeof(pgas_agg_opts_t), 0, false, 0, 0 }
 
 /** Where the next call to one peer goes: behind others of the same handler and size, which share one header. */
 typedef struct {
@@ -66,8 +77,7 @@ PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
 PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
                                          size_t bytes);
 
-/** As pgas_call without completion, but published late: when PGAS_AGG_SIZE bytes for the peer are gathered, by
- *  pgas_agg_flush, pgas_quiesce, a direct call of the thread to the same rank, or detach. Errors as pgas_call; agg is not
+/** As pgas_call without completion, but published late, see above. Errors as pgas_call; agg is not
  *  checked: NULL is undefined. Inline: calls with the handler and size of the one before cost a comparison and a copy;
  *  pgas_agg_call_far does the rest. */
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
@@ -95,6 +105,28 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
  *  thread may then stay away from the library. Inside handlers neither waits. */
 PGAS_API pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank);
 PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
+
+/** Counters. */
+typedef struct {
+    size_t size;       /* set by the caller: of this structure */
+    uint64_t calls;    /* gathered, in batches that have been published */
+    uint64_t bytes;    /* of these batches, headers too */
+    uint64_t full, time, explicit_flush, quiesce; /* batches, by the reason for which they were published */
+    uint64_t order;    /* ... behind them came a direct call, or a batch that had waited for room before them had left */
+    uint64_t drained;  /* ... handlers gathered it, and have run */
+    uint64_t room;     /* ... its buffer was needed for another peer */
+    uint64_t waited;   /* batches that found their channel full */
+    uint64_t waiting_high_bytes; /* most bytes that waited for full channels at one time */
+    uint64_t open_high;          /* most batches that were gathered into at one time */
+    uint64_t blocked_ns;         /* time in which calls waited for room, and flushes of one peer */
+} pgas_agg_stats_t;
+#define PGAS_AGG_STATS_INIT { sizeof(pgas_agg_stats_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** What was counted since the aggregator was made, for all aggregators with which it shares batches (the maxima: ever).
+ *  Shape:  the thread that may use it; for handlers' ones any thread. A direct call that must queue is gathered as well.
+ *  Cost:   nothing is counted where calls are appended inline: headers of runs tell afterwards.
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_INVALID (null, or a size that never was). */
+PGAS_API pgas_status_t pgas_agg_stats(const pgas_agg_t *agg, pgas_agg_stats_t *stats_p);
 
 PGAS_END_DECLS
 #endif

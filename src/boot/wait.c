@@ -39,6 +39,7 @@ bool pgasi_wait_light_is_fence;
 int (*pgasi_wait_progress)(void);
 void (*pgasi_wait_look_around)(void);
 __thread void (*pgasi_wait_on_block)(bool begins);
+void (*pgasi_wait_before_sleep)(void);
 
 static int kick_pipe[2] = { -1, -1 };
 static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by node rank, 0: not open yet */
@@ -182,6 +183,8 @@ uint64_t pgasi_wait_limit(int64_t timeout_us)
 static void announce(pgasi_wait_t *w)
 {
     pgasi_bell_t *bell = own_bell();
+    if (pgasi_wait_before_sleep)
+        pgasi_wait_before_sleep();
     w->word = __atomic_load_n(&bell->word, __ATOMIC_ACQUIRE);
     __atomic_fetch_add(&bell->sleepers, 1, __ATOMIC_SEQ_CST);
     w->announced = true;

@@ -16,11 +16,31 @@ typedef struct {
     pgasi_outbox_t *outbox;
     pgasi_lane_t *lane;
     bool for_handlers;
+    uint32_t n_far; /* calls that the inline path did not take */
+    pgasi_outbox_stats_t before;
 } agg_t;
+
+#define LOOK_EVERY 64 /* such calls, then a look at the time */
 
 static agg_t *agg_of(pgas_agg_t *agg)
 {
     return (agg_t *)(void *)agg;
+}
+
+static uint64_t latency_ns(int64_t wanted_us)
+{
+    uint64_t us = wanted_us ? (uint64_t)PGASI_MAX(wanted_us, 0) : (uint64_t)pgasi_param.agg_latency_us;
+    return us && us < UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX;
+}
+
+static void set_limits(const agg_t *a, const pgas_agg_opts_t *o)
+{
+    if (o->publish_bytes)
+        pgasi_outbox_set_publish_bytes(a->outbox, o->publish_bytes);
+    if (o->memory_bytes)
+        pgasi_outbox_set_memory(a->outbox, o->memory_bytes);
+    if (!a->for_handlers) /* what these gather waits for nobody */
+        pgasi_outbox_set_latency(a->outbox, latency_ns(o->latency_us));
 }
 
 pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
@@ -44,8 +64,10 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
         pgasi_inbox_lock();
     pgasi_lane_lock(a->lane);
     status = pgasi_outbox_of(a->lane, &a->outbox);
-    if (status == PGAS_OK && o.publish_bytes)
-        pgasi_outbox_set_publish_bytes(a->outbox, o.publish_bytes);
+    if (status == PGAS_OK) {
+        set_limits(a, &o);
+        a->before = *pgasi_outbox_stats(a->outbox);
+    }
     pgasi_lane_unlock(a->lane);
     if (lock_inbox)
         pgasi_inbox_unlock();
@@ -84,6 +106,8 @@ pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handle
         return status;
     pgasi_lane_lock(a->lane);
     status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGASI_FULL_WAIT);
+    if (++a->n_far % LOOK_EVERY == 0 && pgasi_outbox_timed(a->outbox))
+        pgasi_outbox_look(a->outbox);
     pgasi_lane_unlock(a->lane);
     return status;
 }
@@ -128,4 +152,34 @@ pgas_status_t pgas_agg_destroy(pgas_agg_t *agg)
     if (status == PGAS_OK || status == PGAS_ERR_NOT_INIT)
         free(a);
     return status;
+}
+
+pgas_status_t pgas_agg_stats(const pgas_agg_t *agg, pgas_agg_stats_t *stats_p)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (!agg || !stats_p || stats_p->size < sizeof *stats_p)
+        return PGAS_ERR_INVALID;
+    const agg_t *a = (const agg_t *)(const void *)agg;
+    if (!a->for_handlers && a->lane != pgasi_self.lane)
+        return PGAS_ERR_CONTEXT;
+    const pgasi_outbox_stats_t *now = pgasi_outbox_stats(a->outbox), *then = &a->before;
+    *stats_p = (pgas_agg_stats_t){
+        .size = stats_p->size,
+        .calls = now->calls - then->calls,
+        .bytes = now->bytes - then->bytes,
+        .full = now->published[PGASI_PUBLISH_FULL] - then->published[PGASI_PUBLISH_FULL],
+        .time = now->published[PGASI_PUBLISH_TIME] - then->published[PGASI_PUBLISH_TIME],
+        .explicit_flush = now->published[PGASI_PUBLISH_EXPLICIT] - then->published[PGASI_PUBLISH_EXPLICIT],
+        .quiesce = now->published[PGASI_PUBLISH_QUIESCE] - then->published[PGASI_PUBLISH_QUIESCE],
+        .order = now->published[PGASI_PUBLISH_ORDER] - then->published[PGASI_PUBLISH_ORDER],
+        .drained = now->published[PGASI_PUBLISH_DRAINED] - then->published[PGASI_PUBLISH_DRAINED],
+        .room = now->published[PGASI_PUBLISH_ROOM] - then->published[PGASI_PUBLISH_ROOM],
+        .waited = now->n_queued - then->n_queued,
+        .waiting_high_bytes = now->backlog_high,
+        .open_high = now->open_high,
+        .blocked_ns = now->blocked_ns - then->blocked_ns,
+    };
+    return PGAS_OK;
 }

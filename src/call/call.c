@@ -14,13 +14,13 @@
 
 /* Publishes the caller's gathered calls and waits until nothing of its own is held up. PGAS_ERR_PEER: some were for a rank
  * that died. */
-static pgas_status_t hand_over(void)
+static pgas_status_t hand_over(pgasi_publish_reason_t reason)
 {
     pgasi_lane_t *lane = pgasi_self.lane;
     if (!lane->outbox)
         return PGAS_OK;
     pgasi_lane_lock(lane);
-    pgas_status_t status = pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_EXPLICIT);
+    pgas_status_t status = pgasi_outbox_publish_all(lane->outbox, reason);
     pgasi_lane_unlock(lane);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (pgasi_outbox_held(lane->outbox))
@@ -32,7 +32,7 @@ static pgas_status_t hand_over(void)
 
 pgas_status_t pgasi_call_complete(void)
 {
-    pgas_status_t status = hand_over(), flushed = pgas_flush_all();
+    pgas_status_t status = hand_over(PGASI_PUBLISH_EXPLICIT), flushed = pgas_flush_all();
     return status != PGAS_OK ? status : flushed;
 }
 
@@ -47,7 +47,7 @@ pgas_status_t pgas_quiesce(void)
         pgasi_lanes_help_all(true);
     bool helped = status == PGAS_OK;
     while (status == PGAS_OK) {
-        hand_over(); /* whether somebody died, the sum will tell */
+        hand_over(PGASI_PUBLISH_QUIESCE); /* whether somebody died, the sum will tell */
         static uint64_t mine[2], all[2]; /* MPI may write there after a collective that was given up */
         mine[0] = pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
         mine[1] = pgasi_tasks_pending() + pgasi_outboxes_sent();

@@ -17,6 +17,7 @@
 #include "call/outbox.h"
 #include "call/progress.h"
 #include "call/sync.h"
+#include "call/task.h"
 #include "mem/lane.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
@@ -220,21 +221,31 @@ pgas_status_t pgas_stats_print(FILE *out)
         const pgasi_outbox_stats_t *s = pgasi_outbox_stats(pgasi_lanes[i]->outbox);
         for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sum.published); k++)
             sum.published[k] += s->published[k];
+        sum.calls += s->calls;
+        sum.bytes += s->bytes;
+        sum.open_high = PGASI_MAX(sum.open_high, s->open_high);
+        sum.blocked_ns += s->blocked_ns;
         sum.n_far += s->n_far;
         sum.n_full += s->n_full;
         sum.n_queued += s->n_queued;
         sum.backlog_high = PGASI_MAX(sum.backlog_high, s->backlog_high);
     }
+    uint64_t n_channels, n_grown;
+    pgasi_inbox_count(&n_channels, &n_grown);
     fprintf(out,
-            "pgas stats, rank %d: sent %" PRIu64 " bytes of calls; batches: full %" PRIu64
-            ", flushed %" PRIu64 ", for order %" PRIu64 ", behind handlers %" PRIu64 "; messages between nodes %" PRIu64
-            "; peer full %" PRIu64 " times, batches that waited %" PRIu64 ", at most %" PRIu64 " bytes at once; ran %" PRIu64
-            " calls from the node, %" PRIu64 " bytes from elsewhere; dropped %" PRIu64 "; completions told by message %" PRIu64
+            "pgas stats, rank %d: sent %" PRIu64 " bytes of calls; gathered %" PRIu64 " calls, %" PRIu64
+            " bytes; batches: full %" PRIu64 ", in time %" PRIu64 ", flushed %" PRIu64 ", by quiesce %" PRIu64
+            ", for order %" PRIu64 ", behind handlers %" PRIu64 ", for room %" PRIu64 ", open at once %" PRIu64
+            "; messages between nodes %" PRIu64 "; peer full %" PRIu64 " times, callers blocked for %" PRIu64
+            " us, batches that waited %" PRIu64 ", at most %" PRIu64 " bytes at once; ran %" PRIu64
+            " calls from the node, %" PRIu64 " bytes from elsewhere; channels into it %" PRIu64 ", of which %" PRIu64
+            " took further chunks; handler threads %d; dropped %" PRIu64 "; completions told by message %" PRIu64
             ", written to the counter %" PRIu64 "; service rounds %" PRIu64 ", sleeps %" PRIu64 "\n",
-            pgasi_boot.rank, pgasi_outboxes_sent(), sum.published[PGASI_PUBLISH_FULL],
-            sum.published[PGASI_PUBLISH_EXPLICIT], sum.published[PGASI_PUBLISH_ORDER], sum.published[PGASI_PUBLISH_DRAINED],
-            sum.n_far, sum.n_full, sum.n_queued, sum.backlog_high, pgasi_inbox_n_calls(), pgasi_far_consumed,
-            pgasi_n_dropped, pgasi_sync_stats.n_answers, pgasi_sync_stats.n_written, pgasi_service_stats.rounds,
-            pgasi_service_stats.wakeups);
+            pgasi_boot.rank, pgasi_outboxes_sent(), sum.calls, sum.bytes, sum.published[PGASI_PUBLISH_FULL],
+            sum.published[PGASI_PUBLISH_TIME], sum.published[PGASI_PUBLISH_EXPLICIT], sum.published[PGASI_PUBLISH_QUIESCE],
+            sum.published[PGASI_PUBLISH_ORDER], sum.published[PGASI_PUBLISH_DRAINED], sum.published[PGASI_PUBLISH_ROOM],
+            sum.open_high, sum.n_far, sum.n_full, sum.blocked_ns / 1000, sum.n_queued, sum.backlog_high,
+            pgasi_inbox_n_calls(), pgasi_far_consumed, n_channels, n_grown, pgasi_tasks_threads(), pgasi_n_dropped,
+            pgasi_sync_stats.n_answers, pgasi_sync_stats.n_written, pgasi_service_stats.rounds, pgasi_service_stats.wakeups);
     return ferror(out) ? PGAS_ERR_IO : PGAS_OK;
 }

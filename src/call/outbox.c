@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
@@ -29,6 +30,7 @@ typedef struct buffer {
     struct buffer *next;
     pgasi_outbox_t *outbox;
     size_t capacity, used; /* bytes; used when closed */
+    uint32_t n_calls;      /* without those of the open run that the inline path adds */
     bool pooled;
     _Alignas(64) char data[];
 } buffer_t;
@@ -55,6 +57,7 @@ typedef struct {
     bool held;   /* in the list of what progress must go on with */
     bool dead;   /* the rank is: nothing goes there any more */
     buffer_t *batch; /* NULL: none open */
+    uint64_t opened; /* the outbox' tick when it was */
     char *run;       /* header of the open run, if the cursor has a kind */
     char *chunk;     /* node: in which the tail is */
     uint64_t base;   /* position of its first byte */
@@ -81,8 +84,10 @@ struct pgasi_outbox {
     int n_dirty, n_held;
     bool answered; /* lane 0: a handler of this round of serving has sent something already */
     size_t publish_bytes;
+    uint64_t latency_ns, ticked_ns, tick; /* see pgasi_outbox_look */
+    bool ticking;
     buffer_t *free_buffers;
-    int n_buffers;
+    int n_buffers, buffers_max;
     size_t backlog_bytes;
     uint64_t far_sent;
     pgasi_outbox_stats_t stats;
@@ -132,6 +137,8 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
     ob->n_dests = (uint32_t)n;
     ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
     ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
+    ob->buffers_max = BUFFERS_MAX;
+    ob->latency_ns = UINT64_MAX;
     ob->cursor = pgasi_lazy_alloc(n * sizeof *ob->cursor);
     ob->out = pgasi_lazy_alloc(n * sizeof *ob->out);
     ob->window = pgasi_lazy_alloc(n * sizeof *ob->window);
@@ -373,7 +380,9 @@ static void hold(pgasi_outbox_t *ob, out_t *out, int rank)
 static void buffer_release(buffer_t *buffer)
 {
     pgasi_outbox_t *ob = buffer->outbox;
-    if (buffer->pooled) {
+    bool surplus = buffer->pooled && ob->n_buffers > ob->buffers_max;
+    ob->n_buffers -= surplus;
+    if (buffer->pooled && !surplus) {
         buffer->next = ob->free_buffers;
         ob->free_buffers = buffer;
     } else {
@@ -398,7 +407,7 @@ static buffer_t *buffer_acquire(pgasi_outbox_t *ob, size_t room, bool beyond)
         ob->free_buffers = buffer->next;
         return buffer;
     }
-    if (pooled && ob->n_buffers == BUFFERS_MAX) {
+    if (pooled && ob->n_buffers >= ob->buffers_max) {
         if (!beyond)
             return NULL;
         pooled = false;
@@ -479,6 +488,7 @@ static void close_run(pgas_agg_cursor_t *c, out_t *out)
     uint64_t header = *(uint64_t *)(void *)out->run;
     size_t more = (size_t)(c->pos - out->run - 8) / pgasi_rec_stride(header) - 1;
     *(uint64_t *)(void *)out->run = header | (uint64_t)more << PGASI_REC_MORE_SHIFT;
+    out->batch->n_calls += (uint32_t)more;
     c->kind = 0;
 }
 
@@ -492,6 +502,13 @@ static pgas_status_t send_batch(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
     return out->kind == OUT_FAR ? publish_far(ob, out, batch) : publish_node(out, batch);
 }
 
+static inline void count_batch(pgasi_outbox_t *ob, const buffer_t *batch, pgasi_publish_reason_t reason, int sign)
+{
+    ob->stats.published[reason] += (uint64_t)(int64_t)sign;
+    ob->stats.calls += (uint64_t)((int64_t)sign * batch->n_calls);
+    ob->stats.bytes += (uint64_t)sign * batch->used;
+}
+
 /* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
  * progress publishes it behind them. AGAIN: progress will go on with it. */
 static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_publish_reason_t reason)
@@ -503,6 +520,8 @@ static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_pub
         return PGAS_ERR_AGAIN;
     close_run(&ob->cursor[rank], out);
     batch->used = (size_t)(ob->cursor[rank].pos - batch->data);
+    count_batch(ob, batch, reason, 1);
+    ob->stats.open--;
     out->batch = NULL;
     ob->cursor[rank] = (pgas_agg_cursor_t){ 0, NULL, NULL };
     pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : send_batch(ob, out, batch);
@@ -514,8 +533,6 @@ static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_pub
         ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
         ob->stats.n_queued++;
         hold(ob, out, rank);
-    } else {
-        ob->stats.published[reason]++;
     }
     if (out->kind == OUT_NODE)
         update_window(out);
@@ -545,6 +562,10 @@ static bool open_batch(pgasi_outbox_t *ob, out_t *out, int rank, size_t room, bo
     out->batch = buffer_acquire(ob, room, beyond);
     if (!out->batch)
         return false;
+    out->batch->n_calls = 0;
+    out->opened = ob->tick;
+    ob->stats.open++;
+    ob->stats.open_high = PGASI_MAX(ob->stats.open_high, ob->stats.open);
     close_window(out);
     ob->cursor[rank] = (pgas_agg_cursor_t){ 0, out->batch->data, out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
     if (!out->dirty) {
@@ -603,6 +624,15 @@ static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgasi_full_t
            (full == PGASI_FULL_QUEUE || ob->backlog_bytes + room <= pgasi_param.backlog_limit);
 }
 
+/* All buffers are in use: what stands in those that are open leaves. Otherwise nobody would publish it but its own thread,
+ * which waits for one. */
+static __attribute__((noinline)) bool make_room(pgasi_outbox_t *ob)
+{
+    for (int i = 0; i < ob->n_dirty; i++)
+        publish(ob, &ob->out[ob->dirty[i]], ob->dirty[i], PGASI_PUBLISH_ROOM);
+    return ob->free_buffers != NULL;
+}
+
 static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
 {
     size_t room = pgasi_rec_room(m->header);
@@ -615,7 +645,9 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const mess
         pgas_status_t status = publish(ob, out, rank, PGASI_PUBLISH_FULL);
         if (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
             bool beyond = may_queue(ob, room, full);
-            status = (out->waiting && !beyond) || !open_batch(ob, out, rank, room, beyond) ? PGAS_ERR_AGAIN : PGAS_OK;
+            bool opened = (!out->waiting || beyond) && (open_batch(ob, out, rank, room, beyond) ||
+                                                        (make_room(ob) && open_batch(ob, out, rank, room, beyond)));
+            status = opened ? PGAS_OK : PGAS_ERR_AGAIN;
         }
         if (status != PGAS_OK) {
             ob->stats.n_full += status == PGAS_ERR_AGAIN;
@@ -625,6 +657,7 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const mess
     char *record = c->pos;
     *(uint64_t *)(void *)record = m->header;
     write_body(record, m);
+    out->batch->n_calls++;
     c->pos = record + room;
     open_run(c, out, m->header, record);
     return PGAS_OK;
@@ -684,6 +717,7 @@ static pgas_status_t take_back(pgasi_outbox_t *ob, out_t *out)
     out->waiting_end = &out->waiting;
     ob->backlog_bytes -= batch->used;
     ob->stats.n_queued--;
+    count_batch(ob, batch, PGASI_PUBLISH_ORDER, -1);
     buffer_release(batch);
     return PGAS_ERR_AGAIN;
 }
@@ -788,6 +822,7 @@ static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int dest, const message_t 
         pgasi_self.in_handler)
         return status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
+    uint64_t begin_ns = pgasi_now_ns();
     while (status == PGAS_ERR_AGAIN) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
@@ -797,6 +832,7 @@ static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int dest, const message_t 
     pgasi_lane_unlock(ob->lane);
     pgasi_wait_end(&w);
     pgasi_lane_lock(ob->lane);
+    ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
     return status;
 }
 
@@ -878,6 +914,7 @@ pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int rank)
     if (!out->waiting || pgasi_self.in_handler)
         return status == PGAS_ERR_AGAIN ? PGAS_OK : status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
+    uint64_t begin_ns = pgasi_now_ns();
     while (out->waiting || out->batch) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
@@ -886,6 +923,7 @@ pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int rank)
     pgasi_lane_unlock(ob->lane);
     pgasi_wait_end(&w);
     pgasi_lane_lock(ob->lane);
+    ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
     return pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : PGAS_OK;
 }
 
@@ -901,7 +939,49 @@ pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_
     }
     __atomic_store_n(&ob->n_dirty, 0, __ATOMIC_RELEASE);
     ob->answered = false;
+    ob->ticking = false;
     return first_error;
+}
+
+/* ---- the time limit ---- */
+
+void pgasi_outbox_set_latency(pgasi_outbox_t *ob, uint64_t latency_ns)
+{
+    ob->latency_ns = PGASI_MIN(ob->latency_ns, latency_ns);
+}
+
+bool pgasi_outbox_timed(const pgasi_outbox_t *ob)
+{
+    return ob->n_dirty > 0 && ob->latency_ns != UINT64_MAX;
+}
+
+/* Ticks are half the limit apart while something is gathered, and a batch leaves with the second tick that it sees. So
+ * nobody looks at the clock when a batch is opened. */
+int pgasi_outbox_look(pgasi_outbox_t *ob)
+{
+    uint64_t now = pgasi_now_ns(), step = ob->latency_ns / 2;
+    if (!ob->ticking || now - ob->ticked_ns < step) {
+        ob->ticked_ns = ob->ticking ? ob->ticked_ns : now;
+        ob->ticking = true;
+        return 0;
+    }
+    int n = 0;
+    ob->tick += (now - ob->ticked_ns) / PGASI_MAX(step, 1);
+    ob->ticked_ns = now;
+    for (int i = 0; i < ob->n_dirty;) {
+        int rank = ob->dirty[i];
+        out_t *out = &ob->out[rank];
+        if (out->batch && ob->tick - out->opened < 2) {
+            i++;
+            continue;
+        }
+        n += out->batch && publish(ob, out, rank, PGASI_PUBLISH_TIME) == PGAS_OK;
+        out->dirty = false;
+        ob->dirty[i] = ob->dirty[ob->n_dirty - 1];
+        __atomic_store_n(&ob->n_dirty, ob->n_dirty - 1, __ATOMIC_RELEASE);
+    }
+    ob->ticking = ob->n_dirty > 0;
+    return n;
 }
 
 /* ---- the public calls ---- */
@@ -1099,6 +1179,17 @@ void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *ob, size_t bytes)
         ob->publish_bytes = bytes;
     else
         ob->publish_bytes = PGASI_MIN(bytes, ob->publish_bytes);
+}
+
+void pgasi_outbox_set_memory(pgasi_outbox_t *ob, size_t bytes)
+{
+    size_t n = PGASI_MAX(bytes / buffer_capacity(ob), 1);
+    ob->buffers_max = (int)PGASI_MIN((size_t)ob->buffers_max, n);
+    while (ob->n_buffers > ob->buffers_max && ob->free_buffers) {
+        buffer_t *buffer = ob->free_buffers;
+        ob->free_buffers = buffer->next;
+        buffer_release(buffer);
+    }
 }
 
 size_t pgasi_outbox_table_bytes(size_t n_ranks)

@@ -21,15 +21,21 @@ typedef enum {
 
 /** Counters of an outbox; those that are sums over peers are read by other threads without a lock. */
 typedef struct {
-    uint64_t published[4]; /* batches, by pgasi_publish_reason_t */
+    uint64_t published[7];  /* batches, by pgasi_publish_reason_t */
+    uint64_t calls, bytes;  /* in them */
     uint64_t n_far, n_full, n_queued;
-    uint64_t backlog_high;
+    uint64_t backlog_high;  /* bytes that waited at one time */
+    uint64_t open, open_high; /* batches that are gathered into, at most at one time */
+    uint64_t blocked_ns;    /* a caller waited for room, or in a flush */
 } pgasi_outbox_stats_t;
 typedef enum {
     PGASI_PUBLISH_FULL,
     PGASI_PUBLISH_EXPLICIT,
-    PGASI_PUBLISH_ORDER,
-    PGASI_PUBLISH_DRAINED
+    PGASI_PUBLISH_ORDER,   /* of calls behind, or of progress */
+    PGASI_PUBLISH_DRAINED, /* gathered by handlers, which have run */
+    PGASI_PUBLISH_TIME,
+    PGASI_PUBLISH_QUIESCE,
+    PGASI_PUBLISH_ROOM     /* the buffer is needed for another peer */
 } pgasi_publish_reason_t;
 
 typedef struct pgasi_outbox pgasi_outbox_t;
@@ -101,6 +107,16 @@ void pgasi_outbox_peer_died(void);
 
 pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *outbox);
 void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *outbox, size_t bytes);
+/** At most so many bytes in buffers that are gathered into. Both limits only become smaller. */
+void pgasi_outbox_set_memory(pgasi_outbox_t *outbox, size_t bytes);
+
+/** What is gathered is published at the latest so long after the first look at the time behind it. Limits only become
+ *  shorter; UINT64_MAX: none. */
+void pgasi_outbox_set_latency(pgasi_outbox_t *outbox, uint64_t latency_ns);
+/** True if somebody must look at the time now and then. */
+bool pgasi_outbox_timed(const pgasi_outbox_t *outbox);
+/** Looks at the time, and publishes what is gathered for too long. Lane locked or the caller's own. Returns events. */
+int pgasi_outbox_look(pgasi_outbox_t *outbox);
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *outbox);
 
 /** Bytes of an outbox if all peers are used, and of the buffers that it keeps. For the account. */

@@ -31,6 +31,7 @@
 
 #define NAP_MS 1          /* how soon a service thread notices that nobody polls any more */
 #define LANE_EVERY 16     /* idle lanes are looked at in every so many rounds */
+#define TIME_EVERY 8     /* the time is looked at in every so many rounds while calls are gathered that have a limit */
 #define HELP_EVERY 256   /* rounds after which threads that are not in the library are helped, if no service thread does */
 #define HELP_MS 1        /* and how often a service thread does */
 #define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
@@ -82,8 +83,9 @@ static __attribute__((noinline)) void settle_deaths(void)
 /* ---- one round ---- */
 
 static __thread uint32_t idle_rounds __attribute__((tls_model("initial-exec")));
+static __thread uint32_t open_rounds __attribute__((tls_model("initial-exec")));
 
-static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held, bool look)
+static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held, bool look, bool timed)
 {
     pgasi_outbox_t *ob = lane->outbox;
     if (lane->index == PGASI_LANE_SERVICE || !pgasi_lane_try_lock(lane))
@@ -91,6 +93,8 @@ static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held, bo
     int n = look ? pgasi_lane_progress(lane) : 0;
     if (held)
         n += pgasi_outbox_progress(ob);
+    if (timed)
+        n += pgasi_outbox_look(ob);
     pgasi_lane_unlock(lane);
     return n;
 }
@@ -153,8 +157,9 @@ static inline int progress_round(void)
     if (PGAS_LIKELY(lane != NULL)) {
         bool held = lane->outbox && pgasi_outbox_held(lane->outbox);
         bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || ++idle_rounds % LANE_EVERY == 0);
-        if (PGAS_UNLIKELY(held || look))
-            n = own_round(lane, held, look);
+        bool timed = lane->outbox && pgasi_outbox_timed(lane->outbox) && ++open_rounds % TIME_EVERY == 0;
+        if (PGAS_UNLIKELY(held || look || timed))
+            n = own_round(lane, held, look, timed);
     }
     if (PGAS_UNLIKELY(pgasi_port_used(pgasi_self.port) && pgasi_self.port))
         n += (int)pgasi_port_drain_if_free(pgasi_self.port);
@@ -168,6 +173,17 @@ static inline int progress_round(void)
 int pgasi_progress(void)
 {
     return progress_round();
+}
+
+void pgasi_progress_before_sleep(void)
+{
+    pgasi_lane_t *lane = pgasi_self.lane;
+    bool timed = lane && lane->outbox && lane->index != PGASI_LANE_SERVICE && !pgasi_self.in_handler &&
+                 pgasi_thread_attached() && pgasi_outbox_timed(lane->outbox);
+    if (!timed || !pgasi_lane_try_lock(lane))
+        return;
+    pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_TIME);
+    pgasi_lane_unlock(lane);
 }
 
 /* ---- service threads, and watching the ranks of the host ---- */

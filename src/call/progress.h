@@ -8,6 +8,8 @@
 
 /** What every wait calls: one round for the calling thread. */
 int pgasi_progress(void);
+/** What every wait calls before it sleeps: nobody looks at the time then, so what is gathered under a limit leaves. */
+void pgasi_progress_before_sleep(void);
 
 /** Publishes what the calling thread has gathered and waits until all that it has issued has left, so that the thread may
  *  stay away from the library: nobody else progresses its lane. Not in a handler. */

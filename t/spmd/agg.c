@@ -118,6 +118,7 @@ static void enough_publishes_itself(void)
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
     pgas_agg_t *agg = NULL;
     opts.publish_bytes = 128;
+    opts.latency_us = -1;
     reset();
     n_bad += pgas_agg_create(&opts, &agg) != PGAS_OK;
     for (; n < 40; n++)
@@ -210,7 +211,9 @@ int main(int argc, char **argv)
     uint64_t seed = spmd_seed(31);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
-    spmd_ok(pgas_agg_create(NULL, &my_agg) == PGAS_OK, "an aggregator");
+    pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
+    opts.latency_us = -1;
+    spmd_ok(pgas_agg_create(&opts, &my_agg) == PGAS_OK, "an aggregator");
     nothing_runs_before_its_time();
     enough_publishes_itself();
     one_order_for_all(seed);

@@ -246,7 +246,9 @@ static void sizes_of_options(void)
     spmd_ok(status == PGAS_ERR_INVALID && ranks == 1 && !pgas_initialized(), "options of a wrong size, on one rank");
     pgas_init_opts_t zero = { 0, "SPIN_US=77" }, wrong = { 8, NULL };
     status = pgas_init(NULL, &zero);
-    pgas_agg_opts_t agg_opts = { 8, 0, false }, agg_zero = { 0, 0, false };
+    pgas_agg_opts_t agg_opts = PGAS_AGG_OPTS_INIT, agg_zero = PGAS_AGG_OPTS_INIT;
+    agg_opts.size = 8;
+    agg_zero.size = 0;
     pgas_agg_t *agg = NULL;
     spmd_ok(status == PGAS_OK && pgasi_param.spin_us == 77 && pgas_init(NULL, &wrong) == PGAS_ERR_INVALID &&
                 pgas_agg_create(&agg_opts, &agg) == PGAS_ERR_INVALID && !agg &&
