@@ -106,10 +106,20 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
 PGAS_API pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank);
 PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
 
+/** Publishes what is gathered for a rank, or for all (PGAS_AGG_ALL), and tells when it has run.
+ *  Done:   on return it is published, or behind what waits for room. sync falls by one when all calls that were gathered
+ *          for the rank so far, and before that, have run there; for all: when they have at every rank that is alive.
+ *  Cost:   a call without arguments behind the others, and its answer; for all: at every rank to which the thread ever sent,
+ *          and the counter is raised for them meanwhile.
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_INVALID (null; sync is no live counter),
+ *          PGAS_ERR_PEER (the rank died: sync does not fall), PGAS_ERR_NO_MEMORY. */
+#define PGAS_AGG_ALL (-1)
+PGAS_API pgas_status_t pgas_agg_flush_sync(pgas_agg_t *agg, int rank, pgas_sync_t *sync);
+
 /** Counters. */
 typedef struct {
     size_t size;       /* set by the caller: of this structure */
-    uint64_t calls;    /* gathered, in batches that have been published */
+    uint64_t calls;    /* gathered, in batches that have been published; also those of pgas_agg_flush_sync */
     uint64_t bytes;    /* of these batches, headers too */
     uint64_t full, time, explicit_flush, quiesce; /* batches, by the reason for which they were published */
     uint64_t order;    /* ... behind them came a direct call, or a batch that had waited for room before them had left */

@@ -5,10 +5,12 @@
 
 #include "base/param.h"
 #include "boot/boot.h"
+#include "call/agg.h"
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/progress.h"
+#include "call/sync.h"
 #include "mem/thread.h"
 
 typedef struct {
@@ -139,6 +141,67 @@ pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)
     if (!a->for_handlers)
         return pgasi_call_complete();
     return pgasi_outbox_publish_all(a->outbox, PGASI_PUBLISH_EXPLICIT);
+}
+
+/* The counter falls when the peer has run what was gathered for it; lane locked. */
+static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
+{
+    pgasi_sync_call_t c;
+    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, PGASI_REC_MARK, PGAS_EXECUTED, true);
+    return status == PGAS_OK ? pgasi_sync_issued(&c, pgasi_outbox_mark(a->outbox, rank, c.wire)) : status;
+}
+
+/* One answer from each peer, and one from this rank; the counter is raised by all but one before any can come. Where none
+ * will come from is replaced by this rank, so that the sum is right. */
+static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
+{
+    const int *known;
+    int n = pgasi_outbox_known(a->outbox, &known), me = pgasi_boot.rank, n_peers = 0;
+    for (int i = 0; i < n; i++)
+        n_peers += known[i] < pgasi_boot.n_ranks;
+    pgasi_sync_call_t c;
+    pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_REC_MARK, PGAS_EXECUTED, true);
+    if (status != PGAS_OK)
+        return status;
+    pgas_sync_add(sync, n_peers);
+    status = pgasi_sync_issued(&c, pgasi_outbox_mark(a->outbox, me, c.wire));
+    for (int i = 0; i < n && status == PGAS_OK; i++) {
+        if (known[i] >= pgasi_boot.n_ranks) /* for threads and services, which nothing is gathered for */
+            continue;
+        status = mark(a, known[i], sync);
+        if (status == PGAS_ERR_PEER)
+            status = mark(a, me, sync);
+    }
+    return status;
+}
+
+pgas_status_t pgas_agg_flush_sync(pgas_agg_t *agg, int rank, pgas_sync_t *sync)
+{
+    if (!agg || !sync)
+        return PGAS_ERR_INVALID;
+    agg_t *a = agg_of(agg);
+    pgas_status_t status = check_user(a);
+    if (status != PGAS_OK)
+        return status;
+    if (rank != PGAS_AGG_ALL && (uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
+        return PGAS_ERR_RANGE;
+    pgasi_lane_lock(a->lane);
+    status = rank == PGAS_AGG_ALL ? mark_all(a, sync) : mark(a, rank, sync);
+    pgasi_lane_unlock(a->lane);
+    return status;
+}
+
+static void do_nothing(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+}
+
+void pgasi_agg_start(void)
+{
+    pgasi_handler_set_internal(PGASI_REC_MARK, do_nothing);
 }
 
 pgas_status_t pgas_agg_destroy(pgas_agg_t *agg)

@@ -902,6 +902,22 @@ pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler
     return send_or_wait(ob, rank, &m, full, false);
 }
 
+/* A call that does nothing, behind all that was gathered. */
+pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *ob, int rank, uint64_t wire_token)
+{
+    message_t m = { pgasi_rec_header(PGASI_REC_MARK, 0, pgasi_self.slot) | PGASI_REC_TOKEN, &wire_token, NULL, NULL, 0, 0 };
+    pgas_status_t status = send_or_wait(ob, rank, &m, PGASI_FULL_QUEUE, false);
+    if (status == PGAS_OK)
+        publish(ob, out_of(ob, rank), rank, PGASI_PUBLISH_EXPLICIT);
+    return status;
+}
+
+int pgasi_outbox_known(const pgasi_outbox_t *ob, const int **known_p)
+{
+    *known_p = ob->known;
+    return ob->n_known;
+}
+
 pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int rank, pgasi_publish_reason_t reason)
 {
     return publish(ob, out_of(ob, rank), rank, reason);

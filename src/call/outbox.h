@@ -91,6 +91,10 @@ pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *he
 /** Appends to the open batch (opening or renewing it), not published. Lane locked or the caller's own. */
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *args, size_t bytes,
                                   pgasi_full_t full);
+/** Publishes, with a call behind it that does nothing but to be answered. */
+pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *outbox, int rank, uint64_t wire_token);
+/** The ranks to which the outbox ever sent, and their number. */
+int pgasi_outbox_known(const pgasi_outbox_t *outbox, const int **known_p);
 /** Publishes open batches: of one rank, or all. AGAIN: progress will go on with it. */
 pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int rank, pgasi_publish_reason_t reason);
 /** Publishes to one rank; outside of handlers waits until it has left. */

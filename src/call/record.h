@@ -36,6 +36,7 @@ enum {
     PGASI_REC_SEGMENT,                        /* asks for a segment's key */
     PGASI_REC_RMA,                            /* asks the owner to carry out a put, get or atomic */
     PGASI_REC_SPAWN,                          /* a call for a thread of its own: number of the handler, arguments */
+    PGASI_REC_MARK,                           /* does nothing: its token tells that what came before has run */
     PGASI_REC_END_INTERNAL,
     PGASI_REC_BATCH = 0xFFFE,
     PGASI_REC_NEXT = 0xFFFF

@@ -9,6 +9,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/account.h"
+#include "call/agg.h"
 #include "call/consumer.h"
 #include "call/handler.h"
 #include "call/inbox.h"
@@ -71,6 +72,7 @@ static pgas_status_t call_start(void)
     pgasi_sync_set_handlers();
     pgasi_owner_start();
     pgasi_spawn_set_handler();
+    pgasi_agg_start();
     pgasi_lane_am_fn = pgasi_far_arrived;
     pgasi_lane_peer_lost = pgasi_peer_died;
     pgasi_thread_on_attach = thread_comes;

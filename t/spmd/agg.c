@@ -1,6 +1,6 @@
 /* Aggregators.
  *   what:   gathered calls run after a flush, when enough are gathered, behind a direct call, at quiesce, and not before; in
- *           order, none lost; handlers gather too
+ *           order, none lost; handlers gather too; a counter tells when it has run
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -11,11 +11,14 @@
 #include "base/rng.h"
 #include "t/spmd/job.h"
 
-static pgas_handler_t add, ordered, forward, misuse, ask;
+static pgas_handler_t add, ordered, forward, misuse, ask, add_here, relay;
 static int me, n_ranks;
 static uint64_t n_added, sum, next_of[JOB_RANKS_MAX];
 static int n_wrong;
 static pgas_agg_t *handlers_agg, *my_agg;
+static pgas_gptr_t counter_of[JOB_RANKS_MAX]; /* in the heap: others read it without a call */
+static uint64_t *counter;
+static pgas_sync_t relayed;
 
 static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -62,6 +65,25 @@ static void on_misuse(const void *args, size_t bytes, pgas_thread_t source, void
     uint64_t one = 1;
     for (int i = 0; i < 3; i++) /* the second would go the inline way if the first had opened it */
         n_wrong += pgas_agg_call(my_agg, me, add, &one, sizeof one) != PGAS_ERR_CONTEXT;
+}
+
+static void on_add_here(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE);
+}
+
+/* Adds at the rank on the right, some times, and lets a counter of this rank fall. */
+static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    for (int i = 0; i < 9; i++)
+        n_wrong += pgas_agg_call(handlers_agg, (me + 1) % n_ranks, add_here, args, bytes) != PGAS_OK;
+    n_wrong += pgas_agg_flush_sync(handlers_agg, (me + 1) % n_ranks, &relayed) != PGAS_OK;
 }
 
 static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -200,6 +222,69 @@ static void handlers_gather(void)
     spmd_ok(pgas_agg_destroy(handlers_agg) == PGAS_OK, "the handlers' aggregator ends");
 }
 
+static uint64_t counter_at(int rank)
+{
+    uint64_t n = UINT64_MAX;
+    return pgas_get(&n, counter_of[rank], sizeof n) == PGAS_OK ? n : UINT64_MAX;
+}
+
+/* Looks by get, which is in no order with calls. */
+static void a_counter_tells(void)
+{
+    enum { N = 3000 };
+    pgas_gptr_t mine;
+    pgas_sync_t sync;
+    int n_bad = pgas_alloc(sizeof *counter, &mine) != PGAS_OK, right = (me + 1) % n_ranks;
+    job_gather(mine, counter_of);
+    counter = pgas_gptr_local(mine, sizeof *counter);
+    reset();
+    *counter = 0;
+    pgas_barrier(NULL);
+    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
+    for (uint64_t i = 0; i < N; i++)
+        n_bad += pgas_agg_call(my_agg, right, add_here, &i, sizeof i) != PGAS_OK;
+    n_bad += pgas_agg_flush_sync(my_agg, right, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
+    spmd_ok(n_bad == 0 && counter_at(right) == N, "a counter falls when what was gathered for a rank has run");
+    pgas_barrier(NULL);
+    pgas_sync_add(&sync, 2);
+    for (uint64_t i = 0; i < N * (uint64_t)n_ranks; i++)
+        n_bad += pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), add_here, &i, sizeof i) != PGAS_OK;
+    n_bad += pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_OK;
+    while (sync.count > 1)
+        pgas_progress();
+    bool others = false; /* all of mine are there; those of others may be */
+    for (int r = 0; r < n_ranks; r++)
+        others |= counter_at(r) < 2 * N;
+    n_bad += pgas_sync_test(&sync) != PGAS_INPROGRESS;
+    n_bad += pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
+    spmd_ok(n_bad == 0 && !others && sync.count == 0, "and once when it has run at all ranks, again if asked again");
+    n_bad = pgas_agg_flush_sync(my_agg, n_ranks, &sync) != PGAS_ERR_RANGE || pgas_agg_flush_sync(my_agg, -2, &sync) != PGAS_ERR_RANGE;
+    n_bad += pgas_agg_flush_sync(my_agg, 0, NULL) != PGAS_ERR_INVALID || pgas_agg_flush_sync(NULL, 0, &sync) != PGAS_ERR_INVALID;
+    pgas_sync_fini(&sync);
+    n_bad += pgas_agg_flush_sync(my_agg, me, &sync) != PGAS_ERR_INVALID ||
+             pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_ERR_INVALID || sync.count != 0;
+    spmd_is_int(n_bad, 0, "no such rank, no counter, one that has ended");
+}
+
+static void handlers_tell(void)
+{
+    pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
+    uint64_t value = 0;
+    opts.for_handlers = true;
+    n_wrong = 0;
+    reset();
+    *counter = 0;
+    int n_bad = pgas_agg_create(&opts, &handlers_agg) != PGAS_OK || pgas_sync_init(&relayed, 1) != PGAS_OK;
+    pgas_barrier(NULL);
+    n_bad += pgas_call((me + 1) % n_ranks, relay, &value, sizeof value, NULL) != PGAS_OK;
+    n_bad += pgas_sync_wait(&relayed, -1) != PGAS_OK || counter_at((me + 1) % n_ranks) != 9;
+    spmd_ok(n_bad == 0 && n_wrong == 0, "handlers flush with a counter too");
+    pgas_quiesce();
+    pgas_sync_fini(&relayed);
+    pgas_agg_destroy(handlers_agg);
+    pgas_free(counter_of[me]);
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.add", on_add, NULL, &add);
@@ -207,7 +292,9 @@ int main(int argc, char **argv)
     pgas_handler_register("t.forward", on_forward, NULL, &forward);
     pgas_handler_register("t.misuse", on_misuse, NULL, &misuse);
     pgas_handler_register("t.ask", on_ask, NULL, &ask);
-    job_begin(&argc, &argv, 13);
+    pgas_handler_register("t.add_here", on_add_here, NULL, &add_here);
+    pgas_handler_register("t.relay", on_relay, NULL, &relay);
+    job_begin(&argc, &argv, 17);
     uint64_t seed = spmd_seed(31);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
@@ -218,6 +305,8 @@ int main(int argc, char **argv)
     enough_publishes_itself();
     one_order_for_all(seed);
     handlers_gather();
+    a_counter_tells();
+    handlers_tell();
     pgas_agg_destroy(my_agg);
     return job_end();
 }
