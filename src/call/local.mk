@@ -4,3 +4,5 @@ libpgas_core_la_SOURCES += %D%/account.h %D%/agg.c %D%/agg.h %D%/call.c %D%/cons
 	%D%/info.c %D%/outbox.c %D%/outbox.h %D%/owner.c %D%/owner.h %D%/progress.c %D%/progress.h %D%/record.h \
 	%D%/runtime.c %D%/sync.c %D%/sync.h %D%/task.c %D%/task.h
 libpgas_core_la_SOURCES += %D%/notify.c %D%/notify.h
+	%D%/runtime.c %D%/sync.c %D%/sync.h
+libpgas_core_la_SOURCES += %D%/tree.c %D%/tree.h

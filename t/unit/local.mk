@@ -37,3 +37,5 @@ check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t
 %C%_lane_t_SOURCES = %D%/lane.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/tsan_sync.t
 %C%_tsan_sync_t_SOURCES = %D%/tsan_sync.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/tree.t
+%C%_tree_t_SOURCES = %D%/tree.c
