@@ -1,4 +1,4 @@
-/* Places of threads by hwloc: binding, and the NUMA zone of who asks.
+/* Places by hwloc: binding of threads, the NUMA zone of who asks, and zones of memory.
  *
  * The topology is loaded when first asked for, once: that takes milliseconds, which programs that never bind do not
  * pay. I/O devices and caches are left out. Without hwloc nothing is bound and zones are unknown.
@@ -7,9 +7,11 @@
  * divide them in blocks, by their order on the host. Threads take the objects of the block in turn. */
 #include "boot/internal.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -168,7 +170,58 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
     return PGAS_OK;
 }
 
+/* ---- memory ---- */
+
+/* Whether the system has but one zone with memory, as nearly all small machines: then hwloc need not be asked. */
+static bool system_has_one_zone(void)
+{
+    char text[64] = "";
+    FILE *in = fopen("/sys/devices/system/node/has_memory", "r");
+    if (!in)
+        return false;
+    bool one = fgets(text, sizeof text, in) && !strpbrk(text, ",-");
+    fclose(in);
+    return one;
+}
+
+int pgasi_place_n_zones(void)
+{
+    hwloc_topology_t t = system_has_one_zone() ? NULL : get_topology();
+    return t ? PGASI_MAX(hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_NUMANODE), 1) : 1;
+}
+
+pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone)
+{
+    static int warned;
+    if (zone >= pgasi_place_n_zones())
+        return PGAS_ERR_NOT_FOUND;
+    hwloc_topology_t t = get_topology();
+    hwloc_obj_t o = t && zone >= 0 ? hwloc_get_obj_by_type(t, HWLOC_OBJ_NUMANODE, (unsigned)zone) : NULL;
+    int rc = -1;
+    if (o)
+        rc = hwloc_set_area_membind(t, address, bytes, o->nodeset, HWLOC_MEMBIND_BIND,
+                                    HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_MIGRATE);
+    else if (t && zone < 0)
+        rc = hwloc_set_area_membind(t, address, bytes, hwloc_topology_get_topology_nodeset(t), HWLOC_MEMBIND_DEFAULT,
+                                    HWLOC_MEMBIND_BYNODESET);
+    if (rc != 0)
+        pgasi_warn_once(&warned, "place", "the system refuses to place memory in NUMA zone %d: %s", zone, strerror(errno));
+    return rc == 0 ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
+}
+
 #else /* without hwloc */
+
+int pgasi_place_n_zones(void)
+{
+    return 1;
+}
+
+pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone)
+{
+    (void)address;
+    (void)bytes;
+    return zone > 0 ? PGAS_ERR_NOT_FOUND : PGAS_ERR_UNSUPPORTED;
+}
 
 void pgasi_place_stop(void)
 {

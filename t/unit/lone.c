@@ -198,6 +198,19 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
     return PGAS_OK;
 }
 
+int pgasi_place_n_zones(void)
+{
+    return 1;
+}
+
+pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone)
+{
+    (void)address;
+    (void)bytes;
+    (void)zone;
+    return PGAS_ERR_UNSUPPORTED;
+}
+
 pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p, void **addr_of)
 {
     if (!want_huge)
