@@ -53,7 +53,7 @@ PGAS_API pgas_status_t pgas_mem_detach(pgas_gptr_t ptr);
 typedef struct {
     size_t heap_bytes;      /* PGAS_HEAP_SIZE */
     size_t symmetric_bytes; /* in blocks of pgas_alloc */
-    size_t local_bytes;     /* in blocks of pgas_alloc_local */
+    size_t local_bytes;     /* in blocks of pgas_alloc_local, and in super-chunks (pgas/regmem.h) */
     size_t largest_free;    /* the largest request that pgas_alloc_local could serve */
     size_t page_bytes;      /* size of the heap's pages */
 } pgas_heap_info_t;

@@ -12,6 +12,7 @@
 #include "pgas/info.h"
 #include "pgas/init.h"
 #include "pgas/mem.h"
+#include "pgas/regmem.h"
 #include "pgas/rma.h"
 #include "pgas/runtime.h"
 #include "pgas/status.h"

@@ -47,6 +47,7 @@ typedef struct {
 /* values of choices, in the order of their words in the list; transports go by their name, see pgasi_param_text */
 enum { PGASI_HUGEPAGES_TRY, PGASI_HUGEPAGES_NO, PGASI_HUGEPAGES_YES };
 enum { PGASI_BIND_NONE, PGASI_BIND_CORE, PGASI_BIND_NUMA };
+enum { PGASI_REG_GROWTH_EXPONENTIAL, PGASI_REG_GROWTH_LINEAR };
 enum { PGASI_ON_PEER_DEATH_ABORT, PGASI_ON_PEER_DEATH_CONTINUE };
 
 typedef enum {

@@ -46,4 +46,9 @@ PGASI_PARAM(FAULT, fault, STRING, "", "", "", "faults to inject: delay=N,reorder
 PGASI_PARAM(FAULT_SEED, fault_seed, INT, "1", "0..2147483647", "", "seed of injected faults")
 PGASI_PARAM(ON_PEER_DEATH, on_peer_death, CHOICE, "abort", "abort|continue", "", "what to do when a rank dies")
 PGASI_PARAM(SEGMENTS, segments, INT, "64", "1..4096", "segments", "attached segments per rank")
+PGASI_PARAM(REG_UNIT, reg_unit, SIZE, "256K", "4K..1T", "bytes", "least step of growth of an allocator of registered memory")
+PGASI_PARAM(REG_GROWTH, reg_growth, CHOICE, "exponential", "exponential|linear", "",
+            "growth of allocators of registered memory")
+PGASI_PARAM(REG_MAX, reg_max, SIZE, "16M", "4K..8T", "bytes",
+            "the most that an allocator of registered memory takes from the heap")
 #undef PGASI_PARAM

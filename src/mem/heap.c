@@ -1,8 +1,9 @@
 /* The symmetric heap: two allocators over one range of offsets.
  *
  * Blocks of pgas_alloc must lie at the same offset on every rank, so they come from an allocator whose calls, and thus
- * whose answers, are the same everywhere: best fit from the bottom. Blocks of one rank come from the top of the same
- * range. A request fails when the two would meet; for pgas_alloc on any rank, since all agree on the outcome. */
+ * whose answers, are the same everywhere: best fit from the bottom. Blocks of one rank, and super-chunks of its allocators
+ * of registered memory, come from the top of the same range. A request fails when the two would meet; for pgas_alloc on any
+ * rank, since all agree on the outcome. */
 #include "pgas/mem.h"
 
 #include <inttypes.h>
@@ -19,7 +20,9 @@
 #define BLOCK_ALIGN 64
 
 static pgasi_extents_t *symmetric; /* blocks of pgas_alloc alone */
-static pgasi_extents_t *local;     /* blocks of pgas_alloc_local alone */
+static pgasi_extents_t *local;     /* blocks of pgas_alloc_local and super-chunks */
+static pgasi_extents_t *chunks;    /* super-chunks alone, at the same offsets */
+static pgasi_heap_use_t use;       /* bytes now and at most; now is computed when asked for */
 static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER;
 
 pgas_status_t pgasi_heap_start(size_t bytes)
@@ -27,6 +30,9 @@ pgas_status_t pgasi_heap_start(size_t bytes)
     pgas_status_t status = pgasi_extents_create(bytes, &symmetric);
     if (status == PGAS_OK)
         status = pgasi_extents_create(bytes, &local);
+    if (status == PGAS_OK)
+        status = pgasi_extents_create(bytes, &chunks);
+    memset(&use, 0, sizeof use);
     if (status != PGAS_OK)
         pgasi_heap_stop();
     return status;
@@ -36,7 +42,8 @@ void pgasi_heap_stop(void)
 {
     pgasi_extents_destroy(symmetric);
     pgasi_extents_destroy(local);
-    symmetric = local = NULL;
+    pgasi_extents_destroy(chunks);
+    symmetric = local = chunks = NULL;
 }
 
 static uint64_t heap_bytes(void)
@@ -44,11 +51,27 @@ static uint64_t heap_bytes(void)
     return pgasi_segments[0].bytes;
 }
 
+static uint64_t used(const pgasi_extents_t *extents)
+{
+    return heap_bytes() - pgasi_extents_bytes_free(extents);
+}
+
+/* After something was allocated; lock held. */
+static void note_use(void)
+{
+    use.symmetric = used(symmetric);
+    use.chunks = used(chunks);
+    use.local = used(local) - use.chunks;
+    use.symmetric_high = PGASI_MAX(use.symmetric_high, use.symmetric);
+    use.local_high = PGASI_MAX(use.local_high, use.local);
+    use.chunks_high = PGASI_MAX(use.chunks_high, use.chunks);
+}
+
 static void report_exhausted(const char *what, size_t bytes)
 {
     PGASI_ERROR("mem", "%s of %zu bytes does not fit: PGAS_HEAP_SIZE=%" PRIu64 ", %" PRIu64 " bytes in symmetric and %"
                 PRIu64 " in local blocks; raise PGAS_HEAP_SIZE", what, bytes, heap_bytes(),
-                heap_bytes() - pgasi_extents_bytes_free(symmetric), heap_bytes() - pgasi_extents_bytes_free(local));
+                used(symmetric), used(local));
 }
 
 /* ---- collective ---- */
@@ -71,6 +94,7 @@ static pgas_status_t alloc_symmetric(size_t bytes, uint64_t *offset_p)
     }
     if (status == PGAS_ERR_NO_MEMORY)
         report_exhausted("pgas_alloc", bytes);
+    note_use();
     pthread_mutex_unlock(&heap_lock);
     return status;
 }
@@ -133,6 +157,17 @@ pgas_status_t pgas_free(pgas_gptr_t ptr)
 
 /* ---- one rank ---- */
 
+/* Lock held. */
+static pgas_status_t alloc_local(uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
+{
+    pgas_status_t status = pgasi_extents_alloc_high(local, bytes, alignment, offset_p);
+    if (status == PGAS_OK && *offset_p < pgasi_extents_highest_used(symmetric)) {
+        pgasi_extents_free(local, *offset_p);
+        status = PGAS_ERR_NO_MEMORY;
+    }
+    return status;
+}
+
 pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p)
 {
     pgas_status_t status = pgasi_thread_check();
@@ -146,13 +181,10 @@ pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p)
     }
     uint64_t offset = 0;
     pthread_mutex_lock(&heap_lock);
-    status = pgasi_extents_alloc_high(local, bytes, BLOCK_ALIGN, &offset);
-    if (status == PGAS_OK && offset < pgasi_extents_highest_used(symmetric)) {
-        pgasi_extents_free(local, offset);
-        status = PGAS_ERR_NO_MEMORY;
-    }
+    status = alloc_local(bytes, BLOCK_ALIGN, &offset);
     if (status == PGAS_ERR_NO_MEMORY)
         report_exhausted("pgas_alloc_local", bytes);
+    note_use();
     pthread_mutex_unlock(&heap_lock);
     if (status == PGAS_OK)
         *ptr_p = pgas_gptr_make(pgasi_boot.rank, PGASI_HEAP_OFFSET + offset);
@@ -169,14 +201,47 @@ pgas_status_t pgas_free_local(pgas_gptr_t ptr)
                     pgas_gptr_rank(ptr));
         return PGAS_ERR_RANGE;
     }
+    uint64_t offset = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET, bytes;
     pthread_mutex_lock(&heap_lock);
-    status = pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET
+    status = pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET || pgasi_extents_size_of(chunks, offset, &bytes) == PGAS_OK
                  ? PGAS_ERR_INVALID
-                 : pgasi_extents_free(local, pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET);
+                 : pgasi_extents_free(local, offset);
     pthread_mutex_unlock(&heap_lock);
     if (status != PGAS_OK)
         PGASI_ERROR("mem", "pgas_free_local of %#" PRIx64 ": no live block of pgas_alloc_local (freed twice?)", ptr);
     return status;
+}
+
+/* ---- super-chunks ---- */
+
+pgas_status_t pgasi_heap_take(uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
+{
+    pthread_mutex_lock(&heap_lock);
+    pgas_status_t status = alloc_local(bytes, alignment, offset_p);
+    if (status == PGAS_OK) {
+        status = pgasi_extents_alloc_at(chunks, *offset_p, bytes);
+        if (status != PGAS_OK)
+            pgasi_extents_free(local, *offset_p);
+    }
+    note_use();
+    pthread_mutex_unlock(&heap_lock);
+    return status;
+}
+
+void pgasi_heap_give(uint64_t offset)
+{
+    pthread_mutex_lock(&heap_lock);
+    pgasi_extents_free(chunks, offset);
+    pgasi_extents_free(local, offset);
+    pthread_mutex_unlock(&heap_lock);
+}
+
+void pgasi_heap_use(pgasi_heap_use_t *use_p)
+{
+    pthread_mutex_lock(&heap_lock);
+    note_use();
+    *use_p = use;
+    pthread_mutex_unlock(&heap_lock);
 }
 
 pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p)
@@ -191,8 +256,8 @@ pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p)
     uint64_t hole = pgasi_extents_largest_free(local);
     *info_p = (pgas_heap_info_t){
         .heap_bytes = heap_bytes(),
-        .symmetric_bytes = heap_bytes() - pgasi_extents_bytes_free(symmetric),
-        .local_bytes = heap_bytes() - pgasi_extents_bytes_free(local),
+        .symmetric_bytes = used(symmetric),
+        .local_bytes = used(local),
         .largest_free = PGASI_MIN(gap, hole),
         .page_bytes = pgasi_heap_page_bytes,
     };

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "mem/regmem.h"
 #include "mem/thread.h"
 #include "pgas/mem.h"
 
@@ -225,6 +226,7 @@ free_arrays:
 void pgasi_segments_stop(void)
 {
     pgas_segtab = &empty_table;
+    pgasi_regmem_stop();
     pgasi_heap_stop();
     for (int i = 1; i < pgasi_n_segments; i++) {
         if (pgasi_segments[i].mem)

@@ -65,5 +65,16 @@ extern pgas_status_t (*pgasi_segment_ask)(int rank, uint64_t offset, pgasi_segme
 /* heap.c: the allocator over segment 0 */
 pgas_status_t pgasi_heap_start(size_t bytes);
 void pgasi_heap_stop(void);
+/** Super-chunks from the end of pgas_alloc_local, which pgas_free_local does not free; any thread. Offsets are those of the
+ *  heap. Not logged. @return PGAS_OK, PGAS_ERR_NO_MEMORY. */
+pgas_status_t pgasi_heap_take(uint64_t bytes, uint64_t alignment, uint64_t *offset_p);
+void pgasi_heap_give(uint64_t offset);
+/** Bytes of the heap by what they are for, now and at most. */
+typedef struct {
+    uint64_t symmetric, symmetric_high;
+    uint64_t local, local_high; /* of pgas_alloc_local */
+    uint64_t chunks, chunks_high;
+} pgasi_heap_use_t;
+void pgasi_heap_use(pgasi_heap_use_t *use_p);
 
 #endif

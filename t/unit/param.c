@@ -77,6 +77,8 @@ static void choices_match_their_enums(void)
         {"BIND", "numa", PGASI_BIND_NUMA},
         {"ON_PEER_DEATH", "abort", PGASI_ON_PEER_DEATH_ABORT},
         {"ON_PEER_DEATH", "continue", PGASI_ON_PEER_DEATH_CONTINUE},
+        {"REG_GROWTH", "exponential", PGASI_REG_GROWTH_EXPONENTIAL},
+        {"REG_GROWTH", "linear", PGASI_REG_GROWTH_LINEAR},
     };
     int n_good = 0, n_words = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all); i++) {

@@ -1,0 +1,155 @@
+/** Registered memory: allocators of memory that peers reach and that the transport sends without a copy of ours.
+ *
+ *  Four allocators stand on each other. A super-chunk allocator takes super-chunks from the rank's heap (the end that
+ *  pgas_alloc_local uses) and cuts them into units. The circular, linear and general ones each have a super-chunk allocator
+ *  of their own and give out blocks. Each grows as its blocks need, up to a limit, and puts its memory into one NUMA zone.
+ *
+ *  Why the heap: it is registered with the transport once, at init, and mapped by the node's ranks, so every block has a
+ *  global pointer that works at once, pgas_gptr_local included, and nothing is registered per super-chunk or operation.
+ *  Hence the limits: all allocators of a rank together, and the program's own blocks, fit into PGAS_HEAP_SIZE (which costs
+ *  nothing until touched where the heap is from memfd; see pgas_info); super-chunks are whole pages of the heap.
+ *
+ *  | allocator | for | who | blocks come back |
+ *  |---|---|---|---|
+ *  | super    | large pieces, and as the ground of others | any attached thread, a lock | in any order |
+ *  | circular | buffers that are sent and reused in turn  | one thread at a time, no lock | used again first in, first out |
+ *  | linear   | buffers whose order of return is unknown  | one thread at a time, no lock | a unit when all of it is free |
+ *  | general  | long-lived blocks of any size             | any attached thread, a lock | in any order, neighbours join |
+ *
+ *  Completion numbers: who sends gives each block a number that grows with time when he is done with it (retire), and tells
+ *  once in a while up to which number all is complete (complete): that frees all blocks with such numbers, at the cost of a
+ *  comparison each, with no event per block. pgas_reg_acquire below does this with the numbers of the thread's lane.
+ *
+ *  Source: Seriema (super-chunk, circular, linear-circular and general allocators); the public code of the paper keeps a
+ *  counter per buffer, here a number of the lane stands for all. */
+#ifndef PGAS_REGMEM_H
+#define PGAS_REGMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "pgas/gptr.h"
+
+PGAS_BEGIN_DECLS
+
+/** How an allocator grows: by so many units each time, or by as much as it has. */
+typedef enum {
+    PGAS_GROWTH_DEFAULT,     /* PGAS_REG_GROWTH */
+    PGAS_GROWTH_EXPONENTIAL, /* each super-chunk is as large as all before it together */
+    PGAS_GROWTH_LINEAR       /* each has grow_units units */
+} pgas_growth_t;
+
+/** NUMA zones in options: those of hwloc's logical numbers, as in pgas_place_info_t. */
+#define PGAS_ZONE_OWN 0          /* of the CPU on which the creating thread runs at that moment */
+#define PGAS_ZONE_NONE (-1)      /* not placed: pages come from the zone of who writes first */
+#define PGAS_ZONE(number) ((number) + 1)
+
+/** Options of all four; zero means default. */
+typedef struct {
+    size_t size;          /* as in pgas_init_opts_t */
+    const char *owner;    /* under which pgas_info counts the bytes, up to 31 characters, copied; default "program" */
+    int zone;             /* PGAS_ZONE_OWN, PGAS_ZONE_NONE or PGAS_ZONE(n) */
+    size_t unit_bytes;    /* least step of growth, rounded up to whole pages of the heap; default PGAS_REG_UNIT */
+    size_t max_bytes;     /* limit of the allocator, rounded down to whole units, at least one; default PGAS_REG_MAX */
+    pgas_growth_t growth;
+    uint32_t grow_units;  /* units of the first super-chunk, and with linear growth of each; default 1 */
+    size_t alignment;     /* of blocks, a power of two up to 4096; default 64. Super: blocks are whole units */
+} pgas_regmem_opts_t;
+#define PGAS_REGMEM_OPTS_INIT { sizeof(pgas_regmem_opts_t), NULL, 0, 0, 0, PGAS_GROWTH_DEFAULT, 0, 0 }
+
+/** A block as its holder has it; a plain value that may be copied. */
+typedef struct {
+    void *address;   /* in this process, aligned as the options say */
+    pgas_gptr_t ptr; /* the same for peers */
+    size_t bytes;    /* as asked for; more may lie behind it, but is not yours */
+    uint64_t ticket; /* the allocator's */
+    int32_t peer;    /* the allocator's */
+} pgas_block_t;
+
+/** What an allocator has, in bytes unless it says otherwise. */
+typedef struct {
+    size_t bytes;      /* in super-chunks: registered now */
+    size_t high_bytes; /* the most that it ever was */
+    size_t max_bytes;  /* the limit, as rounded */
+    size_t unit_bytes; /* as rounded */
+    size_t used_bytes; /* in blocks that are out: acquired, or retired and not complete; rounded up to alignment or units.
+                          circular: those behind an older one that is out, linear: all of a unit until it is empty */
+    size_t n_blocks;   /* number of those */
+    size_t n_chunks;   /* super-chunks */
+    int zone;          /* where the memory is, -1: not placed (also on machines with one zone only) */
+} pgas_regmem_info_t;
+
+typedef struct pgas_super pgas_super_t;
+typedef struct pgas_circular pgas_circular_t;
+typedef struct pgas_linear pgas_linear_t;
+typedef struct pgas_general pgas_general_t;
+
+/** Makes an allocator, which takes no memory of the heap before it is asked for some.
+ *  Shape:  any attached thread of one rank; opts may be NULL.
+ *  Owns:   the matching destroy, which gives all memory back, blocks that are out included: nobody may use them any more.
+ *          What is left is freed by the last pgas_finalize.
+ *  Cost:   a few allocations; with PGAS_ZONE_OWN or PGAS_ZONE(n) on a machine of several zones hwloc is asked, which takes
+ *          milliseconds the first time.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (null; options of a size that never was, growth or alignment that there is not);
+ *          PGAS_ERR_NOT_FOUND (no such zone); PGAS_ERR_NO_MEMORY; PGAS_ERR_LIMIT (unit_bytes exceeds max_bytes);
+ *          PGAS_ERR_CONTEXT (thread not attached), PGAS_ERR_NOT_INIT. */
+PGAS_API pgas_status_t pgas_super_create(const pgas_regmem_opts_t *opts, pgas_super_t **super_p);
+PGAS_API pgas_status_t pgas_circular_create(const pgas_regmem_opts_t *opts, pgas_circular_t **circular_p);
+PGAS_API pgas_status_t pgas_linear_create(const pgas_regmem_opts_t *opts, pgas_linear_t **linear_p);
+PGAS_API pgas_status_t pgas_general_create(const pgas_regmem_opts_t *opts, pgas_general_t **general_p);
+
+/** Gives everything back. NULL is ignored. Before the last pgas_finalize. */
+PGAS_API void pgas_super_destroy(pgas_super_t *super);
+PGAS_API void pgas_circular_destroy(pgas_circular_t *circular);
+PGAS_API void pgas_linear_destroy(pgas_linear_t *linear);
+PGAS_API void pgas_general_destroy(pgas_general_t *general);
+
+/** Gives a block of at least bytes contiguous bytes, also of more than 1 GiB.
+ *  Shape:  see the table above; also inside handlers.
+ *  Done:   *block_p is yours; contents undefined.
+ *  Owns:   until released or retired, and then complete.
+ *  Cost:   circular, linear: some additions, no lock, no system call; growing takes the heap's lock, allocates, and places
+ *          the new super-chunk. A circular or linear allocator looks through its super-chunks or units when the one in
+ *          use is full. super: a look through its bitmaps. general: logarithmic in the number of blocks.
+ *  @return PGAS_OK; PGAS_ERR_AGAIN (no room until blocks come back; not logged); PGAS_ERR_LIMIT (more than max_bytes could
+ *          ever hold; logged once); PGAS_ERR_NO_MEMORY (no block is out, and the heap has no room: logged, raise
+ *          PGAS_HEAP_SIZE); PGAS_ERR_INVALID (null, no bytes). Nothing changes on error. */
+PGAS_API pgas_status_t pgas_super_acquire(pgas_super_t *super, size_t bytes, pgas_block_t *block_p);
+PGAS_API pgas_status_t pgas_circular_acquire(pgas_circular_t *circular, size_t bytes, pgas_block_t *block_p);
+PGAS_API pgas_status_t pgas_linear_acquire(pgas_linear_t *linear, size_t bytes, pgas_block_t *block_p);
+PGAS_API pgas_status_t pgas_general_acquire(pgas_general_t *general, size_t bytes, pgas_block_t *block_p);
+
+/** Gives a block back at once; nobody uses it any more. Super and general look at block->ptr alone, so whoever kept only
+ *  that may make a block of it (the rest zero). In a circular allocator the room behind an older block that is still out is
+ *  used again only after that.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (null, not a block that is out, given back twice: a linear allocator notices that only
+ *          once no block of the unit is out). */
+PGAS_API pgas_status_t pgas_super_release(pgas_super_t *super, const pgas_block_t *block);
+PGAS_API pgas_status_t pgas_circular_release(pgas_circular_t *circular, const pgas_block_t *block);
+PGAS_API pgas_status_t pgas_linear_release(pgas_linear_t *linear, const pgas_block_t *block);
+PGAS_API pgas_status_t pgas_general_release(pgas_general_t *general, const pgas_block_t *block);
+
+/** Says that a block may be reused once `number` is complete. Numbers of 2^64 - 1 are refused.
+ *  @return as release. */
+PGAS_API pgas_status_t pgas_circular_retire(pgas_circular_t *circular, const pgas_block_t *block, uint64_t number);
+PGAS_API pgas_status_t pgas_linear_retire(pgas_linear_t *linear, const pgas_block_t *block, uint64_t number);
+
+/** Says that all numbers up to this one are complete, and frees what was retired with them. Smaller ones than told before
+ *  change nothing. Cost: a comparison for each block (circular) or unit (linear) that comes free. */
+PGAS_API void pgas_circular_complete(pgas_circular_t *circular, uint64_t number);
+PGAS_API void pgas_linear_complete(pgas_linear_t *linear, uint64_t number);
+
+/** Gives super-chunks in which nothing is out back to the heap. An allocator does so by itself only when it is at its limit
+ *  and needs a larger one. */
+PGAS_API void pgas_super_trim(pgas_super_t *super);
+PGAS_API void pgas_circular_trim(pgas_circular_t *circular);
+PGAS_API void pgas_linear_trim(pgas_linear_t *linear);
+PGAS_API void pgas_general_trim(pgas_general_t *general);
+
+/** What the allocator has at the moment. @return PGAS_OK, PGAS_ERR_INVALID (null). */
+PGAS_API pgas_status_t pgas_super_info(pgas_super_t *super, pgas_regmem_info_t *info_p);
+PGAS_API pgas_status_t pgas_circular_info(pgas_circular_t *circular, pgas_regmem_info_t *info_p);
+PGAS_API pgas_status_t pgas_linear_info(pgas_linear_t *linear, pgas_regmem_info_t *info_p);
+PGAS_API pgas_status_t pgas_general_info(pgas_general_t *general, pgas_regmem_info_t *info_p);
+
+PGAS_END_DECLS
+#endif

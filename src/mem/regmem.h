@@ -1,0 +1,52 @@
+/** Registered memory inside the library: what the allocators share, owners and their bytes, and rings of threads. */
+#ifndef PGASI_REGMEM_H
+#define PGASI_REGMEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "pgas/regmem.h"
+
+#define PGASI_REG_OWNER_BYTES 32
+#define PGASI_REG_OWNERS_MAX 64 /* more share the last one */
+
+/** The least alignment that every block has. */
+#define PGASI_REG_ALIGN 64
+
+/* ---- super.c ---- */
+
+/** Makes the ground of an allocator `object`, which pgasi_regmem_stop ends by destroy(object). */
+pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)(void *object), void *object,
+                                 pgas_super_t **super_p);
+/** A whole super-chunk of at least bytes: one that is free, else a new one. @return as pgas_super_acquire; but nothing is
+ *  logged for PGAS_ERR_NO_MEMORY if the caller has blocks out, it is PGAS_ERR_AGAIN then. */
+pgas_status_t pgasi_super_take(pgas_super_t *super, size_t bytes, bool some_out, pgas_block_t *block_p);
+size_t pgasi_super_unit_bytes(const pgas_super_t *super);
+size_t pgasi_super_max_bytes(const pgas_super_t *super);
+/** PGAS_OK, or PGAS_ERR_INVALID for no bytes, PGAS_ERR_LIMIT (logged once) for more than the allocator can ever hold. */
+pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes);
+/** Blocks' alignment from options that were found good. */
+size_t pgasi_regmem_alignment(const pgas_regmem_opts_t *opts);
+
+/* ---- circular.c ---- */
+
+/** As pgas_circular_acquire, without growth unless asked for: PGAS_ERR_AGAIN then. */
+pgas_status_t pgasi_circular_try(pgas_circular_t *circular, size_t bytes, bool grow, pgas_block_t *block_p);
+/** The number with which the oldest block was retired; false if that has not been, or there is none. */
+bool pgasi_circular_oldest(const pgas_circular_t *circular, uint64_t *number_p);
+
+/* ---- the whole ---- */
+
+/** Frees every allocator that is left; before the heap goes. */
+void pgasi_regmem_stop(void);
+
+/** An owner's super-chunks: bytes now, at most, and the limits of its allocators together. */
+typedef struct {
+    char name[PGASI_REG_OWNER_BYTES];
+    uint64_t bytes, high_bytes, max_bytes;
+} pgasi_reg_owner_t;
+/** Copies up to n owners; returns how many there are. */
+int pgasi_regmem_owners(pgasi_reg_owner_t *owners, int n);
+
+#endif
