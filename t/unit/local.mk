@@ -39,3 +39,5 @@ check_PROGRAMS += %D%/tsan_sync.t
 %C%_tsan_sync_t_SOURCES = %D%/tsan_sync.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/tree.t
 %C%_tree_t_SOURCES = %D%/tree.c
+check_PROGRAMS += %D%/regmem.t
+%C%_regmem_t_SOURCES = %D%/regmem.c %D%/lone.c %D%/lone.h

@@ -1,0 +1,682 @@
+/* what: the allocators of registered memory give blocks that are apart, aligned, reachable and keep their contents; place
+ *       them where a naive model does; grow as configured and never above their limit; take back everything; reuse in bulk
+ *       by completion numbers; and refuse what cannot be, in words
+ * log:  exceeds the allocator's limit of
+ * log:  units of .* bytes \(PGAS_REG_UNIT\) exceed the limit
+ * log:  a super-chunk of .* bytes does not fit
+ * log:  no live block of pgas_alloc_local
+ * source: pgas/regmem.h; seeded model tests */
+#include "base/checks.h"
+#include "base/rng.h"
+#include "mem/regmem.h"
+#include "t/tap.h"
+#include "t/unit/lone.h"
+
+#define UNIT 4096
+#define LIVE_MAX 400
+
+/* ---- one face for the four ---- */
+
+typedef enum { SUPER, CIRCULAR, LINEAR, GENERAL, N_KINDS } kind_t;
+static const char *const names[N_KINDS] = { "super", "circular", "linear", "general" };
+
+typedef enum { RIGHT, OVERLAPS, FORGETS, MISALIGNS } mistake_t; /* made on purpose between the allocator and the model */
+
+typedef struct {
+    kind_t kind;
+    mistake_t mistake;
+    void *object;
+    pgas_block_t last;
+} subject_t;
+
+static pgas_status_t create(subject_t *s, const pgas_regmem_opts_t *opts)
+{
+    switch (s->kind) {
+    case SUPER:
+        return pgas_super_create(opts, (pgas_super_t **)&s->object);
+    case CIRCULAR:
+        return pgas_circular_create(opts, (pgas_circular_t **)&s->object);
+    case LINEAR:
+        return pgas_linear_create(opts, (pgas_linear_t **)&s->object);
+    default:
+        return pgas_general_create(opts, (pgas_general_t **)&s->object);
+    }
+}
+
+static pgas_status_t acquire(subject_t *s, size_t bytes, pgas_block_t *block_p)
+{
+    pgas_status_t status = s->kind == SUPER      ? pgas_super_acquire(s->object, bytes, block_p)
+                           : s->kind == CIRCULAR ? pgas_circular_acquire(s->object, bytes, block_p)
+                           : s->kind == LINEAR   ? pgas_linear_acquire(s->object, bytes, block_p)
+                                                 : pgas_general_acquire(s->object, bytes, block_p);
+    if (status != PGAS_OK)
+        return status;
+    if (s->mistake == OVERLAPS && s->last.address && block_p->bytes <= s->last.bytes) {
+        block_p->address = s->last.address;
+        block_p->ptr = s->last.ptr;
+    } else if (s->mistake == MISALIGNS) {
+        block_p->address = (char *)block_p->address + 8;
+        block_p->ptr += 8;
+    }
+    s->last = *block_p;
+    return status;
+}
+
+static pgas_status_t release(subject_t *s, const pgas_block_t *block)
+{
+    if (s->mistake == FORGETS)
+        return PGAS_OK;
+    return s->kind == SUPER      ? pgas_super_release(s->object, block)
+           : s->kind == CIRCULAR ? pgas_circular_release(s->object, block)
+           : s->kind == LINEAR   ? pgas_linear_release(s->object, block)
+                                 : pgas_general_release(s->object, block);
+}
+
+static pgas_status_t retire(subject_t *s, const pgas_block_t *block, uint64_t number)
+{
+    return s->kind == CIRCULAR ? pgas_circular_retire(s->object, block, number)
+                               : pgas_linear_retire(s->object, block, number);
+}
+
+static void complete(subject_t *s, uint64_t number)
+{
+    if (s->kind == CIRCULAR)
+        pgas_circular_complete(s->object, number);
+    else
+        pgas_linear_complete(s->object, number);
+}
+
+static void trim(subject_t *s)
+{
+    if (s->kind == SUPER)
+        pgas_super_trim(s->object);
+    else if (s->kind == CIRCULAR)
+        pgas_circular_trim(s->object);
+    else if (s->kind == LINEAR)
+        pgas_linear_trim(s->object);
+    else
+        pgas_general_trim(s->object);
+}
+
+static pgas_regmem_info_t info(const subject_t *s)
+{
+    pgas_regmem_info_t i = { 0 };
+    if (s->kind == SUPER)
+        pgas_super_info(s->object, &i);
+    else if (s->kind == CIRCULAR)
+        pgas_circular_info(s->object, &i);
+    else if (s->kind == LINEAR)
+        pgas_linear_info(s->object, &i);
+    else
+        pgas_general_info(s->object, &i);
+    return i;
+}
+
+static void destroy(subject_t *s)
+{
+    if (s->kind == SUPER)
+        pgas_super_destroy(s->object);
+    else if (s->kind == CIRCULAR)
+        pgas_circular_destroy(s->object);
+    else if (s->kind == LINEAR)
+        pgas_linear_destroy(s->object);
+    else
+        pgas_general_destroy(s->object);
+    s->object = NULL;
+}
+
+/* ---- random steps; the model is a list of blocks with marks ---- */
+
+typedef struct {
+    pgas_block_t block;
+    unsigned char mark;
+    bool retired;
+    uint64_t number;
+} live_t;
+
+typedef struct {
+    subject_t s;
+    live_t live[LIVE_MAX];
+    int n_live, n_bad, n_again;
+    size_t alignment, max_bytes, used;
+    uint64_t number, completed;
+} run_t;
+
+static bool overlap(const pgas_block_t *a, const pgas_block_t *b)
+{
+    return a->ptr < b->ptr + b->bytes && b->ptr < a->ptr + a->bytes;
+}
+
+static bool is_marked(const live_t *l)
+{
+    const unsigned char *at = l->block.address;
+    for (size_t i = 0; i < l->block.bytes; i++) {
+        if (at[i] != l->mark)
+            return false;
+    }
+    return true;
+}
+
+static bool is_good(const run_t *run, const pgas_block_t *b, size_t bytes)
+{
+    bool good = b->bytes == bytes && (uintptr_t)b->address % run->alignment == 0 && pgas_gptr_of(b->address) == b->ptr &&
+                pgas_gptr_local(b->ptr, bytes) == b->address;
+    for (int i = 0; i < run->n_live; i++)
+        good = good && !overlap(b, &run->live[i].block);
+    return good;
+}
+
+static void step_acquire(run_t *run, pgasi_rng_t *rng)
+{
+    uint64_t dice = pgasi_rng_below(rng, 50);
+    size_t bytes = 1 + pgasi_rng_below(rng, dice == 0 ? 5 * UNIT : dice < 10 ? UNIT : 300);
+    pgas_block_t block;
+    if (run->n_live == LIVE_MAX)
+        return;
+    pgas_status_t status = acquire(&run->s, bytes, &block);
+    if (status == PGAS_OK) {
+        if (!is_good(run, &block, bytes)) {
+            run->n_bad++;
+            return;
+        }
+        live_t *l = &run->live[run->n_live++];
+        *l = (live_t){ block, (unsigned char)pgasi_rng_u64(rng), false, 0 };
+        memset(block.address, l->mark, bytes);
+        return;
+    }
+    run->n_again++;
+    pgas_regmem_info_t i = info(&run->s); /* it has grown as far as it may, and something is out */
+    run->n_bad += status != PGAS_ERR_AGAIN || run->n_live == 0 || i.bytes + PGASI_ALIGN_UP(bytes, UNIT) <= i.max_bytes;
+}
+
+static void forget(run_t *run, int which)
+{
+    run->n_bad += !is_marked(&run->live[which]);
+    run->live[which] = run->live[--run->n_live];
+}
+
+static void step_give_back(run_t *run, pgasi_rng_t *rng)
+{
+    int which = run->n_live ? (int)pgasi_rng_below(rng, (uint64_t)run->n_live) : -1;
+    if (which < 0 || run->live[which].retired)
+        return;
+    live_t *l = &run->live[which];
+    if ((run->s.kind == CIRCULAR || run->s.kind == LINEAR) && pgasi_rng_below(rng, 3)) {
+        l->retired = true;
+        l->number = ++run->number;
+        run->n_bad += retire(&run->s, &l->block, l->number) != PGAS_OK;
+        return;
+    }
+    run->n_bad += !is_marked(l);
+    pgas_block_t block = l->block;
+    run->live[which] = run->live[--run->n_live];
+    memset(block.address, 0xEE, block.bytes);
+    run->n_bad += release(&run->s, &block) != PGAS_OK;
+}
+
+/* Retired blocks are the network's until their number is complete: they must keep their contents until then. */
+static void step_complete(run_t *run, uint64_t number)
+{
+    run->completed = PGASI_MAX(run->completed, number);
+    for (int i = run->n_live - 1; i >= 0; i--) {
+        if (run->live[i].retired && run->live[i].number <= run->completed)
+            forget(run, i);
+    }
+    if (run->s.kind == CIRCULAR || run->s.kind == LINEAR)
+        complete(&run->s, number);
+}
+
+static void check_numbers(run_t *run)
+{
+    pgas_regmem_info_t i = info(&run->s);
+    pgas_heap_info_t heap;
+    size_t sum = 0;
+    pgas_heap_info(&heap);
+    for (int k = 0; k < run->n_live; k++)
+        sum += run->live[k].block.bytes;
+    run->n_bad += i.bytes > i.max_bytes || i.max_bytes != run->max_bytes || i.high_bytes < i.bytes ||
+                  i.high_bytes > i.max_bytes || i.used_bytes < sum || i.used_bytes > i.bytes ||
+                  i.n_blocks < (size_t)run->n_live || heap.local_bytes != i.bytes;
+    if (run->s.kind == SUPER || run->s.kind == GENERAL)
+        run->n_bad += i.n_blocks != (size_t)run->n_live;
+}
+
+static void all_comes_back(run_t *run)
+{
+    for (int i = run->n_live - 1; i >= 0; i--) {
+        if (!run->live[i].retired)
+            run->n_bad += release(&run->s, &run->live[i].block) != PGAS_OK;
+    }
+    step_complete(run, run->number);
+    run->n_live = 0;
+    pgas_regmem_info_t i = info(&run->s);
+    run->n_bad += i.used_bytes != 0 || i.n_blocks != 0;
+    trim(&run->s);
+    i = info(&run->s);
+    run->n_bad += i.bytes != 0 || i.n_chunks != 0;
+    pgas_block_t all; /* and in one piece */
+    run->n_bad += acquire(&run->s, run->max_bytes, &all) != PGAS_OK || release(&run->s, &all) != PGAS_OK;
+}
+
+/* How many promises were broken. */
+static int random_steps(kind_t kind, uint64_t seed, mistake_t mistake, int *n_again_p)
+{
+    static run_t run;
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, seed);
+    int n_bad = 0;
+    for (int round = 0; round < 8; round++) {
+        pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+        size_t max_units = 8 + pgasi_rng_below(&rng, 30);
+        opts.unit_bytes = UNIT;
+        opts.max_bytes = max_units * UNIT + pgasi_rng_below(&rng, UNIT);
+        opts.growth = round % 2 ? PGAS_GROWTH_LINEAR : PGAS_GROWTH_EXPONENTIAL;
+        opts.grow_units = (uint32_t)pgasi_rng_below(&rng, 5);
+        opts.alignment = round < 4 ? 0 : (size_t)1 << pgasi_rng_below(&rng, 11);
+        memset(&run, 0, sizeof run);
+        run.s = (subject_t){ .kind = kind, .mistake = mistake };
+        run.alignment = opts.alignment ? opts.alignment : 64;
+        run.max_bytes = max_units * UNIT;
+        if (create(&run.s, &opts) != PGAS_OK)
+            return 1000000;
+        for (int i = 0; i < 3000; i++) {
+            uint64_t dice = pgasi_rng_below(&rng, 100);
+            if (dice < (i / 300 % 2 ? 35u : 60u))
+                step_acquire(&run, &rng);
+            else if (dice < 97)
+                step_give_back(&run, &rng);
+            else
+                step_complete(&run, pgasi_rng_below(&rng, run.number + 1));
+            if (i % 50 == 0)
+                check_numbers(&run);
+        }
+        all_comes_back(&run);
+        destroy(&run.s);
+        n_bad += run.n_bad;
+        if (n_again_p)
+            *n_again_p += run.n_again;
+    }
+    return n_bad;
+}
+
+static void models(uint64_t seed)
+{
+    for (kind_t kind = 0; kind < N_KINDS; kind++) {
+        int n_again = 0;
+        is_int(random_steps(kind, seed + kind, RIGHT, &n_again), 0, "%s: 24000 random steps, limits and contents kept",
+               names[kind]);
+        ok(n_again > 0, "%s: and the limit was met (%d times)", names[kind], n_again);
+    }
+    ok(random_steps(GENERAL, seed, OVERLAPS, NULL) > 0, "blocks that overlap are noticed");
+    ok(random_steps(CIRCULAR, seed, FORGETS, NULL) > 0, "blocks that do not come back are noticed");
+    ok(random_steps(LINEAR, seed, MISALIGNS, NULL) > 0, "blocks at odd addresses are noticed");
+}
+
+/* ---- where blocks are: a naive model of one super-chunk ---- */
+
+#define GRAINS 256 /* of 64 bytes (units: of 4096) */
+
+typedef struct {
+    int owner[GRAINS]; /* 0: free */
+    int at[LIVE_MAX], n[LIVE_MAX];
+    bool done[LIVE_MAX];
+    int first, last, head; /* of blocks in order; of the ring */
+} naive_t;
+
+static bool is_free(const naive_t *m, int at, int n)
+{
+    for (int i = at; i < at + n; i++) {
+        if (i >= GRAINS || m->owner[i])
+            return false;
+    }
+    return true;
+}
+
+static int free_run(const naive_t *m, int at)
+{
+    int n = 0;
+    while (at + n < GRAINS && !m->owner[at + n])
+        n++;
+    return n;
+}
+
+static int first_fit(const naive_t *m, int n)
+{
+    for (int at = 0; at + n <= GRAINS; at++) {
+        if (is_free(m, at, n))
+            return at;
+    }
+    return -1;
+}
+
+static int best_fit(const naive_t *m, int n)
+{
+    int best = -1, best_run = GRAINS + 1;
+    for (int at = 0; at < GRAINS; at++) {
+        int run = at && !m->owner[at - 1] ? 0 : free_run(m, at);
+        if (run >= n && run < best_run) {
+            best = at;
+            best_run = run;
+        }
+    }
+    return best;
+}
+
+static int next_in_ring(naive_t *m, int n)
+{
+    if (m->first == m->last)
+        m->head = 0;
+    bool wraps = m->head + n > GRAINS || (m->head < GRAINS && !is_free(m, m->head, n));
+    int at = wraps && m->first != m->last && m->at[m->first] < m->head ? 0 : m->head;
+    return is_free(m, at, n) && at + n <= GRAINS ? at : -1;
+}
+
+static void mark(naive_t *m, int i, int owner)
+{
+    for (int k = m->at[i]; k < m->at[i] + m->n[i]; k++)
+        m->owner[k] = owner;
+}
+
+static int choose(naive_t *m, kind_t kind, int n, bool wrong)
+{
+    if (kind == CIRCULAR)
+        return wrong ? first_fit(m, n) : next_in_ring(m, n);
+    return kind == SUPER ? (wrong ? best_fit(m, n) : first_fit(m, n)) : wrong ? first_fit(m, n) : best_fit(m, n);
+}
+
+/* The first step at which the model differs, or -1. */
+static int same_places(kind_t kind, uint64_t seed, bool wrong)
+{
+    static naive_t m;
+    static pgas_block_t blocks[LIVE_MAX];
+    size_t grain = kind == SUPER ? UNIT : 64;
+    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    subject_t s = { .kind = kind };
+    pgas_block_t block;
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, seed);
+    opts.unit_bytes = UNIT;
+    opts.max_bytes = GRAINS * grain;
+    opts.grow_units = (uint32_t)(opts.max_bytes / UNIT);
+    if (create(&s, &opts) != PGAS_OK || acquire(&s, opts.max_bytes, &block) != PGAS_OK)
+        return 0;
+    char *base = block.address;
+    release(&s, &block);
+    int differs = -1;
+    for (int round = 0; round < 40 && differs < 0; round++) {
+        memset(&m, 0, sizeof m);
+        for (int i = 0; i < 300 && differs < 0; i++) {
+            if (pgasi_rng_below(&rng, 100) < 52) {
+                int n = 1 + (int)pgasi_rng_below(&rng, pgasi_rng_below(&rng, 8) ? 12 : 120), at = choose(&m, kind, n, wrong);
+                pgas_status_t status = acquire(&s, (size_t)n * grain, &block);
+                if (at < 0 ? status != PGAS_ERR_AGAIN : status != PGAS_OK || block.address != base + (size_t)at * grain) {
+                    differs = round * 300 + i;
+                } else if (status == PGAS_OK) {
+                    int k = m.last++;
+                    m.at[k] = at;
+                    m.n[k] = n;
+                    m.done[k] = false;
+                    m.head = at + n;
+                    blocks[k] = block;
+                    mark(&m, k, k + 1);
+                }
+            } else if (m.last > m.first) {
+                int k = m.first + (int)pgasi_rng_below(&rng, PGASI_MIN((uint64_t)(m.last - m.first), 6));
+                if (!m.done[k]) {
+                    m.done[k] = true;
+                    release(&s, &blocks[k]);
+                    if (kind != CIRCULAR)
+                        mark(&m, k, 0);
+                }
+                for (; m.first < m.last && m.done[m.first]; m.first++) {
+                    if (kind == CIRCULAR)
+                        mark(&m, m.first, 0);
+                }
+            }
+        }
+        for (int k = m.first; k < m.last; k++) {
+            if (!m.done[k])
+                release(&s, &blocks[k]);
+        }
+    }
+    destroy(&s);
+    return differs;
+}
+
+static void places(uint64_t seed)
+{
+    is_int(same_places(SUPER, seed, false), -1, "super: runs of units are where the first fit is");
+    ok(same_places(SUPER, seed, true) >= 0, "which is not where a model by best fit looks");
+    is_int(same_places(CIRCULAR, seed, false), -1, "circular: blocks are where a ring has them, refused when it has no room");
+    ok(same_places(CIRCULAR, seed, true) >= 0, "which is not where the first fit is");
+    is_int(same_places(GENERAL, seed, false), -1, "general: blocks are at the best fit, and neighbours join");
+    ok(same_places(GENERAL, seed, true) >= 0, "which is not where the first fit is");
+}
+
+/* ---- promises one by one ---- */
+
+/* Sizes of the super-chunks, one after the other, in units, as digits of a number. */
+static int growth_of(pgas_growth_t growth, uint32_t grow_units, size_t max_units)
+{
+    pgas_super_t *super;
+    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    opts.unit_bytes = UNIT;
+    opts.max_bytes = max_units * UNIT;
+    opts.growth = growth;
+    opts.grow_units = grow_units;
+    int digits = 0;
+    size_t before = 0, chunks = 0;
+    pgas_block_t block;
+    pgas_regmem_info_t i;
+    pgas_super_create(&opts, &super);
+    while (pgas_super_acquire(super, 1, &block) == PGAS_OK) {
+        pgas_super_info(super, &i);
+        if (i.n_chunks != chunks)
+            digits = digits * 10 + (int)((i.bytes - before) / UNIT);
+        before = i.bytes;
+        chunks = i.n_chunks;
+    }
+    pgas_super_destroy(super);
+    return digits;
+}
+
+static void growth(void)
+{
+    is_int(growth_of(PGAS_GROWTH_EXPONENTIAL, 0, 16), 11248, "exponential: each super-chunk as large as all before");
+    is_int(growth_of(PGAS_GROWTH_EXPONENTIAL, 3, 14), 3362, "from 3 units on, up to the limit");
+    is_int(growth_of(PGAS_GROWTH_LINEAR, 2, 9), 22221, "linear: 2 units each, up to the limit");
+    is_int(growth_of(PGAS_GROWTH_LINEAR, 0, 4), 1111, "or one");
+    is_int(growth_of(PGAS_GROWTH_DEFAULT, 0, 4), 112, "PGAS_REG_GROWTH is exponential");
+}
+
+static void bulk(kind_t kind)
+{
+    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    subject_t s = { .kind = kind };
+    pgas_block_t b[64], more;
+    opts.unit_bytes = UNIT;
+    opts.max_bytes = 4 * UNIT;
+    create(&s, &opts);
+    int n_bad = 0;
+    for (int i = 0; i < 64; i++)
+        n_bad += acquire(&s, 256, &b[i]) != PGAS_OK;
+    for (int i = 0; i < 64; i++)
+        n_bad += retire(&s, &b[i], (uint64_t)(i + 1)) != PGAS_OK;
+    n_bad += acquire(&s, 256, &more) != PGAS_ERR_AGAIN;
+    complete(&s, 15);
+    complete(&s, 3);
+    size_t after_15 = info(&s).n_blocks;
+    complete(&s, 48);
+    size_t after_48 = info(&s).n_blocks;
+    /* one of four units each is complete with 16 blocks */
+    is_int(after_15 * 100 + after_48, kind == CIRCULAR ? 4916 : 6416, "%s: all blocks up to a number come free at once",
+           names[kind]);
+    n_bad += retire(&s, &b[20], 60) != PGAS_ERR_INVALID || release(&s, &b[20]) != PGAS_ERR_INVALID;
+    n_bad += acquire(&s, 256, &more) != PGAS_OK || retire(&s, &more, UINT64_MAX) != PGAS_ERR_INVALID;
+    n_bad += retire(&s, &more, 48) != PGAS_OK; /* complete already */
+    complete(&s, UINT64_MAX - 1);
+    n_bad += info(&s).n_blocks != 0;
+    is_int(n_bad, 0, "%s: a block is retired once, and refused without room", names[kind]);
+    destroy(&s);
+}
+
+static void one_that_stays(void)
+{
+    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    pgas_block_t stays, b;
+    int n[2] = { 0, 0 };
+    opts.unit_bytes = UNIT;
+    opts.max_bytes = 4 * UNIT;
+    for (kind_t kind = CIRCULAR; kind <= LINEAR; kind++) {
+        subject_t s = { .kind = kind };
+        create(&s, &opts);
+        acquire(&s, 64, &stays);
+        while (n[kind - CIRCULAR] < 1000 && acquire(&s, 1024, &b) == PGAS_OK) {
+            release(&s, &b);
+            n[kind - CIRCULAR]++;
+        }
+        destroy(&s);
+    }
+    ok(n[0] >= 12 && n[0] < 16, "circular: a block that stays out holds back what is behind it");
+    is_int(n[1], 1000, "linear: it does not");
+}
+
+static void large_blocks(void)
+{
+    const size_t gib = (size_t)1 << 30;
+    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    opts.unit_bytes = 2 << 20;
+    opts.max_bytes = 7 * gib;
+    opts.owner = "large";
+    for (kind_t kind = 0; kind < N_KINDS; kind++) {
+        subject_t s = { .kind = kind };
+        pgas_block_t small, large;
+        int n_bad = create(&s, &opts) != PGAS_OK || acquire(&s, 100, &small) != PGAS_OK;
+        n_bad += acquire(&s, 3 * gib + 5, &large) != PGAS_OK;
+        if (!n_bad) {
+            char *a = large.address;
+            for (size_t at = 0; at < large.bytes; at += gib / 2 + 4099)
+                a[at] = (char)(at >> 20);
+            a[large.bytes - 1] = 77;
+            for (size_t at = 0; at < large.bytes; at += gib / 2 + 4099)
+                n_bad += a[at] != (char)(at >> 20);
+            n_bad += a[large.bytes - 1] != 77 || pgas_gptr_of(a + 3 * gib) != large.ptr + 3 * gib;
+            n_bad += pgas_gptr_local(large.ptr + 3 * gib, 5) != a + 3 * gib;
+            n_bad += release(&s, &small) != PGAS_OK || release(&s, &large) != PGAS_OK || info(&s).used_bytes != 0;
+        }
+        is_int(n_bad, 0, "%s: a block of 3 GiB", names[kind]);
+        destroy(&s);
+    }
+}
+
+static void refusals(void)
+{
+    for (kind_t kind = 0; kind < N_KINDS; kind++) {
+        pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+        subject_t s = { .kind = kind };
+        pgas_block_t b = { 0 }, old;
+        int n_bad = 0;
+        opts.size = 4;
+        n_bad += create(&s, &opts) != PGAS_ERR_INVALID;
+        opts.size = sizeof opts;
+        opts.alignment = 48;
+        n_bad += create(&s, &opts) != PGAS_ERR_INVALID;
+        opts.alignment = 8192;
+        n_bad += create(&s, &opts) != PGAS_ERR_INVALID;
+        opts.alignment = 0;
+        opts.growth = (pgas_growth_t)7;
+        n_bad += create(&s, &opts) != PGAS_ERR_INVALID;
+        opts.growth = PGAS_GROWTH_DEFAULT;
+        opts.zone = -7;
+        n_bad += create(&s, &opts) != PGAS_ERR_INVALID;
+        opts.zone = PGAS_ZONE(1);
+        n_bad += create(&s, &opts) != PGAS_ERR_NOT_FOUND;
+        opts.zone = PGAS_ZONE(0);
+        opts.unit_bytes = 4 * UNIT;
+        opts.max_bytes = UNIT;
+        n_bad += create(&s, &opts) != PGAS_ERR_LIMIT || s.object;
+        opts.max_bytes = 8 * UNIT;
+        n_bad += create(&s, &opts) != PGAS_OK;
+        n_bad += acquire(&s, 0, &b) != PGAS_ERR_INVALID || acquire(&s, 8 * UNIT + 1, &b) != PGAS_ERR_LIMIT;
+        n_bad += acquire(&s, SIZE_MAX, &b) != PGAS_ERR_LIMIT || b.address;
+        n_bad += acquire(&s, 100, &b) != PGAS_OK;
+        old = b;
+        b.ptr += 64;
+        b.ticket += 5;
+        n_bad += release(&s, &b) != PGAS_ERR_INVALID || pgas_free_local(old.ptr) != PGAS_ERR_INVALID;
+        n_bad += release(&s, &old) != PGAS_OK || release(&s, &old) != PGAS_ERR_INVALID;
+        destroy(&s);
+        opts.owner = "too much";
+        opts.unit_bytes = 0;
+        opts.max_bytes = (size_t)1 << 42;
+        n_bad += create(&s, &opts) != PGAS_OK || acquire(&s, (size_t)1 << 41, &b) != PGAS_ERR_NO_MEMORY;
+        n_bad += acquire(&s, 64, &b) != PGAS_OK || acquire(&s, (size_t)1 << 41, &old) != PGAS_ERR_AGAIN;
+        destroy(&s);
+        is_int(n_bad, 0, "%s: refusals", names[kind]);
+    }
+    pgas_super_destroy(NULL);
+    pgas_circular_destroy(NULL);
+    pgas_linear_destroy(NULL);
+    pgas_general_destroy(NULL);
+    ok(pgas_super_create(NULL, NULL) == PGAS_ERR_INVALID && pgas_circular_create(NULL, NULL) == PGAS_ERR_INVALID &&
+           pgas_linear_create(NULL, NULL) == PGAS_ERR_INVALID && pgas_general_create(NULL, NULL) == PGAS_ERR_INVALID,
+       "nowhere to put it");
+}
+
+static uint64_t owner_bytes(const char *name, uint64_t *high_p, uint64_t *max_p)
+{
+    pgasi_reg_owner_t owners[PGASI_REG_OWNERS_MAX];
+    int n = pgasi_regmem_owners(owners, PGASI_REG_OWNERS_MAX);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(owners[i].name, name) == 0) {
+            *high_p = owners[i].high_bytes;
+            *max_p = owners[i].max_bytes;
+            return owners[i].bytes;
+        }
+    }
+    return UINT64_MAX;
+}
+
+static void owners(void)
+{
+    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    subject_t s[2] = { { .kind = SUPER }, { .kind = GENERAL } };
+    pgas_block_t b;
+    uint64_t high = 0, max = 0;
+    opts.owner = "tester";
+    opts.unit_bytes = UNIT;
+    opts.max_bytes = 10 * UNIT;
+    for (int i = 0; i < 2; i++) {
+        create(&s[i], &opts);
+        acquire(&s[i], 3 * UNIT, &b);
+    }
+    ok(owner_bytes("tester", &high, &max) == 6 * UNIT && high == 6 * UNIT && max == 20 * UNIT,
+       "bytes, high water and limit of two allocators of one owner");
+    destroy(&s[0]);
+    ok(owner_bytes("tester", &high, &max) == 3 * UNIT && high == 6 * UNIT && max == 10 * UNIT, "and when one is gone");
+    ok(owner_bytes("nobody", &high, &max) == UINT64_MAX, "who never had any is not there");
+    destroy(&s[1]);
+}
+
+int main(void)
+{
+    plan(44);
+    uint64_t seed = tap_seed(20240109);
+    ok(lone_init(1, "HEAP_SIZE=16G SERVICE_THREADS=0") == PGAS_OK, "init");
+    models(seed);
+    places(seed);
+    growth();
+    bulk(CIRCULAR);
+    bulk(LINEAR);
+    one_that_stays();
+    large_blocks();
+    refusals();
+    owners();
+    pgas_general_t *left = NULL;
+    pgas_block_t b;
+    ok(pgas_general_create(NULL, &left) == PGAS_OK && pgas_general_acquire(left, 100, &b) == PGAS_OK, "one is left over");
+    is_int(pgas_finalize(), PGAS_OK, "which finalize frees");
+    pgas_super_t *super;
+    is_int(pgas_super_create(NULL, &super), PGAS_ERR_NOT_INIT, "and then there is no library");
+    return done();
+}
