@@ -23,6 +23,8 @@ typedef struct {
 } count_t;
 
 static const pgasi_tp_ops_t *wrapped;
+static const char *watched;
+static size_t watched_bytes;
 static const pgasi_tp_ops_t table;
 
 static count_t *count_of(pgasi_tp_t *tp)
@@ -50,6 +52,26 @@ static pgas_status_t count(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, size_
     } else {
         add(status == PGAS_ERR_AGAIN ? &counts->n_again : &counts->n_failed, 1);
     }
+    return status;
+}
+
+/* Data that an operation was given where they stand. */
+static pgas_status_t count_data(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, const void *data, size_t bytes,
+                                pgas_status_t status)
+{
+    size_t inside = (size_t)((const char *)data - watched);
+    if (status >= 0 && inside < watched_bytes && bytes <= watched_bytes - inside) {
+        pgasi_tp_counts_t *counts = &lane_of(lane)->counts;
+        add(&counts->n_watched, 1);
+        add(&counts->watched_bytes, bytes);
+    }
+    return count(lane, kind, bytes, status);
+}
+
+static pgas_status_t count_memory(pgasi_tp_t *tp, pgas_status_t status)
+{
+    if (status == PGAS_OK)
+        __atomic_fetch_add(&count_of(tp)->closed.n_registered, 1, __ATOMIC_RELAXED);
     return status;
 }
 
@@ -150,7 +172,7 @@ static pgas_status_t count_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *
 {
     pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
     pgas_status_t status = inner->ops->put(inner, peer, pgasi_wrap_key(key), remote_addr, src, bytes, comp);
-    return count(lane, PGASI_COUNT_PUT, bytes, status);
+    return count_data(lane, PGASI_COUNT_PUT, src, bytes, status);
 }
 
 static pgas_status_t count_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, void *dst,
@@ -176,7 +198,7 @@ static pgas_status_t count_am(pgasi_tp_lane_t *lane, int peer, const void *heade
 {
     pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
     pgas_status_t status = inner->ops->am(inner, peer, header, header_bytes, data, bytes, comp);
-    return count(lane, PGASI_COUNT_AM, bytes, status);
+    return count_data(lane, PGASI_COUNT_AM, data, bytes, status);
 }
 
 static pgas_status_t count_fence(pgasi_tp_lane_t *lane)
@@ -197,6 +219,16 @@ static int count_progress(pgasi_tp_lane_t *lane)
     return inner->ops->progress(inner);
 }
 
+static pgas_status_t count_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
+{
+    return count_memory(tp, pgasi_wrap_mem_alloc(tp, bytes, mem_p, addr_p));
+}
+
+static pgas_status_t count_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
+{
+    return count_memory(tp, pgasi_wrap_mem_register(tp, addr, bytes, mem_p));
+}
+
 static const pgasi_tp_ops_t table = {
     .open = count_open,
     .close = count_close,
@@ -205,8 +237,8 @@ static const pgasi_tp_ops_t table = {
     .set_peers = pgasi_wrap_set_peers,
     .lane_open = count_lane_open,
     .lane_close = count_lane_close,
-    .mem_alloc = pgasi_wrap_mem_alloc,
-    .mem_register = pgasi_wrap_mem_register,
+    .mem_alloc = count_mem_alloc,
+    .mem_register = count_mem_register,
     .mem_release = pgasi_wrap_mem_release,
     .key_pack = pgasi_wrap_key_pack,
     .key_unpack = pgasi_wrap_key_unpack,
@@ -224,6 +256,12 @@ static const pgasi_tp_ops_t table = {
     .wake = pgasi_wrap_wake,
     .am_release = pgasi_wrap_am_release,
 };
+
+void pgasi_tp_count_watch(const void *from, size_t bytes)
+{
+    watched = from;
+    watched_bytes = bytes;
+}
 
 const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops)
 {

@@ -23,10 +23,17 @@ typedef struct {
     uint64_t n_failed;                   /* refused with anything else */
     uint64_t n_received;                 /* incoming active messages and their data */
     uint64_t received_bytes;
+    uint64_t n_registered;               /* pieces of memory allocated by the transport or registered with it */
+    uint64_t n_watched;                  /* puts and messages whose data lie in the memory that is watched */
+    uint64_t watched_bytes;
 } pgasi_tp_counts_t;
 
 /** Wrap a table; open it next (see wrap.h). */
 const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops);
+
+/** Whose data lie wholly in these bytes is counted apart from now on, for all instances; 0 bytes: nobody's. Not while
+ *  other threads issue. */
+void pgasi_tp_count_watch(const void *from, size_t bytes);
 
 /** Sum over lanes, closed ones included. Any thread; what others do meanwhile may be counted or not.
  *  @return false when the instance does not count. */

@@ -662,6 +662,16 @@ static void counts(void)
            seen.n_failed == 1 && seen.n_ops[PGASI_COUNT_AM] == 1 && seen.n_bytes[PGASI_COUNT_AM] == 100 &&
            seen.n_received == 1 && seen.received_bytes == 100,
        "operations, bytes, refusals and messages of both lanes are counted");
+    uint64_t words[2] = { 0, 0 };
+    pgasi_tp_count_watch(&words[1], sizeof words[1]);
+    RETRY(status, ops->put(lanes[0], 0, key, at(0), &words[0], 8, NULL));
+    RETRY(status, ops->put(lanes[0], 0, key, at(0), &words[0], 16, NULL));
+    RETRY(status, ops->put(lanes[0], 0, key, at(0), (char *)&words[1] + 4, 4, NULL));
+    pgasi_tp_count_watch(NULL, 0);
+    RETRY(status, ops->put(lanes[0], 0, key, at(0), &words[1], 8, NULL));
+    n_put += 4;
+    ok(pgasi_tp_count_query(tp, &seen) && seen.n_watched == 1 && seen.watched_bytes == 4 && seen.n_registered == 1,
+       "what is sent from memory that is watched is counted apart, and so is memory that is registered");
     ops->lane_close(lanes[1]);
     pgasi_tp_counts_t after;
     ok(pgasi_tp_count_query(tp, &after) && after.n_ops[PGASI_COUNT_PUT] == (uint64_t)n_put,
@@ -675,7 +685,7 @@ static void counts(void)
 
 int main(void)
 {
-    plan(72);
+    plan(73);
     refuses();
     for (int wrapped = 0; wrapped < 2; wrapped++) {
         const pgasi_tp_ops_t *loopback = pgasi_tp_find("loopback");
