@@ -26,6 +26,7 @@ int pgasi_n_lanes;
 pgasi_tp_t *pgasi_tp;
 pgasi_tp_am_fn_t pgasi_lane_am_fn;
 void (*pgasi_lane_peer_lost)(int rank);
+const pgasi_tp_ops_t *(*pgasi_lane_wrap)(const pgasi_tp_ops_t *ops);
 
 static char *addresses; /* [n_ranks][address_bytes] */
 static size_t address_bytes;
@@ -76,6 +77,7 @@ static void lane_destroy(pgasi_lane_t *lane)
         lane->tp->ops->lane_close(lane->tp);
     for (int r = 0; touched && r < pgasi_boot.n_ranks; r++)
         free(lane->peer[r].flush); /* closing may have ended it */
+    free(lane->flush);
     pgasi_lazy_free(lane->peer, (size_t)pgasi_boot.n_ranks * sizeof *lane->peer);
     free(lane);
 }
@@ -301,8 +303,9 @@ pgas_status_t pgasi_lanes_check(void)
 static const pgasi_tp_ops_t *choose_ops(void)
 {
     char why[PGASI_PARAM_WHY_BYTES], text[PGASI_PARAM_TEXT_BYTES];
-    return pgasi_tp_fault_wrap(pgasi_tp_find(transport_name(text)), pgasi_param.fault, (uint64_t)pgasi_param.fault_seed, why,
-                               sizeof why);
+    const pgasi_tp_ops_t *ops = pgasi_tp_fault_wrap(pgasi_tp_find(transport_name(text)), pgasi_param.fault,
+                                                    (uint64_t)pgasi_param.fault_seed, why, sizeof why);
+    return ops && pgasi_lane_wrap ? pgasi_lane_wrap(ops) : ops;
 }
 
 size_t pgasi_far_message_max(void)

@@ -49,10 +49,11 @@ typedef struct pgasi_lane {
     uint32_t n_entered, n_progressed; /* sections and looks of its owner, for who lends a hand ... */
     uint32_t seen_entered, seen_progressed;
     uint64_t watch_until_ns;  /* ... and his notes */
+    struct pgasi_lane_flush *flush; /* of all peers; as a peer's */
     struct pgasi_outbox *outbox; /* the call layer's part; NULL until it issues a call */
 } pgasi_lane_t;
 
-/** A flush of one peer that nobody waits for, one at a time; lane locked. */
+/** A flush of one peer, or of all (rank -1), that nobody waits for, one at a time; lane locked. */
 typedef struct pgasi_lane_flush {
     pgasi_tp_comp_t comp;
     pgasi_lane_t *lane;
@@ -149,5 +150,7 @@ size_t pgasi_far_message_max(void);
 extern pgasi_tp_am_fn_t pgasi_lane_am_fn;
 /** The transport lost a peer. */
 extern void (*pgasi_lane_peer_lost)(int rank);
+/** Goes around the transport's table before it is opened; NULL: nothing. Tests count with it. */
+extern const pgasi_tp_ops_t *(*pgasi_lane_wrap)(const pgasi_tp_ops_t *ops);
 
 #endif

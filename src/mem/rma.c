@@ -484,9 +484,9 @@ pgas_status_t pgas_wait_remote(pgas_req_t *req)
 static void flush_done(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     pgasi_lane_flush_t *f = PGASI_CONTAINER_OF(comp, pgasi_lane_flush_t, comp);
-    pgasi_lane_peer_t *peer = &f->lane->peer[f->rank];
+    uint64_t *flushed = f->rank >= 0 ? &f->lane->peer[f->rank].flushed : &f->lane->flushed;
     if (status == PGAS_OK)
-        peer->flushed = PGASI_MAX(peer->flushed, f->number);
+        *flushed = PGASI_MAX(*flushed, f->number);
     f->status = status;
     f->running = false;
     pgasi_lane_count(f->lane, -1);
@@ -495,10 +495,11 @@ static void flush_done(pgasi_tp_comp_t *comp, pgas_status_t status)
 /* Lane locked. */
 static pgas_status_t flush_start(pgasi_lane_flush_t *f)
 {
-    f->number = f->lane->peer[f->rank].issued;
+    int peers = f->rank >= 0 ? f->rank : PGASI_TP_ALL_PEERS;
+    f->number = f->rank >= 0 ? f->lane->peer[f->rank].issued : f->lane->issued;
     f->running = true;
     pgasi_lane_count(f->lane, 1);
-    pgas_status_t status = f->lane->tp->ops->flush(f->lane->tp, f->rank, &f->comp);
+    pgas_status_t status = f->lane->tp->ops->flush(f->lane->tp, peers, &f->comp);
     if (status == PGAS_INPROGRESS)
         return status;
     flush_done(&f->comp, status);
@@ -506,19 +507,19 @@ static pgas_status_t flush_start(pgasi_lane_flush_t *f)
     return status == PGAS_ERR_AGAIN ? PGAS_INPROGRESS : status;
 }
 
-/* One look, and no more than one flush at a time to a peer: those who look meanwhile share it, or the next. */
-static pgas_status_t flush_look(pgasi_lane_t *lane, int rank, uint64_t number)
+/* No more than one flush at a time to a peer: those who look meanwhile share it, or the next. */
+pgas_status_t pgasi_lane_flush_look(pgasi_lane_t *lane, int rank, uint64_t number)
 {
-    pgasi_lane_flush_t *f = lane->peer[rank].flush;
+    pgasi_lane_flush_t **own = rank >= 0 ? &lane->peer[rank].flush : &lane->flush, *f = *own;
     if (!f) {
-        f = lane->peer[rank].flush = calloc(1, sizeof *f);
+        f = *own = calloc(1, sizeof *f);
         if (!f)
             return PGAS_ERR_NO_MEMORY;
         *f = (pgasi_lane_flush_t){ .comp.fn = flush_done, .lane = lane, .rank = rank };
     }
     lane->tp->ops->progress(lane->tp);
     pgas_status_t failed = f->status;
-    if (lane->peer[rank].flushed >= number)
+    if ((rank >= 0 ? lane->peer[rank].flushed : lane->flushed) >= number)
         return PGAS_OK;
     f->status = PGAS_OK;
     return failed != PGAS_OK ? failed : f->running ? PGAS_INPROGRESS : flush_start(f);
@@ -534,7 +535,7 @@ pgas_status_t pgas_test_remote(pgas_req_t *req)
         return status;
     pgasi_req_t *r = pgasi_req(req);
     pgasi_lane_lock(pgasi_lanes[r->lane]);
-    status = flush_look(pgasi_lanes[r->lane], r->peer, r->number);
+    status = pgasi_lane_flush_look(pgasi_lanes[r->lane], r->peer, r->number);
     pgasi_lane_unlock(pgasi_lanes[r->lane]);
     return status;
 }
