@@ -34,6 +34,7 @@ static void **heap_of;                /* [node_size] the node's heaps as mapped 
 static pgasi_tp_key_t **heap_keys;    /* [node_size] that map them, if they come from the transport */
 static pgasi_shm_t heap_shm;          /* if it comes from memfd */
 static uint64_t next_slot;            /* for attached memory */
+static uint64_t attached_bytes, attached_high;
 /* Slots that are attached, or were and peers may keep the key: a key reaches the old memory for as long as it lives. */
 static uint64_t slots_taken[PGASI_SLOTS_PER_RANK / 64];
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -193,6 +194,7 @@ pgas_status_t pgasi_segments_start(void)
     size_t bytes = PGASI_ALIGN_UP(pgasi_param.heap_size, (size_t)sysconf(_SC_PAGESIZE));
     pgasi_n_segments = 1 + pgasi_param.segments;
     next_slot = 0;
+    attached_bytes = attached_high = 0;
     memset(slots_taken, 0, sizeof slots_taken);
     pgasi_segments = calloc((size_t)pgasi_n_segments, sizeof *pgasi_segments);
     heap_of = calloc((size_t)pgasi_boot.node_size, sizeof *heap_of);
@@ -457,6 +459,8 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
     s->told = false;
     mark_slots(slot, n_slots, true);
     next_slot = slot + n_slots;
+    attached_bytes += bytes;
+    attached_high = PGASI_MAX(attached_high, attached_bytes);
     if (!inside) /* the table knows no bytes that do not belong to a GiB's beginning; without it all is checked */
         table_set(pgasi_boot.rank, s->offset, bytes, address);
     __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
@@ -495,6 +499,7 @@ pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
                 pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
             if (!s->told)
                 mark_slots(s->offset >> PGAS_SEGTAB_SHIFT, slots_of(s->offset % PGASI_SLOT_BYTES, s->bytes), false);
+            attached_bytes -= s->bytes;
             memset(s, 0, sizeof *s);
             status = PGAS_OK;
             break;
@@ -502,4 +507,12 @@ pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
     }
     pthread_mutex_unlock(&attach_lock);
     return status;
+}
+
+void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p)
+{
+    pthread_mutex_lock(&attach_lock);
+    *bytes_p = attached_bytes;
+    *high_p = attached_high;
+    pthread_mutex_unlock(&attach_lock);
 }

@@ -62,6 +62,9 @@ pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire
 /** Set by the call layer: asks a rank for its segment at offset, waits for the answer. */
 extern pgas_status_t (*pgasi_segment_ask)(int rank, uint64_t offset, pgasi_segment_wire_t *wire_p);
 
+/** Bytes of attached memory, now and at most. */
+void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p);
+
 /* heap.c: the allocator over segment 0 */
 pgas_status_t pgasi_heap_start(size_t bytes);
 void pgasi_heap_stop(void);
