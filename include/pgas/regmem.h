@@ -151,5 +151,58 @@ PGAS_API pgas_status_t pgas_circular_info(pgas_circular_t *circular, pgas_regmem
 PGAS_API pgas_status_t pgas_linear_info(pgas_linear_t *linear, pgas_regmem_info_t *info_p);
 PGAS_API pgas_status_t pgas_general_info(pgas_general_t *general, pgas_regmem_info_t *info_p);
 
+/* ---- what threads fill and send ---- */
+
+/** The allocator that a thread has by default, for blocks that go to any peer. */
+#define PGAS_REG_ANY (-1)
+
+/** Gives a block of the calling thread's own circular allocator, to be filled and sent.
+ *  Shape:  any attached thread, not inside handlers. peer PGAS_REG_ANY: the thread's one allocator. A rank: the thread's
+ *          allocator for that peer, whose blocks are reused as soon as that peer has them, however slow others are; they go
+ *          to that peer alone. Each is made when first used, in the zone where the thread runs then, as PGAS_REG_UNIT,
+ *          PGAS_REG_GROWTH and PGAS_REG_MAX say, owner "threads". Cut them to size where threads times peers are many: all
+ *          come out of the heap.
+ *  Done:   the block may be filled, then given to pgas_put, pgas_put_nb and what is built on them (not to transfers that
+ *          bring something: wait for those before the release). The library hands its address to the transport: no copy
+ *          of ours, nothing is registered. (What a transport copies into packets is its own: UCX does with small puts.)
+ *  Owns:   until pgas_reg_release. What is not released when the thread detaches is gone.
+ *  Cost:   no lock, no system call, no allocation while blocks come back in time; a look at the lane's numbers when the
+ *          room in use is full. One flush for each quarter of PGAS_REG_MAX that is released while something is under way.
+ *  @return PGAS_OK. acquire waits, with progress, for blocks to come back; acquire_try gives PGAS_ERR_AGAIN instead.
+ *          PGAS_ERR_DEADLOCK (acquire: no room, and the oldest block is still held by this thread; logged);
+ *          PGAS_ERR_PEER (acquire: a peer died, and the transport does not say what became of what was sent);
+ *          PGAS_ERR_RANGE (no such rank); PGAS_ERR_CONTEXT (in a handler, or not attached); others as pgas_circular_create
+ *          and pgas_circular_acquire. */
+PGAS_API pgas_status_t pgas_reg_acquire(int peer, size_t bytes, pgas_block_t *block_p);
+PGAS_API pgas_status_t pgas_reg_acquire_try(int peer, size_t bytes, pgas_block_t *block_p);
+
+/** Says that all that uses the block has been issued, on this thread; it may still be under way. The block must not be
+ *  touched any more. It is reused once what the thread had issued by now is complete, as its lane's completion numbers
+ *  tell: no wait, no event per block.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (null, not a block of this thread that is out); PGAS_ERR_CONTEXT, PGAS_ERR_NOT_INIT. */
+PGAS_API pgas_status_t pgas_reg_release(const pgas_block_t *block);
+
+/** What the calling thread's allocator for a peer (or PGAS_REG_ANY) has, after a look at what is complete.
+ *  @return PGAS_OK; PGAS_ERR_NOT_FOUND (not used yet); PGAS_ERR_INVALID (null); PGAS_ERR_CONTEXT, PGAS_ERR_NOT_INIT. */
+PGAS_API pgas_status_t pgas_reg_info(int peer, pgas_regmem_info_t *info_p);
+
+/* ---- the account ---- */
+
+/** Bytes of this rank that peers reach, by owner. */
+typedef struct {
+    char name[32];
+    uint64_t bytes, high_bytes; /* now, and the most since pgas_init */
+    uint64_t max_bytes;         /* the limit; several allocators of one owner: together; 0: none in bytes */
+} pgas_reg_owner_t;
+#define PGAS_REG_OWNERS_MAX 72 /* more allocators' owners share the last line, "others" */
+
+/** Accounts for all of it: the program's blocks, each owner of allocators, attached memory, what is left of the heap; the
+ *  bytes add up to the heap and what is attached. With a transport (ranks on other nodes) all of it is pinned, and the
+ *  last line says what the transport reserves for incoming messages besides, as far as it knows. pgas_info prints it.
+ *  Shape:  any thread between init and finalize.
+ *  @param  owners  n of them at most are written; *n_p is how many there are.
+ *  @return PGAS_OK, PGAS_ERR_INVALID (null), PGAS_ERR_NOT_INIT. */
+PGAS_API pgas_status_t pgas_reg_account(pgas_reg_owner_t *owners, int n, int *n_p);
+
 PGAS_END_DECLS
 #endif

@@ -196,6 +196,11 @@ pgas_status_t pgasi_circular_try(pgas_circular_t *c, size_t bytes, bool may_grow
     return PGAS_OK;
 }
 
+pgas_status_t pgasi_circular_check(pgas_circular_t *c, size_t bytes)
+{
+    return pgasi_super_check(c->super, bytes);
+}
+
 pgas_status_t pgas_circular_acquire(pgas_circular_t *c, size_t bytes, pgas_block_t *block_p)
 {
     if (!c || !block_p)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include "pgas/regmem.h"
 
-#define PGASI_REG_OWNER_BYTES 32
 #define PGASI_REG_OWNERS_MAX 64 /* more share the last one */
 
 /** The least alignment that every block has. */
@@ -29,24 +28,25 @@ pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes);
 /** Blocks' alignment from options that were found good. */
 size_t pgasi_regmem_alignment(const pgas_regmem_opts_t *opts);
 
+/** Frees every allocator that is left. */
+void pgasi_supers_stop(void);
+/** Copies up to n owners of super-chunks; returns how many there are. */
+int pgasi_regmem_owners(pgas_reg_owner_t *owners, int n);
+
 /* ---- circular.c ---- */
 
 /** As pgas_circular_acquire, without growth unless asked for: PGAS_ERR_AGAIN then. */
 pgas_status_t pgasi_circular_try(pgas_circular_t *circular, size_t bytes, bool grow, pgas_block_t *block_p);
+/** As pgasi_super_check. */
+pgas_status_t pgasi_circular_check(pgas_circular_t *circular, size_t bytes);
 /** The number with which the oldest block was retired; false if that has not been, or there is none. */
 bool pgasi_circular_oldest(const pgas_circular_t *circular, uint64_t *number_p);
 
-/* ---- the whole ---- */
+/* ---- regmem.c ---- */
 
-/** Frees every allocator that is left; before the heap goes. */
+/** The calling thread detaches, all that it issued is complete: its rings go. */
+void pgasi_rings_leave(void);
+/** Frees rings and every allocator that is left; before the heap goes. */
 void pgasi_regmem_stop(void);
-
-/** An owner's super-chunks: bytes now, at most, and the limits of its allocators together. */
-typedef struct {
-    char name[PGASI_REG_OWNER_BYTES];
-    uint64_t bytes, high_bytes, max_bytes;
-} pgasi_reg_owner_t;
-/** Copies up to n owners; returns how many there are. */
-int pgasi_regmem_owners(pgasi_reg_owner_t *owners, int n);
 
 #endif

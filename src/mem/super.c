@@ -34,19 +34,19 @@ struct pgas_super {
     size_t n_units, high_units, used_units, n_blocks, n_chunks;
     bool exponential, has_told_limit;
     int zone; /* -1: not placed */
-    pgasi_reg_owner_t *owner;
+    pgas_reg_owner_t *owner;
     void (*destroy)(void *object);
     void *object;
 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* list and owners */
 static pgas_super_t *supers;
-static pgasi_reg_owner_t owners[PGASI_REG_OWNERS_MAX];
+static pgas_reg_owner_t owners[PGASI_REG_OWNERS_MAX];
 static int n_owners;
 
 /* ---- owners ---- */
 
-static pgasi_reg_owner_t *find_owner(const char *name)
+static pgas_reg_owner_t *find_owner(const char *name)
 {
     for (int i = 0; i < n_owners; i++) {
         if (strncmp(owners[i].name, name, sizeof owners[i].name - 1) == 0)
@@ -54,7 +54,7 @@ static pgasi_reg_owner_t *find_owner(const char *name)
     }
     if (n_owners == PGASI_REG_OWNERS_MAX)
         return &owners[n_owners - 1];
-    pgasi_reg_owner_t *owner = &owners[n_owners++];
+    pgas_reg_owner_t *owner = &owners[n_owners++];
     memset(owner, 0, sizeof *owner);
     snprintf(owner->name, sizeof owner->name, "%s", n_owners == PGASI_REG_OWNERS_MAX ? "others" : name);
     return owner;
@@ -84,13 +84,13 @@ static void leave(pgas_super_t *super)
 static void count_bytes(pgas_super_t *super, int64_t change)
 {
     pthread_mutex_lock(&list_lock);
-    pgasi_reg_owner_t *owner = super->owner;
+    pgas_reg_owner_t *owner = super->owner;
     owner->bytes += (uint64_t)change;
     owner->high_bytes = PGASI_MAX(owner->high_bytes, owner->bytes);
     pthread_mutex_unlock(&list_lock);
 }
 
-int pgasi_regmem_owners(pgasi_reg_owner_t *owners_p, int n)
+int pgasi_regmem_owners(pgas_reg_owner_t *owners_p, int n)
 {
     pthread_mutex_lock(&list_lock);
     int have = n_owners;
@@ -99,7 +99,7 @@ int pgasi_regmem_owners(pgasi_reg_owner_t *owners_p, int n)
     return have;
 }
 
-void pgasi_regmem_stop(void)
+void pgasi_supers_stop(void)
 {
     while (supers)
         supers->destroy(supers->object);

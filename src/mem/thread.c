@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "mem/lane.h"
+#include "mem/regmem.h"
 
 __thread pgasi_thread_t pgasi_self;
 bool pgasi_running;
@@ -103,6 +104,7 @@ pgas_status_t pgas_thread_detach(void)
         return PGAS_OK;
     if (pgasi_thread_on_detach)
         status = pgasi_thread_on_detach();
+    pgasi_rings_leave();
     give_slot(pgasi_self.slot);
     memset(&pgasi_self, 0, sizeof pgasi_self);
     return status;

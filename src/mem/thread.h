@@ -20,6 +20,7 @@ typedef struct {
     int port;                /* at which calls for this thread arrive; 0: none */
     struct pgasi_lane *handler_lane;
     struct pgasi_lane *port_lane; /* for handlers that run for this thread alone */
+    struct pgasi_rings *rings; /* its allocators of registered memory; NULL until used */
 } pgasi_thread_t;
 
 /** The calling thread's record; zero until it attaches. */

@@ -41,3 +41,5 @@ check_PROGRAMS += %D%/tree.t
 %C%_tree_t_SOURCES = %D%/tree.c
 check_PROGRAMS += %D%/regmem.t
 %C%_regmem_t_SOURCES = %D%/regmem.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/regmem_rings.t
+%C%_regmem_rings_t_SOURCES = %D%/regmem_rings.c %D%/lone.c %D%/lone.h

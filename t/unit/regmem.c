@@ -625,7 +625,7 @@ static void refusals(void)
 
 static uint64_t owner_bytes(const char *name, uint64_t *high_p, uint64_t *max_p)
 {
-    pgasi_reg_owner_t owners[PGASI_REG_OWNERS_MAX];
+    pgas_reg_owner_t owners[PGASI_REG_OWNERS_MAX];
     int n = pgasi_regmem_owners(owners, PGASI_REG_OWNERS_MAX);
     for (int i = 0; i < n; i++) {
         if (strcmp(owners[i].name, name) == 0) {
