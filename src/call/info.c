@@ -22,6 +22,7 @@
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "pgas/call.h"
+#include "pgas/regmem.h"
 #include "pgas/version.h"
 
 /* ---- the account ---- */
@@ -107,6 +108,24 @@ void pgasi_account_print(FILE *out)
         fprintf(out, "  %-26s %14" PRIu64 "  %s\n", items[i].what, items[i].bytes, items[i].formula);
     fprintf(out, "  %-26s %14" PRIu64 "\n", "sum", pgasi_account_worst());
     fprintf(out, "  %-26s %14zu  PGAS_HEAP_SIZE, yours\n", "symmetric heap", pgasi_param.heap_size);
+}
+
+static void print_registered(FILE *out)
+{
+    pgas_reg_owner_t owners[PGAS_REG_OWNERS_MAX];
+    int n = 0;
+    if (pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n) != PGAS_OK)
+        return;
+    fprintf(out, "memory of this rank that peers reach, %s:\n", pgasi_tp ? "pinned for the transport" : "none of it pinned");
+    fprintf(out, "  %-31s %14s %14s %14s\n", "owner", "bytes now", "at most", "limit");
+    for (int i = 0; i < n; i++) {
+        const pgas_reg_owner_t *o = &owners[i];
+        fprintf(out, "  %-31s %14" PRIu64 " %14" PRIu64 " ", o->name, o->bytes, o->high_bytes);
+        if (o->max_bytes)
+            fprintf(out, "%14" PRIu64 "\n", o->max_bytes);
+        else
+            fprintf(out, "%14s\n", "-");
+    }
 }
 
 /* ---- pgas_info ---- */
@@ -198,6 +217,7 @@ pgas_status_t pgas_info_print(FILE *out)
         fprintf(out, "lanes: %d (PGAS_LANES, the service thread's, and one that all further threads share)\n",
                 pgasi_n_lanes);
         pgasi_account_print(out);
+        print_registered(out);
     } else {
         fprintf(out, "bytes per rank: a matter of ranks and nodes, told by mpirun -n N pgas_info --job\n");
     }
