@@ -63,3 +63,5 @@ check_PROGRAMS += %D%/target.t %D%/blocking.t
 %C%_blocking_t_SOURCES = %D%/blocking.c %D%/job.h
 check_PROGRAMS += %D%/sync.t
 %C%_sync_t_SOURCES = %D%/sync.c %D%/job.h
+check_PROGRAMS += %D%/regmem.t
+%C%_regmem_t_SOURCES = %D%/regmem.c %D%/job.h

@@ -1,0 +1,254 @@
+/* Registered memory between ranks.
+ *   what:   what a thread fills in blocks of its rings and gives to pgas_put_nb arrives unchanged, while blocks are used again
+ *           and again; it reaches the transport where it stands, and nothing is registered for it; peers read and write
+ *           blocks of every allocator by their global pointers; pgas_info tells the owners
+ *   np:     1 2 3 4 5
+ *   nodes:  0 1 2
+ *   tls:    posix tcp,self sysv,cma
+ *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=64K | PGAS_LANES=1 PGAS_REG_GROWTH=linear | PGAS_SERVICE_THREADS=0
+ *   source: pgas/regmem.h; seeded test; src/transport/count.h
+ */
+#include <pthread.h>
+#include "base/checks.h"
+#include "base/rng.h"
+#include "mem/lane.h"
+#include "mem/thread.h"
+#include "t/spmd/job.h"
+#include "transport/count.h"
+
+#define N_THREADS 3
+#define PUTS 150      /* of each thread to each rank */
+#define SLOT_BYTES 768
+
+static int me, n_ranks;
+
+/* Where put number i of a thread of a rank goes at every rank, and what is in it. */
+static uint64_t slot_of(int rank, int thread, int i)
+{
+    return ((uint64_t)(rank * N_THREADS + thread) * PUTS + (uint64_t)i) * SLOT_BYTES;
+}
+
+static size_t bytes_of(int rank, int thread, int i)
+{
+    return 1 + (size_t)(rank * 7919 + thread * 104729 + i * 31) % SLOT_BYTES;
+}
+
+static unsigned char byte_of(int rank, int to, int thread, int i, size_t at)
+{
+    return (unsigned char)(rank * 31 + to * 17 + thread * 7 + i * 13 + (int)at);
+}
+
+typedef struct {
+    pthread_t thread;
+    int number, n_bad;
+    pgas_gptr_t target;
+    uint64_t seed;
+} sender_t;
+
+static int send_one(sender_t *s, int to, int i, bool own_ring)
+{
+    size_t bytes = bytes_of(me, s->number, i);
+    pgas_block_t b;
+    pgas_req_t req[2];
+    if (pgas_reg_acquire(own_ring ? to : PGAS_REG_ANY, bytes, &b) != PGAS_OK)
+        return 1;
+    unsigned char *at = b.address;
+    for (size_t k = 0; k < bytes; k++)
+        at[k] = byte_of(me, to, s->number, i, k);
+    pgas_gptr_t dst = pgas_gptr_at(s->target, to) + slot_of(me, s->number, i);
+    size_t half = bytes / 2;
+    int n_bad = pgas_put_nb(dst, at, half, &req[0]) != PGAS_OK;
+    n_bad += pgas_put_nb(dst + half, at + half, bytes - half, &req[1]) != PGAS_OK;
+    n_bad += pgas_reg_release(&b) != PGAS_OK;
+    /* the requests live no longer than this function */
+    return n_bad + (pgas_wait_local(&req[0]) != PGAS_OK) + (pgas_wait_local(&req[1]) != PGAS_OK);
+}
+
+static void *sender_main(void *arg)
+{
+    sender_t *s = arg;
+    pgasi_rng_t rng;
+    int n_to[JOB_RANKS_MAX] = { 0 };
+    pgasi_rng_seed(&rng, s->seed + (uint64_t)(me * N_THREADS + s->number));
+    s->n_bad = pgas_thread_attach() != PGAS_OK;
+    for (int i = 0; i < PUTS * n_ranks;) {
+        int to = (int)pgasi_rng_below(&rng, (uint64_t)n_ranks);
+        if (n_to[to] == PUTS)
+            continue;
+        s->n_bad += send_one(s, to, n_to[to]++, s->number == 1);
+        i++;
+    }
+    s->n_bad += pgas_flush_all() != PGAS_OK || pgas_thread_detach() != PGAS_OK;
+    return NULL;
+}
+
+static int n_wrong(pgas_gptr_t target)
+{
+    int n = 0;
+    for (int rank = 0; rank < n_ranks; rank++) {
+        for (int thread = 0; thread < N_THREADS; thread++) {
+            for (int i = 0; i < PUTS; i++) {
+                size_t bytes = bytes_of(rank, thread, i);
+                const unsigned char *at = pgas_gptr_local(target + slot_of(rank, thread, i), bytes);
+                for (size_t k = 0; k < bytes; k++)
+                    n += at[k] != byte_of(rank, me, thread, i, k);
+            }
+        }
+    }
+    return n;
+}
+
+static void traffic(uint64_t seed)
+{
+    sender_t s[N_THREADS];
+    pgas_gptr_t target;
+    int n_bad = pgas_alloc((size_t)(n_ranks * N_THREADS * PUTS * SLOT_BYTES), &target) != PGAS_OK;
+    memset(pgas_gptr_local(target, 1), 0, (size_t)(n_ranks * N_THREADS * PUTS * SLOT_BYTES));
+    spmd_barrier();
+    for (int t = 0; t < N_THREADS; t++) {
+        s[t] = (sender_t){ .number = t, .target = target, .seed = seed };
+        pthread_create(&s[t].thread, NULL, sender_main, &s[t]);
+    }
+    for (int t = 0; t < N_THREADS; t++) {
+        pthread_join(s[t].thread, NULL);
+        n_bad += s[t].n_bad;
+    }
+    spmd_barrier();
+    spmd_is_int(n_bad, 0, "%d threads of each rank send %d blocks to each", N_THREADS, PUTS);
+    spmd_is_int(n_wrong(target), 0, "which arrive as they were filled");
+    spmd_barrier();
+    char *spoiled = pgas_gptr_local(target + slot_of(n_ranks - 1, 1, 7), 1);
+    *spoiled ^= 1;
+    spmd_is_int(n_wrong(target), 1, "a wrong byte would be noticed");
+    pgas_free(target);
+}
+
+/* ---- uncopied ---- */
+
+static pgasi_tp_counts_t counted(void)
+{
+    pgasi_tp_counts_t c;
+    memset(&c, 0, sizeof c);
+    if (pgasi_tp)
+        pgasi_tp_count_query(pgasi_tp, &c);
+    return c;
+}
+
+static void put_around(pgas_gptr_t target, const void *from, size_t bytes)
+{
+    for (int r = 0; r < n_ranks; r++)
+        pgas_put(pgas_gptr_at(target, r) + (uint64_t)me * bytes, from, bytes);
+    pgas_flush_all();
+}
+
+/* Peers whose memory is reached by the transport, not by stores. */
+static int n_far(void)
+{
+    int n = 0;
+    for (int r = 0; r < n_ranks; r++)
+        n += pgas_node_of(r) != pgas_node() && !pgasi_self.lane->peer[r].heap_bytes;
+    return n;
+}
+
+static void uncopied(void)
+{
+    enum { BYTES = 20000, ROUNDS = 20 };
+    static char plain[BYTES];
+    pgas_gptr_t target;
+    pgas_block_t b;
+    pgas_alloc((size_t)(BYTES * n_ranks), &target);
+    put_around(target, plain, BYTES); /* opens lanes, fetches keys */
+    char *heap = pgas_gptr_local(pgas_gptr_make(me, UINT64_C(1) << PGAS_SEGTAB_SHIFT), 1);
+    pgas_heap_info_t info;
+    pgas_heap_info(&info);
+    pgasi_tp_count_watch(heap, info.heap_bytes);
+    pgasi_tp_counts_t before = counted();
+    for (int i = 0; i < ROUNDS; i++) {
+        if (pgas_reg_acquire(PGAS_REG_ANY, BYTES, &b) != PGAS_OK)
+            break;
+        memset(b.address, i, BYTES);
+        put_around(target, b.address, BYTES);
+        pgas_reg_release(&b);
+    }
+    pgasi_tp_counts_t after = counted();
+    put_around(target, plain, BYTES);
+    pgasi_tp_counts_t last = counted();
+    pgasi_tp_count_watch(NULL, 0);
+    uint64_t n_puts = after.n_ops[PGASI_COUNT_PUT] - before.n_ops[PGASI_COUNT_PUT];
+    spmd_ok(n_puts == (uint64_t)(ROUNDS * n_far()) && after.n_watched - before.n_watched == n_puts &&
+                after.watched_bytes - before.watched_bytes == n_puts * BYTES,
+            "the transport gets each block where it stands, once");
+    spmd_ok(after.n_registered == (pgasi_tp != NULL), "and nothing but the heap was ever registered");
+    spmd_ok(last.n_watched == after.n_watched && last.n_ops[PGASI_COUNT_PUT] - after.n_ops[PGASI_COUNT_PUT] == (uint64_t)n_far(),
+            "other memory is not taken for it");
+    spmd_diag("%d of %d peers of rank 0 are reached by the transport", n_far(), n_ranks);
+    pgas_free(target);
+}
+
+/* ---- peers reach blocks ---- */
+
+static void from_afar(void)
+{
+    pgas_super_t *super;
+    pgas_circular_t *circular;
+    pgas_linear_t *linear;
+    pgas_general_t *general;
+    pgas_block_t b[5];
+    int n_bad = pgas_super_create(NULL, &super) + pgas_circular_create(NULL, &circular) + pgas_linear_create(NULL, &linear) +
+                pgas_general_create(NULL, &general);
+    n_bad += pgas_super_acquire(super, 500, &b[0]) + pgas_circular_acquire(circular, 500, &b[1]) +
+             pgas_linear_acquire(linear, 500, &b[2]) + pgas_general_acquire(general, 500, &b[3]) +
+             pgas_reg_acquire(PGAS_REG_ANY, 500, &b[4]);
+    for (int i = 0; i < 5 && !n_bad; i++) {
+        pgas_gptr_t all[JOB_RANKS_MAX];
+        int right = (me + 1) % n_ranks, left = (me + n_ranks - 1) % n_ranks;
+        uint64_t *mine = b[i].address, value = 0;
+        mine[0] = (uint64_t)(me * 100 + i);
+        mine[60] = 0;
+        job_gather(b[i].ptr, all);
+        n_bad += pgas_get(&value, all[right], sizeof value) != PGAS_OK || value != (uint64_t)(right * 100 + i);
+        value = (uint64_t)(me * 1000 + i);
+        n_bad += pgas_put(all[right] + 480, &value, sizeof value) != PGAS_OK || pgas_flush(right) != PGAS_OK;
+        n_bad += (pgas_gptr_local(all[right], 500) != NULL) != (pgas_node_of(right) == pgas_node());
+        pgas_barrier(NULL);
+        n_bad += mine[60] != (uint64_t)(left * 1000 + i);
+    }
+    spmd_is_int(n_bad, 0, "peers read and write blocks of every allocator, on the node by loads and stores");
+    pgas_reg_release(&b[4]);
+    pgas_super_destroy(super);
+    pgas_circular_destroy(circular);
+    pgas_linear_destroy(linear);
+    pgas_general_destroy(general);
+}
+
+static void told(void)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    unsigned long long now = 0, high = 0, limit = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    pgas_info_print(out);
+    fclose(out);
+    const char *at = strstr(text, "\n  threads ");
+    pgas_regmem_info_t info;
+    bool good = at && sscanf(at, " threads %llu %llu %llu", &now, &high, &limit) == 3;
+    spmd_ok(good && pgas_reg_info(PGAS_REG_ANY, &info) == PGAS_OK && now == info.bytes && high >= now && limit == info.max_bytes,
+            "pgas_info tells what threads have, had, and may have");
+    spmd_ok(strstr(text, "\n  attached memory ") && !strstr(text, "\n  nobody "), "and who else has some");
+    free(text);
+}
+
+int main(int argc, char **argv)
+{
+    pgasi_lane_wrap = pgasi_tp_count_wrap;
+    setenv("PGAS_HEAP_SIZE", "48M", 0);
+    job_begin(&argc, &argv, 9);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    uint64_t seed = spmd_seed(20240111);
+    traffic(seed);
+    uncopied();
+    from_afar();
+    told();
+    return job_end();
+}
