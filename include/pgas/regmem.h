@@ -7,7 +7,10 @@
  *  Why the heap: it is registered with the transport once, at init, and mapped by the node's ranks, so every block has a
  *  global pointer that works at once, pgas_gptr_local included, and nothing is registered per super-chunk or operation.
  *  Hence the limits: all allocators of a rank together, and the program's own blocks, fit into PGAS_HEAP_SIZE (which costs
- *  nothing until touched where the heap is from memfd; see pgas_info); super-chunks are whole pages of the heap.
+ *  nothing until touched where the heap is from memfd; see pgas_info); super-chunks are whole pages of the heap. A zone is
+ *  asked for when a super-chunk is made: in a job on one node all of its pages lie there; where there is a transport, those
+ *  that a peer touched before do not move, nor does any that a network card has pinned at init. A zone that is full is
+ *  passed over.
  *
  *  | allocator | for | who | blocks come back |
  *  |---|---|---|---|

@@ -82,7 +82,8 @@ void pgasi_place_bind(int slot);
 pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p);
 
 /** NUMA zones by hwloc's logical numbers: how many there are (1 without hwloc), and where pages of an area are to come from:
- *  a zone, or -1: from whoever touches them first. Pages that are there already move. Zones that are full are passed over.
+ *  a zone, or -1: from whoever touches them first. Pages that are there already move, unless other processes have touched them
+ *  too, or a device has pinned them. Zones that are full are passed over.
  *  The area begins and ends with a page. @return PGAS_OK; PGAS_ERR_NOT_FOUND; PGAS_ERR_UNSUPPORTED (one warning). */
 int pgasi_place_n_zones(void);
 pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone);

@@ -5,10 +5,12 @@
  * that it can be placed in a NUMA zone; its pages go back without a place. Records stand outside of the memory. */
 #include "mem/regmem.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/bitmap.h"
 #include "base/log.h"
@@ -202,10 +204,16 @@ pgas_status_t pgas_super_create(const pgas_regmem_opts_t *opts, pgas_super_t **s
 
 /* ---- super-chunks ---- */
 
+/* The system does not move pages that peers have touched, too; so where no transport knows the pages they are given up, and
+ * come anew. */
 static void place(const pgas_super_t *super, const chunk_t *chunk, int zone)
 {
-    if (super->zone >= 0)
-        (void)pgasi_place_memory(chunk->address, chunk->n_units * super->unit_bytes, zone);
+    size_t bytes = chunk->n_units * super->unit_bytes;
+    if (super->zone < 0)
+        return;
+    if (zone >= 0 && !pgasi_tp && madvise(chunk->address, bytes, MADV_REMOVE) != 0)
+        PGASI_DEBUG("mem", "pages of %zu bytes stay where they are: %s", bytes, strerror(errno));
+    (void)pgasi_place_memory(chunk->address, bytes, zone);
 }
 
 static pgas_status_t make_chunk(pgas_super_t *super, size_t n_units, chunk_t **chunk_p)
