@@ -65,3 +65,5 @@ check_PROGRAMS += %D%/sync.t
 %C%_sync_t_SOURCES = %D%/sync.c %D%/job.h
 check_PROGRAMS += %D%/regmem.t
 %C%_regmem_t_SOURCES = %D%/regmem.c %D%/job.h
+check_PROGRAMS += %D%/zones.t
+%C%_zones_t_SOURCES = %D%/zones.c %D%/job.h

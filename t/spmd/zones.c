@@ -1,0 +1,263 @@
+/* Registered memory and NUMA zones. Where the machine has one zone only, most is skipped: `make numa-vm` runs this in a
+ * virtual machine that has two.
+ *   what:   pages of an allocator lie in the zone that it was made for, whoever touches them first, and pages that are there
+ *           already move; once given back they lie where they are touched; a thread's rings lie where the thread runs
+ *   np:     1 2
+ *   nodes:  0 1
+ *   source: pgas/regmem.h; move_pages(2) tells where a page lies
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "boot/boot.h"
+#include "mem/lane.h"
+#include "t/spmd/job.h"
+
+#define ZONES_MAX 16
+#define PAGE 4096
+#define PAGES 300
+
+static int n_zones;
+static int cpu_of[ZONES_MAX], node_of[ZONES_MAX]; /* of a zone: one CPU; the system's number */
+
+static bool run_on(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+/* Goes to every CPU that this process may use and asks both the library and the system where that is. */
+static bool find_zones(void)
+{
+    cpu_set_t allowed;
+    n_zones = pgasi_place_n_zones();
+    if (n_zones > ZONES_MAX)
+        return false;
+    memset(cpu_of, -1, sizeof cpu_of);
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        pgas_place_info_t place;
+        unsigned node = 0;
+        if (!CPU_ISSET((size_t)cpu, &allowed) || !run_on(cpu))
+            continue;
+        syscall(SYS_getcpu, NULL, &node, NULL);
+        if (pgas_thread_place(&place) == PGAS_OK && place.numa >= 0 && place.numa < n_zones) {
+            cpu_of[place.numa] = cpu;
+            node_of[place.numa] = (int)node;
+        }
+    }
+    sched_setaffinity(0, sizeof allowed, &allowed);
+    for (int z = 0; z < n_zones && n_zones > 1; z++) {
+        if (cpu_of[z] < 0)
+            return false;
+    }
+    return true;
+}
+
+static int other(int zone)
+{
+    return (zone + 1) % n_zones;
+}
+
+/* How many of the pages of an area lie elsewhere than in a zone, or nowhere. */
+static int n_elsewhere(void *address, size_t bytes, int zone)
+{
+    int n = 0;
+    char *first = (char *)((uintptr_t)address / PAGE * PAGE);
+    for (char *page = first; page < (char *)address + bytes; page += PAGE) {
+        void *pages[1] = { page };
+        int where[1] = { -1 };
+        if (syscall(SYS_move_pages, 0, 1, pages, NULL, where, 0) != 0 || where[0] != node_of[zone])
+            n++;
+    }
+    return n;
+}
+
+static void *touch_main(void *arg)
+{
+    pgas_block_t *b = arg;
+    run_on(b->peer);
+    memset(b->address, 7, b->bytes);
+    return NULL;
+}
+
+/* Written by a thread that runs in a zone. */
+static void touch_from(int zone, const pgas_block_t *b)
+{
+    pthread_t thread;
+    pgas_block_t copy = *b;
+    copy.peer = cpu_of[zone];
+    pthread_create(&thread, NULL, touch_main, &copy);
+    pthread_join(thread, NULL);
+}
+
+static pgas_regmem_opts_t opts_of(int zone)
+{
+    pgas_regmem_opts_t opts = PGAS_REGMEM_OPTS_INIT;
+    opts.zone = zone;
+    opts.unit_bytes = 16 * PAGE;
+    return opts;
+}
+
+static void in_the_zone(void)
+{
+    int n_bad = 0;
+    for (int z = 0; z < n_zones; z++) {
+        pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(z));
+        pgas_super_t *super;
+        pgas_circular_t *circular;
+        pgas_linear_t *linear;
+        pgas_general_t *general;
+        pgas_block_t b[4];
+        pgas_regmem_info_t info;
+        n_bad += pgas_super_create(&opts, &super) + pgas_circular_create(&opts, &circular) +
+                 pgas_linear_create(&opts, &linear) + pgas_general_create(&opts, &general) != PGAS_OK;
+        n_bad += pgas_super_acquire(super, PAGES * PAGE, &b[0]) + pgas_circular_acquire(circular, PAGES * PAGE, &b[1]) +
+                 pgas_linear_acquire(linear, 15 * PAGE, &b[2]) + pgas_general_acquire(general, PAGES * PAGE, &b[3]) != PGAS_OK;
+        for (int i = 0; i < 4; i++) {
+            touch_from(other(z), &b[i]);
+            n_bad += n_elsewhere(b[i].address, b[i].bytes, z);
+        }
+        n_bad += pgas_super_info(super, &info) != PGAS_OK || info.zone != z;
+        pgas_super_destroy(super);
+        pgas_circular_destroy(circular);
+        pgas_linear_destroy(linear);
+        pgas_general_destroy(general);
+    }
+    spmd_is_int(n_bad, 0, "pages of all four allocators lie in their zone, touched from another");
+}
+
+static void nowhere_in_particular(void)
+{
+    pgas_regmem_opts_t opts = opts_of(PGAS_ZONE_NONE);
+    pgas_super_t *super;
+    pgas_block_t b, old;
+    int n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, 8 << 20, &old) +
+                pgas_super_acquire(super, PAGES * PAGE, &b); /* b was never touched */
+    touch_from(1, &b);
+    n_bad += n_elsewhere(b.address, b.bytes, 1);
+    spmd_is_int(n_bad, 0, "pages that are not placed lie where they are touched");
+    spmd_ok(n_elsewhere(b.address, b.bytes, 0) == PAGES, "pages that lie elsewhere are noticed");
+    pgas_super_destroy(super);
+}
+
+/* The same pages of the heap, one after the other, in one zone and another. */
+static void they_move(void)
+{
+    pgas_super_t *super;
+    pgas_block_t b, again;
+    pgas_gptr_t local;
+    int n_bad = 0;
+    for (int i = 0; i < 4; i++) {
+        int z = i % n_zones;
+        pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(z));
+        n_bad += pgas_super_create(&opts, &super) + pgas_super_acquire(super, PAGES * PAGE, &again);
+        n_bad += i && again.address != b.address;
+        b = again;
+        touch_from(other(z), &b);
+        n_bad += n_elsewhere(b.address, PAGES * PAGE, z);
+        pgas_super_destroy(super);
+    }
+    spmd_is_int(n_bad, 0, "pages that are there already move");
+    pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(1));
+    pgas_block_t fresh;
+    n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, 12 << 20, &fresh); /* half was never touched */
+    pgas_super_destroy(super);
+    n_bad += pgas_alloc_local(12 << 20, &local);
+    fresh.bytes = PAGES * PAGE;
+    fresh.address = pgas_gptr_local(local, 12 << 20);
+    touch_from(0, &fresh);
+    n_bad += n_elsewhere(fresh.address, PAGES * PAGE, 0);
+    spmd_is_int(n_bad, 0, "what was given back lies where it is touched");
+    pgas_free_local(local);
+}
+
+static void peers_touch(void)
+{
+    pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(1));
+    pgas_super_t *super;
+    pgas_block_t b;
+    pgas_gptr_t all[JOB_RANKS_MAX];
+    int n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, PAGES * PAGE, &b);
+    int right = (pgas_rank() + 1) % pgas_n_ranks();
+    char *data = job_alloc(PAGES * PAGE);
+    job_gather(b.ptr, all);
+    run_on(cpu_of[0]);
+    n_bad += pgas_put(all[right], data, PAGES * PAGE) + pgas_flush(right);
+    pgas_barrier(NULL);
+    for (size_t i = 0; i < b.bytes; i += PAGE) /* the system tells nothing about pages that this process has not touched */
+        n_bad += ((volatile char *)b.address)[i] != 0;
+    n_bad += n_elsewhere(b.address, b.bytes, 1);
+    spmd_is_int(n_bad, 0, "also if a peer touches them first");
+    pgas_super_destroy(super);
+    opts.zone = PGAS_ZONE(0);
+    n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, PAGES * PAGE, &b);
+    memset(b.address, 1, b.bytes);
+    n_bad += n_elsewhere(b.address, b.bytes, 0);
+    spmd_ok(pgasi_tp || n_bad == 0, "and those that peers have touched are replaced, where no transport knows them");
+    pgas_super_destroy(super);
+    free(data);
+}
+
+typedef struct {
+    int zone, n_bad;
+} ring_arg_t;
+
+static void *ring_main(void *arg)
+{
+    ring_arg_t *a = arg;
+    pgas_block_t b;
+    pgas_regmem_info_t info;
+    a->n_bad = !run_on(cpu_of[a->zone]) + pgas_thread_attach() + pgas_reg_acquire(PGAS_REG_ANY, 60000, &b);
+    touch_from(other(a->zone), &b);
+    a->n_bad += n_elsewhere(b.address, b.bytes, a->zone) + pgas_reg_release(&b);
+    a->n_bad += pgas_reg_info(PGAS_REG_ANY, &info) != PGAS_OK || info.zone != a->zone;
+    pgas_thread_detach();
+    return NULL;
+}
+
+static void rings(void)
+{
+    int n_bad = 0;
+    for (int z = 0; z < n_zones; z++) {
+        pthread_t thread;
+        ring_arg_t arg = { z, 0 };
+        pthread_create(&thread, NULL, ring_main, &arg);
+        pthread_join(thread, NULL);
+        n_bad += arg.n_bad;
+    }
+    spmd_is_int(n_bad, 0, "a thread's ring lies where the thread runs");
+}
+
+static void refusals(void)
+{
+    pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(n_zones));
+    pgas_super_t *super = NULL;
+    pgas_regmem_info_t info;
+    spmd_ok(pgas_super_create(&opts, &super) == PGAS_ERR_NOT_FOUND && !super, "a zone that is not there");
+    opts = opts_of(PGAS_ZONE_NONE);
+    spmd_ok(pgas_super_create(&opts, &super) == PGAS_OK && pgas_super_info(super, &info) == PGAS_OK && info.zone == -1,
+            "no zone in particular");
+    pgas_super_destroy(super);
+}
+
+int main(int argc, char **argv)
+{
+    job_begin(&argc, &argv, 11);
+    spmd_ok(find_zones(), "every zone has a CPU that this process may use");
+    spmd_diag("%d zone%s", n_zones, n_zones == 1 ? "" : "s");
+    refusals();
+    if (n_zones == 1) {
+        spmd_skip(8, "this machine has one NUMA zone: see make numa-vm");
+        return job_end();
+    }
+    nowhere_in_particular(); /* first, while the heap is untouched */
+    in_the_zone();
+    they_move();
+    rings();
+    peers_touch();
+    return job_end();
+}
