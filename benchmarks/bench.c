@@ -26,21 +26,22 @@
 #define ITERS_FIRST   8
 #define WARM_UP       64
 #define SAMPLES_MAX   4096
+#define PAPER_WARM_UP 100000
 #define ITERS_MAX     (UINT64_C(1) << 32)
 #define BYTES_MAX     ((size_t)1 << 30)
 
 enum { EXIT_USAGE = 2 };
 
 typedef struct {
-    bool full, json, compare;
+    bool full, json, compare, paper;
     const char *cases; /* NULL: all that are not on request */
     size_t min_bytes, max_bytes;
     uint64_t iters;
-    int rounds;
+    int rounds, threads;
     double round_ms;
 } options_t;
 
-static options_t opt;
+static options_t opt = {.threads = 2};
 static const bench_program_t *prog;
 
 /* ---- messages ------------------------------------------------------------------------------------------------- */
@@ -154,10 +155,14 @@ static void print_help(void)
            "  -m MIN:MAX       sizes in bytes, doubling (%zu:%zu%s)\n"
            "  -i N             iterations of a round, instead of as many as fill its time\n"
            "  -r N             rounds, at least %d (%d, down to %d if they are long)\n"
-           "  -t MS            length of a round in milliseconds (%g unless given below)\n\n"
-           "cases, behind the path (node, ucx-shm, ucx-tcp):\n",
+           "  -t MS            length of a round in milliseconds (%g unless given below)\n",
            prog->name, prog->doc, ranks[prog->ranks], prog->min_bytes, prog->max_bytes,
            prog->min_bytes == prog->max_bytes ? ", fixed" : "", ROUNDS_MIN, ROUNDS, ROUNDS_MIN, ROUND_MS);
+    if (prog->threads)
+        printf("  --threads N      threads of each rank in cases with several, 1 to %d (%d)\n", BENCH_TEAM_MAX, opt.threads);
+    if (prog->paper_iters)
+        printf("  --paper          one round of %g iterations for each figure\n", (double)prog->paper_iters);
+    printf("\ncases, behind the path (node, ucx-shm, ucx-tcp):\n");
     for (int i = 0; i < prog->n_cases; i++) {
         const bench_case_t *c = &prog->cases[i];
         printf("  %-15s %s%s%s\n", *c->variant ? c->variant : "plain", c->doc,
@@ -252,6 +257,15 @@ static bool is_wanted(const bench_case_t *c)
     return opt.cases ? any_word(word_names_case, c) : !c->on_request;
 }
 
+/* The first size of the program's choice that is not smaller. */
+static size_t size_from(size_t bytes)
+{
+    const size_t *size = prog->sizes;
+    while (size && *size && *size < bytes)
+        size++;
+    return !size ? bytes : *size ? *size : SIZE_MAX;
+}
+
 /* The sizes that both the case (or else the program) and the user allow; the user's own where a case has just one. */
 static void choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p)
 {
@@ -261,7 +275,7 @@ static void choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p)
         low = opt.min_bytes > low ? opt.min_bytes : low;
         high = opt.max_bytes < high ? opt.max_bytes : high;
     }
-    *low_p = low;
+    *low_p = size_from(low);
     *high_p = high;
 }
 
@@ -302,6 +316,14 @@ static const char *set_option(int letter, const char *text)
     case 'c':
         opt.compare = true;
         return NULL;
+    case 'p':
+        opt.paper = true;
+        return prog->paper_iters ? NULL : "--paper: not here";
+    case 'T':
+        if (!prog->threads || !parse_count(text, 1, BENCH_TEAM_MAX, &value) || value != (int)value)
+            return prog->threads ? "--threads: 1 to 16" : "--threads: not here";
+        opt.threads = (int)value;
+        return NULL;
     case 'C':
         opt.cases = text;
         return strlen(text) >= 512 || !*text || any_word(word_is_unknown, NULL) ? "--case: no such case" : NULL;
@@ -329,10 +351,12 @@ static int parse_options(int argc, char **argv)
 {
     static const struct option names[] = {{"help", no_argument, NULL, 'h'},       {"full", no_argument, NULL, 'f'},
                                           {"json", no_argument, NULL, 'j'},       {"compare", no_argument, NULL, 'c'},
-                                          {"case", required_argument, NULL, 'C'}, {NULL, 0, NULL, 0}};
+                                          {"case", required_argument, NULL, 'C'}, {"paper", no_argument, NULL, 'p'},
+                                          {"threads", required_argument, NULL, 'T'}, {NULL, 0, NULL, 0}};
     int letter;
     const char *wrong = NULL;
     opterr = 0;
+    opt.compare = prog->compare;
     while (!wrong && (letter = getopt_long(argc, argv, "hfm:i:r:t:", names, NULL)) != -1) {
         if (letter == 'h') {
             print_help();
@@ -348,8 +372,8 @@ static int parse_options(int argc, char **argv)
         return -1;
     fprintf(stderr,
             "%s: %s\nusage: mpirun -n N %s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] [-i N] "
-            "[-r N] [-t MS]\n",
-            prog->name, wrong, prog->name);
+            "[-r N] [-t MS]%s%s\n",
+            prog->name, wrong, prog->name, prog->threads ? " [--threads N]" : "", prog->paper_iters ? " [--paper]" : "");
     return EXIT_USAGE;
 }
 
@@ -478,6 +502,12 @@ static void calibrate(side_t *side, const bench_case_t *c, bench_run_t *run)
         side->iters = 1;
         return;
     }
+    if (opt.paper) {
+        side->iters = PAPER_WARM_UP;
+        (void)run_once(side, c, run);
+        side->iters = opt.iters ? opt.iters : prog->paper_iters;
+        return;
+    }
     side->iters = opt.iters ? opt.iters : ITERS_FIRST;
     while (!opt.iters && grow > 1.5 && side->iters < ITERS_MAX) {
         double ns = best_of(side, c, run, 3);
@@ -492,6 +522,8 @@ static void calibrate(side_t *side, const bench_case_t *c, bench_run_t *run)
 static int rounds_of(const bench_case_t *c)
 {
     double n = ALL_ROUNDS_MS / round_ms_of(c);
+    if (opt.paper && !opt.rounds)
+        return 1;
     return opt.rounds ? opt.rounds : n < ROUNDS_MIN ? ROUNDS_MIN : n > ROUNDS ? ROUNDS : (int)n;
 }
 
@@ -578,11 +610,14 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
     choose_sizes(c, &low, &high);
     if (run->rank == 0 && low <= high)
         print_case(&head);
-    for (size_t bytes = low; bytes <= high; bytes = bytes ? 2 * bytes : 1 + high) {
+    for (size_t bytes = low; bytes <= high; bytes = bytes ? size_from(2 * bytes) : 1 + high) {
         run->bytes = bytes;
         measure_size(c, side, n_sides, run, &row);
-        if (run->rank == 0)
-            print_row(&head, &row);
+        if (run->rank != 0)
+            continue;
+        print_row(&head, &row);
+        for (int s = 0; prog->result && s < n_sides; s++)
+            prog->result(c, bytes, head.name[s], row.side[s].median, row.ratio[s]);
     }
     for (int s = 0; s < n_sides; s++) {
         free(side[s].values);
@@ -604,6 +639,8 @@ static int run_cases(bench_run_t *run)
         run_case(c, path, run);
         n_run++;
     }
+    if (prog->finish)
+        prog->finish(run, opt.json);
     if (n_run == 0)
         bench_say("none of these cases can run %s", run->far ? "between nodes" : "on one node");
     return n_run > 0 ? 0 : 1;
@@ -617,6 +654,8 @@ static bool describe_ranks(bench_run_t *run)
     int32_t far, any_far = 0;
     run->rank = pgas_rank();
     run->n_ranks = pgas_n_ranks();
+    run->n_threads = 1;
+    run->team = opt.threads;
     if ((prog->ranks == BENCH_PAIR && run->n_ranks != 2) || (pairs && run->n_ranks % 2 != 0) ||
         (prog->ranks == BENCH_TWO_UP && run->n_ranks < 2)) {
         bench_say("started with %d rank%s, needs %s", run->n_ranks, run->n_ranks == 1 ? "" : "s",
@@ -650,6 +689,7 @@ int bench_main(const bench_program_t *program, int argc, char **argv)
         if (prog->setup)
             prog->setup();
         status = run_cases(&run);
+        bench_team_end();
         if (prog->teardown)
             prog->teardown();
         ref_close_all();

@@ -31,6 +31,8 @@ typedef struct bench_run {
     bool far;        /* some peer (without peers: some rank) is on another node */
     int arg;         /* of the case: which operation, how many counters */
     double round_ms; /* how long a round should take, for loops that go by the clock */
+    int thread, n_threads; /* 0 of 1, but inside of bench_team */
+    int team;              /* how many threads --threads asks for */
 } bench_run_t;
 
 /** Runs iters operations and returns the nanoseconds that took, 0 on a rank that only answers. (Cases of metric
@@ -96,6 +98,13 @@ typedef struct {
     void (*setup)(void);    /* after it; may be NULL */
     void (*teardown)(void); /* may be NULL */
     const char *size_label; /* heading of the first column; NULL: Size */
+    const size_t *sizes;    /* only these, rising, 0 at the end; NULL: doubling */
+    bool compare;           /* always with the references */
+    bool threads;           /* has cases in which several threads of a rank work: --threads */
+    uint64_t paper_iters;   /* of one round with --paper; 0: no such option */
+    void (*result)(const bench_case_t *c, size_t bytes, const char *against, double median, double ratio);
+    /* on rank 0, for every size: once against "" with our figure, then with that of each reference; may be NULL */
+    void (*finish)(const bench_run_t *run, bool json); /* after the last case, on every rank; may be NULL */
 } bench_program_t;
 
 /** The main of a benchmark. 0: all cases ran; 2: bad usage; 1: something failed. */
@@ -120,6 +129,14 @@ void bench_compute(double ms);
 /** Times single operations with pauses of a millisecond between them, while about nine tenths of run->round_ms last,
  *  and gives the median in ns. op does n operations; n is 1 unless one takes only nanoseconds. */
 double bench_sample(const bench_run_t *run, void (*op)(const bench_run_t *run, int n), int n);
+
+/** Runs the loop in n threads of this rank at once, all attached, the calling one first; thread t has slot t and an equal
+ *  share of the iterations. Returns the nanoseconds from the first's begin to the last's end, 0 on a rank that only
+ *  answers. Threads are started once and kept. */
+double bench_team(const bench_run_t *run, int n, bench_loop_fn_t loop);
+#define BENCH_TEAM_MAX 16
+/** Ends the threads, before pgas_finalize. */
+void bench_team_end(void);
 
 /** ---- what loops use ---- */
 

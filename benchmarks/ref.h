@@ -41,6 +41,8 @@ double ref_memcpy_get(const bench_run_t *run);
 double ref_flags(const bench_run_t *run);       /* ping-pong over two lines, round trip */
 double ref_ring_slots(const bench_run_t *run);  /* one way, every message published */
 double ref_ring_packed(const bench_run_t *run); /* one way, back to back, published every 4 KiB */
+double ref_team_slots(const bench_run_t *run);  /* the same, a ring for each of run->team threads */
+double ref_team_packed(const bench_run_t *run);
 double ref_ring_both(const bench_run_t *run);   /* the same in both directions at once */
 double ref_random_xor(const bench_run_t *run);  /* random updates in 64 MiB of private memory, every rank its own */
 
@@ -48,6 +50,7 @@ double ref_random_xor(const bench_run_t *run);  /* random updates in 64 MiB of p
 double ref_ucx_put(const bench_run_t *run); /* each flushed */
 double ref_ucx_get(const bench_run_t *run);
 double ref_ucx_put_window(const bench_run_t *run); /* 64, then a flush */
+double ref_ucx_put_blocks(const bench_run_t *run); /* the bytes of all operations, in transfers of 4 KiB */
 double ref_ucx_get_window(const bench_run_t *run);
 double ref_ucx_atomic(const bench_run_t *run);
 double ref_ucx_am(const bench_run_t *run);      /* round trip */

@@ -29,7 +29,7 @@ typedef struct {
     _Alignas(LINE) uint64_t word; /* for atomics */
     _Alignas(LINE) uint64_t hot;  /* rank 0's: for all ranks */
     _Alignas(LINE) char flag_data[16384];
-    ring_t in; /* from the peer */
+    ring_t in[BENCH_TEAM_MAX]; /* from the peer, one for each thread */
     _Alignas(4096) char window[BENCH_WINDOW_BYTES];
 } region_t;
 
@@ -318,11 +318,11 @@ typedef struct {
     size_t at;      /* place of the next message */
 } ring_end_t;
 
-static ring_t *ring_of(int rank, size_t bytes)
+static ring_t *ring_of(const bench_run_t *run, int rank)
 {
-    if (bytes > RING_BYTES / 8)
+    if (run->bytes > RING_BYTES / 8)
         bench_die("rings: at most %u bytes", RING_BYTES / 8);
-    return &at_rank[rank].region->in;
+    return &at_rank[rank].region->in[run->thread];
 }
 
 /* Between two runs both ends have met and all was read. */
@@ -410,7 +410,7 @@ static always_inline void receive_all(ring_t *ring, uint64_t total, size_t bytes
 
 static double one_way(const bench_run_t *run, size_t publish_bytes)
 {
-    ring_t *ring = ring_of(run->active ? run->peer : run->rank, run->bytes);
+    ring_t *ring = ring_of(run, run->active ? run->peer : run->rank);
     uint64_t burst = burst_of(publish_bytes, run->bytes), begin = bench_now();
     double elapsed;
     if (run->active) {
@@ -476,7 +476,7 @@ static always_inline void receive_slots(ring_t *ring, uint64_t total, size_t byt
 
 double ref_ring_slots(const bench_run_t *run)
 {
-    ring_t *ring = ring_of(run->active ? run->peer : run->rank, run->bytes);
+    ring_t *ring = ring_of(run, run->active ? run->peer : run->rank);
     uint64_t begin = bench_now();
     double elapsed;
     if (run->active) {
@@ -497,6 +497,16 @@ double ref_ring_slots(const bench_run_t *run)
 double ref_ring_packed(const bench_run_t *run)
 {
     return one_way(run, PUBLISH_BYTES);
+}
+
+double ref_team_slots(const bench_run_t *run)
+{
+    return bench_team(run, run->team, ref_ring_slots);
+}
+
+double ref_team_packed(const bench_run_t *run)
+{
+    return bench_team(run, run->team, ref_ring_packed);
 }
 
 static always_inline void exchange(ring_t *to, ring_t *from, uint64_t total, uint64_t burst, size_t bytes)
@@ -526,7 +536,7 @@ static int neighbour(const bench_run_t *run)
 
 double ref_ring_both(const bench_run_t *run)
 {
-    ring_t *to = ring_of(neighbour(run), run->bytes), *from = ring_of(run->rank, run->bytes);
+    ring_t *to = ring_of(run, neighbour(run)), *from = ring_of(run, run->rank);
     uint64_t burst = burst_of(PUBLISH_BYTES, run->bytes), begin = bench_now();
     double elapsed;
 #define EXCHANGE(SIZE) exchange(to, from, run->iters, burst, SIZE)

@@ -14,6 +14,7 @@
 #define AM_ID       1
 #define TESTS_APART 200 /* rounds of progress between two looks at MPI */
 #define ADDRESS_MAX 4096
+#define BLOCK_BYTES 4096
 #define KEY_MAX     1024
 
 static ucp_context_h context;
@@ -288,6 +289,14 @@ static double windows(const bench_run_t *run, bool put)
 double ref_ucx_put_window(const bench_run_t *run)
 {
     return windows(run, true);
+}
+
+double ref_ucx_put_blocks(const bench_run_t *run)
+{
+    bench_run_t blocks = *run;
+    blocks.bytes = BLOCK_BYTES;
+    blocks.iters = (run->iters * run->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    return windows(&blocks, true);
 }
 
 double ref_ucx_get_window(const bench_run_t *run)
