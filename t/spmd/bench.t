@@ -6,14 +6,14 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 cd "$BUILD" || exit 1
 
-PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate busy_target"
+PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target"
 OTHERS="barrier collectives histo indexgather gups startup"
 TINY="-i 20 -r 5 -t 5"
 
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
 of() {
     case $1 in
-    put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate) echo "-m 8:16" ;;
+    put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke) echo "-m 8:16" ;;
     collectives) echo "-m 4:8" ;;
     barrier) echo "--case plain,late" ;;
     esac
@@ -39,7 +39,7 @@ table() {
         function bad(why) { print FILENAME ":" NR ": " why ": " $0; failed = 1 }
         NR == 1 { if ($0 !~ "^# " name " v[0-9]+\\.[0-9]+\\.[0-9]+$") bad("title"); next }
         /^# Ranks: / { next }
-        /^# Case: / { next }
+        /^# (Case|Table|Stats): / { next }
         /^# Size / { n_heads++; if (length($0) < 30 || substr($0, 7, 4) != "    ") bad("header"); next }
         {
             rows++
@@ -68,7 +68,7 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            versus = "\"(limit|memcpy|ucx|mpi|mpi-batches)\":" number
+            versus = "\"(limit|max-raw|memcpy|ucx|mpi|mpi-batches|one-pair)\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
                 "\"min\":" number ",\"max\":" number \
@@ -78,6 +78,14 @@ json_shape() {
         END { if (NR == 0) { print "nothing printed"; failed = 1 }; exit failed }' "$scratch/out"
 }
 
+# One round instead of five, all iterations in it, shared by three threads.
+paper() {
+    mpirun_n 2 benchmarks/pgas_invoke --paper -i 1000 -m 8 -f --case threads-trad --threads 3 >"$scratch/out" \
+        2>"$scratch/err" || { cat "$scratch/err" "$scratch/out"; return 1; }
+    "$AWK" '$1 == 8 && NF == 9 && $2 == $3 && $3 == $4 && $5 == 1000 { n++ } END { exit n != 1 }' "$scratch/out" ||
+        { cat "$scratch/out"; return 1; }
+}
+
 wrong_ranks() {
     ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
     grep -q "needs exactly two" "$scratch/err"
@@ -85,7 +93,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS")
-plan $((4 * n + 19))
+plan $((4 * n + 26))
 for name in $PAIRS $OTHERS; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -101,6 +109,13 @@ for options in "-r 4" "-m 0:8" "-m 8:4" "-m x" "-i 0" "-t -1" "--case nothing" "
     succeeds "refuses $options" refuses put_latency $options
 done
 succeeds "refuses sizes where there are none" refuses atomic -m 8
+succeeds "refuses sizes between those that there are" refuses invoke -m 9:63
+for options in "--threads 0" "--threads 17" "--threads 1.5" "--threads"; do
+    # shellcheck disable=SC2086
+    succeeds "refuses $options" refuses invoke $options
+done
+succeeds "refuses --paper and --threads where they mean nothing" refuses put_latency --paper
+succeeds "one round with --paper, with three threads" paper
 says=$(benchmarks/pgas_put_latency -m 1073741824 2>&1)
 case $says in *"sizes from 1 to "*) ok 0 "and names the range" ;; *) ok 1 "and names the range" || diag "$says" ;; esac
 mpirun_n 2 benchmarks/pgas_put_latency $TINY --case plain -m 2097152: >"$scratch/out" 2>"$scratch/err"
