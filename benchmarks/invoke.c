@@ -215,21 +215,24 @@ static double team_one_way(const bench_run_t *run)
 
 #define SLOTS {"max-raw", BENCH_MEMORY, ref_ring_slots}
 #define PACKED {"max-raw", BENCH_MEMORY, ref_ring_packed}
-#define PUTS {"max-raw", BENCH_UCX, ref_ucx_put_window}
-#define BLOCKS {"max-raw", BENCH_UCX, ref_ucx_put_blocks}
+#define PUT_SLOTS {"max-raw", BENCH_UCX, ref_ucx_ring_slots}
+#define PUT_BLOCKS {"max-raw", BENCH_UCX, ref_ucx_ring_blocks}
+#define PUTS {"puts", BENCH_UCX, ref_ucx_put_window}
+#define BLOCKS {"puts", BENCH_UCX, ref_ucx_put_blocks}
 #define MESSAGES {"ucx", BENCH_UCX, ref_ucx_am_rate}
 #define BATCHES {"mpi-batches", BENCH_MPI, ref_mpi_batches}
 #define NONE {NULL, BENCH_OURS, NULL}
 
 static const bench_case_t cases[] = {
     PAIR("send", "as messages, against ring slots and messages of UCX", BENCH_NODE, SEND, SLOTS, MESSAGES),
-    PAIR("send", "as messages, against puts and messages of UCX", BENCH_FAR, SEND, PUTS, MESSAGES),
-    PAIR("write", "one by one, against ring slots", BENCH_NODE, WRITE, SLOTS),
-    PAIR("write", "one by one, against puts", BENCH_FAR, WRITE, PUTS),
+    PAIR("send", "as messages, against puts and messages of UCX", BENCH_FAR, SEND, PUT_SLOTS, MESSAGES),
+    PAIR("write", "one by one, against ring slots", BENCH_NODE, WRITE, SLOTS, NONE),
+    PAIR("write", "one by one, against puts that are read, and that nobody reads", BENCH_FAR, WRITE, PUT_SLOTS, PUTS),
     PAIR("trad", "gathered, against a packed ring", BENCH_NODE, TRAD, PACKED, BATCHES),
-    PAIR("trad", "gathered, against puts of 4 KiB", BENCH_FAR, TRAD, BLOCKS, BATCHES),
+    PAIR("trad", "gathered, against puts of 4 KiB that are read, and that nobody reads", BENCH_FAR, TRAD, PUT_BLOCKS, BLOCKS,
+         BATCHES),
     PAIR("batch", "gathered, batch handler, against a packed ring", BENCH_NODE, BATCH, PACKED, BATCHES),
-    PAIR("batch", "gathered, batch handler, against puts of 4 KiB", BENCH_FAR, BATCH, BLOCKS, BATCHES),
+    PAIR("batch", "gathered, batch handler, against puts of 4 KiB", BENCH_FAR, BATCH, PUT_BLOCKS, BLOCKS, BATCHES),
     TEAM("threads-write", "one by one, --threads pairs of threads", BENCH_NODE, WRITE,
          {"max-raw", BENCH_MEMORY, ref_team_slots}),
     TEAM("threads-write", "one by one, --threads pairs of threads", BENCH_FAR, WRITE, NONE),

@@ -51,6 +51,8 @@ double ref_ucx_put(const bench_run_t *run); /* each flushed */
 double ref_ucx_get(const bench_run_t *run);
 double ref_ucx_put_window(const bench_run_t *run); /* 64, then a flush */
 double ref_ucx_put_blocks(const bench_run_t *run); /* the bytes of all operations, in transfers of 4 KiB */
+double ref_ucx_ring_slots(const bench_run_t *run);  /* one way, one put a message, read at the target */
+double ref_ucx_ring_blocks(const bench_run_t *run); /* one way, messages back to back in puts of 4 KiB, read there */
 double ref_ucx_get_window(const bench_run_t *run);
 double ref_ucx_atomic(const bench_run_t *run);
 double ref_ucx_am(const bench_run_t *run);      /* round trip */

@@ -304,6 +304,103 @@ double ref_ucx_get_window(const bench_run_t *run)
     return windows(run, false);
 }
 
+/* ---- rings over puts ------------------------------------------------------------------------------------------ */
+
+/* As the rings of ref_memory.c, in the receiver's window, filled by puts from one buffer and read there: what arrives is
+ * looked at, for on shared memory a put that nobody reads moves nothing between processors. A slot has one message, or as
+ * many as 4 KiB take, and behind them its number, which shows it. Messages are not built, only numbers. How far the reader
+ * is stands in the writer's window. */
+#define RING_BYTES (256u << 10) /* as the window of puts */
+#define READ_PLACE (2 * RING_BYTES)
+
+/* What both ends make of a run. */
+typedef struct {
+    int peer;
+    size_t bytes, step;            /* of a message, of a slot */
+    uint64_t per_slot, room, iters; /* messages of a slot, slots of the ring, slots of the run */
+} put_ring_t;
+
+/* The source stays as it is until the other end has answered. */
+static void put(int peer, const void *from, size_t place, size_t bytes)
+{
+    ucs_status_ptr_t request = ucp_put_nbx(ep[peer], from, bytes, remote[peer] + place, key[peer], &plain);
+    if (UCS_PTR_IS_ERR(request))
+        check(UCS_PTR_STATUS(request), "ucp_put_nbx");
+    if (request != NULL)
+        ucp_request_free(request);
+}
+
+static void await_word(const void *word, uint64_t least)
+{
+    for (uint32_t spins = 0; __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE) < least;) {
+        if (++spins % 16 == 0)
+            ucp_worker_progress(worker);
+    }
+}
+
+static void put_slots(const put_ring_t *r)
+{
+    uint64_t slot = 0;
+    for (uint64_t i = 0; i < r->iters; i++) {
+        char *from = private_base + slot * r->step;
+        if (i >= r->room)
+            await_word(mine + READ_PLACE, i - r->room + 1);
+        *(uint64_t *)(void *)(from + r->step - sizeof(i)) = i + 1;
+        put(r->peer, from, slot * r->step, r->step);
+        slot = slot + 1 < r->room ? slot + 1 : 0;
+    }
+    await_word(mine + READ_PLACE, r->iters);
+}
+
+static void read_slots(const put_ring_t *r)
+{
+    static uint64_t told[64]; /* each is sent from a place that is not used again before the writer has come round */
+    uint64_t slot = 0, sum = 0, turn = 0;
+    for (uint64_t i = 0; i < r->iters; i++) {
+        const char *at = mine + slot * r->step;
+        await_word(at + r->step - sizeof(i), i + 1);
+        for (uint64_t k = 0; k < r->per_slot; k++)
+            sum += *(const uint64_t *)(const void *)(at + k * r->bytes);
+        slot = slot + 1 < r->room ? slot + 1 : 0;
+        if (i + 1 - told[turn % 64] >= r->room / 8 || i + 1 == r->iters) {
+            told[++turn % 64] = i + 1;
+            put(r->peer, &told[turn % 64], READ_PLACE, sizeof(told[0]));
+        }
+    }
+    told[0] = 0;
+    bench_use(sum);
+}
+
+/* After a meeting; at the end nothing is under way to this end, so it clears its own window. */
+static double ring_over_puts(const bench_run_t *run, uint64_t per_slot)
+{
+    size_t step = ((per_slot * run->bytes + 7) & ~(size_t)7) + sizeof(uint64_t);
+    put_ring_t ring = {run->peer, run->bytes, step, per_slot, RING_BYTES / step, (run->iters + per_slot - 1) / per_slot};
+    uint64_t begin;
+    double elapsed;
+    if (run->bytes % 8 != 0 || run->bytes > BLOCK_BYTES)
+        bench_die("rings over puts: messages of 8 to %u bytes, in words", BLOCK_BYTES);
+    connect_to(run->peer);
+    begin = bench_now();
+    if (run->active)
+        put_slots(&ring);
+    else
+        read_slots(&ring);
+    elapsed = bench_since(begin);
+    memset(mine, 0, READ_PLACE + sizeof(uint64_t));
+    return run->active ? elapsed : 0;
+}
+
+double ref_ucx_ring_slots(const bench_run_t *run)
+{
+    return ring_over_puts(run, 1);
+}
+
+double ref_ucx_ring_blocks(const bench_run_t *run)
+{
+    return ring_over_puts(run, BLOCK_BYTES / run->bytes);
+}
+
 /* Fetching operations are complete when they return, the others when flushed. */
 double ref_ucx_atomic(const bench_run_t *run)
 {
