@@ -43,3 +43,10 @@ check_PROGRAMS += %D%/regmem.t
 %C%_regmem_t_SOURCES = %D%/regmem.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/regmem_rings.t
 %C%_regmem_rings_t_SOURCES = %D%/regmem_rings.c %D%/lone.c %D%/lone.h
+# Instructions of a call, and what is counted for that.
+check_scripts += %D%/instructions.t
+EXTRA_PROGRAMS += %D%/filled
+check_DATA += %D%/filled
+CLEANFILES += %D%/filled
+%C%_filled_SOURCES = %D%/filled.c %D%/lone.c %D%/lone.h
+%C%_filled_LDADD = $(core_ldadd)
