@@ -144,7 +144,8 @@ double bench_sample(const bench_run_t *run, void (*op)(const bench_run_t *run, i
 
 static void print_help(void)
 {
-    static const char *const ranks[] = {"2 ranks", "an even number of ranks", "any number of ranks", "2 or more ranks"};
+    static const char *const ranks[] = {"2 ranks", "an even number of ranks", "any number of ranks", "2 or more ranks",
+                                        "2 or more ranks"};
     printf("usage: mpirun -n N %s [options]\n"
            "%s (%s)\n\n"
            "  --help           this text\n"
@@ -395,20 +396,23 @@ static uint64_t kernel_number(void)
     return hash;
 }
 
-/* Binds the calling thread to the core with its number among the ranks of this machine, if there are cores enough. */
+/* Binds the calling thread to the core with its number among the ranks of this machine, if there are cores enough for
+ * those that work. */
 static void take_core(int rank, int n_ranks)
 {
     uint64_t mine = kernel_number(), *all = calloc((size_t)n_ranks, sizeof(*all));
-    int index = 0, n = 0;
+    int index = 0, n = 0, n_work = prog->ranks == BENCH_CROWD ? 2 : n_ranks;
     cpu_set_t allowed, one;
     if (!all)
         bench_die("out of memory");
     bench_check(pgas_allgather(NULL, &mine, all, sizeof(mine)), "pgas_allgather");
-    for (int r = 0; r < n_ranks; r++) {
+    for (int r = 0; r < n_work; r++) {
         index += all[r] == mine && r < rank;
         n += all[r] == mine;
     }
     free(all);
+    if (rank >= n_work)
+        return;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < n)
         return;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -457,7 +461,9 @@ static double to_value(const bench_case_t *c, const bench_run_t *run, double ns)
         return ns;
     if (ns < 1)
         ns = 1;
-    if (prog->ranks == BENCH_PAIR || prog->ranks == BENCH_PAIRS)
+    if (prog->ranks == BENCH_CROWD)
+        together = 1;
+    else if (prog->ranks == BENCH_PAIR || prog->ranks == BENCH_PAIRS)
         together = c->both_ways ? run->n_ranks : run->n_ranks / 2;
     else
         together = run->n_ranks;
@@ -606,6 +612,8 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
     head.n_sides = n_sides;
     run->arg = c->arg;
     run->active = run->peer < 0 || c->both_ways || run->rank < run->n_ranks / 2;
+    if (prog->ranks == BENCH_CROWD)
+        run->active = run->rank == 0;
     run->round_ms = round_ms_of(c);
     choose_sizes(c, &low, &high);
     if (run->rank == 0 && low <= high)
@@ -625,6 +633,19 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
     }
 }
 
+/* Whether the library offers what a case needs, on all ranks. */
+static bool is_offered(const bench_case_t *c, const bench_run_t *run)
+{
+    int32_t mine, worst = PGAS_OK;
+    if (!c->probe)
+        return true;
+    mine = c->probe(run);
+    bench_check(pgas_allreduce(NULL, &mine, &worst, 1, PGAS_INT32, PGAS_MIN), "pgas_allreduce");
+    if (worst != PGAS_OK)
+        bench_say("%s: left out: %s", c->variant, pgas_status_text(worst));
+    return worst == PGAS_OK;
+}
+
 static int run_cases(bench_run_t *run)
 {
     int n_run = 0;
@@ -633,7 +654,7 @@ static int run_cases(bench_run_t *run)
         print_title(prog->name, run->n_ranks, pgas_n_nodes());
     for (int i = 0; i < prog->n_cases; i++) {
         const bench_case_t *c = &prog->cases[i];
-        if (!is_wanted(c) || !(c->paths & (run->far ? BENCH_FAR : BENCH_NODE)))
+        if (!is_wanted(c) || !(c->paths & (run->far ? BENCH_FAR : BENCH_NODE)) || !is_offered(c, run))
             continue;
         bench_say("%s%s%s", path, *c->variant ? "-" : "", c->variant);
         run_case(c, path, run);
@@ -657,7 +678,7 @@ static bool describe_ranks(bench_run_t *run)
     run->n_threads = 1;
     run->team = opt.threads;
     if ((prog->ranks == BENCH_PAIR && run->n_ranks != 2) || (pairs && run->n_ranks % 2 != 0) ||
-        (prog->ranks == BENCH_TWO_UP && run->n_ranks < 2)) {
+        ((prog->ranks == BENCH_TWO_UP || prog->ranks == BENCH_CROWD) && run->n_ranks < 2)) {
         bench_say("started with %d rank%s, needs %s", run->n_ranks, run->n_ranks == 1 ? "" : "s",
                   prog->ranks == BENCH_PAIR    ? "exactly two: mpirun -n 2"
                   : prog->ranks == BENCH_PAIRS ? "an even number: mpirun -n 2"
@@ -665,7 +686,9 @@ static bool describe_ranks(bench_run_t *run)
         return false;
     }
     run->peer = pairs ? (run->rank + run->n_ranks / 2) % run->n_ranks : -1;
-    far = pairs ? pgas_node_of(run->peer) != pgas_node() : pgas_n_nodes() > 1;
+    if (prog->ranks == BENCH_CROWD)
+        run->peer = run->rank < 2 ? 1 - run->rank : -1;
+    far = run->peer >= 0 ? pgas_node_of(run->peer) != pgas_node() : pgas_n_nodes() > 1 && prog->ranks != BENCH_CROWD;
     bench_check(pgas_allreduce(NULL, &far, &any_far, 1, PGAS_INT32, PGAS_MAX), "pgas_allreduce");
     run->far = any_far != 0;
     return true;

@@ -77,13 +77,16 @@ typedef struct {
     const char *unit; /* NULL: that of the metric */
     bool higher;      /* of BENCH_VALUE: higher is better */
     double round_ms;  /* length of one round; 0: the usual half millisecond */
+    pgas_status_t (*probe)(const bench_run_t *run); /* NULL, or gives PGAS_OK if the library offers what the case needs; on
+                                                       every rank */
 } bench_case_t;
 
 typedef enum {
     BENCH_PAIR,  /* exactly two ranks */
     BENCH_PAIRS, /* an even number; rank r works with rank r + n/2 */
     BENCH_ANY,   /* any number; no peers */
-    BENCH_TWO_UP /* two or more, no peers */
+    BENCH_TWO_UP, /* two or more, no peers */
+    BENCH_CROWD   /* two or more; ranks 0 and 1 work with each other, loops return at once on others, whose peer is -1 */
 } bench_ranks_t;
 
 typedef struct {

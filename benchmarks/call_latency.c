@@ -1,12 +1,13 @@
-/* Round trip of a call: the answer is a call of the handler's rank, or a reply. */
+/* Round trip of each way to call: the answer is a call of the handler's rank, a reply, or a completion. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
 #include <stdlib.h>
 
-static pgas_handler_t ping, pong, echo;
+static pgas_handler_t ping, pong, echo, mirror;
 static volatile uint64_t n_pings, n_pongs;
-static char args_block[16384];
+static char args_block[16384], reply_block[16384];
+static pgas_agg_t *agg;
 
 static void run_ping(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -33,15 +34,59 @@ static void run_echo(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)pgas_reply(args, bytes < sizeof(uint64_t) ? bytes : sizeof(uint64_t));
 }
 
+/* Gives back all that came. */
+static void run_mirror(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source;
+    (void)context;
+    (void)pgas_reply(args, bytes);
+}
+
 static void prepare(void)
 {
     bench_check(pgas_handler_register("bench.ping", run_ping, NULL, &ping), "pgas_handler_register");
     bench_check(pgas_handler_register("bench.pong", run_pong, NULL, &pong), "pgas_handler_register");
     bench_check(pgas_handler_register("bench.echo", run_echo, NULL, &echo), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.mirror", run_mirror, NULL, &mirror), "pgas_handler_register");
+}
+
+static void setup(void)
+{
+    bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
+}
+
+static void teardown(void)
+{
+    bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
+}
+
+/* ---- a call each way ------------------------------------------------------------------------------------------ */
+
+typedef int (*one_call_fn_t)(int rank, pgas_handler_t handler, size_t bytes);
+
+static inline int by_call(int rank, pgas_handler_t handler, size_t bytes)
+{
+    return pgas_call(rank, handler, args_block, bytes, NULL);
+}
+
+static inline int by_message(int rank, pgas_handler_t handler, size_t bytes)
+{
+    static const pgas_call_opts_t opts = {.size = sizeof(opts), .way = PGAS_WAY_SEND};
+    return pgas_call_to(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, args_block, bytes, &opts);
+}
+
+static inline int by_flush(int rank, pgas_handler_t handler, size_t bytes)
+{
+    return pgas_agg_call(agg, rank, handler, args_block, bytes) | pgas_agg_flush(agg, rank);
+}
+
+static inline int to_thread(int rank, pgas_handler_t handler, size_t bytes)
+{
+    return pgas_call_to(pgas_thread_make(rank, 0), handler, args_block, bytes, NULL);
 }
 
 /* Both ranks wait by pgas_progress, as a program does that has nothing else to do. */
-static double call_and_call(const bench_run_t *run)
+static inline __attribute__((always_inline)) double there_and_back(const bench_run_t *run, one_call_fn_t one_call)
 {
     uint64_t pings = n_pings, pongs = n_pongs, begin;
     int bad = 0;
@@ -49,19 +94,41 @@ static double call_and_call(const bench_run_t *run)
     begin = bench_now();
     for (uint64_t i = 1; i <= run->iters; i++) {
         if (run->active) {
-            bad |= pgas_call(run->peer, ping, args_block, run->bytes, NULL);
+            bad |= one_call(run->peer, ping, run->bytes);
             while (n_pongs != pongs + i)
                 pgas_progress();
         } else {
             while (n_pings != pings + i)
                 pgas_progress();
-            bad |= pgas_call(run->peer, pong, args_block, run->bytes, NULL);
+            bad |= one_call(run->peer, pong, run->bytes);
         }
     }
     if (bad)
         bench_die("a call of %zu bytes failed", run->bytes);
     return run->active ? bench_since(begin) : 0;
 }
+
+static double call_and_call(const bench_run_t *run)
+{
+    return there_and_back(run, by_call);
+}
+
+static double message_and_message(const bench_run_t *run)
+{
+    return there_and_back(run, by_message);
+}
+
+static double flush_and_flush(const bench_run_t *run)
+{
+    return there_and_back(run, by_flush);
+}
+
+static double thread_and_thread(const bench_run_t *run)
+{
+    return there_and_back(run, to_thread);
+}
+
+/* ---- a call and what it gives --------------------------------------------------------------------------------- */
 
 /* The target waits in a barrier, the caller in the call; the reply has up to 8 bytes. */
 static double call_return(const bench_run_t *run)
@@ -76,6 +143,56 @@ static double call_return(const bench_run_t *run)
     if (bad)
         bench_die("a call with reply of %zu bytes failed", run->bytes);
     return bench_since(begin);
+}
+
+/* The same with as much back as went. */
+static double call_mirror(const bench_run_t *run)
+{
+    uint64_t begin = bench_now();
+    int bad = 0;
+    if (!run->active)
+        return 0;
+    for (uint64_t i = 0; i < run->iters; i++)
+        bad |= pgas_call_return(run->peer, mirror, args_block, run->bytes, reply_block, run->bytes, NULL);
+    if (bad)
+        bench_die("a call with reply of %zu bytes failed", run->bytes);
+    return bench_since(begin);
+}
+
+/* Waits for the completion that arg tells, of calls to a slot of the peer. */
+static double await_completion(const bench_run_t *run, int slot)
+{
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    pgas_sync_t sync;
+    uint64_t begin;
+    double elapsed;
+    int bad = 0;
+    if (!run->active)
+        return 0;
+    bench_check(pgas_sync_init(&sync, 0), "pgas_sync_init");
+    opts.sync = &sync;
+    opts.when = (pgas_when_t)run->arg;
+    begin = bench_now();
+    for (uint64_t i = 0; i < run->iters; i++) {
+        pgas_sync_add(&sync, 1);
+        bad |= pgas_call_to(pgas_thread_make(run->peer, slot), ping, args_block, run->bytes, &opts);
+        bad |= pgas_sync_wait(&sync, -1);
+    }
+    elapsed = bench_since(begin);
+    if (bad)
+        bench_die("a call of %zu bytes failed", run->bytes);
+    pgas_sync_fini(&sync);
+    return elapsed;
+}
+
+static double call_completed(const bench_run_t *run)
+{
+    return await_completion(run, PGAS_SLOT_ANY);
+}
+
+static double call_service(const bench_run_t *run)
+{
+    return await_completion(run, PGAS_SLOT_SERVICE);
 }
 
 /* Executed-completion: waits until the handler has run. */
@@ -100,6 +217,22 @@ static double call_executed(const bench_run_t *run)
     return elapsed;
 }
 
+/* Whether calls to such a slot are there; one is made, to the caller's own rank. */
+static pgas_status_t try_slot(const bench_run_t *run, int slot)
+{
+    return pgas_call_to(pgas_thread_make(run->rank, slot), pong, args_block, 1, NULL);
+}
+
+static pgas_status_t has_threads(const bench_run_t *run)
+{
+    return try_slot(run, 0);
+}
+
+static pgas_status_t has_service(const bench_run_t *run)
+{
+    return try_slot(run, PGAS_SLOT_SERVICE);
+}
+
 #define REFS                                                            \
     {"limit", BENCH_MEMORY, ref_flags}, {"ucx", BENCH_UCX, ref_ucx_am}, \
     {                                                                   \
@@ -108,16 +241,46 @@ static double call_executed(const bench_run_t *run)
 
 static const bench_case_t cases[] = {
     {.variant = "", .doc = "a call each way", .paths = BENCH_ANYWHERE, .ours = call_and_call, .refs = {REFS}},
+    {.variant = "send", .doc = "a message each way", .paths = BENCH_ANYWHERE, .ours = message_and_message, .refs = {REFS}},
+    {.variant = "thread",
+     .doc = "a call each way, to a thread",
+     .paths = BENCH_ANYWHERE,
+     .ours = thread_and_thread,
+     .refs = {REFS},
+     .probe = has_threads},
+    {.variant = "agg",
+     .doc = "a gathered call each way, and pgas_agg_flush",
+     .paths = BENCH_ANYWHERE,
+     .ours = flush_and_flush,
+     .refs = {REFS}},
     {.variant = "return",
-     .doc = "pgas_call_return, target in a barrier",
+     .doc = "pgas_call_return of up to 8 bytes, target in a barrier",
      .paths = BENCH_ANYWHERE,
      .ours = call_return,
+     .refs = {REFS}},
+    {.variant = "mirror",
+     .doc = "pgas_call_return of all that went, target in a barrier",
+     .paths = BENCH_ANYWHERE,
+     .ours = call_mirror,
      .refs = {REFS}},
     {.variant = "executed",
      .doc = "pgas_call with completion when the handler has run, target in a barrier",
      .paths = BENCH_ANYWHERE,
      .ours = call_executed,
      .refs = {REFS}},
+    {.variant = "remote",
+     .doc = "pgas_call_to with completion when the call has arrived, target in a barrier",
+     .paths = BENCH_ANYWHERE,
+     .ours = call_completed,
+     .refs = {REFS},
+     .arg = PGAS_REMOTE},
+    {.variant = "service",
+     .doc = "pgas_call_to the service, with completion when the handler has run, target in a barrier",
+     .paths = BENCH_ANYWHERE,
+     .ours = call_service,
+     .refs = {REFS},
+     .arg = PGAS_EXECUTED,
+     .probe = has_service},
 };
 
 static const bench_program_t program = {.name = "pgas_call_latency",
@@ -128,7 +291,9 @@ static const bench_program_t program = {.name = "pgas_call_latency",
                                         .max_bytes = 8192,
                                         .cases = cases,
                                         .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare};
+                                        .prepare = prepare,
+                                        .setup = setup,
+                                        .teardown = teardown};
 
 int main(int argc, char **argv)
 {

@@ -5,7 +5,7 @@ noinst_LTLIBRARIES += %D%/libbench.la
 	%D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c %D%/team.c
 bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
 
-noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_busy_target %D%/pgas_call_latency %D%/pgas_call_rate \
+noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
 	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke \
 	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup
 %C%_pgas_atomic_SOURCES = %D%/atomic.c
@@ -14,6 +14,8 @@ noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_busy_target %D%/pga
 %C%_pgas_barrier_LDADD = $(bench_ldadd)
 %C%_pgas_busy_target_SOURCES = %D%/busy_target.c
 %C%_pgas_busy_target_LDADD = $(bench_ldadd)
+%C%_pgas_call_crowd_SOURCES = %D%/call_crowd.c
+%C%_pgas_call_crowd_LDADD = $(bench_ldadd)
 %C%_pgas_call_latency_SOURCES = %D%/call_latency.c
 %C%_pgas_call_latency_LDADD = $(bench_ldadd)
 %C%_pgas_call_rate_SOURCES = %D%/call_rate.c

@@ -292,6 +292,8 @@ static inline void await_flag(const region_t *here, uint64_t value)
 
 double ref_flags(const bench_run_t *run)
 {
+    if (run->peer < 0)
+        return 0;
     region_t *here = at_rank[run->rank].region, *there = at_rank[run->peer].region;
     uint64_t begin = bench_now();
     if (run->bytes > sizeof(here->flag_data))

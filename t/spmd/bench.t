@@ -7,7 +7,7 @@ set -u
 cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target"
-OTHERS="barrier collectives histo indexgather gups startup"
+OTHERS="barrier call_crowd collectives histo indexgather gups startup"
 TINY="-i 20 -r 5 -t 5"
 
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
