@@ -5,13 +5,15 @@ noinst_LTLIBRARIES += %D%/libbench.la
 	%D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c %D%/team.c
 bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
 
-noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
+noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
 	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke \
 	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup
 %C%_pgas_atomic_SOURCES = %D%/atomic.c
 %C%_pgas_atomic_LDADD = $(bench_ldadd)
 %C%_pgas_barrier_SOURCES = %D%/barrier.c
 %C%_pgas_barrier_LDADD = $(bench_ldadd)
+%C%_pgas_broadcast_SOURCES = %D%/broadcast.c
+%C%_pgas_broadcast_LDADD = $(bench_ldadd)
 %C%_pgas_busy_target_SOURCES = %D%/busy_target.c
 %C%_pgas_busy_target_LDADD = $(bench_ldadd)
 %C%_pgas_call_crowd_SOURCES = %D%/call_crowd.c

@@ -68,6 +68,7 @@ double ref_mpi_pingpong(const bench_run_t *run);    /* send and receive, round t
 double ref_mpi_isend(const bench_run_t *run);       /* one way, 64 outstanding */
 double ref_mpi_batches(const bench_run_t *run);     /* one way, packed by hand into 4 KiB, 16 outstanding */
 double ref_mpi_collective(const bench_run_t *run);  /* arg: bench_coll_t */
+double ref_mpi_bcast_known(const bench_run_t *run); /* from rank 0 to all, which it then knows */
 double ref_mpi_busy_atomic(const bench_run_t *run); /* median latency towards a rank that computes */
 
 /** Operations that tables name by number. */

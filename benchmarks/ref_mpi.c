@@ -363,6 +363,18 @@ double ref_mpi_collective(const bench_run_t *run)
     return bench_since(begin);
 }
 
+/* From the root's call until it knows that all have it: MPI_Bcast by itself may end before anybody has looked. */
+double ref_mpi_bcast_known(const bench_run_t *run)
+{
+    uint64_t begin = bench_now();
+    for (uint64_t i = 0; i < run->iters; i++) {
+        char here = 1, all = 0;
+        MPI_Bcast(coll_dst, (int)run->bytes, MPI_BYTE, 0, comm);
+        MPI_Reduce(&here, &all, 1, MPI_BYTE, MPI_BAND, 0, comm);
+    }
+    return run->rank == 0 ? bench_since(begin) : 0;
+}
+
 /* ---- towards a rank that computes ----------------------------------------------------------------------------- */
 
 static void fetch_add_times(const bench_run_t *run, int n)

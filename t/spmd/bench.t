@@ -7,13 +7,14 @@ set -u
 cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target"
-OTHERS="barrier call_crowd collectives histo indexgather gups startup"
+OTHERS="barrier broadcast call_crowd collectives histo indexgather gups startup"
 TINY="-i 20 -r 5 -t 5"
 
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
 of() {
     case $1 in
-    put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke) echo "-m 8:16" ;;
+    put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke | broadcast)
+        echo "-m 8:16" ;;
     collectives) echo "-m 4:8" ;;
     barrier) echo "--case plain,late" ;;
     esac
