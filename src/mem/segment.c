@@ -340,6 +340,31 @@ static void open_heap(pgasi_lane_t *lane, int rank, const pgasi_peer_key_t *entr
     __atomic_store_n(&peer->heap_bytes, entry->bytes, __ATOMIC_RELEASE); /* looked at without a shared lane's lock */
 }
 
+pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_wire_t *wire)
+{
+    if (find_key(lane, rank, wire->offset))
+        return PGAS_OK;
+    pgasi_peer_key_t *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return PGAS_ERR_NO_MEMORY;
+    entry->offset = wire->offset;
+    entry->bytes = wire->bytes;
+    entry->address = wire->address;
+    pgas_status_t status = lane->tp->ops->key_unpack(lane->tp, rank, wire->key, wire->key_bytes, &entry->key);
+    if (status != PGAS_OK) {
+        free(entry);
+        return status;
+    }
+    pgasi_peer_key_t **tail = &lane->peer[rank].keys;
+    while (*tail && wire->offset != PGASI_HEAP_OFFSET)
+        tail = &(*tail)->next;
+    entry->next = *tail;
+    *tail = entry;
+    if (wire->offset == PGASI_HEAP_OFFSET)
+        open_heap(lane, rank, entry);
+    return PGAS_OK;
+}
+
 /* The request goes through the same lane, so a shared lane is given up meanwhile; another thread may be faster. */
 static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset, pgasi_peer_key_t **entry_p)
 {
@@ -347,31 +372,12 @@ static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset, pg
     pgasi_lane_unlock(lane);
     pgas_status_t status = pgasi_segment_ask(rank, offset, &wire);
     pgasi_lane_lock(lane);
+    if (status == PGAS_OK)
+        status = pgasi_key_learn(lane, rank, &wire);
     if (status != PGAS_OK)
         return status;
     *entry_p = find_key(lane, rank, offset);
-    if (*entry_p)
-        return PGAS_OK;
-    pgasi_peer_key_t *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        return PGAS_ERR_NO_MEMORY;
-    entry->offset = wire.offset;
-    entry->bytes = wire.bytes;
-    entry->address = wire.address;
-    status = lane->tp->ops->key_unpack(lane->tp, rank, wire.key, wire.key_bytes, &entry->key);
-    if (status != PGAS_OK) {
-        free(entry);
-        return status;
-    }
-    pgasi_peer_key_t **tail = &lane->peer[rank].keys;
-    while (*tail && wire.offset != PGASI_HEAP_OFFSET)
-        tail = &(*tail)->next;
-    entry->next = *tail;
-    *tail = entry;
-    *entry_p = entry;
-    if (wire.offset == PGASI_HEAP_OFFSET)
-        open_heap(lane, rank, entry);
-    return PGAS_OK;
+    return *entry_p ? PGAS_OK : PGAS_ERR_RANGE;
 }
 
 pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint64_t bytes, pgasi_tp_key_t **key_p,

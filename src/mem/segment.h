@@ -56,6 +56,8 @@ typedef struct {
     uint32_t key_bytes;
     uint8_t key[PGASI_TP_KEY_MAX];
 } pgasi_segment_wire_t;
+/** Makes a peer's segment known to the lane (open, locked), so that pgasi_key_get need not ask. */
+pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_wire_t *wire);
 /** Fills wire with the own segment at offset; PGAS_ERR_RANGE if there is none. */
 pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p);
 
