@@ -26,7 +26,7 @@ PGASI_PARAM(STATS, stats, BOOL, "0", "", "", "print operation counts at finalize
 PGASI_PARAM(AGG_SIZE, agg_size, SIZE, "4K", "64..1M", "bytes", "calls gathered for a peer before they are published")
 PGASI_PARAM(AGG_LATENCY_US, agg_latency_us, INT, "100", "0..1000000000", "microseconds",
             "gathered calls wait no longer while their thread makes progress; 0 means no limit")
-PGASI_PARAM(CHUNK_SIZE, chunk_size, SIZE, "64K", "4K..64M, power of two", "bytes", "a chunk of a node-local channel")
+PGASI_PARAM(CHUNK_SIZE, chunk_size, SIZE, "16K", "4K..64M, power of two", "bytes", "a chunk of a node-local channel")
 PGASI_PARAM(CHUNKS, chunks, INT, "2", "2..1024", "chunks", "that a channel has from the start")
 PGASI_PARAM(CHUNKS_MAX, chunks_max, INT, "16", "2..1024", "chunks", "that a channel whose receiver falls behind may take")
 PGASI_PARAM(CHUNK_MEMORY, chunk_memory, SIZE, "256M", "64K..64G", "bytes",

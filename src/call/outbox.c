@@ -23,6 +23,8 @@
 #include "mem/thread.h"
 
 #define BUFFERS_MAX 64 /* per lane */
+#define GROW_AFTER 64  /* looks in vain */
+#define DIRECT_MAX 1024 /* bytes of a call that takes the short path on the node */
 
 /* A batch being gathered, or a message being sent. */
 typedef struct buffer {
@@ -64,6 +66,7 @@ typedef struct {
     uint32_t clean_from; /* bytes of it from here on hold nothing that could pass for a mark of their lap */
     uint32_t dirty_to;   /* ... and will not in its next use */
     int n_chunks, current;
+    uint32_t n_refused; /* looks for a free chunk since there was one */
     chunk_t *chunks; /* in the order of their use, round and round */
     pgasi_channel_t channel;
     buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
@@ -269,15 +272,20 @@ static inline void ring_bell(const out_t *out)
         pgasi_bell_ring_service(out->node_rank);
 }
 
-/* The chunk after the present one is free, or becomes the next: one that the receiver gives in addition. */
+/* The chunk after the present one is free, or becomes the next: one that the receiver gives in addition. Not at once: few
+ * chunks stay in caches, and a receiver that is merely slower than we are needs no more. */
 static bool find_chunk(out_t *out)
 {
     int next = (out->current + 1) % out->n_chunks;
     uint32_t number;
-    if (out->chunks[next].free_at <= __atomic_load_n(out->channel.consumed, __ATOMIC_ACQUIRE))
+    if (out->chunks[next].free_at <= __atomic_load_n(out->channel.consumed, __ATOMIC_ACQUIRE)) {
+        out->n_refused = 0;
         return true;
-    if (out->n_chunks >= pgasi_param.chunks_max || !pgasi_inbox_grow(out->node_rank, &number))
+    }
+    if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
+        !pgasi_inbox_grow(out->node_rank, &number))
         return false;
+    out->n_refused = 0;
     next = out->current + 1;
     memmove(&out->chunks[next + 1], &out->chunks[next], (size_t)(out->n_chunks - next) * sizeof *out->chunks);
     out->chunks[next] = (chunk_t){ number, 0, 0, 0, true };
@@ -295,9 +303,9 @@ static bool next_chunk(out_t *out)
     uint64_t shown = pgasi_rec_shown(first_word, out->w->lap);
     chunk_t *left = &out->chunks[out->current], *c;
     left->free_at = out->base + pgasi_chunk_bytes;
-    uint32_t left_at = (uint32_t)(pos - out->chunk);
-    left->dirty = left_at < left->written ? left->written : out->dirty_to; /* marks of the use before the last count again */
-    left->written = PGASI_MAX(left->written, left_at + PGASI_RING_UNIT);
+    uint32_t end = (uint32_t)(pos - out->chunk) + PGASI_RING_UNIT;
+    left->dirty = end < left->written ? left->written : out->dirty_to; /* marks of the use before the last count again */
+    left->written = PGASI_MAX(left->written, end);
     out->current = (out->current + 1) % out->n_chunks;
     c = &out->chunks[out->current];
     c->odd = !c->odd;
@@ -584,12 +592,15 @@ typedef struct {
     size_t head_bytes, bytes;
 } message_t;
 
+/* The beginning by words: what the caller has just stored there, a word at a time, does not forward to a wider load. */
 static inline void copy_args(char *to, const void *from, size_t bytes)
 {
-    if (PGAS_LIKELY(bytes == 8))
-        memcpy(to, from, 8);
-    else if (bytes)
-        memcpy(to, from, bytes);
+    const char *args = from;
+    size_t i = 0;
+    for (; i + 8 <= PGASI_MIN(bytes, (size_t)64); i += 8)
+        memcpy(to + i, args + i, 8);
+    if (i < bytes)
+        memcpy(to + i, args + i, bytes - i);
 }
 
 /* Everything of the record but its header. */
@@ -1055,13 +1066,13 @@ static inline void set_path(pgasi_outbox_t *ob)
     pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, NULL, (uint32_t)pgasi_self.slot + 1 };
 }
 
-/* The usual case without a stop: own lane, same node, room in the ring, 8 bytes, nobody waits for it; and the inline part
- * may do it from now on. */
+/* The usual case without a stop: own lane, same node, room in the chunk, nobody waits for it; and the inline part may do it
+ * from now on if it has 8 bytes. */
 static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                const pgas_sync_t *executed)
 {
     pgasi_outbox_t *ob = pgasi_self.outbox;
-    if (!ob || executed || bytes != 8 || !args || !pgasi_thread_attached() || (uint32_t)rank >= ob->n_ranks ||
+    if (!ob || executed || bytes > DIRECT_MAX || !args || !pgasi_thread_attached() || (uint32_t)rank >= ob->n_ranks ||
         handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
         return false;
     if (PGAS_UNLIKELY(pgas_call_path.epoch != pgas_call_run.epoch))
@@ -1072,14 +1083,16 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     if (out->w->recent > 1)
         settle(out);
     char *record = out->w->pos;
-    if (out->end - record < PGASI_RING_UNIT)
+    size_t room = PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
+    if (out->end - record < (ptrdiff_t)room || bytes > pgasi_param.call_max)
         return false;
-    uint64_t word;
-    memcpy(&word, args, 8);
-    __atomic_store_n((uint64_t *)(void *)(record + 8), word, __ATOMIC_RELAXED);
-    __atomic_store_n((uint64_t *)(void *)(record + PGASI_RING_UNIT), 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&out->w->pos, record + PGASI_RING_UNIT, __ATOMIC_RELAXED); /* first, as in show() */
-    __atomic_store_n((uint64_t *)(void *)record, ob->header | out->w->lap | handler, __ATOMIC_RELEASE);
+    copy_args(record + 8, args, bytes);
+    __atomic_store_n((uint64_t *)(void *)(record + room), 0, __ATOMIC_RELAXED);
+    if (room > PGASI_RING_UNIT)
+        out->dirty_to = (uint32_t)(record + room - out->chunk);
+    __atomic_store_n(&out->w->pos, record + room, __ATOMIC_RELAXED); /* first, as in show() */
+    uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_REC_BYTES_SHIFT) | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
+    __atomic_store_n((uint64_t *)(void *)record, header | out->w->lap | handler, __ATOMIC_RELEASE);
     pgasi_bell_ring_at(out->bell, out->node_rank);
     return true;
 }
