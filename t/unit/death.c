@@ -284,7 +284,7 @@ int main(void)
     pgas_handler_register("t.nop", on_nop, NULL, &nop);
     pgas_handler_register("t.die", on_die, NULL, &die);
     pgas_handler_register("t.pour", on_pour, NULL, &pour);
-    ok(lone_init(RANKS, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue CHUNK_SIZE=4K CALL_MAX=256 "
+    ok(lone_init(RANKS, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue CHUNK_SIZE=4K CHUNKS_MAX=2 CALL_MAX=256 "
                         "BACKLOG_LIMIT=8K") == PGAS_OK, "init");
     zeroed_counters();
     completions_fall();
