@@ -121,7 +121,7 @@ static bool work_waits(void)
 {
     if (pgasi_tp || pgasi_inbox_pending())
         return true;
-    pgasi_outbox_t *ob = __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->outbox, __ATOMIC_RELAXED);
+    pgasi_outbox_t *ob = __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->outbox, __ATOMIC_ACQUIRE);
     return ob && pgasi_outbox_held(ob);
 }
 
