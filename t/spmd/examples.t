@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 58
+plan 61
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -77,6 +77,8 @@ for n in 1 2 3; do
     says '^rank .*1000: right$' $n "04_call, $n ranks"
     run $n 05_histogram 100000
     says "^${n}00000 of ${n}00000 .*right\$" 1 "05_histogram, $n ranks"
+    run $n 06_synchronizers
+    says "^$((n * (300 + n))) of .*right\$" 1 "06_synchronizers, $n ranks"
 done
 run 0 05_histogram --help
 says '^usage' 1 "05_histogram --help without a launcher"
