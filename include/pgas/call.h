@@ -14,6 +14,7 @@
  *  | pgas_agg_call with an aggregator for handlers                 | yes, if it runs for a rank               | CONTEXT  |
  *  | put, get, atomics within the node; pgas_alloc_local           | yes                                      | yes      |
  *  | put, get, atomics to other nodes or to attached memory; flush | PGAS_ERR_CONTEXT                         | yes      |
+ *  | pgas_sync_* but wait                                          | yes                                      | yes      |
  *  | pgas_sync_wait, pgas_progress                                 | PGAS_ERR_CONTEXT (pgas_progress: 0)      | yes      |
  *  | collectives, pgas_quiesce                                     | PGAS_ERR_CONTEXT                         | CONTEXT  |
  *
