@@ -145,6 +145,11 @@ static entry_t *entry_of(const pgas_sync_t *sync)
     return e && e->sync == sync && !e->once ? e : NULL;
 }
 
+bool pgasi_sync_is_live(const pgas_sync_t *sync)
+{
+    return entry_of(sync) != NULL;
+}
+
 bool pgasi_token_give(uint32_t token)
 {
     uint32_t index = token >> 16, mine_still = token;
@@ -230,7 +235,7 @@ static inline void lower(pgas_sync_t *sync, const entry_t *e, int64_t n)
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
-void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler)
+void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler)
 {
     const entry_t *e = entry_of(sync);
     if (PGAS_UNLIKELY(status != PGAS_OK))
@@ -238,9 +243,14 @@ void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status, int ran
     lower(sync, e, n);
 }
 
-static void fall(pgas_sync_t *sync, pgas_status_t status, int rank, uint32_t handler)
+void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status)
 {
-    pgasi_sync_fall(sync, 1, status, rank, handler);
+    pgasi_sync_fall_by(sync, n, status, pgasi_boot.rank, 0);
+}
+
+static inline void fall(pgas_sync_t *sync, pgas_status_t status, int rank, uint32_t handler)
+{
+    pgasi_sync_fall_by(sync, 1, status, rank, handler);
 }
 
 /* ---- answers arrive ---- */

@@ -39,9 +39,12 @@ pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank
                                bool queued);
 pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status);
 
-/** The counter falls by n; status, rank and handler say what went wrong, if anything. Any thread of the rank that may make
- *  calls, without a lane's lock, for the counter's function may run here. */
-void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler);
+/** The counter, which is live, falls by n > 0; status, rank and handler say what went wrong, if anything: with fall it was
+ *  something of this rank. Any thread that may make calls, without a lane's lock, for the counter's function may run here. */
+void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler);
+void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status);
+/** Whether the counter is live, for calls that are about to name it. */
+bool pgasi_sync_is_live(const pgas_sync_t *sync);
 
 /** The call that a thread is running. */
 typedef struct {
