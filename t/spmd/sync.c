@@ -481,6 +481,78 @@ static void other_threads_answer(void)
     spmd_is_int(n_bad, 0, "calls that end on another thread are answered from there, also when others run in between");
 }
 
+/* ---- handlers that wait ---- */
+
+static pgas_handler_t gate, open_gate, ask;
+static pgas_sync_t closed;
+static int ask_bad;
+
+static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    pgas_sync_wait(&closed, -1);
+}
+
+static void on_open_gate(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    pgas_sync_done(&closed, 1);
+}
+
+/* Asks on before it answers. */
+static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t number = 0;
+    (void)source;
+    (void)context;
+    int n_bad = pgas_call_return(right(), echo, args, bytes, &number, sizeof number, NULL) != PGAS_OK;
+    number++;
+    n_bad += pgas_reply(&number, sizeof number) != PGAS_OK || pgas_reply(&number, sizeof number) != PGAS_ERR_CONTEXT;
+    __atomic_add_fetch(&ask_bad, n_bad, __ATOMIC_RELAXED);
+}
+
+static void arrived_and_waiting(void)
+{
+    pgas_sync_t arrived, on_stack, *heap = in_heap();
+    int n_bad = pgas_sync_init(&closed, 1) != PGAS_OK || pgas_sync_init(&arrived, 3) != PGAS_OK;
+    n_bad += pgas_sync_init(&on_stack, 1) != PGAS_OK || pgas_sync_init(heap, 1) != PGAS_OK;
+    pgas_barrier(NULL);
+    n_bad += call_when(right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, &on_stack) != PGAS_OK;
+    n_bad += call_when(right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, heap) != PGAS_OK;
+    for (int i = 0; i < 3; i++)
+        n_bad += call_when(right(), gate, PGAS_REMOTE, i % 2 ? PGAS_FULL_WAIT : PGAS_FULL_QUEUE, &arrived) != PGAS_OK;
+    n_bad += pgas_sync_wait(&arrived, -1) != PGAS_OK || on_stack.count != 1 || heap->count != 1;
+    n_bad += pgas_call(right(), open_gate, NULL, 0, NULL) != PGAS_OK;
+    n_bad += pgas_sync_wait(&on_stack, -1) != PGAS_OK || pgas_sync_wait(heap, -1) != PGAS_OK;
+    pgas_quiesce();
+    pgas_sync_fini(&arrived);
+    pgas_sync_fini(&on_stack);
+    pgas_sync_fini(heap);
+    pgas_sync_fini(&closed);
+    spmd_is_int(n_bad, 0, "calls whose handlers wait have arrived, and have run when the handlers have ended");
+}
+
+static void waiting_handlers_answer(void)
+{
+    uint64_t reply[N] = { 0 };
+    pgas_sync_t sync;
+    int n_bad = pgas_sync_init(&sync, N) != PGAS_OK;
+    for (uint64_t i = 0; i < N; i++)
+        n_bad += pgas_call_return((int)i % n_ranks, ask, &i, sizeof i, &reply[i], sizeof reply[i], &sync) != PGAS_OK;
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
+    for (uint64_t i = 0; i < N; i++)
+        n_bad += reply[i] != i + 1;
+    pgas_sync_fini(&sync);
+    pgas_quiesce();
+    spmd_is_int(n_bad + ask_bad, 0, "and answer, each its own caller");
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_register("a.count", on_count, NULL, &count);
@@ -490,8 +562,13 @@ int main(int argc, char **argv)
     pgas_handler_register("a.relay", on_relay, NULL, &relay);
     pgas_handler_register("a.defer", on_defer, NULL, &defer);
     pgas_handler_register("a.release", on_release, NULL, &release);
+    pgas_handler_opts_t waits = PGAS_HANDLER_OPTS_INIT;
+    waits.blocks = true;
+    pgas_handler_register_opts("b.gate", on_gate, NULL, &waits, &gate);
+    pgas_handler_register_opts("b.ask", on_ask, NULL, &waits, &ask);
+    pgas_handler_register("b.open", on_open_gate, NULL, &open_gate);
     pgas_handler_register("z.hidden", on_count, NULL, &hidden);
-    job_begin(&argc, &argv, 15);
+    job_begin(&argc, &argv, 17);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
@@ -506,6 +583,8 @@ int main(int argc, char **argv)
     too_late();
     unknown_handler();
     other_threads_answer();
+    arrived_and_waiting();
+    waiting_handlers_answer();
     pgas_free(counter_memory);
     return job_end();
 }
