@@ -974,12 +974,13 @@ pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_
 
 void pgasi_outbox_set_latency(pgasi_outbox_t *ob, uint64_t latency_ns)
 {
-    ob->latency_ns = PGASI_MIN(ob->latency_ns, latency_ns);
+    __atomic_store_n(&ob->latency_ns, PGASI_MIN(ob->latency_ns, latency_ns), __ATOMIC_RELAXED);
 }
 
 bool pgasi_outbox_timed(const pgasi_outbox_t *ob)
 {
-    return ob->n_dirty > 0 && ob->latency_ns != UINT64_MAX;
+    return __atomic_load_n(&ob->n_dirty, __ATOMIC_RELAXED) > 0 &&
+           __atomic_load_n(&ob->latency_ns, __ATOMIC_RELAXED) != UINT64_MAX;
 }
 
 /* Ticks are half the limit apart while something is gathered, and a batch leaves with the second tick that it sees. So

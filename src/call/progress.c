@@ -155,9 +155,10 @@ static inline int progress_round(void)
     pgasi_lane_t *lane = pgasi_self.lane;
     int n = 0;
     if (PGAS_LIKELY(lane != NULL)) {
-        bool held = lane->outbox && pgasi_outbox_held(lane->outbox);
+        const pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
+        bool held = ob && pgasi_outbox_held(ob);
         bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || ++idle_rounds % LANE_EVERY == 0);
-        bool timed = lane->outbox && pgasi_outbox_timed(lane->outbox) && ++open_rounds % TIME_EVERY == 0;
+        bool timed = ob && pgasi_outbox_timed(ob) && ++open_rounds % TIME_EVERY == 0;
         if (PGAS_UNLIKELY(held || look || timed))
             n = own_round(lane, held, look, timed);
     }
@@ -165,7 +166,7 @@ static inline int progress_round(void)
         n += (int)pgasi_port_drain_if_free(pgasi_self.port);
     if (PGAS_UNLIKELY(!pgasi_param.service_threads))
         n += serve_service();
-    if (PGAS_UNLIKELY(pgasi_ports_left != 0))
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED) != 0))
         n += (int)pgasi_ports_refuse();
     return n + serve_if_free();
 }
@@ -178,8 +179,9 @@ int pgasi_progress(void)
 void pgasi_progress_before_sleep(void)
 {
     pgasi_lane_t *lane = pgasi_self.lane;
-    bool timed = lane && lane->outbox && lane->index != PGASI_LANE_SERVICE && !pgasi_self.in_handler &&
-                 pgasi_thread_attached() && pgasi_outbox_timed(lane->outbox);
+    const pgasi_outbox_t *ob = lane ? __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE) : NULL;
+    bool timed = ob && lane->index != PGASI_LANE_SERVICE && !pgasi_self.in_handler && pgasi_thread_attached() &&
+                 pgasi_outbox_timed(ob);
     if (!timed || !pgasi_lane_try_lock(lane))
         return;
     pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_TIME);
@@ -291,7 +293,7 @@ static void *service_main(void *arg)
     pgasi_thread_be_service();
     while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
         serve_service();
-        if (pgasi_ports_left)
+        if (__atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED))
             pgasi_ports_refuse();
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
