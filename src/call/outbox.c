@@ -196,11 +196,6 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
 
 /* ---- the node: channels of chunks ---- */
 
-static inline uint64_t tail_of(const out_t *out)
-{
-    return out->base + (uint64_t)(out->w->pos - out->chunk);
-}
-
 static inline void set_pos(out_t *out, const char *pos)
 {
     __atomic_store_n(&out->w->pos, (char *)(uintptr_t)pos, __ATOMIC_RELEASE);
