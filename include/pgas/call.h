@@ -185,6 +185,35 @@ typedef struct {
 PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
                                     const pgas_call_opts_t *opts);
 
+/** Begins a call whose arguments are built where they travel.
+ *  Shape:  one at a time per thread. Until it is committed or abandoned the thread's other calls to the same target give
+ *          PGAS_ERR_BUSY, and its aggregators must not be used for that rank.
+ *  Done:   *args_p: `bytes` bytes, aligned to 8, contents undefined, the caller's until commit. On the node they lie in the
+ *          target's memory (a thread with a lane of its own, outside of handlers, while the channel has room), between nodes
+ *          in the message; otherwise in a block that commit copies.
+ *  @return as pgas_call_to; PGAS_ERR_BUSY (the thread has begun one). */
+PGAS_API pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
+                                       const pgas_call_opts_t *opts, void **args_p);
+/** Sends it. @return as pgas_call_to; PGAS_ERR_NOT_FOUND (the thread has begun none). */
+PGAS_API pgas_status_t pgas_call_commit(void);
+/** Drops it: nothing has happened. @return PGAS_OK, PGAS_ERR_NOT_FOUND. */
+PGAS_API pgas_status_t pgas_call_abandon(void);
+
+/** Sets the calling thread's channel to a target up ahead; else the first call does. Nobody there takes part.
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_LIMIT (as pgas_call_to), PGAS_ERR_NO_MEMORY. */
+PGAS_API pgas_status_t pgas_channel_open(pgas_thread_t target);
+/** Drains it: waits until all that the thread sent to the target has run (between nodes: has left), reading how far the
+ *  target is from its memory, and gives back the chunks that the channel took beyond its first. It opens again by itself.
+ *  @return as open; PGAS_ERR_PEER, PGAS_ERR_BUSY (a call is being built in it). */
+PGAS_API pgas_status_t pgas_channel_close(pgas_thread_t target);
+typedef struct {
+    bool open, node;        /* node: chunks in the target's memory, written directly; else messages, and zeros below */
+    uint64_t chunk_bytes;
+    int n_chunks;           /* of the channel now */
+    uint64_t sent, consumed; /* positions, in bytes; a chunk that is left counts whole */
+} pgas_channel_info_t;
+PGAS_API pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info_p);
+
 /** Starts a thread on a rank that runs handler(args) and ends; it is an attached thread, so the handler may do what threads
  *  may, except collectives (see the table).
  *  Done:   as pgas_call_to; executed: the handler has returned. pgas_quiesce and pgas_finalize wait for it.

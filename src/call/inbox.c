@@ -6,6 +6,7 @@
 #include "call/inbox.h"
 
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,16 +24,20 @@
 #define HEADER_BYTES 65536
 #define PORTS_MAX 66
 #define WORDS_PER_LINE 16
-#define CHANNELS_MAX ((HEADER_BYTES - (PORTS_MAX + 2) * 64) * 8)
+#define FURTHER_MAX 65536 /* chunks that no channel has from the start */
+#define CHANNELS_MAX ((HEADER_BYTES - (PORTS_MAX + 2) * 64 - FURTHER_MAX / 8) * 8)
 
 typedef struct {
-    PGASI_ALIGNED(64) uint64_t consumed;
+    PGASI_ALIGNED(64) uint64_t consumed; /* told */
+    uint64_t head;                       /* exact */
 } line_t;
+PGASI_STATIC_ASSERT(offsetof(line_t, head) == offsetof(line_t, consumed) + 8, "see pgasi_channel_t");
 
 /* What senders of the node write to. */
 typedef struct {
     PGASI_ALIGNED(64) uint32_t n_opened[PORTS_MAX * WORDS_PER_LINE]; /* one word of a line changes whenever a bit is set */
-    PGASI_ALIGNED(64) uint64_t n_taken;                              /* of the chunks that no channel has from the start */
+    PGASI_ALIGNED(64) uint32_t some_given;                           /* a further chunk was given back */
+    PGASI_ALIGNED(64) uint64_t taken[FURTHER_MAX / 64];              /* of the further chunks */
     PGASI_ALIGNED(64) uint64_t opened[CHANNELS_MAX / 64];
 } header_t;
 PGASI_STATIC_ASSERT(sizeof(header_t) <= HEADER_BYTES, "the header has its place in front of the lines");
@@ -42,7 +47,6 @@ typedef struct {
     uint64_t lap;      /* the mark it will bear */
     const char *chunk; /* in which it stands */
     uint64_t base;     /* position of the chunk's first byte */
-    uint64_t head;     /* position of `at`, as others may know it */
     line_t *line;
     int source_rank, source_node_rank;
     bool grown;
@@ -123,7 +127,9 @@ pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_in
     while (n_first > 1 && n * n_first * chunk > p->chunk_memory)
         n_first--;
     bool too_much = n * n_first * chunk > p->chunk_memory || n > CHANNELS_MAX;
-    size_t n_chunks = too_much ? n * n_first : PGASI_MIN(p->chunk_memory / chunk, n * (size_t)PGASI_MAX(p->chunks_max, 1));
+    size_t n_further = too_much ? 0 : p->chunk_memory / chunk - n * n_first;
+    n_further = PGASI_MIN(n_further, n * (size_t)PGASI_MAX(p->chunks_max - (int)n_first, 0));
+    size_t n_chunks = n * n_first + PGASI_MIN(n_further, (size_t)FURTHER_MAX);
     *size_p = (pgasi_inbox_size_t){ n, n_first, n_chunks, chunk, HEADER_BYTES + lines_bytes(n) + n_chunks * chunk };
     return too_much ? PGAS_ERR_LIMIT : PGAS_OK;
 }
@@ -215,18 +221,33 @@ void pgasi_inbox_open(int node_rank, int port, int lane, pgasi_channel_t *channe
     __atomic_fetch_add(&header->n_opened[port * WORDS_PER_LINE], 1, __ATOMIC_RELEASE);
 }
 
-bool pgasi_inbox_grow(int node_rank, uint32_t *number_p)
+bool pgasi_inbox_grow(int node_rank, uint32_t *number_p, bool *fresh_p)
 {
     header_t *header = header_of(node_rank);
-    uint64_t had = size.n_channels * size.n_first;
-    uint64_t n = __atomic_load_n(&header->n_taken, __ATOMIC_RELAXED);
-    while (had + n < size.n_chunks) {
-        if (__atomic_compare_exchange_n(&header->n_taken, &n, n + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-            *number_p = (uint32_t)(had + n);
-            return true;
+    size_t first = size.n_channels * size.n_first, n = size.n_chunks - first;
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t word = __atomic_load_n(&header->taken[i / 64], __ATOMIC_RELAXED);
+        while (word != UINT64_MAX) {
+            size_t number = i + (size_t)__builtin_ctzll(~word);
+            if (number >= n)
+                return false;
+            uint64_t with = word | UINT64_C(1) << number % 64;
+            if (__atomic_compare_exchange_n(&header->taken[i / 64], &word, with, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+                *number_p = (uint32_t)(first + number);
+                *fresh_p = !__atomic_load_n(&header->some_given, __ATOMIC_RELAXED);
+                return true;
+            }
         }
     }
     return false;
+}
+
+void pgasi_inbox_shrink(int node_rank, uint32_t number)
+{
+    header_t *header = header_of(node_rank);
+    size_t i = number - size.n_channels * size.n_first;
+    __atomic_store_n(&header->some_given, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_and(&header->taken[i / 64], ~(UINT64_C(1) << i % 64), __ATOMIC_RELEASE);
 }
 
 /* ---- locks ---- */
@@ -274,7 +295,7 @@ static inline void set_head(port_t *port, incoming_t *in)
 {
     uintptr_t mark = (uintptr_t)in->at | (in->lap == PGAS_CALL_LAP_ODD);
     __atomic_store_n(&port->marks[in - port->incoming], mark, __ATOMIC_RELAXED);
-    __atomic_store_n(&in->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
+    __atomic_store_n(&in->line->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
 }
 
 /* Takes up channels that senders have opened since; lock held. */
@@ -296,7 +317,7 @@ static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opene
         int source = (int)(i / (size_t)pgasi_n_lanes);
         char *chunk = chunks_of(me) + channel * size.n_first * pgasi_chunk_bytes;
         incoming_t *in = &port->incoming[port->n_incoming];
-        *in = (incoming_t){ chunk, lap_of(false), chunk, 0, 0, line, pgasi_boot.node_members[source], source, false };
+        *in = (incoming_t){ chunk, lap_of(false), chunk, 0, line, pgasi_boot.node_members[source], source, false };
         set_head(port, in);
         __atomic_store_n(&port->n_incoming, port->n_incoming + 1, __ATOMIC_RELEASE);
     }
@@ -491,7 +512,7 @@ uint64_t pgasi_inbox_consumed(void)
     for (int p = 0; p < pgasi_n_ports; p++) {
         uint32_t n = __atomic_load_n(&ports[p].n_incoming, __ATOMIC_ACQUIRE);
         for (uint32_t i = 0; i < n; i++)
-            sum += __atomic_load_n(&ports[p].incoming[i].head, __ATOMIC_ACQUIRE);
+            sum += __atomic_load_n(&ports[p].incoming[i].line->head, __ATOMIC_ACQUIRE);
         sum += __atomic_load_n(&ports[p].far_consumed, __ATOMIC_ACQUIRE);
     }
     return sum;

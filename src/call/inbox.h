@@ -45,13 +45,17 @@ extern uint64_t pgasi_chunk_bytes; /* a power of two */
 typedef struct {
     char *chunks;             /* chunk number i is chunk_bytes * i further on */
     uint32_t first, n_first;  /* numbers of those that belong to the channel */
-    const uint64_t *consumed; /* position up to which the receiver has left chunks behind */
+    const uint64_t *consumed; /* position up to which the receiver has left chunks behind, told when it leaves one; the
+                                 word behind it is how far it is, for who asks */
 } pgasi_channel_t;
 
 /** The end of the calling rank's channel at a rank of the node; makes it known there. */
 void pgasi_inbox_open(int node_rank, int port, int lane, pgasi_channel_t *channel_p);
-/** A further chunk of that rank's; false if there is none. One atomic addition, nobody there takes part. */
-bool pgasi_inbox_grow(int node_rank, uint32_t *number_p);
+/** A further chunk of that rank's; false if there is none. Atomic operations on its memory, nobody there takes part.
+ *  *fresh_p: it holds zeros. */
+bool pgasi_inbox_grow(int node_rank, uint32_t *number_p, bool *fresh_p);
+/** Gives it back, when the receiver has left it behind. */
+void pgasi_inbox_shrink(int node_rank, uint32_t number);
 
 /** The rank's inbox lock: who holds it runs handlers of PGASI_PORT_ANY and uses lane 0. */
 void pgasi_inbox_lock(void);

@@ -57,6 +57,7 @@ typedef struct {
     int rank, port, node_rank;
     bool dirty;  /* in the list of open batches */
     bool held;   /* in the list of what progress must go on with */
+    bool begun;  /* a call is being built in place (pgas_call_begin) */
     bool dead;   /* the rank is: nothing goes there any more */
     buffer_t *batch; /* NULL: none open */
     uint64_t opened; /* the outbox' tick when it was */
@@ -225,7 +226,7 @@ static inline void settle(out_t *out)
 /* Whether a call may go straight into the channel: nothing is gathered or waits before it. */
 static inline bool is_direct(const out_t *out)
 {
-    return out->kind == OUT_NODE && !out->batch && !out->waiting && !out->dead;
+    return out->kind == OUT_NODE && !out->batch && !out->waiting && !out->dead && !out->begun;
 }
 
 /* Direct calls take the short paths up to the last unit of a chunk, where it is left; inline ones only in whole lines but
@@ -273,17 +274,19 @@ static bool find_chunk(out_t *out)
 {
     int next = (out->current + 1) % out->n_chunks;
     uint32_t number;
+    bool fresh;
     if (out->chunks[next].free_at <= __atomic_load_n(out->channel.consumed, __ATOMIC_ACQUIRE)) {
         out->n_refused = 0;
         return true;
     }
     if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
-        !pgasi_inbox_grow(out->node_rank, &number))
+        !pgasi_inbox_grow(out->node_rank, &number, &fresh))
         return false;
     out->n_refused = 0;
     next = out->current + 1;
     memmove(&out->chunks[next + 1], &out->chunks[next], (size_t)(out->n_chunks - next) * sizeof *out->chunks);
-    out->chunks[next] = (chunk_t){ number, 0, 0, 0, true };
+    uint32_t dirty = fresh ? 0 : (uint32_t)pgasi_chunk_bytes;
+    out->chunks[next] = (chunk_t){ number, dirty, dirty, 0, true };
     out->n_chunks++;
     return true;
 }
@@ -512,6 +515,18 @@ static inline void count_batch(pgasi_outbox_t *ob, const buffer_t *batch, pgasi_
     ob->stats.bytes += (uint64_t)sign * batch->used;
 }
 
+/* Behind those that wait. */
+static void let_wait(pgasi_outbox_t *ob, out_t *out, int dest, buffer_t *batch)
+{
+    batch->next = NULL;
+    *out->waiting_end = batch;
+    out->waiting_end = &batch->next;
+    ob->backlog_bytes += batch->used;
+    ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
+    ob->stats.n_queued++;
+    hold(ob, out, dest);
+}
+
 /* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
  * progress publishes it behind them. AGAIN: progress will go on with it. */
 static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_publish_reason_t reason)
@@ -528,15 +543,8 @@ static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_pub
     out->batch = NULL;
     ob->cursor[rank] = (pgas_agg_cursor_t){ 0, NULL, NULL };
     pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : send_batch(ob, out, batch);
-    if (status == PGAS_ERR_AGAIN) {
-        batch->next = NULL;
-        *out->waiting_end = batch;
-        out->waiting_end = &batch->next;
-        ob->backlog_bytes += batch->used;
-        ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
-        ob->stats.n_queued++;
-        hold(ob, out, rank);
-    }
+    if (status == PGAS_ERR_AGAIN)
+        let_wait(ob, out, rank, batch);
     if (out->kind == OUT_NODE)
         update_window(out);
     return status;
@@ -823,6 +831,8 @@ static pgas_status_t send_or_wait(pgasi_outbox_t *ob, int dest, const message_t 
     int rank = dest % (int)ob->n_ranks;
     if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank)))
         return shut(ob, dest);
+    if (PGAS_UNLIKELY(ob->out[dest].begun))
+        return PGAS_ERR_BUSY;
     pgas_status_t status = send(ob, dest, m, full, now);
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN || full == PGASI_FULL_ASYNC ||
         pgasi_self.in_handler)
@@ -1181,6 +1191,282 @@ pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, siz
     return status;
 }
 
+/* Another thread may be sending. The order in which the tail's parts are stored lets us see too much for a moment, never
+ * too little. What is written meanwhile behind the tail is no mark of this lap, or of a call that counts. */
+static __attribute__((no_sanitize("thread"))) uint64_t handed_over(const out_t *out)
+{
+    uint64_t base, lap;
+    const char *pos, *end;
+    if (out->kind != OUT_NODE)
+        return 0;
+    do {
+        base = __atomic_load_n(&out->base, __ATOMIC_ACQUIRE);
+        pos = __atomic_load_n(&out->w->pos, __ATOMIC_ACQUIRE);
+        lap = __atomic_load_n(&out->w->lap, __ATOMIC_RELAXED);
+        end = end_of_marks(pos, lap);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (base != __atomic_load_n(&out->base, __ATOMIC_RELAXED) || pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
+    return base + ((uint64_t)(pos - out->channel.chunks) & (pgasi_chunk_bytes - 1)) + (uint64_t)(end - pos);
+}
+
+/* ---- calls built in place ---- */
+
+/* What a thread has begun: a record at the tail of a channel, or in a buffer of its own. */
+typedef struct {
+    bool begun;
+    int rank, port;
+    bool shared;
+    pgasi_full_t full;
+    uint64_t header, wire;
+    pgasi_sync_call_t sync;
+    bool has_sync;
+    pgasi_outbox_t *ob; /* in place there */
+    buffer_t *buffer;   /* or a message there */
+    char *block;        /* or arguments, which are copied then */
+    char *args;
+} begun_t;
+static __thread begun_t begun;
+
+static size_t record_head(const begun_t *b)
+{
+    return 8 + (b->header & PGASI_REC_TOKEN ? 8 : 0);
+}
+
+/* A place in the channel or in a buffer that is sent as it is; false if there is none now. Lane locked. */
+static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
+{
+    out_t *out = out_of(ob, dest);
+    size_t room = pgasi_rec_room(b->header);
+    publish(ob, out, dest, PGASI_PUBLISH_ORDER);
+    if (out->dead || out->batch || out->waiting)
+        return false;
+    if (out->kind == OUT_NODE) {
+        if (!ring_room(out, room))
+            return false;
+        b->args = out->w->pos + record_head(b);
+        out->begun = true;
+        close_window(out);
+    } else {
+        if (pgasi_lane_open(ob->lane) != PGAS_OK || !(b->buffer = buffer_acquire(ob, room, false)))
+            return false;
+        b->args = b->buffer->data + record_head(b);
+        out->begun = true;
+    }
+    b->ob = ob;
+    return true;
+}
+
+static void fill_record(const begun_t *b, char *record)
+{
+    memcpy(record, &b->header, 8);
+    if (b->header & PGASI_REC_TOKEN)
+        memcpy(record + 8, &b->wire, 8);
+}
+
+/* Shows or sends what was built. */
+static pgas_status_t finish(begun_t *b, bool send_it)
+{
+    pgasi_outbox_t *ob = b->ob;
+    int dest = b->port * (int)ob->n_ranks + b->rank;
+    pgasi_lane_lock(ob->lane);
+    out_t *out = &ob->out[dest];
+    pgas_status_t status = pgasi_boot_is_dead(b->rank) ? PGAS_ERR_PEER : PGAS_OK;
+    out->begun = false;
+    send_it = send_it && status == PGAS_OK;
+    if (!b->buffer && send_it) {
+        fill_record(b, out->w->pos);
+        show(out, pgasi_rec_room(b->header), b->header);
+        ring_bell(out);
+    } else if (b->buffer) {
+        fill_record(b, b->buffer->data);
+        b->buffer->used = pgasi_rec_room(b->header);
+        if (!send_it)
+            buffer_release(b->buffer);
+        else if (publish_far(ob, out, b->buffer) == PGAS_ERR_AGAIN)
+            let_wait(ob, out, dest, b->buffer);
+    }
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    pgasi_lane_unlock(ob->lane);
+    return status;
+}
+
+pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes, const pgas_call_opts_t *opts,
+                              void **args_p)
+{
+    pgas_call_opts_t o;
+    how_t how;
+    begun_t b;
+    memset(&b, 0, sizeof b);
+    b.rank = pgas_thread_rank(target);
+    pgas_status_t status = args_p ? read_opts(opts, &o, &how) : PGAS_ERR_INVALID;
+    if (status == PGAS_OK)
+        status = check_call(b.rank, handler, "", bytes, false);
+    if (status == PGAS_OK && begun.begun)
+        status = PGAS_ERR_BUSY;
+    b.port = pgasi_port_of_slot(pgas_thread_slot(target));
+    if (status == PGAS_OK && b.port < 0)
+        status = PGAS_ERR_LIMIT;
+    if (status == PGAS_OK && pgasi_boot_is_dead(b.rank))
+        status = PGAS_ERR_PEER;
+    if (status == PGAS_OK && o.sync)
+        status = pgasi_sync_issue(&b.sync, o.sync, b.rank, handler, o.when, true);
+    if (status != PGAS_OK)
+        return status;
+    b.has_sync = o.sync != NULL;
+    b.wire = b.has_sync ? b.sync.wire : 0;
+    b.shared = how.shared;
+    b.full = how.full;
+    b.header = pgasi_rec_header(handler, bytes, pgasi_self.slot) | (b.wire ? PGASI_REC_TOKEN : 0);
+    pgasi_outbox_t *ob = NULL;
+    bool in_place = false;
+    if (!b.shared && !pgasi_self.in_handler && !pgasi_self.lane->shared &&
+        pgasi_outbox_of(pgasi_self.lane, &ob) == PGAS_OK) {
+        pgasi_lane_lock(ob->lane);
+        in_place = reserve(&b, ob, b.port * (int)ob->n_ranks + b.rank);
+        pgasi_lane_unlock(ob->lane);
+    }
+    if (!in_place) {
+        b.args = b.block = malloc(bytes ? bytes : 1);
+        if (!b.block)
+            return b.has_sync ? pgasi_sync_issued(&b.sync, PGAS_ERR_NO_MEMORY) : PGAS_ERR_NO_MEMORY;
+    }
+    b.begun = true;
+    begun = b;
+    *args_p = b.args;
+    return PGAS_OK;
+}
+
+static pgas_status_t end_call(bool send_it)
+{
+    begun_t b = begun;
+    if (!b.begun)
+        return pgasi_thread_attached() ? PGAS_ERR_NOT_FOUND : pgasi_thread_check();
+    begun.begun = false;
+    pgas_status_t status = PGAS_OK;
+    if (!b.block)
+        status = finish(&b, send_it);
+    else if (send_it)
+        status = pgasi_outbox_call_port(b.rank, b.port, b.shared, pgasi_rec_handler(b.header), b.block,
+                                        pgasi_rec_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
+    free(b.block);
+    if (!send_it) {
+        if (b.has_sync)
+            pgasi_sync_issued(&b.sync, PGAS_ERR_AGAIN);
+        return PGAS_OK;
+    }
+    return b.has_sync ? pgasi_sync_issued(&b.sync, status) : status;
+}
+
+pgas_status_t pgas_call_commit(void)
+{
+    return end_call(true);
+}
+
+pgas_status_t pgas_call_abandon(void)
+{
+    return end_call(false);
+}
+
+/* ---- channels set up and taken down by the program ---- */
+
+/* The destination of a channel of the calling thread; it must have a lane of its own. */
+static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, int *dest_p)
+{
+    int rank = pgas_thread_rank(target), port = pgasi_port_of_slot(pgas_thread_slot(target));
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    if ((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
+        return PGAS_ERR_RANGE;
+    if (port < 0)
+        return PGAS_ERR_LIMIT;
+    *dest_p = port * pgasi_boot.n_ranks + rank;
+    return pgasi_outbox_of(pgasi_self.lane, ob_p);
+}
+
+pgas_status_t pgas_channel_open(pgas_thread_t target)
+{
+    pgasi_outbox_t *ob;
+    int dest;
+    pgas_status_t status = own_channel(target, &ob, &dest);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_lane_lock(ob->lane);
+    if (out_of(ob, dest)->kind == OUT_FAR)
+        status = pgasi_lane_open(ob->lane);
+    pgasi_lane_unlock(ob->lane);
+    return status;
+}
+
+/* How far the receiver is, read from its memory. */
+static uint64_t head_of(const out_t *out)
+{
+    return __atomic_load_n(out->channel.consumed + 1, __ATOMIC_ACQUIRE);
+}
+
+/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail. */
+static void give_back(out_t *out)
+{
+    uint32_t first = out->channel.first, end = first + out->channel.n_first;
+    int n = 0, current = out->current;
+    for (int i = 0; i < out->n_chunks; i++) {
+        chunk_t c = out->chunks[i];
+        if (i == current || (c.number >= first && c.number < end)) {
+            if (i == current)
+                out->current = n;
+            out->chunks[n++] = c;
+        } else {
+            pgasi_inbox_shrink(out->node_rank, c.number);
+        }
+    }
+    out->n_chunks = n;
+}
+
+pgas_status_t pgas_channel_close(pgas_thread_t target)
+{
+    pgasi_outbox_t *ob;
+    int dest;
+    pgas_status_t status = own_channel(target, &ob, &dest);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_lane_lock(ob->lane);
+    out_t *out = out_of(ob, dest);
+    if (out->begun)
+        status = PGAS_ERR_BUSY;
+    else
+        status = pgasi_outbox_flush(ob, dest);
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (status == PGAS_OK && out->kind == OUT_NODE && head_of(out) < handed_over(out)) {
+        pgasi_lane_unlock(ob->lane);
+        pgasi_wait_step(&w);
+        pgasi_lane_lock(ob->lane);
+        if (pgasi_boot_is_dead(out->rank))
+            status = PGAS_ERR_PEER;
+    }
+    if (status == PGAS_OK && out->kind == OUT_NODE)
+        give_back(out);
+    pgasi_lane_unlock(ob->lane);
+    pgasi_wait_end(&w);
+    return status;
+}
+
+pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info_p)
+{
+    pgasi_outbox_t *ob;
+    int dest;
+    pgas_status_t status = info_p ? own_channel(target, &ob, &dest) : PGAS_ERR_INVALID;
+    if (status != PGAS_OK)
+        return status;
+    pgasi_lane_lock(ob->lane);
+    const out_t *out = &ob->out[dest];
+    bool node = out->kind == OUT_NODE;
+    *info_p = (pgas_channel_info_t){ out->kind != OUT_UNKNOWN, node, node ? pgasi_chunk_bytes : 0, node ? out->n_chunks : 0,
+                                     node ? handed_over(out) : 0, node ? head_of(out) : 0 };
+    pgasi_lane_unlock(ob->lane);
+    return PGAS_OK;
+}
+
 void pgas_call_wake(int rank)
 {
     pgasi_bell_ring_slow(pgasi_boot.local_of[rank]);
@@ -1234,24 +1520,6 @@ size_t pgasi_outbox_pool_bytes(size_t chunk_bytes)
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)
 {
     return &ob->stats;
-}
-
-/* Another thread may be sending. The order in which the tail's parts are stored lets us see too much for a moment, never
- * too little. What is written meanwhile behind the tail is no mark of this lap, or of a call that counts. */
-static __attribute__((no_sanitize("thread"))) uint64_t handed_over(const out_t *out)
-{
-    uint64_t base, lap;
-    const char *pos, *end;
-    if (out->kind != OUT_NODE)
-        return 0;
-    do {
-        base = __atomic_load_n(&out->base, __ATOMIC_ACQUIRE);
-        pos = __atomic_load_n(&out->w->pos, __ATOMIC_ACQUIRE);
-        lap = __atomic_load_n(&out->w->lap, __ATOMIC_RELAXED);
-        end = end_of_marks(pos, lap);
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    } while (base != __atomic_load_n(&out->base, __ATOMIC_RELAXED) || pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
-    return base + ((uint64_t)(pos - out->channel.chunks) & (pgasi_chunk_bytes - 1)) + (uint64_t)(end - pos);
 }
 
 /* What is gathered for handlers, then what is held up, then what has left: a call moves through them in this order, so

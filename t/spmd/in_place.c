@@ -1,0 +1,204 @@
+/* Calls built in place, and channels.
+ *   what:   arguments built by pgas_call_begin arrive as they were written, once, in order with other calls, and on the node
+ *           lie in the target's memory from the start; abandoned calls leave nothing; channels are set up ahead, tell how
+ *           far the target is, grow while it stays away and give back what they took
+ *   np:     1 2 3 4
+ *   nodes:  0 1
+ *   tls:    posix sysv,cma tcp,self
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_SERVICE_THREADS=0 PGAS_CALL_MAX=1K | PGAS_LANES=1 PGAS_CALL_MAX=1K |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_CALL_MAX=1K
+ *   source: pgas/call.h
+ */
+#include "base/rng.h"
+#include "call/inbox.h"
+#include "call/outbox.h"
+#include "t/spmd/job.h"
+
+#define N_CALLS 600
+#define BYTES_MAX 1024
+
+static pgas_handler_t filled, stay_away, count;
+static int me, n_ranks;
+static uint64_t next_of[JOB_RANKS_MAX], n_counted;
+static int n_wrong;
+static volatile uint64_t *let_go; /* in the heap: who sent stay_away stores there */
+
+static size_t size_of(uint64_t number)
+{
+    return 8 + (size_t)(number * 2654435761u >> 5) % (BYTES_MAX - 7);
+}
+
+/* Zeros at the end, always; now and then all of it but the number. */
+static unsigned char byte_of(uint64_t number, size_t i, size_t bytes)
+{
+    return number % 7 == 0 || i + 5 > bytes ? 0 : (unsigned char)(number * 31 + i);
+}
+
+static void on_filled(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t number;
+    int rank = pgas_thread_rank(source);
+    (void)context;
+    memcpy(&number, args, sizeof number);
+    bool good = number == next_of[rank]++ && bytes == size_of(number);
+    for (size_t i = 8; i < bytes && good; i++)
+        good = ((const unsigned char *)args)[i] == byte_of(number, i, bytes);
+    n_wrong += !good;
+}
+
+static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_fetch_add(&n_counted, 1, __ATOMIC_RELAXED);
+}
+
+static void fill(char *args, uint64_t number)
+{
+    size_t bytes = size_of(number);
+    memcpy(args, &number, 8);
+    for (size_t i = 8; i < bytes; i++)
+        args[i] = (char)byte_of(number, i, bytes);
+}
+
+static bool lies_at_target(int peer, const void *args)
+{
+    pgasi_channel_t channel;
+    pgasi_inbox_open(pgasi_boot.local_of[peer], PGASI_PORT_ANY, pgasi_self.lane->index, &channel);
+    const char *first = channel.chunks + channel.first * pgasi_chunk_bytes;
+    return (const char *)args >= first && (const char *)args < first + channel.n_first * pgasi_chunk_bytes;
+}
+
+static void built_calls_arrive(void)
+{
+    char copy[BYTES_MAX];
+    int peer = (me + 1) % n_ranks, n_bad = 0;
+    pgasi_rng_t rng;
+    pgas_sync_t done;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    int64_t n_told = 0;
+    pgas_sync_init(&done, 0);
+    opts.sync = &done;
+    pgasi_rng_seed(&rng, 5);
+    void *args = NULL;
+    pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
+    n_bad += pgas_call_begin(target, filled, size_of(0), NULL, &args) != PGAS_OK;
+    bool near = pgas_node_of(peer) == pgas_node();
+    spmd_ok(!near || lies_at_target(peer, args), "on the node arguments are built in the target's memory");
+    n_bad += pgas_call(peer, count, NULL, 0, NULL) != PGAS_ERR_BUSY;
+    n_bad += pgas_call_begin(target, filled, 8, NULL, &args) != PGAS_ERR_BUSY;
+    fill(args, 0);
+    n_bad += pgas_call_commit() != PGAS_OK;
+    for (uint64_t i = 1; i < N_CALLS; i++) {
+        switch (pgasi_rng_below(&rng, 4)) {
+        case 0:
+            fill(copy, i);
+            n_bad += pgas_call(peer, filled, copy, size_of(i), NULL) != PGAS_OK;
+            break;
+        case 1: /* something else is given up first */
+            n_bad += pgas_call_begin(target, filled, BYTES_MAX, NULL, &args) != PGAS_OK;
+            memset(args, 0xFF, BYTES_MAX);
+            n_bad += pgas_call_abandon() != PGAS_OK;
+            /* fall through */
+        case 2:
+            n_bad += pgas_call_begin(target, filled, size_of(i), NULL, &args) != PGAS_OK;
+            fill(args, i);
+            n_bad += pgas_call_commit() != PGAS_OK;
+            break;
+        default:
+            pgas_sync_add(&done, 1);
+            n_told++;
+            n_bad += pgas_call_begin(target, filled, size_of(i), &opts, &args) != PGAS_OK;
+            fill(args, i);
+            n_bad += pgas_call_commit() != PGAS_OK;
+        }
+    }
+    n_bad += pgas_sync_wait(&done, -1) != PGAS_OK;
+    pgas_sync_fini(&done);
+    pgas_quiesce();
+    int from = (me + n_ranks - 1) % n_ranks;
+    spmd_ok(n_bad == 0 && n_told > 0, "they are accepted, one at a time, and told of (%d are not)", n_bad);
+    spmd_ok(n_wrong == 0 && next_of[from] == N_CALLS, "each came once, whole, in order (%d wrong)", n_wrong);
+    pgas_barrier(NULL);
+    fill(copy, 3);
+    pgas_call(peer, filled, copy, size_of(3), NULL);
+    pgas_quiesce();
+    spmd_ok(n_wrong == 1, "one that came twice is noticed");
+    spmd_ok(pgas_call_commit() == PGAS_ERR_NOT_FOUND && pgas_call_abandon() == PGAS_ERR_NOT_FOUND &&
+                pgas_call_begin(target, filled, 8, NULL, NULL) == PGAS_ERR_INVALID &&
+                pgas_call_begin(target, filled, BYTES_MAX + 1, NULL, &args) == PGAS_ERR_LIMIT,
+            "nothing begun, nowhere to put it, too large");
+}
+
+/* Holds the rank's calls up until the one who sent it says so. */
+static void on_stay_away(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    while (!__atomic_load_n(let_go, __ATOMIC_ACQUIRE)) {
+    }
+}
+
+static void channels_grow_and_shrink(void)
+{
+    int peer = (me + 1) % n_ranks;
+    pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY), service = pgas_thread_make(peer, PGAS_SLOT_SERVICE);
+    pgas_channel_info_t info;
+    bool near = pgas_node_of(peer) == pgas_node();
+    bool good = pgas_channel_query(service, &info) == PGAS_OK && !info.open;
+    good = good && pgas_channel_open(service) == PGAS_OK && pgas_channel_query(service, &info) == PGAS_OK && info.open;
+    spmd_ok(good, "a channel is set up ahead");
+    pgas_channel_close(target); /* as small as it gets */
+    good = pgas_channel_query(target, &info) == PGAS_OK && info.node == near && info.consumed <= info.sent;
+    int first = info.n_chunks;
+    uint64_t room = (uint64_t)info.n_chunks * info.chunk_bytes, sent = 0, one[64] = { 0 };
+    pgas_gptr_t flag;
+    pgas_alloc(sizeof *let_go, &flag);
+    let_go = pgas_gptr_local(flag, sizeof *let_go);
+    *let_go = 0;
+    n_counted = 0;
+    pgas_barrier(NULL);
+    if (near && n_ranks > 1) { /* from here on nobody of the peer runs calls */
+        good = pgas_call(peer, stay_away, NULL, 0, NULL) == PGAS_OK && good;
+        while (sent < room + room / 2) {
+            if (pgas_call_try(peer, count, one, sizeof one, NULL) == PGAS_OK)
+                sent += sizeof one;
+        }
+        good = pgas_channel_query(target, &info) == PGAS_OK && info.n_chunks > first && good;
+    }
+    uint64_t go = 1, sums[2], all[2];
+    good = pgas_put(pgas_gptr_at(flag, peer), &go, sizeof go) == PGAS_OK && good;
+    spmd_ok(good, "it grows while the target stays away (%d chunks)", info.n_chunks);
+    good = pgas_channel_close(target) == PGAS_OK && pgas_channel_query(target, &info) == PGAS_OK &&
+           (!near || (info.n_chunks <= first + 1 && info.consumed == info.sent));
+    spmd_ok(good, "closed, it is drained and gives back what it took (%d chunks)", info.n_chunks);
+    for (uint64_t i = 0; i < 5000; i++)
+        good = pgas_call(peer, count, &i, 8, NULL) == PGAS_OK && good;
+    pgas_quiesce();
+    sums[0] = n_counted;
+    sums[1] = 5000 + sent / sizeof one;
+    pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
+    spmd_ok(good && all[0] == all[1], "and works on");
+    pgas_free(flag);
+    spmd_ok(pgas_channel_open(pgas_thread_make(n_ranks, 0)) == PGAS_ERR_RANGE &&
+                pgas_channel_open(pgas_thread_make(0, 200)) == PGAS_ERR_LIMIT && pgas_channel_query(target, NULL) == PGAS_ERR_INVALID,
+            "no such targets");
+}
+
+int main(int argc, char **argv)
+{
+    pgas_handler_register("filled", on_filled, NULL, &filled);
+    pgas_handler_register("stay away", on_stay_away, NULL, &stay_away);
+    pgas_handler_register("count", on_count, NULL, &count);
+    job_begin(&argc, &argv, 10);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    pgas_barrier(NULL); /* nobody calls before */
+    built_calls_arrive();
+    channels_grow_and_shrink();
+    return job_end();
+}
