@@ -173,7 +173,7 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
 /* ---- memory ---- */
 
 /* Whether the system has but one zone with memory, as nearly all small machines: then hwloc need not be asked. */
-static bool system_has_one_zone(void)
+static bool look_for_one_zone(void)
 {
     char text[64] = "";
     FILE *in = fopen("/sys/devices/system/node/has_memory", "r");
@@ -182,6 +182,14 @@ static bool system_has_one_zone(void)
     bool one = fgets(text, sizeof text, in) && !strpbrk(text, ",-");
     fclose(in);
     return one;
+}
+
+static bool system_has_one_zone(void)
+{
+    static int known; /* 1: no, 2: yes */
+    if (!__atomic_load_n(&known, __ATOMIC_RELAXED))
+        __atomic_store_n(&known, 1 + look_for_one_zone(), __ATOMIC_RELAXED);
+    return __atomic_load_n(&known, __ATOMIC_RELAXED) == 2;
 }
 
 int pgasi_place_n_zones(void)

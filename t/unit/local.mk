@@ -50,3 +50,5 @@ check_DATA += %D%/filled
 CLEANFILES += %D%/filled
 %C%_filled_SOURCES = %D%/filled.c %D%/lone.c %D%/lone.h
 %C%_filled_LDADD = $(core_ldadd)
+check_PROGRAMS += %D%/regmem_threads.t
+%C%_regmem_threads_t_SOURCES = %D%/regmem_threads.c %D%/lone.c %D%/lone.h
