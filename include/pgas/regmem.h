@@ -189,6 +189,26 @@ PGAS_API pgas_status_t pgas_reg_release(const pgas_block_t *block);
  *  @return PGAS_OK; PGAS_ERR_NOT_FOUND (not used yet); PGAS_ERR_INVALID (null); PGAS_ERR_CONTEXT, PGAS_ERR_NOT_INIT. */
 PGAS_API pgas_status_t pgas_reg_info(int peer, pgas_regmem_info_t *info_p);
 
+/* ---- blocks of the rank, by zone ---- */
+
+/** NUMA zones of this machine; 1 if they are not known. Any time. */
+PGAS_API int pgas_n_zones(void);
+
+/** Allocates a block in a zone, from the rank's general allocator for that zone, which all threads share: what
+ *  pgas_alloc_local is without zones.
+ *  Shape:  any attached thread, also inside handlers. zone as in the options above. The zones' allocators, made when first
+ *          used, owner "zones", are limited by the heap alone.
+ *  Done:   *ptr_p names the block, aligned to 64 bytes, contents undefined; pgas_gptr_local gives its address.
+ *  Owns:   pgas_zone_free, on this rank, any thread.
+ *  @return PGAS_OK; PGAS_ERR_NO_MEMORY (logged); PGAS_ERR_NOT_FOUND (no such zone); PGAS_ERR_INVALID (null, no bytes);
+ *          PGAS_ERR_CONTEXT (thread not attached), PGAS_ERR_NOT_INIT. */
+PGAS_API pgas_status_t pgas_zone_alloc(int zone, size_t bytes, pgas_gptr_t *ptr_p);
+
+/** Frees it again. Null is ignored.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (no live block of pgas_zone_alloc; logged); PGAS_ERR_RANGE (a block of another rank);
+ *          PGAS_ERR_CONTEXT, PGAS_ERR_NOT_INIT. */
+PGAS_API pgas_status_t pgas_zone_free(pgas_gptr_t ptr);
+
 /* ---- the account ---- */
 
 /** Bytes of this rank that peers reach, by owner. */

@@ -292,6 +292,7 @@ void pgasi_regmem_stop(void)
         all = rings->next;
         free_rings(rings);
     }
+    pgasi_zones_stop();
     pgasi_supers_stop();
 }
 

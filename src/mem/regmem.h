@@ -33,6 +33,9 @@ void pgasi_supers_stop(void);
 /** Copies up to n owners of super-chunks; returns how many there are. */
 int pgasi_regmem_owners(pgas_reg_owner_t *owners, int n);
 
+/** The zone that an option means here and now; -1: none, as on machines with one zone. */
+int pgasi_super_choose_zone(int zone);
+
 /* ---- circular.c ---- */
 
 /** As pgas_circular_acquire, without growth unless asked for: PGAS_ERR_AGAIN then. */
@@ -41,6 +44,11 @@ pgas_status_t pgasi_circular_try(pgas_circular_t *circular, size_t bytes, bool g
 pgas_status_t pgasi_circular_check(pgas_circular_t *circular, size_t bytes);
 /** The number with which the oldest block was retired; false if that has not been, or there is none. */
 bool pgasi_circular_oldest(const pgas_circular_t *circular, uint64_t *number_p);
+
+/* ---- zone.c ---- */
+
+/** Forgets the zones' allocators, which go with all others. */
+void pgasi_zones_stop(void);
 
 /* ---- regmem.c ---- */
 

@@ -130,7 +130,7 @@ static pgas_status_t check_limit(const pgas_regmem_opts_t *o)
     return PGAS_ERR_LIMIT;
 }
 
-static int choose_zone(int zone)
+int pgasi_super_choose_zone(int zone)
 {
     int cpu, numa = -1;
     bool bound;
@@ -184,7 +184,7 @@ pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)
         return PGAS_ERR_NO_MEMORY;
     pthread_mutex_init(&super->lock, NULL);
     set_growth(super, &o);
-    super->zone = choose_zone(o.zone);
+    super->zone = pgasi_super_choose_zone(o.zone);
     super->destroy = destroy;
     super->object = object ? object : super;
     enter(super, o.owner && *o.owner ? o.owner : "program");

@@ -4,7 +4,8 @@
  * log:  exceeds the allocator's limit of
  * log:  units of .* bytes \(PGAS_REG_UNIT\) exceed the limit
  * log:  a super-chunk of .* bytes does not fit
- * log:  no live block of pgas_alloc_local
+ * log:  no live block of pgas_(alloc_local|zone_alloc)
+ * log:  pgas_zone_alloc of .* bytes does not fit
  * source: pgas/regmem.h; seeded model tests */
 #include "base/checks.h"
 #include "base/rng.h"
@@ -658,9 +659,30 @@ static void owners(void)
     destroy(&s[1]);
 }
 
+static void zones(void)
+{
+    pgas_gptr_t a = PGAS_NULL, b = PGAS_NULL, c = PGAS_NULL;
+    uint64_t high = 0, max = 0;
+    int n_bad = pgas_n_zones() != 1 || pgas_zone_alloc(PGAS_ZONE(0), 1000, &a) != PGAS_OK;
+    n_bad += pgas_zone_alloc(PGAS_ZONE_OWN, 5000000, &b) != PGAS_OK || pgas_zone_alloc(PGAS_ZONE_NONE, 1, &c) != PGAS_OK;
+    memset(pgas_gptr_local(a, 1000), 1, 1000);
+    memset(pgas_gptr_local(b, 5000000), 2, 5000000);
+    n_bad += *(char *)pgas_gptr_local(a + 999, 1) != 1 || a % 64 || b % 64 || c % 64;
+    n_bad += owner_bytes("zones", &high, &max) < 5001001 || pgas_zone_free(PGAS_NULL) != PGAS_OK;
+    n_bad += pgas_zone_free(a) != PGAS_OK || pgas_zone_free(b) != PGAS_OK || pgas_zone_free(c) != PGAS_OK;
+    is_int(n_bad, 0, "blocks of the rank's zones");
+    pgas_gptr_t none = 1;
+    n_bad = pgas_zone_free(b) != PGAS_ERR_INVALID || pgas_zone_free(pgas_gptr_make(1, 1 << 30)) != PGAS_ERR_RANGE;
+    n_bad += pgas_zone_alloc(PGAS_ZONE(1), 8, &none) != PGAS_ERR_NOT_FOUND || pgas_zone_alloc(0, 0, &none) != PGAS_ERR_INVALID;
+    n_bad += pgas_zone_alloc(-2, 8, &none) != PGAS_ERR_INVALID || pgas_zone_alloc(0, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_zone_alloc(0, (size_t)17 << 30, &none) != PGAS_ERR_NO_MEMORY || none != 1;
+    n_bad += pgas_zone_alloc(0, 64, &a) != PGAS_OK || pgas_zone_alloc(0, (size_t)16 << 30, &none) != PGAS_ERR_NO_MEMORY;
+    is_int(n_bad + (pgas_zone_free(a) != PGAS_OK), 0, "and refusals");
+}
+
 int main(void)
 {
-    plan(44);
+    plan(46);
     uint64_t seed = tap_seed(20240109);
     ok(lone_init(1, "HEAP_SIZE=16G SERVICE_THREADS=0") == PGAS_OK, "init");
     models(seed);
@@ -672,6 +694,7 @@ int main(void)
     large_blocks();
     refusals();
     owners();
+    zones();
     pgas_general_t *left = NULL;
     pgas_block_t b;
     ok(pgas_general_create(NULL, &left) == PGAS_OK && pgas_general_acquire(left, 100, &b) == PGAS_OK, "one is left over");

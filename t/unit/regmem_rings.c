@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include "base/checks.h"
 #include "base/rng.h"
+#include "boot/boot.h"
 #include "mem/regmem.h"
 #include "mem/rma.h"
 #include "mem/thread.h"
@@ -293,6 +294,12 @@ static void waiting(void)
     releases = 100;
     n_bad = pgas_reg_acquire(PGAS_REG_ANY, 64, &b) != PGAS_OK || pgas_reg_release(&b) != PGAS_OK;
     is_int(n_bad + n_wrong, 0, "where flushes fail it waits until nothing is under way");
+    releases = -1;
+    while (send_one(PGAS_REG_ANY, 3, 64, 5) == PGAS_OK)
+        continue;
+    pgasi_boot_peer_died(3);
+    n_bad = pgas_reg_acquire(PGAS_REG_ANY, 64, &b) != PGAS_ERR_PEER;
+    is_int(n_bad + n_wrong, 0, "but not for ever for a peer that died");
     close_stand_in();
 }
 
@@ -389,7 +396,7 @@ static void the_account(void)
 
 int main(void)
 {
-    plan(21);
+    plan(22);
     uint64_t seed = tap_seed(20240110);
     ok(lone_init(N_RANKS, "HEAP_SIZE=4M SERVICE_THREADS=0 REG_UNIT=4K REG_MAX=32K") == PGAS_OK, "init");
     refusals();
