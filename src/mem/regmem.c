@@ -118,6 +118,22 @@ static uint64_t issued(const ring_t *ring)
     return ring->peer >= 0 ? ring->lane->peer[ring->peer].issued : ring->lane->issued;
 }
 
+/* Nothing that this thread has issued is under way. What an own lane has issued its owner knows without a lock. */
+static inline bool is_idle(const ring_t *ring)
+{
+    return !ring->lane->shared && !__atomic_load_n(&ring->lane->in_flight, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t issued_now(const ring_t *ring)
+{
+    if (PGAS_LIKELY(!ring->lane->shared))
+        return issued(ring);
+    pgasi_lane_lock(ring->lane);
+    uint64_t number = issued(ring);
+    pgasi_lane_unlock(ring->lane);
+    return number;
+}
+
 /* Lane locked. */
 static uint64_t completed(const ring_t *ring)
 {
@@ -129,9 +145,14 @@ static uint64_t completed(const ring_t *ring)
 
 static void reclaim(ring_t *ring)
 {
-    pgasi_lane_lock(ring->lane);
-    uint64_t number = completed(ring);
-    pgasi_lane_unlock(ring->lane);
+    uint64_t number;
+    if (is_idle(ring)) {
+        number = issued(ring);
+    } else {
+        pgasi_lane_lock(ring->lane);
+        number = completed(ring);
+        pgasi_lane_unlock(ring->lane);
+    }
     pgas_circular_complete(ring->circular, number);
 }
 
@@ -140,6 +161,10 @@ static pgas_status_t look(ring_t *ring)
 {
     pgas_status_t status = PGAS_OK;
     ring->since = 0;
+    if (is_idle(ring)) {
+        pgas_circular_complete(ring->circular, issued(ring));
+        return status;
+    }
     pgasi_lane_lock(ring->lane);
     if (ring->lane->tp && completed(ring) < issued(ring))
         status = pgasi_lane_flush_look(ring->lane, ring->peer, issued(ring));
@@ -228,14 +253,11 @@ pgas_status_t pgas_reg_release(const pgas_block_t *block)
         return status;
     if (!block || find_ring(block->peer, false, &ring) != PGAS_OK)
         return PGAS_ERR_INVALID;
-    pgasi_lane_lock(ring->lane);
-    uint64_t number = issued(ring);
-    bool is_complete = completed(ring) == number;
-    pgasi_lane_unlock(ring->lane);
+    uint64_t number = issued_now(ring);
     status = pgas_circular_retire(ring->circular, block, number);
     if (status != PGAS_OK)
         return status;
-    if (is_complete)
+    if (is_idle(ring))
         pgas_circular_complete(ring->circular, number);
     else if ((ring->since += block->bytes) >= ring->quarter)
         (void)look(ring); /* a failure is told to who waits */
