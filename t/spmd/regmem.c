@@ -5,7 +5,8 @@
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self sysv,cma
- *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=64K | PGAS_LANES=1 PGAS_REG_GROWTH=linear | PGAS_SERVICE_THREADS=0
+ *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=64K | PGAS_FAULT=delay=20,reorder=10,again=5 PGAS_REG_MAX=256K
+ *   env:    | PGAS_LANES=1 PGAS_REG_GROWTH=linear | PGAS_SERVICE_THREADS=0
  *   source: pgas/regmem.h; seeded test; src/transport/count.h
  */
 #include <pthread.h>
