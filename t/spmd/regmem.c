@@ -5,7 +5,7 @@
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self sysv,cma
- *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=64K | PGAS_FAULT=delay=20,reorder=10,again=5 PGAS_REG_MAX=256K
+ *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=64K | PGAS_FAULT=delay=20,reorder=10,again=5 PGAS_REG_UNIT=4K PGAS_REG_MAX=20K
  *   env:    | PGAS_LANES=1 PGAS_REG_GROWTH=linear | PGAS_SERVICE_THREADS=0
  *   source: pgas/regmem.h; seeded test; src/transport/count.h
  */
@@ -20,6 +20,7 @@
 #define N_THREADS 3
 #define PUTS 150      /* of each thread to each rank */
 #define SLOT_BYTES 768
+#define WINDOW 40     /* puts that may be under way at one time */
 
 static int me, n_ranks;
 
@@ -41,16 +42,19 @@ static unsigned char byte_of(int rank, int to, int thread, int i, size_t at)
 
 typedef struct {
     pthread_t thread;
-    int number, n_bad;
+    int number, n_bad, n_sent;
     pgas_gptr_t target;
     uint64_t seed;
+    pgas_req_t req[WINDOW][2]; /* of the last puts */
 } sender_t;
 
 static int send_one(sender_t *s, int to, int i, bool own_ring)
 {
     size_t bytes = bytes_of(me, s->number, i);
     pgas_block_t b;
-    pgas_req_t req[2];
+    pgas_req_t *req = s->req[s->n_sent++ % WINDOW];
+    if (pgas_wait_local(&req[0]) != PGAS_OK || pgas_wait_local(&req[1]) != PGAS_OK)
+        return 1;
     if (pgas_reg_acquire(own_ring ? to : PGAS_REG_ANY, bytes, &b) != PGAS_OK)
         return 1;
     unsigned char *at = b.address;
@@ -60,9 +64,7 @@ static int send_one(sender_t *s, int to, int i, bool own_ring)
     size_t half = bytes / 2;
     int n_bad = pgas_put_nb(dst, at, half, &req[0]) != PGAS_OK;
     n_bad += pgas_put_nb(dst + half, at + half, bytes - half, &req[1]) != PGAS_OK;
-    n_bad += pgas_reg_release(&b) != PGAS_OK;
-    /* the requests live no longer than this function */
-    return n_bad + (pgas_wait_local(&req[0]) != PGAS_OK) + (pgas_wait_local(&req[1]) != PGAS_OK);
+    return n_bad + (pgas_reg_release(&b) != PGAS_OK);
 }
 
 static void *sender_main(void *arg)
