@@ -68,10 +68,12 @@ static pgas_status_t count_data(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, 
     return count(lane, kind, bytes, status);
 }
 
-static pgas_status_t count_memory(pgasi_tp_t *tp, pgas_status_t status)
+static pgas_status_t count_memory(pgasi_tp_t *tp, size_t bytes, pgas_status_t status)
 {
-    if (status == PGAS_OK)
+    if (status == PGAS_OK) {
         __atomic_fetch_add(&count_of(tp)->closed.n_registered, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&count_of(tp)->closed.registered_bytes, bytes, __ATOMIC_RELAXED);
+    }
     return status;
 }
 
@@ -221,12 +223,12 @@ static int count_progress(pgasi_tp_lane_t *lane)
 
 static pgas_status_t count_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
 {
-    return count_memory(tp, pgasi_wrap_mem_alloc(tp, bytes, mem_p, addr_p));
+    return count_memory(tp, bytes, pgasi_wrap_mem_alloc(tp, bytes, mem_p, addr_p));
 }
 
 static pgas_status_t count_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
 {
-    return count_memory(tp, pgasi_wrap_mem_register(tp, addr, bytes, mem_p));
+    return count_memory(tp, bytes, pgasi_wrap_mem_register(tp, addr, bytes, mem_p));
 }
 
 static const pgasi_tp_ops_t table = {

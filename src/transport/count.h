@@ -23,7 +23,8 @@ typedef struct {
     uint64_t n_failed;                   /* refused with anything else */
     uint64_t n_received;                 /* incoming active messages and their data */
     uint64_t received_bytes;
-    uint64_t n_registered;               /* pieces of memory allocated by the transport or registered with it */
+    uint64_t n_registered;               /* pieces of memory allocated by the transport or registered with it ... */
+    uint64_t registered_bytes;           /* ... and their bytes; what is released stays counted */
     uint64_t n_watched;                  /* puts and messages whose data lie in the memory that is watched */
     uint64_t watched_bytes;
 } pgasi_tp_counts_t;

@@ -670,7 +670,8 @@ static void counts(void)
     pgasi_tp_count_watch(NULL, 0);
     RETRY(status, ops->put(lanes[0], 0, key, at(0), &words[1], 8, NULL));
     n_put += 4;
-    ok(pgasi_tp_count_query(tp, &seen) && seen.n_watched == 1 && seen.watched_bytes == 4 && seen.n_registered == 1,
+    ok(pgasi_tp_count_query(tp, &seen) && seen.n_watched == 1 && seen.watched_bytes == 4 && seen.n_registered == 1 &&
+           seen.registered_bytes == HEAP,
        "what is sent from memory that is watched is counted apart, and so is memory that is registered");
     ops->lane_close(lanes[1]);
     pgasi_tp_counts_t after;
