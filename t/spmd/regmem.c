@@ -241,11 +241,37 @@ static void told(void)
     free(text);
 }
 
+static uint64_t accounted(void)
+{
+    pgas_reg_owner_t owners[PGAS_REG_OWNERS_MAX];
+    uint64_t sum = 0;
+    int n = 0;
+    pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n);
+    for (int i = 0; i < n; i++)
+        sum += strncmp(owners[i].name, "transport", 9) ? owners[i].bytes : 0;
+    return sum;
+}
+
+static void every_byte(void)
+{
+    static char mine[10000];
+    pgas_gptr_t ptr;
+    pgas_heap_info_t heap;
+    pgas_heap_info(&heap);
+    uint64_t before = accounted();
+    int n_bad = pgas_mem_attach(mine, sizeof mine, &ptr) != PGAS_OK;
+    uint64_t with = accounted(), registered = pgasi_tp ? counted().registered_bytes : with;
+    spmd_ok(!n_bad && with == registered && with == heap.heap_bytes + sizeof mine,
+            "the account has every byte that was registered with the transport");
+    spmd_ok(before != registered || !pgasi_tp, "a byte that nobody told of would be missed");
+    pgas_mem_detach(ptr);
+}
+
 int main(int argc, char **argv)
 {
     pgasi_lane_wrap = pgasi_tp_count_wrap;
     setenv("PGAS_HEAP_SIZE", "48M", 0);
-    job_begin(&argc, &argv, 9);
+    job_begin(&argc, &argv, 11);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     uint64_t seed = spmd_seed(20240111);
@@ -253,5 +279,6 @@ int main(int argc, char **argv)
     uncopied();
     from_afar();
     told();
+    every_byte();
     return job_end();
 }
