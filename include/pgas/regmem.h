@@ -159,7 +159,13 @@ PGAS_API pgas_status_t pgas_general_info(pgas_general_t *general, pgas_regmem_in
 /** The allocator that a thread has by default, for blocks that go to any peer. */
 #define PGAS_REG_ANY (-1)
 
-/** Gives a block of the calling thread's own circular allocator, to be filled and sent.
+/** Gives a block of the calling thread's own circular allocator, to be filled and sent:
+ *
+ *      pgas_reg_acquire(PGAS_REG_ANY, bytes, &block);
+ *      fill(block.address);
+ *      pgas_put_nb(there, block.address, bytes, &request);
+ *      pgas_reg_release(&block);                           before the put is complete, and with no wait for it
+ *
  *  Shape:  any attached thread, not inside handlers. peer PGAS_REG_ANY: the thread's one allocator. A rank: the thread's
  *          allocator for that peer, whose blocks are reused as soon as that peer has them, however slow others are; they go
  *          to that peer alone. Each is made when first used, in the zone where the thread runs then, as PGAS_REG_UNIT,
