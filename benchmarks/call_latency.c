@@ -217,10 +217,10 @@ static double call_executed(const bench_run_t *run)
     return elapsed;
 }
 
-/* Whether calls to such a slot are there; one is made, to the caller's own rank. */
+/* Whether calls to such a slot are there; one is made, to the caller's own rank, that counts nowhere. */
 static pgas_status_t try_slot(const bench_run_t *run, int slot)
 {
-    return pgas_call_to(pgas_thread_make(run->rank, slot), pong, args_block, 1, NULL);
+    return pgas_call_to(pgas_thread_make(run->rank, slot), echo, args_block, 1, NULL);
 }
 
 static pgas_status_t has_threads(const bench_run_t *run)
