@@ -2,9 +2,9 @@
  * max-raw, the bare ring or transport with no call and no copy.
  *
  * Columns are ways to call: send (as a message), write (through the thread's own channel, one by one), trad (gathered,
- * published late), batch (the same, a handler that takes whole runs); threads-*: several pairs of threads on the same
- * cores. The handler adds the first word of each call to a sum, as the readers of the references do; the last call of a
- * round brings the sum that must have come. */
+ * published late), batch (the same, a handler that takes whole runs), ovfl (at once, gathered only while the peer is
+ * full); threads-*: several pairs of threads on the same cores. The handler adds the first word of each call to a sum, as
+ * the readers of the references do; the last call of a round brings the sum that must have come. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEND, WRITE, TRAD, BATCH };
+/* 1 where aggregators have the style PGAS_AGG_OVERFLOW. */
+#define HAVE_OVERFLOW 0
+
+enum { SEND, WRITE, TRAD, BATCH, OVFL };
 
 /* What one thread knows of its rounds; a line of its own for what handlers write. */
 typedef struct {
@@ -24,7 +27,7 @@ typedef struct {
 
 static const size_t sizes[] = {8, 64, 256, 0};
 static pgas_handler_t add_item, add_items, end_round, answer;
-static pgas_agg_t *main_agg;
+static pgas_agg_t *main_agg, *main_overflow;
 static state_t state[BENCH_TEAM_MAX];
 
 static state_t *state_of(pgas_thread_t source)
@@ -88,17 +91,43 @@ static void prepare(void)
     bench_check(pgas_handler_register("bench.answer", run_answer, NULL, &answer), "pgas_handler_register");
 }
 
+/* The aggregator of the calling thread for a way; NULL for those that need none. */
+static pgas_agg_t *make_agg(int way)
+{
+    pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
+    pgas_agg_t *agg = NULL;
+#if HAVE_OVERFLOW
+    opts.style = way == OVFL ? PGAS_AGG_OVERFLOW : PGAS_AGG_TRAD;
+#endif
+    if (way == TRAD || way == BATCH || way == OVFL)
+        bench_check(pgas_agg_create(&opts, &agg), "pgas_agg_create");
+    return agg;
+}
+
 static void setup(void)
 {
-    bench_check(pgas_agg_create(NULL, &main_agg), "pgas_agg_create");
+    main_agg = make_agg(TRAD);
+    main_overflow = HAVE_OVERFLOW ? make_agg(OVFL) : NULL;
 }
 
 static void teardown(void)
 {
+    bench_check(pgas_agg_destroy(main_overflow), "pgas_agg_destroy");
     bench_check(pgas_agg_destroy(main_agg), "pgas_agg_destroy");
 }
 
 /* ---- one pair of threads -------------------------------------------------------------------------------------- */
+
+/* Tries again what found the limit of what may wait. */
+static __attribute__((noinline, cold)) int invoke_again(pgas_agg_t *agg, int peer, const void *args, size_t bytes)
+{
+    int status = PGAS_ERR_AGAIN;
+    while (status == PGAS_ERR_AGAIN) {
+        pgas_progress();
+        status = pgas_agg_call(agg, peer, add_item, args, bytes);
+    }
+    return status;
+}
 
 static inline __attribute__((always_inline)) int invoke(int way, pgas_agg_t *agg, int peer, const void *args, size_t bytes)
 {
@@ -108,6 +137,10 @@ static inline __attribute__((always_inline)) int invoke(int way, pgas_agg_t *agg
         return pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_ANY), add_item, args, bytes, &as_message);
     case WRITE:
         return pgas_call(peer, add_item, args, bytes, NULL);
+    case OVFL: {
+        int status = pgas_agg_call(agg, peer, add_item, args, bytes);
+        return __builtin_expect(status == PGAS_ERR_AGAIN, 0) ? invoke_again(agg, peer, args, bytes) : status;
+    }
     default:
         return pgas_agg_call(agg, peer, way == BATCH ? add_items : add_item, args, bytes);
     }
@@ -136,6 +169,7 @@ static int invoke_by_size(const bench_run_t *run, int way, pgas_agg_t *agg)
     bad = way == SEND    ? invoke_all(run, SEND, agg, SIZE)         \
           : way == WRITE ? invoke_all(run, WRITE, agg, SIZE)        \
           : way == TRAD  ? invoke_all(run, TRAD, agg, SIZE)         \
+          : way == OVFL  ? invoke_all(run, OVFL, agg, SIZE)         \
                          : invoke_all(run, BATCH, agg, SIZE)
     BENCH_BY_SIZE(run->bytes, INVOKE);
     return bad;
@@ -152,17 +186,20 @@ static int send_round(const bench_run_t *run, state_t *mine)
 {
     uint64_t sum = run->iters * (run->iters - 1) / 2; /* as the sum itself, modulo 2^64 */
     pgas_call_opts_t as_message = {.size = sizeof(as_message), .way = PGAS_WAY_SEND};
-    pgas_agg_t *agg = run->thread == 0 ? main_agg : NULL;
+    pgas_agg_t *agg = run->arg == OVFL ? main_overflow : main_agg;
     int bad = 0;
-    if (!agg) /* it belongs to its thread */
-        bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
+    if (run->thread != 0) /* it belongs to its thread */
+        agg = make_agg(run->arg);
     bad |= invoke_by_size(run, run->arg, agg);
     if (run->arg == SEND) {
         bad |= pgas_call_to(pgas_thread_make(run->peer, PGAS_SLOT_ANY), end_round, &sum, sizeof(sum), &as_message);
     } else if (run->arg == WRITE) {
         bad |= pgas_call(run->peer, end_round, &sum, sizeof(sum), NULL);
     } else {
-        bad |= pgas_agg_call(agg, run->peer, end_round, &sum, sizeof(sum));
+        int status;
+        while ((status = pgas_agg_call(agg, run->peer, end_round, &sum, sizeof(sum))) == PGAS_ERR_AGAIN)
+            pgas_progress();
+        bad |= status;
         bad |= pgas_agg_flush(agg, run->peer);
     }
     await_round(&mine->n_answered, mine->n_begun);
@@ -187,6 +224,15 @@ static double one_way(const bench_run_t *run)
         bench_die("a call of %zu bytes failed", run->bytes);
     return run->active ? bench_since(begin) : 0;
 }
+
+#if HAVE_OVERFLOW
+static double one_way_write(const bench_run_t *run)
+{
+    bench_run_t write = *run;
+    write.arg = WRITE;
+    return one_way(&write);
+}
+#endif
 
 static double team_one_way(const bench_run_t *run)
 {
@@ -233,6 +279,12 @@ static const bench_case_t cases[] = {
          BATCHES),
     PAIR("batch", "gathered, batch handler, against a packed ring", BENCH_NODE, BATCH, PACKED, BATCHES),
     PAIR("batch", "gathered, batch handler, against puts of 4 KiB", BENCH_FAR, BATCH, PUT_BLOCKS, BLOCKS, BATCHES),
+#if HAVE_OVERFLOW
+    PAIR("ovfl", "at once, gathered while the peer is full, against ring slots", BENCH_NODE, OVFL, SLOTS,
+         {"write", BENCH_OURS, one_way_write}),
+    PAIR("ovfl", "at once, gathered while the peer is full, against puts that are read", BENCH_FAR, OVFL, PUT_SLOTS,
+         {"write", BENCH_OURS, one_way_write}),
+#endif
     TEAM("threads-write", "one by one, --threads pairs of threads", BENCH_NODE, WRITE,
          {"max-raw", BENCH_MEMORY, ref_team_slots}),
     TEAM("threads-write", "one by one, --threads pairs of threads", BENCH_FAR, WRITE, NONE),

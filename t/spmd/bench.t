@@ -69,7 +69,7 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            versus = "\"(limit|max-raw|memcpy|ucx|mpi|mpi-batches|one-pair)\":" number
+            versus = "\"(limit|max-raw|memcpy|ucx|mpi|mpi-batches|one-pair|puts|write)\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
                 "\"min\":" number ",\"max\":" number \
