@@ -2,12 +2,21 @@
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
+/* Calls with buffers come with their header. */
+#if __has_include("pgas/buffer.h")
+#include "pgas/buffer.h"
+#define HAVE_BUFFERS 1
+#else
+#define HAVE_BUFFERS 0
+#endif
+
 #include <stdlib.h>
 
 static pgas_handler_t ping, pong, echo, mirror;
 static volatile uint64_t n_pings, n_pongs;
 static char args_block[16384], reply_block[16384];
 static pgas_agg_t *agg;
+static pgas_gptr_t place; /* of pushed buffers, on every rank */
 
 static void run_ping(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -53,11 +62,13 @@ static void prepare(void)
 static void setup(void)
 {
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
+    bench_check(pgas_alloc(sizeof(args_block), &place), "pgas_alloc");
 }
 
 static void teardown(void)
 {
     bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
+    bench_check(pgas_free(place), "pgas_free");
 }
 
 /* ---- a call each way ------------------------------------------------------------------------------------------ */
@@ -195,6 +206,35 @@ static double call_service(const bench_run_t *run)
     return await_completion(run, PGAS_SLOT_SERVICE);
 }
 
+#if HAVE_BUFFERS
+/* One buffer, which arg says how to bring, until the handler has run on all of it. */
+static double call_buffer(const bench_run_t *run)
+{
+    pgas_buffer_t buffer = {.mode = (pgas_buffer_mode_t)run->arg, .address = args_block, .bytes = run->bytes};
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    pgas_sync_t sync;
+    uint64_t begin;
+    double elapsed;
+    int bad = 0;
+    if (!run->active)
+        return 0;
+    buffer.target = pgas_gptr_at(place, run->peer);
+    bench_check(pgas_sync_init(&sync, 0), "pgas_sync_init");
+    opts.sync = &sync;
+    begin = bench_now();
+    for (uint64_t i = 0; i < run->iters; i++) {
+        pgas_sync_add(&sync, 1);
+        bad |= pgas_call_buffer(pgas_thread_make(run->peer, PGAS_SLOT_ANY), ping, NULL, 0, &buffer, 1, &opts, NULL);
+        bad |= pgas_sync_wait(&sync, -1);
+    }
+    elapsed = bench_since(begin);
+    if (bad)
+        bench_die("a call with a buffer of %zu bytes failed", run->bytes);
+    pgas_sync_fini(&sync);
+    return elapsed;
+}
+#endif
+
 /* Executed-completion: waits until the handler has run. */
 static double call_executed(const bench_run_t *run)
 {
@@ -281,6 +321,26 @@ static const bench_case_t cases[] = {
      .refs = {REFS},
      .arg = PGAS_EXECUTED,
      .probe = has_service},
+#if HAVE_BUFFERS
+    {.variant = "copy",
+     .doc = "pgas_call_buffer, copied, with completion when the handler has run, target in a barrier",
+     .paths = BENCH_ANYWHERE,
+     .ours = call_buffer,
+     .refs = {REFS},
+     .arg = PGAS_BUFFER_COPY},
+    {.variant = "push",
+     .doc = "the same, pushed into the heap",
+     .paths = BENCH_ANYWHERE,
+     .ours = call_buffer,
+     .refs = {REFS},
+     .arg = PGAS_BUFFER_PUSH},
+    {.variant = "pull",
+     .doc = "the same, pulled from ordinary memory",
+     .paths = BENCH_ANYWHERE,
+     .ours = call_buffer,
+     .refs = {REFS},
+     .arg = PGAS_BUFFER_PULL},
+#endif
 };
 
 static const bench_program_t program = {.name = "pgas_call_latency",
