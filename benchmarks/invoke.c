@@ -370,6 +370,22 @@ static void print_table(const char *title, figure_fn_t figure)
     }
 }
 
+/* The share of channels that ever had more than they began with, from the text of every rank. */
+static void print_share(const char *all, int n_ranks, size_t stride)
+{
+    unsigned long long n, grown, n_all = 0, n_grown = 0;
+    for (int r = 0; r < n_ranks; r++) {
+        const char *at = strstr(all + (size_t)r * stride, "channels into it ");
+        if (at && sscanf(at, "channels into it %llu, of which %llu", &n, &grown) == 2) {
+            n_all += n;
+            n_grown += grown;
+        }
+    }
+    if (n_all > 0)
+        printf("# Stats: %llu of %llu channels took further chunks, %.1f %%\n", n_grown, n_all,
+               100 * (double)n_grown / (double)n_all);
+}
+
 /* How channels were used is in what the library counts. */
 static void print_stats(const bench_run_t *run)
 {
@@ -384,6 +400,8 @@ static void print_stats(const bench_run_t *run)
     memset(mine, 0, sizeof(mine));
     memcpy(mine, text, bytes < TEXT ? bytes : TEXT - 1);
     bench_check(pgas_allgather(NULL, mine, all, TEXT), "pgas_allgather");
+    if (run->rank == 0)
+        print_share(all, run->n_ranks, TEXT);
     for (int r = 0; run->rank == 0 && r < run->n_ranks; r++) {
         for (rest = all + (size_t)r * TEXT; (line = strtok_r(rest, "\n", &rest)) != NULL;)
             printf("# Stats: %s\n", line);

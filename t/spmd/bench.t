@@ -87,6 +87,8 @@ paper() {
         { cat "$scratch/out"; return 1; }
 }
 
+share() { grep -qE '^# Stats: [0-9]+ of [1-9][0-9]* channels took further chunks, [0-9.]+ %$' "$scratch/out"; }
+
 wrong_ranks() {
     ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
     grep -q "needs exactly two" "$scratch/err"
@@ -94,7 +96,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS")
-plan $((4 * n + 26))
+plan $((4 * n + 27))
 for name in $PAIRS $OTHERS; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -117,6 +119,7 @@ for options in "--threads 0" "--threads 17" "--threads 1.5" "--threads"; do
 done
 succeeds "refuses --paper and --threads where they mean nothing" refuses put_latency --paper
 succeeds "one round with --paper, with three threads" paper
+succeeds "and the share of channels that grew" share
 says=$(benchmarks/pgas_put_latency -m 1073741824 2>&1)
 case $says in *"sizes from 1 to "*) ok 0 "and names the range" ;; *) ok 1 "and names the range" || diag "$says" ;; esac
 mpirun_n 2 benchmarks/pgas_put_latency $TINY --case plain -m 2097152: >"$scratch/out" 2>"$scratch/err"
