@@ -38,9 +38,10 @@ at_most() {
 "$BUILD"/t/unit/filled trad 8 10 >/dev/null
 [ $? -ne 77 ] || skip_all "compiled without optimization"
 
-plan 6
+plan 7
 at_most 27 fill trad 8 3000
 at_most 12 drain trad 8 3000
+at_most 2 drain batch 8 3000
 at_most 60 fill write 8 1000
 at_most 55 drain write 8 1000
 
