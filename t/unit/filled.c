@@ -1,6 +1,8 @@
 /* Fills the channel of a rank to itself with calls, then drains it, in one thread: for instructions.t, which counts what
  * that takes between the entry and the exit of count_fill and of count_drain, first with n calls, then with 2 n.
  *
+ * Chunks are large enough to take all: nobody waits for room.
+ *
  * usage: filled WAY BYTES N, where WAY is trad, batch, write, or slow, which is trad and 10 instructions. Exit status 0 if all
  * calls ran, none of them before it was drained; 77 if this was compiled without optimization. */
 #include <stdio.h>
@@ -128,7 +130,8 @@ int main(int argc, char **argv)
     opts.batch = run_items;
     n_bad += pgas_handler_register("item", run_item, NULL, &item) != PGAS_OK;
     n_bad += pgas_handler_register_opts("items", run_item, NULL, &opts, &items) != PGAS_OK;
-    if (lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0") != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK)
+    if (lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=256K") != PGAS_OK ||
+        pgas_agg_create(NULL, &agg) != PGAS_OK)
         return 1;
     fill_and_drain(fills[k].fill, strtoul(argv[3], NULL, 10));
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
