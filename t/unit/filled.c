@@ -3,8 +3,8 @@
  *
  * Chunks are large enough to take all: nobody waits for room.
  *
- * usage: filled WAY BYTES N, where WAY is trad, batch, write, or slow, which is trad and 10 instructions. Exit status 0 if all
- * calls ran, none of them before it was drained; 77 if this was compiled without optimization. */
+ * usage: filled WAY BYTES N, where WAY is trad, batch, write, or slow, which is trad and 10 instructions. Exit status 0 if
+ * all calls ran, none of them before it was drained; 77 if this was compiled without optimization. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
