@@ -1,5 +1,5 @@
 /* Calls one way, until the last has run: each published at once (send), or gathered by the aggregator (trad), run one by one
- * or by a batch handler (trad-batch). */
+ * or by a batch handler (trad-batch), or published at once and gathered only while the channel is full (ovfl). */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -7,7 +7,7 @@
 
 static pgas_handler_t add_item, add_items, done;
 static volatile uint64_t n_items, n_done;
-static pgas_agg_t *agg;
+static pgas_agg_t *agg, *overflow;
 static char args_block[16384];
 
 /* Looks at the first word, as the receivers of the references do. */
@@ -56,15 +56,34 @@ static void prepare(void)
 
 static void setup(void)
 {
+    pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
+    opts.style = PGAS_AGG_OVERFLOW;
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
+    bench_check(pgas_agg_create(&opts, &overflow), "pgas_agg_create");
 }
 
 static void teardown(void)
 {
     bench_check(pgas_agg_destroy(agg), "pgas_agg_destroy");
+    bench_check(pgas_agg_destroy(overflow), "pgas_agg_destroy");
 }
 
-static inline __attribute__((always_inline)) int send_calls(const bench_run_t *run, bool gather, pgas_handler_t handler,
+typedef enum { SEND, TRAD, OVFL } style_t;
+
+static inline __attribute__((always_inline)) int send_call(style_t style, int peer, pgas_handler_t handler, const void *args,
+                                                           size_t bytes)
+{
+    pgas_status_t status;
+    if (style == SEND)
+        return pgas_call(peer, handler, args, bytes, NULL);
+    if (style == TRAD)
+        return pgas_agg_call(agg, peer, handler, args, bytes);
+    while ((status = pgas_agg_call(overflow, peer, handler, args, bytes)) == PGAS_ERR_AGAIN)
+        pgas_progress();
+    return status;
+}
+
+static inline __attribute__((always_inline)) int send_calls(const bench_run_t *run, style_t style, pgas_handler_t handler,
                                                             size_t bytes)
 {
     int bad = 0, peer = run->peer;
@@ -72,33 +91,34 @@ static inline __attribute__((always_inline)) int send_calls(const bench_run_t *r
     for (uint64_t i = 0, n = run->iters; i < n; i++) {
         if (bytes <= sizeof(item)) {
             item = i;
-            bad |= gather ? pgas_agg_call(agg, peer, handler, &item, bytes)
-                          : pgas_call(peer, handler, &item, bytes, NULL);
+            bad |= send_call(style, peer, handler, &item, bytes);
         } else {
             memcpy(args_block, &i, sizeof(i));
-            bad |= gather ? pgas_agg_call(agg, peer, handler, args_block, bytes)
-                          : pgas_call(peer, handler, args_block, bytes, NULL);
+            bad |= send_call(style, peer, handler, args_block, bytes);
         }
     }
-    return gather ? bad | pgas_agg_flush(agg, peer) : bad;
+    return style == SEND ? bad : bad | pgas_agg_flush(agg, peer);
 }
 
-static int send_by_size(const bench_run_t *run, bool gather, pgas_handler_t handler)
+static int send_by_size(const bench_run_t *run, style_t style, pgas_handler_t handler)
 {
     int bad = 0;
-#define SEND(SIZE) bad = gather ? send_calls(run, true, handler, SIZE) : send_calls(run, false, handler, SIZE)
-    BENCH_BY_SIZE(run->bytes, SEND);
+#define SENDS(SIZE)                                                  \
+    bad = style == SEND   ? send_calls(run, SEND, handler, SIZE)     \
+          : style == TRAD ? send_calls(run, TRAD, handler, SIZE)     \
+                          : send_calls(run, OVFL, handler, SIZE)
+    BENCH_BY_SIZE(run->bytes, SENDS);
     return bad;
 }
 
-static double one_way(const bench_run_t *run, bool gather, pgas_handler_t handler)
+static double one_way(const bench_run_t *run, style_t style, pgas_handler_t handler)
 {
     uint64_t items = n_items, dones = n_done, begin;
     int bad = 0;
     bench_check(pgas_barrier(NULL), "pgas_barrier"); /* nobody calls before the other has looked at the counters */
     begin = bench_now();
     if (run->active) {
-        bad = send_by_size(run, gather, handler);
+        bad = send_by_size(run, style, handler);
         while (n_done == dones)
             pgas_progress();
     } else {
@@ -113,17 +133,22 @@ static double one_way(const bench_run_t *run, bool gather, pgas_handler_t handle
 
 static double send_direct(const bench_run_t *run)
 {
-    return one_way(run, false, add_item);
+    return one_way(run, SEND, add_item);
 }
 
 static double send_gathered(const bench_run_t *run)
 {
-    return one_way(run, true, add_item);
+    return one_way(run, TRAD, add_item);
 }
 
 static double send_batches(const bench_run_t *run)
 {
-    return one_way(run, true, add_items);
+    return one_way(run, TRAD, add_items);
+}
+
+static double send_overflow(const bench_run_t *run)
+{
+    return one_way(run, OVFL, add_item);
 }
 
 static const bench_case_t cases[] = {
@@ -151,6 +176,15 @@ static const bench_case_t cases[] = {
      .refs = {{"limit", BENCH_MEMORY, ref_ring_packed},
               {"ucx", BENCH_UCX, ref_ucx_am_rate},
               {"mpi-batches", BENCH_MPI, ref_mpi_batches}}},
+    {.variant = "ovfl",
+     .doc = "pgas_agg_call, each published at once, gathered while the channel is full",
+     .paths = BENCH_ANYWHERE,
+     .metric = BENCH_RATE,
+     .ours = send_overflow,
+     .refs = {{"limit", BENCH_MEMORY, ref_ring_slots},
+              {"send", BENCH_OURS, send_direct},
+              {"ucx", BENCH_UCX, ref_ucx_am_rate},
+              {"mpi", BENCH_MPI, ref_mpi_isend}}},
 };
 
 static const bench_program_t program = {.name = "pgas_call_rate",

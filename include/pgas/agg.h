@@ -8,7 +8,7 @@
  *  at most latency_us, and twice the time between two looks, after the first look behind its first call. A thread that
  *  stays away from the library flushes first: nobody else can publish for it, for its inline path takes no lock.
  *
- *  Source: Seriema (aggregation in the style "trad"). */
+ *  Source: Seriema (aggregation in the styles "trad" and "ovfl"). */
 #ifndef PGAS_AGG_H
 #define PGAS_AGG_H
 
@@ -20,6 +20,13 @@
 
 PGAS_BEGIN_DECLS
 
+/** When calls leave. */
+typedef enum {
+    PGAS_AGG_TRAD,    /* late, see above: for throughput */
+    PGAS_AGG_OVERFLOW /* at once, as pgas_call; they are gathered only while the channel is full, up to memory_bytes, then
+                         pgas_agg_call gives PGAS_ERR_AGAIN. Progress of the thread sends what is gathered. */
+} pgas_agg_style_t;
+
 /** Options; zero means default. The aggregators of one thread (and those of the handlers) gather into the same batches, so
  *  that their calls keep one order: the smallest size, memory and time limit of them all holds, also after one has ended. */
 typedef struct {
@@ -28,9 +35,12 @@ typedef struct {
     bool for_handlers;    /* used inside handlers only, whichever thread runs them; what they gather is published when
                              the incoming calls at hand have run */
     int64_t latency_us;   /* publish what has been gathered for so long; default PGAS_AGG_LATENCY_US, < 0: no limit */
-    size_t memory_bytes;  /* most that batches take that are gathered into; default and maximum 64 batches */
+    size_t memory_bytes;  /* TRAD: most that batches take that are gathered into; default and maximum 64 batches.
+                             OVERFLOW, of this aggregator alone: most that waits for full channels of the thread, and one
+                             batch; default PGAS_BACKLOG_LIMIT */
+    pgas_agg_style_t style;
 } pgas_agg_opts_t;
-#define PGAS_AGG_OPTS_INIT { sizeof(pgas_agg_opts_t), 0, false, 0, 0 }
+#define PGAS_AGG_OPTS_INIT { sizeof(pgas_agg_opts_t), 0, false, 0, 0, PGAS_AGG_TRAD }
 
 /** Where the next call to one peer goes: behind others of the same handler and size, which share one header. */
 typedef struct {
@@ -44,6 +54,7 @@ typedef struct pgas_agg {
     pgas_agg_cursor_t *cursor; /* by rank */
     uint32_t n_ranks;          /* 0: no inline path */
     uint32_t context;          /* in which it is used, see pgas_call_path_t */
+    bool overflow;             /* calls go at once if they can; n_ranks is 0 then */
 } pgas_agg_t;
 
 /* Small arguments by words: a structure just filled in is then taken from registers. (Copied by wider loads it would
@@ -77,7 +88,8 @@ PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);
 PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
                                          size_t bytes);
 
-/** As pgas_call without completion, but published late, see above. Errors as pgas_call; agg is not
+/** As pgas_call without completion, but published late, or in the other style perhaps late, see above; that style also gives
+ *  PGAS_ERR_AGAIN, then nothing has happened: make progress and try again. Errors as pgas_call; agg is not
  *  checked: NULL is undefined. Inline: calls with the handler and size of the one before cost a comparison and a copy;
  *  pgas_agg_call_far does the rest. */
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
@@ -92,6 +104,11 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
             c->pos = pos + room;
             return PGAS_OK;
         }
+    } else if (__builtin_constant_p(bytes) && bytes == 8 && agg->overflow && args) {
+        uint64_t word;
+        memcpy(&word, args, 8);
+        if (PGAS_LIKELY(pgas_call_inline(rank, handler, word)))
+            return PGAS_OK;
     }
     if (__builtin_constant_p(bytes) && bytes > 0 && bytes <= 64 && args) {
         char copy[64]; /* leaves what args points to in registers */
@@ -116,7 +133,7 @@ PGAS_API pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg);
 #define PGAS_AGG_ALL (-1)
 PGAS_API pgas_status_t pgas_agg_flush_sync(pgas_agg_t *agg, int rank, pgas_sync_t *sync);
 
-/** Counters. */
+/** Counters. Calls that an overflow aggregator sends at once are not in them. */
 typedef struct {
     size_t size;       /* set by the caller: of this structure */
     uint64_t calls;    /* gathered, in batches that have been published; also those of pgas_agg_flush_sync */

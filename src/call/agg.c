@@ -18,6 +18,7 @@ typedef struct {
     pgasi_outbox_t *outbox;
     pgasi_lane_t *lane;
     bool for_handlers;
+    size_t overflow_bytes; /* of style OVERFLOW: what may wait */
     uint32_t n_far; /* calls that the inline path did not take */
     pgasi_outbox_stats_t before;
 } agg_t;
@@ -39,7 +40,7 @@ static void set_limits(const agg_t *a, const pgas_agg_opts_t *o)
 {
     if (o->publish_bytes)
         pgasi_outbox_set_publish_bytes(a->outbox, o->publish_bytes);
-    if (o->memory_bytes)
+    if (o->memory_bytes && o->style == PGAS_AGG_TRAD)
         pgasi_outbox_set_memory(a->outbox, o->memory_bytes);
     if (!a->for_handlers) /* what these gather waits for nobody */
         pgasi_outbox_set_latency(a->outbox, latency_ns(o->latency_us));
@@ -55,10 +56,14 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
         return PGAS_ERR_INVALID;
     if (opts)
         o = *opts;
+    if ((unsigned)o.style > PGAS_AGG_OVERFLOW)
+        return PGAS_ERR_INVALID;
     agg_t *a = calloc(1, sizeof *a);
     if (!a)
         return PGAS_ERR_NO_MEMORY;
     a->for_handlers = o.for_handlers;
+    a->visible.overflow = o.style == PGAS_AGG_OVERFLOW;
+    a->overflow_bytes = o.memory_bytes ? o.memory_bytes : pgasi_param.backlog_limit;
     a->lane = o.for_handlers ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.lane;
     /* The service's lane belongs to whoever holds the inbox, the shared one to whoever locks it. */
     bool lock_inbox = o.for_handlers && !pgasi_self.in_handler;
@@ -80,7 +85,7 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     pgasi_call_path_open();
     a->visible.cursor = pgasi_outbox_cursors(a->outbox);
     /* A shared lane is locked for every call, so nothing goes through the inline path there. */
-    a->visible.n_ranks = a->lane->shared ? 0 : (uint32_t)pgasi_boot.n_ranks;
+    a->visible.n_ranks = a->lane->shared || a->visible.overflow ? 0 : (uint32_t)pgasi_boot.n_ranks;
     a->visible.context = o.for_handlers ? PGAS_CALL_HANDLERS : (uint32_t)pgasi_self.slot + 1;
     *agg_p = &a->visible;
     return PGAS_OK;
@@ -96,20 +101,29 @@ static pgas_status_t check_user(const agg_t *a)
     return status;
 }
 
+static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const void *args, size_t bytes)
+{
+    pgas_status_t status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGASI_FULL_WAIT);
+    if (++a->n_far % LOOK_EVERY == 0 && pgasi_outbox_timed(a->outbox))
+        pgasi_outbox_look(a->outbox);
+    return status;
+}
+
 pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args, size_t bytes)
 {
     if (!agg)
         return PGAS_ERR_INVALID;
     agg_t *a = agg_of(agg);
+    if (a->visible.overflow && pgasi_outbox_call_short(a->outbox, rank, handler, args, bytes))
+        return PGAS_OK;
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
     if (status == PGAS_OK)
         status = check_user(a);
     if (status != PGAS_OK)
         return status;
     pgasi_lane_lock(a->lane);
-    status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGASI_FULL_WAIT);
-    if (++a->n_far % LOOK_EVERY == 0 && pgasi_outbox_timed(a->outbox))
-        pgasi_outbox_look(a->outbox);
+    status = a->visible.overflow ? pgasi_outbox_overflow(a->outbox, rank, handler, args, bytes, a->overflow_bytes)
+                                 : gather(a, rank, handler, args, bytes);
     pgasi_lane_unlock(a->lane);
     return status;
 }

@@ -25,6 +25,7 @@
 #define BUFFERS_MAX 64 /* per lane */
 #define GROW_AFTER 64  /* looks in vain */
 #define DIRECT_MAX 1024 /* bytes of a call that takes the short path on the node */
+#define OVERFLOWS_PER_TRY 32
 
 /* A batch being gathered, or a message being sent. */
 typedef struct buffer {
@@ -92,7 +93,8 @@ struct pgasi_outbox {
     bool ticking;
     buffer_t *free_buffers;
     int n_buffers, buffers_max;
-    size_t backlog_bytes;
+    size_t backlog_bytes, backlog_limit;
+    uint32_t n_overflows; /* since progress was last tried for one */
     uint64_t far_sent;
     pgasi_outbox_stats_t stats;
 };
@@ -142,6 +144,7 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
     ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
     ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
     ob->buffers_max = BUFFERS_MAX;
+    ob->backlog_limit = pgasi_param.backlog_limit;
     ob->latency_ns = UINT64_MAX;
     ob->cursor = pgasi_lazy_alloc(n * sizeof *ob->cursor);
     ob->out = pgasi_lazy_alloc(n * sizeof *ob->out);
@@ -315,6 +318,7 @@ static bool next_chunk(out_t *out)
     out->w->lap = c->odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
     __atomic_store_n((uint64_t *)(void *)out->chunk, 0, __ATOMIC_RELAXED);
     set_pos(out, out->chunk);
+    close_window(out); /* its end was that of the chunk before */
     __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_REC_SLOT_SHIFT, __ATOMIC_RELEASE);
     ring_bell(out);
     return true;
@@ -635,7 +639,7 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t header, char *re
 static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgasi_full_t full)
 {
     return (pgasi_self.in_handler || full == PGASI_FULL_ASYNC) && full != PGASI_FULL_AGAIN &&
-           (full == PGASI_FULL_QUEUE || ob->backlog_bytes + room <= pgasi_param.backlog_limit);
+           (full == PGASI_FULL_QUEUE || ob->backlog_bytes + room <= ob->backlog_limit);
 }
 
 /* All buffers are in use: what stands in those that are open leaves. Otherwise nobody would publish it but its own thread,
@@ -918,6 +922,30 @@ pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler
     return send_or_wait(ob, rank, &m, full, false);
 }
 
+/* What waits is tried again now and then, and before it becomes too much. */
+static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int rank, const message_t *m)
+{
+    out_t *out = out_of(ob, rank);
+    if (out->waiting && ++ob->n_overflows % OVERFLOWS_PER_TRY == 0)
+        send_waiting(ob, out, rank);
+    pgas_status_t status = send_or_wait(ob, rank, m, PGASI_FULL_ASYNC, true);
+    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN))
+        return status;
+    send_waiting(ob, out, rank);
+    return send_or_wait(ob, rank, m, PGASI_FULL_ASYNC, true);
+}
+
+pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
+                                    size_t limit_bytes)
+{
+    message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes };
+    size_t usual = ob->backlog_limit;
+    ob->backlog_limit = limit_bytes;
+    pgas_status_t status = send_or_gather(ob, rank, &m);
+    ob->backlog_limit = usual;
+    return status;
+}
+
 /* A call that does nothing, behind all that was gathered. */
 pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *ob, int rank, uint64_t wire_token)
 {
@@ -1122,6 +1150,12 @@ static inline bool call_far(int rank, pgas_handler_t handler, const void *args, 
     status = send_far(ob, &ob->out[rank], buffer, 16);
     pgasi_lane_unlock(ob->lane);
     return status == PGAS_OK;
+}
+
+bool pgasi_outbox_call_short(const pgasi_outbox_t *ob, int rank, pgas_handler_t handler, const void *args, size_t bytes)
+{
+    return ob == pgasi_self.outbox &&
+           (call_direct(rank, handler, args, bytes, NULL) || call_far(rank, handler, args, bytes, NULL));
 }
 
 pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)

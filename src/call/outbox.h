@@ -91,6 +91,11 @@ pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *he
 /** Appends to the open batch (opening or renewing it), not published. Lane locked or the caller's own. */
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *args, size_t bytes,
                                   pgasi_full_t full);
+/** Sends at once, or gathers behind what waits for room, up to so many bytes, then PGAS_ERR_AGAIN. Lane locked. */
+pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *args, size_t bytes,
+                                    size_t limit_bytes);
+/** The short ways of pgas_call, for the calling thread's own outbox and outside of handlers; false: not possible now. */
+bool pgasi_outbox_call_short(const pgasi_outbox_t *outbox, int rank, pgas_handler_t handler, const void *args, size_t bytes);
 /** Publishes, with a call behind it that does nothing but to be answered. */
 pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *outbox, int rank, uint64_t wire_token);
 /** The ranks to which the outbox ever sent, and their number. */
