@@ -8,7 +8,7 @@
  *  at most latency_us, and twice the time between two looks, after the first look behind its first call. A thread that
  *  stays away from the library flushes first: nobody else can publish for it, for its inline path takes no lock.
  *
- *  Source: Seriema (aggregation in the styles "trad" and "ovfl"). */
+ *  Source: Seriema (aggregation in the styles "trad" and "ovfl"); YGM (routes). */
 #ifndef PGAS_AGG_H
 #define PGAS_AGG_H
 
@@ -27,6 +27,19 @@ typedef enum {
                          pgas_agg_call gives PGAS_ERR_AGAIN. Progress of the thread sends what is gathered. */
 } pgas_agg_style_t;
 
+/** Over which ranks calls travel. With rows and columns of nodes, a thread gathers for the ranks of about 2 sqrt(n) or
+ *  3 cbrt(n) nodes instead of n, and a call is copied at each of up to two or three hops; memory of intermediate ranks that
+ *  takes what a slow one cannot is not limited. The result is the same as direct: source, order among calls of the
+ *  aggregator to one rank (not with the thread's other calls), quiescence, flushes with a counter. A plain flush sends what
+ *  is gathered on its way. A rank that dies takes with it what travels over it, also counters of flushes: programs that go on
+ *  (PGAS_ON_PEER_DEATH=continue) choose direct. Style TRAD only; calls do not take the inline path. */
+typedef enum {
+    PGAS_ROUTE_DIRECT,
+    PGAS_ROUTE_TWO,   /* hops */
+    PGAS_ROUTE_THREE,
+    PGAS_ROUTE_AUTO   /* the fewest for whose peers memory_bytes has batches of publish_bytes */
+} pgas_route_t;
+
 /** Options; zero means default. The aggregators of one thread (and those of the handlers) gather into the same batches, so
  *  that their calls keep one order: the smallest size, memory and time limit of them all holds, also after one has ended. */
 typedef struct {
@@ -39,8 +52,9 @@ typedef struct {
                              OVERFLOW, of this aggregator alone: most that waits for full channels of the thread, and one
                              batch; default PGAS_BACKLOG_LIMIT */
     pgas_agg_style_t style;
+    pgas_route_t route;
 } pgas_agg_opts_t;
-#define PGAS_AGG_OPTS_INIT { sizeof(pgas_agg_opts_t), 0, false, 0, 0, PGAS_AGG_TRAD }
+#define PGAS_AGG_OPTS_INIT { sizeof(pgas_agg_opts_t), 0, false, 0, 0, PGAS_AGG_TRAD, PGAS_ROUTE_DIRECT }
 
 /** Where the next call to one peer goes: behind others of the same handler and size, which share one header. */
 typedef struct {
@@ -80,7 +94,7 @@ static inline uint64_t pgas_agg_kind(pgas_handler_t handler, size_t bytes)
 }
 
 /** @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_CONTEXT (thread not attached), PGAS_ERR_INVALID (null,
- *  or options of a size that never was). */
+ *  options of a size that never was, no such style or route, a route in style OVERFLOW). */
 PGAS_API pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p);
 /** Publishes what is gathered and frees. NULL is ignored. */
 PGAS_API pgas_status_t pgas_agg_destroy(pgas_agg_t *agg);

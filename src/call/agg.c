@@ -10,6 +10,8 @@
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/progress.h"
+#include "call/record.h"
+#include "call/route.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 
@@ -19,6 +21,8 @@ typedef struct {
     pgasi_lane_t *lane;
     bool for_handlers;
     size_t overflow_bytes; /* of style OVERFLOW: what may wait */
+    int hops;              /* 1: direct */
+    uint64_t *called;      /* bits of the ranks that were, if routed */
     uint32_t n_far; /* calls that the inline path did not take */
     pgasi_outbox_stats_t before;
 } agg_t;
@@ -34,6 +38,21 @@ static uint64_t latency_ns(int64_t wanted_us)
 {
     uint64_t us = wanted_us ? (uint64_t)PGASI_MAX(wanted_us, 0) : (uint64_t)pgasi_param.agg_latency_us;
     return us && us < UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX;
+}
+
+static bool set_route(agg_t *a, const pgas_agg_opts_t *o)
+{
+    static const int hops_of[] = { [PGAS_ROUTE_DIRECT] = 1, [PGAS_ROUTE_TWO] = 2, [PGAS_ROUTE_THREE] = 3 };
+    if (o->route == PGAS_ROUTE_AUTO) {
+        size_t bytes = o->publish_bytes ? o->publish_bytes : pgasi_param.agg_size;
+        int64_t peers = o->memory_bytes ? (int64_t)(o->memory_bytes / bytes) : PGASI_OUTBOX_BUFFERS;
+        a->hops = pgasi_route_choose(pgasi_boot.n_nodes, pgasi_route_node_ranks(), peers);
+    } else {
+        a->hops = hops_of[o->route];
+    }
+    if (a->hops > 1)
+        a->called = calloc((size_t)pgasi_boot.n_ranks / 64 + 1, sizeof *a->called);
+    return a->hops == 1 || a->called;
 }
 
 static void set_limits(const agg_t *a, const pgas_agg_opts_t *o)
@@ -56,11 +75,14 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
         return PGAS_ERR_INVALID;
     if (opts)
         o = *opts;
-    if ((unsigned)o.style > PGAS_AGG_OVERFLOW)
+    bool routed = o.route != PGAS_ROUTE_DIRECT;
+    if ((unsigned)o.style > PGAS_AGG_OVERFLOW || (unsigned)o.route > PGAS_ROUTE_AUTO || (routed && o.style != PGAS_AGG_TRAD))
         return PGAS_ERR_INVALID;
     agg_t *a = calloc(1, sizeof *a);
-    if (!a)
+    if (!a || !set_route(a, &o)) {
+        free(a);
         return PGAS_ERR_NO_MEMORY;
+    }
     a->for_handlers = o.for_handlers;
     a->visible.overflow = o.style == PGAS_AGG_OVERFLOW;
     a->overflow_bytes = o.memory_bytes ? o.memory_bytes : pgasi_param.backlog_limit;
@@ -79,13 +101,14 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     if (lock_inbox)
         pgasi_inbox_unlock();
     if (status != PGAS_OK) {
+        free(a->called);
         free(a);
         return status;
     }
     pgasi_call_path_open();
     a->visible.cursor = pgasi_outbox_cursors(a->outbox);
     /* A shared lane is locked for every call, so nothing goes through the inline path there. */
-    a->visible.n_ranks = a->lane->shared || a->visible.overflow ? 0 : (uint32_t)pgasi_boot.n_ranks;
+    a->visible.n_ranks = a->lane->shared || a->visible.overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
     a->visible.context = o.for_handlers ? PGAS_CALL_HANDLERS : (uint32_t)pgasi_self.slot + 1;
     *agg_p = &a->visible;
     return PGAS_OK;
@@ -103,7 +126,13 @@ static pgas_status_t check_user(const agg_t *a)
 
 static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const void *args, size_t bytes)
 {
-    pgas_status_t status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGASI_FULL_WAIT);
+    pgas_status_t status;
+    if (a->hops == 1) {
+        status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGASI_FULL_WAIT);
+    } else {
+        a->called[rank / 64] |= UINT64_C(1) << rank % 64;
+        status = pgasi_route_append(a->outbox, a->hops, rank, handler, args, bytes);
+    }
     if (++a->n_far % LOOK_EVERY == 0 && pgasi_outbox_timed(a->outbox))
         pgasi_outbox_look(a->outbox);
     return status;
@@ -138,8 +167,12 @@ pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank)
         return status;
     if (rank < 0 || rank >= pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
+    int next;
+    status = pgasi_route_next(a->hops, rank, &next);
+    if (status != PGAS_OK)
+        return status;
     pgasi_lane_lock(a->lane);
-    status = pgasi_outbox_flush(a->outbox, rank);
+    status = pgasi_outbox_flush(a->outbox, next);
     pgasi_lane_unlock(a->lane);
     return status;
 }
@@ -162,7 +195,36 @@ static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
 {
     pgasi_sync_call_t c;
     pgas_status_t status = pgasi_sync_issue(&c, sync, rank, PGASI_REC_MARK, PGAS_EXECUTED, true);
-    return status == PGAS_OK ? pgasi_sync_issued(&c, pgasi_outbox_mark(a->outbox, rank, c.wire)) : status;
+    if (status != PGAS_OK)
+        return status;
+    return pgasi_sync_issued(&c, a->hops == 1 ? pgasi_outbox_mark(a->outbox, rank, c.wire)
+                                              : pgasi_route_mark(a->outbox, a->hops, rank, c.wire));
+}
+
+/* Of a routed aggregator: how many ranks it called, and which is the next. */
+static int n_called(const agg_t *a)
+{
+    int n = 0;
+    for (int i = 0; i <= pgasi_boot.n_ranks / 64; i++)
+        n += __builtin_popcountll(a->called[i]);
+    return n;
+}
+
+static int next_called(const agg_t *a, int rank)
+{
+    do {
+        rank++;
+    } while (!(a->called[rank / 64] >> rank % 64 & 1));
+    return rank;
+}
+
+/* Of another: how many ranks its thread knows. */
+static int n_known(const int *known, int n)
+{
+    int n_ranks = 0;
+    for (int i = 0; i < n; i++)
+        n_ranks += known[i] < pgasi_boot.n_ranks;
+    return n_ranks;
 }
 
 /* One answer from each peer, and one from this rank; the counter is raised by all but one before any can come. Where none
@@ -170,19 +232,23 @@ static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
 static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
 {
     const int *known;
-    int n = pgasi_outbox_known(a->outbox, &known), me = pgasi_boot.rank, n_peers = 0;
-    for (int i = 0; i < n; i++)
-        n_peers += known[i] < pgasi_boot.n_ranks;
+    int n = pgasi_outbox_known(a->outbox, &known), me = pgasi_boot.rank;
     pgasi_sync_call_t c;
     pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_REC_MARK, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
         return status;
-    pgas_sync_add(sync, n_peers);
-    status = pgasi_sync_issued(&c, pgasi_outbox_mark(a->outbox, me, c.wire));
-    for (int i = 0; i < n && status == PGAS_OK; i++) {
-        if (known[i] >= pgasi_boot.n_ranks) /* for threads and services, which nothing is gathered for */
+    status = pgasi_sync_issued(&c, PGAS_ERR_AGAIN); /* it was only asked whether the counter lives */
+    if (status != PGAS_ERR_AGAIN)
+        return status;
+    pgas_sync_add(sync, a->hops > 1 ? n_called(a) : n_known(known, n));
+    status = mark(a, me, sync);
+    if (a->hops > 1)
+        n = n_called(a);
+    for (int i = 0, rank = -1; i < n && status == PGAS_OK; i++) {
+        rank = a->hops > 1 ? next_called(a, rank) : known[i];
+        if (rank >= pgasi_boot.n_ranks) /* for threads and services, which nothing is gathered for */
             continue;
-        status = mark(a, known[i], sync);
+        status = mark(a, rank, sync);
         if (status == PGAS_ERR_PEER)
             status = mark(a, me, sync);
     }
@@ -215,6 +281,7 @@ static void do_nothing(const void *args, size_t bytes, pgas_thread_t source, voi
 
 void pgasi_agg_start(void)
 {
+    pgasi_route_start();
     pgasi_handler_set_internal(PGASI_REC_MARK, do_nothing);
 }
 
@@ -226,8 +293,10 @@ pgas_status_t pgas_agg_destroy(pgas_agg_t *agg)
     pgas_status_t status = pgasi_thread_check();
     if (status == PGAS_OK && !a->for_handlers) /* what handlers gather is published behind them */
         status = pgas_agg_flush_all(agg);
-    if (status == PGAS_OK || status == PGAS_ERR_NOT_INIT)
+    if (status == PGAS_OK || status == PGAS_ERR_NOT_INIT) {
+        free(a->called);
         free(a);
+    }
     return status;
 }
 

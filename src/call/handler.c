@@ -30,6 +30,7 @@ uint32_t pgasi_n_handlers;
 uint64_t pgasi_n_dropped;
 
 static pgas_handler_fn_t internal[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
+static pgas_handler_batch_fn_t internal_batch[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
 static registration_t *registered; /* agreed ones first, by number */
 static uint32_t n_registered, registered_room;
 
@@ -198,6 +199,11 @@ void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn)
     internal[id - PGASI_REC_FIRST_INTERNAL] = fn;
 }
 
+void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn)
+{
+    internal_batch[id - PGASI_REC_FIRST_INTERNAL] = fn;
+}
+
 /* ---- running ---- */
 
 static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const void *args, size_t bytes,
@@ -304,25 +310,46 @@ static __attribute__((noinline, cold)) void report_malformed(int source_rank)
         PGASI_ERROR("call", "malformed message from rank %d: dropped", source_rank);
 }
 
-/* The calls of one header. */
-static inline void run_all(uint64_t header, const char *args, pgas_thread_t source)
+static __attribute__((noinline)) void run_others(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n,
+                                                 pgas_thread_t source)
 {
-    size_t bytes = pgasi_rec_bytes(header), stride = pgasi_rec_stride(header);
-    uint32_t number = pgasi_rec_handler(header);
-    uint32_t more = pgasi_rec_more(header);
-    if (PGAS_UNLIKELY(number - 1u >= pgasi_n_handlers)) {
+    uint32_t i = number - PGASI_REC_FIRST_INTERNAL;
+    if (i < PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL && internal_batch[i]) {
+        internal_batch[i](args, bytes, stride, n, source, NULL);
+        return;
+    }
+    for (; n > 0; n--, args += stride)
         run_other(number, args, bytes, source);
+}
+
+/* Calls of one kind. */
+static inline void run_calls(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source)
+{
+    if (PGAS_UNLIKELY(number - 1u >= pgasi_n_handlers)) {
+        run_others(number, args, bytes, stride, n, source);
         return;
     }
     pgasi_handler_entry_t e = pgasi_handlers[number];
-    if (e.batch && more) {
-        e.batch(args, bytes, stride, 1 + (size_t)more, source, e.context);
+    if (e.batch && n > 1) {
+        e.batch(args, bytes, stride, n, source, e.context);
         return;
     }
     do {
         e.fn(args, bytes, source, e.context);
         args += stride;
-    } while (more-- > 0);
+    } while (--n > 0);
+}
+
+void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source)
+{
+    run_calls(number, args, bytes, stride, n, source);
+}
+
+/* The calls of one header. */
+static inline void run_all(uint64_t header, const char *args, pgas_thread_t source)
+{
+    run_calls(pgasi_rec_handler(header), args, pgasi_rec_bytes(header), pgasi_rec_stride(header),
+              1 + (size_t)pgasi_rec_more(header), source);
 }
 
 /* The header at `at`, checked; 0: malformed. */

@@ -6,3 +6,4 @@ libpgas_core_la_SOURCES += %D%/account.h %D%/agg.c %D%/agg.h %D%/call.c %D%/cons
 libpgas_core_la_SOURCES += %D%/notify.c %D%/notify.h
 	%D%/runtime.c %D%/sync.c %D%/sync.h
 libpgas_core_la_SOURCES += %D%/tree.c %D%/tree.h
+	%D%/route.c %D%/route.h %D%/runtime.c %D%/sync.c %D%/sync.h

@@ -22,8 +22,8 @@
 #include "call/sync.h"
 #include "mem/thread.h"
 
-#define BUFFERS_MAX 64 /* per lane */
-#define GROW_AFTER 64  /* looks in vain */
+#define BUFFERS_MAX PGASI_OUTBOX_BUFFERS
+#define GROW_AFTER 64   /* looks in vain */
 #define DIRECT_MAX 1024 /* bytes of a call that takes the short path on the node */
 #define OVERFLOWS_PER_TRY 32
 
@@ -656,6 +656,12 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const mess
     size_t room = pgasi_rec_room(m->header);
     pgas_agg_cursor_t *c = &ob->cursor[rank];
     if (c->kind) {
+        size_t stride = pgasi_rec_stride(m->header);
+        if (*(uint64_t *)(void *)out->run == m->header && (size_t)(c->end - c->pos) >= stride) { /* the run goes on */
+            write_body(c->pos - 8, m);
+            c->pos += stride;
+            return PGAS_OK;
+        }
         close_run(c, out);
         c->end = out->batch->data + PGASI_MIN(out->batch->capacity, ob->publish_bytes);
     }
@@ -927,11 +933,11 @@ static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int rank, const message_
 {
     out_t *out = out_of(ob, rank);
     if (out->waiting && ++ob->n_overflows % OVERFLOWS_PER_TRY == 0)
-        send_waiting(ob, out, rank);
+        send_waiting(ob, out);
     pgas_status_t status = send_or_wait(ob, rank, m, PGASI_FULL_ASYNC, true);
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN))
         return status;
-    send_waiting(ob, out, rank);
+    send_waiting(ob, out);
     return send_or_wait(ob, rank, m, PGASI_FULL_ASYNC, true);
 }
 
@@ -960,6 +966,13 @@ int pgasi_outbox_known(const pgasi_outbox_t *ob, const int **known_p)
 {
     *known_p = ob->known;
     return ob->n_known;
+}
+
+pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *head, size_t head_bytes,
+                                      const void *data, size_t bytes, pgasi_full_t full)
+{
+    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
+    return send_or_wait(ob, rank, &m, full, false);
 }
 
 pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int rank, pgasi_publish_reason_t reason)

@@ -39,6 +39,7 @@ typedef enum {
 } pgasi_publish_reason_t;
 
 typedef struct pgasi_outbox pgasi_outbox_t;
+#define PGASI_OUTBOX_BUFFERS 64 /* that it keeps */
 
 /** Around the running of handlers: what they call goes through lane 0 if they run for any thread of the rank, else through
  *  the lane of the thread that runs them, but not by its short path, which leave opens again. */
@@ -100,6 +101,9 @@ bool pgasi_outbox_call_short(const pgasi_outbox_t *outbox, int rank, pgas_handle
 pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *outbox, int rank, uint64_t wire_token);
 /** The ranks to which the outbox ever sent, and their number. */
 int pgasi_outbox_known(const pgasi_outbox_t *outbox, const int **known_p);
+/** The same with arguments in two pieces, the first not empty. */
+pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *head,
+                                      size_t head_bytes, const void *data, size_t bytes, pgasi_full_t full);
 /** Publishes open batches: of one rank, or all. AGAIN: progress will go on with it. */
 pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int rank, pgasi_publish_reason_t reason);
 /** Publishes to one rank; outside of handlers waits until it has left. */

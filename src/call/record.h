@@ -37,6 +37,10 @@ enum {
     PGASI_REC_RMA,                            /* asks the owner to carry out a put, get or atomic */
     PGASI_REC_SPAWN,                          /* a call for a thread of its own: number of the handler, arguments */
     PGASI_REC_MARK,                           /* does nothing: its token tells that what came before has run */
+    PGASI_REC_ROUTE_2,                        /* calls on their way over other ranks, see route.c */
+    PGASI_REC_ROUTE_3,
+    PGASI_REC_ROUTE_MARK_2,                   /* ... and marks */
+    PGASI_REC_ROUTE_MARK_3,
     PGASI_REC_END_INTERNAL,
     PGASI_REC_BATCH = 0xFFFE,
     PGASI_REC_NEXT = 0xFFFF

@@ -16,6 +16,7 @@
 #include "call/outbox.h"
 #include "call/owner.h"
 #include "call/progress.h"
+#include "call/route.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/segment.h"
@@ -82,6 +83,7 @@ static pgas_status_t call_start(void)
 
 static void call_stop(void)
 {
+    pgasi_route_stop();
     pgasi_far_stop();
     pgasi_sync_stop();
 }

@@ -20,10 +20,11 @@ check_PROGRAMS += %D%/rma_large.t %D%/heap.t %D%/atomic.t %D%/signal.t
 
 check_PROGRAMS += %D%/graph.t
 %C%_graph_t_SOURCES = %D%/graph.c %D%/graph_model.h %D%/job.h
-check_PROGRAMS += %D%/agg.t %D%/agg_overflow.t %D%/agg_stats.t %D%/batch.t %D%/quiesce.t %D%/thread.t
+check_PROGRAMS += %D%/agg.t %D%/agg_overflow.t %D%/agg_stats.t %D%/batch.t %D%/route.t %D%/quiesce.t %D%/thread.t
 %C%_agg_t_SOURCES = %D%/agg.c %D%/job.h
 %C%_agg_overflow_t_SOURCES = %D%/agg_overflow.c %D%/job.h
 %C%_agg_stats_t_SOURCES = %D%/agg_stats.c %D%/job.h
+%C%_route_t_SOURCES = %D%/route.c %D%/job.h
 %C%_batch_t_SOURCES = %D%/batch.c %D%/job.h
 %C%_quiesce_t_SOURCES = %D%/quiesce.c %D%/job.h
 %C%_thread_t_SOURCES = %D%/thread.c %D%/job.h

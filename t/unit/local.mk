@@ -52,3 +52,5 @@ CLEANFILES += %D%/filled
 %C%_filled_LDADD = $(core_ldadd)
 check_PROGRAMS += %D%/regmem_threads.t
 %C%_regmem_threads_t_SOURCES = %D%/regmem_threads.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/route.t
+%C%_route_t_SOURCES = %D%/route.c
