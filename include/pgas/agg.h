@@ -31,8 +31,8 @@ typedef enum {
  *  3 cbrt(n) nodes instead of n, and a call is copied at each of up to two or three hops; memory of intermediate ranks that
  *  takes what a slow one cannot is not limited. The result is the same as direct: source, order among calls of the
  *  aggregator to one rank (not with the thread's other calls), quiescence, flushes with a counter. A plain flush sends what
- *  is gathered on its way. A rank that dies takes with it what travels over it, also counters of flushes: programs that go on
- *  (PGAS_ON_PEER_DEATH=continue) choose direct. Style TRAD only; calls do not take the inline path. */
+ *  is gathered on its way. A rank that dies takes with it what travels over it, also counters of flushes: who goes on
+ *  (PGAS_ON_PEER_DEATH=continue) chooses direct. Style TRAD only; calls do not take the inline path. */
 typedef enum {
     PGAS_ROUTE_DIRECT,
     PGAS_ROUTE_TWO,   /* hops */

@@ -19,7 +19,7 @@ typedef struct {
 /** Pure. */
 pgasi_grid_t pgasi_route_grid(int n_nodes, int hops);
 int pgasi_route_next_node(const pgasi_grid_t *grid, int here, int there);
-/** The most peers for which a rank gathers, if nodes are full and it calls all others and passes on what others call. Pure. */
+/** The most peers for which a rank gathers if it calls all others and passes on what others call. Pure. */
 int64_t pgasi_route_peers(int n_nodes, int node_ranks, int hops);
 /** The fewest hops with at most so many peers, or those with the fewest peers. Pure. */
 int pgasi_route_choose(int n_nodes, int node_ranks, int64_t peers_max);
@@ -34,7 +34,8 @@ pgas_status_t pgasi_route_next(int hops, int rank, int *next_p);
 int pgasi_route_node_ranks(void);
 
 /** Appends a call, or a mark, for a rank to the batch for the next one. Lane locked. */
-pgas_status_t pgasi_route_append(pgasi_outbox_t *outbox, int hops, int rank, uint32_t handler, const void *args, size_t bytes);
+pgas_status_t pgasi_route_append(pgasi_outbox_t *outbox, int hops, int rank, uint32_t handler, const void *args,
+                                 size_t bytes);
 pgas_status_t pgasi_route_mark(pgasi_outbox_t *outbox, int hops, int rank, uint64_t wire_token);
 
 #endif
