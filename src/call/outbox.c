@@ -560,8 +560,10 @@ static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out)
     while (out->waiting) {
         buffer_t *batch = out->waiting, *next = batch->next;
         size_t bytes = batch->used;
-        if (send_batch(ob, out, batch) == PGAS_ERR_AGAIN)
+        if (send_batch(ob, out, batch) == PGAS_ERR_AGAIN) {
+            close_window(out); /* those that left before have moved the tail */
             return PGAS_ERR_AGAIN;
+        }
         out->waiting = next;
         if (!next)
             out->waiting_end = &out->waiting;
