@@ -58,8 +58,8 @@ typedef struct {
 
 /** Where the next call to one peer goes: behind others of the same handler and size, which share one header. */
 typedef struct {
-    uint64_t kind; /* of the calls in the open run; 0: none */
-    char *pos, *end;
+    uint64_t kind;   /* of the calls in the open run; 0: none */
+    char *pos, *end; /* end: with a run, the last place where a call of its kind fits; else of the batch */
 } pgas_agg_cursor_t;
 
 /** An aggregator gathers the calls of one thread and publishes them late. Belongs to the thread that created it (or to
@@ -113,7 +113,7 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
         pgas_agg_cursor_t *c = &agg->cursor[rank];
         size_t room = (bytes + 7) & ~(size_t)7;
         char *pos = c->pos;
-        if (PGAS_LIKELY(c->kind == pgas_agg_kind(handler, bytes) && (size_t)(c->end - pos) >= room && args)) {
+        if (PGAS_LIKELY(c->kind == pgas_agg_kind(handler, bytes) && pos <= c->end && args)) {
             pgas_agg_copy(pos, args, bytes);
             c->pos = pos + room;
             return PGAS_OK;

@@ -630,10 +630,10 @@ static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t header, char *re
     size_t stride = pgasi_rec_stride(header);
     if (!stride || header & PGASI_REC_TOKEN)
         return;
-    char *last = record + 8 + stride * (1 + (size_t)PGASI_REC_MORE_MAX);
+    char *last = record + 8 + stride * (size_t)PGASI_REC_MORE_MAX;
     out->run = record;
     c->kind = pgas_agg_kind((pgas_handler_t)pgasi_rec_handler(header), pgasi_rec_bytes(header));
-    c->end = PGASI_MIN(c->end, last);
+    c->end = PGASI_MIN(c->end - stride, last);
 }
 
 /* A handler, or who asks for it, may gather further batches behind those that wait: answers without limit, for somebody
@@ -659,7 +659,7 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const mess
     pgas_agg_cursor_t *c = &ob->cursor[rank];
     if (c->kind) {
         size_t stride = pgasi_rec_stride(m->header);
-        if (*(uint64_t *)(void *)out->run == m->header && (size_t)(c->end - c->pos) >= stride) { /* the run goes on */
+        if (*(uint64_t *)(void *)out->run == m->header && c->pos <= c->end) { /* the run goes on */
             write_body(c->pos - 8, m);
             c->pos += stride;
             return PGAS_OK;
