@@ -25,7 +25,8 @@
 #define BUFFERS_MAX PGASI_OUTBOX_BUFFERS
 #define GROW_AFTER 64   /* looks in vain */
 #define DIRECT_MAX 1024 /* bytes of a call that takes the short path on the node */
-#define OVERFLOWS_PER_TRY 32
+#define OVERFLOWS_PER_TRY 4
+#define SPINS_FOR_ROOM 512 /* some ten microseconds */
 
 /* A batch being gathered, or a message being sent. */
 typedef struct buffer {
@@ -930,10 +931,20 @@ pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler
     return send_or_wait(ob, rank, &m, full, false);
 }
 
+/* A receiver that is at work gives room again within microseconds, and behind batches single calls take the slower way for
+ * a lap of the ring: so gathering begins a little later. */
+static void wait_for_room(out_t *out, size_t room)
+{
+    int n = pgasi_boot.oversubscribed || pgasi_self.in_handler ? 0 : SPINS_FOR_ROOM;
+    while (n-- > 0 && is_direct(out) && !ring_room(out, room))
+        pgasi_cpu_relax();
+}
+
 /* What waits is tried again now and then, and before it becomes too much. */
 static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int rank, const message_t *m)
 {
     out_t *out = out_of(ob, rank);
+    wait_for_room(out, pgasi_rec_room(m->header));
     if (out->waiting && ++ob->n_overflows % OVERFLOWS_PER_TRY == 0)
         send_waiting(ob, out);
     pgas_status_t status = send_or_wait(ob, rank, m, PGASI_FULL_ASYNC, true);
