@@ -45,7 +45,7 @@ typedef struct {
 } pgas_call_run_t;
 PGAS_API extern pgas_call_run_t pgas_call_run;
 typedef struct {
-    char *pos, *end; /* the tail in the peer's ring, or in the same line; up to where there is room */
+    char *pos, *end; /* the tail in the peer's chunk, or in the same line; up to where there is room */
     uint64_t lap;    /* the bit of a header that shows a record in this lap */
     const uint32_t *sleepers;
     uint64_t recent; /* inline calls since the thread last made progress: 0, 1, more; with more the tail is not exact */
@@ -67,8 +67,8 @@ PGAS_API pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const voi
 PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                          pgas_sync_t *executed);
 
-/* The usual case: 8 bytes, on the node, room in the ring, nobody waits for it. In a stream a processor fetches lines of the
- * ring ahead as far as stores to them follow each other, so little else is stored: the tail is when a line begins and when
+/* The usual case: 8 bytes, on the node, room in the chunk, nobody waits for it. In a stream a processor fetches lines of the
+ * chunk ahead as far as stores to them follow each other, so little else is stored: the tail is when a line begins and when
  * it ends, in between it is where the marks end, and each record clears the place of the next mark in its line. A call by
  * itself, after progress, does not look at the line, which the receiver has: it stores the tail as well. */
 PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t word)
@@ -121,7 +121,7 @@ PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handle
  *  Units:  bytes up to PGAS_CALL_MAX (default 8 KiB).
  *  Done:   args are copied on return. executed (may be NULL) falls by one when the handler has run.
  *          A full channel: waits with progress; inside a handler the call is queued instead.
- *  Cost:   on the node a copy into the receiver's ring and a release store; else one active message. With executed the
+ *  Cost:   on the node a copy into the receiver's memory and a release store; else one active message. With executed the
  *          way back, and a few atomic additions that note which rank owes what (6 bytes per rank for each counter that is
  *          live at one time, allocated when it is first used so).
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_RANGE (no such rank), PGAS_ERR_NOT_FOUND (no such handler),
