@@ -33,6 +33,10 @@ PGASI_PARAM(CHUNK_MEMORY, chunk_memory, SIZE, "256M", "64K..64G", "bytes",
             "all node-local channels into a rank; chunks shrink to fit")
 PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes", "largest argument block of a call")
 PGASI_PARAM(HANDLER_THREADS, handler_threads, INT, "256", "1..4000", "threads", "for handlers that may wait, made when needed")
+PGASI_PARAM(BUFFER_LIMIT, buffer_limit, SIZE, "1G", "64K..16T", "bytes",
+            "buffers of calls that a rank holds at one time, those copied and those pulled each; and of one call")
+PGASI_PARAM(VM_READ, vm_read, BOOL, "1", "", "",
+            "read and write other memory of the node's ranks than segments by process_vm_readv, where that is allowed")
 PGASI_PARAM(BACKLOG_LIMIT, backlog_limit, SIZE, "16M", "0..1T", "bytes",
             "calls that a thread may queue for peers that are full")
 PGASI_PARAM(MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",

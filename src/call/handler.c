@@ -293,6 +293,15 @@ static bool run_later(uint64_t header, const char *record, pgas_thread_t source,
     return true;
 }
 
+pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t bytes, pgas_thread_t source)
+{
+    if (number - 1u >= pgasi_n_handlers)
+        return run_other(number, args, bytes, source);
+    const pgasi_handler_entry_t *e = &waiting_entries[number];
+    e->fn(args, bytes, source, e->context);
+    return PGAS_OK;
+}
+
 static __attribute__((noinline)) void run_with_token(uint64_t header, const char *record, pgas_thread_t source)
 {
     uint64_t wire;

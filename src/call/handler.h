@@ -48,6 +48,10 @@ uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank
  *  for the library (pgasi_handlers_enter). */
 void pgasi_records_arrived(char *records, size_t bytes, int source_rank);
 
+/** Runs one handler, the library's too, in the context that the caller has made: one that may wait runs here as well.
+ *  PGAS_ERR_NOT_FOUND if there is none. */
+pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t bytes, pgas_thread_t source);
+
 /** Of malformed records and of messages without the job's key. */
 extern uint64_t pgasi_n_dropped;
 

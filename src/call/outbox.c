@@ -902,13 +902,55 @@ pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, si
     return pgasi_outbox_call_port(rank, PGASI_PORT_ANY, false, handler, args, bytes, wire_token, full);
 }
 
+/* The lane through which the caller's calls go. */
+static inline pgasi_lane_t *lane_for(bool shared)
+{
+    return shared && !pgasi_self.in_handler ? pgasi_lanes[PGASI_LANE_SHARED] : pgasi_thread_lane();
+}
+
 pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler, const void *args, size_t bytes,
                                      const uint64_t *wire_token, pgasi_full_t full)
 {
-    pgasi_lane_t *lane = shared && !pgasi_self.in_handler ? pgasi_lanes[PGASI_LANE_SHARED] : pgasi_thread_lane();
     message_t m = { pgasi_rec_header(handler, bytes, slot_of_caller()) | (wire_token ? PGASI_REC_TOKEN : 0), wire_token,
                     NULL, args, 0, bytes };
-    return call_through(lane, rank, port, &m, full, false);
+    return call_through(lane_for(shared), rank, port, &m, full, false);
+}
+
+pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler, const void *head, size_t head_bytes,
+                                     const void *data, size_t bytes, pgasi_full_t full)
+{
+    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, slot_of_caller()), NULL, head, data, head_bytes, bytes };
+    return call_through(lane_for(shared), rank, port, &m, full, false);
+}
+
+/* Lane locked. */
+static pgas_status_t probe(pgasi_outbox_t *ob, int dest, size_t bytes, bool queue)
+{
+    out_t *out = out_of(ob, dest);
+    if (pgasi_boot_is_dead(out->rank))
+        return PGAS_ERR_PEER;
+    if (queue)
+        return ob->backlog_bytes + bytes <= pgasi_param.backlog_limit ? PGAS_OK : PGAS_ERR_AGAIN;
+    pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_ORDER);
+    if (status != PGAS_OK || out->waiting)
+        return status != PGAS_OK ? status : PGAS_ERR_AGAIN;
+    if (out->kind != OUT_NODE)
+        return PGAS_OK;
+    bool room = ring_room(out, bytes + 64);
+    update_window(out); /* it may have gone on to another chunk */
+    return room ? PGAS_OK : PGAS_ERR_AGAIN;
+}
+
+pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, bool queue)
+{
+    pgasi_lane_t *lane = lane_for(shared);
+    pgasi_lane_lock(lane);
+    pgasi_outbox_t *ob;
+    pgas_status_t status = pgasi_outbox_of(lane, &ob);
+    if (status == PGAS_OK)
+        status = probe(ob, port * (int)ob->n_ranks + rank, bytes, queue);
+    pgasi_lane_unlock(lane);
+    return status;
 }
 
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,

@@ -82,6 +82,11 @@ pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, si
 /** The same to a port; shared: through the lane of threads that have none, whatever thread calls. */
 pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler, const void *args, size_t bytes,
                                      const uint64_t *wire_token, pgasi_full_t full);
+/** As that, without a token, two pieces as one argument block. */
+pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler, const void *head, size_t head_bytes,
+                                     const void *data, size_t bytes, pgasi_full_t full);
+/** Whether a record of so many bytes would find room now, as far as can be seen; queue: whether so many bytes may wait. */
+pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, bool queue);
 /** From a handler to the one who asked: two pieces as one argument block. Through the lane of handlers, queued
  *  without limit; on a thread that may wait, which then is not inside of a handler for the library, through its own. */
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
