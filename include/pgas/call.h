@@ -237,12 +237,15 @@ PGAS_API pgas_status_t pgas_consumers_start(int slot, int n_threads);
 PGAS_API pgas_status_t pgas_consumers_stop(int slot);
 
 /** As pgas_call, and what the handler gives to pgas_reply is stored at reply (exactly reply_bytes, up to
- *  PGAS_CALL_MAX) before executed falls. executed NULL: waits for the reply (not in a handler: PGAS_ERR_CONTEXT).
- *  A handler that does not reply, or with another size, gives status PGAS_ERR_MISMATCH. */
+ *  PGAS_BUFFER_LIMIT and less than 4 GiB) before executed falls. executed NULL: waits for the reply (not in a handler:
+ *  PGAS_ERR_CONTEXT). A handler that does not reply, or with another size, gives status PGAS_ERR_MISMATCH.
+ *  A reply above PGAS_CALL_MAX is written straight to its place by a target on the node (a segment, or PGAS_VM_READ), and
+ *  comes in pieces from elsewhere. */
 PGAS_API pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes, void *reply,
                                         size_t reply_bytes, pgas_sync_t *executed);
 
-/** In a handler: the answer to the call being run; copied. Once per call; ignored if nobody asked (PGAS_OK).
+/** In a handler: the answer to the call being run; copied. Once per call; ignored if nobody asked (PGAS_OK). As large as
+ *  the caller expects, or up to PGAS_CALL_MAX.
  *  @return PGAS_OK, PGAS_ERR_CONTEXT (not in a handler, or twice), PGAS_ERR_LIMIT. */
 PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
 

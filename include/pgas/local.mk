@@ -3,5 +3,6 @@ pkginclude_HEADERS += %D%/version.h
 pkginclude_HEADERS += %D%/status.h
 pkginclude_HEADERS += %D%/agg.h %D%/atomic.h %D%/call.h %D%/coll.h %D%/gptr.h %D%/handler.h %D%/info.h %D%/init.h \
 	%D%/mem.h %D%/pgas.h %D%/rma.h %D%/runtime.h %D%/sync.h %D%/team.h
+pkginclude_HEADERS += %D%/buffer.h
 pkginclude_HEADERS += %D%/graph.h
 pkginclude_HEADERS += %D%/regmem.h

@@ -5,6 +5,7 @@
 
 #include "pgas/agg.h"
 #include "pgas/atomic.h"
+#include "pgas/buffer.h"
 #include "pgas/call.h"
 #include "pgas/coll.h"
 #include "pgas/gptr.h"

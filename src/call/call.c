@@ -6,6 +6,7 @@
 #include "boot/wait.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
+#include "call/parcel.h"
 #include "call/progress.h"
 #include "call/task.h"
 #include "mem/thread.h"
@@ -49,8 +50,10 @@ pgas_status_t pgas_quiesce(void)
     while (status == PGAS_OK) {
         hand_over(PGASI_PUBLISH_QUIESCE); /* whether somebody died, the sum will tell */
         static uint64_t mine[2], all[2]; /* MPI may write there after a collective that was given up */
-        mine[0] = pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
-        mine[1] = pgasi_tasks_pending() + pgasi_outboxes_sent();
+        mine[0] = __atomic_load_n(&pgasi_pulls_ended, __ATOMIC_ACQUIRE); /* first: what ended may have become a task */
+        mine[0] += pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
+        mine[1] = pgasi_tasks_pending();
+        mine[1] += pgasi_outboxes_sent() + __atomic_load_n(&pgasi_pulls_begun, __ATOMIC_ACQUIRE);
         status = pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
         if (status == PGAS_OK && consumed_before == all[1])
             break;

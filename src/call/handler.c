@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "boot/boot.h"
+#include "call/parcel.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/thread.h"
@@ -285,7 +286,7 @@ static bool run_later(uint64_t header, const char *record, pgas_thread_t source,
         spawn(record + 16, bytes, source, wire);
         return true;
     }
-    if (number - 1u >= pgasi_n_handlers || !pgasi_handlers[number].blocks)
+    if (!pgasi_handler_blocks(number))
         return false;
     wire = pgasi_call_arrived(source, number, wire);
     pgasi_task_call_t call = { &waiting_entries[number], source, number, false, wire };
@@ -416,11 +417,12 @@ uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank
         uint64_t header = header_at(at, end, source_rank), wire;
         if (!header)
             break;
+        pgas_thread_t source = pgas_thread_make(source_rank, pgasi_rec_slot(header));
         if (header & PGASI_REC_TOKEN) {
             memcpy(&wire, at + 8, sizeof wire);
-            pgas_thread_t source = pgas_thread_make(source_rank, pgasi_rec_slot(header));
             pgasi_call_end(pgasi_call_begin(source, pgasi_rec_handler(header), wire & ~PGASI_WIRE_ARRIVED), PGAS_ERR_PEER);
-        } else if (pgasi_n_dropped++ == 0) {
+        } else if (!pgasi_parcel_refuse(pgasi_rec_handler(header), at + 8, pgasi_rec_bytes(header), source) &&
+                   pgasi_n_dropped++ == 0) {
             PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped", source_rank,
                         pgasi_rec_handler(header));
         }

@@ -22,6 +22,12 @@ static inline bool pgasi_handler_known(pgas_handler_t handler)
     return handler - 1u < pgasi_n_handlers;
 }
 
+/** Runs on a handler thread. */
+static inline bool pgasi_handler_blocks(uint32_t number)
+{
+    return number - 1u < pgasi_n_handlers && pgasi_handlers[number].blocks;
+}
+
 /** Agrees on the handlers registered since the last time. Collective. */
 pgas_status_t pgasi_handlers_agree(void);
 /** Forgets numbers (finalize); registrations made so far stay for the next init. */

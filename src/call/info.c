@@ -15,6 +15,7 @@
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
+#include "call/parcel.h"
 #include "call/progress.h"
 #include "call/sync.h"
 #include "call/task.h"
@@ -33,7 +34,7 @@ typedef struct {
     uint64_t bytes;
 } item_t;
 
-#define N_ITEMS 12
+#define N_ITEMS 14
 
 static uint64_t segment_table_bytes(uint64_t node)
 {
@@ -70,6 +71,8 @@ static void account(item_t items[N_ITEMS])
         { "send buffers", "lanes x 64 x the largest batch", lanes * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
         { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT", lanes * pgasi_param.backlog_limit },
         { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)", pgasi_sync_table_bytes(n) },
+        { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled", 2 * (uint64_t)pgasi_param.buffer_limit },
+        { "open pulls", "256 x what is noted of a call's buffers", pgasi_buffers_table_bytes() },
         { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
         { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages", segment_table_bytes(node) },
         { "collectives", "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much again",

@@ -25,6 +25,7 @@
 #include "boot/wait.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
+#include "call/parcel.h"
 #include "call/sync.h"
 #include "mem/lane.h"
 #include "mem/thread.h"
@@ -75,8 +76,10 @@ static __attribute__((noinline)) void settle_deaths(void)
         !__atomic_exchange_n(&deaths_unsettled, false, __ATOMIC_ACQ_REL))
         return;
     for (int r = 0; r < pgasi_boot.n_ranks; r++) {
-        if (pgasi_boot_is_dead(r))
-            pgasi_sync_peer_died(r);
+        if (!pgasi_boot_is_dead(r))
+            continue;
+        pgasi_sync_peer_died(r);
+        pgasi_parcels_peer_died(r);
     }
 }
 
@@ -109,6 +112,8 @@ static int serve(void)
         n += (uint64_t)pgasi_lanes_help();
     if (lane->tp)
         n += (uint64_t)lane->tp->ops->progress(lane->tp);
+    if (PGAS_UNLIKELY(pgasi_pulls_wait()))
+        n += (uint64_t)pgasi_pulls_progress();
     if (lane->outbox) {
         if (pgasi_outbox_held(lane->outbox))
             n += (uint64_t)pgasi_outbox_progress(lane->outbox);
@@ -119,7 +124,7 @@ static int serve(void)
 
 static bool work_waits(void)
 {
-    if (pgasi_tp || pgasi_inbox_pending())
+    if (pgasi_tp || pgasi_inbox_pending() || pgasi_pulls_wait())
         return true;
     pgasi_outbox_t *ob = __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->outbox, __ATOMIC_ACQUIRE);
     return ob && pgasi_outbox_held(ob);

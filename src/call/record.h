@@ -41,6 +41,12 @@ enum {
     PGASI_REC_ROUTE_3,
     PGASI_REC_ROUTE_MARK_2,                   /* ... and marks */
     PGASI_REC_ROUTE_MARK_3,
+    PGASI_REC_PARCEL,                         /* a piece of a call with buffers, see parcel.h */
+    PGASI_REC_PARCEL_READY,                   /* a rank to itself: the buffers of a call for a port have been read */
+    PGASI_REC_BUFFER_READ,                    /* asks for a piece of a buffer */
+    PGASI_REC_BUFFER_DATA,                    /* which comes */
+    PGASI_REC_BUFFER_FREE,                    /* the buffers of a call have been read */
+    PGASI_REC_REPLY_PIECE,                    /* of a large reply: pgasi_rec_reply_piece_t, data behind */
     PGASI_REC_END_INTERNAL,
     PGASI_REC_BATCH = 0xFFFE,
     PGASI_REC_NEXT = 0xFFFF
@@ -64,6 +70,11 @@ typedef struct {
     int16_t status;
     uint16_t handler; /* that ran, or should have */
 } pgasi_rec_ack_t;
+
+typedef struct {
+    uint64_t offset; /* of this piece; that of the end, without data: the reply is where it belongs */
+    uint32_t token, spare;
+} pgasi_rec_reply_piece_t;
 
 static inline uint64_t pgasi_rec_header(uint32_t handler, size_t bytes, int slot)
 {

@@ -15,6 +15,7 @@
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/owner.h"
+#include "call/parcel.h"
 #include "call/progress.h"
 #include "call/route.h"
 #include "call/sync.h"
@@ -70,6 +71,10 @@ static pgas_status_t call_start(void)
     pgas_status_t status = pgasi_sync_start();
     if (status == PGAS_OK)
         status = pgasi_far_start();
+    if (status == PGAS_OK)
+        status = pgasi_buffers_start();
+    if (status == PGAS_OK)
+        status = pgasi_parcels_start();
     pgasi_sync_set_handlers();
     pgasi_owner_start();
     pgasi_spawn_set_handler();
@@ -83,6 +88,8 @@ static pgas_status_t call_start(void)
 
 static void call_stop(void)
 {
+    pgasi_parcels_stop();
+    pgasi_buffers_stop();
     pgasi_route_stop();
     pgasi_far_stop();
     pgasi_sync_stop();

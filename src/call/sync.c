@@ -19,6 +19,7 @@
 #include "call/handler.h"
 #include "call/notify.h"
 #include "call/outbox.h"
+#include "call/parcel.h"
 #include "call/progress.h"
 #include "mem/lane.h"
 #include "mem/thread.h"
@@ -103,8 +104,8 @@ static uint32_t take_index(void)
     return NONE;
 }
 
-static pgas_status_t take_token(pgas_sync_t *sync, int rank, uint32_t handler, void *reply, size_t reply_bytes,
-                                uint32_t *token_p)
+pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler, void *reply, size_t reply_bytes,
+                                   uint32_t *token_p)
 {
     uint32_t index = take_index();
     if (index == NONE)
@@ -126,7 +127,7 @@ static pgas_status_t take_token(pgas_sync_t *sync, int rank, uint32_t handler, v
 
 pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p)
 {
-    return take_token(sync, rank, 0, reply, reply_bytes, token_p);
+    return pgasi_token_take_for(sync, rank, 0, reply, reply_bytes, token_p);
 }
 
 static entry_t *find_entry(uint32_t token)
@@ -307,6 +308,30 @@ static void fall_for(entry_t *e, int rank)
     }
 }
 
+/* Replies in pieces come in order, the last ends where the reply does; without data if the target wrote it by itself. */
+static void on_reply_piece(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)context;
+    pgasi_rec_reply_piece_t piece;
+    if (bytes < sizeof piece)
+        return;
+    memcpy(&piece, args, sizeof piece);
+    bytes -= sizeof piece;
+    entry_t *e = find_entry(piece.token);
+    if (!e || !e->once || piece.offset > e->reply_bytes || bytes > e->reply_bytes - piece.offset)
+        return;
+    memcpy((char *)e->reply + piece.offset, (const char *)args + sizeof piece, bytes);
+    pgas_sync_t *sync = e->sync;
+    if (piece.offset + bytes == e->reply_bytes && pgasi_token_give(piece.token))
+        fall(sync, PGAS_OK, pgas_thread_rank(source), 0);
+}
+
+void *pgasi_token_place(uint32_t token, size_t bytes)
+{
+    const entry_t *e = find_entry(token);
+    return e && e->once && e->reply_bytes == bytes ? e->reply : NULL;
+}
+
 void pgasi_sync_peer_died(int rank)
 {
     pgasi_inbox_lock(); /* answers run one at a time */
@@ -429,6 +454,13 @@ pgas_status_t pgasi_reply(const void *data, size_t bytes)
     return answer(&copy, PGAS_OK, data, bytes);
 }
 
+static pgas_status_t reply_large(const void *data, size_t bytes)
+{
+    current.replied = true;
+    pgasi_call_t copy = current; /* as above */
+    return pgasi_reply_large(&copy, data, bytes);
+}
+
 pgas_status_t pgas_reply(const void *data, size_t bytes)
 {
     const pgasi_call_t *c = call_at_hand();
@@ -438,6 +470,8 @@ pgas_status_t pgas_reply(const void *data, size_t bytes)
         return PGAS_OK;
     if (bytes && !data)
         return PGAS_ERR_INVALID;
+    if (pgasi_wire_reply_bytes(c->wire) > pgasi_param.call_max)
+        return reply_large(data, bytes);
     return bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : pgasi_reply(data, bytes);
 }
 
@@ -561,7 +595,9 @@ static pgas_status_t call_return(int rank, uint32_t handler, const void *args, s
                                  size_t reply_bytes, pgas_sync_t *sync)
 {
     uint32_t token;
-    pgas_status_t status = take_token(sync, rank, handler, reply, reply_bytes, &token);
+    if (reply_bytes > pgasi_param.call_max && pgasi_handler_known((pgas_handler_t)handler))
+        return pgasi_parcel_return(rank, (pgas_handler_t)handler, args, bytes, reply, reply_bytes, sync);
+    pgas_status_t status = pgasi_token_take_for(sync, rank, handler, reply, reply_bytes, &token);
     if (status != PGAS_OK)
         return status;
     uint64_t wire = token | (uint64_t)reply_bytes << 32;
@@ -588,8 +624,6 @@ pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *arg
         return status;
     if (!reply || !reply_bytes)
         return PGAS_ERR_INVALID;
-    if (reply_bytes > pgasi_param.call_max)
-        return PGAS_ERR_LIMIT;
     if (!executed)
         return pgasi_ask(rank, handler, args, bytes, reply, reply_bytes);
     if (!entry_of(executed))
@@ -601,4 +635,5 @@ void pgasi_sync_set_handlers(void)
 {
     pgasi_handler_set_internal(PGASI_REC_ACK, on_ack);
     pgasi_handler_set_internal(PGASI_REC_REPLY, on_reply);
+    pgasi_handler_set_internal(PGASI_REC_REPLY_PIECE, on_reply_piece);
 }

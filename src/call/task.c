@@ -100,17 +100,17 @@ static void pass_baton(bool away)
 
 static void run(task_t *t, bool with_baton)
 {
+    pgasi_wait_on_block = with_baton ? pass_baton : NULL;
+    pgasi_self.in_task = with_baton || !t->fn;
     if (t->fn) {
         t->fn(t->arg);
     } else {
-        pgasi_wait_on_block = with_baton ? pass_baton : NULL;
-        pgasi_self.in_task = true;
         pgasi_call_t before = pgasi_call_begin(t->call.source, t->call.handler, t->call.wire);
         t->call.entry->fn(t->args, t->bytes, t->call.source, t->call.entry->context);
         pgasi_call_end(before, PGAS_OK);
-        pgasi_self.in_task = false;
-        pgasi_wait_on_block = NULL;
     }
+    pgasi_self.in_task = false;
+    pgasi_wait_on_block = NULL;
     free(t);
 }
 
@@ -155,15 +155,25 @@ static void submit(task_t *t, queue_t *q)
     pthread_mutex_unlock(&lock);
 }
 
-pgas_status_t pgasi_task_submit(void (*fn)(void *arg), void *arg)
+static pgas_status_t submit_fn(void (*fn)(void *arg), void *arg, queue_t *q)
 {
     task_t *t = calloc(1, sizeof *t);
     if (!t)
         return PGAS_ERR_NO_MEMORY;
     t->fn = fn;
     t->arg = arg;
-    submit(t, &others);
+    submit(t, q);
     return PGAS_OK;
+}
+
+pgas_status_t pgasi_task_submit(void (*fn)(void *arg), void *arg)
+{
+    return submit_fn(fn, arg, &others);
+}
+
+pgas_status_t pgasi_task_submit_call(void (*fn)(void *arg), void *arg)
+{
+    return submit_fn(fn, arg, &calls);
 }
 
 void pgasi_task_call(const pgasi_task_call_t *call, const void *args, size_t bytes)

@@ -17,6 +17,8 @@ void pgasi_tasks_stop(void); /* after quiescence */
 
 /** Runs fn(arg) on a handler thread, without the baton. Any thread, also in handlers. */
 pgas_status_t pgasi_task_submit(void (*fn)(void *arg), void *arg);
+/** The same in the place of a call of a handler that may wait: with the baton, in the order of those calls. */
+pgas_status_t pgasi_task_submit_call(void (*fn)(void *arg), void *arg);
 
 /** Runs a call of a handler that may wait, with copied arguments, and answers then (wire: as in sync.h; 0: nobody waits).
  *  spawn: without the baton, on a thread of its own. */

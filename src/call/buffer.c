@@ -1,0 +1,553 @@
+/* Calls with buffers, the source's side: see pgas/buffer.h for what they are, parcel.h for how they travel.
+ *
+ * Pushed buffers are put, and flushed, before anything is sent. The rest is one stream: a small head that is made here, and
+ * copied buffers, which are sent from where they lie. A pull enters an open call into a table, so that what the target asks
+ * for is checked against what was offered, and so that a source never has more than N_OPEN of them. */
+#include "pgas/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/handler.h"
+#include "call/inbox.h"
+#include "call/outbox.h"
+#include "call/parcel.h"
+#include "call/record.h"
+#include "call/sync.h"
+#include "mem/rma.h"
+
+#define N_OPEN 256
+#define PIECE_MAX 16384
+#define SMALL_HEAD 1024 /* on the stack */
+
+size_t pgasi_parcel_piece_max(int rank)
+{
+    size_t room = pgasi_boot.local_of[rank] >= 0 ? pgasi_chunk_bytes / 4 : pgasi_far_message_max() - 128;
+    return PGASI_MIN(room, (size_t)PIECE_MAX) / 8 * 8;
+}
+
+/* ---- pulls that are open ---- */
+
+typedef struct {
+    uint32_t busy;
+    uint32_t id; /* index, and a generation above it; 0 while nobody may ask */
+    uint32_t generation;
+    int rank;
+    uint32_t n;
+    struct {
+        const char *address;
+        uint64_t bytes; /* 0 for what is not pulled */
+    } buffer[PGAS_BUFFERS_MAX];
+} open_t;
+
+static open_t *opened; /* [N_OPEN] */
+
+static open_t *find_open(uint32_t id, int rank)
+{
+    open_t *o = &opened[id % N_OPEN];
+    return id && __atomic_load_n(&o->id, __ATOMIC_ACQUIRE) == id && o->rank == rank ? o : NULL;
+}
+
+static bool close_open(uint32_t id, int rank)
+{
+    open_t *o = find_open(id, rank);
+    uint32_t mine = id;
+    if (!o || !__atomic_compare_exchange_n(&o->id, &mine, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return false;
+    __atomic_store_n(&o->busy, 0, __ATOMIC_RELEASE);
+    return true;
+}
+
+static open_t *claim_open(void)
+{
+    static uint32_t hint;
+    uint32_t from = __atomic_fetch_add(&hint, 1, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < N_OPEN; i++) {
+        open_t *o = &opened[(from + i) % N_OPEN];
+        if (!__atomic_load_n(&o->busy, __ATOMIC_RELAXED) && !__atomic_exchange_n(&o->busy, 1, __ATOMIC_ACQUIRE))
+            return o;
+    }
+    return NULL;
+}
+
+static pgas_status_t try_open(int rank, const pgas_buffer_t *buffers, size_t n, uint32_t *id_p)
+{
+    open_t *o = claim_open();
+    if (!o)
+        return PGAS_ERR_AGAIN;
+    o->rank = rank;
+    o->n = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        o->buffer[i].address = buffers[i].address;
+        o->buffer[i].bytes = buffers[i].mode == PGAS_BUFFER_PULL ? buffers[i].bytes : 0;
+    }
+    o->generation = (o->generation + 1) % (UINT32_MAX / N_OPEN);
+    *id_p = (o->generation + 1) * N_OPEN + (uint32_t)(o - opened);
+    __atomic_store_n(&o->id, *id_p, __ATOMIC_SEQ_CST); /* before the caller looks whether the rank is dead */
+    return PGAS_OK;
+}
+
+static pgas_status_t open_pulls(int rank, const pgas_buffer_t *buffers, size_t n, pgas_full_t full, uint32_t *id_p)
+{
+    pgas_status_t status = try_open(rank, buffers, n, id_p);
+    if (status != PGAS_ERR_AGAIN || full != PGAS_FULL_WAIT || pgasi_self.in_handler)
+        return status;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while ((status = try_open(rank, buffers, n, id_p)) == PGAS_ERR_AGAIN && !pgasi_boot_is_dead(rank))
+        pgasi_wait_step(&w);
+    pgasi_wait_end(&w);
+    return status == PGAS_ERR_AGAIN ? PGAS_ERR_PEER : status;
+}
+
+void pgasi_buffers_peer_died(int rank)
+{
+    for (uint32_t i = 0; opened && i < N_OPEN; i++) {
+        uint32_t id = __atomic_load_n(&opened[i].id, __ATOMIC_ACQUIRE);
+        if (id && opened[i].rank == rank)
+            close_open(id, rank);
+    }
+}
+
+/* ---- the target asks ---- */
+
+static bool may_read(const pgasi_parcel_ask_t *a, const open_t *o)
+{
+    return o && a->part < o->n && a->offset <= o->buffer[a->part].bytes && a->bytes <= o->buffer[a->part].bytes - a->offset;
+}
+
+bool pgasi_buffer_is_offered(uint32_t open, size_t part, uint64_t address, uint64_t bytes)
+{
+    const open_t *o = find_open(open, pgasi_boot.rank);
+    return o && part < o->n && (uint64_t)(uintptr_t)o->buffer[part].address == address && o->buffer[part].bytes == bytes;
+}
+
+static void send_asked(const pgasi_parcel_ask_t *a, const open_t *o, int rank)
+{
+    size_t piece_max = pgasi_parcel_piece_max(rank);
+    pgasi_parcel_data_t d = { a->offset, a->number, a->part, o ? PGAS_OK : PGAS_ERR_RANGE };
+    if (!o) {
+        pgasi_outbox_answer(rank, PGASI_REC_BUFFER_DATA, &d, sizeof d, NULL, 0);
+        return;
+    }
+    for (uint64_t done = 0; done < a->bytes; done += piece_max) {
+        d.offset = a->offset + done;
+        pgasi_outbox_answer(rank, PGASI_REC_BUFFER_DATA, &d, sizeof d, o->buffer[a->part].address + d.offset,
+                            PGASI_MIN(a->bytes - done, piece_max));
+    }
+}
+
+static void on_read(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgasi_parcel_ask_t a;
+    int rank = pgas_thread_rank(source);
+    (void)context;
+    if (bytes != sizeof a)
+        return;
+    memcpy(&a, args, sizeof a);
+    const open_t *o = find_open(a.open, rank);
+    if (!may_read(&a, o))
+        o = NULL;
+    if (a.number)
+        send_asked(&a, o, rank);
+    else if (o && a.bytes <= pgasi_parcel_piece_max(rank))
+        pgasi_reply(o->buffer[a.part].address + a.offset, a.bytes);
+}
+
+static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgasi_parcel_free_t f;
+    (void)context;
+    if (bytes != sizeof f)
+        return;
+    memcpy(&f, args, sizeof f);
+    close_open(f.open, pgas_thread_rank(source));
+    pgasi_rec_ack_t ack = { f.local, (int16_t)f.status, 0 };
+    if (f.local)
+        pgasi_handler_run_here(PGASI_REC_ACK, &ack, sizeof ack, source);
+}
+
+/* ---- the stream ---- */
+
+/* What is sent, and how far it is. */
+typedef struct {
+    const char *head;
+    const pgas_buffer_t *buffers;
+    size_t n, head_bytes;
+    size_t at;       /* 0: in the head, i + 1: in buffer i */
+    uint64_t inside; /* bytes of that which are sent */
+} stream_t;
+
+static uint64_t segment_bytes(const stream_t *s)
+{
+    if (s->at == 0)
+        return s->head_bytes;
+    return s->buffers[s->at - 1].mode == PGAS_BUFFER_COPY ? s->buffers[s->at - 1].bytes : 0;
+}
+
+/* Skips what is sent; bytes that lie in one piece from here on go to *from_p, pads are 0 of them and *pad_p. */
+static uint64_t contiguous(stream_t *s, const char **from_p, uint64_t *pad_p)
+{
+    uint64_t bytes = segment_bytes(s);
+    while (s->inside >= PGASI_ALIGN_UP(bytes, 8) && s->at < s->n) {
+        s->at++;
+        s->inside = 0;
+        bytes = segment_bytes(s);
+    }
+    const char *base = s->at == 0 ? s->head : s->buffers[s->at - 1].address;
+    *pad_p = PGASI_ALIGN_UP(bytes, 8) - PGASI_MAX(bytes, s->inside);
+    *from_p = s->inside < bytes ? base + s->inside : NULL;
+    return s->inside < bytes ? bytes - s->inside : 0;
+}
+
+/* The next `bytes` bytes: where they lie if they do in one piece, else gathered. */
+static const char *next_bytes(stream_t *s, size_t bytes, char *gathered)
+{
+    const char *from;
+    uint64_t pad, have = contiguous(s, &from, &pad);
+    if (have >= bytes) {
+        s->inside += bytes;
+        return from;
+    }
+    for (size_t done = 0; done < bytes;) {
+        have = contiguous(s, &from, &pad);
+        uint64_t n = PGASI_MIN(have ? have : pad, bytes - done);
+        if (have)
+            memcpy(gathered + done, from, n);
+        else
+            memset(gathered + done, 0, n);
+        s->inside += n;
+        done += n;
+    }
+    return gathered;
+}
+
+/* One call on its way to a target. */
+typedef struct {
+    int rank, port;
+    bool shared; /* through the lane of threads without one */
+    const void *args;
+    size_t bytes;
+    const pgas_buffer_t *buffers;
+    size_t n;
+    bool some_push, some_pull;
+    uint64_t copied, pulled; /* bytes; copied with pads */
+    pgas_full_t full;
+    pgasi_parcel_head_t head;
+} order_t;
+
+static pgas_status_t send_piece(const order_t *o, const pgasi_parcel_piece_t *piece, const char *data, size_t bytes,
+                                pgasi_full_t full)
+{
+    return pgasi_outbox_call_pair(o->rank, o->port, o->shared, PGASI_REC_PARCEL, piece, sizeof *piece, data, bytes, full);
+}
+
+/* Pieces behind the first find room: they wait, or queue in a handler, which asked for the room of all before. */
+static pgas_status_t send_stream(const order_t *o, stream_t *s, uint64_t total, pgasi_full_t full)
+{
+    static uint64_t last_id;
+    char gathered[PIECE_MAX];
+    size_t piece_max = pgasi_parcel_piece_max(o->rank);
+    pgasi_parcel_piece_t piece = { __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED), total, 0 };
+    pgas_status_t status = PGAS_OK;
+    while (piece.offset < total && status == PGAS_OK) {
+        size_t bytes = PGASI_MIN(total - piece.offset, piece_max);
+        const char *data = next_bytes(s, bytes, gathered);
+        status = send_piece(o, &piece, data, bytes, full);
+        if (status == PGAS_ERR_AGAIN && piece.offset > 0 && !pgasi_self.in_handler)
+            status = send_piece(o, &piece, data, bytes, PGASI_FULL_WAIT);
+        piece.offset += bytes;
+    }
+    return status;
+}
+
+/* ---- the head ---- */
+
+static pgas_gptr_t ptr_of(const void *address, uint64_t bytes)
+{
+    pgas_gptr_t ptr = bytes ? pgas_gptr_of(address) : PGAS_NULL;
+    return ptr && pgasi_segment_find(pgas_gptr_offset(ptr), bytes) ? ptr : PGAS_NULL;
+}
+
+static size_t head_room(const order_t *o)
+{
+    bool far = pgasi_boot.local_of[o->rank] < 0;
+    size_t key = far && o->some_pull ? sizeof(pgasi_segment_wire_t) + 8 : 0;
+    return sizeof o->head + o->n * (sizeof(pgasi_parcel_part_t) + key) + PGASI_ALIGN_UP(o->bytes, 8);
+}
+
+/* The key of the segment that a pull reads from, once for all buffers in it; 0 if there is none. */
+static uint16_t add_key(char *head, size_t *used, pgas_gptr_t ptr, pgasi_segment_wire_t *last, uint16_t last_at)
+{
+    uint64_t offset = pgas_gptr_offset(ptr);
+    if (last_at && offset - last->offset < last->bytes)
+        return last_at;
+    memset(last, 0, sizeof *last);
+    if (*used / 8 > UINT16_MAX || pgasi_segment_describe(offset, last) != PGAS_OK)
+        return 0;
+    uint16_t at = (uint16_t)(*used / 8);
+    size_t bytes = offsetof(pgasi_segment_wire_t, key) + last->key_bytes;
+    memset(head + *used, 0, PGASI_ALIGN_UP(bytes, 8));
+    memcpy(head + *used, last, bytes);
+    *used += PGASI_ALIGN_UP(bytes, 8);
+    return at;
+}
+
+static void write_head(order_t *o, char *to)
+{
+    pgasi_segment_wire_t last;
+    uint16_t key_at = 0;
+    size_t used = sizeof o->head + o->n * sizeof(pgasi_parcel_part_t);
+    bool far = pgasi_boot.local_of[o->rank] < 0;
+    for (size_t i = 0; i < o->n; i++) {
+        const pgas_buffer_t *b = &o->buffers[i];
+        bool pull = b->mode == PGAS_BUFFER_PULL;
+        pgas_gptr_t ptr = pull ? ptr_of(b->address, b->bytes) : b->target;
+        if (pull && ptr && far)
+            key_at = add_key(to, &used, ptr, &last, key_at);
+        pgasi_parcel_part_t part = { b->bytes, (uint64_t)(uintptr_t)b->address, ptr, b->mode, b->helper,
+                                     pull && ptr && far ? key_at : 0 };
+        memcpy(to + sizeof o->head + i * sizeof part, &part, sizeof part);
+    }
+    o->head.args_at = (uint32_t)used;
+    o->head.args_bytes = (uint32_t)o->bytes;
+    o->head.head_bytes = (uint32_t)(used + PGASI_ALIGN_UP(o->bytes, 8));
+    if (o->bytes)
+        memcpy(to + used, o->args, o->bytes);
+    memset(to + used + o->bytes, 0, o->head.head_bytes - used - o->bytes);
+    memcpy(to, &o->head, sizeof o->head);
+}
+
+static pgas_status_t send_order(order_t *o, pgasi_full_t full)
+{
+    _Alignas(8) char small[SMALL_HEAD];
+    size_t room = head_room(o);
+    char *head = room <= sizeof small ? small : malloc(room);
+    if (!head)
+        return PGAS_ERR_NO_MEMORY;
+    write_head(o, head);
+    stream_t s = { head, o->buffers, o->n, o->head.head_bytes, 0, 0 };
+    pgas_status_t status = send_stream(o, &s, o->head.head_bytes + o->copied, full);
+    if (head != small)
+        free(head);
+    return status;
+}
+
+/* ---- room ---- */
+
+static pgas_status_t probe(const order_t *o, uint64_t bytes, bool queue)
+{
+    return pgasi_outbox_probe(o->rank, o->port, o->shared, bytes, queue);
+}
+
+/* What is decided before anything happens: how the pieces are sent. A call that pushes, or has several pieces, cannot be
+ * taken back when a later step finds no room. */
+static pgas_status_t choose_full(const order_t *o, pgasi_full_t *full_p)
+{
+    static const pgasi_full_t plain[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT, [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
+                                          [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
+    uint64_t total = head_room(o) + o->copied;
+    size_t piece_max = pgasi_parcel_piece_max(o->rank);
+    *full_p = plain[o->full];
+    if (!o->some_push && total <= piece_max)
+        return PGAS_OK;
+    uint64_t all = total + (total / piece_max + 1) * (sizeof(pgasi_parcel_piece_t) + 16);
+    if (pgasi_self.in_handler) {
+        *full_p = PGASI_FULL_QUEUE;
+        pgas_status_t status = o->full == PGAS_FULL_AGAIN ? probe(o, piece_max, false) : PGAS_OK;
+        return status == PGAS_OK ? probe(o, all, true) : status;
+    }
+    if (o->full == PGAS_FULL_WAIT)
+        return PGAS_OK;
+    *full_p = o->full == PGAS_FULL_AGAIN ? PGASI_FULL_WAIT : PGASI_FULL_ASYNC;
+    return o->full == PGAS_FULL_AGAIN ? probe(o, PGASI_MIN(total, piece_max), false) : probe(o, all, true);
+}
+
+/* ---- pushes ---- */
+
+static pgas_status_t check_push(const order_t *o, const pgas_buffer_t *b)
+{
+    pgasi_where_t where;
+    void *address;
+    if (!b->bytes)
+        return PGAS_OK;
+    if (!b->target || pgas_gptr_rank(b->target) != o->rank)
+        return PGAS_ERR_RANGE;
+    pgas_status_t status = pgasi_resolve(b->target, b->bytes, &where, &address);
+    return status == PGAS_OK && where != PGASI_WHERE_HERE && pgasi_self.in_handler ? PGAS_ERR_CONTEXT : status;
+}
+
+static pgas_status_t push_all(const order_t *o)
+{
+    pgas_status_t status = PGAS_OK;
+    for (size_t i = 0; i < o->n && status == PGAS_OK; i++) {
+        const pgas_buffer_t *b = &o->buffers[i];
+        if (b->mode == PGAS_BUFFER_PUSH && b->bytes)
+            status = pgas_put(b->target, b->address, b->bytes);
+    }
+    return status == PGAS_OK && pgasi_boot.local_of[o->rank] < 0 ? pgas_flush(o->rank) : status;
+}
+
+/* ---- the call ---- */
+
+static pgas_status_t check_buffers(order_t *o)
+{
+    pgas_status_t status = PGAS_OK;
+    if (o->n > PGAS_BUFFERS_MAX)
+        return PGAS_ERR_LIMIT;
+    if (o->n && !o->buffers)
+        return PGAS_ERR_INVALID;
+    for (size_t i = 0; i < o->n && status == PGAS_OK; i++) {
+        const pgas_buffer_t *b = &o->buffers[i];
+        if ((unsigned)b->mode > PGAS_BUFFER_PULL || (b->bytes && !b->address))
+            return PGAS_ERR_INVALID;
+        if (b->mode == PGAS_BUFFER_PUSH)
+            status = check_push(o, b);
+        else if (b->bytes > pgasi_param.buffer_limit)
+            status = PGAS_ERR_LIMIT;
+        else
+            *(b->mode == PGAS_BUFFER_COPY ? &o->copied : &o->pulled) += PGASI_ALIGN_UP(b->bytes, 8);
+        o->some_push = o->some_push || b->mode == PGAS_BUFFER_PUSH;
+        o->some_pull = o->some_pull || b->mode == PGAS_BUFFER_PULL;
+    }
+    if (status == PGAS_OK && PGASI_MAX(o->copied, o->pulled) > PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8))
+        status = PGAS_ERR_LIMIT;
+    return status;
+}
+
+/* Everything that may fail, for whatever reason. */
+static pgas_status_t open_push_and_send(order_t *o)
+{
+    pgasi_full_t full;
+    pgas_status_t status = choose_full(o, &full);
+    if (status == PGAS_OK && o->some_pull)
+        status = open_pulls(o->rank, o->buffers, o->n, o->full, &o->head.open);
+    if (status != PGAS_OK)
+        return status;
+    status = o->some_push ? push_all(o) : PGAS_OK;
+    if (status == PGAS_OK)
+        status = send_order(o, full);
+    if (status != PGAS_OK && o->some_pull)
+        close_open(o->head.open, o->rank);
+    return status;
+}
+
+/* Both counters hear how it went. One that has fallen meanwhile, with the rank's death, takes the other with it. */
+static pgas_status_t issued(const order_t *o, const pgasi_sync_call_t *s, const pgasi_sync_call_t *l, pgas_status_t status)
+{
+    pgas_status_t first = s->sync ? pgasi_sync_issued(s, status) : status;
+    pgas_status_t second = l->sync ? pgasi_sync_issued(l, status) : status;
+    if (status == PGAS_OK || (first == status && second == status))
+        return status;
+    if (s->sync && first != PGAS_OK)
+        pgasi_sync_fall_by(s->sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
+    if (l->sync && second != PGAS_OK)
+        pgasi_sync_fall_by(l->sync, 1, PGAS_ERR_PEER, o->rank, o->head.handler);
+    return PGAS_OK;
+}
+
+/* The target tells of all that is not local: it may have no memory for what has left. */
+static pgas_status_t issue(order_t *o, pgas_sync_t *sync, pgas_when_t when, pgas_sync_t *local)
+{
+    pgasi_sync_call_t s = { NULL, 0, 0, false }, l = { NULL, 0, 0, false };
+    pgas_when_t read = o->some_pull ? PGAS_EXECUTED : PGAS_LOCAL;
+    pgas_status_t status = sync ? pgasi_sync_issue(&s, sync, o->rank, o->head.handler, when, true) : PGAS_OK;
+    if (status != PGAS_OK)
+        return status;
+    if (local)
+        status = pgasi_sync_issue(&l, local, o->rank, o->head.handler, read, true);
+    if (status != PGAS_OK) {
+        l.sync = NULL;
+        return issued(o, &s, &l, status);
+    }
+    o->head.wire = s.wire;
+    o->head.local = pgasi_wire_token(l.wire);
+    return issued(o, &s, &l, open_push_and_send(o));
+}
+
+static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o)
+{
+    *o = (pgas_call_opts_t)PGAS_CALL_OPTS_INIT;
+    if (!PGASI_OPTS_SANE(opts, sizeof *o))
+        return PGAS_ERR_INVALID;
+    if (opts)
+        *o = *opts;
+    bool sane = (unsigned)o->when <= PGAS_LOCAL && (unsigned)o->full <= PGAS_FULL_QUEUE && (unsigned)o->way <= PGAS_WAY_SEND;
+    return sane ? PGAS_OK : PGAS_ERR_INVALID;
+}
+
+pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
+                               const pgas_buffer_t *buffers, size_t n_buffers, const pgas_call_opts_t *opts,
+                               pgas_sync_t *local)
+{
+    pgas_call_opts_t opt;
+    order_t o = { .rank = pgas_thread_rank(target), .port = pgasi_port_of_slot(pgas_thread_slot(target)), .args = args,
+                  .bytes = bytes, .buffers = buffers, .n = n_buffers };
+    pgas_status_t status = read_opts(opts, &opt);
+    o.full = opt.full;
+    o.shared = opt.way == PGAS_WAY_SEND;
+    if (status == PGAS_OK)
+        status = pgasi_call_check(o.rank, handler, args, bytes);
+    if (status == PGAS_OK && o.port < 0)
+        status = PGAS_ERR_LIMIT;
+    if (status == PGAS_OK)
+        status = check_buffers(&o);
+    if (status != PGAS_OK)
+        return status;
+    o.head.handler = handler;
+    o.head.n_parts = (uint8_t)n_buffers;
+    o.head.port = (uint64_t)o.port;
+    if (opt.when != PGAS_LOCAL)
+        return issue(&o, opt.sync, opt.when, local);
+    if (local && opt.sync)
+        return PGAS_ERR_INVALID; /* both would be the same completion */
+    return issue(&o, NULL, PGAS_LOCAL, local ? local : opt.sync);
+}
+
+pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *args, size_t bytes, void *reply,
+                                  size_t reply_bytes, pgas_sync_t *executed)
+{
+    order_t o = { .rank = rank, .args = args, .bytes = bytes };
+    if (reply_bytes > pgasi_param.buffer_limit || reply_bytes > UINT32_MAX)
+        return PGAS_ERR_LIMIT;
+    pgasi_full_t full;
+    uint32_t token;
+    pgas_status_t status = choose_full(&o, &full);
+    if (status == PGAS_OK)
+        status = pgasi_token_take_for(executed, rank, handler, reply, reply_bytes, &token);
+    if (status != PGAS_OK)
+        return status;
+    o.head.handler = handler;
+    o.head.wire = token | (uint64_t)PGASI_MIN(reply_bytes, (size_t)0x3FFFFFFF) << 32;
+    o.head.reply_bytes = reply_bytes;
+    o.head.reply_address = (uint64_t)(uintptr_t)reply;
+    o.head.reply_ptr = ptr_of(reply, reply_bytes);
+    status = send_order(&o, full);
+    if (status != PGAS_OK && !pgasi_token_give(token))
+        return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
+    return status;
+}
+
+/* ---- start and stop ---- */
+
+pgas_status_t pgasi_buffers_start(void)
+{
+    opened = pgasi_lazy_alloc(N_OPEN * sizeof *opened);
+    pgasi_handler_set_internal(PGASI_REC_BUFFER_READ, on_read);
+    pgasi_handler_set_internal(PGASI_REC_BUFFER_FREE, on_free);
+    return opened ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+void pgasi_buffers_stop(void)
+{
+    pgasi_lazy_free(opened, N_OPEN * sizeof *opened);
+    opened = NULL;
+}
+
+size_t pgasi_buffers_table_bytes(void)
+{
+    return N_OPEN * sizeof *opened;
+}
