@@ -72,3 +72,5 @@ check_PROGRAMS += %D%/zones.t
 %C%_zones_t_SOURCES = %D%/zones.c %D%/job.h
 check_PROGRAMS += %D%/regmem_large.t
 %C%_regmem_large_t_SOURCES = %D%/regmem_large.c %D%/job.h
+check_PROGRAMS += %D%/buffer.t
+%C%_buffer_t_SOURCES = %D%/buffer.c %D%/job.h
