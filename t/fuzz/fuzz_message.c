@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "call/handler.h"
 #include "call/outbox.h"
+#include "call/parcel.h"
 #include "mem/thread.h"
 
 #define SEGMENT 4096
@@ -52,6 +53,11 @@ static void on_nothing(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)source;
     (void)context;
     total += sum_of(args, bytes);
+    for (size_t i = 0; i < pgas_buffer_count(); i++) {
+        void *address = NULL;
+        require(pgas_buffer_get(i, &address, &bytes) == PGAS_OK, "a buffer can be had");
+        total += sum_of(address, bytes);
+    }
 }
 
 static void start(void)
@@ -110,7 +116,12 @@ static void as_records(const uint8_t *data, size_t n_bytes)
 static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
 {
     static const uint32_t ids[] = { PGASI_REC_RMA, PGASI_REC_RMA, PGASI_REC_SEGMENT, PGASI_REC_ACK, PGASI_REC_REPLY };
-    uint32_t id = choices % 8 < 5 ? ids[choices % 8] : choices % 8 == 5 ? echo : nothing;
+    static const uint32_t buffers[] = { PGASI_REC_BUFFER_READ, PGASI_REC_BUFFER_DATA, PGASI_REC_BUFFER_FREE,
+                                        PGASI_REC_REPLY_PIECE };
+    uint32_t id = choices >> 6 == 3 ? buffers[choices % 4]
+                  : choices % 8 < 5 ? ids[choices % 8]
+                  : choices % 8 == 5 ? echo
+                                     : nothing;
     bool token = choices & 8;
     size_t room = 8 + (token ? 8 : 0) + (n_bytes + 7) / 8 * 8;
     char *record = calloc(1, room), *args = record + (token ? 16 : 8);
@@ -131,6 +142,59 @@ static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
     free(record);
 }
 
+static void run_piece(uint64_t id, uint64_t total, uint64_t offset, const char *data, size_t bytes)
+{
+    pgasi_parcel_piece_t piece = { id, total, offset };
+    size_t room = 8 + sizeof piece + (bytes + 7) / 8 * 8;
+    char *record = calloc(1, room);
+    uint64_t header = pgasi_rec_header(PGASI_REC_PARCEL, sizeof piece + bytes, 1);
+    memcpy(record, &header, 8);
+    memcpy(record + 8, &piece, sizeof piece);
+    memcpy(record + 8 + sizeof piece, data, bytes);
+    pgasi_self.in_handler++;
+    pgasi_records_run(record, room, 0);
+    pgasi_self.in_handler--;
+    free(record);
+}
+
+/* A call with buffers, in one piece or two; its head mostly has sizes that agree, or nothing else would be tried. */
+static void as_parcel(const uint8_t *data, size_t n_bytes, unsigned choices)
+{
+    static uint64_t last_id;
+    uint64_t first = choices >> 3;
+    char *stream = exact(data, n_bytes, 0);
+    if (n_bytes >= sizeof(pgasi_parcel_head_t) && choices & 1) {
+        pgasi_parcel_head_t h;
+        memcpy(&h, stream, sizeof h);
+        h.n_parts %= 4;
+        h.port = PGASI_PORT_ANY;
+        h.wire &= UINT32_MAX | PGASI_WIRE_ARRIVED;
+        h.args_at = (uint32_t)(sizeof h + h.n_parts * sizeof(pgasi_parcel_part_t));
+        h.args_bytes %= 16;
+        h.head_bytes = h.args_at + 16;
+        h.handler = choices & 2 ? echo : nothing;
+        memcpy(stream, &h, sizeof h);
+        for (size_t i = 0, copied = 0; i < h.n_parts && h.head_bytes <= n_bytes; i++) {
+            pgasi_parcel_part_t part;
+            memcpy(&part, stream + sizeof h + i * sizeof part, sizeof part);
+            part.mode %= 3;
+            bool last = i + 1u == h.n_parts;
+            part.bytes = last ? n_bytes - h.head_bytes - copied : part.bytes % (n_bytes - h.head_bytes - copied + 1) / 8 * 8;
+            part.ptr = part.ptr % 3 == 0 ? PGAS_NULL : (choices & 4 ? attached : UINT64_C(1) << 30) + part.ptr % 8192;
+            copied += part.mode == PGAS_BUFFER_COPY ? part.bytes : 0;
+            memcpy(stream + sizeof h + i * sizeof part, &part, sizeof part);
+        }
+    }
+    last_id++;
+    if (first == 0 || first >= n_bytes) {
+        run_piece(last_id, n_bytes, 0, stream, n_bytes);
+    } else {
+        run_piece(last_id, n_bytes, 0, stream, n_bytes - first);
+        run_piece(last_id, n_bytes, n_bytes - first, stream + n_bytes - first, first);
+    }
+    free(stream);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
     start();
@@ -138,10 +202,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         return 0;
     unsigned way = data[0], choices = data[1];
     pgasi_inbox_lock();
-    if (way % 3 == 0)
+    if (way % 4 == 0)
         as_message(data + 2, n_bytes - 2, choices);
-    else if (way % 3 == 1)
+    else if (way % 4 == 1)
         as_records(data + 2, n_bytes - 2);
+    else if (way % 4 == 2)
+        as_parcel(data + 2, n_bytes - 2, choices);
     else
         as_request(data + 2, n_bytes - 2, choices);
     pgasi_inbox_unlock();
