@@ -153,6 +153,8 @@ pgasi_parcel_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t s
 int pgasi_pulls_progress(void);
 /** True if that has something to do. */
 bool pgasi_pulls_wait(void);
+/** The most bytes of pulled buffers that this rank held at one time. */
+uint64_t pgasi_pulls_high(void);
 void pgasi_pulls_peer_died(int rank); /* inbox lock held */
 void pgasi_pulls_start(void);
 void pgasi_pulls_stop(void);

@@ -39,6 +39,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pgasi_parcel_t *come, **come_end = &come; /* from other ports; under the lock */
 static pgasi_parcel_t *read_for_ports;           /* under the lock */
 static uint64_t pulls_held;  /* bytes of buffers read or being read; atomic */
+static uint64_t held_high;
 static uint64_t last_number; /* of a parcel */
 static int n_asking;
 static int ready;            /* pgasi_pulls_progress has something to do */
@@ -52,6 +53,11 @@ static void call_progress(void)
 bool pgasi_pulls_wait(void)
 {
     return __atomic_load_n(&ready, __ATOMIC_RELAXED);
+}
+
+uint64_t pgasi_pulls_high(void)
+{
+    return held_high;
 }
 
 /* ---- memory within reach ---- */
@@ -321,7 +327,8 @@ static bool begin(pgasi_parcel_t *p)
     p->begun = true;
     p->held = need;
     p->account = &pulls_held;
-    __atomic_add_fetch(&pulls_held, need, __ATOMIC_RELAXED);
+    held = __atomic_add_fetch(&pulls_held, need, __ATOMIC_RELAXED); /* it grows only here */
+    held_high = PGASI_MAX(held_high, held);
     if (!p->dropped && p->status == PGAS_OK)
         begin_parts(p);
     return true;
@@ -561,7 +568,7 @@ void pgasi_pulls_start(void)
     pending = come = read_for_ports = NULL;
     pending_end = &pending;
     come_end = &come;
-    pulls_held = pgasi_pulls_begun = pgasi_pulls_ended = 0;
+    pulls_held = held_high = pgasi_pulls_begun = pgasi_pulls_ended = 0;
     n_asking = ready = 0;
     vm_refused = false;
     pgasi_handler_set_internal(PGASI_REC_BUFFER_DATA, on_data);

@@ -10,7 +10,7 @@
 #define N_CALLS 500
 #define SLOTS 16
 
-static pgas_handler_t numbered, echo, hop, count;
+static pgas_handler_t numbered, echo, hop, count, summed, large;
 static uint64_t next_of[SLOTS], n_counted, sum; /* plain: handlers never overlap */
 static int n_wrong;
 static pgas_gptr_t words;
@@ -114,6 +114,64 @@ static int memory(void)
     return n_bad;
 }
 
+/* Sums the bytes of all buffers, which are what the arguments say. */
+static void on_buffers(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    unsigned char value;
+    (void)source;
+    (void)context;
+    (void)bytes;
+    memcpy(&value, args, 1);
+    for (size_t i = 0; i < pgas_buffer_count(); i++) {
+        void *address = NULL;
+        size_t n = 0;
+        n_wrong += pgas_buffer_get(i, &address, &n) != PGAS_OK;
+        for (size_t k = 0; k < n; k++)
+            n_wrong += ((unsigned char *)address)[k] != value;
+    }
+    n_counted++;
+}
+
+static void on_large(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    static char data[20000];
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    n_wrong += pgas_reply(data, sizeof data) != PGAS_OK;
+}
+
+#define N_BUFFERS 12
+
+/* Each round's memory is written again when the buffers of the round before are free. */
+static int buffers(void)
+{
+    unsigned char *memory = malloc(40000), value = 0;
+    pgas_sync_t executed, local;
+    int n_bad = pgas_sync_init(&executed, 0) != PGAS_OK || pgas_sync_init(&local, 0) != PGAS_OK;
+    for (int i = 0; i < N_BUFFERS; i++) {
+        pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+        pgas_buffer_t b[3] = { { PGAS_BUFFER_COPY, memory, (size_t)i * 900, PGAS_NULL, false },
+                               { PGAS_BUFFER_PULL, memory, 20000, PGAS_NULL, i % 4 == 1 },
+                               { PGAS_BUFFER_PULL, memory + 20000, 300, PGAS_NULL, false } };
+        memset(memory, ++value, 40000);
+        opts.sync = &executed;
+        pgas_sync_add(&executed, 1);
+        pgas_sync_add(&local, 1);
+        n_bad += pgas_call_buffer(pgas_thread_make(0, PGAS_SLOT_ANY), summed, &value, 1, b, i % 3 ? 3 : 1, &opts, &local) !=
+                 PGAS_OK;
+        n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
+        if (i % 4 == 0)
+            n_bad += pgas_call_return(0, large, NULL, 0, memory, 20000, NULL) != PGAS_OK;
+    }
+    n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
+    pgas_sync_fini(&executed);
+    pgas_sync_fini(&local);
+    free(memory);
+    return n_bad;
+}
+
 typedef struct {
     int (*body)(void);
     int n_bad;
@@ -172,17 +230,22 @@ static void everything(const char *params)
     uint64_t value = 0;
     n_bad = together(memory) + (pgas_get_u64(words, &value) != PGAS_OK);
     ok(n_bad == 0 && value == N_THREADS * 30 * 8, "memory and atomics");
+    n_counted = 0;
+    n_bad = together(buffers);
+    ok(n_bad == 0 && n_wrong == 0 && n_counted == N_THREADS * N_BUFFERS, "calls with buffers, large replies");
     n_bad = pgas_finalize() != PGAS_OK;
     is_int(n_bad, 0, "the end");
 }
 
 int main(void)
 {
-    plan(19);
+    plan(22);
     pgas_handler_register("numbered", on_numbered, NULL, &numbered);
     pgas_handler_register("echo", on_echo, NULL, &echo);
     pgas_handler_register("hop", on_hop, NULL, &hop);
     pgas_handler_register("count", on_count, NULL, &count);
+    pgas_handler_register("summed", on_buffers, NULL, &summed);
+    pgas_handler_register("large", on_large, NULL, &large);
     everything("HEAP_SIZE=1M SERVICE_THREADS=1 LANES=3");
     everything("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=8 CHUNK_SIZE=4K CALL_MAX=64");
     everything("HEAP_SIZE=1M SERVICE_THREADS=2 LANES=1 CHUNK_SIZE=4K CALL_MAX=256 AGG_SIZE=128");
