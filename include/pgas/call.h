@@ -11,6 +11,7 @@
  *  |                                                               | plain                                    | blocking |
  *  | pgas_call*, pgas_reply                                        | yes: queued when the peer is full, up to | yes      |
  *  |                                                               | PGAS_BACKLOG_LIMIT, then PGAS_ERR_AGAIN  |          |
+ *  | pgas_call_buffer, but for pushes to other nodes               | the same; AGAIN also with 256 open pulls | yes      |
  *  | pgas_agg_call with an aggregator for handlers                 | yes, if it runs for a rank               | CONTEXT  |
  *  | put, get, atomics within the node; pgas_alloc_local           | yes                                      | yes      |
  *  | put, get, atomics to other nodes or to attached memory; flush | PGAS_ERR_CONTEXT                         | yes      |

@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 61
+plan 64
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -79,6 +79,8 @@ for n in 1 2 3; do
     says "^${n}00000 of ${n}00000 .*right\$" 1 "05_histogram, $n ranks"
     run $n 06_synchronizers
     says "^$((n * (300 + n))) of .*right\$" 1 "06_synchronizers, $n ranks"
+    run $n 07_call_buffer
+    says '^rank .* copy: right$' $n "07_call_buffer, $n ranks"
 done
 run 0 05_histogram --help
 says '^usage' 1 "05_histogram --help without a launcher"
