@@ -275,8 +275,9 @@ static pgas_gptr_t ptr_of(const void *address, uint64_t bytes)
 static size_t head_room(const order_t *o)
 {
     bool far = pgasi_boot.local_of[o->rank] < 0;
-    size_t key = far && o->some_pull ? sizeof(pgasi_segment_wire_t) + 8 : 0;
-    return sizeof o->head + o->n * (sizeof(pgasi_parcel_part_t) + key) + PGASI_ALIGN_UP(o->bytes, 8);
+    size_t key = sizeof(pgasi_segment_wire_t) + 8;
+    size_t keys = !far ? 0 : (o->some_pull ? o->n : 0) + (o->head.reply_ptr != PGAS_NULL);
+    return sizeof o->head + o->n * sizeof(pgasi_parcel_part_t) + keys * key + PGASI_ALIGN_UP(o->bytes, 8);
 }
 
 /* The key of the segment that a pull reads from, once for all buffers in it; 0 if there is none. */
@@ -312,6 +313,8 @@ static void write_head(order_t *o, char *to)
                                      pull && ptr && far ? key_at : 0 };
         memcpy(to + sizeof o->head + i * sizeof part, &part, sizeof part);
     }
+    if (o->head.reply_ptr && far)
+        o->head.reply_key_at_8 = add_key(to, &used, o->head.reply_ptr, &last, 0);
     o->head.args_at = (uint32_t)used;
     o->head.args_bytes = (uint32_t)o->bytes;
     o->head.head_bytes = (uint32_t)(used + PGASI_ALIGN_UP(o->bytes, 8));
@@ -499,7 +502,7 @@ pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, con
         return status;
     o.head.handler = handler;
     o.head.n_parts = (uint8_t)n_buffers;
-    o.head.port = (uint64_t)o.port;
+    o.head.port = (uint32_t)o.port;
     if (opt.when != PGAS_LOCAL)
         return issue(&o, opt.sync, opt.when, local);
     if (local && opt.sync)
@@ -513,6 +516,10 @@ pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *
     order_t o = { .rank = rank, .args = args, .bytes = bytes };
     if (reply_bytes > pgasi_param.buffer_limit || reply_bytes > UINT32_MAX)
         return PGAS_ERR_LIMIT;
+    o.head.handler = handler;
+    o.head.reply_bytes = reply_bytes;
+    o.head.reply_address = (uint64_t)(uintptr_t)reply;
+    o.head.reply_ptr = ptr_of(reply, reply_bytes);
     pgasi_full_t full;
     uint32_t token;
     pgas_status_t status = choose_full(&o, &full);
@@ -520,11 +527,7 @@ pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *
         status = pgasi_token_take_for(executed, rank, handler, reply, reply_bytes, &token);
     if (status != PGAS_OK)
         return status;
-    o.head.handler = handler;
     o.head.wire = token | (uint64_t)PGASI_MIN(reply_bytes, (size_t)0x3FFFFFFF) << 32;
-    o.head.reply_bytes = reply_bytes;
-    o.head.reply_address = (uint64_t)(uintptr_t)reply;
-    o.head.reply_ptr = ptr_of(reply, reply_bytes);
     status = send_order(&o, full);
     if (status != PGAS_OK && !pgasi_token_give(token))
         return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */

@@ -47,15 +47,19 @@ static void report(int rank, const char *what)
 
 /* ---- checks ---- */
 
+static bool check_key(uint64_t at_8, const pgasi_parcel_head_t *h)
+{
+    return !at_8 || (at_8 * 8 <= h->head_bytes && h->head_bytes - at_8 * 8 >= offsetof(pgasi_segment_wire_t, key));
+}
+
 static bool check_part(const pgasi_parcel_part_t *w, const pgasi_parcel_head_t *h, pgas_thread_t source)
 {
     int rank = w->mode == PGAS_BUFFER_PULL ? pgas_thread_rank(source) : pgasi_boot.rank;
-    size_t key_at = (size_t)w->key_at_8 * 8, key_least = offsetof(pgasi_segment_wire_t, key);
     if (w->mode > PGAS_BUFFER_PULL || w->bytes > UINT64_MAX / PGAS_BUFFERS_MAX / 2)
         return false;
     if (w->mode != PGAS_BUFFER_COPY && w->ptr && w->bytes && pgas_gptr_rank(w->ptr) != rank)
         return false;
-    return !key_at || (key_at <= h->head_bytes && h->head_bytes - key_at >= key_least);
+    return check_key(w->key_at_8, h);
 }
 
 /* Sizes and places of a head of head_bytes bytes in a stream of `total`. */
@@ -65,7 +69,8 @@ static bool check_head(const char *block, uint64_t total, pgas_thread_t source)
     memcpy(&h, block, sizeof h);
     size_t parts_end = sizeof h + h.n_parts * sizeof(pgasi_parcel_part_t);
     if (h.n_parts > PGAS_BUFFERS_MAX || h.head_bytes > total || h.head_bytes % 8 || h.args_at % 8 || h.args_at < parts_end ||
-        h.args_at > h.head_bytes || h.args_bytes > h.head_bytes - h.args_at || h.port >= (uint64_t)pgasi_n_ports)
+        h.args_at > h.head_bytes || h.args_bytes > h.head_bytes - h.args_at || h.port >= (uint32_t)pgasi_n_ports ||
+        !check_key(h.reply_key_at_8, &h) || (h.reply_ptr && pgas_gptr_rank(h.reply_ptr) != pgas_thread_rank(source)))
         return false;
     uint64_t copied = 0;
     for (size_t i = 0; i < h.n_parts; i++) {
@@ -389,7 +394,7 @@ static pgasi_parcel_t **find_partial(int rank, uint64_t id)
 static size_t head_bytes_max(void)
 {
     return sizeof(pgasi_parcel_head_t) + PGAS_BUFFERS_MAX * (sizeof(pgasi_parcel_part_t) + sizeof(pgasi_segment_wire_t) + 8) +
-           pgasi_param.call_max + 8;
+           sizeof(pgasi_segment_wire_t) + pgasi_param.call_max + 8;
 }
 
 static pgasi_parcel_t *open_partial(const pgasi_parcel_piece_t *piece, const char *data, size_t bytes, pgas_thread_t source)
@@ -517,6 +522,11 @@ bool pgasi_parcel_refuse(uint32_t handler, const void *args, size_t bytes, pgas_
 
 /* ---- what handlers see ---- */
 
+const pgasi_parcel_t *pgasi_parcel_running(void)
+{
+    return parcel_at_hand();
+}
+
 size_t pgas_buffer_count(void)
 {
     const pgasi_parcel_t *p = parcel_at_hand();
@@ -557,42 +567,6 @@ pgas_status_t pgas_buffer_take(size_t i, void **address_p)
     return PGAS_OK;
 }
 
-/* ---- large replies ---- */
-
-/* Straight to where the caller wants it, if that is within reach. */
-static bool write_reply(const pgasi_parcel_head_t *h, int rank, const void *data, uint64_t bytes)
-{
-    bool here = rank == pgasi_boot.rank;
-    void *there = here ? pgasi_token_place(pgasi_wire_token(h->wire), bytes) : pgasi_parcel_reach(rank, h->reply_ptr, bytes);
-    if (there)
-        memcpy(there, data, bytes);
-    return there || (!here && pgasi_vm_copy(rank, (void *)(uintptr_t)data, h->reply_address, bytes, true));
-}
-
-/* The wire has less room for the size than the head of the parcel. */
-pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes)
-{
-    int rank = pgas_thread_rank(call->source);
-    const pgasi_parcel_t *p = parcel_at_hand();
-    if (p && pgasi_wire_token(p->head.wire) != pgasi_wire_token(call->wire))
-        p = NULL;
-    pgasi_rec_reply_piece_t piece = { 0, pgasi_wire_token(call->wire), 0 };
-    if (bytes != (p ? p->head.reply_bytes : pgasi_wire_reply_bytes(call->wire))) {
-        pgasi_rec_ack_t ack = { piece.token, PGAS_ERR_MISMATCH, (uint16_t)call->handler };
-        return pgasi_outbox_answer(rank, PGASI_REC_REPLY, &ack, sizeof ack, NULL, 0);
-    }
-    if (p && write_reply(&p->head, rank, data, bytes)) {
-        piece.offset = bytes;
-        return pgasi_outbox_answer(rank, PGASI_REC_REPLY_PIECE, &piece, sizeof piece, NULL, 0);
-    }
-    size_t piece_max = pgasi_parcel_piece_max(rank);
-    pgas_status_t status = PGAS_OK;
-    for (; piece.offset < bytes && status == PGAS_OK; piece.offset += piece_max)
-        status = pgasi_outbox_answer(rank, PGASI_REC_REPLY_PIECE, &piece, sizeof piece, (const char *)data + piece.offset,
-                                     PGASI_MIN(bytes - piece.offset, piece_max));
-    return status;
-}
-
 /* ---- start and stop ---- */
 
 /* Takes out of the list what a rank had begun to send, of any rank if it is -1; what is being fed goes after that. */
@@ -624,6 +598,7 @@ void pgasi_parcels_peer_died(int rank)
 {
     drop_partials(rank);
     pgasi_inbox_lock();
+    pgasi_replies_peer_died(rank);
     pgasi_pulls_peer_died(rank);
     pgasi_buffers_peer_died(rank);
     pgasi_inbox_unlock();
@@ -642,5 +617,6 @@ pgas_status_t pgasi_parcels_start(void)
 void pgasi_parcels_stop(void)
 {
     drop_partials(-1);
+    pgasi_replies_stop();
     pgasi_pulls_stop();
 }

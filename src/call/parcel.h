@@ -36,7 +36,8 @@ typedef struct {
     uint64_t wire;          /* token of the call, see record.h; 0: nobody asks */
     uint32_t local;         /* token of a counter at the source that falls when all is read; 0: none */
     uint32_t open;          /* the entry of the source's table of open pulls */
-    uint64_t port;          /* at which the call runs */
+    uint32_t port;          /* at which the call runs */
+    uint32_t reply_key_at_8; /* as key_at_8 */
     uint64_t reply_bytes;   /* 0: no reply is wanted */
     uint64_t reply_address; /* at the source */
     pgas_gptr_t reply_ptr;  /* the same, if it lies in a segment */
@@ -132,8 +133,8 @@ void pgasi_parcel_finish(pgasi_parcel_t *p);
  *  False if it is another record. */
 bool pgasi_parcel_refuse(uint32_t handler, const void *args, size_t bytes, pgas_thread_t source);
 void pgasi_parcel_destroy(pgasi_parcel_t *p);
-/** pgas_reply for a reply larger than PGAS_CALL_MAX, to the call that the thread is running. */
-pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes);
+/** The one whose handler the thread runs, or NULL. */
+const pgasi_parcel_t *pgasi_parcel_running(void);
 /** The thread runs handlers for any thread of the rank, with the inbox lock. */
 static inline bool pgasi_parcel_in_inbox(void)
 {
@@ -165,6 +166,19 @@ extern uint64_t pgasi_pulls_begun, pgasi_pulls_ended;
 bool pgasi_vm_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write);
 /** Where memory of another rank, ptr its place in a segment or null, is reached by loads and stores; NULL if nowhere. */
 void *pgasi_parcel_reach(int rank, pgas_gptr_t ptr, uint64_t bytes);
+
+/** Asks for a round of pgasi_pulls_progress. */
+void pgasi_pulls_call(void);
+/** Makes a segment known to lane 0 by the key that came with a parcel, if ptr and bytes lie in it. */
+bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes);
+
+/* reply.c */
+/** pgas_reply for a reply larger than PGAS_CALL_MAX, to the call that the thread is running. */
+pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes);
+/** Goes on with replies that are being put; true if the transport wants to be asked again. Part of pgasi_pulls_progress. */
+bool pgasi_replies_progress(void);
+void pgasi_replies_peer_died(int rank); /* inbox lock held */
+void pgasi_replies_stop(void);
 
 /* ---- the source: buffer.c ---- */
 

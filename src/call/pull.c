@@ -45,7 +45,7 @@ static int n_asking;
 static int ready;            /* pgasi_pulls_progress has something to do */
 static bool vm_refused;
 
-static void call_progress(void)
+void pgasi_pulls_call(void)
 {
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
 }
@@ -114,21 +114,20 @@ static void got(pgasi_tp_comp_t *comp, pgas_status_t status)
     part->state = PGASI_PART_DONE;
     if (status != PGAS_OK && part->parcel->status == PGAS_OK)
         part->parcel->status = status;
-    call_progress();
+    pgasi_pulls_call();
 }
 
-/* The key as it came with the call. */
-static bool learn_key(pgasi_lane_t *lane, const pgasi_parcel_t *p, const pgasi_parcel_part_t *w, int rank)
+bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes)
 {
+    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
     pgasi_segment_wire_t wire;
-    size_t at = (size_t)w->key_at_8 * 8, room = PGASI_MIN(p->head.head_bytes - at, sizeof wire);
-    if (!at)
+    if (!key_at_8 || !ptr || !lane->tp)
         return false;
     memset(&wire, 0, sizeof wire);
-    memcpy(&wire, p->block + at, room);
-    uint64_t inside = pgas_gptr_offset(w->ptr) - wire.offset;
-    bool sane = wire.key_bytes <= sizeof wire.key && inside <= wire.bytes && w->bytes <= wire.bytes - inside;
-    return sane && pgasi_key_learn(lane, rank, &wire) == PGAS_OK;
+    memcpy(&wire, p->block + key_at_8 * 8, PGASI_MIN(p->head.head_bytes - key_at_8 * 8, sizeof wire));
+    uint64_t inside = pgas_gptr_offset(ptr) - wire.offset;
+    bool sane = wire.key_bytes <= sizeof wire.key && inside <= wire.bytes && bytes <= wire.bytes - inside;
+    return sane && pgasi_key_learn(lane, pgas_thread_rank(p->source), &wire) == PGAS_OK;
 }
 
 /* PGAS_OK: done; INPROGRESS; AGAIN; anything else: not in this way. */
@@ -137,7 +136,7 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_parcel_part_t *w, 
     pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
     pgasi_tp_key_t *key;
     uint64_t address, offset = pgas_gptr_offset(w->ptr);
-    if (!lane->tp || !w->ptr || !learn_key(lane, part->parcel, w, rank))
+    if (!pgasi_parcel_learn(part->parcel, w->key_at_8, w->ptr, w->bytes))
         return PGAS_ERR_UNSUPPORTED;
     pgasi_lane_peer_t *peer = &lane->peer[rank];
     uint64_t inside = offset - PGASI_HEAP_OFFSET;
@@ -210,7 +209,7 @@ static void on_data(const void *args, size_t bytes, pgas_thread_t source, void *
             ask(p);
     }
     if (part->state == PGASI_PART_DONE)
-        call_progress();
+        pgasi_pulls_call();
 }
 
 /* ---- helpers ---- */
@@ -237,7 +236,8 @@ static void read_as_helper(void *arg)
     for (size_t i = 0; i < p->n_parts && status == PGAS_OK; i++) {
         pgasi_part_t *part = &p->part[i];
         const pgasi_parcel_part_t *w = pgasi_parcel_wire(p, i);
-        if (part->state != PGASI_PART_HELPER || read_near(part, w, rank))
+        bool mine = w->mode == PGAS_BUFFER_PULL && w->helper && w->bytes; /* other parts change meanwhile */
+        if (!mine || read_near(part, w, rank))
             continue;
         status = w->ptr ? pgas_get(part->address, w->ptr, w->bytes) : PGAS_ERR_UNSUPPORTED;
         if (status != PGAS_OK)
@@ -245,7 +245,7 @@ static void read_as_helper(void *arg)
     }
     p->helper_status = status;
     __atomic_store_n(&p->helping, 0, __ATOMIC_RELEASE); /* it may be gone from now on */
-    call_progress();
+    pgasi_pulls_call();
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
@@ -386,7 +386,7 @@ static void tell_source(pgasi_parcel_t *p)
     p->told = true;
     if (p->asking) {
         n_asking--;
-        call_progress(); /* an earlier one may wait for that */
+        pgasi_pulls_call(); /* an earlier one may wait for that */
     }
     p->asking = false;
     if (!p->dropped)
@@ -517,8 +517,9 @@ static int progress_in_handlers(void)
     take_up();
     while (pass(&n, &retry)) {
     }
+    retry |= pgasi_replies_progress();
     if (retry)
-        call_progress();
+        pgasi_pulls_call();
     return n + retry; /* a service thread does not sleep over what must be tried again */
 }
 
@@ -532,7 +533,7 @@ int pgasi_pulls_progress(void)
 
 void pgasi_pulls_released(void)
 {
-    call_progress();
+    pgasi_pulls_call();
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
@@ -560,7 +561,7 @@ void pgasi_pulls_peer_died(int rank)
             p->dropped = true;
     }
     if (pending)
-        call_progress();
+        pgasi_pulls_call();
 }
 
 void pgasi_pulls_start(void)

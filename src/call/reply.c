@@ -1,0 +1,188 @@
+/* Replies larger than PGAS_CALL_MAX.
+ *
+ * The call that asks is a parcel, which tells where the reply goes. On the node it is written there and a short record says
+ * so. Elsewhere, if the place lies in a segment, it is put from a copy, flushed, and then told; otherwise it travels in pieces.
+ * Puts of handlers go through lane 0; their steps happen under the inbox lock, in progress, never in the transport's callback.
+ * A handler that may wait puts by itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "boot/boot.h"
+#include "call/outbox.h"
+#include "call/parcel.h"
+#include "call/record.h"
+#include "call/sync.h"
+#include "mem/lane.h"
+#include "mem/thread.h"
+#include "pgas/rma.h"
+
+typedef enum { TO_PUT, TO_FLUSH, TO_TELL, FAILED } step_t;
+
+/* A reply that is being put. */
+typedef struct push {
+    pgasi_tp_comp_t comp;
+    struct push *next;
+    step_t step;
+    bool waits, dropped; /* for the callback; its asker is dead */
+    int rank;
+    uint32_t token;
+    pgasi_tp_key_t *key;
+    uint64_t address, bytes;
+    char data[];
+} push_t;
+
+static push_t *pushes;
+
+/* ---- pieces ---- */
+
+static pgas_status_t tell_end(int rank, uint32_t token, uint64_t bytes)
+{
+    pgasi_rec_reply_piece_t piece = { bytes, token, 0 };
+    return pgasi_outbox_answer(rank, PGASI_REC_REPLY_PIECE, &piece, sizeof piece, NULL, 0);
+}
+
+static pgas_status_t send_pieces(int rank, uint32_t token, const char *data, uint64_t bytes)
+{
+    size_t piece_max = pgasi_parcel_piece_max(rank);
+    pgasi_rec_reply_piece_t piece = { 0, token, 0 };
+    pgas_status_t status = PGAS_OK;
+    for (; piece.offset < bytes && status == PGAS_OK; piece.offset += piece_max)
+        status = pgasi_outbox_answer(rank, PGASI_REC_REPLY_PIECE, &piece, sizeof piece, data + piece.offset,
+                                     PGASI_MIN(bytes - piece.offset, piece_max));
+    return status;
+}
+
+/* ---- puts ---- */
+
+static void step_done(pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    push_t *p = PGASI_CONTAINER_OF(comp, push_t, comp);
+    pgasi_lane_count(pgasi_lanes[PGASI_LANE_SERVICE], -1);
+    p->step = status == PGAS_OK ? p->step + 1 : FAILED;
+    p->waits = false;
+    pgasi_pulls_call();
+}
+
+/* As far as it goes; true if the transport says AGAIN. */
+static bool take_steps(push_t *p)
+{
+    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    while (!p->waits && !p->dropped && p->step < TO_TELL) {
+        p->waits = true; /* its callback comes in progress, not before */
+        pgas_status_t status = p->step == TO_PUT
+                                   ? lane->tp->ops->put(lane->tp, p->rank, p->key, p->address, p->data, p->bytes, &p->comp)
+                                   : lane->tp->ops->flush(lane->tp, p->rank, &p->comp);
+        if (status == PGAS_INPROGRESS) {
+            pgasi_lane_count(lane, 1);
+            break;
+        }
+        p->waits = false;
+        if (status == PGAS_ERR_AGAIN)
+            return true;
+        p->step = status == PGAS_OK ? p->step + 1 : FAILED;
+    }
+    return false;
+}
+
+static void end_push(push_t *p)
+{
+    if (!p->dropped && p->step == TO_TELL)
+        tell_end(p->rank, p->token, p->bytes);
+    else if (!p->dropped)
+        send_pieces(p->rank, p->token, p->data, p->bytes);
+    free(p);
+    __atomic_store_n(&pgasi_pulls_ended, pgasi_pulls_ended + 1, __ATOMIC_RELEASE);
+}
+
+bool pgasi_replies_progress(void)
+{
+    bool again = false;
+    for (push_t **at = &pushes; *at;) {
+        push_t *p = *at;
+        again |= take_steps(p);
+        if (p->waits || (p->step < TO_TELL && !p->dropped)) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        end_push(p);
+    }
+    return again;
+}
+
+/* The place is in a segment of another node, whose key came with the call. */
+static bool begin_push(const pgasi_parcel_t *asked, int rank, const void *data, uint64_t bytes)
+{
+    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    const pgasi_parcel_head_t *h = &asked->head;
+    pgasi_tp_key_t *key;
+    uint64_t address, offset = pgas_gptr_offset(h->reply_ptr);
+    if (!pgasi_parcel_learn(asked, h->reply_key_at_8, h->reply_ptr, bytes) ||
+        pgasi_key_get(lane, rank, offset, bytes, &key, &address) != PGAS_OK)
+        return false;
+    push_t *p = malloc(sizeof *p + bytes);
+    if (!p)
+        return false;
+    *p = (push_t){ .comp.fn = step_done, .next = pushes, .rank = rank, .token = pgasi_wire_token(h->wire), .key = key, .address = address,
+                   .bytes = bytes };
+    memcpy(p->data, data, bytes);
+    pushes = p;
+    __atomic_fetch_add(&pgasi_pulls_begun, 1, __ATOMIC_RELEASE);
+    if (take_steps(p) || !p->waits)
+        pgasi_pulls_call();
+    return true;
+}
+
+/* ---- the reply ---- */
+
+/* Straight to where the caller wants it, if that is within reach. */
+static bool write_reply(const pgasi_parcel_head_t *h, int rank, const void *data, uint64_t bytes)
+{
+    bool here = rank == pgasi_boot.rank;
+    void *there = here ? pgasi_token_place(pgasi_wire_token(h->wire), bytes) : pgasi_parcel_reach(rank, h->reply_ptr, bytes);
+    if (there)
+        memcpy(there, data, bytes);
+    return there || (!here && pgasi_vm_copy(rank, (void *)(uintptr_t)data, h->reply_address, bytes, true));
+}
+
+/* From a thread that may wait. */
+static bool put_reply(const pgasi_parcel_head_t *h, int rank, const void *data, uint64_t bytes)
+{
+    return h->reply_ptr && pgas_put(h->reply_ptr, data, bytes) == PGAS_OK && pgas_flush(rank) == PGAS_OK;
+}
+
+/* The wire has less room for the size than the head of the parcel. */
+pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes)
+{
+    int rank = pgas_thread_rank(call->source);
+    uint32_t token = pgasi_wire_token(call->wire);
+    const pgasi_parcel_t *asked = pgasi_parcel_running();
+    if (asked && pgasi_wire_token(asked->head.wire) != token)
+        asked = NULL;
+    if (bytes != (asked ? asked->head.reply_bytes : pgasi_wire_reply_bytes(call->wire))) {
+        pgasi_rec_ack_t ack = { token, PGAS_ERR_MISMATCH, (uint16_t)call->handler };
+        return pgasi_outbox_answer(rank, PGASI_REC_REPLY, &ack, sizeof ack, NULL, 0);
+    }
+    if (asked && (write_reply(&asked->head, rank, data, bytes) ||
+                  (!pgasi_self.in_handler && put_reply(&asked->head, rank, data, bytes))))
+        return tell_end(rank, token, bytes);
+    bool pushed = asked && pgasi_parcel_in_inbox() && begin_push(asked, rank, data, bytes);
+    return pushed ? PGAS_OK : send_pieces(rank, token, data, bytes);
+}
+
+void pgasi_replies_peer_died(int rank)
+{
+    for (push_t *p = pushes; p; p = p->next)
+        p->dropped = p->dropped || p->rank == rank;
+}
+
+/* After the lanes: nothing is being put any more. */
+void pgasi_replies_stop(void)
+{
+    while (pushes) {
+        push_t *p = pushes;
+        pushes = p->next;
+        free(p);
+    }
+}
