@@ -97,7 +97,8 @@ pgas_status_t pgasi_account_check(void)
     bool too_much = pgasi_param.memory_limit && worst > pgasi_param.memory_limit;
     if (too_much && pgasi_boot.rank == 0)
         PGASI_ERROR("memory", "this configuration may need %" PRIu64 " bytes on a rank, PGAS_MEMORY_LIMIT=%zu: lower "
-                    "PGAS_HEAP_SIZE, PGAS_BACKLOG_LIMIT, PGAS_LANES or PGAS_CHUNK_MEMORY", worst, pgasi_param.memory_limit);
+                    "PGAS_HEAP_SIZE, PGAS_BUFFER_LIMIT, PGAS_BACKLOG_LIMIT, PGAS_LANES or PGAS_CHUNK_MEMORY", worst,
+                    pgasi_param.memory_limit);
     return pgasi_boot_agree(too_much ? PGAS_ERR_LIMIT : PGAS_OK);
 }
 
