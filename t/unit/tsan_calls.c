@@ -10,8 +10,9 @@
 #define N_CALLS 500
 #define SLOTS 16
 
-static pgas_handler_t numbered, echo, hop, count, summed, large;
+static pgas_handler_t numbered, echo, hop, count, summed, apart, waits, large;
 static uint64_t next_of[SLOTS], n_counted, sum; /* plain: handlers never overlap */
+static uint64_t n_apart; /* but those of other targets do */
 static int n_wrong;
 static pgas_gptr_t words;
 
@@ -132,6 +133,24 @@ static void on_buffers(const void *args, size_t bytes, pgas_thread_t source, voi
     n_counted++;
 }
 
+/* For the service, or on a handler thread, beside the others. */
+static void on_apart(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    int n_bad = 0;
+    (void)source;
+    (void)context;
+    (void)bytes;
+    for (size_t i = 0; i < pgas_buffer_count(); i++) {
+        void *address = NULL;
+        size_t n = 0;
+        n_bad += pgas_buffer_get(i, &address, &n) != PGAS_OK;
+        for (size_t k = 0; k < n; k++)
+            n_bad += ((unsigned char *)address)[k] != *(const unsigned char *)args;
+    }
+    if (n_bad == 0)
+        __atomic_fetch_add(&n_apart, 1, __ATOMIC_RELAXED);
+}
+
 static void on_large(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     static char data[20000];
@@ -161,6 +180,10 @@ static int buffers(void)
         pgas_sync_add(&local, 1);
         n_bad += pgas_call_buffer(pgas_thread_make(0, PGAS_SLOT_ANY), summed, &value, 1, b, i % 3 ? 3 : 1, &opts, &local) !=
                  PGAS_OK;
+        pgas_sync_add(&executed, 1);
+        pgas_sync_add(&local, 1);
+        n_bad += pgas_call_buffer(pgas_thread_make(0, i % 2 ? PGAS_SLOT_SERVICE : PGAS_SLOT_ANY), i % 2 ? apart : waits, &value, 1,
+                                  b, i % 3 ? 3 : 1, &opts, &local) != PGAS_OK;
         n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
         if (i % 4 == 0)
             n_bad += pgas_call_return(0, large, NULL, 0, memory, 20000, NULL) != PGAS_OK;
@@ -230,9 +253,10 @@ static void everything(const char *params)
     uint64_t value = 0;
     n_bad = together(memory) + (pgas_get_u64(words, &value) != PGAS_OK);
     ok(n_bad == 0 && value == N_THREADS * 30 * 8, "memory and atomics");
-    n_counted = 0;
+    n_counted = n_apart = 0;
     n_bad = together(buffers);
-    ok(n_bad == 0 && n_wrong == 0 && n_counted == N_THREADS * N_BUFFERS, "calls with buffers, large replies");
+    ok(n_bad == 0 && n_wrong == 0 && n_counted == N_THREADS * N_BUFFERS && n_apart == N_THREADS * N_BUFFERS,
+       "calls with buffers, also for the service and handlers that wait; large replies");
     n_bad = pgas_finalize() != PGAS_OK;
     is_int(n_bad, 0, "the end");
 }
@@ -244,7 +268,11 @@ int main(void)
     pgas_handler_register("echo", on_echo, NULL, &echo);
     pgas_handler_register("hop", on_hop, NULL, &hop);
     pgas_handler_register("count", on_count, NULL, &count);
+    pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
+    blocks.blocks = true;
     pgas_handler_register("summed", on_buffers, NULL, &summed);
+    pgas_handler_register("apart", on_apart, NULL, &apart);
+    pgas_handler_register_opts("waits", on_apart, NULL, &blocks, &waits);
     pgas_handler_register("large", on_large, NULL, &large);
     everything("HEAP_SIZE=1M SERVICE_THREADS=1 LANES=3");
     everything("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=8 CHUNK_SIZE=4K CALL_MAX=64");
