@@ -106,9 +106,9 @@ static void as_message(const uint8_t *data, size_t n_bytes, unsigned choices)
 static void as_records(const uint8_t *data, size_t n_bytes)
 {
     char *records = exact(data, n_bytes, 0);
-    pgasi_self.in_handler++;
+    pgasi_path_state_t before = pgasi_handlers_enter(true);
     pgasi_records_run(records, n_bytes, 0);
-    pgasi_self.in_handler--;
+    pgasi_handlers_leave(before);
     free(records);
 }
 
@@ -136,9 +136,9 @@ static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
         offset = (choices & 0x10 ? pgas_gptr_offset(attached) : UINT64_C(1) << 30) + offset % (2 * 65536);
         memcpy(args, &offset, 8);
     }
-    pgasi_self.in_handler++;
+    pgasi_path_state_t before = pgasi_handlers_enter(true);
     pgasi_records_run(record, room, 0);
-    pgasi_self.in_handler--;
+    pgasi_handlers_leave(before);
     free(record);
 }
 
@@ -151,9 +151,9 @@ static void run_piece(uint64_t id, uint64_t total, uint64_t offset, const char *
     memcpy(record, &header, 8);
     memcpy(record + 8, &piece, sizeof piece);
     memcpy(record + 8 + sizeof piece, data, bytes);
-    pgasi_self.in_handler++;
+    pgasi_path_state_t before = pgasi_handlers_enter(true);
     pgasi_records_run(record, room, 0);
-    pgasi_self.in_handler--;
+    pgasi_handlers_leave(before);
     free(record);
 }
 
