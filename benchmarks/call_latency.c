@@ -3,12 +3,7 @@
 #include "benchmarks/ref.h"
 
 /* Calls with buffers come with their header. */
-#if __has_include("pgas/buffer.h")
 #include "pgas/buffer.h"
-#define HAVE_BUFFERS 1
-#else
-#define HAVE_BUFFERS 0
-#endif
 
 #include <stdlib.h>
 
@@ -206,7 +201,6 @@ static double call_service(const bench_run_t *run)
     return await_completion(run, PGAS_SLOT_SERVICE);
 }
 
-#if HAVE_BUFFERS
 /* One buffer, which arg says how to bring, until the handler has run on all of it. */
 static double call_buffer(const bench_run_t *run)
 {
@@ -233,7 +227,6 @@ static double call_buffer(const bench_run_t *run)
     pgas_sync_fini(&sync);
     return elapsed;
 }
-#endif
 
 /* Executed-completion: waits until the handler has run. */
 static double call_executed(const bench_run_t *run)
@@ -321,7 +314,6 @@ static const bench_case_t cases[] = {
      .refs = {REFS},
      .arg = PGAS_EXECUTED,
      .probe = has_service},
-#if HAVE_BUFFERS
     {.variant = "copy",
      .doc = "pgas_call_buffer, copied, with completion when the handler has run, target in a barrier",
      .paths = BENCH_ANYWHERE,
@@ -340,7 +332,6 @@ static const bench_case_t cases[] = {
      .ours = call_buffer,
      .refs = {REFS},
      .arg = PGAS_BUFFER_PULL},
-#endif
 };
 
 static const bench_program_t program = {.name = "pgas_call_latency",

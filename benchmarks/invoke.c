@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 1 where aggregators have the style PGAS_AGG_OVERFLOW. */
-#define HAVE_OVERFLOW 0
-
 enum { SEND, WRITE, TRAD, BATCH, OVFL };
 
 /* What one thread knows of its rounds; a line of its own for what handlers write. */
@@ -96,9 +93,7 @@ static pgas_agg_t *make_agg(int way)
 {
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
     pgas_agg_t *agg = NULL;
-#if HAVE_OVERFLOW
     opts.style = way == OVFL ? PGAS_AGG_OVERFLOW : PGAS_AGG_TRAD;
-#endif
     if (way == TRAD || way == BATCH || way == OVFL)
         bench_check(pgas_agg_create(&opts, &agg), "pgas_agg_create");
     return agg;
@@ -107,7 +102,7 @@ static pgas_agg_t *make_agg(int way)
 static void setup(void)
 {
     main_agg = make_agg(TRAD);
-    main_overflow = HAVE_OVERFLOW ? make_agg(OVFL) : NULL;
+    main_overflow = make_agg(OVFL);
 }
 
 static void teardown(void)
@@ -225,14 +220,12 @@ static double one_way(const bench_run_t *run)
     return run->active ? bench_since(begin) : 0;
 }
 
-#if HAVE_OVERFLOW
 static double one_way_write(const bench_run_t *run)
 {
     bench_run_t write = *run;
     write.arg = WRITE;
     return one_way(&write);
 }
-#endif
 
 static double team_one_way(const bench_run_t *run)
 {
@@ -279,12 +272,10 @@ static const bench_case_t cases[] = {
          BATCHES),
     PAIR("batch", "gathered, batch handler, against a packed ring", BENCH_NODE, BATCH, PACKED, BATCHES),
     PAIR("batch", "gathered, batch handler, against puts of 4 KiB", BENCH_FAR, BATCH, PUT_BLOCKS, BLOCKS, BATCHES),
-#if HAVE_OVERFLOW
     PAIR("ovfl", "at once, gathered while the peer is full, against ring slots", BENCH_NODE, OVFL, SLOTS,
          {"write", BENCH_OURS, one_way_write}),
     PAIR("ovfl", "at once, gathered while the peer is full, against puts that are read", BENCH_FAR, OVFL, PUT_SLOTS,
          {"write", BENCH_OURS, one_way_write}),
-#endif
     TEAM("threads-write", "one by one, --threads pairs of threads", BENCH_NODE, WRITE,
          {"max-raw", BENCH_MEMORY, ref_team_slots}),
     TEAM("threads-write", "one by one, --threads pairs of threads", BENCH_FAR, WRITE, NONE),
