@@ -4,7 +4,7 @@
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 PGAS_RING_SIZE=16K | PGAS_FAULT=delay=5,reorder=4,again=3
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=16K | PGAS_FAULT=delay=5,reorder=4,again=3
  *   source: pgas/agg.h
  */
 #include "t/spmd/job.h"

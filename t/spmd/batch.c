@@ -3,8 +3,8 @@
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_AGG_SIZE=64 PGAS_CALL_MAX=64 | PGAS_RING_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
- *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_AGG_SIZE=256K PGAS_RING_SIZE=1M | PGAS_SERVICE_THREADS=2
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_AGG_SIZE=64 PGAS_CALL_MAX=64 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_AGG_SIZE=256K PGAS_CHUNK_SIZE=1M | PGAS_SERVICE_THREADS=2
  *   source: pgas/handler.h; seeded model test
  */
 #include "base/rng.h"
