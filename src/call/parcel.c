@@ -393,8 +393,8 @@ static pgasi_parcel_t **find_partial(int rank, uint64_t id)
 
 static size_t head_bytes_max(void)
 {
-    return sizeof(pgasi_parcel_head_t) + PGAS_BUFFERS_MAX * (sizeof(pgasi_parcel_part_t) + sizeof(pgasi_segment_wire_t) + 8) +
-           sizeof(pgasi_segment_wire_t) + pgasi_param.call_max + 8;
+    const size_t part = sizeof(pgasi_parcel_part_t) + sizeof(pgasi_segment_wire_t) + 8;
+    return sizeof(pgasi_parcel_head_t) + PGAS_BUFFERS_MAX * part + sizeof(pgasi_segment_wire_t) + pgasi_param.call_max + 8;
 }
 
 static pgasi_parcel_t *open_partial(const pgasi_parcel_piece_t *piece, const char *data, size_t bytes, pgas_thread_t source)

@@ -1,9 +1,9 @@
 /* Replies larger than PGAS_CALL_MAX.
  *
  * The call that asks is a parcel, which tells where the reply goes. On the node it is written there and a short record says
- * so. Elsewhere, if the place lies in a segment, it is put from a copy, flushed, and then told; otherwise it travels in pieces.
- * Puts of handlers go through lane 0; their steps happen under the inbox lock, in progress, never in the transport's callback.
- * A handler that may wait puts by itself. */
+ * so. Elsewhere, if the place lies in a segment, it is put from a copy, flushed, and then told; otherwise it travels in
+ * pieces. Puts of handlers go through lane 0; their steps happen under the inbox lock, in progress, never in the transport's
+ * callback. A handler that may wait puts by itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,8 +124,8 @@ static bool begin_push(const pgasi_parcel_t *asked, int rank, const void *data, 
     push_t *p = malloc(sizeof *p + bytes);
     if (!p)
         return false;
-    *p = (push_t){ .comp.fn = step_done, .next = pushes, .rank = rank, .token = pgasi_wire_token(h->wire), .key = key, .address = address,
-                   .bytes = bytes };
+    *p = (push_t){ .comp.fn = step_done, .next = pushes, .rank = rank, .token = pgasi_wire_token(h->wire), .key = key,
+                   .address = address, .bytes = bytes };
     memcpy(p->data, data, bytes);
     pushes = p;
     __atomic_fetch_add(&pgasi_pulls_begun, 1, __ATOMIC_RELEASE);

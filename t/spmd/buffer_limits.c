@@ -149,7 +149,8 @@ static void copies_find_no_room(void)
     n_whole = 0;
     pgas_barrier(NULL);
     int n_bad = send_some(UINT64_C(1) << 40, 0, 2048) != PGAS_OK;
-    spmd_is_int(copy_and_wait(), PGAS_ERR_NO_MEMORY, "beside a large one that has begun, a copy finds no room: its counter says so");
+    spmd_is_int(copy_and_wait(), PGAS_ERR_NO_MEMORY,
+                "beside a large one that has begun, a copy finds no room: its counter says so");
     pgas_buffer_t b = { PGAS_BUFFER_COPY, memory, PULL_BYTES, PGAS_NULL, false };
     n_bad += pgas_call_buffer(any(right()), whole, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK; /* the log says so */
     n_bad += pgas_quiesce() != PGAS_OK;

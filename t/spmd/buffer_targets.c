@@ -211,7 +211,8 @@ static void waiting_handlers_keep_buffers(kind_t kind)
     pgas_sync_fini(&done);
     pgas_sync_fini(&local);
     pgas_sync_fini(&gate);
-    spmd_ok(n_wrong == 0, "handlers that wait start in order and keep their buffers, %s", kind == COPY_LARGE ? "copied" : "pulled");
+    spmd_ok(n_wrong == 0, "handlers that wait start in order and keep their buffers, %s",
+            kind == COPY_LARGE ? "copied" : "pulled");
 }
 
 /* Waits, then answers. */

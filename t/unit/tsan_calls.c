@@ -182,8 +182,8 @@ static int buffers(void)
                  PGAS_OK;
         pgas_sync_add(&executed, 1);
         pgas_sync_add(&local, 1);
-        n_bad += pgas_call_buffer(pgas_thread_make(0, i % 2 ? PGAS_SLOT_SERVICE : PGAS_SLOT_ANY), i % 2 ? apart : waits, &value, 1,
-                                  b, i % 3 ? 3 : 1, &opts, &local) != PGAS_OK;
+        pgas_thread_t beside = pgas_thread_make(0, i % 2 ? PGAS_SLOT_SERVICE : PGAS_SLOT_ANY);
+        n_bad += pgas_call_buffer(beside, i % 2 ? apart : waits, &value, 1, b, i % 3 ? 3 : 1, &opts, &local) != PGAS_OK;
         n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
         if (i % 4 == 0)
             n_bad += pgas_call_return(0, large, NULL, 0, memory, 20000, NULL) != PGAS_OK;
