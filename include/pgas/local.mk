@@ -6,3 +6,4 @@ pkginclude_HEADERS += %D%/agg.h %D%/atomic.h %D%/call.h %D%/coll.h %D%/gptr.h %D
 pkginclude_HEADERS += %D%/buffer.h
 pkginclude_HEADERS += %D%/graph.h
 pkginclude_HEADERS += %D%/regmem.h
+pkginclude_HEADERS += %D%/broadcast.h

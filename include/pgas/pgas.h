@@ -6,6 +6,7 @@
 #include "pgas/agg.h"
 #include "pgas/atomic.h"
 #include "pgas/buffer.h"
+#include "pgas/broadcast.h"
 #include "pgas/call.h"
 #include "pgas/coll.h"
 #include "pgas/gptr.h"

@@ -30,8 +30,10 @@ pgasi_handler_entry_t pgasi_handlers[PGAS_HANDLERS_MAX + 1];
 uint32_t pgasi_n_handlers;
 uint64_t pgasi_n_dropped;
 
+static pgasi_handler_entry_t waiting_entries[PGAS_HANDLERS_MAX + 1]; /* as registered, also of those that may wait */
 static pgas_handler_fn_t internal[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
 static pgas_handler_batch_fn_t internal_batch[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
+static pgas_handler_fn_t refused[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL]; /* NULL: nobody wants to know */
 static registration_t *registered; /* agreed ones first, by number */
 static uint32_t n_registered, registered_room;
 
@@ -205,6 +207,11 @@ void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn)
     internal_batch[id - PGASI_REC_FIRST_INTERNAL] = fn;
 }
 
+void pgasi_handler_set_refused(uint32_t id, pgas_handler_fn_t fn)
+{
+    refused[id - PGASI_REC_FIRST_INTERNAL] = fn;
+}
+
 /* ---- running ---- */
 
 static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const void *args, size_t bytes,
@@ -230,13 +237,20 @@ static inline pgas_status_t run(uint32_t number, const void *args, size_t bytes,
     return PGAS_OK;
 }
 
+pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes, pgas_thread_t source)
+{
+    if (number - 1u >= pgasi_n_handlers)
+        return number < PGASI_REC_FIRST_INTERNAL ? run_other(number, args, bytes, source) : PGAS_ERR_NOT_FOUND;
+    const pgasi_handler_entry_t *e = &waiting_entries[number];
+    e->fn(args, bytes, source, e->context);
+    return PGAS_OK;
+}
+
 /* Handlers that may wait run elsewhere. Their entry's plain form comes here, with the real one as context. */
 static void run_elsewhere(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     pgasi_task_call(&(pgasi_task_call_t){ .entry = context, .source = source }, args, bytes);
 }
-
-static pgasi_handler_entry_t waiting_entries[PGAS_HANDLERS_MAX + 1];
 
 static pgasi_handler_entry_t entry_of(const registration_t *r)
 {
@@ -409,6 +423,21 @@ void pgasi_records_arrived(char *records, size_t bytes, int source_rank)
     }
 }
 
+/* Calls of the library's own whose end somebody waits for all the same; false if they are none. */
+static bool tell_refused(uint64_t header, const char *args, pgas_thread_t source)
+{
+    uint32_t number = pgasi_rec_handler(header);
+    size_t bytes = pgasi_rec_bytes(header), stride = pgasi_rec_stride(header);
+    bool ours = number >= PGASI_REC_FIRST_INTERNAL && number < PGASI_REC_END_INTERNAL, told = false;
+    pgas_handler_fn_t fn = ours ? refused[number - PGASI_REC_FIRST_INTERNAL] : NULL;
+    for (uint32_t i = 0; ours && i <= pgasi_rec_more(header); i++, args += stride) {
+        if (fn)
+            fn(args, bytes, source, NULL);
+        told = fn || pgasi_parcel_refuse(number, args, bytes, source);
+    }
+    return told;
+}
+
 uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank)
 {
     const char *at = records, *end = records + bytes;
@@ -421,8 +450,7 @@ uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank
         if (header & PGASI_REC_TOKEN) {
             memcpy(&wire, at + 8, sizeof wire);
             pgasi_call_end(pgasi_call_begin(source, pgasi_rec_handler(header), wire & ~PGASI_WIRE_ARRIVED), PGAS_ERR_PEER);
-        } else if (!pgasi_parcel_refuse(pgasi_rec_handler(header), at + 8, pgasi_rec_bytes(header), source) &&
-                   pgasi_n_dropped++ == 0) {
+        } else if (!tell_refused(header, at + 8, source) && pgasi_n_dropped++ == 0) {
             PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped", source_rank,
                         pgasi_rec_handler(header));
         }

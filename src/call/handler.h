@@ -36,9 +36,15 @@ void pgasi_handlers_stop(void);
 /** The library's own handlers, by PGASI_REC_*; set at start. */
 void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn);
 void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn);
+/** The same for those that arrive at a port that no thread answers to any more. */
+void pgasi_handler_set_refused(uint32_t id, pgas_handler_fn_t fn);
 
 /** Runs n calls of a handler as one run, as if they had arrived from that source. Inbox lock held, in a handler. */
 void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source);
+
+/** Runs one of the program's handlers, in the thread and context of the caller, as for a call of source; also one that may
+ *  wait, which the caller must allow. PGAS_ERR_NOT_FOUND: there is none with this number, logged once. */
+pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes, pgas_thread_t source);
 
 void pgasi_spawn_set_handler(void);
 

@@ -12,6 +12,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/account.h"
+#include "call/bcast.h"
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
@@ -34,7 +35,7 @@ typedef struct {
     uint64_t bytes;
 } item_t;
 
-#define N_ITEMS 14
+#define N_ITEMS 15
 
 static uint64_t segment_table_bytes(uint64_t node)
 {
@@ -73,6 +74,7 @@ static void account(item_t items[N_ITEMS])
         { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)", pgasi_sync_table_bytes(n) },
         { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled", 2 * (uint64_t)pgasi_param.buffer_limit },
         { "open pulls", "256 x what is noted of a call's buffers", pgasi_buffers_table_bytes() },
+        { "broadcasts under way", "ranks x 32 x bytes of one", pgasi_bcast_table_bytes(n) },
         { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
         { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages", segment_table_bytes(node) },
         { "collectives", "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much again",

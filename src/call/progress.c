@@ -23,6 +23,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
+#include "call/bcast.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/parcel.h"
@@ -80,7 +81,23 @@ static __attribute__((noinline)) void settle_deaths(void)
             continue;
         pgasi_sync_peer_died(r);
         pgasi_parcels_peer_died(r);
+        pgasi_bcast_peer_died(r);
     }
+}
+
+pgasi_path_state_t pgasi_serve_begin(void)
+{
+    pgasi_inbox_lock();
+    return pgasi_handlers_enter(true);
+}
+
+void pgasi_serve_end(pgasi_path_state_t before)
+{
+    pgasi_handlers_leave(before);
+    pgasi_outbox_t *ob = pgasi_lanes[PGASI_LANE_SERVICE]->outbox;
+    if (ob)
+        pgasi_outbox_publish_all(ob, PGASI_PUBLISH_DRAINED);
+    pgasi_inbox_unlock();
 }
 
 /* ---- one round ---- */

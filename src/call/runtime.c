@@ -11,6 +11,7 @@
 #include "call/account.h"
 #include "call/agg.h"
 #include "call/consumer.h"
+#include "call/bcast.h"
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
@@ -75,6 +76,8 @@ static pgas_status_t call_start(void)
         status = pgasi_buffers_start();
     if (status == PGAS_OK)
         status = pgasi_parcels_start();
+    if (status == PGAS_OK)
+        status = pgasi_bcast_start();
     pgasi_sync_set_handlers();
     pgasi_owner_start();
     pgasi_spawn_set_handler();
@@ -91,6 +94,7 @@ static void call_stop(void)
     pgasi_parcels_stop();
     pgasi_buffers_stop();
     pgasi_route_stop();
+    pgasi_bcast_stop();
     pgasi_far_stop();
     pgasi_sync_stop();
 }

@@ -334,17 +334,27 @@ void *pgasi_token_place(uint32_t token, size_t bytes)
 
 void pgasi_sync_peer_died(int rank)
 {
-    pgasi_inbox_lock(); /* answers run one at a time */
-    pgasi_path_state_t before = pgasi_handlers_enter(true); /* functions of counters are as handlers */
+    pgasi_path_state_t before = pgasi_serve_begin(); /* answers run one at a time */
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* whose token is not seen here sees that the rank is dead */
     uint32_t n = __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
     for (uint32_t index = 0; entries && index < n; index++)
         fall_for(&entries[index], rank);
-    pgasi_handlers_leave(before);
-    pgasi_outbox_t *ob = pgasi_lanes[PGASI_LANE_SERVICE]->outbox;
-    if (ob)
-        pgasi_outbox_publish_all(ob, PGASI_PUBLISH_DRAINED);
-    pgasi_inbox_unlock();
+    pgasi_serve_end(before);
+}
+
+void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_t handler)
+{
+    bool served = pgasi_is_serving();
+    pgasi_path_state_t before;
+    if (!served)
+        before = pgasi_serve_begin(); /* answers run one at a time */
+    entry_t *e = find_entry(token);
+    if (e && !e->once) {
+        pay(e, pgasi_boot.rank);
+        fall(e->sync, status, rank, handler);
+    }
+    if (!served)
+        pgasi_serve_end(before);
 }
 
 /* ---- calls that complete a counter ---- */
@@ -366,6 +376,18 @@ pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank
     }
     c->owed = true;
     return owe(e, rank, handler);
+}
+
+pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler, pgas_when_t when)
+{
+    entry_t *e = entry_of(sync);
+    if (!e)
+        return PGAS_ERR_INVALID;
+    *c = (pgasi_sync_call_t){ sync, 0, pgasi_boot.rank, when != PGAS_LOCAL };
+    if (when == PGAS_LOCAL)
+        return PGAS_OK;
+    c->wire = sync->token;
+    return owe(e, pgasi_boot.rank, handler);
 }
 
 pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status)
@@ -580,7 +602,7 @@ void pgas_sync_fini(pgas_sync_t *sync)
     if (!e) /* ended before, or never begun */
         return;
     pgasi_notify_close(sync->token);
-    bool locked = pgasi_self.in_handler && pgasi_self.handler_lane == pgasi_lanes[PGASI_LANE_SERVICE];
+    bool locked = pgasi_is_serving();
     bool late = !locked && (__atomic_load_n(&sync->count, __ATOMIC_ACQUIRE) > 0 ||
                             __atomic_load_n(&e->n_owed, __ATOMIC_ACQUIRE) > 0);
     if (late)

@@ -45,6 +45,12 @@ pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank
                                bool queued);
 pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status);
 
+/** The same for what this rank brings about together with others, as one completion that it owes itself. If c->wire is not
+ *  0, answered with its token makes the counter fall: any thread that may make calls, also in handlers, without a lane's
+ *  lock. rank and handler are those that status is about. */
+pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler, pgas_when_t when);
+void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_t handler);
+
 /** The counter, which is live, falls by n > 0; status, rank and handler say what went wrong, if anything: with fall it was
  *  something of this rank. Any thread that may make calls, without a lane's lock, for the counter's function may run here. */
 void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler);

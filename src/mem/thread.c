@@ -21,6 +21,7 @@ pgas_status_t (*pgasi_thread_on_detach)(void);
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];
+static uint64_t slots_program[(PGAS_THREADS_MAX + 63) / 64]; /* of the program's threads, while their calls are taken */
 
 static int take_slot(bool highest)
 {
@@ -37,11 +38,32 @@ static int take_slot(bool highest)
     return slot;
 }
 
+static void mark_program(int slot, bool on)
+{
+    pthread_mutex_lock(&slots_lock);
+    if (on)
+        pgasi_bitmap_set(slots_program, (size_t)slot);
+    else
+        pgasi_bitmap_clear(slots_program, (size_t)slot);
+    pthread_mutex_unlock(&slots_lock);
+}
+
 static void give_slot(int slot)
 {
     pthread_mutex_lock(&slots_lock);
     slots_used[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
     pthread_mutex_unlock(&slots_lock);
+}
+
+int pgasi_thread_slots(uint16_t *slots, int room)
+{
+    int n = 0;
+    pthread_mutex_lock(&slots_lock);
+    size_t at = pgasi_bitmap_find_set(slots_program, PGAS_THREADS_MAX, 0);
+    for (; at < PGAS_THREADS_MAX && n < room; at = pgasi_bitmap_find_set(slots_program, PGAS_THREADS_MAX, at + 1))
+        slots[n++] = (uint16_t)at;
+    pthread_mutex_unlock(&slots_lock);
+    return n;
 }
 
 bool pgasi_slot_reserve(int slot)
@@ -74,6 +96,7 @@ static pgas_status_t attach(bool highest)
     pgasi_place_bind(slot);
     if (pgasi_thread_on_attach)
         pgasi_thread_on_attach();
+    mark_program(slot, !highest);
     return PGAS_OK;
 }
 
@@ -102,6 +125,7 @@ pgas_status_t pgas_thread_detach(void)
         return PGAS_ERR_CONTEXT;
     if (--pgasi_self.n_attached > 0)
         return PGAS_OK;
+    mark_program(pgasi_self.slot, false);
     if (pgasi_thread_on_detach)
         status = pgasi_thread_on_detach();
     pgasi_rings_leave();
@@ -127,6 +151,7 @@ pgas_status_t pgas_thread_place(pgas_place_info_t *place_p)
 pgas_status_t pgasi_thread_start(void)
 {
     memset(slots_used, 0, sizeof slots_used);
+    memset(slots_program, 0, sizeof slots_program);
     __atomic_store_n(&pgasi_epoch, pgasi_epoch + 1, __ATOMIC_RELEASE);
     return attach(false);
 }

@@ -55,6 +55,9 @@ pgas_status_t pgasi_thread_attach_high(void);
 /** Takes a slot that nobody has, so that no thread gets it; false if somebody has. */
 bool pgasi_slot_reserve(int slot);
 void pgasi_slot_release(int slot);
+/** The slots of the program's threads that are attached now, ascending; not those of handler threads and consumers. Returns
+ *  how many, at most room of them stored. */
+int pgasi_thread_slots(uint16_t *slots, int room);
 
 /** Gives a service thread its identity: slot PGAS_SLOT_SERVICE, lane 0. */
 void pgasi_thread_be_service(void);

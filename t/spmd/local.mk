@@ -78,3 +78,5 @@ check_PROGRAMS += %D%/buffer_targets.t
 %C%_buffer_t_SOURCES = %D%/buffer.c %D%/job.h
 %C%_buffer_limits_t_SOURCES = %D%/buffer_limits.c %D%/job.h
 %C%_buffer_large_t_SOURCES = %D%/buffer_large.c %D%/job.h
+check_PROGRAMS += %D%/broadcast.t
+%C%_broadcast_t_SOURCES = %D%/broadcast.c %D%/job.h
