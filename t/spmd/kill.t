@@ -36,7 +36,7 @@ judge() {
     fi
 }
 
-# survive TEXT NODE_SIZE SETTING..: one point; the ranks that are left must say that all was well.
+# survive TEXT NODE_SIZE SETTING..: one point; $how_survive is how; the ranks that are left must say that all was well.
 survive() {
     local text=$1 nodes=$2
     shift 2
@@ -45,13 +45,13 @@ survive() {
         return
     fi
     env OMPI_MCA_orte_enable_recovery=1 PGAS_ON_PEER_DEATH=continue PGAS_HEAP_SIZE=4M PGAS_NODE_MAXSIZE="$nodes" "$@" \
-        timeout -k 5 60 "$TOP/t/mpirun" $ranks "$BUILD/t/spmd/victim" $victim survive \
+        timeout -k 5 60 "$TOP/t/mpirun" $ranks "$BUILD/t/spmd/victim" $victim "${how_survive:-survive}" \
         >"$scratch/out" 2>"$scratch/err" </dev/null || true
     is "$(grep -c '^survived' "$scratch/out")" $((ranks - 1)) "$text"
     [ "$(grep -c '^survived' "$scratch/out")" -eq $((ranks - 1)) ] || diag "$(cat "$scratch/out" "$scratch/err")"
 }
 
-plan 27
+plan 29
 for how in barrier compute reply signal; do
     dies $how 0 && s=0 || s=$?
     judge $s "on one node, the others in $how"
@@ -66,6 +66,9 @@ survive "the others go on" 0 PGAS_SERVICE_THREADS=1
 survive "the others go on without service threads" 0 PGAS_SERVICE_THREADS=0
 survive "two nodes, the others go on" 2 PGAS_UCX_TLS=tcp,self
 survive "nodes of one rank, the others go on" 1 PGAS_UCX_TLS=posix
+how_survive=broadcast
+survive "a rank dies of a broadcast, the others go on" 0
+survive "nodes of one rank, a rank dies of a broadcast" 1 PGAS_UCX_TLS=posix PGAS_SERVICE_THREADS=0
 for tls in posix tcp,self; do
     dies barrier 1 PGAS_UCX_TLS=$tls && s=0 || s=$?
     judge $s "ranks on nodes of their own, $tls"

@@ -1,6 +1,7 @@
 /* One rank of this job is killed, the others wait for it: the program of t/spmd/kill.t, no test by itself.
  *   victim RANK HOW       HOW is what the survivors do: barrier, compute, reply, signal, progress; or
- *                         survive: they go on (PGAS_ON_PEER_DEATH=continue) and say what they saw */
+ *                         survive: they go on (PGAS_ON_PEER_DEATH=continue) and say what they saw; or
+ *                         broadcast: the same, and the rank dies of a broadcast of rank 0 */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include <unistd.h>
 #include "pgas/pgas.h"
 
-static pgas_handler_t never, dies;
+static pgas_handler_t never, dies, dies_there, note;
+static int n_notes, n_bad_counts;
 
 static void on_never(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -26,6 +28,24 @@ static void on_dies(const void *args, size_t bytes, pgas_thread_t source, void *
     (void)source;
     (void)context;
     raise(SIGKILL);
+}
+
+static void on_dies_there(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)bytes;
+    (void)source;
+    (void)context;
+    if (*(const int *)args == pgas_rank())
+        raise(SIGKILL);
+}
+
+static void on_note(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_add_fetch(&n_notes, 1, __ATOMIC_RELEASE);
 }
 
 static void wait_for_the_end(const char *how, int victim)
@@ -132,6 +152,42 @@ static void survive(int victim)
     _exit(n_bad);
 }
 
+static pgas_status_t broadcast_and_wait(pgas_handler_t handler, int value)
+{
+    pgas_sync_t sync;
+    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
+    pgas_status_t status = pgas_sync_init(&sync, 1);
+    o.sync = &sync;
+    if (status == PGAS_OK)
+        status = pgas_call_broadcast(handler, &value, sizeof value, PGAS_SCOPE_RANKS, &o);
+    if (status == PGAS_OK)
+        status = pgas_sync_wait(&sync, -1);
+    n_bad_counts += sync.count != 0;
+    pgas_sync_fini(&sync);
+    return status;
+}
+
+/* Who is below the victim in the tree gets the second broadcast all the same. */
+static void survive_broadcast(int victim)
+{
+    static uint64_t word;
+    int n_bad = 0, me = pgas_rank();
+    if (me == victim)
+        pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
+    if (me == 0) {
+        n_bad += not_peer("a broadcast of which a rank dies", broadcast_and_wait(dies_there, victim));
+        n_bad += not_peer("a broadcast over a dead rank", broadcast_and_wait(note, 0));
+        n_bad += n_bad_counts;
+    }
+    while (__atomic_load_n(&n_notes, __ATOMIC_ACQUIRE) == 0)
+        pgas_progress();
+    n_bad += n_notes != 1;
+    n_bad += not_peer("finalize", pgas_finalize());
+    printf("%s %d\n", n_bad == 0 ? "survived" : "failed", me);
+    fflush(stdout);
+    _exit(n_bad);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
@@ -139,6 +195,8 @@ int main(int argc, char **argv)
     int victim = atoi(argv[1]);
     pgas_handler_register("t.never", on_never, NULL, &never);
     pgas_handler_register("t.dies", on_dies, NULL, &dies);
+    pgas_handler_register("t.dies_there", on_dies_there, NULL, &dies_there);
+    pgas_handler_register("t.note", on_note, NULL, &note);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 3;
     for (int r = 0; r < pgas_n_ranks(); r++) /* everybody knows everybody */
@@ -151,6 +209,8 @@ int main(int argc, char **argv)
     pgas_barrier(NULL);
     if (strcmp(argv[2], "survive") == 0)
         survive(victim);
+    if (strcmp(argv[2], "broadcast") == 0)
+        survive_broadcast(victim);
     if (pgas_rank() == victim)
         raise(SIGKILL);
     wait_for_the_end(argv[2], victim);
