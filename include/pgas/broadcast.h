@@ -46,8 +46,42 @@ typedef enum {
 PGAS_API pgas_status_t pgas_call_broadcast(pgas_handler_t handler, const void *args, size_t bytes, pgas_scope_t scope,
                                            const pgas_call_opts_t *opts);
 
-/** In a handler that a broadcast of a buffer runs: its buffer here, aligned to 8, valid as long as the handler runs, or as
- *  the header of the broadcast says; NULL in any other. */
+/** How a buffer travels. */
+typedef enum {
+    PGAS_BROADCAST_PUSH, /* written into the same place of the symmetric heap on every rank, each time by the rank above */
+    PGAS_BROADCAST_PULL, /* every rank reads it from the rank above into memory of its own */
+    PGAS_BROADCAST_EACH  /* every rank gets a piece of its own; with the call if they are small, else by reading */
+} pgas_broadcast_way_t;
+
+/** A buffer to be broadcast. */
+typedef struct {
+    pgas_broadcast_way_t way;
+    const void *data;
+    size_t bytes;           /* of the buffer; EACH: of every piece, unless: */
+    const size_t *bytes_of; /* EACH: [ranks] of each piece, or NULL. They stand in data one after the other, by rank */
+    pgas_gptr_t place;      /* PUSH: a place of the symmetric heap; of which rank does not matter */
+} pgas_broadcast_buffer_t;
+
+/** As pgas_call_broadcast, with a buffer that every rank has when its handler runs: see pgas_broadcast_data.
+ *  Shape:  any attached thread, not in a handler unless that may block. Broadcasts of buffers keep no order.
+ *  Units:  args up to PGAS_CALL_MAX - 64 bytes; the buffer as large as places, and for PULL and EACH the heaps, allow.
+ *  Done:   PUSH: data may be touched on return; places belong to the broadcast until its handler has run there.
+ *          PULL: if data lies in memory that peers reach (pgas_gptr_of knows it) and opts->sync waits for more than
+ *          PGAS_LOCAL, it is read where it stands and must stay until the counter has fallen; otherwise, and with EACH, it
+ *          is copied to the caller's heap and may be touched on return. What ranks have read, they free when all behind
+ *          them have read it.
+ *  Cost:   each rank transfers the buffer at most ceil(log2 N) times. Ranks on the way transfer up to 1 MiB on the node
+ *          from their handler, all else from a thread that is started for it.
+ *  @return as pgas_call_broadcast; PGAS_ERR_CONTEXT (in a handler); PGAS_ERR_INVALID (no data, no such way);
+ *          PGAS_ERR_RANGE (PUSH: the place is not inside the heap); PGAS_ERR_NO_MEMORY (no room for the copy). The counter
+ *          also tells PGAS_ERR_NO_MEMORY if a rank has no room: it, and those behind it, do not run the handler. */
+PGAS_API pgas_status_t pgas_call_broadcast_buffer(pgas_handler_t handler, const void *args, size_t bytes,
+                                                  const pgas_broadcast_buffer_t *buffer, pgas_scope_t scope,
+                                                  const pgas_call_opts_t *opts);
+
+/** In a handler that a broadcast of a buffer runs: the buffer, or piece, of this rank, valid until the handler returns
+ *  (PUSH: it is the place itself). PUSH and EACH: the handler may write to it. PULL: others may still be reading it.
+ *  NULL in any other handler. */
 PGAS_API const void *pgas_broadcast_data(size_t *bytes_p);
 
 PGAS_END_DECLS

@@ -40,7 +40,7 @@ typedef struct {
 
 pgasi_bcast_stats_t pgasi_bcast_stats;
 
-static pgasi_tree_t tree;
+pgasi_tree_t pgasi_bcast_tree;
 static pgasi_bcast_entry_t *entries; /* [n_ranks][PGAS_BROADCASTS_MAX] by root */
 static uint32_t places_taken;        /* of this rank as root, a bit each */
 
@@ -69,8 +69,8 @@ static __attribute__((cold)) void pass_over(pgasi_bcast_plan_t *plan, int rank)
 static void add_children(int root, uint32_t low, uint32_t high, pgasi_bcast_plan_t *plan)
 {
     while (high - low > 1) {
-        uint32_t cut = pgasi_tree_cut(&tree, root, low, high);
-        int rank = pgasi_tree_rank(&tree, root, cut);
+        uint32_t cut = pgasi_tree_cut(&pgasi_bcast_tree, root, low, high);
+        int rank = pgasi_tree_rank(&pgasi_bcast_tree, root, cut);
         if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank))) {
             pass_over(plan, rank);
             add_children(root, cut, high, plan);
@@ -95,7 +95,7 @@ bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h)
 {
     int root = pgas_thread_rank(h->source);
     return root < pgasi_boot.n_ranks && h->low < h->high && h->high <= (uint32_t)pgasi_boot.n_ranks &&
-           h->slot < PGAS_BROADCASTS_MAX && pgasi_tree_rank(&tree, root, h->low) == pgasi_boot.rank;
+           h->slot < PGAS_BROADCASTS_MAX && pgasi_tree_rank(&pgasi_bcast_tree, root, h->low) == pgasi_boot.rank;
 }
 
 /* ---- entries ---- */
@@ -174,6 +174,11 @@ pgasi_bcast_entry_t *pgasi_bcast_enter(const pgasi_bcast_head_t *h, int above, c
     e->slot = h->slot;
     fill_entry(e, h->number, above, plan, held);
     return e;
+}
+
+pgasi_bcast_entry_t *pgasi_bcast_known(const pgasi_bcast_head_t *h)
+{
+    return h->flags & PGASI_BCAST_ACK ? entry_of(pgas_thread_rank(h->source), h->slot) : NULL;
 }
 
 /* ---- the end of a broadcast at a rank ---- */
@@ -285,14 +290,15 @@ typedef struct {
 static __thread struct {
     const void *data;
     size_t bytes;
-    bool is_some;
+    int depth; /* pgasi_self.in_handler where the handler runs: those that run while it waits have nothing */
 } here __attribute__((tls_model("initial-exec")));
 
 const void *pgas_broadcast_data(size_t *bytes_p)
 {
+    bool is_some = here.data && here.depth == pgasi_self.in_handler;
     if (bytes_p)
-        *bytes_p = here.is_some ? here.bytes : 0;
-    return here.is_some ? here.data : NULL;
+        *bytes_p = is_some ? here.bytes : 0;
+    return is_some ? here.data : NULL;
 }
 
 static pgas_status_t run_now(uint16_t handler, const void *args, size_t bytes, pgas_thread_t source,
@@ -301,7 +307,7 @@ static pgas_status_t run_now(uint16_t handler, const void *args, size_t bytes, p
     __typeof__(here) before = here;
     here.data = run->data;
     here.bytes = run->data_bytes;
-    here.is_some = run->data != NULL;
+    here.depth = pgasi_self.in_handler;
     pgas_status_t status = pgasi_handler_run_one(handler, args, bytes, source);
     here = before;
     return status;
@@ -359,6 +365,11 @@ static void submit(shared_t *s, uint16_t handler, const void *args, size_t bytes
 static bool blocks(uint16_t handler)
 {
     return pgasi_handler_known(handler) && pgasi_handlers[handler].blocks;
+}
+
+bool pgasi_bcast_is_async(const pgasi_bcast_head_t *h)
+{
+    return (h->flags & PGASI_BCAST_THREADS) || blocks(h->handler);
 }
 
 /* For one thread of this rank: a call to it, which carries where to report. */
@@ -438,7 +449,7 @@ void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes
         pgasi_bcast_part_done(entry, PGAS_OK);
         entry = NULL;
     }
-    if (PGAS_LIKELY(!(h->flags & PGASI_BCAST_THREADS) && !blocks(h->handler))) {
+    if (PGAS_LIKELY(!pgasi_bcast_is_async(h))) {
         run_ended(run, entry, run_now(h->handler, args, bytes, h->source, run));
         return;
     }
@@ -480,7 +491,7 @@ static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
     }
 }
 
-static __attribute__((cold)) void drop(pgas_thread_t source)
+__attribute__((cold)) void pgasi_bcast_drop(pgas_thread_t source)
 {
     if (pgasi_n_dropped++ == 0)
         PGASI_ERROR("call", "malformed broadcast from rank %d: dropped", pgas_thread_rank(source));
@@ -495,14 +506,14 @@ static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void 
     if (bytes >= sizeof h)
         memcpy(&h, args, sizeof h);
     if (bytes < sizeof h || !pgasi_bcast_is_sane(&h)) {
-        drop(source);
+        pgasi_bcast_drop(source);
         return;
     }
     args = (const char *)args + sizeof h;
     bytes -= sizeof h;
     pgasi_bcast_entry_t *entry = NULL;
     if (h.flags & PGASI_BCAST_SELF) {
-        entry = h.flags & PGASI_BCAST_ACK ? entry_of(pgasi_boot.rank, h.slot) : NULL;
+        entry = pgasi_bcast_known(&h);
     } else {
         pgasi_bcast_plan(&h, &plan);
         entry = pgasi_bcast_enter(&h, pgas_thread_rank(source), &plan, NULL);
@@ -527,7 +538,7 @@ pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t
     if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE || (unsigned)o.way > PGAS_WAY_SEND)
         return PGAS_ERR_INVALID;
     *o_p = o;
-    return bytes + head_bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
+    return head_bytes && bytes + head_bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
 /* The first message, by the rules of the caller: to a child, or to ourselves if there is none. */
@@ -542,8 +553,7 @@ static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_p
     return status;
 }
 
-/* Whether this one must be acknowledged although nobody waits for it. */
-static bool is_turn(void)
+bool pgasi_bcast_is_turn(void)
 {
     static __thread uint32_t n_unsynced;
     return ++n_unsynced % UNSYNCED == 0;
@@ -557,7 +567,7 @@ static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes
     pgasi_bcast_plan_t plan;
     pgasi_bcast_plan(h, &plan);
     pgas_status_t status = PGAS_OK;
-    if (token || is_turn())
+    if (token || pgasi_bcast_is_turn())
         status = pgasi_bcast_root(h, &plan, token, full, NULL, &entry);
     if (status != PGAS_OK)
         return status;
@@ -581,6 +591,13 @@ static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes
     return PGAS_OK;
 }
 
+void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope, pgas_when_t when)
+{
+    *h = (pgasi_bcast_head_t){ .source = pgas_thread_self(), .high = (uint32_t)pgasi_boot.n_ranks, .handler = handler };
+    h->flags = (uint8_t)((when == PGAS_REMOTE ? PGASI_BCAST_REMOTE : 0) |
+                         (scope == PGAS_SCOPE_THREADS ? PGASI_BCAST_THREADS : 0));
+}
+
 pgas_status_t pgas_call_broadcast(pgas_handler_t handler, const void *args, size_t bytes, pgas_scope_t scope,
                                   const pgas_call_opts_t *opts)
 {
@@ -592,9 +609,8 @@ pgas_status_t pgas_call_broadcast(pgas_handler_t handler, const void *args, size
         status = pgasi_sync_issue_own(&c, o.sync, handler, o.when);
     if (status != PGAS_OK)
         return status;
-    pgasi_bcast_head_t h = { .source = pgas_thread_self(), .low = 0, .high = (uint32_t)pgasi_boot.n_ranks, .handler = handler };
-    h.flags = (uint8_t)((o.when == PGAS_REMOTE ? PGASI_BCAST_REMOTE : 0) |
-                        (scope == PGAS_SCOPE_THREADS ? PGASI_BCAST_THREADS : 0));
+    pgasi_bcast_head_t h;
+    pgasi_bcast_begin(&h, handler, scope, o.when);
     status = start(&h, args, bytes, pgasi_wire_token(c.wire), o.full);
     return o.sync ? pgasi_sync_issued(&c, status) : status;
 }
@@ -604,7 +620,7 @@ pgas_status_t pgas_call_broadcast(pgas_handler_t handler, const void *args, size
 pgas_status_t pgasi_bcast_start(void)
 {
     size_t n = (size_t)pgasi_boot.n_ranks * PGAS_BROADCASTS_MAX;
-    pgas_status_t status = pgasi_tree_init(&tree, pgasi_boot.n_ranks, pgasi_boot.node_of, pgasi_boot.n_nodes);
+    pgas_status_t status = pgasi_tree_init(&pgasi_bcast_tree, pgasi_boot.n_ranks, pgasi_boot.node_of, pgasi_boot.n_nodes);
     entries = pgasi_lazy_alloc(n * sizeof *entries);
     places_taken = 0;
     pgasi_bcast_stats = (pgasi_bcast_stats_t){ 0, 0 };
@@ -612,6 +628,7 @@ pgas_status_t pgasi_bcast_start(void)
     pgasi_handler_set_internal(PGASI_REC_BCAST_ACK, on_ack);
     pgasi_handler_set_internal(PGASI_REC_BCAST_THREAD, on_thread);
     pgasi_handler_set_refused(PGASI_REC_BCAST_THREAD, on_thread_left);
+    pgasi_bcast_buffer_start();
     return status == PGAS_OK && !entries ? PGAS_ERR_NO_MEMORY : status;
 }
 
@@ -619,5 +636,5 @@ void pgasi_bcast_stop(void)
 {
     pgasi_lazy_free(entries, (size_t)pgasi_boot.n_ranks * PGAS_BROADCASTS_MAX * sizeof *entries);
     entries = NULL;
-    pgasi_tree_fini(&tree);
+    pgasi_tree_fini(&pgasi_bcast_tree);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "call/tree.h"
 #include "pgas/broadcast.h"
 #include "pgas/status.h"
 
@@ -73,7 +74,23 @@ typedef struct {
 } pgasi_bcast_stats_t;
 extern pgasi_bcast_stats_t pgasi_bcast_stats;
 
+/** Sets its handler. */
+void pgasi_bcast_buffer_start(void);
+
 /* ---- for bcast_buffer.c ---- */
+
+extern pgasi_tree_t pgasi_bcast_tree;
+
+/** The entry of a broadcast that this rank has begun, NULL if nobody wants to know. */
+pgasi_bcast_entry_t *pgasi_bcast_known(const pgasi_bcast_head_t *h);
+/** The handler runs, or may run, after pgasi_bcast_run has returned. */
+bool pgasi_bcast_is_async(const pgasi_bcast_head_t *h);
+/** Logs the first message that makes no sense. */
+void pgasi_bcast_drop(pgas_thread_t source);
+/** Fills *h for the caller's broadcast. */
+void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope, pgas_when_t when);
+/** Whether a broadcast that nobody waits for must be acknowledged all the same: now and then. */
+bool pgasi_bcast_is_turn(void);
 
 /** Whether what arrived makes sense: it names this rank. */
 bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h);

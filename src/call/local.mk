@@ -4,4 +4,4 @@ libpgas_core_la_SOURCES += %D%/account.h %D%/agg.c %D%/agg.h %D%/call.c %D%/cons
 	%D%/outbox.h %D%/owner.c %D%/owner.h %D%/progress.c %D%/progress.h %D%/record.h %D%/route.c %D%/route.h \
 	%D%/runtime.c %D%/sync.c %D%/sync.h %D%/task.c %D%/task.h %D%/tree.c %D%/tree.h
 libpgas_core_la_SOURCES += %D%/buffer.c %D%/parcel.c %D%/parcel.h %D%/pull.c %D%/reply.c
-libpgas_core_la_SOURCES += %D%/bcast.c %D%/bcast.h
+libpgas_core_la_SOURCES += %D%/bcast.c %D%/bcast.h %D%/bcast_buffer.c

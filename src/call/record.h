@@ -48,6 +48,7 @@ enum {
     PGASI_REC_BUFFER_FREE,                    /* the buffers of a call have been read */
     PGASI_REC_REPLY_PIECE,                    /* of a large reply: pgasi_rec_reply_piece_t, data behind */
     PGASI_REC_BCAST,                          /* a broadcast: bcast.h */
+    PGASI_REC_BCAST_BUFFER,                   /* the same with a buffer */
     PGASI_REC_BCAST_ACK,                      /* of a subtree */
     PGASI_REC_BCAST_THREAD,                   /* a broadcast, for one thread of its rank */
     PGASI_REC_END_INTERNAL,

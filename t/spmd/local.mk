@@ -80,3 +80,5 @@ check_PROGRAMS += %D%/buffer_targets.t
 %C%_buffer_large_t_SOURCES = %D%/buffer_large.c %D%/job.h
 check_PROGRAMS += %D%/broadcast.t
 %C%_broadcast_t_SOURCES = %D%/broadcast.c %D%/job.h
+check_PROGRAMS += %D%/broadcast_buffer.t
+%C%_broadcast_buffer_t_SOURCES = %D%/broadcast_buffer.c %D%/job.h
