@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include "pgas/gptr.h"
+#include "pgas/runtime.h"
 
 PGAS_BEGIN_DECLS
 
@@ -31,6 +32,26 @@ PGAS_API pgas_status_t pgas_alloc_local(size_t bytes, pgas_gptr_t *ptr_p);
  *  @return PGAS_OK; PGAS_ERR_INVALID (no live block, double free, a block of pgas_alloc); PGAS_ERR_RANGE (a block of
  *          another rank). */
 PGAS_API pgas_status_t pgas_free_local(pgas_gptr_t ptr);
+
+/** Allocates a block on any rank, near one of its threads.
+ *  Shape:  any attached thread. where: a thread of the rank, or (rank, PGAS_SLOT_ANY) for no zone in particular. In a handler
+ *          that may not block, on the own rank only.
+ *  Done:   *ptr_p names the block there, aligned to 64 bytes, contents undefined. On machines with several NUMA zones its
+ *          pages are those of the zone where the thread attached: as pgas_zone_alloc there (pgas/regmem.h says what cannot
+ *          be moved to a zone).
+ *  Owns:   pgas_free_on by any rank.
+ *  Cost:   one round trip, answered by whoever serves there.
+ *  @return as pgas_alloc_local, for the heap there (the log of that rank says why); PGAS_ERR_RANGE (no such rank);
+ *          PGAS_ERR_NOT_FOUND (no such thread is attached there); PGAS_ERR_CONTEXT (in a handler, of another rank);
+ *          PGAS_ERR_PEER. */
+PGAS_API pgas_status_t pgas_alloc_on(pgas_thread_t where, size_t bytes, pgas_gptr_t *ptr_p);
+
+/** Frees a block of pgas_alloc_on, pgas_alloc_local or pgas_zone_alloc, whichever rank has it. Null is ignored.
+ *  Shape:  any attached thread. In a handler the request is sent and not waited for: what is wrong with it only the log of
+ *          the owner tells.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (no live block); PGAS_ERR_RANGE (no such rank); PGAS_ERR_PEER; in a handler also
+ *          PGAS_ERR_AGAIN (queue full). */
+PGAS_API pgas_status_t pgas_free_on(pgas_gptr_t ptr);
 
 /** Makes the program's own memory reachable for peers.
  *  Shape:  one rank; at most PGAS_SEGMENTS at a time. Each takes whole GiB of the rank's 16383 GiB of global pointers,

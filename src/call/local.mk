@@ -5,3 +5,4 @@ libpgas_core_la_SOURCES += %D%/account.h %D%/agg.c %D%/agg.h %D%/call.c %D%/cons
 	%D%/runtime.c %D%/sync.c %D%/sync.h %D%/task.c %D%/task.h %D%/tree.c %D%/tree.h
 libpgas_core_la_SOURCES += %D%/buffer.c %D%/parcel.c %D%/parcel.h %D%/pull.c %D%/reply.c
 libpgas_core_la_SOURCES += %D%/bcast.c %D%/bcast.h %D%/bcast_buffer.c
+libpgas_core_la_SOURCES += %D%/alloc_on.c

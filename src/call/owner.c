@@ -139,6 +139,7 @@ void pgasi_owner_start(void)
 {
     pgasi_handler_set_internal(PGASI_REC_SEGMENT, on_segment);
     pgasi_handler_set_internal(PGASI_REC_RMA, on_rma);
+    pgasi_alloc_on_start();
     pgasi_segment_ask = ask_segment;
     pgasi_rma_service = by_service;
 }

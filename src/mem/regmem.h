@@ -49,6 +49,10 @@ bool pgasi_circular_oldest(const pgas_circular_t *circular, uint64_t *number_p);
 
 /** Forgets the zones' allocators, which go with all others. */
 void pgasi_zones_stop(void);
+/** Frees a block of one of them; false if it is none. */
+bool pgasi_zones_release(pgas_gptr_t ptr);
+/** Gives super-chunks in which nothing is out back to the heap. */
+void pgasi_zones_trim(void);
 
 /* ---- regmem.c ---- */
 

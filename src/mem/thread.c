@@ -21,6 +21,8 @@ pgas_status_t (*pgasi_thread_on_detach)(void);
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];
+static int16_t zone_of[PGAS_THREADS_MAX]; /* of those, when they attached; -1: unknown, or there is one only */
+static int n_zones;
 static uint64_t slots_program[(PGAS_THREADS_MAX + 63) / 64]; /* of the program's threads, while their calls are taken */
 
 static int take_slot(bool highest)
@@ -66,6 +68,30 @@ int pgasi_thread_slots(uint16_t *slots, int room)
     return n;
 }
 
+bool pgasi_thread_zone(int slot, int *zone_p)
+{
+    if (slot < 0 || slot >= PGAS_THREADS_MAX)
+        return false;
+    pthread_mutex_lock(&slots_lock);
+    bool attached = pgasi_bitmap_test(slots_used, (size_t)slot);
+    if (attached)
+        *zone_p = zone_of[slot];
+    pthread_mutex_unlock(&slots_lock);
+    return attached;
+}
+
+/* Where the calling thread runs, now that it is bound. */
+static void note_zone(int slot)
+{
+    int cpu, zone = -1;
+    bool bound;
+    if (n_zones > 1 && pgasi_place_query(&cpu, &zone, &bound) != PGAS_OK)
+        zone = -1;
+    pthread_mutex_lock(&slots_lock);
+    zone_of[slot] = (int16_t)zone;
+    pthread_mutex_unlock(&slots_lock);
+}
+
 bool pgasi_slot_reserve(int slot)
 {
     pthread_mutex_lock(&slots_lock);
@@ -94,6 +120,7 @@ static pgas_status_t attach(bool highest)
     pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch, .slot = slot, .n_attached = 1, .lane = lane, .port_lane = lane,
                                    .outbox = lane->shared ? NULL : lane->outbox };
     pgasi_place_bind(slot);
+    note_zone(slot);
     if (pgasi_thread_on_attach)
         pgasi_thread_on_attach();
     mark_program(slot, !highest);
@@ -152,6 +179,7 @@ pgas_status_t pgasi_thread_start(void)
 {
     memset(slots_used, 0, sizeof slots_used);
     memset(slots_program, 0, sizeof slots_program);
+    n_zones = pgasi_place_n_zones();
     __atomic_store_n(&pgasi_epoch, pgasi_epoch + 1, __ATOMIC_RELEASE);
     return attach(false);
 }

@@ -59,6 +59,10 @@ void pgasi_slot_release(int slot);
  *  how many, at most room of them stored. */
 int pgasi_thread_slots(uint16_t *slots, int room);
 
+/** Whether a thread with this slot is attached; *zone_p: the NUMA zone where it attached, by hwloc's logical number, -1 if
+ *  unknown or the machine has one only. */
+bool pgasi_thread_zone(int slot, int *zone_p);
+
 /** Gives a service thread its identity: slot PGAS_SLOT_SERVICE, lane 0. */
 void pgasi_thread_be_service(void);
 

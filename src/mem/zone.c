@@ -70,19 +70,35 @@ pgas_status_t pgas_zone_alloc(int zone, size_t bytes, pgas_gptr_t *ptr_p)
     return status == PGAS_ERR_AGAIN || status == PGAS_ERR_LIMIT ? PGAS_ERR_NO_MEMORY : status;
 }
 
-pgas_status_t pgas_zone_free(pgas_gptr_t ptr)
+void pgasi_zones_trim(void)
+{
+    pthread_mutex_lock(&zones_lock);
+    for (int i = 0; i <= ZONES_MAX; i++) {
+        if (zones[i])
+            pgas_general_trim(zones[i]);
+    }
+    pthread_mutex_unlock(&zones_lock);
+}
+
+bool pgasi_zones_release(pgas_gptr_t ptr)
 {
     pgas_block_t block = { .ptr = ptr };
+    pgas_status_t status = PGAS_ERR_INVALID;
+    pthread_mutex_lock(&zones_lock);
+    for (int i = 0; i <= ZONES_MAX && status != PGAS_OK; i++)
+        status = zones[i] ? pgas_general_release(zones[i], &block) : status;
+    pthread_mutex_unlock(&zones_lock);
+    return status == PGAS_OK;
+}
+
+pgas_status_t pgas_zone_free(pgas_gptr_t ptr)
+{
     pgas_status_t status = pgasi_thread_check();
     if (status != PGAS_OK || !ptr)
         return status;
     if (pgas_gptr_rank(ptr) != pgasi_boot.rank)
         return PGAS_ERR_RANGE;
-    status = PGAS_ERR_INVALID;
-    pthread_mutex_lock(&zones_lock);
-    for (int i = 0; i <= ZONES_MAX && status != PGAS_OK; i++)
-        status = zones[i] ? pgas_general_release(zones[i], &block) : status;
-    pthread_mutex_unlock(&zones_lock);
+    status = pgasi_zones_release(ptr) ? PGAS_OK : PGAS_ERR_INVALID;
     if (status != PGAS_OK)
         PGASI_ERROR("mem", "pgas_zone_free of %#llx: no live block of pgas_zone_alloc (freed twice?)", (unsigned long long)ptr);
     return status;

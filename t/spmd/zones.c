@@ -1,7 +1,8 @@
 /* Registered memory and NUMA zones. Where the machine has one zone only, most is skipped: `make numa-vm` runs this in a
  * virtual machine that has two.
  *   what:   pages of an allocator lie in the zone that it was made for, whoever touches them first, and pages that are there
- *           already move; once given back they lie where they are touched; a thread's rings lie where the thread runs
+ *           already move; once given back they lie where they are touched; a thread's rings lie where the thread runs; blocks
+ *           of pgas_alloc_on lie where the thread attached
  *   np:     1 2
  *   nodes:  0 1
  *   source: pgas/regmem.h; move_pages(2) tells where a page lies
@@ -237,6 +238,32 @@ static void rings(void)
     spmd_is_int(n_bad, 0, "a thread's ring lies where the thread runs");
 }
 
+static void *near_main(void *arg)
+{
+    ring_arg_t *a = arg;
+    pgas_gptr_t ptr = PGAS_NULL;
+    size_t bytes = 3 * PAGE;
+    a->n_bad = !run_on(cpu_of[a->zone]) + pgas_thread_attach() + pgas_alloc_on(pgas_thread_self(), bytes, &ptr);
+    pgas_block_t b = { .address = pgas_gptr_local(ptr, bytes), .ptr = ptr, .bytes = bytes };
+    touch_from(other(a->zone), &b);
+    a->n_bad += n_elsewhere(b.address, bytes, a->zone) + pgas_free_on(ptr);
+    pgas_thread_detach();
+    return NULL;
+}
+
+static void near_a_thread(void)
+{
+    int n_bad = 0;
+    for (int z = 0; z < n_zones; z++) {
+        pthread_t thread;
+        ring_arg_t arg = { z, 0 };
+        pthread_create(&thread, NULL, near_main, &arg);
+        pthread_join(thread, NULL);
+        n_bad += arg.n_bad;
+    }
+    spmd_is_int(n_bad, 0, "a block of pgas_alloc_on lies in the zone where the thread attached");
+}
+
 static void refusals(void)
 {
     pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(n_zones));
@@ -251,18 +278,19 @@ static void refusals(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 11);
+    job_begin(&argc, &argv, 12);
     spmd_ok(find_zones(), "every zone has a CPU that this process may use");
     spmd_diag("%d zone%s", n_zones, n_zones == 1 ? "" : "s");
     refusals();
     if (n_zones == 1) {
-        spmd_skip(8, "this machine has one NUMA zone: see make numa-vm");
+        spmd_skip(9, "this machine has one NUMA zone: see make numa-vm");
         return job_end();
     }
     nowhere_in_particular(); /* first, while the heap is untouched */
     in_the_zone();
     they_move();
     rings();
+    near_a_thread();
     peers_touch();
     return job_end();
 }
