@@ -7,3 +7,4 @@ pkginclude_HEADERS += %D%/buffer.h
 pkginclude_HEADERS += %D%/graph.h
 pkginclude_HEADERS += %D%/regmem.h
 pkginclude_HEADERS += %D%/broadcast.h
+pkginclude_HEADERS += %D%/typed.h

@@ -84,3 +84,5 @@ check_PROGRAMS += %D%/broadcast_buffer.t
 %C%_broadcast_buffer_t_SOURCES = %D%/broadcast_buffer.c %D%/job.h
 check_PROGRAMS += %D%/alloc_on.t
 %C%_alloc_on_t_SOURCES = %D%/alloc_on.c %D%/job.h
+check_PROGRAMS += %D%/typed.t
+%C%_typed_t_SOURCES = %D%/typed.c %D%/job.h
