@@ -8,3 +8,4 @@ pkginclude_HEADERS += %D%/graph.h
 pkginclude_HEADERS += %D%/regmem.h
 pkginclude_HEADERS += %D%/broadcast.h
 pkginclude_HEADERS += %D%/typed.h
+pkginclude_HEADERS += %D%/lock.h

@@ -13,6 +13,7 @@
 #include "pgas/handler.h"
 #include "pgas/info.h"
 #include "pgas/init.h"
+#include "pgas/lock.h"
 #include "pgas/mem.h"
 #include "pgas/regmem.h"
 #include "pgas/rma.h"

@@ -25,6 +25,7 @@
 #include "boot/wait.h"
 #include "call/bcast.h"
 #include "call/inbox.h"
+#include "call/lock.h"
 #include "call/outbox.h"
 #include "call/parcel.h"
 #include "call/sync.h"
@@ -82,6 +83,7 @@ static __attribute__((noinline)) void settle_deaths(void)
         pgasi_sync_peer_died(r);
         pgasi_parcels_peer_died(r);
         pgasi_bcast_peer_died(r);
+        pgasi_locks_peer_died(r);
     }
 }
 

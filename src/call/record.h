@@ -52,6 +52,7 @@ enum {
     PGASI_REC_BCAST_ACK,                      /* of a subtree */
     PGASI_REC_BCAST_THREAD,                   /* a broadcast, for one thread of its rank */
     PGASI_REC_ALLOC,                          /* asks the owner to allocate or free a block */
+    PGASI_REC_LOCK,                           /* asks for a lock, gives it back, grants it */
     PGASI_REC_END_INTERNAL,
     PGASI_REC_BATCH = 0xFFFE,
     PGASI_REC_NEXT = 0xFFFF

@@ -14,6 +14,7 @@
 #include "call/bcast.h"
 #include "call/handler.h"
 #include "call/inbox.h"
+#include "call/lock.h"
 #include "call/outbox.h"
 #include "call/owner.h"
 #include "call/parcel.h"
@@ -78,6 +79,8 @@ static pgas_status_t call_start(void)
         status = pgasi_parcels_start();
     if (status == PGAS_OK)
         status = pgasi_bcast_start();
+    if (status == PGAS_OK)
+        status = pgasi_locks_start();
     pgasi_sync_set_handlers();
     pgasi_owner_start();
     pgasi_spawn_set_handler();
@@ -94,6 +97,7 @@ static void call_stop(void)
     pgasi_parcels_stop();
     pgasi_buffers_stop();
     pgasi_route_stop();
+    pgasi_locks_stop();
     pgasi_bcast_stop();
     pgasi_far_stop();
     pgasi_sync_stop();

@@ -51,7 +51,7 @@ survive() {
     [ "$(grep -c '^survived' "$scratch/out")" -eq $((ranks - 1)) ] || diag "$(cat "$scratch/out" "$scratch/err")"
 }
 
-plan 29
+plan 31
 for how in barrier compute reply signal; do
     dies $how 0 && s=0 || s=$?
     judge $s "on one node, the others in $how"
@@ -69,6 +69,9 @@ survive "nodes of one rank, the others go on" 1 PGAS_UCX_TLS=posix
 how_survive=broadcast
 survive "a rank dies of a broadcast, the others go on" 0
 survive "nodes of one rank, a rank dies of a broadcast" 1 PGAS_UCX_TLS=posix PGAS_SERVICE_THREADS=0
+how_survive=lock
+survive "a rank dies with locks, the others go on" 0
+survive "nodes of one rank, a rank dies with locks" 1 PGAS_UCX_TLS=posix PGAS_SERVICE_THREADS=0
 for tls in posix tcp,self; do
     dies barrier 1 PGAS_UCX_TLS=$tls && s=0 || s=$?
     judge $s "ranks on nodes of their own, $tls"

@@ -86,3 +86,5 @@ check_PROGRAMS += %D%/alloc_on.t
 %C%_alloc_on_t_SOURCES = %D%/alloc_on.c %D%/job.h
 check_PROGRAMS += %D%/typed.t
 %C%_typed_t_SOURCES = %D%/typed.c %D%/job.h
+check_PROGRAMS += %D%/lock.t
+%C%_lock_t_SOURCES = %D%/lock.c %D%/job.h

@@ -1,7 +1,8 @@
 /* One rank of this job is killed, the others wait for it: the program of t/spmd/kill.t, no test by itself.
  *   victim RANK HOW       HOW is what the survivors do: barrier, compute, reply, signal, progress; or
  *                         survive: they go on (PGAS_ON_PEER_DEATH=continue) and say what they saw; or
- *                         broadcast: the same, and the rank dies of a broadcast of rank 0 */
+ *                         broadcast: the same, and the rank dies of a broadcast of rank 0; or
+ *                         lock: the same, and the rank dies with a lock of rank 0, and one of its own, others wait for */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "pgas/pgas.h"
 
 static pgas_handler_t never, dies, dies_there, note;
-static int n_notes, n_bad_counts;
+static int n_notes, n_broken, n_bad_counts;
 
 static void on_never(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -41,7 +42,7 @@ static void on_dies_there(const void *args, size_t bytes, pgas_thread_t source, 
 
 static void on_note(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
-    (void)args;
+    n_broken += *(const int *)args;
     (void)bytes;
     (void)source;
     (void)context;
@@ -188,6 +189,36 @@ static void survive_broadcast(int victim)
     _exit(n_bad);
 }
 
+/* Lock 0 lives at rank 0, and the victim has it; lock 1 lives at the victim. Each survivor waits for both. */
+static void survive_locks(int victim)
+{
+    static uint64_t word;
+    pgas_lock_t lock[2] = { 0, 0 };
+    bool broken = false;
+    int n_bad = 0, me = pgas_rank();
+    n_bad += (me == 0 && pgas_lock_create(&lock[0]) != PGAS_OK) || (me == victim && pgas_lock_create(&lock[1]) != PGAS_OK);
+    pgas_broadcast(NULL, &lock[0], sizeof lock[0], 0);
+    pgas_broadcast(NULL, &lock[1], sizeof lock[1], victim);
+    for (int i = 0; i < 2 && me == victim; i++)
+        n_bad += pgas_lock_acquire(lock[i], -1, NULL) != PGAS_OK;
+    pgas_barrier(NULL);
+    if (me == victim)
+        pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
+    n_bad += pgas_lock_acquire(lock[1], 10, NULL) == PGAS_OK;
+    pgas_call(victim, dies, NULL, 0, NULL); /* unless it has died of another's */
+    n_bad += pgas_lock_acquire(lock[0], -1, &broken) != PGAS_OK;
+    int was_broken = broken;
+    n_bad += pgas_call(0, note, &was_broken, sizeof was_broken, NULL) != PGAS_OK || pgas_lock_release(lock[0]) != PGAS_OK;
+    n_bad += not_peer("a lock of a dead rank", pgas_lock_acquire(lock[1], -1, NULL));
+    while (me == 0 && __atomic_load_n(&n_notes, __ATOMIC_ACQUIRE) < pgas_n_ranks() - 1)
+        pgas_progress();
+    n_bad += me == 0 && n_broken != 1;
+    n_bad += not_peer("finalize", pgas_finalize());
+    printf("%s %d\n", n_bad == 0 ? "survived" : "failed", me);
+    fflush(stdout);
+    _exit(n_bad);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
@@ -211,6 +242,8 @@ int main(int argc, char **argv)
         survive(victim);
     if (strcmp(argv[2], "broadcast") == 0)
         survive_broadcast(victim);
+    if (strcmp(argv[2], "lock") == 0)
+        survive_locks(victim);
     if (pgas_rank() == victim)
         raise(SIGKILL);
     wait_for_the_end(argv[2], victim);

@@ -1,0 +1,364 @@
+/* Locks: the owner keeps the queue, requests and answers are calls.
+ *
+ * A thread waits for one lock at a time, so its slot names the place where the answer goes; a number tells answers to this
+ * request from late ones. Every request is answered once: with the lock, or with why not; one that is taken back after a
+ * time-out with that, unless the lock was on its way. So a thread that no longer waits has the lock or has not, and the
+ * owner agrees. A request of a rank that died is ignored, whenever it comes. */
+#include "call/lock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "base/log.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/handler.h"
+#include "call/named.h"
+#include "call/outbox.h"
+#include "call/progress.h"
+#include "mem/lane.h"
+#include "mem/thread.h"
+
+enum { ACQUIRE, TRY, CANCEL, RELEASE, GRANTED, REFUSED };
+
+typedef struct {
+    pgas_lock_t lock;
+    uint32_t number; /* of the request */
+    uint16_t slot;   /* of who asks */
+    uint8_t op, broken;
+    int32_t status;
+    uint32_t unused;
+} message_t;
+
+/* ---- the owner ---- */
+
+typedef struct waiter {
+    struct waiter *next;
+    pgas_thread_t who;
+    uint32_t number;
+} waiter_t;
+
+typedef struct {
+    bool held, broken;
+    pgas_thread_t holder;
+    waiter_t *first, *last;
+} lock_t;
+
+static pgasi_named_t locks = PGASI_NAMED_INIT;
+static uint32_t n_waiting;
+
+static void count_waiting(uint32_t change)
+{
+    __atomic_store_n(&n_waiting, n_waiting + change, __ATOMIC_RELEASE); /* with the lock of the table held */
+}
+
+uint32_t pgasi_locks_waiting(void)
+{
+    return __atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE);
+}
+
+/* In a handler: never waits. */
+static void answer(pgas_lock_t lock, pgas_thread_t who, uint32_t number, pgas_status_t status, bool broken)
+{
+    message_t m = { lock, number, (uint16_t)pgas_thread_slot(who), status == PGAS_OK ? GRANTED : REFUSED, broken, status, 0 };
+    pgasi_outbox_call(pgas_thread_rank(who), PGASI_REC_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
+}
+
+static void grant(lock_t *l, pgas_lock_t name, pgas_thread_t who, uint32_t number)
+{
+    l->held = true;
+    l->holder = who;
+    answer(name, who, number, PGAS_OK, l->broken);
+    l->broken = false;
+}
+
+static pgas_status_t enqueue(lock_t *l, pgas_thread_t who, uint32_t number)
+{
+    waiter_t *w = malloc(sizeof *w);
+    if (!w)
+        return PGAS_ERR_NO_MEMORY;
+    *w = (waiter_t){ NULL, who, number };
+    if (l->first)
+        l->last->next = w;
+    else
+        l->first = w;
+    l->last = w;
+    count_waiting(1);
+    return PGAS_OK;
+}
+
+static void pass_on(lock_t *l, pgas_lock_t name)
+{
+    waiter_t *w = l->first;
+    l->held = false;
+    if (!w)
+        return;
+    l->first = w->next;
+    count_waiting(UINT32_MAX);
+    grant(l, name, w->who, w->number);
+    free(w);
+}
+
+/* Takes waiters out of the queue: those of a rank, or the one with this number of a thread; true if there were some. */
+static bool take_out(lock_t *l, int rank, pgas_thread_t who, uint32_t number)
+{
+    bool found = false;
+    waiter_t **at = &l->first;
+    l->last = NULL;
+    while (*at) {
+        waiter_t *w = *at;
+        if (rank >= 0 ? pgas_thread_rank(w->who) == rank : w->who == who && w->number == number) {
+            *at = w->next;
+            free(w);
+            count_waiting(UINT32_MAX);
+            found = true;
+        } else {
+            l->last = w;
+            at = &w->next;
+        }
+    }
+    return found;
+}
+
+static pgas_status_t want(lock_t *l, const message_t *m, pgas_thread_t who)
+{
+    if (!l)
+        return PGAS_ERR_NOT_FOUND;
+    if (!l->held)
+        return PGAS_OK;
+    if (m->op == TRY)
+        return PGAS_ERR_BUSY;
+    return l->holder == who ? PGAS_ERR_DEADLOCK : PGAS_INPROGRESS;
+}
+
+static void on_request(const message_t *m, pgas_thread_t who)
+{
+    lock_t *l = pgasi_named_find(&locks, m->lock);
+    pgas_status_t status = want(l, m, who);
+    if (status == PGAS_INPROGRESS)
+        status = enqueue(l, who, m->number) == PGAS_OK ? PGAS_INPROGRESS : PGAS_ERR_NO_MEMORY;
+    if (status == PGAS_OK)
+        grant(l, m->lock, who, m->number);
+    else if (status != PGAS_INPROGRESS)
+        answer(m->lock, who, m->number, status, false);
+}
+
+static void on_release(const message_t *m, pgas_thread_t who)
+{
+    lock_t *l = pgasi_named_find(&locks, m->lock);
+    if (l && l->held && l->holder == who) {
+        pass_on(l, m->lock);
+        return;
+    }
+    static bool told;
+    if (!told)
+        PGASI_WARN("lock", "thread %d of rank %d releases a lock that it does not have: ignored", pgas_thread_slot(who),
+                   pgas_thread_rank(who));
+    told = true;
+}
+
+/* ---- who waits ---- */
+
+typedef struct {
+    PGASI_ALIGNED(64) int32_t state; /* PGAS_INPROGRESS, or the answer */
+    uint32_t number;
+    int owner;
+    bool broken;
+} wait_t;
+
+static wait_t *waits; /* [PGAS_THREADS_MAX] by slot */
+
+static void on_answer(const message_t *m, int rank)
+{
+    if (m->slot >= PGAS_THREADS_MAX)
+        return;
+    wait_t *w = &waits[m->slot];
+    if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != m->number || w->owner != rank)
+        return;
+    w->broken = m->broken;
+    __atomic_store_n(&w->state, m->op == GRANTED ? PGAS_OK : m->status < 0 ? m->status : PGAS_ERR_INTERNAL, __ATOMIC_RELEASE);
+    pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)context;
+    message_t m;
+    int rank = pgas_thread_rank(source);
+    if (bytes != sizeof m)
+        return;
+    memcpy(&m, args, sizeof m);
+    pgas_thread_t who = pgas_thread_make(rank, m.slot);
+    if (m.op >= GRANTED) {
+        on_answer(&m, rank);
+        return;
+    }
+    pthread_mutex_lock(&locks.lock);
+    lock_t *l = m.op == CANCEL ? pgasi_named_find(&locks, m.lock) : NULL;
+    if (pgasi_boot_is_dead(rank))
+        ; /* nobody there to have it */
+    else if (m.op == RELEASE)
+        on_release(&m, who);
+    else if (m.op != CANCEL)
+        on_request(&m, who);
+    else if (l && take_out(l, -1, who, m.number))
+        answer(m.lock, who, m.number, PGAS_ERR_TIMEOUT, false);
+    pthread_mutex_unlock(&locks.lock);
+}
+
+static pgas_status_t send(pgas_lock_t lock, uint32_t number, uint8_t op)
+{
+    message_t m = { lock, number, (uint16_t)pgasi_self.slot, op, 0, 0, 0 };
+    return pgasi_outbox_call(pgasi_named_rank(lock), PGASI_REC_LOCK, &m, sizeof m, NULL, PGASI_FULL_WAIT);
+}
+
+static pgas_status_t check(pgas_lock_t lock)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status == PGAS_OK && (!lock || pgasi_named_rank(lock) >= pgasi_boot.n_ranks))
+        status = PGAS_ERR_INVALID;
+    return status == PGAS_OK && pgasi_self.slot >= PGAS_THREADS_MAX ? PGAS_ERR_CONTEXT : status;
+}
+
+/* Until the answer is there, the time is over or the owner is dead. */
+static pgas_status_t wait_for_answer(wait_t *mine, uint64_t limit)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    pgas_status_t status;
+    while ((status = (pgas_status_t)__atomic_load_n(&mine->state, __ATOMIC_ACQUIRE)) == PGAS_INPROGRESS) {
+        if (pgasi_boot_is_dead(mine->owner))
+            status = PGAS_ERR_PEER;
+        else if (pgasi_wait_is_over(limit))
+            status = PGAS_ERR_TIMEOUT;
+        if (status != PGAS_INPROGRESS)
+            break;
+        pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    return status;
+}
+
+static pgas_status_t acquire(pgas_lock_t lock, uint8_t op, int64_t timeout_us, bool *broken_p)
+{
+    pgas_status_t status = check(lock);
+    if (status != PGAS_OK)
+        return status;
+    uint64_t limit = pgasi_wait_limit(timeout_us);
+    wait_t *mine = &waits[pgasi_self.slot];
+    mine->number++;
+    mine->owner = pgasi_named_rank(lock);
+    __atomic_store_n(&mine->state, PGAS_INPROGRESS, __ATOMIC_RELEASE);
+    status = send(lock, mine->number, op);
+    if (status == PGAS_OK)
+        status = wait_for_answer(mine, limit);
+    if (status == PGAS_ERR_TIMEOUT && __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == PGAS_INPROGRESS) {
+        status = send(lock, mine->number, CANCEL);
+        if (status == PGAS_OK)
+            status = wait_for_answer(mine, UINT64_MAX);
+    }
+    __atomic_store_n(&mine->state, PGAS_ERR_INVALID, __ATOMIC_RELAXED); /* what comes now is late */
+    if (status == PGAS_OK && broken_p)
+        *broken_p = mine->broken;
+    return status;
+}
+
+/* ---- public ---- */
+
+pgas_status_t pgas_lock_create(pgas_lock_t *lock_p)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (!lock_p)
+        return PGAS_ERR_INVALID;
+    lock_t *l = calloc(1, sizeof *l);
+    if (!l)
+        return PGAS_ERR_NO_MEMORY;
+    pthread_mutex_lock(&locks.lock);
+    status = pgasi_named_add(&locks, pgasi_boot.rank, l, lock_p);
+    pthread_mutex_unlock(&locks.lock);
+    if (status != PGAS_OK)
+        free(l);
+    return status;
+}
+
+pgas_status_t pgas_lock_destroy(pgas_lock_t lock)
+{
+    pgas_status_t status = pgasi_thread_check();
+    if (status != PGAS_OK)
+        return status;
+    if (lock && pgasi_named_rank(lock) != pgasi_boot.rank)
+        return PGAS_ERR_RANGE;
+    pthread_mutex_lock(&locks.lock);
+    lock_t *l = pgasi_named_find(&locks, lock);
+    status = !l ? PGAS_ERR_NOT_FOUND : l->held ? PGAS_ERR_BUSY : PGAS_OK;
+    if (status == PGAS_OK) {
+        pgasi_named_remove(&locks, lock);
+        free(l);
+    }
+    pthread_mutex_unlock(&locks.lock);
+    return status;
+}
+
+pgas_status_t pgas_lock_acquire(pgas_lock_t lock, int64_t timeout_us, bool *broken_p)
+{
+    return acquire(lock, ACQUIRE, timeout_us, broken_p);
+}
+
+pgas_status_t pgas_lock_try(pgas_lock_t lock, bool *broken_p)
+{
+    return acquire(lock, TRY, -1, broken_p);
+}
+
+pgas_status_t pgas_lock_release(pgas_lock_t lock)
+{
+    pgas_status_t status = check(lock);
+    return status == PGAS_OK ? send(lock, 0, RELEASE) : status;
+}
+
+/* ---- deaths, start and stop ---- */
+
+void pgasi_locks_peer_died(int rank)
+{
+    pgasi_path_state_t before = pgasi_serve_begin(); /* answers go as from handlers */
+    pthread_mutex_lock(&locks.lock);
+    for (uint32_t i = 0; i < locks.n; i++) {
+        lock_t *l = locks.entry[i].thing;
+        if (!l)
+            continue;
+        take_out(l, rank, 0, 0);
+        if (l->held && pgas_thread_rank(l->holder) == rank) {
+            l->broken = true;
+            pass_on(l, pgasi_named_name(&locks, pgasi_boot.rank, i));
+        }
+    }
+    pthread_mutex_unlock(&locks.lock);
+    pgasi_serve_end(before);
+}
+
+static void release_lock(void *thing)
+{
+    lock_t *l = thing;
+    for (waiter_t *w = l->first; w;) {
+        waiter_t *next = w->next;
+        free(w);
+        w = next;
+    }
+    free(l);
+}
+
+pgas_status_t pgasi_locks_start(void)
+{
+    waits = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *waits);
+    pgasi_handler_set_internal(PGASI_REC_LOCK, on_lock);
+    return waits ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+void pgasi_locks_stop(void)
+{
+    pgasi_named_clear(&locks, release_lock);
+    n_waiting = 0;
+    pgasi_lazy_free(waits, PGAS_THREADS_MAX * sizeof *waits);
+    waits = NULL;
+}
