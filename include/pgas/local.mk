@@ -9,3 +9,4 @@ pkginclude_HEADERS += %D%/regmem.h
 pkginclude_HEADERS += %D%/broadcast.h
 pkginclude_HEADERS += %D%/typed.h
 pkginclude_HEADERS += %D%/lock.h
+pkginclude_HEADERS += %D%/delegate.h

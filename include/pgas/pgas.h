@@ -9,6 +9,7 @@
 #include "pgas/broadcast.h"
 #include "pgas/call.h"
 #include "pgas/coll.h"
+#include "pgas/delegate.h"
 #include "pgas/gptr.h"
 #include "pgas/handler.h"
 #include "pgas/info.h"

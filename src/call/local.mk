@@ -7,3 +7,4 @@ libpgas_core_la_SOURCES += %D%/buffer.c %D%/parcel.c %D%/parcel.h %D%/pull.c %D%
 libpgas_core_la_SOURCES += %D%/bcast.c %D%/bcast.h %D%/bcast_buffer.c
 libpgas_core_la_SOURCES += %D%/alloc_on.c
 libpgas_core_la_SOURCES += %D%/lock.c %D%/lock.h %D%/named.c %D%/named.h
+libpgas_core_la_SOURCES += %D%/delegate.c %D%/delegate.h

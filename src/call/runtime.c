@@ -12,6 +12,7 @@
 #include "call/agg.h"
 #include "call/consumer.h"
 #include "call/bcast.h"
+#include "call/delegate.h"
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/lock.h"
@@ -82,6 +83,7 @@ static pgas_status_t call_start(void)
     if (status == PGAS_OK)
         status = pgasi_locks_start();
     pgasi_sync_set_handlers();
+    pgasi_delegate_start();
     pgasi_owner_start();
     pgasi_spawn_set_handler();
     pgasi_agg_start();
@@ -97,6 +99,7 @@ static void call_stop(void)
     pgasi_parcels_stop();
     pgasi_buffers_stop();
     pgasi_route_stop();
+    pgasi_delegate_stop();
     pgasi_locks_stop();
     pgasi_bcast_stop();
     pgasi_far_stop();

@@ -88,3 +88,5 @@ check_PROGRAMS += %D%/typed.t
 %C%_typed_t_SOURCES = %D%/typed.c %D%/job.h
 check_PROGRAMS += %D%/lock.t
 %C%_lock_t_SOURCES = %D%/lock.c %D%/job.h
+check_PROGRAMS += %D%/delegate.t
+%C%_delegate_t_SOURCES = %D%/delegate.c %D%/job.h

@@ -1,0 +1,320 @@
+/* Delegation.
+ *   what:   operations on an object run at its owner, one at a time, each once, and their results come back, one by one or
+ *           combined; threads that ask while others wait share a call; what is wrong gets a status
+ *   np:     1 2 3 4
+ *   nodes:  0 1 2
+ *   tls:    posix tcp,self
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 PGAS_CALL_MAX=100 | PGAS_LANES=1
+ *   log:    PGAS_DELEGATE_HTM is refused
+ *   source: pgas/delegate.h
+ */
+#include <pthread.h>
+#include "base/param.h"
+#include "call/delegate.h"
+#include "t/spmd/job.h"
+
+#define N_ROUNDS 100
+#define N_THREADS 4
+
+typedef struct {
+    uint64_t value; /* plain: operations do not overlap */
+    int busy, n_overlaps;
+    pgas_object_t name;
+} object_t;
+
+static int me, n_ranks;
+static object_t mine;
+static pgas_object_t names[JOB_RANKS_MAX];
+static pgas_handler_t add, echo, hold, inner, outer, from_handler, waits;
+static pgas_status_t inner_status, outer_status, handler_status[2];
+static pgas_object_t second_name;
+
+/* Gives the value before, and who asked. */
+static void op_add(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+{
+    object_t *o = object;
+    uint64_t by = 0, back[2] = { o->value, source };
+    o->n_overlaps += o->busy++;
+    memcpy(&by, args, bytes);
+    o->value += by;
+    memcpy(result, back, result_bytes);
+    o->busy--;
+}
+
+static void op_echo(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+{
+    (void)object;
+    (void)source;
+    memcpy(result, args, bytes < result_bytes ? bytes : result_bytes);
+}
+
+/* Ends when so many requests lie there. */
+static void op_hold(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+{
+    uint64_t want;
+    (void)object;
+    (void)result;
+    (void)result_bytes;
+    (void)source;
+    memcpy(&want, args, bytes);
+    while (__atomic_load_n(&pgasi_delegate_stats.n_laid_down, __ATOMIC_ACQUIRE) < want) {
+    }
+}
+
+static void op_inner(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+{
+    uint64_t one = 1, back;
+    (void)object;
+    (void)args;
+    (void)bytes;
+    (void)result;
+    (void)result_bytes;
+    (void)source;
+    inner_status = pgas_delegate(mine.name, add, &one, 8, &back, 8, NULL);
+}
+
+static void on_handler(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t by = 0, back;
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    handler_status[0] = pgas_delegate(mine.name, add, &by, 8, &back, 8, NULL);
+    handler_status[1] = n_ranks == 1 ? PGAS_ERR_CONTEXT : pgas_delegate(names[(me + 1) % n_ranks], add, &by, 8, &back, 8, NULL);
+}
+
+/* On `mine`: asks for the second object, whose operation asks for `mine` again. */
+static void op_outer(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+{
+    (void)object;
+    (void)args;
+    (void)bytes;
+    (void)result;
+    (void)result_bytes;
+    (void)source;
+    outer_status = pgas_delegate(second_name, inner, NULL, 0, NULL, 0, NULL);
+}
+
+typedef struct {
+    pgas_delegate_way_t way;
+    int n_bad;
+    uint64_t sum; /* of the values that came back */
+} work_t;
+
+static void *work(void *arg)
+{
+    work_t *w = arg;
+    pgas_delegate_opts_t o = PGAS_DELEGATE_OPTS_INIT;
+    o.way = w->way;
+    w->n_bad += pgas_thread_attach() != PGAS_OK;
+    for (int i = 0; i < N_ROUNDS; i++) {
+        for (int r = 0; r < n_ranks; r++) {
+            uint64_t one = 1, back[2] = { 0, 0 };
+            w->n_bad += pgas_delegate(names[r], add, &one, 8, back, sizeof back, &o) != PGAS_OK;
+            w->n_bad += back[1] != pgas_thread_self();
+            w->sum += back[0];
+        }
+    }
+    w->n_bad += pgas_thread_detach() != PGAS_OK;
+    return NULL;
+}
+
+/* Every value from 0 on came back once to somebody. */
+static void adds(pgas_delegate_way_t way, const char *text)
+{
+    work_t w[N_THREADS];
+    pthread_t thread[N_THREADS];
+    int n_bad = 0;
+    uint64_t sum = 0, all = 0, n = (uint64_t)(N_ROUNDS * N_THREADS * n_ranks);
+    mine.value = 0;
+    uint64_t calls = pgasi_delegate_stats.n_calls, requests = pgasi_delegate_stats.n_requests;
+    pgas_barrier(NULL);
+    for (int t = 0; t < N_THREADS; t++) {
+        w[t] = (work_t){ way, 0, 0 };
+        n_bad += pthread_create(&thread[t], NULL, work, &w[t]) != 0;
+    }
+    for (int t = 0; t < N_THREADS; t++) {
+        n_bad += pthread_join(thread[t], NULL) != 0 || w[t].n_bad != 0;
+        sum += w[t].sum;
+    }
+    pgas_allreduce(NULL, &sum, &all, 1, PGAS_UINT64, PGAS_SUM);
+    calls = pgasi_delegate_stats.n_calls - calls;
+    requests = pgasi_delegate_stats.n_requests - requests;
+    n_bad += requests != n || (way == PGAS_DELEGATE_COMBINE ? calls > n : calls != n);
+    n_bad += mine.value != n || mine.n_overlaps != 0 || all != (uint64_t)n_ranks * (n * (n - 1) / 2);
+    spmd_is_int(n_bad, 0, "%s", text);
+}
+
+static void *one_request(void *arg)
+{
+    pgas_delegate_opts_t o = PGAS_DELEGATE_OPTS_INIT;
+    uint64_t value = *(uint64_t *)arg, back;
+    pgas_handler_t op = value == 1 ? add : hold;
+    o.way = PGAS_DELEGATE_COMBINE;
+    int bad = pgas_thread_attach() != PGAS_OK || pgas_delegate(mine.name, op, &value, 8, &back, 8, &o) != PGAS_OK;
+    *(uint64_t *)arg = (uint64_t)(bad + (pgas_thread_detach() != PGAS_OK));
+    return NULL;
+}
+
+/* The first is held until three more lie there, which then need one call. */
+static void threads_share_a_call(void)
+{
+    pthread_t thread[N_THREADS];
+    uint64_t arg[N_THREADS], laid = pgasi_delegate_stats.n_laid_down, calls = pgasi_delegate_stats.n_calls;
+    int n_bad = 0;
+    mine.value = 0;
+    pgas_barrier(NULL);
+    for (int t = 0; t < N_THREADS; t++) {
+        arg[t] = t == 0 ? laid + N_THREADS : 1;
+        n_bad += pthread_create(&thread[t], NULL, one_request, &arg[t]) != 0;
+        while (t == 0 && __atomic_load_n(&pgasi_delegate_stats.n_calls, __ATOMIC_RELAXED) == calls)
+            sched_yield(); /* until it is on its way */
+    }
+    for (int t = 0; t < N_THREADS; t++)
+        n_bad += pthread_join(thread[t], NULL) != 0 || arg[t] != 0;
+    calls = pgasi_delegate_stats.n_calls - calls;
+    uint64_t fit = pgasi_param.call_max < 200 ? 1 + 2 : 1 + 1;
+    spmd_ok(n_bad == 0 && mine.value == N_THREADS - 1, "requests that wait for each other are all carried out");
+    spmd_ok(calls <= fit && calls >= 2, "and those that were laid down meanwhile share a call");
+    pgas_barrier(NULL);
+}
+
+static void sizes(void)
+{
+    size_t most = pgasi_param.call_max - 32;
+    unsigned char *args = job_alloc(most + 1), *back = job_alloc(most + 1);
+    int n_bad = 0, right = (me + 1) % n_ranks;
+    for (size_t bytes = 0; bytes <= most; bytes = bytes == most ? most + 1 : bytes * 3 + 1 > most ? most : bytes * 3 + 1) {
+        for (int way = PGAS_DELEGATE_CALL; way <= PGAS_DELEGATE_COMBINE; way++) {
+            pgas_delegate_opts_t o = { sizeof o, (pgas_delegate_way_t)way };
+            memset(args, (int)(bytes + 1) & 255, bytes);
+            memset(back, 0, most + 1);
+            n_bad += pgas_delegate(names[right], echo, args, bytes, back, most, &o) != PGAS_OK;
+            n_bad += memcmp(args, back, bytes) != 0 || back[most] != 0 || (bytes < most && back[bytes] != 0);
+        }
+    }
+    n_bad += pgas_delegate(names[right], echo, NULL, 0, NULL, 0, NULL) != PGAS_OK;
+    n_bad += pgas_delegate(names[right], echo, args, most + 1, NULL, 0, NULL) != PGAS_ERR_LIMIT;
+    n_bad += pgas_delegate(names[right], echo, args, 0, back, (size_t)1 << 33, NULL) != PGAS_ERR_LIMIT;
+    spmd_is_int(n_bad, 0, "arguments and results of 0 bytes to the limit");
+    free(args);
+    free(back);
+}
+
+static void refusals(void)
+{
+    uint64_t x = 0;
+    int right = (me + 1) % n_ranks, other = 0;
+    pgas_delegate_opts_t htm = { sizeof htm, PGAS_DELEGATE_HTM }, wrong = { sizeof wrong, (pgas_delegate_way_t)3 };
+    pgas_object_t gone = 0;
+    int n_bad = pgas_delegate(names[right], add, &x, 8, &x, 8, &htm) != PGAS_ERR_UNSUPPORTED;
+    n_bad += pgas_delegate(names[right], add, &x, 8, &x, 8, &wrong) != PGAS_ERR_INVALID;
+    n_bad += pgas_delegate(0, add, &x, 8, &x, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_delegate(names[right], from_handler, &x, 8, &x, 8, NULL) != PGAS_ERR_NOT_FOUND;
+    n_bad += pgas_delegate(names[right], add, NULL, 8, &x, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_delegate(names[right], add, &x, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_object_create(&other, NULL) != PGAS_ERR_INVALID || pgas_object_create(NULL, &gone) != PGAS_ERR_INVALID;
+    n_bad += pgas_object_create(&other, &gone) != PGAS_OK || pgas_object_destroy(gone) != PGAS_OK;
+    n_bad += pgas_object_destroy(gone) != PGAS_ERR_NOT_FOUND;
+    n_bad += pgas_delegate(gone, add, &x, 8, &x, 8, NULL) != PGAS_ERR_NOT_FOUND;
+    n_bad += n_ranks > 1 && pgas_object_destroy(names[right]) != PGAS_ERR_RANGE;
+    spmd_is_int(n_bad, 0, "what is wrong gets a status, hardware transactions too");
+    inner_status = PGAS_OK;
+    n_bad = pgas_delegate(names[me], inner, NULL, 0, NULL, 0, NULL) != PGAS_OK || inner_status != PGAS_ERR_DEADLOCK;
+    n_bad += pgas_call(right, from_handler, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad += handler_status[0] != PGAS_OK || handler_status[1] != PGAS_ERR_CONTEXT;
+    spmd_is_int(n_bad, 0, "an operation cannot ask for its own object; handlers reach those of their rank");
+}
+
+#define N_WAITING 50
+
+static int n_bad_inside;
+static uint64_t sum_inside;
+
+/* args: the way; adds one to every rank's object. */
+static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgas_delegate_opts_t o = PGAS_DELEGATE_OPTS_INIT;
+    int32_t way;
+    int bad = 0;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    memcpy(&way, args, sizeof way);
+    o.way = (pgas_delegate_way_t)way;
+    for (int r = 0; r < n_ranks; r++) {
+        uint64_t one = 1, back = 0;
+        bad += pgas_delegate(names[r], add, &one, 8, &back, 8, &o) != PGAS_OK;
+        __atomic_fetch_add(&sum_inside, back, __ATOMIC_RELAXED);
+    }
+    __atomic_fetch_add(&n_bad_inside, bad, __ATOMIC_RELAXED);
+}
+
+static void from_handlers_that_wait(void)
+{
+    uint64_t all = 0, n = (uint64_t)(N_WAITING * n_ranks);
+    int n_bad = 0;
+    mine.value = 0;
+    pgas_barrier(NULL);
+    for (int i = 0; i < N_WAITING; i++) {
+        int32_t way = i % 2 ? PGAS_DELEGATE_COMBINE : PGAS_DELEGATE_CALL;
+        n_bad += pgas_call((me + i) % n_ranks, waits, &way, sizeof way, NULL) != PGAS_OK;
+    }
+    n_bad += pgas_quiesce() != PGAS_OK;
+    pgas_allreduce(NULL, &sum_inside, &all, 1, PGAS_UINT64, PGAS_SUM);
+    n_bad += mine.value != n || mine.n_overlaps != 0 || all != (uint64_t)n_ranks * (n * (n - 1) / 2);
+    spmd_is_int(n_bad + n_bad_inside, 0, "%d handlers that block of each rank ask every rank, in both ways", N_WAITING);
+    pgas_barrier(NULL);
+}
+
+/* Two objects whose operations ask for each other, and a handler for this thread alone. */
+static void chains(void)
+{
+    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
+    pgas_sync_t sync;
+    static int second;
+    int n_bad = pgas_object_create(&second, &second_name) != PGAS_OK || pgas_sync_init(&sync, 1) != PGAS_OK;
+    inner_status = outer_status = PGAS_OK;
+    n_bad += pgas_delegate(names[me], outer, NULL, 0, NULL, 0, NULL) != PGAS_OK;
+    n_bad += outer_status != PGAS_OK || inner_status != PGAS_ERR_DEADLOCK;
+    spmd_is_int(n_bad, 0, "nor can one that it asks");
+    handler_status[0] = handler_status[1] = PGAS_OK;
+    pgas_barrier(NULL);
+    o.sync = &sync;
+    n_bad += pgas_call_to(pgas_thread_make((me + 1) % n_ranks, 0), from_handler, NULL, 0, &o) != PGAS_OK;
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad += handler_status[0] != PGAS_OK || handler_status[1] != PGAS_ERR_CONTEXT;
+    spmd_is_int(n_bad, 0, "handlers of one thread reach objects of their rank");
+    n_bad += pgas_object_destroy(second_name) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "an object ends");
+    pgas_sync_fini(&sync);
+}
+
+int main(int argc, char **argv)
+{
+    int n_bad = pgas_op_register("t.add", op_add, &add) != PGAS_OK || pgas_op_register("t.echo", op_echo, &echo) != PGAS_OK;
+    n_bad += pgas_op_register("t.hold", op_hold, &hold) != PGAS_OK || pgas_op_register("t.inner", op_inner, &inner) != PGAS_OK;
+    n_bad += pgas_op_register("t.add", op_add, &add) != PGAS_OK || pgas_op_register("t.add", op_echo, &add) != PGAS_ERR_EXISTS;
+    n_bad += pgas_op_register("t.null", NULL, &add) != PGAS_ERR_INVALID;
+    pgas_handler_register("t.handler", on_handler, NULL, &from_handler);
+    pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
+    may_block.blocks = true;
+    pgas_handler_register_opts("t.waits", on_waits, NULL, &may_block, &waits);
+    n_bad += pgas_op_register("t.outer", op_outer, &outer) != PGAS_OK;
+    job_begin(&argc, &argv, 12);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    n_bad += pgas_object_create(&mine, &mine.name) != PGAS_OK;
+    n_bad += pgas_allgather(NULL, &mine.name, names, sizeof mine.name) != PGAS_OK;
+    spmd_is_int(n_bad, 0, "operations and objects have names");
+    adds(PGAS_DELEGATE_CALL, "threads of all ranks add to objects of all ranks");
+    adds(PGAS_DELEGATE_COMBINE, "the same, combined");
+    threads_share_a_call();
+    sizes();
+    refusals();
+    from_handlers_that_wait();
+    chains();
+    pgas_barrier(NULL);
+    return job_end();
+}
