@@ -13,9 +13,12 @@
  *  |                                                               | PGAS_BACKLOG_LIMIT, then PGAS_ERR_AGAIN  |          |
  *  | pgas_call_buffer, but for pushes to other nodes               | the same; AGAIN also with 256 open pulls | yes      |
  *  | pgas_agg_call with an aggregator for handlers                 | yes, if it runs for a rank               | CONTEXT  |
+ *  | pgas_call_broadcast                                           | yes, as calls                            | yes      |
  *  | put, get, atomics within the node; pgas_alloc_local           | yes                                      | yes      |
  *  | put, get, atomics to other nodes or to attached memory; flush | PGAS_ERR_CONTEXT                         | yes      |
  *  | pgas_sync_* but wait                                          | yes                                      | yes      |
+ *  | pgas_call_broadcast_buffer, pgas_lock_acquire, pgas_lock_try, | PGAS_ERR_CONTEXT                         | yes      |
+ *  | pgas_lock_release; pgas_alloc_on, pgas_delegate elsewhere     |                                          |          |
  *  | pgas_sync_wait, pgas_progress                                 | PGAS_ERR_CONTEXT (pgas_progress: 0)      | yes      |
  *  | collectives, pgas_quiesce                                     | PGAS_ERR_CONTEXT                         | CONTEXT  |
  *

@@ -75,6 +75,8 @@ for n in 1 2 3; do
     says 'right$' 1 "03_atomics, $n ranks"
     run $n 04_call
     says '^rank .*1000: right$' $n "04_call, $n ranks"
+    run $n 08_broadcast
+    says "^$n ranks .*right\$" 1 "08_broadcast, $n ranks"
     run $n 05_histogram 100000
     says "^${n}00000 of ${n}00000 .*right\$" 1 "05_histogram, $n ranks"
     run $n 06_synchronizers
