@@ -54,3 +54,5 @@ check_PROGRAMS += %D%/regmem_threads.t
 %C%_regmem_threads_t_SOURCES = %D%/regmem_threads.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/route.t
 %C%_route_t_SOURCES = %D%/route.c
+check_PROGRAMS += %D%/tsan_helpers.t
+%C%_tsan_helpers_t_SOURCES = %D%/tsan_helpers.c %D%/lone.c %D%/lone.h
