@@ -1,8 +1,8 @@
 /** Delegation: operations on an object run where it lives, and come back with a result.
  *
- *  Operations on one object never overlap, so they need no lock among themselves. With combining, requests of several threads
- *  of a rank for one object travel in one call: while one thread waits for the answer to its call, others lay theirs down,
- *  and whoever sends next takes them all.
+ *  Operations on one object never overlap, so they need no lock among themselves. With combining, requests of several
+ *  threads of a rank for one object travel in one call: while one thread waits for the answer to its call, others lay
+ *  theirs down, and whoever sends next takes them all.
  *
  *  Hardware transactions are refused (PGAS_DELEGATE_HTM): processors that had them have mostly had them switched off by
  *  microcode; where they are on they may always abort, so that a path without them is needed anyway; and they do not

@@ -117,7 +117,8 @@ static bool take_place(uint8_t *slot_p)
     uint32_t taken = __atomic_load_n(&places_taken, __ATOMIC_ACQUIRE);
     while (~taken) {
         uint32_t slot = (uint32_t)__builtin_ctz(~taken);
-        if (__atomic_compare_exchange_n(&places_taken, &taken, taken | 1u << slot, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        uint32_t with_it = taken | 1u << slot;
+        if (__atomic_compare_exchange_n(&places_taken, &taken, with_it, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             *slot_p = (uint8_t)slot;
             return true;
         }
@@ -524,8 +525,8 @@ static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void 
 
 /* ---- the root ---- */
 
-pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes, size_t head_bytes, pgas_scope_t scope,
-                                const pgas_call_opts_t *opts, pgas_call_opts_t *o_p)
+pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes, size_t head_bytes,
+                                pgas_scope_t scope, const pgas_call_opts_t *opts, pgas_call_opts_t *o_p)
 {
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_status_t status = pgasi_call_check(pgasi_boot.rank, handler, args, bytes);

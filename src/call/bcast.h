@@ -97,8 +97,8 @@ bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h);
 void pgasi_bcast_plan(const pgasi_bcast_head_t *h, pgasi_bcast_plan_t *plan);
 
 /** The checks of the public calls; *o_p gets the options. head_bytes: what else must fit a call. */
-pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes, size_t head_bytes, pgas_scope_t scope,
-                                const pgas_call_opts_t *opts, pgas_call_opts_t *o_p);
+pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes, size_t head_bytes,
+                                pgas_scope_t scope, const pgas_call_opts_t *opts, pgas_call_opts_t *o_p);
 /** The root begins: takes one of its places, fills number, slot and flags; PGAS_ERR_AGAIN: none is free, by opts->full. */
 pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, uint32_t token, pgas_full_t full,
                                void *held, pgasi_bcast_entry_t **entry_p);

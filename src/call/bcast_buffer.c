@@ -298,7 +298,8 @@ static bool is_quick(const head_t *head, const pgasi_bcast_plan_t *plan)
     if (head->way == PGAS_BROADCAST_PULL)
         return !head->bytes || is_near(head->at, head->bytes);
     if (head->way == PGAS_BROADCAST_EACH)
-        return is_near(head->at, stretch(&head->h) * sizeof(uint64_t)) && (!head->bytes || is_near(head->pieces, head->bytes));
+        return is_near(head->at, stretch(&head->h) * sizeof(uint64_t)) &&
+               (!head->bytes || is_near(head->pieces, head->bytes));
     for (int i = 0; i < plan->n && quick; i++)
         quick = !head->bytes || is_near(pgas_gptr_at(head->at, plan->child[i].rank), head->bytes);
     return quick;
@@ -477,7 +478,8 @@ static pgas_status_t check_buffer(const pgas_broadcast_buffer_t *buffer)
 }
 
 /* Fills in what the way of travelling needs; *block_p NULL: nothing to hold. */
-static pgas_status_t prepare(head_t *head, const pgas_broadcast_buffer_t *buffer, const pgas_call_opts_t *o, block_t **block_p)
+static pgas_status_t prepare(head_t *head, const pgas_broadcast_buffer_t *buffer, const pgas_call_opts_t *o,
+                             block_t **block_p)
 {
     head->way = (uint16_t)buffer->way;
     head->bytes = buffer->bytes;

@@ -261,7 +261,8 @@ static request_t *send_some(request_t *r)
     pack(r, n, both, answer_bytes);
     __atomic_add_fetch(&pgasi_delegate_stats.n_calls, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&pgasi_delegate_stats.n_requests, n, __ATOMIC_RELAXED);
-    pgas_status_t status = pgasi_ask(pgasi_named_rank(r->object), PGASI_REC_DELEGATE, both, bytes, both + bytes, answer_bytes);
+    pgas_status_t status = pgasi_ask(pgasi_named_rank(r->object), PGASI_REC_DELEGATE, both, bytes, both + bytes,
+                                     answer_bytes);
     request_t *rest = unpack(r, n, status, both + bytes);
     if (both != small)
         free(both);
@@ -437,8 +438,8 @@ static pgas_status_t check(const request_t *r, const pgas_delegate_opts_t *o)
     if (o->way == PGAS_DELEGATE_HTM) {
         static int told;
         if (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED) == 0)
-            PGASI_WARN("delegate", "PGAS_DELEGATE_HTM is refused: hardware transactions are switched off on most processors, may "
-                       "always abort, and do not reach other nodes; use PGAS_DELEGATE_COMBINE");
+            PGASI_WARN("delegate", "PGAS_DELEGATE_HTM is refused: hardware transactions are switched off on most processors, "
+                       "may always abort, and do not reach other nodes; use PGAS_DELEGATE_COMBINE");
         return PGAS_ERR_UNSUPPORTED;
     }
     if ((!r->args && r->head.bytes) || (!r->result && r->head.result_bytes))

@@ -61,7 +61,8 @@ uint32_t pgasi_locks_waiting(void)
 /* In a handler: never waits. */
 static void answer(pgas_lock_t lock, pgas_thread_t who, uint32_t number, pgas_status_t status, bool broken)
 {
-    message_t m = { lock, number, (uint16_t)pgas_thread_slot(who), status == PGAS_OK ? GRANTED : REFUSED, broken, status, 0 };
+    uint8_t op = status == PGAS_OK ? GRANTED : REFUSED;
+    message_t m = { lock, number, (uint16_t)pgas_thread_slot(who), op, broken, status, 0 };
     pgasi_outbox_call(pgas_thread_rank(who), PGASI_REC_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
 }
 
@@ -177,7 +178,8 @@ static void on_answer(const message_t *m, int rank)
     if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != m->number || w->owner != rank)
         return;
     w->broken = m->broken;
-    __atomic_store_n(&w->state, m->op == GRANTED ? PGAS_OK : m->status < 0 ? m->status : PGAS_ERR_INTERNAL, __ATOMIC_RELEASE);
+    int32_t why_not = m->status < 0 ? m->status : PGAS_ERR_INTERNAL;
+    __atomic_store_n(&w->state, m->op == GRANTED ? PGAS_OK : why_not, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
 

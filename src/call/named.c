@@ -48,7 +48,8 @@ uint64_t pgasi_named_name(const pgasi_named_t *t, int rank, uint32_t index)
 static pgasi_named_entry_t *entry_of(const pgasi_named_t *t, uint64_t name)
 {
     uint32_t index = (uint32_t)(name & (PGASI_NAMED_MAX - 1));
-    if (index >= t->n || !t->entry[index].thing || t->entry[index].generation != (uint32_t)(name >> INDEX_BITS) % GENERATIONS)
+    uint32_t generation = (uint32_t)(name >> INDEX_BITS) % GENERATIONS;
+    if (index >= t->n || !t->entry[index].thing || t->entry[index].generation != generation)
         return NULL;
     return &t->entry[index];
 }

@@ -61,7 +61,8 @@ static pgas_status_t broadcast_once(size_t bytes, pgas_when_t when, pgas_sync_t 
 
 static uint64_t n_sent(void)
 {
-    return __atomic_load_n(&pgasi_bcast_stats.n_down, __ATOMIC_ACQUIRE) + __atomic_load_n(&pgasi_bcast_stats.n_up, __ATOMIC_ACQUIRE);
+    const pgasi_bcast_stats_t *s = &pgasi_bcast_stats;
+    return __atomic_load_n(&s->n_down, __ATOMIC_ACQUIRE) + __atomic_load_n(&s->n_up, __ATOMIC_ACQUIRE);
 }
 
 static bool is_few(uint64_t n)
@@ -169,7 +170,8 @@ static void many_roots_at_once(uint64_t seed)
     n_wrong = 0;
     pgas_barrier(NULL);
     uint32_t wrong = 7;
-    n_bad = pgas_call_broadcast(ordered, &wrong, sizeof wrong, PGAS_SCOPE_RANKS, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad = pgas_call_broadcast(ordered, &wrong, sizeof wrong, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+    n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_wrong == n_ranks, "and a wrong number is noticed");
     n_wrong = 0;
     pgas_barrier(NULL);
@@ -245,7 +247,8 @@ static void handlers_that_block(void)
     n_bad += me == 0 && pgas_sync_wait(&ran, -1) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_is_int(n_bad + n_early + n_wrong, 0, "handlers that block: it arrived while they wait, it ran when they return");
-    spmd_ok(n_gated == 1 + PGAS_BROADCASTS_MAX && (me != 0 || n_refused), "one more than can be under way: AGAIN, nothing runs");
+    spmd_ok(n_gated == 1 + PGAS_BROADCASTS_MAX && (me != 0 || n_refused),
+            "one more than can be under way: AGAIN, nothing runs");
     pgas_sync_fini(&arrived);
     pgas_sync_fini(&ran);
 }

@@ -288,7 +288,8 @@ static void handlers_that_block(void)
     pgas_barrier(NULL);
     __atomic_store_n(&gate, 1, __ATOMIC_RELEASE);
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_wrong == 0 && n_runs == 1 && local_bytes() == before, "handlers that block have the buffer until they end");
+    spmd_ok(n_bad + n_wrong == 0 && n_runs == 1 && local_bytes() == before,
+            "handlers that block have the buffer until they end");
     pgas_sync_fini(&sync);
 }
 

@@ -81,7 +81,8 @@ static void on_handler(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)source;
     (void)context;
     handler_status[0] = pgas_delegate(mine.name, add, &by, 8, &back, 8, NULL);
-    handler_status[1] = n_ranks == 1 ? PGAS_ERR_CONTEXT : pgas_delegate(names[(me + 1) % n_ranks], add, &by, 8, &back, 8, NULL);
+    pgas_status_t right = pgas_delegate(names[(me + 1) % n_ranks], add, &by, 8, &back, 8, NULL);
+    handler_status[1] = n_ranks == 1 ? PGAS_ERR_CONTEXT : right;
 }
 
 /* On `mine`: asks for the second object, whose operation asks for `mine` again. */
@@ -294,8 +295,10 @@ static void chains(void)
 int main(int argc, char **argv)
 {
     int n_bad = pgas_op_register("t.add", op_add, &add) != PGAS_OK || pgas_op_register("t.echo", op_echo, &echo) != PGAS_OK;
-    n_bad += pgas_op_register("t.hold", op_hold, &hold) != PGAS_OK || pgas_op_register("t.inner", op_inner, &inner) != PGAS_OK;
-    n_bad += pgas_op_register("t.add", op_add, &add) != PGAS_OK || pgas_op_register("t.add", op_echo, &add) != PGAS_ERR_EXISTS;
+    n_bad += pgas_op_register("t.hold", op_hold, &hold) != PGAS_OK;
+    n_bad += pgas_op_register("t.inner", op_inner, &inner) != PGAS_OK;
+    n_bad += pgas_op_register("t.add", op_add, &add) != PGAS_OK;
+    n_bad += pgas_op_register("t.add", op_echo, &add) != PGAS_ERR_EXISTS;
     n_bad += pgas_op_register("t.null", NULL, &add) != PGAS_ERR_INVALID;
     pgas_handler_register("t.handler", on_handler, NULL, &from_handler);
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;

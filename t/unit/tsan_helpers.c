@@ -4,6 +4,7 @@
  * source: pgas/broadcast.h, pgas/lock.h, pgas/delegate.h, pgas/mem.h. One rank: what travels between ranks is in t/spmd
  */
 #include <pthread.h>
+#include "mem/alloc_zone.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
@@ -90,7 +91,9 @@ static void together(const char *params)
     pthread_t thread[N_THREADS];
     n_once = n_locked = total = 0;
     n_bad = 0;
-    bad(lone_init(1, params) != PGAS_OK || pgas_lock_create(&lock) != PGAS_OK || pgas_object_create(&total, &object) != PGAS_OK);
+    pgasi_alloc_zone_always = !pgasi_alloc_zone_always;
+    bad(lone_init(1, params) != PGAS_OK || pgas_lock_create(&lock) != PGAS_OK);
+    bad(pgas_object_create(&total, &object) != PGAS_OK);
     for (int t = 0; t < N_THREADS; t++)
         bad(pthread_create(&thread[t], NULL, work, NULL) != 0);
     for (int t = 0; t < N_THREADS; t++)
@@ -108,8 +111,10 @@ int main(void)
     pgas_handler_opts_t may_block = PGAS_HANDLER_OPTS_INIT;
     may_block.blocks = true;
     plan(5);
-    bool good = pgas_handler_register("t.once", on_once, NULL, &once) == PGAS_OK && pgas_op_register("t.add", op_add, &add) == PGAS_OK;
-    ok(good && pgas_handler_register_opts("t.locked", on_locked, NULL, &may_block, &locked) == PGAS_OK, "handlers are known");
+    bool good = pgas_handler_register("t.once", on_once, NULL, &once) == PGAS_OK &&
+                pgas_op_register("t.add", op_add, &add) == PGAS_OK;
+    good = good && pgas_handler_register_opts("t.locked", on_locked, NULL, &may_block, &locked) == PGAS_OK;
+    ok(good, "handlers are known");
     together("HEAP_SIZE=1M SERVICE_THREADS=1");
     together("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=2");
     return done();
