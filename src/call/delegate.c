@@ -162,7 +162,7 @@ static void run_all(const call_head_t *head, const char *at, const char *end, ch
             break;
         result_head_t h = { found, 0 };
         if (o)
-            h.status = run(o, &r, at, answer + sizeof h, pgas_thread_make(rank, r.slot));
+            h.status = run(o, &r, at, answer + sizeof h, pgas_thread_make(rank, r.slot & PGAS_SLOT_SERVICE));
         memcpy(answer, &h, sizeof h);
         answer += PGASI_MIN(sizeof h + padded(r.result_bytes), left);
         at += PGASI_MIN(padded(r.bytes), (size_t)(end - at));

@@ -172,8 +172,6 @@ static wait_t *waits; /* [PGAS_THREADS_MAX] by slot */
 
 static void on_answer(const message_t *m, int rank)
 {
-    if (m->slot >= PGAS_THREADS_MAX)
-        return;
     wait_t *w = &waits[m->slot];
     if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != m->number || w->owner != rank)
         return;
@@ -191,6 +189,8 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
     if (bytes != sizeof m)
         return;
     memcpy(&m, args, sizeof m);
+    if (m.slot >= PGAS_THREADS_MAX)
+        return;
     pgas_thread_t who = pgas_thread_make(rank, m.slot);
     if (m.op >= GRANTED) {
         on_answer(&m, rank);

@@ -56,3 +56,5 @@ check_PROGRAMS += %D%/route.t
 %C%_route_t_SOURCES = %D%/route.c
 check_PROGRAMS += %D%/tsan_helpers.t
 %C%_tsan_helpers_t_SOURCES = %D%/tsan_helpers.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/strangers.t
+%C%_strangers_t_SOURCES = %D%/strangers.c %D%/lone.c %D%/lone.h
