@@ -182,7 +182,7 @@ static const bench_case_t cases[] = {
      .metric = BENCH_RATE,
      .ours = send_overflow,
      .refs = {{"limit", BENCH_MEMORY, ref_ring_slots},
-              {"send", BENCH_OURS, send_direct},
+              {"write", BENCH_OURS, send_direct},
               {"ucx", BENCH_UCX, ref_ucx_am_rate},
               {"mpi", BENCH_MPI, ref_mpi_isend}}},
 };
