@@ -4,14 +4,7 @@
  * barrier of ours. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
-
-/* The tree comes with its header; until then the root calls every rank itself. */
-#if __has_include("pgas/broadcast.h")
 #include "pgas/broadcast.h"
-#define HAVE_TREE 1
-#else
-#define HAVE_TREE 0
-#endif
 
 #include <string.h>
 
@@ -48,7 +41,6 @@ static int call_each(size_t bytes, pgas_sync_t *sync)
     return bad;
 }
 
-#if HAVE_TREE
 static int call_tree(size_t bytes, pgas_sync_t *sync)
 {
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
@@ -57,7 +49,6 @@ static int call_tree(size_t bytes, pgas_sync_t *sync)
     pgas_sync_add(sync, 1);
     return pgas_call_broadcast(take, args_block, bytes, PGAS_SCOPE_RANKS, &opts);
 }
-#endif
 
 static double until_all_ran(const bench_run_t *run, int (*call_all)(size_t bytes, pgas_sync_t *sync))
 {
@@ -85,21 +76,17 @@ static double flat(const bench_run_t *run)
     return until_all_ran(run, call_each);
 }
 
-#if HAVE_TREE
 static double tree(const bench_run_t *run)
 {
     return until_all_ran(run, call_tree);
 }
-#endif
 
 static const bench_case_t cases[] = {
-#if HAVE_TREE
     {.variant = "tree",
      .doc = "pgas_call_broadcast",
      .paths = BENCH_ANYWHERE,
      .ours = tree,
      .refs = {{"mpi", BENCH_MPI, ref_mpi_bcast_known}}},
-#endif
     {.variant = "flat",
      .doc = "the root calls each rank itself",
      .paths = BENCH_ANYWHERE,
