@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 64
+plan 67
 
 for n in 1 2 3; do
     run $n 01_hello
