@@ -158,7 +158,8 @@ typedef enum {
     PGAS_FULL_WAIT,  /* wait with progress; in a handler: as PGAS_FULL_QUEUE */
     PGAS_FULL_AGAIN, /* give PGAS_ERR_AGAIN, nothing has happened */
     PGAS_FULL_QUEUE  /* keep a copy behind those that wait, in order; up to PGAS_BACKLOG_LIMIT bytes a thread, then
-                        PGAS_ERR_AGAIN. Sent by any progress of the thread, or by the service thread. */
+                        PGAS_ERR_AGAIN. Sent by any progress of the thread; with PGAS_WAY_SEND, and of a thread without a
+                        lane of its own, by that of any thread and by the service thread. */
 } pgas_full_t;
 
 /** How it travels. */

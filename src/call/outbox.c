@@ -101,6 +101,7 @@ struct pgasi_outbox {
 };
 
 uint64_t pgasi_far_consumed;
+uint32_t pgasi_outbox_shared_held;
 pgas_call_run_t pgas_call_run;
 __thread pgas_call_path_t pgas_call_path;
 static char *far_scratch; /* for data that arrives misaligned */
@@ -188,6 +189,8 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
     for (int i = 0; i < ob->n_dirty; i++)
         free(ob->out[ob->dirty[i]].batch);
     free_list(ob->free_buffers);
+    if (ob->lane->shared)
+        pgasi_outbox_shared_held = 0;
     pgasi_lazy_free(ob->cursor, n * sizeof *ob->cursor);
     pgasi_lazy_free(ob->out, n * sizeof *ob->out);
     pgasi_lazy_free(ob->window, n * sizeof *ob->window);
@@ -377,12 +380,19 @@ static inline out_t *out_of(pgasi_outbox_t *ob, int dest)
     return out;
 }
 
+static void set_held(pgasi_outbox_t *ob, int n)
+{
+    __atomic_store_n(&ob->n_held, n, __ATOMIC_RELEASE);
+    if (ob->lane->shared)
+        __atomic_store_n(&pgasi_outbox_shared_held, (uint32_t)n, __ATOMIC_RELAXED);
+}
+
 static void hold(pgasi_outbox_t *ob, out_t *out, int rank)
 {
     if (!out->held) {
         out->held = true;
         ob->held[ob->n_held] = rank;
-        __atomic_store_n(&ob->n_held, ob->n_held + 1, __ATOMIC_RELAXED);
+        set_held(ob, ob->n_held + 1);
     }
 }
 
@@ -791,7 +801,7 @@ int pgasi_outbox_progress(pgasi_outbox_t *ob)
         n++;
         out->held = false;
         ob->held[i] = ob->held[ob->n_held - 1];
-        __atomic_store_n(&ob->n_held, ob->n_held - 1, __ATOMIC_RELEASE);
+        set_held(ob, ob->n_held - 1);
     }
     return n;
 }

@@ -119,6 +119,8 @@ pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *outbox, pgasi_publish_rea
 int pgasi_outbox_progress(pgasi_outbox_t *outbox);
 /** True if calls are held up. */
 bool pgasi_outbox_held(const pgasi_outbox_t *outbox);
+/** Destinations of the shared lane whose calls are held up: any thread goes on with them, for perhaps none has that lane. */
+extern uint32_t pgasi_outbox_shared_held;
 
 /** A rank is now known to be dead: every thread closes its window for inline calls when it makes the next one. */
 void pgasi_outbox_peer_died(void);

@@ -121,6 +121,24 @@ static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held, bo
     return n;
 }
 
+/* What service handlers and threads without a lane have sent: whoever passes goes on with it. */
+static __attribute__((noinline)) int shared_round(void)
+{
+    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SHARED];
+    if (!pgasi_lane_try_lock(lane))
+        return 0;
+    int n = lane->outbox ? pgasi_outbox_progress(lane->outbox) : 0;
+    if (lane->tp)
+        n += pgasi_lane_progress(lane);
+    pgasi_lane_unlock(lane);
+    return n;
+}
+
+static inline bool shared_held(void)
+{
+    return __atomic_load_n(&pgasi_outbox_shared_held, __ATOMIC_RELAXED) != 0;
+}
+
 /* Lock held. */
 static int serve(void)
 {
@@ -192,6 +210,8 @@ static inline int progress_round(void)
         n += serve_service();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED) != 0))
         n += (int)pgasi_ports_refuse();
+    if (PGAS_UNLIKELY(shared_held()))
+        n += shared_round();
     return n + serve_if_free();
 }
 
@@ -287,11 +307,12 @@ static void service_sleep(void)
     if (lanes_wait)
         __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(true);
-    bool quiet = serve_if_free() == 0 && !pgasi_inbox_pending() && !pgasi_port_pending(PGASI_PORT_SERVICE) && arm_transport() &&
-                 !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
+    bool held = shared_held();
+    bool quiet = !(held && shared_round() > 0) && serve_if_free() == 0 && !pgasi_inbox_pending() &&
+                 !pgasi_port_pending(PGASI_PORT_SERVICE) && arm_transport() && !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
     if (quiet) {
         __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
-        sleep_in_epoll(lanes_wait ? HELP_MS : SLEEP_MAX_MS);
+        sleep_in_epoll(lanes_wait || held ? HELP_MS : SLEEP_MAX_MS);
     }
     __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(false);
@@ -321,7 +342,7 @@ static void *service_main(void *arg)
             pgasi_ports_refuse();
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
-        if (pgasi_lanes_help() > 0)
+        if ((shared_held() && shared_round() > 0) || pgasi_lanes_help() > 0)
             pgasi_bell_ring(pgasi_boot.node_rank);
         if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
             __atomic_fetch_add(&pgasi_service_stats.naps, 1, __ATOMIC_RELAXED);

@@ -136,6 +136,7 @@ void pgasi_lane_lock_slow(pgasi_lane_t *lane)
         while (__atomic_load_n(&lane->lock, __ATOMIC_RELAXED))
             sched_yield();
     }
+    __atomic_store_n(&lane->n_entered, lane->n_entered + 1, __ATOMIC_RELAXED); /* see needs_help */
 }
 
 bool pgasi_lane_try_lock(pgasi_lane_t *lane)

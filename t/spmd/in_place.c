@@ -9,6 +9,7 @@
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_CALL_MAX=1K
  *   source: pgas/call.h
  */
+#include <pthread.h>
 #include "base/rng.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
@@ -189,16 +190,54 @@ static void channels_grow_and_shrink(void)
             "no such targets");
 }
 
+/* More than the channel takes, of a lane that no thread has: some wait. */
+static void *queue_unattached(void *arg)
+{
+    uint64_t one[64] = { 0 }, *n_sent = arg;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    opts.way = PGAS_WAY_SEND;
+    opts.full = PGAS_FULL_QUEUE;
+    for (int i = 0; i < 200; i++)
+        *n_sent += pgas_call_to(pgas_thread_make((me + 1) % n_ranks, PGAS_SLOT_ANY), count, one, sizeof one, &opts) == PGAS_OK;
+    return NULL;
+}
+
+static void what_waits_in_the_shared_lane_leaves(void)
+{
+    pthread_t thread;
+    pgas_gptr_t flag;
+    uint64_t go = 1, sums[2] = { 0, 0 }, all[2];
+    int peer = (me + 1) % n_ranks;
+    bool near = n_ranks > 1 && pgas_node_of(peer) == pgas_node(), good = true;
+    pgas_alloc(sizeof *let_go, &flag);
+    let_go = pgas_gptr_local(flag, sizeof *let_go);
+    *let_go = 0;
+    n_counted = 0;
+    pgas_barrier(NULL);
+    if (near)
+        good = pgas_call(peer, stay_away, NULL, 0, NULL) == PGAS_OK;
+    pthread_create(&thread, NULL, queue_unattached, &sums[1]);
+    pthread_join(thread, NULL);
+    good = pgas_put(pgas_gptr_at(flag, peer), &go, sizeof go) == PGAS_OK && good;
+    pgas_quiesce();
+    sums[0] = n_counted;
+    pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
+    spmd_ok(good && sums[1] == 200 && all[0] == all[1], "what threads without a lane have queued leaves (%d of %d)", (int)all[0],
+            (int)all[1]);
+    pgas_free(flag);
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_register("filled", on_filled, NULL, &filled);
     pgas_handler_register("stay away", on_stay_away, NULL, &stay_away);
     pgas_handler_register("count", on_count, NULL, &count);
-    job_begin(&argc, &argv, 10);
+    job_begin(&argc, &argv, 11);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
     built_calls_arrive();
     channels_grow_and_shrink();
+    what_waits_in_the_shared_lane_leaves();
     return job_end();
 }
