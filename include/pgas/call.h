@@ -199,7 +199,8 @@ PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler
  *  @return as pgas_call_to; PGAS_ERR_BUSY (the thread has begun one). */
 PGAS_API pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
                                        const pgas_call_opts_t *opts, void **args_p);
-/** Sends it. @return as pgas_call_to; PGAS_ERR_NOT_FOUND (the thread has begun none). */
+/** Sends it. With an error, PGAS_ERR_AGAIN too, it is dropped. A thread that detaches or ends the job, and a blocking handler
+ *  that returns, drops what it has begun. @return as pgas_call_to; PGAS_ERR_NOT_FOUND (the thread has begun none). */
 PGAS_API pgas_status_t pgas_call_commit(void);
 /** Drops it: nothing has happened. @return PGAS_OK, PGAS_ERR_NOT_FOUND. */
 PGAS_API pgas_status_t pgas_call_abandon(void);

@@ -963,17 +963,26 @@ pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, 
     return status;
 }
 
+/* Past a call that the thread is building in its own lane, for that may last until somebody has this answer. */
+static pgasi_lane_t *lane_for_answer(int rank)
+{
+    pgasi_lane_t *lane = pgasi_thread_lane();
+    const pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
+    bool begun = ob && ob->out[PGASI_PORT_ANY * ob->n_ranks + (uint32_t)rank].begun;
+    return PGAS_UNLIKELY(begun) ? pgasi_lanes[PGASI_LANE_SHARED] : lane;
+}
+
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
                                   size_t bytes)
 {
     message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
-    return call_through(pgasi_thread_lane(), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
+    return call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
 }
 
 pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head, size_t head_bytes)
 {
     message_t m = { pgasi_rec_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0 };
-    return call_through(pgasi_thread_lane(), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
+    return call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
 }
 
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
@@ -1326,6 +1335,7 @@ static __attribute__((no_sanitize("thread"))) uint64_t handed_over(const out_t *
 /* What a thread has begun: a record at the tail of a channel, or in a buffer of its own. */
 typedef struct {
     bool begun;
+    uint64_t epoch; /* after another init nothing of it is left */
     int rank, port;
     bool shared;
     pgasi_full_t full;
@@ -1375,6 +1385,15 @@ static void fill_record(const begun_t *b, char *record)
         memcpy(record + 8, &b->wire, 8);
 }
 
+/* What was built stays behind the tail, and could pass for marks there. */
+static void leave_dirty(out_t *out, size_t room)
+{
+    uint32_t end = (uint32_t)(out->w->pos - out->chunk) + (uint32_t)PGASI_ALIGN_UP(room, PGASI_RING_UNIT);
+    chunk_t *c = &out->chunks[out->current];
+    out->clean_from = PGASI_MAX(out->clean_from, end);
+    c->written = PGASI_MAX(c->written, end);
+}
+
 /* Shows or sends what was built. */
 static pgas_status_t finish(begun_t *b, bool send_it)
 {
@@ -1389,18 +1408,37 @@ static pgas_status_t finish(begun_t *b, bool send_it)
         fill_record(b, out->w->pos);
         show(out, pgasi_rec_room(b->header), b->header);
         ring_bell(out);
-    } else if (b->buffer) {
+    } else if (!b->buffer) {
+        leave_dirty(out, pgasi_rec_room(b->header));
+    } else {
         fill_record(b, b->buffer->data);
         b->buffer->used = pgasi_rec_room(b->header);
-        if (!send_it)
+        if (send_it)
+            status = publish_far(ob, out, b->buffer);
+        else
             buffer_release(b->buffer);
-        else if (publish_far(ob, out, b->buffer) == PGAS_ERR_AGAIN)
+        if (status == PGAS_ERR_AGAIN) {
             let_wait(ob, out, dest, b->buffer);
+            status = PGAS_OK;
+        }
     }
     if (out->kind == OUT_NODE)
         update_window(out);
     pgasi_lane_unlock(ob->lane);
     return status;
+}
+
+void pgasi_call_forget(void)
+{
+    if (!begun.begun)
+        return;
+    if (begun.epoch == pgasi_epoch) {
+        pgas_call_abandon();
+        return;
+    }
+    free(begun.block);
+    free(begun.buffer);
+    begun.begun = false;
 }
 
 pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes, const pgas_call_opts_t *opts,
@@ -1414,6 +1452,8 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
     pgas_status_t status = args_p ? read_opts(opts, &o, &how) : PGAS_ERR_INVALID;
     if (status == PGAS_OK)
         status = check_call(b.rank, handler, "", bytes, false);
+    if (begun.epoch != pgasi_epoch)
+        pgasi_call_forget();
     if (status == PGAS_OK && begun.begun)
         status = PGAS_ERR_BUSY;
     b.port = pgasi_port_of_slot(pgas_thread_slot(target));
@@ -1444,6 +1484,7 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
             return b.has_sync ? pgasi_sync_issued(&b.sync, PGAS_ERR_NO_MEMORY) : PGAS_ERR_NO_MEMORY;
     }
     b.begun = true;
+    b.epoch = pgasi_epoch;
     begun = b;
     *args_p = b.args;
     return PGAS_OK;
@@ -1451,6 +1492,8 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
 
 static pgas_status_t end_call(bool send_it)
 {
+    if (begun.epoch != pgasi_epoch)
+        pgasi_call_forget();
     begun_t b = begun;
     if (!b.begun)
         return pgasi_thread_attached() ? PGAS_ERR_NOT_FOUND : pgasi_thread_check();

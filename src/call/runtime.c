@@ -58,6 +58,7 @@ static void thread_comes(void)
 static pgas_status_t thread_leaves(void)
 {
     int port = pgasi_self.port;
+    pgasi_call_forget();
     if (port && pgasi_port_used(port)) {
         while (pgasi_port_drain_if_free(port) > 0) {
         }
@@ -207,6 +208,7 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
 /* Where a rank has died nobody waits for anybody. */
 static pgas_status_t stop_all(void)
 {
+    pgasi_call_forget();
     pgasi_call_complete();
     pgas_status_t status = pgas_quiesce();
     __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);

@@ -14,6 +14,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
+#include "call/outbox.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 
@@ -109,6 +110,7 @@ static void run(task_t *t, bool with_baton)
         t->call.entry->fn(t->args, t->bytes, t->call.source, t->call.entry->context);
         pgasi_call_end(before, PGAS_OK);
     }
+    pgasi_call_forget();
     pgasi_self.in_task = false;
     pgasi_wait_on_block = NULL;
     free(t);

@@ -1,7 +1,7 @@
 /* Calls built in place, and channels.
  *   what:   arguments built by pgas_call_begin arrive as they were written, once, in order with other calls, and on the node
  *           lie in the target's memory from the start; abandoned calls leave nothing; channels are set up ahead, tell how
- *           far the target is, grow while it stays away and give back what they took
+ *           far the target is, grow while it stays away and give back what they took; what is queued without a lane leaves
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   tls:    posix sysv,cma tcp,self
@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "call/inbox.h"
 #include "call/outbox.h"
+#include "call/record.h"
 #include "t/spmd/job.h"
 
 #define N_CALLS 600
@@ -190,6 +191,84 @@ static void channels_grow_and_shrink(void)
             "no such targets");
 }
 
+/* What looks like records of either lap must never run. */
+static void what_is_abandoned_is_not_run(void)
+{
+    int peer = (me + 1) % n_ranks, from = (me + n_ranks - 1) % n_ranks, n_bad = 0;
+    pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
+    uint64_t n_expected = 0, word = 0;
+    n_counted = 0;
+    pgas_barrier(NULL);
+    for (int i = 0; i < 40; i++) {
+        void *args = NULL;
+        uint64_t mark = i % 2 ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
+        n_bad += pgas_call_begin(target, count, BYTES_MAX, NULL, &args) != PGAS_OK;
+        for (size_t k = 0; k < BYTES_MAX / 8; k++)
+            ((uint64_t *)args)[k] = mark | (uint64_t)8 << PGASI_REC_BYTES_SHIFT | count;
+        n_bad += pgas_call_abandon() != PGAS_OK;
+        for (int k = 0; k < i % 5; k++) { /* some inline */
+            if (k % 2)
+                pgas_progress();
+            n_bad += pgas_call(peer, count, &word, 8, NULL) != PGAS_OK;
+        }
+        n_expected += (uint64_t)i % 5;
+        if (i % 8 == 0)
+            pgas_progress();
+    }
+    pgas_quiesce();
+    spmd_ok(n_bad == 0 && n_counted == n_expected, "what is abandoned is not run (%d calls, not %d, from %d)", (int)n_counted,
+            (int)n_expected, from);
+}
+
+/* Each rank begins a call to the next, and is asked by it meanwhile. */
+static void answers_pass_what_is_begun(void)
+{
+    int peer = (me + 1) % n_ranks, from = (me + n_ranks - 1) % n_ranks;
+    void *args = NULL;
+    pgas_sync_t done;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    pgas_sync_init(&done, 1);
+    opts.sync = &done;
+    bool good = pgas_call_begin(pgas_thread_make(peer, PGAS_SLOT_ANY), count, 8, NULL, &args) == PGAS_OK;
+    pgas_barrier(NULL);
+    good = pgas_call_to(pgas_thread_make(from, 0), count, NULL, 0, &opts) == PGAS_OK && good;
+    good = pgas_sync_wait(&done, 20000000) == PGAS_OK && good;
+    pgas_barrier(NULL);
+    memset(args, 0, 8);
+    spmd_ok(good && pgas_call_commit() == PGAS_OK, "a thread that builds a call answers those that it runs");
+    pgas_sync_fini(&done);
+    pgas_quiesce();
+}
+
+static void *begin_and_leave(void *target_p)
+{
+    const pgas_thread_t *target = target_p;
+    void *args = NULL;
+    bool good = pgas_thread_attach() == PGAS_OK && pgas_call_begin(*target, count, 8, NULL, &args) == PGAS_OK;
+    good = pgas_thread_detach() == PGAS_OK && good;
+    good = pgas_thread_attach() == PGAS_OK && pgas_call_commit() == PGAS_ERR_NOT_FOUND && good;
+    good = pgas_call(pgas_thread_rank(*target), count, NULL, 0, NULL) == PGAS_OK && good;
+    good = pgas_call_begin(*target, count, 8, NULL, &args) == PGAS_OK && pgas_call_abandon() == PGAS_OK && good;
+    return pgas_thread_detach() == PGAS_OK && good ? target_p : NULL;
+}
+
+static void who_leaves_has_begun_nothing(void)
+{
+    pthread_t thread;
+    void *good = NULL, *args = NULL;
+    pgas_thread_t target = pgas_thread_make((me + 1) % n_ranks, PGAS_SLOT_ANY);
+    pthread_create(&thread, NULL, begin_and_leave, &target);
+    pthread_join(thread, &good);
+    pgas_quiesce();
+    spmd_ok(good != NULL, "a thread that detaches drops the call that it has begun");
+    bool begun = pgas_call_begin(target, count, 8, NULL, &args) == PGAS_OK;
+    job_stop();
+    job_start(NULL);
+    begun = pgas_call_commit() == PGAS_ERR_NOT_FOUND && begun;
+    begun = pgas_call_begin(target, count, 8, NULL, &args) == PGAS_OK && pgas_call_abandon() == PGAS_OK && begun;
+    spmd_ok(begun && pgas_call((me + 1) % n_ranks, count, NULL, 0, NULL) == PGAS_OK, "and so does the end of the job");
+}
+
 /* More than the channel takes, of a lane that no thread has: some wait. */
 static void *queue_unattached(void *arg)
 {
@@ -232,12 +311,15 @@ int main(int argc, char **argv)
     pgas_handler_register("filled", on_filled, NULL, &filled);
     pgas_handler_register("stay away", on_stay_away, NULL, &stay_away);
     pgas_handler_register("count", on_count, NULL, &count);
-    job_begin(&argc, &argv, 11);
+    job_begin(&argc, &argv, 17);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
     built_calls_arrive();
     channels_grow_and_shrink();
     what_waits_in_the_shared_lane_leaves();
+    what_is_abandoned_is_not_run();
+    answers_pass_what_is_begun();
+    who_leaves_has_begun_nothing();
     return job_end();
 }
