@@ -493,6 +493,11 @@ void pgasi_port_set_left(int number, bool left)
         __atomic_fetch_and(&pgasi_ports_left, ~bit, __ATOMIC_RELEASE);
 }
 
+void pgasi_port_stand_in(int number)
+{
+    __atomic_fetch_or(&pgasi_ports_left, UINT64_C(1) << (number - PGASI_PORT_FIRST_THREAD), __ATOMIC_RELEASE);
+}
+
 uint64_t pgasi_ports_refuse(void)
 {
     uint64_t bits = __atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED), n = 0;

@@ -81,9 +81,11 @@ static inline bool pgasi_port_used(int port)
 
 /** Where no thread answers to a port any more, its calls are refused instead of run. */
 void pgasi_port_set_left(int port, bool left);
-extern uint64_t pgasi_ports_left; /* a bit for each thread's port */
+extern uint64_t pgasi_ports_left; /* a bit for each thread's port that anybody drains */
 /** Refuses what has arrived at such ports. Returns the number of calls. */
 uint64_t pgasi_ports_refuse(void);
+/** The job ends: from now on anybody runs what is for the thread of a port, wherever it is. */
+void pgasi_port_stand_in(int port);
 
 /** What came from elsewhere for a port that other threads run: kept in order until they do. Inbox lock held. */
 pgas_status_t pgasi_port_put(int port, int source_rank, const void *records, size_t bytes);

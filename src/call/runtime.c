@@ -205,10 +205,23 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
     return status;
 }
 
+/* Threads may be gone or busy for long, and slots never had one: what is for them ends with the job. */
+static void stand_in_for_threads(void)
+{
+    for (int slot = 0; slot < pgasi_param.lanes; slot++) {
+        int port = pgasi_port_of_slot(slot);
+        if (pgasi_slot_reserve(slot))
+            pgasi_port_set_left(port, true);
+        else
+            pgasi_port_stand_in(port);
+    }
+}
+
 /* Where a rank has died nobody waits for anybody. */
 static pgas_status_t stop_all(void)
 {
     pgasi_call_forget();
+    stand_in_for_threads();
     pgasi_call_complete();
     pgas_status_t status = pgas_quiesce();
     __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);

@@ -219,12 +219,39 @@ static void bad_targets_are_refused(void)
             "no such slots, no threads");
 }
 
+static void *stay_away(void *arg)
+{
+    (void)arg;
+    pgas_thread_attach();
+    pthread_barrier_wait(&together);
+    pthread_barrier_wait(&together); /* the job has ended */
+    return NULL;
+}
+
+/* Slot 1 belongs to a thread that is busy elsewhere, slot 3 never had one. */
+static void the_end_waits_for_no_thread(void)
+{
+    pthread_t thread;
+    int peer = (me + 1) % n_ranks;
+    pthread_barrier_init(&together, NULL, 2);
+    pthread_create(&thread, NULL, stay_away, NULL);
+    pthread_barrier_wait(&together);
+    n_ran[SLOTS] = 0;
+    pgas_barrier(NULL);
+    bool good = pgas_call_to(pgas_thread_make(peer, 1), who, NULL, 0, NULL) == PGAS_OK &&
+                pgas_call_to(pgas_thread_make(peer, 3), who, NULL, 0, NULL) == PGAS_OK;
+    job_stop();
+    pthread_barrier_wait(&together);
+    pthread_join(thread, NULL);
+    spmd_ok(good && n_ran[SLOTS] == 1, "the end runs what is for a thread that stays away, and refuses what is for none");
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_register("numbered", on_numbered, NULL, &numbered);
     pgas_handler_register("flag", on_flag, NULL, &set_flag);
     pgas_handler_register("who", on_who, NULL, &who);
-    job_begin(&argc, &argv, 15);
+    job_begin(&argc, &argv, 18);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
@@ -234,5 +261,8 @@ int main(int argc, char **argv)
     who_has_left_is_not_waited_for();
     threads_without_set_up_send();
     bad_targets_are_refused();
-    return job_end();
+    job_stop();
+    job_start(NULL);
+    the_end_waits_for_no_thread();
+    return spmd_end();
 }
