@@ -578,6 +578,12 @@ pgas_status_t pgas_sync_test(const pgas_sync_t *sync)
     return (pgas_status_t)__atomic_load_n(&sync->status, __ATOMIC_RELAXED);
 }
 
+/* When a job ends in which somebody has died, handlers may wait for what never comes. */
+static inline bool must_end(void)
+{
+    return PGAS_UNLIKELY(pgasi_self.in_task) && __atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE) && pgasi_boot_some_dead();
+}
+
 pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
 {
     pgas_status_t status = pgasi_thread_check_wait();
@@ -587,10 +593,12 @@ pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
         return PGAS_ERR_INVALID;
     uint64_t limit = pgasi_wait_limit(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit))
+    bool ends = false;
+    while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit) &&
+           !(ends = sync->token && must_end())) /* without a token: a reply, which is written to its place */
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
-    return status == PGAS_INPROGRESS ? PGAS_ERR_TIMEOUT : status;
+    return status != PGAS_INPROGRESS ? status : ends ? PGAS_ERR_PEER : PGAS_ERR_TIMEOUT;
 }
 
 void pgas_sync_fini(pgas_sync_t *sync)

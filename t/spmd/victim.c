@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "pgas/pgas.h"
 
-static pgas_handler_t never, dies, dies_there, note;
-static int n_notes, n_broken, n_bad_counts;
+static pgas_handler_t never, dies, dies_there, note, waits;
+static int n_notes, n_broken, n_bad_counts, n_started, n_ended;
 
 static void on_never(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -47,6 +47,21 @@ static void on_note(const void *args, size_t bytes, pgas_thread_t source, void *
     (void)source;
     (void)context;
     __atomic_add_fetch(&n_notes, 1, __ATOMIC_RELEASE);
+}
+
+/* For what nobody is left to do: until the end of the job. */
+static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    pgas_sync_t sync;
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    bool good = pgas_sync_init(&sync, 1) == PGAS_OK;
+    __atomic_fetch_add(&n_started, 1, __ATOMIC_RELEASE);
+    good = good && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER;
+    pgas_sync_fini(&sync);
+    __atomic_fetch_add(&n_ended, good, __ATOMIC_RELEASE);
 }
 
 static void wait_for_the_end(const char *how, int victim)
@@ -147,7 +162,11 @@ static void survive(int victim)
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
     n_bad += not_peer("a barrier", pgas_barrier(NULL));
     n_bad += not_peer("quiesce", pgas_quiesce());
+    n_bad += pgas_spawn(me, waits, NULL, 0, NULL) != PGAS_OK;
+    while (!__atomic_load_n(&n_started, __ATOMIC_ACQUIRE))
+        pgas_progress();
     n_bad += not_peer("finalize", pgas_finalize());
+    n_bad += n_ended != 1;
     printf("%s %d\n", n_bad == 0 && !pgas_initialized() ? "survived" : "failed", me);
     fflush(stdout);
     _exit(n_bad);
@@ -228,6 +247,7 @@ int main(int argc, char **argv)
     pgas_handler_register("t.dies", on_dies, NULL, &dies);
     pgas_handler_register("t.dies_there", on_dies_there, NULL, &dies_there);
     pgas_handler_register("t.note", on_note, NULL, &note);
+    pgas_handler_register("t.waits", on_waits, NULL, &waits);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 3;
     for (int r = 0; r < pgas_n_ranks(); r++) /* everybody knows everybody */
