@@ -53,7 +53,6 @@ static void stop(consumers_t *c)
         pgasi_port_set_left(c->port, true);
         pgasi_slot_release(c->slot);
     }
-    free(c);
 }
 
 static consumers_t **find(int slot)
@@ -62,6 +61,15 @@ static consumers_t **find(int slot)
     while (*at && (*at)->slot != slot)
         at = &(*at)->next;
     return at;
+}
+
+static void remove_of(int slot)
+{
+    pthread_mutex_lock(&lock);
+    consumers_t **at = find(slot), *c = *at;
+    *at = c->next;
+    pthread_mutex_unlock(&lock);
+    free(c);
 }
 
 static pgas_status_t start(int slot, int port, int n_threads)
@@ -80,6 +88,7 @@ static pgas_status_t start(int slot, int port, int n_threads)
         c->n++;
     if (c->n < n_threads) {
         stop(c);
+        free(c);
         return PGAS_ERR_NO_MEMORY;
     }
     c->next = all;
@@ -120,13 +129,16 @@ pgas_status_t pgas_consumers_stop(int slot)
     if (status != PGAS_OK)
         return status;
     pthread_mutex_lock(&lock);
-    consumers_t **at = find(slot), *c = *at;
+    consumers_t *c = *find(slot);
+    if (c && c->stopping) /* another thread does */
+        c = NULL;
     if (c)
-        *at = c->next;
+        __atomic_store_n(&c->stopping, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
     if (!c)
         return PGAS_ERR_NOT_FOUND;
     stop(c);
+    remove_of(slot); /* not before: the slot is taken until then */
     return PGAS_OK;
 }
 
@@ -136,6 +148,7 @@ void pgasi_consumers_stop_all(void)
         consumers_t *c = all;
         all = c->next;
         stop(c);
+        free(c);
     }
 }
 
