@@ -5,7 +5,9 @@
  *  thread inside the library, or who stands in for it. Calls of one thread to one target run in the order issued, one at a
  *  time; handlers of one target never overlap, but they may run at the same time as the program's own threads and as
  *  handlers of other targets. Handlers registered as blocking run on handler threads, which are attached threads of the
- *  library: they start in the order issued and run one at a time; while one waits, others run.
+ *  library: they start in the order issued and run one at a time; while one waits, others run. At most PGAS_HANDLER_THREADS
+ *  wait or run at one time: further calls wait for one to end, and if that waits for them, for ever (all waiting is logged
+ *  once). Calls whose turn has not come lie in memory of the target without limit: who sends many lets a counter tell.
  *
  *  What a handler may do:
  *  |                                                               | plain                                    | blocking |

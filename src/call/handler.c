@@ -222,7 +222,7 @@ static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const 
         internal[number - PGASI_REC_FIRST_INTERNAL](args, bytes, source, NULL);
         return PGAS_OK;
     }
-    if (pgasi_n_dropped++ == 0)
+    if (pgasi_first_dropped())
         PGASI_ERROR("call", "rank %d called handler %u, which does not exist here: dropped", pgas_thread_rank(source),
                     number);
     return PGAS_ERR_NOT_FOUND;
@@ -269,7 +269,7 @@ static void spawn(const void *args, size_t bytes, pgas_thread_t source, uint64_t
     if (bytes >= sizeof s)
         memcpy(&s, args, sizeof s);
     if (s.handler - 1 >= pgasi_n_handlers) {
-        if (pgasi_n_dropped++ == 0)
+        if (pgasi_first_dropped())
             PGASI_ERROR("call", "rank %d spawned handler %llu, which does not exist here: dropped", pgas_thread_rank(source),
                         (unsigned long long)s.handler);
         pgasi_call_end(pgasi_call_begin(source, (uint32_t)s.handler, wire), PGAS_ERR_NOT_FOUND);
@@ -330,7 +330,7 @@ static __attribute__((noinline)) void run_with_token(uint64_t header, const char
 
 static __attribute__((noinline, cold)) void report_malformed(int source_rank)
 {
-    if (pgasi_n_dropped++ == 0)
+    if (pgasi_first_dropped())
         PGASI_ERROR("call", "malformed message from rank %d: dropped", source_rank);
 }
 
@@ -450,7 +450,7 @@ uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank
         if (header & PGASI_REC_TOKEN) {
             memcpy(&wire, at + 8, sizeof wire);
             pgasi_call_end(pgasi_call_begin(source, pgasi_rec_handler(header), wire & ~PGASI_WIRE_ARRIVED), PGAS_ERR_PEER);
-        } else if (!tell_refused(header, at + 8, source) && pgasi_n_dropped++ == 0) {
+        } else if (!tell_refused(header, at + 8, source) && pgasi_first_dropped()) {
             PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped", source_rank,
                         pgasi_rec_handler(header));
         }

@@ -64,7 +64,12 @@ void pgasi_records_arrived(char *records, size_t bytes, int source_rank);
  *  PGAS_ERR_NOT_FOUND if there is none. */
 pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t bytes, pgas_thread_t source);
 
-/** Of malformed records and of messages without the job's key. */
+/** Of malformed records, of messages without the job's key, and of calls that found nobody. */
 extern uint64_t pgasi_n_dropped;
+/** One more, on any thread; true for the first, which is logged. */
+static inline bool pgasi_first_dropped(void)
+{
+    return __atomic_fetch_add(&pgasi_n_dropped, 1, __ATOMIC_RELAXED) == 0;
+}
 
 #endif

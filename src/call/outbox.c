@@ -1743,7 +1743,7 @@ bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
     (void)arg;
     int port = port_of_message(am);
     if (PGAS_UNLIKELY(port < 0)) {
-        if (pgasi_n_dropped++ == 0)
+        if (pgasi_first_dropped())
             PGASI_ERROR("call", "a message of %zu bytes without this job's key, or malformed: dropped", am->data_bytes);
         return false;
     }

@@ -41,7 +41,7 @@ static inline pgasi_parcel_t *parcel_at_hand(void)
 
 static void report(int rank, const char *what)
 {
-    if (pgasi_n_dropped++ == 0)
+    if (pgasi_first_dropped())
         PGASI_ERROR("call", "a call with buffers from rank %d %s: dropped", rank, what);
 }
 
@@ -161,7 +161,7 @@ void pgasi_parcel_destroy(pgasi_parcel_t *p)
 /* Nobody waits for it: a thread that has left is an ordinary thing, told once. */
 static __attribute__((noinline, cold)) void report_lost(const pgasi_parcel_t *p)
 {
-    if (p->status != PGAS_ERR_PEER || pgasi_n_dropped++ == 0)
+    if (p->status != PGAS_ERR_PEER || pgasi_first_dropped())
         PGASI_ERROR("call", "a call with buffers from rank %d is lost: %s", pgas_thread_rank(p->source),
                     pgas_status_text(p->status));
 }

@@ -205,7 +205,7 @@ pgas_status_t pgasi_route_mark(pgasi_outbox_t *ob, int hops, int rank, uint64_t 
 
 static __attribute__((noinline, cold)) void drop(pgas_thread_t from)
 {
-    if (pgasi_n_dropped++ == 0)
+    if (pgasi_first_dropped())
         PGASI_ERROR("call", "malformed routed call from rank %d: dropped", pgas_thread_rank(from));
 }
 

@@ -35,7 +35,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER, back = PTHREAD_COND_INITIALIZER;
 static queue_t calls, others;
 static bool baton_held, stopping;
-static int n_idle, n_back, n_threads;
+static int n_idle, n_back, n_threads, n_away; /* away: in a wait, without the baton */
 static uint64_t n_pending;
 static pthread_t *threads;
 
@@ -74,10 +74,15 @@ static void call_somebody(void)
     if (n_idle > 0) {
         pthread_cond_signal(&work);
     } else if (n_threads < pgasi_param.handler_threads && !stopping) {
+        static int warned;
         if (pthread_create(&threads[n_threads], NULL, thread_main, NULL) == 0)
             n_threads++;
         else
-            PGASI_WARN("task", "cannot start a handler thread: %d run", n_threads);
+            pgasi_warn_once(&warned, "task", "cannot start a handler thread: %d run", n_threads);
+    } else if (n_away == n_threads) {
+        static int warned;
+        pgasi_warn_once(&warned, "task", "all PGAS_HANDLER_THREADS=%d handlers wait, and calls wait for them to end: if they wait "
+                        "for such calls, that is for ever; raise it", n_threads);
     }
 }
 
@@ -88,8 +93,10 @@ static void pass_baton(bool away)
     pthread_mutex_lock(&lock);
     if (away) {
         baton_held = false;
+        n_away++;
         call_somebody();
     } else {
+        n_away--;
         n_back++;
         while (baton_held)
             pthread_cond_wait(&back, &lock);
@@ -204,7 +211,7 @@ int pgasi_tasks_threads(void)
 pgas_status_t pgasi_tasks_start(void)
 {
     stopping = baton_held = false;
-    n_idle = n_back = n_threads = 0;
+    n_idle = n_back = n_threads = n_away = 0;
     n_pending = 0;
     calls.end = &calls.first;
     others.end = &others.first;

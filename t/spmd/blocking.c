@@ -6,6 +6,7 @@
  *   nodes:  0 1
  *   tls:    posix sysv,cma
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=5,reorder=4,again=3
+ *   log:    handlers wait, and calls wait for them to end
  *   source: pgas/call.h, pgas/handler.h
  */
 #include "t/spmd/job.h"
@@ -167,6 +168,32 @@ static void spawned_handlers_run_at_once(void)
             "no such rank, no such handler");
 }
 
+/* Two threads, which wait; what comes then waits for one of them, and the log says so. */
+static void no_more_than_the_limit_wait(void)
+{
+    uint64_t number = 0;
+    pgas_sync_t done;
+    job_start("HANDLER_THREADS=2");
+    pgas_sync_init(&gate, 1);
+    pgas_sync_init(&done, 3);
+    n_waiting = 0;
+    n_started = 0;
+    pgas_barrier(NULL);
+    int n_bad = 0;
+    for (int i = 0; i < 2; i++)
+        n_bad += pgas_call(me, wait_for, &number, sizeof number, &done) != PGAS_OK;
+    while (__atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) < 2)
+        pgas_progress();
+    n_bad += pgas_call(me, wait_for, &number, sizeof number, &done) != PGAS_OK;
+    for (int i = 0; i < 1000; i++)
+        pgas_progress();
+    bool held = __atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) == 2 && pgas_sync_test(&done) == PGAS_INPROGRESS;
+    n_bad += pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK;
+    spmd_ok(n_bad == 0 && held && pgas_sync_wait(&done, -1) == PGAS_OK, "beyond PGAS_HANDLER_THREADS calls wait for one to end");
+    pgas_sync_fini(&gate);
+    pgas_sync_fini(&done);
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
@@ -178,7 +205,7 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("put far", on_put_far, NULL, &blocks, &put_far);
     pgas_handler_register("first of pair", on_pair, NULL, &first_of_pair);
     pgas_handler_register("second of pair", on_pair, NULL, &second_of_pair);
-    job_begin(&argc, &argv, 9);
+    job_begin(&argc, &argv, 12);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
@@ -187,5 +214,7 @@ int main(int argc, char **argv)
     what_concerns_all_is_refused();
     they_transfer();
     spawned_handlers_run_at_once();
+    job_stop();
+    no_more_than_the_limit_wait();
     return job_end();
 }
