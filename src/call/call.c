@@ -18,13 +18,14 @@
 static pgas_status_t hand_over(pgasi_publish_reason_t reason)
 {
     pgasi_lane_t *lane = pgasi_self.lane;
-    if (!lane->outbox)
+    pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE); /* others may make it, on a shared lane */
+    if (!ob)
         return PGAS_OK;
     pgasi_lane_lock(lane);
-    pgas_status_t status = pgasi_outbox_publish_all(lane->outbox, reason);
+    pgas_status_t status = pgasi_outbox_publish_all(ob, reason);
     pgasi_lane_unlock(lane);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (pgasi_outbox_held(lane->outbox))
+    while (pgasi_outbox_held(ob))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
     pgas_status_t idle = pgasi_lane_wait_idle(lane);

@@ -130,7 +130,7 @@ pgas_status_t pgas_consumers_stop(int slot)
         return status;
     pthread_mutex_lock(&lock);
     consumers_t *c = *find(slot);
-    if (c && c->stopping) /* another thread does */
+    if (c && __atomic_load_n(&c->stopping, __ATOMIC_ACQUIRE)) /* another thread does */
         c = NULL;
     if (c)
         __atomic_store_n(&c->stopping, true, __ATOMIC_RELEASE);

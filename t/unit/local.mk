@@ -24,8 +24,8 @@ check_PROGRAMS += %D%/board.t
 check_PROGRAMS += %D%/transport.t
 %C%_transport_t_SOURCES = %D%/transport.c
 # Tests of src/mem and src/call in a job that is one process, without MPI: see lone.h.
-check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t %D%/wait.t %D%/tsan_calls.t %D%/death.t \
-    %D%/lane.t
+check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t %D%/wait.t %D%/tsan_calls.t \
+    %D%/tsan_targets.t %D%/death.t %D%/lane.t
 %C%_record_t_SOURCES = %D%/record.c %D%/lone.c %D%/lone.h
 %C%_ring_t_SOURCES = %D%/ring.c %D%/lone.c %D%/lone.h
 %C%_handler_t_SOURCES = %D%/handler.c %D%/lone.c %D%/lone.h
@@ -33,6 +33,7 @@ check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t
 %C%_account_t_SOURCES = %D%/account.c %D%/lone.c %D%/lone.h
 %C%_wait_t_SOURCES = %D%/wait.c %D%/lone.c %D%/lone.h
 %C%_tsan_calls_t_SOURCES = %D%/tsan_calls.c %D%/lone.c %D%/lone.h
+%C%_tsan_targets_t_SOURCES = %D%/tsan_targets.c %D%/lone.c %D%/lone.h
 %C%_death_t_SOURCES = %D%/death.c %D%/lone.c %D%/lone.h
 %C%_lane_t_SOURCES = %D%/lane.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/tsan_sync.t
