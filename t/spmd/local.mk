@@ -90,3 +90,11 @@ check_PROGRAMS += %D%/lock.t
 %C%_lock_t_SOURCES = %D%/lock.c %D%/job.h
 check_PROGRAMS += %D%/delegate.t
 %C%_delegate_t_SOURCES = %D%/delegate.c %D%/job.h
+check_PROGRAMS += %D%/soak.t
+%C%_soak_t_SOURCES = %D%/soak.c %D%/job.h
+
+# Every primitive at once, for a minute: five configurations of the header.
+soak: %D%/soak.t
+	SOAK_SECONDS=12 $(T_LOG_COMPILER) %D%/soak.t
+
+.PHONY: soak
