@@ -51,10 +51,12 @@ typedef struct {
 } pgas_call_run_t;
 PGAS_API extern pgas_call_run_t pgas_call_run;
 typedef struct {
-    char *pos, *end; /* the tail in the peer's chunk, or in the same line; up to where there is room */
+    char *pos, *end; /* the tail in the peer's chunk, or before it in the same block; up to where inline calls may go */
     uint64_t lap;    /* the bit of a header that shows a record in this lap */
     const uint32_t *sleepers;
-    uint64_t recent; /* inline calls since the thread last made progress: 0, 1, more; with more the tail is not exact */
+    uint64_t recent; /* short calls since the thread last made progress: 0, 1, more; with more the tail is not exact */
+    char *sized_end; /* up to where calls of other sizes may go */
+    uint64_t sized;  /* 1: there are such in this chunk */
 } pgas_call_window_t;
 typedef struct {
     uint64_t epoch;             /* 0 in handlers, which have another way */
@@ -68,10 +70,29 @@ PGAS_API extern __thread pgas_call_path_t pgas_call_path __attribute__((tls_mode
 #define PGAS_CALL_LAP_EVEN (UINT64_C(1) << 63)
 #define PGAS_CALL_LAP_ODD (UINT64_C(1) << 53)
 PGAS_API void pgas_call_wake(int rank);
+PGAS_API bool pgas_call_stream(pgas_call_window_t *window, const void *args, size_t bytes, uint64_t header);
 PGAS_API pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                      pgas_sync_t *executed);
 PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                          pgas_sync_t *executed);
+
+/* The tail of a window, from what is stored of it. That is exact where a line begins; else it is in the block of the tail,
+ * and the marks of records stand between the two, most of them the one that the caller is about to set. */
+#define PGAS_CALL_BLOCK 256
+#define PGAS_CALL_ROOM(bytes) (((size_t)(bytes) + 8 + 15) & ~(size_t)15)
+PGAS_INLINE char *pgas_call_tail(char *pos, uint64_t lap, uint64_t usual, size_t usual_room)
+{
+    if ((uintptr_t)pos % 64 == 0)
+        return pos;
+    for (;;) {
+        uint64_t header;
+        while ((header = __atomic_load_n((uint64_t *)(void *)pos, __ATOMIC_RELAXED)) == usual)
+            pos += usual_room; /* foretold, so that loads overlap */
+        if ((header & (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)) != lap)
+            return pos;
+        pos += PGAS_CALL_ROOM(header >> 16 & 0xFFFFFF);
+    }
+}
 
 /* The usual case: 8 bytes, on the node, room in the chunk, nobody waits for it. In a stream a processor fetches lines of the
  * chunk ahead as far as stores to them follow each other, so little else is stored: the tail is when a line begins and when
@@ -84,10 +105,9 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
         return false;
     pgas_call_window_t *w = &pgas_call_path.window[rank];
     char *pos = w->pos;
-    uint64_t lap = w->lap, recent = w->recent;
-    while (recent > 1 && (uintptr_t)pos % 64 &&
-           (__atomic_load_n((uint64_t *)(void *)pos, __ATOMIC_RELAXED) & (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)) == lap)
-        pos += 16;
+    uint64_t lap = w->lap, recent = w->recent, header = pgas_call_path.header | lap | handler;
+    if (recent > 1)
+        pos = pgas_call_tail(pos, lap, header, 16);
     if (PGAS_UNLIKELY(w->end - pos < 16))
         return false;
     if (recent == 0 || (uintptr_t)pos % 64 == 48 || (uintptr_t)pos % 64 == 0)
@@ -99,8 +119,25 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
     __atomic_store_n((uint64_t *)(void *)(pos + 8), word, __ATOMIC_RELAXED);
     if (recent > 0 && (uintptr_t)pos % 64 != 48)
         __atomic_store_n((uint64_t *)(void *)(pos + 16), 0, __ATOMIC_RELAXED);
-    __atomic_store_n((uint64_t *)(void *)pos, pgas_call_path.header | lap | handler, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(void *)pos, header, __ATOMIC_RELEASE);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
+        pgas_call_wake(rank);
+    return true;
+}
+
+/* The same for a few whole words in a stream: by a function that saves nothing on the stack, for what it would store there
+ * takes room among the stores that wait for lines of the ring. */
+#define PGAS_CALL_STREAM_MAX 256
+PGAS_INLINE bool pgas_call_streamed(int rank, pgas_handler_t handler, const void *args, size_t bytes)
+{
+    if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
+        handler - 1u >= pgas_call_run.n_handlers)
+        return false;
+    pgas_call_window_t *w = &pgas_call_path.window[rank];
+    uint64_t header = (pgas_call_path.header ^ UINT64_C(8) << 16) | (uint64_t)bytes << 16 | handler;
+    if (w->recent < 2 || !w->sized || !pgas_call_stream(w, args, bytes, header))
+        return false;
     if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
         pgas_call_wake(rank);
     return true;
@@ -120,6 +157,9 @@ PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handle
         copy = word;
         return far(rank, handler, &copy, 8, executed);
     }
+    if (bytes % 8 == 0 && bytes - 8 <= PGAS_CALL_STREAM_MAX - 8 && !executed && args &&
+        pgas_call_streamed(rank, handler, args, bytes))
+        return PGAS_OK;
     return far(rank, handler, args, bytes, executed);
 }
 

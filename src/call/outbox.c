@@ -209,13 +209,18 @@ static inline void set_pos(out_t *out, const char *pos)
     __atomic_store_n(&out->w->pos, (char *)(uintptr_t)pos, __ATOMIC_RELEASE);
 }
 
-/* Where the marks end that inline calls have set in the line of pos (see pgas_call_inline). (Not for ThreadSanitizer, for the
- * sake of handed_over.) */
+/* Where the records end that short calls have set from pos on (see pgas_call_tail). Others than the sender may look, at what
+ * is no record any more: never beyond the block. (Not for ThreadSanitizer, for the sake of handed_over.) */
 __attribute__((no_sanitize("thread"))) static inline const char *end_of_marks(const char *pos, uint64_t lap)
 {
-    while ((uintptr_t)pos % 64 && pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)pos, lap))
-        pos += PGASI_RING_UNIT;
-    return pos;
+    const char *end = pos;
+    while ((uintptr_t)pos % 64 && (uintptr_t)end / PGAS_CALL_BLOCK == (uintptr_t)pos / PGAS_CALL_BLOCK) {
+        uint64_t header = *(const volatile uint64_t *)(const void *)end;
+        if (!pgasi_rec_has_arrived(header, lap))
+            break;
+        end += PGAS_CALL_ROOM(pgasi_rec_bytes(header));
+    }
+    return end;
 }
 
 void pgasi_call_settle(pgas_call_window_t *w)
@@ -237,21 +242,23 @@ static inline bool is_direct(const out_t *out)
     return out->kind == OUT_NODE && !out->batch && !out->waiting && !out->dead && !out->begun;
 }
 
-/* Direct calls take the short paths up to the last unit of a chunk, where it is left; inline ones only in whole lines but
- * the last, and where they need not clear the mark in the next. */
+/* Direct calls take the short paths up to the last unit of a chunk, where it is left; streams and inline ones only in whole
+ * lines but the last, inline ones also only where they need not clear the mark in the next. */
 static inline void update_window(out_t *out)
 {
     settle(out);
     bool direct = is_direct(out), clean = (uint64_t)(out->w->pos - out->chunk) + PGASI_RING_UNIT >= out->clean_from;
     out->end = direct ? out->chunk + pgasi_chunk_bytes - PGASI_RING_UNIT : NULL;
-    out->w->end = direct && clean && !pgasi_wait_light_is_fence ? out->chunk + pgasi_chunk_bytes - 64 : out->w->pos;
+    char *pos = out->w->pos, *end = direct && !pgasi_wait_light_is_fence ? out->chunk + pgasi_chunk_bytes - 64 : pos;
+    out->w->sized_end = pgasi_param.call_max >= PGAS_CALL_STREAM_MAX ? end : pos;
+    out->w->end = clean ? end : pos;
 }
 
 static inline void close_window(out_t *out)
 {
     out->end = NULL;
     if (out->kind == OUT_NODE)
-        out->w->end = out->w->pos;
+        out->w->end = out->w->sized_end = out->w->pos;
 }
 
 /* Shows `bytes` bytes at the tail to the receiver by their first word, with the mark behind them cleared. The tail moves
@@ -310,6 +317,9 @@ static bool next_chunk(out_t *out)
     chunk_t *left = &out->chunks[out->current], *c;
     left->free_at = out->base + pgasi_chunk_bytes;
     uint32_t end = (uint32_t)(pos - out->chunk) + PGASI_RING_UNIT;
+    if (out->w->sized) /* streams do not note it */
+        out->dirty_to = end - PGASI_RING_UNIT;
+    out->w->sized = 0;
     left->dirty = end < left->written ? left->written : out->dirty_to; /* marks of the use before the last count again */
     left->written = PGASI_MAX(left->written, end);
     out->current = (out->current + 1) % out->n_chunks;
@@ -1188,6 +1198,16 @@ static inline void set_path(pgasi_outbox_t *ob)
     pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, NULL, (uint32_t)pgasi_self.slot + 1 };
 }
 
+/* The next but one without progress in between is part of a stream (see pgas_call_stream). */
+static inline void note_sized(pgas_call_window_t *w)
+{
+    if (w->recent > 1 && w->sized)
+        return;
+    w->recent += w->recent < 2;
+    w->sized = 1;
+    pgas_call_path.used = w;
+}
+
 /* The usual case without a stop: own lane, same node, room in the chunk, nobody waits for it; and the inline part may do it
  * from now on if it has 8 bytes. */
 static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
@@ -1204,6 +1224,8 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
         return false;
     if (out->w->recent > 1)
         settle(out);
+    if (bytes % 8 == 0 && bytes - 16 <= PGAS_CALL_STREAM_MAX - 16)
+        note_sized(out->w);
     char *record = out->w->pos;
     size_t room = PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
     if (out->end - record < (ptrdiff_t)room || bytes > pgasi_param.call_max)
@@ -1244,6 +1266,29 @@ bool pgasi_outbox_call_short(const pgasi_outbox_t *ob, int rank, pgas_handler_t 
 {
     return ob == pgasi_self.outbox &&
            (call_direct(rank, handler, args, bytes, NULL) || call_far(rank, handler, args, bytes, NULL));
+}
+
+/* A call in a stream, by stores to the chunk and next to no others, for the reason that pgas_call_inline gives: the tail is
+ * stored when a block is left, or where it would pass for exact; in between it is where the marks end. The line of the
+ * header, at which the receiver looks, comes last, or it would be taken away in the middle. */
+bool pgas_call_stream(pgas_call_window_t *w, const void *args, size_t bytes, uint64_t header)
+{
+    size_t room = PGAS_CALL_ROOM(bytes);
+    header |= w->lap;
+    char *pos = pgas_call_tail(w->pos, w->lap, header, room);
+    if (w->sized_end - pos < (ptrdiff_t)room)
+        return false;
+    __atomic_store_n((uint64_t *)(void *)(pos + room), 0, __ATOMIC_RELAXED);
+    if ((uintptr_t)w->pos % 64 == 0 || ((uintptr_t)w->pos ^ (uintptr_t)(pos + room)) >= PGAS_CALL_BLOCK)
+        __atomic_store_n(&w->pos, pos + room, __ATOMIC_RELEASE); /* before the record shows, as in show() */
+    for (size_t i = bytes; i > 0; i -= 8) {
+        uint64_t word;
+        memcpy(&word, (const char *)args + i - 8, 8);
+        __atomic_store_n((uint64_t *)(void *)(pos + i), word, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n((uint64_t *)(void *)pos, header, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return true;
 }
 
 pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)

@@ -14,7 +14,8 @@
 #include "t/unit/lone.h"
 
 #define N_CALLS 12000
-#define ARGS_MAX 64
+#define ARGS_MAX 256
+#define MIXED_MAX 64
 
 static pgas_handler_t numbered;
 
@@ -65,7 +66,8 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
-/* Calls come in stretches that are longer than a lap: some of 8 bytes alone, which take the inline path, some mixed. */
+/* Calls come in stretches that are longer than a lap: some of one size and by themselves, which take the short paths, some
+ * mixed. */
 static bool is_plain_stretch(uint64_t number)
 {
     return number / 600 % 2 == 0;
@@ -75,7 +77,8 @@ static bool is_plain_stretch(uint64_t number)
  * from n. */
 static size_t size_of(uint64_t number)
 {
-    return is_plain_stretch(number) ? 8 : 8 + (size_t)(number * 2654435761u >> 7) % (ARGS_MAX - 7);
+    static const size_t plain[] = { 8, 64, 16, 256, 8 };
+    return is_plain_stretch(number) ? plain[number / 1200 % 5] : 8 + (size_t)(number * 2654435761u >> 7) % (MIXED_MAX - 7);
 }
 
 static unsigned char byte_of(uint64_t number, size_t i)
@@ -159,6 +162,14 @@ static void *reader_main(void *arg)
     return NULL;
 }
 
+/* A call by itself; whoever adds up what was sent must find it there at once, whether or not the tail is stored. */
+static int call_and_count(const char *args, size_t bytes)
+{
+    uint64_t before = pgasi_outboxes_sent();
+    int status = bytes == 8 ? pgas_call(1, numbered, args, 8, NULL) : pgas_call(1, numbered, args, bytes, NULL);
+    return status != PGAS_OK || pgasi_outboxes_sent() - before < round_up(8 + bytes);
+}
+
 /* We send to rank 1, directly and gathered; the naive reader must find every call in order. */
 static int send_to_reader(bool slow, uint64_t seed)
 {
@@ -175,16 +186,22 @@ static int send_to_reader(bool slow, uint64_t seed)
         char args[ARGS_MAX];
         make_call(args, i);
         bool direct = pgasi_rng_below(&rng, 4) == 0, plain = is_plain_stretch(i) && pgasi_rng_below(&rng, 1000) > 0;
-        n_bad += (plain    ? pgas_call(1, numbered, args, 8, NULL)
-                  : direct ? pgas_call(1, numbered, args, size_of(i), NULL)
-                           : pgas_agg_call(agg, 1, numbered, args, size_of(i))) != PGAS_OK;
+        if (plain && pgasi_rng_below(&rng, 10) == 0)
+            n_bad += call_and_count(args, size_of(i));
+        else if (plain && size_of(i) == 8)
+            n_bad += pgas_call(1, numbered, args, 8, NULL) != PGAS_OK;
+        else if (plain || direct)
+            n_bad += pgas_call(1, numbered, args, size_of(i), NULL) != PGAS_OK;
+        else
+            n_bad += pgas_agg_call(agg, 1, numbered, args, size_of(i)) != PGAS_OK;
         if (pgasi_rng_below(&rng, 100) == 0)
             n_bad += pgas_agg_flush(agg, 1) != PGAS_OK;
-        if (pgasi_rng_below(&rng, 6) == 0) /* single calls and streams: see pgas_call_inline */
+        if (pgasi_rng_below(&rng, i / 300 % 2 ? 6 : 60) == 0) /* single calls and streams: see pgas_call_inline */
             pgas_progress();
     }
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
     pthread_join(thread, NULL);
+    n_bad += reader.at.left + reader.at.offset != pgasi_outboxes_sent();
     return n_bad + reader.n_bad;
 }
 
@@ -306,8 +323,8 @@ static int from_liar(uint64_t seed)
 
 int main(void)
 {
-    static const char *const params[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=4K CALL_MAX=64",
-                                          "HEAP_SIZE=64K SERVICE_THREADS=1 CHUNK_SIZE=4K CALL_MAX=64 AGG_SIZE=300",
+    static const char *const params[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=4K CALL_MAX=256",
+                                          "HEAP_SIZE=64K SERVICE_THREADS=1 CHUNK_SIZE=4K CALL_MAX=256 AGG_SIZE=300",
                                           "HEAP_SIZE=64K SERVICE_THREADS=2 CHUNK_SIZE=16K AGG_SIZE=1K" };
     plan(10);
     uint64_t seed = tap_seed(3);
