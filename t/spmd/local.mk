@@ -90,7 +90,8 @@ check_PROGRAMS += %D%/lock.t
 %C%_lock_t_SOURCES = %D%/lock.c %D%/job.h
 check_PROGRAMS += %D%/delegate.t
 %C%_delegate_t_SOURCES = %D%/delegate.c %D%/job.h
-check_PROGRAMS += %D%/soak.t
+check_PROGRAMS += %D%/messenger.t %D%/soak.t
+%C%_messenger_t_SOURCES = %D%/messenger.c %D%/job.h
 %C%_soak_t_SOURCES = %D%/soak.c %D%/job.h
 
 # Every primitive at once, for a minute: five configurations of the header.
