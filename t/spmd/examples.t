@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 67
+plan 73
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -83,6 +83,10 @@ for n in 1 2 3; do
     says "^$((n * (300 + n))) of .*right\$" 1 "06_synchronizers, $n ranks"
     run $n 07_call_buffer
     says '^rank .* copy: right$' $n "07_call_buffer, $n ranks"
+    run $n 09_targets
+    says "sum up to $((n * (n - 1) / 2)): right\$" 1 "09_targets, $n ranks"
+    run $n 10_aggregator
+    says "^$((n * 200000)) of $((n * 200000)) .*right\$" 1 "10_aggregator, $n ranks"
 done
 run 0 05_histogram --help
 says '^usage' 1 "05_histogram --help without a launcher"
