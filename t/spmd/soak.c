@@ -1,7 +1,8 @@
 /* Soak: all primitives at once.
  *   what:   calls of every kind (inline, any size, built in place, gathered, with replies, to ranks, threads, services, sent,
- *           blocking, spawned, from handlers) beside puts, gets and atomics: after each round nothing is lost, doubled, changed
- *           or out of order for any source thread and target, every counter has fallen, every reply is right
+ *           blocking, spawned, with buffers, broadcast, from handlers) beside puts, gets and atomics: after each round nothing
+ *           is lost, doubled, changed or out of order for any source thread and target, every counter has fallen, every reply
+ *           is right
  *   np:     2 3 4 7
  *   nodes:  0 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_AGG_SIZE=256 |
@@ -49,12 +50,12 @@ typedef struct {
     char *args;
 } worker_t;
 
-static pgas_handler_t plain, batched, blocking, asked, answer, spawned, relayed;
+static pgas_handler_t plain, batched, blocking, asked, answer, spawned, relayed, loaded, told;
 static int me, n_ranks, n_threads, n_slots;
 static uint64_t seed;
 static size_t call_max;
 static counts_t sent[JOB_RANKS_MAX], got[JOB_RANKS_MAX], owed[JOB_RANKS_MAX];
-static heap_of_calls_t loose[2]; /* spawned, relayed */
+static heap_of_calls_t loose[4]; /* spawned, relayed, with buffers, broadcast */
 static int slots[JOB_RANKS_MAX][THREADS_MAX];
 static uint64_t n_wrong, n_elsewhere, n_bad_replies, n_bad_data, n_bad_status, tally_sent, n_calls;
 static pgas_agg_t *handlers_agg;
@@ -237,6 +238,32 @@ static void on_relayed(const void *args, size_t bytes, pgas_thread_t source, voi
     note(&loose[1].sum_got, word);
 }
 
+/* A word, and a buffer that is filled from it. */
+static void on_loaded(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t word;
+    void *address = NULL;
+    size_t n = 0;
+    (void)source;
+    (void)context;
+    memcpy(&word, args, sizeof word);
+    bool right = bytes == sizeof word && pgas_buffer_count() == 1 && pgas_buffer_get(0, &address, &n) == PGAS_OK;
+    note(&n_wrong, !right || n < 8 || !is_filled(address, word, n));
+    note(&loose[2].n_got, 1);
+    note(&loose[2].sum_got, word ^ n);
+}
+
+static void on_told(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t word;
+    (void)source;
+    (void)context;
+    memcpy(&word, args, sizeof word);
+    note(&n_wrong, !is_filled(args, word, bytes));
+    note(&loose[3].n_got, 1);
+    note(&loose[3].sum_got, word ^ bytes);
+}
+
 static uint64_t below(worker_t *w, uint64_t n)
 {
     return pgasi_rng_below(&w->rng, n);
@@ -408,6 +435,34 @@ static void spawn(worker_t *w, int rank)
     w->n_bad += BAD(pgas_spawn(rank, spawned, w->args, bytes, &opts));
 }
 
+/* Waits until the buffer is free again. */
+static void call_with_buffer(worker_t *w, int rank)
+{
+    char *body = w->reply[N_REPLIES - 1].answer; /* nobody's unless all are taken */
+    pgas_buffer_t buffer = { below(w, 2) ? PGAS_BUFFER_COPY : PGAS_BUFFER_PULL, body, 8 + below(w, BODY_MAX - 7), 0, false };
+    uint64_t word = pgasi_rng_u64(&w->rng);
+    if (w->n_replies == N_REPLIES)
+        check_replies(w);
+    fill(body, word, buffer.bytes);
+    buffer.helper = below(w, 4) == 0;
+    note(&loose[2].n_sent, 1);
+    note(&loose[2].sum_sent, word ^ buffer.bytes);
+    pgas_sync_add(&w->done, 1);
+    pgas_thread_t target = pgas_thread_make(rank, PGAS_SLOT_ANY);
+    w->n_bad += BAD(pgas_call_buffer(target, loaded, &word, sizeof word, &buffer, 1, NULL, &w->done));
+    check_replies(w);
+}
+
+static void tell_all(worker_t *w)
+{
+    size_t bytes = 8 + below(w, 120);
+    uint64_t word = pgasi_rng_u64(&w->rng);
+    fill(w->args, word, bytes);
+    note(&loose[3].n_sent, (uint64_t)n_ranks);
+    note(&loose[3].sum_sent, (uint64_t)n_ranks * (word ^ bytes));
+    w->n_bad += BAD(pgas_call_broadcast(told, w->args, bytes, PGAS_SCOPE_RANKS, NULL));
+}
+
 static void transfer(worker_t *w, int rank)
 {
     char *back = w->reply[N_REPLIES - 1].answer; /* nobody's unless all are taken */
@@ -441,7 +496,9 @@ static void do_something(worker_t *w)
     case 18: case 19: publish(w, rank); break;
     case 20: case 21: stream_inline(w, rank); break;
     case 22: pgas_progress(); break;
-    case 23: case 24: case 25: case 26: case 27: gather_some(w, rank); break;
+    case 23: call_with_buffer(w, rank); break;
+    case 24: tell_all(w); break;
+    case 25: case 26: case 27: gather_some(w, rank); break;
     default: call_direct(w, rank);
     }
 }
@@ -527,12 +584,14 @@ static uint64_t compare_counts(void)
 /* The same, over all ranks, for what has no order. */
 static uint64_t compare_sums(void)
 {
-    uint64_t mine[10], all[10];
+    uint64_t mine[18], all[18], n_off = 0;
     memcpy(mine, loose, sizeof loose);
-    mine[8] = tally_sent;
-    mine[9] = *(uint64_t *)pgas_gptr_local(pgas_gptr_at(tally, me), 8);
-    pgas_allreduce(NULL, mine, all, 10, PGAS_UINT64, PGAS_SUM);
-    return (uint64_t)((all[0] != all[1]) + (all[2] != all[3]) + (all[4] != all[5]) + (all[6] != all[7]) + (all[8] != all[9]));
+    mine[16] = tally_sent;
+    mine[17] = *(uint64_t *)pgas_gptr_local(pgas_gptr_at(tally, me), 8);
+    pgas_allreduce(NULL, mine, all, 18, PGAS_UINT64, PGAS_SUM);
+    for (int i = 0; i < 18; i += 2)
+        n_off += all[i] != all[i + 1];
+    return n_off;
 }
 
 static uint64_t n_missing, n_off_sums;
@@ -599,7 +658,7 @@ static void all_at_once(double seconds)
     spmd_is_int(n_wrong, 0, "each has the content and the place in order that it was sent with");
     spmd_is_int(n_elsewhere, 0, "what is for a thread ran there");
     spmd_is_int(n_bad_replies, 0, "replies are right");
-    spmd_is_int(n_off_sums, 0, "spawned and relayed calls and atomics add up");
+    spmd_is_int(n_off_sums, 0, "spawned, relayed and broadcast calls, those with buffers and atomics add up");
     spmd_is_int(n_bad_data, 0, "what is put comes back");
     spmd_is_int(n_bad_status, 0, "every function gives PGAS_OK, every counter falls without error");
 }
@@ -646,6 +705,8 @@ static void register_handlers(void)
     pgas_handler_register("answer", on_answer, NULL, &answer);
     pgas_handler_register("spawned", on_spawned, NULL, &spawned);
     pgas_handler_register("relayed", on_relayed, NULL, &relayed);
+    pgas_handler_register("loaded", on_loaded, NULL, &loaded);
+    pgas_handler_register("told", on_told, NULL, &told);
 }
 
 int main(int argc, char **argv)
