@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/consumer.h"
@@ -47,12 +48,12 @@ static void stop(consumers_t *c)
     pgasi_bell_ring(pgasi_boot.node_rank);
     for (int i = 0; i < c->n; i++)
         pthread_join(c->thread[i], NULL);
-    while (c->reserved && pgasi_port_drain_if_free(c->port) > 0) {
+    if (!c->reserved && !pgasi_slot_reserve(c->slot)) /* its thread goes on with them */
+        return;
+    for (int i = 0; i <= pgasi_param.chunks_max && pgasi_port_drain_if_free(c->port) > 0; i++) {
     }
-    if (c->reserved) {
-        pgasi_port_set_left(c->port, true);
-        pgasi_slot_release(c->slot);
-    }
+    pgasi_port_set_left(c->port, true);
+    pgasi_slot_release(c->slot);
 }
 
 static consumers_t **find(int slot)
@@ -140,6 +141,15 @@ pgas_status_t pgas_consumers_stop(int slot)
     stop(c);
     remove_of(slot); /* not before: the slot is taken until then */
     return PGAS_OK;
+}
+
+bool pgasi_consumers_run(int slot)
+{
+    pthread_mutex_lock(&lock);
+    const consumers_t *c = *find(slot);
+    bool run = c && !__atomic_load_n(&c->stopping, __ATOMIC_ACQUIRE);
+    pthread_mutex_unlock(&lock);
+    return run;
 }
 
 void pgasi_consumers_stop_all(void)

@@ -179,6 +179,39 @@ static void who_has_left_is_not_waited_for(void)
     spmd_ok(pgas_quiesce() == PGAS_OK, "quiescence does not wait for it");
 }
 
+/* Its consumers stay. */
+static void *leave_consumers(void *arg)
+{
+    (void)arg;
+    pgas_thread_attach();
+    intptr_t slot = pgas_thread_slot(pgas_thread_self());
+    bool good = pgas_consumers_start((int)slot, 1) == PGAS_OK;
+    pgas_thread_detach();
+    return (void *)(good ? slot : -1);
+}
+
+static void consumers_outlast_the_thread(void)
+{
+    pthread_t thread;
+    void *slot;
+    pgas_sync_t sync;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    pthread_create(&thread, NULL, leave_consumers, NULL);
+    pthread_join(thread, &slot);
+    pgas_thread_t target = pgas_thread_make((me + 1) % n_ranks, (int)(intptr_t)slot);
+    pgas_barrier(NULL);
+    pgas_sync_init(&sync, 1);
+    opts.sync = &sync;
+    bool good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK && pgas_sync_wait(&sync, -1) == PGAS_OK;
+    pgas_barrier(NULL);
+    good = pgas_consumers_stop((int)(intptr_t)slot) == PGAS_OK && good;
+    pgas_barrier(NULL);
+    pgas_sync_reset(&sync, 1);
+    good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER && good;
+    spmd_ok(good, "consumers of a thread that leaves go on, until they are stopped");
+    pgas_sync_fini(&sync);
+}
+
 static void *send_unattached(void *arg)
 {
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
@@ -251,7 +284,7 @@ int main(int argc, char **argv)
     pgas_handler_register("numbered", on_numbered, NULL, &numbered);
     pgas_handler_register("flag", on_flag, NULL, &set_flag);
     pgas_handler_register("who", on_who, NULL, &who);
-    job_begin(&argc, &argv, 18);
+    job_begin(&argc, &argv, 19);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
@@ -259,6 +292,7 @@ int main(int argc, char **argv)
     the_service_serves_while_we_compute();
     others_run_what_is_for_a_slot();
     who_has_left_is_not_waited_for();
+    consumers_outlast_the_thread();
     threads_without_set_up_send();
     bad_targets_are_refused();
     job_stop();

@@ -146,6 +146,14 @@ static void survive(int victim)
     pgas_agg_t *agg = NULL;
     n_bad += pgas_alloc_local(sizeof(pgas_sync_t), &at) != PGAS_OK;
     pgas_sync_t on_stack, *sync = me % 2 ? pgas_gptr_local(at, sizeof *sync) : &on_stack;
+    void *args = NULL;
+    pgas_sync_t built;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    opts.sync = &built;
+    n_bad += pgas_sync_init(&built, 1) != PGAS_OK;
+    if (me != victim)
+        n_bad += pgas_call_begin(pgas_thread_make(victim, 0), never, 64, &opts, &args) != PGAS_OK; /* it dies meanwhile */
+    pgas_barrier(NULL);
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
     n_bad += pgas_sync_init(sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
@@ -158,6 +166,12 @@ static void survive(int victim)
     n_bad += not_peer("a call of 8 bytes", pgas_call(victim, never, &x, 8, NULL));
     n_bad += not_peer("a call with a reply", pgas_call_return(victim, never, NULL, 0, &x, 8, NULL));
     n_bad += buffers_are_refused(victim);
+    status = pgas_call_commit();
+    n_bad += not_peer("a call that was begun", status == PGAS_OK ? pgas_sync_wait(&built, -1) : status);
+    n_bad += status != PGAS_OK && pgas_sync_test(&built) != PGAS_INPROGRESS; /* never both */
+    pgas_sync_fini(&built);
+    if (pgas_node_of(victim) == pgas_node())
+        pgas_channel_close(pgas_thread_make(victim, PGAS_SLOT_ANY)); /* ends, whether all had run or not */
     n_bad += not_peer("a gathered call", pgas_agg_call(agg, victim, never, &x, 8));
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
     n_bad += not_peer("a barrier", pgas_barrier(NULL));
