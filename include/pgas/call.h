@@ -170,9 +170,10 @@ PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handle
  *  Cost:   on the node a copy into the receiver's memory and a release store; else one active message. With executed the
  *          way back, and a few atomic additions that note which rank owes what (6 bytes per rank for each counter that is
  *          live at one time, allocated when it is first used so).
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_RANGE (no such rank), PGAS_ERR_NOT_FOUND (no such handler),
- *          PGAS_ERR_INVALID (no arguments; executed is no live counter), PGAS_ERR_LIMIT (bytes), PGAS_ERR_PEER (the rank
- *          died), PGAS_ERR_AGAIN (in a handler, queue full), PGAS_ERR_NO_MEMORY. */
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT (the thread is not attached), PGAS_ERR_RANGE (no such rank),
+ *          PGAS_ERR_NOT_FOUND (no such handler), PGAS_ERR_BUSY (see pgas_call_begin), PGAS_ERR_INVALID (no arguments;
+ *          executed is no live counter), PGAS_ERR_LIMIT (bytes), PGAS_ERR_PEER (the rank died), PGAS_ERR_AGAIN (in a handler,
+ *          queue full), PGAS_ERR_NO_MEMORY. */
 PGAS_INLINE pgas_status_t pgas_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                     pgas_sync_t *executed)
 {
@@ -241,8 +242,8 @@ PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler
  *  @return as pgas_call_to; PGAS_ERR_BUSY (the thread has begun one). */
 PGAS_API pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
                                        const pgas_call_opts_t *opts, void **args_p);
-/** Sends it. With an error, PGAS_ERR_AGAIN too, it is dropped. A thread that detaches or ends the job, and a blocking handler
- *  that returns, drops what it has begun. @return as pgas_call_to; PGAS_ERR_NOT_FOUND (the thread has begun none). */
+/** Sends it. With an error, PGAS_ERR_AGAIN too, it is dropped. A thread that detaches or ends the job, and a blocking
+ *  handler that returns, drops what it has begun. @return as pgas_call_to; PGAS_ERR_NOT_FOUND (the thread has begun none). */
 PGAS_API pgas_status_t pgas_call_commit(void);
 /** Drops it: nothing has happened. @return PGAS_OK, PGAS_ERR_NOT_FOUND. */
 PGAS_API pgas_status_t pgas_call_abandon(void);
@@ -251,7 +252,8 @@ PGAS_API pgas_status_t pgas_call_abandon(void);
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_LIMIT (as pgas_call_to), PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_channel_open(pgas_thread_t target);
 /** Drains it: waits until all that the thread sent to the target has run (between nodes: has left), reading how far the
- *  target is from its memory, and gives back the chunks that the channel took beyond its first. It opens again by itself.
+ *  target is from its memory, and gives back the chunks that the channel took beyond its first, but the one in use. It opens
+ *  again by itself.
  *  @return as open; PGAS_ERR_PEER, PGAS_ERR_BUSY (a call is being built in it). */
 PGAS_API pgas_status_t pgas_channel_close(pgas_thread_t target);
 typedef struct {
@@ -260,6 +262,7 @@ typedef struct {
     int n_chunks;           /* of the channel now */
     uint64_t sent, consumed; /* positions, in bytes; a chunk that is left counts whole */
 } pgas_channel_info_t;
+/** Looks at it. @return as open; PGAS_ERR_INVALID (NULL). */
 PGAS_API pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info_p);
 
 /** Starts a thread on a rank that runs handler(args) and ends; it is an attached thread, so the handler may do what threads
@@ -299,8 +302,8 @@ PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
 
 /** Returns when all calls of all ranks, and the calls that those made, have run. Collective over all ranks; publishes
  *  the caller's aggregated calls first. Counted in waves of allreduces, not guessed (Mattern's four counters). It waits
- *  as long as calls wait: for a slot that no thread has had yet, for a thread that stays away from the library. (pgas_finalize
- *  runs the latter in its own thread, and refuses the former as for a thread that has left.)
+ *  as long as calls wait: for a slot that no thread has had yet, for a thread that stays away from the library.
+ *  (pgas_finalize runs the latter in its own thread, and refuses the former as for a thread that has left.)
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_quiesce(void);
 

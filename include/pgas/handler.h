@@ -39,7 +39,7 @@ typedef void (*pgas_handler_batch_fn_t)(const void *args, size_t bytes, size_t s
 typedef struct {
     size_t size;                   /* as in pgas_init_opts_t */
     pgas_handler_batch_fn_t batch; /* gets runs of calls at once; the plain form still gets single calls */
-    bool blocks;                   /* it may wait: runs on a handler thread of its own, see pgas/call.h; batch is not used then */
+    bool blocks;                   /* it may wait: runs on a handler thread of its own, see pgas/call.h, and never as batch */
 } pgas_handler_opts_t;
 #define PGAS_HANDLER_OPTS_INIT { sizeof(pgas_handler_opts_t), NULL, false }
 

@@ -62,8 +62,8 @@ PGAS_API pgas_status_t pgas_sync_done(pgas_sync_t *sync, int64_t n);
 PGAS_API pgas_status_t pgas_sync_reset(pgas_sync_t *sync, int64_t count);
 
 /** Waits, with progress, until the counter is 0 or less; timeout_us < 0: for ever.
- *  @return the first error of its calls, PGAS_OK, PGAS_ERR_TIMEOUT, PGAS_ERR_CONTEXT in a handler; in a blocking handler also
- *          PGAS_ERR_PEER: the job ends, a rank of it has died, and what is waited for may never come. */
+ *  @return the first error of its calls, PGAS_OK, PGAS_ERR_TIMEOUT, PGAS_ERR_CONTEXT in a handler; in a blocking handler
+ *          also PGAS_ERR_PEER: the job ends, a rank of it has died, and what is waited for may never come. */
 PGAS_API pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us);
 /** Looks once, without progress: PGAS_INPROGRESS if not yet. */
 PGAS_API pgas_status_t pgas_sync_test(const pgas_sync_t *sync);

@@ -81,8 +81,8 @@ static void call_somebody(void)
             pgasi_warn_once(&warned, "task", "cannot start a handler thread: %d run", n_threads);
     } else if (n_away == n_threads) {
         static int warned;
-        pgasi_warn_once(&warned, "task", "all PGAS_HANDLER_THREADS=%d handlers wait, and calls wait for them to end: if they wait "
-                        "for such calls, that is for ever; raise it", n_threads);
+        pgasi_warn_once(&warned, "task", "all PGAS_HANDLER_THREADS=%d handlers wait, and calls wait for them to end: if they "
+                        "wait for such calls, that is for ever; raise it", n_threads);
     }
 }
 

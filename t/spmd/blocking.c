@@ -189,7 +189,7 @@ static void no_more_than_the_limit_wait(void)
         pgas_progress();
     bool held = __atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) == 2 && pgas_sync_test(&done) == PGAS_INPROGRESS;
     n_bad += pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK;
-    spmd_ok(n_bad == 0 && held && pgas_sync_wait(&done, -1) == PGAS_OK, "beyond PGAS_HANDLER_THREADS calls wait for one to end");
+    spmd_ok(n_bad == 0 && held && pgas_sync_wait(&done, -1) == PGAS_OK, "beyond PGAS_HANDLER_THREADS calls wait");
     pgas_sync_fini(&gate);
     pgas_sync_fini(&done);
 }
