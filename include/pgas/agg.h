@@ -124,7 +124,7 @@ PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_
         if (PGAS_LIKELY(pgas_call_inline(rank, handler, word)))
             return PGAS_OK;
     } else if (bytes > 8 && bytes <= PGAS_CALL_STREAM_MAX && bytes % 8 == 0 && agg->overflow && args) {
-        if (pgas_call_streamed(rank, handler, args, bytes))
+        if (pgas_call_stream(rank, handler, args, bytes))
             return PGAS_OK;
     }
     if (__builtin_constant_p(bytes) && bytes > 0 && bytes <= 64 && args) {

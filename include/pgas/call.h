@@ -70,7 +70,6 @@ PGAS_API extern __thread pgas_call_path_t pgas_call_path __attribute__((tls_mode
 #define PGAS_CALL_LAP_EVEN (UINT64_C(1) << 63)
 #define PGAS_CALL_LAP_ODD (UINT64_C(1) << 53)
 PGAS_API void pgas_call_wake(int rank);
-PGAS_API bool pgas_call_stream(pgas_call_window_t *window, const void *args, size_t bytes, uint64_t header);
 PGAS_API pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                      pgas_sync_t *executed);
 PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
@@ -126,22 +125,10 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
     return true;
 }
 
-/* The same for a few whole words in a stream: by a function that saves nothing on the stack, for what it would store there
- * takes room among the stores that wait for lines of the ring. */
+/* The same for a few whole words in a stream: by a function that saves next to nothing on the stack, for what it would store
+ * there takes room among the stores that wait for lines of the chunk. (Inline it would crowd out its caller's registers.) */
 #define PGAS_CALL_STREAM_MAX 256
-PGAS_INLINE bool pgas_call_streamed(int rank, pgas_handler_t handler, const void *args, size_t bytes)
-{
-    if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
-        handler - 1u >= pgas_call_run.n_handlers)
-        return false;
-    pgas_call_window_t *w = &pgas_call_path.window[rank];
-    uint64_t header = (pgas_call_path.header ^ UINT64_C(8) << 16) | (uint64_t)bytes << 16 | handler;
-    if (w->recent < 2 || !w->sized || !pgas_call_stream(w, args, bytes, header))
-        return false;
-    if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
-        pgas_call_wake(rank);
-    return true;
-}
+PGAS_API bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t bytes);
 
 /* Inline if it can be, otherwise by the function. */
 typedef pgas_status_t (*pgas_call_fn_t)(int rank, pgas_handler_t handler, const void *args, size_t bytes,
@@ -158,7 +145,7 @@ PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handle
         return far(rank, handler, &copy, 8, executed);
     }
     if (bytes % 8 == 0 && bytes - 8 <= PGAS_CALL_STREAM_MAX - 8 && !executed && args &&
-        pgas_call_streamed(rank, handler, args, bytes))
+        pgas_call_stream(rank, handler, args, bytes))
         return PGAS_OK;
     return far(rank, handler, args, bytes, executed);
 }

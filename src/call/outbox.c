@@ -1271,10 +1271,16 @@ bool pgasi_outbox_call_short(const pgasi_outbox_t *ob, int rank, pgas_handler_t 
 /* A call in a stream, by stores to the chunk and next to no others, for the reason that pgas_call_inline gives: the tail is
  * stored when a block is left, or where it would pass for exact; in between it is where the marks end. The line of the
  * header, at which the receiver looks, comes last, or it would be taken away in the middle. */
-bool pgas_call_stream(pgas_call_window_t *w, const void *args, size_t bytes, uint64_t header)
+bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t bytes)
 {
+    if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
+        handler - 1u >= pgas_call_run.n_handlers)
+        return false;
+    pgas_call_window_t *w = &pgas_call_path.window[rank];
     size_t room = PGAS_CALL_ROOM(bytes);
-    header |= w->lap;
+    uint64_t header = (pgas_call_path.header ^ UINT64_C(8) << 16) | (uint64_t)bytes << 16 | handler | w->lap;
+    if (w->recent < 2 || !w->sized)
+        return false;
     char *pos = pgas_call_tail(w->pos, w->lap, header, room);
     if (w->sized_end - pos < (ptrdiff_t)room)
         return false;
@@ -1288,6 +1294,8 @@ bool pgas_call_stream(pgas_call_window_t *w, const void *args, size_t bytes, uin
     }
     __atomic_store_n((uint64_t *)(void *)pos, header, __ATOMIC_RELEASE);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
+        pgas_call_wake(rank);
     return true;
 }
 
