@@ -36,6 +36,7 @@ static pthread_cond_t work = PTHREAD_COND_INITIALIZER, back = PTHREAD_COND_INITI
 static queue_t calls, others;
 static bool baton_held, stopping;
 static int n_idle, n_back, n_threads, n_away; /* away: in a wait, without the baton */
+static int n_ever;                            /* threads that were started */
 static uint64_t n_pending;
 static pthread_t *threads;
 
@@ -76,7 +77,7 @@ static void call_somebody(void)
     } else if (n_threads < pgasi_param.handler_threads && !stopping) {
         static int warned;
         if (pthread_create(&threads[n_threads], NULL, thread_main, NULL) == 0)
-            n_threads++;
+            __atomic_store_n(&n_ever, ++n_threads, __ATOMIC_RELAXED);
         else
             pgasi_warn_once(&warned, "task", "cannot start a handler thread: %d run", n_threads);
     } else if (n_away == n_threads) {
@@ -205,13 +206,13 @@ uint64_t pgasi_tasks_pending(void)
 
 int pgasi_tasks_threads(void)
 {
-    return __atomic_load_n(&n_threads, __ATOMIC_RELAXED);
+    return __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgasi_tasks_start(void)
 {
     stopping = baton_held = false;
-    n_idle = n_back = n_threads = n_away = 0;
+    n_idle = n_back = n_threads = n_away = n_ever = 0;
     n_pending = 0;
     calls.end = &calls.first;
     others.end = &others.first;
