@@ -224,10 +224,10 @@ static pgas_status_t stop_all(void)
     stand_in_for_threads();
     pgasi_call_complete();
     pgas_status_t status = pgas_quiesce();
+    __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);
     /* While peers still serve: threads that end wait until what they sent has left. */
     pgasi_consumers_stop_all();
     pgasi_tasks_stop();
-    __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);
     pgasi_boot_barrier();
     if (pgasi_param.stats)
         pgas_stats_print(stderr);

@@ -371,7 +371,7 @@ static void threads_leave(void)
 static void the_account(void)
 {
     static unsigned char mine[1000];
-    pgas_gptr_t local, attached;
+    pgas_gptr_t local = PGAS_NULL, attached = PGAS_NULL;
     pgas_general_t *g;
     pgas_block_t b;
     pgas_heap_info_t heap;
