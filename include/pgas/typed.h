@@ -38,6 +38,13 @@
 #define PGAS_EXTERN_C extern
 #endif
 
+/* An inline function that a file need not use. */
+#if defined(__GNUC__)
+#define PGAS_HELPER __attribute__((unused)) PGAS_INLINE
+#else
+#define PGAS_HELPER PGAS_INLINE
+#endif
+
 /** Declares what callers of a typed handler use:
  *      pgas_handler_t pgas_handler_NAME                                        its number
  *      pgas_status_t pgas_register_NAME(void *context)                         as pgas_handler_register
@@ -49,15 +56,15 @@
     PGAS_EXTERN_C pgas_handler_t pgas_handler_##name;                                                                    \
     PGAS_EXTERN_C pgas_status_t pgas_register_##name(void *context);                                                     \
     PGAS_EXTERN_C pgas_status_t pgas_register_##name##_opts(void *context, const pgas_handler_opts_t *opts);             \
-    PGAS_INLINE pgas_status_t pgas_call_##name(int rank, const arg_type *arg, pgas_sync_t *executed)                     \
+    PGAS_HELPER pgas_status_t pgas_call_##name(int rank, const arg_type *arg, pgas_sync_t *executed)                     \
     {                                                                                                                    \
         return pgas_call(rank, pgas_handler_##name, arg, sizeof(arg_type), executed);                                    \
     }                                                                                                                    \
-    PGAS_INLINE pgas_status_t pgas_call_##name##_to(pgas_thread_t to, const arg_type *arg, const pgas_call_opts_t *opts) \
+    PGAS_HELPER pgas_status_t pgas_call_##name##_to(pgas_thread_t to, const arg_type *arg, const pgas_call_opts_t *opts) \
     {                                                                                                                    \
         return pgas_call_to(to, pgas_handler_##name, arg, sizeof(arg_type), opts);                                       \
     }                                                                                                                    \
-    PGAS_INLINE pgas_status_t pgas_call_##name##_all(const arg_type *arg, pgas_scope_t scope, const pgas_call_opts_t *opts)\
+    PGAS_HELPER pgas_status_t pgas_call_##name##_all(const arg_type *arg, pgas_scope_t scope, const pgas_call_opts_t *opts)\
     {                                                                                                                    \
         return pgas_call_broadcast(pgas_handler_##name, arg, sizeof(arg_type), scope, opts);                             \
     }                                                                                                                    \
@@ -87,7 +94,7 @@
  *  as pgas_call_return. */
 #define PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type)                                                         \
     PGAS_HANDLER_DECLARE(name, arg_type);                                                                                \
-    PGAS_INLINE pgas_status_t pgas_call_return_##name(int rank, const arg_type *arg, result_type *result,                \
+    PGAS_HELPER pgas_status_t pgas_call_return_##name(int rank, const arg_type *arg, result_type *result,                \
                                                       pgas_sync_t *executed)                                             \
     {                                                                                                                    \
         return pgas_call_return(rank, pgas_handler_##name, arg, sizeof(arg_type), result, sizeof(result_type), executed);\
