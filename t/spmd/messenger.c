@@ -10,6 +10,7 @@
  *   source: pgas/call.h; seeded model test
  */
 #include "base/param.h"
+#include "base/checks.h"
 #include "base/rng.h"
 #include "t/spmd/job.h"
 
@@ -250,7 +251,8 @@ static void memory_stays(void)
     uint64_t sum[2] = { n_counted, 10 * share }, all[2] = { 0, 1 };
     pgas_allreduce(NULL, sum, all, 2, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && all[0] == all[1], "%llu calls", (unsigned long long)all[1]);
-    spmd_ok(own > 0 && grown <= chunk, "own memory grew by %lld bytes after the first million", (long long)grown);
+    /* malloc takes 128 KiB at a time; a byte left behind by each call would be nine million. */
+    spmd_ok(own > 0 && grown <= PGASI_MAX(chunk, 128 * 1024), "own memory grew by %lld bytes after the first million", (long long)grown);
     spmd_ok(touched <= 2 * chunk * pgasi_param.chunks_max, "shared memory in use by %lld", (long long)touched);
     spmd_ok(pinned_more <= chunk, "pinned memory by %lld", (long long)pinned_more);
     pgas_agg_destroy(agg);
