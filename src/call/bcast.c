@@ -528,17 +528,11 @@ static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void 
 pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes, size_t head_bytes,
                                 pgas_scope_t scope, const pgas_call_opts_t *opts, pgas_call_opts_t *o_p)
 {
-    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_status_t status = pgasi_call_check(pgasi_boot.rank, handler, args, bytes);
+    if (status == PGAS_OK)
+        status = (unsigned)scope > PGAS_SCOPE_THREADS ? PGAS_ERR_INVALID : pgasi_call_read_opts(opts, o_p);
     if (status != PGAS_OK)
         return status;
-    if (!PGASI_OPTS_SANE(opts, sizeof o) || (unsigned)scope > PGAS_SCOPE_THREADS)
-        return PGAS_ERR_INVALID;
-    if (opts)
-        o = *opts;
-    if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE || (unsigned)o.way > PGAS_WAY_SEND)
-        return PGAS_ERR_INVALID;
-    *o_p = o;
     return head_bytes && bytes + head_bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
@@ -546,9 +540,7 @@ pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t
 static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, const pgasi_bcast_child_t *self,
                                 const void *args, size_t bytes, pgas_full_t full)
 {
-    static const pgasi_full_t full_of[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT, [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
-                                            [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
-    pgas_status_t status = send_down(h, plan->n ? &plan->child[0] : self, args, bytes, full_of[full]);
+    pgas_status_t status = send_down(h, plan->n ? &plan->child[0] : self, args, bytes, pgasi_full_of(full));
     if (status == PGAS_OK && plan->n)
         count(&pgasi_bcast_stats.n_down);
     return status;

@@ -350,11 +350,9 @@ static pgas_status_t probe(const order_t *o, uint64_t bytes, bool queue)
  * taken back when a later step finds no room. */
 static pgas_status_t choose_full(const order_t *o, pgasi_full_t *full_p)
 {
-    static const pgasi_full_t plain[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT, [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
-                                          [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
     uint64_t total = head_room(o) + o->copied;
     size_t piece_max = pgasi_parcel_piece_max(o->rank);
-    *full_p = plain[o->full];
+    *full_p = pgasi_full_of(o->full);
     if (!o->some_push && total <= piece_max)
         return PGAS_OK;
     uint64_t all = total + (total / piece_max + 1) * (sizeof(pgasi_parcel_piece_t) + 16);
@@ -471,25 +469,14 @@ static pgas_status_t issue(order_t *o, pgas_sync_t *sync, pgas_when_t when, pgas
     return issued(o, &s, &l, open_push_and_send(o));
 }
 
-static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o)
-{
-    *o = (pgas_call_opts_t)PGAS_CALL_OPTS_INIT;
-    if (!PGASI_OPTS_SANE(opts, sizeof *o))
-        return PGAS_ERR_INVALID;
-    if (opts)
-        *o = *opts;
-    bool sane = (unsigned)o->when <= PGAS_LOCAL && (unsigned)o->full <= PGAS_FULL_QUEUE && (unsigned)o->way <= PGAS_WAY_SEND;
-    return sane ? PGAS_OK : PGAS_ERR_INVALID;
-}
-
 pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
                                const pgas_buffer_t *buffers, size_t n_buffers, const pgas_call_opts_t *opts,
                                pgas_sync_t *local)
 {
-    pgas_call_opts_t opt;
+    pgas_call_opts_t opt = PGAS_CALL_OPTS_INIT;
     order_t o = { .rank = pgas_thread_rank(target), .port = pgasi_port_of_slot(pgas_thread_slot(target)), .args = args,
                   .bytes = bytes, .buffers = buffers, .n = n_buffers };
-    pgas_status_t status = read_opts(opts, &opt);
+    pgas_status_t status = pgasi_call_read_opts(opts, &opt);
     o.full = opt.full;
     o.shared = opt.way == PGAS_WAY_SEND;
     if (status == PGAS_OK)

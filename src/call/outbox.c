@@ -1313,20 +1313,32 @@ pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *ar
     return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
 }
 
-/* Options as the rest uses them. */
-static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o, how_t *how)
+pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o_p)
+{
+    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
+    if (!PGASI_OPTS_SANE(opts, sizeof o))
+        return PGAS_ERR_INVALID;
+    if (opts)
+        o = *opts;
+    if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE || (unsigned)o.way > PGAS_WAY_SEND)
+        return PGAS_ERR_INVALID;
+    *o_p = o;
+    return PGAS_OK;
+}
+
+pgasi_full_t pgasi_full_of(pgas_full_t full)
 {
     static const pgasi_full_t full_of[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT, [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
                                             [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
-    *o = (pgas_call_opts_t)PGAS_CALL_OPTS_INIT;
-    if (!PGASI_OPTS_SANE(opts, sizeof *o))
-        return PGAS_ERR_INVALID;
-    if (opts)
-        *o = *opts;
-    if ((unsigned)o->when > PGAS_LOCAL || (unsigned)o->full > PGAS_FULL_QUEUE || (unsigned)o->way > PGAS_WAY_SEND)
-        return PGAS_ERR_INVALID;
-    *how = (how_t){ PGASI_PORT_ANY, o->way == PGAS_WAY_SEND, full_of[o->full] };
-    return PGAS_OK;
+    return full_of[full];
+}
+
+static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o, how_t *how)
+{
+    pgas_status_t status = pgasi_call_read_opts(opts, o);
+    if (status == PGAS_OK)
+        *how = (how_t){ PGASI_PORT_ANY, o->way == PGAS_WAY_SEND, pgasi_full_of(o->full) };
+    return status;
 }
 
 pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,

@@ -75,6 +75,10 @@ void pgasi_call_path_open(void);
 pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p);
 void pgasi_outbox_destroy(pgasi_outbox_t *outbox);
 
+/** Options as the rest uses them; NULL: defaults. @return PGAS_OK, PGAS_ERR_INVALID. */
+pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o_p);
+pgasi_full_t pgasi_full_of(pgas_full_t full);
+
 /** The checks that every public call makes. */
 pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes);
 
