@@ -237,15 +237,6 @@ static inline pgas_status_t run(uint32_t number, const void *args, size_t bytes,
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes, pgas_thread_t source)
-{
-    if (number - 1u >= pgasi_n_handlers)
-        return number < PGASI_REC_FIRST_INTERNAL ? run_other(number, args, bytes, source) : PGAS_ERR_NOT_FOUND;
-    const pgasi_handler_entry_t *e = &waiting_entries[number];
-    e->fn(args, bytes, source, e->context);
-    return PGAS_OK;
-}
-
 /* Handlers that may wait run elsewhere. Their entry's plain form comes here, with the real one as context. */
 static void run_elsewhere(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -315,6 +306,11 @@ pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t b
     const pgasi_handler_entry_t *e = &waiting_entries[number];
     e->fn(args, bytes, source, e->context);
     return PGAS_OK;
+}
+
+pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes, pgas_thread_t source)
+{
+    return number < PGASI_REC_FIRST_INTERNAL ? pgasi_handler_run_here(number, args, bytes, source) : PGAS_ERR_NOT_FOUND;
 }
 
 static __attribute__((noinline)) void run_with_token(uint64_t header, const char *record, pgas_thread_t source)
