@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/consumer.h"
@@ -50,8 +49,7 @@ static void stop(consumers_t *c)
         pthread_join(c->thread[i], NULL);
     if (!c->reserved && !pgasi_slot_reserve(c->slot)) /* its thread goes on with them */
         return;
-    for (int i = 0; i <= pgasi_param.chunks_max && pgasi_port_drain_if_free(c->port) > 0; i++) {
-    }
+    pgasi_port_drain_out(c->port);
     pgasi_port_set_left(c->port, true);
     pgasi_slot_release(c->slot);
 }

@@ -479,6 +479,12 @@ uint64_t pgasi_port_drain_if_free(int number)
     return n;
 }
 
+void pgasi_port_drain_out(int number)
+{
+    for (int i = 0; i <= pgasi_param.chunks_max && pgasi_port_drain_if_free(number) > 0; i++) {
+    }
+}
+
 /* ---- threads that left ---- */
 
 void pgasi_port_set_left(int number, bool left)

@@ -67,6 +67,8 @@ bool pgasi_port_pending(int port);
 /** Runs what has arrived at a port, a bounded share of it. Returns the number of calls. */
 uint64_t pgasi_port_drain(int port); /* lock held: of PGASI_PORT_ANY the inbox lock */
 uint64_t pgasi_port_drain_if_free(int port);
+/** What has arrived there when its thread leaves: each pass is a chunk of each channel, so it ends if others go on calling. */
+void pgasi_port_drain_out(int port);
 static inline bool pgasi_inbox_pending(void)
 {
     return pgasi_port_pending(PGASI_PORT_ANY);

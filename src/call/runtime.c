@@ -54,15 +54,13 @@ static void thread_comes(void)
         pgasi_port_set_left(port, false);
 }
 
-/* What has arrived for the thread still runs: each pass is a chunk of each channel, if others go on calling. */
+/* What has arrived for the thread still runs. */
 static pgas_status_t thread_leaves(void)
 {
     int port = pgasi_self.port;
     pgasi_call_forget();
-    if (port && pgasi_port_used(port)) {
-        for (int i = 0; i <= pgasi_param.chunks_max && pgasi_port_drain_if_free(port) > 0; i++) {
-        }
-    }
+    if (port && pgasi_port_used(port))
+        pgasi_port_drain_out(port);
     if (port && !pgasi_consumers_run(pgasi_self.slot))
         pgasi_port_set_left(port, true);
     pgas_call_path.epoch = 0;
