@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/bitmap.h"
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/agg.h"
@@ -130,7 +131,7 @@ static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const vo
     if (a->hops == 1) {
         status = pgasi_outbox_append(a->outbox, rank, handler, args, bytes, PGASI_FULL_WAIT);
     } else {
-        a->called[rank / 64] |= UINT64_C(1) << rank % 64;
+        pgasi_bitmap_set(a->called, (size_t)rank);
         status = pgasi_route_append(a->outbox, a->hops, rank, handler, args, bytes);
     }
     if (++a->n_far % LOOK_EVERY == 0 && pgasi_outbox_timed(a->outbox))
@@ -204,18 +205,12 @@ static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
 /* Of a routed aggregator: how many ranks it called, and which is the next. */
 static int n_called(const agg_t *a)
 {
-    int n = 0;
-    for (int i = 0; i <= pgasi_boot.n_ranks / 64; i++)
-        n += __builtin_popcountll(a->called[i]);
-    return n;
+    return (int)pgasi_bitmap_count(a->called, (size_t)pgasi_boot.n_ranks);
 }
 
 static int next_called(const agg_t *a, int rank)
 {
-    do {
-        rank++;
-    } while (!(a->called[rank / 64] >> rank % 64 & 1));
-    return rank;
+    return (int)pgasi_bitmap_find_set(a->called, (size_t)pgasi_boot.n_ranks, (size_t)(rank + 1));
 }
 
 /* Of another: how many ranks its thread knows. */

@@ -31,8 +31,8 @@ static int take_slot(bool highest)
     int slot = -1;
     for (int k = 0; k < PGAS_THREADS_MAX && slot < 0; k++) {
         int i = highest ? PGAS_THREADS_MAX - 1 - k : k;
-        if (!(slots_used[i / 64] >> (i % 64) & 1)) {
-            slots_used[i / 64] |= UINT64_C(1) << (i % 64);
+        if (!pgasi_bitmap_test(slots_used, (size_t)i)) {
+            pgasi_bitmap_set(slots_used, (size_t)i);
             slot = i;
         }
     }
@@ -50,10 +50,10 @@ static void mark_program(int slot, bool on)
     pthread_mutex_unlock(&slots_lock);
 }
 
-static void give_slot(int slot)
+void pgasi_slot_release(int slot)
 {
     pthread_mutex_lock(&slots_lock);
-    slots_used[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
+    pgasi_bitmap_clear(slots_used, (size_t)slot);
     pthread_mutex_unlock(&slots_lock);
 }
 
@@ -95,15 +95,10 @@ static void note_zone(int slot)
 bool pgasi_slot_reserve(int slot)
 {
     pthread_mutex_lock(&slots_lock);
-    bool is_free = !(slots_used[slot / 64] >> (slot % 64) & 1);
-    slots_used[slot / 64] |= UINT64_C(1) << (slot % 64);
+    bool is_free = !pgasi_bitmap_test(slots_used, (size_t)slot);
+    pgasi_bitmap_set(slots_used, (size_t)slot);
     pthread_mutex_unlock(&slots_lock);
     return is_free;
-}
-
-void pgasi_slot_release(int slot)
-{
-    give_slot(slot);
 }
 
 static pgas_status_t attach(bool highest)
@@ -114,7 +109,7 @@ static pgas_status_t attach(bool highest)
     struct pgasi_lane *lane = NULL;
     pgas_status_t status = pgasi_lane_of_slot(slot, &lane);
     if (status != PGAS_OK) {
-        give_slot(slot);
+        pgasi_slot_release(slot);
         return status;
     }
     pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch, .slot = slot, .n_attached = 1, .lane = lane, .port_lane = lane,
@@ -156,7 +151,7 @@ pgas_status_t pgas_thread_detach(void)
     if (pgasi_thread_on_detach)
         status = pgasi_thread_on_detach();
     pgasi_rings_leave();
-    give_slot(pgasi_self.slot);
+    pgasi_slot_release(pgasi_self.slot);
     memset(&pgasi_self, 0, sizeof pgasi_self);
     return status;
 }
