@@ -398,11 +398,11 @@ static void set_held(pgasi_outbox_t *ob, int n)
         __atomic_store_n(&pgasi_outbox_shared_held, (uint32_t)n, __ATOMIC_RELAXED);
 }
 
-static void hold(pgasi_outbox_t *ob, out_t *out, int rank)
+static void hold(pgasi_outbox_t *ob, out_t *out, int dest)
 {
     if (!out->held) {
         out->held = true;
-        ob->held[ob->n_held] = rank;
+        ob->held[ob->n_held] = dest;
         set_held(ob, ob->n_held + 1);
     }
 }
@@ -555,22 +555,22 @@ static void let_wait(pgasi_outbox_t *ob, out_t *out, int dest, buffer_t *batch)
 
 /* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
  * progress publishes it behind them. AGAIN: progress will go on with it. */
-static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int rank, pgasi_publish_reason_t reason)
+static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int dest, pgasi_publish_reason_t reason)
 {
     buffer_t *batch = out->batch;
     if (!batch)
         return PGAS_OK;
     if (out->waiting && reason != PGASI_PUBLISH_FULL)
         return PGAS_ERR_AGAIN;
-    close_run(&ob->cursor[rank], out);
-    batch->used = (size_t)(ob->cursor[rank].pos - batch->data);
+    close_run(&ob->cursor[dest], out);
+    batch->used = (size_t)(ob->cursor[dest].pos - batch->data);
     count_batch(ob, batch, reason, 1);
     ob->stats.open--;
     out->batch = NULL;
-    ob->cursor[rank] = (pgas_agg_cursor_t){ 0, NULL, NULL };
+    ob->cursor[dest] = (pgas_agg_cursor_t){ 0, NULL, NULL };
     pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : send_batch(ob, out, batch);
     if (status == PGAS_ERR_AGAIN)
-        let_wait(ob, out, rank, batch);
+        let_wait(ob, out, dest, batch);
     if (out->kind == OUT_NODE)
         update_window(out);
     return status;
@@ -596,7 +596,7 @@ static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out)
     return PGAS_OK;
 }
 
-static bool open_batch(pgasi_outbox_t *ob, out_t *out, int rank, size_t room, bool beyond)
+static bool open_batch(pgasi_outbox_t *ob, out_t *out, int dest, size_t room, bool beyond)
 {
     out->batch = buffer_acquire(ob, room, beyond);
     if (!out->batch)
@@ -606,10 +606,10 @@ static bool open_batch(pgasi_outbox_t *ob, out_t *out, int rank, size_t room, bo
     ob->stats.open++;
     ob->stats.open_high = PGASI_MAX(ob->stats.open_high, ob->stats.open);
     close_window(out);
-    ob->cursor[rank] = (pgas_agg_cursor_t){ 0, out->batch->data, out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
+    ob->cursor[dest] = (pgas_agg_cursor_t){ 0, out->batch->data, out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
     if (!out->dirty) {
         out->dirty = true;
-        ob->dirty[ob->n_dirty] = rank;
+        ob->dirty[ob->n_dirty] = dest;
         __atomic_store_n(&ob->n_dirty, ob->n_dirty + 1, __ATOMIC_RELAXED);
     }
     return true;
@@ -675,10 +675,10 @@ static __attribute__((noinline)) bool make_room(pgasi_outbox_t *ob)
     return ob->free_buffers != NULL;
 }
 
-static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
+static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m, pgasi_full_t full)
 {
     size_t room = pgasi_rec_room(m->header);
-    pgas_agg_cursor_t *c = &ob->cursor[rank];
+    pgas_agg_cursor_t *c = &ob->cursor[dest];
     if (c->kind) {
         size_t stride = pgasi_rec_stride(m->header);
         if (*(uint64_t *)(void *)out->run == m->header && c->pos <= c->end) { /* the run goes on */
@@ -690,11 +690,11 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int rank, const mess
         c->end = out->batch->data + PGASI_MIN(out->batch->capacity, ob->publish_bytes);
     }
     if (!out->batch || (ptrdiff_t)room > c->end - c->pos) {
-        pgas_status_t status = publish(ob, out, rank, PGASI_PUBLISH_FULL);
+        pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_FULL);
         if (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
             bool beyond = may_queue(ob, room, full);
-            bool opened = (!out->waiting || beyond) && (open_batch(ob, out, rank, room, beyond) ||
-                                                        (make_room(ob) && open_batch(ob, out, rank, room, beyond)));
+            bool opened = (!out->waiting || beyond) && (open_batch(ob, out, dest, room, beyond) ||
+                                                        (make_room(ob) && open_batch(ob, out, dest, room, beyond)));
             status = opened ? PGAS_OK : PGAS_ERR_AGAIN;
         }
         if (status != PGAS_OK) {
@@ -772,11 +772,11 @@ static pgas_status_t take_back(pgasi_outbox_t *ob, out_t *out)
 
 /* Handlers may leave calls to progress. What an application's thread sends has left it when this returns, for the thread
  * may stay away from the library for long. */
-static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, const message_t *m, pgasi_full_t full)
+static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m, pgasi_full_t full)
 {
     size_t room = pgasi_rec_room(m->header);
     bool queue = may_queue(ob, room, full);
-    pgas_status_t status = out->batch && !queue ? publish(ob, out, rank, PGASI_PUBLISH_ORDER) : PGAS_OK;
+    pgas_status_t status = out->batch && !queue ? publish(ob, out, dest, PGASI_PUBLISH_ORDER) : PGAS_OK;
     if (status == PGAS_ERR_AGAIN)
         return status;
     buffer_t *buffer = out->kind == OUT_FAR ? far_buffer(ob, out, room) : NULL;
@@ -792,10 +792,10 @@ static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int rank, c
         if (!queue)
             return PGAS_ERR_AGAIN;
     }
-    status = append(ob, out, rank, m, full);
+    status = append(ob, out, dest, m, full);
     if (status != PGAS_OK)
         return status;
-    status = publish(ob, out, rank, PGASI_PUBLISH_ORDER);
+    status = publish(ob, out, dest, PGASI_PUBLISH_ORDER);
     return status != PGAS_ERR_AGAIN ? status : queue ? PGAS_OK : take_back(ob, out);
 }
 
@@ -803,9 +803,9 @@ int pgasi_outbox_progress(pgasi_outbox_t *ob)
 {
     int n = 0;
     for (int i = 0; i < ob->n_held;) {
-        int rank = ob->held[i];
-        out_t *out = &ob->out[rank];
-        if (send_waiting(ob, out) == PGAS_ERR_AGAIN || publish(ob, out, rank, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN) {
+        int dest = ob->held[i];
+        out_t *out = &ob->out[dest];
+        if (send_waiting(ob, out) == PGAS_ERR_AGAIN || publish(ob, out, dest, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN) {
             i++;
             continue;
         }
@@ -842,10 +842,10 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
     return check_call(rank, handler, args, bytes, false);
 }
 
-static inline pgas_status_t send(pgasi_outbox_t *ob, int rank, const message_t *m, pgasi_full_t full, bool now)
+static inline pgas_status_t send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now)
 {
-    out_t *out = out_of(ob, rank);
-    return now ? send_now(ob, out, rank, m, full) : append(ob, out, rank, m, full);
+    out_t *out = out_of(ob, dest);
+    return now ? send_now(ob, out, dest, m, full) : append(ob, out, dest, m, full);
 }
 
 /* Nothing goes to a rank that died: closes the window. What is gathered is dropped here, what waits by progress. */
@@ -1013,17 +1013,17 @@ static void wait_for_room(out_t *out, size_t room)
 }
 
 /* What waits is tried again now and then, and before it becomes too much. */
-static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int rank, const message_t *m)
+static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int dest, const message_t *m)
 {
-    out_t *out = out_of(ob, rank);
+    out_t *out = out_of(ob, dest);
     wait_for_room(out, pgasi_rec_room(m->header));
     if (out->waiting && ++ob->n_overflows % OVERFLOWS_PER_TRY == 0)
         send_waiting(ob, out);
-    pgas_status_t status = send_or_wait(ob, rank, m, PGASI_FULL_ASYNC, true);
+    pgas_status_t status = send_or_wait(ob, dest, m, PGASI_FULL_ASYNC, true);
     if (PGAS_LIKELY(status != PGAS_ERR_AGAIN))
         return status;
     send_waiting(ob, out);
-    return send_or_wait(ob, rank, m, PGASI_FULL_ASYNC, true);
+    return send_or_wait(ob, dest, m, PGASI_FULL_ASYNC, true);
 }
 
 pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
@@ -1060,15 +1060,15 @@ pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t han
     return send_or_wait(ob, rank, &m, full, false);
 }
 
-pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int rank, pgasi_publish_reason_t reason)
+pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int dest, pgasi_publish_reason_t reason)
 {
-    return publish(ob, out_of(ob, rank), rank, reason);
+    return publish(ob, out_of(ob, dest), dest, reason);
 }
 
-pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int rank)
+pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int dest)
 {
-    out_t *out = out_of(ob, rank);
-    pgas_status_t status = publish(ob, out, rank, PGASI_PUBLISH_EXPLICIT);
+    out_t *out = out_of(ob, dest);
+    pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_EXPLICIT);
     if (!out->waiting || pgasi_self.in_handler)
         return status == PGAS_ERR_AGAIN ? PGAS_OK : status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
@@ -1082,18 +1082,18 @@ pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int rank)
     pgasi_wait_end(&w);
     pgasi_lane_lock(ob->lane);
     ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
-    return pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : PGAS_OK;
+    return pgasi_boot_is_dead(dest) ? PGAS_ERR_PEER : PGAS_OK;
 }
 
 pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_t reason)
 {
     pgas_status_t first_error = PGAS_OK;
     for (int i = 0; i < ob->n_dirty; i++) {
-        int rank = ob->dirty[i];
-        pgas_status_t status = pgasi_outbox_publish(ob, rank, reason);
+        int dest = ob->dirty[i];
+        pgas_status_t status = pgasi_outbox_publish(ob, dest, reason);
         if (status != PGAS_OK && status != PGAS_ERR_AGAIN && first_error == PGAS_OK)
             first_error = status;
-        ob->out[rank].dirty = false;
+        ob->out[dest].dirty = false;
     }
     __atomic_store_n(&ob->n_dirty, 0, __ATOMIC_RELEASE);
     ob->answered = false;
@@ -1128,13 +1128,13 @@ int pgasi_outbox_look(pgasi_outbox_t *ob)
     ob->tick += (now - ob->ticked_ns) / PGASI_MAX(step, 1);
     ob->ticked_ns = now;
     for (int i = 0; i < ob->n_dirty;) {
-        int rank = ob->dirty[i];
-        out_t *out = &ob->out[rank];
+        int dest = ob->dirty[i];
+        out_t *out = &ob->out[dest];
         if (out->batch && ob->tick - out->opened < 2) {
             i++;
             continue;
         }
-        n += out->batch && publish(ob, out, rank, PGASI_PUBLISH_TIME) == PGAS_OK;
+        n += out->batch && publish(ob, out, dest, PGASI_PUBLISH_TIME) == PGAS_OK;
         out->dirty = false;
         ob->dirty[i] = ob->dirty[ob->n_dirty - 1];
         __atomic_store_n(&ob->n_dirty, ob->n_dirty - 1, __ATOMIC_RELEASE);

@@ -1,5 +1,6 @@
 /** The sending side: what a lane has to send, per peer. Rings on the node, active messages elsewhere, both filled with
- *  the same records; a batch is open while its records are not yet published. */
+ *  the same records; a batch is open while its records are not yet published. Where a parameter is named dest it is a
+ *  destination, port * n_ranks + rank; a rank alone is its own number at PGASI_PORT_ANY. */
 #ifndef PGASI_OUTBOX_H
 #define PGASI_OUTBOX_H
 
@@ -110,15 +111,15 @@ pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *outbox, int rank, uint32_t h
 bool pgasi_outbox_call_short(const pgasi_outbox_t *outbox, int rank, pgas_handler_t handler, const void *args, size_t bytes);
 /** Publishes, with a call behind it that does nothing but to be answered. */
 pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *outbox, int rank, uint64_t wire_token);
-/** The ranks to which the outbox ever sent, and their number. */
+/** The destinations to which the outbox ever sent, and their number. */
 int pgasi_outbox_known(const pgasi_outbox_t *outbox, const int **known_p);
 /** The same with arguments in two pieces, the first not empty. */
 pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *head,
                                       size_t head_bytes, const void *data, size_t bytes, pgasi_full_t full);
-/** Publishes open batches: of one rank, or all. AGAIN: progress will go on with it. */
-pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int rank, pgasi_publish_reason_t reason);
-/** Publishes to one rank; outside of handlers waits until it has left. */
-pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *outbox, int rank);
+/** Publishes open batches: of one destination, or all. AGAIN: progress will go on with it. */
+pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int dest, pgasi_publish_reason_t reason);
+/** Publishes to one destination; outside of handlers waits until it has left. */
+pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *outbox, int dest);
 pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *outbox, pgasi_publish_reason_t reason);
 
 /** Goes on with what was held up: full transport, queued calls. Lane locked. Returns events. */
