@@ -1082,7 +1082,7 @@ pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int dest)
     pgasi_wait_end(&w);
     pgasi_lane_lock(ob->lane);
     ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
-    return pgasi_boot_is_dead(dest) ? PGAS_ERR_PEER : PGAS_OK;
+    return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
 }
 
 pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_t reason)
