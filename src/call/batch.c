@@ -1,0 +1,474 @@
+/* Batches: calls are gathered into buffers, runs of one kind behind one header. A batch leaves when it is full, when somebody
+ * asks, when a call by itself must not overtake it, or when its time is up.
+ *
+ * When a peer is full, closed batches wait in order for progress to send them; a caller waits for them with progress, a
+ * handler, which must not wait, goes on gathering behind them. A call by itself that nothing is before is written straight
+ * into the channel, or into one message. */
+#include "call/out.h"
+
+#include "base/clock.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "mem/thread.h"
+
+#define OVERFLOWS_PER_TRY 4
+#define SPINS_FOR_ROOM 512 /* some ten microseconds */
+
+uint32_t pgasi_outbox_shared_held;
+
+/* ---- publishing ---- */
+
+static void set_held(pgasi_outbox_t *ob, int n)
+{
+    __atomic_store_n(&ob->n_held, n, __ATOMIC_RELEASE);
+    if (ob->lane->shared)
+        __atomic_store_n(&pgasi_outbox_shared_held, (uint32_t)n, __ATOMIC_RELAXED);
+}
+
+static void hold(pgasi_outbox_t *ob, out_t *out, int dest)
+{
+    if (!out->held) {
+        out->held = true;
+        ob->held[ob->n_held] = dest;
+        set_held(ob, ob->n_held + 1);
+    }
+}
+
+/* Tells in the header of the open run how many calls it has. */
+static void close_run(pgas_agg_cursor_t *c, out_t *out)
+{
+    if (!c->kind)
+        return;
+    uint64_t header = *(uint64_t *)(void *)out->run;
+    size_t more = (size_t)(c->pos - out->run - 8) / pgasi_rec_stride(header) - 1;
+    *(uint64_t *)(void *)out->run = header | (uint64_t)more << PGASI_REC_MORE_SHIFT;
+    out->batch->n_calls += (uint32_t)more;
+    c->kind = 0;
+}
+
+/* Takes the batch unless there is no room (PGAS_ERR_AGAIN). */
+static pgas_status_t send_batch(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
+{
+    if (PGAS_UNLIKELY(pgasi_boot_is_dead(out->rank))) {
+        buffer_release(batch);
+        return PGAS_ERR_PEER;
+    }
+    return out->kind == OUT_FAR ? pgasi_far_publish(ob, out, batch) : pgasi_channel_publish(out, batch);
+}
+
+static inline void count_batch(pgasi_outbox_t *ob, const buffer_t *batch, pgasi_publish_reason_t reason, int sign)
+{
+    ob->stats.published[reason] += (uint64_t)(int64_t)sign;
+    ob->stats.calls += (uint64_t)((int64_t)sign * batch->n_calls);
+    ob->stats.bytes += (uint64_t)sign * batch->used;
+}
+
+/* Behind those that wait. */
+void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, int dest, buffer_t *batch)
+{
+    batch->next = NULL;
+    *out->waiting_end = batch;
+    out->waiting_end = &batch->next;
+    ob->backlog_bytes += batch->used;
+    ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
+    ob->stats.n_queued++;
+    hold(ob, out, dest);
+}
+
+/* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
+ * progress publishes it behind them. AGAIN: progress will go on with it. */
+static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int dest, pgasi_publish_reason_t reason)
+{
+    buffer_t *batch = out->batch;
+    if (!batch)
+        return PGAS_OK;
+    if (out->waiting && reason != PGASI_PUBLISH_FULL)
+        return PGAS_ERR_AGAIN;
+    close_run(&ob->cursor[dest], out);
+    batch->used = (size_t)(ob->cursor[dest].pos - batch->data);
+    count_batch(ob, batch, reason, 1);
+    ob->stats.open--;
+    out->batch = NULL;
+    ob->cursor[dest] = (pgas_agg_cursor_t){ 0, NULL, NULL };
+    pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : send_batch(ob, out, batch);
+    if (status == PGAS_ERR_AGAIN)
+        pgasi_out_let_wait(ob, out, dest, batch);
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    return status;
+}
+
+/* Sends what waits, as far as there is room. */
+static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out)
+{
+    while (out->waiting) {
+        buffer_t *batch = out->waiting, *next = batch->next;
+        size_t bytes = batch->used;
+        if (send_batch(ob, out, batch) == PGAS_ERR_AGAIN) {
+            close_window(out); /* those that left before have moved the tail */
+            return PGAS_ERR_AGAIN;
+        }
+        out->waiting = next;
+        if (!next)
+            out->waiting_end = &out->waiting;
+        ob->backlog_bytes -= bytes;
+    }
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    return PGAS_OK;
+}
+
+static bool open_batch(pgasi_outbox_t *ob, out_t *out, int dest, size_t room, bool beyond)
+{
+    out->batch = pgasi_out_buffer(ob, room, beyond);
+    if (!out->batch)
+        return false;
+    out->batch->n_calls = 0;
+    out->opened = ob->tick;
+    ob->stats.open++;
+    ob->stats.open_high = PGASI_MAX(ob->stats.open_high, ob->stats.open);
+    close_window(out);
+    ob->cursor[dest] = (pgas_agg_cursor_t){ 0, out->batch->data, out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
+    if (!out->dirty) {
+        out->dirty = true;
+        ob->dirty[ob->n_dirty] = dest;
+        __atomic_store_n(&ob->n_dirty, ob->n_dirty + 1, __ATOMIC_RELAXED);
+    }
+    return true;
+}
+
+/* ---- gathering ---- */
+
+/* Starts a run with the record just written, which ends at pos. */
+static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t header, char *record)
+{
+    size_t stride = pgasi_rec_stride(header);
+    if (!stride || header & PGASI_REC_TOKEN)
+        return;
+    char *last = record + 8 + stride * (size_t)PGASI_REC_MORE_MAX;
+    out->run = record;
+    c->kind = pgas_agg_kind((pgas_handler_t)pgasi_rec_handler(header), pgasi_rec_bytes(header));
+    c->end = PGASI_MIN(c->end - stride, last);
+}
+
+/* A handler, or who asks for it, may gather further batches behind those that wait: answers without limit, for somebody
+ * waits for them. */
+static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgasi_full_t full)
+{
+    return (pgasi_self.in_handler || full == PGASI_FULL_ASYNC) && full != PGASI_FULL_AGAIN &&
+           (full == PGASI_FULL_QUEUE || ob->backlog_bytes + room <= ob->backlog_limit);
+}
+
+/* All buffers are in use: what stands in those that are open leaves. Otherwise nobody would publish it but its own thread,
+ * which waits for one. */
+static __attribute__((noinline)) bool make_room(pgasi_outbox_t *ob)
+{
+    for (int i = 0; i < ob->n_dirty; i++)
+        publish(ob, &ob->out[ob->dirty[i]], ob->dirty[i], PGASI_PUBLISH_ROOM);
+    return ob->free_buffers != NULL;
+}
+
+static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m, pgasi_full_t full)
+{
+    size_t room = pgasi_rec_room(m->header);
+    pgas_agg_cursor_t *c = &ob->cursor[dest];
+    if (c->kind) {
+        size_t stride = pgasi_rec_stride(m->header);
+        if (*(uint64_t *)(void *)out->run == m->header && c->pos <= c->end) { /* the run goes on */
+            write_body(c->pos - 8, m);
+            c->pos += stride;
+            return PGAS_OK;
+        }
+        close_run(c, out);
+        c->end = out->batch->data + PGASI_MIN(out->batch->capacity, ob->publish_bytes);
+    }
+    if (!out->batch || (ptrdiff_t)room > c->end - c->pos) {
+        pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_FULL);
+        if (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
+            bool beyond = may_queue(ob, room, full);
+            bool opened = (!out->waiting || beyond) && (open_batch(ob, out, dest, room, beyond) ||
+                                                        (make_room(ob) && open_batch(ob, out, dest, room, beyond)));
+            status = opened ? PGAS_OK : PGAS_ERR_AGAIN;
+        }
+        if (status != PGAS_OK) {
+            ob->stats.n_full += status == PGAS_ERR_AGAIN;
+            return status;
+        }
+    }
+    char *record = c->pos;
+    *(uint64_t *)(void *)record = m->header;
+    write_body(record, m);
+    out->batch->n_calls++;
+    c->pos = record + room;
+    open_run(c, out, m->header, record);
+    return PGAS_OK;
+}
+
+/* ---- calls by themselves ---- */
+
+/* A call by itself on the node: one record, shown at once. */
+static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *m)
+{
+    size_t room = pgasi_rec_room(m->header);
+    if (PGAS_UNLIKELY(!ring_room(out, room))) {
+        ob->stats.n_full++;
+        return false;
+    }
+    write_body(out->w->pos, m);
+    show(out, room, m->header);
+    update_window(out);
+    ring_bell(out);
+    return true;
+}
+
+/* The last batch found no room: its one call is not sent after all. */
+static pgas_status_t take_back(pgasi_outbox_t *ob, out_t *out)
+{
+    buffer_t *batch = out->waiting;
+    out->waiting = NULL;
+    out->waiting_end = &out->waiting;
+    ob->backlog_bytes -= batch->used;
+    ob->stats.n_queued--;
+    count_batch(ob, batch, PGASI_PUBLISH_ORDER, -1);
+    buffer_release(batch);
+    return PGAS_ERR_AGAIN;
+}
+
+/* Handlers may leave calls to progress. What an application's thread sends has left it when this returns, for the thread
+ * may stay away from the library for long. */
+static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m, pgasi_full_t full)
+{
+    size_t room = pgasi_rec_room(m->header);
+    bool queue = may_queue(ob, room, full);
+    pgas_status_t status = out->batch && !queue ? publish(ob, out, dest, PGASI_PUBLISH_ORDER) : PGAS_OK;
+    if (status == PGAS_ERR_AGAIN)
+        return status;
+    buffer_t *buffer = out->kind == OUT_FAR ? far_buffer(ob, out, room) : NULL;
+    if (buffer) {
+        *(uint64_t *)(void *)buffer->data = m->header;
+        write_body(buffer->data, m);
+        status = pgasi_far_send(ob, out, buffer, room);
+        if (status != PGAS_ERR_AGAIN || !queue)
+            return status;
+    } else if (PGAS_LIKELY(is_direct(out))) {
+        if (PGAS_LIKELY(ring_direct(ob, out, m)))
+            return PGAS_OK;
+        if (!queue)
+            return PGAS_ERR_AGAIN;
+    }
+    status = append(ob, out, dest, m, full);
+    if (status != PGAS_OK)
+        return status;
+    status = publish(ob, out, dest, PGASI_PUBLISH_ORDER);
+    return status != PGAS_ERR_AGAIN ? status : queue ? PGAS_OK : take_back(ob, out);
+}
+
+static inline pgas_status_t send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now)
+{
+    out_t *out = out_of(ob, dest);
+    return now ? send_now(ob, out, dest, m, full) : append(ob, out, dest, m, full);
+}
+
+/* Nothing goes to a rank that died: closes the window. What is gathered is dropped here, what waits by progress. */
+__attribute__((noinline, cold)) pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob, int dest)
+{
+    out_t *out = out_of(ob, dest);
+    out->dead = true;
+    publish(ob, out, dest, PGASI_PUBLISH_ORDER);
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    return PGAS_ERR_PEER;
+}
+
+/* Sends by the rules of `full`; lane locked by the caller, given up while waiting. */
+pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now)
+{
+    int rank = dest % (int)ob->n_ranks;
+    if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank)))
+        return pgasi_out_shut(ob, dest);
+    if (PGAS_UNLIKELY(ob->out[dest].begun))
+        return PGAS_ERR_BUSY;
+    pgas_status_t status = send(ob, dest, m, full, now);
+    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN || full == PGASI_FULL_ASYNC ||
+        pgasi_self.in_handler)
+        return status;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    uint64_t begin_ns = pgasi_now_ns();
+    while (status == PGAS_ERR_AGAIN) {
+        pgasi_lane_unlock(ob->lane);
+        pgasi_wait_step(&w);
+        pgasi_lane_lock(ob->lane);
+        status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : send(ob, dest, m, full, now);
+    }
+    pgasi_lane_unlock(ob->lane);
+    pgasi_wait_end(&w);
+    pgasi_lane_lock(ob->lane);
+    ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
+    return status;
+}
+
+/* ---- for other files ---- */
+
+int pgasi_outbox_progress(pgasi_outbox_t *ob)
+{
+    int n = 0;
+    for (int i = 0; i < ob->n_held;) {
+        int dest = ob->held[i];
+        out_t *out = &ob->out[dest];
+        if (send_waiting(ob, out) == PGAS_ERR_AGAIN || publish(ob, out, dest, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN) {
+            i++;
+            continue;
+        }
+        n++;
+        out->held = false;
+        ob->held[i] = ob->held[ob->n_held - 1];
+        set_held(ob, ob->n_held - 1);
+    }
+    return n;
+}
+
+bool pgasi_outbox_held(const pgasi_outbox_t *ob)
+{
+    return __atomic_load_n(&ob->n_held, __ATOMIC_RELAXED) > 0;
+}
+
+pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
+                                  pgasi_full_t full)
+{
+    message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes };
+    return pgasi_out_send(ob, rank, &m, full, false);
+}
+
+pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *head, size_t head_bytes,
+                                      const void *data, size_t bytes, pgasi_full_t full)
+{
+    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
+    return pgasi_out_send(ob, rank, &m, full, false);
+}
+
+/* A receiver that is at work gives room again within microseconds, and behind batches single calls take the slower way for
+ * a lap of the ring: so gathering begins a little later. */
+static void wait_for_room(out_t *out, size_t room)
+{
+    int n = pgasi_boot.oversubscribed || pgasi_self.in_handler ? 0 : SPINS_FOR_ROOM;
+    while (n-- > 0 && is_direct(out) && !ring_room(out, room))
+        pgasi_cpu_relax();
+}
+
+/* What waits is tried again now and then, and before it becomes too much. */
+static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int dest, const message_t *m)
+{
+    out_t *out = out_of(ob, dest);
+    wait_for_room(out, pgasi_rec_room(m->header));
+    if (out->waiting && ++ob->n_overflows % OVERFLOWS_PER_TRY == 0)
+        send_waiting(ob, out);
+    pgas_status_t status = pgasi_out_send(ob, dest, m, PGASI_FULL_ASYNC, true);
+    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN))
+        return status;
+    send_waiting(ob, out);
+    return pgasi_out_send(ob, dest, m, PGASI_FULL_ASYNC, true);
+}
+
+pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
+                                    size_t limit_bytes)
+{
+    message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes };
+    size_t usual = ob->backlog_limit;
+    ob->backlog_limit = limit_bytes;
+    pgas_status_t status = send_or_gather(ob, rank, &m);
+    ob->backlog_limit = usual;
+    return status;
+}
+
+/* A call that does nothing, behind all that was gathered. */
+pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *ob, int rank, uint64_t wire_token)
+{
+    message_t m = { pgasi_rec_header(PGASI_REC_MARK, 0, pgasi_self.slot) | PGASI_REC_TOKEN, &wire_token, NULL, NULL, 0, 0 };
+    pgas_status_t status = pgasi_out_send(ob, rank, &m, PGASI_FULL_QUEUE, false);
+    if (status == PGAS_OK)
+        publish(ob, out_of(ob, rank), rank, PGASI_PUBLISH_EXPLICIT);
+    return status;
+}
+
+pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *ob, int dest, pgasi_publish_reason_t reason)
+{
+    return publish(ob, out_of(ob, dest), dest, reason);
+}
+
+pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int dest)
+{
+    out_t *out = out_of(ob, dest);
+    pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_EXPLICIT);
+    if (!out->waiting || pgasi_self.in_handler)
+        return status == PGAS_ERR_AGAIN ? PGAS_OK : status;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    uint64_t begin_ns = pgasi_now_ns();
+    while (out->waiting || out->batch) {
+        pgasi_lane_unlock(ob->lane);
+        pgasi_wait_step(&w);
+        pgasi_lane_lock(ob->lane);
+    }
+    pgasi_lane_unlock(ob->lane);
+    pgasi_wait_end(&w);
+    pgasi_lane_lock(ob->lane);
+    ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
+    return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
+}
+
+pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *ob, pgasi_publish_reason_t reason)
+{
+    pgas_status_t first_error = PGAS_OK;
+    for (int i = 0; i < ob->n_dirty; i++) {
+        int dest = ob->dirty[i];
+        pgas_status_t status = pgasi_outbox_publish(ob, dest, reason);
+        if (status != PGAS_OK && status != PGAS_ERR_AGAIN && first_error == PGAS_OK)
+            first_error = status;
+        ob->out[dest].dirty = false;
+    }
+    __atomic_store_n(&ob->n_dirty, 0, __ATOMIC_RELEASE);
+    ob->answered = false;
+    ob->ticking = false;
+    return first_error;
+}
+
+/* ---- the time limit ---- */
+
+void pgasi_outbox_set_latency(pgasi_outbox_t *ob, uint64_t latency_ns)
+{
+    __atomic_store_n(&ob->latency_ns, PGASI_MIN(ob->latency_ns, latency_ns), __ATOMIC_RELAXED);
+}
+
+bool pgasi_outbox_timed(const pgasi_outbox_t *ob)
+{
+    return __atomic_load_n(&ob->n_dirty, __ATOMIC_RELAXED) > 0 &&
+           __atomic_load_n(&ob->latency_ns, __ATOMIC_RELAXED) != UINT64_MAX;
+}
+
+/* Ticks are half the limit apart while something is gathered, and a batch leaves with the second tick that it sees. So
+ * nobody looks at the clock when a batch is opened. */
+int pgasi_outbox_look(pgasi_outbox_t *ob)
+{
+    uint64_t now = pgasi_now_ns(), step = ob->latency_ns / 2;
+    if (!ob->ticking || now - ob->ticked_ns < step) {
+        ob->ticked_ns = ob->ticking ? ob->ticked_ns : now;
+        ob->ticking = true;
+        return 0;
+    }
+    int n = 0;
+    ob->tick += (now - ob->ticked_ns) / PGASI_MAX(step, 1);
+    ob->ticked_ns = now;
+    for (int i = 0; i < ob->n_dirty;) {
+        int dest = ob->dirty[i];
+        out_t *out = &ob->out[dest];
+        if (out->batch && ob->tick - out->opened < 2) {
+            i++;
+            continue;
+        }
+        n += out->batch && publish(ob, out, dest, PGASI_PUBLISH_TIME) == PGAS_OK;
+        out->dirty = false;
+        ob->dirty[i] = ob->dirty[ob->n_dirty - 1];
+        __atomic_store_n(&ob->n_dirty, ob->n_dirty - 1, __ATOMIC_RELEASE);
+    }
+    ob->ticking = ob->n_dirty > 0;
+    return n;
+}

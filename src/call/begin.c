@@ -1,0 +1,203 @@
+/* Calls built in place: pgas_call_begin gives a place for the arguments, pgas_call_commit sends what stands there.
+ *
+ * On the node the place is in the receiver's chunk, behind the tail, which does not move before the commit; elsewhere it is
+ * in the buffer that becomes the message. Where neither is possible now, and in handlers, it is a block of its own that is
+ * copied. A thread builds one call at a time, and nothing else goes from its lane to that destination meanwhile. */
+#include "call/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "boot/boot.h"
+#include "call/sync.h"
+#include "mem/thread.h"
+
+/* What a thread has begun: a record at the tail of a channel, or in a buffer of its own. */
+typedef struct {
+    bool begun;
+    uint64_t epoch; /* after another init nothing of it is left */
+    int rank, port;
+    bool shared;
+    pgasi_full_t full;
+    uint64_t header, wire;
+    pgasi_sync_call_t sync;
+    bool has_sync;
+    pgasi_outbox_t *ob; /* in place there */
+    buffer_t *buffer;   /* or a message there */
+    char *block;        /* or arguments, which are copied then */
+    char *args;
+} begun_t;
+static __thread begun_t begun;
+
+static size_t record_head(const begun_t *b)
+{
+    return 8 + (b->header & PGASI_REC_TOKEN ? 8 : 0);
+}
+
+/* A place in the channel or in a buffer that is sent as it is; false if there is none now. Lane locked. */
+static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
+{
+    out_t *out = out_of(ob, dest);
+    size_t room = pgasi_rec_room(b->header);
+    pgasi_outbox_publish(ob, dest, PGASI_PUBLISH_ORDER);
+    if (out->dead || out->batch || out->waiting)
+        return false;
+    if (out->kind == OUT_NODE) {
+        if (!ring_room(out, room))
+            return false;
+        b->args = out->w->pos + record_head(b);
+        out->begun = true;
+        close_window(out);
+    } else {
+        if (pgasi_lane_open(ob->lane) != PGAS_OK || !(b->buffer = pgasi_out_buffer(ob, room, false)))
+            return false;
+        b->args = b->buffer->data + record_head(b);
+        out->begun = true;
+    }
+    b->ob = ob;
+    return true;
+}
+
+static void fill_token(const begun_t *b, char *record)
+{
+    if (b->header & PGASI_REC_TOKEN)
+        memcpy(record + 8, &b->wire, 8);
+}
+
+/* What was built stays behind the tail, and could pass for marks there. */
+static void leave_dirty(out_t *out, size_t room)
+{
+    uint32_t end = (uint32_t)(out->w->pos - out->chunk) + (uint32_t)PGASI_ALIGN_UP(room, PGASI_RING_UNIT);
+    chunk_t *c = &out->chunks[out->current];
+    out->clean_from = PGASI_MAX(out->clean_from, end);
+    c->written = PGASI_MAX(c->written, end);
+}
+
+/* Shows or sends what was built. */
+static pgas_status_t finish(begun_t *b, bool send_it)
+{
+    pgasi_outbox_t *ob = b->ob;
+    int dest = b->port * (int)ob->n_ranks + b->rank;
+    pgasi_lane_lock(ob->lane);
+    out_t *out = &ob->out[dest];
+    pgas_status_t status = pgasi_boot_is_dead(b->rank) ? PGAS_ERR_PEER : PGAS_OK;
+    out->begun = false;
+    send_it = send_it && status == PGAS_OK;
+    if (!b->buffer && send_it) {
+        fill_token(b, out->w->pos);
+        show(out, pgasi_rec_room(b->header), b->header);
+        ring_bell(out);
+    } else if (!b->buffer) {
+        leave_dirty(out, pgasi_rec_room(b->header));
+    } else {
+        memcpy(b->buffer->data, &b->header, 8);
+        fill_token(b, b->buffer->data);
+        b->buffer->used = pgasi_rec_room(b->header);
+        if (send_it)
+            status = pgasi_far_publish(ob, out, b->buffer);
+        else
+            buffer_release(b->buffer);
+        if (status == PGAS_ERR_AGAIN) {
+            pgasi_out_let_wait(ob, out, dest, b->buffer);
+            status = PGAS_OK;
+        }
+    }
+    if (out->kind == OUT_NODE)
+        update_window(out);
+    pgasi_lane_unlock(ob->lane);
+    return status;
+}
+
+void pgasi_call_forget(void)
+{
+    if (!begun.begun)
+        return;
+    if (begun.epoch == pgasi_epoch) {
+        pgas_call_abandon();
+        return;
+    }
+    free(begun.block);
+    free(begun.buffer);
+    begun.begun = false;
+}
+
+pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes, const pgas_call_opts_t *opts,
+                              void **args_p)
+{
+    pgas_call_opts_t o;
+    begun_t b;
+    memset(&b, 0, sizeof b);
+    b.rank = pgas_thread_rank(target);
+    pgas_status_t status = args_p ? pgasi_call_read_opts(opts, &o) : PGAS_ERR_INVALID;
+    if (status == PGAS_OK)
+        status = check_call(b.rank, handler, "", bytes, false);
+    if (begun.epoch != pgasi_epoch)
+        pgasi_call_forget();
+    if (status == PGAS_OK && begun.begun)
+        status = PGAS_ERR_BUSY;
+    b.port = pgasi_port_of_slot(pgas_thread_slot(target));
+    if (status == PGAS_OK && b.port < 0)
+        status = PGAS_ERR_LIMIT;
+    if (status == PGAS_OK && pgasi_boot_is_dead(b.rank))
+        status = PGAS_ERR_PEER;
+    if (status == PGAS_OK && o.sync)
+        status = pgasi_sync_issue(&b.sync, o.sync, b.rank, handler, o.when, true);
+    if (status != PGAS_OK)
+        return status;
+    b.has_sync = o.sync != NULL;
+    b.wire = b.has_sync ? b.sync.wire : 0;
+    b.shared = o.way == PGAS_WAY_SEND;
+    b.full = pgasi_full_of(o.full);
+    b.header = pgasi_rec_header(handler, bytes, pgasi_self.slot) | (b.wire ? PGASI_REC_TOKEN : 0);
+    pgasi_outbox_t *ob = NULL;
+    bool in_place = false;
+    if (!b.shared && !pgasi_self.in_handler && !pgasi_self.lane->shared &&
+        pgasi_outbox_of(pgasi_self.lane, &ob) == PGAS_OK) {
+        pgasi_lane_lock(ob->lane);
+        in_place = reserve(&b, ob, b.port * (int)ob->n_ranks + b.rank);
+        pgasi_lane_unlock(ob->lane);
+    }
+    if (!in_place) {
+        b.args = b.block = malloc(bytes ? bytes : 1);
+        if (!b.block)
+            return b.has_sync ? pgasi_sync_issued(&b.sync, PGAS_ERR_NO_MEMORY) : PGAS_ERR_NO_MEMORY;
+    }
+    b.begun = true;
+    b.epoch = pgasi_epoch;
+    begun = b;
+    *args_p = b.args;
+    return PGAS_OK;
+}
+
+static pgas_status_t end_call(bool send_it)
+{
+    if (begun.epoch != pgasi_epoch)
+        pgasi_call_forget();
+    begun_t b = begun;
+    if (!b.begun)
+        return pgasi_thread_attached() ? PGAS_ERR_NOT_FOUND : pgasi_thread_check();
+    begun.begun = false;
+    pgas_status_t status = PGAS_OK;
+    if (!b.block)
+        status = finish(&b, send_it);
+    else if (send_it)
+        status = pgasi_outbox_call_port(b.rank, b.port, b.shared, pgasi_rec_handler(b.header), b.block,
+                                        pgasi_rec_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
+    free(b.block);
+    if (!send_it) {
+        if (b.has_sync)
+            pgasi_sync_issued(&b.sync, PGAS_ERR_AGAIN);
+        return PGAS_OK;
+    }
+    return b.has_sync ? pgasi_sync_issued(&b.sync, status) : status;
+}
+
+pgas_status_t pgas_call_commit(void)
+{
+    return end_call(true);
+}
+
+pgas_status_t pgas_call_abandon(void)
+{
+    return end_call(false);
+}

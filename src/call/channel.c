@@ -1,0 +1,229 @@
+/* Channels on the node, the sender's side; inbox.h has the other.
+ *
+ * A channel is a ring of chunks in the receiver's memory; a record is written once, in place, and shown by its first word. A
+ * chunk is left with a record that names the next. A further one is taken only when none was free for a while: few chunks
+ * stay in caches. The tail always moves before a record shows, so that quiescence never sees more consumed than sent.
+ * Programs may set channels up ahead, and take them down. */
+#include "call/out.h"
+
+#include <string.h>
+
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "mem/thread.h"
+
+#define GROW_AFTER 64 /* looks in vain */
+
+void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest)
+{
+    pgasi_channel_t *channel = &out->channel;
+    pgasi_inbox_open(out->node_rank, out->port, ob->lane->index, channel);
+    out->chunks = &ob->chunks[(size_t)(out->port * pgasi_boot.node_size + out->node_rank) * (size_t)pgasi_param.chunks_max];
+    out->n_chunks = (int)channel->n_first;
+    for (int i = 0; i < out->n_chunks; i++)
+        out->chunks[i] = (chunk_t){ channel->first + (uint32_t)i, 0, 0, 0, i > 0 };
+    out->chunk = channel->chunks + channel->first * pgasi_chunk_bytes;
+    out->bell = &pgasi_bells[out->node_rank];
+    out->w = &ob->window[dest];
+    out->w->sleepers = &out->bell->sleepers;
+    out->w->lap = PGAS_CALL_LAP_EVEN;
+    set_pos(out, out->chunk);
+}
+
+void pgasi_call_settle(pgas_call_window_t *w)
+{
+    if (w->recent > 1)
+        __atomic_store_n(&w->pos, (char *)(uintptr_t)end_of_marks(w->pos, w->lap), __ATOMIC_RELEASE);
+    w->recent = 0;
+}
+
+/* The chunk after the present one is free, or becomes the next: one that the receiver gives in addition. Not at once: few
+ * chunks stay in caches, and a receiver that is merely slower than we are needs no more. */
+static bool find_chunk(out_t *out)
+{
+    int next = (out->current + 1) % out->n_chunks;
+    uint32_t number;
+    bool fresh;
+    if (out->chunks[next].free_at <= __atomic_load_n(out->channel.consumed, __ATOMIC_ACQUIRE)) {
+        out->n_refused = 0;
+        return true;
+    }
+    if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
+        !pgasi_inbox_grow(out->node_rank, &number, &fresh))
+        return false;
+    out->n_refused = 0;
+    next = out->current + 1;
+    memmove(&out->chunks[next + 1], &out->chunks[next], (size_t)(out->n_chunks - next) * sizeof *out->chunks);
+    uint32_t dirty = fresh ? 0 : (uint32_t)pgasi_chunk_bytes;
+    out->chunks[next] = (chunk_t){ number, dirty, dirty, 0, true };
+    out->n_chunks++;
+    return true;
+}
+
+/* Goes on in the next chunk, with a record that says so at the tail. As ever the tail moves first. */
+bool pgasi_channel_next(out_t *out)
+{
+    if (!find_chunk(out))
+        return false;
+    char *pos = out->w->pos;
+    uint64_t first_word = PGASI_REC_VALID | PGASI_REC_NEXT;
+    uint64_t shown = pgasi_rec_shown(first_word, out->w->lap);
+    chunk_t *left = &out->chunks[out->current], *c;
+    left->free_at = out->base + pgasi_chunk_bytes;
+    uint32_t end = (uint32_t)(pos - out->chunk) + PGASI_RING_UNIT;
+    if (out->w->sized) /* streams do not note it */
+        out->dirty_to = end - PGASI_RING_UNIT;
+    out->w->sized = 0;
+    left->dirty = end < left->written ? left->written : out->dirty_to; /* marks of the use before the last count again */
+    left->written = PGASI_MAX(left->written, end);
+    out->current = (out->current + 1) % out->n_chunks;
+    c = &out->chunks[out->current];
+    c->odd = !c->odd;
+    out->clean_from = c->dirty;
+    out->dirty_to = 0;
+    *(uint64_t *)(void *)(pos + 8) = c->number;
+    __atomic_store_n(&out->base, out->base + pgasi_chunk_bytes, __ATOMIC_RELAXED);
+    out->chunk = out->channel.chunks + c->number * pgasi_chunk_bytes;
+    __atomic_store_n(&out->w->lap, c->odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN, __ATOMIC_RELEASE); /* behind base */
+    __atomic_store_n((uint64_t *)(void *)out->chunk, 0, __ATOMIC_RELAXED);
+    set_pos(out, out->chunk);
+    close_window(out); /* its end was that of the chunk before */
+    __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_REC_SLOT_SHIFT, __ATOMIC_RELEASE);
+    ring_bell(out);
+    return true;
+}
+
+/* Copies a batch into the ring: full lines one after the other, whose fetching overlaps. (Written into the ring call by
+ * call, alternating with the cursor's own line, stores wait for one line after the other: three to four times slower on
+ * the machines measured.) */
+pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
+{
+    size_t bytes = batch->used;
+    if (!ring_room(out, 8 + bytes))
+        return PGAS_ERR_AGAIN;
+    memcpy(out->w->pos + 8, batch->data, bytes);
+    show(out, 8 + bytes, PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
+    buffer_release(batch);
+    ring_bell(out);
+    return PGAS_OK;
+}
+
+/* Another thread may be sending. The order in which the tail's parts are stored lets us see too much for a moment, never
+ * too little. What is written meanwhile behind the tail is no mark of this lap, or of a call that counts. */
+__attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const out_t *out)
+{
+    uint64_t base, lap;
+    const char *pos, *end;
+    if (out->kind != OUT_NODE)
+        return 0;
+    do {
+        base = __atomic_load_n(&out->base, __ATOMIC_ACQUIRE);
+        pos = __atomic_load_n(&out->w->pos, __ATOMIC_ACQUIRE);
+        lap = __atomic_load_n(&out->w->lap, __ATOMIC_RELAXED);
+        end = end_of_marks(pos, lap);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (base != __atomic_load_n(&out->base, __ATOMIC_RELAXED) || pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
+    return base + ((uint64_t)(pos - out->channel.chunks) & (pgasi_chunk_bytes - 1)) + (uint64_t)(end - pos);
+}
+
+/* ---- set up and taken down by the program ---- */
+
+/* The destination of a channel of the calling thread's lane. */
+static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, int *dest_p)
+{
+    int rank = pgas_thread_rank(target), port = pgasi_port_of_slot(pgas_thread_slot(target));
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    if ((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
+        return PGAS_ERR_RANGE;
+    if (port < 0)
+        return PGAS_ERR_LIMIT;
+    *dest_p = port * pgasi_boot.n_ranks + rank;
+    pgasi_lane_lock(pgasi_self.lane);
+    status = pgasi_outbox_of(pgasi_self.lane, ob_p);
+    pgasi_lane_unlock(pgasi_self.lane);
+    return status;
+}
+
+pgas_status_t pgas_channel_open(pgas_thread_t target)
+{
+    pgasi_outbox_t *ob;
+    int dest;
+    pgas_status_t status = own_channel(target, &ob, &dest);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_lane_lock(ob->lane);
+    if (out_of(ob, dest)->kind == OUT_FAR)
+        status = pgasi_lane_open(ob->lane);
+    pgasi_lane_unlock(ob->lane);
+    return status;
+}
+
+/* How far the receiver is, read from its memory. */
+static uint64_t head_of(const out_t *out)
+{
+    return __atomic_load_n(out->channel.consumed + 1, __ATOMIC_ACQUIRE);
+}
+
+/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail. */
+static void give_back(out_t *out)
+{
+    uint32_t first = out->channel.first, end = first + out->channel.n_first;
+    int n = 0, current = out->current;
+    for (int i = 0; i < out->n_chunks; i++) {
+        chunk_t c = out->chunks[i];
+        if (i == current || (c.number >= first && c.number < end)) {
+            if (i == current)
+                out->current = n;
+            out->chunks[n++] = c;
+        } else {
+            pgasi_inbox_shrink(out->node_rank, c.number);
+        }
+    }
+    out->n_chunks = n;
+}
+
+pgas_status_t pgas_channel_close(pgas_thread_t target)
+{
+    pgasi_outbox_t *ob;
+    int dest;
+    pgas_status_t status = own_channel(target, &ob, &dest);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_lane_lock(ob->lane);
+    out_t *out = out_of(ob, dest);
+    if (out->begun)
+        status = PGAS_ERR_BUSY;
+    else
+        status = pgasi_outbox_flush(ob, dest);
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (status == PGAS_OK && out->kind == OUT_NODE && head_of(out) < pgasi_channel_handed_over(out)) {
+        pgasi_lane_unlock(ob->lane);
+        pgasi_wait_step(&w);
+        pgasi_lane_lock(ob->lane);
+        if (pgasi_boot_is_dead(out->rank))
+            status = PGAS_ERR_PEER;
+    }
+    if (status == PGAS_OK && out->kind == OUT_NODE)
+        give_back(out);
+    pgasi_lane_unlock(ob->lane);
+    pgasi_wait_end(&w);
+    return status;
+}
+
+pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info_p)
+{
+    pgasi_outbox_t *ob;
+    int dest;
+    pgas_status_t status = info_p ? own_channel(target, &ob, &dest) : PGAS_ERR_INVALID;
+    if (status != PGAS_OK)
+        return status;
+    pgasi_lane_lock(ob->lane);
+    const out_t *out = &ob->out[dest];
+    bool node = out->kind == OUT_NODE;
+    *info_p = (pgas_channel_info_t){ out->kind != OUT_UNKNOWN, node, node ? pgasi_chunk_bytes : 0, node ? out->n_chunks : 0,
+                                     node ? pgasi_channel_handed_over(out) : 0, node ? head_of(out) : 0 };
+    pgasi_lane_unlock(ob->lane);
+    return PGAS_OK;
+}

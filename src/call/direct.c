@@ -1,0 +1,267 @@
+/* The public calls and their short ways. A call of a thread with a lane of its own, outside of handlers, that nobody waits
+ * for, is written straight into the channel, or into a message of its own, if that can be done at once. On the node this
+ * takes no lock; calls of 8 bytes (include/pgas/call.h) and streams of equal ones rarely even store the tail. Whatever is
+ * not plain, errors too, takes the long way through outbox.c. */
+#include "call/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "boot/boot.h"
+#include "call/sync.h"
+#include "mem/thread.h"
+
+#define DIRECT_MAX 1024 /* bytes of a call that takes the short path on the node */
+
+pgas_call_run_t pgas_call_run;
+__thread pgas_call_path_t pgas_call_path;
+
+/* ---- the long way ---- */
+
+typedef struct {
+    int port;
+    bool shared; /* through the lane of threads without one */
+    pgasi_full_t full;
+} how_t;
+
+static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, const void *args, size_t bytes,
+                                                    pgas_sync_t *sync, pgas_when_t when, how_t how)
+{
+    if (!sync)
+        return pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, NULL, how.full);
+    pgasi_sync_call_t c;
+    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, handler, when,
+                                            pgasi_self.in_handler || how.full == PGASI_FULL_ASYNC);
+    if (status != PGAS_OK)
+        return status;
+    status = pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, c.wire ? &c.wire : NULL, how.full);
+    return pgasi_sync_issued(&c, status);
+}
+
+static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                                              pgas_sync_t *executed, pgasi_full_t full)
+{
+    pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
+    how_t how = { PGASI_PORT_ANY, false, full };
+    return status == PGAS_OK ? call(rank, handler, args, bytes, executed, PGAS_EXECUTED, how) : status;
+}
+
+/* ---- the short ways ---- */
+
+void pgasi_outbox_peer_died(void)
+{
+    __atomic_fetch_add(&pgas_call_run.epoch, UINT64_C(1) << 32, __ATOMIC_SEQ_CST);
+}
+
+static __attribute__((noinline, cold)) void shut_windows(pgasi_outbox_t *ob, uint64_t epoch)
+{
+    ob->epoch = epoch;
+    pgasi_lane_lock(ob->lane);
+    for (int i = 0; i < ob->n_known; i++) {
+        if (pgasi_boot_is_dead(ob->out[ob->known[i]].rank))
+            pgasi_out_shut(ob, ob->known[i]);
+    }
+    pgasi_lane_unlock(ob->lane);
+}
+
+/* Opens the inline parts to the calling thread, whose outbox this is; not towards ranks that died. */
+static inline void set_path(pgasi_outbox_t *ob)
+{
+    uint64_t epoch = __atomic_load_n(&pgas_call_run.epoch, __ATOMIC_ACQUIRE);
+    if (PGAS_UNLIKELY(ob->epoch != epoch))
+        shut_windows(ob, epoch);
+    pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, NULL, (uint32_t)pgasi_self.slot + 1 };
+}
+
+void pgasi_call_path_open(void)
+{
+    if (pgasi_self.outbox && !pgasi_self.in_handler)
+        set_path(pgasi_self.outbox);
+}
+
+/* The next but one without progress in between is part of a stream (see pgas_call_stream). */
+static inline void note_sized(pgas_call_window_t *w)
+{
+    if (w->recent > 1 && w->sized)
+        return;
+    w->recent += w->recent < 2;
+    w->sized = 1;
+    pgas_call_path.used = w;
+}
+
+/* The usual case without a stop: own lane, same node, room in the chunk, nobody waits for it; and the inline part may do it
+ * from now on if it has 8 bytes. */
+static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                               const pgas_sync_t *executed)
+{
+    pgasi_outbox_t *ob = pgasi_self.outbox;
+    if (!ob || executed || bytes > DIRECT_MAX || !args || !pgasi_thread_attached() || (uint32_t)rank >= ob->n_ranks ||
+        handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
+        return false;
+    if (PGAS_UNLIKELY(pgas_call_path.epoch != pgas_call_run.epoch))
+        set_path(ob);
+    out_t *out = &ob->out[rank];
+    if (!out->end)
+        return false;
+    if (out->w->recent > 1)
+        settle(out);
+    if (bytes % 8 == 0 && bytes - 16 <= PGAS_CALL_STREAM_MAX - 16)
+        note_sized(out->w);
+    char *record = out->w->pos;
+    size_t room = PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
+    if (out->end - record < (ptrdiff_t)room || bytes > pgasi_param.call_max)
+        return false;
+    copy_args(record + 8, args, bytes);
+    __atomic_store_n((uint64_t *)(void *)(record + room), 0, __ATOMIC_RELAXED);
+    if (room > PGASI_RING_UNIT)
+        out->dirty_to = (uint32_t)(record + room - out->chunk);
+    __atomic_store_n(&out->w->pos, record + room, __ATOMIC_RELAXED); /* first, as in show() */
+    uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_REC_BYTES_SHIFT) | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
+    __atomic_store_n((uint64_t *)(void *)record, header | out->w->lap | handler, __ATOMIC_RELEASE);
+    pgasi_bell_ring_at(out->bell, out->node_rank);
+    return true;
+}
+
+/* The same towards other nodes; whatever is not plain, errors too, takes the long way. */
+static inline bool call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, const pgas_sync_t *executed)
+{
+    pgasi_outbox_t *ob = pgasi_self.outbox;
+    if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks || handler - 1u >= pgasi_n_handlers ||
+        pgasi_self.in_handler || !pgasi_thread_attached())
+        return false;
+    pgasi_lane_lock(ob->lane);
+    pgas_status_t status;
+    buffer_t *buffer = far_buffer(ob, &ob->out[rank], 16);
+    if (!buffer) {
+        pgasi_lane_unlock(ob->lane);
+        return false;
+    }
+    *(uint64_t *)(void *)buffer->data = PGASI_REC_VALID | ob->header | handler;
+    memcpy(buffer->data + 8, args, 8);
+    status = pgasi_far_send(ob, &ob->out[rank], buffer, 16);
+    pgasi_lane_unlock(ob->lane);
+    return status == PGAS_OK;
+}
+
+bool pgasi_outbox_call_short(const pgasi_outbox_t *ob, int rank, pgas_handler_t handler, const void *args, size_t bytes)
+{
+    return ob == pgasi_self.outbox &&
+           (call_direct(rank, handler, args, bytes, NULL) || call_far(rank, handler, args, bytes, NULL));
+}
+
+/* A call in a stream, by stores to the chunk and next to no others, for the reason that pgas_call_inline gives: the tail is
+ * stored when a block is left, or where it would pass for exact; in between it is where the marks end. The line of the
+ * header, at which the receiver looks, comes last, or it would be taken away in the middle. */
+bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t bytes)
+{
+    if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
+        handler - 1u >= pgas_call_run.n_handlers)
+        return false;
+    pgas_call_window_t *w = &pgas_call_path.window[rank];
+    size_t room = PGAS_CALL_ROOM(bytes);
+    uint64_t header = (pgas_call_path.header ^ UINT64_C(8) << 16) | (uint64_t)bytes << 16 | handler | w->lap;
+    if (w->recent < 2 || !w->sized)
+        return false;
+    char *pos = pgas_call_tail(w->pos, w->lap, header, room);
+    if (w->sized_end - pos < (ptrdiff_t)room)
+        return false;
+    __atomic_store_n((uint64_t *)(void *)(pos + room), 0, __ATOMIC_RELAXED);
+    if ((uintptr_t)w->pos % 64 == 0 || ((uintptr_t)w->pos ^ (uintptr_t)(pos + room)) >= PGAS_CALL_BLOCK)
+        __atomic_store_n(&w->pos, pos + room, __ATOMIC_RELEASE); /* before the record shows, as in show() */
+    for (size_t i = bytes; i > 0; i -= 8) {
+        uint64_t word;
+        memcpy(&word, (const char *)args + i - 8, 8);
+        __atomic_store_n((uint64_t *)(void *)(pos + i), word, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n((uint64_t *)(void *)pos, header, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
+        pgas_call_wake(rank);
+    return true;
+}
+
+void pgas_call_wake(int rank)
+{
+    pgasi_bell_ring_slow(pgasi_boot.local_of[rank]);
+}
+
+/* ---- public ---- */
+
+pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
+{
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
+        return PGAS_OK;
+    return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_WAIT);
+}
+
+pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
+{
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
+        return PGAS_OK;
+    return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
+}
+
+pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o_p)
+{
+    pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
+    if (!PGASI_OPTS_SANE(opts, sizeof o))
+        return PGAS_ERR_INVALID;
+    if (opts)
+        o = *opts;
+    if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE || (unsigned)o.way > PGAS_WAY_SEND)
+        return PGAS_ERR_INVALID;
+    *o_p = o;
+    return PGAS_OK;
+}
+
+pgasi_full_t pgasi_full_of(pgas_full_t full)
+{
+    static const pgasi_full_t full_of[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT, [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
+                                            [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
+    return full_of[full];
+}
+
+static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o, how_t *how)
+{
+    pgas_status_t status = pgasi_call_read_opts(opts, o);
+    if (status == PGAS_OK)
+        *how = (how_t){ PGASI_PORT_ANY, o->way == PGAS_WAY_SEND, pgasi_full_of(o->full) };
+    return status;
+}
+
+pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
+                           const pgas_call_opts_t *opts)
+{
+    pgas_call_opts_t o;
+    how_t how;
+    int rank = pgas_thread_rank(target);
+    pgas_status_t status = read_opts(opts, &o, &how);
+    if (status == PGAS_OK)
+        status = check_call(rank, handler, args, bytes, how.shared);
+    if (status != PGAS_OK)
+        return status;
+    how.port = pgasi_port_of_slot(pgas_thread_slot(target));
+    return how.port < 0 ? PGAS_ERR_LIMIT : call(rank, handler, args, bytes, o.sync, o.when, how);
+}
+
+pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, size_t bytes, const pgas_call_opts_t *opts)
+{
+    pgas_call_opts_t o;
+    how_t how;
+    pgas_status_t status = read_opts(opts, &o, &how);
+    if (status == PGAS_OK)
+        status = check_call(rank, handler, args, bytes, how.shared);
+    if (status == PGAS_OK && bytes + sizeof(uint64_t) > pgasi_param.call_max)
+        status = PGAS_ERR_LIMIT;
+    if (status != PGAS_OK)
+        return status;
+    char *block = malloc(sizeof(uint64_t) + bytes);
+    if (!block)
+        return PGAS_ERR_NO_MEMORY;
+    memcpy(block, &(uint64_t){ handler }, sizeof(uint64_t));
+    if (bytes)
+        memcpy(block + sizeof(uint64_t), args, bytes);
+    status = call(rank, PGASI_REC_SPAWN, block, sizeof(uint64_t) + bytes, o.sync, o.when, how);
+    free(block);
+    return status;
+}

@@ -1,0 +1,152 @@
+/* Calls to and from other nodes: active messages of the sender's lane to the peer's lane 0, with the records that a channel
+ * would hold, behind a header that tells the job and the port.
+ *
+ * A batch is sent from the buffer in which it was gathered. A call by itself is written into a spare buffer, which is used
+ * up only if the transport keeps it. What arrives for any thread of the rank runs at once, where it lies if it is aligned;
+ * what is for a port of its own is kept in order until that is drained. */
+#include "call/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "mem/lane.h"
+
+uint64_t pgasi_far_consumed;
+static char *far_scratch; /* for data that arrives misaligned */
+static size_t far_scratch_bytes;
+
+void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    buffer_t *buffer = PGASI_CONTAINER_OF(comp, buffer_t, comp);
+    (void)status; /* a lost peer is reported by the transport's error function */
+    pgasi_lane_count(buffer->outbox->lane, -1);
+    buffer_release(buffer);
+}
+
+/* What is for any thread of the rank has a header of one word. */
+static inline size_t far_header(const out_t *out, size_t bytes, uint32_t header[2])
+{
+    header[0] = pgasi_far_mark(pgasi_boot.rank, bytes);
+    header[1] = (uint32_t)out->port;
+    return out->port == PGASI_PORT_ANY ? sizeof header[0] : 2 * sizeof header[0];
+}
+
+pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, const out_t *out, buffer_t *batch)
+{
+    size_t bytes = batch->used;
+    pgas_status_t status = pgasi_lane_open(ob->lane);
+    uint32_t header[2];
+    size_t header_bytes = far_header(out, bytes, header);
+    if (status == PGAS_OK) {
+        __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
+        pgasi_lane_count(ob->lane, 1);
+        status = ob->lane->tp->ops->am(ob->lane->tp, out->rank, header, header_bytes, batch->data, bytes, &batch->comp);
+        if (status != PGAS_INPROGRESS)
+            pgasi_lane_count(ob->lane, -1);
+        if (status < PGAS_OK)
+            __atomic_store_n(&ob->far_sent, ob->far_sent - bytes, __ATOMIC_RELAXED);
+    }
+    if (status == PGAS_ERR_AGAIN)
+        return status;
+    if (status >= PGAS_OK) {
+        ob->stats.n_far++;
+        ob->lane->peer[out->rank].issued++; /* so that a flush waits for it */
+        ob->lane->issued++;
+    }
+    if (status != PGAS_INPROGRESS)
+        buffer_release(batch);
+    return status < PGAS_OK ? status : PGAS_OK;
+}
+
+pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t room)
+{
+    pgasi_tp_lane_t *tp = ob->lane->tp;
+    uint32_t header[2];
+    size_t header_bytes = far_header(out, room, header);
+    __atomic_store_n(&ob->far_sent, ob->far_sent + room, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
+    pgas_status_t status = tp->ops->am(tp, out->rank, header, header_bytes, buffer->data, room, &buffer->comp);
+    if (PGAS_UNLIKELY(status < PGAS_OK)) {
+        __atomic_store_n(&ob->far_sent, ob->far_sent - room, __ATOMIC_RELAXED);
+        return status;
+    }
+    ob->stats.n_far++;
+    if (status == PGAS_INPROGRESS) {
+        ob->free_buffers = buffer->next;
+        pgasi_lane_count(ob->lane, 1); /* its callback comes in progress, not before */
+        ob->lane->peer[out->rank].issued++; /* so that a flush waits for it */
+        ob->lane->issued++;
+    }
+    return PGAS_OK;
+}
+
+/* ---- arriving ---- */
+
+pgas_status_t pgasi_far_start(void)
+{
+    pgasi_far_consumed = 0;
+    far_scratch_bytes = pgasi_far_message_max();
+    far_scratch = malloc(far_scratch_bytes);
+    return far_scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+void pgasi_far_stop(void)
+{
+    free(far_scratch);
+    far_scratch = NULL;
+}
+
+/* A single call is a few words. */
+static inline void copy_words(char *to, const char *from, size_t bytes)
+{
+    if (PGAS_LIKELY(bytes <= 32 && bytes % 8 == 0)) {
+        for (size_t i = 0; i < bytes; i += 8)
+            memcpy(to + i, from + i, 8);
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
+/* The port that a message is for; -1: it is malformed or not of this job. */
+static inline int port_of_message(const pgasi_tp_am_t *am)
+{
+    uint32_t header[2] = { 0, PGASI_PORT_ANY };
+    bool sane = (am->header_bytes == sizeof header[0] || am->header_bytes == sizeof header) &&
+                am->data_bytes <= far_scratch_bytes && (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks;
+    if (PGAS_UNLIKELY(!sane))
+        return -1;
+    memcpy(header, am->header, am->header_bytes);
+    sane = header[0] == pgasi_far_mark(am->source, am->data_bytes) && header[1] < (uint32_t)pgasi_n_ports;
+    return sane ? (int)header[1] : -1;
+}
+
+bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
+{
+    (void)arg;
+    int port = port_of_message(am);
+    if (PGAS_UNLIKELY(port < 0)) {
+        if (pgasi_first_dropped())
+            PGASI_ERROR("call", "a message of %zu bytes without this job's key, or malformed: dropped", am->data_bytes);
+        return false;
+    }
+    if (PGAS_UNLIKELY(port != PGASI_PORT_ANY)) {
+        if (pgasi_port_put(port, am->source, am->data, am->data_bytes) != PGAS_OK)
+            pgasi_fatal("call", "no memory for a message of %zu bytes", am->data_bytes);
+        pgasi_bell_ring(pgasi_boot.node_rank);
+        if (port == PGASI_PORT_SERVICE)
+            pgasi_bell_ring_service(pgasi_boot.node_rank);
+        return false;
+    }
+    const char *records = am->data;
+    if ((uintptr_t)records % 8) {
+        copy_words(far_scratch, records, am->data_bytes);
+        records = far_scratch;
+    }
+    pgasi_path_state_t before = pgasi_handlers_enter(true);
+    pgasi_records_run(records, am->data_bytes, am->source);
+    pgasi_handlers_leave(before);
+    __atomic_store_n(&pgasi_far_consumed, pgasi_far_consumed + am->data_bytes, __ATOMIC_RELEASE);
+    return false;
+}

@@ -1,0 +1,290 @@
+/** Inside of the sending side: what its files share. outbox.c makes outboxes and has the entry points of other files,
+ *  batch.c gathers, channel.c writes to the node, far.c sends elsewhere, direct.c has the public calls and their short ways,
+ *  begin.c calls that are built in place. No other file includes this.
+ *
+ *  What stands on the way of every call is inline here; all of it wants the lane locked, or to be the caller's own. */
+#ifndef PGASI_OUT_H
+#define PGASI_OUT_H
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/checks.h"
+#include "base/param.h"
+#include "call/handler.h"
+#include "call/inbox.h"
+#include "call/outbox.h"
+#include "call/record.h"
+
+/** A batch being gathered, or a message being sent. */
+typedef struct buffer {
+    pgasi_tp_comp_t comp;
+    struct buffer *next;
+    pgasi_outbox_t *outbox;
+    size_t capacity, used; /* bytes; used when closed */
+    uint32_t n_calls;      /* without those of the open run that the inline path adds */
+    bool pooled;
+    _Alignas(64) char data[];
+} buffer_t;
+
+typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR } out_kind_t;
+
+/** A chunk of a channel, as its sender knows it. */
+typedef struct {
+    uint32_t number;
+    uint32_t dirty;   /* up to here there may be what could pass for a mark of the next use */
+    uint32_t written; /* up to here it ever was */
+    uint64_t free_at; /* when the receiver has come to this position */
+    bool odd;         /* the mark of its last use, or of its first */
+} chunk_t;
+
+/** One destination: a port of a rank, and its number here is port * n_ranks + rank. */
+typedef struct {
+    pgas_call_window_t *w; /* node: the tail, exact once settled, and where inline calls may go */
+    char *end;             /* node: where other direct calls may go, NULL while they may not */
+    pgasi_bell_t *bell;
+    out_kind_t kind;
+    int rank, port, node_rank;
+    bool dirty;  /* in the list of open batches */
+    bool held;   /* in the list of what progress must go on with */
+    bool begun;  /* a call is being built in place (pgas_call_begin) */
+    bool dead;   /* the rank is: nothing goes there any more */
+    buffer_t *batch; /* NULL: none open */
+    uint64_t opened; /* the outbox' tick when it was */
+    char *run;       /* header of the open run, if the cursor has a kind */
+    char *chunk;     /* node: in which the tail is */
+    uint64_t base;   /* position of its first byte */
+    uint32_t clean_from; /* bytes of it from here on hold nothing that could pass for a mark of their lap */
+    uint32_t dirty_to;   /* ... and will not in its next use */
+    int n_chunks, current;
+    uint32_t n_refused; /* looks for a free chunk since there was one */
+    chunk_t *chunks; /* in the order of their use, round and round */
+    pgasi_channel_t channel;
+    buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
+} out_t;
+
+struct pgasi_outbox {
+    out_t *out;      /* by destination, as all arrays here lazily touched */
+    uint32_t n_ranks, n_dests;
+    int *known;      /* destinations that were ever used */
+    int n_known;
+    chunk_t *chunks; /* by port and rank of the node, PGAS_CHUNKS_MAX each */
+    pgas_call_window_t *window; /* by destination */
+    uint64_t header; /* of a call of 8 bytes of the owning thread, but for handler and lap */
+    uint64_t epoch;  /* pgas_call_run's when windows to dead ranks were last closed */
+    pgasi_lane_t *lane;
+    pgas_agg_cursor_t *cursor; /* by destination */
+    int *dirty, *held;
+    int n_dirty, n_held;
+    bool answered; /* lane 0: a handler of this round of serving has sent something already */
+    size_t publish_bytes;
+    uint64_t latency_ns, ticked_ns, tick; /* see pgasi_outbox_look */
+    bool ticking;
+    buffer_t *free_buffers;
+    int n_buffers, buffers_max;
+    size_t backlog_bytes, backlog_limit;
+    uint32_t n_overflows; /* since progress was last tried for one */
+    uint64_t far_sent;
+    pgasi_outbox_stats_t stats;
+};
+
+/** Arguments in up to two pieces. */
+typedef struct {
+    uint64_t header;
+    const uint64_t *token;
+    const void *head, *data;
+    size_t head_bytes, bytes;
+} message_t;
+
+/* ---- channel.c ---- */
+
+/** The first use of a destination on the node: its channel. */
+void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest);
+/** Goes on in the next chunk, with a record that says so at the tail; false if none is free. */
+bool pgasi_channel_next(out_t *out);
+/** Copies a batch into the channel and releases it; PGAS_ERR_AGAIN: there is no room, the batch stays the caller's. */
+pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch);
+/** Position up to which records were handed over; any thread may ask. */
+uint64_t pgasi_channel_handed_over(const out_t *out);
+
+/* ---- far.c ---- */
+
+/** Sends a buffer and takes it, unless PGAS_ERR_AGAIN. */
+pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer);
+/** Sends what far_buffer gave; the transport may keep that, then it is no spare buffer any more. Lane open. */
+pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t bytes);
+/** The transport has done with a buffer. */
+void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
+
+/* ---- batch.c ---- */
+
+/** Sends by the rules of `full`; now: not gathered. Lane locked by the caller, given up while waiting. */
+pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now);
+/** Puts a closed batch, or a message, behind those that wait for room. */
+void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, int dest, buffer_t *batch);
+/** Nothing goes to a rank that died. @return PGAS_ERR_PEER. */
+pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob, int dest);
+
+/* ---- outbox.c ---- */
+
+/** The first use of a destination. */
+void pgasi_out_know(pgasi_outbox_t *ob, out_t *out, int dest);
+/** beyond: even if all buffers of the pool are in use. @return NULL: there is none. */
+buffer_t *pgasi_out_buffer(pgasi_outbox_t *ob, size_t room, bool beyond);
+
+/* ---- the tail of a channel ---- */
+
+static inline void set_pos(out_t *out, const char *pos)
+{
+    __atomic_store_n(&out->w->pos, (char *)(uintptr_t)pos, __ATOMIC_RELEASE);
+}
+
+/* Where the records end that short calls have set from pos on (see pgas_call_tail). Others than the sender may look, at what
+ * is no record any more: never beyond the block. (Not for ThreadSanitizer, for the sake of pgasi_channel_handed_over.) */
+__attribute__((no_sanitize("thread"))) static inline const char *end_of_marks(const char *pos, uint64_t lap)
+{
+    const char *end = pos;
+    while ((uintptr_t)pos % 64 && (uintptr_t)end / PGAS_CALL_BLOCK == (uintptr_t)pos / PGAS_CALL_BLOCK) {
+        uint64_t header = *(const volatile uint64_t *)(const void *)end;
+        if (!pgasi_rec_has_arrived(header, lap))
+            break;
+        end += PGAS_CALL_ROOM(pgasi_rec_bytes(header));
+    }
+    return end;
+}
+
+/* Makes the tail exact. */
+static inline void settle(out_t *out)
+{
+    set_pos(out, end_of_marks(out->w->pos, out->w->lap));
+}
+
+/* Whether a call may go straight into the channel: nothing is gathered or waits before it. */
+static inline bool is_direct(const out_t *out)
+{
+    return out->kind == OUT_NODE && !out->batch && !out->waiting && !out->dead && !out->begun;
+}
+
+/* Direct calls take the short paths up to the last unit of a chunk, where it is left; streams and inline ones only in whole
+ * lines but the last, inline ones also only where they need not clear the mark in the next. */
+static inline void update_window(out_t *out)
+{
+    settle(out);
+    bool direct = is_direct(out), clean = (uint64_t)(out->w->pos - out->chunk) + PGASI_RING_UNIT >= out->clean_from;
+    out->end = direct ? out->chunk + pgasi_chunk_bytes - PGASI_RING_UNIT : NULL;
+    char *pos = out->w->pos, *end = direct && !pgasi_wait_light_is_fence ? out->chunk + pgasi_chunk_bytes - 64 : pos;
+    out->w->sized_end = pgasi_param.call_max >= PGAS_CALL_STREAM_MAX ? end : pos;
+    out->w->end = clean ? end : pos;
+}
+
+static inline void close_window(out_t *out)
+{
+    out->end = NULL;
+    if (out->kind == OUT_NODE)
+        out->w->end = out->w->sized_end = out->w->pos;
+}
+
+/* Shows `bytes` bytes at the tail to the receiver by their first word, with the mark behind them cleared. The tail moves
+ * first: quiescence must not see more consumed than sent. */
+static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
+{
+    char *pos = out->w->pos;
+    uint64_t shown = pgasi_rec_shown(first_word, out->w->lap);
+    bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
+    __atomic_store_n((uint64_t *)(void *)(pos + bytes), 0, __ATOMIC_RELAXED);
+    if (bytes > PGASI_RING_UNIT)
+        out->dirty_to = (uint32_t)(pos + bytes - out->chunk);
+    set_pos(out, pos + bytes);
+    __atomic_store_n((uint64_t *)(void *)pos, shown, __ATOMIC_RELEASE);
+}
+
+/* The service of a rank may sleep while its other threads do not. */
+static inline void ring_bell(const out_t *out)
+{
+    pgasi_bell_ring_at(out->bell, out->node_rank);
+    if (PGAS_UNLIKELY(out->port == PGASI_PORT_SERVICE))
+        pgasi_bell_ring_service(out->node_rank);
+}
+
+/* Room for so many bytes in one piece at the tail, and a unit behind them. */
+static inline bool ring_room(out_t *out, uint64_t bytes)
+{
+    settle(out);
+    bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT) + PGASI_RING_UNIT;
+    return PGAS_LIKELY(bytes <= (uint64_t)(out->chunk + pgasi_chunk_bytes - out->w->pos)) || pgasi_channel_next(out);
+}
+
+/* ---- destinations, buffers, records ---- */
+
+static inline out_t *out_of(pgasi_outbox_t *ob, int dest)
+{
+    out_t *out = &ob->out[dest];
+    if (PGAS_UNLIKELY(out->kind == OUT_UNKNOWN))
+        pgasi_out_know(ob, out, dest);
+    return out;
+}
+
+static inline size_t buffer_capacity(const pgasi_outbox_t *ob)
+{
+    return ob->publish_bytes + 64;
+}
+
+static inline void buffer_release(buffer_t *buffer)
+{
+    pgasi_outbox_t *ob = buffer->outbox;
+    bool surplus = buffer->pooled && ob->n_buffers > ob->buffers_max;
+    ob->n_buffers -= surplus;
+    if (buffer->pooled && !surplus) {
+        buffer->next = ob->free_buffers;
+        ob->free_buffers = buffer;
+    } else {
+        free(buffer);
+    }
+}
+
+/* A call by itself to elsewhere is one message. Its record stands in a spare buffer, which is used up only if the
+ * transport keeps it. */
+static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, size_t room)
+{
+    buffer_t *buffer = ob->free_buffers;
+    bool usable = out->kind == OUT_FAR && !out->dead && !out->batch && !out->waiting && ob->lane->tp && buffer &&
+                  room <= buffer->capacity;
+    return usable ? buffer : NULL;
+}
+
+/* The beginning by words: what the caller has just stored there, a word at a time, does not forward to a wider load. */
+static inline void copy_args(char *to, const void *from, size_t bytes)
+{
+    const char *args = from;
+    size_t i = 0;
+    for (; i + 8 <= PGASI_MIN(bytes, (size_t)64); i += 8)
+        memcpy(to + i, args + i, 8);
+    if (i < bytes)
+        memcpy(to + i, args + i, bytes - i);
+}
+
+/* Everything of the record but its header. */
+static inline void write_body(char *at, const message_t *m)
+{
+    at += 8;
+    if (m->token) {
+        memcpy(at, m->token, 8);
+        at += 8;
+    }
+    copy_args(at, m->head, m->head_bytes);
+    copy_args(at + m->head_bytes, m->data, m->bytes);
+}
+
+static inline pgas_status_t check_call(int rank, uint32_t handler, const void *args, size_t bytes, bool by_anybody)
+{
+    if (PGAS_UNLIKELY(!pgasi_thread_attached() && !(by_anybody && pgasi_running)))
+        return pgasi_running ? PGAS_ERR_CONTEXT : PGAS_ERR_NOT_INIT;
+    if (PGAS_UNLIKELY((uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks))
+        return PGAS_ERR_RANGE;
+    if (PGAS_UNLIKELY(handler - 1u >= pgasi_n_handlers))
+        return PGAS_ERR_NOT_FOUND;
+    if (PGAS_UNLIKELY(!args && bytes))
+        return PGAS_ERR_INVALID;
+    return PGAS_UNLIKELY(bytes > pgasi_param.call_max) ? PGAS_ERR_LIMIT : PGAS_OK;
+}
+
+#endif
