@@ -34,51 +34,55 @@ static inline size_t far_header(const out_t *out, size_t bytes, uint32_t header[
     return out->port == PGASI_PORT_ANY ? sizeof header[0] : 2 * sizeof header[0];
 }
 
-pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, const out_t *out, buffer_t *batch)
+/* So that a flush waits for it. */
+static inline void count_issued(pgasi_outbox_t *ob, const out_t *out)
 {
-    size_t bytes = batch->used;
-    pgas_status_t status = pgasi_lane_open(ob->lane);
-    uint32_t header[2];
-    size_t header_bytes = far_header(out, bytes, header);
-    if (status == PGAS_OK) {
-        __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
-        pgasi_lane_count(ob->lane, 1);
-        status = ob->lane->tp->ops->am(ob->lane->tp, out->rank, header, header_bytes, batch->data, bytes, &batch->comp);
-        if (status != PGAS_INPROGRESS)
-            pgasi_lane_count(ob->lane, -1);
-        if (status < PGAS_OK)
-            __atomic_store_n(&ob->far_sent, ob->far_sent - bytes, __ATOMIC_RELAXED);
-    }
-    if (status == PGAS_ERR_AGAIN)
-        return status;
-    if (status >= PGAS_OK) {
-        ob->stats.n_far++;
-        ob->lane->peer[out->rank].issued++; /* so that a flush waits for it */
-        ob->lane->issued++;
-    }
-    if (status != PGAS_INPROGRESS)
-        buffer_release(batch);
-    return status < PGAS_OK ? status : PGAS_OK;
+    ob->lane->peer[out->rank].issued++;
+    ob->lane->issued++;
 }
 
-pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t room)
+/* One message. PGAS_INPROGRESS: the transport keeps the buffer until pgasi_far_left, which progress calls, not this. */
+static inline pgas_status_t send_message(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t bytes)
 {
     pgasi_tp_lane_t *tp = ob->lane->tp;
     uint32_t header[2];
-    size_t header_bytes = far_header(out, room, header);
-    __atomic_store_n(&ob->far_sent, ob->far_sent + room, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
-    pgas_status_t status = tp->ops->am(tp, out->rank, header, header_bytes, buffer->data, room, &buffer->comp);
+    size_t header_bytes = far_header(out, bytes, header);
+    __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
+    pgas_status_t status = tp->ops->am(tp, out->rank, header, header_bytes, buffer->data, bytes, &buffer->comp);
     if (PGAS_UNLIKELY(status < PGAS_OK)) {
-        __atomic_store_n(&ob->far_sent, ob->far_sent - room, __ATOMIC_RELAXED);
+        __atomic_store_n(&ob->far_sent, ob->far_sent - bytes, __ATOMIC_RELAXED);
         return status;
     }
     ob->stats.n_far++;
     if (status == PGAS_INPROGRESS) {
-        ob->free_buffers = buffer->next;
-        pgasi_lane_count(ob->lane, 1); /* its callback comes in progress, not before */
-        ob->lane->peer[out->rank].issued++; /* so that a flush waits for it */
-        ob->lane->issued++;
+        pgasi_lane_count(ob->lane, 1);
+        count_issued(ob, out);
     }
+    return status;
+}
+
+pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, const out_t *out, buffer_t *batch)
+{
+    pgas_status_t status = pgasi_lane_open(ob->lane);
+    if (status == PGAS_OK) {
+        status = send_message(ob, out, batch, batch->used);
+        if (status == PGAS_OK)
+            count_issued(ob, out);
+    }
+    if (status == PGAS_ERR_AGAIN)
+        return status;
+    if (status == PGAS_INPROGRESS)
+        return PGAS_OK;
+    buffer_release(batch);
+    return status;
+}
+
+pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t bytes)
+{
+    pgas_status_t status = send_message(ob, out, buffer, bytes);
+    if (status != PGAS_INPROGRESS)
+        return status;
+    ob->free_buffers = buffer->next;
     return PGAS_OK;
 }
 
