@@ -95,7 +95,7 @@ static inline const void *pgasi_board_wait(pgasi_board_t *board, int member, siz
 /** Wakes a member that sleeps. Its service thread may sleep on: it has no part in collectives. */
 static inline void pgasi_board_ring(const pgasi_board_t *board, int member)
 {
-    const pgasi_bell_t *bell = &pgasi_bells[board->bell_of[member]];
+    const pgasi_bell_t *bell = pgasi_bells[board->bell_of[member]];
     if (PGAS_UNLIKELY(__atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED) & (PGASI_BELL_SERVICE - 1)))
         pgasi_bell_ring_slow(board->bell_of[member]);
 }

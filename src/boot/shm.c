@@ -375,19 +375,25 @@ static pgas_status_t open_control(MPI_Comm node, size_t bytes)
 pgas_status_t pgasi_shm_start(MPI_Comm node)
 {
     size_t n = (size_t)pgasi_boot.node_size;
-    pgas_status_t status = open_control(node, control_bytes(n));
+    pgasi_bells = calloc(n + (size_t)pgasi_boot.n_ranks, sizeof *pgasi_bells);
+    pgas_status_t status = pgasi_mpi_agree(node, pgasi_bells != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status == PGAS_OK)
+        status = open_control(node, control_bytes(n));
     if (status != PGAS_OK) {
-        unmap(&control);
+        pgasi_shm_stop();
         return status;
     }
-    pgasi_bells = (pgasi_bell_t *)(void *)((char *)control.base + sizeof(control_t));
-    boxes = (box_t *)(void *)(pgasi_bells + n);
+    pgasi_bell_t *bells = (pgasi_bell_t *)(void *)((char *)control.base + sizeof(control_t));
+    for (size_t i = 0; i < n; i++)
+        pgasi_bells[i] = &bells[i];
+    boxes = (box_t *)(void *)(bells + n);
     boxes[pgasi_boot.node_rank].fd = -1;
     return PGAS_OK;
 }
 
 void pgasi_shm_stop(void)
 {
+    free(pgasi_bells);
     pgasi_bells = NULL;
     boxes = NULL;
     has_told_no_huge_pages = false;

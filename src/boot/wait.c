@@ -18,6 +18,8 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,7 +36,7 @@
 #define NAP_SHARE 16 /* a nap is at most this fraction of the time waited so far */
 #define KICK_FDS_MAX 1024
 
-pgasi_bell_t *pgasi_bells;
+pgasi_bell_t **pgasi_bells;
 bool pgasi_wait_light_is_fence;
 int (*pgasi_wait_progress)(void);
 void (*pgasi_wait_look_around)(void);
@@ -42,11 +44,12 @@ __thread void (*pgasi_wait_on_block)(bool begins);
 void (*pgasi_wait_before_sleep)(void);
 
 static int kick_pipe[2] = { -1, -1 };
-static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by node rank, 0: not open yet */
+static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by number of the bell, 0: not open yet */
+static pgasi_bell_t **bells_at_home;     /* [node_size], while they are elsewhere */
 
 static pgasi_bell_t *own_bell(void)
 {
-    return &pgasi_bells[pgasi_boot.node_rank];
+    return pgasi_bells[pgasi_boot.node_rank];
 }
 
 void pgasi_wait_heavy_barrier(void)
@@ -54,6 +57,12 @@ void pgasi_wait_heavy_barrier(void)
     if (!pgasi_wait_light_is_fence)
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void pgasi_wait_make_bell(pgasi_bell_t *bell)
+{
+    bell->kick_fd = kick_pipe[1];
+    bell->pid = (int32_t)getpid();
 }
 
 pgas_status_t pgasi_wait_start(void)
@@ -64,9 +73,30 @@ pgas_status_t pgasi_wait_start(void)
         PGASI_ERROR("wait", "cannot open a pipe: errno %d", errno);
         return PGAS_ERR_IO;
     }
-    own_bell()->kick_fd = kick_pipe[1];
-    own_bell()->pid = (int32_t)getpid();
+    pgasi_wait_make_bell(own_bell());
     return PGAS_OK;
+}
+
+pgas_status_t pgasi_wait_move_bells(pgasi_bell_t *const *bell_of)
+{
+    size_t n = (size_t)pgasi_boot.node_size;
+    pgasi_bell_t **home = malloc(n * sizeof *home);
+    if (!home)
+        return PGAS_ERR_NO_MEMORY;
+    memcpy(home, pgasi_bells, n * sizeof *home);
+    bells_at_home = home;
+    for (size_t i = 0; i < n; i++)
+        __atomic_store_n(&pgasi_bells[i], bell_of[i], __ATOMIC_RELEASE);
+    return PGAS_OK;
+}
+
+void pgasi_wait_bells_home(void)
+{
+    if (!bells_at_home)
+        return;
+    memcpy(pgasi_bells, bells_at_home, (size_t)pgasi_boot.node_size * sizeof *pgasi_bells);
+    free(bells_at_home);
+    bells_at_home = NULL;
 }
 
 void pgasi_wait_stop(void)
@@ -89,17 +119,17 @@ int pgasi_wait_kick_fd(void)
 }
 
 /* The write end of a rank's pipe as this process sees it; -1 if it cannot be opened (its service then naps at most). */
-static int kick_fd_of(int node_rank)
+static int kick_fd_of(int number)
 {
-    if (node_rank == pgasi_boot.node_rank)
+    if (number == pgasi_boot.node_rank)
         return kick_pipe[1];
-    if (node_rank >= KICK_FDS_MAX)
+    if (number >= KICK_FDS_MAX)
         return -1;
-    int known = __atomic_load_n(&peer_kick_fds[node_rank], __ATOMIC_ACQUIRE);
+    int known = __atomic_load_n(&peer_kick_fds[number], __ATOMIC_ACQUIRE);
     if (known)
         return known - 1;
     char path[64];
-    const pgasi_bell_t *bell = &pgasi_bells[node_rank];
+    const pgasi_bell_t *bell = pgasi_bells[number];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)bell->pid, (int)bell->kick_fd);
     int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
@@ -108,7 +138,7 @@ static int kick_fd_of(int node_rank)
         return -1;
     }
     int expected = 0;
-    if (!__atomic_compare_exchange_n(&peer_kick_fds[node_rank], &expected, fd + 1, false, __ATOMIC_ACQ_REL,
+    if (!__atomic_compare_exchange_n(&peer_kick_fds[number], &expected, fd + 1, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE)) {
         close(fd);
         fd = expected - 1;
@@ -116,16 +146,16 @@ static int kick_fd_of(int node_rank)
     return fd;
 }
 
-static void kick(int node_rank)
+static void kick(int number)
 {
-    int fd = kick_fd_of(node_rank);
+    int fd = kick_fd_of(number);
     if (fd >= 0 && write(fd, "", 1) < 0 && errno != EAGAIN)
-        PGASI_DEBUG("wait", "cannot wake node rank %d: errno %d", node_rank, errno);
+        PGASI_DEBUG("wait", "cannot wake the rank of bell %d: errno %d", number, errno);
 }
 
-void pgasi_bell_ring_slow(int node_rank)
+void pgasi_bell_ring_slow(int number)
 {
-    pgasi_bell_t *bell = &pgasi_bells[node_rank];
+    pgasi_bell_t *bell = pgasi_bells[number];
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     uint32_t sleepers = __atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED);
     if (sleepers & (PGASI_BELL_SERVICE - 1)) {
@@ -133,16 +163,16 @@ void pgasi_bell_ring_slow(int node_rank)
         syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     } else if (sleepers & PGASI_BELL_SERVICE) {
         if (__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE)
-            kick(node_rank);
+            kick(number);
     }
 }
 
-void pgasi_bell_ring_service(int node_rank)
+void pgasi_bell_ring_service(int number)
 {
-    pgasi_bell_t *bell = &pgasi_bells[node_rank];
+    pgasi_bell_t *bell = pgasi_bells[number];
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&bell->resting, __ATOMIC_RELAXED))
-        kick(node_rank);
+        kick(number);
 }
 
 void pgasi_wait_service_rests(bool rests)

@@ -33,7 +33,9 @@ typedef struct {
 void pgasi_wait_service_announce(void);
 void pgasi_wait_service_revoke(void);
 
-extern pgasi_bell_t *pgasi_bells; /* of the node, by node rank; set by boot */
+/** By number: that of a rank of the node is its node rank; those of ranks elsewhere on the host come behind, and are NULL until
+ *  the call layer has found their memory (pgasi_bell_number). Set by boot. */
+extern pgasi_bell_t **pgasi_bells;
 
 typedef struct {
     uint32_t steps;     /* unsuccessful looks since something happened */
@@ -80,27 +82,33 @@ void pgasi_wait_heavy_barrier(void);
 /** True if membarrier is missing: ring() then needs a fence, which it makes. */
 extern bool pgasi_wait_light_is_fence;
 
-void pgasi_bell_ring_slow(int node_rank);
+/** Moves the bells of the node's ranks to memory that more ranks can map: bell_of[node rank], each made (of zeros) by its
+ *  owner before. Whoever waits meanwhile is woken late, by the end of its nap. home: back to where boot had them. */
+void pgasi_wait_make_bell(pgasi_bell_t *bell);
+pgas_status_t pgasi_wait_move_bells(pgasi_bell_t *const *bell_of);
+void pgasi_wait_bells_home(void);
+
+void pgasi_bell_ring_slow(int number);
 /** After something for the service alone was stored: wakes it, also if other threads of the rank are awake. With a fence. */
-void pgasi_bell_ring_service(int node_rank);
+void pgasi_bell_ring_service(int number);
 /** Around the service thread's sleeps and naps: it looks again in between. */
 void pgasi_wait_service_rests(bool rests);
 /** Wakes this rank's own service thread out of epoll. */
 void pgasi_wait_kick_own(void);
 
 /** After the change was stored (release): wakes whoever sleeps at that rank, whose bell this is. One load as a rule. */
-static inline void pgasi_bell_ring_at(const pgasi_bell_t *bell, int node_rank)
+static inline void pgasi_bell_ring_at(const pgasi_bell_t *bell, int number)
 {
     if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (PGAS_UNLIKELY(__atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED)))
-        pgasi_bell_ring_slow(node_rank);
+        pgasi_bell_ring_slow(number);
 }
-static inline void pgasi_bell_ring(int node_rank)
+static inline void pgasi_bell_ring(int number)
 {
-    pgasi_bell_ring_at(&pgasi_bells[node_rank], node_rank);
+    pgasi_bell_ring_at(pgasi_bells[number], number);
 }
 
 #endif

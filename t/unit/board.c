@@ -19,7 +19,7 @@ typedef struct {
     uint32_t a, b;
 } affine_t;
 
-static pgasi_bell_t bells[1];
+static pgasi_bell_t bells[1], *bell_table[1];
 static int bell_of[N_MAX]; /* all members share the bell of this process */
 static uint64_t seed;
 static void *memory;
@@ -216,7 +216,9 @@ int main(void)
     seed = tap_seed(0);
     pgasi_param_defaults(&pgasi_param, pgasi_param_origins, why, sizeof why);
     pgasi_boot.oversubscribed = true;
-    pgasi_bells = bells;
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(bells); i++)
+        bell_table[i] = &bells[i];
+    pgasi_bells = bell_table;
     if (pgasi_wait_start() != PGAS_OK)
         bail("no bell");
     for (int i = 0; i < 8; i++)

@@ -21,7 +21,7 @@ size_t lone_inbox_bytes;
 static int n_ranks = 1;
 static int zeros[RANKS_MAX], numbers[RANKS_MAX];
 static pid_t pids[RANKS_MAX];
-static pgasi_bell_t bells[RANKS_MAX];
+static pgasi_bell_t bells[RANKS_MAX], *bell_table[RANKS_MAX];
 static pgasi_channel_t sender[RANKS_MAX];
 static bool dead[RANKS_MAX];
 static bool started;
@@ -76,7 +76,9 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
     }
     memset(bells, 0, sizeof bells);
     memset(dead, 0, sizeof dead);
-    pgasi_bells = bells;
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(bells); i++)
+        bell_table[i] = &bells[i];
+    pgasi_bells = bell_table;
     pgasi_boot = (pgasi_boot_t){
         .rank = 0,
         .n_ranks = n_ranks,

@@ -61,7 +61,7 @@ static void changes_are_seen(void)
     }
     pthread_join(thread, NULL);
     is_int(n_bad + n_bad_there, 0, "what was written before the ring is there after the wait");
-    is_int(pgasi_bells[0].sleepers, 0, "nobody is counted as asleep");
+    is_int(pgasi_bells[0]->sleepers, 0, "nobody is counted as asleep");
     ok(__atomic_load_n(&n_progress, __ATOMIC_RELAXED) > 0, "waiting progresses");
 }
 
@@ -77,18 +77,18 @@ static void sleepers_are_counted(void)
 {
     pthread_t thread[3];
     ball = 0;
-    uint32_t word = __atomic_load_n(&pgasi_bells[0].word, __ATOMIC_RELAXED);
+    uint32_t word = __atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED);
     pgasi_bell_ring(0);
-    is_int(__atomic_load_n(&pgasi_bells[0].word, __ATOMIC_RELAXED), word, "a ring without sleepers changes nothing");
+    is_int(__atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED), word, "a ring without sleepers changes nothing");
     for (int i = 0; i < 3; i++)
         pthread_create(&thread[i], NULL, sleeper, NULL);
-    while (__atomic_load_n(&pgasi_bells[0].sleepers, __ATOMIC_ACQUIRE) != 3)
+    while (__atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_ACQUIRE) != 3)
         sched_yield();
     throw(1);
-    ok(__atomic_load_n(&pgasi_bells[0].word, __ATOMIC_RELAXED) != word, "a ring with sleepers does");
+    ok(__atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED) != word, "a ring with sleepers does");
     for (int i = 0; i < 3; i++)
         pthread_join(thread[i], NULL);
-    is_int(pgasi_bells[0].sleepers, 0, "and they are gone");
+    is_int(pgasi_bells[0]->sleepers, 0, "and they are gone");
 }
 
 static bool readable(int fd)
@@ -106,7 +106,7 @@ static void the_service_sleeps_on_a_descriptor(void)
     ok(!readable(fd), "asleep, not yet");
     pgasi_bell_ring(0);
     pgasi_bell_ring(0);
-    ok(readable(fd) && !(__atomic_load_n(&pgasi_bells[0].sleepers, __ATOMIC_RELAXED) & PGASI_BELL_SERVICE),
+    ok(readable(fd) && !(__atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_RELAXED) & PGASI_BELL_SERVICE),
        "a ring kicks it once");
     pgasi_wait_service_revoke();
     ok(!readable(fd), "and is used up");
