@@ -26,6 +26,7 @@ pgasi_segment_t *pgasi_segments;
 int pgasi_n_segments;
 size_t pgasi_heap_page_bytes;
 bool pgasi_heap_from_transport;
+size_t pgasi_heap_tail_bytes;
 pgas_status_t (*pgasi_segment_ask)(int rank, uint64_t offset, pgasi_segment_wire_t *wire_p);
 
 static pgas_segtab_t *table;
@@ -143,8 +144,9 @@ static bool transport_allocates(void)
     return attr.caps & PGASI_TP_MEM_ALLOC;
 }
 
-static pgas_status_t heap_create(size_t bytes)
+static pgas_status_t heap_create(size_t heap_bytes)
 {
+    size_t bytes = heap_bytes + pgasi_heap_tail_bytes;
     pgasi_segment_t *heap = &pgasi_segments[0];
     int use_transport = transport_allocates();
     pgas_status_t status = pgasi_boot_agree(use_transport ? PGAS_OK : PGAS_ERR_UNSUPPORTED);
@@ -169,9 +171,9 @@ static pgas_status_t heap_create(size_t bytes)
     }
     if (status == PGAS_OK) {
         heap->offset = PGASI_HEAP_OFFSET;
-        heap->bytes = bytes;
+        heap->bytes = heap_bytes;
         for (int i = 0; i < pgasi_boot.node_size; i++)
-            table_set(pgasi_boot.node_members[i], PGASI_HEAP_OFFSET, bytes, heap_of[i]);
+            table_set(pgasi_boot.node_members[i], PGASI_HEAP_OFFSET, heap_bytes, heap_of[i]);
     }
     return status;
 }
@@ -299,6 +301,16 @@ pgas_gptr_t pgas_gptr_of(const void *address)
     return PGAS_NULL;
 }
 
+char *pgasi_heap_tail(void)
+{
+    return pgasi_segments[0].address + pgasi_segments[0].bytes;
+}
+
+char *pgasi_heap_tail_at(int node_rank)
+{
+    return (char *)heap_of[node_rank] + pgasi_segments[0].bytes;
+}
+
 /* ---- keys ---- */
 
 /* Under the lock, so that what is described is attached, and detach knows that it was told. */
@@ -362,6 +374,19 @@ pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_
     *tail = entry;
     if (wire->offset == PGASI_HEAP_OFFSET)
         open_heap(lane, rank, entry);
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_key_t **key_p, uint64_t *address_p,
+                                 char **mapped_p)
+{
+    const pgasi_lane_peer_t *peer = &lane->peer[rank];
+    const pgasi_peer_key_t *entry = find_key(lane, rank, PGASI_HEAP_OFFSET);
+    if (!entry)
+        return PGAS_ERR_NOT_FOUND;
+    *key_p = entry->key;
+    *address_p = entry->address + entry->bytes;
+    *mapped_p = peer->heap_bytes ? peer->heap + entry->bytes : NULL;
     return PGAS_OK;
 }
 

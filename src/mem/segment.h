@@ -28,6 +28,17 @@ extern int pgasi_n_segments;
 extern size_t pgasi_heap_page_bytes;
 extern bool pgasi_heap_from_transport; /* else memfd */
 
+/** Bytes behind the heap, in the same registration, for the call layer, which sets this before start (the same on all ranks):
+ *  no global pointer leads there. */
+extern size_t pgasi_heap_tail_bytes;
+/** Where they are; those of another rank of the node. */
+char *pgasi_heap_tail(void);
+char *pgasi_heap_tail_at(int node_rank);
+/** A peer's tail as the lane (open, locked, with the heap's key learned) sees it; *mapped_p NULL: by the key only.
+ *  PGAS_ERR_NOT_FOUND: no key. */
+pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_key_t **key_p, uint64_t *address_p,
+                                 char **mapped_p);
+
 /** Allocates, maps and registers the heap; fills the table. Collective. */
 pgas_status_t pgasi_segments_start(void);
 void pgasi_segments_stop(void);
