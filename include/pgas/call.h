@@ -235,16 +235,19 @@ PGAS_API pgas_status_t pgas_call_commit(void);
 /** Drops it: nothing has happened. @return PGAS_OK, PGAS_ERR_NOT_FOUND. */
 PGAS_API pgas_status_t pgas_call_abandon(void);
 
-/** Sets the calling thread's channel to a target up ahead; else the first call does. Nobody there takes part.
+/** Sets the calling thread's channel to a target up ahead; else the first call does, to another node the sixteenth. No thread
+ *  of the program there takes part. Between nodes PGAS_FAR_CALLS says whether there are channels (auto: where memory of this
+ *  host can be mapped, or an adapter carries out puts), and PGAS_FAR_CHUNK_MEMORY how many; without one calls are messages.
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_LIMIT (as pgas_call_to), PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_channel_open(pgas_thread_t target);
-/** Drains it: waits until all that the thread sent to the target has run (between nodes: has left), reading how far the
+/** Drains it: waits until all that the thread sent to the target has run (as messages: has left), reading how far the
  *  target is from its memory, and gives back the chunks that the channel took beyond its first, but the one in use. It opens
  *  again by itself.
  *  @return as open; PGAS_ERR_PEER, PGAS_ERR_BUSY (a call is being built in it). */
 PGAS_API pgas_status_t pgas_channel_close(pgas_thread_t target);
 typedef struct {
-    bool open, node;        /* node: chunks in the target's memory, written directly; else messages, and zeros below */
+    bool open;
+    bool stores, puts;      /* into chunks in the target's memory; else messages, and zeros below */
     uint64_t chunk_bytes;
     int n_chunks;           /* of the channel now */
     uint64_t sent, consumed; /* positions, in bytes; a chunk that is left counts whole */

@@ -25,11 +25,11 @@ static void set_held(pgasi_outbox_t *ob, int n)
         __atomic_store_n(&pgasi_outbox_shared_held, (uint32_t)n, __ATOMIC_RELAXED);
 }
 
-static void hold(pgasi_outbox_t *ob, out_t *out, int dest)
+void pgasi_out_hold(pgasi_outbox_t *ob, out_t *out)
 {
     if (!out->held) {
         out->held = true;
-        ob->held[ob->n_held] = dest;
+        ob->held[ob->n_held] = out->port * (int)ob->n_ranks + out->rank;
         set_held(ob, ob->n_held + 1);
     }
 }
@@ -46,14 +46,15 @@ static void close_run(pgas_agg_cursor_t *c, out_t *out)
     c->kind = 0;
 }
 
-/* Takes the batch unless there is no room (PGAS_ERR_AGAIN). */
-static pgas_status_t send_batch(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
+pgas_status_t pgasi_out_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
 {
     if (PGAS_UNLIKELY(pgasi_boot_is_dead(out->rank))) {
         buffer_release(batch);
         return PGAS_ERR_PEER;
     }
-    return out->kind == OUT_FAR ? pgasi_far_publish(ob, out, batch) : pgasi_channel_publish(out, batch);
+    if (PGAS_UNLIKELY(is_granted(out)))
+        pgasi_far_channel_join(ob, out, out->port * (int)ob->n_ranks + out->rank);
+    return out->kind == OUT_NODE ? pgasi_channel_publish(out, batch) : pgasi_far_publish(ob, out, batch);
 }
 
 static inline void count_batch(pgasi_outbox_t *ob, const buffer_t *batch, pgasi_publish_reason_t reason, int sign)
@@ -64,7 +65,7 @@ static inline void count_batch(pgasi_outbox_t *ob, const buffer_t *batch, pgasi_
 }
 
 /* Behind those that wait. */
-void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, int dest, buffer_t *batch)
+void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
 {
     batch->next = NULL;
     *out->waiting_end = batch;
@@ -72,7 +73,7 @@ void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, int dest, buffer_t *batc
     ob->backlog_bytes += batch->used;
     ob->stats.backlog_high = PGASI_MAX(ob->stats.backlog_high, ob->backlog_bytes);
     ob->stats.n_queued++;
-    hold(ob, out, dest);
+    pgasi_out_hold(ob, out);
 }
 
 /* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
@@ -90,9 +91,9 @@ static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int dest, pgasi_pub
     ob->stats.open--;
     out->batch = NULL;
     ob->cursor[dest] = (pgas_agg_cursor_t){ 0, NULL, NULL };
-    pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : send_batch(ob, out, batch);
+    pgas_status_t status = out->waiting ? PGAS_ERR_AGAIN : pgasi_out_publish(ob, out, batch);
     if (status == PGAS_ERR_AGAIN)
-        pgasi_out_let_wait(ob, out, dest, batch);
+        pgasi_out_let_wait(ob, out, batch);
     if (out->kind == OUT_NODE)
         update_window(out);
     return status;
@@ -101,10 +102,12 @@ static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int dest, pgasi_pub
 /* Sends what waits, as far as there is room. */
 static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out)
 {
+    if (pgasi_far_channel_pay(ob, out) == PGAS_ERR_AGAIN)
+        return PGAS_ERR_AGAIN;
     while (out->waiting) {
         buffer_t *batch = out->waiting, *next = batch->next;
         size_t bytes = batch->used;
-        if (send_batch(ob, out, batch) == PGAS_ERR_AGAIN) {
+        if (pgasi_out_publish(ob, out, batch) == PGAS_ERR_AGAIN) {
             close_window(out); /* those that left before have moved the tail */
             return PGAS_ERR_AGAIN;
         }
@@ -243,7 +246,7 @@ static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, c
     pgas_status_t status = out->batch && !queue ? publish(ob, out, dest, PGASI_PUBLISH_ORDER) : PGAS_OK;
     if (status == PGAS_ERR_AGAIN)
         return status;
-    buffer_t *buffer = out->kind == OUT_FAR ? far_buffer(ob, out, room) : NULL;
+    buffer_t *buffer = out->kind >= OUT_FAR ? far_buffer(ob, out, room) : NULL;
     if (buffer) {
         *(uint64_t *)(void *)buffer->data = m->header;
         write_body(buffer->data, m);
@@ -399,11 +402,11 @@ pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int dest)
 {
     out_t *out = out_of(ob, dest);
     pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_EXPLICIT);
-    if (!out->waiting || pgasi_self.in_handler)
+    if ((!out->waiting && !pgasi_far_channel_owes(out)) || pgasi_self.in_handler)
         return status == PGAS_ERR_AGAIN ? PGAS_OK : status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t begin_ns = pgasi_now_ns();
-    while (out->waiting || out->batch) {
+    while (out->waiting || out->batch || pgasi_far_channel_owes(out)) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
         pgasi_lane_lock(ob->lane);

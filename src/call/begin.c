@@ -94,11 +94,11 @@ static pgas_status_t finish(begun_t *b, bool send_it)
         fill_token(b, b->buffer->data);
         b->buffer->used = pgasi_rec_room(b->header);
         if (send_it)
-            status = pgasi_far_publish(ob, out, b->buffer);
+            status = pgasi_out_publish(ob, out, b->buffer);
         else
             buffer_release(b->buffer);
         if (status == PGAS_ERR_AGAIN) {
-            pgasi_out_let_wait(ob, out, dest, b->buffer);
+            pgasi_out_let_wait(ob, out, b->buffer);
             status = PGAS_OK;
         }
     }

@@ -17,17 +17,26 @@
 void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest)
 {
     pgasi_channel_t *channel = &out->channel;
-    pgasi_inbox_open(out->node_rank, out->port, ob->lane->index, channel);
-    out->chunks = &ob->chunks[(size_t)(out->port * pgasi_boot.node_size + out->node_rank) * (size_t)pgasi_param.chunks_max];
+    int node_rank = pgasi_boot.local_of[out->rank];
+    pgasi_inbox_open(node_rank, out->port, ob->lane->index, channel);
+    out->chunks = &ob->chunks[(size_t)(out->port * pgasi_boot.node_size + node_rank) * (size_t)pgasi_param.chunks_max];
     out->n_chunks = (int)channel->n_first;
     for (int i = 0; i < out->n_chunks; i++)
         out->chunks[i] = (chunk_t){ channel->first + (uint32_t)i, 0, 0, 0, i > 0 };
-    out->chunk = channel->chunks + channel->first * pgasi_chunk_bytes;
-    out->bell = &pgasi_bells[out->node_rank];
+    out->bell_number = node_rank;
+    pgasi_channel_begin(ob, out, dest);
+}
+
+void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest)
+{
+    out->chunk = out->channel.chunks + out->channel.first * pgasi_chunk_bytes;
+    out->bell = pgasi_bells[out->bell_number];
     out->w = &ob->window[dest];
     out->w->sleepers = &out->bell->sleepers;
     out->w->lap = PGAS_CALL_LAP_EVEN;
     set_pos(out, out->chunk);
+    __atomic_store_n(&out->kind, OUT_NODE, __ATOMIC_RELEASE);
+    update_window(out);
 }
 
 void pgasi_call_settle(pgas_call_window_t *w)
@@ -39,7 +48,7 @@ void pgasi_call_settle(pgas_call_window_t *w)
 
 /* The chunk after the present one is free, or becomes the next: one that the receiver gives in addition. Not at once: few
  * chunks stay in caches, and a receiver that is merely slower than we are needs no more. */
-static bool find_chunk(out_t *out)
+bool pgasi_channel_find_chunk(out_t *out)
 {
     int next = (out->current + 1) % out->n_chunks;
     uint32_t number;
@@ -49,7 +58,7 @@ static bool find_chunk(out_t *out)
         return true;
     }
     if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
-        !pgasi_inbox_grow(out->node_rank, &number, &fresh))
+        !(out->far ? pgasi_far_channel_grow(out, &number, &fresh) : pgasi_inbox_grow(out->bell_number, &number, &fresh)))
         return false;
     out->n_refused = 0;
     next = out->current + 1;
@@ -63,7 +72,7 @@ static bool find_chunk(out_t *out)
 /* Goes on in the next chunk, with a record that says so at the tail. As ever the tail moves first. */
 bool pgasi_channel_next(out_t *out)
 {
-    if (!find_chunk(out))
+    if (!pgasi_channel_find_chunk(out))
         return false;
     char *pos = out->w->pos;
     uint64_t first_word = PGASI_REC_VALID | PGASI_REC_NEXT;
@@ -114,8 +123,9 @@ __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const 
 {
     uint64_t base, lap;
     const char *pos, *end;
-    if (out->kind != OUT_NODE)
-        return 0;
+    out_kind_t kind = __atomic_load_n(&out->kind, __ATOMIC_ACQUIRE);
+    if (kind != OUT_NODE)
+        return kind == OUT_PUT ? pgasi_far_channel_position(out) : 0;
     do {
         base = __atomic_load_n(&out->base, __ATOMIC_ACQUIRE);
         pos = __atomic_load_n(&out->w->pos, __ATOMIC_ACQUIRE);
@@ -146,6 +156,27 @@ static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, in
     return status;
 }
 
+/* Asks, waits for the answer, and goes on by it if nothing is before that; else the next call does. Lane locked, given up
+ * while waiting. */
+static pgas_status_t open_far(pgasi_outbox_t *ob, out_t *out, int dest)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    int state = pgasi_far_channel_state(out);
+    if (state == FAR_NONE || state == FAR_REFUSED)
+        pgasi_far_channel_ask(ob, out);
+    while (pgasi_far_channel_state(out) == FAR_ASKED && !pgasi_boot_is_dead(out->rank)) {
+        pgasi_lane_unlock(ob->lane);
+        pgasi_wait_step(&w);
+        pgasi_lane_lock(ob->lane);
+    }
+    pgasi_lane_unlock(ob->lane);
+    pgasi_wait_end(&w);
+    pgasi_lane_lock(ob->lane);
+    if (is_granted(out) && !out->waiting && !out->batch && !out->begun)
+        pgasi_far_channel_join(ob, out, dest);
+    return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
+}
+
 pgas_status_t pgas_channel_open(pgas_thread_t target)
 {
     pgasi_outbox_t *ob;
@@ -154,8 +185,11 @@ pgas_status_t pgas_channel_open(pgas_thread_t target)
     if (status != PGAS_OK)
         return status;
     pgasi_lane_lock(ob->lane);
-    if (out_of(ob, dest)->kind == OUT_FAR)
+    out_t *out = out_of(ob, dest);
+    if (out->kind == OUT_FAR)
         status = pgasi_lane_open(ob->lane);
+    if (status == PGAS_OK && out->kind == OUT_FAR)
+        status = open_far(ob, out, dest);
     pgasi_lane_unlock(ob->lane);
     return status;
 }
@@ -163,7 +197,14 @@ pgas_status_t pgas_channel_open(pgas_thread_t target)
 /* How far the receiver is, read from its memory. */
 static uint64_t head_of(const out_t *out)
 {
+    if (out->kind == OUT_PUT)
+        return pgasi_far_channel_head(out);
     return __atomic_load_n(out->channel.consumed + 1, __ATOMIC_ACQUIRE);
+}
+
+static bool has_chunks(const out_t *out)
+{
+    return out->kind == OUT_NODE || out->kind == OUT_PUT;
 }
 
 /* The chunks beyond the first go back, but the one in use; the receiver has come to the tail. */
@@ -178,7 +219,10 @@ static void give_back(out_t *out)
                 out->current = n;
             out->chunks[n++] = c;
         } else {
-            pgasi_inbox_shrink(out->node_rank, c.number);
+            if (out->far)
+                pgasi_far_channel_shrink(out, c.number);
+            else
+                pgasi_inbox_shrink(out->bell_number, c.number);
         }
     }
     out->n_chunks = n;
@@ -198,14 +242,14 @@ pgas_status_t pgas_channel_close(pgas_thread_t target)
     else
         status = pgasi_outbox_flush(ob, dest);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (status == PGAS_OK && out->kind == OUT_NODE && head_of(out) < pgasi_channel_handed_over(out)) {
+    while (status == PGAS_OK && has_chunks(out) && head_of(out) < pgasi_channel_handed_over(out)) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
         pgasi_lane_lock(ob->lane);
         if (pgasi_boot_is_dead(out->rank))
             status = PGAS_ERR_PEER;
     }
-    if (status == PGAS_OK && out->kind == OUT_NODE)
+    if (status == PGAS_OK && has_chunks(out))
         give_back(out);
     pgasi_lane_unlock(ob->lane);
     pgasi_wait_end(&w);
@@ -221,9 +265,14 @@ pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info
         return status;
     pgasi_lane_lock(ob->lane);
     const out_t *out = &ob->out[dest];
-    bool node = out->kind == OUT_NODE;
-    *info_p = (pgas_channel_info_t){ out->kind != OUT_UNKNOWN, node, node ? pgasi_chunk_bytes : 0, node ? out->n_chunks : 0,
-                                     node ? pgasi_channel_handed_over(out) : 0, node ? head_of(out) : 0 };
+    *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN, .stores = out->kind == OUT_NODE,
+                                     .puts = out->kind == OUT_PUT };
+    if (has_chunks(out)) {
+        info_p->chunk_bytes = pgasi_chunk_bytes;
+        info_p->n_chunks = out->n_chunks;
+        info_p->sent = pgasi_channel_handed_over(out);
+        info_p->consumed = head_of(out);
+    }
     pgasi_lane_unlock(ob->lane);
     return PGAS_OK;
 }

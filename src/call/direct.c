@@ -118,7 +118,7 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     __atomic_store_n(&out->w->pos, record + room, __ATOMIC_RELAXED); /* first, as in show() */
     uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_REC_BYTES_SHIFT) | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
     __atomic_store_n((uint64_t *)(void *)record, header | out->w->lap | handler, __ATOMIC_RELEASE);
-    pgasi_bell_ring_at(out->bell, out->node_rank);
+    pgasi_bell_ring_at(out->bell, out->bell_number);
     return true;
 }
 
@@ -182,7 +182,8 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
 
 void pgas_call_wake(int rank)
 {
-    pgasi_bell_ring_slow(pgasi_boot.local_of[rank]);
+    int node_rank = pgasi_boot.local_of[rank];
+    pgasi_bell_ring_slow(node_rank >= 0 ? node_rank : pgasi_boot.node_size + rank);
 }
 
 /* ---- public ---- */

@@ -23,15 +23,15 @@ void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status)
     buffer_t *buffer = PGASI_CONTAINER_OF(comp, buffer_t, comp);
     (void)status; /* a lost peer is reported by the transport's error function */
     pgasi_lane_count(buffer->outbox->lane, -1);
-    buffer_release(buffer);
+    buffer_drop(buffer);
 }
 
 /* What is for any thread of the rank has a header of one word. */
-static inline size_t far_header(const out_t *out, size_t bytes, uint32_t header[2])
+static inline size_t far_header(int port, size_t bytes, uint32_t header[2])
 {
     header[0] = pgasi_far_mark(pgasi_boot.rank, bytes);
-    header[1] = (uint32_t)out->port;
-    return out->port == PGASI_PORT_ANY ? sizeof header[0] : 2 * sizeof header[0];
+    header[1] = (uint32_t)port;
+    return port == PGASI_PORT_ANY ? sizeof header[0] : 2 * sizeof header[0];
 }
 
 /* So that a flush waits for it. */
@@ -42,11 +42,12 @@ static inline void count_issued(pgasi_outbox_t *ob, const out_t *out)
 }
 
 /* One message. PGAS_INPROGRESS: the transport keeps the buffer until pgasi_far_left, which progress calls, not this. */
-static inline pgas_status_t send_message(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t bytes)
+static inline pgas_status_t send_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer, size_t bytes)
 {
     pgasi_tp_lane_t *tp = ob->lane->tp;
     uint32_t header[2];
-    size_t header_bytes = far_header(out, bytes, header);
+    size_t header_bytes = far_header(port, bytes, header);
+    buffer->n_uses = 1;
     __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
     pgas_status_t status = tp->ops->am(tp, out->rank, header, header_bytes, buffer->data, bytes, &buffer->comp);
     if (PGAS_UNLIKELY(status < PGAS_OK)) {
@@ -61,11 +62,11 @@ static inline pgas_status_t send_message(pgasi_outbox_t *ob, const out_t *out, b
     return status;
 }
 
-pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, const out_t *out, buffer_t *batch)
+pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer)
 {
     pgas_status_t status = pgasi_lane_open(ob->lane);
     if (status == PGAS_OK) {
-        status = send_message(ob, out, batch, batch->used);
+        status = send_message(ob, out, port, buffer, buffer->used);
         if (status == PGAS_OK)
             count_issued(ob, out);
     }
@@ -73,17 +74,42 @@ pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, const out_t *out, buffer_t *
         return status;
     if (status == PGAS_INPROGRESS)
         return PGAS_OK;
-    buffer_release(batch);
+    buffer_release(buffer);
     return status;
 }
 
-pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t bytes)
+/* Who has sent so many would rather write. */
+static inline void count_message(pgasi_outbox_t *ob, out_t *out)
 {
-    pgas_status_t status = send_message(ob, out, buffer, bytes);
-    if (status != PGAS_INPROGRESS)
-        return status;
-    ob->free_buffers = buffer->next;
-    return PGAS_OK;
+    if (PGAS_UNLIKELY(++out->n_messages == out->ask_at))
+        pgasi_far_channel_ask(ob, out);
+}
+
+pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer)
+{
+    if (out->kind == OUT_PUT)
+        return pgasi_far_channel_put(ob, out, buffer, buffer->used, true);
+    pgas_status_t status = pgasi_far_message(ob, out, out->port, buffer);
+    count_message(ob, out);
+    return status;
+}
+
+pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes)
+{
+    if (out->kind == OUT_PUT) {
+        ob->free_buffers = buffer->next;
+        pgas_status_t put = pgasi_far_channel_put(ob, out, buffer, bytes, false);
+        if (put == PGAS_ERR_AGAIN)
+            buffer_release(buffer);
+        return put;
+    }
+    pgas_status_t status = send_message(ob, out, out->port, buffer, bytes);
+    if (status == PGAS_INPROGRESS) {
+        ob->free_buffers = buffer->next;
+        status = PGAS_OK;
+    }
+    count_message(ob, out);
+    return status;
 }
 
 /* ---- arriving ---- */

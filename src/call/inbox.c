@@ -15,6 +15,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
+#include "call/far_channel.h"
 #include "call/handler.h"
 #include "call/outbox.h"
 #include "call/record.h"
@@ -27,11 +28,7 @@
 #define FURTHER_MAX 65536 /* chunks that no channel has from the start */
 #define CHANNELS_MAX ((HEADER_BYTES - (PORTS_MAX + 2) * 64 - FURTHER_MAX / 8) * 8)
 
-typedef struct {
-    PGASI_ALIGNED(64) uint64_t consumed; /* told */
-    uint64_t head;                       /* exact */
-} line_t;
-PGASI_STATIC_ASSERT(offsetof(line_t, head) == offsetof(line_t, consumed) + 8, "see pgasi_channel_t");
+PGASI_STATIC_ASSERT(offsetof(pgasi_line_t, head) == offsetof(pgasi_line_t, consumed) + 8, "see pgasi_channel_t");
 
 /* What senders of the node write to. */
 typedef struct {
@@ -47,9 +44,12 @@ typedef struct {
     uint64_t lap;      /* the mark it will bear */
     const char *chunk; /* in which it stands */
     uint64_t base;     /* position of the chunk's first byte */
-    line_t *line;
-    int source_rank, source_node_rank;
-    bool grown;
+    pgasi_line_t *line;
+    char *chunks;      /* number 0 */
+    uint32_t first, n_chunks;
+    int source_rank, source_lane;
+    int bell;          /* number of the sender's */
+    bool grown, by_put;
 } incoming_t;
 
 /* A message from elsewhere that waits for the threads of its port. */
@@ -64,7 +64,7 @@ typedef struct {
     PGASI_ALIGNED(64) int lock;
     uint32_t n_incoming, n_opened_seen;
     bool left;
-    incoming_t *incoming; /* [channels of a port], the first n_incoming used */
+    incoming_t *incoming; /* [incoming_max], the first n_incoming used */
     uintptr_t *marks;     /* where the next record of each will show; lowest bit: in an odd lap */
     uint64_t n_calls;
     far_t *far, **far_end; /* in order; both ends under far_lock */
@@ -80,7 +80,8 @@ uint64_t pgasi_ports_left;
 static pgasi_shm_t shm;
 static void **inbox_of; /* [node_size] */
 static pgasi_inbox_size_t size;
-static size_t channels_per_port;
+static size_t channels_per_port; /* from the node */
+static size_t incoming_max;      /* also from elsewhere */
 static port_t *ports;
 
 int pgasi_port_of_slot(int slot)
@@ -97,14 +98,14 @@ static header_t *header_of(int node_rank)
     return inbox_of[node_rank];
 }
 
-static line_t *line_at(int node_rank, size_t channel)
+static pgasi_line_t *line_at(int node_rank, size_t channel)
 {
-    return (line_t *)(void *)((char *)inbox_of[node_rank] + HEADER_BYTES) + channel;
+    return (pgasi_line_t *)(void *)((char *)inbox_of[node_rank] + HEADER_BYTES) + channel;
 }
 
 static size_t lines_bytes(size_t n)
 {
-    return PGASI_ALIGN_UP(n * sizeof(line_t), 4096);
+    return PGASI_ALIGN_UP(n * sizeof(pgasi_line_t), 4096);
 }
 
 static char *chunks_of(int node_rank)
@@ -113,7 +114,8 @@ static char *chunks_of(int node_rank)
 }
 
 /* Chunks as large as asked, smaller when those of all channels would not fit together, never too small for the largest
- * call; then half of the memory or more is left for channels that grow. */
+ * call, and two of them at least, one to write and one to read; then half of the memory or more is left
+ * for channels that grow. */
 pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p)
 {
     size_t n = n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)p->lanes) * (PGASI_PORT_FIRST_THREAD + (size_t)p->lanes);
@@ -124,7 +126,7 @@ pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_in
     uint64_t chunk = PGASI_MAX(p->chunk_size, least);
     while (chunk > least && n * n_first * chunk > p->chunk_memory / 2)
         chunk /= 2;
-    while (n_first > 1 && n * n_first * chunk > p->chunk_memory)
+    while (n_first > 2 && n * n_first * chunk > p->chunk_memory)
         n_first--;
     bool too_much = n * n_first * chunk > p->chunk_memory || n > CHANNELS_MAX;
     size_t n_further = too_much ? 0 : p->chunk_memory / chunk - n * n_first;
@@ -134,12 +136,24 @@ pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_in
     return too_much ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
+/* As if every node had as many ranks as the largest: chunks are of one size everywhere. */
+pgas_status_t pgasi_inbox_size_here(pgasi_inbox_size_t *size_p)
+{
+    size_t largest = (size_t)pgasi_boot.node_size, *n_of = calloc((size_t)pgasi_boot.n_nodes, sizeof *n_of);
+    for (int i = 0; n_of && i < pgasi_boot.n_ranks; i++)
+        largest = PGASI_MAX(largest, ++n_of[pgasi_boot.node_of[i]]);
+    bool have = n_of != NULL;
+    free(n_of);
+    return have ? pgasi_inbox_size(&pgasi_param, largest, size_p) : PGAS_ERR_NO_MEMORY;
+}
+
 static pgas_status_t choose_size(void)
 {
-    pgas_status_t status = pgasi_inbox_size(&pgasi_param, (size_t)pgasi_boot.node_size, &size);
+    pgas_status_t status = pgasi_inbox_size_here(&size);
     pgasi_chunk_bytes = size.chunk_bytes;
     pgasi_n_ports = PGASI_PORT_FIRST_THREAD + pgasi_param.lanes;
     channels_per_port = size.n_channels / (size_t)pgasi_n_ports;
+    incoming_max = (size_t)pgasi_boot.n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)pgasi_param.lanes);
     if (status != PGAS_OK && pgasi_boot.node_rank == 0) {
         if (size.n_chunks * pgasi_chunk_bytes > pgasi_param.chunk_memory)
             PGASI_ERROR("call", "%zu channels of %llu bytes exceed PGAS_CHUNK_MEMORY=%zu: raise it, or lower PGAS_CALL_MAX "
@@ -159,8 +173,8 @@ static pgas_status_t make_ports(void)
     memset(ports, 0, (size_t)pgasi_n_ports * sizeof *ports);
     pgas_status_t status = PGAS_OK;
     for (int i = 0; i < pgasi_n_ports; i++) {
-        ports[i].incoming = pgasi_lazy_alloc(channels_per_port * sizeof *ports[i].incoming);
-        ports[i].marks = pgasi_lazy_alloc(channels_per_port * sizeof *ports[i].marks);
+        ports[i].incoming = pgasi_lazy_alloc(incoming_max * sizeof *ports[i].incoming);
+        ports[i].marks = pgasi_lazy_alloc(incoming_max * sizeof *ports[i].marks);
         ports[i].far_end = &ports[i].far;
         if (!ports[i].incoming || !ports[i].marks)
             status = PGAS_ERR_NO_MEMORY;
@@ -171,8 +185,8 @@ static pgas_status_t make_ports(void)
 static void free_ports(void)
 {
     for (int i = 0; ports && i < pgasi_n_ports; i++) {
-        pgasi_lazy_free(ports[i].incoming, channels_per_port * sizeof *ports[i].incoming);
-        pgasi_lazy_free(ports[i].marks, channels_per_port * sizeof *ports[i].marks);
+        pgasi_lazy_free(ports[i].incoming, incoming_max * sizeof *ports[i].incoming);
+        pgasi_lazy_free(ports[i].marks, incoming_max * sizeof *ports[i].marks);
         while (ports[i].far) {
             far_t *f = ports[i].far;
             ports[i].far = f->next;
@@ -298,6 +312,28 @@ static inline void set_head(port_t *port, incoming_t *in)
     __atomic_store_n(&in->line->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
 }
 
+/* From its first chunk on. */
+static void add_incoming(port_t *port, const incoming_t *channel)
+{
+    incoming_t *in = &port->incoming[port->n_incoming];
+    *in = *channel;
+    in->at = in->chunk = in->chunks + in->first * pgasi_chunk_bytes;
+    in->lap = lap_of(false);
+    set_head(port, in);
+    __atomic_store_n(&port->n_incoming, port->n_incoming + 1, __ATOMIC_RELEASE);
+}
+
+bool pgasi_inbox_by_put;
+
+void pgasi_inbox_join(const pgasi_join_t *join)
+{
+    pgasi_inbox_by_put |= join->by_put;
+    add_incoming(&ports[join->port], &(incoming_t){ .line = join->line, .chunks = join->chunks, .first = join->first,
+                                                    .n_chunks = join->n_chunks, .source_rank = join->source_rank,
+                                                    .source_lane = join->source_lane, .by_put = join->by_put,
+                                                    .bell = pgasi_boot.node_size + join->source_rank });
+}
+
 /* Takes up channels that senders have opened since; lock held. */
 static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opened)
 {
@@ -308,18 +344,17 @@ static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opene
         size_t channel = first + i;
         if (!(__atomic_load_n(&header->opened[channel / 64], __ATOMIC_RELAXED) >> channel % 64 & 1))
             continue;
-        line_t *line = line_at(me, channel);
+        pgasi_line_t *line = line_at(me, channel);
         bool known = false;
         for (uint32_t k = 0; k < port->n_incoming && !known; k++)
             known = port->incoming[k].line == line;
         if (known)
             continue;
         int source = (int)(i / (size_t)pgasi_n_lanes);
-        char *chunk = chunks_of(me) + channel * size.n_first * pgasi_chunk_bytes;
-        incoming_t *in = &port->incoming[port->n_incoming];
-        *in = (incoming_t){ chunk, lap_of(false), chunk, 0, line, pgasi_boot.node_members[source], source, false };
-        set_head(port, in);
-        __atomic_store_n(&port->n_incoming, port->n_incoming + 1, __ATOMIC_RELEASE);
+        uint32_t number = (uint32_t)(channel * size.n_first);
+        add_incoming(port, &(incoming_t){ .line = line, .chunks = chunks_of(me), .first = number,
+                                          .n_chunks = (uint32_t)size.n_chunks, .bell = source,
+                                          .source_rank = pgasi_boot.node_members[source] });
     }
     __atomic_store_n(&port->n_opened_seen, n_opened, __ATOMIC_RELAXED);
 }
@@ -341,16 +376,19 @@ __attribute__((no_sanitize("thread"))) bool pgasi_port_pending(int number)
 }
 
 /* On to the chunk that a NEXT record names; tells the sender that it may use the one left behind. */
-static void change_chunk(incoming_t *in, uint64_t header, uint64_t number)
+static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, uint64_t number)
 {
-    if (PGAS_UNLIKELY(number >= size.n_chunks))
+    if (PGAS_UNLIKELY(number >= in->n_chunks))
         pgasi_fatal("call", "broken record from rank %d: chunk %llu", in->source_rank, (unsigned long long)number);
-    in->grown |= number >= size.n_channels * size.n_first;
+    in->grown |= number - in->first >= size.n_first;
     in->base += pgasi_chunk_bytes;
-    in->chunk = in->at = chunks_of(pgasi_boot.node_rank) + number * pgasi_chunk_bytes;
+    in->chunk = in->at = in->chunks + number * pgasi_chunk_bytes;
     in->lap = lap_of(pgasi_rec_slot(header) & 1);
     __atomic_store_n(&in->line->consumed, in->base, __ATOMIC_RELEASE);
-    pgasi_bell_ring(in->source_node_rank);
+    if (PGAS_UNLIKELY(in->by_put))
+        pgasi_far_channel_tell((int)(port - ports), in->source_rank, in->source_lane, in->base);
+    else if (PGAS_LIKELY(pgasi_bells[in->bell] != NULL))
+        pgasi_bell_ring(in->bell);
 }
 
 static inline uint64_t run_records(const port_t *port, const char *records, size_t bytes, int source_rank)
@@ -363,7 +401,7 @@ static uint64_t take(const port_t *port, incoming_t *in, uint64_t header)
 {
     uint32_t id = pgasi_rec_handler(header);
     if (id == PGASI_REC_NEXT) {
-        change_chunk(in, header, *(const uint64_t *)(const void *)(in->at + 8));
+        change_chunk(port, in, header, *(const uint64_t *)(const void *)(in->at + 8));
         return 0;
     }
     bool batch = id == PGASI_REC_BATCH;

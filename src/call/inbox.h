@@ -35,11 +35,32 @@ typedef struct {
 } pgasi_inbox_size_t;
 pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p);
 
+/** The same for this job: of all ranks the same. Also PGAS_ERR_NO_MEMORY. */
+pgas_status_t pgasi_inbox_size_here(pgasi_inbox_size_t *size_p);
+
 /** Maps the channels of the node. Collective over the node. */
 pgas_status_t pgasi_inboxes_start(void);
 void pgasi_inboxes_stop(void);
 
-extern uint64_t pgasi_chunk_bytes; /* a power of two */
+extern uint64_t pgasi_chunk_bytes; /* a power of two, the same on all nodes */
+
+/** Of each channel, in memory of the receiver. */
+typedef struct {
+    _Alignas(64) uint64_t consumed; /* told: up to where chunks have been left */
+    uint64_t head;                  /* exact */
+} pgasi_line_t;
+
+/** A channel from another node, whose chunks this rank has granted; the port's lock is held. */
+typedef struct {
+    int port, source_rank, source_lane;
+    pgasi_line_t *line;
+    char *chunks;            /* of the region */
+    uint32_t first, n_chunks; /* its first; all of the region */
+    bool by_put;             /* the sender cannot look at the line: it is told */
+} pgasi_join_t;
+void pgasi_inbox_join(const pgasi_join_t *join);
+/** Some sender writes by puts, which wake nobody. */
+extern bool pgasi_inbox_by_put;
 
 /** The sender's end of a channel. */
 typedef struct {

@@ -18,6 +18,7 @@
 #include "call/outbox.h"
 #include "call/parcel.h"
 #include "call/progress.h"
+#include "call/region.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/lane.h"
@@ -35,7 +36,7 @@ typedef struct {
     uint64_t bytes;
 } item_t;
 
-#define N_ITEMS 15
+#define N_ITEMS 16
 
 static uint64_t segment_table_bytes(uint64_t node)
 {
@@ -59,12 +60,15 @@ static void account(item_t items[N_ITEMS])
     memset(&attr, 0, sizeof attr);
     if (pgasi_tp)
         pgasi_tp->ops->query(pgasi_tp, &attr);
-    (void)pgasi_inbox_size(&pgasi_param, node, &inbox); /* too large: refused where it is made */
+    memset(&inbox, 0, sizeof inbox);
+    (void)pgasi_inbox_size_here(&inbox); /* too large: refused where it is made */
     uint64_t tables = n * sizeof(pgasi_lane_peer_t) + pgasi_outbox_table_bytes(n);
+    uint64_t region = pgasi_region.bytes;
     item_t all[N_ITEMS] = {
         { "addresses of peers", "ranks x 256 B (0 on one node)", far ? n * 256 : 0 },
         { "channels into this rank", "64 KiB + ranks of node x lanes x ports x 64 B + chunks within PGAS_CHUNK_MEMORY",
           inbox.bytes },
+        { "channels from elsewhere", "behind the heap, within PGAS_FAR_CHUNK_MEMORY (0 without)", region },
         { "transport lanes", "lanes x bytes of a lane (0 on one node)", far ? lanes * attr.lane_bytes : 0 },
         { "endpoints and keys", "lanes x far ranks x bytes of an endpoint", lanes * far * attr.peer_bytes },
         { "receive buffers", "what the transport reserves for messages (0 on one node)", far ? attr.receive_bytes : 0 },
@@ -258,20 +262,25 @@ pgas_status_t pgas_stats_print(FILE *out)
     }
     uint64_t n_channels, n_grown;
     pgasi_inbox_count(&n_channels, &n_grown);
+    uint32_t n_granted, granted_high;
+    uint64_t n_refused;
+    pgasi_region_count(&n_granted, &granted_high, &n_refused);
     fprintf(out,
             "pgas stats, rank %d: sent %" PRIu64 " bytes of calls; gathered %" PRIu64 " calls, %" PRIu64
             " bytes; batches: full %" PRIu64 ", in time %" PRIu64 ", flushed %" PRIu64 ", by quiesce %" PRIu64
             ", for order %" PRIu64 ", behind handlers %" PRIu64 ", for room %" PRIu64 ", open at once %" PRIu64
             "; messages between nodes %" PRIu64 "; peer full %" PRIu64 " times, callers blocked for %" PRIu64
             " us, batches that waited %" PRIu64 ", at most %" PRIu64 " bytes at once; ran %" PRIu64
-            " calls from the node, %" PRIu64 " bytes from elsewhere; channels into it %" PRIu64 ", of which %" PRIu64
-            " took further chunks; handler threads %d; dropped %" PRIu64 "; completions told by message %" PRIu64
+            " calls through channels, %" PRIu64 " bytes of messages; channels into it %" PRIu64 ", of which %" PRIu64
+            " took further chunks; chunks granted to other nodes %" PRIu32 ", at most %" PRIu32 ", refused %" PRIu64
+            "; handler threads %d; dropped %" PRIu64 "; completions told by message %" PRIu64
             ", written to the counter %" PRIu64 "; service rounds %" PRIu64 ", sleeps %" PRIu64 "\n",
             pgasi_boot.rank, pgasi_outboxes_sent(), sum.calls, sum.bytes, sum.published[PGASI_PUBLISH_FULL],
             sum.published[PGASI_PUBLISH_TIME], sum.published[PGASI_PUBLISH_EXPLICIT], sum.published[PGASI_PUBLISH_QUIESCE],
             sum.published[PGASI_PUBLISH_ORDER], sum.published[PGASI_PUBLISH_DRAINED], sum.published[PGASI_PUBLISH_ROOM],
             sum.open_high, sum.n_far, sum.n_full, sum.blocked_ns / 1000, sum.n_queued, sum.backlog_high,
-            pgasi_inbox_n_calls(), pgasi_far_consumed, n_channels, n_grown, pgasi_tasks_threads(), pgasi_n_dropped,
+            pgasi_inbox_n_calls(), pgasi_far_consumed, n_channels, n_grown, n_granted, granted_high,
+            n_refused, pgasi_tasks_threads(), pgasi_n_dropped,
             pgasi_sync_stats.n_answers, pgasi_sync_stats.n_written, pgasi_service_stats.rounds, pgasi_service_stats.wakeups);
     return ferror(out) ? PGAS_ERR_IO : PGAS_OK;
 }

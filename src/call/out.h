@@ -22,11 +22,20 @@ typedef struct buffer {
     pgasi_outbox_t *outbox;
     size_t capacity, used; /* bytes; used when closed */
     uint32_t n_calls;      /* without those of the open run that the inline path adds */
+    int n_uses;            /* by the library, and by operations of the transport: with the last it is free again */
     bool pooled;
+    uint64_t shown;        /* of a record that is put: its header, which goes last */
     _Alignas(64) char data[];
 } buffer_t;
 
-typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR } out_kind_t;
+/** Stores into chunks that this process maps; messages; puts into chunks. */
+typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR, OUT_PUT } out_kind_t;
+
+/** A sender's channel to another node, if it has asked for one: far_channel.c. */
+typedef struct far_channel far_channel_t;
+#define PGASI_FAR_ASK_AFTER 16u /* messages: who sends few needs no chunks */
+#define PGASI_BUFFER_SLACK 32   /* bytes of a buffer behind its capacity, for the zero that ends a record which is put */
+typedef enum { FAR_NONE, FAR_ASKED, FAR_GRANTED, FAR_REFUSED, FAR_JOINED, FAR_DECLINED } far_state_t;
 
 /** A chunk of a channel, as its sender knows it. */
 typedef struct {
@@ -43,7 +52,8 @@ typedef struct {
     char *end;             /* node: where other direct calls may go, NULL while they may not */
     pgasi_bell_t *bell;
     out_kind_t kind;
-    int rank, port, node_rank;
+    int rank, port;
+    int bell_number;       /* with stores */
     bool dirty;  /* in the list of open batches */
     bool held;   /* in the list of what progress must go on with */
     bool begun;  /* a call is being built in place (pgas_call_begin) */
@@ -59,6 +69,8 @@ typedef struct {
     uint32_t n_refused; /* looks for a free chunk since there was one */
     chunk_t *chunks; /* in the order of their use, round and round */
     pgasi_channel_t channel;
+    far_channel_t *far;            /* to another node; NULL: never asked for one */
+    uint32_t n_messages, ask_at;   /* so many were sent; with which it is asked for */
     buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
 } out_t;
 
@@ -99,6 +111,10 @@ typedef struct {
 
 /** The first use of a destination on the node: its channel. */
 void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest);
+/** The tail stands before the first chunk's first record, from now on. */
+void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest);
+/** The chunk behind the present one is free, or another has been put there that is; else false. */
+bool pgasi_channel_find_chunk(out_t *out);
 /** Goes on in the next chunk, with a record that says so at the tail; false if none is free. */
 bool pgasi_channel_next(out_t *out);
 /** Copies a batch into the channel and releases it; PGAS_ERR_AGAIN: there is no room, the batch stays the caller's. */
@@ -108,19 +124,48 @@ uint64_t pgasi_channel_handed_over(const out_t *out);
 
 /* ---- far.c ---- */
 
-/** Sends a buffer and takes it, unless PGAS_ERR_AGAIN. */
-pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer);
-/** Sends what far_buffer gave; the transport may keep that, then it is no spare buffer any more. Lane open. */
-pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, size_t bytes);
+/** Sends a buffer, one record or more, and takes it, unless PGAS_ERR_AGAIN. */
+pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer);
+/** The same as a message to a port of the rank. */
+pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer);
+/** Sends what far_buffer gave, one record; the transport may keep that, then it is no spare buffer any more. Lane open. */
+pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes);
 /** The transport has done with a buffer. */
 void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
 
+/* ---- far_channel.c ---- */
+
+/** Asks for a channel to where so many messages went; if not now, later. */
+void pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out);
+/** The channel is granted, and all that was sent so far has left: what follows goes through it. */
+void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest);
+/** As pgasi_inbox_grow and pgasi_inbox_shrink, by messages. */
+bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p);
+void pgasi_far_channel_shrink(out_t *out, uint32_t number);
+/** Puts a batch, or one record with its header in front, and takes the buffer, unless PGAS_ERR_AGAIN. */
+pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes, bool batch);
+/** The last record's header could not leave with its arguments; pays that. @return PGAS_OK, PGAS_ERR_AGAIN. */
+bool pgasi_far_channel_owes(const out_t *out);
+pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out);
+/** By puts: the tail, any thread; the receiver's, which is asked for and may be of the last question. */
+uint64_t pgasi_far_channel_position(const out_t *out);
+uint64_t pgasi_far_channel_head(const out_t *out);
+void pgasi_far_channel_free(out_t *out);
+/** Memory of one at the sender; 0: there are none in this job. For the account. */
+size_t pgasi_far_channel_bytes(void);
+int pgasi_far_channel_state(const out_t *out);
+
 /* ---- batch.c ---- */
+
+/** Progress goes on with a destination. */
+void pgasi_out_hold(pgasi_outbox_t *ob, out_t *out);
+/** Sends a closed batch on its way, whichever that is, and takes it, unless PGAS_ERR_AGAIN. */
+pgas_status_t pgasi_out_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *batch);
 
 /** Sends by the rules of `full`; now: not gathered. Lane locked by the caller, given up while waiting. */
 pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now);
 /** Puts a closed batch, or a message, behind those that wait for room. */
-void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, int dest, buffer_t *batch);
+void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, buffer_t *batch);
 /** Nothing goes to a rank that died. @return PGAS_ERR_PEER. */
 pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob, int dest);
 
@@ -200,9 +245,9 @@ static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 /* The service of a rank may sleep while its other threads do not. */
 static inline void ring_bell(const out_t *out)
 {
-    pgasi_bell_ring_at(out->bell, out->node_rank);
+    pgasi_bell_ring_at(out->bell, out->bell_number);
     if (PGAS_UNLIKELY(out->port == PGASI_PORT_SERVICE))
-        pgasi_bell_ring_service(out->node_rank);
+        pgasi_bell_ring_service(out->bell_number);
 }
 
 /* Room for so many bytes in one piece at the tail, and a unit behind them. */
@@ -241,13 +286,26 @@ static inline void buffer_release(buffer_t *buffer)
     }
 }
 
-/* A call by itself to elsewhere is one message. Its record stands in a spare buffer, which is used up only if the
+/* Ends a use of it. */
+static inline void buffer_drop(buffer_t *buffer)
+{
+    if (--buffer->n_uses == 0)
+        buffer_release(buffer);
+}
+
+/* A channel to elsewhere has been granted and waits to be used. */
+static inline bool is_granted(const out_t *out)
+{
+    return out->kind == OUT_FAR && out->far && pgasi_far_channel_state(out) == FAR_GRANTED;
+}
+
+/* A call by itself to elsewhere is one message, or two puts. Its record stands in a spare buffer, which is used up only if the
  * transport keeps it. */
 static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, size_t room)
 {
     buffer_t *buffer = ob->free_buffers;
-    bool usable = out->kind == OUT_FAR && !out->dead && !out->batch && !out->waiting && ob->lane->tp && buffer &&
-                  room <= buffer->capacity;
+    bool usable = out->kind >= OUT_FAR && !out->dead && !out->batch && !out->waiting && ob->lane->tp && buffer &&
+                  room <= buffer->capacity && !is_granted(out);
     return usable ? buffer : NULL;
 }
 

@@ -91,6 +91,8 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
     for (int i = 0; i < ob->n_dirty; i++)
         free(ob->out[ob->dirty[i]].batch);
     free_list(ob->free_buffers);
+    for (int i = 0; ob->known && i < ob->n_known; i++)
+        pgasi_far_channel_free(&ob->out[ob->known[i]]);
     if (ob->lane->shared)
         pgasi_outbox_shared_held = 0;
     pgasi_lazy_free(ob->cursor, n * sizeof *ob->cursor);
@@ -112,14 +114,11 @@ void pgasi_out_know(pgasi_outbox_t *ob, out_t *out, int dest)
     out->rank = dest % (int)ob->n_ranks;
     out->port = dest / (int)ob->n_ranks;
     out->dead = pgasi_boot_is_dead(out->rank);
-    out->node_rank = pgasi_boot.local_of[out->rank];
-    if (out->node_rank >= 0) {
+    out->ask_at = PGASI_FAR_ASK_AFTER;
+    if (pgasi_boot.local_of[out->rank] >= 0)
         pgasi_channel_start(ob, out, dest);
-        out->kind = OUT_NODE;
-        update_window(out);
-    } else {
+    else
         out->kind = OUT_FAR;
-    }
     ob->known[ob->n_known] = dest;
     __atomic_store_n(&ob->n_known, ob->n_known + 1, __ATOMIC_RELEASE); /* others that add tails up look from now on */
 }
@@ -139,7 +138,7 @@ buffer_t *pgasi_out_buffer(pgasi_outbox_t *ob, size_t room, bool beyond)
         pooled = false;
     }
     size_t capacity = PGASI_MAX(room, buffer_capacity(ob));
-    buffer = aligned_alloc(64, PGASI_ALIGN_UP(sizeof *buffer + capacity, 64));
+    buffer = aligned_alloc(64, PGASI_ALIGN_UP(sizeof *buffer + capacity + PGASI_BUFFER_SLACK, 64));
     if (!buffer)
         return NULL;
     buffer->capacity = capacity;
@@ -305,7 +304,8 @@ size_t pgasi_outbox_table_bytes(size_t n_ranks)
     const pgasi_outbox_t *ob = NULL;
     return sizeof *ob + chunk_table_bytes() +
            (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.lanes) * n_ranks *
-               (sizeof *ob->out + sizeof *ob->window + sizeof *ob->cursor + sizeof *ob->dirty + sizeof *ob->held +
+               (pgasi_far_channel_bytes() + sizeof *ob->out + sizeof *ob->window + sizeof *ob->cursor + sizeof *ob->dirty +
+                sizeof *ob->held +
                 sizeof *ob->known);
 }
 

@@ -20,6 +20,7 @@
 #include "call/owner.h"
 #include "call/parcel.h"
 #include "call/progress.h"
+#include "call/region.h"
 #include "call/route.h"
 #include "call/sync.h"
 #include "call/task.h"
@@ -159,7 +160,9 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
     status = pgasi_lanes_start();
     if (status != PGAS_OK)
         goto stop_calls;
-    status = pgasi_account_check(); /* now that the transport can tell what it takes */
+    status = pgasi_region_plan();
+    if (status == PGAS_OK)
+        status = pgasi_account_check(); /* now that the transport can tell what it takes */
     if (status == PGAS_OK)
         status = pgasi_inboxes_start();
     if (status != PGAS_OK)
@@ -167,7 +170,9 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
     status = pgasi_segments_start();
     if (status != PGAS_OK)
         goto stop_inboxes;
-    status = pgasi_handlers_agree();
+    status = pgasi_region_start();
+    if (status == PGAS_OK)
+        status = pgasi_handlers_agree();
     if (status == PGAS_OK)
         status = serve_start();
     if (status == PGAS_OK)
@@ -176,6 +181,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
         serve_stop();
     outboxes_stop();
     pgasi_handlers_stop();
+    pgasi_region_stop();
     pgasi_segments_stop();
 stop_inboxes:
     pgasi_inboxes_stop();
@@ -234,6 +240,7 @@ static pgas_status_t stop_all(void)
     pgasi_boot_barrier();
     outboxes_stop();
     pgasi_handlers_stop();
+    pgasi_region_stop();
     pgasi_segments_stop();
     pgasi_inboxes_stop();
     pgasi_lanes_stop();

@@ -1,0 +1,452 @@
+/* Channels to other nodes, the sender's side: see far_channel.h.
+ *
+ * Asking and growing are messages, once per channel and chunk; what is sent through it is either what channel.c does on
+ * the node, or two puts a record or batch, from the buffer in which it was gathered. The header's put may find no room
+ * when the arguments have left: it is owed then, and paid before anything else goes there. */
+#include "call/far_channel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/out.h"
+#include "mem/segment.h"
+#include "mem/thread.h"
+
+#define ASK_AGAIN 65536u /* messages after a refusal */
+
+/* What a record's header was when its put found no room. */
+typedef struct {
+    buffer_t *buffer; /* in which it stands; NULL: nothing is owed */
+    uint64_t at;      /* address there */
+} owed_t;
+
+struct far_channel {
+    int state;          /* far_state_t; the answers change it, under the inbox lock */
+    int more;           /* the same for a further chunk */
+    uint32_t n_refused; /* looks for one since it was refused */
+    pgasi_outbox_t *ob;
+    pgasi_note_t granted, chunk;
+    pgasi_segment_wire_t wire;
+    uint64_t told[2];   /* by puts: as a line of inbox.h, told by messages and read on demand */
+    uint64_t position;  /* by puts: the tail; a chunk counts as a whole */
+    uint64_t lap;
+    pgasi_tp_key_t *key;
+    uint64_t region;    /* address there */
+    owed_t owed;
+    pgasi_tp_comp_t read; /* of told[1] */
+    bool reading;
+    chunk_t chunks[];   /* PGAS_CHUNKS_MAX */
+};
+
+static pgasi_outbox_t *outbox_of(int lane)
+{
+    pgasi_lane_t *l = __atomic_load_n(&pgasi_lanes[lane], __ATOMIC_ACQUIRE);
+    return l ? __atomic_load_n(&l->outbox, __ATOMIC_ACQUIRE) : NULL;
+}
+
+static int state_of(const far_channel_t *far)
+{
+    return __atomic_load_n(&far->state, __ATOMIC_ACQUIRE);
+}
+
+int pgasi_far_channel_state(const out_t *out)
+{
+    return out->far ? state_of(out->far) : FAR_NONE;
+}
+
+/* ---- notes ---- */
+
+/* A message to the rank of a destination, out of the order of what waits for it. False: not now. */
+static bool send_note(pgasi_outbox_t *ob, out_t *out, int port, const pgasi_note_t *note)
+{
+    uint64_t header = pgasi_rec_header(PGASI_REC_CHANNEL, sizeof *note, 0);
+    buffer_t *buffer = pgasi_out_buffer(ob, pgasi_rec_room(header), true);
+    if (!buffer)
+        return false;
+    memcpy(buffer->data, &header, sizeof header);
+    memcpy(buffer->data + sizeof header, note, sizeof *note);
+    buffer->used = pgasi_rec_room(header);
+    pgas_status_t status = pgasi_far_message(ob, out, port, buffer);
+    if (status == PGAS_ERR_AGAIN)
+        buffer_release(buffer);
+    return status == PGAS_OK;
+}
+
+static pgasi_note_t note_of(const pgasi_outbox_t *ob, const out_t *out, pgasi_note_what_t what)
+{
+    pgasi_note_t note;
+    memset(&note, 0, sizeof note);
+    note.what = what;
+    note.port = (uint32_t)out->port;
+    note.lane = (uint32_t)ob->lane->index;
+    return note;
+}
+
+static bool on_this_host(int rank)
+{
+    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+        if (pgasi_boot.host_members[i] == rank)
+            return true;
+    }
+    return false;
+}
+
+void pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out)
+{
+    out->ask_at = out->n_messages + ASK_AGAIN;
+    if (!pgasi_region.n_chunks || !pgasi_far_wants_channels(on_this_host(out->rank)))
+        return;
+    if (!out->far) {
+        far_channel_t *far = calloc(1, pgasi_far_channel_bytes());
+        if (!far)
+            return;
+        far->ob = ob;
+        __atomic_store_n(&out->far, far, __ATOMIC_RELEASE);
+    }
+    int state = state_of(out->far);
+    if (state != FAR_NONE && state != FAR_REFUSED)
+        return;
+    pgasi_note_t note = note_of(ob, out, PGASI_NOTE_ASK);
+    __atomic_store_n(&out->far->state, FAR_ASKED, __ATOMIC_RELAXED); /* the answer may come at once */
+    if (!send_note(ob, out, PGASI_PORT_ANY, &note)) {
+        __atomic_store_n(&out->far->state, state, __ATOMIC_RELAXED);
+        out->ask_at = out->n_messages + PGASI_FAR_ASK_AFTER;
+    }
+}
+
+static void on_grant(far_channel_t *far, const pgasi_note_t *note, const char *data, size_t bytes)
+{
+    bool sane = bytes == sizeof far->wire && note->n == pgasi_region.n_first && note->channel < pgasi_region.n_channels &&
+                note->number < pgasi_region.n_chunks && note->n <= pgasi_region.n_chunks - note->number;
+    if (state_of(far) != FAR_ASKED)
+        return;
+    if (sane) {
+        far->granted = *note;
+        memcpy(&far->wire, data, bytes);
+    }
+    __atomic_store_n(&far->state, sane ? FAR_GRANTED : FAR_REFUSED, __ATOMIC_RELEASE);
+}
+
+static void on_chunk(far_channel_t *far, const pgasi_note_t *note)
+{
+    if (__atomic_load_n(&far->more, __ATOMIC_ACQUIRE) != FAR_ASKED)
+        return;
+    far->chunk = *note;
+    bool got = note->n == 1 && note->number < pgasi_region.n_chunks;
+    __atomic_store_n(&far->more, got ? FAR_GRANTED : FAR_REFUSED, __ATOMIC_RELEASE);
+}
+
+void pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
+{
+    pgasi_outbox_t *ob = outbox_of((int)note->lane);
+    out_t *out = ob ? &ob->out[note->port * ob->n_ranks + (uint32_t)source] : NULL;
+    far_channel_t *far = out ? __atomic_load_n(&out->far, __ATOMIC_ACQUIRE) : NULL;
+    if (!far)
+        return;
+    if (note->what == PGASI_NOTE_GRANT)
+        on_grant(far, note, data, bytes);
+    else if (note->what == PGASI_NOTE_CHUNK)
+        on_chunk(far, note);
+    else if (note->what == PGASI_NOTE_TOLD && note->position > __atomic_load_n(&far->told[0], __ATOMIC_RELAXED))
+        __atomic_store_n(&far->told[0], note->position, __ATOMIC_RELEASE);
+    pgasi_bell_ring(pgasi_boot.node_rank); /* somebody may wait for room */
+}
+
+void pgasi_far_channel_tell(int port, int source_rank, int source_lane, uint64_t position)
+{
+    pgasi_note_t note = { PGASI_NOTE_TOLD, (uint32_t)port, (uint32_t)source_lane, 0, 0, 0, 0, 0, position };
+    pgas_status_t status = pgasi_outbox_answer(source_rank, PGASI_REC_CHANNEL, &note, sizeof note, NULL, 0);
+    if (status != PGAS_OK && status != PGAS_ERR_PEER)
+        PGASI_ERROR("call", "cannot tell rank %d what was consumed: %s", source_rank, pgas_status_text(status));
+}
+
+/* ---- from messages to the channel ---- */
+
+static void set_chunks(out_t *out, chunk_t *chunks, const pgasi_note_t *granted)
+{
+    uint32_t dirty = granted->fresh ? 0 : (uint32_t)pgasi_chunk_bytes;
+    out->chunks = chunks;
+    out->n_chunks = (int)granted->n;
+    out->current = 0;
+    out->base = 0;
+    out->clean_from = dirty;
+    out->dirty_to = 0;
+    for (int i = 0; i < out->n_chunks; i++)
+        chunks[i] = (chunk_t){ granted->number + (uint32_t)i, dirty, dirty, 0, i > 0 };
+    out->channel.first = granted->number;
+    out->channel.n_first = granted->n;
+}
+
+/* The region is within reach of stores. */
+static void go_by_stores(pgasi_outbox_t *ob, out_t *out, int dest, char *region)
+{
+    far_channel_t *far = out->far;
+    pgasi_line_t *line = (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + far->granted.channel;
+    set_chunks(out, far->chunks, &far->granted);
+    out->channel.chunks = region + pgasi_region.chunks_at;
+    out->channel.consumed = &line->consumed;
+    out->bell_number = pgasi_boot.node_size + out->rank;
+    __atomic_store_n(&pgasi_bells[out->bell_number], (pgasi_bell_t *)(void *)region, __ATOMIC_RELEASE);
+    pgasi_channel_begin(ob, out, dest);
+}
+
+static void go_by_puts(out_t *out, pgasi_tp_key_t *key, uint64_t region)
+{
+    far_channel_t *far = out->far;
+    set_chunks(out, far->chunks, &far->granted);
+    far->key = key;
+    far->region = region;
+    far->position = 0;
+    far->lap = PGAS_CALL_LAP_EVEN;
+    out->channel.consumed = far->told;
+    __atomic_store_n(&out->kind, OUT_PUT, __ATOMIC_RELEASE);
+}
+
+/* Nothing comes of it: the chunks go back. */
+static void decline(pgasi_outbox_t *ob, out_t *out)
+{
+    pgasi_note_t note = note_of(ob, out, PGASI_NOTE_BACK);
+    for (uint32_t i = 0; i < out->far->granted.n; i++) {
+        note.number = out->far->granted.number + i;
+        send_note(ob, out, PGASI_PORT_ANY, &note);
+    }
+    __atomic_store_n(&out->far->state, FAR_DECLINED, __ATOMIC_RELEASE);
+}
+
+void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest)
+{
+    far_channel_t *far = out->far;
+    pgasi_tp_key_t *key;
+    uint64_t address;
+    char *mapped;
+    if (pgasi_key_learn(ob->lane, out->rank, &far->wire) != PGAS_OK ||
+        pgasi_heap_tail_of(ob->lane, out->rank, &key, &address, &mapped) != PGAS_OK) {
+        decline(ob, out);
+        return;
+    }
+    bool by_stores = mapped && pgasi_param.far_calls != PGASI_FAR_CALLS_PUT;
+    bool by_puts = pgasi_param.far_calls == PGASI_FAR_CALLS_PUT ||
+                   (pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO && pgasi_far_wants_channels(false));
+    if (!by_stores && !by_puts) {
+        decline(ob, out);
+        return;
+    }
+    pgasi_note_t note = note_of(ob, out, PGASI_NOTE_JOIN);
+    note.channel = far->granted.channel;
+    note.by_put = !by_stores;
+    if (!send_note(ob, out, out->port, &note))
+        return; /* next time */
+    if (by_stores)
+        go_by_stores(ob, out, dest, mapped);
+    else
+        go_by_puts(out, key, address);
+    __atomic_store_n(&far->state, FAR_JOINED, __ATOMIC_RELEASE);
+}
+
+bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p)
+{
+    far_channel_t *far = out->far;
+    int more = __atomic_load_n(&far->more, __ATOMIC_ACQUIRE);
+    if (more == FAR_GRANTED) {
+        *number_p = far->chunk.number;
+        *fresh_p = far->chunk.fresh != 0;
+        __atomic_store_n(&far->more, FAR_NONE, __ATOMIC_RELAXED);
+        return true;
+    }
+    if (more == FAR_ASKED || (more == FAR_REFUSED && ++far->n_refused % ASK_AGAIN))
+        return false;
+    pgasi_outbox_t *ob = far->ob;
+    pgasi_note_t note = note_of(ob, out, PGASI_NOTE_MORE);
+    note.channel = far->granted.channel;
+    __atomic_store_n(&far->more, FAR_ASKED, __ATOMIC_RELAXED);
+    if (!send_note(ob, out, PGASI_PORT_ANY, &note))
+        __atomic_store_n(&far->more, more, __ATOMIC_RELAXED);
+    return false;
+}
+
+void pgasi_far_channel_shrink(out_t *out, uint32_t number)
+{
+    pgasi_note_t note = note_of(out->far->ob, out, PGASI_NOTE_BACK);
+    note.number = number;
+    send_note(out->far->ob, out, PGASI_PORT_ANY, &note); /* a chunk that is not told stays with the receiver */
+}
+
+/* ---- by puts ---- */
+
+/* One put from a buffer, which is the transport's until all its puts are done. */
+static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at, const void *from, size_t bytes)
+{
+    pgasi_lane_t *lane = ob->lane;
+    pgas_status_t status = lane->tp->ops->put(lane->tp, out->rank, out->far->key, at, from, bytes, &buffer->comp);
+    if (status < PGAS_OK)
+        return status;
+    if (status == PGAS_INPROGRESS) {
+        buffer->n_uses++;
+        pgasi_lane_count(lane, 1);
+    }
+    lane->peer[out->rank].issued++; /* so that a flush waits for it */
+    lane->issued++;
+    return PGAS_OK;
+}
+
+/* The header of a record whose arguments have left. */
+static pgas_status_t show_far(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at)
+{
+    pgas_status_t status = ob->lane->tp->ops->fence(ob->lane->tp);
+    return status < PGAS_OK ? status : put(ob, out, buffer, at, &buffer->shown, sizeof buffer->shown);
+}
+
+bool pgasi_far_channel_owes(const out_t *out)
+{
+    return out->kind == OUT_PUT && out->far->owed.buffer;
+}
+
+/* PGAS_ERR_AGAIN, or the debt is gone, with the peer too. */
+pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out)
+{
+    if (!pgasi_far_channel_owes(out))
+        return PGAS_OK;
+    owed_t *owed = &out->far->owed;
+    pgas_status_t status = pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : show_far(ob, out, owed->buffer, owed->at);
+    if (status == PGAS_ERR_AGAIN)
+        return status;
+    buffer_drop(owed->buffer);
+    owed->buffer = NULL;
+    return PGAS_OK;
+}
+
+/* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header, and shows that, which moves the
+ * tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's use has ended, or ends when the header has left. */
+static pgas_status_t put_record(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, uint64_t at, const char *body, size_t bytes,
+                                uint64_t header, uint64_t tail)
+{
+    buffer->shown = header;
+    pgas_status_t status = put(ob, out, buffer, at + 8, body, bytes);
+    if (status == PGAS_ERR_AGAIN)
+        return status;
+    if (status == PGAS_OK) {
+        __atomic_store_n(&out->far->position, tail, __ATOMIC_RELEASE); /* before it can be seen, as in show() */
+        status = show_far(ob, out, buffer, at);
+    }
+    if (status == PGAS_ERR_AGAIN) {
+        out->far->owed = (owed_t){ buffer, at };
+        pgasi_out_hold(ob, out);
+        return PGAS_OK;
+    }
+    buffer_drop(buffer);
+    return status;
+}
+
+static uint64_t address_of(const far_channel_t *far, const chunk_t *chunk, uint64_t inside)
+{
+    return far->region + pgasi_region.chunks_at + chunk->number * pgasi_chunk_bytes + inside;
+}
+
+/* On to the next chunk: its first header is cleared before the record that names it is shown. */
+static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
+{
+    far_channel_t *far = out->far;
+    buffer_t *buffer = pgasi_channel_find_chunk(out) ? pgasi_out_buffer(ob, 32, true) : NULL;
+    if (!buffer)
+        return PGAS_ERR_AGAIN;
+    uint64_t inside = far->position & (pgasi_chunk_bytes - 1), base = far->position - inside;
+    int next = (out->current + 1) % out->n_chunks;
+    chunk_t *left = &out->chunks[out->current], *c = &out->chunks[next];
+    uint64_t words[2] = { c->number, 0 };
+    uint64_t header = pgasi_rec_shown(PGASI_REC_VALID | PGASI_REC_NEXT, far->lap) | (uint64_t)!c->odd << PGASI_REC_SLOT_SHIFT;
+    memcpy(buffer->data, words, sizeof words);
+    buffer->n_uses = 1;
+    pgas_status_t status = put(ob, out, buffer, address_of(far, c, 0), buffer->data + 8, 8);
+    if (status == PGAS_OK)
+        status = put_record(ob, out, buffer, address_of(far, left, inside), buffer->data, 8, header,
+                            base + pgasi_chunk_bytes);
+    if (status != PGAS_OK) {
+        buffer_drop(buffer);
+        return status;
+    }
+    left->free_at = base + pgasi_chunk_bytes;
+    out->current = next;
+    c->odd = !c->odd;
+    far->lap = c->odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
+    return PGAS_OK;
+}
+
+/* Room for so many bytes in one piece at the tail, and a unit behind them. */
+static pgas_status_t make_room(pgasi_outbox_t *ob, out_t *out, uint64_t bytes)
+{
+    pgas_status_t status = pgasi_far_channel_pay(ob, out);
+    uint64_t inside = out->far->position & (pgasi_chunk_bytes - 1);
+    if (status != PGAS_OK || bytes + PGASI_RING_UNIT <= pgasi_chunk_bytes - inside)
+        return status;
+    status = next_chunk(ob, out);
+    return status == PGAS_OK ? pgasi_far_channel_pay(ob, out) : status;
+}
+
+pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes, bool batch)
+{
+    far_channel_t *far = out->far;
+    uint64_t header = PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
+    const char *body = batch ? buffer->data : buffer->data + 8;
+    if (!batch)
+        memcpy(&header, buffer->data, sizeof header);
+    uint64_t room = PGASI_ALIGN_UP(bytes + (batch ? 8 : 0), PGASI_RING_UNIT);
+    pgas_status_t status = make_room(ob, out, room);
+    if (status != PGAS_OK)
+        return status;
+    buffer->n_uses = 1;
+    memset(buffer->data + room - (batch ? 8 : 0), 0, 8);
+    uint64_t inside = far->position & (pgasi_chunk_bytes - 1);
+    return put_record(ob, out, buffer, address_of(far, &out->chunks[out->current], inside), body, room,
+                      pgasi_rec_shown(header, far->lap), far->position + room);
+}
+
+/* ---- for others ---- */
+
+uint64_t pgasi_far_channel_position(const out_t *out)
+{
+    return __atomic_load_n(&out->far->position, __ATOMIC_ACQUIRE);
+}
+
+static void was_read(pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    far_channel_t *far = PGASI_CONTAINER_OF(comp, far_channel_t, read);
+    if (status != PGAS_OK)
+        far->told[1] = 0;
+    pgasi_lane_count(far->ob->lane, -1);
+    far->reading = false;
+}
+
+/* Asks the receiver's line; what the last question brought. */
+uint64_t pgasi_far_channel_head(const out_t *out)
+{
+    far_channel_t *far = out->far;
+    pgasi_lane_t *lane = far->ob->lane;
+    if (far->reading)
+        return 0;
+    uint64_t head = far->told[1], at = far->region + pgasi_region.lines_at + far->granted.channel * sizeof(pgasi_line_t) +
+                                       offsetof(pgasi_line_t, head);
+    far->read.fn = was_read;
+    pgas_status_t status = lane->tp->ops->get(lane->tp, out->rank, far->key, at, &far->told[1], sizeof far->told[1],
+                                              &far->read);
+    if (status == PGAS_INPROGRESS) {
+        far->reading = true;
+        pgasi_lane_count(lane, 1);
+    }
+    return status == PGAS_OK ? far->told[1] : head;
+}
+
+size_t pgasi_far_channel_bytes(void)
+{
+    return pgasi_region.n_chunks ? sizeof(far_channel_t) + (size_t)pgasi_param.chunks_max * sizeof(chunk_t) : 0;
+}
+
+void pgasi_far_channel_free(out_t *out)
+{
+    if (out->far)
+        free(out->far->owed.buffer);
+    free(out->far);
+    out->far = NULL;
+}

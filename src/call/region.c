@@ -1,0 +1,257 @@
+/* Chunks for channels from other nodes: see region.h.
+ *
+ * Asked for a few times per channel, so a bitmap that is searched is enough. All of it is touched while messages are
+ * handled, which one thread does at a time. What a note says is checked against what was granted: it may come from a rank
+ * that is out of its mind. */
+#include "call/region.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bitmap.h"
+#include "base/checks.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/far_channel.h"
+#include "call/handler.h"
+#include "call/inbox.h"
+#include "call/outbox.h"
+#include "call/record.h"
+#include "mem/lane.h"
+#include "mem/segment.h"
+
+/* Who has a line. */
+typedef struct {
+    int source;
+    uint32_t port, lane, first;
+    bool granted, joined;
+} owner_t;
+
+pgasi_region_t pgasi_region;
+
+static uint64_t *taken, *used; /* by chunk: granted now; ever */
+static owner_t *owners;        /* by channel */
+static uint32_t n_owners, n_taken, n_taken_high;
+static uint64_t n_refused;
+
+/* ---- size ---- */
+
+/* A rank that may get puts through a network that carries them out has a device for that. */
+static bool has_rdma_device(void)
+{
+    return access("/sys/class/infiniband", F_OK) == 0;
+}
+
+bool pgasi_far_wants_channels(bool same_host)
+{
+    switch (pgasi_param.far_calls) {
+    case PGASI_FAR_CALLS_MESSAGE:
+        return false;
+    case PGASI_FAR_CALLS_AUTO:
+        return same_host || has_rdma_device();
+    default:
+        return true;
+    }
+}
+
+pgas_status_t pgasi_region_plan(void)
+{
+    memset(&pgasi_region, 0, sizeof pgasi_region);
+    pgasi_heap_tail_bytes = 0;
+    pgasi_inbox_size_t inbox;
+    if (!pgasi_tp || !pgasi_param.far_chunk_memory || pgasi_inbox_size_here(&inbox) != PGAS_OK)
+        return PGAS_OK;
+    bool wanted = pgasi_far_wants_channels(pgasi_boot.same_host_peers);
+    if (pgasi_boot_agree(wanted ? PGAS_ERR_AGAIN : PGAS_OK) == PGAS_OK)
+        return PGAS_OK; /* nowhere */
+    uint32_t n_first = (uint32_t)pgasi_param.chunks;
+    uint64_t n = pgasi_param.far_chunk_memory / inbox.chunk_bytes;
+    n = PGASI_MIN(n, (uint64_t)1 << 24) / n_first * n_first;
+    pgasi_region_t r = { (uint32_t)(n / n_first), (uint32_t)n, n_first, 0, 0, 0 };
+    r.lines_at = PGASI_ALIGN_UP(sizeof(pgasi_bell_t), sizeof(pgasi_line_t));
+    r.chunks_at = PGASI_ALIGN_UP(r.lines_at + r.n_channels * sizeof(pgasi_line_t), 4096);
+    r.bytes = r.chunks_at + n * inbox.chunk_bytes;
+    pgasi_region = n ? r : (pgasi_region_t){ 0, 0, 0, 0, 0, 0 };
+    pgasi_heap_tail_bytes = pgasi_region.bytes;
+    return PGAS_OK;
+}
+
+/* ---- granting ---- */
+
+static char *chunk_at(uint64_t number)
+{
+    return pgasi_heap_tail() + pgasi_region.chunks_at + number * pgasi_chunk_bytes;
+}
+
+/* n chunks in a row; false if there are none. */
+static bool take(uint32_t n, uint32_t *first_p, bool *fresh_p)
+{
+    uint64_t at = 0, size = pgasi_region.n_chunks;
+    for (;;) {
+        at = pgasi_bitmap_find_clear(taken, size, at);
+        if (at + n > size)
+            return false;
+        uint64_t end = pgasi_bitmap_find_set(taken, size, at);
+        if (end - at >= n)
+            break;
+        at = end;
+    }
+    *fresh_p = true;
+    for (uint64_t i = at; i < at + n; i++) {
+        *fresh_p = *fresh_p && !pgasi_bitmap_test(used, i);
+        pgasi_bitmap_set(taken, i);
+        pgasi_bitmap_set(used, i);
+    }
+    n_taken += n;
+    n_taken_high = PGASI_MAX(n_taken_high, n_taken);
+    *first_p = (uint32_t)at;
+    return true;
+}
+
+static void answer(int rank, const pgasi_note_t *note, const void *data, size_t bytes)
+{
+    pgas_status_t status = pgasi_outbox_answer(rank, PGASI_REC_CHANNEL, note, sizeof *note, data, bytes);
+    if (status != PGAS_OK && status != PGAS_ERR_PEER)
+        PGASI_ERROR("call", "cannot answer rank %d about its channel: %s", rank, pgas_status_text(status));
+}
+
+static void on_ask(pgasi_note_t *note, int source)
+{
+    pgasi_segment_wire_t wire;
+    bool fresh = false, got = n_owners < pgasi_region.n_channels && take(pgasi_region.n_first, &note->number, &fresh);
+    memset(&wire, 0, sizeof wire);
+    if (got && pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) != PGAS_OK) {
+        for (uint32_t i = 0; i < pgasi_region.n_first; i++)
+            pgasi_bitmap_clear(taken, note->number + i);
+        n_taken -= pgasi_region.n_first;
+        got = false;
+    }
+    n_refused += !got;
+    note->what = PGASI_NOTE_GRANT;
+    note->n = got ? pgasi_region.n_first : 0;
+    note->fresh = fresh;
+    if (got) {
+        note->channel = n_owners;
+        owners[n_owners++] = (owner_t){ source, note->port, note->lane, note->number, true, false };
+        *(uint64_t *)(void *)chunk_at(note->number) = 0;
+    }
+    answer(source, note, &wire, sizeof wire);
+}
+
+static void on_more(pgasi_note_t *note, int source)
+{
+    bool fresh = false, got = take(1, &note->number, &fresh);
+    note->what = PGASI_NOTE_CHUNK;
+    note->n = got;
+    note->fresh = fresh;
+    answer(source, note, NULL, 0);
+}
+
+static void on_back(const pgasi_note_t *note)
+{
+    if (note->number >= pgasi_region.n_chunks || !pgasi_bitmap_test(taken, note->number))
+        return;
+    pgasi_bitmap_clear(taken, note->number);
+    n_taken--;
+}
+
+static void on_join(const pgasi_note_t *note, int source)
+{
+    owner_t *o = note->channel < n_owners ? &owners[note->channel] : NULL;
+    if (!o || o->joined || o->source != source || o->port != note->port || o->lane != note->lane) {
+        if (pgasi_first_dropped())
+            PGASI_ERROR("call", "rank %d joins a channel that it was not granted: dropped", source);
+        return;
+    }
+    o->joined = true;
+    char *region = pgasi_heap_tail();
+    pgasi_line_t *line = (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + note->channel;
+    pgasi_inbox_join(&(pgasi_join_t){ (int)note->port, source, (int)note->lane, line, region + pgasi_region.chunks_at,
+                                      o->first, pgasi_region.n_chunks, note->by_put != 0 });
+}
+
+static void on_note(const void *args, size_t bytes, pgas_thread_t thread, void *context)
+{
+    pgasi_note_t note;
+    int source = pgas_thread_rank(thread);
+    (void)context;
+    if (bytes < sizeof note)
+        return;
+    memcpy(&note, args, sizeof note);
+    if (note.port >= (uint32_t)pgasi_n_ports || note.lane >= (uint32_t)pgasi_n_lanes)
+        return;
+    switch (note.what) {
+    case PGASI_NOTE_ASK:
+        on_ask(&note, source);
+        break;
+    case PGASI_NOTE_MORE:
+        on_more(&note, source);
+        break;
+    case PGASI_NOTE_JOIN:
+        on_join(&note, source);
+        break;
+    case PGASI_NOTE_BACK:
+        on_back(&note);
+        break;
+    default:
+        pgasi_far_channel_note(&note, source, (const char *)args + sizeof note, bytes - sizeof note);
+    }
+}
+
+/* ---- start and stop ---- */
+
+/* Peers of this host may map the region: then they also wake its rank by the bell in it. */
+static pgas_status_t move_bells(void)
+{
+    pgasi_bell_t **bells = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_bell_t *));
+    pgas_status_t status = pgasi_boot_agree(bells ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status == PGAS_OK) {
+        for (int i = 0; i < pgasi_boot.node_size; i++)
+            bells[i] = (pgasi_bell_t *)(void *)pgasi_heap_tail_at(i);
+        pgasi_wait_make_bell(bells[pgasi_boot.node_rank]);
+        status = pgasi_boot_barrier();
+    }
+    if (status == PGAS_OK)
+        status = pgasi_boot_agree(pgasi_wait_move_bells(bells));
+    free(bells);
+    return status;
+}
+
+pgas_status_t pgasi_region_start(void)
+{
+    size_t words = pgasi_bitmap_words(pgasi_region.n_chunks) + 1;
+    pgasi_handler_set_internal(PGASI_REC_CHANNEL, on_note);
+    pgasi_handler_set_refused(PGASI_REC_CHANNEL, on_note); /* of a thread that has left: it refuses what comes then */
+    n_owners = n_taken = n_taken_high = 0;
+    n_refused = 0;
+    taken = calloc(words, sizeof *taken);
+    used = calloc(words, sizeof *used);
+    owners = pgasi_lazy_alloc((pgasi_region.n_channels + 1) * sizeof *owners);
+    pgas_status_t status = taken && used && owners ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    bool movable = status == PGAS_OK && pgasi_region.n_chunks && pgasi_heap_from_transport;
+    status = pgasi_boot_agree(status);
+    if (status == PGAS_OK && pgasi_boot_agree(movable ? PGAS_OK : PGAS_ERR_UNSUPPORTED) == PGAS_OK)
+        status = move_bells();
+    return status;
+}
+
+void pgasi_region_stop(void)
+{
+    pgasi_wait_bells_home();
+    free(taken);
+    free(used);
+    if (owners)
+        pgasi_lazy_free(owners, (pgasi_region.n_channels + 1) * sizeof *owners);
+    taken = used = NULL;
+    owners = NULL;
+}
+
+void pgasi_region_count(uint32_t *n_p, uint32_t *high_p, uint64_t *n_refused_p)
+{
+    *n_p = n_taken;
+    *high_p = n_taken_high;
+    *n_refused_p = n_refused;
+}

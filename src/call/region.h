@@ -1,0 +1,51 @@
+/** Chunks for channels from other nodes: a region behind the heap of each rank, which peers reach as they reach the heap, by puts
+ *  or, on one host, by stores.
+ *
+ *  The owner grants chunks to senders that ask, inside the handling of messages: no thread of the program takes part. A
+ *  sender's first calls to a port are messages; then it asks (ASK), and goes on with messages until the answer (GRANT) is
+ *  there. JOIN is its last message: it goes to the same port through the same lane, and messages of one lane to one peer
+ *  arrive in order, so the receiver begins to look at the channel when what was sent before has run. Who gets no chunks, for
+ *  the region is full, goes on with messages.
+ *
+ *  Layout, the same on all ranks: the bell of the rank (wait.h), a line for each channel, chunks. */
+#ifndef PGASI_REGION_H
+#define PGASI_REGION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "pgas/status.h"
+
+typedef struct {
+    uint32_t n_channels, n_chunks; /* 0: there is no region */
+    uint32_t n_first;              /* chunks that a channel begins with */
+    uint64_t lines_at, chunks_at, bytes;
+} pgasi_region_t;
+extern pgasi_region_t pgasi_region;
+
+/** What ranks tell each other about a channel: arguments of PGASI_REC_CHANNEL. */
+typedef enum {
+    PGASI_NOTE_ASK,   /* sender: wants a channel for (port, lane) */
+    PGASI_NOTE_GRANT, /* its line and chunks from `number` on, the key of the heap behind; or none */
+    PGASI_NOTE_JOIN,  /* sender: from here on look at the channel */
+    PGASI_NOTE_MORE,  /* sender: wants a further chunk */
+    PGASI_NOTE_CHUNK, /* it gets `number`, or none */
+    PGASI_NOTE_BACK,  /* sender: gives `number` back */
+    PGASI_NOTE_TOLD   /* receiver: chunks up to `position` have been left; where senders cannot look */
+} pgasi_note_what_t;
+typedef struct {
+    uint32_t what, port, lane, channel;
+    uint32_t number, n;    /* n 0: none */
+    uint32_t fresh, by_put; /* fresh: zeros */
+    uint64_t position;
+} pgasi_note_t;
+
+/** How large it is, once there are lanes. Collective. */
+pgas_status_t pgasi_region_plan(void);
+/** Behind the segments' start and before their stop. Collective. */
+pgas_status_t pgasi_region_start(void);
+void pgasi_region_stop(void);
+
+/** Chunks that are granted now, and at most; channels that asked in vain. */
+void pgasi_region_count(uint32_t *n_p, uint32_t *high_p, uint64_t *n_refused_p);
+
+#endif
