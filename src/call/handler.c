@@ -3,6 +3,12 @@
  * Ranks exchange the names of what was registered since the last agreement (count and checksum first, so that the usual
  * case costs one small allreduce and one comparison; the names themselves only to find the culprit), sort them and give
  * numbers behind those already given. So numbers do not depend on addresses, link order or the order of registration. */
+
+/* Where the loop over the calls of a batch happens to lie makes a tenth of their rate. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#pragma GCC optimize("align-loops=64")
+#endif
+
 #include "call/handler.h"
 
 #include <stdlib.h>
