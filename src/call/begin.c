@@ -24,6 +24,7 @@ typedef struct {
     bool has_sync;
     pgasi_outbox_t *ob; /* in place there */
     buffer_t *buffer;   /* or a message there */
+    bool own_buffer;    /* which is of malloc's */
     char *block;        /* or arguments, which are copied then */
     char *args;
 } begun_t;
@@ -51,6 +52,7 @@ static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
     } else {
         if (pgasi_lane_open(ob->lane) != PGAS_OK || !(b->buffer = pgasi_out_buffer(ob, room, false)))
             return false;
+        b->own_buffer = b->buffer->slot < 0;
         b->args = b->buffer->data + record_head(b);
         out->begun = true;
     }
@@ -117,7 +119,8 @@ void pgasi_call_forget(void)
         return;
     }
     free(begun.block);
-    free(begun.buffer);
+    if (begun.own_buffer)
+        free(begun.buffer);
     begun.begun = false;
 }
 

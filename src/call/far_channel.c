@@ -446,7 +446,7 @@ size_t pgasi_far_channel_bytes(void)
 void pgasi_far_channel_free(out_t *out)
 {
     if (out->far)
-        free(out->far->owed.buffer);
+        pgasi_out_free_buffer(out->far->owed.buffer);
     free(out->far);
     out->far = NULL;
 }

@@ -24,6 +24,7 @@ typedef struct buffer {
     uint32_t n_calls;      /* without those of the open run that the inline path adds */
     int n_uses;            /* by the library, and by operations of the transport: with the last it is free again */
     bool pooled;
+    int slot;              /* of the outbox' registered memory, in which it lies; -1: of malloc's */
     uint64_t shown;        /* of a record that is put: its header, which goes last */
     _Alignas(64) char data[];
 } buffer_t;
@@ -93,6 +94,8 @@ struct pgasi_outbox {
     bool ticking;
     buffer_t *free_buffers;
     int n_buffers, buffers_max;
+    char *slots;          /* registered memory for PGASI_OUTBOX_BUFFERS; NULL: none */
+    uint64_t slots_taken;
     size_t backlog_bytes, backlog_limit;
     uint32_t n_overflows; /* since progress was last tried for one */
     uint64_t far_sent;
@@ -173,8 +176,10 @@ pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob, int dest);
 
 /** The first use of a destination. */
 void pgasi_out_know(pgasi_outbox_t *ob, out_t *out, int dest);
-/** beyond: even if all buffers of the pool are in use. @return NULL: there is none. */
+/** In registered memory if there are other nodes and not too many are in use. beyond: even if all buffers of the pool are.
+ *  @return NULL: there is none. */
 buffer_t *pgasi_out_buffer(pgasi_outbox_t *ob, size_t room, bool beyond);
+void pgasi_out_free_buffer(buffer_t *buffer);
 
 /* ---- the tail of a channel ---- */
 
@@ -282,7 +287,7 @@ static inline void buffer_release(buffer_t *buffer)
         buffer->next = ob->free_buffers;
         ob->free_buffers = buffer;
     } else {
-        free(buffer);
+        pgasi_out_free_buffer(buffer);
     }
 }
 

@@ -6,6 +6,7 @@
  * copied into the ring in one go, or sent by the transport as one active message. Nothing is allocated unless a peer is full
  * or the first use makes it necessary. */
 #include "call/out.h"
+#include "call/region.h"
 
 #include <stdlib.h>
 
@@ -13,6 +14,7 @@
 #include "mem/thread.h"
 
 #define BUFFERS_MAX PGASI_OUTBOX_BUFFERS
+PGASI_STATIC_ASSERT(BUFFERS_MAX == 64, "one bit each in slots_taken");
 
 /* ---- making and ending ---- */
 
@@ -48,6 +50,7 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
     ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
     ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
     ob->buffers_max = BUFFERS_MAX;
+    ob->slots = pgasi_region_buffers(lane->index);
     ob->backlog_limit = pgasi_param.backlog_limit;
     ob->latency_ns = UINT64_MAX;
     ob->cursor = pgasi_lazy_alloc(n * sizeof *ob->cursor);
@@ -73,7 +76,7 @@ static void free_list(buffer_t *first)
     while (first) {
         buffer_t *b = first;
         first = b->next;
-        free(b);
+        pgasi_out_free_buffer(b);
     }
 }
 
@@ -85,11 +88,11 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
     for (int i = 0; i < ob->n_held; i++) {
         out_t *out = &ob->out[ob->held[i]];
         free_list(out->waiting);
-        free(out->batch);
+        pgasi_out_free_buffer(out->batch);
         out->batch = NULL;
     }
     for (int i = 0; i < ob->n_dirty; i++)
-        free(ob->out[ob->dirty[i]].batch);
+        pgasi_out_free_buffer(ob->out[ob->dirty[i]].batch);
     free_list(ob->free_buffers);
     for (int i = 0; ob->known && i < ob->n_known; i++)
         pgasi_far_channel_free(&ob->out[ob->known[i]]);
@@ -123,7 +126,36 @@ void pgasi_out_know(pgasi_outbox_t *ob, out_t *out, int dest)
     __atomic_store_n(&ob->n_known, ob->n_known + 1, __ATOMIC_RELEASE); /* others that add tails up look from now on */
 }
 
-/* beyond: even if all buffers of the pool are in use. */
+static size_t slot_bytes(size_t chunk_bytes)
+{
+    size_t largest = PGASI_MAX(publish_bytes_max(chunk_bytes), pgasi_param.call_max) + 64;
+    return PGASI_ALIGN_UP(sizeof(buffer_t) + largest + PGASI_BUFFER_SLACK, 64);
+}
+
+static void *slot_at(const pgasi_outbox_t *ob, int slot)
+{
+    return ob->slots + (size_t)slot * slot_bytes(pgasi_chunk_bytes);
+}
+
+static int take_slot(pgasi_outbox_t *ob, size_t bytes)
+{
+    if (!ob->slots || ob->slots_taken == UINT64_MAX || bytes > slot_bytes(pgasi_chunk_bytes))
+        return -1;
+    int slot = __builtin_ctzll(~ob->slots_taken);
+    ob->slots_taken |= UINT64_C(1) << slot;
+    return slot;
+}
+
+void pgasi_out_free_buffer(buffer_t *buffer)
+{
+    if (!buffer)
+        return;
+    if (buffer->slot >= 0)
+        buffer->outbox->slots_taken &= ~(UINT64_C(1) << buffer->slot);
+    else
+        free(buffer);
+}
+
 buffer_t *pgasi_out_buffer(pgasi_outbox_t *ob, size_t room, bool beyond)
 {
     bool pooled = room <= buffer_capacity(ob);
@@ -138,9 +170,12 @@ buffer_t *pgasi_out_buffer(pgasi_outbox_t *ob, size_t room, bool beyond)
         pooled = false;
     }
     size_t capacity = PGASI_MAX(room, buffer_capacity(ob));
-    buffer = aligned_alloc(64, PGASI_ALIGN_UP(sizeof *buffer + capacity + PGASI_BUFFER_SLACK, 64));
+    size_t bytes = PGASI_ALIGN_UP(sizeof *buffer + capacity + PGASI_BUFFER_SLACK, 64);
+    int slot = take_slot(ob, bytes);
+    buffer = slot >= 0 ? slot_at(ob, slot) : aligned_alloc(64, bytes);
     if (!buffer)
         return NULL;
+    buffer->slot = slot;
     buffer->capacity = capacity;
     ob->n_buffers += pooled;
     buffer->pooled = pooled;
@@ -311,7 +346,7 @@ size_t pgasi_outbox_table_bytes(size_t n_ranks)
 
 size_t pgasi_outbox_pool_bytes(size_t chunk_bytes)
 {
-    return BUFFERS_MAX * PGASI_ALIGN_UP(sizeof(buffer_t) + publish_bytes_max(chunk_bytes) + 64, 64);
+    return BUFFERS_MAX * slot_bytes(chunk_bytes);
 }
 
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)

@@ -36,6 +36,7 @@ static uint64_t *taken, *used; /* by chunk: granted now; ever */
 static owner_t *owners;        /* by channel */
 static uint32_t n_owners, n_taken, n_taken_high;
 static uint64_t n_refused;
+static size_t pool_bytes;      /* of one lane's buffers; 0: none */
 
 /* ---- size ---- */
 
@@ -57,26 +58,38 @@ bool pgasi_far_wants_channels(bool same_host)
     }
 }
 
+/* Of chunks, where some rank wants channels. */
+static void plan_chunks(uint64_t chunk_bytes)
+{
+    uint32_t n_first = (uint32_t)pgasi_param.chunks;
+    uint64_t n = PGASI_MIN(pgasi_param.far_chunk_memory / chunk_bytes, (uint64_t)1 << 24) / n_first * n_first;
+    if (!n)
+        return;
+    pgasi_region_t *r = &pgasi_region;
+    *r = (pgasi_region_t){ (uint32_t)(n / n_first), (uint32_t)n, n_first, 0, 0, 0 };
+    r->lines_at = PGASI_ALIGN_UP(sizeof(pgasi_bell_t), sizeof(pgasi_line_t));
+    r->chunks_at = PGASI_ALIGN_UP(r->lines_at + r->n_channels * sizeof(pgasi_line_t), 4096);
+    r->bytes = r->chunks_at + n * chunk_bytes;
+}
+
 pgas_status_t pgasi_region_plan(void)
 {
-    memset(&pgasi_region, 0, sizeof pgasi_region);
-    pgasi_heap_tail_bytes = 0;
     pgasi_inbox_size_t inbox;
-    if (!pgasi_tp || !pgasi_param.far_chunk_memory || pgasi_inbox_size_here(&inbox) != PGAS_OK)
-        return PGAS_OK;
-    bool wanted = pgasi_far_wants_channels(pgasi_boot.same_host_peers);
-    if (pgasi_boot_agree(wanted ? PGAS_ERR_AGAIN : PGAS_OK) == PGAS_OK)
-        return PGAS_OK; /* nowhere */
-    uint32_t n_first = (uint32_t)pgasi_param.chunks;
-    uint64_t n = pgasi_param.far_chunk_memory / inbox.chunk_bytes;
-    n = PGASI_MIN(n, (uint64_t)1 << 24) / n_first * n_first;
-    pgasi_region_t r = { (uint32_t)(n / n_first), (uint32_t)n, n_first, 0, 0, 0 };
-    r.lines_at = PGASI_ALIGN_UP(sizeof(pgasi_bell_t), sizeof(pgasi_line_t));
-    r.chunks_at = PGASI_ALIGN_UP(r.lines_at + r.n_channels * sizeof(pgasi_line_t), 4096);
-    r.bytes = r.chunks_at + n * inbox.chunk_bytes;
-    pgasi_region = n ? r : (pgasi_region_t){ 0, 0, 0, 0, 0, 0 };
-    pgasi_heap_tail_bytes = pgasi_region.bytes;
+    memset(&pgasi_region, 0, sizeof pgasi_region);
+    pgasi_heap_tail_bytes = pool_bytes = 0;
+    pgas_status_t status = pgasi_tp ? pgasi_inbox_size_here(&inbox) : PGAS_OK;
+    if (!pgasi_tp || status != PGAS_OK)
+        return status == PGAS_ERR_LIMIT ? PGAS_OK : status; /* told where it is made */
+    if (pgasi_boot_agree(pgasi_far_wants_channels(pgasi_boot.same_host_peers) ? PGAS_ERR_AGAIN : PGAS_OK) != PGAS_OK)
+        plan_chunks(inbox.chunk_bytes);
+    pool_bytes = PGASI_ALIGN_UP(pgasi_outbox_pool_bytes(inbox.chunk_bytes), 4096);
+    pgasi_heap_tail_bytes = pgasi_region.bytes + (size_t)pgasi_n_lanes * pool_bytes;
     return PGAS_OK;
+}
+
+char *pgasi_region_buffers(int lane)
+{
+    return pool_bytes ? pgasi_heap_tail() + pgasi_region.bytes + (size_t)lane * pool_bytes : NULL;
 }
 
 /* ---- granting ---- */
@@ -240,6 +253,7 @@ pgas_status_t pgasi_region_start(void)
 
 void pgasi_region_stop(void)
 {
+    pool_bytes = 0;
     pgasi_wait_bells_home();
     free(taken);
     free(used);

@@ -7,7 +7,8 @@
  *  arrive in order, so the receiver begins to look at the channel when what was sent before has run. Who gets no chunks, for
  *  the region is full, goes on with messages.
  *
- *  Layout, the same on all ranks: the bell of the rank (wait.h), a line for each channel, chunks. */
+ *  Layout, the same on all ranks: the bell of the rank (wait.h), a line for each channel, chunks; behind them, for the owner
+ *  alone, the buffers from which its lanes send. */
 #ifndef PGASI_REGION_H
 #define PGASI_REGION_H
 
@@ -18,7 +19,7 @@
 typedef struct {
     uint32_t n_channels, n_chunks; /* 0: there is no region */
     uint32_t n_first;              /* chunks that a channel begins with */
-    uint64_t lines_at, chunks_at, bytes;
+    uint64_t lines_at, chunks_at, bytes; /* without the buffers */
 } pgasi_region_t;
 extern pgasi_region_t pgasi_region;
 
@@ -44,6 +45,10 @@ pgas_status_t pgasi_region_plan(void);
 /** Behind the segments' start and before their stop. Collective. */
 pgas_status_t pgasi_region_start(void);
 void pgasi_region_stop(void);
+
+/** Registered memory for the buffers of a lane's outbox, as much as pgasi_outbox_pool_bytes says; NULL: there are no other
+ *  nodes. What is sent from there the transport need not copy. */
+char *pgasi_region_buffers(int lane);
 
 /** Chunks that are granted now, and at most; channels that asked in vain. */
 void pgasi_region_count(uint32_t *n_p, uint32_t *high_p, uint64_t *n_refused_p);

@@ -346,7 +346,7 @@ pgas_status_t pgas_reg_account(pgas_reg_owner_t *owners, int n, int *n_p)
     at += pgasi_regmem_owners(at, PGASI_REG_OWNERS_MAX);
     at = line(at, "heap, not in use", heap - use.symmetric - use.local - use.chunks, heap, heap);
     if (pgasi_heap_tail_bytes)
-        at = line(at, "channels from other nodes", pgasi_heap_tail_bytes, pgasi_heap_tail_bytes, pgasi_heap_tail_bytes);
+        at = line(at, "calls between nodes", pgasi_heap_tail_bytes, pgasi_heap_tail_bytes, pgasi_heap_tail_bytes);
     at = line(at, "attached memory", attached, attached_high, 0);
     if (pgasi_tp) {
         pgasi_tp_attr_t attr;
