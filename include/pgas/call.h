@@ -154,7 +154,8 @@ PGAS_INLINE pgas_status_t pgas_call_or(pgas_call_fn_t far, int rank, pgas_handle
  *  Units:  bytes up to PGAS_CALL_MAX (default 8 KiB).
  *  Done:   args are copied on return. executed (may be NULL) falls by one when the handler has run.
  *          A full channel: waits with progress; inside a handler the call is queued instead.
- *  Cost:   on the node a copy into the receiver's memory and a release store; else one active message. With executed the
+ *  Cost:   on the node a copy into the receiver's memory and a release store; else the same, two puts, or one active message, as
+ *          the channel is (pgas_channel_open). With executed the
  *          way back, and a few atomic additions that note which rank owes what (6 bytes per rank for each counter that is
  *          live at one time, allocated when it is first used so).
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT (the thread is not attached), PGAS_ERR_RANGE (no such rank),
