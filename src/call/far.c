@@ -17,6 +17,7 @@
 uint64_t pgasi_far_consumed;
 static char *far_scratch; /* for data that arrives misaligned */
 static size_t far_scratch_bytes;
+static uint64_t *stops; /* by destination: the number of the last word about it, lowest bit: stop */
 
 void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
@@ -78,6 +79,24 @@ pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer
     return status;
 }
 
+/* ---- what waits for threads that stay away ---- */
+
+void pgasi_far_set_stop(int port, int rank, uint64_t number, bool stop)
+{
+    uint64_t *word = &stops[(size_t)port * (size_t)pgasi_boot.n_ranks + (size_t)rank];
+    uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED), said = number << 1 | stop;
+    while (said >> 1 > old >> 1 && !__atomic_compare_exchange_n(word, &old, said, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+}
+
+bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out)
+{
+    size_t dest = (size_t)out->port * ob->n_ranks + (size_t)out->rank;
+    return out->kind == OUT_FAR && __atomic_load_n(&stops[dest], __ATOMIC_RELAXED) & 1;
+}
+
+/* ---- sending ---- */
+
 /* Who has sent so many would rather write. */
 static inline void count_message(pgasi_outbox_t *ob, out_t *out)
 {
@@ -89,6 +108,8 @@ pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer
 {
     if (out->kind == OUT_PUT)
         return pgasi_far_channel_put(ob, out, buffer, buffer->used, true);
+    if (PGAS_UNLIKELY(out->port && pgasi_far_is_stopped(ob, out)))
+        return PGAS_ERR_AGAIN;
     pgas_status_t status = pgasi_far_message(ob, out, out->port, buffer);
     count_message(ob, out);
     return status;
@@ -114,18 +135,27 @@ pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, s
 
 /* ---- arriving ---- */
 
+static size_t stops_bytes(void)
+{
+    return (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.lanes) * (size_t)pgasi_boot.n_ranks * sizeof *stops;
+}
+
 pgas_status_t pgasi_far_start(void)
 {
     pgasi_far_consumed = 0;
     far_scratch_bytes = pgasi_far_message_max();
     far_scratch = malloc(far_scratch_bytes);
-    return far_scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    stops = pgasi_lazy_alloc(stops_bytes());
+    return far_scratch && stops ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
 void pgasi_far_stop(void)
 {
     free(far_scratch);
     far_scratch = NULL;
+    if (stops)
+        pgasi_lazy_free(stops, stops_bytes());
+    stops = NULL;
 }
 
 /* A single call is a few words. */

@@ -139,7 +139,8 @@ static void on_chunk(far_channel_t *far, const pgasi_note_t *note)
     __atomic_store_n(&far->more, got ? FAR_GRANTED : FAR_REFUSED, __ATOMIC_RELEASE);
 }
 
-void pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
+/* About the channel of a lane of this rank. */
+static void take_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
 {
     pgasi_outbox_t *ob = outbox_of((int)note->lane);
     out_t *out = ob ? &ob->out[note->port * ob->n_ranks + (uint32_t)source] : NULL;
@@ -152,6 +153,14 @@ void pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *da
         on_chunk(far, note);
     else if (note->what == PGASI_NOTE_TOLD && note->position > __atomic_load_n(&far->told[0], __ATOMIC_RELAXED))
         __atomic_store_n(&far->told[0], note->position, __ATOMIC_RELEASE);
+}
+
+void pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
+{
+    if (note->what == PGASI_NOTE_STOP || note->what == PGASI_NOTE_GO)
+        pgasi_far_set_stop((int)note->port, source, note->position, note->what == PGASI_NOTE_STOP);
+    else
+        take_note(note, source, data, bytes);
     pgasi_bell_ring(pgasi_boot.node_rank); /* somebody may wait for room */
 }
 

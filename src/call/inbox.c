@@ -69,7 +69,11 @@ typedef struct {
     uint64_t n_calls;
     far_t *far, **far_end; /* in order; both ends under far_lock */
     uint64_t far_consumed; /* bytes */
-    int far_lock;
+    int far_lock;          /* also of what follows */
+    uint64_t far_bytes;    /* in the list */
+    uint64_t n_words;      /* said to senders about it */
+    uint64_t *stopped;     /* [n_ranks] bits: who was told to stop */
+    int n_stopped;
 } port_t;
 
 uint64_t pgasi_chunk_bytes;
@@ -165,6 +169,11 @@ static pgas_status_t choose_size(void)
     return status;
 }
 
+static size_t stopped_bytes(void)
+{
+    return pgasi_bitmap_words((size_t)pgasi_boot.n_ranks) * sizeof(uint64_t);
+}
+
 static pgas_status_t make_ports(void)
 {
     ports = aligned_alloc(64, (size_t)pgasi_n_ports * sizeof *ports);
@@ -176,7 +185,8 @@ static pgas_status_t make_ports(void)
         ports[i].incoming = pgasi_lazy_alloc(incoming_max * sizeof *ports[i].incoming);
         ports[i].marks = pgasi_lazy_alloc(incoming_max * sizeof *ports[i].marks);
         ports[i].far_end = &ports[i].far;
-        if (!ports[i].incoming || !ports[i].marks)
+        ports[i].stopped = pgasi_lazy_alloc(stopped_bytes());
+        if (!ports[i].incoming || !ports[i].marks || !ports[i].stopped)
             status = PGAS_ERR_NO_MEMORY;
     }
     return status;
@@ -187,6 +197,7 @@ static void free_ports(void)
     for (int i = 0; ports && i < pgasi_n_ports; i++) {
         pgasi_lazy_free(ports[i].incoming, incoming_max * sizeof *ports[i].incoming);
         pgasi_lazy_free(ports[i].marks, incoming_max * sizeof *ports[i].marks);
+        pgasi_lazy_free(ports[i].stopped, stopped_bytes());
         while (ports[i].far) {
             far_t *f = ports[i].far;
             ports[i].far = f->next;
@@ -452,6 +463,37 @@ static uint64_t drain_channel(port_t *port, incoming_t *in)
     return n;
 }
 
+/* Tells a sender; without locks, in the context of handlers. The numbers say which word is the last. */
+static void say(const port_t *port, int rank, pgasi_note_what_t what, uint64_t number)
+{
+    pgasi_note_t note = { what, (uint32_t)(port - ports), 0, 0, 0, 0, 0, 0, number };
+    pgas_status_t status = pgasi_outbox_answer(rank, PGASI_REC_CHANNEL, &note, sizeof note, NULL, 0);
+    if (status != PGAS_OK && status != PGAS_ERR_PEER)
+        PGASI_ERROR("call", "cannot tell rank %d whether to send: %s", rank, pgas_status_text(status));
+}
+
+/* To those who were told to stop, when half of it has run. */
+static __attribute__((noinline)) void let_go(port_t *port)
+{
+    size_t n = (size_t)pgasi_boot.n_ranks, rank = 0;
+    for (;;) {
+        lock(&port->far_lock);
+        bool some = port->n_stopped && port->far_bytes <= pgasi_param.far_queue / 2;
+        rank = some ? pgasi_bitmap_find_set(port->stopped, n, rank) : n;
+        some = rank < n;
+        uint64_t number = 0;
+        if (some) {
+            pgasi_bitmap_clear(port->stopped, rank);
+            port->n_stopped--;
+            number = ++port->n_words;
+        }
+        unlock(&port->far_lock);
+        if (!some)
+            return;
+        say(port, (int)rank, PGASI_NOTE_GO, number);
+    }
+}
+
 /* What came from elsewhere. */
 static uint64_t drain_far(port_t *port)
 {
@@ -462,7 +504,11 @@ static uint64_t drain_far(port_t *port)
         __atomic_store_n(&port->far, f->next, __ATOMIC_RELAXED);
         if (!f->next)
             port->far_end = &port->far;
+        port->far_bytes -= f->bytes;
+        bool some_stopped = port->n_stopped > 0;
         unlock(&port->far_lock);
+        if (PGAS_UNLIKELY(some_stopped))
+            let_go(port);
         n += run_records(port, f->data, f->bytes, f->source_rank);
         __atomic_store_n(&port->far_consumed, port->far_consumed + f->bytes, __ATOMIC_RELEASE);
         free(f);
@@ -480,11 +526,21 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, s
     memcpy(f->data, records, bytes);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
     pgasi_records_arrived(f->data, bytes, source_rank);
-    pgasi_handlers_leave(before);
     lock(&port->far_lock);
     __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
     port->far_end = &f->next;
+    port->far_bytes += bytes;
+    bool stop = port->far_bytes > pgasi_param.far_queue && !pgasi_bitmap_test(port->stopped, (size_t)source_rank);
+    uint64_t word = 0;
+    if (PGAS_UNLIKELY(stop)) {
+        pgasi_bitmap_set(port->stopped, (size_t)source_rank);
+        port->n_stopped++;
+        word = ++port->n_words;
+    }
     unlock(&port->far_lock);
+    if (PGAS_UNLIKELY(stop))
+        say(port, source_rank, PGASI_NOTE_STOP, word);
+    pgasi_handlers_leave(before);
     if (!pgasi_port_used(number))
         __atomic_fetch_add(&header_of(pgasi_boot.node_rank)->n_opened[number * WORDS_PER_LINE], 1, __ATOMIC_RELEASE);
     return PGAS_OK;

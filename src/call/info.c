@@ -36,7 +36,7 @@ typedef struct {
     uint64_t bytes;
 } item_t;
 
-#define N_ITEMS 16
+#define N_ITEMS 17
 
 static uint64_t segment_table_bytes(uint64_t node)
 {
@@ -75,6 +75,8 @@ static void account(item_t items[N_ITEMS])
         { "tables of lanes", "lanes x ranks x bytes of a peer", lanes * tables },
         { "send buffers", "lanes x 64 x the largest batch", lanes * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
         { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT", lanes * pgasi_param.backlog_limit },
+        { "messages for threads", "ports x PGAS_FAR_QUEUE, and what is under way when it is reached (0 on one node)",
+          far ? (1 + (uint64_t)pgasi_param.lanes) * pgasi_param.far_queue : 0 },
         { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)", pgasi_sync_table_bytes(n) },
         { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled", 2 * (uint64_t)pgasi_param.buffer_limit },
         { "open pulls", "256 x what is noted of a call's buffers", pgasi_buffers_table_bytes() },

@@ -133,6 +133,8 @@ pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer
 pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer);
 /** Sends what far_buffer gave, one record; the transport may keep that, then it is no spare buffer any more. Lane open. */
 pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes);
+/** The receiver has too much of what waits for a port and is not through a channel. */
+bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out);
 /** The transport has done with a buffer. */
 void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
 
@@ -310,7 +312,7 @@ static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, s
 {
     buffer_t *buffer = ob->free_buffers;
     bool usable = out->kind >= OUT_FAR && !out->dead && !out->batch && !out->waiting && ob->lane->tp && buffer &&
-                  room <= buffer->capacity && !is_granted(out);
+                  room <= buffer->capacity && !is_granted(out) && !(out->port && pgasi_far_is_stopped(ob, out));
     return usable ? buffer : NULL;
 }
 

@@ -163,6 +163,8 @@ static inline uint32_t pgasi_far_mark(int source_rank, size_t bytes)
     return key + (uint32_t)source_rank * 0x9E3779B1u + (uint32_t)bytes;
 }
 
+/** A rank has said for the number-th time whether messages to a port of it must stop. */
+void pgasi_far_set_stop(int port, int rank, uint64_t number, bool stop);
 /** The transport's active messages arrive here. */
 bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am);
 pgas_status_t pgasi_far_start(void);

@@ -31,7 +31,9 @@ typedef enum {
     PGASI_NOTE_MORE,  /* sender: wants a further chunk */
     PGASI_NOTE_CHUNK, /* it gets `number`, or none */
     PGASI_NOTE_BACK,  /* sender: gives `number` back */
-    PGASI_NOTE_TOLD   /* receiver: chunks up to `position` have been left; where senders cannot look */
+    PGASI_NOTE_TOLD,  /* receiver: chunks up to `position` have been left; where senders cannot look */
+    PGASI_NOTE_STOP,  /* receiver: no more messages to a port; the highest `position` holds, of these two */
+    PGASI_NOTE_GO
 } pgasi_note_what_t;
 typedef struct {
     uint32_t what, port, lane, channel;
