@@ -17,6 +17,7 @@
 #include "call/outbox.h"
 #include "call/parcel.h"
 #include "call/record.h"
+#include "call/region.h"
 #include "call/sync.h"
 #include "mem/rma.h"
 
@@ -26,7 +27,8 @@
 
 size_t pgasi_parcel_piece_max(int rank)
 {
-    size_t room = pgasi_boot.local_of[rank] >= 0 ? pgasi_chunk_bytes / 4 : pgasi_far_message_max() - 128;
+    bool chunks = pgasi_boot.local_of[rank] >= 0 || pgasi_region.n_chunks;
+    size_t room = chunks ? pgasi_chunk_bytes / 4 : pgasi_far_message_max() - 128;
     return PGASI_MIN(room, (size_t)PIECE_MAX) / 8 * 8;
 }
 

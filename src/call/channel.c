@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "mem/thread.h"
@@ -108,6 +109,8 @@ bool pgasi_channel_next(out_t *out)
 pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
 {
     size_t bytes = batch->used;
+    if (PGAS_UNLIKELY(bytes > pgasi_chunk_bytes - 64))
+        pgasi_fatal("call", "%zu bytes do not fit a chunk", bytes);
     if (!ring_room(out, 8 + bytes))
         return PGAS_ERR_AGAIN;
     memcpy(out->w->pos + 8, batch->data, bytes);

@@ -402,6 +402,8 @@ pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *bu
     if (!batch)
         memcpy(&header, buffer->data, sizeof header);
     uint64_t room = PGASI_ALIGN_UP(bytes + (batch ? 8 : 0), PGASI_RING_UNIT);
+    if (PGAS_UNLIKELY(room > pgasi_chunk_bytes - 64))
+        pgasi_fatal("call", "%zu bytes do not fit a chunk", bytes);
     pgas_status_t status = make_room(ob, out, room);
     if (status != PGAS_OK)
         return status;
