@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 73
+plan 76
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -87,6 +87,8 @@ for n in 1 2 3; do
     says "sum up to $((n * (n - 1) / 2)): right\$" 1 "09_targets, $n ranks"
     run $n 10_aggregator
     says "^$((n * 200000)) of $((n * 200000)) .*right\$" 1 "10_aggregator, $n ranks"
+    run $n 11_seriema
+    says "^$((n * 40012)) of $((n * 40012)) ones arrived: right\$" 1 "11_seriema, $n ranks"
 done
 run 0 05_histogram --help
 says '^usage' 1 "05_histogram --help without a launcher"
