@@ -14,6 +14,7 @@
 #include "mem/thread.h"
 
 #define GROW_AFTER 64 /* looks in vain */
+#define LOOK_EVERY 16
 
 void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest)
 {
@@ -58,6 +59,8 @@ bool pgasi_channel_find_chunk(out_t *out)
         out->n_refused = 0;
         return true;
     }
+    if (out->kind == OUT_PUT && out->n_refused % LOOK_EVERY == LOOK_EVERY - 1)
+        pgasi_far_channel_look(out); /* what tells us may wait behind what waits for us */
     if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
         !(out->far ? pgasi_far_channel_grow(out, &number, &fresh) : pgasi_inbox_grow(out->bell_number, &number, &fresh)))
         return false;
@@ -198,7 +201,7 @@ pgas_status_t pgas_channel_open(pgas_thread_t target)
 }
 
 /* How far the receiver is, read from its memory. */
-static uint64_t head_of(const out_t *out)
+static uint64_t head_of(out_t *out)
 {
     if (out->kind == OUT_PUT)
         return pgasi_far_channel_head(out);
@@ -267,7 +270,7 @@ pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info
     if (status != PGAS_OK)
         return status;
     pgasi_lane_lock(ob->lane);
-    const out_t *out = &ob->out[dest];
+    out_t *out = &ob->out[dest];
     *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN, .stores = out->kind == OUT_NODE,
                                      .puts = out->kind == OUT_PUT };
     if (has_chunks(out)) {

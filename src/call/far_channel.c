@@ -31,12 +31,13 @@ struct far_channel {
     pgasi_note_t granted, chunk;
     pgasi_segment_wire_t wire;
     uint64_t told[2];   /* by puts: as a line of inbox.h, told by messages and read on demand */
+    uint64_t seen[2];   /* what is being read of it */
     uint64_t position;  /* by puts: the tail; a chunk counts as a whole */
     uint64_t lap;
     pgasi_tp_key_t *key;
     uint64_t region;    /* address there */
     owed_t owed;
-    pgasi_tp_comp_t read; /* of told[1] */
+    pgasi_tp_comp_t read; /* of seen */
     bool reading;
     chunk_t chunks[];   /* PGAS_CHUNKS_MAX */
 };
@@ -130,6 +131,15 @@ static void on_grant(far_channel_t *far, const pgasi_note_t *note, const char *d
     __atomic_store_n(&far->state, sane ? FAR_GRANTED : FAR_REFUSED, __ATOMIC_RELEASE);
 }
 
+/* Told by whoever runs the message, and read by who may use the lane. */
+static void raise_told(far_channel_t *far, uint64_t position)
+{
+    uint64_t was = __atomic_load_n(&far->told[0], __ATOMIC_RELAXED);
+    while (position > was && !__atomic_compare_exchange_n(&far->told[0], &was, position, true, __ATOMIC_RELEASE,
+                                                          __ATOMIC_RELAXED)) {
+    }
+}
+
 static void on_chunk(far_channel_t *far, const pgasi_note_t *note)
 {
     if (__atomic_load_n(&far->more, __ATOMIC_ACQUIRE) != FAR_ASKED)
@@ -151,8 +161,8 @@ static void take_note(const pgasi_note_t *note, int source, const char *data, si
         on_grant(far, note, data, bytes);
     else if (note->what == PGASI_NOTE_CHUNK)
         on_chunk(far, note);
-    else if (note->what == PGASI_NOTE_TOLD && note->position > __atomic_load_n(&far->told[0], __ATOMIC_RELAXED))
-        __atomic_store_n(&far->told[0], note->position, __ATOMIC_RELEASE);
+    else if (note->what == PGASI_NOTE_TOLD)
+        raise_told(far, note->position);
 }
 
 void pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
@@ -421,32 +431,41 @@ uint64_t pgasi_far_channel_position(const out_t *out)
     return __atomic_load_n(&out->far->position, __ATOMIC_ACQUIRE);
 }
 
+static void take_seen(far_channel_t *far)
+{
+    raise_told(far, far->seen[0]);
+    far->told[1] = far->seen[1];
+}
+
 static void was_read(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     far_channel_t *far = PGASI_CONTAINER_OF(comp, far_channel_t, read);
-    if (status != PGAS_OK)
-        far->told[1] = 0;
+    if (status == PGAS_OK)
+        take_seen(far);
     pgasi_lane_count(far->ob->lane, -1);
     far->reading = false;
 }
 
-/* Asks the receiver's line; what the last question brought. */
-uint64_t pgasi_far_channel_head(const out_t *out)
+void pgasi_far_channel_look(out_t *out)
 {
     far_channel_t *far = out->far;
     pgasi_lane_t *lane = far->ob->lane;
     if (far->reading)
-        return 0;
-    uint64_t head = far->told[1], at = far->region + pgasi_region.lines_at + far->granted.channel * sizeof(pgasi_line_t) +
-                                       offsetof(pgasi_line_t, head);
+        return;
+    uint64_t at = far->region + pgasi_region.lines_at + far->granted.channel * sizeof(pgasi_line_t);
     far->read.fn = was_read;
-    pgas_status_t status = lane->tp->ops->get(lane->tp, out->rank, far->key, at, &far->told[1], sizeof far->told[1],
-                                              &far->read);
-    if (status == PGAS_INPROGRESS) {
-        far->reading = true;
-        pgasi_lane_count(lane, 1);
-    }
-    return status == PGAS_OK ? far->told[1] : head;
+    pgas_status_t status = lane->tp->ops->get(lane->tp, out->rank, far->key, at, far->seen, sizeof far->seen, &far->read);
+    if (status == PGAS_OK)
+        take_seen(far);
+    far->reading = status == PGAS_INPROGRESS;
+    pgasi_lane_count(lane, far->reading);
+}
+
+/* Asks the receiver's line; what the last question brought. */
+uint64_t pgasi_far_channel_head(out_t *out)
+{
+    pgasi_far_channel_look(out);
+    return out->far->told[1];
 }
 
 size_t pgasi_far_channel_bytes(void)

@@ -154,7 +154,9 @@ bool pgasi_far_channel_owes(const out_t *out);
 pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out);
 /** By puts: the tail, any thread; the receiver's, which is asked for and may be of the last question. */
 uint64_t pgasi_far_channel_position(const out_t *out);
-uint64_t pgasi_far_channel_head(const out_t *out);
+uint64_t pgasi_far_channel_head(out_t *out);
+/** By puts: reads how far the receiver is, when nobody may have told. */
+void pgasi_far_channel_look(out_t *out);
 void pgasi_far_channel_free(out_t *out);
 /** Memory of one at the sender; 0: there are none in this job. For the account. */
 size_t pgasi_far_channel_bytes(void);
