@@ -118,17 +118,18 @@ void pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out)
     }
 }
 
-static void on_grant(far_channel_t *far, const pgasi_note_t *note, const char *data, size_t bytes)
+static bool on_grant(far_channel_t *far, const pgasi_note_t *note, const char *data, size_t bytes)
 {
     bool sane = bytes == sizeof far->wire && note->n == pgasi_region.n_first && note->channel < pgasi_region.n_channels &&
                 note->number < pgasi_region.n_chunks && note->n <= pgasi_region.n_chunks - note->number;
     if (state_of(far) != FAR_ASKED)
-        return;
+        return false;
     if (sane) {
         far->granted = *note;
         memcpy(&far->wire, data, bytes);
     }
-    __atomic_store_n(&far->state, sane ? FAR_GRANTED : FAR_REFUSED, __ATOMIC_RELEASE);
+    __atomic_store_n(&far->state, sane ? FAR_GRANTED : note->n ? FAR_DECLINED : FAR_REFUSED, __ATOMIC_RELEASE);
+    return sane || !note->n;
 }
 
 /* Told by whoever runs the message, and read by who may use the lane. */
@@ -140,38 +141,47 @@ static void raise_told(far_channel_t *far, uint64_t position)
     }
 }
 
-static void on_chunk(far_channel_t *far, const pgasi_note_t *note)
+static bool on_chunk(far_channel_t *far, const pgasi_note_t *note)
 {
     if (__atomic_load_n(&far->more, __ATOMIC_ACQUIRE) != FAR_ASKED)
-        return;
+        return false;
     far->chunk = *note;
     bool got = note->n == 1 && note->number < pgasi_region.n_chunks;
     __atomic_store_n(&far->more, got ? FAR_GRANTED : FAR_REFUSED, __ATOMIC_RELEASE);
+    return got || !note->n;
+}
+
+static bool on_told(far_channel_t *far, const pgasi_note_t *note)
+{
+    bool sane = note->position <= __atomic_load_n(&far->position, __ATOMIC_ACQUIRE);
+    if (sane)
+        raise_told(far, note->position);
+    return sane;
 }
 
 /* About the channel of a lane of this rank. */
-static void take_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
+static bool take_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
 {
     pgasi_outbox_t *ob = outbox_of((int)note->lane);
     out_t *out = ob ? &ob->out[note->port * ob->n_ranks + (uint32_t)source] : NULL;
     far_channel_t *far = out ? __atomic_load_n(&out->far, __ATOMIC_ACQUIRE) : NULL;
-    if (!far)
-        return;
-    if (note->what == PGASI_NOTE_GRANT)
-        on_grant(far, note, data, bytes);
-    else if (note->what == PGASI_NOTE_CHUNK)
-        on_chunk(far, note);
-    else if (note->what == PGASI_NOTE_TOLD)
-        raise_told(far, note->position);
+    if (far && note->what == PGASI_NOTE_GRANT)
+        return on_grant(far, note, data, bytes);
+    if (far && note->what == PGASI_NOTE_CHUNK)
+        return on_chunk(far, note);
+    return far && note->what == PGASI_NOTE_TOLD && on_told(far, note);
 }
 
-void pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
+bool pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
 {
-    if (note->what == PGASI_NOTE_STOP || note->what == PGASI_NOTE_GO)
+    bool sane = note->what == PGASI_NOTE_STOP || note->what == PGASI_NOTE_GO;
+    if (sane)
         pgasi_far_set_stop((int)note->port, source, note->position, note->what == PGASI_NOTE_STOP);
     else
-        take_note(note, source, data, bytes);
-    pgasi_bell_ring(pgasi_boot.node_rank); /* somebody may wait for room */
+        sane = take_note(note, source, data, bytes);
+    if (sane)
+        pgasi_bell_ring(pgasi_boot.node_rank); /* somebody may wait for room */
+    return sane;
 }
 
 void pgasi_far_channel_tell(int port, int source_rank, int source_lane, uint64_t position)
@@ -228,6 +238,7 @@ static void go_by_puts(out_t *out, pgasi_tp_key_t *key, uint64_t region)
 static void decline(pgasi_outbox_t *ob, out_t *out)
 {
     pgasi_note_t note = note_of(ob, out, PGASI_NOTE_BACK);
+    note.channel = out->far->granted.channel;
     for (uint32_t i = 0; i < out->far->granted.n; i++) {
         note.number = out->far->granted.number + i;
         send_note(ob, out, PGASI_PORT_ANY, &note);
@@ -289,6 +300,7 @@ bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p)
 void pgasi_far_channel_shrink(out_t *out, uint32_t number)
 {
     pgasi_note_t note = note_of(out->far->ob, out, PGASI_NOTE_BACK);
+    note.channel = out->far->granted.channel;
     note.number = number;
     send_note(out->far->ob, out, PGASI_PORT_ANY, &note); /* a chunk that is not told stays with the receiver */
 }

@@ -20,8 +20,8 @@
 /** Whether PGAS_FAR_CALLS wants channels to ranks of this host, or of others. */
 bool pgasi_far_wants_channels(bool same_host);
 
-/** What a receiver answers to a sender of this rank; data: what came behind the note. */
-void pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes);
+/** What a receiver answers to a sender of this rank; data: what came behind the note. False: nobody asked. */
+bool pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes);
 
 /** To the sender of a channel that is written by puts: chunks up to a position have been left. */
 void pgasi_far_channel_tell(int port, int source_rank, int source_lane, uint64_t position);

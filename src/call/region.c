@@ -27,14 +27,15 @@
 typedef struct {
     int source;
     uint32_t port, lane, first;
-    bool granted, joined;
+    bool joined;
 } owner_t;
 
 pgasi_region_t pgasi_region;
 
 static uint64_t *taken, *used; /* by chunk: granted now; ever */
+static uint32_t *channel_of;   /* by chunk, while it is granted */
 static owner_t *owners;        /* by channel */
-static uint32_t n_owners, n_taken, n_taken_high;
+static uint32_t n_owners, n_taken, n_taken_high; /* n_owners: ports look at it too */
 static uint64_t n_refused;
 static size_t pool_bytes;      /* of one lane's buffers; 0: none */
 
@@ -61,7 +62,7 @@ bool pgasi_far_wants_channels(bool same_host)
 /* Of chunks, where some rank wants channels. */
 static void plan_chunks(uint64_t chunk_bytes)
 {
-    uint32_t n_first = (uint32_t)pgasi_param.chunks;
+    uint32_t n_first = (uint32_t)PGASI_MIN(pgasi_param.chunks, pgasi_param.chunks_max);
     uint64_t n = PGASI_MIN(pgasi_param.far_chunk_memory / chunk_bytes, (uint64_t)1 << 24) / n_first * n_first;
     if (!n)
         return;
@@ -99,8 +100,8 @@ static char *chunk_at(uint64_t number)
     return pgasi_heap_tail() + pgasi_region.chunks_at + number * pgasi_chunk_bytes;
 }
 
-/* n chunks in a row; false if there are none. */
-static bool take(uint32_t n, uint32_t *first_p, bool *fresh_p)
+/* n chunks in a row for a channel; false if there are none. */
+static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
 {
     uint64_t at = 0, size = pgasi_region.n_chunks;
     for (;;) {
@@ -117,6 +118,7 @@ static bool take(uint32_t n, uint32_t *first_p, bool *fresh_p)
         *fresh_p = *fresh_p && !pgasi_bitmap_test(used, i);
         pgasi_bitmap_set(taken, i);
         pgasi_bitmap_set(used, i);
+        channel_of[i] = channel;
     }
     n_taken += n;
     n_taken_high = PGASI_MAX(n_taken_high, n_taken);
@@ -131,24 +133,42 @@ static void answer(int rank, const pgasi_note_t *note, const void *data, size_t 
         PGASI_ERROR("call", "cannot answer rank %d about its channel: %s", rank, pgas_status_text(status));
 }
 
+static void drop(int source)
+{
+    if (pgasi_first_dropped())
+        PGASI_ERROR("call", "rank %d tells nonsense of a channel: dropped", source);
+}
+
+static owner_t *owner_at(const pgasi_note_t *note, int source)
+{
+    owner_t *o = note->channel < __atomic_load_n(&n_owners, __ATOMIC_ACQUIRE) ? &owners[note->channel] : NULL;
+    return o && o->source == source && o->port == note->port && o->lane == note->lane ? o : NULL;
+}
+
+/* One channel each, so that a port has room for all that may join. */
+static bool has_one(const pgasi_note_t *note, int source)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < n_owners && !has; i++)
+        has = owners[i].source == source && owners[i].port == note->port && owners[i].lane == note->lane;
+    return has;
+}
+
 static void on_ask(pgasi_note_t *note, int source)
 {
     pgasi_segment_wire_t wire;
-    bool fresh = false, got = n_owners < pgasi_region.n_channels && take(pgasi_region.n_first, &note->number, &fresh);
+    bool fresh = false;
     memset(&wire, 0, sizeof wire);
-    if (got && pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) != PGAS_OK) {
-        for (uint32_t i = 0; i < pgasi_region.n_first; i++)
-            pgasi_bitmap_clear(taken, note->number + i);
-        n_taken -= pgasi_region.n_first;
-        got = false;
-    }
+    bool got = n_owners < pgasi_region.n_channels && pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) == PGAS_OK &&
+               take(pgasi_region.n_first, n_owners, &note->number, &fresh);
     n_refused += !got;
     note->what = PGASI_NOTE_GRANT;
     note->n = got ? pgasi_region.n_first : 0;
     note->fresh = fresh;
     if (got) {
         note->channel = n_owners;
-        owners[n_owners++] = (owner_t){ source, note->port, note->lane, note->number, true, false };
+        owners[n_owners] = (owner_t){ source, note->port, note->lane, note->number, false };
+        __atomic_store_n(&n_owners, n_owners + 1, __ATOMIC_RELEASE);
         *(uint64_t *)(void *)chunk_at(note->number) = 0;
     }
     answer(source, note, &wire, sizeof wire);
@@ -156,34 +176,61 @@ static void on_ask(pgasi_note_t *note, int source)
 
 static void on_more(pgasi_note_t *note, int source)
 {
-    bool fresh = false, got = take(1, &note->number, &fresh);
+    bool fresh = false, got = take(1, note->channel, &note->number, &fresh);
     note->what = PGASI_NOTE_CHUNK;
     note->n = got;
     note->fresh = fresh;
     answer(source, note, NULL, 0);
 }
 
+/* One of the sender's further chunks, or of a channel that he does not want. */
+static bool may_give_back(const pgasi_note_t *note, const owner_t *o)
+{
+    bool his = o && note->number < pgasi_region.n_chunks && pgasi_bitmap_test(taken, note->number) &&
+               channel_of[note->number] == note->channel;
+    return his && (note->number - o->first >= pgasi_region.n_first || !__atomic_load_n(&o->joined, __ATOMIC_RELAXED));
+}
+
 static void on_back(const pgasi_note_t *note)
 {
-    if (note->number >= pgasi_region.n_chunks || !pgasi_bitmap_test(taken, note->number))
-        return;
     pgasi_bitmap_clear(taken, note->number);
     n_taken--;
 }
 
-static void on_join(const pgasi_note_t *note, int source)
+static void on_join(const pgasi_note_t *note, owner_t *o)
 {
-    owner_t *o = note->channel < n_owners ? &owners[note->channel] : NULL;
-    if (!o || o->joined || o->source != source || o->port != note->port || o->lane != note->lane) {
-        if (pgasi_first_dropped())
-            PGASI_ERROR("call", "rank %d joins a channel that it was not granted: dropped", source);
-        return;
-    }
-    o->joined = true;
+    __atomic_store_n(&o->joined, true, __ATOMIC_RELAXED);
     char *region = pgasi_heap_tail();
     pgasi_line_t *line = (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + note->channel;
-    pgasi_inbox_join(&(pgasi_join_t){ (int)note->port, source, (int)note->lane, line, region + pgasi_region.chunks_at,
+    pgasi_inbox_join(&(pgasi_join_t){ (int)note->port, o->source, (int)note->lane, line, region + pgasi_region.chunks_at,
                                       o->first, pgasi_region.n_chunks, note->by_put != 0 });
+}
+
+/* False: it makes no sense, and nothing is done. */
+static bool follow(pgasi_note_t *note, int source, const char *data, size_t bytes)
+{
+    owner_t *o = owner_at(note, source);
+    bool sane = o != NULL;
+    switch (note->what) {
+    case PGASI_NOTE_ASK:
+        if ((sane = !has_one(note, source)))
+            on_ask(note, source);
+        return sane;
+    case PGASI_NOTE_MORE:
+        if (sane)
+            on_more(note, source);
+        return sane;
+    case PGASI_NOTE_JOIN:
+        if ((sane = sane && !o->joined))
+            on_join(note, o);
+        return sane;
+    case PGASI_NOTE_BACK:
+        if ((sane = may_give_back(note, o)))
+            on_back(note);
+        return sane;
+    default:
+        return pgasi_far_channel_note(note, source, data, bytes);
+    }
 }
 
 static void on_note(const void *args, size_t bytes, pgas_thread_t thread, void *context)
@@ -191,27 +238,12 @@ static void on_note(const void *args, size_t bytes, pgas_thread_t thread, void *
     pgasi_note_t note;
     int source = pgas_thread_rank(thread);
     (void)context;
-    if (bytes < sizeof note)
-        return;
-    memcpy(&note, args, sizeof note);
-    if (note.port >= (uint32_t)pgasi_n_ports || note.lane >= (uint32_t)pgasi_n_lanes)
-        return;
-    switch (note.what) {
-    case PGASI_NOTE_ASK:
-        on_ask(&note, source);
-        break;
-    case PGASI_NOTE_MORE:
-        on_more(&note, source);
-        break;
-    case PGASI_NOTE_JOIN:
-        on_join(&note, source);
-        break;
-    case PGASI_NOTE_BACK:
-        on_back(&note);
-        break;
-    default:
-        pgasi_far_channel_note(&note, source, (const char *)args + sizeof note, bytes - sizeof note);
-    }
+    bool sane = bytes >= sizeof note;
+    if (sane)
+        memcpy(&note, args, sizeof note);
+    sane = sane && note.port < (uint32_t)pgasi_n_ports && note.lane < (uint32_t)pgasi_n_lanes;
+    if (!sane || !follow(&note, source, (const char *)args + sizeof note, bytes - sizeof note))
+        drop(source);
 }
 
 /* ---- start and stop ---- */
@@ -240,10 +272,11 @@ pgas_status_t pgasi_region_start(void)
     pgasi_handler_set_refused(PGASI_REC_CHANNEL, on_note); /* of a thread that has left: it refuses what comes then */
     n_owners = n_taken = n_taken_high = 0;
     n_refused = 0;
+    channel_of = pgasi_lazy_alloc((pgasi_region.n_chunks + 1) * sizeof *channel_of);
     taken = calloc(words, sizeof *taken);
     used = calloc(words, sizeof *used);
     owners = pgasi_lazy_alloc((pgasi_region.n_channels + 1) * sizeof *owners);
-    pgas_status_t status = taken && used && owners ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = taken && used && channel_of && owners ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     bool movable = status == PGAS_OK && pgasi_region.n_chunks && pgasi_heap_from_transport;
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK && pgasi_boot_agree(movable ? PGAS_OK : PGAS_ERR_UNSUPPORTED) == PGAS_OK)
@@ -259,7 +292,10 @@ void pgasi_region_stop(void)
     free(used);
     if (owners)
         pgasi_lazy_free(owners, (pgasi_region.n_channels + 1) * sizeof *owners);
+    if (channel_of)
+        pgasi_lazy_free(channel_of, (pgasi_region.n_chunks + 1) * sizeof *channel_of);
     taken = used = NULL;
+    channel_of = NULL;
     owners = NULL;
 }
 
