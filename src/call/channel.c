@@ -167,10 +167,9 @@ static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, in
 static pgas_status_t open_far(pgasi_outbox_t *ob, out_t *out, int dest)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    int state = pgasi_far_channel_state(out);
-    if (state == FAR_NONE || state == FAR_REFUSED)
-        pgasi_far_channel_ask(ob, out);
-    while (pgasi_far_channel_state(out) == FAR_ASKED && !pgasi_boot_is_dead(out->rank)) {
+    bool asked = false;
+    while ((!(asked = asked || pgasi_far_channel_ask(ob, out)) || pgasi_far_channel_state(out) == FAR_ASKED) &&
+           !pgasi_boot_is_dead(out->rank)) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
         pgasi_lane_lock(ob->lane);
@@ -220,16 +219,15 @@ static void give_back(out_t *out)
     int n = 0, current = out->current;
     for (int i = 0; i < out->n_chunks; i++) {
         chunk_t c = out->chunks[i];
-        if (i == current || (c.number >= first && c.number < end)) {
-            if (i == current)
-                out->current = n;
+        bool stays = i == current || (c.number >= first && c.number < end);
+        if (!stays && out->far)
+            stays = !pgasi_far_channel_shrink(out, c.number);
+        else if (!stays)
+            pgasi_inbox_shrink(out->bell_number, c.number);
+        if (i == current)
+            out->current = n;
+        if (stays)
             out->chunks[n++] = c;
-        } else {
-            if (out->far)
-                pgasi_far_channel_shrink(out, c.number);
-            else
-                pgasi_inbox_shrink(out->bell_number, c.number);
-        }
     }
     out->n_chunks = n;
 }

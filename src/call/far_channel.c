@@ -95,27 +95,28 @@ static bool on_this_host(int rank)
     return false;
 }
 
-void pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out)
+bool pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out)
 {
     out->ask_at = out->n_messages + ASK_AGAIN;
     if (!pgasi_region.n_chunks || !pgasi_far_wants_channels(on_this_host(out->rank)))
-        return;
+        return true;
     if (!out->far) {
         far_channel_t *far = calloc(1, pgasi_far_channel_bytes());
         if (!far)
-            return;
+            return true;
         far->ob = ob;
         __atomic_store_n(&out->far, far, __ATOMIC_RELEASE);
     }
     int state = state_of(out->far);
     if (state != FAR_NONE && state != FAR_REFUSED)
-        return;
+        return true;
     pgasi_note_t note = note_of(ob, out, PGASI_NOTE_ASK);
     __atomic_store_n(&out->far->state, FAR_ASKED, __ATOMIC_RELAXED); /* the answer may come at once */
-    if (!send_note(ob, out, PGASI_PORT_ANY, &note)) {
-        __atomic_store_n(&out->far->state, state, __ATOMIC_RELAXED);
-        out->ask_at = out->n_messages + PGASI_FAR_ASK_AFTER;
-    }
+    if (send_note(ob, out, PGASI_PORT_ANY, &note))
+        return true;
+    __atomic_store_n(&out->far->state, state, __ATOMIC_RELAXED);
+    out->ask_at = out->n_messages + PGASI_FAR_ASK_AFTER;
+    return false;
 }
 
 static bool on_grant(far_channel_t *far, const pgasi_note_t *note, const char *data, size_t bytes)
@@ -297,12 +298,12 @@ bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p)
     return false;
 }
 
-void pgasi_far_channel_shrink(out_t *out, uint32_t number)
+bool pgasi_far_channel_shrink(out_t *out, uint32_t number)
 {
     pgasi_note_t note = note_of(out->far->ob, out, PGASI_NOTE_BACK);
     note.channel = out->far->granted.channel;
     note.number = number;
-    send_note(out->far->ob, out, PGASI_PORT_ANY, &note); /* a chunk that is not told stays with the receiver */
+    return send_note(out->far->ob, out, PGASI_PORT_ANY, &note);
 }
 
 /* ---- by puts ---- */
@@ -391,11 +392,13 @@ static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
     memcpy(buffer->data, words, sizeof words);
     buffer->n_uses = 1;
     pgas_status_t status = put(ob, out, buffer, address_of(far, c, 0), buffer->data + 8, 8);
-    if (status == PGAS_OK)
+    bool cleared = status == PGAS_OK;
+    if (cleared)
         status = put_record(ob, out, buffer, address_of(far, left, inside), buffer->data, 8, header,
                             base + pgasi_chunk_bytes);
     if (status != PGAS_OK) {
-        buffer_drop(buffer);
+        if (!cleared || status == PGAS_ERR_AGAIN)
+            buffer_drop(buffer); /* else it has been */
         return status;
     }
     left->free_at = base + pgasi_chunk_bytes;
@@ -427,9 +430,11 @@ pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *bu
     if (PGAS_UNLIKELY(room > pgasi_chunk_bytes - 64))
         pgasi_fatal("call", "%zu bytes do not fit a chunk", bytes);
     pgas_status_t status = make_room(ob, out, room);
+    buffer->n_uses = 1;
+    if (status != PGAS_OK && status != PGAS_ERR_AGAIN)
+        buffer_drop(buffer);
     if (status != PGAS_OK)
         return status;
-    buffer->n_uses = 1;
     memset(buffer->data + room - (batch ? 8 : 0), 0, 8);
     uint64_t inside = far->position & (pgasi_chunk_bytes - 1);
     return put_record(ob, out, buffer, address_of(far, &out->chunks[out->current], inside), body, room,

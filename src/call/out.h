@@ -140,13 +140,13 @@ void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
 
 /* ---- far_channel.c ---- */
 
-/** Asks for a channel to where so many messages went; if not now, later. */
-void pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out);
+/** Asks for a channel to where so many messages went. False: not now, but again with a later message. */
+bool pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out);
 /** The channel is granted, and all that was sent so far has left: what follows goes through it. */
 void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest);
-/** As pgasi_inbox_grow and pgasi_inbox_shrink, by messages. */
+/** As pgasi_inbox_grow and pgasi_inbox_shrink, by messages. False: not now. */
 bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p);
-void pgasi_far_channel_shrink(out_t *out, uint32_t number);
+bool pgasi_far_channel_shrink(out_t *out, uint32_t number);
 /** Puts a batch, or one record with its header in front, and takes the buffer, unless PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes, bool batch);
 /** The last record's header could not leave with its arguments; pays that. @return PGAS_OK, PGAS_ERR_AGAIN. */
