@@ -180,7 +180,8 @@ typedef enum {
     PGAS_EXECUTED, /* the handler has run */
     PGAS_REMOTE,   /* the call has arrived at the target; it may not have run. On the node that is so once the call has
                       left; elsewhere the target tells before the handler runs, where what came before it in the same
-                      message has run. A handler that the target does not know is told, where the target tells. */
+                      message has run. A handler that the target does not know is told, where the target tells; so is a
+                      thread that has left before. One that leaves between arrival and run drops the call. */
     PGAS_LOCAL     /* the caller's buffers may be used again (arguments: on return, so that the counter has fallen by then) */
 } pgas_when_t;
 
@@ -215,8 +216,9 @@ typedef struct {
  *  Done:   calls of one thread to one target in one way run in the order issued. What is for a thread runs when it is in the
  *          library, or by pgas_progress_for, or by consumer threads; calls to a slot that no thread has had yet wait for one.
  *          The counter falls by one if the call is accepted (PGAS_OK), and not otherwise; with PGAS_ERR_PEER if the target
- *          dies before it has answered, or if the thread has left by then (without a counter the call is then dropped and
- *          counted); with PGAS_ERR_NOT_FOUND if the target does not know the handler: pgas_sync_error names both.
+ *          dies before it has answered, or if the thread has left by then (a call without a counter, or whose counter has
+ *          fallen, is then dropped, counted, and the first such logged); with PGAS_ERR_NOT_FOUND if the target does not know
+ *          the handler: pgas_sync_error names both.
  *  @return as pgas_call; PGAS_ERR_INVALID (options), PGAS_ERR_LIMIT (also: a slot from PGAS_LANES on). */
 PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
                                     const pgas_call_opts_t *opts);

@@ -494,7 +494,7 @@ static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
 
 __attribute__((cold)) void pgasi_bcast_drop(pgas_thread_t source)
 {
-    if (pgasi_n_dropped++ == 0)
+    if (pgasi_first_dropped())
         PGASI_ERROR("call", "malformed broadcast from rank %d: dropped", pgas_thread_rank(source));
 }
 

@@ -449,10 +449,11 @@ uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank
         if (!header)
             break;
         pgas_thread_t source = pgas_thread_make(source_rank, pgasi_rec_slot(header));
-        if (header & PGASI_REC_TOKEN) {
-            memcpy(&wire, at + 8, sizeof wire);
+        bool token = header & PGASI_REC_TOKEN;
+        memcpy(&wire, at + (token ? 8 : 0), sizeof wire);
+        if (token && wire) { /* 0: whoever asked has heard that it arrived */
             pgasi_call_end(pgasi_call_begin(source, pgasi_rec_handler(header), wire & ~PGASI_WIRE_ARRIVED), PGAS_ERR_PEER);
-        } else if (!tell_refused(header, at + 8, source) && pgasi_first_dropped()) {
+        } else if (!tell_refused(header, at + (token ? 16 : 8), source) && pgasi_first_dropped()) {
             PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped", source_rank,
                         pgasi_rec_handler(header));
         }

@@ -52,8 +52,8 @@ void pgasi_spawn_set_handler(void);
  *  counted and logged once. Returns the number of calls that ran. */
 uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank);
 
-/** The same for a port that no thread answers to any more: who waits for a call hears PGAS_ERR_PEER, others are counted and
- *  logged once. */
+/** The same for a port that no thread answers to any more: who waits for a call hears PGAS_ERR_PEER; those for which nobody
+ *  waits, or nobody any more, are counted and logged once. */
 uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank);
 
 /** Records that run later have arrived: tells those who asked for that, and notes in the records that it has. Inside a handler

@@ -525,7 +525,8 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, s
     *f = (far_t){ NULL, bytes, source_rank };
     memcpy(f->data, records, bytes);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
-    pgasi_records_arrived(f->data, bytes, source_rank);
+    if (!__atomic_load_n(&port->left, __ATOMIC_RELAXED)) /* else they will be refused, and that is what is told */
+        pgasi_records_arrived(f->data, bytes, source_rank);
     lock(&port->far_lock);
     __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
     port->far_end = &f->next;
@@ -585,7 +586,7 @@ void pgasi_port_set_left(int number, bool left)
 {
     uint64_t bit = UINT64_C(1) << (number - PGASI_PORT_FIRST_THREAD);
     lock(&ports[number].lock);
-    ports[number].left = left;
+    __atomic_store_n(&ports[number].left, left, __ATOMIC_RELAXED);
     unlock(&ports[number].lock);
     if (left)
         __atomic_fetch_or(&pgasi_ports_left, bit, __ATOMIC_RELEASE);

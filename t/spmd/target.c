@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include "base/rng.h"
+#include "call/handler.h"
 #include "t/spmd/job.h"
 
 #define N_THREADS 2 /* beside the initialising one */
@@ -159,6 +160,16 @@ static void *come_and_go(void *arg)
     return (void *)(intptr_t)pgas_thread_slot(self);
 }
 
+static bool near(int rank)
+{
+    return pgas_node_of(rank) == pgas_node();
+}
+
+static int64_t n_dropped(void)
+{
+    return (int64_t)__atomic_load_n(&pgasi_n_dropped, __ATOMIC_RELAXED);
+}
+
 static void who_has_left_is_not_waited_for(void)
 {
     pthread_t thread;
@@ -170,12 +181,21 @@ static void who_has_left_is_not_waited_for(void)
     pgas_sync_init(&sync, 1);
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &sync;
-    pgas_thread_t gone = pgas_thread_make((me + 1) % n_ranks, (int)(intptr_t)slot);
+    int peer = (me + 1) % n_ranks;
+    int64_t before = n_dropped();
+    pgas_barrier(NULL); /* nobody calls before */
+    pgas_thread_t gone = pgas_thread_make(peer, (int)(intptr_t)slot);
     bool good = pgas_call_to(gone, who, NULL, 0, &opts) == PGAS_OK;
     spmd_ok(good && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER, "a call to a thread that has left ends with PGAS_ERR_PEER");
+    pgas_sync_reset(&sync, 1);
+    opts.when = PGAS_REMOTE;
+    good = pgas_call_to(gone, who, NULL, 0, &opts) == PGAS_OK;
+    pgas_status_t told = pgas_sync_wait(&sync, -1), wanted = near(peer) ? PGAS_OK : PGAS_ERR_PEER;
+    spmd_ok(good && told == wanted, "that it has left is told instead of the arrival, where the target tells");
     pgas_sync_fini(&sync);
     pgas_call_to(gone, who, NULL, 0, NULL);
     spmd_ok(pgas_quiesce() == PGAS_OK, "quiescence does not wait for it");
+    spmd_is_int(n_dropped() - before, near((me + n_ranks - 1) % n_ranks) ? 2 : 1, "what nobody waits for is counted");
 }
 
 /* Its consumers stay. */
@@ -270,12 +290,23 @@ static void the_end_waits_for_no_thread(void)
     pthread_barrier_wait(&together);
     n_ran[SLOTS] = 0;
     pgas_barrier(NULL);
+    pgas_sync_t arrived;
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    pgas_sync_init(&arrived, 1);
+    opts.sync = &arrived;
+    opts.when = PGAS_REMOTE;
+    int64_t before = n_dropped();
     bool good = pgas_call_to(pgas_thread_make(peer, 1), who, NULL, 0, NULL) == PGAS_OK &&
-                pgas_call_to(pgas_thread_make(peer, 3), who, NULL, 0, NULL) == PGAS_OK;
+                pgas_call_to(pgas_thread_make(peer, 3), who, NULL, 0, NULL) == PGAS_OK &&
+                pgas_call_to(pgas_thread_make(peer, 3), who, NULL, 0, &opts) == PGAS_OK;
+    good = pgas_sync_wait(&arrived, -1) == PGAS_OK && good;
+    pgas_sync_fini(&arrived);
+    pgas_barrier(NULL); /* it has arrived before the end begins */
     job_stop();
     pthread_barrier_wait(&together);
     pthread_join(thread, NULL);
     spmd_ok(good && n_ran[SLOTS] == 1, "the end runs what is for a thread that stays away, and refuses what is for none");
+    spmd_is_int(n_dropped() - before, 2, "it counts what it refuses, also what was said to have arrived");
 }
 
 int main(int argc, char **argv)
@@ -283,7 +314,7 @@ int main(int argc, char **argv)
     pgas_handler_register("numbered", on_numbered, NULL, &numbered);
     pgas_handler_register("flag", on_flag, NULL, &set_flag);
     pgas_handler_register("who", on_who, NULL, &who);
-    job_begin(&argc, &argv, 19);
+    job_begin(&argc, &argv, 22);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
