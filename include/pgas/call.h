@@ -22,6 +22,7 @@
  *  | pgas_call_broadcast_buffer, pgas_lock_acquire, pgas_lock_try, | PGAS_ERR_CONTEXT                         | yes      |
  *  | pgas_lock_release; pgas_alloc_on, pgas_delegate elsewhere     |                                          |          |
  *  | pgas_sync_wait, pgas_progress                                 | PGAS_ERR_CONTEXT (pgas_progress: 0)      | yes      |
+ *  | pgas_thread_attach, pgas_thread_detach                        | PGAS_ERR_CONTEXT                         | nest     |
  *  | collectives, pgas_quiesce                                     | PGAS_ERR_CONTEXT                         | CONTEXT  |
  *
  *  When a rank has died and PGAS_ON_PEER_DEATH=continue lets the others go on, what it owes, completions and replies,

@@ -54,14 +54,18 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
 }
 
 /** Makes the calling thread known to the library, so that it may use it.
- *  Shape:  any thread of an initialised rank, e.g. at the start of an OpenMP parallel region. Attaching twice counts.
+ *  Shape:  any thread of an initialised rank, e.g. at the start of an OpenMP parallel region. Attaching twice counts; so
+ *          does attaching in a blocking or spawned handler, whose thread is attached already: what it does not undo ends
+ *          with it.
  *  Done:   the thread has the lowest free slot. The first PGAS_LANES slots own a lane (no locks); others share one.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_LIMIT (PGAS_THREADS_MAX threads are attached). */
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_LIMIT (PGAS_THREADS_MAX threads are attached), PGAS_ERR_CONTEXT (in a
+ *          plain handler: its thread is attached, and not its own). */
 PGAS_API pgas_status_t pgas_thread_attach(void);
 
 /** Undoes one attach; completes what the thread has issued (as pgas_flush_all) first.
- *  @return PGAS_OK, PGAS_ERR_CONTEXT (not attached, or slot 0: that one ends with pgas_finalize); what pgas_flush_all
- *          gives, e.g. PGAS_ERR_PEER: the thread is detached all the same. */
+ *  @return PGAS_OK, PGAS_ERR_CONTEXT (not attached; in a plain handler; the attach with which slot 0 or a handler began:
+ *          those end with pgas_finalize and with the handler); what pgas_flush_all gives, e.g. PGAS_ERR_PEER: the thread is
+ *          detached all the same. */
 PGAS_API pgas_status_t pgas_thread_detach(void);
 
 /** The calling thread's name; slot 4094 in it if it is not attached. */

@@ -119,6 +119,7 @@ static void run(task_t *t, bool with_baton)
         pgasi_call_end(before, PGAS_OK);
     }
     pgasi_call_forget();
+    pgasi_self.n_attached = 1; /* whatever the handler has attached and not undone */
     pgasi_self.in_task = false;
     pgasi_wait_on_block = NULL;
     free(t);

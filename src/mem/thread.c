@@ -126,11 +126,12 @@ pgas_status_t pgas_thread_attach(void)
 {
     if (!pgasi_running)
         return PGAS_ERR_NOT_INIT;
-    if (pgasi_thread_attached()) {
-        pgasi_self.n_attached++;
-        return PGAS_OK;
-    }
-    return attach(false);
+    if (!pgasi_thread_attached())
+        return attach(false);
+    if (pgasi_self.in_handler) /* the thread's own count is not its handlers' */
+        return PGAS_ERR_CONTEXT;
+    pgasi_self.n_attached++;
+    return PGAS_OK;
 }
 
 pgas_status_t pgasi_thread_attach_high(void)
@@ -143,7 +144,8 @@ pgas_status_t pgas_thread_detach(void)
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
         return status;
-    if (pgasi_self.slot == PGAS_SLOT_SERVICE || pgasi_self.in_task || (pgasi_self.slot == 0 && pgasi_self.n_attached == 1))
+    bool stays = pgasi_self.in_task || pgasi_self.slot == 0 || pgasi_self.slot == PGAS_SLOT_SERVICE;
+    if (stays && pgasi_self.n_attached == 1)
         return PGAS_ERR_CONTEXT;
     if (--pgasi_self.n_attached > 0)
         return PGAS_OK;

@@ -13,7 +13,8 @@
 
 #define DEPTH 100
 
-static pgas_handler_t nest, wait_for, plain_wait, refused, put_far, first_of_pair, second_of_pair;
+static pgas_handler_t nest, wait_for, plain_wait, refused, put_far, first_of_pair, second_of_pair, attach, attach_plain;
+static uint64_t n_plain_bad = 7;
 static int me, n_ranks;
 static pgas_sync_t gate;
 static int64_t n_waiting, n_inside, n_overlaps;
@@ -112,6 +113,46 @@ static void what_concerns_all_is_refused(void)
     spmd_ok(status == PGAS_OK && bad == 0, "collectives, quiescence and the end are refused in handlers");
 }
 
+/* As a function that attaches and detaches does, whoever calls it; what the handler leaves attached, the next one does not
+ * see. */
+static void on_attach(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    pgas_thread_t self = pgas_thread_self();
+    uint64_t bad = pgas_thread_detach() != PGAS_ERR_CONTEXT;
+    bad += pgas_thread_attach() != PGAS_OK || pgas_thread_self() != self || pgas_thread_detach() != PGAS_OK;
+    bad += pgas_thread_detach() != PGAS_ERR_CONTEXT || pgas_thread_self() != self;
+    bad += pgas_thread_attach() != PGAS_OK;
+    bad += pgas_call_return(me, attach_plain, NULL, 0, &n_plain_bad, sizeof n_plain_bad, NULL) != PGAS_OK;
+    pgas_reply(&bad, sizeof bad);
+}
+
+static void on_attach_plain(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    uint64_t bad = (pgas_thread_attach() != PGAS_ERR_CONTEXT) + (pgas_thread_detach() != PGAS_ERR_CONTEXT);
+    pgas_reply(&bad, sizeof bad);
+}
+
+static void attaching_nests(void)
+{
+    uint64_t bad = 0, n_bad = 0;
+    bool good = true;
+    for (int i = 0; i < 3; i++) {
+        good = pgas_call_return((me + 1) % n_ranks, attach, NULL, 0, &bad, sizeof bad, NULL) == PGAS_OK && good;
+        n_bad += bad;
+    }
+    spmd_ok(good && n_bad == 0, "a blocking handler attaches and detaches, down to where it began");
+    pgas_barrier(NULL);
+    spmd_ok(n_plain_bad == 0, "a plain one does not");
+}
+
 /* Puts to the next rank, reads back. */
 static void on_put_far(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -202,16 +243,19 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("wait for", on_wait_for, NULL, &blocks, &wait_for);
     pgas_handler_register("open", on_open, NULL, &plain_wait);
     pgas_handler_register_opts("refused", on_refused, NULL, &blocks, &refused);
+    pgas_handler_register_opts("attach", on_attach, NULL, &blocks, &attach);
+    pgas_handler_register("attach plain", on_attach_plain, NULL, &attach_plain);
     pgas_handler_register_opts("put far", on_put_far, NULL, &blocks, &put_far);
     pgas_handler_register("first of pair", on_pair, NULL, &first_of_pair);
     pgas_handler_register("second of pair", on_pair, NULL, &second_of_pair);
-    job_begin(&argc, &argv, 12);
+    job_begin(&argc, &argv, 14);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
     a_hundred_nest();
     a_hundred_wait_for_one_counter();
     what_concerns_all_is_refused();
+    attaching_nests();
     they_transfer();
     spawned_handlers_run_at_once();
     job_stop();
