@@ -225,16 +225,18 @@ PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler
                                     const pgas_call_opts_t *opts);
 
 /** Begins a call whose arguments are built where they travel.
- *  Shape:  one at a time per thread. Until it is committed or abandoned the thread's other calls to the same target give
- *          PGAS_ERR_BUSY, and its aggregators must not be used for that rank.
+ *  Shape:  one at a time per thread; threads as with pgas_call_to: with PGAS_WAY_SEND also one that is not attached, which
+ *          commits or abandons it before it ends. Until then the thread's other calls to the same target give PGAS_ERR_BUSY
+ *          (not those that are sent), and its aggregators must not be used for that rank.
  *  Done:   *args_p: `bytes` bytes, aligned to 8, contents undefined, the caller's until commit. On the node they lie in the
  *          target's memory (a thread with a lane of its own, outside of handlers, while the channel has room), between nodes
- *          in the message; otherwise in a block that commit copies.
+ *          in the message; otherwise, with PGAS_WAY_SEND always, in a block that commit copies.
  *  @return as pgas_call_to; PGAS_ERR_BUSY (the thread has begun one). */
 PGAS_API pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
                                        const pgas_call_opts_t *opts, void **args_p);
 /** Sends it. With an error, PGAS_ERR_AGAIN too, it is dropped. A thread that detaches or ends the job, and a blocking
- *  handler that returns, drops what it has begun. @return as pgas_call_to; PGAS_ERR_NOT_FOUND (the thread has begun none). */
+ *  handler that returns, drops what it has begun. @return as pgas_call_to; PGAS_ERR_NOT_FOUND (the thread, attached or not, has
+ *  begun none). */
 PGAS_API pgas_status_t pgas_call_commit(void);
 /** Drops it: nothing has happened. @return PGAS_OK, PGAS_ERR_NOT_FOUND. */
 PGAS_API pgas_status_t pgas_call_abandon(void);

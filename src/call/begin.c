@@ -1,8 +1,9 @@
 /* Calls built in place: pgas_call_begin gives a place for the arguments, pgas_call_commit sends what stands there.
  *
  * On the node the place is in the receiver's chunk, behind the tail, which does not move before the commit; elsewhere it is
- * in the buffer that becomes the message. Where neither is possible now, and in handlers, it is a block of its own that is
- * copied. A thread builds one call at a time, and nothing else goes from its lane to that destination meanwhile. */
+ * in the buffer that becomes the message. Where neither is possible now, in handlers, and for what goes through the shared
+ * lane, it is a block of its own that is copied; threads that are not attached send such blocks. A thread builds one call at
+ * a time, and nothing else goes from its lane to that destination meanwhile. */
 #include "call/out.h"
 
 #include <stdlib.h>
@@ -133,7 +134,7 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
     b.rank = pgas_thread_rank(target);
     pgas_status_t status = args_p ? pgasi_call_read_opts(opts, &o) : PGAS_ERR_INVALID;
     if (status == PGAS_OK)
-        status = check_call(b.rank, handler, "", bytes, false);
+        status = check_call(b.rank, handler, "", bytes, o.way == PGAS_WAY_SEND);
     if (begun.epoch != pgasi_epoch)
         pgasi_call_forget();
     if (status == PGAS_OK && begun.begun)
@@ -178,7 +179,7 @@ static pgas_status_t end_call(bool send_it)
         pgasi_call_forget();
     begun_t b = begun;
     if (!b.begun)
-        return pgasi_thread_attached() ? PGAS_ERR_NOT_FOUND : pgasi_thread_check();
+        return pgasi_running ? PGAS_ERR_NOT_FOUND : PGAS_ERR_NOT_INIT;
     begun.begun = false;
     pgas_status_t status = PGAS_OK;
     if (!b.block)

@@ -1,7 +1,8 @@
 /* Calls built in place, and channels.
  *   what:   arguments built by pgas_call_begin arrive as they were written, once, in order with other calls, and on the node
  *           lie in the target's memory from the start; abandoned calls leave nothing; channels are set up ahead, tell how
- *           far the target is, grow while it stays away and give back what they took; what is queued without a lane leaves
+ *           far the target is, grow while it stays away and give back what they took; what is queued without a lane leaves;
+ *           threads without one build calls too
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   tls:    posix sysv,cma tcp,self
@@ -23,6 +24,7 @@ static pgas_handler_t filled, stay_away, count;
 static int me, n_ranks;
 static uint64_t next_of[JOB_RANKS_MAX], n_counted;
 static int n_wrong;
+static pgas_sync_t built;
 static volatile uint64_t *let_go; /* in the heap: who sent stay_away stores there */
 
 static size_t size_of(uint64_t number)
@@ -307,18 +309,70 @@ static void what_waits_in_the_shared_lane_leaves(void)
     pgas_free(flag);
 }
 
+/* Half of the numbered calls are built, half are sent from where they stand. */
+static void *build_unattached(void *arg)
+{
+    int64_t *n_bad = arg;
+    int peer = (me + 1) % n_ranks;
+    char copy[BYTES_MAX];
+    void *args = NULL;
+    pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    *n_bad += pgas_call_begin(target, filled, 8, NULL, &args) != PGAS_ERR_CONTEXT;
+    *n_bad += pgas_call_commit() != PGAS_ERR_NOT_FOUND;
+    opts.way = PGAS_WAY_SEND;
+    opts.sync = &built;
+    *n_bad += pgas_call_begin(target, 4000, 8, &opts, &args) != PGAS_ERR_NOT_FOUND;
+    for (uint64_t i = 0; i < N_CALLS; i++) {
+        if (i % 2) {
+            fill(copy, i);
+            *n_bad += pgas_call_to(target, filled, copy, size_of(i), &opts) != PGAS_OK;
+            continue;
+        }
+        if (i % 3 == 0) { /* something else is given up first */
+            *n_bad += pgas_call_begin(target, filled, BYTES_MAX, &opts, &args) != PGAS_OK || (uintptr_t)args % 8;
+            memset(args, 0xFF, BYTES_MAX);
+            *n_bad += pgas_call_abandon() != PGAS_OK;
+        }
+        *n_bad += pgas_call_begin(target, filled, size_of(i), &opts, &args) != PGAS_OK;
+        *n_bad += pgas_call_begin(target, filled, 8, &opts, &args) != PGAS_ERR_BUSY;
+        fill(args, i);
+        *n_bad += pgas_call_commit() != PGAS_OK;
+    }
+    return NULL;
+}
+
+static void who_has_no_lane_builds_calls(void)
+{
+    pthread_t thread;
+    int from = (me + n_ranks - 1) % n_ranks;
+    int64_t n_bad = 0;
+    n_wrong = 0;
+    memset(next_of, 0, sizeof next_of);
+    bool good = pgas_sync_init(&built, N_CALLS) == PGAS_OK;
+    pgas_barrier(NULL);
+    pthread_create(&thread, NULL, build_unattached, &n_bad);
+    good = pgas_sync_wait(&built, -1) == PGAS_OK && good;
+    pthread_join(thread, NULL);
+    pgas_quiesce();
+    spmd_ok(good && n_bad == 0 && n_wrong == 0 && next_of[from] == N_CALLS,
+            "a thread that is not attached builds calls that are sent (%d not accepted, %d wrong)", (int)n_bad, n_wrong);
+    pgas_sync_fini(&built);
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_register("filled", on_filled, NULL, &filled);
     pgas_handler_register("stay away", on_stay_away, NULL, &stay_away);
     pgas_handler_register("count", on_count, NULL, &count);
-    job_begin(&argc, &argv, 17);
+    job_begin(&argc, &argv, 18);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
     built_calls_arrive();
     channels_grow_and_shrink();
     what_waits_in_the_shared_lane_leaves();
+    who_has_no_lane_builds_calls();
     what_is_abandoned_is_not_run();
     answers_pass_what_is_begun();
     who_leaves_has_begun_nothing();
