@@ -228,6 +228,7 @@ const pgasi_tp_ops_t pgasi_ucx_table = {
     .address = pgasi_ucx_address,
     .set_peers = ucx_set_peers,
     .lane_open = pgasi_ucx_lane_open,
+    .lane_drain = pgasi_ucx_lane_drain,
     .lane_close = pgasi_ucx_lane_close,
     .mem_alloc = pgasi_ucx_mem_alloc,
     .mem_register = pgasi_ucx_mem_register,

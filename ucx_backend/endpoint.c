@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 
 void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why)
 {
@@ -132,14 +131,15 @@ static void begin_close(pgasi_ucx_ep_t *ep)
     }
 }
 
-void pgasi_ucx_eps_close(pgasi_ucx_lane_t *lane, uint64_t deadline_ns)
+void pgasi_ucx_eps_begin_close(pgasi_ucx_lane_t *lane)
 {
     for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next) {
         begin_close(ep);
     }
-    while (lane->n_closing > 0 && pgasi_now_ns() < deadline_ns) {
-        ucp_worker_progress(lane->worker);
-    }
+}
+
+void pgasi_ucx_eps_give_up(pgasi_ucx_lane_t *lane)
+{
     for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next) {
         if (ep->close_request != NULL) { /* UCX wants its requests back before it destroys the worker */
             void *request = ep->close_request;

@@ -132,17 +132,49 @@ static void drained(pgasi_tp_comp_t *self, pgas_status_t status)
     self->fn = NULL;
 }
 
-/* Until all that was issued has arrived, or the deadline. */
-static void drain(pgasi_ucx_lane_t *lane, uint64_t deadline_ns)
+static void begin_drain(pgasi_ucx_lane_t *lane)
 {
-    pgasi_tp_comp_t comp = {drained};
-    pgas_status_t status = pgasi_ucx_flush_peer(&lane->super, PGASI_TP_ALL_PEERS, &comp);
-    bool flushing = status == PGAS_INPROGRESS;
-    while (((flushing && comp.fn != NULL) || lane->n_pending > 0) && pgasi_now_ns() < deadline_ns) {
-        pgasi_ucx_progress(&lane->super);
+    lane->phase = PGASI_UCX_DRAINING;
+    lane->drain_comp.fn = drained;
+    if (pgasi_ucx_flush_peer(&lane->super, PGASI_TP_ALL_PEERS, &lane->drain_comp) != PGAS_INPROGRESS) {
+        lane->drain_comp.fn = NULL;
     }
+    if (lane->index == 0) { /* from now on peers may go */
+        __atomic_store_n(&lane->tp->closing, true, __ATOMIC_RELAXED);
+    }
+}
+
+pgas_status_t pgasi_ucx_lane_drain(pgasi_tp_lane_t *tp_lane)
+{
+    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
+    if (lane->phase == PGASI_UCX_OPEN) {
+        begin_drain(lane);
+    }
+    if (lane->phase == PGASI_UCX_DRAINING && lane->drain_comp.fn == NULL && lane->n_pending == 0) {
+        lane->phase = PGASI_UCX_CLOSING;
+        pgasi_ucx_eps_begin_close(lane);
+    }
+    return lane->phase == PGASI_UCX_CLOSING && lane->n_closing == 0 ? PGAS_OK : PGAS_INPROGRESS;
+}
+
+/* What was not drained is given up. */
+static void give_up(pgasi_ucx_lane_t *lane)
+{
     for (pgasi_ucx_flush_t *flush = lane->running; flush != NULL; flush = flush->next) {
         flush->comp = NULL; /* whoever waits is gone, we among them */
+    }
+    if (lane->phase != PGASI_UCX_CLOSING) {
+        pgasi_ucx_eps_begin_close(lane);
+    }
+    pgasi_ucx_eps_give_up(lane);
+}
+
+/* Nobody has drained it together with others. */
+static void drain_alone(pgasi_ucx_lane_t *lane)
+{
+    uint64_t deadline_ns = pgasi_now_ns() + PGASI_UCX_CLOSE_NS;
+    while (pgasi_ucx_lane_drain(&lane->super) == PGAS_INPROGRESS && pgasi_now_ns() < deadline_ns) {
+        pgasi_ucx_progress(&lane->super);
     }
 }
 
@@ -150,15 +182,14 @@ void pgasi_ucx_lane_close(pgasi_tp_lane_t *tp_lane)
 {
     pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
     pgasi_ucx_t *tp = lane->tp;
-    if (lane->index == 0) {
-        __atomic_store_n(&tp->closing, true, __ATOMIC_RELAXED);
+    if (lane->phase == PGASI_UCX_OPEN) {
+        drain_alone(lane);
     }
-    drain(lane, pgasi_now_ns() + PGASI_UCX_CLOSE_NS);
     pthread_mutex_lock(&tp->lock);
     tp->lanes[lane->index] = NULL;
     pthread_mutex_unlock(&tp->lock);
     pgasi_ucx_rx_stop(lane);
-    pgasi_ucx_eps_close(lane, pgasi_now_ns() + PGASI_UCX_CLOSE_NS);
+    give_up(lane);
     ucp_worker_destroy(lane->worker);
     pgasi_ucx_eps_free(lane);
     pgasi_ucx_rx_close(lane);

@@ -21,7 +21,7 @@
 #define PGASI_UCX_AHEAD_BYTES (4u << 20)
 #define PGASI_UCX_REORDER_MAX 8192     /* a sequence number further ahead than this is no message of ours */
 #define PGASI_UCX_EAGER_MAX 7680       /* what one UCX segment of 8 KiB holds beside all headers */
-#define PGASI_UCX_CLOSE_NS UINT64_C(1000000000) /* for draining, and again for closing endpoints */
+#define PGASI_UCX_CLOSE_NS UINT64_C(1000000000) /* for draining a lane by itself */
 
 typedef struct pgasi_ucx pgasi_ucx_t;
 typedef struct pgasi_ucx_lane pgasi_ucx_lane_t;
@@ -125,7 +125,9 @@ struct pgasi_ucx_lane {
     pgasi_ucx_ep_t **eps; /* n_ranks pointers, touched where used */
     pgasi_ucx_ep_t *all_eps;
     pgasi_ucx_ep_t *active_eps;
-    size_t n_closing;
+    enum { PGASI_UCX_OPEN, PGASI_UCX_DRAINING, PGASI_UCX_CLOSING } phase;
+    pgasi_tp_comp_t drain_comp; /* its fn NULL: the flush has ended */
+    size_t n_closing;           /* endpoints that UCX is closing */
     size_t n_pending; /* requests that UCX holds */
     pgasi_ucx_send_t *spare;
     pgasi_pool_t sends;
@@ -223,6 +225,7 @@ extern const pgasi_tp_ops_t pgasi_ucx_table;
 
 /* lane.c */
 pgas_status_t pgasi_ucx_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p);
+pgas_status_t pgasi_ucx_lane_drain(pgasi_tp_lane_t *lane);
 void pgasi_ucx_lane_close(pgasi_tp_lane_t *lane);
 pgas_status_t pgasi_ucx_address(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
 int pgasi_ucx_progress(pgasi_tp_lane_t *lane);
@@ -232,8 +235,10 @@ pgas_status_t pgasi_ucx_wake(pgasi_tp_lane_t *lane);
 
 /* endpoint.c */
 pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p);
-/** Close all endpoints of the lane, waiting no longer than the deadline. */
-void pgasi_ucx_eps_close(pgasi_ucx_lane_t *lane, uint64_t deadline_ns);
+/** Begin to close all endpoints of the lane; n_closing are on their way then. */
+void pgasi_ucx_eps_begin_close(pgasi_ucx_lane_t *lane);
+/** Wait no longer for those that are on their way. */
+void pgasi_ucx_eps_give_up(pgasi_ucx_lane_t *lane);
 /** After the worker is destroyed. */
 void pgasi_ucx_eps_free(pgasi_ucx_lane_t *lane);
 /** Mark a peer as gone on all lanes; logs and tells the owner the first time. */

@@ -238,6 +238,7 @@ static const pgasi_tp_ops_t table = {
     .address = pgasi_wrap_address,
     .set_peers = pgasi_wrap_set_peers,
     .lane_open = count_lane_open,
+    .lane_drain = pgasi_wrap_lane_drain,
     .lane_close = count_lane_close,
     .mem_alloc = count_mem_alloc,
     .mem_register = count_mem_register,

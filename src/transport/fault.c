@@ -470,6 +470,16 @@ static pgas_status_t fault_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_la
     return PGAS_OK;
 }
 
+static pgas_status_t fault_lane_drain(pgasi_tp_lane_t *tp_lane)
+{
+    fault_lane_t *lane = lane_of(tp_lane);
+    bool issued = issue_all(lane, PGASI_TP_ALL_PEERS) != PGAS_ERR_AGAIN;
+    if (!issued || pgasi_wrap_lane_drain(tp_lane) == PGAS_INPROGRESS || lane->finished != NULL) {
+        return PGAS_INPROGRESS;
+    }
+    return PGAS_OK;
+}
+
 static void fault_lane_close(pgasi_tp_lane_t *tp_lane)
 {
     fault_lane_t *lane = lane_of(tp_lane);
@@ -493,6 +503,7 @@ static const pgasi_tp_ops_t table = {
     .address = pgasi_wrap_address,
     .set_peers = pgasi_wrap_set_peers,
     .lane_open = fault_lane_open,
+    .lane_drain = fault_lane_drain,
     .lane_close = fault_lane_close,
     .mem_alloc = fault_mem_alloc,
     .mem_register = fault_mem_register,

@@ -36,6 +36,12 @@ static pgas_status_t no_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **l
     return PGAS_ERR_UNSUPPORTED;
 }
 
+static pgas_status_t no_lane_drain(pgasi_tp_lane_t *lane)
+{
+    (void)lane;
+    return PGAS_ERR_UNSUPPORTED;
+}
+
 static void no_lane_close(pgasi_tp_lane_t *lane)
 {
     (void)lane;
@@ -153,6 +159,7 @@ const pgasi_tp_ops_t pgasi_tp_refusals = {
     .address = no_address,
     .set_peers = no_set_peers,
     .lane_open = no_lane_open,
+    .lane_drain = no_lane_drain,
     .lane_close = no_lane_close,
     .mem_alloc = no_mem_alloc,
     .mem_register = no_mem_register,

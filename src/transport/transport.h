@@ -89,7 +89,11 @@ typedef struct pgasi_tp_ops {
     pgas_status_t (*set_peers)(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank), void *arg);
 
     pgas_status_t (*lane_open)(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p); /* 0 = service lane */
-    /** Drains and closes endpoints; bounded in time also when peers are dead. */
+    /** Begins, and goes on, to complete what was issued on a lane and to close its endpoints, without waiting; nothing is
+     *  issued there from now on. PGAS_INPROGRESS: progress the lane and ask again. It may need peers that progress their lane
+     *  0, so drain all lanes at once while lane 0 is progressed. Anything else: lane_close has nothing left to wait for. */
+    pgas_status_t (*lane_drain)(pgasi_tp_lane_t *lane);
+    /** Closes; drains before that if nobody has begun to, bounded in time also when peers are dead. Call it all the same. */
     void (*lane_close)(pgasi_tp_lane_t *lane);
 
     pgas_status_t (*mem_alloc)(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);

@@ -21,6 +21,12 @@ pgas_status_t pgasi_wrap_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *
     return inner->ops->set_peers(inner, addr_of, arg);
 }
 
+pgas_status_t pgasi_wrap_lane_drain(pgasi_tp_lane_t *lane)
+{
+    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    return inner->ops->lane_drain(inner);
+}
+
 pgas_status_t pgasi_wrap_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
 {
     pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;

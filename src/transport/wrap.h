@@ -40,6 +40,7 @@ static inline pgasi_tp_key_t *pgasi_wrap_key(pgasi_tp_key_t *key)
 void pgasi_wrap_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p);
 pgas_status_t pgasi_wrap_address(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
 pgas_status_t pgasi_wrap_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank), void *arg);
+pgas_status_t pgasi_wrap_lane_drain(pgasi_tp_lane_t *lane);
 pgas_status_t pgasi_wrap_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);
 pgas_status_t pgasi_wrap_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p);
 void pgasi_wrap_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);

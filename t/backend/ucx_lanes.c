@@ -1,6 +1,6 @@
 /* Lanes.
  *   what:   lanes of several threads work at once; a lane can be closed and opened again in the middle of traffic, and
- *           nobody takes that for the death of a rank
+ *           nobody takes that for the death of a rank; many are drained at once
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
  *   source: transport.h
@@ -176,13 +176,57 @@ static void open_and_close(void)
     spmd_is_int(n_errors, 0, "nobody took a closed lane for a dead rank");
 }
 
+/* A first and only message on each lane: its connection is being made while the lane is drained, with the help of peers that
+ * progress nothing but their lane 0. */
+static void drained_together(void)
+{
+    enum { N = 6, FIRST = 8 };
+    static unsigned char data[N][9000];
+    pgasi_tp_lane_t *lanes[N];
+    pending_t pending[N];
+    bool good = true, sent[N];
+    int n_left = N;
+    n_arrived = n_bad = 0;
+    world_barrier();
+    for (int i = 0; i < N; i++) {
+        uint64_t seed = (uint64_t)i;
+        world_fill(data[i], seed, 0, sizeof(data[i]));
+        good = world.ops->lane_open(world.tp, FIRST + i, &lanes[i]) == PGAS_OK && good;
+        pgas_status_t status = lanes[i]->ops->am(lanes[i], right(), &seed, sizeof(seed), data[i], sizeof(data[i]),
+                                                 world_pending(&pending[i]));
+        sent[i] = status == PGAS_OK;
+        good = status >= PGAS_OK && good;
+    }
+    while (n_left > 0) { /* for ever, if it does not work */
+        n_left = 0;
+        for (int i = 0; i < N; i++) {
+            n_left += lanes[i]->ops->lane_drain(lanes[i]) == PGAS_INPROGRESS;
+            lanes[i]->ops->progress(lanes[i]);
+        }
+        world.lanes[0]->ops->progress(world.lanes[0]);
+    }
+    for (int i = 0; i < N; i++) {
+        good = good && (sent[i] || (pending[i].done && pending[i].status == PGAS_OK));
+    }
+    spmd_ok(good, "%d lanes are drained at once: what was under way is complete", N);
+    while (n_arrived < N) {
+        world_progress();
+    }
+    world_barrier();
+    for (int i = 0; i < N; i++) {
+        lanes[i]->ops->lane_close(lanes[i]);
+    }
+    spmd_ok(n_bad == 0 && n_arrived == N, "and has arrived");
+}
+
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(4);
+    spmd_plan(6);
     world_open(&(world_opts_t){.am_fn = on_am, .error_fn = on_error, .n_lanes = WORLD_LANES_MAX});
     spmd_diag("%s", world.attr.detail);
     threads_at_once();
+    drained_together();
     open_and_close();
     world_close();
     return spmd_end();
