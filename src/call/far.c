@@ -169,11 +169,11 @@ static inline void copy_words(char *to, const char *from, size_t bytes)
     }
 }
 
-/* The port that a message is for; -1: it is malformed or not of this job. */
+/* The port that a message is for; -1: it is malformed, not of this job, or comes when the job is over. */
 static inline int port_of_message(const pgasi_tp_am_t *am)
 {
     uint32_t header[2] = { 0, PGASI_PORT_ANY };
-    bool sane = (am->header_bytes == sizeof header[0] || am->header_bytes == sizeof header) &&
+    bool sane = pgasi_running && (am->header_bytes == sizeof header[0] || am->header_bytes == sizeof header) &&
                 am->data_bytes <= far_scratch_bytes && (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks;
     if (PGAS_UNLIKELY(!sane))
         return -1;
@@ -188,7 +188,8 @@ bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
     int port = port_of_message(am);
     if (PGAS_UNLIKELY(port < 0)) {
         if (pgasi_first_dropped())
-            PGASI_ERROR("call", "a message of %zu bytes without this job's key, or malformed: dropped", am->data_bytes);
+            PGASI_ERROR("call", "a message of %zu bytes %s: dropped", am->data_bytes,
+                        pgasi_running ? "without this job's key, or malformed" : "that came after the end of the job");
         return false;
     }
     if (PGAS_UNLIKELY(port != PGASI_PORT_ANY)) {

@@ -236,8 +236,9 @@ static pgas_status_t stop_all(void)
     if (pgasi_param.stats)
         pgas_stats_print(stderr);
     serve_stop();
-    /* Nobody takes its memory away while another rank still looks at it. */
+    /* Nobody takes its memory away while another rank still looks at it, or messages are on their way out of it. */
     pgasi_boot_barrier();
+    pgasi_lanes_drain();
     outboxes_stop();
     pgasi_handlers_stop();
     pgasi_region_stop();

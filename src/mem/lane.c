@@ -389,6 +389,50 @@ pgas_status_t pgasi_lanes_start(void)
     return status;
 }
 
+/* Connections end together with the peers' ends of them, which their lane 0 sees to: it is progressed until all have come
+ * this far, and closes its own when the other lanes of all ranks are through. */
+static int serve_connections(void)
+{
+    return pgasi_lane_progress(pgasi_lanes[PGASI_LANE_SERVICE]);
+}
+
+/* Lanes of first to last that are not through. */
+static int drain_some(int first, int last)
+{
+    int n_left = 0;
+    for (int i = first; i <= last; i++) {
+        pgasi_lane_t *lane = open_lane(i);
+        if (!lane || lane->tp->ops->lane_drain(lane->tp) != PGAS_INPROGRESS)
+            continue;
+        pgasi_lane_progress(lane);
+        n_left++;
+    }
+    return n_left;
+}
+
+static int drain_until_through(int first, int last)
+{
+    uint64_t limit = pgasi_now_ns() + GIVE_UP_NS;
+    int n_left;
+    while ((n_left = drain_some(first, last)) > 0 && pgasi_now_ns() < limit) {
+        if (serve_connections() == 0)
+            sched_yield();
+    }
+    pgasi_boot_barrier();
+    return n_left;
+}
+
+int pgasi_lanes_drain(void)
+{
+    if (!pgasi_tp)
+        return 0;
+    pgasi_boot_set_progress(serve_connections);
+    int n_left = drain_until_through(PGASI_LANE_SHARED, pgasi_n_lanes - 1);
+    n_left += drain_until_through(PGASI_LANE_SERVICE, PGASI_LANE_SERVICE);
+    pgasi_boot_set_progress(NULL);
+    return n_left;
+}
+
 void pgasi_lanes_stop(void)
 {
     if (pgasi_lanes) {

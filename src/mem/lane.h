@@ -77,6 +77,11 @@ pgas_status_t pgasi_lanes_check(void);
 
 /** Opens the transport if some rank is off the node, exchanges addresses, makes lane 0. Collective. */
 pgas_status_t pgasi_lanes_start(void);
+/** Completes what all lanes have issued, and closes their connections, all at once and together with the other ranks:
+ *  callbacks of what was under way run in here for the last time. Collective; no other thread uses a lane any more. A lane
+ *  that is not through after two seconds is given up. Returns how many lanes were. */
+int pgasi_lanes_drain(void);
+/** Frees them; closes what was not drained. */
 void pgasi_lanes_stop(void);
 
 /** The lane of a slot, made if need be. */
