@@ -274,10 +274,5 @@ void pgas_circular_trim(pgas_circular_t *c)
 
 pgas_status_t pgas_circular_info(pgas_circular_t *c, pgas_regmem_info_t *info_p)
 {
-    pgas_status_t status = c ? pgas_super_info(c->super, info_p) : PGAS_ERR_INVALID;
-    if (status == PGAS_OK) {
-        info_p->used_bytes = c->used_bytes;
-        info_p->n_blocks = c->last - c->first;
-    }
-    return status;
+    return c ? pgasi_super_info(c->super, c->used_bytes, c->last - c->first, info_p) : PGAS_ERR_INVALID;
 }

@@ -232,11 +232,7 @@ pgas_status_t pgas_general_info(pgas_general_t *g, pgas_regmem_info_t *info_p)
     if (!g)
         return PGAS_ERR_INVALID;
     pthread_mutex_lock(&g->lock);
-    pgas_status_t status = pgas_super_info(g->super, info_p);
-    if (status == PGAS_OK) {
-        info_p->used_bytes = g->used_bytes;
-        info_p->n_blocks = g->n_blocks;
-    }
+    pgas_status_t status = pgasi_super_info(g->super, g->used_bytes, g->n_blocks, info_p);
     pthread_mutex_unlock(&g->lock);
     return status;
 }

@@ -279,10 +279,5 @@ void pgas_linear_trim(pgas_linear_t *l)
 
 pgas_status_t pgas_linear_info(pgas_linear_t *l, pgas_regmem_info_t *info_p)
 {
-    pgas_status_t status = l ? pgas_super_info(l->super, info_p) : PGAS_ERR_INVALID;
-    if (status == PGAS_OK) {
-        info_p->used_bytes = l->used_bytes;
-        info_p->n_blocks = l->n_blocks;
-    }
-    return status;
+    return l ? pgasi_super_info(l->super, l->used_bytes, l->n_blocks, info_p) : PGAS_ERR_INVALID;
 }

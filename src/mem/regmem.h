@@ -28,6 +28,9 @@ pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes);
 /** Blocks' alignment from options that were found good. */
 size_t pgasi_regmem_alignment(const pgas_regmem_opts_t *opts);
 
+/** pgas_super_info of an allocator on top of it, which itself has so much out. */
+pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_blocks, pgas_regmem_info_t *info_p);
+
 /** Frees every allocator that is left. */
 void pgasi_supers_stop(void);
 /** Copies up to n owners of super-chunks; returns how many there are. */

@@ -470,6 +470,16 @@ pgas_status_t pgas_super_info(pgas_super_t *super, pgas_regmem_info_t *info_p)
     return PGAS_OK;
 }
 
+pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_blocks, pgas_regmem_info_t *info_p)
+{
+    pgas_status_t status = pgas_super_info(super, info_p);
+    if (status == PGAS_OK) {
+        info_p->used_bytes = used_bytes;
+        info_p->n_blocks = n_blocks;
+    }
+    return status;
+}
+
 size_t pgasi_super_unit_bytes(const pgas_super_t *super)
 {
     return super->unit_bytes;
