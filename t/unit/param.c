@@ -79,6 +79,10 @@ static void choices_match_their_enums(void)
         {"ON_PEER_DEATH", "continue", PGASI_ON_PEER_DEATH_CONTINUE},
         {"REG_GROWTH", "exponential", PGASI_REG_GROWTH_EXPONENTIAL},
         {"REG_GROWTH", "linear", PGASI_REG_GROWTH_LINEAR},
+        {"FAR_CALLS", "auto", PGASI_FAR_CALLS_AUTO},
+        {"FAR_CALLS", "message", PGASI_FAR_CALLS_MESSAGE},
+        {"FAR_CALLS", "put", PGASI_FAR_CALLS_PUT},
+        {"FAR_CALLS", "map", PGASI_FAR_CALLS_MAP},
     };
     int n_good = 0, n_words = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all); i++) {
