@@ -327,7 +327,7 @@ pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes)
         if (pgas_gptr_offset(src) % sizeof *value_p)                                        \
             return PGAS_ERR_INVALID;                                                        \
         const uint##BITS##_t *there = reach(src, sizeof *value_p);                          \
-        if (there) {                                                                        \
+        if (there && value_p) {                                                             \
             *value_p = __atomic_load_n(there, __ATOMIC_RELAXED);                            \
             return PGAS_OK;                                                                 \
         }                                                                                   \
