@@ -25,6 +25,8 @@
 #define HEADER_BYTES 65536
 #define PORTS_MAX 66
 #define WORDS_PER_LINE 16
+#define RECENT_TURNS 7 /* rounds in a row for one channel alone, */
+#define RECENT_CALLS 8 /* while it brings at most so many calls in each */
 #define FURTHER_MAX 65536 /* chunks that no channel has from the start */
 #define CHANNELS_MAX ((HEADER_BYTES - (PORTS_MAX + 2) * 64 - FURTHER_MAX / 8) * 8)
 
@@ -66,6 +68,7 @@ typedef struct {
     bool left;
     incoming_t *incoming; /* [incoming_max], the first n_incoming used */
     uintptr_t *marks;     /* where the next record of each will show; lowest bit: in an odd lap */
+    uint32_t recent, turns; /* the channel in which something came last, and how often in a row it alone was drained */
     uint64_t n_calls;
     far_t *far, **far_end; /* in order; both ends under far_lock */
     uint64_t far_consumed; /* bytes */
@@ -370,15 +373,20 @@ static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opene
     __atomic_store_n(&port->n_opened_seen, n_opened, __ATOMIC_RELAXED);
 }
 
-/* Looks without the lock, perhaps at a place that another thread has read meanwhile and a sender writes again: a wrong
+/* May look without the lock, perhaps at a place that another thread has read meanwhile and a sender writes again: a wrong
  * answer costs a round, for who holds the lock looks again. (ThreadSanitizer cannot know; atomics it would check.) */
-__attribute__((no_sanitize("thread"))) bool pgasi_port_pending(int number)
+__attribute__((no_sanitize("thread"))) static inline bool has_arrived(const port_t *port, uint32_t i)
+{
+    uintptr_t mark = __atomic_load_n(&port->marks[i], __ATOMIC_RELAXED);
+    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1), lap_of(mark & 1));
+}
+
+bool pgasi_port_pending(int number)
 {
     const port_t *port = &ports[number];
     uint32_t n = __atomic_load_n(&port->n_incoming, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n; i++) {
-        uintptr_t mark = __atomic_load_n(&port->marks[i], __ATOMIC_RELAXED);
-        if (pgasi_rec_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1), lap_of(mark & 1)))
+        if (has_arrived(port, i))
             return true;
     }
     return __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_RELAXED) !=
@@ -555,11 +563,31 @@ uint64_t pgasi_port_drain(int number)
         find_opened(port, n_opened);
     uint64_t n = 0;
     pgasi_path_state_t before = pgasi_handlers_enter(number == PGASI_PORT_ANY);
-    for (uint32_t i = 0; i < port->n_incoming; i++)
+    for (uint32_t i = 0; i < port->n_incoming; i++) {
+        if (!has_arrived(port, i))
+            continue;
+        port->recent = i;
         n += drain_channel(port, &port->incoming[i]);
+    }
     if (PGAS_UNLIKELY(__atomic_load_n(&port->far, __ATOMIC_RELAXED) != NULL))
         n += drain_far(port);
     pgasi_handlers_leave(before);
+    port->n_calls += n;
+    return n;
+}
+
+uint64_t pgasi_port_drain_some(int number)
+{
+    port_t *port = &ports[number];
+    uint32_t i = port->recent;
+    if (port->turns >= RECENT_TURNS || i >= port->n_incoming || !has_arrived(port, i)) {
+        port->turns = 0;
+        return pgasi_port_drain(number);
+    }
+    pgasi_path_state_t before = pgasi_handlers_enter(number == PGASI_PORT_ANY);
+    uint64_t n = drain_channel(port, &port->incoming[i]);
+    pgasi_handlers_leave(before);
+    port->turns = n <= RECENT_CALLS ? port->turns + 1 : RECENT_TURNS;
     port->n_calls += n;
     return n;
 }

@@ -87,6 +87,9 @@ void pgasi_inbox_unlock(void);
 bool pgasi_port_pending(int port);
 /** Runs what has arrived at a port, a bounded share of it. Returns the number of calls. */
 uint64_t pgasi_port_drain(int port); /* lock held: of PGASI_PORT_ANY the inbox lock */
+/** The same, or only from the channel that had something last, if it has again: whoever waits for an answer gets it without
+ *  looks at all others. These wait for at most 7 such rounds of a few calls. Lock held. */
+uint64_t pgasi_port_drain_some(int port);
 uint64_t pgasi_port_drain_if_free(int port);
 /** What has arrived there when its thread leaves: each pass is a chunk of each channel, so it ends if others go on calling. */
 void pgasi_port_drain_out(int port);
