@@ -33,7 +33,11 @@
 #include "mem/thread.h"
 
 #define NAP_MS 1          /* how soon a service thread notices that nobody polls any more */
-#define LANE_EVERY 16     /* idle lanes are looked at in every so many rounds */
+#define LANE_EVERY 16     /* idle lanes are looked at in every so many rounds that look at the transport */
+#define EAGER 64          /* looks in vain at the transport until it counts as quiet */
+#define QUIET_SHARE 64    /* then it is left alone for this part of the time that it has been quiet, */
+#define QUIET_COSTS 8     /* at most for as long as so many looks take */
+#define BUSY_EVERY 8      /* ... and asked for in every so many rounds while calls come from the node */
 #define TIME_EVERY 8     /* the time is looked at in every so many rounds while calls are gathered that have a limit */
 #define HELP_EVERY 256   /* rounds after which threads that are not in the library are helped, if no service thread does */
 #define HELP_MS 1        /* and how often a service thread does */
@@ -102,10 +106,78 @@ void pgasi_serve_end(pgasi_path_state_t before)
     pgasi_inbox_unlock();
 }
 
+/* ---- how often to look at the transport ---- */
+
+/* A look costs more than all else that a waiting thread does in a round. So who waits for ranks of the node looks the less
+ * often the longer nothing has come from elsewhere; what then comes is late by at most 1/64 of that time. By time, not by
+ * rounds: between two rounds a program may compute. Written by who holds the inbox lock, read by anybody, in cycles. (Those
+ * of another processor may differ: what seems to lie ahead is long ago.) */
+static struct {
+    uint32_t eager;  /* so many looks yet until it counts as quiet */
+    uint64_t since;  /* when it began to */
+    uint64_t looked; /* end of the last look since then */
+    uint64_t cost;   /* of a look, smoothed: one that was interrupted hardly counts */
+} transport = { .eager = EAGER };
+
+static inline uint64_t get(const uint64_t *cycles)
+{
+    return __atomic_load_n(cycles, __ATOMIC_RELAXED);
+}
+
+static inline void set(uint64_t *cycles, uint64_t value)
+{
+    __atomic_store_n(cycles, value, __ATOMIC_RELAXED);
+}
+
+static inline bool is_eager(void)
+{
+    return __atomic_load_n(&transport.eager, __ATOMIC_RELAXED) != 0;
+}
+
+static inline void set_eager(uint32_t n_looks)
+{
+    __atomic_store_n(&transport.eager, n_looks, __ATOMIC_RELAXED);
+}
+
+static inline bool look_is_due(void)
+{
+    uint64_t looked = get(&transport.looked);
+    return is_eager() ||
+           pgasi_cycles() - looked >= PGASI_MIN((looked - get(&transport.since)) / QUIET_SHARE, QUIET_COSTS * get(&transport.cost));
+}
+
+/* Lock held. */
+static int look_at_quiet(pgasi_tp_lane_t *tp)
+{
+    uint64_t begin = pgasi_cycles(), cost = get(&transport.cost);
+    int n = tp->ops->progress(tp);
+    uint64_t end = pgasi_cycles();
+    set(&transport.looked, end);
+    set(&transport.cost, PGASI_MIN(end - begin, cost + cost / 16 + 16));
+    if (n > 0)
+        set_eager(EAGER);
+    return n;
+}
+
+/* Lock held. */
+static int look_at_transport(pgasi_tp_lane_t *tp)
+{
+    if (!is_eager())
+        return look_at_quiet(tp);
+    int n = tp->ops->progress(tp);
+    set_eager(n > 0 ? EAGER : transport.eager - 1);
+    if (!transport.eager) {
+        set(&transport.since, pgasi_cycles());
+        set(&transport.looked, transport.since);
+    }
+    return n;
+}
+
 /* ---- one round ---- */
 
 static __thread uint32_t idle_rounds __attribute__((tls_model("initial-exec")));
 static __thread uint32_t open_rounds __attribute__((tls_model("initial-exec")));
+static __thread uint32_t busy_rounds __attribute__((tls_model("initial-exec")));
 
 static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held, bool look, bool timed)
 {
@@ -139,16 +211,20 @@ static inline bool shared_held(void)
     return __atomic_load_n(&pgasi_outbox_shared_held, __ATOMIC_RELAXED) != 0;
 }
 
-/* Lock held. */
-static int serve(void)
+static bool held_back(const pgasi_outbox_t *ob)
+{
+    return ob && pgasi_outbox_held(ob);
+}
+
+/* Lock held; n: what has run already. */
+static int serve(uint64_t n, bool look)
 {
     static uint32_t n_rounds;
     pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
-    uint64_t n = pgasi_port_drain(PGASI_PORT_ANY);
     if (PGAS_UNLIKELY(!pgasi_param.service_threads && ++n_rounds % HELP_EVERY == 0))
         n += (uint64_t)pgasi_lanes_help();
-    if (lane->tp)
-        n += (uint64_t)lane->tp->ops->progress(lane->tp);
+    if (look && lane->tp)
+        n += (uint64_t)look_at_transport(lane->tp);
     if (PGAS_UNLIKELY(pgasi_pulls_wait()))
         n += (uint64_t)pgasi_pulls_progress();
     if (lane->outbox) {
@@ -159,19 +235,31 @@ static int serve(void)
     return n > INT32_MAX ? INT32_MAX : (int)n;
 }
 
-static bool work_waits(void)
-{
-    if (pgasi_tp || pgasi_inbox_pending() || pgasi_pulls_wait())
-        return true;
-    pgasi_outbox_t *ob = __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->outbox, __ATOMIC_ACQUIRE);
-    return ob && pgasi_outbox_held(ob);
-}
-
+/* Of service threads: with a look at everything. */
 static int serve_if_free(void)
 {
-    if (!work_waits() || !pgasi_inbox_try_lock())
+    if (!pgasi_inbox_try_lock())
         return 0;
-    int n = serve();
+    int n = serve(pgasi_port_drain(PGASI_PORT_ANY), true);
+    pgasi_inbox_unlock();
+    return n;
+}
+
+/* Something of lane 0 that only goes on in progress. */
+static bool service_waits(void)
+{
+    const pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    return __atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || pgasi_pulls_wait() ||
+           held_back(__atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE));
+}
+
+/* Of other threads. What has come from the node comes first: somebody may wait for its answer. */
+static inline int serve_round(bool arrived, bool look)
+{
+    bool waits = service_waits();
+    if (!(arrived || look || waits) || !pgasi_inbox_try_lock())
+        return 0;
+    int n = serve(pgasi_port_drain_some(PGASI_PORT_ANY), look || waits);
     pgasi_inbox_unlock();
     return n;
 }
@@ -195,11 +283,14 @@ static inline int progress_round(void)
         pgas_call_path.used = NULL;
     }
     pgasi_lane_t *lane = pgasi_self.lane;
+    bool arrived = pgasi_inbox_pending();
+    bool due = pgasi_tp && (!arrived || is_eager() || ++busy_rounds % BUSY_EVERY == 0) && look_is_due();
     int n = 0;
     if (PGAS_LIKELY(lane != NULL)) {
         const pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
         bool held = ob && pgasi_outbox_held(ob);
-        bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || ++idle_rounds % LANE_EVERY == 0);
+        bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) ||
+                                 (due && ++idle_rounds % LANE_EVERY == 0));
         bool timed = ob && pgasi_outbox_timed(ob) && ++open_rounds % TIME_EVERY == 0;
         if (PGAS_UNLIKELY(held || look || timed))
             n = own_round(lane, held, look, timed);
@@ -212,7 +303,7 @@ static inline int progress_round(void)
         n += (int)pgasi_ports_refuse();
     if (PGAS_UNLIKELY(shared_held()))
         n += shared_round();
-    return n + serve_if_free();
+    return n + serve_round(arrived, due);
 }
 
 int pgasi_progress(void)
@@ -223,6 +314,7 @@ int pgasi_progress(void)
 void pgasi_progress_before_sleep(void)
 {
     pgasi_lane_t *lane = pgasi_self.lane;
+    set(&transport.looked, 0); /* a look is due, whatever comes before the sleep */
     const pgasi_outbox_t *ob = lane ? __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE) : NULL;
     bool timed = ob && lane->index != PGASI_LANE_SERVICE && !pgasi_self.in_handler && pgasi_thread_attached() &&
                  pgasi_outbox_timed(ob);
