@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,8 @@
 #define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
 #define REPORT_MS 200     /* from the report of a death to the end of the job */
 #define LOOK_EVERY 1024   /* rounds in which nothing happened, before a look that costs a system call */
+#define YIELD_EVERY 512  /* rounds in a row in which nothing happened, before others may run, */
+#define YIELD_SOON 16    /* and rounds that found the inbox locked */
 #define EVENT_KICK (-1)
 #define EVENT_TRANSPORT (-2)
 
@@ -253,12 +256,24 @@ static bool service_waits(void)
            held_back(__atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE));
 }
 
+/* Whoever has the lock may wait for the processor that this thread has. */
+static __attribute__((noinline)) void find_locked(void)
+{
+    static __thread uint32_t n_found;
+    if (++n_found % YIELD_SOON == 0)
+        sched_yield();
+}
+
 /* Of other threads. What has come from the node comes first: somebody may wait for its answer. */
 static inline int serve_round(bool arrived, bool look)
 {
     bool waits = service_waits();
-    if (!(arrived || look || waits) || !pgasi_inbox_try_lock())
+    if (!(arrived || look || waits))
         return 0;
+    if (!pgasi_inbox_try_lock()) {
+        find_locked();
+        return 0;
+    }
     int n = serve(pgasi_port_drain_some(PGASI_PORT_ANY), look || waits);
     pgasi_inbox_unlock();
     return n;
@@ -368,14 +383,32 @@ static void look_around(void)
     sleep_in_epoll(0);
 }
 
-/* A loop of the program's own that never sleeps here looks around too, now and then. */
+/* A loop of the program's own never sleeps here. But it looks around too, now and then, and lets others run: threads of its
+ * rank, or ranks, on the same processor, for which it waits perhaps. */
+static __attribute__((noinline)) void idle_round(uint32_t n_idle, uint32_t in_a_row)
+{
+    if (pgasi_self.in_handler)
+        return;
+    if (pgasi_wait_look_around && n_idle % LOOK_EVERY == 0)
+        pgasi_wait_look_around();
+    if (in_a_row % YIELD_EVERY == 0)
+        sched_yield();
+}
+
 int pgas_progress(void)
 {
-    static __thread uint32_t n_idle;
+    static __thread uint32_t n_idle __attribute__((tls_model("initial-exec")));
+    static __thread uint32_t in_a_row __attribute__((tls_model("initial-exec")));
     int n = progress_round();
-    if (PGAS_UNLIKELY(pgasi_wait_look_around != NULL) && n == 0 && ++n_idle % LOOK_EVERY == 0 && !pgasi_self.in_handler)
-        pgasi_wait_look_around();
-    return n;
+    if (n > 0) {
+        in_a_row = 0;
+        return n;
+    }
+    n_idle++;
+    in_a_row++;
+    if (PGAS_UNLIKELY(in_a_row % YIELD_EVERY == 0 || n_idle % LOOK_EVERY == 0))
+        idle_round(n_idle, in_a_row);
+    return 0;
 }
 
 /* The transport's descriptor must be armed before a sleep; false if events wait there. */
