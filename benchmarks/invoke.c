@@ -134,7 +134,13 @@ static inline __attribute__((always_inline)) int invoke(int way, pgas_agg_t *agg
         return pgas_call(peer, add_item, args, bytes, NULL);
     case OVFL: {
         int status = pgas_agg_call(agg, peer, add_item, args, bytes);
-        return __builtin_expect(status == PGAS_ERR_AGAIN, 0) ? invoke_again(agg, peer, args, bytes) : status;
+        if (__builtin_expect(status == PGAS_ERR_AGAIN, 0)) {
+            uint64_t word = 0; /* a copy leaves what args points to in a register */
+            if (bytes == sizeof(word))
+                memcpy(&word, args, sizeof(word));
+            status = invoke_again(agg, peer, bytes == sizeof(word) ? &word : args, bytes);
+        }
+        return status;
     }
     default:
         return pgas_agg_call(agg, peer, way == BATCH ? add_items : add_item, args, bytes);
