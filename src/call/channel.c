@@ -106,6 +106,14 @@ bool pgasi_channel_next(out_t *out)
     return true;
 }
 
+/* Fetches the lines of a place that is about to be written, by a store to each: as many are then under way as stores may
+ * wait, while a copy has several stores to a line. The first, at which the receiver looks, comes last. */
+static inline void fetch_lines(char *at, size_t bytes)
+{
+    for (size_t i = bytes / 64 * 64; i > 0; i -= 64)
+        __atomic_store_n((uint64_t *)(void *)(at + i - 16), 0, __ATOMIC_RELAXED); /* no mark */
+}
+
 /* Copies a batch into the ring: full lines one after the other, whose fetching overlaps. (Written into the ring call by
  * call, alternating with the cursor's own line, stores wait for one line after the other: three to four times slower on
  * the machines measured.) */
@@ -116,6 +124,7 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
         pgasi_fatal("call", "%zu bytes do not fit a chunk", bytes);
     if (!ring_room(out, 8 + bytes))
         return PGAS_ERR_AGAIN;
+    fetch_lines(out->w->pos, 8 + bytes);
     memcpy(out->w->pos + 8, batch->data, bytes);
     show(out, 8 + bytes, PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
     buffer_release(batch);
