@@ -348,6 +348,16 @@ static __attribute__((noinline)) void run_others(uint32_t number, const char *ar
         run_other(number, args, bytes, source);
 }
 
+/* In a line of code of its own, for the loop is a few instructions, and slower by a tenth where it falls across two. */
+static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn, const char *args, size_t bytes, size_t stride,
+                                                            size_t n, pgas_thread_t source, void *context)
+{
+    do {
+        fn(args, bytes, source, context);
+        args += stride;
+    } while (--n > 0);
+}
+
 /* Calls of one kind. */
 static inline void run_calls(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source)
 {
@@ -360,10 +370,7 @@ static inline void run_calls(uint32_t number, const char *args, size_t bytes, si
         e.batch(args, bytes, stride, n, source, e.context);
         return;
     }
-    do {
-        e.fn(args, bytes, source, e.context);
-        args += stride;
-    } while (--n > 0);
+    run_each(e.fn, args, bytes, stride, n, source, e.context);
 }
 
 void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source)
