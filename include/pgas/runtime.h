@@ -9,7 +9,8 @@
 PGAS_BEGIN_DECLS
 
 /** Ends one pgas_init. The last one is collective: it waits for all ranks, completes what was issued, frees every
- *  object of the library and ends MPI if pgas_init had started it.
+ *  object of the library and ends MPI if pgas_init had started it. Other threads are outside of the library by then and stay
+ *  out, attached or not; one that is in pgas_thread_attach or pgas_thread_detach is waited for.
  *  @return PGAS_OK; PGAS_ERR_NOT_INIT without a matching pgas_init; PGAS_ERR_CONTEXT from inside a handler or from a
  *  thread other than slot 0. After the last one pgas_init may be called again while MPI is up.
  *  PGAS_ERR_PEER: a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended here all the same, without waiting
@@ -64,7 +65,8 @@ PGAS_API pgas_status_t pgas_thread_attach(void);
 
 /** Undoes one attach; completes what the thread has issued (as pgas_flush_all) first.
  *  @return PGAS_OK, PGAS_ERR_CONTEXT (not attached; in a plain handler; the attach with which slot 0 or a handler began:
- *          those end with pgas_finalize and with the handler); what pgas_flush_all gives, e.g. PGAS_ERR_PEER: the thread is
+ *          those end with pgas_finalize and with the handler); PGAS_ERR_NOT_INIT (also while the job ends, which detaches
+ *          everybody); what pgas_flush_all gives, e.g. PGAS_ERR_PEER: the thread is
  *          detached all the same. */
 PGAS_API pgas_status_t pgas_thread_detach(void);
 

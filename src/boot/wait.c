@@ -280,7 +280,8 @@ void pgasi_wait_step(pgasi_wait_t *w)
 {
     if (PGAS_UNLIKELY(pgasi_wait_on_block != NULL) && !w->away)
         begin_block(w);
-    if (pgasi_wait_progress && pgasi_wait_progress() > 0) {
+    int (*progress)(void) = pgasi_wait_progress; /* once: it goes when the job ends */
+    if (progress && progress() > 0) {
         if (w->announced)
             withdraw(w);
         w->steps = 0;
@@ -303,6 +304,7 @@ void pgasi_wait_end_slow(pgasi_wait_t *w)
     if (!w->announced)
         return;
     withdraw(w);
-    if (pgasi_wait_progress)
-        pgasi_wait_progress();
+    int (*progress)(void) = pgasi_wait_progress;
+    if (progress)
+        progress();
 }

@@ -37,7 +37,7 @@ static void *consume(void *arg)
             pgasi_wait_step(&w);
     }
     pgasi_wait_end(&w);
-    pgas_thread_detach();
+    pgasi_thread_detach();
     return NULL;
 }
 

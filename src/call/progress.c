@@ -44,6 +44,7 @@
 #define HELP_MS 1        /* and how often a service thread does */
 #define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
 #define REPORT_MS 200     /* from the report of a death to the end of the job */
+#define STOP_EVERY_NS 1000000
 #define LOOK_EVERY 1024   /* rounds in which nothing happened, before a look that costs a system call */
 #define YIELD_EVERY 512  /* rounds in a row in which nothing happened, before others may run, */
 #define YIELD_SOON 16    /* and rounds that found the inbox locked */
@@ -515,14 +516,25 @@ pgas_status_t pgasi_service_start(void)
     return status;
 }
 
+/* The ring is for anybody, and so is what stands in the pipe: one may take away what was meant for another. */
+static void join_awake(pthread_t thread)
+{
+    struct timespec limit;
+    do {
+        pgasi_wait_kick_own();
+        clock_gettime(CLOCK_REALTIME, &limit);
+        limit.tv_nsec += STOP_EVERY_NS;
+        limit.tv_sec += limit.tv_nsec / 1000000000;
+        limit.tv_nsec %= 1000000000;
+    } while (pthread_timedjoin_np(thread, NULL, &limit) != 0);
+}
+
 void pgasi_service_stop(void)
 {
     __atomic_store_n(&stopping, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&polled, 0, __ATOMIC_RELAXED);
-    for (int i = 0; i < n_threads; i++) {
-        pgasi_bell_ring_slow(pgasi_boot.node_rank);
-        pthread_join(threads[i], NULL);
-    }
+    for (int i = 0; i < n_threads; i++)
+        join_awake(threads[i]);
     pgasi_wait_look_around = NULL;
     for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++) {
         if (pid_fds[i] >= 0)

@@ -121,10 +121,17 @@ static pgas_status_t serve_start(void)
     return pgasi_boot_agree(status == PGAS_OK ? pgasi_service_start() : status);
 }
 
-static void serve_stop(void)
+/* Threads of the library that make calls end while peers still serve, for they wait until what they sent has left; so does a
+ * thread of the program that is just detaching. */
+static void callers_stop(void)
 {
+    pgasi_thread_close_gate();
     pgasi_consumers_stop_all();
     pgasi_tasks_stop();
+}
+
+static void serve_stop(void)
+{
     pgasi_service_stop();
     pgasi_boot_set_progress(NULL);
     pgasi_wait_before_sleep = NULL;
@@ -177,8 +184,10 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
         status = serve_start();
     if (status == PGAS_OK)
         return PGAS_OK;
-    if (pgasi_running)
+    if (pgasi_running) {
+        callers_stop();
         serve_stop();
+    }
     outboxes_stop();
     pgasi_handlers_stop();
     pgasi_region_stop();
@@ -229,9 +238,7 @@ static pgas_status_t stop_all(void)
     pgasi_call_complete();
     pgas_status_t status = pgas_quiesce();
     __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);
-    /* While peers still serve: threads that end wait until what they sent has left. */
-    pgasi_consumers_stop_all();
-    pgasi_tasks_stop();
+    callers_stop();
     pgasi_boot_barrier();
     if (pgasi_param.stats)
         pgas_stats_print(stderr);

@@ -14,6 +14,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
+#include "call/handler.h"
 #include "call/outbox.h"
 #include "call/sync.h"
 #include "mem/thread.h"
@@ -35,6 +36,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER, back = PTHREAD_COND_INITIALIZER;
 static queue_t calls, others;
 static bool baton_held, stopping;
+static bool stopped; /* nobody takes up anything any more */
 static int n_idle, n_back, n_threads, n_away; /* away: in a wait, without the baton */
 static int n_ever;                            /* threads that were started */
 static uint64_t n_pending;
@@ -153,17 +155,32 @@ static void *thread_main(void *unused)
         call_somebody();
     }
     pthread_mutex_unlock(&lock);
-    pgas_thread_detach();
+    pgasi_thread_detach();
     return NULL;
+}
+
+/* It came when the job was over, from somebody who did not wait for the end. */
+static void drop(task_t *t)
+{
+    __atomic_fetch_sub(&n_pending, 1, __ATOMIC_RELEASE);
+    if (pgasi_first_dropped())
+        PGASI_ERROR("task", "a call of rank %d for a handler that may wait came after the end of the job: dropped",
+                    pgas_thread_rank(t->call.source));
+    free(t);
 }
 
 static void submit(task_t *t, queue_t *q)
 {
     __atomic_fetch_add(&n_pending, 1, __ATOMIC_RELEASE);
     pthread_mutex_lock(&lock);
-    put(q, t);
-    call_somebody();
+    bool late = stopped;
+    if (!late) {
+        put(q, t);
+        call_somebody();
+    }
     pthread_mutex_unlock(&lock);
+    if (late)
+        drop(t);
 }
 
 static pgas_status_t submit_fn(void (*fn)(void *arg), void *arg, queue_t *q)
@@ -212,7 +229,7 @@ int pgasi_tasks_threads(void)
 
 pgas_status_t pgasi_tasks_start(void)
 {
-    stopping = baton_held = false;
+    stopping = stopped = baton_held = false;
     n_idle = n_back = n_threads = n_away = n_ever = 0;
     n_pending = 0;
     calls.end = &calls.first;
@@ -229,7 +246,14 @@ void pgasi_tasks_stop(void)
     pthread_mutex_unlock(&lock);
     for (int i = 0; i < n_threads; i++)
         pthread_join(threads[i], NULL);
+    pthread_mutex_lock(&lock);
+    stopped = true;
+    n_threads = 0;
+    pthread_mutex_unlock(&lock);
+    while (calls.first)
+        drop(take(&calls));
+    while (others.first)
+        drop(take(&others));
     free(threads);
     threads = NULL;
-    n_threads = 0;
 }

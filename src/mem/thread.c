@@ -10,6 +10,7 @@
 #include "base/bitmap.h"
 #include "base/log.h"
 #include "boot/boot.h"
+#include "boot/wait.h"
 #include "mem/lane.h"
 #include "mem/regmem.h"
 
@@ -18,6 +19,9 @@ bool pgasi_running;
 uint64_t pgasi_epoch = 2;
 void (*pgasi_thread_on_attach)(void);
 pgas_status_t (*pgasi_thread_on_detach)(void);
+
+static bool gate_closed; /* the job ends */
+static int n_passing;    /* threads that attach or detach at the moment */
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];
@@ -122,12 +126,42 @@ static pgas_status_t attach(bool highest)
     return PGAS_OK;
 }
 
+/* The gate through which threads come and go. */
+static bool enter_gate(void)
+{
+    __atomic_fetch_add(&n_passing, 1, __ATOMIC_SEQ_CST);
+    if (PGAS_LIKELY(!__atomic_load_n(&gate_closed, __ATOMIC_SEQ_CST)))
+        return true;
+    __atomic_fetch_sub(&n_passing, 1, __ATOMIC_RELEASE);
+    return false;
+}
+
+static void leave_gate(void)
+{
+    __atomic_fetch_sub(&n_passing, 1, __ATOMIC_RELEASE);
+    pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+void pgasi_thread_close_gate(void)
+{
+    __atomic_store_n(&gate_closed, true, __ATOMIC_SEQ_CST);
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (__atomic_load_n(&n_passing, __ATOMIC_ACQUIRE) > 0)
+        pgasi_wait_step(&w);
+    pgasi_wait_end(&w);
+}
+
 pgas_status_t pgas_thread_attach(void)
 {
     if (!pgasi_running)
         return PGAS_ERR_NOT_INIT;
-    if (!pgasi_thread_attached())
-        return attach(false);
+    if (!pgasi_thread_attached()) {
+        if (!enter_gate())
+            return PGAS_ERR_NOT_INIT;
+        pgas_status_t status = attach(false);
+        leave_gate();
+        return status;
+    }
     if (pgasi_self.in_handler) /* the thread's own count is not its handlers' */
         return PGAS_ERR_CONTEXT;
     pgasi_self.n_attached++;
@@ -139,6 +173,18 @@ pgas_status_t pgasi_thread_attach_high(void)
     return attach(true);
 }
 
+pgas_status_t pgasi_thread_detach(void)
+{
+    pgas_status_t status = PGAS_OK;
+    mark_program(pgasi_self.slot, false);
+    if (pgasi_thread_on_detach)
+        status = pgasi_thread_on_detach();
+    pgasi_rings_leave();
+    pgasi_slot_release(pgasi_self.slot);
+    memset(&pgasi_self, 0, sizeof pgasi_self);
+    return status;
+}
+
 pgas_status_t pgas_thread_detach(void)
 {
     pgas_status_t status = pgasi_thread_check_wait();
@@ -147,14 +193,14 @@ pgas_status_t pgas_thread_detach(void)
     bool stays = pgasi_self.in_task || pgasi_self.slot == 0 || pgasi_self.slot == PGAS_SLOT_SERVICE;
     if (stays && pgasi_self.n_attached == 1)
         return PGAS_ERR_CONTEXT;
-    if (--pgasi_self.n_attached > 0)
+    if (pgasi_self.n_attached > 1) {
+        pgasi_self.n_attached--;
         return PGAS_OK;
-    mark_program(pgasi_self.slot, false);
-    if (pgasi_thread_on_detach)
-        status = pgasi_thread_on_detach();
-    pgasi_rings_leave();
-    pgasi_slot_release(pgasi_self.slot);
-    memset(&pgasi_self, 0, sizeof pgasi_self);
+    }
+    if (!enter_gate())
+        return PGAS_ERR_NOT_INIT;
+    status = pgasi_thread_detach();
+    leave_gate();
     return status;
 }
 
@@ -176,6 +222,7 @@ pgas_status_t pgasi_thread_start(void)
 {
     memset(slots_used, 0, sizeof slots_used);
     memset(slots_program, 0, sizeof slots_program);
+    gate_closed = false;
     n_zones = pgasi_place_n_zones();
     __atomic_store_n(&pgasi_epoch, pgasi_epoch + 1, __ATOMIC_RELEASE);
     return attach(false);

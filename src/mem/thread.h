@@ -52,6 +52,12 @@ static inline struct pgasi_lane *pgasi_thread_lane(void)
 /** As pgas_thread_attach, with the highest free slot: for threads of the library. */
 pgas_status_t pgasi_thread_attach_high(void);
 
+/** As pgas_thread_detach, for those. */
+pgas_status_t pgasi_thread_detach(void);
+
+/** The job ends: no thread of the program attaches or detaches from now on; waits for those that are about it. */
+void pgasi_thread_close_gate(void);
+
 /** Takes a slot that nobody has, so that no thread gets it; false if somebody has. */
 bool pgasi_slot_reserve(int slot);
 void pgasi_slot_release(int slot);

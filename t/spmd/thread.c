@@ -1,6 +1,7 @@
 /* Threads.
  *   what:   attached threads, also more than there are lanes, call and transfer at the same time, each in its own order;
- *           slots are given and taken back; detach completes what was issued; who is not attached is refused
+ *           slots are given and taken back; detach completes what was issued, also while the job ends; who is not attached
+ *           is refused
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -9,7 +10,10 @@
  *   source: pgas/runtime.h, pgas/call.h
  */
 #include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
 #include "base/rng.h"
+#include "call/progress.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
 
@@ -307,12 +311,68 @@ static void slots_are_used_again(void)
     spmd_is_int(n_bad, 0, "slots are used again");
 }
 
+/* Calls, and begins to detach before the end, but goes on only when that has begun. */
+static pthread_barrier_t end_begins, has_ended; /* of main and one thread each */
+static bool ran_on; /* the library, meanwhile */
+static pgas_status_t leaves_slowly(void)
+{
+    pthread_barrier_wait(&end_begins);
+    while (!__atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE))
+        sched_yield();
+    ran_on = true;
+    for (int i = 0; i < 300 && ran_on; i++) { /* an end that does not wait has the time to end */
+        usleep(100);
+        ran_on = __atomic_load_n(&pgasi_running, __ATOMIC_ACQUIRE);
+    }
+    return ran_on ? flush_for_detach() : PGAS_ERR_INTERNAL;
+}
+
+static void *detaches_at_the_end(void *arg)
+{
+    bool *good_p = arg;
+    bool good = pgas_thread_attach() == PGAS_OK;
+    for (int i = 0; i < 100; i++)
+        good = pgas_call(i % n_ranks, count, NULL, 0, NULL) == PGAS_OK && good;
+    *good_p = pgas_thread_detach() == PGAS_OK && good;
+    return NULL;
+}
+
+static void *detaches_after_the_end(void *arg)
+{
+    bool *good_p = arg;
+    *good_p = pgas_thread_attach() == PGAS_OK;
+    pthread_barrier_wait(&has_ended); /* not yet */
+    pthread_barrier_wait(&has_ended);
+    *good_p = pgas_thread_detach() == PGAS_ERR_NOT_INIT && pgas_thread_attach() == PGAS_ERR_NOT_INIT && *good_p;
+    return NULL;
+}
+
+static void the_end_waits_for_who_detaches(void)
+{
+    pthread_t threads[2];
+    bool good[2] = { false, false };
+    pthread_barrier_init(&end_begins, NULL, 2);
+    pthread_barrier_init(&has_ended, NULL, 2);
+    pthread_create(&threads[1], NULL, detaches_after_the_end, &good[1]);
+    pthread_barrier_wait(&has_ended);
+    flush_for_detach = pgasi_thread_on_detach;
+    pgasi_thread_on_detach = leaves_slowly;
+    pthread_create(&threads[0], NULL, detaches_at_the_end, &good[0]);
+    pthread_barrier_wait(&end_begins);
+    job_stop();
+    pthread_join(threads[0], NULL);
+    pthread_barrier_wait(&has_ended);
+    pthread_join(threads[1], NULL);
+    spmd_ok(good[0] && ran_on, "the end waits for a thread that is just detaching");
+    spmd_ok(good[1], "whoever is still attached then is not any more");
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.numbered", on_numbered, NULL, &numbered);
     pgas_handler_register("t.echo", on_echo, NULL, &echo);
     pgas_handler_register("t.count", on_count, NULL, &count);
-    job_begin(&argc, &argv, 11);
+    job_begin(&argc, &argv, 15);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL;
@@ -325,5 +385,9 @@ int main(int argc, char **argv)
     detach_tells();
     refusals();
     slots_are_used_again();
-    return job_end();
+    job_stop();
+    job_start(NULL);
+    pgas_barrier(NULL); /* nobody calls before */
+    the_end_waits_for_who_detaches();
+    return spmd_end();
 }
