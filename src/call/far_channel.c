@@ -86,11 +86,12 @@ static pgasi_note_t note_of(const pgasi_outbox_t *ob, const out_t *out, pgasi_no
     return note;
 }
 
+/* ... and its process can be named here, to be woken: it is in the same PID namespace. */
 static bool on_this_host(int rank)
 {
     for (int i = 0; i < pgasi_boot.host_ranks; i++) {
         if (pgasi_boot.host_members[i] == rank)
-            return true;
+            return pgasi_boot.host_pids[i] != 0;
     }
     return false;
 }
@@ -258,7 +259,7 @@ void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest)
         decline(ob, out);
         return;
     }
-    bool by_stores = mapped && pgasi_param.far_calls != PGASI_FAR_CALLS_PUT;
+    bool by_stores = mapped && pgasi_param.far_calls != PGASI_FAR_CALLS_PUT && on_this_host(out->rank);
     bool by_puts = pgasi_param.far_calls == PGASI_FAR_CALLS_PUT ||
                    (pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO && pgasi_far_wants_channels(false));
     if (!by_stores && !by_puts) {
