@@ -145,9 +145,10 @@ static inline void set_eager(uint32_t n_looks)
 
 static inline bool look_is_due(void)
 {
-    uint64_t looked = get(&transport.looked);
-    return is_eager() ||
-           pgasi_cycles() - looked >= PGASI_MIN((looked - get(&transport.since)) / QUIET_SHARE, QUIET_COSTS * get(&transport.cost));
+    if (is_eager())
+        return true;
+    uint64_t looked = get(&transport.looked), most = QUIET_COSTS * get(&transport.cost);
+    return pgasi_cycles() - looked >= PGASI_MIN((looked - get(&transport.since)) / QUIET_SHARE, most);
 }
 
 /* Lock held. */
@@ -268,14 +269,13 @@ static __attribute__((noinline)) void find_locked(void)
 /* Of other threads. What has come from the node comes first: somebody may wait for its answer. */
 static inline int serve_round(bool arrived, bool look)
 {
-    bool waits = service_waits();
-    if (!(arrived || look || waits))
+    if (!(arrived || look || service_waits()))
         return 0;
-    if (!pgasi_inbox_try_lock()) {
+    if (PGAS_UNLIKELY(!pgasi_inbox_try_lock())) {
         find_locked();
         return 0;
     }
-    int n = serve(pgasi_port_drain_some(PGASI_PORT_ANY), look || waits);
+    int n = serve(pgasi_port_drain_some(PGASI_PORT_ANY), look);
     pgasi_inbox_unlock();
     return n;
 }
@@ -300,7 +300,8 @@ static inline int progress_round(void)
     }
     pgasi_lane_t *lane = pgasi_self.lane;
     bool arrived = pgasi_inbox_pending();
-    bool due = pgasi_tp && (!arrived || is_eager() || ++busy_rounds % BUSY_EVERY == 0) && look_is_due();
+    bool ask = !arrived || is_eager() || ++busy_rounds % BUSY_EVERY == 0;
+    bool due = pgasi_tp && ((ask && look_is_due()) || service_waits());
     int n = 0;
     if (PGAS_LIKELY(lane != NULL)) {
         const pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
