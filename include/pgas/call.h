@@ -71,6 +71,7 @@ PGAS_API extern __thread pgas_call_path_t pgas_call_path __attribute__((tls_mode
 #define PGAS_CALL_LAP_EVEN (UINT64_C(1) << 63)
 #define PGAS_CALL_LAP_ODD (UINT64_C(1) << 53)
 PGAS_API void pgas_call_wake(int rank);
+PGAS_API void pgas_call_fetch(char *pos); /* the lines of a block but its first, none of which holds anything yet */
 PGAS_API pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                      pgas_sync_t *executed);
 PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
@@ -97,7 +98,8 @@ PGAS_INLINE char *pgas_call_tail(char *pos, uint64_t lap, uint64_t usual, size_t
 /* The usual case: 8 bytes, on the node, room in the chunk, nobody waits for it. In a stream a processor fetches lines of the
  * chunk ahead as far as stores to them follow each other, so little else is stored: the tail is when a line begins and when
  * it ends, in between it is where the marks end, and each record clears the place of the next mark in its line. A call by
- * itself, after progress, does not look at the line, which the receiver has: it stores the tail as well. */
+ * itself, after progress, does not look at the line, which the receiver has: it stores the tail as well. With the first
+ * record of a block a stream fetches the other lines, which come at a time and not one after the other. */
 PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t word)
 {
     if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
@@ -120,6 +122,8 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
     if (recent > 0 && (uintptr_t)pos % 64 != 48)
         __atomic_store_n((uint64_t *)(void *)(pos + 16), 0, __ATOMIC_RELAXED);
     __atomic_store_n((uint64_t *)(void *)pos, header, __ATOMIC_RELEASE);
+    if (PGAS_UNLIKELY((uintptr_t)pos % PGAS_CALL_BLOCK == 0) && recent > 1)
+        pgas_call_fetch(pos);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
         pgas_call_wake(rank);

@@ -149,9 +149,23 @@ bool pgasi_outbox_call_short(const pgasi_outbox_t *ob, int rank, pgas_handler_t 
            (call_direct(rank, handler, args, bytes, NULL) || call_far(rank, handler, args, bytes, NULL));
 }
 
+/* By a store to each line, of what is no mark. A store that waits for a line holds up those behind it, but for lines of
+ * waiting stores that follow each other the processor asks at once. */
+static inline void fetch_lines(char *line, int n)
+{
+    for (int i = 0; i < n; i++)
+        __atomic_store_n((uint64_t *)(void *)(line + 64 * i), 0, __ATOMIC_RELAXED);
+}
+
+void pgas_call_fetch(char *pos)
+{
+    fetch_lines(pos + 64, PGAS_CALL_BLOCK / 64 - 1);
+}
+
 /* A call in a stream, by stores to the chunk and next to no others, for the reason that pgas_call_inline gives: the tail is
  * stored when a block is left, or where it would pass for exact; in between it is where the marks end. The line of the
- * header, at which the receiver looks, comes last, or it would be taken away in the middle. */
+ * header, at which the receiver looks, comes last, or it would be taken away in the middle. Small ones fetch some lines behind
+ * them when a block is left. */
 bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t bytes)
 {
     if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
@@ -166,7 +180,8 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
     if (w->sized_end - pos < (ptrdiff_t)room)
         return false;
     __atomic_store_n((uint64_t *)(void *)(pos + room), 0, __ATOMIC_RELAXED);
-    if ((uintptr_t)w->pos % 64 == 0 || ((uintptr_t)w->pos ^ (uintptr_t)(pos + room)) >= PGAS_CALL_BLOCK)
+    bool leaves = ((uintptr_t)w->pos ^ (uintptr_t)(pos + room)) >= PGAS_CALL_BLOCK;
+    if ((uintptr_t)w->pos % 64 == 0 || leaves)
         __atomic_store_n(&w->pos, pos + room, __ATOMIC_RELEASE); /* before the record shows, as in show() */
     for (size_t i = bytes; i > 0; i -= 8) {
         uint64_t word;
@@ -174,6 +189,8 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
         __atomic_store_n((uint64_t *)(void *)(pos + i), word, __ATOMIC_RELAXED);
     }
     __atomic_store_n((uint64_t *)(void *)pos, header, __ATOMIC_RELEASE);
+    if (leaves && room <= PGAS_CALL_BLOCK / 2 && w->sized_end - pos > PGAS_CALL_BLOCK + 64)
+        fetch_lines(pos + room + 64 - (uintptr_t)(pos + room) % 64, PGAS_CALL_BLOCK / 64 - 1);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (PGAS_UNLIKELY(__atomic_load_n(w->sleepers, __ATOMIC_RELAXED)))
         pgas_call_wake(rank);
