@@ -302,7 +302,8 @@ PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
 
 /** Returns when all calls of all ranks, and the calls that those made, have run. Collective over all ranks; publishes
  *  the caller's aggregated calls first. Counted in waves of allreduces, not guessed (Mattern's four counters). It waits
- *  as long as calls wait: for a slot that no thread has had yet, for a thread that stays away from the library.
+ *  as long as calls wait: for a slot that no thread has had yet (after a second each rank that has such calls logs once how
+ *  many there are and for which slot), for a thread that stays away from the library.
  *  (pgas_finalize runs the latter in its own thread, and refuses the former as for a thread that has left.)
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_quiesce(void);

@@ -13,6 +13,8 @@
 #include "pgas/coll.h"
 #include "pgas/rma.h"
 
+#define PATIENCE_NS UINT64_C(1000000000) /* then quiescence tells for whom it waits, if that may be for ever */
+
 /* Publishes the caller's gathered calls and waits until nothing of its own is held up. PGAS_ERR_PEER: some were for a rank
  * that died. */
 static pgas_status_t hand_over(pgasi_publish_reason_t reason)
@@ -44,7 +46,7 @@ pgas_status_t pgasi_call_complete(void)
 pgas_status_t pgas_quiesce(void)
 {
     pgas_status_t status = pgasi_self.in_task ? PGAS_ERR_CONTEXT : pgasi_thread_check_wait();
-    uint64_t consumed_before = UINT64_MAX;
+    uint64_t consumed_before = UINT64_MAX, patient_until_ns = pgasi_now_ns() + PATIENCE_NS;
     if (status == PGAS_OK)
         pgasi_lanes_help_all(true);
     bool helped = status == PGAS_OK;
@@ -60,6 +62,8 @@ pgas_status_t pgas_quiesce(void)
             break;
         consumed_before = all[0];
         pgas_progress();
+        if (PGAS_UNLIKELY(pgasi_now_ns() > patient_until_ns))
+            pgasi_ports_tell_orphans();
     }
     if (helped)
         pgasi_lanes_help_all(false);

@@ -638,6 +638,77 @@ uint64_t pgasi_ports_refuse(void)
     return n;
 }
 
+/* ---- calls that wait for a thread that never came ---- */
+
+static uint64_t count_records(const char *at, size_t bytes)
+{
+    uint64_t n = 0;
+    for (const char *end = at + bytes; end - at >= 8;) {
+        uint64_t header = *(const uint64_t *)(const void *)at;
+        n += 1 + (uint64_t)pgasi_rec_more(header);
+        at += pgasi_rec_room(header);
+    }
+    return n;
+}
+
+/* Up to the first mark that is missing. */
+static uint64_t count_channel(const incoming_t *in)
+{
+    const char *at = in->at;
+    uint64_t n = 0, lap = in->lap;
+    for (;;) {
+        uint64_t header = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
+        if (!pgasi_rec_has_arrived(header, lap))
+            return n;
+        switch (pgasi_rec_handler(header)) {
+        case PGASI_REC_NEXT:
+            at = chunks_of(pgasi_boot.node_rank) + *(const uint64_t *)(const void *)(at + 8) * pgasi_chunk_bytes;
+            lap = lap_of(pgasi_rec_slot(header) & 1);
+            break;
+        case PGASI_REC_BATCH:
+            n += count_records(at + 8, pgasi_rec_bytes(header));
+            at += PGASI_ALIGN_UP(8 + pgasi_rec_bytes(header), PGASI_RING_UNIT);
+            break;
+        default:
+            n++;
+            at += PGASI_ALIGN_UP(pgasi_rec_room(header), PGASI_RING_UNIT);
+        }
+    }
+}
+
+/* Port locked. */
+static uint64_t count_waiting(int number)
+{
+    port_t *port = &ports[number];
+    uint32_t n_opened = __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
+    if (n_opened != port->n_opened_seen)
+        find_opened(port, n_opened);
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < port->n_incoming; i++)
+        n += count_channel(&port->incoming[i]);
+    lock(&port->far_lock);
+    for (const far_t *f = port->far; f; f = f->next)
+        n += count_records(f->data, f->bytes);
+    unlock(&port->far_lock);
+    return n;
+}
+
+void pgasi_ports_tell_orphans(void)
+{
+    static int warned;
+    int zone;
+    for (int number = PGASI_PORT_FIRST_THREAD; number < pgasi_n_ports && !warned; number++) {
+        int slot = number - PGASI_PORT_FIRST_THREAD;
+        if (!pgasi_port_used(number) || pgasi_thread_zone(slot, &zone) || !try_lock(&ports[number].lock))
+            continue;
+        uint64_t n = ports[number].left ? 0 : count_waiting(number);
+        unlock(&ports[number].lock);
+        if (n)
+            pgasi_warn_once(&warned, "call", "pgas_quiesce waits: %llu calls are for slot %d of this rank, which no thread has",
+                            (unsigned long long)n, slot);
+    }
+}
+
 /* ---- sums ---- */
 
 uint64_t pgasi_inbox_consumed(void)

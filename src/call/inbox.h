@@ -113,6 +113,9 @@ uint64_t pgasi_ports_refuse(void);
 /** The job ends: from now on anybody runs what is for the thread of a port, wherever it is. */
 void pgasi_port_stand_in(int port);
 
+/** Logs once that calls wait for a slot of this rank that no thread has, which slot and how many. */
+void pgasi_ports_tell_orphans(void);
+
 /** What came from elsewhere for a port that other threads run: kept in order until they do. Inbox lock held. */
 pgas_status_t pgasi_port_put(int port, int source_rank, const void *records, size_t bytes);
 

@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "call/handler.h"
 #include "t/spmd/job.h"
+#include "t/spmd/said.h"
 
 #define N_THREADS 2 /* beside the initialising one */
 #define SLOTS (N_THREADS + 1)
@@ -259,6 +260,40 @@ static void threads_without_set_up_send(void)
     spmd_ok(!n_bad[0] && !n_bad[1] && sum == 100 * (uint64_t)n_ranks, "threads that are not attached send");
 }
 
+/* Gives the slot consumers as soon as the log says that calls wait for it. */
+static void *reads_the_log(void *arg)
+{
+    char text[4096];
+    ssize_t n = 0;
+    (void)arg;
+    do {
+        sched_yield();
+        n = pread(said_file, text, sizeof text - 1, 0);
+        text[n > 0 ? n : 0] = '\0';
+    } while (!strstr(text, "slot 3"));
+    bool good = pgas_thread_attach() == PGAS_OK && pgas_consumers_start(3, 1) == PGAS_OK;
+    return pgas_thread_detach() == PGAS_OK && good ? arg : NULL;
+}
+
+static void quiescence_says_for_whom_it_waits(void)
+{
+    pthread_t thread;
+    void *good = NULL;
+    int n_bad = 0;
+    n_ran[SLOTS] = 0;
+    said_begin();
+    pgas_barrier(NULL);
+    for (int i = 0; i < 5; i++)
+        n_bad += pgas_call_to(pgas_thread_make((me + 1) % n_ranks, 3), who, NULL, 0, NULL) != PGAS_OK;
+    pthread_create(&thread, NULL, reads_the_log, &n_bad);
+    pgas_status_t status = pgas_quiesce();
+    pthread_join(thread, &good);
+    pgas_consumers_stop(3);
+    int n_said = said_by("5 calls are for slot 3 of this rank, which no thread has");
+    spmd_ok(n_said == n_ranks, "quiescence says for which slot it waits, and how many calls (%d ranks)", n_said);
+    spmd_ok(good && n_bad == 0 && status == PGAS_OK && n_ran[SLOTS] == 5, "and ends when somebody runs them");
+}
+
 static void bad_targets_are_refused(void)
 {
     pgas_call_opts_t odd = PGAS_CALL_OPTS_INIT;
@@ -314,7 +349,7 @@ int main(int argc, char **argv)
     pgas_handler_register("numbered", on_numbered, NULL, &numbered);
     pgas_handler_register("flag", on_flag, NULL, &set_flag);
     pgas_handler_register("who", on_who, NULL, &who);
-    job_begin(&argc, &argv, 22);
+    job_begin(&argc, &argv, 26);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
@@ -325,6 +360,9 @@ int main(int argc, char **argv)
     consumers_outlast_the_thread();
     threads_without_set_up_send();
     bad_targets_are_refused();
+    job_stop();
+    job_start(NULL);
+    quiescence_says_for_whom_it_waits();
     job_stop();
     job_start(NULL);
     the_end_waits_for_no_thread();
