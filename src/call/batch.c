@@ -318,7 +318,8 @@ int pgasi_outbox_progress(pgasi_outbox_t *ob)
     for (int i = 0; i < ob->n_held;) {
         int dest = ob->held[i];
         out_t *out = &ob->out[dest];
-        if (send_waiting(ob, out) == PGAS_ERR_AGAIN || publish(ob, out, dest, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN) {
+        if (send_waiting(ob, out) == PGAS_ERR_AGAIN || publish(ob, out, dest, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN ||
+            pgasi_far_channel_owes(out)) {
             i++;
             continue;
         }
