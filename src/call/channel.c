@@ -221,16 +221,17 @@ static bool has_chunks(const out_t *out)
     return out->kind == OUT_NODE || out->kind == OUT_PUT;
 }
 
-/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail. */
-static void give_back(out_t *out)
+/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail. False: some not yet. */
+static bool give_back(out_t *out)
 {
+    bool all = true;
     uint32_t first = out->channel.first, end = first + out->channel.n_first;
     int n = 0, current = out->current;
     for (int i = 0; i < out->n_chunks; i++) {
         chunk_t c = out->chunks[i];
         bool stays = i == current || (c.number >= first && c.number < end);
         if (!stays && out->far)
-            stays = !pgasi_far_channel_shrink(out, c.number);
+            all &= !(stays = !pgasi_far_channel_shrink(out, c.number));
         else if (!stays)
             pgasi_inbox_shrink(out->bell_number, c.number);
         if (i == current)
@@ -239,6 +240,7 @@ static void give_back(out_t *out)
             out->chunks[n++] = c;
     }
     out->n_chunks = n;
+    return all;
 }
 
 pgas_status_t pgas_channel_close(pgas_thread_t target)
@@ -255,15 +257,13 @@ pgas_status_t pgas_channel_close(pgas_thread_t target)
     else
         status = pgasi_outbox_flush(ob, dest);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (status == PGAS_OK && has_chunks(out) && head_of(out) < pgasi_channel_handed_over(out)) {
+    while (status == PGAS_OK && has_chunks(out) && (head_of(out) < pgasi_channel_handed_over(out) || !give_back(out))) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
         pgasi_lane_lock(ob->lane);
         if (pgasi_boot_is_dead(out->rank))
             status = PGAS_ERR_PEER;
     }
-    if (status == PGAS_OK && has_chunks(out))
-        give_back(out);
     pgasi_lane_unlock(ob->lane);
     pgasi_wait_end(&w);
     return status;
