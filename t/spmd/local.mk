@@ -100,3 +100,5 @@ soak: %D%/soak.t
 	SOAK_SECONDS=12 $(T_LOG_COMPILER) %D%/soak.t
 
 .PHONY: soak
+check_PROGRAMS += %D%/far_channel.t
+%C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/pieces.h %D%/job.h

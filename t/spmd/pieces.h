@@ -1,0 +1,329 @@
+/* A wrapper around a transport whose puts arrive as they may at worst: late, the last ones first, from their ends, in
+ * pieces of a few bytes; but all of those before a fence before those after it, and a word of 8 aligned bytes at once. Put
+ * and fence are refused now and then. It stores into memory that this process maps, so it wants transports where keys can be
+ * mapped; others it leaves alone.
+ *
+ *   pgasi_lane_wrap = pieces_wrap;      before the job starts
+ *   pieces_mode = PIECES_TORN;          any time
+ */
+#ifndef T_SPMD_PIECES_H
+#define T_SPMD_PIECES_H
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/rng.h"
+#include "mem/lane.h"
+#include "transport/wrap.h"
+
+typedef enum {
+    PIECES_WHOLE,  /* as they come */
+    PIECES_TORN,
+    PIECES_CROSSED /* what must not be: of pieces_lane, puts of words at once, others when the mode changes */
+} pieces_mode_t;
+
+/* A put as it was issued, and what it read. */
+typedef struct {
+    const char *from;
+    size_t bytes;
+} pieces_put_t;
+
+#define PIECES_NOTED_MAX 64
+static pieces_mode_t pieces_mode;
+static int pieces_lane = -1;
+static uint64_t pieces_seed = 1, n_torn, n_fences_torn, n_not_mapped;
+/* Puts of the lane, while pieces_noting; and those puts and messages that held the words looked for. */
+static bool pieces_noting;
+static pieces_put_t pieces_noted[PIECES_NOTED_MAX];
+static int n_noted;
+static const void *pieces_words;
+static size_t pieces_words_bytes;
+static int n_with_words;
+
+typedef struct pieces_op {
+    struct pieces_op *next;
+    char *to;
+    const char *from;
+    size_t left; /* bytes that have not arrived, the first ones */
+    bool word;
+    int peer;
+    pgasi_tp_comp_t *comp;
+} pieces_op_t;
+
+typedef struct {
+    pgasi_wrap_lane_t super;
+    int index;
+    pgasi_rng_t rng;
+    pieces_op_t *pending, *arrived; /* the last one first */
+} pieces_lane_t;
+
+static const pgasi_tp_ops_t *pieces_ops;
+static int pieces_rank;
+static const pgasi_tp_ops_t pieces_table;
+
+static pgas_status_t pieces_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
+{
+    pgasi_wrap_t *tp = calloc(1, sizeof *tp);
+    if (!tp)
+        return PGAS_ERR_NO_MEMORY;
+    tp->super.ops = &pieces_table;
+    pieces_rank = opts->rank;
+    pgas_status_t status = pieces_ops->open(opts, &tp->inner);
+    if (status == PGAS_OK)
+        *tp_p = &tp->super;
+    else
+        free(tp);
+    return status;
+}
+
+static void pieces_close(pgasi_tp_t *tp)
+{
+    pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;
+    inner->ops->close(inner);
+    free(tp);
+}
+
+static pgas_status_t pieces_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p)
+{
+    pieces_lane_t *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return PGAS_ERR_NO_MEMORY;
+    lane->super.super.ops = &pieces_table;
+    lane->super.tp = pgasi_wrap_of(tp);
+    lane->index = index;
+    pgasi_rng_seed(&lane->rng, pieces_seed + (uint64_t)(pieces_rank * 64 + index));
+    pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;
+    pgas_status_t status = inner->ops->lane_open(inner, index, &lane->super.inner);
+    if (status == PGAS_OK)
+        *lane_p = &lane->super.super;
+    else
+        free(lane);
+    return status;
+}
+
+static pieces_lane_t *pieces_lane_of(pgasi_tp_lane_t *lane)
+{
+    return (pieces_lane_t *)(void *)lane;
+}
+
+/* Some bytes of the end of a put; the source is read now, not before. */
+static void one_piece(pieces_lane_t *lane, pieces_op_t *op)
+{
+    if (op->word) {
+        uint64_t word;
+        memcpy(&word, op->from, sizeof word);
+        __atomic_store_n((uint64_t *)(void *)op->to, word, __ATOMIC_RELEASE);
+        op->left = 0;
+        return;
+    }
+    for (uint64_t n = 1 + pgasi_rng_below(&lane->rng, 8); n > 0 && op->left > 0; n--) {
+        op->left--;
+        *(volatile char *)(op->to + op->left) = op->from[op->left];
+    }
+}
+
+/* All that is pending for a peer, the last put first. */
+static void carry_out(pieces_lane_t *lane, int peer)
+{
+    for (pieces_op_t **at = &lane->pending; *at;) {
+        pieces_op_t *op = *at;
+        if (peer != PGASI_TP_ALL_PEERS && op->peer != peer) {
+            at = &op->next;
+            continue;
+        }
+        while (op->left > 0)
+            one_piece(lane, op);
+        *at = op->next;
+        op->next = lane->arrived;
+        lane->arrived = op;
+    }
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static bool is_crossed(const pieces_lane_t *lane)
+{
+    return __atomic_load_n(&pieces_mode, __ATOMIC_RELAXED) == PIECES_CROSSED && lane->index == pieces_lane;
+}
+
+/* A few pieces of this and that. */
+static void carry_on(pieces_lane_t *lane)
+{
+    for (uint64_t n = pgasi_rng_below(&lane->rng, 40); n > 0 && lane->pending; n--) {
+        pieces_op_t **at = &lane->pending;
+        while ((*at)->next && pgasi_rng_below(&lane->rng, 3) == 0)
+            at = &(*at)->next;
+        one_piece(lane, *at);
+        if ((*at)->left == 0) {
+            pieces_op_t *op = *at;
+            *at = op->next;
+            op->next = lane->arrived;
+            lane->arrived = op;
+        }
+    }
+}
+
+static void complete_arrived(pieces_lane_t *lane)
+{
+    while (lane->arrived) {
+        pieces_op_t *op = lane->arrived;
+        lane->arrived = op->next;
+        if (op->comp)
+            op->comp->fn(op->comp, PGAS_OK);
+        free(op);
+    }
+}
+
+static int pieces_progress(pgasi_tp_lane_t *tp_lane)
+{
+    pieces_lane_t *lane = pieces_lane_of(tp_lane);
+    int n = lane->super.inner->ops->progress(lane->super.inner);
+    if (!is_crossed(lane))
+        carry_on(lane);
+    complete_arrived(lane);
+    return n;
+}
+
+static void pieces_lane_close(pgasi_tp_lane_t *tp_lane)
+{
+    pieces_lane_t *lane = pieces_lane_of(tp_lane);
+    carry_out(lane, PGASI_TP_ALL_PEERS);
+    complete_arrived(lane);
+    lane->super.inner->ops->lane_close(lane->super.inner);
+    free(lane);
+}
+
+static pgas_status_t pieces_lane_drain(pgasi_tp_lane_t *tp_lane)
+{
+    pieces_lane_t *lane = pieces_lane_of(tp_lane);
+    carry_out(lane, PGASI_TP_ALL_PEERS);
+    pgas_status_t status = pgasi_wrap_lane_drain(tp_lane);
+    return lane->arrived ? PGAS_INPROGRESS : status;
+}
+
+static void note_source(const pieces_lane_t *lane, const void *from, size_t bytes, bool is_put)
+{
+    if (!__atomic_load_n(&pieces_noting, __ATOMIC_RELAXED) || lane->index != pieces_lane)
+        return;
+    if (is_put && n_noted < PIECES_NOTED_MAX)
+        pieces_noted[n_noted++] = (pieces_put_t){ from, bytes };
+    n_with_words += memmem(from, bytes, pieces_words, pieces_words_bytes) != NULL;
+}
+
+static bool refused(pieces_lane_t *lane)
+{
+    return pgasi_rng_below(&lane->rng, 8) == 0;
+}
+
+static pgas_status_t pieces_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *key, uint64_t at, const void *from,
+                                size_t bytes, pgasi_tp_comp_t *comp)
+{
+    pieces_lane_t *lane = pieces_lane_of(tp_lane);
+    pgasi_tp_lane_t *inner = lane->super.inner;
+    pgasi_tp_key_t *inner_key = pgasi_wrap_key(key);
+    void *to;
+    note_source(lane, from, bytes, true);
+    pieces_mode_t mode = __atomic_load_n(&pieces_mode, __ATOMIC_RELAXED);
+    if (mode == PIECES_WHOLE || (mode == PIECES_CROSSED && !is_crossed(lane)))
+        return inner->ops->put(inner, peer, inner_key, at, from, bytes, comp);
+    if (inner_key->ops->key_map(inner_key, at, &to) != PGAS_OK) {
+        n_not_mapped++;
+        return inner->ops->put(inner, peer, inner_key, at, from, bytes, comp);
+    }
+    pieces_op_t *op = !is_crossed(lane) && refused(lane) ? NULL : malloc(sizeof *op);
+    if (!op)
+        return PGAS_ERR_AGAIN;
+    *op = (pieces_op_t){ lane->pending, to, from, bytes, bytes == 8 && at % 8 == 0, peer, comp };
+    n_torn += !op->word;
+    if (op->word && is_crossed(lane)) {
+        one_piece(lane, op);
+        op->next = lane->arrived;
+        lane->arrived = op;
+    } else {
+        lane->pending = op;
+    }
+    return PGAS_INPROGRESS;
+}
+
+static pgas_status_t pieces_fence(pgasi_tp_lane_t *tp_lane)
+{
+    pieces_lane_t *lane = pieces_lane_of(tp_lane);
+    if (is_crossed(lane))
+        return PGAS_OK;
+    if (lane->pending && refused(lane))
+        return PGAS_ERR_AGAIN;
+    n_fences_torn += lane->pending != NULL;
+    carry_out(lane, PGASI_TP_ALL_PEERS);
+    return lane->super.inner->ops->fence(lane->super.inner);
+}
+
+static pgas_status_t pieces_flush(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_comp_t *comp)
+{
+    pieces_lane_t *lane = pieces_lane_of(tp_lane);
+    if (!is_crossed(lane))
+        carry_out(lane, peer);
+    return lane->super.inner->ops->flush(lane->super.inner, peer, comp);
+}
+
+static pgas_status_t pieces_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t at, void *to, size_t bytes,
+                                pgasi_tp_comp_t *comp)
+{
+    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    return inner->ops->get(inner, peer, pgasi_wrap_key(key), at, to, bytes, comp);
+}
+
+static pgas_status_t pieces_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t at, pgasi_amo_t op,
+                                size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp)
+{
+    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    return inner->ops->amo(inner, peer, pgasi_wrap_key(key), at, op, bytes, operand, compare, result, comp);
+}
+
+static pgas_status_t pieces_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes, const void *data,
+                               size_t bytes, pgasi_tp_comp_t *comp)
+{
+    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    note_source(pieces_lane_of(lane), data, bytes, false);
+    return inner->ops->am(inner, peer, header, header_bytes, data, bytes, comp);
+}
+
+static pgas_status_t pieces_arm(pgasi_tp_lane_t *tp_lane)
+{
+    const pieces_lane_t *lane = pieces_lane_of(tp_lane);
+    return lane->pending || lane->arrived ? PGAS_ERR_BUSY : pgasi_wrap_arm(tp_lane);
+}
+
+static const pgasi_tp_ops_t pieces_table = {
+    .open = pieces_open,
+    .close = pieces_close,
+    .query = pgasi_wrap_query,
+    .address = pgasi_wrap_address,
+    .set_peers = pgasi_wrap_set_peers,
+    .lane_open = pieces_lane_open,
+    .lane_drain = pieces_lane_drain,
+    .lane_close = pieces_lane_close,
+    .mem_alloc = pgasi_wrap_mem_alloc,
+    .mem_register = pgasi_wrap_mem_register,
+    .mem_release = pgasi_wrap_mem_release,
+    .key_pack = pgasi_wrap_key_pack,
+    .key_unpack = pgasi_wrap_key_unpack,
+    .key_map = pgasi_wrap_key_map,
+    .key_release = pgasi_wrap_key_release,
+    .put = pieces_put,
+    .get = pieces_get,
+    .amo = pieces_amo,
+    .am = pieces_am,
+    .fence = pieces_fence,
+    .flush = pieces_flush,
+    .progress = pieces_progress,
+    .event_fd = pgasi_wrap_event_fd,
+    .arm = pieces_arm,
+    .wake = pgasi_wrap_wake,
+    .am_release = pgasi_wrap_am_release,
+};
+
+static inline const pgasi_tp_ops_t *pieces_wrap(const pgasi_tp_ops_t *ops)
+{
+    pieces_ops = ops;
+    return &pieces_table;
+}
+
+#endif
