@@ -464,6 +464,7 @@ static void strangers(void)
 {
     uint32_t header;
     uint64_t records[2] = { pgasi_rec_header(count, 8, 0), 0 }, before = dropped_at_right();
+    uint64_t own_before = pgasi_n_dropped;
     pgasi_lane_t *lane = pgasi_self.lane;
     int n_bad = 0, n_sent = 0, n_ran = ran;
     if (pgas_n_nodes() == 1) {
@@ -494,9 +495,11 @@ static void strangers(void)
         pgasi_lane_unlock(lane);
         n_bad += pgas_call(right(), count, NULL, 0, NULL) != PGAS_OK;
     }
-    /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call instead. */
+    /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call instead,
+     * which may come through a channel and overtake them. */
     int left = (me + n_ranks - 1) % n_ranks;
-    while (pgas_node_of(left) != pgas_node() && __atomic_load_n(&ran, __ATOMIC_RELAXED) == n_ran)
+    while (pgas_node_of(left) != pgas_node() && (__atomic_load_n(&ran, __ATOMIC_RELAXED) == n_ran ||
+                                                 __atomic_load_n(&pgasi_n_dropped, __ATOMIC_RELAXED) < own_before + 8))
         pgas_progress();
     pgas_barrier(NULL);
     if (pgas_node_of(left) != pgas_node())
