@@ -349,8 +349,8 @@ static __attribute__((noinline)) void run_others(uint32_t number, const char *ar
 }
 
 /* In a line of code of its own, for the loop is a few instructions, and slower by a tenth where it falls across two. */
-static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn, const char *args, size_t bytes, size_t stride,
-                                                            size_t n, pgas_thread_t source, void *context)
+static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn, const char *args, size_t bytes,
+                                                            size_t stride, size_t n, pgas_thread_t source, void *context)
 {
     do {
         fn(args, bytes, source, context);
