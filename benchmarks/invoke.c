@@ -45,7 +45,8 @@ static IN_LINE void run_add_item(const void *args, size_t bytes, pgas_thread_t s
 }
 
 /* The batch form. */
-static IN_LINE void run_add_items(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static IN_LINE void run_add_items(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source,
+                                  void *context)
 {
     uint64_t item, sum = 0;
     (void)bytes;

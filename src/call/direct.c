@@ -164,8 +164,8 @@ void pgas_call_fetch(char *pos)
 
 /* A call in a stream, by stores to the chunk and next to no others, for the reason that pgas_call_inline gives: the tail is
  * stored when a block is left, or where it would pass for exact; in between it is where the marks end. The line of the
- * header, at which the receiver looks, comes last, or it would be taken away in the middle. Small ones fetch some lines behind
- * them when a block is left. */
+ * header, at which the receiver looks, comes last, or it would be taken away in the middle. Small ones fetch some lines
+ * behind them when a block is left. */
 bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t bytes)
 {
     if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
