@@ -112,7 +112,7 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     if (out->end - record < (ptrdiff_t)room || bytes > pgasi_param.call_max)
         return false;
     copy_args(record + 8, args, bytes);
-    __atomic_store_n((uint64_t *)(void *)(record + room), 0, __ATOMIC_RELAXED);
+    clear_mark(out, record + room);
     if (room > PGASI_RING_UNIT)
         out->dirty_to = (uint32_t)(record + room - out->chunk);
     __atomic_store_n(&out->w->pos, record + room, __ATOMIC_RELAXED); /* first, as in show() */

@@ -237,14 +237,22 @@ static inline void close_window(out_t *out)
         out->w->end = out->w->sized_end = out->w->pos;
 }
 
-/* Shows `bytes` bytes at the tail to the receiver by their first word, with the mark behind them cleared. The tail moves
- * first: quiescence must not see more consumed than sent. */
+/* Sees to it that there is no mark behind a record, where there could be one. Not everywhere: the place may lie in the next
+ * line, and until that has come from the receiver's core the store would hold up the one that shows the record. */
+static inline void clear_mark(const out_t *out, char *at)
+{
+    if ((uint64_t)(at - out->chunk) < out->clean_from)
+        __atomic_store_n((uint64_t *)(void *)at, 0, __ATOMIC_RELAXED);
+}
+
+/* Shows `bytes` bytes at the tail to the receiver by their first word, with no mark behind them. The tail moves first:
+ * quiescence must not see more consumed than sent. */
 static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 {
     char *pos = out->w->pos;
     uint64_t shown = pgasi_rec_shown(first_word, out->w->lap);
     bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
-    __atomic_store_n((uint64_t *)(void *)(pos + bytes), 0, __ATOMIC_RELAXED);
+    clear_mark(out, pos + bytes);
     if (bytes > PGASI_RING_UNIT)
         out->dirty_to = (uint32_t)(pos + bytes - out->chunk);
     set_pos(out, pos + bytes);
