@@ -12,6 +12,7 @@
  *   env:    PGAS_FAR_CALLS=put PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=message |
  *   env:    PGAS_FAR_CALLS=put PGAS_FAR_CHUNK_MEMORY=40K PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS=4 PGAS_CHUNKS_MAX=2 |
  *   env:    PGAS_FAR_CALLS=put PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_FAR_CHUNK_MEMORY=0
+ *   log:    tells nonsense of a channel
  *   source: pgas/call.h, src/call/far_channel.h; seeded model test
  */
 #include <pthread.h>
@@ -19,7 +20,10 @@
 #include "base/param.h"
 #include "base/rng.h"
 #include "call/far_channel.h"
+#include "call/handler.h"
 #include "call/inbox.h"
+#include "call/outbox.h"
+#include "call/record.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
@@ -456,6 +460,56 @@ static void a_channel_grows_and_shrinks(void)
     spmd_ok(good && all[0] == all[1], "nothing is lost, and it opens again (%d of %d)", (int)all[0], (int)all[1]);
 }
 
+static void tell(pgasi_note_what_t what, int lane, uint32_t channel, uint32_t number, uint64_t position)
+{
+    pgasi_note_t note;
+    memset(&note, 0, sizeof note);
+    note.what = what;
+    note.lane = (uint32_t)lane;
+    note.channel = channel;
+    note.number = number;
+    note.n = pgasi_region.n_first;
+    note.position = position;
+    pgasi_outbox_answer(peer, PGASI_REC_CHANNEL, &note, sizeof note, NULL, 0);
+}
+
+/* Each rank to the next; what comes back would be more notes. The last lane is nobody's. */
+static int tell_nonsense(void)
+{
+    int mine = pgasi_self.lane->index, unused = pgasi_n_lanes - 1, n = 0;
+    for (uint32_t c = 0; c < 8; c++, n += 3) {
+        tell(PGASI_NOTE_JOIN, mine, c, 0, 0); /* this one has joined, or was never granted */
+        tell(PGASI_NOTE_BACK, unused, c, 2 * c, 0);
+        tell(PGASI_NOTE_MORE, unused, c, 0, 0);
+    }
+    tell(PGASI_NOTE_ASK, mine, 0, 0, 0);
+    tell(PGASI_NOTE_JOIN, mine, UINT32_MAX, 0, 0);
+    tell(PGASI_NOTE_BACK, mine, 0, UINT32_MAX, 0);
+    tell(PGASI_NOTE_GRANT, mine, 0, 0, 0);
+    tell(PGASI_NOTE_GRANT, unused, 0, 0, 0);
+    tell(PGASI_NOTE_CHUNK, mine, 0, 0, 0);
+    tell(PGASI_NOTE_TOLD, mine, 0, 0, UINT64_C(1) << 60);
+    tell((pgasi_note_what_t)99, mine, 0, 0, 0);
+    tell(PGASI_NOTE_ASK, 1000, 0, 0, 0);
+    pgasi_outbox_answer(peer, PGASI_REC_CHANNEL, &n, sizeof n, NULL, 0);
+    return n + 10;
+}
+
+static void nonsense_is_dropped(void)
+{
+    if (!(wants_stores() || wants_puts()) || !is_ample()) {
+        spmd_skip(1, "no channels");
+        return;
+    }
+    spmd_barrier();
+    uint64_t before = pgasi_n_dropped, granted = n_granted();
+    spmd_barrier();
+    int n = tell_nonsense();
+    pgas_quiesce();
+    spmd_ok(pgasi_n_dropped == before + (uint64_t)n && n_granted() == granted,
+            "notes that make no sense are dropped and counted (%d of %d)", (int)(pgasi_n_dropped - before), n);
+}
+
 static void who_gets_none_is_counted(void)
 {
     char text[4096] = "";
@@ -636,7 +690,7 @@ static void register_handlers(void)
 int main(int argc, char **argv)
 {
     register_handlers();
-    job_begin(&argc, &argv, 25);
+    job_begin(&argc, &argv, 26);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     peer = (me + 1) % n_ranks;
@@ -647,6 +701,7 @@ int main(int argc, char **argv)
     a_call_out_of_place_is_noticed();
     handlers_fill_channels_of_each_other();
     a_channel_grows_and_shrinks();
+    nonsense_is_dropped();
     stores_are_in_place();
     who_gets_none_is_counted();
     a_thread_that_left_refuses();
