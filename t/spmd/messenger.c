@@ -6,7 +6,8 @@
  *   np:     2 3 4 7
  *   nodes:  0 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=5,reorder=4,again=3 |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CHUNKS_MAX=2 PGAS_CALL_MAX=1K
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CHUNKS_MAX=2 PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=put PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
+ *   env:    PGAS_FAR_CALLS=message
  *   source: pgas/call.h; seeded model test
  */
 #include "base/param.h"

@@ -5,7 +5,8 @@
  *           is right
  *   np:     2 3 4 7
  *   nodes:  0 1 2
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_AGG_SIZE=256 |
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_FAR_CALLS=put |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_AGG_SIZE=256 |
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=512 PGAS_CHUNKS_MAX=2 PGAS_LANES=2 PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_AGG_SIZE=256 PGAS_BACKLOG_LIMIT=64K PGAS_FAULT=delay=5,reorder=4,again=3
  *   source: pgas/call.h, pgas/agg.h; `make soak` runs it for a minute (SOAK_SECONDS: of one configuration)

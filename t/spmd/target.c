@@ -5,7 +5,8 @@
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 | PGAS_FAULT=delay=5,reorder=4,again=3
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_FAR_CALLS=put
  *   log:    on a thread that has left: dropped
  *   source: pgas/call.h
  */
