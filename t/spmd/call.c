@@ -6,7 +6,8 @@
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 |
  *   env:    PGAS_SERVICE_THREADS=0 PGAS_CALL_MAX=1K PGAS_CHUNK_SIZE=4K |
- *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_FAR_CALLS=put | PGAS_SERVICE_THREADS=2 PGAS_AGG_SIZE=64 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_FAR_CALLS=put
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_FAR_CALLS=put | PGAS_SERVICE_THREADS=2 PGAS_AGG_SIZE=64 |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_FAR_CALLS=put
  *   source: pgas/call.h
  */
 #include "base/checks.h"
