@@ -420,6 +420,11 @@ static pgas_status_t make_room(pgasi_outbox_t *ob, out_t *out, uint64_t bytes)
     return status == PGAS_OK ? pgasi_far_channel_pay(ob, out) : status;
 }
 
+pgas_status_t pgasi_far_channel_probe(pgasi_outbox_t *ob, out_t *out, size_t bytes)
+{
+    return make_room(ob, out, PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT));
+}
+
 pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes, bool batch)
 {
     far_channel_t *far = out->far;

@@ -149,6 +149,8 @@ bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p);
 bool pgasi_far_channel_shrink(out_t *out, uint32_t number);
 /** Puts a batch, or one record with its header in front, and takes the buffer, unless PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes, bool batch);
+/** PGAS_OK if it would find room for so many bytes now. */
+pgas_status_t pgasi_far_channel_probe(pgasi_outbox_t *ob, out_t *out, size_t bytes);
 /** The last record's header could not leave with its arguments; pays that. @return PGAS_OK, PGAS_ERR_AGAIN. */
 bool pgasi_far_channel_owes(const out_t *out);
 pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out);

@@ -260,6 +260,8 @@ static pgas_status_t probe(pgasi_outbox_t *ob, int dest, size_t bytes, bool queu
     pgas_status_t status = pgasi_outbox_publish(ob, dest, PGASI_PUBLISH_ORDER);
     if (status != PGAS_OK || out->waiting)
         return status != PGAS_OK ? status : PGAS_ERR_AGAIN;
+    if (out->kind == OUT_PUT)
+        return pgasi_far_channel_probe(ob, out, bytes + 64);
     if (out->kind != OUT_NODE)
         return PGAS_OK;
     bool room = ring_room(out, bytes + 64);

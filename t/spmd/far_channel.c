@@ -408,6 +408,18 @@ static uint32_t n_granted(void)
     return n;
 }
 
+/* Nothing more goes there, not even the first piece of a large one. */
+static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
+{
+    static const char data[3 * BODY_MAX];
+    pgas_buffer_t buffer = { .mode = PGAS_BUFFER_COPY, .address = (void *)(uintptr_t)data, .bytes = sizeof data };
+    pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+    opts.full = PGAS_FULL_AGAIN;
+    while (pgas_call_to(target, count, NULL, 0, &opts) == PGAS_OK)
+        ++*n_sent_p;
+    return pgas_call_buffer(target, count, NULL, 0, &buffer, 1, &opts, NULL) == PGAS_ERR_AGAIN;
+}
+
 /* The peer's second thread stays away; others there grant chunks. */
 static void a_channel_grows_and_shrinks(void)
 {
@@ -434,8 +446,10 @@ static void a_channel_grows_and_shrinks(void)
         pgas_progress();
         info = look(target);
     } while (++n_tries < 100 || (some && info.n_chunks < pgasi_param.chunks_max));
+    bool full = !some || *pgasi_param.fault || is_full(target, &n_sent);
     bool grew = info.consumed <= info.sent;
     spmd_ok(grew && (!some || info.n_chunks == pgasi_param.chunks_max), "it grows while its target stays away");
+    spmd_ok(full, "a call of several pieces that may not wait is refused then, too");
     spmd_barrier();
     uint64_t most = n_granted();
     order_second(COME);
@@ -690,7 +704,7 @@ static void register_handlers(void)
 int main(int argc, char **argv)
 {
     register_handlers();
-    job_begin(&argc, &argv, 26);
+    job_begin(&argc, &argv, 27);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     peer = (me + 1) % n_ranks;
