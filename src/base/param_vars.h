@@ -36,7 +36,7 @@ PGASI_PARAM(FAR_CALLS, far_calls, CHOICE, "auto", "auto|message|put|map", "",
 PGASI_PARAM(FAR_CHUNK_MEMORY, far_chunk_memory, SIZE, "16M", "0..64G", "bytes",
             "chunks of channels from other nodes into a rank, behind its heap; senders without any send messages")
 PGASI_PARAM(FAR_QUEUE, far_queue, SIZE, "4M", "4K..64G", "bytes",
-            "messages that wait at a rank for one of its threads before senders are told to stop; they overshoot a little")
+            "messages that wait at a rank for one of its threads before senders are told to stop; what is under way comes on top")
 PGASI_PARAM(CALL_MAX, call_max, SIZE, "8K", "64..4M", "bytes", "largest argument block of a call")
 PGASI_PARAM(HANDLER_THREADS, handler_threads, INT, "256", "1..4000", "threads", "for handlers that may wait, made when needed")
 PGASI_PARAM(BUFFER_LIMIT, buffer_limit, SIZE, "1G", "64K..16T", "bytes",

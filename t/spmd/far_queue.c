@@ -1,6 +1,6 @@
 /* Messages for a thread that stays away.
- *   what:   who sends messages to a thread of another node that does not look is stopped after PGAS_FAR_QUEUE bytes or a
- *           little more, and goes on when it has looked; nothing is lost, and the order stays
+ *   what:   who sends messages to a thread of another node that does not look is stopped after PGAS_FAR_QUEUE bytes and
+ *           what is under way, and goes on when it has looked; nothing is lost, and the order stays
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self
@@ -13,8 +13,8 @@
 #include "t/spmd/job.h"
 
 #define PIECE 1000
-#define SLACK ((uint64_t)2 << 20) /* what is under way when a sender is told */
-#define ENOUGH ((uint64_t)16 << 20)
+#define SLACK ((uint64_t)16 << 20) /* what is under way when a sender is told: buffers of sockets, too */
+#define ENOUGH ((uint64_t)64 << 20)
 
 static pgas_handler_t note_handler;
 static uint64_t *away; /* in the heap: 0 while the first rank's thread has to stay away */
