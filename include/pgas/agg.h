@@ -58,7 +58,7 @@ typedef struct {
 
 /** Where the next call to one peer goes: behind others of the same handler and size, which share one header. */
 typedef struct {
-    uint64_t kind;   /* of the calls in the open run; 0: none */
+    uint64_t kind;   /* of the calls in the open run, and whose they are; 0: none */
     char *pos, *end; /* end: with a run, the last place where a call of its kind fits; else of the batch */
 } pgas_agg_cursor_t;
 
@@ -67,7 +67,6 @@ typedef struct {
 typedef struct pgas_agg {
     pgas_agg_cursor_t *cursor; /* by rank */
     uint32_t n_ranks;          /* 0: no inline path */
-    uint32_t context;          /* in which it is used, see pgas_call_path_t */
     bool overflow;             /* calls go at once if they can; n_ranks is 0 then */
 } pgas_agg_t;
 
@@ -87,10 +86,10 @@ PGAS_INLINE void pgas_agg_copy(char *to, const void *from, size_t bytes)
     memcpy(to + i, args + i, bytes - i);
 }
 
-/** Handler and size as one number, never 0. */
-static inline uint64_t pgas_agg_kind(pgas_handler_t handler, size_t bytes)
+/** Whose call it is (see pgas_call_path_t), handler and size as one number: one comparison tells that a call continues a run. */
+static inline uint64_t pgas_agg_kind(uint64_t context, pgas_handler_t handler, size_t bytes)
 {
-    return UINT64_C(1) << 63 | (uint64_t)bytes << 16 | handler;
+    return context | (uint64_t)bytes << 16 | handler;
 }
 
 /** @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_NO_MEMORY, PGAS_ERR_CONTEXT (thread not attached), PGAS_ERR_INVALID (null,
@@ -109,11 +108,11 @@ PGAS_API pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler
 PGAS_INLINE pgas_status_t pgas_agg_call(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
                                           size_t bytes)
 {
-    if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks && agg->context == pgas_call_path.context)) {
+    if (PGAS_LIKELY((uint32_t)rank < agg->n_ranks)) {
         pgas_agg_cursor_t *c = &agg->cursor[rank];
         size_t room = (bytes + 7) & ~(size_t)7;
         char *pos = c->pos;
-        if (PGAS_LIKELY(c->kind == pgas_agg_kind(handler, bytes) && pos <= c->end && args)) {
+        if (PGAS_LIKELY(c->kind == pgas_agg_kind(pgas_call_path.context, handler, bytes) && pos <= c->end && args)) {
             pgas_agg_copy(pos, args, bytes);
             c->pos = pos + room;
             return PGAS_OK;

@@ -64,9 +64,12 @@ typedef struct {
     pgas_call_window_t *window; /* by rank */
     uint64_t header;            /* of a call of 8 bytes of this thread, but for lap and handler */
     pgas_call_window_t *used;   /* the last window in which recent is not 0 */
-    uint32_t context;           /* whose aggregators may be used: the thread's slot + 1, or PGAS_CALL_HANDLERS in handlers */
+    uint64_t context;           /* whose aggregators may be used: of PGAS_CALL_CONTEXT(the thread's slot), or of
+                                   PGAS_CALL_HANDLERS in handlers; 0: nobody's */
 } pgas_call_path_t;
-#define PGAS_CALL_HANDLERS UINT32_MAX
+#define PGAS_CALL_CONTEXT(slot) (UINT64_C(1) << 63 | ((uint64_t)(uint32_t)(slot) + 1) << 40)
+#define PGAS_CALL_HANDLERS (UINT64_C(0xFFFFFF) << 40)
+#define PGAS_CALL_NOBODY (UINT64_C(1) << 63)
 PGAS_API extern __thread pgas_call_path_t pgas_call_path __attribute__((tls_model("initial-exec")));
 #define PGAS_CALL_LAP_EVEN (UINT64_C(1) << 63)
 #define PGAS_CALL_LAP_ODD (UINT64_C(1) << 53)

@@ -110,7 +110,6 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     a->visible.cursor = pgasi_outbox_cursors(a->outbox);
     /* A shared lane is locked for every call, so nothing goes through the inline path there. */
     a->visible.n_ranks = a->lane->shared || a->visible.overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
-    a->visible.context = o.for_handlers ? PGAS_CALL_HANDLERS : (uint32_t)pgasi_self.slot + 1;
     *agg_p = &a->visible;
     return PGAS_OK;
 }

@@ -143,14 +143,14 @@ static bool open_batch(pgasi_outbox_t *ob, out_t *out, int dest, size_t room, bo
 /* ---- gathering ---- */
 
 /* Starts a run with the record just written, which ends at pos. */
-static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t header, char *record)
+static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_t header, char *record)
 {
     size_t stride = pgasi_rec_stride(header);
     if (!stride || header & PGASI_REC_TOKEN)
         return;
     char *last = record + 8 + stride * (size_t)PGASI_REC_MORE_MAX;
     out->run = record;
-    c->kind = pgas_agg_kind((pgas_handler_t)pgasi_rec_handler(header), pgasi_rec_bytes(header));
+    c->kind = pgas_agg_kind(context, (pgas_handler_t)pgasi_rec_handler(header), pgasi_rec_bytes(header));
     c->end = PGASI_MIN(c->end - stride, last);
 }
 
@@ -203,7 +203,7 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const mess
     write_body(record, m);
     out->batch->n_calls++;
     c->pos = record + room;
-    open_run(c, out, m->header, record);
+    open_run(c, out, ob->context, m->header, record);
     return PGAS_OK;
 }
 

@@ -70,7 +70,7 @@ static inline void set_path(pgasi_outbox_t *ob)
     uint64_t epoch = __atomic_load_n(&pgas_call_run.epoch, __ATOMIC_ACQUIRE);
     if (PGAS_UNLIKELY(ob->epoch != epoch))
         shut_windows(ob, epoch);
-    pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, NULL, (uint32_t)pgasi_self.slot + 1 };
+    pgas_call_path = (pgas_call_path_t){ epoch, ob->window, ob->header, NULL, ob->context };
 }
 
 void pgasi_call_path_open(void)

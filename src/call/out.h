@@ -83,6 +83,7 @@ struct pgasi_outbox {
     chunk_t *chunks; /* by port and rank of the node, PGAS_CHUNKS_MAX each */
     pgas_call_window_t *window; /* by destination */
     uint64_t header; /* of a call of 8 bytes of the owning thread, but for handler and lap */
+    uint64_t context; /* whose calls are gathered here: see pgas_call_path_t */
     uint64_t epoch;  /* pgas_call_run's when windows to dead ranks were last closed */
     pgasi_lane_t *lane;
     pgas_agg_cursor_t *cursor; /* by destination */

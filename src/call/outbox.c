@@ -48,6 +48,9 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
     ob->n_ranks = (uint32_t)pgasi_boot.n_ranks;
     ob->n_dests = (uint32_t)n;
     ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
+    ob->context = lane->index == PGASI_LANE_SERVICE ? PGAS_CALL_HANDLERS
+                  : lane->shared                    ? PGAS_CALL_NOBODY
+                                                    : PGAS_CALL_CONTEXT(lane->index - PGASI_LANE_FIRST_OWN);
     ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
     ob->buffers_max = BUFFERS_MAX;
     ob->slots = pgasi_region_buffers(lane->index);

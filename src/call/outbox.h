@@ -46,7 +46,7 @@ typedef struct pgasi_outbox pgasi_outbox_t;
  *  the lane of the thread that runs them, but not by its short path, which leave opens again. */
 typedef struct {
     uint64_t epoch;
-    uint32_t context;
+    uint64_t context;
     pgasi_lane_t *lane;
 } pgasi_path_state_t;
 static inline pgasi_path_state_t pgasi_handlers_enter(bool for_any)
