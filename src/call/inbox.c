@@ -18,7 +18,9 @@
 #include "call/far_channel.h"
 #include "call/handler.h"
 #include "call/outbox.h"
+#include "call/progress.h"
 #include "call/record.h"
+#include "call/region.h"
 #include "mem/lane.h"
 #include "mem/thread.h"
 
@@ -54,6 +56,15 @@ typedef struct {
     bool grown, by_put;
 } incoming_t;
 
+/* A channel from elsewhere to a thread, joined or about to be: up to where it was told what has arrived. Inbox lock held, but
+ * for looks. */
+typedef struct tell {
+    struct tell *next;
+    pgasi_join_t channel;
+    const char *at, *chunk;
+    uint64_t base, lap, position;
+} tell_t;
+
 /* A message from elsewhere that waits for the threads of its port. */
 typedef struct far {
     struct far *next;
@@ -77,6 +88,7 @@ typedef struct {
     uint64_t n_words;      /* said to senders about it */
     uint64_t *stopped;     /* [n_ranks] bits: who was told to stop */
     int n_stopped;
+    tell_t *tells;
 } port_t;
 
 uint64_t pgasi_chunk_bytes;
@@ -87,6 +99,8 @@ uint64_t pgasi_ports_left;
 static pgasi_shm_t shm;
 static void **inbox_of; /* [node_size] */
 static pgasi_inbox_size_t size;
+bool pgasi_inbox_by_put;
+static bool some_tells; /* some port has */
 static size_t channels_per_port; /* from the node */
 static size_t incoming_max;      /* also from elsewhere */
 static port_t *ports;
@@ -201,6 +215,11 @@ static void free_ports(void)
         pgasi_lazy_free(ports[i].incoming, incoming_max * sizeof *ports[i].incoming);
         pgasi_lazy_free(ports[i].marks, incoming_max * sizeof *ports[i].marks);
         pgasi_lazy_free(ports[i].stopped, stopped_bytes());
+        while (ports[i].tells) {
+            tell_t *t = ports[i].tells;
+            ports[i].tells = t->next;
+            free(t);
+        }
         while (ports[i].far) {
             far_t *f = ports[i].far;
             ports[i].far = f->next;
@@ -225,6 +244,8 @@ pgas_status_t pgasi_inboxes_start(void)
     else
         pgasi_inboxes_stop();
     pgasi_ports_left = 0;
+    some_tells = false;
+    pgasi_inbox_by_put = false;
     return status;
 }
 
@@ -337,7 +358,6 @@ static void add_incoming(port_t *port, const incoming_t *channel)
     __atomic_store_n(&port->n_incoming, port->n_incoming + 1, __ATOMIC_RELEASE);
 }
 
-bool pgasi_inbox_by_put;
 
 void pgasi_inbox_join(const pgasi_join_t *join)
 {
@@ -524,6 +544,8 @@ static uint64_t drain_far(port_t *port)
     return n;
 }
 
+static void expect(int number, int source_rank, const char *records, size_t bytes);
+
 pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, size_t bytes)
 {
     port_t *port = &ports[number];
@@ -532,6 +554,7 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, s
         return PGAS_ERR_NO_MEMORY;
     *f = (far_t){ NULL, bytes, source_rank };
     memcpy(f->data, records, bytes);
+    expect(number, source_rank, f->data, bytes);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
     if (!__atomic_load_n(&port->left, __ATOMIC_RELAXED)) /* else they will be refused, and that is what is told */
         pgasi_records_arrived(f->data, bytes, source_rank);
@@ -606,6 +629,116 @@ void pgasi_port_drain_out(int number)
 {
     for (int i = 0; i <= pgasi_param.chunks_max && pgasi_port_drain_if_free(number) > 0; i++) {
     }
+}
+
+/* ---- what has arrived from elsewhere for threads that stay away ---- */
+
+/* The receiver is beyond what was told: from where it is on. Nothing of the channel can be written over before it has run. */
+static void catch_up(const port_t *port, tell_t *t)
+{
+    for (uint32_t i = 0; i < port->n_incoming; i++) {
+        const incoming_t *in = &port->incoming[i];
+        if (in->line != t->channel.line || t->position >= in->base + (uint64_t)(in->at - in->chunk))
+            continue;
+        t->at = in->at;
+        t->chunk = in->chunk;
+        t->base = in->base;
+        t->lap = in->lap;
+    }
+}
+
+/* Tells senders that wait for it; the records stay. Both locks held. */
+static uint64_t tell_channel(const port_t *port, tell_t *t)
+{
+    uint64_t header, n = 0;
+    catch_up(port, t);
+    while (pgasi_rec_has_arrived(header = __atomic_load_n((const uint64_t *)(const void *)t->at, __ATOMIC_ACQUIRE), t->lap)) {
+        uint64_t number = *(const uint64_t *)(const void *)(t->at + 8);
+        if (pgasi_rec_handler(header) == PGASI_REC_NEXT) {
+            if (number >= t->channel.n_chunks)
+                break; /* who drains it says so */
+            t->base += pgasi_chunk_bytes;
+            t->chunk = t->channel.chunks + number * pgasi_chunk_bytes;
+            t->lap = lap_of(pgasi_rec_slot(header) & 1);
+            __atomic_store_n(&t->at, t->chunk, __ATOMIC_RELAXED);
+            continue;
+        }
+        bool batch = pgasi_rec_handler(header) == PGASI_REC_BATCH;
+        uint64_t front = batch ? 8 : 0, bytes = batch ? pgasi_rec_bytes(header) : pgasi_rec_room(header);
+        if (front + bytes > (uint64_t)(t->chunk + pgasi_chunk_bytes - t->at))
+            break;
+        pgasi_records_arrived((char *)(uintptr_t)t->at + front, bytes, t->channel.source_rank);
+        __atomic_store_n(&t->at, t->at + PGASI_ALIGN_UP(front + bytes, PGASI_RING_UNIT), __ATOMIC_RELAXED);
+        n++;
+    }
+    __atomic_store_n(&t->position, t->base + (uint64_t)(t->at - t->chunk), __ATOMIC_RELAXED);
+    return n;
+}
+
+/* A look without a lock, as in has_arrived. */
+__attribute__((no_sanitize("thread"))) static bool has_untold(int number, const tell_t *t)
+{
+    const char *at = __atomic_load_n(&t->at, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&t->position, __ATOMIC_RELAXED) < __atomic_load_n(&t->channel.line->head, __ATOMIC_RELAXED))
+        return pgasi_port_pending(number);
+    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)at, t->lap);
+}
+
+static uint64_t tell_port(int number)
+{
+    port_t *port = &ports[number];
+    const tell_t *some = __atomic_load_n(&port->tells, __ATOMIC_ACQUIRE);
+    while (some && !has_untold(number, some))
+        some = some->next;
+    if (!some)
+        return 0;
+    uint64_t n = 0;
+    pgasi_path_state_t before = pgasi_serve_begin(); /* answers go as from handlers */
+    if (try_lock(&port->lock)) {
+        for (tell_t *t = port->tells; t && !port->left; t = t->next)
+            n += tell_channel(port, t);
+        unlock(&port->lock);
+    }
+    pgasi_serve_end(before);
+    return n;
+}
+
+/* The sender has joined, but the port learns that in its turn only. Without memory it tells when calls run. */
+static void expect(int number, int source_rank, const char *records, size_t bytes)
+{
+    pgasi_note_t note;
+    tell_t t = { .position = 0 };
+    uint64_t header;
+    memcpy(&header, records, sizeof header);
+    if (number < PGASI_PORT_FIRST_THREAD || pgasi_rec_handler(header) != PGASI_REC_CHANNEL || bytes < 8 + sizeof note)
+        return;
+    memcpy(&note, records + 8, sizeof note);
+    if (!pgasi_region_find(&note, source_rank, &t.channel) || t.channel.port != number)
+        return;
+    pgasi_inbox_by_put |= t.channel.by_put;
+    t.at = t.chunk = t.channel.chunks + t.channel.first * pgasi_chunk_bytes;
+    t.lap = lap_of(false);
+    tell_t *kept = malloc(sizeof *kept);
+    if (!kept)
+        return;
+    for (const tell_t *other = ports[number].tells; other; other = other->next) {
+        if (other->channel.line == t.channel.line) { /* said twice */
+            free(kept);
+            return;
+        }
+    }
+    t.next = ports[number].tells;
+    *kept = t;
+    __atomic_store_n(&ports[number].tells, kept, __ATOMIC_RELEASE);
+    __atomic_store_n(&some_tells, true, __ATOMIC_RELEASE);
+}
+
+uint64_t pgasi_ports_tell(void)
+{
+    uint64_t n = 0;
+    for (int p = PGASI_PORT_FIRST_THREAD; PGAS_UNLIKELY(__atomic_load_n(&some_tells, __ATOMIC_ACQUIRE)) && p < pgasi_n_ports; p++)
+        n += tell_port(p);
+    return n;
 }
 
 /* ---- threads that left ---- */

@@ -59,6 +59,9 @@ typedef struct {
     bool by_put;             /* the sender cannot look at the line: it is told */
 } pgasi_join_t;
 void pgasi_inbox_join(const pgasi_join_t *join);
+/** The channel that a note of a sender wants to join; false: it was granted none, or has joined. (region.c) */
+struct pgasi_note;
+bool pgasi_region_find(const struct pgasi_note *note, int source, pgasi_join_t *join_p);
 /** Some sender writes by puts, which wake nobody. */
 extern bool pgasi_inbox_by_put;
 
@@ -104,6 +107,10 @@ static inline bool pgasi_port_used(int port)
 {
     return __atomic_load_n(&pgasi_ports_opened[16 * port], __ATOMIC_RELAXED) != 0;
 }
+
+/** Calls that came through channels from elsewhere for threads of this rank: tells those who wait for their arrival, while the
+ *  threads stay away. By the service. Returns how many were looked at. */
+uint64_t pgasi_ports_tell(void);
 
 /** Where no thread answers to a port any more, its calls are refused instead of run. */
 void pgasi_port_set_left(int port, bool left);

@@ -315,7 +315,7 @@ static inline int progress_round(void)
     if (PGAS_UNLIKELY(pgasi_port_used(pgasi_self.port) && pgasi_self.port))
         n += (int)pgasi_port_drain_if_free(pgasi_self.port);
     if (PGAS_UNLIKELY(!pgasi_param.service_threads))
-        n += serve_service();
+        n += serve_service() + (int)pgasi_ports_tell();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED) != 0))
         n += (int)pgasi_ports_refuse();
     if (PGAS_UNLIKELY(shared_held()))
@@ -435,7 +435,7 @@ static void service_sleep(void)
         __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(true);
     bool held = shared_held();
-    bool quiet = !(held && shared_round() > 0) && serve_if_free() == 0 && !pgasi_inbox_pending() &&
+    bool quiet = !(held && shared_round() > 0) && pgasi_ports_tell() == 0 && serve_if_free() == 0 && !pgasi_inbox_pending() &&
                  !pgasi_port_pending(PGASI_PORT_SERVICE) && arm_transport() && !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
     if (quiet) {
         __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
@@ -465,6 +465,7 @@ static void *service_main(void *arg)
     pgasi_thread_be_service();
     while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
         serve_service();
+        pgasi_ports_tell();
         if (__atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED))
             pgasi_ports_refuse();
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);

@@ -204,13 +204,28 @@ static void on_back(const pgasi_note_t *note)
     n_taken--;
 }
 
-static void on_join(const pgasi_note_t *note, owner_t *o)
+static pgasi_join_t join_of(const pgasi_note_t *note, const owner_t *o)
 {
-    __atomic_store_n(&o->joined, true, __ATOMIC_RELAXED);
     char *region = pgasi_heap_tail();
     pgasi_line_t *line = (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + note->channel;
-    pgasi_inbox_join(&(pgasi_join_t){ (int)note->port, o->source, (int)note->lane, line, region + pgasi_region.chunks_at,
-                                      o->first, pgasi_region.n_chunks, note->by_put != 0 });
+    return (pgasi_join_t){ (int)note->port, o->source, (int)note->lane, line, region + pgasi_region.chunks_at, o->first,
+                           pgasi_region.n_chunks, note->by_put != 0 };
+}
+
+bool pgasi_region_find(const pgasi_note_t *note, int source, pgasi_join_t *join_p)
+{
+    const owner_t *o = note->what == PGASI_NOTE_JOIN ? owner_at(note, source) : NULL;
+    if (!o || __atomic_load_n(&o->joined, __ATOMIC_RELAXED))
+        return false;
+    *join_p = join_of(note, o);
+    return true;
+}
+
+static void on_join(const pgasi_note_t *note, owner_t *o)
+{
+    pgasi_join_t join = join_of(note, o);
+    __atomic_store_n(&o->joined, true, __ATOMIC_RELAXED);
+    pgasi_inbox_join(&join);
 }
 
 /* False: it makes no sense, and nothing is done. */

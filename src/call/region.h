@@ -35,7 +35,7 @@ typedef enum {
     PGASI_NOTE_STOP,  /* receiver: no more messages to a port; the highest `position` holds, of these two */
     PGASI_NOTE_GO
 } pgasi_note_what_t;
-typedef struct {
+typedef struct pgasi_note {
     uint32_t what, port, lane, channel;
     uint32_t number, n;    /* n 0: none */
     uint32_t fresh, by_put; /* fresh: zeros */
