@@ -420,6 +420,33 @@ static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
     return pgas_call_buffer(target, count, NULL, 0, &buffer, 1, &opts, NULL) == PGAS_ERR_AGAIN;
 }
 
+/* The service of the target tells, of what stands in the channel as of messages. */
+static void arrival_is_told_while_the_thread_stays_away(void)
+{
+    pgas_thread_t target = pgas_thread_make(peer, 1);
+    int n_bad = pgas_channel_open(target) != PGAS_OK;
+    uint64_t word = 0;
+    pgas_quiesce();
+    order_second(AWAY);
+    spmd_barrier();
+    for (int i = 0; i < 60; i++) {
+        pgas_sync_t arrived;
+        pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
+        opts.sync = &arrived;
+        opts.when = PGAS_REMOTE;
+        pgas_sync_init(&arrived, 2);
+        n_bad += pgas_call_to(target, count, &word, i % 2 ? sizeof word : 0, &opts) != PGAS_OK;
+        n_bad += pgas_call_to(target, count, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_call_to(target, count, &word, sizeof word, &opts) != PGAS_OK;
+        n_bad += pgas_sync_wait(&arrived, 20000000) != PGAS_OK;
+        pgas_sync_fini(&arrived);
+    }
+    spmd_barrier();
+    order_second(COME);
+    pgas_quiesce();
+    spmd_ok(n_bad == 0, "arrival is told while the thread stays away");
+}
+
 /* The peer's second thread stays away; others there grant chunks. */
 static void a_channel_grows_and_shrinks(void)
 {
@@ -704,7 +731,7 @@ static void register_handlers(void)
 int main(int argc, char **argv)
 {
     register_handlers();
-    job_begin(&argc, &argv, 27);
+    job_begin(&argc, &argv, 28);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     peer = (me + 1) % n_ranks;
@@ -714,6 +741,7 @@ int main(int argc, char **argv)
     each_is_a_queue("", 150);
     a_call_out_of_place_is_noticed();
     handlers_fill_channels_of_each_other();
+    arrival_is_told_while_the_thread_stays_away();
     a_channel_grows_and_shrinks();
     nonsense_is_dropped();
     stores_are_in_place();

@@ -39,7 +39,7 @@ at_most() {
 [ $? -ne 77 ] || skip_all "compiled without optimization"
 
 plan 7
-at_most 27 fill trad 8 3000
+at_most 25 fill trad 8 3000
 at_most 12 drain trad 8 3000
 at_most 2 drain batch 8 3000
 at_most 60 fill write 8 1000
