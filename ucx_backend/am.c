@@ -23,8 +23,8 @@ static void send_done(void *request, ucs_status_t status, void *unused)
     if (mark != 0) {
         ep->n_am_flushed--;
         pgasi_ucx_send_flushed(lane, ep->peer, mark);
-    } else if (comp != NULL) {
-        comp->fn(comp, pgasi_ucx_status(status));
+    } else {
+        pgasi_ucx_tell(lane, comp, pgasi_ucx_status(status));
     }
 }
 

@@ -52,9 +52,7 @@ void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep)
         pgasi_ucx_request_t *request = ep->fetches;
         unlink_fetch(request);
         request->lane->n_pending--;
-        if (request->comp != NULL) {
-            request->comp->fn(request->comp, PGAS_ERR_PEER);
-        }
+        pgasi_ucx_tell(request->lane, request->comp, PGAS_ERR_PEER);
     }
 }
 

@@ -157,13 +157,15 @@ pgas_status_t pgasi_ucx_lane_drain(pgasi_tp_lane_t *tp_lane)
     return lane->phase == PGASI_UCX_CLOSING && lane->n_closing == 0 ? PGAS_OK : PGAS_INPROGRESS;
 }
 
-/* What was not drained is given up. */
+/* What was not drained is given up, and nobody hears of it: what it was sent from may be gone. */
 static void give_up(pgasi_ucx_lane_t *lane)
 {
+    bool closing = lane->phase == PGASI_UCX_CLOSING;
+    lane->phase = PGASI_UCX_GIVEN_UP;
     for (pgasi_ucx_flush_t *flush = lane->running; flush != NULL; flush = flush->next) {
         flush->comp = NULL; /* whoever waits is gone, we among them */
     }
-    if (lane->phase != PGASI_UCX_CLOSING) {
+    if (!closing) {
         pgasi_ucx_eps_begin_close(lane);
     }
     pgasi_ucx_eps_give_up(lane);

@@ -12,13 +12,12 @@ static const ucp_request_param_t rma_param = {
 void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused)
 {
     pgasi_ucx_request_t *ours = request;
+    pgasi_ucx_lane_t *lane = ours->lane;
     pgasi_tp_comp_t *comp = ours->comp;
     (void)unused;
-    ours->lane->n_pending--;
+    lane->n_pending--;
     ucp_request_free(request);
-    if (comp != NULL) {
-        comp->fn(comp, pgasi_ucx_status(status));
-    }
+    pgasi_ucx_tell(lane, comp, pgasi_ucx_status(status));
 }
 
 pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key, uint64_t remote_addr,

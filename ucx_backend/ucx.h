@@ -125,7 +125,7 @@ struct pgasi_ucx_lane {
     pgasi_ucx_ep_t **eps; /* n_ranks pointers, touched where used */
     pgasi_ucx_ep_t *all_eps;
     pgasi_ucx_ep_t *active_eps;
-    enum { PGASI_UCX_OPEN, PGASI_UCX_DRAINING, PGASI_UCX_CLOSING } phase;
+    enum { PGASI_UCX_OPEN, PGASI_UCX_DRAINING, PGASI_UCX_CLOSING, PGASI_UCX_GIVEN_UP } phase;
     pgasi_tp_comp_t drain_comp; /* its fn NULL: the flush has ended */
     size_t n_closing;           /* endpoints that UCX is closing */
     size_t n_pending; /* requests that UCX holds */
@@ -283,6 +283,14 @@ pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key
 void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep);
 /** The callback of puts and gets. */
 void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused);
+
+/** Call what was given with an operation; not of a lane that is given up, where it may be gone. */
+static inline void pgasi_ucx_tell(const pgasi_ucx_lane_t *lane, pgasi_tp_comp_t *comp, pgas_status_t status)
+{
+    if (comp != NULL && lane->phase != PGASI_UCX_GIVEN_UP) {
+        comp->fn(comp, status);
+    }
+}
 
 /** Turn what UCX returned for an operation into a status; keeps what the callback needs. */
 static inline pgas_status_t pgasi_ucx_posted(pgasi_ucx_lane_t *lane, ucs_status_ptr_t ptr, pgasi_tp_comp_t *comp)

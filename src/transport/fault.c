@@ -58,6 +58,7 @@ typedef struct fault_lane {
     int n_refusals; /* still to come in this run */
     bool was_refused;
     bool progressing;
+    bool draining; /* what is not through when the lane is closed is given up */
 } fault_lane_t;
 
 static struct {
@@ -473,6 +474,7 @@ static pgas_status_t fault_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_la
 static pgas_status_t fault_lane_drain(pgasi_tp_lane_t *tp_lane)
 {
     fault_lane_t *lane = lane_of(tp_lane);
+    lane->draining = true;
     bool issued = issue_all(lane, PGASI_TP_ALL_PEERS) != PGAS_ERR_AGAIN;
     if (!issued || pgasi_wrap_lane_drain(tp_lane) == PGAS_INPROGRESS || lane->finished != NULL) {
         return PGAS_INPROGRESS;
@@ -484,12 +486,12 @@ static void fault_lane_close(pgasi_tp_lane_t *tp_lane)
 {
     fault_lane_t *lane = lane_of(tp_lane);
     uint64_t deadline = pgasi_now_ns() + CLOSE_NS;
-    while (issue_all(lane, PGASI_TP_ALL_PEERS) == PGAS_ERR_AGAIN && pgasi_now_ns() < deadline) {
+    while (!lane->draining && issue_all(lane, PGASI_TP_ALL_PEERS) == PGAS_ERR_AGAIN && pgasi_now_ns() < deadline) {
         lane->super.inner->ops->progress(lane->super.inner);
     }
     lane->super.inner->ops->lane_close(lane->super.inner);
     lane->now = UINT64_MAX;
-    for (op_t *op; (op = choose_finished(lane)) != NULL;) {
+    for (op_t *op; !lane->draining && (op = choose_finished(lane)) != NULL;) {
         complete(op);
     }
     pgasi_pool_fini(&lane->ops);

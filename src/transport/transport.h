@@ -93,7 +93,8 @@ typedef struct pgasi_tp_ops {
      *  issued there from now on. PGAS_INPROGRESS: progress the lane and ask again. It may need peers that progress their lane
      *  0, so drain all lanes at once while lane 0 is progressed. Anything else: lane_close has nothing left to wait for. */
     pgas_status_t (*lane_drain)(pgasi_tp_lane_t *lane);
-    /** Closes; drains before that if nobody has begun to, bounded in time also when peers are dead. Call it all the same. */
+    /** Closes; drains before that if nobody has begun to, bounded in time also when peers are dead. Call it all the same.
+     *  What is not through by then is given up without a word: no callback after a drain that the caller gave up. */
     void (*lane_close)(pgasi_tp_lane_t *lane);
 
     pgas_status_t (*mem_alloc)(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);
