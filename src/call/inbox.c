@@ -795,7 +795,7 @@ static uint64_t count_channel(const incoming_t *in)
             return n;
         switch (pgasi_rec_handler(header)) {
         case PGASI_REC_NEXT:
-            at = chunks_of(pgasi_boot.node_rank) + *(const uint64_t *)(const void *)(at + 8) * pgasi_chunk_bytes;
+            at = in->chunks + *(const uint64_t *)(const void *)(at + 8) * pgasi_chunk_bytes;
             lap = lap_of(pgasi_rec_slot(header) & 1);
             break;
         case PGASI_REC_BATCH:
