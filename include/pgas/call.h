@@ -249,9 +249,11 @@ PGAS_API pgas_status_t pgas_call_commit(void);
 PGAS_API pgas_status_t pgas_call_abandon(void);
 
 /** Sets the calling thread's channel to a target up ahead; else the first call does, to another node the sixteenth. No thread
- *  of the program there takes part. Between nodes PGAS_FAR_CALLS says whether there are channels (auto: where memory of this
- *  host can be mapped, or an adapter carries out puts), and PGAS_FAR_CHUNK_MEMORY how many; without one calls are messages.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_LIMIT (as pgas_call_to), PGAS_ERR_NO_MEMORY. */
+ *  of the program there takes part (between nodes the service does, and is waited for). Between nodes PGAS_FAR_CALLS says
+ *  whether there are channels (auto: where memory of this host can be mapped, or an adapter carries out puts), and
+ *  PGAS_FAR_CHUNK_MEMORY how many; without one calls are messages.
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_RANGE, PGAS_ERR_LIMIT (as pgas_call_to),
+ *          PGAS_ERR_NO_MEMORY, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_channel_open(pgas_thread_t target);
 /** Drains it: waits until all that the thread sent to the target has run (as messages: has left), reading how far the
  *  target is from its memory, and gives back the chunks that the channel took beyond its first, but the one in use. It opens

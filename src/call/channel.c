@@ -12,6 +12,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "mem/thread.h"
+#include "pgas/rma.h"
 
 #define GROW_AFTER 64 /* looks in vain */
 #define LOOK_EVERY 16
@@ -256,6 +257,11 @@ pgas_status_t pgas_channel_close(pgas_thread_t target)
         status = PGAS_ERR_BUSY;
     else
         status = pgasi_outbox_flush(ob, dest);
+    if (status == PGAS_OK && out->kind == OUT_PUT) { /* a chunk that was made ready and not used is not written to later */
+        pgasi_lane_unlock(ob->lane);
+        status = pgas_flush(out->rank);
+        pgasi_lane_lock(ob->lane);
+    }
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (status == PGAS_OK && has_chunks(out) && (head_of(out) < pgasi_channel_handed_over(out) || !give_back(out))) {
         pgasi_lane_unlock(ob->lane);

@@ -50,7 +50,7 @@ typedef struct {
     uint64_t base;     /* position of the chunk's first byte */
     pgasi_line_t *line;
     char *chunks;      /* number 0 */
-    uint32_t first, n_chunks;
+    uint32_t first, n_first, n_chunks;
     int source_rank, source_lane;
     int bell;          /* number of the sender's */
     bool grown, by_put;
@@ -361,8 +361,10 @@ static void add_incoming(port_t *port, const incoming_t *channel)
 
 void pgasi_inbox_join(const pgasi_join_t *join)
 {
-    pgasi_inbox_by_put |= join->by_put;
+    if (join->by_put)
+        __atomic_store_n(&pgasi_inbox_by_put, true, __ATOMIC_RELAXED);
     add_incoming(&ports[join->port], &(incoming_t){ .line = join->line, .chunks = join->chunks, .first = join->first,
+                                                    .n_first = pgasi_region.n_first,
                                                     .n_chunks = join->n_chunks, .source_rank = join->source_rank,
                                                     .source_lane = join->source_lane, .by_put = join->by_put,
                                                     .bell = pgasi_boot.node_size + join->source_rank });
@@ -387,6 +389,7 @@ static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opene
         int source = (int)(i / (size_t)pgasi_n_lanes);
         uint32_t number = (uint32_t)(channel * size.n_first);
         add_incoming(port, &(incoming_t){ .line = line, .chunks = chunks_of(me), .first = number,
+                                          .n_first = (uint32_t)size.n_first,
                                           .n_chunks = (uint32_t)size.n_chunks, .bell = source,
                                           .source_rank = pgasi_boot.node_members[source] });
     }
@@ -419,7 +422,7 @@ static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, ui
 {
     if (PGAS_UNLIKELY(number >= in->n_chunks))
         pgasi_fatal("call", "broken record from rank %d: chunk %llu", in->source_rank, (unsigned long long)number);
-    in->grown |= number - in->first >= size.n_first;
+    in->grown |= number - in->first >= in->n_first;
     in->base += pgasi_chunk_bytes;
     in->chunk = in->at = in->chunks + number * pgasi_chunk_bytes;
     in->lap = lap_of(pgasi_rec_slot(header) & 1);
@@ -715,7 +718,8 @@ static void expect(int number, int source_rank, const char *records, size_t byte
     memcpy(&note, records + 8, sizeof note);
     if (!pgasi_region_find(&note, source_rank, &t.channel) || t.channel.port != number)
         return;
-    pgasi_inbox_by_put |= t.channel.by_put;
+    if (t.channel.by_put)
+        __atomic_store_n(&pgasi_inbox_by_put, true, __ATOMIC_RELAXED);
     t.at = t.chunk = t.channel.chunks + t.channel.first * pgasi_chunk_bytes;
     t.lap = lap_of(false);
     tell_t *kept = malloc(sizeof *kept);
@@ -736,7 +740,9 @@ static void expect(int number, int source_rank, const char *records, size_t byte
 uint64_t pgasi_ports_tell(void)
 {
     uint64_t n = 0;
-    for (int p = PGASI_PORT_FIRST_THREAD; PGAS_UNLIKELY(__atomic_load_n(&some_tells, __ATOMIC_ACQUIRE)) && p < pgasi_n_ports; p++)
+    if (PGAS_LIKELY(!__atomic_load_n(&some_tells, __ATOMIC_ACQUIRE)))
+        return 0;
+    for (int p = PGASI_PORT_FIRST_THREAD; p < pgasi_n_ports; p++)
         n += tell_port(p);
     return n;
 }
