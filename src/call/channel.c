@@ -17,15 +17,22 @@
 #define GROW_AFTER 64 /* looks in vain */
 #define LOOK_EVERY 16
 
+void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh)
+{
+    uint32_t dirty = fresh ? 0 : (uint32_t)pgasi_chunk_bytes;
+    out->chunks = chunks;
+    out->n_chunks = (int)out->channel.n_first;
+    out->clean_from = dirty;
+    for (int i = 0; i < out->n_chunks; i++)
+        chunks[i] = (chunk_t){ out->channel.first + (uint32_t)i, dirty, dirty, 0, i > 0 };
+}
+
 void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest)
 {
-    pgasi_channel_t *channel = &out->channel;
     int node_rank = pgasi_boot.local_of[out->rank];
-    pgasi_inbox_open(node_rank, out->port, ob->lane->index, channel);
-    out->chunks = &ob->chunks[(size_t)(out->port * pgasi_boot.node_size + node_rank) * (size_t)pgasi_param.chunks_max];
-    out->n_chunks = (int)channel->n_first;
-    for (int i = 0; i < out->n_chunks; i++)
-        out->chunks[i] = (chunk_t){ channel->first + (uint32_t)i, 0, 0, 0, i > 0 };
+    pgasi_inbox_open(node_rank, out->port, ob->lane->index, &out->channel);
+    size_t index = (size_t)(out->port * pgasi_boot.node_size + node_rank);
+    pgasi_channel_set_chunks(out, &ob->chunks[index * (size_t)pgasi_param.chunks_max], true);
     out->bell_number = node_rank;
     pgasi_channel_begin(ob, out, dest);
 }
@@ -154,7 +161,7 @@ __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const 
 
 /* ---- set up and taken down by the program ---- */
 
-/* The destination of a channel of the calling thread's lane. */
+/* The destination of a channel of the calling thread's lane, which is locked then; not looked at: it may not be known yet. */
 static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, int *dest_p)
 {
     int rank = pgas_thread_rank(target), port = pgasi_port_of_slot(pgas_thread_slot(target));
@@ -168,7 +175,8 @@ static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, in
     *dest_p = port * pgasi_boot.n_ranks + rank;
     pgasi_lane_lock(pgasi_self.lane);
     status = pgasi_outbox_of(pgasi_self.lane, ob_p);
-    pgasi_lane_unlock(pgasi_self.lane);
+    if (status != PGAS_OK)
+        pgasi_lane_unlock(pgasi_self.lane);
     return status;
 }
 
@@ -199,7 +207,6 @@ pgas_status_t pgas_channel_open(pgas_thread_t target)
     pgas_status_t status = own_channel(target, &ob, &dest);
     if (status != PGAS_OK)
         return status;
-    pgasi_lane_lock(ob->lane);
     out_t *out = out_of(ob, dest);
     if (out->kind == OUT_FAR)
         status = pgasi_lane_open(ob->lane);
@@ -251,7 +258,6 @@ pgas_status_t pgas_channel_close(pgas_thread_t target)
     pgas_status_t status = own_channel(target, &ob, &dest);
     if (status != PGAS_OK)
         return status;
-    pgasi_lane_lock(ob->lane);
     out_t *out = out_of(ob, dest);
     if (out->begun)
         status = PGAS_ERR_BUSY;
@@ -282,7 +288,6 @@ pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info
     pgas_status_t status = info_p ? own_channel(target, &ob, &dest) : PGAS_ERR_INVALID;
     if (status != PGAS_OK)
         return status;
-    pgasi_lane_lock(ob->lane);
     out_t *out = &ob->out[dest];
     *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN, .stores = out->kind == OUT_NODE,
                                      .puts = out->kind == OUT_PUT };

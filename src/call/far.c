@@ -35,13 +35,6 @@ static inline size_t far_header(int port, size_t bytes, uint32_t header[2])
     return port == PGASI_PORT_ANY ? sizeof header[0] : 2 * sizeof header[0];
 }
 
-/* So that a flush waits for it. */
-static inline void count_issued(pgasi_outbox_t *ob, const out_t *out)
-{
-    ob->lane->peer[out->rank].issued++;
-    ob->lane->issued++;
-}
-
 /* One message. PGAS_INPROGRESS: the transport keeps the buffer until pgasi_far_left, which progress calls, not this. */
 static inline pgas_status_t send_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer, size_t bytes)
 {

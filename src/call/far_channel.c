@@ -189,26 +189,16 @@ bool pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *da
 void pgasi_far_channel_tell(int port, int source_rank, int source_lane, uint64_t position)
 {
     pgasi_note_t note = { PGASI_NOTE_TOLD, (uint32_t)port, (uint32_t)source_lane, 0, 0, 0, 0, 0, position };
-    pgas_status_t status = pgasi_outbox_answer(source_rank, PGASI_REC_CHANNEL, &note, sizeof note, NULL, 0);
-    if (status != PGAS_OK && status != PGAS_ERR_PEER)
-        PGASI_ERROR("call", "cannot tell rank %d what was consumed: %s", source_rank, pgas_status_text(status));
+    pgasi_note_tell(source_rank, &note, NULL, 0);
 }
 
 /* ---- from messages to the channel ---- */
 
 static void set_chunks(out_t *out, chunk_t *chunks, const pgasi_note_t *granted)
 {
-    uint32_t dirty = granted->fresh ? 0 : (uint32_t)pgasi_chunk_bytes;
-    out->chunks = chunks;
-    out->n_chunks = (int)granted->n;
-    out->current = 0;
-    out->base = 0;
-    out->clean_from = dirty;
-    out->dirty_to = 0;
-    for (int i = 0; i < out->n_chunks; i++)
-        chunks[i] = (chunk_t){ granted->number + (uint32_t)i, dirty, dirty, 0, i > 0 };
     out->channel.first = granted->number;
     out->channel.n_first = granted->n;
+    pgasi_channel_set_chunks(out, chunks, granted->fresh != 0);
 }
 
 /* The region is within reach of stores. */
@@ -320,8 +310,7 @@ static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer,
         buffer->n_uses++;
         pgasi_lane_count(lane, 1);
     }
-    lane->peer[out->rank].issued++; /* so that a flush waits for it */
-    lane->issued++;
+    count_issued(ob, out);
     return PGAS_OK;
 }
 

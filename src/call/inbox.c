@@ -56,13 +56,19 @@ typedef struct {
     bool grown, by_put;
 } incoming_t;
 
+/* A place in a channel. */
+typedef struct {
+    const char *at, *chunk; /* the next record; in which it stands */
+    uint64_t base, lap;     /* position of the chunk; the mark that it will bear */
+} place_t;
+
 /* A channel from elsewhere to a thread, joined or about to be: up to where it was told what has arrived. Inbox lock held, but
  * for looks. */
 typedef struct tell {
     struct tell *next;
     pgasi_join_t channel;
-    const char *at, *chunk;
-    uint64_t base, lap, position;
+    place_t place;
+    uint64_t position; /* of it */
 } tell_t;
 
 /* A message from elsewhere that waits for the threads of its port. */
@@ -498,9 +504,7 @@ static uint64_t drain_channel(port_t *port, incoming_t *in)
 static void say(const port_t *port, int rank, pgasi_note_what_t what, uint64_t number)
 {
     pgasi_note_t note = { what, (uint32_t)(port - ports), 0, 0, 0, 0, 0, 0, number };
-    pgas_status_t status = pgasi_outbox_answer(rank, PGASI_REC_CHANNEL, &note, sizeof note, NULL, 0);
-    if (status != PGAS_OK && status != PGAS_ERR_PEER)
-        PGASI_ERROR("call", "cannot tell rank %d whether to send: %s", rank, pgas_status_text(status));
+    pgasi_note_tell(rank, &note, NULL, 0);
 }
 
 /* To those who were told to stop, when half of it has run. */
@@ -634,6 +638,39 @@ void pgasi_port_drain_out(int number)
     }
 }
 
+/* ---- looking at what has arrived, which stays ---- */
+
+static place_t place_of(const incoming_t *in)
+{
+    return (place_t){ in->at, in->chunk, in->base, in->lap };
+}
+
+/* The records that were published together at a place, which goes on behind them; false: nothing (yet), or nothing sane, which
+ * who drains it says. Port locked. */
+static bool next_records(place_t *p, const char *chunks, uint64_t n_chunks, const char **records_p, size_t *bytes_p)
+{
+    uint64_t header;
+    while (pgasi_rec_has_arrived(header = __atomic_load_n((const uint64_t *)(const void *)p->at, __ATOMIC_ACQUIRE), p->lap)) {
+        uint32_t id = pgasi_rec_handler(header);
+        uint64_t number = *(const uint64_t *)(const void *)(p->at + 8);
+        if (id != PGASI_REC_NEXT) {
+            uint64_t front = id == PGASI_REC_BATCH ? 8 : 0;
+            *bytes_p = front ? pgasi_rec_bytes(header) : pgasi_rec_room(header);
+            *records_p = p->at + front;
+            if (front + *bytes_p > (uint64_t)(p->chunk + pgasi_chunk_bytes - p->at))
+                return false;
+            p->at += PGASI_ALIGN_UP(front + *bytes_p, PGASI_RING_UNIT);
+            return true;
+        }
+        if (number >= n_chunks)
+            return false;
+        p->base += pgasi_chunk_bytes;
+        p->at = p->chunk = chunks + number * pgasi_chunk_bytes;
+        p->lap = lap_of(pgasi_rec_slot(header) & 1);
+    }
+    return false;
+}
+
 /* ---- what has arrived from elsewhere for threads that stay away ---- */
 
 /* The receiver is beyond what was told: from where it is on. Nothing of the channel can be written over before it has run. */
@@ -643,48 +680,36 @@ static void catch_up(const port_t *port, tell_t *t)
         const incoming_t *in = &port->incoming[i];
         if (in->line != t->channel.line || t->position >= in->base + (uint64_t)(in->at - in->chunk))
             continue;
-        t->at = in->at;
-        t->chunk = in->chunk;
-        t->base = in->base;
-        t->lap = in->lap;
+        t->place = place_of(in);
     }
 }
 
 /* Tells senders that wait for it; the records stay. Both locks held. */
 static uint64_t tell_channel(const port_t *port, tell_t *t)
 {
-    uint64_t header, n = 0;
+    const char *records;
+    size_t bytes;
+    uint64_t n = 0;
     catch_up(port, t);
-    while (pgasi_rec_has_arrived(header = __atomic_load_n((const uint64_t *)(const void *)t->at, __ATOMIC_ACQUIRE), t->lap)) {
-        uint64_t number = *(const uint64_t *)(const void *)(t->at + 8);
-        if (pgasi_rec_handler(header) == PGASI_REC_NEXT) {
-            if (number >= t->channel.n_chunks)
-                break; /* who drains it says so */
-            t->base += pgasi_chunk_bytes;
-            t->chunk = t->channel.chunks + number * pgasi_chunk_bytes;
-            t->lap = lap_of(pgasi_rec_slot(header) & 1);
-            __atomic_store_n(&t->at, t->chunk, __ATOMIC_RELAXED);
-            continue;
-        }
-        bool batch = pgasi_rec_handler(header) == PGASI_REC_BATCH;
-        uint64_t front = batch ? 8 : 0, bytes = batch ? pgasi_rec_bytes(header) : pgasi_rec_room(header);
-        if (front + bytes > (uint64_t)(t->chunk + pgasi_chunk_bytes - t->at))
-            break;
-        pgasi_records_arrived((char *)(uintptr_t)t->at + front, bytes, t->channel.source_rank);
-        __atomic_store_n(&t->at, t->at + PGASI_ALIGN_UP(front + bytes, PGASI_RING_UNIT), __ATOMIC_RELAXED);
-        n++;
-    }
-    __atomic_store_n(&t->position, t->base + (uint64_t)(t->at - t->chunk), __ATOMIC_RELAXED);
+    place_t p = t->place;
+    for (; next_records(&p, t->channel.chunks, t->channel.n_chunks, &records, &bytes); n++)
+        pgasi_records_arrived((char *)(uintptr_t)records, bytes, t->channel.source_rank);
+    t->place.chunk = p.chunk;
+    t->place.base = p.base;
+    __atomic_store_n(&t->place.lap, p.lap, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->place.at, p.at, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->position, p.base + (uint64_t)(p.at - p.chunk), __ATOMIC_RELAXED);
     return n;
 }
 
 /* A look without a lock, as in has_arrived. */
 __attribute__((no_sanitize("thread"))) static bool has_untold(int number, const tell_t *t)
 {
-    const char *at = __atomic_load_n(&t->at, __ATOMIC_RELAXED);
+    const char *at = __atomic_load_n(&t->place.at, __ATOMIC_RELAXED);
+    uint64_t lap = __atomic_load_n(&t->place.lap, __ATOMIC_RELAXED);
     if (__atomic_load_n(&t->position, __ATOMIC_RELAXED) < __atomic_load_n(&t->channel.line->head, __ATOMIC_RELAXED))
         return pgasi_port_pending(number);
-    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)at, t->lap);
+    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)at, lap);
 }
 
 static uint64_t tell_port(int number)
@@ -720,8 +745,8 @@ static void expect(int number, int source_rank, const char *records, size_t byte
         return;
     if (t.channel.by_put)
         __atomic_store_n(&pgasi_inbox_by_put, true, __ATOMIC_RELAXED);
-    t.at = t.chunk = t.channel.chunks + t.channel.first * pgasi_chunk_bytes;
-    t.lap = lap_of(false);
+    t.place.at = t.place.chunk = t.channel.chunks + t.channel.first * pgasi_chunk_bytes;
+    t.place.lap = lap_of(false);
     tell_t *kept = malloc(sizeof *kept);
     if (!kept)
         return;
@@ -793,26 +818,13 @@ static uint64_t count_records(const char *at, size_t bytes)
 /* Up to the first mark that is missing. */
 static uint64_t count_channel(const incoming_t *in)
 {
-    const char *at = in->at;
-    uint64_t n = 0, lap = in->lap;
-    for (;;) {
-        uint64_t header = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
-        if (!pgasi_rec_has_arrived(header, lap))
-            return n;
-        switch (pgasi_rec_handler(header)) {
-        case PGASI_REC_NEXT:
-            at = in->chunks + *(const uint64_t *)(const void *)(at + 8) * pgasi_chunk_bytes;
-            lap = lap_of(pgasi_rec_slot(header) & 1);
-            break;
-        case PGASI_REC_BATCH:
-            n += count_records(at + 8, pgasi_rec_bytes(header));
-            at += PGASI_ALIGN_UP(8 + pgasi_rec_bytes(header), PGASI_RING_UNIT);
-            break;
-        default:
-            n++;
-            at += PGASI_ALIGN_UP(pgasi_rec_room(header), PGASI_RING_UNIT);
-        }
-    }
+    place_t p = place_of(in);
+    const char *records;
+    size_t bytes;
+    uint64_t n = 0;
+    while (next_records(&p, in->chunks, in->n_chunks, &records, &bytes))
+        n += count_records(records, bytes);
+    return n;
 }
 
 /* Port locked. */

@@ -115,6 +115,8 @@ typedef struct {
 
 /** The first use of a destination on the node: its channel. */
 void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest);
+/** Notes the first chunks of out->channel in chunks; fresh: they hold zeros. */
+void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh);
 /** The tail stands before the first chunk's first record, from now on. */
 void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest);
 /** The chunk behind the present one is free, or another has been put there that is; else false. */
@@ -311,6 +313,13 @@ static inline void buffer_drop(buffer_t *buffer)
 {
     if (--buffer->n_uses == 0)
         buffer_release(buffer);
+}
+
+/* What the transport carries: so that a flush waits for it. */
+static inline void count_issued(pgasi_outbox_t *ob, const out_t *out)
+{
+    ob->lane->peer[out->rank].issued++;
+    ob->lane->issued++;
 }
 
 /* A channel to elsewhere has been granted and waits to be used. */

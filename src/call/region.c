@@ -133,11 +133,11 @@ static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
     return true;
 }
 
-static void answer(int rank, const pgasi_note_t *note, const void *data, size_t bytes)
+void pgasi_note_tell(int rank, const pgasi_note_t *note, const void *data, size_t bytes)
 {
     pgas_status_t status = pgasi_outbox_answer(rank, PGASI_REC_CHANNEL, note, sizeof *note, data, bytes);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)
-        PGASI_ERROR("call", "cannot answer rank %d about its channel: %s", rank, pgas_status_text(status));
+        PGASI_ERROR("call", "cannot tell rank %d about its channel: %s", rank, pgas_status_text(status));
 }
 
 static void drop(int source)
@@ -178,7 +178,7 @@ static void on_ask(pgasi_note_t *note, int source)
         __atomic_store_n(&n_owners, n_owners + 1, __ATOMIC_RELEASE);
         *(uint64_t *)(void *)chunk_at(note->number) = 0;
     }
-    answer(source, note, &wire, sizeof wire);
+    pgasi_note_tell(source, note, &wire, sizeof wire);
 }
 
 static void on_more(pgasi_note_t *note, int source)
@@ -187,7 +187,7 @@ static void on_more(pgasi_note_t *note, int source)
     note->what = PGASI_NOTE_CHUNK;
     note->n = got;
     note->fresh = fresh;
-    answer(source, note, NULL, 0);
+    pgasi_note_tell(source, note, NULL, 0);
 }
 
 /* One of the sender's further chunks, or of a channel that he does not want. */

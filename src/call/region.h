@@ -13,6 +13,7 @@
 #define PGASI_REGION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "pgas/status.h"
 
@@ -41,6 +42,9 @@ typedef struct pgasi_note {
     uint32_t fresh, by_put; /* fresh: zeros */
     uint64_t position;
 } pgasi_note_t;
+
+/** In a handler: tells a sender, with data behind. What cannot be sent is logged. */
+void pgasi_note_tell(int rank, const pgasi_note_t *note, const void *data, size_t bytes);
 
 /** How large it is, once there are lanes. Collective. */
 pgas_status_t pgasi_region_plan(void);
