@@ -313,5 +313,19 @@ PGAS_API pgas_status_t pgas_reply(const void *data, size_t bytes);
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT, PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_quiesce(void);
 
+/** Work of the program that quiescence waits for as it does for calls: queues of the rank, out of which calls come. */
+typedef struct {
+    /** Does some of it, gives how many things: 0 if there is nothing to do now. May make calls and progress, no collectives. */
+    int (*run)(void *arg);
+    void *arg;
+    uint64_t made, ended; /* raised atomically by any thread, also in handlers: made before others can see it, ended when the
+                             calls that came out of it have been issued; what other threads than the caller gather, published */
+} pgas_work_t;
+
+/** As pgas_quiesce, and works meanwhile: returns when all calls have run and all work of all ranks has ended. Collective: with
+ *  work on each rank, or NULL. run is called by the thread that calls this, again and again until nothing is under way anywhere;
+ *  other threads may work at the same queues. @return as pgas_quiesce. */
+PGAS_API pgas_status_t pgas_quiesce_work(pgas_work_t *work);
+
 PGAS_END_DECLS
 #endif

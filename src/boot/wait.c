@@ -41,6 +41,7 @@ bool pgasi_wait_light_is_fence;
 int (*pgasi_wait_progress)(void);
 void (*pgasi_wait_look_around)(void);
 __thread void (*pgasi_wait_on_block)(bool begins);
+__thread int (*pgasi_wait_work)(void);
 void (*pgasi_wait_before_sleep)(void);
 
 static int kick_pipe[2] = { -1, -1 };
@@ -276,12 +277,22 @@ static void begin_block(pgasi_wait_t *w)
     pgasi_wait_on_block(true);
 }
 
+/* Work may wait itself, and is not begun again there. */
+static int do_work(void)
+{
+    int (*work)(void) = pgasi_wait_work;
+    pgasi_wait_work = NULL;
+    int n = work();
+    pgasi_wait_work = work;
+    return n;
+}
+
 void pgasi_wait_step(pgasi_wait_t *w)
 {
     if (PGAS_UNLIKELY(pgasi_wait_on_block != NULL) && !w->away)
         begin_block(w);
     int (*progress)(void) = pgasi_wait_progress; /* once: it goes when the job ends */
-    if (progress && progress() > 0) {
+    if ((progress && progress() > 0) || (PGAS_UNLIKELY(pgasi_wait_work != NULL) && do_work() > 0)) {
         if (w->announced)
             withdraw(w);
         w->steps = 0;

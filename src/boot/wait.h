@@ -51,6 +51,8 @@ extern int (*pgasi_wait_progress)(void);
 extern void (*pgasi_wait_look_around)(void);
 /** Called by a thread whose wait begins (true), once it is not over at once, and when it ends (false); or NULL. */
 extern __thread void (*pgasi_wait_on_block)(bool begins) __attribute__((tls_model("initial-exec")));
+/** What a thread does besides in the steps of its waits, once progress has found nothing, how many things; or NULL. */
+extern __thread int (*pgasi_wait_work)(void) __attribute__((tls_model("initial-exec")));
 /** What a waiting thread does once before it begins to sleep, set by the call layer; or NULL. */
 extern void (*pgasi_wait_before_sleep)(void);
 void pgasi_wait_step(pgasi_wait_t *w);

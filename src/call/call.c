@@ -1,6 +1,8 @@
 /* Handing over what a thread has gathered, and quiescence. */
 #include "pgas/call.h"
 
+#include <string.h>
+
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
@@ -40,32 +42,70 @@ pgas_status_t pgasi_call_complete(void)
     return status != PGAS_OK ? status : flushed;
 }
 
+static __thread pgas_work_t *own_work;
+
+static int run_work(void)
+{
+    return own_work->run(own_work->arg);
+}
+
+static uint64_t counted(const uint64_t *count)
+{
+    return count ? __atomic_load_n(count, __ATOMIC_ACQUIRE) : 0;
+}
+
 /* Bytes, not calls, are counted: positions in rings and sizes of messages that exist anyway. What was consumed is read
  * before what was sent, and compared with what was sent one wave later: equal sums then mean that nothing was under way
  * in between. */
-pgas_status_t pgas_quiesce(void)
+static pgas_status_t wave(const pgas_work_t *work, uint64_t all[2])
 {
-    pgas_status_t status = pgasi_self.in_task ? PGAS_ERR_CONTEXT : pgasi_thread_check_wait();
-    uint64_t consumed_before = UINT64_MAX, patient_until_ns = pgasi_now_ns() + PATIENCE_NS;
+    static uint64_t mine[2], sums[2]; /* MPI may write there after a collective that was given up */
+    mine[0] = counted(work ? &work->ended : NULL);
+    mine[0] += __atomic_load_n(&pgasi_pulls_ended, __ATOMIC_ACQUIRE); /* before tasks: what ended may have become one */
+    mine[0] += pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
+    mine[1] = pgasi_tasks_pending();
+    mine[1] += pgasi_outboxes_sent() + __atomic_load_n(&pgasi_pulls_begun, __ATOMIC_ACQUIRE);
+    mine[1] += counted(work ? &work->made : NULL);
+    pgas_status_t status = pgas_allreduce(NULL, mine, sums, 2, PGAS_UINT64, PGAS_SUM);
     if (status == PGAS_OK)
-        pgasi_lanes_help_all(true);
-    bool helped = status == PGAS_OK;
-    while (status == PGAS_OK) {
+        memcpy(all, sums, sizeof sums);
+    return status;
+}
+
+/* Works until there is nothing to do here; in the allreduce the waits go on with it. */
+static pgas_status_t waves(pgas_work_t *work)
+{
+    uint64_t all[2], consumed_before = UINT64_MAX, patient_until_ns = pgasi_now_ns() + PATIENCE_NS;
+    for (;;) {
+        while (work && work->run(work->arg) > 0)
+            pgas_progress();
         hand_over(PGASI_PUBLISH_QUIESCE); /* whether somebody died, the sum will tell */
-        static uint64_t mine[2], all[2]; /* MPI may write there after a collective that was given up */
-        mine[0] = __atomic_load_n(&pgasi_pulls_ended, __ATOMIC_ACQUIRE); /* first: what ended may have become a task */
-        mine[0] += pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
-        mine[1] = pgasi_tasks_pending();
-        mine[1] += pgasi_outboxes_sent() + __atomic_load_n(&pgasi_pulls_begun, __ATOMIC_ACQUIRE);
-        status = pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
-        if (status == PGAS_OK && consumed_before == all[1])
-            break;
+        pgas_status_t status = wave(work, all);
+        if (status != PGAS_OK || consumed_before == all[1])
+            return status;
         consumed_before = all[0];
         pgas_progress();
         if (PGAS_UNLIKELY(pgasi_now_ns() > patient_until_ns))
             pgasi_ports_tell_orphans();
     }
-    if (helped)
-        pgasi_lanes_help_all(false);
+}
+
+pgas_status_t pgas_quiesce_work(pgas_work_t *work)
+{
+    pgas_status_t status = pgasi_self.in_task || own_work ? PGAS_ERR_CONTEXT : pgasi_thread_check_wait();
+    if (status != PGAS_OK || (work && !work->run))
+        return status != PGAS_OK ? status : PGAS_ERR_INVALID;
+    pgasi_lanes_help_all(true);
+    own_work = work;
+    pgasi_wait_work = work ? run_work : NULL;
+    status = waves(work);
+    pgasi_wait_work = NULL;
+    own_work = NULL;
+    pgasi_lanes_help_all(false);
     return status;
+}
+
+pgas_status_t pgas_quiesce(void)
+{
+    return pgas_quiesce_work(NULL);
 }

@@ -1,6 +1,7 @@
 /* Quiescence.
  *   what:   when pgas_quiesce returns on any rank, every call has run, with all calls that it led to, however they were
- *           sent and whichever thread ran them; many rounds with more threads than cores
+ *           sent and whichever thread ran them; many rounds with more threads than cores; with work of the program's own, all
+ *           of that has ended too, and is done while others are waited for
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -21,7 +22,7 @@ typedef struct {
     uint32_t depth, round;
 } branch_t;
 
-static pgas_handler_t branch, count;
+static pgas_handler_t branch, count, unit;
 static int me, n_ranks;
 static uint64_t n_ran, n_led_to, n_refused;
 static uint32_t round_now;
@@ -181,11 +182,74 @@ static void calls_of_a_thread_that_is_away(int n_calls, size_t bytes)
             "%d calls of %zu bytes by a thread that is away", n_calls, bytes);
 }
 
+/* ---- work of the program ---- */
+
+#define UNITS 3000
+
+static pgas_work_t work;
+static uint64_t n_waiting, n_units_done; /* units that calls have brought; only depth counts */
+static uint32_t waiting[64 * UNITS];
+static pgasi_rng_t unit_rng;
+
+static void on_unit(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)bytes, (void)source, (void)context;
+    uint32_t depth;
+    memcpy(&depth, args, sizeof depth);
+    __atomic_fetch_add(&work.made, 1, __ATOMIC_RELEASE);
+    waiting[__atomic_fetch_add(&n_waiting, 1, __ATOMIC_RELAXED) % (64 * UNITS)] = depth;
+}
+
+/* One unit: two further ones somewhere, of one depth less. Handlers run in progress alone, which is not called in between
+ * unless a call waits. */
+static int run_unit(void *arg)
+{
+    (void)arg;
+    uint64_t n = __atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE);
+    if (n_units_done == n)
+        return 0;
+    uint64_t word = waiting[n_units_done++ % (64 * UNITS)];
+    for (int i = 0; i < 2 && word > 0; i++) {
+        uint64_t next = word - 1;
+        pgas_call((int)pgasi_rng_below(&unit_rng, (uint64_t)n_ranks), unit, &next, sizeof next, NULL);
+    }
+    __atomic_fetch_add(&work.ended, 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
+static void work_of_the_program_ends(uint64_t seed)
+{
+    uint64_t deep = 10, sums[3], all[3], want = (UINT64_C(2) << deep) - 1;
+    int n_bad = 0, n_left = 0;
+    pgasi_rng_seed(&unit_rng, seed + (uint64_t)me);
+    work.run = run_unit;
+    for (int round = 0; round < 5; round++) {
+        n_bad += me == round % n_ranks && pgas_call((me + 1) % n_ranks, unit, &deep, sizeof deep, NULL) != PGAS_OK;
+        n_bad += pgas_quiesce_work(&work) != PGAS_OK;
+        n_left += n_units_done != n_waiting;
+        spmd_barrier();
+    }
+    sums[0] = n_units_done;
+    sums[1] = work.made;
+    sums[2] = work.ended;
+    pgas_allreduce(NULL, sums, all, 3, PGAS_UINT64, PGAS_SUM);
+    spmd_ok(n_bad == 0 && n_left == 0 && all[0] == 5 * want && all[1] == all[2],
+            "work of the program has ended, with all that it led to (%d of %d)", (int)all[0], (int)(5 * want));
+    spmd_barrier();
+    n_bad += pgas_call((me + 1) % n_ranks, unit, &deep, sizeof deep, NULL) != PGAS_OK;
+    n_bad += pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_units_done + 1 == n_waiting, "without it, it stays");
+    pgas_quiesce_work(&work);
+    work.run = NULL;
+    spmd_ok(pgas_quiesce_work(&work) == PGAS_ERR_INVALID && pgas_quiesce_work(NULL) == PGAS_OK, "work without a function is refused");
+}
+
 int main(int argc, char **argv)
 {
+    pgas_handler_register("t.unit", on_unit, NULL, &unit);
     pgas_handler_register("t.branch", on_branch, NULL, &branch);
     pgas_handler_register("t.count", on_count, NULL, &count);
-    job_begin(&argc, &argv, 8);
+    job_begin(&argc, &argv, 11);
     uint64_t seed = spmd_seed(5);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
@@ -199,6 +263,7 @@ int main(int argc, char **argv)
     random_rounds(seed);
     single_calls();
     calls_of_other_threads();
+    work_of_the_program_ends(seed);
     pgas_agg_destroy(agg);
     return job_end();
 }
