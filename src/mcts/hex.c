@@ -271,7 +271,7 @@ static void playout(const void *state, pgas_mcts_rng_t *rng, int n, float *sums,
 static uint64_t hash(const void *state, void *arg)
 {
     const pgas_hex_t *hex = state;
-    uint64_t h = (uint64_t)(hex->size * 4 + hex->turn * 2 + (hex->may_swap && hex->n_moves <= 1));
+    uint64_t h = (uint64_t)(hex->size * 4 + hex->turn * 2 + (hex->may_swap && hex->n_moves <= 1)) << 56; /* beside the rows */
     (void)arg;
     for (int r = 0; r < hex->size; r++) { /* each step is one to one, so boards that differ in one row differ here */
         h = (h ^ hex->stones[0][r] ^ (uint64_t)hex->stones[1][r] << 32) * UINT64_C(0x9e3779b97f4a7c15);
