@@ -59,3 +59,6 @@ check_PROGRAMS += %D%/tsan_helpers.t
 %C%_tsan_helpers_t_SOURCES = %D%/tsan_helpers.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/strangers.t
 %C%_strangers_t_SOURCES = %D%/strangers.c %D%/lone.c %D%/lone.h
+# Hex, against a plain model of it.
+check_PROGRAMS += %D%/hex.t
+%C%_hex_t_SOURCES = %D%/hex.c %D%/hex_model.h
