@@ -1,4 +1,4 @@
-/* Hex for tests, slow and plain: a cell each, a search from cell to cell. Shares nothing with src/mcts/hex.c but the rules. */
+/* Hex for tests, slow and plain: a cell each, a search from cell to cell. It shares nothing with src/mcts/hex.c but rules. */
 #ifndef T_UNIT_HEX_MODEL_H
 #define T_UNIT_HEX_MODEL_H
 

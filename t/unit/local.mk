@@ -60,5 +60,6 @@ check_PROGRAMS += %D%/tsan_helpers.t
 check_PROGRAMS += %D%/strangers.t
 %C%_strangers_t_SOURCES = %D%/strangers.c %D%/lone.c %D%/lone.h
 # Hex, against a plain model of it.
-check_PROGRAMS += %D%/hex.t
+check_PROGRAMS += %D%/hex.t %D%/hex_playouts.t
 %C%_hex_t_SOURCES = %D%/hex.c %D%/hex_model.h
+%C%_hex_playouts_t_SOURCES = %D%/hex_playouts.c %D%/hex_model.h
