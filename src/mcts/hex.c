@@ -1,35 +1,33 @@
 /* Hex as a sequential problem: rows of bits, and nothing of the library but its header.
  *
- * Nearly all time goes to playouts. Where turns alternate, the cells that are empty are filled at random, half by each player,
- * and a full board has one winner, who is also the winner of the game that stopped at its end: nothing needs to be looked at
- * on the way. So each empty cell gets a random bit, then random cells of the colour that has too many change it, some four of
- * them at 11x11; all fills with the right numbers are alike before and after. Who has won is told by a flood from the top,
- * row by row: a sum of two words carries it to one side, shifts to the other. */
+ * Nearly all time goes to playouts. Turns alternate, so the empty cells are filled at random, half by each player; a full
+ * board has one winner, who is also the winner of the game that stopped at its end: nothing needs to be looked at on the
+ * way. Each empty cell gets a random bit, then random cells of the colour that has too many change it, some four of them at
+ * 11x11: all fills with the right numbers are equally likely. Who has won is told by a flood from the top, row by row;
+ * within a row the carry of a sum takes it to one side, shifts take it to the other. */
 #include "pgas/hex.h"
 #include <string.h>
 
-#define CELLS_MAX (PGAS_HEX_SIZE_MAX * PGAS_HEX_SIZE_MAX)
-#define WORDS_MAX 7 /* a board of 19 rows, three rows a word */
-
 /* ---- who has won ------------------------------------------------------------------------------------------------ */
 
-/* all stones of a row that are joined to some of its stones */
-static inline uint32_t spread(uint32_t stones, uint32_t reached)
+/* all stones of a row that are joined to those reached */
+static inline uint32_t spread(uint32_t stones, uint32_t reached, int size)
 {
-    reached |= stones & ~(stones + reached); /* up: the carry runs to the end of each row of stones */
-    for (int step = 1; step < PGAS_HEX_SIZE_MAX; step *= 2) {
+    reached |= stones & ~(stones + reached); /* the carry runs on to the end of each run of stones */
+    for (int step = 1; step < size; step *= 2) {
         reached |= stones & reached >> step;
         stones &= stones >> step;
     }
     return reached;
 }
 
-/* Goes down the rows, then up again, until nothing is added. True: what was reached first comes to the last row. */
-static inline bool flood(const uint32_t *stones, uint32_t *reached, int size)
+/* Floods the stones from the top, down the rows and up again, until nothing is added. True: it comes to the bottom. */
+static bool joins_top_and_bottom(const uint32_t *stones, int size)
 {
+    uint32_t reached[PGAS_HEX_SIZE_MAX] = {stones[0]};
     for (bool grows = true; grows;) {
         for (int r = 1; r < size; r++) {
-            reached[r] = spread(stones[r], reached[r] | (stones[r] & (reached[r - 1] | reached[r - 1] >> 1)));
+            reached[r] = spread(stones[r], reached[r] | (stones[r] & (reached[r - 1] | reached[r - 1] >> 1)), size);
         }
         if (reached[size - 1] != 0) {
             return true;
@@ -37,17 +35,11 @@ static inline bool flood(const uint32_t *stones, uint32_t *reached, int size)
         grows = false;
         for (int r = size - 2; r >= 0; r--) {
             uint32_t before = reached[r];
-            reached[r] = spread(stones[r], before | (stones[r] & (reached[r + 1] | reached[r + 1] << 1)));
+            reached[r] = spread(stones[r], before | (stones[r] & (reached[r + 1] | reached[r + 1] << 1)), size);
             grows |= reached[r] != before;
         }
     }
     return false;
-}
-
-static inline bool joins_top_and_bottom(const uint32_t *stones, int size)
-{
-    uint32_t reached[PGAS_HEX_SIZE_MAX] = { stones[0] };
-    return flood(stones, reached, size);
 }
 
 /* The board reflected at its long diagonal is the same board, with the sides of the other player. */
@@ -61,28 +53,29 @@ static void reflect(const uint32_t *stones, int size, uint32_t *reflected)
     }
 }
 
-/* A player without a stone in each row (column) has not, which is soon seen. */
+static uint32_t full_row(int size)
+{
+    return (UINT32_C(1) << size) - 1;
+}
+
+/* Whoever has no stone in some row, or column, has not: most positions are told so. */
 static bool has_connected(const pgas_hex_t *hex, int player)
 {
-    uint32_t reflected[PGAS_HEX_SIZE_MAX];
     const uint32_t *stones = hex->stones[player];
-    if (player == 1) {
-        uint32_t columns = 0;
-        for (int r = 0; r < hex->size; r++) {
-            columns |= stones[r];
-        }
-        if (columns != (UINT32_C(1) << hex->size) - 1) {
-            return false;
-        }
-        reflect(stones, hex->size, reflected);
-        stones = reflected;
-    }
+    uint32_t reflected[PGAS_HEX_SIZE_MAX], columns = 0;
+    int n_rows = 0;
     for (int r = 0; r < hex->size; r++) {
-        if (stones[r] == 0) {
-            return false;
-        }
+        n_rows += stones[r] != 0;
+        columns |= stones[r];
     }
-    return joins_top_and_bottom(stones, hex->size);
+    if (player == 0) {
+        return n_rows == hex->size && joins_top_and_bottom(stones, hex->size);
+    }
+    if (columns != full_row(hex->size)) {
+        return false;
+    }
+    reflect(stones, hex->size, reflected);
+    return joins_top_and_bottom(reflected, hex->size);
 }
 
 int pgas_hex_winner(const pgas_hex_t *hex)
@@ -97,44 +90,42 @@ pgas_status_t pgas_hex_init(pgas_hex_t *hex, int size, bool may_swap)
     if (size < PGAS_HEX_SIZE_MIN || size > PGAS_HEX_SIZE_MAX) {
         return PGAS_ERR_RANGE;
     }
-    memset(hex, 0, sizeof(*hex));
+    memset(hex, 0, sizeof(*hex)); /* padding, too: states are compared and sent as bytes */
     hex->winner = -1;
     hex->size = (uint8_t)size;
     hex->may_swap = may_swap;
     return PGAS_OK;
 }
 
-static uint32_t empty_cells(const pgas_hex_t *hex, int row)
+static uint32_t empty_cells(const pgas_hex_t *hex, uint32_t row)
 {
-    return ((UINT32_C(1) << hex->size) - 1) & ~(hex->stones[0][row] | hex->stones[1][row]);
+    return full_row(hex->size) & ~(hex->stones[0][row] | hex->stones[1][row]);
 }
 
-static bool can_swap(const pgas_hex_t *hex)
+static bool is_legal(const pgas_hex_t *hex, pgas_mcts_move_t move)
 {
-    return hex->may_swap && hex->n_moves == 1;
-}
-
-static void swap_sides(pgas_hex_t *hex)
-{
-    reflect(hex->stones[0], hex->size, hex->stones[1]);
-    memset(hex->stones[0], 0, sizeof(hex->stones[0]));
+    uint32_t row = move / hex->size, column = move % hex->size;
+    if (hex->winner >= 0) {
+        return false;
+    }
+    return move == PGAS_HEX_SWAP ? hex->may_swap && hex->n_moves == 1
+                                 : row < hex->size && (empty_cells(hex, row) >> column & 1) != 0;
 }
 
 pgas_status_t pgas_hex_play(pgas_hex_t *hex, pgas_mcts_move_t move)
 {
-    uint32_t size = hex->size, row = move / size;
-    bool swaps = move == PGAS_HEX_SWAP;
-    if (hex->winner >= 0 || (swaps ? !can_swap(hex) : row >= size || (empty_cells(hex, (int)row) >> move % size & 1) == 0)) {
+    int player = hex->turn;
+    if (!is_legal(hex, move)) {
         return PGAS_ERR_RANGE;
     }
-    int player = hex->turn;
     hex->n_moves++;
     hex->turn = (uint8_t)!player;
-    if (swaps) {
-        swap_sides(hex);
+    if (move == PGAS_HEX_SWAP) {
+        reflect(hex->stones[0], hex->size, hex->stones[1]);
+        memset(hex->stones[0], 0, sizeof(hex->stones[0]));
         return PGAS_OK;
     }
-    hex->stones[player][row] |= UINT32_C(1) << move % size;
+    hex->stones[player][move / hex->size] |= UINT32_C(1) << move % hex->size;
     if (has_connected(hex, player)) {
         hex->winner = (int8_t)player;
     }
@@ -143,73 +134,60 @@ pgas_status_t pgas_hex_play(pgas_hex_t *hex, pgas_mcts_move_t move)
 
 /* ---- playouts --------------------------------------------------------------------------------------------------- */
 
-/* A position made ready to be filled. A word has as many whole rows as fit, from its low end. */
+/* The cells to be filled. */
 typedef struct {
-    int size, rows_a_word, n_words;
     uint32_t n_empty;
-    int n_black;                /* cells that player 0 gets */
-    uint64_t empty[WORDS_MAX];
-    uint64_t black[WORDS_MAX];  /* stones that are there */
-    uint16_t cells[CELLS_MAX];  /* those empty, as word * 64 + bit */
-} frame_t;
+    int n_black;                                           /* of them, player 0's share */
+    uint32_t empty[PGAS_HEX_SIZE_MAX];                     /* as rows */
+    uint16_t cells[PGAS_HEX_SIZE_MAX * PGAS_HEX_SIZE_MAX]; /* and each as row * 32 + column */
+} blank_t;
 
-static void prepare(const pgas_hex_t *hex, frame_t *frame)
+static void list_empty(const pgas_hex_t *hex, blank_t *blank)
 {
-    int size = hex->size, rows = 64 / size;
-    *frame = (frame_t){ .size = size, .rows_a_word = rows, .n_words = (size + rows - 1) / rows };
-    for (int r = 0; r < size; r++) {
-        int word = r / rows, shift = r % rows * size;
-        frame->black[word] |= (uint64_t)hex->stones[0][r] << shift;
-        frame->empty[word] |= (uint64_t)empty_cells(hex, r) << shift;
-        for (uint32_t left = empty_cells(hex, r); left != 0; left &= left - 1) {
-            frame->cells[frame->n_empty++] = (uint16_t)(word * 64 + shift + __builtin_ctz(left));
+    blank->n_empty = 0;
+    for (uint32_t r = 0; r < hex->size; r++) {
+        blank->empty[r] = empty_cells(hex, r);
+        for (uint32_t left = blank->empty[r]; left != 0; left &= left - 1) {
+            blank->cells[blank->n_empty++] = (uint16_t)(r * 32 + (uint32_t)__builtin_ctz(left));
         }
     }
-    frame->n_black = (int)(frame->n_empty + (hex->turn == 0)) / 2;
+    blank->n_black = (int)(blank->n_empty + (hex->turn == 0)) / 2;
 }
 
-/* all stones of player 0 after a random end of the game */
-static inline void fill(const frame_t *frame, pgas_mcts_rng_t *rng, uint64_t *black)
+/* Gives player 0 its share of the empty cells. */
+static inline void fill(const blank_t *blank, int size, pgas_mcts_rng_t *rng, uint32_t *black)
 {
-    int surplus = -frame->n_black;
-    for (int i = 0; i < frame->n_words; i++) {
-        black[i] = pgas_mcts_random(rng) & frame->empty[i];
-        surplus += __builtin_popcountll(black[i]);
+    int surplus = -blank->n_black, n_bits = 0;
+    uint64_t bits = 0;
+    for (int r = 0; r < size; r++, n_bits -= size, bits >>= size) {
+        if (n_bits < size) {
+            bits = pgas_mcts_random(rng);
+            n_bits = 64;
+        }
+        black[r] = (uint32_t)bits & blank->empty[r];
+        surplus += __builtin_popcount(black[r]);
     }
-    uint64_t from = surplus > 0;
+    uint32_t from = surplus > 0; /* the colour that has too many */
     for (int left = surplus > 0 ? surplus : -surplus; left > 0;) {
-        int cell = frame->cells[pgas_mcts_below(rng, frame->n_empty)], i = cell / 64, bit = cell % 64;
-        uint64_t changes = (black[i] >> bit & 1) == from;
-        black[i] ^= changes << bit;
+        int cell = blank->cells[pgas_mcts_below(rng, blank->n_empty)], r = cell / 32, c = cell % 32;
+        uint32_t changes = (black[r] >> c & 1) == from;
+        black[r] ^= changes << c;
         left -= (int)changes;
     }
-    for (int i = 0; i < frame->n_words; i++) {
-        black[i] |= frame->black[i];
-    }
-}
-
-static inline bool black_wins(const frame_t *frame, const uint64_t *black)
-{
-    uint32_t rows[PGAS_HEX_SIZE_MAX], mask = (UINT32_C(1) << frame->size) - 1;
-    for (int i = 0, r = 0; i < frame->n_words; i++) {
-        uint64_t word = black[i];
-        for (int n = 0; n < frame->rows_a_word && r < frame->size; n++, r++) {
-            rows[r] = (uint32_t)word & mask;
-            word >>= frame->size;
-        }
-    }
-    return joins_top_and_bottom(rows, frame->size);
 }
 
 int pgas_hex_playouts(const pgas_hex_t *hex, pgas_mcts_rng_t *rng, int n)
 {
-    frame_t frame;
-    uint64_t black[WORDS_MAX];
-    int won = 0;
-    prepare(hex, &frame);
+    blank_t blank;
+    uint32_t black[PGAS_HEX_SIZE_MAX];
+    int size = hex->size, won = 0;
+    list_empty(hex, &blank);
     for (int i = 0; i < n; i++) {
-        fill(&frame, rng, black);
-        won += black_wins(&frame, black);
+        fill(&blank, size, rng, black);
+        for (int r = 0; r < size; r++) {
+            black[r] |= hex->stones[0][r];
+        }
+        won += joins_top_and_bottom(black, size);
     }
     return won;
 }
@@ -221,12 +199,12 @@ static uint32_t list_moves(const void *state, pgas_mcts_move_t *moves, float *pr
     const pgas_hex_t *hex = state;
     uint32_t n = 0;
     (void)arg;
-    for (int r = 0; r < hex->size; r++) {
+    for (uint32_t r = 0; r < hex->size; r++) {
         for (uint32_t left = empty_cells(hex, r); left != 0; left &= left - 1) {
-            moves[n++] = (uint32_t)(r * hex->size + __builtin_ctz(left));
+            moves[n++] = r * hex->size + (uint32_t)__builtin_ctz(left);
         }
     }
-    if (can_swap(hex)) {
+    if (is_legal(hex, PGAS_HEX_SWAP)) {
         moves[n++] = PGAS_HEX_SWAP;
     }
     for (uint32_t i = 0; priors != NULL && i < n; i++) {
@@ -271,7 +249,8 @@ static void playout(const void *state, pgas_mcts_rng_t *rng, int n, float *sums,
 static uint64_t hash(const void *state, void *arg)
 {
     const pgas_hex_t *hex = state;
-    uint64_t h = (uint64_t)(hex->size * 4 + hex->turn * 2 + (hex->may_swap && hex->n_moves <= 1)) << 56; /* beside the rows */
+    bool swap_to_come = hex->may_swap && hex->n_moves <= 1;
+    uint64_t h = (uint64_t)(hex->size * 4 + hex->turn * 2 + swap_to_come) << 56; /* no bits of a row */
     (void)arg;
     for (int r = 0; r < hex->size; r++) { /* each step is one to one, so boards that differ in one row differ here */
         h = (h ^ hex->stones[0][r] ^ (uint64_t)hex->stones[1][r] << 32) * UINT64_C(0x9e3779b97f4a7c15);
@@ -281,13 +260,16 @@ static uint64_t hash(const void *state, void *arg)
     return h ^ h >> 32;
 }
 
-#define SPEC(n)                                                                                                              \
-    [n - PGAS_HEX_SIZE_MIN] = { .size = sizeof(pgas_mcts_spec_t), .name = "hex " #n, .state_bytes = sizeof(pgas_hex_t),      \
-        .n_players = 2, .moves_max = n * n, .moves = list_moves, .apply = apply, .turn = turn, .outcome = outcome,           \
-        .playout = playout, .hash = hash }
+#define SPEC(n)                                                                                                          \
+    {                                                                                                                    \
+        .size = sizeof(pgas_mcts_spec_t), .name = "hex " #n, .state_bytes = sizeof(pgas_hex_t), .n_players = 2,          \
+        .moves_max = (n) * (n), .moves = list_moves, .apply = apply, .turn = turn, .outcome = outcome,                   \
+        .playout = playout, .hash = hash                                                                                 \
+    }
 
-static const pgas_mcts_spec_t specs[] = { SPEC(2), SPEC(3), SPEC(4), SPEC(5), SPEC(6), SPEC(7), SPEC(8), SPEC(9), SPEC(10),
-    SPEC(11), SPEC(12), SPEC(13), SPEC(14), SPEC(15), SPEC(16), SPEC(17), SPEC(18), SPEC(19) };
+static const pgas_mcts_spec_t specs[] = {SPEC(2), SPEC(3), SPEC(4), SPEC(5), SPEC(6), SPEC(7), SPEC(8), SPEC(9), SPEC(10),
+                                         SPEC(11), SPEC(12), SPEC(13), SPEC(14), SPEC(15), SPEC(16), SPEC(17), SPEC(18),
+                                         SPEC(19)};
 
 const pgas_mcts_spec_t *pgas_hex_spec(int size)
 {
