@@ -102,10 +102,11 @@ typedef struct {
 /* ---- the search ----------------------------------------------------------------------------------------------- */
 
 /** How a child is selected. Q is the mean value of a child for the player to move at the parent, n and N are the visits of
- *  child and parent, C is `exploration`, P the prior. */
+ *  child and parent, C is `exploration`, P the prior. Moves are tried in the order of their priors, if there are any, else in
+ *  random order. */
 typedef enum {
-    PGAS_MCTS_UCB1, /* Q + C sqrt(ln N / n); all moves are tried once, in random order, unless fpu says otherwise */
-    PGAS_MCTS_PUCT  /* Q + C P sqrt(N) / (1 + n); moves in the order of their priors */
+    PGAS_MCTS_UCB1, /* Q + C sqrt(ln N / n); all moves are tried once, unless fpu says otherwise */
+    PGAS_MCTS_PUCT  /* Q + C P sqrt(N) / (1 + n) */
 } pgas_mcts_policy_t;
 
 /** How rollouts count that are under way. */

@@ -1,0 +1,308 @@
+/** What the files of the search share: nodes, workers, calls.
+ *
+ *  A node is plain memory of one rank. Every thread of that rank may work at it at the same time, so all that changes is
+ *  changed by atomic operations; a worker is a thread of the search, and one more stands for the handlers of the rank, which
+ *  never overlap. Nodes, edges and segments are taken while the search runs and given back only at rest.
+ *
+ *  A place is where a report goes: a node and the number of one of its children, or (placement by hash, where a node may have
+ *  several parents) a step: a note of one rollout's way through a node. Both are references: 16 bits of rank, 48 of address,
+ *  the lowest of them set for a step. 0 is above the root. */
+#ifndef PGASI_MCTS_H
+#define PGASI_MCTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "base/checks.h"
+#include "pgas/call.h"
+#include "pgas/mcts.h"
+
+#define PGASI_MCTS_SEARCHES 64
+#define PGASI_MCTS_ONE 65536u     /* the value 1; values are summed as integers, so their order does not matter */
+#define PGASI_MCTS_THREADS_MAX 256
+#define PGASI_MCTS_COMBINED 64    /* reports that wait to be joined by others, of a worker */
+
+typedef uint64_t pgasi_ref_t;
+typedef struct worker worker_t;
+typedef struct node node_t;
+
+/* ---- the tree ---- */
+
+/* A rollout, or several that go together: as a step, on its way below a node; as a job, waiting at one. */
+typedef struct step {
+    struct step *next;
+    node_t *node;
+    pgasi_ref_t up;     /* the place above: of a step, that of the step or of the root; of a job, that of its node */
+    uint32_t idx, up_idx;
+    uint32_t n, left;   /* rollouts; not reported yet */
+    uint32_t depth, maker;
+    worker_t *owner;    /* of the memory */
+    bool temporary;     /* the node is for this job alone */
+} step_t;
+
+typedef struct {
+    uint64_t ref;        /* 0: nobody knows it here */
+    uint64_t counts;     /* visits in the upper half, reported ones in the lower */
+    uint64_t value;      /* of these, for who moves at the parent */
+    step_t *deferred;    /* rollouts that wait for ref */
+    uint32_t proven_value;
+    uint8_t being_made, being_proven, proven;
+} child_t;
+
+/* Children from number 0 (4), 4 (4), 8 (8), 16 (16) and so on: what selection looks at stands in rows, so that it takes a few
+ * operations for four children. Score: q + factor * w; q is -infinity before there is a child. */
+typedef struct {
+    uint32_t size;
+    uint32_t spare[3];
+    child_t *child;
+    float *w;
+    _Alignas(16) float q[];
+} segment_t;
+#define PGASI_MCTS_SEGMENTS 15
+
+typedef struct {
+    uint32_t n_moves, n_open, n_proven; /* open: the next child to be made */
+    uint32_t n_segments;
+    uint32_t *proofs;                   /* [child][player], once one is proven */
+    float *priors;                      /* by child; NULL: all alike */
+    segment_t **segment;
+    pgas_mcts_move_t moves[];           /* in the order in which they are tried */
+} edges_t;
+
+struct node {
+    pgasi_ref_t up;        /* parent; 0 for the root, and with placement by hash */
+    uint32_t up_idx;
+    uint16_t depth;        /* from the first root */
+    int8_t player;
+    uint8_t flags;         /* NODE_* */
+    uint32_t owner, mark;
+    uint64_t visits, done; /* rollouts that came here; reported */
+    uint64_t value;        /* of these, for player */
+    edges_t *edges;
+    uint64_t hash, audit;
+    node_t *next, *bucket; /* of the worker that made it; of the table */
+    char state[] __attribute__((aligned(8))); /* behind it: the outcome for each player, if proven */
+};
+enum { NODE_PROVEN = 1, NODE_FINAL = 2, NODE_BEING_PROVEN = 4 };
+
+typedef struct {
+    uint64_t child;        /* whose report it is, 0: no node was made */
+    uint32_t n;            /* rollouts */
+    bool proven;
+    uint64_t sum[PGAS_MCTS_PLAYERS_MAX];
+    uint32_t proof[PGAS_MCTS_PLAYERS_MAX];
+} report_t;
+
+static inline pgasi_ref_t ref_of(int rank, const void *p)
+{
+    return (uint64_t)(uint32_t)rank << 48 | (uint64_t)(uintptr_t)p;
+}
+static inline int ref_rank(pgasi_ref_t ref)
+{
+    return (int)(ref >> 48);
+}
+static inline void *ref_pointer(pgasi_ref_t ref)
+{
+    return (void *)(uintptr_t)(ref & UINT64_C(0xFFFFFFFFFFFE));
+}
+static inline pgasi_ref_t ref_step(int rank, const step_t *step)
+{
+    return ref_of(rank, step) | 1;
+}
+
+/* ---- memory ---- */
+
+#define POOL_CLASSES 96
+/* Blocks that were given back at rest, for all workers of the rank. */
+typedef struct {
+    pthread_mutex_t lock;
+    void *free[POOL_CLASSES];
+} rest_t;
+
+/* Blocks of some sizes, of one worker. */
+typedef struct {
+    void *free[POOL_CLASSES], *slabs;
+    char *fresh, *fresh_end;
+    rest_t *rest;
+    int64_t used_bytes;
+    uint32_t n_since; /* blocks since the sum of all workers was taken */
+} pool_t;
+
+void *pgasi_mcts_take(pool_t *pool, size_t bytes); /* contents undefined; NULL: no memory */
+void pgasi_mcts_give(pool_t *pool, void *block, size_t bytes);
+void pgasi_mcts_give_to_all(pool_t *pool, void *block, size_t bytes); /* at rest */
+void pgasi_mcts_pool_fini(pool_t *pool);
+
+/* ---- workers ---- */
+
+typedef struct {
+    uint64_t place;
+    uint32_t idx;
+    bool used;
+    report_t report;
+} combined_t;
+
+typedef struct {
+    uint64_t rollouts, playouts, final_states, selections, remote, deferred, reports, reports_remote, combined, shared,
+        transpositions;
+} counts_t;
+
+struct worker {
+    pgas_mcts_t *mcts;
+    int index;                /* n_threads: the handlers' */
+    bool active;              /* counted as work */
+    pgas_mcts_rng_t playout_rng, tree_rng;
+    counts_t counts;
+    uint64_t n_refused;       /* nodes that there was no room for, ever */
+    pool_t pool;
+    node_t *nodes;
+    pgas_agg_t *agg;
+    int *dirty, n_dirty;      /* ranks for which something is gathered */
+    bool *is_dirty;
+    combined_t *combined;
+    int n_combined;
+    uint64_t n_jobs_ended;    /* not counted yet */
+    step_t *own;              /* jobs of its own */
+    step_t *free_steps;
+    void *step_chunks;
+    char *state;              /* scratch */
+    pgas_mcts_move_t *moves;
+    float *priors;
+    char *call;               /* a call that is put together */
+    pthread_t thread;
+    pgas_status_t status;
+    _Alignas(64) step_t *foreign;    /* steps that others give back */
+    _Alignas(64) step_t *queue_head; /* jobs from others: last pushed */
+    step_t *queue_tail;              /* next to be taken */
+    step_t stub;
+    _Alignas(64) uint32_t wants;     /* it is idle */
+};
+
+typedef enum { HANDLER_CREATE, HANDLER_SELECT, HANDLER_REPORT, HANDLER_MARK, HANDLER_AUDIT, HANDLER_LOOK, HANDLER_LINE,
+               HANDLER_STOP, HANDLERS } handler_number_t;
+
+typedef enum { ORDER_PARK, ORDER_RUN, ORDER_END } order_t;
+
+/* A call that found no room in a handler. */
+typedef struct held {
+    struct held *next;
+    int rank;
+    handler_number_t handler;
+    size_t bytes;
+    char args[] __attribute__((aligned(8)));
+} held_t;
+
+struct pgas_mcts {
+    uint32_t id;
+    pgas_mcts_spec_t spec;
+    pgas_mcts_opts_t opts;
+    int me, n_ranks, n_threads;
+    size_t state_bytes, node_bytes; /* state: rounded up to 8 */
+    bool by_steps;                  /* placement by hash */
+    worker_t *worker;               /* n_threads + 1 */
+    rest_t rest;
+    node_t **table;                 /* by hash */
+    uint64_t table_mask;
+    pgasi_ref_t root;               /* 0: no state; mode ROOT: of this rank */
+    bool has_root;                  /* here */
+    char *root_state;
+    bool has_state;
+    uint32_t root_depth, epoch;
+    float explore;                  /* C */
+    /* the search that runs */
+    pgas_work_t work;
+    held_t *held;
+    uint32_t order;                 /* order_t; for the other threads */
+    int n_started, n_parked, n_running; /* of them; the first counts the caller's */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_mutex_t looking;        /* who changes the root holds it */
+    pthread_t creator;
+    uint64_t begin_ns, deadline_ns; /* 0: none */
+    uint64_t memory_limit;          /* that ends it; 0: none */
+    bool memory_told;
+    uint32_t stop;                  /* asked for here */
+    uint32_t stopping;              /* 1 + pgas_mcts_end_t */
+    bool even_if_proven;
+    uint64_t bytes, bytes_high;     /* of nodes of this rank, as last summed up */
+    /* results, the same on all ranks */
+    pgas_mcts_info_t info;
+    pgas_mcts_child_t *children;
+    size_t n_children, n_line;
+    pgas_mcts_move_t line[PGAS_MCTS_LINE_MAX];
+    pgas_mcts_stats_t stats;
+    uint64_t n_phases, n_lost;      /* of this search */
+    bool broken;                    /* a rank died */
+    _Alignas(64) int64_t to_start;  /* in this phase */
+    _Alignas(64) uint64_t started, completed;
+};
+
+extern pgas_mcts_t *pgasi_mcts_searches[PGASI_MCTS_SEARCHES];
+extern pgas_handler_t pgasi_mcts_handlers[HANDLERS];
+
+/* What LOOK answers. */
+typedef struct {
+    uint64_t busy; /* the root changes: ask again */
+    pgas_mcts_info_t info;
+} look_t;
+
+static inline uint32_t *proof_of(const pgas_mcts_t *m, node_t *node)
+{
+    return (uint32_t *)(void *)(node->state + m->state_bytes);
+}
+static inline worker_t *handlers_worker(pgas_mcts_t *m)
+{
+    return &m->worker[m->n_threads];
+}
+static inline uint64_t visits_of(uint64_t counts)
+{
+    return counts >> 32;
+}
+static inline uint64_t done_of(uint64_t counts)
+{
+    return counts & UINT32_MAX;
+}
+
+/* spec.c: what the program's description says, checked */
+pgas_status_t pgasi_mcts_check_spec(const pgas_mcts_spec_t *spec);
+int pgasi_mcts_turn(const pgas_mcts_t *m, const void *state);
+bool pgasi_mcts_outcome(const pgas_mcts_t *m, const void *state, uint32_t *values);
+uint32_t pgasi_mcts_moves(worker_t *w, const void *state, bool priors);
+void pgasi_mcts_simulate(worker_t *w, const void *state, uint32_t n, uint64_t *sums);
+
+/* tree.c */
+void pgasi_mcts_begin_node(const pgas_mcts_t *m, node_t *node, const void *state); /* of zeros */
+node_t *pgasi_mcts_make_node(worker_t *w, const void *state, int depth);
+void pgasi_mcts_free_node(worker_t *w, node_t *node);
+bool pgasi_mcts_open(worker_t *w, node_t *node); /* its edges are there; false: no memory, or no moves */
+child_t *pgasi_mcts_child(const edges_t *edges, uint32_t i, segment_t **segment_p, uint32_t *at_p);
+int64_t pgasi_mcts_choose(worker_t *w, node_t *node); /* -1: no memory */
+void pgasi_mcts_visit(pgas_mcts_t *m, node_t *node, uint32_t i, uint32_t n);
+void pgasi_mcts_update(worker_t *w, node_t *node, uint32_t i, const report_t *report);
+bool pgasi_mcts_better(const child_t *a, const child_t *b);
+bool pgasi_mcts_has_room(worker_t *w);
+node_t *pgasi_mcts_find(pgas_mcts_t *m, uint64_t hash);
+node_t *pgasi_mcts_insert(pgas_mcts_t *m, node_t *node); /* who is there first */
+
+/* walk.c */
+int pgasi_mcts_run(worker_t *w);
+void pgasi_mcts_flush(worker_t *w);
+void pgasi_mcts_post(worker_t *w, int rank, handler_number_t handler, const void *args, size_t bytes);
+pgas_status_t pgasi_mcts_register(void);
+int pgasi_mcts_run_work(void *worker);
+void pgasi_mcts_free_steps(worker_t *w);
+
+/* root.c: what is done at rest */
+pgas_status_t pgasi_mcts_collect(pgas_mcts_t *m);
+void pgasi_mcts_drop_all(pgas_mcts_t *m);
+void pgasi_mcts_sum_bytes(pgas_mcts_t *m);
+void pgasi_mcts_peek(const pgas_mcts_t *m, pgas_mcts_info_t *info);
+pgas_status_t pgasi_mcts_check(const pgas_mcts_t *m); /* that the caller may do something collective */
+void pgasi_mcts_handle_mark(const void *args, size_t bytes, pgas_thread_t source, void *context);
+void pgasi_mcts_handle_audit(const void *args, size_t bytes, pgas_thread_t source, void *context);
+void pgasi_mcts_handle_look(const void *args, size_t bytes, pgas_thread_t source, void *context);
+void pgasi_mcts_handle_line(const void *args, size_t bytes, pgas_thread_t source, void *context);
+
+#endif
