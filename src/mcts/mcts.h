@@ -39,8 +39,10 @@ typedef struct step {
     uint32_t n, left;   /* rollouts; not reported yet */
     uint32_t depth, maker;
     worker_t *owner;    /* of the memory */
+    uint8_t stage;      /* of a job: stage_t */
     bool temporary;     /* the node is for this job alone */
 } step_t;
+typedef enum { STAGE_SIMULATE, STAGE_NODE, STAGE_EDGES } stage_t; /* the latter: on the way down, while memory is fetched */
 
 typedef struct {
     uint64_t ref;        /* 0: nobody knows it here */
@@ -52,23 +54,29 @@ typedef struct {
 } child_t;
 
 /* Children from number 0 (4), 4 (4), 8 (8), 16 (16) and so on: what selection looks at stands in rows, so that it takes a few
- * operations for four children. Score: q + factor * w; q is -infinity before there is a child. */
+ * operations for four children. Score: q + factor * w; q is -infinity before there is a child. Behind q[size] are w[size] and
+ * child[size]. */
 typedef struct {
-    uint32_t size;
-    uint32_t spare[3];
-    child_t *child;
-    float *w;
+    uint32_t size, spare[3];
     _Alignas(16) float q[];
 } segment_t;
-#define PGASI_MCTS_SEGMENTS 15
+static inline float *w_of(segment_t *s)
+{
+    return s->q + s->size;
+}
+static inline child_t *children_of(segment_t *s)
+{
+    return (child_t *)(void *)(s->q + 2 * (size_t)s->size);
+}
 
+/* One block, in the order in which it is used: most nodes have few children. */
 typedef struct {
     uint32_t n_moves, n_open, n_proven; /* open: the next child to be made */
     uint32_t n_segments;
     uint32_t *proofs;                   /* [child][player], once one is proven */
+    pgas_mcts_move_t *moves;            /* in the order in which they are tried */
     float *priors;                      /* by child; NULL: all alike */
-    segment_t **segment;
-    pgas_mcts_move_t moves[];           /* in the order in which they are tried */
+    segment_t *segment[];               /* the first is in the same block, behind these; moves and priors follow */
 } edges_t;
 
 struct node {
@@ -77,12 +85,13 @@ struct node {
     uint16_t depth;        /* from the first root */
     int8_t player;
     uint8_t flags;         /* NODE_* */
-    uint32_t owner, mark;
     uint64_t visits, done; /* rollouts that came here; reported */
     uint64_t value;        /* of these, for player */
     edges_t *edges;
+    uint32_t owner, mark;
+    node_t *next;          /* of the worker that made it */
     uint64_t hash, audit;
-    node_t *next, *bucket; /* of the worker that made it; of the table */
+    node_t *bucket;        /* of the table */
     char state[] __attribute__((aligned(8))); /* behind it: the outcome for each player, if proven */
 };
 enum { NODE_PROVEN = 1, NODE_FINAL = 2, NODE_BEING_PROVEN = 4 };
@@ -123,7 +132,7 @@ typedef struct {
 
 /* Blocks of some sizes, of one worker. */
 typedef struct {
-    void *free[POOL_CLASSES], *slabs;
+    void *free[POOL_CLASSES], *slabs, *spare; /* spare: slabs of which nothing is used */
     char *fresh, *fresh_end;
     rest_t *rest;
     int64_t used_bytes;
@@ -133,6 +142,7 @@ typedef struct {
 void *pgasi_mcts_take(pool_t *pool, size_t bytes); /* contents undefined; NULL: no memory */
 void pgasi_mcts_give(pool_t *pool, void *block, size_t bytes);
 void pgasi_mcts_give_to_all(pool_t *pool, void *block, size_t bytes); /* at rest */
+void pgasi_mcts_pool_reset(pool_t *pool); /* all blocks are given back, those in rest, too */
 void pgasi_mcts_pool_fini(pool_t *pool);
 
 /* ---- workers ---- */
@@ -164,7 +174,8 @@ struct worker {
     combined_t *combined;
     int n_combined;
     uint64_t n_jobs_ended;    /* not counted yet */
-    step_t *own;              /* jobs of its own */
+    step_t *own, **own_end;   /* jobs of its own, first come first served */
+    int n_own;
     step_t *free_steps;
     void *step_chunks;
     char *state;              /* scratch */

@@ -1,45 +1,57 @@
 /* Memory of nodes: blocks of some hundred bytes, taken one by one while the search runs and given back together at rest.
- * Sizes up to 2 KiB in steps of 32 bytes, above that powers of two; blocks of a class are used again. What one worker takes
+ * Sizes up to 4 KiB in lines of 64 bytes, above that powers of two; blocks of a class are used again. What one worker takes
  * another may give back, so at rest blocks go to lists for all, from which a worker takes some at a time. */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "mcts/mcts.h"
 
-#define SLAB_BYTES ((size_t)256 << 10)
-#define FINE 64 /* classes of 32 bytes */
+#define SLAB_BYTES ((size_t)2 << 20) /* a huge page each: nodes lie scattered, and looking up small pages costs as much as they do */
+#define LINE 64
+#define FINE 64 /* classes of lines */
 #define AT_A_TIME 32
 
 typedef struct slab {
     struct slab *next;
-    char data[] __attribute__((aligned(32)));
+    size_t bytes;
+    char data[] __attribute__((aligned(LINE)));
 } slab_t;
 
 static int class_of(size_t bytes, size_t *room_p)
 {
-    if (bytes <= FINE * 32) {
-        *room_p = PGASI_ALIGN_UP(PGASI_MAX(bytes, (size_t)32), 32);
-        return (int)(*room_p / 32) - 1;
+    if (bytes <= FINE * LINE) {
+        *room_p = PGASI_ALIGN_UP(PGASI_MAX(bytes, (size_t)1), LINE);
+        return (int)(*room_p / LINE) - 1;
     }
     int bits = 64 - __builtin_clzll(bytes - 1);
     *room_p = (size_t)1 << bits;
-    return FINE + bits - 11;
+    return FINE + bits - 13;
+}
+
+static bool add_slab(pool_t *pool, size_t least)
+{
+    size_t bytes = PGASI_ALIGN_UP(sizeof(slab_t) + least, SLAB_BYTES);
+    slab_t *slab = pool->spare;
+    if (slab && slab->bytes >= bytes) {
+        pool->spare = slab->next;
+        bytes = slab->bytes;
+    } else if ((slab = aligned_alloc(SLAB_BYTES, bytes)) != NULL) {
+        madvise(slab, bytes, MADV_HUGEPAGE); /* if it cannot be, small ones do */
+        slab->bytes = bytes;
+    } else {
+        return false;
+    }
+    slab->next = pool->slabs;
+    pool->slabs = slab;
+    pool->fresh = slab->data;
+    pool->fresh_end = (char *)slab + bytes;
+    return true;
 }
 
 static char *carve(pool_t *pool, size_t room)
 {
-    if ((size_t)(pool->fresh_end - pool->fresh) < room) {
-        size_t bytes = PGASI_MAX(SLAB_BYTES - sizeof(slab_t), room);
-        slab_t *slab = aligned_alloc(64, PGASI_ALIGN_UP(sizeof(slab_t) + bytes, 64));
-        if (!slab)
-            return NULL;
-        slab->next = pool->slabs;
-        pool->slabs = slab;
-        if (bytes == room) { /* all of it */
-            return slab->data;
-        }
-        pool->fresh = slab->data;
-        pool->fresh_end = slab->data + bytes;
-    }
+    if ((size_t)(pool->fresh_end - pool->fresh) < room && !add_slab(pool, room))
+        return NULL;
     pool->fresh += room;
     return pool->fresh - room;
 }
@@ -67,10 +79,12 @@ void *pgasi_mcts_take(pool_t *pool, size_t bytes)
     void *block = pool->free[class];
     if (!block)
         block = refill(pool, class);
-    if (block)
+    if (block) {
         pool->free[class] = *(void **)block;
-    else
+        __builtin_prefetch(pool->free[class], 1); /* its turn comes next */
+    } else {
         block = carve(pool, room);
+    }
     if (block)
         __atomic_store_n(&pool->used_bytes, pool->used_bytes + (int64_t)room, __ATOMIC_RELAXED);
     return block;
@@ -95,12 +109,28 @@ void pgasi_mcts_give_to_all(pool_t *pool, void *block, size_t bytes)
     give(pool, pool->rest->free, block, bytes);
 }
 
+void pgasi_mcts_pool_reset(pool_t *pool)
+{
+    slab_t *slab, *next;
+    for (slab = pool->slabs; slab; slab = next) {
+        next = slab->next;
+        slab->next = pool->spare;
+        pool->spare = slab;
+    }
+    pool->slabs = NULL;
+    pool->fresh = pool->fresh_end = NULL;
+    pool->used_bytes = 0;
+    memset(pool->free, 0, sizeof pool->free);
+    memset(pool->rest->free, 0, sizeof pool->rest->free);
+}
+
 void pgasi_mcts_pool_fini(pool_t *pool)
 {
-    slab_t *next;
-    for (slab_t *slab = pool->slabs; slab; slab = next) {
+    slab_t *slab, *next;
+    pgasi_mcts_pool_reset(pool);
+    for (slab = pool->spare; slab; slab = next) {
         next = slab->next;
         free(slab);
     }
-    pool->slabs = NULL;
+    pool->spare = NULL;
 }

@@ -139,10 +139,14 @@ static void sweep(pgas_mcts_t *m)
 
 void pgasi_mcts_drop_all(pgas_mcts_t *m)
 {
-    m->epoch++;
     m->root = 0;
     m->root_depth = 0;
-    sweep(m);
+    if (m->table)
+        memset(m->table, 0, (m->table_mask + 1) * sizeof *m->table);
+    for (int i = 0; i <= m->n_threads; i++) {
+        m->worker[i].nodes = NULL;
+        pgasi_mcts_pool_reset(&m->worker[i].pool);
+    }
 }
 
 /* ---- roots ---- */

@@ -95,6 +95,7 @@ static pgas_status_t begin_worker(pgas_mcts_t *m, int index)
     w->index = index;
     w->pool.rest = &m->rest;
     w->queue_head = w->queue_tail = &w->stub;
+    w->own_end = &w->own;
     pgas_mcts_rng_seed(&w->playout_rng, 2 * seed);
     pgas_mcts_rng_seed(&w->tree_rng, 2 * seed + 1);
     w->dirty = calloc((size_t)m->n_ranks, sizeof *w->dirty);

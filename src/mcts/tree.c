@@ -77,15 +77,23 @@ static size_t segment_bytes(uint32_t size)
     return sizeof(segment_t) + size * (2 * sizeof(float) + sizeof(child_t));
 }
 
+/* Of a block: where the first segment begins, where the moves do, and where it ends. */
+static size_t first_at(uint32_t n_segments)
+{
+    return PGASI_ALIGN_UP(sizeof(edges_t) + n_segments * sizeof(segment_t *), 16);
+}
+static size_t moves_at(uint32_t n_segments)
+{
+    return first_at(n_segments) + segment_bytes(segment_size(0));
+}
 static size_t edges_bytes(uint32_t n_moves, uint32_t n_segments, bool priors)
 {
-    return PGASI_ALIGN_UP(sizeof(edges_t) + n_moves * (sizeof(pgas_mcts_move_t) + (priors ? sizeof(float) : 0)), 8) +
-           n_segments * sizeof(segment_t *);
+    return moves_at(n_segments) + n_moves * (sizeof(pgas_mcts_move_t) + (priors ? sizeof(float) : 0));
 }
 
 static void free_edges(const pgas_mcts_t *m, pool_t *pool, edges_t *edges)
 {
-    for (uint32_t s = 0; s < edges->n_segments; s++) {
+    for (uint32_t s = 1; s < edges->n_segments; s++) {
         if (edges->segment[s])
             pgasi_mcts_give_to_all(pool, edges->segment[s], segment_bytes(edges->segment[s]->size));
     }
@@ -127,12 +135,34 @@ static void sort_by_priors(edges_t *e)
     }
 }
 
+/* Four numbers of 16 bits come out of one draw; below 1024 some are likelier than others by at most 1/64. */
+static void shuffle(worker_t *w, edges_t *e)
+{
+    uint64_t bits = 0;
+    uint32_t left = e->n_moves;
+    for (; left > 1024; left--)
+        swap_moves(e, left - 1, pgas_mcts_below(&w->tree_rng, left));
+    for (; left > 1; left--, bits >>= 16) {
+        if (left % 4 == 0 || left == e->n_moves)
+            bits = pgas_mcts_random(&w->tree_rng);
+        swap_moves(e, left - 1, (uint32_t)(bits & 0xFFFF) * left >> 16);
+    }
+}
+
 static void order_moves(worker_t *w, edges_t *e)
 {
-    for (uint32_t left = e->n_moves; left > 1; left--)
-        swap_moves(e, left - 1, pgas_mcts_below(&w->tree_rng, left));
+    shuffle(w, e);
     if (e->priors && w->mcts->spec.has_priors)
         sort_by_priors(e);
+}
+
+static segment_t *begin_segment(segment_t *s, uint32_t size)
+{
+    memset(s, 0, segment_bytes(size));
+    s->size = size;
+    for (uint32_t i = 0; i < size; i++)
+        s->q[i] = -HUGE_VALF;
+    return s;
 }
 
 static edges_t *make_edges(worker_t *w, const node_t *node)
@@ -142,11 +172,11 @@ static edges_t *make_edges(worker_t *w, const node_t *node)
     edges_t *e = n ? pgasi_mcts_take(&w->pool, edges_bytes(n, n_segments, priors)) : NULL;
     if (!e)
         return NULL;
-    memset(e, 0, sizeof *e);
+    memset(e, 0, first_at(n_segments));
     e->n_moves = n;
     e->n_segments = n_segments;
-    e->segment = (segment_t **)(void *)((char *)e + edges_bytes(n, 0, priors));
-    memset(e->segment, 0, n_segments * sizeof(segment_t *));
+    e->segment[0] = begin_segment((segment_t *)(void *)((char *)e + first_at(n_segments)), segment_size(0));
+    e->moves = (pgas_mcts_move_t *)(void *)((char *)e + moves_at(n_segments));
     memcpy(e->moves, w->moves, n * sizeof *e->moves);
     if (priors) {
         e->priors = (float *)(void *)(e->moves + n);
@@ -178,12 +208,7 @@ static segment_t *make_segment(worker_t *w, edges_t *edges, uint32_t number)
     segment_t *other = NULL, *s = pgasi_mcts_take(&w->pool, segment_bytes(size));
     if (!s)
         return NULL;
-    memset(s, 0, segment_bytes(size));
-    s->size = size;
-    s->w = s->q + size;
-    s->child = (child_t *)(void *)(s->w + size);
-    for (uint32_t i = 0; i < size; i++)
-        s->q[i] = -HUGE_VALF;
+    begin_segment(s, size);
     if (__atomic_compare_exchange_n(&edges->segment[number], &other, s, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return s;
     pgasi_mcts_give(&w->pool, s, segment_bytes(size));
@@ -199,7 +224,7 @@ child_t *pgasi_mcts_child(const edges_t *edges, uint32_t i, segment_t **segment_
         return NULL;
     *segment_p = s;
     *at_p = i - segment_start(number);
-    return &s->child[*at_p];
+    return &children_of(s)[*at_p];
 }
 
 /* ---- choosing ---- */
@@ -236,7 +261,7 @@ static void rate(const pgas_mcts_t *m, const node_t *node, uint32_t i, segment_t
         else
             w = 1 / sqrtf(n > 1 ? n : 1);
     }
-    __atomic_store(&s->w[at], &w, __ATOMIC_RELAXED);
+    __atomic_store(&w_of(s)[at], &w, __ATOMIC_RELAXED);
     __atomic_store(&s->q[at], &q, __ATOMIC_RELAXED);
 }
 
@@ -247,13 +272,13 @@ static float best_score(const edges_t *e, uint32_t n, float factor, uint32_t *be
     four_int_t who = { 0 }, i = { 0, 1, 2, 3 }, by = { 4, 4, 4, 4 };
     uint32_t last = segment_of(n - 1);
     for (uint32_t k = 0; k <= last; k++) {
-        const segment_t *s = __atomic_load_n(&e->segment[k], __ATOMIC_ACQUIRE);
+        segment_t *s = __atomic_load_n(&e->segment[k], __ATOMIC_ACQUIRE);
         if (!s)
             break;
         for (uint32_t at = 0; at < s->size; at += 4, i += by) {
             four_t q, w;
             memcpy(&q, s->q + at, sizeof q);
-            memcpy(&w, s->w + at, sizeof w);
+            memcpy(&w, w_of(s) + at, sizeof w);
             four_t score = q + f * w;
             four_int_t more = score > best;
             best = (four_t)((more & (four_int_t)score) | (~more & (four_int_t)best));

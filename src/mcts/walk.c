@@ -17,6 +17,8 @@
 #define SELF UINT32_MAX /* instead of the number of a child: the node itself */
 #define STEPS_OF_CHUNK 64
 #define PLAYOUTS_OF_RUN 64
+#define OFTEN 64       /* visits of a node that is taken to be in a cache */
+#define OWN_JOBS 3     /* rollouts of a worker that take turns while memory is fetched */
 
 enum { CREATE_APPLIED = 1, CREATE_TEMPORARY = 2 };
 
@@ -163,7 +165,7 @@ static step_t *take_step(worker_t *w, node_t *node, pgasi_ref_t up, uint32_t up_
         add_chunk(w);
     step_t *step = w->free_steps;
     w->free_steps = step->next;
-    *step = (step_t){ NULL, node, up, 0, up_idx, n, n, depth, (uint32_t)w->index, w, false };
+    *step = (step_t){ NULL, node, up, 0, up_idx, n, n, depth, (uint32_t)w->index, w, STAGE_SIMULATE, false };
     return step;
 }
 
@@ -216,6 +218,14 @@ static bool has_jobs(const worker_t *w)
     return w->own || w->queue_tail != &w->stub || __atomic_load_n(&w->queue_head, __ATOMIC_RELAXED) != &w->stub;
 }
 
+static void keep(worker_t *w, step_t *job)
+{
+    job->next = NULL;
+    *w->own_end = job;
+    w->own_end = &job->next;
+    w->n_own++;
+}
+
 /* A worker that is idle, else the one to which the node belongs. */
 static worker_t *helper_for(pgas_mcts_t *m, uint32_t owner)
 {
@@ -236,8 +246,7 @@ static void enqueue(worker_t *w, step_t *job)
         push(to, job);
         return;
     }
-    job->next = w->own;
-    w->own = job;
+    keep(w, job);
 }
 
 /* ---- reports ---- */
@@ -420,7 +429,7 @@ static void simulate_at(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t i
     enqueue(w, job);
 }
 
-static void do_job(worker_t *w, step_t *job)
+static void simulate_job(worker_t *w, step_t *job)
 {
     pgas_mcts_t *m = w->mcts;
     node_t *node = job->node;
@@ -445,6 +454,41 @@ static void do_job(worker_t *w, step_t *job)
     uint32_t idx = job->up_idx;
     give_step(w, job);
     deliver(w, place, idx, &r);
+}
+
+#define LINES 5 /* of a node, and of edges, that the way down needs */
+
+static void fetch(const void *memory)
+{
+    for (size_t at = 0; at < LINES * 64; at += 64)
+        __builtin_prefetch((const char *)memory + at);
+}
+
+/* A node that is seldom visited is out of the caches, and its edges are: others simulate while they come. */
+static void rest_at(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth)
+{
+    step_t *job = take_step(w, node, place, idx, n, depth);
+    job->stage = STAGE_NODE;
+    fetch(node);
+    keep(w, job);
+}
+
+static void do_job(worker_t *w, step_t *job)
+{
+    const edges_t *edges = job->stage == STAGE_NODE ? __atomic_load_n(&job->node->edges, __ATOMIC_ACQUIRE) : NULL;
+    if (job->stage == STAGE_SIMULATE) {
+        simulate_job(w, job);
+    } else if (edges) {
+        job->stage = STAGE_EDGES;
+        fetch(edges);
+        keep(w, job);
+    } else {
+        node_t *node = job->node;
+        pgasi_ref_t place = job->up;
+        uint32_t idx = job->up_idx, n = job->n, depth = job->depth;
+        give_step(w, job);
+        descend(w, node, place, idx, n, depth);
+    }
 }
 
 /* For one simulation alone: there is no room for a node, or it is somebody else's. */
@@ -579,8 +623,13 @@ static node_t *step_down(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t plac
     pgasi_ref_t ref = __atomic_load_n(&c->ref, __ATOMIC_ACQUIRE);
     uint8_t free_yet = 0;
     if (PGAS_LIKELY(ref)) {
-        if (ref_rank(ref) == m->me && !m->opts.always_call)
+        bool here = ref_rank(ref) == m->me && !m->opts.always_call;
+        if (here && (is_handlers(w) || visits_of(__atomic_load_n(&c->counts, __ATOMIC_RELAXED)) > OFTEN))
             return ref_pointer(ref);
+        if (here) {
+            rest_at(w, ref_pointer(ref), place, i, n, depth);
+            return NULL;
+        }
         select_t call = { m->id, depth, ref, place, i, n };
         w->counts.remote++;
         pgasi_mcts_post(w, ref_rank(ref), HANDLER_SELECT, &call, sizeof call);
@@ -816,13 +865,15 @@ static bool start(worker_t *w)
 
 static step_t *next_job(worker_t *w)
 {
-    step_t *job = w->own;
-    if (job) {
-        w->own = job->next;
-        return job;
-    }
-    job = pop(w);
+    step_t *job = pop(w);
     w->n_jobs_ended += job != NULL;
+    if (!job && w->own) {
+        job = w->own;
+        w->own = job->next;
+        w->n_own--;
+        if (!w->own)
+            w->own_end = &w->own;
+    }
     return job;
 }
 
@@ -848,17 +899,17 @@ static void begin(worker_t *w)
 int pgasi_mcts_run(worker_t *w)
 {
     pgas_mcts_t *m = w->mcts;
-    int n = 0, limit = PGASI_MAX(PLAYOUTS_OF_RUN / m->opts.playouts, 2);
+    int n = 0, limit = 4 * PGASI_MAX(PLAYOUTS_OF_RUN / m->opts.playouts, 2);
     if (!w->active && (has_jobs(w) || may_start(m) || __atomic_load_n(&m->held, __ATOMIC_RELAXED)))
         begin(w);
     if (w->index == 0)
         look_around(w);
     while (w->active && n < limit) {
-        step_t *job = next_job(w);
+        step_t *job = NULL;
+        if ((w->n_own >= OWN_JOBS || !start(w)) && (job = next_job(w)) == NULL)
+            break;
         if (job)
             do_job(w, job);
-        else if (!start(w))
-            break;
         n++;
     }
     if (n == 0)
