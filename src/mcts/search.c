@@ -1,4 +1,5 @@
 /* Making and ending searches, their threads, and a search's phases. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -37,9 +38,10 @@ static pgas_status_t check_opts(const pgas_mcts_spec_t *spec, const pgas_mcts_op
         wrong = "no such policy, pending, mode, place or style";
     else if (o->place == PGAS_MCTS_HASH && !spec->hash)
         wrong = "place by hash needs the problem's hash";
-    else if (!(o->fpu >= 0) || !(o->virtual_loss >= 0) || !(o->widening >= 0) || !(o->widening_power >= 0) ||
-             !(o->exploration == o->exploration))
+    else if (!(o->fpu >= 0) || !(o->virtual_loss >= 0) || !(o->widening >= 0) || !(o->widening_power >= 0))
         wrong = "fpu, virtual_loss, widening or widening_power is negative, or no number";
+    else if (!isfinite(o->fpu + o->virtual_loss + o->widening + o->widening_power + o->exploration))
+        wrong = "exploration, fpu, virtual_loss, widening or widening_power is not finite";
     else if (o->n_threads < 0 || o->playouts < 0 || o->near_every < 0 || o->in_flight < 0 || o->phase < 0 || o->max_depth < 0)
         wrong = "a number is negative";
     else if (o->n_threads > PGASI_MCTS_THREADS_MAX || o->playouts > 65535 || o->phase > 4096 || o->max_depth > 65000)

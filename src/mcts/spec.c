@@ -12,16 +12,18 @@ static const char *wrong_with(const pgas_mcts_spec_t *spec)
         return "turn is needed for more than one player";
     if (spec->playout && spec->evaluate)
         return "playout and evaluate exclude each other";
+    if (spec->state_bytes < 1 || spec->n_players < 1 || spec->moves_max < 1)
+        return "state_bytes, n_players and moves_max are at least 1";
     return NULL;
 }
 
 static const char *beyond(const pgas_mcts_spec_t *spec)
 {
-    if (spec->state_bytes < 1 || spec->state_bytes > PGAS_MCTS_STATE_MAX)
+    if (spec->state_bytes > PGAS_MCTS_STATE_MAX)
         return "state_bytes";
-    if (spec->n_players < 1 || spec->n_players > PGAS_MCTS_PLAYERS_MAX)
+    if (spec->n_players > PGAS_MCTS_PLAYERS_MAX)
         return "n_players";
-    if (spec->moves_max < 1 || spec->moves_max > PGAS_MCTS_MOVES_MAX)
+    if (spec->moves_max > PGAS_MCTS_MOVES_MAX)
         return "moves_max";
     return NULL;
 }
@@ -36,7 +38,7 @@ pgas_status_t pgasi_mcts_check_spec(const pgas_mcts_spec_t *spec)
     if (text)
         PGASI_ERROR("mcts", "problem %s: %s", name, text);
     else if (field)
-        PGASI_ERROR("mcts", "problem %s: %s is out of range", name, field);
+        PGASI_ERROR("mcts", "problem %s: %s is above what is stated", name, field);
     return text ? PGAS_ERR_INVALID : field ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
