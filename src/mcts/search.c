@@ -509,6 +509,16 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     m->deadline_ns = b->time_us ? m->begin_ns + (uint64_t)b->time_us * 1000 : 0;
 }
 
+/* A stop that came before the search, on any rank, is there before the first rollout. */
+static pgas_status_t agree_on_stop(pgas_mcts_t *m)
+{
+    uint32_t mine = __atomic_load_n(&m->stop, __ATOMIC_RELAXED) != 0, any = 0;
+    pgas_status_t status = pgas_allreduce(NULL, &mine, &any, 1, PGAS_UINT32, PGAS_MAX);
+    if (status == PGAS_OK && any)
+        m->stopping = 1 + PGAS_MCTS_BY_STOP;
+    return status;
+}
+
 static pgas_status_t search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
 {
     uint32_t values[PGAS_MCTS_PLAYERS_MAX];
@@ -518,7 +528,7 @@ static pgas_status_t search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
         m->info.end = PGAS_MCTS_BY_END;
     } else {
         order(m, ORDER_RUN);
-        status = pgas_barrier(NULL); /* all have begun before a call comes */
+        status = agree_on_stop(m); /* and all have begun before a call comes */
         if (status == PGAS_OK)
             status = run_phases(m, b);
         order(m, ORDER_PARK);
@@ -550,12 +560,14 @@ pgas_status_t pgas_mcts_search(pgas_mcts_t *m, const pgas_mcts_budget_t *budget,
 
 void pgas_mcts_stop(pgas_mcts_t *m)
 {
-    __atomic_store_n(&m->stop, 1, __ATOMIC_RELAXED);
+    if (m)
+        __atomic_store_n(&m->stop, 1, __ATOMIC_RELAXED);
 }
 
 void pgas_mcts_unstop(pgas_mcts_t *m)
 {
-    __atomic_store_n(&m->stop, 0, __ATOMIC_RELAXED);
+    if (m)
+        __atomic_store_n(&m->stop, 0, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
