@@ -29,6 +29,8 @@ static pgas_mcts_t *search_of(const void *args, size_t bytes)
     return ask.id < PGASI_MCTS_SEARCHES ? pgasi_mcts_searches[ask.id] : NULL;
 }
 
+static pgas_status_t collect_stats(pgas_mcts_t *m);
+
 /* ---- children ---- */
 
 static uint32_t n_open(const node_t *node)
@@ -213,6 +215,8 @@ pgas_status_t pgas_mcts_set_state(pgas_mcts_t *m, const void *state)
     status = pgas_broadcast(NULL, m->root_state, m->spec.state_bytes, 0);
     if (status == PGAS_OK)
         status = begin_tree(m);
+    if (status == PGAS_OK)
+        status = collect_stats(m);
     m->has_state = status == PGAS_OK;
     pthread_mutex_unlock(&m->looking);
     return noticed(m, status);
@@ -289,6 +293,8 @@ pgas_status_t pgas_mcts_advance(pgas_mcts_t *m, pgas_mcts_move_t move)
         return PGAS_ERR_RANGE;
     pthread_mutex_lock(&m->looking);
     status = advance(m, move);
+    if (status == PGAS_OK)
+        status = collect_stats(m);
     pthread_mutex_unlock(&m->looking);
     return noticed(m, status);
 }
@@ -533,11 +539,18 @@ typedef struct {
 } totals_t;
 #define TOTALS (sizeof(totals_t) / sizeof(uint64_t))
 
+/* Below the root. In a graph it may be known from a shorter way than that which the roots took: then it wraps. */
+static uint64_t depth_of(const pgas_mcts_t *m, const node_t *node)
+{
+    uint16_t depth = (uint16_t)(node->depth - m->root_depth);
+    return depth <= m->opts.max_depth ? depth : 0;
+}
+
 static void count_nodes(pgas_mcts_t *m, totals_t *t, uint64_t *depth_max_p)
 {
     for (int i = 0; i <= m->n_threads; i++) {
         for (const node_t *node = m->worker[i].nodes; node; node = node->next) {
-            uint64_t depth = (uint16_t)(node->depth - m->root_depth), n = 0;
+            uint64_t depth = depth_of(m, node), n = 0;
             for (uint32_t k = 0; k < n_open(node); k++)
                 n += child_at(node, k) != NULL;
             t->nodes++;
@@ -566,6 +579,7 @@ static void fill_stats(pgas_mcts_t *m, const totals_t *t, const uint64_t *most)
         s->imbalance = (double)most[2] * (double)t->threads / (double)c->playouts;
 }
 
+/* What was counted in the last search, and what is there now. */
 static pgas_status_t collect_stats(pgas_mcts_t *m)
 {
     uint64_t most[3] = { 0, 0, 0 }, all_most[3];
