@@ -30,7 +30,7 @@
 #define ITERS_MAX     (UINT64_C(1) << 32)
 #define BYTES_MAX     ((size_t)1 << 30)
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, OWN_OPTIONS = 256 };
 
 typedef struct {
     bool full, json, compare, paper;
@@ -163,6 +163,8 @@ static void print_help(void)
         printf("  --threads N      threads of each rank in cases with several, 1 to %d (%d)\n", BENCH_TEAM_MAX, opt.threads);
     if (prog->paper_iters)
         printf("  --paper          one round of %g iterations for each figure\n", (double)prog->paper_iters);
+    for (const bench_option_t *o = prog->options; o && o->name; o++)
+        printf("  --%s %-*s%s\n", o->name, 14 - (int)strlen(o->name), o->arg ? o->arg : "", o->doc);
     printf("\ncases, behind the path (node, ucx-shm, ucx-tcp):\n");
     for (int i = 0; i < prog->n_cases; i++) {
         const bench_case_t *c = &prog->cases[i];
@@ -307,6 +309,8 @@ static const char *check_sizes(void)
 static const char *set_option(int letter, const char *text)
 {
     double value = 0;
+    if (letter >= OWN_OPTIONS)
+        return prog->options[letter - OWN_OPTIONS].set(text);
     switch (letter) {
     case 'f':
         opt.full = true;
@@ -347,13 +351,24 @@ static const char *set_option(int letter, const char *text)
     }
 }
 
+/* The names of all options, behind those of every program the program's own. */
+static const struct option *list_options(void)
+{
+    enum { COMMON = 7 };
+    static struct option names[COMMON + BENCH_OPTIONS_MAX + 1] = {
+        {"help", no_argument, NULL, 'h'},    {"full", no_argument, NULL, 'f'},       {"json", no_argument, NULL, 'j'},
+        {"compare", no_argument, NULL, 'c'}, {"case", required_argument, NULL, 'C'}, {"paper", no_argument, NULL, 'p'},
+        {"threads", required_argument, NULL, 'T'}};
+    for (int i = 0; prog->options && i < BENCH_OPTIONS_MAX && prog->options[i].name; i++)
+        names[COMMON + i] = (struct option){prog->options[i].name, prog->options[i].arg ? required_argument : no_argument,
+                                            NULL, OWN_OPTIONS + i};
+    return names;
+}
+
 /* Returns -1 to go on, else the exit status. */
 static int parse_options(int argc, char **argv)
 {
-    static const struct option names[] = {{"help", no_argument, NULL, 'h'},       {"full", no_argument, NULL, 'f'},
-                                          {"json", no_argument, NULL, 'j'},       {"compare", no_argument, NULL, 'c'},
-                                          {"case", required_argument, NULL, 'C'}, {"paper", no_argument, NULL, 'p'},
-                                          {"threads", required_argument, NULL, 'T'}, {NULL, 0, NULL, 0}};
+    const struct option *names = list_options();
     int letter;
     const char *wrong = NULL;
     opterr = 0;
@@ -373,8 +388,11 @@ static int parse_options(int argc, char **argv)
         return -1;
     fprintf(stderr,
             "%s: %s\nusage: mpirun -n N %s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] [-i N] "
-            "[-r N] [-t MS]%s%s\n",
+            "[-r N] [-t MS]%s%s",
             prog->name, wrong, prog->name, prog->threads ? " [--threads N]" : "", prog->paper_iters ? " [--paper]" : "");
+    for (const bench_option_t *o = prog->options; o && o->name; o++)
+        fprintf(stderr, " [--%s%s%s]", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+    fprintf(stderr, "\n");
     return EXIT_USAGE;
 }
 
@@ -474,6 +492,8 @@ static double to_value(const bench_case_t *c, const bench_run_t *run, double ns)
         return ops * together * (double)run->bytes * 1e3 / ns;
     case BENCH_RATE:
         return ops * together * 1e3 / ns;
+    case BENCH_RATE_MS:
+        return ops * together * 1e6 / ns;
     default:
         return ops * 1e3 / ns;
     }
@@ -590,13 +610,14 @@ static int choose_sides(const bench_case_t *c, side_t *side, print_head_t *head)
 
 static const char *unit_of(const bench_case_t *c)
 {
-    static const char *const units[] = {"ns", "MB/s", "M/s", "M/s", ""};
+    static const char *const units[] = {"ns", "MB/s", "M/s", "M/s", "1/ms", ""};
     return c->unit ? c->unit : units[c->metric];
 }
 
 static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
 {
     side_t side[1 + BENCH_REFS_MAX];
+    bench_figure_t figure[BENCH_FIGURES_MAX];
     print_head_t head = {.bench = prog->name,
                          .label = prog->label,
                          .size_label = prog->size_label ? prog->size_label : "Size",
@@ -626,6 +647,8 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
         print_row(&head, &row);
         for (int s = 0; prog->result && s < n_sides; s++)
             prog->result(c, bytes, head.name[s], row.side[s].median, row.ratio[s]);
+        if (prog->figures)
+            print_figures(&head, bytes, figure, prog->figures(c, figure));
     }
     for (int s = 0; s < n_sides; s++) {
         free(side[s].values);

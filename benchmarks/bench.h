@@ -54,6 +54,7 @@ typedef enum {
     BENCH_BANDWIDTH, /* MB/s, all active ranks together */
     BENCH_RATE,      /* million operations per second, all active ranks together */
     BENCH_RATE_EACH, /* million operations per second and rank */
+    BENCH_RATE_MS,   /* operations per millisecond, all active ranks together */
     BENCH_VALUE      /* what the loop returns */
 } bench_metric_t;
 
@@ -80,6 +81,22 @@ typedef struct {
     pgas_status_t (*probe)(const bench_run_t *run); /* NULL, or gives PGAS_OK if the library offers what the case needs; on
                                                        every rank */
 } bench_case_t;
+
+/** What else is known of the rounds of a case. */
+typedef struct {
+    const char *name; /* a word of the case's name in JSON: "remote" */
+    const char *unit;
+    bool higher; /* is better */
+    double median, min, max;
+} bench_figure_t;
+#define BENCH_FIGURES_MAX 8
+
+/** An option of one program. */
+typedef struct {
+    const char *name, *arg, *doc;           /* arg NULL: it takes none */
+    const char *(*set)(const char *text);   /* gives what is wrong, or NULL */
+} bench_option_t;
+#define BENCH_OPTIONS_MAX 16
 
 typedef enum {
     BENCH_PAIR,  /* exactly two ranks */
@@ -108,6 +125,8 @@ typedef struct {
     void (*result)(const bench_case_t *c, size_t bytes, const char *against, double median, double ratio);
     /* on rank 0, for every size: once against "" with our figure, then with that of each reference; may be NULL */
     void (*finish)(const bench_run_t *run, bool json); /* after the last case, on every rank; may be NULL */
+    int (*figures)(const bench_case_t *c, bench_figure_t *figure); /* on rank 0, for every size: how many; may be NULL */
+    const bench_option_t *options; /* up to one without a name; may be NULL */
 } bench_program_t;
 
 /** The main of a benchmark. 0: all cases ran; 2: bad usage; 1: something failed. */

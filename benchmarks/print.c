@@ -84,3 +84,19 @@ void print_row(const print_head_t *head, const print_row_t *row)
         print_table_row(head, row);
     fflush(stdout);
 }
+
+/* In JSON each is an object of its own, without references. */
+void print_figures(const print_head_t *head, size_t bytes, const bench_figure_t *figure, int n)
+{
+    for (int i = 0; i < n; i++) {
+        print_head_t own = {.bench = head->bench, .unit = figure[i].unit, .higher = figure[i].higher, .n_sides = 1};
+        print_row_t row = {.bytes = bytes, .side = {{figure[i].median, figure[i].min, figure[i].max}}};
+        snprintf(own.path, sizeof(own.path), "%.47s-%.15s", head->path, figure[i].name);
+        if (head->json)
+            print_json(&own, &row);
+        else
+            printf("# Stats: %-16s %12.2f %s (%.2f to %.2f)\n", figure[i].name, figure[i].median, figure[i].unit,
+                   figure[i].min, figure[i].max);
+    }
+    fflush(stdout);
+}

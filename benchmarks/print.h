@@ -30,5 +30,6 @@ typedef struct {
 void print_title(const char *bench, int n_ranks, int n_nodes);
 void print_case(const print_head_t *head);
 void print_row(const print_head_t *head, const print_row_t *row);
+void print_figures(const print_head_t *head, size_t bytes, const bench_figure_t *figure, int n);
 
 #endif
