@@ -7,6 +7,7 @@ bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
 
 noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
 	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke \
+	%D%/pgas_mcts \
 	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup
 %C%_pgas_atomic_SOURCES = %D%/atomic.c
 %C%_pgas_atomic_LDADD = $(bench_ldadd)
@@ -36,6 +37,8 @@ noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_broadcast %D%/pgas_
 %C%_pgas_indexgather_LDADD = $(bench_ldadd)
 %C%_pgas_invoke_SOURCES = %D%/invoke.c
 %C%_pgas_invoke_LDADD = $(bench_ldadd)
+%C%_pgas_mcts_SOURCES = %D%/mcts.c %D%/ref_tree.c %D%/ref_tree.h
+%C%_pgas_mcts_LDADD = $(bench_ldadd)
 %C%_pgas_put_bibw_SOURCES = %D%/put_bibw.c
 %C%_pgas_put_bibw_LDADD = $(bench_ldadd)
 %C%_pgas_put_bw_SOURCES = %D%/put_bw.c

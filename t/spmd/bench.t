@@ -7,7 +7,7 @@ set -u
 cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target"
-OTHERS="barrier broadcast call_crowd collectives histo indexgather gups startup"
+OTHERS="barrier broadcast call_crowd collectives histo indexgather gups mcts startup"
 TINY="-i 20 -r 5 -t 5"
 
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
@@ -17,6 +17,7 @@ of() {
         echo "-m 8:16" ;;
     collectives) echo "-m 4:8" ;;
     barrier) echo "--case plain,late" ;;
+    mcts) echo "--size 5 --case trad-random-16,ovfl-near-1,threads-trad-hash-n,playouts,memcpy" ;;
     esac
 }
 
@@ -69,7 +70,7 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            versus = "\"(limit|max-raw|memcpy|ucx|mpi|mpi-batches|one-pair|puts|write)\":" number
+            versus = "\"(limit|max-raw|memcpy|ucx|mpi|mpi-batches|one-pair|one-thread|playouts|puts|shared-tree|write)\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
                 "\"min\":" number ",\"max\":" number \
@@ -89,6 +90,14 @@ paper() {
 
 share() { grep -qE '^# Stats: [0-9]+ of [1-9][0-9]* channels took further chunks, [0-9.]+ %$' "$scratch/out"; }
 
+# What a search is told goes through: a rate above 0 and how it came about.
+searches() {
+    mpirun_n 2 benchmarks/pgas_mcts --size 4 -i 50 -r 5 --case trad-near-n,ovfl-random-n "$@" >"$scratch/out" 2>"$scratch/err" ||
+        { cat "$scratch/err" "$scratch/out"; return 1; }
+    "$AWK" '$1 == "0" && $2 > 0 { n++ } /^# Stats: (steps|remote|deferred|combined|shared|imbalance) / { figures++ }
+            END { exit n != 2 || figures != 12 }' "$scratch/out" || { cat "$scratch/out"; return 1; }
+}
+
 wrong_ranks() {
     ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
     grep -q "needs exactly two" "$scratch/err"
@@ -96,7 +105,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS")
-plan $((4 * n + 27))
+plan $((4 * n + 39))
 for name in $PAIRS $OTHERS; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -118,6 +127,14 @@ for options in "--threads 0" "--threads 17" "--threads 1.5" "--threads"; do
     succeeds "refuses $options" refuses invoke $options
 done
 succeeds "refuses --paper and --threads where they mean nothing" refuses put_latency --paper
+for options in "--size 1" "--size 20" "--playouts 0" "--policy x" "--pending" "--mode" "--phase 4097" "--always-call=yes"; do
+    # shellcheck disable=SC2086
+    succeeds "refuses $options" refuses mcts $options
+done
+for options in "--policy puct --pending virtual-loss" "--mode root" "--mode leaf --always-call --no-combining" \
+    "--in-flight 3 --phase 7 --near-every 2 --seed 5 --no-proofs --playouts 2"; do
+    succeeds "searches with $options" searches $options
+done
 succeeds "one round with --paper, with three threads" paper
 succeeds "and the share of channels that grew" share
 says=$(benchmarks/pgas_put_latency -m 1073741824 2>&1)
