@@ -1,6 +1,8 @@
-/* Monte-Carlo tree search of Hex from the empty board, as the third figure of Seriema's paper: visits/ms, which are the
- * rollouts of the root, with children placed at random, by hash or near, gathered or overflowing calls, one or sixteen
- * playouts a rollout. A round is a search of a fixed number of rollouts with a new tree, all ranks together.
+/* Monte-Carlo tree search of Hex from the empty board, as the third figure of Seriema's paper, with children placed at
+ * random, by hash or near, gathered or overflowing calls, one or sixteen playouts a rollout. A round is a search of a fixed
+ * number of rollouts with a new tree, all ranks together. The rate is that of visits of the root, one a rollout, so that it
+ * can be compared. The paper counts visits of all nodes, and adds completions, the rollouts reported: figures nodes and
+ * steps (it also counts each as often as it has playouts, sixteen times).
  *
  * Next to it the bare playouts of such a rollout on one thread of each rank, and a plain lock-free tree in shared memory
  * (ref_tree.c), one in each rank with as many threads as ours has there; in the cases threads-* the same search with one
@@ -45,7 +47,7 @@ static int threads_of(const bench_run_t *run)
 
 /* ---- figures -------------------------------------------------------------------------------------------------- */
 
-enum { STEPS, REMOTE, DEFERRED, COMBINED, SHARED, IMBALANCE, N_FIGURES };
+enum { NODES, STEPS, REMOTE, DEFERRED, COMBINED, SHARED, IMBALANCE, N_FIGURES };
 static struct {
     uint64_t iters, n; /* of the rounds kept: the longest there were */
     double value[N_FIGURES][KEPT];
@@ -68,7 +70,8 @@ static void keep_figures(const bench_run_t *run, pgas_mcts_t *mcts, double ns)
         kept.n = 0;
     kept.iters = run->iters;
     slot = kept.n++ % KEPT;
-    kept.value[STEPS][slot] = (double)(stats.selections + stats.reports + 2 * stats.rollouts) * 1e6 / ns;
+    kept.value[NODES][slot] = (double)(stats.selections + stats.final_states) * 1e6 / ns;
+    kept.value[STEPS][slot] = (double)(stats.selections + stats.final_states + stats.rollouts) * 1e6 / ns;
     kept.value[REMOTE][slot] = percent(stats.remote, stats.selections);
     kept.value[DEFERRED][slot] = percent(stats.deferred, stats.selections);
     kept.value[COMBINED][slot] = percent(stats.combined, stats.reports);
@@ -85,6 +88,7 @@ static int compare_doubles(const void *a, const void *b)
 static int list_figures(const bench_case_t *c, bench_figure_t *figure)
 {
     static const bench_figure_t figures[N_FIGURES] = {
+        [NODES] = {.name = "nodes", .unit = "visits of nodes/ms", .higher = true},
         [STEPS] = {.name = "steps", .unit = "(completions+visits)/ms", .higher = true},
         [REMOTE] = {.name = "remote", .unit = "% of steps down"},
         [DEFERRED] = {.name = "deferred", .unit = "% of steps down"},

@@ -94,8 +94,8 @@ share() { grep -qE '^# Stats: [0-9]+ of [1-9][0-9]* channels took further chunks
 searches() {
     mpirun_n 2 benchmarks/pgas_mcts --size 4 -i 50 -r 5 --case trad-near-n,ovfl-random-n "$@" >"$scratch/out" 2>"$scratch/err" ||
         { cat "$scratch/err" "$scratch/out"; return 1; }
-    "$AWK" '$1 == "0" && $2 > 0 { n++ } /^# Stats: (steps|remote|deferred|combined|shared|imbalance) / { figures++ }
-            END { exit n != 2 || figures != 12 }' "$scratch/out" || { cat "$scratch/out"; return 1; }
+    "$AWK" '$1 == "0" && $2 > 0 { n++ } /^# Stats: (nodes|steps|remote|deferred|combined|shared|imbalance) / { figures++ }
+            END { exit n != 2 || figures != 14 }' "$scratch/out" || { cat "$scratch/out"; return 1; }
 }
 
 wrong_ranks() {
