@@ -150,7 +150,8 @@ typedef struct {
     bool no_combining;           /* each report travels by itself */
     bool no_proofs;              /* proven wins and losses are not propagated */
     pgas_agg_style_t style;      /* PGAS_AGG_TRAD or PGAS_AGG_OVERFLOW */
-    int in_flight;               /* rollouts under way at one time; default 24 for each thread of the job */
+    int in_flight;               /* rollouts under way at one time; default for each thread of the job 32, with less than 4
+                                    playouts 96: what hides the way between ranks */
     int phase;                   /* rollouts of a phase for each thread of the job; default and most 4096 */
     int max_depth;               /* of a node below the root; default 1000; deeper states are simulated, not expanded */
     size_t memory_bytes;         /* of nodes on a rank, at most; then no node is made any more; default 1 GiB */

@@ -27,7 +27,7 @@ static void fill_in(pgas_mcts_opts_t *o, int n_ranks)
     o->phase = or_else(o->phase, 4096);
     o->max_depth = or_else(o->max_depth, 1000);
     o->memory_bytes = o->memory_bytes ? o->memory_bytes : (size_t)1 << 30;
-    o->in_flight = or_else(o->in_flight, 24 * o->n_threads * n_ranks);
+    o->in_flight = or_else(o->in_flight, (o->playouts < 4 ? 96 : 32) * o->n_threads * n_ranks);
 }
 
 static pgas_status_t check_opts(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *o)

@@ -16,7 +16,7 @@
 
 #define SELF UINT32_MAX /* instead of the number of a child: the node itself */
 #define STEPS_OF_CHUNK 64
-#define PLAYOUTS_OF_RUN 64
+#define PLAYOUTS_OF_RUN 16 /* then calls are looked at, and sent */
 #define OFTEN 64       /* visits of a node that is taken to be in a cache */
 #define OWN_JOBS 3     /* rollouts of a worker that take turns while memory is fetched */
 
@@ -899,12 +899,13 @@ static void begin(worker_t *w)
 int pgasi_mcts_run(worker_t *w)
 {
     pgas_mcts_t *m = w->mcts;
-    int n = 0, limit = 4 * PGASI_MAX(PLAYOUTS_OF_RUN / m->opts.playouts, 2);
+    int n = 0;
+    uint64_t enough = w->counts.playouts + PLAYOUTS_OF_RUN;
     if (!w->active && (has_jobs(w) || may_start(m) || __atomic_load_n(&m->held, __ATOMIC_RELAXED)))
         begin(w);
     if (w->index == 0)
         look_around(w);
-    while (w->active && n < limit) {
+    while (w->active && n < 4 * PLAYOUTS_OF_RUN && w->counts.playouts < enough) {
         step_t *job = NULL;
         if ((w->n_own >= OWN_JOBS || !start(w)) && (job = next_job(w)) == NULL)
             break;
