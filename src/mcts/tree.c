@@ -194,7 +194,7 @@ bool pgasi_mcts_open(worker_t *w, node_t *node)
     edges_t *other = __atomic_load_n(&node->edges, __ATOMIC_ACQUIRE);
     if (PGAS_LIKELY(other != NULL))
         return true;
-    edges_t *e = make_edges(w, node);
+    edges_t *e = pgasi_mcts_has_room(w) ? make_edges(w, node) : NULL;
     if (e && !__atomic_compare_exchange_n(&node->edges, &other, e, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         pgasi_mcts_give(&w->pool, e, edges_bytes(e->n_moves, e->n_segments, e->priors != NULL));
         return true;
@@ -328,6 +328,13 @@ static float factor_of(const pgas_mcts_t *m, uint64_t visits)
     return m->explore * (m->opts.policy == PGAS_MCTS_PUCT ? sqrtf(n) : sqrtf(logf(n)));
 }
 
+/* One more child may be made. */
+static bool has_entry(worker_t *w, edges_t *e, uint32_t i)
+{
+    uint32_t number = segment_of(i);
+    return pgasi_mcts_has_room(w) && (__atomic_load_n(&e->segment[number], __ATOMIC_ACQUIRE) || make_segment(w, e, number));
+}
+
 /* The number of the child to go to; its entry is there. -1: no memory. */
 int64_t pgasi_mcts_choose(worker_t *w, node_t *node)
 {
@@ -340,12 +347,14 @@ int64_t pgasi_mcts_choose(worker_t *w, node_t *node)
         uint64_t visits = __atomic_load_n(&node->visits, __ATOMIC_RELAXED);
         float factor = factor_of(m, visits);
         uint32_t limit = allowed(m, e, visits), n = __atomic_load_n(&e->n_open, __ATOMIC_ACQUIRE), best = 0;
-        if (n < limit && is_urgent(m, node, e, n, factor)) {
+        if (n < limit && is_urgent(m, node, e, n, factor) && has_entry(w, e, n)) {
             n = __atomic_fetch_add(&e->n_open, 1, __ATOMIC_ACQ_REL);
             i = n < e->n_moves ? (int64_t)n : -1;
         }
         if (i < 0) {
             n = PGASI_MIN(n, e->n_moves);
+            if (n == 0)
+                return -1;
             i = best_score(e, n, factor, &best) > -HUGE_VALF ? (int64_t)best : (int64_t)pgas_mcts_below(&w->tree_rng, n);
         }
     }
