@@ -462,8 +462,7 @@ static bool is_over(pgas_mcts_t *m, const pgas_mcts_budget_t *b, const phase_t *
         return true;
     }
     for (int why = 0; why <= PGAS_MCTS_BY_END; why++) {
-        bool all_must = why == PGAS_MCTS_BY_PROOF || why == PGAS_MCTS_BY_TIME;
-        uint64_t needed = all_must && m->opts.mode == PGAS_MCTS_ROOT ? (uint64_t)m->n_ranks : 1;
+        uint64_t needed = why == PGAS_MCTS_BY_TIME && m->opts.mode == PGAS_MCTS_ROOT ? (uint64_t)m->n_ranks : 1;
         if (sum->why[why] >= needed) {
             m->info.end = (pgas_mcts_end_t)why;
             return true;
