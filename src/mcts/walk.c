@@ -29,6 +29,7 @@ typedef struct {
     uint32_t idx, n;
     pgas_mcts_move_t move;
     uint32_t owner;
+    pgasi_ref_t parent; /* with placement by hash: the node; place is a step */
     char state[];
 } create_t;
 
@@ -269,7 +270,7 @@ static void post_report(worker_t *w, pgasi_ref_t place, uint32_t idx, const repo
     memcpy(u.bytes + sizeof u.call, r->sum, 8 * n);
     if (r->proven)
         memcpy(u.bytes + sizeof u.call + 8 * n, r->proof, 4 * PGASI_ALIGN_UP(n, 2));
-    w->counts.reports_remote++;
+    w->counts.reports_remote += r->n > 0;
     pgasi_mcts_post(w, ref_rank(place), HANDLER_REPORT, u.bytes, report_bytes(m, r->proven));
 }
 
@@ -513,15 +514,28 @@ static void spread(worker_t *w, node_t *node, uint32_t n)
 {
     pgas_mcts_t *m = w->mcts;
     create_t *call = (create_t *)(void *)w->call;
-    *call = (create_t){ m->id, CREATE_APPLIED | CREATE_TEMPORARY, 0, ref_of(m->me, node), SELF, 1, 0, node->owner };
+    *call = (create_t){ m->id, CREATE_APPLIED | CREATE_TEMPORARY, 0, ref_of(m->me, node), SELF, 1, 0, node->owner, 0 };
     memcpy(call->state, node->state, m->spec.state_bytes);
     for (uint32_t i = 1; i < n; i++)
         pgasi_mcts_post(w, (m->me + (int)i) % m->n_ranks, HANDLER_CREATE, call, sizeof *call + m->state_bytes);
 }
 
+/* Before the way goes on: in a graph with circles it may lead through that entry of the parent again, and would wait there for
+ * its own report. A report of no rollouts. */
+static void tell_parent(worker_t *w, pgasi_ref_t parent, uint32_t idx, node_t *child)
+{
+    pgas_mcts_t *m = w->mcts;
+    report_t r = { 0 };
+    r.child = ref_of(m->me, child);
+    if (ref_rank(parent) == m->me && !m->opts.always_call)
+        link(w, ref_pointer(parent), idx, r.child);
+    else
+        post_report(w, parent, idx, &r);
+}
+
 /* A child that this rank is to have: the node with its first rollouts under way, or NULL. */
-static node_t *create_here(worker_t *w, const void *state, uint64_t hash, uint32_t owner, pgasi_ref_t place, uint32_t idx,
-                           uint32_t n, uint32_t depth)
+static node_t *create_here(worker_t *w, const void *state, uint64_t hash, uint32_t owner, pgasi_ref_t parent,
+                           pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth)
 {
     pgas_mcts_t *m = w->mcts;
     node_t *there = m->by_steps ? pgasi_mcts_find(m, hash) : NULL;
@@ -541,6 +555,7 @@ static node_t *create_here(worker_t *w, const void *state, uint64_t hash, uint32
     }
     if (there != node) {
         w->counts.transpositions++;
+        tell_parent(w, parent, idx, there);
         descend(w, there, place, idx, n, depth);
         return there;
     }
@@ -589,14 +604,14 @@ static void make_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place,
     int rank = place_child(w, hash, &owner);
     if (rank != m->me || m->opts.always_call) {
         uint16_t flags = m->by_steps ? CREATE_APPLIED : 0;
-        *call = (create_t){ m->id, flags, (uint16_t)depth, place, i, n, move, owner };
+        *call = (create_t){ m->id, flags, (uint16_t)depth, place, i, n, move, owner, ref_of(m->me, node) };
         w->counts.remote++;
         pgasi_mcts_post(w, rank, HANDLER_CREATE, call, sizeof *call + m->state_bytes);
         return;
     }
     if (!m->by_steps)
         m->spec.apply(call->state, move, m->spec.arg);
-    node_t *child = create_here(w, call->state, hash, owner, place, i, n, depth);
+    node_t *child = create_here(w, call->state, hash, owner, ref_of(m->me, node), place, i, n, depth);
     if (child)
         link(w, node, i, ref_of(m->me, child));
 }
@@ -706,7 +721,8 @@ static void handle_create(const void *args, size_t bytes, pgas_thread_t source, 
         memcpy(own, state, state_bytes);
         if (!(c->flags & CREATE_APPLIED))
             m->spec.apply(own, c->move, m->spec.arg);
-        create_here(w, own, m->by_steps ? m->spec.hash(own, m->spec.arg) : 0, c->owner, c->place, c->idx, c->n, c->depth);
+        uint64_t hash = m->by_steps ? m->spec.hash(own, m->spec.arg) : 0;
+        create_here(w, own, hash, c->owner, c->parent, c->place, c->idx, c->n, c->depth);
     }
     pgasi_mcts_flush(w);
 }
@@ -725,6 +741,10 @@ static void report_one(const void *args, size_t bytes)
     worker_t *w = worker_of(c->id, bytes, sizeof *c);
     if (!w || bytes != report_bytes(w->mcts, c->proven))
         return;
+    if (c->n == 0) {
+        link(w, ref_pointer(c->place), c->idx, c->child);
+        return;
+    }
     size_t n = (size_t)w->mcts->spec.n_players;
     report_t r = { 0 };
     r.child = c->child;
