@@ -22,7 +22,7 @@ typedef struct {
     uint32_t depth, round;
 } branch_t;
 
-static pgas_handler_t branch, count, unit;
+static pgas_handler_t branch, count, unit, echo;
 static int me, n_ranks;
 static uint64_t n_ran, n_led_to, n_refused;
 static uint32_t round_now;
@@ -188,6 +188,7 @@ static void calls_of_a_thread_that_is_away(int n_calls, size_t bytes)
 
 static pgas_work_t work;
 static uint64_t n_waiting, n_units_done; /* units that calls have brought; only depth counts */
+static int n_inside, n_nested;           /* of run_unit */
 static uint32_t waiting[64 * UNITS];
 static pgasi_rng_t unit_rng;
 
@@ -200,6 +201,20 @@ static void on_unit(const void *args, size_t bytes, pgas_thread_t source, void *
     waiting[__atomic_fetch_add(&n_waiting, 1, __ATOMIC_RELAXED) % (64 * UNITS)] = depth;
 }
 
+static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)source, (void)context;
+    pgas_reply(args, bytes);
+}
+
+/* A wait in the middle of work: meanwhile no other is begun by this thread. */
+static void wait_a_moment(uint64_t word)
+{
+    uint64_t answer = 0;
+    n_nested += pgas_call_return((me + 1) % n_ranks, echo, &word, sizeof word, &answer, sizeof answer, NULL) != PGAS_OK;
+    n_nested += answer != word;
+}
+
 /* One unit: two further ones somewhere, of one depth less. Handlers run in progress alone, which is not called in between
  * unless a call waits. */
 static int run_unit(void *arg)
@@ -209,11 +224,15 @@ static int run_unit(void *arg)
     if (n_units_done == n)
         return 0;
     uint64_t word = waiting[n_units_done++ % (64 * UNITS)];
+    n_nested += n_inside++ > 0;
+    if (n_units_done % 16 == 0)
+        wait_a_moment(word);
     for (int i = 0; i < 2 && word > 0; i++) {
         uint64_t next = word - 1;
         pgas_call((int)pgasi_rng_below(&unit_rng, (uint64_t)n_ranks), unit, &next, sizeof next, NULL);
     }
     __atomic_fetch_add(&work.ended, 1, __ATOMIC_RELEASE);
+    n_inside--;
     return 1;
 }
 
@@ -235,6 +254,7 @@ static void work_of_the_program_ends(uint64_t seed)
     pgas_allreduce(NULL, sums, all, 3, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && n_left == 0 && all[0] == 5 * want && all[1] == all[2],
             "work of the program has ended, with all that it led to (%d of %d)", (int)all[0], (int)(5 * want));
+    spmd_is_int(n_nested, 0, "work is not begun inside itself, when it waits");
     spmd_barrier();
     n_bad += pgas_call((me + 1) % n_ranks, unit, &deep, sizeof deep, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
@@ -247,9 +267,10 @@ static void work_of_the_program_ends(uint64_t seed)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.unit", on_unit, NULL, &unit);
+    pgas_handler_register("t.echo", on_echo, NULL, &echo);
     pgas_handler_register("t.branch", on_branch, NULL, &branch);
     pgas_handler_register("t.count", on_count, NULL, &count);
-    job_begin(&argc, &argv, 11);
+    job_begin(&argc, &argv, 12);
     uint64_t seed = spmd_seed(5);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
