@@ -59,6 +59,7 @@ check_DATA += %D%/crash
 CLEANFILES += %D%/crash
 %C%_crash_SOURCES = %D%/crash.c
 %C%_crash_LDADD = $(public_ldadd)
+check_scripts += %D%/hex_gtp.t
 check_scripts += %D%/info_tool.t
 check_PROGRAMS += %D%/target.t %D%/blocking.t %D%/in_place.t %D%/far_queue.t
 %C%_target_t_SOURCES = %D%/target.c %D%/job.h

@@ -1,0 +1,91 @@
+/* hex: without the protocol: one position, or one game against itself. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hexprog.h"
+
+#define VALUES_SHOWN 10
+
+static int failed(const char *what, const char *why)
+{
+    fprintf(stderr, "hex: %s%s%s\n", what, *what ? ": " : "", why);
+    return 1;
+}
+
+/* Makes the moves of a text with blanks between them; false: *why says which one is wrong. */
+static bool play_text(game_t *game, const char *moves, char why[MESSAGE_MAX])
+{
+    char *copy = strdup(moves), cause[MESSAGE_MAX];
+    bool good = copy != NULL;
+    for (char *word = good ? strtok(copy, " ,\t\n") : NULL; word && good; word = strtok(NULL, " ,\t\n")) {
+        good = game_play_text(game, game->at.turn, word, cause);
+        if (!good)
+            snprintf(why, MESSAGE_MAX, "illegal move %.20s: %.200s", word, cause);
+    }
+    free(copy);
+    return good;
+}
+
+int analyse(session_t *session, const char *path, const char *moves)
+{
+    char why[MESSAGE_MAX] = "out of memory";
+    if (path && !sgf_read(path, &session->game, why))
+        return failed("", why);
+    if (moves && !play_text(&session->game, moves, why))
+        return failed("", why);
+    board_show(&session->game, stdout);
+    if (session->game.at.winner >= 0)
+        return 0;
+    pgas_status_t status = engine_think(&session->engine, &session->game, &session->settings, 0);
+    if (status != PGAS_OK)
+        return failed("the search failed", pgas_status_text(status));
+    const report_t *report = &session->engine.report;
+    char text[16];
+    move_text(report->size, report->info.best, text);
+    printf("\nbest move %s, value %.4f%s\n\nprincipal variation ", text, report->info.value,
+           report->info.proven ? ", proven" : "");
+    report_line(report, stdout);
+    printf("\n");
+    report_values(report, VALUES_SHOWN, stdout);
+    printf("\n");
+    report_stats(report, stdout);
+    return 0;
+}
+
+/* One line on a terminal, written again and again; blanks cover what stood there. */
+static void show_progress(const pgas_mcts_info_t *info, void *arg)
+{
+    const game_t *game = arg;
+    char text[16] = "";
+    if (info->best != PGAS_MCTS_NO_MOVE)
+        move_text(game->at.size, info->best, text);
+    fprintf(stderr, "\rmove %d, %s: %s %.3f, %llu rollouts    ", game->n_moves + 1, color_name[game->at.turn], text,
+            info->value, (unsigned long long)info->rollouts);
+    fflush(stderr);
+}
+
+int selfplay(session_t *session, const char *path)
+{
+    game_t *game = &session->game;
+    bool terminal = isatty(STDERR_FILENO);
+    pgas_status_t status = PGAS_OK;
+    session->engine.progress = terminal ? show_progress : NULL;
+    session->engine.progress_arg = game;
+    while (game->at.winner < 0 && status == PGAS_OK) {
+        status = engine_think(&session->engine, game, &session->settings, 0);
+        if (status == PGAS_OK && terminal)
+            show_progress(&session->engine.report.info, game);
+        if (status == PGAS_OK && !game_play(game, session->engine.report.info.best))
+            status = PGAS_ERR_MISMATCH;
+    }
+    if (terminal)
+        fprintf(stderr, "\n");
+    if (status != PGAS_OK)
+        return failed("the search failed", pgas_status_text(status));
+    if (path && !sgf_save(game, path))
+        return failed(path, strerror(errno));
+    if (!path)
+        sgf_write(game, stdout);
+    return 0;
+}

@@ -1,0 +1,143 @@
+/* hex: what the files of the program share. Rank 0 has the game, talks and decides; the other ranks follow its orders
+ * (engine.c) and know nothing else. */
+#ifndef HEXPROG_H
+#define HEXPROG_H
+
+#include <pgas/hex.h>
+#include <pgas/mcts.h>
+#include <pgas/pgas.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#define MOVES_MAX (PGAS_HEX_SIZE_MAX * PGAS_HEX_SIZE_MAX + 1) /* each cell, and a swap */
+#define DEFAULT_ROLLOUTS 100000
+#define MESSAGE_MAX 256
+
+/* ---- settings.c: what the command line and the command param set, one line each in a table ---- */
+enum {
+    SIZE, SWAP, ROLLOUTS, TIME, THREADS, PLAYOUTS, POLICY, EXPLORATION, FPU, PENDING, PLACE, AGG, MODE, SEED, MEMORY,
+    N_SETTINGS
+};
+typedef struct {
+    double of[N_SETTINGS]; /* words by their number */
+} settings_t;
+void settings_init(settings_t *settings);
+/* The number of a setting, -1 if there is none of that name. */
+int setting_find(const char *name);
+/* Sets one from text. False: *why says what it takes; nothing has changed. */
+bool setting_parse(settings_t *settings, int which, const char *text, char why[MESSAGE_MAX]);
+/* "name value" or, value NULL, all that the command param shows. */
+void setting_show(const settings_t *settings, int which, FILE *out);
+const char *setting_name(int which);
+bool setting_is_flag(int which); /* on the command line it takes no value */
+void settings_help(FILE *out);
+void settings_to_opts(const settings_t *settings, pgas_mcts_opts_t *opts);
+
+/* ---- game.c: the moves made and the position they led to; text of moves and boards ---- */
+typedef struct {
+    pgas_hex_t at;
+    bool may_swap;
+    int n_moves;
+    pgas_mcts_move_t moves[MOVES_MAX];
+} game_t;
+bool game_start(game_t *game, int size, bool may_swap); /* false: no such size */
+/* Makes a move given as text, for who is said to make it. False: *why says why not; nothing has changed. */
+bool game_play_text(game_t *game, int turn, const char *text, char why[MESSAGE_MAX]);
+bool game_play(game_t *game, pgas_mcts_move_t move);
+bool game_undo(game_t *game);
+bool game_set_swap(game_t *game, bool may_swap);   /* false: there was a swap already */
+void move_text(int size, pgas_mcts_move_t move, char text[16]);
+int color_parse(const char *text);                 /* -1: none */
+extern const char *const color_name[2];
+void board_show(const game_t *game, FILE *out);
+
+/* ---- sgf_syntax.c, sgf_game.c, sgf_file.c (see sgf.h) ---- */
+/* Reads the main line of the one game of a file. False: *why says where it is wrong and how; *game is as before. */
+bool sgf_read(const char *path, game_t *game, char why[MESSAGE_MAX]);
+bool sgf_parse(const char *name, const char *text, size_t bytes, game_t *game, char why[MESSAGE_MAX]);
+void sgf_write(const game_t *game, FILE *out);
+bool sgf_save(const game_t *game, const char *path); /* false: errno says why */
+
+/* ---- think.c: rank 0 searches ---- */
+typedef struct {
+    bool there; /* something was searched */
+    int size;
+    pgas_mcts_info_t info;
+    pgas_mcts_stats_t stats;
+    size_t n_children, n_line;
+    pgas_mcts_child_t children[MOVES_MAX];
+    pgas_mcts_move_t line[PGAS_MCTS_LINE_MAX];
+} report_t;
+typedef struct {
+    pgas_mcts_t *search; /* NULL: none yet */
+    bool broken;         /* a rank is dead: no more orders */
+    game_t root;         /* what its tree begins with; n_moves -1: nothing */
+    settings_t made;     /* the settings it was made with */
+    report_t report;     /* of the last search, on rank 0 */
+    void (*progress)(const pgas_mcts_info_t *info, void *arg);
+    void *progress_arg;
+} engine_t;
+/* Searches the position of a game that is not over; seconds 0: as the settings say. Then engine->report is filled, and has a
+ * best move also if the search was stopped at once. */
+pgas_status_t engine_think(engine_t *engine, const game_t *game, const settings_t *settings, double seconds);
+
+/* ---- engine.c: what rank 0 has all ranks do together ---- */
+pgas_status_t engine_create(engine_t *engine, int size, const pgas_mcts_opts_t *opts); /* in the place of another */
+pgas_status_t engine_state(engine_t *engine, const pgas_hex_t *state);
+pgas_status_t engine_advance(engine_t *engine, pgas_mcts_move_t move);
+pgas_status_t engine_search(engine_t *engine, const pgas_mcts_budget_t *budget);
+pgas_status_t engine_end(engine_t *engine); /* the last */
+pgas_status_t engine_follow(void);          /* the other ranks, until then */
+
+/* ---- report.c: what a search found, as text ---- */
+void report_values(const report_t *report, size_t n_most, FILE *out);
+void report_line(const report_t *report, FILE *out);
+void report_stats(const report_t *report, FILE *out);
+
+/* ---- clock.c: time per move of the protocol's clocks ---- */
+typedef struct {
+    bool on;
+    double main, byo; /* seconds; byo for `stones` moves */
+    int stones;
+    struct {
+        double left;
+        int stones; /* to make in that time; 0: main time */
+    } of[2];
+} hexclock_t;
+void clock_set(hexclock_t *clock, double main_time, double byo, int stones);
+void clock_tell(hexclock_t *clock, int turn, double left, int stones);
+double clock_share(const hexclock_t *clock, int turn, int n_empty); /* seconds for a move; 0: no limit */
+void clock_spend(hexclock_t *clock, int turn, double seconds);
+
+/* ---- input.c: lines of standard input, read by a thread of their own, so that a search can be stopped ---- */
+#define LINE_BYTES 4096 /* longer ones are cut off there, and refused */
+bool input_start(void);
+/* The next line that says something, without control characters; freed by the caller. NULL: the end. */
+char *input_take(void);
+/* From now on a line that has come since the last input_take, or comes, stops this search. NULL: no more. */
+void input_watch(pgas_mcts_t *search);
+
+/* ---- gtp.c, commands_*.c: the protocol ---- */
+typedef struct {
+    settings_t settings;
+    game_t game;
+    engine_t engine;
+    hexclock_t clock;
+} session_t;
+typedef struct {
+    const char *name;
+    int n_least, n_most; /* arguments */
+    const char *args;
+    /* False: what was printed is an error. */
+    bool (*run)(session_t *session, int n_args, char **args, FILE *out);
+} command_t;
+extern const command_t commands_play[], commands_search[], commands_set[]; /* each ended by a name NULL */
+extern const command_t *const command_lists[3];
+bool refuse(FILE *out, const char *text, const char *more); /* gives false, what a command that failed returns */
+const command_t *command_find(const char *name);
+int gtp_run(session_t *session); /* until quit or the end of input; the program's exit status */
+
+/* ---- batch.c: one position, or one game against itself; exit status ---- */
+int analyse(session_t *session, const char *path, const char *moves);
+int selfplay(session_t *session, const char *path);
+#endif

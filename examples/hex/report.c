@@ -1,0 +1,52 @@
+/* hex: what a search found, as text. */
+#include "hexprog.h"
+
+/* "a5 0.6123 1042" for each move that was tried, best first: its value for who moves, its visits; "proven" if exact. */
+void report_values(const report_t *report, size_t n_most, FILE *out)
+{
+    for (size_t i = 0; i < report->n_children && i < n_most; i++) {
+        const pgas_mcts_child_t *child = &report->children[i];
+        char text[16];
+        if (child->visits == 0 && !child->proven)
+            continue;
+        move_text(report->size, child->move, text);
+        fprintf(out, "%s %.4f %llu%s\n", text, child->value, (unsigned long long)child->visits,
+                child->proven ? " proven" : "");
+    }
+}
+
+void report_line(const report_t *report, FILE *out)
+{
+    for (size_t i = 0; i < report->n_line; i++) {
+        char text[16];
+        move_text(report->size, report->line[i], text);
+        fprintf(out, "%s%s", i ? " " : "", text);
+    }
+    fprintf(out, "\n");
+}
+
+static const char *const end_name[] = {"rollouts", "time", "memory", "stop", "proof", "end"};
+
+void report_stats(const report_t *report, FILE *out)
+{
+    const pgas_mcts_stats_t *s = &report->stats;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {
+        {"visits", report->info.visits}, {"rollouts", s->rollouts}, {"lost", s->lost}, {"playouts", s->playouts},
+        {"final-states", s->final_states}, {"nodes", s->nodes}, {"bytes", s->bytes}, {"bytes-high", s->bytes_high},
+        {"nodes-expanded", s->nodes_expanded}, {"children", s->children}, {"depth-max", s->depth_max},
+        {"selections", s->selections}, {"remote", s->remote}, {"deferred", s->deferred}, {"reports", s->reports},
+        {"reports-remote", s->reports_remote}, {"combined", s->combined}, {"shared", s->shared},
+        {"transpositions", s->transpositions}, {"phases", s->phases},
+    };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+        fprintf(out, "%s %llu\n", counts[i].name, (unsigned long long)counts[i].value);
+    fprintf(out, "depth-mean %.2f\nchildren-mean %.2f\nseconds %.3f\n", s->depth_mean,
+            s->nodes_expanded ? (double)s->children / (double)s->nodes_expanded : 0, s->seconds);
+    fprintf(out, "rollouts-per-second-thread %.0f\nplayouts-per-second-thread %.0f\nimbalance %.2f\n",
+            s->rollouts_per_second_thread, s->playouts_per_second_thread, s->imbalance);
+    fprintf(out, "value %.4f%s\nended-by %s\n", report->info.value, report->info.proven ? " proven" : "",
+            end_name[report->info.end]);
+}
