@@ -48,12 +48,21 @@ static child_t *child_at(const node_t *node, uint32_t i)
     return c && visits_of(__atomic_load_n(&c->counts, __ATOMIC_RELAXED)) > 0 ? c : NULL;
 }
 
+/* With all children proven, that of the greatest value, however often it was visited. */
+static bool is_better(const node_t *node, const child_t *a, const child_t *b)
+{
+    bool by_value = __atomic_load_n(&node->edges->n_proven, __ATOMIC_ACQUIRE) == node->edges->n_moves;
+    if (by_value && a->proven_value != b->proven_value)
+        return a->proven_value > b->proven_value;
+    return pgasi_mcts_better(a, b);
+}
+
 static child_t *best_child(const node_t *node, uint32_t *i_p)
 {
     child_t *best = NULL;
     for (uint32_t i = 0; i < n_open(node); i++) {
         child_t *c = child_at(node, i);
-        if (c && (!best || pgasi_mcts_better(c, best))) {
+        if (c && (!best || is_better(node, c, best))) {
             best = c;
             *i_p = i;
         }
