@@ -1,7 +1,6 @@
 /* Memory of nodes: blocks of some hundred bytes, taken one by one while the search runs and given back together at rest.
  * Sizes up to 4 KiB in lines of 64 bytes, above that powers of two; blocks of a class are used again. What one worker takes
  * another may give back, so at rest blocks go to lists for all, from which a worker takes some at a time. */
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "mcts/mcts.h"
@@ -28,6 +27,20 @@ static int class_of(size_t bytes, size_t *room_p)
     return FINE + bits - 13;
 }
 
+/* Mapped, not allocated: the C library keeps what it gets back of this size, in as many heaps as there were threads. */
+static slab_t *map_slab(size_t bytes)
+{
+    char *from = mmap(NULL, bytes + SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (from == MAP_FAILED)
+        return NULL;
+    size_t before = -(uintptr_t)from & (SLAB_BYTES - 1);
+    if (before)
+        munmap(from, before);
+    munmap(from + before + bytes, SLAB_BYTES - before);
+    madvise(from + before, bytes, MADV_HUGEPAGE); /* if it cannot be, small ones do */
+    return (slab_t *)(void *)(from + before);
+}
+
 static bool add_slab(pool_t *pool, size_t least)
 {
     size_t bytes = PGASI_ALIGN_UP(sizeof(slab_t) + least, SLAB_BYTES);
@@ -35,8 +48,7 @@ static bool add_slab(pool_t *pool, size_t least)
     if (slab && slab->bytes >= bytes) {
         pool->spare = slab->next;
         bytes = slab->bytes;
-    } else if ((slab = aligned_alloc(SLAB_BYTES, bytes)) != NULL) {
-        madvise(slab, bytes, MADV_HUGEPAGE); /* if it cannot be, small ones do */
+    } else if ((slab = map_slab(bytes)) != NULL) {
         slab->bytes = bytes;
     } else {
         return false;
@@ -130,7 +142,7 @@ void pgasi_mcts_pool_fini(pool_t *pool)
     pgasi_mcts_pool_reset(pool);
     for (slab = pool->spare; slab; slab = next) {
         next = slab->next;
-        free(slab);
+        munmap(slab, slab->bytes);
     }
     pool->spare = NULL;
 }
