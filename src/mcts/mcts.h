@@ -20,6 +20,7 @@
 #include "pgas/mcts.h"
 
 #define PGASI_MCTS_SEARCHES 64
+#define SHARE_WHOLE 65536u
 #define PGASI_MCTS_ONE 65536u     /* the value 1; values are summed as integers, so their order does not matter */
 #define PGASI_MCTS_THREADS_MAX 256
 #define PGASI_MCTS_COMBINED 64    /* reports that wait to be joined by others, of a worker */
@@ -163,6 +164,7 @@ struct worker {
     pgas_mcts_t *mcts;
     int index;                /* n_threads: the handlers' */
     bool active;              /* counted as work */
+    uint64_t idle_since_ns, idle_ns; /* since: 0 while active */
     pgas_mcts_rng_t playout_rng, tree_rng;
     counts_t counts;
     uint64_t n_refused;       /* nodes that there was no room for, ever */
@@ -176,6 +178,7 @@ struct worker {
     uint64_t n_jobs_ended;    /* not counted yet */
     step_t *own, **own_end;   /* jobs of its own, first come first served */
     int n_own;
+    uint32_t turn;            /* of the handlers': whom the next way down is for */
     step_t *free_steps;
     void *step_chunks;
     char *state;              /* scratch */
@@ -222,6 +225,8 @@ struct pgas_mcts {
     bool has_state;
     uint32_t root_depth, epoch;
     float explore;                  /* C */
+    uint32_t root_share;            /* of new nodes, for the root's rank, of SHARE_WHOLE that each other one gets */
+    uint64_t phase_begin_ns;
     /* the search that runs */
     pgas_work_t work;
     held_t *held;

@@ -304,6 +304,7 @@ static pgas_mcts_t *allocate(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_
     m->n_ranks = pgas_n_ranks();
     m->n_threads = opts->n_threads;
     m->creator = pthread_self();
+    m->root_share = SHARE_WHOLE;
     m->info.best = PGAS_MCTS_NO_MOVE;
     m->stats.size = sizeof m->stats;
     pthread_mutex_init(&m->lock, NULL);
@@ -419,6 +420,7 @@ static pgas_status_t check_budget(const pgas_mcts_budget_t *b)
 /* What all ranks need to know to end a phase, summed up. */
 typedef struct {
     uint64_t started, completed;
+    uint64_t idle_ns, idle_root_ns, took_ns; /* of all threads; of those with the root; how long it took, all ranks */
     uint64_t why[PGAS_MCTS_BY_END + 1]; /* ranks that stop for this reason */
 } phase_t;
 #define PHASE_WORDS (sizeof(phase_t) / sizeof(uint64_t))
@@ -432,7 +434,21 @@ static void begin_phase(pgas_mcts_t *m, uint64_t rollouts_left)
         size = size / n + (me < size % n);
     }
     m->n_phases++;
+    m->phase_begin_ns = pgasi_now_ns();
+    for (int i = 0; i < m->n_threads; i++)
+        __atomic_store_n(&m->worker[i].idle_ns, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&m->to_start, m->has_root ? (int64_t)size : 0, __ATOMIC_RELEASE);
+}
+
+/* The root's rank has more to do than others, who would wait for it: its share of new nodes is such that all are idle equally. */
+static void share_evenly(pgas_mcts_t *m, const phase_t *sum)
+{
+    double one = (double)sum->took_ns / m->n_ranks * m->n_threads, others = PGASI_MAX(m->n_ranks - 1, 1);
+    if (one <= 0)
+        return;
+    double more = ((double)(sum->idle_ns - sum->idle_root_ns) / others - (double)sum->idle_root_ns) / one;
+    double share = (double)m->root_share - more * SHARE_WHOLE;
+    m->root_share = share < 0 ? 0 : share < SHARE_WHOLE ? (uint32_t)share : SHARE_WHOLE;
 }
 
 static pgas_status_t end_phase(pgas_mcts_t *m, phase_t *sum)
@@ -445,12 +461,18 @@ static pgas_status_t end_phase(pgas_mcts_t *m, phase_t *sum)
     __atomic_store_n(&m->to_start, 0, __ATOMIC_RELAXED);
     mine.phase.started = m->started;
     mine.phase.completed = m->completed;
+    for (int i = 0; i < m->n_threads; i++)
+        mine.phase.idle_ns += __atomic_load_n(&m->worker[i].idle_ns, __ATOMIC_RELAXED);
+    mine.phase.idle_root_ns = m->has_root ? mine.phase.idle_ns : 0;
+    mine.phase.took_ns = pgasi_now_ns() - m->phase_begin_ns;
     uint32_t stopping = __atomic_load_n(&m->stopping, __ATOMIC_RELAXED);
     if (stopping)
         mine.phase.why[stopping - 1]++;
     pgas_status_t status = pgas_allreduce(NULL, mine.word, all.word, PHASE_WORDS, PGAS_UINT64, PGAS_SUM);
-    if (status == PGAS_OK)
+    if (status == PGAS_OK) {
         *sum = all.phase;
+        share_evenly(m, sum);
+    }
     m->n_lost = m->started - m->completed; /* they hold no place among those under way */
     return status;
 }

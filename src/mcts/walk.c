@@ -471,7 +471,13 @@ static void rest_at(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t idx, 
     step_t *job = take_step(w, node, place, idx, n, depth);
     job->stage = STAGE_NODE;
     fetch(node);
-    keep(w, job);
+    if (!is_handlers(w)) {
+        keep(w, job);
+        return;
+    }
+    pgas_mcts_t *m = w->mcts; /* which of the threads goes on does not matter */
+    __atomic_fetch_add(&m->work.made, 1, __ATOMIC_RELEASE);
+    push(helper_for(m, w->turn++ % (uint32_t)m->n_threads), job);
 }
 
 static void do_job(worker_t *w, step_t *job)
@@ -579,13 +585,17 @@ static int place_child(worker_t *w, uint64_t hash, uint32_t *owner_p)
         *owner_p = (uint32_t)(hash >> 32) % n_threads;
         return m->opts.mode == PGAS_MCTS_ROOT ? m->me : (int)((uint32_t)(hash >> 16) % n_ranks);
     }
-    uint32_t draw = pgas_mcts_below(&w->tree_rng, n_ranks * n_threads);
-    *owner_p = draw % n_threads;
+    *owner_p = pgas_mcts_below(&w->tree_rng, n_threads);
     if (m->opts.mode != PGAS_MCTS_TREE)
         return m->me;
     if (m->opts.place == PGAS_MCTS_NEAR && pgas_mcts_below(&w->tree_rng, (uint32_t)m->opts.near_every) != 0)
         return m->me;
-    return (int)(draw / n_threads);
+    uint32_t root = (uint32_t)ref_rank(m->root), share = m->root_share;
+    uint32_t draw = pgas_mcts_below(&w->tree_rng, (n_ranks - 1) * SHARE_WHOLE + PGASI_MAX(share, 1));
+    if (draw < share || n_ranks == 1)
+        return (int)root;
+    uint32_t other = (draw - share) / SHARE_WHOLE % (n_ranks - 1);
+    return (int)(other + (other >= root));
 }
 
 /* Takes the parent's state, or with placement by hash, which needs it, the child's own. */
@@ -732,7 +742,7 @@ static void select_one(const void *args, size_t bytes)
     const select_t *c = args;
     worker_t *w = worker_of(c->id, bytes, sizeof *c);
     if (w)
-        descend(w, ref_pointer(c->node), c->place, c->idx, c->n, c->depth);
+        rest_at(w, ref_pointer(c->node), c->place, c->idx, c->n, c->depth);
 }
 
 static void report_one(const void *args, size_t bytes)
@@ -759,11 +769,27 @@ static void report_one(const void *args, size_t bytes)
     deliver(w, place, idx, &r);
 }
 
+/* The waits for memory of all reports of a batch become one. */
+static void fetch_parents(const char *args, size_t bytes, size_t stride, size_t n)
+{
+    for (size_t i = 0; i < n && bytes >= sizeof(report_call_t); i++) {
+        const report_call_t *c = (const report_call_t *)(const void *)(args + i * stride);
+        __builtin_prefetch(ref_pointer(c->place));
+    }
+    for (size_t i = 0; i < n && n > 1 && bytes >= sizeof(report_call_t); i++) {
+        const report_call_t *c = (const report_call_t *)(const void *)(args + i * stride);
+        if (!(c->place & 1))
+            fetch(((const node_t *)ref_pointer(c->place))->edges);
+    }
+}
+
 /* Several calls of one kind, or one; what came out of them is flushed at the end. */
 static void handle_batch(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
 {
     (void)source;
     uint32_t id = 0, next;
+    if (!context)
+        fetch_parents(args, bytes, stride, n);
     for (size_t i = 0; i < n && bytes >= sizeof id; i++) {
         const char *one = (const char *)args + i * stride;
         if (context)
@@ -903,6 +929,8 @@ static void rest(worker_t *w)
     uint64_t ended = w->n_jobs_ended + w->active;
     w->n_jobs_ended = 0;
     w->active = false;
+    if (!w->idle_since_ns)
+        w->idle_since_ns = pgasi_now_ns();
     __atomic_store_n(&w->wants, 1, __ATOMIC_RELAXED);
     if (ended)
         __atomic_fetch_add(&w->mcts->work.ended, ended, __ATOMIC_RELEASE);
@@ -911,6 +939,9 @@ static void rest(worker_t *w)
 static void begin(worker_t *w)
 {
     w->active = true;
+    if (w->idle_since_ns)
+        __atomic_store_n(&w->idle_ns, w->idle_ns + pgasi_now_ns() - w->idle_since_ns, __ATOMIC_RELAXED);
+    w->idle_since_ns = 0;
     __atomic_store_n(&w->wants, 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&w->mcts->work.made, 1, __ATOMIC_RELEASE);
 }
