@@ -105,3 +105,5 @@ check_PROGRAMS += %D%/far_channel.t
 %C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/pieces.h %D%/job.h
 check_PROGRAMS += %D%/mcts_conserve.t
 %C%_mcts_conserve_t_SOURCES = %D%/mcts_conserve.c %D%/mcts_made.h %D%/job.h
+check_PROGRAMS += %D%/mcts_memory.t
+%C%_mcts_memory_t_SOURCES = %D%/mcts_memory.c %D%/job.h
