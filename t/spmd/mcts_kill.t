@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# what: when a rank is killed during a search, or before one, the job ends within 10 s and says which rank went; if the
+#       others are to go on, their search gives PGAS_ERR_PEER within 10 s, no other is begun, and it can be destroyed; also
+#       if the rank had the root
+# source: pgas/mcts.h
+# timeout: 180
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+
+export MPIRUN_LEAVES_CLEANUP=1
+LIMIT=10
+ranks=3
+
+# start VICTIM HOW THREADS NODE_SIZE SETTING..
+start() {
+    local victim=$1 how=$2 threads=$3 nodes=$4
+    shift 4
+    env PGAS_HEAP_SIZE=4M PGAS_NODE_MAXSIZE="$nodes" "$@" timeout -k 5 40 "$TOP/t/mpirun" $ranks \
+        "$BUILD/t/spmd/mcts_victim" "$victim" "$how" "$threads" >"$scratch/out" 2>"$scratch/err" </dev/null
+}
+
+# dies VICTIM HOW THREADS NODE_SIZE SETTING..: two points.
+dies() {
+    local status=0 started reports text="rank $1 dies, $2, $3 threads, nodes of $4"
+    start "$@" || status=$?
+    started=$(sed -n 's/^started //p' "$scratch/out")
+    [ $status -ne 0 ] && [ $status -ne 124 ] && [ -n "$started" ] && [ $((EPOCHSECONDS - ${started:-0})) -le $LIMIT ]
+    ok $? "$text: the job ends" || diag "status $status: $(cat "$scratch/out" "$scratch/err")"
+    if [ "$MPI_FLAVOR" = mpich ]; then
+        skip 1 "MPICH's launcher drops what ranks say while it ends a job"
+        return
+    fi
+    reports=$(grep -hE "rank [0-9]+ (died|with PID)" "$scratch/err" "$scratch/out")
+    [ -n "$reports" ] && ! grep -qvE "rank $1 (died|with PID)" <<<"$reports"
+    ok $? "$text: and says which rank went, and no other" || diag "$(cat "$scratch/out" "$scratch/err")"
+}
+
+# survive VICTIM HOW THREADS NODE_SIZE SETTING..: one point; the ranks that are left must say that all was well.
+survive() {
+    local text="rank $1 dies, $2, $3 threads, nodes of $4: the others go on" slow
+    if [ "$MPI_FLAVOR" != openmpi ]; then
+        skip 1 "the launcher of $MPI_NAME ends the job with its first rank"
+        return
+    fi
+    start "$@" OMPI_MCA_orte_enable_recovery=1 PGAS_ON_PEER_DEATH=continue || true
+    slow=$("$AWK" -v limit=$LIMIT '/^survived/ && $4 > limit' "$scratch/out")
+    [ "$(grep -c '^survived' "$scratch/out")" -eq $((ranks - 1)) ] && [ -z "$slow" ]
+    ok $? "$text" || diag "$(cat "$scratch/out" "$scratch/err")"
+}
+
+all=
+[ "${PGAS_TEST_MATRIX:-}" != all ] || all=yes
+plan $((9 + (${#all} > 0 ? 7 : 0)))
+dies 2 search 1 0
+dies 0 search 2 1 PGAS_UCX_TLS=posix
+survive 0 search 2 0
+survive 2 search 2 1 PGAS_UCX_TLS=posix
+survive 1 search 1 0 PGAS_SERVICE_THREADS=0
+survive 0 rest 1 1 PGAS_UCX_TLS=posix
+if [ -n "$all" ]; then
+    dies 1 search 2 0
+    dies 2 rest 1 0 PGAS_SERVICE_THREADS=0
+    survive 2 search 1 0
+    survive 0 search 1 1 PGAS_UCX_TLS=tcp,self PGAS_FAR_CALLS=message
+    survive 1 rest 2 0
+fi
+
+# The checker can fail: a search in which nobody dies is stopped by the guard.
+PGAS_HEAP_SIZE=4M timeout -k 5 3 "$TOP/t/mpirun" 2 "$BUILD/t/spmd/mcts_victim" 9 search 1 >"$scratch/out" 2>&1 && s=0 || s=$?
+is "$((s != 0)) $(grep -c '^survived' "$scratch/out")" "1 0" "a search without a victim does not end by itself"
+done_testing
