@@ -113,3 +113,5 @@ check_DATA += %D%/mcts_victim
 CLEANFILES += %D%/mcts_victim
 %C%_mcts_victim_SOURCES = %D%/mcts_victim.c
 %C%_mcts_victim_LDADD = $(public_ldadd)
+check_PROGRAMS += %D%/hex_openings.t
+%C%_hex_openings_t_SOURCES = %D%/hex_openings.c %D%/job.h
