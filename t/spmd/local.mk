@@ -97,10 +97,17 @@ check_PROGRAMS += %D%/messenger.t %D%/soak.t
 %C%_soak_t_SOURCES = %D%/soak.c %D%/job.h
 
 # Every primitive at once, for a minute: five configurations of the header.
-soak: %D%/soak.t
+soak: %D%/soak.t soak-mcts
 	SOAK_SECONDS=12 $(T_LOG_COMPILER) %D%/soak.t
 
-.PHONY: soak
+# The long forms of tests of searches.
+soak-mcts: %D%/hex_openings.t %D%/mcts_conserve.t %D%/hex_player
+	CONSERVE_ROUNDS=300 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/mcts_conserve.t
+	OPENINGS=product PGAS_TEST_TIMEOUT=3600 $(T_LOG_COMPILER) %D%/hex_openings.t
+	OPENINGS=large PGAS_TEST_TIMEOUT=3600 $(T_LOG_COMPILER) %D%/hex_openings.t
+	HEX_MATCH=1000 PGAS_TEST_TIMEOUT=3600 $(T_LOG_COMPILER) $(srcdir)/%D%/hex_match.t
+
+.PHONY: soak soak-mcts
 check_PROGRAMS += %D%/far_channel.t
 %C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/pieces.h %D%/job.h
 check_PROGRAMS += %D%/mcts_conserve.t
@@ -115,3 +122,9 @@ CLEANFILES += %D%/mcts_victim
 %C%_mcts_victim_LDADD = $(public_ldadd)
 check_PROGRAMS += %D%/hex_openings.t
 %C%_hex_openings_t_SOURCES = %D%/hex_openings.c %D%/job.h
+check_scripts += %D%/hex_match.t
+EXTRA_PROGRAMS += %D%/hex_player
+check_DATA += %D%/hex_player
+CLEANFILES += %D%/hex_player
+%C%_hex_player_SOURCES = %D%/hex_player.c
+%C%_hex_player_LDADD = $(public_ldadd)
