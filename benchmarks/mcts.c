@@ -384,7 +384,7 @@ static void finish(const bench_run_t *run, bool json)
 {
     close_case();
     if (run->rank == 0 && !json)
-        printf("# Stats: nodes x ranks x threads: %d x %d x 1, threads-*: x %d; board %d x %d\n", pgas_n_nodes(),
+        printf("# Stats: job of nodes x ranks x threads: %d x %d x 1, threads-*: x %d; board %d x %d\n", pgas_n_nodes(),
                run->n_ranks / pgas_n_nodes(), run->team, board_size, board_size);
 }
 
