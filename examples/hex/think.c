@@ -52,7 +52,9 @@ static pgas_status_t search(engine_t *engine, pgas_mcts_budget_t *budget)
     if (status != PGAS_OK || engine->report.info.best != PGAS_MCTS_NO_MOVE)
         return status;
     pgas_mcts_budget_t few = {.size = sizeof(few), .rollouts = FEW};
-    return engine_search(engine, &few); /* it was stopped before it had begun */
+    status = engine_search(engine, &few); /* it was stopped before it had begun */
+    engine->report.info.end = PGAS_MCTS_BY_STOP;
+    return status;
 }
 
 static pgas_status_t gather(engine_t *engine, int size)
