@@ -95,7 +95,7 @@ struct node {
     node_t *bucket;        /* of the table */
     char state[] __attribute__((aligned(8))); /* behind it: the outcome for each player, if proven */
 };
-enum { NODE_PROVEN = 1, NODE_FINAL = 2, NODE_BEING_PROVEN = 4 };
+enum { NODE_PROVEN = 1, NODE_FINAL = 2, NODE_BEING_PROVEN = 4, NODE_HAS_CHILDREN = 8 };
 
 typedef struct {
     uint64_t child;        /* whose report it is, 0: no node was made */
@@ -160,6 +160,11 @@ typedef struct {
         transpositions;
 } counts_t;
 
+/* Of the nodes that are there now, counted when they are made and anew when some are given back. */
+typedef struct {
+    uint64_t nodes, expanded, children, depths, depth_max; /* depths below the root, summed up */
+} present_t;
+
 struct worker {
     pgas_mcts_t *mcts;
     int index;                /* n_threads: the handlers' */
@@ -167,6 +172,7 @@ struct worker {
     uint64_t idle_since_ns, idle_ns; /* since: 0 while active */
     pgas_mcts_rng_t playout_rng, tree_rng;
     counts_t counts;
+    present_t present;
     uint64_t n_refused;       /* nodes that there was no room for, ever */
     pool_t pool;
     node_t *nodes;
@@ -264,6 +270,16 @@ typedef struct {
     pgas_mcts_info_t info;
 } look_t;
 
+/* A node is put into the worker's list, so deep below the root. */
+static inline void list_node(worker_t *w, node_t *node, uint64_t depth)
+{
+    node->next = w->nodes;
+    w->nodes = node;
+    w->present.nodes++;
+    w->present.depths += depth;
+    w->present.depth_max = depth > w->present.depth_max ? depth : w->present.depth_max;
+}
+
 static inline uint32_t *proof_of(const pgas_mcts_t *m, node_t *node)
 {
     return (uint32_t *)(void *)(node->state + m->state_bytes);
@@ -295,7 +311,7 @@ void pgasi_mcts_free_node(worker_t *w, node_t *node);
 bool pgasi_mcts_open(worker_t *w, node_t *node); /* its edges are there; false: no memory, or no moves */
 child_t *pgasi_mcts_child(const edges_t *edges, uint32_t i, segment_t **segment_p, uint32_t *at_p);
 int64_t pgasi_mcts_choose(worker_t *w, node_t *node); /* -1: no memory */
-void pgasi_mcts_visit(pgas_mcts_t *m, node_t *node, uint32_t i, uint32_t n);
+void pgasi_mcts_visit(worker_t *w, node_t *node, uint32_t i, uint32_t n);
 void pgasi_mcts_update(worker_t *w, node_t *node, uint32_t i, const report_t *report);
 bool pgasi_mcts_better(const child_t *a, const child_t *b);
 bool pgasi_mcts_has_room(worker_t *w);

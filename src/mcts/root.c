@@ -125,25 +125,44 @@ void pgasi_mcts_handle_mark(const void *args, size_t bytes, pgas_thread_t source
         mark(handlers_worker(m), node);
 }
 
+/* Below the root. In a graph it may be known from a shorter way than that which the roots took: then it wraps. */
+static uint64_t depth_of(const pgas_mcts_t *m, const node_t *node)
+{
+    uint16_t depth = (uint16_t)(node->depth - m->root_depth);
+    return depth <= m->opts.max_depth ? depth : 0;
+}
+
+static uint64_t count_children(const node_t *node)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < n_open(node); i++)
+        n += child_at(node, i) != NULL;
+    return n;
+}
+
+/* Also counts anew what is left. */
 static void sweep(pgas_mcts_t *m)
 {
     if (m->table)
         memset(m->table, 0, (m->table_mask + 1) * sizeof *m->table);
     for (int i = 0; i <= m->n_threads; i++) {
         worker_t *w = &m->worker[i];
-        node_t *next, *kept = NULL;
-        for (node_t *node = w->nodes; node; node = next) {
+        node_t *next, *old = w->nodes;
+        w->nodes = NULL;
+        memset(&w->present, 0, sizeof w->present);
+        for (node_t *node = old; node; node = next) {
             next = node->next;
             if (node->mark != m->epoch) {
                 pgasi_mcts_free_node(w, node);
                 continue;
             }
-            node->next = kept;
-            kept = node;
+            uint64_t n = count_children(node);
+            list_node(w, node, depth_of(m, node));
+            w->present.children += n;
+            w->present.expanded += n > 0;
             if (m->by_steps)
                 pgasi_mcts_insert(m, node);
         }
-        w->nodes = kept;
     }
     pgasi_mcts_sum_bytes(m);
 }
@@ -156,6 +175,7 @@ void pgasi_mcts_drop_all(pgas_mcts_t *m)
         memset(m->table, 0, (m->table_mask + 1) * sizeof *m->table);
     for (int i = 0; i <= m->n_threads; i++) {
         m->worker[i].nodes = NULL;
+        memset(&m->worker[i].present, 0, sizeof m->worker[i].present);
         pgasi_mcts_pool_reset(&m->worker[i].pool);
     }
 }
@@ -176,8 +196,7 @@ static pgas_status_t make_root(pgas_mcts_t *m)
     if (m->has_root && m->root) {
         node_t *root = ref_pointer(m->root);
         root->mark = m->epoch;
-        root->next = w->nodes;
-        w->nodes = root;
+        list_node(w, root, 0);
         if (m->by_steps) {
             root->hash = m->spec.hash(m->root_state, m->spec.arg);
             pgasi_mcts_insert(m, root);
@@ -548,29 +567,6 @@ typedef struct {
 } totals_t;
 #define TOTALS (sizeof(totals_t) / sizeof(uint64_t))
 
-/* Below the root. In a graph it may be known from a shorter way than that which the roots took: then it wraps. */
-static uint64_t depth_of(const pgas_mcts_t *m, const node_t *node)
-{
-    uint16_t depth = (uint16_t)(node->depth - m->root_depth);
-    return depth <= m->opts.max_depth ? depth : 0;
-}
-
-static void count_nodes(pgas_mcts_t *m, totals_t *t, uint64_t *depth_max_p)
-{
-    for (int i = 0; i <= m->n_threads; i++) {
-        for (const node_t *node = m->worker[i].nodes; node; node = node->next) {
-            uint64_t depth = depth_of(m, node), n = 0;
-            for (uint32_t k = 0; k < n_open(node); k++)
-                n += child_at(node, k) != NULL;
-            t->nodes++;
-            t->depths += depth;
-            t->expanded += n > 0;
-            t->children += n;
-            *depth_max_p = PGASI_MAX(*depth_max_p, depth);
-        }
-    }
-}
-
 static void fill_stats(pgas_mcts_t *m, const totals_t *t, const uint64_t *most)
 {
     const counts_t *c = &t->counts;
@@ -603,8 +599,13 @@ static pgas_status_t collect_stats(pgas_mcts_t *m)
         for (size_t k = 0; k < PGASI_ARRAY_LENGTH(word); k++)
             mine.word[k] += word[k];
         most[2] = PGASI_MAX(most[2], m->worker[i].counts.playouts);
+        const present_t *present = &m->worker[i].present;
+        mine.t.nodes += present->nodes;
+        mine.t.expanded += present->expanded;
+        mine.t.children += present->children;
+        mine.t.depths += present->depths;
+        most[1] = PGASI_MAX(most[1], present->depth_max);
     }
-    count_nodes(m, &mine.t, &most[1]);
     mine.t.threads = (uint64_t)m->n_threads;
     pgasi_mcts_sum_bytes(m);
     mine.t.bytes = m->bytes;

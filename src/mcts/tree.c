@@ -362,13 +362,21 @@ int64_t pgasi_mcts_choose(worker_t *w, node_t *node)
     return __atomic_load_n(&e->segment[number], __ATOMIC_ACQUIRE) || make_segment(w, e, number) ? i : -1;
 }
 
-void pgasi_mcts_visit(pgas_mcts_t *m, node_t *node, uint32_t i, uint32_t n)
+static void count_child(worker_t *w, node_t *node)
+{
+    w->present.children++;
+    if (!(__atomic_fetch_or(&node->flags, NODE_HAS_CHILDREN, __ATOMIC_RELAXED) & NODE_HAS_CHILDREN))
+        w->present.expanded++;
+}
+
+void pgasi_mcts_visit(worker_t *w, node_t *node, uint32_t i, uint32_t n)
 {
     segment_t *s;
     uint32_t at;
     child_t *c = pgasi_mcts_child(node->edges, i, &s, &at);
-    __atomic_fetch_add(&c->counts, (uint64_t)n << 32, __ATOMIC_RELAXED);
-    rate(m, node, i, s, at, c);
+    if (visits_of(__atomic_fetch_add(&c->counts, (uint64_t)n << 32, __ATOMIC_RELAXED)) == 0)
+        count_child(w, node);
+    rate(w->mcts, node, i, s, at, c);
 }
 
 /* ---- reports ---- */

@@ -565,8 +565,7 @@ static node_t *create_here(worker_t *w, const void *state, uint64_t hash, uint32
         descend(w, there, place, idx, n, depth);
         return there;
     }
-    node->next = w->nodes;
-    w->nodes = node;
+    list_node(w, node, depth);
     if (m->opts.mode == PGAS_MCTS_LEAF && n > 1 && !(node->flags & NODE_FINAL)) {
         __atomic_fetch_add(&node->visits, n - 1, __ATOMIC_RELAXED);
         spread(w, node, n);
@@ -690,7 +689,7 @@ static void descend(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t idx, 
             return;
         }
         __atomic_fetch_add(&node->visits, n, __ATOMIC_RELAXED);
-        pgasi_mcts_visit(m, node, (uint32_t)i, n);
+        pgasi_mcts_visit(w, node, (uint32_t)i, n);
         w->counts.selections++;
         depth++;
         if (m->by_steps) {
