@@ -50,7 +50,7 @@ matches() {
 }
 
 # What each command says where no search is needed. A line "> ..." is a command, the lines behind it its answer.
-cat >talk <<'END'
+cat >spoken <<'END'
 > name
 = libpgas hex
 > 7 protocol_version
@@ -451,7 +451,7 @@ printf '3 name # comment\r\n\n\n  # only a comment\n\a\t boardsize\t7\nfinal_sco
 printf '=3 libpgas hex\n\n=\n\n? cannot score\n\n=\n\n=\n\n' | cmp -s - raw
 ok $? "answers end in an empty line; comments, control characters, empty lines have none, nor what stands behind quit"
 for n in 0 2; do
-    answers $n "$(expected talk)" "commands without a search, $n" < <(commands talk)
+    answers $n "$(expected spoken)" "commands without a search, $n" < <(commands spoken)
     answers $n "$(expected errors)" "what is not possible is answered so, $n" < <(commands errors)
 done
 # Junk.
@@ -631,7 +631,7 @@ file.sgf|what is file.sgf for?
 --output x|--output goes with --selfplay
 END
 n=0
-while IFS='|' read -r options said; do
+while IFS='|' read -r options _; do
     n=$((n + 1))
     # shellcheck disable=SC2086 # options are words
     {
