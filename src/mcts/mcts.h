@@ -318,7 +318,7 @@ bool pgasi_mcts_has_room(worker_t *w);
 node_t *pgasi_mcts_find(pgas_mcts_t *m, uint64_t hash);
 node_t *pgasi_mcts_insert(pgas_mcts_t *m, node_t *node); /* who is there first */
 
-/* walk.c */
+/* work.c, calls.c, queue.c; see also walk.h */
 int pgasi_mcts_run(worker_t *w);
 void pgasi_mcts_flush(worker_t *w);
 void pgasi_mcts_post(worker_t *w, int rank, handler_number_t handler, const void *args, size_t bytes);
@@ -326,7 +326,7 @@ pgas_status_t pgasi_mcts_register(void);
 int pgasi_mcts_run_work(void *worker);
 void pgasi_mcts_free_steps(worker_t *w);
 
-/* root.c: what is done at rest */
+/* rest.c: what is done at rest */
 pgas_status_t pgasi_mcts_collect(pgas_mcts_t *m);
 void pgasi_mcts_drop_all(pgas_mcts_t *m);
 void pgasi_mcts_sum_bytes(pgas_mcts_t *m);
