@@ -532,6 +532,8 @@ static pgas_status_t collect_info(pgas_mcts_t *m)
     pgas_status_t status = pgas_allreduce(NULL, &visits, &all, 1, PGAS_UINT64, PGAS_SUM);
     if (status == PGAS_OK)
         status = pgas_allreduce(NULL, &proven, &known, 1, PGAS_UINT32, PGAS_MAX);
+    if (status == PGAS_OK)
+        status = pgas_broadcast(NULL, &m->info.seconds, sizeof m->info.seconds, 0);
     if (status != PGAS_OK)
         return status;
     const pgas_mcts_child_t *best = m->n_children && m->children[0].visits ? &m->children[0] : NULL;
