@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 76
+plan 80
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -89,7 +89,11 @@ for n in 1 2 3; do
     says "^$((n * 200000)) of $((n * 200000)) .*right\$" 1 "10_aggregator, $n ranks"
     run $n 11_seriema
     says "^$((n * 40012)) of $((n * 40012)) ones arrived: right\$" 1 "11_seriema, $n ranks"
+    run $n 12_mcts
+    says '^x has won: right$|^[xo]: .* worth [0-9.]+$' 1 "12_mcts, $n ranks: x wins, and each move was proven"
 done
+run 0 12_mcts 12x
+is "$status" 1 "12_mcts: no such column"
 run 0 05_histogram --help
 says '^usage' 1 "05_histogram --help without a launcher"
 for bad in 12x 1.5 0x10 0 99999999999999999999; do
