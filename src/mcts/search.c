@@ -249,7 +249,6 @@ static pgas_status_t begin(pgas_mcts_t *m)
     m->explore = (float)m->opts.exploration;
     m->by_steps = m->opts.place == PGAS_MCTS_HASH && m->opts.mode != PGAS_MCTS_LEAF;
     m->work.run = pgasi_mcts_run_work;
-    m->work.arg = &m->worker[0];
     m->worker = aligned_alloc(64, PGASI_ALIGN_UP(((size_t)m->n_threads + 1) * sizeof *m->worker, 64));
     m->root_state = calloc(1, m->state_bytes);
     m->children = malloc(m->spec.moves_max * sizeof *m->children);

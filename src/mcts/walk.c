@@ -217,10 +217,12 @@ static void simulate_job(worker_t *w, step_t *job)
 
 #define LINES 5 /* of a node, and of edges, that the way down needs */
 
+/* Of memory that may end before, or not be there: an address, not a pointer. */
 void pgasi_mcts_fetch(const void *memory)
 {
-    for (size_t at = 0; at < LINES * 64; at += 64)
-        __builtin_prefetch((const char *)memory + at);
+    uintptr_t from = (uintptr_t)memory;
+    for (uintptr_t at = from; at < from + LINES * 64; at += 64)
+        __builtin_prefetch((const void *)at);
 }
 
 /* A node that is seldom visited is out of the caches, and its edges are: others simulate while they come. */
