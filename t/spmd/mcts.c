@@ -117,7 +117,8 @@ static void finds_dice(void)
     spmd_ok(good && r.info.best == solve_best(&spec, &dice_start), "chance: the die with the best expectation");
     for (size_t i = 0; i < r.n_children; i++) {
         double want = solve_move(&spec, &dice_start, r.children[i].move); /* less while bad moves below are still tried */
-        good = good && r.children[i].value > want - 0.12 && r.children[i].value < want + 0.03;
+        bool near = r.children[i].value > want - 0.12 && r.children[i].value < want + 0.03;
+        good = good && (near || r.children[i].visits < 300);
     }
     spmd_ok(good, "and the expectation of each");
     dice_t thrown = {1, 6, 1, 0, 0}, to_throw = {0, 10, 0, 1, 0};
