@@ -48,21 +48,26 @@ static child_t *child_at(const node_t *node, uint32_t i)
     return c && visits_of(__atomic_load_n(&c->counts, __ATOMIC_RELAXED)) > 0 ? c : NULL;
 }
 
-/* With all children proven, that of the greatest value, however often it was visited. */
+/* Of what chance does, what came most often. */
 static bool is_better(const node_t *node, const child_t *a, const child_t *b)
 {
-    bool by_value = __atomic_load_n(&node->edges->n_proven, __ATOMIC_ACQUIRE) == node->edges->n_moves;
-    if (by_value && a->proven_value != b->proven_value)
-        return a->proven_value > b->proven_value;
-    return pgasi_mcts_better(a, b);
+    return node->player == PGAS_MCTS_CHANCE ? visits_of(a->counts) > visits_of(b->counts) : pgasi_mcts_better(a, b);
 }
 
+/* If the best is proven, it is that of the greatest value among all that are, however often it was visited. */
 static child_t *best_child(const node_t *node, uint32_t *i_p)
 {
     child_t *best = NULL;
     for (uint32_t i = 0; i < n_open(node); i++) {
         child_t *c = child_at(node, i);
         if (c && (!best || is_better(node, c, best))) {
+            best = c;
+            *i_p = i;
+        }
+    }
+    for (uint32_t i = 0; best && best->proven && node->player != PGAS_MCTS_CHANCE && i < n_open(node); i++) {
+        child_t *c = child_at(node, i);
+        if (c && c->proven && c->proven_value > best->proven_value) {
             best = c;
             *i_p = i;
         }
@@ -546,14 +551,12 @@ static pgas_status_t collect_info(pgas_mcts_t *m)
     return PGAS_OK;
 }
 
-/* With all children proven the best is that of the greatest value, however often it was visited. */
+/* As best_child does. */
 static void put_best_proven_first(pgas_mcts_t *m)
 {
     size_t best = 0;
-    for (size_t i = 0; i < m->n_children; i++) {
-        if (!m->children[i].proven)
-            return;
-        if (m->children[i].value > m->children[best].value)
+    for (size_t i = 0; i < m->n_children && m->children[0].proven; i++) {
+        if (m->children[i].proven && m->children[i].value > m->children[best].value)
             best = i;
     }
     if (best > 0) {

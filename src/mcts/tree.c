@@ -443,7 +443,7 @@ static void note_proof(worker_t *w, node_t *node, uint32_t i, child_t *c, const 
     if (!proofs || !__atomic_compare_exchange_n(&c->being_proven, &not_yet, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
     memcpy(proofs + (size_t)i * (size_t)n_players, report->proof, (size_t)n_players * sizeof *proofs);
-    c->proven_value = node->player == PGAS_MCTS_CHANCE ? 0 : report->proof[node->player];
+    c->proven_value = report->proof[node->player == PGAS_MCTS_CHANCE ? 0 : node->player];
     __atomic_store_n(&c->proven, 1, __ATOMIC_RELEASE);
     uint32_t n = __atomic_add_fetch(&e->n_proven, 1, __ATOMIC_ACQ_REL);
     if (node->player != PGAS_MCTS_CHANCE && c->proven_value == PGASI_MCTS_ONE)
