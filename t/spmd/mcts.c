@@ -124,7 +124,7 @@ static void finds_dice(void)
     dice_t thrown = {1, 6, 1, 0, 0}, to_throw = {0, 10, 0, 1, 0};
     good = run(&spec, &opts, &thrown, 2000);
     spmd_ok(good && r.info.best == DICE_AGAIN, "a bad throw is not kept");
-    good = run(&spec, &opts, &to_throw, 19000);
+    good = run(&spec, &opts, &to_throw, 19000) && proofs_hold(&r, &spec, &to_throw);
     for (size_t i = 0; i < r.n_children; i++) { /* five standard deviations, and what is under way */
         double want = r.children[i].move == 1 ? 1000 : 2000;
         good = good && (r.children[i].proven || fabs((double)r.children[i].visits - want) < 5 * sqrt(want) + 50);

@@ -520,7 +520,7 @@ static inline void solve(const pgas_mcts_spec_t *spec, const void *state, double
     }
 }
 
-/* Of a move, for who moves. */
+/* Of a move, for who moves; of what chance does, for player 0. */
 static inline double solve_move(const pgas_mcts_spec_t *spec, const void *state, pgas_mcts_move_t move)
 {
     double values[PGAS_MCTS_PLAYERS_MAX];
@@ -528,7 +528,8 @@ static inline double solve_move(const pgas_mcts_spec_t *spec, const void *state,
     memcpy(child, state, spec->state_bytes);
     spec->apply(child, move, spec->arg);
     solve(spec, child, values);
-    return values[spec->turn ? spec->turn(state, spec->arg) : 0];
+    int turn = spec->turn ? spec->turn(state, spec->arg) : 0;
+    return values[turn == PGAS_MCTS_CHANCE ? 0 : turn];
 }
 
 /* The best move, the first of equals. */

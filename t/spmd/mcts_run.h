@@ -35,7 +35,7 @@ static inline bool move_is_legal(const pgas_mcts_spec_t *spec, const void *state
     return found;
 }
 
-/* A proven win before all, a proven loss behind all, then by visits, then by value. If all are proven: by value. */
+/* A proven win before all, a proven loss behind all, then by visits, then by value. */
 static inline int child_class(const pgas_mcts_child_t *child)
 {
     return child->proven && child->value >= 1 ? 2 : child->proven && child->value <= 0 ? 0 : 1;
@@ -53,8 +53,7 @@ static inline const char *children_fault(const result_t *at, const pgas_mcts_spe
 {
     pgas_mcts_move_t moves[GAMES_MOVES_MAX];
     uint64_t sum = 0;
-    double priors = 0, most = 0;
-    bool all_proven = true;
+    double priors = 0, most = -1;
     if (at->n_children == 0 && at->info.visits <= 1) {
         return NULL; /* the root itself was all there was to try */
     }
@@ -65,8 +64,7 @@ static inline const char *children_fault(const result_t *at, const pgas_mcts_spe
         const pgas_mcts_child_t *child = &at->children[i];
         sum += child->visits;
         priors += child->prior;
-        most = child->value > most ? child->value : most;
-        all_proven &= child->proven;
+        most = child->proven && child->value > most ? child->value : most;
         for (size_t j = 0; j < i; j++) {
             if (at->children[j].move == child->move) {
                 return "a move is listed twice";
@@ -82,10 +80,9 @@ static inline const char *children_fault(const result_t *at, const pgas_mcts_spe
             return "children are not in order";
         }
     }
-    bool chance = spec->turn && spec->turn(state, spec->arg) == PGAS_MCTS_CHANCE;
-    if (all_proven && !chance ? at->children[0].value < most
-                              : at->n_children > 1 && child_is_before(at->children + 1, at->children)) {
-        return "another child is better than the first";
+    if (at->children[0].proven ? at->children[0].value < most
+                               : at->n_children > 1 && child_is_before(at->children + 1, at->children)) {
+        return "another child is better than the first"; /* of proven ones that with the greatest value is first */
     }
     if (spec->has_priors && fabs(priors - 1) > 1e-3) {
         return "the priors of the children are not 1 together";
@@ -160,8 +157,10 @@ static inline bool proofs_hold(const result_t *at, const pgas_mcts_spec_t *spec,
         const pgas_mcts_child_t *child = &at->children[i];
         good &= !child->proven || fabs(child->value - solve_move(spec, state, child->move)) < 5e-5;
     }
-    return good && (!at->info.proven || at->n_children == 0 ||
-                    fabs(at->info.value - solve_move(spec, state, solve_best(spec, state))) < 5e-5);
+    double values[PGAS_MCTS_PLAYERS_MAX];
+    int turn = spec->turn ? spec->turn(state, spec->arg) : 0;
+    solve(spec, state, values);
+    return good && (!at->info.proven || fabs(at->info.value - values[turn == PGAS_MCTS_CHANCE ? 0 : turn]) < 5e-5);
 }
 
 static inline const pgas_mcts_child_t *child_of(const result_t *at, pgas_mcts_move_t move)
