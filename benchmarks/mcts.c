@@ -126,16 +126,14 @@ static void open_case(const bench_run_t *run)
     now.arg = run->arg;
 }
 
-/* The thread of main is bound to a core; others that it starts are to find cores of their own. */
-static void unbind(cpu_set_t *bound)
+/* The thread of main is bound to a core; those that it starts are to find others, if there are any. */
+static void other_cores(cpu_set_t *bound, cpu_set_t *others)
 {
     (void)sched_getaffinity(0, sizeof(*bound), bound);
-    (void)sched_setaffinity(0, sizeof(all_cores), &all_cores);
-}
-
-static void bind_again(const cpu_set_t *bound)
-{
-    (void)sched_setaffinity(0, sizeof(*bound), bound);
+    CPU_XOR(others, &all_cores, bound);
+    CPU_AND(others, others, &all_cores);
+    if (CPU_COUNT(others) == 0)
+        *others = all_cores;
 }
 
 static pgas_mcts_t *search_of(int arg, int n_threads)
@@ -143,16 +141,17 @@ static pgas_mcts_t *search_of(int arg, int n_threads)
     static const pgas_mcts_place_t places[] = {PGAS_MCTS_RANDOM, PGAS_MCTS_HASH, PGAS_MCTS_NEAR};
     pgas_mcts_opts_t opts = chosen;
     pgas_mcts_t **mcts = &now.mcts[n_threads > 1];
-    cpu_set_t bound;
+    cpu_set_t bound, others;
     if (*mcts)
         return *mcts;
     opts.n_threads = n_threads;
     opts.playouts = playouts_of(arg);
     opts.style = arg & OVFL ? PGAS_AGG_OVERFLOW : PGAS_AGG_TRAD;
     opts.place = places[arg >> 1 & 3];
-    unbind(&bound);
+    other_cores(&bound, &others);
+    (void)sched_setaffinity(0, sizeof(others), &others); /* its threads begin with this */
     bench_check(pgas_mcts_create(pgas_hex_spec(board_size), &opts, mcts), "pgas_mcts_create");
-    bind_again(&bound);
+    (void)sched_setaffinity(0, sizeof(bound), &bound);
     return *mcts;
 }
 
@@ -202,23 +201,18 @@ static double bare_playouts(const bench_run_t *run)
 static double shared_tree(const bench_run_t *run)
 {
     uint64_t begin;
-    cpu_set_t bound;
-    double ns;
+    cpu_set_t bound, others;
     open_case(run);
+    other_cores(&bound, &others);
     if (!now.tree)
         now.tree = ref_tree_create(&board, threads_of(run), playouts_of(run->arg), TREE_BYTES, bench_seed(run->rank));
     if (!now.tree)
         bench_die("no memory for the tree of the reference");
     ref_tree_clear(now.tree);
-    unbind(&bound);
-    if (threads_of(run) == 1)
-        bind_again(&bound);
     begin = bench_now();
-    if (ref_tree_search(now.tree, run->iters) != 0)
+    if (ref_tree_search(now.tree, run->iters, &others) != 0)
         bench_die("cannot start a thread");
-    ns = bench_since(begin);
-    bind_again(&bound);
-    return ns;
+    return bench_since(begin);
 }
 
 /* Games, sixteen at a time. */

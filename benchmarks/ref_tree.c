@@ -154,15 +154,20 @@ static void *work(void *arg)
     return NULL;
 }
 
-int ref_tree_search(ref_tree_t *tree, uint64_t rollouts)
+int ref_tree_search(ref_tree_t *tree, uint64_t rollouts, const cpu_set_t *cores)
 {
     int n = 1, status = 0;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    if (cores)
+        pthread_attr_setaffinity_np(&attr, sizeof(*cores), cores);
     tree->n_left = (int64_t)rollouts;
     for (; n < tree->n_threads; n++) {
-        status = pthread_create(&tree->workers[n].thread, NULL, work, &tree->workers[n]);
+        status = pthread_create(&tree->workers[n].thread, &attr, work, &tree->workers[n]);
         if (status != 0)
             break;
     }
+    pthread_attr_destroy(&attr);
     (void)work(&tree->workers[0]);
     for (int i = 1; i < n; i++)
         pthread_join(tree->workers[i].thread, NULL);

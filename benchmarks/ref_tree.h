@@ -6,6 +6,7 @@
 #ifndef BENCH_REF_TREE_H
 #define BENCH_REF_TREE_H
 
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "pgas/hex.h"
@@ -19,8 +20,9 @@ void ref_tree_destroy(ref_tree_t *tree);
 
 /** Drops all nodes. */
 void ref_tree_clear(ref_tree_t *tree);
-/** Runs so many rollouts more, and comes back when all are done. Not 0: a thread cannot be started. */
-int ref_tree_search(ref_tree_t *tree, uint64_t rollouts);
+/** Runs so many rollouts more, and comes back when all are done. The caller is one of the threads; others run on these cores, NULL:
+ *  on any. Not 0: a thread cannot be started. */
+int ref_tree_search(ref_tree_t *tree, uint64_t rollouts, const cpu_set_t *cores);
 /** The move from the root with most visits, and them; NO_MOVE: none was tried. */
 pgas_mcts_move_t ref_tree_best(const ref_tree_t *tree, uint64_t *visits_p);
 /** Visits of the root, and nodes that were visited. */

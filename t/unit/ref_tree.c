@@ -29,7 +29,7 @@ static int count_found(int size, int n_threads, int playouts, const char *winnin
     for (uint64_t seed = 1; seed <= 5; seed++) {
         ref_tree_t *tree = tree_of(size, n_threads, playouts, BYTES, seed);
         uint64_t visits;
-        (void)ref_tree_search(tree, 30000);
+        (void)ref_tree_search(tree, 30000, NULL);
         n_found += is_winning(size, ref_tree_best(tree, &visits), winning);
         ref_tree_destroy(tree);
     }
@@ -51,7 +51,7 @@ static void rollouts_are_counted(void)
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
         ref_tree_t *tree = tree_of(11, n_threads, 1, BYTES, 1);
         uint64_t visits, nodes;
-        int status = ref_tree_search(tree, 10001) | ref_tree_search(tree, 7);
+        int status = ref_tree_search(tree, 10001, NULL) | ref_tree_search(tree, 7, NULL);
         ref_tree_count(tree, &visits, &nodes);
         ok(status == 0 && visits == 10008, "%d threads: every rollout visits the root once", n_threads);
         ok(nodes <= visits && nodes > visits / 2, "%d threads: %llu nodes", n_threads, (unsigned long long)nodes);
@@ -68,7 +68,7 @@ static void one_seed_one_tree(void)
     pgas_mcts_move_t best[2];
     for (int i = 0; i < 2; i++) {
         ref_tree_t *tree = tree_of(7, 1, 4, BYTES, 7);
-        (void)ref_tree_search(tree, 5000);
+        (void)ref_tree_search(tree, 5000, NULL);
         ref_tree_count(tree, &visits[i], &nodes[i]);
         best[i] = ref_tree_best(tree, &best_visits[i]);
         ref_tree_destroy(tree);
@@ -81,7 +81,7 @@ static void a_full_arena_ends_growth_only(void)
 {
     ref_tree_t *tree = tree_of(5, 1, 1, 4096, 1);
     uint64_t visits, nodes;
-    (void)ref_tree_search(tree, 5000);
+    (void)ref_tree_search(tree, 5000, NULL);
     ref_tree_count(tree, &visits, &nodes);
     ok(visits == 5000 && nodes < 4096 / 16, "searches on without memory, with %llu nodes", (unsigned long long)nodes);
     ref_tree_destroy(tree);
