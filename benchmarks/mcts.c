@@ -338,7 +338,8 @@ static const bench_option_t options[] = {
         SEARCH(NAME "-1", DOC ", one playout a rollout", (ARG) | ONE, .refs = __VA_ARGS__),               \
         SEARCH(NAME "-n", DOC, (ARG) | CHOSEN, .on_request = true, .refs = __VA_ARGS__)
 #define ALONE(NAME, DOC, ARG) THREE(NAME, DOC, ARG, {PLAYOUTS, TREE})
-#define TOGETHER(NAME, DOC, ARG) THREE("threads-" NAME, DOC ", --threads of them a rank", (ARG) | THREADS, {ONE_THREAD, TREE})
+#define TOGETHER(NAME, DOC, ARG) \
+    THREE("threads-" NAME, DOC ", --threads of them a rank", (ARG) | THREADS, {ONE_THREAD, TREE})
 
 static const bench_case_t cases[] = {
     ALONE("trad-random", "gathered, children anywhere", TRAD | RANDOM),

@@ -20,8 +20,8 @@ void ref_tree_destroy(ref_tree_t *tree);
 
 /** Drops all nodes. */
 void ref_tree_clear(ref_tree_t *tree);
-/** Runs so many rollouts more, and comes back when all are done. The caller is one of the threads; others run on these cores, NULL:
- *  on any. Not 0: a thread cannot be started. */
+/** Runs so many rollouts more, and comes back when all are done. The caller is one of the threads; others run on these
+ *  cores, NULL: on any. Not 0: a thread cannot be started. */
 int ref_tree_search(ref_tree_t *tree, uint64_t rollouts, const cpu_set_t *cores);
 /** The move from the root with most visits, and them; NO_MOVE: none was tried. */
 pgas_mcts_move_t ref_tree_best(const ref_tree_t *tree, uint64_t *visits_p);
