@@ -108,9 +108,9 @@ static void finds_dice(void)
 {
     pgas_mcts_spec_t spec = dice_spec();
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
-    opts.exploration = 0.4;
+    opts.exploration = 0.8;
     opts.phase = 100;
-    bool good = run(&spec, &opts, &dice_start, 10000) && proofs_hold(&r, &spec, &dice_start);
+    bool good = run(&spec, &opts, &dice_start, 12000) && proofs_hold(&r, &spec, &dice_start);
     if (!good || r.info.best != 10) {
         show("dice");
     }
