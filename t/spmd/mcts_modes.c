@@ -132,6 +132,38 @@ static void few_at_a_time(void)
     spmd_ok(good && r.info.rollouts == 20000, "thousands");
 }
 
+/* Larger than a call; what stands behind the digits must arrive, too. */
+static bool large_outcome(const void *state, float *values, void *arg)
+{
+    const unsigned char *bytes = state;
+    bool whole = bytes[PGAS_MCTS_STATE_MAX - 1] == 77 && bytes[PGAS_MCTS_STATE_MAX / 2] == 78;
+    bool over = digits_outcome(state, values, arg);
+    values[0] = whole ? values[0] : 0;
+    return over || !whole;
+}
+
+static void large_states(void)
+{
+    static unsigned char state[PGAS_MCTS_STATE_MAX];
+    pgas_mcts_spec_t spec = digits_spec();
+    pgas_mcts_opts_t opts = no_proofs();
+    pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
+    pgas_mcts_info_t info;
+    uint64_t wrong, open;
+    spec.state_bytes = sizeof(state);
+    spec.outcome = large_outcome;
+    state[PGAS_MCTS_STATE_MAX - 1] = 77;
+    state[PGAS_MCTS_STATE_MAX / 2] = 78;
+    opts.in_flight = 8;
+    opts.playouts = 1;
+    opts.always_call = true;
+    budget.rollouts = 600;
+    pgas_mcts_t *mcts = search_at(&spec, &opts, state);
+    bool good = pgas_mcts_search(mcts, &budget, &info) == PGAS_OK && pgas_mcts_audit(mcts, &wrong, &open) == PGAS_OK;
+    spmd_ok(good && info.rollouts == 600 && wrong == 0 && open == 0 && info.value > 0.45, "states of 64 KiB: %g", info.value);
+    pgas_mcts_destroy(mcts);
+}
+
 /* ---- what is counted ---------------------------------------------------------------------------------------------- */
 
 static void counts(void)
@@ -294,7 +326,7 @@ static void sixty_four(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 53);
+    job_begin(&argc, &argv, 54);
     n_ranks = pgas_n_ranks();
     threads();
     one_playout();
@@ -302,6 +334,7 @@ int main(int argc, char **argv)
     modes();
     always_call();
     few_at_a_time();
+    large_states();
     counts();
     same_seed();
     one_node_a_state();
