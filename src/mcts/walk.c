@@ -322,7 +322,7 @@ node_t *pgasi_mcts_create_here(worker_t *w, const void *state, uint64_t hash, ui
     if (there != node) {
         w->counts.transpositions++;
         tell_parent(w, parent, idx, there);
-        pgasi_mcts_descend(w, there, place, idx, n, depth);
+        pgasi_mcts_rest_at(w, there, place, idx, n, depth); /* not from here: one after the other would fill the stack */
         return there;
     }
     list_node(w, node, depth);
