@@ -124,9 +124,10 @@ typedef enum {
 
 /** Where a child lives. */
 typedef enum {
-    PGAS_MCTS_RANDOM, /* with any thread of any rank */
+    PGAS_MCTS_RANDOM, /* with any thread of any rank; the rank of the root, which has more to do, gets as many less as the others
+                         would wait for it */
     PGAS_MCTS_HASH,   /* where the state's hash says; equal states are one node (a transposition table, a graph) */
-    PGAS_MCTS_NEAR    /* mostly with the rank of its parent: one in near_every moves away */
+    PGAS_MCTS_NEAR    /* those of the root anywhere; others mostly with the rank of their parents: one in near_every moves away */
 } pgas_mcts_place_t;
 
 /** Options; zero means default. The same on all ranks. */
@@ -194,7 +195,8 @@ typedef enum {
 
 /** What is known of the root. */
 typedef struct {
-    pgas_mcts_move_t best;  /* most visits, then value; a proven win before all, a proven loss behind all; none: NO_MOVE */
+    pgas_mcts_move_t best;  /* most visits, then value; a proven win before all, a proven loss behind all; of moves that are all
+                               proven the one of greatest value; none: NO_MOVE */
     double value;           /* of the best move for who moves at the root; 0.5 if nothing is known */
     bool proven;            /* that value is exact */
     uint64_t visits;        /* of the root: rollouts started since it became one, and those of it as a child before */
@@ -280,7 +282,7 @@ typedef struct {
     uint64_t selections;       /* steps from a node to a child */
     uint64_t remote;           /* ... of them to another rank, by a call */
     uint64_t deferred;         /* ... of them that had to wait for the child to be made */
-    uint64_t reports;          /* steps from a child to its parent */
+    uint64_t reports;          /* steps from a child to its parent; those that went together count as one */
     uint64_t reports_remote;   /* ... by a call */
     uint64_t combined;         /* ... that went along in another's call */
     uint64_t shared;           /* simulations made by another thread than the one that made the node */

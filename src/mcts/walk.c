@@ -336,7 +336,7 @@ node_t *pgasi_mcts_create_here(worker_t *w, const void *state, uint64_t hash, ui
 }
 
 /* Where a child is to live. */
-static int place_child(worker_t *w, uint64_t hash, uint32_t *owner_p)
+static int place_child(worker_t *w, uint64_t hash, uint32_t depth, uint32_t *owner_p)
 {
     pgas_mcts_t *m = w->mcts;
     uint32_t n_ranks = (uint32_t)m->n_ranks, n_threads = (uint32_t)m->n_threads;
@@ -347,7 +347,7 @@ static int place_child(worker_t *w, uint64_t hash, uint32_t *owner_p)
     *owner_p = pgas_mcts_below(&w->tree_rng, n_threads);
     if (m->opts.mode != PGAS_MCTS_TREE)
         return m->me;
-    if (m->opts.place == PGAS_MCTS_NEAR && pgas_mcts_below(&w->tree_rng, (uint32_t)m->opts.near_every) != 0)
+    if (m->opts.place == PGAS_MCTS_NEAR && depth > 1 && pgas_mcts_below(&w->tree_rng, (uint32_t)m->opts.near_every) != 0)
         return m->me;
     uint32_t root = (uint32_t)ref_rank(m->root), share = m->root_share;
     uint32_t draw = pgas_mcts_below(&w->tree_rng, (n_ranks - 1) * SHARE_WHOLE + PGASI_MAX(share, 1));
@@ -370,7 +370,7 @@ static void make_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place,
         m->spec.apply(call->state, move, m->spec.arg);
         hash = m->spec.hash(call->state, m->spec.arg);
     }
-    int rank = place_child(w, hash, &owner);
+    int rank = place_child(w, hash, depth, &owner);
     if (rank != m->me || m->opts.always_call) {
         uint16_t flags = m->by_steps ? CREATE_APPLIED : 0;
         *call = (create_t){ m->id, flags, (uint16_t)depth, place, i, n, move, owner, ref_of(m->me, node) };
