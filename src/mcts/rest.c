@@ -667,6 +667,7 @@ void pgasi_mcts_handle_look(const void *args, size_t bytes, pgas_thread_t source
     if (m && pthread_mutex_trylock(&m->looking) == 0) {
         if (m->has_root && m->root)
             pgasi_mcts_peek(m, &look.info);
+        look.busy = m->has_state && !m->has_root && !m->broken; /* it has moved away: who asks will hear where to */
         pthread_mutex_unlock(&m->looking);
     } else {
         look.busy = m != NULL;

@@ -590,6 +590,34 @@ void pgas_mcts_unstop(pgas_mcts_t *m)
         __atomic_store_n(&m->stop, 0, __ATOMIC_RELAXED);
 }
 
+#define LOOKS_APART_NS UINT64_C(1000000)
+#define LOOKS_DOUBLE 8 /* times */
+
+/* A phase ends when no call is under way, and looks are calls: those of a rank keep apart, in one phase more and more, and
+ * wait while the root changes, which ends when no call is under way either. */
+static void wait_to_look(pgas_mcts_t *m)
+{
+    uint64_t phase = __atomic_load_n(&m->n_phases, __ATOMIC_RELAXED), now = pgasi_now_ns();
+    bool runs = __atomic_load_n(&m->begin_ns, __ATOMIC_RELAXED) != 0;
+    if (__atomic_exchange_n(&m->looked_phase, phase, __ATOMIC_RELAXED) != phase || !runs)
+        __atomic_store_n(&m->n_looks, 0, __ATOMIC_RELAXED);
+    uint64_t until = __atomic_load_n(&m->look_after_ns, __ATOMIC_RELAXED);
+    uint32_t idle = 0, n = __atomic_fetch_add(&m->n_looks, 1, __ATOMIC_RELAXED);
+    while (n > 0 && now < until && phase == __atomic_load_n(&m->n_phases, __ATOMIC_RELAXED)) {
+        pgas_progress();
+        be_idle(idle++);
+        now = pgasi_now_ns();
+    }
+    bool locked = false;
+    for (idle = 0; !locked && idle < 1000; be_idle(idle++)) { /* not for ever: a handler, which may not ask, may have it below */
+        pgas_progress();
+        locked = pthread_mutex_trylock(&m->looking) == 0;
+    }
+    if (locked)
+        pthread_mutex_unlock(&m->looking);
+    __atomic_store_n(&m->look_after_ns, now + (LOOKS_APART_NS << PGASI_MIN(n, LOOKS_DOUBLE)), __ATOMIC_RELAXED);
+}
+
 pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
 {
     if (!pgas_initialized())
@@ -602,11 +630,10 @@ pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
     look_t look = { 0 };
     pgas_status_t status;
     do {
+        wait_to_look(m);
         pgasi_ref_t root = __atomic_load_n(&m->root, __ATOMIC_RELAXED);
         int rank = m->opts.mode == PGAS_MCTS_ROOT ? 0 : ref_rank(root);
         status = pgas_call_return(rank, pgasi_mcts_handlers[HANDLER_LOOK], &ask, sizeof ask, &look, sizeof look, NULL);
-        if (look.busy)
-            pgas_progress();
     } while (status == PGAS_OK && look.busy);
     if (status == PGAS_OK)
         *info_p = look.info;
