@@ -514,6 +514,13 @@ static pgas_status_t run_phases(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     return status;
 }
 
+/* 0: none. A time that is beyond all clocks is as good as one. */
+static uint64_t deadline_of(uint64_t begin_ns, int64_t time_us)
+{
+    bool never = (uint64_t)time_us > (UINT64_MAX - begin_ns) / 1000;
+    return never ? UINT64_MAX : time_us ? begin_ns + (uint64_t)time_us * 1000 : 0;
+}
+
 static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
 {
     for (int i = 0; i <= m->n_threads; i++)
@@ -522,11 +529,11 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     m->started = m->completed = m->n_lost = 0;
     m->stopping = 0;
     m->memory_told = false;
-    m->memory_limit = b->memory_bytes;
+    m->memory_limit = PGASI_MIN(b->memory_bytes, m->opts.memory_bytes); /* beyond the latter it never comes */
     m->even_if_proven = b->even_if_proven;
     m->info.rollouts = m->info.lost = 0;
     m->begin_ns = pgasi_now_ns();
-    m->deadline_ns = b->time_us ? m->begin_ns + (uint64_t)b->time_us * 1000 : 0;
+    m->deadline_ns = deadline_of(m->begin_ns, b->time_us);
 }
 
 /* A stop that came before the search, on any rank, is there before the first rollout. */
