@@ -398,6 +398,12 @@ void pgasi_mcts_visit(worker_t *w, node_t *node, uint32_t i, uint32_t n)
 
 /* ---- reports ---- */
 
+/* Probabilities may add up to more than 1, or be no numbers. */
+static uint32_t as_value(double sum)
+{
+    return sum >= PGASI_MCTS_ONE ? PGASI_MCTS_ONE : sum > 0 ? (uint32_t)(sum + .5) : 0;
+}
+
 /* What is proven of a node whose children all are, or one of them as the best there can be (its number; -1: all). */
 static void prove(pgas_mcts_t *m, node_t *node, edges_t *e, int64_t winner)
 {
@@ -416,7 +422,7 @@ static void prove(pgas_mcts_t *m, node_t *node, edges_t *e, int64_t winner)
     if (winner >= 0)
         memcpy(outcome, e->proofs + (size_t)winner * (size_t)n_players, (size_t)n_players * sizeof *outcome);
     for (int p = 0; p < n_players; p++)
-        proof[p] = node->player == PGAS_MCTS_CHANCE ? (uint32_t)(sum[p] + .5) : outcome[p];
+        proof[p] = node->player == PGAS_MCTS_CHANCE ? as_value(sum[p]) : outcome[p];
     __atomic_fetch_or(&node->flags, NODE_PROVEN, __ATOMIC_RELEASE);
 }
 
