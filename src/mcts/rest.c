@@ -519,6 +519,8 @@ static pgas_status_t collect_line(pgas_mcts_t *m)
             line[n++] = (pgas_mcts_move_t)answer.move;
             ask.move = PGAS_MCTS_NO_MOVE;
         }
+        if (n == 0 && m->info.best != PGAS_MCTS_NO_MOVE)
+            line[n++] = m->info.best; /* mode ROOT: only other ranks' roots have tried it */
         line[PGAS_MCTS_LINE_MAX] = n;
     }
     if (status == PGAS_OK)
