@@ -133,7 +133,8 @@ typedef struct {
 
 /* Blocks of some sizes, of one worker. */
 typedef struct {
-    void *free[POOL_CLASSES], *slabs, *spare; /* spare: slabs of which nothing is used */
+    void *free[POOL_CLASSES];
+    struct slab *slabs, *spare; /* spare: slabs of which nothing is used */
     char *fresh, *fresh_end;
     rest_t *rest;
     int64_t used_bytes;

@@ -44,9 +44,12 @@ static slab_t *map_slab(size_t bytes)
 static bool add_slab(pool_t *pool, size_t least)
 {
     size_t bytes = PGASI_ALIGN_UP(sizeof(slab_t) + least, SLAB_BYTES);
-    slab_t *slab = pool->spare;
-    if (slab && slab->bytes >= bytes) {
-        pool->spare = slab->next;
+    slab_t **at = &pool->spare, *slab;
+    while (*at && (*at)->bytes < bytes) /* few are larger than the least */
+        at = &(*at)->next;
+    slab = *at;
+    if (slab) {
+        *at = slab->next;
         bytes = slab->bytes;
     } else if ((slab = map_slab(bytes)) != NULL) {
         slab->bytes = bytes;

@@ -95,7 +95,6 @@ static pgas_status_t begin_worker(pgas_mcts_t *m, int index)
     uint64_t seed = m->opts.seed * 1000003 + (uint64_t)m->me * (PGASI_MCTS_THREADS_MAX + 1) + (uint64_t)index;
     w->mcts = m;
     w->index = index;
-    w->pool.rest = &m->rest;
     w->queue_head = w->queue_tail = &w->stub;
     w->own_end = &w->own;
     pgas_mcts_rng_seed(&w->playout_rng, 2 * seed);
@@ -260,6 +259,8 @@ static pgas_status_t begin(pgas_mcts_t *m)
         return PGAS_ERR_NO_MEMORY;
     memset(m->worker, 0, ((size_t)m->n_threads + 1) * sizeof *m->worker);
     m->work.arg = &m->worker[0];
+    for (int i = 0; i <= m->n_threads; i++)
+        m->worker[i].pool.rest = &m->rest; /* also of those that are not begun: all are ended */
     for (int i = 0; i <= m->n_threads && status == PGAS_OK; i++)
         status = begin_worker(m, i);
     if (status == PGAS_OK)
