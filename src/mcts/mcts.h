@@ -47,7 +47,7 @@ typedef enum { STAGE_SIMULATE, STAGE_NODE, STAGE_EDGES } stage_t; /* the latter:
 
 typedef struct {
     uint64_t ref;        /* 0: nobody knows it here */
-    uint64_t counts;     /* visits in the upper half, reported ones in the lower */
+    uint64_t visits, done; /* rollouts that went there; reported */
     uint64_t value;      /* of these, for who moves at the parent */
     step_t *deferred;    /* rollouts that wait for ref */
     uint32_t proven_value;
@@ -290,14 +290,6 @@ static inline uint32_t *proof_of(const pgas_mcts_t *m, node_t *node)
 static inline worker_t *handlers_worker(pgas_mcts_t *m)
 {
     return &m->worker[m->n_threads];
-}
-static inline uint64_t visits_of(uint64_t counts)
-{
-    return counts >> 32;
-}
-static inline uint64_t done_of(uint64_t counts)
-{
-    return counts & UINT32_MAX;
 }
 
 /* spec.c: what the program's description says, checked */

@@ -45,13 +45,13 @@ static child_t *child_at(const node_t *node, uint32_t i)
     segment_t *s;
     uint32_t at;
     child_t *c = pgasi_mcts_child(node->edges, i, &s, &at);
-    return c && visits_of(__atomic_load_n(&c->counts, __ATOMIC_RELAXED)) > 0 ? c : NULL;
+    return c && __atomic_load_n(&c->visits, __ATOMIC_RELAXED) > 0 ? c : NULL;
 }
 
 /* Of what chance does, what came most often. */
 static bool is_better(const node_t *node, const child_t *a, const child_t *b)
 {
-    return node->player == PGAS_MCTS_CHANCE ? visits_of(a->counts) > visits_of(b->counts) : pgasi_mcts_better(a, b);
+    return node->player == PGAS_MCTS_CHANCE ? a->visits > b->visits : pgasi_mcts_better(a, b);
 }
 
 /* If the best is proven, it is that of the greatest value among all that are, however often it was visited. */
@@ -349,7 +349,7 @@ static uint64_t tell_children(worker_t *w, node_t *node)
         const child_t *c = child_at(node, i);
         if (!c)
             continue;
-        ask_t ask = { w->mcts->id, 0, c->ref, visits_of(c->counts) };
+        ask_t ask = { w->mcts->id, 0, c->ref, c->visits };
         sum += ask.visits;
         if (c->ref)
             pgasi_mcts_post(w, ref_rank(c->ref), HANDLER_AUDIT, &ask, sizeof ask);
@@ -418,7 +418,8 @@ static int by_move(const void *a, const void *b)
 static child_t as_child(const pgas_mcts_child_t *x)
 {
     child_t c = { 0 };
-    c.counts = x->visits << 32 | 1;
+    c.visits = x->visits;
+    c.done = 1;
     c.value = (uint64_t)(x->value * PGASI_MCTS_ONE * 4096);
     c.proven = x->proven;
     c.proven_value = (uint32_t)(x->value * PGASI_MCTS_ONE + .5);
@@ -457,7 +458,7 @@ static void take_own(pgas_mcts_t *m, uint32_t n, sums_t *sums, uint32_t *proofs)
         if (!at)
             continue;
         size_t k = (size_t)(at - m->children);
-        sums[k] = (sums_t){ visits_of(c->counts), done_of(c->counts), c->value };
+        sums[k] = (sums_t){ c->visits, c->done, c->value };
         proofs[k] = c->proven ? 1 + c->proven_value : 0;
     }
 }
@@ -647,7 +648,7 @@ void pgasi_mcts_peek(const pgas_mcts_t *m, pgas_mcts_info_t *info)
     uint32_t player = root->player > 0 ? (uint32_t)root->player : 0;
     *info = m->info;
     info->best = best ? root->edges->moves[i] : PGAS_MCTS_NO_MOVE;
-    info->value = best ? value_of(best->value, done_of(best->counts), best->proven, best->proven_value) : .5;
+    info->value = best ? value_of(best->value, best->done, best->proven, best->proven_value) : .5;
     info->visits = root->visits;
     info->proven = root->flags & NODE_PROVEN;
     if (info->proven)

@@ -243,8 +243,8 @@ static float mean_of(const node_t *node)
 
 static void rate(const pgas_mcts_t *m, const node_t *node, uint32_t i, segment_t *s, uint32_t at, const child_t *c)
 {
-    uint64_t counts = __atomic_load_n(&c->counts, __ATOMIC_RELAXED);
-    float visits = (float)visits_of(counts), done = (float)done_of(counts), q, w, n = visits;
+    float done = (float)__atomic_load_n(&c->done, __ATOMIC_ACQUIRE), q, w; /* first: never more than visits */
+    float visits = (float)__atomic_load_n(&c->visits, __ATOMIC_ACQUIRE), n = visits;
     float value = (float)__atomic_load_n(&c->value, __ATOMIC_RELAXED) * (1.f / (float)PGASI_MCTS_ONE);
     if (__atomic_load_n(&c->proven, __ATOMIC_ACQUIRE)) {
         q = c->proven_value ? (float)c->proven_value / (float)PGASI_MCTS_ONE : NEVER;
@@ -391,7 +391,7 @@ void pgasi_mcts_visit(worker_t *w, node_t *node, uint32_t i, uint32_t n)
     segment_t *s;
     uint32_t at;
     child_t *c = pgasi_mcts_child(node->edges, i, &s, &at);
-    if (visits_of(__atomic_fetch_add(&c->counts, (uint64_t)n << 32, __ATOMIC_RELAXED)) == 0)
+    if (__atomic_fetch_add(&c->visits, n, __ATOMIC_RELAXED) == 0)
         count_child(w, node);
     rate(w->mcts, node, i, s, at, c);
 }
@@ -466,7 +466,7 @@ void pgasi_mcts_update(worker_t *w, node_t *node, uint32_t i, const report_t *re
     child_t *c = pgasi_mcts_child(node->edges, i, &s, &at);
     int player = node->player == PGAS_MCTS_CHANCE ? 0 : node->player;
     __atomic_fetch_add(&c->value, report->sum[player], __ATOMIC_RELAXED);
-    __atomic_fetch_add(&c->counts, report->n, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&c->done, report->n, __ATOMIC_RELAXED);
     __atomic_fetch_add(&node->value, report->sum[player], __ATOMIC_RELAXED);
     __atomic_fetch_add(&node->done, report->n, __ATOMIC_RELAXED);
     if (PGAS_UNLIKELY(report->proven) && !__atomic_load_n(&c->proven, __ATOMIC_RELAXED))
@@ -482,12 +482,12 @@ static int rank_of(const child_t *c)
 /* Which of two moves is the better one. */
 bool pgasi_mcts_better(const child_t *a, const child_t *b)
 {
-    uint64_t visits = visits_of(a->counts), others = visits_of(b->counts);
+    uint64_t visits = a->visits, others = b->visits;
     if (rank_of(a) != rank_of(b))
         return rank_of(a) > rank_of(b);
     if (visits != others)
         return visits > others;
-    uint64_t done = PGASI_MAX(done_of(a->counts), 1), others_done = PGASI_MAX(done_of(b->counts), 1);
+    uint64_t done = PGASI_MAX(a->done, 1), others_done = PGASI_MAX(b->done, 1);
     return (double)a->value / (double)done > (double)b->value / (double)others_done;
 }
 

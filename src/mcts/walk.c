@@ -408,7 +408,7 @@ static node_t *step_down(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t plac
     uint8_t free_yet = 0;
     if (PGAS_LIKELY(ref)) {
         bool here = ref_rank(ref) == m->me && !m->opts.always_call;
-        if (here && (pgasi_mcts_is_handlers(w) || visits_of(__atomic_load_n(&c->counts, __ATOMIC_RELAXED)) > OFTEN))
+        if (here && (pgasi_mcts_is_handlers(w) || __atomic_load_n(&c->visits, __ATOMIC_RELAXED) > OFTEN))
             return ref_pointer(ref);
         if (here) {
             pgasi_mcts_rest_at(w, ref_pointer(ref), place, i, n, depth);
