@@ -152,7 +152,8 @@ typedef struct {
     bool no_proofs;              /* proven wins and losses are not propagated */
     pgas_agg_style_t style;      /* PGAS_AGG_TRAD or PGAS_AGG_OVERFLOW */
     int in_flight;               /* rollouts under way at one time; default for each thread of the job 32, with less than 4
-                                    playouts 96: what hides the way between ranks */
+                                    playouts 96: what hides the way between ranks. A search that ends for
+                                    whatever reason finishes them */
     int phase;                   /* rollouts of a phase for each thread of the job; default and most 4096 */
     int max_depth;               /* of a node below the root; default 1000; deeper states are simulated, not expanded */
     size_t memory_bytes;         /* of nodes on a rank, at most; then no node is made any more; default 1 GiB */
@@ -211,7 +212,8 @@ typedef struct {
     size_t size;
     uint64_t rollouts;      /* 0: no limit */
     int64_t time_us;        /* 0: no limit */
-    size_t memory_bytes;    /* of nodes on any rank; 0: the search's own limit holds, and does not end the search */
+    size_t memory_bytes;    /* of nodes on any rank; 0: the search's own limit holds, and does not end the search. Alone it never
+                               ends one whose whole tree is smaller */
     bool until_stop;        /* only pgas_mcts_stop ends it, or a proof; not together with the three above */
     bool even_if_proven;    /* goes on */
     /** Called on rank 0 between phases, by the thread that searches; NULL: not. */

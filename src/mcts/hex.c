@@ -198,7 +198,9 @@ static uint32_t list_moves(const void *state, pgas_mcts_move_t *moves, float *pr
 {
     const pgas_hex_t *hex = state;
     uint32_t n = 0;
-    (void)arg;
+    if (hex->size != (uintptr_t)arg) { /* a board that the description is not for */
+        return 0;
+    }
     for (uint32_t r = 0; r < hex->size; r++) {
         for (uint32_t left = empty_cells(hex, r); left != 0; left &= left - 1) {
             moves[n++] = r * hex->size + (uint32_t)__builtin_ctz(left);
@@ -264,7 +266,7 @@ static uint64_t hash(const void *state, void *arg)
     {                                                                                                                    \
         .size = sizeof(pgas_mcts_spec_t), .name = "hex " #n, .state_bytes = sizeof(pgas_hex_t), .n_players = 2,          \
         .moves_max = (n) * (n), .moves = list_moves, .apply = apply, .turn = turn, .outcome = outcome,                   \
-        .playout = playout, .hash = hash                                                                                 \
+        .playout = playout, .hash = hash, .arg = (void *)(uintptr_t)(n)                                                  \
     }
 
 static const pgas_mcts_spec_t specs[] = {SPEC(2), SPEC(3), SPEC(4), SPEC(5), SPEC(6), SPEC(7), SPEC(8), SPEC(9), SPEC(10),

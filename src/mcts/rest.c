@@ -187,30 +187,36 @@ void pgasi_mcts_drop_all(pgas_mcts_t *m)
 
 /* ---- roots ---- */
 
+/* The worst status of all ranks. */
+static pgas_status_t agreed(pgas_status_t mine)
+{
+    int32_t word = mine, worst;
+    pgas_status_t status = pgas_allreduce(NULL, &word, &worst, 1, PGAS_INT32, PGAS_MIN);
+    return status != PGAS_OK ? status : (pgas_status_t)worst;
+}
+
+/* A node for root_state here, of which nothing is known. */
+static pgas_status_t add_root(pgas_mcts_t *m, uint32_t depth)
+{
+    node_t *root = pgasi_mcts_make_node(&m->worker[0], m->root_state, (int)depth);
+    m->root = root ? ref_of(m->me, root) : 0;
+    if (!root)
+        return PGAS_ERR_NO_MEMORY;
+    root->mark = m->epoch;
+    root->hash = m->by_steps ? m->spec.hash(m->root_state, m->spec.arg) : 0;
+    list_node(&m->worker[0], root, 0);
+    return PGAS_OK;
+}
+
 /* On the ranks that have one: rank 0, or all. */
 static pgas_status_t make_root(pgas_mcts_t *m)
 {
-    worker_t *w = &m->worker[0];
-    pgas_status_t status = PGAS_OK;
     m->has_root = m->me == 0 || m->opts.mode == PGAS_MCTS_ROOT;
-    if (m->has_root) {
-        node_t *root = pgasi_mcts_make_node(w, m->root_state, 0);
-        m->root = root ? ref_of(m->me, root) : 0;
-        status = root ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-    }
-    if (m->has_root && m->root) {
-        node_t *root = ref_pointer(m->root);
-        root->mark = m->epoch;
-        list_node(w, root, 0);
-        if (m->by_steps) {
-            root->hash = m->spec.hash(m->root_state, m->spec.arg);
-            pgasi_mcts_insert(m, root);
-        }
-    }
+    pgas_status_t status = m->has_root ? add_root(m, 0) : PGAS_OK;
+    if (status == PGAS_OK && m->has_root && m->by_steps)
+        pgasi_mcts_insert(m, ref_pointer(m->root));
     pgasi_mcts_sum_bytes(m);
-    int32_t mine = status, worst;
-    pgas_status_t agreed = pgas_allreduce(NULL, &mine, &worst, 1, PGAS_INT32, PGAS_MIN);
-    return agreed != PGAS_OK ? agreed : (pgas_status_t)worst;
+    return agreed(status);
 }
 
 /* Where it is, where there is one. */
@@ -305,11 +311,14 @@ static pgas_status_t advance(pgas_mcts_t *m, pgas_mcts_move_t move)
     if (status != PGAS_OK)
         return status;
     m->spec.apply(m->root_state, move, m->spec.arg);
-    if (all < (m->opts.mode == PGAS_MCTS_ROOT ? (uint64_t)m->n_ranks : 1))
+    if (all == 0)
         return begin_tree(m);
     int rank = ref_rank(m->root);
     m->root = child;
-    status = tell_root(m, rank);
+    if (m->opts.mode == PGAS_MCTS_ROOT) /* whose tree has not tried it begins anew */
+        status = agreed(child ? PGAS_OK : add_root(m, m->root_depth + 1));
+    if (status == PGAS_OK)
+        status = tell_root(m, rank);
     return status == PGAS_OK ? keep_below(m) : status;
 }
 

@@ -318,6 +318,25 @@ static void advance(void)
     pgas_mcts_destroy(mcts);
 }
 
+/* A tree on each rank: who has not tried the move begins anew, the others go on from what they know. */
+static void advance_each_tree(void)
+{
+    pgas_mcts_spec_t spec = noughts_spec();
+    pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
+    opts.no_proofs = true;
+    opts.mode = PGAS_MCTS_ROOT;
+    pgas_mcts_t *mcts = search_at(&spec, &opts, &noughts_start);
+    bool good = search_for(mcts, &spec, 2 * (uint64_t)n_ranks), goes_on = true;
+    for (int i = 0; i < 3; i++) {
+        uint64_t visits = r.children[0].visits;
+        good = good && visits > 0 && pgas_mcts_advance(mcts, r.children[0].move) == PGAS_OK;
+        good = search_for(mcts, &spec, 2 * (uint64_t)n_ranks) && good;
+        goes_on = goes_on && r.info.visits == visits + 2 * (uint64_t)n_ranks;
+    }
+    spmd_ok(good && goes_on, "each rank's own tree goes on, if it has tried the move");
+    pgas_mcts_destroy(mcts);
+}
+
 /* A graph, whose nodes may hang at many places. */
 static void advance_in_graph(void)
 {
@@ -399,7 +418,7 @@ static void new_state(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 28);
+    job_begin(&argc, &argv, 29);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     rollouts();
@@ -410,6 +429,7 @@ int main(int argc, char **argv)
     stop_before();
     looks();
     advance();
+    advance_each_tree();
     advance_in_graph();
     advance_refused();
     advance_untried();
