@@ -386,7 +386,7 @@ pgas_status_t pgasi_mcts_check(const pgas_mcts_t *m)
         return PGAS_ERR_NOT_INIT;
     if (!is_live(m))
         return PGAS_ERR_INVALID;
-    if (!pthread_equal(m->creator, pthread_self()))
+    if (!pthread_equal(m->creator, pthread_self()) || m->begin_ns) /* of its own search's functions, either */
         return PGAS_ERR_CONTEXT;
     return m->broken ? PGAS_ERR_PEER : PGAS_OK;
 }

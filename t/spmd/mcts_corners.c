@@ -72,6 +72,8 @@ static pgas_mcts_spec_t maze_spec(uint64_t n, uint32_t n_moves)
     return spec;
 }
 
+static pgas_mcts_t *shared;
+
 static pgas_mcts_t *make(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *opts, const void *state)
 {
     pgas_mcts_t *mcts = NULL;
@@ -95,6 +97,34 @@ static void long_ways(void)
     pgas_status_t status = pgas_mcts_search(mcts, &budget, &info);
     spmd_ok(status == PGAS_OK && info.rollouts == 220 && info.lost == 0, "ways as long as they may be, in a graph that is known");
     pgas_mcts_destroy(mcts);
+}
+
+/* What only all ranks can do together is refused there, where the others are somewhere else. */
+static void call_back(const pgas_mcts_info_t *info, void *arg)
+{
+    pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
+    uint64_t wrong, open;
+    int *n_p = arg;
+    (void)info;
+    budget.rollouts = 1;
+    *n_p += pgas_mcts_search(shared, &budget, NULL) == PGAS_ERR_CONTEXT;
+    *n_p += pgas_mcts_audit(shared, &wrong, &open) == PGAS_ERR_CONTEXT;
+    *n_p += pgas_mcts_advance(shared, 0) == PGAS_ERR_CONTEXT && pgas_mcts_destroy(shared) == PGAS_ERR_CONTEXT;
+}
+
+static void calls_back(void)
+{
+    pgas_mcts_spec_t spec = maze_spec(1000, 10);
+    pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
+    maze_t start = {1};
+    int n = 0;
+    budget.rollouts = 100;
+    budget.progress = call_back;
+    budget.progress_arg = &n;
+    shared = make(&spec, NULL, &start);
+    pgas_status_t status = pgas_mcts_search(shared, &budget, NULL);
+    spmd_ok(status == PGAS_OK && n == (pgas_rank() == 0 ? 3 : 0), "a search's progress function begins nothing with it");
+    pgas_mcts_destroy(shared);
 }
 
 static void beyond(void)
@@ -121,7 +151,6 @@ static void beyond(void)
 /* ---- looking ---- */
 
 static bool done;
-static pgas_mcts_t *shared;
 
 static void *look_all_the_time(void *arg)
 {
@@ -267,9 +296,10 @@ static void dice(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 9);
+    job_begin(&argc, &argv, 10);
     long_ways();
     beyond();
+    calls_back();
     looks();
     few_rollouts();
     dice();
