@@ -189,7 +189,7 @@ static void handle_stop(const void *args, size_t bytes, pgas_thread_t source, vo
     (void)source, (void)context;
     const stop_t *c = args;
     worker_t *w = worker_of(c->id, bytes, sizeof *c);
-    if (w)
+    if (w && c->search == (uint16_t)__atomic_load_n(&w->mcts->n_searches, __ATOMIC_RELAXED))
         pgasi_mcts_end_soon(w->mcts, c->why);
 }
 

@@ -244,6 +244,7 @@ struct pgas_mcts {
     pthread_mutex_t looking;        /* who changes the root holds it */
     uint64_t look_after_ns, looked_phase; /* looks of this rank's threads keep apart */
     uint32_t n_looks;               /* in this phase */
+    uint32_t n_searches;            /* begun */
     pthread_t creator;
     uint64_t begin_ns, deadline_ns; /* 0: none */
     uint64_t memory_limit;          /* that ends it; 0: none */

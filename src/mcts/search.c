@@ -529,6 +529,7 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     for (int i = 0; i <= m->n_threads; i++)
         memset(&m->worker[i].counts, 0, sizeof m->worker[i].counts);
     m->n_phases = 0;
+    __atomic_fetch_add(&m->n_searches, 1, __ATOMIC_RELAXED); /* on all ranks before agree_on_stop ends on any */
     m->started = m->completed = m->n_lost = 0;
     m->stopping = 0;
     m->memory_told = false;

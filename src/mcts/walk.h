@@ -39,7 +39,8 @@ typedef struct {
 } report_call_t;
 
 typedef struct {
-    uint32_t id, why;
+    uint32_t id;
+    uint16_t why, search; /* the lower bits of its number: one that comes late ends no other */
 } stop_t;
 
 static inline bool pgasi_mcts_is_handlers(const worker_t *w)

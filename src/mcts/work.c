@@ -9,7 +9,7 @@
 static void ask_to_end(worker_t *w, uint32_t why)
 {
     pgas_mcts_t *m = w->mcts;
-    stop_t call = { m->id, why };
+    stop_t call = { m->id, (uint16_t)why, (uint16_t)m->n_searches };
     for (int rank = 0; rank < m->n_ranks; rank++) {
         if (m->opts.mode == PGAS_MCTS_ROOT || rank == ref_rank(m->root))
             pgasi_mcts_post(w, rank, HANDLER_STOP, &call, sizeof call);
