@@ -167,7 +167,8 @@ static void black_may_move_twice(void)
 static bool lists_swap(const pgas_hex_t *hex)
 {
     pgas_mcts_move_t moves[361];
-    uint32_t n = pgas_hex_spec(hex->size)->moves(hex, moves, NULL, NULL);
+    const pgas_mcts_spec_t *spec = pgas_hex_spec(hex->size);
+    uint32_t n = spec->moves(hex, moves, NULL, spec->arg);
     for (uint32_t i = 0; i < n; i++) {
         if (moves[i] == PGAS_HEX_SWAP) {
             return true;
