@@ -14,20 +14,21 @@ static const noughts_t noughts_start;
 static const three_t three_start;
 static int n_ranks;
 
+/* In short phases: while one rank has no processor, others would find thousands of ends of games, and nothing would be left of
+ * the budget for what that rank has. */
 static pgas_mcts_opts_t no_proofs(void)
 {
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     opts.no_proofs = true;
+    opts.phase = 50;
     return opts;
 }
 
 /* ---- the answer under each option --------------------------------------------------------------------------------- */
 
-/* digits and three have one best move each. In short phases: where the others would find thousands of ends of games while one
- * rank has no processor, nothing would be left of the budget for what that one has. */
+/* digits and three have one best move each. */
 static bool answers(pgas_mcts_opts_t opts, uint64_t rollouts)
 {
-    opts.phase = opts.phase ? opts.phase : 50;
     pgas_mcts_spec_t digits = digits_spec(), three = three_spec();
     bool good = run(&three, &opts, &three_start, rollouts) && r.info.best == 1;
     good = run(&digits, &opts, &digits_start, rollouts) && good;
