@@ -268,6 +268,13 @@ struct pgas_mcts {
 extern pgas_mcts_t *pgasi_mcts_searches[PGASI_MCTS_SEARCHES];
 extern pgas_handler_t pgasi_mcts_handlers[HANDLERS];
 
+/* What MARK, AUDIT, LOOK and LINE ask. */
+typedef struct {
+    uint32_t id, move; /* LINE: of the child to go to; NO_MOVE: the best */
+    pgasi_ref_t node;
+    uint64_t visits;   /* AUDIT: as the parent counts */
+} ask_t;
+
 /* What LOOK answers. */
 typedef struct {
     uint64_t busy; /* the root changes: ask again */

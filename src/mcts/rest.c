@@ -10,12 +10,6 @@
 #include "pgas/coll.h"
 
 typedef struct {
-    uint32_t id, move; /* LINE: of the child to go to; NO_MOVE: the best */
-    pgasi_ref_t node;
-    uint64_t visits;   /* AUDIT: as the parent counts */
-} ask_t;
-
-typedef struct {
     pgasi_ref_t child;
     uint64_t move;
 } line_t;

@@ -635,9 +635,7 @@ pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
         return PGAS_ERR_NOT_INIT;
     if (!is_live(m) || !info_p)
         return PGAS_ERR_INVALID;
-    struct {
-        uint64_t id, unused[2];
-    } ask = { m->id, { 0, 0 } };
+    ask_t ask = { m->id, 0, 0, 0 };
     look_t look = { 0 };
     pgas_status_t status;
     do {
