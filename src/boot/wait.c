@@ -277,8 +277,7 @@ static void begin_block(pgasi_wait_t *w)
     pgasi_wait_on_block(true);
 }
 
-/* Work may wait itself, and is not begun again there. */
-static int do_work(void)
+int pgasi_wait_do_work(void)
 {
     int (*work)(void) = pgasi_wait_work;
     pgasi_wait_work = NULL;
@@ -292,7 +291,7 @@ void pgasi_wait_step(pgasi_wait_t *w)
     if (PGAS_UNLIKELY(pgasi_wait_on_block != NULL) && !w->away)
         begin_block(w);
     int (*progress)(void) = pgasi_wait_progress; /* once: it goes when the job ends */
-    if ((progress && progress() > 0) || (PGAS_UNLIKELY(pgasi_wait_work != NULL) && do_work() > 0)) {
+    if ((progress && progress() > 0) || (PGAS_UNLIKELY(pgasi_wait_work != NULL) && pgasi_wait_do_work() > 0)) {
         if (w->announced)
             withdraw(w);
         w->steps = 0;

@@ -53,6 +53,8 @@ extern void (*pgasi_wait_look_around)(void);
 extern __thread void (*pgasi_wait_on_block)(bool begins) __attribute__((tls_model("initial-exec")));
 /** What a thread does besides in the steps of its waits, once progress has found nothing, how many things; or NULL. */
 extern __thread int (*pgasi_wait_work)(void) __attribute__((tls_model("initial-exec")));
+/** Does it once. It may wait itself, and is not begun again there. */
+int pgasi_wait_do_work(void);
 /** What a waiting thread does once before it begins to sleep, set by the call layer; or NULL. */
 extern void (*pgasi_wait_before_sleep)(void);
 void pgasi_wait_step(pgasi_wait_t *w);

@@ -49,15 +49,6 @@ static int run_work(void)
     return own_work->run(own_work->arg);
 }
 
-/* Outside of a wait; a wait inside of it must not begin it again. */
-static int run_alone(pgas_work_t *work)
-{
-    pgasi_wait_work = NULL;
-    int n = work->run(work->arg);
-    pgasi_wait_work = run_work;
-    return n;
-}
-
 static uint64_t counted(const uint64_t *count)
 {
     return count ? __atomic_load_n(count, __ATOMIC_ACQUIRE) : 0;
@@ -82,11 +73,11 @@ static pgas_status_t wave(const pgas_work_t *work, uint64_t all[2])
 }
 
 /* Works until there is nothing to do here; in the allreduce the waits go on with it. */
-static pgas_status_t waves(pgas_work_t *work)
+static pgas_status_t waves(const pgas_work_t *work)
 {
     uint64_t all[2], consumed_before = UINT64_MAX, patient_until_ns = pgasi_now_ns() + PATIENCE_NS;
     for (;;) {
-        while (work && run_alone(work) > 0)
+        while (work && pgasi_wait_do_work() > 0)
             pgas_progress();
         hand_over(PGASI_PUBLISH_QUIESCE); /* whether somebody died, the sum will tell */
         pgas_status_t status = wave(work, all);

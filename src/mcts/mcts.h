@@ -305,10 +305,11 @@ pgas_status_t pgasi_mcts_check_spec(const pgas_mcts_spec_t *spec);
 int pgasi_mcts_turn(const pgas_mcts_t *m, const void *state);
 bool pgasi_mcts_outcome(const pgas_mcts_t *m, const void *state, uint32_t *values);
 uint32_t pgasi_mcts_moves(worker_t *w, const void *state, bool priors);
+uint32_t pgasi_mcts_draw(pgas_mcts_rng_t *rng, const float *chances, uint32_t n);
 void pgasi_mcts_simulate(worker_t *w, const void *state, uint32_t n, uint64_t *sums);
 
 /* tree.c */
-void pgasi_mcts_begin_node(const pgas_mcts_t *m, node_t *node, const void *state); /* of zeros */
+void pgasi_mcts_begin_node(const pgas_mcts_t *m, node_t *node, const void *state); /* in any memory */
 node_t *pgasi_mcts_make_node(worker_t *w, const void *state, int depth);
 void pgasi_mcts_free_node(worker_t *w, node_t *node);
 bool pgasi_mcts_open(worker_t *w, node_t *node); /* its edges are there; false: no memory, or no moves */
@@ -329,12 +330,15 @@ pgas_status_t pgasi_mcts_register(void);
 int pgasi_mcts_run_work(void *worker);
 void pgasi_mcts_free_steps(worker_t *w);
 
+/* search.c */
+pgas_status_t pgasi_mcts_check(const pgas_mcts_t *m); /* that the caller may do something collective */
+pgas_status_t pgasi_mcts_agree(pgas_status_t mine, uint64_t number); /* the worst; MISMATCH if numbers differ */
+
 /* rest.c: what is done at rest */
 pgas_status_t pgasi_mcts_collect(pgas_mcts_t *m);
 void pgasi_mcts_drop_all(pgas_mcts_t *m);
 void pgasi_mcts_sum_bytes(pgas_mcts_t *m);
 void pgasi_mcts_peek(const pgas_mcts_t *m, pgas_mcts_info_t *info);
-pgas_status_t pgasi_mcts_check(const pgas_mcts_t *m); /* that the caller may do something collective */
 void pgasi_mcts_handle_mark(const void *args, size_t bytes, pgas_thread_t source, void *context);
 void pgasi_mcts_handle_audit(const void *args, size_t bytes, pgas_thread_t source, void *context);
 void pgasi_mcts_handle_look(const void *args, size_t bytes, pgas_thread_t source, void *context);

@@ -57,9 +57,7 @@ void pgasi_mcts_give_step(worker_t *w, step_t *step)
         w->free_steps = step;
         return;
     }
-    step->next = __atomic_load_n(&owner->foreign, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&owner->foreign, &step->next, step, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-    }
+    pgasi_mcts_stack(&owner->foreign, step);
 }
 
 /* ---- queues ---- */

@@ -139,11 +139,16 @@ static uint64_t count_children(const node_t *node)
     return n;
 }
 
-/* Also counts anew what is left. */
-static void sweep(pgas_mcts_t *m)
+static void clear_table(pgas_mcts_t *m)
 {
     if (m->table)
         memset(m->table, 0, (m->table_mask + 1) * sizeof *m->table);
+}
+
+/* Also counts anew what is left. */
+static void sweep(pgas_mcts_t *m)
+{
+    clear_table(m);
     for (int i = 0; i <= m->n_threads; i++) {
         worker_t *w = &m->worker[i];
         node_t *next, *old = w->nodes;
@@ -170,8 +175,7 @@ void pgasi_mcts_drop_all(pgas_mcts_t *m)
 {
     m->root = 0;
     m->root_depth = 0;
-    if (m->table)
-        memset(m->table, 0, (m->table_mask + 1) * sizeof *m->table);
+    clear_table(m);
     for (int i = 0; i <= m->n_threads; i++) {
         m->worker[i].nodes = NULL;
         memset(&m->worker[i].present, 0, sizeof m->worker[i].present);
@@ -180,14 +184,6 @@ void pgasi_mcts_drop_all(pgas_mcts_t *m)
 }
 
 /* ---- roots ---- */
-
-/* The worst status of all ranks. */
-static pgas_status_t agreed(pgas_status_t mine)
-{
-    int32_t word = mine, worst;
-    pgas_status_t status = pgas_allreduce(NULL, &word, &worst, 1, PGAS_INT32, PGAS_MIN);
-    return status != PGAS_OK ? status : (pgas_status_t)worst;
-}
 
 /* A node for root_state here, of which nothing is known. */
 static pgas_status_t add_root(pgas_mcts_t *m, uint32_t depth)
@@ -210,7 +206,7 @@ static pgas_status_t make_root(pgas_mcts_t *m)
     if (status == PGAS_OK && m->has_root && m->by_steps)
         pgasi_mcts_insert(m, ref_pointer(m->root));
     pgasi_mcts_sum_bytes(m);
-    return agreed(status);
+    return pgasi_mcts_agree(status, 0);
 }
 
 /* Where it is, where there is one. */
@@ -310,7 +306,7 @@ static pgas_status_t advance(pgas_mcts_t *m, pgas_mcts_move_t move)
     int rank = ref_rank(m->root);
     m->root = child;
     if (m->opts.mode == PGAS_MCTS_ROOT) /* whose tree has not tried it begins anew */
-        status = agreed(child ? PGAS_OK : add_root(m, m->root_depth + 1));
+        status = pgasi_mcts_agree(child ? PGAS_OK : add_root(m, m->root_depth + 1), 0);
     if (status == PGAS_OK)
         status = tell_root(m, rank);
     return status == PGAS_OK ? keep_below(m) : status;

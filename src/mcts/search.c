@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "mcts/mcts.h"
 #include "pgas/coll.h"
 #include "pgas/handler.h"
@@ -53,14 +54,6 @@ static pgas_status_t check_opts(const pgas_mcts_spec_t *spec, const pgas_mcts_op
     return wrong ? PGAS_ERR_INVALID : beyond ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
-static uint64_t mixed(uint64_t sum, double number)
-{
-    uint64_t word;
-    memcpy(&word, &number, sizeof word);
-    sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return sum ^ sum >> 29;
-}
-
 /* The same number for the same description and options. */
 static uint64_t checksum(const pgas_mcts_spec_t *s, const pgas_mcts_opts_t *o)
 {
@@ -69,14 +62,11 @@ static uint64_t checksum(const pgas_mcts_spec_t *s, const pgas_mcts_opts_t *o)
                            o->exploration, o->fpu, o->pending, o->virtual_loss, o->widening, o->widening_power, o->mode,
                            o->place, o->near_every, o->always_call, o->no_combining, o->no_proofs, o->style, o->in_flight,
                            o->phase, o->max_depth, (double)o->memory_bytes };
-    uint64_t sum = 1;
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all); i++)
-        sum = mixed(sum, all[i]);
-    return sum;
+    return pgasi_hash_bytes(all, sizeof all, 1);
 }
 
 /* The worst status of all ranks, and whether they all have the same number. */
-static pgas_status_t agree(pgas_status_t mine, uint64_t number)
+pgas_status_t pgasi_mcts_agree(pgas_status_t mine, uint64_t number)
 {
     int64_t words[3] = { mine, (int64_t)(number >> 1), -(int64_t)(number >> 1) }, least[3];
     pgas_status_t status = pgas_allreduce(NULL, words, least, 3, PGAS_INT64, PGAS_MIN);
@@ -337,7 +327,7 @@ static pgas_status_t check_all(const pgas_mcts_spec_t *spec, pgas_mcts_opts_t *o
         status = PGAS_ERR_LIMIT;
     if (status == PGAS_OK)
         fill_in(o, pgas_n_ranks());
-    return agree(status, status == PGAS_OK ? checksum(spec, o) : 0);
+    return pgasi_mcts_agree(status, status == PGAS_OK ? checksum(spec, o) : 0);
 }
 
 pgas_status_t pgas_mcts_create(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *opts, pgas_mcts_t **mcts_p)
@@ -348,7 +338,7 @@ pgas_status_t pgas_mcts_create(const pgas_mcts_spec_t *spec, const pgas_mcts_opt
     int id = -1;
     pgas_mcts_opts_t o = opts && opts->size >= sizeof o ? *opts : defaults;
     pgas_status_t status = PGASI_OPTS_SANE(opts, sizeof o) && mcts_p ? PGAS_OK : PGAS_ERR_INVALID;
-    status = agree(status, 0);
+    status = pgasi_mcts_agree(status, 0);
     if (status == PGAS_OK)
         status = check_all(spec, &o, &id);
     if (status == PGAS_OK)
@@ -360,7 +350,7 @@ pgas_status_t pgas_mcts_create(const pgas_mcts_spec_t *spec, const pgas_mcts_opt
     pgas_mcts_t *m = allocate(spec, &o);
     if (m)
         m->id = (uint32_t)id;
-    status = agree(m ? begin(m) : PGAS_ERR_NO_MEMORY, 0);
+    status = pgasi_mcts_agree(m ? begin(m) : PGAS_ERR_NO_MEMORY, 0);
     if (status != PGAS_OK) {
         if (m)
             end(m);

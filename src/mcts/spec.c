@@ -84,9 +84,10 @@ uint32_t pgasi_mcts_moves(worker_t *w, const void *state, bool priors)
     return n ? spec->moves_max : 0;
 }
 
-static uint32_t draw(worker_t *w, const float *chances, uint32_t n)
+/* One of n, by their probabilities. */
+uint32_t pgasi_mcts_draw(pgas_mcts_rng_t *rng, const float *chances, uint32_t n)
 {
-    float x = (float)(pgas_mcts_random(&w->playout_rng) >> 40) * 0x1p-24f;
+    float x = (float)(pgas_mcts_random(rng) >> 40) * 0x1p-24f;
     uint32_t i = 0;
     while (i + 1 < n && x >= chances[i])
         x -= chances[i++];
@@ -107,7 +108,7 @@ static void play(worker_t *w, const void *state, float *sums)
                 value[p] = .5f;
             break;
         }
-        uint32_t i = chance ? draw(w, w->priors, n) : pgas_mcts_below(&w->playout_rng, n);
+        uint32_t i = chance ? pgasi_mcts_draw(&w->playout_rng, w->priors, n) : pgas_mcts_below(&w->playout_rng, n);
         spec->apply(w->state, w->moves[i], spec->arg);
     }
     for (int p = 0; p < spec->n_players; p++)

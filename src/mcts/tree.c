@@ -69,7 +69,7 @@ static uint32_t segment_size(uint32_t segment)
 }
 static uint32_t segment_start(uint32_t segment)
 {
-    return segment ? 4u << (segment - 1) : 0;
+    return segment ? segment_size(segment) : 0;
 }
 
 static size_t segment_bytes(uint32_t size)
@@ -318,15 +318,6 @@ static uint32_t allowed(const pgas_mcts_t *m, const edges_t *e, uint64_t visits)
     return n < 1 ? 1 : n < e->n_moves ? (uint32_t)n : e->n_moves;
 }
 
-static int64_t draw(worker_t *w, const edges_t *e)
-{
-    float x = (float)(pgas_mcts_random(&w->tree_rng) >> 40) * 0x1p-24f;
-    uint32_t i = 0;
-    while (i + 1 < e->n_moves && x >= e->priors[i])
-        x -= e->priors[i++];
-    return i;
-}
-
 /* Of a node with children that has room for one more: whether that comes next. */
 static bool is_urgent(const pgas_mcts_t *m, const node_t *node, const edges_t *e, uint32_t n, float factor)
 {
@@ -345,11 +336,11 @@ static float factor_of(const pgas_mcts_t *m, uint64_t visits)
     return m->explore * (m->opts.policy == PGAS_MCTS_PUCT ? sqrtf(n) : sqrtf(logf(n)));
 }
 
-/* One more child may be made. */
+/* The entry of a child is there, now. */
 static bool has_entry(worker_t *w, edges_t *e, uint32_t i)
 {
     uint32_t number = segment_of(i);
-    return pgasi_mcts_has_room(w) && (__atomic_load_n(&e->segment[number], __ATOMIC_ACQUIRE) || make_segment(w, e, number));
+    return __atomic_load_n(&e->segment[number], __ATOMIC_ACQUIRE) || make_segment(w, e, number);
 }
 
 /* The number of the child to go to; its entry is there. -1: no memory. */
@@ -359,12 +350,12 @@ int64_t pgasi_mcts_choose(worker_t *w, node_t *node)
     edges_t *e = node->edges;
     int64_t i = -1;
     if (node->player == PGAS_MCTS_CHANCE) {
-        i = draw(w, e);
+        i = pgasi_mcts_draw(&w->tree_rng, e->priors, e->n_moves);
     } else {
         uint64_t visits = __atomic_load_n(&node->visits, __ATOMIC_RELAXED);
         float factor = factor_of(m, visits);
         uint32_t limit = allowed(m, e, visits), n = __atomic_load_n(&e->n_open, __ATOMIC_ACQUIRE), best = 0;
-        if (n < limit && is_urgent(m, node, e, n, factor) && has_entry(w, e, n)) {
+        if (n < limit && is_urgent(m, node, e, n, factor) && pgasi_mcts_has_room(w) && has_entry(w, e, n)) {
             n = __atomic_fetch_add(&e->n_open, 1, __ATOMIC_ACQ_REL);
             i = n < e->n_moves ? (int64_t)n : -1;
         }
@@ -375,8 +366,7 @@ int64_t pgasi_mcts_choose(worker_t *w, node_t *node)
             i = best_score(e, n, factor, &best) > -HUGE_VALF ? (int64_t)best : (int64_t)pgas_mcts_below(&w->tree_rng, n);
         }
     }
-    uint32_t number = segment_of((uint32_t)i);
-    return __atomic_load_n(&e->segment[number], __ATOMIC_ACQUIRE) || make_segment(w, e, number) ? i : -1;
+    return has_entry(w, e, (uint32_t)i) ? i : -1;
 }
 
 static void count_child(worker_t *w, node_t *node)

@@ -301,7 +301,7 @@ static void tell_parent(worker_t *w, pgasi_ref_t parent, uint32_t idx, node_t *c
 
 /* A child that this rank is to have: the node with its first rollouts under way, or NULL. */
 node_t *pgasi_mcts_create_here(worker_t *w, const void *state, uint64_t hash, uint32_t owner, pgasi_ref_t parent,
-                           pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth)
+                               pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth)
 {
     pgas_mcts_t *m = w->mcts;
     node_t *there = m->by_steps ? pgasi_mcts_find(m, hash) : NULL;
@@ -390,9 +390,7 @@ static void defer(worker_t *w, node_t *node, uint32_t i, child_t *c, pgasi_ref_t
 {
     step_t *step = pgasi_mcts_take_step(w, node, place, i, n, depth);
     w->counts.deferred++;
-    step->next = __atomic_load_n(&c->deferred, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&c->deferred, &step->next, step, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
-    }
+    pgasi_mcts_stack(&c->deferred, step);
     if (__atomic_load_n(&c->ref, __ATOMIC_SEQ_CST) || !__atomic_load_n(&c->being_made, __ATOMIC_SEQ_CST))
         forward_deferred(w, node, i, c);
 }

@@ -48,6 +48,14 @@ static inline bool pgasi_mcts_is_handlers(const worker_t *w)
     return w->index == w->mcts->n_threads;
 }
 
+/* Any thread; who takes takes all, by one exchange. Ordered with what the pusher loads behind it. */
+static inline void pgasi_mcts_stack(step_t **top, step_t *step)
+{
+    step->next = __atomic_load_n(top, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(top, &step->next, step, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+    }
+}
+
 /* queue.c */
 step_t *pgasi_mcts_take_step(worker_t *w, node_t *node, pgasi_ref_t up, uint32_t up_idx, uint32_t n, uint32_t depth);
 void pgasi_mcts_give_step(worker_t *w, step_t *step);
@@ -72,7 +80,7 @@ void pgasi_mcts_rest_at(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t i
 void pgasi_mcts_do_job(worker_t *w, step_t *job);
 void pgasi_mcts_simulate_once(worker_t *w, const void *state, uint32_t owner, pgasi_ref_t place, uint32_t idx, uint32_t n);
 node_t *pgasi_mcts_create_here(worker_t *w, const void *state, uint64_t hash, uint32_t owner, pgasi_ref_t parent,
-                           pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth);
+                               pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth);
 void pgasi_mcts_descend(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t place_idx, uint32_t n, uint32_t depth);
 
 #endif

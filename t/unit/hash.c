@@ -3,25 +3,9 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "t/tap.h"
+#include "t/unit/collisions.h"
 
 #define N_KEYS 100000
-
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* equal pairs among the hashes, of which 64 bits leave none to chance */
-static int collisions(uint64_t *hashes, int n)
-{
-    int found = 0;
-    qsort(hashes, (size_t)n, sizeof(*hashes), by_value);
-    for (int i = 1; i < n; i++) {
-        found += hashes[i] == hashes[i - 1];
-    }
-    return found;
-}
 
 static void small_keys_do_not_collide(void)
 {

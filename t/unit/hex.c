@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "hex_model.h"
 #include "t/tap.h"
+#include "t/unit/collisions.h"
 
 #define N_POSITIONS 100000 /* whose hashes are compared */
 
@@ -275,22 +276,6 @@ static void what_matters_is_in_the_hash(void)
     theirs = mine;
     theirs.n_moves = 4;
     ok(hash_of(&mine) == hash_of(&theirs), "the number of moves makes none");
-}
-
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static int collisions(uint64_t *hashes, int n)
-{
-    int found = 0;
-    qsort(hashes, (size_t)n, sizeof(*hashes), by_value);
-    for (int i = 1; i < n; i++) {
-        found += hashes[i] == hashes[i - 1];
-    }
-    return found;
 }
 
 static void hashes_do_not_collide(void)

@@ -7,7 +7,7 @@ check_PROGRAMS += %D%/bitmap.t %D%/clock.t %D%/extents.t %D%/hash.t %D%/log.t %D
 %C%_bitmap_t_SOURCES = %D%/bitmap.c
 %C%_clock_t_SOURCES = %D%/clock.c
 %C%_extents_t_SOURCES = %D%/extents.c
-%C%_hash_t_SOURCES = %D%/hash.c
+%C%_hash_t_SOURCES = %D%/hash.c %D%/collisions.h
 %C%_log_t_SOURCES = %D%/log.c
 %C%_param_t_SOURCES = %D%/param.c
 %C%_pool_t_SOURCES = %D%/pool.c
@@ -63,5 +63,5 @@ check_PROGRAMS += %D%/strangers.t
 %C%_strangers_t_SOURCES = %D%/strangers.c %D%/lone.c %D%/lone.h
 # Hex, against a plain model of it.
 check_PROGRAMS += %D%/hex.t %D%/hex_playouts.t
-%C%_hex_t_SOURCES = %D%/hex.c %D%/hex_model.h
+%C%_hex_t_SOURCES = %D%/hex.c %D%/collisions.h %D%/hex_model.h
 %C%_hex_playouts_t_SOURCES = %D%/hex_playouts.c %D%/hex_model.h
