@@ -1,0 +1,424 @@
+/** A coherent distributed array: elements that every rank gets, sets, locks and operates on, cached where they are used.
+ *
+ *      pgas_array_t *a;
+ *      pgas_array_create(NULL, sizeof(double), n, NULL, &a);             collective
+ *      double x;
+ *      pgas_array_get_f64(a, i, &x);                                     a few plain instructions where the chunk is held
+ *      pgas_array_apply_f64(a, i, PGAS_ARRAY_ADD_F64, 0.5);              combined locally, reduced when somebody reads
+ *
+ *  Elements lie in chunks (512 elements by default) at their home ranks. Ranks of the home's node use them where they lie;
+ *  ranks elsewhere keep copies in a cache. Of each chunk the home knows who has a copy, and as what:
+ *  | state     | home's node               | other ranks                                    |
+ *  | Unshared  | reads, writes, operates   | nothing                                        |
+ *  | Shared    | reads                     | read                                           |
+ *  | Dirty     | nothing                   | one reads, writes and operates                 |
+ *  | Operated  | operates (one operator)   | operate, each into operands of its own         |
+ *
+ *  Consistency. get, set, compare-and-swap, fetch-and-op, locks, bulk transfers by element: sequentially consistent, over all
+ *  elements, threads and ranks (element sizes of 1, 2, 4 and 8 bytes and structures alike; t/spmd/array_litmus: store
+ *  buffering, message passing, IRIW, coherence). An operand is applied exactly once, and is seen by every read that is
+ *  ordered after its pgas_array_apply: by the same thread, by who has been told through a barrier, a lock, a call or another
+ *  element. Between applies of different elements no order is seen unless something orders them. What is done through the
+ *  plain pointer of a pin is the program's own to order within the node; to others it is as if done between pin and unpin.
+ *
+ *  Threads: any attached thread; each thread of an OpenMP region attaches first. In handlers only what needs nobody else works,
+ *  otherwise PGAS_ERR_CONTEXT. Progress: a rank that computes is served by its service thread.
+ *
+ *  Every function here may also give PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT (thread not attached; in a plain handler, where it
+ *  would have to wait), PGAS_ERR_INVALID (no array, null), PGAS_ERR_PEER (a rank of the team has died with
+ *  PGAS_ON_PEER_DEATH=continue; the array is of no use any more) and PGAS_ERR_NO_MEMORY (a request found no memory).
+ *
+ *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each access counts references with
+ *  two locked instructions; here a thread writes into a slot of its own in which chunk it is, and who takes a chunk away pays
+ *  a barrier on all processors (hazard pointers with membarrier(2)). */
+#ifndef PGAS_ARRAY_H
+#define PGAS_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "pgas/runtime.h"
+#include "pgas/status.h"
+#include "pgas/team.h"
+
+PGAS_BEGIN_DECLS
+
+/** An array; what stands here is for the inline functions below. */
+typedef struct pgas_array {
+    uint64_t limit[4];     /* number of elements if they have 1, 2, 4, 8 bytes, else 0 */
+    const uint64_t *table; /* by cell (index >> shift): address of the chunk here, whose it is, what it may do */
+    const uint32_t *ops;   /* by cell: the operator of an entry with OPERATE */
+    uint64_t name;         /* what is announced, but for the cell */
+    uint64_t epoch;        /* in which it was made */
+    uint64_t mask;         /* chunk length - 1 */
+    uint32_t shift;
+    uint32_t elem_bytes;
+    uint64_t n_elems;
+} pgas_array_t;
+
+/* ---- create and destroy ---- */
+
+/** Options; zero means default. The same on all ranks of the team, but for cache_bytes and prefetch. */
+typedef struct {
+    size_t size;             /* as in pgas_init_opts_t */
+    size_t chunk_elems;      /* rounded up to a power of two; default 512, at most 2^20 */
+    const uint64_t *offsets; /* [team size + 1], ascending from 0 to n_elems: rank r has elements offsets[r] .. offsets[r+1]-1;
+                                NULL: whole chunks, as even as they go. Read during create only */
+    size_t cache_bytes;      /* of this rank, for chunks of other nodes; default PGAS_ARRAY_CACHE; at least one chunk */
+    int low_percent;         /* lines free below which chunks are evicted, default 30 */
+    int high_percent;        /* ... until so many are free, default 50 */
+    int prefetch;            /* chunks that are asked for ahead of a sequential walk, default 16, -1: none, at most 32 */
+} pgas_array_opts_t;
+#define PGAS_ARRAY_OPTS_INIT { sizeof(pgas_array_opts_t), 0, NULL, 0, 0, 0, 0 }
+
+/** Makes an array of n_elems elements of elem_bytes bytes, all zero.
+ *  Shape:  collective over the team (NULL: all ranks). 0 elements are allowed.
+ *  Units:  elem_bytes 1 .. 65536; n_elems * elem_bytes below 2^44 a rank; chunks (elements times size) of at most 16 MiB.
+ *  Owns:   pgas_array_destroy; else the last pgas_finalize.
+ *  Cost:   out of the symmetric heap of each rank: its elements, 8 + 4 bytes for every chunk of the whole array, 64 bytes for
+ *          every chunk of its own, and the cache with 128 bytes a line.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (sizes, offsets, percentages); PGAS_ERR_MISMATCH (parameters differ between ranks; the log
+ *          says which); PGAS_ERR_LIMIT (65535 arrays are live; a chunk is too large); PGAS_ERR_NO_MEMORY (PGAS_HEAP_SIZE: the log
+ *          says how much); the same on all ranks of the team. */
+PGAS_API pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, uint64_t n_elems,
+                                         const pgas_array_opts_t *opts, pgas_array_t **array_p);
+
+/** Ends it. Collective over its team; nobody uses it any more.
+ *  @return PGAS_OK; PGAS_ERR_BUSY, the same on all ranks, if some thread has a pin or a lock: the log names rank and element,
+ *          and nothing has happened. */
+PGAS_API pgas_status_t pgas_array_destroy(pgas_array_t *array);
+
+static inline uint64_t pgas_array_n_elems(const pgas_array_t *array)
+{
+    return array->n_elems;
+}
+static inline size_t pgas_array_elem_bytes(const pgas_array_t *array)
+{
+    return array->elem_bytes;
+}
+static inline uint64_t pgas_array_chunk_elems(const pgas_array_t *array)
+{
+    return array->mask + 1;
+}
+
+/** The team's rank that has element i; -1 if there is none. Any thread, no message. */
+PGAS_API int pgas_array_home(const pgas_array_t *array, uint64_t i);
+
+/** The elements of a rank of the team (-1: the caller): *n_p elements from *first_p on. PGAS_ERR_RANGE: no such rank. */
+PGAS_API pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uint64_t *first_p, uint64_t *n_p);
+
+/* ---- operators ---- */
+
+/** An operator: numbers of the built-in ones are below, others come from pgas_array_op_register. 0 is none. */
+typedef uint32_t pgas_array_op_t;
+
+/** Built-in operators: PGAS_ARRAY_ADD_U64 and so on; PGAS_ARRAY_OP(kind, type) of the enums below. AND, OR, XOR: integers only. */
+enum { PGAS_ARRAY_KIND_ADD, PGAS_ARRAY_KIND_MIN, PGAS_ARRAY_KIND_MAX, PGAS_ARRAY_KIND_AND, PGAS_ARRAY_KIND_OR,
+       PGAS_ARRAY_KIND_XOR, PGAS_ARRAY_N_KINDS };
+enum { PGAS_ARRAY_TYPE_U8, PGAS_ARRAY_TYPE_U16, PGAS_ARRAY_TYPE_U32, PGAS_ARRAY_TYPE_U64, PGAS_ARRAY_TYPE_I8,
+       PGAS_ARRAY_TYPE_I16, PGAS_ARRAY_TYPE_I32, PGAS_ARRAY_TYPE_I64, PGAS_ARRAY_TYPE_F32, PGAS_ARRAY_TYPE_F64,
+       PGAS_ARRAY_N_TYPES };
+#define PGAS_ARRAY_OP(kind, type) ((pgas_array_op_t)(1 + (kind) * 16 + (type)))
+#define PGAS_ARRAY_OPS_OF(K)                                                                                              \
+    PGAS_ARRAY_##K##_U8 = 1 + PGAS_ARRAY_KIND_##K * 16, PGAS_ARRAY_##K##_U16, PGAS_ARRAY_##K##_U32, PGAS_ARRAY_##K##_U64, \
+    PGAS_ARRAY_##K##_I8, PGAS_ARRAY_##K##_I16, PGAS_ARRAY_##K##_I32, PGAS_ARRAY_##K##_I64
+enum {
+    PGAS_ARRAY_OPS_OF(ADD), PGAS_ARRAY_ADD_F32, PGAS_ARRAY_ADD_F64,
+    PGAS_ARRAY_OPS_OF(MIN), PGAS_ARRAY_MIN_F32, PGAS_ARRAY_MIN_F64,
+    PGAS_ARRAY_OPS_OF(MAX), PGAS_ARRAY_MAX_F32, PGAS_ARRAY_MAX_F64,
+    PGAS_ARRAY_OPS_OF(AND), PGAS_ARRAY_OPS_OF(OR), PGAS_ARRAY_OPS_OF(XOR)
+};
+
+/** An operator of the program's: associative and commutative.
+ *  combine: *to becomes (*to combined with *from), operands both. merge: an operand is brought into an element; NULL: the operand
+ *  has the element's type, and combine serves. Both run on any thread, also of the library, one at a time for one element;
+ *  they do not call the library. */
+typedef struct {
+    size_t elem_bytes, operand_bytes; /* of the elements and operands that it is for; operand_bytes 0: as elem_bytes */
+    const void *identity;             /* operand_bytes bytes, copied: combining with it changes nothing */
+    void (*combine)(void *to, const void *from);
+    void (*merge)(void *elem, const void *operand);
+} pgas_array_op_def_t;
+
+/** Registers an operator under a name.
+ *  Shape:  any thread of each rank that uses it, or is home of elements that it is used on; in any order. Not collective. Lasts
+ *          until the process ends.
+ *  Done:   *op_p is made from the name, so it is the same number everywhere.
+ *  @return PGAS_OK (also for the same name with the same definition again); PGAS_ERR_EXISTS (the name, or another that gives the
+ *          same number, has another definition); PGAS_ERR_LIMIT (256 operators); PGAS_ERR_INVALID (no name, no combine, no
+ *          identity, sizes; merge missing where the sizes differ). */
+PGAS_API pgas_status_t pgas_array_op_register(const char *name, const pgas_array_op_def_t *def, pgas_array_op_t *op_p);
+
+/* ---- one element of any type ---- */
+
+/** Reads element i to *value_p. @return PGAS_OK, PGAS_ERR_RANGE. */
+PGAS_API pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p);
+
+/** Writes it. Done: on return every later read anywhere sees it. @return PGAS_OK, PGAS_ERR_RANGE. */
+PGAS_API pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value);
+
+/** Combines an operand into element i. @return PGAS_OK, PGAS_ERR_RANGE; PGAS_ERR_NOT_FOUND (unknown operator, here or at the
+ *  home); PGAS_ERR_MISMATCH (it is for elements of another size). */
+PGAS_API pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op, const void *operand);
+
+/** If element i equals *expected (byte by byte), writes *desired; *old_p is what it was. Elements of up to 256 bytes, else
+ *  PGAS_ERR_LIMIT. */
+PGAS_API pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i, const void *expected, const void *desired,
+                                               void *old_p);
+
+/** Combines an operand into element i at once; *old_p is what it was before. Elements and operands of up to 256 bytes.
+ *  @return as pgas_array_apply; PGAS_ERR_LIMIT. */
+PGAS_API pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op_t op, const void *operand,
+                                           void *old_p);
+
+/* ---- locks ---- */
+
+/** Locks of elements: shared (rlock) or exclusive (wlock). They order threads; they do not keep others from get and set.
+ *  Shape:  any attached thread, not in plain handlers. First come, first served, so that a waiting writer is not starved.
+ *          timeout_us < 0: for ever; 0 is the try form: PGAS_ERR_BUSY if somebody else has it.
+ *  Done:   what was done to elements under the lock before is seen.
+ *  Cost:   one round trip to the home (none to a lock at the own rank), one message back at unlock, not waited for.
+ *  @return PGAS_OK; PGAS_ERR_RANGE; PGAS_ERR_BUSY; PGAS_ERR_TIMEOUT; PGAS_ERR_DEADLOCK (the thread has it already). */
+PGAS_API pgas_status_t pgas_array_rlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us);
+PGAS_API pgas_status_t pgas_array_wlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us);
+static inline pgas_status_t pgas_array_rlock(pgas_array_t *array, uint64_t i)
+{
+    return pgas_array_rlock_for(array, i, -1);
+}
+static inline pgas_status_t pgas_array_wlock(pgas_array_t *array, uint64_t i)
+{
+    return pgas_array_wlock_for(array, i, -1);
+}
+static inline pgas_status_t pgas_array_rlock_try(pgas_array_t *array, uint64_t i)
+{
+    return pgas_array_rlock_for(array, i, 0);
+}
+static inline pgas_status_t pgas_array_wlock_try(pgas_array_t *array, uint64_t i)
+{
+    return pgas_array_wlock_for(array, i, 0);
+}
+
+/** Gives back the lock that the calling thread has on element i, of either kind.
+ *  @return PGAS_OK, PGAS_ERR_RANGE, PGAS_ERR_INVALID (the thread has none there). */
+PGAS_API pgas_status_t pgas_array_unlock(pgas_array_t *array, uint64_t i);
+
+/* ---- pins ---- */
+
+typedef enum {
+    PGAS_ARRAY_PIN_READ,    /* loads; other nodes may read, too */
+    PGAS_ARRAY_PIN_WRITE,   /* loads and stores */
+    PGAS_ARRAY_PIN_OPERATE  /* operands: data[k] may be combined with the operator's, and not be read as elements */
+} pgas_array_pin_mode_t;
+
+/** A pinned chunk, or the part of one that lies at one rank. */
+typedef struct {
+    void *data;            /* element `first`; with PIN_OPERATE an array of operands of the operator */
+    uint64_t first, n;     /* elements first .. first + n - 1 */
+    pgas_array_t *array;   /* the rest is the library's */
+    struct pgasi_array_hold *hold;
+} pgas_array_pin_t;
+
+/** Pins the chunk of element i: a plain pointer that stays valid until unpin.
+ *  Shape:  any attached thread; unpin by the same. Pins of one thread nest, also on one chunk. op: for PIN_OPERATE, else 0; the
+ *          operator's operands have the elements' type and size (PGAS_ERR_MISMATCH otherwise).
+ *  Done:   until unpin the chunk stays here. Nobody on another node writes it (read) or sees or writes it (write) or reads it
+ *          (operate); who wants to waits. Threads of the same node share it as they share memory. get, set and apply of the same
+ *          thread within the pin never wait.
+ *  Owns:   hold pins for as long as one holds a lock: others wait.
+ *  @return PGAS_OK; PGAS_ERR_RANGE; PGAS_ERR_DEADLOCK (it would have to wait until the thread's own pin of that chunk ends, e.g. to
+ *          write what it pins for reading); PGAS_ERR_NO_MEMORY (all lines of the cache are pinned: raise cache_bytes);
+ *          PGAS_ERR_NOT_FOUND, PGAS_ERR_MISMATCH (operator). */
+PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode, pgas_array_op_t op,
+                                      pgas_array_pin_t *pin_p);
+
+/** Ends it. @return PGAS_OK, PGAS_ERR_INVALID (not a pin of the calling thread, or ended before). */
+PGAS_API pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin);
+
+/* ---- many elements ---- */
+
+/** Sets all elements to *value. Collective over the team; each rank writes its own. Done: on return for all. */
+PGAS_API pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value);
+
+/** Copies elements first .. first + n - 1 to local memory, or from there. Any attached thread. Each element by itself is read or
+ *  written as by get and set, not all of them as one. @return PGAS_OK, PGAS_ERR_RANGE (nothing is copied then). */
+PGAS_API pgas_status_t pgas_array_load(pgas_array_t *array, uint64_t first, uint64_t n, void *to);
+PGAS_API pgas_status_t pgas_array_store(pgas_array_t *array, uint64_t first, uint64_t n, const void *from);
+
+/** Element index[k] to or from value k of a local array, for n of them in any order; of elements named twice scatter leaves one
+ *  of the values. Requests to homes overlap. @return PGAS_OK, PGAS_ERR_RANGE (nothing is copied then). */
+PGAS_API pgas_status_t pgas_array_gather(pgas_array_t *array, const uint64_t *index, size_t n, void *to);
+PGAS_API pgas_status_t pgas_array_scatter(pgas_array_t *array, const uint64_t *index, size_t n, const void *from);
+
+/** Asks for the chunks of a range ahead of their use, as far as lines are free; does not wait. mode and op as for pins. */
+PGAS_API pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n, pgas_array_pin_mode_t mode,
+                                           pgas_array_op_t op);
+
+/** Walks a range chunk by chunk, each pinned while it is the current one, those behind it asked for ahead:
+ *
+ *      pgas_array_walk_t w;
+ *      for (pgas_array_walk_begin(a, first, n, PGAS_ARRAY_PIN_READ, 0, &w); pgas_array_walk_next(&w);)
+ *          for (uint64_t k = 0; k < w.n; k++)
+ *              sum += ((const double *)w.data)[k];
+ *      status = pgas_array_walk_end(&w);
+ *
+ *  In an OpenMP region each (attached) thread walks a range of its own, e.g. pgas_array_share's. walk_end may come early.
+ *  n elements from first on that are at hand: data, first, n. @return of end: the first error, PGAS_OK if there was none. */
+typedef struct {
+    void *data;
+    uint64_t first, n;
+    pgas_array_pin_t pin; /* the rest is the library's */
+    uint64_t next, end;
+    pgas_array_pin_mode_t mode;
+    pgas_array_op_t op;
+    pgas_status_t status;
+    bool pinned;
+} pgas_array_walk_t;
+PGAS_API pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n, pgas_array_pin_mode_t mode,
+                                             pgas_array_op_t op, pgas_array_walk_t *walk_p);
+PGAS_API bool pgas_array_walk_next(pgas_array_walk_t *walk);
+PGAS_API pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk);
+
+/** Share number `part` of n_parts even shares of the caller's own elements, cut at chunks: for `omp for` over threads. */
+PGAS_API pgas_status_t pgas_array_share(const pgas_array_t *array, int part, int n_parts, uint64_t *first_p, uint64_t *n_p);
+
+/** What this rank has done with the array so far. */
+typedef struct {
+    uint64_t n_lines, n_free;      /* of the cache now */
+    uint64_t misses;               /* accesses that found no usable copy here */
+    uint64_t fetches, prefetches;  /* chunks asked for because of a miss, ahead of one */
+    uint64_t remote_ops;           /* accesses carried out at the home instead of fetching the chunk */
+    uint64_t evictions;
+    uint64_t recalls;              /* chunks given back, at home: taken back from this node's threads, because others wanted them */
+    uint64_t barriers;             /* on all processors */
+    uint64_t guarded;              /* accesses under a chunk's lock: shared writing, or recalled often */
+    uint64_t messages, data_bytes; /* sent */
+    uint64_t bytes;                /* of the heap that it takes on this rank */
+} pgas_array_info_t;
+PGAS_API pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_info_t *info_p);
+
+/* ---- typed forms, inline: PGAS_ERR_INVALID if the elements have another size ---- */
+
+/* What a thread needs for the inline way; the library's. */
+typedef struct {
+    uint64_t epoch; /* as in the arrays that it may use */
+    uint64_t *slot; /* where it says in which chunk it is */
+    uint64_t tag;   /* of entries that are its own */
+} pgas_array_path_t;
+PGAS_API extern __thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec")));
+
+/* Entries of the table: whose it is (bits 52 .. 63: slot + 1, 0 nobody's), address (of the chunk, or of where it would begin),
+ * and what may be done. */
+#define PGAS_ARRAY_READ UINT64_C(1)    /* any thread of this rank may read */
+#define PGAS_ARRAY_DATA UINT64_C(2)    /* its owner may read, write, operate */
+#define PGAS_ARRAY_OPERATE UINT64_C(4) /* its owner may combine operands of one operator */
+#define PGAS_ARRAY_OWNER (UINT64_C(0xFFF) << 52)
+#define PGAS_ARRAY_ADDRESS (~PGAS_ARRAY_OWNER & ~UINT64_C(63))
+
+/* Announces element i; the entry of its cell, or 0 if it cannot be used inline. Loads and stores between enter and leave are
+ * safe: whoever takes the chunk away first changes the entry, then runs a barrier on all processors, then waits until no
+ * thread announces it. (Where there is no such barrier entries never allow anything here.) */
+PGAS_INLINE uint64_t pgas_array_enter(const pgas_array_t *array, uint64_t i, int log_bytes)
+{
+    if (PGAS_UNLIKELY(i >= array->limit[log_bytes] || pgas_array_path.epoch != array->epoch))
+        return 0;
+    uint64_t cell = i >> array->shift;
+    __atomic_store_n(pgas_array_path.slot, array->name + cell, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return __atomic_load_n(&array->table[cell], __ATOMIC_RELAXED);
+}
+PGAS_INLINE void pgas_array_leave(void)
+{
+    __atomic_store_n(pgas_array_path.slot, 0, __ATOMIC_RELEASE);
+}
+PGAS_INLINE bool pgas_array_is_own(uint64_t entry, uint64_t what)
+{
+    return (entry & (PGAS_ARRAY_OWNER | what)) == (pgas_array_path.tag | what);
+}
+PGAS_INLINE void *pgas_array_at(const pgas_array_t *array, uint64_t entry, uint64_t i, int log_bytes)
+{
+    return (void *)(uintptr_t)((entry & PGAS_ARRAY_ADDRESS) + ((i & array->mask) << log_bytes));
+}
+PGAS_API pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p);
+PGAS_API pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes, const void *value);
+PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes, pgas_array_op_t op,
+                                              const void *operand);
+
+/* pgas_array_get_u64(array, i, &value), pgas_array_set_u64(array, i, value), pgas_array_apply_u64(array, i, op, operand),
+ * and the same for the other types. */
+#define PGAS_ARRAY_DEFINE(tag, type, word, log_bytes)                                                               \
+    PGAS_INLINE pgas_status_t pgas_array_get_##tag(pgas_array_t *array, uint64_t i, type *value_p)                  \
+    {                                                                                                               \
+        uint64_t entry = pgas_array_enter(array, i, log_bytes);                                                     \
+        if (PGAS_LIKELY((entry & PGAS_ARRAY_READ) || pgas_array_is_own(entry, PGAS_ARRAY_DATA))) {                  \
+            word bits = __atomic_load_n((const word *)pgas_array_at(array, entry, i, log_bytes), __ATOMIC_RELAXED); \
+            pgas_array_leave();                                                                                     \
+            memcpy(value_p, &bits, sizeof bits);                                                                    \
+            return PGAS_OK;                                                                                         \
+        }                                                                                                           \
+        return pgas_array_get_sized(array, i, sizeof(type), value_p);                                               \
+    }                                                                                                               \
+    PGAS_INLINE pgas_status_t pgas_array_set_##tag(pgas_array_t *array, uint64_t i, type value)                     \
+    {                                                                                                               \
+        uint64_t entry = pgas_array_enter(array, i, log_bytes);                                                     \
+        if (PGAS_LIKELY(pgas_array_is_own(entry, PGAS_ARRAY_DATA))) {                                               \
+            word bits;                                                                                              \
+            memcpy(&bits, &value, sizeof bits);                                                                     \
+            __atomic_store_n((word *)pgas_array_at(array, entry, i, log_bytes), bits, __ATOMIC_RELAXED);            \
+            pgas_array_leave();                                                                                     \
+            return PGAS_OK;                                                                                         \
+        }                                                                                                           \
+        return pgas_array_set_sized(array, i, sizeof(type), &value);                                                \
+    }
+
+/* Of an owner: combined in place, as elements or as operands. */
+#define PGAS_ARRAY_COMBINE(K, T, value)                                      \
+    case 1 + PGAS_ARRAY_KIND_##K * 16 + PGAS_ARRAY_TYPE_##T: next = (value); \
+        break;
+#define PGAS_ARRAY_COMBINE_INTEGER(T)          \
+    PGAS_ARRAY_COMBINE(AND, T, last & operand) \
+    PGAS_ARRAY_COMBINE(OR, T, last | operand)  \
+    PGAS_ARRAY_COMBINE(XOR, T, last ^ operand)
+#define PGAS_ARRAY_COMBINE_FLOAT(T)
+#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                                                       \
+    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand)    \
+    {                                                                                                                      \
+        uint64_t entry = pgas_array_enter(array, i, log_bytes);                                                            \
+        if (PGAS_LIKELY(pgas_array_is_own(entry, PGAS_ARRAY_DATA) ||                                                       \
+                        (pgas_array_is_own(entry, PGAS_ARRAY_OPERATE) &&                                                   \
+                         __atomic_load_n(&array->ops[i >> array->shift], __ATOMIC_RELAXED) == op))) {                      \
+            word *at = (word *)pgas_array_at(array, entry, i, log_bytes), bits = __atomic_load_n(at, __ATOMIC_RELAXED);    \
+            type last, next;                                                                                               \
+            memcpy(&last, &bits, sizeof last);                                                                             \
+            switch (op) {                                                                                                  \
+                PGAS_ARRAY_COMBINE(ADD, T, (type)(last + operand))                                                         \
+                PGAS_ARRAY_COMBINE(MIN, T, operand < last ? operand : last)                                                \
+                PGAS_ARRAY_COMBINE(MAX, T, operand > last ? operand : last)                                                \
+                more(T)                                                                                                    \
+            default:                                                                                                       \
+                return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                       \
+            }                                                                                                              \
+            memcpy(&bits, &next, sizeof bits);                                                                             \
+            __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                                                  \
+            pgas_array_leave();                                                                                            \
+            return PGAS_OK;                                                                                                \
+        }                                                                                                                  \
+        return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                               \
+    }
+
+#define PGAS_ARRAY_TYPE(tag, T, type, word, log_bytes, more) \
+    PGAS_ARRAY_DEFINE(tag, type, word, log_bytes)            \
+    PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)
+PGAS_ARRAY_TYPE(u8, U8, uint8_t, uint8_t, 0, PGAS_ARRAY_COMBINE_INTEGER)
+PGAS_ARRAY_TYPE(u16, U16, uint16_t, uint16_t, 1, PGAS_ARRAY_COMBINE_INTEGER)
+PGAS_ARRAY_TYPE(u32, U32, uint32_t, uint32_t, 2, PGAS_ARRAY_COMBINE_INTEGER)
+PGAS_ARRAY_TYPE(u64, U64, uint64_t, uint64_t, 3, PGAS_ARRAY_COMBINE_INTEGER)
+PGAS_ARRAY_TYPE(i8, I8, int8_t, uint8_t, 0, PGAS_ARRAY_COMBINE_INTEGER)
+PGAS_ARRAY_TYPE(i16, I16, int16_t, uint16_t, 1, PGAS_ARRAY_COMBINE_INTEGER)
+PGAS_ARRAY_TYPE(i32, I32, int32_t, uint32_t, 2, PGAS_ARRAY_COMBINE_INTEGER)
+PGAS_ARRAY_TYPE(i64, I64, int64_t, uint64_t, 3, PGAS_ARRAY_COMBINE_INTEGER)
+PGAS_ARRAY_TYPE(f32, F32, float, uint32_t, 2, PGAS_ARRAY_COMBINE_FLOAT)
+PGAS_ARRAY_TYPE(f64, F64, double, uint64_t, 3, PGAS_ARRAY_COMBINE_FLOAT)
+
+PGAS_END_DECLS
+#endif
