@@ -1,2 +1,3 @@
 # floor 5: the coherent distributed array. Add yours as: libpgas_core_la_SOURCES += %D%/NAME.c %D%/NAME.h
 libpgas_core_la_SOURCES += %D%/state.c %D%/state.h
+libpgas_core_la_SOURCES += %D%/op.c %D%/op.h

@@ -65,3 +65,5 @@ check_PROGRAMS += %D%/strangers.t
 check_PROGRAMS += %D%/hex.t %D%/hex_playouts.t
 %C%_hex_t_SOURCES = %D%/hex.c %D%/collisions.h %D%/hex_model.h
 %C%_hex_playouts_t_SOURCES = %D%/hex_playouts.c %D%/hex_model.h
+check_PROGRAMS += %D%/array_op.t
+%C%_array_op_t_SOURCES = %D%/array_op.c
