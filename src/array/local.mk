@@ -1,3 +1,4 @@
 # floor 5: the coherent distributed array. Add yours as: libpgas_core_la_SOURCES += %D%/NAME.c %D%/NAME.h
 libpgas_core_la_SOURCES += %D%/state.c %D%/state.h
 libpgas_core_la_SOURCES += %D%/op.c %D%/op.h
+libpgas_core_la_SOURCES += %D%/lock_queue.c %D%/lock_queue.h

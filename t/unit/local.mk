@@ -67,3 +67,5 @@ check_PROGRAMS += %D%/hex.t %D%/hex_playouts.t
 %C%_hex_playouts_t_SOURCES = %D%/hex_playouts.c %D%/hex_model.h
 check_PROGRAMS += %D%/array_op.t
 %C%_array_op_t_SOURCES = %D%/array_op.c
+check_PROGRAMS += %D%/array_lock_queue.t
+%C%_array_lock_queue_t_SOURCES = %D%/array_lock_queue.c
