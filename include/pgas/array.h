@@ -217,6 +217,7 @@ typedef struct {
     uint64_t first, n;     /* elements first .. first + n - 1 */
     pgas_array_t *array;   /* the rest is the library's */
     struct pgasi_array_hold *hold;
+    pgas_array_pin_mode_t mode;
 } pgas_array_pin_t;
 
 /** Pins the chunk of element i: a plain pointer that stays valid until unpin.

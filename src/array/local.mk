@@ -2,3 +2,5 @@
 libpgas_core_la_SOURCES += %D%/state.c %D%/state.h
 libpgas_core_la_SOURCES += %D%/op.c %D%/op.h
 libpgas_core_la_SOURCES += %D%/lock_queue.c %D%/lock_queue.h
+libpgas_core_la_SOURCES += %D%/access.c %D%/array.c %D%/array.h %D%/bulk.c %D%/cache.c %D%/hold.c %D%/home.c %D%/place.c \
+	%D%/wire.c

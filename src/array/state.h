@@ -72,10 +72,10 @@ typedef struct {
 /** What the event does in the state. known is 0 if it cannot happen. */
 const pgasi_array_step_t *pgasi_array_step(pgasi_array_state_t state, pgasi_array_event_t event);
 
-/** Requests wait, in order, while a home is in such a state. */
+/** Requests wait, in order, while a home is in such a state. (In Z and Y the first is served at once.) */
 static inline int pgasi_array_is_transit(pgasi_array_state_t state)
 {
-    return state > PGASI_H_O && state < PGASI_C_I;
+    return state > PGASI_H_O && state < PGASI_H_Z;
 }
 
 /** Names without prefix, for logs and tests. */

@@ -61,4 +61,8 @@ PGASI_PARAM(REG_GROWTH, reg_growth, CHOICE, "exponential", "exponential|linear",
             "growth of allocators of registered memory")
 PGASI_PARAM(REG_MAX, reg_max, SIZE, "16M", "4K..8T", "bytes",
             "the most that an allocator of registered memory takes from the heap")
+PGASI_PARAM(ARRAY_CACHE, array_cache, SIZE, "16M", "0..8T", "bytes",
+            "copies of other nodes' chunks that a rank keeps for each coherent array, out of its heap")
+PGASI_PARAM(ARRAY_ACCESS, array_access, CHOICE, "auto", "auto|open|guarded", "",
+            "elements of coherent arrays: by plain loads and stores, and chunks that are recalled often under a lock; never so; always")
 #undef PGASI_PARAM

@@ -53,6 +53,8 @@
 
 bool pgasi_leaving;
 pgasi_service_stats_t pgasi_service_stats;
+int (*pgasi_serve_more)(void);
+uint32_t pgasi_serve_more_waits;
 
 static bool deaths_unsettled;
 static uint32_t polled; /* an application thread has progressed since the service thread last looked */
@@ -232,6 +234,8 @@ static int serve(uint64_t n, bool look)
         n += (uint64_t)look_at_transport(lane->tp);
     if (PGAS_UNLIKELY(pgasi_pulls_wait()))
         n += (uint64_t)pgasi_pulls_progress();
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED)))
+        n += (uint64_t)pgasi_serve_more();
     if (lane->outbox) {
         if (pgasi_outbox_held(lane->outbox))
             n += (uint64_t)pgasi_outbox_progress(lane->outbox);
@@ -255,6 +259,7 @@ static bool service_waits(void)
 {
     const pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
     return __atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || pgasi_pulls_wait() ||
+           __atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED) ||
            held_back(__atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE));
 }
 

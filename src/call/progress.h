@@ -27,6 +27,11 @@ static inline bool pgasi_is_serving(void)
     return pgasi_self.in_handler && pgasi_self.handler_lane == pgasi_lanes[PGASI_LANE_SERVICE];
 }
 
+/** What a floor above does in rounds of progress, with the inbox lock, while it says that something waits (an atomic flag):
+ *  returns events. NULL: nothing. */
+extern int (*pgasi_serve_more)(void);
+extern uint32_t pgasi_serve_more_waits;
+
 pgas_status_t pgasi_service_start(void);
 void pgasi_service_stop(void);
 

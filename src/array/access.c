@@ -1,0 +1,422 @@
+/* What threads do: first by the hold that they find, then through the protocol, waiting with progress.
+ *
+ * A thread that misses takes the inbox lock, so that it runs the protocol for its rank, and leaves its access behind: whoever makes
+ * the chunk usable carries it out before anything else happens to the chunk. So an access that has waited its turn is done, however
+ * many others want the chunk. */
+#include "array/array.h"
+
+#include <string.h>
+
+#include "array/op.h"
+#include "base/checks.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/progress.h"
+#include "mem/thread.h"
+
+/* ---- where ---- */
+
+bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_site_t *site_p)
+{
+    const pgasi_array_peer_t *peer = &a->peer[place->home];
+    if (peer->data) {
+        *site_p = (pgasi_array_site_t){ a, &peer->holds[place->index], peer->data + place->index * a->stride, place->chunk, true,
+                                        place->cut };
+        return true;
+    }
+    uint64_t address = __atomic_load_n(&a->open.table[place->chunk], __ATOMIC_ACQUIRE) & PGAS_ARRAY_ADDRESS;
+    if (!address)
+        return false;
+    char *data = (char *)(uintptr_t)address;
+    pgasi_array_line_t *line = &a->line[(uint64_t)(data - a->line_data) / a->stride];
+    *site_p = (pgasi_array_site_t){ a, &line->hold, data, place->chunk, false, place->cut };
+    return true;
+}
+
+/* ---- walks in order ---- */
+
+/* Of the calling thread: in which array it was last, and where. */
+static __thread struct {
+    uint64_t name, last, ahead; /* ahead: the last chunk asked for */
+    uint32_t streak;
+} walk;
+
+static bool note_walk(const pgasi_array_t *a, const pgasi_array_place_t *place)
+{
+    if (walk.name != a->open.name || (place->chunk != walk.last && place->chunk != walk.last + 1)) {
+        walk.name = a->open.name;
+        walk.streak = 0;
+        walk.ahead = place->chunk;
+    } else if (place->chunk == walk.last + 1) {
+        walk.streak++;
+    }
+    walk.last = place->chunk;
+    return walk.streak > 0;
+}
+
+/* Asks for the next chunks once half of those asked for have been used. Serving. */
+static void read_ahead(pgasi_array_t *a, const pgasi_array_place_t *place, const pgasi_array_access_t *x)
+{
+    uint64_t from = PGASI_MAX(walk.ahead, place->chunk) + 1, to = place->chunk + (uint64_t)a->prefetch;
+    walk.ahead = to;
+    if (from <= to)
+        pgasi_array_cache_prefetch(a, from, to - from + 1, pgasi_array_need(x), x->op);
+}
+
+static bool wants_ahead(const pgasi_array_t *a, const pgasi_array_place_t *place)
+{
+    return walk.streak > 0 && a->prefetch && !place->cut && place->chunk + (uint64_t)a->prefetch / 2 >= walk.ahead;
+}
+
+/* ---- misses ---- */
+
+void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status)
+{
+    x->status = status;
+    __atomic_store_n(&x->done, 1, __ATOMIC_RELEASE);
+    pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+static void begin_access(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, bool sequential)
+{
+    pgas_status_t status = PGAS_OK;
+    if (place->home == a->rank)
+        status = pgasi_array_home_own(a, place->index, x);
+    else if (a->node_rank[place->home] >= 0)
+        status = pgasi_array_send_op(a, a->global[place->home], x);
+    else
+        pgasi_array_cache_need(a, place, x, sequential);
+    if (status != PGAS_OK)
+        pgasi_array_done(x, status);
+}
+
+void pgasi_array_forget(pgasi_array_t *a, pgasi_array_access_t *x)
+{
+    pgasi_array_wire_forget(x);
+    pgasi_array_home_forget(a, x);
+    pgasi_array_cache_forget(a, x);
+}
+
+static bool is_done(const pgasi_array_access_t *x)
+{
+    return __atomic_load_n(&x->done, __ATOMIC_ACQUIRE) != 0;
+}
+
+static pgas_status_t wait_for(pgasi_array_t *a, pgasi_array_access_t *x)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    while (!is_done(x)) {
+        if (PGAS_UNLIKELY(pgasi_boot_some_dead()) && pgasi_array_is_broken(a)) {
+            pgasi_path_state_t before = pgasi_serve_begin();
+            if (!is_done(x)) {
+                pgasi_array_forget(a, x);
+                pgasi_array_done(x, PGAS_ERR_PEER);
+            }
+            pgasi_serve_end(before);
+        } else {
+            pgasi_wait_step(&w);
+        }
+    }
+    pgasi_wait_end(&w);
+    return x->status;
+}
+
+static pgas_status_t may_wait(const pgasi_array_t *a)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    return status == PGAS_OK && pgasi_boot_some_dead() && pgasi_array_is_broken(a) ? PGAS_ERR_PEER : status;
+}
+
+pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
+{
+    pgasi_array_site_t site;
+    bool far = a->node_rank[place->home] < 0;
+    bool sequential = far && note_walk(a, place), ahead = sequential && wants_ahead(a, place) && !pgasi_self.in_handler;
+    pgas_status_t status = pgasi_array_site(a, place, &site) ? pgasi_array_try(&site, x, true) : PGAS_INPROGRESS;
+    if (PGAS_LIKELY(status != PGAS_INPROGRESS && !ahead))
+        return status;
+    bool missed = status == PGAS_INPROGRESS;
+    if (missed) {
+        status = may_wait(a);
+        if (status != PGAS_OK)
+            return status;
+        pgasi_array_note(&a->info.misses, 1);
+        x->done = 0;
+    }
+    pgasi_path_state_t before = pgasi_serve_begin();
+    if (missed)
+        begin_access(a, place, x, sequential);
+    if (ahead)
+        read_ahead(a, place, x);
+    pgasi_array_poll();
+    pgasi_serve_end(before);
+    return missed ? wait_for(a, x) : status;
+}
+
+pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, size_t n)
+{
+    pgasi_array_site_t site;
+    size_t n_missed = 0;
+    pgas_status_t first = PGAS_OK;
+    for (size_t j = 0; j < n; j++) {
+        x[j].done = 1;
+        x[j].status = pgasi_array_site(a, &place[j], &site) ? pgasi_array_try(&site, &x[j], true) : PGAS_INPROGRESS;
+        n_missed += x[j].status == PGAS_INPROGRESS;
+    }
+    pgas_status_t status = n_missed ? may_wait(a) : PGAS_OK;
+    if (status != PGAS_OK)
+        return status;
+    if (n_missed) {
+        pgasi_array_note(&a->info.misses, n_missed);
+        pgasi_path_state_t before = pgasi_serve_begin();
+        for (size_t j = 0; j < n; j++) {
+            if (x[j].status != PGAS_INPROGRESS)
+                continue;
+            x[j].done = 0;
+            begin_access(a, &place[j], &x[j], false);
+        }
+        pgasi_array_poll();
+        pgasi_serve_end(before);
+    }
+    for (size_t j = 0; j < n; j++) {
+        status = wait_for(a, &x[j]);
+        first = first == PGAS_OK ? status : first;
+    }
+    return first;
+}
+
+/* ---- the public forms ---- */
+
+/* Ends the announcement with which the inline way began, and makes the thread known. */
+static inline void enter(void)
+{
+    if (PGAS_LIKELY(pgas_array_path.epoch == pgasi_epoch))
+        pgas_array_leave();
+    else
+        pgasi_array_thread_start();
+}
+
+pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i)
+{
+    if (PGAS_UNLIKELY(!array))
+        return PGAS_ERR_INVALID;
+    if (PGAS_UNLIKELY(!pgasi_thread_attached()))
+        return pgasi_running ? PGAS_ERR_CONTEXT : PGAS_ERR_NOT_INIT;
+    if (PGAS_UNLIKELY(array->epoch != pgasi_epoch))
+        return PGAS_ERR_INVALID;
+    enter();
+    return PGAS_UNLIKELY(i >= array->n_elems) ? PGAS_ERR_RANGE : PGAS_OK;
+}
+
+static pgas_status_t access_one(pgas_array_t *array, uint64_t i, pgasi_array_access_t *x)
+{
+    pgasi_array_t *a = pgasi_array_of(array);
+    pgasi_array_place_t place = pgasi_array_place(&a->map, i);
+    x->chunk = place.chunk;
+    x->k = (uint32_t)(i & array->mask);
+    x->n = 1;
+    return pgasi_array_do(a, &place, x);
+}
+
+static pgas_status_t check_sized(const pgas_array_t *array, uint64_t i, size_t bytes, const void *value)
+{
+    pgas_status_t status = pgasi_array_check(array, i);
+    if (status != PGAS_OK)
+        return status;
+    return bytes == array->elem_bytes && value ? PGAS_OK : PGAS_ERR_INVALID;
+}
+
+pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p)
+{
+    pgas_status_t status = check_sized(array, i, bytes, value_p);
+    return status == PGAS_OK ? access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_GET, .out = value_p }) : status;
+}
+
+pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes, const void *value)
+{
+    pgas_status_t status = check_sized(array, i, bytes, value);
+    return status == PGAS_OK ? access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .in = value }) : status;
+}
+
+pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op, const pgas_array_op_def_t **def_p)
+{
+    *def_p = pgasi_array_op_find(op);
+    if (!*def_p)
+        return PGAS_ERR_NOT_FOUND;
+    return (*def_p)->elem_bytes == array->elem_bytes ? PGAS_OK : PGAS_ERR_MISMATCH;
+}
+
+pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes, pgas_array_op_t op, const void *operand)
+{
+    const pgas_array_op_def_t *def;
+    pgas_status_t status = check_sized(array, i, bytes, operand);
+    if (status == PGAS_OK)
+        status = pgasi_array_check_op(array, op, &def);
+    if (status != PGAS_OK)
+        return status;
+    return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_APPLY, .op = op, .in = operand });
+}
+
+/* Elements that no single load reads: those whom an entry lets in are alone, or all of them read. */
+static uint64_t enter_wide(const pgas_array_t *array, uint64_t i)
+{
+    if (PGAS_UNLIKELY(pgas_array_path.epoch != array->epoch || i >= array->n_elems))
+        return 0;
+    uint64_t cell = i >> array->shift;
+    __atomic_store_n(pgas_array_path.slot, array->name + cell, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return __atomic_load_n(&array->table[cell], __ATOMIC_RELAXED);
+}
+
+static char *wide_at(const pgas_array_t *array, uint64_t entry, uint64_t i)
+{
+    return (char *)(uintptr_t)(entry & PGAS_ARRAY_ADDRESS) + (i & array->mask) * array->elem_bytes;
+}
+
+pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
+{
+    if (PGAS_UNLIKELY(!array || !value_p))
+        return PGAS_ERR_INVALID;
+    switch (array->elem_bytes) {
+    case 1: return pgas_array_get_u8(array, i, value_p);
+    case 2: return pgas_array_get_u16(array, i, value_p);
+    case 4: return pgas_array_get_u32(array, i, value_p);
+    case 8: return pgas_array_get_u64(array, i, value_p);
+    default: break;
+    }
+    uint64_t entry = enter_wide(array, i);
+    if (!(entry & PGAS_ARRAY_READ) && !pgas_array_is_own(entry, PGAS_ARRAY_DATA))
+        return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
+    memcpy(value_p, wide_at(array, entry, i), array->elem_bytes);
+    pgas_array_leave();
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
+{
+    if (PGAS_UNLIKELY(!array || !value))
+        return PGAS_ERR_INVALID;
+    switch (array->elem_bytes) {
+#define SET(bytes, tag, word)                                                           \
+    case bytes: {                                                                       \
+        word w;                                                                         \
+        memcpy(&w, value, sizeof w);                                                    \
+        return pgas_array_set_##tag(array, i, w);                                       \
+    }
+        SET(1, u8, uint8_t)
+        SET(2, u16, uint16_t)
+        SET(4, u32, uint32_t)
+        SET(8, u64, uint64_t)
+#undef SET
+    default: break;
+    }
+    uint64_t entry = enter_wide(array, i);
+    if (!pgas_array_is_own(entry, PGAS_ARRAY_DATA))
+        return pgas_array_set_sized(array, i, array->elem_bytes, value);
+    memcpy(wide_at(array, entry, i), value, array->elem_bytes);
+    pgas_array_leave();
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op, const void *operand)
+{
+    return pgas_array_apply_sized(array, i, array ? array->elem_bytes : 0, op, operand);
+}
+
+pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i, const void *expected, const void *desired, void *old_p)
+{
+    pgas_status_t status = pgasi_array_check(array, i);
+    if (status != PGAS_OK)
+        return status;
+    if (!expected || !desired || !old_p)
+        return PGAS_ERR_INVALID;
+    if (array->elem_bytes > PGASI_ARRAY_VALUE_MAX)
+        return PGAS_ERR_LIMIT;
+    char old[PGASI_ARRAY_VALUE_MAX]; /* *old_p may be *expected */
+    status = access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_CAS, .in = desired, .in2 = expected, .out = old });
+    if (status == PGAS_OK)
+        memcpy(old_p, old, array->elem_bytes);
+    return status;
+}
+
+pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op_t op, const void *operand, void *old_p)
+{
+    const pgas_array_op_def_t *def;
+    pgas_status_t status = pgasi_array_check(array, i);
+    if (status == PGAS_OK && !(operand && old_p))
+        status = PGAS_ERR_INVALID;
+    if (status == PGAS_OK)
+        status = pgasi_array_check_op(array, op, &def);
+    if (status == PGAS_OK && (array->elem_bytes > PGASI_ARRAY_VALUE_MAX || def->operand_bytes > PGASI_ARRAY_VALUE_MAX))
+        status = PGAS_ERR_LIMIT;
+    if (status != PGAS_OK)
+        return status;
+    char old[PGASI_ARRAY_VALUE_MAX];
+    status = access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_FETCH, .op = op, .in = operand, .out = old });
+    if (status == PGAS_OK)
+        memcpy(old_p, old, array->elem_bytes);
+    return status;
+}
+
+/* ---- pins ---- */
+
+pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode, pgas_array_op_t op,
+                             pgas_array_pin_t *pin_p)
+{
+    const pgas_array_op_def_t *def;
+    pgas_status_t status = pgasi_array_check(array, i);
+    if (status == PGAS_OK && (!pin_p || (unsigned)mode > PGAS_ARRAY_PIN_OPERATE))
+        status = PGAS_ERR_INVALID;
+    if (status == PGAS_OK && mode == PGAS_ARRAY_PIN_OPERATE) {
+        status = pgasi_array_check_op(array, op, &def);
+        if (status == PGAS_OK && (def->operand_bytes != array->elem_bytes || def->merge))
+            status = PGAS_ERR_MISMATCH;
+    }
+    if (status == PGAS_OK)
+        status = pgasi_array_own_pin_room();
+    if (status != PGAS_OK)
+        return status;
+    pgasi_array_t *a = pgasi_array_of(array);
+    pgasi_array_place_t place = pgasi_array_place(&a->map, i);
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .op = mode == PGAS_ARRAY_PIN_OPERATE ? op : 0,
+                               .chunk = place.chunk, .k = (uint32_t)(i & array->mask), .n = 1 };
+    status = pgasi_array_do(a, &place, &x);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_array_site_t site;
+    pgasi_array_site(a, &place, &site); /* the pin keeps it */
+    pgasi_array_own_pin_add(site.hold);
+    pgasi_array_note(&a->n_pins, 1);
+    char *data = site.data + (place.first & array->mask) * array->elem_bytes;
+    *pin_p = (pgas_array_pin_t){ data, place.first, place.n, array, site.hold, mode };
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin)
+{
+    if (!pin || !pin->hold)
+        return PGAS_ERR_INVALID;
+    pgas_status_t status = pgasi_array_check(pin->array, pin->first);
+    bool recall = false;
+    if (status == PGAS_OK)
+        status = pgasi_array_unpin_hold(pin->hold, pin->mode, &recall);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_array_t *a = pgasi_array_of(pin->array);
+    pgasi_array_place_t place = pgasi_array_place(&a->map, pin->first);
+    pgasi_array_note(&a->n_pins, UINT64_MAX);
+    pgasi_array_hold_t *hold = pin->hold;
+    pin->hold = NULL;
+    if (!recall && !__atomic_load_n(&a->want_line, __ATOMIC_RELAXED))
+        return PGAS_OK;
+    pgasi_path_state_t before = pgasi_serve_begin();
+    if (place.home == a->rank)
+        pgasi_array_home_unpinned(a, place.index);
+    else if (a->node_rank[place.home] >= 0)
+        pgasi_array_send_unpinned(a, a->global[place.home], place.chunk);
+    else
+        pgasi_array_cache_unpinned(a, hold);
+    pgasi_array_poll();
+    pgasi_serve_end(before);
+    return PGAS_OK;
+}

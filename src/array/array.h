@@ -1,0 +1,322 @@
+/** The array inside the library: places, holds, lines, directory entries, and which file does what.
+ *
+ *  Two halves. Holds (hold.c) say what the threads of one site may do with a chunk at the moment: those of the home's node at
+ *  home, in shared memory; those of one rank with a line of its cache. Any thread works on a hold, under its lock, without the
+ *  protocol. The protocol (home.c, cache.c, driven by the table in state.c) runs on one thread of a rank at a time: the one that
+ *  has the inbox lock, be it a service thread that has received a message or a thread of the program that misses something
+ *  (pgasi_serve_begin). It opens holds and closes them again.
+ *
+ *  A line belongs to one rank, not to the node: ranks of a node that both use a chunk from elsewhere hold it twice. That costs
+ *  memory and a second transfer; in return no thread ever needs another rank of its node for what is not at home there. */
+#ifndef PGASI_ARRAY_H
+#define PGASI_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "array/state.h"
+#include "pgas/array.h"
+#include "pgas/gptr.h"
+
+struct pgasi_array;
+
+/* ---- places (place.c, pure) ---- */
+
+/** How elements lie: cells of 2^shift elements; a cell with a border between ranks inside is cut into pieces, which have chunk
+ *  numbers behind those of cells: n_cells + 2 r for the piece at the beginning of rank r's part, + 1 for that at its end. */
+typedef struct {
+    uint64_t n_elems, n_cells;
+    uint32_t shift;
+    int n_ranks;
+    uint64_t *offsets; /* [n_ranks + 1] */
+} pgasi_array_map_t;
+
+typedef struct {
+    uint64_t chunk, first, n; /* number; its elements */
+    int home;                 /* team rank */
+    uint64_t index;           /* among the chunks of its home */
+    bool cut;                 /* a piece of a cell */
+} pgasi_array_place_t;
+
+/** Even shares of whole chunks. */
+void pgasi_array_even_offsets(uint64_t n_elems, uint32_t shift, int n_ranks, uint64_t *offsets);
+int pgasi_array_home_of(const pgasi_array_map_t *map, uint64_t i);
+/** Of element i, which exists. */
+pgasi_array_place_t pgasi_array_place(const pgasi_array_map_t *map, uint64_t i);
+/** Of a chunk by number; false if there is none. */
+bool pgasi_array_place_of_chunk(const pgasi_array_map_t *map, uint64_t chunk, pgasi_array_place_t *place_p);
+/** How many chunks a rank is home of, and chunk numbers in all. */
+uint64_t pgasi_array_n_home(const pgasi_array_map_t *map, int rank);
+static inline uint64_t pgasi_array_n_chunks(const pgasi_array_map_t *map)
+{
+    return map->n_cells + 2 * (uint64_t)map->n_ranks;
+}
+
+/* ---- accesses ---- */
+
+typedef enum { PGASI_ARRAY_GET, PGASI_ARRAY_SET, PGASI_ARRAY_CAS, PGASI_ARRAY_FETCH, PGASI_ARRAY_APPLY, PGASI_ARRAY_PIN } pgasi_array_kind_t;
+
+/** One access of a thread to elements of one chunk; lives until it is done. */
+typedef struct pgasi_array_access {
+    uint8_t kind;      /* pgasi_array_kind_t */
+    uint8_t pin;       /* pgas_array_pin_mode_t */
+    bool foreign;      /* of a rank of another node: pins keep it away */
+    uint32_t op;
+    uint32_t k, n;     /* elements k .. k + n - 1 of the cell; n > 1: GET and SET only */
+    uint64_t chunk;
+    const void *in, *in2; /* value, operand or desired; expected */
+    void *out;
+    struct pgasi_array_access *next; /* of those that wait for a line, or for one to be free */
+    pgas_status_t status;
+    uint32_t done;
+    uint32_t token;    /* of those carried out elsewhere */
+} pgasi_array_access_t;
+
+typedef enum { PGASI_ARRAY_NEED_R, PGASI_ARRAY_NEED_W, PGASI_ARRAY_NEED_O } pgasi_array_need_t;
+#define PGASI_ARRAY_VALUE_MAX 256 /* bytes of elements and operands that are compared and fetched */
+pgasi_array_need_t pgasi_array_need(const pgasi_array_access_t *x);
+
+/* ---- holds (hold.c) ---- */
+
+typedef enum { PGASI_ARRAY_NOTHING, PGASI_ARRAY_READS, PGASI_ARRAY_OPERATES, PGASI_ARRAY_ALL } pgasi_array_grant_t;
+typedef enum {
+    PGASI_ARRAY_OPEN,   /* entries may be shown */
+    PGASI_ARRAY_SHARED, /* several threads, some write: entries for readers only */
+    PGASI_ARRAY_GUARDED /* none: each access under the lock */
+} pgasi_array_mode_t;
+typedef enum { PGASI_ARRAY_KEEP, PGASI_ARRAY_NO_WRITES, PGASI_ARRAY_NO_ACCESS } pgasi_array_level_t;
+
+/** Entries shown to threads: of one owner (DATA or OPERATE), or READ to all threads of some ranks. They are changed with the lock
+ *  held. shown: there may have been entries since the last barrier, also if they have been taken away again. */
+typedef struct pgasi_array_hold {
+    uint32_t lock;
+    uint8_t grant, mode, recall, shown; /* recall: the level that pins keep from being reached */
+    uint32_t op;                        /* OPERATES: of which operator */
+    uint32_t owner;                     /* node rank * 4096 + slot + 1; 0: nobody */
+    uint32_t pins_read, pins_write;     /* write: operate, too */
+    uint16_t heat, budget;              /* recalls that cost a barrier; accesses until it is no longer guarded */
+    uint32_t touched;
+    uint64_t readers;                   /* bit: node rank (those from 63 on share one) has a READ entry */
+    uint64_t chunk;
+    uint64_t unused;
+} pgasi_array_hold_t;
+
+/** Where a hold's data are for this process, and the tables that may show it. */
+typedef struct {
+    struct pgasi_array *array;
+    pgasi_array_hold_t *hold;
+    char *data;  /* where element 0 of the cell would be */
+    uint64_t chunk;
+    bool at_home; /* shared by the node; else a line of this rank */
+    bool cut;     /* never shown */
+} pgasi_array_site_t;
+
+/** Carries the access out if the hold allows it now; by: the calling thread's own, so that entries may be shown to it.
+ *  PGAS_INPROGRESS: it does not allow it. PGAS_ERR_DEADLOCK: nor can it while the thread's own pin lasts. */
+pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access_t *x, bool by_thread);
+/** A pin that keeps a foreign access away; the hold then says when it ends. */
+bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_access_t *x);
+void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op);
+/** No new accesses from now on; recall: because others want the chunk. @return 0: nobody is inside; 1: somebody may be, a barrier and a look at slots tell
+ *  (pgasi_array_is_left); 2: pins: to be tried again when they have ended. */
+int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall);
+/** After a barrier: no thread announces the chunk. */
+bool pgasi_array_is_left(const pgasi_array_site_t *site);
+/** Takes entries away without a barrier, so that the next access goes through the hold. */
+void pgasi_array_unshow(const pgasi_array_site_t *site);
+/** One pin less of the calling thread; true if that was what a recall waits for. PGAS_ERR_INVALID: none. */
+pgas_status_t pgasi_array_unpin_hold(pgasi_array_hold_t *hold, pgas_array_pin_mode_t mode, bool *recall_p);
+bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold);
+/** Room for one more pin of the calling thread, and its note. */
+pgas_status_t pgasi_array_own_pin_room(void);
+void pgasi_array_own_pin_add(const pgasi_array_hold_t *hold);
+/** Makes the calling thread known, so that it may use entries. */
+pgas_status_t pgasi_array_slots_start(void);
+void *pgasi_array_slots_own(void);
+void pgasi_array_slots_learn(int node_rank, void *slots);
+void pgasi_array_thread_start(void);
+
+/* ---- lines and directory ---- */
+
+typedef struct {
+    pgasi_array_hold_t hold;
+    uint8_t state;
+    uint8_t level, closed; /* as in a directory entry */
+    bool leaving;          /* evicted, not free yet */
+    uint32_t op;           /* asked for */
+    pgasi_array_access_t *waiting, **waiting_end;
+    uint32_t next_free, next_closing;
+} pgasi_array_line_t;
+
+typedef struct pgasi_array_request {
+    struct pgasi_array_request *next;
+    uint8_t event;
+    int source;                /* team rank */
+    uint32_t line, op;
+    pgasi_array_access_t *own; /* of a thread of this rank; NULL with FETCH_* and UPGRADE */
+    pgasi_array_access_t x;    /* of another rank, with what it brings behind */
+} pgasi_array_request_t;
+
+typedef struct pgasi_array_kept {
+    struct pgasi_array_kept *next;
+    uint32_t op, filled;
+    int source;
+    char operands[];
+} pgasi_array_kept_t;
+
+typedef struct {
+    uint64_t who; /* sharers or operators: a bit each (coarse from 65 ranks on); D: the owner */
+    pgasi_array_request_t *first, *last;
+    pgasi_array_kept_t *kept;
+    uint32_t pending, next_closing;
+    uint32_t op;
+    int32_t owner;
+    uint8_t state;
+    uint8_t level, closed; /* what threads here are asked for; 0: done, 1: some may be inside, 2: pins */
+    bool dispatching;
+} pgasi_array_dir_t;
+
+#define PGASI_ARRAY_NONE UINT32_MAX
+
+/** What every rank tells the others of its node, and where a rank's things are in this process. */
+typedef struct {
+    char *data;                /* NULL: another node */
+    pgasi_array_hold_t *holds;
+    uint64_t *table;
+    uint32_t *ops;
+} pgasi_array_peer_t;
+
+typedef struct pgasi_array {
+    pgas_array_t open; /* first: what the program has */
+    uint32_t id;
+    pgas_team_t *team;
+    int rank, n_ranks;     /* in the team */
+    int *global;           /* team rank to rank */
+    int *node_rank;        /* team rank to rank of my node, -1 elsewhere */
+    pgasi_array_map_t map;
+    size_t stride;         /* bytes of a chunk */
+    bool wide;             /* elements that no single load reads */
+    bool guard_all;
+    pgasi_array_peer_t *peer; /* [n_ranks]; of my node */
+    pgas_gptr_t block[5];  /* of the heap, freed at the end */
+    uint64_t heap_bytes;
+    /* home */
+    pgasi_array_dir_t *dir;
+    uint64_t n_home;
+    uint32_t closing_dir;
+    /* cache */
+    pgasi_array_line_t *line;
+    char *line_data;
+    uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;
+    uint64_t line_offset;      /* of line_data in the own segment space */
+    uint64_t *home_offset;     /* of data in that of each team rank */
+    uint64_t *line_offsets;    /* of line_data there */
+    pgasi_array_access_t *want_line, **want_line_end;
+    uint64_t *filter;
+    uint32_t filter_mask;
+    uint16_t *heat;            /* of chunks without a line, by hash as in filter */
+    bool fits;                 /* all chunks of other nodes have a line */
+    int prefetch;
+    uint64_t n_pins;           /* of threads of this rank */
+    pgas_array_info_t info;    /* counters, by atomics where threads count */
+} pgasi_array_t;
+
+static inline pgasi_array_t *pgasi_array_of(pgas_array_t *array)
+{
+    return (pgasi_array_t *)(void *)array;
+}
+static inline const pgasi_array_t *pgasi_array_of_const(const pgas_array_t *array)
+{
+    return (const pgasi_array_t *)(const void *)array;
+}
+static inline void pgasi_array_note(uint64_t *counter, uint64_t n)
+{
+    __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+
+/** The live array with that number, or NULL. */
+pgasi_array_t *pgasi_array_find(uint32_t id);
+/** Whether some rank of its team has died. */
+bool pgasi_array_is_broken(const pgasi_array_t *a);
+
+/* ---- access.c: what threads do ---- */
+
+/** The hold through which this rank reaches the chunk now; false: none (not at home on the node, and no line). */
+bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_site_t *site_p);
+/** Carries an access out, waiting as needed. x->chunk is set. */
+pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x);
+/** The same for many, whose waits overlap: x[j] at place[j]. Returns the first error. */
+pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, size_t n);
+/** The access is done; wakes who waits for it. */
+void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status);
+/** Checks that every public function makes; ends what the inline way has announced. */
+pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i);
+pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op, const pgas_array_op_def_t **def_p);
+/** Forgets an access that nobody waits for any more. Serving. */
+void pgasi_array_forget(pgasi_array_t *a, pgasi_array_access_t *x);
+
+/* ---- protocol; all below: serving (pgasi_serve_begin, or in a handler of the rank) ---- */
+
+/* home.c */
+void pgasi_array_home_start(pgasi_array_t *a);
+void pgasi_array_home_stop(pgasi_array_t *a);
+/** A request of another rank, which it takes over, or of an own thread (own). */
+void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_request_t *request);
+pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x);
+/** ACK, WB, WB_KEEP, WB_O. */
+void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
+/** What is written back comes, a piece of it or all. */
+void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset, const void *data, size_t bytes);
+void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op, uint64_t offset, const void *data,
+                               size_t bytes);
+void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index);
+void pgasi_array_home_poll(pgasi_array_t *a);
+void pgasi_array_home_forget(pgasi_array_t *a, pgasi_array_access_t *x);
+bool pgasi_array_home_is_quiet(const pgasi_array_t *a);
+
+/* cache.c */
+void pgasi_array_cache_start(pgasi_array_t *a);
+/** An access that found no line, or one that does not allow it. */
+void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, bool sequential);
+/** The home's GIVE, LEND, DATA_*, GRANT_*, WB_ACK. */
+void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event, uint32_t line);
+/** A piece of a chunk comes. */
+void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t line, uint64_t offset, const void *data, size_t bytes);
+void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_hold_t *hold);
+void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n, pgasi_array_need_t need, uint32_t op);
+void pgasi_array_cache_poll(pgasi_array_t *a);
+void pgasi_array_cache_forget(pgasi_array_t *a, pgasi_array_access_t *x);
+/** Evicts everything; true once no line is left. */
+bool pgasi_array_cache_empty(pgasi_array_t *a);
+pgasi_array_site_t pgasi_array_line_site(pgasi_array_t *a, uint32_t line);
+
+/* wire.c: messages, through lane 0 */
+enum { PGASI_ARRAY_M_REQUEST, PGASI_ARRAY_M_OP, PGASI_ARRAY_M_REPLY, PGASI_ARRAY_M_ANSWER, PGASI_ARRAY_M_TO_CACHE, PGASI_ARRAY_M_ELEMENTS,
+       PGASI_ARRAY_M_OPERANDS, PGASI_ARRAY_M_FILL, PGASI_ARRAY_M_UNPINNED, PGASI_ARRAY_M_HELLO };
+pgas_status_t pgasi_array_wire_start(void);
+/** To the home: asks for a line, answers; to a cache: an event. */
+void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, uint32_t op);
+void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event);
+void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line);
+/** Contents, ahead of the event or answer that tells of them: stored there where that memory is mapped, else in messages. */
+void pgasi_array_send_fill(pgasi_array_t *a, int to, uint64_t chunk, uint32_t line, const void *data, size_t bytes);
+void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, const void *data, size_t bytes);
+void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op, const void *data, size_t bytes);
+/** An access that the home carries out. */
+pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x);
+void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t *x, const void *out, size_t bytes);
+void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk);
+/** Nobody waits for the answer any more. */
+void pgasi_array_wire_forget(pgasi_array_access_t *x);
+/** Bytes that an access brings, and that it gives back. */
+size_t pgasi_array_in_bytes(const pgasi_array_t *a, const pgasi_array_access_t *x);
+size_t pgasi_array_out_bytes(const pgasi_array_t *a, const pgasi_array_access_t *x);
+
+/** Something happened that cannot: logs it with the chunk's state, and ends the job. */
+_Noreturn void pgasi_array_broken(const pgasi_array_t *a, const char *where, uint64_t chunk, int state, int event);
+/** Asks for pgasi_array_poll in every round of progress, until nothing is closing. */
+void pgasi_array_poll_soon(void);
+/** One barrier for all chunks that are closing; goes on with those that threads have left. */
+void pgasi_array_poll(void);
+
+#endif

@@ -1,0 +1,213 @@
+/* Many elements at a time: fill, load and store, gather and scatter, prefetch, walks.
+ *
+ * Runs of elements within a chunk are one access of the hold, so an element costs a load and a store. Gather and scatter give all
+ * accesses of a batch to the protocol before they wait for the first. */
+#include "array/array.h"
+
+#include <string.h>
+
+#include "base/checks.h"
+#include "call/progress.h"
+#include "mem/thread.h"
+#include "pgas/coll.h"
+
+#define BATCH 64
+
+static bool is_inside(const pgas_array_t *array, uint64_t first, uint64_t n)
+{
+    return first <= array->n_elems && n <= array->n_elems - first;
+}
+
+/* The checks, for ranges that may be empty. */
+static pgas_status_t check_range(const pgas_array_t *array, uint64_t first, uint64_t n, const void *buffer)
+{
+    pgas_status_t status = pgasi_array_check(array, n ? first : 0);
+    if (status == PGAS_ERR_RANGE && array && n == 0 && first <= array->n_elems)
+        status = PGAS_OK;
+    if (status == PGAS_OK && n && !buffer)
+        status = PGAS_ERR_INVALID;
+    return status == PGAS_OK && !is_inside(array, first, n) ? PGAS_ERR_RANGE : status;
+}
+
+static pgas_status_t move(pgas_array_t *array, uint64_t first, uint64_t n, void *to, const void *from)
+{
+    pgasi_array_t *a = pgasi_array_of(array);
+    pgas_status_t status = PGAS_OK;
+    for (uint64_t done = 0; done < n && status == PGAS_OK;) {
+        pgasi_array_place_t place = pgasi_array_place(&a->map, first + done);
+        uint64_t most = place.first + place.n - (first + done);
+        pgasi_array_access_t x = { .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET, .chunk = place.chunk };
+        x.k = (uint32_t)((first + done) & array->mask);
+        x.n = (uint32_t)PGASI_MIN(most, n - done);
+        if (to)
+            x.out = (char *)to + done * array->elem_bytes;
+        else
+            x.in = (const char *)from + done * array->elem_bytes;
+        status = pgasi_array_do(a, &place, &x);
+        done += x.n;
+    }
+    return status;
+}
+
+pgas_status_t pgas_array_load(pgas_array_t *array, uint64_t first, uint64_t n, void *to)
+{
+    pgas_status_t status = check_range(array, first, n, to);
+    return status == PGAS_OK && n ? move(array, first, n, to, NULL) : status;
+}
+
+pgas_status_t pgas_array_store(pgas_array_t *array, uint64_t first, uint64_t n, const void *from)
+{
+    pgas_status_t status = check_range(array, first, n, from);
+    return status == PGAS_OK && n ? move(array, first, n, NULL, from) : status;
+}
+
+/* A chunk's worth of copies is stored at a time. */
+pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
+{
+    if (!array)
+        return PGAS_ERR_INVALID;
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status != PGAS_OK)
+        return status;
+    if (array->epoch != pgasi_epoch)
+        return PGAS_ERR_INVALID;
+    pgasi_array_thread_start();
+    pgasi_array_t *a = pgasi_array_of(array);
+    char copies[4096];
+    uint64_t first, n;
+    size_t elem = array->elem_bytes, at_once = PGASI_MAX(sizeof copies / elem, 1);
+    int32_t mine = value ? PGAS_OK : PGAS_ERR_INVALID, worst;
+    pgas_array_range(array, -1, &first, &n);
+    for (size_t j = 0; mine == PGAS_OK && elem <= sizeof copies && j < at_once; j++)
+        memcpy(copies + j * elem, value, elem);
+    status = pgas_barrier(a->team); /* what others did before comes before */
+    for (uint64_t done = 0; mine == PGAS_OK && status == PGAS_OK && done < n; done += at_once)
+        mine = pgas_array_store(array, first + done, PGASI_MIN(at_once, n - done), elem <= sizeof copies ? copies : value);
+    pgas_status_t agreed = pgas_allreduce(a->team, &mine, &worst, 1, PGAS_INT32, PGAS_MIN);
+    if (status == PGAS_OK)
+        status = agreed;
+    return status == PGAS_OK ? (pgas_status_t)worst : status;
+}
+
+static pgas_status_t by_index(pgas_array_t *array, const uint64_t *index, size_t n, void *to, const void *from)
+{
+    pgas_status_t status = check_range(array, 0, 0, NULL);
+    if (status != PGAS_OK || !n)
+        return status;
+    if (!index || !(to || from))
+        return PGAS_ERR_INVALID;
+    for (size_t j = 0; j < n; j++) {
+        if (index[j] >= array->n_elems)
+            return PGAS_ERR_RANGE;
+    }
+    pgasi_array_t *a = pgasi_array_of(array);
+    pgasi_array_place_t place[BATCH];
+    pgasi_array_access_t x[BATCH];
+    for (size_t done = 0; done < n && status == PGAS_OK; done += BATCH) {
+        size_t some = PGASI_MIN(n - done, (size_t)BATCH);
+        for (size_t j = 0; j < some; j++) {
+            uint64_t i = index[done + j];
+            place[j] = pgasi_array_place(&a->map, i);
+            x[j] = (pgasi_array_access_t){ .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET, .chunk = place[j].chunk, .n = 1 };
+            x[j].k = (uint32_t)(i & array->mask);
+            if (to)
+                x[j].out = (char *)to + (done + j) * array->elem_bytes;
+            else
+                x[j].in = (const char *)from + (done + j) * array->elem_bytes;
+        }
+        status = pgasi_array_do_all(a, place, x, some);
+    }
+    return status;
+}
+
+pgas_status_t pgas_array_gather(pgas_array_t *array, const uint64_t *index, size_t n, void *to)
+{
+    return !to && n ? PGAS_ERR_INVALID : by_index(array, index, n, to, NULL);
+}
+
+pgas_status_t pgas_array_scatter(pgas_array_t *array, const uint64_t *index, size_t n, const void *from)
+{
+    return !from && n ? PGAS_ERR_INVALID : by_index(array, index, n, NULL, from);
+}
+
+/* ---- ahead of use ---- */
+
+static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_pin_mode_t mode, pgas_array_op_t op)
+{
+    const pgas_array_op_def_t *def;
+    if ((unsigned)mode > PGAS_ARRAY_PIN_OPERATE)
+        return PGAS_ERR_INVALID;
+    return mode == PGAS_ARRAY_PIN_OPERATE ? pgasi_array_check_op(array, op, &def) : PGAS_OK;
+}
+
+pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n, pgas_array_pin_mode_t mode, pgas_array_op_t op)
+{
+    pgas_status_t status = check_range(array, first, n, array);
+    if (status == PGAS_OK)
+        status = check_mode(array, mode, op);
+    if (status == PGAS_OK)
+        status = pgasi_thread_check_wait();
+    if (status != PGAS_OK || !n)
+        return status;
+    uint64_t from = first >> array->shift, to = (first + n - 1) >> array->shift;
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_array_cache_prefetch(pgasi_array_of(array), from, to - from + 1, (pgasi_array_need_t)mode, op);
+    pgasi_array_poll();
+    pgasi_serve_end(before);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n, pgas_array_pin_mode_t mode,
+                                    pgas_array_op_t op, pgas_array_walk_t *walk_p)
+{
+    if (!walk_p)
+        return PGAS_ERR_INVALID;
+    memset(walk_p, 0, sizeof *walk_p);
+    pgas_status_t status = check_range(array, first, n, array);
+    if (status == PGAS_OK)
+        status = check_mode(array, mode, op);
+    walk_p->status = status;
+    walk_p->pin.array = array;
+    walk_p->mode = mode;
+    walk_p->op = op;
+    walk_p->next = first;
+    walk_p->end = status == PGAS_OK ? first + n : first;
+    uint64_t ahead = status == PGAS_OK ? (uint64_t)pgasi_array_of(array)->prefetch << array->shift : 0;
+    if (n && ahead && !pgasi_self.in_handler)
+        walk_p->status = pgas_array_prefetch(array, first, PGASI_MIN(n, ahead), mode, op);
+    return status;
+}
+
+bool pgas_array_walk_next(pgas_array_walk_t *walk)
+{
+    if (!walk || walk->status != PGAS_OK)
+        return false;
+    if (walk->pinned)
+        walk->status = pgas_array_unpin(&walk->pin);
+    walk->pinned = false;
+    if (walk->status != PGAS_OK || walk->next >= walk->end)
+        return false;
+    pgas_array_t *array = walk->pin.array;
+    walk->status = pgas_array_pin(array, walk->next, walk->mode, walk->op, &walk->pin);
+    if (walk->status != PGAS_OK)
+        return false;
+    walk->pinned = true;
+    walk->first = walk->next;
+    walk->data = (char *)walk->pin.data + (walk->next - walk->pin.first) * array->elem_bytes;
+    walk->n = PGASI_MIN(walk->pin.first + walk->pin.n, walk->end) - walk->next;
+    walk->next += walk->n;
+    return true;
+}
+
+pgas_status_t pgas_array_walk_end(pgas_array_walk_t *walk)
+{
+    if (!walk)
+        return PGAS_ERR_INVALID;
+    if (walk->pinned) {
+        pgas_status_t status = pgas_array_unpin(&walk->pin);
+        walk->status = walk->status == PGAS_OK ? status : walk->status;
+    }
+    walk->pinned = false;
+    walk->end = walk->next;
+    return walk->status;
+}

@@ -1,0 +1,479 @@
+/* The cache's side of the protocol: lines of this rank for chunks of other nodes.
+ *
+ * A thread that misses either has its access carried out by the home, or fetches the chunk: fetches pay off when a chunk is used
+ * again, so the first access to a chunk goes to the home and is remembered, and the second fetches it; walks in order, pins, and
+ * arrays that fit into the cache fetch at once. So a random walk over an array much larger than the cache costs round trips of
+ * some bytes, not of chunks, and is coherent all the same, since the home knows of every access.
+ *
+ * Eviction: below the low watermark a hand goes round over the lines up to the high one. A line used since it last came by loses
+ * its entries only, so that the next use shows; one that was not is evicted. All that are chosen at one time share a barrier. */
+#include "array/array.h"
+
+#include <string.h>
+
+#include "array/op.h"
+#include "base/checks.h"
+#include "base/hash.h"
+#include "base/param.h"
+
+#define NO_CHUNK UINT64_MAX
+
+static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event);
+static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x);
+
+pgasi_array_site_t pgasi_array_line_site(pgasi_array_t *a, uint32_t li)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    uint64_t chunk = line->hold.chunk;
+    return (pgasi_array_site_t){ a, &line->hold, a->line_data + (uint64_t)li * a->stride, chunk, false, chunk >= a->map.n_cells };
+}
+
+static uint32_t find_line(const pgasi_array_t *a, uint64_t chunk)
+{
+    uint64_t address = a->open.table[chunk] & PGAS_ARRAY_ADDRESS;
+    return address ? (uint32_t)((address - (uint64_t)(uintptr_t)a->line_data) / a->stride) : PGASI_ARRAY_NONE;
+}
+
+static pgasi_array_place_t place_of(const pgasi_array_t *a, uint64_t chunk)
+{
+    pgasi_array_place_t place;
+    if (!pgasi_array_place_of_chunk(&a->map, chunk, &place))
+        pgasi_array_broken(a, "no chunk", chunk, 0, 0);
+    return place;
+}
+
+static int home_of(const pgasi_array_t *a, uint64_t chunk)
+{
+    return a->global[place_of(a, chunk).home];
+}
+
+/* ---- lines come and go ---- */
+
+static void set_chunk(pgasi_array_hold_t *hold, uint64_t chunk, uint16_t heat)
+{
+    while (__atomic_exchange_n(&hold->lock, 1, __ATOMIC_ACQUIRE))
+        ; /* held for some instructions by a thread that found the line by an old entry */
+    *hold = (pgasi_array_hold_t){ .lock = 1, .chunk = chunk, .touched = 1, .heat = heat };
+    __atomic_store_n(&hold->lock, 0, __ATOMIC_RELEASE);
+}
+
+static uint16_t *heat_of(const pgasi_array_t *a, uint64_t chunk)
+{
+    return &a->heat[pgasi_hash_u64(chunk) & a->filter_mask];
+}
+
+static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
+{
+    uint32_t li = a->first_free;
+    if (li == PGASI_ARRAY_NONE)
+        return li;
+    pgasi_array_line_t *line = &a->line[li];
+    a->first_free = line->next_free;
+    a->n_free--;
+    set_chunk(&line->hold, chunk, *heat_of(a, chunk));
+    line->state = PGASI_C_I;
+    line->leaving = false;
+    line->waiting = NULL;
+    line->waiting_end = &line->waiting;
+    __atomic_store_n(&a->peer[a->rank].table[chunk], (uint64_t)(uintptr_t)(a->line_data + (uint64_t)li * a->stride),
+                     __ATOMIC_RELEASE);
+    return li;
+}
+
+static pgasi_array_event_t event_of(pgasi_array_need_t need)
+{
+    return need == PGASI_ARRAY_NEED_R ? PGASI_E_NEED_R : need == PGASI_ARRAY_NEED_W ? PGASI_E_NEED_W : PGASI_E_NEED_O;
+}
+
+/* The line has come to C_I. Who waits for the chunk asks for it again; else others may have the line. */
+static void give_line(pgasi_array_t *a, uint32_t li)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    a->n_leaving -= line->leaving;
+    line->leaving = false;
+    if (line->waiting) {
+        line->op = line->waiting->op;
+        set_chunk(&line->hold, line->hold.chunk, line->hold.heat);
+        step(a, li, event_of(pgasi_array_need(line->waiting)));
+        return;
+    }
+    uint64_t chunk = line->hold.chunk;
+    __atomic_store_n(&a->peer[a->rank].table[chunk], 0, __ATOMIC_RELEASE);
+    *heat_of(a, chunk) = line->hold.heat;
+    set_chunk(&line->hold, NO_CHUNK, 0);
+    line->next_free = a->first_free;
+    a->first_free = li;
+    a->n_free++;
+    pgasi_array_access_t *x = a->want_line;
+    if (!x)
+        return;
+    a->want_line = x->next;
+    if (!x->next)
+        a->want_line_end = &a->want_line;
+    pgasi_array_place_t place = place_of(a, x->chunk);
+    fetch_for(a, &place, x);
+}
+
+/* ---- threads of this rank leave a line ---- */
+
+static void close_line(pgasi_array_t *a, uint32_t li, bool recall)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_site_t site = pgasi_array_line_site(a, li);
+    line->closed = (uint8_t)pgasi_array_close(&site, line->level, recall);
+    if (line->closed == 1) {
+        line->next_closing = a->closing_line;
+        a->closing_line = li;
+        a->n_closing++;
+        pgasi_array_poll_soon();
+    }
+}
+
+void pgasi_array_cache_poll(pgasi_array_t *a)
+{
+    uint32_t li = a->closing_line;
+    a->closing_line = PGASI_ARRAY_NONE;
+    while (li != PGASI_ARRAY_NONE) {
+        pgasi_array_line_t *line = &a->line[li];
+        uint32_t next = line->next_closing;
+        pgasi_array_site_t site = pgasi_array_line_site(a, li);
+        if (pgasi_array_is_left(&site)) {
+            a->n_closing--;
+            line->closed = 0;
+            step(a, li, PGASI_E_QUIET);
+        } else {
+            line->next_closing = a->closing_line;
+            a->closing_line = li;
+        }
+        li = next;
+    }
+}
+
+void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_hold_t *hold)
+{
+    uint32_t li = (uint32_t)((pgasi_array_line_t *)(void *)hold - a->line);
+    if (a->line[li].closed == 2) {
+        close_line(a, li, true);
+        if (a->line[li].closed == 0)
+            step(a, li, PGASI_E_QUIET);
+    }
+}
+
+/* ---- accesses that wait for a line ---- */
+
+/* As many as the line allows, in order. */
+static void run(pgasi_array_t *a, uint32_t li)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    while (line->waiting) {
+        pgasi_array_access_t *x = line->waiting, *next = x->next;
+        pgasi_array_site_t site = pgasi_array_line_site(a, li);
+        pgas_status_t status = pgasi_array_try(&site, x, false);
+        if (status == PGAS_INPROGRESS)
+            return;
+        line->waiting = next;
+        if (!next)
+            line->waiting_end = &line->waiting;
+        pgasi_array_done(x, status);
+    }
+}
+
+static bool is_stable(const pgasi_array_line_t *line)
+{
+    return line->state == PGASI_C_S || line->state == PGASI_C_D || line->state == PGASI_C_O;
+}
+
+/* Carries out what can be, and asks for what the first of the others needs. */
+static void serve(pgasi_array_t *a, uint32_t li)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    if (!is_stable(line) || !line->waiting)
+        return;
+    run(a, li);
+    if (line->waiting && line->closed != 2) {
+        bool upgrade = line->state == PGASI_C_S && pgasi_array_need(line->waiting) == PGASI_ARRAY_NEED_W;
+        step(a, li, upgrade ? PGASI_E_NEED_W : PGASI_E_EVICT);
+    }
+}
+
+static void wait_at(pgasi_array_t *a, uint32_t li, pgasi_array_access_t *x)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    x->next = NULL;
+    *line->waiting_end = x;
+    line->waiting_end = &x->next;
+    serve(a, li);
+}
+
+/* ---- what to do about a miss ---- */
+
+static bool carried_out_there(const pgasi_array_t *a, const pgasi_array_access_t *x)
+{
+    size_t most = pgasi_param.call_max - 64;
+    return x->kind != PGASI_ARRAY_PIN && pgasi_array_in_bytes(a, x) <= most && pgasi_array_out_bytes(a, x) <= most;
+}
+
+static bool operand_is_too_large(const pgasi_array_t *a, uint32_t op)
+{
+    const pgas_array_op_def_t *def = pgasi_array_op_find(op);
+    return !def || def->operand_bytes > a->open.elem_bytes;
+}
+
+/* The chunk was missed not long ago. */
+static bool is_missed_again(pgasi_array_t *a, uint64_t chunk)
+{
+    uint64_t *seen = &a->filter[pgasi_hash_u64(chunk) & a->filter_mask];
+    bool again = *seen == chunk + 1;
+    *seen = again ? 0 : chunk + 1;
+    return again;
+}
+
+static bool should_fetch(pgasi_array_t *a, const pgasi_array_access_t *x, bool sequential)
+{
+    if (!carried_out_there(a, x))
+        return true;
+    if (x->kind == PGASI_ARRAY_CAS || x->kind == PGASI_ARRAY_FETCH ||
+        (x->kind == PGASI_ARRAY_APPLY && operand_is_too_large(a, x->op)))
+        return false;
+    return sequential || a->fits || is_missed_again(a, x->chunk);
+}
+
+static bool all_pinned(const pgasi_array_t *a)
+{
+    for (uint32_t li = 0; li < a->n_lines; li++) {
+        const pgasi_array_hold_t *hold = &a->line[li].hold;
+        if (!__atomic_load_n(&hold->pins_read, __ATOMIC_RELAXED) && !__atomic_load_n(&hold->pins_write, __ATOMIC_RELAXED))
+            return false;
+    }
+    return true;
+}
+
+static void carry_out_there(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
+{
+    pgasi_array_note(&a->info.remote_ops, 1);
+    pgas_status_t status = pgasi_array_send_op(a, a->global[place->home], x);
+    if (status != PGAS_OK)
+        pgasi_array_done(x, status);
+}
+
+/* ---- eviction ---- */
+
+static bool is_evictable(const pgasi_array_line_t *line)
+{
+    return is_stable(line) && !line->waiting && !line->closed && !__atomic_load_n(&line->hold.pins_read, __ATOMIC_RELAXED) &&
+           !__atomic_load_n(&line->hold.pins_write, __ATOMIC_RELAXED);
+}
+
+static void evict(pgasi_array_t *a)
+{
+    for (uint32_t looks = 2 * a->n_lines; looks && a->n_free + a->n_leaving < a->n_high; looks--) {
+        uint32_t li = a->hand;
+        pgasi_array_line_t *line = &a->line[li];
+        a->hand = li + 1 == a->n_lines ? 0 : li + 1;
+        if (!is_evictable(line))
+            continue;
+        if (line->hold.touched) {
+            pgasi_array_site_t site = pgasi_array_line_site(a, li);
+            pgasi_array_unshow(&site);
+            continue;
+        }
+        line->leaving = true;
+        a->n_leaving++;
+        pgasi_array_note(&a->info.evictions, 1);
+        step(a, li, PGASI_E_EVICT);
+    }
+}
+
+static void keep_some_free(pgasi_array_t *a)
+{
+    if (a->n_free + a->n_leaving < a->n_low || (a->want_line && !a->n_leaving))
+        evict(a);
+}
+
+static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
+{
+    uint32_t li = find_line(a, place->chunk);
+    if (li != PGASI_ARRAY_NONE) {
+        wait_at(a, li, x);
+        return;
+    }
+    li = take_line(a, place->chunk);
+    if (li == PGASI_ARRAY_NONE) {
+        if (carried_out_there(a, x)) {
+            carry_out_there(a, place, x);
+        } else if (all_pinned(a)) {
+            pgasi_array_done(x, PGAS_ERR_NO_MEMORY);
+        } else {
+            x->next = NULL;
+            *a->want_line_end = x;
+            a->want_line_end = &x->next;
+        }
+        return;
+    }
+    a->line[li].op = x->op;
+    pgasi_array_note(&a->info.fetches, 1);
+    wait_at(a, li, x);
+    step(a, li, event_of(pgasi_array_need(x)));
+}
+
+void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, bool sequential)
+{
+    if (find_line(a, place->chunk) != PGASI_ARRAY_NONE || should_fetch(a, x, sequential))
+        fetch_for(a, place, x);
+    else
+        carry_out_there(a, place, x);
+    keep_some_free(a);
+}
+
+void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n, pgasi_array_need_t need, uint32_t op)
+{
+    if (need == PGASI_ARRAY_NEED_O && operand_is_too_large(a, op))
+        return;
+    for (uint64_t chunk = first_chunk; chunk < first_chunk + n && chunk < a->map.n_cells; chunk++) {
+        pgasi_array_place_t place;
+        if (!pgasi_array_place_of_chunk(&a->map, chunk, &place) || a->node_rank[place.home] >= 0 ||
+            find_line(a, chunk) != PGASI_ARRAY_NONE)
+            continue;
+        if (a->n_free <= PGASI_MIN(a->n_low, a->n_lines / 4))
+            break;
+        uint32_t li = take_line(a, chunk);
+        a->line[li].op = op;
+        pgasi_array_note(&a->info.prefetches, 1);
+        step(a, li, event_of(need));
+    }
+    keep_some_free(a);
+}
+
+/* ---- the table ---- */
+
+static void open_operate(pgasi_array_t *a, uint32_t li)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    const pgas_array_op_def_t *def = pgasi_array_op_find(line->op);
+    pgasi_array_op_fill_identity(def, a->line_data + (uint64_t)li * a->stride, a->open.mask + 1);
+    pgasi_array_open(&line->hold, PGASI_ARRAY_OPERATES, line->op);
+}
+
+static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_place_t place = place_of(a, line->hold.chunk);
+    const char *data = a->line_data + (uint64_t)li * a->stride;
+    uint64_t end = (place.first & a->open.mask) + place.n;
+    int home = a->global[place.home];
+    if (event == PGASI_E_WB_O)
+        pgasi_array_send_operands(a, home, place.chunk, line->op, data, end * pgasi_array_op_find(line->op)->operand_bytes);
+    else
+        pgasi_array_send_elements(a, home, place.chunk, data, end * a->open.elem_bytes);
+    pgasi_array_send_answer(a, home, place.chunk, event);
+}
+
+static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action, pgasi_array_event_t event)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    uint64_t chunk = line->hold.chunk;
+    switch (action) {
+    case PGASI_A_QUIESCE:
+    case PGASI_A_QUIESCE_WRITES:
+        line->level = action == PGASI_A_QUIESCE ? PGASI_ARRAY_NO_ACCESS : PGASI_ARRAY_NO_WRITES;
+        close_line(a, li, event != PGASI_E_EVICT);
+        break;
+    case PGASI_A_OPEN_ALL: pgasi_array_open(&line->hold, PGASI_ARRAY_ALL, 0); break;
+    case PGASI_A_OPEN_READ: pgasi_array_open(&line->hold, PGASI_ARRAY_READS, 0); break;
+    case PGASI_A_OPEN_OPERATE: open_operate(a, li); break;
+    case PGASI_A_SEND_FETCH_R: pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_R, li, 0); break;
+    case PGASI_A_SEND_FETCH_W: pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_W, li, 0); break;
+    case PGASI_A_SEND_FETCH_O: pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_O, li, line->op); break;
+    case PGASI_A_SEND_UPGRADE: pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_UPGRADE, li, 0); break;
+    case PGASI_A_SEND_ACK: pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK); break;
+    case PGASI_A_SEND_WB: send_back(a, li, PGASI_E_WB); break;
+    case PGASI_A_SEND_WB_KEEP: send_back(a, li, PGASI_E_WB_KEEP); break;
+    case PGASI_A_SEND_WB_O: send_back(a, li, PGASI_E_WB_O); break;
+    case PGASI_A_RUN: run(a, li); break;
+    case PGASI_A_FREE: give_line(a, li); break;
+    default: break;
+    }
+}
+
+static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
+{
+    pgasi_array_line_t *line = &a->line[li];
+    const pgasi_array_step_t *s = pgasi_array_step(line->state, event);
+    if (!s->known)
+        pgasi_array_broken(a, "line of", line->hold.chunk, line->state, (int)event);
+    bool asked = (s->actions & (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
+    bool freed = (s->actions & UINT64_C(1) << PGASI_A_FREE) != 0;
+    line->state = s->next;
+    for (uint64_t left = s->actions; left; left &= left - 1)
+        act(a, li, (pgasi_array_action_t)__builtin_ctzll(left), event);
+    if (asked && line->closed == 0)
+        step(a, li, PGASI_E_QUIET);
+    else if (!freed)
+        serve(a, li);
+}
+
+void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event, uint32_t li_asked)
+{
+    uint32_t li = find_line(a, chunk);
+    if (li == PGASI_ARRAY_NONE && event == PGASI_E_GIVE) {
+        pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK); /* as in C_I */
+        return;
+    }
+    bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
+    if (li == PGASI_ARRAY_NONE || (fills && li != li_asked))
+        pgasi_array_broken(a, "no line for", chunk, PGASI_C_I, (int)event);
+    if (event == PGASI_E_GIVE || event == PGASI_E_LEND)
+        pgasi_array_note(&a->info.recalls, 1);
+    step(a, li, event);
+    keep_some_free(a);
+}
+
+void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t li, uint64_t offset, const void *data, size_t bytes)
+{
+    if (li == find_line(a, chunk) && li != PGASI_ARRAY_NONE && offset <= a->stride && bytes <= a->stride - offset)
+        memcpy(a->line_data + (uint64_t)li * a->stride + offset, data, bytes);
+}
+
+/* ---- begin and end ---- */
+
+void pgasi_array_cache_start(pgasi_array_t *a)
+{
+    a->closing_line = a->first_free = PGASI_ARRAY_NONE;
+    a->want_line_end = &a->want_line;
+    for (uint32_t li = a->n_lines; li-- > 0;) {
+        memset(&a->line[li], 0, sizeof a->line[li]);
+        a->line[li].hold.chunk = NO_CHUNK;
+        a->line[li].waiting_end = &a->line[li].waiting;
+        a->line[li].next_free = a->first_free;
+        a->first_free = li;
+    }
+    a->n_free = a->n_lines;
+}
+
+static void remove_from(pgasi_array_access_t **list, pgasi_array_access_t ***end, const pgasi_array_access_t *x)
+{
+    for (pgasi_array_access_t **at = list; *at; at = &(*at)->next) {
+        if (*at != x)
+            continue;
+        *at = x->next;
+        if (!*at)
+            *end = at;
+        return;
+    }
+}
+
+void pgasi_array_cache_forget(pgasi_array_t *a, pgasi_array_access_t *x)
+{
+    remove_from(&a->want_line, &a->want_line_end, x);
+    for (uint32_t li = 0; li < a->n_lines; li++)
+        remove_from(&a->line[li].waiting, &a->line[li].waiting_end, x);
+}
+
+bool pgasi_array_cache_empty(pgasi_array_t *a)
+{
+    for (uint32_t li = 0; li < a->n_lines; li++) {
+        if (is_evictable(&a->line[li]))
+            step(a, li, PGASI_E_EVICT);
+    }
+    return a->n_free == a->n_lines;
+}

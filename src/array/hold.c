@@ -1,0 +1,568 @@
+/* Holds: what the threads of a site do with a chunk, without the protocol.
+ *
+ * Shaped for three kinds of use. One thread works on a chunk: it becomes its owner and uses plain loads and stores, also to read,
+ * change and write. Many read: each rank gets an entry for readers. Several threads of a node use a chunk and some write: readers
+ * keep their entries, writers take the lock and store with a fence, so that all of it is sequentially consistent; where elements
+ * are wider than a load everybody takes the lock. Chunks that are recalled again and again, each time at the price of a barrier
+ * on all processors, are guarded by the lock until they have been quiet for GUARD accesses.
+ *
+ * Why an owner's stores need no fence: others may look at what he stored only after they have taken the chunk from him, which
+ * ends with a barrier on his processor. His own loads of other chunks were done, or are repeated, accordingly.
+ *
+ * Slots: every thread has one, in memory of its node, where it announces the chunk that it is in by a plain store. Whoever
+ * takes entries away changes them, runs the barrier, and looks at the slots: either the thread sees the entry changed, or its
+ * slot is seen. Source: hazard pointers (Michael 2004), asymmetric fences by membarrier(2). */
+#include "array/array.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array/op.h"
+#include "base/checks.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "mem/thread.h"
+#include "pgas/mem.h"
+
+#define HEAT_MAX 4     /* recalls at the price of a barrier, after which a chunk is guarded */
+#define GUARD 256      /* for so many accesses */
+#define GUARD_WIDE 1024 /* the same, of wide elements that several threads write */
+#define SPINS 64
+#define LAST_BIT 63
+
+__thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec")));
+
+/* ---- slots ---- */
+
+#define N_SLOTS (PGAS_THREADS_MAX + 1)
+typedef struct {
+    _Alignas(64) uint64_t word;
+} slot_t;
+typedef struct {
+    _Alignas(64) uint32_t n_used; /* slots below it may announce something */
+    slot_t slot[N_SLOTS];
+} slots_t;
+
+static slots_t **slots_of; /* by node rank; NULL: it has made no array */
+static slots_t *own_slots;
+static uint64_t slots_epoch;
+static pgas_status_t (*next_on_detach)(void);
+
+static pgas_status_t on_detach(void)
+{
+    pgas_array_path.epoch = 0;
+    return next_on_detach ? next_on_detach() : PGAS_OK;
+}
+
+/* Of a rank, in its heap, for as long as the library runs: its threads remember where theirs are. */
+pgas_status_t pgasi_array_slots_start(void)
+{
+    if (slots_epoch == pgasi_epoch)
+        return PGAS_OK;
+    pgas_gptr_t block;
+    free(slots_of);
+    slots_of = calloc((size_t)pgasi_boot.node_size, sizeof *slots_of);
+    if (!slots_of)
+        return PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = pgas_alloc_local(sizeof(slots_t), &block);
+    if (status != PGAS_OK)
+        return status;
+    own_slots = pgas_gptr_local(block, sizeof(slots_t));
+    memset(own_slots, 0, sizeof *own_slots);
+    slots_of[pgasi_boot.node_rank] = own_slots;
+    next_on_detach = pgasi_thread_on_detach;
+    pgasi_thread_on_detach = on_detach;
+    slots_epoch = pgasi_epoch;
+    return PGAS_OK;
+}
+
+void *pgasi_array_slots_own(void)
+{
+    return own_slots;
+}
+
+void pgasi_array_slots_learn(int node_rank, void *slots)
+{
+    __atomic_store_n(&slots_of[node_rank], slots, __ATOMIC_RELEASE);
+}
+
+void pgasi_array_thread_start(void)
+{
+    if (pgas_array_path.epoch == pgasi_epoch || !pgasi_thread_attached() || pgasi_self.slot >= PGAS_THREADS_MAX)
+        return;
+    uint32_t slot = (uint32_t)pgasi_self.slot, n = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED);
+    while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false, __ATOMIC_SEQ_CST,
+                                                     __ATOMIC_RELAXED))
+        ;
+    pgas_array_path = (pgas_array_path_t){ pgasi_epoch, &own_slots->slot[slot].word, (uint64_t)(slot + 1) << 52 };
+}
+
+/* Who this thread is in holds; 0: nobody. */
+static uint32_t self(void)
+{
+    return pgas_array_path.epoch == pgasi_epoch ? (uint32_t)pgasi_boot.node_rank << 12 | (uint32_t)(pgas_array_path.tag >> 52)
+                                                : 0;
+}
+
+/* Only this thread uses arrays among those that share the site. */
+static bool is_alone(const pgasi_array_site_t *site)
+{
+    return pgas_array_path.epoch == pgasi_epoch && (!site->at_home || pgasi_boot.node_size == 1) &&
+           __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED) == 1;
+}
+
+static bool announces(int node_rank, uint64_t name)
+{
+    slots_t *s = __atomic_load_n(&slots_of[node_rank], __ATOMIC_ACQUIRE);
+    uint32_t n = s ? __atomic_load_n(&s->n_used, __ATOMIC_ACQUIRE) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (__atomic_load_n(&s->slot[i].word, __ATOMIC_ACQUIRE) == name)
+            return true;
+    }
+    return false;
+}
+
+bool pgasi_array_is_left(const pgasi_array_site_t *site)
+{
+    uint64_t name = site->array->open.name + site->chunk;
+    if (!site->at_home)
+        return !announces(pgasi_boot.node_rank, name);
+    for (int r = 0; r < pgasi_boot.node_size; r++) {
+        if (announces(r, name))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the lock ---- */
+
+static void lock(pgasi_array_hold_t *hold)
+{
+    for (uint32_t n = 1; PGAS_UNLIKELY(__atomic_exchange_n(&hold->lock, 1, __ATOMIC_ACQUIRE)); n++) {
+        while (__atomic_load_n(&hold->lock, __ATOMIC_RELAXED)) {
+            if (n++ % SPINS == 0)
+                sched_yield();
+        }
+    }
+}
+
+static void unlock(pgasi_array_hold_t *hold)
+{
+    __atomic_store_n(&hold->lock, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- entries; lock held ---- */
+
+static pgasi_array_peer_t *peer_of_node_rank(pgasi_array_t *a, int node_rank)
+{
+    int member = pgas_team_from_global(a->team, pgasi_boot.node_members[node_rank]);
+    return member < 0 ? NULL : &a->peer[member];
+}
+
+static void set_entry(const pgasi_array_site_t *site, int node_rank, uint64_t entry)
+{
+    pgasi_array_t *a = site->array;
+    pgasi_array_peer_t *peer = node_rank == pgasi_boot.node_rank ? &a->peer[a->rank] : peer_of_node_rank(a, node_rank);
+    if (peer && peer->table)
+        __atomic_store_n(&peer->table[site->chunk], entry, __ATOMIC_RELEASE);
+}
+
+/* An entry without rights. Those of lines keep the address, by which the line is found. */
+static uint64_t blank(const pgasi_array_site_t *site)
+{
+    return site->at_home ? 0 : (uint64_t)(uintptr_t)site->data;
+}
+
+static void hide_owner(const pgasi_array_site_t *site)
+{
+    if (site->hold->owner)
+        set_entry(site, (int)(site->hold->owner >> 12), blank(site));
+    site->hold->owner = 0;
+}
+
+static void hide_readers(const pgasi_array_site_t *site)
+{
+    uint64_t readers = site->hold->readers;
+    if (!site->at_home && readers)
+        set_entry(site, pgasi_boot.node_rank, blank(site));
+    for (int r = 0; site->at_home && readers && r < pgasi_boot.node_size; r++) {
+        if (readers >> PGASI_MIN(r, LAST_BIT) & 1)
+            set_entry(site, r, blank(site));
+    }
+    site->hold->readers = 0;
+}
+
+static void show(const pgasi_array_site_t *site, uint64_t rights)
+{
+    uint64_t address = (uint64_t)(uintptr_t)site->data;
+    if (rights == PGAS_ARRAY_OPERATE)
+        __atomic_store_n(&site->array->peer[site->array->rank].ops[site->chunk], site->hold->op, __ATOMIC_RELAXED);
+    set_entry(site, pgasi_boot.node_rank, address | rights | (rights == PGAS_ARRAY_READ ? 0 : pgas_array_path.tag));
+    site->hold->shown = 1;
+}
+
+/* Those whose entries have just been taken away leave. They never need the lock while they announce. */
+static void wait_until_left(const pgasi_array_site_t *site)
+{
+    site->hold->shown = site->hold->owner || site->hold->readers;
+    if (is_alone(site))
+        return;
+    pgasi_wait_heavy_barrier();
+    pgasi_array_note(&site->array->info.barriers, 1);
+    for (uint32_t n = 1; !pgasi_array_is_left(site); n++) {
+        if (n % SPINS == 0)
+            sched_yield();
+    }
+}
+
+static bool may_show(const pgasi_array_site_t *site, bool by_thread)
+{
+    return by_thread && !site->cut && !site->array->guard_all && self() != 0;
+}
+
+static void guard(pgasi_array_hold_t *hold, uint16_t budget)
+{
+    hold->mode = PGASI_ARRAY_GUARDED;
+    hold->budget = budget;
+}
+
+/* Before a read: nobody writes without the lock but the thread itself. */
+static void settle_read(const pgasi_array_site_t *site, bool by_thread)
+{
+    pgasi_array_hold_t *hold = site->hold;
+    uint32_t me = self();
+    if (hold->owner && (hold->owner != me || !by_thread)) {
+        hide_owner(site);
+        wait_until_left(site);
+        hold->mode = PGASI_ARRAY_SHARED;
+    }
+    if (!may_show(site, by_thread))
+        return;
+    if (hold->owner == me) {
+        show(site, PGAS_ARRAY_DATA);
+    } else if (!(site->array->wide && hold->grant != PGASI_ARRAY_READS && hold->mode == PGASI_ARRAY_SHARED)) {
+        hold->readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
+        show(site, PGAS_ARRAY_READ);
+    }
+}
+
+/* Readers of this rank do not count if there is no other thread. */
+static bool others_read(const pgasi_array_site_t *site)
+{
+    uint64_t mine = UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
+    bool sole = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED) == 1 && pgasi_boot.node_rank < LAST_BIT;
+    return (site->hold->readers & ~(sole ? mine : 0)) != 0;
+}
+
+/* Before a write, or an operation: the thread becomes the owner, or nobody is, and (of wide elements) nobody reads. */
+static void settle_write(const pgasi_array_site_t *site, bool by_thread)
+{
+    pgasi_array_hold_t *hold = site->hold;
+    uint32_t me = self();
+    uint64_t rights = hold->grant == PGASI_ARRAY_ALL ? PGAS_ARRAY_DATA : PGAS_ARRAY_OPERATE;
+    bool mine = hold->owner == me && by_thread;
+    if (hold->owner && !mine) {
+        hide_owner(site);
+        wait_until_left(site);
+        hold->mode = PGASI_ARRAY_SHARED;
+    }
+    if (may_show(site, by_thread) && (mine || (hold->mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
+        hold->readers = 0;
+        hold->owner = me;
+        show(site, rights);
+        return;
+    }
+    hold->mode = PGASI_ARRAY_SHARED;
+    if (site->array->wide && hold->readers) {
+        hide_readers(site);
+        wait_until_left(site);
+        guard(hold, GUARD_WIDE);
+    }
+}
+
+static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
+{
+    pgasi_array_hold_t *hold = site->hold;
+    if (by_thread && hold->touched != 1)
+        hold->touched = 1;
+    if (hold->mode == PGASI_ARRAY_GUARDED || (!may_show(site, by_thread) && !hold->owner && !hold->readers)) {
+        if (hold->mode == PGASI_ARRAY_GUARDED && by_thread && --hold->budget == 0) {
+            hold->mode = PGASI_ARRAY_OPEN;
+            hold->heat = 0;
+        }
+        return;
+    }
+    if (writes)
+        settle_write(site, by_thread);
+    else
+        settle_read(site, by_thread);
+}
+
+/* ---- the access itself; lock held, nobody else writes ---- */
+
+static void load(void *to, const void *from, size_t elem, uint64_t n)
+{
+    switch (elem) {
+#define LOAD(word)                                                                                           \
+    case sizeof(word):                                                                                       \
+        for (uint64_t j = 0; j < n; j++) {                                                                   \
+            word w = __atomic_load_n((const word *)from + j, __ATOMIC_RELAXED);                              \
+            memcpy((char *)to + j * sizeof w, &w, sizeof w);                                                 \
+        }                                                                                                    \
+        break;
+        LOAD(uint8_t)
+        LOAD(uint16_t)
+        LOAD(uint32_t)
+        LOAD(uint64_t)
+#undef LOAD
+    default:
+        memcpy(to, from, elem * n);
+    }
+}
+
+/* With a fence behind each, for readers without the lock see it. */
+static void store(void *to, const void *from, size_t elem, uint64_t n)
+{
+    switch (elem) {
+#define STORE(word)                                                                                          \
+    case sizeof(word):                                                                                       \
+        for (uint64_t j = 0; j < n; j++) {                                                                   \
+            word w;                                                                                          \
+            memcpy(&w, (const char *)from + j * sizeof w, sizeof w);                                         \
+            __atomic_store_n((word *)to + j, w, j + 1 == n ? __ATOMIC_SEQ_CST : __ATOMIC_RELAXED);           \
+        }                                                                                                    \
+        break;
+        STORE(uint8_t)
+        STORE(uint16_t)
+        STORE(uint32_t)
+        STORE(uint64_t)
+#undef STORE
+    default:
+        memcpy(to, from, elem * n);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    }
+}
+
+static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
+{
+    const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
+    bool operands = site->hold->grant == PGASI_ARRAY_OPERATES && !site->at_home;
+    size_t bytes = operands ? def->operand_bytes : elem;
+    char *at = site->data + x->k * bytes;
+    uint64_t value[(PGASI_ARRAY_VALUE_MAX + 7) / 8];
+    if (bytes > sizeof value) { /* nobody reads such elements without the lock */
+        (operands || !def->merge ? def->combine : def->merge)(at, x->in);
+        return PGAS_OK;
+    }
+    load(value, at, bytes, 1);
+    if (x->kind == PGASI_ARRAY_FETCH)
+        memcpy(x->out, value, bytes);
+    (operands || !def->merge ? def->combine : def->merge)(value, x->in);
+    store(at, value, bytes, 1);
+    return PGAS_OK;
+}
+
+static pgas_status_t compare_swap(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
+{
+    char *at = site->data + x->k * elem;
+    load(x->out, at, elem, 1);
+    if (memcmp(x->out, x->in2, elem) == 0)
+        store(at, x->in, elem, 1);
+    return PGAS_OK;
+}
+
+static pgas_status_t carry_out(const pgasi_array_site_t *site, pgasi_array_access_t *x)
+{
+    size_t elem = site->array->open.elem_bytes;
+    switch (x->kind) {
+    case PGASI_ARRAY_GET:
+        load(x->out, site->data + x->k * elem, elem, x->n);
+        return PGAS_OK;
+    case PGASI_ARRAY_SET:
+        store(site->data + x->k * elem, x->in, elem, x->n);
+        return PGAS_OK;
+    case PGASI_ARRAY_CAS:
+        return compare_swap(site, x, elem);
+    default:
+        return combine(site, x, elem);
+    }
+}
+
+/* ---- pins of the calling thread ---- */
+
+typedef struct {
+    const pgasi_array_hold_t *hold;
+    uint32_t n;
+} own_pin_t;
+static __thread own_pin_t *own_pins;
+static __thread uint32_t n_own_pins, room_own_pins;
+
+bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold)
+{
+    for (uint32_t i = 0; i < n_own_pins; i++) {
+        if (own_pins[i].hold == hold)
+            return true;
+    }
+    return false;
+}
+
+/* By the thread itself, also if somebody else has counted the pin for it. */
+pgas_status_t pgasi_array_own_pin_room(void)
+{
+    if (n_own_pins < room_own_pins)
+        return PGAS_OK;
+    uint32_t room = room_own_pins ? 2 * room_own_pins : 8;
+    own_pin_t *more = realloc(own_pins, room * sizeof *more);
+    if (!more)
+        return PGAS_ERR_NO_MEMORY;
+    own_pins = more;
+    room_own_pins = room;
+    return PGAS_OK;
+}
+
+void pgasi_array_own_pin_add(const pgasi_array_hold_t *hold)
+{
+    for (uint32_t i = 0; i < n_own_pins; i++) {
+        if (own_pins[i].hold == hold) {
+            own_pins[i].n++;
+            return;
+        }
+    }
+    own_pins[n_own_pins++] = (own_pin_t){ hold, 1 };
+}
+
+static bool own_pin_remove(const pgasi_array_hold_t *hold)
+{
+    for (uint32_t i = 0; i < n_own_pins; i++) {
+        if (own_pins[i].hold != hold)
+            continue;
+        if (--own_pins[i].n == 0)
+            own_pins[i] = own_pins[--n_own_pins];
+        if (n_own_pins == 0) {
+            free(own_pins);
+            own_pins = NULL;
+            room_own_pins = 0;
+        }
+        return true;
+    }
+    return false;
+}
+
+pgas_status_t pgasi_array_unpin_hold(pgasi_array_hold_t *hold, pgas_array_pin_mode_t mode, bool *recall_p)
+{
+    if (!own_pin_remove(hold))
+        return PGAS_ERR_INVALID;
+    lock(hold);
+    if (mode == PGAS_ARRAY_PIN_READ)
+        hold->pins_read--;
+    else
+        hold->pins_write--;
+    *recall_p = hold->recall && !hold->pins_write && (hold->recall == PGASI_ARRAY_NO_WRITES || !hold->pins_read);
+    unlock(hold);
+    return PGAS_OK;
+}
+
+/* ---- the ways in ---- */
+
+pgasi_array_need_t pgasi_array_need(const pgasi_array_access_t *x)
+{
+    if (x->kind == PGASI_ARRAY_PIN)
+        return (pgasi_array_need_t)x->pin;
+    if (x->kind == PGASI_ARRAY_GET)
+        return PGASI_ARRAY_NEED_R;
+    return x->kind == PGASI_ARRAY_APPLY ? PGASI_ARRAY_NEED_O : PGASI_ARRAY_NEED_W;
+}
+
+static bool allows(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
+{
+    pgasi_array_need_t need = pgasi_array_need(x);
+    if (hold->grant == PGASI_ARRAY_ALL)
+        return true;
+    if (hold->grant == PGASI_ARRAY_READS)
+        return need == PGASI_ARRAY_NEED_R;
+    return hold->grant == PGASI_ARRAY_OPERATES && need == PGASI_ARRAY_NEED_O && hold->op == x->op;
+}
+
+pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access_t *x, bool by_thread)
+{
+    pgasi_array_hold_t *hold = site->hold;
+    pgas_status_t status = PGAS_INPROGRESS;
+    bool own_pin = by_thread && n_own_pins && pgasi_array_has_own_pin(hold);
+    lock(hold);
+    if (PGAS_UNLIKELY(hold->chunk != site->chunk)) {
+        own_pin = false; /* the line has become another's */
+    } else if (allows(hold, x) && !(x->kind == PGASI_ARRAY_PIN && hold->recall && !own_pin)) {
+        status = PGAS_OK;
+        if (x->kind != PGASI_ARRAY_PIN) {
+            settle(site, pgasi_array_need(x) != PGASI_ARRAY_NEED_R, by_thread);
+            status = carry_out(site, x);
+        } else if (x->pin == PGAS_ARRAY_PIN_READ) {
+            hold->pins_read++;
+        } else {
+            hold->pins_write++;
+        }
+        hold->touched = 1;
+    }
+    unlock(hold);
+    return status == PGAS_INPROGRESS && own_pin ? PGAS_ERR_DEADLOCK : status;
+}
+
+bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
+{
+    bool reads = pgasi_array_need(x) == PGASI_ARRAY_NEED_R;
+    lock(hold);
+    bool pinned = hold->pins_write || (!reads && hold->pins_read);
+    if (pinned && hold->recall < (reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS))
+        hold->recall = reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS;
+    else if (!pinned)
+        hold->recall = PGASI_ARRAY_KEEP;
+    unlock(hold);
+    return pinned;
+}
+
+void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op)
+{
+    lock(hold);
+    hold->recall = PGASI_ARRAY_KEEP;
+    hold->grant = grant;
+    hold->op = op;
+    if (hold->heat >= HEAT_MAX)
+        guard(hold, GUARD);
+    else if (!hold->owner)
+        hold->mode = PGASI_ARRAY_OPEN;
+    unlock(hold);
+}
+
+int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall)
+{
+    pgasi_array_hold_t *hold = site->hold;
+    int result = 0;
+    lock(hold);
+    if (hold->pins_write || (level == PGASI_ARRAY_NO_ACCESS && hold->pins_read)) {
+        hold->recall = (uint8_t)PGASI_MAX((int)hold->recall, (int)level);
+        result = 2;
+    } else {
+        hold->grant = level == PGASI_ARRAY_NO_ACCESS ? PGASI_ARRAY_NOTHING : PGASI_ARRAY_READS;
+        bool had_owner = hold->owner != 0;
+        hide_owner(site);
+        if (level == PGASI_ARRAY_NO_ACCESS)
+            hide_readers(site);
+        if (hold->shown && (had_owner || level == PGASI_ARRAY_NO_ACCESS)) {
+            hold->shown = hold->readers != 0;
+            hold->heat += recall && hold->heat < HEAT_MAX;
+            result = !is_alone(site);
+        }
+    }
+    unlock(hold);
+    return result;
+}
+
+void pgasi_array_unshow(const pgasi_array_site_t *site)
+{
+    lock(site->hold);
+    site->hold->touched = 0;
+    if (site->hold->owner || site->hold->readers)
+        set_entry(site, pgasi_boot.node_rank, blank(site));
+    unlock(site->hold);
+}

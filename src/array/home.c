@@ -1,0 +1,370 @@
+/* The home's side of the protocol: carries out what the table says for directory entries.
+ *
+ * Requests stand in a queue for each chunk, in the order in which they came; the first is looked at when the chunk is in a stable
+ * state, and the next when it is done. What a step asks the threads of this node to do (to leave) may end at once, or later: in
+ * rounds of progress for those that are inside (one barrier for all chunks that are closing), at unpin for pins. */
+#include "array/array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "array/op.h"
+#include "base/checks.h"
+#include "boot/wait.h"
+
+#define COARSE_RANKS 64
+
+static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
+static void dispatch(pgasi_array_t *a, uint64_t index);
+
+/* ---- whom it concerns ---- */
+
+static uint64_t bit_of(const pgasi_array_t *a, int rank)
+{
+    uint64_t bit = a->n_ranks <= COARSE_RANKS ? (uint64_t)rank : (uint64_t)rank * COARSE_RANKS / (uint64_t)a->n_ranks;
+    return UINT64_C(1) << bit;
+}
+
+static bool is_exact(const pgasi_array_t *a)
+{
+    return a->n_ranks <= COARSE_RANKS;
+}
+
+static pgasi_array_place_t place_of_index(const pgasi_array_t *a, uint64_t index)
+{
+    const pgasi_array_map_t *map = &a->map;
+    uint64_t begin = map->offsets[a->rank], cell = (begin + a->open.mask) >> map->shift;
+    bool head = (begin & a->open.mask) && begin < map->offsets[a->rank + 1];
+    uint64_t i = head && index == 0 ? begin : (cell + index - head) << map->shift;
+    return pgasi_array_place(map, i);
+}
+
+static pgasi_array_site_t site_of(pgasi_array_t *a, uint64_t index)
+{
+    pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
+    return (pgasi_array_site_t){ a, hold, a->peer[a->rank].data + index * a->stride, hold->chunk, true,
+                                 hold->chunk >= a->map.n_cells };
+}
+
+/* Those that have it give it back; each answers. */
+static void give(pgasi_array_t *a, uint64_t index, int but)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    uint64_t chunk = a->peer[a->rank].holds[index].chunk;
+    for (int r = 0; r < a->n_ranks && dir->who; r++) {
+        if (r == but || a->node_rank[r] >= 0 || !(dir->who & bit_of(a, r)))
+            continue;
+        pgasi_array_send_event(a, a->global[r], chunk, PGASI_E_GIVE, 0);
+        dir->pending++;
+    }
+    dir->who = but < 0 ? 0 : bit_of(a, but);
+}
+
+/* ---- threads of this node leave ---- */
+
+static void quiesce(pgasi_array_t *a, uint64_t index, pgasi_array_level_t level)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    pgasi_array_site_t site = site_of(a, index);
+    pgasi_array_note(&a->info.recalls, 1);
+    dir->level = (uint8_t)level;
+    dir->closed = pgasi_array_close(&site, level, true);
+    dir->pending++;
+    if (dir->closed == 1) {
+        dir->next_closing = a->closing_dir;
+        a->closing_dir = (uint32_t)index;
+        a->n_closing++;
+        pgasi_array_poll_soon();
+    }
+}
+
+void pgasi_array_home_poll(pgasi_array_t *a)
+{
+    uint32_t index = a->closing_dir;
+    a->closing_dir = PGASI_ARRAY_NONE;
+    while (index != PGASI_ARRAY_NONE) {
+        pgasi_array_dir_t *dir = &a->dir[index];
+        uint32_t next = dir->next_closing;
+        pgasi_array_site_t site = site_of(a, index);
+        if (pgasi_array_is_left(&site)) {
+            a->n_closing--;
+            dir->closed = 0;
+            step(a, index, PGASI_E_QUIET, -1);
+        } else {
+            dir->next_closing = a->closing_dir;
+            a->closing_dir = index;
+        }
+        index = next;
+    }
+}
+
+void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    if (dir->closed == 2) {
+        pgasi_array_site_t site = site_of(a, index);
+        dir->closed = pgasi_array_close(&site, dir->level, true);
+        if (dir->closed == 0) {
+            step(a, index, PGASI_E_QUIET, -1);
+        } else if (dir->closed == 1) {
+            dir->next_closing = a->closing_dir;
+            a->closing_dir = (uint32_t)index;
+            a->n_closing++;
+            pgasi_array_poll_soon();
+        }
+    } else {
+        dispatch(a, index);
+    }
+}
+
+/* ---- requests ---- */
+
+static pgasi_array_event_t event_of(const pgasi_array_t *a, const pgasi_array_dir_t *dir)
+{
+    const pgasi_array_request_t *r = dir->first;
+    if (r->event == PGASI_E_UPGRADE && dir->state == PGASI_H_S && !(is_exact(a) && (dir->who & bit_of(a, r->source))))
+        return PGASI_E_FETCH_W; /* it has lost its copy meanwhile */
+    if (dir->state == PGASI_H_O && dir->op != r->op) {
+        if (r->event == PGASI_E_FETCH_O)
+            return PGASI_E_FETCH_O_OTHER;
+        if (r->event == PGASI_E_OP_A)
+            return PGASI_E_OP_A_OTHER;
+    }
+    return (pgasi_array_event_t)r->event;
+}
+
+/* A pin of this node keeps an access of another node waiting; unpin looks again. */
+static bool is_kept_waiting(pgasi_array_t *a, uint64_t index)
+{
+    pgasi_array_request_t *r = a->dir[index].first;
+    return r->event >= PGASI_E_OP_R && r->event <= PGASI_E_OP_A && r->x.foreign &&
+           pgasi_array_is_pinned_against(&a->peer[a->rank].holds[index], &r->x);
+}
+
+static void dispatch(pgasi_array_t *a, uint64_t index)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    if (dir->dispatching)
+        return;
+    dir->dispatching = true;
+    while (dir->first && !pgasi_array_is_transit(dir->state) && !is_kept_waiting(a, index))
+        step(a, index, event_of(a, dir), dir->first->source);
+    dir->dispatching = false;
+}
+
+static void pop(pgasi_array_dir_t *dir)
+{
+    pgasi_array_request_t *r = dir->first;
+    dir->first = r->next;
+    if (!dir->first)
+        dir->last = NULL;
+    free(r);
+}
+
+void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_request_t *r)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    r->next = NULL;
+    if (dir->last)
+        dir->last->next = r;
+    else
+        dir->first = r;
+    dir->last = r;
+    if (dir->first == r)
+        dispatch(a, index);
+}
+
+static pgasi_array_event_t event_of_access(const pgasi_array_access_t *x)
+{
+    pgasi_array_need_t need = pgasi_array_need(x);
+    return need == PGASI_ARRAY_NEED_R ? PGASI_E_OP_R : need == PGASI_ARRAY_NEED_W ? PGASI_E_OP_W : PGASI_E_OP_A;
+}
+
+pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
+{
+    pgasi_array_request_t *r = calloc(1, sizeof *r);
+    if (!r)
+        return PGAS_ERR_NO_MEMORY;
+    r->event = (uint8_t)event_of_access(x);
+    r->source = a->rank;
+    r->op = x->op;
+    r->own = x;
+    pgasi_array_home_request(a, index, r);
+    return PGAS_OK;
+}
+
+/* Of the first request: by the hold, which allows it now. */
+static void execute(pgasi_array_t *a, uint64_t index)
+{
+    pgasi_array_request_t *r = a->dir[index].first;
+    pgasi_array_site_t site = site_of(a, index);
+    if (r->own) {
+        pgas_status_t status = pgasi_array_try(&site, r->own, false);
+        PGASI_ASSERT(status != PGAS_INPROGRESS);
+        pgasi_array_done(r->own, status);
+    } else if (r->source != a->rank) {
+        uint64_t small[PGASI_ARRAY_VALUE_MAX / 8];
+        size_t bytes = pgasi_array_out_bytes(a, &r->x);
+        void *out = bytes <= sizeof small ? small : malloc(bytes);
+        r->x.out = out;
+        r->x.status = out ? pgasi_array_try(&site, &r->x, false) : PGAS_ERR_NO_MEMORY;
+        PGASI_ASSERT(r->x.status != PGAS_INPROGRESS);
+        pgasi_array_send_reply(a, a->global[r->source], &r->x, out, r->x.status == PGAS_OK ? bytes : 0);
+        if (out != small)
+            free(out);
+    }
+}
+
+/* ---- contents ---- */
+
+void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset, const void *data, size_t bytes)
+{
+    if (offset <= a->stride && bytes <= a->stride - offset)
+        memcpy(a->peer[a->rank].data + index * a->stride + offset, data, bytes);
+}
+
+void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op, uint64_t offset, const void *data,
+                               size_t bytes)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    pgasi_array_kept_t *k = dir->kept;
+    while (k && !(k->source == source && k->filled == offset && offset))
+        k = k->next;
+    if (!k) {
+        k = offset ? NULL : calloc(1, sizeof *k + a->stride);
+        if (!k)
+            pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].holds[index].chunk, dir->state, 0);
+        k->op = op;
+        k->source = source;
+        k->next = dir->kept;
+        dir->kept = k;
+    }
+    if (offset + bytes > a->stride)
+        return;
+    memcpy(k->operands + offset, data, bytes);
+    k->filled = (uint32_t)(offset + bytes);
+}
+
+static void merge(pgasi_array_t *a, uint64_t index)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    pgasi_array_place_t place = place_of_index(a, index);
+    uint64_t k0 = place.first & a->open.mask;
+    char *data = a->peer[a->rank].data + index * a->stride + k0 * a->open.elem_bytes;
+    while (dir->kept) {
+        pgasi_array_kept_t *k = dir->kept;
+        const pgas_array_op_def_t *def = pgasi_array_op_find(k->op);
+        if (!def)
+            pgasi_array_broken(a, "unknown operator for", place.chunk, dir->state, 0);
+        pgasi_array_op_merge_run(def, data, k->operands + k0 * def->operand_bytes, place.n);
+        dir->kept = k->next;
+        free(k);
+    }
+}
+
+/* ---- the table ---- */
+
+static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, int source)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    pgasi_array_request_t *r = dir->first;
+    pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
+    int to = source >= 0 ? a->global[source] : -1;
+    const char *data = a->peer[a->rank].data + index * a->stride;
+    switch (action) {
+    case PGASI_A_QUIESCE: quiesce(a, index, PGASI_ARRAY_NO_ACCESS); break;
+    case PGASI_A_QUIESCE_WRITES: quiesce(a, index, PGASI_ARRAY_NO_WRITES); break;
+    case PGASI_A_MERGE: merge(a, index); break;
+    case PGASI_A_DROP: dir->who &= is_exact(a) ? ~bit_of(a, source) : ~UINT64_C(0); break;
+    case PGASI_A_JOIN: dir->who |= bit_of(a, source); break;
+    case PGASI_A_GIVE_ALL: give(a, index, -1); break;
+    case PGASI_A_GIVE_OTHERS: give(a, index, source); break;
+    case PGASI_A_GIVE_OWNER:
+    case PGASI_A_LEND_OWNER:
+        pgasi_array_send_event(a, a->global[dir->owner], hold->chunk,
+                               action == PGASI_A_LEND_OWNER ? PGASI_E_LEND : PGASI_E_GIVE, 0);
+        dir->pending++;
+        break;
+    case PGASI_A_SET_OP: dir->op = r->op; break;
+    case PGASI_A_OWN:
+        dir->who = 0;
+        dir->owner = source;
+        break;
+    case PGASI_A_ADD: dir->who |= bit_of(a, source); break;
+    case PGASI_A_OPEN_ALL: pgasi_array_open(hold, PGASI_ARRAY_ALL, 0); break;
+    case PGASI_A_OPEN_READ: pgasi_array_open(hold, PGASI_ARRAY_READS, 0); break;
+    case PGASI_A_OPEN_OPERATE: pgasi_array_open(hold, PGASI_ARRAY_OPERATES, dir->op); break;
+    case PGASI_A_SEND_DATA_R:
+    case PGASI_A_SEND_DATA_W:
+        pgasi_array_send_fill(a, to, hold->chunk, r->line, data, a->stride);
+        pgasi_array_send_event(a, to, hold->chunk, action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W, r->line);
+        break;
+    case PGASI_A_SEND_GRANT_W: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_GRANT_W, r->line); break;
+    case PGASI_A_SEND_GRANT_O: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_GRANT_O, r->line); break;
+    case PGASI_A_SEND_WB_ACK: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_WB_ACK, 0); break;
+    case PGASI_A_COUNT: dir->pending--; break;
+    case PGASI_A_EXEC: execute(a, index); break;
+    case PGASI_A_NEXT: pop(dir); break;
+    default: break; /* STORE and KEEP: what came before the answer. SERVE: dispatch, which is at work or follows */
+    }
+}
+
+static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    const pgasi_array_step_t *s = pgasi_array_step(dir->state, event);
+    if (!s->known)
+        pgasi_array_broken(a, "home of", a->peer[a->rank].holds[index].chunk, dir->state, (int)event);
+    bool asked = (s->actions & (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
+    dir->state = s->next;
+    for (uint64_t left = s->actions; left; left &= left - 1)
+        act(a, index, (pgasi_array_action_t)__builtin_ctzll(left), source);
+    if (asked && dir->closed == 0)
+        step(a, index, PGASI_E_QUIET, -1);
+    else if (pgasi_array_is_transit(dir->state) && dir->pending == 0)
+        step(a, index, PGASI_E_ALL_IN, -1);
+    dispatch(a, index);
+}
+
+void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source)
+{
+    step(a, index, event, source);
+}
+
+/* ---- begin and end ---- */
+
+void pgasi_array_home_start(pgasi_array_t *a)
+{
+    a->closing_dir = PGASI_ARRAY_NONE;
+    for (uint64_t j = 0; j < a->n_home; j++) {
+        pgasi_array_hold_t *hold = &a->peer[a->rank].holds[j];
+        memset(hold, 0, sizeof *hold);
+        hold->chunk = place_of_index(a, j).chunk;
+        hold->grant = PGASI_ARRAY_ALL;
+        a->dir[j].state = PGASI_H_U;
+    }
+}
+
+void pgasi_array_home_stop(pgasi_array_t *a)
+{
+    for (uint64_t j = 0; a->dir && j < a->n_home; j++) {
+        while (a->dir[j].first)
+            pop(&a->dir[j]);
+        while (a->dir[j].kept) {
+            pgasi_array_kept_t *k = a->dir[j].kept;
+            a->dir[j].kept = k->next;
+            free(k);
+        }
+    }
+    free(a->dir);
+}
+
+void pgasi_array_home_forget(pgasi_array_t *a, pgasi_array_access_t *x)
+{
+    for (uint64_t j = 0; j < a->n_home; j++) {
+        for (pgasi_array_request_t *r = a->dir[j].first; r; r = r->next) {
+            if (r->own == x)
+                r->own = NULL;
+        }
+    }
+}
