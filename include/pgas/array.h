@@ -44,16 +44,25 @@
 
 PGAS_BEGIN_DECLS
 
+/* What the threads of a rank may do inline with the elements of a cell. */
+typedef struct {
+    char *base;      /* element i of the array, if it is in this cell, is at base + i * elem_bytes */
+    uint32_t rights; /* READ: any thread of this rank may read; or an owner's slot + 1, shifted by 8, with DATA or OPERATE */
+    uint32_t op;     /* OPERATE: with which operator */
+} pgas_array_entry_t;
+#define PGAS_ARRAY_READ 1u
+#define PGAS_ARRAY_DATA 2u    /* read, write, operate */
+#define PGAS_ARRAY_OPERATE 4u /* combine operands of one operator */
+
 /** An array; what stands here is for the inline functions below. */
 typedef struct pgas_array {
-    uint64_t limit[4];     /* number of elements if they have 1, 2, 4, 8 bytes, else 0 */
-    const uint64_t *table; /* by cell (index >> shift): address of the chunk here, whose it is, what it may do */
-    const uint32_t *ops;   /* by cell: the operator of an entry with OPERATE */
-    uint64_t name;         /* what is announced, but for the cell */
-    uint64_t epoch;        /* in which it was made */
-    uint64_t mask;         /* chunk length - 1 */
+    uint64_t limit[4]; /* number of elements if they have 1, 2, 4, 8 bytes, else 0 */
+    const pgas_array_entry_t *table; /* by cell: index >> shift */
+    uint64_t name;     /* what is announced, but for the cell */
+    uint64_t epoch;    /* in which it was made */
     uint32_t shift;
     uint32_t elem_bytes;
+    uint64_t mask;     /* chunk length - 1 */
     uint64_t n_elems;
 } pgas_array_t;
 
@@ -76,7 +85,7 @@ typedef struct {
  *  Shape:  collective over the team (NULL: all ranks). 0 elements are allowed.
  *  Units:  elem_bytes 1 .. 65536; n_elems * elem_bytes below 2^44 a rank; chunks (elements times size) of at most 16 MiB.
  *  Owns:   pgas_array_destroy; else the last pgas_finalize.
- *  Cost:   out of the symmetric heap of each rank: its elements, 8 + 4 bytes for every chunk of the whole array, 64 bytes for
+ *  Cost:   out of the symmetric heap of each rank: its elements, 16 bytes for every chunk of the whole array, 64 bytes for
  *          every chunk of its own, and the cache with 128 bytes a line.
  *  @return PGAS_OK; PGAS_ERR_INVALID (sizes, offsets, percentages); PGAS_ERR_MISMATCH (parameters differ between ranks; the log
  *          says which); PGAS_ERR_LIMIT (65535 arrays are live; a chunk is too large); PGAS_ERR_NO_MEMORY (PGAS_HEAP_SIZE: the log
@@ -300,45 +309,46 @@ PGAS_API pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_inf
 
 /* ---- typed forms, inline: PGAS_ERR_INVALID if the elements have another size ---- */
 
+/* A word of a slot has a type of its own, so that compilers know that storing there changes nothing else. */
+typedef unsigned long long pgas_array_word_t;
+typedef char *pgas_array_base_t;
+
 /* What a thread needs for the inline way; the library's. */
 typedef struct {
-    uint64_t epoch; /* as in the arrays that it may use */
-    uint64_t *slot; /* where it says in which chunk it is */
-    uint64_t tag;   /* of entries that are its own */
+    uint64_t epoch;          /* as in the arrays that it may use */
+    pgas_array_word_t *slot; /* where it says in which chunk it is */
+    uint32_t data, operate;  /* rights of entries that are its own */
 } pgas_array_path_t;
 PGAS_API extern __thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec")));
 
-/* Entries of the table: whose it is (bits 52 .. 63: slot + 1, 0 nobody's), address (of the chunk, or of where it would begin),
- * and what may be done. */
-#define PGAS_ARRAY_READ UINT64_C(1)    /* any thread of this rank may read */
-#define PGAS_ARRAY_DATA UINT64_C(2)    /* its owner may read, write, operate */
-#define PGAS_ARRAY_OPERATE UINT64_C(4) /* its owner may combine operands of one operator */
-#define PGAS_ARRAY_OWNER (UINT64_C(0xFFF) << 52)
-#define PGAS_ARRAY_ADDRESS (~PGAS_ARRAY_OWNER & ~UINT64_C(63))
+/* Loads and stores in the order written. Processors of this kind keep it but for loads that pass stores, which whoever takes
+ * chunks away settles by a barrier on all of them; elsewhere acquire and release do. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(PGAS_ARRAY_ATOMICS)
+#define PGAS_ARRAY_PEEK(type, at) (*(const volatile type *)(at))
+#define PGAS_ARRAY_POKE(type, at, value) ((void)(*(volatile type *)(at) = (value)))
+#else
+#define PGAS_ARRAY_PEEK(type, at) __atomic_load_n((const type *)(at), __ATOMIC_ACQUIRE)
+#define PGAS_ARRAY_POKE(type, at, value) __atomic_store_n((type *)(at), (value), __ATOMIC_RELEASE)
+#endif
 
-/* Announces element i; the entry of its cell, or 0 if it cannot be used inline. Loads and stores between enter and leave are
- * safe: whoever takes the chunk away first changes the entry, then runs a barrier on all processors, then waits until no
- * thread announces it. (Where there is no such barrier entries never allow anything here.) */
-PGAS_INLINE uint64_t pgas_array_enter(const pgas_array_t *array, uint64_t i, int log_bytes)
+/* Announces element i; the entry of its cell, or NULL if it cannot be used inline. Loads and stores between enter and leave are
+ * safe if the rights allow them: whoever takes the chunk away first changes the rights, then runs a barrier on all processors,
+ * then waits until no thread announces it. (Where there is no such barrier entries never allow anything.) */
+PGAS_INLINE const pgas_array_entry_t *pgas_array_enter(const pgas_array_t *array, uint64_t i, int log_bytes)
 {
     if (PGAS_UNLIKELY(i >= array->limit[log_bytes] || pgas_array_path.epoch != array->epoch))
-        return 0;
+        return NULL;
     uint64_t cell = i >> array->shift;
-    __atomic_store_n(pgas_array_path.slot, array->name + cell, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return __atomic_load_n(&array->table[cell], __ATOMIC_RELAXED);
+    PGAS_ARRAY_POKE(pgas_array_word_t, pgas_array_path.slot, array->name + cell);
+    return &array->table[cell];
 }
 PGAS_INLINE void pgas_array_leave(void)
 {
-    __atomic_store_n(pgas_array_path.slot, 0, __ATOMIC_RELEASE);
+    PGAS_ARRAY_POKE(pgas_array_word_t, pgas_array_path.slot, 0);
 }
-PGAS_INLINE bool pgas_array_is_own(uint64_t entry, uint64_t what)
+PGAS_INLINE void *pgas_array_at(const pgas_array_entry_t *entry, uint64_t i, int log_bytes)
 {
-    return (entry & (PGAS_ARRAY_OWNER | what)) == (pgas_array_path.tag | what);
-}
-PGAS_INLINE void *pgas_array_at(const pgas_array_t *array, uint64_t entry, uint64_t i, int log_bytes)
-{
-    return (void *)(uintptr_t)((entry & PGAS_ARRAY_ADDRESS) + ((i & array->mask) << log_bytes));
+    return PGAS_ARRAY_PEEK(pgas_array_base_t, &entry->base) + (i << log_bytes);
 }
 PGAS_API pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p);
 PGAS_API pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes, const void *value);
@@ -347,29 +357,32 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
 
 /* pgas_array_get_u64(array, i, &value), pgas_array_set_u64(array, i, value), pgas_array_apply_u64(array, i, op, operand),
  * and the same for the other types. */
-#define PGAS_ARRAY_DEFINE(tag, type, word, log_bytes)                                                               \
-    PGAS_INLINE pgas_status_t pgas_array_get_##tag(pgas_array_t *array, uint64_t i, type *value_p)                  \
-    {                                                                                                               \
-        uint64_t entry = pgas_array_enter(array, i, log_bytes);                                                     \
-        if (PGAS_LIKELY((entry & PGAS_ARRAY_READ) || pgas_array_is_own(entry, PGAS_ARRAY_DATA))) {                  \
-            word bits = __atomic_load_n((const word *)pgas_array_at(array, entry, i, log_bytes), __ATOMIC_RELAXED); \
-            pgas_array_leave();                                                                                     \
-            memcpy(value_p, &bits, sizeof bits);                                                                    \
-            return PGAS_OK;                                                                                         \
-        }                                                                                                           \
-        return pgas_array_get_sized(array, i, sizeof(type), value_p);                                               \
-    }                                                                                                               \
-    PGAS_INLINE pgas_status_t pgas_array_set_##tag(pgas_array_t *array, uint64_t i, type value)                     \
-    {                                                                                                               \
-        uint64_t entry = pgas_array_enter(array, i, log_bytes);                                                     \
-        if (PGAS_LIKELY(pgas_array_is_own(entry, PGAS_ARRAY_DATA))) {                                               \
-            word bits;                                                                                              \
-            memcpy(&bits, &value, sizeof bits);                                                                     \
-            __atomic_store_n((word *)pgas_array_at(array, entry, i, log_bytes), bits, __ATOMIC_RELAXED);            \
-            pgas_array_leave();                                                                                     \
-            return PGAS_OK;                                                                                         \
-        }                                                                                                           \
-        return pgas_array_set_sized(array, i, sizeof(type), &value);                                                \
+#define PGAS_ARRAY_DEFINE(tag, type, word, log_bytes)                                                              \
+    PGAS_INLINE pgas_status_t pgas_array_get_##tag(pgas_array_t *array, uint64_t i, type *value_p)                 \
+    {                                                                                                              \
+        const pgas_array_entry_t *entry = pgas_array_enter(array, i, log_bytes);                                   \
+        if (PGAS_LIKELY(entry != NULL)) {                                                                          \
+            uint32_t rights = PGAS_ARRAY_PEEK(uint32_t, &entry->rights);                                           \
+            if (PGAS_LIKELY((rights & PGAS_ARRAY_READ) || rights == pgas_array_path.data)) {                       \
+                word bits = PGAS_ARRAY_PEEK(word, pgas_array_at(entry, i, log_bytes));                             \
+                pgas_array_leave();                                                                                \
+                memcpy(value_p, &bits, sizeof bits);                                                               \
+                return PGAS_OK;                                                                                    \
+            }                                                                                                      \
+        }                                                                                                          \
+        return pgas_array_get_sized(array, i, sizeof(type), value_p);                                              \
+    }                                                                                                              \
+    PGAS_INLINE pgas_status_t pgas_array_set_##tag(pgas_array_t *array, uint64_t i, type value)                    \
+    {                                                                                                              \
+        const pgas_array_entry_t *entry = pgas_array_enter(array, i, log_bytes);                                   \
+        if (PGAS_LIKELY(entry != NULL && PGAS_ARRAY_PEEK(uint32_t, &entry->rights) == pgas_array_path.data)) {     \
+            word bits;                                                                                             \
+            memcpy(&bits, &value, sizeof bits);                                                                    \
+            PGAS_ARRAY_POKE(word, pgas_array_at(entry, i, log_bytes), bits);                                       \
+            pgas_array_leave();                                                                                    \
+            return PGAS_OK;                                                                                        \
+        }                                                                                                          \
+        return pgas_array_set_sized(array, i, sizeof(type), &value);                                               \
     }
 
 /* Of an owner: combined in place, as elements or as operands. */
@@ -381,30 +394,31 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     PGAS_ARRAY_COMBINE(OR, T, last | operand)  \
     PGAS_ARRAY_COMBINE(XOR, T, last ^ operand)
 #define PGAS_ARRAY_COMBINE_FLOAT(T)
-#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                                                       \
-    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand)    \
-    {                                                                                                                      \
-        uint64_t entry = pgas_array_enter(array, i, log_bytes);                                                            \
-        if (PGAS_LIKELY(pgas_array_is_own(entry, PGAS_ARRAY_DATA) ||                                                       \
-                        (pgas_array_is_own(entry, PGAS_ARRAY_OPERATE) &&                                                   \
-                         __atomic_load_n(&array->ops[i >> array->shift], __ATOMIC_RELAXED) == op))) {                      \
-            word *at = (word *)pgas_array_at(array, entry, i, log_bytes), bits = __atomic_load_n(at, __ATOMIC_RELAXED);    \
-            type last, next;                                                                                               \
-            memcpy(&last, &bits, sizeof last);                                                                             \
-            switch (op) {                                                                                                  \
-                PGAS_ARRAY_COMBINE(ADD, T, (type)(last + operand))                                                         \
-                PGAS_ARRAY_COMBINE(MIN, T, operand < last ? operand : last)                                                \
-                PGAS_ARRAY_COMBINE(MAX, T, operand > last ? operand : last)                                                \
-                more(T)                                                                                                    \
-            default:                                                                                                       \
-                return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                       \
-            }                                                                                                              \
-            memcpy(&bits, &next, sizeof bits);                                                                             \
-            __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                                                  \
-            pgas_array_leave();                                                                                            \
-            return PGAS_OK;                                                                                                \
-        }                                                                                                                  \
-        return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                               \
+#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                                                    \
+    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand) \
+    {                                                                                                                   \
+        const pgas_array_entry_t *entry = pgas_array_enter(array, i, log_bytes);                                        \
+        uint32_t rights = PGAS_LIKELY(entry != NULL) ? PGAS_ARRAY_PEEK(uint32_t, &entry->rights) : 0;                   \
+        if (PGAS_LIKELY(entry != NULL && (rights == pgas_array_path.data ||                                             \
+                                          (rights == pgas_array_path.operate &&                                         \
+                                           PGAS_ARRAY_PEEK(uint32_t, &entry->op) == op)))) {                            \
+            word *at = (word *)pgas_array_at(entry, i, log_bytes), bits = PGAS_ARRAY_PEEK(word, at);                    \
+            type last, next;                                                                                            \
+            memcpy(&last, &bits, sizeof last);                                                                          \
+            switch (op) {                                                                                               \
+                PGAS_ARRAY_COMBINE(ADD, T, (type)(last + operand))                                                      \
+                PGAS_ARRAY_COMBINE(MIN, T, operand < last ? operand : last)                                             \
+                PGAS_ARRAY_COMBINE(MAX, T, operand > last ? operand : last)                                             \
+                more(T)                                                                                                 \
+            default:                                                                                                    \
+                return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                    \
+            }                                                                                                           \
+            memcpy(&bits, &next, sizeof bits);                                                                          \
+            PGAS_ARRAY_POKE(word, at, bits);                                                                            \
+            pgas_array_leave();                                                                                         \
+            return PGAS_OK;                                                                                             \
+        }                                                                                                               \
+        return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                            \
     }
 
 #define PGAS_ARRAY_TYPE(tag, T, type, word, log_bytes, more) \

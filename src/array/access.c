@@ -24,12 +24,11 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
                                         place->cut };
         return true;
     }
-    uint64_t address = __atomic_load_n(&a->open.table[place->chunk], __ATOMIC_ACQUIRE) & PGAS_ARRAY_ADDRESS;
-    if (!address)
+    uint32_t number = __atomic_load_n(&a->line_of[place->chunk], __ATOMIC_ACQUIRE);
+    if (!number)
         return false;
-    char *data = (char *)(uintptr_t)address;
-    pgasi_array_line_t *line = &a->line[(uint64_t)(data - a->line_data) / a->stride];
-    *site_p = (pgasi_array_site_t){ a, &line->hold, data, place->chunk, false, place->cut };
+    *site_p = (pgasi_array_site_t){ a, &a->line[number - 1].hold, a->line_data + (number - 1) * (uint64_t)a->stride, place->chunk,
+                                    false, place->cut };
     return true;
 }
 
@@ -258,19 +257,15 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
 }
 
 /* Elements that no single load reads: those whom an entry lets in are alone, or all of them read. */
-static uint64_t enter_wide(const pgas_array_t *array, uint64_t i)
+static const pgas_array_entry_t *enter_wide(const pgas_array_t *array, uint64_t i, uint32_t *rights_p)
 {
     if (PGAS_UNLIKELY(pgas_array_path.epoch != array->epoch || i >= array->n_elems))
-        return 0;
+        return NULL;
     uint64_t cell = i >> array->shift;
-    __atomic_store_n(pgas_array_path.slot, array->name + cell, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return __atomic_load_n(&array->table[cell], __ATOMIC_RELAXED);
-}
-
-static char *wide_at(const pgas_array_t *array, uint64_t entry, uint64_t i)
-{
-    return (char *)(uintptr_t)(entry & PGAS_ARRAY_ADDRESS) + (i & array->mask) * array->elem_bytes;
+    PGAS_ARRAY_POKE(pgas_array_word_t, pgas_array_path.slot, array->name + cell);
+    *rights_p = PGAS_ARRAY_PEEK(uint32_t, &array->table[cell].rights);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* what is copied then is not volatile */
+    return &array->table[cell];
 }
 
 pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
@@ -284,10 +279,12 @@ pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
     case 8: return pgas_array_get_u64(array, i, value_p);
     default: break;
     }
-    uint64_t entry = enter_wide(array, i);
-    if (!(entry & PGAS_ARRAY_READ) && !pgas_array_is_own(entry, PGAS_ARRAY_DATA))
+    uint32_t rights = 0;
+    const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
+    if (!entry || (!(rights & PGAS_ARRAY_READ) && rights != pgas_array_path.data))
         return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
-    memcpy(value_p, wide_at(array, entry, i), array->elem_bytes);
+    memcpy(value_p, entry->base + i * array->elem_bytes, array->elem_bytes);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     pgas_array_leave();
     return PGAS_OK;
 }
@@ -310,10 +307,12 @@ pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
 #undef SET
     default: break;
     }
-    uint64_t entry = enter_wide(array, i);
-    if (!pgas_array_is_own(entry, PGAS_ARRAY_DATA))
+    uint32_t rights = 0;
+    const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
+    if (!entry || rights != pgas_array_path.data)
         return pgas_array_set_sized(array, i, array->elem_bytes, value);
-    memcpy(wide_at(array, entry, i), value, array->elem_bytes);
+    memcpy(entry->base + i * array->elem_bytes, value, array->elem_bytes);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     pgas_array_leave();
     return PGAS_OK;
 }

@@ -117,6 +117,7 @@ static void free_array(pgasi_array_t *a)
     free(a->map.offsets);
     free(a->peer);
     free(a->line);
+    free(a->line_of);
     free(a->home_offset);
     free(a->line_offsets);
     free(a->filter);
@@ -295,13 +296,14 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->line_offsets = calloc(n, sizeof *a->line_offsets);
     a->dir = calloc(a->n_home ? a->n_home : 1, sizeof *a->dir);
     a->line = lines_of(a->n_lines, sizeof *a->line);
+    a->line_of = lines_of(pgasi_array_n_chunks(&a->map), sizeof *a->line_of);
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
-    bool ok = a->peer && a->home_offset && a->line_offsets && a->dir && a->line && a->filter && a->heat;
+    bool ok = a->peer && a->home_offset && a->line_offsets && a->dir && a->line && a->line_of && a->filter && a->heat;
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-enum { BLOCK_DATA, BLOCK_HOLDS, BLOCK_TABLE, BLOCK_OPS, BLOCK_LINES, N_BLOCKS };
+enum { BLOCK_DATA, BLOCK_HOLDS, BLOCK_TABLE, BLOCK_LINES, N_BLOCKS };
 
 static pgas_status_t take_shared(pgasi_array_t *a)
 {
@@ -317,15 +319,12 @@ static pgas_status_t take_shared(pgasi_array_t *a)
         status = take(a, BLOCK_TABLE, n_chunks * sizeof *me->table, true, &at);
     me->table = at;
     if (status == PGAS_OK)
-        status = take(a, BLOCK_OPS, n_chunks * sizeof *me->ops, true, &at);
-    me->ops = at;
-    if (status == PGAS_OK)
         status = take(a, BLOCK_LINES, (uint64_t)a->n_lines * a->stride, false, &at);
     a->line_data = at;
     if (status == PGAS_ERR_NO_MEMORY)
         PGASI_ERROR("array", "an array of %" PRIu64 " elements of %" PRIu32 " bytes needs %" PRIu64
                     " bytes of this rank's heap, and more: raise PGAS_HEAP_SIZE", a->map.n_elems, a->open.elem_bytes,
-                    a->n_home * (a->stride + sizeof *me->holds) + n_chunks * 12 + (uint64_t)a->n_lines * a->stride);
+                    a->n_home * (a->stride + sizeof *me->holds) + n_chunks * 16 + (uint64_t)a->n_lines * a->stride);
     return status;
 }
 
@@ -356,7 +355,6 @@ static void learn(pgasi_array_t *a, const told_t *all)
         peer->data = pgas_gptr_local(all[r].block[BLOCK_DATA], 1);
         peer->holds = pgas_gptr_local(all[r].block[BLOCK_HOLDS], 1);
         peer->table = pgas_gptr_local(all[r].block[BLOCK_TABLE], 1);
-        peer->ops = pgas_gptr_local(all[r].block[BLOCK_OPS], 1);
         pgasi_array_slots_learn(a->node_rank[r], pgas_gptr_local(all[r].slots, 1));
     }
 }
@@ -430,7 +428,6 @@ static pgas_status_t fill_in(pgasi_array_t *a, const pgas_array_opts_t *o, size_
     if (status != PGAS_OK)
         return status;
     a->open.table = a->peer[a->rank].table;
-    a->open.ops = a->peer[a->rank].ops;
     pgasi_array_home_start(a);
     pgasi_array_cache_start(a);
     return PGAS_OK;

@@ -182,8 +182,7 @@ typedef struct {
 typedef struct {
     char *data;                /* NULL: another node */
     pgasi_array_hold_t *holds;
-    uint64_t *table;
-    uint32_t *ops;
+    pgas_array_entry_t *table;
 } pgasi_array_peer_t;
 
 typedef struct pgasi_array {
@@ -198,13 +197,14 @@ typedef struct pgasi_array {
     bool wide;             /* elements that no single load reads */
     bool guard_all;
     pgasi_array_peer_t *peer; /* [n_ranks]; of my node */
-    pgas_gptr_t block[5];  /* of the heap, freed at the end */
+    pgas_gptr_t block[4];  /* of the heap, freed at the end */
     uint64_t heap_bytes;
     /* home */
     pgasi_array_dir_t *dir;
     uint64_t n_home;
     uint32_t closing_dir;
     /* cache */
+    uint32_t *line_of;     /* by chunk: line + 1, 0: none */
     pgasi_array_line_t *line;
     char *line_data;
     uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;

@@ -30,8 +30,7 @@ pgasi_array_site_t pgasi_array_line_site(pgasi_array_t *a, uint32_t li)
 
 static uint32_t find_line(const pgasi_array_t *a, uint64_t chunk)
 {
-    uint64_t address = a->open.table[chunk] & PGAS_ARRAY_ADDRESS;
-    return address ? (uint32_t)((address - (uint64_t)(uintptr_t)a->line_data) / a->stride) : PGASI_ARRAY_NONE;
+    return a->line_of[chunk] - 1; /* PGASI_ARRAY_NONE is what 0 gives */
 }
 
 static pgasi_array_place_t place_of(const pgasi_array_t *a, uint64_t chunk)
@@ -75,8 +74,7 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     line->leaving = false;
     line->waiting = NULL;
     line->waiting_end = &line->waiting;
-    __atomic_store_n(&a->peer[a->rank].table[chunk], (uint64_t)(uintptr_t)(a->line_data + (uint64_t)li * a->stride),
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&a->line_of[chunk], li + 1, __ATOMIC_RELEASE);
     return li;
 }
 
@@ -98,7 +96,7 @@ static void give_line(pgasi_array_t *a, uint32_t li)
         return;
     }
     uint64_t chunk = line->hold.chunk;
-    __atomic_store_n(&a->peer[a->rank].table[chunk], 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&a->line_of[chunk], 0, __ATOMIC_RELEASE);
     *heat_of(a, chunk) = line->hold.heat;
     set_chunk(&line->hold, NO_CHUNK, 0);
     line->next_free = a->first_free;

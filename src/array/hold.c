@@ -37,7 +37,7 @@ __thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exe
 
 #define N_SLOTS (PGAS_THREADS_MAX + 1)
 typedef struct {
-    _Alignas(64) uint64_t word;
+    _Alignas(64) pgas_array_word_t word;
 } slot_t;
 typedef struct {
     _Alignas(64) uint32_t n_used; /* slots below it may announce something */
@@ -95,13 +95,14 @@ void pgasi_array_thread_start(void)
     while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false, __ATOMIC_SEQ_CST,
                                                      __ATOMIC_RELAXED))
         ;
-    pgas_array_path = (pgas_array_path_t){ pgasi_epoch, &own_slots->slot[slot].word, (uint64_t)(slot + 1) << 52 };
+    pgas_array_path = (pgas_array_path_t){ pgasi_epoch, &own_slots->slot[slot].word, (slot + 1) << 8 | PGAS_ARRAY_DATA,
+                                           (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
 }
 
 /* Who this thread is in holds; 0: nobody. */
 static uint32_t self(void)
 {
-    return pgas_array_path.epoch == pgasi_epoch ? (uint32_t)pgasi_boot.node_rank << 12 | (uint32_t)(pgas_array_path.tag >> 52)
+    return pgas_array_path.epoch == pgasi_epoch ? (uint32_t)pgasi_boot.node_rank << 12 | pgas_array_path.data >> 8
                                                 : 0;
 }
 
@@ -160,24 +161,18 @@ static pgasi_array_peer_t *peer_of_node_rank(pgasi_array_t *a, int node_rank)
     return member < 0 ? NULL : &a->peer[member];
 }
 
-static void set_entry(const pgasi_array_site_t *site, int node_rank, uint64_t entry)
+static void hide(const pgasi_array_site_t *site, int node_rank)
 {
     pgasi_array_t *a = site->array;
     pgasi_array_peer_t *peer = node_rank == pgasi_boot.node_rank ? &a->peer[a->rank] : peer_of_node_rank(a, node_rank);
     if (peer && peer->table)
-        __atomic_store_n(&peer->table[site->chunk], entry, __ATOMIC_RELEASE);
-}
-
-/* An entry without rights. Those of lines keep the address, by which the line is found. */
-static uint64_t blank(const pgasi_array_site_t *site)
-{
-    return site->at_home ? 0 : (uint64_t)(uintptr_t)site->data;
+        __atomic_store_n(&peer->table[site->chunk].rights, 0, __ATOMIC_RELEASE);
 }
 
 static void hide_owner(const pgasi_array_site_t *site)
 {
     if (site->hold->owner)
-        set_entry(site, (int)(site->hold->owner >> 12), blank(site));
+        hide(site, (int)(site->hold->owner >> 12));
     site->hold->owner = 0;
 }
 
@@ -185,20 +180,23 @@ static void hide_readers(const pgasi_array_site_t *site)
 {
     uint64_t readers = site->hold->readers;
     if (!site->at_home && readers)
-        set_entry(site, pgasi_boot.node_rank, blank(site));
+        hide(site, pgasi_boot.node_rank);
     for (int r = 0; site->at_home && readers && r < pgasi_boot.node_size; r++) {
         if (readers >> PGASI_MIN(r, LAST_BIT) & 1)
-            set_entry(site, r, blank(site));
+            hide(site, r);
     }
     site->hold->readers = 0;
 }
 
-static void show(const pgasi_array_site_t *site, uint64_t rights)
+/* The entry of the calling thread's rank. */
+static void show(const pgasi_array_site_t *site, uint32_t rights)
 {
-    uint64_t address = (uint64_t)(uintptr_t)site->data;
-    if (rights == PGAS_ARRAY_OPERATE)
-        __atomic_store_n(&site->array->peer[site->array->rank].ops[site->chunk], site->hold->op, __ATOMIC_RELAXED);
-    set_entry(site, pgasi_boot.node_rank, address | rights | (rights == PGAS_ARRAY_READ ? 0 : pgas_array_path.tag));
+    pgasi_array_t *a = site->array;
+    pgas_array_entry_t *entry = &a->peer[a->rank].table[site->chunk];
+    char *base = site->data - (site->chunk << a->map.shift) * a->open.elem_bytes;
+    __atomic_store_n(&entry->base, base, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->op, site->hold->op, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->rights, rights, __ATOMIC_RELEASE);
     site->hold->shown = 1;
 }
 
@@ -240,7 +238,7 @@ static void settle_read(const pgasi_array_site_t *site, bool by_thread)
     if (!may_show(site, by_thread))
         return;
     if (hold->owner == me) {
-        show(site, PGAS_ARRAY_DATA);
+        show(site, pgas_array_path.data);
     } else if (!(site->array->wide && hold->grant != PGASI_ARRAY_READS && hold->mode == PGASI_ARRAY_SHARED)) {
         hold->readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
         show(site, PGAS_ARRAY_READ);
@@ -260,7 +258,7 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
     uint32_t me = self();
-    uint64_t rights = hold->grant == PGASI_ARRAY_ALL ? PGAS_ARRAY_DATA : PGAS_ARRAY_OPERATE;
+    uint32_t rights = hold->grant == PGASI_ARRAY_ALL ? pgas_array_path.data : pgas_array_path.operate;
     bool mine = hold->owner == me && by_thread;
     if (hold->owner && !mine) {
         hide_owner(site);
@@ -563,6 +561,6 @@ void pgasi_array_unshow(const pgasi_array_site_t *site)
     lock(site->hold);
     site->hold->touched = 0;
     if (site->hold->owner || site->hold->readers)
-        set_entry(site, pgasi_boot.node_rank, blank(site));
+        hide(site, pgasi_boot.node_rank);
     unlock(site->hold);
 }
