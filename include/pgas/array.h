@@ -29,8 +29,8 @@
  *  PGAS_ON_PEER_DEATH=continue; the array is of no use any more) and PGAS_ERR_NO_MEMORY (a request found no memory).
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each access counts references with
- *  two locked instructions; here a thread writes into a slot of its own in which chunk it is, and who takes a chunk away pays
- *  a barrier on all processors (hazard pointers with membarrier(2)). */
+ *  two locked instructions; here a thread writes into a slot of its own that it is inside an access, and who takes a chunk away
+ *  pays a barrier on all processors (hazard pointers with membarrier(2)). */
 #ifndef PGAS_ARRAY_H
 #define PGAS_ARRAY_H
 
@@ -58,7 +58,6 @@ typedef struct {
 typedef struct pgas_array {
     uint64_t limit[4]; /* number of elements if they have 1, 2, 4, 8 bytes, else 0 */
     const pgas_array_entry_t *table; /* by cell: index >> shift */
-    uint64_t name;     /* what is announced, but for the cell */
     uint64_t epoch;    /* in which it was made */
     uint32_t shift;
     uint32_t elem_bytes;
@@ -309,46 +308,37 @@ PGAS_API pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_inf
 
 /* ---- typed forms, inline: PGAS_ERR_INVALID if the elements have another size ---- */
 
-/* A word of a slot has a type of its own, so that compilers know that storing there changes nothing else. */
-typedef unsigned long long pgas_array_word_t;
-typedef char *pgas_array_base_t;
-
 /* What a thread needs for the inline way; the library's. */
 typedef struct {
-    uint64_t epoch;          /* as in the arrays that it may use */
-    pgas_array_word_t *slot; /* where it says in which chunk it is */
-    uint32_t data, operate;  /* rights of entries that are its own */
+    uint32_t *slot; /* where it says that it is inside an access */
+    uint32_t read;  /* READ; this and the next two fit no entry if the thread may not use them */
+    uint32_t data, operate; /* rights of entries that are its own */
 } pgas_array_path_t;
 PGAS_API extern __thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec")));
 
-/* Loads and stores in the order written. Processors of this kind keep it but for loads that pass stores, which whoever takes
- * chunks away settles by a barrier on all of them; elsewhere acquire and release do. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(PGAS_ARRAY_ATOMICS)
-#define PGAS_ARRAY_PEEK(type, at) (*(const volatile type *)(at))
-#define PGAS_ARRAY_POKE(type, at, value) ((void)(*(volatile type *)(at) = (value)))
-#else
-#define PGAS_ARRAY_PEEK(type, at) __atomic_load_n((const type *)(at), __ATOMIC_ACQUIRE)
-#define PGAS_ARRAY_POKE(type, at, value) __atomic_store_n((type *)(at), (value), __ATOMIC_RELEASE)
-#endif
-
-/* Announces element i; the entry of its cell, or NULL if it cannot be used inline. Loads and stores between enter and leave are
- * safe if the rights allow them: whoever takes the chunk away first changes the rights, then runs a barrier on all processors,
- * then waits until no thread announces it. (Where there is no such barrier entries never allow anything.) */
-PGAS_INLINE const pgas_array_entry_t *pgas_array_enter(const pgas_array_t *array, uint64_t i, int log_bytes)
+/* Around an access by an entry. Loads and stores between them are safe if the rights, looked at inside, allow them: whoever takes
+ * a chunk away first changes the rights, then runs a barrier on all processors, then waits until every thread has been outside
+ * once. (Where there is no such barrier entries never allow anything.) */
+PGAS_INLINE void pgas_array_enter(void)
 {
-    if (PGAS_UNLIKELY(i >= array->limit[log_bytes] || pgas_array_path.epoch != array->epoch))
-        return NULL;
-    uint64_t cell = i >> array->shift;
-    PGAS_ARRAY_POKE(pgas_array_word_t, pgas_array_path.slot, array->name + cell);
-    return &array->table[cell];
+    __atomic_store_n(pgas_array_path.slot, 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 PGAS_INLINE void pgas_array_leave(void)
 {
-    PGAS_ARRAY_POKE(pgas_array_word_t, pgas_array_path.slot, 0);
+    __atomic_store_n(pgas_array_path.slot, 0, __ATOMIC_RELEASE);
+}
+PGAS_INLINE const pgas_array_entry_t *pgas_array_entry(const pgas_array_t *array, uint64_t i)
+{
+    return &array->table[i >> array->shift];
+}
+PGAS_INLINE uint32_t pgas_array_rights(const pgas_array_entry_t *entry)
+{
+    return __atomic_load_n(&entry->rights, __ATOMIC_ACQUIRE);
 }
 PGAS_INLINE void *pgas_array_at(const pgas_array_entry_t *entry, uint64_t i, int log_bytes)
 {
-    return PGAS_ARRAY_PEEK(pgas_array_base_t, &entry->base) + (i << log_bytes);
+    return __atomic_load_n(&entry->base, __ATOMIC_RELAXED) + (i << log_bytes);
 }
 PGAS_API pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p);
 PGAS_API pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes, const void *value);
@@ -357,32 +347,36 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
 
 /* pgas_array_get_u64(array, i, &value), pgas_array_set_u64(array, i, value), pgas_array_apply_u64(array, i, op, operand),
  * and the same for the other types. */
-#define PGAS_ARRAY_DEFINE(tag, type, word, log_bytes)                                                              \
-    PGAS_INLINE pgas_status_t pgas_array_get_##tag(pgas_array_t *array, uint64_t i, type *value_p)                 \
-    {                                                                                                              \
-        const pgas_array_entry_t *entry = pgas_array_enter(array, i, log_bytes);                                   \
-        if (PGAS_LIKELY(entry != NULL)) {                                                                          \
-            uint32_t rights = PGAS_ARRAY_PEEK(uint32_t, &entry->rights);                                           \
-            if (PGAS_LIKELY((rights & PGAS_ARRAY_READ) || rights == pgas_array_path.data)) {                       \
-                word bits = PGAS_ARRAY_PEEK(word, pgas_array_at(entry, i, log_bytes));                             \
-                pgas_array_leave();                                                                                \
-                memcpy(value_p, &bits, sizeof bits);                                                               \
-                return PGAS_OK;                                                                                    \
-            }                                                                                                      \
-        }                                                                                                          \
-        return pgas_array_get_sized(array, i, sizeof(type), value_p);                                              \
-    }                                                                                                              \
-    PGAS_INLINE pgas_status_t pgas_array_set_##tag(pgas_array_t *array, uint64_t i, type value)                    \
-    {                                                                                                              \
-        const pgas_array_entry_t *entry = pgas_array_enter(array, i, log_bytes);                                   \
-        if (PGAS_LIKELY(entry != NULL && PGAS_ARRAY_PEEK(uint32_t, &entry->rights) == pgas_array_path.data)) {     \
-            word bits;                                                                                             \
-            memcpy(&bits, &value, sizeof bits);                                                                    \
-            PGAS_ARRAY_POKE(word, pgas_array_at(entry, i, log_bytes), bits);                                       \
-            pgas_array_leave();                                                                                    \
-            return PGAS_OK;                                                                                        \
-        }                                                                                                          \
-        return pgas_array_set_sized(array, i, sizeof(type), &value);                                               \
+#define PGAS_ARRAY_DEFINE(tag, type, word, log_bytes)                                                               \
+    PGAS_INLINE pgas_status_t pgas_array_get_##tag(pgas_array_t *array, uint64_t i, type *value_p)                  \
+    {                                                                                                               \
+        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                             \
+            pgas_array_enter();                                                                                     \
+            const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                           \
+            uint32_t rights = pgas_array_rights(entry);                                                             \
+            if (PGAS_LIKELY((rights & pgas_array_path.read) || rights == pgas_array_path.data)) {                   \
+                word bits = __atomic_load_n((const word *)pgas_array_at(entry, i, log_bytes), __ATOMIC_RELAXED);    \
+                pgas_array_leave();                                                                                 \
+                memcpy(value_p, &bits, sizeof bits);                                                                \
+                return PGAS_OK;                                                                                     \
+            }                                                                                                       \
+        }                                                                                                           \
+        return pgas_array_get_sized(array, i, sizeof(type), value_p);                                               \
+    }                                                                                                               \
+    PGAS_INLINE pgas_status_t pgas_array_set_##tag(pgas_array_t *array, uint64_t i, type value)                     \
+    {                                                                                                               \
+        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                             \
+            pgas_array_enter();                                                                                     \
+            const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                           \
+            if (PGAS_LIKELY(pgas_array_rights(entry) == pgas_array_path.data)) {                                    \
+                word bits;                                                                                          \
+                memcpy(&bits, &value, sizeof bits);                                                                 \
+                __atomic_store_n((word *)pgas_array_at(entry, i, log_bytes), bits, __ATOMIC_RELAXED);               \
+                pgas_array_leave();                                                                                 \
+                return PGAS_OK;                                                                                     \
+            }                                                                                                       \
+        }                                                                                                           \
+        return pgas_array_set_sized(array, i, sizeof(type), &value);                                                \
     }
 
 /* Of an owner: combined in place, as elements or as operands. */
@@ -397,26 +391,29 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
 #define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                                                    \
     PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand) \
     {                                                                                                                   \
-        const pgas_array_entry_t *entry = pgas_array_enter(array, i, log_bytes);                                        \
-        uint32_t rights = PGAS_LIKELY(entry != NULL) ? PGAS_ARRAY_PEEK(uint32_t, &entry->rights) : 0;                   \
-        if (PGAS_LIKELY(entry != NULL && (rights == pgas_array_path.data ||                                             \
-                                          (rights == pgas_array_path.operate &&                                         \
-                                           PGAS_ARRAY_PEEK(uint32_t, &entry->op) == op)))) {                            \
-            word *at = (word *)pgas_array_at(entry, i, log_bytes), bits = PGAS_ARRAY_PEEK(word, at);                    \
-            type last, next;                                                                                            \
-            memcpy(&last, &bits, sizeof last);                                                                          \
-            switch (op) {                                                                                               \
-                PGAS_ARRAY_COMBINE(ADD, T, (type)(last + operand))                                                      \
-                PGAS_ARRAY_COMBINE(MIN, T, operand < last ? operand : last)                                             \
-                PGAS_ARRAY_COMBINE(MAX, T, operand > last ? operand : last)                                             \
-                more(T)                                                                                                 \
-            default:                                                                                                    \
-                return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                    \
+        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                                 \
+            pgas_array_enter();                                                                                         \
+            const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                               \
+            uint32_t rights = pgas_array_rights(entry);                                                                 \
+            if (PGAS_LIKELY(rights == pgas_array_path.data ||                                                           \
+                            (rights == pgas_array_path.operate &&                                                       \
+                             __atomic_load_n(&entry->op, __ATOMIC_RELAXED) == op))) {                                   \
+                word *at = (word *)pgas_array_at(entry, i, log_bytes), bits = __atomic_load_n(at, __ATOMIC_RELAXED);    \
+                type last, next;                                                                                        \
+                memcpy(&last, &bits, sizeof last);                                                                      \
+                switch (op) {                                                                                           \
+                    PGAS_ARRAY_COMBINE(ADD, T, (type)(last + operand))                                                  \
+                    PGAS_ARRAY_COMBINE(MIN, T, operand < last ? operand : last)                                         \
+                    PGAS_ARRAY_COMBINE(MAX, T, operand > last ? operand : last)                                         \
+                    more(T)                                                                                             \
+                default:                                                                                                \
+                    return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                \
+                }                                                                                                       \
+                memcpy(&bits, &next, sizeof bits);                                                                      \
+                __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                                           \
+                pgas_array_leave();                                                                                     \
+                return PGAS_OK;                                                                                         \
             }                                                                                                           \
-            memcpy(&bits, &next, sizeof bits);                                                                          \
-            PGAS_ARRAY_POKE(word, at, bits);                                                                            \
-            pgas_array_leave();                                                                                         \
-            return PGAS_OK;                                                                                             \
         }                                                                                                               \
         return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                            \
     }

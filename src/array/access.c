@@ -36,14 +36,14 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
 
 /* Of the calling thread: in which array it was last, and where. */
 static __thread struct {
-    uint64_t name, last, ahead; /* ahead: the last chunk asked for */
-    uint32_t streak;
+    uint64_t last, ahead; /* ahead: the last chunk asked for */
+    uint32_t array, streak;
 } walk;
 
 static bool note_walk(const pgasi_array_t *a, const pgasi_array_place_t *place)
 {
-    if (walk.name != a->open.name || (place->chunk != walk.last && place->chunk != walk.last + 1)) {
-        walk.name = a->open.name;
+    if (walk.array != a->id || (place->chunk != walk.last && place->chunk != walk.last + 1)) {
+        walk.array = a->id;
         walk.streak = 0;
         walk.ahead = place->chunk;
     } else if (place->chunk == walk.last + 1) {
@@ -186,10 +186,10 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *pl
 
 /* ---- the public forms ---- */
 
-/* Ends the announcement with which the inline way began, and makes the thread known. */
+/* Leaves the access as which the inline way began, and makes the thread known. */
 static inline void enter(void)
 {
-    if (PGAS_LIKELY(pgas_array_path.epoch == pgasi_epoch))
+    if (PGAS_LIKELY(pgasi_array_thread_known()))
         pgas_array_leave();
     else
         pgasi_array_thread_start();
@@ -259,13 +259,12 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
 /* Elements that no single load reads: those whom an entry lets in are alone, or all of them read. */
 static const pgas_array_entry_t *enter_wide(const pgas_array_t *array, uint64_t i, uint32_t *rights_p)
 {
-    if (PGAS_UNLIKELY(pgas_array_path.epoch != array->epoch || i >= array->n_elems))
+    if (PGAS_UNLIKELY(i >= array->n_elems))
         return NULL;
-    uint64_t cell = i >> array->shift;
-    PGAS_ARRAY_POKE(pgas_array_word_t, pgas_array_path.slot, array->name + cell);
-    *rights_p = PGAS_ARRAY_PEEK(uint32_t, &array->table[cell].rights);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* what is copied then is not volatile */
-    return &array->table[cell];
+    pgas_array_enter();
+    const pgas_array_entry_t *entry = pgas_array_entry(array, i);
+    *rights_p = pgas_array_rights(entry);
+    return entry;
 }
 
 pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
@@ -281,10 +280,9 @@ pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
     }
     uint32_t rights = 0;
     const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
-    if (!entry || (!(rights & PGAS_ARRAY_READ) && rights != pgas_array_path.data))
+    if (!entry || (!(rights & pgas_array_path.read) && rights != pgas_array_path.data))
         return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
     memcpy(value_p, entry->base + i * array->elem_bytes, array->elem_bytes);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     pgas_array_leave();
     return PGAS_OK;
 }
@@ -312,7 +310,6 @@ pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
     if (!entry || rights != pgas_array_path.data)
         return pgas_array_set_sized(array, i, array->elem_bytes, value);
     memcpy(entry->base + i * array->elem_bytes, value, array->elem_bytes);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     pgas_array_leave();
     return PGAS_OK;
 }

@@ -405,7 +405,6 @@ static void make_open(pgasi_array_t *a, size_t elem_bytes, uint64_t n_elems)
     a->wide = elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4 && elem_bytes != 8;
     if (!a->wide)
         open->limit[shift_of(elem_bytes)] = n_elems;
-    open->name = (uint64_t)a->id << 48;
     open->epoch = pgasi_epoch;
     open->shift = a->map.shift;
     open->mask = (UINT64_C(1) << a->map.shift) - 1;

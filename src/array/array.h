@@ -120,7 +120,7 @@ void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint3
 /** No new accesses from now on; recall: because others want the chunk. @return 0: nobody is inside; 1: somebody may be, a barrier and a look at slots tell
  *  (pgasi_array_is_left); 2: pins: to be tried again when they have ended. */
 int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall);
-/** After a barrier: no thread announces the chunk. */
+/** After a barrier: every thread has been outside of accesses since then. */
 bool pgasi_array_is_left(const pgasi_array_site_t *site);
 /** Takes entries away without a barrier, so that the next access goes through the hold. */
 void pgasi_array_unshow(const pgasi_array_site_t *site);
@@ -135,6 +135,7 @@ pgas_status_t pgasi_array_slots_start(void);
 void *pgasi_array_slots_own(void);
 void pgasi_array_slots_learn(int node_rank, void *slots);
 void pgasi_array_thread_start(void);
+bool pgasi_array_thread_known(void);
 
 /* ---- lines and directory ---- */
 
@@ -249,7 +250,7 @@ pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place,
 pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, size_t n);
 /** The access is done; wakes who waits for it. */
 void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status);
-/** Checks that every public function makes; ends what the inline way has announced. */
+/** Checks that every public function makes; leaves the access as which the inline way began. */
 pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i);
 pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op, const pgas_array_op_def_t **def_p);
 /** Forgets an access that nobody waits for any more. Serving. */

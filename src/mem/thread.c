@@ -19,6 +19,7 @@ bool pgasi_running;
 uint64_t pgasi_epoch = 2;
 void (*pgasi_thread_on_attach)(void);
 pgas_status_t (*pgasi_thread_on_detach)(void);
+void (*pgasi_thread_forget)(void);
 
 static bool gate_closed; /* the job ends */
 static int n_passing;    /* threads that attach or detach at the moment */
@@ -118,6 +119,8 @@ static pgas_status_t attach(bool highest)
     }
     pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch, .slot = slot, .n_attached = 1, .lane = lane, .port_lane = lane,
                                    .outbox = lane->shared ? NULL : lane->outbox };
+    if (pgasi_thread_forget)
+        pgasi_thread_forget();
     pgasi_place_bind(slot);
     note_zone(slot);
     if (pgasi_thread_on_attach)
