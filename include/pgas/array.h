@@ -319,18 +319,21 @@ PGAS_API extern __thread pgas_array_path_t pgas_array_path __attribute__((tls_mo
 /* Around an access by an entry. Loads and stores between them are safe if the rights, looked at inside, allow them: whoever takes
  * a chunk away first changes the rights, then runs a barrier on all processors, then waits until every thread has been outside
  * once. (Where there is no such barrier entries never allow anything.) */
-PGAS_INLINE void pgas_array_enter(void)
+PGAS_INLINE uint32_t *pgas_array_enter(void)
 {
-    __atomic_store_n(pgas_array_path.slot, 1, __ATOMIC_RELAXED);
+    uint32_t *slot = pgas_array_path.slot;
+    __atomic_store_n(slot, 1, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return slot;
 }
-PGAS_INLINE void pgas_array_leave(void)
+PGAS_INLINE void pgas_array_leave(uint32_t *slot)
 {
-    __atomic_store_n(pgas_array_path.slot, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(slot, 0, __ATOMIC_RELEASE);
 }
+/* The usual length of chunks has a branch of its own: shifts by a variable are slow. */
 PGAS_INLINE const pgas_array_entry_t *pgas_array_entry(const pgas_array_t *array, uint64_t i)
 {
-    return &array->table[i >> array->shift];
+    return PGAS_LIKELY(array->shift == 9) ? &array->table[i >> 9] : &array->table[i >> array->shift];
 }
 PGAS_INLINE uint32_t pgas_array_rights(const pgas_array_entry_t *entry)
 {
@@ -351,12 +354,12 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     PGAS_INLINE pgas_status_t pgas_array_get_##tag(pgas_array_t *array, uint64_t i, type *value_p)                  \
     {                                                                                                               \
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                             \
-            pgas_array_enter();                                                                                     \
+            uint32_t *slot = pgas_array_enter();                                                                    \
             const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                           \
             uint32_t rights = pgas_array_rights(entry);                                                             \
             if (PGAS_LIKELY((rights & pgas_array_path.read) || rights == pgas_array_path.data)) {                   \
                 word bits = __atomic_load_n((const word *)pgas_array_at(entry, i, log_bytes), __ATOMIC_RELAXED);    \
-                pgas_array_leave();                                                                                 \
+                pgas_array_leave(slot);                                                                             \
                 memcpy(value_p, &bits, sizeof bits);                                                                \
                 return PGAS_OK;                                                                                     \
             }                                                                                                       \
@@ -366,13 +369,13 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     PGAS_INLINE pgas_status_t pgas_array_set_##tag(pgas_array_t *array, uint64_t i, type value)                     \
     {                                                                                                               \
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                             \
-            pgas_array_enter();                                                                                     \
+            uint32_t *slot = pgas_array_enter();                                                                    \
             const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                           \
             if (PGAS_LIKELY(pgas_array_rights(entry) == pgas_array_path.data)) {                                    \
                 word bits;                                                                                          \
                 memcpy(&bits, &value, sizeof bits);                                                                 \
                 __atomic_store_n((word *)pgas_array_at(entry, i, log_bytes), bits, __ATOMIC_RELAXED);               \
-                pgas_array_leave();                                                                                 \
+                pgas_array_leave(slot);                                                                             \
                 return PGAS_OK;                                                                                     \
             }                                                                                                       \
         }                                                                                                           \
@@ -392,7 +395,7 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand) \
     {                                                                                                                   \
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                                 \
-            pgas_array_enter();                                                                                         \
+            uint32_t *slot = pgas_array_enter();                                                                        \
             const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                               \
             uint32_t rights = pgas_array_rights(entry);                                                                 \
             if (PGAS_LIKELY(rights == pgas_array_path.data ||                                                           \
@@ -411,7 +414,7 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
                 }                                                                                                       \
                 memcpy(&bits, &next, sizeof bits);                                                                      \
                 __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                                           \
-                pgas_array_leave();                                                                                     \
+                pgas_array_leave(slot);                                                                                 \
                 return PGAS_OK;                                                                                         \
             }                                                                                                           \
         }                                                                                                               \

@@ -190,7 +190,7 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *pl
 static inline void enter(void)
 {
     if (PGAS_LIKELY(pgasi_array_thread_known()))
-        pgas_array_leave();
+        pgas_array_leave(pgas_array_path.slot);
     else
         pgasi_array_thread_start();
 }
@@ -283,7 +283,7 @@ pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
     if (!entry || (!(rights & pgas_array_path.read) && rights != pgas_array_path.data))
         return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
     memcpy(value_p, entry->base + i * array->elem_bytes, array->elem_bytes);
-    pgas_array_leave();
+    pgas_array_leave(pgas_array_path.slot);
     return PGAS_OK;
 }
 
@@ -310,7 +310,7 @@ pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
     if (!entry || rights != pgas_array_path.data)
         return pgas_array_set_sized(array, i, array->elem_bytes, value);
     memcpy(entry->base + i * array->elem_bytes, value, array->elem_bytes);
-    pgas_array_leave();
+    pgas_array_leave(pgas_array_path.slot);
     return PGAS_OK;
 }
 
