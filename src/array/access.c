@@ -403,6 +403,7 @@ pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin)
     pgasi_array_note(&a->n_pins, UINT64_MAX);
     pgasi_array_hold_t *hold = pin->hold;
     pin->hold = NULL;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the pin is gone before we look whether somebody waits for its line */
     if (!recall && !__atomic_load_n(&a->want_line, __ATOMIC_RELAXED))
         return PGAS_OK;
     pgasi_path_state_t before = pgasi_serve_begin();
@@ -412,6 +413,7 @@ pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin)
         pgasi_array_send_unpinned(a, a->global[place.home], place.chunk);
     else
         pgasi_array_cache_unpinned(a, hold);
+    pgasi_array_cache_look(a);
     pgasi_array_poll();
     pgasi_serve_end(before);
     return PGAS_OK;

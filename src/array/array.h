@@ -283,6 +283,8 @@ void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place, 
 void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event, uint32_t line);
 /** A piece of a chunk comes. */
 void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t line, uint64_t offset, const void *data, size_t bytes);
+/** Somebody may wait for a line that can be evicted from now on. */
+void pgasi_array_cache_look(pgasi_array_t *a);
 void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_hold_t *hold);
 void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n, pgasi_array_need_t need, uint32_t op);
 void pgasi_array_cache_poll(pgasi_array_t *a);

@@ -127,6 +127,8 @@ static void close_line(pgasi_array_t *a, uint32_t li, bool recall)
     }
 }
 
+static void keep_some_free(pgasi_array_t *a);
+
 void pgasi_array_cache_poll(pgasi_array_t *a)
 {
     uint32_t li = a->closing_line;
@@ -145,6 +147,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
         }
         li = next;
     }
+    keep_some_free(a);
 }
 
 void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_hold_t *hold)
@@ -284,6 +287,8 @@ static void evict(pgasi_array_t *a)
 
 static void keep_some_free(pgasi_array_t *a)
 {
+    if (a->want_line)
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before pins are looked at; who unpins looks at want_line behind one */
     if (a->n_free + a->n_leaving < a->n_low || (a->want_line && !a->n_leaving))
         evict(a);
 }
@@ -320,6 +325,11 @@ void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place, 
         fetch_for(a, place, x);
     else
         carry_out_there(a, place, x);
+    keep_some_free(a);
+}
+
+void pgasi_array_cache_look(pgasi_array_t *a)
+{
     keep_some_free(a);
 }
 
