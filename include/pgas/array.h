@@ -50,14 +50,15 @@ typedef struct {
     uint32_t rights; /* READ: any thread of this rank may read; or an owner's slot + 1, shifted by 8, with DATA or OPERATE */
     uint32_t op;     /* OPERATE: with which operator */
 } pgas_array_entry_t;
+#define PGAS_ARRAY_CELL_SHIFT 9
 #define PGAS_ARRAY_READ 1u
 #define PGAS_ARRAY_DATA 2u    /* read, write, operate */
 #define PGAS_ARRAY_OPERATE 4u /* combine operands of one operator */
 
 /** An array; what stands here is for the inline functions below. */
 typedef struct pgas_array {
-    uint64_t limit[4]; /* number of elements if they have 1, 2, 4, 8 bytes, else 0 */
-    const pgas_array_entry_t *table; /* by cell: index >> shift */
+    uint64_t limit[4]; /* number of elements if they have 1, 2, 4, 8 bytes and chunks are not smaller than cells, else 0 */
+    const pgas_array_entry_t *table; /* by cell: index >> shift, which is PGAS_ARRAY_CELL_SHIFT but in arrays of smaller chunks */
     uint64_t epoch;    /* in which it was made */
     uint32_t shift;
     uint32_t elem_bytes;
@@ -70,7 +71,7 @@ typedef struct pgas_array {
 /** Options; zero means default. The same on all ranks of the team, but for cache_bytes and prefetch. */
 typedef struct {
     size_t size;             /* as in pgas_init_opts_t */
-    size_t chunk_elems;      /* rounded up to a power of two; default 512, at most 2^20 */
+    size_t chunk_elems;      /* rounded up to a power of two; default 512, at most 2^20; below 512 the typed forms are not inline */
     const uint64_t *offsets; /* [team size + 1], ascending from 0 to n_elems: rank r has elements offsets[r] .. offsets[r+1]-1;
                                 NULL: whole chunks, as even as they go. Read during create only */
     size_t cache_bytes;      /* of this rank, for chunks of other nodes; default PGAS_ARRAY_CACHE; at least one chunk */
@@ -84,7 +85,7 @@ typedef struct {
  *  Shape:  collective over the team (NULL: all ranks). 0 elements are allowed.
  *  Units:  elem_bytes 1 .. 65536; n_elems * elem_bytes below 2^44 a rank; chunks (elements times size) of at most 16 MiB.
  *  Owns:   pgas_array_destroy; else the last pgas_finalize.
- *  Cost:   out of the symmetric heap of each rank: its elements, 16 bytes for every chunk of the whole array, 64 bytes for
+ *  Cost:   out of the symmetric heap of each rank: its elements, 16 bytes for every chunk, or 512 elements, of the whole array, 64 bytes for
  *          every chunk of its own, and the cache with 128 bytes a line.
  *  @return PGAS_OK; PGAS_ERR_INVALID (sizes, offsets, percentages); PGAS_ERR_MISMATCH (parameters differ between ranks; the log
  *          says which); PGAS_ERR_LIMIT (65535 arrays are live; a chunk is too large); PGAS_ERR_NO_MEMORY (PGAS_HEAP_SIZE: the log
@@ -330,10 +331,10 @@ PGAS_INLINE void pgas_array_leave(uint32_t *slot)
 {
     __atomic_store_n(slot, 0, __ATOMIC_RELEASE);
 }
-/* The usual length of chunks has a branch of its own: shifts by a variable are slow. */
+/* By a constant, since shifts by a variable are slow: a long chunk has several entries, all alike. */
 PGAS_INLINE const pgas_array_entry_t *pgas_array_entry(const pgas_array_t *array, uint64_t i)
 {
-    return PGAS_LIKELY(array->shift == 9) ? &array->table[i >> 9] : &array->table[i >> array->shift];
+    return &array->table[i >> PGAS_ARRAY_CELL_SHIFT];
 }
 PGAS_INLINE uint32_t pgas_array_rights(const pgas_array_entry_t *entry)
 {
@@ -356,15 +357,19 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                             \
             uint32_t *slot = pgas_array_enter();                                                                    \
             const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                           \
-            uint32_t rights = pgas_array_rights(entry);                                                             \
-            if (PGAS_LIKELY((rights & pgas_array_path.read) || rights == pgas_array_path.data)) {                   \
+            if (PGAS_LIKELY((pgas_array_rights(entry) & pgas_array_path.read) ||                                    \
+                            pgas_array_rights(entry) == pgas_array_path.data)) {                                    \
                 word bits = __atomic_load_n((const word *)pgas_array_at(entry, i, log_bytes), __ATOMIC_RELAXED);    \
                 pgas_array_leave(slot);                                                                             \
                 memcpy(value_p, &bits, sizeof bits);                                                                \
                 return PGAS_OK;                                                                                     \
             }                                                                                                       \
         }                                                                                                           \
-        return pgas_array_get_sized(array, i, sizeof(type), value_p);                                               \
+        type there; /* so that what value_p points to may live in a register */                                     \
+        pgas_status_t status = pgas_array_get_sized(array, i, sizeof(type), &there);                                \
+        if (status == PGAS_OK)                                                                                      \
+            *value_p = there;                                                                                       \
+        return status;                                                                                              \
     }                                                                                                               \
     PGAS_INLINE pgas_status_t pgas_array_set_##tag(pgas_array_t *array, uint64_t i, type value)                     \
     {                                                                                                               \

@@ -308,7 +308,7 @@ enum { BLOCK_DATA, BLOCK_HOLDS, BLOCK_TABLE, BLOCK_LINES, N_BLOCKS };
 static pgas_status_t take_shared(pgasi_array_t *a)
 {
     pgasi_array_peer_t *me = &a->peer[a->rank];
-    uint64_t n_chunks = pgasi_array_n_chunks(&a->map);
+    uint64_t n_entries = (a->map.n_elems >> a->open.shift) + 1;
     void *at;
     pgas_status_t status = take(a, BLOCK_DATA, PGASI_MAX(a->n_home, 1) * a->stride, true, &at);
     me->data = at;
@@ -316,7 +316,7 @@ static pgas_status_t take_shared(pgasi_array_t *a)
         status = take(a, BLOCK_HOLDS, PGASI_MAX(a->n_home, 1) * sizeof *me->holds, true, &at);
     me->holds = at;
     if (status == PGAS_OK)
-        status = take(a, BLOCK_TABLE, n_chunks * sizeof *me->table, true, &at);
+        status = take(a, BLOCK_TABLE, n_entries * sizeof *me->table, true, &at);
     me->table = at;
     if (status == PGAS_OK)
         status = take(a, BLOCK_LINES, (uint64_t)a->n_lines * a->stride, false, &at);
@@ -324,7 +324,7 @@ static pgas_status_t take_shared(pgasi_array_t *a)
     if (status == PGAS_ERR_NO_MEMORY)
         PGASI_ERROR("array", "an array of %" PRIu64 " elements of %" PRIu32 " bytes needs %" PRIu64
                     " bytes of this rank's heap, and more: raise PGAS_HEAP_SIZE", a->map.n_elems, a->open.elem_bytes,
-                    a->n_home * (a->stride + sizeof *me->holds) + n_chunks * 16 + (uint64_t)a->n_lines * a->stride);
+                    a->n_home * (a->stride + sizeof *me->holds) + n_entries * 16 + (uint64_t)a->n_lines * a->stride);
     return status;
 }
 
@@ -403,10 +403,10 @@ static void make_open(pgasi_array_t *a, size_t elem_bytes, uint64_t n_elems)
 {
     pgas_array_t *open = &a->open;
     a->wide = elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4 && elem_bytes != 8;
-    if (!a->wide)
+    if (!a->wide && a->map.shift >= PGAS_ARRAY_CELL_SHIFT)
         open->limit[shift_of(elem_bytes)] = n_elems;
     open->epoch = pgasi_epoch;
-    open->shift = a->map.shift;
+    open->shift = PGASI_MIN(a->map.shift, PGAS_ARRAY_CELL_SHIFT);
     open->mask = (UINT64_C(1) << a->map.shift) - 1;
     open->elem_bytes = (uint32_t)elem_bytes;
     open->n_elems = n_elems;
@@ -586,11 +586,12 @@ pgas_status_t pgas_array_share(const pgas_array_t *array, int part, int n_parts,
         return status;
     if (part < 0 || part >= n_parts || !first_p || !n_p)
         return PGAS_ERR_INVALID;
-    uint64_t cell = first >> array->shift, n_cells = n ? ((first + n - 1) >> array->shift) - cell + 1 : 0;
+    uint32_t shift = pgasi_array_of_const(array)->map.shift;
+    uint64_t cell = first >> shift, n_cells = n ? ((first + n - 1) >> shift) - cell + 1 : 0;
     uint64_t low = cell + n_cells * (uint64_t)part / (uint64_t)n_parts;
     uint64_t high = cell + n_cells * ((uint64_t)part + 1) / (uint64_t)n_parts;
-    uint64_t begin = PGASI_MIN(PGASI_MAX(low << array->shift, first), first + n);
-    uint64_t end = PGASI_MAX(PGASI_MIN(high << array->shift, first + n), begin);
+    uint64_t begin = PGASI_MIN(PGASI_MAX(low << shift, first), first + n);
+    uint64_t end = PGASI_MAX(PGASI_MIN(high << shift, first + n), begin);
     *first_p = begin;
     *n_p = end - begin;
     return PGAS_OK;

@@ -149,7 +149,8 @@ pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t 
         status = pgasi_thread_check_wait();
     if (status != PGAS_OK || !n)
         return status;
-    uint64_t from = first >> array->shift, to = (first + n - 1) >> array->shift;
+    uint32_t shift = pgasi_array_of(array)->map.shift;
+    uint64_t from = first >> shift, to = (first + n - 1) >> shift;
     pgasi_path_state_t before = pgasi_serve_begin();
     pgasi_array_cache_prefetch(pgasi_array_of(array), from, to - from + 1, (pgasi_array_need_t)mode, op);
     pgasi_array_poll();
@@ -172,7 +173,7 @@ pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_
     walk_p->op = op;
     walk_p->next = first;
     walk_p->end = status == PGAS_OK ? first + n : first;
-    uint64_t ahead = status == PGAS_OK ? (uint64_t)pgasi_array_of(array)->prefetch << array->shift : 0;
+    uint64_t ahead = status == PGAS_OK ? (uint64_t)pgasi_array_of(array)->prefetch << pgasi_array_of(array)->map.shift : 0;
     if (n && ahead && !pgasi_self.in_handler)
         walk_p->status = pgas_array_prefetch(array, first, PGASI_MIN(n, ahead), mode, op);
     return status;

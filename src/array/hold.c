@@ -184,12 +184,28 @@ static pgasi_array_peer_t *peer_of_node_rank(pgasi_array_t *a, int node_rank)
     return member < 0 ? NULL : &a->peer[member];
 }
 
+/* A chunk has an entry for every cell in it; the last chunk of an array may have fewer. */
+static pgas_array_entry_t *entries_of(const pgasi_array_site_t *site, const pgasi_array_peer_t *peer)
+{
+    const pgasi_array_t *a = site->array;
+    return &peer->table[site->chunk << (a->map.shift - a->open.shift)];
+}
+
+static uint64_t n_entries(const pgasi_array_site_t *site)
+{
+    const pgasi_array_t *a = site->array;
+    uint64_t n = UINT64_C(1) << (a->map.shift - a->open.shift), last = a->map.n_elems >> a->open.shift;
+    uint64_t first = site->chunk << (a->map.shift - a->open.shift);
+    return PGASI_MIN(n, last + 1 - first);
+}
+
 static void hide(const pgasi_array_site_t *site, int node_rank)
 {
     pgasi_array_t *a = site->array;
     pgasi_array_peer_t *peer = node_rank == pgasi_boot.node_rank ? &a->peer[a->rank] : peer_of_node_rank(a, node_rank);
-    if (peer && peer->table)
-        __atomic_store_n(&peer->table[site->chunk].rights, 0, __ATOMIC_RELEASE);
+    pgas_array_entry_t *entry = peer && peer->table ? entries_of(site, peer) : NULL;
+    for (uint64_t j = 0; entry && j < n_entries(site); j++)
+        __atomic_store_n(&entry[j].rights, 0, __ATOMIC_RELEASE);
 }
 
 static void hide_owner(const pgasi_array_site_t *site)
@@ -215,11 +231,13 @@ static void hide_readers(const pgasi_array_site_t *site)
 static void show(const pgasi_array_site_t *site, uint32_t rights)
 {
     pgasi_array_t *a = site->array;
-    pgas_array_entry_t *entry = &a->peer[a->rank].table[site->chunk];
+    pgas_array_entry_t *entry = entries_of(site, &a->peer[a->rank]);
     char *base = site->data - (site->chunk << a->map.shift) * a->open.elem_bytes;
-    __atomic_store_n(&entry->base, base, __ATOMIC_RELAXED);
-    __atomic_store_n(&entry->op, site->hold->op, __ATOMIC_RELAXED);
-    __atomic_store_n(&entry->rights, rights, __ATOMIC_RELEASE);
+    for (uint64_t j = 0; j < n_entries(site); j++) {
+        __atomic_store_n(&entry[j].base, base, __ATOMIC_RELAXED);
+        __atomic_store_n(&entry[j].op, site->hold->op, __ATOMIC_RELAXED);
+        __atomic_store_n(&entry[j].rights, rights, __ATOMIC_RELEASE);
+    }
     site->hold->shown = 1;
 }
 
