@@ -55,6 +55,7 @@ bool pgasi_leaving;
 pgasi_service_stats_t pgasi_service_stats;
 int (*pgasi_serve_more)(void);
 uint32_t pgasi_serve_more_waits;
+void (*pgasi_died_more)(int rank);
 
 static bool deaths_unsettled;
 static uint32_t polled; /* an application thread has progressed since the service thread last looked */
@@ -94,6 +95,8 @@ static __attribute__((noinline)) void settle_deaths(void)
         pgasi_parcels_peer_died(r);
         pgasi_bcast_peer_died(r);
         pgasi_locks_peer_died(r);
+        if (pgasi_died_more)
+            pgasi_died_more(r);
     }
 }
 

@@ -31,6 +31,8 @@ static inline bool pgasi_is_serving(void)
  *  returns events. NULL: nothing. */
 extern int (*pgasi_serve_more)(void);
 extern uint32_t pgasi_serve_more_waits;
+/** What a floor above does once a rank has died, without any lock; NULL: nothing. */
+extern void (*pgasi_died_more)(int rank);
 
 pgas_status_t pgasi_service_start(void);
 void pgasi_service_stop(void);
