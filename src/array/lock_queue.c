@@ -235,15 +235,33 @@ bool pgasi_array_lock_in_use(const pgasi_array_lock_queue_t *q, uint32_t array)
     return false;
 }
 
+static void free_entry(pgasi_array_lock_queue_t *q, entry_t **at)
+{
+    entry_t *e = *at;
+    free_list(e->holders);
+    free_list(e->first);
+    *at = e->next;
+    q->n--;
+    free(e);
+}
+
+void pgasi_array_lock_forget(pgasi_array_lock_queue_t *q, uint32_t array)
+{
+    for (uint64_t b = 0; b < q->n_buckets; b++) {
+        for (entry_t **at = &q->bucket[b]; *at;) {
+            if ((*at)->array == array)
+                free_entry(q, at);
+            else
+                at = &(*at)->next;
+        }
+    }
+}
+
 void pgasi_array_lock_clear(pgasi_array_lock_queue_t *q)
 {
     for (uint64_t b = 0; b < q->n_buckets; b++) {
-        for (entry_t *e = q->bucket[b], *next; e; e = next) {
-            next = e->next;
-            free_list(e->holders);
-            free_list(e->first);
-            free(e);
-        }
+        while (q->bucket[b])
+            free_entry(q, &q->bucket[b]);
     }
     free(q->bucket);
     q->bucket = NULL;

@@ -43,7 +43,8 @@ void pgasi_array_lock_drop_rank(pgasi_array_lock_queue_t *q, int rank);
 /** Whether there are entries of an array. */
 bool pgasi_array_lock_in_use(const pgasi_array_lock_queue_t *q, uint32_t array);
 
-/** Forgets everything, and tells nobody. */
+/** Forgets an array's entries, or everything, and tells nobody. */
+void pgasi_array_lock_forget(pgasi_array_lock_queue_t *q, uint32_t array);
 void pgasi_array_lock_clear(pgasi_array_lock_queue_t *q);
 
 #endif

@@ -189,13 +189,16 @@ static void many_elements(void)
         wrong += !pgasi_array_lock_release(&q, 3, i, who) || pgasi_array_lock_release(&q, 3, i, who);
     is_int(wrong, 0, "each is given back once");
     is_int(q.n, N / 2, "the others stay");
+    want(0, 0, true);
+    pgasi_array_lock_forget(&q, 3);
+    ok(q.n == 1 && pgasi_array_lock_in_use(&q, 9), "also when those of another array are forgotten");
     pgasi_array_lock_clear(&q);
-    ok(is_empty() && !pgasi_array_lock_release(&q, 3, 1, who), "until they are forgotten");
+    ok(is_empty() && !pgasi_array_lock_in_use(&q, 9) && !pgasi_array_lock_release(&q, 3, 1, who), "until they are forgotten");
 }
 
 int main(void)
 {
-    plan(15);
+    plan(16);
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, tap_seed(815));
     q.tell = hear;
