@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array/lock.h"
 #include "base/checks.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -138,6 +139,8 @@ static pgas_status_t start(void)
     pgas_status_t status = pgasi_array_slots_start();
     if (status == PGAS_OK)
         status = pgasi_array_wire_start();
+    if (status == PGAS_OK)
+        status = pgasi_array_locks_start();
     if (status != PGAS_OK)
         return status;
     pgasi_serve_more = poll_in_progress;
@@ -491,8 +494,13 @@ pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, uint64_t n
 
 static pgas_status_t check_idle(pgasi_array_t *a)
 {
+    uint64_t element = 0;
     if (__atomic_load_n(&a->n_pins, __ATOMIC_ACQUIRE)) {
         PGASI_ERROR("array", "pgas_array_destroy: %" PRIu64 " pins are held", a->n_pins);
+        return PGAS_ERR_BUSY;
+    }
+    if (pgasi_array_locks_held(a->id, &element)) {
+        PGASI_ERROR("array", "pgas_array_destroy: element %" PRIu64 " is locked", element);
         return PGAS_ERR_BUSY;
     }
     return PGAS_OK;
@@ -545,6 +553,7 @@ pgas_status_t pgas_array_destroy(pgas_array_t *array)
         status = (pgas_status_t)worst;
     if (status != PGAS_OK)
         return status;
+    pgasi_array_locks_end(a);
     settle(a, pgasi_array_cache_empty);
     status = pgas_barrier(a->team);
     settle(a, home_is_settled);

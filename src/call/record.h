@@ -56,6 +56,7 @@ enum {
     PGASI_REC_DELEGATE,                       /* operations on an object */
     PGASI_REC_CHANNEL,                        /* about a channel between nodes: pgasi_note_t */
     PGASI_REC_ARRAY,                          /* of the coherent array, see array/wire.c */
+    PGASI_REC_ARRAY_LOCK,                     /* as LOCK, of an element */
     PGASI_REC_END_INTERNAL,
     PGASI_REC_BATCH = 0xFFFE,
     PGASI_REC_NEXT = 0xFFFF

@@ -1,0 +1,360 @@
+/* Locks of elements: the home keeps the queue (lock_queue.c), requests and answers are calls.
+ *
+ * Each rank knows what its threads have. So a lock that a thread has already, and one that it does not have, are noticed
+ * without a message, and giving back needs no answer. At home the queue belongs to whoever has the inbox lock: handlers, and
+ * threads of the rank that are serving, who need no message.
+ *
+ * As for other locks (call/lock.c), a thread waits for one at a time, so its slot names the place where the answer goes, and
+ * a number tells answers to this request from late ones. Every request is answered once; one that is taken back after a
+ * time-out with that, unless the lock was on its way. A request of a rank that died is ignored, whenever it comes. */
+#include "array/lock.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "array/lock_queue.h"
+#include "base/checks.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "call/handler.h"
+#include "call/outbox.h"
+#include "call/progress.h"
+#include "mem/lane.h"
+#include "mem/thread.h"
+
+enum { ACQUIRE, TRY, CANCEL, RELEASE, ANSWER };
+
+typedef struct {
+    uint64_t index;
+    uint32_t number; /* of the request */
+    uint16_t array, slot;
+    uint8_t op, writes;
+    int16_t status;
+    uint32_t unused;
+} message_t;
+
+/* ---- what threads of this rank have ---- */
+
+typedef struct {
+    uint64_t index;
+    uint32_t array; /* + 1; 0: empty */
+    uint32_t slot;
+} held_t;
+
+static held_t *held; /* open addressing, at most half full */
+static uint64_t n_held, held_room;
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t first_place(const held_t *h)
+{
+    return pgasi_hash_combine((uint64_t)h->array << 32 | h->slot, h->index) & (held_room - 1);
+}
+
+/* Where it stands, or the empty place where it belongs. */
+static held_t *place_of(const held_t *h)
+{
+    uint64_t i = first_place(h);
+    while (held[i].array && (held[i].index != h->index || held[i].array != h->array || held[i].slot != h->slot))
+        i = (i + 1) & (held_room - 1);
+    return &held[i];
+}
+
+static bool make_room(void)
+{
+    if (2 * (n_held + 1) <= held_room)
+        return true;
+    held_t *old = held;
+    uint64_t n_old = held_room, room = held_room ? 2 * held_room : 64;
+    held_t *wide = calloc(room, sizeof *wide);
+    if (!wide)
+        return false;
+    held = wide;
+    held_room = room;
+    for (uint64_t i = 0; i < n_old; i++) {
+        if (old[i].array)
+            *place_of(&old[i]) = old[i];
+    }
+    free(old);
+    return true;
+}
+
+static pgas_status_t remember(const held_t *h)
+{
+    pthread_mutex_lock(&held_lock);
+    pgas_status_t status = make_room() ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    held_t *at = status == PGAS_OK ? place_of(h) : NULL;
+    if (at && at->array)
+        status = PGAS_ERR_DEADLOCK;
+    else if (at) {
+        *at = *h;
+        n_held++;
+    }
+    pthread_mutex_unlock(&held_lock);
+    return status;
+}
+
+/* What was stored behind the hole because its place was taken moves up, so that look-ups may end at an empty place. */
+static void close_hole(uint64_t hole)
+{
+    uint64_t mask = held_room - 1;
+    for (uint64_t i = (hole + 1) & mask; held[i].array; i = (i + 1) & mask) {
+        if (((i - first_place(&held[i])) & mask) >= ((i - hole) & mask)) {
+            held[hole] = held[i];
+            hole = i;
+        }
+    }
+    held[hole].array = 0;
+}
+
+static bool forget(const held_t *h)
+{
+    pthread_mutex_lock(&held_lock);
+    held_t *at = n_held ? place_of(h) : NULL;
+    bool found = at && at->array;
+    if (found) {
+        close_hole((uint64_t)(at - held));
+        n_held--;
+    }
+    pthread_mutex_unlock(&held_lock);
+    return found;
+}
+
+bool pgasi_array_locks_held(uint32_t array, uint64_t *element_p)
+{
+    bool found = false;
+    pthread_mutex_lock(&held_lock);
+    for (uint64_t i = 0; i < held_room && !found; i++) {
+        found = held[i].array == array + 1;
+        if (found)
+            *element_p = held[i].index;
+    }
+    pthread_mutex_unlock(&held_lock);
+    return found;
+}
+
+/* ---- who waits ---- */
+
+typedef struct {
+    PGASI_ALIGNED(64) int32_t state; /* PGAS_INPROGRESS, or the answer */
+    uint32_t number;
+    int home;
+} wait_t;
+
+static wait_t *waits; /* [PGAS_THREADS_MAX] by slot */
+
+static void take_answer(int slot, uint32_t number, int home, pgas_status_t status)
+{
+    wait_t *w = &waits[slot];
+    if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != number || w->home != home)
+        return;
+    __atomic_store_n(&w->state, status > 0 ? PGAS_ERR_INTERNAL : status, __ATOMIC_RELEASE);
+    pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+/* ---- the home ---- */
+
+/* Serving: never waits. */
+static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
+{
+    int rank = pgas_thread_rank(r->who), slot = pgas_thread_slot(r->who);
+    message_t m = { r->index, r->number, (uint16_t)r->array, (uint16_t)slot, ANSWER, r->writes, (int16_t)status, 0 };
+    if (rank == pgasi_boot.rank)
+        take_answer(slot, r->number, rank, status);
+    else
+        pgasi_outbox_call(rank, PGASI_REC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
+}
+
+static pgasi_array_lock_queue_t queue = { .tell = answer }; /* of who serves */
+
+static void tell_stray(const pgasi_array_lock_request_t *r)
+{
+    static bool told;
+    if (!told)
+        PGASI_WARN("array", "thread %d of rank %d gives back a lock of element %llu that it does not have: ignored",
+                   pgas_thread_slot(r->who), pgas_thread_rank(r->who), (unsigned long long)r->index);
+    told = true;
+}
+
+/* Serving. The answer, or PGAS_INPROGRESS: it follows, or there is none. */
+static pgas_status_t carry_out(int op, const pgasi_array_lock_request_t *r)
+{
+    if (op == CANCEL)
+        return pgasi_array_lock_cancel(&queue, r) ? PGAS_ERR_TIMEOUT : PGAS_INPROGRESS;
+    if (op != RELEASE)
+        return pgasi_array_lock_want(&queue, r, op == TRY);
+    if (!pgasi_array_lock_release(&queue, r->array, r->index, r->who))
+        tell_stray(r);
+    return PGAS_INPROGRESS;
+}
+
+static void on_message(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)context;
+    message_t m;
+    int rank = pgas_thread_rank(source);
+    if (bytes != sizeof m)
+        return;
+    memcpy(&m, args, sizeof m);
+    if (m.slot >= PGAS_THREADS_MAX || m.op > ANSWER || pgasi_boot_is_dead(rank))
+        return;
+    if (m.op == ANSWER) {
+        take_answer(m.slot, m.number, rank, (pgas_status_t)m.status);
+        return;
+    }
+    pgasi_array_lock_request_t r = { m.index, m.array, m.number, pgas_thread_make(rank, m.slot), m.writes != 0 };
+    pgas_status_t status = carry_out(m.op, &r);
+    if (status != PGAS_INPROGRESS)
+        answer(&r, status);
+}
+
+/* ---- who asks ---- */
+
+/* PGAS_OK: sent. At the own rank the answer. */
+static pgas_status_t send(int home, int op, const pgasi_array_lock_request_t *r)
+{
+    message_t m = { r->index, r->number, (uint16_t)r->array, (uint16_t)pgasi_self.slot, (uint8_t)op, r->writes, 0, 0 };
+    if (home != pgasi_boot.rank)
+        return pgasi_outbox_call(home, PGASI_REC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_WAIT);
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgas_status_t status = carry_out(op, r);
+    if (status != PGAS_INPROGRESS)
+        answer(r, status);
+    pgasi_serve_end(before);
+    return PGAS_OK;
+}
+
+/* Until the answer is there, the time is over or the array is of no use any more. */
+static pgas_status_t wait_for_answer(const pgasi_array_t *a, wait_t *mine, uint64_t limit)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    pgas_status_t status;
+    while ((status = (pgas_status_t)__atomic_load_n(&mine->state, __ATOMIC_ACQUIRE)) == PGAS_INPROGRESS) {
+        if (pgasi_boot_some_dead() && pgasi_array_is_broken(a))
+            status = PGAS_ERR_PEER;
+        else if (pgasi_wait_is_over(limit))
+            status = PGAS_ERR_TIMEOUT;
+        if (status != PGAS_INPROGRESS)
+            break;
+        pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    return status;
+}
+
+static pgas_status_t ask(const pgasi_array_t *a, pgasi_array_lock_request_t *r, int home, int64_t timeout_us)
+{
+    uint64_t limit = timeout_us == 0 ? UINT64_MAX : pgasi_wait_limit(timeout_us);
+    wait_t *mine = &waits[pgasi_self.slot];
+    r->number = ++mine->number;
+    mine->home = home;
+    __atomic_store_n(&mine->state, PGAS_INPROGRESS, __ATOMIC_RELEASE);
+    pgas_status_t status = send(home, timeout_us == 0 ? TRY : ACQUIRE, r);
+    if (status == PGAS_OK)
+        status = wait_for_answer(a, mine, limit);
+    if (status == PGAS_ERR_TIMEOUT && __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == PGAS_INPROGRESS) {
+        status = send(home, CANCEL, r);
+        if (status == PGAS_OK)
+            status = wait_for_answer(a, mine, UINT64_MAX);
+    }
+    __atomic_store_n(&mine->state, PGAS_ERR_INVALID, __ATOMIC_RELAXED); /* what comes now is late */
+    return status;
+}
+
+static pgas_status_t check(const pgas_array_t *array, uint64_t i)
+{
+    pgas_status_t status = pgasi_thread_check_wait();
+    if (status == PGAS_OK && !array)
+        status = PGAS_ERR_INVALID;
+    if (status == PGAS_OK && pgasi_self.slot >= PGAS_THREADS_MAX)
+        status = PGAS_ERR_CONTEXT;
+    return status == PGAS_OK && i >= array->n_elems ? PGAS_ERR_RANGE : status;
+}
+
+static int home_of(const pgasi_array_t *a, uint64_t i)
+{
+    return a->global[pgasi_array_home_of(&a->map, i)];
+}
+
+static pgas_status_t acquire(pgas_array_t *array, uint64_t i, bool writes, int64_t timeout_us)
+{
+    pgas_status_t status = check(array, i);
+    if (status != PGAS_OK)
+        return status;
+    const pgasi_array_t *a = pgasi_array_of(array);
+    held_t h = { i, a->id + 1, (uint32_t)pgasi_self.slot };
+    pgasi_array_lock_request_t r = { i, a->id, 0, pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), writes };
+    status = remember(&h);
+    if (status != PGAS_OK)
+        return status;
+    status = ask(a, &r, home_of(a, i), timeout_us);
+    if (status != PGAS_OK)
+        forget(&h);
+    return status;
+}
+
+/* ---- public ---- */
+
+pgas_status_t pgas_array_rlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us)
+{
+    return acquire(array, i, false, timeout_us);
+}
+
+pgas_status_t pgas_array_wlock_for(pgas_array_t *array, uint64_t i, int64_t timeout_us)
+{
+    return acquire(array, i, true, timeout_us);
+}
+
+pgas_status_t pgas_array_unlock(pgas_array_t *array, uint64_t i)
+{
+    pgas_status_t status = check(array, i);
+    if (status != PGAS_OK)
+        return status;
+    const pgasi_array_t *a = pgasi_array_of(array);
+    held_t h = { i, a->id + 1, (uint32_t)pgasi_self.slot };
+    pgasi_array_lock_request_t r = { i, a->id, 0, pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), false };
+    return forget(&h) ? send(home_of(a, i), RELEASE, &r) : PGAS_ERR_INVALID;
+}
+
+/* ---- ends ---- */
+
+void pgasi_array_locks_end(const pgasi_array_t *a)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    for (bool some = true; some; some = some && !pgasi_array_is_broken(a)) {
+        pgasi_path_state_t before = pgasi_serve_begin();
+        some = pgasi_array_lock_in_use(&queue, a->id);
+        pgasi_serve_end(before);
+        if (some)
+            pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_array_lock_forget(&queue, a->id);
+    pgasi_serve_end(before);
+}
+
+static void drop_dead(int rank)
+{
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_array_lock_drop_rank(&queue, rank);
+    pgasi_serve_end(before);
+}
+
+pgas_status_t pgasi_array_locks_start(void)
+{
+    if (!waits)
+        waits = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *waits);
+    if (!waits)
+        return PGAS_ERR_NO_MEMORY;
+    pgasi_array_lock_clear(&queue);
+    pthread_mutex_lock(&held_lock);
+    free(held);
+    held = NULL;
+    n_held = held_room = 0;
+    pthread_mutex_unlock(&held_lock);
+    pgasi_handler_set_internal(PGASI_REC_ARRAY_LOCK, on_message);
+    pgasi_died_more = drop_dead;
+    return PGAS_OK;
+}
