@@ -123,6 +123,7 @@ static uint32_t self(void)
 /* Only this thread uses arrays among those that share the site. */
 static bool is_alone(const pgasi_array_site_t *site)
 {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* entries are taken away before: a thread that comes now does not find them */
     return pgas_array_path.read && (!site->at_home || pgasi_boot.node_size == 1) &&
            __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED) == 1;
 }
@@ -320,12 +321,19 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
     }
 }
 
+/* About: two threads may count at one time. */
+static void count_guarded(pgasi_array_t *a)
+{
+    __atomic_store_n(&a->info.guarded, __atomic_load_n(&a->info.guarded, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
 static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
     if (by_thread && hold->touched != 1)
         hold->touched = 1;
     if (hold->mode == PGASI_ARRAY_GUARDED || (!may_show(site, by_thread) && !hold->owner && !hold->readers)) {
+        count_guarded(site->array);
         if (hold->mode == PGASI_ARRAY_GUARDED && by_thread && --hold->budget == 0) {
             hold->mode = PGASI_ARRAY_OPEN;
             hold->heat = 0;
