@@ -414,6 +414,14 @@ static uint64_t kernel_number(void)
     return hash;
 }
 
+static cpu_set_t spare; /* cores that no rank has taken; empty if ranks are not bound */
+
+void bench_take_spare(void)
+{
+    if (CPU_COUNT(&spare) > 0)
+        (void)sched_setaffinity(0, sizeof(spare), &spare);
+}
+
 /* Binds the calling thread to the core with its number among the ranks of this machine, if there are cores enough for
  * those that work. */
 static void take_core(int rank, int n_ranks)
@@ -433,7 +441,10 @@ static void take_core(int rank, int n_ranks)
         return;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < n)
         return;
+    spare = allowed;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &allowed) && n-- > 0)
+            CPU_CLR(cpu, &spare);
         if (CPU_ISSET(cpu, &allowed) && index-- == 0) {
             CPU_ZERO(&one);
             CPU_SET(cpu, &one);
@@ -494,6 +505,8 @@ static double to_value(const bench_case_t *c, const bench_run_t *run, double ns)
         return ops * together * 1e3 / ns;
     case BENCH_RATE_MS:
         return ops * together * 1e6 / ns;
+    case BENCH_RATE_MS_EACH:
+        return ops * 1e6 / ns;
     default:
         return ops * 1e3 / ns;
     }
@@ -531,7 +544,7 @@ static void calibrate(side_t *side, const bench_case_t *c, bench_run_t *run)
     if (opt.paper) {
         side->iters = PAPER_WARM_UP;
         (void)run_once(side, c, run);
-        side->iters = opt.iters ? opt.iters : prog->paper_iters;
+        side->iters = opt.iters ? opt.iters : prog->paper_iters_of ? prog->paper_iters_of(c, run) : prog->paper_iters;
         return;
     }
     side->iters = opt.iters ? opt.iters : ITERS_FIRST;
@@ -610,7 +623,7 @@ static int choose_sides(const bench_case_t *c, side_t *side, print_head_t *head)
 
 static const char *unit_of(const bench_case_t *c)
 {
-    static const char *const units[] = {"ns", "MB/s", "M/s", "M/s", "1/ms", ""};
+    static const char *const units[] = {"ns", "MB/s", "M/s", "M/s", "1/ms", "1/ms", ""};
     return c->unit ? c->unit : units[c->metric];
 }
 
@@ -700,6 +713,7 @@ static bool describe_ranks(bench_run_t *run)
     run->n_ranks = pgas_n_ranks();
     run->n_threads = 1;
     run->team = opt.threads;
+    run->paper = opt.paper;
     if ((prog->ranks == BENCH_PAIR && run->n_ranks != 2) || (pairs && run->n_ranks % 2 != 0) ||
         ((prog->ranks == BENCH_TWO_UP || prog->ranks == BENCH_CROWD) && run->n_ranks < 2)) {
         bench_say("started with %d rank%s, needs %s", run->n_ranks, run->n_ranks == 1 ? "" : "s",

@@ -33,6 +33,7 @@ typedef struct bench_run {
     double round_ms; /* how long a round should take, for loops that go by the clock */
     int thread, n_threads; /* 0 of 1, but inside of bench_team */
     int team;              /* how many threads --threads asks for */
+    bool paper;            /* --paper */
 } bench_run_t;
 
 /** Runs iters operations and returns the nanoseconds that took, 0 on a rank that only answers. (Cases of metric
@@ -55,6 +56,7 @@ typedef enum {
     BENCH_RATE,      /* million operations per second, all active ranks together */
     BENCH_RATE_EACH, /* million operations per second and rank */
     BENCH_RATE_MS,   /* operations per millisecond, all active ranks together */
+    BENCH_RATE_MS_EACH, /* operations per millisecond and active rank */
     BENCH_VALUE      /* what the loop returns */
 } bench_metric_t;
 
@@ -122,6 +124,7 @@ typedef struct {
     bool compare;           /* always with the references */
     bool threads;           /* has cases in which several threads of a rank work: --threads */
     uint64_t paper_iters;   /* of one round with --paper; 0: no such option */
+    uint64_t (*paper_iters_of)(const bench_case_t *c, const bench_run_t *run); /* if they depend on the job; may be NULL */
     void (*result)(const bench_case_t *c, size_t bytes, const char *against, double median, double ratio);
     /* on rank 0, for every size: once against "" with our figure, then with that of each reference; may be NULL */
     void (*finish)(const bench_run_t *run, bool json); /* after the last case, on every rank; may be NULL */
@@ -157,6 +160,8 @@ double bench_sample(const bench_run_t *run, void (*op)(const bench_run_t *run, i
  *  answers. Threads are started once and kept. */
 double bench_team(const bench_run_t *run, int n, bench_loop_fn_t loop);
 #define BENCH_TEAM_MAX 16
+/** Moves the calling thread to cores that no rank has taken, if there are any. */
+void bench_take_spare(void);
 /** Ends the threads, before pgas_finalize. */
 void bench_team_end(void);
 

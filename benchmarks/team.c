@@ -46,6 +46,7 @@ static void *help(void *arg)
 {
     int t = (int)((helper_t *)arg - helper);
     uint64_t number = 0;
+    bench_take_spare();
     bench_check(pgas_thread_attach(), "pgas_thread_attach");
     if (pgas_thread_slot(pgas_thread_self()) != t)
         bench_die("thread %d has another slot", t);
