@@ -2,7 +2,8 @@
 # and gets (rma.c) and the reference loops (ref*.c, the only files that use MPI and UCX) are one library.
 noinst_LTLIBRARIES += %D%/libbench.la
 %C%_libbench_la_SOURCES = %D%/bench.c %D%/bench.h %D%/print.c %D%/print.h %D%/rma.c %D%/rma.h %D%/ref.c %D%/ref.h \
-	%D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c %D%/team.c
+	%D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c %D%/team.c \
+	%D%/ref_array.c %D%/ref_array.h
 bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
 
 noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \

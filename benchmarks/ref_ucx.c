@@ -4,6 +4,7 @@
  * The configuration is read with the library's own prefix, so that PGAS_UCX_TLS chooses the transports of both. While
  * ranks wait for each other they progress their worker: transports without remote memory access need that. */
 #include "benchmarks/ref.h"
+#include "benchmarks/ref_array.h"
 
 #include <mpi.h>
 #include <stdio.h>
@@ -286,6 +287,58 @@ static double windows(const bench_run_t *run, bool put)
     return bench_since(begin);
 }
 
+/* As windows, but with as much of the peer's memory as there is, not what is still in its caches; the memory here is the
+ * same again and again. */
+static double walk(const bench_run_t *run, bool put)
+{
+    static uint64_t next;
+    ucs_status_ptr_t request[BENCH_WINDOW_OPS];
+    int peer = run->peer < 0 ? 1 : run->peer, n = 0;
+    uint64_t slots = BENCH_WINDOW_BYTES / run->bytes;
+    if (run->peer < 0 ? run->rank != 0 : !run->active)
+        return 0;
+    connect_to(peer);
+    uint64_t begin = bench_now();
+    for (uint64_t i = 0; i < run->iters; i++) {
+        char *here = private_base + (size_t)n * run->bytes;
+        uint64_t there = remote[peer] + next++ % slots * run->bytes;
+        request[n++] = put ? ucp_put_nbx(ep[peer], here, run->bytes, there, key[peer], &plain)
+                           : ucp_get_nbx(ep[peer], here, run->bytes, there, key[peer], &plain);
+        if (n == BENCH_WINDOW_OPS || i + 1 == run->iters) {
+            wait_window(request, n);
+            n = 0;
+        }
+    }
+    if (put)
+        flush_peer(peer);
+    return bench_since(begin);
+}
+
+double ref_ucx_get_walk(const bench_run_t *run)
+{
+    return walk(run, false);
+}
+
+double ref_ucx_put_walk(const bench_run_t *run)
+{
+    return walk(run, true);
+}
+
+/* Rank 0 towards rank 1, where ranks have no peers. */
+static bench_run_t first_pair(const bench_run_t *run)
+{
+    bench_run_t pair = *run;
+    pair.active = run->rank == 0;
+    pair.peer = 1 - run->rank;
+    return pair;
+}
+
+double ref_ucx_get_first(const bench_run_t *run)
+{
+    bench_run_t pair = first_pair(run);
+    return ref_ucx_get(&pair);
+}
+
 double ref_ucx_put_window(const bench_run_t *run)
 {
     return windows(run, true);
@@ -458,6 +511,16 @@ double ref_ucx_am(const bench_run_t *run)
             wait_for(send_message(run->peer, run->bytes));
     }
     return run->active ? bench_since(begin) : 0;
+}
+
+double ref_ucx_am_twice(const bench_run_t *run)
+{
+    bench_run_t pair = first_pair(run);
+    pair.iters *= 2;
+    if (run->rank < 2)
+        return ref_ucx_am(&pair);
+    ref_ucx_meet(); /* as the others */
+    return 0;
 }
 
 static void send_stream(const bench_run_t *run)
