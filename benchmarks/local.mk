@@ -3,13 +3,22 @@
 noinst_LTLIBRARIES += %D%/libbench.la
 %C%_libbench_la_SOURCES = %D%/bench.c %D%/bench.h %D%/print.c %D%/print.h %D%/rma.c %D%/rma.h %D%/ref.c %D%/ref.h \
 	%D%/ref_memory.c %D%/ref_mpi.c %D%/ref_ucx.c %D%/team.c \
-	%D%/ref_array.c %D%/ref_array.h
+	%D%/array_work.c %D%/array_work.h %D%/ref_array.c %D%/ref_array.h
 bench_ldadd = %D%/libbench.la $(public_ldadd) $(UCX_LIBS)
 
-noinst_PROGRAMS += %D%/pgas_atomic %D%/pgas_barrier %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
+noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq %D%/pgas_array_zipf \
+	%D%/pgas_atomic %D%/pgas_barrier %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
 	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke \
 	%D%/pgas_mcts \
 	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup
+%C%_pgas_array_local_SOURCES = %D%/array_local.c
+%C%_pgas_array_local_LDADD = $(bench_ldadd)
+%C%_pgas_array_random_SOURCES = %D%/array_random.c
+%C%_pgas_array_random_LDADD = $(bench_ldadd)
+%C%_pgas_array_seq_SOURCES = %D%/array_seq.c
+%C%_pgas_array_seq_LDADD = $(bench_ldadd)
+%C%_pgas_array_zipf_SOURCES = %D%/array_zipf.c
+%C%_pgas_array_zipf_LDADD = $(bench_ldadd)
 %C%_pgas_atomic_SOURCES = %D%/atomic.c
 %C%_pgas_atomic_LDADD = $(bench_ldadd)
 %C%_pgas_barrier_SOURCES = %D%/barrier.c

@@ -7,7 +7,7 @@ set -u
 cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target"
-OTHERS="barrier broadcast call_crowd collectives histo indexgather gups mcts startup"
+OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives histo indexgather gups mcts startup"
 TINY="-i 20 -r 5 -t 5"
 
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
@@ -15,6 +15,9 @@ of() {
     case $1 in
     put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke | broadcast)
         echo "-m 8:16" ;;
+    array_local) echo "-m 32768 --case get,pinned-set,span-apply" ;;
+    array_random | array_seq) echo "--elements 5000" ;;
+    array_zipf) echo "--elements 4096" ;;
     collectives) echo "-m 4:8" ;;
     barrier) echo "--case plain,late" ;;
     mcts) echo "--size 5 --case trad-random-16,ovfl-near-1,threads-trad-hash-n,playouts,memcpy" ;;
@@ -70,7 +73,7 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            versus = "\"(limit|max-raw|memcpy|ucx|mpi|mpi-batches|one-pair|one-thread|playouts|puts|shared-tree|write)\":" number
+            versus = "\"(counter|limit|locks|max-raw|memcpy|native|ucx|mpi|mpi-batches|one-pair|one-thread|playouts|puts|rma|shared-tree|write)\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
                 "\"min\":" number ",\"max\":" number \
@@ -98,6 +101,9 @@ searches() {
             END { exit n != 2 || figures != 14 }' "$scratch/out" || { cat "$scratch/out"; return 1; }
 }
 
+# Two nodes: elements and locks of the other one, and raw UCX.
+far() { PGAS_NODE_MAXSIZE=1 json "$1" --compare; }
+
 wrong_ranks() {
     ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
     grep -q "needs exactly two" "$scratch/err"
@@ -105,7 +111,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS")
-plan $((4 * n + 39))
+plan $((4 * n + 47))
 for name in $PAIRS $OTHERS; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -134,6 +140,13 @@ done
 for options in "--policy puct --pending virtual-loss" "--mode root" "--mode leaf --always-call --no-combining" \
     "--in-flight 3 --phase 7 --near-every 2 --seed 5 --no-proofs --playouts 2"; do
     succeeds "searches with $options" searches $options
+done
+for options in "local --chunk 7" "random --elements 0" "seq --prefetch 33" "zipf --elements 5000"; do
+    # shellcheck disable=SC2086
+    succeeds "refuses array_$options" refuses array_$options
+done
+for name in array_local array_random array_seq array_zipf; do
+    succeeds "pgas_$name between nodes" far "$name"
 done
 succeeds "one round with --paper, with three threads" paper
 succeeds "and the share of channels that grew" share

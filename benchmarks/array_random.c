@@ -1,0 +1,346 @@
+/* Uniformly random accesses to a distributed array, all ranks over all elements: read, write, operate, and a mix of seven
+ * writes in ten. Next to them a plain array of the same size that each rank has to itself, an uncached get, put or
+ * fetch-and-add for each access, as in BCL, and a lock for each, as in GAM. Which elements is drawn before the clock runs.
+ *
+ * beyond: between nodes rank 0 alone reads elements of rank 1, fifty times as many as its cache takes, next to raw gets of
+ * 8 bytes each.
+ *
+ * Values that are read are checked in every round, what has been written or applied when the case ends. The mix counts on
+ * PGAS_ARRAY_ACCESS as well: guarded is the same with a chunk's lock for every access (benchmarks/ratios runs both). */
+#include "benchmarks/array_work.h"
+#include "benchmarks/ref.h"
+#include "benchmarks/ref_array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUND_MS     10
+#define N_LIST       (UINT64_C(1) << 18)
+#define MIX_ELEMS    (UINT64_C(1) << 17) /* of each rank: 1 MiB */
+#define BEYOND_LINES UINT64_C(64)
+#define BEYOND       50 /* times the cache */
+
+enum { READ, WRITE, OPERATE, MIX, BEYOND_READ };
+enum { OURS, NATIVE, RMA, LOCKS, N_SIDES };
+
+static uint64_t n_chosen = UINT64_C(1) << 20;
+
+static struct {
+    int what;
+    uint64_t n;
+    uint64_t *index, *writes; /* the list; those of it that the mix writes */
+    uint64_t n_writes;
+    work_done_t done[N_SIDES];
+    pgas_array_t *array[2]; /* ours; with locks */
+    uint64_t *native;
+    work_table_t table;
+} now = {.what = -1};
+
+/* ---- operations on n entries of the list; what was read adds up to the return value --------------------------- */
+
+/* Every rank writes 1 + its number more than at the begin. */
+static uint64_t value_here(uint64_t i)
+{
+    return work_value(i) + 1 + (uint64_t)pgas_rank();
+}
+
+/* Seven entries of ten, by their place in the list. */
+static inline bool is_write(uint64_t at)
+{
+    return now.what == WRITE || (now.what == MIX && at * 7 % 10 < 7);
+}
+
+static uint64_t read_some(const uint64_t *index, uint64_t n)
+{
+    pgas_array_t *array = now.array[OURS];
+    uint64_t sum = 0, value = 0;
+    int bad = 0;
+    for (uint64_t k = 0; k < n; k++) {
+        uint64_t i = index[k];
+        ref_opaque(i);
+        bad |= pgas_array_get_u64(array, i, &value);
+        sum += value;
+    }
+    if (bad)
+        bench_die("pgas_array_get_u64 failed");
+    return sum;
+}
+
+static uint64_t write_some(const uint64_t *index, uint64_t n)
+{
+    pgas_array_t *array = now.array[OURS];
+    uint64_t more = value_here(0) - work_value(0);
+    int bad = 0;
+    for (uint64_t k = 0; k < n; k++) {
+        uint64_t i = index[k];
+        ref_opaque(i);
+        bad |= pgas_array_set_u64(array, i, work_value(i) + more);
+    }
+    if (bad)
+        bench_die("pgas_array_set_u64 failed");
+    return 0;
+}
+
+static uint64_t operate_some(const uint64_t *index, uint64_t n)
+{
+    pgas_array_t *array = now.array[OURS];
+    int bad = 0;
+    for (uint64_t k = 0; k < n; k++) {
+        uint64_t i = index[k];
+        ref_opaque(i);
+        bad |= pgas_array_apply_u64(array, i, PGAS_ARRAY_ADD_U64, 1);
+    }
+    if (bad)
+        bench_die("pgas_array_apply_u64 failed");
+    return 0;
+}
+
+/* What is read was there at the begin or is some rank's. */
+static uint64_t mix_some(const uint64_t *index, uint64_t n)
+{
+    pgas_array_t *array = now.array[OURS];
+    uint64_t value = 0, wrong = 0, n_ranks = (uint64_t)pgas_n_ranks(), more = value_here(0) - work_value(0);
+    int bad = 0;
+    for (uint64_t k = 0, at = (uint64_t)(index - now.index); k < n; k++, at++) {
+        uint64_t i = index[k];
+        ref_opaque(i);
+        if (is_write(at)) {
+            bad |= pgas_array_set_u64(array, i, work_value(i) + more);
+        } else {
+            bad |= pgas_array_get_u64(array, i, &value);
+            wrong += value - work_value(i) > n_ranks;
+        }
+    }
+    if (bad || wrong)
+        bench_die("an access failed, or one of %llu values that nobody has written was read", (unsigned long long)wrong);
+    return 0;
+}
+
+static uint64_t native_some(const uint64_t *index, uint64_t n)
+{
+    if (now.what == READ || now.what == BEYOND_READ)
+        return ref_array_get(now.native, index, n);
+    if (now.what == OPERATE)
+        ref_array_add(now.native, index, n, 1);
+    else
+        ref_array_set(now.native, index, n, 0);
+    return 0;
+}
+
+static uint64_t rma_some(const uint64_t *index, uint64_t n)
+{
+    uint64_t sum = 0, value = 0, at = (uint64_t)(index - now.index);
+    int bad = 0;
+    for (uint64_t k = 0; k < n; k++, at++) {
+        pgas_gptr_t word = work_table_at(&now.table, index[k]);
+        if (now.what == OPERATE)
+            bad |= pgas_fetch_add_u64(word, 1, &value);
+        else if (is_write(at))
+            bad |= pgas_put_u64(word, work_value(index[k]));
+        else
+            bad |= pgas_get_u64(word, &value);
+        sum += value;
+    }
+    if (bad)
+        bench_die("an access by RMA failed");
+    return sum;
+}
+
+static uint64_t lock_some(const uint64_t *index, uint64_t n)
+{
+    pgas_array_t *array = now.array[1];
+    uint64_t sum = 0, value = 0, at = (uint64_t)(index - now.index);
+    int bad = 0;
+    for (uint64_t k = 0; k < n; k++, at++) {
+        bool write = now.what == OPERATE || is_write(at);
+        bad |= write ? pgas_array_wlock(array, index[k]) : pgas_array_rlock(array, index[k]);
+        if (now.what == OPERATE || !write)
+            bad |= pgas_array_get_u64(array, index[k], &value);
+        if (write)
+            bad |= pgas_array_set_u64(array, index[k], now.what == OPERATE ? value + 1 : value_here(index[k]));
+        bad |= pgas_array_unlock(array, index[k]);
+        sum += value;
+    }
+    if (bad)
+        bench_die("an access under a lock failed");
+    return sum;
+}
+
+/* ---- open and close ------------------------------------------------------------------------------------------- */
+
+/* The mix: only the writes count. */
+static void check_all(pgas_array_t *array, const work_done_t *done)
+{
+    uint64_t n_done = done->n_done < N_LIST ? done->n_done : N_LIST;
+    work_done_t writes = {.index = now.writes, .n_list = N_LIST};
+    if (now.what == OPERATE) {
+        work_check_adds(array, done);
+        return;
+    }
+    for (uint64_t k = 0; k < n_done; k++) {
+        if (is_write(k))
+            now.writes[writes.n_done++] = now.index[k];
+    }
+    work_check_sets(array, &writes);
+}
+
+static void close_case(void)
+{
+    if (now.what >= 0) {
+        for (int k = 0; k < 2; k++) {
+            if (now.array[k])
+                check_all(now.array[k], &now.done[k ? LOCKS : OURS]);
+            work_destroy(now.array[k]);
+        }
+        work_table_destroy(&now.table);
+        free(now.native);
+        free(now.index);
+        free(now.writes);
+        work_forget();
+    }
+    memset(&now, 0, sizeof(now));
+    now.what = -1;
+}
+
+static void open_case(const bench_run_t *run)
+{
+    pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
+    uint64_t first = 0, n;
+    if (now.what == run->arg)
+        return;
+    close_case();
+    now.what = run->arg;
+    n = now.n = (uint64_t)run->n_ranks *
+                (run->arg == MIX ? MIX_ELEMS : run->arg == BEYOND_READ ? BEYOND_LINES * WORK_CHUNK * BEYOND : n_chosen);
+    if (run->arg == BEYOND_READ)
+        opts.cache_bytes = BEYOND_LINES * WORK_CHUNK * sizeof(uint64_t);
+    if (run->arg == MIX) /* all of it, between the watermarks */
+        opts.cache_bytes = 4 * now.n * sizeof(uint64_t);
+    now.array[OURS] = work_create(now.n, &opts);
+    if (run->arg == BEYOND_READ)
+        bench_check(pgas_array_range(now.array[OURS], 1, &first, &n), "pgas_array_range");
+    now.index = work_draw_uniform(N_LIST, first, n, bench_seed(run->rank));
+    now.writes = bench_table(N_LIST * sizeof(*now.writes));
+    for (int side = 0; side < N_SIDES; side++)
+        now.done[side] = (work_done_t){.index = now.index, .n_list = N_LIST};
+}
+
+static void open_side(int side)
+{
+    if (side == NATIVE && !now.native)
+        now.native = work_native(0, now.n);
+    if (side == RMA && !now.table.per_rank)
+        now.table = work_table_create(now.n);
+    if (side == LOCKS && !now.array[1])
+        now.array[1] = work_create(now.n, NULL);
+}
+
+/* ---- rounds --------------------------------------------------------------------------------------------------- */
+
+static uint64_t want_sum(const work_done_t *done, uint64_t from)
+{
+    uint64_t sum = 0;
+    for (uint64_t k = from; k < done->n_done; k++)
+        sum += work_value(now.index[k % N_LIST]);
+    return sum;
+}
+
+static uint64_t advance(work_done_t *done, uint64_t iters, uint64_t (*some)(const uint64_t *index, uint64_t n))
+{
+    uint64_t sum = 0;
+    for (uint64_t left = iters, n; left > 0; left -= n, done->n_done += n) {
+        uint64_t at = done->n_done % N_LIST;
+        n = N_LIST - at < left ? N_LIST - at : left;
+        sum += some(done->index + at, n);
+    }
+    return sum;
+}
+
+static double timed(const bench_run_t *run, int side)
+{
+    static uint64_t (*const ours[])(const uint64_t *, uint64_t) = {read_some, write_some, operate_some, mix_some, read_some};
+    static uint64_t (*const theirs[])(const uint64_t *, uint64_t) = {NULL, native_some, rma_some, lock_some};
+    uint64_t begin, sum, from, iters = run->arg == BEYOND_READ && run->rank != 0 ? 0 : run->iters;
+    work_done_t *done = &now.done[side];
+    double ns;
+    open_case(run);
+    open_side(side);
+    from = done->n_done;
+    if (side == OURS)
+        work_watch(run, now.array[OURS]);
+    begin = bench_now();
+    sum = advance(done, iters, side == OURS ? ours[now.what] : theirs[side]);
+    if (side == RMA)
+        bench_check(pgas_flush_all(), "pgas_flush_all");
+    ns = bench_since(begin);
+    if (side == OURS)
+        work_watched(run, now.array[OURS], iters, ns);
+    if ((now.what == READ || now.what == BEYOND_READ) && sum != want_sum(done, from))
+        bench_die("what was read adds up to %llu, not %llu", (unsigned long long)sum,
+                  (unsigned long long)want_sum(done, from));
+    return iters > 0 ? ns : 0;
+}
+
+#define LOOP(NAME, SIDE)                       \
+    static double NAME(const bench_run_t *run) \
+    {                                          \
+        return timed(run, SIDE);               \
+    }
+LOOP(ours, OURS)
+LOOP(native, NATIVE)
+LOOP(rma, RMA)
+LOOP(locks, LOCKS)
+
+/* ---- cases ---------------------------------------------------------------------------------------------------- */
+
+#define RANDOM(VARIANT, DOC, WHAT)                                                                                         \
+    {                                                                                                                      \
+        .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE, .ours = ours, .round_ms = ROUND_MS, \
+        .arg = WHAT,                                                                                                       \
+        .refs = {{"native", BENCH_OURS, native}, {"rma", BENCH_OURS, rma}, {"locks", BENCH_OURS, locks}}                   \
+    }
+
+static const bench_case_t cases[] = {
+    RANDOM("read", "elements of all ranks", READ),
+    RANDOM("write", "elements of all ranks", WRITE),
+    RANDOM("operate", "elements of all ranks", OPERATE),
+    RANDOM("mix", "seven writes in ten, all of the array in the cache", MIX),
+    {.variant = "beyond",
+     .doc = "reads of another node, from an array fifty times the cache",
+     .paths = BENCH_FAR,
+     .ours = ours,
+     .refs = {{"ucx", BENCH_UCX, ref_ucx_get_first}},
+     .round_ms = ROUND_MS,
+     .arg = BEYOND_READ},
+};
+
+static const char *set_elements(const char *text)
+{
+    return work_number(text, 1, 1e10, &n_chosen, "--elements: 1 to 1e10");
+}
+
+static const bench_option_t options[] = {{"elements", "N", "of each rank, in read, write and operate (2^20)", set_elements},
+                                         {NULL, NULL, NULL, NULL}};
+
+static void finish(const bench_run_t *run, bool json)
+{
+    (void)run;
+    (void)json;
+    close_case();
+}
+
+int main(int argc, char **argv)
+{
+    const bench_program_t program = {.name = "pgas_array_random",
+                                     .doc = "uniformly random accesses to a distributed array",
+                                     .ranks = BENCH_ANY,
+                                     .label = "Figure",
+                                     .min_bytes = 8,
+                                     .max_bytes = 8,
+                                     .cases = cases,
+                                     .n_cases = (int)(sizeof(cases) / sizeof(cases[0])),
+                                     .figures = work_figures,
+                                     .finish = finish,
+                                     .options = options};
+    return bench_main(&program, argc, argv);
+}
