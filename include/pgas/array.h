@@ -47,13 +47,15 @@ PGAS_BEGIN_DECLS
 /* What the threads of a rank may do inline with the elements of a cell. */
 typedef struct {
     char *base;      /* element i of the array, if it is in this cell, is at base + i * elem_bytes */
-    uint32_t rights; /* READ: any thread of this rank may read; or an owner's slot + 1, shifted by 8, with DATA or OPERATE */
-    uint32_t op;     /* OPERATE: with which operator */
+    uint32_t rights; /* any thread of this rank: READ, CHANGE, COMBINE; or an owner's slot + 1, shifted by 8, with DATA or OPERATE */
+    uint32_t op;     /* OPERATE and COMBINE: with which operator */
 } pgas_array_entry_t;
 #define PGAS_ARRAY_CELL_SHIFT 9
 #define PGAS_ARRAY_READ 1u
 #define PGAS_ARRAY_DATA 2u    /* read, write, operate */
 #define PGAS_ARRAY_OPERATE 4u /* combine operands of one operator */
+#define PGAS_ARRAY_CHANGE 8u  /* write and operate by atomic instructions; not inline */
+#define PGAS_ARRAY_COMBINE 16u /* the same for operands of one operator */
 
 /** An array; what stands here is for the inline functions below. */
 typedef struct pgas_array {
@@ -388,14 +390,14 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     }
 
 /* Of an owner: combined in place, as elements or as operands. */
-#define PGAS_ARRAY_COMBINE(K, T, value)                                      \
+#define PGAS_ARRAY_CASE(K, T, value)                                      \
     case 1 + PGAS_ARRAY_KIND_##K * 16 + PGAS_ARRAY_TYPE_##T: next = (value); \
         break;
-#define PGAS_ARRAY_COMBINE_INTEGER(T)          \
-    PGAS_ARRAY_COMBINE(AND, T, last & operand) \
-    PGAS_ARRAY_COMBINE(OR, T, last | operand)  \
-    PGAS_ARRAY_COMBINE(XOR, T, last ^ operand)
-#define PGAS_ARRAY_COMBINE_FLOAT(T)
+#define PGAS_ARRAY_CASES_INTEGER(T)          \
+    PGAS_ARRAY_CASE(AND, T, last & operand) \
+    PGAS_ARRAY_CASE(OR, T, last | operand)  \
+    PGAS_ARRAY_CASE(XOR, T, last ^ operand)
+#define PGAS_ARRAY_CASES_FLOAT(T)
 #define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                                                    \
     PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand) \
     {                                                                                                                   \
@@ -410,9 +412,9 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
                 type last, next;                                                                                        \
                 memcpy(&last, &bits, sizeof last);                                                                      \
                 switch (op) {                                                                                           \
-                    PGAS_ARRAY_COMBINE(ADD, T, (type)(last + operand))                                                  \
-                    PGAS_ARRAY_COMBINE(MIN, T, operand < last ? operand : last)                                         \
-                    PGAS_ARRAY_COMBINE(MAX, T, operand > last ? operand : last)                                         \
+                    PGAS_ARRAY_CASE(ADD, T, (type)(last + operand))                                                     \
+                    PGAS_ARRAY_CASE(MIN, T, operand < last ? operand : last)                                            \
+                    PGAS_ARRAY_CASE(MAX, T, operand > last ? operand : last)                                            \
                     more(T)                                                                                             \
                 default:                                                                                                \
                     return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                \
@@ -429,16 +431,16 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
 #define PGAS_ARRAY_TYPE(tag, T, type, word, log_bytes, more) \
     PGAS_ARRAY_DEFINE(tag, type, word, log_bytes)            \
     PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)
-PGAS_ARRAY_TYPE(u8, U8, uint8_t, uint8_t, 0, PGAS_ARRAY_COMBINE_INTEGER)
-PGAS_ARRAY_TYPE(u16, U16, uint16_t, uint16_t, 1, PGAS_ARRAY_COMBINE_INTEGER)
-PGAS_ARRAY_TYPE(u32, U32, uint32_t, uint32_t, 2, PGAS_ARRAY_COMBINE_INTEGER)
-PGAS_ARRAY_TYPE(u64, U64, uint64_t, uint64_t, 3, PGAS_ARRAY_COMBINE_INTEGER)
-PGAS_ARRAY_TYPE(i8, I8, int8_t, uint8_t, 0, PGAS_ARRAY_COMBINE_INTEGER)
-PGAS_ARRAY_TYPE(i16, I16, int16_t, uint16_t, 1, PGAS_ARRAY_COMBINE_INTEGER)
-PGAS_ARRAY_TYPE(i32, I32, int32_t, uint32_t, 2, PGAS_ARRAY_COMBINE_INTEGER)
-PGAS_ARRAY_TYPE(i64, I64, int64_t, uint64_t, 3, PGAS_ARRAY_COMBINE_INTEGER)
-PGAS_ARRAY_TYPE(f32, F32, float, uint32_t, 2, PGAS_ARRAY_COMBINE_FLOAT)
-PGAS_ARRAY_TYPE(f64, F64, double, uint64_t, 3, PGAS_ARRAY_COMBINE_FLOAT)
+PGAS_ARRAY_TYPE(u8, U8, uint8_t, uint8_t, 0, PGAS_ARRAY_CASES_INTEGER)
+PGAS_ARRAY_TYPE(u16, U16, uint16_t, uint16_t, 1, PGAS_ARRAY_CASES_INTEGER)
+PGAS_ARRAY_TYPE(u32, U32, uint32_t, uint32_t, 2, PGAS_ARRAY_CASES_INTEGER)
+PGAS_ARRAY_TYPE(u64, U64, uint64_t, uint64_t, 3, PGAS_ARRAY_CASES_INTEGER)
+PGAS_ARRAY_TYPE(i8, I8, int8_t, uint8_t, 0, PGAS_ARRAY_CASES_INTEGER)
+PGAS_ARRAY_TYPE(i16, I16, int16_t, uint16_t, 1, PGAS_ARRAY_CASES_INTEGER)
+PGAS_ARRAY_TYPE(i32, I32, int32_t, uint32_t, 2, PGAS_ARRAY_CASES_INTEGER)
+PGAS_ARRAY_TYPE(i64, I64, int64_t, uint64_t, 3, PGAS_ARRAY_CASES_INTEGER)
+PGAS_ARRAY_TYPE(f32, F32, float, uint32_t, 2, PGAS_ARRAY_CASES_FLOAT)
+PGAS_ARRAY_TYPE(f64, F64, double, uint64_t, 3, PGAS_ARRAY_CASES_FLOAT)
 
 PGAS_END_DECLS
 #endif

@@ -225,6 +225,13 @@ static pgas_status_t check_sized(const pgas_array_t *array, uint64_t i, size_t b
     return bytes == array->elem_bytes && value ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
+/* Elements that are read by one load, in chunks that are not smaller than cells. */
+static bool has_words(const pgas_array_t *array)
+{
+    const pgasi_array_t *a = pgasi_array_of_const(array);
+    return !a->wide && a->map.shift >= PGAS_ARRAY_CELL_SHIFT;
+}
+
 pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p)
 {
     pgas_status_t status = check_sized(array, i, bytes, value_p);
@@ -234,7 +241,9 @@ pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes
 pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes, const void *value)
 {
     pgas_status_t status = check_sized(array, i, bytes, value);
-    return status == PGAS_OK ? access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .in = value }) : status;
+    if (status != PGAS_OK || (has_words(array) && pgasi_array_set_shared(array, i, value)))
+        return status;
+    return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .in = value });
 }
 
 pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op, const pgas_array_op_def_t **def_p)
@@ -251,7 +260,7 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
     pgas_status_t status = check_sized(array, i, bytes, operand);
     if (status == PGAS_OK)
         status = pgasi_array_check_op(array, op, &def);
-    if (status != PGAS_OK)
+    if (status != PGAS_OK || (has_words(array) && pgasi_array_apply_shared(array, i, op, def, operand)))
         return status;
     return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_APPLY, .op = op, .in = operand });
 }
@@ -382,7 +391,6 @@ pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mod
     pgasi_array_site_t site;
     pgasi_array_site(a, &place, &site); /* the pin keeps it */
     pgasi_array_own_pin_add(site.hold);
-    pgasi_array_note(&a->n_pins, 1);
     char *data = site.data + (place.first & array->mask) * array->elem_bytes;
     *pin_p = (pgas_array_pin_t){ data, place.first, place.n, array, site.hold, mode };
     return PGAS_OK;
@@ -400,7 +408,6 @@ pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin)
         return status;
     pgasi_array_t *a = pgasi_array_of(pin->array);
     pgasi_array_place_t place = pgasi_array_place(&a->map, pin->first);
-    pgasi_array_note(&a->n_pins, UINT64_MAX);
     pgasi_array_hold_t *hold = pin->hold;
     pin->hold = NULL;
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the pin is gone before we look whether somebody waits for its line */

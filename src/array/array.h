@@ -28,6 +28,7 @@ typedef struct {
     uint64_t n_elems, n_cells;
     uint32_t shift;
     int n_ranks;
+    bool whole;        /* no cell is cut */
     uint64_t *offsets; /* [n_ranks + 1] */
 } pgasi_array_map_t;
 
@@ -45,6 +46,8 @@ int pgasi_array_home_of(const pgasi_array_map_t *map, uint64_t i);
 pgasi_array_place_t pgasi_array_place(const pgasi_array_map_t *map, uint64_t i);
 /** Of a chunk by number; false if there is none. */
 bool pgasi_array_place_of_chunk(const pgasi_array_map_t *map, uint64_t chunk, pgasi_array_place_t *place_p);
+/** Whether no cell is cut. */
+bool pgasi_array_is_whole(const pgasi_array_map_t *map);
 /** How many chunks a rank is home of, and chunk numbers in all. */
 uint64_t pgasi_array_n_home(const pgasi_array_map_t *map, int rank);
 static inline uint64_t pgasi_array_n_chunks(const pgasi_array_map_t *map)
@@ -81,7 +84,7 @@ pgasi_array_need_t pgasi_array_need(const pgasi_array_access_t *x);
 typedef enum { PGASI_ARRAY_NOTHING, PGASI_ARRAY_READS, PGASI_ARRAY_OPERATES, PGASI_ARRAY_ALL } pgasi_array_grant_t;
 typedef enum {
     PGASI_ARRAY_OPEN,   /* entries may be shown */
-    PGASI_ARRAY_SHARED, /* several threads, some write: entries for readers only */
+    PGASI_ARRAY_SHARED, /* several threads, some write: entries for readers and for atomic instructions */
     PGASI_ARRAY_GUARDED /* none: each access under the lock */
 } pgasi_array_mode_t;
 typedef enum { PGASI_ARRAY_KEEP, PGASI_ARRAY_NO_WRITES, PGASI_ARRAY_NO_ACCESS } pgasi_array_level_t;
@@ -116,6 +119,10 @@ typedef struct {
 pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access_t *x, bool by_thread);
 /** A pin that keeps a foreign access away; the hold then says when it ends. */
 bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_access_t *x);
+/** By an entry that allows it to all threads of the rank; false: there is none. For arrays with a limit; i is in range. */
+bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *value);
+bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op, const pgas_array_op_def_t *def,
+                              const void *operand);
 void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op);
 /** No new accesses from now on; recall: because others want the chunk. @return 0: nobody is inside; 1: somebody may be, a barrier and a look at slots tell
  *  (pgasi_array_is_left); 2: pins: to be tried again when they have ended. */
@@ -154,6 +161,7 @@ typedef struct pgasi_array_request {
     uint8_t event;
     int source;                /* team rank */
     uint32_t line, op;
+    bool large;                /* something may be behind it */
     pgasi_array_access_t *own; /* of a thread of this rank; NULL with FETCH_* and UPGRADE */
     pgasi_array_access_t x;    /* of another rank, with what it brings behind */
 } pgasi_array_request_t;
@@ -204,6 +212,7 @@ typedef struct pgasi_array {
     pgasi_array_dir_t *dir;
     uint64_t n_home;
     uint32_t closing_dir;
+    pgasi_array_request_t *spare; /* requests without anything behind */
     /* cache */
     uint32_t *line_of;     /* by chunk: line + 1, 0: none */
     pgasi_array_line_t *line;
@@ -218,7 +227,6 @@ typedef struct pgasi_array {
     uint16_t *heat;            /* of chunks without a line, by hash as in filter */
     bool fits;                 /* all chunks of other nodes have a line */
     int prefetch;
-    uint64_t n_pins;           /* of threads of this rank */
     pgas_array_info_t info;    /* counters, by atomics where threads count */
 } pgasi_array_t;
 
@@ -233,6 +241,11 @@ static inline const pgasi_array_t *pgasi_array_of_const(const pgas_array_t *arra
 static inline void pgasi_array_note(uint64_t *counter, uint64_t n)
 {
     __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+/* The same of counters that only the one who serves changes, or that may be wrong by a few. */
+static inline void pgasi_array_count(uint64_t *counter, uint64_t n)
+{
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
 /** The live array with that number, or NULL. */
@@ -263,6 +276,8 @@ void pgasi_array_home_start(pgasi_array_t *a);
 void pgasi_array_home_stop(pgasi_array_t *a);
 /** A request of another rank, which it takes over, or of an own thread (own). */
 void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_request_t *request);
+/** Zeroed, with room for bytes behind; NULL: no memory. */
+pgasi_array_request_t *pgasi_array_new_request(pgasi_array_t *a, size_t bytes);
 pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x);
 /** ACK, WB, WB_KEEP, WB_O. */
 void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);

@@ -251,7 +251,7 @@ static bool all_pinned(const pgasi_array_t *a)
 
 static void carry_out_there(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
 {
-    pgasi_array_note(&a->info.remote_ops, 1);
+    pgasi_array_count(&a->info.remote_ops, 1);
     pgas_status_t status = pgasi_array_send_op(a, a->global[place->home], x);
     if (status != PGAS_OK)
         pgasi_array_done(x, status);
@@ -280,7 +280,7 @@ static void evict(pgasi_array_t *a)
         }
         line->leaving = true;
         a->n_leaving++;
-        pgasi_array_note(&a->info.evictions, 1);
+        pgasi_array_count(&a->info.evictions, 1);
         step(a, li, PGASI_E_EVICT);
     }
 }
@@ -314,7 +314,7 @@ static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
         return;
     }
     a->line[li].op = x->op;
-    pgasi_array_note(&a->info.fetches, 1);
+    pgasi_array_count(&a->info.fetches, 1);
     wait_at(a, li, x);
     step(a, li, event_of(pgasi_array_need(x)));
 }
@@ -342,11 +342,11 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
         if (!pgasi_array_place_of_chunk(&a->map, chunk, &place) || a->node_rank[place.home] >= 0 ||
             find_line(a, chunk) != PGASI_ARRAY_NONE)
             continue;
-        if (a->n_free <= PGASI_MIN(a->n_low, a->n_lines / 4))
+        if (!a->fits && a->n_free <= PGASI_MAX(a->n_lines / 16, 1))
             break;
         uint32_t li = take_line(a, chunk);
         a->line[li].op = op;
-        pgasi_array_note(&a->info.prefetches, 1);
+        pgasi_array_count(&a->info.prefetches, 1);
         step(a, li, event_of(need));
     }
     keep_some_free(a);
@@ -431,7 +431,7 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
     if (li == PGASI_ARRAY_NONE || (fills && li != li_asked))
         pgasi_array_broken(a, "no line for", chunk, PGASI_C_I, (int)event);
     if (event == PGASI_E_GIVE || event == PGASI_E_LEND)
-        pgasi_array_note(&a->info.recalls, 1);
+        pgasi_array_count(&a->info.recalls, 1);
     step(a, li, event);
     keep_some_free(a);
 }

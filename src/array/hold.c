@@ -2,8 +2,8 @@
  *
  * Shaped for three kinds of use. One thread works on a chunk: it becomes its owner and uses plain loads and stores, also to read,
  * change and write. Many read: each rank gets an entry for readers. Several threads of a node use a chunk and some write: readers
- * keep their entries, writers take the lock and store with a fence, so that all of it is sequentially consistent; where elements
- * are wider than a load everybody takes the lock. Chunks that are recalled again and again, each time at the price of a barrier
+ * keep their entries, and writers get entries for atomic instructions, so that all of it is sequentially consistent; where
+ * elements are wider than a load everybody takes the lock. Chunks that are recalled again and again, each time at the price of a barrier
  * on all processors, are guarded by the lock until they have been quiet for GUARD accesses.
  *
  * Why an owner's stores need no fence: others may look at what he stored only after they have taken the chunk from him, which
@@ -267,7 +267,19 @@ static void guard(pgasi_array_hold_t *hold, uint16_t budget)
     hold->budget = budget;
 }
 
-/* Before a read: nobody writes without the lock but the thread itself. */
+/* To all threads of this rank, what they may do at the same time as others. */
+static void show_all(const pgasi_array_site_t *site)
+{
+    pgasi_array_hold_t *hold = site->hold;
+    bool shared = hold->mode == PGASI_ARRAY_SHARED;
+    uint32_t rights = hold->grant == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
+    if (shared && hold->grant != PGASI_ARRAY_READS)
+        rights |= hold->grant == PGASI_ARRAY_ALL ? PGAS_ARRAY_CHANGE : PGAS_ARRAY_COMBINE;
+    hold->readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
+    show(site, rights);
+}
+
+/* Before a read: nobody writes but the thread itself, or by atomic instructions. */
 static void settle_read(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
@@ -282,8 +294,7 @@ static void settle_read(const pgasi_array_site_t *site, bool by_thread)
     if (hold->owner == me) {
         show(site, pgas_array_path.data);
     } else if (!(site->array->wide && hold->grant != PGASI_ARRAY_READS && hold->mode == PGASI_ARRAY_SHARED)) {
-        hold->readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
-        show(site, PGAS_ARRAY_READ);
+        show_all(site);
     }
 }
 
@@ -314,17 +325,14 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
         return;
     }
     hold->mode = PGASI_ARRAY_SHARED;
-    if (site->array->wide && hold->readers) {
+    if (!site->array->wide) {
+        if (may_show(site, by_thread))
+            show_all(site);
+    } else if (hold->readers) {
         hide_readers(site);
         wait_until_left(site);
         guard(hold, GUARD_WIDE);
     }
-}
-
-/* About: two threads may count at one time. */
-static void count_guarded(pgasi_array_t *a)
-{
-    __atomic_store_n(&a->info.guarded, __atomic_load_n(&a->info.guarded, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
 static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
@@ -333,7 +341,7 @@ static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
     if (by_thread && hold->touched != 1)
         hold->touched = 1;
     if (hold->mode == PGASI_ARRAY_GUARDED || (!may_show(site, by_thread) && !hold->owner && !hold->readers)) {
-        count_guarded(site->array);
+        pgasi_array_count(&site->array->info.guarded, 1);
         if (hold->mode == PGASI_ARRAY_GUARDED && by_thread && --hold->budget == 0) {
             hold->mode = PGASI_ARRAY_OPEN;
             hold->heat = 0;
@@ -346,7 +354,7 @@ static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
         settle_read(site, by_thread);
 }
 
-/* ---- the access itself; lock held, nobody else writes ---- */
+/* ---- the access itself; lock held, nobody else writes but by atomic instructions ---- */
 
 static void load(void *to, const void *from, size_t elem, uint64_t n)
 {
@@ -391,32 +399,94 @@ static void store(void *to, const void *from, size_t elem, uint64_t n)
     }
 }
 
+/* Of an element that others may change at the same time: by compare and swap, until nobody has come between. NULL: nothing. */
+typedef void (*change_fn_t)(void *value, const void *with);
+static void change(void *at, size_t bytes, change_fn_t fn, const void *with, void *old)
+{
+    switch (bytes) {
+#define CHANGE(word)                                                                                                       \
+    case sizeof(word): {                                                                                                   \
+        word last = __atomic_load_n((word *)at, __ATOMIC_RELAXED), next;                                                   \
+        do {                                                                                                               \
+            next = last;                                                                                                   \
+            fn(&next, with);                                                                                               \
+        } while (!__atomic_compare_exchange_n((word *)at, &last, next, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));         \
+        if (old)                                                                                                           \
+            memcpy(old, &last, sizeof last);                                                                               \
+        break;                                                                                                             \
+    }
+        CHANGE(uint8_t)
+        CHANGE(uint16_t)
+        CHANGE(uint32_t)
+        CHANGE(uint64_t)
+#undef CHANGE
+    default:
+        if (old)
+            memcpy(old, at, bytes);
+        fn(at, with);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    }
+}
+
 static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
 {
     const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
     bool operands = site->hold->grant == PGASI_ARRAY_OPERATES && !site->at_home;
     size_t bytes = operands ? def->operand_bytes : elem;
-    char *at = site->data + x->k * bytes;
-    uint64_t value[(PGASI_ARRAY_VALUE_MAX + 7) / 8];
-    if (bytes > sizeof value) { /* nobody reads such elements without the lock */
-        (operands || !def->merge ? def->combine : def->merge)(at, x->in);
-        return PGAS_OK;
-    }
-    load(value, at, bytes, 1);
-    if (x->kind == PGASI_ARRAY_FETCH)
-        memcpy(x->out, value, bytes);
-    (operands || !def->merge ? def->combine : def->merge)(value, x->in);
-    store(at, value, bytes, 1);
+    change_fn_t fn = operands || !def->merge ? def->combine : def->merge;
+    change(site->data + x->k * bytes, bytes, fn, x->in, x->kind == PGASI_ARRAY_FETCH ? x->out : NULL);
     return PGAS_OK;
 }
 
 static pgas_status_t compare_swap(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
 {
     char *at = site->data + x->k * elem;
-    load(x->out, at, elem, 1);
-    if (memcmp(x->out, x->in2, elem) == 0)
-        store(at, x->in, elem, 1);
+    switch (elem) {
+#define SWAP(word)                                                                                                         \
+    case sizeof(word): {                                                                                                   \
+        word last, next;                                                                                                   \
+        memcpy(&last, x->in2, sizeof last);                                                                                \
+        memcpy(&next, x->in, sizeof next);                                                                                 \
+        __atomic_compare_exchange_n((word *)(void *)at, &last, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);           \
+        memcpy(x->out, &last, sizeof last);                                                                                \
+        break;                                                                                                             \
+    }
+        SWAP(uint8_t)
+        SWAP(uint16_t)
+        SWAP(uint32_t)
+        SWAP(uint64_t)
+#undef SWAP
+    default:
+        memcpy(x->out, at, elem);
+        if (memcmp(x->out, x->in2, elem) == 0)
+            memcpy(at, x->in, elem);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    }
     return PGAS_OK;
+}
+
+bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *value)
+{
+    const pgas_array_entry_t *entry = pgas_array_entry(array, i);
+    uint32_t *slot = pgas_array_enter();
+    bool may = (pgas_array_rights(entry) & PGAS_ARRAY_CHANGE) && pgas_array_path.read;
+    if (may)
+        store(entry->base + i * array->elem_bytes, value, array->elem_bytes, 1);
+    pgas_array_leave(slot);
+    return may;
+}
+
+bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op, const pgas_array_op_def_t *def,
+                              const void *operand)
+{
+    const pgas_array_entry_t *entry = pgas_array_entry(array, i);
+    uint32_t *slot = pgas_array_enter(), rights = pgas_array_rights(entry);
+    bool combines = (rights & PGAS_ARRAY_COMBINE) && __atomic_load_n(&entry->op, __ATOMIC_RELAXED) == op && !def->merge;
+    bool may = ((rights & PGAS_ARRAY_CHANGE) || combines) && pgas_array_path.read;
+    if (may)
+        change(entry->base + i * array->elem_bytes, array->elem_bytes, def->merge ? def->merge : def->combine, operand, NULL);
+    pgas_array_leave(slot);
+    return may;
 }
 
 static pgas_status_t carry_out(const pgasi_array_site_t *site, pgasi_array_access_t *x)
@@ -592,10 +662,11 @@ int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level,
     } else {
         hold->grant = level == PGASI_ARRAY_NO_ACCESS ? PGASI_ARRAY_NOTHING : PGASI_ARRAY_READS;
         bool had_owner = hold->owner != 0;
+        bool all = level == PGASI_ARRAY_NO_ACCESS || hold->mode == PGASI_ARRAY_SHARED;
         hide_owner(site);
-        if (level == PGASI_ARRAY_NO_ACCESS)
+        if (all)
             hide_readers(site);
-        if (hold->shown && (had_owner || level == PGASI_ARRAY_NO_ACCESS)) {
+        if (hold->shown && (had_owner || all)) {
             hold->shown = hold->readers != 0;
             hold->heat += recall && hold->heat < HEAT_MAX;
             result = !is_alone(site);

@@ -66,7 +66,7 @@ static void quiesce(pgasi_array_t *a, uint64_t index, pgasi_array_level_t level)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
     pgasi_array_site_t site = site_of(a, index);
-    pgasi_array_note(&a->info.recalls, 1);
+    pgasi_array_count(&a->info.recalls, 1);
     dir->level = (uint8_t)level;
     dir->closed = pgasi_array_close(&site, level, true);
     dir->pending++;
@@ -152,13 +152,32 @@ static void dispatch(pgasi_array_t *a, uint64_t index)
     dir->dispatching = false;
 }
 
-static void pop(pgasi_array_dir_t *dir)
+static void pop(pgasi_array_t *a, pgasi_array_dir_t *dir)
 {
     pgasi_array_request_t *r = dir->first;
     dir->first = r->next;
     if (!dir->first)
         dir->last = NULL;
-    free(r);
+    if (r->large) {
+        free(r);
+        return;
+    }
+    r->next = a->spare;
+    a->spare = r;
+}
+
+pgasi_array_request_t *pgasi_array_new_request(pgasi_array_t *a, size_t bytes)
+{
+    pgasi_array_request_t *r = bytes ? NULL : a->spare;
+    if (r) {
+        a->spare = r->next;
+        memset(r, 0, sizeof *r);
+    } else {
+        r = calloc(1, sizeof *r + bytes);
+    }
+    if (r)
+        r->large = bytes != 0;
+    return r;
 }
 
 void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_request_t *r)
@@ -182,7 +201,7 @@ static pgasi_array_event_t event_of_access(const pgasi_array_access_t *x)
 
 pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
 {
-    pgasi_array_request_t *r = calloc(1, sizeof *r);
+    pgasi_array_request_t *r = pgasi_array_new_request(a, 0);
     if (!r)
         return PGAS_ERR_NO_MEMORY;
     r->event = (uint8_t)event_of_access(x);
@@ -304,7 +323,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     case PGASI_A_SEND_WB_ACK: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_WB_ACK, 0); break;
     case PGASI_A_COUNT: dir->pending--; break;
     case PGASI_A_EXEC: execute(a, index); break;
-    case PGASI_A_NEXT: pop(dir); break;
+    case PGASI_A_NEXT: pop(a, dir); break;
     default: break; /* STORE and KEEP: what came before the answer. SERVE: dispatch, which is at work or follows */
     }
 }
@@ -349,7 +368,7 @@ void pgasi_array_home_stop(pgasi_array_t *a)
 {
     for (uint64_t j = 0; a->dir && j < a->n_home; j++) {
         while (a->dir[j].first)
-            pop(&a->dir[j]);
+            pop(a, &a->dir[j]);
         while (a->dir[j].kept) {
             pgasi_array_kept_t *k = a->dir[j].kept;
             a->dir[j].kept = k->next;
@@ -357,6 +376,11 @@ void pgasi_array_home_stop(pgasi_array_t *a)
         }
     }
     free(a->dir);
+    while (a->spare) {
+        pgasi_array_request_t *r = a->spare;
+        a->spare = r->next;
+        free(r);
+    }
 }
 
 void pgasi_array_home_forget(pgasi_array_t *a, pgasi_array_access_t *x)

@@ -89,9 +89,22 @@ pgasi_array_place_t pgasi_array_place(const pgasi_array_map_t *map, uint64_t i)
 {
     int r = pgasi_array_home_of(map, i);
     uint64_t cell = i >> map->shift;
+    if (map->whole) {
+        uint64_t begin = cell << map->shift, end = PGASI_MIN(begin + cell_mask(map) + 1, map->n_elems);
+        return (pgasi_array_place_t){ cell, begin, end - begin, r, cell - (map->offsets[r] >> map->shift), false };
+    }
     if (cell < first_cell(map, r))
         return head_of(map, r);
     return cell < end_cell(map, r) ? cell_of(map, r, cell) : tail_of(map, r);
+}
+
+bool pgasi_array_is_whole(const pgasi_array_map_t *map)
+{
+    for (int r = 0; r < map->n_ranks; r++) {
+        if ((map->offsets[r] & cell_mask(map)) && map->offsets[r] != map->n_elems)
+            return false;
+    }
+    return true;
 }
 
 bool pgasi_array_place_of_chunk(const pgasi_array_map_t *map, uint64_t chunk, pgasi_array_place_t *place_p)

@@ -33,9 +33,9 @@ typedef struct {
 
 static void send(pgasi_array_t *a, int to, const message_t *m, const void *data, size_t bytes)
 {
-    pgasi_array_note(&a->info.messages, 1);
+    pgasi_array_count(&a->info.messages, 1);
     if (bytes)
-        pgasi_array_note(&a->info.data_bytes, bytes);
+        pgasi_array_count(&a->info.data_bytes, bytes);
     pgasi_outbox_answer(to, PGASI_REC_ARRAY, m, sizeof *m, data, bytes);
 }
 
@@ -79,7 +79,7 @@ static void transfer(pgasi_array_t *a, int to, uint64_t offset, const message_t 
         return;
     }
     memcpy(there, data, bytes);
-    pgasi_array_note(&a->info.data_bytes, bytes);
+    pgasi_array_count(&a->info.data_bytes, bytes);
 }
 
 static int member(const pgasi_array_t *a, int rank)
@@ -275,7 +275,7 @@ static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_
                                .chunk = m->chunk, .token = m->line };
     x.foreign = a->node_rank[member(a, source)] < 0;
     x.status = check_op(a, place, &x, bytes);
-    pgasi_array_request_t *r = x.status == PGAS_OK ? calloc(1, sizeof *r + bytes + 8) : NULL;
+    pgasi_array_request_t *r = x.status == PGAS_OK ? pgasi_array_new_request(a, bytes) : NULL;
     if (!r) {
         x.status = x.status == PGAS_OK ? PGAS_ERR_NO_MEMORY : x.status;
         pgasi_array_send_reply(a, source, &x, NULL, 0);
@@ -295,7 +295,7 @@ static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_
 static void on_request(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place, int source)
 {
     tell_heap(a, source);
-    pgasi_array_request_t *r = calloc(1, sizeof *r);
+    pgasi_array_request_t *r = pgasi_array_new_request(a, 0);
     if (!r)
         pgasi_array_broken(a, "no memory for a request for", m->chunk, 0, m->event);
     r->event = m->event;
