@@ -170,7 +170,8 @@ typedef struct pgasi_array_kept {
     struct pgasi_array_kept *next;
     uint32_t op, filled;
     int source;
-    char operands[];
+    const char *operands; /* behind it; or still in the message that is being looked at */
+    char room[];
 } pgasi_array_kept_t;
 
 typedef struct {
@@ -213,6 +214,8 @@ typedef struct pgasi_array {
     uint64_t n_home;
     uint32_t closing_dir;
     pgasi_array_request_t *spare; /* requests without anything behind */
+    pgasi_array_kept_t *spare_kept;
+    uint32_t n_spare_kept;
     /* cache */
     uint32_t *line_of;     /* by chunk: line + 1, 0: none */
     pgasi_array_line_t *line;
@@ -285,6 +288,8 @@ void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event
 void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset, const void *data, size_t bytes);
 void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op, uint64_t offset, const void *data,
                                size_t bytes);
+/** The same if all of them came in one piece, with the answer WB_O in the same message. */
+void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source, uint32_t op, const void *data, size_t bytes);
 void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index);
 void pgasi_array_home_poll(pgasi_array_t *a);
 void pgasi_array_home_forget(pgasi_array_t *a, pgasi_array_access_t *x);
@@ -319,6 +324,7 @@ void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_arra
 /** Contents, ahead of the event or answer that tells of them: stored there where that memory is mapped, else in messages. */
 void pgasi_array_send_fill(pgasi_array_t *a, int to, uint64_t chunk, uint32_t line, const void *data, size_t bytes);
 void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, const void *data, size_t bytes);
+/** With the answer WB_O. */
 void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op, const void *data, size_t bytes);
 /** An access that the home carries out. */
 pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x);

@@ -369,10 +369,11 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     const char *data = a->line_data + (uint64_t)li * a->stride;
     uint64_t end = (place.first & a->open.mask) + place.n;
     int home = a->global[place.home];
-    if (event == PGASI_E_WB_O)
+    if (event == PGASI_E_WB_O) {
         pgasi_array_send_operands(a, home, place.chunk, line->op, data, end * pgasi_array_op_find(line->op)->operand_bytes);
-    else
-        pgasi_array_send_elements(a, home, place.chunk, data, end * a->open.elem_bytes);
+        return;
+    }
+    pgasi_array_send_elements(a, home, place.chunk, data, end * a->open.elem_bytes);
     pgasi_array_send_answer(a, home, place.chunk, event);
 }
 

@@ -242,26 +242,67 @@ void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset
         memcpy(a->peer[a->rank].data + index * a->stride + offset, data, bytes);
 }
 
+#define SPARE_KEPT 64 /* buffers that are not given back */
+
+static pgasi_array_kept_t *keep(pgasi_array_t *a, uint64_t index, int source, uint32_t op)
+{
+    pgasi_array_dir_t *dir = &a->dir[index];
+    pgasi_array_kept_t *k = a->spare_kept;
+    if (k) {
+        a->spare_kept = k->next;
+        a->n_spare_kept--;
+    } else {
+        k = malloc(sizeof *k + a->stride);
+    }
+    if (!k)
+        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].holds[index].chunk, dir->state, 0);
+    *k = (pgasi_array_kept_t){ .next = dir->kept, .op = op, .source = source, .operands = k->room };
+    dir->kept = k;
+    return k;
+}
+
+static void drop_kept(pgasi_array_t *a, pgasi_array_dir_t *dir)
+{
+    pgasi_array_kept_t *k = dir->kept;
+    dir->kept = k->next;
+    if (a->n_spare_kept == SPARE_KEPT) {
+        free(k);
+        return;
+    }
+    k->next = a->spare_kept;
+    a->spare_kept = k;
+    a->n_spare_kept++;
+}
+
 void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op, uint64_t offset, const void *data,
                                size_t bytes)
 {
-    pgasi_array_dir_t *dir = &a->dir[index];
-    pgasi_array_kept_t *k = dir->kept;
-    while (k && !(k->source == source && k->filled == offset && offset))
+    pgasi_array_kept_t *k = a->dir[index].kept;
+    while (k && offset && !(k->source == source && k->filled == offset))
         k = k->next;
-    if (!k) {
-        k = offset ? NULL : calloc(1, sizeof *k + a->stride);
-        if (!k)
-            pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].holds[index].chunk, dir->state, 0);
-        k->op = op;
-        k->source = source;
-        k->next = dir->kept;
-        dir->kept = k;
-    }
-    if (offset + bytes > a->stride)
+    if (offset + bytes > a->stride || (offset && !k))
         return;
-    memcpy(k->operands + offset, data, bytes);
+    if (!offset)
+        k = keep(a, index, source, op);
+    memcpy(k->room + offset, data, bytes);
     k->filled = (uint32_t)(offset + bytes);
+}
+
+/* As a rule they are merged before the message has been looked at, without a copy. */
+void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source, uint32_t op, const void *data, size_t bytes)
+{
+    if (bytes > a->stride)
+        return;
+    pgasi_array_kept_t *k = keep(a, index, source, op);
+    k->operands = data;
+    k->filled = (uint32_t)bytes;
+    step(a, index, PGASI_E_WB_O, source);
+    for (k = a->dir[index].kept; k; k = k->next) {
+        if (k->operands != data)
+            continue;
+        memcpy(k->room, data, bytes);
+        k->operands = k->room;
+    }
 }
 
 static void merge(pgasi_array_t *a, uint64_t index)
@@ -276,8 +317,7 @@ static void merge(pgasi_array_t *a, uint64_t index)
         if (!def)
             pgasi_array_broken(a, "unknown operator for", place.chunk, dir->state, 0);
         pgasi_array_op_merge_run(def, data, k->operands + k0 * def->operand_bytes, place.n);
-        dir->kept = k->next;
-        free(k);
+        drop_kept(a, dir);
     }
 }
 
@@ -369,13 +409,15 @@ void pgasi_array_home_stop(pgasi_array_t *a)
     for (uint64_t j = 0; a->dir && j < a->n_home; j++) {
         while (a->dir[j].first)
             pop(a, &a->dir[j]);
-        while (a->dir[j].kept) {
-            pgasi_array_kept_t *k = a->dir[j].kept;
-            a->dir[j].kept = k->next;
-            free(k);
-        }
+        while (a->dir[j].kept)
+            drop_kept(a, &a->dir[j]);
     }
     free(a->dir);
+    while (a->spare_kept) {
+        pgasi_array_kept_t *k = a->spare_kept;
+        a->spare_kept = k->next;
+        free(k);
+    }
     while (a->spare) {
         pgasi_array_request_t *r = a->spare;
         a->spare = r->next;

@@ -103,7 +103,14 @@ void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, const v
 
 void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op, const void *data, size_t bytes)
 {
-    send_pieces(a, to, (message_t){ (uint16_t)a->id, PGASI_ARRAY_M_OPERANDS, 0, op, chunk, 0, 0, 0 }, data, bytes);
+    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_OPERANDS, 0, op, chunk, 0, 0, 0 };
+    if (bytes <= pgasi_param.call_max - sizeof m) {
+        m.event = PGASI_E_WB_O;
+        send(a, to, &m, data, bytes);
+        return;
+    }
+    send_pieces(a, to, m, data, bytes);
+    pgasi_array_send_answer(a, to, chunk, PGASI_E_WB_O);
 }
 
 /* ---- control ---- */
@@ -334,7 +341,10 @@ static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
     case PGASI_ARRAY_M_OP: on_op(a, m, place, data, bytes, source); return true;
     case PGASI_ARRAY_M_ELEMENTS: pgasi_array_home_elements(a, place->index, m->offset, data, bytes); return true;
     case PGASI_ARRAY_M_OPERANDS:
-        pgasi_array_home_operands(a, place->index, member(a, source), m->op, m->offset, data, bytes);
+        if (m->event == PGASI_E_WB_O)
+            pgasi_array_home_operands_all(a, place->index, member(a, source), m->op, data, bytes);
+        else
+            pgasi_array_home_operands(a, place->index, member(a, source), m->op, m->offset, data, bytes);
         return true;
     case PGASI_ARRAY_M_UNPINNED: pgasi_array_home_unpinned(a, place->index); return true;
     case PGASI_ARRAY_M_REQUEST:
