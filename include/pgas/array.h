@@ -47,8 +47,8 @@ PGAS_BEGIN_DECLS
 /* What the threads of a rank may do inline with the elements of a cell. */
 typedef struct {
     char *base;      /* element i of the array, if it is in this cell, is at base + i * elem_bytes */
-    uint32_t rights; /* any thread of this rank: READ, CHANGE, COMBINE; or an owner's slot + 1, shifted by 8, with DATA or OPERATE */
-    uint32_t op;     /* OPERATE and COMBINE: with which operator */
+    uint64_t rights; /* any thread of this rank: READ, CHANGE, COMBINE; or an owner's slot + 1, shifted by 8, with DATA or OPERATE.
+                        Upper half: the operator of OPERATE and COMBINE */
 } pgas_array_entry_t;
 #define PGAS_ARRAY_CELL_SHIFT 9
 #define PGAS_ARRAY_READ 1u
@@ -314,8 +314,8 @@ PGAS_API pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_inf
 /* What a thread needs for the inline way; the library's. */
 typedef struct {
     uint32_t *slot; /* where it says that it is inside an access */
-    uint32_t read;  /* READ; this and the next two fit no entry if the thread may not use them */
-    uint32_t data, operate; /* rights of entries that are its own */
+    uint64_t read;  /* READ; this and the next two fit no entry if the thread may not use them */
+    uint64_t data, operate; /* rights of entries that are its own, but for the operator */
 } pgas_array_path_t;
 PGAS_API extern __thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec")));
 
@@ -338,7 +338,7 @@ PGAS_INLINE const pgas_array_entry_t *pgas_array_entry(const pgas_array_t *array
 {
     return &array->table[i >> PGAS_ARRAY_CELL_SHIFT];
 }
-PGAS_INLINE uint32_t pgas_array_rights(const pgas_array_entry_t *entry)
+PGAS_INLINE uint64_t pgas_array_rights(const pgas_array_entry_t *entry)
 {
     return __atomic_load_n(&entry->rights, __ATOMIC_ACQUIRE);
 }
@@ -404,10 +404,8 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                                 \
             uint32_t *slot = pgas_array_enter();                                                                        \
             const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                               \
-            uint32_t rights = pgas_array_rights(entry);                                                                 \
-            if (PGAS_LIKELY(rights == pgas_array_path.data ||                                                           \
-                            (rights == pgas_array_path.operate &&                                                       \
-                             __atomic_load_n(&entry->op, __ATOMIC_RELAXED) == op))) {                                   \
+            uint64_t rights = pgas_array_rights(entry);                                                                 \
+            if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) || rights == pgas_array_path.data)) {\
                 word *at = (word *)pgas_array_at(entry, i, log_bytes), bits = __atomic_load_n(at, __ATOMIC_RELAXED);    \
                 type last, next;                                                                                        \
                 memcpy(&last, &bits, sizeof last);                                                                      \
@@ -416,8 +414,10 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
                     PGAS_ARRAY_CASE(MIN, T, operand < last ? operand : last)                                            \
                     PGAS_ARRAY_CASE(MAX, T, operand > last ? operand : last)                                            \
                     more(T)                                                                                             \
-                default:                                                                                                \
-                    return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                \
+                default: {                                                                                              \
+                    type there = operand;                                                                               \
+                    return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                                  \
+                }                                                                                                       \
                 }                                                                                                       \
                 memcpy(&bits, &next, sizeof bits);                                                                      \
                 __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                                           \
@@ -425,7 +425,8 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
                 return PGAS_OK;                                                                                         \
             }                                                                                                           \
         }                                                                                                               \
-        return pgas_array_apply_sized(array, i, sizeof(type), op, &operand);                                            \
+        type there = operand;                                                                                           \
+        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                                              \
     }
 
 #define PGAS_ARRAY_TYPE(tag, T, type, word, log_bytes, more) \

@@ -266,7 +266,7 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
 }
 
 /* Elements that no single load reads: those whom an entry lets in are alone, or all of them read. */
-static const pgas_array_entry_t *enter_wide(const pgas_array_t *array, uint64_t i, uint32_t *rights_p)
+static const pgas_array_entry_t *enter_wide(const pgas_array_t *array, uint64_t i, uint64_t *rights_p)
 {
     if (PGAS_UNLIKELY(i >= array->n_elems))
         return NULL;
@@ -287,7 +287,7 @@ pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
     case 8: return pgas_array_get_u64(array, i, value_p);
     default: break;
     }
-    uint32_t rights = 0;
+    uint64_t rights = 0;
     const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
     if (!entry || (!(rights & pgas_array_path.read) && rights != pgas_array_path.data))
         return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
@@ -314,7 +314,7 @@ pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
 #undef SET
     default: break;
     }
-    uint32_t rights = 0;
+    uint64_t rights = 0;
     const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
     if (!entry || rights != pgas_array_path.data)
         return pgas_array_set_sized(array, i, array->elem_bytes, value);

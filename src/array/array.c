@@ -120,7 +120,6 @@ static void free_array(pgasi_array_t *a)
     free(a->line);
     free(a->line_of);
     free(a->home_offset);
-    free(a->line_offsets);
     free(a->filter);
     free(a->heat);
     free(a);
@@ -296,13 +295,12 @@ static pgas_status_t take_private(pgasi_array_t *a)
     size_t n = (size_t)a->n_ranks;
     a->peer = calloc(n, sizeof *a->peer);
     a->home_offset = calloc(n, sizeof *a->home_offset);
-    a->line_offsets = calloc(n, sizeof *a->line_offsets);
     a->dir = calloc(a->n_home ? a->n_home : 1, sizeof *a->dir);
     a->line = lines_of(a->n_lines, sizeof *a->line);
     a->line_of = lines_of(pgasi_array_n_chunks(&a->map), sizeof *a->line_of);
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
-    bool ok = a->peer && a->home_offset && a->line_offsets && a->dir && a->line && a->line_of && a->filter && a->heat;
+    bool ok = a->peer && a->home_offset && a->dir && a->line && a->line_of && a->filter && a->heat;
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
@@ -352,7 +350,6 @@ static void learn(pgasi_array_t *a, const told_t *all)
     for (int r = 0; r < a->n_ranks; r++) {
         pgasi_array_peer_t *peer = &a->peer[r];
         a->home_offset[r] = pgas_gptr_offset(all[r].block[BLOCK_DATA]);
-        a->line_offsets[r] = pgas_gptr_offset(all[r].block[BLOCK_LINES]);
         if (a->node_rank[r] < 0 || r == a->rank)
             continue;
         peer->data = pgas_gptr_local(all[r].block[BLOCK_DATA], 1);

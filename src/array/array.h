@@ -162,6 +162,7 @@ typedef struct pgasi_array_request {
     int source;                /* team rank */
     uint32_t line, op;
     bool large;                /* something may be behind it */
+    bool pull;                 /* who asks reads the elements where they are */
     pgasi_array_access_t *own; /* of a thread of this rank; NULL with FETCH_* and UPGRADE */
     pgasi_array_access_t x;    /* of another rank, with what it brings behind */
 } pgasi_array_request_t;
@@ -221,9 +222,7 @@ typedef struct pgasi_array {
     pgasi_array_line_t *line;
     char *line_data;
     uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;
-    uint64_t line_offset;      /* of line_data in the own segment space */
     uint64_t *home_offset;     /* of data in that of each team rank */
-    uint64_t *line_offsets;    /* of line_data there */
     pgasi_array_access_t *want_line, **want_line_end;
     uint64_t *filter;
     uint32_t filter_mask;
@@ -321,8 +320,10 @@ pgas_status_t pgasi_array_wire_start(void);
 void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, uint32_t op);
 void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event);
 void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line);
-/** Contents, ahead of the event or answer that tells of them: stored there where that memory is mapped, else in messages. */
-void pgasi_array_send_fill(pgasi_array_t *a, int to, uint64_t chunk, uint32_t line, const void *data, size_t bytes);
+/** DATA_R, DATA_W: contents and event. pull: the receiver copies them from here, before it looks at anything that comes later. */
+void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, const void *data,
+                           bool pull);
+/** Contents, ahead of the answer that tells of them: stored there where that memory is mapped, else in messages. */
 void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, const void *data, size_t bytes);
 /** With the answer WB_O. */
 void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op, const void *data, size_t bytes);

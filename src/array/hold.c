@@ -32,7 +32,7 @@
 #define SPINS 64
 #define LAST_BIT 63
 
-#define NO_RIGHTS UINT32_MAX /* fits no entry */
+#define NO_RIGHTS UINT64_MAX /* fits no entry */
 static uint32_t nowhere;
 __thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec"))) = { &nowhere, 0, NO_RIGHTS, NO_RIGHTS };
 
@@ -117,7 +117,7 @@ void pgasi_array_thread_start(void)
 /* Who this thread is in holds; 0: nobody. */
 static uint32_t self(void)
 {
-    return pgas_array_path.read ? (uint32_t)pgasi_boot.node_rank << 12 | pgas_array_path.data >> 8 : 0;
+    return pgas_array_path.read ? (uint32_t)pgasi_boot.node_rank << 12 | (uint32_t)(pgas_array_path.data >> 8) : 0;
 }
 
 /* Only this thread uses arrays among those that share the site. */
@@ -229,14 +229,13 @@ static void hide_readers(const pgasi_array_site_t *site)
 }
 
 /* The entry of the calling thread's rank. */
-static void show(const pgasi_array_site_t *site, uint32_t rights)
+static void show(const pgasi_array_site_t *site, uint64_t rights)
 {
     pgasi_array_t *a = site->array;
     pgas_array_entry_t *entry = entries_of(site, &a->peer[a->rank]);
     char *base = site->data - (site->chunk << a->map.shift) * a->open.elem_bytes;
     for (uint64_t j = 0; j < n_entries(site); j++) {
         __atomic_store_n(&entry[j].base, base, __ATOMIC_RELAXED);
-        __atomic_store_n(&entry[j].op, site->hold->op, __ATOMIC_RELAXED);
         __atomic_store_n(&entry[j].rights, rights, __ATOMIC_RELEASE);
     }
     site->hold->shown = 1;
@@ -272,9 +271,9 @@ static void show_all(const pgasi_array_site_t *site)
 {
     pgasi_array_hold_t *hold = site->hold;
     bool shared = hold->mode == PGASI_ARRAY_SHARED;
-    uint32_t rights = hold->grant == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
+    uint64_t rights = hold->grant == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
     if (shared && hold->grant != PGASI_ARRAY_READS)
-        rights |= hold->grant == PGASI_ARRAY_ALL ? PGAS_ARRAY_CHANGE : PGAS_ARRAY_COMBINE;
+        rights |= hold->grant == PGASI_ARRAY_ALL ? PGAS_ARRAY_CHANGE : (uint64_t)hold->op << 32 | PGAS_ARRAY_COMBINE;
     hold->readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
     show(site, rights);
 }
@@ -311,7 +310,7 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
     uint32_t me = self();
-    uint32_t rights = hold->grant == PGASI_ARRAY_ALL ? pgas_array_path.data : pgas_array_path.operate;
+    uint64_t rights = hold->grant == PGASI_ARRAY_ALL ? pgas_array_path.data : (uint64_t)hold->op << 32 | pgas_array_path.operate;
     bool mine = hold->owner == me && by_thread;
     if (hold->owner && !mine) {
         hide_owner(site);
@@ -480,8 +479,9 @@ bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_
                               const void *operand)
 {
     const pgas_array_entry_t *entry = pgas_array_entry(array, i);
-    uint32_t *slot = pgas_array_enter(), rights = pgas_array_rights(entry);
-    bool combines = (rights & PGAS_ARRAY_COMBINE) && __atomic_load_n(&entry->op, __ATOMIC_RELAXED) == op && !def->merge;
+    uint32_t *slot = pgas_array_enter();
+    uint64_t rights = pgas_array_rights(entry);
+    bool combines = (rights & PGAS_ARRAY_COMBINE) && rights >> 32 == op && !def->merge;
     bool may = ((rights & PGAS_ARRAY_CHANGE) || combines) && pgas_array_path.read;
     if (may)
         change(entry->base + i * array->elem_bytes, array->elem_bytes, def->merge ? def->merge : def->combine, operand, NULL);

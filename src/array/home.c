@@ -355,8 +355,8 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     case PGASI_A_OPEN_OPERATE: pgasi_array_open(hold, PGASI_ARRAY_OPERATES, dir->op); break;
     case PGASI_A_SEND_DATA_R:
     case PGASI_A_SEND_DATA_W:
-        pgasi_array_send_fill(a, to, hold->chunk, r->line, data, a->stride);
-        pgasi_array_send_event(a, to, hold->chunk, action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W, r->line);
+        pgasi_array_send_data(a, to, hold->chunk, action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W, r->line, data,
+                              r->pull);
         break;
     case PGASI_A_SEND_GRANT_W: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_GRANT_W, r->line); break;
     case PGASI_A_SEND_GRANT_O: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_GRANT_O, r->line); break;

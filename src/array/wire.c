@@ -1,7 +1,8 @@
 /* The array's messages: calls of one internal handler, through lane 0, so that those of one rank to another stay in order.
  *
- * Contents go ahead of the message that tells of them: by stores where the receiver's heap is mapped here (ranks of one host that
- * count as several nodes), else as messages of pieces. A line is in the heap, which is registered as a whole. Answers of accesses
+ * Contents travel by one copy where heaps are mapped (ranks of one host that count as several nodes), else as messages of pieces.
+ * Lines are filled by their rank, which reads the chunk at its home when it is told that it may: nothing changes there before it
+ * has given the chunk back, and what it is asked to give it sees later. What goes home is stored there. Answers of accesses
  * that a home has carried out find their access by a number with a generation, so that a late one finds nothing. */
 #include "array/array.h"
 
@@ -87,10 +88,21 @@ static int member(const pgasi_array_t *a, int rank)
     return pgas_team_from_global(a->team, rank);
 }
 
-void pgasi_array_send_fill(pgasi_array_t *a, int to, uint64_t chunk, uint32_t line, const void *data, size_t bytes)
+void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, const void *data,
+                           bool pull)
 {
     message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_FILL, 0, 0, chunk, 0, line, 0 };
-    transfer(a, to, a->line_offsets[member(a, to)] + line * (uint64_t)a->stride, &m, data, bytes);
+    if (!pull)
+        send_pieces(a, to, m, data, a->stride);
+    m.kind = PGASI_ARRAY_M_TO_CACHE;
+    m.event = (uint8_t)event;
+    m.status = pull;
+    send(a, to, &m, NULL, 0);
+}
+
+static char *mapped_chunk(const pgasi_array_t *a, const pgasi_array_place_t *place)
+{
+    return mapped(a->global[place->home], a->home_offset[place->home] + place->index * a->stride, a->stride);
 }
 
 void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, const void *data, size_t bytes)
@@ -117,8 +129,11 @@ void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_
 
 void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, uint32_t op)
 {
+    pgasi_array_place_t place;
+    pgasi_array_place_of_chunk(&a->map, chunk, &place);
     tell_heap(a, to);
-    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_REQUEST, (uint8_t)event, op, chunk, 0, line, 0 }, NULL, 0);
+    bool pull = mapped_chunk(a, &place) != NULL;
+    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_REQUEST, (uint8_t)event, op, chunk, 0, line, pull }, NULL, 0);
 }
 
 void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event)
@@ -309,6 +324,7 @@ static void on_request(pgasi_array_t *a, const message_t *m, const pgasi_array_p
     r->source = member(a, source);
     r->line = m->line;
     r->op = m->op;
+    r->pull = m->status != 0;
     pgasi_array_home_request(a, place->index, r);
 }
 
@@ -382,6 +398,8 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t from, void 
     } else if (m.kind == PGASI_ARRAY_M_FILL) {
         pgasi_array_cache_elements(a, m.chunk, m.line, m.offset, data, bytes);
     } else if (m.kind == PGASI_ARRAY_M_TO_CACHE && m.event >= PGASI_E_GIVE && m.event < PGASI_ARRAY_N_EVENTS) {
+        if (m.status && mapped_chunk(a, &place))
+            pgasi_array_cache_elements(a, m.chunk, m.line, 0, mapped_chunk(a, &place), a->stride);
         pgasi_array_cache_event(a, m.chunk, (pgasi_array_event_t)m.event, m.line);
     } else if (place.home != a->rank || !for_home(a, &m, &place, data, bytes, source)) {
         drop(&m, source);
