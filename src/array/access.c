@@ -368,7 +368,7 @@ pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op
 pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode, pgas_array_op_t op,
                              pgas_array_pin_t *pin_p)
 {
-    const pgas_array_op_def_t *def;
+    const pgas_array_op_def_t *def = NULL;
     pgas_status_t status = pgasi_array_check(array, i);
     if (status == PGAS_OK && (!pin_p || (unsigned)mode > PGAS_ARRAY_PIN_OPERATE))
         status = PGAS_ERR_INVALID;
@@ -383,6 +383,11 @@ pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mod
         return status;
     pgasi_array_t *a = pgasi_array_of(array);
     pgasi_array_place_t place = pgasi_array_place(&a->map, i);
+    if (mode == PGAS_ARRAY_PIN_OPERATE && a->node_rank[place.home] < 0 && !pgasi_array_home_knows(a, place.home, op)) {
+        status = pgas_array_apply(array, i, op, def->identity); /* which changes nothing, and tells whether the home has it */
+        if (status != PGAS_OK)
+            return status;
+    }
     pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .op = mode == PGAS_ARRAY_PIN_OPERATE ? op : 0,
                                .chunk = place.chunk, .k = (uint32_t)(i & array->mask), .n = 1 };
     status = pgasi_array_do(a, &place, &x);

@@ -121,6 +121,7 @@ static void free_array(pgasi_array_t *a)
     free(a->line_of);
     free(a->home_offset);
     free(a->filter);
+    free(a->knows);
     free(a->heat);
     free(a);
 }
@@ -298,9 +299,10 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->dir = calloc(a->n_home ? a->n_home : 1, sizeof *a->dir);
     a->line = lines_of(a->n_lines, sizeof *a->line);
     a->line_of = lines_of(pgasi_array_n_chunks(&a->map), sizeof *a->line_of);
+    a->knows = calloc(n, sizeof *a->knows);
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
-    bool ok = a->peer && a->home_offset && a->dir && a->line && a->line_of && a->filter && a->heat;
+    bool ok = a->peer && a->home_offset && a->knows && a->dir && a->line && a->line_of && a->filter && a->heat;
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 

@@ -169,8 +169,9 @@ typedef struct pgasi_array_request {
 
 typedef struct pgasi_array_kept {
     struct pgasi_array_kept *next;
-    uint32_t op, filled;
+    uint32_t op;
     int source;
+    bool whole;           /* its answer has come; before, pieces are still on their way */
     const char *operands; /* behind it; or still in the message that is being looked at */
     char room[];
 } pgasi_array_kept_t;
@@ -229,6 +230,8 @@ typedef struct pgasi_array {
     uint16_t *heat;            /* of chunks without a line, by hash as in filter */
     bool fits;                 /* all chunks of other nodes have a line */
     int prefetch;
+    uint32_t known_op[64], n_known_ops; /* registered operators, in the order of use */
+    uint64_t *knows;           /* by team rank: which of them it has carried out */
     pgas_array_info_t info;    /* counters, by atomics where threads count */
 } pgasi_array_t;
 
@@ -300,6 +303,9 @@ void pgasi_array_cache_start(pgasi_array_t *a);
 void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, bool sequential);
 /** The home's GIVE, LEND, DATA_*, GRANT_*, WB_ACK. */
 void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event, uint32_t line);
+/** The home has the operator: what is not built in may be missing there, and is asked about before lines are operated on. */
+bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op);
+void pgasi_array_note_op(pgasi_array_t *a, int home, uint32_t op);
 /** A piece of a chunk comes. */
 void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t line, uint64_t offset, const void *data, size_t bytes);
 /** Somebody may wait for a line that can be evicted from now on. */

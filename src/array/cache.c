@@ -220,6 +220,30 @@ static bool operand_is_too_large(const pgasi_array_t *a, uint32_t op)
     return !def || def->operand_bytes > a->open.elem_bytes;
 }
 
+static uint32_t number_of(const pgasi_array_t *a, uint32_t op)
+{
+    uint32_t j = 0;
+    while (j < a->n_known_ops && a->known_op[j] != op)
+        j++;
+    return j;
+}
+
+bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op)
+{
+    uint32_t j = number_of(a, op);
+    return op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0) || (j < a->n_known_ops && (a->knows[home] >> j & 1));
+}
+
+void pgasi_array_note_op(pgasi_array_t *a, int home, uint32_t op)
+{
+    uint32_t j = number_of(a, op);
+    if (j == sizeof a->known_op / sizeof *a->known_op || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0))
+        return; /* never operated on in lines, which is slower */
+    a->known_op[j] = op;
+    a->n_known_ops += j == a->n_known_ops;
+    a->knows[home] |= UINT64_C(1) << j;
+}
+
 /* The chunk was missed not long ago. */
 static bool is_missed_again(pgasi_array_t *a, uint64_t chunk)
 {
@@ -321,7 +345,8 @@ static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
 
 void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, bool sequential)
 {
-    if (find_line(a, place->chunk) != PGASI_ARRAY_NONE || should_fetch(a, x, sequential))
+    bool unknown = x->kind == PGASI_ARRAY_APPLY && !pgasi_array_home_knows(a, place->home, x->op) && carried_out_there(a, x);
+    if (!unknown && (find_line(a, place->chunk) != PGASI_ARRAY_NONE || should_fetch(a, x, sequential)))
         fetch_for(a, place, x);
     else
         carry_out_there(a, place, x);
@@ -342,6 +367,8 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
         if (!pgasi_array_place_of_chunk(&a->map, chunk, &place) || a->node_rank[place.home] >= 0 ||
             find_line(a, chunk) != PGASI_ARRAY_NONE)
             continue;
+        if (need == PGASI_ARRAY_NEED_O && !pgasi_array_home_knows(a, place.home, op))
+            break;
         if (!a->fits && a->n_free <= PGASI_MAX(a->n_lines / 16, 1))
             break;
         uint32_t li = take_line(a, chunk);

@@ -244,7 +244,7 @@ void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset
 
 #define SPARE_KEPT 64 /* buffers that are not given back */
 
-static pgasi_array_kept_t *keep(pgasi_array_t *a, uint64_t index, int source, uint32_t op)
+static pgasi_array_kept_t *new_kept(pgasi_array_t *a, uint64_t index, int source, uint32_t op)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
     pgasi_array_kept_t *k = a->spare_kept;
@@ -261,10 +261,8 @@ static pgasi_array_kept_t *keep(pgasi_array_t *a, uint64_t index, int source, ui
     return k;
 }
 
-static void drop_kept(pgasi_array_t *a, pgasi_array_dir_t *dir)
+static void free_kept(pgasi_array_t *a, pgasi_array_kept_t *k)
 {
-    pgasi_array_kept_t *k = dir->kept;
-    dir->kept = k->next;
     if (a->n_spare_kept == SPARE_KEPT) {
         free(k);
         return;
@@ -274,18 +272,22 @@ static void drop_kept(pgasi_array_t *a, pgasi_array_dir_t *dir)
     a->n_spare_kept++;
 }
 
+static pgasi_array_kept_t *coming_from(const pgasi_array_dir_t *dir, int source)
+{
+    pgasi_array_kept_t *k = dir->kept;
+    while (k && (k->source != source || k->whole))
+        k = k->next;
+    return k;
+}
+
 void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op, uint64_t offset, const void *data,
                                size_t bytes)
 {
-    pgasi_array_kept_t *k = a->dir[index].kept;
-    while (k && offset && !(k->source == source && k->filled == offset))
-        k = k->next;
-    if (offset + bytes > a->stride || (offset && !k))
-        return;
-    if (!offset)
-        k = keep(a, index, source, op);
-    memcpy(k->room + offset, data, bytes);
-    k->filled = (uint32_t)(offset + bytes);
+    pgasi_array_kept_t *k = coming_from(&a->dir[index], source);
+    if (!k)
+        k = new_kept(a, index, source, op);
+    if (offset <= a->stride && bytes <= a->stride - offset)
+        memcpy(k->room + offset, data, bytes);
 }
 
 /* As a rule they are merged before the message has been looked at, without a copy. */
@@ -293,9 +295,8 @@ void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source,
 {
     if (bytes > a->stride)
         return;
-    pgasi_array_kept_t *k = keep(a, index, source, op);
+    pgasi_array_kept_t *k = new_kept(a, index, source, op);
     k->operands = data;
-    k->filled = (uint32_t)bytes;
     step(a, index, PGASI_E_WB_O, source);
     for (k = a->dir[index].kept; k; k = k->next) {
         if (k->operands != data)
@@ -305,20 +306,32 @@ void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source,
     }
 }
 
+/* Of those whose answer has come: others are not all here. */
 static void merge(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
     pgasi_array_place_t place = place_of_index(a, index);
     uint64_t k0 = place.first & a->open.mask;
     char *data = a->peer[a->rank].data + index * a->stride + k0 * a->open.elem_bytes;
-    while (dir->kept) {
-        pgasi_array_kept_t *k = dir->kept;
+    for (pgasi_array_kept_t **at = &dir->kept, *k; (k = *at);) {
+        if (!k->whole) {
+            at = &k->next;
+            continue;
+        }
         const pgas_array_op_def_t *def = pgasi_array_op_find(k->op);
         if (!def)
             pgasi_array_broken(a, "unknown operator for", place.chunk, dir->state, 0);
         pgasi_array_op_merge_run(def, data, k->operands + k0 * def->operand_bytes, place.n);
-        drop_kept(a, dir);
+        *at = k->next;
+        free_kept(a, k);
     }
+}
+
+static void keep(const pgasi_array_dir_t *dir, int source)
+{
+    pgasi_array_kept_t *k = coming_from(dir, source);
+    if (k)
+        k->whole = true;
 }
 
 /* ---- the table ---- */
@@ -333,6 +346,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     switch (action) {
     case PGASI_A_QUIESCE: quiesce(a, index, PGASI_ARRAY_NO_ACCESS); break;
     case PGASI_A_QUIESCE_WRITES: quiesce(a, index, PGASI_ARRAY_NO_WRITES); break;
+    case PGASI_A_KEEP: keep(dir, source); break;
     case PGASI_A_MERGE: merge(a, index); break;
     case PGASI_A_DROP: dir->who &= is_exact(a) ? ~bit_of(a, source) : ~UINT64_C(0); break;
     case PGASI_A_JOIN: dir->who |= bit_of(a, source); break;
@@ -364,7 +378,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     case PGASI_A_COUNT: dir->pending--; break;
     case PGASI_A_EXEC: execute(a, index); break;
     case PGASI_A_NEXT: pop(a, dir); break;
-    default: break; /* STORE and KEEP: what came before the answer. SERVE: dispatch, which is at work or follows */
+    default: break; /* STORE: what came before the answer. SERVE: dispatch, which is at work or follows */
     }
 }
 
@@ -409,8 +423,11 @@ void pgasi_array_home_stop(pgasi_array_t *a)
     for (uint64_t j = 0; a->dir && j < a->n_home; j++) {
         while (a->dir[j].first)
             pop(a, &a->dir[j]);
-        while (a->dir[j].kept)
-            drop_kept(a, &a->dir[j]);
+        while (a->dir[j].kept) {
+            pgasi_array_kept_t *k = a->dir[j].kept;
+            a->dir[j].kept = k->next;
+            free_kept(a, k);
+        }
     }
     free(a->dir);
     while (a->spare_kept) {

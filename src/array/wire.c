@@ -262,12 +262,14 @@ static void drop(const message_t *m, int source)
         PGASI_ERROR("array", "a message of kind %d from rank %d for array %u makes no sense: dropped", m->kind, source, m->array);
 }
 
-static void on_reply(pgasi_array_t *a, const message_t *m, const void *data, size_t bytes)
+static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place, const void *data, size_t bytes)
 {
     pgasi_array_access_t *x = find_access(m->line);
     if (!x)
         return; /* nobody waits any more */
     close_number(m->line);
+    if (m->status == PGAS_OK && x->kind == PGASI_ARRAY_APPLY)
+        pgasi_array_note_op(a, place->home, x->op);
     if (m->status == PGAS_OK && bytes == pgasi_array_out_bytes(a, x) && bytes)
         memcpy(x->out, data, bytes);
     pgasi_array_done(x, m->status);
@@ -394,7 +396,7 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t from, void 
     if (!a || member(a, source) < 0 || !pgasi_array_place_of_chunk(&a->map, m.chunk, &place)) {
         drop(&m, source);
     } else if (m.kind == PGASI_ARRAY_M_REPLY) {
-        on_reply(a, &m, data, bytes);
+        on_reply(a, &m, &place, data, bytes);
     } else if (m.kind == PGASI_ARRAY_M_FILL) {
         pgasi_array_cache_elements(a, m.chunk, m.line, m.offset, data, bytes);
     } else if (m.kind == PGASI_ARRAY_M_TO_CACHE && m.event >= PGASI_E_GIVE && m.event < PGASI_ARRAY_N_EVENTS) {
