@@ -34,6 +34,15 @@ noinst_PROGRAMS += %D%/09_targets %D%/10_aggregator %D%/11_seriema
 noinst_PROGRAMS += %D%/12_mcts
 %C%_12_mcts_SOURCES = %D%/12_mcts.c
 %C%_12_mcts_LDADD = $(public_ldadd)
+noinst_PROGRAMS += %D%/array_histogram
+%C%_array_histogram_SOURCES = %D%/array_histogram.c
+%C%_array_histogram_LDADD = $(public_ldadd)
 %C%_pagerank_SOURCES = %D%/pagerank.c
 %C%_pagerank_LDADD = $(public_ldadd)
 %C%_pagerank_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
+# pagerank again, with another way to rank.
+noinst_PROGRAMS += %D%/array_pagerank
+%C%_array_pagerank_SOURCES = %D%/pagerank.c %D%/array_pagerank.c
+%C%_array_pagerank_LDADD = $(public_ldadd)
+%C%_array_pagerank_CPPFLAGS = $(AM_CPPFLAGS) -Dpgas_pagerank=array_pagerank
+%C%_array_pagerank_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)

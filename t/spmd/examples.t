@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 80
+plan 92
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -79,6 +79,8 @@ for n in 1 2 3; do
     says "^$n ranks .*right\$" 1 "08_broadcast, $n ranks"
     run $n 05_histogram 100000
     says "^${n}00000 of ${n}00000 .*right\$" 1 "05_histogram, $n ranks"
+    run $n array_histogram 100000
+    says "^${n}00000 of ${n}00000 .*right\$" 1 "array_histogram, $n ranks"
     run $n 06_synchronizers
     says "^$((n * (300 + n))) of .*right\$" 1 "06_synchronizers, $n ranks"
     run $n 07_call_buffer
@@ -100,6 +102,8 @@ for bad in 12x 1.5 0x10 0 99999999999999999999; do
     run 0 05_histogram $bad
     refused 2 '^usage' "usage for: 05_histogram $bad"
 done
+run 0 array_histogram 1.5
+refused 2 '^usage' "usage for: array_histogram 1.5"
 run 2 05_histogram 1.5
 is "$status $(grep -c '^usage' <<<"$err")" "2 1" "of two ranks one prints"
 
@@ -118,6 +122,24 @@ run 2 pagerank "$scratch/small.tsv" --top 0
 says '^# ' 3 "pagerank --top 0 prints nothing but sizes and times"
 run 3 pagerank --generate 3000 --tolerance 1e-8 --threads 2 --check
 says '^# check .*right$' 1 "pagerank of a generated graph, two threads in each process"
+
+# like_pagerank N ARGUMENT..: array_pagerank prints the list that pagerank does, and finds it right itself.
+like_pagerank() {
+    local n=$1
+    shift
+    run "$n" pagerank "$@"
+    grep -v '^#' <<<"$out" | cut -d ' ' -f 2- >"$scratch/want"
+    run "$n" array_pagerank "$@" --check
+    grep -v '^#' <<<"$out" | cut -d ' ' -f 2- >"$scratch/got"
+    [ "$status" -eq 0 ] && grep -q '^# check .*right$' <<<"$out" && values_like "$scratch/got" "$scratch/want"
+    ok $? "array_pagerank $*, $n ranks: as pagerank" || diag "$out"$'\n'"$err"
+}
+for n in 1 2 3; do
+    like_pagerank $n "$scratch/small.tsv" --damping 0.5
+    like_pagerank $n --generate 50000 --top 100
+done
+PGAS_ARRAY_CACHE=128K like_pagerank 3 --generate 50000 --tolerance 1e-8 --no-dangling --top 1
+like_pagerank 2 --generate 30000 --threads 2
 
 # By hand: a -> b -> c; after one sweep without damping each has what its predecessor had.
 printf '0 1\n1 2\n' >"$scratch/chain.el"
