@@ -235,7 +235,7 @@ static void close_case(void)
         bench_check(pgas_barrier(NULL), "pgas_barrier");
         work_destroy(now.array);
         ref_counted_destroy(now.counted);
-        free(now.native);
+        work_native_free(now.native);
         free(now.index);
         free(now.here);
         free(now.sums);

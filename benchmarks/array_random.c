@@ -193,7 +193,7 @@ static void close_case(void)
             work_destroy(now.array[k]);
         }
         work_table_destroy(&now.table);
-        free(now.native);
+        work_native_free(now.native);
         free(now.index);
         free(now.writes);
         work_forget();

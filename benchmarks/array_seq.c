@@ -295,7 +295,7 @@ static void close_case(void)
         work_destroy(now.array);
         work_destroy(now.locked);
         work_table_destroy(&now.table);
-        free(now.native);
+        work_native_free(now.native);
         work_forget();
     }
     memset(&now, 0, sizeof(now));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEAD  4096 /* bytes in front of a plain array: its block */
 #define PIECE 4096 /* elements that are looked at together */
 #define KEPT  5    /* rounds of which figures are kept */
 
@@ -23,10 +24,23 @@ uint64_t work_value_sum(uint64_t first, uint64_t n)
 
 uint64_t *work_native(uint64_t first, uint64_t n)
 {
-    uint64_t *native = bench_table(n * sizeof(*native));
+    pgas_gptr_t block;
+    bench_check(pgas_alloc_local(HEAD + n * sizeof(uint64_t), &block), "pgas_alloc_local: PGAS_HEAP_SIZE");
+    char *head = pgas_gptr_local(block, HEAD);
+    uint64_t *native = (uint64_t *)(void *)(head + HEAD);
+    memcpy(head, &block, sizeof(block));
     for (uint64_t i = 0; i < n; i++)
         native[i] = work_value(first + i);
     return native;
+}
+
+void work_native_free(uint64_t *native)
+{
+    pgas_gptr_t block;
+    if (!native)
+        return;
+    memcpy(&block, (char *)native - HEAD, sizeof(block));
+    bench_check(pgas_free_local(block), "pgas_free_local");
 }
 
 pgas_array_t *work_create(uint64_t n, const pgas_array_opts_t *opts)

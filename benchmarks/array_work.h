@@ -32,8 +32,9 @@ static inline pgas_gptr_t work_table_at(const work_table_t *table, uint64_t i)
     return pgas_gptr_at(table->base, (int)(i / table->per_rank)) + i % table->per_rank * sizeof(uint64_t);
 }
 
-/** The same elements in private memory. free() it. */
+/** The same elements as a plain array, from the heap as well, so that both have pages of one size. work_native_free it. */
 uint64_t *work_native(uint64_t first, uint64_t n);
+void work_native_free(uint64_t *native);
 
 /** n indices from first to first + n_elems - 1. free() it. */
 uint64_t *work_draw_uniform(uint64_t n, uint64_t first, uint64_t n_elems, uint64_t seed);

@@ -121,7 +121,7 @@ static void close_all(void)
     }
     work_table_destroy(&now.table);
     ref_counted_destroy(now.counted);
-    free(now.native);
+    work_native_free(now.native);
     free(now.index);
     memset(&now, 0, sizeof(now));
 }
