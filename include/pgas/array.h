@@ -61,6 +61,7 @@ typedef struct {
 typedef struct pgas_array {
     uint64_t limit[4]; /* number of elements if they have 1, 2, 4, 8 bytes and chunks are not smaller than cells, else 0 */
     const pgas_array_entry_t *table; /* by cell: index >> shift, which is PGAS_ARRAY_CELL_SHIFT but in arrays of smaller chunks */
+    const uintptr_t *readable; /* the same in short, for reading: base + 1 if all threads of this rank may read, else 0 */
     uint64_t epoch;    /* in which it was made */
     uint32_t shift;
     uint32_t elem_bytes;
@@ -87,7 +88,7 @@ typedef struct {
  *  Shape:  collective over the team (NULL: all ranks). 0 elements are allowed.
  *  Units:  elem_bytes 1 .. 65536; n_elems * elem_bytes below 2^44 a rank; chunks (elements times size) of at most 16 MiB.
  *  Owns:   pgas_array_destroy; else the last pgas_finalize.
- *  Cost:   out of the symmetric heap of each rank: its elements, 16 bytes for every chunk, or 512 elements, of the whole array, 64 bytes for
+ *  Cost:   out of the symmetric heap of each rank: its elements, 24 bytes for every chunk, or 512 elements, of the whole array, 64 bytes for
  *          every chunk of its own, and the cache with 128 bytes a line.
  *  @return PGAS_OK; PGAS_ERR_INVALID (sizes, offsets, percentages); PGAS_ERR_MISMATCH (parameters differ between ranks; the log
  *          says which); PGAS_ERR_LIMIT (65535 arrays are live; a chunk is too large); PGAS_ERR_NO_MEMORY (PGAS_HEAP_SIZE: the log
@@ -338,6 +339,10 @@ PGAS_INLINE const pgas_array_entry_t *pgas_array_entry(const pgas_array_t *array
 {
     return &array->table[i >> PGAS_ARRAY_CELL_SHIFT];
 }
+PGAS_INLINE uintptr_t pgas_array_readable(const pgas_array_t *array, uint64_t i)
+{
+    return __atomic_load_n(&array->readable[i >> PGAS_ARRAY_CELL_SHIFT], __ATOMIC_ACQUIRE);
+}
 PGAS_INLINE uint64_t pgas_array_rights(const pgas_array_entry_t *entry)
 {
     return __atomic_load_n(&entry->rights, __ATOMIC_ACQUIRE);
@@ -358,10 +363,17 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     {                                                                                                               \
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                             \
             uint32_t *slot = pgas_array_enter();                                                                    \
+            uintptr_t base = pgas_array_readable(array, i);                                                         \
+            word bits;                                                                                              \
+            if (PGAS_LIKELY(base & pgas_array_path.read)) {                                                         \
+                bits = __atomic_load_n((const word *)(base - 1 + (i << log_bytes)), __ATOMIC_RELAXED);              \
+                pgas_array_leave(slot);                                                                             \
+                memcpy(value_p, &bits, sizeof bits);                                                                \
+                return PGAS_OK;                                                                                     \
+            }                                                                                                       \
             const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                           \
-            if (PGAS_LIKELY((pgas_array_rights(entry) & pgas_array_path.read) ||                                    \
-                            pgas_array_rights(entry) == pgas_array_path.data)) {                                    \
-                word bits = __atomic_load_n((const word *)pgas_array_at(entry, i, log_bytes), __ATOMIC_RELAXED);    \
+            if (pgas_array_rights(entry) == pgas_array_path.data) {                                                 \
+                bits = __atomic_load_n((const word *)pgas_array_at(entry, i, log_bytes), __ATOMIC_RELAXED);         \
                 pgas_array_leave(slot);                                                                             \
                 memcpy(value_p, &bits, sizeof bits);                                                                \
                 return PGAS_OK;                                                                                     \

@@ -106,6 +106,17 @@ static int poll_in_progress(void)
     return 1;
 }
 
+void pgasi_array_second_thread(void)
+{
+    pgasi_path_state_t before = pgasi_serve_begin();
+    for (uint32_t id = 1; id < id_end; id++) {
+        pgasi_array_t *a = arrays[id];
+        for (uint64_t c = 0; a && c <= a->map.n_elems >> a->open.shift; c++)
+            __atomic_store_n(&a->peer[a->rank].readable[c], 0, __ATOMIC_RELEASE);
+    }
+    pgasi_serve_end(before);
+}
+
 /* ---- begin ---- */
 
 static void free_array(pgasi_array_t *a)
@@ -306,7 +317,7 @@ static pgas_status_t take_private(pgasi_array_t *a)
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-enum { BLOCK_DATA, BLOCK_HOLDS, BLOCK_TABLE, BLOCK_LINES, N_BLOCKS };
+enum { BLOCK_DATA, BLOCK_HOLDS, BLOCK_TABLE, BLOCK_READABLE, BLOCK_LINES, N_BLOCKS };
 
 static pgas_status_t take_shared(pgasi_array_t *a)
 {
@@ -322,12 +333,15 @@ static pgas_status_t take_shared(pgasi_array_t *a)
         status = take(a, BLOCK_TABLE, n_entries * sizeof *me->table, true, &at);
     me->table = at;
     if (status == PGAS_OK)
+        status = take(a, BLOCK_READABLE, n_entries * sizeof *me->readable, true, &at);
+    me->readable = at;
+    if (status == PGAS_OK)
         status = take(a, BLOCK_LINES, (uint64_t)a->n_lines * a->stride, false, &at);
     a->line_data = at;
     if (status == PGAS_ERR_NO_MEMORY)
         PGASI_ERROR("array", "an array of %" PRIu64 " elements of %" PRIu32 " bytes needs %" PRIu64
                     " bytes of this rank's heap, and more: raise PGAS_HEAP_SIZE", a->map.n_elems, a->open.elem_bytes,
-                    a->n_home * (a->stride + sizeof *me->holds) + n_entries * 16 + (uint64_t)a->n_lines * a->stride);
+                    a->n_home * (a->stride + sizeof *me->holds) + n_entries * 24 + (uint64_t)a->n_lines * a->stride);
     return status;
 }
 
@@ -357,6 +371,7 @@ static void learn(pgasi_array_t *a, const told_t *all)
         peer->data = pgas_gptr_local(all[r].block[BLOCK_DATA], 1);
         peer->holds = pgas_gptr_local(all[r].block[BLOCK_HOLDS], 1);
         peer->table = pgas_gptr_local(all[r].block[BLOCK_TABLE], 1);
+        peer->readable = pgas_gptr_local(all[r].block[BLOCK_READABLE], 1);
         pgasi_array_slots_learn(a->node_rank[r], pgas_gptr_local(all[r].slots, 1));
     }
 }
@@ -414,7 +429,8 @@ static void make_open(pgasi_array_t *a, size_t elem_bytes, uint64_t n_elems)
     open->elem_bytes = (uint32_t)elem_bytes;
     open->n_elems = n_elems;
     a->stride = PGASI_ALIGN_UP(((size_t)1 << a->map.shift) * elem_bytes, 64);
-    a->guard_all = pgasi_wait_light_is_fence || pgasi_param.array_access == PGASI_ARRAY_ACCESS_GUARDED;
+    a->guard_all = pgasi_wait_light_is_fence || pgasi_param.array_access == PGASI_ARRAY_ACCESS_GUARDED ||
+                   (!a->wide && a->map.shift < PGAS_ARRAY_CELL_SHIFT);
 }
 
 static pgas_status_t fill_in(pgasi_array_t *a, const pgas_array_opts_t *o, size_t elem_bytes, uint64_t n_elems)
@@ -430,6 +446,7 @@ static pgas_status_t fill_in(pgasi_array_t *a, const pgas_array_opts_t *o, size_
     if (status != PGAS_OK)
         return status;
     a->open.table = a->peer[a->rank].table;
+    a->open.readable = a->peer[a->rank].readable;
     pgasi_array_home_start(a);
     pgasi_array_cache_start(a);
     return PGAS_OK;

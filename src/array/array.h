@@ -142,6 +142,8 @@ pgas_status_t pgasi_array_slots_start(void);
 void *pgasi_array_slots_own(void);
 void pgasi_array_slots_learn(int node_rank, void *slots);
 void pgasi_array_thread_start(void);
+/** A second thread of this rank begins to use arrays: what the first one owns is not readable in short any more. */
+void pgasi_array_second_thread(void);
 bool pgasi_array_thread_known(void);
 
 /* ---- lines and directory ---- */
@@ -195,6 +197,7 @@ typedef struct {
     char *data;                /* NULL: another node */
     pgasi_array_hold_t *holds;
     pgas_array_entry_t *table;
+    uintptr_t *readable;
 } pgasi_array_peer_t;
 
 typedef struct pgasi_array {
@@ -209,7 +212,7 @@ typedef struct pgasi_array {
     bool wide;             /* elements that no single load reads */
     bool guard_all;
     pgasi_array_peer_t *peer; /* [n_ranks]; of my node */
-    pgas_gptr_t block[4];  /* of the heap, freed at the end */
+    pgas_gptr_t block[5];  /* of the heap, freed at the end */
     uint64_t heap_bytes;
     /* home */
     pgasi_array_dir_t *dir;

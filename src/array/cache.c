@@ -222,8 +222,8 @@ static bool operand_is_too_large(const pgasi_array_t *a, uint32_t op)
 
 static uint32_t number_of(const pgasi_array_t *a, uint32_t op)
 {
-    uint32_t j = 0;
-    while (j < a->n_known_ops && a->known_op[j] != op)
+    uint32_t j = 0, n = __atomic_load_n(&a->n_known_ops, __ATOMIC_ACQUIRE);
+    while (j < n && a->known_op[j] != op)
         j++;
     return j;
 }
@@ -231,7 +231,7 @@ static uint32_t number_of(const pgasi_array_t *a, uint32_t op)
 bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op)
 {
     uint32_t j = number_of(a, op);
-    return op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0) || (j < a->n_known_ops && (a->knows[home] >> j & 1));
+    return op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0) || (j < 64 && __atomic_load_n(&a->knows[home], __ATOMIC_ACQUIRE) >> j & 1);
 }
 
 void pgasi_array_note_op(pgasi_array_t *a, int home, uint32_t op)
@@ -239,9 +239,11 @@ void pgasi_array_note_op(pgasi_array_t *a, int home, uint32_t op)
     uint32_t j = number_of(a, op);
     if (j == sizeof a->known_op / sizeof *a->known_op || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0))
         return; /* never operated on in lines, which is slower */
-    a->known_op[j] = op;
-    a->n_known_ops += j == a->n_known_ops;
-    a->knows[home] |= UINT64_C(1) << j;
+    if (j == a->n_known_ops) {
+        a->known_op[j] = op;
+        __atomic_store_n(&a->n_known_ops, j + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&a->knows[home], a->knows[home] | UINT64_C(1) << j, __ATOMIC_RELEASE);
 }
 
 /* The chunk was missed not long ago. */

@@ -102,14 +102,22 @@ void pgasi_array_slots_learn(int node_rank, void *slots)
     __atomic_store_n(&slots_of[node_rank], slots, __ATOMIC_RELEASE);
 }
 
+static bool is_outside(int node_rank);
+
 void pgasi_array_thread_start(void)
 {
-    if (pgas_array_path.read || !pgasi_thread_attached() || pgasi_self.slot >= PGAS_THREADS_MAX)
+    if (pgas_array_path.read || !pgasi_thread_attached() || pgasi_self.in_handler || pgasi_self.slot >= PGAS_THREADS_MAX)
         return;
     uint32_t slot = (uint32_t)pgasi_self.slot, n = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED);
     while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false, __ATOMIC_SEQ_CST,
                                                      __ATOMIC_RELAXED))
         ;
+    if (n == 1 && slot > 0) { /* whoever owns a chunk stores without fences, and is not inside any more when this is over */
+        pgasi_array_second_thread();
+        pgasi_wait_heavy_barrier();
+        while (!is_outside(pgasi_boot.node_rank))
+            sched_yield();
+    }
     pgas_array_path = (pgas_array_path_t){ &own_slots->slot[slot].inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
                                            (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
 }
@@ -207,6 +215,9 @@ static void hide(const pgasi_array_site_t *site, int node_rank)
     pgas_array_entry_t *entry = peer && peer->table ? entries_of(site, peer) : NULL;
     for (uint64_t j = 0; entry && j < n_entries(site); j++)
         __atomic_store_n(&entry[j].rights, 0, __ATOMIC_RELEASE);
+    uintptr_t *readable = entry ? peer->readable + (entry - peer->table) : NULL;
+    for (uint64_t j = 0; readable && j < n_entries(site); j++)
+        __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
 }
 
 static void hide_owner(const pgasi_array_site_t *site)
@@ -228,7 +239,14 @@ static void hide_readers(const pgasi_array_site_t *site)
     site->hold->readers = 0;
 }
 
-/* The entry of the calling thread's rank. */
+/* Only one thread of this rank uses arrays. */
+static bool is_sole(void)
+{
+    return __atomic_load_n(&own_slots->n_used, __ATOMIC_SEQ_CST) == 1;
+}
+
+/* The entry of the calling thread's rank. What its owner alone may do, but for reading, is readable in short as long as there is no
+ * other thread. */
 static void show(const pgasi_array_site_t *site, uint64_t rights)
 {
     pgasi_array_t *a = site->array;
@@ -239,6 +257,15 @@ static void show(const pgasi_array_site_t *site, uint64_t rights)
         __atomic_store_n(&entry[j].rights, rights, __ATOMIC_RELEASE);
     }
     site->hold->shown = 1;
+    bool own = rights == pgas_array_path.data;
+    if (!(rights & PGAS_ARRAY_READ) && !(own && is_sole()))
+        return;
+    uintptr_t *readable = a->peer[a->rank].readable + (entry - a->peer[a->rank].table);
+    for (uint64_t j = 0; j < n_entries(site); j++)
+        __atomic_store_n(&readable[j], (uintptr_t)base + 1, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (uint64_t j = 0; own && !is_sole() && j < n_entries(site); j++) /* another thread has come just now */
+        __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
 }
 
 /* Those whose entries have just been taken away leave. They never need the lock while they are inside. */
