@@ -80,7 +80,7 @@ typedef struct {
     size_t cache_bytes;      /* of this rank, for chunks of other nodes; default PGAS_ARRAY_CACHE; at least one chunk */
     int low_percent;         /* lines free below which chunks are evicted, default 30 */
     int high_percent;        /* ... until so many are free, default 50 */
-    int prefetch;            /* chunks that are asked for ahead of a sequential walk, default 16, -1: none, at most 32 */
+    int prefetch;            /* chunks that are asked for ahead of a sequential walk, default 32, -1: none, at most 64 */
 } pgas_array_opts_t;
 #define PGAS_ARRAY_OPTS_INIT { sizeof(pgas_array_opts_t), 0, NULL, 0, 0, 0, 0 }
 

@@ -38,7 +38,7 @@ bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
 static __thread struct {
     uint64_t last, ahead; /* ahead: the last chunk asked for */
     uint32_t array, streak;
-} walk;
+} walk __attribute__((tls_model("initial-exec")));
 
 static bool note_walk(const pgasi_array_t *a, const pgasi_array_place_t *place)
 {
@@ -126,6 +126,36 @@ static pgas_status_t may_wait(const pgasi_array_t *a)
     return status == PGAS_OK && pgasi_boot_some_dead() && pgasi_array_is_broken(a) ? PGAS_ERR_PEER : status;
 }
 
+/* At another rank of the node, more than a call carries: the home is asked for a pin, under which it is done here. */
+static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
+{
+    pgasi_array_site_t site;
+    bool reads = pgasi_array_need(x) == PGASI_ARRAY_NEED_R, recall;
+    pgas_array_pin_mode_t mode = reads ? PGAS_ARRAY_PIN_READ : PGAS_ARRAY_PIN_WRITE;
+    pgasi_array_access_t pin = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .chunk = x->chunk, .k = x->k, .n = 1 };
+    pgas_status_t status = pgasi_array_own_pin_room();
+    if (status == PGAS_OK)
+        status = pgasi_array_do(a, place, &pin);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_array_site(a, place, &site);
+    pgasi_array_own_pin_add(site.hold);
+    status = pgasi_array_try(&site, x, true);
+    pgasi_array_unpin_hold(site.hold, mode, &recall);
+    if (recall) {
+        pgasi_path_state_t before = pgasi_serve_begin();
+        pgasi_array_send_unpinned(a, a->global[place->home], place->chunk);
+        pgasi_serve_end(before);
+    }
+    return status;
+}
+
+static bool is_too_large(const pgasi_array_t *a, const pgasi_array_place_t *place, const pgasi_array_access_t *x)
+{
+    return place->home != a->rank && a->node_rank[place->home] >= 0 && x->kind <= PGASI_ARRAY_SET &&
+           x->n * (size_t)a->open.elem_bytes > PGASI_ARRAY_CALL_BYTES;
+}
+
 pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
 {
     pgasi_array_site_t site;
@@ -135,6 +165,8 @@ pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place,
     if (PGAS_LIKELY(status != PGAS_INPROGRESS && !ahead))
         return status;
     bool missed = status == PGAS_INPROGRESS;
+    if (missed && is_too_large(a, place, x))
+        return do_pinned(a, place, x);
     if (missed) {
         status = may_wait(a);
         if (status != PGAS_OK)

@@ -29,8 +29,8 @@
 #define ELEM_BYTES_MAX 65536
 #define LOW_PERCENT 30
 #define HIGH_PERCENT 50
-#define PREFETCH 16
-#define PREFETCH_MAX 32
+#define PREFETCH 32
+#define PREFETCH_MAX 64
 #define FILTER_MIN 16
 
 static pgasi_array_t *arrays[IDS]; /* by number */

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "array/state.h"
+#include "base/param.h"
 #include "pgas/array.h"
 #include "pgas/gptr.h"
 
@@ -57,6 +58,7 @@ static inline uint64_t pgasi_array_n_chunks(const pgasi_array_map_t *map)
 
 /* ---- accesses ---- */
 
+#define PGASI_ARRAY_CALL_BYTES ((size_t)pgasi_param.call_max - 64) /* that an access brings or gives back, if the home carries it out */
 typedef enum { PGASI_ARRAY_GET, PGASI_ARRAY_SET, PGASI_ARRAY_CAS, PGASI_ARRAY_FETCH, PGASI_ARRAY_APPLY, PGASI_ARRAY_PIN } pgasi_array_kind_t;
 
 /** One access of a thread to elements of one chunk; lives until it is done. */

@@ -44,6 +44,11 @@ static pgas_status_t move(pgas_array_t *array, uint64_t first, uint64_t n, void 
         else
             x.in = (const char *)from + done * array->elem_bytes;
         status = pgasi_array_do(a, &place, &x);
+        size_t fit = PGASI_ARRAY_CALL_BYTES / array->elem_bytes;
+        if (PGAS_UNLIKELY(status == PGAS_ERR_NO_MEMORY && x.n > fit && fit)) { /* all lines are pinned: at the home, in parts */
+            x.n = (uint32_t)fit;
+            status = pgasi_array_do(a, &place, &x);
+        }
         done += x.n;
     }
     return status;

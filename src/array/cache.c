@@ -14,7 +14,6 @@
 #include "array/op.h"
 #include "base/checks.h"
 #include "base/hash.h"
-#include "base/param.h"
 
 #define NO_CHUNK UINT64_MAX
 
@@ -210,7 +209,7 @@ static void wait_at(pgasi_array_t *a, uint32_t li, pgasi_array_access_t *x)
 
 static bool carried_out_there(const pgasi_array_t *a, const pgasi_array_access_t *x)
 {
-    size_t most = pgasi_param.call_max - 64;
+    size_t most = PGASI_ARRAY_CALL_BYTES;
     return x->kind != PGASI_ARRAY_PIN && pgasi_array_in_bytes(a, x) <= most && pgasi_array_out_bytes(a, x) <= most;
 }
 

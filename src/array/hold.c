@@ -539,8 +539,11 @@ typedef struct {
     const pgasi_array_hold_t *hold;
     uint32_t n;
 } own_pin_t;
-static __thread own_pin_t *own_pins;
-static __thread uint32_t n_own_pins, room_own_pins;
+#define OWN_PINS 8 /* for more there is memory of their own */
+static __thread own_pin_t few_own_pins[OWN_PINS] __attribute__((tls_model("initial-exec")));
+static __thread own_pin_t *own_pins __attribute__((tls_model("initial-exec")));
+static __thread uint32_t n_own_pins __attribute__((tls_model("initial-exec")));
+static __thread uint32_t room_own_pins __attribute__((tls_model("initial-exec")));
 
 bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold)
 {
@@ -554,14 +557,20 @@ bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold)
 /* By the thread itself, also if somebody else has counted the pin for it. */
 pgas_status_t pgasi_array_own_pin_room(void)
 {
+    if (!own_pins) {
+        own_pins = few_own_pins;
+        room_own_pins = OWN_PINS;
+    }
     if (n_own_pins < room_own_pins)
         return PGAS_OK;
-    uint32_t room = room_own_pins ? 2 * room_own_pins : 8;
-    own_pin_t *more = realloc(own_pins, room * sizeof *more);
+    bool first = own_pins == few_own_pins;
+    own_pin_t *more = realloc(first ? NULL : own_pins, 2 * room_own_pins * sizeof *more);
     if (!more)
         return PGAS_ERR_NO_MEMORY;
+    if (first)
+        memcpy(more, few_own_pins, sizeof few_own_pins);
     own_pins = more;
-    room_own_pins = room;
+    room_own_pins *= 2;
     return PGAS_OK;
 }
 
@@ -583,10 +592,9 @@ static bool own_pin_remove(const pgasi_array_hold_t *hold)
             continue;
         if (--own_pins[i].n == 0)
             own_pins[i] = own_pins[--n_own_pins];
-        if (n_own_pins == 0) {
+        if (n_own_pins == 0 && own_pins != few_own_pins) {
             free(own_pins);
             own_pins = NULL;
-            room_own_pins = 0;
         }
         return true;
     }
