@@ -152,8 +152,8 @@ static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *plac
 
 static bool is_too_large(const pgasi_array_t *a, const pgasi_array_place_t *place, const pgasi_array_access_t *x)
 {
-    return place->home != a->rank && a->node_rank[place->home] >= 0 && x->kind <= PGASI_ARRAY_SET &&
-           x->n * (size_t)a->open.elem_bytes > PGASI_ARRAY_CALL_BYTES;
+    return place->home != a->rank && a->node_rank[place->home] >= 0 &&
+           PGASI_MAX(pgasi_array_in_bytes(a, x), pgasi_array_out_bytes(a, x)) > PGASI_ARRAY_CALL_BYTES;
 }
 
 pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
