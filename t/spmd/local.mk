@@ -136,3 +136,5 @@ check_PROGRAMS += %D%/mcts.t %D%/mcts_control.t %D%/mcts_modes.t %D%/mcts_input.
 %C%_mcts_corners_t_SOURCES = %D%/mcts_corners.c %D%/mcts_run.h %D%/mcts_games.h %D%/job.h
 check_PROGRAMS += %D%/array_lock.t
 %C%_array_lock_t_SOURCES = %D%/array_lock.c %D%/job.h
+check_PROGRAMS += %D%/array.t
+%C%_array_t_SOURCES = %D%/array.c %D%/array_crew.h %D%/job.h
