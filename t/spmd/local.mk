@@ -138,3 +138,5 @@ check_PROGRAMS += %D%/array_lock.t
 %C%_array_lock_t_SOURCES = %D%/array_lock.c %D%/job.h
 check_PROGRAMS += %D%/array.t
 %C%_array_t_SOURCES = %D%/array.c %D%/array_crew.h %D%/job.h
+check_PROGRAMS += %D%/array_ops.t
+%C%_array_ops_t_SOURCES = %D%/array_ops.c %D%/array_crew.h %D%/job.h
