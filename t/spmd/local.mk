@@ -140,3 +140,5 @@ check_PROGRAMS += %D%/array.t
 %C%_array_t_SOURCES = %D%/array.c %D%/array_crew.h %D%/job.h
 check_PROGRAMS += %D%/array_ops.t
 %C%_array_ops_t_SOURCES = %D%/array_ops.c %D%/array_crew.h %D%/job.h
+check_PROGRAMS += %D%/array_pins.t
+%C%_array_pins_t_SOURCES = %D%/array_pins.c %D%/array_crew.h %D%/job.h

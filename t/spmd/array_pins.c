@@ -1,0 +1,377 @@
+/* Pins, walks and prefetch.
+ *   what:   a pin gives the part of a chunk that lies at one rank, as a plain pointer, to read, write or operate; it keeps
+ *           the chunk although others want it, and lets them have it afterwards; pins nest; what would wait for the thread's
+ *           own pin is refused; get, set and apply work within; a cache of which all lines are pinned says so; walks go over
+ *           a range once, in order, prefetch harms nothing, shares are the own elements
+ *   np:     2 3 4
+ *   nodes:  1 1 2
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
+ *   source: pgas/array.h
+ */
+#include "t/spmd/array_crew.h"
+
+#define CHUNK 8
+
+static int me, n_ranks;
+static pgas_handler_t rung;
+static int n_rung;
+
+static void on_rung(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_add_fetch(&n_rung, 1, __ATOMIC_RELEASE);
+}
+
+/* An array of which rank r has 2 chunks and a half, so that one chunk in two lies at two ranks. */
+static pgas_array_t *make_array(size_t bytes, size_t n_lines)
+{
+    static uint64_t offsets[JOB_RANKS_MAX + 1];
+    for (int r = 0; r <= n_ranks; r++)
+        offsets[r] = (uint64_t)(r * (2 * CHUNK + CHUNK / 2));
+    return crew_array(bytes, offsets[n_ranks], CHUNK, n_lines, offsets);
+}
+
+static void span_of(const pgas_array_t *array, uint64_t i, uint64_t *first_p, uint64_t *end_p)
+{
+    uint64_t first = i / CHUNK * CHUNK, end = first + CHUNK, own, n;
+    BAD(pgas_array_range(array, pgas_array_home(array, i), &own, &n));
+    *first_p = first > own ? first : own;
+    *end_p = end < own + n ? end : own + n;
+}
+
+static void spans(void)
+{
+    pgas_array_t *array = make_array(8, 3);
+    uint64_t n = pgas_array_n_elems(array), first, end;
+    for (uint64_t i = (uint64_t)me; i < n; i += (uint64_t)n_ranks)
+        BAD(pgas_array_set_u64(array, i, i * 3));
+    BAD(pgas_barrier(NULL));
+    for (uint64_t i = 0; i < n; i++) {
+        pgas_array_pin_t pin;
+        span_of(array, i, &first, &end);
+        if (BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_READ, 0, &pin)))
+            continue;
+        crew_judge(pin.first == first && pin.n == end - first, "the span of a pin");
+        for (uint64_t k = 0; k < pin.n; k++)
+            crew_judge(((const uint64_t *)pin.data)[k] == (first + k) * 3, "what is pinned");
+        BAD(pgas_array_unpin(&pin));
+        GAVE(pgas_array_unpin(&pin), PGAS_ERR_INVALID);
+    }
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "a pin has the part of a chunk that lies at one rank");
+}
+
+static void writes_and_operands(void)
+{
+    pgas_array_t *array = make_array(4, 3);
+    uint64_t n = pgas_array_n_elems(array);
+    pgas_array_pin_t pin;
+    uint32_t value = 0;
+    for (int turn = 0; turn < n_ranks; turn++) { /* each rank writes all, one after the other */
+        for (uint64_t i = 0; i < n && turn == me; i = pin.first + pin.n) {
+            BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin));
+            for (uint64_t k = 0; k < pin.n; k++) {
+                uint32_t was = turn ? (uint32_t)(i + k) * 8 + (uint32_t)turn - 1 : 0;
+                crew_judge(((uint32_t *)pin.data)[k] == was, "what was there");
+                ((uint32_t *)pin.data)[k] = (uint32_t)(i + k) * 8 + (uint32_t)turn;
+            }
+            BAD(pgas_array_unpin(&pin));
+        }
+        BAD(pgas_barrier(NULL));
+        BAD(pgas_array_get_u32(array, n - 1 - (uint64_t)me, &value));
+        crew_judge(value == (uint32_t)(n - 1 - (uint64_t)me) * 8 + (uint32_t)turn, "what was written through a pin");
+        BAD(pgas_barrier(NULL));
+    }
+    /* All operate at once; of a node only one, since threads of a node share what is pinned. */
+    for (uint64_t i = 0; i < n && pgas_node_rank() == 0; i = pin.first + pin.n) {
+        BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U32, &pin));
+        for (uint64_t k = 0; k < pin.n; k++)
+            ((uint32_t *)pin.data)[k] += 1000;
+        BAD(pgas_array_apply_u32(array, i, PGAS_ARRAY_ADD_U32, 100000)); /* and beside the pointer */
+        BAD(pgas_array_unpin(&pin));
+    }
+    BAD(pgas_barrier(NULL));
+    uint64_t first = 0, end = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        span_of(array, i, &first, &end);
+        uint32_t want = (uint32_t)(i * 8) + (uint32_t)n_ranks - 1 + 1000 * (uint32_t)pgas_n_nodes();
+        BAD(pgas_array_get_u32(array, i, &value));
+        crew_judge(value == want + (i == first ? 100000 * (uint32_t)pgas_n_nodes() : 0), "operands through a pin");
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "what is written and operated through pins is seen");
+}
+
+/* ---- own pins ---- */
+
+static void nested(void)
+{
+    pgas_array_t *array = make_array(8, 6);
+    uint64_t mine = (uint64_t)(((me + 1) % n_ranks) * (2 * CHUNK + CHUNK / 2)) + CHUNK, value, x = 5;
+    pgas_array_pin_t outer, inner, third, other;
+    BAD(pgas_array_pin(array, mine, PGAS_ARRAY_PIN_WRITE, 0, &outer));
+    BAD(pgas_array_pin(array, outer.first, PGAS_ARRAY_PIN_READ, 0, &inner));
+    BAD(pgas_array_pin(array, outer.first + 1, PGAS_ARRAY_PIN_WRITE, 0, &third));
+    crew_judge(inner.data == outer.data && third.data == outer.data, "nested pins of one chunk");
+    ((uint64_t *)outer.data)[0] = 11;
+    crew_judge(((uint64_t *)inner.data)[0] == 11, "one memory");
+    BAD(pgas_array_get_u64(array, outer.first, &value));
+    crew_judge(value == 11, "get within a pin");
+    BAD(pgas_array_set_u64(array, outer.first + 1, 12));
+    crew_judge(((uint64_t *)third.data)[1] == 12, "set within a pin");
+    BAD(pgas_array_apply_u64(array, outer.first + 1, PGAS_ARRAY_ADD_U64, 8));
+    crew_judge(((uint64_t *)third.data)[1] == 20, "apply within a pin");
+    BAD(pgas_array_fetch_op(array, outer.first + 1, PGAS_ARRAY_MAX_U64, &x, &value));
+    crew_judge(value == 20, "fetch_op within a pin");
+    BAD(pgas_array_unpin(&outer)); /* in any order */
+    BAD(pgas_array_pin(array, mine - CHUNK, PGAS_ARRAY_PIN_READ, 0, &other));
+    ((uint64_t *)third.data)[2] = 21;
+    BAD(pgas_array_unpin(&third));
+    crew_judge(((uint64_t *)inner.data)[2] == 21, "the last pin of a chunk");
+    BAD(pgas_array_unpin(&inner));
+    BAD(pgas_array_unpin(&other));
+    BAD(pgas_barrier(NULL));
+    for (int r = 0; r < n_ranks; r++) {
+        BAD(pgas_array_get_u64(array, (uint64_t)(r * (2 * CHUNK + CHUNK / 2)) + CHUNK + 0, &value));
+        crew_judge(value == 11 || r * (2 * CHUNK + CHUNK / 2) % CHUNK != 0, "seen by all");
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "pins nest, on one chunk and on several");
+}
+
+/* Never a wait for oneself: done, or refused. */
+static bool done_or_refused(pgas_status_t status)
+{
+    return status == PGAS_OK || status == PGAS_ERR_DEADLOCK;
+}
+
+static void own_deadlocks(void)
+{
+    pgas_array_t *array = make_array(8, 6);
+    pgas_array_pin_t pin, inner;
+    uint64_t begin = UINT64_MAX, value = 7, old = 0;
+    for (uint64_t i = 0; i < pgas_array_n_elems(array); i++) {
+        if (begin == UINT64_MAX && pgas_node_of(pgas_array_home(array, i)) != pgas_node() && i % CHUNK == 0)
+            begin = i;
+    }
+    if (begin != UINT64_MAX && me == n_ranks - 1) { /* a chunk of another node; nobody else has it */
+        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_READ, 0, &pin));
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &inner), PGAS_ERR_DEADLOCK);
+        crew_judge(done_or_refused(pgas_array_set_u64(array, begin, 7)), "set of what is pinned to read");
+        crew_judge(done_or_refused(pgas_array_apply_u64(array, begin, PGAS_ARRAY_ADD_U64, 0)), "apply to such");
+        crew_judge(done_or_refused(pgas_array_fetch_op(array, begin, PGAS_ARRAY_ADD_U64, &old, &value)), "fetch_op, too");
+        BAD(pgas_array_get_u64(array, begin + 1, &value));
+        BAD(pgas_array_unpin(&pin));
+        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &pin));
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_READ, 0, &inner), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_MAX_U64, &inner), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_get_u64(array, begin, &value), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_set_u64(array, begin, 3), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_apply_u64(array, begin, PGAS_ARRAY_MAX_U64, 3), PGAS_ERR_DEADLOCK);
+        BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &inner));
+        BAD(pgas_array_unpin(&inner));
+        BAD(pgas_array_apply_u64(array, begin + 1, PGAS_ARRAY_ADD_U64, 9));
+        BAD(pgas_array_unpin(&pin));
+        BAD(pgas_array_get_u64(array, begin + 1, &value));
+        crew_judge(value == 9, "it goes on as before");
+    }
+    BAD(pgas_barrier(NULL));
+    if (me == 0) { /* at home nothing of that needs anybody else; it is done, or refused */
+        BAD(pgas_array_pin(array, 0, PGAS_ARRAY_PIN_READ, 0, &pin));
+        pgas_status_t status = pgas_array_pin(array, 0, PGAS_ARRAY_PIN_WRITE, 0, &inner);
+        crew_judge(done_or_refused(status), "a pin to write at home");
+        if (status == PGAS_OK)
+            BAD(pgas_array_unpin(&inner));
+        crew_judge(done_or_refused(pgas_array_set_u64(array, 0, 1)), "set at home");
+        BAD(pgas_array_unpin(&pin));
+        BAD(pgas_array_set_u64(array, 0, 1));
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "what would wait for the own pin is refused");
+}
+
+static void a_full_cache(void)
+{
+    enum { MOST = 64 };
+    pgas_array_t *array = crew_array(8, (uint64_t)(n_ranks * MOST * CHUNK), CHUNK, 4, NULL);
+    pgas_array_pin_t pins[MOST], more;
+    pgas_array_info_t info;
+    uint64_t value = 0, first = 0, n = 0;
+    int far = -1, n_pins = 0;
+    for (int r = 0; r < n_ranks; r++)
+        far = pgas_node_of(r) != pgas_node() ? r : far;
+    BAD(pgas_array_info(array, &info));
+    if (far >= 0) {
+        BAD(pgas_array_range(array, far, &first, &n));
+        pgas_status_t status = PGAS_OK;
+        while (n_pins < MOST && status == PGAS_OK) {
+            status = pgas_array_pin(array, first + (uint64_t)(n_pins * CHUNK), PGAS_ARRAY_PIN_READ, 0, &pins[n_pins]);
+            n_pins += status == PGAS_OK;
+        }
+        crew_judge(status == PGAS_ERR_NO_MEMORY && n_pins == (int)info.n_lines, "as many pins as lines");
+        BAD(pgas_array_pin(array, first, PGAS_ARRAY_PIN_READ, 0, &more)); /* that one is there */
+        BAD(pgas_array_unpin(&more));
+        BAD(pgas_array_get_u64(array, first + (uint64_t)(n_pins * CHUNK) + 1, &value));
+        crew_judge(value == 0, "get goes on without lines");
+        BAD(pgas_array_fetch_op(array, first + (uint64_t)((n_pins + 1) * CHUNK) + (uint64_t)me, PGAS_ARRAY_ADD_U64,
+                                &(uint64_t){ 1 }, &value));
+        BAD(pgas_array_unpin(&pins[n_pins / 2]));
+        BAD(pgas_array_pin(array, first + (uint64_t)(n_pins * CHUNK), PGAS_ARRAY_PIN_READ, 0, &pins[n_pins / 2]));
+        while (n_pins > 0)
+            BAD(pgas_array_unpin(&pins[--n_pins]));
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "a cache of which all lines are pinned has no room, and has it again");
+}
+
+/* ---- others' wishes ---- */
+
+/* While rank 0 has a chunk of the last rank pinned, the others set, apply and read it. They ring first; what rank 0 sees
+ * stays as it is until it lets go, and then their wishes come true. */
+static void keeps_still(pgas_array_pin_mode_t mode)
+{
+    pgas_array_t *array = make_array(8, 3);
+    uint64_t i = (uint64_t)((n_ranks - 1) * (2 * CHUNK + CHUNK / 2)) + CHUNK, value = 0, n_changed = 0;
+    bool alone = pgas_n_nodes() == n_ranks; /* threads of the same node need not wait for a pin */
+    BAD(pgas_array_range(array, n_ranks - 1, &i, &value));
+    n_rung = 0;
+    BAD(pgas_barrier(NULL));
+    if (me == 0) {
+        pgas_array_pin_t pin;
+        BAD(pgas_array_pin(array, i, mode, mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_ADD_U64 : 0, &pin));
+        BAD(pgas_barrier(NULL));
+        volatile uint64_t *data = pin.data;
+        while (__atomic_load_n(&n_rung, __ATOMIC_ACQUIRE) < n_ranks - 1)
+            crew_serve();
+        for (int k = 0; k < 300; k++) { /* their wishes arrive meanwhile */
+            crew_serve();
+            for (uint64_t x = 0; x < pin.n; x++)
+                n_changed += data[x] != 0;
+        }
+        crew_judge(n_changed == 0 || !alone, "what is pinned changed");
+        if (mode == PGAS_ARRAY_PIN_WRITE && pin.n > 1)
+            data[1] = 55;
+        if (mode == PGAS_ARRAY_PIN_OPERATE && pin.n > 1)
+            data[1] += 55;
+        BAD(pgas_array_unpin(&pin));
+    } else {
+        BAD(pgas_barrier(NULL));
+        BAD(pgas_call(0, rung, NULL, 0, NULL));
+        if (me % 2)
+            BAD(pgas_array_set_u64(array, i, 7));
+        else
+            BAD(pgas_array_apply_u64(array, i, PGAS_ARRAY_MAX_U64, 7));
+        if (alone && mode != PGAS_ARRAY_PIN_READ) {
+            BAD(pgas_array_get_u64(array, i + 1, &value));
+            crew_judge(value == 55, "who waited for a pin sees what it did");
+        }
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_get_u64(array, i, &value));
+    crew_judge(value == 7, "a wish comes true after the pin");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+}
+
+static void against_others(void)
+{
+    keeps_still(PGAS_ARRAY_PIN_READ);
+    keeps_still(PGAS_ARRAY_PIN_WRITE);
+    keeps_still(PGAS_ARRAY_PIN_OPERATE);
+    spmd_is_int(crew_faults(), 0, "what is pinned keeps still, others have it afterwards");
+}
+
+/* ---- walks, prefetch, shares ---- */
+
+static void walks(void)
+{
+    pgas_array_t *array = make_array(4, 3);
+    uint64_t n = pgas_array_n_elems(array), first, end;
+    pgas_array_walk_t w;
+    for (int k = 0; k < 60; k++) {
+        uint64_t from = (uint64_t)(k * 29) % n, count = (uint64_t)(k * 13) % (n - from + 1), at = from;
+        pgas_array_pin_mode_t mode = k % 5 == 4 ? PGAS_ARRAY_PIN_OPERATE : PGAS_ARRAY_PIN_READ;
+        BAD(pgas_array_walk_begin(array, from, count, mode, mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_MAX_U32 : 0, &w));
+        while (pgas_array_walk_next(&w)) {
+            span_of(array, at, &first, &end);
+            end = end < from + count ? end : from + count;
+            crew_judge(w.first == at && w.n == end - at && w.data, "a step of a walk");
+            at += w.n;
+            if (k % 7 == 6 && at > from + count / 2)
+                break; /* the end may come early */
+        }
+        BAD(pgas_array_walk_end(&w));
+        crew_judge(at == from + count || k % 7 == 6, "a walk over a range");
+        if (k % 3 == 0)
+            BAD(pgas_array_prefetch(array, from, count, mode, mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_MAX_U32 : 0));
+    }
+    BAD(pgas_barrier(NULL));
+    uint64_t share = n / (uint64_t)n_ranks, begin = (uint64_t)((me + 1) % n_ranks) * share; /* another one's */
+    uint64_t mine = me == n_ranks - 2 ? n - begin : share;
+    BAD(pgas_array_prefetch(array, begin, mine, PGAS_ARRAY_PIN_WRITE, 0));
+    BAD(pgas_array_walk_begin(array, begin, mine, PGAS_ARRAY_PIN_WRITE, 0, &w));
+    while (pgas_array_walk_next(&w)) {
+        for (uint64_t k = 0; k < w.n; k++)
+            ((uint32_t *)w.data)[k] += (uint32_t)(w.first + k);
+    }
+    BAD(pgas_array_walk_end(&w));
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_prefetch(array, 0, n, PGAS_ARRAY_PIN_READ, 0));
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t value = 1;
+        BAD(pgas_array_get_u32(array, i, &value));
+        crew_judge(value == i, "what walks wrote");
+    }
+    GAVE(pgas_array_walk_begin(array, n, 1, PGAS_ARRAY_PIN_READ, 0, &w), PGAS_ERR_RANGE);
+    GAVE(pgas_array_prefetch(array, n, 1, PGAS_ARRAY_PIN_READ, 0), PGAS_ERR_RANGE);
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "walks go over a range once and in order; prefetch harms nothing");
+}
+
+static void shares(void)
+{
+    pgas_array_t *array = make_array(8, 3);
+    uint64_t first = 0, n = 0, own = 0, count = 0;
+    BAD(pgas_array_range(array, -1, &own, &count));
+    for (int parts = 1; parts < 7; parts++) {
+        uint64_t at = own;
+        for (int p = 0; p < parts; p++) {
+            BAD(pgas_array_share(array, p, parts, &first, &n));
+            crew_judge(n == 0 || (first == at && (first == own || first % CHUNK == 0)), "a share");
+            at += n;
+        }
+        crew_judge(at == own + count, "all shares");
+    }
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "shares are the own elements, cut at chunks");
+    crew_mute();
+    crew_judge(own > 1000000, "on purpose");
+    spmd_is_int(crew_faults(), 1, "a wrong share would be noticed");
+}
+
+int main(int argc, char **argv)
+{
+    pgas_handler_register("t.rung", on_rung, NULL, &rung);
+    job_begin(&argc, &argv, 9);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    spans();
+    writes_and_operands();
+    nested();
+    own_deadlocks();
+    a_full_cache();
+    against_others();
+    walks();
+    shares();
+    return job_end();
+}
