@@ -144,3 +144,5 @@ check_PROGRAMS += %D%/array_pins.t
 %C%_array_pins_t_SOURCES = %D%/array_pins.c %D%/array_crew.h %D%/job.h
 check_PROGRAMS += %D%/array_refusals.t
 %C%_array_refusals_t_SOURCES = %D%/array_refusals.c %D%/array_crew.h %D%/job.h %D%/said.h
+check_PROGRAMS += %D%/array_fair.t
+%C%_array_fair_t_SOURCES = %D%/array_fair.c %D%/array_crew.h %D%/job.h
