@@ -146,3 +146,5 @@ check_PROGRAMS += %D%/array_refusals.t
 %C%_array_refusals_t_SOURCES = %D%/array_refusals.c %D%/array_crew.h %D%/job.h %D%/said.h
 check_PROGRAMS += %D%/array_fair.t
 %C%_array_fair_t_SOURCES = %D%/array_fair.c %D%/array_crew.h %D%/job.h
+check_PROGRAMS += %D%/array_model.t
+%C%_array_model_t_SOURCES = %D%/array_model.c %D%/array_model.h %D%/array_crew.h %D%/job.h
