@@ -148,3 +148,5 @@ check_PROGRAMS += %D%/array_fair.t
 %C%_array_fair_t_SOURCES = %D%/array_fair.c %D%/array_crew.h %D%/job.h
 check_PROGRAMS += %D%/array_model.t
 %C%_array_model_t_SOURCES = %D%/array_model.c %D%/array_model.h %D%/array_crew.h %D%/job.h
+check_PROGRAMS += %D%/array_litmus.t
+%C%_array_litmus_t_SOURCES = %D%/array_litmus.c %D%/array_crew.h %D%/job.h
