@@ -573,6 +573,9 @@ pgas_status_t pgas_array_destroy(pgas_array_t *array)
     pgasi_array_t *a = pgasi_array_of(array);
     if (array->epoch != pgasi_epoch)
         return PGAS_ERR_INVALID;
+    status = pgas_barrier(a->team); /* pins of this node's other ranks are seen too, so these must have come */
+    if (status != PGAS_OK)
+        return status;
     int32_t mine = check_idle(a), worst;
     status = pgas_allreduce(a->team, &mine, &worst, 1, PGAS_INT32, PGAS_MIN);
     if (status == PGAS_OK)
