@@ -4,6 +4,7 @@
 #define PGAS_PGAS_H
 
 #include "pgas/agg.h"
+#include "pgas/array.h"
 #include "pgas/atomic.h"
 #include "pgas/buffer.h"
 #include "pgas/broadcast.h"

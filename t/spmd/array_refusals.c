@@ -275,7 +275,7 @@ static void wrong_parameters(void)
     opts.low_percent = -1;
     GAVE(create_with(8, 10, &opts), PGAS_ERR_INVALID);
     opts = plain;
-    opts.prefetch = 33;
+    opts.prefetch = 65;
     GAVE(create_with(8, 10, &opts), PGAS_ERR_INVALID);
     opts = plain;
     opts.offsets = offsets;
