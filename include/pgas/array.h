@@ -398,7 +398,8 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
                 return PGAS_OK;                                                                                     \
             }                                                                                                       \
         }                                                                                                           \
-        return pgas_array_set_sized(array, i, sizeof(type), &value);                                                \
+        type here = value; /* so that value may stay in a register */                                               \
+        return pgas_array_set_sized(array, i, sizeof(type), &here);                                                 \
     }
 
 /* Of an owner: combined in place, as elements or as operands. */
