@@ -28,7 +28,7 @@
 enum { READ, WRITE, OPERATE, PINNED = 4, THREADS = 8, COLD = 16 };
 enum { OURS, NATIVE, RMA, LOCKS, N_SIDES };
 
-static uint64_t n_chosen, cache_chosen, prefetch_chosen = 16;
+static uint64_t n_chosen, cache_chosen, prefetch_chosen = UINT64_MAX; /* UINT64_MAX: the library's default */
 
 /* Goes through n elements from lo on, again and again, first from lo + start. */
 typedef struct {
@@ -320,7 +320,8 @@ static void open_case(const bench_run_t *run)
     now.arg = run->arg;
     now.n = elements_of(run);
     opts.cache_bytes = run->arg & COLD ? COLD_LINES * WORK_CHUNK * sizeof(uint64_t) : cache_chosen;
-    opts.prefetch = prefetch_chosen ? (int)prefetch_chosen : -1;
+    if (prefetch_chosen != UINT64_MAX)
+        opts.prefetch = prefetch_chosen ? (int)prefetch_chosen : -1;
     now.array = work_create(now.n, &opts);
     place_walkers(run);
 }
@@ -466,13 +467,13 @@ static const char *set_cache(const char *text)
 
 static const char *set_prefetch(const char *text)
 {
-    return work_number(text, 0, 32, &prefetch_chosen, "--prefetch: 0 to 32");
+    return work_number(text, 0, 64, &prefetch_chosen, "--prefetch: 0 to 64");
 }
 
 static const bench_option_t options[] = {
     {"elements", "N", "of each node (2^20, 1e8 with --paper)", set_elements},
     {"cache", "BYTES", "of each rank (the library's default; cold-*: 256 chunks)", set_cache},
-    {"prefetch", "N", "chunks asked for ahead, 0 to 32 (16)", set_prefetch},
+    {"prefetch", "N", "chunks asked for ahead, 0 to 64 (the library's default)", set_prefetch},
     {NULL, NULL, NULL, NULL}};
 
 static void finish(const bench_run_t *run, bool json)

@@ -141,7 +141,7 @@ for options in "--policy puct --pending virtual-loss" "--mode root" "--mode leaf
     "--in-flight 3 --phase 7 --near-every 2 --seed 5 --no-proofs --playouts 2"; do
     succeeds "searches with $options" searches $options
 done
-for options in "local --chunk 7" "random --elements 0" "seq --prefetch 33" "zipf --elements 5000"; do
+for options in "local --chunk 7" "random --elements 0" "seq --prefetch 65" "zipf --elements 5000"; do
     # shellcheck disable=SC2086
     succeeds "refuses array_$options" refuses array_$options
 done
