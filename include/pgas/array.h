@@ -88,8 +88,9 @@ typedef struct {
  *  Shape:  collective over the team (NULL: all ranks). 0 elements are allowed.
  *  Units:  elem_bytes 1 .. 65536; n_elems * elem_bytes below 2^44 a rank; chunks (elements times size) of at most 16 MiB.
  *  Owns:   pgas_array_destroy; else the last pgas_finalize.
- *  Cost:   out of the symmetric heap of each rank: its elements, 24 bytes for every chunk, or 512 elements, of the whole array, 64 bytes for
- *          every chunk of its own, and the cache with 128 bytes a line.
+ *  Cost:   out of the symmetric heap of each rank: its elements, 24 bytes for every chunk, or 512 elements, of the whole array,
+ *          64 bytes for every chunk of its own, and the cache. Beside it, for each rank: 4 bytes a chunk of the whole array, 64 for
+ *          each of its own, and 136 a line.
  *  @return PGAS_OK; PGAS_ERR_INVALID (sizes, offsets, percentages); PGAS_ERR_MISMATCH (parameters differ between ranks; the log
  *          says which); PGAS_ERR_LIMIT (65535 arrays are live; a chunk is too large); PGAS_ERR_NO_MEMORY (PGAS_HEAP_SIZE: the log
  *          says how much); the same on all ranks of the team. */

@@ -58,8 +58,16 @@ static inline uint64_t pgasi_array_n_chunks(const pgasi_array_map_t *map)
 
 /* ---- accesses ---- */
 
-#define PGASI_ARRAY_CALL_BYTES ((size_t)pgasi_param.call_max - 64) /* that an access brings or gives back, if the home carries it out */
-typedef enum { PGASI_ARRAY_GET, PGASI_ARRAY_SET, PGASI_ARRAY_CAS, PGASI_ARRAY_FETCH, PGASI_ARRAY_APPLY, PGASI_ARRAY_PIN } pgasi_array_kind_t;
+/* What an access may bring or give back, if the home carries it out. */
+#define PGASI_ARRAY_CALL_BYTES ((size_t)pgasi_param.call_max - 64)
+typedef enum {
+    PGASI_ARRAY_GET,
+    PGASI_ARRAY_SET,
+    PGASI_ARRAY_CAS,
+    PGASI_ARRAY_FETCH,
+    PGASI_ARRAY_APPLY,
+    PGASI_ARRAY_PIN
+} pgasi_array_kind_t;
 
 /** One access of a thread to elements of one chunk; lives until it is done. */
 typedef struct pgasi_array_access {
@@ -126,8 +134,8 @@ bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *v
 bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op, const pgas_array_op_def_t *def,
                               const void *operand);
 void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op);
-/** No new accesses from now on; recall: because others want the chunk. @return 0: nobody is inside; 1: somebody may be, a barrier and a look at slots tell
- *  (pgasi_array_is_left); 2: pins: to be tried again when they have ended. */
+/** No new accesses from now on; recall: because others want the chunk. @return 0: nobody is inside; 1: somebody may be, a
+ *  barrier and a look at slots tell (pgasi_array_is_left); 2: pins: to be tried again when they have ended. */
 int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall);
 /** After a barrier: every thread has been outside of accesses since then. */
 bool pgasi_array_is_left(const pgasi_array_site_t *site);

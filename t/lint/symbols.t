@@ -9,7 +9,7 @@ exported() { nm -D --defined-only "$1" | "$AWK" '{ print $NF }' | sed 's/@.*//';
 foreign() { exported "$1" | grep -v '^pgas_'; }
 
 # Data is part of the ABI and can be changed by users: only what inline functions of the public headers need.
-tables="pgas_call_path pgas_call_run pgas_segtab"
+tables="pgas_array_path pgas_call_path pgas_call_run pgas_segtab"
 writable() { nm -D --defined-only "$1" | grep -E ' [BDGS] ' | "$AWK" '{ print $NF }' | sed 's/@.*//'; }
 
 library=$BUILD/.libs/libpgas.so
