@@ -283,6 +283,8 @@ static pgas_status_t acquire(pgas_array_t *array, uint64_t i, bool writes, int64
     if (status != PGAS_OK)
         return status;
     const pgasi_array_t *a = pgasi_array_of(array);
+    if (pgasi_boot_some_dead() && pgasi_array_is_broken(a))
+        return PGAS_ERR_PEER;
     held_t h = { i, a->id + 1, (uint32_t)pgasi_self.slot };
     pgasi_array_lock_request_t r = { i, a->id, 0, pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), writes };
     status = remember(&h);
