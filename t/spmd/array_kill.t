@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# what: when a rank is killed in the middle of accesses to an array, with a chunk pinned or with a lock that others wait for,
+#       the job ends soon and says which rank went; if the others are to go on, what they wait for gives PGAS_ERR_PEER soon,
+#       and the array and the library can be ended
+# source: pgas/array.h
+# timeout: 180
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+
+export MPIRUN_LEAVES_CLEANUP=1
+LIMIT=30 # seconds: it takes up to four
+ranks=3
+
+# start VICTIM HOW NODE_SIZE SETTING..
+start() {
+    local victim=$1 how=$2 nodes=$3
+    shift 3
+    env PGAS_HEAP_SIZE=4M PGAS_NODE_MAXSIZE="$nodes" "$@" timeout -k 5 40 "$TOP/t/mpirun" $ranks \
+        "$BUILD/t/spmd/array_victim" "$victim" "$how" >"$scratch/out" 2>"$scratch/err" </dev/null
+}
+
+# dies VICTIM HOW NODE_SIZE SETTING..: two points.
+dies() {
+    local status=0 started reports text="rank $1 dies, $2, nodes of $3"
+    start "$@" || status=$?
+    started=$(sed -n 's/^started //p' "$scratch/out")
+    [ $status -ne 0 ] && [ $status -ne 124 ] && [ -n "$started" ] && [ $((EPOCHSECONDS - ${started:-0})) -le $LIMIT ]
+    ok $? "$text: the job ends" || diag "status $status: $(cat "$scratch/out" "$scratch/err")"
+    if [ "$MPI_FLAVOR" = mpich ]; then
+        skip 1 "MPICH's launcher drops what ranks say while it ends a job"
+        return
+    fi
+    reports=$(grep -hE "rank [0-9]+ (died|with PID)" "$scratch/err" "$scratch/out")
+    [ -n "$reports" ] && ! grep -qvE "rank $1 (died|with PID)" <<<"$reports"
+    ok $? "$text: and says which rank went, and no other" || diag "$(cat "$scratch/out" "$scratch/err")"
+}
+
+# survive VICTIM HOW NODE_SIZE SETTING..: one point; the ranks that are left must say that all was well.
+survive() {
+    local text="rank $1 dies, $2, nodes of $3: the others go on" slow
+    if [ "$MPI_FLAVOR" != openmpi ]; then
+        skip 1 "the launcher of $MPI_NAME ends the job with its first rank"
+        return
+    fi
+    start "$@" OMPI_MCA_orte_enable_recovery=1 PGAS_ON_PEER_DEATH=continue || true
+    slow=$("$AWK" -v limit=$LIMIT '/^survived/ && $4 > limit' "$scratch/out")
+    [ "$(grep -c '^survived' "$scratch/out")" -eq $((ranks - 1)) ] && [ -z "$slow" ]
+    ok $? "$text" || diag "$(cat "$scratch/out" "$scratch/err")"
+}
+
+all=
+[ "${PGAS_TEST_MATRIX:-}" != all ] || all=yes
+short=
+[ "${PGAS_TEST_MATRIX:-}" != short ] || short=yes
+plan $((${#short} > 0 ? 4 : ${#all} > 0 ? 17 : 6))
+dies 2 traffic 1 PGAS_UCX_TLS=posix
+survive 0 pin 1 PGAS_UCX_TLS=posix PGAS_SERVICE_THREADS=0
+if [ -z "$short" ]; then
+    survive 1 traffic 1 PGAS_UCX_TLS=posix
+    survive 2 lock 0
+fi
+if [ -n "$all" ]; then
+    dies 0 pin 1 PGAS_UCX_TLS=posix
+    dies 1 traffic 0
+    dies 2 lock 2 PGAS_UCX_TLS=tcp,self
+    survive 0 traffic 1 PGAS_UCX_TLS=tcp,self
+    survive 2 traffic 2
+    survive 1 traffic 0 PGAS_SERVICE_THREADS=0
+    survive 1 lock 1 PGAS_UCX_TLS=posix
+    survive 1 pin 2
+fi
+
+# The checker can fail: a job in which nobody dies is stopped by the guard.
+PGAS_HEAP_SIZE=4M timeout -k 5 2 "$TOP/t/mpirun" 2 "$BUILD/t/spmd/array_victim" 9 traffic >"$scratch/out" 2>&1 && s=0 || s=$?
+said="$s $(grep -c "^started" "$scratch/out") $(grep -c "^survived" "$scratch/out")"
+is "$said" "124 1 0" "a job without a victim does not end by itself"
+done_testing
