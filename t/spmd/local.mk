@@ -156,3 +156,8 @@ check_DATA += %D%/array_victim
 CLEANFILES += %D%/array_victim
 %C%_array_victim_SOURCES = %D%/array_victim.c
 %C%_array_victim_LDADD = $(public_ldadd)
+if HAVE_OPENMP
+check_PROGRAMS += %D%/array_openmp.t
+endif
+%C%_array_openmp_t_SOURCES = %D%/array_openmp.c %D%/array_crew.h %D%/job.h
+%C%_array_openmp_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
