@@ -97,7 +97,7 @@ check_PROGRAMS += %D%/messenger.t %D%/soak.t
 %C%_soak_t_SOURCES = %D%/soak.c %D%/job.h
 
 # Every primitive at once, for a minute: five configurations of the header.
-soak: %D%/soak.t soak-mcts
+soak: %D%/soak.t soak-mcts soak-array
 	SOAK_SECONDS=12 $(T_LOG_COMPILER) %D%/soak.t
 
 # The long forms of tests of searches.
@@ -107,7 +107,13 @@ soak-mcts: %D%/hex_openings.t %D%/mcts_conserve.t %D%/hex_player
 	OPENINGS=large PGAS_TEST_TIMEOUT=3600 $(T_LOG_COMPILER) %D%/hex_openings.t
 	HEX_MATCH=1000 PGAS_TEST_TIMEOUT=3600 $(T_LOG_COMPILER) $(srcdir)/%D%/hex_match.t
 
-.PHONY: soak soak-mcts
+# Arrays: a minute of everything at once, and long forms.
+soak-array: %D%/array_soak.t %D%/array_model.t %D%/array_litmus.t
+	ARRAY_SOAK_SECONDS=15 $(T_LOG_COMPILER) %D%/array_soak.t
+	ARRAY_ROUNDS=20 ARRAY_STEPS=200 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/array_model.t
+	LITMUS_ROUNDS=4000 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/array_litmus.t
+
+.PHONY: soak soak-mcts soak-array
 check_PROGRAMS += %D%/far_channel.t
 %C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/pieces.h %D%/job.h
 check_PROGRAMS += %D%/mcts_conserve.t
@@ -161,3 +167,5 @@ check_PROGRAMS += %D%/array_openmp.t
 endif
 %C%_array_openmp_t_SOURCES = %D%/array_openmp.c %D%/array_crew.h %D%/job.h
 %C%_array_openmp_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)
+check_PROGRAMS += %D%/array_soak.t
+%C%_array_soak_t_SOURCES = %D%/array_soak.c %D%/array_crew.h %D%/job.h
