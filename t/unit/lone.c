@@ -233,12 +233,55 @@ void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of)
 }
 
 /* Sums of two 64-bit numbers are those of pgas_quiesce: bytes consumed and sent. */
+/* ---- team.h, coll.h: one team; what all say is what we say ---- */
+
+pgas_team_t *pgasi_team_world(void)
+{
+    return NULL;
+}
+
+int pgas_team_size(const pgas_team_t *team)
+{
+    (void)team;
+    return n_ranks;
+}
+
+int pgas_team_rank(const pgas_team_t *team)
+{
+    (void)team;
+    return 0;
+}
+
+int pgas_team_to_global(const pgas_team_t *team, int team_rank)
+{
+    (void)team;
+    return team_rank >= 0 && team_rank < n_ranks ? team_rank : -1;
+}
+
+int pgas_team_from_global(const pgas_team_t *team, int rank)
+{
+    return pgas_team_to_global(team, rank);
+}
+
+pgas_status_t pgas_barrier(pgas_team_t *team)
+{
+    (void)team;
+    return started ? PGAS_OK : PGAS_ERR_NOT_INIT;
+}
+
+pgas_status_t pgas_allgather(pgas_team_t *team, const void *src, void *dst, size_t bytes)
+{
+    for (int r = 0; started && r < n_ranks; r++)
+        memcpy((char *)dst + (size_t)r * bytes, src, bytes);
+    return pgas_barrier(team);
+}
+
 pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op)
 {
     (void)team;
     if (!started)
         return PGAS_ERR_NOT_INIT;
-    memmove(dst, src, n_elems * 8);
+    memmove(dst, src, n_elems * (type == PGAS_INT32 || type == PGAS_UINT32 || type == PGAS_FLOAT ? 4 : 8));
     if (n_elems == 2 && type == PGAS_UINT64 && op == PGAS_SUM) {
         ((uint64_t *)dst)[0] += __atomic_load_n(&lone_consumed, __ATOMIC_ACQUIRE);
         ((uint64_t *)dst)[1] += __atomic_load_n(&lone_sent, __ATOMIC_ACQUIRE);
