@@ -69,3 +69,5 @@ check_PROGRAMS += %D%/array_op.t
 %C%_array_op_t_SOURCES = %D%/array_op.c
 check_PROGRAMS += %D%/array_lock_queue.t
 %C%_array_lock_queue_t_SOURCES = %D%/array_lock_queue.c
+check_PROGRAMS += %D%/tsan_array.t
+%C%_tsan_array_t_SOURCES = %D%/tsan_array.c %D%/lone.c %D%/lone.h
