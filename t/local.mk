@@ -12,7 +12,7 @@ T_LOG_COMPILER = $(top_srcdir)/t/launch
 T_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 AM_T_LOG_DRIVER_FLAGS = --ignore-exit
 
-EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/tap.sh %D%/config.sh.in
+EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/tap.sh %D%/config.sh.in %D%/model
 
 # Made by t/launch.
 CLEANFILES += %D%/.turn
@@ -21,4 +21,8 @@ CLEANFILES += %D%/.turn
 check-all:
 	PGAS_TEST_MATRIX=all $(MAKE) check
 
-.PHONY: check-all
+# The protocol of coherent arrays, exhaustively: needs spin, 4 GB and some minutes.
+model:
+	BUILD=$(abs_top_builddir) $(abs_top_srcdir)/t/model full
+
+.PHONY: check-all model

@@ -71,3 +71,5 @@ check_PROGRAMS += %D%/array_lock_queue.t
 %C%_array_lock_queue_t_SOURCES = %D%/array_lock_queue.c
 check_PROGRAMS += %D%/tsan_array.t
 %C%_tsan_array_t_SOURCES = %D%/tsan_array.c %D%/lone.c %D%/lone.h
+# The coherence protocol: its table is that of the model, which spin explores, and works over a simulated network.
+check_scripts += %D%/array_model.t
