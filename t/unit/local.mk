@@ -73,6 +73,7 @@ check_PROGRAMS += %D%/tsan_array.t
 %C%_tsan_array_t_SOURCES = %D%/tsan_array.c %D%/lone.c %D%/lone.h
 # The coherence protocol: its table is that of the model, which spin explores, and works over a simulated network.
 check_scripts += %D%/array_model.t
-check_PROGRAMS += %D%/array_table.t
+check_PROGRAMS += %D%/array_state.t %D%/array_table.t
+%C%_array_state_t_SOURCES = %D%/array_state.c %D%/array_net.h
 %C%_array_table_t_SOURCES = %D%/array_table.c
 %C%_array_table_t_CPPFLAGS = $(AM_CPPFLAGS) -DPROTOCOL='"$(abs_top_srcdir)/src/array/protocol.pml"'
