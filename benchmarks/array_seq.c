@@ -319,7 +319,7 @@ static void open_case(const bench_run_t *run)
     close_case();
     now.arg = run->arg;
     now.n = elements_of(run);
-    opts.cache_bytes = run->arg & COLD ? COLD_LINES * WORK_CHUNK * sizeof(uint64_t) : cache_chosen;
+    opts.cache_bytes = (run->arg & COLD) && !cache_chosen ? COLD_LINES * WORK_CHUNK * sizeof(uint64_t) : cache_chosen;
     if (prefetch_chosen != UINT64_MAX)
         opts.prefetch = prefetch_chosen ? (int)prefetch_chosen : -1;
     now.array = work_create(now.n, &opts);
