@@ -73,7 +73,9 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            versus = "\"(counter|limit|locks|max-raw|memcpy|native|ucx|mpi|mpi-batches|one-pair|one-thread|playouts|puts|rma|shared-tree|write)\":" number
+            names = "counter|limit|locks|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|playouts|puts|rma|" \
+                "shared-tree|ucx|write"
+            versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
                 "\"min\":" number ",\"max\":" number \
