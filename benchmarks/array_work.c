@@ -246,6 +246,7 @@ void work_watched(const bench_run_t *run, const pgas_array_t *array, uint64_t n,
     pgas_array_info_t is;
     uint64_t mine[N_DELTAS], all[N_DELTAS], slot;
     double slowest = 0;
+    bench_check(pgas_barrier(NULL), "pgas_barrier"); /* ranks that only answer have answered */
     bench_check(pgas_array_info(array, &is), "pgas_array_info");
     mine[D_MISSES] = is.misses - was->misses;
     mine[D_FETCHES] = is.fetches + is.prefetches - was->fetches - was->prefetches;
