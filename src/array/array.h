@@ -336,6 +336,9 @@ enum { PGASI_ARRAY_M_REQUEST, PGASI_ARRAY_M_OP, PGASI_ARRAY_M_REPLY, PGASI_ARRAY
        PGASI_ARRAY_M_OPERANDS, PGASI_ARRAY_M_FILL, PGASI_ARRAY_M_UNPINNED, PGASI_ARRAY_M_HELLO };
 pgas_status_t pgasi_array_wire_start(void);
 /** To the home: asks for a line, answers; to a cache: an event. */
+/** Requests and events for consecutive chunks that are sent in between go together. They nest. */
+void pgasi_array_run_begin(void);
+void pgasi_array_run_end(void);
 void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, uint32_t op);
 void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event);
 void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line);

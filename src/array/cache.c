@@ -363,6 +363,7 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
 {
     if (need == PGASI_ARRAY_NEED_O && operand_is_too_large(a, op))
         return;
+    pgasi_array_run_begin();
     for (uint64_t chunk = first_chunk; chunk < first_chunk + n && chunk < a->map.n_cells; chunk++) {
         pgasi_array_place_t place;
         if (!pgasi_array_place_of_chunk(&a->map, chunk, &place) || a->node_rank[place.home] >= 0 ||
@@ -377,6 +378,7 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
         pgasi_array_count(&a->info.prefetches, 1);
         step(a, li, event_of(need));
     }
+    pgasi_array_run_end();
     keep_some_free(a);
 }
 

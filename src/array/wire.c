@@ -25,19 +25,75 @@ typedef struct {
     uint64_t chunk;
     uint64_t offset; /* of pieces; else the access: kind, pin, k, n */
     uint32_t line;   /* or number of an access */
-    int32_t status;
+    int16_t status;
+    uint16_t run;    /* lines of this chunk and those behind it follow */
 } message_t;
+#define RUN_MAX 64
 
 typedef struct {
     uint32_t k, n : 22, kind : 6, pin : 4;
 } packed_t;
 
-static void send(pgasi_array_t *a, int to, const message_t *m, const void *data, size_t bytes)
+/* Between begin and end: messages without data to one rank, alike but for consecutive chunks and their lines, go as one, with a
+ * list of the lines behind it. */
+static struct {
+    int depth, to;
+    uint32_t n;
+    pgasi_array_t *array;
+    message_t first;
+    uint32_t line[RUN_MAX];
+} run;
+
+static void post(pgasi_array_t *a, int to, const message_t *m, const void *data, size_t bytes)
 {
     pgasi_array_count(&a->info.messages, 1);
     if (bytes)
         pgasi_array_count(&a->info.data_bytes, bytes);
     pgasi_outbox_answer(to, PGASI_REC_ARRAY, m, sizeof *m, data, bytes);
+}
+
+static void send_run(void)
+{
+    uint32_t n = run.n;
+    if (!n)
+        return;
+    run.n = 0;
+    run.first.run = n > 1;
+    post(run.array, run.to, &run.first, run.line, n > 1 ? n * sizeof run.line[0] : 0);
+}
+
+void pgasi_array_run_begin(void)
+{
+    run.depth++;
+}
+
+void pgasi_array_run_end(void)
+{
+    if (--run.depth == 0)
+        send_run();
+}
+
+/* What is sent stays in order. */
+static void send(pgasi_array_t *a, int to, const message_t *m, const void *data, size_t bytes)
+{
+    send_run();
+    post(a, to, m, data, bytes);
+}
+
+static void send_to_run(pgasi_array_t *a, int to, const message_t *m)
+{
+    message_t next = run.first;
+    next.chunk += run.n;
+    next.line = m->line;
+    if (!run.n || run.n == RUN_MAX || to != run.to || memcmp(&next, m, sizeof next) != 0) {
+        send_run();
+        run.first = *m;
+        run.array = a;
+        run.to = to;
+    }
+    run.line[run.n++] = m->line;
+    if (!run.depth)
+        send_run();
 }
 
 /* ---- memory of others ---- */
@@ -51,7 +107,7 @@ static void tell_heap(pgasi_array_t *a, int to)
         return;
     has_told[to] = 1;
     if (pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) == PGAS_OK)
-        send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_HELLO, 0, 0, 0, 0, 0, 0 }, &wire, sizeof wire);
+        send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_HELLO, 0, 0, 0, 0, 0, 0, 0 }, &wire, sizeof wire);
 }
 
 /* The address here of bytes at an offset of a rank's heap; NULL: not mapped. */
@@ -91,13 +147,13 @@ static int member(const pgasi_array_t *a, int rank)
 void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, const void *data,
                            bool pull)
 {
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_FILL, 0, 0, chunk, 0, line, 0 };
+    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_FILL, 0, 0, chunk, 0, line, 0, 0 };
     if (!pull)
         send_pieces(a, to, m, data, a->stride);
     m.kind = PGASI_ARRAY_M_TO_CACHE;
     m.event = (uint8_t)event;
     m.status = pull;
-    send(a, to, &m, NULL, 0);
+    send_to_run(a, to, &m);
 }
 
 static char *mapped_chunk(const pgasi_array_t *a, const pgasi_array_place_t *place)
@@ -109,13 +165,13 @@ void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, const v
 {
     pgasi_array_place_t place;
     pgasi_array_place_of_chunk(&a->map, chunk, &place);
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_ELEMENTS, 0, 0, chunk, 0, 0, 0 };
+    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_ELEMENTS, 0, 0, chunk, 0, 0, 0, 0 };
     transfer(a, to, a->home_offset[place.home] + place.index * a->stride, &m, data, bytes);
 }
 
 void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op, const void *data, size_t bytes)
 {
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_OPERANDS, 0, op, chunk, 0, 0, 0 };
+    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_OPERANDS, 0, op, chunk, 0, 0, 0, 0 };
     if (bytes <= pgasi_param.call_max - sizeof m) {
         m.event = PGASI_E_WB_O;
         send(a, to, &m, data, bytes);
@@ -133,22 +189,22 @@ void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_ar
     pgasi_array_place_of_chunk(&a->map, chunk, &place);
     tell_heap(a, to);
     bool pull = mapped_chunk(a, &place) != NULL;
-    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_REQUEST, (uint8_t)event, op, chunk, 0, line, pull }, NULL, 0);
+    send_to_run(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_REQUEST, (uint8_t)event, op, chunk, 0, line, pull, 0 });
 }
 
 void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event)
 {
-    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_ANSWER, (uint8_t)event, 0, chunk, 0, 0, 0 }, NULL, 0);
+    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_ANSWER, (uint8_t)event, 0, chunk, 0, 0, 0, 0 }, NULL, 0);
 }
 
 void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line)
 {
-    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_TO_CACHE, (uint8_t)event, 0, chunk, 0, line, 0 }, NULL, 0);
+    send_to_run(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_TO_CACHE, (uint8_t)event, 0, chunk, 0, line, 0, 0 });
 }
 
 void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk)
 {
-    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_UNPINNED, 0, 0, chunk, 0, 0, 0 }, NULL, 0);
+    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_UNPINNED, 0, 0, chunk, 0, 0, 0, 0 }, NULL, 0);
 }
 
 /* ---- accesses carried out elsewhere ---- */
@@ -234,7 +290,7 @@ pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t
     uint32_t i = open.free[--open.n_free];
     open.at[i] = x;
     packed_t packed = { x->k, x->n, x->kind, x->pin };
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_OP, 0, x->op, x->chunk, 0, i | (uint32_t)open.generation[i] << NUMBER_BITS, 0 };
+    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_OP, 0, x->op, x->chunk, 0, i | (uint32_t)open.generation[i] << NUMBER_BITS, 0, 0 };
     memcpy(&m.offset, &packed, sizeof m.offset);
     size_t bytes = pgasi_array_in_bytes(a, x);
     char both[2 * PGASI_ARRAY_VALUE_MAX];
@@ -250,7 +306,7 @@ pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t
 
 void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t *x, const void *out, size_t bytes)
 {
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_REPLY, 0, 0, x->chunk, 0, x->token, x->status };
+    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_REPLY, 0, 0, x->chunk, 0, x->token, (int16_t)x->status, 0 };
     send(a, to, &m, out, bytes);
 }
 
@@ -377,6 +433,39 @@ static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
     }
 }
 
+static void on_one(pgasi_array_t *a, const message_t *m, const void *data, size_t bytes, int source)
+{
+    pgasi_array_place_t place;
+    if (!pgasi_array_place_of_chunk(&a->map, m->chunk, &place)) {
+        drop(m, source);
+    } else if (m->kind == PGASI_ARRAY_M_REPLY) {
+        on_reply(a, m, &place, data, bytes);
+    } else if (m->kind == PGASI_ARRAY_M_FILL) {
+        pgasi_array_cache_elements(a, m->chunk, m->line, m->offset, data, bytes);
+    } else if (m->kind == PGASI_ARRAY_M_TO_CACHE && m->event >= PGASI_E_GIVE && m->event < PGASI_ARRAY_N_EVENTS) {
+        const char *there = m->status ? mapped_chunk(a, &place) : NULL;
+        if (there)
+            pgasi_array_cache_elements(a, m->chunk, m->line, 0, there, a->stride);
+        pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
+    } else if (place.home != a->rank || !for_home(a, m, &place, data, bytes, source)) {
+        drop(m, source);
+    }
+}
+
+static void on_run(pgasi_array_t *a, message_t m, const char *lines, size_t bytes, int source)
+{
+    if (m.kind != PGASI_ARRAY_M_REQUEST && m.kind != PGASI_ARRAY_M_TO_CACHE) {
+        drop(&m, source);
+        return;
+    }
+    pgasi_array_run_begin();
+    for (m.run = 0; bytes >= sizeof m.line; bytes -= sizeof m.line, lines += sizeof m.line, m.chunk++) {
+        memcpy(&m.line, lines, sizeof m.line);
+        on_one(a, &m, NULL, 0, source);
+    }
+    pgasi_array_run_end();
+}
+
 static void on_message(const void *args, size_t bytes, pgas_thread_t from, void *context)
 {
     (void)context;
@@ -392,20 +481,12 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t from, void 
         return;
     }
     pgasi_array_t *a = pgasi_array_find(m.array);
-    pgasi_array_place_t place;
-    if (!a || member(a, source) < 0 || !pgasi_array_place_of_chunk(&a->map, m.chunk, &place)) {
+    if (!a || member(a, source) < 0)
         drop(&m, source);
-    } else if (m.kind == PGASI_ARRAY_M_REPLY) {
-        on_reply(a, &m, &place, data, bytes);
-    } else if (m.kind == PGASI_ARRAY_M_FILL) {
-        pgasi_array_cache_elements(a, m.chunk, m.line, m.offset, data, bytes);
-    } else if (m.kind == PGASI_ARRAY_M_TO_CACHE && m.event >= PGASI_E_GIVE && m.event < PGASI_ARRAY_N_EVENTS) {
-        if (m.status && mapped_chunk(a, &place))
-            pgasi_array_cache_elements(a, m.chunk, m.line, 0, mapped_chunk(a, &place), a->stride);
-        pgasi_array_cache_event(a, m.chunk, (pgasi_array_event_t)m.event, m.line);
-    } else if (place.home != a->rank || !for_home(a, &m, &place, data, bytes, source)) {
-        drop(&m, source);
-    }
+    else if (m.run)
+        on_run(a, m, data, bytes, source);
+    else
+        on_one(a, &m, data, bytes, source);
 }
 
 pgas_status_t pgasi_array_wire_start(void)
