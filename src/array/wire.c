@@ -118,11 +118,13 @@ static char *mapped(int rank, uint64_t offset, uint64_t bytes)
     return offset <= peer->heap_bytes && bytes <= peer->heap_bytes - offset ? peer->heap + offset : NULL;
 }
 
-static void send_pieces(pgasi_array_t *a, int to, message_t m, const char *data, size_t bytes)
+/* last: the event that the last piece brings along, 0: none. */
+static void send_pieces(pgasi_array_t *a, int to, message_t m, const char *data, size_t bytes, pgasi_array_event_t last)
 {
     size_t most = (pgasi_param.call_max - sizeof m) & ~(size_t)7;
     for (size_t done = 0; done < bytes; done += most) {
         m.offset = done;
+        m.event = (uint8_t)(bytes - done <= most ? last : 0);
         send(a, to, &m, data + done, PGASI_MIN(bytes - done, most));
     }
 }
@@ -132,7 +134,7 @@ static void transfer(pgasi_array_t *a, int to, uint64_t offset, const message_t 
 {
     char *there = mapped(to, offset, bytes);
     if (!there) {
-        send_pieces(a, to, *m, data, bytes);
+        send_pieces(a, to, *m, data, bytes, 0);
         return;
     }
     memcpy(there, data, bytes);
@@ -148,8 +150,10 @@ void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array
                            bool pull)
 {
     message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_FILL, 0, 0, chunk, 0, line, 0, 0 };
-    if (!pull)
-        send_pieces(a, to, m, data, a->stride);
+    if (!pull) {
+        send_pieces(a, to, m, data, a->stride, event);
+        return;
+    }
     m.kind = PGASI_ARRAY_M_TO_CACHE;
     m.event = (uint8_t)event;
     m.status = pull;
@@ -177,7 +181,7 @@ void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_
         send(a, to, &m, data, bytes);
         return;
     }
-    send_pieces(a, to, m, data, bytes);
+    send_pieces(a, to, m, data, bytes, 0);
     pgasi_array_send_answer(a, to, chunk, PGASI_E_WB_O);
 }
 
@@ -442,6 +446,8 @@ static void on_one(pgasi_array_t *a, const message_t *m, const void *data, size_
         on_reply(a, m, &place, data, bytes);
     } else if (m->kind == PGASI_ARRAY_M_FILL) {
         pgasi_array_cache_elements(a, m->chunk, m->line, m->offset, data, bytes);
+        if (m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W)
+            pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
     } else if (m->kind == PGASI_ARRAY_M_TO_CACHE && m->event >= PGASI_E_GIVE && m->event < PGASI_ARRAY_N_EVENTS) {
         const char *there = m->status ? mapped_chunk(a, &place) : NULL;
         if (there)
