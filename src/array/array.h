@@ -359,6 +359,14 @@ void pgasi_array_wire_forget(pgasi_array_access_t *x);
 size_t pgasi_array_in_bytes(const pgasi_array_t *a, const pgasi_array_access_t *x);
 size_t pgasi_array_out_bytes(const pgasi_array_t *a, const pgasi_array_access_t *x);
 
+/* audit.c */
+/** Of a chunk at home, of a line: what threads may do is what the state says. For assertions. */
+bool pgasi_array_home_is_sound(const pgasi_array_t *a, uint64_t index);
+bool pgasi_array_line_is_sound(const pgasi_array_t *a, uint32_t line);
+/** Waits until nothing is under way anywhere, then compares what homes know with what caches have. Collective over the team, no
+ *  thread uses the array. *n_wrong_p: contradictions found by this rank. */
+pgas_status_t pgasi_array_audit(pgas_array_t *array, uint64_t *n_wrong_p);
+
 /** Something happened that cannot: logs it with the chunk's state, and ends the job. */
 _Noreturn void pgasi_array_broken(const pgasi_array_t *a, const char *where, uint64_t chunk, int state, int event);
 /** Asks for pgasi_array_poll in every round of progress, until nothing is closing. */

@@ -445,6 +445,7 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     line->state = s->next;
     for (uint64_t left = s->actions; left; left &= left - 1)
         act(a, li, (pgasi_array_action_t)__builtin_ctzll(left), event);
+    PGASI_ASSERT(freed || line->closed || asked || pgasi_array_line_is_sound(a, li));
     if (asked && line->closed == 0)
         step(a, li, PGASI_E_QUIET);
     else if (!freed)

@@ -396,6 +396,7 @@ static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, in
         step(a, index, PGASI_E_QUIET, -1);
     else if (pgasi_array_is_transit(dir->state) && dir->pending == 0)
         step(a, index, PGASI_E_ALL_IN, -1);
+    PGASI_ASSERT(pgasi_array_home_is_sound(a, index));
     dispatch(a, index);
 }
 

@@ -13,6 +13,7 @@
  *   source: pgas/array.h; `make soak` runs more (ARRAY_ROUNDS: arrays with settings drawn anew, ARRAY_STEPS: of a thread in
  *           a phase)
  */
+#include "array/array.h"
 #include "t/spmd/array_model.h"
 
 static model_t model;
@@ -306,9 +307,18 @@ static void tear_down(model_t *m)
     BAD(pgas_array_destroy(m->array));
 }
 
+/* What homes know against what caches have, now that nobody uses the array. */
+static uint64_t contradictions(const model_t *m)
+{
+    uint64_t n_wrong = 0;
+    BAD(pgasi_array_audit(m->array, &n_wrong));
+    return n_wrong;
+}
+
 static void rounds(int n, int n_steps)
 {
     int n_faults = 0;
+    uint64_t n_contradictions = 0;
     for (int i = 0; i < n; i++) {
         plan_t plan = { 2 + (int)below(5), n_steps };
         set_up(&model);
@@ -318,6 +328,7 @@ static void rounds(int n, int n_steps)
             printf("# round %d: %u elements of %u bytes in chunks of %u, %d threads%s\n", i, model.n, model.bytes,
                    model.chunk, model.n_threads, model.scarce ? ", one line" : "");
         n_faults += faults;
+        n_contradictions += contradictions(&model);
         tear_down(&model);
     }
     spmd_diag("%llu phases; here %llu evictions, %llu requests, %llu recalls", (unsigned long long)n_phases,
@@ -325,6 +336,26 @@ static void rounds(int n, int n_steps)
     spmd_is_int(n_faults + crew_faults(), 0, "%d arrays: everything is as in the plain array", n);
     spmd_ok(pgas_n_nodes() == 1 || (job_any(n_evictions > 0) && job_any(n_fetches > 0) && job_any(n_recalls > 0)),
             "chunks were fetched, evicted and recalled");
+    spmd_is_int((long)n_contradictions, 0, "homes and caches agree");
+}
+
+/* An owner that its home does not know. */
+static void the_audit_can_fail(model_t *m)
+{
+    pgasi_array_t *a = pgasi_array_of(m->array);
+    uint8_t state = a->n_home ? a->dir[0].state : PGASI_H_U;
+    int32_t owner = a->n_home ? a->dir[0].owner : 0;
+    BAD(pgas_barrier(NULL));
+    if (a->n_home) {
+        a->dir[0].state = PGASI_H_D;
+        a->dir[0].owner = a->rank;
+    }
+    uint64_t n_wrong = contradictions(m);
+    if (a->n_home) {
+        a->dir[0].state = state;
+        a->dir[0].owner = owner;
+    }
+    spmd_ok(!a->n_home || n_wrong > 0, "a home that is wrong is noticed");
 }
 
 /* A byte that the plain array has wrong, a number given twice, half a value. */
@@ -356,6 +387,7 @@ static void the_model_can_fail(void)
     value[20] ^= 1;
     spmd_ok(whole && !model_is_whole(m, value), "half a value is noticed");
     m->bytes = (uint32_t)pgas_array_elem_bytes(m->array);
+    the_audit_can_fail(m);
     pgas_barrier(NULL);
     tear_down(m);
 }
@@ -363,7 +395,7 @@ static void the_model_can_fail(void)
 int main(int argc, char **argv)
 {
     const char *n_rounds = getenv("ARRAY_ROUNDS"), *n_steps = getenv("ARRAY_STEPS");
-    job_begin(&argc, &argv, 5);
+    job_begin(&argc, &argv, 7);
     pgasi_rng_seed(&rng, spmd_seed(1) + 1000 * (uint64_t)spmd_size());
     model.me = pgas_rank();
     model.n_ranks = pgas_n_ranks();

@@ -1,0 +1,141 @@
+/* Invariants: of one chunk after each step, in debug builds; of all ranks together, for tests, when nothing is under way. */
+#include "array/array.h"
+
+#include <stdlib.h>
+
+#include "boot/wait.h"
+#include "call/progress.h"
+#include "pgas/coll.h"
+
+/* ---- one chunk ---- */
+
+bool pgasi_array_home_is_sound(const pgasi_array_t *a, uint64_t index)
+{
+    const pgasi_array_dir_t *dir = &a->dir[index];
+    const pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
+    switch (dir->state) {
+    case PGASI_H_U: return hold->grant == PGASI_ARRAY_ALL && !dir->pending && !dir->who;
+    case PGASI_H_S: return hold->grant == PGASI_ARRAY_READS && !dir->pending;
+    case PGASI_H_O: return hold->grant == PGASI_ARRAY_OPERATES && hold->op == dir->op && !dir->pending;
+    case PGASI_H_D:
+        return hold->grant == PGASI_ARRAY_NOTHING && !dir->pending && !dir->who && dir->owner >= 0 &&
+               dir->owner < a->n_ranks && a->node_rank[dir->owner] < 0;
+    default: return true; /* on its way */
+    }
+}
+
+bool pgasi_array_line_is_sound(const pgasi_array_t *a, uint32_t li)
+{
+    const pgasi_array_line_t *line = &a->line[li];
+    switch (line->state) {
+    case PGASI_C_I:
+    case PGASI_C_IS:
+    case PGASI_C_IW:
+    case PGASI_C_IO:
+    case PGASI_C_W: return line->hold.grant == PGASI_ARRAY_NOTHING;
+    case PGASI_C_S:
+    case PGASI_C_SW: return line->hold.grant == PGASI_ARRAY_READS;
+    case PGASI_C_D: return line->hold.grant == PGASI_ARRAY_ALL;
+    case PGASI_C_O: return line->hold.grant == PGASI_ARRAY_OPERATES && line->hold.op == line->op;
+    default: return true;
+    }
+}
+
+/* ---- all of them ---- */
+
+typedef struct {
+    uint64_t chunk;
+    uint32_t state, op;
+} held_t;
+
+static uint64_t n_moving(const pgasi_array_t *a)
+{
+    uint64_t n = a->n_closing;
+    for (uint64_t j = 0; j < a->n_home; j++)
+        n += pgasi_array_is_transit(a->dir[j].state) || a->dir[j].first;
+    for (uint32_t li = 0; li < a->n_lines; li++) {
+        uint8_t state = a->line[li].state;
+        n += state != PGASI_C_I && state != PGASI_C_S && state != PGASI_C_D && state != PGASI_C_O;
+    }
+    return n;
+}
+
+/* Everywhere, twice in a row, so that nothing is on its way between two ranks either. */
+static pgas_status_t come_to_rest(pgasi_array_t *a)
+{
+    pgas_status_t status = PGAS_OK;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    for (int quiet = 0; quiet < 2 && status == PGAS_OK;) {
+        pgasi_path_state_t before = pgasi_serve_begin();
+        pgasi_array_poll();
+        uint64_t mine = n_moving(a), all;
+        pgasi_serve_end(before);
+        status = pgas_allreduce(a->team, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+        quiet = all ? 0 : quiet + 1;
+        pgasi_wait_step(&w);
+    }
+    pgasi_wait_end(&w);
+    return status;
+}
+
+/* What rank r says that it has, against what this home knows; seen: its lines here. */
+static uint64_t compare(const pgasi_array_t *a, int r, const held_t *held, uint64_t n, uint64_t *n_owned_p)
+{
+    uint64_t wrong = 0, bit = UINT64_C(1) << (a->n_ranks <= 64 ? (uint64_t)r : (uint64_t)r * 64 / (uint64_t)a->n_ranks);
+    for (uint64_t j = 0; j < n; j++) {
+        pgasi_array_place_t place;
+        if (!pgasi_array_place_of_chunk(&a->map, held[j].chunk, &place)) {
+            wrong++;
+            continue;
+        }
+        if (place.home != a->rank)
+            continue;
+        const pgasi_array_dir_t *dir = &a->dir[place.index];
+        bool listed = (dir->who & bit) != 0;
+        bool ok = held[j].state == PGASI_C_S   ? dir->state == PGASI_H_S && listed
+                  : held[j].state == PGASI_C_D ? dir->state == PGASI_H_D && dir->owner == r
+                                               : dir->state == PGASI_H_O && listed && dir->op == held[j].op;
+        *n_owned_p += held[j].state == PGASI_C_D;
+        wrong += !ok;
+    }
+    return wrong;
+}
+
+static uint64_t list(const pgasi_array_t *a, held_t *held)
+{
+    uint64_t n = 0;
+    for (uint32_t li = 0; li < a->n_lines; li++) {
+        const pgasi_array_line_t *line = &a->line[li];
+        if (line->state != PGASI_C_I)
+            held[n++] = (held_t){ line->hold.chunk, line->state, line->op };
+    }
+    return n;
+}
+
+pgas_status_t pgasi_array_audit(pgas_array_t *array, uint64_t *n_wrong_p)
+{
+    pgasi_array_t *a = pgasi_array_of(array);
+    uint64_t wrong = 0, n_owned = 0, most, mine = a->n_lines;
+    pgas_status_t status = come_to_rest(a);
+    if (status == PGAS_OK)
+        status = pgas_allreduce(a->team, &mine, &most, 1, PGAS_UINT64, PGAS_MAX);
+    held_t *held = status == PGAS_OK ? calloc(most + 1, sizeof *held) : NULL;
+    if (!held)
+        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
+    for (int r = 0; r < a->n_ranks && status == PGAS_OK; r++) {
+        uint64_t n = r == a->rank ? list(a, held) : 0;
+        status = pgas_broadcast(a->team, &n, sizeof n, r);
+        if (status == PGAS_OK && n)
+            status = pgas_broadcast(a->team, held, n * sizeof *held, r);
+        wrong += compare(a, r, held, n, &n_owned);
+    }
+    free(held);
+    for (uint64_t j = 0; j < a->n_home; j++) {
+        wrong += !pgasi_array_home_is_sound(a, j);
+        n_owned -= a->dir[j].state == PGASI_H_D; /* every Dirty chunk has an owner that says so, and only one */
+    }
+    for (uint32_t li = 0; li < a->n_lines; li++)
+        wrong += !pgasi_array_line_is_sound(a, li);
+    *n_wrong_p = wrong + (n_owned != 0);
+    return status;
+}
