@@ -482,6 +482,7 @@ void pgasi_array_cache_start(pgasi_array_t *a)
     a->want_line_end = &a->want_line;
     for (uint32_t li = a->n_lines; li-- > 0;) {
         memset(&a->line[li], 0, sizeof a->line[li]);
+        a->line[li].state = PGASI_C_I;
         a->line[li].hold.chunk = NO_CHUNK;
         a->line[li].waiting_end = &a->line[li].waiting;
         a->line[li].next_free = a->first_free;
