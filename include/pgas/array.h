@@ -407,40 +407,40 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
 #define PGAS_ARRAY_CASE(K, T, value)                                      \
     case 1 + PGAS_ARRAY_KIND_##K * 16 + PGAS_ARRAY_TYPE_##T: next = (value); \
         break;
-#define PGAS_ARRAY_CASES_INTEGER(T)          \
-    PGAS_ARRAY_CASE(AND, T, last & operand) \
-    PGAS_ARRAY_CASE(OR, T, last | operand)  \
+#define PGAS_ARRAY_CASES_INTEGER(T, type, word)                       \
+    PGAS_ARRAY_CASE(ADD, T, (type)(word)((word)last + (word)operand)) \
+    PGAS_ARRAY_CASE(AND, T, last & operand)                           \
+    PGAS_ARRAY_CASE(OR, T, last | operand)                            \
     PGAS_ARRAY_CASE(XOR, T, last ^ operand)
-#define PGAS_ARRAY_CASES_FLOAT(T)
-#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                                                    \
-    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand) \
-    {                                                                                                                   \
-        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                                 \
-            uint32_t *slot = pgas_array_enter();                                                                        \
-            const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                               \
-            uint64_t rights = pgas_array_rights(entry);                                                                 \
-            if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) || rights == pgas_array_path.data)) {\
-                word *at = (word *)pgas_array_at(entry, i, log_bytes), bits = __atomic_load_n(at, __ATOMIC_RELAXED);    \
-                type last, next;                                                                                        \
-                memcpy(&last, &bits, sizeof last);                                                                      \
-                switch (op) {                                                                                           \
-                    PGAS_ARRAY_CASE(ADD, T, (type)(last + operand))                                                     \
-                    PGAS_ARRAY_CASE(MIN, T, operand < last ? operand : last)                                            \
-                    PGAS_ARRAY_CASE(MAX, T, operand > last ? operand : last)                                            \
-                    more(T)                                                                                             \
-                default: {                                                                                              \
-                    type there = operand;                                                                               \
-                    return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                                  \
-                }                                                                                                       \
-                }                                                                                                       \
-                memcpy(&bits, &next, sizeof bits);                                                                      \
-                __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                                           \
-                pgas_array_leave(slot);                                                                                 \
-                return PGAS_OK;                                                                                         \
-            }                                                                                                           \
-        }                                                                                                               \
-        type there = operand;                                                                                           \
-        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                                              \
+#define PGAS_ARRAY_CASES_FLOAT(T, type, word) PGAS_ARRAY_CASE(ADD, T, last + operand)
+#define PGAS_ARRAY_DEFINE_APPLY(tag, T, type, word, log_bytes, more)                                                       \
+    PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand)    \
+    {                                                                                                                      \
+        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                                    \
+            uint32_t *slot = pgas_array_enter();                                                                           \
+            const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                                  \
+            uint64_t rights = pgas_array_rights(entry);                                                                    \
+            if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) || rights == pgas_array_path.data)) { \
+                word *at = (word *)pgas_array_at(entry, i, log_bytes), bits = __atomic_load_n(at, __ATOMIC_RELAXED);       \
+                type last, next;                                                                                           \
+                memcpy(&last, &bits, sizeof last);                                                                         \
+                switch (op) {                                                                                              \
+                    PGAS_ARRAY_CASE(MIN, T, operand < last ? operand : last)                                               \
+                    PGAS_ARRAY_CASE(MAX, T, operand > last ? operand : last)                                               \
+                    more(T, type, word)                                                                                    \
+                default: {                                                                                                 \
+                    type there = operand;                                                                                  \
+                    return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                                     \
+                }                                                                                                          \
+                }                                                                                                          \
+                memcpy(&bits, &next, sizeof bits);                                                                         \
+                __atomic_store_n(at, bits, __ATOMIC_RELAXED);                                                              \
+                pgas_array_leave(slot);                                                                                    \
+                return PGAS_OK;                                                                                            \
+            }                                                                                                              \
+        }                                                                                                                  \
+        type there = operand;                                                                                              \
+        return pgas_array_apply_sized(array, i, sizeof(type), op, &there);                                                 \
     }
 
 #define PGAS_ARRAY_TYPE(tag, T, type, word, log_bytes, more) \
