@@ -168,6 +168,8 @@ static inline void net_open(net_t *net, int n, net_open_t open)
 {
     net_node_t *node = &net->node[n];
     node->open = node->form = open;
+    bool alone = open == NET_ALL || !net_inside(net, n, open == NET_OPERATE);
+    NET_CHECK(net, alone, "node %d is opened for %d while threads are inside", n, (int)open);
     for (int m = 0; m < net->n_nodes; m++) {
         const net_node_t *other = &net->node[m];
         bool read_only = other->open <= NET_READ && !net_inside(net, m, false);
@@ -190,7 +192,8 @@ static inline void net_let_in(net_t *net, int n)
 
 static inline void net_ask_to_give(net_t *net, int n, int event)
 {
-    net_send(net, 0, n, event, 0);
+    NET_CHECK(net, n > 0, "nobody to ask");
+    net_send(net, 0, n > 0 ? n : 0, event, 0);
     net->pending++;
 }
 
@@ -482,17 +485,22 @@ static inline bool net_go_on_somewhere(net_t *net)
     return false;
 }
 
-/* Until nothing is under way any more, in an order by chance; then all must be at rest and the value be in one place. */
+/* Until nothing is under way any more, in an order by chance; then all must be at rest. */
 static inline void net_finish(net_t *net)
 {
-    while (!net->error[0] && net_go_on_somewhere(net))
-        ;
+    int left = 100000;
+    while (!net->error[0] && left && net_go_on_somewhere(net))
+        left--;
+    NET_CHECK(net, left, "it goes on for ever");
     for (int t = 0; t < NET_THREADS; t++)
         NET_CHECK(net, net->thread[t].where == NET_IDLE, "thread %d waits for ever", t);
     bool rests = net->node[0].state <= PGASI_H_O && !net->requests.n && !net->pending && !net->n_kept;
     NET_CHECK(net, rests, "home is not at rest");
-    for (int n = 1; n < net->n_nodes; n++)
+    for (int n = 1; n < net->n_nodes; n++) {
         NET_CHECK(net, net->node[n].state <= PGASI_C_O, "node %d is not at rest", n);
+        bool is_free = net->node[n].state != PGASI_C_I || net->node[n].value == NET_POISON;
+        NET_CHECK(net, is_free, "the line of node %d does not become free", n);
+    }
 }
 
 static inline void net_begin_by_chance(net_t *net, unsigned kinds)
@@ -508,19 +516,26 @@ static inline void net_begin_by_chance(net_t *net, unsigned kinds)
         net_begin(net, t, kind, operand);
 }
 
-/* Accesses of the kinds of a set, evictions and messages, by chance; then comes to rest and is read. */
-static inline void net_run(net_t *net, int n_steps, unsigned kinds)
+/* Accesses of the kinds of a set, evictions and messages, by chance. */
+static inline void net_do_by_chance(net_t *net, unsigned kinds)
 {
-    for (int i = 0; i < n_steps && !net->error[0]; i++) {
-        uint64_t chance = pgasi_rng_below(&net->rng, 16);
-        if (chance < 4)
-            net_begin_by_chance(net, kinds);
-        else if (chance == 4)
-            net_evict(net, (int)pgasi_rng_below(&net->rng, (uint64_t)net->n_nodes));
-        else
-            net_go_on_somewhere(net);
+    uint64_t chance = pgasi_rng_below(&net->rng, 16);
+    if (chance < 4)
+        net_begin_by_chance(net, kinds);
+    else if (chance == 4)
+        net_evict(net, (int)pgasi_rng_below(&net->rng, (uint64_t)net->n_nodes));
+    else
+        net_go_on_somewhere(net);
+}
+
+/* Rounds of such steps, few or many, after each of which all comes to rest; in the end home reads. */
+static inline void net_run(net_t *net, int n_rounds, unsigned kinds)
+{
+    for (int i = 0; i < n_rounds && !net->error[0]; i++) {
+        for (uint64_t left = pgasi_rng_below(&net->rng, 100); left && !net->error[0]; left--)
+            net_do_by_chance(net, kinds);
+        net_finish(net);
     }
-    net_finish(net);
     net_begin(net, 0, NET_R, 0);
     net_finish(net);
 }
