@@ -346,7 +346,8 @@ void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_arra
 void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, const void *data,
                            bool pull);
 /** Contents, ahead of the answer that tells of them: stored there where that memory is mapped, else in messages. */
-void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, const void *data, size_t bytes);
+/** With the answer WB or WB_KEEP. */
+void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, const void *data, size_t bytes);
 /** With the answer WB_O. */
 void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op, const void *data, size_t bytes);
 /** An access that the home carries out. */

@@ -403,8 +403,7 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
         pgasi_array_send_operands(a, home, place.chunk, line->op, data, end * pgasi_array_op_find(line->op)->operand_bytes);
         return;
     }
-    pgasi_array_send_elements(a, home, place.chunk, data, end * a->open.elem_bytes);
-    pgasi_array_send_answer(a, home, place.chunk, event);
+    pgasi_array_send_elements(a, home, place.chunk, event, data, end * a->open.elem_bytes);
 }
 
 static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action, pgasi_array_event_t event)

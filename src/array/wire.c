@@ -129,18 +129,6 @@ static void send_pieces(pgasi_array_t *a, int to, message_t m, const char *data,
     }
 }
 
-/* By stores if there is a way, else in messages. */
-static void transfer(pgasi_array_t *a, int to, uint64_t offset, const message_t *m, const void *data, size_t bytes)
-{
-    char *there = mapped(to, offset, bytes);
-    if (!there) {
-        send_pieces(a, to, *m, data, bytes, 0);
-        return;
-    }
-    memcpy(there, data, bytes);
-    pgasi_array_count(&a->info.data_bytes, bytes);
-}
-
 static int member(const pgasi_array_t *a, int rank)
 {
     return pgas_team_from_global(a->team, rank);
@@ -165,12 +153,18 @@ static char *mapped_chunk(const pgasi_array_t *a, const pgasi_array_place_t *pla
     return mapped(a->global[place->home], a->home_offset[place->home] + place->index * a->stride, a->stride);
 }
 
-void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, const void *data, size_t bytes)
+void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, const void *data, size_t bytes)
 {
     pgasi_array_place_t place;
     pgasi_array_place_of_chunk(&a->map, chunk, &place);
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_ELEMENTS, 0, 0, chunk, 0, 0, 0, 0 };
-    transfer(a, to, a->home_offset[place.home] + place.index * a->stride, &m, data, bytes);
+    char *there = mapped_chunk(a, &place);
+    if (there) {
+        memcpy(there, data, bytes);
+        pgasi_array_count(&a->info.data_bytes, bytes);
+        pgasi_array_send_answer(a, to, chunk, event);
+    } else {
+        send_pieces(a, to, (message_t){ (uint16_t)a->id, PGASI_ARRAY_M_ELEMENTS, 0, 0, chunk, 0, 0, 0, 0 }, data, bytes, event);
+    }
 }
 
 void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op, const void *data, size_t bytes)
@@ -417,7 +411,11 @@ static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
 {
     switch (m->kind) {
     case PGASI_ARRAY_M_OP: on_op(a, m, place, data, bytes, source); return true;
-    case PGASI_ARRAY_M_ELEMENTS: pgasi_array_home_elements(a, place->index, m->offset, data, bytes); return true;
+    case PGASI_ARRAY_M_ELEMENTS:
+        pgasi_array_home_elements(a, place->index, m->offset, data, bytes);
+        if (is_answer(m->event))
+            pgasi_array_home_answer(a, place->index, (pgasi_array_event_t)m->event, member(a, source));
+        return true;
     case PGASI_ARRAY_M_OPERANDS:
         if (m->event == PGASI_E_WB_O)
             pgasi_array_home_operands_all(a, place->index, member(a, source), m->op, data, bytes);
