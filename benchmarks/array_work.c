@@ -43,11 +43,9 @@ void work_native_free(uint64_t *native)
     bench_check(pgas_free_local(block), "pgas_free_local");
 }
 
-pgas_array_t *work_create(uint64_t n, const pgas_array_opts_t *opts)
+void work_fill(pgas_array_t *array)
 {
     uint64_t piece[PIECE], first, n_own;
-    pgas_array_t *array;
-    bench_check(pgas_array_create(NULL, sizeof(uint64_t), n, opts, &array), "pgas_array_create");
     bench_check(pgas_array_range(array, -1, &first, &n_own), "pgas_array_range");
     for (uint64_t at = 0, m; at < n_own; at += m) {
         m = n_own - at < PIECE ? n_own - at : PIECE;
@@ -56,6 +54,13 @@ pgas_array_t *work_create(uint64_t n, const pgas_array_opts_t *opts)
         bench_check(pgas_array_store(array, first + at, m, piece), "pgas_array_store");
     }
     bench_check(pgas_barrier(NULL), "pgas_barrier");
+}
+
+pgas_array_t *work_create(uint64_t n, const pgas_array_opts_t *opts)
+{
+    pgas_array_t *array;
+    bench_check(pgas_array_create(NULL, sizeof(uint64_t), n, opts, &array), "pgas_array_create");
+    work_fill(array);
     return array;
 }
 

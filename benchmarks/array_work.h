@@ -17,6 +17,8 @@ uint64_t work_value_sum(uint64_t first, uint64_t n);
 
 /** An array of n such elements of 8 bytes, opts as for pgas_array_create. Collective. */
 pgas_array_t *work_create(uint64_t n, const pgas_array_opts_t *opts);
+/** What work_create has put into it. Collective. */
+void work_fill(pgas_array_t *array);
 /** NULL is allowed. Collective. */
 void work_destroy(pgas_array_t *array);
 
