@@ -85,7 +85,8 @@ static void send_to_run(pgasi_array_t *a, int to, const message_t *m)
     message_t next = run.first;
     next.chunk += run.n;
     next.line = m->line;
-    if (!run.n || run.n == RUN_MAX || run.n == (pgasi_param.call_max - sizeof *m) / sizeof m->line || to != run.to || memcmp(&next, m, sizeof next) != 0) {
+    bool full = run.n == RUN_MAX || run.n == (pgasi_param.call_max - sizeof *m) / sizeof m->line;
+    if (!run.n || full || to != run.to || memcmp(&next, m, sizeof next) != 0) {
         send_run();
         run.first = *m;
         run.array = a;
