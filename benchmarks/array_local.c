@@ -38,7 +38,7 @@ static struct {
 
 /* ---- operations from entry `at` of the list on, the first of them with number k ------------------------------- */
 
-static uint64_t get_ours(uint64_t at, uint64_t n, uint64_t number)
+static ref_aligned uint64_t get_ours(uint64_t at, uint64_t n, uint64_t number)
 {
     pgas_array_t *array = now.array;
     const uint64_t *index = now.index + at;
@@ -56,7 +56,7 @@ static uint64_t get_ours(uint64_t at, uint64_t n, uint64_t number)
     return sum;
 }
 
-static uint64_t set_ours(uint64_t at, uint64_t n, uint64_t number)
+static ref_aligned uint64_t set_ours(uint64_t at, uint64_t n, uint64_t number)
 {
     pgas_array_t *array = now.array;
     const uint64_t *index = now.index + at;
@@ -71,7 +71,7 @@ static uint64_t set_ours(uint64_t at, uint64_t n, uint64_t number)
     return 0;
 }
 
-static uint64_t apply_ours(uint64_t at, uint64_t n, uint64_t number)
+static ref_aligned uint64_t apply_ours(uint64_t at, uint64_t n, uint64_t number)
 {
     pgas_array_t *array = now.array;
     const uint64_t *index = now.index + at;

@@ -50,7 +50,7 @@ static inline bool is_write(uint64_t at)
     return now.what == WRITE || (now.what == MIX && at * 7 % 10 < 7);
 }
 
-static uint64_t read_some(const uint64_t *index, uint64_t n)
+static ref_aligned uint64_t read_some(const uint64_t *index, uint64_t n)
 {
     pgas_array_t *array = now.array[OURS];
     uint64_t sum = 0, value = 0;
@@ -66,7 +66,7 @@ static uint64_t read_some(const uint64_t *index, uint64_t n)
     return sum;
 }
 
-static uint64_t write_some(const uint64_t *index, uint64_t n)
+static ref_aligned uint64_t write_some(const uint64_t *index, uint64_t n)
 {
     pgas_array_t *array = now.array[OURS];
     uint64_t more = value_here(0) - work_value(0);
@@ -81,7 +81,7 @@ static uint64_t write_some(const uint64_t *index, uint64_t n)
     return 0;
 }
 
-static uint64_t operate_some(const uint64_t *index, uint64_t n)
+static ref_aligned uint64_t operate_some(const uint64_t *index, uint64_t n)
 {
     pgas_array_t *array = now.array[OURS];
     int bad = 0;

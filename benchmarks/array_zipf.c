@@ -38,7 +38,7 @@ static struct {
 
 /* ---- operations on n entries of the list ---------------------------------------------------------------------- */
 
-static void apply_some(const uint64_t *index, uint64_t n)
+static ref_aligned void apply_some(const uint64_t *index, uint64_t n)
 {
     pgas_array_t *array = now.array[APPLY];
     uint64_t one = 1;

@@ -12,14 +12,14 @@
 
 /* As with -O3, in a build with -O2. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define with_vectors __attribute__((noinline, optimize("O3")))
+#define with_vectors __attribute__((noinline, aligned(64), optimize("O3")))
 #else
-#define with_vectors __attribute__((noinline))
+#define with_vectors __attribute__((noinline, aligned(64)))
 #endif
 
 /* ---- plain ---------------------------------------------------------------------------------------------------- */
 
-uint64_t ref_array_get(const uint64_t *array, const uint64_t *index, uint64_t n)
+ref_aligned uint64_t ref_array_get(const uint64_t *array, const uint64_t *index, uint64_t n)
 {
     uint64_t sum = 0;
     for (uint64_t k = 0; k < n; k++) {
@@ -30,7 +30,7 @@ uint64_t ref_array_get(const uint64_t *array, const uint64_t *index, uint64_t n)
     return sum;
 }
 
-void ref_array_set(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t value)
+ref_aligned void ref_array_set(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t value)
 {
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = index[k];
@@ -39,7 +39,7 @@ void ref_array_set(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t 
     }
 }
 
-void ref_array_add(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t value)
+ref_aligned void ref_array_add(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t value)
 {
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = index[k];
@@ -48,7 +48,7 @@ void ref_array_add(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t 
     }
 }
 
-uint64_t ref_array_get_row(const uint64_t *array, uint64_t first, uint64_t n)
+ref_aligned uint64_t ref_array_get_row(const uint64_t *array, uint64_t first, uint64_t n)
 {
     uint64_t sum = 0;
     for (uint64_t k = first; k < first + n; k++) {
@@ -59,7 +59,7 @@ uint64_t ref_array_get_row(const uint64_t *array, uint64_t first, uint64_t n)
     return sum;
 }
 
-void ref_array_set_row(uint64_t *array, uint64_t first, uint64_t n, uint64_t value)
+ref_aligned void ref_array_set_row(uint64_t *array, uint64_t first, uint64_t n, uint64_t value)
 {
     for (uint64_t k = first; k < first + n; k++) {
         uint64_t i = k;
@@ -68,7 +68,7 @@ void ref_array_set_row(uint64_t *array, uint64_t first, uint64_t n, uint64_t val
     }
 }
 
-void ref_array_add_row(uint64_t *array, uint64_t first, uint64_t n, uint64_t value)
+ref_aligned void ref_array_add_row(uint64_t *array, uint64_t first, uint64_t n, uint64_t value)
 {
     for (uint64_t k = first; k < first + n; k++) {
         uint64_t i = k;
@@ -157,7 +157,7 @@ static always_inline void leave(chunk_t *chunk)
     __atomic_fetch_sub(&chunk->n_inside, 1, __ATOMIC_SEQ_CST);
 }
 
-uint64_t ref_counted_get(ref_counted_t *array, const uint64_t *index, uint64_t n)
+ref_aligned uint64_t ref_counted_get(ref_counted_t *array, const uint64_t *index, uint64_t n)
 {
     uint64_t sum = 0;
     for (uint64_t k = 0; k < n; k++) {
@@ -170,7 +170,7 @@ uint64_t ref_counted_get(ref_counted_t *array, const uint64_t *index, uint64_t n
     return sum;
 }
 
-void ref_counted_set(ref_counted_t *array, const uint64_t *index, uint64_t n, uint64_t value)
+ref_aligned void ref_counted_set(ref_counted_t *array, const uint64_t *index, uint64_t n, uint64_t value)
 {
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = index[k];
@@ -181,7 +181,7 @@ void ref_counted_set(ref_counted_t *array, const uint64_t *index, uint64_t n, ui
     }
 }
 
-void ref_counted_add(ref_counted_t *array, const uint64_t *index, uint64_t n, uint64_t value)
+ref_aligned void ref_counted_add(ref_counted_t *array, const uint64_t *index, uint64_t n, uint64_t value)
 {
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = index[k];
