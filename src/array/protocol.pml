@@ -263,7 +263,7 @@ inline free_line()
 #define SEND_DATA_R fill(DATA_R)
 #define SEND_DATA_W fill(DATA_W)
 #define SEND_GRANT_W tell(GRANT_W)
-#define SEND_GRANT_O operator[from] = operator[HOME]; tell(GRANT_O)
+#define SEND_GRANT_O assert(operator[from] == operator[HOME]); tell(GRANT_O)
 #define SEND_WB_ACK tell(WB_ACK)
 #define SEND_FETCH_R say(FETCH_R)
 #define SEND_FETCH_W say(FETCH_W)
@@ -542,6 +542,7 @@ inline all_has_come_to_rest()
     for (j : 1 .. 2) {
         assert(len(up[j]) == 0 && len(down[j]) == 0 && !sent[j]);
         assert(state[j] == C_I || state[j] == C_S || state[j] == C_O || state[j] == C_D);
+        assert(state[j] != C_I || lacks[j] == STALE);
         assert((state[j] == C_D) == (owner == j) && (state[j] == C_O -> member[j] : true))
     }
     if
