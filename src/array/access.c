@@ -201,7 +201,7 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *pl
         pgasi_array_note(&a->info.misses, n_missed);
         pgasi_path_state_t before = pgasi_serve_begin();
         for (size_t j = 0; j < n; j++) {
-            if (x[j].status != PGAS_INPROGRESS)
+            if (x[j].status != PGAS_INPROGRESS || is_too_large(a, &place[j], &x[j]))
                 continue;
             x[j].done = 0;
             begin_access(a, &place[j], &x[j], false);
@@ -211,6 +211,8 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *pl
     }
     for (size_t j = 0; j < n; j++) {
         status = wait_for(a, &x[j]);
+        if (status == PGAS_INPROGRESS) /* too large to have been begun with the others */
+            status = do_pinned(a, &place[j], &x[j]);
         first = first == PGAS_OK ? status : first;
     }
     return first;

@@ -256,12 +256,14 @@ static void large_runs(void)
     opts.chunk_elems = 2;
     static unsigned char value[65536], back[65536];
     pgas_array_t *wide = make(NULL, sizeof value, 2 * (uint64_t)n_ranks, &opts); /* single elements larger than that */
-    for (uint64_t turn = 0; turn < (uint64_t)n_ranks; turn++) {
+    for (uint64_t turn = 0; turn < 2 * (uint64_t)n_ranks; turn++) {
+        uint64_t i = (3 * turn + 6) % (2 * (uint64_t)n_ranks);
+        bool by_index = turn >= (uint64_t)n_ranks;
         value_of(turn + 3, value, sizeof value);
-        if ((int)turn == me)
-            BAD(pgas_array_set(wide, (turn + 2) % (2 * (uint64_t)n_ranks), value));
+        if ((int)turn % n_ranks == me)
+            BAD(by_index ? pgas_array_scatter(wide, &i, 1, value) : pgas_array_set(wide, i, value));
         BAD(pgas_barrier(NULL));
-        BAD(pgas_array_get(wide, (turn + 2) % (2 * (uint64_t)n_ranks), back));
+        BAD(by_index ? pgas_array_gather(wide, &i, 1, back) : pgas_array_get(wide, i, back));
         crew_judge(memcmp(value, back, sizeof value) == 0, "a large element");
         BAD(pgas_barrier(NULL));
     }
