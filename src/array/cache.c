@@ -82,6 +82,15 @@ static pgasi_array_event_t event_of(pgasi_array_need_t need)
     return need == PGASI_ARRAY_NEED_R ? PGASI_E_NEED_R : need == PGASI_ARRAY_NEED_W ? PGASI_E_NEED_W : PGASI_E_NEED_O;
 }
 
+static pgasi_array_access_t *next_wanting(pgasi_array_t *a)
+{
+    pgasi_array_access_t *x = a->want_line;
+    a->want_line = x->next;
+    if (!x->next)
+        a->want_line_end = &a->want_line;
+    return x;
+}
+
 /* The line has come to C_I. Who waits for the chunk asks for it again; else others may have the line. */
 static void give_line(pgasi_array_t *a, uint32_t li)
 {
@@ -101,14 +110,11 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     line->next_free = a->first_free;
     a->first_free = li;
     a->n_free++;
-    pgasi_array_access_t *x = a->want_line;
-    if (!x)
-        return;
-    a->want_line = x->next;
-    if (!x->next)
-        a->want_line_end = &a->want_line;
-    pgasi_array_place_t place = place_of(a, x->chunk);
-    fetch_for(a, &place, x);
+    while (a->want_line && a->n_free) { /* the first may find that its chunk has a line by now */
+        pgasi_array_access_t *x = next_wanting(a);
+        pgasi_array_place_t place = place_of(a, x->chunk);
+        fetch_for(a, &place, x);
+    }
 }
 
 /* ---- threads of this rank leave a line ---- */
@@ -316,6 +322,8 @@ static void keep_some_free(pgasi_array_t *a)
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before pins are looked at; who unpins looks at want_line behind one */
     if (a->n_free + a->n_leaving < a->n_low || (a->want_line && !a->n_leaving))
         evict(a);
+    while (a->want_line && all_pinned(a)) /* the last of the lines has been pinned since */
+        pgasi_array_done(next_wanting(a), PGAS_ERR_NO_MEMORY);
 }
 
 static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
