@@ -626,6 +626,11 @@ pgasi_array_need_t pgasi_array_need(const pgasi_array_access_t *x)
     return x->kind == PGASI_ARRAY_APPLY ? PGASI_ARRAY_NEED_O : PGASI_ARRAY_NEED_W;
 }
 
+static bool is_pinned_against(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
+{
+    return hold->pins_write || (hold->pins_read && pgasi_array_need(x) != PGASI_ARRAY_NEED_R);
+}
+
 static bool allows(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
 {
     pgasi_array_need_t need = pgasi_array_need(x);
@@ -644,6 +649,8 @@ pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access
     lock(hold);
     if (PGAS_UNLIKELY(hold->chunk != site->chunk)) {
         own_pin = false; /* the line has become another's */
+    } else if (x->foreign && is_pinned_against(hold, x)) {
+        /* since it was looked at */
     } else if (allows(hold, x) && !(x->kind == PGASI_ARRAY_PIN && hold->recall && !own_pin)) {
         status = PGAS_OK;
         if (x->kind != PGASI_ARRAY_PIN) {
@@ -664,7 +671,7 @@ bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_a
 {
     bool reads = pgasi_array_need(x) == PGASI_ARRAY_NEED_R;
     lock(hold);
-    bool pinned = hold->pins_write || (!reads && hold->pins_read);
+    bool pinned = is_pinned_against(hold, x);
     if (pinned && hold->recall < (reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS))
         hold->recall = reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS;
     else if (!pinned)

@@ -212,8 +212,9 @@ pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array
     return PGAS_OK;
 }
 
-/* Of the first request: by the hold, which allows it now. */
-static void execute(pgasi_array_t *a, uint64_t index)
+/* Of the first request: by the hold, which allows it now. False: a thread of this node has pinned the chunk since it was looked
+ * at, and the access is of another node. */
+static bool execute(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_request_t *r = a->dir[index].first;
     pgasi_array_site_t site = site_of(a, index);
@@ -227,11 +228,15 @@ static void execute(pgasi_array_t *a, uint64_t index)
         void *out = bytes <= sizeof small ? small : malloc(bytes);
         r->x.out = out;
         r->x.status = out ? pgasi_array_try(&site, &r->x, false) : PGAS_ERR_NO_MEMORY;
-        PGASI_ASSERT(r->x.status != PGAS_INPROGRESS);
-        pgasi_array_send_reply(a, a->global[r->source], &r->x, out, r->x.status == PGAS_OK ? bytes : 0);
+        PGASI_ASSERT(r->x.status != PGAS_INPROGRESS || r->x.foreign);
+        bool kept = r->x.status == PGAS_INPROGRESS;
+        if (!kept)
+            pgasi_array_send_reply(a, a->global[r->source], &r->x, out, r->x.status == PGAS_OK ? bytes : 0);
         if (out != small)
             free(out);
+        return !kept;
     }
+    return true;
 }
 
 /* ---- contents ---- */
@@ -376,7 +381,6 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     case PGASI_A_SEND_GRANT_O: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_GRANT_O, r->line); break;
     case PGASI_A_SEND_WB_ACK: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_WB_ACK, 0); break;
     case PGASI_A_COUNT: dir->pending--; break;
-    case PGASI_A_EXEC: execute(a, index); break;
     case PGASI_A_NEXT: pop(a, dir); break;
     default: break; /* STORE: what came before the answer. SERVE: dispatch, which is at work or follows */
     }
@@ -390,8 +394,13 @@ static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, in
         pgasi_array_broken(a, "home of", a->peer[a->rank].holds[index].chunk, dir->state, (int)event);
     bool asked = (s->actions & (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
     dir->state = s->next;
-    for (uint64_t left = s->actions; left; left &= left - 1)
-        act(a, index, (pgasi_array_action_t)__builtin_ctzll(left), source);
+    for (uint64_t left = s->actions; left; left &= left - 1) {
+        pgasi_array_action_t action = (pgasi_array_action_t)__builtin_ctzll(left);
+        if (action != PGASI_A_EXEC)
+            act(a, index, action, source);
+        else if (!execute(a, index))
+            left &= ~(UINT64_C(1) << PGASI_A_NEXT); /* it stays the first; the state that it has led to is stable */
+    }
     if (asked && dir->closed == 0)
         step(a, index, PGASI_E_QUIET, -1);
     else if (pgasi_array_is_transit(dir->state) && dir->pending == 0)

@@ -338,6 +338,69 @@ static void walks(void)
     spmd_is_int(crew_faults(), 0, "walks go over a range once and in order; prefetch harms nothing");
 }
 
+/* The home's threads pin, and add through the pointer; the others have the home add. What they do at one time would be lost. */
+static void foreign_accesses(void)
+{
+    enum { ADDS = 30000 };
+    pgas_array_t *array = make_array(8, 3);
+    uint64_t one = 1, value = 0, sum = 0;
+    int64_t mine = ADDS, all = 0;
+    if (me == 0 || pgas_node_of(0) != pgas_node()) {
+        for (int n = 0; n < ADDS; n++)
+            BAD(pgas_array_fetch_op(array, 3, PGAS_ARRAY_ADD_U64, &one, &value));
+    } else {
+        mine = 0;
+    }
+    for (; me == 0 && sum < ADDS * (uint64_t)n_ranks * 2; mine++) {
+        pgas_array_pin_t pin;
+        if (BAD(pgas_array_pin(array, 3, PGAS_ARRAY_PIN_WRITE, 0, &pin)))
+            break;
+        volatile uint64_t *at = (uint64_t *)pin.data + 3;
+        sum = *at;
+        *at = sum + 1;
+        BAD(pgas_array_unpin(&pin));
+    }
+    BAD(pgas_allreduce(NULL, &mine, &all, 1, PGAS_INT64, PGAS_SUM));
+    BAD(pgas_array_get_u64(array, 3, &value));
+    crew_judge(value == (uint64_t)all, "what was added");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "no access of another node comes between what is done through a pin at home");
+}
+
+/* Who waits for a line while the other's is on its way is told, once that is pinned too. */
+static void pin_twice(int who, void *arg)
+{
+    pgas_array_pin_t pin[2];
+    int far = -1;
+    for (int r = 0; r < n_ranks; r++)
+        far = pgas_node_of(r) != pgas_node() ? r : far;
+    for (uint64_t n = 0; far >= 0 && n < 200; n++) {
+        bool has[2];
+        for (uint64_t j = 0; j < 2; j++) {
+            uint64_t i = (uint64_t)far * 8 * CHUNK + (n * 5 + 2 * (uint64_t)who + j) % 8 * CHUNK;
+            pgas_status_t status = pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin[j]);
+            has[j] = status == PGAS_OK;
+            crew_judge(has[j] || status == PGAS_ERR_NO_MEMORY, "a pin or a refusal");
+        }
+        crew_meet(who);
+        for (int j = 0; j < 2; j++) {
+            if (has[j])
+                BAD(pgas_array_unpin(&pin[j]));
+        }
+        crew_meet(who);
+    }
+}
+
+static void all_want_more(void)
+{
+    pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 8 * CHUNK, CHUNK, 2, NULL);
+    crew_run(2, pin_twice, array);
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "of threads that pin more than the cache has none waits for ever");
+}
+
 static void shares(void)
 {
     pgas_array_t *array = make_array(8, 3);
@@ -362,7 +425,7 @@ static void shares(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.rung", on_rung, NULL, &rung);
-    job_begin(&argc, &argv, 9);
+    job_begin(&argc, &argv, 11);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     spans();
@@ -371,6 +434,8 @@ int main(int argc, char **argv)
     own_deadlocks();
     a_full_cache();
     against_others();
+    foreign_accesses();
+    all_want_more();
     walks();
     shares();
     return job_end();
