@@ -168,12 +168,14 @@ typedef struct {
     uint32_t next_free, next_closing;
 } pgasi_array_line_t;
 
+#define PGASI_ARRAY_OPERAND_ALIGN 16 /* as malloc gives */
+
 typedef struct pgasi_array_request {
-    struct pgasi_array_request *next;
+    _Alignas(PGASI_ARRAY_OPERAND_ALIGN) struct pgasi_array_request *next;
     uint8_t event;
     int source;                /* team rank */
     uint32_t line, op;
-    bool large;                /* something may be behind it */
+    bool large;                /* something may be behind it, aligned as it is itself */
     bool pull;                 /* who asks reads the elements where they are */
     pgasi_array_access_t *own; /* of a thread of this rank; NULL with FETCH_* and UPGRADE */
     pgasi_array_access_t x;    /* of another rank, with what it brings behind */
@@ -185,7 +187,7 @@ typedef struct pgasi_array_kept {
     int source;
     bool whole;           /* its answer has come; before, pieces are still on their way */
     const char *operands; /* behind it; or still in the message that is being looked at */
-    char room[];
+    _Alignas(PGASI_ARRAY_OPERAND_ALIGN) char room[];
 } pgasi_array_kept_t;
 
 typedef struct {

@@ -295,13 +295,15 @@ void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uin
         memcpy(k->room + offset, data, bytes);
 }
 
-/* As a rule they are merged before the message has been looked at, without a copy. */
+/* As a rule they are merged before the message has been looked at, without a copy; but operators of the program may rely on
+ * alignment. */
 void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source, uint32_t op, const void *data, size_t bytes)
 {
     if (bytes > a->stride)
         return;
     pgasi_array_kept_t *k = new_kept(a, index, source, op);
-    k->operands = data;
+    bool aligned = (uintptr_t)data % PGASI_ARRAY_OPERAND_ALIGN == 0 || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0);
+    k->operands = aligned ? data : memcpy(k->room, data, bytes);
     step(a, index, PGASI_E_WB_O, source);
     for (k = a->dir[index].kept; k; k = k->next) {
         if (k->operands != data)
