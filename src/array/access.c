@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "array/op.h"
+#include "array/slots.h"
 #include "base/checks.h"
 #include "boot/boot.h"
 #include "boot/wait.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "array/lock.h"
+#include "array/slots.h"
 #include "base/checks.h"
 #include "base/hash.h"
 #include "base/log.h"

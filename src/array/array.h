@@ -137,8 +137,6 @@ void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint3
 /** No new accesses from now on; recall: because others want the chunk. @return 0: nobody is inside; 1: somebody may be, a
  *  barrier and a look at slots tell (pgasi_array_is_left); 2: pins: to be tried again when they have ended. */
 int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall);
-/** After a barrier: every thread has been outside of accesses since then. */
-bool pgasi_array_is_left(const pgasi_array_site_t *site);
 /** Takes entries away without a barrier, so that the next access goes through the hold. */
 void pgasi_array_unshow(const pgasi_array_site_t *site);
 /** One pin less of the calling thread; true if that was what a recall waits for. PGAS_ERR_INVALID: none. */
@@ -147,11 +145,6 @@ bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold);
 /** Room for one more pin of the calling thread, and its note. */
 pgas_status_t pgasi_array_own_pin_room(void);
 void pgasi_array_own_pin_add(const pgasi_array_hold_t *hold);
-/** Makes the calling thread known, so that it may use entries. */
-pgas_status_t pgasi_array_slots_start(void);
-void *pgasi_array_slots_own(void);
-void pgasi_array_slots_learn(int node_rank, void *slots);
-void pgasi_array_thread_start(void);
 /** A second thread of this rank begins to use arrays: what the first one owns is not readable in short any more. */
 void pgasi_array_second_thread(void);
 bool pgasi_array_thread_known(void);

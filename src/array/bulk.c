@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "array/slots.h"
 #include "base/checks.h"
 #include "call/progress.h"
 #include "mem/thread.h"

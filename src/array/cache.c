@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "array/op.h"
+#include "array/slots.h"
 #include "base/checks.h"
 #include "base/hash.h"
 
@@ -141,8 +142,7 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
     while (li != PGASI_ARRAY_NONE) {
         pgasi_array_line_t *line = &a->line[li];
         uint32_t next = line->next_closing;
-        pgasi_array_site_t site = pgasi_array_line_site(a, li);
-        if (pgasi_array_is_left(&site)) {
+        if (pgasi_array_is_left(false)) {
             a->n_closing--;
             line->closed = 0;
             step(a, li, PGASI_E_QUIET);

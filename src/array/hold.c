@@ -3,16 +3,13 @@
  * Shaped for three kinds of use. One thread works on a chunk: it becomes its owner and uses plain loads and stores, also to read,
  * change and write. Many read: each rank gets an entry for readers. Several threads of a node use a chunk and some write: readers
  * keep their entries, and writers get entries for atomic instructions, so that all of it is sequentially consistent; where
- * elements are wider than a load everybody takes the lock. Chunks that are recalled again and again, each time at the price of a barrier
- * on all processors, are guarded by the lock until they have been quiet for GUARD accesses.
+ * elements are wider than a load everybody takes the lock. Chunks that are recalled again and again, each time at the price of a
+ * barrier on all processors, are guarded by the lock until they have been quiet for GUARD accesses.
  *
  * Why an owner's stores need no fence: others may look at what he stored only after they have taken the chunk from him, which
  * ends with a barrier on his processor. His own loads of other chunks were done, or are repeated, accordingly.
  *
- * Slots: every thread has one, in memory of its node, where it says by a plain store that it is inside an access. Whoever takes
- * entries away changes them, runs the barrier, and waits until he has seen every slot empty once: a thread that is inside later
- * sees the entry changed. That the slot does not say which chunk makes an access two instructions shorter, and costs nothing,
- * since accesses are a few instructions each. Source: hazard pointers (Michael 2004), asymmetric fences by membarrier(2). */
+ * Who takes entries away changes them, runs a barrier on all processors and waits until all threads have left (slots.c). */
 #include "array/array.h"
 
 #include <sched.h>
@@ -20,153 +17,16 @@
 #include <string.h>
 
 #include "array/op.h"
+#include "array/slots.h"
 #include "base/checks.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "mem/thread.h"
-#include "pgas/mem.h"
 
 #define HEAT_MAX 4     /* recalls at the price of a barrier, after which a chunk is guarded */
 #define GUARD 256      /* for so many accesses */
 #define GUARD_WIDE 1024 /* the same, of wide elements that several threads write */
 #define SPINS 64
 #define LAST_BIT 63
-
-#define NO_RIGHTS UINT64_MAX /* fits no entry */
-static uint32_t nowhere;
-__thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec"))) = { &nowhere, 0, NO_RIGHTS, NO_RIGHTS };
-
-/* ---- slots ---- */
-
-#define N_SLOTS (PGAS_THREADS_MAX + 1)
-typedef struct {
-    _Alignas(64) uint32_t inside;
-} slot_t;
-typedef struct {
-    _Alignas(64) uint32_t n_used; /* slots below it are in use */
-    slot_t slot[N_SLOTS];
-} slots_t;
-
-static slots_t **slots_of; /* by node rank; NULL: it has made no array */
-static slots_t *own_slots;
-static uint64_t slots_epoch;
-static pgas_status_t (*next_on_detach)(void);
-
-static void forget_thread(void)
-{
-    pgas_array_path = (pgas_array_path_t){ &nowhere, 0, NO_RIGHTS, NO_RIGHTS };
-}
-
-static pgas_status_t on_detach(void)
-{
-    forget_thread();
-    return next_on_detach ? next_on_detach() : PGAS_OK;
-}
-
-bool pgasi_array_thread_known(void)
-{
-    return pgas_array_path.read != 0;
-}
-
-/* Of a rank, in its heap, for as long as the library runs: its threads remember where theirs are. */
-pgas_status_t pgasi_array_slots_start(void)
-{
-    if (slots_epoch == pgasi_epoch)
-        return PGAS_OK;
-    pgas_gptr_t block;
-    free(slots_of);
-    slots_of = calloc((size_t)pgasi_boot.node_size, sizeof *slots_of);
-    if (!slots_of)
-        return PGAS_ERR_NO_MEMORY;
-    pgas_status_t status = pgas_alloc_local(sizeof(slots_t), &block);
-    if (status != PGAS_OK)
-        return status;
-    own_slots = pgas_gptr_local(block, sizeof(slots_t));
-    memset(own_slots, 0, sizeof *own_slots);
-    slots_of[pgasi_boot.node_rank] = own_slots;
-    pgasi_thread_forget = forget_thread; /* of an earlier job */
-    forget_thread();
-    next_on_detach = pgasi_thread_on_detach;
-    pgasi_thread_on_detach = on_detach;
-    slots_epoch = pgasi_epoch;
-    return PGAS_OK;
-}
-
-void *pgasi_array_slots_own(void)
-{
-    return own_slots;
-}
-
-void pgasi_array_slots_learn(int node_rank, void *slots)
-{
-    __atomic_store_n(&slots_of[node_rank], slots, __ATOMIC_RELEASE);
-}
-
-static bool is_outside(int node_rank);
-
-void pgasi_array_thread_start(void)
-{
-    if (pgas_array_path.read || !pgasi_thread_attached() || pgasi_self.in_handler || pgasi_self.slot >= PGAS_THREADS_MAX)
-        return;
-    uint32_t slot = (uint32_t)pgasi_self.slot, n = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED);
-    while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false, __ATOMIC_SEQ_CST,
-                                                     __ATOMIC_RELAXED))
-        ;
-    if (n == 1 && slot > 0) { /* whoever owns a chunk stores without fences, and is not inside any more when this is over */
-        pgasi_array_second_thread();
-        pgasi_wait_heavy_barrier();
-        while (!is_outside(pgasi_boot.node_rank))
-            sched_yield();
-    }
-    pgas_array_path = (pgas_array_path_t){ &own_slots->slot[slot].inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
-                                           (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
-}
-
-/* Who this thread is in holds; 0: nobody. */
-static uint32_t self(void)
-{
-    return pgas_array_path.read ? (uint32_t)pgasi_boot.node_rank << 12 | (uint32_t)(pgas_array_path.data >> 8) : 0;
-}
-
-/* Only this thread uses arrays among those that share the site. */
-static bool is_alone(const pgasi_array_site_t *site)
-{
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* entries are taken away before: a thread that comes now does not find them */
-    return pgas_array_path.read && (!site->at_home || pgasi_boot.node_size == 1) &&
-           __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED) == 1;
-}
-
-/* Some looks: a thread that makes one access after the other is outside for a moment between them. */
-static bool has_left(const uint32_t *inside)
-{
-    for (int n = 0; n < SPINS; n++) {
-        if (!__atomic_load_n(inside, __ATOMIC_ACQUIRE))
-            return true;
-    }
-    return false;
-}
-
-static bool is_outside(int node_rank)
-{
-    slots_t *s = __atomic_load_n(&slots_of[node_rank], __ATOMIC_ACQUIRE);
-    uint32_t n = s ? __atomic_load_n(&s->n_used, __ATOMIC_ACQUIRE) : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!has_left(&s->slot[i].inside))
-            return false;
-    }
-    return true;
-}
-
-bool pgasi_array_is_left(const pgasi_array_site_t *site)
-{
-    if (!site->at_home)
-        return is_outside(pgasi_boot.node_rank);
-    for (int r = 0; r < pgasi_boot.node_size; r++) {
-        if (!is_outside(r))
-            return false;
-    }
-    return true;
-}
 
 /* ---- the lock ---- */
 
@@ -239,12 +99,6 @@ static void hide_readers(const pgasi_array_site_t *site)
     site->hold->readers = 0;
 }
 
-/* Only one thread of this rank uses arrays. */
-static bool is_sole(void)
-{
-    return __atomic_load_n(&own_slots->n_used, __ATOMIC_SEQ_CST) == 1;
-}
-
 /* The entry of the calling thread's rank. What its owner alone may do, but for reading, is readable in short as long as there is no
  * other thread. */
 static void show(const pgasi_array_site_t *site, uint64_t rights)
@@ -258,13 +112,13 @@ static void show(const pgasi_array_site_t *site, uint64_t rights)
     }
     site->hold->shown = 1;
     bool own = rights == pgas_array_path.data;
-    if (!(rights & PGAS_ARRAY_READ) && !(own && is_sole()))
+    if (!(rights & PGAS_ARRAY_READ) && !(own && pgasi_array_is_sole()))
         return;
     uintptr_t *readable = a->peer[a->rank].readable + (entry - a->peer[a->rank].table);
     for (uint64_t j = 0; j < n_entries(site); j++)
         __atomic_store_n(&readable[j], (uintptr_t)base + 1, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    for (uint64_t j = 0; own && !is_sole() && j < n_entries(site); j++) /* another thread has come just now */
+    for (uint64_t j = 0; own && !pgasi_array_is_sole() && j < n_entries(site); j++) /* another thread has come just now */
         __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
 }
 
@@ -272,11 +126,11 @@ static void show(const pgasi_array_site_t *site, uint64_t rights)
 static void wait_until_left(const pgasi_array_site_t *site)
 {
     site->hold->shown = site->hold->owner || site->hold->readers;
-    if (is_alone(site))
+    if (pgasi_array_is_alone(site->at_home))
         return;
     pgasi_wait_heavy_barrier();
     pgasi_array_note(&site->array->info.barriers, 1);
-    for (uint32_t n = 1; !pgasi_array_is_left(site); n++) {
+    for (uint32_t n = 1; !pgasi_array_is_left(site->at_home); n++) {
         if (n % SPINS == 0)
             sched_yield();
     }
@@ -284,7 +138,7 @@ static void wait_until_left(const pgasi_array_site_t *site)
 
 static bool may_show(const pgasi_array_site_t *site, bool by_thread)
 {
-    return by_thread && !site->cut && !site->array->guard_all && self() != 0;
+    return by_thread && !site->cut && !site->array->guard_all && pgasi_array_self() != 0;
 }
 
 static void guard(pgasi_array_hold_t *hold, uint16_t budget)
@@ -305,17 +159,25 @@ static void show_all(const pgasi_array_site_t *site)
     show(site, rights);
 }
 
+/* Of another thread, or of this one for what is not its own: from now on the chunk is shared. */
+static void end_ownership(const pgasi_array_site_t *site)
+{
+    hide_owner(site);
+    wait_until_left(site);
+    if (site->array->wide)
+        guard(site->hold, GUARD_WIDE);
+    else
+        site->hold->mode = PGASI_ARRAY_SHARED;
+}
+
 /* Before a read: nobody writes but the thread itself, or by atomic instructions. */
 static void settle_read(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
-    uint32_t me = self();
-    if (hold->owner && (hold->owner != me || !by_thread)) {
-        hide_owner(site);
-        wait_until_left(site);
-        hold->mode = PGASI_ARRAY_SHARED;
-    }
-    if (!may_show(site, by_thread))
+    uint32_t me = pgasi_array_self();
+    if (hold->owner && (hold->owner != me || !by_thread))
+        end_ownership(site);
+    if (hold->mode == PGASI_ARRAY_GUARDED || !may_show(site, by_thread))
         return;
     if (hold->owner == me) {
         show(site, pgas_array_path.data);
@@ -328,7 +190,7 @@ static void settle_read(const pgasi_array_site_t *site, bool by_thread)
 static bool others_read(const pgasi_array_site_t *site)
 {
     uint64_t mine = UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
-    bool sole = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED) == 1 && pgasi_boot.node_rank < LAST_BIT;
+    bool sole = pgasi_array_is_sole() && pgasi_boot.node_rank < LAST_BIT;
     return (site->hold->readers & ~(sole ? mine : 0)) != 0;
 }
 
@@ -336,29 +198,31 @@ static bool others_read(const pgasi_array_site_t *site)
 static void settle_write(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
-    uint32_t me = self();
+    uint32_t me = pgasi_array_self();
     uint64_t rights = hold->grant == PGASI_ARRAY_ALL ? pgas_array_path.data : (uint64_t)hold->op << 32 | pgas_array_path.operate;
     bool mine = hold->owner == me && by_thread;
-    if (hold->owner && !mine) {
-        hide_owner(site);
-        wait_until_left(site);
-        hold->mode = PGASI_ARRAY_SHARED;
-    }
+    if (hold->owner && !mine)
+        end_ownership(site);
     if (may_show(site, by_thread) && (mine || (hold->mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
+        bool read = hold->readers != 0;
         hold->readers = 0;
         hold->owner = me;
         show(site, rights);
-        return;
+        if (PGAS_LIKELY(!read || pgasi_array_is_sole()))
+            return;
+        end_ownership(site); /* another thread of this rank has come just now, and may be inside as a reader */
     }
     hold->mode = PGASI_ARRAY_SHARED;
     if (!site->array->wide) {
         if (may_show(site, by_thread))
             show_all(site);
-    } else if (hold->readers) {
+        return;
+    }
+    if (hold->readers) {
         hide_readers(site);
         wait_until_left(site);
-        guard(hold, GUARD_WIDE);
     }
+    guard(hold, GUARD_WIDE);
 }
 
 static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
@@ -710,8 +574,8 @@ int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level,
             hide_readers(site);
         if (hold->shown && (had_owner || all)) {
             hold->shown = hold->readers != 0;
-            hold->heat += recall && hold->heat < HEAT_MAX;
-            result = !is_alone(site);
+            hold->heat += recall && hold->heat < HEAT_MAX && pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
+            result = !pgasi_array_is_alone(site->at_home);
         }
     }
     unlock(hold);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "array/op.h"
+#include "array/slots.h"
 #include "base/checks.h"
 #include "boot/wait.h"
 
@@ -85,8 +86,7 @@ void pgasi_array_home_poll(pgasi_array_t *a)
     while (index != PGASI_ARRAY_NONE) {
         pgasi_array_dir_t *dir = &a->dir[index];
         uint32_t next = dir->next_closing;
-        pgasi_array_site_t site = site_of(a, index);
-        if (pgasi_array_is_left(&site)) {
+        if (pgasi_array_is_left(true)) {
             a->n_closing--;
             dir->closed = 0;
             step(a, index, PGASI_E_QUIET, -1);

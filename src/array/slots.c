@@ -1,0 +1,154 @@
+/* Slots: what tells whether a thread is inside an access.
+ *
+ * Every thread has one, in memory of its node, where it says by a plain store that it is inside. Whoever takes entries away changes
+ * them, runs a barrier on all processors, and waits until he has seen every slot empty once: a thread that is inside later sees the
+ * entry changed. That the slot does not say which chunk makes an access two instructions shorter, and costs nothing, since
+ * accesses are a few instructions each. Source: hazard pointers (Michael 2004), asymmetric fences by membarrier(2). */
+#include "array/slots.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array/array.h"
+#include "boot/boot.h"
+#include "boot/wait.h"
+#include "mem/thread.h"
+#include "pgas/mem.h"
+
+#define LOOKS 64 /* at a slot in a row */
+
+#define NO_RIGHTS UINT64_MAX /* fits no entry */
+static uint32_t nowhere;
+__thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec"))) = { &nowhere, 0, NO_RIGHTS, NO_RIGHTS };
+
+#define N_SLOTS (PGAS_THREADS_MAX + 1)
+typedef struct {
+    _Alignas(64) uint32_t inside;
+} slot_t;
+typedef struct {
+    _Alignas(64) uint32_t n_used; /* slots below it are in use */
+    slot_t slot[N_SLOTS];
+} slots_t;
+
+static slots_t **slots_of; /* by node rank; NULL: it has made no array */
+static slots_t *own_slots;
+static uint64_t slots_epoch;
+static pgas_status_t (*next_on_detach)(void);
+
+static void forget_thread(void)
+{
+    pgas_array_path = (pgas_array_path_t){ &nowhere, 0, NO_RIGHTS, NO_RIGHTS };
+}
+
+static pgas_status_t on_detach(void)
+{
+    forget_thread();
+    return next_on_detach ? next_on_detach() : PGAS_OK;
+}
+
+bool pgasi_array_thread_known(void)
+{
+    return pgas_array_path.read != 0;
+}
+
+/* Of a rank, in its heap, for as long as the library runs: its threads remember where theirs are. */
+pgas_status_t pgasi_array_slots_start(void)
+{
+    if (slots_epoch == pgasi_epoch)
+        return PGAS_OK;
+    pgas_gptr_t block;
+    free(slots_of);
+    slots_of = calloc((size_t)pgasi_boot.node_size, sizeof *slots_of);
+    if (!slots_of)
+        return PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = pgas_alloc_local(sizeof(slots_t), &block);
+    if (status != PGAS_OK)
+        return status;
+    own_slots = pgas_gptr_local(block, sizeof(slots_t));
+    memset(own_slots, 0, sizeof *own_slots);
+    slots_of[pgasi_boot.node_rank] = own_slots;
+    pgasi_thread_forget = forget_thread; /* of an earlier job */
+    forget_thread();
+    next_on_detach = pgasi_thread_on_detach;
+    pgasi_thread_on_detach = on_detach;
+    slots_epoch = pgasi_epoch;
+    return PGAS_OK;
+}
+
+void *pgasi_array_slots_own(void)
+{
+    return own_slots;
+}
+
+void pgasi_array_slots_learn(int node_rank, void *slots)
+{
+    __atomic_store_n(&slots_of[node_rank], slots, __ATOMIC_RELEASE);
+}
+
+uint32_t pgasi_array_self(void)
+{
+    return pgas_array_path.read ? (uint32_t)pgasi_boot.node_rank << 12 | (uint32_t)(pgas_array_path.data >> 8) : 0;
+}
+
+bool pgasi_array_is_sole(void)
+{
+    return __atomic_load_n(&own_slots->n_used, __ATOMIC_SEQ_CST) == 1;
+}
+
+bool pgasi_array_is_alone(bool at_home)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* entries are taken away before: a thread that comes now does not find them */
+    return pgas_array_path.read && (!at_home || pgasi_boot.node_size == 1) &&
+           __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED) == 1;
+}
+
+/* Some looks: a thread that makes one access after the other is outside for a moment between them. */
+static bool has_left(const uint32_t *inside)
+{
+    for (int n = 0; n < LOOKS; n++) {
+        if (!__atomic_load_n(inside, __ATOMIC_ACQUIRE))
+            return true;
+    }
+    return false;
+}
+
+static bool is_outside(int node_rank)
+{
+    slots_t *s = __atomic_load_n(&slots_of[node_rank], __ATOMIC_ACQUIRE);
+    uint32_t n = s ? __atomic_load_n(&s->n_used, __ATOMIC_ACQUIRE) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!has_left(&s->slot[i].inside))
+            return false;
+    }
+    return true;
+}
+
+bool pgasi_array_is_left(bool at_home)
+{
+    if (!at_home)
+        return is_outside(pgasi_boot.node_rank);
+    for (int r = 0; r < pgasi_boot.node_size; r++) {
+        if (!is_outside(r))
+            return false;
+    }
+    return true;
+}
+
+void pgasi_array_thread_start(void)
+{
+    if (pgas_array_path.read || !pgasi_thread_attached() || pgasi_self.in_handler || pgasi_self.slot >= PGAS_THREADS_MAX)
+        return;
+    uint32_t slot = (uint32_t)pgasi_self.slot, n = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED);
+    while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false, __ATOMIC_SEQ_CST,
+                                                     __ATOMIC_RELAXED))
+        ;
+    if (n == 1 && slot > 0) { /* whoever owns a chunk stores without fences, and is not inside any more when this is over */
+        pgasi_array_second_thread();
+        pgasi_wait_heavy_barrier();
+        while (!is_outside(pgasi_boot.node_rank))
+            sched_yield();
+    }
+    pgas_array_path = (pgas_array_path_t){ &own_slots->slot[slot].inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
+                                           (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
+}
