@@ -315,7 +315,8 @@ PGAS_API pgas_status_t pgas_array_info(const pgas_array_t *array, pgas_array_inf
 
 /* What a thread needs for the inline way; the library's. */
 typedef struct {
-    uint32_t *slot; /* where it says that it is inside an access */
+    uint32_t *slot;   /* where it says that it is inside an access */
+    uint32_t *reader; /* the same, or NULL if it may not use entries: a branch costs reads less than a mask */
     uint64_t read;  /* READ; this and the next two fit no entry if the thread may not use them */
     uint64_t data, operate; /* rights of entries that are its own, but for the operator */
 } pgas_array_path_t;
@@ -324,9 +325,8 @@ PGAS_API extern __thread pgas_array_path_t pgas_array_path __attribute__((tls_mo
 /* Around an access by an entry. Loads and stores between them are safe if the rights, looked at inside, allow them: whoever takes
  * a chunk away first changes the rights, then runs a barrier on all processors, then waits until every thread has been outside
  * once. (Where there is no such barrier entries never allow anything.) */
-PGAS_INLINE uint32_t *pgas_array_enter(void)
+PGAS_INLINE uint32_t *pgas_array_enter(uint32_t *slot)
 {
-    uint32_t *slot = pgas_array_path.slot;
     __atomic_store_n(slot, 1, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return slot;
@@ -362,12 +362,12 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
 #define PGAS_ARRAY_DEFINE(tag, type, word, log_bytes)                                                               \
     PGAS_INLINE pgas_status_t pgas_array_get_##tag(pgas_array_t *array, uint64_t i, type *value_p)                  \
     {                                                                                                               \
-        if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                             \
-            uint32_t *slot = pgas_array_enter();                                                                    \
+        if (PGAS_LIKELY(i < array->limit[log_bytes]) && PGAS_LIKELY(pgas_array_path.reader != NULL)) {              \
+            uint32_t *slot = pgas_array_enter(pgas_array_path.reader);                                              \
             uintptr_t base = pgas_array_readable(array, i);                                                         \
             word bits;                                                                                              \
-            if (PGAS_LIKELY(base & pgas_array_path.read)) {                                                         \
-                bits = __atomic_load_n((const word *)(base - 1 + (i << log_bytes)), __ATOMIC_RELAXED);              \
+            if (PGAS_LIKELY(base & 1)) {                                                                            \
+                bits = __atomic_load_n((const word *)(base - 1) + i, __ATOMIC_RELAXED);                             \
                 pgas_array_leave(slot);                                                                             \
                 memcpy(value_p, &bits, sizeof bits);                                                                \
                 return PGAS_OK;                                                                                     \
@@ -389,7 +389,7 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     PGAS_INLINE pgas_status_t pgas_array_set_##tag(pgas_array_t *array, uint64_t i, type value)                     \
     {                                                                                                               \
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                             \
-            uint32_t *slot = pgas_array_enter();                                                                    \
+            uint32_t *slot = pgas_array_enter(pgas_array_path.slot);                                                \
             const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                           \
             if (PGAS_LIKELY(pgas_array_rights(entry) == pgas_array_path.data)) {                                    \
                 word bits;                                                                                          \
@@ -417,7 +417,7 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     PGAS_INLINE pgas_status_t pgas_array_apply_##tag(pgas_array_t *array, uint64_t i, pgas_array_op_t op, type operand)    \
     {                                                                                                                      \
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                                                    \
-            uint32_t *slot = pgas_array_enter();                                                                           \
+            uint32_t *slot = pgas_array_enter(pgas_array_path.slot);                                                       \
             const pgas_array_entry_t *entry = pgas_array_entry(array, i);                                                  \
             uint64_t rights = pgas_array_rights(entry);                                                                    \
             if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) || rights == pgas_array_path.data)) { \

@@ -305,7 +305,7 @@ static const pgas_array_entry_t *enter_wide(const pgas_array_t *array, uint64_t 
 {
     if (PGAS_UNLIKELY(i >= array->n_elems))
         return NULL;
-    pgas_array_enter();
+    pgas_array_enter(pgas_array_path.slot);
     const pgas_array_entry_t *entry = &array->table[i >> array->shift];
     *rights_p = pgas_array_rights(entry);
     return entry;

@@ -15,6 +15,7 @@
 #include "array/slots.h"
 #include "base/checks.h"
 #include "base/hash.h"
+#include "boot/boot.h"
 
 #define NO_CHUNK UINT64_MAX
 
@@ -50,9 +51,10 @@ static int home_of(const pgasi_array_t *a, uint64_t chunk)
 
 static void set_chunk(pgasi_array_hold_t *hold, uint64_t chunk, uint16_t heat)
 {
-    while (__atomic_exchange_n(&hold->lock, 1, __ATOMIC_ACQUIRE))
-        ; /* held for some instructions by a thread that found the line by an old entry */
-    *hold = (pgasi_array_hold_t){ .lock = 1, .chunk = chunk, .touched = 1, .heat = heat };
+    uint32_t me = (uint32_t)pgasi_boot.node_rank + 1, nobody = 0; /* as in hold.c */
+    while (!__atomic_compare_exchange_n(&hold->lock, &nobody, me, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        nobody = 0; /* held for some instructions by a thread that found the line by an old entry */
+    *hold = (pgasi_array_hold_t){ .lock = me, .chunk = chunk, .touched = 1, .heat = heat };
     __atomic_store_n(&hold->lock, 0, __ATOMIC_RELEASE);
 }
 

@@ -12,7 +12,6 @@
  * Who takes entries away changes them, runs a barrier on all processors and waits until all threads have left (slots.c). */
 #include "array/array.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,22 +20,22 @@
 #include "base/checks.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
+#include "mem/thread.h"
 
 #define HEAT_MAX 4     /* recalls at the price of a barrier, after which a chunk is guarded */
 #define GUARD 256      /* for so many accesses */
 #define GUARD_WIDE 1024 /* the same, of wide elements that several threads write */
-#define SPINS 64
 #define LAST_BIT 63
 
 /* ---- the lock ---- */
 
+/* By node rank + 1, so that a lock whose holder has died is free. */
 static void lock(pgasi_array_hold_t *hold)
 {
-    for (uint32_t n = 1; PGAS_UNLIKELY(__atomic_exchange_n(&hold->lock, 1, __ATOMIC_ACQUIRE)); n++) {
-        while (__atomic_load_n(&hold->lock, __ATOMIC_RELAXED)) {
-            if (n++ % SPINS == 0)
-                sched_yield();
-        }
+    uint32_t me = (uint32_t)pgasi_boot.node_rank + 1, holder = 0, n = 0;
+    while (PGAS_UNLIKELY(!__atomic_compare_exchange_n(&hold->lock, &holder, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))) {
+        while ((holder = __atomic_load_n(&hold->lock, __ATOMIC_RELAXED)) && !pgasi_array_has_died((int)holder - 1))
+            pgasi_array_let_others_run(++n);
     }
 }
 
@@ -130,10 +129,8 @@ static void wait_until_left(const pgasi_array_site_t *site)
         return;
     pgasi_wait_heavy_barrier();
     pgasi_array_note(&site->array->info.barriers, 1);
-    for (uint32_t n = 1; !pgasi_array_is_left(site->at_home); n++) {
-        if (n % SPINS == 0)
-            sched_yield();
-    }
+    for (uint32_t n = 1; !pgasi_array_is_left(site->at_home); n++)
+        pgasi_array_let_others_run(n);
 }
 
 static bool may_show(const pgasi_array_site_t *site, bool by_thread)
@@ -358,7 +355,7 @@ static pgas_status_t compare_swap(const pgasi_array_site_t *site, pgasi_array_ac
 bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *value)
 {
     const pgas_array_entry_t *entry = pgas_array_entry(array, i);
-    uint32_t *slot = pgas_array_enter();
+    uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
     bool may = (pgas_array_rights(entry) & PGAS_ARRAY_CHANGE) && pgas_array_path.read;
     if (may)
         store(entry->base + i * array->elem_bytes, value, array->elem_bytes, 1);
@@ -370,7 +367,7 @@ bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_
                               const void *operand)
 {
     const pgas_array_entry_t *entry = pgas_array_entry(array, i);
-    uint32_t *slot = pgas_array_enter();
+    uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
     uint64_t rights = pgas_array_rights(entry);
     bool combines = (rights & PGAS_ARRAY_COMBINE) && rights >> 32 == op && !def->merge;
     bool may = ((rights & PGAS_ARRAY_CHANGE) || combines) && pgas_array_path.read;
@@ -408,9 +405,20 @@ static __thread own_pin_t few_own_pins[OWN_PINS] __attribute__((tls_model("initi
 static __thread own_pin_t *own_pins __attribute__((tls_model("initial-exec")));
 static __thread uint32_t n_own_pins __attribute__((tls_model("initial-exec")));
 static __thread uint32_t room_own_pins __attribute__((tls_model("initial-exec")));
+static __thread uint64_t own_pins_epoch __attribute__((tls_model("initial-exec")));
+
+/* Those of an earlier job ended with it; its holds may be where new ones are. */
+static void forget_old_pins(void)
+{
+    if (PGAS_LIKELY(own_pins_epoch == pgasi_epoch))
+        return;
+    n_own_pins = 0;
+    own_pins_epoch = pgasi_epoch;
+}
 
 bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold)
 {
+    forget_old_pins();
     for (uint32_t i = 0; i < n_own_pins; i++) {
         if (own_pins[i].hold == hold)
             return true;
@@ -421,6 +429,7 @@ bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold)
 /* By the thread itself, also if somebody else has counted the pin for it. */
 pgas_status_t pgasi_array_own_pin_room(void)
 {
+    forget_old_pins();
     if (!own_pins) {
         own_pins = few_own_pins;
         room_own_pins = OWN_PINS;
@@ -451,6 +460,7 @@ void pgasi_array_own_pin_add(const pgasi_array_hold_t *hold)
 
 static bool own_pin_remove(const pgasi_array_hold_t *hold)
 {
+    forget_old_pins();
     for (uint32_t i = 0; i < n_own_pins; i++) {
         if (own_pins[i].hold != hold)
             continue;

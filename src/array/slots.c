@@ -20,7 +20,8 @@
 
 #define NO_RIGHTS UINT64_MAX /* fits no entry */
 static uint32_t nowhere;
-__thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec"))) = { &nowhere, 0, NO_RIGHTS, NO_RIGHTS };
+#define NO_PATH { &nowhere, NULL, 0, NO_RIGHTS, NO_RIGHTS }
+__thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec"))) = NO_PATH;
 
 #define N_SLOTS (PGAS_THREADS_MAX + 1)
 typedef struct {
@@ -38,7 +39,7 @@ static pgas_status_t (*next_on_detach)(void);
 
 static void forget_thread(void)
 {
-    pgas_array_path = (pgas_array_path_t){ &nowhere, 0, NO_RIGHTS, NO_RIGHTS };
+    pgas_array_path = (pgas_array_path_t)NO_PATH;
 }
 
 static pgas_status_t on_detach(void)
@@ -113,13 +114,27 @@ static bool has_left(const uint32_t *inside)
     return false;
 }
 
+bool pgasi_array_has_died(int node_rank)
+{
+    return PGAS_UNLIKELY(pgasi_boot_some_dead()) && pgasi_boot_is_dead(pgasi_boot.node_members[node_rank]);
+}
+
+void pgasi_array_let_others_run(uint32_t n)
+{
+    if (n % LOOKS != 0)
+        return;
+    sched_yield();
+    if (n % (LOOKS * LOOKS) == 0 && pgasi_wait_look_around)
+        pgasi_wait_look_around();
+}
+
 static bool is_outside(int node_rank)
 {
     slots_t *s = __atomic_load_n(&slots_of[node_rank], __ATOMIC_ACQUIRE);
     uint32_t n = s ? __atomic_load_n(&s->n_used, __ATOMIC_ACQUIRE) : 0;
     for (uint32_t i = 0; i < n; i++) {
         if (!has_left(&s->slot[i].inside))
-            return false;
+            return pgasi_array_has_died(node_rank);
     }
     return true;
 }
@@ -146,9 +161,10 @@ void pgasi_array_thread_start(void)
     if (n == 1 && slot > 0) { /* whoever owns a chunk stores without fences, and is not inside any more when this is over */
         pgasi_array_second_thread();
         pgasi_wait_heavy_barrier();
-        while (!is_outside(pgasi_boot.node_rank))
-            sched_yield();
+        for (uint32_t looks = 1; !is_outside(pgasi_boot.node_rank); looks++)
+            pgasi_array_let_others_run(looks);
     }
-    pgas_array_path = (pgas_array_path_t){ &own_slots->slot[slot].inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
+    uint32_t *inside = &own_slots->slot[slot].inside;
+    pgas_array_path = (pgas_array_path_t){ inside, inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
                                            (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
 }

@@ -24,4 +24,10 @@ bool pgasi_array_is_alone(bool at_home);
 /** After a barrier: every thread of the rank, or (at_home) of the node, has been outside of accesses since then. */
 bool pgasi_array_is_left(bool at_home);
 
+/** Ranks of the node that die inside never leave, and never unlock. */
+bool pgasi_array_has_died(int node_rank);
+/** In the n-th round of waiting for a thread that is inside, or has a lock: it may be of such a rank, which without service threads
+ *  nobody else would notice. */
+void pgasi_array_let_others_run(uint32_t n);
+
 #endif
