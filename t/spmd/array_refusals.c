@@ -448,6 +448,7 @@ static void contexts(void)
     spmd_is_int(crew_faults(), 0, "threads that are not attached");
     BAD(pgas_array_destroy(array));
     array = crew_array(8, N, CHUNK, 3, NULL); /* that nobody has used */
+    BAD(pgas_barrier(NULL));                  /* before handlers look at that variable */
     BAD(pgas_call((me + 1) % n_ranks, inside, NULL, 0, NULL));
     BAD(pgas_quiesce());
     BAD(pgas_barrier(NULL));
