@@ -289,6 +289,22 @@ pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op
     return (*def_p)->elem_bytes == array->elem_bytes ? PGAS_OK : PGAS_ERR_MISMATCH;
 }
 
+/* Of an element whose home is on another node. Operands are kept in a line only if the home can bring them into the elements. */
+static pgas_status_t check_op_there(pgasi_array_t *a, const pgasi_array_place_t *place, pgas_array_op_t op)
+{
+    if (a->node_rank[place->home] >= 0 || pgasi_array_home_knows(a, place->home, op))
+        return PGAS_OK;
+    pgas_status_t status = may_wait(a);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_ASK, .op = op, .k = (uint32_t)(place->first & a->open.mask), .n = 1,
+                               .chunk = place->chunk };
+    pgasi_path_state_t before = pgasi_serve_begin();
+    status = pgasi_array_send_op(a, a->global[place->home], &x);
+    pgasi_serve_end(before);
+    return status == PGAS_OK ? wait_for(a, &x) : status;
+}
+
 pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes, pgas_array_op_t op, const void *operand)
 {
     const pgas_array_op_def_t *def;
@@ -297,6 +313,13 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
         status = pgasi_array_check_op(array, op, &def);
     if (status != PGAS_OK || (has_words(array) && pgasi_array_apply_shared(array, i, op, def, operand)))
         return status;
+    pgasi_array_t *a = pgasi_array_of(array);
+    if (PGAS_UNLIKELY(def->operand_bytes > PGASI_ARRAY_CALL_BYTES)) { /* others are sent to the home at first, which says so */
+        pgasi_array_place_t place = pgasi_array_place(&a->map, i);
+        status = check_op_there(a, &place, op);
+        if (status != PGAS_OK)
+            return status;
+    }
     return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_APPLY, .op = op, .in = operand });
 }
 
@@ -418,11 +441,9 @@ pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mod
         return status;
     pgasi_array_t *a = pgasi_array_of(array);
     pgasi_array_place_t place = pgasi_array_place(&a->map, i);
-    if (mode == PGAS_ARRAY_PIN_OPERATE && a->node_rank[place.home] < 0 && !pgasi_array_home_knows(a, place.home, op)) {
-        status = pgas_array_apply(array, i, op, def->identity); /* which changes nothing, and tells whether the home has it */
-        if (status != PGAS_OK)
-            return status;
-    }
+    status = mode == PGAS_ARRAY_PIN_OPERATE ? check_op_there(a, &place, op) : PGAS_OK;
+    if (status != PGAS_OK)
+        return status;
     pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .op = mode == PGAS_ARRAY_PIN_OPERATE ? op : 0,
                                .chunk = place.chunk, .k = (uint32_t)(i & array->mask), .n = 1 };
     status = pgasi_array_do(a, &place, &x);

@@ -66,7 +66,8 @@ typedef enum {
     PGASI_ARRAY_CAS,
     PGASI_ARRAY_FETCH,
     PGASI_ARRAY_APPLY,
-    PGASI_ARRAY_PIN
+    PGASI_ARRAY_PIN,
+    PGASI_ARRAY_ASK /* nothing: whether the home has the operator */
 } pgasi_array_kind_t;
 
 /** One access of a thread to elements of one chunk; lives until it is done. */

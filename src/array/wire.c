@@ -323,7 +323,7 @@ static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
     if (!x)
         return; /* nobody waits any more */
     close_number(m->line);
-    if (m->status == PGAS_OK && x->kind == PGASI_ARRAY_APPLY)
+    if (m->status == PGAS_OK && (x->kind == PGASI_ARRAY_APPLY || x->kind == PGASI_ARRAY_ASK))
         pgasi_array_note_op(a, place->home, x->op);
     if (m->status == PGAS_OK && bytes == pgasi_array_out_bytes(a, x) && bytes)
         memcpy(x->out, data, bytes);
@@ -334,9 +334,9 @@ static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
 static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_place_t *place, const pgasi_array_access_t *x, size_t bytes)
 {
     uint64_t k0 = place->first & a->open.mask;
-    if (x->kind > PGASI_ARRAY_PIN || x->k < k0 || x->k + (uint64_t)x->n > k0 + place->n || !x->n)
+    if (x->kind > PGASI_ARRAY_ASK || x->k < k0 || x->k + (uint64_t)x->n > k0 + place->n || !x->n)
         return PGAS_ERR_INVALID;
-    if (x->kind == PGASI_ARRAY_FETCH || x->kind == PGASI_ARRAY_APPLY) {
+    if (x->kind == PGASI_ARRAY_FETCH || x->kind == PGASI_ARRAY_APPLY || x->kind == PGASI_ARRAY_ASK) {
         const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
         if (!def)
             return PGAS_ERR_NOT_FOUND;
@@ -354,9 +354,10 @@ static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_
                                .chunk = m->chunk, .token = m->line };
     x.foreign = a->node_rank[member(a, source)] < 0;
     x.status = check_op(a, place, &x, bytes);
-    pgasi_array_request_t *r = x.status == PGAS_OK ? pgasi_array_new_request(a, bytes) : NULL;
+    bool more = x.status == PGAS_OK && x.kind != PGASI_ARRAY_ASK;
+    pgasi_array_request_t *r = more ? pgasi_array_new_request(a, bytes) : NULL;
     if (!r) {
-        x.status = x.status == PGAS_OK ? PGAS_ERR_NO_MEMORY : x.status;
+        x.status = more ? PGAS_ERR_NO_MEMORY : x.status;
         pgasi_array_send_reply(a, source, &x, NULL, 0);
         return;
     }
