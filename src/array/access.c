@@ -127,7 +127,31 @@ static pgas_status_t may_wait(const pgasi_array_t *a)
     return status == PGAS_OK && pgasi_boot_some_dead() && pgasi_array_is_broken(a) ? PGAS_ERR_PEER : status;
 }
 
-/* At another rank of the node, more than a call carries: the home is asked for a pin, under which it is done here. */
+/* A pin has ended that somebody may wait for. Serving. */
+static void tell_unpinned(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_hold_t *hold)
+{
+    if (place->home == a->rank)
+        pgasi_array_home_unpinned(a, place->index);
+    else if (a->node_rank[place->home] >= 0)
+        pgasi_array_send_unpinned(a, a->global[place->home], place->chunk);
+    else
+        pgasi_array_cache_unpinned(a, hold);
+}
+
+/* By the thread that had it. */
+static void end_pin(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_hold_t *hold, bool recall)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the pin is gone before we look whether somebody waits for its line */
+    if (!recall && !__atomic_load_n(&a->want_line, __ATOMIC_RELAXED))
+        return;
+    pgasi_path_state_t before = pgasi_serve_begin();
+    tell_unpinned(a, place, hold);
+    pgasi_array_cache_look(a);
+    pgasi_array_poll();
+    pgasi_serve_end(before);
+}
+
+/* More than a call carries, and than a line has room for: done here under a pin. */
 static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
 {
     pgasi_array_site_t site;
@@ -143,18 +167,16 @@ static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *plac
     pgasi_array_own_pin_add(site.hold);
     status = pgasi_array_try(&site, x, true);
     pgasi_array_unpin_hold(site.hold, mode, &recall);
-    if (recall) {
-        pgasi_path_state_t before = pgasi_serve_begin();
-        pgasi_array_send_unpinned(a, a->global[place->home], place->chunk);
-        pgasi_serve_end(before);
-    }
+    end_pin(a, place, site.hold, recall);
     return status;
 }
 
 static bool is_too_large(const pgasi_array_t *a, const pgasi_array_place_t *place, const pgasi_array_access_t *x)
 {
-    return place->home != a->rank && a->node_rank[place->home] >= 0 &&
-           PGASI_MAX(pgasi_array_in_bytes(a, x), pgasi_array_out_bytes(a, x)) > PGASI_ARRAY_CALL_BYTES;
+    size_t in = pgasi_array_in_bytes(a, x);
+    if (place->home == a->rank || PGASI_MAX(in, pgasi_array_out_bytes(a, x)) <= PGASI_ARRAY_CALL_BYTES)
+        return false;
+    return a->node_rank[place->home] >= 0 || (x->kind == PGASI_ARRAY_APPLY && in > a->open.elem_bytes);
 }
 
 pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
@@ -471,18 +493,6 @@ pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin)
     pgasi_array_place_t place = pgasi_array_place(&a->map, pin->first);
     pgasi_array_hold_t *hold = pin->hold;
     pin->hold = NULL;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the pin is gone before we look whether somebody waits for its line */
-    if (!recall && !__atomic_load_n(&a->want_line, __ATOMIC_RELAXED))
-        return PGAS_OK;
-    pgasi_path_state_t before = pgasi_serve_begin();
-    if (place.home == a->rank)
-        pgasi_array_home_unpinned(a, place.index);
-    else if (a->node_rank[place.home] >= 0)
-        pgasi_array_send_unpinned(a, a->global[place.home], place.chunk);
-    else
-        pgasi_array_cache_unpinned(a, hold);
-    pgasi_array_cache_look(a);
-    pgasi_array_poll();
-    pgasi_serve_end(before);
+    end_pin(a, &place, hold, recall);
     return PGAS_OK;
 }

@@ -353,9 +353,48 @@ static void taking_turns(void)
     BAD(pgas_array_destroy(array));
 }
 
+/* Operands that no call carries, of elements that are far smaller. */
+typedef struct {
+    uint64_t word[2048];
+} row_t;
+static row_t no_row, row;
+static void add_rows(void *to, const void *from)
+{
+    for (size_t k = 0; k < 2048; k++)
+        ((row_t *)to)->word[k] += ((const row_t *)from)->word[k];
+}
+static void merge_row(void *elem, const void *operand)
+{
+    for (size_t k = 0; k < 2048; k++)
+        *(uint64_t *)elem += ((const row_t *)operand)->word[k];
+}
+
+static void large_operands(void)
+{
+    enum { TIMES = 10 };
+    pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 4, 4, 1, NULL);
+    pgas_array_op_def_t def = { 8, sizeof(row_t), &no_row, add_rows, merge_row };
+    pgas_array_op_t op = 0;
+    uint64_t n = pgas_array_n_elems(array), value = 0;
+    BAD(pgas_array_op_register("rows", &def, &op));
+    for (size_t k = 0; k < 2048; k++)
+        row.word[k] = k;
+    BAD(pgas_barrier(NULL));
+    for (uint64_t i = 0; i < n * TIMES; i++)
+        BAD(pgas_array_apply(array, i % n, op, &row));
+    BAD(pgas_barrier(NULL));
+    for (uint64_t i = 0; i < n; i++) {
+        BAD(pgas_array_get_u64(array, i, &value));
+        crew_judge(value == 2047 * 1024 * TIMES * (uint64_t)n_ranks, "the sum of all rows");
+    }
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "operands larger than a call, and than elements");
+}
+
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 7);
+    job_begin(&argc, &argv, 8);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     built_in();
@@ -363,5 +402,6 @@ int main(int argc, char **argv)
     of_another_type();
     of_the_same_type();
     taking_turns();
+    large_operands();
     return job_end();
 }

@@ -227,6 +227,11 @@ static void unknown_at_home(void)
         pgas_array_pin_t pin;
         if (far && !GAVE(pgas_array_pin(array, 1, PGAS_ARRAY_PIN_OPERATE, op, &pin), PGAS_ERR_NOT_FOUND))
             BAD(pgas_array_unpin(&pin));
+        static const char row[1 << 15]; /* no call carries it */
+        def = (pgas_array_op_def_t){ 8, sizeof row, row, add_two, merge_two };
+        BAD(pgas_array_op_register("large and known by one", &def, &op));
+        if (far)
+            GAVE(pgas_array_apply(array, 1, op, row), PGAS_ERR_NOT_FOUND);
         BAD(pgas_array_apply_u64(array, 4, PGAS_ARRAY_ADD_U64, 5)); /* the chunk goes on */
     }
     BAD(pgas_barrier(NULL));
