@@ -188,12 +188,12 @@ pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place,
     if (PGAS_LIKELY(status != PGAS_INPROGRESS && !ahead))
         return status;
     bool missed = status == PGAS_INPROGRESS;
-    if (missed && is_too_large(a, place, x))
-        return do_pinned(a, place, x);
     if (missed) {
         status = may_wait(a);
         if (status != PGAS_OK)
             return status;
+        if (is_too_large(a, place, x))
+            return do_pinned(a, place, x);
         pgasi_array_note(&a->info.misses, 1);
         x->done = 0;
     }
@@ -452,6 +452,8 @@ pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mod
     pgas_status_t status = pgasi_array_check(array, i);
     if (status == PGAS_OK && (!pin_p || (unsigned)mode > PGAS_ARRAY_PIN_OPERATE))
         status = PGAS_ERR_INVALID;
+    if (status == PGAS_OK && pgasi_self.in_handler) /* unpin may have to serve */
+        status = PGAS_ERR_CONTEXT;
     if (status == PGAS_OK && mode == PGAS_ARRAY_PIN_OPERATE) {
         status = pgasi_array_check_op(array, op, &def);
         if (status == PGAS_OK && (def->operand_bytes != array->elem_bytes || def->merge))
