@@ -21,12 +21,17 @@
  *  element. Between applies of different elements no order is seen unless something orders them. What is done through the
  *  plain pointer of a pin is the program's own to order within the node; to others it is as if done between pin and unpin.
  *
- *  Threads: any attached thread; each thread of an OpenMP region attaches first. In handlers only what needs nobody else works,
- *  otherwise PGAS_ERR_CONTEXT. Progress: a rank that computes is served by its service thread.
+ *  Threads: any attached thread; each thread of an OpenMP region attaches first, and detaches before the library is
+ *  finalized. In plain handlers only what needs nobody else works, otherwise PGAS_ERR_CONTEXT; pins and locks never.
+ *  Progress: a rank that computes is served by its service thread.
  *
- *  Every function here may also give PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT (thread not attached; in a plain handler, where it
- *  would have to wait), PGAS_ERR_INVALID (no array, null), PGAS_ERR_PEER (a rank of the team has died with
- *  PGAS_ON_PEER_DEATH=continue; the array is of no use any more) and PGAS_ERR_NO_MEMORY (a request found no memory).
+ *  Every function here may also give PGAS_ERR_NOT_INIT, PGAS_ERR_CONTEXT (thread not attached; in a plain handler, where
+ *  it would have to wait), PGAS_ERR_INVALID (no array, null; but the inline functions look at neither), PGAS_ERR_PEER (a
+ *  rank of the team has died with PGAS_ON_PEER_DEATH=continue; the array is of no use any more, though what needs nobody
+ *  else may still give PGAS_OK), PGAS_ERR_DEADLOCK (the access would have to wait until the thread's own pin of that
+ *  chunk ends, e.g. set within a pin for reading, which works only as long as no other node reads) and PGAS_ERR_NO_MEMORY
+ *  (a request found no memory; or all lines of the cache are pinned, and the elements are larger than what a call
+ *  carries, PGAS_CALL_MAX - 64 bytes).
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each access counts references with
  *  two locked instructions; here a thread writes into a slot of its own that it is inside an access, and who takes a chunk away
@@ -85,7 +90,7 @@ typedef struct {
 #define PGAS_ARRAY_OPTS_INIT { sizeof(pgas_array_opts_t), 0, NULL, 0, 0, 0, 0 }
 
 /** Makes an array of n_elems elements of elem_bytes bytes, all zero.
- *  Shape:  collective over the team (NULL: all ranks). 0 elements are allowed.
+ *  Shape:  collective over the team (NULL: all ranks), which lasts longer than the array. 0 elements are allowed.
  *  Units:  elem_bytes 1 .. 65536; n_elems * elem_bytes below 2^44 a rank; chunks (elements times size) of at most 16 MiB.
  *  Owns:   pgas_array_destroy; else the last pgas_finalize.
  *  Cost:   out of the symmetric heap of each rank: its elements, 24 bytes for every chunk, or 512 elements, of the whole array,
@@ -99,7 +104,7 @@ PGAS_API pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, u
 
 /** Ends it. Collective over its team; nobody uses it any more.
  *  @return PGAS_OK; PGAS_ERR_BUSY, the same on all ranks, if some thread has a pin or a lock: the log names rank and element,
- *          and nothing has happened. */
+ *          and nothing has happened. After anything else (PGAS_ERR_PEER) the array is not used again. */
 PGAS_API pgas_status_t pgas_array_destroy(pgas_array_t *array);
 
 static inline uint64_t pgas_array_n_elems(const pgas_array_t *array)
@@ -144,9 +149,11 @@ enum {
 };
 
 /** An operator of the program's: associative and commutative.
- *  combine: *to becomes (*to combined with *from), operands both. merge: an operand is brought into an element; NULL: the operand
- *  has the element's type, and combine serves. Both run on any thread, also of the library, one at a time for one element;
- *  they do not call the library. */
+ *  combine: *to becomes (*to combined with *from), operands both. merge: an operand is brought into an element; NULL: the
+ *  operand has the element's type, and combine serves. Both run on any thread, also of the library, and do not call the
+ *  library. Elements of 1, 2, 4 and 8 bytes may be copies, and several threads at it, of which one's result counts and
+ *  the others go again; of others one at a time. Operands and elements are aligned to 16 bytes as far as their sizes
+ *  allow, those given to apply as they are. */
 typedef struct {
     size_t elem_bytes, operand_bytes; /* of the elements and operands that it is for; operand_bytes 0: as elem_bytes */
     const void *identity;             /* operand_bytes bytes, copied: combining with it changes nothing */
@@ -238,7 +245,7 @@ typedef struct {
  *          operator's operands have the elements' type and size (PGAS_ERR_MISMATCH otherwise).
  *  Done:   until unpin the chunk stays here. Nobody on another node writes it (read) or sees or writes it (write) or reads it
  *          (operate); who wants to waits. Threads of the same node share it as they share memory. get, set and apply of the same
- *          thread within the pin never wait.
+ *          thread within the pin never wait: what the pin does not allow may give PGAS_ERR_DEADLOCK.
  *  Owns:   hold pins for as long as one holds a lock: others wait.
  *  @return PGAS_OK; PGAS_ERR_RANGE; PGAS_ERR_DEADLOCK (it would have to wait until the thread's own pin of that chunk ends, e.g. to
  *          write what it pins for reading); PGAS_ERR_NO_MEMORY (all lines of the cache are pinned: raise cache_bytes);
@@ -246,7 +253,7 @@ typedef struct {
 PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode, pgas_array_op_t op,
                                       pgas_array_pin_t *pin_p);
 
-/** Ends it. @return PGAS_OK, PGAS_ERR_INVALID (not a pin of the calling thread, or ended before). */
+/** Ends it. @return PGAS_OK, PGAS_ERR_INVALID (not a pin of the calling thread, or ended before, or in an earlier job). */
 PGAS_API pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin);
 
 /* ---- many elements ---- */
