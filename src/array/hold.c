@@ -98,6 +98,18 @@ static void hide_readers(const pgasi_array_site_t *site)
     site->hold->readers = 0;
 }
 
+/* Those whose entries have just been taken away leave. They never need the lock while they are inside. */
+static void wait_until_left(const pgasi_array_site_t *site)
+{
+    site->hold->shown = site->hold->owner || site->hold->readers;
+    if (pgasi_array_is_alone(site->at_home))
+        return;
+    pgasi_wait_heavy_barrier();
+    pgasi_array_note(&site->array->info.barriers, 1);
+    for (uint32_t n = 1; !pgasi_array_is_left(site->at_home); n++)
+        pgasi_array_let_others_run(n);
+}
+
 /* The entry of the calling thread's rank. What its owner alone may do, but for reading, is readable in short as long as there is no
  * other thread. */
 static void show(const pgasi_array_site_t *site, uint64_t rights)
@@ -117,20 +129,11 @@ static void show(const pgasi_array_site_t *site, uint64_t rights)
     for (uint64_t j = 0; j < n_entries(site); j++)
         __atomic_store_n(&readable[j], (uintptr_t)base + 1, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    for (uint64_t j = 0; own && !pgasi_array_is_sole() && j < n_entries(site); j++) /* another thread has come just now */
-        __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
-}
-
-/* Those whose entries have just been taken away leave. They never need the lock while they are inside. */
-static void wait_until_left(const pgasi_array_site_t *site)
-{
-    site->hold->shown = site->hold->owner || site->hold->readers;
-    if (pgasi_array_is_alone(site->at_home))
+    if (!own || pgasi_array_is_sole())
         return;
-    pgasi_wait_heavy_barrier();
-    pgasi_array_note(&site->array->info.barriers, 1);
-    for (uint32_t n = 1; !pgasi_array_is_left(site->at_home); n++)
-        pgasi_array_let_others_run(n);
+    for (uint64_t j = 0; j < n_entries(site); j++) /* another thread has come just now, and may have seen them */
+        __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
+    wait_until_left(site);
 }
 
 static bool may_show(const pgasi_array_site_t *site, bool by_thread)
