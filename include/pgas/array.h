@@ -374,7 +374,7 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
             uintptr_t base = pgas_array_readable(array, i);                                                         \
             word bits;                                                                                              \
             if (PGAS_LIKELY(base & 1)) {                                                                            \
-                bits = __atomic_load_n((const word *)(base - 1) + i, __ATOMIC_RELAXED);                             \
+                bits = __atomic_load_n((const word *)(base - 1) + i, __ATOMIC_ACQUIRE);                             \
                 pgas_array_leave(slot);                                                                             \
                 memcpy(value_p, &bits, sizeof bits);                                                                \
                 return PGAS_OK;                                                                                     \

@@ -317,6 +317,12 @@ static void drop(const message_t *m, int source)
         PGASI_ERROR("array", "a message of kind %d from rank %d for array %u makes no sense: dropped", m->kind, source, m->array);
 }
 
+/* Of all of a chunk's elements; 0: an operator that is unknown here. */
+static size_t operands_bytes(const pgasi_array_t *a, const pgasi_array_place_t *place, uint32_t op)
+{
+    return ((place->first & a->open.mask) + place->n) * operand_bytes(op);
+}
+
 static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place, const void *data, size_t bytes)
 {
     pgasi_array_access_t *x = find_access(m->line);
@@ -325,9 +331,10 @@ static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
     close_number(m->line);
     if (m->status == PGAS_OK && (x->kind == PGASI_ARRAY_APPLY || x->kind == PGASI_ARRAY_ASK))
         pgasi_array_note_op(a, place->home, x->op);
-    if (m->status == PGAS_OK && bytes == pgasi_array_out_bytes(a, x) && bytes)
+    bool fits = bytes == pgasi_array_out_bytes(a, x);
+    if (m->status == PGAS_OK && fits && bytes)
         memcpy(x->out, data, bytes);
-    pgasi_array_done(x, m->status);
+    pgasi_array_done(x, m->status == PGAS_OK && !fits ? PGAS_ERR_INTERNAL : m->status);
 }
 
 /* Whether what it brings and asks for fits the array; PGAS_ERR_NOT_FOUND: an operator that is unknown here. */
@@ -419,6 +426,8 @@ static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
             pgasi_array_home_answer(a, place->index, (pgasi_array_event_t)m->event, member(a, source));
         return true;
     case PGASI_ARRAY_M_OPERANDS:
+        if (m->event == PGASI_E_WB_O && operand_bytes(m->op) && bytes != operands_bytes(a, place, m->op))
+            return false;
         if (m->event == PGASI_E_WB_O)
             pgasi_array_home_operands_all(a, place->index, member(a, source), m->op, data, bytes);
         else
@@ -449,6 +458,10 @@ static void on_one(pgasi_array_t *a, const message_t *m, const void *data, size_
         if (m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W)
             pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
     } else if (m->kind == PGASI_ARRAY_M_TO_CACHE && m->event >= PGASI_E_GIVE && m->event < PGASI_ARRAY_N_EVENTS) {
+        if (a->global[place.home] != source) {
+            drop(m, source);
+            return;
+        }
         const char *there = m->status ? mapped_chunk(a, &place) : NULL;
         if (there)
             pgasi_array_cache_elements(a, m->chunk, m->line, 0, there, a->stride);
@@ -487,6 +500,8 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t from, void 
         return;
     }
     pgasi_array_t *a = pgasi_array_find(m.array);
+    if (!a && m.kind == PGASI_ARRAY_M_UNPINNED)
+        return; /* told without need, and late */
     if (!a || member(a, source) < 0)
         drop(&m, source);
     else if (m.run)
