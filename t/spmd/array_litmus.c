@@ -6,18 +6,22 @@
  *           several, and of structures, and threads on one node or on several
  *   np:     2 3 4 4
  *   nodes:  1 1 1 2
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=5,again=2 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
+ *   env:    PGAS_ARRAY_ACCESS=open | PGAS_FAULT=delay=5,reorder=5,again=2 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
  *   source: pgas/array.h; `make soak` runs more (LITMUS_ROUNDS). Values only grow, so that each read is judged against all
  *           writes, not those of its own round: of x = r; a = y and y = s; b = x either a >= s or b >= r, for all r and s
  */
+#include "base/clock.h"
+#include "base/param.h"
 #include "t/spmd/array_crew.h"
 
 #define ROLES_MAX 4
 #define ROUNDS_MAX 4000
-#define CHUNK 8
 #define N_CHUNKS 12
+#define CHUNK_INLINE 512 /* scalars in smaller chunks are not used by plain instructions */
+#define CHUNK_SMALL 8
 
 static int me, n_ranks, n_rounds;
+static uint64_t recalls_ns, chunk;
 static bool can_fail; /* a test of the test: what was noted is spoilt before it is judged */
 
 /* ---- roles: threads that run as they like, and note what they see ---- */
@@ -39,6 +43,7 @@ typedef struct {
     const char *name;
     uint64_t x, y;
     size_t bytes;
+    uint64_t chunk;
 } layout_t;
 
 static pgas_array_t *array;
@@ -84,11 +89,6 @@ static uint64_t look(uint64_t i)
     return words[0];
 }
 
-static void gather_notes(void)
-{
-    BAD(pgas_allreduce(NULL, notes, all_notes, sizeof notes / 8, PGAS_UINT64, PGAS_SUM));
-}
-
 /* Runs the litmus with its roles on this rank and others; counts what is not allowed. */
 static int perform(const litmus_t *l)
 {
@@ -102,9 +102,10 @@ static int perform(const litmus_t *l)
     }
     int32_t mine = cast.n_here, most = 0;
     BAD(pgas_allreduce(NULL, &mine, &most, 1, PGAS_INT32, PGAS_MAX));
-    BAD(pgas_array_fill(array, zero));
+    if (layout->bytes <= sizeof zero)
+        BAD(pgas_array_fill(array, zero));
     crew_run(most, play, &cast);
-    gather_notes();
+    BAD(pgas_allreduce(NULL, notes, all_notes, sizeof notes / 8, PGAS_UINT64, PGAS_SUM));
     if (can_fail)
         l->spoil();
     crew_judge(l->is_allowed(l), l->name);
@@ -148,6 +149,7 @@ static void pass(uint64_t i, uint64_t value, int how)
 {
     uint64_t old[STRUCT_WORDS], words[STRUCT_WORDS], last[STRUCT_WORDS], index = i;
     pgas_array_pin_t pin;
+    bool apart = pgas_n_nodes() == n_ranks && n_ranks >= 3; /* nobody on the node reads what is written by a pointer */
     for (int k = 0; k < STRUCT_WORDS; k++) {
         words[k] = value;
         last[k] = value - 1;
@@ -164,7 +166,7 @@ static void pass(uint64_t i, uint64_t value, int how)
         BAD(pgas_array_store(array, i, 1, words));
     } else if (how == 5) {
         BAD(pgas_array_scatter(array, &index, 1, words));
-    } else if (how == 6 && pgas_n_nodes() == n_ranks && !BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin))) {
+    } else if (how == 6 && apart && !BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin))) {
         memcpy((char *)pin.data + (i - pin.first) * layout->bytes, words, layout->bytes);
         BAD(pgas_array_unpin(&pin));
     } else {
@@ -296,7 +298,7 @@ static void coherence_spoil(void)
 /* By a lock, fetch_op, apply and compare_swap; of elements side by side, with two operators, and reads between. */
 static void increments_role(const litmus_t *l, int role)
 {
-    uint64_t x = layout->x, first = x / CHUNK * CHUNK, value = 0, old = 0, expected, seen = 0, one = 1;
+    uint64_t x = layout->x, first = x / chunk * chunk, value = 0, old = 0, expected, seen = 0, one = 1;
     (void)l;
     for (int r = 1; r <= n_rounds; r++) {
         int how = (r + role) % 4;
@@ -330,7 +332,7 @@ static void increments_role(const litmus_t *l, int role)
 
 static bool increments_is_allowed(const litmus_t *l)
 {
-    uint64_t want[4] = { 0, 0, 0, 0 }, is[5], n_xor = 0, first = layout->x / CHUNK * CHUNK;
+    uint64_t want[4] = { 0, 0, 0, 0 }, is[5], n_xor = 0, first = layout->x / chunk * chunk;
     for (int role = 0; role < l->n_roles; role++) {
         for (int how = 0; how < 4; how++)
             want[how] += all_notes[role][0][how];
@@ -354,7 +356,7 @@ static void increments_spoil(void)
  * one's own. */
 static void applies_role(const litmus_t *l, int role)
 {
-    uint64_t first = layout->x / CHUNK * CHUNK, sum = 0, most = 0, value = 0;
+    uint64_t first = layout->x / chunk * chunk, sum = 0, most = 0, value = 0;
     (void)l;
     for (int r = 1; r <= n_rounds; r++) {
         uint64_t x = (uint64_t)(r * ROLES_MAX + role);
@@ -378,7 +380,7 @@ static void applies_role(const litmus_t *l, int role)
 
 static bool applies_is_allowed(const litmus_t *l)
 {
-    uint64_t first = layout->x / CHUNK * CHUNK, sum = 0, most = 0;
+    uint64_t first = layout->x / chunk * chunk, sum = 0, most = 0;
     for (int role = 0; role < l->n_roles; role++) {
         sum += all_notes[role][0][0];
         most = most > all_notes[role][0][1] ? most : all_notes[role][0][1];
@@ -427,9 +429,80 @@ static void pins_spoil(void)
     all_notes[0][0][0]--;
 }
 
+/* ---- accesses against recalls ---- */
+
+#define LARGE_WORDS 8192
+static _Thread_local uint64_t large[LARGE_WORDS];
+
+/* Elements of 8 bytes, and such that take so long to copy that whoever does is interrupted there. */
+static void put_any(uint64_t i, uint64_t value)
+{
+    if (layout->bytes < sizeof large) {
+        put(i, value);
+        return;
+    }
+    for (int k = 0; k < LARGE_WORDS; k++)
+        large[k] = value;
+    BAD(pgas_array_set(array, i, large));
+}
+
+static uint64_t look_any(uint64_t i)
+{
+    if (layout->bytes < sizeof large)
+        return look(i);
+    uint64_t n_other = 0;
+    BAD(pgas_array_get(array, i, large));
+    for (int k = 1; k < LARGE_WORDS; k++)
+        n_other += large[k] != large[0];
+    crew_judge(n_other == 0, "a large structure is torn");
+    return large[0];
+}
+
+static uint64_t recalled_at(int role)
+{
+    return layout->x / chunk * chunk + (uint64_t)role;
+}
+
+/* Each writes an element of its own in one chunk and reads it back. The first does so all the time, the others now and then,
+ * and look at its element, so that the chunk is taken from the first wherever it may be. */
+static void recalls_role(const litmus_t *l, int role)
+{
+    uint64_t value = 0, elsewhere = N_CHUNKS * chunk - 1, begun = pgasi_now_ns(), number = 0;
+    int at_once = role > 0 ? 1 : layout->bytes == 8 ? 3000 : 30;
+    (void)l;
+    while (pgasi_now_ns() - begun < recalls_ns) {
+        for (int k = 0; k < at_once; k++) {
+            put_any(recalled_at(role), ++number);
+            crew_judge(look_any(recalled_at(role)) == number, "what was just written is not read");
+        }
+        if (role > 0) {
+            uint64_t seen = look_any(recalled_at(0));
+            crew_judge(seen >= value, "a number went back");
+            value = seen;
+            look_any(elsewhere);
+        }
+        if (role > 0 || pgasi_param.service_threads == 0) /* else another thread takes the chunk away */
+            crew_serve();
+    }
+    notes[role][0][0] = number;
+}
+
+static bool recalls_is_allowed(const litmus_t *l)
+{
+    bool good = true;
+    for (int role = 0; role < l->n_roles; role++)
+        good &= look_any(recalled_at(role)) == all_notes[role][0][0];
+    return good;
+}
+
+static void recalls_spoil(void)
+{
+    all_notes[0][0][0]++;
+}
+
 /* ---- */
 
-enum { BUFFERING, PASSING, INDEPENDENT, COHERENCE, INCREMENTS, APPLIES, PINS, N_LITMUS };
+enum { BUFFERING, PASSING, INDEPENDENT, COHERENCE, INCREMENTS, APPLIES, PINS, RECALLS, N_LITMUS };
 
 static const litmus_t all[N_LITMUS] = {
     { "store buffering", 2, buffering_role, buffering_is_allowed, buffering_spoil, false },
@@ -440,6 +513,7 @@ static const litmus_t all[N_LITMUS] = {
       false },
     { "applies with two operators, and reads", 4, applies_role, applies_is_allowed, applies_spoil, false },
     { "pins against recalls", 4, pins_role, pins_is_allowed, pins_spoil, true },
+    { "accesses against recalls", 3, recalls_role, recalls_is_allowed, recalls_spoil, false },
 };
 
 static bool applies_here(const litmus_t *l)
@@ -447,25 +521,30 @@ static bool applies_here(const litmus_t *l)
     bool on_words = l == &all[INCREMENTS] || l == &all[APPLIES];
     if (l == &all[PINS] && pgas_n_nodes() < n_ranks)
         return false;
-    return !on_words || layout->bytes == 8;
+    if (l == &all[RECALLS])
+        return layout->bytes == 8 || layout->bytes == sizeof large;
+    return layout->bytes != sizeof large && (!on_words || layout->bytes == 8);
 }
 
 static int everywhere(const litmus_t *l)
 {
-    uint64_t last = N_CHUNKS * CHUNK - CHUNK;
+    const uint64_t usual = CHUNK_INLINE, small = CHUNK_SMALL, last = (N_CHUNKS - 1) * usual;
     const layout_t layouts[] = {
-        { "in one chunk", 1, 2, 8 },
-        { "in two chunks of one home", 1, CHUNK, 8 },
-        { "of two homes", 2, last, 8 },
-        { "structures in one chunk", last, last + 1, STRUCT_WORDS * 8 },
-        { "structures of two homes", 2, last + 5, STRUCT_WORDS * 8 },
+        { "in one chunk", 1, 2, 8, usual },
+        { "in two chunks of one home", 1, usual, 8, usual },
+        { "of two homes", 2, last, 8, usual },
+        { "in one small chunk", 1, 2, 8, small },
+        { "structures in one chunk", last, last + 1, STRUCT_WORDS * 8, usual },
+        { "structures of two homes", 2, (N_CHUNKS - 1) * small + 5, STRUCT_WORDS * 8, small },
+        { "large structures", 1, 5, sizeof large, 4 }, /* for the last litmus only */
     };
     int n_faults = 0;
     for (size_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++) {
         layout = &layouts[k];
+        chunk = layout->chunk;
         if (!applies_here(l))
             continue;
-        array = crew_array(layout->bytes, N_CHUNKS * CHUNK, CHUNK, 4, NULL);
+        array = crew_array(layout->bytes, N_CHUNKS * chunk, (size_t)chunk, 4, NULL);
         shift = (int)k % n_ranks;
         int faults = perform(l);
         if (faults > 0)
@@ -479,15 +558,16 @@ static int everywhere(const litmus_t *l)
 /* Notes that no order of reads and writes explains. */
 static void forbidden_is_noticed(void)
 {
-    const layout_t one = { "in one chunk", 1, 2, 8 };
+    const layout_t one = { "in one chunk", 1, 2, 8, CHUNK_INLINE };
     int n_missed = 0;
     layout = &one;
+    chunk = one.chunk;
     shift = 0;
     can_fail = true;
     for (int k = 0; k < N_LITMUS; k++) {
         if (!applies_here(&all[k]))
             continue;
-        array = crew_array(8, N_CHUNKS * CHUNK, CHUNK, 4, NULL);
+        array = crew_array(8, N_CHUNKS * chunk, (size_t)chunk, 4, NULL);
         crew_mute();
         if (perform(&all[k]) == 0) {
             spmd_diag("%s: nothing is noticed", all[k].name);
@@ -507,9 +587,11 @@ int main(int argc, char **argv)
     n_ranks = pgas_n_ranks();
     n_rounds = rounds ? atoi(rounds) : 1000;
     n_rounds = n_rounds < ROUNDS_MAX ? n_rounds : ROUNDS_MAX;
+    recalls_ns = (uint64_t)n_rounds * 60000;
     for (int k = 0; k < N_LITMUS; k++)
         spmd_is_int(everywhere(&all[k]), 0, "%s", all[k].name);
     n_rounds = 20;
+    recalls_ns = 1000000;
     forbidden_is_noticed();
     return job_end();
 }
