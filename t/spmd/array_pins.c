@@ -10,9 +10,8 @@
  */
 #include "t/spmd/array_crew.h"
 
-#define CHUNK 8
-
 static int me, n_ranks;
+static uint64_t chunk; /* of 8 elements, and of 512: scalars in those are used by plain instructions */
 static pgas_handler_t rung;
 static int n_rung;
 
@@ -30,13 +29,13 @@ static pgas_array_t *make_array(size_t bytes, size_t n_lines)
 {
     static uint64_t offsets[JOB_RANKS_MAX + 1];
     for (int r = 0; r <= n_ranks; r++)
-        offsets[r] = (uint64_t)(r * (2 * CHUNK + CHUNK / 2));
-    return crew_array(bytes, offsets[n_ranks], CHUNK, n_lines, offsets);
+        offsets[r] = (uint64_t)r * (2 * chunk + chunk / 2);
+    return crew_array(bytes, offsets[n_ranks], (size_t)chunk, n_lines, offsets);
 }
 
 static void span_of(const pgas_array_t *array, uint64_t i, uint64_t *first_p, uint64_t *end_p)
 {
-    uint64_t first = i / CHUNK * CHUNK, end = first + CHUNK, own, n;
+    uint64_t first = i / chunk * chunk, end = first + chunk, own, n;
     BAD(pgas_array_range(array, pgas_array_home(array, i), &own, &n));
     *first_p = first > own ? first : own;
     *end_p = end < own + n ? end : own + n;
@@ -111,7 +110,7 @@ static void writes_and_operands(void)
 static void nested(void)
 {
     pgas_array_t *array = make_array(8, 6);
-    uint64_t mine = (uint64_t)(((me + 1) % n_ranks) * (2 * CHUNK + CHUNK / 2)) + CHUNK, value, x = 5;
+    uint64_t mine = (uint64_t)((me + 1) % n_ranks) * (2 * chunk + chunk / 2) + chunk, value, x = 5;
     pgas_array_pin_t outer, inner, third, other;
     BAD(pgas_array_pin(array, mine, PGAS_ARRAY_PIN_WRITE, 0, &outer));
     BAD(pgas_array_pin(array, outer.first, PGAS_ARRAY_PIN_READ, 0, &inner));
@@ -128,7 +127,7 @@ static void nested(void)
     BAD(pgas_array_fetch_op(array, outer.first + 1, PGAS_ARRAY_MAX_U64, &x, &value));
     crew_judge(value == 20, "fetch_op within a pin");
     BAD(pgas_array_unpin(&outer)); /* in any order */
-    BAD(pgas_array_pin(array, mine - CHUNK, PGAS_ARRAY_PIN_READ, 0, &other));
+    BAD(pgas_array_pin(array, mine - chunk, PGAS_ARRAY_PIN_READ, 0, &other));
     ((uint64_t *)third.data)[2] = 21;
     BAD(pgas_array_unpin(&third));
     crew_judge(((uint64_t *)inner.data)[2] == 21, "the last pin of a chunk");
@@ -136,8 +135,8 @@ static void nested(void)
     BAD(pgas_array_unpin(&other));
     BAD(pgas_barrier(NULL));
     for (int r = 0; r < n_ranks; r++) {
-        BAD(pgas_array_get_u64(array, (uint64_t)(r * (2 * CHUNK + CHUNK / 2)) + CHUNK + 0, &value));
-        crew_judge(value == 11 || r * (2 * CHUNK + CHUNK / 2) % CHUNK != 0, "seen by all");
+        BAD(pgas_array_get_u64(array, (uint64_t)r * (2 * chunk + chunk / 2) + chunk + 0, &value));
+        crew_judge(value == 11 || (uint64_t)r * (2 * chunk + chunk / 2) % chunk != 0, "seen by all");
     }
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
@@ -156,7 +155,7 @@ static void own_deadlocks(void)
     pgas_array_pin_t pin, inner;
     uint64_t begin = UINT64_MAX, value = 7, old = 0;
     for (uint64_t i = 0; i < pgas_array_n_elems(array); i++) {
-        if (begin == UINT64_MAX && pgas_node_of(pgas_array_home(array, i)) != pgas_node() && i % CHUNK == 0)
+        if (begin == UINT64_MAX && pgas_node_of(pgas_array_home(array, i)) != pgas_node() && i % chunk == 0)
             begin = i;
     }
     if (begin != UINT64_MAX && me == n_ranks - 1) { /* a chunk of another node; nobody else has it */
@@ -200,8 +199,8 @@ static void own_deadlocks(void)
 
 static void a_full_cache(void)
 {
-    enum { MOST = 64 };
-    pgas_array_t *array = crew_array(8, (uint64_t)(n_ranks * MOST * CHUNK), CHUNK, 4, NULL);
+    enum { MOST = 16 };
+    pgas_array_t *array = crew_array(8, (uint64_t)(n_ranks * MOST) * chunk, (size_t)chunk, 4, NULL);
     pgas_array_pin_t pins[MOST], more;
     pgas_array_info_t info;
     uint64_t value = 0, first = 0, n = 0;
@@ -213,18 +212,18 @@ static void a_full_cache(void)
         BAD(pgas_array_range(array, far, &first, &n));
         pgas_status_t status = PGAS_OK;
         while (n_pins < MOST && status == PGAS_OK) {
-            status = pgas_array_pin(array, first + (uint64_t)(n_pins * CHUNK), PGAS_ARRAY_PIN_READ, 0, &pins[n_pins]);
+            status = pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_PIN_READ, 0, &pins[n_pins]);
             n_pins += status == PGAS_OK;
         }
         crew_judge(status == PGAS_ERR_NO_MEMORY && n_pins == (int)info.n_lines, "as many pins as lines");
         BAD(pgas_array_pin(array, first, PGAS_ARRAY_PIN_READ, 0, &more)); /* that one is there */
         BAD(pgas_array_unpin(&more));
-        BAD(pgas_array_get_u64(array, first + (uint64_t)(n_pins * CHUNK) + 1, &value));
+        BAD(pgas_array_get_u64(array, first + (uint64_t)n_pins * chunk + 1, &value));
         crew_judge(value == 0, "get goes on without lines");
-        BAD(pgas_array_fetch_op(array, first + (uint64_t)((n_pins + 1) * CHUNK) + (uint64_t)me, PGAS_ARRAY_ADD_U64,
+        BAD(pgas_array_fetch_op(array, first + (uint64_t)(n_pins + 1) * chunk + (uint64_t)me, PGAS_ARRAY_ADD_U64,
                                 &(uint64_t){ 1 }, &value));
         BAD(pgas_array_unpin(&pins[n_pins / 2]));
-        BAD(pgas_array_pin(array, first + (uint64_t)(n_pins * CHUNK), PGAS_ARRAY_PIN_READ, 0, &pins[n_pins / 2]));
+        BAD(pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_PIN_READ, 0, &pins[n_pins / 2]));
         while (n_pins > 0)
             BAD(pgas_array_unpin(&pins[--n_pins]));
     }
@@ -235,14 +234,14 @@ static void a_full_cache(void)
 
 /* ---- others' wishes ---- */
 
-/* While rank 0 has a chunk of the last rank pinned, the others set, apply and read it. They ring first; what rank 0 sees
- * stays as it is until it lets go, and then their wishes come true. */
-static void keeps_still(pgas_array_pin_mode_t mode)
+/* While rank 0 has a chunk of a rank pinned, of the last one or its own, the others set, apply and read it. They ring first;
+ * what rank 0 sees stays as it is until it lets go, and then their wishes come true. */
+static void keeps_still(pgas_array_pin_mode_t mode, int home)
 {
     pgas_array_t *array = make_array(8, 3);
-    uint64_t i = (uint64_t)((n_ranks - 1) * (2 * CHUNK + CHUNK / 2)) + CHUNK, value = 0, n_changed = 0;
+    uint64_t i = 0, value = 0, n_changed = 0;
     bool alone = pgas_n_nodes() == n_ranks; /* threads of the same node need not wait for a pin */
-    BAD(pgas_array_range(array, n_ranks - 1, &i, &value));
+    BAD(pgas_array_range(array, home, &i, &value));
     n_rung = 0;
     BAD(pgas_barrier(NULL));
     if (me == 0) {
@@ -284,9 +283,11 @@ static void keeps_still(pgas_array_pin_mode_t mode)
 
 static void against_others(void)
 {
-    keeps_still(PGAS_ARRAY_PIN_READ);
-    keeps_still(PGAS_ARRAY_PIN_WRITE);
-    keeps_still(PGAS_ARRAY_PIN_OPERATE);
+    for (int home = 0; home < n_ranks; home += n_ranks - 1) {
+        keeps_still(PGAS_ARRAY_PIN_READ, home);
+        keeps_still(PGAS_ARRAY_PIN_WRITE, home);
+        keeps_still(PGAS_ARRAY_PIN_OPERATE, home);
+    }
     spmd_is_int(crew_faults(), 0, "what is pinned keeps still, others have it afterwards");
 }
 
@@ -378,7 +379,7 @@ static void pin_twice(int who, void *arg)
     for (uint64_t n = 0; far >= 0 && n < 200; n++) {
         bool has[2];
         for (uint64_t j = 0; j < 2; j++) {
-            uint64_t i = (uint64_t)far * 8 * CHUNK + (n * 5 + 2 * (uint64_t)who + j) % 8 * CHUNK;
+            uint64_t i = (uint64_t)far * 8 * chunk + (n * 5 + 2 * (uint64_t)who + j) % 8 * chunk;
             pgas_status_t status = pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin[j]);
             has[j] = status == PGAS_OK;
             crew_judge(has[j] || status == PGAS_ERR_NO_MEMORY, "a pin or a refusal");
@@ -394,7 +395,7 @@ static void pin_twice(int who, void *arg)
 
 static void all_want_more(void)
 {
-    pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 8 * CHUNK, CHUNK, 2, NULL);
+    pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 8 * chunk, (size_t)chunk, 2, NULL);
     crew_run(2, pin_twice, array);
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
@@ -410,7 +411,7 @@ static void shares(void)
         uint64_t at = own;
         for (int p = 0; p < parts; p++) {
             BAD(pgas_array_share(array, p, parts, &first, &n));
-            crew_judge(n == 0 || (first == at && (first == own || first % CHUNK == 0)), "a share");
+            crew_judge(n == 0 || (first == at && (first == own || first % chunk == 0)), "a share");
             at += n;
         }
         crew_judge(at == own + count, "all shares");
@@ -425,18 +426,21 @@ static void shares(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.rung", on_rung, NULL, &rung);
-    job_begin(&argc, &argv, 11);
+    job_begin(&argc, &argv, 22);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
-    spans();
-    writes_and_operands();
-    nested();
-    own_deadlocks();
-    a_full_cache();
-    against_others();
-    foreign_accesses();
-    all_want_more();
-    walks();
-    shares();
+    for (chunk = 8; chunk <= 512; chunk *= 64) {
+        spmd_diag("chunks of %d elements", (int)chunk);
+        spans();
+        writes_and_operands();
+        nested();
+        own_deadlocks();
+        a_full_cache();
+        against_others();
+        foreign_accesses();
+        all_want_more();
+        walks();
+        shares();
+    }
     return job_end();
 }
