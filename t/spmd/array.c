@@ -146,18 +146,18 @@ static void any_size(void)
     spmd_is_int(crew_faults(), 0, "elements of 1 to 5000 bytes: set and get, fill");
 }
 
-#define TYPED(tag, type, from)                                                     \
-    do {                                                                           \
-        pgas_array_t *array = crew_array(sizeof(type), 64, 8, 3, NULL);            \
-        for (uint64_t i = (uint64_t)me; i < 64; i += (uint64_t)n_ranks)            \
-            BAD(pgas_array_set_##tag(array, i, (type)((from) + (type)i)));         \
-        BAD(pgas_barrier(NULL));                                                   \
-        for (uint64_t i = 0; i < 64; i++) {                                        \
-            type value = 0;                                                        \
-            BAD(pgas_array_get_##tag(array, i, &value));                           \
-            crew_judge(value == (type)((from) + (type)i), "a typed element: " #tag); \
-        }                                                                          \
-        BAD(pgas_array_destroy(array));                                            \
+#define TYPED(tag, type, from)                                                                  \
+    do {                                                                                        \
+        pgas_array_t *array = crew_array(sizeof(type), 64 * 50, 512, 3, NULL);                  \
+        for (uint64_t i = (uint64_t)me; i < 64; i += (uint64_t)n_ranks)                         \
+            BAD(pgas_array_set_##tag(array, i * 50, (type)((from) + (type)i)));                 \
+        BAD(pgas_barrier(NULL));                                                                \
+        for (uint64_t i = 0; i < 64; i++) {                                                     \
+            type value = 0;                                                                     \
+            BAD(pgas_array_get_##tag(array, i * 50, &value));                                   \
+            crew_judge(value == (type)((from) + (type)i), "a typed element: " #tag);            \
+        }                                                                                       \
+        BAD(pgas_array_destroy(array));                                                         \
     } while (0)
 
 static void any_type(void)

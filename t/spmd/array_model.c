@@ -275,8 +275,8 @@ static void set_up(model_t *m)
     m->seed = pgasi_rng_u64(&rng);
     m->n_threads = 1 + (int)below(3);
     m->bytes = sizes[below(sizeof sizes / sizeof sizes[0])];
-    m->chunk = 1u << below(5);
-    m->n = 50 + (uint32_t)below(MODEL_ELEMS_MAX - 50);
+    m->chunk = below(2) ? 1u << below(5) : 512; /* scalars in smaller chunks are not used by plain instructions */
+    m->n = m->chunk < 512 ? 50 + (uint32_t)below(550) : 600 + (uint32_t)below(MODEL_ELEMS_MAX - 600);
     if (!m->is) {
         m->is = job_alloc(bytes);
         m->next = job_alloc(bytes);

@@ -9,7 +9,7 @@
 
 #include "t/spmd/array_crew.h"
 
-#define MODEL_ELEMS_MAX 600
+#define MODEL_ELEMS_MAX 3000
 #define MODEL_BYTES_MAX 100
 #define MODEL_TICKETS_MAX 256
 #define MODEL_HOT 4

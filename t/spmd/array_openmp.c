@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     n_ranks = pgas_n_ranks();
     int most = omp_get_max_threads();
     uint64_t value = 0, zero = 0, want = (uint64_t)N * (N - 1) / 2 * 3;
-    pgas_array_t *array = crew_array(8, N, 64, (size_t)most + 2, NULL);
+    pgas_array_t *array = crew_array(8, N, 512, (size_t)most + 2, NULL);
     pgas_array_t *bins = crew_array(8, BINS, 16, (size_t)most + 2, NULL);
     for (int lap = 0; lap < 3; lap++) {
         int n_threads = 1 + (lap + most - 1) % most;

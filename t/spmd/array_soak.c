@@ -14,7 +14,8 @@
 #include "t/spmd/array_crew.h"
 
 #define THREADS 3
-#define CHUNK 8
+#define CHUNK 512 /* scalars in smaller chunks are not used by plain instructions */
+#define APART 64 /* elements that are used */
 #define N_SHARED 8 /* elements of each kind */
 #define N_OWN 6    /* elements of each thread */
 #define WORDS 5
@@ -37,12 +38,12 @@ static uint64_t n_steps;
 /* Elements of one kind are spread: chunks have some of each, and own ones of several threads. */
 static uint64_t shared_at(int kind, uint64_t k)
 {
-    return (k * N_KINDS + (uint64_t)kind) * (uint64_t)(1 + N_OWN * n_all / (N_KINDS * N_SHARED));
+    return (k * N_KINDS + (uint64_t)kind) * (uint64_t)(1 + N_OWN * n_all / (N_KINDS * N_SHARED)) * APART;
 }
 
 static uint64_t n_elems(void)
 {
-    return shared_at(0, N_SHARED) + (uint64_t)(N_OWN * n_all) + 2 * N_KINDS * N_SHARED;
+    return shared_at(0, N_SHARED) + (uint64_t)(N_OWN * n_all + 2 * N_KINDS * N_SHARED) * APART;
 }
 
 static bool is_shared(uint64_t i)
@@ -55,7 +56,7 @@ static bool is_shared(uint64_t i)
 static uint64_t own_at(int id, int k)
 {
     uint64_t number = (uint64_t)(k * n_all + id), i = 0;
-    for (uint64_t n = 0;; i++) {
+    for (uint64_t n = 0;; i += APART) {
         if (!is_shared(i) && n++ == number)
             return i;
     }
