@@ -83,6 +83,9 @@ static void choices_match_their_enums(void)
         {"FAR_CALLS", "message", PGASI_FAR_CALLS_MESSAGE},
         {"FAR_CALLS", "put", PGASI_FAR_CALLS_PUT},
         {"FAR_CALLS", "map", PGASI_FAR_CALLS_MAP},
+        {"ARRAY_ACCESS", "auto", PGASI_ARRAY_ACCESS_AUTO},
+        {"ARRAY_ACCESS", "open", PGASI_ARRAY_ACCESS_OPEN},
+        {"ARRAY_ACCESS", "guarded", PGASI_ARRAY_ACCESS_GUARDED},
     };
     int n_good = 0, n_words = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all); i++) {
