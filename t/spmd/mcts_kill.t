@@ -6,11 +6,8 @@
 # timeout: 180
 set -u
 . "$(dirname "$0")/../tap.sh"
+. "$(dirname "$0")/../kill.sh"
 make_scratch
-
-export MPIRUN_LEAVES_CLEANUP=1
-LIMIT=30 # seconds: it takes up to four, on a machine that others use 13 were seen
-ranks=3
 
 # start VICTIM HOW THREADS NODE_SIZE SETTING..
 start() {
@@ -20,34 +17,7 @@ start() {
         "$BUILD/t/spmd/mcts_victim" "$victim" "$how" "$threads" >"$scratch/out" 2>"$scratch/err" </dev/null
 }
 
-# dies VICTIM HOW THREADS NODE_SIZE SETTING..: two points.
-dies() {
-    local status=0 started reports text="rank $1 dies, $2, $3 threads, nodes of $4"
-    start "$@" || status=$?
-    started=$(sed -n 's/^started //p' "$scratch/out")
-    [ $status -ne 0 ] && [ $status -ne 124 ] && [ -n "$started" ] && [ $((EPOCHSECONDS - ${started:-0})) -le $LIMIT ]
-    ok $? "$text: the job ends" || diag "status $status: $(cat "$scratch/out" "$scratch/err")"
-    if [ "$MPI_FLAVOR" = mpich ]; then
-        skip 1 "MPICH's launcher drops what ranks say while it ends a job"
-        return
-    fi
-    reports=$(grep -hE "rank [0-9]+ (died|with PID)" "$scratch/err" "$scratch/out")
-    [ -n "$reports" ] && ! grep -qvE "rank $1 (died|with PID)" <<<"$reports"
-    ok $? "$text: and says which rank went, and no other" || diag "$(cat "$scratch/out" "$scratch/err")"
-}
-
-# survive VICTIM HOW THREADS NODE_SIZE SETTING..: one point; the ranks that are left must say that all was well.
-survive() {
-    local text="rank $1 dies, $2, $3 threads, nodes of $4: the others go on" slow
-    if [ "$MPI_FLAVOR" != openmpi ]; then
-        skip 1 "the launcher of $MPI_NAME ends the job with its first rank"
-        return
-    fi
-    start "$@" OMPI_MCA_orte_enable_recovery=1 PGAS_ON_PEER_DEATH=continue || true
-    slow=$("$AWK" -v limit=$LIMIT '/^survived/ && $4 > limit' "$scratch/out")
-    [ "$(grep -c '^survived' "$scratch/out")" -eq $((ranks - 1)) ] && [ -z "$slow" ]
-    ok $? "$text" || diag "$(cat "$scratch/out" "$scratch/err")"
-}
+circumstances() { echo "$2, $3 threads, nodes of $4"; }
 
 all=
 [ "${PGAS_TEST_MATRIX:-}" != all ] || all=yes
