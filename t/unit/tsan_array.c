@@ -122,7 +122,10 @@ static void everything(const char *params)
     ok(good, "%s: arrays", params);
     together();
     is_int(n_wrong, 0, "each thread sees what it must");
-    good = holds(COUNTED, n_counted) & holds(SWAPPED, n_swapped) & holds(SUMMED, sum) & holds(LOCKED, n_locked);
+    good = holds(COUNTED, n_counted);
+    good = holds(SWAPPED, n_swapped) && good;
+    good = holds(SUMMED, sum) && good;
+    good = holds(LOCKED, n_locked) && good;
     ok(good && n_counted > 0 && n_locked > 0, "counts and sums");
     good = !holds(COUNTED, n_counted + 1);
     ok(good, "a count that is off would be noticed");
