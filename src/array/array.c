@@ -510,18 +510,13 @@ pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, uint64_t n
 
 /* ---- destroy ---- */
 
-static bool is_pinned(const pgasi_array_hold_t *hold)
-{
-    return __atomic_load_n(&hold->pins_read, __ATOMIC_ACQUIRE) || __atomic_load_n(&hold->pins_write, __ATOMIC_ACQUIRE);
-}
-
 static pgas_status_t check_idle(pgasi_array_t *a)
 {
     uint64_t element = 0;
     for (uint64_t j = 0; j < a->n_home + a->n_lines; j++) {
         const pgasi_array_hold_t *hold = j < a->n_home ? &a->peer[a->rank].holds[j] : &a->line[j - a->n_home].hold;
         pgasi_array_place_t place;
-        if (!is_pinned(hold) || !pgasi_array_place_of_chunk(&a->map, hold->chunk, &place))
+        if (!pgasi_array_hold_is_pinned(hold) || !pgasi_array_place_of_chunk(&a->map, hold->chunk, &place))
             continue;
         PGASI_ERROR("array", "pgas_array_destroy: the chunk of element %" PRIu64 " is pinned", place.first);
         return PGAS_ERR_BUSY;

@@ -47,6 +47,8 @@ int pgasi_array_home_of(const pgasi_array_map_t *map, uint64_t i);
 pgasi_array_place_t pgasi_array_place(const pgasi_array_map_t *map, uint64_t i);
 /** Of a chunk by number; false if there is none. */
 bool pgasi_array_place_of_chunk(const pgasi_array_map_t *map, uint64_t chunk, pgasi_array_place_t *place_p);
+/** Of a rank's chunk number index. */
+pgasi_array_place_t pgasi_array_place_of_index(const pgasi_array_map_t *map, int rank, uint64_t index);
 /** Whether no cell is cut. */
 bool pgasi_array_is_whole(const pgasi_array_map_t *map);
 /** How many chunks a rank is home of, and chunk numbers in all. */
@@ -115,6 +117,11 @@ typedef struct pgasi_array_hold {
     uint64_t unused;
 } pgasi_array_hold_t;
 
+static inline bool pgasi_array_hold_is_pinned(const pgasi_array_hold_t *hold)
+{
+    return __atomic_load_n(&hold->pins_read, __ATOMIC_ACQUIRE) || __atomic_load_n(&hold->pins_write, __ATOMIC_ACQUIRE);
+}
+
 /** Where a hold's data are for this process, and the tables that may show it. */
 typedef struct {
     struct pgasi_array *array;
@@ -134,6 +141,8 @@ bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_a
 bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *value);
 bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op, const pgas_array_op_def_t *def,
                               const void *operand);
+/** Makes it another chunk's, with no grant and no entries. */
+void pgasi_array_hold_renew(pgasi_array_hold_t *hold, uint64_t chunk, uint16_t heat);
 void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op);
 /** No new accesses from now on; recall: because others want the chunk. @return 0: nobody is inside; 1: somebody may be, a
  *  barrier and a look at slots tell (pgasi_array_is_left); 2: pins: to be tried again when they have ended. */
@@ -262,6 +271,14 @@ static inline void pgasi_array_count(uint64_t *counter, uint64_t n)
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
+/** Of a team's rank among sharers and operators: more ranks than these share bits. */
+#define PGASI_ARRAY_EXACT_RANKS 64
+static inline uint64_t pgasi_array_bit_of(const pgasi_array_t *a, int rank)
+{
+    uint64_t n = (uint64_t)a->n_ranks, r = (uint64_t)rank;
+    return UINT64_C(1) << (n <= PGASI_ARRAY_EXACT_RANKS ? r : r * PGASI_ARRAY_EXACT_RANKS / n);
+}
+
 /** The live array with that number, or NULL. */
 pgasi_array_t *pgasi_array_find(uint32_t id);
 /** Whether some rank of its team has died. */
@@ -290,6 +307,8 @@ void pgasi_array_home_start(pgasi_array_t *a);
 void pgasi_array_home_stop(pgasi_array_t *a);
 /** A request of another rank, which it takes over, or of an own thread (own). */
 void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_request_t *request);
+/** What the home is asked to carry out: OP_R, OP_W or OP_A. */
+pgasi_array_event_t pgasi_array_event_of_access(const pgasi_array_access_t *x);
 /** Zeroed, with room for bytes behind; NULL: no memory. */
 pgasi_array_request_t *pgasi_array_new_request(pgasi_array_t *a, size_t bytes);
 pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x);

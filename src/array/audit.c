@@ -81,7 +81,7 @@ static pgas_status_t come_to_rest(pgasi_array_t *a)
 /* What rank r says that it has, against what this home knows; seen: its lines here. */
 static uint64_t compare(const pgasi_array_t *a, int r, const held_t *held, uint64_t n, uint64_t *n_owned_p)
 {
-    uint64_t wrong = 0, bit = UINT64_C(1) << (a->n_ranks <= 64 ? (uint64_t)r : (uint64_t)r * 64 / (uint64_t)a->n_ranks);
+    uint64_t wrong = 0, bit = pgasi_array_bit_of(a, r);
     for (uint64_t j = 0; j < n; j++) {
         pgasi_array_place_t place;
         if (!pgasi_array_place_of_chunk(&a->map, held[j].chunk, &place)) {

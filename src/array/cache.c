@@ -15,7 +15,6 @@
 #include "array/slots.h"
 #include "base/checks.h"
 #include "base/hash.h"
-#include "boot/boot.h"
 
 #define NO_CHUNK UINT64_MAX
 
@@ -49,15 +48,6 @@ static int home_of(const pgasi_array_t *a, uint64_t chunk)
 
 /* ---- lines come and go ---- */
 
-static void set_chunk(pgasi_array_hold_t *hold, uint64_t chunk, uint16_t heat)
-{
-    uint32_t me = (uint32_t)pgasi_boot.node_rank + 1, nobody = 0; /* as in hold.c */
-    while (!__atomic_compare_exchange_n(&hold->lock, &nobody, me, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        nobody = 0; /* held for some instructions by a thread that found the line by an old entry */
-    *hold = (pgasi_array_hold_t){ .lock = me, .chunk = chunk, .touched = 1, .heat = heat };
-    __atomic_store_n(&hold->lock, 0, __ATOMIC_RELEASE);
-}
-
 static uint16_t *heat_of(const pgasi_array_t *a, uint64_t chunk)
 {
     return &a->heat[pgasi_hash_u64(chunk) & a->filter_mask];
@@ -71,7 +61,7 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     pgasi_array_line_t *line = &a->line[li];
     a->first_free = line->next_free;
     a->n_free--;
-    set_chunk(&line->hold, chunk, *heat_of(a, chunk));
+    pgasi_array_hold_renew(&line->hold, chunk, *heat_of(a, chunk));
     line->state = PGASI_C_I;
     line->leaving = false;
     line->waiting = NULL;
@@ -102,14 +92,14 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     line->leaving = false;
     if (line->waiting) {
         line->op = line->waiting->op;
-        set_chunk(&line->hold, line->hold.chunk, line->hold.heat);
+        pgasi_array_hold_renew(&line->hold, line->hold.chunk, line->hold.heat);
         step(a, li, event_of(pgasi_array_need(line->waiting)));
         return;
     }
     uint64_t chunk = line->hold.chunk;
     __atomic_store_n(&a->line_of[chunk], 0, __ATOMIC_RELEASE);
     *heat_of(a, chunk) = line->hold.heat;
-    set_chunk(&line->hold, NO_CHUNK, 0);
+    pgasi_array_hold_renew(&line->hold, NO_CHUNK, 0);
     line->next_free = a->first_free;
     a->first_free = li;
     a->n_free++;
@@ -275,8 +265,7 @@ static bool should_fetch(pgasi_array_t *a, const pgasi_array_access_t *x, bool s
 static bool all_pinned(const pgasi_array_t *a)
 {
     for (uint32_t li = 0; li < a->n_lines; li++) {
-        const pgasi_array_hold_t *hold = &a->line[li].hold;
-        if (!__atomic_load_n(&hold->pins_read, __ATOMIC_RELAXED) && !__atomic_load_n(&hold->pins_write, __ATOMIC_RELAXED))
+        if (!pgasi_array_hold_is_pinned(&a->line[li].hold))
             return false;
     }
     return true;
@@ -294,8 +283,7 @@ static void carry_out_there(pgasi_array_t *a, const pgasi_array_place_t *place, 
 
 static bool is_evictable(const pgasi_array_line_t *line)
 {
-    return is_stable(line) && !line->waiting && !line->closed && !__atomic_load_n(&line->hold.pins_read, __ATOMIC_RELAXED) &&
-           !__atomic_load_n(&line->hold.pins_write, __ATOMIC_RELAXED);
+    return is_stable(line) && !line->waiting && !line->closed && !pgasi_array_hold_is_pinned(&line->hold);
 }
 
 static void evict(pgasi_array_t *a)

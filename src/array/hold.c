@@ -557,6 +557,13 @@ bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_a
     return pinned;
 }
 
+void pgasi_array_hold_renew(pgasi_array_hold_t *hold, uint64_t chunk, uint16_t heat)
+{
+    lock(hold); /* a thread may have found the line while it was another chunk's */
+    *hold = (pgasi_array_hold_t){ .lock = hold->lock, .chunk = chunk, .touched = 1, .heat = heat };
+    unlock(hold);
+}
+
 void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op)
 {
     lock(hold);

@@ -13,31 +13,14 @@
 #include "base/checks.h"
 #include "boot/wait.h"
 
-#define COARSE_RANKS 64
-
 static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source);
 static void dispatch(pgasi_array_t *a, uint64_t index);
 
 /* ---- whom it concerns ---- */
 
-static uint64_t bit_of(const pgasi_array_t *a, int rank)
-{
-    uint64_t bit = a->n_ranks <= COARSE_RANKS ? (uint64_t)rank : (uint64_t)rank * COARSE_RANKS / (uint64_t)a->n_ranks;
-    return UINT64_C(1) << bit;
-}
-
 static bool is_exact(const pgasi_array_t *a)
 {
-    return a->n_ranks <= COARSE_RANKS;
-}
-
-static pgasi_array_place_t place_of_index(const pgasi_array_t *a, uint64_t index)
-{
-    const pgasi_array_map_t *map = &a->map;
-    uint64_t begin = map->offsets[a->rank], cell = (begin + a->open.mask) >> map->shift;
-    bool head = (begin & a->open.mask) && begin < map->offsets[a->rank + 1];
-    uint64_t i = head && index == 0 ? begin : (cell + index - head) << map->shift;
-    return pgasi_array_place(map, i);
+    return a->n_ranks <= PGASI_ARRAY_EXACT_RANKS;
 }
 
 static pgasi_array_site_t site_of(pgasi_array_t *a, uint64_t index)
@@ -53,30 +36,35 @@ static void give(pgasi_array_t *a, uint64_t index, int but)
     pgasi_array_dir_t *dir = &a->dir[index];
     uint64_t chunk = a->peer[a->rank].holds[index].chunk;
     for (int r = 0; r < a->n_ranks && dir->who; r++) {
-        if (r == but || a->node_rank[r] >= 0 || !(dir->who & bit_of(a, r)))
+        if (r == but || a->node_rank[r] >= 0 || !(dir->who & pgasi_array_bit_of(a, r)))
             continue;
         pgasi_array_send_event(a, a->global[r], chunk, PGASI_E_GIVE, 0);
         dir->pending++;
     }
-    dir->who = but < 0 ? 0 : bit_of(a, but);
+    dir->who = but < 0 ? 0 : pgasi_array_bit_of(a, but);
 }
 
 /* ---- threads of this node leave ---- */
 
-static void quiesce(pgasi_array_t *a, uint64_t index, pgasi_array_level_t level)
+static void close_home(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
     pgasi_array_site_t site = site_of(a, index);
-    pgasi_array_count(&a->info.recalls, 1);
-    dir->level = (uint8_t)level;
-    dir->closed = pgasi_array_close(&site, level, true);
-    dir->pending++;
+    dir->closed = (uint8_t)pgasi_array_close(&site, dir->level, true);
     if (dir->closed == 1) {
         dir->next_closing = a->closing_dir;
         a->closing_dir = (uint32_t)index;
         a->n_closing++;
         pgasi_array_poll_soon();
     }
+}
+
+static void quiesce(pgasi_array_t *a, uint64_t index, pgasi_array_level_t level)
+{
+    pgasi_array_count(&a->info.recalls, 1);
+    a->dir[index].level = (uint8_t)level;
+    a->dir[index].pending++;
+    close_home(a, index);
 }
 
 void pgasi_array_home_poll(pgasi_array_t *a)
@@ -102,16 +90,9 @@ void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
     if (dir->closed == 2) {
-        pgasi_array_site_t site = site_of(a, index);
-        dir->closed = pgasi_array_close(&site, dir->level, true);
-        if (dir->closed == 0) {
+        close_home(a, index);
+        if (dir->closed == 0)
             step(a, index, PGASI_E_QUIET, -1);
-        } else if (dir->closed == 1) {
-            dir->next_closing = a->closing_dir;
-            a->closing_dir = (uint32_t)index;
-            a->n_closing++;
-            pgasi_array_poll_soon();
-        }
     } else {
         dispatch(a, index);
     }
@@ -122,7 +103,7 @@ void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index)
 static pgasi_array_event_t event_of(const pgasi_array_t *a, const pgasi_array_dir_t *dir)
 {
     const pgasi_array_request_t *r = dir->first;
-    if (r->event == PGASI_E_UPGRADE && dir->state == PGASI_H_S && !(is_exact(a) && (dir->who & bit_of(a, r->source))))
+    if (r->event == PGASI_E_UPGRADE && dir->state == PGASI_H_S && !(is_exact(a) && (dir->who & pgasi_array_bit_of(a, r->source))))
         return PGASI_E_FETCH_W; /* it has lost its copy meanwhile */
     if (dir->state == PGASI_H_O && dir->op != r->op) {
         if (r->event == PGASI_E_FETCH_O)
@@ -193,7 +174,7 @@ void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_requ
         dispatch(a, index);
 }
 
-static pgasi_array_event_t event_of_access(const pgasi_array_access_t *x)
+pgasi_array_event_t pgasi_array_event_of_access(const pgasi_array_access_t *x)
 {
     pgasi_array_need_t need = pgasi_array_need(x);
     return need == PGASI_ARRAY_NEED_R ? PGASI_E_OP_R : need == PGASI_ARRAY_NEED_W ? PGASI_E_OP_W : PGASI_E_OP_A;
@@ -204,7 +185,7 @@ pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array
     pgasi_array_request_t *r = pgasi_array_new_request(a, 0);
     if (!r)
         return PGAS_ERR_NO_MEMORY;
-    r->event = (uint8_t)event_of_access(x);
+    r->event = (uint8_t)pgasi_array_event_of_access(x);
     r->source = a->rank;
     r->op = x->op;
     r->own = x;
@@ -317,7 +298,7 @@ void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source,
 static void merge(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
-    pgasi_array_place_t place = place_of_index(a, index);
+    pgasi_array_place_t place = pgasi_array_place_of_index(&a->map, a->rank, index);
     uint64_t k0 = place.first & a->open.mask;
     char *data = a->peer[a->rank].data + index * a->stride + k0 * a->open.elem_bytes;
     for (pgasi_array_kept_t **at = &dir->kept, *k; (k = *at);) {
@@ -355,8 +336,8 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     case PGASI_A_QUIESCE_WRITES: quiesce(a, index, PGASI_ARRAY_NO_WRITES); break;
     case PGASI_A_KEEP: keep(dir, source); break;
     case PGASI_A_MERGE: merge(a, index); break;
-    case PGASI_A_DROP: dir->who &= is_exact(a) ? ~bit_of(a, source) : ~UINT64_C(0); break;
-    case PGASI_A_JOIN: dir->who |= bit_of(a, source); break;
+    case PGASI_A_DROP: dir->who &= is_exact(a) ? ~pgasi_array_bit_of(a, source) : ~UINT64_C(0); break;
+    case PGASI_A_JOIN: dir->who |= pgasi_array_bit_of(a, source); break;
     case PGASI_A_GIVE_ALL: give(a, index, -1); break;
     case PGASI_A_GIVE_OTHERS: give(a, index, source); break;
     case PGASI_A_GIVE_OWNER:
@@ -370,7 +351,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         dir->who = 0;
         dir->owner = source;
         break;
-    case PGASI_A_ADD: dir->who |= bit_of(a, source); break;
+    case PGASI_A_ADD: dir->who |= pgasi_array_bit_of(a, source); break;
     case PGASI_A_OPEN_ALL: pgasi_array_open(hold, PGASI_ARRAY_ALL, 0); break;
     case PGASI_A_OPEN_READ: pgasi_array_open(hold, PGASI_ARRAY_READS, 0); break;
     case PGASI_A_OPEN_OPERATE: pgasi_array_open(hold, PGASI_ARRAY_OPERATES, dir->op); break;
@@ -424,7 +405,7 @@ void pgasi_array_home_start(pgasi_array_t *a)
     for (uint64_t j = 0; j < a->n_home; j++) {
         pgasi_array_hold_t *hold = &a->peer[a->rank].holds[j];
         memset(hold, 0, sizeof *hold);
-        hold->chunk = place_of_index(a, j).chunk;
+        hold->chunk = pgasi_array_place_of_index(&a->map, a->rank, j).chunk;
         hold->grant = PGASI_ARRAY_ALL;
         a->dir[j].state = PGASI_H_U;
     }

@@ -98,6 +98,13 @@ pgasi_array_place_t pgasi_array_place(const pgasi_array_map_t *map, uint64_t i)
     return cell < end_cell(map, r) ? cell_of(map, r, cell) : tail_of(map, r);
 }
 
+pgasi_array_place_t pgasi_array_place_of_index(const pgasi_array_map_t *map, int rank, uint64_t index)
+{
+    bool head = has_head(map, rank);
+    uint64_t i = head && index == 0 ? map->offsets[rank] : (first_cell(map, rank) + index - head) << map->shift;
+    return pgasi_array_place(map, i);
+}
+
 bool pgasi_array_is_whole(const pgasi_array_map_t *map)
 {
     for (int r = 0; r < map->n_ranks; r++) {

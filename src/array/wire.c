@@ -369,8 +369,7 @@ static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_
         return;
     }
     memcpy(r + 1, data, bytes);
-    pgasi_array_need_t need = pgasi_array_need(&x);
-    r->event = (uint8_t)(need == PGASI_ARRAY_NEED_R ? PGASI_E_OP_R : need == PGASI_ARRAY_NEED_W ? PGASI_E_OP_W : PGASI_E_OP_A);
+    r->event = (uint8_t)pgasi_array_event_of_access(&x);
     r->source = member(a, source);
     r->op = m->op;
     r->x = x;
