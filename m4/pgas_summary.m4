@@ -6,7 +6,7 @@ libpgas $PACKAGE_VERSION
   compiler     $CC $CFLAGS
   MPI          $PGAS_MPI_NAME $PGAS_MPI_VERSION ($MPICC), launcher ${MPIEXEC:-none}
   UCX          $pgas_have_UCX $UCX_VERSION
-  verbs        $pgas_have_VERBS $VERBS_VERSION (no backend yet)
+  verbs        $pgas_have_VERBS $VERBS_VERSION (mlx5: $pgas_have_MLX5DV)
   hwloc        $pgas_have_HWLOC $HWLOC_VERSION
   OpenMP       $pgas_have_openmp (tests, examples, benchmarks)
   debug        $enable_debug

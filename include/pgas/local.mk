@@ -12,3 +12,4 @@ pkginclude_HEADERS += %D%/lock.h
 pkginclude_HEADERS += %D%/delegate.h
 pkginclude_HEADERS += %D%/mcts.h %D%/hex.h
 pkginclude_HEADERS += %D%/array.h
+pkginclude_HEADERS += %D%/verbs.h

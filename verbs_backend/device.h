@@ -1,0 +1,111 @@
+/** The table behind pgas/verbs.h: what a provider (verbs, mlx5, snic) does, and what all of its objects begin with.
+ *
+ *  verbs.c checks arguments and keeps counts of what is open, so providers see only what makes sense: sizes within the limits that
+ *  query gave, spans within those of the queue pair, states in order. Providers fill the first members as the comments say; the rest
+ *  of an object is their own. Posting, ringing and polling are used by one thread at a time per object; control functions may run
+ *  beside them on other objects, so what they share with the hot paths (the table from numbers to queue pairs) is theirs to keep. */
+#ifndef PGASI_VERBS_DEVICE_H
+#define PGASI_VERBS_DEVICE_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include "base/checks.h"
+#include "pgas/verbs.h"
+
+typedef struct pgasi_verbs_ops pgasi_verbs_ops_t;
+
+typedef struct {
+    uint32_t send_depth_max, recv_depth_max, spans_max, inline_max, reads_max;
+    uint64_t message_max;  /* bytes of one request, at most 2^31 */
+    bool nop;              /* has an entry that does nothing; else NOP is a write of no bytes */
+    bool cpu_atomic;       /* its atomics are atomic with the CPUs' on the same word */
+    bool chains;
+} pgasi_verbs_limits_t;
+
+struct pgas_verbs_dev {
+    const pgasi_verbs_ops_t *ops;
+    pgas_verbs_info_t info;      /* by the provider's open */
+    pgasi_verbs_limits_t limits; /* by the provider's open */
+    int n_open;                  /* verbs.c's: objects and registrations, atomic */
+};
+
+struct pgas_verbs_cq {
+    pgas_verbs_dev_t *dev; /* verbs.c's from here */
+    uint32_t flags;
+    uint32_t depth;        /* by the provider: what it really has */
+    int n_users;           /* queue pairs, atomic */
+    uint32_t reserved;     /* completions that transmitters may have outstanding, atomic */
+    struct pgasi_verbs_poller *poller; /* transmitters' (tx.c); NULL: nobody's */
+};
+
+struct pgas_verbs_srq {
+    pgas_verbs_dev_t *dev;
+    uint32_t depth, spans; /* by the provider */
+    int n_users;
+};
+
+struct pgas_verbs_qp {
+    pgas_verbs_dev_t *dev; /* verbs.c's */
+    pgas_verbs_qp_opts_t opts; /* verbs.c's: as given, defaults filled in; the provider raises depths and inline_max to what it has */
+    bool connected;
+    pgas_verbs_tx_t *tx;
+};
+
+struct pgasi_verbs_ops {
+    const char *name;
+    /** Appends what can be opened to infos, from *n_p on; counts in *n_p also what does not fit. */
+    pgas_status_t (*list)(pgas_verbs_info_t *infos, int n_max, int *n_p);
+    /** device: name without provider and port; port 0: the first active one. */
+    pgas_status_t (*open)(const pgas_verbs_dev_opts_t *opts, const char *device, int port, pgas_verbs_dev_t **dev_p);
+    void (*close)(pgas_verbs_dev_t *dev);
+    bool (*step)(pgas_verbs_dev_t *dev); /* snic */
+
+    pgas_status_t (*mem_register)(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p);
+    pgas_status_t (*mem_alloc)(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p);
+    void (*mem_release)(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
+    /** Where this process reaches memory of another that was allocated by mem_alloc there, by its packed description; snic only.
+     *  pack fills up to *bytes_io bytes; unmap undoes map. */
+    pgas_status_t (*mem_pack)(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *mem, void *buffer, size_t *bytes_io);
+    pgas_status_t (*mem_map)(pgas_verbs_dev_t *dev, const void *buffer, size_t bytes, void **addr_p);
+    void (*mem_unmap)(pgas_verbs_dev_t *dev, const void *buffer, size_t bytes, void *addr);
+
+    pgas_status_t (*cq_open)(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p);
+    void (*cq_close)(pgas_verbs_cq_t *cq);
+    int (*cq_poll)(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
+    pgas_status_t (*cq_fd)(pgas_verbs_cq_t *cq, int *fd_p);
+    pgas_status_t (*cq_arm)(pgas_verbs_cq_t *cq, bool solicited);
+
+    pgas_status_t (*srq_open)(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p);
+    void (*srq_close)(pgas_verbs_srq_t *srq);
+    pgas_status_t (*srq_recv)(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
+
+    pgas_status_t (*qp_open)(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts, pgas_verbs_qp_t **qp_p);
+    void (*qp_close)(pgas_verbs_qp_t *qp);
+    void (*qp_address)(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
+    pgas_status_t (*qp_connect)(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
+    pgas_status_t (*qp_write)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p);
+    pgas_status_t (*qp_ring)(pgas_verbs_qp_t *qp);
+    uint32_t (*qp_position)(const pgas_verbs_qp_t *qp);
+    pgas_status_t (*qp_recv)(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
+    pgas_status_t (*qp_buffer)(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p);
+};
+
+/** The providers of this build, hardware first; NULL ends the list (verbs.c). mlx5 lists a device that it can drive, verbs all
+ *  others; "verbs:NAME" opens any. */
+extern const pgasi_verbs_ops_t *const pgasi_verbs_providers[];
+extern const pgasi_verbs_ops_t pgasi_verbs_ibv;  /* provider_ibv.c */
+extern const pgasi_verbs_ops_t pgasi_verbs_mlx5; /* provider_mlx5.c */
+extern const pgasi_verbs_ops_t pgasi_verbs_snic; /* provider_snic.c */
+
+/** The status of a completion for a syndrome of mlx5 (wqe.h) or its equal. */
+pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome);
+
+/** The first words of every packed address: which provider it is of. */
+typedef struct {
+    uint32_t magic;    /* PGASI_VERBS_ADDRESS_MAGIC */
+    uint32_t provider; /* 1 ibv and mlx5 (they reach each other), 2 snic */
+} pgasi_verbs_address_head_t;
+#define PGASI_VERBS_ADDRESS_MAGIC 0x31565150u
+enum { PGASI_VERBS_WIRE_RDMA = 1, PGASI_VERBS_WIRE_SNIC = 2 };
+
+#endif

@@ -1,0 +1,16 @@
+# The native verbs backend. The low level stands on src/base alone and is also installed as libpgas-verbs, without MPI; the
+# transport over it is in the core only. Add yours to one of the two lists, a line each.
+verbs_low_sources = \
+	%D%/device.h \
+	%D%/wqe.h %D%/wqe.c \
+	%D%/raw.h
+verbs_transport_sources =
+
+libpgas_core_la_SOURCES += $(verbs_low_sources) $(verbs_transport_sources)
+
+lib_LTLIBRARIES += libpgas-verbs.la
+libpgas_verbs_la_SOURCES = $(verbs_low_sources) $(base_sources)
+libpgas_verbs_la_LIBADD = $(VERBS_LIBS)
+libpgas_verbs_la_LDFLAGS = $(installed_ldflags) -version-info 0:0:0 -export-symbols-regex '^pgas_'
+pkgconfig_DATA += pgas-verbs.pc
+EXTRA_DIST += libpgas-verbs.pc.in
