@@ -3,7 +3,8 @@
 verbs_low_sources = \
 	%D%/device.h \
 	%D%/wqe.h %D%/wqe.c \
-	%D%/raw.h
+	%D%/raw.h \
+	%D%/engine.h
 verbs_transport_sources =
 
 libpgas_core_la_SOURCES += $(verbs_low_sources) $(verbs_transport_sources)
