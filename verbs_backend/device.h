@@ -36,6 +36,8 @@ struct pgas_verbs_cq {
     int n_users;           /* queue pairs, atomic */
     uint32_t reserved;     /* completions that transmitters may have outstanding, atomic */
     struct pgasi_verbs_poller *poller; /* transmitters' (tx.c); NULL: nobody's */
+    bool has_kept;                 /* a completion that was taken while waiting, and is polled next */
+    pgas_verbs_completion_t kept;
 };
 
 struct pgas_verbs_srq {
@@ -89,6 +91,12 @@ struct pgasi_verbs_ops {
     pgas_status_t (*qp_recv)(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
     pgas_status_t (*qp_buffer)(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p);
 };
+
+/** Poll, without the check for what waiting has taken: nobody waits on this queue by pgas_verbs_cq_wait. */
+static inline int pgasi_verbs_poll_bare(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n)
+{
+    return cq->dev->ops->cq_poll(cq, completions, n);
+}
 
 /** The providers of this build, hardware first; NULL ends the list (verbs.c). mlx5 lists a device that it can drive, verbs all
  *  others; "verbs:NAME" opens any. */

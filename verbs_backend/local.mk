@@ -3,8 +3,10 @@
 verbs_low_sources = \
 	%D%/device.h \
 	%D%/wqe.h %D%/wqe.c \
-	%D%/raw.h \
-	%D%/engine.h
+	%D%/raw.h %D%/raw.c \
+	%D%/engine.h \
+	%D%/provider_snic.c \
+	%D%/verbs.c
 verbs_transport_sources =
 
 libpgas_core_la_SOURCES += $(verbs_low_sources) $(verbs_transport_sources)

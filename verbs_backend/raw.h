@@ -27,22 +27,24 @@ struct pgasi_raw_qp {
     pgas_verbs_qp_t super;
     pgasi_raw_queue_t sq, rq;
     uint32_t number;
-    uint32_t rq_spans;   /* data segments of a stride */
+    uint32_t rq_stride;  /* bytes; 0: there is no receive queue */
+    uint32_t room;       /* blocks that may be under way before another request is written */
     bool dead;           /* an error completion was seen */
-    uint32_t ignore_overrun;
-    /** The device's part of the doorbell; the record has been written. ctrl is the first 8 bytes of the last entry. */
-    void (*ring_bell)(pgasi_raw_qp_t *qp, const void *ctrl);
+    const void *last;    /* the control segment of the last entry written */
+    /** The device's part of the doorbell; the record has been written. */
+    void (*ring_bell)(pgasi_raw_qp_t *qp);
 };
 
 typedef struct {
     pgas_verbs_srq_t super;
     unsigned char *ring; /* strides as mlx5's linked receive entries: a next segment, then data segments */
-    uint32_t mask, stride, pi;
+    uint32_t mask, stride;
+    uint32_t pi;         /* entries posted in all */
+    uint32_t head, tail; /* slots: the next to post; the last of the free ones, which stays free so that the list never ends */
     uint32_t number;
     uint32_t *record;
     uint64_t *ids;
-    uint32_t *free_slots; /* slots that are not posted: a stack; completions come in any order */
-    uint32_t n_free;
+    int lock;            /* posting, and completions that free slots, may be two threads */
 } pgasi_raw_srq_t;
 
 typedef struct {
@@ -59,8 +61,8 @@ typedef struct {
 struct pgasi_raw_dev {
     pgas_verbs_dev_t super;
     pthread_mutex_t lock;
-    pgasi_raw_qp_t **qps[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE]; /* pages, made when needed, kept until close */
-    pgasi_raw_srq_t **srqs[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE];
+    void **qps[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE]; /* pages, made when needed, kept until close */
+    void **srqs[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE];
 };
 
 pgas_status_t pgasi_raw_dev_init(pgasi_raw_dev_t *dev);
@@ -69,15 +71,17 @@ void pgasi_raw_dev_fini(pgasi_raw_dev_t *dev);
 pgas_status_t pgasi_raw_enter_qp(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_qp_t *qp);
 pgas_status_t pgasi_raw_enter_srq(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_srq_t *srq);
 
-/** Blocks of a send ring and bytes of a receive stride that hold what options ask for, each a power of two. */
+/** Blocks of a send ring, and bytes of a receive stride (linked: of a shared receive queue), for what options ask; powers of two. */
 uint32_t pgasi_raw_blocks(const pgas_verbs_qp_opts_t *opts);
-uint32_t pgasi_raw_stride(uint32_t spans);
+uint32_t pgasi_raw_stride(uint32_t spans, bool linked);
 /** The blocks that one request may take at most. */
 uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts);
 
-/** Give a queue its ring; makes ids and ends. @param n blocks or strides, a power of two */
-pgas_status_t pgasi_raw_queue_init(pgasi_raw_queue_t *queue, void *ring, uint32_t n, uint32_t *record, bool send);
-void pgasi_raw_queue_fini(pgasi_raw_queue_t *queue);
+/** Give a queue pair its rings (opts filled in before); makes ids and ends. record: two words, receive and send.
+ *  @param sq_blocks, rq_strides powers of two; 0 strides: no receive queue */
+pgas_status_t pgasi_raw_qp_init(pgasi_raw_qp_t *qp, void *sq, uint32_t sq_blocks, void *rq, uint32_t rq_strides, uint32_t rq_stride,
+                                uint32_t *record);
+void pgasi_raw_qp_fini(pgasi_raw_qp_t *qp);
 /** Mark all completions as not there yet. */
 void pgasi_raw_cq_init(pgasi_raw_cq_t *cq, void *ring, uint32_t n, uint32_t *record);
 pgas_status_t pgasi_raw_srq_init(pgasi_raw_srq_t *srq, void *ring, uint32_t n, uint32_t stride, uint32_t *record);
