@@ -18,7 +18,8 @@ typedef struct {
     uint32_t send_depth_max, recv_depth_max, spans_max, inline_max, reads_max;
     uint64_t message_max;  /* bytes of one request, at most 2^31 */
     bool nop;              /* has an entry that does nothing; else NOP is a write of no bytes */
-    bool cpu_atomic;       /* its atomics are atomic with the CPUs' on the same word */
+    bool cpu_atomic;       /* its atomics are atomic with the CPUs' on the same word, in memory of mem_alloc (snic: it cannot do them
+                              at all in memory that another process has only registered) */
     bool chains;
 } pgasi_verbs_limits_t;
 

@@ -23,6 +23,7 @@ typedef struct pgasi_snic pgasi_snic_t; /* a context, as its own process has it 
 
 /** Queue memory: an offset in the region, or an address of the owner. */
 typedef uint64_t pgasi_snic_ref_t;
+#define PGASI_SNIC_QUEUE_MAX 16384u /* blocks or entries of a queue: positions are compared in 16 bits */
 #define PGASI_SNIC_ADDRESS(pointer) ((uint64_t)(uintptr_t)(pointer) | UINT64_C(1) << 63)
 
 typedef enum { PGASI_SNIC_RESET, PGASI_SNIC_INIT, PGASI_SNIC_RTR, PGASI_SNIC_RTS, PGASI_SNIC_ERROR } pgasi_snic_state_t;
@@ -44,6 +45,8 @@ typedef struct {
 
 pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic_p);
 void pgasi_snic_close(pgasi_snic_t *snic);
+/** The memfd of the region, -1 if it has none: what lies in the arena is memory of that file, at its reference. */
+int pgasi_snic_region_fd(const pgasi_snic_t *snic);
 
 /** Room for queues in the region, page or line aligned, zeroed. @return a reference, 0 if there is none; *addr_p where we see it */
 pgasi_snic_ref_t pgasi_snic_arena_take(pgasi_snic_t *snic, size_t bytes, size_t alignment, void **addr_p);
@@ -68,6 +71,8 @@ typedef struct {
 /** @return its number, from 1; 0: no room. */
 uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts);
 void pgasi_snic_cq_close(pgasi_snic_t *snic, uint32_t cqn);
+/** Whether it has overrun: nothing comes any more, and its queue pairs end. */
+bool pgasi_snic_cq_dead(const pgasi_snic_t *snic, uint32_t cqn);
 /** Ask for an event: the next completion, or the next solicited one, behind those that the consumer index tells. false: it is there
  *  already, and the event has been given. */
 bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited);
@@ -90,8 +95,14 @@ typedef struct {
 uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts);
 void pgasi_snic_qp_close(pgasi_snic_t *snic, uint32_t qpn);
 
+/** Where this process sees memory of a context's key that comes from a memfd; stays mapped until unmap.
+ *  @return PGAS_OK; PGAS_ERR_PEER; PGAS_ERR_NOT_FOUND no such key; PGAS_ERR_UNSUPPORTED it is private; NO_MEMORY. */
+typedef struct pgasi_snic_id pgasi_snic_id_t;
+pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **addr_p);
+void pgasi_snic_unmap(const pgasi_snic_id_t *id);
+
 /** Who we are, for peers: fits into pgas_verbs_address_t behind its head. */
-typedef struct {
+struct pgasi_snic_id {
     uint32_t pid;
     int32_t region_fd;
     uint64_t start_time; /* of the process: pids come again */
@@ -99,7 +110,7 @@ typedef struct {
     uint64_t machine;    /* boot and pid namespace, hashed */
     uint32_t engine;     /* mode: both sides need the same */
     uint32_t name;       /* hash of engine_name */
-} pgasi_snic_id_t;
+};
 void pgasi_snic_id(const pgasi_snic_t *snic, pgasi_snic_id_t *id_p);
 
 typedef struct {

@@ -1,0 +1,741 @@
+/* Executing work queue entries. One context's send queues are gone through in turn; an entry is decoded, carried out on both sides and
+ * completed, or left where it is until what it waits for has come.
+ *
+ * What happens when whoever runs a context dies in the middle: sq_ci moves behind an entry last, so the entry is executed again, as a
+ * network would repeat it; the queue pairs of the dead process end anyway. A completion queue's lock guards "write at pi, then pi + 1",
+ * a shared receive queue's "read the slot, then take it": both can be begun again by whoever takes the lock over. */
+#include "verbs_backend/snic.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+
+#define SPANS_MAX PGASI_WQE_SEGMENTS_MAX
+#define BUDGET 256          /* entries of one queue pair before the next has its turn */
+#define BUDGET_ALL 4096     /* entries of one call */
+#define BOUNCE_BYTES 16384  /* between two other processes' memory */
+#define RNR_NS UINT64_C(10000000)    /* a try for want of a receive entry */
+#define RETRY_NS UINT64_C(500000000) /* a try for want of a peer */
+#define STEP_TRIES 64       /* what a try is in steps */
+
+typedef enum { DONE, BLOCKED, FAILED } outcome_t;
+
+/** A piece of memory: here, or in another process's private memory. */
+typedef struct {
+    char *here;          /* NULL: only by the kernel */
+    snic_view_t *view;   /* whose */
+    uint64_t addr;       /* there */
+    uint64_t bytes;
+} piece_t;
+
+/** An entry on its way. */
+typedef struct {
+    snic_view_t *view;   /* the requester's context */
+    snic_qp_t *qp;
+    uint32_t place;
+    const unsigned char *ring;
+    size_t ring_bytes;
+    pgasi_wqe_t wqe;
+    uint32_t syndrome;   /* if it failed: as the requester sees it */
+    snic_view_t *peer;
+    snic_qp_t *peer_qp;
+    uint32_t sent_bytes;
+} job_t;
+
+static bool stepping(const snic_view_t *view)
+{
+    return view->id.engine == PGAS_VERBS_ENGINE_STEP;
+}
+
+/* ---- memory ---- */
+
+/* The check of every access. @return a syndrome's kind: true if allowed, the piece filled in */
+static bool reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, uint64_t bytes, uint32_t access, piece_t *piece_p)
+{
+    uint32_t place = key >> 8;
+    if (place >= SNIC_MRS)
+        return false;
+    const snic_mr_t *mr = &view->region->mrs[place];
+    if (key == 0 || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key || mr->pd != pd || (mr->access & access) != access)
+        return false;
+    if (bytes > mr->bytes || addr < mr->addr || addr - mr->addr > mr->bytes - bytes)
+        return false;
+    if (PGAS_UNLIKELY(__atomic_load_n(&view->mrs[place].key, __ATOMIC_ACQUIRE) != key))
+        pgasi_snic_view_map(view, place);
+    char *base = view->mrs[place].base;
+    *piece_p = (piece_t){ .here = base != NULL ? base + (addr - mr->addr) : NULL, .view = view, .addr = addr, .bytes = bytes };
+    return true;
+}
+
+/* One side in another process. @return false: it is not there */
+static bool copy_by_kernel(const piece_t *far, char *here, uint64_t bytes, bool write)
+{
+    while (bytes > 0) {
+        struct iovec local = { here, bytes }, remote = { (void *)(uintptr_t)(far->addr), bytes };
+        remote.iov_base = (char *)remote.iov_base + (far->bytes - bytes);
+        ssize_t n = write ? process_vm_writev((pid_t)far->view->id.pid, &local, 1, &remote, 1, 0)
+                          : process_vm_readv((pid_t)far->view->id.pid, &local, 1, &remote, 1, 0);
+        if (n <= 0)
+            return false;
+        here += n;
+        bytes -= (uint64_t)n;
+    }
+    return true;
+}
+
+/* Bytes of both are the same. */
+static bool copy_piece(const piece_t *to, const piece_t *from)
+{
+    if (PGAS_LIKELY(to->here != NULL && from->here != NULL)) {
+        if (PGAS_LIKELY(to->bytes == 8))
+            memcpy(to->here, from->here, 8);
+        else
+            memmove(to->here, from->here, to->bytes);
+        return true;
+    }
+    if (to->here != NULL)
+        return copy_by_kernel(from, to->here, to->bytes, false);
+    if (from->here != NULL)
+        return copy_by_kernel(to, from->here, to->bytes, true);
+    char bounce[BOUNCE_BYTES];
+    for (uint64_t at = 0; at < to->bytes; at += sizeof bounce) {
+        uint64_t bytes = PGASI_MIN(to->bytes - at, (uint64_t)sizeof bounce);
+        piece_t part_from = { .view = from->view, .addr = from->addr + at, .bytes = bytes };
+        piece_t part_to = { .view = to->view, .addr = to->addr + at, .bytes = bytes };
+        if (!copy_by_kernel(&part_from, bounce, bytes, false) || !copy_by_kernel(&part_to, bounce, bytes, true))
+            return false;
+    }
+    return true;
+}
+
+static piece_t cut(const piece_t *piece, uint64_t at, uint64_t bytes)
+{
+    piece_t part = *piece;
+    part.here = piece->here != NULL ? piece->here + at : NULL;
+    part.addr += at;
+    part.bytes = bytes;
+    return part;
+}
+
+/* From one list of pieces to another; the second is at least as long in all. */
+static bool copy_lists(const piece_t *to, const piece_t *from, unsigned n_from)
+{
+    uint64_t at = 0;
+    for (unsigned i = 0; i < n_from; i++) {
+        uint64_t done = 0;
+        while (done < from[i].bytes) {
+            uint64_t bytes = PGASI_MIN(from[i].bytes - done, to->bytes - at);
+            if (bytes > 0) {
+                piece_t a = cut(to, at, bytes), b = cut(&from[i], done, bytes);
+                if (!copy_piece(&a, &b))
+                    return false;
+                done += bytes;
+                at += bytes;
+            }
+            if (at == to->bytes && done < from[i].bytes) {
+                to++;
+                at = 0;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- completions ---- */
+
+static void give_event(snic_view_t *view, const snic_cq_t *cq)
+{
+    static const char byte = 1;
+    if (view->own) {
+        ssize_t n = write(cq->event_fd, &byte, 1);
+        (void)n; /* a full pipe is readable all the same */
+    } else {
+        pgasi_snic_view_event(view, cq->event_fd);
+    }
+}
+
+/* @return false: the queue has overrun */
+static bool push(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields)
+{
+    snic_cq_t *cq = snic_cq(view, cqn);
+    pgasi_cqe_t *ring = cq != NULL ? snic_at(view, cq->ring) : NULL;
+    const uint32_t *record = cq != NULL ? snic_at(view, cq->record) : NULL;
+    if (ring == NULL || record == NULL)
+        return false;
+    pgasi_snic_lock(&cq->lock);
+    uint32_t n = 1u << cq->log_entries, pi = cq->pi;
+    uint32_t ci = be32toh(__atomic_load_n(&record[0], __ATOMIC_ACQUIRE));
+    if (PGAS_UNLIKELY(cq->dead || (!cq->ignore_overrun && ((pi - ci) & 0xffffffu) >= n))) {
+        __atomic_store_n(&cq->dead, 1, __ATOMIC_RELEASE);
+        snic_unlock(&cq->lock);
+        return false;
+    }
+    pgasi_cqe_t *cqe = &ring[pi & (n - 1)];
+    pgasi_cqe_encode(cqe, fields);
+    __atomic_store_n(&cqe->op_own, pgasi_cqe_own(fields, (pi & n) != 0), __ATOMIC_RELEASE);
+    __atomic_store_n(&cq->pi, pi + 1, __ATOMIC_SEQ_CST); /* before we look for waits */
+    bool counts = fields->solicited || fields->op >= PGASI_CQE_REQ_ERR;
+    bool event = cq->armed == 1 || (cq->armed == 2 && counts);
+    if (PGAS_UNLIKELY(event))
+        cq->armed = 0;
+    bool waits = cq->n_waits != 0;
+    snic_unlock(&cq->lock);
+    if (PGAS_UNLIKELY(event && cq->event_fd >= 0))
+        give_event(view, cq);
+    if (PGAS_UNLIKELY(waits)) {
+        __atomic_store_n(&cq->n_waits, 0, __ATOMIC_RELAXED);
+        pgasi_snic_notify(view);
+    }
+    return true;
+}
+
+bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
+{
+    snic_view_t *view = snic->view;
+    snic_cq_t *cq = snic_cq(view, cqn);
+    const pgasi_cqe_t *ring = snic_at(view, cq->ring);
+    const uint32_t *record = snic_at(view, cq->record);
+    pgasi_snic_lock(&cq->lock);
+    uint32_t n = 1u << cq->log_entries, ci = be32toh(record[0]) & 0xffffffu;
+    bool there = false;
+    for (; ((cq->pi - ci) & 0xffffffu) != 0 && !there && ((cq->pi - ci) & 0xffffffu) <= n; ci++) {
+        uint8_t own = ring[ci & (n - 1)].op_own;
+        there = !solicited || (own & 2) != 0 || own >> 4 >= PGASI_CQE_REQ_ERR;
+    }
+    cq->armed = there ? 0 : solicited ? 2 : 1;
+    snic_unlock(&cq->lock);
+    return !there;
+}
+
+static void fail_qp(snic_view_t *view, snic_qp_t *qp)
+{
+    __atomic_store_n(&qp->state, (uint32_t)PGASI_SNIC_ERROR, __ATOMIC_RELEASE);
+    __atomic_store_n(&view->region->active[qp - view->region->qps], 1, __ATOMIC_RELEASE);
+}
+
+/* A completion of the entry at hand, on the sending side. */
+static bool complete_sender(const job_t *job, uint32_t syndrome, uint32_t bytes)
+{
+    pgasi_cqe_fields_t fields = { .op = syndrome == PGASI_CQE_OK ? PGASI_CQE_REQ : PGASI_CQE_REQ_ERR,
+                                  .wqe_op = job->wqe.op,
+                                  .syndrome = (uint8_t)syndrome,
+                                  .counter = (uint16_t)job->qp->sq_ci,
+                                  .qpn = job->qp->number,
+                                  .bytes = bytes };
+    return push(job->view, job->qp->send_cqn, &fields);
+}
+
+/** A receive entry that was taken. */
+typedef struct {
+    piece_t pieces[SPANS_MAX];
+    unsigned n;
+    uint64_t bytes;
+    uint16_t counter;
+    uint32_t srqn;
+    bool refused; /* one of its pieces may not be written */
+} receive_t;
+
+static bool complete_receiver(const job_t *job, const receive_t *receive, uint32_t syndrome)
+{
+    bool imm = job->wqe.op == PGASI_WQE_SEND_IMM, write = job->wqe.op == PGASI_WQE_WRITE_IMM;
+    uint8_t op = write ? PGASI_CQE_RESP_WRITE_IMM : imm ? PGASI_CQE_RESP_SEND_IMM : PGASI_CQE_RESP_SEND;
+    pgasi_cqe_fields_t fields = { .op = syndrome == PGASI_CQE_OK ? op : PGASI_CQE_RESP_ERR,
+                                  .solicited = (job->wqe.flags & PGASI_WQE_SOLICITED) != 0,
+                                  .syndrome = (uint8_t)syndrome,
+                                  .counter = receive->counter,
+                                  .qpn = job->peer_qp->number,
+                                  .srqn = receive->srqn,
+                                  .bytes = job->sent_bytes,
+                                  .imm = job->wqe.imm };
+    return push(job->peer, job->peer_qp->recv_cqn, &fields);
+}
+
+/* ---- the receive side ---- */
+
+static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, unsigned n_max, receive_t *receive)
+{
+    for (unsigned i = 0; i < n_max; i++) {
+        pgasi_wqe_span_t span = pgasi_wqe_read_data(at + (size_t)i * PGASI_WQE_SEGMENT);
+        if (span.lkey == PGASI_WQE_LKEY_END)
+            break;
+        if (!reach(view, pd, span.lkey, span.addr, span.bytes, PGAS_VERBS_LOCAL_WRITE, &receive->pieces[receive->n])) {
+            receive->refused = true;
+            break;
+        }
+        receive->bytes += span.bytes;
+        receive->n++;
+    }
+}
+
+static bool take_shared(snic_view_t *view, uint32_t srqn, receive_t *receive)
+{
+    snic_srq_t *srq = snic_srq(view, srqn);
+    const unsigned char *ring = srq != NULL ? snic_at(view, srq->ring) : NULL;
+    const uint32_t *record = srq != NULL ? snic_at(view, srq->record) : NULL;
+    if (ring == NULL || record == NULL)
+        return false;
+    uint32_t mask = (1u << srq->log_entries) - 1;
+    pgasi_snic_lock(&srq->lock);
+    bool there = (uint16_t)(be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE)) - srq->taken) != 0;
+    if (there) {
+        const unsigned char *slot = ring + (size_t)(srq->slot & mask) * srq->stride;
+        uint16_t next;
+        memcpy(&next, slot + 2, sizeof next);
+        receive->counter = (uint16_t)(srq->slot & mask);
+        receive->srqn = srqn;
+        read_entry(view, srq->pd, slot + PGASI_WQE_SEGMENT, PGASI_MIN(srq->stride / PGASI_WQE_SEGMENT - 1, SPANS_MAX), receive);
+        srq->slot = be16toh(next) & mask;
+        srq->taken++;
+    } else {
+        __atomic_store_n(&srq->wanted, 1, __ATOMIC_SEQ_CST);
+    }
+    snic_unlock(&srq->lock);
+    return there;
+}
+
+/* The queue pair's lock is held. @return false: there is no entry */
+static bool take_receive(snic_view_t *view, snic_qp_t *qp, receive_t *receive)
+{
+    receive->n = 0;
+    receive->bytes = 0;
+    receive->refused = false;
+    receive->srqn = 0;
+    if (qp->srqn != 0)
+        return take_shared(view, qp->srqn, receive);
+    const unsigned char *ring = qp->rq_stride != 0 ? snic_at(view, qp->rq) : NULL;
+    const uint32_t *record = qp->rq_stride != 0 ? snic_at(view, qp->record) : NULL;
+    if (ring == NULL || record == NULL)
+        return false;
+    uint32_t limit = be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE));
+    if ((qp->flags & PGASI_SNIC_MANAGED_RECV) != 0 && (int16_t)(qp->rq_limit - limit) < 0)
+        limit = qp->rq_limit;
+    if ((int16_t)(limit - qp->rq_ci) <= 0)
+        return false;
+    uint32_t at = qp->rq_ci & ((1u << qp->log_rq_entries) - 1);
+    receive->counter = (uint16_t)qp->rq_ci;
+    read_entry(view, qp->pd, ring + (size_t)at * qp->rq_stride, PGASI_MIN(qp->rq_stride / PGASI_WQE_SEGMENT, SPANS_MAX), receive);
+    return true;
+}
+
+static void receive_taken(snic_qp_t *qp, const receive_t *receive)
+{
+    if (receive->srqn == 0)
+        qp->rq_ci++;
+}
+
+/* ---- one entry ---- */
+
+static outcome_t fail(job_t *job, uint32_t syndrome)
+{
+    job->syndrome = syndrome;
+    return FAILED;
+}
+
+/* Data that is sent: inline, or gathered from registered memory. @return pieces, or -1 */
+static int gather(job_t *job, uint32_t access, piece_t *pieces, char *inline_room)
+{
+    const pgasi_wqe_t *wqe = &job->wqe;
+    if (wqe->is_inline) {
+        size_t at = (size_t)job->qp->sq_ci * PGASI_WQE_BB + wqe->inline_at;
+        pgasi_wqe_copy_out(job->ring, job->ring_bytes, at, inline_room, wqe->inline_bytes);
+        pieces[0] = (piece_t){ .here = inline_room, .bytes = wqe->inline_bytes };
+        job->sent_bytes = wqe->inline_bytes;
+        return 1;
+    }
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < wqe->n_data; i++) {
+        pgasi_wqe_span_t span = pgasi_wqe_data(job->ring, job->ring_bytes, job->qp->sq_ci, wqe, i);
+        if (!reach(job->view, job->qp->pd, span.lkey, span.addr, span.bytes, access, &pieces[i]))
+            return -1;
+        bytes += span.bytes;
+    }
+    job->sent_bytes = (uint32_t)bytes;
+    return bytes <= UINT32_C(1) << 31 ? (int)wqe->n_data : -1;
+}
+
+/* Without an answer: again later, or too often. */
+static outcome_t try_again(job_t *job, uint32_t limit, uint64_t try_ns, uint32_t syndrome)
+{
+    snic_qp_t *qp = job->qp;
+    if (!stepping(job->view) && !pgasi_snic_view_alive(job->peer))
+        return fail(job, PGASI_CQE_RETRY);
+    if (syndrome == PGASI_CQE_RNR_RETRY && limit == 7) /* without end */
+        return BLOCKED;
+    if (stepping(job->view)) {
+        if (qp->tries++ < (limit + 1) * STEP_TRIES)
+            return BLOCKED;
+    } else {
+        uint64_t now_ns = pgasi_now_ns();
+        if (qp->tries++ == 0)
+            qp->tried_ns = now_ns;
+        if (now_ns - qp->tried_ns < (limit + 1) * try_ns)
+            return BLOCKED;
+    }
+    return fail(job, syndrome);
+}
+
+/* Whether the other side is there and talks to us. */
+static outcome_t find_responder(job_t *job)
+{
+    job->peer = job->view->peers[job->place];
+    if (PGAS_UNLIKELY(job->peer == NULL)) {
+        pgas_status_t status; /* we run it for its owner */
+        job->view->peers[job->place] = job->peer = pgasi_snic_view_get(&job->qp->peer, &status);
+        if (job->peer == NULL)
+            return fail(job, PGASI_CQE_RETRY);
+    }
+    job->peer_qp = snic_qp(job->peer, job->qp->peer_qpn);
+    if ((++job->view->n_looks & 0xfff) == 0)
+        pgasi_snic_view_alive(job->peer);
+    if (PGAS_UNLIKELY(job->peer->gone || job->peer_qp == NULL))
+        return fail(job, PGASI_CQE_RETRY);
+    uint32_t state = __atomic_load_n(&job->peer_qp->state, __ATOMIC_ACQUIRE);
+    if (PGAS_LIKELY(state == PGASI_SNIC_RTR || state == PGASI_SNIC_RTS)) {
+        bool ours = job->peer_qp->peer_qpn == job->qp->number && job->peer_qp->peer.cookie == job->view->id.cookie;
+        if (PGAS_LIKELY(ours))
+            return DONE;
+        return try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
+    }
+    if (state == PGASI_SNIC_ERROR)
+        return fail(job, PGASI_CQE_RETRY);
+    return try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
+}
+
+/* Messages carry numbers: a queue pair that was reset answers nothing that is not its turn. Its lock is held. */
+static bool in_turn(const job_t *job)
+{
+    return job->peer_qp->psn_in == job->qp->psn;
+}
+
+static void next_turn(job_t *job)
+{
+    job->qp->psn = (job->qp->psn + 1) & 0xffffffu;
+    __atomic_store_n(&job->peer_qp->psn_in, job->qp->psn, __ATOMIC_RELEASE);
+}
+
+/* What the peer's memory allows. A refusal ends both queue pairs. */
+static outcome_t refuse(job_t *job)
+{
+    fail_qp(job->peer, job->peer_qp);
+    pgasi_snic_notify(job->peer);
+    return fail(job, PGASI_CQE_REMOTE_ACCESS);
+}
+
+static bool reach_remote(job_t *job, uint64_t bytes, uint32_t access, piece_t *piece_p)
+{
+    const snic_qp_t *peer = job->peer_qp;
+    if (bytes == 0) {
+        *piece_p = (piece_t){ .bytes = 0 };
+        return true;
+    }
+    return (peer->access & access) == access &&
+           reach(job->peer, peer->pd, job->wqe.rkey, job->wqe.remote_addr, bytes, access, piece_p);
+}
+
+/* SEND, and WRITE with immediate: takes a receive entry. */
+static outcome_t deliver(job_t *job, const piece_t *from, unsigned n_from)
+{
+    bool write = job->wqe.op == PGASI_WQE_WRITE_IMM;
+    receive_t receive;
+    piece_t to;
+    if (write && !reach_remote(job, job->sent_bytes, PGAS_VERBS_REMOTE_WRITE, &to))
+        return refuse(job);
+    snic_qp_t *peer = job->peer_qp;
+    if (!take_receive(job->peer, peer, &receive)) {
+        __atomic_store_n(&peer->wanted, 1, __ATOMIC_SEQ_CST);
+        if (!take_receive(job->peer, peer, &receive)) /* posted while we said so */
+            return try_again(job, job->qp->rnr_retry, RNR_NS, PGASI_CQE_RNR_RETRY);
+    }
+    uint32_t there = PGASI_CQE_OK, here = PGASI_CQE_OK;
+    if (write) {
+        if (!copy_lists(&to, from, n_from))
+            here = PGASI_CQE_REMOTE_OP;
+    } else if (receive.refused) {
+        there = PGASI_CQE_LOCAL_PROT;
+        here = PGASI_CQE_REMOTE_OP;
+    } else if (receive.bytes < job->sent_bytes) {
+        there = PGASI_CQE_LOCAL_LENGTH;
+        here = PGASI_CQE_REMOTE_INVALID;
+    } else if (job->sent_bytes > 0 && !copy_lists(receive.pieces, from, n_from)) {
+        there = PGASI_CQE_LOCAL_PROT;
+        here = PGASI_CQE_REMOTE_OP;
+    }
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    receive_taken(peer, &receive);
+    bool pushed = complete_receiver(job, &receive, there);
+    if (here == PGASI_CQE_OK && pushed)
+        return DONE;
+    fail_qp(job->peer, peer);
+    pgasi_snic_notify(job->peer);
+    return fail(job, here != PGASI_CQE_OK ? here : PGASI_CQE_REMOTE_OP);
+}
+
+static outcome_t transfer(job_t *job, piece_t *pieces, unsigned n)
+{
+    bool read = job->wqe.op == PGASI_WQE_READ;
+    piece_t remote;
+    if (!reach_remote(job, job->sent_bytes, read ? PGAS_VERBS_REMOTE_READ : PGAS_VERBS_REMOTE_WRITE, &remote))
+        return refuse(job);
+    if (job->sent_bytes == 0)
+        return DONE;
+    bool copied;
+    if (PGAS_LIKELY(n == 1))
+        copied = read ? copy_piece(&pieces[0], &remote) : copy_piece(&remote, &pieces[0]);
+    else
+        copied = read ? copy_lists(pieces, &remote, 1) : copy_lists(&remote, pieces, n);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return copied ? DONE : fail(job, PGASI_CQE_REMOTE_OP);
+}
+
+static outcome_t fetch(job_t *job, const piece_t *result)
+{
+    const pgasi_wqe_t *wqe = &job->wqe;
+    piece_t remote;
+    if ((wqe->remote_addr & 7) != 0 || wqe->n_data != 1 || result->bytes != 8)
+        return fail(job, PGASI_CQE_REMOTE_INVALID);
+    if (!reach_remote(job, 8, PGAS_VERBS_REMOTE_ATOMIC, &remote))
+        return refuse(job);
+    if (remote.here == NULL) /* no instruction of ours is atomic with those of its process */
+        return fail(job, PGASI_CQE_REMOTE_OP);
+    uint64_t *word = (uint64_t *)(void *)remote.here, old = wqe->compare;
+    if (wqe->op == PGASI_WQE_FADD)
+        old = __atomic_fetch_add(word, wqe->operand, __ATOMIC_SEQ_CST);
+    else
+        __atomic_compare_exchange_n(word, &old, wqe->operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    piece_t from = { .here = (char *)&old, .bytes = 8 };
+    return copy_piece(result, &from) ? DONE : fail(job, PGASI_CQE_LOCAL_ACCESS);
+}
+
+static outcome_t remote_entry(job_t *job)
+{
+    piece_t pieces[SPANS_MAX];
+    char inline_room[PGASI_WQE_SEGMENTS_MAX * PGASI_WQE_SEGMENT];
+    uint8_t op = job->wqe.op;
+    bool writes_here = op == PGASI_WQE_READ || op == PGASI_WQE_CSWAP || op == PGASI_WQE_FADD;
+    int n = gather(job, writes_here ? PGAS_VERBS_LOCAL_WRITE : 0, pieces, inline_room);
+    if (n < 0)
+        return fail(job, PGASI_CQE_LOCAL_PROT);
+    outcome_t outcome = find_responder(job);
+    if (outcome != DONE)
+        return outcome;
+    pgasi_snic_lock(&job->peer_qp->lock);
+    if (job->peer_qp->number != job->qp->peer_qpn)
+        outcome = fail(job, PGASI_CQE_RETRY);
+    else if (!in_turn(job))
+        outcome = try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
+    else if (op == PGASI_WQE_SEND || op == PGASI_WQE_SEND_IMM || op == PGASI_WQE_WRITE_IMM)
+        outcome = deliver(job, pieces, (unsigned)n);
+    else if (op == PGASI_WQE_CSWAP || op == PGASI_WQE_FADD)
+        outcome = fetch(job, &pieces[0]);
+    else
+        outcome = transfer(job, pieces, (unsigned)n);
+    if (outcome == DONE)
+        next_turn(job);
+    snic_unlock(&job->peer_qp->lock);
+    return outcome;
+}
+
+static outcome_t wait_entry(job_t *job)
+{
+    snic_cq_t *cq = snic_cq(job->view, job->wqe.number);
+    if (cq == NULL)
+        return fail(job, PGASI_CQE_LOCAL_QP_OP);
+    for (int looks = 0; looks < 2; looks++) {
+        uint32_t pi = __atomic_load_n(&cq->pi, __ATOMIC_SEQ_CST);
+        if ((int32_t)((pi - job->wqe.index - 1) << 8) >= 0)
+            return DONE;
+        __atomic_store_n(&cq->n_waits, 1, __ATOMIC_SEQ_CST);
+    }
+    return BLOCKED;
+}
+
+/* Positions only grow; an older one changes nothing. */
+static outcome_t enable_entry(job_t *job)
+{
+    snic_qp_t *target = snic_qp(job->view, job->wqe.number);
+    if (target == NULL)
+        return fail(job, PGASI_CQE_LOCAL_QP_OP);
+    if (job->wqe.op == PGASI_WQE_SEND_EN) {
+        int16_t ahead = (int16_t)(job->wqe.index - target->sq_limit);
+        if (ahead > 0)
+            target->sq_limit += (uint32_t)ahead;
+    } else {
+        int16_t ahead = (int16_t)(job->wqe.index - target->rq_limit);
+        if (ahead > 0)
+            __atomic_store_n(&target->rq_limit, target->rq_limit + (uint32_t)ahead, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&job->view->region->active[target - job->view->region->qps], 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&job->view->region->work, 1, __ATOMIC_RELEASE);
+    return DONE;
+}
+
+static outcome_t carry_out(job_t *job)
+{
+    bool master = job->qp->flags & PGASI_SNIC_MASTER;
+    switch (job->wqe.op) {
+    case PGASI_WQE_NOP:
+        return DONE;
+    case PGASI_WQE_WAIT:
+        return master ? wait_entry(job) : fail(job, PGASI_CQE_LOCAL_QP_OP);
+    case PGASI_WQE_SEND_EN:
+    case PGASI_WQE_RECV_EN:
+        return master ? enable_entry(job) : fail(job, PGASI_CQE_LOCAL_QP_OP);
+    default:
+        return remote_entry(job);
+    }
+}
+
+/* ---- one queue pair ---- */
+
+/* The bell, if it has rung: how far the queue may be executed. @return false: it has overrun */
+static bool hear_bell(snic_view_t *view, snic_qp_t *qp)
+{
+    if (__atomic_load_n(&qp->bell, __ATOMIC_RELAXED) == 0)
+        return true;
+    uint32_t bell = __atomic_exchange_n(&qp->bell, 0, __ATOMIC_ACQ_REL);
+    int16_t ahead = (int16_t)(bell - qp->sq_limit);
+    (void)view;
+    if (ahead > 0)
+        qp->sq_limit += (uint32_t)ahead;
+    return (qp->flags & PGASI_SNIC_CHECK_OVERRUN) == 0 || qp->sq_limit - qp->sq_ci <= 1u << qp->log_sq_blocks;
+}
+
+/* Everything posted and not executed ends, in both queues. */
+static void flush(snic_view_t *view, snic_qp_t *qp)
+{
+    const uint32_t *record = snic_at(view, qp->record);
+    const unsigned char *ring = snic_at(view, qp->sq);
+    size_t ring_bytes = (size_t)PGASI_WQE_BB << qp->log_sq_blocks;
+    if (record == NULL || ring == NULL)
+        return;
+    job_t job = { .view = view, .qp = qp, .ring = ring, .ring_bytes = ring_bytes };
+    uint32_t left = (uint16_t)(be32toh(__atomic_load_n(&record[1], __ATOMIC_ACQUIRE)) - qp->sq_ci);
+    for (left = PGASI_MIN(left, 1u << qp->log_sq_blocks); left > 0;) {
+        pgasi_wqe_decode(ring, ring_bytes, qp->sq_ci, &job.wqe);
+        uint32_t blocks = PGASI_MIN(PGASI_MAX(pgasi_wqe_blocks(job.wqe.segments), 1u), left);
+        complete_sender(&job, PGASI_CQE_FLUSHED, 0);
+        qp->sq_ci += blocks;
+        left -= blocks;
+    }
+    qp->sq_limit = qp->sq_ci;
+    pgasi_snic_lock(&qp->lock);
+    left = qp->rq_stride == 0 ? 0 : (uint16_t)(be32toh(__atomic_load_n(&record[0], __ATOMIC_ACQUIRE)) - qp->rq_ci);
+    for (left = PGASI_MIN(left, 1u << qp->log_rq_entries); left > 0; left--) {
+        pgasi_cqe_fields_t fields = { .op = PGASI_CQE_RESP_ERR,
+                                      .syndrome = PGASI_CQE_FLUSHED,
+                                      .counter = (uint16_t)qp->rq_ci++,
+                                      .qpn = qp->number };
+        push(view, qp->recv_cqn, &fields);
+    }
+    snic_unlock(&qp->lock);
+}
+
+/* @return entries executed; *blocked_p: the next waits for something */
+static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool *blocked_p)
+{
+    snic_qp_t *qp = &view->region->qps[place];
+    *blocked_p = false;
+    if (qp->number == 0)
+        return 0;
+    uint32_t state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
+    if (state != PGASI_SNIC_ERROR && !hear_bell(view, qp)) {
+        fail_qp(view, qp);
+        state = PGASI_SNIC_ERROR;
+    }
+    if (state == PGASI_SNIC_ERROR) {
+        __atomic_store_n(&qp->bell, 0, __ATOMIC_RELAXED);
+        flush(view, qp);
+        return 0;
+    }
+    job_t job = { .view = view, .qp = qp, .place = place, .ring = snic_at(view, qp->sq) };
+    job.ring_bytes = (size_t)PGASI_WQE_BB << qp->log_sq_blocks;
+    if (state != PGASI_SNIC_RTS || job.ring == NULL)
+        return 0;
+    unsigned n = 0;
+    while (n < budget && (int32_t)(qp->sq_limit - qp->sq_ci) > 0) {
+        bool sane = pgasi_wqe_decode(job.ring, job.ring_bytes, qp->sq_ci, &job.wqe);
+        outcome_t outcome = sane ? carry_out(&job) : fail(&job, PGASI_CQE_LOCAL_QP_OP);
+        if (outcome == BLOCKED) {
+            *blocked_p = true;
+            break;
+        }
+        bool signaled = (job.wqe.flags & PGASI_WQE_SIGNAL_MASK) == PGASI_WQE_SIGNAL || (qp->flags & PGASI_SNIC_SIGNAL_ALL) != 0;
+        if (outcome == FAILED) {
+            fail_qp(view, qp);
+            complete_sender(&job, job.syndrome, 0);
+        } else if (signaled && !complete_sender(&job, PGASI_CQE_OK, job.sent_bytes)) {
+            fail_qp(view, qp);
+            outcome = FAILED;
+        }
+        qp->sq_ci += PGASI_MAX(pgasi_wqe_blocks(job.wqe.segments), 1u);
+        qp->tries = 0;
+        job.sent_bytes = 0;
+        n++;
+        if (outcome == FAILED) {
+            flush(view, qp);
+            break;
+        }
+    }
+    return n;
+}
+
+/* ---- all of them ---- */
+
+void pgasi_snic_forget(snic_view_t *view, uint32_t qpn)
+{
+    (void)view, (void)qpn;
+}
+
+unsigned pgasi_snic_execute(snic_view_t *view)
+{
+    snic_region_t *region = view->region;
+    unsigned all = 0;
+    bool more = true;
+    while (more && all < BUDGET_ALL) {
+        __atomic_store_n(&region->work, 0, __ATOMIC_SEQ_CST);
+        more = false;
+        uint32_t blocked = 0, high = __atomic_load_n(&region->qps_high, __ATOMIC_ACQUIRE);
+        for (uint32_t i = 0; i < high; i++) {
+            if (__atomic_load_n(&region->active[i], __ATOMIC_RELAXED) == 0)
+                continue;
+            bool waits;
+            __atomic_store_n(&region->active[i], 0, __ATOMIC_SEQ_CST);
+            unsigned n = run_qp(view, i, BUDGET, &waits);
+            if (waits || n == BUDGET)
+                __atomic_store_n(&region->active[i], 1, __ATOMIC_RELEASE);
+            blocked += waits;
+            more |= n > 0;
+            all += n;
+        }
+        __atomic_store_n(&region->blocked, blocked, __ATOMIC_RELEASE);
+        more |= __atomic_load_n(&region->work, __ATOMIC_SEQ_CST) != 0;
+    }
+    if (more)
+        __atomic_store_n(&region->work, 1, __ATOMIC_RELEASE);
+    return all;
+}
+
+bool pgasi_snic_execute_step(snic_view_t *view)
+{
+    snic_region_t *region = view->region;
+    uint32_t high = region->qps_high;
+    view->random ^= view->random << 13;
+    view->random ^= view->random >> 7;
+    view->random ^= view->random << 17;
+    uint32_t first = high > 0 ? (uint32_t)(view->random % high) : 0;
+    for (uint32_t k = 0; k < high; k++) {
+        uint32_t i = (first + k) % high;
+        bool waits;
+        if (region->active[i] == 0)
+            continue;
+        unsigned n = run_qp(view, i, 1, &waits);
+        bool left = (int32_t)(region->qps[i].sq_limit - region->qps[i].sq_ci) > 0;
+        region->active[i] = waits || left;
+        if (n > 0)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,204 @@
+/** Inside of the software NIC: what lies in a context's region, and what a process knows of the contexts that it looks at.
+ *
+ *  A region is written by three kinds of parties: its owner (control), whoever runs the context (the requester's fields of its queue
+ *  pairs), and those who run its peers (the responder's fields of a queue pair under its lock, completion queues and shared receive
+ *  queues under theirs). Numbers name objects; a number's upper bits change when a place is used again, so a late look fails. */
+#ifndef PGASI_VERBS_SNIC_H
+#define PGASI_VERBS_SNIC_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/checks.h"
+#include "base/extents.h"
+#include "verbs_backend/engine.h"
+
+#define SNIC_MAGIC 0x43494e53u
+#define SNIC_QPS 4096u
+#define SNIC_CQS 1024u
+#define SNIC_SRQS 64u
+#define SNIC_MRS 4096u
+#define SNIC_MR_FIRST 16u             /* keys are place << 8 | tag: none below is ever the end of a receive list */
+#define SNIC_ARENA_BYTES (UINT64_C(1) << 30)
+#define SNIC_INDEX_BITS 12            /* of queue pair numbers; the upper 12 are the generation */
+
+typedef enum { SNIC_MR_PRIVATE, SNIC_MR_SHARED } snic_mr_kind_t;
+
+typedef struct {
+    uint32_t key;            /* 0: free */
+    uint32_t pd, access, kind;
+    uint64_t addr, bytes;    /* in the owner's process */
+    int32_t fd;              /* SHARED: of the owner's process */
+    uint32_t padding;
+    uint64_t fd_offset;
+} snic_mr_t;
+
+typedef struct {
+    uint32_t valid, log_entries, ignore_overrun;
+    int32_t event_fd;
+    pgasi_snic_ref_t ring, record;
+    uint32_t lock;           /* from here: who pushes */
+    uint32_t pi;             /* completions pushed */
+    uint32_t dead;           /* has overrun */
+    uint32_t armed;          /* 0, 1 any, 2 solicited or error */
+    uint32_t n_waits;        /* a WAIT of the context has looked and not passed */
+    uint32_t padding;
+} __attribute__((aligned(64))) snic_cq_t;
+
+typedef struct {
+    uint32_t valid, log_entries, stride, pd;
+    pgasi_snic_ref_t ring, record;
+    uint32_t lock;
+    uint32_t slot;           /* the next to be taken */
+    uint32_t taken;          /* in all */
+    uint32_t wanted;         /* a sender found none */
+} __attribute__((aligned(64))) snic_srq_t;
+
+typedef struct {
+    uint32_t number;         /* 0: free */
+    uint32_t generation;
+    uint32_t state;          /* pgasi_snic_state_t */
+    uint32_t pd, send_cqn, recv_cqn, srqn;
+    uint32_t log_sq_blocks, log_rq_entries, rq_stride;
+    pgasi_snic_ref_t sq, rq, record;
+    uint32_t flags, access, reads_max_in, reads_max, retry, rnr_retry;
+    pgasi_snic_id_t peer;
+    uint32_t peer_qpn;
+    /* the requester's */
+    uint32_t bell __attribute__((aligned(64))); /* 1 << 16 | producer index: rung and not yet seen */
+    uint32_t sq_ci;          /* blocks executed */
+    uint32_t sq_limit;       /* blocks that may be executed */
+    uint32_t tries;          /* of the entry at sq_ci, for want of a receive entry or a peer */
+    uint64_t tried_ns;       /* since when */
+    uint32_t psn;            /* of the next message */
+    uint32_t flushed;        /* the error has been carried out */
+    /* the responder's */
+    uint32_t lock __attribute__((aligned(64)));
+    uint32_t rq_ci;          /* entries used */
+    uint32_t rq_limit;       /* managed: entries that may be used */
+    uint32_t psn_in;         /* expected */
+    uint32_t wanted;         /* the sender found no entry */
+} __attribute__((aligned(64))) snic_qp_t;
+
+typedef struct {
+    uint32_t magic, version;
+    pgasi_snic_id_t id;
+    uint32_t adversary;
+    uint32_t qps_high;       /* places ever used */
+    uint32_t work __attribute__((aligned(64))); /* something may be there to be done */
+    uint32_t blocked;        /* something waits: for a completion, a receive entry, a peer */
+    uint32_t lock __attribute__((aligned(64))); /* of who runs the context: 0, or a thread's id */
+    uint32_t seq __attribute__((aligned(64)));  /* futex of the thread that sleeps for this context */
+    uint32_t sleeping;
+    uint8_t active[SNIC_QPS] __attribute__((aligned(64)));
+    snic_mr_t mrs[SNIC_MRS];
+    snic_cq_t cqs[SNIC_CQS];
+    snic_srq_t srqs[SNIC_SRQS];
+    snic_qp_t qps[SNIC_QPS];
+} snic_region_t;
+
+#define SNIC_REGION_BYTES PGASI_ALIGN_UP(sizeof(snic_region_t), (size_t)4096)
+
+/** A context as this process sees it: its own ones, and those of peers. */
+typedef struct snic_view {
+    struct snic_view *next;
+    snic_region_t *region;
+    int n_users;
+    bool own;                     /* of this process: addresses are valid here */
+    bool gone;                    /* its process has ended */
+    pgasi_snic_id_t id;
+    struct snic_view *peers[SNIC_QPS]; /* of each queue pair */
+    struct {
+        uint32_t key;             /* what is mapped; 0: nothing */
+        char *base;               /* of address mr.addr, or NULL: only the kernel reaches it */
+        void *map;
+        size_t map_bytes;
+    } mrs[SNIC_MRS];
+    pthread_mutex_t map_lock;
+    unsigned char *shadows[SNIC_QPS]; /* PREFETCH: entries as they were at the doorbell */
+    struct snic_late *late;           /* DELAY: what is still to happen */
+    uint64_t random;                  /* adversary and STEP */
+    uint64_t checked_ns;              /* when it was last seen alive */
+    uint32_t n_looks;
+    struct { int32_t theirs, ours; } events[16]; /* its event pipes that we opened, taken in turn */
+    uint32_t n_events;
+} snic_view_t;
+
+struct pgasi_snic {
+    snic_view_t *view;
+    pgasi_snic_opts_t opts;
+    int region_fd;                /* -1: no other process looks at it */
+    pthread_mutex_t lock;         /* control */
+    pgasi_extents_t *arena;
+    uint32_t n_pds;
+    pthread_t thread;
+    bool has_thread, stop;
+    struct snic_hub *hub;         /* PROCESS: the engine's bell */
+    int hub_socket;
+};
+
+/* ---- snic_context.c ---- */
+
+/** The view of a context by its identity; opened on first use. NULL: gone, or not to be reached (*status_p says which). */
+snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *status_p);
+void pgasi_snic_view_put(snic_view_t *view);
+/** Whether the process of a view still runs; marks it gone if not. */
+bool pgasi_snic_view_alive(snic_view_t *view);
+/** Write to its event pipe. */
+void pgasi_snic_view_event(snic_view_t *view, int fd);
+/** Where a process of the owner's memory is seen here: fills view->mrs[place]. */
+void pgasi_snic_view_map(snic_view_t *view, uint32_t place);
+
+static inline void *snic_at(const snic_view_t *view, pgasi_snic_ref_t ref)
+{
+    if (ref >> 63)
+        return view->own ? (void *)(uintptr_t)(ref & ~(UINT64_C(1) << 63)) : NULL;
+    return (char *)view->region + ref;
+}
+
+static inline snic_qp_t *snic_qp(const snic_view_t *view, uint32_t qpn)
+{
+    snic_qp_t *qp = &view->region->qps[qpn & (SNIC_QPS - 1)];
+    return qpn != 0 && __atomic_load_n(&qp->number, __ATOMIC_ACQUIRE) == qpn ? qp : NULL;
+}
+
+static inline snic_cq_t *snic_cq(const snic_view_t *view, uint32_t cqn)
+{
+    snic_cq_t *cq = &view->region->cqs[cqn & (SNIC_CQS - 1)];
+    return cqn != 0 && cqn < SNIC_CQS && cq->valid ? cq : NULL;
+}
+
+static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)
+{
+    snic_srq_t *srq = &view->region->srqs[srqn & (SNIC_SRQS - 1)];
+    return srqn != 0 && srqn < SNIC_SRQS && srq->valid ? srq : NULL;
+}
+
+/** Locks of the region: spin, yield, and take over from a thread that has died. */
+void pgasi_snic_lock(uint32_t *lock);
+bool pgasi_snic_try_lock(uint32_t *lock);
+static inline void snic_unlock(uint32_t *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- engine.c ---- */
+
+/** Carry out what can be done in a context, a bounded amount; its lock is held. @return entries executed; blocked and work of the
+ *  region say what is left. */
+unsigned pgasi_snic_execute(snic_view_t *view);
+/** One step of one queue pair. @return false: nothing can be done now. */
+bool pgasi_snic_execute_step(snic_view_t *view);
+/** Forget what is late for a queue pair that closes. */
+void pgasi_snic_forget(snic_view_t *view, uint32_t qpn);
+
+/* ---- snic_run.c ---- */
+
+/** There is work in a context, which may be another process's: see that somebody does it. */
+void pgasi_snic_notify(snic_view_t *view);
+pgas_status_t pgasi_snic_start(pgasi_snic_t *snic);
+void pgasi_snic_stop(pgasi_snic_t *snic);
+/** Something of this context waits for others: somebody must look again without being asked. */
+void pgasi_snic_need_thread(pgasi_snic_t *snic);
+
+#endif

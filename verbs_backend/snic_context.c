@@ -1,0 +1,700 @@
+/* Contexts of the software NIC and what is in them: made, changed and ended by their owner under its lock. A peer's region is mapped
+ * through /proc/PID/fd, which needs no more than the same user; its memory likewise where it comes from a memfd. */
+#include "verbs_backend/snic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+#define LOCK_SPINS 1000
+#define LOCK_CHECKS 256 /* yields between two looks whether the holder lives */
+#define MR_TAG_STEP 0x35u
+#define ALIVE_NS UINT64_C(10000000)
+
+/* All contexts that this process looks at. */
+static struct {
+    pthread_mutex_t lock;
+    snic_view_t *views;
+} known = { PTHREAD_MUTEX_INITIALIZER, NULL };
+
+/* ---- locks between processes ---- */
+
+static uint32_t own_tid(void)
+{
+    static __thread uint32_t tid;
+    if (tid == 0)
+        tid = (uint32_t)syscall(SYS_gettid);
+    return tid;
+}
+
+bool pgasi_snic_try_lock(uint32_t *lock)
+{
+    uint32_t nobody = 0;
+    return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
+           __atomic_compare_exchange_n(lock, &nobody, own_tid(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* The holder has died: what it was doing can be done again, see engine.c. */
+static bool take_over(uint32_t *lock)
+{
+    uint32_t holder = __atomic_load_n(lock, __ATOMIC_RELAXED);
+    return holder != 0 && kill((pid_t)holder, 0) != 0 && errno == ESRCH &&
+           __atomic_compare_exchange_n(lock, &holder, own_tid(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+void pgasi_snic_lock(uint32_t *lock)
+{
+    for (unsigned i = 0; !pgasi_snic_try_lock(lock); i++) {
+        if (i < LOCK_SPINS) {
+            pgasi_cpu_relax();
+            continue;
+        }
+        if (i % LOCK_CHECKS == 0 && take_over(lock))
+            return;
+        sched_yield();
+    }
+}
+
+/* ---- identity ---- */
+
+/* Field 22 of a process's stat; the second may hold blanks and brackets. 0: there is no such process, or it is a zombie. */
+static uint64_t start_time_of(uint32_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    char *at = strrchr(text, ')');
+    if (at == NULL || at[1] == '\0' || at[2] == 'Z' || at[2] == 'X')
+        return 0;
+    for (int field = 2; field < 22 && at != NULL; field++)
+        at = strchr(at + 1, ' ');
+    return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+/* Two processes of one boot and one pid namespace can name each other. */
+static uint64_t machine_id(void)
+{
+    char text[128] = "";
+    size_t used = 0;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t n = read(fd, text, 64);
+        used = n > 0 ? (size_t)n : 0;
+        close(fd);
+    }
+    ssize_t n = readlink("/proc/self/ns/pid", text + used, sizeof text - used);
+    used += n > 0 ? (size_t)n : 0;
+    return pgasi_hash_bytes(text, used, 0);
+}
+
+static void make_id(pgasi_snic_t *snic, pgasi_snic_id_t *id)
+{
+    const char *name = snic->opts.engine_name != NULL ? snic->opts.engine_name : "default";
+    *id = (pgasi_snic_id_t){ .pid = (uint32_t)getpid(),
+                             .region_fd = snic->region_fd,
+                             .start_time = start_time_of((uint32_t)getpid()),
+                             .machine = machine_id(),
+                             .engine = (uint32_t)snic->opts.engine,
+                             .name = (uint32_t)pgasi_hash_bytes(name, strlen(name), 0) };
+    if (getrandom(&id->cookie, sizeof id->cookie, 0) != sizeof id->cookie)
+        id->cookie = pgasi_now_ns() ^ (uint64_t)(uintptr_t)snic;
+}
+
+void pgasi_snic_id(const pgasi_snic_t *snic, pgasi_snic_id_t *id_p)
+{
+    *id_p = snic->view->id;
+}
+
+/* ---- views ---- */
+
+static snic_view_t *new_view(snic_region_t *region, bool own)
+{
+    snic_view_t *view = calloc(1, sizeof *view);
+    if (view != NULL) {
+        view->region = region;
+        view->own = own;
+        view->n_users = 1;
+        pthread_mutex_init(&view->map_lock, NULL);
+    }
+    return view;
+}
+
+static void free_view(snic_view_t *view)
+{
+    for (uint32_t i = 0; i < SNIC_MRS; i++) {
+        if (view->mrs[i].map != NULL)
+            munmap(view->mrs[i].map, view->mrs[i].map_bytes);
+    }
+    for (uint32_t i = 0; i < SNIC_QPS; i++)
+        free(view->shadows[i]);
+    for (uint32_t i = 0; i < PGASI_MIN(view->n_events, (uint32_t)PGASI_ARRAY_LENGTH(view->events)); i++)
+        close(view->events[i].ours);
+    munmap(view->region, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
+    pthread_mutex_destroy(&view->map_lock);
+    free(view);
+}
+
+static bool same_id(const pgasi_snic_id_t *a, const pgasi_snic_id_t *b)
+{
+    return a->pid == b->pid && a->start_time == b->start_time && a->cookie == b->cookie;
+}
+
+/* Maps another process's region, and makes sure that it is the one that was meant. */
+static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p)
+{
+    char path[64];
+    *status_p = PGAS_ERR_PEER;
+    if (id->region_fd < 0 || start_time_of(id->pid) != id->start_time)
+        return NULL;
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", id->pid, id->region_fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        *status_p = errno == ENOENT ? PGAS_ERR_PEER : PGAS_ERR_MISMATCH;
+        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s): both processes must be the same user's", id->pid,
+                   strerror(errno));
+        return NULL;
+    }
+    void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED) {
+        *status_p = PGAS_ERR_NO_MEMORY;
+        return NULL;
+    }
+    snic_region_t *region = map;
+    snic_view_t *view = region->magic == SNIC_MAGIC && same_id(&region->id, id) ? new_view(region, false) : NULL;
+    if (view == NULL) {
+        munmap(map, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
+        return NULL;
+    }
+    view->id = *id;
+    view->random = pgasi_hash_bytes(id, sizeof *id, 0) | 1;
+    *status_p = PGAS_OK;
+    return view;
+}
+
+snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *status_p)
+{
+    pthread_mutex_lock(&known.lock);
+    snic_view_t *view = known.views;
+    while (view != NULL && !same_id(&view->id, id))
+        view = view->next;
+    *status_p = PGAS_OK;
+    if (view != NULL) {
+        view->n_users++;
+    } else {
+        view = id->pid == (uint32_t)getpid() ? NULL : open_view(id, status_p);
+        if (view != NULL) {
+            view->next = known.views;
+            known.views = view;
+        } else if (*status_p == PGAS_OK) {
+            *status_p = PGAS_ERR_PEER; /* of our own process, and closed */
+        }
+    }
+    pthread_mutex_unlock(&known.lock);
+    return view;
+}
+
+void pgasi_snic_view_put(snic_view_t *view)
+{
+    pthread_mutex_lock(&known.lock);
+    bool last = --view->n_users == 0;
+    if (last) {
+        snic_view_t **at = &known.views;
+        while (*at != view)
+            at = &(*at)->next;
+        *at = view->next;
+    }
+    pthread_mutex_unlock(&known.lock);
+    if (last)
+        free_view(view);
+}
+
+/* Looked at every ten milliseconds at most. */
+bool pgasi_snic_view_alive(snic_view_t *view)
+{
+    if (!view->own && !view->gone) {
+        uint64_t now_ns = pgasi_now_ns();
+        if (now_ns - __atomic_load_n(&view->checked_ns, __ATOMIC_RELAXED) > ALIVE_NS) {
+            __atomic_store_n(&view->checked_ns, now_ns, __ATOMIC_RELAXED);
+            if (start_time_of(view->id.pid) != view->id.start_time)
+                __atomic_store_n(&view->gone, true, __ATOMIC_RELEASE);
+        }
+    }
+    return !__atomic_load_n(&view->gone, __ATOMIC_ACQUIRE);
+}
+
+/* A pipe can be opened again by its descriptor. */
+void pgasi_snic_view_event(snic_view_t *view, int fd)
+{
+    static const char byte = 1;
+    char path[64];
+    pthread_mutex_lock(&view->map_lock);
+    uint32_t n = PGASI_MIN(view->n_events, (uint32_t)PGASI_ARRAY_LENGTH(view->events)), i = 0;
+    while (i < n && view->events[i].theirs != fd)
+        i++;
+    if (i == n) {
+        snprintf(path, sizeof path, "/proc/%u/fd/%d", view->id.pid, fd);
+        i = view->n_events++ % PGASI_ARRAY_LENGTH(view->events);
+        if (view->n_events > PGASI_ARRAY_LENGTH(view->events))
+            close(view->events[i].ours);
+        view->events[i].theirs = fd;
+        view->events[i].ours = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    ssize_t written = write(view->events[i].ours, &byte, 1);
+    (void)written; /* a full pipe is readable all the same; a broken one is of a dead process */
+    pthread_mutex_unlock(&view->map_lock);
+}
+
+/* Its descriptor may be closed and used again for something else: who closes a region waits until nobody maps. */
+void pgasi_snic_view_map(snic_view_t *view, uint32_t place)
+{
+    const snic_mr_t *mr = &view->region->mrs[place];
+    char path[64];
+    pthread_mutex_lock(&view->map_lock);
+    uint32_t key = __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE);
+    if (view->mrs[place].key != key) {
+        if (view->mrs[place].map != NULL)
+            munmap(view->mrs[place].map, view->mrs[place].map_bytes);
+        view->mrs[place].map = NULL;
+        view->mrs[place].base = NULL;
+        if (view->own) {
+            view->mrs[place].base = (char *)(uintptr_t)mr->addr;
+        } else if (mr->kind == SNIC_MR_SHARED) {
+            uint64_t lead = mr->fd_offset & 4095;
+            snprintf(path, sizeof path, "/proc/%u/fd/%d", view->id.pid, mr->fd);
+            int fd = open(path, O_RDWR | O_CLOEXEC);
+            void *map = fd < 0 ? MAP_FAILED : mmap(NULL, mr->bytes + lead, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                                                  (off_t)(mr->fd_offset - lead));
+            if (fd >= 0)
+                close(fd);
+            if (map != MAP_FAILED) {
+                view->mrs[place].map = map;
+                view->mrs[place].map_bytes = mr->bytes + lead;
+                view->mrs[place].base = (char *)map + lead;
+            }
+        }
+        __atomic_store_n(&view->mrs[place].key, key, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&view->map_lock);
+}
+
+pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **addr_p)
+{
+    pgas_status_t status;
+    uint32_t place = (key >> 8) & (SNIC_MRS - 1);
+    snic_view_t *view = pgasi_snic_view_get(id, &status);
+    if (view == NULL)
+        return status;
+    const snic_mr_t *mr = &view->region->mrs[place];
+    if (key == 0 || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key)
+        status = PGAS_ERR_NOT_FOUND;
+    else if (mr->kind != SNIC_MR_SHARED && !view->own)
+        status = PGAS_ERR_UNSUPPORTED;
+    if (status == PGAS_OK && view->mrs[place].key != key)
+        pgasi_snic_view_map(view, place);
+    if (status == PGAS_OK && view->mrs[place].base == NULL)
+        status = PGAS_ERR_NO_MEMORY;
+    if (status == PGAS_OK)
+        *addr_p = view->mrs[place].base;
+    else
+        pgasi_snic_view_put(view);
+    return status;
+}
+
+void pgasi_snic_unmap(const pgasi_snic_id_t *id)
+{
+    pgas_status_t status;
+    snic_view_t *view = pgasi_snic_view_get(id, &status);
+    if (view != NULL) {
+        pgasi_snic_view_put(view);
+        pgasi_snic_view_put(view);
+    }
+}
+
+/* ---- opening and closing ---- */
+
+static snic_region_t *make_region(pgasi_snic_t *snic)
+{
+    size_t bytes = SNIC_REGION_BYTES + SNIC_ARENA_BYTES;
+    int flags = MAP_SHARED | MAP_NORESERVE;
+    snic->region_fd = -1;
+    if (!snic->opts.in_process) {
+        snic->region_fd = memfd_create("pgas-snic", MFD_CLOEXEC);
+        if (snic->region_fd < 0 || ftruncate(snic->region_fd, (off_t)bytes) != 0)
+            return NULL;
+    } else {
+        flags |= MAP_ANONYMOUS;
+    }
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, snic->region_fd, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+static pgas_status_t enter_view(pgasi_snic_t *snic, snic_region_t *region)
+{
+    snic->view = new_view(region, true);
+    if (snic->view == NULL)
+        return PGAS_ERR_NO_MEMORY;
+    make_id(snic, &snic->view->id);
+    snic->view->random = snic->opts.seed | 1;
+    region->id = snic->view->id;
+    region->adversary = snic->opts.adversary;
+    region->version = 1;
+    __atomic_store_n(&region->magic, SNIC_MAGIC, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&known.lock);
+    snic->view->next = known.views;
+    known.views = snic->view;
+    pthread_mutex_unlock(&known.lock);
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic_p)
+{
+    pgasi_snic_t *snic = calloc(1, sizeof *snic);
+    if (snic == NULL)
+        return PGAS_ERR_NO_MEMORY;
+    snic->opts = *opts;
+    if (opts->seed == 0)
+        snic->opts.seed = pgasi_now_ns();
+    if (opts->adversary != 0 || opts->engine == PGAS_VERBS_ENGINE_STEP)
+        PGASI_INFO("snic", "seed %llu", (unsigned long long)snic->opts.seed);
+    pthread_mutex_init(&snic->lock, NULL);
+    snic_region_t *region = make_region(snic);
+    pgas_status_t status = region == NULL ? PGAS_ERR_NO_MEMORY : pgasi_extents_create(SNIC_ARENA_BYTES, &snic->arena);
+    if (status == PGAS_OK)
+        status = enter_view(snic, region);
+    if (status == PGAS_OK)
+        status = pgasi_snic_start(snic);
+    if (status == PGAS_OK) {
+        *snic_p = snic;
+        return PGAS_OK;
+    }
+    if (snic->view != NULL)
+        pgasi_snic_view_put(snic->view);
+    else if (region != NULL)
+        munmap(region, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
+    if (snic->region_fd >= 0)
+        close(snic->region_fd);
+    pgasi_extents_destroy(snic->arena);
+    pthread_mutex_destroy(&snic->lock);
+    free(snic);
+    return status;
+}
+
+void pgasi_snic_close(pgasi_snic_t *snic)
+{
+    snic_region_t *region = snic->view->region;
+    pgasi_snic_stop(snic);
+    for (uint32_t i = 0; i < region->qps_high; i++) {
+        if (region->qps[i].number != 0)
+            pgasi_snic_qp_close(snic, region->qps[i].number);
+    }
+    __atomic_store_n(&region->magic, 0, __ATOMIC_RELEASE);
+    pgasi_snic_view_put(snic->view);
+    if (snic->region_fd >= 0)
+        close(snic->region_fd);
+    pgasi_extents_destroy(snic->arena);
+    pthread_mutex_destroy(&snic->lock);
+    free(snic);
+}
+
+int pgasi_snic_region_fd(const pgasi_snic_t *snic)
+{
+    return snic->region_fd;
+}
+
+/* ---- memory ---- */
+
+pgasi_snic_ref_t pgasi_snic_arena_take(pgasi_snic_t *snic, size_t bytes, size_t alignment, void **addr_p)
+{
+    uint64_t offset = 0;
+    pthread_mutex_lock(&snic->lock);
+    pgas_status_t status = pgasi_extents_alloc_low(snic->arena, bytes, PGASI_MAX(alignment, (size_t)64), &offset);
+    pthread_mutex_unlock(&snic->lock);
+    if (status != PGAS_OK)
+        return 0;
+    pgasi_snic_ref_t ref = SNIC_REGION_BYTES + offset;
+    *addr_p = snic_at(snic->view, ref);
+    memset(*addr_p, 0, bytes);
+    return ref;
+}
+
+void pgasi_snic_arena_give(pgasi_snic_t *snic, pgasi_snic_ref_t ref, size_t bytes)
+{
+    (void)bytes;
+    pthread_mutex_lock(&snic->lock);
+    pgasi_extents_free(snic->arena, ref - SNIC_REGION_BYTES);
+    pthread_mutex_unlock(&snic->lock);
+}
+
+uint32_t pgasi_snic_pd_open(pgasi_snic_t *snic)
+{
+    return __atomic_add_fetch(&snic->n_pds, 1, __ATOMIC_RELAXED);
+}
+
+uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, uint64_t bytes, uint32_t access, int fd,
+                            uint64_t fd_offset)
+{
+    static uint32_t tags = 1;
+    snic_mr_t *mrs = snic->view->region->mrs;
+    uint32_t key = 0;
+    pthread_mutex_lock(&snic->lock);
+    for (uint32_t i = SNIC_MR_FIRST; i < SNIC_MRS && key == 0; i++) {
+        if (mrs[i].key != 0)
+            continue;
+        key = i << 8 | (__atomic_add_fetch(&tags, MR_TAG_STEP, __ATOMIC_RELAXED) & 0xffu);
+        mrs[i] = (snic_mr_t){ .pd = pd,
+                              .access = access,
+                              .kind = fd >= 0 ? SNIC_MR_SHARED : SNIC_MR_PRIVATE,
+                              .addr = (uint64_t)(uintptr_t)addr,
+                              .bytes = bytes,
+                              .fd = fd,
+                              .fd_offset = fd_offset };
+        __atomic_store_n(&mrs[i].key, key, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&snic->lock);
+    return key;
+}
+
+/* Waits until whoever may be copying at this moment has looked again: every context of this process once. */
+static void wait_for_runs(void)
+{
+    pthread_mutex_lock(&known.lock);
+    for (snic_view_t *view = known.views; view != NULL; view = view->next) {
+        if (view->own) {
+            pgasi_snic_lock(&view->region->lock);
+            snic_unlock(&view->region->lock);
+        }
+    }
+    pthread_mutex_unlock(&known.lock);
+}
+
+void pgasi_snic_mr_close(pgasi_snic_t *snic, uint32_t key)
+{
+    snic_mr_t *mr = &snic->view->region->mrs[(key >> 8) & (SNIC_MRS - 1)];
+    pthread_mutex_lock(&snic->lock);
+    if (mr->key == key)
+        __atomic_store_n(&mr->key, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&snic->lock);
+    wait_for_runs();
+}
+
+/* ---- completion queues and shared receive queues ---- */
+
+uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts)
+{
+    snic_cq_t *cqs = snic->view->region->cqs;
+    uint32_t number = 0;
+    pthread_mutex_lock(&snic->lock);
+    for (uint32_t i = 1; i < SNIC_CQS && number == 0; i++) {
+        if (cqs[i].valid)
+            continue;
+        cqs[i] = (snic_cq_t){ .log_entries = opts->log_entries,
+                              .ignore_overrun = opts->ignore_overrun,
+                              .event_fd = opts->event_fd,
+                              .ring = opts->ring,
+                              .record = opts->record };
+        __atomic_store_n(&cqs[i].valid, 1, __ATOMIC_RELEASE);
+        number = i;
+    }
+    pthread_mutex_unlock(&snic->lock);
+    return number;
+}
+
+void pgasi_snic_cq_close(pgasi_snic_t *snic, uint32_t cqn)
+{
+    __atomic_store_n(&snic->view->region->cqs[cqn & (SNIC_CQS - 1)].valid, 0, __ATOMIC_SEQ_CST);
+    wait_for_runs();
+}
+
+bool pgasi_snic_cq_dead(const pgasi_snic_t *snic, uint32_t cqn)
+{
+    return __atomic_load_n(&snic->view->region->cqs[cqn & (SNIC_CQS - 1)].dead, __ATOMIC_ACQUIRE) != 0;
+}
+
+uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *opts)
+{
+    snic_srq_t *srqs = snic->view->region->srqs;
+    uint32_t number = 0;
+    pthread_mutex_lock(&snic->lock);
+    for (uint32_t i = 1; i < SNIC_SRQS && number == 0; i++) {
+        if (srqs[i].valid)
+            continue;
+        srqs[i] = (snic_srq_t){ .log_entries = opts->log_entries,
+                                .stride = opts->stride,
+                                .pd = opts->pd,
+                                .ring = opts->ring,
+                                .record = opts->record };
+        __atomic_store_n(&srqs[i].valid, 1, __ATOMIC_RELEASE);
+        number = i;
+    }
+    pthread_mutex_unlock(&snic->lock);
+    return number;
+}
+
+void pgasi_snic_srq_close(pgasi_snic_t *snic, uint32_t srqn)
+{
+    __atomic_store_n(&snic->view->region->srqs[srqn & (SNIC_SRQS - 1)].valid, 0, __ATOMIC_SEQ_CST);
+    wait_for_runs();
+}
+
+/* ---- queue pairs ---- */
+
+static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts)
+{
+    uint32_t generation = qp->generation + 1;
+    memset(qp, 0, sizeof *qp);
+    qp->generation = generation;
+    qp->state = PGASI_SNIC_RESET;
+    qp->pd = opts->pd;
+    qp->send_cqn = opts->send_cqn;
+    qp->recv_cqn = opts->recv_cqn;
+    qp->srqn = opts->srqn;
+    qp->log_sq_blocks = opts->log_sq_blocks;
+    qp->log_rq_entries = opts->log_rq_entries;
+    qp->rq_stride = opts->rq_stride;
+    qp->sq = opts->sq;
+    qp->rq = opts->rq;
+    qp->record = opts->record;
+    qp->flags = opts->flags;
+}
+
+uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts)
+{
+    snic_region_t *region = snic->view->region;
+    uint32_t number = 0;
+    pthread_mutex_lock(&snic->lock);
+    for (uint32_t i = 0; i < SNIC_QPS && number == 0; i++) {
+        snic_qp_t *qp = &region->qps[i];
+        if (qp->number != 0)
+            continue;
+        fill_qp(qp, opts);
+        number = (qp->generation & 0xfffu) << SNIC_INDEX_BITS | i;
+        if (number == 0)
+            number = ++qp->generation << SNIC_INDEX_BITS;
+        region->qps_high = PGASI_MAX(region->qps_high, i + 1);
+        __atomic_store_n(&qp->number, number, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&snic->lock);
+    return number;
+}
+
+/* Who sends to it looks at the number again under the queue pair's lock, or copies while we wait for all runs of this process; other
+ * processes copy into memory that they have mapped themselves. */
+void pgasi_snic_qp_close(pgasi_snic_t *snic, uint32_t qpn)
+{
+    snic_region_t *region = snic->view->region;
+    uint32_t place = qpn & (SNIC_QPS - 1);
+    pthread_mutex_lock(&snic->lock);
+    if (region->qps[place].number == qpn) {
+        pgasi_snic_lock(&region->lock);
+        pgasi_snic_lock(&region->qps[place].lock);
+        region->active[place] = 0;
+        __atomic_store_n(&region->qps[place].number, 0, __ATOMIC_SEQ_CST);
+        pgasi_snic_forget(snic->view, qpn);
+        snic_unlock(&region->qps[place].lock);
+        snic_unlock(&region->lock);
+    }
+    snic_view_t *peer = snic->view->peers[place];
+    snic->view->peers[place] = NULL;
+    pthread_mutex_unlock(&snic->lock);
+    wait_for_runs();
+    if (peer != NULL)
+        pgasi_snic_view_put(peer);
+}
+
+static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *state, snic_qp_t *qp, uint32_t place)
+{
+    const pgasi_snic_id_t *own = &snic->view->id, *peer = state->peer != NULL ? state->peer : own;
+    if (peer->machine != own->machine || peer->engine != own->engine || peer->name != own->name) {
+        PGASI_WARN("snic", "a software NIC reaches processes of the same host and pid namespace, with the same engine, only");
+        return PGAS_ERR_MISMATCH;
+    }
+    pgas_status_t status;
+    snic_view_t *view = pgasi_snic_view_get(peer, &status);
+    if (view == NULL)
+        return status;
+    if (snic->view->peers[place] != NULL)
+        pgasi_snic_view_put(snic->view->peers[place]);
+    snic->view->peers[place] = view;
+    qp->peer = *peer;
+    qp->peer_qpn = state->peer_qpn;
+    qp->psn_in = state->psn_in & 0xffffffu;
+    qp->reads_max_in = state->reads_max_in;
+    return PGAS_OK;
+}
+
+static void reset_qp(snic_qp_t *qp)
+{
+    qp->bell = qp->sq_ci = qp->sq_limit = qp->tries = qp->psn = qp->flushed = 0;
+    qp->rq_ci = qp->rq_limit = qp->psn_in = qp->wanted = 0;
+}
+
+/* The context's and the queue pair's locks are held. */
+static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp, const pgasi_snic_qp_state_t *state)
+{
+    uint32_t place = (uint32_t)(qp - snic->view->region->qps), from = qp->state;
+    pgas_status_t status = PGAS_OK;
+    if (state->state == PGASI_SNIC_RESET)
+        reset_qp(qp);
+    else if (state->state != PGASI_SNIC_ERROR && from + 1 != (uint32_t)state->state)
+        return PGAS_ERR_INVALID;
+    if (state->state == PGASI_SNIC_INIT)
+        qp->access = state->access;
+    if (state->state == PGASI_SNIC_RTR)
+        status = find_peer(snic, state, qp, place);
+    if (state->state == PGASI_SNIC_RTS) {
+        qp->reads_max = state->reads_max;
+        qp->retry = state->retry;
+        qp->rnr_retry = state->rnr_retry;
+        qp->psn = state->psn & 0xffffffu;
+    }
+    if (status == PGAS_OK)
+        __atomic_store_n(&qp->state, (uint32_t)state->state, __ATOMIC_RELEASE);
+    return status;
+}
+
+pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn, const pgasi_snic_qp_state_t *state)
+{
+    snic_region_t *region = snic->view->region;
+    pthread_mutex_lock(&snic->lock);
+    snic_qp_t *qp = snic_qp(snic->view, qpn);
+    pgas_status_t status = PGAS_ERR_INVALID;
+    if (qp != NULL) {
+        pgasi_snic_lock(&region->lock);
+        pgasi_snic_lock(&qp->lock);
+        status = change_state(snic, qp, state);
+        snic_unlock(&qp->lock);
+        __atomic_store_n(&region->active[qpn & (SNIC_QPS - 1)], 1, __ATOMIC_RELEASE);
+        snic_unlock(&region->lock);
+    }
+    snic_view_t *peer = qp != NULL && status == PGAS_OK ? snic->view->peers[qpn & (SNIC_QPS - 1)] : NULL;
+    pthread_mutex_unlock(&snic->lock);
+    if (qp != NULL)
+        pgasi_snic_notify(snic->view);
+    if (peer != NULL && state->state == PGASI_SNIC_RTR)
+        pgasi_snic_notify(peer); /* it may have tried already */
+    return status;
+}
+
+pgasi_snic_state_t pgasi_snic_qp_query(pgasi_snic_t *snic, uint32_t qpn)
+{
+    const snic_qp_t *qp = snic_qp(snic->view, qpn);
+    return qp == NULL ? PGASI_SNIC_RESET : (pgasi_snic_state_t)__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
+}
