@@ -35,7 +35,7 @@ struct pgas_verbs_cq {
     uint32_t flags;
     uint32_t depth;        /* by the provider: what it really has */
     int n_users;           /* queue pairs, atomic */
-    uint32_t reserved;     /* completions that transmitters may have outstanding, atomic */
+    uint32_t reserved;     /* completions that transmitters may have outstanding (tx.c) */
     struct pgasi_verbs_poller *poller; /* transmitters' (tx.c); NULL: nobody's */
     bool has_kept;                 /* a completion that was taken while waiting, and is polled next */
     pgas_verbs_completion_t kept;
@@ -52,6 +52,7 @@ struct pgas_verbs_qp {
     pgas_verbs_qp_opts_t opts; /* verbs.c's: as given, defaults filled in; the provider raises depths and inline_max to what it has */
     bool connected;
     pgas_verbs_tx_t *tx;
+    int peer;       /* net.c's: the rank at the other end */
 };
 
 struct pgasi_verbs_ops {
@@ -87,6 +88,9 @@ struct pgasi_verbs_ops {
     void (*qp_address)(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
     pgas_status_t (*qp_connect)(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
     pgas_status_t (*qp_write)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p);
+    /** Writes one request with these flags and this id in place of its own: transmitters', who spare themselves a copy. May be left
+     *  out. Refuses as qp_write does; send_depth requests of the largest kind always fit. */
+    pgas_status_t (*qp_write_one)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id);
     pgas_status_t (*qp_ring)(pgas_verbs_qp_t *qp);
     uint32_t (*qp_position)(const pgas_verbs_qp_t *qp);
     pgas_status_t (*qp_recv)(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
@@ -105,6 +109,10 @@ extern const pgasi_verbs_ops_t *const pgasi_verbs_providers[];
 extern const pgasi_verbs_ops_t pgasi_verbs_ibv;  /* provider_ibv.c */
 extern const pgasi_verbs_ops_t pgasi_verbs_mlx5; /* provider_mlx5.c */
 extern const pgasi_verbs_ops_t pgasi_verbs_snic; /* provider_snic.c */
+
+/** Keep transmitters from polling a completion queue, so that a queue pair can be taken away from below them; not from advance(). */
+void pgasi_verbs_hold_poller(pgas_verbs_cq_t *cq);
+void pgasi_verbs_release_poller(pgas_verbs_cq_t *cq);
 
 /** The status of a completion for a syndrome of mlx5 (wqe.h) or its equal. */
 pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome);

@@ -261,7 +261,7 @@ static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_
     }
 }
 
-static inline pgas_status_t write_one(pgasi_raw_qp_t *qp, const pgas_verbs_request_t *r)
+static inline pgas_status_t write_one(pgasi_raw_qp_t *qp, const pgas_verbs_request_t *r, uint32_t flags, uint64_t id)
 {
     static const uint8_t ops[] = { [PGAS_VERBS_SEND] = PGASI_WQE_SEND,
                                    [PGAS_VERBS_SEND_IMM] = PGASI_WQE_SEND_IMM,
@@ -282,15 +282,15 @@ static inline pgas_status_t write_one(pgasi_raw_qp_t *qp, const pgas_verbs_reque
             segment = (char *)segment + PGASI_WQE_SEGMENT;
             fixed = 2;
         }
-        n = r->flags & PGAS_VERBS_INLINE ? put_inline(qp, segment, r) : put_spans(qp, segment, r);
+        n = flags & PGAS_VERBS_INLINE ? put_inline(qp, segment, r) : put_spans(qp, segment, r);
     } else {
         n = put_others(qp, segment, r, &op);
     }
     if (PGAS_UNLIKELY(n < 0))
         return r->op <= PGAS_VERBS_READ ? PGAS_ERR_LIMIT : PGAS_ERR_INVALID;
     unsigned segments = (unsigned)(n + fixed);
-    pgasi_wqe_set_ctrl(ctrl, sq->pi, op, qp->number, segments, wire_flags(r->flags), r->imm);
-    sq->ids[at] = r->id;
+    pgasi_wqe_set_ctrl(ctrl, sq->pi, op, qp->number, segments, wire_flags(flags), r->imm);
+    sq->ids[at] = id;
     qp->last = ctrl;
     sq->pi += pgasi_wqe_blocks(segments);
     sq->ends[at] = sq->pi;
@@ -305,12 +305,18 @@ pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t 
     if (PGAS_UNLIKELY(qp->dead))
         status = PGAS_ERR_PEER;
     while (i < n && status == PGAS_OK) {
-        status = write_one(qp, &requests[i]);
+        status = write_one(qp, &requests[i], requests[i].flags, requests[i].id);
         i += status == PGAS_OK;
     }
     if (n_p != NULL)
         *n_p = i;
     return status;
+}
+
+pgas_status_t pgasi_raw_write_one(pgas_verbs_qp_t *base, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id)
+{
+    pgasi_raw_qp_t *qp = qp_of(base);
+    return PGAS_UNLIKELY(qp->dead) ? PGAS_ERR_PEER : write_one(qp, request, flags, id);
 }
 
 pgas_status_t pgasi_raw_ring(pgas_verbs_qp_t *base)

@@ -89,6 +89,7 @@ void pgasi_raw_srq_fini(pgasi_raw_srq_t *srq);
 
 /* entries of the table that both providers share; they need cqs and qps of theirs */
 pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p);
+pgas_status_t pgasi_raw_write_one(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id);
 pgas_status_t pgasi_raw_ring(pgas_verbs_qp_t *qp);
 uint32_t pgasi_raw_position(const pgas_verbs_qp_t *qp);
 pgas_status_t pgasi_raw_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
