@@ -400,7 +400,9 @@ void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
     const pgas_verbs_qp_opts_t opts = qp->opts;
     if (qp->tx != NULL)
         pgas_verbs_tx_close(qp->tx);
+    pgasi_verbs_hold_poller(opts.send_cq);
     dev->ops->qp_close(qp);
+    pgasi_verbs_release_poller(opts.send_cq);
     use_queues(&opts, -1);
     count(dev, -1);
 }

@@ -292,8 +292,8 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
 
 /* ---- transmitters ---- */
 
-/** Called by who polls, when requests up to done are complete; it may post, but not poll. status PGAS_OK, or why the connection
- *  has ended (then all that was posted counts as done). */
+/** Called by who polls, when requests up to done are complete. It may post (where its thread may), but not poll, wait or close.
+ *  status PGAS_OK, or why the connection has ended: called once so, and all that was posted counts as done. */
 typedef void (*pgas_verbs_advance_fn_t)(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status);
 
 typedef struct {
@@ -306,22 +306,26 @@ typedef struct {
 } pgas_verbs_tx_opts_t;
 #define PGAS_VERBS_TX_OPTS_INIT { sizeof(pgas_verbs_tx_opts_t), false, 32, 16, NULL, NULL }
 
-/** Puts a transmitter on a connected queue pair, whose send side it has to itself from now on. Its send_cq may be that of other
- *  transmitters, but of nothing else.
- *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT the completion queue has too little room left for its signals (a quarter of the queue's
- *          depth at least two); PGAS_ERR_BUSY it has one; PGAS_ERR_NO_MEMORY. */
+/** Puts a transmitter on a connected queue pair with nothing under way, whose send side it has to itself from now on. Its send_cq
+ *  may be that of other transmitters, but of nothing else.
+ *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT the completion queue has no room for as many completions as the send queue has
+ *          requests, beside those of other transmitters (when a connection ends, each may have one); PGAS_ERR_BUSY the queue pair
+ *          has a transmitter; PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *opts, pgas_verbs_tx_t **tx_p);
-/** Rings, but does not wait: flush first if that matters. */
+/** Rings, but does not wait: mark and wait first if that matters. Nobody may be using it; others of its completion queue may. */
 PGAS_API void pgas_verbs_tx_close(pgas_verbs_tx_t *tx);
 
 /** Posts a request. SIGNAL in its flags forces a completion; its id is not used. Inlines by itself below the limit.
- *  Shape:  the owner thread, or any if shared. Rings after `batch` requests, and whenever something is waited for or polled.
+ *  Shape:  the owner thread, or any if shared. Rings after `batch` requests, and when there is no room; so do ring, mark and wait.
+ *          Polling does not, since any thread may poll.
  *  Done:   when pgas_verbs_tx_done reaches the number. Of inline data the buffer is free at once.
- *  @param number_p its number: 1, 2, 3 ..; may be NULL
- *  @return PGAS_OK; PGAS_ERR_AGAIN no room in the queue: poll (bounded work is done here first); otherwise as qp_write. */
+ *  @param number_p its number: 1, 2, 3 .., with gaps where marks have taken one; may be NULL
+ *  @return PGAS_OK; PGAS_ERR_AGAIN no room in the queue: poll (it has been polled once, and rung); PGAS_ERR_PEER the connection has
+ *          ended (some requests after that may still have been taken: they count as posted); otherwise as qp_write. */
 PGAS_API pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p);
 /** As post, for a write or read of any size up to 2^48, cut into requests; number_p is that of the last.
- *  @return PGAS_OK; PGAS_ERR_AGAIN: *at_p bytes were taken (add it and call again); otherwise as post. */
+ *  @param at_p how many bytes were taken, whatever is returned; may be NULL if bytes fit into one request
+ *  @return PGAS_OK; PGAS_ERR_AGAIN: add *at_p to the addresses and call again; PGAS_ERR_LIMIT too large; otherwise as post. */
 PGAS_API pgas_status_t pgas_verbs_tx_write(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey, const void *addr, uint32_t lkey,
                                            uint64_t bytes, uint64_t *at_p, uint64_t *number_p);
 PGAS_API pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey, void *addr, uint32_t lkey,
@@ -335,15 +339,26 @@ PGAS_API uint64_t pgas_verbs_tx_posted(const pgas_verbs_tx_t *tx);
 /** Looks for completions; any thread, wait-free: if another looks already it does nothing. Serves all transmitters of the queue.
  *  @return > 0 if something completed. */
 PGAS_API int pgas_verbs_tx_poll(pgas_verbs_tx_t *tx);
-/** Makes sure that what was posted so far will be signaled: waiting for its number ends without further posts.
- *  @return PGAS_OK; PGAS_ERR_AGAIN no room now: poll. */
+/** Makes sure that what was posted so far is signaled and rung: polling until its number is done ends without further posts. Takes
+ *  a number of its own, that pgas_verbs_tx_posted tells, unless the last request was signaled. There is always room for it.
+ *  Shape:  as post. @return PGAS_OK; PGAS_ERR_PEER the connection has ended. */
 PGAS_API pgas_status_t pgas_verbs_tx_mark(pgas_verbs_tx_t *tx);
-/** Waits until a number is done. @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_RANGE never posted; or why the connection ended. */
+/** Waits until a number is done: signals and rings as needed, spins briefly, yields, then sleeps.
+ *  Shape:  as post.
+ *  @param timeout_ns UINT64_MAX: for ever
+ *  @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_RANGE never posted; or why the connection ended before it was done, see status of
+ *          pgas_verbs_completion_t. */
 PGAS_API pgas_status_t pgas_verbs_tx_wait(pgas_verbs_tx_t *tx, uint64_t number, uint64_t timeout_ns);
 
 typedef struct {
-    uint64_t posted, signaled, completions, doorbells, inlined, refused; /* refused: posts that found no room */
+    uint64_t posted;      /* without marks' own */
+    uint64_t signaled;    /* with marks' own */
+    uint64_t completions; /* polled */
+    uint64_t doorbells;
+    uint64_t inlined;
+    uint64_t refused;     /* posts that found no room */
 } pgas_verbs_tx_stats_t;
+/** Shape: as post. */
 PGAS_API void pgas_verbs_tx_stats(const pgas_verbs_tx_t *tx, pgas_verbs_tx_stats_t *stats_p);
 
 /** Registered buffers of one size that come back by number: give names the transmitter and the number of the request that used it
