@@ -6,7 +6,7 @@ verbs_low_sources = \
 	%D%/raw.h %D%/raw.c \
 	%D%/engine.h %D%/engine.c %D%/snic.h %D%/snic_context.c %D%/snic_run.c \
 	%D%/provider_snic.c \
-	%D%/tx.c \
+	%D%/tx.c %D%/bufs.c \
 	%D%/verbs.c
 verbs_transport_sources =
 

@@ -362,11 +362,17 @@ typedef struct {
 PGAS_API void pgas_verbs_tx_stats(const pgas_verbs_tx_t *tx, pgas_verbs_tx_stats_t *stats_p);
 
 /** Registered buffers of one size that come back by number: give names the transmitter and the number of the request that used it
- *  last, and the buffer is taken again when that is done; no event per buffer. One thread at a time. */
+ *  last, and the buffer is taken again when that is done; no event per buffer. One thread at a time. Also for results of reads, and
+ *  for peers to write to. @param bytes up to 2^31  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT; as pgas_verbs_mem_alloc. */
 PGAS_API pgas_status_t pgas_verbs_bufs_open(pgas_verbs_dev_t *dev, uint32_t bytes, uint32_t n, pgas_verbs_bufs_t **bufs_p);
+/** Nothing of them may be under way. */
 PGAS_API void pgas_verbs_bufs_close(pgas_verbs_bufs_t *bufs);
-/** @return PGAS_OK; PGAS_ERR_AGAIN all are under way: poll their transmitters. */
+/** @return PGAS_OK; PGAS_ERR_AGAIN none is known to be free: mark and poll the transmitters. */
 PGAS_API pgas_status_t pgas_verbs_bufs_take(pgas_verbs_bufs_t *bufs, pgas_verbs_span_t *span_p);
+/** @param span as taken; its bytes may have been changed
+ *  @param tx   must stay open until the buffer is taken again, or all are closed; NULL: the buffer is free at once. When its
+ *              connection has ended the buffer is free, too
+ *  @param number lower ones than before are all right, but wait for those before them */
 PGAS_API void pgas_verbs_bufs_give(pgas_verbs_bufs_t *bufs, const pgas_verbs_span_t *span, pgas_verbs_tx_t *tx, uint64_t number);
 
 /* ---- nets ---- */
