@@ -77,3 +77,7 @@ check_PROGRAMS += %D%/array_state.t %D%/array_table.t
 %C%_array_state_t_SOURCES = %D%/array_state.c %D%/array_net.h
 %C%_array_table_t_SOURCES = %D%/array_table.c
 %C%_array_table_t_CPPFLAGS = $(AM_CPPFLAGS) -DPROTOCOL='"$(abs_top_srcdir)/src/array/protocol.pml"'
+# Bytes of work queues, against golden ones and rdma-core's.
+check_PROGRAMS += %D%/verbs_wqe.t %D%/verbs_cqe.t
+%C%_verbs_wqe_t_SOURCES = %D%/verbs_wqe.c %D%/hex_bytes.h
+%C%_verbs_cqe_t_SOURCES = %D%/verbs_cqe.c %D%/hex_bytes.h
