@@ -481,16 +481,16 @@ static inline void take(pgasi_raw_cq_t *cq, const pgasi_cqe_t *cqe, pgas_verbs_c
 {
     pgasi_raw_dev_t *dev = (pgasi_raw_dev_t *)(void *)cq->super.dev;
     pgasi_cqe_fields_t fields;
-    pgasi_cqe_decode(cqe, &fields);
+    bool known = pgasi_cqe_decode(cqe, &fields);
     pgasi_raw_qp_t *qp = look_up(dev->qps, fields.qpn);
     *c = (pgas_verbs_completion_t){ .qp = qp != NULL ? &qp->super : NULL, .bytes = fields.bytes, .imm = fields.imm };
     if (!is_send(fields.op))
         received(dev, qp, &fields, c);
     else if (qp != NULL)
         sent(qp, &fields, c);
-    if (PGAS_UNLIKELY(fields.op >= PGASI_CQE_REQ_ERR)) {
+    if (PGAS_UNLIKELY(!known || fields.op >= PGASI_CQE_REQ_ERR)) {
         c->syndrome = fields.syndrome;
-        c->status = pgasi_verbs_syndrome_status(fields.syndrome);
+        c->status = known && fields.syndrome != PGASI_CQE_OK ? pgasi_verbs_syndrome_status(fields.syndrome) : PGAS_ERR_TRANSPORT;
         c->bytes = 0;
         if (qp != NULL)
             qp->dead = true;
