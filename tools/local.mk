@@ -9,3 +9,7 @@ bin_PROGRAMS += %D%/pgas_info
 %C%_pgas_info_LDADD = $(public_ldadd)
 %C%_pgas_info_LDFLAGS = $(installed_ldflags)
 EXTRA_DIST += %D%/debian-graph
+bin_PROGRAMS += %D%/pgas_snic
+%C%_pgas_snic_SOURCES = %D%/pgas_snic.c
+%C%_pgas_snic_LDADD = libpgas-verbs.la
+%C%_pgas_snic_LDFLAGS = $(installed_ldflags)

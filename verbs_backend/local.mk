@@ -4,7 +4,7 @@ verbs_low_sources = \
 	%D%/device.h \
 	%D%/wqe.h %D%/wqe.c \
 	%D%/raw.h %D%/raw.c \
-	%D%/engine.h %D%/engine.c %D%/snic.h %D%/snic_context.c %D%/snic_run.c \
+	%D%/engine.h %D%/engine.c %D%/snic.h %D%/snic_context.c %D%/snic_run.c %D%/snic_process.c \
 	%D%/provider_snic.c \
 	%D%/tx.c %D%/bufs.c \
 	%D%/verbs.c

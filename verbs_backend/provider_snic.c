@@ -548,6 +548,7 @@ const pgasi_verbs_ops_t pgasi_verbs_snic = {
     .qp_address = snic_qp_address,
     .qp_connect = snic_qp_connect,
     .qp_write = pgasi_raw_write,
+    .qp_write_one = pgasi_raw_write_one,
     .qp_ring = pgasi_raw_ring,
     .qp_position = pgasi_raw_position,
     .qp_recv = snic_qp_recv,

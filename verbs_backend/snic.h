@@ -106,6 +106,7 @@ typedef struct snic_view {
     int n_users;
     bool own;                     /* of this process: addresses are valid here */
     bool gone;                    /* its process has ended */
+    struct snic_hub *hub;         /* PROCESS: the bell of who executes it; NULL in that process itself */
     pgasi_snic_id_t id;
     struct snic_view *peers[SNIC_QPS]; /* of each queue pair */
     struct {
@@ -132,9 +133,8 @@ struct pgasi_snic {
     pgasi_extents_t *arena;
     uint32_t n_pds;
     pthread_t thread;
-    bool has_thread, stop;
-    struct snic_hub *hub;         /* PROCESS: the engine's bell */
-    int hub_socket;
+    bool has_thread, stop, joined;
+    int hub_socket;               /* PROCESS: as long as it is open, we are executed */
 };
 
 /* ---- snic_context.c ---- */
@@ -196,9 +196,18 @@ void pgasi_snic_forget(snic_view_t *view, uint32_t qpn);
 
 /** There is work in a context, which may be another process's: see that somebody does it. */
 void pgasi_snic_notify(snic_view_t *view);
+/** Carry out what can be done, unless another thread is at it. @return entries executed */
+unsigned pgasi_snic_run_once(snic_view_t *view);
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic);
 void pgasi_snic_stop(pgasi_snic_t *snic);
 /** Something of this context waits for others: somebody must look again without being asked. */
 void pgasi_snic_need_thread(pgasi_snic_t *snic);
+
+/* ---- snic_process.c ---- */
+
+/** Find, or start, the process that executes for this node, and tell it of us. @return PGAS_OK; PGAS_ERR_NOT_FOUND, PGAS_ERR_IO. */
+pgas_status_t pgasi_snic_join(pgasi_snic_t *snic);
+void pgasi_snic_leave(pgasi_snic_t *snic);
+void pgasi_snic_wake_process(struct snic_hub *hub);
 
 #endif

@@ -3,6 +3,7 @@
  *  CALLER  whoever rings or polls, if no other thread is at it. What is left waiting (for a completion, for a receive entry, for a
  *          peer) is for a thread that sleeps until somebody else's work changes that, or a moment has passed.
  *  THREAD  a thread, which spins briefly before it sleeps.
+ *  PROCESS one process per node, which looks at the contexts of all (snic_process.c).
  *  STEP    nobody but pgasi_snic_step. */
 #include "verbs_backend/snic.h"
 
@@ -28,10 +29,10 @@ static bool has_work(const snic_region_t *region)
 }
 
 /* One round, unless another thread is at it: then it sees what we would have seen. */
-static unsigned run_once(snic_view_t *view)
+unsigned pgasi_snic_run_once(snic_view_t *view)
 {
     snic_region_t *region = view->region;
-    if (!pgasi_snic_try_lock(&region->lock))
+    if ((!has_work(region) && !__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE)) || !pgasi_snic_try_lock(&region->lock))
         return 0;
     unsigned n = pgasi_snic_execute(view);
     snic_unlock(&region->lock);
@@ -50,7 +51,9 @@ void pgasi_snic_notify(snic_view_t *view)
 {
     snic_region_t *region = view->region;
     __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) != 0)
+    if (view->hub != NULL)
+        pgasi_snic_wake_process(view->hub);
+    else if (__atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) != 0)
         wake(region);
 }
 
@@ -61,7 +64,7 @@ static void *sleeper(void *arg)
     bool eager = snic->opts.engine == PGAS_VERBS_ENGINE_THREAD;
     for (unsigned idle = 0; !__atomic_load_n(&snic->stop, __ATOMIC_ACQUIRE);) {
         uint32_t seq = __atomic_load_n(&region->seq, __ATOMIC_SEQ_CST);
-        unsigned n = has_work(region) || __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) ? run_once(snic->view) : 0;
+        unsigned n = pgasi_snic_run_once(snic->view);
         idle = n > 0 ? 0 : idle + 1;
         if (n > 0 || (eager && idle < SPINS)) {
             pgasi_cpu_relax();
@@ -104,8 +107,11 @@ void pgasi_snic_need_thread(pgasi_snic_t *snic)
 
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic)
 {
-    if (snic->opts.engine == PGAS_VERBS_ENGINE_PROCESS)
-        return PGAS_ERR_UNSUPPORTED;
+    if (snic->opts.engine == PGAS_VERBS_ENGINE_PROCESS) {
+        pgas_status_t status = pgasi_snic_join(snic);
+        snic->joined = status == PGAS_OK;
+        return status;
+    }
     return snic->opts.engine == PGAS_VERBS_ENGINE_THREAD ? start_thread(snic) : PGAS_OK;
 }
 
@@ -115,6 +121,8 @@ void pgasi_snic_stop(pgasi_snic_t *snic)
     __atomic_store_n(&snic->stop, true, __ATOMIC_SEQ_CST);
     bool running = snic->has_thread;
     pthread_mutex_unlock(&snic->lock);
+    if (snic->joined)
+        pgasi_snic_leave(snic);
     if (running) {
         wake(snic->view->region);
         pthread_join(snic->thread, NULL);
@@ -129,7 +137,7 @@ bool pgasi_snic_run(pgasi_snic_t *snic)
         (!has_work(region) && !__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE)))
         return false;
     do
-        all += run_once(snic->view);
+        all += pgasi_snic_run_once(snic->view);
     while (has_work(region) && ++rounds < ROUNDS && __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0);
     if (PGAS_UNLIKELY(rounds == ROUNDS))
         pgasi_snic_need_thread(snic);

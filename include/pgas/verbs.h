@@ -110,6 +110,11 @@ PGAS_API void pgas_verbs_query(const pgas_verbs_dev_t *dev, pgas_verbs_info_t *i
 /** Carries out one step of a software NIC in mode STEP. @return whether there was something to do. */
 PGAS_API bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev);
 
+/** Is the software NIC of this node, for opts->engine PROCESS: what the program pgas_snic calls.
+ *  Done:   returns when no process has been there for idle_ns. @param name as engine_name
+ *  @return PGAS_OK; PGAS_ERR_EXISTS there is one of this name; PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
+PGAS_API pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns);
+
 /* ---- memory ---- */
 
 #define PGAS_VERBS_REMOTE_READ   1u
