@@ -630,6 +630,11 @@ static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *
     snic_view_t *view = pgasi_snic_view_get(peer, &status);
     if (view == NULL)
         return status;
+    __atomic_store_n(&view->checked_ns, 0, __ATOMIC_RELAXED);
+    if (!pgasi_snic_view_alive(view)) {
+        pgasi_snic_view_put(view);
+        return PGAS_ERR_PEER;
+    }
     if (snic->view->peers[place] != NULL)
         pgasi_snic_view_put(snic->view->peers[place]);
     snic->view->peers[place] = view;

@@ -81,3 +81,6 @@ check_PROGRAMS += %D%/array_state.t %D%/array_table.t
 check_PROGRAMS += %D%/verbs_wqe.t %D%/verbs_cqe.t
 %C%_verbs_wqe_t_SOURCES = %D%/verbs_wqe.c %D%/hex_bytes.h
 %C%_verbs_cqe_t_SOURCES = %D%/verbs_cqe.c %D%/hex_bytes.h
+# The software NIC between processes; it starts tools/pgas_snic.
+check_PROGRAMS += %D%/snic_process.t
+%C%_snic_process_t_SOURCES = %D%/snic_process.c
