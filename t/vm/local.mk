@@ -1,6 +1,6 @@
-# What needs a machine that this one is not: a virtual one with two NUMA nodes. Not part of the suite: it takes a minute,
-# and downloads a kernel (see %D%/run).
-EXTRA_DIST += %D%/run
+# What needs a machine that this one is not: a virtual one, with two NUMA nodes or with an RDMA device (see %D%/run, which
+# downloads a kernel for it).
+EXTRA_DIST += %D%/run %D%/rxe.sh
 
 numa-vm: t/spmd/zones.t
 	PGAS_TEST_MATRIX=all BUILD=$(abs_top_builddir) $(srcdir)/%D%/run $(abs_top_srcdir)/t/launch t/spmd/zones.t
