@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 92
+plan 95
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -94,6 +94,12 @@ for n in 1 2 3; do
     run $n 12_mcts
     says '^x has won: right$|^[xo]: .* worth [0-9.]+$' 1 "12_mcts, $n ranks: x wins, and each move was proven"
 done
+run 0 13_queue_pairs
+says '^10000 writes, 313 completions, the last value is 10000$|^after the message the word is 4711$|^right$' 3 \
+    "13_queue_pairs: one completion for 32 writes, and a chain"
+run 0 13_queue_pairs nonsense
+refused 1 'nonsense: not found' "13_queue_pairs: no such device"
+is "$(readelf -d "$BUILD/.libs/libpgas-verbs.so" | grep -c 'NEEDED.*\(mpi\|ucp\)')" 0 "libpgas-verbs needs no MPI"
 run 0 12_mcts 12x
 is "$status" 1 "12_mcts: no such column"
 run 0 05_histogram --help
