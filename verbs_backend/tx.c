@@ -247,7 +247,7 @@ static void ring(pgas_verbs_tx_t *tx)
 }
 
 /* How far posts may go before they must come here again. */
-static void plan(pgas_verbs_tx_t *tx)
+static void plan_ahead(pgas_verbs_tx_t *tx)
 {
     uint64_t stop = PGASI_MIN(tx->signal_at, tx->rung + tx->batch);
     if (!tx->shared)
@@ -280,7 +280,7 @@ static pgas_status_t put(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *reques
     }
     if (number - tx->rung >= tx->batch)
         ring(tx);
-    plan(tx);
+    plan_ahead(tx);
     if (number_p != NULL)
         *number_p = number;
     return PGAS_OK;
@@ -369,7 +369,7 @@ void pgas_verbs_tx_ring(pgas_verbs_tx_t *tx)
 {
     lock_posting(tx);
     ring(tx);
-    plan(tx);
+    plan_ahead(tx);
     unlock_posting(tx);
 }
 
@@ -384,7 +384,7 @@ static pgas_status_t cover(pgas_verbs_tx_t *tx, uint64_t number)
         tx->stats.posted -= status == PGAS_OK; /* it is no request of the caller's */
     }
     ring(tx);
-    plan(tx);
+    plan_ahead(tx);
     unlock_posting(tx);
     return status;
 }
