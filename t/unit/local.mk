@@ -86,3 +86,8 @@ check_PROGRAMS += %D%/snic_process.t
 %C%_snic_process_t_SOURCES = %D%/snic_process.c
 check_PROGRAMS += %D%/verbs_tx_model.t
 %C%_verbs_tx_model_t_SOURCES = %D%/verbs_tx_model.c %D%/verbs_fake.h
+# The software NIC: each of its rules, by the public functions.
+check_PROGRAMS += %D%/snic_access.t %D%/snic_errors.t %D%/snic_shapes.t
+%C%_snic_access_t_SOURCES = %D%/snic_access.c %D%/snic.h
+%C%_snic_errors_t_SOURCES = %D%/snic_errors.c %D%/snic.h
+%C%_snic_shapes_t_SOURCES = %D%/snic_shapes.c %D%/snic.h
