@@ -20,6 +20,12 @@ static pgasi_raw_qp_t *qp_of(pgas_verbs_qp_t *qp)
     return (pgasi_raw_qp_t *)(void *)qp;
 }
 
+/* Who polls may be another thread than who posts. */
+static inline bool is_dead(const pgasi_raw_qp_t *qp)
+{
+    return __atomic_load_n(&qp->dead, __ATOMIC_RELAXED);
+}
+
 static uint32_t round_up(uint32_t n)
 {
     return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
@@ -269,7 +275,7 @@ static inline pgas_status_t write_one(pgasi_raw_qp_t *qp, const pgas_verbs_reque
                                    [PGAS_VERBS_WRITE_IMM] = PGASI_WQE_WRITE_IMM };
     pgasi_raw_queue_t *sq = &qp->sq;
     uint32_t at = sq->pi & sq->mask;
-    if (PGAS_UNLIKELY(sq->pi - sq->ci > qp->room))
+    if (PGAS_UNLIKELY(sq->pi - __atomic_load_n(&sq->ci, __ATOMIC_ACQUIRE) > qp->room))
         return PGAS_ERR_AGAIN;
     pgasi_wqe_ctrl_t *ctrl = (pgasi_wqe_ctrl_t *)(void *)(sq->ring + (size_t)at * PGASI_WQE_BB);
     void *segment = (char *)ctrl + PGASI_WQE_SEGMENT;
@@ -302,7 +308,7 @@ pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t 
     pgasi_raw_qp_t *qp = qp_of(base);
     pgas_status_t status = PGAS_OK;
     uint32_t i = 0;
-    if (PGAS_UNLIKELY(qp->dead))
+    if (PGAS_UNLIKELY(is_dead(qp)))
         status = PGAS_ERR_PEER;
     while (i < n && status == PGAS_OK) {
         status = write_one(qp, &requests[i], requests[i].flags, requests[i].id);
@@ -316,7 +322,7 @@ pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t 
 pgas_status_t pgasi_raw_write_one(pgas_verbs_qp_t *base, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id)
 {
     pgasi_raw_qp_t *qp = qp_of(base);
-    return PGAS_UNLIKELY(qp->dead) ? PGAS_ERR_PEER : write_one(qp, request, flags, id);
+    return PGAS_UNLIKELY(is_dead(qp)) ? PGAS_ERR_PEER : write_one(qp, request, flags, id);
 }
 
 pgas_status_t pgasi_raw_ring(pgas_verbs_qp_t *base)
@@ -493,7 +499,7 @@ static inline void take(pgasi_raw_cq_t *cq, const pgasi_cqe_t *cqe, pgas_verbs_c
         c->status = known && fields.syndrome != PGASI_CQE_OK ? pgasi_verbs_syndrome_status(fields.syndrome) : PGAS_ERR_TRANSPORT;
         c->bytes = 0;
         if (qp != NULL)
-            qp->dead = true;
+            __atomic_store_n(&qp->dead, true, __ATOMIC_RELAXED);
     }
 }
 

@@ -519,7 +519,9 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
 
 void pgasi_snic_cq_close(pgasi_snic_t *snic, uint32_t cqn)
 {
+    pthread_mutex_lock(&snic->lock);
     __atomic_store_n(&snic->view->region->cqs[cqn & (SNIC_CQS - 1)].valid, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
 }
 
@@ -550,7 +552,9 @@ uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *op
 
 void pgasi_snic_srq_close(pgasi_snic_t *snic, uint32_t srqn)
 {
+    pthread_mutex_lock(&snic->lock);
     __atomic_store_n(&snic->view->region->srqs[srqn & (SNIC_SRQS - 1)].valid, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
 }
 
@@ -588,7 +592,8 @@ uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts
         number = (qp->generation & 0xfffu) << SNIC_INDEX_BITS | i;
         if (number == 0)
             number = ++qp->generation << SNIC_INDEX_BITS;
-        region->qps_high = PGASI_MAX(region->qps_high, i + 1);
+        if (i >= region->qps_high)
+            __atomic_store_n(&region->qps_high, i + 1, __ATOMIC_RELEASE);
         __atomic_store_n(&qp->number, number, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&snic->lock);

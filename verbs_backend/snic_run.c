@@ -165,18 +165,25 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
     pgasi_snic_run(snic);
 }
 
+/* Whoever has found no receive entry may try again. */
+static void wake_sender(pgasi_snic_t *snic, uint32_t place)
+{
+    snic_qp_t *qp = &snic->view->region->qps[place];
+    if (PGAS_LIKELY(__atomic_load_n(&qp->wanted, __ATOMIC_ACQUIRE) == 0))
+        return;
+    __atomic_store_n(&qp->wanted, 0, __ATOMIC_SEQ_CST);
+    if (snic->view->peers[place] != NULL)
+        pgasi_snic_notify(snic->view->peers[place]);
+}
+
 void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn)
 {
     uint32_t place = qpn & (SNIC_QPS - 1);
-    snic_qp_t *qp = &snic->view->region->qps[place];
+    snic_region_t *region = snic->view->region;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (PGAS_UNLIKELY(__atomic_load_n(&qp->wanted, __ATOMIC_RELAXED) != 0)) {
-        __atomic_store_n(&qp->wanted, 0, __ATOMIC_SEQ_CST);
-        if (snic->view->peers[place] != NULL)
-            pgasi_snic_notify(snic->view->peers[place]);
-    }
-    if (PGAS_UNLIKELY(__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == PGASI_SNIC_ERROR)) {
-        __atomic_store_n(&snic->view->region->active[place], 1, __ATOMIC_RELEASE); /* to be flushed */
+    wake_sender(snic, place);
+    if (PGAS_UNLIKELY(__atomic_load_n(&region->qps[place].state, __ATOMIC_ACQUIRE) == PGASI_SNIC_ERROR)) {
+        __atomic_store_n(&region->active[place], 1, __ATOMIC_RELEASE); /* to be flushed */
         pgasi_snic_notify(snic->view);
         pgasi_snic_run(snic);
     }
@@ -190,8 +197,10 @@ void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn)
     if (PGAS_LIKELY(__atomic_load_n(&srq->wanted, __ATOMIC_RELAXED) == 0))
         return;
     __atomic_store_n(&srq->wanted, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&snic->lock); /* queue pairs stay as they are */
     for (uint32_t i = 0; i < region->qps_high; i++) {
-        if (region->qps[i].srqn == srqn && __atomic_load_n(&region->qps[i].wanted, __ATOMIC_ACQUIRE) != 0)
-            pgasi_snic_recv_posted(snic, region->qps[i].number);
+        if (region->qps[i].srqn == srqn)
+            wake_sender(snic, i);
     }
+    pthread_mutex_unlock(&snic->lock);
 }

@@ -91,3 +91,5 @@ check_PROGRAMS += %D%/snic_access.t %D%/snic_errors.t %D%/snic_shapes.t
 %C%_snic_access_t_SOURCES = %D%/snic_access.c %D%/snic.h
 %C%_snic_errors_t_SOURCES = %D%/snic_errors.c %D%/snic.h
 %C%_snic_shapes_t_SOURCES = %D%/snic_shapes.c %D%/snic.h
+check_PROGRAMS += %D%/tsan_verbs.t
+%C%_tsan_verbs_t_SOURCES = %D%/tsan_verbs.c

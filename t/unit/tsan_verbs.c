@@ -1,0 +1,199 @@
+/* t/unit/tsan_verbs.c
+ *   what:   threads over two contexts of the software NIC at once: each sends on a transmitter of its own and on one that all
+ *           share, receives from a shared receive queue, opens and closes queue pairs and memory meanwhile. Each message arrives
+ *           once, with its bytes; under ThreadSanitizer without a race
+ *   needs:  tsan-ok
+ *   source: include/pgas/verbs.h */
+#include <pthread.h>
+#include <sched.h>
+#include "pgas/verbs.h"
+#include "t/tap.h"
+
+#define THREADS 3
+#define MESSAGES 2000
+#define BUFFERS 64
+#define BUFFER_BYTES 64
+#define SECOND_NS UINT64_C(1000000000)
+#define HANG_S 60
+
+typedef struct {
+    pgas_verbs_dev_t *dev;
+    pgas_verbs_mem_t mem;
+    pgas_verbs_cq_t *send_cq, *recv_cq;
+    pgas_verbs_srq_t *srq;
+} side_t;
+
+typedef struct {
+    int number;
+    pgas_verbs_tx_t *own, *shared;
+    pgas_verbs_dev_t *dev;
+    bool good;
+} sender_t;
+
+static side_t sides[2];
+
+static void must(pgas_status_t status, const char *what)
+{
+    if (status != PGAS_OK)
+        bail("%s: %s", what, pgas_status_name(status));
+}
+
+static void post_buffer(const side_t *side, uint64_t i)
+{
+    pgas_verbs_span_t room = { (uint64_t)(uintptr_t)side->mem.addr + i * BUFFER_BYTES, BUFFER_BYTES, side->mem.lkey };
+    const pgas_verbs_recv_t recv = { i, &room, 1 };
+    must(pgas_verbs_srq_recv(side->srq, &recv, 1, NULL), "a receive buffer");
+}
+
+static void open_side(side_t *side, pgas_verbs_engine_t engine)
+{
+    pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
+    opts.device = "snic";
+    opts.engine = engine;
+    must(pgas_verbs_open(&opts, &side->dev), "the device");
+    must(pgas_verbs_mem_alloc(side->dev, BUFFERS * BUFFER_BYTES, PGAS_VERBS_ACCESS_ALL, &side->mem), "memory");
+    must(pgas_verbs_cq_open(side->dev, 4096, 0, &side->send_cq), "a completion queue");
+    must(pgas_verbs_cq_open(side->dev, 4096, 0, &side->recv_cq), "a completion queue");
+    must(pgas_verbs_srq_open(side->dev, BUFFERS, 1, &side->srq), "a shared receive queue");
+    for (uint64_t i = 0; i < BUFFERS; i++)
+        post_buffer(side, i);
+}
+
+static pgas_verbs_qp_t *make_qp(const side_t *side)
+{
+    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+    pgas_verbs_qp_t *qp = NULL;
+    opts.send_cq = side->send_cq;
+    opts.recv_cq = side->recv_cq;
+    opts.srq = side->srq;
+    opts.send_depth = 64;
+    must(pgas_verbs_qp_open(side->dev, &opts, &qp), "a queue pair");
+    return qp;
+}
+
+/* From the first side to the second. */
+static void make_pair(pgas_verbs_qp_t *qps[2])
+{
+    pgas_verbs_address_t address;
+    for (int i = 0; i < 2; i++)
+        qps[i] = make_qp(&sides[i]);
+    for (int i = 0; i < 2; i++) {
+        pgas_verbs_qp_address(qps[1 - i], &address);
+        must(pgas_verbs_qp_connect(qps[i], &address), "connect");
+    }
+}
+
+/* Queues and memory come and go beside the traffic. */
+static void change_something(pgas_verbs_dev_t *dev)
+{
+    static const char bytes[64];
+    pgas_verbs_mem_t mem;
+    pgas_verbs_cq_t *cq;
+    must(pgas_verbs_mem_register(dev, (void *)(uintptr_t)bytes, sizeof bytes, 0, &mem), "register");
+    must(pgas_verbs_cq_open(dev, 16, 0, &cq), "a completion queue");
+    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+    pgas_verbs_qp_t *qp;
+    opts.send_cq = opts.recv_cq = cq;
+    must(pgas_verbs_qp_open(dev, &opts, &qp), "a queue pair");
+    pgas_verbs_qp_close(qp);
+    must(pgas_verbs_cq_close(cq), "close");
+    pgas_verbs_mem_release(dev, &mem);
+}
+
+static void *send_all(void *arg)
+{
+    sender_t *s = arg;
+    s->good = true;
+    for (uint64_t i = 0; i < MESSAGES && s->good; i++) {
+        pgas_verbs_tx_t *tx = i % 2 == 0 ? s->own : s->shared;
+        uint64_t words[2] = { (uint64_t)s->number << 32 | i, ~i }, number;
+        pgas_verbs_span_t span = { (uint64_t)(uintptr_t)words, sizeof words, 0 };
+        pgas_verbs_request_t r = { .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1 };
+        pgas_status_t status;
+        while ((status = pgas_verbs_tx_post(tx, &r, &number)) == PGAS_ERR_AGAIN) {
+            pgas_verbs_tx_poll(tx);
+            sched_yield();
+        }
+        s->good = status == PGAS_OK;
+        if (i % 256 == 0)
+            change_something(s->dev);
+        if (i % 100 == 99)
+            s->good = s->good && pgas_verbs_tx_wait(tx, number, HANG_S * SECOND_NS) == PGAS_OK;
+    }
+    uint64_t last = pgas_verbs_tx_posted(s->own);
+    s->good = s->good && pgas_verbs_tx_wait(s->own, last, HANG_S * SECOND_NS) == PGAS_OK;
+    return NULL;
+}
+
+/* @return messages that were right and new */
+static int receive_all(void)
+{
+    static unsigned char seen[THREADS][MESSAGES];
+    const side_t *side = &sides[1];
+    int n_good = 0;
+    memset(seen, 0, sizeof seen);
+    for (int n = 0; n < THREADS * MESSAGES;) {
+        pgas_verbs_completion_t c[16];
+        int got = pgas_verbs_cq_poll(side->recv_cq, c, 16);
+        if (got == 0 && pgas_verbs_cq_wait(side->recv_cq, HANG_S * SECOND_NS) != PGAS_OK)
+            return n_good;
+        for (int i = 0; i < got; i++, n++) {
+            uint64_t words[2];
+            memcpy(words, (const char *)side->mem.addr + c[i].id * BUFFER_BYTES, sizeof words);
+            uint64_t from = words[0] >> 32, number = words[0] & 0xffffffffu;
+            bool sane = c[i].status == PGAS_OK && c[i].bytes == sizeof words && from < THREADS && number < MESSAGES;
+            n_good += sane && words[1] == ~number && seen[from][number]++ == 0;
+            post_buffer(side, c[i].id);
+        }
+    }
+    return n_good;
+}
+
+static void run(pgas_verbs_engine_t engine, const char *text)
+{
+    pgas_verbs_qp_t *qps[THREADS + 1][2];
+    pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
+    pgas_verbs_tx_t *shared;
+    pthread_t threads[THREADS];
+    sender_t senders[THREADS];
+    bool all = true;
+    open_side(&sides[0], engine);
+    open_side(&sides[1], engine);
+    for (int i = 0; i <= THREADS; i++)
+        make_pair(qps[i]);
+    opts.shared = true;
+    must(pgas_verbs_tx_open(qps[THREADS][0], &opts, &shared), "the shared transmitter");
+    opts.shared = false;
+    for (int i = 0; i < THREADS; i++) {
+        senders[i] = (sender_t){ .number = i, .shared = shared, .dev = sides[i % 2].dev };
+        must(pgas_verbs_tx_open(qps[i][0], &opts, &senders[i].own), "a transmitter");
+    }
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, send_all, &senders[i]) != 0)
+            bail("no thread");
+    is_int(receive_all(), THREADS * MESSAGES, "%s: every message arrived once, with its bytes", text);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        all = all && senders[i].good;
+    }
+    ok(all, "%s: every thread has sent all", text);
+    is_int(pgas_verbs_tx_wait(shared, pgas_verbs_tx_posted(shared), HANG_S * SECOND_NS), PGAS_OK, "%s: the shared one too", text);
+    for (int i = 0; i <= THREADS; i++)
+        for (int k = 0; k < 2; k++)
+            pgas_verbs_qp_close(qps[i][k]);
+    for (int k = 0; k < 2; k++) {
+        must(pgas_verbs_srq_close(sides[k].srq), "close");
+        must(pgas_verbs_cq_close(sides[k].send_cq), "close");
+        must(pgas_verbs_cq_close(sides[k].recv_cq), "close");
+        pgas_verbs_mem_release(sides[k].dev, &sides[k].mem);
+        must(pgas_verbs_close(sides[k].dev), "close");
+    }
+}
+
+int main(void)
+{
+    plan(6);
+    run(PGAS_VERBS_ENGINE_CALLER, "caller");
+    run(PGAS_VERBS_ENGINE_THREAD, "thread");
+    return done();
+}
