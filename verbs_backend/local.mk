@@ -1,10 +1,11 @@
 # The native verbs backend. The low level stands on src/base alone and is also installed as libpgas-verbs, without MPI; the
 # transport over it is in the core only. Add yours to one of the two lists, a line each.
-verbs_low_sources = \
+# The software NIC's inside, which the fake cards of t/shim have too.
+snic_sources = %D%/wqe.h %D%/wqe.c \
+	%D%/engine.h %D%/engine.c %D%/snic.h %D%/snic_context.c %D%/snic_run.c %D%/snic_process.c
+verbs_low_sources = $(snic_sources) \
 	%D%/device.h \
-	%D%/wqe.h %D%/wqe.c \
 	%D%/raw.h %D%/raw.c \
-	%D%/engine.h %D%/engine.c %D%/snic.h %D%/snic_context.c %D%/snic_run.c %D%/snic_process.c \
 	%D%/provider_snic.c \
 	%D%/tx.c %D%/bufs.c \
 	%D%/verbs.c
