@@ -1,0 +1,19 @@
+# The stock libibverbs and libmlx5 on fake cards: a library that tests preload (under.h), and what /sys would show of the cards.
+if HAVE_MLX5DV
+check_LTLIBRARIES += %D%/libpgas-shim.la
+%C%_libpgas_shim_la_SOURCES = %D%/interpose.c %D%/uverbs.c %D%/devx.c %D%/card.c %D%/shim.h \
+	$(snic_sources) $(base_sources)
+%C%_libpgas_shim_la_LDFLAGS = $(installed_ldflags) -module -avoid-version -shared -rpath /nowhere \
+	-export-symbols-regex '^(open|open64|stat|close|write|ioctl|mmap|socket|pgasi_shim_is_here)$$'
+%C%_libpgas_shim_la_LIBADD = -ldl
+check_DATA += %D%/sysfs
+under_shim = %D%/libpgas-shim.la %D%/sysfs
+endif
+check_data += %D%/sysfs.sh
+
+%D%/sysfs: $(top_srcdir)/%D%/sysfs.sh
+	$(MKDIR_P) %D%
+	$(top_srcdir)/%D%/sysfs.sh $@
+
+mostlyclean-local:
+	-rm -rf %D%/sysfs
