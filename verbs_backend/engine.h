@@ -24,6 +24,8 @@ typedef struct pgasi_snic pgasi_snic_t; /* a context, as its own process has it 
 /** Queue memory: an offset in the region, or an address of the owner. */
 typedef uint64_t pgasi_snic_ref_t;
 #define PGASI_SNIC_QUEUE_MAX 16384u /* blocks or entries of a queue: positions are compared in 16 bits */
+/** PGAS_VERBS_SNIC_WRAP: what positions, counts of completions and message numbers begin with, instead of 0; records too. */
+#define PGASI_SNIC_WRAP_START 0xfffffff5u
 #define PGASI_SNIC_ADDRESS(pointer) ((uint64_t)(uintptr_t)(pointer) | UINT64_C(1) << 63)
 
 typedef enum { PGASI_SNIC_RESET, PGASI_SNIC_INIT, PGASI_SNIC_RTR, PGASI_SNIC_RTS, PGASI_SNIC_ERROR } pgasi_snic_state_t;

@@ -18,6 +18,7 @@ typedef struct {
     pgasi_snic_t *snic;
     pgasi_snic_id_t id;
     uint32_t pd;
+    uint32_t start; /* of indices */
 } snic_dev_t;
 
 typedef struct {
@@ -113,6 +114,7 @@ static pgas_status_t snic_open(const pgas_verbs_dev_opts_t *opts, const char *de
     if (status != PGAS_OK)
         goto fini_raw;
     dev->pd = pgasi_snic_pd_open(dev->snic);
+    dev->start = opts->adversary & PGAS_VERBS_SNIC_WRAP ? PGASI_SNIC_WRAP_START : 0;
     pgasi_snic_id(dev->snic, &dev->id);
     dev->raw.super.info = info;
     pgasi_verbs_limits_t *limits = &dev->raw.super.limits;
@@ -238,6 +240,7 @@ static pgas_status_t snic_cq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32
     }
     size_t ring_bytes = (size_t)PGASI_WQE_BB << log;
     pgasi_raw_cq_init(&cq->raw, ring, 1u << log, (uint32_t *)(void *)((char *)ring + ring_bytes));
+    pgasi_raw_cq_start(&cq->raw, dev->start);
     const pgasi_snic_cq_opts_t opts = { .log_entries = log,
                                         .ring = cq->queue,
                                         .record = cq->queue + ring_bytes,
@@ -321,6 +324,7 @@ static pgas_status_t snic_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint3
     status = pgasi_raw_srq_init(&srq->raw, ring, 1u << log, stride, (uint32_t *)(void *)((char *)ring + ring_bytes));
     if (status != PGAS_OK)
         goto give_queue;
+    pgasi_raw_srq_start(&srq->raw, dev->start);
     const pgasi_snic_srq_opts_t opts = { .log_entries = log,
                                          .stride = stride,
                                          .ring = srq->queue,
@@ -405,8 +409,11 @@ static pgas_status_t make_queues(snic_dev_t *dev, snic_qp_queue_t *qp, pgasi_sni
     snic_opts->sq = qp->queue;
     snic_opts->rq = qp->queue + qp->sq_bytes;
     snic_opts->record = qp->queue + qp->queue_bytes - RECORD_BYTES;
-    return pgasi_raw_qp_init(&qp->raw, memory, blocks, (char *)memory + qp->sq_bytes, strides, stride,
-                             (uint32_t *)(void *)record);
+    pgas_status_t status = pgasi_raw_qp_init(&qp->raw, memory, blocks, (char *)memory + qp->sq_bytes, strides, stride,
+                                             (uint32_t *)(void *)record);
+    if (status == PGAS_OK)
+        pgasi_raw_qp_start(&qp->raw, dev->start);
+    return status;
 }
 
 static void free_queues(snic_dev_t *dev, snic_qp_queue_t *qp)
@@ -467,12 +474,18 @@ static void snic_qp_close(pgas_verbs_qp_t *base)
     free(qp);
 }
 
+/* The number of the first message: any will do that both ends know. */
+static uint32_t first_psn(const snic_dev_t *dev, uint32_t qpn)
+{
+    return (dev->start != 0 ? dev->start : qpn) & 0xffffffu;
+}
+
 static void snic_qp_address(const pgas_verbs_qp_t *base, pgas_verbs_address_t *address_p)
 {
     const pgasi_raw_qp_t *qp = (const pgasi_raw_qp_t *)(const void *)base;
     const address_t address = { .head = { PGASI_VERBS_ADDRESS_MAGIC, PGASI_VERBS_WIRE_SNIC },
                                 .qpn = qp->number,
-                                .psn = qp->number & 0xffffffu,
+                                .psn = first_psn(dev_of(base->dev), qp->number),
                                 .id = dev_of(base->dev)->id };
     memcpy(address_p->bytes, &address, sizeof address);
 }
@@ -494,7 +507,7 @@ static pgas_status_t snic_qp_connect(pgas_verbs_qp_t *base, const pgas_verbs_add
                                     .retry = base->opts.retry,
                                     .rnr_retry = base->opts.rnr_retry,
                                     .psn_in = address.psn,
-                                    .psn = qp->raw.number & 0xffffffu };
+                                    .psn = first_psn(dev, qp->raw.number) };
     pgas_status_t status = pgasi_snic_qp_modify(dev->snic, qp->raw.number, &state);
     state.state = PGASI_SNIC_RTS;
     return status == PGAS_OK ? pgasi_snic_qp_modify(dev->snic, qp->raw.number, &state) : status;

@@ -159,6 +159,31 @@ void pgasi_raw_srq_fini(pgasi_raw_srq_t *srq)
     free(srq->ids);
 }
 
+static void start_queue(pgasi_raw_queue_t *queue, uint32_t start)
+{
+    queue->pi = queue->rung = queue->ci = queue->start = start;
+    *queue->record = htobe32(start & 0xffffu);
+}
+
+void pgasi_raw_qp_start(pgasi_raw_qp_t *qp, uint32_t start)
+{
+    start_queue(&qp->sq, start);
+    if (qp->rq_stride != 0)
+        start_queue(&qp->rq, start);
+}
+
+void pgasi_raw_cq_start(pgasi_raw_cq_t *cq, uint32_t start)
+{
+    cq->ci = cq->start = start;
+    cq->record[0] = htobe32(start & 0xffffffu);
+}
+
+void pgasi_raw_srq_start(pgasi_raw_srq_t *srq, uint32_t start)
+{
+    srq->pi = start;
+    *srq->record = htobe32(start & 0xffffu);
+}
+
 /* ---- sending ---- */
 
 /* The place of a segment behind another, around the ring's end. */
@@ -253,14 +278,16 @@ static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_
         *op_p = PGASI_WQE_WAIT;
         if (!master || r->cq == NULL || r->cq->dev != qp->super.dev)
             return -1;
-        pgasi_wqe_set_enable(segment, r->index & 0xffffffu, ((const pgasi_raw_cq_t *)(const void *)r->cq)->number);
+        const pgasi_raw_cq_t *cq = (const pgasi_raw_cq_t *)(const void *)r->cq;
+        pgasi_wqe_set_enable(segment, (r->index + cq->start) & 0xffffffu, cq->number);
         return 1;
     case PGAS_VERBS_SEND_ENABLE:
     case PGAS_VERBS_RECV_ENABLE:
         *op_p = r->op == PGAS_VERBS_SEND_ENABLE ? PGASI_WQE_SEND_EN : PGASI_WQE_RECV_EN;
         if (!master || r->qp == NULL || r->qp->dev != qp->super.dev)
             return -1;
-        pgasi_wqe_set_enable(segment, r->index & 0xffffu, qp_of(r->qp)->number);
+        uint32_t start = r->op == PGAS_VERBS_RECV_ENABLE ? qp_of(r->qp)->rq.start : 0; /* send positions have it in them */
+        pgasi_wqe_set_enable(segment, (r->index + start) & 0xffffu, qp_of(r->qp)->number);
         return 1;
     default:
         return -1;

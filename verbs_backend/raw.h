@@ -18,6 +18,7 @@ typedef struct {
     unsigned char *ring;
     uint32_t mask;       /* blocks, or strides, minus one */
     uint32_t pi, rung, ci;
+    uint32_t start;      /* what pi began with */
     uint32_t *record;    /* the doorbell record's word */
     uint64_t *ids;
     uint32_t *ends;      /* send queues only */
@@ -51,6 +52,7 @@ typedef struct {
     pgas_verbs_cq_t super;
     pgasi_cqe_t *ring;
     uint32_t mask, ci, number;
+    uint32_t start;      /* what ci began with */
     uint32_t *record;    /* two words: consumer index, arm */
     bool dead;
 } pgasi_raw_cq_t;
@@ -85,6 +87,10 @@ void pgasi_raw_qp_fini(pgasi_raw_qp_t *qp);
 /** Mark all completions as not there yet. */
 void pgasi_raw_cq_init(pgasi_raw_cq_t *cq, void *ring, uint32_t n, uint32_t *record);
 pgas_status_t pgasi_raw_srq_init(pgasi_raw_srq_t *srq, void *ring, uint32_t n, uint32_t stride, uint32_t *record);
+/** Let positions and counts begin with this instead of 0, where the device does so too; right after init. */
+void pgasi_raw_qp_start(pgasi_raw_qp_t *qp, uint32_t start);
+void pgasi_raw_cq_start(pgasi_raw_cq_t *cq, uint32_t start);
+void pgasi_raw_srq_start(pgasi_raw_srq_t *srq, uint32_t start);
 void pgasi_raw_srq_fini(pgasi_raw_srq_t *srq);
 
 /* entries of the table that both providers share; they need cqs and qps of theirs */

@@ -97,6 +97,12 @@ typedef struct {
     snic_qp_t qps[SNIC_QPS];
 } snic_region_t;
 
+/** What indices of a region begin with. */
+static inline uint32_t snic_start(const snic_region_t *region)
+{
+    return (region->adversary & PGAS_VERBS_SNIC_WRAP) != 0 ? PGASI_SNIC_WRAP_START : 0;
+}
+
 #define SNIC_REGION_BYTES PGASI_ALIGN_UP(sizeof(snic_region_t), (size_t)4096)
 
 /** A context as this process sees it: its own ones, and those of peers. */

@@ -509,7 +509,8 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
                               .ignore_overrun = opts->ignore_overrun,
                               .event_fd = opts->event_fd,
                               .ring = opts->ring,
-                              .record = opts->record };
+                              .record = opts->record,
+                              .pi = snic_start(snic->view->region) };
         __atomic_store_n(&cqs[i].valid, 1, __ATOMIC_RELEASE);
         number = i;
     }
@@ -542,7 +543,8 @@ uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *op
                                 .stride = opts->stride,
                                 .pd = opts->pd,
                                 .ring = opts->ring,
-                                .record = opts->record };
+                                .record = opts->record,
+                                .taken = snic_start(snic->view->region) };
         __atomic_store_n(&srqs[i].valid, 1, __ATOMIC_RELEASE);
         number = i;
     }
@@ -560,7 +562,13 @@ void pgasi_snic_srq_close(pgasi_snic_t *snic, uint32_t srqn)
 
 /* ---- queue pairs ---- */
 
-static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts)
+static void reset_qp(snic_qp_t *qp, uint32_t start)
+{
+    qp->bell = qp->tries = qp->psn = qp->flushed = qp->psn_in = qp->wanted = 0;
+    qp->sq_ci = qp->sq_limit = qp->rq_ci = qp->rq_limit = start;
+}
+
+static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts, uint32_t start)
 {
     uint32_t generation = qp->generation + 1;
     memset(qp, 0, sizeof *qp);
@@ -577,6 +585,7 @@ static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts)
     qp->rq = opts->rq;
     qp->record = opts->record;
     qp->flags = opts->flags;
+    reset_qp(qp, start);
 }
 
 uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts)
@@ -588,7 +597,7 @@ uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts
         snic_qp_t *qp = &region->qps[i];
         if (qp->number != 0)
             continue;
-        fill_qp(qp, opts);
+        fill_qp(qp, opts, snic_start(region));
         number = (qp->generation & 0xfffu) << SNIC_INDEX_BITS | i;
         if (number == 0)
             number = ++qp->generation << SNIC_INDEX_BITS;
@@ -652,19 +661,13 @@ static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *
     return PGAS_OK;
 }
 
-static void reset_qp(snic_qp_t *qp)
-{
-    qp->bell = qp->sq_ci = qp->sq_limit = qp->tries = qp->psn = qp->flushed = 0;
-    qp->rq_ci = qp->rq_limit = qp->psn_in = qp->wanted = 0;
-}
-
 /* The context's and the queue pair's locks are held. */
 static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp, const pgasi_snic_qp_state_t *state)
 {
     uint32_t place = (uint32_t)(qp - snic->view->region->qps), from = qp->state;
     pgas_status_t status = PGAS_OK;
     if (state->state == PGASI_SNIC_RESET)
-        reset_qp(qp);
+        reset_qp(qp, snic_start(snic->view->region));
     else if (state->state != PGASI_SNIC_ERROR && from + 1 != (uint32_t)state->state)
         return PGAS_ERR_INVALID;
     if (state->state == PGASI_SNIC_INIT)
