@@ -16,5 +16,6 @@ AC_DEFUN([PGAS_VERBS], [
   AS_IF([test $pgas_have_MLX5DV = yes], [
     VERBS_LIBS="-lmlx5 $VERBS_LIBS"
     AC_DEFINE([PGAS_HAVE_MLX5DV], [1], [libmlx5, for queues of our own])])
+  AM_CONDITIONAL([HAVE_VERBS], [test $pgas_have_VERBS = yes])
   AM_CONDITIONAL([HAVE_MLX5DV], [test $pgas_have_MLX5DV = yes])
 ])

@@ -16,6 +16,9 @@
 #define MILLISECOND_NS 1000000u
 
 const pgasi_verbs_ops_t *const pgasi_verbs_providers[] = {
+#ifdef PGAS_HAVE_VERBS
+    &pgasi_verbs_ibv,
+#endif
     &pgasi_verbs_snic,
     NULL,
 };
