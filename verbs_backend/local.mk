@@ -13,6 +13,9 @@ verbs_low_sources = $(snic_sources) \
 if HAVE_VERBS
 verbs_low_sources += %D%/port.h %D%/port.c %D%/ibv.h %D%/ibv_queue.c %D%/provider_ibv.c
 endif
+if HAVE_MLX5DV
+verbs_low_sources += %D%/prm.h %D%/prm.c %D%/provider_mlx5.c
+endif
 verbs_transport_sources =
 
 libpgas_core_la_SOURCES += $(verbs_low_sources) $(verbs_transport_sources)

@@ -1,4 +1,6 @@
 /* The public functions of queues: arguments are checked and what is open is counted here, the rest is the provider's. */
+#include "config.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,9 @@
 #define MILLISECOND_NS 1000000u
 
 const pgasi_verbs_ops_t *const pgasi_verbs_providers[] = {
+#ifdef PGAS_HAVE_MLX5DV
+    &pgasi_verbs_mlx5,
+#endif
 #ifdef PGAS_HAVE_VERBS
     &pgasi_verbs_ibv,
 #endif
