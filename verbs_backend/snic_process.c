@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/param.h"
 
 #define HUB_MAGIC 0x42554853u
 #define HUB_BYTES 4096
@@ -32,8 +33,6 @@
 #define IDLE_NS 100000000
 #define START_MS 5000 /* that a new process has to answer */
 #define START_STEP_MS 5
-
-extern char **environ;
 
 static char anchor; /* lies in the library's file, or in the program's */
 
@@ -78,9 +77,16 @@ static int connect_to(const char *name)
 static bool spawn(const char *program, const char *name)
 {
     char *arguments[] = { (char *)(uintptr_t)"pgas_snic", (char *)(uintptr_t)"--name", (char *)(uintptr_t)name, NULL };
+    char library_path[4096 + sizeof "LD_LIBRARY_PATH="];
+    char *environment[] = { NULL, NULL };
+    const char *libraries = pgasi_param_env("LD_LIBRARY_PATH");
     pid_t pid;
     int status = 0;
-    if (posix_spawnp(&pid, program, NULL, NULL, arguments, environ) != 0)
+    if (libraries != NULL) {
+        snprintf(library_path, sizeof library_path, "LD_LIBRARY_PATH=%s", libraries);
+        environment[0] = library_path;
+    }
+    if (posix_spawnp(&pid, program, NULL, NULL, arguments, environment) != 0)
         return false;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) { /* it leaves a child behind and ends at once */
     }
