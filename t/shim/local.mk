@@ -17,3 +17,10 @@ check_data += %D%/sysfs.sh
 
 mostlyclean-local:
 	-rm -rf %D%/sysfs
+
+# Tests: where libmlx5 is absent they say so.
+check_PROGRAMS += %D%/providers.t %D%/chains.t
+%C%_providers_t_SOURCES = %D%/providers.c %D%/pair.h %D%/under.h
+EXTRA_%C%_providers_t_DEPENDENCIES = $(under_shim)
+%C%_chains_t_SOURCES = %D%/chains.c %D%/pair.h %D%/under.h
+EXTRA_%C%_chains_t_DEPENDENCIES = $(under_shim)
