@@ -24,3 +24,6 @@ check_PROGRAMS += %D%/providers.t %D%/chains.t
 EXTRA_%C%_providers_t_DEPENDENCIES = $(under_shim)
 %C%_chains_t_SOURCES = %D%/chains.c %D%/pair.h %D%/under.h
 EXTRA_%C%_chains_t_DEPENDENCIES = $(under_shim)
+check_PROGRAMS += %D%/stock.t
+%C%_stock_t_SOURCES = %D%/stock.c %D%/under.h
+EXTRA_%C%_stock_t_DEPENDENCIES = $(under_shim)
