@@ -395,36 +395,47 @@ typedef struct {
     pgas_verbs_exchange_fn_t exchange;
     pgas_verbs_map_fn_t map; /* NULL: thread modulo connections */
     void *arg;               /* of both */
-    uint32_t cq_depth;       /* default 4096; of each connection number's queue */
-    uint32_t srq_depth, srq_bytes; /* receive buffers in all, and their size; default 512 of 4096; 0 buffers: none, only one-sided */
+    uint32_t cq_depth;       /* default 4096, raised to what transmitters need; of each connection number's queue */
+    uint32_t srq_depth, srq_bytes; /* receive buffers in all, and their size; default 512 of 4096; 0 buffers: none, only one-sided
+                                      without immediate data */
     pgas_verbs_qp_opts_t qp; /* its queues are the net's */
     pgas_verbs_tx_opts_t tx; /* shared is set where it must be */
 } pgas_verbs_net_opts_t;
 
 /** Sets *opts to the defaults. */
 PGAS_API void pgas_verbs_net_opts_init(pgas_verbs_net_opts_t *opts);
-/** Connects every rank with every other and with itself. Collective over the ranks of exchange, which is called a few times.
- *  @return PGAS_OK; the same error on all ranks: of opening queues, or PGAS_ERR_IO if exchange fails. */
+/** Connects every rank with every other and with itself. Collective over the ranks of exchange, which is called a few times. All give
+ *  the same n_ranks, n_threads, connections, and receive buffers or none.
+ *  @return PGAS_OK; the same error on all ranks: of opening queues, PGAS_ERR_MISMATCH, PGAS_ERR_RANGE of map, or PGAS_ERR_INVALID;
+ *          PGAS_ERR_IO if exchange fails; PGAS_ERR_INVALID here alone if there is no sane rank, n_ranks or exchange. */
 PGAS_API pgas_status_t pgas_verbs_net_open(pgas_verbs_dev_t *dev, const pgas_verbs_net_opts_t *opts, pgas_verbs_net_t **net_p);
-/** Collective: no rank takes its queues away while another still sends. */
+/** Collective: waits until what this rank sends has arrived, then for all ranks, so that no rank takes its queues away while another
+ *  still sends. Messages that nobody has received are lost; those that find no buffer delay it until this rank's own are through, so
+ *  receive before. Threads must have ended their use. */
 PGAS_API void pgas_verbs_net_close(pgas_verbs_net_t *net);
-/** The transmitter of a thread to a rank. NULL out of range. */
+/** The transmitter of a thread to a rank; its own if nobody else maps to the same connection. NULL out of range. */
 PGAS_API pgas_verbs_tx_t *pgas_verbs_net_tx(pgas_verbs_net_t *net, int peer, int thread);
-/** Memory of all ranks, after a collective registration: of peer's mem_p. */
+/** Tells all ranks of registered memory: where each rank's lies, of which key. Collective.
+ *  @param mem      this rank's; NULL: none
+ *  @param of_ranks n_ranks entries: addr, bytes and rkey; the rest is zero
+ *  @return PGAS_OK; PGAS_ERR_IO exchange failed; PGAS_ERR_INVALID, PGAS_ERR_NO_MEMORY (here alone: the others wait). */
 PGAS_API pgas_status_t pgas_verbs_net_share(pgas_verbs_net_t *net, const pgas_verbs_mem_t *mem, pgas_verbs_mem_t *of_ranks);
-/** Takes a message that arrived: its bytes stay until release. source is the rank it came from.
- *  @return PGAS_OK; PGAS_ERR_AGAIN none. One thread at a time. */
+
+/** A message: of SEND and SEND_IMM, or the notice of a WRITE_IMM. */
 typedef struct {
-    const void *data;
+    const void *data; /* NULL: a notice; its bytes are where they were written to */
     uint32_t bytes;
     uint32_t imm;
     bool has_imm;
-    int source;
-    uint64_t buffer; /* the net's */
+    int source;       /* rank */
+    uint64_t buffer;  /* the net's */
 } pgas_verbs_message_t;
+/** Takes a message that arrived: its bytes stay until release. Those of one connection come in order.
+ *  Shape:  one thread at a time. @return PGAS_OK; PGAS_ERR_AGAIN none; PGAS_ERR_TRANSPORT the queue is dead. */
 PGAS_API pgas_status_t pgas_verbs_net_receive(pgas_verbs_net_t *net, pgas_verbs_message_t *message_p);
+/** Gives its buffer back to the net, once, soon: who sends waits while there is none. Any thread. */
 PGAS_API void pgas_verbs_net_release(pgas_verbs_net_t *net, const pgas_verbs_message_t *message);
-/** The completion queue of all that arrives, to sleep on. */
+/** The completion queue of all that arrives, to sleep on (it has a descriptor); not to be polled. */
 PGAS_API pgas_verbs_cq_t *pgas_verbs_net_cq(pgas_verbs_net_t *net);
 
 PGAS_END_DECLS
