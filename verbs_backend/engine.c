@@ -7,6 +7,7 @@
 #include "verbs_backend/snic.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #define RNR_NS UINT64_C(10000000)    /* a try for want of a receive entry */
 #define RETRY_NS UINT64_C(500000000) /* a try for want of a peer */
 #define STEP_TRIES 64       /* what a try is in steps */
+#define LATE_BYTES_MAX (1u << 20) /* of a result that is kept; larger ones are read when they come */
 
 typedef enum { DONE, BLOCKED, FAILED } outcome_t;
 
@@ -48,6 +50,11 @@ typedef struct {
 static bool stepping(const snic_view_t *view)
 {
     return view->id.engine == PGAS_VERBS_ENGINE_STEP;
+}
+
+static bool hostile(const snic_view_t *view, uint32_t how)
+{
+    return PGAS_UNLIKELY((view->region->adversary & how) != 0);
 }
 
 /* ---- memory ---- */
@@ -157,8 +164,8 @@ static void give_event(snic_view_t *view, const snic_cq_t *cq)
     }
 }
 
-/* @return false: the queue has overrun */
-static bool push(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields)
+/* behind: completions that WAITs shall not see yet, 0 or 1. @return false: the queue has overrun */
+static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields, uint32_t behind)
 {
     snic_cq_t *cq = snic_cq(view, cqn);
     pgasi_cqe_t *ring = cq != NULL ? snic_at(view, cq->ring) : NULL;
@@ -176,6 +183,8 @@ static bool push(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fiel
     pgasi_cqe_t *cqe = &ring[pi & (n - 1)];
     pgasi_cqe_encode(cqe, fields);
     __atomic_store_n(&cqe->op_own, pgasi_cqe_own(fields, (pi & n) != 0), __ATOMIC_RELEASE);
+    if (PGAS_UNLIKELY(behind != 0))
+        __atomic_store_n(&cq->behind, cq->behind + behind, __ATOMIC_SEQ_CST);
     __atomic_store_n(&cq->pi, pi + 1, __ATOMIC_SEQ_CST); /* before we look for waits */
     bool counts = fields->solicited || fields->op >= PGASI_CQE_REQ_ERR;
     bool event = cq->armed == 1 || (cq->armed == 2 && counts);
@@ -190,6 +199,11 @@ static bool push(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fiel
         pgasi_snic_notify(view);
     }
     return true;
+}
+
+static bool push(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields)
+{
+    return push_behind(view, cqn, fields, 0);
 }
 
 bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
@@ -216,6 +230,21 @@ static void fail_qp(snic_view_t *view, snic_qp_t *qp)
     __atomic_store_n(&view->region->active[qp - view->region->qps], 1, __ATOMIC_RELEASE);
 }
 
+/* A completion that comes later, if the adversary wants it. @return false: now */
+static bool push_late(const job_t *job, snic_stream_t stream, const pgasi_cqe_fields_t *fields)
+{
+    bool recv = stream == SNIC_STREAM_RECV;
+    snic_late_t event = { .kind = SNIC_LATE_CQE,
+                          .stream = stream,
+                          .qpn = job->qp->number,
+                          .peer = job->peer,
+                          .peer_qpn = job->qp->peer_qpn,
+                          .cq_view = recv ? job->peer : job->view,
+                          .cqn = recv ? job->peer_qp->recv_cqn : job->qp->send_cqn,
+                          .fields = *fields };
+    return pgasi_snic_late_add(job->view, &event, NULL, 0);
+}
+
 /* A completion of the entry at hand, on the sending side. */
 static bool complete_sender(const job_t *job, uint32_t syndrome, uint32_t bytes)
 {
@@ -225,6 +254,8 @@ static bool complete_sender(const job_t *job, uint32_t syndrome, uint32_t bytes)
                                   .counter = (uint16_t)job->qp->sq_ci,
                                   .qpn = job->qp->number,
                                   .bytes = bytes };
+    if (hostile(job->view, PGAS_VERBS_SNIC_DELAY) && syndrome == PGASI_CQE_OK && push_late(job, SNIC_STREAM_SEND, &fields))
+        return true;
     return push(job->view, job->qp->send_cqn, &fields);
 }
 
@@ -250,6 +281,8 @@ static bool complete_receiver(const job_t *job, const receive_t *receive, uint32
                                   .srqn = receive->srqn,
                                   .bytes = job->sent_bytes,
                                   .imm = job->wqe.imm };
+    if (hostile(job->view, PGAS_VERBS_SNIC_DELAY) && push_late(job, SNIC_STREAM_RECV, &fields))
+        return true;
     return push(job->peer, job->peer_qp->recv_cqn, &fields);
 }
 
@@ -473,6 +506,52 @@ static outcome_t deliver(job_t *job, const piece_t *from, unsigned n_from)
     return fail(job, here != PGASI_CQE_OK ? here : PGASI_CQE_REMOTE_OP);
 }
 
+/* A result comes later: what was read, or (NULL) what will be read then. @return false: now */
+static bool result_late(const job_t *job, const void *result, uint64_t bytes)
+{
+    struct {
+        pgasi_wqe_span_t spans[SPANS_MAX];
+    } to;
+    const pgasi_wqe_t *wqe = &job->wqe;
+    snic_late_t event = { .kind = SNIC_LATE_RESULT,
+                          .stream = SNIC_STREAM_SEND,
+                          .qpn = job->qp->number,
+                          .peer = job->peer,
+                          .peer_qpn = job->qp->peer_qpn,
+                          .remote_addr = wqe->remote_addr,
+                          .remote_bytes = bytes,
+                          .rkey = wqe->rkey,
+                          .n_spans = wqe->n_data };
+    event.fields = (pgasi_cqe_fields_t){ .op = PGASI_CQE_REQ_ERR,
+                                         .wqe_op = wqe->op,
+                                         .counter = (uint16_t)job->qp->sq_ci,
+                                         .qpn = job->qp->number };
+    size_t spans_bytes = wqe->n_data * sizeof to.spans[0], kept = result != NULL ? bytes : 0;
+    for (unsigned i = 0; i < wqe->n_data; i++)
+        to.spans[i] = pgasi_wqe_data(job->ring, job->ring_bytes, job->qp->sq_ci, wqe, i);
+    char *data = malloc(spans_bytes + kept);
+    if (data == NULL)
+        return false;
+    memcpy(data, to.spans, spans_bytes);
+    if (kept > 0)
+        memcpy(data + spans_bytes, result, kept);
+    bool added = pgasi_snic_late_add(job->view, &event, data, spans_bytes + kept);
+    free(data);
+    return added;
+}
+
+/* A read whose result comes later: of bytes as they are now or, if nothing fences it, as they will be. */
+static bool read_late(job_t *job, const piece_t *remote)
+{
+    if (remote->bytes > LATE_BYTES_MAX || pgasi_snic_random(job->view, 2) == 0)
+        return result_late(job, NULL, remote->bytes);
+    char *bytes = malloc(remote->bytes);
+    piece_t room = { .here = bytes, .bytes = remote->bytes };
+    bool late = bytes != NULL && copy_piece(&room, remote) && result_late(job, bytes, remote->bytes);
+    free(bytes);
+    return late;
+}
+
 static outcome_t transfer(job_t *job, piece_t *pieces, unsigned n)
 {
     bool read = job->wqe.op == PGASI_WQE_READ;
@@ -482,6 +561,8 @@ static outcome_t transfer(job_t *job, piece_t *pieces, unsigned n)
     if (job->sent_bytes == 0)
         return DONE;
     bool copied;
+    if (read && hostile(job->view, PGAS_VERBS_SNIC_DELAY) && read_late(job, &remote))
+        return DONE;
     if (PGAS_LIKELY(n == 1))
         copied = read ? copy_piece(&pieces[0], &remote) : copy_piece(&remote, &pieces[0]);
     else
@@ -505,6 +586,8 @@ static outcome_t fetch(job_t *job, const piece_t *result)
         old = __atomic_fetch_add(word, wqe->operand, __ATOMIC_SEQ_CST);
     else
         __atomic_compare_exchange_n(word, &old, wqe->operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    if (hostile(job->view, PGAS_VERBS_SNIC_DELAY) && result_late(job, &old, sizeof old))
+        return DONE;
     piece_t from = { .here = (char *)&old, .bytes = 8 };
     return copy_piece(result, &from) ? DONE : fail(job, PGASI_CQE_LOCAL_ACCESS);
 }
@@ -545,11 +628,20 @@ static outcome_t wait_entry(job_t *job)
         return fail(job, PGASI_CQE_LOCAL_QP_OP);
     for (int looks = 0; looks < 2; looks++) {
         uint32_t pi = __atomic_load_n(&cq->pi, __ATOMIC_SEQ_CST);
+        pi -= __atomic_load_n(&cq->behind, __ATOMIC_SEQ_CST);
         if ((int32_t)((pi - job->wqe.index - 1) << 8) >= 0)
             return DONE;
         __atomic_store_n(&cq->n_waits, 1, __ATOMIC_SEQ_CST);
     }
     return BLOCKED;
+}
+
+/* More blocks of a send queue may be executed. */
+static void advance(snic_view_t *view, snic_qp_t *qp, uint32_t blocks)
+{
+    if (hostile(view, PGAS_VERBS_SNIC_PREFETCH))
+        pgasi_snic_prefetch(view, qp, qp->sq_limit, qp->sq_limit + blocks);
+    qp->sq_limit += blocks;
 }
 
 /* Positions only grow; an older one changes nothing. */
@@ -561,7 +653,7 @@ static outcome_t enable_entry(job_t *job)
     if (job->wqe.op == PGASI_WQE_SEND_EN) {
         int16_t ahead = (int16_t)(job->wqe.index - target->sq_limit);
         if (ahead > 0)
-            target->sq_limit += (uint32_t)ahead;
+            advance(job->view, target, (uint32_t)ahead);
     } else {
         int16_t ahead = (int16_t)(job->wqe.index - target->rq_limit);
         if (ahead > 0)
@@ -597,15 +689,122 @@ static bool hear_bell(snic_view_t *view, snic_qp_t *qp)
         return true;
     uint32_t bell = __atomic_exchange_n(&qp->bell, 0, __ATOMIC_ACQ_REL);
     int16_t ahead = (int16_t)(bell - qp->sq_limit);
-    (void)view;
     if (ahead > 0)
-        qp->sq_limit += (uint32_t)ahead;
+        advance(view, qp, (uint32_t)ahead);
     return (qp->flags & PGASI_SNIC_CHECK_OVERRUN) == 0 || qp->sq_limit - qp->sq_ci <= 1u << qp->log_sq_blocks;
+}
+
+void pgasi_snic_hear(snic_view_t *view, uint32_t qpn)
+{
+    snic_qp_t *qp = snic_qp(view, qpn);
+    if (qp != NULL && __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) != PGASI_SNIC_ERROR && !hear_bell(view, qp))
+        fail_qp(view, qp);
+}
+
+/* ---- what the adversary kept back ---- */
+
+/* @return a syndrome */
+static uint32_t result_arrives(snic_view_t *view, const snic_qp_t *qp, snic_late_t *event)
+{
+    piece_t pieces[SPANS_MAX], from = { .here = NULL };
+    size_t spans_bytes = event->n_spans * sizeof(pgasi_wqe_span_t);
+    for (unsigned i = 0; i < event->n_spans; i++) {
+        pgasi_wqe_span_t span;
+        memcpy(&span, event->data + i * sizeof span, sizeof span);
+        if (!reach(view, qp->pd, span.lkey, span.addr, span.bytes, PGAS_VERBS_LOCAL_WRITE, &pieces[i]))
+            return PGASI_CQE_LOCAL_PROT;
+    }
+    if (event->data_bytes > spans_bytes) {
+        from = (piece_t){ .here = (char *)event->data + spans_bytes, .bytes = event->remote_bytes };
+        return copy_lists(pieces, &from, 1) ? PGASI_CQE_OK : PGASI_CQE_LOCAL_PROT;
+    }
+    snic_qp_t *peer = snic_qp(event->peer, event->peer_qpn);
+    if (peer == NULL)
+        return PGASI_CQE_RETRY;
+    pgasi_snic_lock(&peer->lock);
+    bool good = peer->number == event->peer_qpn && reach(event->peer, peer->pd, event->rkey, event->remote_addr, event->remote_bytes,
+                                                         PGAS_VERBS_REMOTE_READ, &from);
+    good = good && copy_lists(pieces, &from, 1);
+    snic_unlock(&peer->lock);
+    return good ? PGASI_CQE_OK : PGASI_CQE_REMOTE_ACCESS;
+}
+
+/* Entries behind were carried out already; to their owner they are flushed. */
+static void result_fails(snic_view_t *view, snic_qp_t *qp, const snic_late_t *event, uint32_t syndrome)
+{
+    pgasi_cqe_fields_t fields = event->fields;
+    snic_late_t *next;
+    fields.syndrome = (uint8_t)syndrome;
+    push(view, qp->send_cqn, &fields);
+    while ((next = pgasi_snic_late_take(view, qp->number, SNIC_STREAM_SEND)) != NULL) {
+        fields = next->fields;
+        fields.op = PGASI_CQE_REQ_ERR;
+        fields.syndrome = PGASI_CQE_FLUSHED;
+        push(view, qp->send_cqn, &fields);
+        free(next);
+    }
+    fail_qp(view, qp);
+}
+
+static void waits_see(const snic_late_t *event)
+{
+    snic_cq_t *cq = snic_cq(event->cq_view, event->cqn);
+    if (cq == NULL)
+        return;
+    pgasi_snic_lock(&cq->lock);
+    if (cq->behind > 0)
+        __atomic_store_n(&cq->behind, cq->behind - 1, __ATOMIC_SEQ_CST);
+    bool waits = cq->n_waits != 0;
+    cq->n_waits = 0;
+    snic_unlock(&cq->lock);
+    if (waits)
+        pgasi_snic_notify(event->cq_view);
+}
+
+static void completion_arrives(snic_view_t *view, snic_qp_t *qp, const snic_late_t *event)
+{
+    if (event->stream == SNIC_STREAM_RECV && snic_qp(event->peer, event->peer_qpn) == NULL)
+        return; /* closed meanwhile, and its completion queue perhaps too */
+    snic_late_t seen = *event;
+    seen.kind = SNIC_LATE_SEEN;
+    seen.stream = SNIC_STREAM_SEEN;
+    if (!push_behind(event->cq_view, event->cqn, &event->fields, 1))
+        fail_qp(view, qp);
+    else if (!pgasi_snic_late_add(view, &seen, NULL, 0))
+        waits_see(&seen);
+}
+
+void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event)
+{
+    snic_qp_t *qp = snic_qp(view, event->qpn);
+    if (event->kind == SNIC_LATE_SEEN) {
+        waits_see(event);
+    } else if (qp != NULL && event->kind == SNIC_LATE_CQE) {
+        completion_arrives(view, qp, event);
+    } else if (qp != NULL) {
+        uint32_t syndrome = result_arrives(view, qp, event);
+        if (syndrome != PGASI_CQE_OK)
+            result_fails(view, qp, event, syndrome);
+    }
+}
+
+/* An entry that must wait for results, or whom the adversary lets wait. No lock is held: there is room for what it adds. */
+static bool held_back(snic_view_t *view, const snic_qp_t *qp, const pgasi_wqe_t *wqe)
+{
+    pgasi_snic_late_make_room(view);
+    bool reads = wqe->op == PGASI_WQE_READ || wqe->op == PGASI_WQE_CSWAP || wqe->op == PGASI_WQE_FADD;
+    unsigned n = pgasi_snic_late_results(view, qp->number);
+    if ((wqe->flags & PGASI_WQE_FENCE_MASK) != 0 && n > 0)
+        return true;
+    if (reads && n >= PGASI_MAX(qp->reads_max, 1u))
+        return true;
+    return !stepping(view) && pgasi_snic_random(view, 4) == 0;
 }
 
 /* Everything posted and not executed ends, in both queues. */
 static void flush(snic_view_t *view, snic_qp_t *qp)
 {
+    pgasi_snic_late_drain(view);
     const uint32_t *record = snic_at(view, qp->record);
     const unsigned char *ring = snic_at(view, qp->sq);
     size_t ring_bytes = (size_t)PGASI_WQE_BB << qp->log_sq_blocks;
@@ -654,16 +853,21 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
     job.ring_bytes = (size_t)PGASI_WQE_BB << qp->log_sq_blocks;
     if (state != PGASI_SNIC_RTS || job.ring == NULL)
         return 0;
+    if (hostile(view, PGAS_VERBS_SNIC_PREFETCH) && view->shadows[place] != NULL)
+        job.ring = view->shadows[place];
     unsigned n = 0;
     while (n < budget && (int32_t)(qp->sq_limit - qp->sq_ci) > 0) {
         bool sane = pgasi_wqe_decode(job.ring, job.ring_bytes, qp->sq_ci, &job.wqe);
-        outcome_t outcome = sane ? carry_out(&job) : fail(&job, PGASI_CQE_LOCAL_QP_OP);
+        outcome_t outcome = sane ? BLOCKED : fail(&job, PGASI_CQE_LOCAL_QP_OP);
+        if (sane && !(hostile(view, PGAS_VERBS_SNIC_DELAY) && held_back(view, qp, &job.wqe)))
+            outcome = carry_out(&job);
         if (outcome == BLOCKED) {
             *blocked_p = true;
             break;
         }
         bool signaled = (job.wqe.flags & PGASI_WQE_SIGNAL_MASK) == PGASI_WQE_SIGNAL || (qp->flags & PGASI_SNIC_SIGNAL_ALL) != 0;
         if (outcome == FAILED) {
+            pgasi_snic_late_drain(view);
             fail_qp(view, qp);
             complete_sender(&job, job.syndrome, 0);
         } else if (signaled && !complete_sender(&job, PGASI_CQE_OK, job.sent_bytes)) {
@@ -684,9 +888,13 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
 
 /* ---- all of them ---- */
 
-void pgasi_snic_forget(snic_view_t *view, uint32_t qpn)
+/* Some of what is late; nearly always something. @return how many */
+static unsigned let_happen(snic_view_t *view)
 {
-    (void)view, (void)qpn;
+    unsigned n = (unsigned)pgasi_snic_random(view, 1 + pgasi_snic_late_left(view)), done = 0;
+    while (done < n && pgasi_snic_late_one(view))
+        done++;
+    return done;
 }
 
 unsigned pgasi_snic_execute(snic_view_t *view)
@@ -698,18 +906,25 @@ unsigned pgasi_snic_execute(snic_view_t *view)
         __atomic_store_n(&region->work, 0, __ATOMIC_SEQ_CST);
         more = false;
         uint32_t blocked = 0, high = __atomic_load_n(&region->qps_high, __ATOMIC_ACQUIRE);
-        for (uint32_t i = 0; i < high; i++) {
+        bool shuffle = hostile(view, PGAS_VERBS_SNIC_SHUFFLE) && high > 0;
+        uint32_t first = shuffle ? (uint32_t)pgasi_snic_random(view, high) : 0;
+        unsigned budget = shuffle ? 1 : BUDGET;
+        if (hostile(view, PGAS_VERBS_SNIC_DELAY))
+            all += let_happen(view);
+        for (uint32_t k = 0; k < high; k++) {
+            uint32_t i = first + k < high ? first + k : first + k - high;
             if (__atomic_load_n(&region->active[i], __ATOMIC_RELAXED) == 0)
                 continue;
             bool waits;
             __atomic_store_n(&region->active[i], 0, __ATOMIC_SEQ_CST);
-            unsigned n = run_qp(view, i, BUDGET, &waits);
-            if (waits || n == BUDGET)
+            unsigned n = run_qp(view, i, budget, &waits);
+            if (waits || n == budget)
                 __atomic_store_n(&region->active[i], 1, __ATOMIC_RELEASE);
             blocked += waits;
             more |= n > 0;
             all += n;
         }
+        blocked += pgasi_snic_late_left(view);
         __atomic_store_n(&region->blocked, blocked, __ATOMIC_RELEASE);
         more |= __atomic_load_n(&region->work, __ATOMIC_SEQ_CST) != 0;
     }
@@ -722,10 +937,9 @@ bool pgasi_snic_execute_step(snic_view_t *view)
 {
     snic_region_t *region = view->region;
     uint32_t high = region->qps_high;
-    view->random ^= view->random << 13;
-    view->random ^= view->random >> 7;
-    view->random ^= view->random << 17;
-    uint32_t first = high > 0 ? (uint32_t)(view->random % high) : 0;
+    if (pgasi_snic_late_left(view) > 0 && pgasi_snic_random(view, 2) == 0)
+        return pgasi_snic_late_one(view);
+    uint32_t first = high > 0 ? (uint32_t)pgasi_snic_random(view, high) : 0;
     for (uint32_t k = 0; k < high; k++) {
         uint32_t i = (first + k) % high;
         bool waits;
@@ -737,5 +951,5 @@ bool pgasi_snic_execute_step(snic_view_t *view)
         if (n > 0)
             return true;
     }
-    return false;
+    return pgasi_snic_late_one(view);
 }

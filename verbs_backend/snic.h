@@ -42,7 +42,7 @@ typedef struct {
     uint32_t dead;           /* has overrun */
     uint32_t armed;          /* 0, 1 any, 2 solicited or error */
     uint32_t n_waits;        /* a WAIT of the context has looked and not passed */
-    uint32_t padding;
+    uint32_t behind;         /* DELAY: completions of pi that WAITs do not see yet */
 } __attribute__((aligned(64))) snic_cq_t;
 
 typedef struct {
@@ -123,7 +123,7 @@ typedef struct snic_view {
     } mrs[SNIC_MRS];
     pthread_mutex_t map_lock;
     unsigned char *shadows[SNIC_QPS]; /* PREFETCH: entries as they were at the doorbell */
-    struct snic_late *late;           /* DELAY: what is still to happen */
+    struct snic_late_list *late;      /* DELAY: what is still to happen */
     uint64_t random;                  /* adversary and STEP */
     uint64_t checked_ns;              /* when it was last seen alive */
     uint32_t n_looks;
@@ -195,8 +195,57 @@ static inline void snic_unlock(uint32_t *lock)
 unsigned pgasi_snic_execute(snic_view_t *view);
 /** One step of one queue pair. @return false: nothing can be done now. */
 bool pgasi_snic_execute_step(snic_view_t *view);
-/** Forget what is late for a queue pair that closes. */
+/** Hear the bell of a queue pair of ours now, for PREFETCH. */
+void pgasi_snic_hear(snic_view_t *view, uint32_t qpn);
+
+/* ---- snic_late.c: the adversary ---- */
+
+typedef enum { SNIC_LATE_RESULT, SNIC_LATE_CQE, SNIC_LATE_SEEN } snic_late_kind_t;
+
+/** What comes in order: results and completions of a send queue; completions of the receive queue that it sends to; and by
+ *  themselves, what WAITs see. */
+typedef enum { SNIC_STREAM_SEND, SNIC_STREAM_RECV, SNIC_STREAM_SEEN } snic_stream_t;
+
+/** Something that an entry of queue pair qpn still does. */
+typedef struct {
+    snic_late_kind_t kind;
+    snic_stream_t stream;
+    uint32_t qpn;
+    snic_view_t *peer;         /* the other side of the queue pair */
+    uint32_t peer_qpn;
+    snic_view_t *cq_view;      /* CQE, SEEN: whose completion queue */
+    uint32_t cqn;
+    pgasi_cqe_fields_t fields; /* CQE, and RESULT if it fails */
+    uint64_t remote_addr;      /* RESULT without data: is read when it comes */
+    uint64_t remote_bytes;
+    uint32_t rkey;
+    unsigned n_spans;          /* RESULT: where to */
+    size_t data_bytes;
+    unsigned char data[];      /* RESULT: spans, then what was read */
+} snic_late_t;
+
+/** A random number below another: the context's own sequence, from its seed. */
+uint64_t pgasi_snic_random(snic_view_t *view, uint64_t below);
+/** Read blocks ahead of their execution. Positions of a send queue, without end. */
+void pgasi_snic_prefetch(snic_view_t *view, const snic_qp_t *qp, uint32_t from, uint32_t to);
+/** Let the oldest happen until there is room for what an entry may add. */
+void pgasi_snic_late_make_room(snic_view_t *view);
+/** @return false: no memory or no room, it must happen now. */
+bool pgasi_snic_late_add(snic_view_t *view, const snic_late_t *event, const void *data, size_t data_bytes);
+unsigned pgasi_snic_late_left(const snic_view_t *view);
+/** Reads and atomics of a queue pair that have no result yet. */
+unsigned pgasi_snic_late_results(const snic_view_t *view, uint32_t qpn);
+/** Let one of them happen. @return false: there is none */
+bool pgasi_snic_late_one(snic_view_t *view);
+/** Let all happen, in the order of entries. */
+void pgasi_snic_late_drain(snic_view_t *view);
+/** The oldest of a stream, which does not happen; the caller frees it. NULL: none. */
+snic_late_t *pgasi_snic_late_take(snic_view_t *view, uint32_t qpn, snic_stream_t stream);
+/** Forget what is late for a queue pair that closes, or is reset. */
 void pgasi_snic_forget(snic_view_t *view, uint32_t qpn);
+void pgasi_snic_late_free(snic_view_t *view);
+/** engine.c's: make it happen. */
+void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event);
 
 /* ---- snic_run.c ---- */
 

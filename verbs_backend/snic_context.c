@@ -144,6 +144,7 @@ static void free_view(snic_view_t *view)
     }
     for (uint32_t i = 0; i < SNIC_QPS; i++)
         free(view->shadows[i]);
+    pgasi_snic_late_free(view);
     for (uint32_t i = 0; i < PGASI_MIN(view->n_events, (uint32_t)PGASI_ARRAY_LENGTH(view->events)); i++)
         close(view->events[i].ours);
     munmap(view->region, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
@@ -184,7 +185,7 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
         return NULL;
     }
     view->id = *id;
-    view->random = pgasi_hash_bytes(id, sizeof *id, 0) | 1;
+    view->random = pgasi_hash_bytes(id, sizeof *id, 0);
     *status_p = PGAS_OK;
     return view;
 }
@@ -352,7 +353,7 @@ static pgas_status_t enter_view(pgasi_snic_t *snic, snic_region_t *region)
     if (snic->view == NULL)
         return PGAS_ERR_NO_MEMORY;
     make_id(snic, &snic->view->id);
-    snic->view->random = snic->opts.seed | 1;
+    snic->view->random = snic->opts.seed;
     region->id = snic->view->id;
     region->adversary = snic->opts.adversary;
     region->version = 1;
@@ -666,6 +667,8 @@ static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp, const pgasi
 {
     uint32_t place = (uint32_t)(qp - snic->view->region->qps), from = qp->state;
     pgas_status_t status = PGAS_OK;
+    if (state->state == PGASI_SNIC_RESET)
+        pgasi_snic_forget(snic->view, qp->number);
     if (state->state == PGASI_SNIC_RESET)
         reset_qp(qp, snic_start(snic->view->region));
     else if (state->state != PGASI_SNIC_ERROR && from + 1 != (uint32_t)state->state)

@@ -161,6 +161,11 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
     uint32_t place = qpn & (SNIC_QPS - 1);
     __atomic_store_n(&region->qps[place].bell, 1u << 16 | (pi & 0xffffu), __ATOMIC_RELEASE);
     __atomic_store_n(&region->active[place], 1, __ATOMIC_RELEASE);
+    if (PGAS_UNLIKELY((region->adversary & PGAS_VERBS_SNIC_PREFETCH) != 0 && snic->opts.engine != PGAS_VERBS_ENGINE_PROCESS)) {
+        pgasi_snic_lock(&region->lock);
+        pgasi_snic_hear(snic->view, qpn);
+        snic_unlock(&region->lock);
+    }
     pgasi_snic_notify(snic->view);
     pgasi_snic_run(snic);
 }
