@@ -87,9 +87,10 @@ check_PROGRAMS += %D%/snic_process.t
 check_PROGRAMS += %D%/verbs_tx_model.t
 %C%_verbs_tx_model_t_SOURCES = %D%/verbs_tx_model.c %D%/verbs_fake.h
 # The software NIC: each of its rules, by the public functions.
-check_PROGRAMS += %D%/snic_access.t %D%/snic_errors.t %D%/snic_shapes.t
+check_PROGRAMS += %D%/snic_access.t %D%/snic_errors.t %D%/snic_shapes.t %D%/snic_order.t
 %C%_snic_access_t_SOURCES = %D%/snic_access.c %D%/snic.h
 %C%_snic_errors_t_SOURCES = %D%/snic_errors.c %D%/snic.h
+%C%_snic_order_t_SOURCES = %D%/snic_order.c %D%/snic.h
 %C%_snic_shapes_t_SOURCES = %D%/snic_shapes.c %D%/snic.h
 check_PROGRAMS += %D%/tsan_verbs.t
 %C%_tsan_verbs_t_SOURCES = %D%/tsan_verbs.c

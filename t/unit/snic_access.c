@@ -117,12 +117,12 @@ static void model(const case_t *c, uint64_t operand, uint64_t compare)
 }
 
 /* The request, and one behind it that is always good: it is done too, or flushed. */
-static bool run_case(const case_t *c, bool same, pgas_verbs_engine_t engine)
+static bool run_case(const case_t *c, bool same, pgas_verbs_engine_t engine, uint32_t adversary)
 {
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     pair_t p;
     opts.access = c->qp_access;
-    pair_on(&p, snic_device(engine, 0, 1), &opts, ALL);
+    pair_on(&p, snic_device(engine, adversary, 1), &opts, ALL);
     p.own_dev = true;
     pgas_verbs_mem_t piece[2] = { registered(&p, 0, c->local_access), registered(&p, 1, c->remote_access) };
     for (int i = 0; i < 2; i++) {
@@ -159,14 +159,20 @@ static bool run_case(const case_t *c, bool same, pgas_verbs_engine_t engine)
 
 int main(void)
 {
-    plan((int)PGASI_ARRAY_LENGTH(cases) + 2);
+    plan((int)PGASI_ARRAY_LENGTH(cases) + 3);
     int n_bad = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++)
-        ok(run_case(&cases[i], true, PGAS_VERBS_ENGINE_STEP), "%s: %s", cases[i].what, pgas_status_name(cases[i].want));
-    ok(!run_case(&cases[0], false, PGAS_VERBS_ENGINE_STEP),
+        ok(run_case(&cases[i], true, PGAS_VERBS_ENGINE_STEP, 0), "%s: %s", cases[i].what, pgas_status_name(cases[i].want));
+    ok(!run_case(&cases[0], false, PGAS_VERBS_ENGINE_STEP, 0),
        "bytes that are not what they should be are noticed (on purpose)");
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++)
-        n_bad += !run_case(&cases[i], true, PGAS_VERBS_ENGINE_CALLER);
+        n_bad += !run_case(&cases[i], true, PGAS_VERBS_ENGINE_CALLER, 0);
     is_int(n_bad, 0, "all of them by the thread that polls");
+    n_bad = 0;
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++) {
+        n_bad += !run_case(&cases[i], true, PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_ALL);
+        n_bad += !run_case(&cases[i], true, PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL);
+    }
+    is_int(n_bad, 0, "all of them under all adversaries");
     return done();
 }
