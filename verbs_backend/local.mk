@@ -7,9 +7,8 @@ verbs_low_sources = $(snic_sources) \
 	%D%/device.h \
 	%D%/raw.h %D%/raw.c \
 	%D%/provider_snic.c \
-	%D%/tx.c %D%/bufs.c \
-	%D%/gid.h %D%/gid.c \
 	%D%/tx.c %D%/bufs.c %D%/net.c \
+	%D%/gid.h %D%/gid.c \
 	%D%/verbs.c
 if HAVE_VERBS
 verbs_low_sources += %D%/port.h %D%/port.c %D%/ibv.h %D%/ibv_queue.c %D%/provider_ibv.c
