@@ -255,8 +255,6 @@ void pgasi_snic_notify(snic_view_t *view);
 unsigned pgasi_snic_run_once(snic_view_t *view);
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic);
 void pgasi_snic_stop(pgasi_snic_t *snic);
-/** Something of this context waits for others: somebody must look again without being asked. */
-void pgasi_snic_need_thread(pgasi_snic_t *snic);
 
 /* ---- snic_process.c ---- */
 

@@ -23,6 +23,8 @@
 #define BLOCKED_NS 1000000 /* between two looks at what waits for other processes */
 #define IDLE_NS 100000000
 
+enum { AWAKE, LONG, SHORTLY }; /* how a context's thread sleeps */
+
 static bool has_work(const snic_region_t *region)
 {
     return __atomic_load_n(&region->work, __ATOMIC_SEQ_CST) != 0;
@@ -76,10 +78,10 @@ static void *sleeper(void *arg)
         }
         bool blocked = __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0;
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
-        __atomic_store_n(&region->sleeping, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&region->sleeping, blocked ? SHORTLY : LONG, __ATOMIC_SEQ_CST);
         if (!has_work(region) && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
             syscall(SYS_futex, &region->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
-        __atomic_store_n(&region->sleeping, 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&region->sleeping, AWAKE, __ATOMIC_SEQ_CST);
     }
     return NULL;
 }
@@ -98,11 +100,14 @@ static pgas_status_t start_thread(pgasi_snic_t *snic)
     return there ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-void pgasi_snic_need_thread(pgasi_snic_t *snic)
+/* What is left waits for others: somebody must look again without being asked. */
+static void need_thread(pgasi_snic_t *snic, bool now)
 {
+    snic_region_t *region = snic->view->region;
     if (PGAS_UNLIKELY(!__atomic_load_n(&snic->has_thread, __ATOMIC_ACQUIRE)))
         start_thread(snic);
-    wake(snic->view->region);
+    else if (now || __atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) == LONG)
+        wake(region);
 }
 
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic)
@@ -139,11 +144,9 @@ bool pgasi_snic_run(pgasi_snic_t *snic)
     do
         all += pgasi_snic_run_once(snic->view);
     while (has_work(region) && ++rounds < ROUNDS && __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0);
-    if (PGAS_UNLIKELY(rounds == ROUNDS))
-        pgasi_snic_need_thread(snic);
-    else if (PGAS_UNLIKELY(__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0 &&
-                           !__atomic_load_n(&snic->has_thread, __ATOMIC_ACQUIRE)))
-        pgasi_snic_need_thread(snic);
+    bool left = has_work(region) && rounds == ROUNDS;
+    if (PGAS_UNLIKELY(left || __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0))
+        need_thread(snic, left);
     return all > 0;
 }
 
@@ -166,8 +169,12 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
         pgasi_snic_hear(snic->view, qpn);
         snic_unlock(&region->lock);
     }
-    pgasi_snic_notify(snic->view);
-    pgasi_snic_run(snic);
+    if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER) {
+        __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST); /* nobody is woken for what we do ourselves */
+        pgasi_snic_run(snic);
+    } else {
+        pgasi_snic_notify(snic->view);
+    }
 }
 
 /* Whoever has found no receive entry may try again. */
