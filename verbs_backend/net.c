@@ -8,6 +8,7 @@
  * links, as transmitters ask.
  *
  * Opening is collective: each rank goes on through all exchanges with the first error that it met, and all return the same. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
@@ -16,7 +17,7 @@
 #define ROUND_BYTES (UINT64_C(4) << 20)
 #define CONNECTIONS_MAX 4096
 #define RECV_CQ_MIN 16u
-#define CLOSE_SLICE_NS 1000000
+#define DRAIN_NS 2000000
 
 typedef struct {
     pgas_verbs_qp_t *qp; /* NULL: no thread uses it */
@@ -322,21 +323,40 @@ pgas_verbs_cq_t *pgas_verbs_net_cq(pgas_verbs_net_t *net)
     return net->recv_cq;
 }
 
-/* Nobody receives any more: makes room for those who still send. */
-static void drop_messages(pgas_verbs_net_t *net)
+/* ---- closing ---- */
+
+typedef struct {
+    pgas_verbs_net_t *net;
+    bool stop; /* atomic */
+} drain_t;
+
+/* Nobody receives any more: makes room for those who still send, while this rank waits for them in the exchange. */
+static void *drop_messages(void *arg)
 {
+    drain_t *drain = arg;
     pgas_verbs_message_t message;
-    while (net->srq != NULL && pgas_verbs_net_receive(net, &message) == PGAS_OK)
-        pgas_verbs_net_release(net, &message);
+    while (!__atomic_load_n(&drain->stop, __ATOMIC_ACQUIRE)) {
+        if (pgas_verbs_cq_wait(drain->net->recv_cq, DRAIN_NS) == PGAS_ERR_TRANSPORT)
+            break;
+        while (pgas_verbs_net_receive(drain->net, &message) == PGAS_OK)
+            pgas_verbs_net_release(drain->net, &message);
+    }
+    return NULL;
 }
 
 void pgas_verbs_net_close(pgas_verbs_net_t *net)
 {
+    drain_t drain = { .net = net };
+    pthread_t thread;
+    bool drains = net->srq != NULL && pthread_create(&thread, NULL, drop_messages, &drain) == 0;
     for (size_t i = 0; i < net->n_links; i++) {
         pgas_verbs_tx_t *tx = net->links[i].tx;
-        while (tx != NULL && pgas_verbs_tx_wait(tx, pgas_verbs_tx_posted(tx), CLOSE_SLICE_NS) == PGAS_ERR_TIMEOUT)
-            drop_messages(net);
+        if (tx != NULL)
+            pgas_verbs_tx_wait(tx, pgas_verbs_tx_posted(tx), UINT64_MAX);
     }
     agree(net, PGAS_OK);
+    __atomic_store_n(&drain.stop, true, __ATOMIC_RELEASE);
+    if (drains)
+        pthread_join(thread, NULL);
     take_down(net);
 }

@@ -410,8 +410,7 @@ PGAS_API void pgas_verbs_net_opts_init(pgas_verbs_net_opts_t *opts);
  *          PGAS_ERR_IO if exchange fails; PGAS_ERR_INVALID here alone if there is no sane rank, n_ranks or exchange. */
 PGAS_API pgas_status_t pgas_verbs_net_open(pgas_verbs_dev_t *dev, const pgas_verbs_net_opts_t *opts, pgas_verbs_net_t **net_p);
 /** Collective: waits until what this rank sends has arrived, then for all ranks, so that no rank takes its queues away while another
- *  still sends. Messages that nobody has received are lost; those that find no buffer delay it until this rank's own are through, so
- *  receive before. Threads must have ended their use. */
+ *  still sends. Messages that nobody has received are lost. Threads must have ended their use. */
 PGAS_API void pgas_verbs_net_close(pgas_verbs_net_t *net);
 /** The transmitter of a thread to a rank; its own if nobody else maps to the same connection. NULL out of range. */
 PGAS_API pgas_verbs_tx_t *pgas_verbs_net_tx(pgas_verbs_net_t *net, int peer, int thread);
