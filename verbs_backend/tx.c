@@ -311,18 +311,23 @@ static __attribute__((noinline)) pgas_status_t post(pgas_verbs_tx_t *tx, const p
     return status;
 }
 
+/* What must survive the write is little, so that few registers are saved. */
 pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
 {
-    uint64_t number = load(&tx->posted) + 1;
     uint32_t flags = request->flags;
-    if (PGAS_UNLIKELY(number >= tx->stop) || PGAS_UNLIKELY(flags & PGAS_VERBS_SIGNAL))
+    if (PGAS_UNLIKELY(load(&tx->posted) + 1 >= tx->stop) || PGAS_UNLIKELY(flags & PGAS_VERBS_SIGNAL))
         return post(tx, request, number_p);
-    bool small = is_small(tx, request);
-    pgas_status_t status = tx->write(tx->qp, request, flags | small * PGAS_VERBS_INLINE, number);
-    if (PGAS_UNLIKELY(status != PGAS_OK))
+    if (is_small(tx, request)) {
+        flags |= PGAS_VERBS_INLINE;
+        tx->inlined++;
+    }
+    pgas_status_t status = tx->write(tx->qp, request, flags, load(&tx->posted) + 1);
+    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+        tx->inlined -= is_small(tx, request);
         return status;
+    }
+    uint64_t number = load(&tx->posted) + 1;
     store(&tx->posted, number);
-    tx->inlined += small;
     if (number_p != NULL)
         *number_p = number;
     return PGAS_OK;
