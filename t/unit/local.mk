@@ -94,3 +94,5 @@ check_PROGRAMS += %D%/snic_access.t %D%/snic_errors.t %D%/snic_shapes.t %D%/snic
 %C%_snic_shapes_t_SOURCES = %D%/snic_shapes.c %D%/snic.h
 check_PROGRAMS += %D%/tsan_verbs.t
 %C%_tsan_verbs_t_SOURCES = %D%/tsan_verbs.c
+check_PROGRAMS += %D%/verbs_tx.t
+%C%_verbs_tx_t_SOURCES = %D%/verbs_tx.c
