@@ -96,3 +96,5 @@ check_PROGRAMS += %D%/tsan_verbs.t
 %C%_tsan_verbs_t_SOURCES = %D%/tsan_verbs.c
 check_PROGRAMS += %D%/verbs_tx.t
 %C%_verbs_tx_t_SOURCES = %D%/verbs_tx.c
+check_PROGRAMS += %D%/snic_chains.t
+%C%_snic_chains_t_SOURCES = %D%/snic_chains.c %D%/snic.h
