@@ -98,3 +98,5 @@ check_PROGRAMS += %D%/verbs_tx.t
 %C%_verbs_tx_t_SOURCES = %D%/verbs_tx.c
 check_PROGRAMS += %D%/snic_chains.t
 %C%_snic_chains_t_SOURCES = %D%/snic_chains.c %D%/snic.h
+check_PROGRAMS += %D%/snic_chain.t
+%C%_snic_chain_t_SOURCES = %D%/snic_chain.c %D%/snic.h
