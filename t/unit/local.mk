@@ -100,3 +100,5 @@ check_PROGRAMS += %D%/snic_chains.t
 %C%_snic_chains_t_SOURCES = %D%/snic_chains.c %D%/snic.h
 check_PROGRAMS += %D%/snic_chain.t
 %C%_snic_chain_t_SOURCES = %D%/snic_chain.c %D%/snic.h
+check_PROGRAMS += %D%/snic_states.t
+%C%_snic_states_t_SOURCES = %D%/snic_states.c %D%/snic_bare.h
