@@ -102,3 +102,5 @@ check_PROGRAMS += %D%/snic_chain.t
 %C%_snic_chain_t_SOURCES = %D%/snic_chain.c %D%/snic.h
 check_PROGRAMS += %D%/snic_states.t
 %C%_snic_states_t_SOURCES = %D%/snic_states.c %D%/snic_bare.h
+check_PROGRAMS += %D%/snic_atomics.t
+%C%_snic_atomics_t_SOURCES = %D%/snic_atomics.c %D%/snic.h
