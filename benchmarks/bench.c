@@ -44,6 +44,11 @@ typedef struct {
 static options_t opt = {.threads = 2};
 static const bench_program_t *prog;
 
+static bool is_alone(void)
+{
+    return prog->ranks == BENCH_ALONE;
+}
+
 /* ---- messages ------------------------------------------------------------------------------------------------- */
 
 void bench_die(const char *fmt, ...)
@@ -54,6 +59,8 @@ void bench_die(const char *fmt, ...)
     vfprintf(stderr, fmt, args);
     fprintf(stderr, "\n");
     va_end(args);
+    if (is_alone())
+        exit(1);
     ref_mpi_abort(1);
 }
 
@@ -142,11 +149,21 @@ double bench_sample(const bench_run_t *run, void (*op)(const bench_run_t *run, i
 
 /* ---- options -------------------------------------------------------------------------------------------------- */
 
+static int paper_rounds(void)
+{
+    return prog->paper_rounds ? prog->paper_rounds : 1;
+}
+
+static const char *launcher(void)
+{
+    return is_alone() ? "" : "mpirun -n N ";
+}
+
 static void print_help(void)
 {
     static const char *const ranks[] = {"2 ranks", "an even number of ranks", "any number of ranks", "2 or more ranks",
-                                        "2 or more ranks"};
-    printf("usage: mpirun -n N %s [options]\n"
+                                        "2 or more ranks", "one process"};
+    printf("usage: %s%s [options]\n"
            "%s (%s)\n\n"
            "  --help           this text\n"
            "  -f, --full       also minimum, maximum and iterations\n"
@@ -157,15 +174,16 @@ static void print_help(void)
            "  -i N             iterations of a round, instead of as many as fill its time\n"
            "  -r N             rounds, at least %d (%d, down to %d if they are long)\n"
            "  -t MS            length of a round in milliseconds (%g unless given below)\n",
-           prog->name, prog->doc, ranks[prog->ranks], prog->min_bytes, prog->max_bytes,
+           launcher(), prog->name, prog->doc, ranks[prog->ranks], prog->min_bytes, prog->max_bytes,
            prog->min_bytes == prog->max_bytes ? ", fixed" : "", ROUNDS_MIN, ROUNDS, ROUNDS_MIN, ROUND_MS);
     if (prog->threads)
         printf("  --threads N      threads of each rank in cases with several, 1 to %d (%d)\n", BENCH_TEAM_MAX, opt.threads);
     if (prog->paper_iters)
-        printf("  --paper          one round of %g iterations for each figure\n", (double)prog->paper_iters);
+        printf("  --paper          %d round%s of %g iterations for each figure\n", paper_rounds(),
+               paper_rounds() > 1 ? "s" : "", (double)prog->paper_iters);
     for (const bench_option_t *o = prog->options; o && o->name; o++)
         printf("  --%s %-*s%s\n", o->name, 14 - (int)strlen(o->name), o->arg ? o->arg : "", o->doc);
-    printf("\ncases, behind the path (node, ucx-shm, ucx-tcp):\n");
+    printf("\ncases, behind the path (%s):\n", is_alone() ? "snic, mlx5, verbs" : "node, ucx-shm, ucx-tcp, snic");
     for (int i = 0; i < prog->n_cases; i++) {
         const bench_case_t *c = &prog->cases[i];
         printf("  %-15s %s%s%s\n", *c->variant ? c->variant : "plain", c->doc,
@@ -219,7 +237,7 @@ static bool parse_sizes(const char *text)
 /* The part of a case's name behind the path. */
 static const char *variant_of(const char *name)
 {
-    static const char *const paths[] = {"node", "ucx-shm", "ucx-tcp", "ucx-net"};
+    static const char *const paths[] = {"node", "ucx-shm", "ucx-tcp", "ucx-net", "snic", "mlx5", "verbs"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         size_t n = strlen(paths[i]);
         if (strncmp(name, paths[i], n) == 0 && (name[n] == '-' || name[n] == '\0'))
@@ -269,11 +287,18 @@ static size_t size_from(size_t bytes)
     return !size ? bytes : *size ? *size : SIZE_MAX;
 }
 
+/* Those of the case, or else of the program. */
+static void sizes_of(const bench_case_t *c, size_t *min_p, size_t *max_p)
+{
+    *min_p = c->no_sizes ? 0 : c->min_bytes ? c->min_bytes : prog->min_bytes;
+    *max_p = c->no_sizes ? 0 : c->max_bytes ? c->max_bytes : prog->max_bytes;
+}
+
 /* The sizes that both the case (or else the program) and the user allow; the user's own where a case has just one. */
 static void choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p)
 {
-    size_t low = c->min_bytes ? c->min_bytes : prog->min_bytes;
-    size_t high = c->max_bytes ? c->max_bytes : prog->max_bytes;
+    size_t low, high;
+    sizes_of(c, &low, &high);
     if (opt.min_bytes && low != high) {
         low = opt.min_bytes > low ? opt.min_bytes : low;
         high = opt.max_bytes < high ? opt.max_bytes : high;
@@ -289,8 +314,8 @@ static const char *check_sizes(void)
     size_t least = SIZE_MAX, most = 0;
     for (int i = 0; i < prog->n_cases; i++) {
         const bench_case_t *c = &prog->cases[i];
-        size_t low, high, min = c->min_bytes ? c->min_bytes : prog->min_bytes;
-        size_t max = c->max_bytes ? c->max_bytes : prog->max_bytes;
+        size_t low, high, min, max;
+        sizes_of(c, &min, &max);
         if (!is_wanted(c) || min == max)
             continue;
         choose_sizes(c, &low, &high);
@@ -387,9 +412,10 @@ static int parse_options(int argc, char **argv)
     if (!wrong)
         return -1;
     fprintf(stderr,
-            "%s: %s\nusage: mpirun -n N %s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] [-i N] "
+            "%s: %s\nusage: %s%s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] [-i N] "
             "[-r N] [-t MS]%s%s",
-            prog->name, wrong, prog->name, prog->threads ? " [--threads N]" : "", prog->paper_iters ? " [--paper]" : "");
+            prog->name, wrong, launcher(), prog->name, prog->threads ? " [--threads N]" : "",
+            prog->paper_iters ? " [--paper]" : "");
     for (const bench_option_t *o = prog->options; o && o->name; o++)
         fprintf(stderr, " [--%s%s%s]", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
     fprintf(stderr, "\n");
@@ -464,6 +490,12 @@ typedef struct {
     double *ratios; /* ours over theirs, per round */
 } side_t;
 
+static void meet(const side_t *side)
+{
+    if (!is_alone())
+        ref_meet(side->kind);
+}
+
 /* The time of one round, agreed on by all ranks: that of the slowest, or the average. A few operations go first, since
  * the caches hold what the other side has left. */
 static double run_once(const side_t *side, const bench_case_t *c, bench_run_t *run)
@@ -471,13 +503,15 @@ static double run_once(const side_t *side, const bench_case_t *c, bench_run_t *r
     double mine, agreed = 0;
     if (c->metric != BENCH_VALUE) {
         run->iters = side->iters < WARM_UP ? side->iters : WARM_UP;
-        ref_meet(side->kind);
+        meet(side);
         (void)side->loop(run);
     }
     run->iters = side->iters;
-    ref_meet(side->kind);
+    meet(side);
     mine = side->loop(run);
-    ref_meet(side->kind);
+    meet(side);
+    if (is_alone())
+        return mine;
     bench_check(pgas_allreduce(NULL, &mine, &agreed, 1, PGAS_DOUBLE, c->average ? PGAS_SUM : PGAS_MAX),
                 "pgas_allreduce");
     return c->average ? agreed / run->n_ranks : agreed;
@@ -533,6 +567,12 @@ static double best_of(const side_t *side, const bench_case_t *c, bench_run_t *ru
     return best;
 }
 
+static uint64_t whole_granules(uint64_t iters)
+{
+    uint64_t n = prog->granule ? prog->granule : 1;
+    return (iters + n - 1) / n * n;
+}
+
 /* Grows the number of iterations until a round takes its time. */
 static void calibrate(side_t *side, const bench_case_t *c, bench_run_t *run)
 {
@@ -545,14 +585,15 @@ static void calibrate(side_t *side, const bench_case_t *c, bench_run_t *run)
         side->iters = PAPER_WARM_UP;
         (void)run_once(side, c, run);
         side->iters = opt.iters ? opt.iters : prog->paper_iters_of ? prog->paper_iters_of(c, run) : prog->paper_iters;
+        side->iters = whole_granules(side->iters);
         return;
     }
-    side->iters = opt.iters ? opt.iters : ITERS_FIRST;
+    side->iters = whole_granules(opt.iters ? opt.iters : ITERS_FIRST);
     while (!opt.iters && grow > 1.5 && side->iters < ITERS_MAX) {
         double ns = best_of(side, c, run, 3);
         grow = ns * 16 > want ? want / ns : 16;
         if (grow > 1.5)
-            side->iters = (uint64_t)((double)side->iters * grow);
+            side->iters = whole_granules((uint64_t)((double)side->iters * grow));
     }
     (void)run_once(side, c, run);
 }
@@ -562,7 +603,7 @@ static int rounds_of(const bench_case_t *c)
 {
     double n = ALL_ROUNDS_MS / round_ms_of(c);
     if (opt.paper && !opt.rounds)
-        return 1;
+        return paper_rounds();
     return opt.rounds ? opt.rounds : n < ROUNDS_MIN ? ROUNDS_MIN : n > ROUNDS ? ROUNDS : (int)n;
 }
 
@@ -627,6 +668,19 @@ static const char *unit_of(const bench_case_t *c)
     return c->unit ? c->unit : units[c->metric];
 }
 
+/* Messages of some bytes at a million a second are as many MB/s. */
+static void print_bandwidth(const print_head_t *head, const print_row_t *row)
+{
+    double bytes = (double)row->bytes;
+    const bench_figure_t figure = {.name = "bandwidth",
+                                   .unit = "MB/s",
+                                   .higher = true,
+                                   .median = row->side[0].median * bytes,
+                                   .min = row->side[0].min * bytes,
+                                   .max = row->side[0].max * bytes};
+    print_figures(head, row->bytes, &figure, 1);
+}
+
 static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
 {
     side_t side[1 + BENCH_REFS_MAX];
@@ -660,6 +714,8 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
         print_row(&head, &row);
         for (int s = 0; prog->result && s < n_sides; s++)
             prog->result(c, bytes, head.name[s], row.side[s].median, row.ratio[s]);
+        if (c->bandwidth)
+            print_bandwidth(&head, &row);
         if (prog->figures)
             print_figures(&head, bytes, figure, prog->figures(c, figure));
     }
@@ -672,22 +728,48 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
 /* Whether the library offers what a case needs, on all ranks. */
 static bool is_offered(const bench_case_t *c, const bench_run_t *run)
 {
-    int32_t mine, worst = PGAS_OK;
+    int32_t mine, worst;
     if (!c->probe)
         return true;
-    mine = c->probe(run);
-    bench_check(pgas_allreduce(NULL, &mine, &worst, 1, PGAS_INT32, PGAS_MIN), "pgas_allreduce");
+    worst = mine = c->probe(run);
+    if (!is_alone())
+        bench_check(pgas_allreduce(NULL, &mine, &worst, 1, PGAS_INT32, PGAS_MIN), "pgas_allreduce");
     if (worst != PGAS_OK)
         bench_say("%s: left out: %s", c->variant, pgas_status_text(worst));
     return worst == PGAS_OK;
 }
 
+/* The library's own words for what it uses between nodes: "ucx", or "verbs" and the device. */
+static const char *path_between_nodes(const bench_run_t *run)
+{
+    char *text = NULL, *line;
+    size_t bytes;
+    const char *path = NULL;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        bench_die("out of memory");
+    bench_check(pgas_info_print(stream), "pgas_info_print");
+    fclose(stream);
+    line = strstr(text, "in use between nodes: verbs");
+    if (line) {
+        line[strcspn(line, "\n")] = '\0';
+        path = strstr(line, "snic") ? "snic" : "verbs";
+    }
+    free(text);
+    return path ? path : ref_ucx_path(run->peer >= 0 ? run->peer : (run->rank + 1) % run->n_ranks);
+}
+
 static int run_cases(bench_run_t *run)
 {
     int n_run = 0;
-    const char *path = run->far ? ref_ucx_path(run->peer >= 0 ? run->peer : (run->rank + 1) % run->n_ranks) : "node";
-    if (run->rank == 0 && !opt.json)
-        print_title(prog->name, run->n_ranks, pgas_n_nodes());
+    const char *path = is_alone() ? prog->path() : run->far ? path_between_nodes(run) : "node";
+    if (run->rank == 0 && !opt.json) {
+        print_title(prog->name);
+        if (is_alone())
+            printf("# %s\n", prog->about());
+        else
+            printf("# Ranks: %d, nodes: %d\n", run->n_ranks, pgas_n_nodes());
+    }
     for (int i = 0; i < prog->n_cases; i++) {
         const bench_case_t *c = &prog->cases[i];
         if (!is_wanted(c) || !(c->paths & (run->far ? BENCH_FAR : BENCH_NODE)) || !is_offered(c, run))
@@ -699,7 +781,9 @@ static int run_cases(bench_run_t *run)
     if (prog->finish)
         prog->finish(run, opt.json);
     if (n_run == 0)
-        bench_say("none of these cases can run %s", run->far ? "between nodes" : "on one node");
+        bench_say("none of these cases can run %s", is_alone() ? "on this device"
+                                                    : run->far ? "between nodes"
+                                                               : "on one node");
     return n_run > 0 ? 0 : 1;
 }
 
@@ -731,6 +815,18 @@ static bool describe_ranks(bench_run_t *run)
     return true;
 }
 
+/* Without MPI and without a job of the library's. */
+static int run_alone(void)
+{
+    bench_run_t run = {.n_ranks = 1, .peer = -1, .n_threads = 1, .team = opt.threads, .paper = opt.paper};
+    if (prog->setup)
+        prog->setup();
+    int status = run_cases(&run);
+    if (prog->teardown)
+        prog->teardown();
+    return status;
+}
+
 int bench_main(const bench_program_t *program, int argc, char **argv)
 {
     bench_run_t run = {0};
@@ -739,6 +835,8 @@ int bench_main(const bench_program_t *program, int argc, char **argv)
     status = parse_options(argc, argv);
     if (status >= 0)
         return status;
+    if (is_alone())
+        return run_alone();
     ref_mpi_begin(&argc, &argv);
     if (prog->prepare)
         prog->prepare();

@@ -77,6 +77,8 @@ typedef struct {
     bool both_ways;   /* in pair programs: both halves initiate */
     bool average;     /* over ranks, instead of the slowest rank */
     bool on_request;  /* only when --case names it */
+    bool no_sizes;    /* though the program has some */
+    bool bandwidth;   /* of BENCH_RATE: in MB/s, too, as a further figure */
     const char *unit; /* NULL: that of the metric */
     bool higher;      /* of BENCH_VALUE: higher is better */
     double round_ms;  /* length of one round; 0: the usual half millisecond */
@@ -105,7 +107,8 @@ typedef enum {
     BENCH_PAIRS, /* an even number; rank r works with rank r + n/2 */
     BENCH_ANY,   /* any number; no peers */
     BENCH_TWO_UP, /* two or more, no peers */
-    BENCH_CROWD   /* two or more; ranks 0 and 1 work with each other, loops return at once on others, whose peer is -1 */
+    BENCH_CROWD,  /* two or more; ranks 0 and 1 work with each other, loops return at once on others, whose peer is -1 */
+    BENCH_ALONE   /* one process, which starts neither MPI nor the library */
 } bench_ranks_t;
 
 typedef struct {
@@ -123,13 +126,17 @@ typedef struct {
     const size_t *sizes;    /* only these, rising, 0 at the end; NULL: doubling */
     bool compare;           /* always with the references */
     bool threads;           /* has cases in which several threads of a rank work: --threads */
+    uint64_t granule;       /* iterations of a round are a multiple of this; 0: any number */
     uint64_t paper_iters;   /* of one round with --paper; 0: no such option */
+    int paper_rounds;       /* then; 0: one */
     uint64_t (*paper_iters_of)(const bench_case_t *c, const bench_run_t *run); /* if they depend on the job; may be NULL */
     void (*result)(const bench_case_t *c, size_t bytes, const char *against, double median, double ratio);
     /* on rank 0, for every size: once against "" with our figure, then with that of each reference; may be NULL */
     void (*finish)(const bench_run_t *run, bool json); /* after the last case, on every rank; may be NULL */
     int (*figures)(const bench_case_t *c, bench_figure_t *figure); /* on rank 0, for every size: how many; may be NULL */
     const bench_option_t *options; /* up to one without a name; may be NULL */
+    const char *(*path)(void);     /* of BENCH_ALONE: the first word of cases' names, */
+    const char *(*about)(void);    /* and what stands below the title */
 } bench_program_t;
 
 /** The main of a benchmark. 0: all cases ran; 2: bad usage; 1: something failed. */

@@ -7,9 +7,9 @@
 #define FIRST_COLUMN 10
 #define COLUMN       20
 
-void print_title(const char *bench, int n_ranks, int n_nodes)
+void print_title(const char *bench)
 {
-    printf("# %s v%s\n# Ranks: %d, nodes: %d\n", bench, pgas_version(), n_ranks, n_nodes);
+    printf("# %s v%s\n", bench, pgas_version());
 }
 
 static void print_heading(const char *first, const char *second, const char *unit)

@@ -27,7 +27,7 @@ typedef struct {
     double ratio[1 + BENCH_REFS_MAX]; /* ours over theirs */
 } print_row_t;
 
-void print_title(const char *bench, int n_ranks, int n_nodes);
+void print_title(const char *bench);
 void print_case(const print_head_t *head);
 void print_row(const print_head_t *head, const print_row_t *row);
 void print_figures(const print_head_t *head, size_t bytes, const bench_figure_t *figure, int n);
