@@ -10,7 +10,8 @@ noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq
 	%D%/pgas_atomic %D%/pgas_barrier %D%/pgas_broadcast %D%/pgas_busy_target %D%/pgas_call_crowd %D%/pgas_call_latency %D%/pgas_call_rate \
 	%D%/pgas_collectives %D%/pgas_get_bw %D%/pgas_get_latency %D%/pgas_gups %D%/pgas_histo %D%/pgas_indexgather %D%/pgas_invoke \
 	%D%/pgas_mcts \
-	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup
+	%D%/pgas_put_bibw %D%/pgas_put_bw %D%/pgas_put_latency %D%/pgas_put_rate %D%/pgas_startup \
+	%D%/pgas_verbs_latency %D%/pgas_verbs_rate
 %C%_pgas_array_local_SOURCES = %D%/array_local.c
 %C%_pgas_array_local_LDADD = $(bench_ldadd)
 %C%_pgas_array_random_SOURCES = %D%/array_random.c
@@ -59,6 +60,10 @@ noinst_PROGRAMS += %D%/pgas_array_local %D%/pgas_array_random %D%/pgas_array_seq
 %C%_pgas_put_rate_LDADD = $(bench_ldadd)
 %C%_pgas_startup_SOURCES = %D%/startup.c
 %C%_pgas_startup_LDADD = $(bench_ldadd)
+%C%_pgas_verbs_latency_SOURCES = %D%/verbs_latency.c %D%/verbs_work.c %D%/verbs_work.h
+%C%_pgas_verbs_latency_LDADD = $(bench_ldadd)
+%C%_pgas_verbs_rate_SOURCES = %D%/verbs_rate.c %D%/verbs_work.c %D%/verbs_work.h
+%C%_pgas_verbs_rate_LDADD = $(bench_ldadd)
 
 # The table of all ratios: benchmarks/ratios [--quick], from the build folder.
 EXTRA_DIST += %D%/ratios %D%/ratios.txt

@@ -8,12 +8,14 @@ cd "$BUILD" || exit 1
 
 PAIRS="put_latency get_latency put_bw get_bw put_bibw put_rate atomic call_latency call_rate invoke busy_target"
 OTHERS="array_local array_random array_seq array_zipf barrier broadcast call_crowd collectives histo indexgather gups mcts startup"
+ALONE="verbs_latency verbs_rate" # one process, without a launcher
 TINY="-i 20 -r 5 -t 5"
 
 # of NAME: the smallest choice of cases and sizes that still shows both a scalar and a block.
 of() {
     case $1 in
-    put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke | broadcast)
+    put_latency | get_latency | put_bw | get_bw | put_bibw | put_rate | call_latency | call_rate | invoke | broadcast | \
+        verbs_*)
         echo "-m 8:16" ;;
     array_local) echo "-m 32768 --case get,pinned-set,span-apply" ;;
     array_random | array_seq) echo "--elements 5000" ;;
@@ -24,7 +26,22 @@ of() {
     esac
 }
 
-usage_text() { benchmarks/pgas_"$1" --help | grep -q '^usage: mpirun -n N pgas_'"$1"' \[options\]$'; }
+# start NAME OPTIONS: with the tiny choice, as its usage says.
+start() {
+    local name=$1
+    shift
+    # shellcheck disable=SC2046,SC2086
+    case " $ALONE " in
+    *" $name "*) benchmarks/pgas_"$name" $TINY $(of "$name") "$@" ;;
+    *) mpirun_n 2 benchmarks/pgas_"$name" $TINY $(of "$name") "$@" ;;
+    esac
+}
+
+usage_text() {
+    local launcher="mpirun -n N "
+    case " $ALONE " in *" $1 "*) launcher= ;; esac
+    benchmarks/pgas_"$1" --help | grep -q "^usage: ${launcher}pgas_$1 \[options\]\$"
+}
 
 # Anything wrong ends with 2 before MPI starts, and says how to do it.
 refuses() {
@@ -38,12 +55,12 @@ refuses() {
 table() {
     local name=$1
     shift
-    mpirun_n 2 benchmarks/pgas_"$name" $TINY $(of "$name") "$@" 2>"$scratch/err" >"$scratch/out" ||
+    start "$name" "$@" 2>"$scratch/err" >"$scratch/out" ||
         { cat "$scratch/err" "$scratch/out"; return 1; }
     "$AWK" -v name="pgas_$name" -v full="${FULL:-0}" -v ours="${COLUMNS_MIN:-1}" '
         function bad(why) { print FILENAME ":" NR ": " why ": " $0; failed = 1 }
         NR == 1 { if ($0 !~ "^# " name " v[0-9]+\\.[0-9]+\\.[0-9]+$") bad("title"); next }
-        /^# Ranks: / { next }
+        /^# (Ranks|Device): / { next }
         /^# (Case|Table|Stats): / { next }
         /^# Size / { n_heads++; if (length($0) < 30 || substr($0, 7, 4) != "    ") bad("header"); next }
         {
@@ -65,7 +82,7 @@ table() {
 
 # One object a line, with every key, and nothing else.
 json() {
-    mpirun_n 2 benchmarks/pgas_"$1" $TINY $(of "$1") --json "${@:2}" 2>"$scratch/err" >"$scratch/out" ||
+    start "$1" --json "${@:2}" 2>"$scratch/err" >"$scratch/out" ||
         { cat "$scratch/err" "$scratch/out"; return 1; }
     json_shape "$1"
 }
@@ -73,8 +90,8 @@ json_shape() {
     "$AWK" -v name="pgas_$1" '
         BEGIN {
             number = "(-?[0-9]+(\\.[0-9]+)?(e[-+][0-9]+)?)"
-            names = "counter|limit|locks|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|playouts|puts|rma|" \
-                "shared-tree|ucx|write"
+            names = "counter|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|playouts|" \
+                "puts|rma|shared-tree|signaled|ucx|write"
             versus = "\"(" names ")\":" number
             shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
@@ -106,15 +123,30 @@ searches() {
 # Two nodes: elements and locks of the other one, and raw UCX.
 far() { PGAS_NODE_MAXSIZE=1 json "$1" --compare; }
 
+# few_completions CASE: no more than one is polled for 32 sends, nor for 32 writes, at any size.
+few_completions() {
+    start verbs_rate --json --case "$1,write-$1" -i 1000 -m 8:65536 2>"$scratch/err" >"$scratch/out" ||
+        { cat "$scratch/err" "$scratch/out"; return 1; }
+    "$AWK" -F '"median":' '
+        /-completions"/ { n++; few += $2 + 0 > 0 && $2 + 0 <= 1 }
+        END { exit n != 28 || few != n }' "$scratch/out" || { cat "$scratch/out"; return 1; }
+}
+
+# Sizes and cases of the software NIC, and both ways to name it.
+software() {
+    start "$1" --json --device "$2" --engine "$3" 2>"$scratch/err" >"$scratch/out" && json_shape "$1" &&
+        ! grep -v '"case":"snic-' "$scratch/out" || { cat "$scratch/err" "$scratch/out"; return 1; }
+}
+
 wrong_ranks() {
     ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
     grep -q "needs exactly two" "$scratch/err"
 }
 
 make_scratch
-n=$(wc -w <<<"$PAIRS $OTHERS")
-plan $((4 * n + 47))
-for name in $PAIRS $OTHERS; do
+n=$(wc -w <<<"$PAIRS $OTHERS $ALONE")
+plan $((4 * n + 55))
+for name in $PAIRS $OTHERS $ALONE; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
     succeeds "pgas_$name prints its table" table "$name"
@@ -150,6 +182,16 @@ done
 for name in array_local array_random array_seq array_zipf; do
     succeeds "pgas_$name between nodes" far "$name"
 done
+for options in "latency --device" "latency --engine step" "rate -m 1:4"; do
+    # shellcheck disable=SC2086
+    succeeds "refuses verbs_$options" refuses verbs_$options
+done
+for name in $ALONE; do
+    succeeds "pgas_$name on the software NIC, carried out by a thread" software "$name" snic thread
+done
+fails "a device that is not there" start verbs_rate --device no_such_device
+succeeds "a transmitter polls for one completion of 32" few_completions auto
+fails "which cannot be said of signaling everything" few_completions signaled
 succeeds "one round with --paper, with three threads" paper
 succeeds "and the share of channels that grew" share
 says=$(benchmarks/pgas_put_latency -m 1073741824 2>&1)
