@@ -47,7 +47,7 @@ check_PROGRAMS += %D%/regmem.t
 check_PROGRAMS += %D%/regmem_rings.t
 %C%_regmem_rings_t_SOURCES = %D%/regmem_rings.c %D%/lone.c %D%/lone.h
 # Instructions of a call, and what is counted for that.
-check_scripts += %D%/instructions.t
+check_scripts += %D%/instructions.t %D%/verbs_instructions.t
 EXTRA_PROGRAMS += %D%/filled
 check_DATA += %D%/filled
 CLEANFILES += %D%/filled
