@@ -6,3 +6,6 @@ numa-vm: t/spmd/zones.t
 	PGAS_TEST_MATRIX=all BUILD=$(abs_top_builddir) $(srcdir)/%D%/run $(abs_top_srcdir)/t/launch t/spmd/zones.t
 
 .PHONY: numa-vm
+
+mostlyclean-local:
+	rm -rf %D%/kernel %D%/fetched %D%/.fetching
