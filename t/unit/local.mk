@@ -104,3 +104,5 @@ check_PROGRAMS += %D%/snic_states.t
 %C%_snic_states_t_SOURCES = %D%/snic_states.c %D%/snic_bare.h
 check_PROGRAMS += %D%/snic_atomics.t
 %C%_snic_atomics_t_SOURCES = %D%/snic_atomics.c %D%/snic.h
+check_PROGRAMS += %D%/verbs_gid.t
+%C%_verbs_gid_t_SOURCES = %D%/verbs_gid.c
