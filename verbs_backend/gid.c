@@ -1,5 +1,5 @@
-/* Which GID a port uses, and the bytes of an address. The order of preference is that of UCX and perftest: version 2 is routed, and an
- * IPv4 address is what administrators have configured on purpose. */
+/* Which GID a port uses, and the bytes of an address. The order of preference is that of UCX and perftest: version 2 is
+ * routed, and an IPv4 address is what administrators have configured on purpose. */
 #include "verbs_backend/gid.h"
 
 #include <endian.h>
@@ -84,8 +84,8 @@ pgas_status_t pgasi_rdma_address_unpack(const pgas_verbs_address_t *bytes, pgasi
                                      .mtu = wire.mtu,
                                      .reads_max = wire.reads_max };
     memcpy(address.gid, wire.gid, sizeof address.gid);
-    bool sane = address.qpn >> 24 == 0 && address.psn >> 24 == 0 && address.mtu >= 1 && address.mtu <= 5 && wire.is_global <= 1 &&
-                (address.is_global || address.lid != 0);
+    bool sane = address.qpn >> 24 == 0 && address.psn >> 24 == 0 && address.mtu >= 1 && address.mtu <= 5 &&
+                wire.is_global <= 1 && (address.is_global || address.lid != 0);
     if (sane)
         *address_p = address;
     return sane ? PGAS_OK : PGAS_ERR_FORMAT;

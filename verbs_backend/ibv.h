@@ -1,10 +1,10 @@
-/** The provider "verbs": queues of libibverbs, on any card. What its two halves share: ibv_queue.c posts and polls, provider_ibv.c
- *  makes and closes.
+/** The provider "verbs": queues of libibverbs, on any card. What its two halves share: ibv_queue.c posts and polls,
+ *  provider_ibv.c makes and closes.
  *
- *  libibverbs takes requests as lists and copies them into queues of its own, so requests are gathered here until the doorbell, and
- *  whether a queue is full is counted here: sent says what stands at each position, pi is behind the last one written, ci behind the
- *  last one that a completion has told of. A work request's id (wr_id) says where in our notes it stands, since libibverbs does not
- *  tell a failed receive from a failed send. */
+ *  libibverbs takes requests as lists and copies them into queues of its own, so requests are gathered here until the
+ *  doorbell, and whether a queue is full is counted here: sent says what stands at each position, pi is behind the last one
+ *  written, ci behind the last one that a completion has told of. A work request's id (wr_id) says where in our notes it
+ *  stands, since libibverbs does not tell a failed receive from a failed send. */
 #ifndef PGASI_VERBS_IBV_H
 #define PGASI_VERBS_IBV_H
 

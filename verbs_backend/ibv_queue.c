@@ -1,5 +1,5 @@
-/* Posting and polling through libibverbs. A completion tells of all requests before it too, so it takes ci to behind its position:
- * that is how requests without one of their own leave the queue, and why it can never overflow. */
+/* Posting and polling through libibverbs. A completion tells of all requests before it too, so it takes ci to behind its
+ * position: that is how requests without one of their own leave the queue, and why it can never overflow. */
 #include "verbs_backend/ibv.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@ static inline uint64_t wr_id_of(uint64_t kind, uint32_t serial, uint32_t positio
     return kind | (uint64_t)serial << 32 | position;
 }
 
-/* Hands over what is staged. What the device refuses is lost, and with it the connection; that is our mistake or the device's. */
+/* Hands over what is staged. What the device refuses is lost, and with it the connection; that is our mistake or the
+ * device's. */
 static pgas_status_t post(pgasi_ibv_qp_t *qp)
 {
     struct ibv_send_wr *bad = NULL;
@@ -55,7 +56,8 @@ static pgas_status_t stage_inline(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, co
 }
 
 /* @return PGAS_OK, with the bytes of all; PGAS_ERR_LIMIT */
-static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r, uint32_t *bytes_p)
+static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r,
+                                 uint32_t *bytes_p)
 {
     uint64_t bytes = 0;
     if (r->n_spans > qp->super.opts.send_spans)
@@ -72,7 +74,8 @@ static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, con
     return bytes > qp->super.dev->limits.message_max ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
-static pgas_status_t stage_atomic(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r, uint32_t *bytes_p)
+static pgas_status_t stage_atomic(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r,
+                                  uint32_t *bytes_p)
 {
     const pgasi_ibv_dev_t *dev = pgasi_ibv_dev(qp->super.dev);
     bool swaps = r->op == PGAS_VERBS_CSWAP;
@@ -89,7 +92,8 @@ static pgas_status_t stage_atomic(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, co
 }
 
 /* Fills the next place of the list. bytes_p: what it reads */
-static pgas_status_t stage(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r, uint32_t *bytes_p)
+static pgas_status_t stage(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r,
+                           uint32_t *bytes_p)
 {
     static const enum ibv_wr_opcode opcodes[] = { [PGAS_VERBS_SEND] = IBV_WR_SEND,
                                                   [PGAS_VERBS_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
@@ -97,7 +101,8 @@ static pgas_status_t stage(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pga
                                                   [PGAS_VERBS_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
                                                   [PGAS_VERBS_READ] = IBV_WR_RDMA_READ };
     wr->send_flags = (r->flags & PGAS_VERBS_SIGNAL ? IBV_SEND_SIGNALED : 0) |
-                     (r->flags & PGAS_VERBS_SOLICITED ? IBV_SEND_SOLICITED : 0) | (r->flags & PGAS_VERBS_FENCE ? IBV_SEND_FENCE : 0);
+                     (r->flags & PGAS_VERBS_SOLICITED ? IBV_SEND_SOLICITED : 0) |
+                     (r->flags & PGAS_VERBS_FENCE ? IBV_SEND_FENCE : 0);
     switch (r->op) {
     case PGAS_VERBS_SEND:
     case PGAS_VERBS_SEND_IMM:

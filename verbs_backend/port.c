@@ -72,7 +72,8 @@ static void name_link(pgas_verbs_info_t *info, bool ethernet, const pgasi_gid_t 
     snprintf(info->link, sizeof info->link, "%s", ethernet ? roce : "InfiniBand");
 }
 
-/* Takes the GID to use into what is said of a port. Ethernet needs one; InfiniBand only where there is no LID, or one was asked for. */
+/* Takes the GID to use into what is said of a port. Ethernet needs one; InfiniBand only where there is no LID, or one was
+ * asked for. */
 static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids, int n, bool ethernet, int wanted)
 {
     int chosen = pgasi_gid_choose(gids, n, wanted);

@@ -1,5 +1,6 @@
-/* The provider "verbs": devices and queues of libibverbs, on any InfiniBand or RoCE card. Making, connecting and closing; ibv_queue.c
- * has the rest. Time limits are those of large machines: a peer is taken for dead after some ten seconds without an answer. */
+/* The provider "verbs": devices and queues of libibverbs, on any InfiniBand or RoCE card. Making, connecting and closing;
+ * ibv_queue.c has the rest. Time limits are those of large machines: a peer is taken for dead after some ten seconds without
+ * an answer. */
 #include "verbs_backend/ibv.h"
 
 #include <errno.h>
@@ -115,7 +116,8 @@ static struct ibv_context *open_by_name(const char *name)
 }
 
 /* The port with this number, or the first active one. */
-static pgas_status_t find_port(struct ibv_context *context, int number, int n_ports, int gid_index, pgasi_verbs_port_t *port_p)
+static pgas_status_t find_port(struct ibv_context *context, int number, int n_ports, int gid_index,
+                               pgasi_verbs_port_t *port_p)
 {
     if (number != 0)
         return pgasi_verbs_port_query(context, number, gid_index, port_p);
@@ -177,8 +179,8 @@ static bool set_nonblocking(int fd)
 }
 
 /* A device with its domain, when its port is known. */
-static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_device_attr *attr, const pgasi_verbs_port_t *port,
-                              pgas_verbs_dev_t **dev_p)
+static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_device_attr *attr,
+                              const pgasi_verbs_port_t *port, pgas_verbs_dev_t **dev_p)
 {
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
     pgasi_ibv_dev_t *dev = calloc(1, sizeof *dev);
@@ -217,7 +219,8 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
         PGASI_WARN("verbs", "cannot open %s: %s; /dev/infiniband must be readable and writable", name, strerror(errno));
         return PGAS_ERR_UNSUPPORTED;
     }
-    pgas_status_t status = ibv_query_device(context, &attr) != 0 || !set_nonblocking(context->async_fd) ? PGAS_ERR_IO : PGAS_OK;
+    bool good = ibv_query_device(context, &attr) == 0 && set_nonblocking(context->async_fd);
+    pgas_status_t status = good ? PGAS_OK : PGAS_ERR_IO;
     if (status == PGAS_OK)
         status = find_port(context, number, attr.phys_port_cnt, opts->gid_index, &port);
     if (status == PGAS_OK && !port.info.active)
@@ -282,7 +285,8 @@ static pgas_status_t register_region(pgas_verbs_dev_t *dev, void *addr, size_t b
     return PGAS_OK;
 }
 
-static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access,
+                                     pgas_verbs_mem_t *mem_p)
 {
     return register_region(dev, addr, bytes, access, false, mem_p);
 }
@@ -472,7 +476,8 @@ static bool make_notes(pgasi_ibv_qp_t *qp)
     qp->spans = calloc((size_t)PGASI_IBV_STAGE * opts->send_spans, sizeof *qp->spans);
     qp->inlined = calloc(PGASI_IBV_STAGE, PGASI_MAX(opts->inline_max, 1u));
     qp->recv_spans = calloc(opts->recv_spans, sizeof *qp->recv_spans);
-    bool good = qp->sent != NULL && qp->received != NULL && qp->spans != NULL && qp->inlined != NULL && qp->recv_spans != NULL;
+    bool good = qp->sent != NULL && qp->received != NULL && qp->spans != NULL && qp->inlined != NULL &&
+                qp->recv_spans != NULL;
     for (uint32_t i = 0; good && i < PGASI_IBV_STAGE; i++)
         qp->wrs[i].sg_list = qp->spans + (size_t)i * opts->send_spans;
     return good;
