@@ -1,5 +1,6 @@
-/* Two sides of a test of queue pairs: two processes of this machine, joined by a socket pair, or (VM_PEER is set, see t/vm/run) one
- * process in each of two machines, joined by TCP. Both evaluate every promise, in the same order; side 0 prints the AND.
+/* Two sides of a test of queue pairs: two processes of this machine, joined by a socket pair, or (VM_PEER is set, see
+ * t/vm/run) one process in each of two machines, joined by TCP. Both evaluate every promise, in the same order; side 0
+ * prints the AND.
  *
  *   sides_begin();  promise(good_here, "what");  swap(&mine, &theirs, sizeof mine);  return sides_end(); */
 #ifndef T_RXE_SIDES_H
