@@ -15,8 +15,7 @@ check_data += %D%/sysfs.sh
 	$(MKDIR_P) %D%
 	$(top_srcdir)/%D%/sysfs.sh $@
 
-mostlyclean-local:
-	-rm -rf %D%/sysfs
+clean_folders += %D%/sysfs
 
 # Tests: where libmlx5 is absent they say so.
 check_PROGRAMS += %D%/providers.t %D%/chains.t

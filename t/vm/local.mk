@@ -15,7 +15,6 @@ check_data += %D%/rxe-list
 check-rxe: t/rxe/queues.t $(RXE_TESTS)
 	BUILD=$(abs_top_builddir) RXE_TESTS='$(RXE_TESTS)' $(abs_top_srcdir)/t/launch $(abs_top_srcdir)/%D%/rxe.t
 
-mostlyclean-local:
-	rm -rf %D%/kernel %D%/fetched %D%/.fetching
+clean_folders += %D%/kernel %D%/fetched %D%/.fetching
 
 .PHONY: check-rxe
