@@ -114,6 +114,9 @@ extern const pgasi_verbs_ops_t pgasi_verbs_snic; /* provider_snic.c */
 void pgasi_verbs_hold_poller(pgas_verbs_cq_t *cq);
 void pgasi_verbs_release_poller(pgas_verbs_cq_t *cq);
 
+/** pgas_verbs_gids, of devices that libibverbs knows (port.c). */
+pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max, int *n_p);
+
 /** The status of a completion for a syndrome of mlx5 (wqe.h) or its equal. */
 pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome);
 

@@ -1,6 +1,7 @@
 /* What libibverbs and the kernel tell of a port. */
 #include "verbs_backend/port.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,23 @@ void pgasi_verbs_device_list_free(struct ibv_device **devices)
 {
     if (devices != NULL)
         ibv_free_device_list(devices);
+}
+
+struct ibv_context *pgasi_verbs_device_open(const char *name)
+{
+    struct ibv_device **devices;
+    struct ibv_context *context = NULL;
+    int n = pgasi_verbs_device_list(&devices), error = ENOENT;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(ibv_get_device_name(devices[i]), name) == 0) {
+            context = ibv_open_device(devices[i]);
+            error = errno;
+            break;
+        }
+    }
+    pgasi_verbs_device_list_free(devices);
+    errno = error;
+    return context;
 }
 
 static int read_numa_node(const struct ibv_device *device)
@@ -66,10 +84,9 @@ static int read_gids(struct ibv_context *context, int port, int table_length, pg
     return n;
 }
 
-static void name_link(pgas_verbs_info_t *info, bool ethernet, const pgasi_gid_t *chosen)
+static const char *name_of(pgasi_gid_type_t type)
 {
-    const char *roce = chosen == NULL ? "RoCE" : chosen->type == PGASI_GID_ROCE_2 ? "RoCE v2" : "RoCE v1";
-    snprintf(info->link, sizeof info->link, "%s", ethernet ? roce : "InfiniBand");
+    return type == PGASI_GID_ROCE_2 ? "RoCE v2" : type == PGASI_GID_ROCE_1 ? "RoCE v1" : "InfiniBand";
 }
 
 /* Takes the GID to use into what is said of a port. Ethernet needs one; InfiniBand only where there is no LID, or one was
@@ -81,7 +98,8 @@ static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids,
         PGASI_WARN("verbs", "%s port %d has no GID with index %d", port->info.name, port->info.port, wanted);
         return PGAS_ERR_INVALID;
     }
-    name_link(&port->info, ethernet, chosen < 0 ? NULL : &gids[chosen]);
+    snprintf(port->info.link, sizeof port->info.link, "%s",
+             !ethernet ? "InfiniBand" : chosen < 0 ? "RoCE" : name_of(gids[chosen].type));
     port->at.is_global = ethernet || wanted >= 0 || port->info.lid == 0;
     if (chosen >= 0) {
         memcpy(port->info.gid, gids[chosen].gid, sizeof port->info.gid);
@@ -121,5 +139,35 @@ pgas_status_t pgasi_verbs_port_query(struct ibv_context *context, int number, in
     free(gids);
     if (status == PGAS_OK)
         *port_p = port;
+    return status;
+}
+
+/* The copy that the caller gets. */
+static void take_gids(const pgasi_gid_t *from, int n, pgas_verbs_gid_t *gids, int n_max)
+{
+    for (int i = 0; i < PGASI_MIN(n, n_max); i++) {
+        gids[i] = (pgas_verbs_gid_t){ .index = (int)from[i].index };
+        snprintf(gids[i].link, sizeof gids[i].link, "%s", name_of(from[i].type));
+        memcpy(gids[i].gid, from[i].gid, sizeof gids[i].gid);
+    }
+}
+
+pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max, int *n_p)
+{
+    struct ibv_port_attr attr;
+    struct ibv_context *context = pgasi_verbs_device_open(device);
+    if (context == NULL)
+        return PGAS_ERR_NOT_FOUND;
+    pgasi_gid_t *found = NULL;
+    pgas_status_t status = ibv_query_port(context, (uint8_t)port, &attr) == 0 ? PGAS_OK : PGAS_ERR_NOT_FOUND;
+    int n = status == PGAS_OK ? read_gids(context, port, attr.gid_tbl_len, &found) : 0;
+    if (n < 0)
+        status = PGAS_ERR_NO_MEMORY;
+    if (status == PGAS_OK) {
+        take_gids(found, n, gids, n_max);
+        *n_p = n;
+    }
+    free(found);
+    ibv_close_device(context);
     return status;
 }

@@ -23,4 +23,7 @@ pgas_status_t pgasi_verbs_port_query(struct ibv_context *context, int port, int 
 int pgasi_verbs_device_list(struct ibv_device ***devices_p);
 void pgasi_verbs_device_list_free(struct ibv_device **devices);
 
+/** Open a device by its name. @return NULL, and errno: ENOENT if there is none */
+struct ibv_context *pgasi_verbs_device_open(const char *name);
+
 #endif

@@ -97,24 +97,6 @@ static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
     return PGAS_OK;
 }
 
-static struct ibv_context *open_by_name(const char *name)
-{
-    struct ibv_device **devices;
-    struct ibv_context *context = NULL;
-    int n = pgasi_verbs_device_list(&devices);
-    errno = ENOENT;
-    for (int i = 0; i < n; i++) {
-        if (strcmp(ibv_get_device_name(devices[i]), name) == 0) {
-            context = ibv_open_device(devices[i]);
-            break;
-        }
-    }
-    int error = errno;
-    pgasi_verbs_device_list_free(devices);
-    errno = error;
-    return context;
-}
-
 /* The port with this number, or the first active one. */
 static pgas_status_t find_port(struct ibv_context *context, int number, int n_ports, int gid_index,
                                pgasi_verbs_port_t *port_p)
@@ -212,7 +194,7 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
 {
     struct ibv_device_attr attr;
     pgasi_verbs_port_t port;
-    struct ibv_context *context = open_by_name(name);
+    struct ibv_context *context = pgasi_verbs_device_open(name);
     if (context == NULL) {
         if (errno == ENOENT)
             return PGAS_ERR_NOT_FOUND;

@@ -65,6 +65,21 @@ pgas_status_t pgas_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p)
     return status;
 }
 
+pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max, int *n_p)
+{
+    if (device == NULL || port < 1 || port > 255 || n_max < 0 || (gids == NULL && n_max > 0) || n_p == NULL)
+        return PGAS_ERR_INVALID;
+    if (strcmp(device, pgasi_verbs_snic.name) == 0 && port == 1) {
+        *n_p = 0;
+        return PGAS_OK;
+    }
+#ifdef PGAS_HAVE_VERBS
+    return pgasi_verbs_gids(device, port, gids, n_max, n_p);
+#else
+    return PGAS_ERR_NOT_FOUND;
+#endif
+}
+
 /** A name as the user gave it, in parts. */
 typedef struct {
     const pgasi_verbs_ops_t *ops; /* NULL: whoever has the device */

@@ -67,6 +67,20 @@ typedef struct {
  *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p);
 
+/** An address of a port; with RoCE its index also says which frames are sent. */
+typedef struct {
+    int index;
+    char link[16]; /* "InfiniBand", "RoCE v2", "RoCE v1" */
+    uint8_t gid[16];
+} pgas_verbs_gid_t;
+
+/** Lists the GIDs of a port that are set, by index.
+ *  Shape:  any thread. The software NIC has none.
+ *  @param device  its name, as pgas_verbs_list gives it
+ *  @param gids, n_max, n_p  as there
+ *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device or port; PGAS_ERR_INVALID; PGAS_ERR_NO_MEMORY. */
+PGAS_API pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max, int *n_p);
+
 /** Who carries out the software NIC's work. */
 typedef enum {
     PGAS_VERBS_ENGINE_CALLER,  /* the thread that rings or polls; a sleeping thread of the library does what is left, such as what
