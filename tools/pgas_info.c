@@ -1,13 +1,17 @@
 /* pgas_info: what this libpgas is and how it would be set up. Alone it prints what needs no job, under mpirun once; with
- * --job the ranks start the library, and rank 0 prints what they found as well. */
+ * --job the ranks start the library, and rank 0 prints what they found as well. --devices lists RDMA ports. */
+#include <arpa/inet.h>
 #include <pgas/pgas.h>
+#include <pgas/verbs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int usage(FILE *out, int code)
 {
-    fprintf(out, "usage: [mpirun -n N] pgas_info [--job] [--help] [--version]\n"
-                 "  --job      start the library on the ranks of the job and print what it found, such as bytes per rank\n");
+    fprintf(out, "usage: [mpirun -n N] pgas_info [--job | --devices] [--help] [--version]\n"
+                 "  --job      start the library on the ranks of the job and print what it found, such as bytes per rank\n"
+                 "  --devices  list the ports that queue pairs can use (pgas/verbs.h), with their addresses\n");
     return code;
 }
 
@@ -33,6 +37,57 @@ static int job(void)
     return pgas_finalize() == PGAS_OK ? code : 1;
 }
 
+/* The addresses of a port, the chosen one with a star. */
+static void print_gids(const pgas_verbs_info_t *port)
+{
+    int n = 0;
+    pgas_verbs_gid_t *gids = calloc((size_t)port->n_gids + 1, sizeof *gids);
+    if (gids != NULL && pgas_verbs_gids(port->name, port->port, gids, port->n_gids, &n) == PGAS_OK) {
+        for (int i = 0; i < n && i < port->n_gids; i++) {
+            char text[INET6_ADDRSTRLEN] = "?";
+            inet_ntop(AF_INET6, gids[i].gid, text, sizeof text);
+            char mark = gids[i].index == port->gid_index ? '*' : ' ';
+            printf("    GID %3d%c %-11s %s\n", gids[i].index, mark, gids[i].link, text);
+        }
+    }
+    free(gids);
+}
+
+static void print_port(const pgas_verbs_info_t *port)
+{
+    char numa[16] = "?", lid[16] = "-";
+    if (port->numa_node >= 0)
+        snprintf(numa, sizeof numa, "%d", port->numa_node);
+    if (port->lid != 0)
+        snprintf(lid, sizeof lid, "%u", (unsigned)port->lid);
+    printf("%-12s %4d %-8s %-6s %-11s %5s %4s  ", port->name, port->port, port->provider,
+           port->active ? "active" : "down", port->link, lid, numa);
+    if (port->chains)
+        puts("yes");
+    else
+        printf("no: %s\n", port->chains_why);
+    print_gids(port);
+}
+
+static int devices(void)
+{
+    int n = 0, n_got = 0;
+    pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
+    pgas_verbs_info_t *ports = calloc((size_t)n + 1, sizeof *ports);
+    if (status == PGAS_OK)
+        status = ports == NULL ? PGAS_ERR_NO_MEMORY : pgas_verbs_list(ports, n, &n_got);
+    if (status == PGAS_OK) {
+        printf("%-12s %4s %-8s %-6s %-11s %5s %4s  chains\n", "device", "port", "provider", "state", "link", "LID", "NUMA");
+        for (int i = 0; i < n_got && i < n; i++)
+            print_port(&ports[i]);
+        printf("PGAS_VERBS_DEVICE=device or device:port chooses one; provider:device how it is driven\n");
+    } else {
+        fprintf(stderr, "pgas_info: cannot list devices: %s\n", pgas_status_text(status));
+    }
+    free(ports);
+    return flushed(status != PGAS_OK);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 1)
@@ -43,5 +98,7 @@ int main(int argc, char **argv)
         printf("libpgas %s\n", pgas_version());
         return flushed(0);
     }
+    if (argc == 2 && strcmp(argv[1], "--devices") == 0)
+        return devices();
     return argc == 2 && strcmp(argv[1], "--job") == 0 ? job() : usage(stderr, 2);
 }

@@ -1,3 +1,4 @@
 # Queue pairs on a device of this machine, or of a virtual one: t/vm/rxe.t runs them there.
 check_PROGRAMS += %D%/queues.t
 %C%_queues_t_SOURCES = %D%/queues.c %D%/sides.h
+check_scripts += %D%/devices.t
