@@ -65,4 +65,13 @@ PGASI_PARAM(ARRAY_CACHE, array_cache, SIZE, "16M", "0..8T", "bytes",
             "copies of other nodes' chunks that a rank keeps for each coherent array, out of its heap")
 PGASI_PARAM(ARRAY_ACCESS, array_access, CHOICE, "auto", "auto|open|guarded", "",
             "elements of coherent arrays: by plain loads and stores, and chunks that are recalled often under a lock; never so; always")
+PGASI_PARAM(VERBS_DEVICE, verbs_device, STRING, "", "", "",
+            "device of the transport verbs: snic, mlx5_0, mlx5_0:1, verbs:mlx5_0; empty: the nearest card that is up, else snic")
+PGASI_PARAM(VERBS_GID_INDEX, verbs_gid_index, INT, "-1", "-1..65535", "", "GID of the port (RoCE); -1 chooses")
+PGASI_PARAM(VERBS_ENGINE, verbs_engine, CHOICE, "caller", "caller|thread|process", "", "who carries out the software NIC's work")
+PGASI_PARAM(VERBS_INTERFACE, verbs_interface, STRING, "", "", "",
+            "network interface by which queue pairs find each other (TCP); empty: any that is up")
+PGASI_PARAM(VERBS_SEND_DEPTH, verbs_send_depth, INT, "128", "16..4096", "requests", "send queue to each peer")
+PGASI_PARAM(VERBS_MESSAGE, verbs_message, SIZE, "4K", "1K..64K", "bytes", "of a message in one receive buffer; larger ones go in pieces")
+PGASI_PARAM(VERBS_RECV_BUFFERS, verbs_recv_buffers, INT, "1024", "32..65536", "buffers", "for messages that come in, of a rank")
 #undef PGASI_PARAM

@@ -86,6 +86,9 @@ static void choices_match_their_enums(void)
         {"ARRAY_ACCESS", "auto", PGASI_ARRAY_ACCESS_AUTO},
         {"ARRAY_ACCESS", "open", PGASI_ARRAY_ACCESS_OPEN},
         {"ARRAY_ACCESS", "guarded", PGASI_ARRAY_ACCESS_GUARDED},
+        {"VERBS_ENGINE", "caller", PGASI_VERBS_ENGINE_CALLER},
+        {"VERBS_ENGINE", "thread", PGASI_VERBS_ENGINE_THREAD},
+        {"VERBS_ENGINE", "process", PGASI_VERBS_ENGINE_PROCESS},
     };
     int n_good = 0, n_words = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all); i++) {
