@@ -80,6 +80,8 @@ bool pgasi_boot_some_dead(void);
 /** hwloc: binds the calling thread as PGAS_BIND says (slot: index of the thread within the rank), and where it is. */
 void pgasi_place_bind(int slot);
 pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p);
+/** From the CPUs that the calling thread may use to an RDMA device: 0 it is near some of them, or nobody knows; 1 it is not. */
+int pgasi_place_distance(const char *device);
 
 /** NUMA zones by hwloc's logical numbers: how many there are (1 without hwloc), and where pages of an area are to come from:
  *  a zone, or -1: from whoever touches them first. Pages that are there already move, unless other processes have touched them

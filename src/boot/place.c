@@ -30,6 +30,7 @@ int pgasi_place_choose(int n_objects, bool divide, int host_rank, int host_ranks
 
 #ifdef PGAS_HAVE_HWLOC
 #include <hwloc.h>
+#include <hwloc/linux.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static hwloc_topology_t topology;
@@ -170,6 +171,21 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
     return PGAS_OK;
 }
 
+int pgasi_place_distance(const char *device)
+{
+    char path[128];
+    hwloc_topology_t t = get_topology();
+    hwloc_bitmap_t near = hwloc_bitmap_alloc(), mine = hwloc_bitmap_alloc();
+    int distance = 0;
+    snprintf(path, sizeof path, "/sys/class/infiniband/%.64s/device/local_cpus", device);
+    if (t && near && mine && hwloc_linux_read_path_as_cpumask(path, near) == 0 && !hwloc_bitmap_iszero(near) &&
+        hwloc_get_cpubind(t, mine, HWLOC_CPUBIND_THREAD) == 0)
+        distance = !hwloc_bitmap_intersects(near, mine);
+    hwloc_bitmap_free(near);
+    hwloc_bitmap_free(mine);
+    return distance;
+}
+
 /* ---- memory ---- */
 
 /* Whether the system has but one zone with memory, as nearly all small machines: then hwloc need not be asked. */
@@ -218,6 +234,12 @@ pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone)
 }
 
 #else /* without hwloc */
+
+int pgasi_place_distance(const char *device)
+{
+    (void)device;
+    return 0;
+}
 
 int pgasi_place_n_zones(void)
 {

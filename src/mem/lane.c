@@ -329,6 +329,7 @@ static pgas_status_t open_transport(void)
         .am_fn = pgasi_lane_am_fn,
         .am_in_passing = true,
         .error_fn = on_error,
+        .device_distance = pgasi_place_distance,
     };
     pgas_status_t status = ops->open(&opts, &pgasi_tp);
     if (status != PGAS_OK)

@@ -66,6 +66,7 @@ typedef struct {
     pgasi_tp_am_fn_t am_fn;        /* runs inside progress() of lane 0 */
     bool am_in_passing;            /* am_fn never keeps data: it may be shown where it arrived, at any alignment */
     pgasi_tp_error_fn_t error_fn;  /* a peer is gone; may be NULL */
+    int (*device_distance)(const char *name); /* from this rank's CPUs to an RDMA device, 0 is near; NULL: not known */
     void *arg;                     /* first argument of both */
 } pgasi_tp_opts_t;
 
@@ -154,6 +155,7 @@ const pgasi_tp_ops_t *pgasi_tp_find(const char *name);
 /** Backends that were built in call this from a constructor-free static list in registry.c. */
 const pgasi_tp_ops_t *pgasi_ucx_ops(void);
 const pgasi_tp_ops_t *pgasi_loopback_ops(void);
+const pgasi_tp_ops_t *pgasi_verbs_ops(void);
 
 /** Wraps an opened-by-name table with fault injection as PGAS_FAULT says (see fault.h); returns `ops` itself when the
  *  text is empty, NULL when it does not parse (why is filled). */
