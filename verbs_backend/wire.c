@@ -1,0 +1,792 @@
+/* How ranks come to talk: a TCP connection between two ranks when the first lane of either dials the other, over which all lanes of
+ * both exchange the addresses of queue pairs. It stays open as a sign of life: a queue pair learns late, or never, that the process
+ * behind it is gone, a socket at once. Who leaves says so first.
+ *
+ * Everything here is under one lock, which no transfer takes, and never blocks. Any lane may read and write; what needs the receive
+ * queue (making the other end of a queue pair, closing it) is a job for lane 0.
+ *
+ * Records have one size. Who connects must know the secret of the other's address. */
+#include "verbs_backend/transport.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "base/clock.h"
+
+#define RECORD_MAGIC 0x31775056u
+#define CONNECT_NS UINT64_C(5000000000) /* for one address of a peer */
+#define KEEPALIVE_S 10                  /* a host that vanished is noticed after twice that */
+#define EVENTS 16
+
+enum { HELLO = 1, WELCOME, DIAL, ANSWER, BYE, LEAVE };
+
+typedef struct {
+    uint32_t magic;
+    uint16_t kind;
+    int16_t status;      /* ANSWER */
+    uint32_t rank, lane; /* of the sender; lane: DIAL */
+    uint64_t secret;     /* HELLO: the receiver's */
+    uint64_t ticket;     /* DIAL, ANSWER */
+    uint64_t slots_addr; /* DIAL */
+    uint32_t slots_rkey;
+    uint32_t inbound;    /* ANSWER, BYE */
+    pgas_verbs_address_t address;
+} record_t;
+
+typedef struct connection {
+    struct connection *next;
+    uint64_t id;
+    int fd, peer;
+    enum { CONNECTING, GREETED, UNKNOWN, OPEN, CLOSED } state; /* GREETED: hello was sent; UNKNOWN: none has come yet */
+    bool left;           /* the peer has said that it goes */
+    int host;            /* of the peer's addresses, that is tried; -1: this machine's own */
+    uint64_t limit_ns;
+    size_t in_bytes, out_bytes, out_room;
+    char in[sizeof(record_t)];
+    char *out;
+} connection_t;
+
+/** For lane 0. */
+typedef struct job {
+    struct job *next;
+    uint64_t connection; /* id */
+    int peer;
+    record_t record;     /* kind 0: the peer is gone */
+} job_t;
+
+struct pgasi_verbs_wire {
+    pthread_mutex_t lock;
+    int listen_fd, epoll_fd;
+    connection_t *connections;
+    connection_t **of_peer; /* n_ranks, touched where used */
+    pgasi_verbs_dial_t *dials;
+    uint64_t n_tickets, n_connections;
+    bool leaving;
+    job_t *jobs, **last_job;
+    int n_jobs, n_connecting; /* read without the lock */
+    int *gone;                /* peers to be told of when the lock is free */
+    size_t n_gone, gone_room;
+    int warned_stranger;
+};
+
+static size_t table_bytes(const pgasi_verbs_tp_t *tp)
+{
+    return (size_t)tp->opts.n_ranks * sizeof(connection_t *);
+}
+
+/* ---- addresses ---- */
+
+static bool is_usable(const struct ifaddrs *at, const char *wanted)
+{
+    bool up = (at->ifa_flags & IFF_UP) != 0 && at->ifa_addr != NULL;
+    return up && (wanted[0] != '\0' ? strcmp(at->ifa_name, wanted) == 0 : (at->ifa_flags & IFF_LOOPBACK) == 0);
+}
+
+/* As IPv6, IPv4 inside. @return false: of another kind, or of no use to others */
+static bool to_host(const struct sockaddr *from, uint8_t host[16])
+{
+    static const uint8_t inside[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    if (from->sa_family == AF_INET) {
+        memcpy(host, inside, sizeof(inside));
+        memcpy(host + 12, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+        return true;
+    }
+    const struct in6_addr *addr = &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
+    memcpy(host, addr, 16);
+    return from->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(addr);
+}
+
+static void find_hosts(pgasi_verbs_tp_t *tp)
+{
+    struct ifaddrs *all = NULL;
+    tp->address.n_hosts = 0;
+    if (getifaddrs(&all) != 0) {
+        return;
+    }
+    for (int family = 0; family < 2; family++) { /* IPv4 first */
+        for (const struct ifaddrs *at = all; at != NULL && tp->address.n_hosts < PGASI_VERBS_HOSTS_MAX; at = at->ifa_next) {
+            if (is_usable(at, tp->params.verbs_interface) && at->ifa_addr->sa_family == (family == 0 ? AF_INET : AF_INET6) &&
+                to_host(at->ifa_addr, tp->address.hosts[tp->address.n_hosts])) {
+                tp->address.n_hosts++;
+            }
+        }
+    }
+    freeifaddrs(all);
+}
+
+/* @return bytes of *to_p */
+static socklen_t to_sockaddr(const uint8_t host[16], uint16_t port, struct sockaddr_storage *to_p)
+{
+    struct in6_addr addr;
+    memset(to_p, 0, sizeof(*to_p));
+    memcpy(&addr, host, 16);
+    if (IN6_IS_ADDR_V4MAPPED(&addr)) {
+        struct sockaddr_in *to = (struct sockaddr_in *)(void *)to_p;
+        to->sin_family = AF_INET;
+        to->sin_port = htons(port);
+        memcpy(&to->sin_addr, host + 12, 4);
+        return sizeof(*to);
+    }
+    struct sockaddr_in6 *to = (struct sockaddr_in6 *)(void *)to_p;
+    to->sin6_family = AF_INET6;
+    to->sin6_port = htons(port);
+    to->sin6_addr = addr;
+    return sizeof(*to);
+}
+
+/* ---- connections ---- */
+
+static void watch(const pgasi_verbs_wire_t *wire, connection_t *connection, int how)
+{
+    bool writes = connection->state == CONNECTING || connection->out_bytes > 0;
+    struct epoll_event event = {.events = EPOLLIN | (writes ? EPOLLOUT : 0u), .data.ptr = connection};
+    epoll_ctl(wire->epoll_fd, how, connection->fd, &event);
+}
+
+static void set_options(int fd)
+{
+    int on = 1, seconds = KEEPALIVE_S, probes = 2;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+static connection_t *add_connection(pgasi_verbs_wire_t *wire, int fd, int peer)
+{
+    connection_t *connection = calloc(1, sizeof(*connection));
+    if (connection != NULL) {
+        connection->fd = fd;
+        connection->peer = peer;
+        connection->id = ++wire->n_connections;
+        connection->next = wire->connections;
+        wire->connections = connection;
+    }
+    return connection;
+}
+
+/* What can be written now. */
+static void push(const pgasi_verbs_wire_t *wire, connection_t *connection)
+{
+    while (connection->out_bytes > 0) {
+        ssize_t n = send(connection->fd, connection->out, connection->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n <= 0) {
+            break; /* full, or broken, which reading finds out */
+        }
+        connection->out_bytes -= (size_t)n;
+        memmove(connection->out, connection->out + n, connection->out_bytes);
+    }
+    watch(wire, connection, EPOLL_CTL_MOD);
+}
+
+static void say(const pgasi_verbs_wire_t *wire, connection_t *connection, const pgasi_verbs_tp_t *tp, record_t *record)
+{
+    record->magic = RECORD_MAGIC;
+    record->rank = (uint32_t)tp->opts.rank;
+    if (connection->out_bytes + sizeof(*record) > connection->out_room) {
+        size_t room = 2 * connection->out_room + 4 * sizeof(*record);
+        char *out = realloc(connection->out, room);
+        if (out == NULL) {
+            return; /* the connection stays silent: no more can be done */
+        }
+        connection->out = out;
+        connection->out_room = room;
+    }
+    memcpy(connection->out + connection->out_bytes, record, sizeof(*record));
+    connection->out_bytes += sizeof(*record);
+    push(wire, connection);
+}
+
+static void add_job(pgasi_verbs_wire_t *wire, const connection_t *connection, int peer, const record_t *record)
+{
+    job_t *job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        pgasi_fatal("verbs", "no memory to answer rank %d", peer);
+    }
+    job->connection = connection->id;
+    job->peer = peer;
+    if (record != NULL) {
+        job->record = *record;
+    }
+    *wire->last_job = job;
+    wire->last_job = &job->next;
+    __atomic_store_n(&wire->n_jobs, wire->n_jobs + 1, __ATOMIC_RELEASE);
+}
+
+static void wake_service(pgasi_verbs_tp_t *tp)
+{
+    pthread_mutex_lock(&tp->lock);
+    if (tp->lanes[0] != NULL) {
+        pgasi_verbs_wake(&tp->lanes[0]->super);
+    }
+    pthread_mutex_unlock(&tp->lock);
+}
+
+/* ---- dials ---- */
+
+/* Takes it out of the list. Its lane may go on from here on. */
+static void answer_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial, pgas_status_t status)
+{
+    pgasi_verbs_dial_t **at = &tp->wire->dials;
+    while (*at != dial) {
+        at = &(*at)->next;
+    }
+    *at = dial->next;
+    dial->status = status;
+    __atomic_store_n(&dial->answered, 1, __ATOMIC_RELEASE);
+    pgasi_verbs_wake(&dial->lane->super);
+}
+
+static void answer_all(pgasi_verbs_tp_t *tp, int peer, pgas_status_t status)
+{
+    for (pgasi_verbs_dial_t *dial = tp->wire->dials, *next; dial != NULL; dial = next) {
+        next = dial->next;
+        if (dial->peer == peer) {
+            answer_dial(tp, dial, status);
+        }
+    }
+}
+
+static void send_dial(pgasi_verbs_tp_t *tp, connection_t *connection, pgasi_verbs_dial_t *dial)
+{
+    record_t record = {.kind = DIAL,
+                       .lane = (uint32_t)dial->lane->index,
+                       .ticket = dial->ticket,
+                       .slots_addr = dial->slots_addr,
+                       .slots_rkey = dial->slots_rkey,
+                       .address = dial->mine};
+    dial->sent = true;
+    say(tp->wire, connection, tp, &record);
+}
+
+static void send_dials(pgasi_verbs_tp_t *tp, connection_t *connection)
+{
+    for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next) {
+        if (dial->peer == connection->peer && !dial->sent) {
+            send_dial(tp, connection, dial);
+        }
+    }
+}
+
+static void add_gone(pgasi_verbs_wire_t *wire, int peer)
+{
+    if (wire->n_gone == wire->gone_room) {
+        size_t room = 2 * wire->gone_room + 8;
+        int *gone = realloc(wire->gone, room * sizeof(gone[0]));
+        if (gone == NULL) {
+            pgasi_fatal("verbs", "no memory to tell that rank %d is gone", peer);
+        }
+        wire->gone = gone;
+        wire->gone_room = room;
+    }
+    wire->gone[wire->n_gone++] = peer;
+}
+
+/* Closes the socket; the rest is freed by sweep. */
+static void hang_up(pgasi_verbs_tp_t *tp, connection_t *connection)
+{
+    pgasi_verbs_wire_t *wire = tp->wire;
+    bool mine = connection->peer >= 0 && wire->of_peer[connection->peer] == connection;
+    bool died = connection->state == OPEN && !connection->left;
+    wire->n_connecting -= connection->state == CONNECTING || connection->state == GREETED;
+    if (connection->fd >= 0) {
+        close(connection->fd);
+    }
+    connection->fd = -1;
+    connection->state = CLOSED;
+    if (mine) {
+        wire->of_peer[connection->peer] = NULL;
+    }
+    if (connection->peer >= 0 && (died || mine)) {
+        answer_all(tp, connection->peer, PGAS_ERR_PEER);
+    }
+    if (died && !__atomic_load_n(&tp->closing, __ATOMIC_RELAXED)) {
+        add_gone(wire, connection->peer);
+        add_job(wire, connection, connection->peer, NULL);
+    }
+}
+
+static void sweep(pgasi_verbs_wire_t *wire)
+{
+    for (connection_t **at = &wire->connections; *at != NULL;) {
+        connection_t *connection = *at;
+        if (connection->state == CLOSED) {
+            *at = connection->next;
+            free(connection->out);
+            free(connection);
+        } else {
+            at = &connection->next;
+        }
+    }
+}
+
+/* Tries the next of the peer's addresses; none is left: the peer cannot be reached. */
+static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
+{
+    static const uint8_t loopback[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+    const pgasi_verbs_tp_address_t *address = tp->addr_of(tp->addr_arg, connection->peer);
+    bool same = address->machine == tp->address.machine && address->network == tp->address.network;
+    while (connection->host < (int)address->n_hosts) {
+        const uint8_t *host = connection->host < 0 ? loopback : address->hosts[connection->host];
+        struct sockaddr_storage to;
+        socklen_t bytes = to_sockaddr(host, address->port, &to);
+        if (connection->host++ < 0 && !same) {
+            continue;
+        }
+        int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (fd < 0) {
+            continue;
+        }
+        set_options(fd);
+        if (connect(fd, (const struct sockaddr *)(const void *)&to, bytes) == 0 || errno == EINPROGRESS) {
+            connection->fd = fd;
+            connection->limit_ns = pgasi_now_ns() + CONNECT_NS;
+            watch(tp->wire, connection, EPOLL_CTL_ADD);
+            return;
+        }
+        close(fd);
+    }
+    PGASI_ERROR("verbs", "rank %d cannot be reached at any of its addresses (the last: %s); see PGAS_VERBS_INTERFACE",
+                connection->peer, strerror(errno));
+    hang_up(tp, connection);
+}
+
+static void begin_connect(pgasi_verbs_tp_t *tp, int peer)
+{
+    connection_t *connection = add_connection(tp->wire, -1, peer);
+    if (connection == NULL) {
+        answer_all(tp, peer, PGAS_ERR_NO_MEMORY);
+        return;
+    }
+    connection->host = -1;
+    connection->state = CONNECTING;
+    tp->wire->of_peer[peer] = connection;
+    tp->wire->n_connecting++;
+    try_next(tp, connection);
+}
+
+static void retry(pgasi_verbs_tp_t *tp, connection_t *connection)
+{
+    close(connection->fd);
+    connection->fd = -1;
+    connection->in_bytes = connection->out_bytes = 0;
+    connection->state = CONNECTING;
+    try_next(tp, connection);
+}
+
+/* ---- reading ---- */
+
+static void become_open(pgasi_verbs_tp_t *tp, connection_t *connection)
+{
+    tp->wire->n_connecting -= connection->state == GREETED;
+    connection->state = OPEN;
+    if (tp->wire->of_peer[connection->peer] == NULL) {
+        tp->wire->of_peer[connection->peer] = connection;
+    }
+    if (tp->wire->leaving) {
+        say(tp->wire, connection, tp, &(record_t){.kind = LEAVE});
+    }
+    if (tp->wire->of_peer[connection->peer] == connection) {
+        send_dials(tp, connection);
+    }
+}
+
+static void on_hello(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
+{
+    if (connection->state != UNKNOWN || record->secret != tp->address.secret || record->rank >= (uint32_t)tp->opts.n_ranks) {
+        pgasi_warn_once(&tp->wire->warned_stranger, "verbs", "refused a connection of somebody who is not of this job");
+        hang_up(tp, connection);
+        return;
+    }
+    connection->peer = (int)record->rank;
+    say(tp->wire, connection, tp, &(record_t){.kind = WELCOME});
+    become_open(tp, connection);
+}
+
+static void on_answer(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
+{
+    pgasi_verbs_dial_t *dial = tp->wire->dials;
+    while (dial != NULL && (dial->ticket != record->ticket || dial->peer != connection->peer)) {
+        dial = dial->next;
+    }
+    if (dial != NULL) {
+        dial->inbound = record->inbound;
+        dial->theirs = record->address;
+        answer_dial(tp, dial, (pgas_status_t)record->status);
+    } else if (record->status == PGAS_OK) { /* whoever asked has gone */
+        say(tp->wire, connection, tp, &(record_t){.kind = BYE, .inbound = record->inbound});
+    }
+}
+
+/* False: it makes no sense. */
+static bool on_record(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
+{
+    if (record->magic != RECORD_MAGIC || (record->kind == HELLO) != (connection->state == UNKNOWN) ||
+        (record->kind == WELCOME) != (connection->state == GREETED)) {
+        return false;
+    }
+    switch (record->kind) {
+    case HELLO:
+        on_hello(tp, connection, record);
+        return true;
+    case WELCOME:
+        if (record->rank != (uint32_t)connection->peer) {
+            return false;
+        }
+        become_open(tp, connection);
+        return true;
+    case DIAL:
+    case BYE:
+        add_job(tp->wire, connection, connection->peer, record);
+        return true;
+    case ANSWER:
+        on_answer(tp, connection, record);
+        return true;
+    case LEAVE:
+        connection->left = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void pull(pgasi_verbs_tp_t *tp, connection_t *connection)
+{
+    while (connection->fd >= 0) {
+        ssize_t n = recv(connection->fd, connection->in + connection->in_bytes, sizeof(record_t) - connection->in_bytes, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        }
+        record_t record;
+        connection->in_bytes += n > 0 ? (size_t)n : 0;
+        if (n > 0 && connection->in_bytes < sizeof(record)) {
+            continue;
+        }
+        memcpy(&record, connection->in, sizeof(record));
+        connection->in_bytes = 0;
+        if (n > 0 && on_record(tp, connection, &record)) {
+            continue;
+        }
+        if (connection->state == GREETED) { /* not who we thought */
+            retry(tp, connection);
+        } else {
+            hang_up(tp, connection);
+        }
+        return;
+    }
+}
+
+static void on_event(pgasi_verbs_tp_t *tp, connection_t *connection, uint32_t events)
+{
+    if (connection->state == CLOSED) {
+        return;
+    }
+    if (connection->state == CONNECTING) {
+        int error = 0;
+        socklen_t bytes = sizeof(error);
+        if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0 || (events & EPOLLERR) != 0) {
+            errno = error;
+            retry(tp, connection);
+            return;
+        }
+        if ((events & EPOLLOUT) == 0) {
+            return;
+        }
+        const pgasi_verbs_tp_address_t *address = tp->addr_of(tp->addr_arg, connection->peer);
+        connection->state = GREETED;
+        say(tp->wire, connection, tp, &(record_t){.kind = HELLO, .secret = address->secret});
+        return;
+    }
+    if ((events & EPOLLOUT) != 0) {
+        push(tp->wire, connection);
+    }
+    if ((events & ~(uint32_t)EPOLLOUT) != 0) {
+        pull(tp, connection);
+    }
+}
+
+static void accept_all(pgasi_verbs_tp_t *tp)
+{
+    int fd;
+    while ((fd = accept4(tp->wire->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+        connection_t *connection = add_connection(tp->wire, fd, -1);
+        if (connection == NULL) {
+            close(fd);
+            break;
+        }
+        set_options(fd);
+        connection->state = UNKNOWN;
+        watch(tp->wire, connection, EPOLL_CTL_ADD);
+    }
+}
+
+static void look_at_limits(pgasi_verbs_tp_t *tp)
+{
+    uint64_t now = pgasi_now_ns();
+    for (connection_t *at = tp->wire->connections; at != NULL; at = at->next) {
+        if (at->state == CONNECTING && now > at->limit_ns) {
+            errno = ETIMEDOUT;
+            retry(tp, at);
+        }
+    }
+}
+
+/* ---- jobs of lane 0 ---- */
+
+static connection_t *find_connection(const pgasi_verbs_wire_t *wire, uint64_t id)
+{
+    connection_t *at = wire->connections;
+    while (at != NULL && at->id != id) {
+        at = at->next;
+    }
+    return at != NULL && at->state == OPEN ? at : NULL;
+}
+
+static job_t *take_job(pgasi_verbs_wire_t *wire)
+{
+    pthread_mutex_lock(&wire->lock);
+    job_t *job = wire->jobs;
+    if (job != NULL) {
+        wire->jobs = job->next;
+        wire->last_job = wire->jobs == NULL ? &wire->jobs : wire->last_job;
+        __atomic_store_n(&wire->n_jobs, wire->n_jobs - 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&wire->lock);
+    return job;
+}
+
+static void do_job(pgasi_verbs_lane_t *lane, const job_t *job)
+{
+    const record_t *asked = &job->record;
+    if (asked->kind != DIAL) {
+        pgasi_verbs_dismiss(lane, job->peer, asked->kind == BYE ? asked->inbound : PGASI_VERBS_ALL_INBOUND);
+        return;
+    }
+    record_t record = {.kind = ANSWER, .ticket = asked->ticket};
+    record.status = (int16_t)pgasi_verbs_accept(lane, job->peer, (int)asked->lane, &asked->address, asked->slots_addr,
+                                                asked->slots_rkey, &record.address, &record.inbound);
+    pthread_mutex_lock(&lane->tp->wire->lock);
+    connection_t *connection = find_connection(lane->tp->wire, job->connection);
+    if (connection != NULL) {
+        say(lane->tp->wire, connection, lane->tp, &record);
+    }
+    pthread_mutex_unlock(&lane->tp->wire->lock);
+}
+
+static int do_jobs(pgasi_verbs_lane_t *lane)
+{
+    int n = 0;
+    for (job_t *job; (job = take_job(lane->tp->wire)) != NULL; n++) {
+        do_job(lane, job);
+        free(job);
+    }
+    return n;
+}
+
+/* ---- for lanes ---- */
+
+int pgasi_verbs_wire_fd(const pgasi_verbs_tp_t *tp)
+{
+    return tp->wire->epoll_fd;
+}
+
+bool pgasi_verbs_wire_waits(const pgasi_verbs_tp_t *tp)
+{
+    return __atomic_load_n(&tp->wire->n_jobs, __ATOMIC_ACQUIRE) > 0;
+}
+
+/* Tells of peers that are gone, with no lock held. */
+static void tell_gone(pgasi_verbs_tp_t *tp)
+{
+    pgasi_verbs_wire_t *wire = tp->wire;
+    for (;;) {
+        pthread_mutex_lock(&wire->lock);
+        int peer = wire->n_gone > 0 ? wire->gone[--wire->n_gone] : -1;
+        pthread_mutex_unlock(&wire->lock);
+        if (peer < 0) {
+            return;
+        }
+        pgasi_verbs_peer_gone(tp, peer, "its connection has ended");
+    }
+}
+
+int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane)
+{
+    pgasi_verbs_tp_t *tp = lane->tp;
+    pgasi_verbs_wire_t *wire = tp->wire;
+    struct epoll_event events[EVENTS];
+    if (pthread_mutex_trylock(&wire->lock) != 0) {
+        return 0;
+    }
+    int n = epoll_wait(wire->epoll_fd, events, EVENTS, 0);
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.ptr == NULL) {
+            accept_all(tp);
+        } else {
+            on_event(tp, events[i].data.ptr, events[i].events);
+        }
+    }
+    if (wire->n_connecting > 0) {
+        look_at_limits(tp);
+    }
+    sweep(wire);
+    bool some_gone = wire->n_gone > 0;
+    pthread_mutex_unlock(&wire->lock);
+    if (some_gone) {
+        tell_gone(tp);
+    }
+    if (lane->index == 0 && lane->receiver != NULL) {
+        n += do_jobs(lane);
+    } else if (pgasi_verbs_wire_waits(tp)) {
+        wake_service(tp);
+    }
+    return PGASI_MAX(n, 0);
+}
+
+void pgasi_verbs_wire_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial)
+{
+    pgasi_verbs_wire_t *wire = tp->wire;
+    pthread_mutex_lock(&wire->lock);
+    dial->ticket = ++wire->n_tickets;
+    dial->next = wire->dials;
+    wire->dials = dial;
+    connection_t *connection = wire->of_peer[dial->peer];
+    if (connection == NULL) {
+        begin_connect(tp, dial->peer);
+    } else if (connection->left) {
+        answer_dial(tp, dial, PGAS_ERR_PEER);
+    } else if (connection->state == OPEN) {
+        send_dial(tp, connection, dial);
+    }
+    pthread_mutex_unlock(&wire->lock);
+}
+
+void pgasi_verbs_wire_hang_up(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial)
+{
+    pthread_mutex_lock(&tp->wire->lock);
+    if (!dial->answered) {
+        answer_dial(tp, dial, PGAS_ERR_PEER);
+    } else if (dial->status == PGAS_OK && tp->wire->of_peer[dial->peer] != NULL && tp->wire->of_peer[dial->peer]->state == OPEN) {
+        say(tp->wire, tp->wire->of_peer[dial->peer], tp, &(record_t){.kind = BYE, .inbound = dial->inbound});
+    }
+    pthread_mutex_unlock(&tp->wire->lock);
+}
+
+void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound)
+{
+    pthread_mutex_lock(&tp->wire->lock);
+    connection_t *connection = tp->wire->of_peer[peer];
+    if (connection != NULL && connection->state == OPEN) {
+        say(tp->wire, connection, tp, &(record_t){.kind = BYE, .inbound = inbound});
+    }
+    pthread_mutex_unlock(&tp->wire->lock);
+}
+
+void pgasi_verbs_wire_leave(pgasi_verbs_tp_t *tp)
+{
+    pgasi_verbs_wire_t *wire = tp->wire;
+    pthread_mutex_lock(&wire->lock);
+    if (!wire->leaving) {
+        wire->leaving = true;
+        for (connection_t *at = wire->connections; at != NULL; at = at->next) {
+            if (at->state == OPEN) {
+                say(wire, at, tp, &(record_t){.kind = LEAVE});
+            }
+        }
+    }
+    pthread_mutex_unlock(&wire->lock);
+}
+
+/* ---- opening and closing ---- */
+
+/* Of both kinds if there is IPv6. */
+static int listen_somewhere(uint16_t *port_p)
+{
+    struct sockaddr_storage bound;
+    for (int family = 0; family < 2; family++) {
+        int off = 0, fd = socket(family == 0 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (fd < 0) {
+            continue;
+        }
+        memset(&bound, 0, sizeof(bound));
+        bound.ss_family = family == 0 ? AF_INET6 : AF_INET;
+        socklen_t bytes = family == 0 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        if (family == 0) {
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+        }
+        if (bind(fd, (const struct sockaddr *)(const void *)&bound, bytes) == 0 && listen(fd, SOMAXCONN) == 0 &&
+            getsockname(fd, (struct sockaddr *)(void *)&bound, &bytes) == 0) {
+            *port_p = ntohs(family == 0 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
+                                        : ((struct sockaddr_in *)(void *)&bound)->sin_port);
+            return fd;
+        }
+        close(fd);
+    }
+    return -1;
+}
+
+pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
+{
+    pgasi_verbs_wire_t *wire = calloc(1, sizeof(*wire));
+    if (wire == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    void *table = mmap(NULL, table_bytes(tp), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    wire->listen_fd = listen_somewhere(&tp->address.port);
+    wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    if (table == MAP_FAILED || wire->listen_fd < 0 || wire->epoll_fd < 0 ||
+        epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->listen_fd, &event) != 0) {
+        PGASI_ERROR("verbs", "cannot listen for other ranks: %s", strerror(errno));
+        if (table != MAP_FAILED) {
+            munmap(table, table_bytes(tp));
+        }
+        if (wire->listen_fd >= 0) {
+            close(wire->listen_fd);
+        }
+        if (wire->epoll_fd >= 0) {
+            close(wire->epoll_fd);
+        }
+        free(wire);
+        return PGAS_ERR_IO;
+    }
+    wire->of_peer = table;
+    wire->last_job = &wire->jobs;
+    pthread_mutex_init(&wire->lock, NULL);
+    find_hosts(tp);
+    tp->wire = wire;
+    return PGAS_OK;
+}
+
+void pgasi_verbs_wire_close(pgasi_verbs_tp_t *tp)
+{
+    pgasi_verbs_wire_t *wire = tp->wire;
+    for (connection_t *at = wire->connections; at != NULL; at = at->next) {
+        if (at->state != CLOSED) {
+            hang_up(tp, at);
+        }
+    }
+    sweep(wire);
+    while (wire->jobs != NULL) {
+        job_t *job = wire->jobs;
+        wire->jobs = job->next;
+        free(job);
+    }
+    close(wire->listen_fd);
+    close(wire->epoll_fd);
+    munmap(wire->of_peer, table_bytes(tp));
+    pthread_mutex_destroy(&wire->lock);
+    free(wire->gone);
+    free(wire);
+    tp->wire = NULL;
+}
