@@ -1,0 +1,264 @@
+/* The transport as a whole: its device, what it can do, its address, and the table. */
+#include "verbs_backend/transport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include "base/hash.h"
+
+/* Parameters as the job has them; of the environment where nobody has loaded them (tests of transports alone). */
+static pgas_status_t load_params(pgasi_params_t *params)
+{
+    char why[PGASI_PARAM_WHY_BYTES];
+    if (pgasi_param.verbs_recv_buffers != 0) {
+        *params = pgasi_param;
+        return PGAS_OK;
+    }
+    pgasi_param_origin_t origins[PGASI_PARAM_COUNT];
+    pgas_status_t status = pgasi_param_load(params, origins, why, sizeof(why));
+    if (status != PGAS_OK) {
+        PGASI_ERROR("verbs", "%s", why);
+    }
+    return status;
+}
+
+/* ---- the device ---- */
+
+/* The nearest hardware port that is up, else the software NIC. */
+static pgas_status_t choose_device(const pgasi_verbs_tp_t *tp, char *name, size_t name_bytes)
+{
+    int n = 0, least = INT32_MAX;
+    pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
+    pgas_verbs_info_t *infos = status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof(infos[0])) : NULL;
+    if (infos == NULL) {
+        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
+    }
+    int n_room = n;
+    status = pgas_verbs_list(infos, n_room, &n);
+    snprintf(name, name_bytes, "snic");
+    for (int i = 0; status == PGAS_OK && i < PGASI_MIN(n, n_room); i++) {
+        bool hardware = strcmp(infos[i].provider, "snic") != 0;
+        int distance = tp->opts.device_distance != NULL ? tp->opts.device_distance(infos[i].name) : 0;
+        if (hardware && infos[i].active && distance < least) {
+            least = distance;
+            snprintf(name, name_bytes, "%s:%d", infos[i].name, infos[i].port);
+        }
+    }
+    free(infos);
+    return status;
+}
+
+static pgas_status_t open_device(pgasi_verbs_tp_t *tp)
+{
+    static const pgas_verbs_engine_t engines[] = {PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_ENGINE_THREAD, PGAS_VERBS_ENGINE_PROCESS};
+    char name[PGASI_PARAM_TEXT_BYTES];
+    pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
+    pgas_status_t status = PGAS_OK;
+    snprintf(name, sizeof(name), "%s", tp->params.verbs_device);
+    if (name[0] == '\0') {
+        status = choose_device(tp, name, sizeof(name));
+    }
+    opts.device = name;
+    opts.gid_index = tp->params.verbs_gid_index;
+    opts.engine = engines[tp->params.verbs_engine];
+    if (status == PGAS_OK) {
+        status = pgas_verbs_open(&opts, &tp->dev);
+    }
+    if (status != PGAS_OK) {
+        PGASI_ERROR("verbs", "opening the device %s failed: %s; `pgas_info --devices` lists what is there, PGAS_VERBS_DEVICE chooses",
+                    name, pgas_status_text(status));
+    }
+    return status;
+}
+
+static uint64_t hash_of_file(const char *path)
+{
+    char text[128] = "";
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        if (fgets(text, sizeof(text), file) == NULL) {
+            text[0] = '\0';
+        }
+        fclose(file);
+    }
+    return pgasi_hash_text(text);
+}
+
+/* What peers must know. */
+static pgas_status_t make_address(pgasi_verbs_tp_t *tp)
+{
+    pgasi_verbs_tp_address_t *address = &tp->address;
+    struct stat network;
+    address->magic = PGASI_VERBS_TP_MAGIC;
+    address->message_bytes = (uint32_t)PGASI_ALIGN_UP(tp->params.verbs_message + 64, 8);
+    address->machine = hash_of_file("/proc/sys/kernel/random/boot_id");
+    address->network = stat("/proc/self/ns/net", &network) == 0 ? (uint64_t)network.st_ino : 0;
+    address->is_snic = strcmp(tp->dev->ops->name, "snic") == 0;
+    bool drawn = getrandom(&address->cookie, sizeof(address->cookie), 0) == (ssize_t)sizeof(address->cookie) &&
+                 getrandom(&address->secret, sizeof(address->secret), 0) == (ssize_t)sizeof(address->secret);
+    return drawn ? PGAS_OK : PGAS_ERR_IO;
+}
+
+static bool can_map(const pgasi_verbs_tp_t *tp)
+{
+    return tp->dev->ops->mem_map != NULL && tp->dev->ops->mem_pack != NULL;
+}
+
+static void describe(pgasi_verbs_tp_t *tp)
+{
+    const pgas_verbs_info_t *info = &tp->dev->info;
+    static const char *const engines[] = {"by the caller", "by a thread", "by a process"};
+    snprintf(tp->detail, sizeof(tp->detail), "%s port %d by provider %s, %s%s%s", info->name, info->port, tp->dev->ops->name,
+             info->link, tp->address.is_snic ? ", run " : "", tp->address.is_snic ? engines[tp->params.verbs_engine] : "");
+    PGASI_INFO("verbs", "%s", tp->detail);
+}
+
+/* ---- entries of the table ---- */
+
+static pgas_status_t verbs_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
+{
+    if (opts->n_ranks < 1 || opts->rank < 0 || opts->rank >= opts->n_ranks || opts->am_fn == NULL) {
+        return PGAS_ERR_INVALID;
+    }
+    pgasi_verbs_tp_t *tp = calloc(1, sizeof(*tp));
+    if (tp == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    tp->super.ops = &pgasi_verbs_table;
+    tp->opts = *opts;
+    tp->dead = mmap(NULL, (size_t)opts->n_ranks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (tp->dead == MAP_FAILED) {
+        free(tp);
+        return PGAS_ERR_NO_MEMORY;
+    }
+    pgas_status_t status = load_params(&tp->params);
+    if (status != PGAS_OK) {
+        goto unmap;
+    }
+    status = open_device(tp);
+    if (status != PGAS_OK) {
+        goto unmap;
+    }
+    status = make_address(tp);
+    if (status == PGAS_OK) {
+        status = pgasi_verbs_wire_open(tp);
+    }
+    if (status != PGAS_OK) {
+        goto close_device;
+    }
+    pthread_mutex_init(&tp->lock, NULL);
+    describe(tp);
+    *tp_p = &tp->super;
+    return PGAS_OK;
+close_device:
+    pgas_verbs_close(tp->dev);
+unmap:
+    munmap(tp->dead, (size_t)opts->n_ranks);
+    free(tp);
+    return status;
+}
+
+static void verbs_close(pgasi_tp_t *tp_base)
+{
+    pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);
+    __atomic_store_n(&tp->closing, true, __ATOMIC_RELAXED);
+    pgasi_verbs_wire_close(tp);
+    if (pgas_verbs_close(tp->dev) != PGAS_OK) {
+        PGASI_WARN("verbs", "memory is still registered: the device stays open");
+    }
+    munmap(tp->dead, (size_t)tp->opts.n_ranks);
+    pthread_mutex_destroy(&tp->lock);
+    free(tp->mems);
+    free(tp->mem_uses);
+    free(tp);
+}
+
+static void verbs_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
+{
+    const pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);
+    size_t buffers = PGASI_VERBS_N_SMALL * (size_t)PGASI_VERBS_SMALL + PGASI_VERBS_N_LARGE * (size_t)8192;
+    size_t depth = (size_t)tp->params.verbs_send_depth;
+    *attr_p = (pgasi_tp_attr_t){
+        .name = "verbs",
+        .caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_WAKEUP | (can_map(tp) ? PGASI_TP_MEM_ALLOC : 0u),
+        .am_inline_max = tp->address.message_bytes - PGASI_TP_AM_HEADER_MAX,
+        /* queue entries are blocks of 64 bytes, two for what is sent inline */
+        .lane_bytes = sizeof(pgasi_verbs_lane_t) + buffers + PGASI_VERBS_CQ_DEPTH * (size_t)64 +
+                      PGASI_VERBS_SLOTS * (sizeof(pgasi_verbs_answer_t) + sizeof(uint32_t)),
+        .peer_bytes = sizeof(pgasi_verbs_ep_t) + depth * (2 * 64 + 16) + PGASI_VERBS_INBOUND_DEPTH * (size_t)(64 + 16) + 1024,
+        .receive_bytes = pgasi_verbs_receiver_bytes(tp),
+    };
+    memcpy(attr_p->detail, tp->detail, sizeof(attr_p->detail));
+}
+
+static pgas_status_t verbs_address(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p)
+{
+    *addr_p = &pgasi_verbs_tp_of(tp)->address;
+    *bytes_p = sizeof(pgasi_verbs_tp_address_t);
+    return PGAS_OK;
+}
+
+/* The next rank is looked at now, so that a job over several machines without cards is refused when it begins. */
+static pgas_status_t verbs_set_peers(pgasi_tp_t *tp_base, const void *(*addr_of)(void *arg, int rank), void *arg)
+{
+    pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);
+    int next = (tp->opts.rank + 1) % tp->opts.n_ranks;
+    const pgasi_verbs_tp_address_t *address = addr_of(arg, next);
+    tp->addr_of = addr_of;
+    tp->addr_arg = arg;
+    if (tp->address.is_snic && address != NULL && address->magic == PGASI_VERBS_TP_MAGIC && address->is_snic &&
+        address->machine != tp->address.machine) {
+        PGASI_ERROR("verbs", "rank %d is on another machine, where the software NIC does not reach; PGAS_VERBS_DEVICE chooses a card",
+                    next);
+        return PGAS_ERR_MISMATCH;
+    }
+    return PGAS_OK;
+}
+
+void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why)
+{
+    bool known = __atomic_exchange_n(&tp->dead[peer], 1, __ATOMIC_RELAXED) != 0;
+    if (known || __atomic_load_n(&tp->closing, __ATOMIC_RELAXED)) {
+        return;
+    }
+    PGASI_WARN("verbs", "rank %d is gone (%s): operations to it end with PGAS_ERR_PEER", peer, why);
+    if (tp->opts.error_fn != NULL) {
+        tp->opts.error_fn(tp->opts.arg, peer, PGAS_ERR_PEER);
+    }
+}
+
+const pgasi_tp_ops_t pgasi_verbs_table = {
+    .open = verbs_open,
+    .close = verbs_close,
+    .query = verbs_query,
+    .address = verbs_address,
+    .set_peers = verbs_set_peers,
+    .lane_open = pgasi_verbs_lane_open,
+    .lane_drain = pgasi_verbs_lane_drain,
+    .lane_close = pgasi_verbs_lane_close,
+    .mem_alloc = pgasi_verbs_tp_mem_alloc,
+    .mem_register = pgasi_verbs_tp_mem_register,
+    .mem_release = pgasi_verbs_tp_mem_release,
+    .key_pack = pgasi_verbs_key_pack,
+    .key_unpack = pgasi_verbs_key_unpack,
+    .key_map = pgasi_verbs_key_map,
+    .key_release = pgasi_verbs_key_release,
+    .put = pgasi_verbs_put,
+    .get = pgasi_verbs_get,
+    .amo = pgasi_verbs_amo,
+    .am = pgasi_verbs_am,
+    .fence = pgasi_verbs_fence,
+    .flush = pgasi_verbs_flush_peer,
+    .progress = pgasi_verbs_progress,
+    .event_fd = pgasi_verbs_event_fd,
+    .arm = pgasi_verbs_arm,
+    .wake = pgasi_verbs_wake,
+    .am_release = pgasi_verbs_am_release,
+};
+
+const pgasi_tp_ops_t *pgasi_verbs_ops(void)
+{
+    return &pgasi_verbs_table;
+}
