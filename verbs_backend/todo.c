@@ -1,0 +1,257 @@
+/* To-dos: begun at once where that is possible, else worked off by progress, in order; those that fly end when their number is done.
+ * Completions of the caller's run in progress alone: what the transmitter tells while it is posted to only moves numbers. */
+#include "verbs_backend/transport.h"
+
+void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status)
+{
+    pgasi_verbs_ep_t *ep = arg;
+    (void)tx;
+    if (status != PGAS_OK && ep->broken == PGAS_OK) {
+        ep->broken = status;
+        return; /* what was under way has failed: its buffers come back when the queue pair is closed */
+    }
+    ep->done = done;
+    while (ep->lent != NULL && ep->lent->number <= done) {
+        pgasi_verbs_buffer_t *buffer = ep->lent;
+        ep->lent = buffer->next;
+        pgasi_verbs_buffer_give(ep->lane, buffer);
+    }
+    if (ep->lent == NULL) {
+        ep->lent_last = &ep->lent;
+    }
+}
+
+pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t *request, pgasi_verbs_buffer_t *buffer)
+{
+    uint64_t number;
+    pgas_status_t status = pgas_verbs_tx_post(ep->tx, request, &number);
+    if (PGAS_LIKELY(status == PGAS_OK)) {
+        ep->posted = number;
+        if (buffer != NULL) {
+            buffer->number = number;
+            buffer->next = NULL;
+            *ep->lent_last = buffer;
+            ep->lent_last = &buffer->next;
+        }
+        return PGAS_OK;
+    }
+    if (buffer != NULL) {
+        pgasi_verbs_buffer_give(ep->lane, buffer);
+    }
+    if (status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK) {
+        ep->broken = status;
+    }
+    return status == PGAS_ERR_AGAIN ? status : PGAS_ERR_PEER;
+}
+
+void pgasi_verbs_reclaim(pgasi_verbs_lane_t *lane)
+{
+    for (pgasi_verbs_ep_t *ep = lane->active_eps; ep != NULL; ep = ep->active_next) {
+        if (ep->state == PGASI_VERBS_EP_READY && ep->done < ep->posted) {
+            pgas_verbs_tx_mark(ep->tx);
+            pgas_verbs_tx_ring(ep->tx);
+        }
+    }
+}
+
+/* A flush has come to the front of the line: what was before it is posted. */
+static pgas_status_t run_flush(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    todo->number = ep->posted;
+    pgas_status_t status = ep->done < ep->posted ? pgas_verbs_tx_mark(ep->tx) : PGAS_OK;
+    return status == PGAS_OK ? PGAS_INPROGRESS : status == PGAS_ERR_AGAIN ? status : PGAS_ERR_PEER;
+}
+
+static pgas_status_t run(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    switch (todo->kind) {
+    case PGASI_VERBS_TODO_PUT:
+        return pgasi_verbs_run_put(ep, todo);
+    case PGASI_VERBS_TODO_GET:
+        return pgasi_verbs_run_get(ep, todo);
+    case PGASI_VERBS_TODO_AMO:
+        return pgasi_verbs_run_amo(ep, todo);
+    case PGASI_VERBS_TODO_QUESTION:
+        return pgasi_verbs_run_question(ep, todo);
+    case PGASI_VERBS_TODO_MESSAGE:
+        return pgasi_verbs_run_message(ep, todo);
+    case PGASI_VERBS_TODO_FLUSH:
+        return run_flush(ep, todo);
+    case PGASI_VERBS_TODO_PIECE:
+        break;
+    }
+    return PGAS_ERR_INTERNAL;
+}
+
+/* Where a todo goes whose requests are all posted, and that is still to be told of. */
+static void let_fly(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    pgasi_verbs_line_add(todo->kind == PGASI_VERBS_TODO_QUESTION ? &ep->answers : &ep->flying, todo);
+}
+
+pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    pgas_status_t status = PGAS_ERR_AGAIN;
+    pgasi_verbs_lane_t *lane = ep->lane;
+    /* A place is found first: what has begun cannot be refused. */
+    pgasi_verbs_todo_t *kept = pgasi_pool_acquire(&lane->todos);
+    if (PGAS_UNLIKELY(kept == NULL)) {
+        return PGAS_ERR_AGAIN;
+    }
+    bool asks = todo->kind == PGASI_VERBS_TODO_QUESTION, tells = todo->comp != NULL || todo->kind == PGASI_VERBS_TODO_FLUSH;
+    todo->after = ep->fence;
+    if (!ep->active) {
+        pgasi_verbs_ep_activate(ep);
+    }
+    if (PGAS_LIKELY(ep->waiting.first == NULL && ep->state == PGASI_VERBS_EP_READY && ep->n_answered >= todo->after &&
+                    ep->broken == PGAS_OK)) {
+        status = run(ep, todo);
+        pgas_verbs_tx_ring(ep->tx);
+    }
+    if (PGAS_UNLIKELY(status < 0 && status != PGAS_ERR_AGAIN)) {
+        pgasi_pool_release(&lane->todos, kept);
+        return status;
+    }
+    ep->n_asked += asks;
+    if (status == PGAS_OK || (status == PGAS_INPROGRESS && !asks && !tells && todo->kind != PGASI_VERBS_TODO_AMO)) {
+        pgasi_pool_release(&lane->todos, kept);
+        return status;
+    }
+    *kept = *todo;
+    if (status == PGAS_INPROGRESS) {
+        let_fly(ep, kept);
+        /* the operand has left: that is all there is to wait for */
+        return asks && todo->u.amo.result == NULL ? (kept->comp = NULL, PGAS_OK) : PGAS_INPROGRESS;
+    }
+    pgasi_verbs_line_add(&ep->waiting, kept);
+    return PGAS_INPROGRESS;
+}
+
+void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_status_t status)
+{
+    pgasi_verbs_lane_t *lane = ep->lane;
+    pgasi_tp_comp_t *comp = todo->comp;
+    switch (todo->kind) {
+    case PGASI_VERBS_TODO_PIECE:
+        if (status == PGAS_OK) {
+            memcpy(todo->local, todo->u.buffer->data, todo->bytes);
+        }
+        pgasi_verbs_buffer_give(lane, todo->u.buffer);
+        break;
+    case PGASI_VERBS_TODO_AMO:
+    case PGASI_VERBS_TODO_QUESTION:
+        if (status == PGAS_OK && todo->u.amo.result != NULL) {
+            uint64_t old = __atomic_load_n(&lane->slots[todo->slot].result, __ATOMIC_RELAXED);
+            uint32_t old_32 = (uint32_t)old;
+            memcpy(todo->u.amo.result, todo->bytes == 4 ? (void *)&old_32 : (void *)&old, todo->bytes);
+        }
+        if (todo->slot != 0) {
+            pgasi_verbs_slot_give(lane, todo->slot);
+        }
+        break;
+    case PGASI_VERBS_TODO_FLUSH: {
+        pgasi_verbs_flush_t *flush = todo->u.flush.flush;
+        pgasi_pool_release(&lane->todos, todo);
+        pgasi_verbs_part_done(lane, flush, status);
+        return;
+    }
+    case PGASI_VERBS_TODO_PUT:
+    case PGASI_VERBS_TODO_GET:
+    case PGASI_VERBS_TODO_MESSAGE:
+        break;
+    }
+    pgasi_pool_release(&lane->todos, todo);
+    pgasi_verbs_tell(lane, comp, status);
+}
+
+/* What flew and has arrived. */
+static int land(pgasi_verbs_ep_t *ep)
+{
+    int n = 0;
+    while (ep->flying.first != NULL && ep->flying.first->number <= ep->done && ep->state == PGASI_VERBS_EP_READY) {
+        pgasi_verbs_todo_t *todo = pgasi_verbs_line_take(&ep->flying);
+        n++;
+        if (todo->kind == PGASI_VERBS_TODO_FLUSH && ep->n_answered < todo->u.flush.answers) {
+            pgasi_verbs_line_add(&ep->settling, todo);
+        } else {
+            pgasi_verbs_finish(ep, todo, PGAS_OK);
+        }
+    }
+    while (ep->settling.first != NULL && ep->n_answered >= ep->settling.first->u.flush.answers) {
+        pgasi_verbs_finish(ep, pgasi_verbs_line_take(&ep->settling), PGAS_OK);
+        n++;
+    }
+    return n;
+}
+
+/* What waits, as far as there is room. A completion that runs here may add to the line. */
+static int begin_waiting(pgasi_verbs_ep_t *ep)
+{
+    int n = 0;
+    while (ep->waiting.first != NULL && ep->state == PGASI_VERBS_EP_READY && ep->broken == PGAS_OK) {
+        pgasi_verbs_todo_t *todo = ep->waiting.first;
+        uint64_t posted = ep->posted;
+        if (ep->n_answered < todo->after) {
+            break;
+        }
+        pgas_status_t status = run(ep, todo);
+        n += ep->posted != posted;
+        if (status < 0) {
+            break; /* no room, or the connection has ended: then all of the line fails */
+        }
+        pgasi_verbs_line_take(&ep->waiting);
+        n++;
+        if (status == PGAS_OK || (todo->comp == NULL && (todo->kind == PGASI_VERBS_TODO_PUT))) {
+            pgasi_verbs_finish(ep, todo, PGAS_OK);
+        } else if (todo->kind == PGASI_VERBS_TODO_QUESTION && todo->u.amo.result == NULL) {
+            pgasi_tp_comp_t *comp = todo->comp;
+            todo->comp = NULL;
+            let_fly(ep, todo);
+            pgasi_verbs_tell(ep->lane, comp, PGAS_OK);
+        } else {
+            let_fly(ep, todo);
+        }
+    }
+    return n;
+}
+
+static const char *why_broken(pgas_status_t status)
+{
+    switch (status) {
+    case PGAS_ERR_PEER:
+        return "its card does not answer";
+    case PGAS_ERR_RANGE:
+        return "it refused an access to memory that was released, or never registered";
+    default:
+        return pgas_status_text(status);
+    }
+}
+
+int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
+{
+    int n = 0;
+    if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_CONNECTING)) {
+        n += pgasi_verbs_ep_connect(ep);
+    }
+    if (PGAS_UNLIKELY(pgasi_verbs_is_dead(ep->lane->tp, ep->peer) || ep->broken != PGAS_OK) &&
+        ep->state != PGASI_VERBS_EP_DEAD) {
+        if (!pgasi_verbs_is_dead(ep->lane->tp, ep->peer)) {
+            pgasi_verbs_peer_gone(ep->lane->tp, ep->peer, why_broken(ep->broken));
+        }
+        pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
+        return n + 1;
+    }
+    if (ep->state != PGASI_VERBS_EP_READY) {
+        return n;
+    }
+    n += pgasi_verbs_take_answers(ep);
+    n += land(ep);
+    if (ep->waiting.first != NULL) {
+        n += begin_waiting(ep);
+        pgas_verbs_tx_ring(ep->tx);
+    }
+    if (pgasi_verbs_ep_is_idle(ep)) {
+        pgasi_verbs_ep_deactivate(ep);
+    }
+    return n;
+}
