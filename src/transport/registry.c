@@ -12,6 +12,7 @@ static const struct {
 } transports[] = {
     {"ucx", pgasi_ucx_ops},
     {"loopback", pgasi_loopback_ops},
+    {"verbs", pgasi_verbs_ops},
 };
 
 static pgasi_tp_ops_t tables[PGASI_ARRAY_LENGTH(transports)];
