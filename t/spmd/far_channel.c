@@ -48,16 +48,19 @@ static uint64_t n_words_run;
 
 /* ---- what to expect ---- */
 
-static bool over_tcp(void)
+/* Nothing can be stored to there. */
+static bool over_wire(void)
 {
+    char text[PGASI_PARAM_TEXT_BYTES];
     const char *tls = getenv("PGAS_UCX_TLS");
-    return tls && strstr(tls, "tcp") != NULL;
+    bool tcp = tls && strstr(tls, "tcp") != NULL;
+    return tcp || strcmp(pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, text), "verbs") == 0;
 }
 
 static bool wants_stores(void)
 {
     bool may = pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO || pgasi_param.far_calls == PGASI_FAR_CALLS_MAP;
-    return may && pgasi_region.n_chunks && !over_tcp() && !*pgasi_param.fault && !pgasi_lane_wrap;
+    return may && pgasi_region.n_chunks && !over_wire() && !*pgasi_param.fault && !pgasi_lane_wrap;
 }
 
 static bool wants_puts(void)
@@ -694,7 +697,7 @@ static void a_header_before_its_arguments_is_noticed(void)
 
 static void with_the_wrapper(void)
 {
-    if (over_tcp() || *pgasi_param.fault || !is_ample()) {
+    if (over_wire() || *pgasi_param.fault || !is_ample()) {
         job_stop();
         spmd_skip(9, "puts are torn in shared memory, with chunks for all");
         return;

@@ -69,12 +69,13 @@ static void before_init(void)
 
 static void the_job(void)
 {
-    char words[100];
+    char words[100], transport[PGASI_PARAM_TEXT_BYTES], in_use[PGASI_PARAM_TEXT_BYTES + 32];
     const char *said = printed(pgas_info_print, PGAS_OK);
     snprintf(words, sizeof words, "job: rank %d of %d, node %d of %d", pgas_rank(), pgas_n_ranks(), pgas_node(),
              pgas_n_nodes());
     spmd_ok(strstr(said, words) && strstr(said, "MPI_THREAD_"), "the job and its MPI");
-    spmd_ok(pgas_n_nodes() > 1 ? strstr(said, "in use between nodes: ucx") != NULL
+    snprintf(in_use, sizeof in_use, "in use between nodes: %s", pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, transport));
+    spmd_ok(pgas_n_nodes() > 1 ? strstr(said, in_use) != NULL
                                : strstr(said, "all ranks share one node") != NULL,
             "the transport in use");
 }
