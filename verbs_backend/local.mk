@@ -14,7 +14,7 @@ if HAVE_VERBS
 verbs_low_sources += %D%/port.h %D%/port.c %D%/ibv.h %D%/ibv_queue.c %D%/provider_ibv.c
 endif
 if HAVE_MLX5DV
-verbs_low_sources += %D%/prm.h %D%/prm.c %D%/provider_mlx5.c
+verbs_low_sources += %D%/prm.h %D%/prm.c %D%/mlx5.h %D%/mlx5_qp.c %D%/provider_mlx5.c
 endif
 verbs_transport_sources = \
 	%D%/transport.h %D%/tp.c %D%/lane.c %D%/endpoint.c %D%/wire.c %D%/memory.c %D%/bounce.c %D%/todo.c %D%/rma.c %D%/amo.c \

@@ -1,74 +1,17 @@
-/* The provider "mlx5": queue pairs that are made by commands of the card (prm.h) and written and read by ourselves (raw.h), on NVIDIA's
- * cards from ConnectX-4 on. Domains, memory, completion and shared receive queues are libibverbs', looked into by mlx5dv_init_obj:
- * so registration, completion channels and the kernel's clean-up are as everywhere.
- *
- *  - One page of doorbells serves all queue pairs: a doorbell is one store of eight bytes, and no two of them mix.
- *  - The doorbell of a managed queue is never rung, nor its record written: on a card either might let it run before its ENABLE.
- *  - Receive completions bear the user index of a queue pair where the card is new, the number of its shared receive queue where it
- *    is old; so the index is that number. */
+/* The provider "mlx5" but for its queue pairs: devices, memory, completion queues and shared receive queues. */
+#include "verbs_backend/mlx5.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <infiniband/mlx5dv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-#include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
-#include "verbs_backend/port.h"
 #include "verbs_backend/prm.h"
-#include "verbs_backend/raw.h"
 
-enum {
-    RING_LOG_MAX = 15,  /* blocks or strides: what four bits of the context, and the 16-bit indices, allow */
-    STRIDE_LOG_MAX = 11,
-    HOP_LIMIT = 64,
-    TIMEOUT = 18,       /* 4 us * 2^18, a second, for each try */
-    RNR_TIMER = 12,     /* 0.64 ms */
-    CQ_DOORBELL = 0x20, /* in a page of doorbells */
-    LINE = 64
-};
-
-typedef struct {
-    pgasi_raw_dev_t raw;
-    struct ibv_context *context;
-    struct ibv_pd *pd;
-    uint32_t pdn;
-    struct mlx5dv_devx_uar *uar;
-    pgasi_rdma_address_t at; /* of the port */
-} mlx5_dev_t;
-
-typedef struct {
-    pgasi_raw_cq_t raw;
-    struct ibv_cq *cq;
-    struct ibv_comp_channel *channel; /* NULL: without events */
-    void *page;      /* of doorbells */
-    uint32_t n_events;
-} mlx5_cq_t;
-
-typedef struct {
-    pgasi_raw_srq_t raw;
-    struct ibv_srq *srq;
-} mlx5_srq_t;
-
-typedef struct {
-    pgasi_raw_qp_t raw;
-    struct mlx5dv_devx_obj *object;
-    struct mlx5dv_devx_umem *umem;
-    unsigned char *memory; /* receive ring, send ring, record */
-    size_t bytes;
-    struct ibv_mr *slots;  /* the send ring, where peers may write to it */
-    volatile uint64_t *bell;
-    uint32_t psn;
-    uint32_t no_record;    /* of a managed queue */
-} mlx5_qp_t;
-
-static mlx5_dev_t *dev_of(pgas_verbs_dev_t *dev)
-{
-    return (mlx5_dev_t *)(void *)dev;
-}
+#define EVENTS_EVERY 1024u /* empty polls */
+#define CQ_DOORBELL 0x20   /* in a page of doorbells */
 
 static pgas_status_t status_of(int error)
 {
@@ -83,36 +26,6 @@ static pgas_status_t status_of(int error)
     default:
         return PGAS_ERR_IO;
     }
-}
-
-/* ---- doorbells ---- */
-
-/* Before a doorbell: what was stored to memory is seen first. After it: it leaves now, and does not wait in a buffer that combines
- * stores. */
-static inline void order_stores(void)
-{
-#if defined __x86_64__
-    __asm__ volatile("sfence" ::: "memory");
-#elif defined __aarch64__
-    __asm__ volatile("dsb st" ::: "memory");
-#else
-    __sync_synchronize();
-#endif
-}
-
-static void ring(pgasi_raw_qp_t *raw)
-{
-    const mlx5_qp_t *qp = (const mlx5_qp_t *)(const void *)raw;
-    uint64_t word;
-    memcpy(&word, raw->last, sizeof word);
-    order_stores();
-    *qp->bell = word;
-    order_stores();
-}
-
-static void ring_nothing(pgasi_raw_qp_t *raw)
-{
-    (void)raw;
 }
 
 /* ---- devices ---- */
@@ -135,6 +48,12 @@ static void finish_info(struct ibv_context *context, pgas_verbs_info_t *info)
 {
     snprintf(info->provider, sizeof info->provider, "%s", pgasi_verbs_mlx5.name);
     info->chains = probe_chains(context, info->chains_why, sizeof info->chains_why);
+}
+
+static bool set_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
 /* DEVX is what kernel and card must have. */
@@ -200,10 +119,10 @@ static pgas_status_t find_port(struct ibv_context *context, int number, int gid_
     return status == PGAS_OK ? PGAS_ERR_NOT_FOUND : status;
 }
 
-static void take_limits(mlx5_dev_t *dev, const struct ibv_device_attr *attr, const pgasi_verbs_port_t *port)
+static void take_limits(pgasi_mlx5_dev_t *dev, const struct ibv_device_attr *attr, const pgasi_verbs_port_t *port)
 {
     pgasi_verbs_limits_t *limits = &dev->raw.super.limits; /* raw.c has set those of the entries' form */
-    uint32_t depth = PGASI_MIN((uint32_t)attr->max_qp_wr, 1u << RING_LOG_MAX);
+    uint32_t depth = PGASI_MIN((uint32_t)attr->max_qp_wr, 1u << PGASI_MLX5_RING_LOG_MAX);
     limits->send_depth_max = depth;
     limits->recv_depth_max = attr->max_srq_wr > 0 ? PGASI_MIN(depth, (uint32_t)attr->max_srq_wr) : depth;
     limits->spans_max = PGASI_MIN(limits->spans_max, (uint32_t)attr->max_sge);
@@ -225,7 +144,7 @@ static struct mlx5dv_devx_uar *alloc_page(struct ibv_context *context)
 static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_device_attr *attr, const pgasi_verbs_port_t *port,
                               pgas_verbs_dev_t **dev_p)
 {
-    mlx5_dev_t *dev = calloc(1, sizeof *dev);
+    pgasi_mlx5_dev_t *dev = calloc(1, sizeof *dev);
     if (dev == NULL)
         return PGAS_ERR_NO_MEMORY;
     pgas_status_t status = pgasi_raw_dev_init(&dev->raw);
@@ -269,7 +188,7 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
     pgas_status_t status = open_by_name(name, &context);
     if (status != PGAS_OK)
         return status;
-    status = ibv_query_device(context, &attr) == 0 ? PGAS_OK : PGAS_ERR_IO;
+    status = ibv_query_device(context, &attr) == 0 && set_nonblocking(context->async_fd) ? PGAS_OK : PGAS_ERR_IO;
     if (status == PGAS_OK)
         status = find_port(context, number, opts->gid_index, attr.phys_port_cnt, &port);
     if (status == PGAS_OK)
@@ -281,7 +200,7 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
 
 static void close_device(pgas_verbs_dev_t *base)
 {
-    mlx5_dev_t *dev = dev_of(base);
+    pgasi_mlx5_dev_t *dev = pgasi_mlx5_dev(base);
     mlx5dv_devx_free_uar(dev->uar);
     ibv_dealloc_pd(dev->pd);
     ibv_close_device(dev->context);
@@ -299,9 +218,9 @@ static unsigned access_of(uint32_t access)
            (access & PGAS_VERBS_REMOTE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-static struct ibv_mr *register_region(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access)
+struct ibv_mr *pgasi_mlx5_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access)
 {
-    struct ibv_mr *mr = ibv_reg_mr(dev_of(dev)->pd, addr, bytes, access_of(access));
+    struct ibv_mr *mr = ibv_reg_mr(pgasi_mlx5_dev(dev)->pd, addr, bytes, access_of(access));
     if (mr == NULL) {
         int error = errno;
         PGASI_WARN("verbs", "%s: cannot register %zu bytes: %s%s", dev->info.name, bytes, strerror(error),
@@ -312,14 +231,9 @@ static struct ibv_mr *register_region(pgas_verbs_dev_t *dev, void *addr, size_t 
 }
 
 /* With ENOMEM memory is there in most cases, but may not be locked. */
-static pgas_status_t register_status(int error)
+pgas_status_t pgasi_mlx5_register_status(int error)
 {
     return error == ENOMEM ? PGAS_ERR_LIMIT : error == EINVAL || error == EFAULT ? PGAS_ERR_INVALID : PGAS_ERR_IO;
-}
-
-static void describe(const struct ibv_mr *mr, void *inside, pgas_verbs_mem_t *mem_p)
-{
-    *mem_p = (pgas_verbs_mem_t){ .addr = mr->addr, .bytes = mr->length, .lkey = mr->lkey, .rkey = mr->rkey, .inside = inside };
 }
 
 typedef struct {
@@ -333,13 +247,13 @@ static pgas_status_t make_region(pgas_verbs_dev_t *dev, void *addr, size_t bytes
     region_t *region = malloc(sizeof *region);
     if (region == NULL)
         return PGAS_ERR_NO_MEMORY;
-    *region = (region_t){ .mr = register_region(dev, addr, bytes, access), .mapped = mapped };
+    *region = (region_t){ .mr = pgasi_mlx5_register(dev, addr, bytes, access), .mapped = mapped };
     if (region->mr == NULL) {
         int error = errno;
         free(region);
-        return register_status(error);
+        return pgasi_mlx5_register_status(error);
     }
-    describe(region->mr, region, mem_p);
+    pgasi_mlx5_describe(region->mr, region, mem_p);
     return PGAS_OK;
 }
 
@@ -375,15 +289,14 @@ static void release_memory(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 static struct ibv_comp_channel *make_channel(struct ibv_context *context)
 {
     struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
-    int flags = channel != NULL ? fcntl(channel->fd, F_GETFL) : -1;
-    if (channel != NULL && (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0)) {
+    if (channel != NULL && !set_nonblocking(channel->fd)) {
         ibv_destroy_comp_channel(channel);
         channel = NULL;
     }
     return channel;
 }
 
-static struct ibv_cq *make_cq(mlx5_dev_t *dev, mlx5_cq_t *cq, uint32_t depth, uint32_t flags)
+static struct ibv_cq *make_cq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_cq_t *cq, uint32_t depth, uint32_t flags)
 {
     struct ibv_cq_init_attr_ex attr = { .cqe = depth, .cq_context = cq, .channel = cq->channel };
     if ((flags & PGAS_VERBS_CQ_IGNORE_OVERRUN) == 0)
@@ -396,7 +309,7 @@ static struct ibv_cq *make_cq(mlx5_dev_t *dev, mlx5_cq_t *cq, uint32_t depth, ui
 
 static void close_cq(pgas_verbs_cq_t *base)
 {
-    mlx5_cq_t *cq = (mlx5_cq_t *)(void *)base;
+    pgasi_mlx5_cq_t *cq = pgasi_mlx5_cq(base);
     if (cq->n_events > 0)
         ibv_ack_cq_events(cq->cq, cq->n_events);
     if (cq->cq != NULL && ibv_destroy_cq(cq->cq) != 0)
@@ -408,8 +321,8 @@ static void close_cq(pgas_verbs_cq_t *base)
 
 static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p)
 {
-    mlx5_dev_t *dev = dev_of(base);
-    mlx5_cq_t *cq = calloc(1, sizeof *cq);
+    pgasi_mlx5_dev_t *dev = pgasi_mlx5_dev(base);
+    pgasi_mlx5_cq_t *cq = calloc(1, sizeof *cq);
     if (cq == NULL)
         return PGAS_ERR_NO_MEMORY;
     cq->raw.super.dev = base;
@@ -436,9 +349,31 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
     return PGAS_OK;
 }
 
+/* An overrun comes as an event of the device, not as a completion. Any thread may find the event of any queue. */
+static void look_for_events(struct ibv_context *context)
+{
+    struct ibv_async_event event;
+    while (ibv_get_async_event(context, &event) == 0) { /* does not wait, see open_device */
+        if (event.event_type == IBV_EVENT_CQ_ERR)
+            __atomic_store_n(&((pgasi_mlx5_cq_t *)event.element.cq->cq_context)->raw.dead, true, __ATOMIC_RELEASE);
+        ibv_ack_async_event(&event);
+    }
+}
+
+static int poll_cq(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, int n)
+{
+    pgasi_mlx5_cq_t *cq = pgasi_mlx5_cq(base);
+    int n_taken = pgasi_raw_poll(base, completions, n);
+    if (n_taken > 0)
+        return n_taken;
+    if (PGAS_UNLIKELY(++cq->n_empty % EVENTS_EVERY == 0))
+        look_for_events(pgasi_mlx5_dev(base->dev)->context);
+    return PGAS_UNLIKELY(__atomic_load_n(&cq->raw.dead, __ATOMIC_ACQUIRE)) ? -1 : 0;
+}
+
 static pgas_status_t cq_descriptor(pgas_verbs_cq_t *base, int *fd_p)
 {
-    *fd_p = ((mlx5_cq_t *)(void *)base)->channel->fd;
+    *fd_p = pgasi_mlx5_cq(base)->channel->fd;
     return PGAS_OK;
 }
 
@@ -447,7 +382,7 @@ static pgas_status_t cq_descriptor(pgas_verbs_cq_t *base, int *fd_p)
 static pgas_status_t arm_cq(pgas_verbs_cq_t *base, bool solicited)
 {
     enum { SOLICITED = 1 << 24, COUNT_SHIFT = 28, ACK_AT = 1 << 20 };
-    mlx5_cq_t *cq = (mlx5_cq_t *)(void *)base;
+    pgasi_mlx5_cq_t *cq = pgasi_mlx5_cq(base);
     struct ibv_cq *which;
     void *context;
     while (ibv_get_cq_event(cq->channel, &which, &context) == 0)
@@ -455,9 +390,9 @@ static pgas_status_t arm_cq(pgas_verbs_cq_t *base, bool solicited)
     uint32_t word = (cq->n_events & 3) << COUNT_SHIFT | (solicited ? SOLICITED : 0) | (cq->raw.ci & 0xffffff);
     uint64_t bell = htobe64((uint64_t)word << 32 | cq->raw.number);
     __atomic_store_n(&cq->raw.record[1], htobe32(word), __ATOMIC_RELEASE);
-    order_stores();
+    pgasi_mlx5_order_stores();
     *(volatile uint64_t *)(void *)((char *)cq->page + CQ_DOORBELL) = bell;
-    order_stores();
+    pgasi_mlx5_order_stores();
     bool there = pgasi_cqe_is_there(&cq->raw.ring[cq->raw.ci & cq->raw.mask], cq->raw.ci, cq->raw.mask + 1);
     return there ? PGAS_ERR_BUSY : PGAS_OK;
 }
@@ -466,8 +401,8 @@ static pgas_status_t arm_cq(pgas_verbs_cq_t *base, bool solicited)
 
 static void close_srq(pgas_verbs_srq_t *base)
 {
-    mlx5_srq_t *srq = (mlx5_srq_t *)(void *)base;
-    pgasi_raw_enter_srq(&dev_of(base->dev)->raw, srq->raw.number, NULL);
+    pgasi_mlx5_srq_t *srq = pgasi_mlx5_srq(base);
+    pgasi_raw_enter_srq(&pgasi_mlx5_dev(base->dev)->raw, srq->raw.number, NULL);
     if (ibv_destroy_srq(srq->srq) != 0)
         PGASI_WARN("verbs", "%s: a shared receive queue cannot be closed", base->dev->info.name);
     pgasi_raw_srq_fini(&srq->raw);
@@ -475,7 +410,7 @@ static void close_srq(pgas_verbs_srq_t *base)
 }
 
 /* libmlx5 makes the ring, in two halves if it can; the first is ours, from slot 0 to its tail. */
-static pgas_status_t take_srq(mlx5_dev_t *dev, mlx5_srq_t *srq)
+static pgas_status_t take_srq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_srq_t *srq)
 {
     struct mlx5dv_srq inside = { .comp_mask = MLX5DV_SRQ_MASK_SRQN };
     struct mlx5dv_obj object = { .srq = { .in = srq->srq, .out = &inside } };
@@ -489,9 +424,9 @@ static pgas_status_t take_srq(mlx5_dev_t *dev, mlx5_srq_t *srq)
 
 static pgas_status_t open_srq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p)
 {
-    mlx5_dev_t *dev = dev_of(base);
+    pgasi_mlx5_dev_t *dev = pgasi_mlx5_dev(base);
     struct ibv_srq_init_attr attr = { .attr = { .max_wr = depth, .max_sge = spans } };
-    mlx5_srq_t *srq = calloc(1, sizeof *srq);
+    pgasi_mlx5_srq_t *srq = calloc(1, sizeof *srq);
     if (srq == NULL)
         return PGAS_ERR_NO_MEMORY;
     srq->raw.super.dev = base;
@@ -510,233 +445,6 @@ static pgas_status_t open_srq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t s
     return status;
 }
 
-/* ---- queue pairs ---- */
-
-static uint32_t log_of(uint32_t n)
-{
-    return n <= 1 ? 0 : 32 - (uint32_t)__builtin_clz(n - 1);
-}
-
-/* Sizes of the rings as powers of two, and where they lie. */
-typedef struct {
-    uint32_t log_blocks, log_strides, log_stride; /* of the send ring; of the receive ring, if there is one */
-    bool has_rq;
-    size_t rq_bytes, sq_bytes, record_at, bytes;
-} layout_t;
-
-static pgas_status_t lay_out(const pgas_verbs_qp_opts_t *opts, layout_t *layout_p)
-{
-    layout_t layout = { .log_blocks = log_of(pgasi_raw_blocks(opts)), .has_rq = opts->srq == NULL && opts->recv_depth > 0 };
-    if (layout.has_rq) {
-        layout.log_stride = log_of(pgasi_raw_stride(opts->recv_spans, false));
-        layout.log_strides = log_of(opts->recv_depth);
-        while (layout.log_strides + layout.log_stride < log_of(PGASI_WQE_BB)) /* the send ring begins on a block */
-            layout.log_strides++;
-        layout.rq_bytes = (size_t)1 << (layout.log_strides + layout.log_stride);
-    }
-    if (layout.log_blocks > RING_LOG_MAX || layout.log_strides > RING_LOG_MAX || layout.log_stride > STRIDE_LOG_MAX)
-        return PGAS_ERR_LIMIT;
-    layout.sq_bytes = (size_t)PGASI_WQE_BB << layout.log_blocks;
-    layout.record_at = layout.rq_bytes + layout.sq_bytes;
-    layout.bytes = layout.record_at + LINE;
-    *layout_p = layout;
-    return PGAS_OK;
-}
-
-static pgas_status_t explain(const mlx5_dev_t *dev, const char *what, int error, const unsigned char *out)
-{
-    PGASI_WARN("verbs", "%s: the card does not %s: %s, syndrome 0x%x", dev->raw.super.info.name, what, strerror(error),
-               pgasi_prm_syndrome(out));
-    return PGAS_ERR_IO;
-}
-
-static pgas_status_t create_object(mlx5_dev_t *dev, mlx5_qp_t *qp, const layout_t *layout)
-{
-    const pgas_verbs_qp_opts_t *opts = &qp->raw.super.opts;
-    uint32_t srqn = opts->srq != NULL ? ((const mlx5_srq_t *)(const void *)opts->srq)->raw.number : 0;
-    pgasi_prm_qp_t wanted = {
-        .pd = dev->pdn, .uar_page = dev->uar->page_id, .umem = qp->umem->umem_id, .srqn = srqn, .user_index = srqn,
-        .cqn_send = ((const mlx5_cq_t *)(const void *)opts->send_cq)->raw.number,
-        .cqn_recv = ((const mlx5_cq_t *)(const void *)opts->recv_cq)->raw.number,
-        .has_rq = layout->has_rq, .log_rq_entries = layout->log_strides, .log_rq_stride = layout->log_stride,
-        .log_sq_blocks = layout->log_blocks, .record_offset = layout->record_at,
-        .flags = (opts->flags & PGAS_VERBS_QP_MASTER ? PGASI_PRM_MASTER : 0) |
-                 (opts->flags & PGAS_VERBS_QP_MANAGED_SEND ? PGASI_PRM_MANAGED_SEND : 0) |
-                 (opts->flags & PGAS_VERBS_QP_MANAGED_RECV ? PGASI_PRM_MANAGED_RECV : 0),
-    };
-    unsigned char in[PGASI_PRM_CREATE_QP_BYTES], out[PGASI_PRM_ANSWER_BYTES] = { 0 };
-    pgasi_prm_create_qp(in, &wanted);
-    qp->object = mlx5dv_devx_obj_create(dev->context, in, sizeof in, out, sizeof out);
-    if (qp->object == NULL)
-        return explain(dev, "make a queue pair", errno, out);
-    qp->raw.number = pgasi_prm_created_qpn(out);
-    return PGAS_OK;
-}
-
-typedef void (*encode_fn_t)(unsigned char in[PGASI_PRM_MODIFY_QP_BYTES], const pgasi_prm_path_t *path);
-
-static pgas_status_t modify(mlx5_dev_t *dev, mlx5_qp_t *qp, encode_fn_t encode, const pgasi_prm_path_t *path)
-{
-    unsigned char in[PGASI_PRM_MODIFY_QP_BYTES], out[PGASI_PRM_ANSWER_BYTES] = { 0 };
-    encode(in, path);
-    int error = mlx5dv_devx_obj_modify(qp->object, in, sizeof in, out, sizeof out);
-    return error == 0 ? PGAS_OK : explain(dev, "change a queue pair's state", error, out);
-}
-
-static pgasi_prm_path_t begin_path(const mlx5_dev_t *dev, const mlx5_qp_t *qp)
-{
-    const pgas_verbs_qp_opts_t *opts = &qp->raw.super.opts;
-    return (pgasi_prm_path_t){
-        .qpn = qp->raw.number, .psn = qp->psn, .port = (uint8_t)dev->raw.super.info.port, .timeout = TIMEOUT,
-        .rnr_timer = RNR_TIMER, .retry = opts->retry, .rnr_retry = opts->rnr_retry,
-        .remote_read = opts->access & PGAS_VERBS_REMOTE_READ, .remote_write = opts->access & PGAS_VERBS_REMOTE_WRITE,
-        .remote_atomic = opts->access & PGAS_VERBS_REMOTE_ATOMIC,
-    };
-}
-
-/* Rings, records and the card's object; what it got this far is undone by close_qp. */
-static pgas_status_t build_qp(mlx5_dev_t *dev, mlx5_qp_t *qp)
-{
-    pgas_verbs_qp_opts_t *opts = &qp->raw.super.opts;
-    layout_t layout;
-    pgas_status_t status = lay_out(opts, &layout);
-    if (status != PGAS_OK)
-        return status;
-    void *memory = mmap(NULL, layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return PGAS_ERR_NO_MEMORY;
-    qp->memory = memory;
-    qp->bytes = layout.bytes;
-    qp->umem = mlx5dv_devx_umem_reg(dev->context, memory, layout.bytes, IBV_ACCESS_LOCAL_WRITE);
-    if (qp->umem == NULL)
-        return register_status(errno);
-    uint32_t *record = (uint32_t *)(void *)(qp->memory + layout.record_at);
-    status = pgasi_raw_qp_init(&qp->raw, qp->memory + layout.rq_bytes, 1u << layout.log_blocks, qp->memory,
-                               layout.has_rq ? 1u << layout.log_strides : 0, 1u << layout.log_stride, record);
-    bool managed = opts->flags & PGAS_VERBS_QP_MANAGED_SEND;
-    if (managed)
-        qp->raw.sq.record = &qp->no_record;
-    qp->raw.ring_bell = managed ? ring_nothing : ring;
-    qp->bell = dev->uar->reg_addr;
-    if (status == PGAS_OK && (opts->flags & PGAS_VERBS_QP_REMOTE_SLOTS)) {
-        qp->slots = register_region(&dev->raw.super, qp->memory + layout.rq_bytes, layout.sq_bytes, PGAS_VERBS_ACCESS_ALL);
-        status = qp->slots != NULL ? PGAS_OK : register_status(errno);
-    }
-    if (status == PGAS_OK)
-        status = create_object(dev, qp, &layout);
-    if (status != PGAS_OK)
-        return status;
-    qp->psn = (uint32_t)pgasi_hash_u64(pgasi_now_ns() ^ qp->raw.number) & 0xffffff;
-    opts->recv_depth = layout.has_rq ? 1u << layout.log_strides : 0;
-    pgasi_prm_path_t path = begin_path(dev, qp);
-    status = modify(dev, qp, pgasi_prm_to_init, &path);
-    return status == PGAS_OK ? pgasi_raw_enter_qp(&dev->raw, qp->raw.number, &qp->raw) : status;
-}
-
-static void close_qp(pgas_verbs_qp_t *base)
-{
-    mlx5_qp_t *qp = (mlx5_qp_t *)(void *)base;
-    if (qp->object != NULL) {
-        pgasi_raw_enter_qp(&dev_of(base->dev)->raw, qp->raw.number, NULL);
-        if (mlx5dv_devx_obj_destroy(qp->object) != 0)
-            PGASI_WARN("verbs", "%s: a queue pair cannot be closed", base->dev->info.name);
-    }
-    if (qp->slots != NULL)
-        ibv_dereg_mr(qp->slots);
-    if (qp->umem != NULL)
-        mlx5dv_devx_umem_dereg(qp->umem);
-    if (qp->memory != NULL)
-        munmap(qp->memory, qp->bytes);
-    pgasi_raw_qp_fini(&qp->raw);
-    free(qp);
-}
-
-static pgas_status_t open_qp(pgas_verbs_dev_t *base, const pgas_verbs_qp_opts_t *opts, pgas_verbs_qp_t **qp_p)
-{
-    mlx5_qp_t *qp = calloc(1, sizeof *qp);
-    if (qp == NULL)
-        return PGAS_ERR_NO_MEMORY;
-    qp->raw.super.dev = base;
-    qp->raw.super.opts = *opts;
-    pgas_status_t status = build_qp(dev_of(base), qp);
-    if (status != PGAS_OK)
-        close_qp(&qp->raw.super);
-    else
-        *qp_p = &qp->raw.super;
-    return status;
-}
-
-/* ---- connecting ---- */
-
-static void address_of(const pgas_verbs_qp_t *base, pgas_verbs_address_t *address_p)
-{
-    const mlx5_qp_t *qp = (const mlx5_qp_t *)(const void *)base;
-    pgasi_rdma_address_t address = dev_of(base->dev)->at;
-    address.qpn = qp->raw.number;
-    address.psn = qp->psn;
-    address.reads_max = (uint8_t)PGASI_MIN(base->dev->limits.reads_max, 255u);
-    pgasi_rdma_address_pack(&address, address_p);
-}
-
-/* The kernel finds the peer's Ethernet address while it makes an address handle; that, and the port that packets come from, are read
- * out of it. */
-static pgas_status_t resolve(mlx5_dev_t *dev, pgasi_prm_path_t *path)
-{
-    struct ibv_ah_attr attr = { .is_global = 1, .port_num = path->port,
-                                .grh = { .sgid_index = path->gid_index, .hop_limit = path->hop_limit } };
-    memcpy(attr.grh.dgid.raw, path->gid, sizeof path->gid);
-    struct ibv_ah *handle = ibv_create_ah(dev->pd, &attr);
-    struct mlx5dv_ah inside = { 0 };
-    struct mlx5dv_obj object = { .ah = { .in = handle, .out = &inside } };
-    if (handle == NULL || mlx5dv_init_obj(&object, MLX5DV_OBJ_AH) != 0) {
-        int error = errno;
-        PGASI_WARN("verbs", "%s: the peer's Ethernet address is not found: %s", dev->raw.super.info.name, strerror(error));
-        if (handle != NULL)
-            ibv_destroy_ah(handle);
-        return error == ETIMEDOUT || error == EHOSTUNREACH ? PGAS_ERR_PEER : PGAS_ERR_IO;
-    }
-    memcpy(path->mac, inside.av->rmac, sizeof path->mac);
-    path->udp_port = be16toh(inside.av->rlid);
-    ibv_destroy_ah(handle);
-    return PGAS_OK;
-}
-
-static pgas_status_t connect_qp(pgas_verbs_qp_t *base, const pgas_verbs_address_t *peer)
-{
-    mlx5_qp_t *qp = (mlx5_qp_t *)(void *)base;
-    mlx5_dev_t *dev = dev_of(base->dev);
-    pgasi_rdma_address_t to;
-    pgas_status_t status = pgasi_rdma_address_unpack(peer, &to);
-    if (status != PGAS_OK)
-        return status;
-    if (dev->at.is_global && !to.is_global)
-        return PGAS_ERR_MISMATCH;
-    pgasi_prm_path_t path = begin_path(dev, qp);
-    path.peer_qpn = to.qpn;
-    path.peer_psn = to.psn;
-    path.mtu = PGASI_MIN(to.mtu, dev->at.mtu);
-    path.log_reads_in = log_of(base->dev->limits.reads_max);
-    path.log_reads = 31 - (uint32_t)__builtin_clz(PGASI_MAX(PGASI_MIN(base->opts.reads_max, (uint32_t)to.reads_max), 1u));
-    path.ethernet = strncmp(base->dev->info.link, "RoCE", 4) == 0;
-    path.is_global = dev->at.is_global;
-    path.lid = to.lid;
-    path.gid_index = (uint8_t)PGASI_MAX(base->dev->info.gid_index, 0);
-    path.hop_limit = HOP_LIMIT;
-    memcpy(path.gid, to.gid, sizeof path.gid);
-    if (path.ethernet)
-        status = resolve(dev, &path);
-    if (status == PGAS_OK)
-        status = modify(dev, qp, pgasi_prm_to_receive, &path);
-    return status == PGAS_OK ? modify(dev, qp, pgasi_prm_to_send, &path) : status;
-}
-
-static pgas_status_t slots_of(pgas_verbs_qp_t *base, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p)
-{
-    describe(((mlx5_qp_t *)(void *)base)->slots, NULL, mem_p);
-    *slot_bytes_p = PGASI_WQE_BB;
-    return PGAS_OK;
-}
-
 const pgasi_verbs_ops_t pgasi_verbs_mlx5 = {
     .name = "mlx5",
     .list = list_devices,
@@ -747,19 +455,19 @@ const pgasi_verbs_ops_t pgasi_verbs_mlx5 = {
     .mem_release = release_memory,
     .cq_open = open_cq,
     .cq_close = close_cq,
-    .cq_poll = pgasi_raw_poll,
+    .cq_poll = poll_cq,
     .cq_fd = cq_descriptor,
     .cq_arm = arm_cq,
     .srq_open = open_srq,
     .srq_close = close_srq,
     .srq_recv = pgasi_raw_srq_recv,
-    .qp_open = open_qp,
-    .qp_close = close_qp,
-    .qp_address = address_of,
-    .qp_connect = connect_qp,
+    .qp_open = pgasi_mlx5_qp_open,
+    .qp_close = pgasi_mlx5_qp_close,
+    .qp_address = pgasi_mlx5_qp_address,
+    .qp_connect = pgasi_mlx5_qp_connect,
     .qp_write = pgasi_raw_write,
     .qp_ring = pgasi_raw_ring,
     .qp_position = pgasi_raw_position,
     .qp_recv = pgasi_raw_recv,
-    .qp_buffer = slots_of,
+    .qp_buffer = pgasi_mlx5_qp_buffer,
 };
