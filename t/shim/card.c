@@ -85,9 +85,13 @@ static void put_event(shim_object_t *cq)
 /* A record's second word asks for an event: two bits of a counter, a bit for solicited ones alone, the consumer index. */
 static bool look_at_cq(shim_object_t *cq)
 {
+    bool found = false;
+    if (!cq->dead && pgasi_snic_cq_dead(snic, cq->number)) {
+        struct ib_uverbs_async_event_desc event = { .element = cq->user_handle, .event_type = IBV_EVENT_CQ_ERR };
+        cq->dead = write(cq->context->events->pipe[1], &event, sizeof event) == (ssize_t)sizeof event;
+    }
     if (cq->pipe[0] < 0)
         return false;
-    bool found = false;
     if (changed(cq, 1)) {
         if (!pgasi_snic_cq_arm(snic, cq->number, be32toh(cq->seen[1]) >> 24 & 1))
             put_event(cq);
@@ -170,7 +174,10 @@ pgasi_snic_t *shim_engine(void)
 {
     if (snic)
         return snic;
+    const char *adversary = getenv("SHIM_ADVERSARY"), *seed = getenv("TAP_SEED");
     pgasi_snic_opts_t opts = { .engine = PGAS_VERBS_ENGINE_CALLER, .in_process = true };
+    opts.adversary = adversary ? (uint32_t)strtoul(adversary, NULL, 0) : 0;
+    opts.seed = seed ? strtoull(seed, NULL, 0) : 0;
     if (pgasi_snic_open(&opts, &snic) != PGAS_OK)
         return snic = NULL;
     if (pthread_create(&looker, NULL, look_on, NULL)) {
@@ -281,22 +288,23 @@ void shim_destroy_all(const shim_context_t *context)
     }
 }
 
-/* The program and we share the reading end; what is read here is written back if it is another queue's. */
-uint32_t shim_retract_events(shim_object_t *cq)
+/* The program and we read from the same pipe; what is another queue's is written back. All kinds of events begin with whose they are. */
+uint32_t shim_retract_events(const shim_object_t *channel, const shim_object_t *cq, size_t event_bytes)
 {
-    shim_object_t *channel = cq->uses[0];
+    uint32_t n = 0;
     if (!channel)
         return 0;
-    enum { AT_ONCE = 512 };
-    struct ib_uverbs_comp_event_desc events[AT_ONCE];
-    ssize_t got = read(channel->pipe[0], events, sizeof events);
-    for (ssize_t k = 0; k < got / (ssize_t)sizeof *events; k++) {
-        if (events[k].cq_handle == cq->user_handle)
-            cq->n_events--;
-        else if (write(channel->pipe[1], &events[k], sizeof *events) < 0)
+    char events[4096];
+    ssize_t got = read(channel->pipe[0], events, sizeof events / event_bytes * event_bytes);
+    for (ssize_t at = 0; at < got; at += (ssize_t)event_bytes) {
+        uint64_t handle;
+        memcpy(&handle, events + at, sizeof handle);
+        if (handle == cq->user_handle)
+            n++;
+        else if (write(channel->pipe[1], events + at, event_bytes) < 0)
             abort(); /* there was room for it before */
     }
-    return cq->n_events;
+    return n;
 }
 
 int shim_page_fd(uint32_t page_index)

@@ -32,15 +32,17 @@ typedef struct {
 } shim_card_t;
 extern const shim_card_t shim_cards[SHIM_CARDS];
 
+typedef struct shim_object shim_object_t;
+
 /* An opened device file. */
 typedef struct {
     int fd; /* of /dev/null; -1: this entry is free */
     const shim_card_t *card;
+    shim_object_t *events; /* the channel of what nobody asked for: overruns */
 } shim_context_t;
 
 typedef enum { SHIM_PD = 1, SHIM_MR, SHIM_CQ, SHIM_SRQ, SHIM_QP, SHIM_AH, SHIM_CHANNEL, SHIM_UAR, SHIM_UMEM } shim_kind_t;
 
-typedef struct shim_object shim_object_t;
 struct shim_object {
     shim_kind_t kind;
     shim_context_t *context;
@@ -54,6 +56,7 @@ struct shim_object {
     uint64_t user_handle;
     int pipe[2];             /* CQ: from the engine to us; CHANNEL: from us to the program (its own copy is closed by it) */
     uint32_t n_events;       /* put into the channel */
+    bool dead;               /* has overrun, and the context's channel says so */
     /* QP */
     bool managed_send;
     uint32_t access;
@@ -80,8 +83,8 @@ shim_object_t *shim_find_number(shim_kind_t kind, uint32_t number);
 int shim_destroy(shim_object_t *object);
 /** Everything of a device file that is closed. */
 void shim_destroy_all(const shim_context_t *context);
-/** Ends what a channel still holds of a queue's events. @return those that the program has taken */
-uint32_t shim_retract_events(shim_object_t *cq);
+/** Takes a queue's events back that a channel still holds. @return how many */
+uint32_t shim_retract_events(const shim_object_t *channel, const shim_object_t *cq, size_t event_bytes);
 /** Where the page of a UAR is found by mmap. */
 int shim_page_fd(uint32_t page_index);
 

@@ -38,19 +38,38 @@ static void answer(const command_t *command, size_t at, const void *from, size_t
 
 /* ---- the device ---- */
 
-static int get_context(command_t *command)
+/* A pipe whose reading end is the program's. Ours is opened anew, because the program's end waits and ours must not: that flag belongs
+ * to the opened file. @return NULL, or the channel, with the program's descriptor as its number */
+static shim_object_t *make_channel(shim_context_t *context)
 {
     int ends[2];
+    char path[32];
+    shim_object_t *old;
     if (pipe2(ends, O_CLOEXEC))
-        return errno;
-    shim_object_t *events = shim_new(command->context, SHIM_CHANNEL);
-    if (!events) {
-        close(ends[0]);
-        close(ends[1]);
-        return ENOMEM;
+        return NULL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+    int ours = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    shim_object_t *channel = ours < 0 ? NULL : shim_new(context, SHIM_CHANNEL);
+    if (!channel) {
+        for (int k = 0; k < 3; k++)
+            close(k < 2 ? ends[k] : ours);
+        return NULL;
     }
-    events->pipe[1] = ends[1]; /* asynchronous events: there are none, but who waits for them shall wait */
-    struct ib_uverbs_get_context_resp resp = { .async_fd = (uint32_t)ends[0], .num_comp_vectors = 1 };
+    while ((old = shim_find_number(SHIM_CHANNEL, (uint32_t)ends[0])))
+        old->number = UINT32_MAX; /* that descriptor was closed */
+    channel->pipe[0] = ours;
+    channel->pipe[1] = ends[1];
+    channel->number = (uint32_t)ends[0];
+    return channel;
+}
+
+static int get_context(command_t *command)
+{
+    shim_object_t *events = make_channel(command->context);
+    if (!events)
+        return ENOMEM;
+    command->context->events = events;
+    struct ib_uverbs_get_context_resp resp = { .async_fd = events->number, .num_comp_vectors = 1 };
     /* No doorbell registers beforehand: libmlx5 asks for pages by ioctl. Version 0 of completions: they name queues by number. */
     struct mlx5_ib_alloc_ucontext_resp own = {
         .qp_tab_size = 1 << 18, .bf_reg_size = 512, .tot_bfregs = 0, .cache_line_size = 64, .max_sq_desc_sz = 1024,
@@ -99,25 +118,10 @@ static int query_port(command_t *command)
 
 static int create_channel(command_t *command)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC))
-        return errno;
-    /* Ours is opened anew, because the program's end waits and ours must not: that flag belongs to the opened file. */
-    char path[32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
-    int copy = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    shim_object_t *channel = copy < 0 ? NULL : shim_new(command->context, SHIM_CHANNEL), *old;
-    if (!channel) {
-        for (int k = 0; k < 3; k++)
-            close(k < 2 ? ends[k] : copy);
+    shim_object_t *channel = make_channel(command->context);
+    if (!channel)
         return ENOMEM;
-    }
-    while ((old = shim_find_number(SHIM_CHANNEL, (uint32_t)ends[0])))
-        old->number = UINT32_MAX; /* that descriptor was closed */
-    channel->pipe[0] = copy;
-    channel->pipe[1] = ends[1];
-    channel->number = (uint32_t)ends[0];
-    struct ib_uverbs_create_comp_channel_resp resp = { .fd = (uint32_t)ends[0] };
+    struct ib_uverbs_create_comp_channel_resp resp = { .fd = channel->number };
     answer(command, 0, &resp, sizeof resp);
     return 0;
 }
@@ -254,7 +258,9 @@ static int destroy_cq(command_t *command)
         return EINVAL;
     if (cq->n_users)
         return EBUSY;
-    struct ib_uverbs_destroy_cq_resp resp = { .comp_events_reported = shim_retract_events(cq) };
+    uint32_t n_taken = cq->n_events - shim_retract_events(cq->uses[0], cq, sizeof(struct ib_uverbs_comp_event_desc));
+    uint32_t n_left = shim_retract_events(command->context->events, cq, sizeof(struct ib_uverbs_async_event_desc));
+    struct ib_uverbs_destroy_cq_resp resp = { .comp_events_reported = n_taken, .async_events_reported = cq->dead - n_left };
     shim_destroy(cq);
     answer(command, 0, &resp, sizeof resp);
     return 0;
