@@ -1,4 +1,5 @@
 /* what:   WAIT and ENABLE on queues of our own through stock libmlx5, with managed queues whose entries are rewritten until they run
+ * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * log:    has no WAIT and ENABLE
  * source: pgas/verbs.h; cross-channel queues as DPDK, DOCA and RedN use them */
 #include "config.h"
@@ -78,31 +79,37 @@ static void enable(chain_t *chain, pgas_verbs_op_t op, pgas_verbs_qp_t *qp, uint
     must(pgas_verbs_qp_post(chain->master, &r, 1, NULL), "ENABLE");
 }
 
-/* The first entry writes 8 bytes over where the second finds its data; the second was written to copy "WRONG". */
-static void test_rewritten(chain_t *chain)
+/* Two entries of a queue: the first writes 8 bytes over where the second finds its data, which was written to copy "WRONG".
+ * @return the position between them */
+static uint32_t post_rewriting(pair_t *pair, pgas_verbs_qp_t *qp)
 {
-    pair_t *pair = &chain->pair;
     pgas_verbs_mem_t slots;
     uint32_t slot_bytes = 0;
     memset(pair->bytes, 0, BYTES);
     strcpy((char *)pair->bytes + 1024, "WRONG");
     strcpy((char *)pair->bytes + 2048, "right");
-    is_int(pgas_verbs_qp_buffer(chain->managed, &slots, &slot_bytes), PGAS_OK, "%s: the ring can be written to", label);
+    must(pgas_verbs_qp_buffer(qp, &slots, &slot_bytes), "where the ring is");
     uint64_t there = htobe64((uint64_t)(uintptr_t)(pair->bytes + 2048));
     memcpy(pair->bytes, &there, sizeof there);
 
-    uint32_t at = pgas_verbs_qp_position(chain->managed) + 1; /* the first takes one block */
-    pgas_verbs_request_t patch = request(pair, PGAS_VERBS_WRITE, 0, 8, 0);
-    patch.remote_addr = (uint64_t)(uintptr_t)slots.addr + at % (slots.bytes / slot_bytes) * slot_bytes + ADDR_AT;
-    patch.rkey = slots.rkey;
-    must(pgas_verbs_qp_post(chain->managed, &patch, 1, NULL), "the first entry");
-    pgas_verbs_request_t copy = request(pair, PGAS_VERBS_WRITE, 1024, 8, 4096);
-    copy.id = 2;
-    must(pgas_verbs_qp_post(chain->managed, &copy, 1, NULL), "the second entry");
-    pass_time(chain);
-    pgas_verbs_completion_t none;
-    ok(is_filled(pair, 4096, 8, 0) && pgas_verbs_cq_poll(chain->cq, &none, 1) == 0, "%s: ringing a managed queue runs nothing", label);
+    uint32_t at = pgas_verbs_qp_position(qp) + 1; /* the first takes one block */
+    pgas_verbs_span_t from = span(pair, 0, 8);
+    pgas_verbs_request_t rs[2] = { request(pair, PGAS_VERBS_WRITE, 0, 8, 0), request(pair, PGAS_VERBS_WRITE, 1024, 8, 4096) };
+    rs[0].spans = &from;
+    rs[0].remote_addr = (uint64_t)(uintptr_t)slots.addr + at % (slots.bytes / slot_bytes) * slot_bytes + ADDR_AT;
+    rs[0].rkey = slots.rkey;
+    rs[1].id = 2;
+    must(pgas_verbs_qp_post(qp, rs, 2, NULL), "two entries");
+    return at;
+}
 
+static void test_rewritten(chain_t *chain)
+{
+    pair_t *pair = &chain->pair;
+    pgas_verbs_completion_t none;
+    uint32_t at = post_rewriting(pair, chain->managed);
+    pass_time(chain);
+    ok(is_filled(pair, 4096, 8, 0) && pgas_verbs_cq_poll(chain->cq, &none, 1) == 0, "%s: ringing a managed queue runs nothing", label);
     enable(chain, PGAS_VERBS_SEND_ENABLE, chain->managed, at);
     is_int(wait_chain(chain).status, PGAS_OK, "%s: the first is enabled and runs", label);
     pass_time(chain);
@@ -111,6 +118,20 @@ static void test_rewritten(chain_t *chain)
     pgas_verbs_completion_t got = wait_chain(chain);
     ok(got.status == PGAS_OK && got.id == 2, "%s: the second is enabled and runs", label);
     is_str((char *)pair->bytes + 4096, "right", "%s: as the first has rewritten it", label);
+}
+
+/* The same without ENABLE must come out wrong where the card reads ahead: else nothing would be shown above. */
+static void test_read_ahead(chain_t *chain)
+{
+    const char *adversary = getenv("SHIM_ADVERSARY");
+    bool ahead = adversary && strtoul(adversary, NULL, 0) & PGAS_VERBS_SNIC_PREFETCH;
+    pgas_verbs_qp_t *qp = open_self(chain, PGAS_VERBS_QP_REMOTE_SLOTS);
+    post_rewriting(&chain->pair, qp);
+    wait_chain(chain);
+    wait_chain(chain);
+    is_str((char *)chain->pair.bytes + 4096, ahead ? "WRONG" : "right", "%s: entries that are not managed are %s", label,
+           ahead ? "read at the doorbell" : "read when their turn comes");
+    pgas_verbs_qp_close(qp);
 }
 
 /* The chain stands ready; a message makes it run, and no thread of ours. */
@@ -190,6 +211,7 @@ static void test_device(const char *device)
     label = device;
     open_chain(&chain, device);
     test_rewritten(&chain);
+    test_read_ahead(&chain);
     test_wait(&chain, 0);
     test_managed_receive(&chain);
     test_wait(&chain, 3);

@@ -1,4 +1,5 @@
 /* what:   the providers verbs and mlx5 carry every operation through the stock libibverbs and libmlx5, over InfiniBand and RoCE
+ * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * log:    the peer's Ethernet address is not found
  * log:    has no GID with index 4
  * source: pgas/verbs.h; t/shim/sysfs.sh for the cards */
@@ -14,11 +15,12 @@ int main(void)
 #else
 #include <poll.h>
 #include <sched.h>
+#include "base/clock.h"
 #include "t/shim/pair.h"
 #include "t/shim/under.h"
-#include "verbs_backend/gid.h"
+#include "verbs_backend/gid.h" /* device.h, too */
 
-enum { N_OF_EACH = 39, MANY = 100000, EACH = 32 };
+enum { N_OF_EACH = 41, MANY = 100000, EACH = 32 };
 
 static const char *label; /* the device's name, before each promise's */
 
@@ -269,6 +271,47 @@ static void test_small_buffer(pair_t *pair)
     ok(wait_one(pair, 0).status != PGAS_OK, "%s: is an error of the sender, too", label);
 }
 
+/* Posts without polling until completions are more than a queue has room for. When that happens only the device knows: it may be slow,
+ * so bursts are repeated. @return whether the queue told of it, before all completions had come */
+static bool overrun(pair_t *pair, pgas_verbs_cq_t *small)
+{
+    enum { BURST = 40, YIELDS = 100 };
+    uint64_t begin_ns = pgasi_now_ns(), n_posted = 0, n_got = 0;
+    pgas_verbs_completion_t got[8];
+    pgas_verbs_request_t r = request(pair, PGAS_VERBS_WRITE, 0, 8, 4096);
+    while (pgasi_now_ns() - begin_ns < UINT64_C(20000000000)) {
+        bool again = n_posted == n_got;
+        for (int k = 0; again && k < BURST && pgas_verbs_qp_post(pair->qps[0], &r, 1, NULL) == PGAS_OK; k++)
+            n_posted++;
+        for (int k = 0; again && k < YIELDS; k++)
+            sched_yield();
+        int n = pgas_verbs_cq_poll(small, got, 8);
+        if (n < 0)
+            return n_got < n_posted;
+        n_got += (uint64_t)n;
+    }
+    return false;
+}
+
+static void test_overrun(const char *name)
+{
+    pair_t pair;
+    pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
+    pgas_verbs_cq_t *small, *large;
+    opts.device = name;
+    open_dev(&pair, &opts);
+    must(pgas_verbs_cq_open(pair.dev, 4, 0, &small), "a small completion queue");
+    large = pair.cqs[0];
+    pair.cqs[0] = small;
+    for (int k = 0; k < 2; k++)
+        pair.qps[k] = open_qp(&pair, k, 0, 0);
+    connect_qps(pair.qps[0], pair.qps[1]);
+    ok(overrun(&pair, small), "%s: a completion queue that has overrun says so", label);
+    is_int(pgas_verbs_cq_wait(pair.cqs[1], 0), PGAS_ERR_TIMEOUT, "%s: others are alive", label);
+    close_pair(&pair);
+    pgas_verbs_cq_close(large);
+}
+
 static void test_device(const char *name, bool roce, bool mlx5)
 {
     pair_t pair;
@@ -284,6 +327,8 @@ static void test_device(const char *name, bool roce, bool mlx5)
     test_events(&pair);
     test_errors(&pair);
     close_pair(&pair);
+
+    test_overrun(name);
 
     open_pair(&pair, name, PAIR_SRQ);
     test_shared_receives(&pair);
@@ -339,17 +384,42 @@ static void test_other_gid(void)
     is_int(pgas_verbs_open(&opts, &pair.dev), PGAS_ERR_INVALID, "RoCE: a GID that there is not");
 }
 
+/* A queue pair of one provider and one of the other, over RoCE. */
+static void test_both(void)
+{
+    pair_t pairs[2];
+    pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
+    static const char *const names[2] = { "mlx5_1", "verbs:mlx5_1" };
+    for (int k = 0; k < 2; k++) {
+        opts.device = names[k];
+        open_dev(&pairs[k], &opts);
+        pairs[k].qps[0] = open_qp(&pairs[k], 0, 0, 0);
+    }
+    connect_qps(pairs[0].qps[0], pairs[1].qps[0]);
+    for (int k = 0; k < 2; k++) {
+        fill(&pairs[k], 0, 100, (unsigned)k);
+        pgas_verbs_request_t r = request(&pairs[k], PGAS_VERBS_WRITE, 0, 100, 0);
+        r.remote_addr = (uint64_t)(uintptr_t)(pairs[1 - k].bytes + 4096);
+        r.rkey = pairs[1 - k].mem.rkey;
+        post(&pairs[k], 0, &r);
+        ok(wait_one(&pairs[k], 0).status == PGAS_OK && !memcmp(pairs[k].bytes, pairs[1 - k].bytes + 4096, 100),
+           "from %s to %s", names[k], names[1 - k]);
+    }
+    ok(close_pair(&pairs[0]) && close_pair(&pairs[1]), "and both can be closed");
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
     under_shim(argv);
-    plan(4 * N_OF_EACH + 5);
+    plan(4 * N_OF_EACH + 8);
     test_device("mlx5_0", false, true);
     test_device("mlx5_1", true, true);
     test_device("verbs:mlx5_0", false, false);
     test_device("verbs:mlx5_1", true, false);
     test_addresses();
     test_other_gid();
+    test_both();
     return done();
 }
 #endif

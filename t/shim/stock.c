@@ -1,5 +1,6 @@
 /* what:   a program of libibverbs, which knows nothing of us, has its requests carried out by the software NIC's engine: the stock libmlx5
  *         writes entries that the engine understands, and understands the engine's completions
+ * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * source: ibv_post_send(3), ibv_poll_cq(3), ibv_get_cq_event(3) */
 #include "config.h"
 
@@ -319,7 +320,7 @@ static void test_reset(const char *name, pair_t *pair)
     struct ibv_sge from = piece(pair, 0, 8);
     struct ibv_send_wr wr = request(pair, IBV_WR_RDMA_WRITE, &from, 4096);
     memcpy(pair->bytes, "again..", 8);
-    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && !memcmp(pair->bytes + 4096, "again..", 8), "%s: which works again after a reset", name);
+    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && !memcmp(pair->bytes + 4096, "again..", 8), "%s: a reset mends it", name);
     wr = request(pair, IBV_WR_SEND, &from, 0);
     is_int(post_and_wait(pair, &wr), IBV_WC_RNR_RETRY_EXC_ERR, "%s: a message without a receive buffer", name);
 }
