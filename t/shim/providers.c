@@ -20,7 +20,7 @@ int main(void)
 #include "t/shim/under.h"
 #include "verbs_backend/gid.h" /* device.h, too */
 
-enum { N_OF_EACH = 41, MANY = 100000, EACH = 32 };
+enum { N_OF_EACH = 44, MANY = 100000, EACH = 32 };
 
 static const char *label; /* the device's name, before each promise's */
 
@@ -196,6 +196,40 @@ static void test_selective(pair_t *pair)
     is_int(pgas_verbs_cq_poll(pair->cqs[0], &more, 1), 0, "%s: nor behind them", label);
 }
 
+/* The same by a transmitter, which decides by itself; every write is checked. */
+static void test_transmitter(pair_t *pair)
+{
+    pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
+    pgas_verbs_tx_t *tx;
+    pgas_verbs_tx_stats_t stats;
+    enum { RING = 1024 };
+    uint64_t number = 0, *from = (uint64_t *)(void *)pair->bytes, *to = (uint64_t *)(void *)(pair->bytes + 8 * RING);
+    must(pgas_verbs_tx_open(pair->qps[0], &opts, &tx), "transmitter");
+    bool good = true;
+    for (uint64_t k = 0; k < MANY; k++) {
+        from[k % RING] = k;
+        pgas_verbs_request_t r = request(pair, PGAS_VERBS_WRITE, 8 * (k % RING), 8, 8 * RING + 8 * (k % RING));
+        r.flags = 0;
+        pgas_status_t status;
+        while ((status = pgas_verbs_tx_post(tx, &r, &number)) == PGAS_ERR_AGAIN) {
+            pgas_verbs_tx_poll(tx);
+            sched_yield();
+        }
+        good = good && status == PGAS_OK && number == k + 1;
+        if (k % RING == RING - 1) {
+            good = good && pgas_verbs_tx_wait(tx, number, UINT64_C(20000000000)) == PGAS_OK && !memcmp(from, to, 8 * RING);
+            memset(to, 0, 8 * RING);
+        }
+    }
+    good = good && pgas_verbs_tx_wait(tx, number, UINT64_C(20000000000)) == PGAS_OK;
+    pgas_verbs_tx_stats(tx, &stats);
+    ok(good, "%s: %d writes by a transmitter", label, MANY);
+    is_int(stats.completions, stats.signaled, "%s: a completion for each signal", label);
+    ok(stats.signaled <= MANY / EACH + MANY / RING + 2, "%s: one of %d, and one where it is waited for: %llu", label, EACH,
+       (unsigned long long)stats.signaled);
+    pgas_verbs_tx_close(tx);
+}
+
 static bool is_readable(int fd)
 {
     struct pollfd wanted = { .fd = fd, .events = POLLIN };
@@ -329,6 +363,9 @@ static void test_device(const char *name, bool roce, bool mlx5)
     close_pair(&pair);
 
     test_overrun(name);
+    open_pair(&pair, name, 0);
+    test_transmitter(&pair);
+    close_pair(&pair);
 
     open_pair(&pair, name, PAIR_SRQ);
     test_shared_receives(&pair);
