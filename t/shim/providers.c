@@ -342,8 +342,8 @@ static void test_overrun(const char *name)
     connect_qps(pair.qps[0], pair.qps[1]);
     ok(overrun(&pair, small), "%s: a completion queue that has overrun says so", label);
     is_int(pgas_verbs_cq_wait(pair.cqs[1], 0), PGAS_ERR_TIMEOUT, "%s: others are alive", label);
+    must(pgas_verbs_cq_close(large), "closing");
     close_pair(&pair);
-    pgas_verbs_cq_close(large);
 }
 
 static void test_device(const char *name, bool roce, bool mlx5)

@@ -13,8 +13,10 @@
 static inline void under_shim(char **argv)
 {
     char path[4096], options[4096];
-    if (dlsym(RTLD_DEFAULT, "pgasi_shim_is_here"))
+    if (dlsym(RTLD_DEFAULT, "pgasi_shim_is_here")) {
+        unsetenv("LD_PRELOAD"); /* a sanitizer's symbolizer shall do without */
         return;
+    }
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
     char *slash = NULL;
     if (n > 0) {
