@@ -1,0 +1,195 @@
+/* what: a queue pair posted to by hand, a transmitter and pgas_call in one program: each does its part of the work, and a call finds
+ *       what both have written before it
+ * np: 1 2 3 4
+ * nodes: 0 1
+ * source: pgas/verbs.h, pgas/call.h */
+#include <sched.h>
+#include <stdint.h>
+#include "pgas/verbs.h"
+#include "t/spmd/job.h"
+
+#define ROUNDS 200
+#define STREAM 5000
+#define SECOND_NS UINT64_C(1000000000)
+#define PATIENCE_NS (60 * SECOND_NS)
+
+/* What the left neighbour writes here. */
+typedef struct {
+    uint64_t by_hand[ROUNDS];
+    uint64_t by_transmitter[ROUNDS];
+    uint64_t stream[64];
+} area_t;
+
+typedef struct {
+    pgas_verbs_dev_t *dev;
+    pgas_verbs_cq_t *cq;
+    pgas_verbs_qp_t *to_right, *to_left; /* by hand; the second is the other end of the left neighbour's first */
+    pgas_verbs_net_t *net;
+    pgas_verbs_mem_t mine, all[JOB_RANKS_MAX];
+} layers_t;
+
+static pgas_handler_t look_up, look_at_stream;
+static area_t *area;
+
+static int rank_beside(int distance)
+{
+    return (pgas_rank() + pgas_n_ranks() + distance) % pgas_n_ranks();
+}
+
+static void handle_look_up(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t round = *(const uint64_t *)args, found[2];
+    (void)bytes, (void)source, (void)context;
+    found[0] = __atomic_load_n(&area->by_hand[round], __ATOMIC_ACQUIRE);
+    found[1] = __atomic_load_n(&area->by_transmitter[round], __ATOMIC_ACQUIRE);
+    pgas_reply(found, sizeof found);
+}
+
+static void handle_look_at_stream(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t last = *(const uint64_t *)args, n_good = 0;
+    (void)bytes, (void)source, (void)context;
+    for (uint64_t i = 0; i < 64; i++)
+        n_good += __atomic_load_n(&area->stream[i], __ATOMIC_ACQUIRE) == last - (last - i) % 64;
+    pgas_reply(&n_good, sizeof n_good);
+}
+
+/* ---- opening ---- */
+
+static int exchange(void *arg, const void *mine, void *all, size_t bytes)
+{
+    (void)arg;
+    return pgas_allgather(NULL, mine, all, bytes) != PGAS_OK;
+}
+
+/* Two queue pairs a rank, in a ring. */
+static bool open_by_hand(layers_t *l)
+{
+    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+    pgas_verbs_address_t mine[2], all[JOB_RANKS_MAX][2];
+    bool good = pgas_verbs_cq_open(l->dev, 1024, 0, &l->cq) == PGAS_OK;
+    opts.send_cq = opts.recv_cq = l->cq;
+    good = good && pgas_verbs_qp_open(l->dev, &opts, &l->to_right) == PGAS_OK &&
+           pgas_verbs_qp_open(l->dev, &opts, &l->to_left) == PGAS_OK;
+    memset(mine, 0, sizeof mine);
+    if (good) {
+        pgas_verbs_qp_address(l->to_right, &mine[0]);
+        pgas_verbs_qp_address(l->to_left, &mine[1]);
+    }
+    good = pgas_allgather(NULL, mine, all, sizeof mine) == PGAS_OK && good;
+    good = good && pgas_verbs_qp_connect(l->to_right, &all[rank_beside(1)][1]) == PGAS_OK &&
+           pgas_verbs_qp_connect(l->to_left, &all[rank_beside(-1)][0]) == PGAS_OK;
+    return good;
+}
+
+static bool open_layers(layers_t *l)
+{
+    pgas_verbs_dev_opts_t dev = PGAS_VERBS_DEV_OPTS_INIT;
+    pgas_verbs_net_opts_t net;
+    dev.device = "snic";
+    pgas_verbs_net_opts_init(&net);
+    net.rank = pgas_rank();
+    net.n_ranks = pgas_n_ranks();
+    net.exchange = exchange;
+    net.srq_depth = 0;
+    bool good = pgas_verbs_open(&dev, &l->dev) == PGAS_OK;
+    good = good && pgas_verbs_mem_alloc(l->dev, sizeof(area_t), PGAS_VERBS_ACCESS_ALL, &l->mine) == PGAS_OK;
+    area = l->mine.addr;
+    good = !job_any(!good) && open_by_hand(l);
+    return good && pgas_verbs_net_open(l->dev, &net, &l->net) == PGAS_OK && pgas_verbs_net_share(l->net, &l->mine, l->all) == PGAS_OK;
+}
+
+static bool close_layers(layers_t *l)
+{
+    pgas_verbs_net_close(l->net);
+    pgas_verbs_qp_close(l->to_right);
+    pgas_verbs_qp_close(l->to_left);
+    pgas_verbs_mem_release(l->dev, &l->mine);
+    return pgas_verbs_cq_close(l->cq) == PGAS_OK && pgas_verbs_close(l->dev) == PGAS_OK;
+}
+
+/* ---- use ---- */
+
+static pgas_verbs_request_t write_of(const layers_t *l, const pgas_verbs_span_t *span, size_t offset)
+{
+    const pgas_verbs_mem_t *right = &l->all[rank_beside(1)];
+    return (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_INLINE, .spans = span, .n_spans = 1,
+                                   .remote_addr = (uintptr_t)right->addr + offset, .rkey = right->rkey };
+}
+
+/* By hand: signaled, rung, polled. */
+static bool write_by_hand(layers_t *l, uint64_t round, uint64_t value)
+{
+    pgas_verbs_span_t span = { (uintptr_t)&value, 8, 0 };
+    pgas_verbs_request_t request = write_of(l, &span, offsetof(area_t, by_hand) + round * 8);
+    pgas_verbs_completion_t c = { 0 };
+    request.flags |= PGAS_VERBS_SIGNAL;
+    request.id = round;
+    return pgas_verbs_qp_post(l->to_right, &request, 1, NULL) == PGAS_OK && pgas_verbs_cq_wait(l->cq, PATIENCE_NS) == PGAS_OK &&
+           pgas_verbs_cq_poll(l->cq, &c, 1) == 1 && c.status == PGAS_OK && c.id == round && c.qp == l->to_right;
+}
+
+static bool write_by_transmitter(layers_t *l, uint64_t round, uint64_t value)
+{
+    pgas_verbs_tx_t *tx = pgas_verbs_net_tx(l->net, rank_beside(1), 0);
+    pgas_verbs_span_t span = { (uintptr_t)&value, 8, 0 };
+    pgas_verbs_request_t request = write_of(l, &span, offsetof(area_t, by_transmitter) + round * 8);
+    uint64_t number;
+    return pgas_verbs_tx_post(tx, &request, &number) == PGAS_OK && pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK;
+}
+
+static void write_and_call(layers_t *l)
+{
+    int n_bad = 0;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        uint64_t found[2] = { 0, 0 }, value = (uint64_t)pgas_rank() * 100000 + round + 1;
+        n_bad += !write_by_hand(l, round, value) || !write_by_transmitter(l, round, value + 50000);
+        n_bad += pgas_call_return(rank_beside(1), look_up, &round, sizeof round, found, sizeof found, NULL) != PGAS_OK;
+        n_bad += found[0] != value || found[1] != value + 50000;
+    }
+    spmd_is_int(n_bad, 0, "a call finds what was written by hand and by the transmitter before it");
+}
+
+/* All three at once, without waiting in between. */
+static void stream_and_call(layers_t *l)
+{
+    pgas_verbs_tx_t *tx = pgas_verbs_net_tx(l->net, rank_beside(1), 0);
+    pgas_verbs_tx_stats_t before, after;
+    uint64_t number = 0, last = STREAM - 1, n_good = 0, hand = 0;
+    int n_bad = 0;
+    pgas_verbs_tx_stats(tx, &before);
+    for (uint64_t i = 0; i < STREAM; i++) {
+        pgas_verbs_span_t span = { (uintptr_t)&i, 8, 0 };
+        pgas_verbs_request_t request = write_of(l, &span, offsetof(area_t, stream) + i % 64 * 8);
+        pgas_status_t status;
+        while ((status = pgas_verbs_tx_post(tx, &request, &number)) == PGAS_ERR_AGAIN) {
+            pgas_verbs_tx_poll(tx);
+            sched_yield();
+        }
+        n_bad += status != PGAS_OK;
+        if (i % 100 == 0)
+            n_bad += !write_by_hand(l, hand++, i);
+        if (i % 250 == 0)
+            n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good, sizeof n_good, NULL) != PGAS_OK;
+    }
+    n_bad += pgas_verbs_tx_wait(tx, number, PATIENCE_NS) != PGAS_OK;
+    pgas_verbs_tx_stats(tx, &after);
+    n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good, sizeof n_good, NULL) != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_good == 64, "a stream of writes, writes by hand and calls go on side by side");
+    spmd_ok(after.completions - before.completions <= STREAM / 32 + 1, "with one completion for 32 writes of the stream");
+}
+
+int main(int argc, char **argv)
+{
+    static layers_t layers;
+    pgas_handler_register("t.look_up", handle_look_up, NULL, &look_up);
+    pgas_handler_register("t.look_at_stream", handle_look_at_stream, NULL, &look_at_stream);
+    job_begin(&argc, &argv, 5);
+    if (!spmd_ok(open_layers(&layers), "queue pairs by hand, a net and the library open together"))
+        MPI_Abort(MPI_COMM_WORLD, 99);
+    write_and_call(&layers);
+    stream_and_call(&layers);
+    spmd_barrier();
+    spmd_ok(close_layers(&layers), "and close");
+    return job_end();
+}
