@@ -1,6 +1,7 @@
 /* what: transmitters over the software NIC: a hundred thousand writes with one completion for 32, of one's own and shared among
  *       threads; reads, atomics, messages and gathered writes; transfers that are cut; sleeping until something is done; a connection
- *       that ends
+ *       that ends; also over a NIC that is as late and as much in disorder as it may be
+ * needs: tsan-ok
  * source: pgas/verbs.h */
 #include <pthread.h>
 #include <sched.h>
@@ -23,6 +24,8 @@ typedef struct {
     pgas_verbs_tx_t *tx;
 } pair_t;
 
+static uint32_t adversary; /* of the devices that are opened */
+
 static void must(pgas_status_t status, const char *what)
 {
     if (status != PGAS_OK)
@@ -33,6 +36,9 @@ static void open_pair(pair_t *p, size_t bytes, const pgas_verbs_tx_opts_t *tx, u
 {
     pgas_verbs_dev_opts_t dev = PGAS_VERBS_DEV_OPTS_INIT;
     dev.device = "snic";
+    dev.adversary = adversary;
+    dev.engine = adversary != 0 ? PGAS_VERBS_ENGINE_THREAD : PGAS_VERBS_ENGINE_CALLER;
+    dev.seed = 1;
     must(pgas_verbs_open(&dev, &p->dev), "the device");
     if (message_max != 0)
         p->dev->limits.message_max = message_max;
@@ -377,14 +383,17 @@ static void end_connection(void)
 
 int main(void)
 {
-    plan(26);
-    write_alone();
-    write_together();
-    use_operations();
-    use_buffers();
-    cut_transfers();
-    sleep_until(0, "with naps");
-    sleep_until(PGAS_VERBS_CQ_EVENTS, "with events");
-    end_connection();
+    plan(52);
+    for (int i = 0; i < 2; i++) {
+        adversary = i == 0 ? 0 : PGAS_VERBS_SNIC_ALL;
+        write_alone();
+        write_together();
+        use_operations();
+        use_buffers();
+        cut_transfers();
+        sleep_until(0, "with naps");
+        sleep_until(PGAS_VERBS_CQ_EVENTS, "with events");
+        end_connection();
+    }
     return done();
 }
