@@ -106,3 +106,5 @@ check_PROGRAMS += %D%/snic_atomics.t
 %C%_snic_atomics_t_SOURCES = %D%/snic_atomics.c %D%/snic.h
 check_PROGRAMS += %D%/verbs_gid.t
 %C%_verbs_gid_t_SOURCES = %D%/verbs_gid.c
+check_PROGRAMS += %D%/verbs_large.t
+%C%_verbs_large_t_SOURCES = %D%/verbs_large.c
