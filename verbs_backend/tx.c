@@ -311,26 +311,35 @@ static __attribute__((noinline)) pgas_status_t post(pgas_verbs_tx_t *tx, const p
     return status;
 }
 
-/* What must survive the write is little, so that few registers are saved. */
-pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
+/* Below stop: nothing but to write it. What must survive that is little, so that few registers are saved. */
+static inline pgas_status_t post_next(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, bool small, uint64_t *number_p)
 {
-    uint32_t flags = request->flags;
-    if (PGAS_UNLIKELY(load(&tx->posted) + 1 >= tx->stop) || PGAS_UNLIKELY(flags & PGAS_VERBS_SIGNAL))
-        return post(tx, request, number_p);
-    if (is_small(tx, request)) {
-        flags |= PGAS_VERBS_INLINE;
-        tx->inlined++;
-    }
+    uint32_t flags = request->flags | small * PGAS_VERBS_INLINE;
     pgas_status_t status = tx->write(tx->qp, request, flags, load(&tx->posted) + 1);
-    if (PGAS_UNLIKELY(status != PGAS_OK)) {
-        tx->inlined -= is_small(tx, request);
+    if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    }
     uint64_t number = load(&tx->posted) + 1;
     store(&tx->posted, number);
+    tx->inlined += small;
     if (number_p != NULL)
         *number_p = number;
     return PGAS_OK;
+}
+
+/* Of several pieces, or of none. A function of its own, so that the frequent way has no registers to save for it. */
+static __attribute__((noinline)) pgas_status_t post_pieces(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
+                                                           uint64_t *number_p)
+{
+    return post_next(tx, request, is_small(tx, request), number_p);
+}
+
+pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
+{
+    if (PGAS_UNLIKELY(load(&tx->posted) + 1 >= tx->stop) || PGAS_UNLIKELY(request->flags & PGAS_VERBS_SIGNAL))
+        return post(tx, request, number_p);
+    if (PGAS_UNLIKELY(request->n_spans != 1))
+        return post_pieces(tx, request, number_p);
+    return post_next(tx, request, request->op <= PGAS_VERBS_WRITE_IMM && request->spans[0].bytes - 1 < tx->inline_max, number_p);
 }
 
 static pgas_status_t transfer(pgas_verbs_tx_t *tx, pgas_verbs_request_t *request, pgas_verbs_span_t *span, uint64_t bytes,
