@@ -19,7 +19,7 @@ void pgasi_verbs_ep_activate(pgasi_verbs_ep_t *ep)
 void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep)
 {
     if (ep->active) {
-        ep->active = false;
+        ep->active = ep->has_data = false;
         *ep->active_back = ep->active_next;
         if (ep->active_next != NULL) {
             ep->active_next->active_back = ep->active_back;
@@ -166,7 +166,7 @@ static void fail_line(pgasi_verbs_ep_t *ep, pgasi_verbs_line_t *line, pgas_statu
 void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
 {
     pgasi_verbs_lane_t *lane = ep->lane;
-    lane->lost |= !pgasi_verbs_ep_is_idle(ep);
+    lane->lost |= ep->has_data;
     if (ep->dialing) {
         pgasi_verbs_wire_hang_up(lane->tp, &ep->dial);
         lane->n_connecting--;
@@ -174,7 +174,6 @@ void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
     }
     ep->state = PGASI_VERBS_EP_DEAD;
     free_queue_pair(ep); /* from here on the card touches none of our memory for it */
-    pgasi_verbs_ep_deactivate(ep);
     while (ep->lent != NULL) {
         pgasi_verbs_buffer_t *buffer = ep->lent;
         ep->lent = buffer->next;
@@ -186,6 +185,7 @@ void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
     fail_line(ep, &ep->answers, status);
     fail_line(ep, &ep->settling, status);
     fail_line(ep, &ep->waiting, status);
+    pgasi_verbs_ep_deactivate(ep);
     ep->n_answered = ep->n_asked;
 }
 

@@ -56,7 +56,7 @@ pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_t
         return PGAS_ERR_NO_MEMORY;
     }
     /* one part of our own, so that it cannot end here */
-    *flush = (pgasi_verbs_flush_t){.n_parts = 1};
+    *flush = (pgasi_verbs_flush_t){.n_parts = 1, .of_all = peer == PGASI_TP_ALL_PEERS};
     pgas_status_t status = PGAS_OK;
     if (peer != PGASI_TP_ALL_PEERS) {
         status = add_part(lane->eps[peer], flush);

@@ -383,7 +383,9 @@ leave_cq:
     pgasi_verbs_lane_cq_leave(lane, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
 free_inbound:
     free(inbound);
-    PGASI_ERROR("verbs", "connecting with lane %d of rank %d failed: %s", peer_lane, peer, pgas_status_text(status));
+    if (status != PGAS_ERR_PEER) { /* of which its socket tells */
+        PGASI_ERROR("verbs", "connecting with lane %d of rank %d failed: %s", peer_lane, peer, pgas_status_text(status));
+    }
     return status;
 }
 

@@ -113,6 +113,7 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
         return status;
     }
     ep->n_asked += asks;
+    ep->has_data |= asks || todo->kind == PGASI_VERBS_TODO_PUT || todo->kind == PGASI_VERBS_TODO_AMO;
     if (status == PGAS_OK || (status == PGAS_INPROGRESS && !asks && !tells && todo->kind != PGASI_VERBS_TODO_AMO)) {
         pgasi_pool_release(&lane->todos, kept);
         return status;
@@ -152,7 +153,7 @@ void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_sta
     case PGASI_VERBS_TODO_FLUSH: {
         pgasi_verbs_flush_t *flush = todo->u.flush.flush;
         pgasi_pool_release(&lane->todos, todo);
-        pgasi_verbs_part_done(lane, flush, status);
+        pgasi_verbs_part_done(lane, flush, flush->of_all && !ep->has_data ? PGAS_OK : status); /* messages end by themselves */
         return;
     }
     case PGASI_VERBS_TODO_PUT:

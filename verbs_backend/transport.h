@@ -166,6 +166,7 @@ struct pgasi_verbs_todo {
 struct pgasi_verbs_flush {
     pgasi_tp_comp_t *comp;
     pgas_status_t status;
+    bool of_all;
     size_t n_parts;
 };
 
@@ -212,6 +213,7 @@ struct pgasi_verbs_ep {
     pgasi_verbs_buffer_t *lent, **lent_last; /* in order of their numbers */
     pgasi_verbs_dial_t dial;
     bool dialing;             /* counted in the lane's n_connecting */
+    bool has_data;            /* puts or atomics since it was idle: they may be lost with the peer */
     bool active;              /* in the lane's list of endpoints that have something under way */
     pgasi_verbs_ep_t *active_next, **active_back;
     pgasi_verbs_ep_t *next;   /* all endpoints of the lane */
@@ -234,7 +236,7 @@ struct pgasi_verbs_lane {
     int n_cqs;
     uint32_t n_connecting;
     uint32_t question;        /* number of the last one */
-    bool lost;                /* something was lost with a peer since the last flush of all */
+    bool lost;                /* puts or atomics were lost with a peer since the last flush of all */
     pgasi_pool_t todos, flushes;
     pgas_verbs_mem_t buffer_mem, slot_mem;
     pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made when needed */
