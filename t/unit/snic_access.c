@@ -7,7 +7,7 @@
 #define START PIECE
 #define FAR   (UINT64_MAX - 3)
 
-enum { RIGHT_KEY, WRONG_KEY, NEIGHBOUR_KEY, RELEASED_KEY, END_KEY };
+enum { RIGHT_KEY, WRONG_KEY, NEIGHBOUR_KEY, RELEASED_KEY, STALE_KEY, END_KEY };
 #define R   PGAS_VERBS_REMOTE_READ
 #define W   PGAS_VERBS_REMOTE_WRITE
 #define A   PGAS_VERBS_REMOTE_ATOMIC
@@ -35,6 +35,8 @@ static const case_t cases[] = {
     { "WRITE with a wrong key", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, 0, 0, 8, 0, W | L, ALL, 0, WRONG_KEY },
     { "WRITE with the key of other memory", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, 0, 0, 8, 0, W | L, ALL, 0, NEIGHBOUR_KEY },
     { "WRITE with a key that was given back", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, 0, 0, 8, 0, W | L, ALL, 0, RELEASED_KEY },
+    { "WRITE with the key of what was there before", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, 0, 0, 8, 0, W | L, ALL, 0,
+      STALE_KEY },
     { "WRITE with the key that ends lists", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, 0, 0, 8, 0, W | L, ALL, 0, END_KEY },
     { "WRITE to memory for others' reads", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, 0, 0, 8, 0, R | A | L, ALL, 0, 0 },
     { "WRITE through a queue pair for reads", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, 0, 0, 8, 0, W | L, R | A, 0, 0 },
@@ -42,6 +44,10 @@ static const case_t cases[] = {
     { "WRITE from a key that was given back", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, 0, 0, 8, 0, W | L, ALL, RELEASED_KEY, 0 },
     { "WRITE from before memory", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, -8ull, 0, 16, 0, W | L, ALL, 0, 0 },
     { "WRITE from beyond memory", PGAS_VERBS_WRITE, PGAS_ERR_RANGE, PIECE - 8, 0, 16, 0, W | L, ALL, 0, 0 },
+    { "WRITE_IMM", PGAS_VERBS_WRITE_IMM, PGAS_OK, 0, 8, 8, 0, W | L, ALL, 0, 0 },
+    { "WRITE_IMM a byte beyond", PGAS_VERBS_WRITE_IMM, PGAS_ERR_RANGE, 0, PIECE - 7, 8, 0, W | L, ALL, 0, 0 },
+    { "WRITE_IMM to memory for others' reads", PGAS_VERBS_WRITE_IMM, PGAS_ERR_RANGE, 0, 0, 8, 0, R | A | L, ALL, 0, 0 },
+    { "WRITE_IMM through a queue pair for reads", PGAS_VERBS_WRITE_IMM, PGAS_ERR_RANGE, 0, 0, 8, 0, W | L, R | A, 0, 0 },
     { "READ of all", PGAS_VERBS_READ, PGAS_OK, 0, 0, PIECE, L, R, ALL, 0, 0 },
     { "READ of the last byte", PGAS_VERBS_READ, PGAS_OK, PIECE - 1, PIECE - 1, 1, L, R, ALL, 0, 0 },
     { "READ a byte before", PGAS_VERBS_READ, PGAS_ERR_RANGE, 0, -1ull, 8, L, R, ALL, 0, 0 },
@@ -89,8 +95,10 @@ static uint32_t key_of(const pair_t *p, int kind, int end, uint32_t right)
                                       &neighbour),
               "other memory");
     uint32_t key = neighbour.rkey;
-    if (kind == RELEASED_KEY)
+    if (kind == RELEASED_KEY || kind == STALE_KEY)
         pgas_verbs_mem_release(p->dev, &neighbour);
+    if (kind == STALE_KEY) /* another registration in its place */
+        neighbour = registered(p, end, ALL);
     return key;
 }
 
@@ -103,6 +111,7 @@ static void model(const case_t *c, uint64_t operand, uint64_t compare)
     uint64_t old, new;
     switch (c->op) {
     case PGAS_VERBS_WRITE:
+    case PGAS_VERBS_WRITE_IMM:
         memcpy(remote, local, c->bytes);
         break;
     case PGAS_VERBS_READ:
@@ -142,6 +151,8 @@ static bool run_case(const case_t *c, bool same, pgas_verbs_engine_t engine, uin
     if (c->want == PGAS_OK && same)
         model(c, requests[0].operand, compare);
     pgas_verbs_completion_t got[3];
+    if (c->op == PGAS_VERBS_WRITE_IMM)
+        pair_recv(&p, 1, 0, 8, 9);
     snic_must(pgas_verbs_qp_post(p.qp[0], requests, 2, NULL), "two requests");
     bool good = (engine == PGAS_VERBS_ENGINE_STEP ? snic_take(p.dev, p.cq[0], got, 3) : snic_await(p.cq[0], got, 2)) == 2;
     good = good && is_done(&got[0], 1, c->want) && is_done(&got[1], 2, c->want == PGAS_OK ? PGAS_OK : PGAS_ERR_PEER);

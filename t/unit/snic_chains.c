@@ -98,6 +98,46 @@ static void waits_look_at_indices(void)
     snic_must(pgas_verbs_close(dev), "close the device");
 }
 
+/* A completion that is polled, and one that a WAIT sees, are two events. */
+static void waits_see_later_than_who_polls(void)
+{
+    int n_apart = 0, n_bad = 0;
+    for (uint64_t s = 1; s <= 40; s++) {
+        pgas_verbs_dev_t *dev = snic_device(STEP, adversary, s);
+        pgas_verbs_completion_t got[1];
+        bool polled = false, apart = false;
+        pair_t events, p, other;
+        chain_pair(&events, dev, 0);
+        chain_pair(&p, dev, PGAS_VERBS_QP_MASTER);
+        chain_pair(&other, dev, 0);
+        memset(p.bytes[0], 1, 8);
+        post_wait(&p, events.cq[0], 0);
+        pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 1, 0, 1);
+        pair_post(&events, PGAS_VERBS_WRITE, 0, 0, 1, SIGNAL, 1);
+        int n_after = 0; /* steps of the NIC in which it could have seen it */
+        while (pgas_verbs_snic_step(dev)) {
+            bool now = pgas_verbs_cq_poll(events.cq[0], got, 1) == 1;
+            for (uint32_t i = 0; now && i < 60; i++) /* the NIC has much else to do from here on */
+                pair_post(&other, PGAS_VERBS_WRITE, 0, 0, 1, SIGNAL, 1);
+            polled = polled || now;
+            n_bad += p.bytes[1][0] == 1 && !polled;
+            n_after += polled && p.bytes[1][0] == 0;
+            apart = n_after > 20;
+        }
+        n_apart += apart;
+        n_bad += p.bytes[1][0] != 1;
+        pair_close(&other);
+        pair_close(&p);
+        pair_close(&events);
+        snic_must(pgas_verbs_close(dev), "close the device");
+    }
+    is_int(n_bad, 0, "nobody sees a completion before it is there");
+    if ((adversary & PGAS_VERBS_SNIC_DELAY) != 0)
+        ok(n_apart > 0, "a WAIT sees it later than who polls, for %d of 40 seeds", n_apart);
+    else
+        is_int(n_apart, 0, "a WAIT sees it as soon as who polls");
+}
+
 /* ---- ENABLE ---- */
 
 /* Six writes of one byte each; positions are let go one by one, old ones in between. */
@@ -342,6 +382,7 @@ static void all_rules(uint32_t how)
     adversary = how;
     diag("adversary %u", (unsigned)how);
     waits_look_at_indices();
+    waits_see_later_than_who_polls();
     enable_goes_up_to_a_position();
     receive_queues_are_managed_too();
     managed_entries_can_be_rewritten();
@@ -352,7 +393,7 @@ static void all_rules(uint32_t how)
 
 int main(void)
 {
-    plan(5 * 20);
+    plan(5 * 22);
     seed = tap_seed(4);
     all_rules(0);
     all_rules(PGAS_VERBS_SNIC_WRAP);

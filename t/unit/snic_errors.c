@@ -85,13 +85,20 @@ static void bad_receive_buffers_are_refused(void)
     static const struct {
         const char *what;
         uint32_t at, bytes, key;
-    } buffers[] = { { "beyond memory", SNIC_BYTES - 8, 16, 0 }, { "of a wrong key", 0, 16, 0x40000000 } };
+        bool for_reads;
+    } buffers[] = { { "beyond memory", SNIC_BYTES - 8, 16, 0, false },
+                    { "of a wrong key", 0, 16, 0x40000000, false },
+                    { "in memory that is not for writes", 0, 16, 0, true } };
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(buffers); i++) {
         pair_t p;
         pgas_verbs_completion_t got[2][2];
         pair_open(&p, STEP, adversary, 1);
         pgas_verbs_span_t span = pair_span(&p, 1, buffers[i].at, buffers[i].bytes);
         span.lkey ^= buffers[i].key;
+        pgas_verbs_mem_t readable = { .addr = NULL };
+        if (buffers[i].for_reads)
+            snic_must(pgas_verbs_mem_register(p.dev, p.bytes[1], SNIC_BYTES, PGAS_VERBS_REMOTE_READ, &readable), "memory");
+        span.lkey = buffers[i].for_reads ? readable.lkey : span.lkey;
         pgas_verbs_recv_t recv = { 100, &span, 1 };
         snic_must(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), "a receive buffer");
         memset(p.bytes[0], 1, 16);
@@ -100,6 +107,7 @@ static void bad_receive_buffers_are_refused(void)
         ok(good && is_done(&got[0][0], 1, PGAS_ERR_TRANSPORT) && is_done(&got[1][0], 100, PGAS_ERR_RANGE) &&
                p.bytes[1][SNIC_BYTES - 1] == 0 && p.bytes[1][0] == 0,
            "a receive buffer %s", buffers[i].what);
+        pgas_verbs_mem_release(p.dev, &readable);
         pair_close(&p);
     }
 }
@@ -328,7 +336,7 @@ static void all_rules(uint32_t how)
 
 int main(void)
 {
-    plan(2 * 27 + 7);
+    plan(2 * 28 + 7);
     all_rules(0);
     all_rules(PGAS_VERBS_SNIC_ALL);
     adversary = 0;

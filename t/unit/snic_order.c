@@ -258,8 +258,7 @@ static void reads_are_counted(void)
         int most = 0;
         for (uint64_t seed = 1; seed <= 50; seed++)
             most = PGASI_MAX(most, reads_under_way(limits[i], seed));
-        ok(most == (int)limits[i], "of %u reads at once there are up to %d",
-           limits[i], most);
+        ok(most == (int)limits[i], "of %u reads at once there are up to %d", limits[i], most);
     }
 }
 

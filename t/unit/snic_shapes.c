@@ -189,6 +189,15 @@ static void solicited_requests_wake(bool solicited_only)
     is_int(pgas_verbs_cq_poll(cq, got, 8), 2, "they are");
     is_int(pgas_verbs_cq_arm(cq, solicited_only), PGAS_OK, "armed again");
     ok(!is_readable(fd), "what the descriptor held is taken");
+    char bytes[8];
+    pair_post(&p, PGAS_VERBS_SEND, 0, 0, 8, PGAS_VERBS_SOLICITED, 4);
+    snic_settle(dev);
+    bool again = read(fd, bytes, sizeof bytes) == 1;
+    pair_post(&p, PGAS_VERBS_SEND, 0, 0, 8, PGAS_VERBS_SOLICITED, 5);
+    snic_settle(dev);
+    ok(again && !is_readable(fd), "it wakes once, until it is armed again");
+    is_int(pgas_verbs_cq_poll(cq, got, 8), 2, "both are there");
+    is_int(pgas_verbs_cq_arm(cq, solicited_only), PGAS_OK, "and it is armed again");
     pair_post(&p, PGAS_VERBS_WRITE, 0, SNIC_BYTES, 8, SIGNAL, 3); /* fails; the receiver's buffers are flushed */
     snic_settle(dev);
     ok(is_readable(fd), "an error wakes, solicited or not");
@@ -251,16 +260,19 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     pgas_verbs_srq_t *srq = NULL;
     pair_t pairs[N_SHARING];
-    uint64_t n_sent[N_SHARING] = { 0 }, n_came[N_SHARING] = { 0 }, n_buffers = 0, n_received = 0, n_bad = 0;
+    uint64_t n_sent[N_SHARING] = { 0 }, n_came[N_SHARING] = { 0 }, n_received = 0, n_bad = 0;
+    bool is_posted[64] = { false };
+    pgasi_rng_t rng;
+    pgasi_rng_seed(&rng, 4);
     snic_must(pgas_verbs_srq_open(dev, 32, 1, &srq), "a shared receive queue");
     opts.srq = srq;
     for (int i = 0; i < N_SHARING; i++)
         pair_on(&pairs[i], dev, &opts, PGAS_VERBS_ACCESS_ALL);
     pgas_verbs_mem_t *room = &pairs[0].mem[1]; /* of all buffers: 64 of 64 bytes */
     for (int round = 0; n_received < N_SHARING * N_MESSAGES && round < SNIC_STEPS_MAX; round++) {
-        int i = round % N_SHARING;
+        int i = (int)pgasi_rng_below(&rng, N_SHARING); /* buffers come back in any order */
         pgas_verbs_completion_t c;
-        if (n_sent[i] < N_MESSAGES && (round / N_SHARING) % 3 == 0) {
+        if (n_sent[i] < N_MESSAGES && round % 3 == 0) {
             pgas_verbs_span_t span = pair_span(&pairs[i], 0, 0, 16);
             uint64_t words[2] = { (uint64_t)i, n_sent[i] };
             pgas_verbs_request_t request = pair_request(&pairs[i], PGAS_VERBS_SEND, &span, 0, n_sent[i]);
@@ -268,16 +280,18 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
             request.flags |= PGAS_VERBS_INLINE;
             n_sent[i] += pgas_verbs_qp_post(pairs[i].qp[0], &request, 1, NULL) == PGAS_OK;
         }
-        pgas_verbs_span_t span = { (uintptr_t)room->addr + n_buffers % 64 * 64, 64, room->lkey };
-        pgas_verbs_recv_t recv = { n_buffers % 64, &span, 1 };
-        if (n_buffers - n_received < 30 && round % 5 == 0)
-            n_buffers += pgas_verbs_srq_recv(srq, &recv, 1, NULL) == PGAS_OK;
+        uint64_t buffer = pgasi_rng_below(&rng, 64);
+        pgas_verbs_span_t span = { (uintptr_t)room->addr + buffer * 64, 64, room->lkey };
+        pgas_verbs_recv_t recv = { buffer, &span, 1 };
+        if (!is_posted[buffer] && round % 2 == 0)
+            is_posted[buffer] = pgas_verbs_srq_recv(srq, &recv, 1, NULL) == PGAS_OK;
         pgas_verbs_snic_step(dev);
         while (pgas_verbs_cq_poll(pairs[i].cq[1], &c, 1) == 1) {
             uint64_t words[2];
             memcpy(words, (char *)room->addr + c.id * 64, sizeof words);
             n_bad += c.status != PGAS_OK || c.bytes != 16 || c.qp != pairs[i].qp[1] || words[0] != (uint64_t)i ||
-                     words[1] != n_came[i];
+                     words[1] != n_came[i] || !is_posted[c.id];
+            is_posted[c.id] = false;
             n_came[i]++;
             n_received++;
         }
@@ -296,7 +310,7 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
 
 int main(void)
 {
-    plan(6 + 2 + 6 + 7 + 12 + 3 + 4);
+    plan(6 + 2 + 6 + 7 + 18 + 3 + 4);
     lists_are_gathered();
     lists_are_scattered();
     no_bytes_are_fine();

@@ -179,6 +179,34 @@ static void error_flushes_and_reset_begins_anew(void)
     take_down(&w);
 }
 
+/* What was done before comes before what is flushed, however late. @return seeds for which it did not */
+static int flushed_out_of_order(void)
+{
+    int n_bad = 0;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        pgasi_snic_t *snic = bare_open_nic(PGAS_VERBS_SNIC_DELAY, seed);
+        bare_t b;
+        pgasi_cqe_fields_t f;
+        if (snic == NULL || !bare_open(&b, snic, pgasi_snic_pd_open(snic), 0) || !bare_raise(&b, PGASI_SNIC_RTS, &b))
+            bail("no queue pair");
+        for (int i = 0; i < 6; i++)
+            bare_entry(&b, PGASI_WQE_NOP, 1, S);
+        bare_ring(&b);
+        for (uint64_t i = 0; i < seed % 12; i++)
+            pgasi_snic_step(snic);
+        bool good = bare_modify(&b, PGASI_SNIC_ERROR, &b) == PGAS_OK, failed = false;
+        bare_settle(snic);
+        for (uint16_t i = 0; i < 6; i++) {
+            good = good && bare_poll(&b, &f) && f.counter == i && (!failed || f.op == PGASI_CQE_REQ_ERR);
+            failed = failed || f.op == PGASI_CQE_REQ_ERR;
+        }
+        n_bad += !good || !is_empty(&b);
+        bare_close(&b);
+        pgasi_snic_close(snic);
+    }
+    return n_bad;
+}
+
 /* ---- peers ---- */
 
 static void peers_must_agree(void)
@@ -367,11 +395,12 @@ static void managed_queues_that_are_rung_run(void)
 
 int main(void)
 {
-    plan(N_STATES + 3 + 2 + 2 + 4 + 2 + (int)PGASI_ARRAY_LENGTH(nonsense) + 2 + 3 + 2);
+    plan(N_STATES + 3 + 2 + 3 + 4 + 2 + (int)PGASI_ARRAY_LENGTH(nonsense) + 2 + 3 + 2);
     transitions_are_checked();
     nothing_is_sent_before_rts();
     receivers_answer_from_rtr_on();
     error_flushes_and_reset_begins_anew();
+    is_int(flushed_out_of_order(), 0, "what is late comes before what is flushed");
     peers_must_agree();
     domains_are_apart();
     nonsense_is_an_error();
