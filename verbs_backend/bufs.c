@@ -1,12 +1,12 @@
 /* Registered buffers that are free again once a transmitter has passed a number.
  *
- * Shaped for some thousands of buffers and up to hundreds of transmitters. What was given waits in a line of its transmitter, in
- * order; a line whose first number has passed is emptied as far as numbers go, in one look at `done`. So taking costs a look at no
- * more than LOOK_AT lines, and only if nothing is free; moving a buffer was paid for when it was given. Nothing is allocated after
- * open: there are never more lines than buffers.
+ * Shaped for some thousands of buffers and up to hundreds of transmitters. What was given waits in a line of its
+ * transmitter, in order; a line whose first number has passed is emptied as far as numbers go, in one look at `done`. So
+ * taking costs a look at no more than LOOK_AT lines, and only if nothing is free; moving a buffer was paid for when it
+ * was given. Nothing is allocated after open: there are never more lines than buffers.
  *
- * Invariant: a buffer is in the free list, in one line, or with the caller. Lines without buffers do not exist. Who gives numbers
- * out of order gets the lower ones back later, never early. */
+ * Invariant: a buffer is in the free list, in one line, or with the caller. Lines without buffers do not exist. Who gives
+ * numbers out of order gets the lower ones back later, never early. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"

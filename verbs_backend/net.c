@@ -1,13 +1,16 @@
-/* Nets: a queue pair and a transmitter for every pair of ranks and every connection number, over a collective of the caller's.
+/* Nets: a queue pair and a transmitter for every pair of ranks and every connection number, over a collective of the
+ * caller's.
  *
- * Shaped for up to some hundred ranks with some tens of threads each. A link is one queue pair; those of a peer stand side by side,
- * link = peer * connections + number, so both ends of a connection know where the other's address stands: at (their rank, number) in
- * what the peer gives. Addresses are exchanged in rounds, so that the table of all of them never takes more than ROUND_BYTES.
+ * Shaped for up to some hundred ranks with some tens of threads each. A link is one queue pair; those of a peer stand
+ * side by side, link = peer * connections + number, so both ends of a connection know where the other's address stands:
+ * at (their rank, number) in what the peer gives. Addresses are exchanged in rounds, so that the table of all of them
+ * never takes more than ROUND_BYTES.
  *
- * Threads that share a connection number share a completion queue, and nobody else polls it. It has room for all requests of its
- * links, as transmitters ask.
+ * Threads that share a connection number share a completion queue, and nobody else polls it. It has room for all requests
+ * of its links, as transmitters ask.
  *
- * Opening is collective: each rank goes on through all exchanges with the first error that it met, and all return the same. */
+ * Opening is collective: each rank goes on through all exchanges with the first error that it met, and all return the
+ * same. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +105,8 @@ static pgas_status_t make_tables(pgas_verbs_net_t *net)
 
 static pgas_status_t post_buffer(pgas_verbs_net_t *net, uint64_t id)
 {
-    pgas_verbs_span_t span = { (uintptr_t)net->buffers.addr + (id - 1) * net->stride, net->opts.srq_bytes, net->buffers.lkey };
+    uint64_t at = (uintptr_t)net->buffers.addr + (id - 1) * net->stride;
+    pgas_verbs_span_t span = { at, net->opts.srq_bytes, net->buffers.lkey };
     pgas_verbs_recv_t recv = { .id = id, .spans = &span, .n_spans = 1 };
     return pgas_verbs_srq_recv(net->srq, &recv, 1, NULL);
 }
@@ -222,8 +226,8 @@ static void take_down(pgas_verbs_net_t *net)
 
 static bool is_sane(const pgas_verbs_net_opts_t *o)
 {
-    return o->n_threads > 0 && o->connections > 0 && o->connections <= CONNECTIONS_MAX && (o->srq_depth == 0 || o->srq_bytes > 0) &&
-           o->qp.size == sizeof o->qp && o->tx.size == sizeof o->tx;
+    return o->n_threads > 0 && o->connections > 0 && o->connections <= CONNECTIONS_MAX &&
+           (o->srq_depth == 0 || o->srq_bytes > 0) && o->qp.size == sizeof o->qp && o->tx.size == sizeof o->tx;
 }
 
 static void fill_in(pgas_verbs_net_opts_t *o)
@@ -287,7 +291,8 @@ pgas_status_t pgas_verbs_net_share(pgas_verbs_net_t *net, const pgas_verbs_mem_t
         return of_ranks != NULL ? PGAS_ERR_NO_MEMORY : PGAS_ERR_INVALID;
     pgas_status_t status = o->exchange(o->arg, mine, all, sizeof mine) == 0 ? PGAS_OK : PGAS_ERR_IO;
     for (int r = 0; r < o->n_ranks && status == PGAS_OK; r++)
-        of_ranks[r] = (pgas_verbs_mem_t){ .addr = (void *)(uintptr_t)all[r][0], .bytes = all[r][1], .rkey = (uint32_t)all[r][2] };
+        of_ranks[r] = (pgas_verbs_mem_t){ .addr = (void *)(uintptr_t)all[r][0], .bytes = all[r][1],
+                                          .rkey = (uint32_t)all[r][2] };
     free(all);
     return status;
 }

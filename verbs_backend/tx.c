@@ -1,28 +1,31 @@
 /* Transmitters: who posts does not say what is signaled, and reads from one number what is complete.
  *
- * Shaped for some ten millions of small requests a second. Every request has a number, its place in the send queue and the id that
- * its completion bears. One of `interval` is signaled; since that is at most a quarter of the queue, a full queue always holds a
- * signal, so polling makes room. mark() takes a number for itself: an entry that does nothing but is signaled.
+ * Shaped for some ten millions of small requests a second. Every request has a number, its place in the send queue and
+ * the id that its completion bears. One of `interval` is signaled; since that is at most a quarter of the queue, a full
+ * queue always holds a signal, so polling makes room. mark() takes a number for itself: an entry that does nothing but is
+ * signaled.
  *
- * Posting. `stop` is the next number that needs more than to be written: a signal, a doorbell, or a look whether there is room.
- * Below it a post of a transmitter of one's own is a comparison and the provider's write. Of a shared one stop is 0, so that all
- * posts go the long way, under the lock.
+ * Posting. `stop` is the next number that needs more than to be written: a signal, a doorbell, or a look whether there is
+ * room. Below it a post of a transmitter of one's own is a comparison and the provider's write. Of a shared one stop is
+ * 0, so that all posts go the long way, under the lock.
  *
- * Credits. Send queue: posted - done never exceeds the queue, and requests leave its last place to a mark, so a mark always has
- * room. Completion queue: a request has at most one completion, and after an error each has one, signaled or not; so a transmitter
- * reserves as many completions as its queue has places, at open, and neither queue can overflow whatever happens.
+ * Credits. Send queue: posted - done never exceeds the queue, and requests leave its last place to a mark, so a mark
+ * always has room. Completion queue: a request has at most one completion, and after an error each has one, signaled or
+ * not; so a transmitter reserves as many completions as its queue has places, at open, and neither queue can overflow
+ * whatever happens.
  *
  * Polling is wait-free. One poller a completion queue serves all transmitters on it. Who polls
  *     1. reads `held` and returns if somebody is inside; 2. exchanges it, and returns if somebody was faster: two steps;
- *     3. takes at most BATCH completions in one call of the provider, and for each loads the transmitter and its `done`, and stores
- *        `done`: at most STEPS_EACH steps and one call of advance(); 4. stores `held`.
- * No step is repeated until something happens elsewhere, so a poll ends after at most BATCH * STEPS_EACH + 4 steps of its own,
- * whatever other threads do or fail to do; one that finds another inside ends after two. `done` is read by one load (two once the
- * connection has ended); it is stored by the holder alone, in the order in which the queue completes, and never falls. A holder that
- * is not scheduled delays what is learnt, not who asks. t/unit/verbs_tx_model.c counts the steps.
+ *     3. takes at most BATCH completions in one call of the provider, and for each loads the transmitter and its `done`,
+ *        and stores `done`: at most STEPS_EACH steps and one call of advance(); 4. stores `held`.
+ * No step is repeated until something happens elsewhere, so a poll ends after at most BATCH * STEPS_EACH + 4 steps of its
+ * own, whatever other threads do or fail to do; one that finds another inside ends after two. `done` is read by one load
+ * (two once the connection has ended); it is stored by the holder alone, in the order in which the queue completes, and
+ * never falls. A holder that is not scheduled delays what is learnt, not who asks. t/unit/verbs_tx_model.c counts the
+ * steps.
  *
- * The end of a connection: its first error completion, seen by the holder, moves `done` to ENDED, which readers take for all that
- * was posted. The owner notices at his next stop; what he posts until then counts as posted, and is flushed. */
+ * The end of a connection: its first error completion, seen by the holder, moves `done` to ENDED, which readers take for
+ * all that was posted. The owner notices at his next stop; what he posts until then counts as posted, and is flushed. */
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -60,7 +63,8 @@ struct pgas_verbs_tx {
     pgas_verbs_qp_t *qp;
     uint32_t inline_max, spans_max;
     uint64_t inlined;
-    uint64_t signal_at, signaled, rung; /* numbers: the next to be signaled, the last that was, the last that the device knows */
+    uint64_t signal_at, signaled; /* numbers: the next to be signaled, the last that was */
+    uint64_t rung;                /* the last that the device knows */
     uint64_t room_end;                  /* the last number that had room when done was looked at */
     uint32_t interval, batch, room;
     uint32_t lock;
@@ -268,7 +272,8 @@ static pgas_status_t put(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *reques
 {
     uint64_t number = tx->posted + 1;
     bool small = is_small(tx, request), signal = forced || number >= tx->signal_at;
-    pgas_status_t status = tx->write(tx->qp, request, request->flags | small * PGAS_VERBS_INLINE | signal * PGAS_VERBS_SIGNAL, number);
+    uint32_t flags = request->flags | small * PGAS_VERBS_INLINE | signal * PGAS_VERBS_SIGNAL;
+    pgas_status_t status = tx->write(tx->qp, request, flags, number);
     if (status != PGAS_OK)
         return status;
     tx->inlined += small;
@@ -297,7 +302,8 @@ static pgas_status_t post_locked(pgas_verbs_tx_t *tx, const pgas_verbs_request_t
 }
 
 /* With polling once if there is no room; not under the lock, since advance() may post. */
-static __attribute__((noinline)) pgas_status_t post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
+static __attribute__((noinline)) pgas_status_t post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
+                                                    uint64_t *number_p)
 {
     pgas_status_t status = PGAS_ERR_AGAIN;
     for (int round = 0; round < 2 && status == PGAS_ERR_AGAIN; round++) {
@@ -371,8 +377,8 @@ pgas_status_t pgas_verbs_tx_write(pgas_verbs_tx_t *tx, uint64_t remote_addr, uin
     return transfer(tx, &request, &span, bytes, at_p, number_p);
 }
 
-pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey, void *addr, uint32_t lkey, uint64_t bytes,
-                                 uint64_t *at_p, uint64_t *number_p)
+pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey, void *addr, uint32_t lkey,
+                                 uint64_t bytes, uint64_t *at_p, uint64_t *number_p)
 {
     pgas_verbs_span_t span = { .addr = (uintptr_t)addr, .lkey = lkey };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_READ, .remote_addr = remote_addr, .rkey = rkey };
@@ -518,8 +524,8 @@ static pgas_verbs_tx_t *make_tx(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t 
     if (tx == NULL)
         return NULL;
     *tx = (pgas_verbs_tx_t){ .qp = qp, .inline_max = o->inline_max, .spans_max = o->send_spans, .interval = opts->interval,
-                             .batch = opts->batch, .shared = opts->shared, .signal_at = opts->interval, .advance = opts->advance,
-                             .arg = opts->arg };
+                             .batch = opts->batch, .shared = opts->shared, .signal_at = opts->interval,
+                             .advance = opts->advance, .arg = opts->arg };
     tx->write = qp->dev->ops->qp_write_one != NULL ? qp->dev->ops->qp_write_one : write_copy;
     tx->room = opts->interval == 1 ? o->send_depth : o->send_depth - 1; /* where all are signaled nobody marks */
     return tx;
@@ -532,8 +538,8 @@ static pgas_status_t join(pgas_verbs_tx_t *tx)
     if (tx->qp->tx != NULL)
         return PGAS_ERR_BUSY;
     if (depth > cq->depth - PGASI_MIN(cq->reserved, cq->depth)) {
-        PGASI_WARN("verbs", "a transmitter on a send queue of %u may have as many completions, the completion queue has room for %u "
-                   "of %u: open it deeper", depth, cq->depth - PGASI_MIN(cq->reserved, cq->depth), cq->depth);
+        PGASI_WARN("verbs", "a transmitter on a send queue of %u may have as many completions, the completion queue has "
+                   "room for %u of %u: open it deeper", depth, cq->depth - PGASI_MIN(cq->reserved, cq->depth), cq->depth);
         return PGAS_ERR_LIMIT;
     }
     if (cq->poller == NULL) {

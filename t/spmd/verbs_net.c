@@ -1,5 +1,6 @@
-/* what: a net connects every rank and thread with every other over MPI's allgather: writes arrive where they should, messages whole, in
- *       order and from whom they are; threads beyond the cap share transmitters; errors are the same on all ranks
+/* what: a net connects every rank and thread with every other over MPI's allgather: writes arrive where they should,
+ *       messages whole, in order and from whom they are; threads beyond the cap share transmitters; errors are the same
+ *       on all ranks
  * np: 1 2 3 4
  * source: pgas/verbs.h, nets */
 #include <pthread.h>
@@ -78,7 +79,8 @@ static void *write_words(void *arg)
         uint64_t at = (uint64_t)(spmd_rank() * THREADS + w->thread) * 8;
         pgas_verbs_span_t span = { (uintptr_t)&word, 8, 0 };
         pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE, .spans = &span, .n_spans = 1,
-                                         .remote_addr = (uintptr_t)w->world->all[peer].addr + at, .rkey = w->world->all[peer].rkey };
+                                         .remote_addr = (uintptr_t)w->world->all[peer].addr + at,
+                                         .rkey = w->world->all[peer].rkey };
         w->n_bad += post(tx, &request, &number) != PGAS_OK || pgas_verbs_tx_wait(tx, number, PATIENCE_NS) != PGAS_OK;
     }
     return NULL;
@@ -146,7 +148,8 @@ static bool is_message(const pgas_verbs_message_t *message, head_t *head_p)
         return false;
     memcpy(head_p, message->data, sizeof *head_p);
     bool good = head_p->bytes == message->bytes && (int)head_p->source == message->source && head_p->thread < THREADS &&
-                message->bytes == size_of(head_p->thread, head_p->sequence) && message->has_imm && message->imm == head_p->sequence;
+                message->bytes == size_of(head_p->thread, head_p->sequence) && message->has_imm &&
+                message->imm == head_p->sequence;
     for (uint32_t i = sizeof *head_p; good && i < message->bytes; i++)
         good = ((const unsigned char *)message->data)[i] == byte_at(head_p, i);
     return good;
@@ -208,7 +211,8 @@ static void send_to_all(world_t *world)
     for (int t = 0; t < THREADS; t++)
         n_bad += pgas_verbs_bufs_open(dev, 4096, 8, &world->bufs[t]) != PGAS_OK;
     n_bad += run_workers(world, send_messages, receive_messages);
-    spmd_is_int(n_bad, 0, "messages of all threads arrive whole, in order, from whom they are, with more under way than buffers");
+    spmd_is_int(n_bad, 0,
+                "messages of all threads arrive whole, in order, from whom they are, with more under way than buffers");
 }
 
 static void notify(world_t *world)

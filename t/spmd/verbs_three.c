@@ -1,5 +1,5 @@
-/* what: a queue pair posted to by hand, a transmitter and pgas_call in one program: each does its part of the work, and a call finds
- *       what both have written before it
+/* what: a queue pair posted to by hand, a transmitter and pgas_call in one program: each does its part of the work, and a
+ *       call finds what both have written before it
  * np: 1 2 3 4
  * nodes: 0 1
  * source: pgas/verbs.h, pgas/call.h */
@@ -96,7 +96,8 @@ static bool open_layers(layers_t *l)
     good = good && pgas_verbs_mem_alloc(l->dev, sizeof(area_t), PGAS_VERBS_ACCESS_ALL, &l->mine) == PGAS_OK;
     area = l->mine.addr;
     good = !job_any(!good) && open_by_hand(l);
-    return good && pgas_verbs_net_open(l->dev, &net, &l->net) == PGAS_OK && pgas_verbs_net_share(l->net, &l->mine, l->all) == PGAS_OK;
+    return good && pgas_verbs_net_open(l->dev, &net, &l->net) == PGAS_OK &&
+           pgas_verbs_net_share(l->net, &l->mine, l->all) == PGAS_OK;
 }
 
 static bool close_layers(layers_t *l)
@@ -125,8 +126,9 @@ static bool write_by_hand(layers_t *l, uint64_t round, uint64_t value)
     pgas_verbs_completion_t c = { 0 };
     request.flags |= PGAS_VERBS_SIGNAL;
     request.id = round;
-    return pgas_verbs_qp_post(l->to_right, &request, 1, NULL) == PGAS_OK && pgas_verbs_cq_wait(l->cq, PATIENCE_NS) == PGAS_OK &&
-           pgas_verbs_cq_poll(l->cq, &c, 1) == 1 && c.status == PGAS_OK && c.id == round && c.qp == l->to_right;
+    return pgas_verbs_qp_post(l->to_right, &request, 1, NULL) == PGAS_OK &&
+           pgas_verbs_cq_wait(l->cq, PATIENCE_NS) == PGAS_OK && pgas_verbs_cq_poll(l->cq, &c, 1) == 1 &&
+           c.status == PGAS_OK && c.id == round && c.qp == l->to_right;
 }
 
 static bool write_by_transmitter(layers_t *l, uint64_t round, uint64_t value)
@@ -170,7 +172,8 @@ static void stream_and_call(layers_t *l)
         if (i % 100 == 0)
             n_bad += !write_by_hand(l, hand++, i);
         if (i % 250 == 0)
-            n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good, sizeof n_good, NULL) != PGAS_OK;
+            n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good, sizeof n_good, NULL) !=
+                     PGAS_OK;
     }
     n_bad += pgas_verbs_tx_wait(tx, number, PATIENCE_NS) != PGAS_OK;
     pgas_verbs_tx_stats(tx, &after);

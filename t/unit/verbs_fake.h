@@ -1,9 +1,9 @@
-/* A provider of queue pairs that are connected to nobody: requests are carried out later, by whoever steps, in an order among queue
- * pairs that a seed gives, and each says what it finds wrong. For tests of what stands above providers.
+/* A provider of queue pairs that are connected to nobody: requests are carried out later, by whoever steps, in an order
+ * among queue pairs that a seed gives, and each says what it finds wrong. For tests of what stands above providers.
  *
- * It is stricter than hardware: a place in a send queue is free when a completion that tells so has been polled, a completion without
- * room is noticed at once, bytes that change between posting and execution are noticed by their sum, and after an error each request
- * has a completion. */
+ * It is stricter than hardware: a place in a send queue is free when a completion that tells so has been polled, a
+ * completion without room is noticed at once, bytes that change between posting and execution are noticed by their sum,
+ * and after an error each request has a completion. */
 #ifndef T_UNIT_VERBS_FAKE_H
 #define T_UNIT_VERBS_FAKE_H
 
@@ -288,7 +288,8 @@ static void fake_begin(fake_dev_t *dev, uint64_t seed, uint32_t lie)
     memset(dev, 0, sizeof *dev);
     dev->super.ops = &fake_ops;
     dev->super.limits = (pgasi_verbs_limits_t){ .send_depth_max = 1024, .recv_depth_max = 1024, .spans_max = FAKE_SPANS_MAX,
-                                                .inline_max = FAKE_INLINE_MAX, .reads_max = 16, .message_max = 1000, .nop = true };
+                                                .inline_max = FAKE_INLINE_MAX, .reads_max = 16, .message_max = 1000,
+                                                .nop = true };
     pthread_mutex_init(&dev->lock, NULL);
     pgasi_rng_seed(&dev->rng, seed);
     dev->lie = lie;

@@ -64,7 +64,8 @@ int main(void)
     pgas_status_t status = pgas_verbs_tx_write(tx, (uintptr_t)to, theirs.rkey, from, ours.lkey, BYTES, &at, &number);
     if (status == PGAS_OK)
         status = pgas_verbs_tx_wait(tx, number, PATIENCE_NS);
-    ok(status == PGAS_OK && at == BYTES && is_same(from, to), "a write of %" PRIu64 " bytes (%s)", at, pgas_status_name(status));
+    ok(status == PGAS_OK && at == BYTES && is_same(from, to),
+       "a write of %" PRIu64 " bytes (%s)", at, pgas_status_name(status));
     is_int((intmax_t)number, 2, "is two requests");
     memset(from, 0, PIECE);
     status = pgas_verbs_tx_read(tx, (uintptr_t)to, theirs.rkey, from, ours.lkey, BYTES, &at, &number);

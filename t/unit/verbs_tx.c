@@ -1,6 +1,6 @@
-/* what: transmitters over the software NIC: a hundred thousand writes with one completion for 32, of one's own and shared among
- *       threads; reads, atomics, messages and gathered writes; transfers that are cut; sleeping until something is done; a connection
- *       that ends; also over a NIC that is as late and as much in disorder as it may be
+/* what: transmitters over the software NIC: a hundred thousand writes with one completion for 32, of one's own and shared
+ *       among threads; reads, atomics, messages and gathered writes; transfers that are cut; sleeping until something is
+ *       done; a connection that ends; also over a NIC that is as late and as much in disorder as it may be
  * needs: tsan-ok
  * source: pgas/verbs.h */
 #include <pthread.h>
@@ -200,7 +200,8 @@ static void gather(pair_t *p, uint32_t piece, bool small)
     pgas_verbs_tx_stats(p->tx, &after);
     for (uint32_t i = 0; i < 5 * piece; i++)
         good = good && *theirs(p, i) == (char)(i / piece + 1);
-    ok(good && after.inlined - before.inlined == small, "five pieces of %u bytes, %s", piece, small ? "inline" : "by pointers");
+    ok(good && after.inlined - before.inlined == small,
+       "five pieces of %u bytes, %s", piece, small ? "inline" : "by pointers");
     request.n_spans = 6;
     ok(pgas_verbs_tx_post(p->tx, &request, NULL) == PGAS_ERR_LIMIT, "six are too many");
 }
@@ -213,7 +214,8 @@ static void send(pair_t *p)
     pgas_verbs_completion_t c;
     bool good = pgas_verbs_qp_recv(p->qps[1], &recv, 1, NULL) == PGAS_OK && carry_out(p, &request);
     good = good && pgas_verbs_cq_wait(p->cqs[1], PATIENCE_NS) == PGAS_OK && pgas_verbs_cq_poll(p->cqs[1], &c, 1) == 1;
-    ok(good && c.id == 5 && c.bytes == 8 && c.imm == 11 && strcmp(theirs(p, 0), "message") == 0, "a message with immediate data");
+    ok(good && c.id == 5 && c.bytes == 8 && c.imm == 11 && strcmp(theirs(p, 0), "message") == 0,
+       "a message with immediate data");
 }
 
 static void use_operations(void)
@@ -272,10 +274,10 @@ static bool transfer(pair_t *p, uint64_t bytes, bool reads)
     pgas_status_t status = PGAS_ERR_AGAIN;
     while (status == PGAS_ERR_AGAIN) {
         uint64_t more = 0;
-        status = reads ? pgas_verbs_tx_read(p->tx, (uintptr_t)theirs(p, at), p->mem.rkey, ours(p, at), p->mem.lkey, bytes - at, &more,
-                                            &number)
-                       : pgas_verbs_tx_write(p->tx, (uintptr_t)theirs(p, at), p->mem.rkey, ours(p, at), p->mem.lkey, bytes - at,
-                                             &more, &number);
+        uint64_t remote = (uintptr_t)theirs(p, at);
+        status = reads ? pgas_verbs_tx_read(p->tx, remote, p->mem.rkey, ours(p, at), p->mem.lkey, bytes - at, &more, &number)
+                       : pgas_verbs_tx_write(p->tx, remote, p->mem.rkey, ours(p, at), p->mem.lkey, bytes - at, &more,
+                                             &number);
         at += more;
         pgas_verbs_tx_poll(p->tx);
     }
@@ -326,7 +328,8 @@ static void sleep_until(uint32_t cq_flags, const char *how)
     pthread_create(&later, NULL, ring_later, &pair);
     pgas_status_t second = pgas_verbs_tx_wait(pair.tx, number, PATIENCE_NS);
     pthread_join(later, &result);
-    ok(first == PGAS_ERR_TIMEOUT && second == PGAS_OK && result != NULL, "waiting times out, then ends when it is done, %s", how);
+    ok(first == PGAS_ERR_TIMEOUT && second == PGAS_OK && result != NULL,
+       "waiting times out, then ends when it is done, %s", how);
     close_pair(&pair);
 }
 
