@@ -53,6 +53,7 @@ typedef struct {
     uint32_t lie;      /* queues are so many times smaller than they say */
     bool patient;      /* counts what is wrong instead of ending at once */
     bool steps_itself; /* rings and polls carry something out */
+    bool bells_fail, cqs_dead;
     int n_overflows, n_poisoned;
 } fake_dev_t;
 
@@ -191,6 +192,8 @@ static int fake_cq_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completi
     fake_cq_t *cq = (fake_cq_t *)(void *)base;
     fake_dev_t *dev = fake_dev(base->dev);
     int n = 0;
+    if (dev->cqs_dead)
+        return -1;
     pthread_mutex_lock(&dev->lock);
     fake_some_steps(dev);
     uint64_t most = 1 + pgasi_rng_below(&dev->rng, (uint64_t)n_max);
@@ -271,10 +274,12 @@ static pgas_status_t fake_qp_ring(pgas_verbs_qp_t *base)
 {
     fake_dev_t *dev = fake_dev(base->dev);
     pthread_mutex_lock(&dev->lock);
-    fake_qp(base)->rung = fake_qp(base)->written;
+    if (!dev->bells_fail)
+        fake_qp(base)->rung = fake_qp(base)->written;
     fake_some_steps(dev);
+    pgas_status_t status = dev->bells_fail ? PGAS_ERR_IO : PGAS_OK;
     pthread_mutex_unlock(&dev->lock);
-    return PGAS_OK;
+    return status;
 }
 
 static const pgasi_verbs_ops_t fake_ops = {

@@ -586,6 +586,41 @@ static void cut_transfers(void)
     end_alone(&run);
 }
 
+/* What providers can say beside error completions. */
+static void break_devices(void)
+{
+    static run_t run;
+    begin_alone(&run, 16, 4);
+    link_t *link = &run.links[0];
+    uint64_t good = post_small(&run, PGAS_VERBS_SIGNAL);
+    while (fake_step(&run.dev.super))
+        ;
+    bool before = pgas_verbs_tx_wait(link->tx, good, PATIENCE_NS) == PGAS_OK;
+    run.dev.bells_fail = true;
+    uint64_t lost = post_small(&run, 0);
+    ok(before && pgas_verbs_tx_wait(link->tx, lost, PATIENCE_NS) == PGAS_ERR_IO && post_small(&run, 0) == 0 &&
+       pgas_verbs_tx_wait(link->tx, good, PATIENCE_NS) == PGAS_OK && link->n_ends == 1 && link->n_bad == 0,
+       "a doorbell that fails ends the connection; what was done before stays done");
+    run.dev.cqs_dead = true;
+    pgas_verbs_tx_poll(link->tx);
+    is_int((intmax_t)link->n_ends, 1, "which is told once");
+    pgas_verbs_qp_close(link->qp);
+    pgas_verbs_cq_close(run.cqs[0]);
+
+    memset(&run, 0, sizeof run);
+    run.plan = (plan_t){ .n_links = 2, .n_cqs = 1, .depth = 16, .interval = 4, .batch = 1, .lie = 1, .n_ops = 1 };
+    fake_begin(&run.dev, 1, 1);
+    begin_links(&run);
+    lost = post_small(&run, 0);
+    run.dev.cqs_dead = true;
+    ok(pgas_verbs_tx_wait(run.links[0].tx, lost, PATIENCE_NS) == PGAS_ERR_TRANSPORT && run.links[0].n_ends == 1 &&
+       run.links[1].n_ends == 1 && pgas_verbs_tx_mark(run.links[1].tx) == PGAS_ERR_PEER,
+       "a completion queue that dies ends all connections on it");
+    for (int k = 0; k < 2; k++)
+        pgas_verbs_qp_close(run.links[k].qp);
+    pgas_verbs_cq_close(run.cqs[0]);
+}
+
 static void refuse_small_cqs(void)
 {
     static run_t run;
@@ -609,7 +644,7 @@ static void refuse_small_cqs(void)
 
 int main(void)
 {
-    plan(22);
+    plan(25);
     uint64_t seed = tap_seed(20261122);
     keep_promises(seed, false, false, 200);
     keep_promises(seed, true, false, 200);
@@ -619,6 +654,7 @@ int main(void)
     count_steps();
     mark_and_force();
     cut_transfers();
+    break_devices();
     refuse_small_cqs();
     return done();
 }
