@@ -114,8 +114,9 @@ static void promise(bool good, const char *text)
         diag("%s%s", good ? "" : "side 0 ", theirs ? "" : "side 1");
 }
 
-/* A condition of a promise: says where it does not hold. */
-static bool holds_(bool good, const char *text, int line)
+/* A condition of a promise: says where it does not hold. (An int, so that & between conditions, all of which shall be looked at,
+ * is no mistake to a compiler.) */
+static int holds_(bool good, const char *text, int line)
 {
     if (!good)
         fprintf(stderr, "side %d, line %d: %s does not hold\n", side, line, text);
