@@ -8,13 +8,15 @@ numa-vm: t/spmd/zones.t
 .PHONY: numa-vm
 
 # The provider verbs on the kernel's soft RoCE; part of the suite, skipped where there is no qemu or no kernel to be had.
-# RXE_TESTS="t/spmd/rma.t .." runs tests of several ranks there, too.
+# RXE_TESTS="t/spmd/rma.t .." and RXE_PAIR_TESTS (on two machines) name the tests of several
+# ranks that run there; the suite takes fewer.
 check_scripts += %D%/rxe.t
-check_data += %D%/rxe-list
+check_data += %D%/rxe-list %D%/agent
+RXE_TESTS = t/spmd/rma.t t/spmd/call.t t/spmd/atomic.t t/spmd/array.t
+RXE_PAIR_TESTS = t/spmd/rma.t t/spmd/call.t
 
-check-rxe: t/rxe/queues.t $(RXE_TESTS)
-	BUILD=$(abs_top_builddir) RXE_TESTS='$(RXE_TESTS)' $(abs_top_srcdir)/t/launch $(abs_top_srcdir)/%D%/rxe.t
-
-clean_folders += %D%/kernel %D%/fetched %D%/.fetching
+check-rxe: t/rxe/queues.t tools/pgas_info $(RXE_TESTS) $(RXE_PAIR_TESTS)
+	BUILD=$(abs_top_builddir) RXE_TESTS='$(RXE_TESTS)' RXE_PAIR_TESTS='$(RXE_PAIR_TESTS)' \
+	  $(abs_top_srcdir)/t/launch $(abs_top_srcdir)/%D%/rxe.t
 
 .PHONY: check-rxe

@@ -17,4 +17,6 @@ rxe_begin() {
     return 1
 }
 rxe_begin || { echo "Bail out! no rxe0"; exit 61; }
-export VM_MACHINE VM_PEER=${VM_PEER:-}
+printf '10.77.0.1 vm0\n10.77.0.2 vm1\n' >>/etc/hosts
+VM_CARD=$(cat /sys/class/infiniband/rxe0/parent)
+export VM_MACHINE VM_CARD VM_PEER=${VM_PEER:-}

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # what: the provider verbs on a device of the kernel's, soft RoCE in a virtual machine: between two processes of a machine,
-#       and between two machines; tests of several ranks over it
+#       and between two machines; tests of several ranks over it, on one machine and on two
 # needs: no-sanitizers command:qemu-system-x86_64
 # timeout: 900
 # source: include/pgas/verbs.h
 #
-# RXE_TESTS names the tests of several ranks (t/vm/rxe-list runs them in the machine).
+# RXE_TESTS and RXE_PAIR_TESTS name the tests of several ranks (t/vm/rxe-list runs them in the machines).
 set -u
 . "$(dirname "$0")/../tap.sh"
 QUEUES=t/rxe/queues.t
-IN_ONE="$QUEUES t/rxe/devices.t ${RXE_TESTS-}"
+RXE_TESTS=${RXE_TESTS-t/spmd/rma.t t/spmd/atomic.t}
+RXE_PAIR_TESTS=${RXE_PAIR_TESTS-t/spmd/call.t}
 
 [ "${PGAS_TEST_MATRIX:-}" != short ] || skip_all "not in the short form: it downloads a kernel"
 make_scratch
@@ -19,10 +20,11 @@ points=0
 failed=0
 
 # judge LABEL STATUS FILE TEST: counts the points of one test; what is not TAP was for stderr, and its log is looked at.
+# (t/launch gives the plan last.)
 judge() {
-    local tap='^((not )?ok|1\.\.|#|Bail out!)' counts n
-    grep -E "$tap" "$3" >"$scratch/tap"
-    grep -vE "$tap" "$3" >"$scratch/err"
+    local tap='^((not )?ok|#|Bail out!)' counts n
+    { grep '^1\.\.' "$3"; grep -E "$tap" "$3"; } >"$scratch/tap"
+    grep -vE "$tap|^1\.\." "$3" >"$scratch/err"
     sed -n 's/^[ *#]*log: //p' "$TOP/${4%.t}.c" >"$scratch/allowed" 2>/dev/null
     "$AWK" -v label="$1" -v from="$points" -v verdict="$2" -v errors="$scratch/err" -v allowed="$scratch/allowed" \
         -f "$TOP/t/tap.awk" "$scratch/tap" >"$scratch/judged"
@@ -38,21 +40,31 @@ refused() {
     sed 's/^/# /' "$scratch/why" >>"$scratch/result"
 }
 
-# One machine: its output is cut at the marks of t/vm/rxe-list. A test without an end ends with the machine.
-"$TOP/t/vm/run" --rxe "$TOP/t/vm/rxe-list" $IN_ONE >"$scratch/out" 2>"$scratch/why"
-status=$?
-refused $status
-for test in $IN_ONE; do
-    sed -n "\\,^@begin $test\$,,\\,^@,{ /^@/!p; }" "$scratch/out" >"$scratch/one"
-    ended=$(sed -n "s,^@end $test ,,p" "$scratch/out")
-    judge "$test" "${ended:-$((status == 0 ? 1 : status))}" "$scratch/one" "$test"
-done
+# run_in MODE LABEL TEST..: runs tests in machines; the output is cut at the marks of t/vm/rxe-list. A test without an end
+# ended with its machine.
+run_in() {
+    local mode=$1 label=$2 status=0 before=$failed test ended
+    shift 2
+    "$TOP/t/vm/run" "$mode" "$TOP/t/vm/rxe-list" "$@" >"$scratch/out" 2>"$scratch/why" || status=$?
+    refused $status
+    for test in "$@"; do
+        sed -n "\\,^@begin $test\$,,\\,^@,{ /^@/!p; }" "$scratch/out" >"$scratch/one"
+        ended=$(sed -n "s,^@end $test ,,p" "$scratch/out")
+        judge "$label$test" "${ended:-$((status == 0 ? 1 : status))}" "$scratch/one" "$test"
+    done
+    grep '^# machine 1: ' "$scratch/out" >>"$scratch/result"
+    if [ $status -ne 0 ] && [ "$failed" -eq "$before" ]; then judge "${label}the machine" $status /dev/null none; fi
+}
 
-# Two machines.
-"$TOP/t/vm/run" --pair $QUEUES >"$scratch/out" 2>"$scratch/why"
-status=$?
-refused $status
-judge "two machines: $QUEUES" $status "$scratch/out" $QUEUES
+# built TEST..: those that are there.
+built() {
+    local test
+    for test in "$@"; do if [ -x "$test" ]; then echo "$test"; fi; done
+}
+
+export VM_TIMEOUT=${VM_TIMEOUT:-400}
+run_in --rxe "" $QUEUES t/rxe/devices.t $(built $RXE_TESTS)
+run_in --pair "two machines: " $QUEUES $(built $RXE_PAIR_TESTS)
 
 echo "1..$points"
 cat "$scratch/result"
