@@ -138,6 +138,12 @@ software() {
         ! grep -v '"case":"snic-' "$scratch/out" || { cat "$scratch/err" "$scratch/out"; return 1; }
 }
 
+# Over the software NIC the path has its name.
+over_snic() {
+    PGAS_NODE_MAXSIZE=1 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic json "$1" --case "$2" &&
+        grep -q "\"case\":\"$3\"" "$scratch/out" || { cat "$scratch/out"; return 1; }
+}
+
 wrong_ranks() {
     ! mpirun_n "$1" benchmarks/pgas_put_latency >"$scratch/out" 2>"$scratch/err" || return 1
     grep -q "needs exactly two" "$scratch/err"
@@ -145,7 +151,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS $ALONE")
-plan $((4 * n + 55))
+plan $((4 * n + 57))
 for name in $PAIRS $OTHERS $ALONE; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -190,6 +196,8 @@ for name in $ALONE; do
     succeeds "pgas_$name on the software NIC, carried out by a thread" software "$name" snic thread
 done
 fails "a device that is not there" start verbs_rate --device no_such_device
+succeeds "puts over the software NIC" over_snic put_latency plain snic
+succeeds "calls over the software NIC" over_snic call_rate trad snic-trad
 succeeds "a transmitter polls for one completion of 32" few_completions auto
 fails "which cannot be said of signaling everything" few_completions signaled
 succeeds "one round with --paper, with three threads" paper
