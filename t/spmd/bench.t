@@ -93,7 +93,7 @@ json_shape() {
             names = "counter|limit|locks|manual|max-raw|memcpy|mpi|mpi-batches|native|one-pair|one-thread|playouts|" \
                 "puts|rma|shared-tree|signaled|ucx|write"
             versus = "\"(" names ")\":" number
-            shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z]+(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
+            shape = "^\\{\"bench\":\"" name "\",\"case\":\"[a-z][a-z0-9]*(-[a-z0-9]+)*\",\"bytes\":[0-9]+," \
                 "\"unit\":\"[^\"]+\",\"better\":\"(lower|higher)\",\"median\":" number "," \
                 "\"min\":" number ",\"max\":" number \
                 ",\"vs\":\\{(" versus "(," versus ")*)?\\}\\}$"
@@ -138,6 +138,13 @@ software() {
         ! grep -v '"case":"snic-' "$scratch/out" || { cat "$scratch/err" "$scratch/out"; return 1; }
 }
 
+# on_card NAME DEVICE PATH: the same on a fake card (t/shim), which UCX's hooks in memory functions would hide.
+shim=$BUILD/t/shim/.libs/libpgas-shim.so
+on_card() {
+    UCX_MEM_EVENTS=n LD_PRELOAD=$shim start "$1" --json --device "$2" 2>"$scratch/err" >"$scratch/out" && json_shape "$1" &&
+        ! grep -v "\"case\":\"$3-" "$scratch/out" || { cat "$scratch/err" "$scratch/out"; return 1; }
+}
+
 # Over the software NIC the path has its name.
 over_snic() {
     PGAS_NODE_MAXSIZE=1 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic json "$1" --case "$2" &&
@@ -151,7 +158,7 @@ wrong_ranks() {
 
 make_scratch
 n=$(wc -w <<<"$PAIRS $OTHERS $ALONE")
-plan $((4 * n + 57))
+plan $((4 * n + 61))
 for name in $PAIRS $OTHERS $ALONE; do
     succeeds "pgas_$name --help needs no mpirun" usage_text "$name"
     succeeds "pgas_$name refuses an unknown option" refuses "$name" --no-such-option
@@ -195,6 +202,14 @@ done
 for name in $ALONE; do
     succeeds "pgas_$name on the software NIC, carried out by a thread" software "$name" snic thread
 done
+if [ -r "$shim" ]; then
+    for name in $ALONE; do
+        succeeds "pgas_$name on a card, by our own queues" on_card "$name" mlx5_0 mlx5
+        succeeds "pgas_$name on a card, by libibverbs" on_card "$name" verbs:mlx5_0 verbs
+    done
+else
+    skip 4 "built without libmlx5"
+fi
 fails "a device that is not there" start verbs_rate --device no_such_device
 succeeds "puts over the software NIC" over_snic put_latency plain snic
 succeeds "calls over the software NIC" over_snic call_rate trad snic-trad
