@@ -466,6 +466,7 @@ const pgasi_verbs_ops_t pgasi_verbs_mlx5 = {
     .qp_address = pgasi_mlx5_qp_address,
     .qp_connect = pgasi_mlx5_qp_connect,
     .qp_write = pgasi_raw_write,
+    .qp_write_one = pgasi_raw_write_one,
     .qp_ring = pgasi_raw_ring,
     .qp_position = pgasi_raw_position,
     .qp_recv = pgasi_raw_recv,
