@@ -30,6 +30,8 @@ static pgas_status_t post(pgasi_ibv_qp_t *qp)
     qp->n_staged = 0;
     if (PGAS_LIKELY(error == 0))
         return PGAS_OK;
+    if (__atomic_load_n(&qp->dead, __ATOMIC_ACQUIRE)) /* some devices take nothing more then */
+        return PGAS_ERR_PEER;
     PGASI_ERROR("verbs", "%s: a request to queue pair %u was refused: %s", qp->super.dev->info.name, qp->qp->qp_num,
                 strerror(error));
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };

@@ -658,6 +658,34 @@ static void forgets(void)
     promise(good, "what nobody polled goes with its queue pair");
 }
 
+/* Nobody polls a small queue. */
+static void overruns_a_queue(void)
+{
+    pgas_verbs_cq_t *small = NULL;
+    pgas_verbs_qp_opts_t opts = defaults();
+    must(pgas_verbs_cq_open(dev, 8, 0, &small), "cq_open");
+    opts.send_cq = small;
+    opts.send_depth = 200;
+    pgas_verbs_qp_t *qp = join(&opts);
+    pgas_verbs_completion_t c;
+    ask_t a;
+    int n = 0;
+    bool good = true;
+    for (uint64_t i = 0; i < 200; i++) {
+        ask(&a, PGAS_VERBS_WRITE, 0, 8, HALF, PGAS_VERBS_SIGNAL, i);
+        pgas_status_t status = post(qp, &a);
+        good &= HOLDS(status == PGAS_OK || status == PGAS_ERR_AGAIN);
+    }
+    pgas_status_t status = PGAS_OK;
+    while (n < 200 && (status = pgas_verbs_cq_wait(small, PATIENCE_NS)) == PGAS_OK)
+        n += pgas_verbs_cq_poll(small, &c, 1) == 1;
+    good &= HOLDS(status == PGAS_ERR_TRANSPORT) & HOLDS(n < 200);
+    good &= HOLDS(pgas_verbs_cq_poll(small, &c, 1) == -1);
+    promise(good, "a completion queue that overruns is dead, and says so");
+    part(qp);
+    must(pgas_verbs_cq_close(small), "cq_close");
+}
+
 static void has_limits(pgas_verbs_qp_t *qp)
 {
     pgas_verbs_request_t wait = { .op = PGAS_VERBS_WAIT, .cq = cq };
@@ -708,7 +736,7 @@ int main(void)
         skip_all("no RDMA device here; make check-rxe has one");
     sides_begin();
     if (side == 0)
-        plan(25);
+        plan(26);
     pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
     opts.device = device;
     must(pgas_verbs_open(&opts, &dev), "open");
@@ -741,6 +769,7 @@ int main(void)
     loses_its_peer();
     is_its_own_peer();
     forgets();
+    overruns_a_queue();
     pgas_verbs_completion_t c;
     promise(HOLDS(pgas_verbs_cq_poll(cq, &c, 1) == 0), "nothing is left over");
     bool good = HOLDS(pgas_verbs_cq_close(cq) == PGAS_OK);
