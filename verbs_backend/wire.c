@@ -24,7 +24,7 @@
 
 #define RECORD_MAGIC 0x31775056u
 #define CONNECT_NS UINT64_C(5000000000) /* for one address of a peer */
-#define KEEPALIVE_S 10                  /* a host that vanished is noticed after twice that */
+#define KEEPALIVE_S 10                  /* a host that vanished is noticed after three times that */
 #define EVENTS 16
 
 enum { HELLO = 1, WELCOME, DIAL, ANSWER, BYE, LEAVE };
