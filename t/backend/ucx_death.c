@@ -2,7 +2,7 @@
  *   what:   after kill -9 of the peer, what is under way and what comes later ends with PGAS_ERR_PEER within 10 s, the
  *           error callback runs once, closing takes no longer than 3 s
  *   tls:    tcp,self
- *   env:    PGAS_TEST_TRANSPORT= | PGAS_TEST_TRANSPORT=verbs
+ *   env:    PGAS_TEST_TRANSPORT=ucx | PGAS_TEST_TRANSPORT=verbs
  *   log:    rank 1 is gone
  *   source: transport.h; public headers
  */

@@ -3,6 +3,7 @@
  *           nobody takes that for the death of a rank; many are drained at once
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
+ *   env:    PGAS_TEST_TRANSPORT=ucx | PGAS_TEST_TRANSPORT=verbs
  *   source: transport.h
  */
 #include <pthread.h>

@@ -2,7 +2,8 @@
  *   what:   bytes arrive unchanged at every size and alignment, flush and fence order them, refusals change nothing
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3
+ *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 | PGAS_TEST_TRANSPORT=verbs |
+ *   env:    PGAS_TEST_TRANSPORT=verbs PGAS_TEST_FAULT=delay=5,reorder=7,again=3
  *   log:    are no key of this transport
  *   source: transport.h
  */

@@ -3,7 +3,8 @@
  *           wake(); arm() refuses while something waits, so nothing is slept over
  *   np:     2
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3
+ *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 | PGAS_TEST_TRANSPORT=verbs |
+ *   env:    PGAS_TEST_TRANSPORT=verbs PGAS_TEST_FAULT=delay=5,reorder=7,again=3
  *   source: transport.h
  */
 #include <errno.h>
