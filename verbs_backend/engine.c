@@ -410,13 +410,24 @@ static outcome_t try_again(job_t *job, uint32_t limit, uint64_t try_ns, uint32_t
     return fail(job, syndrome);
 }
 
+/* Where we run it for its owner: a queue pair that is new to us, maybe in the place of another one. */
+static snic_view_t *look_up_peer(const job_t *job)
+{
+    snic_view_t **known = &job->view->peers[job->place];
+    pgas_status_t status;
+    if (*known != NULL) {
+        pgasi_snic_late_drain(job->view);
+        pgasi_snic_view_put(*known);
+    }
+    return *known = pgasi_snic_view_get(&job->qp->peer, &status);
+}
+
 /* Whether the other side is there and talks to us. */
 static outcome_t find_responder(job_t *job)
 {
     job->peer = job->view->peers[job->place];
-    if (PGAS_UNLIKELY(job->peer == NULL)) {
-        pgas_status_t status; /* we run it for its owner */
-        job->view->peers[job->place] = job->peer = pgasi_snic_view_get(&job->qp->peer, &status);
+    if (PGAS_UNLIKELY(job->peer == NULL || job->peer->id.cookie != job->qp->peer.cookie)) {
+        job->peer = look_up_peer(job);
         if (job->peer == NULL)
             return fail(job, PGASI_CQE_RETRY);
     }

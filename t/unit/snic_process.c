@@ -248,11 +248,46 @@ static void die(pgas_verbs_engine_t engine, const char *text)
     end(&s);
 }
 
+/* A queue pair in the place of another that was closed, with another context as its peer: what the process knew is forgotten. */
+static void places_are_used_again(pgas_verbs_engine_t engine, const char *name)
+{
+    side_t a, b[2];
+    pgas_verbs_address_t address;
+    int n_bad = 0;
+    begin(&a, engine, name);
+    begin(&b[0], engine, name);
+    begin(&b[1], engine, name);
+    for (int i = 0; i < 6; i++) {
+        side_t *peer = &b[i % 2];
+        pgas_verbs_qp_close(a.qp);
+        pgas_verbs_qp_close(peer->qp);
+        a.qp = make_qp(&a, 0);
+        peer->qp = make_qp(peer, 0);
+        pgas_verbs_qp_address(peer->qp, &address);
+        must(pgas_verbs_qp_connect(a.qp, &address), "connect");
+        pgas_verbs_qp_address(a.qp, &address);
+        must(pgas_verbs_qp_connect(peer->qp, &address), "connect");
+        a.words[0] = (uint64_t)i + 1;
+        pgas_verbs_request_t write = { .op = PGAS_VERBS_WRITE,
+                                       .flags = PGAS_VERBS_SIGNAL,
+                                       .remote_addr = (uint64_t)(uintptr_t)peer->mem.addr,
+                                       .rkey = peer->mem.rkey };
+        request(&a, a.qp, write, (uint64_t)(uintptr_t)a.mem.addr, 8);
+        n_bad += completed(a.send_cq) != PGAS_OK || peer->words[0] != (uint64_t)i + 1;
+    }
+    is_int(n_bad, 0, "%s: a place that is used again has another peer", name);
+    end(&a);
+    end(&b[0]);
+    end(&b[1]);
+}
+
 int main(void)
 {
-    plan(26);
+    plan(28);
     run(PGAS_VERBS_ENGINE_CALLER, "caller");
     run(PGAS_VERBS_ENGINE_PROCESS, "process");
+    places_are_used_again(PGAS_VERBS_ENGINE_CALLER, "caller");
+    places_are_used_again(PGAS_VERBS_ENGINE_PROCESS, "process");
     die(PGAS_VERBS_ENGINE_CALLER, "caller");
     die(PGAS_VERBS_ENGINE_THREAD, "thread");
     die(PGAS_VERBS_ENGINE_PROCESS, "process");
