@@ -864,8 +864,10 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
     job.ring_bytes = (size_t)PGASI_WQE_BB << qp->log_sq_blocks;
     if (state != PGASI_SNIC_RTS || job.ring == NULL)
         return 0;
-    if (hostile(view, PGAS_VERBS_SNIC_PREFETCH) && view->shadows[place] != NULL)
-        job.ring = view->shadows[place];
+    if (hostile(view, PGAS_VERBS_SNIC_PREFETCH)) {
+        const unsigned char *shadow = pgasi_snic_shadow(view, qp);
+        job.ring = shadow != NULL ? shadow : job.ring;
+    }
     unsigned n = 0;
     while (n < budget && (int32_t)(qp->sq_limit - qp->sq_ci) > 0) {
         bool sane = pgasi_wqe_decode(job.ring, job.ring_bytes, qp->sq_ci, &job.wqe);

@@ -122,7 +122,7 @@ typedef struct snic_view {
         size_t map_bytes;
     } mrs[SNIC_MRS];
     pthread_mutex_t map_lock;
-    unsigned char *shadows[SNIC_QPS]; /* PREFETCH: entries as they were at the doorbell */
+    struct snic_shadow *shadows[SNIC_QPS]; /* PREFETCH: entries as they were at the doorbell */
     struct snic_late_list *late;      /* DELAY: what is still to happen */
     uint64_t random;                  /* adversary and STEP */
     uint64_t checked_ns;              /* when it was last seen alive */
@@ -230,6 +230,8 @@ uint64_t pgasi_snic_random(snic_view_t *view, uint64_t below);
 void pgasi_snic_prefetch(snic_view_t *view, const snic_qp_t *qp, uint32_t from, uint32_t to);
 /** Let the oldest happen until there is room for what an entry may add. */
 void pgasi_snic_late_make_room(snic_view_t *view);
+/** What was read ahead of a send queue, all of its blocks; NULL: nothing. */
+const unsigned char *pgasi_snic_shadow(const snic_view_t *view, const snic_qp_t *qp);
 /** @return false: no memory or no room, it must happen now. */
 bool pgasi_snic_late_add(snic_view_t *view, const snic_late_t *event, const void *data, size_t data_bytes);
 unsigned pgasi_snic_late_left(const snic_view_t *view);
