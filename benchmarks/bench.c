@@ -739,7 +739,7 @@ static bool is_offered(const bench_case_t *c, const bench_run_t *run)
     return worst == PGAS_OK;
 }
 
-/* The library's own words for what it uses between nodes: "ucx", or "verbs" and the device. */
+/* The library's own words for what it uses between nodes: "ucx", or "verbs" and the provider that opened the device. */
 static const char *path_between_nodes(const bench_run_t *run)
 {
     char *text = NULL, *line;
@@ -753,7 +753,7 @@ static const char *path_between_nodes(const bench_run_t *run)
     line = strstr(text, "in use between nodes: verbs");
     if (line) {
         line[strcspn(line, "\n")] = '\0';
-        path = strstr(line, "snic") ? "snic" : "verbs";
+        path = strstr(line, "provider snic") ? "snic" : strstr(line, "provider mlx5") ? "mlx5" : "verbs";
     }
     free(text);
     return path ? path : ref_ucx_path(run->peer >= 0 ? run->peer : (run->rank + 1) % run->n_ranks);
