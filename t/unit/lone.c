@@ -200,6 +200,12 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
     return PGAS_OK;
 }
 
+int pgasi_place_distance(const char *device)
+{
+    (void)device;
+    return 0;
+}
+
 int pgasi_place_n_zones(void)
 {
     return 1;
