@@ -103,6 +103,8 @@ static inline uint32_t snic_start(const snic_region_t *region)
     return (region->adversary & PGAS_VERBS_SNIC_WRAP) != 0 ? PGASI_SNIC_WRAP_START : 0;
 }
 
+/* Of the layout: a process of another one is not reached. */
+#define SNIC_VERSION (1u << 24 | (uint32_t)sizeof(snic_region_t))
 #define SNIC_REGION_BYTES PGASI_ALIGN_UP(sizeof(snic_region_t), (size_t)4096)
 
 /** A context as this process sees it: its own ones, and those of peers. */

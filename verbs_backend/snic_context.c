@@ -179,7 +179,13 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
         return NULL;
     }
     snic_region_t *region = map;
-    snic_view_t *view = region->magic == SNIC_MAGIC && same_id(&region->id, id) ? new_view(region, false) : NULL;
+    bool same = region->magic == SNIC_MAGIC && same_id(&region->id, id);
+    if (same && region->version != SNIC_VERSION) {
+        PGASI_WARN("snic", "process %u has another version of the software NIC", id->pid);
+        *status_p = PGAS_ERR_MISMATCH;
+        same = false;
+    }
+    snic_view_t *view = same ? new_view(region, false) : NULL;
     if (view == NULL) {
         munmap(map, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
         return NULL;
@@ -356,7 +362,7 @@ static pgas_status_t enter_view(pgasi_snic_t *snic, snic_region_t *region)
     snic->view->random = snic->opts.seed;
     region->id = snic->view->id;
     region->adversary = snic->opts.adversary;
-    region->version = 1;
+    region->version = SNIC_VERSION;
     __atomic_store_n(&region->magic, SNIC_MAGIC, __ATOMIC_RELEASE);
     pthread_mutex_lock(&known.lock);
     snic->view->next = known.views;

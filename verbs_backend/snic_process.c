@@ -52,13 +52,13 @@ typedef struct {
 
 /* ---- clients ---- */
 
-/* An abstract name: nothing is left behind in any folder. */
+/* An abstract name: nothing is left behind in any folder. Programs of two versions have a process each. */
 static socklen_t make_name(const char *name, struct sockaddr_un *address)
 {
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
-    int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "pgas-snic-%u-%08x", (unsigned)getuid(),
-                     (unsigned)pgasi_hash_bytes(name, strlen(name), 0));
+    int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "pgas-snic-%u-%08x-%x", (unsigned)getuid(),
+                     (unsigned)pgasi_hash_bytes(name, strlen(name), 0), SNIC_VERSION);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
