@@ -28,13 +28,12 @@ void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep)
 }
 
 /* The peer's address, if its transport is the same and its card can be reached from ours. */
-static pgas_status_t find_address(pgasi_verbs_tp_t *tp, int peer, const pgasi_verbs_tp_address_t **address_p)
+static pgas_status_t find_address(pgasi_verbs_tp_t *tp, int peer, pgasi_verbs_tp_address_t *address)
 {
     if (tp->addr_of == NULL) {
         return PGAS_ERR_NOT_INIT;
     }
-    const pgasi_verbs_tp_address_t *address = tp->addr_of(tp->addr_arg, peer);
-    if (address == NULL || address->magic != PGASI_VERBS_TP_MAGIC) {
+    if (!pgasi_verbs_address_of(tp, peer, address)) {
         PGASI_ERROR("verbs", "rank %d gave an address that is not one of verbs: all ranks need the same transport", peer);
         return PGAS_ERR_MISMATCH;
     }
@@ -45,7 +44,6 @@ static pgas_status_t find_address(pgasi_verbs_tp_t *tp, int peer, const pgasi_ve
                                                                 : "the software NIC ends with this machine");
         return PGAS_ERR_MISMATCH;
     }
-    *address_p = address;
     return PGAS_OK;
 }
 
@@ -88,7 +86,7 @@ static void free_queue_pair(pgasi_verbs_ep_t *ep)
 pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_lane_t *lane, int peer, pgasi_verbs_ep_t **ep_p)
 {
     pgasi_verbs_tp_t *tp = lane->tp;
-    const pgasi_verbs_tp_address_t *address;
+    pgasi_verbs_tp_address_t address;
     if (pgasi_verbs_is_dead(tp, peer)) {
         return PGAS_ERR_PEER;
     }
@@ -99,8 +97,8 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_lane_t *lane, int peer, pgasi_verb
     }
     ep->lane = lane;
     ep->peer = peer;
-    ep->cookie = address->cookie;
-    ep->message_bytes = PGASI_MIN(address->message_bytes, lane->large_bytes - (uint32_t)sizeof(pgasi_verbs_prefix_t));
+    ep->cookie = address.cookie;
+    ep->message_bytes = PGASI_MIN(address.message_bytes, lane->large_bytes - (uint32_t)sizeof(pgasi_verbs_prefix_t));
     pgasi_verbs_line_init(&ep->waiting);
     pgasi_verbs_line_init(&ep->flying);
     pgasi_verbs_line_init(&ep->settling);

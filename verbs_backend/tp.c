@@ -200,18 +200,26 @@ static pgas_status_t verbs_address(pgasi_tp_t *tp, const void **addr_p, size_t *
     return PGAS_OK;
 }
 
-/* The next rank is looked at now, so that a job over several machines without cards is refused when it begins. */
+bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank, pgasi_verbs_tp_address_t *address_p)
+{
+    const void *given = tp->addr_of(tp->addr_arg, rank);
+    memset(address_p, 0, sizeof(*address_p));
+    if (given != NULL) {
+        memcpy(address_p, given, sizeof(*address_p));
+    }
+    return address_p->magic == PGASI_VERBS_TP_MAGIC;
+}
+
+/* Rank 0 is looked at now, so that a job over several machines without cards is refused when it begins. */
 static pgas_status_t verbs_set_peers(pgasi_tp_t *tp_base, const void *(*addr_of)(void *arg, int rank), void *arg)
 {
     pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);
-    int next = (tp->opts.rank + 1) % tp->opts.n_ranks;
-    const pgasi_verbs_tp_address_t *address = addr_of(arg, next);
+    pgasi_verbs_tp_address_t address;
     tp->addr_of = addr_of;
     tp->addr_arg = arg;
-    if (tp->address.is_snic && address != NULL && address->magic == PGASI_VERBS_TP_MAGIC && address->is_snic &&
-        address->machine != tp->address.machine) {
-        PGASI_ERROR("verbs", "rank %d is on another machine, where the software NIC does not reach; PGAS_VERBS_DEVICE chooses a card",
-                    next);
+    if (pgasi_verbs_address_of(tp, 0, &address) && tp->address.is_snic && address.is_snic &&
+        address.machine != tp->address.machine) {
+        PGASI_ERROR("verbs", "rank 0 is on another machine, where the software NIC does not reach; PGAS_VERBS_DEVICE chooses a card");
         return PGAS_ERR_MISMATCH;
     }
     return PGAS_OK;

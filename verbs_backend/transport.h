@@ -312,6 +312,8 @@ static inline pgasi_verbs_todo_t *pgasi_verbs_line_take(pgasi_verbs_line_t *line
 
 /* tp.c */
 extern const pgasi_tp_ops_t pgasi_verbs_table;
+/** The address that a rank gave, wherever it lies. @return false: it is none of this transport */
+bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank, pgasi_verbs_tp_address_t *address_p);
 /** Mark a peer as gone on all lanes; logs and tells the owner the first time. Any thread, no lock of ours held. */
 void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why);
 static inline bool pgasi_verbs_is_dead(const pgasi_verbs_tp_t *tp, int peer)

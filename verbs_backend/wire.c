@@ -334,12 +334,13 @@ static void sweep(pgasi_verbs_wire_t *wire)
 static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
     static const uint8_t loopback[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
-    const pgasi_verbs_tp_address_t *address = tp->addr_of(tp->addr_arg, connection->peer);
-    bool same = address->machine == tp->address.machine && address->network == tp->address.network;
-    while (connection->host < (int)address->n_hosts) {
-        const uint8_t *host = connection->host < 0 ? loopback : address->hosts[connection->host];
+    pgasi_verbs_tp_address_t address;
+    pgasi_verbs_address_of(tp, connection->peer, &address);
+    bool same = address.machine == tp->address.machine && address.network == tp->address.network;
+    while (connection->host < PGASI_MIN((int)address.n_hosts, PGASI_VERBS_HOSTS_MAX)) {
+        const uint8_t *host = connection->host < 0 ? loopback : address.hosts[connection->host];
         struct sockaddr_storage to;
-        socklen_t bytes = to_sockaddr(host, address->port, &to);
+        socklen_t bytes = to_sockaddr(host, address.port, &to);
         if (connection->host++ < 0 && !same) {
             continue;
         }
@@ -502,9 +503,10 @@ static void on_event(pgasi_verbs_tp_t *tp, connection_t *connection, uint32_t ev
         if ((events & EPOLLOUT) == 0) {
             return;
         }
-        const pgasi_verbs_tp_address_t *address = tp->addr_of(tp->addr_arg, connection->peer);
+        pgasi_verbs_tp_address_t address;
+        pgasi_verbs_address_of(tp, connection->peer, &address);
         connection->state = GREETED;
-        say(tp->wire, connection, tp, &(record_t){.kind = HELLO, .secret = address->secret});
+        say(tp->wire, connection, tp, &(record_t){.kind = HELLO, .secret = address.secret});
         return;
     }
     if ((events & EPOLLOUT) != 0) {
