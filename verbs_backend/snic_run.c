@@ -152,6 +152,8 @@ bool pgasi_snic_run(pgasi_snic_t *snic)
 
 bool pgasi_snic_step(pgasi_snic_t *snic)
 {
+    if (snic->opts.engine != PGAS_VERBS_ENGINE_STEP)
+        return false;
     pgasi_snic_lock(&snic->view->region->lock);
     bool done = pgasi_snic_execute_step(snic->view);
     snic_unlock(&snic->view->region->lock);
