@@ -32,10 +32,13 @@ static inline pgas_verbs_dev_t *snic_device(pgas_verbs_engine_t engine, uint32_t
 {
     pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
     pgas_verbs_dev_t *dev = NULL;
+    static char name[32];
     opts.device = "snic";
     opts.engine = engine;
     opts.adversary = adversary;
     opts.seed = seed;
+    snprintf(name, sizeof name, "t-%d", (int)getpid()); /* of the process that PROCESS starts */
+    opts.engine_name = name;
     snic_must(pgas_verbs_open(&opts, &dev), "a device");
     return dev;
 }

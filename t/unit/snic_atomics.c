@@ -7,7 +7,7 @@
 #define STEP      PGAS_VERBS_ENGINE_STEP
 #define N_THREADS 2
 #define N_PAIRS   3
-#define N_ADDS    5000u
+#define N_ADDS    3000u
 
 static uint64_t *word;    /* what all add to */
 static uint64_t plain[2]; /* under the lock that the word is for CSWAP: both are always equal */
@@ -21,8 +21,11 @@ static void *add_by_processor(void *arg)
     uint64_t n = 0;
     (void)arg;
     __atomic_fetch_add(&n_started, 1, __ATOMIC_RELEASE);
-    for (; !__atomic_load_n(&no_more, __ATOMIC_ACQUIRE); n++)
+    for (; !__atomic_load_n(&no_more, __ATOMIC_ACQUIRE); n++) {
         __atomic_fetch_add(word, 1, __ATOMIC_RELAXED);
+        if (n % 256 == 255)
+            sched_yield(); /* there may be more threads than processors */
+    }
     __atomic_fetch_add(&n_by_processor, n, __ATOMIC_RELEASE);
     return NULL;
 }

@@ -216,7 +216,7 @@ static int run_chain(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t se
         }
         if (round % 16 == 0)
             n_bad += serve(&r[0]) + serve(&r[1]);
-        if (engine == PGAS_VERBS_ENGINE_THREAD)
+        if (engine == PGAS_VERBS_ENGINE_THREAD || engine == PGAS_VERBS_ENGINE_PROCESS)
             sched_yield();
         if (round > 50 * SNIC_STEPS_MAX)
             bail("the chain has come to a stop after %u operations", n_done);
@@ -238,7 +238,7 @@ int main(void)
                                             PGAS_VERBS_SNIC_DELAY,
                                             PGAS_VERBS_SNIC_WRAP,
                                             PGAS_VERBS_SNIC_ALL };
-    plan((int)PGASI_ARRAY_LENGTH(adversaries) + 6);
+    plan((int)PGASI_ARRAY_LENGTH(adversaries) + 7);
     uint64_t seed = tap_seed(7);
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(adversaries); i++)
         is_int(run_chain(PGAS_VERBS_ENGINE_STEP, adversaries[i], seed + i, 3000, true), 0, "3000 operations, adversary %u",
@@ -250,6 +250,7 @@ int main(void)
     is_int(run_chain(PGAS_VERBS_ENGINE_CALLER, 0, seed, 20000, true), 0, "20000 operations by the thread that polls");
     is_int(run_chain(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, seed, 3000, true), 0, "the same, all adversaries");
     is_int(run_chain(PGAS_VERBS_ENGINE_THREAD, PGAS_VERBS_SNIC_ALL, seed, 1000, true), 0, "by the engines' threads");
+    is_int(run_chain(PGAS_VERBS_ENGINE_PROCESS, PGAS_VERBS_SNIC_ALL, seed, 1000, true), 0, "by the engines' process");
     n_wrong = run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_PREFETCH, seed, 2000, false);
     ok(n_wrong > 1000, "queues that are not managed, rung when they are filled, with PREFETCH: %d of 2000 wrong", n_wrong);
     n_wrong = run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_ALL, seed, 2000, false);
