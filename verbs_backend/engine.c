@@ -635,7 +635,7 @@ static outcome_t remote_entry(job_t *job)
 static outcome_t wait_entry(job_t *job)
 {
     snic_cq_t *cq = snic_cq(job->view, job->wqe.number);
-    if (cq == NULL)
+    if (cq == NULL || job->wqe.opmod != 0) /* others wait for data, or for a time */
         return fail(job, PGASI_CQE_LOCAL_QP_OP);
     for (int looks = 0; looks < 2; looks++) {
         uint32_t pi = __atomic_load_n(&cq->pi, __ATOMIC_SEQ_CST);

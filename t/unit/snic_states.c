@@ -274,6 +274,8 @@ typedef struct {
     uint32_t flags, number; /* of the queue pair; of the WAIT's or ENABLE's object, 1 << 31: ours */
 } nonsense_t;
 
+#define TIMED 0x80000000u /* the opcode's modifier is set */
+
 static const nonsense_t nonsense[] = {
     { "no length", PGASI_WQE_NOP, 0, 0, 0 },
     { "an opcode that nobody knows", 0x2a, 1, 0, 0 },
@@ -283,6 +285,7 @@ static const nonsense_t nonsense[] = {
     { "a WAIT without index", PGASI_WQE_WAIT, 1, PGASI_SNIC_MASTER, 0 },
     { "a WAIT for a queue that is not there", PGASI_WQE_WAIT, 2, PGASI_SNIC_MASTER, 777 },
     { "a WAIT for queue 0", PGASI_WQE_WAIT, 2, PGASI_SNIC_MASTER, 0 },
+    { "a WAIT for a time", PGASI_WQE_WAIT, 2, PGASI_SNIC_MASTER | TIMED, 1u << 31 },
     { "a WAIT by who is no master", PGASI_WQE_WAIT, 2, 0, 1u << 31 },
     { "a SEND_EN of a queue pair that is not there", PGASI_WQE_SEND_EN, 2, PGASI_SNIC_MASTER, 0x123456 },
     { "a SEND_EN by who is no master", PGASI_WQE_SEND_EN, 2, 0, 1u << 31 },
@@ -295,12 +298,13 @@ static void nonsense_is_an_error(void)
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(nonsense); i++) {
         const nonsense_t *n = &nonsense[i];
         world_t w;
-        build(&w, n->flags, PGASI_SNIC_RTS);
+        build(&w, n->flags & ~TIMED, PGASI_SNIC_RTS);
         uint32_t ours = n->op == PGASI_WQE_WAIT ? w.end[0].cqn : w.end[1].qpn;
         bare_entry(&w.end[0], PGASI_WQE_NOP, 1, 0);
         unsigned char *at = bare_entry(&w.end[0], n->op, n->segments, 0);
         if (n->segments == 2)
             pgasi_wqe_set_enable((void *)(at + 16), 0, n->number >> 31 ? ours : n->number);
+        at[0] = n->flags & TIMED ? 2 : 0;
         bare_entry(&w.end[0], PGASI_WQE_NOP, 1, S);
         bare_ring(&w.end[0]);
         bare_settle(w.snic);
