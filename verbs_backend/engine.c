@@ -190,7 +190,7 @@ static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_
     bool event = cq->armed == 1 || (cq->armed == 2 && counts);
     if (PGAS_UNLIKELY(event))
         cq->armed = 0;
-    bool waits = cq->n_waits != 0;
+    bool waits = __atomic_load_n(&cq->n_waits, __ATOMIC_SEQ_CST) != 0;
     snic_unlock(&cq->lock);
     if (PGAS_UNLIKELY(event && cq->event_fd >= 0))
         give_event(view, cq);
@@ -765,8 +765,8 @@ static void waits_see(const snic_late_t *event)
     pgasi_snic_lock(&cq->lock);
     if (cq->behind > 0)
         __atomic_store_n(&cq->behind, cq->behind - 1, __ATOMIC_SEQ_CST);
-    bool waits = cq->n_waits != 0;
-    cq->n_waits = 0;
+    bool waits = __atomic_load_n(&cq->n_waits, __ATOMIC_SEQ_CST) != 0;
+    __atomic_store_n(&cq->n_waits, 0, __ATOMIC_RELAXED);
     snic_unlock(&cq->lock);
     if (waits)
         pgasi_snic_notify(event->cq_view);
