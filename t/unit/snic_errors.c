@@ -1,6 +1,7 @@
 /* what: an error completes what caused it and all behind it, on both sides; receivers that have no buffer are tried
  *       again, or given up; queues that run over are errors unless that is to be ignored; who closes is noticed, whatever
  *       is under way
+ * needs: tsan-ok
  * source: pgas/verbs.h; the InfiniBand architecture */
 #include "t/unit/snic.h"
 
