@@ -93,6 +93,7 @@ static pgas_status_t init_tables(pgasi_verbs_lane_t *lane)
     }
     lane->eps = table;
     pgasi_pool_init(&lane->todos, sizeof(pgasi_verbs_todo_t), 0, 64, PGASI_VERBS_TODOS_MAX);
+    pgasi_pool_init(&lane->pieces, sizeof(pgasi_verbs_todo_t), 0, 32, PGASI_VERBS_N_SMALL + PGASI_VERBS_N_LARGE);
     pgasi_pool_init(&lane->flushes, sizeof(pgasi_verbs_flush_t), 0, 32, 0);
     return PGAS_OK;
 }
@@ -100,6 +101,7 @@ static pgas_status_t init_tables(pgasi_verbs_lane_t *lane)
 static void fini_tables(pgasi_verbs_lane_t *lane)
 {
     pgasi_pool_fini(&lane->flushes);
+    pgasi_pool_fini(&lane->pieces);
     pgasi_pool_fini(&lane->todos);
     munmap(lane->eps, table_bytes(lane));
 }

@@ -104,7 +104,7 @@ static pgas_status_t read_into(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *t
 static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *todo, uint64_t bytes)
 {
     pgasi_verbs_lane_t *lane = ep->lane;
-    pgasi_verbs_todo_t *piece = pgasi_pool_acquire(&lane->todos);
+    pgasi_verbs_todo_t *piece = pgasi_pool_acquire(&lane->pieces);
     pgasi_verbs_buffer_t *buffer = piece != NULL ? pgasi_verbs_buffer_take(lane, bytes) : NULL;
     pgas_status_t status = PGAS_ERR_AGAIN;
     if (buffer == NULL) {
@@ -125,7 +125,7 @@ static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *t
         pgasi_verbs_buffer_give(lane, buffer);
     }
     if (piece != NULL) {
-        pgasi_pool_release(&lane->todos, piece);
+        pgasi_pool_release(&lane->pieces, piece);
     }
     return status;
 }

@@ -138,7 +138,8 @@ void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_sta
             memcpy(todo->local, todo->u.buffer->data, todo->bytes);
         }
         pgasi_verbs_buffer_give(lane, todo->u.buffer);
-        break;
+        pgasi_pool_release(&lane->pieces, todo);
+        return;
     case PGASI_VERBS_TODO_AMO:
     case PGASI_VERBS_TODO_QUESTION:
         if (status == PGAS_OK && todo->u.amo.result != NULL) {

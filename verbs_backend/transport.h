@@ -237,7 +237,7 @@ struct pgasi_verbs_lane {
     uint32_t n_connecting;
     uint32_t question;        /* number of the last one */
     bool lost;                /* puts or atomics were lost with a peer since the last flush of all */
-    pgasi_pool_t todos, flushes;
+    pgasi_pool_t todos, pieces, flushes; /* pieces: as many as there are buffers, so that gets that wait cannot use them up */
     pgas_verbs_mem_t buffer_mem, slot_mem;
     pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made when needed */
     uint32_t large_bytes;

@@ -251,12 +251,43 @@ static void mapping(void)
     world_barrier();
 }
 
+/* More gets than a lane takes, all asked for before anything is connected: those that were taken end all the same. */
+static void many_gets(void)
+{
+    enum { N = 6000 };
+    static pending_t pending[N];
+    static uint64_t values[N];
+    pgasi_tp_lane_t *lane = world.lanes[1];
+    size_t n = 0;
+    bool good = true;
+    for (size_t i = 0; i < N; i++) {
+        memcpy(world.heap + i * 8, &(uint64_t){i * 7}, 8);
+    }
+    world_barrier();
+    for (size_t i = 0; i < N; i++) {
+        pgas_status_t status = lane->ops->get(lane, right(), world.keys[1][right()], world.bases[right()] + n * 8, &values[n],
+                                              8, world_pending(&pending[n]));
+        pending[n].done |= status != PGAS_INPROGRESS;
+        good = good && (status >= 0 || status == PGAS_ERR_AGAIN);
+        n += status != PGAS_ERR_AGAIN;
+    }
+    for (size_t i = 0; i < n; i++) {
+        while (!pending[i].done) {
+            world_progress();
+        }
+        good = good && values[i] == i * 7;
+    }
+    world_barrier();
+    spmd_ok(good && n > 0, "as many gets as a lane takes at once, before it is connected, all end");
+}
+
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(15);
+    spmd_plan(16);
     world_open(&(world_opts_t){.heap_bytes = HEAP});
     spmd_diag("%s", world.attr.detail);
+    many_gets();
     sizes();
     big();
     model();
