@@ -7,7 +7,8 @@
 #define STEP      PGAS_VERBS_ENGINE_STEP
 #define N_THREADS 2
 #define N_PAIRS   3
-#define N_ADDS    3000u
+#define N_FEW     3000u /* additions of a queue pair */
+#define N_MANY    200000u
 
 static uint64_t *word;    /* what all add to */
 static uint64_t plain[2]; /* under the lock that the word is for CSWAP: both are always equal */
@@ -43,7 +44,8 @@ static void *lose_some(void *arg)
 }
 
 /* Queue pairs add to one word of the first pair's far memory while threads do. @return what is missing */
-static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversary, void *(*thread_main)(void *))
+static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversary, uint32_t n_adds,
+                                    void *(*thread_main)(void *))
 {
     pgas_verbs_dev_t *dev = snic_device(engine, adversary, 3);
     pair_t pairs[N_PAIRS];
@@ -68,13 +70,13 @@ static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversa
             add.remote_addr = (uintptr_t)word;
             add.rkey = pairs[0].mem[1].rkey;
             add.operand = 1;
-            if (n_posted[i] < N_ADDS && n_posted[i] - n_done[i] < 32 &&
+            if (n_posted[i] < n_adds && n_posted[i] - n_done[i] < 32 &&
                 pgas_verbs_qp_post(pairs[i].qp[0], &add, 1, NULL) == PGAS_OK)
                 n_posted[i]++;
             pgas_verbs_snic_step(dev);
             while (pgas_verbs_cq_poll(pairs[i].cq[0], &c, 1) == 1)
                 n_done[i] += c.status == PGAS_OK;
-            n_ready += n_done[i] == N_ADDS;
+            n_ready += n_done[i] == n_adds;
         }
         if (engine == PGAS_VERBS_ENGINE_THREAD)
             sched_yield();
@@ -82,7 +84,7 @@ static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversa
     __atomic_store_n(&no_more, true, __ATOMIC_RELEASE);
     for (int i = 0; i < N_THREADS; i++)
         pthread_join(threads[i], NULL);
-    intmax_t missing = (intmax_t)(n_by_processor + N_PAIRS * N_ADDS - *word);
+    intmax_t missing = (intmax_t)(n_by_processor + N_PAIRS * (uint64_t)n_adds - *word);
     for (int i = 0; i < N_PAIRS; i++)
         pair_close(&pairs[i]);
     snic_must(pgas_verbs_close(dev), "close the device");
@@ -91,11 +93,13 @@ static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversa
 
 static void sums_are_whole(void)
 {
-    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, 0, add_by_processor), 0, "FADD against processors, by who polls");
-    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_THREAD, 0, add_by_processor), 0, "the same by the engine's thread");
-    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, add_by_processor), 0,
+    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, 0, N_MANY, add_by_processor), 0,
+           "FADD against processors, by who polls");
+    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_THREAD, 0, N_FEW, add_by_processor), 0, "the same by the engine's thread");
+    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, N_FEW, add_by_processor), 0,
            "under all adversaries");
-    ok(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, 0, lose_some) > 0, "additions that are lost are noticed (on purpose)");
+    ok(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, 0, N_FEW, lose_some) > 0,
+       "additions that are lost are noticed (on purpose)");
 }
 
 /* ---- a lock by CSWAP, taken by a processor and through a queue pair ---- */
