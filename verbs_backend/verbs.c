@@ -331,7 +331,9 @@ pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p)
 
 pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited)
 {
-    return (cq->flags & PGAS_VERBS_CQ_EVENTS) == 0 ? PGAS_ERR_UNSUPPORTED : cq->dev->ops->cq_arm(cq, solicited);
+    if ((cq->flags & PGAS_VERBS_CQ_EVENTS) == 0)
+        return PGAS_ERR_UNSUPPORTED;
+    return cq->has_kept ? PGAS_ERR_BUSY : cq->dev->ops->cq_arm(cq, solicited);
 }
 
 /* ---- receive queues and queue pairs ---- */
@@ -417,6 +419,13 @@ pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts
     return status;
 }
 
+/* A completion that waiting has taken may be of a queue pair that closes. */
+static void forget_kept(pgas_verbs_cq_t *cq, const pgas_verbs_qp_t *qp)
+{
+    if (cq->has_kept && cq->kept.qp == qp)
+        cq->kept.qp = NULL;
+}
+
 void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
 {
     pgas_verbs_dev_t *dev = qp->dev;
@@ -424,6 +433,8 @@ void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
     if (qp->tx != NULL)
         pgas_verbs_tx_close(qp->tx);
     pgasi_verbs_hold_poller(opts.send_cq);
+    forget_kept(opts.send_cq, qp);
+    forget_kept(opts.recv_cq, qp);
     dev->ops->qp_close(qp);
     pgasi_verbs_release_poller(opts.send_cq);
     use_queues(&opts, -1);
