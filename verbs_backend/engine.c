@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -20,6 +21,7 @@
 #define BOUNCE_BYTES 16384  /* between two other processes' memory */
 #define RNR_NS UINT64_C(10000000)    /* a try for want of a receive entry */
 #define RETRY_NS UINT64_C(500000000) /* a try for want of a peer */
+#define LOOK_MS 100         /* between two looks whether a peer lives whose memory we reach all the same */
 #define STEP_TRIES 64       /* what a try is in steps */
 #define LATE_BYTES_MAX (1u << 20) /* of a result that is kept; larger ones are read when they come */
 
@@ -70,7 +72,7 @@ static bool reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, u
         return false;
     if (bytes > mr->bytes || addr < mr->addr || addr - mr->addr > mr->bytes - bytes)
         return false;
-    if (PGAS_UNLIKELY(__atomic_load_n(&view->mrs[place].key, __ATOMIC_ACQUIRE) != key))
+    if (PGAS_UNLIKELY(__atomic_load_n(&view->mrs[place].serial, __ATOMIC_ACQUIRE) != mr->serial))
         pgasi_snic_view_map(view, place);
     char *base = view->mrs[place].base;
     *piece_p = (piece_t){ .here = base != NULL ? base + (addr - mr->addr) : NULL, .view = view, .addr = addr, .bytes = bytes };
@@ -160,7 +162,7 @@ static void give_event(snic_view_t *view, const snic_cq_t *cq)
         ssize_t n = write(cq->event_fd, &byte, 1);
         (void)n; /* a full pipe is readable all the same */
     } else {
-        pgasi_snic_view_event(view, cq->event_fd);
+        pgasi_snic_view_event(view, cq->event_fd, cq->event_serial);
     }
 }
 
@@ -212,6 +214,7 @@ bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
     snic_cq_t *cq = snic_cq(view, cqn);
     const pgasi_cqe_t *ring = snic_at(view, cq->ring);
     const uint32_t *record = snic_at(view, cq->record);
+    pgasi_snic_need_sleeper(snic);
     pgasi_snic_lock(&cq->lock);
     uint32_t n = 1u << cq->log_entries, ci = be32toh(record[0]) & 0xffffffu;
     bool there = false;
@@ -432,8 +435,10 @@ static outcome_t find_responder(job_t *job)
             return fail(job, PGASI_CQE_RETRY);
     }
     job->peer_qp = snic_qp(job->peer, job->qp->peer_qpn);
-    if ((++job->view->n_looks & 0xfff) == 0)
+    if (PGAS_UNLIKELY(job->view->tick - __atomic_load_n(&job->peer->looked, __ATOMIC_RELAXED) > LOOK_MS)) {
+        __atomic_store_n(&job->peer->looked, job->view->tick, __ATOMIC_RELAXED);
         pgasi_snic_view_alive(job->peer);
+    }
     if (PGAS_UNLIKELY(job->peer->gone || job->peer_qp == NULL))
         return fail(job, PGASI_CQE_RETRY);
     uint32_t state = __atomic_load_n(&job->peer_qp->state, __ATOMIC_ACQUIRE);
@@ -446,6 +451,13 @@ static outcome_t find_responder(job_t *job)
     if (state == PGASI_SNIC_ERROR)
         return fail(job, PGASI_CQE_RETRY);
     return try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
+}
+
+/* Why the peer's memory could not be reached: a process that has just died has none any more. */
+static uint32_t unreached(const job_t *job)
+{
+    __atomic_store_n(&job->peer->checked_ns, 0, __ATOMIC_RELAXED);
+    return pgasi_snic_view_alive(job->peer) ? PGASI_CQE_REMOTE_OP : PGASI_CQE_RETRY;
 }
 
 /* Messages carry numbers: a queue pair that was reset answers nothing that is not its turn. Its lock is held. */
@@ -490,13 +502,14 @@ static outcome_t deliver(job_t *job, const piece_t *from, unsigned n_from)
     snic_qp_t *peer = job->peer_qp;
     if (!take_receive(job->peer, peer, &receive)) {
         __atomic_store_n(&peer->wanted, 1, __ATOMIC_SEQ_CST);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (!take_receive(job->peer, peer, &receive)) /* posted while we said so */
             return try_again(job, job->qp->rnr_retry, RNR_NS, PGASI_CQE_RNR_RETRY);
     }
     uint32_t there = PGASI_CQE_OK, here = PGASI_CQE_OK;
     if (write) {
         if (!copy_lists(&to, from, n_from))
-            here = PGASI_CQE_REMOTE_OP;
+            here = unreached(job);
     } else if (receive.refused) {
         there = PGASI_CQE_LOCAL_PROT;
         here = PGASI_CQE_REMOTE_OP;
@@ -505,7 +518,7 @@ static outcome_t deliver(job_t *job, const piece_t *from, unsigned n_from)
         here = PGASI_CQE_REMOTE_INVALID;
     } else if (job->sent_bytes > 0 && !copy_lists(receive.pieces, from, n_from)) {
         there = PGASI_CQE_LOCAL_PROT;
-        here = PGASI_CQE_REMOTE_OP;
+        here = unreached(job);
     }
     __atomic_thread_fence(__ATOMIC_RELEASE);
     receive_taken(peer, &receive);
@@ -579,7 +592,7 @@ static outcome_t transfer(job_t *job, piece_t *pieces, unsigned n)
     else
         copied = read ? copy_lists(pieces, &remote, 1) : copy_lists(&remote, pieces, n);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    return copied ? DONE : fail(job, PGASI_CQE_REMOTE_OP);
+    return copied ? DONE : fail(job, unreached(job));
 }
 
 static outcome_t fetch(job_t *job, const piece_t *result)
@@ -591,7 +604,7 @@ static outcome_t fetch(job_t *job, const piece_t *result)
     if (!reach_remote(job, 8, PGAS_VERBS_REMOTE_ATOMIC, &remote))
         return refuse(job);
     if (remote.here == NULL) /* no instruction of ours is atomic with those of its process */
-        return fail(job, PGASI_CQE_REMOTE_OP);
+        return fail(job, unreached(job));
     uint64_t *word = (uint64_t *)(void *)remote.here, old = wqe->compare;
     if (wqe->op == PGASI_WQE_FADD)
         old = __atomic_fetch_add(word, wqe->operand, __ATOMIC_SEQ_CST);
@@ -915,8 +928,11 @@ unsigned pgasi_snic_execute(snic_view_t *view)
     snic_region_t *region = view->region;
     unsigned all = 0;
     bool more = true;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* some nanoseconds */
+    view->tick = (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
     while (more && all < BUDGET_ALL) {
-        __atomic_store_n(&region->work, 0, __ATOMIC_SEQ_CST);
+        __atomic_exchange_n(&region->work, 0, __ATOMIC_SEQ_CST); /* an exchange: what it takes away has been seen */
         more = false;
         uint32_t blocked = 0, high = __atomic_load_n(&region->qps_high, __ATOMIC_ACQUIRE);
         bool shuffle = hostile(view, PGAS_VERBS_SNIC_SHUFFLE) && high > 0;
@@ -929,7 +945,7 @@ unsigned pgasi_snic_execute(snic_view_t *view)
             if (__atomic_load_n(&region->active[i], __ATOMIC_RELAXED) == 0)
                 continue;
             bool waits;
-            __atomic_store_n(&region->active[i], 0, __ATOMIC_SEQ_CST);
+            __atomic_exchange_n(&region->active[i], 0, __ATOMIC_SEQ_CST);
             unsigned n = run_qp(view, i, budget, &waits);
             if (waits || n == budget)
                 __atomic_store_n(&region->active[i], 1, __ATOMIC_RELEASE);

@@ -29,13 +29,14 @@ typedef struct {
     uint32_t pd, access, kind;
     uint64_t addr, bytes;    /* in the owner's process */
     int32_t fd;              /* SHARED: of the owner's process */
-    uint32_t padding;
+    uint32_t serial;         /* never used again in its process, as keys are */
     uint64_t fd_offset;
 } snic_mr_t;
 
 typedef struct {
     uint32_t valid, log_entries, ignore_overrun;
     int32_t event_fd;
+    uint32_t event_serial;   /* of the pipe: descriptors are used again */
     pgasi_snic_ref_t ring, record;
     uint32_t lock;           /* from here: who pushes */
     uint32_t pi;             /* completions pushed */
@@ -118,7 +119,7 @@ typedef struct snic_view {
     pgasi_snic_id_t id;
     struct snic_view *peers[SNIC_QPS]; /* of each queue pair */
     struct {
-        uint32_t key;             /* what is mapped; 0: nothing */
+        uint32_t serial;          /* what is mapped; 0: nothing */
         char *base;               /* of address mr.addr, or NULL: only the kernel reaches it */
         void *map;
         size_t map_bytes;
@@ -128,8 +129,9 @@ typedef struct snic_view {
     struct snic_late_list *late;      /* DELAY: what is still to happen */
     uint64_t random;                  /* adversary and STEP */
     uint64_t checked_ns;              /* when it was last seen alive */
-    uint32_t n_looks;
-    struct { int32_t theirs, ours; } events[16]; /* its event pipes that we opened, taken in turn */
+    uint32_t tick;                    /* milliseconds: when it was run last */
+    uint32_t looked;                  /* the same, by who runs a peer: when it was last seen alive */
+    struct { int32_t theirs, ours; uint32_t serial; } events[16]; /* its event pipes that we opened, taken in turn */
     uint32_t n_events;
 } snic_view_t;
 
@@ -143,6 +145,8 @@ struct pgasi_snic {
     pthread_t thread;
     bool has_thread, stop, joined;
     int hub_socket;               /* PROCESS: as long as it is open, we are executed */
+    uint64_t hub_checked_ns;      /* when we looked */
+    bool hub_gone;
 };
 
 /* ---- snic_context.c ---- */
@@ -153,7 +157,7 @@ void pgasi_snic_view_put(snic_view_t *view);
 /** Whether the process of a view still runs; marks it gone if not. */
 bool pgasi_snic_view_alive(snic_view_t *view);
 /** Write to its event pipe. */
-void pgasi_snic_view_event(snic_view_t *view, int fd);
+void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial);
 /** Where a process of the owner's memory is seen here: fills view->mrs[place]. */
 void pgasi_snic_view_map(snic_view_t *view, uint32_t place);
 
@@ -257,6 +261,10 @@ void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event);
 void pgasi_snic_notify(snic_view_t *view);
 /** Carry out what can be done, unless another thread is at it. @return entries executed */
 unsigned pgasi_snic_run_once(snic_view_t *view);
+/** Unlock a context that was locked for control; do what others have left to us meanwhile. */
+void pgasi_snic_let_go(snic_view_t *view);
+/** Mode CALLER: somebody is going to sleep, so what peers give this context to do is for the thread. */
+void pgasi_snic_need_sleeper(pgasi_snic_t *snic);
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic);
 void pgasi_snic_stop(pgasi_snic_t *snic);
 

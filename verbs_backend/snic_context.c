@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -21,6 +21,7 @@
 #define LOCK_CHECKS 256 /* yields between two looks whether the holder lives */
 #define MR_TAG_STEP 0x35u
 #define ALIVE_NS UINT64_C(10000000)
+#define NOT_KNOWN UINT64_MAX
 
 /* All contexts that this process looks at. */
 static struct {
@@ -28,13 +29,57 @@ static struct {
     snic_view_t *views;
 } known = { PTHREAD_MUTEX_INITIALIZER, NULL };
 
+/* ---- processes ---- */
+
+/* Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is none, or it is a zombie; NOT_KNOWN:
+ * we cannot look. */
+static uint64_t start_time_of(uint32_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? NOT_KNOWN : 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    char *at = strrchr(text, ')');
+    if (at == NULL || at[1] == '\0' || at[2] == 'Z' || at[2] == 'X')
+        return 0;
+    for (int field = 2; field < 22 && at != NULL; field++)
+        at = strchr(at + 1, ' ');
+    return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+static bool is_running(const pgasi_snic_id_t *id)
+{
+    uint64_t start_time = start_time_of(id->pid);
+    return start_time == id->start_time || start_time == NOT_KNOWN;
+}
+
 /* ---- locks between processes ---- */
+
+static __thread uint32_t tid; /* 0: not known */
+static pthread_once_t forks = PTHREAD_ONCE_INIT;
+
+static void forget_tid(void)
+{
+    tid = 0;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_tid);
+}
 
 static uint32_t own_tid(void)
 {
-    static __thread uint32_t tid;
-    if (tid == 0)
+    if (PGAS_UNLIKELY(tid == 0)) {
+        pthread_once(&forks, watch_forks);
         tid = (uint32_t)syscall(SYS_gettid);
+    }
     return tid;
 }
 
@@ -45,11 +90,12 @@ bool pgasi_snic_try_lock(uint32_t *lock)
            __atomic_compare_exchange_n(lock, &nobody, own_tid(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* The holder has died: what it was doing can be done again, see engine.c. */
+/* The holder has died: what it was doing can be done again, see engine.c. Nobody may have waited for it yet, perhaps since its parent
+ * is waiting here. */
 static bool take_over(uint32_t *lock)
 {
     uint32_t holder = __atomic_load_n(lock, __ATOMIC_RELAXED);
-    return holder != 0 && kill((pid_t)holder, 0) != 0 && errno == ESRCH &&
+    return holder != 0 && start_time_of(holder) == 0 &&
            __atomic_compare_exchange_n(lock, &holder, own_tid(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
@@ -67,26 +113,6 @@ void pgasi_snic_lock(uint32_t *lock)
 }
 
 /* ---- identity ---- */
-
-/* Field 22 of a process's stat; the second may hold blanks and brackets. 0: there is no such process, or it is a zombie. */
-static uint64_t start_time_of(uint32_t pid)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
-    char *at = strrchr(text, ')');
-    if (at == NULL || at[1] == '\0' || at[2] == 'Z' || at[2] == 'X')
-        return 0;
-    for (int field = 2; field < 22 && at != NULL; field++)
-        at = strchr(at + 1, ' ');
-    return at != NULL ? strtoull(at, NULL, 10) : 0;
-}
 
 /* Two processes of one boot and one pid namespace can name each other. */
 static uint64_t machine_id(void)
@@ -146,7 +172,8 @@ static void free_view(snic_view_t *view)
         free(view->shadows[i]);
     pgasi_snic_late_free(view);
     for (uint32_t i = 0; i < PGASI_MIN(view->n_events, (uint32_t)PGASI_ARRAY_LENGTH(view->events)); i++)
-        close(view->events[i].ours);
+        if (view->events[i].serial != 0)
+            close(view->events[i].ours);
     munmap(view->region, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
     pthread_mutex_destroy(&view->map_lock);
     free(view);
@@ -161,15 +188,19 @@ static bool same_id(const pgasi_snic_id_t *a, const pgasi_snic_id_t *b)
 static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p)
 {
     char path[64];
+    struct stat file;
     *status_p = PGAS_ERR_PEER;
-    if (id->region_fd < 0 || start_time_of(id->pid) != id->start_time)
+    if (id->region_fd < 0 || !is_running(id))
         return NULL;
     snprintf(path, sizeof path, "/proc/%u/fd/%d", id->pid, id->region_fd);
+    if (stat(path, &file) == 0 && (!S_ISREG(file.st_mode) || (uint64_t)file.st_size != SNIC_REGION_BYTES + SNIC_ARENA_BYTES))
+        return NULL; /* its descriptor is used for something else now */
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
-        *status_p = errno == ENOENT ? PGAS_ERR_PEER : PGAS_ERR_MISMATCH;
-        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s): both processes must be the same user's", id->pid,
-                   strerror(errno));
+        bool none_left = errno == EMFILE || errno == ENFILE;
+        *status_p = errno == ENOENT ? PGAS_ERR_PEER : none_left ? PGAS_ERR_IO : PGAS_ERR_MISMATCH;
+        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid, strerror(errno),
+                   none_left ? "" : ": both processes must be the same user's");
         return NULL;
     }
     void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -240,15 +271,15 @@ bool pgasi_snic_view_alive(snic_view_t *view)
         uint64_t now_ns = pgasi_now_ns();
         if (now_ns - __atomic_load_n(&view->checked_ns, __ATOMIC_RELAXED) > ALIVE_NS) {
             __atomic_store_n(&view->checked_ns, now_ns, __ATOMIC_RELAXED);
-            if (start_time_of(view->id.pid) != view->id.start_time)
+            if (!is_running(&view->id))
                 __atomic_store_n(&view->gone, true, __ATOMIC_RELEASE);
         }
     }
     return !__atomic_load_n(&view->gone, __ATOMIC_ACQUIRE);
 }
 
-/* A pipe can be opened again by its descriptor. */
-void pgasi_snic_view_event(snic_view_t *view, int fd)
+/* A pipe can be opened again by its descriptor; for reading too, so that writing to it raises no signal when its owner has closed it. */
+void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
 {
     static const char byte = 1;
     char path[64];
@@ -256,16 +287,18 @@ void pgasi_snic_view_event(snic_view_t *view, int fd)
     uint32_t n = PGASI_MIN(view->n_events, (uint32_t)PGASI_ARRAY_LENGTH(view->events)), i = 0;
     while (i < n && view->events[i].theirs != fd)
         i++;
-    if (i == n) {
-        snprintf(path, sizeof path, "/proc/%u/fd/%d", view->id.pid, fd);
+    if (i == n)
         i = view->n_events++ % PGASI_ARRAY_LENGTH(view->events);
-        if (view->n_events > PGASI_ARRAY_LENGTH(view->events))
+    if (view->events[i].theirs != fd || view->events[i].serial != serial) {
+        snprintf(path, sizeof path, "/proc/%u/fd/%d", view->id.pid, fd);
+        if (view->events[i].serial != 0)
             close(view->events[i].ours);
         view->events[i].theirs = fd;
-        view->events[i].ours = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        view->events[i].ours = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        view->events[i].serial = view->events[i].ours >= 0 ? serial : 0;
     }
     ssize_t written = write(view->events[i].ours, &byte, 1);
-    (void)written; /* a full pipe is readable all the same; a broken one is of a dead process */
+    (void)written; /* a full pipe is readable all the same; what cannot be opened is a dead process's */
     pthread_mutex_unlock(&view->map_lock);
 }
 
@@ -275,8 +308,8 @@ void pgasi_snic_view_map(snic_view_t *view, uint32_t place)
     const snic_mr_t *mr = &view->region->mrs[place];
     char path[64];
     pthread_mutex_lock(&view->map_lock);
-    uint32_t key = __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE);
-    if (view->mrs[place].key != key) {
+    uint32_t serial = mr->serial;
+    if (view->mrs[place].serial != serial) {
         if (view->mrs[place].map != NULL)
             munmap(view->mrs[place].map, view->mrs[place].map_bytes);
         view->mrs[place].map = NULL;
@@ -297,7 +330,7 @@ void pgasi_snic_view_map(snic_view_t *view, uint32_t place)
                 view->mrs[place].base = (char *)map + lead;
             }
         }
-        __atomic_store_n(&view->mrs[place].key, key, __ATOMIC_RELEASE);
+        __atomic_store_n(&view->mrs[place].serial, serial, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&view->map_lock);
 }
@@ -314,7 +347,7 @@ pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **add
         status = PGAS_ERR_NOT_FOUND;
     else if (mr->kind != SNIC_MR_SHARED && !view->own)
         status = PGAS_ERR_UNSUPPORTED;
-    if (status == PGAS_OK && view->mrs[place].key != key)
+    if (status == PGAS_OK && view->mrs[place].serial != mr->serial)
         pgasi_snic_view_map(view, place);
     if (status == PGAS_OK && view->mrs[place].base == NULL)
         status = PGAS_ERR_NO_MEMORY;
@@ -458,7 +491,7 @@ uint32_t pgasi_snic_pd_open(pgasi_snic_t *snic)
 uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, uint64_t bytes, uint32_t access, int fd,
                             uint64_t fd_offset)
 {
-    static uint32_t tags = 1;
+    static uint32_t tags = 1, serials = 0;
     snic_mr_t *mrs = snic->view->region->mrs;
     uint32_t key = 0;
     pthread_mutex_lock(&snic->lock);
@@ -472,6 +505,7 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
                               .addr = (uint64_t)(uintptr_t)addr,
                               .bytes = bytes,
                               .fd = fd,
+                              .serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED),
                               .fd_offset = fd_offset };
         __atomic_store_n(&mrs[i].key, key, __ATOMIC_RELEASE);
     }
@@ -479,17 +513,42 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
     return key;
 }
 
-/* Waits until whoever may be copying at this moment has looked again: every context of this process once. */
-static void wait_for_runs(void)
+/* The next context of this process behind one, which is let go, or the first. */
+static snic_view_t *next_own(snic_view_t *view)
 {
     pthread_mutex_lock(&known.lock);
-    for (snic_view_t *view = known.views; view != NULL; view = view->next) {
-        if (view->own) {
-            pgasi_snic_lock(&view->region->lock);
-            snic_unlock(&view->region->lock);
-        }
-    }
+    snic_view_t *next = view != NULL ? view->next : known.views;
+    while (next != NULL && !next->own)
+        next = next->next;
+    if (next != NULL)
+        next->n_users++;
     pthread_mutex_unlock(&known.lock);
+    if (view != NULL)
+        pgasi_snic_view_put(view);
+    return next;
+}
+
+/* Waits until whoever may be copying at this moment has looked again: every context of this process once. Not with known.lock, which
+ * those who hold a context's lock may take. */
+static void wait_for_runs(void)
+{
+    for (snic_view_t *view = next_own(NULL); view != NULL; view = next_own(view)) {
+        pgasi_snic_lock(&view->region->lock);
+        pgasi_snic_let_go(view);
+    }
+}
+
+/* The same for other processes' contexts: they hold the lock of our queue pair while they reach our memory through it. */
+static void wait_for_peers(pgasi_snic_t *snic)
+{
+    snic_region_t *region = snic->view->region;
+    uint32_t high = __atomic_load_n(&region->qps_high, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < high; i++) {
+        if (__atomic_load_n(&region->qps[i].number, __ATOMIC_ACQUIRE) == 0)
+            continue;
+        pgasi_snic_lock(&region->qps[i].lock);
+        snic_unlock(&region->qps[i].lock);
+    }
 }
 
 void pgasi_snic_mr_close(pgasi_snic_t *snic, uint32_t key)
@@ -500,12 +559,14 @@ void pgasi_snic_mr_close(pgasi_snic_t *snic, uint32_t key)
         __atomic_store_n(&mr->key, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
+    wait_for_peers(snic);
 }
 
 /* ---- completion queues and shared receive queues ---- */
 
 uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts)
 {
+    static uint32_t serials = 0;
     snic_cq_t *cqs = snic->view->region->cqs;
     uint32_t number = 0;
     pthread_mutex_lock(&snic->lock);
@@ -515,6 +576,7 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
         cqs[i] = (snic_cq_t){ .log_entries = opts->log_entries,
                               .ignore_overrun = opts->ignore_overrun,
                               .event_fd = opts->event_fd,
+                              .event_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED),
                               .ring = opts->ring,
                               .record = opts->record,
                               .pi = snic_start(snic->view->region) };
@@ -607,7 +669,7 @@ uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts
         fill_qp(qp, opts, snic_start(region));
         number = (qp->generation & 0xfffu) << SNIC_INDEX_BITS | i;
         if (number == 0)
-            number = ++qp->generation << SNIC_INDEX_BITS;
+            number = (++qp->generation & 0xfffu) << SNIC_INDEX_BITS;
         if (i >= region->qps_high)
             __atomic_store_n(&region->qps_high, i + 1, __ATOMIC_RELEASE);
         __atomic_store_n(&qp->number, number, __ATOMIC_RELEASE);
@@ -706,7 +768,7 @@ pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn, const pgasi
         status = change_state(snic, qp, state);
         snic_unlock(&qp->lock);
         __atomic_store_n(&region->active[qpn & (SNIC_QPS - 1)], 1, __ATOMIC_RELEASE);
-        snic_unlock(&region->lock);
+        pgasi_snic_let_go(snic->view);
     }
     snic_view_t *peer = qp != NULL && status == PGAS_OK ? snic->view->peers[qpn & (SNIC_QPS - 1)] : NULL;
     pthread_mutex_unlock(&snic->lock);

@@ -42,6 +42,15 @@ unsigned pgasi_snic_run_once(snic_view_t *view)
     return n;
 }
 
+void pgasi_snic_let_go(snic_view_t *view)
+{
+    snic_region_t *region = view->region;
+    snic_unlock(&region->lock);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    while (view->id.engine == PGAS_VERBS_ENGINE_CALLER && has_work(region) && __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0)
+        pgasi_snic_run_once(view);
+}
+
 static void wake(snic_region_t *region)
 {
     __atomic_add_fetch(&region->seq, 1, __ATOMIC_SEQ_CST);
@@ -108,6 +117,12 @@ static void need_thread(pgasi_snic_t *snic, bool now)
         start_thread(snic);
     else if (now || __atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) == LONG)
         wake(region);
+}
+
+void pgasi_snic_need_sleeper(pgasi_snic_t *snic)
+{
+    if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER && PGAS_UNLIKELY(!__atomic_load_n(&snic->has_thread, __ATOMIC_ACQUIRE)))
+        start_thread(snic);
 }
 
 pgas_status_t pgasi_snic_start(pgasi_snic_t *snic)
