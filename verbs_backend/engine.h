@@ -135,6 +135,8 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi);
 /** Receive entries were posted: whoever waits for them may go on. */
 void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn);
 void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn);
+/** Whether the process that executes, in mode PROCESS, has ended: nothing comes any more. Looked at every ten milliseconds at most. */
+bool pgasi_snic_hub_gone(pgasi_snic_t *snic);
 /** In mode CALLER: carry out what can be done; cheap if nothing waits. @return whether anything was done */
 bool pgasi_snic_run(pgasi_snic_t *snic);
 /** Mode STEP: one step of one queue pair, in the order of the seed. @return false: nothing can be done. */

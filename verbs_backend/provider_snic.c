@@ -287,7 +287,8 @@ static int snic_cq_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completi
     pgasi_snic_t *snic = dev_of(base->dev)->snic;
     if (pgasi_snic_run(snic))
         got = pgasi_raw_poll(base, completions, n);
-    return got == 0 && PGAS_UNLIKELY(pgasi_snic_cq_dead(snic, cq_of(base)->raw.number)) ? -1 : got;
+    bool dead = got == 0 && (pgasi_snic_cq_dead(snic, cq_of(base)->raw.number) || pgasi_snic_hub_gone(snic));
+    return PGAS_UNLIKELY(dead) ? -1 : got;
 }
 
 static pgas_status_t snic_cq_fd(pgas_verbs_cq_t *cq, int *fd_p)
@@ -509,8 +510,12 @@ static pgas_status_t snic_qp_connect(pgas_verbs_qp_t *base, const pgas_verbs_add
                                     .psn_in = address.psn,
                                     .psn = first_psn(dev, qp->raw.number) };
     pgas_status_t status = pgasi_snic_qp_modify(dev->snic, qp->raw.number, &state);
+    if (status != PGAS_OK)
+        return status;
     state.state = PGASI_SNIC_RTS;
-    return status == PGAS_OK ? pgasi_snic_qp_modify(dev->snic, qp->raw.number, &state) : status;
+    status = pgasi_snic_qp_modify(dev->snic, qp->raw.number, &state);
+    bool ended = status == PGAS_ERR_INVALID && pgasi_snic_qp_query(dev->snic, qp->raw.number) == PGASI_SNIC_ERROR;
+    return ended ? PGAS_OK : status; /* the peer has posted already, what is refused: completions tell */
 }
 
 static pgas_status_t snic_qp_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)

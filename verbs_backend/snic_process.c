@@ -33,6 +33,8 @@
 #define IDLE_NS 100000000
 #define START_MS 5000 /* that a new process has to answer */
 #define START_STEP_MS 5
+#define JOINS 3        /* a process that is about to end may still be found */
+#define CHECK_NS UINT64_C(10000000)
 
 static char anchor; /* lies in the library's file, or in the program's */
 
@@ -148,19 +150,35 @@ static struct snic_hub *map_hub(const answer_t *answer)
     return found;
 }
 
+/* Tells who we are. @return whether it has answered; AGAIN if it ended instead */
+static pgas_status_t introduce(pgasi_snic_t *snic, answer_t *answer_p)
+{
+    const pgasi_snic_id_t *id = &snic->view->id;
+    if (send(snic->hub_socket, id, sizeof *id, MSG_NOSIGNAL) != (ssize_t)sizeof *id)
+        return PGAS_ERR_AGAIN;
+    ssize_t n = recv(snic->hub_socket, answer_p, sizeof *answer_p, 0);
+    if (n <= 0)
+        return PGAS_ERR_AGAIN;
+    return n == (ssize_t)sizeof *answer_p && answer_p->status == PGAS_OK ? PGAS_OK : PGAS_ERR_IO;
+}
+
 pgas_status_t pgasi_snic_join(pgasi_snic_t *snic)
 {
     const char *name = snic->opts.engine_name != NULL ? snic->opts.engine_name : "default";
     answer_t answer;
-    snic->hub_socket = reach_process(name);
-    if (snic->hub_socket < 0) {
-        PGASI_ERROR("snic", "no process \"pgas_snic --name %s\" answers, and none could be started: is pgas_snic in PATH?", name);
-        return PGAS_ERR_NOT_FOUND;
+    pgas_status_t status = PGAS_ERR_AGAIN;
+    for (int i = 0; i < JOINS && status == PGAS_ERR_AGAIN; i++) {
+        snic->hub_socket = reach_process(name);
+        if (snic->hub_socket < 0) {
+            PGASI_ERROR("snic", "no process \"pgas_snic --name %s\" answers, and none could be started: is pgas_snic in PATH?",
+                        name);
+            return PGAS_ERR_NOT_FOUND;
+        }
+        status = introduce(snic, &answer);
+        if (status == PGAS_ERR_AGAIN && i + 1 < JOINS)
+            close(snic->hub_socket);
     }
-    const pgasi_snic_id_t *id = &snic->view->id;
-    bool told = send(snic->hub_socket, id, sizeof *id, MSG_NOSIGNAL) == (ssize_t)sizeof *id &&
-                recv(snic->hub_socket, &answer, sizeof answer, 0) == (ssize_t)sizeof answer && answer.status == PGAS_OK;
-    snic->view->hub = told ? map_hub(&answer) : NULL;
+    snic->view->hub = status == PGAS_OK ? map_hub(&answer) : NULL;
     if (snic->view->hub == NULL) {
         PGASI_ERROR("snic", "the process of the software NIC \"%s\" cannot reach this process's memory", name);
         close(snic->hub_socket);
@@ -172,6 +190,22 @@ pgas_status_t pgasi_snic_join(pgasi_snic_t *snic)
 void pgasi_snic_leave(pgasi_snic_t *snic)
 {
     close(snic->hub_socket);
+}
+
+bool pgasi_snic_hub_gone(pgasi_snic_t *snic)
+{
+    if (!snic->joined || __atomic_load_n(&snic->hub_gone, __ATOMIC_RELAXED))
+        return snic->joined;
+    uint64_t now_ns = pgasi_now_ns();
+    if (now_ns - __atomic_load_n(&snic->hub_checked_ns, __ATOMIC_RELAXED) < CHECK_NS)
+        return false;
+    __atomic_store_n(&snic->hub_checked_ns, now_ns, __ATOMIC_RELAXED);
+    struct pollfd socket = { .fd = snic->hub_socket, .events = POLLIN }; /* it never says anything but that it ends */
+    if (poll(&socket, 1, 0) != 1)
+        return false;
+    if (!__atomic_exchange_n(&snic->hub_gone, true, __ATOMIC_RELAXED))
+        PGASI_ERROR("snic", "the process of the software NIC has ended: nothing that was posted will complete");
+    return true;
 }
 
 void pgasi_snic_wake_process(struct snic_hub *hub)

@@ -1,0 +1,580 @@
+/* t/unit/snic_lives.c
+ *   what:   things of the software NIC that end while others go on: memory released while queue pairs connect; keys, places of queue
+ *           pairs and descriptors that are used again; a peer that closes what a sender knows; no descriptors left; the process that
+ *           executes is killed
+ *   needs:  no-sanitizers
+ *   log:    the process of the software NIC
+ *   source: pgas/verbs.h */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include "base/clock.h"
+#include "pgas/verbs.h"
+#include "t/tap.h"
+#include "verbs_backend/snic.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+#define ROUNDS 6000 /* more than a place has numbers of queue pairs */
+#define FEW_WRITES 3000
+#define MUCH (UINT32_C(64) << 20)
+#define TAGS 256
+#define WRITING_NS (SECOND_NS / 4) /* many looks whether the peer runs */
+
+/** One end: a device, a queue pair with its completion queue, and memory. */
+typedef struct {
+    pgas_verbs_dev_t *dev;
+    pgas_verbs_cq_t *cq;
+    pgas_verbs_qp_t *qp;
+    pgas_verbs_mem_t mem;
+} side_t;
+
+/** What ends tell each other. */
+typedef struct {
+    pgas_verbs_address_t qp;
+    uint64_t addr;
+    uint32_t rkey;
+} told_t;
+
+static void must(pgas_status_t status, const char *what)
+{
+    if (status != PGAS_OK)
+        bail("%s: %s", what, pgas_status_name(status));
+}
+
+static char name[64]; /* of the process that executes */
+
+static void open_device(side_t *s, pgas_verbs_engine_t engine)
+{
+    pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
+    if (name[0] == '\0')
+        snprintf(name, sizeof name, "lives-%d", (int)getpgrp());
+    opts.device = "snic";
+    opts.engine = engine;
+    opts.engine_name = name;
+    memset(s, 0, sizeof *s);
+    must(pgas_verbs_open(&opts, &s->dev), "the device");
+}
+
+static void open_qp(side_t *s)
+{
+    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+    must(pgas_verbs_cq_open(s->dev, 256, PGAS_VERBS_CQ_EVENTS, &s->cq), "a completion queue");
+    opts.send_cq = opts.recv_cq = s->cq;
+    must(pgas_verbs_qp_open(s->dev, &opts, &s->qp), "a queue pair");
+}
+
+static void close_qp(side_t *s)
+{
+    pgas_verbs_qp_close(s->qp);
+    must(pgas_verbs_cq_close(s->cq), "close the completion queue");
+}
+
+static void begin(side_t *s, pgas_verbs_engine_t engine)
+{
+    open_device(s, engine);
+    must(pgas_verbs_mem_alloc(s->dev, 1 << 16, PGAS_VERBS_ACCESS_ALL, &s->mem), "memory");
+    open_qp(s);
+}
+
+static void end(side_t *s)
+{
+    close_qp(s);
+    pgas_verbs_mem_release(s->dev, &s->mem);
+    must(pgas_verbs_close(s->dev), "close");
+}
+
+static void to_itself(const side_t *s)
+{
+    pgas_verbs_address_t self;
+    pgas_verbs_qp_address(s->qp, &self);
+    must(pgas_verbs_qp_connect(s->qp, &self), "connect to itself");
+}
+
+static void connect_sides(const side_t *s, int socket, told_t *theirs)
+{
+    told_t mine = { .addr = (uint64_t)(uintptr_t)s->mem.addr, .rkey = s->mem.rkey };
+    pgas_verbs_qp_address(s->qp, &mine.qp);
+    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine || read(socket, theirs, sizeof *theirs) != (ssize_t)sizeof *theirs)
+        bail("the other process is gone");
+    must(pgas_verbs_qp_connect(s->qp, &theirs->qp), "connect");
+}
+
+static void post(const side_t *s, pgas_verbs_op_t op, uint64_t addr, uint32_t rkey)
+{
+    pgas_verbs_span_t span = { (uintptr_t)s->mem.addr, 8, s->mem.lkey };
+    pgas_verbs_request_t r = { .op = op, .flags = PGAS_VERBS_SIGNAL, .id = 1, .spans = &span, .n_spans = 1, .remote_addr = addr,
+                               .rkey = rkey };
+    must(pgas_verbs_qp_post(s->qp, &r, 1, NULL), "a post");
+}
+
+static void receive(const side_t *s)
+{
+    pgas_verbs_span_t room = { (uintptr_t)s->mem.addr + 1024, 64, s->mem.lkey };
+    const pgas_verbs_recv_t recv = { 2, &room, 1 };
+    must(pgas_verbs_qp_recv(s->qp, &recv, 1, NULL), "a receive buffer");
+}
+
+static pgas_status_t completed(const side_t *s)
+{
+    pgas_verbs_completion_t c = { .status = PGAS_ERR_TIMEOUT };
+    pgas_status_t status = pgas_verbs_cq_wait(s->cq, 20 * SECOND_NS);
+    if (status == PGAS_OK && pgas_verbs_cq_poll(s->cq, &c, 1) == 1)
+        status = c.status;
+    return status;
+}
+
+static void tell(int socket)
+{
+    char byte = 0;
+    if (write(socket, &byte, 1) != 1)
+        bail("the other process is gone");
+}
+
+static bool hear(int socket)
+{
+    char byte;
+    return read(socket, &byte, 1) == 1;
+}
+
+/** Runs `body` in another process, with a socket to here. */
+typedef void (*body_t)(pgas_verbs_engine_t engine, int socket);
+static pid_t start(body_t body, pgas_verbs_engine_t engine, int *socket_p)
+{
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
+        bail("no sockets: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(sockets[0]);
+        body(engine, sockets[1]);
+        _exit(0);
+    }
+    close(sockets[1]);
+    *socket_p = sockets[0];
+    return pid;
+}
+
+/* @return whether it ended by itself, well */
+static bool finish(pid_t pid, int socket)
+{
+    int status;
+    close(socket);
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* ---- one process ---- */
+
+static bool enough;
+
+static void *register_and_release(void *arg)
+{
+    const side_t *s = arg;
+    static char bytes[4096];
+    while (!__atomic_load_n(&enough, __ATOMIC_ACQUIRE)) {
+        pgas_verbs_mem_t mem;
+        must(pgas_verbs_mem_register(s->dev, bytes, sizeof bytes, PGAS_VERBS_ACCESS_ALL, &mem), "register");
+        pgas_verbs_mem_release(s->dev, &mem);
+    }
+    return NULL;
+}
+
+static void test_release_beside_connect(void)
+{
+    side_t s;
+    pthread_t thread;
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    pthread_create(&thread, NULL, register_and_release, &s);
+    for (int i = 0; i < ROUNDS; i++) {
+        close_qp(&s);
+        open_qp(&s);
+        to_itself(&s);
+    }
+    __atomic_store_n(&enough, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    end(&s);
+    ok(true, "one thread connects queue pairs, another releases memory");
+}
+
+static void test_key_again(void)
+{
+    static uint64_t words[2];
+    pgas_verbs_mem_t mem;
+    side_t s;
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    to_itself(&s);
+    must(pgas_verbs_mem_register(s.dev, &words[0], 8, PGAS_VERBS_ACCESS_ALL, &mem), "register");
+    uint32_t first = mem.rkey;
+    *(uint64_t *)s.mem.addr = 1;
+    post(&s, PGAS_VERBS_WRITE, (uintptr_t)&words[0], mem.rkey);
+    is_int(completed(&s), PGAS_OK, "a write to memory");
+    pgas_verbs_mem_release(s.dev, &mem);
+    for (int i = 0; i < TAGS; i++) {
+        must(pgas_verbs_mem_register(s.dev, &words[1], 8, PGAS_VERBS_ACCESS_ALL, &mem), "register");
+        if (mem.rkey == first)
+            break;
+        pgas_verbs_mem_release(s.dev, &mem);
+    }
+    if (mem.rkey != first)
+        diag("keys do not come again so soon");
+    *(uint64_t *)s.mem.addr = 2;
+    post(&s, PGAS_VERBS_WRITE, (uintptr_t)&words[1], mem.rkey);
+    is_int(completed(&s), PGAS_OK, "a write to other memory, whose key comes again");
+    ok(words[0] == 1 && words[1] == 2, "goes there");
+    pgas_verbs_mem_release(s.dev, &mem);
+    end(&s);
+}
+
+static void test_kept(void)
+{
+    side_t s;
+    pgas_verbs_completion_t c;
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    to_itself(&s);
+    post(&s, PGAS_VERBS_NOP, 0, 0);
+    is_int(pgas_verbs_cq_wait(s.cq, SECOND_NS), PGAS_OK, "a completion was waited for");
+    is_int(pgas_verbs_cq_arm(s.cq, false), PGAS_ERR_BUSY, "and is there when the queue is armed");
+    pgas_verbs_qp_close(s.qp);
+    ok(pgas_verbs_cq_poll(s.cq, &c, 1) == 1 && c.qp == NULL, "its queue pair was closed before it was polled");
+    must(pgas_verbs_cq_close(s.cq), "close");
+    open_qp(&s);
+    end(&s);
+}
+
+/* ---- two processes ---- */
+
+/* Makes its queues twice, with the same descriptors, and sleeps for a message each time. */
+static void receiver_again(pgas_verbs_engine_t engine, int socket)
+{
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    for (int round = 0; round < 2; round++) {
+        struct pollfd wanted = { .events = POLLIN };
+        pgas_verbs_completion_t c;
+        receive(&s);
+        must(pgas_verbs_cq_arm(s.cq, false), "arm");
+        must(pgas_verbs_cq_fd(s.cq, &wanted.fd), "descriptor");
+        connect_sides(&s, socket, &theirs);
+        if (poll(&wanted, 1, 20000) != 1 || pgas_verbs_cq_poll(s.cq, &c, 1) != 1 || c.status != PGAS_OK)
+            _exit(1);
+        tell(socket);
+        if (!hear(socket))
+            _exit(2);
+        close_qp(&s);
+        open_qp(&s);
+    }
+}
+
+static void test_events_again(pgas_verbs_engine_t engine, const char *text)
+{
+    int socket;
+    pid_t pid = start(receiver_again, engine, &socket);
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    side_t keeps = s; /* a queue pair that knows the other process all the time */
+    bool woken = true;
+    for (int round = 0; round < 2 && woken; round++) {
+        connect_sides(&s, socket, &theirs);
+        if (round == 0) {
+            open_qp(&keeps);
+            must(pgas_verbs_qp_connect(keeps.qp, &theirs.qp), "another queue pair");
+        }
+        post(&s, PGAS_VERBS_SEND, 0, 0);
+        must(completed(&s), "a message");
+        woken = hear(socket);
+        if (woken)
+            tell(socket);
+        close_qp(&s);
+        open_qp(&s);
+    }
+    ok(finish(pid, socket) && woken, "%s: a receiver whose queue came anew is woken", text);
+    close_qp(&keeps);
+    end(&s);
+}
+
+static void plain_peer(pgas_verbs_engine_t engine, int socket)
+{
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    connect_sides(&s, socket, &theirs);
+    while (hear(socket)) {
+    }
+    end(&s);
+}
+
+static void test_other_peer(pgas_verbs_engine_t engine, const char *text)
+{
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    for (int round = 0; round < 2; round++) {
+        int socket;
+        pid_t pid = start(plain_peer, engine, &socket);
+        connect_sides(&s, socket, &theirs);
+        post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey);
+        is_int(completed(&s), PGAS_OK, "%s: a write to process %d at the same place", text, round);
+        finish(pid, socket);
+        close_qp(&s);
+        open_qp(&s);
+    }
+    end(&s);
+}
+
+/* With all descriptors in use nobody can look whether the other process runs. */
+static void test_no_descriptors(void)
+{
+    int socket, n_failed = 0, fd, fds[64], n_fds = 0;
+    struct rlimit old, few;
+    pid_t pid = start(plain_peer, PGAS_VERBS_ENGINE_CALLER, &socket);
+    side_t s;
+    told_t theirs;
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    connect_sides(&s, socket, &theirs);
+    post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey);
+    must(completed(&s), "a write");
+    getrlimit(RLIMIT_NOFILE, &old);
+    few = old;
+    few.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &few);
+    while (n_fds < 64 && (fd = open("/dev/null", O_RDONLY)) >= 0)
+        fds[n_fds++] = fd;
+    uint64_t begin_ns = pgasi_now_ns();
+    while (n_failed == 0 && pgasi_now_ns() - begin_ns < WRITING_NS) {
+        post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey);
+        n_failed += completed(&s) != PGAS_OK;
+    }
+    while (n_fds > 0)
+        close(fds[--n_fds]);
+    setrlimit(RLIMIT_NOFILE, &old);
+    is_int(n_failed, 0, "a peer is not taken for dead for want of descriptors");
+    finish(pid, socket);
+    end(&s);
+}
+
+/* Gives an address, closes the device, and puts an empty file in place of its descriptors. */
+static void gone_peer(pgas_verbs_engine_t engine, int socket)
+{
+    side_t s;
+    told_t mine;
+    begin(&s, engine);
+    pgas_verbs_qp_address(s.qp, &mine.qp);
+    end(&s);
+    for (int i = 0; i < 8; i++) {
+        if (memfd_create("other", MFD_CLOEXEC) < 0)
+            _exit(1);
+    }
+    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine)
+        _exit(1);
+    while (hear(socket)) {
+    }
+}
+
+static void test_stale_address(void)
+{
+    int socket;
+    told_t theirs;
+    pid_t pid = start(gone_peer, PGAS_VERBS_ENGINE_CALLER, &socket);
+    side_t s;
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    if (read(socket, &theirs, sizeof theirs) != (ssize_t)sizeof theirs)
+        bail("the other process is gone");
+    is_int(pgas_verbs_qp_connect(s.qp, &theirs.qp), PGAS_ERR_PEER, "an address whose device was closed");
+    finish(pid, socket);
+    end(&s);
+}
+
+/* A refused write ends this side too: it sleeps, and nobody polls. */
+static void sleeping_peer(pgas_verbs_engine_t engine, int socket)
+{
+    side_t s;
+    told_t theirs;
+    struct pollfd wanted = { .events = POLLIN };
+    begin(&s, engine);
+    receive(&s);
+    must(pgas_verbs_cq_arm(s.cq, false), "arm");
+    must(pgas_verbs_cq_fd(s.cq, &wanted.fd), "descriptor");
+    connect_sides(&s, socket, &theirs);
+    if (poll(&wanted, 1, 10000) != 1)
+        _exit(1);
+    _exit(completed(&s) == PGAS_ERR_PEER ? 0 : 2);
+}
+
+static void test_sleeper_learns(pgas_verbs_engine_t engine, const char *text)
+{
+    int socket;
+    pid_t pid = start(sleeping_peer, engine, &socket);
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    connect_sides(&s, socket, &theirs);
+    post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey + 1);
+    is_int(completed(&s), PGAS_ERR_RANGE, "%s: a write that is refused", text);
+    ok(finish(pid, socket), "%s: the other side is woken: its buffer is flushed", text);
+    end(&s);
+}
+
+/* Writes that need nothing of the other process go on until somebody looks. */
+static void test_death_is_seen(pgas_verbs_engine_t engine, const char *text)
+{
+    int socket;
+    pid_t pid = start(plain_peer, engine, &socket);
+    pgas_status_t status = PGAS_OK;
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    connect_sides(&s, socket, &theirs);
+    kill(pid, SIGKILL);
+    for (int i = 0; i < FEW_WRITES && status == PGAS_OK; i++) {
+        post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey);
+        status = completed(&s);
+        usleep(1000);
+    }
+    is_int(status, PGAS_ERR_PEER, "%s: few writes to a process that was killed", text);
+    finish(pid, socket);
+    end(&s);
+}
+
+/* Its holder has died, and nobody has waited for it. */
+static void test_lock_of_zombie(void)
+{
+    uint32_t *lock = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(pgasi_snic_try_lock(lock) ? 0 : 1);
+    siginfo_t info;
+    waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
+    pgasi_snic_lock(lock);
+    ok(info.si_status == 0 && *lock != (uint32_t)pid, "a lock is taken over from a zombie");
+    pid_t second = fork();
+    if (second == 0) {
+        pgasi_snic_try_lock(&lock[2]);
+        _exit(0);
+    }
+    waitpid(second, NULL, 0);
+    is_int(lock[2], second, "who was forked locks by its own name");
+    waitpid(pid, NULL, 0);
+    munmap(lock, 4096);
+}
+
+/* Writes all the time to memory that the other process only registered. */
+static void busy_writer(pgas_verbs_engine_t engine, int socket)
+{
+    side_t s;
+    told_t theirs;
+    pgas_verbs_mem_t mem;
+    begin(&s, engine);
+    must(pgas_verbs_mem_alloc(s.dev, MUCH, PGAS_VERBS_ACCESS_ALL, &mem), "memory");
+    memset(mem.addr, 1, MUCH);
+    connect_sides(&s, socket, &theirs);
+    for (;;) {
+        pgas_verbs_span_t span = { (uintptr_t)mem.addr, MUCH, mem.lkey };
+        pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_SIGNAL, .spans = &span, .n_spans = 1,
+                                   .remote_addr = theirs.addr, .rkey = theirs.rkey };
+        must(pgas_verbs_qp_post(s.qp, &r, 1, NULL), "a post");
+        if (completed(&s) != PGAS_OK)
+            break;
+    }
+    while (hear(socket)) {
+    }
+    _exit(0);
+}
+
+static void test_release_under_write(pgas_verbs_engine_t engine, const char *text)
+{
+    int socket;
+    pid_t pid = start(busy_writer, engine, &socket);
+    volatile char *room = mmap(NULL, MUCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    pgas_verbs_mem_t own = s.mem;
+    must(pgas_verbs_mem_register(s.dev, (void *)(uintptr_t)room, MUCH, PGAS_VERBS_ACCESS_ALL, &s.mem), "register");
+    connect_sides(&s, socket, &theirs);
+    while (__atomic_load_n(&room[0], __ATOMIC_RELAXED) == 0) {
+    }
+    pgas_verbs_mem_release(s.dev, &s.mem);
+    long n_late = 0;
+    for (size_t i = 0; i < MUCH; i += 4096)
+        room[i] = 7;
+    uint64_t begin_ns = pgasi_now_ns();
+    while (pgasi_now_ns() - begin_ns < WRITING_NS)
+        sched_yield();
+    for (size_t i = 0; i < MUCH; i += 4096)
+        n_late += room[i] != 7;
+    is_int(n_late, 0, "%s: memory that was released is not written to any more", text);
+    s.mem = own;
+    finish(pid, socket);
+    end(&s);
+    munmap((void *)(uintptr_t)room, MUCH);
+}
+
+/* ---- the process that executes ---- */
+
+/* In the foreground, under the name that devices here have. */
+static pid_t start_nic(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        pgas_verbs_snic_serve(name, 10 * SECOND_NS);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void test_nic_killed(void)
+{
+    side_t s;
+    pgas_verbs_completion_t c;
+    int status;
+    snprintf(name, sizeof name, "killed-%d", (int)getpid());
+    pid_t pid = start_nic();
+    begin(&s, PGAS_VERBS_ENGINE_PROCESS);
+    to_itself(&s);
+    post(&s, PGAS_VERBS_NOP, 0, 0);
+    is_int(completed(&s), PGAS_OK, "a process executes");
+    kill(pid, SIGKILL);
+    post(&s, PGAS_VERBS_NOP, 0, 0);
+    pgas_status_t waited = pgas_verbs_cq_wait(s.cq, 10 * SECOND_NS);
+    if (waited == PGAS_OK && pgas_verbs_cq_poll(s.cq, &c, 1) == 1) { /* it was faster */
+        post(&s, PGAS_VERBS_NOP, 0, 0);
+        waited = pgas_verbs_cq_wait(s.cq, 10 * SECOND_NS);
+    }
+    is_int(waited, PGAS_ERR_TRANSPORT, "it was killed: waiting ends");
+    end(&s);
+    waitpid(pid, &status, 0);
+    ok(WIFSIGNALED(status), "all could be closed");
+}
+
+int main(void)
+{
+    plan(29);
+    test_release_beside_connect();
+    test_key_again();
+    test_kept();
+    test_events_again(PGAS_VERBS_ENGINE_CALLER, "caller");
+    test_events_again(PGAS_VERBS_ENGINE_PROCESS, "process");
+    test_other_peer(PGAS_VERBS_ENGINE_CALLER, "caller");
+    test_other_peer(PGAS_VERBS_ENGINE_PROCESS, "process");
+    test_no_descriptors();
+    test_stale_address();
+    test_sleeper_learns(PGAS_VERBS_ENGINE_CALLER, "caller");
+    test_sleeper_learns(PGAS_VERBS_ENGINE_PROCESS, "process");
+    test_death_is_seen(PGAS_VERBS_ENGINE_CALLER, "caller");
+    test_death_is_seen(PGAS_VERBS_ENGINE_THREAD, "thread");
+    test_death_is_seen(PGAS_VERBS_ENGINE_PROCESS, "process");
+    test_lock_of_zombie();
+    test_release_under_write(PGAS_VERBS_ENGINE_CALLER, "caller");
+    test_release_under_write(PGAS_VERBS_ENGINE_PROCESS, "process");
+    test_nic_killed();
+    return done();
+}
