@@ -9,6 +9,7 @@
 #define PGASI_VERBS_IBV_H
 
 #include <infiniband/verbs.h>
+#include "verbs_backend/mr.h"
 #include "verbs_backend/port.h"
 
 #define PGASI_IBV_STAGE 32        /* requests that are gathered before they are posted without having been asked to */

@@ -11,7 +11,7 @@ verbs_low_sources = $(snic_sources) \
 	%D%/gid.h %D%/gid.c \
 	%D%/verbs.c
 if HAVE_VERBS
-verbs_low_sources += %D%/port.h %D%/port.c %D%/ibv.h %D%/ibv_queue.c %D%/provider_ibv.c
+verbs_low_sources += %D%/port.h %D%/port.c %D%/mr.h %D%/mr.c %D%/ibv.h %D%/ibv_queue.c %D%/provider_ibv.c
 endif
 if HAVE_MLX5DV
 verbs_low_sources += %D%/prm.h %D%/prm.c %D%/mlx5.h %D%/mlx5_qp.c %D%/provider_mlx5.c

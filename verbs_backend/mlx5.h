@@ -5,6 +5,7 @@
 #define PGASI_VERBS_MLX5_H
 
 #include <infiniband/mlx5dv.h>
+#include "verbs_backend/mr.h"
 #include "verbs_backend/port.h"
 #include "verbs_backend/raw.h"
 
@@ -57,14 +58,6 @@ static inline void pgasi_mlx5_order_stores(void)
 #else
     __sync_synchronize();
 #endif
-}
-
-/** Register memory; the log says why not. @return NULL with errno, of which register_status makes a status */
-struct ibv_mr *pgasi_mlx5_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access);
-pgas_status_t pgasi_mlx5_register_status(int error);
-static inline void pgasi_mlx5_describe(const struct ibv_mr *mr, void *inside, pgas_verbs_mem_t *mem_p)
-{
-    *mem_p = (pgas_verbs_mem_t){ .addr = mr->addr, .bytes = mr->length, .lkey = mr->lkey, .rkey = mr->rkey, .inside = inside };
 }
 
 /* entries of the table */

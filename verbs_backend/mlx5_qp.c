@@ -147,7 +147,7 @@ static pgas_status_t build_qp(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp)
     qp->bytes = layout.bytes;
     qp->umem = mlx5dv_devx_umem_reg(dev->context, memory, layout.bytes, IBV_ACCESS_LOCAL_WRITE);
     if (qp->umem == NULL)
-        return pgasi_mlx5_register_status(errno);
+        return pgasi_rdma_register_status(errno);
     uint32_t *record = (uint32_t *)(void *)(qp->memory + layout.record_at);
     status = pgasi_raw_qp_init(&qp->raw, qp->memory + layout.rq_bytes, 1u << layout.log_blocks, qp->memory,
                                layout.has_rq ? 1u << layout.log_strides : 0, 1u << layout.log_stride, record);
@@ -157,8 +157,9 @@ static pgas_status_t build_qp(pgasi_mlx5_dev_t *dev, mlx5_qp_t *qp)
     qp->raw.ring_bell = managed ? ring_nothing : ring;
     qp->bell = dev->uar->reg_addr;
     if (status == PGAS_OK && (opts->flags & PGAS_VERBS_QP_REMOTE_SLOTS)) {
-        qp->slots = pgasi_mlx5_register(&dev->raw.super, qp->memory + layout.rq_bytes, layout.sq_bytes, PGAS_VERBS_ACCESS_ALL);
-        status = qp->slots != NULL ? PGAS_OK : pgasi_mlx5_register_status(errno);
+        qp->slots = pgasi_rdma_register(dev->pd, dev->raw.super.info.name, qp->memory + layout.rq_bytes, layout.sq_bytes,
+                                        PGAS_VERBS_ACCESS_ALL);
+        status = qp->slots != NULL ? PGAS_OK : pgasi_rdma_register_status(errno);
     }
     if (status == PGAS_OK)
         status = create_object(dev, qp, &layout);
@@ -270,7 +271,7 @@ pgas_status_t pgasi_mlx5_qp_connect(pgas_verbs_qp_t *base, const pgas_verbs_addr
 
 pgas_status_t pgasi_mlx5_qp_buffer(pgas_verbs_qp_t *base, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p)
 {
-    pgasi_mlx5_describe(((mlx5_qp_t *)(void *)base)->slots, NULL, mem_p);
+    pgasi_rdma_describe(((mlx5_qp_t *)(void *)base)->slots, NULL, mem_p);
     *slot_bytes_p = PGASI_WQE_BB;
     return PGAS_OK;
 }

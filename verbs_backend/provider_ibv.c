@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -228,71 +227,19 @@ static void close_device(pgas_verbs_dev_t *base)
 
 /* ---- memory ---- */
 
-typedef struct {
-    struct ibv_mr *mr;
-    bool mapped; /* by us */
-} region_t;
-
-static int access_of(uint32_t access)
+static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    return (access & PGAS_VERBS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0) |
-           (access & PGAS_VERBS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0) |
-           (access & PGAS_VERBS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
-           (access & PGAS_VERBS_REMOTE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0);
-}
-
-/* In most cases of ENOMEM memory is there, but may not be locked. */
-static pgas_status_t explain_register(const pgas_verbs_dev_t *dev, size_t bytes, int error)
-{
-    PGASI_WARN("verbs", "%s: cannot register %zu bytes: %s%s", dev->info.name, bytes, strerror(error),
-               error == ENOMEM ? "; raise the limit of locked memory, ulimit -l" : "");
-    return error == ENOMEM ? PGAS_ERR_LIMIT : status_of(error);
-}
-
-static pgas_status_t register_region(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, bool mapped,
-                                     pgas_verbs_mem_t *mem_p)
-{
-    region_t *region = malloc(sizeof *region);
-    if (region == NULL)
-        return PGAS_ERR_NO_MEMORY;
-    region->mapped = mapped;
-    region->mr = ibv_reg_mr(pgasi_ibv_dev(dev)->pd, addr, bytes, (unsigned)access_of(access));
-    if (region->mr == NULL) {
-        int error = errno;
-        free(region);
-        return explain_register(dev, bytes, error);
-    }
-    *mem_p = (pgas_verbs_mem_t){ .addr = addr, .bytes = bytes, .lkey = region->mr->lkey, .rkey = region->mr->rkey,
-                                 .inside = region };
-    return PGAS_OK;
-}
-
-static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access,
-                                     pgas_verbs_mem_t *mem_p)
-{
-    return register_region(dev, addr, bytes, access, false, mem_p);
+    return pgasi_rdma_mem_register(pgasi_ibv_dev(dev)->pd, dev->info.name, addr, bytes, access, mem_p);
 }
 
 static pgas_status_t alloc_memory(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (addr == MAP_FAILED)
-        return PGAS_ERR_NO_MEMORY;
-    pgas_status_t status = register_region(dev, addr, bytes, access, true, mem_p);
-    if (status != PGAS_OK)
-        munmap(addr, bytes);
-    return status;
+    return pgasi_rdma_mem_alloc(pgasi_ibv_dev(dev)->pd, dev->info.name, bytes, access, mem_p);
 }
 
 static void release_memory(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 {
-    region_t *region = mem->inside;
-    int error = ibv_dereg_mr(region->mr);
-    if (error != 0)
-        PGASI_WARN("verbs", "%s: cannot release %zu bytes of memory: %s", dev->info.name, mem->bytes, strerror(error));
-    else if (region->mapped)
-        munmap(mem->addr, mem->bytes);
-    free(region);
+    pgasi_rdma_mem_release(dev->info.name, mem);
 }
 
 /* ---- completion queues ---- */
@@ -487,7 +434,7 @@ static int to_init(pgasi_ibv_qp_t *qp)
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
                                 .pkey_index = 0,
                                 .port_num = (uint8_t)qp->super.dev->info.port,
-                                .qp_access_flags = (unsigned)access_of(qp->super.opts.access & ~PGAS_VERBS_LOCAL_WRITE) };
+                                .qp_access_flags = pgasi_rdma_access(qp->super.opts.access & ~PGAS_VERBS_LOCAL_WRITE) };
     return ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 

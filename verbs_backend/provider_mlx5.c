@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include "base/log.h"
 #include "verbs_backend/prm.h"
 
@@ -210,78 +209,19 @@ static void close_device(pgas_verbs_dev_t *base)
 
 /* ---- memory ---- */
 
-static unsigned access_of(uint32_t access)
-{
-    return (access & PGAS_VERBS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0) |
-           (access & PGAS_VERBS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0) |
-           (access & PGAS_VERBS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
-           (access & PGAS_VERBS_REMOTE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0);
-}
-
-struct ibv_mr *pgasi_mlx5_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access)
-{
-    struct ibv_mr *mr = ibv_reg_mr(pgasi_mlx5_dev(dev)->pd, addr, bytes, access_of(access));
-    if (mr == NULL) {
-        int error = errno;
-        PGASI_WARN("verbs", "%s: cannot register %zu bytes: %s%s", dev->info.name, bytes, strerror(error),
-                   error == ENOMEM ? "; raise the limit of locked memory, ulimit -l" : "");
-        errno = error;
-    }
-    return mr;
-}
-
-/* With ENOMEM memory is there in most cases, but may not be locked. */
-pgas_status_t pgasi_mlx5_register_status(int error)
-{
-    return error == ENOMEM ? PGAS_ERR_LIMIT : error == EINVAL || error == EFAULT ? PGAS_ERR_INVALID : PGAS_ERR_IO;
-}
-
-typedef struct {
-    struct ibv_mr *mr;
-    bool mapped; /* by us */
-} region_t;
-
-static pgas_status_t make_region(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, bool mapped,
-                                 pgas_verbs_mem_t *mem_p)
-{
-    region_t *region = malloc(sizeof *region);
-    if (region == NULL)
-        return PGAS_ERR_NO_MEMORY;
-    *region = (region_t){ .mr = pgasi_mlx5_register(dev, addr, bytes, access), .mapped = mapped };
-    if (region->mr == NULL) {
-        int error = errno;
-        free(region);
-        return pgasi_mlx5_register_status(error);
-    }
-    pgasi_mlx5_describe(region->mr, region, mem_p);
-    return PGAS_OK;
-}
-
 static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    return make_region(dev, addr, bytes, access, false, mem_p);
+    return pgasi_rdma_mem_register(pgasi_mlx5_dev(dev)->pd, dev->info.name, addr, bytes, access, mem_p);
 }
 
 static pgas_status_t alloc_memory(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (addr == MAP_FAILED)
-        return PGAS_ERR_NO_MEMORY;
-    pgas_status_t status = make_region(dev, addr, bytes, access, true, mem_p);
-    if (status != PGAS_OK)
-        munmap(addr, bytes);
-    return status;
+    return pgasi_rdma_mem_alloc(pgasi_mlx5_dev(dev)->pd, dev->info.name, bytes, access, mem_p);
 }
 
 static void release_memory(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 {
-    region_t *region = mem->inside;
-    int error = ibv_dereg_mr(region->mr);
-    if (error != 0)
-        PGASI_WARN("verbs", "%s: cannot release %zu bytes of memory: %s", dev->info.name, mem->bytes, strerror(error));
-    else if (region->mapped)
-        munmap(mem->addr, mem->bytes);
-    free(region);
+    pgasi_rdma_mem_release(dev->info.name, mem);
 }
 
 /* ---- completion queues ---- */
