@@ -63,7 +63,9 @@ int main(int argc, char **argv)
     if (!foreground)
         go_into_background();
     pgas_status_t status = pgas_verbs_snic_serve(name, (uint64_t)(idle * SECOND_NS));
-    if (status != PGAS_OK && status != PGAS_ERR_EXISTS)
+    if (status == PGAS_ERR_EXISTS)
+        fprintf(stderr, "pgas_snic: there is one of the name \"%s\" already\n", name);
+    else if (status != PGAS_OK)
         fprintf(stderr, "pgas_snic: %s\n", pgas_status_text(status));
     return status == PGAS_OK ? 0 : 1;
 }

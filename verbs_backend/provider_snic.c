@@ -157,7 +157,10 @@ static pgas_status_t enter_memory(snic_dev_t *dev, void *addr, size_t bytes, uin
 
 static pgas_status_t snic_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    return enter_memory(dev_of(dev), addr, bytes, access, -1, mem_p);
+    uintptr_t first = (uintptr_t)addr & ~(uintptr_t)4095;
+    bool mapped = (uintptr_t)addr + bytes > (uintptr_t)addr && /* MS_ASYNC does nothing but look */
+                  (msync((void *)first, (uintptr_t)addr - first + bytes, MS_ASYNC) == 0 || errno != ENOMEM);
+    return mapped ? enter_memory(dev_of(dev), addr, bytes, access, -1, mem_p) : PGAS_ERR_INVALID;
 }
 
 static pgas_status_t snic_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)

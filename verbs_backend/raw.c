@@ -371,6 +371,15 @@ uint32_t pgasi_raw_position(const pgas_verbs_qp_t *qp)
 
 /* ---- receiving ---- */
 
+/* Whether it has few enough spans, none of which is too large for its field. */
+static bool is_sound(const pgas_verbs_recv_t *recv, uint32_t n_max)
+{
+    bool sound = recv->n_spans <= n_max;
+    for (uint32_t i = 0; i < recv->n_spans && sound; i++)
+        sound = recv->spans[i].bytes <= PGASI_WQE_INLINE;
+    return sound;
+}
+
 static void put_receive(unsigned char *at, uint32_t n_max, const pgas_verbs_recv_t *recv)
 {
     pgasi_wqe_data_t *data = (pgasi_wqe_data_t *)(void *)at;
@@ -397,7 +406,7 @@ pgas_status_t pgasi_raw_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *rec
             status = PGAS_ERR_AGAIN;
             break;
         }
-        if (recvs[i].n_spans > base->opts.recv_spans) {
+        if (!is_sound(&recvs[i], base->opts.recv_spans)) {
             status = PGAS_ERR_LIMIT;
             break;
         }
@@ -436,7 +445,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     uint32_t i = 0;
     lock_srq(srq);
     for (; i < n; i++) {
-        status = srq->head == srq->tail ? PGAS_ERR_AGAIN : recvs[i].n_spans > base->spans ? PGAS_ERR_LIMIT : PGAS_OK;
+        status = srq->head == srq->tail ? PGAS_ERR_AGAIN : is_sound(&recvs[i], base->spans) ? PGAS_OK : PGAS_ERR_LIMIT;
         if (status != PGAS_OK)
             break;
         next_segment_t *slot = slot_of(srq, srq->head);

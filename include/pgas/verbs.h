@@ -15,6 +15,7 @@
  *
  *  Threads. Making, connecting and closing things is for any thread, one at a time per object. Posting to a queue pair, to a
  *  shared receive queue and polling a completion queue are for one thread at a time each; transmitters say below what they allow.
+ *  After a fork the child leaves alone, and does not close, what the parent has opened; it may open devices of its own.
  *
  *  What is absent on purpose: regions by physical address and doorbells that peers ring. The first need rights that no user of a
  *  shared machine has, the second an address of the card that no card may write to; a WAIT and an ENABLE do what both are used for.
@@ -146,7 +147,7 @@ typedef struct {
 } pgas_verbs_mem_t;
 
 /** Registers memory of the caller's; it must stay mapped until release. Register by the gigabyte, not by the message.
- *  @return PGAS_OK; PGAS_ERR_INVALID no bytes, or remote writes or atomics without LOCAL_WRITE; PGAS_ERR_NO_MEMORY;
+ *  @return PGAS_OK; PGAS_ERR_INVALID no bytes, not mapped, or remote writes or atomics without LOCAL_WRITE; PGAS_ERR_NO_MEMORY;
  *          PGAS_ERR_LIMIT too many regions, or more than may be locked; PGAS_ERR_IO. */
 PGAS_API pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access,
                                                pgas_verbs_mem_t *mem_p);
@@ -194,7 +195,8 @@ typedef struct {
 PGAS_API pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p);
 /** @return PGAS_OK; PGAS_ERR_BUSY queue pairs still use it. */
 PGAS_API pgas_status_t pgas_verbs_cq_close(pgas_verbs_cq_t *cq);
-/** Takes up to n completions, without waiting. @return how many; -1: the queue has overrun and is dead. */
+/** Takes up to n completions, without waiting. @return how many; -1: the queue has overrun and is dead, or the process of the
+ *  software NIC is. */
 PGAS_API int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
 /** Waits until a completion is there to be polled: spins briefly, then sleeps (a queue without EVENTS yields instead).
  *  @param timeout_ns UINT64_MAX: for ever. @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_TRANSPORT the queue is dead. */
@@ -273,7 +275,7 @@ PGAS_API pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verb
 PGAS_API void pgas_verbs_qp_close(pgas_verbs_qp_t *qp);
 PGAS_API void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
 /** Connects to the queue pair with this address, which must do the same; its own address is allowed.
- *  Done:   it can be posted to; what is sent before the peer has done the same is tried again until it has.
+ *  Done:   it can be posted to; what is sent before the peer has done the same is tried again, some seconds long (opts.retry).
  *  @return PGAS_OK; PGAS_ERR_FORMAT no address; PGAS_ERR_MISMATCH of another provider or machine; PGAS_ERR_EXISTS connected
  *          already; PGAS_ERR_PEER gone; PGAS_ERR_IO. */
 PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
@@ -297,7 +299,8 @@ typedef struct {
     const pgas_verbs_span_t *spans;
     uint32_t n_spans;
 } pgas_verbs_recv_t;
-/** Gives receive buffers; visible to the device on return. @return PGAS_OK; PGAS_ERR_AGAIN full; PGAS_ERR_LIMIT too many spans. */
+/** Gives receive buffers; visible to the device on return. @return PGAS_OK; PGAS_ERR_AGAIN full; PGAS_ERR_LIMIT too many spans, or
+ *  one too large; PGAS_ERR_INVALID the queue pair has no receive queue of its own. */
 PGAS_API pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
 
 PGAS_API pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p);

@@ -248,6 +248,25 @@ static void test_kept(void)
     end(&s);
 }
 
+static void test_refusals(void)
+{
+    side_t s;
+    pgas_verbs_mem_t mem;
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    char *gap = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(gap + 4096, 4096);
+    is_int(pgas_verbs_mem_register(s.dev, gap, 3 * 4096, PGAS_VERBS_ACCESS_ALL, &mem), PGAS_ERR_INVALID, "memory with a hole");
+    is_int(pgas_verbs_mem_register(s.dev, gap, SIZE_MAX, PGAS_VERBS_ACCESS_ALL, &mem), PGAS_ERR_INVALID, "memory around the end");
+    is_int(pgas_verbs_mem_register(s.dev, gap + 4095, 1, PGAS_VERBS_ACCESS_ALL, &mem), PGAS_OK, "its last byte");
+    pgas_verbs_mem_release(s.dev, &mem);
+    munmap(gap, 4096);
+    munmap(gap + 2 * 4096, 4096);
+    pgas_verbs_span_t room = { (uintptr_t)s.mem.addr, (UINT32_C(1) << 31) + 5, s.mem.lkey };
+    const pgas_verbs_recv_t recv = { 1, &room, 1 };
+    is_int(pgas_verbs_qp_recv(s.qp, &recv, 1, NULL), PGAS_ERR_LIMIT, "a receive buffer of more than 2 GiB");
+    end(&s);
+}
+
 /* ---- two processes ---- */
 
 /* Makes its queues twice, with the same descriptors, and sleeps for a message each time. */
@@ -557,10 +576,11 @@ static void test_nic_killed(void)
 
 int main(void)
 {
-    plan(29);
+    plan(33);
     test_release_beside_connect();
     test_key_again();
     test_kept();
+    test_refusals();
     test_events_again(PGAS_VERBS_ENGINE_CALLER, "caller");
     test_events_again(PGAS_VERBS_ENGINE_PROCESS, "process");
     test_other_peer(PGAS_VERBS_ENGINE_CALLER, "caller");
