@@ -68,6 +68,9 @@ pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_t
         for (pgasi_verbs_ep_t *ep = lane->active_eps; ep != NULL && status == PGAS_OK; ep = ep->active_next) {
             status = add_part(ep, flush);
         }
+        if (status == PGAS_ERR_AGAIN) {
+            lane->lost |= flush->status != PGAS_OK; /* to be told when asked again */
+        }
     }
     if (status != PGAS_OK && status != PGAS_ERR_AGAIN) {
         flush->status = status;

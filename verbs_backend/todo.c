@@ -109,6 +109,9 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
         pgas_verbs_tx_ring(ep->tx);
     }
     if (PGAS_UNLIKELY(status < 0 && status != PGAS_ERR_AGAIN)) {
+        if (todo->slot != 0) {
+            pgasi_verbs_slot_give(lane, todo->slot);
+        }
         pgasi_pool_release(&lane->todos, kept);
         return status;
     }

@@ -1,0 +1,74 @@
+/* What a lane keeps when things go wrong.
+ *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
+ *           its slot back
+ *   np:     1
+ *   log:    is gone
+ *   source: verbs_backend/transport.h
+ */
+#include <stdlib.h>
+#include "t/backend/world.h"
+#include "verbs_backend/transport.h"
+
+static bool is_refusing;
+static const pgasi_verbs_ops_t *true_ops;
+
+static pgas_status_t write_or_refuse(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id)
+{
+    return is_refusing ? PGAS_ERR_TRANSPORT : true_ops->qp_write_one(qp, request, flags, id);
+}
+
+static pgas_status_t put_word(int lane, const uint64_t *word)
+{
+    return world.ops->put(world.lanes[lane], 0, world.keys[lane][0], world.bases[0], word, 8, NULL);
+}
+
+/* Nothing is connected yet, so all that is asked for waits. */
+static void loss_is_told(void)
+{
+    static const uint64_t word = 5;
+    pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(world.lanes[1]);
+    pending_t pending;
+    pgas_status_t status;
+    while (put_word(1, &word) != PGAS_ERR_AGAIN) {
+    }
+    lane->lost = true;
+    status = world.ops->flush(world.lanes[1], PGASI_TP_ALL_PEERS, world_pending(&pending));
+    spmd_ok(status == PGAS_ERR_AGAIN, "a lane that is full takes no flush");
+    spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_ERR_PEER, "the next one tells of the loss");
+    spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK, "and the one after that does not");
+}
+
+static void slot_comes_back(void)
+{
+    static const uint64_t word = 5;
+    static pgasi_verbs_ops_t ops;
+    pgas_verbs_dev_t *dev = pgasi_verbs_tp_of(world.tp)->dev;
+    const pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(world.lanes[2]);
+    uint64_t result;
+    pending_t pending;
+    true_ops = dev->ops;
+    ops = *true_ops;
+    ops.qp_write_one = write_or_refuse;
+    dev->ops = &ops;
+    bool good = put_word(2, &word) >= 0 && world_flush(2, 0) == PGAS_OK; /* connects */
+    uint32_t n_free = lane->n_free_slots;
+    is_refusing = true;
+    pgas_status_t status = world.ops->amo(world.lanes[2], 0, world.keys[2][0], world.bases[0], PGASI_AMO_XOR, 8, 1, 0, &result,
+                                          world_pending(&pending));
+    is_refusing = false;
+    spmd_ok(good && status == PGAS_ERR_PEER && lane->n_free_slots == n_free, "an atomic that is refused gives its slot back");
+    dev->ops = true_ops;
+}
+
+int main(int argc, char **argv)
+{
+    setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
+    setenv("PGAS_VERBS_DEVICE", "snic", 1);
+    spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
+    spmd_plan(4);
+    world_open(&(world_opts_t){.n_lanes = 3});
+    loss_is_told();
+    slot_comes_back();
+    world_close();
+    return spmd_end();
+}
