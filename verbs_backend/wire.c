@@ -25,6 +25,8 @@
 #define RECORD_MAGIC 0x31775056u
 #define CONNECT_NS UINT64_C(5000000000) /* for one address of a peer */
 #define KEEPALIVE_S 10                  /* a host that vanished is noticed after three times that */
+#define STRANGER_NS UINT64_C(30000000000) /* who connects may take so long to say who he is */
+#define RUSH_NS UINT64_C(1000000000)      /* the same when descriptors have run out */
 #define EVENTS 16
 
 enum { HELLO = 1, WELCOME, DIAL, ANSWER, BYE, LEAVE };
@@ -517,10 +519,32 @@ static void on_event(pgasi_verbs_tp_t *tp, connection_t *connection, uint32_t ev
     }
 }
 
+/* Hangs up on those who have not said who they are for so long. @return whether there were some */
+static bool forget_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)
+{
+    uint64_t now = pgasi_now_ns();
+    bool some = false;
+    for (connection_t *at = tp->wire->connections; at != NULL; at = at->next) {
+        if (at->state == UNKNOWN && now > at->limit_ns - STRANGER_NS + ns) {
+            pgasi_warn_once(&tp->wire->warned_stranger, "verbs", "hung up on somebody who did not say who he is");
+            hang_up(tp, at);
+            some = true;
+        }
+    }
+    return some;
+}
+
 static void accept_all(pgasi_verbs_tp_t *tp)
 {
-    int fd;
-    while ((fd = accept4(tp->wire->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+    forget_strangers(tp, STRANGER_NS);
+    for (;;) {
+        int fd = accept4(tp->wire->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && forget_strangers(tp, RUSH_NS)) {
+            continue;
+        }
+        if (fd < 0) {
+            break;
+        }
         connection_t *connection = add_connection(tp->wire, fd, -1);
         if (connection == NULL) {
             close(fd);
@@ -528,6 +552,7 @@ static void accept_all(pgasi_verbs_tp_t *tp)
         }
         set_options(fd);
         connection->state = UNKNOWN;
+        connection->limit_ns = pgasi_now_ns() + STRANGER_NS;
         watch(tp->wire, connection, EPOLL_CTL_ADD);
     }
 }

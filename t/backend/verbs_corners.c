@@ -1,11 +1,16 @@
 /* What a lane keeps when things go wrong.
  *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
- *           its slot back
+ *           its slot back; strangers who connect and say nothing cannot keep all descriptors
  *   np:     1
  *   log:    is gone
+ *   log:    did not say who he is
  *   source: verbs_backend/transport.h
  */
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include "t/backend/world.h"
 #include "verbs_backend/transport.h"
 
@@ -60,14 +65,42 @@ static void slot_comes_back(void)
     dev->ops = true_ops;
 }
 
+/* All that can be accepted is silent: nobody else gets in until those are forgotten. */
+static void strangers(void)
+{
+    enum { N = 24, ROOM = 4 };
+    const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(world.tp)->address;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct rlimit was, less;
+    int fds[N];
+    bool good = getrlimit(RLIMIT_NOFILE, &was) == 0;
+    less = was;
+    for (int i = 0; i < N; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        good = good && connect(fds[i], (const struct sockaddr *)(const void *)&to, sizeof(to)) == 0;
+        less.rlim_cur = (rlim_t)fds[i] + 1 + ROOM;
+    }
+    good = good && setrlimit(RLIMIT_NOFILE, &less) == 0;
+    char byte;
+    while (good && recv(fds[0], &byte, 1, MSG_DONTWAIT) != 0) {
+        world_progress();
+    }
+    setrlimit(RLIMIT_NOFILE, &was);
+    for (int i = 0; i < N; i++) {
+        close(fds[i]);
+    }
+    spmd_ok(good, "when descriptors run out, those who have said nothing are hung up on");
+}
+
 int main(int argc, char **argv)
 {
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(4);
+    spmd_plan(5);
     world_open(&(world_opts_t){.n_lanes = 3});
     loss_is_told();
+    strangers();
     slot_comes_back();
     world_close();
     return spmd_end();
