@@ -199,8 +199,9 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
     if (fd < 0) {
         bool none_left = errno == EMFILE || errno == ENFILE;
         *status_p = errno == ENOENT ? PGAS_ERR_PEER : none_left ? PGAS_ERR_IO : PGAS_ERR_MISMATCH;
-        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid, strerror(errno),
-                   none_left ? "" : ": both processes must be the same user's");
+        int error = errno;
+        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid, strerror(error),
+                   error == EACCES || error == EPERM ? ": both processes must be the same user's" : "");
         return NULL;
     }
     void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -370,20 +371,26 @@ void pgasi_snic_unmap(const pgasi_snic_id_t *id)
 
 /* ---- opening and closing ---- */
 
-static snic_region_t *make_region(pgasi_snic_t *snic)
+static pgas_status_t make_region(pgasi_snic_t *snic, snic_region_t **region_p)
 {
     size_t bytes = SNIC_REGION_BYTES + SNIC_ARENA_BYTES;
     int flags = MAP_SHARED | MAP_NORESERVE;
     snic->region_fd = -1;
     if (!snic->opts.in_process) {
         snic->region_fd = memfd_create("pgas-snic", MFD_CLOEXEC);
-        if (snic->region_fd < 0 || ftruncate(snic->region_fd, (off_t)bytes) != 0)
-            return NULL;
+        if (snic->region_fd < 0) {
+            pgas_status_t status = errno == EMFILE || errno == ENFILE ? PGAS_ERR_LIMIT : PGAS_ERR_NO_MEMORY;
+            PGASI_WARN("snic", "no memory to share with other processes: %s", strerror(errno));
+            return status;
+        }
+        if (ftruncate(snic->region_fd, (off_t)bytes) != 0)
+            return PGAS_ERR_NO_MEMORY;
     } else {
         flags |= MAP_ANONYMOUS;
     }
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, snic->region_fd, 0);
-    return map == MAP_FAILED ? NULL : map;
+    *region_p = map == MAP_FAILED ? NULL : map;
+    return map == MAP_FAILED ? PGAS_ERR_NO_MEMORY : PGAS_OK;
 }
 
 static pgas_status_t enter_view(pgasi_snic_t *snic, snic_region_t *region)
@@ -415,8 +422,10 @@ pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic
     if (opts->adversary != 0 || opts->engine == PGAS_VERBS_ENGINE_STEP)
         PGASI_INFO("snic", "seed %llu", (unsigned long long)snic->opts.seed);
     pthread_mutex_init(&snic->lock, NULL);
-    snic_region_t *region = make_region(snic);
-    pgas_status_t status = region == NULL ? PGAS_ERR_NO_MEMORY : pgasi_extents_create(SNIC_ARENA_BYTES, &snic->arena);
+    snic_region_t *region = NULL;
+    pgas_status_t status = make_region(snic, &region);
+    if (status == PGAS_OK)
+        status = pgasi_extents_create(SNIC_ARENA_BYTES, &snic->arena);
     if (status == PGAS_OK)
         status = enter_view(snic, region);
     if (status == PGAS_OK)

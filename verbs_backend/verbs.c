@@ -185,6 +185,8 @@ pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev
 
 pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev)
 {
+    if (dev == NULL)
+        return PGAS_ERR_INVALID;
     if (__atomic_load_n(&dev->n_open, __ATOMIC_ACQUIRE) != 0)
         return PGAS_ERR_BUSY;
     dev->ops->close(dev);
@@ -250,7 +252,7 @@ void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 
 pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p)
 {
-    if (cq_p == NULL || depth == 0 || (flags & ~(PGAS_VERBS_CQ_IGNORE_OVERRUN | PGAS_VERBS_CQ_EVENTS)) != 0)
+    if (dev == NULL || cq_p == NULL || depth == 0 || (flags & ~(PGAS_VERBS_CQ_IGNORE_OVERRUN | PGAS_VERBS_CQ_EVENTS)) != 0)
         return PGAS_ERR_INVALID;
     if (depth > CQ_DEPTH_MAX)
         return PGAS_ERR_LIMIT;
@@ -340,7 +342,7 @@ pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited)
 
 pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p)
 {
-    if (srq_p == NULL || depth == 0 || spans == 0)
+    if (dev == NULL || srq_p == NULL || depth == 0 || spans == 0)
         return PGAS_ERR_INVALID;
     if (depth > dev->limits.recv_depth_max || spans > dev->limits.spans_max)
         return PGAS_ERR_LIMIT;
@@ -401,7 +403,7 @@ static void use_queues(const pgas_verbs_qp_opts_t *opts, int change)
 
 pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *given, pgas_verbs_qp_t **qp_p)
 {
-    if (given == NULL || qp_p == NULL || given->size != sizeof *given)
+    if (dev == NULL || given == NULL || qp_p == NULL || given->size != sizeof *given)
         return PGAS_ERR_INVALID;
     pgas_verbs_qp_opts_t opts = *given;
     opts.recv_depth = opts.srq != NULL ? 0 : opts.recv_depth;
@@ -450,6 +452,8 @@ void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *addr
 pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer)
 {
     pgasi_verbs_address_head_t head;
+    if (qp == NULL || peer == NULL)
+        return PGAS_ERR_INVALID;
     memcpy(&head, peer->bytes, sizeof head);
     if (head.magic != PGASI_VERBS_ADDRESS_MAGIC)
         return PGAS_ERR_FORMAT;

@@ -113,10 +113,11 @@ typedef struct {
 /** Opens a device.
  *  Shape:  any thread. @param opts NULL: defaults.
  *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device, or none active; PGAS_ERR_INVALID a name or index that makes no sense;
- *          PGAS_ERR_UNSUPPORTED the provider cannot open it (the log says why); PGAS_ERR_NO_MEMORY; PGAS_ERR_IO. */
+ *          PGAS_ERR_UNSUPPORTED the provider cannot open it (the log says why); PGAS_ERR_LIMIT no file descriptors are left;
+ *          PGAS_ERR_NO_MEMORY; PGAS_ERR_IO. */
 PGAS_API pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *opts, pgas_verbs_dev_t **dev_p);
 
-/** Closes a device. @return PGAS_OK; PGAS_ERR_BUSY something of it is still open (nothing happened). */
+/** Closes a device. @return PGAS_OK; PGAS_ERR_BUSY something of it is still open (nothing happened); PGAS_ERR_INVALID NULL. */
 PGAS_API pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev);
 
 /** Describes an open device, with what was chosen. */
@@ -191,7 +192,9 @@ typedef struct {
     bool has_imm;
 } pgas_verbs_completion_t;
 
-/** @param depth completions that fit, rounded up; up to 2^22. flags are PGAS_VERBS_CQ_ bits. */
+/** @param depth completions that fit, rounded up; up to 2^22. flags are PGAS_VERBS_CQ_ bits.
+ *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT too deep, too many queues or no descriptors; PGAS_ERR_UNSUPPORTED flags that this
+ *          device does not have; PGAS_ERR_NO_MEMORY; PGAS_ERR_IO. */
 PGAS_API pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p);
 /** @return PGAS_OK; PGAS_ERR_BUSY queue pairs still use it. */
 PGAS_API pgas_status_t pgas_verbs_cq_close(pgas_verbs_cq_t *cq);
@@ -276,8 +279,8 @@ PGAS_API void pgas_verbs_qp_close(pgas_verbs_qp_t *qp);
 PGAS_API void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
 /** Connects to the queue pair with this address, which must do the same; its own address is allowed.
  *  Done:   it can be posted to; what is sent before the peer has done the same is tried again, some seconds long (opts.retry).
- *  @return PGAS_OK; PGAS_ERR_FORMAT no address; PGAS_ERR_MISMATCH of another provider or machine; PGAS_ERR_EXISTS connected
- *          already; PGAS_ERR_PEER gone; PGAS_ERR_IO. */
+ *  @return PGAS_OK; PGAS_ERR_INVALID NULL; PGAS_ERR_FORMAT no address; PGAS_ERR_MISMATCH of another provider or machine;
+ *          PGAS_ERR_EXISTS connected already; PGAS_ERR_PEER gone; PGAS_ERR_IO. */
 PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
 
 /** Writes requests into the send queue, in order; the device sees them at the next ring.
@@ -303,6 +306,7 @@ typedef struct {
  *  one too large; PGAS_ERR_INVALID the queue pair has no receive queue of its own. */
 PGAS_API pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
 
+/** @param depth buffers at most, spans of each. @return as cq_open. */
 PGAS_API pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p);
 PGAS_API pgas_status_t pgas_verbs_srq_close(pgas_verbs_srq_t *srq);
 PGAS_API pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);

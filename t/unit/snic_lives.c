@@ -3,7 +3,7 @@
  *           pairs and descriptors that are used again; a peer that closes what a sender knows; no descriptors left; the process that
  *           executes is killed
  *   needs:  no-sanitizers
- *   log:    the process of the software NIC
+ *   log:    the process of the software NIC|no memory to share with other processes: Too many open files
  *   source: pgas/verbs.h */
 #include <errno.h>
 #include <fcntl.h>
@@ -264,6 +264,20 @@ static void test_refusals(void)
     pgas_verbs_span_t room = { (uintptr_t)s.mem.addr, (UINT32_C(1) << 31) + 5, s.mem.lkey };
     const pgas_verbs_recv_t recv = { 1, &room, 1 };
     is_int(pgas_verbs_qp_recv(s.qp, &recv, 1, NULL), PGAS_ERR_LIMIT, "a receive buffer of more than 2 GiB");
+    pgas_verbs_cq_t *cq;
+    is_int(pgas_verbs_cq_open(NULL, 16, 0, &cq), PGAS_ERR_INVALID, "a completion queue of no device");
+    is_int(pgas_verbs_qp_connect(s.qp, NULL), PGAS_ERR_INVALID, "no address");
+    is_int(pgas_verbs_close(NULL), PGAS_ERR_INVALID, "no device");
+    struct rlimit old, none = { 0, 0 };
+    pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
+    pgas_verbs_dev_t *dev;
+    opts.device = "snic";
+    getrlimit(RLIMIT_NOFILE, &old);
+    none.rlim_max = old.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &none);
+    pgas_status_t status = pgas_verbs_open(&opts, &dev);
+    setrlimit(RLIMIT_NOFILE, &old);
+    is_int(status, PGAS_ERR_LIMIT, "a device when no descriptors are left");
     end(&s);
 }
 
@@ -576,7 +590,7 @@ static void test_nic_killed(void)
 
 int main(void)
 {
-    plan(33);
+    plan(37);
     test_release_beside_connect();
     test_key_again();
     test_kept();
