@@ -220,11 +220,11 @@ static int begin_waiting(pgasi_verbs_ep_t *ep)
     return n;
 }
 
-static const char *why_broken(pgas_status_t status)
+static const char *why_broken(pgas_status_t status, bool left)
 {
     switch (status) {
     case PGAS_ERR_PEER:
-        return "its card does not answer";
+        return left ? "it has left" : "its card does not answer";
     case PGAS_ERR_RANGE:
         return "it refused an access to memory that was released, or never registered";
     default:
@@ -235,13 +235,14 @@ static const char *why_broken(pgas_status_t status)
 int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
+    bool left = (__atomic_load_n(&ep->lane->tp->dead[ep->peer], __ATOMIC_ACQUIRE) & PGASI_VERBS_LEFT) != 0;
     if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_CONNECTING)) {
         n += pgasi_verbs_ep_connect(ep);
     }
     if (PGAS_UNLIKELY(pgasi_verbs_is_dead(ep->lane->tp, ep->peer) || ep->broken != PGAS_OK) &&
         ep->state != PGASI_VERBS_EP_DEAD) {
         if (!pgasi_verbs_is_dead(ep->lane->tp, ep->peer)) {
-            pgasi_verbs_peer_gone(ep->lane->tp, ep->peer, why_broken(ep->broken));
+            pgasi_verbs_peer_gone(ep->lane->tp, ep->peer, why_broken(ep->broken, left));
         }
         pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
         return n + 1;
@@ -250,6 +251,10 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
         return n;
     }
     n += pgasi_verbs_take_answers(ep);
+    if (PGAS_UNLIKELY(left && ep->answers.first != NULL && ep->broken == PGAS_OK)) {
+        ep->broken = PGAS_ERR_PEER; /* what it has not answered it never will; its card may have taken all the same */
+        return n + 1;
+    }
     n += land(ep);
     if (ep->waiting.first != NULL) {
         n += begin_waiting(ep);

@@ -227,7 +227,7 @@ static pgas_status_t verbs_set_peers(pgasi_tp_t *tp_base, const void *(*addr_of)
 
 void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why)
 {
-    bool known = __atomic_exchange_n(&tp->dead[peer], 1, __ATOMIC_RELAXED) != 0;
+    bool known = (__atomic_fetch_or(&tp->dead[peer], PGASI_VERBS_GONE, __ATOMIC_RELAXED) & PGASI_VERBS_GONE) != 0;
     if (known || __atomic_load_n(&tp->closing, __ATOMIC_RELAXED)) {
         return;
     }

@@ -263,7 +263,7 @@ struct pgasi_verbs_tp {
     const void *(*addr_of)(void *arg, int rank);
     void *addr_arg;
     char detail[128];
-    unsigned char *dead;      /* n_ranks */
+    unsigned char *dead;      /* n_ranks: PGASI_VERBS_GONE, PGASI_VERBS_LEFT */
     bool closing;
     int warned_key, warned_machine;
     pgasi_verbs_wire_t *wire;
@@ -316,9 +316,10 @@ extern const pgasi_tp_ops_t pgasi_verbs_table;
 bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank, pgasi_verbs_tp_address_t *address_p);
 /** Mark a peer as gone on all lanes; logs and tells the owner the first time. Any thread, no lock of ours held. */
 void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why);
+enum { PGASI_VERBS_GONE = 1, PGASI_VERBS_LEFT = 2 }; /* LEFT: it has ended as it should, and answers no more */
 static inline bool pgasi_verbs_is_dead(const pgasi_verbs_tp_t *tp, int peer)
 {
-    return PGAS_UNLIKELY(__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) != 0);
+    return PGAS_UNLIKELY((__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_VERBS_GONE) != 0);
 }
 
 /* lane.c */

@@ -299,7 +299,7 @@ static void hang_up(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
     pgasi_verbs_wire_t *wire = tp->wire;
     bool mine = connection->peer >= 0 && wire->of_peer[connection->peer] == connection;
-    bool died = connection->state == OPEN && !connection->left;
+    bool was_open = connection->state == OPEN, died = was_open && !connection->left;
     wire->n_connecting -= connection->state == CONNECTING || connection->state == GREETED;
     if (connection->fd >= 0) {
         close(connection->fd);
@@ -311,6 +311,9 @@ static void hang_up(pgasi_verbs_tp_t *tp, connection_t *connection)
     }
     if (connection->peer >= 0 && (died || mine)) {
         answer_all(tp, connection->peer, PGAS_ERR_PEER);
+    }
+    if (was_open && connection->left) {
+        __atomic_fetch_or(&tp->dead[connection->peer], PGASI_VERBS_LEFT, __ATOMIC_RELEASE);
     }
     if (died && !__atomic_load_n(&tp->closing, __ATOMIC_RELAXED)) {
         add_gone(wire, connection->peer);
