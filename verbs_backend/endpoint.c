@@ -200,6 +200,7 @@ void pgasi_verbs_eps_close(pgasi_verbs_lane_t *lane)
         if (told && !pgasi_verbs_is_dead(lane->tp, ep->peer)) {
             pgasi_verbs_wire_bye(lane->tp, ep->peer, ep->inbound);
         }
+        pgasi_verbs_wire_settle(lane->tp);
         free(ep);
     }
 }

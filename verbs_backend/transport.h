@@ -476,6 +476,8 @@ bool pgasi_verbs_wire_waits(const pgasi_verbs_tp_t *tp);
 /** Ask for a connection; the dial stays where it is until it is answered or hung up. */
 void pgasi_verbs_wire_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial);
 void pgasi_verbs_wire_hang_up(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial);
+/** Whoever is telling a lane of an answer has done so: the lane and its endpoints may be freed. */
+void pgasi_verbs_wire_settle(pgasi_verbs_tp_t *tp);
 /** What we used of a peer is no longer needed. */
 void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
 /** That we go, and are not dead. */

@@ -53,6 +53,7 @@ typedef struct pgasi_verbs_poller {
     pgas_verbs_cq_t *cq;
     int (*cq_poll)(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
     pgas_verbs_tx_t *members; /* the holder's */
+    bool some_broken;         /* atomic: a member's doorbell has failed since the holder looked */
 } pgasi_verbs_poller_t;
 
 struct pgas_verbs_tx {
@@ -136,6 +137,19 @@ static int end_all(pgasi_verbs_poller_t *poller)
     return n_news;
 }
 
+/* Doorbells have failed: nothing of these will complete. */
+static int end_broken(pgasi_verbs_poller_t *poller)
+{
+    int n_news = 0;
+    (void)__atomic_exchange_n(&poller->some_broken, false, __ATOMIC_ACQUIRE);
+    for (pgas_verbs_tx_t *tx = poller->members; tx != NULL; tx = tx->next) {
+        pgas_status_t broken = __atomic_load_n(&tx->broken, __ATOMIC_RELAXED);
+        if (broken != PGAS_OK)
+            n_news += end(tx, broken);
+    }
+    return n_news;
+}
+
 /* @return whether it was news. Held. */
 static int account(const pgas_verbs_completion_t *completion)
 {
@@ -171,11 +185,10 @@ int pgas_verbs_tx_poll(pgas_verbs_tx_t *tx)
     for (int i = 0; i < n; i++)
         n_news += account(&completions[i]);
     PGASI_TX_STEP();
-    pgas_status_t broken = __atomic_load_n(&tx->broken, __ATOMIC_RELAXED);
     if (PGAS_UNLIKELY(n < 0))
         n_news += end_all(poller);
-    else if (PGAS_UNLIKELY(broken != PGAS_OK))
-        n_news += end(tx, broken);
+    else if (PGAS_UNLIKELY(__atomic_load_n(&poller->some_broken, __ATOMIC_RELAXED)))
+        n_news += end_broken(poller);
     let_go(poller);
     return n_news;
 }
@@ -246,8 +259,10 @@ static void ring(pgas_verbs_tx_t *tx)
     tx->rung = tx->posted;
     tx->stats.doorbells++;
     pgas_status_t status = tx->qp->dev->ops->qp_ring(tx->qp);
-    if (PGAS_UNLIKELY(status != PGAS_OK))
+    if (PGAS_UNLIKELY(status != PGAS_OK)) {
         __atomic_store_n(&tx->broken, status, __ATOMIC_RELAXED);
+        __atomic_store_n(&tx->poller->some_broken, true, __ATOMIC_RELEASE);
+    }
 }
 
 /* How far posts may go before they must come here again. */

@@ -712,6 +712,12 @@ void pgasi_verbs_wire_hang_up(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial)
     pthread_mutex_unlock(&tp->wire->lock);
 }
 
+void pgasi_verbs_wire_settle(pgasi_verbs_tp_t *tp)
+{
+    pthread_mutex_lock(&tp->wire->lock);
+    pthread_mutex_unlock(&tp->wire->lock);
+}
+
 void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound)
 {
     pthread_mutex_lock(&tp->wire->lock);

@@ -607,11 +607,21 @@ static void break_devices(void)
     pgas_verbs_qp_close(link->qp);
     pgas_verbs_cq_close(run.cqs[0]);
 
-    memset(&run, 0, sizeof run);
-    run.plan = (plan_t){ .n_links = 2, .n_cqs = 1, .depth = 16, .interval = 4, .batch = 1, .lie = 1, .n_ops = 1 };
-    fake_begin(&run.dev, 1, 1);
-    begin_links(&run);
-    lost = post_small(&run, 0);
+    for (int round = 0; round < 2; round++) {
+        memset(&run, 0, sizeof run);
+        run.plan = (plan_t){ .n_links = 2, .n_cqs = 1, .depth = 16, .interval = 4, .batch = 1, .lie = 1, .n_ops = 1 };
+        fake_begin(&run.dev, 1, 1);
+        begin_links(&run);
+        run.dev.bells_fail = round == 0;
+        lost = post_small(&run, 0);
+        if (round > 0)
+            break;
+        pgas_verbs_tx_poll(run.links[1].tx);
+        ok(run.links[0].n_ends == 1 && run.links[1].n_ends == 0, "who polls one transmitter ends the other, whose doorbell failed");
+        for (int k = 0; k < 2; k++)
+            pgas_verbs_qp_close(run.links[k].qp);
+        pgas_verbs_cq_close(run.cqs[0]);
+    }
     run.dev.cqs_dead = true;
     ok(pgas_verbs_tx_wait(run.links[0].tx, lost, PATIENCE_NS) == PGAS_ERR_TRANSPORT && run.links[0].n_ends == 1 &&
        run.links[1].n_ends == 1 && pgas_verbs_tx_mark(run.links[1].tx) == PGAS_ERR_PEER,
@@ -644,7 +654,7 @@ static void refuse_small_cqs(void)
 
 int main(void)
 {
-    plan(25);
+    plan(26);
     uint64_t seed = tap_seed(20261122);
     keep_promises(seed, false, false, 200);
     keep_promises(seed, true, false, 200);
