@@ -170,8 +170,8 @@ pgas_status_t pgasi_snic_join(pgasi_snic_t *snic)
     for (int i = 0; i < JOINS && status == PGAS_ERR_AGAIN; i++) {
         snic->hub_socket = reach_process(name);
         if (snic->hub_socket < 0) {
-            PGASI_ERROR("snic", "no process \"pgas_snic --name %s\" answers, and none could be started: is pgas_snic in PATH?",
-                        name);
+            PGASI_ERROR("snic", "no process \"pgas_snic --name %s\" answers, and none could be started: is pgas_snic, of this "
+                        "version, in PATH?", name);
             return PGAS_ERR_NOT_FOUND;
         }
         status = introduce(snic, &answer);
