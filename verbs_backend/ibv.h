@@ -47,6 +47,7 @@ typedef struct {
     uint32_t rounds;     /* odd while somebody polls: who closes a queue pair waits for the end of the round */
     uint32_t n_empty;    /* polls that found nothing, since events of the device were last looked for */
     bool dead;           /* overrun */
+    bool ended;          /* that was told: some devices go on when there is room again */
     bool has_next;       /* next was taken while arming */
     struct ibv_wc next;
 } pgasi_ibv_cq_t;

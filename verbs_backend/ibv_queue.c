@@ -413,6 +413,8 @@ static int poll_some(pgasi_ibv_cq_t *cq, pgas_verbs_completion_t *completions, i
 int pgasi_ibv_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, int n)
 {
     pgasi_ibv_cq_t *cq = pgasi_ibv_cq(base);
+    if (PGAS_UNLIKELY(cq->ended))
+        return -1;
     __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_SEQ_CST);
     int n_taken = poll_some(cq, completions, n);
     __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_RELEASE);
@@ -420,7 +422,8 @@ int pgasi_ibv_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, 
         return n_taken;
     if (++cq->n_empty % EVENTS_EVERY == 0)
         look_for_events(pgasi_ibv_dev(base->dev));
-    return PGAS_UNLIKELY(__atomic_load_n(&cq->dead, __ATOMIC_ACQUIRE)) ? -1 : 0;
+    cq->ended = __atomic_load_n(&cq->dead, __ATOMIC_ACQUIRE);
+    return PGAS_UNLIKELY(cq->ended) ? -1 : 0;
 }
 
 /* libibverbs has no way to ask whether completions are there but to take one. */
