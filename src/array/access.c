@@ -371,7 +371,7 @@ pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
     const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
     if (!entry || (!(rights & pgas_array_path.read) && rights != pgas_array_path.data))
         return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
-    memcpy(value_p, entry->base + i * array->elem_bytes, array->elem_bytes);
+    memcpy(value_p, __atomic_load_n(&entry->base, __ATOMIC_RELAXED) + i * array->elem_bytes, array->elem_bytes);
     pgas_array_leave(pgas_array_path.slot);
     return PGAS_OK;
 }
@@ -398,7 +398,7 @@ pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
     const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
     if (!entry || rights != pgas_array_path.data)
         return pgas_array_set_sized(array, i, array->elem_bytes, value);
-    memcpy(entry->base + i * array->elem_bytes, value, array->elem_bytes);
+    memcpy(__atomic_load_n(&entry->base, __ATOMIC_RELAXED) + i * array->elem_bytes, value, array->elem_bytes);
     pgas_array_leave(pgas_array_path.slot);
     return PGAS_OK;
 }
