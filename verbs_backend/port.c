@@ -2,6 +2,7 @@
 #include "verbs_backend/port.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,4 +171,20 @@ pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *g
     free(found);
     ibv_close_device(context);
     return status;
+}
+
+bool pgasi_verbs_set_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+struct ibv_comp_channel *pgasi_verbs_channel_open(struct ibv_context *context)
+{
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+    if (channel != NULL && !pgasi_verbs_set_nonblocking(channel->fd)) {
+        ibv_destroy_comp_channel(channel);
+        channel = NULL;
+    }
+    return channel;
 }

@@ -26,4 +26,9 @@ void pgasi_verbs_device_list_free(struct ibv_device **devices);
 /** Open a device by its name. @return NULL, and errno: ENOENT if there is none */
 struct ibv_context *pgasi_verbs_device_open(const char *name);
 
+bool pgasi_verbs_set_nonblocking(int fd);
+
+/** A channel of completion events that does not block; ibv_destroy_comp_channel ends it. NULL: none can be had */
+struct ibv_comp_channel *pgasi_verbs_channel_open(struct ibv_context *context);
+
 #endif

@@ -4,7 +4,6 @@
 #include "verbs_backend/ibv.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,12 +152,6 @@ static void take_limits(pgasi_ibv_dev_t *dev, const struct ibv_device_attr *attr
     dev->atomics = attr->atomic_cap != IBV_ATOMIC_NONE;
 }
 
-static bool set_nonblocking(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
-
 /* A device with its domain, when its port is known. */
 static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_device_attr *attr,
                               const pgasi_verbs_port_t *port, pgas_verbs_dev_t **dev_p)
@@ -200,7 +193,7 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
         PGASI_WARN("verbs", "cannot open %s: %s; /dev/infiniband must be readable and writable", name, strerror(errno));
         return PGAS_ERR_UNSUPPORTED;
     }
-    bool good = ibv_query_device(context, &attr) == 0 && set_nonblocking(context->async_fd);
+    bool good = ibv_query_device(context, &attr) == 0 && pgasi_verbs_set_nonblocking(context->async_fd);
     pgas_status_t status = good ? PGAS_OK : PGAS_ERR_IO;
     if (status == PGAS_OK)
         status = find_port(context, number, attr.phys_port_cnt, opts->gid_index, &port);
@@ -252,8 +245,8 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
     pgasi_ibv_cq_t *cq = calloc(1, sizeof *cq);
     pgas_status_t status = cq == NULL ? PGAS_ERR_NO_MEMORY : PGAS_OK;
     if (status == PGAS_OK && (flags & PGAS_VERBS_CQ_EVENTS) != 0) {
-        cq->channel = ibv_create_comp_channel(dev->context);
-        status = cq->channel == NULL || !set_nonblocking(cq->channel->fd) ? PGAS_ERR_IO : PGAS_OK;
+        cq->channel = pgasi_verbs_channel_open(dev->context);
+        status = cq->channel == NULL ? PGAS_ERR_IO : PGAS_OK;
     }
     if (status == PGAS_OK) {
         cq->cq = ibv_create_cq(dev->context, (int)depth, cq, cq->channel, 0);

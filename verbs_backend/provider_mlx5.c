@@ -2,7 +2,6 @@
 #include "verbs_backend/mlx5.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +46,6 @@ static void finish_info(struct ibv_context *context, pgas_verbs_info_t *info)
 {
     snprintf(info->provider, sizeof info->provider, "%s", pgasi_verbs_mlx5.name);
     info->chains = probe_chains(context, info->chains_why, sizeof info->chains_why);
-}
-
-static bool set_nonblocking(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
 /* DEVX is what kernel and card must have. */
@@ -187,7 +180,7 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
     pgas_status_t status = open_by_name(name, &context);
     if (status != PGAS_OK)
         return status;
-    status = ibv_query_device(context, &attr) == 0 && set_nonblocking(context->async_fd) ? PGAS_OK : PGAS_ERR_IO;
+    status = ibv_query_device(context, &attr) == 0 && pgasi_verbs_set_nonblocking(context->async_fd) ? PGAS_OK : PGAS_ERR_IO;
     if (status == PGAS_OK)
         status = find_port(context, number, opts->gid_index, attr.phys_port_cnt, &port);
     if (status == PGAS_OK)
@@ -226,16 +219,6 @@ static void release_memory(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 
 /* ---- completion queues ---- */
 
-static struct ibv_comp_channel *make_channel(struct ibv_context *context)
-{
-    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
-    if (channel != NULL && !set_nonblocking(channel->fd)) {
-        ibv_destroy_comp_channel(channel);
-        channel = NULL;
-    }
-    return channel;
-}
-
 static struct ibv_cq *make_cq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_cq_t *cq, uint32_t depth, uint32_t flags)
 {
     struct ibv_cq_init_attr_ex attr = { .cqe = depth, .cq_context = cq, .channel = cq->channel };
@@ -267,7 +250,7 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
         return PGAS_ERR_NO_MEMORY;
     cq->raw.super.dev = base;
     pgas_status_t status = PGAS_OK;
-    if ((flags & PGAS_VERBS_CQ_EVENTS) != 0 && (cq->channel = make_channel(dev->context)) == NULL)
+    if ((flags & PGAS_VERBS_CQ_EVENTS) != 0 && (cq->channel = pgasi_verbs_channel_open(dev->context)) == NULL)
         status = PGAS_ERR_IO;
     if (status == PGAS_OK && (cq->cq = make_cq(dev, cq, depth, flags)) == NULL)
         status = status_of(errno);

@@ -147,8 +147,8 @@ pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo
     return PGAS_INPROGRESS;
 }
 
-pgas_status_t pgasi_verbs_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key, uint64_t remote_addr, const void *src,
-                              size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t transfer(pgasi_verbs_todo_kind_t kind, pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key,
+                              uint64_t remote_addr, char *local, size_t bytes, pgasi_tp_comp_t *comp)
 {
     const pgasi_verbs_key_t *key = pgasi_verbs_key_of(tp_key);
     pgasi_verbs_ep_t *ep;
@@ -156,29 +156,23 @@ pgas_status_t pgasi_verbs_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t
     if (PGAS_UNLIKELY(status != PGAS_OK || bytes == 0)) {
         return status;
     }
-    pgasi_verbs_todo_t todo = {.kind = PGASI_VERBS_TODO_PUT,
+    pgasi_verbs_todo_t todo = {.kind = kind,
                                .comp = comp,
                                .remote_addr = remote_addr,
                                .rkey = key->rkey,
-                               .local = (char *)(uintptr_t)src,
+                               .local = local,
                                .bytes = bytes};
     return pgasi_verbs_submit(ep, &todo);
 }
 
-pgas_status_t pgasi_verbs_get(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key, uint64_t remote_addr, void *dst,
+pgas_status_t pgasi_verbs_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, const void *src,
                               size_t bytes, pgasi_tp_comp_t *comp)
 {
-    const pgasi_verbs_key_t *key = pgasi_verbs_key_of(tp_key);
-    pgasi_verbs_ep_t *ep;
-    pgas_status_t status = pgasi_verbs_check(pgasi_verbs_lane_of(tp_lane), key, peer, remote_addr, bytes, &ep);
-    if (PGAS_UNLIKELY(status != PGAS_OK || bytes == 0)) {
-        return status;
-    }
-    pgasi_verbs_todo_t todo = {.kind = PGASI_VERBS_TODO_GET,
-                               .comp = comp,
-                               .remote_addr = remote_addr,
-                               .rkey = key->rkey,
-                               .local = dst,
-                               .bytes = bytes};
-    return pgasi_verbs_submit(ep, &todo);
+    return transfer(PGASI_VERBS_TODO_PUT, lane, peer, key, remote_addr, (char *)(uintptr_t)src, bytes, comp);
+}
+
+pgas_status_t pgasi_verbs_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, void *dst,
+                              size_t bytes, pgasi_tp_comp_t *comp)
+{
+    return transfer(PGASI_VERBS_TODO_GET, lane, peer, key, remote_addr, dst, bytes, comp);
 }

@@ -151,24 +151,47 @@ static bool arrives(side_t *s)
     return false;
 }
 
-static void run(pgas_verbs_engine_t engine, const char *text)
+static void idle_child(pgas_verbs_engine_t engine, const char *name, int socket)
 {
-    int sockets[2], status;
-    char name[64], byte;
     side_t s;
-    told_t theirs;
+    told_t parent;
+    char byte;
+    begin(&s, engine, name);
+    connect_sides(&s, socket, &parent);
+    while (read(socket, &byte, 1) == 1) {
+    }
+    _exit(0);
+}
+
+/* A child and we ourselves, connected. @return its pid; *socket_p leads to it */
+static pid_t with_child(pgas_verbs_engine_t engine, void (*body)(pgas_verbs_engine_t engine, const char *name, int socket),
+                        side_t *s, told_t *theirs, int *socket_p)
+{
+    int sockets[2];
+    char name[64];
     snprintf(name, sizeof name, "t-%d", (int)getpid());
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
         bail("no sockets: %s", strerror(errno));
     pid_t pid = fork();
     if (pid == 0) {
         close(sockets[0]);
-        child(engine, name, sockets[1]);
+        body(engine, name, sockets[1]);
     }
     close(sockets[1]);
-    begin(&s, engine, name);
-    connect_sides(&s, sockets[0], &theirs);
-    if (read(sockets[0], &byte, 1) != 1)
+    begin(s, engine, name);
+    connect_sides(s, sockets[0], theirs);
+    *socket_p = sockets[0];
+    return pid;
+}
+
+static void run(pgas_verbs_engine_t engine, const char *text)
+{
+    int socket, status;
+    char byte;
+    side_t s;
+    told_t theirs;
+    pid_t pid = with_child(engine, child, &s, &theirs, &socket);
+    if (read(socket, &byte, 1) != 1)
         bail("the child has failed");
     waitpid(pid, &status, WUNTRACED);
     ok(WIFSTOPPED(status), "%s: the child is stopped", text);
@@ -214,37 +237,22 @@ static void run(pgas_verbs_engine_t engine, const char *text)
     pgas_verbs_qp_t *late = make_qp(&s, 0);
     is_int(pgas_verbs_qp_connect(late, &theirs.qp), PGAS_ERR_PEER, "%s: a dead process is not connected to", text);
     pgas_verbs_qp_close(late);
-    close(sockets[0]);
+    close(socket);
     end(&s);
 }
 
 /* A message without a receive buffer waits; when its receiver is killed it ends. */
 static void die(pgas_verbs_engine_t engine, const char *text)
 {
-    int sockets[2], status;
-    char name[64], byte;
+    int socket, status;
     side_t s;
     told_t theirs;
-    snprintf(name, sizeof name, "t-%d", (int)getpid());
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
-        bail("no sockets: %s", strerror(errno));
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(sockets[0]);
-        begin(&s, engine, name);
-        connect_sides(&s, sockets[1], &theirs);
-        while (read(sockets[1], &byte, 1) == 1) {
-        }
-        _exit(0);
-    }
-    close(sockets[1]);
-    begin(&s, engine, name);
-    connect_sides(&s, sockets[0], &theirs);
+    pid_t pid = with_child(engine, idle_child, &s, &theirs, &socket);
     request(&s, s.qp, (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_SIGNAL }, (uint64_t)(uintptr_t)s.words, 8);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     is_int(completed(s.send_cq), PGAS_ERR_PEER, "%s: a message to a process that was killed ends", text);
-    close(sockets[0]);
+    close(socket);
     end(&s);
 }
 
