@@ -646,11 +646,12 @@ static void reset_qp(snic_qp_t *qp, uint32_t start)
     qp->sq_ci = qp->sq_limit = qp->rq_ci = qp->rq_limit = start;
 }
 
+/* All but the number, which others read without a lock, and the lock, which somebody who knew the queue pair that was here before may
+ * hold or wait for. The context's and the queue pair's locks are held. */
 static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts, uint32_t start)
 {
-    uint32_t generation = qp->generation + 1;
-    memset(qp, 0, sizeof *qp);
-    qp->generation = generation;
+    memset(&qp->state, 0, offsetof(snic_qp_t, lock) - offsetof(snic_qp_t, state));
+    qp->generation++;
     qp->state = PGASI_SNIC_RESET;
     qp->pd = opts->pd;
     qp->send_cqn = opts->send_cqn;
@@ -675,6 +676,8 @@ uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts
         snic_qp_t *qp = &region->qps[i];
         if (qp->number != 0)
             continue;
+        pgasi_snic_lock(&region->lock);
+        pgasi_snic_lock(&qp->lock);
         fill_qp(qp, opts, snic_start(region));
         number = (qp->generation & 0xfffu) << SNIC_INDEX_BITS | i;
         if (number == 0)
@@ -682,6 +685,8 @@ uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts
         if (i >= region->qps_high)
             __atomic_store_n(&region->qps_high, i + 1, __ATOMIC_RELEASE);
         __atomic_store_n(&qp->number, number, __ATOMIC_RELEASE);
+        snic_unlock(&qp->lock);
+        pgasi_snic_let_go(snic->view);
     }
     pthread_mutex_unlock(&snic->lock);
     return number;

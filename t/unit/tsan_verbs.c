@@ -115,7 +115,7 @@ static void *send_all(void *arg)
             sched_yield();
         }
         s->good = status == PGAS_OK;
-        if (i % 256 == 0)
+        if (i % 64 == 0)
             change_something(s->dev);
         if (i % 100 == 99)
             s->good = s->good && pgas_verbs_tx_wait(tx, number, HANG_S * SECOND_NS) == PGAS_OK;
