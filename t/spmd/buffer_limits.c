@@ -18,6 +18,7 @@
 #define LIMIT ((size_t)256 << 10)
 #define N_PULLS 30
 #define PULL_BYTES 100000
+#define FULL_TRIES 1000
 #define HALF ((size_t)200 << 10)
 
 static pgas_handler_t whole, count, gate, give;
@@ -172,10 +173,13 @@ static void open_pulls_are_limited(void)
     spmd_barrier();
     if (me == 1)
         n_bad += pgas_call(0, gate, NULL, 0, NULL) != PGAS_OK;
-    while (me == 1 && status == PGAS_OK && n_sent < 1000) {
+    bool going = me == 1;
+    for (int n_full = 0; going && n_full < FULL_TRIES && n_sent < 1000;) { /* the way there may be full too, until it has grown */
         pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, 8, PGAS_NULL, false };
         status = pgas_call_buffer(any(0), count, NULL, 0, &b, 1, &opts, NULL);
         n_sent += status == PGAS_OK;
+        n_full += status == PGAS_ERR_AGAIN;
+        going = status == PGAS_OK || status == PGAS_ERR_AGAIN;
     }
     bool near = me == 1 && pgas_node_of(0) == pgas_node();
     spmd_ok(me != 1 || (status == PGAS_ERR_AGAIN && n_sent <= 256 && (!near || n_sent == 256)),

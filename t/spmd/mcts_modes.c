@@ -60,6 +60,7 @@ static void one_playout(void)
     spmd_ok(good, "sixteen by default");
 }
 
+/* Rollouts enough to find the move also where ranks run one after the other, each with a budget's share under way. */
 static void places(void)
 {
     static const char *names[] = {"anywhere", "by hash", "near"};
@@ -70,7 +71,7 @@ static void places(void)
         pgas_mcts_opts_t opts = no_proofs();
         opts.place = (pgas_mcts_place_t)i;
         opts.n_threads = 2;
-        bool good = run(&nim, &opts, &start, 5000) && solve_move(&nim, &start, r.info.best) == 1;
+        bool good = run(&nim, &opts, &start, 20000) && solve_move(&nim, &start, r.info.best) == 1;
         remote[i] = r.stats.remote;
         good = good && (n_ranks > 1) == (remote[i] > 0) && (n_ranks > 1) == (r.stats.reports_remote > 0);
         spmd_ok(good && (i == PGAS_MCTS_HASH) == (r.stats.transpositions > 0), "children live %s", names[i]);
@@ -78,7 +79,7 @@ static void places(void)
     pgas_mcts_opts_t opts = no_proofs();
     opts.place = PGAS_MCTS_NEAR;
     opts.near_every = 1;
-    bool good = run(&nim, &opts, &start, 5000);
+    bool good = run(&nim, &opts, &start, 20000);
     spmd_ok(good && (n_ranks == 1 ||
                      (remote[PGAS_MCTS_NEAR] < remote[PGAS_MCTS_RANDOM] && r.stats.remote > remote[PGAS_MCTS_NEAR])),
             "near goes over ranks less often than anywhere, and as often as near_every says");

@@ -179,6 +179,11 @@ static void to_a_thread(void)
     int n_bad = 0, rank = me + 1;
     released = 0;
     pgas_quiesce();
+    if (serves) {
+        spmd_progress(NULL);
+        spmd_barrier(); /* nobody is in the library's wait any more */
+        spmd_progress(job_progress);
+    }
     if (me % 2) {
         while (!__atomic_load_n(&released, __ATOMIC_ACQUIRE)) {
             if (!serves)
