@@ -20,6 +20,7 @@ int main(int argc, char **argv)
     spmd_ok(world_amo(0, other, 0, PGASI_AMO_XOR, 8, 1, 0, &result) == PGAS_OK, "an atomic by the owner's CPU");
     world_barrier();
     spmd_progress(NULL);
+    spmd_barrier(); /* nobody looks any more */
     bool good = true;
     if (world.rank == 1) {
         MPI_Barrier(MPI_COMM_WORLD); /* the question is there; nobody looks at it */

@@ -39,8 +39,8 @@ static int n_zero;
 
 static void on_zero(pgas_sync_t *sync, void *arg)
 {
-    __atomic_add_fetch((int *)arg, 1, __ATOMIC_RELAXED);
     pgas_sync_reset(sync, N_THREADS * (N_CALLS + 2));
+    __atomic_add_fetch((int *)arg, 1, __ATOMIC_RELEASE); /* the next round begins */
 }
 
 static pgas_status_t call_when(pgas_when_t when, pgas_sync_t *sync)
@@ -91,7 +91,7 @@ static int with_function(int who)
         for (int i = 0; i < N_CALLS; i++)
             n_bad += call_when((pgas_when_t)(i % 3), &with_fn) != PGAS_OK;
         n_bad += pgas_sync_done(&with_fn, 2) != PGAS_OK;
-        while (__atomic_load_n(&n_zero, __ATOMIC_RELAXED) < round)
+        while (__atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) < round)
             pgas_progress();
         pthread_barrier_wait(&meet);
     }
