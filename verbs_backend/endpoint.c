@@ -149,6 +149,7 @@ bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep)
     }
     if (status != PGAS_ERR_PEER) {
         PGASI_ERROR("verbs", "connecting lane %d with rank %d failed: %s", lane->index, ep->peer, pgas_status_text(status));
+        pgasi_verbs_wire_hang_up(lane->tp, &ep->dial); /* the peer may have made its end */
     }
     ep->broken = status;
     return true;

@@ -159,15 +159,15 @@ static void on_message(pgasi_verbs_lane_t *lane, inbound_t *inbound, const pgasi
 
 /* ---- atomics ---- */
 
-/* @return PGAS_OK, PGAS_ERR_AGAIN, or the peer has gone */
-static pgas_status_t post_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot, const pgasi_verbs_answer_t *answer)
+/* @return false: not now, for want of room or of memory for the way back. A peer that has gone needs no answer. */
+static bool post_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot, const pgasi_verbs_answer_t *answer)
 {
     pgas_status_t status = PGAS_OK;
     if (inbound->tx == NULL) {
         status = pgasi_verbs_lane_tx_open(lane, inbound->cq, inbound->qp, NULL, &inbound->tx);
     }
     if (status != PGAS_OK) {
-        return status;
+        return status != PGAS_ERR_NO_MEMORY;
     }
     pgas_verbs_span_t span = {(uint64_t)(uintptr_t)answer, sizeof(*answer), 0};
     pgas_verbs_request_t request = {.op = PGAS_VERBS_WRITE,
@@ -182,12 +182,12 @@ static pgas_status_t post_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, u
         inbound->rung_next = lane->receiver->to_ring;
         lane->receiver->to_ring = inbound;
     }
-    return status;
+    return status != PGAS_ERR_AGAIN;
 }
 
 static void give_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot, const pgasi_verbs_answer_t *answer)
 {
-    if (inbound->owed == NULL && post_answer(lane, inbound, slot, answer) != PGAS_ERR_AGAIN) {
+    if (inbound->owed == NULL && post_answer(lane, inbound, slot, answer)) {
         return;
     }
     answer_t *owed = malloc(sizeof(*owed));
@@ -237,7 +237,7 @@ static int pay(pgasi_verbs_lane_t *lane)
         inbound_t *inbound = receiver->inbounds[i];
         while (inbound != NULL && inbound->owed != NULL) {
             answer_t *owed = inbound->owed;
-            if (post_answer(lane, inbound, owed->slot, &owed->answer) == PGAS_ERR_AGAIN) {
+            if (!post_answer(lane, inbound, owed->slot, &owed->answer)) {
                 break;
             }
             n++;
