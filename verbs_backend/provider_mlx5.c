@@ -233,6 +233,7 @@ static struct ibv_cq *make_cq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_cq_t *cq, uint32
 static void close_cq(pgas_verbs_cq_t *base)
 {
     pgasi_mlx5_cq_t *cq = pgasi_mlx5_cq(base);
+    pgasi_raw_leave_cq(&pgasi_mlx5_dev(base->dev)->raw, &cq->raw);
     if (cq->n_events > 0)
         ibv_ack_cq_events(cq->cq, cq->n_events);
     if (cq->cq != NULL && ibv_destroy_cq(cq->cq) != 0)
@@ -268,6 +269,7 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
     cq->raw.number = inside.cqn;
     cq->raw.super.depth = (uint32_t)cq->cq->cqe;
     cq->page = inside.cq_uar;
+    pgasi_raw_enter_cq(&dev->raw, &cq->raw);
     *cq_p = &cq->raw.super;
     return PGAS_OK;
 }

@@ -254,6 +254,7 @@ static pgas_status_t snic_cq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32
     if (cq->raw.number == 0)
         goto close_fds;
     cq->raw.super.depth = 1u << log;
+    pgasi_raw_enter_cq(&dev->raw, &cq->raw);
     *cq_p = &cq->raw.super;
     return PGAS_OK;
 close_fds:
@@ -272,6 +273,7 @@ static void snic_cq_close(pgas_verbs_cq_t *base)
 {
     snic_cq_queue_t *cq = cq_of(base);
     snic_dev_t *dev = dev_of(base->dev);
+    pgasi_raw_leave_cq(&dev->raw, &cq->raw);
     pgasi_snic_cq_close(dev->snic, cq->raw.number);
     pgasi_snic_arena_give(dev->snic, cq->queue, cq->queue_bytes);
     if (cq->event_fds[0] >= 0) {

@@ -66,6 +66,16 @@ void pgasi_raw_dev_fini(pgasi_raw_dev_t *dev)
     pthread_mutex_destroy(&dev->lock);
 }
 
+/* Nobody who polls still has what was taken out of the tables. */
+static void await_pollers(const pgasi_raw_dev_t *dev)
+{
+    for (const pgasi_raw_cq_t *cq = dev->cqs; cq != NULL; cq = cq->next) {
+        uint32_t round = __atomic_load_n(&cq->rounds, __ATOMIC_SEQ_CST);
+        while (round % 2 != 0 && __atomic_load_n(&cq->rounds, __ATOMIC_ACQUIRE) == round)
+            sched_yield();
+    }
+}
+
 /* Pollers look without the lock: a page is entered whole, and stays. */
 static pgas_status_t enter(pgasi_raw_dev_t *dev, void ***pages, uint32_t number, void *object)
 {
@@ -77,9 +87,11 @@ static pgas_status_t enter(pgasi_raw_dev_t *dev, void ***pages, uint32_t number,
         __atomic_store_n(&pages[number / PGASI_RAW_PAGE], page, __ATOMIC_RELEASE);
     }
     if (page != NULL)
-        __atomic_store_n(&page[number % PGASI_RAW_PAGE], object, __ATOMIC_RELEASE);
+        __atomic_store_n(&page[number % PGASI_RAW_PAGE], object, __ATOMIC_SEQ_CST);
     else
         status = PGAS_ERR_NO_MEMORY;
+    if (object == NULL)
+        await_pollers(dev);
     pthread_mutex_unlock(&dev->lock);
     return status;
 }
@@ -87,7 +99,7 @@ static pgas_status_t enter(pgasi_raw_dev_t *dev, void ***pages, uint32_t number,
 static void *look_up(void **const *pages, uint32_t number)
 {
     void **page = __atomic_load_n(&pages[number / PGASI_RAW_PAGE], __ATOMIC_ACQUIRE);
-    return page == NULL ? NULL : __atomic_load_n(&page[number % PGASI_RAW_PAGE], __ATOMIC_ACQUIRE);
+    return page == NULL ? NULL : __atomic_load_n(&page[number % PGASI_RAW_PAGE], __ATOMIC_SEQ_CST);
 }
 
 pgas_status_t pgasi_raw_enter_qp(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_qp_t *qp)
@@ -98,6 +110,25 @@ pgas_status_t pgasi_raw_enter_qp(pgasi_raw_dev_t *dev, uint32_t number, pgasi_ra
 pgas_status_t pgasi_raw_enter_srq(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_srq_t *srq)
 {
     return enter(dev, dev->srqs, number, srq);
+}
+
+void pgasi_raw_enter_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq)
+{
+    pthread_mutex_lock(&dev->lock);
+    cq->next = dev->cqs;
+    dev->cqs = cq;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void pgasi_raw_leave_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq)
+{
+    pthread_mutex_lock(&dev->lock);
+    pgasi_raw_cq_t **link = &dev->cqs;
+    while (*link != NULL && *link != cq)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = cq->next;
+    pthread_mutex_unlock(&dev->lock);
 }
 
 /* ---- queues ---- */
@@ -539,18 +570,27 @@ static inline void take(pgasi_raw_cq_t *cq, const pgasi_cqe_t *cqe, pgas_verbs_c
     }
 }
 
+/* NULL: none is there */
+static inline const pgasi_cqe_t *next_completion(const pgasi_raw_cq_t *cq)
+{
+    const pgasi_cqe_t *cqe = &cq->ring[cq->ci & cq->mask];
+    return pgasi_cqe_is_there(cqe, cq->ci, cq->mask + 1) ? cqe : NULL;
+}
+
 int pgasi_raw_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, int n)
 {
     pgasi_raw_cq_t *cq = (pgasi_raw_cq_t *)(void *)base;
+    const pgasi_cqe_t *cqe = next_completion(cq);
     int i = 0;
-    for (; i < n; i++) {
-        const pgasi_cqe_t *cqe = &cq->ring[cq->ci & cq->mask];
-        if (!pgasi_cqe_is_there(cqe, cq->ci, cq->mask + 1))
-            break;
+    if (cqe == NULL)
+        return 0;
+    __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_SEQ_CST);
+    for (; i < n && cqe != NULL; i++) {
         take(cq, cqe, &completions[i]);
         cq->ci++;
+        cqe = next_completion(cq);
     }
-    if (i > 0)
-        __atomic_store_n(cq->record, htobe32(cq->ci & 0xffffffu), __ATOMIC_RELEASE);
+    __atomic_store_n(cq->record, htobe32(cq->ci & 0xffffffu), __ATOMIC_RELEASE);
+    __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_RELEASE);
     return i;
 }

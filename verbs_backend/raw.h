@@ -48,13 +48,15 @@ typedef struct {
     int lock;            /* posting, and completions that free slots, may be two threads */
 } pgasi_raw_srq_t;
 
-typedef struct {
+typedef struct pgasi_raw_cq {
     pgas_verbs_cq_t super;
     pgasi_cqe_t *ring;
     uint32_t mask, ci, number;
     uint32_t start;      /* what ci began with */
     uint32_t *record;    /* two words: consumer index, arm */
+    uint32_t rounds;     /* odd while somebody takes completions: who closes a queue waits for the end of the round */
     bool dead;
+    struct pgasi_raw_cq *next; /* the device's list */
 } pgasi_raw_cq_t;
 
 #define PGASI_RAW_NUMBER_BITS 24
@@ -63,15 +65,19 @@ typedef struct {
 struct pgasi_raw_dev {
     pgas_verbs_dev_t super;
     pthread_mutex_t lock;
+    pgasi_raw_cq_t *cqs;
     void **qps[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE]; /* pages, made when needed, kept until close */
     void **srqs[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE];
 };
 
 pgas_status_t pgasi_raw_dev_init(pgasi_raw_dev_t *dev);
 void pgasi_raw_dev_fini(pgasi_raw_dev_t *dev);
-/** Enter (or with NULL remove) under its number. */
+/** Enter (or with NULL remove) under its number. What was removed is nobody's any more on return: pollers have looked again. */
 pgas_status_t pgasi_raw_enter_qp(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_qp_t *qp);
 pgas_status_t pgasi_raw_enter_srq(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_srq_t *srq);
+/** A completion queue is polled from now on, or (also one that was never entered) no more. */
+void pgasi_raw_enter_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
+void pgasi_raw_leave_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
 
 /** Blocks of a send ring, and bytes of a receive stride (linked: of a shared receive queue), for what options ask; powers of two. */
 uint32_t pgasi_raw_blocks(const pgas_verbs_qp_opts_t *opts);
