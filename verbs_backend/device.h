@@ -37,7 +37,8 @@ struct pgas_verbs_cq {
     int n_users;           /* queue pairs, atomic */
     uint32_t reserved;     /* completions that transmitters may have outstanding (tx.c) */
     struct pgasi_verbs_poller *poller; /* transmitters' (tx.c); NULL: nobody's */
-    bool has_kept;                 /* a completion that was taken while waiting, and is polled next */
+    bool has_kept;                 /* atomic: a completion that was taken while waiting, and is polled next */
+    int kept_lock;                 /* of taking one, against who closes its queue pair */
     pgas_verbs_completion_t kept;
 };
 

@@ -277,11 +277,49 @@ pgas_status_t pgas_verbs_cq_close(pgas_verbs_cq_t *cq)
     return PGAS_OK;
 }
 
+static bool has_kept(const pgas_verbs_cq_t *cq)
+{
+    return __atomic_load_n(&cq->has_kept, __ATOMIC_RELAXED);
+}
+
+static void lock_kept(pgas_verbs_cq_t *cq)
+{
+    while (__atomic_exchange_n(&cq->kept_lock, 1, __ATOMIC_ACQUIRE) != 0)
+        sched_yield();
+}
+
+static void unlock_kept(pgas_verbs_cq_t *cq)
+{
+    __atomic_store_n(&cq->kept_lock, 0, __ATOMIC_RELEASE);
+}
+
+static void set_kept(pgas_verbs_cq_t *cq, bool there)
+{
+    __atomic_store_n(&cq->has_kept, there, __ATOMIC_RELAXED);
+}
+
+/* Under the lock: a completion is either still in the queue or known to who closes its queue pair. @return as poll */
+static int keep_one(pgas_verbs_cq_t *cq)
+{
+    lock_kept(cq);
+    int n = pgasi_verbs_poll_bare(cq, &cq->kept, 1);
+    set_kept(cq, n > 0);
+    unlock_kept(cq);
+    return n;
+}
+
+static void take_kept(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completion_p)
+{
+    lock_kept(cq);
+    *completion_p = cq->kept;
+    set_kept(cq, false);
+    unlock_kept(cq);
+}
+
 int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n)
 {
-    if (PGAS_UNLIKELY(cq->has_kept) && n > 0) {
-        completions[0] = cq->kept;
-        cq->has_kept = false;
+    if (PGAS_UNLIKELY(has_kept(cq)) && n > 0) {
+        take_kept(cq, &completions[0]);
         int more = n > 1 ? pgasi_verbs_poll_bare(cq, completions + 1, n - 1) : 0;
         return more < 0 ? 1 : more + 1;
     }
@@ -307,11 +345,9 @@ pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, uint64_t timeout_ns)
 {
     uint64_t begin_ns = pgasi_now_ns(), spent_ns = 0;
     for (int round = 0;; round++) {
-        int n = cq->has_kept ? 1 : pgasi_verbs_poll_bare(cq, &cq->kept, 1);
-        if (n != 0) {
-            cq->has_kept = n > 0;
+        int n = has_kept(cq) ? 1 : keep_one(cq);
+        if (n != 0)
             return n > 0 ? PGAS_OK : PGAS_ERR_TRANSPORT;
-        }
         if (round < WAIT_SPINS) {
             pgasi_cpu_relax();
             continue;
@@ -335,7 +371,7 @@ pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited)
 {
     if ((cq->flags & PGAS_VERBS_CQ_EVENTS) == 0)
         return PGAS_ERR_UNSUPPORTED;
-    return cq->has_kept ? PGAS_ERR_BUSY : cq->dev->ops->cq_arm(cq, solicited);
+    return has_kept(cq) ? PGAS_ERR_BUSY : cq->dev->ops->cq_arm(cq, solicited);
 }
 
 /* ---- receive queues and queue pairs ---- */
@@ -421,10 +457,10 @@ pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts
     return status;
 }
 
-/* A completion that waiting has taken may be of a queue pair that closes. */
+/* A completion that waiting has taken may be of a queue pair that closes. Its lock is held. */
 static void forget_kept(pgas_verbs_cq_t *cq, const pgas_verbs_qp_t *qp)
 {
-    if (cq->has_kept && cq->kept.qp == qp)
+    if (has_kept(cq) && cq->kept.qp == qp)
         cq->kept.qp = NULL;
 }
 
@@ -434,10 +470,16 @@ void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
     const pgas_verbs_qp_opts_t opts = qp->opts;
     if (qp->tx != NULL)
         pgas_verbs_tx_close(qp->tx);
-    pgasi_verbs_hold_poller(opts.send_cq);
+    pgasi_verbs_hold_poller(opts.send_cq); /* one closes at a time: the two locks have no order */
+    lock_kept(opts.send_cq);
+    if (opts.recv_cq != opts.send_cq)
+        lock_kept(opts.recv_cq);
     forget_kept(opts.send_cq, qp);
     forget_kept(opts.recv_cq, qp);
     dev->ops->qp_close(qp);
+    if (opts.recv_cq != opts.send_cq)
+        unlock_kept(opts.recv_cq);
+    unlock_kept(opts.send_cq);
     pgasi_verbs_release_poller(opts.send_cq);
     use_queues(&opts, -1);
     count(dev, -1);
