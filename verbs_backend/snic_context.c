@@ -735,8 +735,8 @@ static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *
     if (snic->view->peers[place] != NULL)
         pgasi_snic_view_put(snic->view->peers[place]);
     snic->view->peers[place] = view;
-    if (view->hub == NULL)
-        view->hub = snic->view->hub;
+    if (__atomic_load_n(&view->hub, __ATOMIC_RELAXED) == NULL && snic->view->hub != NULL)
+        __atomic_store_n(&view->hub, snic->view->hub, __ATOMIC_RELEASE);
     qp->peer = *peer;
     qp->peer_qpn = state->peer_qpn;
     qp->psn_in = state->psn_in & 0xffffffu;

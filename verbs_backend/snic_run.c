@@ -62,8 +62,9 @@ void pgasi_snic_notify(snic_view_t *view)
 {
     snic_region_t *region = view->region;
     __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST);
-    if (view->hub != NULL)
-        pgasi_snic_wake_process(view->hub);
+    struct snic_hub *hub = __atomic_load_n(&view->hub, __ATOMIC_ACQUIRE);
+    if (hub != NULL)
+        pgasi_snic_wake_process(hub);
     else if (__atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) != 0)
         wake(region);
 }
