@@ -72,8 +72,8 @@ static bool reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, u
         return false;
     if (bytes > mr->bytes || addr < mr->addr || addr - mr->addr > mr->bytes - bytes)
         return false;
-    if (PGAS_UNLIKELY(__atomic_load_n(&view->mrs[place].serial, __ATOMIC_ACQUIRE) != mr->serial))
-        pgasi_snic_view_map(view, place);
+    if (PGAS_UNLIKELY(__atomic_load_n(&view->mrs[place].serial, __ATOMIC_ACQUIRE) != mr->serial) && !pgasi_snic_view_map(view, key))
+        return false;
     char *base = view->mrs[place].base;
     *piece_p = (piece_t){ .here = base != NULL ? base + (addr - mr->addr) : NULL, .view = view, .addr = addr, .bytes = bytes };
     return true;

@@ -142,6 +142,7 @@ struct pgasi_snic {
     pthread_mutex_t lock;         /* control */
     pgasi_extents_t *arena;
     uint32_t n_pds;
+    uint8_t mr_closing[SNIC_MRS]; /* places whose key has ended, and whose rest somebody may still be reading */
     pthread_t thread;
     bool has_thread, stop, joined;
     int hub_socket;               /* PROCESS: as long as it is open, we are executed */
@@ -158,8 +159,8 @@ void pgasi_snic_view_put(snic_view_t *view);
 bool pgasi_snic_view_alive(snic_view_t *view);
 /** Write to its event pipe. */
 void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial);
-/** Where a process of the owner's memory is seen here: fills view->mrs[place]. */
-void pgasi_snic_view_map(snic_view_t *view, uint32_t place);
+/** Where a region of the owner's memory is seen here: fills view->mrs[place]. @return false: the key has ended meanwhile */
+bool pgasi_snic_view_map(snic_view_t *view, uint32_t key);
 
 static inline void *snic_at(const snic_view_t *view, pgasi_snic_ref_t ref)
 {

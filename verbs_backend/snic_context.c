@@ -303,13 +303,16 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
     pthread_mutex_unlock(&view->map_lock);
 }
 
-/* Its descriptor may be closed and used again for something else: who closes a region waits until nobody maps. */
-void pgasi_snic_view_map(snic_view_t *view, uint32_t place)
+/* Its descriptor may be closed and used again for something else, and its place too: what was mapped counts if the key is still the same
+ * afterwards. */
+bool pgasi_snic_view_map(snic_view_t *view, uint32_t key)
 {
+    uint32_t place = (key >> 8) & (SNIC_MRS - 1);
     const snic_mr_t *mr = &view->region->mrs[place];
     char path[64];
     pthread_mutex_lock(&view->map_lock);
     uint32_t serial = mr->serial;
+    bool good = true;
     if (view->mrs[place].serial != serial) {
         if (view->mrs[place].map != NULL)
             munmap(view->mrs[place].map, view->mrs[place].map_bytes);
@@ -331,9 +334,12 @@ void pgasi_snic_view_map(snic_view_t *view, uint32_t place)
                 view->mrs[place].base = (char *)map + lead;
             }
         }
-        __atomic_store_n(&view->mrs[place].serial, serial, __ATOMIC_RELEASE);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        good = __atomic_load_n(&mr->key, __ATOMIC_RELAXED) == key;
+        __atomic_store_n(&view->mrs[place].serial, good ? serial : 0, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&view->map_lock);
+    return good;
 }
 
 pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **addr_p)
@@ -348,8 +354,8 @@ pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **add
         status = PGAS_ERR_NOT_FOUND;
     else if (mr->kind != SNIC_MR_SHARED && !view->own)
         status = PGAS_ERR_UNSUPPORTED;
-    if (status == PGAS_OK && view->mrs[place].serial != mr->serial)
-        pgasi_snic_view_map(view, place);
+    if (status == PGAS_OK && !pgasi_snic_view_map(view, key))
+        status = PGAS_ERR_NOT_FOUND;
     if (status == PGAS_OK && view->mrs[place].base == NULL)
         status = PGAS_ERR_NO_MEMORY;
     if (status == PGAS_OK)
@@ -505,18 +511,18 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
     uint32_t key = 0;
     pthread_mutex_lock(&snic->lock);
     for (uint32_t i = SNIC_MR_FIRST; i < SNIC_MRS && key == 0; i++) {
-        if (mrs[i].key != 0)
+        if (mrs[i].key != 0 || snic->mr_closing[i])
             continue;
         key = i << 8 | (__atomic_add_fetch(&tags, MR_TAG_STEP, __ATOMIC_RELAXED) & 0xffu);
-        mrs[i] = (snic_mr_t){ .pd = pd,
-                              .access = access,
-                              .kind = fd >= 0 ? SNIC_MR_SHARED : SNIC_MR_PRIVATE,
-                              .addr = (uint64_t)(uintptr_t)addr,
-                              .bytes = bytes,
-                              .fd = fd,
-                              .serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED),
-                              .fd_offset = fd_offset };
-        __atomic_store_n(&mrs[i].key, key, __ATOMIC_RELEASE);
+        mrs[i].pd = pd;
+        mrs[i].access = access;
+        mrs[i].kind = fd >= 0 ? SNIC_MR_SHARED : SNIC_MR_PRIVATE;
+        mrs[i].addr = (uint64_t)(uintptr_t)addr;
+        mrs[i].bytes = bytes;
+        mrs[i].fd = fd;
+        mrs[i].serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+        mrs[i].fd_offset = fd_offset;
+        __atomic_store_n(&mrs[i].key, key, __ATOMIC_RELEASE); /* old ones are still looked up here */
     }
     pthread_mutex_unlock(&snic->lock);
     return key;
@@ -562,13 +568,21 @@ static void wait_for_peers(pgasi_snic_t *snic)
 
 void pgasi_snic_mr_close(pgasi_snic_t *snic, uint32_t key)
 {
-    snic_mr_t *mr = &snic->view->region->mrs[(key >> 8) & (SNIC_MRS - 1)];
+    uint32_t place = (key >> 8) & (SNIC_MRS - 1);
+    snic_mr_t *mr = &snic->view->region->mrs[place];
     pthread_mutex_lock(&snic->lock);
-    if (mr->key == key)
+    bool ours = mr->key == key;
+    if (ours) {
         __atomic_store_n(&mr->key, 0, __ATOMIC_SEQ_CST);
+        snic->mr_closing[place] = 1;
+    }
     pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
     wait_for_peers(snic);
+    pthread_mutex_lock(&snic->lock);
+    if (ours)
+        snic->mr_closing[place] = 0;
+    pthread_mutex_unlock(&snic->lock);
 }
 
 /* ---- completion queues and shared receive queues ---- */
