@@ -425,7 +425,7 @@ static snic_view_t *look_up_peer(const job_t *job)
     return *known = pgasi_snic_view_get(&job->qp->peer, &status);
 }
 
-/* Whether the other side is there and talks to us. */
+/* The other side. */
 static outcome_t find_responder(job_t *job)
 {
     job->peer = job->view->peers[job->place];
@@ -439,18 +439,27 @@ static outcome_t find_responder(job_t *job)
         __atomic_store_n(&job->peer->looked, job->view->tick, __ATOMIC_RELAXED);
         pgasi_snic_view_alive(job->peer);
     }
-    if (PGAS_UNLIKELY(job->peer->gone || job->peer_qp == NULL))
+    bool gone = __atomic_load_n(&job->peer->gone, __ATOMIC_ACQUIRE) || job->peer_qp == NULL;
+    return PGAS_UNLIKELY(gone) ? fail(job, PGASI_CQE_RETRY) : DONE;
+}
+
+/* Messages carry numbers: a queue pair that was reset answers nothing that is not its turn. Its lock is held. */
+static bool in_turn(const job_t *job)
+{
+    return job->peer_qp->psn_in == job->qp->psn;
+}
+
+/* Whether it still is the one that we know, talks to us, and expects this message. Its lock is held: it may be changed or closed, and
+ * another be made in its place. */
+static outcome_t check_responder(job_t *job)
+{
+    const snic_qp_t *peer = job->peer_qp;
+    uint32_t state = __atomic_load_n(&peer->state, __ATOMIC_ACQUIRE);
+    if (PGAS_UNLIKELY(peer->number != job->qp->peer_qpn || state == PGASI_SNIC_ERROR))
         return fail(job, PGASI_CQE_RETRY);
-    uint32_t state = __atomic_load_n(&job->peer_qp->state, __ATOMIC_ACQUIRE);
-    if (PGAS_LIKELY(state == PGASI_SNIC_RTR || state == PGASI_SNIC_RTS)) {
-        bool ours = job->peer_qp->peer_qpn == job->qp->number && job->peer_qp->peer.cookie == job->view->id.cookie;
-        if (PGAS_LIKELY(ours))
-            return DONE;
-        return try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
-    }
-    if (state == PGASI_SNIC_ERROR)
-        return fail(job, PGASI_CQE_RETRY);
-    return try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
+    bool ready = state == PGASI_SNIC_RTR || state == PGASI_SNIC_RTS;
+    bool ours = peer->peer_qpn == job->qp->number && peer->peer.cookie == job->view->id.cookie;
+    return PGAS_LIKELY(ready && ours && in_turn(job)) ? DONE : try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
 }
 
 /* Why the peer's memory could not be reached: a process that has just died has none any more. */
@@ -458,12 +467,6 @@ static uint32_t unreached(const job_t *job)
 {
     __atomic_store_n(&job->peer->checked_ns, 0, __ATOMIC_RELAXED);
     return pgasi_snic_view_alive(job->peer) ? PGASI_CQE_REMOTE_OP : PGASI_CQE_RETRY;
-}
-
-/* Messages carry numbers: a queue pair that was reset answers nothing that is not its turn. Its lock is held. */
-static bool in_turn(const job_t *job)
-{
-    return job->peer_qp->psn_in == job->qp->psn;
 }
 
 static void next_turn(job_t *job)
@@ -629,15 +632,12 @@ static outcome_t remote_entry(job_t *job)
     if (outcome != DONE)
         return outcome;
     pgasi_snic_lock(&job->peer_qp->lock);
-    if (job->peer_qp->number != job->qp->peer_qpn)
-        outcome = fail(job, PGASI_CQE_RETRY);
-    else if (!in_turn(job))
-        outcome = try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
-    else if (op == PGASI_WQE_SEND || op == PGASI_WQE_SEND_IMM || op == PGASI_WQE_WRITE_IMM)
+    outcome = check_responder(job);
+    if (outcome == DONE && (op == PGASI_WQE_SEND || op == PGASI_WQE_SEND_IMM || op == PGASI_WQE_WRITE_IMM))
         outcome = deliver(job, pieces, (unsigned)n);
-    else if (op == PGASI_WQE_CSWAP || op == PGASI_WQE_FADD)
+    else if (outcome == DONE && (op == PGASI_WQE_CSWAP || op == PGASI_WQE_FADD))
         outcome = fetch(job, &pieces[0]);
-    else
+    else if (outcome == DONE)
         outcome = transfer(job, pieces, (unsigned)n);
     if (outcome == DONE)
         next_turn(job);

@@ -268,7 +268,7 @@ void pgasi_snic_view_put(snic_view_t *view)
 /* Looked at every ten milliseconds at most. */
 bool pgasi_snic_view_alive(snic_view_t *view)
 {
-    if (!view->own && !view->gone) {
+    if (!view->own && !__atomic_load_n(&view->gone, __ATOMIC_ACQUIRE)) {
         uint64_t now_ns = pgasi_now_ns();
         if (now_ns - __atomic_load_n(&view->checked_ns, __ATOMIC_RELAXED) > ALIVE_NS) {
             __atomic_store_n(&view->checked_ns, now_ns, __ATOMIC_RELAXED);
