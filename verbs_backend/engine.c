@@ -787,12 +787,24 @@ static void waits_see(const snic_late_t *event)
 
 static void completion_arrives(snic_view_t *view, snic_qp_t *qp, const snic_late_t *event)
 {
-    if (event->stream == SNIC_STREAM_RECV && snic_qp(event->peer, event->peer_qpn) == NULL)
-        return; /* closed meanwhile, and its completion queue perhaps too */
+    bool recv = event->stream == SNIC_STREAM_RECV, pushed = true;
+    snic_qp_t *peer = recv ? snic_qp(event->peer, event->peer_qpn) : NULL;
     snic_late_t seen = *event;
     seen.kind = SNIC_LATE_SEEN;
     seen.stream = SNIC_STREAM_SEEN;
-    if (!push_behind(event->cq_view, event->cqn, &event->fields, 1))
+    if (recv) {
+        if (peer == NULL)
+            return; /* closed meanwhile, and its completion queue perhaps too */
+        pgasi_snic_lock(&peer->lock);
+        bool there = peer->number == event->peer_qpn;
+        pushed = !there || push_behind(event->cq_view, event->cqn, &event->fields, 1);
+        snic_unlock(&peer->lock);
+        if (!there)
+            return;
+    } else {
+        pushed = push_behind(event->cq_view, event->cqn, &event->fields, 1);
+    }
+    if (!pushed)
         fail_qp(view, qp);
     else if (!pgasi_snic_late_add(view, &seen, NULL, 0))
         waits_see(&seen);

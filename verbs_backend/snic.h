@@ -178,7 +178,7 @@ static inline snic_qp_t *snic_qp(const snic_view_t *view, uint32_t qpn)
 static inline snic_cq_t *snic_cq(const snic_view_t *view, uint32_t cqn)
 {
     snic_cq_t *cq = &view->region->cqs[cqn & (SNIC_CQS - 1)];
-    return cqn != 0 && cqn < SNIC_CQS && cq->valid ? cq : NULL;
+    return cqn != 0 && cqn < SNIC_CQS && __atomic_load_n(&cq->valid, __ATOMIC_ACQUIRE) != 0 ? cq : NULL;
 }
 
 static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)

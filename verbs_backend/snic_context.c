@@ -594,16 +594,20 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
     uint32_t number = 0;
     pthread_mutex_lock(&snic->lock);
     for (uint32_t i = 1; i < SNIC_CQS && number == 0; i++) {
-        if (cqs[i].valid)
+        snic_cq_t *cq = &cqs[i];
+        if (cq->valid)
             continue;
-        cqs[i] = (snic_cq_t){ .log_entries = opts->log_entries,
-                              .ignore_overrun = opts->ignore_overrun,
-                              .event_fd = opts->event_fd,
-                              .event_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED),
-                              .ring = opts->ring,
-                              .record = opts->record,
-                              .pi = snic_start(snic->view->region) };
-        __atomic_store_n(&cqs[i].valid, 1, __ATOMIC_RELEASE);
+        pgasi_snic_lock(&cq->lock); /* something late for the one that was here before may hold it */
+        cq->log_entries = opts->log_entries;
+        cq->ignore_overrun = opts->ignore_overrun;
+        cq->event_fd = opts->event_fd;
+        cq->event_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+        cq->ring = opts->ring;
+        cq->record = opts->record;
+        cq->pi = snic_start(snic->view->region);
+        cq->dead = cq->armed = cq->n_waits = cq->behind = 0;
+        snic_unlock(&cq->lock);
+        __atomic_store_n(&cq->valid, 1, __ATOMIC_RELEASE);
         number = i;
     }
     pthread_mutex_unlock(&snic->lock);
