@@ -21,6 +21,7 @@
 #define SNIC_MR_FIRST 16u             /* keys are place << 8 | tag: none below is ever the end of a receive list */
 #define SNIC_ARENA_BYTES (UINT64_C(1) << 30)
 #define SNIC_INDEX_BITS 12            /* of queue pair numbers; the upper 12 are the generation */
+#define SNIC_SRQ_BITS 6               /* the same of shared receive queues; a completion of one may be polled when it is closed */
 
 typedef enum { SNIC_MR_PRIVATE, SNIC_MR_SHARED } snic_mr_kind_t;
 
@@ -47,8 +48,10 @@ typedef struct {
 } __attribute__((aligned(64))) snic_cq_t;
 
 typedef struct {
-    uint32_t valid, log_entries, stride, pd;
+    uint32_t number;         /* 0: free */
+    uint32_t log_entries, stride, pd;
     pgasi_snic_ref_t ring, record;
+    uint32_t generation;
     uint32_t lock;
     uint32_t slot;           /* the next to be taken */
     uint32_t taken;          /* in all */
@@ -105,7 +108,7 @@ static inline uint32_t snic_start(const snic_region_t *region)
 }
 
 /* Of the layout: a process of another one is not reached. */
-#define SNIC_VERSION (1u << 24 | (uint32_t)sizeof(snic_region_t))
+#define SNIC_VERSION (2u << 24 | (uint32_t)sizeof(snic_region_t))
 #define SNIC_REGION_BYTES PGASI_ALIGN_UP(sizeof(snic_region_t), (size_t)4096)
 
 /** A context as this process sees it: its own ones, and those of peers. */
@@ -184,7 +187,7 @@ static inline snic_cq_t *snic_cq(const snic_view_t *view, uint32_t cqn)
 static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)
 {
     snic_srq_t *srq = &view->region->srqs[srqn & (SNIC_SRQS - 1)];
-    return srqn != 0 && srqn < SNIC_SRQS && srq->valid ? srq : NULL;
+    return srqn != 0 && __atomic_load_n(&srq->number, __ATOMIC_ACQUIRE) == srqn ? srq : NULL;
 }
 
 /** Locks of the region: spin, yield, and take over from a thread that has died. */

@@ -633,16 +633,18 @@ uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *op
     uint32_t number = 0;
     pthread_mutex_lock(&snic->lock);
     for (uint32_t i = 1; i < SNIC_SRQS && number == 0; i++) {
-        if (srqs[i].valid)
+        snic_srq_t *srq = &srqs[i];
+        if (srq->number != 0)
             continue;
-        srqs[i] = (snic_srq_t){ .log_entries = opts->log_entries,
-                                .stride = opts->stride,
-                                .pd = opts->pd,
-                                .ring = opts->ring,
-                                .record = opts->record,
-                                .taken = snic_start(snic->view->region) };
-        __atomic_store_n(&srqs[i].valid, 1, __ATOMIC_RELEASE);
-        number = i;
+        srq->log_entries = opts->log_entries;
+        srq->stride = opts->stride;
+        srq->pd = opts->pd;
+        srq->ring = opts->ring;
+        srq->record = opts->record;
+        srq->slot = srq->wanted = 0;
+        srq->taken = snic_start(snic->view->region);
+        number = (++srq->generation & 0x3ffffu) << SNIC_SRQ_BITS | i;
+        __atomic_store_n(&srq->number, number, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&snic->lock);
     return number;
@@ -651,7 +653,7 @@ uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *op
 void pgasi_snic_srq_close(pgasi_snic_t *snic, uint32_t srqn)
 {
     pthread_mutex_lock(&snic->lock);
-    __atomic_store_n(&snic->view->region->srqs[srqn & (SNIC_SRQS - 1)].valid, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&snic->view->region->srqs[srqn & (SNIC_SRQS - 1)].number, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
 }

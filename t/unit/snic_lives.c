@@ -248,6 +248,50 @@ static void test_kept(void)
     end(&s);
 }
 
+/* A message to a shared receive queue that was closed is polled when another is in its place, all of whose buffers are posted. */
+static void test_shared_again(void)
+{
+    static uint64_t words[4];
+    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+    pgas_verbs_completion_t c = { .id = 99 };
+    pgas_verbs_cq_t *cq;
+    int n_right = 0;
+    side_t s;
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    must(pgas_verbs_cq_open(s.dev, 16, 0, &cq), "a completion queue");
+    opts.send_cq = s.cq;
+    opts.recv_cq = cq;
+    for (uint64_t round = 0; round < 2; round++) {
+        pgas_verbs_address_t self;
+        pgas_verbs_qp_t *qp;
+        must(pgas_verbs_srq_open(s.dev, 3, 1, &opts.srq), "a shared receive queue");
+        for (uint64_t i = 0; i < 3; i++) {
+            pgas_verbs_span_t room = { (uintptr_t)s.mem.addr + 64 * i, 64, s.mem.lkey };
+            const pgas_verbs_recv_t recv = { 10 * round + i + 1, &room, 1 };
+            must(pgas_verbs_srq_recv(opts.srq, &recv, 1, NULL), "a receive buffer");
+        }
+        must(pgas_verbs_qp_open(s.dev, &opts, &qp), "a queue pair");
+        pgas_verbs_qp_address(qp, &self);
+        must(pgas_verbs_qp_connect(qp, &self), "connect to itself");
+        if (round == 1) {
+            int n = pgas_verbs_cq_poll(cq, &c, 1);
+            ok(n == 1 && c.qp == NULL && c.id == 0, "what came to a closed queue is not another's: %d with id %d", n, (int)c.id);
+        }
+        for (uint64_t i = 0; i < (round == 0 ? 1 : 3); i++) {
+            pgas_verbs_span_t span = { (uintptr_t)&words[i], 8, 0 };
+            pgas_verbs_request_t r = { .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1 };
+            must(pgas_verbs_qp_post(qp, &r, 1, NULL), "a post");
+            if (round == 1)
+                n_right += pgas_verbs_cq_wait(cq, 20 * SECOND_NS) == PGAS_OK && pgas_verbs_cq_poll(cq, &c, 1) == 1 && c.id == 11 + i;
+        }
+        pgas_verbs_qp_close(qp);
+        must(pgas_verbs_srq_close(opts.srq), "close");
+    }
+    is_int(n_right, 3, "and its buffers are used once each, in order");
+    must(pgas_verbs_cq_close(cq), "close");
+    end(&s);
+}
+
 static void test_refusals(void)
 {
     side_t s;
@@ -590,10 +634,11 @@ static void test_nic_killed(void)
 
 int main(void)
 {
-    plan(37);
+    plan(39);
     test_release_beside_connect();
     test_key_again();
     test_kept();
+    test_shared_again();
     test_refusals();
     test_events_again(PGAS_VERBS_ENGINE_CALLER, "caller");
     test_events_again(PGAS_VERBS_ENGINE_PROCESS, "process");
