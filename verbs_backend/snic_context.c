@@ -64,14 +64,27 @@ static bool is_running(const pgasi_snic_id_t *id)
 static __thread uint32_t tid; /* 0: not known */
 static pthread_once_t forks = PTHREAD_ONCE_INIT;
 
-static void forget_tid(void)
+static void before_fork(void)
+{
+    pthread_mutex_lock(&known.lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&known.lock);
+}
+
+/* The parent's contexts are not ours: we neither run them nor reach their memory by the parent's addresses. */
+static void begin_child(void)
 {
     tid = 0;
+    known.views = NULL;
+    pthread_mutex_unlock(&known.lock);
 }
 
 static void watch_forks(void)
 {
-    pthread_atfork(NULL, NULL, forget_tid);
+    pthread_atfork(before_fork, after_fork, begin_child);
 }
 
 static uint32_t own_tid(void)
@@ -422,6 +435,7 @@ pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic
     pgasi_snic_t *snic = calloc(1, sizeof *snic);
     if (snic == NULL)
         return PGAS_ERR_NO_MEMORY;
+    pthread_once(&forks, watch_forks);
     snic->opts = *opts;
     if (opts->seed == 0)
         snic->opts.seed = pgasi_now_ns();

@@ -407,6 +407,38 @@ static void test_other_peer(pgas_verbs_engine_t engine, const char *text)
     end(&s);
 }
 
+static void writing_child(pgas_verbs_engine_t engine, int socket)
+{
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    connect_sides(&s, socket, &theirs);
+    *(uint64_t *)s.mem.addr = 77;
+    post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey);
+    must(completed(&s), "a write to the parent");
+    tell(socket);
+    hear(socket);
+    end(&s);
+}
+
+/* It knows its parent's device from before, at the same addresses. */
+static void test_forked_later(pgas_verbs_engine_t engine, const char *text)
+{
+    static uint64_t word;
+    int socket;
+    side_t s;
+    told_t theirs;
+    word = 0;
+    open_device(&s, engine);
+    must(pgas_verbs_mem_register(s.dev, &word, sizeof word, PGAS_VERBS_ACCESS_ALL, &s.mem), "register");
+    open_qp(&s);
+    pid_t pid = start(writing_child, engine, &socket);
+    connect_sides(&s, socket, &theirs);
+    ok(hear(socket) && __atomic_load_n(&word, __ATOMIC_ACQUIRE) == 77, "%s: a child that was forked later writes to its parent", text);
+    finish(pid, socket);
+    end(&s);
+}
+
 /* With all descriptors in use nobody can look whether the other process runs. */
 static void test_no_descriptors(void)
 {
@@ -634,7 +666,7 @@ static void test_nic_killed(void)
 
 int main(void)
 {
-    plan(39);
+    plan(42);
     test_release_beside_connect();
     test_key_again();
     test_kept();
@@ -644,6 +676,9 @@ int main(void)
     test_events_again(PGAS_VERBS_ENGINE_PROCESS, "process");
     test_other_peer(PGAS_VERBS_ENGINE_CALLER, "caller");
     test_other_peer(PGAS_VERBS_ENGINE_PROCESS, "process");
+    test_forked_later(PGAS_VERBS_ENGINE_CALLER, "caller");
+    test_forked_later(PGAS_VERBS_ENGINE_THREAD, "thread");
+    test_forked_later(PGAS_VERBS_ENGINE_PROCESS, "process");
     test_no_descriptors();
     test_stale_address();
     test_sleeper_learns(PGAS_VERBS_ENGINE_CALLER, "caller");
