@@ -265,9 +265,9 @@ static void *execute(void *arg)
             continue;
         }
         __atomic_store_n(&hub->sleeping, 1, __ATOMIC_SEQ_CST);
-        sweep(server, &work, &blocked);
+        n = sweep(server, &work, &blocked); /* who was looked at first may have got work by who came later */
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
-        if (!work)
+        if (!work && n == 0)
             syscall(SYS_futex, &hub->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
         __atomic_store_n(&hub->sleeping, 0, __ATOMIC_SEQ_CST);
     }
