@@ -89,7 +89,8 @@ static void *sleeper(void *arg)
         bool blocked = __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0;
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
         __atomic_store_n(&region->sleeping, blocked ? SHORTLY : LONG, __ATOMIC_SEQ_CST);
-        if (!has_work(region) && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
+        bool more = !blocked && __atomic_load_n(&region->blocked, __ATOMIC_SEQ_CST) != 0; /* what waits now has seen us awake */
+        if (!has_work(region) && !more && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
             syscall(SYS_futex, &region->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
         __atomic_store_n(&region->sleeping, AWAKE, __ATOMIC_SEQ_CST);
     }
