@@ -33,7 +33,7 @@ typedef struct pgasi_ibv_srq {
     struct ibv_srq *srq;
     uint32_t serial;
     struct pgasi_ibv_srq *next; /* the device's list */
-    int lock;                   /* of the free slots: who posts and who polls may be two threads */
+    int lock;                   /* of all below: who posts and who polls may be several threads */
     uint32_t n_free;
     uint32_t *free_slots;
     uint64_t *ids;              /* of each slot */

@@ -233,19 +233,6 @@ static void unlock_slots(pgasi_ibv_srq_t *srq)
     __atomic_store_n(&srq->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* @return false: none is free */
-static bool take_slot(pgasi_ibv_srq_t *srq, uint64_t id, uint32_t *slot_p)
-{
-    lock_slots(srq);
-    bool some = srq->n_free > 0;
-    if (some) {
-        *slot_p = srq->free_slots[--srq->n_free];
-        srq->ids[*slot_p] = id;
-    }
-    unlock_slots(srq);
-    return some;
-}
-
 static uint64_t free_slot(pgasi_ibv_srq_t *srq, uint32_t slot)
 {
     lock_slots(srq);
@@ -255,28 +242,33 @@ static uint64_t free_slot(pgasi_ibv_srq_t *srq, uint32_t slot)
     return id;
 }
 
+/* The lock is held. */
 static pgas_status_t srq_recv_one(pgasi_ibv_srq_t *srq, const pgas_verbs_recv_t *recv)
 {
     struct ibv_recv_wr *bad, wr = { .sg_list = srq->spans };
-    uint32_t slot;
     if (recv->n_spans > srq->super.spans)
         return PGAS_ERR_LIMIT;
-    if (!take_slot(srq, recv->id, &slot))
+    if (srq->n_free == 0)
         return PGAS_ERR_AGAIN;
+    uint32_t slot = srq->free_slots[srq->n_free - 1];
+    srq->ids[slot] = recv->id;
     wr.wr_id = wr_id_of(PGASI_IBV_RECV | PGASI_IBV_SRQ, srq->serial, slot);
     wr.num_sge = fill_spans(srq->spans, recv);
-    if (ibv_post_srq_recv(srq->srq, &wr, &bad) == 0)
-        return PGAS_OK;
-    free_slot(srq, slot);
-    return PGAS_ERR_TRANSPORT;
+    if (ibv_post_srq_recv(srq->srq, &wr, &bad) != 0)
+        return PGAS_ERR_TRANSPORT;
+    srq->n_free--;
+    return PGAS_OK;
 }
 
 pgas_status_t pgasi_ibv_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
 {
+    pgasi_ibv_srq_t *srq = pgasi_ibv_srq(base);
     pgas_status_t status = PGAS_OK;
     uint32_t i = 0;
-    while (i < n && (status = srq_recv_one(pgasi_ibv_srq(base), &recvs[i])) == PGAS_OK)
+    lock_slots(srq);
+    while (i < n && (status = srq_recv_one(srq, &recvs[i])) == PGAS_OK)
         i++;
+    unlock_slots(srq);
     if (n_p != NULL)
         *n_p = i;
     return status;
@@ -311,17 +303,22 @@ static pgasi_ibv_qp_t *find_qp(pgasi_ibv_dev_t *dev, uint32_t number)
     return page == NULL ? NULL : __atomic_load_n(&page[number % PGASI_IBV_PAGE], __ATOMIC_ACQUIRE);
 }
 
-/* The shared queue with a serial, mostly that of the queue pair itself; NULL: closed meanwhile */
-static pgasi_ibv_srq_t *find_srq(pgasi_ibv_dev_t *dev, const pgasi_ibv_qp_t *qp, uint32_t serial)
+/* Frees a slot of the shared queue with a serial, mostly that of the queue pair itself, which keeps it open; others may close at any
+ * moment. @return the queue, to be compared with only; NULL: closed meanwhile */
+static const pgas_verbs_srq_t *give_back(pgasi_ibv_dev_t *dev, const pgasi_ibv_qp_t *qp, uint32_t serial, uint32_t slot, uint64_t *id_p)
 {
     pgasi_ibv_srq_t *srq = qp != NULL && qp->super.opts.srq != NULL ? pgasi_ibv_srq(qp->super.opts.srq) : NULL;
-    if (srq != NULL && srq->serial == serial)
-        return srq;
+    if (srq != NULL && srq->serial == serial) {
+        *id_p = free_slot(srq, slot);
+        return &srq->super;
+    }
     pthread_mutex_lock(&dev->lock);
     for (srq = dev->srqs; srq != NULL && srq->serial != serial; srq = srq->next)
         ;
+    if (srq != NULL)
+        *id_p = free_slot(srq, slot);
     pthread_mutex_unlock(&dev->lock);
-    return srq;
+    return srq != NULL ? &srq->super : NULL;
 }
 
 static void take_sent(pgasi_ibv_qp_t *qp, const struct ibv_wc *wc, pgas_verbs_completion_t *c)
@@ -351,13 +348,12 @@ static bool take(pgasi_ibv_dev_t *dev, const struct ibv_wc *wc, pgas_verbs_compl
     pgasi_ibv_qp_t *qp = find_qp(dev, wc->qp_num);
     memset(c, 0, sizeof *c);
     if (shared) {
-        pgasi_ibv_srq_t *srq = find_srq(dev, qp, serial);
+        const pgas_verbs_srq_t *srq = give_back(dev, qp, serial, (uint32_t)wc->wr_id, &c->id);
         if (srq == NULL)
             return false;
-        if (qp != NULL && qp->super.opts.srq != &srq->super) /* the number has a new owner */
+        if (qp != NULL && qp->super.opts.srq != srq) /* the number has a new owner */
             qp = NULL;
         take_received(wc, c);
-        c->id = free_slot(srq, (uint32_t)wc->wr_id);
     } else if (qp == NULL || qp->serial != serial) {
         return false;
     } else if (wc->wr_id & PGASI_IBV_RECV) {
