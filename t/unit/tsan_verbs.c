@@ -1,7 +1,8 @@
 /* t/unit/tsan_verbs.c
  *   what:   threads over two contexts of the software NIC at once: each sends on a transmitter of its own and on one that all
  *           share, receives from a shared receive queue, opens and closes queue pairs and memory meanwhile. Each message arrives
- *           once, with its bytes; under ThreadSanitizer without a race
+ *           once, with its bytes. Connections whose memory is released, or whose peer is closed, while requests are under way and
+ *           another thread polls: each request completes once. Under ThreadSanitizer without a race
  *   needs:  tsan-ok
  *   source: include/pgas/verbs.h */
 #include <pthread.h>
@@ -15,6 +16,8 @@
 #define BUFFER_BYTES 64
 #define SECOND_NS UINT64_C(1000000000)
 #define HANG_S 60
+#define LIVES 60   /* of connections, each thread */
+#define REQUESTS 8 /* of each */
 
 typedef struct {
     pgas_verbs_dev_t *dev;
@@ -45,18 +48,32 @@ static void post_buffer(const side_t *side, uint64_t i)
     must(pgas_verbs_srq_recv(side->srq, &recv, 1, NULL), "a receive buffer");
 }
 
-static void open_side(side_t *side, pgas_verbs_engine_t engine)
+static void open_device(pgas_verbs_engine_t engine, pgas_verbs_dev_t **dev_p)
 {
     pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
     opts.device = "snic";
     opts.engine = engine;
-    must(pgas_verbs_open(&opts, &side->dev), "the device");
+    must(pgas_verbs_open(&opts, dev_p), "the device");
+}
+
+static void open_side(side_t *side, pgas_verbs_engine_t engine)
+{
+    open_device(engine, &side->dev);
     must(pgas_verbs_mem_alloc(side->dev, BUFFERS * BUFFER_BYTES, PGAS_VERBS_ACCESS_ALL, &side->mem), "memory");
     must(pgas_verbs_cq_open(side->dev, 4096, 0, &side->send_cq), "a completion queue");
     must(pgas_verbs_cq_open(side->dev, 4096, 0, &side->recv_cq), "a completion queue");
     must(pgas_verbs_srq_open(side->dev, BUFFERS, 1, &side->srq), "a shared receive queue");
     for (uint64_t i = 0; i < BUFFERS; i++)
         post_buffer(side, i);
+}
+
+static void close_side(side_t *side)
+{
+    must(pgas_verbs_srq_close(side->srq), "close");
+    must(pgas_verbs_cq_close(side->send_cq), "close");
+    must(pgas_verbs_cq_close(side->recv_cq), "close");
+    pgas_verbs_mem_release(side->dev, &side->mem);
+    must(pgas_verbs_close(side->dev), "close");
 }
 
 static pgas_verbs_qp_t *make_qp(const side_t *side)
@@ -71,16 +88,21 @@ static pgas_verbs_qp_t *make_qp(const side_t *side)
     return qp;
 }
 
-/* From the first side to the second. */
-static void make_pair(pgas_verbs_qp_t *qps[2])
+static void connect_pair(pgas_verbs_qp_t *qps[2])
 {
     pgas_verbs_address_t address;
-    for (int i = 0; i < 2; i++)
-        qps[i] = make_qp(&sides[i]);
     for (int i = 0; i < 2; i++) {
         pgas_verbs_qp_address(qps[1 - i], &address);
         must(pgas_verbs_qp_connect(qps[i], &address), "connect");
     }
+}
+
+/* From the first side to the second. */
+static void make_pair(pgas_verbs_qp_t *qps[2])
+{
+    for (int i = 0; i < 2; i++)
+        qps[i] = make_qp(&sides[i]);
+    connect_pair(qps);
 }
 
 /* Queues and memory come and go beside the traffic. */
@@ -94,8 +116,10 @@ static void change_something(pgas_verbs_dev_t *dev)
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     pgas_verbs_qp_t *qp;
     opts.send_cq = opts.recv_cq = cq;
+    must(pgas_verbs_srq_open(dev, 4, 1, &opts.srq), "a shared receive queue");
     must(pgas_verbs_qp_open(dev, &opts, &qp), "a queue pair");
     pgas_verbs_qp_close(qp);
+    must(pgas_verbs_srq_close(opts.srq), "close");
     must(pgas_verbs_cq_close(cq), "close");
     pgas_verbs_mem_release(dev, &mem);
 }
@@ -181,19 +205,146 @@ static void run(pgas_verbs_engine_t engine, const char *text)
     for (int i = 0; i <= THREADS; i++)
         for (int k = 0; k < 2; k++)
             pgas_verbs_qp_close(qps[i][k]);
-    for (int k = 0; k < 2; k++) {
-        must(pgas_verbs_srq_close(sides[k].srq), "close");
-        must(pgas_verbs_cq_close(sides[k].send_cq), "close");
-        must(pgas_verbs_cq_close(sides[k].recv_cq), "close");
-        pgas_verbs_mem_release(sides[k].dev, &sides[k].mem);
-        must(pgas_verbs_close(sides[k].dev), "close");
+    for (int k = 0; k < 2; k++)
+        close_side(&sides[k]);
+}
+
+/* ---- connections that come and go ---- */
+
+/** One thread's, with memory of its own at both ends. */
+typedef struct {
+    unsigned random;
+    pgas_verbs_engine_t engine;
+    int n_bad;   /* connections with a request that has not completed, or twice */
+    char here[REQUESTS][64], there[REQUESTS][64];
+} life_t;
+
+static int n_living;
+
+/* The receiving end, whose completions another thread polls. */
+static pgas_verbs_qp_t *make_end(life_t *life, const side_t *side, const pgas_verbs_mem_t *mem)
+{
+    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+    pgas_verbs_qp_t *qp;
+    opts.send_cq = opts.recv_cq = side->recv_cq;
+    opts.send_depth = opts.recv_depth = REQUESTS;
+    must(pgas_verbs_qp_open(side->dev, &opts, &qp), "a queue pair");
+    for (int i = 0; i < REQUESTS; i++) {
+        pgas_verbs_span_t room = { (uint64_t)(uintptr_t)life->there[i], sizeof life->there[i], mem->lkey };
+        const pgas_verbs_recv_t recv = { BUFFERS, &room, 1 };
+        must(pgas_verbs_qp_recv(qp, &recv, 1, NULL), "a receive buffer");
     }
+    return qp;
+}
+
+static void request(life_t *life, pgas_verbs_qp_t *qp, int i, const pgas_verbs_mem_t *from, const pgas_verbs_mem_t *to)
+{
+    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_SEND, PGAS_VERBS_WRITE, PGAS_VERBS_READ, PGAS_VERBS_WRITE_IMM };
+    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)life->here[i], sizeof life->here[i], from->lkey };
+    const pgas_verbs_request_t r = { .op = ops[rand_r(&life->random) % 4],
+                                     .flags = PGAS_VERBS_SIGNAL,
+                                     .spans = &span,
+                                     .n_spans = 1,
+                                     .remote_addr = (uint64_t)(uintptr_t)life->there[i],
+                                     .rkey = to->rkey };
+    pgas_status_t status = pgas_verbs_qp_post(qp, &r, 1, NULL);
+    if (status != PGAS_ERR_PEER) /* once an error was polled */
+        must(status, "a post");
+}
+
+/* Both ends, used and broken by one thread. */
+static void live_once(life_t *life)
+{
+    pgas_verbs_dev_t *third = NULL, *dev = sides[0].dev;
+    unsigned what = (unsigned)rand_r(&life->random);
+    pgas_verbs_mem_t from, to;
+    pgas_verbs_cq_t *cq;
+    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+    pgas_verbs_qp_t *qps[2];
+    if (what % 8 == 0) {
+        open_device(life->engine, &third);
+        dev = third;
+    }
+    must(pgas_verbs_cq_open(dev, 2 * REQUESTS, what & 8 ? PGAS_VERBS_CQ_EVENTS : 0, &cq), "a completion queue");
+    must(pgas_verbs_mem_register(dev, life->here, sizeof life->here, PGAS_VERBS_ACCESS_ALL, &from), "register");
+    must(pgas_verbs_mem_register(sides[1].dev, life->there, sizeof life->there, PGAS_VERBS_ACCESS_ALL, &to), "register");
+    opts.send_cq = opts.recv_cq = cq;
+    opts.send_depth = REQUESTS;
+    opts.retry = 0;
+    must(pgas_verbs_qp_open(dev, &opts, &qps[0]), "a queue pair");
+    qps[1] = make_end(life, &sides[1], &to);
+    connect_pair(qps);
+    for (int i = 0; i < REQUESTS; i++) {
+        request(life, qps[0], i, &from, &to);
+        if (i == REQUESTS / 2 && (what & 16) != 0) {
+            pgas_verbs_mem_release(sides[1].dev, &to);
+            must(pgas_verbs_mem_register(sides[1].dev, life->there, 64, PGAS_VERBS_ACCESS_ALL, &to), "register");
+        }
+        if (i == REQUESTS / 2 && (what & 32) != 0) {
+            pgas_verbs_qp_close(qps[1]);
+            qps[1] = NULL;
+        }
+    }
+    int n_completed = 0;
+    pgas_verbs_completion_t c;
+    while (n_completed < REQUESTS && pgas_verbs_cq_wait(cq, HANG_S * SECOND_NS) == PGAS_OK)
+        n_completed += pgas_verbs_cq_poll(cq, &c, 1);
+    life->n_bad += n_completed != REQUESTS || pgas_verbs_cq_poll(cq, &c, 1) != 0;
+    for (int i = 0; i < 2; i++)
+        if (qps[i] != NULL)
+            pgas_verbs_qp_close(qps[i]);
+    pgas_verbs_mem_release(sides[1].dev, &to);
+    pgas_verbs_mem_release(dev, &from);
+    must(pgas_verbs_cq_close(cq), "close");
+    if (third != NULL)
+        must(pgas_verbs_close(third), "close");
+    memset(life->there, 0, sizeof life->there); /* nobody else writes there now */
+}
+
+static void *live(void *arg)
+{
+    for (int i = 0; i < LIVES; i++)
+        live_once(arg);
+    __atomic_sub_fetch(&n_living, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void come_and_go(pgas_verbs_engine_t engine, const char *text, unsigned seed)
+{
+    static life_t lives[THREADS];
+    pthread_t threads[THREADS];
+    pgas_verbs_completion_t c[16];
+    int n_bad = 0, got = 0;
+    open_side(&sides[0], engine);
+    open_side(&sides[1], engine);
+    n_living = THREADS;
+    for (int i = 0; i < THREADS; i++) {
+        lives[i] = (life_t){ .random = seed + (unsigned)i, .engine = engine };
+        if (pthread_create(&threads[i], NULL, live, &lives[i]) != 0)
+            bail("no thread");
+    }
+    while (__atomic_load_n(&n_living, __ATOMIC_ACQUIRE) > 0 && got >= 0) {
+        got = pgas_verbs_cq_poll(sides[1].recv_cq, c, 16);
+        if (got == 0)
+            pgas_verbs_cq_wait(sides[1].recv_cq, SECOND_NS / 1000);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        n_bad += lives[i].n_bad;
+    }
+    ok(got >= 0, "%s: the queue of those who receive has not overrun", text);
+    is_int(n_bad, 0, "%s: each request of a connection that breaks completes once", text);
+    for (int i = 0; i < 2; i++)
+        close_side(&sides[i]);
 }
 
 int main(void)
 {
-    plan(6);
+    plan(10);
+    unsigned seed = (unsigned)tap_seed(1);
     run(PGAS_VERBS_ENGINE_CALLER, "caller");
     run(PGAS_VERBS_ENGINE_THREAD, "thread");
+    come_and_go(PGAS_VERBS_ENGINE_CALLER, "caller", seed);
+    come_and_go(PGAS_VERBS_ENGINE_THREAD, "thread", seed);
     return done();
 }
