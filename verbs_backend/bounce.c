@@ -1,6 +1,6 @@
 /* Registered memory of a lane: buffers that unregistered data passes through, and slots for the results of atomics. Buffers come back
  * by the number of the request that used them last, in bulk (todo.c): no event per buffer. Two sizes, in one allocation that is made
- * with the first buffer, since many lanes send nothing but what fits a queue entry. */
+ * with the lane's first endpoint: what an endpoint has taken on, it can carry out. */
 #include "verbs_backend/transport.h"
 
 #include <stdlib.h>
@@ -29,11 +29,18 @@ static pgas_status_t make_buffers(pgasi_verbs_lane_t *lane)
     return PGAS_OK;
 }
 
+pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_lane_t *lane)
+{
+    pgas_status_t status = lane->buffers == NULL ? make_buffers(lane) : PGAS_OK;
+    if (status != PGAS_OK) {
+        PGASI_ERROR("verbs", "lane %d has no buffers: %s; it needs memory and a descriptor, see ulimit -n and ulimit -l", lane->index,
+                    pgas_status_text(status));
+    }
+    return status;
+}
+
 pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_lane_t *lane, size_t bytes)
 {
-    if (PGAS_UNLIKELY(lane->buffers == NULL) && make_buffers(lane) != PGAS_OK) {
-        return NULL;
-    }
     pgasi_verbs_buffer_t **list = bytes <= PGASI_VERBS_SMALL && lane->free_small != NULL ? &lane->free_small : &lane->free_large;
     pgasi_verbs_buffer_t *buffer = *list;
     if (buffer != NULL) {

@@ -91,6 +91,9 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_lane_t *lane, int peer, pgasi_verb
         return PGAS_ERR_PEER;
     }
     pgas_status_t status = find_address(tp, peer, &address);
+    if (status == PGAS_OK) {
+        status = pgasi_verbs_buffers_init(lane);
+    }
     pgasi_verbs_ep_t *ep = status == PGAS_OK ? calloc(1, sizeof(*ep)) : NULL;
     if (ep == NULL) {
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;

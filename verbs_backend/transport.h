@@ -239,7 +239,7 @@ struct pgasi_verbs_lane {
     bool lost;                /* puts or atomics were lost with a peer since the last flush of all */
     pgasi_pool_t todos, pieces, flushes; /* pieces: as many as there are buffers, so that gets that wait cannot use them up */
     pgas_verbs_mem_t buffer_mem, slot_mem;
-    pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made when needed */
+    pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made with the first endpoint */
     uint32_t large_bytes;
     pgasi_verbs_answer_t *slots;
     uint32_t *free_slots;
@@ -341,7 +341,9 @@ pgas_status_t pgasi_verbs_arm(pgasi_tp_lane_t *lane);
 pgas_status_t pgasi_verbs_wake(pgasi_tp_lane_t *lane);
 
 /* bounce.c */
-/** A buffer for so many bytes, at most lane->large_bytes; NULL: none is free now, or there is no memory. */
+/** Makes the lane's buffers, if they are not there. */
+pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_lane_t *lane);
+/** A buffer for so many bytes, at most lane->large_bytes; NULL: none is free now. */
 pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_lane_t *lane, size_t bytes);
 void pgasi_verbs_buffer_give(pgasi_verbs_lane_t *lane, pgasi_verbs_buffer_t *buffer);
 void pgasi_verbs_buffers_fini(pgasi_verbs_lane_t *lane);

@@ -1,9 +1,10 @@
 /* What a lane keeps when things go wrong.
  *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
- *           its slot back; strangers who connect and say nothing cannot keep all descriptors
+ *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot keep all descriptors
  *   np:     1
  *   log:    is gone
  *   log:    did not say who he is
+ *   log:    has no buffers
  *   source: verbs_backend/transport.h
  */
 #include <netinet/in.h>
@@ -65,6 +66,30 @@ static void slot_comes_back(void)
     dev->ops = true_ops;
 }
 
+static pgas_status_t refuse_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+{
+    (void)dev, (void)bytes, (void)access, (void)mem_p;
+    return PGAS_ERR_LIMIT;
+}
+
+static void buffers_first(void)
+{
+    static pgasi_verbs_ops_t ops;
+    static const char bytes[100];
+    pgas_verbs_dev_t *dev = pgasi_verbs_tp_of(world.tp)->dev;
+    pending_t pending;
+    true_ops = dev->ops;
+    ops = *true_ops;
+    ops.mem_alloc = refuse_alloc;
+    dev->ops = &ops;
+    pgas_status_t status = world.ops->put(world.lanes[3], 0, world.keys[3][0], world.bases[0], bytes, sizeof(bytes),
+                                          world_pending(&pending));
+    dev->ops = true_ops;
+    spmd_ok(status == PGAS_ERR_LIMIT, "a put is refused by a lane that cannot have buffers");
+    world_wait(status, &pending);
+    spmd_ok(world_put(3, 0, 0, bytes, sizeof(bytes)) == PGAS_OK, "and taken when it can");
+}
+
 /* All that can be accepted is silent: nobody else gets in until those are forgotten. */
 static void strangers(void)
 {
@@ -97,11 +122,12 @@ int main(int argc, char **argv)
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(5);
-    world_open(&(world_opts_t){.n_lanes = 3});
+    spmd_plan(7);
+    world_open(&(world_opts_t){.n_lanes = 4});
     loss_is_told();
     strangers();
-    slot_comes_back();
+    buffers_first();
+    slot_comes_back(); /* the last: it loses rank 0 */
     world_close();
     return spmd_end();
 }
