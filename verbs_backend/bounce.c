@@ -1,6 +1,6 @@
 /* Registered memory of a lane: buffers that unregistered data passes through, and slots for the results of atomics. Buffers come back
  * by the number of the request that used them last, in bulk (todo.c): no event per buffer. Two sizes, in one allocation that is made
- * with the lane's first endpoint: what an endpoint has taken on, it can carry out. */
+ * with the lane's first endpoint, for lane 0 with the lane: what has been taken on can be carried out. */
 #include "verbs_backend/transport.h"
 
 #include <stdlib.h>

@@ -174,6 +174,9 @@ pgas_status_t pgasi_verbs_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lan
     if (status == PGAS_OK) {
         status = add_cq(lane);
     }
+    if (status == PGAS_OK && index == 0) { /* who answers others has nobody to tell that he cannot */
+        status = pgasi_verbs_buffers_init(lane);
+    }
     if (status == PGAS_OK && index == 0) {
         status = pgasi_verbs_receiver_open(lane);
     }
