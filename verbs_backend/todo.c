@@ -220,15 +220,15 @@ static int begin_waiting(pgasi_verbs_ep_t *ep)
     return n;
 }
 
-static const char *why_broken(pgas_status_t status, bool left)
+static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
 {
-    switch (status) {
+    switch (ep->broken) {
     case PGAS_ERR_PEER:
-        return left ? "it has left" : "its card does not answer";
+        return left ? "it has left" : ep->tx == NULL ? "it could not be reached" : "its card does not answer";
     case PGAS_ERR_RANGE:
         return "it refused an access to memory that was released, or never registered";
     default:
-        return pgas_status_text(status);
+        return pgas_status_text(ep->broken);
     }
 }
 
@@ -242,7 +242,7 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
     if (PGAS_UNLIKELY(pgasi_verbs_is_dead(ep->lane->tp, ep->peer) || ep->broken != PGAS_OK) &&
         ep->state != PGASI_VERBS_EP_DEAD) {
         if (!pgasi_verbs_is_dead(ep->lane->tp, ep->peer)) {
-            pgasi_verbs_peer_gone(ep->lane->tp, ep->peer, why_broken(ep->broken, left));
+            pgasi_verbs_peer_gone(ep->lane->tp, ep->peer, why_broken(ep, left));
         }
         pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
         return n + 1;

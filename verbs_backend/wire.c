@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -68,6 +69,7 @@ typedef struct job {
 struct pgasi_verbs_wire {
     pthread_mutex_t lock;
     int listen_fd, epoll_fd;
+    int spare_fd; /* given up when descriptors have run out, to tell who connects */
     connection_t *connections;
     connection_t **of_peer; /* n_ranks, touched where used */
     pgasi_verbs_dial_t *dials;
@@ -77,7 +79,7 @@ struct pgasi_verbs_wire {
     int n_jobs, n_connecting; /* read without the lock */
     int *gone;                /* peers to be told of when the lock is free */
     size_t n_gone, gone_room;
-    int warned_stranger;
+    int warned_stranger, warned_full;
 };
 
 static size_t table_bytes(const pgasi_verbs_tp_t *tp)
@@ -335,6 +337,11 @@ static void sweep(pgasi_verbs_wire_t *wire)
     }
 }
 
+static bool is_full(int error)
+{
+    return error == EMFILE || error == ENFILE;
+}
+
 /* Tries the next of the peer's addresses; none is left: the peer cannot be reached. */
 static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
@@ -362,8 +369,9 @@ static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
         }
         close(fd);
     }
-    PGASI_ERROR("verbs", "rank %d cannot be reached at any of its addresses (the last: %s); see PGAS_VERBS_INTERFACE",
-                connection->peer, strerror(errno));
+    int error = errno;
+    PGASI_ERROR("verbs", "rank %d cannot be reached at any of its addresses (the last: %s); see %s", connection->peer,
+                strerror(error), is_full(error) ? "ulimit -n" : "its log, and PGAS_VERBS_INTERFACE");
     hang_up(tp, connection);
 }
 
@@ -378,6 +386,7 @@ static void begin_connect(pgasi_verbs_tp_t *tp, int peer)
     connection->state = CONNECTING;
     tp->wire->of_peer[peer] = connection;
     tp->wire->n_connecting++;
+    errno = EADDRNOTAVAIL; /* if there is none to try */
     try_next(tp, connection);
 }
 
@@ -483,7 +492,8 @@ static void pull(pgasi_verbs_tp_t *tp, connection_t *connection)
         if (n > 0 && on_record(tp, connection, &record)) {
             continue;
         }
-        if (connection->state == GREETED) { /* not who we thought */
+        if (connection->state == GREETED) { /* not who we thought, or he has no descriptors left */
+            errno = n < 0 ? errno : n == 0 ? ECONNRESET : EPROTO;
             retry(tp, connection);
         } else {
             hang_up(tp, connection);
@@ -537,12 +547,42 @@ static bool forget_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)
     return some;
 }
 
+static bool has_strangers(const pgasi_verbs_wire_t *wire)
+{
+    const connection_t *at = wire->connections;
+    while (at != NULL && at->state != UNKNOWN) {
+        at = at->next;
+    }
+    return at != NULL;
+}
+
+/* No descriptors are left, and none will soon be: who connects hears that at once, instead of waiting. @return whether somebody did */
+static bool turn_away(pgasi_verbs_wire_t *wire)
+{
+    if (wire->spare_fd < 0) {
+        return false;
+    }
+    close(wire->spare_fd);
+    int fd = accept4(wire->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        pgasi_warn_once(&wire->warned_full, "verbs", "no descriptors are left to let other ranks connect; see ulimit -n");
+    }
+    wire->spare_fd = fcntl(wire->listen_fd, F_DUPFD_CLOEXEC, 0);
+    return fd >= 0;
+}
+
+static bool make_room(pgasi_verbs_tp_t *tp)
+{
+    return forget_strangers(tp, RUSH_NS) || (!has_strangers(tp->wire) && turn_away(tp->wire));
+}
+
 static void accept_all(pgasi_verbs_tp_t *tp)
 {
     forget_strangers(tp, STRANGER_NS);
     for (;;) {
         int fd = accept4(tp->wire->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && forget_strangers(tp, RUSH_NS)) {
+        if (fd < 0 && is_full(errno) && make_room(tp)) {
             continue;
         }
         if (fd < 0) {
@@ -780,10 +820,12 @@ pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
     void *table = mmap(NULL, table_bytes(tp), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     wire->listen_fd = listen_somewhere(&tp->address.port);
     wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    wire->spare_fd = fcntl(wire->listen_fd, F_DUPFD_CLOEXEC, 0);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (table == MAP_FAILED || wire->listen_fd < 0 || wire->epoll_fd < 0 ||
+    if (table == MAP_FAILED || wire->listen_fd < 0 || wire->epoll_fd < 0 || wire->spare_fd < 0 ||
         epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->listen_fd, &event) != 0) {
-        PGASI_ERROR("verbs", "cannot listen for other ranks: %s", strerror(errno));
+        int error = errno;
+        PGASI_ERROR("verbs", "cannot listen for other ranks: %s%s", strerror(error), is_full(error) ? "; see ulimit -n" : "");
         if (table != MAP_FAILED) {
             munmap(table, table_bytes(tp));
         }
@@ -792,6 +834,9 @@ pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
         }
         if (wire->epoll_fd >= 0) {
             close(wire->epoll_fd);
+        }
+        if (wire->spare_fd >= 0) {
+            close(wire->spare_fd);
         }
         free(wire);
         return PGAS_ERR_IO;
@@ -818,6 +863,7 @@ void pgasi_verbs_wire_close(pgasi_verbs_tp_t *tp)
         wire->jobs = job->next;
         free(job);
     }
+    close(wire->spare_fd); /* -1: it could not be had again */
     close(wire->listen_fd);
     close(wire->epoll_fd);
     munmap(wire->of_peer, table_bytes(tp));

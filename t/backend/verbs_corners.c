@@ -1,12 +1,15 @@
 /* What a lane keeps when things go wrong.
  *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
- *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot keep all descriptors
+ *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot
+ *           keep all descriptors; who connects when none are left is turned away
  *   np:     1
  *   log:    is gone
  *   log:    did not say who he is
  *   log:    has no buffers
+ *   log:    no descriptors are left
  *   source: verbs_backend/transport.h
  */
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -90,24 +93,67 @@ static void buffers_first(void)
     spmd_ok(world_put(3, 0, 0, bytes, sizeof(bytes)) == PGAS_OK, "and taken when it can");
 }
 
+/* @return a socket that is connected with the lane 0 of this rank, or -1 */
+static int dial_oneself(void)
+{
+    const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(world.tp)->address;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)(const void *)&to, sizeof(to)) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool is_hung_up(int fd)
+{
+    char byte;
+    ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno == ECONNRESET);
+}
+
+/* All descriptors are used, none of them by strangers. */
+static void turned_away(void)
+{
+    enum { N = 64, ROUNDS = 100000 };
+    struct rlimit was, less;
+    int fds[N], n = 0, fd = dial_oneself();
+    bool good = fd >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0;
+    less = was;
+    less.rlim_cur = (rlim_t)fd + 1;
+    good = good && setrlimit(RLIMIT_NOFILE, &less) == 0;
+    while (good && n < N && (fds[n] = dup(fd)) >= 0) {
+        n++;
+    }
+    bool gone = false;
+    for (int i = 0; good && i < ROUNDS && !gone; i++) {
+        world_progress();
+        gone = is_hung_up(fd);
+    }
+    setrlimit(RLIMIT_NOFILE, &was);
+    while (n > 0) {
+        close(fds[--n]);
+    }
+    close(fd);
+    spmd_ok(good && gone, "who connects when no descriptors are left is hung up on");
+}
+
 /* All that can be accepted is silent: nobody else gets in until those are forgotten. */
 static void strangers(void)
 {
     enum { N = 24, ROOM = 4 };
-    const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(world.tp)->address;
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct rlimit was, less;
     int fds[N];
     bool good = getrlimit(RLIMIT_NOFILE, &was) == 0;
     less = was;
     for (int i = 0; i < N; i++) {
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        good = good && connect(fds[i], (const struct sockaddr *)(const void *)&to, sizeof(to)) == 0;
+        fds[i] = dial_oneself();
+        good = good && fds[i] >= 0;
         less.rlim_cur = (rlim_t)fds[i] + 1 + ROOM;
     }
     good = good && setrlimit(RLIMIT_NOFILE, &less) == 0;
-    char byte;
-    while (good && recv(fds[0], &byte, 1, MSG_DONTWAIT) != 0) {
+    while (good && !is_hung_up(fds[0])) {
         world_progress();
     }
     setrlimit(RLIMIT_NOFILE, &was);
@@ -122,9 +168,10 @@ int main(int argc, char **argv)
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(7);
+    spmd_plan(8);
     world_open(&(world_opts_t){.n_lanes = 4});
     loss_is_told();
+    turned_away();
     strangers();
     buffers_first();
     slot_comes_back(); /* the last: it loses rank 0 */
