@@ -109,22 +109,29 @@ static bool to_host(const struct sockaddr *from, uint8_t host[16])
     return from->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(addr);
 }
 
-static void find_hosts(pgasi_verbs_tp_t *tp)
+/* A machine without addresses can still talk with itself; one that lacks the interface it was told to use is told so. */
+static pgas_status_t find_hosts(pgasi_verbs_tp_t *tp)
 {
     struct ifaddrs *all = NULL;
+    const char *wanted = tp->params.verbs_interface;
     tp->address.n_hosts = 0;
     if (getifaddrs(&all) != 0) {
-        return;
+        all = NULL;
     }
     for (int family = 0; family < 2; family++) { /* IPv4 first */
         for (const struct ifaddrs *at = all; at != NULL && tp->address.n_hosts < PGASI_VERBS_HOSTS_MAX; at = at->ifa_next) {
-            if (is_usable(at, tp->params.verbs_interface) && at->ifa_addr->sa_family == (family == 0 ? AF_INET : AF_INET6) &&
+            if (is_usable(at, wanted) && at->ifa_addr->sa_family == (family == 0 ? AF_INET : AF_INET6) &&
                 to_host(at->ifa_addr, tp->address.hosts[tp->address.n_hosts])) {
                 tp->address.n_hosts++;
             }
         }
     }
     freeifaddrs(all);
+    if (wanted[0] != '\0' && tp->address.n_hosts == 0) {
+        PGASI_ERROR("verbs", "PGAS_VERBS_INTERFACE=%s: no interface of that name is up and has an address", wanted);
+        return PGAS_ERR_NOT_FOUND;
+    }
+    return PGAS_OK;
 }
 
 /* @return bytes of *to_p */
@@ -813,9 +820,10 @@ static int listen_somewhere(uint16_t *port_p)
 
 pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
 {
-    pgasi_verbs_wire_t *wire = calloc(1, sizeof(*wire));
+    pgas_status_t status = find_hosts(tp);
+    pgasi_verbs_wire_t *wire = status == PGAS_OK ? calloc(1, sizeof(*wire)) : NULL;
     if (wire == NULL) {
-        return PGAS_ERR_NO_MEMORY;
+        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
     }
     void *table = mmap(NULL, table_bytes(tp), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     wire->listen_fd = listen_somewhere(&tp->address.port);
@@ -844,7 +852,6 @@ pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
     wire->of_peer = table;
     wire->last_job = &wire->jobs;
     pthread_mutex_init(&wire->lock, NULL);
-    find_hosts(tp);
     tp->wire = wire;
     return PGAS_OK;
 }

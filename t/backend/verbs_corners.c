@@ -1,11 +1,12 @@
 /* What a lane keeps when things go wrong.
  *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
  *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot
- *           keep all descriptors; who connects when none are left is turned away
+ *           keep all descriptors; who connects when none are left is turned away; an interface that is not there is refused
  *   np:     1
  *   log:    is gone
  *   log:    did not say who he is
  *   log:    has no buffers
+ *   log:    no interface of that name
  *   log:    no descriptors are left
  *   source: verbs_backend/transport.h
  */
@@ -163,12 +164,32 @@ static void strangers(void)
     spmd_ok(good, "when descriptors run out, those who have said nothing are hung up on");
 }
 
+static bool no_message(void *arg, const pgasi_tp_am_t *am)
+{
+    (void)arg, (void)am;
+    return false;
+}
+
+static void interface(void)
+{
+    const pgasi_tp_opts_t opts = {.n_ranks = 1, .am_fn = no_message};
+    pgasi_tp_t *tp;
+    setenv("PGAS_VERBS_INTERFACE", "pgas-none", 1);
+    pgas_status_t status = pgasi_tp_find("verbs")->open(&opts, &tp);
+    spmd_ok(status == PGAS_ERR_NOT_FOUND, "an interface that is not there is refused");
+    if (status == PGAS_OK) {
+        tp->ops->close(tp);
+    }
+    unsetenv("PGAS_VERBS_INTERFACE");
+}
+
 int main(int argc, char **argv)
 {
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(8);
+    spmd_plan(9);
+    interface();
     world_open(&(world_opts_t){.n_lanes = 4});
     loss_is_told();
     turned_away();
