@@ -26,8 +26,8 @@ static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *c
     (void)source;
     (void)context;
     memcpy(&value, args, bytes < 8 ? bytes : 8);
-    n_added++;
     sum += value;
+    __atomic_store_n(&n_added, n_added + 1, __ATOMIC_RELEASE); /* whoever waits for the last one looks at the sum */
 }
 
 static void on_ordered(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -121,13 +121,14 @@ static void nothing_runs_before_its_time(void)
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && n_added == 0, "what is gathered has not run");
     n_bad += pgas_agg_flush(my_agg, me) != PGAS_OK;
-    while (n_added == 0)
+    uint64_t want = n_ranks == 1 ? 2 : 1;
+    while (__atomic_load_n(&n_added, __ATOMIC_ACQUIRE) < want)
         pgas_progress();
     pgas_barrier(NULL);
     uint64_t seen = __atomic_load_n(&n_added, __ATOMIC_RELAXED);
-    spmd_ok(n_bad == 0 && seen == (n_ranks == 1 ? 2 : 1), "a flush publishes for its rank");
+    spmd_ok(n_bad == 0 && seen == want, "a flush publishes for its rank");
     n_bad += pgas_agg_flush_all(my_agg) != PGAS_OK || pgas_agg_flush_all(my_agg) != PGAS_OK;
-    while (__atomic_load_n(&n_added, __ATOMIC_RELAXED) < 2)
+    while (__atomic_load_n(&n_added, __ATOMIC_ACQUIRE) < 2)
         pgas_progress();
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && n_added == 2 && sum == 10, "and for all");

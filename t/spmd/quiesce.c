@@ -192,13 +192,15 @@ static int n_inside, n_nested;           /* of run_unit */
 static uint32_t waiting[64 * UNITS];
 static pgasi_rng_t unit_rng;
 
+/* Whoever sees the count sees the unit: with service threads another thread runs the handlers, one at a time. */
 static void on_unit(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)bytes, (void)source, (void)context;
     uint32_t depth;
     memcpy(&depth, args, sizeof depth);
     __atomic_fetch_add(&work.made, 1, __ATOMIC_RELEASE);
-    waiting[__atomic_fetch_add(&n_waiting, 1, __ATOMIC_RELAXED) % (64 * UNITS)] = depth;
+    waiting[n_waiting % (64 * UNITS)] = depth;
+    __atomic_store_n(&n_waiting, n_waiting + 1, __ATOMIC_RELEASE);
 }
 
 static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *context)
