@@ -464,8 +464,8 @@ static void a_channel_grows_and_shrinks(void)
     }
     spmd_ok(good && (!some || as_wanted(target)), "a channel is set up ahead");
     pgas_channel_close(target); /* as small as it gets */
-    n_counted = 0;
     pgas_quiesce();
+    n_counted = 0; /* not before: what opened the peer's channel may still wait for the second thread */
     uint64_t before = n_granted();
     order_second(AWAY);
     spmd_barrier();
