@@ -29,6 +29,13 @@ static struct {
     snic_view_t *views;
 } known = { PTHREAD_MUTEX_INITIALIZER, NULL };
 
+/* When descriptors have run out it is given up for a moment: a peer that sleeps is to be woken all the same, and its memory mapped. */
+static struct {
+    pthread_mutex_t lock;
+    int n_users; /* contexts of ours */
+    int fd;
+} spare = { PTHREAD_MUTEX_INITIALIZER, 0, -1 };
+
 /* ---- processes ---- */
 
 /* Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is none, or it is a zombie; NOT_KNOWN:
@@ -211,10 +218,12 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         bool none_left = errno == EMFILE || errno == ENFILE;
-        *status_p = errno == ENOENT ? PGAS_ERR_PEER : none_left ? PGAS_ERR_IO : PGAS_ERR_MISMATCH;
+        *status_p = errno == ENOENT ? PGAS_ERR_PEER : none_left ? PGAS_ERR_LIMIT : PGAS_ERR_MISMATCH;
         int error = errno;
         PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid, strerror(error),
-                   error == EACCES || error == EPERM ? ": both processes must be the same user's" : "");
+                   none_left                            ? ": see ulimit -n"
+                   : error == EACCES || error == EPERM ? ": both processes must be the same user's"
+                                                       : "");
         return NULL;
     }
     void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -292,11 +301,54 @@ bool pgasi_snic_view_alive(snic_view_t *view)
     return !__atomic_load_n(&view->gone, __ATOMIC_ACQUIRE);
 }
 
+static void take_spare(void)
+{
+    pthread_mutex_lock(&spare.lock);
+    if (spare.n_users++ == 0)
+        spare.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pthread_mutex_unlock(&spare.lock);
+}
+
+static void give_spare(void)
+{
+    pthread_mutex_lock(&spare.lock);
+    if (--spare.n_users == 0 && spare.fd >= 0)
+        close(spare.fd);
+    spare.fd = spare.n_users == 0 ? -1 : spare.fd;
+    pthread_mutex_unlock(&spare.lock);
+}
+
+/* What a descriptor of the peer's stands for. *spared_p: in place of the spare one, which nobody else has until close_theirs. */
+static int open_theirs(const snic_view_t *view, int theirs, int flags, bool *spared_p)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", view->id.pid, theirs);
+    int fd = open(path, flags | O_CLOEXEC);
+    *spared_p = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    if (*spared_p) {
+        pthread_mutex_lock(&spare.lock);
+        if (spare.fd >= 0)
+            close(spare.fd);
+        fd = open(path, flags | O_CLOEXEC);
+    }
+    return fd;
+}
+
+static void close_theirs(int fd, bool spared)
+{
+    if (fd >= 0)
+        close(fd);
+    if (spared) {
+        spare.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        pthread_mutex_unlock(&spare.lock);
+    }
+}
+
 /* A pipe can be opened again by its descriptor; for reading too, so that writing to it raises no signal when its owner has closed it. */
 void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
 {
     static const char byte = 1;
-    char path[64];
+    bool spared = false;
     pthread_mutex_lock(&view->map_lock);
     uint32_t n = PGASI_MIN(view->n_events, (uint32_t)PGASI_ARRAY_LENGTH(view->events)), i = 0;
     while (i < n && view->events[i].theirs != fd)
@@ -304,15 +356,16 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
     if (i == n)
         i = view->n_events++ % PGASI_ARRAY_LENGTH(view->events);
     if (view->events[i].theirs != fd || view->events[i].serial != serial) {
-        snprintf(path, sizeof path, "/proc/%u/fd/%d", view->id.pid, fd);
         if (view->events[i].serial != 0)
             close(view->events[i].ours);
         view->events[i].theirs = fd;
-        view->events[i].ours = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-        view->events[i].serial = view->events[i].ours >= 0 ? serial : 0;
+        view->events[i].ours = open_theirs(view, fd, O_RDWR | O_NONBLOCK, &spared);
+        view->events[i].serial = view->events[i].ours >= 0 && !spared ? serial : 0;
     }
     ssize_t written = write(view->events[i].ours, &byte, 1);
     (void)written; /* a full pipe is readable all the same; what cannot be opened is a dead process's */
+    if (spared)
+        close_theirs(view->events[i].ours, true);
     pthread_mutex_unlock(&view->map_lock);
 }
 
@@ -322,7 +375,6 @@ bool pgasi_snic_view_map(snic_view_t *view, uint32_t key)
 {
     uint32_t place = (key >> 8) & (SNIC_MRS - 1);
     const snic_mr_t *mr = &view->region->mrs[place];
-    char path[64];
     pthread_mutex_lock(&view->map_lock);
     uint32_t serial = mr->serial;
     bool good = true;
@@ -335,12 +387,11 @@ bool pgasi_snic_view_map(snic_view_t *view, uint32_t key)
             view->mrs[place].base = (char *)(uintptr_t)mr->addr;
         } else if (mr->kind == SNIC_MR_SHARED) {
             uint64_t lead = mr->fd_offset & 4095;
-            snprintf(path, sizeof path, "/proc/%u/fd/%d", view->id.pid, mr->fd);
-            int fd = open(path, O_RDWR | O_CLOEXEC);
+            bool spared;
+            int fd = open_theirs(view, mr->fd, O_RDWR, &spared);
             void *map = fd < 0 ? MAP_FAILED : mmap(NULL, mr->bytes + lead, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
                                                   (off_t)(mr->fd_offset - lead));
-            if (fd >= 0)
-                close(fd);
+            close_theirs(fd, spared);
             if (map != MAP_FAILED) {
                 view->mrs[place].map = map;
                 view->mrs[place].map_bytes = mr->bytes + lead;
@@ -451,6 +502,7 @@ pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic
     if (status == PGAS_OK)
         status = pgasi_snic_start(snic);
     if (status == PGAS_OK) {
+        take_spare();
         *snic_p = snic;
         return PGAS_OK;
     }
@@ -476,6 +528,7 @@ void pgasi_snic_close(pgasi_snic_t *snic)
     }
     __atomic_store_n(&region->magic, 0, __ATOMIC_RELEASE);
     pgasi_snic_view_put(snic->view);
+    give_spare();
     if (snic->region_fd >= 0)
         close(snic->region_fd);
     pgasi_extents_destroy(snic->arena);

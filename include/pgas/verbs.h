@@ -280,7 +280,7 @@ PGAS_API void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_addres
 /** Connects to the queue pair with this address, which must do the same; its own address is allowed.
  *  Done:   it can be posted to; what is sent before the peer has done the same is tried again, some seconds long (opts.retry).
  *  @return PGAS_OK; PGAS_ERR_INVALID NULL; PGAS_ERR_FORMAT no address; PGAS_ERR_MISMATCH of another provider or machine;
- *          PGAS_ERR_EXISTS connected already; PGAS_ERR_PEER gone; PGAS_ERR_IO. */
+ *          PGAS_ERR_EXISTS connected already; PGAS_ERR_PEER gone; PGAS_ERR_LIMIT no file descriptors are left; PGAS_ERR_IO. */
 PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
 
 /** Writes requests into the send queue, in order; the device sees them at the next ring.

@@ -3,7 +3,7 @@
  *           pairs and descriptors that are used again; a peer that closes what a sender knows; no descriptors left; the process that
  *           executes is killed
  *   needs:  no-sanitizers
- *   log:    the process of the software NIC|no memory to share with other processes: Too many open files
+ *   log:    the process of the software NIC|no memory to share with other processes: Too many open files|see ulimit -n
  *   source: pgas/verbs.h */
 #include <errno.h>
 #include <fcntl.h>
@@ -439,11 +439,37 @@ static void test_forked_later(pgas_verbs_engine_t engine, const char *text)
     end(&s);
 }
 
+#define FEW 64
+
+/** All descriptors below FEW, in use. */
+typedef struct {
+    struct rlimit old;
+    int fds[FEW], n;
+} full_t;
+
+static void fill(full_t *full)
+{
+    getrlimit(RLIMIT_NOFILE, &full->old);
+    struct rlimit few = full->old;
+    few.rlim_cur = FEW;
+    setrlimit(RLIMIT_NOFILE, &few);
+    full->n = 0;
+    for (int fd; full->n < FEW && (fd = open("/dev/null", O_RDONLY)) >= 0;)
+        full->fds[full->n++] = fd;
+}
+
+static void empty(full_t *full)
+{
+    while (full->n > 0)
+        close(full->fds[--full->n]);
+    setrlimit(RLIMIT_NOFILE, &full->old);
+}
+
 /* With all descriptors in use nobody can look whether the other process runs. */
 static void test_no_descriptors(void)
 {
-    int socket, n_failed = 0, fd, fds[64], n_fds = 0;
-    struct rlimit old, few;
+    int socket, n_failed = 0;
+    full_t full;
     pid_t pid = start(plain_peer, PGAS_VERBS_ENGINE_CALLER, &socket);
     side_t s;
     told_t theirs;
@@ -451,20 +477,13 @@ static void test_no_descriptors(void)
     connect_sides(&s, socket, &theirs);
     post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey);
     must(completed(&s), "a write");
-    getrlimit(RLIMIT_NOFILE, &old);
-    few = old;
-    few.rlim_cur = 64;
-    setrlimit(RLIMIT_NOFILE, &few);
-    while (n_fds < 64 && (fd = open("/dev/null", O_RDONLY)) >= 0)
-        fds[n_fds++] = fd;
+    fill(&full);
     uint64_t begin_ns = pgasi_now_ns();
     while (n_failed == 0 && pgasi_now_ns() - begin_ns < WRITING_NS) {
         post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey);
         n_failed += completed(&s) != PGAS_OK;
     }
-    while (n_fds > 0)
-        close(fds[--n_fds]);
-    setrlimit(RLIMIT_NOFILE, &old);
+    empty(&full);
     is_int(n_failed, 0, "a peer is not taken for dead for want of descriptors");
     finish(pid, socket);
     end(&s);
@@ -516,6 +535,62 @@ static void sleeping_peer(pgas_verbs_engine_t engine, int socket)
     if (poll(&wanted, 1, 10000) != 1)
         _exit(1);
     _exit(completed(&s) == PGAS_ERR_PEER ? 0 : 2);
+}
+
+/* Sleeps for a message, with memory that nobody has mapped yet. */
+static void sleeping_receiver(pgas_verbs_engine_t engine, int socket)
+{
+    side_t s;
+    told_t theirs;
+    struct pollfd wanted = { .events = POLLIN };
+    begin(&s, engine);
+    receive(&s);
+    must(pgas_verbs_cq_arm(s.cq, false), "arm");
+    must(pgas_verbs_cq_fd(s.cq, &wanted.fd), "descriptor");
+    connect_sides(&s, socket, &theirs);
+    if (poll(&wanted, 1, 10000) != 1)
+        _exit(1);
+    _exit(completed(&s) == PGAS_OK ? 0 : 2);
+}
+
+static void test_wakes_without_descriptors(void)
+{
+    int socket;
+    full_t full;
+    pid_t pid = start(sleeping_receiver, PGAS_VERBS_ENGINE_CALLER, &socket);
+    side_t s;
+    told_t theirs;
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    connect_sides(&s, socket, &theirs);
+    fill(&full);
+    post(&s, PGAS_VERBS_FADD, theirs.addr, theirs.rkey);
+    pgas_status_t status = completed(&s);
+    post(&s, PGAS_VERBS_SEND, 0, 0);
+    must(completed(&s), "a message");
+    empty(&full);
+    is_int(status, PGAS_OK, "an addition over there needs no further descriptor");
+    ok(finish(pid, socket), "who sleeps is woken by one who has no descriptors left");
+    end(&s);
+}
+
+static void test_connects_without_descriptors(void)
+{
+    int socket;
+    full_t full;
+    pid_t pid = start(plain_peer, PGAS_VERBS_ENGINE_CALLER, &socket);
+    side_t s;
+    told_t theirs = { .rkey = 0 };
+    begin(&s, PGAS_VERBS_ENGINE_CALLER);
+    told_t mine = { .addr = (uint64_t)(uintptr_t)s.mem.addr, .rkey = s.mem.rkey };
+    pgas_verbs_qp_address(s.qp, &mine.qp);
+    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine || read(socket, &theirs, sizeof theirs) != (ssize_t)sizeof theirs)
+        bail("the other process is gone");
+    fill(&full);
+    pgas_status_t status = pgas_verbs_qp_connect(s.qp, &theirs.qp);
+    empty(&full);
+    is_int(status, PGAS_ERR_LIMIT, "no descriptors are left to connect");
+    finish(pid, socket);
+    end(&s);
 }
 
 static void test_sleeper_learns(pgas_verbs_engine_t engine, const char *text)
@@ -670,7 +745,7 @@ static void test_nic_killed(void)
 
 int main(void)
 {
-    plan(42);
+    plan(45);
     test_release_beside_connect();
     test_key_again();
     test_kept();
@@ -684,6 +759,8 @@ int main(void)
     test_forked_later(PGAS_VERBS_ENGINE_THREAD, "thread");
     test_forked_later(PGAS_VERBS_ENGINE_PROCESS, "process");
     test_no_descriptors();
+    test_wakes_without_descriptors();
+    test_connects_without_descriptors();
     test_stale_address();
     test_sleeper_learns(PGAS_VERBS_ENGINE_CALLER, "caller");
     test_sleeper_learns(PGAS_VERBS_ENGINE_PROCESS, "process");
