@@ -36,12 +36,22 @@ static pgas_status_t add_cq(pgasi_verbs_lane_t *lane)
     *added = (pgasi_verbs_send_cq_t){NULL, 0, NULL};
     pgas_status_t status = pgas_verbs_cq_open(lane->tp->dev, PGASI_VERBS_CQ_DEPTH, PGAS_VERBS_CQ_EVENTS, &added->cq);
     if (status != PGAS_OK) {
-        PGASI_ERROR("verbs", "opening a completion queue for lane %d failed: %s", lane->index, pgas_status_text(status));
-        return status;
+        goto failed;
+    }
+    status = pgas_verbs_cq_fd(added->cq, &fd);
+    if (status == PGAS_OK) {
+        status = pgasi_verbs_lane_watch(lane, fd);
+    }
+    if (status != PGAS_OK) { /* nobody who sleeps would hear of its completions */
+        pgas_verbs_cq_close(added->cq);
+        goto failed;
     }
     lane->n_cqs++;
-    status = pgas_verbs_cq_fd(added->cq, &fd);
-    return status == PGAS_OK ? pgasi_verbs_lane_watch(lane, fd) : status;
+    return PGAS_OK;
+failed:
+    PGASI_ERROR("verbs", "opening a completion queue for lane %d failed: %s%s", lane->index, pgas_status_text(status),
+                status == PGAS_ERR_LIMIT ? "; see ulimit -n" : "");
+    return status;
 }
 
 pgas_status_t pgasi_verbs_lane_cq(pgasi_verbs_lane_t *lane, uint32_t depth, int *index_p)

@@ -1,11 +1,13 @@
 /* What a lane keeps when things go wrong.
  *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
  *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot
- *           keep all descriptors; who connects when none are left is turned away; an interface that is not there is refused
+ *           keep all descriptors; who connects when none are left is turned away; an interface that is not there is refused; a
+ *           completion queue that cannot be slept on is not used
  *   np:     1
  *   log:    is gone
  *   log:    did not say who he is
  *   log:    has no buffers
+ *   log:    opening a completion queue
  *   log:    no interface of that name
  *   log:    no descriptors are left
  *   source: verbs_backend/transport.h
@@ -92,6 +94,33 @@ static void buffers_first(void)
     spmd_ok(status == PGAS_ERR_LIMIT, "a put is refused by a lane that cannot have buffers");
     world_wait(status, &pending);
     spmd_ok(world_put(3, 0, 0, bytes, sizeof(bytes)) == PGAS_OK, "and taken when it can");
+}
+
+static pgas_status_t refuse_fd(pgas_verbs_cq_t *cq, int *fd_p)
+{
+    (void)cq, (void)fd_p;
+    return PGAS_ERR_UNSUPPORTED;
+}
+
+/* The first queue is full, so that the lane needs another. */
+static void queue_unheard(void)
+{
+    static pgasi_verbs_ops_t ops;
+    pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(world.lanes[3]);
+    pgas_verbs_dev_t *dev = lane->tp->dev;
+    uint32_t rest = PGASI_VERBS_CQ_DEPTH - lane->cqs[0].reserved;
+    int first, second = -1;
+    bool good = lane->n_cqs == 1 && pgasi_verbs_lane_cq(lane, rest, &first) == PGAS_OK;
+    true_ops = dev->ops;
+    ops = *true_ops;
+    ops.cq_fd = refuse_fd;
+    dev->ops = &ops;
+    pgas_status_t status = pgasi_verbs_lane_cq(lane, 1, &second);
+    dev->ops = true_ops;
+    spmd_ok(good && status == PGAS_ERR_UNSUPPORTED && lane->n_cqs == 1, "a queue that cannot be slept on is not kept");
+    spmd_ok(pgasi_verbs_lane_cq(lane, 1, &second) == PGAS_OK && lane->n_cqs == 2, "another is made when it can");
+    pgasi_verbs_lane_cq_leave(lane, 1, second);
+    pgasi_verbs_lane_cq_leave(lane, rest, first);
 }
 
 /* @return a socket that is connected with the lane 0 of this rank, or -1 */
@@ -188,13 +217,14 @@ int main(int argc, char **argv)
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(9);
+    spmd_plan(11);
     interface();
     world_open(&(world_opts_t){.n_lanes = 4});
     loss_is_told();
     turned_away();
     strangers();
     buffers_first();
+    queue_unheard();
     slot_comes_back(); /* the last: it loses rank 0 */
     world_close();
     return spmd_end();
