@@ -447,7 +447,8 @@ int pgasi_verbs_receive(pgasi_verbs_lane_t *lane)
     uint32_t n_used = 0;
     int n = pgas_verbs_cq_poll(receiver->cq, completions, BATCH), n_paid = 0;
     if (PGAS_UNLIKELY(n < 0)) {
-        pgasi_fatal("verbs", "the queue of arrivals has overrun"); /* it has as many places as there are buffers */
+        /* not overrun: it has as many places as there are buffers */
+        pgasi_fatal("verbs", "the queue of arrivals is dead: the device, or the process of the software NIC, has ended");
     }
     for (int i = 0; i < n; i++) {
         if (completions[i].id >= receiver->n_buffers) {
@@ -533,8 +534,8 @@ close_cq:
     pgas_verbs_cq_close(receiver->cq);
 free_receiver:
     free(receiver);
-    PGASI_ERROR("verbs", "making the receive queue failed: %s; fewer buffers (PGAS_VERBS_RECV_BUFFERS) need less memory",
-                pgas_status_text(status));
+    PGASI_ERROR("verbs", "making the receive queue failed: %s; fewer buffers (PGAS_VERBS_RECV_BUFFERS) need less memory%s",
+                pgas_status_text(status), status == PGAS_ERR_LIMIT ? "; see ulimit -n and ulimit -l" : "");
     return status;
 }
 
