@@ -74,10 +74,12 @@ static pthread_once_t forks = PTHREAD_ONCE_INIT;
 static void before_fork(void)
 {
     pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&spare.lock);
 }
 
 static void after_fork(void)
 {
+    pthread_mutex_unlock(&spare.lock);
     pthread_mutex_unlock(&known.lock);
 }
 
@@ -86,7 +88,7 @@ static void begin_child(void)
 {
     tid = 0;
     known.views = NULL;
-    pthread_mutex_unlock(&known.lock);
+    after_fork();
 }
 
 static void watch_forks(void)
