@@ -78,7 +78,8 @@ static pgas_status_t add_memory(pgasi_verbs_tp_t *tp, void *addr, size_t bytes, 
     if (status != PGAS_OK) {
         PGASI_ERROR("verbs", "%s %zu bytes failed: %s; see %s", addr == NULL ? "allocating" : "registering", bytes,
                     pgas_status_text(status),
-                    addr == NULL ? "PGAS_HEAP_SIZE, and the limits of memory and descriptors (ulimit -v, -l, -n)" : "the limit of locked memory (ulimit -l)");
+                    addr == NULL ? "PGAS_HEAP_SIZE, and the limits of memory and descriptors (ulimit -v, -l, -n)"
+                                 : "the limit of locked memory (ulimit -l)");
         free(mem);
         return status;
     }
