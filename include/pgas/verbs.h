@@ -152,7 +152,8 @@ typedef struct {
  *          PGAS_ERR_LIMIT too many regions, or more than may be locked; PGAS_ERR_IO. */
 PGAS_API pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access,
                                                pgas_verbs_mem_t *mem_p);
-/** Allocates and registers memory, whole pages of zeros. The software NIC is faster on such memory than on registered one. */
+/** Allocates and registers memory, whole pages of zeros. The software NIC is faster on such memory than on registered one, and needs a
+ *  file descriptor for it: allocate much at once. @return as mem_register; PGAS_ERR_LIMIT also if no descriptors are left. */
 PGAS_API pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p);
 /** Ends a registration; what is under way there fails. Memory that was allocated is unmapped. */
 PGAS_API void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
