@@ -9,7 +9,6 @@
  */
 #include <dirent.h>
 #include <malloc.h>
-#include <sched.h>
 #include <unistd.h>
 #include "pgas/hex.h"
 #include "t/spmd/job.h"
@@ -158,10 +157,10 @@ static void dropped_trees(uint64_t seed)
     BAD(pgas_mcts_destroy(mcts));
 }
 
-/* The C library keeps little of what one search took, and nothing that adds up. Threads that were joined may be seen for a
- * moment more; one that stays is waited for until the launcher has had enough. */
-static void all_is_given_back(int threads)
+/* The C library keeps little of what one search took, and nothing that adds up. */
+static void all_is_given_back(void)
 {
+    int threads = thread_count();
     int64_t resident = 0;
     size_t used = 0;
     for (int i = 0; i < 12; i++) {
@@ -179,8 +178,6 @@ static void all_is_given_back(int threads)
               (double)grown / 1048576, (long long)kept);
     spmd_ok(grown < GROWTH / 2, "searches that ended leave no memory behind");
     spmd_ok(kept < 65536, "nor blocks");
-    while (thread_count() > threads)
-        sched_yield();
     spmd_is_int(thread_count(), threads, "nor threads");
 }
 
@@ -199,11 +196,10 @@ int main(int argc, char **argv)
 {
     job_begin(&argc, &argv, 12);
     uint64_t seed = spmd_seed(1);
-    int threads = thread_count();
     growth_is_noticed();
     memory_stays(seed);
     dropped_trees(seed);
-    all_is_given_back(threads);
+    all_is_given_back();
     spmd_is_int(n_bad, 0, "every function gives PGAS_OK");
     return job_end();
 }
