@@ -521,8 +521,8 @@ static void test_stale_address(void)
     end(&s);
 }
 
-/* A refused write ends this side too: it sleeps, and nobody polls. */
-static void sleeping_peer(pgas_verbs_engine_t engine, int socket)
+/* Sleeps for a message, with memory that nobody has mapped yet, and nobody polls meanwhile. */
+static void sleep_until(pgas_verbs_engine_t engine, int socket, pgas_status_t expected)
 {
     side_t s;
     told_t theirs;
@@ -534,23 +534,18 @@ static void sleeping_peer(pgas_verbs_engine_t engine, int socket)
     connect_sides(&s, socket, &theirs);
     if (poll(&wanted, 1, 10000) != 1)
         _exit(1);
-    _exit(completed(&s) == PGAS_ERR_PEER ? 0 : 2);
+    _exit(completed(&s) == expected ? 0 : 2);
 }
 
-/* Sleeps for a message, with memory that nobody has mapped yet. */
+/* A refused write ends this side too. */
+static void sleeping_peer(pgas_verbs_engine_t engine, int socket)
+{
+    sleep_until(engine, socket, PGAS_ERR_PEER);
+}
+
 static void sleeping_receiver(pgas_verbs_engine_t engine, int socket)
 {
-    side_t s;
-    told_t theirs;
-    struct pollfd wanted = { .events = POLLIN };
-    begin(&s, engine);
-    receive(&s);
-    must(pgas_verbs_cq_arm(s.cq, false), "arm");
-    must(pgas_verbs_cq_fd(s.cq, &wanted.fd), "descriptor");
-    connect_sides(&s, socket, &theirs);
-    if (poll(&wanted, 1, 10000) != 1)
-        _exit(1);
-    _exit(completed(&s) == PGAS_OK ? 0 : 2);
+    sleep_until(engine, socket, PGAS_OK);
 }
 
 static void test_wakes_without_descriptors(void)
