@@ -211,7 +211,7 @@ typedef struct {
 typedef struct {
     size_t size;
     uint64_t rollouts;      /* 0: no limit */
-    int64_t time_us;        /* 0: no limit */
+    int64_t time_us;        /* from the call on, also while other ranks have not begun; 0: no limit */
     size_t memory_bytes;    /* of nodes on any rank; 0: the search's own limit holds, and does not end the search. Alone it never
                                ends one whose whole tree is smaller */
     bool until_stop;        /* only pgas_mcts_stop ends it, or a proof; not together with the three above */

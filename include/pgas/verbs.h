@@ -254,7 +254,7 @@ typedef struct {
     pgas_verbs_cq_t *send_cq, *recv_cq; /* may be the same */
     pgas_verbs_srq_t *srq;   /* NULL: a receive queue of its own */
     uint32_t send_depth;     /* requests; default 256 */
-    uint32_t recv_depth;     /* default 256; 0 with an srq */
+    uint32_t recv_depth;     /* default 256; not looked at with an srq */
     uint32_t send_spans;     /* of a request at most; default 5 */
     uint32_t recv_spans;     /* default 1 */
     uint32_t inline_max;     /* bytes; default 60 */
