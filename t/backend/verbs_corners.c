@@ -109,7 +109,7 @@ static void queue_unheard(void)
     pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(world.lanes[3]);
     pgas_verbs_dev_t *dev = lane->tp->dev;
     uint32_t rest = PGASI_VERBS_CQ_DEPTH - lane->cqs[0].reserved;
-    int first, second = -1;
+    int first = 0, second = -1;
     bool good = lane->n_cqs == 1 && pgasi_verbs_lane_cq(lane, rest, &first) == PGAS_OK;
     true_ops = dev->ops;
     ops = *true_ops;
@@ -147,7 +147,7 @@ static bool is_hung_up(int fd)
 static void turned_away(void)
 {
     enum { N = 64, ROUNDS = 100000 };
-    struct rlimit was, less;
+    struct rlimit was = {0}, less;
     int fds[N], n = 0, fd = dial_oneself();
     bool good = fd >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0;
     less = was;
@@ -173,7 +173,7 @@ static void turned_away(void)
 static void strangers(void)
 {
     enum { N = 24, ROOM = 4 };
-    struct rlimit was, less;
+    struct rlimit was = {0}, less;
     int fds[N];
     bool good = getrlimit(RLIMIT_NOFILE, &was) == 0;
     less = was;
