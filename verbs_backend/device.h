@@ -8,6 +8,7 @@
 #define PGASI_VERBS_DEVICE_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include "base/checks.h"
 #include "pgas/verbs.h"
@@ -40,6 +41,7 @@ struct pgas_verbs_cq {
     bool has_kept;                 /* atomic: a completion that was taken while waiting, and is polled next */
     int kept_lock;                 /* of taking one, against who closes its queue pair */
     pgas_verbs_completion_t kept;
+    uint32_t rounds;       /* providers': odd while somebody takes completions, see pgasi_verbs_await_poller */
 };
 
 struct pgas_verbs_srq {
@@ -55,6 +57,34 @@ struct pgas_verbs_qp {
     pgas_verbs_tx_t *tx;
     int peer;       /* net.c's: the rank at the other end */
 };
+
+/** Who polls takes queue pairs out of a table without a lock, within a round of his. */
+static inline void pgasi_verbs_round_begin(pgas_verbs_cq_t *cq)
+{
+    __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_SEQ_CST);
+}
+static inline void pgasi_verbs_round_end(pgas_verbs_cq_t *cq)
+{
+    __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_RELEASE);
+}
+/** On return nobody who polls this queue still has what was taken out of the table (by a store in sequence) before. */
+static inline void pgasi_verbs_await_poller(const pgas_verbs_cq_t *cq)
+{
+    uint32_t round = __atomic_load_n(&cq->rounds, __ATOMIC_SEQ_CST);
+    while (round % 2 != 0 && __atomic_load_n(&cq->rounds, __ATOMIC_ACQUIRE) == round)
+        sched_yield();
+}
+
+/** Short locks of queues, held for some stores. */
+static inline void pgasi_verbs_lock(int *lock)
+{
+    while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0)
+        sched_yield();
+}
+static inline void pgasi_verbs_unlock(int *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
 
 struct pgasi_verbs_ops {
     const char *name;

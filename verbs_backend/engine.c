@@ -787,23 +787,21 @@ static void waits_see(const snic_late_t *event)
 
 static void completion_arrives(snic_view_t *view, snic_qp_t *qp, const snic_late_t *event)
 {
-    bool recv = event->stream == SNIC_STREAM_RECV, pushed = true;
+    bool recv = event->stream == SNIC_STREAM_RECV;
     snic_qp_t *peer = recv ? snic_qp(event->peer, event->peer_qpn) : NULL;
+    if (recv && peer == NULL)
+        return; /* closed meanwhile, and its completion queue perhaps too */
     snic_late_t seen = *event;
     seen.kind = SNIC_LATE_SEEN;
     seen.stream = SNIC_STREAM_SEEN;
-    if (recv) {
-        if (peer == NULL)
-            return; /* closed meanwhile, and its completion queue perhaps too */
+    if (recv)
         pgasi_snic_lock(&peer->lock);
-        bool there = peer->number == event->peer_qpn;
-        pushed = !there || push_behind(event->cq_view, event->cqn, &event->fields, 1);
+    bool there = !recv || peer->number == event->peer_qpn;
+    bool pushed = there && push_behind(event->cq_view, event->cqn, &event->fields, 1);
+    if (recv)
         snic_unlock(&peer->lock);
-        if (!there)
-            return;
-    } else {
-        pushed = push_behind(event->cq_view, event->cqn, &event->fields, 1);
-    }
+    if (!there)
+        return;
     if (!pushed)
         fail_qp(view, qp);
     else if (!pgasi_snic_late_add(view, &seen, NULL, 0))

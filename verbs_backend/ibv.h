@@ -44,7 +44,6 @@ typedef struct {
     pgas_verbs_cq_t super;
     struct ibv_cq *cq;
     struct ibv_comp_channel *channel; /* NULL: without events */
-    uint32_t rounds;     /* odd while somebody polls: who closes a queue pair waits for the end of the round */
     uint32_t n_empty;    /* polls that found nothing, since events of the device were last looked for */
     bool dead;           /* overrun */
     bool ended;          /* that was told: some devices go on when there is room again */

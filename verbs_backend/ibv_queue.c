@@ -3,7 +3,6 @@
 #include "verbs_backend/ibv.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include "base/log.h"
 #include "verbs_backend/wqe.h"
@@ -222,23 +221,12 @@ pgas_status_t pgasi_ibv_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *rec
     return status;
 }
 
-static void lock_slots(pgasi_ibv_srq_t *srq)
-{
-    while (__atomic_exchange_n(&srq->lock, 1, __ATOMIC_ACQUIRE))
-        sched_yield();
-}
-
-static void unlock_slots(pgasi_ibv_srq_t *srq)
-{
-    __atomic_store_n(&srq->lock, 0, __ATOMIC_RELEASE);
-}
-
 static uint64_t free_slot(pgasi_ibv_srq_t *srq, uint32_t slot)
 {
-    lock_slots(srq);
+    pgasi_verbs_lock(&srq->lock);
     uint64_t id = srq->ids[slot];
     srq->free_slots[srq->n_free++] = slot;
-    unlock_slots(srq);
+    pgasi_verbs_unlock(&srq->lock);
     return id;
 }
 
@@ -265,10 +253,10 @@ pgas_status_t pgasi_ibv_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     pgasi_ibv_srq_t *srq = pgasi_ibv_srq(base);
     pgas_status_t status = PGAS_OK;
     uint32_t i = 0;
-    lock_slots(srq);
+    pgasi_verbs_lock(&srq->lock);
     while (i < n && (status = srq_recv_one(srq, &recvs[i])) == PGAS_OK)
         i++;
-    unlock_slots(srq);
+    pgasi_verbs_unlock(&srq->lock);
     if (n_p != NULL)
         *n_p = i;
     return status;
@@ -411,9 +399,9 @@ int pgasi_ibv_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, 
     pgasi_ibv_cq_t *cq = pgasi_ibv_cq(base);
     if (PGAS_UNLIKELY(cq->ended))
         return -1;
-    __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_SEQ_CST);
+    pgasi_verbs_round_begin(base);
     int n_taken = poll_some(cq, completions, n);
-    __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_RELEASE);
+    pgasi_verbs_round_end(base);
     if (n_taken > 0)
         return n_taken;
     if (++cq->n_empty % EVENTS_EVERY == 0)

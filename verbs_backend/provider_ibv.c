@@ -4,7 +4,6 @@
 #include "verbs_backend/ibv.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -363,15 +362,6 @@ static pgas_status_t enter(pgasi_ibv_dev_t *dev, uint32_t number, pgasi_ibv_qp_t
     return status;
 }
 
-/* Nobody who polls this queue still has what was taken out of the table. */
-static void await_poller(pgas_verbs_cq_t *base)
-{
-    pgasi_ibv_cq_t *cq = pgasi_ibv_cq(base);
-    uint32_t round = __atomic_load_n(&cq->rounds, __ATOMIC_SEQ_CST);
-    while (round % 2 != 0 && __atomic_load_n(&cq->rounds, __ATOMIC_ACQUIRE) == round)
-        sched_yield();
-}
-
 static uint32_t round_up(uint32_t n)
 {
     return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
@@ -482,8 +472,8 @@ static void close_qp(pgas_verbs_qp_t *base)
 {
     pgasi_ibv_qp_t *qp = pgasi_ibv_qp(base);
     enter(pgasi_ibv_dev(base->dev), qp->qp->qp_num, NULL);
-    await_poller(base->opts.send_cq);
-    await_poller(base->opts.recv_cq);
+    pgasi_verbs_await_poller(base->opts.send_cq);
+    pgasi_verbs_await_poller(base->opts.recv_cq);
     int error = ibv_destroy_qp(qp->qp);
     if (error != 0)
         PGASI_WARN("verbs", "%s: cannot close a queue pair: %s", base->dev->info.name, strerror(error));

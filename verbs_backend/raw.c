@@ -3,7 +3,6 @@
  * before the record (release), the record before the bell. */
 #include "verbs_backend/raw.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #define INLINE_MAX (PGASI_WQE_SEGMENTS_MAX * PGASI_WQE_SEGMENT - 2 * PGASI_WQE_SEGMENT - 4)
@@ -69,11 +68,8 @@ void pgasi_raw_dev_fini(pgasi_raw_dev_t *dev)
 /* Nobody who polls still has what was taken out of the tables. */
 static void await_pollers(const pgasi_raw_dev_t *dev)
 {
-    for (const pgasi_raw_cq_t *cq = dev->cqs; cq != NULL; cq = cq->next) {
-        uint32_t round = __atomic_load_n(&cq->rounds, __ATOMIC_SEQ_CST);
-        while (round % 2 != 0 && __atomic_load_n(&cq->rounds, __ATOMIC_ACQUIRE) == round)
-            sched_yield();
-    }
+    for (const pgasi_raw_cq_t *cq = dev->cqs; cq != NULL; cq = cq->next)
+        pgasi_verbs_await_poller(&cq->super);
 }
 
 /* Pollers look without the lock: a page is entered whole, and stays. */
@@ -453,17 +449,6 @@ pgas_status_t pgasi_raw_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *rec
     return status;
 }
 
-static void lock_srq(pgasi_raw_srq_t *srq)
-{
-    while (__atomic_exchange_n(&srq->lock, 1, __ATOMIC_ACQUIRE))
-        sched_yield();
-}
-
-static void unlock_srq(pgasi_raw_srq_t *srq)
-{
-    __atomic_store_n(&srq->lock, 0, __ATOMIC_RELEASE);
-}
-
 static next_segment_t *slot_of(const pgasi_raw_srq_t *srq, uint32_t slot)
 {
     return (next_segment_t *)(void *)(srq->ring + (size_t)slot * srq->stride);
@@ -474,7 +459,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     pgasi_raw_srq_t *srq = (pgasi_raw_srq_t *)(void *)base;
     pgas_status_t status = PGAS_OK;
     uint32_t i = 0;
-    lock_srq(srq);
+    pgasi_verbs_lock(&srq->lock);
     for (; i < n; i++) {
         status = srq->head == srq->tail ? PGAS_ERR_AGAIN : is_sound(&recvs[i], base->spans) ? PGAS_OK : PGAS_ERR_LIMIT;
         if (status != PGAS_OK)
@@ -487,7 +472,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     }
     if (i > 0)
         __atomic_store_n(srq->record, htobe32(srq->pi & 0xffffu), __ATOMIC_RELEASE);
-    unlock_srq(srq);
+    pgasi_verbs_unlock(&srq->lock);
     if (n_p != NULL)
         *n_p = i;
     return status;
@@ -497,11 +482,11 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
 static uint64_t free_slot(pgasi_raw_srq_t *srq, uint32_t slot)
 {
     slot &= srq->mask;
-    lock_srq(srq);
+    pgasi_verbs_lock(&srq->lock);
     uint64_t id = srq->ids[slot];
     slot_of(srq, srq->tail)->next = htobe16((uint16_t)slot);
     srq->tail = slot;
-    unlock_srq(srq);
+    pgasi_verbs_unlock(&srq->lock);
     return id;
 }
 
@@ -584,13 +569,13 @@ int pgasi_raw_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, 
     int i = 0;
     if (cqe == NULL)
         return 0;
-    __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_SEQ_CST);
+    pgasi_verbs_round_begin(base);
     for (; i < n && cqe != NULL; i++) {
         take(cq, cqe, &completions[i]);
         cq->ci++;
         cqe = next_completion(cq);
     }
     __atomic_store_n(cq->record, htobe32(cq->ci & 0xffffffu), __ATOMIC_RELEASE);
-    __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_RELEASE);
+    pgasi_verbs_round_end(base);
     return i;
 }

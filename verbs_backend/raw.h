@@ -54,7 +54,6 @@ typedef struct pgasi_raw_cq {
     uint32_t mask, ci, number;
     uint32_t start;      /* what ci began with */
     uint32_t *record;    /* two words: consumer index, arm */
-    uint32_t rounds;     /* odd while somebody takes completions: who closes a queue waits for the end of the round */
     bool dead;
     struct pgasi_raw_cq *next; /* the device's list */
 } pgasi_raw_cq_t;

@@ -282,17 +282,6 @@ static bool has_kept(const pgas_verbs_cq_t *cq)
     return __atomic_load_n(&cq->has_kept, __ATOMIC_RELAXED);
 }
 
-static void lock_kept(pgas_verbs_cq_t *cq)
-{
-    while (__atomic_exchange_n(&cq->kept_lock, 1, __ATOMIC_ACQUIRE) != 0)
-        sched_yield();
-}
-
-static void unlock_kept(pgas_verbs_cq_t *cq)
-{
-    __atomic_store_n(&cq->kept_lock, 0, __ATOMIC_RELEASE);
-}
-
 static void set_kept(pgas_verbs_cq_t *cq, bool there)
 {
     __atomic_store_n(&cq->has_kept, there, __ATOMIC_RELAXED);
@@ -301,19 +290,19 @@ static void set_kept(pgas_verbs_cq_t *cq, bool there)
 /* Under the lock: a completion is either still in the queue or known to who closes its queue pair. @return as poll */
 static int keep_one(pgas_verbs_cq_t *cq)
 {
-    lock_kept(cq);
+    pgasi_verbs_lock(&cq->kept_lock);
     int n = pgasi_verbs_poll_bare(cq, &cq->kept, 1);
     set_kept(cq, n > 0);
-    unlock_kept(cq);
+    pgasi_verbs_unlock(&cq->kept_lock);
     return n;
 }
 
 static void take_kept(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completion_p)
 {
-    lock_kept(cq);
+    pgasi_verbs_lock(&cq->kept_lock);
     *completion_p = cq->kept;
     set_kept(cq, false);
-    unlock_kept(cq);
+    pgasi_verbs_unlock(&cq->kept_lock);
 }
 
 int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n)
@@ -471,15 +460,15 @@ void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
     if (qp->tx != NULL)
         pgas_verbs_tx_close(qp->tx);
     pgasi_verbs_hold_poller(opts.send_cq); /* one closes at a time: the two locks have no order */
-    lock_kept(opts.send_cq);
+    pgasi_verbs_lock(&opts.send_cq->kept_lock);
     if (opts.recv_cq != opts.send_cq)
-        lock_kept(opts.recv_cq);
+        pgasi_verbs_lock(&opts.recv_cq->kept_lock);
     forget_kept(opts.send_cq, qp);
     forget_kept(opts.recv_cq, qp);
     dev->ops->qp_close(qp);
     if (opts.recv_cq != opts.send_cq)
-        unlock_kept(opts.recv_cq);
-    unlock_kept(opts.send_cq);
+        pgasi_verbs_unlock(&opts.recv_cq->kept_lock);
+    pgasi_verbs_unlock(&opts.send_cq->kept_lock);
     pgasi_verbs_release_poller(opts.send_cq);
     use_queues(&opts, -1);
     count(dev, -1);
