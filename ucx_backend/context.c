@@ -248,6 +248,7 @@ const pgasi_tp_ops_t pgasi_ucx_table = {
     .arm = pgasi_ucx_arm,
     .wake = pgasi_ucx_wake,
     .am_release = pgasi_ucx_am_release,
+    .peer_dead = pgasi_ucx_peer_dead,
 };
 
 const pgasi_tp_ops_t *pgasi_ucx_ops(void)

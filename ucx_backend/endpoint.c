@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why)
+/* True if it was marked already. */
+static bool mark_dead(pgasi_ucx_t *tp, int peer)
 {
     bool known = __atomic_exchange_n(&tp->dead[peer], 1, __ATOMIC_RELAXED) != 0;
     pthread_mutex_lock(&tp->lock);
@@ -17,6 +18,17 @@ void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why)
         }
     }
     pthread_mutex_unlock(&tp->lock);
+    return known;
+}
+
+void pgasi_ucx_peer_dead(pgasi_tp_t *tp, int peer)
+{
+    mark_dead(pgasi_ucx_of(tp), peer);
+}
+
+void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why)
+{
+    bool known = mark_dead(tp, peer);
     if (known || __atomic_load_n(&tp->closing, __ATOMIC_RELAXED)) {
         return;
     }

@@ -241,7 +241,9 @@ void pgasi_ucx_eps_begin_close(pgasi_ucx_lane_t *lane);
 void pgasi_ucx_eps_give_up(pgasi_ucx_lane_t *lane);
 /** After the worker is destroyed. */
 void pgasi_ucx_eps_free(pgasi_ucx_lane_t *lane);
-/** Mark a peer as gone on all lanes; logs and tells the owner the first time. */
+/** Mark a peer as dead on all lanes. */
+void pgasi_ucx_peer_dead(pgasi_tp_t *tp, int peer);
+/** The same; logs and tells the owner the first time. */
 void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why);
 
 static inline bool pgasi_ucx_is_dead(const pgasi_ucx_ep_t *ep)

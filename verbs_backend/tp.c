@@ -237,6 +237,12 @@ void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why)
     }
 }
 
+/* Endpoints see it in their next progress (todo.c). */
+static void verbs_peer_dead(pgasi_tp_t *tp, int peer)
+{
+    __atomic_fetch_or(&pgasi_verbs_tp_of(tp)->dead[peer], PGASI_VERBS_GONE, __ATOMIC_RELAXED);
+}
+
 const pgasi_tp_ops_t pgasi_verbs_table = {
     .open = verbs_open,
     .close = verbs_close,
@@ -264,6 +270,7 @@ const pgasi_tp_ops_t pgasi_verbs_table = {
     .arm = pgasi_verbs_arm,
     .wake = pgasi_verbs_wake,
     .am_release = pgasi_verbs_am_release,
+    .peer_dead = verbs_peer_dead,
 };
 
 const pgasi_tp_ops_t *pgasi_verbs_ops(void)

@@ -77,6 +77,7 @@ void pgasi_peer_died(int rank)
     if (!pgasi_boot_peer_died(rank))
         return;
     PGASI_ERROR("service", "rank %d died", rank);
+    pgasi_lanes_peer_dead(rank);
     pgasi_outbox_peer_died();
     __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
@@ -372,6 +373,17 @@ static void watch_peers(void)
         if (pid_fds[i] >= 0)
             watch(pid_fds[i], i);
     }
+}
+
+/* A rank of the host lives as long as its pidfd says so. Nothing watches those of other hosts. */
+bool pgasi_peer_suspect(int rank)
+{
+    for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++) {
+        struct pollfd ended = { .fd = pid_fds[i], .events = POLLIN };
+        if (pgasi_boot.host_members[i] == rank && pid_fds[i] >= 0)
+            return poll(&ended, 1, 0) > 0;
+    }
+    return true;
 }
 
 /* Sleeps until an event or the limit; true if something may wait. */

@@ -39,6 +39,8 @@ void pgasi_service_stop(void);
 
 /** A rank of the job died or left unexpectedly: reports once, then as PGAS_ON_PEER_DEATH says. */
 void pgasi_peer_died(int rank);
+/** The transport lost a connection to a rank: whether the rank is known to have died. Any thread. */
+bool pgasi_peer_suspect(int rank);
 extern bool pgasi_leaving; /* finalize is under way: peers may leave */
 
 typedef struct {

@@ -89,6 +89,7 @@ static pgas_status_t call_start(void)
     pgasi_agg_start();
     pgasi_lane_am_fn = pgasi_far_arrived;
     pgasi_lane_peer_lost = pgasi_peer_died;
+    pgasi_lane_peer_suspect = pgasi_peer_suspect;
     pgasi_thread_on_attach = thread_comes;
     pgasi_thread_on_detach = thread_leaves;
     return pgasi_boot_agree(status);

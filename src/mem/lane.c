@@ -26,6 +26,7 @@ int pgasi_n_lanes;
 pgasi_tp_t *pgasi_tp;
 pgasi_tp_am_fn_t pgasi_lane_am_fn;
 void (*pgasi_lane_peer_lost)(int rank);
+bool (*pgasi_lane_peer_suspect)(int rank);
 const pgasi_tp_ops_t *(*pgasi_lane_wrap)(const pgasi_tp_ops_t *ops);
 
 static char *addresses; /* [n_ranks][address_bytes] */
@@ -272,6 +273,18 @@ static void on_error(void *arg, int peer, pgas_status_t status)
         pgasi_lane_peer_lost(peer);
 }
 
+static bool on_suspect(void *arg, int peer)
+{
+    (void)arg;
+    return !pgasi_lane_peer_suspect || pgasi_lane_peer_suspect(peer);
+}
+
+void pgasi_lanes_peer_dead(int rank)
+{
+    if (pgasi_tp)
+        pgasi_tp->ops->peer_dead(pgasi_tp, rank);
+}
+
 static const char *transport_name(char *text)
 {
     pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, text);
@@ -329,6 +342,7 @@ static pgas_status_t open_transport(void)
         .am_fn = pgasi_lane_am_fn,
         .am_in_passing = true,
         .error_fn = on_error,
+        .suspect_fn = on_suspect,
         .device_distance = pgasi_place_distance,
     };
     pgas_status_t status = ops->open(&opts, &pgasi_tp);

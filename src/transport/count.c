@@ -19,6 +19,7 @@ typedef struct {
     pgasi_tp_counts_t closed; /* of lanes that were closed, and what came in */
     pgasi_tp_am_fn_t am_fn;
     pgasi_tp_error_fn_t error_fn;
+    pgasi_tp_suspect_fn_t suspect_fn;
     void *arg;
 } count_t;
 
@@ -100,6 +101,12 @@ static void on_error(void *arg, int peer, pgas_status_t status)
     tp->error_fn(tp->arg, peer, status);
 }
 
+static bool on_suspect(void *arg, int peer)
+{
+    const count_t *tp = arg;
+    return tp->suspect_fn(tp->arg, peer);
+}
+
 static pgas_status_t count_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
 {
     count_t *tp = calloc(1, sizeof(*tp));
@@ -110,9 +117,11 @@ static pgas_status_t count_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
     tp->super.super.ops = &table;
     tp->am_fn = opts->am_fn;
     tp->error_fn = opts->error_fn;
+    tp->suspect_fn = opts->suspect_fn;
     tp->arg = opts->arg;
     inner_opts.am_fn = opts->am_fn != NULL ? on_am : NULL;
     inner_opts.error_fn = opts->error_fn != NULL ? on_error : NULL;
+    inner_opts.suspect_fn = opts->suspect_fn != NULL ? on_suspect : NULL;
     inner_opts.arg = tp;
     pgas_status_t status = wrapped->open(&inner_opts, &tp->super.inner);
     if (status != PGAS_OK) {
@@ -258,6 +267,7 @@ static const pgasi_tp_ops_t table = {
     .arm = pgasi_wrap_arm,
     .wake = pgasi_wrap_wake,
     .am_release = pgasi_wrap_am_release,
+    .peer_dead = pgasi_wrap_peer_dead,
 };
 
 void pgasi_tp_count_watch(const void *from, size_t bytes)

@@ -525,6 +525,7 @@ static const pgasi_tp_ops_t table = {
     .arm = fault_arm,
     .wake = pgasi_wrap_wake,
     .am_release = pgasi_wrap_am_release,
+    .peer_dead = pgasi_wrap_peer_dead,
 };
 
 const pgasi_tp_ops_t *pgasi_tp_fault_wrap(const pgasi_tp_ops_t *ops, const char *text, uint64_t seed, char *why,

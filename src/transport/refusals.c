@@ -152,6 +152,11 @@ static void no_am_release(pgasi_tp_lane_t *lane, void *data)
     (void)lane, (void)data;
 }
 
+static void no_peer_dead(pgasi_tp_t *tp, int peer)
+{
+    (void)tp, (void)peer;
+}
+
 const pgasi_tp_ops_t pgasi_tp_refusals = {
     .open = no_open,
     .close = no_close,
@@ -179,4 +184,5 @@ const pgasi_tp_ops_t pgasi_tp_refusals = {
     .arm = no_lane_operation,
     .wake = no_lane_operation,
     .am_release = no_am_release,
+    .peer_dead = no_peer_dead,
 };

@@ -58,6 +58,11 @@ typedef struct {
 typedef bool (*pgasi_tp_am_fn_t)(void *arg, const pgasi_tp_am_t *am);
 typedef void (*pgasi_tp_error_fn_t)(void *arg, int peer, pgas_status_t status);
 
+/** A connection to a peer was lost: has the rank died? True: the transport gives the peer up and calls error_fn. False:
+ *  the rank lives, or nobody knows yet. Then the transport opens the connection again if it can, and the owner calls
+ *  peer_dead when it learns of the death. Runs inside progress() of any lane. */
+typedef bool (*pgasi_tp_suspect_fn_t)(void *arg, int peer);
+
 typedef struct {
     int rank, n_ranks;
     bool same_host_peers;          /* some off-node peers share this host (fake nodes): open shared memory transports */
@@ -65,9 +70,10 @@ typedef struct {
     size_t am_data_max;            /* larger incoming active messages are dropped, counted and logged once */
     pgasi_tp_am_fn_t am_fn;        /* runs inside progress() of lane 0 */
     bool am_in_passing;            /* am_fn never keeps data: it may be shown where it arrived, at any alignment */
-    pgasi_tp_error_fn_t error_fn;  /* a peer is gone; may be NULL */
+    pgasi_tp_error_fn_t error_fn;  /* operations to a peer end with this status from now on; may be NULL */
+    pgasi_tp_suspect_fn_t suspect_fn; /* a connection was lost; NULL: then the peer has died */
     int (*device_distance)(const char *name); /* from this rank's CPUs to an RDMA device, 0 is near; NULL: not known */
-    void *arg;                     /* first argument of both */
+    void *arg;                     /* first argument of am_fn, error_fn and suspect_fn */
 } pgasi_tp_opts_t;
 
 typedef struct {
@@ -131,6 +137,9 @@ typedef struct pgasi_tp_ops {
     pgas_status_t (*arm)(pgasi_tp_lane_t *lane);  /* PGAS_ERR_BUSY: events wait, progress first */
     pgas_status_t (*wake)(pgasi_tp_lane_t *lane); /* makes event_fd readable; callable from any thread */
     void (*am_release)(pgasi_tp_lane_t *lane, void *data); /* by the thread that may use the lane */
+    /** The owner knows that a peer has died: what is under way to it and what is issued later ends with PGAS_ERR_PEER.
+     *  Callable from any thread, more than once. What is under way ends inside the next progress() of its lane. */
+    void (*peer_dead)(pgasi_tp_t *tp, int peer);
 } pgasi_tp_ops_t;
 
 /** First member of every backend's instance, lane and key, so that calls need no second look-up. */

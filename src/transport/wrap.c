@@ -108,3 +108,9 @@ void pgasi_wrap_am_release(pgasi_tp_lane_t *lane, void *data)
     pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
     inner->ops->am_release(inner, data);
 }
+
+void pgasi_wrap_peer_dead(pgasi_tp_t *tp, int peer)
+{
+    pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;
+    inner->ops->peer_dead(inner, peer);
+}

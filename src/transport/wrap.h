@@ -53,5 +53,6 @@ pgas_status_t pgasi_wrap_event_fd(pgasi_tp_lane_t *lane, int *fd_p);
 pgas_status_t pgasi_wrap_arm(pgasi_tp_lane_t *lane);
 pgas_status_t pgasi_wrap_wake(pgasi_tp_lane_t *lane);
 void pgasi_wrap_am_release(pgasi_tp_lane_t *lane, void *data);
+void pgasi_wrap_peer_dead(pgasi_tp_t *tp, int peer);
 
 #endif

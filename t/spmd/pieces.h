@@ -318,6 +318,7 @@ static const pgasi_tp_ops_t pieces_table = {
     .arm = pieces_arm,
     .wake = pgasi_wrap_wake,
     .am_release = pgasi_wrap_am_release,
+    .peer_dead = pgasi_wrap_peer_dead,
 };
 
 static inline const pgasi_tp_ops_t *pieces_wrap(const pgasi_tp_ops_t *ops)

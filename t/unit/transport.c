@@ -176,6 +176,7 @@ static void refuses(void)
     no->mem_release(NULL, NULL);
     no->key_release(NULL);
     no->am_release(NULL, NULL);
+    no->peer_dead(NULL, 0);
     for (int i = 0; i < 2; i++) {
         const pgasi_tp_ops_t *table = pgasi_tp_find(i == 0 ? "loopback" : "ucx");
         all = table != NULL;
