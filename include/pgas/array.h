@@ -137,7 +137,7 @@ enum { PGAS_ARRAY_KIND_ADD, PGAS_ARRAY_KIND_MIN, PGAS_ARRAY_KIND_MAX, PGAS_ARRAY
 enum { PGAS_ARRAY_TYPE_U8, PGAS_ARRAY_TYPE_U16, PGAS_ARRAY_TYPE_U32, PGAS_ARRAY_TYPE_U64, PGAS_ARRAY_TYPE_I8,
        PGAS_ARRAY_TYPE_I16, PGAS_ARRAY_TYPE_I32, PGAS_ARRAY_TYPE_I64, PGAS_ARRAY_TYPE_F32, PGAS_ARRAY_TYPE_F64,
        PGAS_ARRAY_N_TYPES };
-#define PGAS_ARRAY_OP(kind, type) ((pgas_array_op_t)(1 + (kind) * 16 + (type)))
+#define PGAS_ARRAY_OP(kind, type) PGAS_CAST(pgas_array_op_t, 1 + (kind) * 16 + (type))
 #define PGAS_ARRAY_OPS_OF(K)                                                                                              \
     PGAS_ARRAY_##K##_U8 = 1 + PGAS_ARRAY_KIND_##K * 16, PGAS_ARRAY_##K##_U16, PGAS_ARRAY_##K##_U32, PGAS_ARRAY_##K##_U64, \
     PGAS_ARRAY_##K##_I8, PGAS_ARRAY_##K##_I16, PGAS_ARRAY_##K##_I32, PGAS_ARRAY_##K##_I64

@@ -14,7 +14,7 @@
 PGAS_BEGIN_DECLS
 
 typedef uint64_t pgas_gptr_t;
-#define PGAS_NULL ((pgas_gptr_t)0)
+#define PGAS_NULL PGAS_CAST(pgas_gptr_t, 0)
 #define PGAS_OFFSET_BITS 44
 #define PGAS_OFFSET_MAX ((UINT64_C(1) << PGAS_OFFSET_BITS) - 1)
 #define PGAS_RANKS_MAX (1 << 20)

@@ -8,12 +8,24 @@
 #ifndef PGAS_STATUS_H
 #define PGAS_STATUS_H
 
+/* C++: the inline functions are C, so a warning about casts of C (-Wold-style-cast) is silenced for them; what macros put
+ * into a user's own code casts by PGAS_CAST. */
 #if defined(__cplusplus)
+#if defined(__GNUC__)
+#define PGAS_BEGIN_DECLS \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"") extern "C" {
+#define PGAS_END_DECLS \
+    }                  \
+    _Pragma("GCC diagnostic pop")
+#else
 #define PGAS_BEGIN_DECLS extern "C" {
 #define PGAS_END_DECLS   }
+#endif
+#define PGAS_CAST(type, value) (static_cast<type>(value))
 #else
 #define PGAS_BEGIN_DECLS
 #define PGAS_END_DECLS
+#define PGAS_CAST(type, value) ((type)(value))
 #endif
 
 /** Marks what the shared library exports; everything else stays inside. */

@@ -77,7 +77,7 @@
     static void pgas_untyped_##name(const void *args, size_t bytes, pgas_thread_t source, void *context)                 \
     {                                                                                                                    \
         if (bytes == sizeof(arg_type))                                                                                   \
-            pgas_typed_##name((const arg_type *)args, source, context);                                                  \
+            pgas_typed_##name(PGAS_CAST(const arg_type *, args), source, context);                                       \
     }                                                                                                                    \
     pgas_status_t pgas_register_##name(void *context)                                                                    \
     {                                                                                                                    \
