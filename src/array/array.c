@@ -516,7 +516,7 @@ static pgas_status_t check_idle(pgasi_array_t *a)
     for (uint64_t j = 0; j < a->n_home + a->n_lines; j++) {
         const pgasi_array_hold_t *hold = j < a->n_home ? &a->peer[a->rank].holds[j] : &a->line[j - a->n_home].hold;
         pgasi_array_place_t place;
-        if (!pgasi_array_hold_is_pinned(hold) || !pgasi_array_place_of_chunk(&a->map, hold->chunk, &place))
+        if (!pgasi_array_hold_is_pinned(hold) || !pgasi_array_place_of_chunk(&a->map, hold->now.chunk, &place))
             continue;
         PGASI_ERROR("array", "pgas_array_destroy: the chunk of element %" PRIu64 " is pinned", place.first);
         return PGAS_ERR_BUSY;

@@ -102,19 +102,25 @@ typedef enum {
 } pgasi_array_mode_t;
 typedef enum { PGASI_ARRAY_KEEP, PGASI_ARRAY_NO_WRITES, PGASI_ARRAY_NO_ACCESS } pgasi_array_level_t;
 
-/** Entries shown to threads: of one owner (DATA or OPERATE), or READ to all threads of some ranks. They are changed with the lock
+/** What the lock of a hold guards: assigned as a whole when the hold becomes another chunk's.
+ *  Entries shown to threads: of one owner (DATA or OPERATE), or READ to all threads of some ranks. They are changed with the lock
  *  held. shown: there may have been entries since the last barrier, also if they have been taken away again. */
-typedef struct pgasi_array_hold {
-    uint32_t lock;
+typedef struct {
     uint8_t grant, mode, recall, shown; /* recall: the level that pins keep from being reached */
     uint32_t op;                        /* OPERATES: of which operator */
     uint32_t owner;                     /* node rank * 4096 + slot + 1; 0: nobody */
-    uint32_t pins_read, pins_write;     /* write: operate, too */
     uint16_t heat, budget;              /* recalls that cost a barrier; accesses until it is no longer guarded */
-    uint32_t touched;
     uint64_t readers;                   /* bit: node rank (those from 63 on share one) has a READ entry */
     uint64_t chunk;
-    uint64_t unused;
+} pgasi_array_held_t;
+
+/** The lock itself, and what threads read without it, lie outside of `now`: an assignment may store other values on its way. */
+typedef struct pgasi_array_hold {
+    uint32_t lock;
+    uint32_t touched;
+    uint32_t pins_read, pins_write; /* write: operate, too */
+    pgasi_array_held_t now;
+    uint64_t unused[2];
 } pgasi_array_hold_t;
 
 static inline bool pgasi_array_hold_is_pinned(const pgasi_array_hold_t *hold)

@@ -14,11 +14,11 @@ bool pgasi_array_home_is_sound(const pgasi_array_t *a, uint64_t index)
     const pgasi_array_dir_t *dir = &a->dir[index];
     const pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
     switch (dir->state) {
-    case PGASI_H_U: return hold->grant == PGASI_ARRAY_ALL && !dir->pending && !dir->who;
-    case PGASI_H_S: return hold->grant == PGASI_ARRAY_READS && !dir->pending;
-    case PGASI_H_O: return hold->grant == PGASI_ARRAY_OPERATES && hold->op == dir->op && !dir->pending;
+    case PGASI_H_U: return hold->now.grant == PGASI_ARRAY_ALL && !dir->pending && !dir->who;
+    case PGASI_H_S: return hold->now.grant == PGASI_ARRAY_READS && !dir->pending;
+    case PGASI_H_O: return hold->now.grant == PGASI_ARRAY_OPERATES && hold->now.op == dir->op && !dir->pending;
     case PGASI_H_D:
-        return hold->grant == PGASI_ARRAY_NOTHING && !dir->pending && !dir->who && dir->owner >= 0 &&
+        return hold->now.grant == PGASI_ARRAY_NOTHING && !dir->pending && !dir->who && dir->owner >= 0 &&
                dir->owner < a->n_ranks && a->node_rank[dir->owner] < 0;
     default: return true; /* on its way */
     }
@@ -32,11 +32,11 @@ bool pgasi_array_line_is_sound(const pgasi_array_t *a, uint32_t li)
     case PGASI_C_IS:
     case PGASI_C_IW:
     case PGASI_C_IO:
-    case PGASI_C_W: return line->hold.grant == PGASI_ARRAY_NOTHING;
+    case PGASI_C_W: return line->hold.now.grant == PGASI_ARRAY_NOTHING;
     case PGASI_C_S:
-    case PGASI_C_SW: return line->hold.grant == PGASI_ARRAY_READS;
-    case PGASI_C_D: return line->hold.grant == PGASI_ARRAY_ALL;
-    case PGASI_C_O: return line->hold.grant == PGASI_ARRAY_OPERATES && line->hold.op == line->op;
+    case PGASI_C_SW: return line->hold.now.grant == PGASI_ARRAY_READS;
+    case PGASI_C_D: return line->hold.now.grant == PGASI_ARRAY_ALL;
+    case PGASI_C_O: return line->hold.now.grant == PGASI_ARRAY_OPERATES && line->hold.now.op == line->op;
     default: return true;
     }
 }
@@ -107,7 +107,7 @@ static uint64_t list(const pgasi_array_t *a, held_t *held)
     for (uint32_t li = 0; li < a->n_lines; li++) {
         const pgasi_array_line_t *line = &a->line[li];
         if (line->state != PGASI_C_I)
-            held[n++] = (held_t){ line->hold.chunk, line->state, line->op };
+            held[n++] = (held_t){ line->hold.now.chunk, line->state, line->op };
     }
     return n;
 }

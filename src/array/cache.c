@@ -24,7 +24,7 @@ static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
 pgasi_array_site_t pgasi_array_line_site(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_line_t *line = &a->line[li];
-    uint64_t chunk = line->hold.chunk;
+    uint64_t chunk = line->hold.now.chunk;
     return (pgasi_array_site_t){ a, &line->hold, a->line_data + (uint64_t)li * a->stride, chunk, false, chunk >= a->map.n_cells };
 }
 
@@ -92,13 +92,13 @@ static void give_line(pgasi_array_t *a, uint32_t li)
     line->leaving = false;
     if (line->waiting) {
         line->op = line->waiting->op;
-        pgasi_array_hold_renew(&line->hold, line->hold.chunk, line->hold.heat);
+        pgasi_array_hold_renew(&line->hold, line->hold.now.chunk, line->hold.now.heat);
         step(a, li, event_of(pgasi_array_need(line->waiting)));
         return;
     }
-    uint64_t chunk = line->hold.chunk;
+    uint64_t chunk = line->hold.now.chunk;
     __atomic_store_n(&a->line_of[chunk], 0, __ATOMIC_RELEASE);
-    *heat_of(a, chunk) = line->hold.heat;
+    *heat_of(a, chunk) = line->hold.now.heat;
     pgasi_array_hold_renew(&line->hold, NO_CHUNK, 0);
     line->next_free = a->first_free;
     a->first_free = li;
@@ -294,7 +294,7 @@ static void evict(pgasi_array_t *a)
         a->hand = li + 1 == a->n_lines ? 0 : li + 1;
         if (!is_evictable(line))
             continue;
-        if (line->hold.touched) {
+        if (__atomic_load_n(&line->hold.touched, __ATOMIC_RELAXED)) {
             pgasi_array_site_t site = pgasi_array_line_site(a, li);
             pgasi_array_unshow(&site);
             continue;
@@ -393,7 +393,7 @@ static void open_operate(pgasi_array_t *a, uint32_t li)
 static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
 {
     pgasi_array_line_t *line = &a->line[li];
-    pgasi_array_place_t place = place_of(a, line->hold.chunk);
+    pgasi_array_place_t place = place_of(a, line->hold.now.chunk);
     const char *data = a->line_data + (uint64_t)li * a->stride;
     uint64_t end = (place.first & a->open.mask) + place.n;
     int home = a->global[place.home];
@@ -407,7 +407,7 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
 static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action, pgasi_array_event_t event)
 {
     pgasi_array_line_t *line = &a->line[li];
-    uint64_t chunk = line->hold.chunk;
+    uint64_t chunk = line->hold.now.chunk;
     switch (action) {
     case PGASI_A_QUIESCE:
     case PGASI_A_QUIESCE_WRITES:
@@ -436,7 +436,7 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     pgasi_array_line_t *line = &a->line[li];
     const pgasi_array_step_t *s = pgasi_array_step(line->state, event);
     if (!s->known)
-        pgasi_array_broken(a, "line of", line->hold.chunk, line->state, (int)event);
+        pgasi_array_broken(a, "line of", line->hold.now.chunk, line->state, (int)event);
     bool asked = (s->actions & (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
     bool freed = (s->actions & UINT64_C(1) << PGASI_A_FREE) != 0;
     line->state = s->next;
@@ -480,7 +480,7 @@ void pgasi_array_cache_start(pgasi_array_t *a)
     for (uint32_t li = a->n_lines; li-- > 0;) {
         memset(&a->line[li], 0, sizeof a->line[li]);
         a->line[li].state = PGASI_C_I;
-        a->line[li].hold.chunk = NO_CHUNK;
+        a->line[li].hold.now.chunk = NO_CHUNK;
         a->line[li].waiting_end = &a->line[li].waiting;
         a->line[li].next_free = a->first_free;
         a->first_free = li;

@@ -44,6 +44,13 @@ static void unlock(pgasi_array_hold_t *hold)
     __atomic_store_n(&hold->lock, 0, __ATOMIC_RELEASE);
 }
 
+/* For the cache, which looks without the lock. */
+static void touch(pgasi_array_hold_t *hold)
+{
+    if (!__atomic_load_n(&hold->touched, __ATOMIC_RELAXED))
+        __atomic_store_n(&hold->touched, 1, __ATOMIC_RELAXED);
+}
+
 /* ---- entries; lock held ---- */
 
 static pgasi_array_peer_t *peer_of_node_rank(pgasi_array_t *a, int node_rank)
@@ -81,27 +88,27 @@ static void hide(const pgasi_array_site_t *site, int node_rank)
 
 static void hide_owner(const pgasi_array_site_t *site)
 {
-    if (site->hold->owner)
-        hide(site, (int)(site->hold->owner >> 12));
-    site->hold->owner = 0;
+    if (site->hold->now.owner)
+        hide(site, (int)(site->hold->now.owner >> 12));
+    site->hold->now.owner = 0;
 }
 
 static void hide_readers(const pgasi_array_site_t *site)
 {
-    uint64_t readers = site->hold->readers;
+    uint64_t readers = site->hold->now.readers;
     if (!site->at_home && readers)
         hide(site, pgasi_boot.node_rank);
     for (int r = 0; site->at_home && readers && r < pgasi_boot.node_size; r++) {
         if (readers >> PGASI_MIN(r, LAST_BIT) & 1)
             hide(site, r);
     }
-    site->hold->readers = 0;
+    site->hold->now.readers = 0;
 }
 
 /* Those whose entries have just been taken away leave. They never need the lock while they are inside. */
 static void wait_until_left(const pgasi_array_site_t *site)
 {
-    site->hold->shown = site->hold->owner || site->hold->readers;
+    site->hold->now.shown = site->hold->now.owner || site->hold->now.readers;
     if (pgasi_array_is_alone(site->at_home))
         return;
     pgasi_wait_heavy_barrier();
@@ -121,7 +128,7 @@ static void show(const pgasi_array_site_t *site, uint64_t rights)
         __atomic_store_n(&entry[j].base, base, __ATOMIC_RELAXED);
         __atomic_store_n(&entry[j].rights, rights, __ATOMIC_RELEASE);
     }
-    site->hold->shown = 1;
+    site->hold->now.shown = 1;
     bool own = rights == pgas_array_path.data;
     if (!(rights & PGAS_ARRAY_READ) && !(own && pgasi_array_is_sole()))
         return;
@@ -143,19 +150,19 @@ static bool may_show(const pgasi_array_site_t *site, bool by_thread)
 
 static void guard(pgasi_array_hold_t *hold, uint16_t budget)
 {
-    hold->mode = PGASI_ARRAY_GUARDED;
-    hold->budget = budget;
+    hold->now.mode = PGASI_ARRAY_GUARDED;
+    hold->now.budget = budget;
 }
 
 /* To all threads of this rank, what they may do at the same time as others. */
 static void show_all(const pgasi_array_site_t *site)
 {
     pgasi_array_hold_t *hold = site->hold;
-    bool shared = hold->mode == PGASI_ARRAY_SHARED;
-    uint64_t rights = hold->grant == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
-    if (shared && hold->grant != PGASI_ARRAY_READS)
-        rights |= hold->grant == PGASI_ARRAY_ALL ? PGAS_ARRAY_CHANGE : (uint64_t)hold->op << 32 | PGAS_ARRAY_COMBINE;
-    hold->readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
+    bool shared = hold->now.mode == PGASI_ARRAY_SHARED;
+    uint64_t rights = hold->now.grant == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
+    if (shared && hold->now.grant != PGASI_ARRAY_READS)
+        rights |= hold->now.grant == PGASI_ARRAY_ALL ? PGAS_ARRAY_CHANGE : (uint64_t)hold->now.op << 32 | PGAS_ARRAY_COMBINE;
+    hold->now.readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
     show(site, rights);
 }
 
@@ -167,7 +174,7 @@ static void end_ownership(const pgasi_array_site_t *site)
     if (site->array->wide)
         guard(site->hold, GUARD_WIDE);
     else
-        site->hold->mode = PGASI_ARRAY_SHARED;
+        site->hold->now.mode = PGASI_ARRAY_SHARED;
 }
 
 /* Before a read: nobody writes but the thread itself, or by atomic instructions. */
@@ -175,13 +182,13 @@ static void settle_read(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
     uint32_t me = pgasi_array_self();
-    if (hold->owner && (hold->owner != me || !by_thread))
+    if (hold->now.owner && (hold->now.owner != me || !by_thread))
         end_ownership(site);
-    if (hold->mode == PGASI_ARRAY_GUARDED || !may_show(site, by_thread))
+    if (hold->now.mode == PGASI_ARRAY_GUARDED || !may_show(site, by_thread))
         return;
-    if (hold->owner == me) {
+    if (hold->now.owner == me) {
         show(site, pgas_array_path.data);
-    } else if (!(site->array->wide && hold->grant != PGASI_ARRAY_READS && hold->mode == PGASI_ARRAY_SHARED)) {
+    } else if (!(site->array->wide && hold->now.grant != PGASI_ARRAY_READS && hold->now.mode == PGASI_ARRAY_SHARED)) {
         show_all(site);
     }
 }
@@ -191,7 +198,7 @@ static bool others_read(const pgasi_array_site_t *site)
 {
     uint64_t mine = UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
     bool sole = pgasi_array_is_sole() && pgasi_boot.node_rank < LAST_BIT;
-    return (site->hold->readers & ~(sole ? mine : 0)) != 0;
+    return (site->hold->now.readers & ~(sole ? mine : 0)) != 0;
 }
 
 /* Before a write, or an operation: the thread becomes the owner, or nobody is, and (of wide elements) nobody reads. */
@@ -199,26 +206,27 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
     uint32_t me = pgasi_array_self();
-    uint64_t rights = hold->grant == PGASI_ARRAY_ALL ? pgas_array_path.data : (uint64_t)hold->op << 32 | pgas_array_path.operate;
-    bool mine = hold->owner == me && by_thread;
-    if (hold->owner && !mine)
+    bool all = hold->now.grant == PGASI_ARRAY_ALL;
+    uint64_t rights = all ? pgas_array_path.data : (uint64_t)hold->now.op << 32 | pgas_array_path.operate;
+    bool mine = hold->now.owner == me && by_thread;
+    if (hold->now.owner && !mine)
         end_ownership(site);
-    if (may_show(site, by_thread) && (mine || (hold->mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
-        bool read = hold->readers != 0;
-        hold->readers = 0;
-        hold->owner = me;
+    if (may_show(site, by_thread) && (mine || (hold->now.mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
+        bool read = hold->now.readers != 0;
+        hold->now.readers = 0;
+        hold->now.owner = me;
         show(site, rights);
         if (PGAS_LIKELY(!read || pgasi_array_is_sole()))
             return;
         end_ownership(site); /* another thread of this rank has come just now, and may be inside as a reader */
     }
-    hold->mode = PGASI_ARRAY_SHARED;
+    hold->now.mode = PGASI_ARRAY_SHARED;
     if (!site->array->wide) {
         if (may_show(site, by_thread))
             show_all(site);
         return;
     }
-    if (hold->readers) {
+    if (hold->now.readers) {
         hide_readers(site);
         wait_until_left(site);
     }
@@ -228,13 +236,13 @@ static void settle_write(const pgasi_array_site_t *site, bool by_thread)
 static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
-    if (by_thread && hold->touched != 1)
-        hold->touched = 1;
-    if (hold->mode == PGASI_ARRAY_GUARDED || (!may_show(site, by_thread) && !hold->owner && !hold->readers)) {
+    if (by_thread)
+        touch(hold);
+    if (hold->now.mode == PGASI_ARRAY_GUARDED || (!may_show(site, by_thread) && !hold->now.owner && !hold->now.readers)) {
         pgasi_array_count(&site->array->info.guarded, 1);
-        if (hold->mode == PGASI_ARRAY_GUARDED && by_thread && --hold->budget == 0) {
-            hold->mode = PGASI_ARRAY_OPEN;
-            hold->heat = 0;
+        if (hold->now.mode == PGASI_ARRAY_GUARDED && by_thread && --hold->now.budget == 0) {
+            hold->now.mode = PGASI_ARRAY_OPEN;
+            hold->now.heat = 0;
         }
         return;
     }
@@ -321,7 +329,7 @@ static void change(void *at, size_t bytes, change_fn_t fn, const void *with, voi
 static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
 {
     const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
-    bool operands = site->hold->grant == PGASI_ARRAY_OPERATES && !site->at_home;
+    bool operands = site->hold->now.grant == PGASI_ARRAY_OPERATES && !site->at_home;
     size_t bytes = operands ? def->operand_bytes : elem;
     change_fn_t fn = operands || !def->merge ? def->combine : def->merge;
     change(site->data + x->k * bytes, bytes, fn, x->in, x->kind == PGASI_ARRAY_FETCH ? x->out : NULL);
@@ -487,7 +495,7 @@ pgas_status_t pgasi_array_unpin_hold(pgasi_array_hold_t *hold, pgas_array_pin_mo
         hold->pins_read--;
     else
         hold->pins_write--;
-    *recall_p = hold->recall && !hold->pins_write && (hold->recall == PGASI_ARRAY_NO_WRITES || !hold->pins_read);
+    *recall_p = hold->now.recall && !hold->pins_write && (hold->now.recall == PGASI_ARRAY_NO_WRITES || !hold->pins_read);
     unlock(hold);
     return PGAS_OK;
 }
@@ -511,11 +519,11 @@ static bool is_pinned_against(const pgasi_array_hold_t *hold, const pgasi_array_
 static bool allows(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
 {
     pgasi_array_need_t need = pgasi_array_need(x);
-    if (hold->grant == PGASI_ARRAY_ALL)
+    if (hold->now.grant == PGASI_ARRAY_ALL)
         return true;
-    if (hold->grant == PGASI_ARRAY_READS)
+    if (hold->now.grant == PGASI_ARRAY_READS)
         return need == PGASI_ARRAY_NEED_R;
-    return hold->grant == PGASI_ARRAY_OPERATES && need == PGASI_ARRAY_NEED_O && hold->op == x->op;
+    return hold->now.grant == PGASI_ARRAY_OPERATES && need == PGASI_ARRAY_NEED_O && hold->now.op == x->op;
 }
 
 pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access_t *x, bool by_thread)
@@ -524,11 +532,11 @@ pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access
     pgas_status_t status = PGAS_INPROGRESS;
     bool own_pin = by_thread && n_own_pins && pgasi_array_has_own_pin(hold);
     lock(hold);
-    if (PGAS_UNLIKELY(hold->chunk != site->chunk)) {
+    if (PGAS_UNLIKELY(hold->now.chunk != site->chunk)) {
         own_pin = false; /* the line has become another's */
     } else if (x->foreign && is_pinned_against(hold, x)) {
         /* since it was looked at */
-    } else if (allows(hold, x) && !(x->kind == PGASI_ARRAY_PIN && hold->recall && !own_pin)) {
+    } else if (allows(hold, x) && !(x->kind == PGASI_ARRAY_PIN && hold->now.recall && !own_pin)) {
         status = PGAS_OK;
         if (x->kind != PGASI_ARRAY_PIN) {
             settle(site, pgasi_array_need(x) != PGASI_ARRAY_NEED_R, by_thread);
@@ -538,7 +546,7 @@ pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access
         } else {
             hold->pins_write++;
         }
-        hold->touched = 1;
+        touch(hold);
     }
     unlock(hold);
     return status == PGAS_INPROGRESS && own_pin ? PGAS_ERR_DEADLOCK : status;
@@ -549,10 +557,10 @@ bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_a
     bool reads = pgasi_array_need(x) == PGASI_ARRAY_NEED_R;
     lock(hold);
     bool pinned = is_pinned_against(hold, x);
-    if (pinned && hold->recall < (reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS))
-        hold->recall = reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS;
+    if (pinned && hold->now.recall < (reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS))
+        hold->now.recall = reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS;
     else if (!pinned)
-        hold->recall = PGASI_ARRAY_KEEP;
+        hold->now.recall = PGASI_ARRAY_KEEP;
     unlock(hold);
     return pinned;
 }
@@ -560,20 +568,21 @@ bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_a
 void pgasi_array_hold_renew(pgasi_array_hold_t *hold, uint64_t chunk, uint16_t heat)
 {
     lock(hold); /* a thread may have found the line while it was another chunk's */
-    *hold = (pgasi_array_hold_t){ .lock = hold->lock, .chunk = chunk, .touched = 1, .heat = heat };
+    hold->now = (pgasi_array_held_t){ .chunk = chunk, .heat = heat };
+    touch(hold);
     unlock(hold);
 }
 
 void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op)
 {
     lock(hold);
-    hold->recall = PGASI_ARRAY_KEEP;
-    hold->grant = grant;
-    hold->op = op;
-    if (hold->heat >= HEAT_MAX)
+    hold->now.recall = PGASI_ARRAY_KEEP;
+    hold->now.grant = grant;
+    hold->now.op = op;
+    if (hold->now.heat >= HEAT_MAX)
         guard(hold, GUARD);
-    else if (!hold->owner)
-        hold->mode = PGASI_ARRAY_OPEN;
+    else if (!hold->now.owner)
+        hold->now.mode = PGASI_ARRAY_OPEN;
     unlock(hold);
 }
 
@@ -583,18 +592,18 @@ int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level,
     int result = 0;
     lock(hold);
     if (hold->pins_write || (level == PGASI_ARRAY_NO_ACCESS && hold->pins_read)) {
-        hold->recall = (uint8_t)PGASI_MAX((int)hold->recall, (int)level);
+        hold->now.recall = (uint8_t)PGASI_MAX((int)hold->now.recall, (int)level);
         result = 2;
     } else {
-        hold->grant = level == PGASI_ARRAY_NO_ACCESS ? PGASI_ARRAY_NOTHING : PGASI_ARRAY_READS;
-        bool had_owner = hold->owner != 0;
-        bool all = level == PGASI_ARRAY_NO_ACCESS || hold->mode == PGASI_ARRAY_SHARED;
+        hold->now.grant = level == PGASI_ARRAY_NO_ACCESS ? PGASI_ARRAY_NOTHING : PGASI_ARRAY_READS;
+        bool had_owner = hold->now.owner != 0;
+        bool all = level == PGASI_ARRAY_NO_ACCESS || hold->now.mode == PGASI_ARRAY_SHARED;
         hide_owner(site);
         if (all)
             hide_readers(site);
-        if (hold->shown && (had_owner || all)) {
-            hold->shown = hold->readers != 0;
-            hold->heat += recall && hold->heat < HEAT_MAX && pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
+        if (hold->now.shown && (had_owner || all)) {
+            hold->now.shown = hold->now.readers != 0;
+            hold->now.heat += recall && hold->now.heat < HEAT_MAX && pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
             result = !pgasi_array_is_alone(site->at_home);
         }
     }
@@ -605,8 +614,8 @@ int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level,
 void pgasi_array_unshow(const pgasi_array_site_t *site)
 {
     lock(site->hold);
-    site->hold->touched = 0;
-    if (site->hold->owner || site->hold->readers)
+    __atomic_store_n(&site->hold->touched, 0, __ATOMIC_RELAXED);
+    if (site->hold->now.owner || site->hold->now.readers)
         hide(site, pgasi_boot.node_rank);
     unlock(site->hold);
 }

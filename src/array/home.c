@@ -26,15 +26,15 @@ static bool is_exact(const pgasi_array_t *a)
 static pgasi_array_site_t site_of(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
-    return (pgasi_array_site_t){ a, hold, a->peer[a->rank].data + index * a->stride, hold->chunk, true,
-                                 hold->chunk >= a->map.n_cells };
+    return (pgasi_array_site_t){ a, hold, a->peer[a->rank].data + index * a->stride, hold->now.chunk, true,
+                                 hold->now.chunk >= a->map.n_cells };
 }
 
 /* Those that have it give it back; each answers. */
 static void give(pgasi_array_t *a, uint64_t index, int but)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
-    uint64_t chunk = a->peer[a->rank].holds[index].chunk;
+    uint64_t chunk = a->peer[a->rank].holds[index].now.chunk;
     for (int r = 0; r < a->n_ranks && dir->who; r++) {
         if (r == but || a->node_rank[r] >= 0 || !(dir->who & pgasi_array_bit_of(a, r)))
             continue;
@@ -241,7 +241,7 @@ static pgasi_array_kept_t *new_kept(pgasi_array_t *a, uint64_t index, int source
         k = malloc(sizeof *k + a->stride);
     }
     if (!k)
-        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].holds[index].chunk, dir->state, 0);
+        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].holds[index].now.chunk, dir->state, 0);
     *k = (pgasi_array_kept_t){ .next = dir->kept, .op = op, .source = source, .operands = k->room };
     dir->kept = k;
     return k;
@@ -342,7 +342,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     case PGASI_A_GIVE_OTHERS: give(a, index, source); break;
     case PGASI_A_GIVE_OWNER:
     case PGASI_A_LEND_OWNER:
-        pgasi_array_send_event(a, a->global[dir->owner], hold->chunk,
+        pgasi_array_send_event(a, a->global[dir->owner], hold->now.chunk,
                                action == PGASI_A_LEND_OWNER ? PGASI_E_LEND : PGASI_E_GIVE, 0);
         dir->pending++;
         break;
@@ -357,12 +357,12 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     case PGASI_A_OPEN_OPERATE: pgasi_array_open(hold, PGASI_ARRAY_OPERATES, dir->op); break;
     case PGASI_A_SEND_DATA_R:
     case PGASI_A_SEND_DATA_W:
-        pgasi_array_send_data(a, to, hold->chunk, action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W, r->line, data,
-                              r->pull);
+        pgasi_array_send_data(a, to, hold->now.chunk, action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W, r->line,
+                              data, r->pull);
         break;
-    case PGASI_A_SEND_GRANT_W: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_GRANT_W, r->line); break;
-    case PGASI_A_SEND_GRANT_O: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_GRANT_O, r->line); break;
-    case PGASI_A_SEND_WB_ACK: pgasi_array_send_event(a, to, hold->chunk, PGASI_E_WB_ACK, 0); break;
+    case PGASI_A_SEND_GRANT_W: pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_GRANT_W, r->line); break;
+    case PGASI_A_SEND_GRANT_O: pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_GRANT_O, r->line); break;
+    case PGASI_A_SEND_WB_ACK: pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_WB_ACK, 0); break;
     case PGASI_A_COUNT: dir->pending--; break;
     case PGASI_A_NEXT: pop(a, dir); break;
     default: break; /* STORE: what came before the answer. SERVE: dispatch, which is at work or follows */
@@ -374,7 +374,7 @@ static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, in
     pgasi_array_dir_t *dir = &a->dir[index];
     const pgasi_array_step_t *s = pgasi_array_step(dir->state, event);
     if (!s->known)
-        pgasi_array_broken(a, "home of", a->peer[a->rank].holds[index].chunk, dir->state, (int)event);
+        pgasi_array_broken(a, "home of", a->peer[a->rank].holds[index].now.chunk, dir->state, (int)event);
     bool asked = (s->actions & (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
     dir->state = s->next;
     for (uint64_t left = s->actions; left; left &= left - 1) {
@@ -405,8 +405,8 @@ void pgasi_array_home_start(pgasi_array_t *a)
     for (uint64_t j = 0; j < a->n_home; j++) {
         pgasi_array_hold_t *hold = &a->peer[a->rank].holds[j];
         memset(hold, 0, sizeof *hold);
-        hold->chunk = pgasi_array_place_of_index(&a->map, a->rank, j).chunk;
-        hold->grant = PGASI_ARRAY_ALL;
+        hold->now.chunk = pgasi_array_place_of_index(&a->map, a->rank, j).chunk;
+        hold->now.grant = PGASI_ARRAY_ALL;
         a->dir[j].state = PGASI_H_U;
     }
 }

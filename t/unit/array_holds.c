@@ -1,0 +1,174 @@
+/* what: one thread at a time is inside a hold, also while the hold becomes another chunk's; of threads that begin to use arrays
+ *       none does so before the first one's time alone is over
+ * needs: tsan-ok
+ * source: src/array/array.h, src/array/slots.c */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include "array/array.h"
+#include "array/slots.h"
+#include "boot/boot.h"
+#include "t/tap.h"
+#include "t/unit/lone.h"
+
+#define N_RENEWALS 100000 /* and until so many reads */
+#define N_READS 1000
+#define WORDS 64 /* of an element: long enough that another thread comes in between, if it can */
+#define HEAT 4   /* recalls after which a chunk is guarded: each access is under the lock */
+
+static pgas_array_t *array;
+static pgasi_array_hold_t hold;
+static uint64_t element[WORDS];
+static int n_running, n_torn, n_reads;
+
+static pgasi_array_site_t site(void)
+{
+    return (pgasi_array_site_t){ pgasi_array_of(array), &hold, (char *)element, 0, false, false };
+}
+
+static bool get_whole(uint64_t *words)
+{
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_GET, .n = 1, .out = words };
+    pgasi_array_site_t at = site();
+    if (pgasi_array_try(&at, &x, false) != PGAS_OK)
+        return true; /* between two chunks */
+    __atomic_add_fetch(&n_reads, 1, __ATOMIC_RELAXED);
+    for (int k = 1; k < WORDS; k++) {
+        if (words[k] != words[0])
+            return false;
+    }
+    return true;
+}
+
+static void *read_all_the_time(void *arg)
+{
+    uint64_t words[WORDS];
+    (void)arg;
+    while (__atomic_load_n(&n_running, __ATOMIC_ACQUIRE) > 0)
+        __atomic_add_fetch(&n_torn, !get_whole(words), __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void renewals(void)
+{
+    pthread_t reader;
+    uint64_t words[WORDS];
+    n_running = 1;
+    pthread_create(&reader, NULL, read_all_the_time, NULL);
+    for (uint64_t n = 0; n < N_RENEWALS || __atomic_load_n(&n_reads, __ATOMIC_RELAXED) < N_READS; n++) {
+        pgasi_array_site_t at = site();
+        for (int k = 0; k < WORDS; k++)
+            words[k] = n;
+        pgasi_array_hold_renew(&hold, 0, HEAT);
+        pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0);
+        pgasi_array_try(&at, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .n = 1, .in = words }, false);
+    }
+    __atomic_store_n(&n_running, 0, __ATOMIC_RELEASE);
+    pthread_join(reader, NULL);
+    diag("%d reads", n_reads);
+    is_int(n_torn, 0, "elements are whole although their hold is renewed again and again");
+    element[1]++;
+    ok(!get_whole(words), "a torn element would be noticed");
+}
+
+/* ---- one instruction after the other ---- */
+
+#if defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED 1
+#endif
+
+enum { RENEW, OPEN, CLOSE, UNSHOW, ASK, PIN, UNPIN, GET, SET, N_STEPPED };
+static const char *const stepped[N_STEPPED] = { "renew", "open", "close", "unshow", "ask for pins", "pin", "unpin", "get", "set" };
+
+#if defined __x86_64__ && !defined SANITIZED
+
+static volatile uint32_t last_lock;
+static volatile int n_taken, n_given;
+
+static void after_instruction(int signal)
+{
+    uint32_t lock = __atomic_load_n(&hold.lock, __ATOMIC_RELAXED);
+    (void)signal;
+    n_taken += lock != 0 && last_lock == 0;
+    n_given += lock == 0 && last_lock != 0;
+    last_lock = lock;
+}
+
+/* Below the stack's pointer 128 bytes may be in use. */
+#define TRAP_FLAG(how)                                                                               \
+    __asm__ volatile("sub $128, %%rsp; pushfq; " how ", (%%rsp); popfq; add $128, %%rsp" ::: "cc", "memory")
+
+static void step_through(int what)
+{
+    static uint64_t words[WORDS];
+    pgasi_array_access_t pin = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_PIN_READ, .n = 1 };
+    pgasi_array_access_t get = { .kind = PGASI_ARRAY_GET, .n = 1, .out = words };
+    pgasi_array_access_t set = { .kind = PGASI_ARRAY_SET, .n = 1, .in = words };
+    pgasi_array_site_t at = site();
+    bool recall;
+    if (what == UNPIN && pgasi_array_own_pin_room() == PGAS_OK)
+        pgasi_array_own_pin_add(&hold);
+    n_taken = n_given = 0;
+    TRAP_FLAG("orq $0x100");
+    switch (what) {
+    case RENEW: pgasi_array_hold_renew(&hold, 0, HEAT); break;
+    case OPEN: pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0); break;
+    case CLOSE: pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, false); break;
+    case UNSHOW: pgasi_array_unshow(&at); break;
+    case ASK: pgasi_array_is_pinned_against(&hold, &set); break;
+    case PIN: pgasi_array_try(&at, &pin, true); break;
+    case UNPIN: pgasi_array_unpin_hold(&hold, PGAS_ARRAY_PIN_READ, &recall); break;
+    case GET: pgasi_array_try(&at, &get, true); break;
+    default: pgasi_array_try(&at, &set, true); break;
+    }
+    TRAP_FLAG("andq $~0x100");
+}
+
+/* By a rank of the node. */
+static void locked_once(int node_rank)
+{
+    struct sigaction act = { .sa_handler = after_instruction }, before;
+    int n_bad = 0, was = pgasi_boot.node_rank;
+    sigaction(SIGTRAP, &act, &before);
+    pgasi_boot.node_rank = node_rank;
+    pgasi_array_hold_renew(&hold, 0, HEAT);
+    for (int what = RENEW; what < N_STEPPED; what++) {
+        step_through(what);
+        if (n_taken == 1 && n_given == 1)
+            continue;
+        diag("%s: the lock is taken %d times and given back %d times", stepped[what], n_taken, n_given);
+        n_bad++;
+    }
+    pgasi_boot.node_rank = was;
+    sigaction(SIGTRAP, &before, NULL);
+    is_int(n_bad, 0, "rank %d of a node has the lock from its taking to its end", node_rank);
+}
+
+#else
+static void locked_once(int node_rank)
+{
+    (void)node_rank;
+    (void)stepped;
+    skip(1, "steps of single instructions are for x86-64 without sanitizers");
+}
+#endif
+
+int main(void)
+{
+    plan(5);
+    lone_init(3, "HEAP_SIZE=1M SERVICE_THREADS=0 LANES=3");
+    if (pgas_array_create(NULL, sizeof element, 1, NULL, &array) != PGAS_OK)
+        bail("no array");
+    renewals();
+    for (int r = 0; r < 3; r++)
+        locked_once(r);
+    pgas_array_destroy(array);
+    pgas_finalize();
+    return done();
+}
