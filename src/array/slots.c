@@ -35,6 +35,7 @@ typedef struct {
 static slots_t **slots_of; /* by node rank; NULL: it has made no array */
 static slots_t *own_slots;
 static uint64_t slots_epoch;
+static bool is_shared; /* the first thread of this rank knows that it is not alone */
 static pgas_status_t (*next_on_detach)(void);
 
 static void forget_thread(void)
@@ -69,6 +70,7 @@ pgas_status_t pgasi_array_slots_start(void)
     own_slots = pgas_gptr_local(block, sizeof(slots_t));
     memset(own_slots, 0, sizeof *own_slots);
     slots_of[pgasi_boot.node_rank] = own_slots;
+    is_shared = false;
     pgasi_thread_forget = forget_thread; /* of an earlier job */
     forget_thread();
     next_on_detach = pgasi_thread_on_detach;
@@ -150,6 +152,17 @@ bool pgasi_array_is_left(bool at_home)
     return true;
 }
 
+/* As long as the first thread is alone it stores to what it owns without fences, and others may read it in short. After this it is
+ * outside of any access that began so. Each thread that comes before the end of this does it: none goes on while another is at it. */
+static void end_time_alone(void)
+{
+    pgasi_array_second_thread();
+    pgasi_wait_heavy_barrier();
+    for (uint32_t looks = 1; !is_outside(pgasi_boot.node_rank); looks++)
+        pgasi_array_let_others_run(looks);
+    __atomic_store_n(&is_shared, true, __ATOMIC_RELEASE);
+}
+
 void pgasi_array_thread_start(void)
 {
     if (pgas_array_path.read || !pgasi_thread_attached() || pgasi_self.in_handler || pgasi_self.slot >= PGAS_THREADS_MAX)
@@ -158,12 +171,8 @@ void pgasi_array_thread_start(void)
     while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false, __ATOMIC_SEQ_CST,
                                                      __ATOMIC_RELAXED))
         ;
-    if (n == 1 && slot > 0) { /* whoever owns a chunk stores without fences, and is not inside any more when this is over */
-        pgasi_array_second_thread();
-        pgasi_wait_heavy_barrier();
-        for (uint32_t looks = 1; !is_outside(pgasi_boot.node_rank); looks++)
-            pgasi_array_let_others_run(looks);
-    }
+    if (slot > 0 && !__atomic_load_n(&is_shared, __ATOMIC_ACQUIRE))
+        end_time_alone();
     uint32_t *inside = &own_slots->slot[slot].inside;
     pgas_array_path = (pgas_array_path_t){ inside, inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
                                            (slot + 1) << 8 | PGAS_ARRAY_OPERATE };

@@ -9,6 +9,7 @@
 #include "array/array.h"
 #include "array/slots.h"
 #include "boot/boot.h"
+#include "call/progress.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
@@ -70,6 +71,47 @@ static void renewals(void)
     is_int(n_torn, 0, "elements are whole although their hold is renewed again and again");
     element[1]++;
     ok(!get_whole(words), "a torn element would be noticed");
+}
+
+/* ---- a second and a third thread ---- */
+
+enum { N_NEWCOMERS = 3, N_LOOKS = 3000 };
+static int n_begun, n_done, n_early;
+static bool is_over;
+
+static void *come(void *arg)
+{
+    uint64_t value = 0;
+    bool bad = pgas_thread_attach() != PGAS_OK;
+    __atomic_add_fetch(&n_begun, 1, __ATOMIC_ACQ_REL);
+    bad = pgas_array_get_u64(arg, 1, &value) != PGAS_OK || value != 7 || bad;
+    __atomic_add_fetch(&n_early, bad || !__atomic_load_n(&is_over, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
+    __atomic_add_fetch(&n_done, 1, __ATOMIC_RELEASE);
+    pgas_thread_detach();
+    return NULL;
+}
+
+/* As long as the first thread is alone it stores without fences, and what it owns is shown to readers. That ends with the rank's
+ * receive lock, which the test keeps. Until then no other thread reads, however many come at once. */
+static void newcomers(void)
+{
+    pthread_t thread[N_NEWCOMERS];
+    pgas_array_t *words = NULL;
+    bool good = pgas_array_create(NULL, 8, 512, NULL, &words) == PGAS_OK && pgas_array_set_u64(words, 1, 7) == PGAS_OK;
+    ok(good && pgasi_array_is_sole() && (pgas_array_readable(words, 1) & 1), "the first thread is alone");
+    pgasi_path_state_t before = pgasi_serve_begin();
+    for (int k = 0; k < N_NEWCOMERS; k++)
+        pthread_create(&thread[k], NULL, come, words);
+    while (__atomic_load_n(&n_begun, __ATOMIC_ACQUIRE) < N_NEWCOMERS)
+        sched_yield();
+    for (int n = 0; n < N_LOOKS && __atomic_load_n(&n_done, __ATOMIC_ACQUIRE) == 0; n++)
+        sched_yield();
+    __atomic_store_n(&is_over, true, __ATOMIC_RELEASE);
+    pgasi_serve_end(before);
+    for (int k = 0; k < N_NEWCOMERS; k++)
+        pthread_join(thread[k], NULL);
+    is_int(n_early, 0, "no thread reads before the first one's time alone is over");
+    pgas_array_destroy(words);
 }
 
 /* ---- one instruction after the other ---- */
@@ -161,10 +203,11 @@ static void locked_once(int node_rank)
 
 int main(void)
 {
-    plan(5);
-    lone_init(3, "HEAP_SIZE=1M SERVICE_THREADS=0 LANES=3");
+    plan(7);
+    lone_init(3, "HEAP_SIZE=1M SERVICE_THREADS=0 LANES=5");
     if (pgas_array_create(NULL, sizeof element, 1, NULL, &array) != PGAS_OK)
         bail("no array");
+    newcomers();
     renewals();
     for (int r = 0; r < 3; r++)
         locked_once(r);
