@@ -8,6 +8,7 @@
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
  *   source: pgas/array.h
  */
+#include "array/array.h"
 #include "t/spmd/array_crew.h"
 
 static int me, n_ranks;
@@ -195,6 +196,33 @@ static void own_deadlocks(void)
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0, "what would wait for the own pin is refused");
+}
+
+/* Ranks of one node count their pins of one chunk in the same words. */
+static void by_neighbours(void)
+{
+    enum { PINS = 100000 };
+    pgas_array_t *array = make_array(8, 3);
+    pgasi_array_t *a = pgasi_array_of(array);
+    uint64_t first = 0, n = 0;
+    int neighbour = 0;
+    while (pgas_node_of(neighbour) != pgas_node())
+        neighbour++;
+    BAD(pgas_array_range(array, neighbour, &first, &n));
+    BAD(pgas_barrier(NULL));
+    for (int k = 0; k < PINS; k++) {
+        pgas_array_pin_t outer, inner;
+        BAD(pgas_array_pin(array, first, k % 2 ? PGAS_ARRAY_PIN_READ : PGAS_ARRAY_PIN_WRITE, 0, &outer));
+        BAD(pgas_array_pin(array, first, PGAS_ARRAY_PIN_READ, 0, &inner));
+        BAD(pgas_array_unpin(&outer));
+        BAD(pgas_array_unpin(&inner));
+    }
+    BAD(pgas_barrier(NULL));
+    const pgasi_array_hold_t *hold = &a->peer[neighbour].holds[0];
+    crew_judge(hold->pins_read == 0 && hold->pins_write == 0, "pins are left that nobody has");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "all pins of ranks of one node are counted");
 }
 
 static void a_full_cache(void)
@@ -426,7 +454,7 @@ static void shares(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.rung", on_rung, NULL, &rung);
-    job_begin(&argc, &argv, 22);
+    job_begin(&argc, &argv, 24);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     for (chunk = 8; chunk <= 512; chunk *= 64) {
@@ -435,6 +463,7 @@ int main(int argc, char **argv)
         writes_and_operands();
         nested();
         own_deadlocks();
+        by_neighbours();
         a_full_cache();
         against_others();
         foreign_accesses();
