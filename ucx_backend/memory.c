@@ -1,16 +1,28 @@
-/* Memory and keys. Memory that UCX allocates comes from its shared-memory transports where there are any, so that a
- * peer on the host can map it (ucp_rkey_ptr) and UCX itself moves data by load and store. A packed key is ours around
- * UCX's: length and checksum, since UCX would believe anything it is given. */
+/* Memory and keys. Memory that this file allocates is a sparse anonymous file of our own, registered with UCX. A peer on
+ * the host maps the file through /proc/PID/fd and loads and stores there. UCX could allocate too, but its `posix`
+ * transport writes every page of /dev/shm ahead, and it falls back on `posix` wherever `sysv` refuses a size. A packed key
+ * is ours around UCX's: length, file and checksum, since UCX would believe anything it is given. */
 #include "ucx_backend/ucx.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 
 typedef struct {
     ucp_mem_h memh;
     void *addr;
     size_t bytes;
+    int fd;         /* of allocated memory, else -1 */
+    uint64_t token; /* in the name of that file */
 } mem_t;
 
 /** What stands before UCX's packed key. */
@@ -18,53 +30,145 @@ typedef struct {
     uint32_t magic;
     uint32_t bytes; /* of UCX's part */
     uint64_t base, length;
+    uint64_t token; /* of the file that can be mapped */
+    int32_t pid, fd; /* that has it open; fd -1: there is none */
     uint64_t check; /* of all else */
 } key_header_t;
 
-#define KEY_MAGIC 0x314b5855u
+#define KEY_MAGIC 0x324b5855u
+#define LINK_BYTES 64 /* "/memfd:pgas-0123456789abcdef (deleted)" */
 
 static mem_t *mem_of(pgasi_tp_mem_t *mem)
 {
     return (mem_t *)(void *)mem;
 }
 
-static pgas_status_t map_memory(pgasi_tp_t *tp, void *addr, size_t bytes, uint64_t flags, pgasi_tp_mem_t **mem_p)
+/* ---- files ---- */
+
+/* What /proc says that a descriptor of an allocation is. The token tells it from any other file, of this host or another:
+ * a key may come from a host with the same process numbers. */
+static void link_of(uint64_t token, char text[LINK_BYTES])
 {
-    if (bytes == 0) {
-        return PGAS_ERR_INVALID;
+    snprintf(text, LINK_BYTES, "/memfd:pgas-%016" PRIx64 " (deleted)", token);
+}
+
+static bool is_file_of(const char *path, uint64_t token)
+{
+    char want[LINK_BYTES], got[LINK_BYTES];
+    link_of(token, want);
+    ssize_t length = readlink(path, got, sizeof(got));
+    return length == (ssize_t)strlen(want) && memcmp(got, want, (size_t)length) == 0;
+}
+
+static uint64_t make_token(const pgasi_ucx_t *tp, const void *mem)
+{
+    uint64_t parts[] = {pgasi_now_ns(), (uint64_t)getpid(), (uint64_t)(uintptr_t)mem, tp->cookie};
+    return pgasi_hash_bytes(parts, sizeof(parts), 1);
+}
+
+/* A sparse file and its mapping: nothing is written, and pages come when they are touched. The kernel closes and removes
+ * the file with its last process, however that ends. */
+static pgas_status_t make_file(mem_t *mem, size_t bytes)
+{
+    char name[LINK_BYTES];
+    snprintf(name, sizeof(name), "pgas-%016" PRIx64, mem->token);
+    mem->addr = MAP_FAILED;
+    mem->fd = memfd_create(name, MFD_CLOEXEC);
+    if (mem->fd >= 0 && ftruncate(mem->fd, (off_t)bytes) == 0) {
+        mem->addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, mem->fd, 0);
     }
-    mem_t *mem = malloc(sizeof(*mem));
-    if (mem == NULL) {
-        return PGAS_ERR_NO_MEMORY;
+    if (mem->addr != MAP_FAILED) {
+        return PGAS_OK;
     }
+    PGASI_ERROR("ucx", "cannot get %zu bytes of shared memory: %s; %s", bytes, strerror(errno),
+                errno == EMFILE ? "raise the limit of open files (ulimit -n)"
+                                : "lower PGAS_HEAP_SIZE, or raise the limit of address space (ulimit -v)");
+    if (mem->fd >= 0) {
+        close(mem->fd);
+    }
+    return PGAS_ERR_NO_MEMORY;
+}
+
+/* A peer's file, mapped here; NULL: it is on another host, or the peer is gone, or this process may not look at it. */
+static void *map_file_of(const key_header_t *header)
+{
+    char path[LINK_BYTES];
+    struct stat info;
+    void *mapped = MAP_FAILED;
+    if (header->fd < 0 || header->length > SIZE_MAX) {
+        return NULL;
+    }
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", header->pid, header->fd);
+    if (!is_file_of(path, header->token)) {
+        return NULL;
+    }
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return NULL;
+    }
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* the peer may have closed its own between the two */
+    if (is_file_of(path, header->token) && fstat(fd, &info) == 0 && (uint64_t)info.st_size >= header->length) {
+        mapped = mmap(NULL, header->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    }
+    close(fd);
+    return mapped != MAP_FAILED ? mapped : NULL;
+}
+
+/* ---- memory ---- */
+
+static void free_mem(mem_t *mem)
+{
+    if (mem->fd >= 0) {
+        munmap(mem->addr, mem->bytes);
+        close(mem->fd);
+    }
+    free(mem);
+}
+
+static pgas_status_t register_mem(pgasi_ucx_t *tp, mem_t *mem)
+{
     ucp_mem_map_params_t params;
     memset(&params, 0, sizeof(params));
     params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                         UCP_MEM_MAP_PARAM_FIELD_FLAGS | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
-    params.address = addr;
-    params.length = bytes;
-    params.flags = flags;
+    params.address = mem->addr;
+    params.length = mem->bytes;
+    params.flags = UCP_MEM_MAP_NONBLOCK;
     params.memory_type = UCS_MEMORY_TYPE_HOST;
-    ucs_status_t status = ucp_mem_map(pgasi_ucx_of(tp)->context, &params, &mem->memh);
-    if (status != UCS_OK) {
-        free(mem);
-        char doing[64];
-        snprintf(doing, sizeof(doing), "%s %zu bytes", addr == NULL ? "allocating" : "registering", bytes);
-        return pgasi_ucx_failed(status, doing,
-                                addr == NULL ? "see PGAS_HEAP_SIZE, the size of /dev/shm, and kernel.shmmax"
-                                             : "see the limit of locked memory (ulimit -l)");
+    ucs_status_t status = ucp_mem_map(tp->context, &params, &mem->memh);
+    if (status == UCS_OK) {
+        return PGAS_OK;
     }
-    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    ucp_mem_query(mem->memh, &attr);
-    mem->addr = addr != NULL ? addr : attr.address; /* UCX may reuse a larger registration, and tells where that begins */
-    mem->bytes = bytes;
+    char doing[64];
+    snprintf(doing, sizeof(doing), "registering %zu bytes", mem->bytes);
+    return pgasi_ucx_failed(status, doing, "see the limit of locked memory (ulimit -l)");
+}
+
+/* Memory of the caller at addr, or with NULL a file of our own. */
+static pgas_status_t get_mem(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
+{
+    mem_t *mem = bytes > 0 ? malloc(sizeof(*mem)) : NULL;
+    if (mem == NULL) {
+        return bytes > 0 ? PGAS_ERR_NO_MEMORY : PGAS_ERR_INVALID;
+    }
+    *mem = (mem_t){.addr = addr, .bytes = bytes, .fd = -1, .token = make_token(pgasi_ucx_of(tp), mem)};
+    pgas_status_t status = addr == NULL ? make_file(mem, bytes) : PGAS_OK;
+    if (status != PGAS_OK) {
+        free(mem);
+        return status;
+    }
+    status = register_mem(pgasi_ucx_of(tp), mem);
+    if (status != PGAS_OK) {
+        free_mem(mem);
+        return status;
+    }
     *mem_p = (pgasi_tp_mem_t *)(void *)mem;
     return PGAS_OK;
 }
 
 pgas_status_t pgasi_ucx_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
 {
-    pgas_status_t status = map_memory(tp, NULL, bytes, UCP_MEM_MAP_ALLOCATE | UCP_MEM_MAP_NONBLOCK, mem_p);
+    pgas_status_t status = get_mem(tp, NULL, bytes, mem_p);
     if (status == PGAS_OK) {
         *addr_p = mem_of(*mem_p)->addr;
     }
@@ -73,16 +177,18 @@ pgas_status_t pgasi_ucx_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t *
 
 pgas_status_t pgasi_ucx_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
 {
-    return addr == NULL ? PGAS_ERR_INVALID : map_memory(tp, addr, bytes, UCP_MEM_MAP_NONBLOCK, mem_p);
+    return addr == NULL ? PGAS_ERR_INVALID : get_mem(tp, addr, bytes, mem_p);
 }
 
 void pgasi_ucx_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem)
 {
     if (mem != NULL) {
         ucp_mem_unmap(pgasi_ucx_of(tp)->context, mem_of(mem)->memh);
-        free(mem);
+        free_mem(mem_of(mem));
     }
 }
+
+/* ---- keys ---- */
 
 static uint64_t key_check(const key_header_t *header, const void *rest)
 {
@@ -103,7 +209,10 @@ pgas_status_t pgasi_ucx_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *tp_mem, void *b
     key_header_t header = {.magic = KEY_MAGIC,
                            .bytes = (uint32_t)packed_bytes,
                            .base = (uint64_t)(uintptr_t)mem->addr,
-                           .length = mem->bytes};
+                           .length = mem->bytes,
+                           .token = mem->token,
+                           .pid = (int32_t)getpid(),
+                           .fd = mem->fd};
     header.check = key_check(&header, packed);
     size_t bytes = sizeof(header) + packed_bytes;
     pgas_status_t result = bytes <= *bytes_io && bytes <= PGASI_TP_KEY_MAX ? PGAS_OK : PGAS_ERR_LIMIT;
@@ -151,8 +260,9 @@ pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const voi
     }
     if (peer == pgasi_ucx_lane_of(tp_lane)->tp->opts.rank) {
         key->mapped = (void *)(uintptr_t)header.base;
-    } else if (ucp_rkey_ptr(key->rkey, header.base, &key->mapped) != UCS_OK) {
-        key->mapped = NULL;
+    } else {
+        key->mapped = map_file_of(&header);
+        key->unmap = key->mapped != NULL;
     }
     key->super.ops = &pgasi_ucx_table;
     key->super.direct = key->mapped != NULL;
@@ -179,8 +289,13 @@ pgas_status_t pgasi_ucx_key_map(pgasi_tp_key_t *tp_key, uint64_t remote_addr, vo
 
 void pgasi_ucx_key_release(pgasi_tp_key_t *tp_key)
 {
-    if (tp_key != NULL) {
-        ucp_rkey_destroy(pgasi_ucx_key_of(tp_key)->rkey);
-        free(tp_key);
+    if (tp_key == NULL) {
+        return;
     }
+    pgasi_ucx_key_t *key = pgasi_ucx_key_of(tp_key);
+    ucp_rkey_destroy(key->rkey);
+    if (key->unmap) {
+        munmap(key->mapped, key->bytes);
+    }
+    free(key);
 }

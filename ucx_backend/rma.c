@@ -1,5 +1,5 @@
-/* Put and get. Memory that UCX allocated and mapped (ucp_rkey_ptr) is loaded and stored directly, which is what UCX's
- * shared-memory transports would do, 15 ns later. Else this file is a thin cover: check the key, call, remember the
+/* Put and get. Memory that a key maps is loaded and stored directly, which is what UCX's shared-memory transports would do,
+ * 15 ns later. Else this file is a thin cover: check the key, call, remember the
  * endpoint for the next flush. Sizes are size_t all the way down. */
 #include "ucx_backend/ucx.h"
 

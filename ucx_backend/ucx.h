@@ -173,6 +173,7 @@ typedef struct {
     ucp_rkey_h rkey;
     uint64_t base, bytes;
     void *mapped; /* where we can reach base by load and store, or NULL */
+    bool unmap;   /* it is a mapping of this key's own */
 } pgasi_ucx_key_t;
 
 /** The address that peers get: UCX's own follows. */

@@ -34,7 +34,7 @@ static inline void *job_alloc(size_t bytes)
     return memory;
 }
 
-/* The heap is small unless the environment says otherwise: some transports of UCX write to all of it. */
+/* The heap is small unless the environment says otherwise: many jobs of the suite run at once. */
 static inline void job_start(const char *params)
 {
     setenv("PGAS_HEAP_SIZE", "32M", 0);
