@@ -97,7 +97,7 @@ static inline void pgasi_board_ring(const pgasi_board_t *board, int member)
 {
     const pgasi_bell_t *bell = pgasi_bells[board->bell_of[member]];
     if (PGAS_UNLIKELY(__atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED) & (PGASI_BELL_SERVICE - 1)))
-        pgasi_bell_ring_slow(board->bell_of[member]);
+        pgasi_bell_wake_threads(board->bell_of[member]);
 }
 
 /** Order between the post and the look at bells; once before a run of rings. */

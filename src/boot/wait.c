@@ -7,8 +7,12 @@
  * Why no wake-up is lost: a sleeper increments `sleepers`, runs membarrier on all registered processes, then looks again
  * and only then sleeps. A ringer stores its change, then loads `sleepers` with a compiler barrier in between. The
  * membarrier falls either before the ringer's load (which then sees the sleeper) or after its store (which the sleeper's
- * second look then sees). A ringer that finds both a sleeper and a sleeping service thread wakes the sleeper only; a
- * sleeper that leaves runs progress once after it took itself off, so that what came meanwhile is not left lying. */
+ * second look then sees).
+ *
+ * Who is woken: a ringer that finds both a sleeper and a sleeping service thread wakes the sleeper only, and each thread that
+ * a ring has woken runs all that has come, whatever it waits for. A sleeper that is counted may not be asleep just then: it
+ * works, or it leaves its wait. The futex tells the ringer whether it has woken anybody; if not, it wakes the service thread
+ * too. */
 #include "boot/wait.h"
 
 #include <errno.h>
@@ -43,6 +47,7 @@ void (*pgasi_wait_look_around)(void);
 __thread void (*pgasi_wait_on_block)(bool begins);
 __thread int (*pgasi_wait_work)(void);
 void (*pgasi_wait_before_sleep)(void);
+void (*pgasi_wait_when_rung)(void);
 
 static int kick_pipe[2] = { -1, -1 };
 static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by number of the bell, 0: not open yet */
@@ -154,15 +159,21 @@ static void kick(int number)
         PGASI_DEBUG("wait", "cannot wake the rank of bell %d: errno %d", number, errno);
 }
 
+bool pgasi_bell_wake_threads(int number)
+{
+    pgasi_bell_t *bell = pgasi_bells[number];
+    __atomic_fetch_add(&bell->word, 1, __ATOMIC_RELEASE);
+    return syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) > 0;
+}
+
 void pgasi_bell_ring_slow(int number)
 {
     pgasi_bell_t *bell = pgasi_bells[number];
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     uint32_t sleepers = __atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED);
-    if (sleepers & (PGASI_BELL_SERVICE - 1)) {
-        __atomic_fetch_add(&bell->word, 1, __ATOMIC_RELEASE);
-        syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    } else if (sleepers & PGASI_BELL_SERVICE) {
+    if (sleepers & (PGASI_BELL_SERVICE - 1) && pgasi_bell_wake_threads(number))
+        return;
+    if (sleepers & PGASI_BELL_SERVICE) {
         if (__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE)
             kick(number);
     }
@@ -243,15 +254,17 @@ static void nap(pgasi_wait_t *w)
         withdraw(w);
         w->steps = 0;
         w->spin_until_ns = 0;
+        if (pgasi_wait_when_rung)
+            pgasi_wait_when_rung();
     }
 }
 
-/* The first looks are free of the clock: most answers are there within them. */
-static void step(pgasi_wait_t *w)
+/* The first looks are free of the clock: most answers are there within them. False: time to sleep. */
+static bool stay_awake(pgasi_wait_t *w)
 {
     w->steps++;
     if (w->steps < FREE_LOOKS && !pgasi_boot.oversubscribed)
-        return;
+        return true;
     if (!w->since_ns)
         w->since_ns = pgasi_now_ns();
     if (w->steps == FREE_LOOKS && !pgasi_boot.oversubscribed)
@@ -264,11 +277,10 @@ static void step(pgasi_wait_t *w)
         }
     } else if (w->steps < YIELDS_BEFORE_SLEEP) {
         sched_yield();
-    } else if (!w->announced) {
-        announce(w);
     } else {
-        nap(w);
+        return false;
     }
+    return true;
 }
 
 static void begin_block(pgasi_wait_t *w)
@@ -297,24 +309,31 @@ void pgasi_wait_step(pgasi_wait_t *w)
         w->steps = 0;
         return;
     }
-    step(w);
+    if (stay_awake(w))
+        return;
+    if (w->announced)
+        nap(w);
+    else
+        announce(w);
 }
 
 void pgasi_wait_step_quiet(pgasi_wait_t *w)
 {
-    step(w);
+    struct timespec limit = { 0, NAP_MIN_US * 1000 };
+    if (!stay_awake(w))
+        nanosleep(&limit, NULL);
 }
 
 void pgasi_wait_end_slow(pgasi_wait_t *w)
 {
-    if (w->away) {
+    if (w->announced) {
+        withdraw(w);
+        int (*progress)(void) = pgasi_wait_progress;
+        if (progress)
+            progress();
+    }
+    if (w->away) { /* last: it may take long, during which the thread must not be counted */
         w->away = false;
         pgasi_wait_on_block(false);
     }
-    if (!w->announced)
-        return;
-    withdraw(w);
-    int (*progress)(void) = pgasi_wait_progress;
-    if (progress)
-        progress();
 }

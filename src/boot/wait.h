@@ -57,6 +57,9 @@ extern __thread int (*pgasi_wait_work)(void) __attribute__((tls_model("initial-e
 int pgasi_wait_do_work(void);
 /** What a waiting thread does once before it begins to sleep, set by the call layer; or NULL. */
 extern void (*pgasi_wait_before_sleep)(void);
+/** What a thread does that a ring has woken, set by the call layer; or NULL. The ring has woken nobody who serves but such
+ *  threads: each runs all that has come, and rings again for what it cannot run. */
+extern void (*pgasi_wait_when_rung)(void);
 void pgasi_wait_step(pgasi_wait_t *w);
 void pgasi_wait_end_slow(pgasi_wait_t *w);
 static inline void pgasi_wait_end(pgasi_wait_t *w)
@@ -72,7 +75,8 @@ static inline bool pgasi_wait_is_over(uint64_t limit)
     return limit != UINT64_MAX && pgasi_now_ns() > limit;
 }
 
-/** As step, but without progress: for what must not run handlers. */
+/** As step, but without progress: for what must not run handlers. Its sleeps are naps that no ring ends, and it is not
+ *  counted as asleep: a ring that woke it would wake nobody who serves. */
 void pgasi_wait_step_quiet(pgasi_wait_t *w);
 
 /** Set-up by boot once pgasi_bells is mapped: registers with membarrier, opens the kick pipe and writes the own bell.
@@ -93,6 +97,8 @@ pgas_status_t pgasi_wait_move_bells(pgasi_bell_t *const *bell_of);
 void pgasi_wait_bells_home(void);
 
 void pgasi_bell_ring_slow(int number);
+/** Wakes the threads that sleep at that rank, never its service thread. @return true if some thread slept. */
+bool pgasi_bell_wake_threads(int number);
 /** After something for the service alone was stored: wakes it, also if other threads of the rank are awake. With a fence. */
 void pgasi_bell_ring_service(int number);
 /** Around the service thread's sleeps and naps: it looks again in between. */

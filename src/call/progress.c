@@ -248,7 +248,7 @@ static int serve(uint64_t n, bool look)
     return n > INT32_MAX ? INT32_MAX : (int)n;
 }
 
-/* Of service threads: with a look at everything. */
+/* With a look at everything. */
 static int serve_if_free(void)
 {
     if (!pgasi_inbox_try_lock())
@@ -258,13 +258,17 @@ static int serve_if_free(void)
     return n;
 }
 
-/* Something of lane 0 that only goes on in progress. */
-static bool service_waits(void)
+/* Something of lane 0 that only goes on in progress, and that a ring may be for. */
+static bool service_has_work(void)
 {
     const pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
-    return __atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || pgasi_pulls_wait() ||
-           __atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED) ||
+    return pgasi_pulls_wait() || __atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED) ||
            held_back(__atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE));
+}
+
+static bool service_waits(void)
+{
+    return __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->in_flight, __ATOMIC_RELAXED) || service_has_work();
 }
 
 /* Whoever has the lock may wait for the processor that this thread has. */
@@ -348,6 +352,26 @@ void pgasi_progress_before_sleep(void)
         return;
     pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_TIME);
     pgasi_lane_unlock(lane);
+}
+
+/* What a ring may be for, except what is for threads that look themselves. */
+static bool something_is_left(void)
+{
+    bool left = pgasi_inbox_pending() || service_has_work() || shared_held();
+    uint64_t ports = __atomic_load_n(&pgasi_ports_left, __ATOMIC_RELAXED);
+    for (; PGAS_UNLIKELY(ports != 0) && !left; ports &= ports - 1)
+        left = pgasi_port_pending(PGASI_PORT_FIRST_THREAD + __builtin_ctzll(ports));
+    return left;
+}
+
+/* A round may have looked at one channel only, or found a lock taken, whose holder may have looked before. */
+void pgasi_progress_when_rung(void)
+{
+    progress_round();
+    if (something_is_left() && !pgasi_self.in_handler && pgasi_thread_attached())
+        serve_if_free();
+    if (something_is_left())
+        pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
 /* ---- service threads, and watching the ranks of the host ---- */

@@ -12,6 +12,8 @@
 int pgasi_progress(void);
 /** What every wait calls before it sleeps: nobody looks at the time then, so what is gathered under a limit leaves. */
 void pgasi_progress_before_sleep(void);
+/** What every wait calls that a ring has woken: runs all that has come, and rings for what it cannot run. */
+void pgasi_progress_when_rung(void);
 
 /** Publishes what the calling thread has gathered and waits until all that it has issued has left, so that the thread may
  *  stay away from the library: nobody else progresses its lane. Not in a handler. */

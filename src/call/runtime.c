@@ -117,6 +117,7 @@ static pgas_status_t serve_start(void)
     pgas_call_run = (pgas_call_run_t){ pgasi_epoch, (uint32_t)pgasi_boot.n_ranks, pgasi_n_handlers };
     pgasi_boot_set_progress(pgasi_progress);
     pgasi_wait_before_sleep = pgasi_progress_before_sleep;
+    pgasi_wait_when_rung = pgasi_progress_when_rung;
     pgasi_boot_set_guard(guard);
     status = pgasi_tasks_start();
     return pgasi_boot_agree(status == PGAS_OK ? pgasi_service_start() : status);
@@ -136,6 +137,7 @@ static void serve_stop(void)
     pgasi_service_stop();
     pgasi_boot_set_progress(NULL);
     pgasi_wait_before_sleep = NULL;
+    pgasi_wait_when_rung = NULL;
     pgasi_boot_set_guard(NULL);
     pgasi_running = false;
     memset(&pgas_call_run, 0, sizeof pgas_call_run);
