@@ -134,6 +134,8 @@ static pgas_status_t start_node_services(void)
     status = pgasi_mpi_agree(world, pgasi_wait_start());
     if (status != PGAS_OK)
         goto stop_wait;
+    pgas_status_t light = pgasi_wait_light_is_fence ? PGAS_ERR_UNSUPPORTED : PGAS_OK;
+    pgasi_wait_light_is_fence = pgasi_mpi_agree(world, light) != PGAS_OK;
     status = pgasi_team_start(world, node);
     if (status != PGAS_OK)
         goto stop_wait;

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +40,7 @@
 #define NAP_MIN_US 50
 #define NAP_SHARE 16 /* a nap is at most this fraction of the time waited so far */
 #define KICK_FDS_MAX 1024
+#define MEMBARRIER_TRIES 1000
 
 pgasi_bell_t **pgasi_bells;
 bool pgasi_wait_light_is_fence;
@@ -58,23 +60,36 @@ static pgasi_bell_t *own_bell(void)
     return pgasi_bells[pgasi_boot.node_rank];
 }
 
+/* The kernel may lack memory for a moment. Nothing else may go wrong after the registration, except by a filter that came
+ * later; no fence of this process replaces the barrier then, because the peers make none. */
+static void membarrier(void)
+{
+    for (int i = 0; syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0; i++) {
+        if (errno != ENOMEM || i == MEMBARRIER_TRIES)
+            pgasi_fatal("wait", "membarrier fails (errno %d) after pgas_init has found it: set filters of system calls earlier",
+                        errno);
+        sched_yield();
+    }
+}
+
 void pgasi_wait_heavy_barrier(void)
 {
     if (!pgasi_wait_light_is_fence)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+        membarrier();
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 void pgasi_wait_make_bell(pgasi_bell_t *bell)
 {
+    struct stat pipe_stat;
     bell->kick_fd = kick_pipe[1];
     bell->pid = (int32_t)getpid();
+    bell->kick_inode = fstat(kick_pipe[1], &pipe_stat) == 0 ? (uint64_t)pipe_stat.st_ino : 0;
 }
 
 pgas_status_t pgasi_wait_start(void)
 {
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0)
-        pgasi_wait_light_is_fence = true;
+    pgasi_wait_light_is_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
     if (pipe2(kick_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {
         PGASI_ERROR("wait", "cannot open a pipe: errno %d", errno);
         return PGAS_ERR_IO;
@@ -124,7 +139,31 @@ int pgasi_wait_kick_fd(void)
     return kick_pipe[0];
 }
 
-/* The write end of a rank's pipe as this process sees it; -1 if it cannot be opened (its service then naps at most). */
+static bool is_dead(int number)
+{
+    bool on_node = number < pgasi_boot.node_size;
+    return pgasi_boot_is_dead(on_node ? pgasi_boot.node_members[number] : number - pgasi_boot.node_size);
+}
+
+/* The owner's pipe; -1 if it cannot be opened. It is opened for reading too: a write to a pipe without any reader, whose owner
+ * has died, would end this process by SIGPIPE. The owner's numbers name something else if it has died, or if it lives in
+ * another PID namespace. */
+static int open_pipe(const pgasi_bell_t *bell)
+{
+    char path[64];
+    struct stat found;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)bell->pid, (int)bell->kick_fd);
+    int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) && (uint64_t)found.st_ino == bell->kick_inode)
+        return fd;
+    close(fd);
+    errno = ESRCH;
+    return -1;
+}
+
+/* A rank's pipe as this process sees it, opened at the first kick; -1 if it cannot be opened. */
 static int kick_fd_of(int number)
 {
     if (number == pgasi_boot.node_rank)
@@ -134,13 +173,12 @@ static int kick_fd_of(int number)
     int known = __atomic_load_n(&peer_kick_fds[number], __ATOMIC_ACQUIRE);
     if (known)
         return known - 1;
-    char path[64];
-    const pgasi_bell_t *bell = pgasi_bells[number];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)bell->pid, (int)bell->kick_fd);
-    int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    int fd = open_pipe(pgasi_bells[number]);
     if (fd < 0) {
         static int warned;
-        pgasi_warn_once(&warned, "wait", "cannot open %s (errno %d): a sleeping rank is woken late", path, errno);
+        if (!is_dead(number))
+            pgasi_warn_once(&warned, "wait", "cannot open the pipe of process %d (errno %d): it looks every millisecond instead",
+                            (int)pgasi_bells[number]->pid, errno);
         return -1;
     }
     int expected = 0;
@@ -152,11 +190,14 @@ static int kick_fd_of(int number)
     return fd;
 }
 
-static void kick(int number)
+/* @return false if nothing stands in the pipe. */
+static bool kick(int number)
 {
     int fd = kick_fd_of(number);
-    if (fd >= 0 && write(fd, "", 1) < 0 && errno != EAGAIN)
-        PGASI_DEBUG("wait", "cannot wake the rank of bell %d: errno %d", number, errno);
+    if (fd >= 0 && (write(fd, "", 1) == 1 || errno == EAGAIN))
+        return true;
+    __atomic_store_n(&pgasi_bells[number]->unreached, 1, __ATOMIC_RELAXED);
+    return false;
 }
 
 bool pgasi_bell_wake_threads(int number)
@@ -173,10 +214,11 @@ void pgasi_bell_ring_slow(int number)
     uint32_t sleepers = __atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED);
     if (sleepers & (PGASI_BELL_SERVICE - 1) && pgasi_bell_wake_threads(number))
         return;
-    if (sleepers & PGASI_BELL_SERVICE) {
-        if (__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE)
-            kick(number);
-    }
+    if (!(sleepers & PGASI_BELL_SERVICE) ||
+        !(__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE))
+        return;
+    if (!kick(number)) /* the next ringer tries again; a bit too much costs one kick */
+        __atomic_fetch_or(&bell->sleepers, PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL);
 }
 
 void pgasi_bell_ring_service(int number)
@@ -185,6 +227,11 @@ void pgasi_bell_ring_service(int number)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&bell->resting, __ATOMIC_RELAXED))
         kick(number);
+}
+
+bool pgasi_wait_is_unreached(void)
+{
+    return __atomic_load_n(&own_bell()->unreached, __ATOMIC_RELAXED) != 0;
 }
 
 void pgasi_wait_service_rests(bool rests)

@@ -26,6 +26,8 @@ typedef struct {
     int32_t kick_fd;               /* the owner's number of its pipe's write end */
     int32_t pid;                   /* of the owner */
     uint32_t resting;              /* service threads that sleep, be it for a nap */
+    uint32_t unreached;            /* some rank could not write to the pipe: no sleep may rely on it any more */
+    uint64_t kick_inode;           /* of the pipe: the owner's numbers may name something else here */
 } pgasi_bell_t;
 #define PGASI_BELL_SERVICE (1u << 16)
 
@@ -80,14 +82,14 @@ static inline bool pgasi_wait_is_over(uint64_t limit)
 void pgasi_wait_step_quiet(pgasi_wait_t *w);
 
 /** Set-up by boot once pgasi_bells is mapped: registers with membarrier, opens the kick pipe and writes the own bell.
- *  All ranks of the node do so before any bell is rung (boot puts a barrier behind it). */
+ *  All ranks of the node do so before any bell is rung. Boot then agrees on pgasi_wait_light_is_fence. */
 pgas_status_t pgasi_wait_start(void);
 void pgasi_wait_stop(void);
 /** The read end of this rank's kick pipe, for the service thread's epoll; -1 if there is none. */
 int pgasi_wait_kick_fd(void);
 /** Makes preceding stores of this thread visible to all ranks of the node before their later loads, and the reverse. */
 void pgasi_wait_heavy_barrier(void);
-/** True if membarrier is missing: ring() then needs a fence, which it makes. */
+/** True on all ranks if membarrier is missing on one of them: ring() then needs a fence, which it makes. */
 extern bool pgasi_wait_light_is_fence;
 
 /** Moves the bells of the node's ranks to memory that more ranks can map: bell_of[node rank], each made (of zeros) by its
@@ -101,6 +103,8 @@ void pgasi_bell_ring_slow(int number);
 bool pgasi_bell_wake_threads(int number);
 /** After something for the service alone was stored: wakes it, also if other threads of the rank are awake. With a fence. */
 void pgasi_bell_ring_service(int number);
+/** Some rank could not wake this one: the service thread must look by itself. */
+bool pgasi_wait_is_unreached(void);
 /** Around the service thread's sleeps and naps: it looks again in between. */
 void pgasi_wait_service_rests(bool rests);
 /** Wakes this rank's own service thread out of epoll. */

@@ -484,7 +484,8 @@ static void service_sleep(void)
     if (quiet) {
         __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
         bool by_put = __atomic_load_n(&pgasi_inbox_by_put, __ATOMIC_RELAXED); /* which wakes nobody */
-        sleep_in_epoll(lanes_wait || held || by_put ? HELP_MS : SLEEP_MAX_MS);
+        bool by_itself = by_put || pgasi_wait_is_unreached();
+        sleep_in_epoll(lanes_wait || held || by_itself ? HELP_MS : SLEEP_MAX_MS);
     }
     __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(false);

@@ -1,11 +1,21 @@
 /* what: whoever sleeps is counted, woken by a ring and gone from the count afterwards; a ring without sleepers costs nothing
- *       that could be seen; the service's sleep ends by its descriptor; no order of ring and sleep loses a change
+ *       that could be seen; the service's sleep ends by its descriptor; no order of ring and sleep loses a change, also not of
+ *       what is for the service alone; a thread that a ring wakes looks at everything, and a ring that wakes no thread wakes the
+ *       service; ranks are woken by one descriptor each, a dead one without a signal; what cannot be woken looks by itself; a
+ *       barrier that fails later ends the process
  * needs: tsan-ok
+ * log: cannot open the pipe of process
  * source: src/boot/wait.h */
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include "boot/boot.h"
 #include "boot/wait.h"
+#include "t/forbid.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
@@ -116,6 +126,267 @@ static void the_service_sleeps_on_a_descriptor(void)
     ok(!readable(fd), "who got up again is not kicked");
 }
 
+/* ---- threads that are counted ---- */
+
+static uint64_t n_rung;
+
+static void count_rung(void)
+{
+    __atomic_add_fetch(&n_rung, 1, __ATOMIC_RELAXED);
+}
+
+/* A thread that sleeps is enough; one that is only counted is not. */
+static void a_ring_wakes_somebody(void)
+{
+    pthread_t thread;
+    int fd = pgasi_wait_kick_fd();
+    ball = n_rung = 0;
+    pgasi_wait_when_rung = count_rung;
+    pgasi_wait_service_announce();
+    pthread_create(&thread, NULL, sleeper, NULL);
+    while (__atomic_load_n(&n_rung, __ATOMIC_ACQUIRE) == 0) {
+        if (pgasi_bell_wake_threads(0))
+            break;
+        sched_yield();
+    }
+    throw(1);
+    pthread_join(thread, NULL);
+    pgasi_wait_when_rung = NULL;
+    ok(n_rung > 0, "a thread that a ring has woken looks at everything");
+    pgasi_wait_service_revoke();
+    pgasi_wait_service_announce();
+    __atomic_fetch_add(&pgasi_bells[0]->sleepers, 1, __ATOMIC_SEQ_CST);
+    pgasi_bell_ring(0);
+    ok(readable(fd), "a ring that wakes no thread wakes the service");
+    __atomic_fetch_sub(&pgasi_bells[0]->sleepers, 1, __ATOMIC_SEQ_CST);
+    pgasi_wait_service_revoke();
+}
+
+static int progress_sees_itself_counted(void)
+{
+    n_progress += __atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_RELAXED) != 0;
+    return 0;
+}
+
+/* The same limit of steps as for a wait that announces itself. */
+static void quiet_waits_are_not_counted(void)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT, loud = PGASI_WAIT_INIT;
+    bool counted = false;
+    for (int i = 0; i < 300000 && !loud.announced; i++) {
+        pgasi_wait_step(&loud);
+        pgasi_wait_step_quiet(&w);
+        counted = counted || w.announced;
+    }
+    bool announced = loud.announced;
+    pgasi_wait_end(&loud);
+    pgasi_wait_end(&w);
+    ok(announced && !counted && pgasi_bells[0]->sleepers == 0, "a wait that serves nobody is not counted as asleep");
+}
+
+static int counted_at_end = -1;
+
+static void on_block(bool begins)
+{
+    if (!begins)
+        counted_at_end = (int)pgasi_bells[0]->sleepers;
+}
+
+/* Taking its run token again may last long. */
+static void a_wait_that_ends_is_not_counted(void)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    pgasi_wait_on_block = on_block;
+    while (!w.announced)
+        pgasi_wait_step(&w);
+    n_progress = 0;
+    pgasi_wait_progress = progress_sees_itself_counted;
+    pgasi_wait_end(&w);
+    pgasi_wait_progress = progress_nothing;
+    pgasi_wait_on_block = NULL;
+    is_int(counted_at_end, 0, "a thread that waits for its run token is not counted");
+    is_int(n_progress, 0, "nor in its last round of progress");
+}
+
+/* ---- what is for the service alone ---- */
+
+#define SERVICE_ROUNDS 20000
+#define LOST_MS 2000
+
+static uint64_t for_service, by_service;
+
+static void *ring_the_service(void *arg)
+{
+    (void)arg;
+    for (uint64_t i = 1; i <= SERVICE_ROUNDS && __atomic_load_n(&by_service, __ATOMIC_ACQUIRE) != UINT64_MAX; i++) {
+        while (__atomic_load_n(&by_service, __ATOMIC_ACQUIRE) < i - 1) {
+        }
+        __atomic_store_n(&for_service, i, __ATOMIC_RELEASE);
+        pgasi_bell_ring_service(0);
+    }
+    return NULL;
+}
+
+/* The service looks once between its rest's beginning and its sleep; the ringer looks once behind its store. */
+static void rings_for_the_service_are_heard(void)
+{
+    pthread_t thread;
+    struct pollfd kicked = { .fd = pgasi_wait_kick_fd(), .events = POLLIN };
+    int n_lost = 0;
+    pthread_create(&thread, NULL, ring_the_service, NULL);
+    for (uint64_t done = 0; done < SERVICE_ROUNDS && n_lost == 0;) {
+        pgasi_wait_service_rests(true);
+        if (__atomic_load_n(&for_service, __ATOMIC_ACQUIRE) == done && poll(&kicked, 1, LOST_MS) == 0)
+            n_lost += __atomic_load_n(&for_service, __ATOMIC_ACQUIRE) != done;
+        pgasi_wait_service_rests(false);
+        done = __atomic_load_n(&for_service, __ATOMIC_ACQUIRE);
+        __atomic_store_n(&by_service, n_lost ? UINT64_MAX : done, __ATOMIC_RELEASE);
+    }
+    pthread_join(thread, NULL);
+    is_int(n_lost, 0, "no ring for the service is lost");
+    is_int(pgasi_bells[0]->resting, 0, "and it rests no more");
+}
+
+/* ---- other processes ---- */
+
+#define KICKERS 4
+#define PEERS 16
+#define FIRST_PEER 1
+
+static uint64_t n_at_start;
+
+static int open_fds(void)
+{
+    int n = 0;
+    DIR *fds = opendir("/proc/self/fd");
+    while (fds && readdir(fds))
+        n++;
+    if (fds)
+        closedir(fds);
+    return n;
+}
+
+/* A process whose pipe belongs to the bells from first on; it lives until it is killed. */
+static pid_t peer_start(int first, int n, int *read_end_p)
+{
+    int fds[2];
+    struct stat s;
+    if (pipe(fds) != 0 || fstat(fds[1], &s) != 0)
+        bail("no pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (;;)
+            pause();
+    }
+    for (int i = first; i < first + n; i++)
+        *pgasi_bells[i] = (pgasi_bell_t){ .kick_fd = fds[1], .pid = (int32_t)pid, .kick_inode = (uint64_t)s.st_ino };
+    close(fds[1]);
+    *read_end_p = fds[0];
+    return pid;
+}
+
+static void peer_kill(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void *kick_all(void *arg)
+{
+    (void)arg;
+    __atomic_fetch_add(&n_at_start, 1, __ATOMIC_ACQ_REL);
+    for (int i = FIRST_PEER; i < FIRST_PEER + PEERS; i++) {
+        while (__atomic_load_n(&n_at_start, __ATOMIC_ACQUIRE) < (uint64_t)KICKERS * (uint64_t)(i - FIRST_PEER + 1)) {
+        }
+        pgasi_bell_ring_service(i);
+        __atomic_fetch_add(&n_at_start, 1, __ATOMIC_ACQ_REL);
+    }
+    return NULL;
+}
+
+/* All threads kick each peer for the first time at once. */
+static void first_kicks(void)
+{
+    pthread_t thread[KICKERS];
+    int read_end, n_bytes = 0;
+    pid_t pid = peer_start(FIRST_PEER, PEERS, &read_end);
+    for (int i = FIRST_PEER; i < FIRST_PEER + PEERS; i++)
+        pgasi_bells[i]->resting = 1;
+    int before = open_fds();
+    n_at_start = 0;
+    for (int i = 0; i < KICKERS; i++)
+        pthread_create(&thread[i], NULL, kick_all, NULL);
+    for (int i = 0; i < KICKERS; i++)
+        pthread_join(thread[i], NULL);
+    is_int(open_fds() - before, PEERS, "of several first kicks of a peer one descriptor is left");
+    struct pollfd p = { .fd = read_end, .events = POLLIN };
+    for (char byte; poll(&p, 1, 0) == 1 && p.revents & POLLIN && read(read_end, &byte, 1) == 1;)
+        n_bytes++;
+    is_int(n_bytes, KICKERS * PEERS, "and every kick arrives");
+    close(read_end);
+    peer_kill(pid);
+    for (int i = FIRST_PEER; i < FIRST_PEER + PEERS; i++)
+        pgasi_bell_ring_service(i);
+    ok(1, "kicks of a dead rank raise no signal");
+}
+
+/* The pipe of a rank that is not there any more, or of one that this process cannot see. */
+static void what_cannot_be_kicked(void)
+{
+    int number = FIRST_PEER + PEERS, read_end;
+    peer_kill(peer_start(number, 1, &read_end));
+    pgasi_bells[number]->sleepers = PGASI_BELL_SERVICE;
+    pgasi_bell_ring(number);
+    ok(pgasi_bells[number]->sleepers == PGASI_BELL_SERVICE && pgasi_bells[number]->unreached,
+       "a service that could not be kicked is still announced, and knows");
+    close(read_end);
+
+    number++;
+    pid_t pid = peer_start(number, 1, &read_end);
+    pgasi_bells[number]->kick_inode++;
+    pgasi_bells[number]->resting = 1;
+    struct pollfd p = { .fd = read_end, .events = POLLIN };
+    pgasi_bell_ring_service(number);
+    ok(pgasi_bells[number]->unreached && poll(&p, 1, 0) == 0, "nothing is written to what is not that rank's pipe");
+    close(read_end);
+    peer_kill(pid);
+
+    ok(!pgasi_wait_is_unreached(), "who was always reached");
+    __atomic_store_n(&pgasi_bells[0]->unreached, 1, __ATOMIC_RELAXED);
+    ok(pgasi_wait_is_unreached(), "and who was not, know it");
+}
+
+/* ---- the barrier ---- */
+
+/* Said and ended: peers make no fences, so that going on would lose wake-ups. */
+static void a_barrier_that_fails(void)
+{
+    char said[4096] = "";
+    size_t used = 0;
+    int fds[2], status = 0;
+    ssize_t n;
+    if (pgasi_wait_light_is_fence) {
+        skip(1, "no membarrier here");
+        return;
+    }
+    if (pipe(fds) != 0)
+        bail("no pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fds[1], 2);
+        if (forbid_syscall(SYS_membarrier, ENOSYS))
+            pgasi_wait_heavy_barrier();
+        _exit(0);
+    }
+    close(fds[1]);
+    while (used < sizeof said - 1 && (n = read(fds[0], said + used, sizeof said - 1 - used)) > 0)
+        used += (size_t)n;
+    close(fds[0]);
+    waitpid(pid, &status, 0);
+    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(said, "membarrier fails (errno 38)"),
+       "a process whose barrier fails later ends, and says why");
+}
+
 static void limits(void)
 {
     uint64_t before = pgasi_now_ns(), limit = pgasi_wait_limit(1000), after = pgasi_now_ns();
@@ -128,12 +399,19 @@ static void limits(void)
 
 int main(void)
 {
-    plan(14);
+    plan(29);
     ok(pgasi_boot_start(NULL, "SPIN_US=5 NAP_MAX_US=2000") == PGAS_OK, "start");
     pgasi_boot_set_progress(progress_nothing);
     changes_are_seen();
     sleepers_are_counted();
     the_service_sleeps_on_a_descriptor();
+    a_ring_wakes_somebody();
+    quiet_waits_are_not_counted();
+    a_wait_that_ends_is_not_counted();
+    rings_for_the_service_are_heard();
+    first_kicks();
+    what_cannot_be_kicked();
+    a_barrier_that_fails();
     limits();
     pgasi_boot_stop();
     return done();

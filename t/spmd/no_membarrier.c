@@ -1,0 +1,52 @@
+/* A rank without membarrier.
+ *   what:   if one rank of a node, or of another one, has no membarrier, all ranks make fences instead; calls, barriers and
+ *           transfers work as ever
+ *   np:     2 3
+ *   nodes:  0 1
+ *   tls:    posix
+ *   needs:  no-sanitizers
+ *   source: src/boot/wait.h
+ */
+#include "boot/wait.h"
+#include "t/forbid.h"
+#include "t/spmd/job.h"
+
+#define N_CALLS 2000
+
+static pgas_handler_t count;
+static uint64_t n_counted;
+
+static void on_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_fetch_add(&n_counted, 1, __ATOMIC_RELAXED);
+}
+
+/* Each rank calls the next one. */
+static void calls_arrive(void)
+{
+    int n_bad = 0, next = (pgas_rank() + 1) % pgas_n_ranks();
+    uint64_t value = 8;
+    for (uint64_t i = 0; i < N_CALLS; i++)
+        n_bad += pgas_call(next, count, &i, i % 2 ? 0 : value, NULL) != PGAS_OK;
+    n_bad += pgas_quiesce() != PGAS_OK || n_counted != N_CALLS;
+    spmd_is_int(n_bad, 0, "calls arrive");
+}
+
+int main(int argc, char **argv)
+{
+    pgas_handler_register("t.count", on_count, NULL, &count);
+    spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
+    spmd_plan(5);
+    int rank, n_ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
+    spmd_ok(rank != n_ranks - 1 || forbid_syscall(SYS_membarrier, ENOSYS), "the last rank has no membarrier");
+    job_start(NULL);
+    spmd_ok(pgasi_wait_light_is_fence, "all ranks make fences");
+    calls_arrive();
+    return job_end();
+}
