@@ -23,7 +23,7 @@
  *  | pgas_lock_release; pgas_alloc_on, pgas_delegate elsewhere     |                                          |          |
  *  | pgas_sync_wait, pgas_progress                                 | PGAS_ERR_CONTEXT (pgas_progress: 0)      | yes      |
  *  | pgas_thread_attach, pgas_thread_detach                        | PGAS_ERR_CONTEXT                         | nest     |
- *  | collectives, pgas_quiesce                                     | PGAS_ERR_CONTEXT                         | CONTEXT  |
+ *  | collectives, pgas_quiesce, pgas_init, pgas_finalize           | PGAS_ERR_CONTEXT                         | CONTEXT  |
  *
  *  When a rank has died and PGAS_ON_PEER_DEATH=continue lets the others go on, what it owes, completions and replies,
  *  falls with PGAS_ERR_PEER; calls to it give PGAS_ERR_PEER from the next one on that a thread makes after the death was

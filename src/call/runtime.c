@@ -208,6 +208,8 @@ stop_boot:
 
 pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
 {
+    if (pgasi_self.in_handler || pgasi_self.in_task)
+        return PGAS_ERR_CONTEXT; /* a pgas_finalize that waits for this handler may have the lock */
     pthread_mutex_lock(&init_lock);
     pgas_status_t status = PGASI_OPTS_SANE(opts, sizeof *opts) ? PGAS_OK : PGAS_ERR_INVALID;
     if (n_inits == 0)

@@ -102,7 +102,8 @@ static void on_refused(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)source;
     (void)context;
     uint64_t bad = (pgas_barrier(NULL) != PGAS_ERR_CONTEXT) + (pgas_quiesce() != PGAS_ERR_CONTEXT) +
-                   (pgas_thread_detach() != PGAS_ERR_CONTEXT) + (pgas_finalize() != PGAS_ERR_CONTEXT);
+                   (pgas_thread_detach() != PGAS_ERR_CONTEXT) + (pgas_finalize() != PGAS_ERR_CONTEXT) +
+                   (pgas_init(NULL, NULL) != PGAS_ERR_CONTEXT);
     pgas_reply(&bad, sizeof bad);
 }
 

@@ -406,7 +406,7 @@ static void answers_by_calls(void)
 
 static struct {
     int near_put, near_amo, alloc_local, agg, far_put, far_get, far_amo, attached, flush, sync_wait, barrier, quiesce,
-        alloc, call_return, finalize, detach, progress, signal, agree, self_slot;
+        alloc, call_return, init, finalize, detach, progress, signal, agree, self_slot;
 } seen;
 static pgas_gptr_t user[JOB_RANKS_MAX];
 static int near_rank, far_rank, other_rank;
@@ -435,6 +435,7 @@ static void on_probe(const void *args, size_t bytes, pgas_thread_t source, void 
     seen.quiesce = pgas_quiesce();
     seen.alloc = pgas_alloc(8, &block);
     seen.call_return = pgas_call_return(me, echo, &word, 8, &old, 8, NULL);
+    seen.init = pgas_init(NULL, NULL);
     seen.finalize = pgas_finalize();
     seen.detach = pgas_thread_detach();
     seen.signal = pgas_signal_wait(&word, PGAS_EQ, 1, 0, NULL);
@@ -471,9 +472,9 @@ static void what_handlers_may_do(void)
     spmd_is_int(seen.attached, other, "in a handler: not to attached memory of others");
     spmd_ok(seen.flush == PGAS_ERR_CONTEXT && seen.sync_wait == PGAS_ERR_CONTEXT && seen.barrier == PGAS_ERR_CONTEXT &&
                 seen.quiesce == PGAS_ERR_CONTEXT && seen.alloc == PGAS_ERR_CONTEXT &&
-                seen.call_return == PGAS_ERR_CONTEXT && seen.finalize == PGAS_ERR_CONTEXT &&
-                seen.detach == PGAS_ERR_CONTEXT && seen.signal == PGAS_ERR_CONTEXT && seen.agree == PGAS_ERR_CONTEXT &&
-                seen.progress == 0,
+                seen.call_return == PGAS_ERR_CONTEXT && seen.init == PGAS_ERR_CONTEXT &&
+                seen.finalize == PGAS_ERR_CONTEXT && seen.detach == PGAS_ERR_CONTEXT &&
+                seen.signal == PGAS_ERR_CONTEXT && seen.agree == PGAS_ERR_CONTEXT && seen.progress == 0,
             "in a handler: nothing that waits");
     pgas_barrier(NULL);
     spmd_ok(pgas_mem_detach(ptr) == PGAS_OK && pgas_initialized(), "the library goes on");
