@@ -7,6 +7,10 @@
 #include <sys/mman.h>
 #include "base/clock.h"
 
+#define CURE_OF_OPENING                                                                                  \
+    "fewer lanes (PGAS_LANES) need less of /dev/shm and fewer descriptors (ulimit -n); on the way, an "  \
+    "interface that was removed meanwhile is left out by PGAS_UCX_NET_DEVICES"
+
 static pgas_status_t open_worker(pgasi_ucx_lane_t *lane)
 {
     ucp_worker_params_t params;
@@ -15,8 +19,9 @@ static pgas_status_t open_worker(pgasi_ucx_lane_t *lane)
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     ucs_status_t status = ucp_worker_create(lane->tp->context, &params, &lane->worker);
     if (status != UCS_OK) {
-        return pgasi_ucx_failed(status, "opening a lane (ucp_worker_create)",
-                                "fewer lanes (PGAS_LANES) need less shared memory and fewer descriptors");
+        char doing[64];
+        snprintf(doing, sizeof(doing), "opening lane %d (ucp_worker_create)", lane->index);
+        return pgasi_ucx_failed_again(&lane->tp->told_lane, status, doing, CURE_OF_OPENING);
     }
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
     status = ucp_worker_query(lane->worker, &attr);

@@ -40,9 +40,21 @@ pgas_status_t pgasi_ucx_status(ucs_status_t status)
     }
 }
 
+/* PGAS_ERR_AGAIN would have the caller try for ever what no progress mends. */
+static pgas_status_t setup_status(ucs_status_t status)
+{
+    return status == UCS_ERR_NO_RESOURCE ? PGAS_ERR_NO_MEMORY : pgasi_ucx_status(status);
+}
+
 pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const char *cure)
 {
     PGASI_ERROR("ucx", "%s failed: %s%s%s", doing, ucs_status_string(status), cure == NULL ? "" : "; ",
                 cure == NULL ? "" : cure);
-    return pgasi_ucx_status(status);
+    return setup_status(status);
+}
+
+pgas_status_t pgasi_ucx_failed_again(int *told, ucs_status_t status, const char *doing, const char *cure)
+{
+    return __atomic_exchange_n(told, 1, __ATOMIC_RELAXED) == 0 ? pgasi_ucx_failed(status, doing, cure)
+                                                              : setup_status(status);
 }

@@ -161,6 +161,7 @@ struct pgasi_ucx {
     unsigned char *dead; /* n_ranks */
     bool closing;
     int warned_key;
+    int told_lane; /* that a lane could not be opened */
     pthread_mutex_t lock; /* lanes */
     pgasi_ucx_lane_t *lanes[PGASI_UCX_LANES_MAX];
     unsigned char *n_openings[PGASI_UCX_LANES_MAX]; /* by rank: how often a lane of this index was opened for messages */
@@ -220,6 +221,8 @@ static inline void pgasi_ucx_copy(void *to, const void *from, size_t bytes)
 pgas_status_t pgasi_ucx_status(ucs_status_t status);
 /** Translate a failure of set-up and log it with what we were doing and the cure. */
 pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const char *cure);
+/** The same, but only the first of all failures with this flag is logged: the caller may try again. */
+pgas_status_t pgasi_ucx_failed_again(int *told, ucs_status_t status, const char *doing, const char *cure);
 
 /* context.c */
 extern const pgasi_tp_ops_t pgasi_ucx_table;
