@@ -5,6 +5,7 @@
  * node's memory is mapped by the library itself, since a worker that has them costs 2 to 4 MiB instead of 76 KiB. */
 #include "ucx_backend/ucx.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -77,6 +78,71 @@ static void set_log_level(ucp_config_t *config)
     }
 }
 
+/* A transport list that may open TCP. */
+static bool tls_has_tcp(const char *tls)
+{
+    bool named = false, all = strcmp(tls, "all") == 0;
+    for (const char *at = tls[0] == '^' ? tls + 1 : tls; *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        named = named || (length == 3 && strncmp(at, "tcp", 3) == 0);
+        at += length + (at[length] == ',');
+    }
+    return all || (tls[0] == '^' ? !named : named);
+}
+
+/* The loopback interface and the ports of all RDMA devices. */
+static void list_host_devices(char *list, size_t bytes)
+{
+    glob_t ports;
+    snprintf(list, bytes, "lo");
+    if (glob("/sys/class/infiniband/*/ports/*", 0, NULL, &ports) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < ports.gl_pathc; i++) {
+        char device[64];
+        size_t used = strlen(list);
+        int port;
+        if (sscanf(ports.gl_pathv[i], "/sys/class/infiniband/%63[^/]/ports/%d", device, &port) == 2 && used < bytes) {
+            snprintf(list + used, bytes - used, ",%s:%d", device, port);
+        }
+    }
+    globfree(&ports);
+}
+
+/* UCX opens TCP on every interface and prefers the one that claims to be fastest: often a bridge or veth of containers,
+ * or of somebody else's test. When that interface goes, connections between two ranks of this host hang or break. So a
+ * job of one host opens TCP on the loopback interface. Strangers do not reach it there, either. */
+static ucs_status_t stay_on_host(ucp_config_t *config, const char *tls)
+{
+    char text[64], devices[1024];
+    if (!tls_has_tcp(tls) || user_set(config, "NET_DEVICES", "all", text, sizeof(text))) {
+        return UCS_OK;
+    }
+    list_host_devices(devices, sizeof(devices));
+    return ucp_config_modify(config, "NET_DEVICES", devices);
+}
+
+static bool in_environment(const char *name)
+{
+    const char *ours = pgasi_param_env(name), *theirs = pgasi_param_env(name + strlen("PGAS_"));
+    return (ours != NULL && *ours != '\0') || (theirs != NULL && *theirs != '\0');
+}
+
+/* UCX's own search for dead peers ends connections to peers that live, when a network is cut for half a minute. The
+ * library learns of deaths otherwise. TCP's probes are a variable of UCX's transport, which ucp_config_modify of 1.13 takes
+ * by its name without the prefix. */
+static ucs_status_t set_keepalive(ucp_config_t *config)
+{
+    ucs_status_t status = UCS_OK;
+    if (!in_environment("PGAS_UCX_KEEPALIVE_INTERVAL")) {
+        status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf");
+    }
+    if (status == UCS_OK && !in_environment("PGAS_UCX_TCP_KEEPIDLE")) {
+        status = ucp_config_modify(config, "KEEPIDLE", "inf");
+    }
+    return status;
+}
+
 static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
 {
     char tls[96], text[64];
@@ -100,10 +166,16 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
         ucs_status_t tls_status = ucp_config_modify(config, "TLS", tls);
         status = status == UCS_OK ? tls_status : status;
     }
+    if (status == UCS_OK && tp->opts.same_host_only) {
+        status = stay_on_host(config, tls);
+    }
     bool shared = tls_has_shared_memory(tls);
+    if (status == UCS_OK && !shared) {
+        status = set_keepalive(config);
+    }
     if (status != UCS_OK) {
         ucp_config_release(config);
-        return pgasi_ucx_failed(status, "setting ATOMIC_MODE, ADAPTIVE_PROGRESS and TLS", NULL);
+        return pgasi_ucx_failed(status, "setting ATOMIC_MODE, ADAPTIVE_PROGRESS, TLS and NET_DEVICES", NULL);
     }
     /* shared-memory transports of UCX 1.13 do not watch their peers: asking for it would take them out */
     tp->err_mode = shared ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
