@@ -30,8 +30,8 @@
  *  rank of the team has died with PGAS_ON_PEER_DEATH=continue; the array is of no use any more, though what needs nobody
  *  else may still give PGAS_OK), PGAS_ERR_DEADLOCK (the access would have to wait until the thread's own pin of that
  *  chunk ends, e.g. set within a pin for reading, which works only as long as no other node reads) and PGAS_ERR_NO_MEMORY
- *  (a request found no memory; or all lines of the cache are pinned, and the elements are larger than what a call
- *  carries, PGAS_CALL_MAX - 64 bytes).
+ *  (a request found no memory; or the elements are larger than what a call carries, PGAS_CALL_MAX - 64 bytes, and no line
+ *  of the cache can become free, as under pgas_array_pin).
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each access counts references with
  *  two locked instructions; here a thread writes into a slot of its own that it is inside an access, and who takes a chunk away
@@ -82,7 +82,8 @@ typedef struct {
     size_t chunk_elems;      /* rounded up to a power of two; default 512, at most 2^20; below 512 the typed forms are not inline */
     const uint64_t *offsets; /* [team size + 1], ascending from 0 to n_elems: rank r has elements offsets[r] .. offsets[r+1]-1;
                                 NULL: whole chunks, as even as they go. Read during create only */
-    size_t cache_bytes;      /* of this rank, for chunks of other nodes; default PGAS_ARRAY_CACHE; at least one chunk */
+    size_t cache_bytes;      /* of this rank, for chunks of other nodes: one line for each chunk that fits, at least one, each at
+                                a multiple of 64 bytes of the heap; default PGAS_ARRAY_CACHE in lines of whole 64 bytes */
     int low_percent;         /* lines free below which chunks are evicted, default 30 */
     int high_percent;        /* ... until so many are free, default 50 */
     int prefetch;            /* chunks that are asked for ahead of a sequential walk, default 32, -1: none, at most 64 */
@@ -246,9 +247,11 @@ typedef struct {
  *  Done:   until unpin the chunk stays here. Nobody on another node writes it (read) or sees or writes it (write) or reads it
  *          (operate); who wants to waits. Threads of the same node share it as they share memory. get, set and apply of the same
  *          thread within the pin never wait: what the pin does not allow may give PGAS_ERR_DEADLOCK.
- *  Owns:   hold pins for as long as one holds a lock: others wait.
+ *  Owns:   hold pins for as long as one holds a lock: others wait, also threads of the own rank for a line of the cache if pins
+ *          have them all.
  *  @return PGAS_OK; PGAS_ERR_RANGE; PGAS_ERR_DEADLOCK (it would have to wait until the thread's own pin of that chunk ends, e.g. to
- *          write what it pins for reading); PGAS_ERR_NO_MEMORY (all lines of the cache are pinned: raise cache_bytes);
+ *          write what it pins for reading); PGAS_ERR_NO_MEMORY (the thread has pinned all lines of the cache, or together with
+ *          threads that wait for a line as well: raise cache_bytes, or end some pins);
  *          PGAS_ERR_NOT_FOUND, PGAS_ERR_MISMATCH (operator). */
 PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode, pgas_array_op_t op,
                                       pgas_array_pin_t *pin_p);

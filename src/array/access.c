@@ -80,6 +80,7 @@ void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status)
 static void begin_access(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, bool sequential)
 {
     pgas_status_t status = PGAS_OK;
+    pgasi_array_own_pins_note(x);
     if (place->home == a->rank)
         status = pgasi_array_home_own(a, place->index, x);
     else if (a->node_rank[place->home] >= 0)

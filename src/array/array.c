@@ -294,7 +294,8 @@ static uint64_t n_far_chunks(const pgasi_array_t *a)
 
 static void size_cache(pgasi_array_t *a, const pgas_array_opts_t *o)
 {
-    uint64_t far = n_far_chunks(a), lines = (o->cache_bytes ? o->cache_bytes : pgasi_param.array_cache) / a->stride;
+    uint64_t far = n_far_chunks(a), chunk_bytes = (a->open.mask + 1) * a->open.elem_bytes;
+    uint64_t lines = o->cache_bytes ? o->cache_bytes / chunk_bytes : pgasi_param.array_cache / a->stride;
     lines = PGASI_MIN(PGASI_MAX(lines, 1), PGASI_MIN(far, (uint64_t)1 << 30));
     a->n_lines = (uint32_t)lines;
     a->fits = lines >= far;

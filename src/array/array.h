@@ -86,6 +86,8 @@ typedef struct pgasi_array_access {
     pgas_status_t status;
     uint32_t done;
     uint32_t token;    /* of those carried out elsewhere */
+    uint32_t n_pins;   /* of the thread that waits, while it does */
+    const struct pgasi_array_own_pin *pins;
 } pgasi_array_access_t;
 
 typedef enum { PGASI_ARRAY_NEED_R, PGASI_ARRAY_NEED_W, PGASI_ARRAY_NEED_O } pgasi_array_need_t;
@@ -161,6 +163,9 @@ bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold);
 /** Room for one more pin of the calling thread, and its note. */
 pgas_status_t pgasi_array_own_pin_room(void);
 void pgasi_array_own_pin_add(const pgasi_array_hold_t *hold);
+/** Leaves with the access which pins the calling thread has: they last until it is done. */
+void pgasi_array_own_pins_note(pgasi_array_access_t *x);
+bool pgasi_array_is_pinned_by(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x);
 /** A second thread of this rank begins to use arrays: what the first one owns is not readable in short any more. */
 void pgasi_array_second_thread(void);
 bool pgasi_array_thread_known(void);

@@ -262,10 +262,21 @@ static bool should_fetch(pgasi_array_t *a, const pgasi_array_access_t *x, bool s
     return sequential || a->fits || is_missed_again(a, x->chunk);
 }
 
-static bool all_pinned(const pgasi_array_t *a)
+static bool is_pinned_by_waiting(const pgasi_array_t *a, const pgasi_array_hold_t *hold)
+{
+    for (const pgasi_array_access_t *w = a->want_line; w; w = w->next) {
+        if (pgasi_array_is_pinned_by(hold, w))
+            return true;
+    }
+    return false;
+}
+
+/* No line could ever become free if x waited for one as well: the thread has pinned them itself, or others that wait have. */
+static bool would_wait_for_ever(const pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     for (uint32_t li = 0; li < a->n_lines; li++) {
-        if (!pgasi_array_hold_is_pinned(&a->line[li].hold))
+        const pgasi_array_hold_t *hold = &a->line[li].hold;
+        if (!pgasi_array_is_pinned_by(hold, x) && !is_pinned_by_waiting(a, hold))
             return false;
     }
     return true;
@@ -312,8 +323,6 @@ static void keep_some_free(pgasi_array_t *a)
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before pins are looked at; who unpins looks at want_line behind one */
     if (a->n_free + a->n_leaving < a->n_low || (a->want_line && !a->n_leaving))
         evict(a);
-    while (a->want_line && all_pinned(a)) /* the last of the lines has been pinned since */
-        pgasi_array_done(next_wanting(a), PGAS_ERR_NO_MEMORY);
 }
 
 static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
@@ -327,7 +336,7 @@ static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
     if (li == PGASI_ARRAY_NONE) {
         if (carried_out_there(a, x)) {
             carry_out_there(a, place, x);
-        } else if (all_pinned(a)) {
+        } else if (would_wait_for_ever(a, x)) {
             pgasi_array_done(x, PGAS_ERR_NO_MEMORY);
         } else {
             x->next = NULL;

@@ -407,7 +407,7 @@ static pgas_status_t carry_out(const pgasi_array_site_t *site, pgasi_array_acces
 
 /* ---- pins of the calling thread ---- */
 
-typedef struct {
+typedef struct pgasi_array_own_pin {
     const pgasi_array_hold_t *hold;
     uint32_t n;
 } own_pin_t;
@@ -427,14 +427,27 @@ static void forget_old_pins(void)
     own_pins_epoch = pgasi_epoch;
 }
 
-bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold)
+void pgasi_array_own_pins_note(pgasi_array_access_t *x)
 {
     forget_old_pins();
-    for (uint32_t i = 0; i < n_own_pins; i++) {
-        if (own_pins[i].hold == hold)
+    x->pins = own_pins;
+    x->n_pins = n_own_pins;
+}
+
+bool pgasi_array_is_pinned_by(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
+{
+    for (uint32_t i = 0; i < x->n_pins; i++) {
+        if (x->pins[i].hold == hold)
             return true;
     }
     return false;
+}
+
+bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold)
+{
+    pgasi_array_access_t own;
+    pgasi_array_own_pins_note(&own);
+    return pgasi_array_is_pinned_by(hold, &own);
 }
 
 /* By the thread itself, also if somebody else has counted the pin for it. */

@@ -22,6 +22,18 @@ static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n, const pga
 
 /* ---- what they are ---- */
 
+/* The cache has lines for as many chunks as its bytes are, and for no more than there are on other nodes. */
+static bool has_lines(const pgas_array_t *array, uint64_t n_lines)
+{
+    pgas_array_info_t info;
+    uint64_t n_far = 0, first, n, chunk = pgas_array_chunk_elems(array);
+    for (int r = 0; r < n_ranks; r++) {
+        BAD(pgas_array_range(array, r, &first, &n));
+        n_far += pgas_node_of(r) != pgas_node() ? (n + chunk - 1) / chunk : 0;
+    }
+    return !BAD(pgas_array_info(array, &info)) && info.n_lines == (n_far < n_lines ? n_far : n_lines);
+}
+
 static void sizes(void)
 {
     static const struct {
@@ -30,9 +42,10 @@ static void sizes(void)
     for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
         pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
         opts.chunk_elems = chunks[i].asked;
-        opts.cache_bytes = chunks[i].is; /* just one */
+        opts.cache_bytes = 7 * chunks[i].is;
         pgas_array_t *array = make(NULL, 1, 2000 + i, &opts);
         crew_judge(pgas_array_chunk_elems(array) == chunks[i].is, "the length of chunks");
+        crew_judge(has_lines(array, 7), "as many lines as were asked for");
         crew_judge(pgas_array_n_elems(array) == 2000 + i && pgas_array_elem_bytes(array) == 1, "elements and their size");
         BAD(pgas_array_destroy(array));
     }

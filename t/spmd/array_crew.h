@@ -128,7 +128,7 @@ static inline pgas_array_t *crew_array(size_t elem_bytes, uint64_t n_elems, size
     pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
     pgas_array_t *array = NULL;
     opts.chunk_elems = chunk_elems;
-    opts.cache_bytes = n_lines * ((chunk_elems * elem_bytes + 63) & ~(size_t)63); /* lines begin at multiples of 64 bytes */
+    opts.cache_bytes = n_lines * chunk_elems * elem_bytes;
     opts.offsets = offsets;
     pgas_status_t status = pgas_array_create(NULL, elem_bytes, n_elems, &opts, &array);
     if (status != PGAS_OK) {

@@ -397,34 +397,80 @@ static void foreign_accesses(void)
     spmd_is_int(crew_faults(), 0, "no access of another node comes between what is done through a pin at home");
 }
 
-/* Who waits for a line while the other's is on its way is told, once that is pinned too. */
-static void pin_twice(int who, void *arg)
+/* ---- fewer lines than pins ---- */
+
+/* Chunk k of the last rank of another node; elements begin at 0 if there is none. */
+static bool far_chunk(const pgas_array_t *array, uint64_t k, uint64_t *i_p)
 {
-    pgas_array_pin_t pin[2];
+    uint64_t first = 0, n = 0;
     int far = -1;
     for (int r = 0; r < n_ranks; r++)
         far = pgas_node_of(r) != pgas_node() ? r : far;
-    for (uint64_t n = 0; far >= 0 && n < 200; n++) {
-        bool has[2];
-        for (uint64_t j = 0; j < 2; j++) {
-            uint64_t i = (uint64_t)far * 8 * chunk + (n * 5 + 2 * (uint64_t)who + j) % 8 * chunk;
-            pgas_status_t status = pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin[j]);
-            has[j] = status == PGAS_OK;
-            crew_judge(has[j] || status == PGAS_ERR_NO_MEMORY, "a pin or a refusal");
-        }
+    if (far >= 0)
+        BAD(pgas_array_range(array, far, &first, &n));
+    *i_p = first + k * chunk;
+    return far >= 0;
+}
+
+static int n_taken, n_ended, n_refused;
+
+/* One line: the second thread's pin waits until the first one's has ended. */
+static void pin_after_another(int who, void *arg)
+{
+    pgas_array_pin_t pin;
+    uint64_t i;
+    if (far_chunk(arg, (uint64_t)who, &i) && who == 0) {
+        BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin));
+        __atomic_store_n(&n_taken, 1, __ATOMIC_RELEASE);
+        while (!__atomic_load_n(&pgasi_array_of(arg)->want_line, __ATOMIC_RELAXED) && !__atomic_load_n(&n_ended, __ATOMIC_ACQUIRE))
+            crew_serve();
+        crew_judge(n_ended == 0, "a pin ended that had no line");
+        BAD(pgas_array_unpin(&pin));
+    } else if (far_chunk(arg, (uint64_t)who, &i)) {
+        while (!__atomic_load_n(&n_taken, __ATOMIC_ACQUIRE))
+            crew_serve();
+        if (!BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin)))
+            BAD(pgas_array_unpin(&pin));
+        __atomic_store_n(&n_ended, 1, __ATOMIC_RELEASE);
+    }
+}
+
+/* Two lines: each thread has one and wants another. The one that asks last is refused, so that neither waits for ever. */
+static void pin_crosswise(int who, void *arg)
+{
+    pgas_array_pin_t first, second;
+    uint64_t i, other;
+    for (uint64_t n = 0; n < 30; n++) {
+        bool far = far_chunk(arg, (n * 5 + 2 * (uint64_t)who) % 8, &i) && far_chunk(arg, (n * 5 + 2 * (uint64_t)who + 1) % 8, &other);
+        if (far)
+            BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &first));
         crew_meet(who);
-        for (int j = 0; j < 2; j++) {
-            if (has[j])
-                BAD(pgas_array_unpin(&pin[j]));
-        }
+        pgas_status_t status = far ? pgas_array_pin(arg, other, PGAS_ARRAY_PIN_READ, 0, &second) : PGAS_ERR_NO_MEMORY;
+        if (status == PGAS_OK)
+            BAD(pgas_array_unpin(&second));
+        else
+            GAVE(status, PGAS_ERR_NO_MEMORY);
+        __atomic_add_fetch(&n_refused, status != PGAS_OK, __ATOMIC_RELAXED);
+        if (far)
+            BAD(pgas_array_unpin(&first));
+        crew_meet(who);
+        crew_judge(who > 0 || n_refused == (far ? 1 : 2), "one of two is refused");
+        if (who == 0)
+            n_refused = 0;
         crew_meet(who);
     }
 }
 
 static void all_want_more(void)
 {
-    pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 8 * chunk, (size_t)chunk, 2, NULL);
-    crew_run(2, pin_twice, array);
+    pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 8 * chunk, (size_t)chunk, 1, NULL);
+    n_taken = n_ended = n_refused = 0;
+    crew_run(2, pin_after_another, array);
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "a pin waits for a line as long as only pins of others have them");
+    array = crew_array(8, (uint64_t)n_ranks * 8 * chunk, (size_t)chunk, 2, NULL);
+    crew_run(2, pin_crosswise, array);
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0, "of threads that pin more than the cache has none waits for ever");
@@ -454,7 +500,7 @@ static void shares(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.rung", on_rung, NULL, &rung);
-    job_begin(&argc, &argv, 24);
+    job_begin(&argc, &argv, 26);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     for (chunk = 8; chunk <= 512; chunk *= 64) {
