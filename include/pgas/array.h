@@ -196,7 +196,9 @@ PGAS_API pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas
 /* ---- locks ---- */
 
 /** Locks of elements: shared (rlock) or exclusive (wlock). They order threads; they do not keep others from get and set.
- *  Shape:  any attached thread, not in plain handlers. First come, first served, so that a waiting writer is not starved.
+ *  Shape:  any attached thread, not in plain handlers. First come, first served, so that a waiting writer is not starved. A
+ *          rank that takes locks of its own elements in a loop looks for requests of others at every 64th; once another rank
+ *          has asked, before each of the next 64. It still has more turns than others, whose requests travel.
  *          timeout_us < 0: for ever; 0 is the try form: PGAS_ERR_BUSY if somebody else has it.
  *  Done:   what was done to elements under the lock before is seen.
  *  Cost:   one round trip to the home (none to a lock at the own rank), one message back at unlock, not waited for.

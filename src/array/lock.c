@@ -168,6 +168,20 @@ static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
 
 static pgasi_array_lock_queue_t queue = { .tell = answer }; /* of who serves */
 
+/* An own request needs no message, so it would pass all requests of other ranks that have come and that nobody has looked at. The
+ * rank looks before every LOOK_EVERY-th of its own requests, and before the next LOOKS ones when another rank has asked. */
+enum { LOOK_EVERY = 64, LOOKS = 64 };
+static uint32_t looks_left;
+
+static bool look_is_due(void)
+{
+    static __thread uint32_t n_unlooked;
+    uint32_t left = __atomic_load_n(&looks_left, __ATOMIC_RELAXED);
+    if (left > 0)
+        __atomic_store_n(&looks_left, left - 1, __ATOMIC_RELAXED);
+    return left > 0 || ++n_unlooked % LOOK_EVERY == 0;
+}
+
 static void tell_stray(const pgasi_array_lock_request_t *r)
 {
     static bool told;
@@ -204,6 +218,8 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t source, voi
         return;
     }
     pgasi_array_lock_request_t r = { m.index, m.array, m.number, pgas_thread_make(rank, m.slot), m.writes != 0 };
+    if (m.op == ACQUIRE)
+        __atomic_store_n(&looks_left, LOOKS, __ATOMIC_RELAXED);
     pgas_status_t status = carry_out(m.op, &r);
     if (status != PGAS_INPROGRESS)
         answer(&r, status);
@@ -247,6 +263,8 @@ static pgas_status_t ask(const pgasi_array_t *a, pgasi_array_lock_request_t *r, 
 {
     uint64_t limit = timeout_us == 0 ? UINT64_MAX : pgasi_wait_limit(timeout_us);
     wait_t *mine = &waits[pgasi_self.slot];
+    if (home == pgasi_boot.rank && timeout_us != 0 && look_is_due())
+        pgasi_progress();
     r->number = ++mine->number;
     mine->home = home;
     __atomic_store_n(&mine->state, PGAS_INPROGRESS, __ATOMIC_RELEASE);

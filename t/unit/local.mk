@@ -71,6 +71,8 @@ check_PROGRAMS += %D%/array_lock_queue.t
 %C%_array_lock_queue_t_SOURCES = %D%/array_lock_queue.c
 check_PROGRAMS += %D%/tsan_array.t
 %C%_tsan_array_t_SOURCES = %D%/tsan_array.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/array_lock.t
+%C%_array_lock_t_SOURCES = %D%/array_lock.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/array_holds.t
 %C%_array_holds_t_SOURCES = %D%/array_holds.c %D%/lone.c %D%/lone.h
 # The coherence protocol: its table is that of the model, which spin explores, and works over a simulated network.
