@@ -3,7 +3,10 @@
  *
  * What happens when whoever runs a context dies in the middle: sq_ci moves behind an entry last, so the entry is executed again, as a
  * network would repeat it; the queue pairs of the dead process end anyway. A completion queue's lock guards "write at pi, then pi + 1",
- * a shared receive queue's "read the slot, then take it": both can be begun again by whoever takes the lock over. */
+ * a shared receive queue's "read the slot, then move on by one store": both can be begun again by whoever takes the lock over.
+ *
+ * Every word of a region may have been written by another process, at any moment. Positions, sizes, references and numbers are loaded
+ * once, and what was loaded is checked against the region's limits, or masked, before it is used; entries are decoded from copies. */
 #include "verbs_backend/snic.h"
 
 #include <errno.h>
@@ -43,6 +46,7 @@ typedef struct {
     const unsigned char *ring;
     size_t ring_bytes;
     pgasi_wqe_t wqe;
+    pgasi_wqe_span_t spans[SPANS_MAX]; /* of wqe, as they were when they were checked */
     uint32_t syndrome;   /* if it failed: as the requester sees it */
     snic_view_t *peer;
     snic_qp_t *peer_qp;
@@ -68,14 +72,18 @@ static bool reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, u
     if (place >= SNIC_MRS)
         return false;
     const snic_mr_t *mr = &view->region->mrs[place];
-    if (key == 0 || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key || mr->pd != pd || (mr->access & access) != access)
+    if (key == 0 || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key)
         return false;
-    if (bytes > mr->bytes || addr < mr->addr || addr - mr->addr > mr->bytes - bytes)
+    const snic_map_t *map = __atomic_load_n(&view->mrs[place], __ATOMIC_ACQUIRE);
+    if (PGAS_UNLIKELY(map == NULL || map->serial != snic_load(mr->serial) || map->key != key)) {
+        map = pgasi_snic_view_map(view, key);
+        if (map == NULL)
+            return false;
+    }
+    if (map->pd != pd || (map->access & access) != access || bytes > map->bytes || addr < map->addr ||
+        addr - map->addr > map->bytes - bytes)
         return false;
-    if (PGAS_UNLIKELY(__atomic_load_n(&view->mrs[place].serial, __ATOMIC_ACQUIRE) != mr->serial) && !pgasi_snic_view_map(view, key))
-        return false;
-    char *base = view->mrs[place].base;
-    *piece_p = (piece_t){ .here = base != NULL ? base + (addr - mr->addr) : NULL, .view = view, .addr = addr, .bytes = bytes };
+    *piece_p = (piece_t){ .here = map->base != NULL ? map->base + (addr - map->addr) : NULL, .view = view, .addr = addr, .bytes = bytes };
     return true;
 }
 
@@ -129,13 +137,16 @@ static piece_t cut(const piece_t *piece, uint64_t at, uint64_t bytes)
     return part;
 }
 
-/* From one list of pieces to another; the second is at least as long in all. */
-static bool copy_lists(const piece_t *to, const piece_t *from, unsigned n_from)
+/* From one list of pieces to another. @return false: one of them is not there, or the second is too short */
+static bool copy_lists(const piece_t *to, unsigned n_to, const piece_t *from, unsigned n_from)
 {
     uint64_t at = 0;
+    const piece_t *last = to + n_to;
     for (unsigned i = 0; i < n_from; i++) {
         uint64_t done = 0;
         while (done < from[i].bytes) {
+            if (PGAS_UNLIKELY(to == last))
+                return false;
             uint64_t bytes = PGASI_MIN(from[i].bytes - done, to->bytes - at);
             if (bytes > 0) {
                 piece_t a = cut(to, at, bytes), b = cut(&from[i], done, bytes);
@@ -155,34 +166,56 @@ static bool copy_lists(const piece_t *to, const piece_t *from, unsigned n_from)
 
 /* ---- completions ---- */
 
-static void give_event(snic_view_t *view, const snic_cq_t *cq)
+static void give_event(snic_view_t *view, uint32_t cqn)
 {
     static const char byte = 1;
-    if (view->own) {
-        ssize_t n = write(cq->event_fd, &byte, 1);
-        (void)n; /* a full pipe is readable all the same */
-    } else {
-        pgasi_snic_view_event(view, cq->event_fd, cq->event_serial);
+    const snic_cq_t *cq = &view->region->cqs[cqn];
+    int own = __atomic_load_n(&view->own_events[cqn], __ATOMIC_RELAXED);
+    if (!view->own) {
+        pgasi_snic_view_event(view, snic_load(cq->event_fd), snic_load(cq->event_serial));
+    } else if (own >= 0) {
+        ssize_t n = write(own, &byte, 1); /* we hold the pipe's other end too, so no signal comes */
+        (void)n;                          /* a full pipe is readable all the same */
     }
+}
+
+/** A completion queue: its memory, by what was loaded once. */
+typedef struct {
+    snic_cq_t *cq;
+    pgasi_cqe_t *ring;
+    const uint32_t *record;
+    uint32_t n;
+} cq_memory_t;
+
+/* @return false: there is none, or what it says makes no sense */
+static bool find_cq(const snic_view_t *view, uint32_t cqn, cq_memory_t *memory_p)
+{
+    snic_cq_t *cq = snic_cq(view, cqn);
+    uint32_t log = cq != NULL ? snic_load(cq->log_entries) : SNIC_LOG_CQ + 1;
+    if (log > SNIC_LOG_CQ)
+        return false;
+    *memory_p = (cq_memory_t){ .cq = cq, .n = 1u << log };
+    memory_p->ring = snic_at(view, snic_load(cq->ring), sizeof(pgasi_cqe_t) << log);
+    memory_p->record = snic_at(view, snic_load(cq->record), 2 * sizeof(uint32_t));
+    return memory_p->ring != NULL && memory_p->record != NULL;
 }
 
 /* behind: completions that WAITs shall not see yet, 0 or 1. @return false: the queue has overrun */
 static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields, uint32_t behind)
 {
-    snic_cq_t *cq = snic_cq(view, cqn);
-    pgasi_cqe_t *ring = cq != NULL ? snic_at(view, cq->ring) : NULL;
-    const uint32_t *record = cq != NULL ? snic_at(view, cq->record) : NULL;
-    if (ring == NULL || record == NULL)
+    cq_memory_t memory;
+    if (!find_cq(view, cqn, &memory))
         return false;
+    snic_cq_t *cq = memory.cq;
     pgasi_snic_lock(&cq->lock);
-    uint32_t n = 1u << cq->log_entries, pi = cq->pi;
-    uint32_t ci = be32toh(__atomic_load_n(&record[0], __ATOMIC_ACQUIRE));
+    uint32_t n = memory.n, pi = snic_load(cq->pi);
+    uint32_t ci = be32toh(__atomic_load_n(&memory.record[0], __ATOMIC_ACQUIRE));
     if (PGAS_UNLIKELY(cq->dead || (!cq->ignore_overrun && ((pi - ci) & 0xffffffu) >= n))) {
         __atomic_store_n(&cq->dead, 1, __ATOMIC_RELEASE);
         snic_unlock(&cq->lock);
         return false;
     }
-    pgasi_cqe_t *cqe = &ring[pi & (n - 1)];
+    pgasi_cqe_t *cqe = &memory.ring[pi & (n - 1)];
     pgasi_cqe_encode(cqe, fields);
     __atomic_store_n(&cqe->op_own, pgasi_cqe_own(fields, (pi & n) != 0), __ATOMIC_RELEASE);
     if (PGAS_UNLIKELY(behind != 0))
@@ -194,8 +227,8 @@ static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_
         cq->armed = 0;
     bool waits = __atomic_load_n(&cq->n_waits, __ATOMIC_SEQ_CST) != 0;
     snic_unlock(&cq->lock);
-    if (PGAS_UNLIKELY(event && cq->event_fd >= 0))
-        give_event(view, cq);
+    if (PGAS_UNLIKELY(event && snic_load(cq->event_fd) >= 0))
+        give_event(view, cqn);
     if (PGAS_UNLIKELY(waits)) {
         __atomic_store_n(&cq->n_waits, 0, __ATOMIC_RELAXED);
         pgasi_snic_notify(view);
@@ -211,15 +244,16 @@ static bool push(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fiel
 bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
 {
     snic_view_t *view = snic->view;
-    snic_cq_t *cq = snic_cq(view, cqn);
-    const pgasi_cqe_t *ring = snic_at(view, cq->ring);
-    const uint32_t *record = snic_at(view, cq->record);
+    cq_memory_t memory;
+    if (!find_cq(view, cqn, &memory))
+        return true; /* nothing comes any more */
+    snic_cq_t *cq = memory.cq;
     pgasi_snic_need_sleeper(snic);
     pgasi_snic_lock(&cq->lock);
-    uint32_t n = 1u << cq->log_entries, ci = be32toh(record[0]) & 0xffffffu;
+    uint32_t n = memory.n, ci = be32toh(memory.record[0]) & 0xffffffu, pi = snic_load(cq->pi);
     bool there = false;
-    for (; ((cq->pi - ci) & 0xffffffu) != 0 && !there && ((cq->pi - ci) & 0xffffffu) <= n; ci++) {
-        uint8_t own = ring[ci & (n - 1)].op_own;
+    for (; ((pi - ci) & 0xffffffu) != 0 && !there && ((pi - ci) & 0xffffffu) <= n; ci++) {
+        uint8_t own = memory.ring[ci & (n - 1)].op_own;
         there = !solicited || (own & 2) != 0 || own >> 4 >= PGASI_CQE_REQ_ERR;
     }
     cq->armed = there ? 0 : solicited ? 2 : 1;
@@ -306,25 +340,36 @@ static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, 
     }
 }
 
+/* A receive ring by what was loaded once: entries of `stride` bytes. @return NULL: it makes no sense */
+static const unsigned char *receive_ring(const snic_view_t *view, pgasi_snic_ref_t ref, uint32_t log, uint32_t stride)
+{
+    bool sane = log <= SNIC_LOG_QUEUE && stride >= PGASI_WQE_SEGMENT && stride <= SNIC_STRIDE && stride % PGASI_WQE_SEGMENT == 0;
+    return sane ? snic_at(view, ref, (uint64_t)stride << log) : NULL;
+}
+
 static bool take_shared(snic_view_t *view, uint32_t srqn, receive_t *receive)
 {
     snic_srq_t *srq = snic_srq(view, srqn);
-    const unsigned char *ring = srq != NULL ? snic_at(view, srq->ring) : NULL;
-    const uint32_t *record = srq != NULL ? snic_at(view, srq->record) : NULL;
+    if (srq == NULL)
+        return false;
+    uint32_t log = snic_load(srq->log_entries), stride = snic_load(srq->stride);
+    const unsigned char *ring = receive_ring(view, snic_load(srq->ring), log, stride);
+    const uint32_t *record = snic_at(view, snic_load(srq->record), sizeof(uint32_t));
     if (ring == NULL || record == NULL)
         return false;
-    uint32_t mask = (1u << srq->log_entries) - 1;
+    uint32_t mask = (1u << log) - 1;
     pgasi_snic_lock(&srq->lock);
-    bool there = (uint16_t)(be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE)) - srq->taken) != 0;
+    uint64_t place = snic_load(srq->place);
+    uint32_t slot = (uint32_t)(place >> 32) & mask, taken = (uint32_t)place;
+    bool there = (uint16_t)(be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE)) - taken) != 0;
     if (there) {
-        const unsigned char *slot = ring + (size_t)(srq->slot & mask) * srq->stride;
+        const unsigned char *at = ring + (size_t)slot * stride;
         uint16_t next;
-        memcpy(&next, slot + 2, sizeof next);
-        receive->counter = (uint16_t)(srq->slot & mask);
+        memcpy(&next, at + 2, sizeof next);
+        receive->counter = (uint16_t)slot;
         receive->srqn = srqn;
-        read_entry(view, srq->pd, slot + PGASI_WQE_SEGMENT, PGASI_MIN(srq->stride / PGASI_WQE_SEGMENT - 1, SPANS_MAX), receive);
-        srq->slot = be16toh(next) & mask;
-        srq->taken++;
+        read_entry(view, snic_load(srq->pd), at + PGASI_WQE_SEGMENT, PGASI_MIN(stride / PGASI_WQE_SEGMENT - 1, SPANS_MAX), receive);
+        __atomic_store_n(&srq->place, (uint64_t)(be16toh(next) & mask) << 32 | (taken + 1), __ATOMIC_RELEASE);
     } else {
         __atomic_store_n(&srq->wanted, 1, __ATOMIC_SEQ_CST);
     }
@@ -339,20 +384,21 @@ static bool take_receive(snic_view_t *view, snic_qp_t *qp, receive_t *receive)
     receive->bytes = 0;
     receive->refused = false;
     receive->srqn = 0;
-    if (qp->srqn != 0)
-        return take_shared(view, qp->srqn, receive);
-    const unsigned char *ring = qp->rq_stride != 0 ? snic_at(view, qp->rq) : NULL;
-    const uint32_t *record = qp->rq_stride != 0 ? snic_at(view, qp->record) : NULL;
+    uint32_t srqn = snic_load(qp->srqn), stride = snic_load(qp->rq_stride), log = snic_load(qp->log_rq_entries);
+    if (srqn != 0)
+        return take_shared(view, srqn, receive);
+    const unsigned char *ring = receive_ring(view, snic_load(qp->rq), log, stride);
+    const uint32_t *record = snic_at(view, snic_load(qp->record), sizeof(uint32_t));
     if (ring == NULL || record == NULL)
         return false;
-    uint32_t limit = be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE));
-    if ((qp->flags & PGASI_SNIC_MANAGED_RECV) != 0 && (int16_t)(qp->rq_limit - limit) < 0)
-        limit = qp->rq_limit;
-    if ((int16_t)(limit - qp->rq_ci) <= 0)
+    uint32_t limit = be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE)), ci = snic_load(qp->rq_ci), enabled = snic_load(qp->rq_limit);
+    if ((qp->flags & PGASI_SNIC_MANAGED_RECV) != 0 && (int16_t)(enabled - limit) < 0)
+        limit = enabled;
+    if ((int16_t)(limit - ci) <= 0)
         return false;
-    uint32_t at = qp->rq_ci & ((1u << qp->log_rq_entries) - 1);
-    receive->counter = (uint16_t)qp->rq_ci;
-    read_entry(view, qp->pd, ring + (size_t)at * qp->rq_stride, PGASI_MIN(qp->rq_stride / PGASI_WQE_SEGMENT, SPANS_MAX), receive);
+    receive->counter = (uint16_t)ci;
+    read_entry(view, snic_load(qp->pd), ring + (size_t)(ci & ((1u << log) - 1)) * stride, PGASI_MIN(stride / PGASI_WQE_SEGMENT, SPANS_MAX),
+               receive);
     return true;
 }
 
@@ -383,9 +429,10 @@ static int gather(job_t *job, uint32_t access, piece_t *pieces, char *inline_roo
     }
     uint64_t bytes = 0;
     for (unsigned i = 0; i < wqe->n_data; i++) {
-        pgasi_wqe_span_t span = pgasi_wqe_data(job->ring, job->ring_bytes, job->qp->sq_ci, wqe, i);
+        const pgasi_wqe_span_t span = pgasi_wqe_data(job->ring, job->ring_bytes, job->qp->sq_ci, wqe, i);
         if (!reach(job->view, job->qp->pd, span.lkey, span.addr, span.bytes, access, &pieces[i]))
             return -1;
+        job->spans[i] = span;
         bytes += span.bytes;
     }
     job->sent_bytes = (uint32_t)bytes;
@@ -417,12 +464,13 @@ static outcome_t try_again(job_t *job, uint32_t limit, uint64_t try_ns, uint32_t
 static snic_view_t *look_up_peer(const job_t *job)
 {
     snic_view_t **known = &job->view->peers[job->place];
+    pgasi_snic_id_t id = job->qp->peer;
     pgas_status_t status;
     if (*known != NULL) {
         pgasi_snic_late_drain(job->view);
         pgasi_snic_view_put(*known);
     }
-    return *known = pgasi_snic_view_get(&job->qp->peer, &status);
+    return *known = pgasi_snic_view_get(&id, &status);
 }
 
 /* The other side. */
@@ -511,7 +559,7 @@ static outcome_t deliver(job_t *job, const piece_t *from, unsigned n_from)
     }
     uint32_t there = PGASI_CQE_OK, here = PGASI_CQE_OK;
     if (write) {
-        if (!copy_lists(&to, from, n_from))
+        if (!copy_lists(&to, 1, from, n_from))
             here = unreached(job);
     } else if (receive.refused) {
         there = PGASI_CQE_LOCAL_PROT;
@@ -519,7 +567,7 @@ static outcome_t deliver(job_t *job, const piece_t *from, unsigned n_from)
     } else if (receive.bytes < job->sent_bytes) {
         there = PGASI_CQE_LOCAL_LENGTH;
         here = PGASI_CQE_REMOTE_INVALID;
-    } else if (job->sent_bytes > 0 && !copy_lists(receive.pieces, from, n_from)) {
+    } else if (job->sent_bytes > 0 && !copy_lists(receive.pieces, receive.n, from, n_from)) {
         there = PGASI_CQE_LOCAL_PROT;
         here = unreached(job);
     }
@@ -536,9 +584,6 @@ static outcome_t deliver(job_t *job, const piece_t *from, unsigned n_from)
 /* A result comes later: what was read, or (NULL) what will be read then. @return false: now */
 static bool result_late(const job_t *job, const void *result, uint64_t bytes)
 {
-    struct {
-        pgasi_wqe_span_t spans[SPANS_MAX];
-    } to;
     const pgasi_wqe_t *wqe = &job->wqe;
     snic_late_t event = { .kind = SNIC_LATE_RESULT,
                           .stream = SNIC_STREAM_SEND,
@@ -553,13 +598,11 @@ static bool result_late(const job_t *job, const void *result, uint64_t bytes)
                                          .wqe_op = wqe->op,
                                          .counter = (uint16_t)job->qp->sq_ci,
                                          .qpn = job->qp->number };
-    size_t spans_bytes = wqe->n_data * sizeof to.spans[0], kept = result != NULL ? bytes : 0;
-    for (unsigned i = 0; i < wqe->n_data; i++)
-        to.spans[i] = pgasi_wqe_data(job->ring, job->ring_bytes, job->qp->sq_ci, wqe, i);
+    size_t spans_bytes = wqe->n_data * sizeof job->spans[0], kept = result != NULL ? bytes : 0;
     char *data = malloc(spans_bytes + kept);
     if (data == NULL)
         return false;
-    memcpy(data, to.spans, spans_bytes);
+    memcpy(data, job->spans, spans_bytes);
     if (kept > 0)
         memcpy(data + spans_bytes, result, kept);
     bool added = pgasi_snic_late_add(job->view, &event, data, spans_bytes + kept);
@@ -593,7 +636,7 @@ static outcome_t transfer(job_t *job, piece_t *pieces, unsigned n)
     if (PGAS_LIKELY(n == 1))
         copied = read ? copy_piece(&pieces[0], &remote) : copy_piece(&remote, &pieces[0]);
     else
-        copied = read ? copy_lists(pieces, &remote, 1) : copy_lists(&remote, pieces, n);
+        copied = read ? copy_lists(pieces, n, &remote, 1) : copy_lists(&remote, 1, pieces, n);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     return copied ? DONE : fail(job, unreached(job));
 }
@@ -715,7 +758,8 @@ static bool hear_bell(snic_view_t *view, snic_qp_t *qp)
     int16_t ahead = (int16_t)(bell - qp->sq_limit);
     if (ahead > 0)
         advance(view, qp, (uint32_t)ahead);
-    return (qp->flags & PGASI_SNIC_CHECK_OVERRUN) == 0 || qp->sq_limit - qp->sq_ci <= 1u << qp->log_sq_blocks;
+    uint32_t log = snic_load(qp->log_sq_blocks);
+    return log <= SNIC_LOG_QUEUE && ((qp->flags & PGASI_SNIC_CHECK_OVERRUN) == 0 || qp->sq_limit - qp->sq_ci <= 1u << log);
 }
 
 void pgasi_snic_hear(snic_view_t *view, uint32_t qpn)
@@ -740,7 +784,7 @@ static uint32_t result_arrives(snic_view_t *view, const snic_qp_t *qp, snic_late
     }
     if (event->data_bytes > spans_bytes) {
         from = (piece_t){ .here = (char *)event->data + spans_bytes, .bytes = event->remote_bytes };
-        return copy_lists(pieces, &from, 1) ? PGASI_CQE_OK : PGASI_CQE_LOCAL_PROT;
+        return copy_lists(pieces, event->n_spans, &from, 1) ? PGASI_CQE_OK : PGASI_CQE_LOCAL_PROT;
     }
     snic_qp_t *peer = snic_qp(event->peer, event->peer_qpn);
     if (peer == NULL)
@@ -748,7 +792,7 @@ static uint32_t result_arrives(snic_view_t *view, const snic_qp_t *qp, snic_late
     pgasi_snic_lock(&peer->lock);
     bool good = peer->number == event->peer_qpn && reach(event->peer, peer->pd, event->rkey, event->remote_addr, event->remote_bytes,
                                                          PGAS_VERBS_REMOTE_READ, &from);
-    good = good && copy_lists(pieces, &from, 1);
+    good = good && copy_lists(pieces, event->n_spans, &from, 1);
     snic_unlock(&peer->lock);
     return good ? PGASI_CQE_OK : PGASI_CQE_REMOTE_ACCESS;
 }
@@ -835,18 +879,43 @@ static bool held_back(snic_view_t *view, const snic_qp_t *qp, const pgasi_wqe_t 
     return !stepping(view) && pgasi_snic_random(view, 4) == 0;
 }
 
+/* The blocks of a send queue. @return NULL: it makes no sense */
+static const unsigned char *send_ring(const snic_view_t *view, const snic_qp_t *qp, size_t *bytes_p)
+{
+    uint32_t log = snic_load(qp->log_sq_blocks);
+    if (log > SNIC_LOG_QUEUE)
+        return NULL;
+    *bytes_p = (size_t)PGASI_WQE_BB << log;
+    return snic_at(view, snic_load(qp->sq), *bytes_p);
+}
+
+/* Its spans, a kilobyte, need no value yet. */
+static void begin_job(job_t *job, snic_view_t *view, snic_qp_t *qp)
+{
+    job->view = view;
+    job->qp = qp;
+    job->place = (uint32_t)(qp - view->region->qps);
+    job->ring = NULL;
+    job->ring_bytes = 0;
+    job->syndrome = PGASI_CQE_OK;
+    job->peer = NULL;
+    job->peer_qp = NULL;
+    job->sent_bytes = 0;
+}
+
 /* Everything posted and not executed ends, in both queues. */
 static void flush(snic_view_t *view, snic_qp_t *qp)
 {
     pgasi_snic_late_drain(view);
-    const uint32_t *record = snic_at(view, qp->record);
-    const unsigned char *ring = snic_at(view, qp->sq);
-    size_t ring_bytes = (size_t)PGASI_WQE_BB << qp->log_sq_blocks;
+    size_t ring_bytes;
+    const uint32_t *record = snic_at(view, snic_load(qp->record), 2 * sizeof(uint32_t));
+    const unsigned char *ring = send_ring(view, qp, &ring_bytes);
     if (record == NULL || ring == NULL)
         return;
-    job_t job = { .view = view, .qp = qp, .ring = ring, .ring_bytes = ring_bytes };
+    job_t job;
+    begin_job(&job, view, qp);
     uint32_t left = (uint16_t)(be32toh(__atomic_load_n(&record[1], __ATOMIC_ACQUIRE)) - qp->sq_ci);
-    for (left = PGASI_MIN(left, 1u << qp->log_sq_blocks); left > 0;) {
+    for (left = PGASI_MIN(left, (uint32_t)(ring_bytes / PGASI_WQE_BB)); left > 0;) {
         pgasi_wqe_decode(ring, ring_bytes, qp->sq_ci, &job.wqe);
         uint32_t blocks = PGASI_MIN(PGASI_MAX(pgasi_wqe_blocks(job.wqe.segments), 1u), left);
         complete_sender(&job, PGASI_CQE_FLUSHED, 0);
@@ -856,7 +925,7 @@ static void flush(snic_view_t *view, snic_qp_t *qp)
     qp->sq_limit = qp->sq_ci;
     pgasi_snic_lock(&qp->lock);
     left = qp->rq_stride == 0 ? 0 : (uint16_t)(be32toh(__atomic_load_n(&record[0], __ATOMIC_ACQUIRE)) - qp->rq_ci);
-    for (left = PGASI_MIN(left, 1u << qp->log_rq_entries); left > 0; left--) {
+    for (left = PGASI_MIN(left, 1u << PGASI_MIN(snic_load(qp->log_rq_entries), SNIC_LOG_QUEUE)); left > 0; left--) {
         pgasi_cqe_fields_t fields = { .op = PGASI_CQE_RESP_ERR,
                                       .syndrome = PGASI_CQE_FLUSHED,
                                       .counter = (uint16_t)qp->rq_ci++,
@@ -883,12 +952,13 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
         flush(view, qp);
         return 0;
     }
-    job_t job = { .view = view, .qp = qp, .place = place, .ring = snic_at(view, qp->sq) };
-    job.ring_bytes = (size_t)PGASI_WQE_BB << qp->log_sq_blocks;
+    job_t job;
+    begin_job(&job, view, qp);
+    job.ring = send_ring(view, qp, &job.ring_bytes);
     if (state != PGASI_SNIC_RTS || job.ring == NULL)
         return 0;
     if (hostile(view, PGAS_VERBS_SNIC_PREFETCH)) {
-        const unsigned char *shadow = pgasi_snic_shadow(view, qp);
+        const unsigned char *shadow = pgasi_snic_shadow(view, qp, job.ring_bytes);
         job.ring = shadow != NULL ? shadow : job.ring;
     }
     unsigned n = 0;
@@ -944,7 +1014,7 @@ unsigned pgasi_snic_execute(snic_view_t *view)
     while (more && all < BUDGET_ALL) {
         __atomic_exchange_n(&region->work, 0, __ATOMIC_SEQ_CST); /* an exchange: what it takes away has been seen */
         more = false;
-        uint32_t blocked = 0, high = __atomic_load_n(&region->qps_high, __ATOMIC_ACQUIRE);
+        uint32_t blocked = 0, high = snic_high(region);
         bool shuffle = hostile(view, PGAS_VERBS_SNIC_SHUFFLE) && high > 0;
         uint32_t first = shuffle ? (uint32_t)pgasi_snic_random(view, high) : 0;
         unsigned budget = shuffle ? 1 : BUDGET;
@@ -975,7 +1045,7 @@ unsigned pgasi_snic_execute(snic_view_t *view)
 bool pgasi_snic_execute_step(snic_view_t *view)
 {
     snic_region_t *region = view->region;
-    uint32_t high = region->qps_high;
+    uint32_t high = snic_high(region);
     if (pgasi_snic_late_left(view) > 0 && pgasi_snic_random(view, 2) == 0)
         return pgasi_snic_late_one(view);
     uint32_t first = high > 0 ? (uint32_t)pgasi_snic_random(view, high) : 0;

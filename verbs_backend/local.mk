@@ -2,7 +2,8 @@
 # transport over it is in the core only. Add yours to one of the two lists, a line each.
 # The software NIC's inside, which the fake cards of t/shim have too.
 snic_sources = %D%/wqe.h %D%/wqe.c \
-	%D%/engine.h %D%/engine.c %D%/snic_late.c %D%/snic.h %D%/snic_context.c %D%/snic_run.c %D%/snic_process.c
+	%D%/engine.h %D%/engine.c %D%/snic_late.c %D%/snic.h %D%/snic_context.c %D%/snic_run.c %D%/snic_process.c \
+	%D%/snic_socket.c
 verbs_low_sources = $(snic_sources) \
 	%D%/device.h \
 	%D%/raw.h %D%/raw.c \

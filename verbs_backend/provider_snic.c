@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/log.h"
-#include "verbs_backend/engine.h"
+#include "verbs_backend/snic.h"
 
 #define RECORD_BYTES 64
 #define READS_MAX 64
@@ -165,12 +165,10 @@ static pgas_status_t snic_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t
 
 static pgas_status_t snic_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    int fd = memfd_create("pgas-verbs", MFD_CLOEXEC);
+    int fd = pgasi_snic_memory("pgas-verbs", bytes);
     if (fd < 0)
         return errno == EMFILE || errno == ENFILE ? PGAS_ERR_LIMIT : PGAS_ERR_NO_MEMORY;
-    void *addr = MAP_FAILED;
-    if (ftruncate(fd, (off_t)bytes) == 0)
-        addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     pgas_status_t status = addr == MAP_FAILED ? PGAS_ERR_NO_MEMORY : enter_memory(dev_of(dev), addr, bytes, access, fd, mem_p);
     if (status != PGAS_OK) {
         if (addr != MAP_FAILED)

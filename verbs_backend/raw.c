@@ -467,7 +467,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
         next_segment_t *slot = slot_of(srq, srq->head);
         put_receive((unsigned char *)(slot + 1), srq->stride / PGASI_WQE_SEGMENT - 1, &recvs[i]);
         srq->ids[srq->head] = recvs[i].id;
-        srq->head = be16toh(slot->next);
+        srq->head = be16toh(slot->next) & srq->mask; /* other processes may have written there */
         srq->pi++;
     }
     if (i > 0)

@@ -39,7 +39,7 @@ typedef struct {
     int32_t event_fd;
     uint32_t event_serial;   /* of the pipe: descriptors are used again */
     pgasi_snic_ref_t ring, record;
-    uint32_t lock;           /* from here: who pushes */
+    uint64_t lock;           /* from here: who pushes */
     uint32_t pi;             /* completions pushed */
     uint32_t dead;           /* has overrun */
     uint32_t armed;          /* 0, 1 any, 2 solicited or error */
@@ -52,9 +52,8 @@ typedef struct {
     uint32_t log_entries, stride, pd;
     pgasi_snic_ref_t ring, record;
     uint32_t generation;
-    uint32_t lock;
-    uint32_t slot;           /* the next to be taken */
-    uint32_t taken;          /* in all */
+    uint64_t lock;
+    uint64_t place;          /* slot << 32 | taken: the slot to be taken next, and how many were taken in all; one store moves both */
     uint32_t wanted;         /* a sender found none */
 } __attribute__((aligned(64))) snic_srq_t;
 
@@ -77,7 +76,7 @@ typedef struct {
     uint32_t psn;            /* of the next message */
     uint32_t flushed;        /* the error has been carried out */
     /* the responder's */
-    uint32_t lock __attribute__((aligned(64)));
+    uint64_t lock __attribute__((aligned(64)));
     uint32_t rq_ci;          /* entries used */
     uint32_t rq_limit;       /* managed: entries that may be used */
     uint32_t psn_in;         /* expected */
@@ -91,7 +90,7 @@ typedef struct {
     uint32_t qps_high;       /* places ever used */
     uint32_t work __attribute__((aligned(64))); /* something may be there to be done */
     uint32_t blocked;        /* something waits: for a completion, a receive entry, a peer */
-    uint32_t lock __attribute__((aligned(64))); /* of who runs the context: 0, or a thread's id */
+    uint64_t lock __attribute__((aligned(64))); /* of who runs the context, see pgasi_snic_lock */
     uint32_t seq __attribute__((aligned(64)));  /* futex of the thread that sleeps for this context */
     uint32_t sleeping;
     uint8_t active[SNIC_QPS] __attribute__((aligned(64)));
@@ -108,8 +107,19 @@ static inline uint32_t snic_start(const snic_region_t *region)
 }
 
 /* Of the layout: a process of another one is not reached. */
-#define SNIC_VERSION (2u << 24 | (uint32_t)sizeof(snic_region_t))
+#define SNIC_VERSION (3u << 24 | (uint32_t)sizeof(snic_region_t))
 #define SNIC_REGION_BYTES PGASI_ALIGN_UP(sizeof(snic_region_t), (size_t)4096)
+
+/** What is known of a memory region, copied once from the table of its context and checked. It does not change. */
+typedef struct snic_map {
+    struct snic_map *next;   /* of those that are given up */
+    uint32_t key, serial, pd, access;
+    uint64_t addr, bytes;    /* in the owner's process */
+    char *base;              /* where addr is here; NULL: only the kernel reaches it */
+    void *map;               /* NULL: nothing was mapped */
+    size_t map_bytes;
+    bool kept;               /* a user has its address: mapped as long as the view is there */
+} snic_map_t;
 
 /** A context as this process sees it: its own ones, and those of peers. */
 typedef struct snic_view {
@@ -121,12 +131,8 @@ typedef struct snic_view {
     struct snic_hub *hub;         /* PROCESS: the bell of who executes it; NULL in that process itself */
     pgasi_snic_id_t id;
     struct snic_view *peers[SNIC_QPS]; /* of each queue pair */
-    struct {
-        uint32_t serial;          /* what is mapped; 0: nothing */
-        char *base;               /* of address mr.addr, or NULL: only the kernel reaches it */
-        void *map;
-        size_t map_bytes;
-    } mrs[SNIC_MRS];
+    snic_map_t *mrs[SNIC_MRS];    /* by place; of our own contexts written when memory is registered */
+    snic_map_t *kept;
     pthread_mutex_t map_lock;
     struct snic_shadow *shadows[SNIC_QPS]; /* PREFETCH: entries as they were at the doorbell */
     struct snic_late_list *late;      /* DELAY: what is still to happen */
@@ -136,6 +142,7 @@ typedef struct snic_view {
     uint32_t looked;                  /* the same, by who runs a peer: when it was last seen alive */
     struct { int32_t theirs, ours; uint32_t serial; } events[16]; /* its event pipes that we opened, taken in turn */
     uint32_t n_events;
+    int own_events[SNIC_CQS];         /* of our own contexts: the pipe of a completion queue, or -1 */
 } snic_view_t;
 
 struct pgasi_snic {
@@ -157,19 +164,42 @@ struct pgasi_snic {
 
 /** The view of a context by its identity; opened on first use. NULL: gone, or not to be reached (*status_p says which). */
 snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *status_p);
+/** The same, by a descriptor of its region that its process has passed; the caller closes it. */
+snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int region_fd, pgas_status_t *status_p);
 void pgasi_snic_view_put(snic_view_t *view);
 /** Whether the process of a view still runs; marks it gone if not. */
 bool pgasi_snic_view_alive(snic_view_t *view);
 /** Write to its event pipe. */
 void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial);
-/** Where a region of the owner's memory is seen here: fills view->mrs[place]. @return false: the key has ended meanwhile */
-bool pgasi_snic_view_map(snic_view_t *view, uint32_t key);
+/** What a key of the owner's memory stands for, mapped here if it can be. NULL: it has ended, or makes no sense. */
+const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key);
+/** Unmap what is not used any more. Nobody of this process runs a context. */
+void pgasi_snic_unmap_old(void);
+/** Of this boot and pid namespace: processes with the same one can name each other. */
+uint64_t pgasi_snic_machine(void);
 
-static inline void *snic_at(const snic_view_t *view, pgasi_snic_ref_t ref)
+/** One load of a word that others may change meanwhile: what was checked is what is used. */
+#define snic_load(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+
+/* Limits of what a region says of its queues. */
+#define SNIC_LOG_QUEUE 16u
+#define SNIC_LOG_CQ 22u
+#define SNIC_STRIDE 2048u
+#define SNIC_MR_BYTES (UINT64_C(1) << 46)
+
+/** Where memory of queues is; NULL: nothing may be there. An address is believed where no other process could have written it. */
+static inline void *snic_at(const snic_view_t *view, pgasi_snic_ref_t ref, uint64_t bytes)
 {
     if (ref >> 63)
-        return view->own ? (void *)(uintptr_t)(ref & ~(UINT64_C(1) << 63)) : NULL;
-    return (char *)view->region + ref;
+        return view->own && view->id.region_fd < 0 ? (void *)(uintptr_t)(ref & ~(UINT64_C(1) << 63)) : NULL;
+    bool inside = ref >= SNIC_REGION_BYTES && bytes <= SNIC_ARENA_BYTES && ref <= SNIC_REGION_BYTES + SNIC_ARENA_BYTES - bytes;
+    return inside && (ref & 3) == 0 ? (char *)view->region + ref : NULL;
+}
+
+/** Places of queue pairs that are to be looked at. */
+static inline uint32_t snic_high(const snic_region_t *region)
+{
+    return PGASI_MIN(__atomic_load_n(&region->qps_high, __ATOMIC_ACQUIRE), SNIC_QPS);
 }
 
 static inline snic_qp_t *snic_qp(const snic_view_t *view, uint32_t qpn)
@@ -190,10 +220,11 @@ static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)
     return srqn != 0 && __atomic_load_n(&srq->number, __ATOMIC_ACQUIRE) == srqn ? srq : NULL;
 }
 
-/** Locks of the region: spin, yield, and take over from a thread that has died. */
-void pgasi_snic_lock(uint32_t *lock);
-bool pgasi_snic_try_lock(uint32_t *lock);
-static inline void snic_unlock(uint32_t *lock)
+/** Locks of the region: spin, yield, and take over from a thread that has died. A lock names its holder by start << 32 | id: thread ids
+ *  are used again, with another time of start (in ticks of the clock; 0 if it could not be read). 0: free. */
+void pgasi_snic_lock(uint64_t *lock);
+bool pgasi_snic_try_lock(uint64_t *lock);
+static inline void snic_unlock(uint64_t *lock)
 {
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
@@ -241,7 +272,7 @@ void pgasi_snic_prefetch(snic_view_t *view, const snic_qp_t *qp, uint32_t from, 
 /** Let the oldest happen until there is room for what an entry may add. */
 void pgasi_snic_late_make_room(snic_view_t *view);
 /** What was read ahead of a send queue, all of its blocks; NULL: nothing. */
-const unsigned char *pgasi_snic_shadow(const snic_view_t *view, const snic_qp_t *qp);
+const unsigned char *pgasi_snic_shadow(const snic_view_t *view, const snic_qp_t *qp, size_t ring_bytes);
 /** @return false: no memory or no room, it must happen now. */
 bool pgasi_snic_late_add(snic_view_t *view, const snic_late_t *event, const void *data, size_t data_bytes);
 unsigned pgasi_snic_late_left(const snic_view_t *view);
@@ -276,7 +307,31 @@ void pgasi_snic_stop(pgasi_snic_t *snic);
 
 /** Find, or start, the process that executes for this node, and tell it of us. @return PGAS_OK; PGAS_ERR_NOT_FOUND, PGAS_ERR_IO. */
 pgas_status_t pgasi_snic_join(pgasi_snic_t *snic);
+/** How long the process has to answer. Tests shorten it. */
+extern int pgasi_snic_answer_ms;
 void pgasi_snic_leave(pgasi_snic_t *snic);
 void pgasi_snic_wake_process(struct snic_hub *hub);
+
+/* ---- snic_socket.c ---- */
+
+/** A memfd of this size that stays so. @return its descriptor, -1 (errno) */
+int pgasi_snic_memory(const char *name, uint64_t bytes);
+/** Whether a descriptor from elsewhere is such memory, of this user, of a size within the limits. */
+bool pgasi_snic_is_memory(int fd, uint64_t bytes_min, uint64_t bytes_max);
+
+/** Be found under a name by processes of this user. @return PGAS_OK; PGAS_ERR_EXISTS another process has the name; PGAS_ERR_IO */
+pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p);
+void pgasi_snic_unlisten(const char *name, int fd);
+/** @return a socket to the process of this name, which is this user's; -1: errno ENOENT or ECONNREFUSED there is none, EPERM it is
+ *          another user's, ENOTDIR there is no folder for it, EAGAIN too many wait for it */
+int pgasi_snic_connect(const char *name, int patience_ms);
+/** The process at the other end. @return -1: it is another user's */
+pid_t pgasi_snic_peer(int socket);
+/** Never waits. @param fd goes along; -1: none */
+bool pgasi_snic_tell(int socket, const void *message, size_t bytes, int fd);
+/** Never waits. @return as recv; *fd_p: a descriptor that came along, or -1. errno EMFILE: there was none free for it */
+ssize_t pgasi_snic_hear_message(int socket, void *message, size_t bytes, int *fd_p);
+/** The same, waits so long at most: errno ETIMEDOUT. */
+ssize_t pgasi_snic_await_message(int socket, void *message, size_t bytes, int *fd_p, int patience_ms);
 
 #endif

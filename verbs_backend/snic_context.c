@@ -1,5 +1,7 @@
 /* Contexts of the software NIC and what is in them: made, changed and ended by their owner under its lock. A peer's region is mapped
- * through /proc/PID/fd, which needs no more than the same user; its memory likewise where it comes from a memfd. */
+ * through /proc/PID/fd, which needs no more than the same user; its memory likewise where it comes from a memfd. What was opened so is
+ * verified as a descriptor that was passed is (open_verified): peers give their addresses to each other in ways that we do not see, so
+ * nothing can be passed along. The process that executes gets regions by its socket. */
 #include "verbs_backend/snic.h"
 
 #include <errno.h>
@@ -36,6 +38,12 @@ static struct {
     int fd;
 } spare = { PTHREAD_MUTEX_INITIALIZER, 0, -1 };
 
+/* Maps that were given up while somebody might still have been copying. */
+static struct {
+    pthread_mutex_t lock;
+    snic_map_t *maps;
+} old = { PTHREAD_MUTEX_INITIALIZER, NULL };
+
 /* ---- processes ---- */
 
 /* Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is none, or it is a zombie; NOT_KNOWN:
@@ -68,17 +76,19 @@ static bool is_running(const pgasi_snic_id_t *id)
 
 /* ---- locks between processes ---- */
 
-static __thread uint32_t tid; /* 0: not known */
+static __thread uint64_t holder; /* what this thread's locks hold; 0: not known */
 static pthread_once_t forks = PTHREAD_ONCE_INIT;
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&known.lock);
     pthread_mutex_lock(&spare.lock);
+    pthread_mutex_lock(&old.lock);
 }
 
 static void after_fork(void)
 {
+    pthread_mutex_unlock(&old.lock);
     pthread_mutex_unlock(&spare.lock);
     pthread_mutex_unlock(&known.lock);
 }
@@ -86,7 +96,7 @@ static void after_fork(void)
 /* The parent's contexts are not ours: we neither run them nor reach their memory by the parent's addresses. */
 static void begin_child(void)
 {
-    tid = 0;
+    holder = 0;
     known.views = NULL;
     after_fork();
 }
@@ -96,32 +106,44 @@ static void watch_forks(void)
     pthread_atfork(before_fork, after_fork, begin_child);
 }
 
-static uint32_t own_tid(void)
+static uint64_t own_holder(void)
 {
-    if (PGAS_UNLIKELY(tid == 0)) {
+    if (PGAS_UNLIKELY(holder == 0)) {
         pthread_once(&forks, watch_forks);
-        tid = (uint32_t)syscall(SYS_gettid);
+        uint32_t tid = (uint32_t)syscall(SYS_gettid);
+        uint64_t start_time = start_time_of(tid);
+        if (start_time == NOT_KNOWN)
+            return tid; /* the next lock may know it */
+        holder = (uint64_t)(uint32_t)start_time << 32 | tid;
     }
-    return tid;
+    return holder;
 }
 
-bool pgasi_snic_try_lock(uint32_t *lock)
+bool pgasi_snic_try_lock(uint64_t *lock)
 {
-    uint32_t nobody = 0;
+    uint64_t nobody = 0;
     return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
-           __atomic_compare_exchange_n(lock, &nobody, own_tid(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+           __atomic_compare_exchange_n(lock, &nobody, own_holder(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* The holder has died: what it was doing can be done again, see engine.c. Nobody may have waited for it yet, perhaps since its parent
+/* Its id may be another thread's now, which started later. A zombie counts as dead: perhaps nobody has waited for it, since its parent
  * is waiting here. */
-static bool take_over(uint32_t *lock)
+static bool is_dead(uint64_t who)
 {
-    uint32_t holder = __atomic_load_n(lock, __ATOMIC_RELAXED);
-    return holder != 0 && start_time_of(holder) == 0 &&
-           __atomic_compare_exchange_n(lock, &holder, own_tid(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    uint64_t start_time = start_time_of((uint32_t)who);
+    uint32_t started = (uint32_t)(who >> 32);
+    return start_time == 0 || (start_time != NOT_KNOWN && started != 0 && (uint32_t)start_time != started);
 }
 
-void pgasi_snic_lock(uint32_t *lock)
+/* The holder has died: what it was doing can be done again, see engine.c. */
+static bool take_over(uint64_t *lock)
+{
+    uint64_t who = __atomic_load_n(lock, __ATOMIC_RELAXED);
+    return who != 0 && is_dead(who) &&
+           __atomic_compare_exchange_n(lock, &who, own_holder(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+void pgasi_snic_lock(uint64_t *lock)
 {
     for (unsigned i = 0; !pgasi_snic_try_lock(lock); i++) {
         if (i < LOCK_SPINS) {
@@ -137,7 +159,7 @@ void pgasi_snic_lock(uint32_t *lock)
 /* ---- identity ---- */
 
 /* Two processes of one boot and one pid namespace can name each other. */
-static uint64_t machine_id(void)
+uint64_t pgasi_snic_machine(void)
 {
     char text[128] = "";
     size_t used = 0;
@@ -158,7 +180,7 @@ static void make_id(pgasi_snic_t *snic, pgasi_snic_id_t *id)
     *id = (pgasi_snic_id_t){ .pid = (uint32_t)getpid(),
                              .region_fd = snic->region_fd,
                              .start_time = start_time_of((uint32_t)getpid()),
-                             .machine = machine_id(),
+                             .machine = pgasi_snic_machine(),
                              .engine = (uint32_t)snic->opts.engine,
                              .name = (uint32_t)pgasi_hash_bytes(name, strlen(name), 0) };
     if (getrandom(&id->cookie, sizeof id->cookie, 0) != sizeof id->cookie)
@@ -179,17 +201,56 @@ static snic_view_t *new_view(snic_region_t *region, bool own)
         view->region = region;
         view->own = own;
         view->n_users = 1;
+        memset(view->own_events, -1, sizeof view->own_events);
         pthread_mutex_init(&view->map_lock, NULL);
     }
     return view;
 }
 
+static void free_maps(snic_map_t *maps)
+{
+    while (maps != NULL) {
+        snic_map_t *map = maps;
+        maps = map->next;
+        if (map->map != NULL)
+            munmap(map->map, map->map_bytes);
+        free(map);
+    }
+}
+
+static snic_map_t *take_old(void)
+{
+    pthread_mutex_lock(&old.lock);
+    snic_map_t *maps = old.maps;
+    old.maps = NULL;
+    pthread_mutex_unlock(&old.lock);
+    return maps;
+}
+
+void pgasi_snic_unmap_old(void)
+{
+    if (PGAS_UNLIKELY(__atomic_load_n(&old.maps, __ATOMIC_RELAXED) != NULL))
+        free_maps(take_old());
+}
+
+static void give_up(snic_view_t *view, snic_map_t *map)
+{
+    if (map->kept) {
+        map->next = view->kept;
+        view->kept = map;
+        return;
+    }
+    pthread_mutex_lock(&old.lock);
+    map->next = old.maps;
+    __atomic_store_n(&old.maps, map, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&old.lock);
+}
+
 static void free_view(snic_view_t *view)
 {
-    for (uint32_t i = 0; i < SNIC_MRS; i++) {
-        if (view->mrs[i].map != NULL)
-            munmap(view->mrs[i].map, view->mrs[i].map_bytes);
-    }
+    free_maps(view->kept);
+    for (uint32_t i = 0; i < SNIC_MRS; i++)
+        free_maps(view->mrs[i]); /* one each */
     for (uint32_t i = 0; i < SNIC_QPS; i++)
         free(view->shadows[i]);
     pgasi_snic_late_free(view);
@@ -206,37 +267,43 @@ static bool same_id(const pgasi_snic_id_t *a, const pgasi_snic_id_t *b)
     return a->pid == b->pid && a->start_time == b->start_time && a->cookie == b->cookie;
 }
 
-/* Maps another process's region, and makes sure that it is the one that was meant. */
-static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p)
+/* What a descriptor of another process stands for, if that is of this kind and ours: a region or memory (a memfd), or a pipe. The look
+ * before opening keeps us from opening what does something when it is opened; the one afterwards is the one that counts. */
+static int open_verified(uint32_t pid, int theirs, int flags, mode_t kind, uint64_t bytes_min, uint64_t bytes_max)
 {
     char path[64];
-    struct stat file;
-    *status_p = PGAS_ERR_PEER;
-    if (id->region_fd < 0 || !is_running(id))
-        return NULL;
-    snprintf(path, sizeof path, "/proc/%u/fd/%d", id->pid, id->region_fd);
-    if (stat(path, &file) == 0 && (!S_ISREG(file.st_mode) || (uint64_t)file.st_size != SNIC_REGION_BYTES + SNIC_ARENA_BYTES))
-        return NULL; /* its descriptor is used for something else now */
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        bool none_left = errno == EMFILE || errno == ENFILE;
-        *status_p = errno == ENOENT ? PGAS_ERR_PEER : none_left ? PGAS_ERR_LIMIT : PGAS_ERR_MISMATCH;
-        int error = errno;
-        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid, strerror(error),
-                   none_left                            ? ": see ulimit -n"
-                   : error == EACCES || error == EPERM ? ": both processes must be the same user's"
-                                                       : "");
-        return NULL;
-    }
-    void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    struct stat before, after;
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", pid, theirs);
+    if (stat(path, &before) != 0)
+        return -1;
+    int fd = -1;
+    if ((before.st_mode & S_IFMT) == kind && before.st_uid == geteuid())
+        fd = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    else
+        errno = EBADF;
+    if (fd < 0)
+        return -1;
+    bool good = fstat(fd, &after) == 0 && after.st_dev == before.st_dev && after.st_ino == before.st_ino &&
+                (kind != S_IFREG || pgasi_snic_is_memory(fd, bytes_min, bytes_max));
+    if (good)
+        return fd;
     close(fd);
-    if (map == MAP_FAILED) {
-        *status_p = PGAS_ERR_NO_MEMORY;
+    errno = EBADF;
+    return -1;
+}
+
+/* Maps another process's region, and makes sure that it is the one that was meant. */
+static snic_view_t *map_region(const pgasi_snic_id_t *id, int fd, pgas_status_t *status_p)
+{
+    void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    *status_p = PGAS_ERR_NO_MEMORY;
+    if (map == MAP_FAILED)
         return NULL;
-    }
     snic_region_t *region = map;
-    bool same = region->magic == SNIC_MAGIC && same_id(&region->id, id);
-    if (same && region->version != SNIC_VERSION) {
+    pgasi_snic_id_t theirs = region->id;
+    bool same = __atomic_load_n(&region->magic, __ATOMIC_ACQUIRE) == SNIC_MAGIC && same_id(&theirs, id);
+    *status_p = PGAS_ERR_PEER;
+    if (same && snic_load(region->version) != SNIC_VERSION) {
         PGASI_WARN("snic", "process %u has another version of the software NIC", id->pid);
         *status_p = PGAS_ERR_MISMATCH;
         same = false;
@@ -252,7 +319,32 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
     return view;
 }
 
-snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *status_p)
+static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p)
+{
+    const uint64_t bytes = SNIC_REGION_BYTES + SNIC_ARENA_BYTES;
+    *status_p = PGAS_ERR_PEER;
+    if (id->region_fd < 0 || !is_running(id))
+        return NULL;
+    int fd = open_verified(id->pid, id->region_fd, O_RDWR, S_IFREG, bytes, bytes);
+    if (fd < 0 && errno == EBADF)
+        return NULL; /* its descriptor is used for something else now */
+    if (fd < 0) {
+        bool none_left = errno == EMFILE || errno == ENFILE;
+        *status_p = errno == ENOENT ? PGAS_ERR_PEER : none_left ? PGAS_ERR_LIMIT : PGAS_ERR_MISMATCH;
+        int error = errno;
+        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid, strerror(error),
+                   none_left                            ? ": see ulimit -n"
+                   : error == EACCES || error == EPERM ? ": both processes must be the same user's"
+                                                       : "");
+        return NULL;
+    }
+    snic_view_t *view = map_region(id, fd, status_p);
+    close(fd);
+    return view;
+}
+
+/* @param fd of its region; -1: to be opened */
+static snic_view_t *get_view(const pgasi_snic_id_t *id, int fd, pgas_status_t *status_p)
 {
     pthread_mutex_lock(&known.lock);
     snic_view_t *view = known.views;
@@ -262,7 +354,8 @@ snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *statu
     if (view != NULL) {
         view->n_users++;
     } else {
-        view = id->pid == (uint32_t)getpid() ? NULL : open_view(id, status_p);
+        if (id->pid != (uint32_t)getpid())
+            view = fd < 0 ? open_view(id, status_p) : map_region(id, fd, status_p);
         if (view != NULL) {
             view->next = known.views;
             known.views = view;
@@ -272,6 +365,18 @@ snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *statu
     }
     pthread_mutex_unlock(&known.lock);
     return view;
+}
+
+snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *status_p)
+{
+    return get_view(id, -1, status_p);
+}
+
+snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int region_fd, pgas_status_t *status_p)
+{
+    const uint64_t bytes = SNIC_REGION_BYTES + SNIC_ARENA_BYTES;
+    *status_p = PGAS_ERR_PEER;
+    return pgasi_snic_is_memory(region_fd, bytes, bytes) ? get_view(id, region_fd, status_p) : NULL;
 }
 
 void pgasi_snic_view_put(snic_view_t *view)
@@ -320,18 +425,16 @@ static void give_spare(void)
     pthread_mutex_unlock(&spare.lock);
 }
 
-/* What a descriptor of the peer's stands for. *spared_p: in place of the spare one, which nobody else has until close_theirs. */
-static int open_theirs(const snic_view_t *view, int theirs, int flags, bool *spared_p)
+/* As open_verified. *spared_p: in place of the spare one, which nobody else has until close_theirs. */
+static int open_theirs(const snic_view_t *view, int theirs, int flags, mode_t kind, uint64_t bytes_min, bool *spared_p)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/fd/%d", view->id.pid, theirs);
-    int fd = open(path, flags | O_CLOEXEC);
+    int fd = open_verified(view->id.pid, theirs, flags, kind, bytes_min, UINT64_MAX);
     *spared_p = fd < 0 && (errno == EMFILE || errno == ENFILE);
     if (*spared_p) {
         pthread_mutex_lock(&spare.lock);
         if (spare.fd >= 0)
             close(spare.fd);
-        fd = open(path, flags | O_CLOEXEC);
+        fd = open_verified(view->id.pid, theirs, flags, kind, bytes_min, UINT64_MAX);
     }
     return fd;
 }
@@ -361,7 +464,7 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
         if (view->events[i].serial != 0)
             close(view->events[i].ours);
         view->events[i].theirs = fd;
-        view->events[i].ours = open_theirs(view, fd, O_RDWR | O_NONBLOCK, &spared);
+        view->events[i].ours = open_theirs(view, fd, O_RDWR, S_IFIFO, 0, &spared);
         view->events[i].serial = view->events[i].ours >= 0 && !spared ? serial : 0;
     }
     ssize_t written = write(view->events[i].ours, &byte, 1);
@@ -371,62 +474,98 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
     pthread_mutex_unlock(&view->map_lock);
 }
 
+/* Of memory that peers may only read we ask for no more. */
+static void map_shared(const snic_view_t *view, const snic_mr_t *mr, snic_map_t *map)
+{
+    bool writes = (mr->access & ~PGAS_VERBS_REMOTE_READ) != 0;
+    uint64_t lead = mr->fd_offset & 4095;
+    bool spared;
+    if (mr->bytes > SNIC_MR_BYTES || mr->fd_offset > SNIC_MR_BYTES)
+        return;
+    int fd = open_theirs(view, mr->fd, writes ? O_RDWR : O_RDONLY, S_IFREG, mr->fd_offset + mr->bytes, &spared);
+    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, mr->bytes + lead, PROT_READ | (writes ? PROT_WRITE : 0), MAP_SHARED | MAP_NORESERVE, fd,
+                                          (off_t)(mr->fd_offset - lead));
+    close_theirs(fd, spared);
+    if (at != MAP_FAILED) {
+        map->map = at;
+        map->map_bytes = mr->bytes + lead;
+        map->base = (char *)at + lead;
+    }
+}
+
 /* Its descriptor may be closed and used again for something else, and its place too: what was mapped counts if the key is still the same
  * afterwards. */
-bool pgasi_snic_view_map(snic_view_t *view, uint32_t key)
+static snic_map_t *make_map(const snic_view_t *view, uint32_t key)
 {
-    uint32_t place = (key >> 8) & (SNIC_MRS - 1);
-    const snic_mr_t *mr = &view->region->mrs[place];
+    const snic_mr_t *shared = &view->region->mrs[key >> 8];
+    snic_map_t *map = calloc(1, sizeof *map);
+    if (map == NULL)
+        return NULL;
+    const snic_mr_t mr = { .key = snic_load(shared->key), .pd = snic_load(shared->pd), .access = snic_load(shared->access),
+                           .kind = snic_load(shared->kind), .addr = snic_load(shared->addr), .bytes = snic_load(shared->bytes),
+                           .fd = snic_load(shared->fd), .serial = snic_load(shared->serial), .fd_offset = snic_load(shared->fd_offset) };
+    *map = (snic_map_t){ .key = mr.key, .serial = mr.serial, .pd = mr.pd, .access = mr.access, .addr = mr.addr, .bytes = mr.bytes };
+    if (mr.key == key && mr.kind == SNIC_MR_SHARED)
+        map_shared(view, &mr, map);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (mr.key == key && snic_load(shared->key) == key && snic_load(shared->serial) == mr.serial)
+        return map;
+    map->next = NULL;
+    free_maps(map);
+    return NULL;
+}
+
+/* Of our own contexts nothing is made here: mr_open has written it, and the table says no more than whether the key is valid. */
+const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
+{
+    uint32_t place = key >> 8;
+    if (place >= SNIC_MRS)
+        return NULL;
     pthread_mutex_lock(&view->map_lock);
-    uint32_t serial = mr->serial;
-    bool good = true;
-    if (view->mrs[place].serial != serial) {
-        if (view->mrs[place].map != NULL)
-            munmap(view->mrs[place].map, view->mrs[place].map_bytes);
-        view->mrs[place].map = NULL;
-        view->mrs[place].base = NULL;
-        if (view->own) {
-            view->mrs[place].base = (char *)(uintptr_t)mr->addr;
-        } else if (mr->kind == SNIC_MR_SHARED) {
-            uint64_t lead = mr->fd_offset & 4095;
-            bool spared;
-            int fd = open_theirs(view, mr->fd, O_RDWR, &spared);
-            void *map = fd < 0 ? MAP_FAILED : mmap(NULL, mr->bytes + lead, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-                                                  (off_t)(mr->fd_offset - lead));
-            close_theirs(fd, spared);
-            if (map != MAP_FAILED) {
-                view->mrs[place].map = map;
-                view->mrs[place].map_bytes = mr->bytes + lead;
-                view->mrs[place].base = (char *)map + lead;
-            }
-        }
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        good = __atomic_load_n(&mr->key, __ATOMIC_RELAXED) == key;
-        __atomic_store_n(&view->mrs[place].serial, good ? serial : 0, __ATOMIC_RELEASE);
+    snic_map_t *map = view->mrs[place];
+    bool same = map != NULL && map->key == key && map->serial == snic_load(view->region->mrs[place].serial);
+    if (!same && !view->own) {
+        snic_map_t *now = make_map(view, key);
+        if (now != NULL && map != NULL)
+            give_up(view, map);
+        if (now != NULL)
+            __atomic_store_n(&view->mrs[place], now, __ATOMIC_RELEASE);
+        map = now;
+        same = now != NULL;
     }
     pthread_mutex_unlock(&view->map_lock);
-    return good;
+    return same ? map : NULL;
+}
+
+/* Somebody keeps the address. @return PGAS_ERR_NOT_FOUND it has ended; UNSUPPORTED it is private; NO_MEMORY it could not be mapped */
+static pgas_status_t keep_map(snic_view_t *view, uint32_t key, void **addr_p)
+{
+    if (pgasi_snic_view_map(view, key) == NULL)
+        return PGAS_ERR_NOT_FOUND;
+    bool shared = snic_load(view->region->mrs[key >> 8].kind) == SNIC_MR_SHARED;
+    pthread_mutex_lock(&view->map_lock);
+    snic_map_t *map = view->mrs[key >> 8];
+    pgas_status_t status = map == NULL || map->key != key ? PGAS_ERR_NOT_FOUND
+                           : map->base != NULL            ? PGAS_OK
+                           : shared                       ? PGAS_ERR_NO_MEMORY
+                                                          : PGAS_ERR_UNSUPPORTED;
+    if (status == PGAS_OK) {
+        map->kept = true;
+        *addr_p = map->base;
+    }
+    pthread_mutex_unlock(&view->map_lock);
+    return status;
 }
 
 pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **addr_p)
 {
     pgas_status_t status;
-    uint32_t place = (key >> 8) & (SNIC_MRS - 1);
     snic_view_t *view = pgasi_snic_view_get(id, &status);
     if (view == NULL)
         return status;
-    const snic_mr_t *mr = &view->region->mrs[place];
-    if (key == 0 || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key)
-        status = PGAS_ERR_NOT_FOUND;
-    else if (mr->kind != SNIC_MR_SHARED && !view->own)
-        status = PGAS_ERR_UNSUPPORTED;
-    if (status == PGAS_OK && !pgasi_snic_view_map(view, key))
-        status = PGAS_ERR_NOT_FOUND;
-    if (status == PGAS_OK && view->mrs[place].base == NULL)
-        status = PGAS_ERR_NO_MEMORY;
-    if (status == PGAS_OK)
-        *addr_p = view->mrs[place].base;
-    else
+    bool there = key >> 8 < SNIC_MRS && key != 0 && __atomic_load_n(&view->region->mrs[key >> 8].key, __ATOMIC_ACQUIRE) == key;
+    status = there ? keep_map(view, key, addr_p) : PGAS_ERR_NOT_FOUND;
+    if (status != PGAS_OK)
         pgasi_snic_view_put(view);
     return status;
 }
@@ -449,14 +588,12 @@ static pgas_status_t make_region(pgasi_snic_t *snic, snic_region_t **region_p)
     int flags = MAP_SHARED | MAP_NORESERVE;
     snic->region_fd = -1;
     if (!snic->opts.in_process) {
-        snic->region_fd = memfd_create("pgas-snic", MFD_CLOEXEC);
+        snic->region_fd = pgasi_snic_memory("pgas-snic", bytes);
         if (snic->region_fd < 0) {
             pgas_status_t status = errno == EMFILE || errno == ENFILE ? PGAS_ERR_LIMIT : PGAS_ERR_NO_MEMORY;
             PGASI_WARN("snic", "no memory to share with other processes: %s", strerror(errno));
             return status;
         }
-        if (ftruncate(snic->region_fd, (off_t)bytes) != 0)
-            return PGAS_ERR_NO_MEMORY;
     } else {
         flags |= MAP_ANONYMOUS;
     }
@@ -524,7 +661,7 @@ void pgasi_snic_close(pgasi_snic_t *snic)
 {
     snic_region_t *region = snic->view->region;
     pgasi_snic_stop(snic);
-    for (uint32_t i = 0; i < region->qps_high; i++) {
+    for (uint32_t i = 0; i < snic_high(region); i++) {
         if (region->qps[i].number != 0)
             pgasi_snic_qp_close(snic, region->qps[i].number);
     }
@@ -554,7 +691,7 @@ pgasi_snic_ref_t pgasi_snic_arena_take(pgasi_snic_t *snic, size_t bytes, size_t 
     if (status != PGAS_OK)
         return 0;
     pgasi_snic_ref_t ref = SNIC_REGION_BYTES + offset;
-    *addr_p = snic_at(snic->view, ref);
+    *addr_p = (char *)snic->view->region + ref;
     memset(*addr_p, 0, bytes);
     return ref;
 }
@@ -578,6 +715,9 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
     static uint32_t tags = 1, serials = 0;
     snic_mr_t *mrs = snic->view->region->mrs;
     uint32_t key = 0;
+    snic_map_t *map = calloc(1, sizeof *map);
+    if (map == NULL)
+        return 0;
     pthread_mutex_lock(&snic->lock);
     for (uint32_t i = SNIC_MR_FIRST; i < SNIC_MRS && key == 0; i++) {
         if (mrs[i].key != 0 || snic->mr_closing[i])
@@ -591,9 +731,14 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
         mrs[i].fd = fd;
         mrs[i].serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
         mrs[i].fd_offset = fd_offset;
+        *map = (snic_map_t){ .key = key, .serial = mrs[i].serial, .pd = pd, .access = access, .addr = (uint64_t)(uintptr_t)addr,
+                             .bytes = bytes, .base = (char *)(uintptr_t)addr };
+        __atomic_store_n(&snic->view->mrs[i], map, __ATOMIC_RELEASE);
         __atomic_store_n(&mrs[i].key, key, __ATOMIC_RELEASE); /* old ones are still looked up here */
     }
     pthread_mutex_unlock(&snic->lock);
+    if (key == 0)
+        free(map);
     return key;
 }
 
@@ -616,17 +761,19 @@ static snic_view_t *next_own(snic_view_t *view)
  * those who hold a context's lock may take. */
 static void wait_for_runs(void)
 {
+    snic_map_t *maps = take_old();
     for (snic_view_t *view = next_own(NULL); view != NULL; view = next_own(view)) {
         pgasi_snic_lock(&view->region->lock);
         pgasi_snic_let_go(view);
     }
+    free_maps(maps);
 }
 
 /* The same for other processes' contexts: they hold the lock of our queue pair while they reach our memory through it. */
 static void wait_for_peers(pgasi_snic_t *snic)
 {
     snic_region_t *region = snic->view->region;
-    uint32_t high = __atomic_load_n(&region->qps_high, __ATOMIC_ACQUIRE);
+    uint32_t high = snic_high(region);
     for (uint32_t i = 0; i < high; i++) {
         if (__atomic_load_n(&region->qps[i].number, __ATOMIC_ACQUIRE) == 0)
             continue;
@@ -649,8 +796,11 @@ void pgasi_snic_mr_close(pgasi_snic_t *snic, uint32_t key)
     wait_for_runs();
     wait_for_peers(snic);
     pthread_mutex_lock(&snic->lock);
-    if (ours)
+    if (ours) {
+        free(snic->view->mrs[place]);
+        snic->view->mrs[place] = NULL;
         snic->mr_closing[place] = 0;
+    }
     pthread_mutex_unlock(&snic->lock);
 }
 
@@ -675,6 +825,7 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
         cq->record = opts->record;
         cq->pi = snic_start(snic->view->region);
         cq->dead = cq->armed = cq->n_waits = cq->behind = 0;
+        __atomic_store_n(&snic->view->own_events[i], opts->event_fd, __ATOMIC_RELAXED);
         snic_unlock(&cq->lock);
         __atomic_store_n(&cq->valid, 1, __ATOMIC_RELEASE);
         number = i;
@@ -687,6 +838,7 @@ void pgasi_snic_cq_close(pgasi_snic_t *snic, uint32_t cqn)
 {
     pthread_mutex_lock(&snic->lock);
     __atomic_store_n(&snic->view->region->cqs[cqn & (SNIC_CQS - 1)].valid, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&snic->view->own_events[cqn & (SNIC_CQS - 1)], -1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
 }
@@ -710,8 +862,8 @@ uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *op
         srq->pd = opts->pd;
         srq->ring = opts->ring;
         srq->record = opts->record;
-        srq->slot = srq->wanted = 0;
-        srq->taken = snic_start(snic->view->region);
+        srq->wanted = 0;
+        srq->place = snic_start(snic->view->region);
         number = (++srq->generation & 0x3ffffu) << SNIC_SRQ_BITS | i;
         __atomic_store_n(&srq->number, number, __ATOMIC_RELEASE);
     }

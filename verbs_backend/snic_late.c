@@ -27,27 +27,31 @@ uint64_t pgasi_snic_random(snic_view_t *view, uint64_t below)
 /** A copy of a send queue. Who runs it for its owner is not told when it is closed, and finds another in its place. */
 typedef struct snic_shadow {
     uint32_t qpn;
+    size_t bytes;
     unsigned char blocks[];
 } shadow_t;
 
-const unsigned char *pgasi_snic_shadow(const snic_view_t *view, const snic_qp_t *qp)
+const unsigned char *pgasi_snic_shadow(const snic_view_t *view, const snic_qp_t *qp, size_t ring_bytes)
 {
     const shadow_t *shadow = view->shadows[qp - view->region->qps];
-    return shadow != NULL && shadow->qpn == qp->number ? shadow->blocks : NULL;
+    return shadow != NULL && shadow->qpn == qp->number && shadow->bytes == ring_bytes ? shadow->blocks : NULL;
 }
 
 void pgasi_snic_prefetch(snic_view_t *view, const snic_qp_t *qp, uint32_t from, uint32_t to)
 {
-    uint32_t place = (uint32_t)(qp - view->region->qps), n = 1u << qp->log_sq_blocks, blocks = PGASI_MIN(to - from, n);
-    const unsigned char *ring = snic_at(view, qp->sq);
+    uint32_t place = (uint32_t)(qp - view->region->qps), log = PGASI_MIN(snic_load(qp->log_sq_blocks), SNIC_LOG_QUEUE);
+    uint32_t n = 1u << log, blocks = PGASI_MIN(to - from, n);
+    size_t bytes = (size_t)n * PGASI_WQE_BB;
+    const unsigned char *ring = snic_at(view, snic_load(qp->sq), bytes);
     shadow_t *shadow = view->shadows[place];
-    if (pgasi_snic_shadow(view, qp) == NULL) {
+    if (pgasi_snic_shadow(view, qp, bytes) == NULL) {
         free(shadow);
-        view->shadows[place] = shadow = calloc(1, sizeof *shadow + (size_t)n * PGASI_WQE_BB);
+        view->shadows[place] = shadow = calloc(1, sizeof *shadow + bytes);
     }
     if (ring == NULL || shadow == NULL)
         return;
     shadow->qpn = qp->number;
+    shadow->bytes = bytes;
     for (uint32_t i = to - blocks; i != to; i++)
         memcpy(shadow->blocks + (size_t)(i & (n - 1)) * PGASI_WQE_BB, ring + (size_t)(i & (n - 1)) * PGASI_WQE_BB, PGASI_WQE_BB);
 }

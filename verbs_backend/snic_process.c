@@ -1,6 +1,9 @@
 /* The software NIC as a process of its own, one per node, user and name: it executes the queues of all processes that have told it who
  * they are, and goes on while they are stopped. Two threads: one hears processes come and go on a socket (a process that ends closes
- * its end), the other executes, spins briefly, then sleeps on a futex in memory that all clients map. */
+ * its end), the other executes, spins briefly, then sleeps on a futex in memory that all clients map.
+ *
+ * A client passes its region along when it says who it is, and gets the hub: both are verified (snic_socket.c). Neither side waits for
+ * the other without a limit. A client that says nothing is dropped. A process without room says so to each who comes. */
 #include "verbs_backend/snic.h"
 
 #include <dlfcn.h>
@@ -15,12 +18,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/param.h"
 
@@ -35,46 +37,41 @@
 #define START_STEP_MS 5
 #define JOINS 3        /* a process that is about to end may still be found */
 #define CHECK_NS UINT64_C(10000000)
+#define CONNECT_MS 5000   /* a client's patience: the process is stopped, or very busy */
+#define SILENT_NS UINT64_C(2000000000) /* a client may take so long to say who it is */
+#define PAUSE_NS UINT64_C(100000000)   /* nobody is let in for so long when not even the spare descriptor helps */
+#define BACKLOG 64
+#define MS_NS UINT64_C(1000000)
+#define MESSAGE_MAGIC 0x6d43494eu
+
+int pgasi_snic_answer_ms = 10000;
 
 static char anchor; /* lies in the library's file, or in the program's */
 
-/** What the process that executes shares with its clients. */
+/** What the process that executes shares with its clients, which only ring it. */
 struct snic_hub {
-    uint32_t magic;
+    uint32_t magic, version;
     uint32_t seq __attribute__((aligned(64))); /* futex */
     uint32_t sleeping;
 };
 
-/** Its answer to a client. */
+/** What is asked of it. JOIN: the region of the client comes along. */
 typedef struct {
+    uint32_t magic;
+    enum { JOIN = 1, STATUS } kind;
+    pgasi_snic_id_t id;
+} question_t;
+
+/** Its answer. To JOIN the hub comes along. */
+typedef struct {
+    uint32_t magic;
     int32_t status;
-    uint32_t pid;
-    int32_t hub_fd;
+    enum { NOTHING, TOO_MANY, NO_DESCRIPTORS } want; /* PGAS_ERR_LIMIT: of what */
+    uint32_t pid, n_clients, n_clients_max;
+    uint64_t up_ns;
 } answer_t;
 
 /* ---- clients ---- */
-
-/* An abstract name: nothing is left behind in any folder. Programs of two versions have a process each. */
-static socklen_t make_name(const char *name, struct sockaddr_un *address)
-{
-    memset(address, 0, sizeof *address);
-    address->sun_family = AF_UNIX;
-    int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "pgas-snic-%u-%08x-%x", (unsigned)getuid(),
-                     (unsigned)pgasi_hash_bytes(name, strlen(name), 0), SNIC_VERSION);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-static int connect_to(const char *name)
-{
-    struct sockaddr_un address;
-    socklen_t bytes = make_name(name, &address);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)(void *)&address, bytes) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
 
 static bool spawn(const char *program, const char *name)
 {
@@ -118,72 +115,152 @@ static bool start_process(const char *name)
 
 static int reach_process(const char *name)
 {
-    int fd = connect_to(name);
-    if (fd < 0 && start_process(name)) {
-        for (int ms = 0; fd < 0 && ms < START_MS; ms += START_STEP_MS) {
+    int fd = pgasi_snic_connect(name, CONNECT_MS);
+    if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED) && start_process(name)) {
+        for (int ms = 0; fd < 0 && (errno == ENOENT || errno == ECONNREFUSED) && ms < START_MS; ms += START_STEP_MS) {
             poll(NULL, 0, START_STEP_MS);
-            fd = connect_to(name);
+            fd = pgasi_snic_connect(name, CONNECT_MS);
         }
     }
     return fd;
 }
 
+static pgas_status_t not_reached(const char *name, int error)
+{
+    if (error == ENOENT || error == ECONNREFUSED) {
+        PGASI_ERROR("snic", "no process \"pgas_snic --name %s\" answers, and none could be started: is pgas_snic, of this version, in "
+                    "PATH?", name);
+        return PGAS_ERR_NOT_FOUND;
+    }
+    if (error == EMFILE || error == ENFILE) {
+        PGASI_ERROR("snic", "no descriptor is left for the process of the software NIC; see ulimit -n");
+        return PGAS_ERR_LIMIT;
+    }
+    PGASI_ERROR("snic", "the process of the software NIC \"%s\" is not reached: %s", name,
+                error == ENOTDIR ? "there is no folder for its socket: /run/user/UID is missing, and all of " P_tmpdir
+                                   "/libpgas-UID to " P_tmpdir "/libpgas-UID.31 belong to others"
+                : error == EPERM ? "it belongs to another user"
+                                 : strerror(error));
+    return PGAS_ERR_IO;
+}
+
 /* Stays mapped while the program runs: views of peers, which end in any order, ring it. */
-static struct snic_hub *map_hub(const answer_t *answer)
+static struct snic_hub *map_hub(int fd)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static answer_t known;
+    static struct stat known;
     static struct snic_hub *hub;
-    char path[64];
+    struct stat file;
+    if (fd < 0 || !pgasi_snic_is_memory(fd, HUB_BYTES, HUB_BYTES) || fstat(fd, &file) != 0)
+        return NULL;
     pthread_mutex_lock(&lock);
-    if (hub == NULL || known.pid != answer->pid || known.hub_fd != answer->hub_fd) {
-        snprintf(path, sizeof path, "/proc/%u/fd/%d", answer->pid, answer->hub_fd);
-        int fd = open(path, O_RDWR | O_CLOEXEC);
-        void *map = fd < 0 ? MAP_FAILED : mmap(NULL, HUB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (fd >= 0)
-            close(fd);
-        hub = map == MAP_FAILED ? NULL : map;
-        known = *answer;
+    struct snic_hub *found = hub != NULL && known.st_dev == file.st_dev && known.st_ino == file.st_ino ? hub : NULL;
+    if (found == NULL) {
+        void *map = mmap(NULL, HUB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        found = map == MAP_FAILED ? NULL : map;
+        if (found != NULL && (snic_load(found->magic) != HUB_MAGIC || snic_load(found->version) != SNIC_VERSION)) {
+            munmap(map, HUB_BYTES);
+            found = NULL;
+        }
+        if (found != NULL) {
+            hub = found;
+            known = file;
+        }
     }
-    struct snic_hub *found = hub;
     pthread_mutex_unlock(&lock);
     return found;
 }
 
-/* Tells who we are. @return whether it has answered; AGAIN if it ended instead */
-static pgas_status_t introduce(pgasi_snic_t *snic, answer_t *answer_p)
+/* Asks something. @return whether it has answered; AGAIN if it ended instead, TIMEOUT, IO what came makes no sense */
+static pgas_status_t ask(int socket, const question_t *question, int fd, answer_t *answer_p, int *fd_p)
 {
-    const pgasi_snic_id_t *id = &snic->view->id;
-    if (send(snic->hub_socket, id, sizeof *id, MSG_NOSIGNAL) != (ssize_t)sizeof *id)
+    *fd_p = -1;
+    if (!pgasi_snic_tell(socket, question, sizeof *question, fd)) /* it may have answered already, that it has no room */
+        poll(NULL, 0, 0);
+    ssize_t n = pgasi_snic_await_message(socket, answer_p, sizeof *answer_p, fd_p, pgasi_snic_answer_ms);
+    if (n == 0 || (n < 0 && errno == ECONNRESET))
         return PGAS_ERR_AGAIN;
-    ssize_t n = recv(snic->hub_socket, answer_p, sizeof *answer_p, 0);
-    if (n <= 0)
-        return PGAS_ERR_AGAIN;
-    return n == (ssize_t)sizeof *answer_p && answer_p->status == PGAS_OK ? PGAS_OK : PGAS_ERR_IO;
+    if (n < 0)
+        return errno == ETIMEDOUT ? PGAS_ERR_TIMEOUT : errno == EMFILE ? PGAS_ERR_LIMIT : PGAS_ERR_IO;
+    return n == (ssize_t)sizeof *answer_p && answer_p->magic == MESSAGE_MAGIC ? PGAS_OK : PGAS_ERR_IO;
+}
+
+static pgas_status_t refused(const char *name, const answer_t *answer)
+{
+    if (answer->status != PGAS_ERR_LIMIT) {
+        PGASI_ERROR("snic", "the process of the software NIC \"%s\" cannot reach this process's memory", name);
+        return PGAS_ERR_IO;
+    }
+    if (answer->want == TOO_MANY)
+        PGASI_ERROR("snic", "the process of the software NIC \"%s\" has %u clients already, as many as it takes; another engine_name makes "
+                    "another one", name, answer->n_clients_max);
+    else
+        PGASI_ERROR("snic", "the process of the software NIC \"%s\" has no descriptors left; see ulimit -n where it was started", name);
+    return PGAS_ERR_LIMIT;
+}
+
+/* @return PGAS_OK, the hub is mapped; AGAIN: it has ended meanwhile */
+static pgas_status_t introduce(pgasi_snic_t *snic, const char *name)
+{
+    const question_t question = { .magic = MESSAGE_MAGIC, .kind = JOIN, .id = snic->view->id };
+    answer_t answer;
+    int fd;
+    pgas_status_t status = ask(snic->hub_socket, &question, snic->region_fd, &answer, &fd);
+    if (status == PGAS_OK && answer.status != PGAS_OK) {
+        status = refused(name, &answer);
+    } else if (status == PGAS_OK) {
+        snic->view->hub = map_hub(fd);
+        status = snic->view->hub != NULL ? PGAS_OK : PGAS_ERR_IO;
+        if (status != PGAS_OK)
+            PGASI_ERROR("snic", "process %d answers as the software NIC \"%s\", but what it gives is not its memory",
+                        (int)pgasi_snic_peer(snic->hub_socket), name);
+    } else if (status != PGAS_ERR_AGAIN) {
+        PGASI_ERROR("snic", "process %d, the software NIC \"%s\", %s", (int)pgasi_snic_peer(snic->hub_socket), name,
+                    status == PGAS_ERR_TIMEOUT ? "does not answer: is it stopped?"
+                    : status == PGAS_ERR_LIMIT ? "has answered, but no descriptor is left here; see ulimit -n"
+                                               : "gives an answer that makes no sense");
+        status = status == PGAS_ERR_LIMIT ? status : PGAS_ERR_IO;
+    }
+    if (fd >= 0)
+        close(fd);
+    return status;
 }
 
 pgas_status_t pgasi_snic_join(pgasi_snic_t *snic)
 {
     const char *name = snic->opts.engine_name != NULL ? snic->opts.engine_name : "default";
-    answer_t answer;
     pgas_status_t status = PGAS_ERR_AGAIN;
     for (int i = 0; i < JOINS && status == PGAS_ERR_AGAIN; i++) {
         snic->hub_socket = reach_process(name);
-        if (snic->hub_socket < 0) {
-            PGASI_ERROR("snic", "no process \"pgas_snic --name %s\" answers, and none could be started: is pgas_snic, of this "
-                        "version, in PATH?", name);
-            return PGAS_ERR_NOT_FOUND;
-        }
-        status = introduce(snic, &answer);
-        if (status == PGAS_ERR_AGAIN && i + 1 < JOINS)
+        if (snic->hub_socket < 0)
+            return not_reached(name, errno);
+        status = introduce(snic, name);
+        if (status != PGAS_OK)
             close(snic->hub_socket);
     }
-    snic->view->hub = status == PGAS_OK ? map_hub(&answer) : NULL;
-    if (snic->view->hub == NULL) {
-        PGASI_ERROR("snic", "the process of the software NIC \"%s\" cannot reach this process's memory", name);
-        close(snic->hub_socket);
-        return PGAS_ERR_IO;
-    }
+    return status == PGAS_ERR_AGAIN ? not_reached(name, ECONNREFUSED) : status;
+}
+
+pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *info_p)
+{
+    const question_t question = { .magic = MESSAGE_MAGIC, .kind = STATUS };
+    answer_t answer;
+    int fd;
+    if (info_p == NULL || info_p->size != sizeof *info_p)
+        return PGAS_ERR_INVALID;
+    int socket = pgasi_snic_connect(name != NULL ? name : "default", CONNECT_MS);
+    if (socket < 0)
+        return errno == ENOENT || errno == ECONNREFUSED ? PGAS_ERR_NOT_FOUND : PGAS_ERR_IO;
+    pgas_status_t status = ask(socket, &question, -1, &answer, &fd);
+    close(socket);
+    if (fd >= 0)
+        close(fd);
+    if (status != PGAS_OK)
+        return status == PGAS_ERR_AGAIN ? PGAS_ERR_NOT_FOUND : status == PGAS_ERR_TIMEOUT ? status : PGAS_ERR_IO;
+    info_p->pid = (int)answer.pid;
+    info_p->n_clients = (int)answer.n_clients;
+    info_p->n_clients_max = (int)answer.n_clients_max;
+    info_p->up_ns = answer.up_ns;
     return PGAS_OK;
 }
 
@@ -221,10 +298,14 @@ void pgasi_snic_wake_process(struct snic_hub *hub)
 typedef struct {
     struct snic_hub *hub;
     int hub_fd, listener;
-    pthread_mutex_t lock; /* clients */
+    int spare_fd;          /* given up when descriptors have run out, to tell those who come */
+    uint64_t began_ns;
+    uint64_t closed_ns;    /* nobody is let in until then */
+    pthread_mutex_t lock;  /* clients */
     struct {
         int fd;
         snic_view_t *view; /* NULL: it has not said who it is */
+        uint64_t came_ns;
     } clients[CLIENTS_MAX];
     int n_clients;
     bool stop;
@@ -243,6 +324,7 @@ static unsigned sweep(server_t *server, bool *work_p, bool *blocked_p)
         *work_p |= __atomic_load_n(&view->region->work, __ATOMIC_SEQ_CST) != 0;
         *blocked_p |= __atomic_load_n(&view->region->blocked, __ATOMIC_ACQUIRE) != 0;
     }
+    pgasi_snic_unmap_old();
     pthread_mutex_unlock(&server->lock);
     return n;
 }
@@ -292,40 +374,119 @@ static void drop_client(server_t *server, int i)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Who it is; its kernel-given identity must be that of the process that asks. @return false: the client is dropped */
-static bool greet(server_t *server, int i)
+static bool answer(const server_t *server, int socket, pgas_status_t status, int want, int fd)
 {
-    pgasi_snic_id_t id;
-    ssize_t n = recv(server->clients[i].fd, &id, sizeof id, 0);
-    struct ucred who;
-    socklen_t bytes = sizeof who;
-    if (n != (ssize_t)sizeof id || server->clients[i].view != NULL ||
-        getsockopt(server->clients[i].fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) != 0 || who.uid != getuid() ||
-        (uint32_t)who.pid != id.pid)
-        return false;
-    pgas_status_t status;
-    snic_view_t *view = pgasi_snic_view_get(&id, &status);
-    answer_t answer = { .status = status, .pid = (uint32_t)getpid(), .hub_fd = server->hub_fd };
+    uint32_t n = 0;
+    for (int i = 0; i < server->n_clients; i++)
+        n += server->clients[i].view != NULL;
+    const answer_t text = { .magic = MESSAGE_MAGIC, .status = status, .want = want, .pid = (uint32_t)getpid(),
+                            .n_clients = n, .n_clients_max = CLIENTS_MAX,
+                            .up_ns = pgasi_now_ns() - server->began_ns };
+    return pgasi_snic_tell(socket, &text, sizeof text, fd);
+}
+
+/* The identity that the kernel gives must be that of the process that asks; its region comes along. @return false: it is dropped */
+static bool join(server_t *server, int i, const pgasi_snic_id_t *id, int region_fd)
+{
+    int socket = server->clients[i].fd;
+    pgas_status_t status = PGAS_ERR_INVALID;
+    snic_view_t *view = NULL;
+    if ((uint32_t)pgasi_snic_peer(socket) == id->pid && id->region_fd >= 0 && region_fd >= 0)
+        view = pgasi_snic_view_by_fd(id, region_fd, &status);
     pthread_mutex_lock(&server->lock);
     server->clients[i].view = view;
     pthread_mutex_unlock(&server->lock);
-    return send(server->clients[i].fd, &answer, sizeof answer, MSG_NOSIGNAL) == (ssize_t)sizeof answer && view != NULL;
+    return answer(server, socket, status, NOTHING, view != NULL ? server->hub_fd : -1) && view != NULL;
+}
+
+/* A client says something, or has gone. @return false: it is dropped */
+static bool greet(server_t *server, int i)
+{
+    question_t question;
+    int socket = server->clients[i].fd, fd;
+    ssize_t n = pgasi_snic_hear_message(socket, &question, sizeof question, &fd);
+    bool keep = n < 0 && (errno == EAGAIN || errno == EINTR);
+    if (n < 0 && errno == EMFILE)
+        answer(server, socket, PGAS_ERR_LIMIT, NO_DESCRIPTORS, -1);
+    if (n == (ssize_t)sizeof question && question.magic == MESSAGE_MAGIC && server->clients[i].view == NULL) {
+        if (question.kind == JOIN)
+            keep = join(server, i, &question.id, fd);
+        else if (question.kind == STATUS)
+            answer(server, socket, PGAS_OK, NOTHING, -1);
+    }
+    if (fd >= 0)
+        close(fd);
+    return keep;
+}
+
+/* @param limit_ns of those who came before it and have not said who they are */
+static bool drop_silent(server_t *server, uint64_t limit_ns)
+{
+    bool some = false;
+    for (int i = server->n_clients - 1; i >= 0; i--) {
+        if (server->clients[i].view == NULL && server->clients[i].came_ns <= limit_ns) {
+            drop_client(server, i);
+            some = true;
+        }
+    }
+    return some;
+}
+
+/* Without descriptors those who come wait in the listener's queue, which stays readable: each is told by way of the spare one. If that
+ * does not help either, the listener is not looked at for a moment. */
+static void turn_away(server_t *server)
+{
+    if (server->spare_fd >= 0)
+        close(server->spare_fd);
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+        answer(server, fd, PGAS_ERR_LIMIT, NO_DESCRIPTORS, -1);
+        close(fd);
+    } else {
+        server->closed_ns = pgasi_now_ns() + PAUSE_NS;
+    }
+    server->spare_fd = fcntl(server->listener, F_DUPFD_CLOEXEC, 0);
 }
 
 static void let_in(server_t *server)
 {
-    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
+    uint64_t now_ns = pgasi_now_ns();
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        turn_away(server);
+    else if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+        server->closed_ns = now_ns + PAUSE_NS;
     if (fd < 0)
         return;
-    if (server->n_clients == CLIENTS_MAX) {
+    bool ours = pgasi_snic_peer(fd) > 0;
+    bool room = ours && (server->n_clients < CLIENTS_MAX || drop_silent(server, now_ns));
+    if (ours && !room)
+        answer(server, fd, PGAS_ERR_LIMIT, TOO_MANY, -1);
+    if (!room) {
         close(fd);
         return;
     }
     pthread_mutex_lock(&server->lock);
     server->clients[server->n_clients].fd = fd;
     server->clients[server->n_clients].view = NULL;
+    server->clients[server->n_clients].came_ns = now_ns;
     server->n_clients++;
     pthread_mutex_unlock(&server->lock);
+}
+
+/* Milliseconds until somebody is to be dropped, or the listener looked at again; or until nobody has been there for so long. */
+static int next_look(const server_t *server, int idle_ms)
+{
+    uint64_t now_ns = pgasi_now_ns(), next_ns = UINT64_MAX;
+    if (server->closed_ns > now_ns)
+        next_ns = server->closed_ns;
+    for (int i = 0; i < server->n_clients; i++) {
+        if (server->clients[i].view == NULL)
+            next_ns = PGASI_MIN(next_ns, server->clients[i].came_ns + SILENT_NS);
+    }
+    if (next_ns == UINT64_MAX)
+        return server->n_clients == 0 ? idle_ms : -1;
+    return next_ns > now_ns ? (int)((next_ns - now_ns) / MS_NS) + 1 : 0;
 }
 
 /* Until nobody has been there for a while. */
@@ -333,12 +494,13 @@ static void serve(server_t *server, int idle_ms)
 {
     static struct pollfd wanted[CLIENTS_MAX + 1];
     for (;;) {
-        wanted[0] = (struct pollfd){ .fd = server->listener, .events = POLLIN };
-        int n = server->n_clients;
+        int n = server->n_clients, wait_ms = next_look(server, idle_ms);
+        bool closed = server->closed_ns > pgasi_now_ns(), idle = n == 0 && !closed;
+        wanted[0] = (struct pollfd){ .fd = closed ? -1 : server->listener, .events = POLLIN };
         for (int i = 0; i < n; i++)
             wanted[i + 1] = (struct pollfd){ .fd = server->clients[i].fd, .events = POLLIN };
-        int got = poll(wanted, (nfds_t)n + 1, n == 0 ? idle_ms : -1);
-        if (got == 0 || (got < 0 && errno != EINTR))
+        int got = poll(wanted, (nfds_t)n + 1, wait_ms);
+        if ((got == 0 && idle) || (got < 0 && errno != EINTR))
             return;
         for (int i = n - 1; i >= 0 && got > 0; i--) { /* backwards: the last takes the place of one that is dropped */
             if (wanted[i + 1].revents != 0 && !greet(server, i))
@@ -346,25 +508,26 @@ static void serve(server_t *server, int idle_ms)
         }
         if (got > 0 && wanted[0].revents != 0)
             let_in(server);
+        drop_silent(server, pgasi_now_ns() - SILENT_NS);
     }
 }
 
 static pgas_status_t open_server(server_t *server, const char *name)
 {
-    struct sockaddr_un address;
-    socklen_t bytes = make_name(name, &address);
-    server->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    server->hub_fd = memfd_create("pgas-snic-hub", MFD_CLOEXEC);
-    if (server->listener < 0 || server->hub_fd < 0 || ftruncate(server->hub_fd, HUB_BYTES) != 0)
+    server->began_ns = pgasi_now_ns();
+    server->hub_fd = pgasi_snic_memory("pgas-snic-hub", HUB_BYTES);
+    if (server->hub_fd < 0)
         return PGAS_ERR_IO;
     void *map = mmap(NULL, HUB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, server->hub_fd, 0);
     if (map == MAP_FAILED)
         return PGAS_ERR_NO_MEMORY;
     server->hub = map;
     server->hub->magic = HUB_MAGIC;
-    if (bind(server->listener, (struct sockaddr *)(void *)&address, bytes) != 0)
-        return errno == EADDRINUSE ? PGAS_ERR_EXISTS : PGAS_ERR_IO;
-    return listen(server->listener, 64) == 0 ? PGAS_OK : PGAS_ERR_IO;
+    server->hub->version = SNIC_VERSION;
+    pgas_status_t status = pgasi_snic_listen(name, BACKLOG, &server->listener);
+    if (status == PGAS_OK)
+        server->spare_fd = fcntl(server->listener, F_DUPFD_CLOEXEC, 0);
+    return status;
 }
 
 pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns)
@@ -372,9 +535,10 @@ pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns)
     server_t *server = calloc(1, sizeof *server);
     if (server == NULL)
         return PGAS_ERR_NO_MEMORY;
-    server->listener = server->hub_fd = -1;
+    server->listener = server->hub_fd = server->spare_fd = -1;
     pthread_mutex_init(&server->lock, NULL);
-    pgas_status_t status = open_server(server, name != NULL ? name : "default");
+    name = name != NULL ? name : "default";
+    pgas_status_t status = open_server(server, name);
     pthread_t thread;
     if (status == PGAS_OK && pthread_create(&thread, NULL, execute, server) != 0)
         status = PGAS_ERR_NO_MEMORY;
@@ -389,7 +553,9 @@ pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns)
     if (server->hub != NULL)
         munmap(server->hub, HUB_BYTES);
     if (server->listener >= 0)
-        close(server->listener);
+        pgasi_snic_unlisten(name, server->listener);
+    if (server->spare_fd >= 0)
+        close(server->spare_fd);
     if (server->hub_fd >= 0)
         close(server->hub_fd);
     pthread_mutex_destroy(&server->lock);

@@ -229,7 +229,7 @@ void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn)
         return;
     __atomic_store_n(&srq->wanted, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_lock(&snic->lock); /* queue pairs stay as they are */
-    for (uint32_t i = 0; i < region->qps_high; i++) {
+    for (uint32_t i = 0; i < snic_high(region); i++) {
         if (region->qps[i].srqn == srqn)
             wake_sender(snic, i);
     }

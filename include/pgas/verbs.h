@@ -113,8 +113,9 @@ typedef struct {
 /** Opens a device.
  *  Shape:  any thread. @param opts NULL: defaults.
  *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device, or none active; PGAS_ERR_INVALID a name or index that makes no sense;
- *          PGAS_ERR_UNSUPPORTED the provider cannot open it (the log says why); PGAS_ERR_LIMIT no file descriptors are left;
- *          PGAS_ERR_NO_MEMORY; PGAS_ERR_IO. */
+ *          PGAS_ERR_UNSUPPORTED the provider cannot open it (the log says why); PGAS_ERR_LIMIT no file descriptors are left, or the
+ *          software NIC's process has as many clients as it takes; PGAS_ERR_NO_MEMORY; PGAS_ERR_IO the software NIC's process does
+ *          not answer within seconds, or is not this user's. */
 PGAS_API pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *opts, pgas_verbs_dev_t **dev_p);
 
 /** Closes a device. @return PGAS_OK; PGAS_ERR_BUSY something of it is still open (nothing happened); PGAS_ERR_INVALID NULL. */
@@ -130,6 +131,19 @@ PGAS_API bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev);
  *  Done:   returns when no process has been there for idle_ns. @param name as engine_name
  *  @return PGAS_OK; PGAS_ERR_EXISTS there is one of this name; PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns);
+
+/** What a software NIC's process says of itself. */
+typedef struct {
+    size_t size;       /* sizeof(pgas_verbs_snic_info_t), set by the caller */
+    int pid;
+    int n_clients;     /* devices that it serves */
+    int n_clients_max;
+    uint64_t up_ns;    /* since its start */
+} pgas_verbs_snic_info_t;
+/** Asks the software NIC's process of this node and user. Starts none. Waits some seconds at most.
+ *  @param name as engine_name; NULL: "default"
+ *  @return PGAS_OK; PGAS_ERR_NOT_FOUND there is none; PGAS_ERR_TIMEOUT it does not answer; PGAS_ERR_INVALID; PGAS_ERR_IO. */
+PGAS_API pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *info_p);
 
 /* ---- memory ---- */
 

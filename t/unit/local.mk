@@ -90,6 +90,10 @@ check_PROGRAMS += %D%/snic_process.t
 %C%_snic_process_t_SOURCES = %D%/snic_process.c
 check_PROGRAMS += %D%/snic_lives.t
 %C%_snic_lives_t_SOURCES = %D%/snic_lives.c
+check_PROGRAMS += %D%/snic_strangers.t
+%C%_snic_strangers_t_SOURCES = %D%/snic_strangers.c
+check_PROGRAMS += %D%/snic_corrupt.t
+%C%_snic_corrupt_t_SOURCES = %D%/snic_corrupt.c
 check_PROGRAMS += %D%/verbs_tx_model.t
 %C%_verbs_tx_model_t_SOURCES = %D%/verbs_tx_model.c %D%/verbs_fake.h
 # The software NIC: each of its rules, by the public functions.

@@ -25,6 +25,7 @@
 #define FEW_WRITES 3000
 #define MUCH (UINT32_C(64) << 20)
 #define TAGS 256
+#define LOOKS 5000 /* more than a waiter makes before it asks whether the holder lives */
 #define WRITING_NS (SECOND_NS / 4) /* many looks whether the peer runs */
 
 /** One end: a device, a queue pair with its completion queue, and memory. */
@@ -626,23 +627,50 @@ static void test_death_is_seen(pgas_verbs_engine_t engine, const char *text)
 /* Its holder has died, and nobody has waited for it. */
 static void test_lock_of_zombie(void)
 {
-    uint32_t *lock = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t *lock = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pid = fork();
     if (pid == 0)
         _exit(pgasi_snic_try_lock(lock) ? 0 : 1);
     siginfo_t info;
     waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
     pgasi_snic_lock(lock);
-    ok(info.si_status == 0 && *lock != (uint32_t)pid, "a lock is taken over from a zombie");
+    ok(info.si_status == 0 && (uint32_t)*lock != (uint32_t)pid, "a lock is taken over from a zombie");
     pid_t second = fork();
     if (second == 0) {
         pgasi_snic_try_lock(&lock[2]);
         _exit(0);
     }
     waitpid(second, NULL, 0);
-    is_int(lock[2], second, "who was forked locks by its own name");
+    is_int((uint32_t)lock[2], second, "who was forked locks by its own name");
     waitpid(pid, NULL, 0);
     munmap(lock, 4096);
+}
+
+static void *lock_it(void *arg)
+{
+    uint64_t *lock = arg;
+    pgasi_snic_lock(lock);
+    __atomic_store_n(&lock[1], 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Its holder has died and a thread that lives, this one, has got its number; a holder that lives keeps it. */
+static void test_lock_of_used_id(void)
+{
+    uint64_t lock[2] = { 0, 0 };
+    pthread_t thread;
+    pgasi_snic_lock(&lock[0]);
+    pthread_create(&thread, NULL, lock_it, lock);
+    for (int i = 0; i < LOOKS; i++)
+        sched_yield();
+    is_int((long)__atomic_load_n(&lock[1], __ATOMIC_ACQUIRE), 0, "a lock whose holder lives is not taken over");
+    __atomic_store_n(&lock[0], lock[0] + (UINT64_C(1) << 32), __ATOMIC_RELEASE); /* it started at another time */
+    uint64_t until_ns = pgasi_now_ns() + 20 * SECOND_NS;
+    while (__atomic_load_n(&lock[1], __ATOMIC_ACQUIRE) == 0 && pgasi_now_ns() < until_ns)
+        sched_yield();
+    is_int((long)__atomic_load_n(&lock[1], __ATOMIC_ACQUIRE), 1, "one whose holder's number is another thread's now is");
+    if (lock[1] == 1)
+        pthread_join(thread, NULL);
 }
 
 /* Writes all the time to memory that the other process only registered. */
@@ -740,7 +768,7 @@ static void test_nic_killed(void)
 
 int main(void)
 {
-    plan(45);
+    plan(47);
     test_release_beside_connect();
     test_key_again();
     test_kept();
@@ -763,6 +791,7 @@ int main(void)
     test_death_is_seen(PGAS_VERBS_ENGINE_THREAD, "thread");
     test_death_is_seen(PGAS_VERBS_ENGINE_PROCESS, "process");
     test_lock_of_zombie();
+    test_lock_of_used_id();
     test_release_under_write(PGAS_VERBS_ENGINE_CALLER, "caller");
     test_release_under_write(PGAS_VERBS_ENGINE_PROCESS, "process");
     test_nic_killed();
