@@ -13,3 +13,4 @@ bin_PROGRAMS += %D%/pgas_snic
 %C%_pgas_snic_SOURCES = %D%/pgas_snic.c
 %C%_pgas_snic_LDADD = libpgas-verbs.la
 %C%_pgas_snic_LDFLAGS = $(installed_ldflags)
+%C%_pgas_snic_CPPFLAGS = $(AM_CPPFLAGS) -DPGAS_SNIC_VERSION='"$(PACKAGE_VERSION)"'

@@ -1,22 +1,58 @@
 /* pgas_snic: the software NIC of a node as a process of its own. Programs that open "snic" with the engine PROCESS start it by
- * themselves; it ends when nobody has used it for a while. */
+ * themselves; it ends when nobody has used it for a while. --status asks the one that runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pgas/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 
 static int usage(FILE *out, int code)
 {
-    fprintf(out, "usage: pgas_snic [--name NAME] [--idle SECONDS] [--foreground] [--help]\n"
+    fprintf(out, "usage: pgas_snic [--name NAME] [--idle SECONDS] [--foreground]\n"
+                 "       pgas_snic [--name NAME] --status\n"
                  "  --name NAME      which of this user's software NICs on this node (default)\n"
                  "  --idle SECONDS   ends when no program has used it for so long (2)\n"
-                 "  --foreground     does not go into the background\n");
+                 "  --foreground     does not go into the background\n"
+                 "  --status         prints what the one that runs says of itself; exits with 1 if\n"
+                 "                   there is none\n"
+                 "  --help           prints this and exits\n"
+                 "  --version        prints the version and exits\n");
     return code;
+}
+
+static int wrong(const char *option, const char *why)
+{
+    fprintf(stderr, "pgas_snic: %s %s\n", option, why);
+    return usage(stderr, 2);
+}
+
+static int print_status(const char *name)
+{
+    pgas_verbs_snic_info_t info = { .size = sizeof info };
+    pgas_status_t status = pgas_verbs_snic_query(name, &info);
+    if (status == PGAS_ERR_NOT_FOUND)
+        printf("pgas_snic \"%s\" does not run\n", name);
+    else if (status != PGAS_OK)
+        fprintf(stderr, "pgas_snic: \"%s\" does not tell: %s\n", name, pgas_status_text(status));
+    else
+        printf("pgas_snic \"%s\" runs as process %d for %.1f s and has %d of at most %d clients\n", name, info.pid,
+               (double)info.up_ns / SECOND_NS, info.n_clients, info.n_clients_max);
+    return fflush(stdout) == 0 && status == PGAS_OK ? 0 : 1;
+}
+
+/* Each client takes one descriptor, and for a moment two more. */
+static void raise_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 /* Leaves nothing of the program that started us open: its launcher waits until all of its pipes are closed. */
@@ -43,23 +79,36 @@ int main(int argc, char **argv)
 {
     const char *name = "default";
     double idle = 2;
-    int foreground = 0;
+    int foreground = 0, status_only = 0;
     for (int i = 1; i < argc; i++) {
         char *end = NULL;
         if (strcmp(argv[i], "--help") == 0)
             return usage(stdout, 0);
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("libpgas %s\n", PGAS_SNIC_VERSION);
+            return fflush(stdout) != 0;
+        }
         if (strcmp(argv[i], "--foreground") == 0) {
             foreground = 1;
-        } else if (strcmp(argv[i], "--name") == 0 && i + 1 < argc) {
-            name = argv[++i];
-        } else if (strcmp(argv[i], "--idle") == 0 && i + 1 < argc) {
-            idle = strtod(argv[++i], &end);
+        } else if (strcmp(argv[i], "--status") == 0) {
+            status_only = 1;
+        } else if (strcmp(argv[i], "--name") == 0 || strcmp(argv[i], "--idle") == 0) {
+            if (i + 1 == argc)
+                return wrong(argv[i], "needs a value");
+            if (strcmp(argv[i++], "--name") == 0) {
+                name = argv[i];
+                continue;
+            }
+            idle = strtod(argv[i], &end);
             if (end == argv[i] || *end != '\0' || !(idle >= 0 && idle < 1e6))
-                return usage(stderr, 2);
+                return wrong("--idle", "needs a number of seconds");
         } else {
-            return usage(stderr, 2);
+            return wrong(argv[i], "is not known");
         }
     }
+    if (status_only)
+        return print_status(name);
+    raise_limit();
     if (!foreground)
         go_into_background();
     pgas_status_t status = pgas_verbs_snic_serve(name, (uint64_t)(idle * SECOND_NS));

@@ -92,6 +92,7 @@ check_PROGRAMS += %D%/snic_lives.t
 %C%_snic_lives_t_SOURCES = %D%/snic_lives.c
 check_PROGRAMS += %D%/snic_strangers.t
 %C%_snic_strangers_t_SOURCES = %D%/snic_strangers.c
+check_scripts += %D%/snic_tool.t
 check_PROGRAMS += %D%/snic_corrupt.t
 %C%_snic_corrupt_t_SOURCES = %D%/snic_corrupt.c
 check_PROGRAMS += %D%/verbs_tx_model.t
