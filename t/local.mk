@@ -15,7 +15,7 @@ AM_T_LOG_DRIVER_FLAGS = --ignore-exit
 EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/kill.sh %D%/tap.sh %D%/config.sh.in %D%/model
 
 # Made by t/launch.
-CLEANFILES += %D%/.turn
+CLEANFILES += %D%/.turn %D%/.turn.1 %D%/.turn.2
 
 # Every test at every rank count, node size, transport and setting that its header names, instead of a short choice.
 check-all:

@@ -16,8 +16,14 @@ trap 'cluster_end; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP ABRT
 cd "$BUILD" || exit 1
 
-# spread PROGRAM: runs a test of several ranks over the hosts; t/launch finds the hosts in the environment.
-spread() { PGAS_TEST_MATRIX=hosts PGAS_TEST_TIMEOUT=120 "$TOP/t/launch" "$1"; }
+# spread PROGRAM: a test of several ranks over the hosts, which t/launch finds in the environment. A hang that it forgives
+# needs the remark that the library has ended, so each run must make it.
+spread() {
+    if [ ! -x "$1" ]; then skip 1 "$1 is not built" && return; fi
+    PGAS_TEST_MATRIX=hosts PGAS_TEST_TIMEOUT=120 "$TOP/t/launch" "$1" >"$scratch/out" 2>&1 && grep -q '^# ended: ' "$scratch/out"
+    ok $? "$1 between hosts" || diag "$(cat "$scratch/out")"
+    grep '^# forgiven: ' "$scratch/out"
+}
 
 # See t/launch about MPICH and three hosts.
 ranks() { if [ "$MPI_FLAVOR" = mpich ]; then echo 2; else echo 3; fi; }
@@ -26,12 +32,10 @@ plan $(($(wc -w <<<"$SPMD") + 3))
 if cluster_begin 3; then ok 0 "three hosts"; else ok 1 "three hosts"; fi
 is "$(mpirun_n 3 hostname 2>"$scratch/err" | sort | paste -sd ' ')" "h0 h1 h2" "ranks start on all of them" ||
     diag "$(cat "$scratch/err")"
-for program in $SPMD; do
-    if [ -x "$program" ]; then succeeds "$program between hosts" spread "$program"; else
-        skip 1 "$program is not built"
-    fi
-done
-if [ -x "${GRAPH%% *}" ]; then succeeds "pagerank between hosts" mpirun_n "$(ranks)" $GRAPH; else
+for program in $SPMD; do spread "$program"; done
+# Programs that leave MPI to the library cannot tell a hang of MPI_Finalize from one of ours.
+if [ "$MPI_FLAVOR" = mpich ]; then spread t/spmd/graph_pagerank.t
+elif [ -x "${GRAPH%% *}" ]; then succeeds "pagerank between hosts" mpirun_n "$(ranks)" $GRAPH; else
     skip 1 "pagerank is not built"
 fi
 done_testing

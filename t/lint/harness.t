@@ -34,8 +34,9 @@ reports() {
     fi
 }
 
+# Leaves the stream in $out.
 passes() {
-    local name=$1 text=$2 out
+    local name=$1 text=$2
     shift 2
     out=$(launched "$name" "$@")
     if grep -q '^1\.\.[1-9]' <<<"$out" && ! grep -q '^not ok' <<<"$out"; then ok 0 "$text"; else
@@ -44,7 +45,7 @@ passes() {
     fi
 }
 
-plan 26
+plan 36
 
 fake good <<<'echo 1..2; echo ok 1 - a; echo "ok 2 - b"'
 passes good "a good test passes"
@@ -76,6 +77,25 @@ fake hang <<<'echo 1..2; echo ok 1; sleep 600 & setsid sleep 600 & echo $! >'"$s
 reports hang 'hang: killed after 1 s, after 1 of 2' "a hang" PGAS_TEST_TIMEOUT=1
 kill "$(cat "$scratch/other")" 2>/dev/null
 
+# An MPI that hangs at its end, of which t/launch knows: MPICH between hosts.
+mkdir -p "$scratch/mpich/t" "$scratch/openmpi/t"
+for flavor in mpich openmpi; do
+    sed "s/^MPI_FLAVOR=.*/MPI_FLAVOR=$flavor/" "$BUILD/t/config.sh" >"$scratch/$flavor/t/config.sh"
+done
+between_hosts=(CLUSTER_HOSTS=h0,h1 PGAS_TEST_TIMEOUT=1)
+fake mpi_hangs <<<'echo 1..2; echo ok 1; echo ok 2; echo "# ended: on every rank"; exec sleep 600'
+passes mpi_hangs "a hang of MPICH between hosts is forgiven once the library has ended" \
+    BUILD="$scratch/mpich" "${between_hosts[@]}"
+is "$(grep -c '^# forgiven: ' <<<"$out")" 1 "and is reported"
+reports mpi_hangs 'hang: killed after 1 s, after 2 of 2' "not on one host" BUILD="$scratch/mpich" PGAS_TEST_TIMEOUT=1
+reports mpi_hangs 'hang: killed after 1 s, after 2 of 2' "not with Open MPI" BUILD="$scratch/openmpi" "${between_hosts[@]}"
+fake ours_hangs <<<'echo 1..2; echo ok 1; echo "# ended: on every rank"; echo ok 2; exec sleep 600'
+reports ours_hangs 'hang: killed after 1 s, after 2 of 2' "not if the library has been used again since" \
+    BUILD="$scratch/mpich" "${between_hosts[@]}"
+fake point_missing <<<'echo 1..2; echo ok 1; echo "# ended: on every rank"; exec sleep 600'
+reports point_missing 'hang: killed after 1 s, after 1 of 2' "not if a point is missing" \
+    BUILD="$scratch/mpich" "${between_hosts[@]}"
+
 warning='0/2 host mem: warn: no huge pages'
 fake log <<<"echo 1..1; echo ok 1; echo '$warning' >&2"
 reports log 'unexpected log output: 0/2 host mem' "a warning in the log"
@@ -88,6 +108,30 @@ fake info <<<"echo 1..1; echo ok 1; echo '0/2 host mem: info: all is well' >&2"
 passes info "a line at level info is allowed"
 fake sanitizer <<<"echo 1..1; echo ok 1; echo '==1==ERROR: AddressSanitizer: heap-use-after-free' >&2"
 reports sanitizer 'AddressSanitizer' "the report of a sanitizer"
+
+# Which tests run side by side. taken(): how many of the two places somebody has.
+turns=(-u TAP_HAS_TURN PGAS_TEST_TURNS="$scratch")
+taken='taken() { for place in 1 2; do flock -n '$scratch'/.turn.$place true || echo $place; done | wc -l; }'
+for name in one two; do
+    other=$([ $name = one ] && echo two || echo one)
+    fake $name <<EOT
+echo 1..1
+touch $scratch/\$(basename \$0 .t)
+for ((i = 0; i < 100; i++)); do [ ! -e $scratch/$other ] || break; sleep 0.1; done
+[ -e $scratch/$other ] && echo ok 1 || echo not ok 1
+EOT
+done
+launched one "${turns[@]}" >"$scratch/one.out" &
+passes two "two tests run side by side" "${turns[@]}"
+wait
+is "$(grep -c '^ok 1' "$scratch/one.out")" 1 "both of them"
+fake usual <<<"$taken; echo 1..1; [ \$(taken) = 1 ] && echo ok 1 || echo not ok 1"
+passes usual "a test takes one place of two" "${turns[@]}"
+fake alone <<EOT
+# turn: alone
+$taken; echo 1..1; [ \$(taken) = 2 ] && echo ok 1 || echo not ok 1
+EOT
+passes alone "one that asks to be alone takes both" "${turns[@]}"
 
 fake need <<EOT
 # needs: telepathy

@@ -49,10 +49,12 @@ static inline void job_start(const char *params)
     spmd_progress(job_progress);
 }
 
+/* The remark is for t/launch: what hangs behind it is MPI's own end, or the launcher. */
 static inline void job_stop(void)
 {
     spmd_progress(NULL);
-    spmd_ok(pgas_finalize() == PGAS_OK && !pgas_initialized(), "pgas_finalize");
+    if (spmd_ok(pgas_finalize() == PGAS_OK && !pgas_initialized(), "pgas_finalize"))
+        spmd_diag("ended: pgas_finalize has returned on every rank");
 }
 
 static inline void job_begin(int *argc_p, char ***argv_p, int n_promises)
