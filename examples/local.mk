@@ -4,6 +4,7 @@
 #   %C%_01_hello_SOURCES = %D%/01_hello.c
 #   %C%_01_hello_LDADD = $(public_ldadd)
 #   %C%_01_hello_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)    (only if it uses OpenMP)
+EXTRA_DIST += %D%/usage.h
 noinst_PROGRAMS += %D%/01_hello %D%/02_put_get %D%/03_atomics %D%/04_call %D%/05_histogram %D%/pagerank
 %C%_01_hello_SOURCES = %D%/01_hello.c
 %C%_01_hello_LDADD = $(public_ldadd)
@@ -47,5 +48,5 @@ noinst_PROGRAMS += %D%/array_histogram
 noinst_PROGRAMS += %D%/array_pagerank
 %C%_array_pagerank_SOURCES = %D%/pagerank.c %D%/array_pagerank.c
 %C%_array_pagerank_LDADD = $(public_ldadd)
-%C%_array_pagerank_CPPFLAGS = $(AM_CPPFLAGS) -Dpgas_pagerank=array_pagerank
+%C%_array_pagerank_CPPFLAGS = $(AM_CPPFLAGS) -Dpgas_pagerank=array_pagerank -DPROGRAM='"array_pagerank"'
 %C%_array_pagerank_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS)

@@ -1,19 +1,21 @@
 /* pgas_info: what this libpgas is and how it would be set up. Alone it prints what needs no job, under mpirun once; with
  * --job the ranks start the library, and rank 0 prints what they found as well. --devices lists RDMA ports. */
 #include <arpa/inet.h>
+#include <getopt.h>
 #include <pgas/pgas.h>
 #include <pgas/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "examples/usage.h"
 
-static int usage(FILE *out, int code)
-{
-    fprintf(out, "usage: [mpirun -n N] pgas_info [--job | --devices] [--help] [--version]\n"
-                 "  --job      start the library on the ranks of the job and print what it found, such as bytes per rank\n"
-                 "  --devices  list the ports that queue pairs can use (pgas/verbs.h), with their addresses\n");
-    return code;
-}
+static const char usage[] = "pgas_info [--job | --devices | --var NAME | --help | --version]\n"
+                            "  --job       start the library on the ranks of the job (mpirun -n N pgas_info --job)\n"
+                            "              and print what it found, such as bytes per rank\n"
+                            "  --devices   list the ports that queue pairs can use (pgas/verbs.h), with addresses\n"
+                            "  --var NAME  explain one of the variables PGAS_*\n"
+                            "  --version   print the version of the library\n"
+                            "  --help      this text\n";
 
 /* The exit status: what was printed must have arrived. */
 static int flushed(int code)
@@ -88,17 +90,34 @@ static int devices(void)
     return flushed(status != PGAS_OK);
 }
 
-int main(int argc, char **argv)
+/* The only option; its value is optarg. */
+static int take(int option)
 {
-    if (argc == 1)
-        return flushed(pgas_info_print(stdout) != PGAS_OK);
-    if (argc == 2 && strcmp(argv[1], "--help") == 0)
-        return flushed(usage(stdout, 0));
-    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+    switch (option) {
+    case 'h':
+        usage_exit(pgas_launcher_rank(), usage, NULL, "");
+    case 'v':
         printf("libpgas %s\n", pgas_version());
         return flushed(0);
-    }
-    if (argc == 2 && strcmp(argv[1], "--devices") == 0)
+    case 'V':
+        return flushed(pgas_info_print_var(stdout, optarg) != PGAS_OK);
+    case 'd':
         return devices();
-    return argc == 2 && strcmp(argv[1], "--job") == 0 ? job() : usage(stderr, 2);
+    default:
+        return job();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"job", no_argument, NULL, 'j'},     {"devices", no_argument, NULL, 'd'}, {"var", required_argument, NULL, 'V'},
+        {"version", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'},    {NULL, 0, NULL, 0}};
+    opterr = 0;
+    int option = getopt_long(argc, argv, ":", options, NULL);
+    if (option == '?' || option == ':')
+        usage_refuse(pgas_launcher_rank(), argv, usage, option);
+    if (optind < argc)
+        usage_exit(pgas_launcher_rank(), usage, "an argument too many", argv[optind]);
+    return option == -1 ? flushed(pgas_info_print(stdout) != PGAS_OK) : take(option);
 }

@@ -8,10 +8,22 @@
 PGAS_BEGIN_DECLS
 
 /** Prints version, build, transports, parameters (value, default, origin, unit, doc), the progress rule per class of
- *  operation and the bytes per rank. Any rank; PGAS_INFO=1 makes pgas_init call it on rank 0. Before pgas_init: what
- *  can be said without a job, and of the processes that a launcher started only the first prints.
- *  @return PGAS_OK, PGAS_ERR_INVALID (null), PGAS_ERR_IO. */
+ *  operation and the bytes per rank, in 80 columns. Any rank; PGAS_INFO=1 makes pgas_init call it on rank 0. Before pgas_init: what
+ *  can be said without a job, and of the processes that a launcher started only the first prints. The log warns about PGAS_
+ *  variables that the library does not know.
+ *  @return PGAS_OK, PGAS_ERR_INVALID (null, or a variable of the environment is wrong), PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_info_print(FILE *out);
+
+/** Prints value, default, origin, unit and doc of one parameter, like pgas_info_print.
+ *  @param name with or without PGAS_
+ *  @return PGAS_OK, PGAS_ERR_INVALID (null, or a variable of the environment is wrong), PGAS_ERR_NOT_FOUND (no such parameter;
+ *          the log names the nearest), PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
+PGAS_API pgas_status_t pgas_info_print_var(FILE *out, const char *name);
+
+/** Tells which of its processes a launcher made this one. It works before pgas_init, so that a program can answer --help
+ *  once without starting MPI.
+ *  @return the rank that the launcher set; 0 without a launcher, or with one that the library does not know. */
+PGAS_API int pgas_launcher_rank(void);
 
 /** Prints this rank's counters: calls, bytes, publishes by reason, waits. PGAS_STATS=1 does so at pgas_finalize. */
 PGAS_API pgas_status_t pgas_stats_print(FILE *out);

@@ -510,19 +510,38 @@ char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id, char text[P
     return text;
 }
 
-void pgasi_param_print(FILE *out)
+static void print_head(FILE *out)
+{
+    fprintf(out, "%-21s %-10s %-10s %-11s %s\n", "# name", "value", "default", "origin", "unit");
+}
+
+static void print_entry(FILE *out, pgasi_param_id_t id)
 {
     static const char *const origins[] = {"default", "environment", "init option", "rank 0"};
+    const pgasi_param_info_t *info = &infos[id];
     char value[PGASI_PARAM_TEXT_BYTES];
-    fprintf(out, "%-20s %-10s %-10s %-11s %-12s %s\n", "# name", "value", "default", "origin", "unit", "doc");
-    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
-        const pgasi_param_info_t *info = &infos[i];
-        pgasi_param_text(&pgasi_param, (pgasi_param_id_t)i, value);
-        fprintf(out, PREFIX "%-15s %-10s %-10s %-11s %-12s %s%s%s%s\n", info->name, value[0] ? value : "-",
-                info->default_text[0] ? info->default_text : "-", origins[pgasi_param_origins[i]],
-                info->unit[0] ? info->unit : "-", info->doc, info->allowed[0] ? " [" : "", info->allowed,
-                info->allowed[0] ? "]" : "");
-    }
+    pgasi_param_text(&pgasi_param, id, value);
+    fprintf(out, PREFIX "%-16s %-10s %-10s %-11s %s\n", info->name, value[0] ? value : "-",
+            info->default_text[0] ? info->default_text : "-", origins[pgasi_param_origins[id]],
+            info->unit[0] ? info->unit : "-");
+    fprintf(out, "    %s%s%s%s\n", info->doc, info->allowed[0] ? " [" : "", info->allowed, info->allowed[0] ? "]" : "");
+}
+
+void pgasi_param_print(FILE *out)
+{
+    print_head(out);
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++)
+        print_entry(out, (pgasi_param_id_t)i);
+}
+
+pgas_status_t pgasi_param_print_var(FILE *out, const char *name, char *why, size_t why_bytes)
+{
+    int id = pgasi_param_find(name);
+    if (id < 0)
+        return refuse_name(strncmp(name, PREFIX, PREFIX_LENGTH) == 0 ? name + PREFIX_LENGTH : name, why, why_bytes);
+    print_head(out);
+    print_entry(out, (pgasi_param_id_t)id);
+    return PGAS_OK;
 }
 
 void pgasi_param_print_ucx(FILE *out)
@@ -530,7 +549,7 @@ void pgasi_param_print_ucx(FILE *out)
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         const char *name = *entry, *value = strchr(name, '=');
         if (value != NULL && (strncmp(name, PREFIX "UCX_", PREFIX_LENGTH + 4) == 0 || strncmp(name, "UCX_", 4) == 0)) {
-            fprintf(out, "%-20.*s %-10s -          environment -            read by UCX\n", (int)(value - name), name, value + 1);
+            fprintf(out, "%-21.*s %-10s -          environment -\n    read by UCX\n", (int)(value - name), name, value + 1);
         }
     }
 }

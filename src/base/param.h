@@ -115,8 +115,12 @@ char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id, char text[P
 /** A checksum over all values (not over padding), for ranks to compare. */
 uint64_t pgasi_param_checksum(const pgasi_params_t *p);
 
-/** Print the table of pgasi_param: name, value, default, origin, unit, doc. */
+/** Print the table of pgasi_param: name, value, default, origin, unit; below them doc and allowed values. */
 void pgasi_param_print(FILE *out);
+
+/** Print the head and one entry of that table.
+ *  @return PGAS_OK, or PGAS_ERR_NOT_FOUND; why then names the nearest parameter. */
+pgas_status_t pgasi_param_print_var(FILE *out, const char *name, char *why, size_t why_bytes);
 
 /** Print the variables of UCX that are set: PGAS_UCX_*, and UCX_*, which count where the former are not set. */
 void pgasi_param_print_ucx(FILE *out);

@@ -4,8 +4,10 @@
 #include "pgas/info.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/fold.h"
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/board.h"
@@ -167,8 +169,8 @@ static void print_progress_rule(FILE *out)
 {
     int n = pgasi_param.service_threads;
     const char *who = n ? "the target's service thread, or any of its threads inside the library"
-                        : "a thread of the target inside the library: a target that computes makes you wait "
-                          "(PGAS_SERVICE_THREADS=0)";
+                        : "PGAS_SERVICE_THREADS=0: a thread of the target inside the library; a target that "
+                          "computes makes you wait";
 #define RULE "  %-46s %s\n"
     fprintf(out, "progress rule (who makes an operation complete while the target computes):\n");
     fprintf(out, RULE, "put, get, atomics within the node", "nobody: the caller's loads and stores");
@@ -196,20 +198,18 @@ static void print_progress_rule(FILE *out)
 #define HWLOC_TEXT "no hwloc"
 #endif
 
-pgas_status_t pgas_info_print(FILE *out)
+/* Without a job: the parameters of this process. */
+static pgas_status_t load_params(FILE *out)
 {
-    if (!out)
-        return PGAS_ERR_INVALID;
-    if (!pgasi_running) {
-        if (pgasi_boot_launcher_rank() != 0)
-            return PGAS_OK;
-        char why[PGASI_PARAM_WHY_BYTES] = "";
-        pgas_status_t status = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
-        if (status != PGAS_OK) {
-            fprintf(out, "%s\n", why);
-            return status;
-        }
-    }
+    char why[PGASI_PARAM_WHY_BYTES] = "";
+    pgas_status_t status = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
+    if (status != PGAS_OK)
+        fprintf(out, "%s\n", why);
+    return status;
+}
+
+static void print_all(FILE *out)
+{
     fprintf(out, "libpgas %s\n", PGAS_VERSION_TEXT);
     fprintf(out, "build: " PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT ", UCX " PGAS_UCX_VERSION_TEXT ", " HWLOC_TEXT
                  ", " COMPILER_TEXT "%s\n", PGAS_DEBUG ? ", debug" : "");
@@ -236,7 +236,63 @@ pgas_status_t pgas_info_print(FILE *out)
     fprintf(out, "parameters:\n");
     pgasi_param_print(out);
     pgasi_param_print_ucx(out);
+}
+
+/* Ends a stream of open_memstream and prints its text. */
+static pgas_status_t print_folded(FILE *out, FILE *lines, char **text)
+{
+    bool whole = fclose(lines) == 0;
+    if (whole)
+        pgasi_fold(out, *text);
+    free(*text);
+    if (!whole)
+        return PGAS_ERR_NO_MEMORY;
     return ferror(out) ? PGAS_ERR_IO : PGAS_OK;
+}
+
+pgas_status_t pgas_info_print(FILE *out)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    if (!out)
+        return PGAS_ERR_INVALID;
+    if (!pgasi_running) {
+        if (pgasi_boot_launcher_rank() != 0)
+            return PGAS_OK;
+        pgas_status_t status = load_params(out);
+        if (status != PGAS_OK)
+            return status;
+        pgasi_param_warn_unknown();
+    }
+    FILE *lines = open_memstream(&text, &bytes);
+    if (!lines)
+        return PGAS_ERR_NO_MEMORY;
+    print_all(lines);
+    return print_folded(out, lines, &text);
+}
+
+pgas_status_t pgas_info_print_var(FILE *out, const char *name)
+{
+    char why[PGASI_PARAM_WHY_BYTES], *text = NULL;
+    size_t bytes = 0;
+    if (!out || !name)
+        return PGAS_ERR_INVALID;
+    pgas_status_t status = pgasi_running ? PGAS_OK : load_params(out);
+    if (status != PGAS_OK)
+        return status;
+    FILE *lines = open_memstream(&text, &bytes);
+    if (!lines)
+        return PGAS_ERR_NO_MEMORY;
+    status = pgasi_param_print_var(lines, name, why, sizeof why);
+    if (status != PGAS_OK)
+        PGASI_ERROR("param", "%s", why);
+    pgas_status_t printed = print_folded(out, lines, &text);
+    return status != PGAS_OK ? status : printed;
+}
+
+int pgas_launcher_rank(void)
+{
+    return pgasi_boot_launcher_rank();
 }
 
 pgas_status_t pgas_stats_print(FILE *out)

@@ -305,9 +305,9 @@ static void table_is_printed(void)
     for (const char *at = table; (at = strchr(at, '\n')) != NULL; at++) {
         n_lines++;
     }
-    is_int(n_lines, PGASI_PARAM_COUNT + 1, "a line for each, and a head");
-    ok(strstr(table, "PGAS_HEAP_SIZE       3M         256M       environment bytes") != NULL,
-       "with value, default, origin and unit");
+    is_int(n_lines, 2 * PGASI_PARAM_COUNT + 1, "two lines for each, and a head");
+    ok(strstr(table, "PGAS_HEAP_SIZE        3M         256M       environment bytes\n    symmetric heap of each rank [64K..8T]\n"),
+       "with value, default, origin and unit; doc and allowed values");
     free(table);
     forget_environment();
 }

@@ -1,0 +1,58 @@
+/* usage.h: how examples, benchmarks and tools answer --help, and what they do not know, in one form and before the library
+ * starts. A usage text begins with the program's name. Of the processes that a launcher started, rank 0 prints. */
+#ifndef EXAMPLES_USAGE_H
+#define EXAMPLES_USAGE_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Ends the program: with the usage, or with a complaint about a word of the command line. */
+__attribute__((noreturn)) static inline void usage_exit(int rank, const char *usage, const char *complaint, const char *word)
+{
+    FILE *out = complaint ? stderr : stdout;
+    int name_length = (int)strcspn(usage, " \n");
+    if (rank == 0 && complaint)
+        fprintf(out, "%.*s: %s: %s\n", name_length, usage, complaint, word);
+    if (rank == 0)
+        fprintf(out, "usage: %s", usage);
+    int lost = fflush(out) != 0 || ferror(out);
+    if (lost)
+        fprintf(stderr, "%.*s: the output could not be written\n", name_length, usage);
+    exit(complaint ? 2 : lost);
+}
+
+/* For programs without options of their own: ends the program at --help, at an option, and at an argument too many. */
+static inline void usage_check(int rank, int argc, char **argv, const char *usage, int n_arguments_max)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0)
+            usage_exit(rank, usage, NULL, "");
+        if (argv[i][0] == '-' && argv[i][1] != '\0')
+            usage_exit(rank, usage, "no such option", argv[i]);
+        if (i > n_arguments_max)
+            usage_exit(rank, usage, "an argument too many", argv[i]);
+    }
+}
+
+/* For programs that use getopt_long with ":" in front of the short options: the word that it answered by '?' or ':'. */
+static inline const char *usage_word(char **argv)
+{
+    static char letter[] = "-?";
+    letter[1] = (char)optopt;
+    return optopt == 0 || strncmp(argv[optind - 1], "--", 2) == 0 ? argv[optind - 1] : letter;
+}
+
+/* And what is wrong with it. */
+static inline const char *usage_complaint(int answer)
+{
+    return answer == ':' ? "a value is missing" : "no such option";
+}
+
+/* Ends the program at such an answer. */
+__attribute__((noreturn)) static inline void usage_refuse(int rank, char **argv, const char *usage, int answer)
+{
+    usage_exit(rank, usage, usage_complaint(answer), usage_word(argv));
+}
+
+#endif

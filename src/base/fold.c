@@ -1,0 +1,51 @@
+/* Folding of lines, for what people read on a terminal. Two blanks or more end a column. Pure but for the output. */
+#include "base/fold.h"
+
+#include <string.h>
+
+#define ROOM_MIN 24 /* columns that a continuation needs */
+
+/* The column at which a line goes on. */
+static int continuation(const char *line, int length)
+{
+    int indent = (int)strspn(line, " "), last = 0;
+    for (int i = indent + 2; i < length; i++)
+        if (line[i] != ' ' && line[i - 1] == ' ' && line[i - 2] == ' ')
+            last = i;
+    return last > 0 && last <= PGASI_FOLD_COLUMNS - ROOM_MIN ? last : indent + 4;
+}
+
+/* How much of a text fits: up to the last blank within the room, or to the first one behind it. */
+static int fitting(const char *text, int length, int from, int room)
+{
+    if (length <= room)
+        return length;
+    for (int i = room; i > from; i--)
+        if (text[i] == ' ')
+            return i;
+    for (int i = room; i < length; i++)
+        if (text[i] == ' ')
+            return i;
+    return length;
+}
+
+static void fold_line(FILE *out, const char *line, int length)
+{
+    int indent = continuation(line, length), done = fitting(line, length, indent, PGASI_FOLD_COLUMNS);
+    fprintf(out, "%.*s\n", done, line);
+    while (done < length) {
+        done += (int)strspn(line + done, " ");
+        int n = fitting(line + done, length - done, 0, PGASI_FOLD_COLUMNS - indent);
+        fprintf(out, "%*s%.*s\n", indent, "", n, line + done);
+        done += n;
+    }
+}
+
+void pgasi_fold(FILE *out, const char *text)
+{
+    while (*text != '\0') {
+        int length = (int)strcspn(text, "\n");
+        fold_line(out, text, length);
+        text += length + (text[length] == '\n');
+    }
+}
