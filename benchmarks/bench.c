@@ -8,6 +8,7 @@
 #include "benchmarks/bench.h"
 #include "benchmarks/print.h"
 #include "benchmarks/ref.h"
+#include "examples/usage.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -372,7 +373,7 @@ static const char *set_option(int letter, const char *text)
     case 't':
         return parse_count(text, 0.01, 60000, &opt.round_ms) ? NULL : "-t: 0.01 to 60000 milliseconds";
     default:
-        return "unknown option, or a value is missing";
+        return usage_complaint(letter);
     }
 }
 
@@ -395,15 +396,18 @@ static int parse_options(int argc, char **argv)
 {
     const struct option *names = list_options();
     int letter;
-    const char *wrong = NULL;
+    const char *wrong = NULL, *word = "";
+    bool prints = is_alone() || pgas_launcher_rank() == 0;
     opterr = 0;
     opt.compare = prog->compare;
-    while (!wrong && (letter = getopt_long(argc, argv, "hfm:i:r:t:", names, NULL)) != -1) {
+    while (!wrong && (letter = getopt_long(argc, argv, ":hfm:i:r:t:", names, NULL)) != -1) {
         if (letter == 'h') {
-            print_help();
+            if (prints)
+                print_help();
             return 0;
         }
         wrong = set_option(letter, optarg);
+        word = letter == '?' || letter == ':' ? usage_word(argv) : "";
     }
     if (!wrong && optind < argc)
         wrong = "no arguments, only options";
@@ -411,10 +415,12 @@ static int parse_options(int argc, char **argv)
         wrong = check_sizes();
     if (!wrong)
         return -1;
+    if (!prints)
+        return EXIT_USAGE;
     fprintf(stderr,
-            "%s: %s\nusage: %s%s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] [-i N] "
+            "%s: %s%s%s\nusage: %s%s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] [-i N] "
             "[-r N] [-t MS]%s%s",
-            prog->name, wrong, launcher(), prog->name, prog->threads ? " [--threads N]" : "",
+            prog->name, wrong, *word ? ": " : "", word, launcher(), prog->name, prog->threads ? " [--threads N]" : "",
             prog->paper_iters ? " [--paper]" : "");
     for (const bench_option_t *o = prog->options; o && o->name; o++)
         fprintf(stderr, " [--%s%s%s]", o->name, o->arg ? " " : "", o->arg ? o->arg : "");

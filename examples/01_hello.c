@@ -4,9 +4,11 @@
  *   PGAS_NODE_MAXSIZE=2 mpirun -n 4 build/examples/01_hello       (pretends that there are two nodes) */
 #include <pgas/pgas.h>
 #include <stdio.h>
+#include "usage.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "01_hello\n", 0);
     /* NULL: all processes of MPI. The library starts MPI if the program has not, and ends it then, too. */
     if (pgas_init(NULL, NULL) != PGAS_OK) {
         return 1; /* the log has said why */

@@ -6,11 +6,13 @@
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <string.h>
+#include "usage.h"
 
 #define TEXT_BYTES 64
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "02_put_get\n", 0);
     if (pgas_init(NULL, NULL) != PGAS_OK) {
         return 1;
     }

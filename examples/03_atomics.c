@@ -7,6 +7,7 @@
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "usage.h"
 
 #define N_EACH 1000
 
@@ -62,8 +63,9 @@ static int count_list(pgas_gptr_t head, int n_wanted)
     return at == PGAS_NULL ? n : -1;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "03_atomics\n", 0);
     if (pgas_init(NULL, NULL) != PGAS_OK) {
         return 1;
     }

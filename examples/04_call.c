@@ -7,6 +7,7 @@
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "usage.h"
 
 #define N_TRANSFERS 100
 
@@ -44,8 +45,9 @@ static void handle_ask(const void *args, size_t bytes, pgas_thread_t source, voi
     pgas_reply(&balance, sizeof(balance));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "04_call\n", 0);
     /* Before pgas_init, on all ranks; after it pgas_handlers_agree would be needed. */
     pgas_handler_register("example.book", handle_book, NULL, &book);
     pgas_handler_register("example.ask", handle_ask, NULL, &ask);

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "usage.h"
 
 #define N_COUNTERS 10000 /* of each rank */
+
+static const char usage[] = "05_histogram [UPDATES of each rank, 1 to 10^12; 1000000]\n";
 
 static pgas_handler_t count;
 static uint32_t counters[N_COUNTERS];
@@ -69,19 +72,14 @@ static long whole(const char *text)
 
 int main(int argc, char **argv)
 {
-    int help = argc == 2 && strcmp(argv[1], "--help") == 0;
-    long n_updates = argc == 1 ? 1000000 : argc == 2 ? whole(argv[1]) : 0;
+    usage_check(pgas_launcher_rank(), argc, argv, usage, 1);
+    long n_updates = argc == 1 ? 1000000 : whole(argv[1]);
+    if (n_updates == 0) {
+        usage_exit(pgas_launcher_rank(), usage, "not a whole number of updates", argv[1]);
+    }
     pgas_handler_register("example.count", handle_count, NULL, &count);
     if (pgas_init(NULL, NULL) != PGAS_OK) {
         return 1;
-    }
-    if (n_updates == 0) {
-        if (pgas_rank() == 0) {
-            fprintf(help ? stdout : stderr, "%susage: 05_histogram [UPDATES of each rank, 1 to 10^12; 1000000]\n",
-                    help ? "" : "05_histogram: one whole number is wanted\n");
-        }
-        pgas_finalize();
-        return help ? 0 : 2;
     }
     double begin = now();
     pgas_status_t status = draw(n_updates);

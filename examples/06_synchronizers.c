@@ -7,6 +7,7 @@
  *   mpirun -n 4 build/examples/06_synchronizers */
 #include <pgas/pgas.h>
 #include <stdio.h>
+#include "usage.h"
 
 #define N_PARCELS 100
 
@@ -45,8 +46,9 @@ static int failed(const pgas_sync_t *sync, pgas_status_t status)
     return status != PGAS_OK;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "06_synchronizers\n", 0);
     pgas_handler_register("example.open", handle_open, NULL, &open_parcel);
     if (pgas_init(NULL, NULL) != PGAS_OK) {
         return 1;

@@ -8,6 +8,7 @@
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "usage.h"
 
 #define N 100000
 
@@ -50,8 +51,9 @@ static void fill(double *column, double value)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "07_call_buffer\n", 0);
     pgas_handler_register("example.add_up", handle_add_up, NULL, &add_up);
     pgas_handler_register("example.keep", handle_keep, NULL, &keep);
     if (pgas_init(NULL, NULL) != PGAS_OK) {

@@ -8,6 +8,7 @@
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "usage.h"
 
 #define N_WEIGHTS 100000
 #define N_ITEMS 1000 /* for each rank; rank r has r more */
@@ -99,22 +100,21 @@ static int64_t spread(int n_ranks)
     return status == PGAS_OK ? expected : -1;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "08_broadcast\n", 0);
     pgas_handler_register("example.weights", handle_weights, NULL, &got_weights);
     pgas_handler_register("example.items", handle_items, NULL, &got_items);
     pgas_handler_register("example.report", handle_report, NULL, &report);
     pgas_handler_register("example.add", handle_add, NULL, &add);
-    if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(N_WEIGHTS * sizeof(int32_t), &weights) != PGAS_OK) {
+    if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(N_WEIGHTS * sizeof(int32_t), &weights) != PGAS_OK)
         return 1;
-    }
     int64_t expected = pgas_rank() == 0 ? spread(pgas_n_ranks()) : 0;
     pgas_quiesce(); /* all reports are in */
     int good = pgas_rank() != 0 || total == expected;
-    if (pgas_rank() == 0) {
+    if (pgas_rank() == 0)
         printf("%d ranks found %lld of %lld: %s\n", pgas_n_ranks(), (long long)total, (long long)expected,
                good ? "right" : "WRONG");
-    }
     pgas_finalize();
     return good ? 0 : 1;
 }

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include "usage.h"
 
 #define N_PARTS 100
 
@@ -64,8 +65,9 @@ static void *work(void *arg)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "09_targets\n", 0);
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
     blocks.blocks = true;
     pgas_handler_register("example.put away", handle_put_away, NULL, &put_away);

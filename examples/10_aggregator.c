@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "usage.h"
 
 #define N_KEYS 200000 /* that each rank draws */
 #define N_COUNTERS 4096 /* on each rank */
@@ -48,8 +49,9 @@ static uint64_t draw(uint64_t *state)
     return *state;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "10_aggregator\n", 0);
     pgas_handler_opts_t batch = PGAS_HANDLER_OPTS_INIT;
     batch.batch = handle_keys;
     pgas_handler_register_opts("example.count key", handle_key, NULL, &batch, &count_key);

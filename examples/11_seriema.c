@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include "usage.h"
 #define N_CALLS 10000
 
 static pgas_handler_t add, twice, add_buffer;
@@ -90,8 +91,9 @@ static void *worker(void *memory)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, "11_seriema\n", 0);
     pgas_handler_register("example.add", do_add, NULL, &add);
     pgas_handler_register("example.twice", do_twice, NULL, &twice);
     pgas_handler_register("example.add buffer", do_add_buffer, NULL, &add_buffer);
@@ -105,16 +107,14 @@ int main(void)
     for (; __atomic_load_n(&n_working, __ATOMIC_ACQUIRE) > 0; pgas_progress()) { }
     pgas_barrier(NULL); /* all threads of all ranks have worked, and are still there */
     int64_t one = 1, all = 0, want = (int64_t)pgas_n_ranks() * (2 * (5 + 2 * N_CALLS) + 2);
-    if (pgas_rank() == 0) {
+    if (pgas_rank() == 0)
         check(pgas_call_broadcast(add, &one, sizeof(one), PGAS_SCOPE_THREADS, NULL)); /* call_everyone(f) */
-    }
     pgas_quiesce();
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
     check(pgas_allreduce(NULL, &sum, &all, 1, PGAS_INT64, PGAS_SUM));
-    if (pgas_rank() == 0) {
+    if (pgas_rank() == 0)
         printf("%" PRId64 " of %" PRId64 " ones arrived: %s\n", all, want, all == want && !n_bad ? "right" : "WRONG");
-    }
     pgas_finalize();                                                             /* finalize_thread_handler() */
     return all == want && !n_bad ? 0 : 1;
 }

@@ -3,14 +3,16 @@
  * The rules are plain functions on a small state: who has won, which columns are free, drop a stone. Of them the library
  * makes a tree shared by all ranks, and random games. Here both sides are played, from where x can force a win.
  *
- *   mpirun -n 2 build/examples/12_mcts [columns played so far, 4455] [rollouts for each move, 20000] */
+ *   mpirun -n 2 build/examples/12_mcts */
 #include <pgas/pgas.h>
 #include <pgas/mcts.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "usage.h"
 
 enum { COLUMNS = 7, ROWS = 6 };
+static const char usage[] = "12_mcts [COLUMNS played so far; 4455] [ROLLOUTS for each move; 20000]\n";
 
 typedef struct {
     uint64_t stones[2]; /* of x and o: seven bits a column, the lowest row first; the last stays empty */
@@ -84,6 +86,7 @@ static void print(const board_t *b)
 
 int main(int argc, char **argv)
 {
+    usage_check(pgas_launcher_rank(), argc, argv, usage, 2);
     const char *played = argc > 1 ? argv[1] : "4455";
     pgas_mcts_spec_t spec = PGAS_MCTS_SPEC_INIT;
     spec.name = "connect four", spec.state_bytes = sizeof(board_t), spec.n_players = 2, spec.moves_max = COLUMNS;
@@ -93,18 +96,17 @@ int main(int argc, char **argv)
     pgas_mcts_t *search;
     float values[2];
     board_t start = {{0, 0}};
-    for (; *played >= '1' && *played <= '7' && !taken(&start, *played - '1', ROWS - 1); played++) {
+    for (; *played >= '1' && *played <= '7' && !taken(&start, *played - '1', ROWS - 1); played++)
         apply(&start, (pgas_mcts_move_t)(*played - '1'), NULL);
-    }
-    if (*played || pgas_init(NULL, NULL) != PGAS_OK || pgas_mcts_create(&spec, NULL, &search) != PGAS_OK ||
-        pgas_mcts_set_state(search, &start) != PGAS_OK) {
+    if (*played)
+        usage_exit(pgas_launcher_rank(), usage, "not columns from 1 to 7 with room", argv[1]);
+    if (pgas_init(NULL, NULL) != PGAS_OK || pgas_mcts_create(&spec, NULL, &search) != PGAS_OK ||
+        pgas_mcts_set_state(search, &start) != PGAS_OK)
         return 1;
-    }
     while (!outcome(pgas_mcts_state(search), values, NULL)) {
         pgas_mcts_info_t info;
-        if (pgas_mcts_search(search, &budget, &info) != PGAS_OK || pgas_mcts_advance(search, info.best) != PGAS_OK) {
+        if (pgas_mcts_search(search, &budget, &info) != PGAS_OK || pgas_mcts_advance(search, info.best) != PGAS_OK)
             return 1;
-        }
         if (pgas_rank() == 0) {
             const board_t *b = pgas_mcts_state(search);
             printf("%c: column %" PRIu32 " after %" PRIu64 " visits, worth %.2f%s\n", "ox"[turn(b, NULL)], info.best + 1,
@@ -112,8 +114,7 @@ int main(int argc, char **argv)
             print(b);
         }
     }
-    if (pgas_rank() == 0) {
+    if (pgas_rank() == 0)
         printf("x has %s\n", values[0] > 0.5f ? "won: right" : values[0] < 0.5f ? "lost" : "a draw");
-    }
     return pgas_mcts_destroy(search) == PGAS_OK && pgas_finalize() == PGAS_OK ? 0 : 1;
 }

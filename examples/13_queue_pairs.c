@@ -4,10 +4,10 @@
 #include <pgas/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "usage.h"
 
 #define N 10000
 #define SECOND_NS UINT64_C(1000000000)
-
 static pgas_verbs_dev_t *dev;
 static pgas_verbs_cq_t *arrived; /* completions of what is received: the chain waits for one */
 static pgas_verbs_cq_t *sent;    /* of what the transmitter sends */
@@ -101,6 +101,7 @@ int main(int argc, char **argv)
 {
     pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
     pgas_verbs_info_t info;
+    usage_check(0, argc, argv, "13_queue_pairs [DEVICE, as in pgas_info --devices; snic]\n", 1);
     opts.device = argc > 1 ? argv[1] : "snic";
     must(pgas_verbs_open(&opts, &dev), opts.device);
     pgas_verbs_query(dev, &info);

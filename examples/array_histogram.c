@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "usage.h"
 
 #define N_COUNTERS 10000 /* for each rank */
+
+static const char usage[] = "array_histogram [UPDATES of each rank, 1 to 10^12; 1000000]\n";
 
 /* A small generator of random numbers (xorshift), seeded by the rank. */
 static uint64_t next_random(uint64_t *state)
@@ -97,16 +100,15 @@ static int run(long n_updates)
 
 int main(int argc, char **argv)
 {
-    int help = argc == 2 && strcmp(argv[1], "--help") == 0;
-    long n_updates = argc == 1 ? 1000000 : argc == 2 ? whole(argv[1]) : 0;
+    usage_check(pgas_launcher_rank(), argc, argv, usage, 1);
+    long n_updates = argc == 1 ? 1000000 : whole(argv[1]);
+    if (n_updates == 0) {
+        usage_exit(pgas_launcher_rank(), usage, "not a whole number of updates", argv[1]);
+    }
     if (pgas_init(NULL, NULL) != PGAS_OK) {
         return 1;
     }
-    int bad = n_updates > 0 ? run(n_updates) : help ? 0 : 2;
-    if (n_updates == 0 && pgas_rank() == 0) {
-        fprintf(help ? stdout : stderr, "%susage: array_histogram [UPDATES of each rank, 1 to 10^12; 1000000]\n",
-                help ? "" : "array_histogram: one whole number is wanted\n");
-    }
+    int bad = run(n_updates);
     pgas_finalize();
     return bad;
 }

@@ -5,11 +5,15 @@
 #include <pgas/pgas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "usage.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-static const char usage[] =
-    "usage: [mpirun ..] pagerank FILE|- [options]   or   pagerank --generate VERTICES [options]\n"
+#ifndef PROGRAM
+#define PROGRAM "pagerank"
+#endif
+static const char *path, /* none: generate */
+    usage[] = PROGRAM " FILE|- [options]   or   " PROGRAM " --generate VERTICES [options]\n"
     "  --format names|el|mtx  of the input (default: by the file's name or its first lines)\n"
     "  --iterations K         make K sweeps (20); with --tolerance at most K (1000)\n"
     "  --tolerance T          stop when a sweep changes the values by no more than T in all\n"
@@ -34,11 +38,10 @@ static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
 #endif
 }
 
-static const char *path, *wrong = "", *wrong_value = ""; /* no path: generate; the first option that is not good */
 static pgas_graph_read_opts_t reading = {sizeof(reading), .progress = pgas_graph_progress_bar};
 static pgas_graph_generate_opts_t making = PGAS_GRAPH_GENERATE_OPTS_INIT;
 static pgas_pagerank_opts_t ranking = {sizeof(ranking), .parallel = run_threads, .progress = pgas_graph_progress_bar};
-static int n_top = 10, check, help, good = 1;
+static int n_top = 10, check, good = 1; /* good: no option is wrong so far */
 
 static double number(double least, double most, int whole) /* all whole numbers to come have a place in a double */
 {
@@ -48,32 +51,31 @@ static double number(double least, double most, int whole) /* all whole numbers 
     return (good &= !good || !whole || value == (double)(uint64_t)value) ? value : 0;
 }
 
-static void parse(int argc, char **argv) /* sets the options above; good becomes 0 if something is wrong */
+static void parse(int argc, char **argv) /* sets the options above, or ends the program */
 {
+    int index = 0, rank = pgas_launcher_rank();
+    char words[200]; /* of the option that is wrong */
     /* clang-format off */
     static const struct option options[] = {
         {"format", 1, 0, 'f'}, {"iterations", 1, 0, 'i'}, {"tolerance", 1, 0, 't'}, {"damping", 1, 0, 'd'},
         {"no-dangling", 0, 0, 'n'}, {"top", 1, 0, 'p'}, {"check", 0, 0, 'c'}, {"threads", 1, 0, 'm'},
         {"generate", 1, 0, 'g'}, {"help", 0, 0, 'h'}, {0, 0, 0, 0}};
     opterr = 0;
-    for (int option; good && (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
+    for (int option; good && (option = getopt_long(argc, argv, ":", options, &index)) != -1;)
         switch (option) {
         case 'f': good &= pgas_graph_format_of(optarg, &reading.format) == PGAS_OK; break;
-        case 'i': ranking.iterations = (int)number(1, 1e9, 1); break;
-        case 't': ranking.tolerance = number(1e-300, 2, 0); break;
-        case 'd': ranking.damping = number(1e-300, 1, 0); break;
-        case 'm': ranking.n_threads = (int)number(1, 1024, 1); break;
+        case 't': ranking.tolerance = number(1e-300, 2, 0); break; case 'd': ranking.damping = number(1e-300, 1, 0); break;
+        case 'i': ranking.iterations = (int)number(1, 1e9, 1); break; case 'm': ranking.n_threads = (int)number(1, 1024, 1); break;
         case 'p': n_top = (int)number(0, 1e6, 1); break; case 'n': ranking.no_dangling = true; break;
-        case 'c': check = 1; break; case 'h': help = 1; break;
+        case 'c': check = 1; break; case 'h': usage_exit(rank, usage, NULL, ""); break;
         case 'g': making.n_vertices = (uint64_t)number(1, 1e12, 1); break;
-        default: good = 0;
+        default: usage_refuse(rank, argv, usage, option);
         }
     /* clang-format on */
-    bool apart = !good && optarg == argv[optind - 1]; /* --name value, not --name=value */
-    wrong = good ? "" : argv[apart ? optind - 2 : optind - 1];
-    wrong_value = apart ? optarg : "";
+    snprintf(words, sizeof(words), "--%s %s", options[index].name, optarg ? optarg : "");
+    if (!good || argc - optind != (making.n_vertices == 0))
+        usage_exit(rank, usage, "not possible", good ? "a number of files" : words);
     path = argv[optind];
-    good &= help || argc - optind == (making.n_vertices == 0);
 }
 
 static pgas_status_t run(void)
@@ -110,11 +112,9 @@ int main(int argc, char **argv)
     parse(argc, argv);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    pgas_status_t status = good && !help ? run() : PGAS_OK;
-    if (pgas_rank() == 0 && !good)
-        fprintf(stderr, "pagerank: not possible: %s %s\n%s", *wrong ? wrong : "a number of files", wrong_value, usage);
-    else if (pgas_rank() == 0 && (help || status != PGAS_OK))
-        fprintf(help ? stdout : stderr, "%s%s\n", help ? "" : "pagerank: ", help ? usage : pgas_status_text(status));
+    pgas_status_t status = run();
+    if (pgas_rank() == 0 && status != PGAS_OK)
+        fprintf(stderr, PROGRAM ": %s\n", pgas_status_text(status));
     pgas_finalize();
-    return !good ? 2 : status != PGAS_OK;
+    return status != PGAS_OK;
 }

@@ -3,6 +3,18 @@
 # The compiler wrapper of Open MPI by its own name where there is one: plain mpicc may be MPICH's.
 openmpi_cc() { if command -v mpicc.openmpi >/dev/null; then echo mpicc.openmpi; else echo mpicc; fi; }
 
+# use_ccache: where it is installed, and its links have the names of compilers, builds reuse what was compiled before, also in
+# another of the build folders.
+use_ccache() {
+    local links
+    for links in /usr/lib/ccache /usr/lib64/ccache /usr/lib/ccache/bin; do
+        if [ -x "$links/gcc" ]; then
+            export PATH=$links:$PATH CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+            return
+        fi
+    done
+}
+
 # make_configure: runs autogen.sh if it never ran; later changes are make's business.
 make_configure() { if [ ! -x configure ] || [ configure.ac -nt configure ]; then ./autogen.sh; fi; }
 

@@ -4,13 +4,14 @@
  *   build/examples/hex/hex --analyse game.sgf --rollouts 100000 */
 #include <getopt.h>
 #include <string.h>
+#include "examples/usage.h"
 #include "hexprog.h"
 
 static const char usage[] =
-    "usage: [mpirun ..] hex [options]                      the protocol GTP 2 on standard input and output\n"
-    "       [mpirun ..] hex --analyse FILE.sgf [options]   searches a position, prints what was found\n"
-    "       [mpirun ..] hex --moves \"a1 b2 ..\" [options]   the same for moves from the empty board\n"
-    "       [mpirun ..] hex --selfplay [options]           plays itself, prints the game as SGF\n"
+    "hex [options]                      the protocol GTP 2 on standard input and output\n"
+    "       hex --analyse FILE.sgf [options]   searches a position, prints what was found\n"
+    "       hex --moves \"a1 b2 ..\" [options]   the same for moves from the empty board\n"
+    "       hex --selfplay [options]           plays itself, prints the game as SGF\n"
     "  --output FILE    of --selfplay: the game goes there\n"
     "  --help           this\n";
 static session_t session;
@@ -21,6 +22,19 @@ static struct {
 static char wrong[2 * MESSAGE_MAX]; /* the first thing that is wrong with the command line */
 
 enum { ANALYSE = N_SETTINGS, MOVES, SELFPLAY, OUTPUT, HELP, N_OPTIONS };
+
+/* The usage, with all settings. */
+static const char *usage_text(void)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return usage;
+    fputs(usage, out);
+    settings_help(out);
+    return fclose(out) == 0 ? text : usage;
+}
 
 static void note(const char *format, const char *option, const char *text)
 {
@@ -54,8 +68,7 @@ static void parse(int argc, char **argv)
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;)
         if (option == '?' || option == ':')
-            note(option == ':' ? "%s needs a value%s" : "no such option: %s%s", optopt > ' ' ? "-" : argv[optind - 1],
-                 optopt > ' ' ? (char[]){(char)optopt, '\0'} : "");
+            usage_refuse(pgas_launcher_rank(), argv, usage_text(), option);
         else
             take(option);
     if (optind < argc)
@@ -84,21 +97,16 @@ static int lead(void)
 
 int main(int argc, char **argv)
 {
-    int result = 0;
+    int rank = pgas_launcher_rank(), result;
     settings_init(&session.settings);
     parse(argc, argv);
+    if (args.help)
+        usage_exit(rank, usage_text(), NULL, "");
+    if (*wrong)
+        usage_exit(rank, usage_text(), "not possible", wrong);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    if (*wrong || args.help) {
-        result = *wrong ? 2 : 0;
-        if (pgas_rank() == 0) {
-            FILE *out = *wrong ? stderr : stdout;
-            fprintf(out, "%s%s%s%s", *wrong ? "hex: not possible: " : "", wrong, *wrong ? "\n" : "", usage);
-            settings_help(out);
-        }
-    } else {
-        result = pgas_rank() == 0 ? lead() : engine_follow() != PGAS_OK;
-    }
+    result = pgas_rank() == 0 ? lead() : engine_follow() != PGAS_OK;
     pgas_finalize();
     return result;
 }

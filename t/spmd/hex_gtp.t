@@ -622,7 +622,7 @@ hex_n 0 --help
 is "$status:$err:$(grep -cE '^usage|^  --' <<<"$out")" "0::18" "--help without a launcher"
 cat >bad <<'END'
 --size 1|size is a whole number from 2 to 19
---size|--size needs a value
+--size|a value is missing: --size
 --threads=0x2|threads is a whole number from 1 to 256
 --policy best|policy is one of: ucb1 puct
 -x|no such option: -x
@@ -636,7 +636,7 @@ while IFS='|' read -r options _; do
     # shellcheck disable=SC2086 # options are words
     {
         "$hex" $options </dev/null >"bad$n" 2>&1
-        echo "$? $options|$(sed -n "s/^hex: not possible: //p" "bad$n")" >"bad$n"
+        echo "$? $options|$(sed -n "s/^hex: \(not possible: \)\{0,1\}//p" "bad$n")" >"bad$n"
     } &
 done <bad
 wait
