@@ -46,7 +46,7 @@ PGASI_PARAM(VM_READ, vm_read, BOOL, "1", "", "",
 PGASI_PARAM(BACKLOG_LIMIT, backlog_limit, SIZE, "16M", "0..1T", "bytes",
             "calls that a thread may queue for peers that are full")
 PGASI_PARAM(MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",
-            "worst-case library memory of a rank that init accepts; 0 means no limit")
+            "worst-case memory of a rank, heap and library, that init accepts; 0: chosen heaps must fit into the host's memory and cgroup")
 PGASI_PARAM(HUGEPAGES, hugepages, CHOICE, "try", "try|no|yes", "", "huge pages for segments; yes refuses to go without")
 PGASI_PARAM(SPIN_US, spin_us, INT, "20", "0..1000000", "microseconds",
             "how long a wait spins before it yields; not used when a node has more threads than cores")

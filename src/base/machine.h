@@ -1,0 +1,22 @@
+/** What this process may use of its machine: memory and processor time, with the limits of its cgroups. */
+#ifndef PGASI_MACHINE_H
+#define PGASI_MACHINE_H
+
+#include <stdint.h>
+
+#define PGASI_MACHINE_NO_LIMIT UINT64_MAX
+
+typedef struct {
+    uint64_t memory_bytes, memory_free; /* RAM and swap; 0: not known */
+    uint64_t cgroup_bytes, cgroup_free; /* of the cgroup, or ancestor, with the lowest limit; else NO_LIMIT */
+    uint32_t quota_percent;             /* processor time that the cgroups grant, 100 is one CPU; 0: no quota */
+} pgasi_machine_t;
+
+/** Reads /proc and /sys/fs/cgroup, versions 1 and 2. What cannot be read counts as no limit.
+ *  @param root stands before both paths: "" but in tests */
+void pgasi_machine_read(const char *root, pgasi_machine_t *machine_p);
+
+/** Words for a number of bytes: "1.5 GiB". Returns text. */
+const char *pgasi_machine_bytes_text(uint64_t bytes, char text[static 24]);
+
+#endif
