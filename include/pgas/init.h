@@ -37,8 +37,9 @@ typedef struct {
  *          log names it);
  *          PGAS_ERR_UNSUPPORTED a transport that is not in this build or does not reach all ranks; PGAS_ERR_MISMATCH
  *          ranks disagree on version or handlers, or the launcher's and MPI's number of ranks differ; PGAS_ERR_LIMIT the
- *          worst-case memory exceeds PGAS_MEMORY_LIMIT; PGAS_ERR_CONTEXT in a handler, on this rank alone;
- *          PGAS_ERR_NO_MEMORY, PGAS_ERR_TRANSPORT, PGAS_ERR_MPI.
+ *          worst-case memory exceeds PGAS_MEMORY_LIMIT, or the heaps exceed what a host or its cgroup has (the log says
+ *          how much); PGAS_ERR_CONTEXT in a handler, on this rank alone; PGAS_ERR_NO_MEMORY, PGAS_ERR_TRANSPORT,
+ *          PGAS_ERR_MPI.
  *          After an error nothing stays started and all ranks have the same status. */
 PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts);
 

@@ -23,7 +23,8 @@ typedef struct {
     bool same_host_peers;    /* some ranks of other (fake) nodes share my host */
     int host_ranks;          /* ranks of the job on my host */
     int host_cpus;           /* CPUs that those ranks may use together */
-    bool oversubscribed;     /* host_ranks > host_cpus */
+    int quota_percent;       /* processor time that this rank's cgroup grants, 100 is one CPU; 0: no quota */
+    bool oversubscribed;     /* more host_ranks than host_cpus, or than the quota has whole CPUs */
     uint64_t job_key;        /* random, agreed on, never 0 */
     bool funneled;           /* MPI gave only MPI_THREAD_FUNNELED: collectives by the initialising thread alone */
 } pgasi_boot_t;

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checks.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/param.h"
 
 #define TOKEN_MAGIC UINT64_C(0x6c69627067617321)
@@ -155,7 +157,11 @@ static pgas_status_t count_cpus(MPI_Comm host)
         pgasi_boot.host_cpus += __builtin_popcountl(all.word[i]);
     if (pgasi_boot.host_cpus == 0)
         pgasi_boot.host_cpus = 1;
-    pgasi_boot.oversubscribed = pgasi_boot.host_ranks > pgasi_boot.host_cpus;
+    pgasi_machine_t machine;
+    pgasi_machine_read("", &machine);
+    pgasi_boot.quota_percent = (int)machine.quota_percent;
+    int granted = machine.quota_percent ? (int)(machine.quota_percent / 100) : pgasi_boot.host_cpus;
+    pgasi_boot.oversubscribed = pgasi_boot.host_ranks > PGASI_MIN(pgasi_boot.host_cpus, granted);
     return pgasi_mpi_status(rc, "the union of CPU masks");
 }
 

@@ -214,10 +214,13 @@ static void print_all(FILE *out)
     fprintf(out, "build: " PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT ", UCX " PGAS_UCX_VERSION_TEXT ", " HWLOC_TEXT
                  ", " COMPILER_TEXT "%s\n", PGAS_DEBUG ? ", debug" : "");
     fprintf(out, "MPI: %s\n", pgasi_boot_mpi_text());
+    char quota[64] = "";
+    if (pgasi_boot.quota_percent)
+        snprintf(quota, sizeof quota, ", a cgroup's quota of %.2f CPUs", pgasi_boot.quota_percent / 100.0);
     if (pgasi_running)
-        fprintf(out, "job: rank %d of %d, node %d of %d, %d ranks on this node, %d CPUs for %d ranks of this host%s\n",
+        fprintf(out, "job: rank %d of %d, node %d of %d, %d ranks on this node, %d CPUs for %d ranks of this host%s%s\n",
                 pgasi_boot.rank, pgasi_boot.n_ranks, pgasi_boot.node, pgasi_boot.n_nodes, pgasi_boot.node_size,
-                pgasi_boot.host_cpus, pgasi_boot.host_ranks,
+                pgasi_boot.host_cpus, pgasi_boot.host_ranks, quota,
                 pgasi_boot.oversubscribed ? " (oversubscribed: waits yield at once)" : "");
     print_transports(out);
     if (pgasi_running)

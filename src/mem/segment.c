@@ -13,6 +13,7 @@
 
 #include "base/bitmap.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/param.h"
 #include "boot/boot.h"
 #include "mem/regmem.h"
@@ -144,12 +145,44 @@ static bool transport_allocates(void)
     return attr.caps & PGASI_TP_MEM_ALLOC;
 }
 
+static bool is_chosen(pgasi_param_id_t id)
+{
+    return pgasi_param_origins[id] != PGASI_PARAM_FROM_DEFAULT;
+}
+
+/* Memory is reserved only, so what does not fit would end a job at some later store. Defaults are let pass: most programs
+ * touch little of them. PGAS_MEMORY_LIMIT, where it is set, has been judged before and stands for what the machine has. */
+static pgas_status_t check_fits(size_t bytes)
+{
+    pgasi_machine_t m;
+    char need_text[24], has_text[24], free_text[24], each_text[24];
+    uint64_t need = bytes * (uint64_t)pgasi_boot.host_ranks;
+    pgasi_machine_read("", &m);
+    bool cgroup = m.cgroup_bytes < m.memory_bytes || !m.memory_bytes;
+    uint64_t has = cgroup ? m.cgroup_bytes : m.memory_bytes, left = cgroup ? m.cgroup_free : m.memory_free;
+    if (pgasi_param.memory_limit || need <= left)
+        return PGAS_OK;
+    bool refused = need > has && (is_chosen(PGASI_PARAM_ID_HEAP_SIZE) || is_chosen(PGASI_PARAM_ID_FAR_CHUNK_MEMORY));
+    if (pgasi_boot.rank == pgasi_boot.host_members[0])
+        PGASI_LOG_AT(refused ? PGASI_LOG_ERROR : PGASI_LOG_INFO, "memory",
+                     "%d ranks of this host reserve %s (%s each: PGAS_HEAP_SIZE, PGAS_FAR_CHUNK_MEMORY), %s has %s, of which "
+                     "%s are free now%s", pgasi_boot.host_ranks, pgasi_machine_bytes_text(need, need_text),
+                     pgasi_machine_bytes_text(bytes, each_text), cgroup ? "the cgroup of this job" : "the machine",
+                     pgasi_machine_bytes_text(has, has_text), pgasi_machine_bytes_text(left, free_text),
+                     refused ? ": lower them, use fewer ranks on a host, or set PGAS_MEMORY_LIMIT to what a rank may reserve"
+                             : "");
+    return refused ? PGAS_ERR_LIMIT : PGAS_OK;
+}
+
 static pgas_status_t heap_create(size_t heap_bytes)
 {
     size_t bytes = heap_bytes + pgasi_heap_tail_bytes;
     pgasi_segment_t *heap = &pgasi_segments[0];
+    pgas_status_t status = pgasi_boot_agree(check_fits(bytes));
+    if (status != PGAS_OK)
+        return status;
     int use_transport = transport_allocates();
-    pgas_status_t status = pgasi_boot_agree(use_transport ? PGAS_OK : PGAS_ERR_UNSUPPORTED);
+    status = pgasi_boot_agree(use_transport ? PGAS_OK : PGAS_ERR_UNSUPPORTED);
     if (status == PGAS_OK) {
         status = heap_from_transport(bytes);
         pgasi_heap_from_transport = status == PGAS_OK;

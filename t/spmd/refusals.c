@@ -217,6 +217,7 @@ static void parameters(void)
     init_refuses("LANES", PGAS_ERR_INVALID, "NAME=");
     init_refuses("LOG=loud", PGAS_ERR_INVALID, "error, warn");
     init_refuses("MEMORY_LIMIT=64K", PGAS_ERR_LIMIT, "PGAS_MEMORY_LIMIT=65536");
+    init_refuses("HEAP_SIZE=8T", PGAS_ERR_LIMIT, "of this host reserve");
     init_refuses("CHUNK_MEMORY=64K CALL_MAX=1M", PGAS_ERR_LIMIT, "PGAS_CHUNK_MEMORY=65536");
     init_refuses("FAULT=xyz", PGAS_ERR_INVALID, "PGAS_FAULT=xyz: `xyz' is no fault");
     if (pgasi_tp_find("verbs"))
@@ -518,7 +519,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.count", on_count, NULL, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(4 + 17 + 6 + 1 + 9 + 1 + 1 + 2 + 1);
+    spmd_plan(4 + 18 + 6 + 1 + 9 + 1 + 1 + 2 + 1);
     unstarted("before init");
     unknown_variable(); /* first: said once in the life of a process */
     parameters();

@@ -4,7 +4,7 @@
  *   np:     2
  *   nodes:  0 1
  *   tls:    sysv,cma
- *   env:    PGAS_HEAP_SIZE=6G PGAS_HUGEPAGES=no
+ *   env:    PGAS_HEAP_SIZE=6G PGAS_HUGEPAGES=no PGAS_MEMORY_LIMIT=1T
  *   source: pgas/rma.h; public headers
  * Both sides of the large transfers are a ladder: rungs of 8 MiB of which most are the same memory, mapped again and
  * again, while the first and last ones and those about 2^31 are memory of their own. What is shifted or missing shows,

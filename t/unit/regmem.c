@@ -684,7 +684,7 @@ int main(void)
 {
     plan(46);
     uint64_t seed = tap_seed(20240109);
-    ok(lone_init(1, "HEAP_SIZE=16G SERVICE_THREADS=0") == PGAS_OK, "init");
+    ok(lone_init(1, "HEAP_SIZE=16G SERVICE_THREADS=0 MEMORY_LIMIT=1T") == PGAS_OK, "init");
     models(seed);
     places(seed);
     growth();
