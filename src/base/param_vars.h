@@ -55,6 +55,10 @@ PGASI_PARAM(BIND, bind, CHOICE, "none", "none|core|numa", "", "placement of thre
 PGASI_PARAM(FAULT, fault, STRING, "", "", "", "faults to inject: delay=N,reorder=N,again=N,drop-reg=RANK")
 PGASI_PARAM(FAULT_SEED, fault_seed, INT, "1", "0..2147483647", "", "seed of injected faults")
 PGASI_PARAM(ON_PEER_DEATH, on_peer_death, CHOICE, "abort", "abort|continue", "", "what to do when a rank dies")
+PGASI_PARAM(PEER_TIMEOUT_S, peer_timeout_s, INT, "20", "1..86400", "seconds",
+            "a host that is silent for so long is gone, with all its ranks")
+PGASI_PARAM(WATCH_INTERFACE, watch_interface, STRING, "", "", "",
+            "network interface by which hosts watch each other (TCP); empty: one of a network that most hosts are in")
 PGASI_PARAM(SEGMENTS, segments, INT, "64", "1..4096", "segments", "attached segments per rank")
 PGASI_PARAM(REG_UNIT, reg_unit, SIZE, "256K", "4K..1T", "bytes", "least step of growth of an allocator of registered memory")
 PGASI_PARAM(REG_GROWTH, reg_growth, CHOICE, "exponential", "exponential|linear", "",

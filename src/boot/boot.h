@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 #include "pgas/status.h"
 #include "pgas/team.h"
@@ -56,6 +57,23 @@ pgas_team_t *pgasi_team_world(void);
 /** A rank was seen to die (any thread): collectives of teams with it end with PGAS_ERR_PEER from now on. False if that was
  *  known. */
 bool pgasi_boot_peer_died(int rank);
+
+/** The watch (watch.c) runs from the middle of start to the end of stop, on a thread of its own if PGAS_SERVICE_THREADS > 0,
+ *  otherwise in waits, before they sleep (pgasi_wait_look_around).
+ *
+ *  run: init is complete. Before it a death ends the job in both modes of PGAS_ON_PEER_DEATH.
+ *  set_hook: what to call in the mode `continue` when a rank has died, once for each, on any thread without a lock; it calls
+ *  pgasi_boot_peer_died. NULL: nothing but that. No hook runs any more when set_hook has returned.
+ *  lost: the transport has given a rank up, so it counts as dead.
+ *  suspect: the transport has lost its connection to a rank: has that died? True: it has, or nothing can ask after it. False:
+ *  it lives, or nobody knows yet. Then the watch asks after the process, and if that is gone, or its host is silent for
+ *  PGAS_PEER_TIMEOUT_S, reports the death as any other: later, on another thread, without service threads from a later wait.
+ *  Both may be called with locks held, on any thread. */
+void pgasi_watch_run(void);
+void pgasi_watch_set_hook(void (*died)(int rank));
+void pgasi_watch_lost(int rank);
+bool pgasi_watch_suspect(int rank);
+void pgasi_watch_print(FILE *out);
 
 /** Shared mappings. `create`: one region of `bytes`, the same memory for all members of the team that are on my node
  *  (a NULL team: all ranks of the node). `create_each`: every rank of the node brings one region of its own; addr_of[i] is

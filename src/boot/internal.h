@@ -64,13 +64,24 @@ void pgasi_shm_stop(void);
 /** The general form of pgasi_shm_create: `leader` is the node rank that makes the region. bytes 0 takes part in the
  *  agreements only. */
 pgas_status_t pgasi_shm_share(int leader, size_t bytes, pgasi_sync_fn_t sync, void *arg, pgasi_shm_t *shm_p);
-/** True for the first caller on the node only: who reports the end of the job. */
-bool pgasi_shm_first_to_report(void);
+/** True for the first caller on the node only: it reports a death, or the end of the job. */
+typedef enum { PGASI_REPORT_DEATH, PGASI_REPORT_END, PGASI_N_REPORTS } pgasi_report_t;
+bool pgasi_shm_first_to_report(pgasi_report_t what);
 
 /** Makes an anonymous file of so many bytes, sparse; -1 with errno. */
 int pgasi_shm_file(size_t bytes, unsigned flags);
 /** Opens descriptor fd of another process of this user; -1 with errno. */
 int pgasi_shm_open_peer(int pid, int fd);
+
+/* ---- watch.c: which ranks have died ---- */
+
+/** Collective, blocking, once the host's ranks and the job key are known. Same status on all ranks. */
+pgas_status_t pgasi_watch_start(MPI_Comm world);
+/** The last that all ranks do together: returns when all have called it, or one has died meanwhile (PGAS_ERR_PEER; the mode
+ *  abort does not return then). MPI_COMM_NULL: waits for nobody. Then nothing is watched any more. */
+pgas_status_t pgasi_watch_end(MPI_Comm world);
+/** Tells the ranks of other hosts that the job ends. Any thread; does not wait. */
+void pgasi_watch_abort(int exit_code);
 
 /* ---- team.c ---- */
 

@@ -256,8 +256,9 @@ _Noreturn void pgasi_boot_abort(int exit_code)
         sleep(ABORT_PATIENCE_S + 1);
         _exit(exit_code);
     }
-    if (pgasi_shm_first_to_report())
+    if (pgasi_shm_first_to_report(PGASI_REPORT_END))
         PGASI_ERROR("boot", "ending the job with exit code %d", exit_code);
+    pgasi_watch_abort(exit_code);
     signal(SIGALRM, SIG_DFL);
     alarm(ABORT_PATIENCE_S);
     if (is_up) {

@@ -30,7 +30,7 @@ typedef struct {
 } box_t;
 
 typedef struct {
-    _Alignas(PGASI_CACHELINE) int32_t has_reported;
+    _Alignas(PGASI_CACHELINE) int32_t has_reported[PGASI_N_REPORTS];
     int32_t has_refused_huge;
 } control_t; /* followed by bells and boxes, one each per node rank */
 
@@ -43,10 +43,10 @@ static size_t control_bytes(size_t n)
     return sizeof(control_t) + n * (sizeof(pgasi_bell_t) + sizeof(box_t));
 }
 
-bool pgasi_shm_first_to_report(void)
+bool pgasi_shm_first_to_report(pgasi_report_t what)
 {
     control_t *c = control.base;
-    return c == NULL || !__atomic_exchange_n(&c->has_reported, 1, __ATOMIC_ACQ_REL);
+    return c == NULL || !__atomic_exchange_n(&c->has_reported[what], 1, __ATOMIC_ACQ_REL);
 }
 
 /* ---- files and mappings ---- */

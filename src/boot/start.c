@@ -170,13 +170,18 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
     status = pgasi_node_start(world, &node);
     if (status != PGAS_OK)
         goto end_launch;
-    status = start_node_services();
+    status = pgasi_watch_start(world);
     if (status != PGAS_OK)
         goto stop_node;
+    status = start_node_services();
+    if (status != PGAS_OK)
+        goto stop_watch;
     pgasi_log_set_fatal_hook(on_fatal);
     pgasi_log_install_backtrace(); /* behind MPI_Init: ours comes first and hands on to MPI's and UCX's */
     return PGAS_OK;
 
+stop_watch:
+    pgasi_watch_end(world);
 stop_node:
     pgasi_mpi_free_comm(&node);
     pgasi_node_stop();
@@ -189,17 +194,16 @@ end_launch:
 
 void pgasi_boot_stop(void)
 {
-    bool all_live = !pgasi_team_is_broken(pgasi_team_world());
-    if (all_live)
-        pgasi_coll_barrier(pgasi_team_world()); /* with progress: some may be late */
-    else
+    bool all_live = !pgasi_team_is_broken(pgasi_team_world()) &&
+                    pgasi_coll_barrier(pgasi_team_world()) == PGAS_OK; /* with progress: some may be late */
+    if (!all_live)
         pgasi_launch_abandon();
     pgasi_boot_set_progress(NULL);
     pgasi_boot_set_guard(NULL);
     pgasi_place_stop();
+    if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) /* nobody rings behind this */
+        pgasi_launch_abandon();
     pgasi_team_stop();
-    if (all_live)
-        pgasi_mpi_agree(world, PGAS_OK); /* nobody rings behind this */
     pgasi_log_set_fatal_hook(NULL);
     pgasi_log_remove_backtrace();
     pgasi_wait_stop();

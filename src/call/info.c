@@ -229,6 +229,7 @@ static void print_all(FILE *out)
     fprintf(out, "wake-ups: %s\n", pgasi_wait_light_is_fence ? "fences (no membarrier here)" : "membarrier");
     print_progress_rule(out);
     if (pgasi_running) {
+        pgasi_watch_print(out);
         fprintf(out, "lanes: %d (PGAS_LANES, the service thread's, and one that all further threads share)\n",
                 pgasi_n_lanes);
         pgasi_account_print(out);

@@ -3,10 +3,10 @@
  * One round: go on with the thread's own held-up calls and its lane, then, if the inbox lock is free, run what arrived in
  * rings and messages and publish what the handlers gathered. Rounds of idle ranks cost some loads.
  *
- * A service thread sleeps in epoll on the rank's kick pipe, the transport's event descriptor and a pidfd of every rank of
- * the host. While application threads poll it only naps (their rounds serve peers); it announces its sleep in the bell
- * when none has polled for a nap's length, and whoever then sends something kicks it awake. It also lends a hand to lanes
- * that nobody looks at. Without service threads whoever waits looks at the pidfds before it sleeps, and lends the hand. */
+ * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor. While application threads
+ * poll it only naps (their rounds serve peers); it announces its sleep in the bell when none has polled for a nap's length,
+ * and whoever then sends something kicks it awake. It also lends a hand to lanes that nobody looks at. Without service
+ * threads whoever waits lends the hand. */
 #include "call/progress.h"
 
 #include <errno.h>
@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -43,13 +42,10 @@
 #define HELP_EVERY 256   /* rounds after which threads that are not in the library are helped, if no service thread does */
 #define HELP_MS 1        /* and how often a service thread does */
 #define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
-#define REPORT_MS 200     /* from the report of a death to the end of the job */
 #define STOP_EVERY_NS 1000000
 #define LOOK_EVERY 1024   /* rounds in which nothing happened, before a look that costs a system call */
 #define YIELD_EVERY 512  /* rounds in a row in which nothing happened, before others may run, */
 #define YIELD_SOON 16    /* and rounds that found the inbox locked */
-#define EVENT_KICK (-1)
-#define EVENT_TRANSPORT (-2)
 
 bool pgasi_leaving;
 pgasi_service_stats_t pgasi_service_stats;
@@ -64,16 +60,6 @@ static uint32_t polled; /* an application thread has progressed since the servic
 
 void pgasi_peer_died(int rank)
 {
-    if (__atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE))
-        return;
-    if (pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT) {
-        static int reported; /* the first: others die of the end of the job */
-        if (__atomic_exchange_n(&reported, 1, __ATOMIC_RELAXED) == 0)
-            PGASI_ERROR("service", "rank %d died: ending the job", rank);
-        struct timespec until_passed_on = { 0, REPORT_MS * 1000000L };
-        nanosleep(&until_passed_on, NULL); /* launchers drop what they have not read when the job is aborted */
-        pgasi_boot_abort(1);
-    }
     if (!pgasi_boot_peer_died(rank))
         return;
     PGASI_ERROR("service", "rank %d died", rank);
@@ -81,6 +67,12 @@ void pgasi_peer_died(int rank)
     pgasi_outbox_peer_died();
     __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
+}
+
+void pgasi_peer_lost(int rank)
+{
+    if (!__atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE))
+        pgasi_watch_lost(rank);
 }
 
 /* Not where a death is noticed, which may be inside the transport, with the inbox locked. */
@@ -374,59 +366,23 @@ void pgasi_progress_when_rung(void)
         pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
-/* ---- service threads, and watching the ranks of the host ---- */
+/* ---- service threads ---- */
 
 static pthread_t *threads;
 static int n_threads;
 static int epoll_fd = -1, transport_fd = -1;
-static int *pid_fds; /* [host_ranks] */
 static int stopping;
 
-static pgas_status_t watch(int fd, int event)
+static pgas_status_t watch(int fd)
 {
-    struct epoll_event e = { .events = EPOLLIN, .data.fd = event };
+    struct epoll_event e = { .events = EPOLLIN, .data.fd = fd };
     return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0 ? PGAS_OK : PGAS_ERR_IO;
 }
 
-static void watch_peers(void)
-{
-    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
-        if (pgasi_boot.host_members[i] == pgasi_boot.rank || !pgasi_boot.host_pids[i])
-            continue;
-        pid_fds[i] = (int)syscall(SYS_pidfd_open, pgasi_boot.host_pids[i], 0);
-        if (pid_fds[i] >= 0)
-            watch(pid_fds[i], i);
-    }
-}
-
-/* A rank of the host lives as long as its pidfd says so. Nothing watches those of other hosts. */
-bool pgasi_peer_suspect(int rank)
-{
-    for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++) {
-        struct pollfd ended = { .fd = pid_fds[i], .events = POLLIN };
-        if (pgasi_boot.host_members[i] == rank && pid_fds[i] >= 0)
-            return poll(&ended, 1, 0) > 0;
-    }
-    return true;
-}
-
-/* Sleeps until an event or the limit; true if something may wait. */
 static void sleep_in_epoll(int limit_ms)
 {
-    struct epoll_event events[8];
-    int n = epoll_wait(epoll_fd, events, 8, limit_ms);
-    for (int i = 0; i < n; i++) {
-        int who = events[i].data.fd;
-        if (who < 0)
-            continue;
-        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, pid_fds[who], NULL);
-        pgasi_peer_died(pgasi_boot.host_members[who]);
-    }
-}
-
-static void look_around(void)
-{
-    sleep_in_epoll(0);
+    struct epoll_event events[2];
+    epoll_wait(epoll_fd, events, 2, limit_ms);
 }
 
 /* A loop of the program's own never sleeps here. But it looks around too, now and then, and lets others run: threads of its
@@ -537,20 +493,13 @@ pgas_status_t pgasi_service_start(void)
     n_threads = 0;
     bool serves = pgasi_param.service_threads > 0;
     threads = calloc((size_t)pgasi_param.service_threads + 1, sizeof *threads);
-    pid_fds = calloc((size_t)pgasi_boot.host_ranks, sizeof *pid_fds);
-    if (pid_fds)
-        memset(pid_fds, -1, (size_t)pgasi_boot.host_ranks * sizeof *pid_fds);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    pgas_status_t status = threads && pid_fds && epoll_fd >= 0 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = threads && epoll_fd >= 0 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     if (status == PGAS_OK && serves)
-        status = watch(pgasi_wait_kick_fd(), EVENT_KICK);
+        status = watch(pgasi_wait_kick_fd());
     pgasi_tp_lane_t *tp = pgasi_lanes[PGASI_LANE_SERVICE]->tp;
     if (status == PGAS_OK && serves && tp && tp->ops->event_fd(tp, &transport_fd) == PGAS_OK)
-        status = watch(transport_fd, EVENT_TRANSPORT);
-    if (status == PGAS_OK)
-        watch_peers();
-    if (status == PGAS_OK && !serves)
-        pgasi_wait_look_around = look_around;
+        status = watch(transport_fd);
     while (status == PGAS_OK && n_threads < pgasi_param.service_threads) {
         if (pthread_create(&threads[n_threads], NULL, service_main, NULL) == 0)
             n_threads++;
@@ -583,17 +532,10 @@ void pgasi_service_stop(void)
     __atomic_store_n(&polled, 0, __ATOMIC_RELAXED);
     for (int i = 0; i < n_threads; i++)
         join_awake(threads[i]);
-    pgasi_wait_look_around = NULL;
-    for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++) {
-        if (pid_fds[i] >= 0)
-            close(pid_fds[i]);
-    }
     if (epoll_fd >= 0)
         close(epoll_fd);
     epoll_fd = transport_fd = -1;
     free(threads);
-    free(pid_fds);
     threads = NULL;
-    pid_fds = NULL;
     n_threads = 0;
 }

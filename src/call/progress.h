@@ -39,10 +39,10 @@ extern void (*pgasi_died_more)(int rank);
 pgas_status_t pgasi_service_start(void);
 void pgasi_service_stop(void);
 
-/** A rank of the job died or left unexpectedly: reports once, then as PGAS_ON_PEER_DEATH says. */
+/** A rank of the job is dead, and the others go on: the hook of the watch (boot.h). Once for each, on any thread. */
 void pgasi_peer_died(int rank);
-/** The transport lost a connection to a rank: whether the rank is known to have died. Any thread. */
-bool pgasi_peer_suspect(int rank);
+/** The transport says that a rank is gone: the watch is told, unless all ranks are leaving. */
+void pgasi_peer_lost(int rank);
 extern bool pgasi_leaving; /* finalize is under way: peers may leave */
 
 typedef struct {

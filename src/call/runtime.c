@@ -88,8 +88,8 @@ static pgas_status_t call_start(void)
     pgasi_spawn_set_handler();
     pgasi_agg_start();
     pgasi_lane_am_fn = pgasi_far_arrived;
-    pgasi_lane_peer_lost = pgasi_peer_died;
-    pgasi_lane_peer_suspect = pgasi_peer_suspect;
+    pgasi_lane_peer_lost = pgasi_peer_lost;
+    pgasi_lane_peer_suspect = pgasi_watch_suspect;
     pgasi_thread_on_attach = thread_comes;
     pgasi_thread_on_detach = thread_leaves;
     return pgasi_boot_agree(status);
@@ -120,7 +120,12 @@ static pgas_status_t serve_start(void)
     pgasi_wait_when_rung = pgasi_progress_when_rung;
     pgasi_boot_set_guard(guard);
     status = pgasi_tasks_start();
-    return pgasi_boot_agree(status == PGAS_OK ? pgasi_service_start() : status);
+    status = pgasi_boot_agree(status == PGAS_OK ? pgasi_service_start() : status);
+    if (status != PGAS_OK)
+        return status;
+    pgasi_watch_set_hook(pgasi_peer_died);
+    pgasi_watch_run();
+    return PGAS_OK;
 }
 
 /* Threads of the library that make calls end while peers still serve, for they wait until what they sent has left; so does a
@@ -135,6 +140,7 @@ static void callers_stop(void)
 static void serve_stop(void)
 {
     pgasi_service_stop();
+    pgasi_watch_set_hook(NULL);
     pgasi_boot_set_progress(NULL);
     pgasi_wait_before_sleep = NULL;
     pgasi_wait_when_rung = NULL;

@@ -142,6 +142,30 @@ pgas_status_t pgasi_boot_barrier(void)
     return PGAS_OK;
 }
 
+void pgasi_watch_run(void)
+{
+}
+
+void pgasi_watch_set_hook(void (*died)(int rank))
+{
+    (void)died;
+}
+
+void pgasi_watch_lost(int rank)
+{
+    (void)rank;
+}
+
+bool pgasi_watch_suspect(int rank)
+{
+    return pgasi_boot_is_dead(rank);
+}
+
+void pgasi_watch_print(FILE *out)
+{
+    (void)out;
+}
+
 bool pgasi_boot_is_dead(int rank)
 {
     return __atomic_load_n(&dead[rank], __ATOMIC_ACQUIRE);

@@ -1,0 +1,649 @@
+/* The watch: which ranks of the job have died.
+ *
+ * Ranks of the own host are watched by pidfd. Across hosts ranks watch each other on the service
+ * ring (ring.h says what proves a death, links.c has the sockets); a job on one host has none. A
+ * small thread sleeps in epoll on all that. With PGAS_SERVICE_THREADS=0 it is there during init
+ * only, while MPI blocks; afterwards every wait looks before it sleeps.
+ *
+ * A death that is news goes upward behind the lock. What follows depends on the phase:
+ *   STARTING, INIT   The job ends in both modes of PGAS_ON_PEER_DEATH: there is no half an init.
+ *   RUN              abort: the job ends. continue: the hook of the call layer runs.
+ *   ENDING           Ranks leave. A link says so (BYE). A process that ended without a link is
+ *                    dead only if the last agreement stays open for PGAS_PEER_TIMEOUT_S. */
+#include "boot/watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/param.h"
+
+#define NS_PER_S     UINT64_C(1000000000)
+#define STACK_BYTES  ((size_t)256 << 10)
+#define SOLO_MS      1000 /* how often processes are looked at that have no pidfd */
+#define REPORT_MS    200  /* from the report of a death to the end of the job */
+#define FIRST_LINK_S 10   /* for a link to the next host when the job starts */
+#define EVENT_WAKE   UINT64_MAX
+#define NO_PIDFD     (-1)
+#define NOT_WATCHED  (-2)
+
+typedef struct {
+    int rank;
+    pgasi_ring_cause_t cause;
+} news_t;
+
+enum { SUSPECT = 1, LOST };
+
+static enum { OFF, STARTING, INIT, RUN, ENDING } phase;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t hook_lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*hook)(int rank);
+static int epoll_fd = -1, wake_fd = -1;
+static int *pid_fds; /* [host_ranks] */
+static int n_pidfds, n_solo;
+static bool has_ring, has_thread, stopping;
+static pthread_t thread;
+static pgasi_ring_t ring;
+static int *leader_of;             /* [n_ranks] what the ring takes for a host */
+static pgasi_address_t *addresses; /* [n_ranks] */
+static unsigned char *suspects;    /* [n_ranks] */
+static bool some_suspect;
+static news_t *news;
+static int n_news;
+static int abort_code = -1;  /* a peer ends the job */
+static uint64_t vanished_ns; /* ENDING: when the first process ended without a word */
+static bool lost_in_the_end; /* ENDING: a rank is dead */
+static int polling;
+
+/* ---- what is found out, under the lock ---- */
+
+void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause)
+{
+    (void)arg;
+    news[n_news++] = (news_t){rank, cause}; /* once for each rank */
+}
+
+void pgasi_watch_told_abort(int rank, int exit_code)
+{
+    PGASI_INFO("watch", "rank %d ends the job with exit code %d", rank, exit_code);
+    if (abort_code < 0)
+        abort_code = exit_code;
+}
+
+static void process_ended(int i)
+{
+    if (pid_fds[i] >= 0) {
+        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, pid_fds[i], NULL);
+        close(pid_fds[i]);
+        n_pidfds--;
+    } else {
+        n_solo--;
+    }
+    pid_fds[i] = NOT_WATCHED;
+    if (__atomic_load_n(&phase, __ATOMIC_RELAXED) != ENDING)
+        pgasi_ring_exited(&ring, pgasi_boot.host_members[i]);
+    else if (!vanished_ns)
+        vanished_ns = pgasi_now_ns();
+}
+
+static void look_at_solo(void)
+{
+    for (int i = 0; n_solo > 0 && i < pgasi_boot.host_ranks; i++) {
+        if (pid_fds[i] == NO_PIDFD && kill(pgasi_boot.host_pids[i], 0) != 0 && errno == ESRCH)
+            process_ended(i);
+    }
+}
+
+/* A rank that nothing here can ask after is dead if the transport has lost it. */
+static void look_at_suspects(void)
+{
+    if (!__atomic_exchange_n(&some_suspect, false, __ATOMIC_ACQ_REL))
+        return;
+    for (int r = 0; r < pgasi_boot.n_ranks; r++) {
+        int how = __atomic_exchange_n(&suspects[r], 0, __ATOMIC_ACQ_REL);
+        if (how == LOST)
+            pgasi_ring_exited(&ring, r);
+        else if (how == SUSPECT && has_ring)
+            pgasi_ring_suspect(&ring, r);
+    }
+}
+
+/* ---- reports, behind the lock ---- */
+
+static void list_ranks(const news_t *some, int n, char *text, size_t bytes)
+{
+    size_t used = (size_t)snprintf(text, bytes, "rank%s", n > 1 ? "s" : "");
+    for (int i = 0; i < n && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s %d", i ? "," : "", some[i].rank);
+}
+
+static bool found_here(const news_t *some, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (some[i].cause != PGASI_RING_TOLD)
+            return true;
+    }
+    return false;
+}
+
+static _Noreturn void end_job(const news_t *some, int n)
+{
+    static const char *const when[] = {"", " during init", " during init", "", " during finalize"};
+    char text[512];
+    list_ranks(some, n, text, sizeof text);
+    bool here = found_here(some, n);
+    if (here && pgasi_shm_first_to_report(PGASI_REPORT_DEATH))
+        PGASI_ERROR("watch", "%s died%s: ending the job", text, when[phase]);
+    if (!here)
+        pgasi_shm_first_to_report(PGASI_REPORT_END); /* the rank that found out says that, too */
+    struct timespec until_passed_on = {0, (here ? 1 : 2) * REPORT_MS * 1000000L};
+    nanosleep(&until_passed_on,
+              NULL); /* launchers drop what they have not read when the job is aborted */
+    pgasi_boot_abort(1);
+}
+
+static void go_on_without(int rank)
+{
+    pthread_mutex_lock(&hook_lock);
+    if (hook)
+        hook(rank);
+    else if (pgasi_boot_peer_died(rank))
+        PGASI_ERROR("watch", "rank %d died", rank);
+    pthread_mutex_unlock(&hook_lock);
+}
+
+static void explain_silence(const news_t *some, int n)
+{
+    int n_silent = 0, first = -1;
+    for (int i = 0; i < n; i++) {
+        if (some[i].cause != PGASI_RING_SILENT)
+            continue;
+        first = n_silent++ ? first : some[i].rank;
+    }
+    if (n_silent)
+        PGASI_ERROR("watch",
+                    "the host of rank %d has been silent for %d s (PGAS_PEER_TIMEOUT_S): its %d "
+                    "ranks are lost",
+                    first, pgasi_param.peer_timeout_s, n_silent);
+}
+
+static void report(const news_t *some, int n)
+{
+    if (phase == STARTING) { /* a network that lets nothing through is no death */
+        int n_sure = 0;
+        for (int i = 0; i < n; i++)
+            n_sure += some[i].cause != PGASI_RING_SILENT;
+        if (n_sure == 0)
+            return;
+    } else {
+        explain_silence(some, n);
+    }
+    if (phase < RUN || pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
+        end_job(some, n);
+    for (int i = 0; i < n; i++)
+        go_on_without(some[i].rank);
+    if (phase == ENDING)
+        __atomic_store_n(&lost_in_the_end, true, __ATOMIC_RELEASE);
+}
+
+/* ---- looking ---- */
+
+static void handle(uint64_t data)
+{
+    uint64_t drained;
+    if (data == EVENT_WAKE) {
+        if (read(wake_fd, &drained, sizeof drained) < 0)
+            return;
+    } else if (data & PGASI_LINKS_EVENT) {
+        if (has_ring)
+            pgasi_links_event(data);
+    } else if (pid_fds[data] >= 0) {
+        process_ended((int)data);
+    }
+}
+
+/* Waits for events for at most so long, then does what is due. @return when it has to be called
+ * again */
+static uint64_t look(int wait_ms)
+{
+    struct epoll_event events[16];
+    int n = epoll_wait(epoll_fd, events, 16, wait_ms);
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < n; i++)
+        handle(events[i].data.u64);
+    look_at_solo();
+    look_at_suspects();
+    uint64_t next = has_ring ? pgasi_links_timers() : UINT64_MAX;
+    if (n_solo > 0)
+        next = PGASI_MIN(next, pgasi_now_ns() + SOLO_MS * UINT64_C(1000000));
+    int n_fresh = n_news, code = abort_code;
+    news_t *fresh = n_fresh ? malloc((size_t)n_fresh * sizeof *fresh) : NULL;
+    if (fresh) {
+        memcpy(fresh, news, (size_t)n_fresh * sizeof *fresh);
+        n_news = 0;
+    }
+    pthread_mutex_unlock(&lock);
+    if (fresh)
+        report(fresh, n_fresh);
+    free(fresh);
+    if (code >= 0) {
+        pgasi_shm_first_to_report(PGASI_REPORT_END); /* who ends the job says so */
+        pgasi_boot_abort(code);
+    }
+    return next;
+}
+
+static void look_around(void)
+{
+    if (__atomic_exchange_n(&polling, 1, __ATOMIC_ACQUIRE))
+        return;
+    look(0);
+    __atomic_store_n(&polling, 0, __ATOMIC_RELEASE);
+}
+
+static int until(uint64_t when_ns)
+{
+    uint64_t now = pgasi_now_ns();
+    if (when_ns == UINT64_MAX)
+        return -1;
+    return when_ns <= now ? 0 : (int)PGASI_MIN((when_ns - now) / 1000000 + 1, (uint64_t)3600000);
+}
+
+static void *watch_main(void *arg)
+{
+    (void)arg;
+    uint64_t next = 0;
+    while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
+        next = look(until(next));
+    return NULL;
+}
+
+static void wake(void)
+{
+    uint64_t one = 1;
+    if (wake_fd >= 0 && write(wake_fd, &one, sizeof one) < 0)
+        PGASI_DEBUG("watch", "cannot wake the watching thread: errno %d", errno);
+}
+
+static pgas_status_t start_thread(void)
+{
+    pthread_attr_t attr;
+    sigset_t all, before;
+    stopping = false;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int rc = pthread_create(&thread, &attr, watch_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    if (rc != 0) {
+        PGASI_ERROR("watch", "cannot start a thread: %s; see ulimit -u", strerror(rc));
+        return PGAS_ERR_NO_MEMORY;
+    }
+    has_thread = true;
+    return PGAS_OK;
+}
+
+static void stop_thread(void)
+{
+    if (!has_thread)
+        return;
+    __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
+    wake();
+    pthread_join(thread, NULL);
+    has_thread = false;
+}
+
+/* ---- starting ---- */
+
+static void watch_process(int i)
+{
+    static int warned;
+    int fd = (int)syscall(SYS_pidfd_open, pgasi_boot.host_pids[i], 0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)i};
+    if (fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0) {
+        pid_fds[i] = fd;
+        n_pidfds++;
+        return;
+    }
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    pid_fds[i] = NO_PIDFD;
+    n_solo++;
+    if (reason == ESRCH)
+        return; /* it is gone: the first look says so */
+    pgasi_warn_once(&warned, "watch",
+                    "cannot watch the process of rank %d by pidfd_open (%s): the deaths of such "
+                    "ranks are looked for once a second%s",
+                    pgasi_boot.host_members[i], strerror(reason),
+                    reason == EMFILE
+                        ? "; a rank needs a descriptor for each rank of its host (ulimit -n)"
+                        : "");
+}
+
+static void watch_host(void)
+{
+    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+        if (pgasi_boot.host_members[i] != pgasi_boot.rank && pgasi_boot.host_pids[i])
+            watch_process(i);
+    }
+}
+
+static pgas_status_t allocate(void)
+{
+    size_t n = (size_t)pgasi_boot.n_ranks;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = EVENT_WAKE};
+    leader_of = calloc(n, sizeof *leader_of);
+    addresses = calloc(n, sizeof *addresses);
+    suspects = calloc(n, 1);
+    news = calloc(n, sizeof *news);
+    pid_fds = malloc((size_t)pgasi_boot.host_ranks * sizeof *pid_fds);
+    if (!leader_of || !addresses || !suspects || !news || !pid_fds)
+        return PGAS_ERR_NO_MEMORY;
+    for (int i = 0; i < pgasi_boot.host_ranks; i++)
+        pid_fds[i] = NOT_WATCHED;
+    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll_fd >= 0 && wake_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) == 0)
+        return PGAS_OK;
+    PGASI_ERROR("watch", "cannot watch the other ranks: %s", strerror(errno));
+    return PGAS_ERR_IO;
+}
+
+static int own_leader(void)
+{
+    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+        if (pgasi_boot.host_pids[i])
+            return pgasi_boot.host_members[i];
+    }
+    return pgasi_boot.rank;
+}
+
+/* Everybody's host and address. *far_p: some rank cannot be seen as a process. */
+static pgas_status_t introduce(MPI_Comm world, bool *far_p)
+{
+    size_t n = (size_t)pgasi_boot.n_ranks;
+    pgasi_card_t mine, *cards = malloc(n * sizeof *cards);
+    pgas_status_t status = pgasi_mpi_agree(world, cards ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status != PGAS_OK || !cards)
+        goto out;
+    pgasi_address_collect(pgasi_param.watch_interface, &mine);
+    mine.leader = own_leader();
+    status = pgasi_mpi_status(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, cards, sizeof mine,
+                                            MPI_BYTE, world),
+                              "the exchange of hosts");
+    if (status != PGAS_OK)
+        goto out;
+    *far_p = false;
+    for (size_t r = 0; r < n; r++) {
+        leader_of[r] = cards[r].leader;
+        *far_p = *far_p || leader_of[r] != leader_of[0];
+    }
+    pgasi_address_t address;
+    memset(&address, 0, sizeof address);
+    if (*far_p && pgasi_address_choose(cards, (int)n, pgasi_boot.rank, &address))
+        pgasi_links_listen(&address);
+    if (*far_p)
+        status = pgasi_mpi_status(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses,
+                                                sizeof address, MPI_BYTE, world),
+                                  "the exchange of addresses");
+out:
+    free(cards);
+    return status;
+}
+
+static bool all_listen(void)
+{
+    for (int r = 0; r < pgasi_boot.n_ranks; r++) {
+        if (addresses[r].port == 0)
+            return false;
+    }
+    return true;
+}
+
+/* The thread makes the links. */
+static bool wait_for_link(void)
+{
+    uint64_t limit =
+        pgasi_now_ns() + PGASI_MIN(FIRST_LINK_S, pgasi_param.peer_timeout_s) * NS_PER_S;
+    struct timespec pause = {0, 200000};
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        bool closed = pgasi_links_closed();
+        pthread_mutex_unlock(&lock);
+        if (closed || pgasi_now_ns() > limit)
+            return closed && ring.next >= 0;
+        nanosleep(&pause, NULL);
+    }
+}
+
+static void no_ring(void)
+{
+    pthread_mutex_lock(&lock);
+    has_ring = false;
+    pgasi_links_end();
+    pthread_mutex_unlock(&lock);
+    if (pgasi_boot.rank == 0)
+        PGASI_WARN("watch", "the hosts of this job cannot watch each other by TCP: deaths on "
+                            "another host may go unnoticed; "
+                            "PGAS_WATCH_INTERFACE names a network that all of them are in");
+}
+
+static pgas_status_t start_ring(MPI_Comm world, bool far)
+{
+    bool listens = far && all_listen();
+    if (listens) {
+        pthread_mutex_lock(&lock);
+        pgasi_links_begin(epoll_fd, &ring, addresses);
+        has_ring = true;
+        pgasi_ring_start(&ring);
+        pthread_mutex_unlock(&lock);
+        wake();
+    }
+    pgas_status_t status = !far || (listens && wait_for_link()) ? PGAS_OK : PGAS_ERR_TIMEOUT;
+    status = pgasi_mpi_agree(world, status);
+    if (status != PGAS_ERR_TIMEOUT)
+        return status;
+    no_ring();
+    return pgasi_mpi_agree(
+        world,
+        PGAS_OK); /* a peer that is a bit behind must not see the links end before it knows why */
+}
+
+pgas_status_t pgasi_watch_start(MPI_Comm world)
+{
+    bool far = false;
+    phase = STARTING;
+    vanished_ns = 0;
+    lost_in_the_end = has_ring = false;
+    abort_code = -1;
+    n_news = n_pidfds = n_solo = 0;
+    pgas_status_t status = pgasi_mpi_agree(world, allocate());
+    if (status == PGAS_OK)
+        status = introduce(world, &far);
+    if (status == PGAS_OK && !pgasi_ring_init(&ring, pgasi_boot.rank, pgasi_boot.n_ranks, leader_of,
+                                              &pgasi_links_ops, NULL))
+        status = PGAS_ERR_NO_MEMORY;
+    if (status == PGAS_OK) {
+        watch_host();
+        status = start_thread();
+    }
+    status = pgasi_mpi_agree(world, status);
+    if (status == PGAS_OK)
+        status = start_ring(world, far);
+    if (status == PGAS_OK)
+        phase = INIT;
+    else
+        pgasi_watch_end(world);
+    return status;
+}
+
+void pgasi_watch_run(void)
+{
+    if (phase == OFF)
+        return;
+    phase = RUN;
+    if (pgasi_param.service_threads > 0)
+        return;
+    stop_thread();
+    pgasi_wait_look_around = look_around;
+}
+
+void pgasi_watch_set_hook(void (*died)(int rank))
+{
+    pthread_mutex_lock(&hook_lock);
+    hook = died;
+    pthread_mutex_unlock(&hook_lock);
+}
+
+static void doubt(int rank, int how)
+{
+    if (!suspects || rank < 0 || rank >= pgasi_boot.n_ranks)
+        return;
+    __atomic_store_n(&suspects[rank], (unsigned char)how, __ATOMIC_RELEASE);
+    __atomic_store_n(&some_suspect, true, __ATOMIC_RELEASE);
+    wake();
+}
+
+void pgasi_watch_lost(int rank)
+{
+    doubt(rank, LOST);
+}
+
+/* Whether a process of this host has ended; -1: nobody knows. */
+static int has_ended(int rank)
+{
+    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+        struct pollfd end = { .fd = pid_fds[i], .events = POLLIN };
+        if (pgasi_boot.host_members[i] == rank && pid_fds[i] >= 0)
+            return poll(&end, 1, 0) > 0;
+    }
+    return -1;
+}
+
+bool pgasi_watch_suspect(int rank)
+{
+    pthread_mutex_lock(&lock);
+    bool known = !suspects || !pgasi_ring_is_live(&ring, rank);
+    int ended = known ? 1 : has_ended(rank);
+    bool asks = has_ring;
+    pthread_mutex_unlock(&lock);
+    if (ended == 0 || (ended < 0 && asks))
+        doubt(rank, SUSPECT);
+    return ended > 0 || (ended < 0 && !asks);
+}
+
+/* ---- the end ---- */
+
+void pgasi_watch_abort(int exit_code)
+{
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 1;
+    if (!has_ring || pthread_mutex_timedlock(&lock, &limit) != 0)
+        return;
+    pgasi_links_say_abort(exit_code);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The last that all ranks do together. A rank that gets through has seen all others begin it. */
+static pgas_status_t part(MPI_Comm world)
+{
+    int mine = 0, all, done = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    pgasi_mpi_lock();
+    int rc = MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, world, &request);
+    pgasi_mpi_unlock();
+    uint64_t patience = (uint64_t)pgasi_param.peer_timeout_s * NS_PER_S;
+    struct timespec pause = {0, 20000};
+    while (rc == MPI_SUCCESS) {
+        pgasi_mpi_lock();
+        rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        pgasi_mpi_unlock();
+        if (done || rc != MPI_SUCCESS)
+            break;
+        if (!has_thread)
+            look_around();
+        uint64_t since = __atomic_load_n(&vanished_ns, __ATOMIC_RELAXED);
+        if (__atomic_load_n(&lost_in_the_end, __ATOMIC_ACQUIRE) ||
+            (since && pgasi_now_ns() - since > patience))
+            return PGAS_ERR_PEER;
+        nanosleep(&pause, NULL);
+    }
+    return pgasi_mpi_status(rc, "the last agreement");
+}
+
+static void release(void)
+{
+    stop_thread();
+    pgasi_wait_look_around = NULL;
+    pthread_mutex_lock(&lock);
+    if (has_ring)
+        pgasi_links_say_bye();
+    pgasi_links_end();
+    has_ring = false;
+    phase = OFF;
+    for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++) {
+        if (pid_fds[i] >= 0)
+            close(pid_fds[i]);
+    }
+    if (epoll_fd >= 0)
+        close(epoll_fd);
+    if (wake_fd >= 0)
+        close(wake_fd);
+    epoll_fd = wake_fd = -1;
+    pgasi_ring_fini(&ring);
+    free(pid_fds);
+    free(leader_of);
+    free(addresses);
+    free(suspects);
+    free(news);
+    pid_fds = leader_of = NULL;
+    addresses = NULL;
+    suspects = NULL;
+    news = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+pgas_status_t pgasi_watch_end(MPI_Comm world)
+{
+    pgas_status_t status = PGAS_OK;
+    __atomic_store_n(&phase, ENDING, __ATOMIC_RELEASE);
+    if (world != MPI_COMM_NULL)
+        status = part(world);
+    if (status == PGAS_ERR_PEER && pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT) {
+        PGASI_ERROR("watch", "a rank died while the library ended: ending the job");
+        pgasi_boot_abort(1);
+    }
+    release();
+    return status;
+}
+
+void pgasi_watch_print(FILE *out)
+{
+    int n_listening = 0;
+    pthread_mutex_lock(&lock);
+    int n_links = has_ring ? pgasi_links_count(&n_listening) : 0;
+    fprintf(out, "watch: %d processes of this host by pidfd", n_pidfds);
+    if (n_solo)
+        fprintf(out, ", %d by a look once a second", n_solo);
+    fprintf(out, "; %s; ", has_thread ? "a thread of its own" : "no thread, waits look");
+    if (has_ring)
+        fprintf(out, "a ring between hosts: %d listener, %d connections\n", n_listening, n_links);
+    else
+        fprintf(out, "no connections\n");
+    pthread_mutex_unlock(&lock);
+}

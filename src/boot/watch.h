@@ -1,0 +1,65 @@
+/** What the files of the watch share (watch.c, links.c, address.c); boot.h has what others may
+ *  call.
+ *
+ *  Everything of links.c runs under the lock of watch.c and never waits. */
+#ifndef PGASI_WATCH_H
+#define PGASI_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "boot/internal.h"
+#include "boot/ring.h"
+
+/* ---- address.c: which address of this machine the others can reach ---- */
+
+#define PGASI_ADDRESSES_MAX 8
+
+typedef struct {
+    uint8_t host[16]; /* IPv6, or IPv4 inside */
+    uint16_t port;    /* 0: not known yet */
+    uint16_t bits;    /* of the network */
+} pgasi_address_t;
+
+/** What a rank shows to all others before any of them listens. */
+typedef struct {
+    uint64_t machine, network; /* network namespace */
+    int32_t leader;            /* lowest of the ranks that can see each other's processes */
+    int32_t n_addresses;
+    pgasi_address_t address[PGASI_ADDRESSES_MAX];
+} pgasi_card_t;
+
+/** Fills in all but the leader: addresses of interfaces that are up, IPv4 first; wanted: the name
+ *  of one interface, or "". */
+void pgasi_address_collect(const char *wanted, pgasi_card_t *card_p);
+/** The address of `me` that most ranks of other hosts share a network with; the loopback if all are
+ *  in one network namespace. An address that another host has as well (a bridge of containers) is
+ *  no address. Pure. False: there is none. */
+bool pgasi_address_choose(const pgasi_card_t *cards, int n, int me, pgasi_address_t *address_p);
+
+/* ---- links.c: sockets ---- */
+
+/** Listens at the address and fills in its port. */
+pgas_status_t pgasi_links_listen(pgasi_address_t *address_io);
+/** addresses: [n_ranks], the caller's, kept. Events carry PGASI_LINKS_EVENT in their high half. */
+void pgasi_links_begin(int epoll_fd, pgasi_ring_t *ring, const pgasi_address_t *addresses);
+void pgasi_links_end(void);
+#define PGASI_LINKS_EVENT (UINT64_C(1) << 63)
+void pgasi_links_event(uint64_t data);
+/** What is due by now. @return when it is to be called again, as pgasi_now_ns; UINT64_MAX: never */
+uint64_t pgasi_links_timers(void);
+/** Whether the rank is linked to the next one, or has none. */
+bool pgasi_links_closed(void);
+int pgasi_links_count(int *n_listening_p);
+void pgasi_links_say_bye(void);
+void pgasi_links_say_abort(int exit_code);
+extern const pgasi_ring_ops_t pgasi_links_ops; /* its `died` is pgasi_watch_died */
+
+/* ---- watch.c ---- */
+
+/** Of the ring, under the lock. */
+void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause);
+/** A peer ends the job. */
+void pgasi_watch_told_abort(int rank, int exit_code);
+
+#endif
