@@ -81,11 +81,11 @@ typedef struct {
     uint64_t machine;       /* boot id, hashed: whether memory can be shared */
     uint64_t network;       /* network namespace of the machine: whether 127.0.0.1 is the same */
     uint32_t message_bytes; /* header and data of one message */
-    uint16_t port;
     uint8_t is_snic, n_hosts;
+    uint16_t ports[PGASI_VERBS_HOSTS_MAX];    /* where the rank listens: one at each of these addresses, and nowhere else */
     uint8_t hosts[PGASI_VERBS_HOSTS_MAX][16]; /* IPv6, or IPv4 in it */
 } pgasi_verbs_tp_address_t;
-#define PGASI_VERBS_TP_MAGIC 0x31505456u
+#define PGASI_VERBS_TP_MAGIC 0x32505456u
 
 /* ---- memory ---- */
 

@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
 
@@ -28,6 +29,7 @@
 #define KEEPALIVE_S 10                  /* a host that vanished is noticed after three times that */
 #define STRANGER_NS UINT64_C(30000000000) /* who connects may take so long to say who he is */
 #define RUSH_NS UINT64_C(1000000000)      /* the same when descriptors have run out */
+#define PAUSE_NS 50000000                 /* nobody is let in for so long when that cannot be helped */
 #define EVENTS 16
 
 enum { HELLO = 1, WELCOME, DIAL, ANSWER, BYE, LEAVE };
@@ -51,7 +53,7 @@ typedef struct connection {
     int fd, peer;
     enum { CONNECTING, GREETED, UNKNOWN, OPEN, CLOSED } state; /* GREETED: hello was sent; UNKNOWN: none has come yet */
     bool left;           /* the peer has said that it goes */
-    int host;            /* of the peer's addresses, that is tried; -1: this machine's own */
+    int host;            /* of the peer's addresses, that is tried next */
     uint64_t limit_ns;
     size_t in_bytes, out_bytes, out_room;
     char in[sizeof(record_t)];
@@ -68,8 +70,10 @@ typedef struct job {
 
 struct pgasi_verbs_wire {
     pthread_mutex_t lock;
-    int listen_fd, epoll_fd;
+    int epoll_fd;
+    int n_listeners, listeners[PGASI_VERBS_HOSTS_MAX];
     int spare_fd; /* given up when descriptors have run out, to tell who connects */
+    int timer_fd; /* ends a pause of the listeners */
     connection_t *connections;
     connection_t **of_peer; /* n_ranks, touched where used */
     pgasi_verbs_dial_t *dials;
@@ -89,10 +93,11 @@ static size_t table_bytes(const pgasi_verbs_tp_t *tp)
 
 /* ---- addresses ---- */
 
-static bool is_usable(const struct ifaddrs *at, const char *wanted)
+/* @param inside loopback is wanted, since no rank is on another host */
+static bool is_usable(const struct ifaddrs *at, const char *wanted, bool inside)
 {
-    bool up = (at->ifa_flags & IFF_UP) != 0 && at->ifa_addr != NULL;
-    return up && (wanted[0] != '\0' ? strcmp(at->ifa_name, wanted) == 0 : (at->ifa_flags & IFF_LOOPBACK) == 0);
+    bool up = (at->ifa_flags & IFF_UP) != 0 && at->ifa_addr != NULL, loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
+    return up && (wanted[0] != '\0' ? strcmp(at->ifa_name, wanted) == 0 : loopback == inside);
 }
 
 /* As IPv6, IPv4 inside. @return false: of another kind, or of no use to others */
@@ -109,7 +114,20 @@ static bool to_host(const struct sockaddr *from, uint8_t host[16])
     return from->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(addr);
 }
 
-/* A machine without addresses can still talk with itself; one that lacks the interface it was told to use is told so. */
+static void add_hosts(pgasi_verbs_tp_t *tp, const struct ifaddrs *all, const char *wanted, bool inside)
+{
+    for (int family = 0; family < 2; family++) { /* IPv4 first */
+        for (const struct ifaddrs *at = all; at != NULL && tp->address.n_hosts < PGASI_VERBS_HOSTS_MAX; at = at->ifa_next) {
+            if (is_usable(at, wanted, inside) && at->ifa_addr->sa_family == (family == 0 ? AF_INET : AF_INET6) &&
+                to_host(at->ifa_addr, tp->address.hosts[tp->address.n_hosts])) {
+                tp->address.n_hosts++;
+            }
+        }
+    }
+}
+
+/* The addresses of the interface that was named, or of loopback for a job of one host, or of all interfaces. A machine without
+ * addresses can still talk with itself; one that lacks the interface it was told to use is told so. */
 static pgas_status_t find_hosts(pgasi_verbs_tp_t *tp)
 {
     struct ifaddrs *all = NULL;
@@ -118,13 +136,9 @@ static pgas_status_t find_hosts(pgasi_verbs_tp_t *tp)
     if (getifaddrs(&all) != 0) {
         all = NULL;
     }
-    for (int family = 0; family < 2; family++) { /* IPv4 first */
-        for (const struct ifaddrs *at = all; at != NULL && tp->address.n_hosts < PGASI_VERBS_HOSTS_MAX; at = at->ifa_next) {
-            if (is_usable(at, wanted) && at->ifa_addr->sa_family == (family == 0 ? AF_INET : AF_INET6) &&
-                to_host(at->ifa_addr, tp->address.hosts[tp->address.n_hosts])) {
-                tp->address.n_hosts++;
-            }
-        }
+    add_hosts(tp, all, wanted, tp->opts.same_host_only || tp->opts.n_ranks == 1);
+    if (wanted[0] == '\0' && tp->address.n_hosts == 0) {
+        add_hosts(tp, all, wanted, true);
     }
     freeifaddrs(all);
     if (wanted[0] != '\0' && tp->address.n_hosts == 0) {
@@ -132,6 +146,13 @@ static pgas_status_t find_hosts(pgasi_verbs_tp_t *tp)
         return PGAS_ERR_NOT_FOUND;
     }
     return PGAS_OK;
+}
+
+static bool is_loopback(const uint8_t host[16])
+{
+    struct in6_addr addr;
+    memcpy(&addr, host, 16);
+    return IN6_IS_ADDR_LOOPBACK(&addr) || (IN6_IS_ADDR_V4MAPPED(&addr) && host[12] == 127);
 }
 
 /* @return bytes of *to_p */
@@ -352,15 +373,14 @@ static bool is_full(int error)
 /* Tries the next of the peer's addresses; none is left: the peer cannot be reached. */
 static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
-    static const uint8_t loopback[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
     pgasi_verbs_tp_address_t address;
     pgasi_verbs_address_of(tp, connection->peer, &address);
     bool same = address.machine == tp->address.machine && address.network == tp->address.network;
     while (connection->host < PGASI_MIN((int)address.n_hosts, PGASI_VERBS_HOSTS_MAX)) {
-        const uint8_t *host = connection->host < 0 ? loopback : address.hosts[connection->host];
         struct sockaddr_storage to;
-        socklen_t bytes = to_sockaddr(host, address.port, &to);
-        if (connection->host++ < 0 && !same) {
+        int i = connection->host++;
+        socklen_t bytes = to_sockaddr(address.hosts[i], address.ports[i], &to);
+        if (is_loopback(address.hosts[i]) && !same) {
             continue;
         }
         int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -389,7 +409,7 @@ static void begin_connect(pgasi_verbs_tp_t *tp, int peer)
         answer_all(tp, peer, PGAS_ERR_NO_MEMORY);
         return;
     }
-    connection->host = -1;
+    connection->host = 0;
     connection->state = CONNECTING;
     tp->wire->of_peer[peer] = connection;
     tp->wire->n_connecting++;
@@ -564,33 +584,54 @@ static bool has_strangers(const pgasi_verbs_wire_t *wire)
 }
 
 /* No descriptors are left, and none will soon be: who connects hears that at once, instead of waiting. @return whether somebody did */
-static bool turn_away(pgasi_verbs_wire_t *wire)
+static bool turn_away(pgasi_verbs_wire_t *wire, int listener)
 {
     if (wire->spare_fd < 0) {
         return false;
     }
     close(wire->spare_fd);
-    int fd = accept4(wire->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) {
         close(fd);
         pgasi_warn_once(&wire->warned_full, "verbs", "no descriptors are left to let other ranks connect; see ulimit -n");
     }
-    wire->spare_fd = fcntl(wire->listen_fd, F_DUPFD_CLOEXEC, 0);
+    wire->spare_fd = fcntl(listener, F_DUPFD_CLOEXEC, 0);
     return fd >= 0;
 }
 
-static bool make_room(pgasi_verbs_tp_t *tp)
+static bool make_room(pgasi_verbs_tp_t *tp, int listener)
 {
-    return forget_strangers(tp, RUSH_NS) || (!has_strangers(tp->wire) && turn_away(tp->wire));
+    return forget_strangers(tp, RUSH_NS) || (!has_strangers(tp->wire) && turn_away(tp->wire, listener));
 }
 
-static void accept_all(pgasi_verbs_tp_t *tp)
+static void listen_for(const pgasi_verbs_wire_t *wire, uint32_t events)
+{
+    for (int i = 0; i < wire->n_listeners; i++) {
+        struct epoll_event event = {.events = events, .data.ptr = NULL};
+        epoll_ctl(wire->epoll_fd, EPOLL_CTL_MOD, wire->listeners[i], &event);
+    }
+}
+
+/* Connections that cannot be accepted keep a listener readable, and who waits for that would not sleep any more. */
+static void pause_listening(const pgasi_verbs_wire_t *wire)
+{
+    const struct itimerspec once = {.it_value.tv_nsec = PAUSE_NS};
+    if (timerfd_settime(wire->timer_fd, 0, &once, NULL) == 0) {
+        listen_for(wire, 0);
+    }
+}
+
+static void accept_all(pgasi_verbs_tp_t *tp, int listener)
 {
     forget_strangers(tp, STRANGER_NS);
     for (;;) {
-        int fd = accept4(tp->wire->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && is_full(errno) && make_room(tp)) {
+        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        bool full = fd < 0 && is_full(errno);
+        if (full && make_room(tp, listener)) {
             continue;
+        }
+        if (full) {
+            pause_listening(tp->wire);
         }
         if (fd < 0) {
             break;
@@ -604,6 +645,21 @@ static void accept_all(pgasi_verbs_tp_t *tp)
         connection->state = UNKNOWN;
         connection->limit_ns = pgasi_now_ns() + STRANGER_NS;
         watch(tp->wire, connection, EPOLL_CTL_ADD);
+    }
+}
+
+static void on_wire_event(pgasi_verbs_tp_t *tp, const struct epoll_event *event)
+{
+    pgasi_verbs_wire_t *wire = tp->wire;
+    uint64_t n;
+    if (event->data.ptr == &wire->timer_fd) {
+        ssize_t got = read(wire->timer_fd, &n, sizeof(n));
+        (void)got;
+        listen_for(wire, EPOLLIN);
+        return;
+    }
+    for (int i = 0; i < wire->n_listeners; i++) {
+        accept_all(tp, wire->listeners[i]);
     }
 }
 
@@ -707,8 +763,8 @@ int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane)
     }
     int n = epoll_wait(wire->epoll_fd, events, EVENTS, 0);
     for (int i = 0; i < n; i++) {
-        if (events[i].data.ptr == NULL) {
-            accept_all(tp);
+        if (events[i].data.ptr == NULL || events[i].data.ptr == &wire->timer_fd) {
+            on_wire_event(tp, &events[i]);
         } else {
             on_event(tp, events[i].data.ptr, events[i].events);
         }
@@ -792,30 +848,78 @@ void pgasi_verbs_wire_leave(pgasi_verbs_tp_t *tp)
 
 /* ---- opening and closing ---- */
 
-/* Of both kinds if there is IPv6. */
-static int listen_somewhere(uint16_t *port_p)
+/* @return a socket that listens at this address alone, at a port of the system's choice; -1 */
+static int listen_at(const uint8_t host[16], uint16_t *port_p)
 {
     struct sockaddr_storage bound;
-    for (int family = 0; family < 2; family++) {
-        int off = 0, fd = socket(family == 0 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (fd < 0) {
-            continue;
-        }
-        memset(&bound, 0, sizeof(bound));
-        bound.ss_family = family == 0 ? AF_INET6 : AF_INET;
-        socklen_t bytes = family == 0 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-        if (family == 0) {
-            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-        }
-        if (bind(fd, (const struct sockaddr *)(const void *)&bound, bytes) == 0 && listen(fd, SOMAXCONN) == 0 &&
-            getsockname(fd, (struct sockaddr *)(void *)&bound, &bytes) == 0) {
-            *port_p = ntohs(family == 0 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
-                                        : ((struct sockaddr_in *)(void *)&bound)->sin_port);
-            return fd;
-        }
-        close(fd);
+    socklen_t bytes = to_sockaddr(host, 0, &bound);
+    int fd = socket(bound.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
     }
-    return -1;
+    if (bind(fd, (const struct sockaddr *)(const void *)&bound, bytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)(void *)&bound, &bytes) != 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    *port_p = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
+                                                : ((struct sockaddr_in *)(void *)&bound)->sin_port);
+    return fd;
+}
+
+/* At each of our addresses; one at which nothing can be bound (it is going, or not there yet) is no address of ours. */
+static void listen_everywhere(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
+{
+    pgasi_verbs_tp_address_t *address = &tp->address;
+    int n = 0;
+    for (int i = 0; i < address->n_hosts; i++) {
+        int fd = listen_at(address->hosts[i], &address->ports[n]);
+        if (fd >= 0) {
+            memmove(address->hosts[n], address->hosts[i], sizeof(address->hosts[0]));
+            wire->listeners[n++] = fd;
+        }
+    }
+    wire->n_listeners = address->n_hosts = (uint8_t)n;
+}
+
+static void close_descriptors(const pgasi_verbs_wire_t *wire)
+{
+    for (int i = 0; i < wire->n_listeners; i++) {
+        close(wire->listeners[i]);
+    }
+    if (wire->epoll_fd >= 0) {
+        close(wire->epoll_fd);
+    }
+    if (wire->spare_fd >= 0) { /* else it could not be had again */
+        close(wire->spare_fd);
+    }
+    if (wire->timer_fd >= 0) {
+        close(wire->timer_fd);
+    }
+}
+
+/* @return whether it listens somewhere, and all that needs it is there; errno */
+static bool open_descriptors(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
+{
+    errno = EADDRNOTAVAIL;
+    wire->epoll_fd = wire->spare_fd = wire->timer_fd = -1;
+    listen_everywhere(tp, wire);
+    if (wire->n_listeners == 0) {
+        return false;
+    }
+    wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    wire->spare_fd = fcntl(wire->listeners[0], F_DUPFD_CLOEXEC, 0);
+    wire->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    struct epoll_event timer = {.events = EPOLLIN, .data.ptr = &wire->timer_fd};
+    bool good = wire->epoll_fd >= 0 && wire->spare_fd >= 0 && wire->timer_fd >= 0 &&
+                epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->timer_fd, &timer) == 0;
+    for (int i = 0; i < wire->n_listeners && good; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+        good = epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->listeners[i], &event) == 0;
+    }
+    return good;
 }
 
 pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
@@ -826,26 +930,13 @@ pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
     }
     void *table = mmap(NULL, table_bytes(tp), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    wire->listen_fd = listen_somewhere(&tp->address.port);
-    wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    wire->spare_fd = fcntl(wire->listen_fd, F_DUPFD_CLOEXEC, 0);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (table == MAP_FAILED || wire->listen_fd < 0 || wire->epoll_fd < 0 || wire->spare_fd < 0 ||
-        epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->listen_fd, &event) != 0) {
+    if (!open_descriptors(tp, wire) || table == MAP_FAILED) {
         int error = errno;
         PGASI_ERROR("verbs", "cannot listen for other ranks: %s%s", strerror(error), is_full(error) ? "; see ulimit -n" : "");
         if (table != MAP_FAILED) {
             munmap(table, table_bytes(tp));
         }
-        if (wire->listen_fd >= 0) {
-            close(wire->listen_fd);
-        }
-        if (wire->epoll_fd >= 0) {
-            close(wire->epoll_fd);
-        }
-        if (wire->spare_fd >= 0) {
-            close(wire->spare_fd);
-        }
+        close_descriptors(wire);
         free(wire);
         return PGAS_ERR_IO;
     }
@@ -870,9 +961,7 @@ void pgasi_verbs_wire_close(pgasi_verbs_tp_t *tp)
         wire->jobs = job->next;
         free(job);
     }
-    close(wire->spare_fd); /* -1: it could not be had again */
-    close(wire->listen_fd);
-    close(wire->epoll_fd);
+    close_descriptors(wire);
     munmap(wire->of_peer, table_bytes(tp));
     pthread_mutex_destroy(&wire->lock);
     free(wire->gone);

@@ -74,7 +74,7 @@ PGASI_PARAM(VERBS_DEVICE, verbs_device, STRING, "", "", "",
 PGASI_PARAM(VERBS_GID_INDEX, verbs_gid_index, INT, "-1", "-1..65535", "", "GID of the port (RoCE); -1 chooses")
 PGASI_PARAM(VERBS_ENGINE, verbs_engine, CHOICE, "caller", "caller|thread|process", "", "who carries out the software NIC's work")
 PGASI_PARAM(VERBS_INTERFACE, verbs_interface, STRING, "", "", "",
-            "network interface by which queue pairs find each other (TCP); empty: any that is up")
+            "network interface by which queue pairs find each other (TCP); empty: loopback on one host, else any")
 PGASI_PARAM(VERBS_SEND_DEPTH, verbs_send_depth, INT, "128", "16..4096", "requests", "send queue to each peer")
 PGASI_PARAM(VERBS_MESSAGE, verbs_message, SIZE, "4K", "1K..64K", "bytes", "of a message in one receive buffer; larger ones go in pieces")
 PGASI_PARAM(VERBS_RECV_BUFFERS, verbs_recv_buffers, INT, "1024", "32..65536", "buffers", "for messages that come in, of a rank")

@@ -2,7 +2,8 @@
  *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
  *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot
  *           keep all descriptors; who connects when none are left is turned away; an interface that is not there is refused; a
- *           completion queue that cannot be slept on is not used
+ *           completion queue that cannot be slept on is not used; listeners are bound to loopback, or to the addresses that
+ *           the rank tells others, and do not keep a thread awake that cannot let anybody in
  *   np:     1
  *   log:    is gone
  *   log:    did not say who he is
@@ -14,6 +15,8 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -127,7 +130,8 @@ static void queue_unheard(void)
 static int dial_oneself(void)
 {
     const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(world.tp)->address;
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address->ports[0])};
+    memcpy(&to.sin_addr, address->hosts[0] + 12, 4); /* IPv4 comes first */
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)(const void *)&to, sizeof(to)) != 0) {
         close(fd);
@@ -169,10 +173,18 @@ static void turned_away(void)
     spmd_ok(good && gone, "who connects when no descriptors are left is hung up on");
 }
 
+/* The listener stays readable as long as somebody waits to be let in; the wire does not, so a thread that sleeps on it sleeps. */
+static bool is_quiet(void)
+{
+    struct pollfd wire = {.fd = pgasi_verbs_wire_fd(pgasi_verbs_tp_of(world.tp)), .events = POLLIN};
+    world_progress();
+    return poll(&wire, 1, 0) == 0;
+}
+
 /* All that can be accepted is silent: nobody else gets in until those are forgotten. */
 static void strangers(void)
 {
-    enum { N = 24, ROOM = 4 };
+    enum { N = 24, ROOM = 4, LOOKS = 1000 };
     struct rlimit was = {0}, less;
     int fds[N];
     bool good = getrlimit(RLIMIT_NOFILE, &was) == 0;
@@ -183,6 +195,11 @@ static void strangers(void)
         less.rlim_cur = (rlim_t)fds[i] + 1 + ROOM;
     }
     good = good && setrlimit(RLIMIT_NOFILE, &less) == 0;
+    world_progress();
+    bool quiet = false;
+    for (int i = 0; i < LOOKS && !quiet; i++) {
+        quiet = is_quiet();
+    }
     while (good && !is_hung_up(fds[0])) {
         world_progress();
     }
@@ -191,6 +208,53 @@ static void strangers(void)
         close(fds[i]);
     }
     spmd_ok(good, "when descriptors run out, those who have said nothing are hung up on");
+    spmd_ok(quiet, "and meanwhile the listener does not keep a thread awake");
+}
+
+/* Of this process, by the kernel's list: a socket that listens at all addresses is one too many. */
+static int listens_everywhere(const char *list, const char *all)
+{
+    char line[512], mine[64], link[64], path[300], local[64];
+    unsigned state;
+    unsigned long inode;
+    int n = 0;
+    FILE *file = fopen(list, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, " %*d: %63s %*s %x %*s %*s %*s %*d %*d %lu", local, &state, &inode) != 3 || state != 10 ||
+            strncmp(local, all, strlen(all)) != 0) {
+            continue;
+        }
+        snprintf(mine, sizeof(mine), "socket:[%lu]", inode);
+        for (int fd = 0; fd < 256; fd++) {
+            snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+            ssize_t bytes = readlink(path, link, sizeof(link) - 1);
+            link[bytes > 0 ? bytes : 0] = '\0';
+            n += strcmp(link, mine) == 0;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return n;
+}
+
+/* @return whether a transport with these options listens at addresses of its own choice; *hosts_p: these */
+static bool binds(const pgasi_tp_opts_t *opts, const char *interface, pgasi_verbs_tp_address_t *address_p)
+{
+    pgasi_tp_t *tp;
+    const char v4[] = "00000000:", v6[] = "00000000000000000000000000000000:";
+    int before4 = listens_everywhere("/proc/self/net/tcp", v4), before6 = listens_everywhere("/proc/self/net/tcp6", v6);
+    if (interface != NULL) {
+        setenv("PGAS_VERBS_INTERFACE", interface, 1);
+    }
+    bool good = pgasi_tp_find("verbs")->open(opts, &tp) == PGAS_OK;
+    unsetenv("PGAS_VERBS_INTERFACE");
+    if (good) {
+        *address_p = pgasi_verbs_tp_of(tp)->address;
+        good = listens_everywhere("/proc/self/net/tcp", v4) == before4 && listens_everywhere("/proc/self/net/tcp6", v6) == before6;
+        tp->ops->close(tp);
+    }
+    return good;
 }
 
 static bool no_message(void *arg, const pgasi_tp_am_t *am)
@@ -212,13 +276,35 @@ static void interface(void)
     unsetenv("PGAS_VERBS_INTERFACE");
 }
 
+static bool is_loopback(const pgasi_verbs_tp_address_t *address)
+{
+    static const uint8_t v6[16] = {[15] = 1};
+    bool all = address->n_hosts > 0;
+    for (int i = 0; i < address->n_hosts; i++) {
+        all = all && (address->hosts[i][12] == 127 || memcmp(address->hosts[i], v6, 16) == 0);
+    }
+    return all;
+}
+
+static void listeners(void)
+{
+    const pgasi_tp_opts_t here = {.n_ranks = 2, .same_host_only = true, .am_fn = no_message};
+    const pgasi_tp_opts_t there = {.n_ranks = 2, .am_fn = no_message};
+    pgasi_verbs_tp_address_t address;
+    spmd_ok(binds(&here, NULL, &address) && is_loopback(&address), "a job of one host listens on loopback");
+    spmd_ok(binds(&there, "lo", &address) && is_loopback(&address), "an interface that is named is the only one");
+    spmd_ok(binds(&there, NULL, &address) && address.n_hosts > 0 && address.ports[address.n_hosts - 1] != 0,
+            "a job of several hosts listens at its addresses, not at all that come");
+}
+
 int main(int argc, char **argv)
 {
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(11);
+    spmd_plan(15);
     interface();
+    listeners();
     world_open(&(world_opts_t){.n_lanes = 4});
     loss_is_told();
     turned_away();
