@@ -16,6 +16,23 @@ typedef struct slab {
     char data[] __attribute__((aligned(LINE)));
 } slab_t;
 
+/* A worker's part of the limit, so that it need not ask for each block. */
+static bool has_room(pool_t *pool, int64_t bytes)
+{
+    int64_t left = __atomic_load_n(&pool->rest->room, __ATOMIC_RELAXED), more = bytes - pool->room, take = 0;
+    while (more > 0) {
+        if (left < more) {
+            __atomic_store_n(&pool->rest->full, true, __ATOMIC_RELAXED);
+            return false;
+        }
+        take = PGASI_MIN(left, PGASI_MAX(more, pool->rest->share));
+        if (__atomic_compare_exchange_n(&pool->rest->room, &left, left - take, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            break;
+    }
+    pool->room += take;
+    return true;
+}
+
 static int class_of(size_t bytes, size_t *room_p)
 {
     if (bytes <= FINE * LINE) {
@@ -25,6 +42,13 @@ static int class_of(size_t bytes, size_t *room_p)
     int bits = 64 - __builtin_clzll(bytes - 1);
     *room_p = (size_t)1 << bits;
     return FINE + bits - 13;
+}
+
+size_t pgasi_mcts_block_bytes(size_t bytes)
+{
+    size_t room;
+    class_of(bytes, &room);
+    return room;
 }
 
 /* Mapped, not allocated: the C library keeps what it gets back of this size, in as many heaps as there were threads. */
@@ -91,6 +115,8 @@ void *pgasi_mcts_take(pool_t *pool, size_t bytes)
 {
     size_t room;
     int class = class_of(bytes, &room);
+    if (PGAS_UNLIKELY(!has_room(pool, (int64_t)room)))
+        return NULL;
     void *block = pool->free[class];
     if (!block)
         block = refill(pool, class);
@@ -100,8 +126,10 @@ void *pgasi_mcts_take(pool_t *pool, size_t bytes)
     } else {
         block = carve(pool, room);
     }
-    if (block)
-        __atomic_store_n(&pool->used_bytes, pool->used_bytes + (int64_t)room, __ATOMIC_RELAXED);
+    if (!block)
+        return NULL;
+    pool->room -= (int64_t)room;
+    __atomic_store_n(&pool->used_bytes, pool->used_bytes + (int64_t)room, __ATOMIC_RELAXED);
     return block;
 }
 
@@ -111,6 +139,7 @@ static void give(pool_t *pool, void **list, void *block, size_t bytes)
     int class = class_of(bytes, &room);
     *(void **)block = list[class];
     list[class] = block;
+    pool->room += (int64_t)room;
     __atomic_store_n(&pool->used_bytes, pool->used_bytes - (int64_t)room, __ATOMIC_RELAXED);
 }
 
@@ -124,6 +153,13 @@ void pgasi_mcts_give_to_all(pool_t *pool, void *block, size_t bytes)
     give(pool, pool->rest->free, block, bytes);
 }
 
+void pgasi_mcts_rest_begin(rest_t *rest, int64_t room, int64_t share)
+{
+    rest->room = room;
+    rest->share = share;
+    rest->full = false;
+}
+
 void pgasi_mcts_pool_reset(pool_t *pool)
 {
     slab_t *slab, *next;
@@ -134,7 +170,7 @@ void pgasi_mcts_pool_reset(pool_t *pool)
     }
     pool->slabs = NULL;
     pool->fresh = pool->fresh_end = NULL;
-    pool->used_bytes = 0;
+    pool->used_bytes = pool->room = 0;
     memset(pool->free, 0, sizeof pool->free);
     memset(pool->rest->free, 0, sizeof pool->rest->free);
 }

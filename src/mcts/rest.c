@@ -168,6 +168,7 @@ static void sweep(pgas_mcts_t *m)
                 pgasi_mcts_insert(m, node);
         }
     }
+    pgasi_mcts_share_room(m);
     pgasi_mcts_sum_bytes(m);
 }
 
@@ -181,9 +182,21 @@ void pgasi_mcts_drop_all(pgas_mcts_t *m)
         memset(&m->worker[i].present, 0, sizeof m->worker[i].present);
         pgasi_mcts_pool_reset(&m->worker[i].pool);
     }
+    pgasi_mcts_share_room(m);
 }
 
 /* ---- roots ---- */
+
+pgas_status_t pgasi_mcts_refuse(pgas_mcts_t *m)
+{
+    bool is_limit = __atomic_load_n(&m->rest.full, __ATOMIC_RELAXED);
+    if (is_limit)
+        PGASI_ERROR("mcts", "memory_bytes is %zu: the root and its moves alone take %zu", m->opts.memory_bytes,
+                    pgasi_mcts_least_bytes(&m->worker[0], m->root_state));
+    else
+        PGASI_ERROR("mcts", "no memory for the root and its moves");
+    return PGAS_ERR_NO_MEMORY;
+}
 
 /* A node for root_state here, of which nothing is known. */
 static pgas_status_t add_root(pgas_mcts_t *m, uint32_t depth)
@@ -191,7 +204,7 @@ static pgas_status_t add_root(pgas_mcts_t *m, uint32_t depth)
     node_t *root = pgasi_mcts_make_node(&m->worker[0], m->root_state, (int)depth);
     m->root = root ? ref_of(m->me, root) : 0;
     if (!root)
-        return PGAS_ERR_NO_MEMORY;
+        return pgasi_mcts_refuse(m);
     root->mark = m->epoch;
     root->hash = m->by_steps ? m->spec.hash(m->root_state, m->spec.arg) : 0;
     list_node(&m->worker[0], root, 0);
@@ -289,6 +302,15 @@ static pgas_status_t keep_below(pgas_mcts_t *m)
     return pgas_barrier(NULL);
 }
 
+/* Of what is there nothing is below the new root. */
+static pgas_status_t begin_anew(pgas_mcts_t *m)
+{
+    uint32_t depth = m->root_depth;
+    pgasi_mcts_drop_all(m);
+    m->root_depth = depth;
+    return add_root(m, depth + 1);
+}
+
 static pgas_status_t advance(pgas_mcts_t *m, pgas_mcts_move_t move)
 {
     pgasi_ref_t child = 0;
@@ -306,7 +328,7 @@ static pgas_status_t advance(pgas_mcts_t *m, pgas_mcts_move_t move)
     int rank = ref_rank(m->root);
     m->root = child;
     if (m->opts.mode == PGAS_MCTS_ROOT) /* whose tree has not tried it begins anew */
-        status = pgasi_mcts_agree(child ? PGAS_OK : add_root(m, m->root_depth + 1), 0);
+        status = pgasi_mcts_agree(child ? PGAS_OK : begin_anew(m), 0);
     if (status == PGAS_OK)
         status = tell_root(m, rank);
     return status == PGAS_OK ? keep_below(m) : status;

@@ -519,10 +519,11 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     for (int i = 0; i <= m->n_threads; i++)
         memset(&m->worker[i].counts, 0, sizeof m->worker[i].counts);
     m->n_phases = 0;
-    __atomic_fetch_add(&m->n_searches, 1, __ATOMIC_RELAXED); /* on all ranks before agree_on_stop ends on any */
+    __atomic_fetch_add(&m->n_searches, 1, __ATOMIC_RELAXED); /* on all ranks before agree_to_begin ends on any */
     m->started = m->completed = m->n_lost = 0;
     m->stopping = 0;
     m->memory_told = false;
+    pgasi_mcts_share_room(m);
     m->memory_limit = PGASI_MIN(b->memory_bytes, m->opts.memory_bytes); /* beyond the latter it never comes */
     m->even_if_proven = b->even_if_proven;
     m->info.rollouts = m->info.lost = 0;
@@ -530,14 +531,23 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     m->deadline_ns = deadline_of(m->begin_ns, b->time_us);
 }
 
-/* A stop that came before the search, on any rank, is there before the first rollout. */
-static pgas_status_t agree_on_stop(pgas_mcts_t *m)
+/* The moves of the root come first, before other nodes take the room. */
+static bool has_moves(pgas_mcts_t *m)
 {
-    uint32_t mine = __atomic_load_n(&m->stop, __ATOMIC_RELAXED) != 0, any = 0;
-    pgas_status_t status = pgas_allreduce(NULL, &mine, &any, 1, PGAS_UINT32, PGAS_MAX);
-    if (status == PGAS_OK && any)
+    node_t *root = ref_pointer(m->root);
+    if (!m->has_root || (root->flags & (NODE_PROVEN | NODE_FINAL)) || pgasi_mcts_open(&m->worker[0], root))
+        return true;
+    return pgasi_mcts_moves(&m->worker[0], root->state, false) == 0;
+}
+
+/* A stop that came before the search, on any rank, is there before the first rollout. And there is room for the root's moves. */
+static pgas_status_t agree_to_begin(pgas_mcts_t *m, bool has_room)
+{
+    uint32_t mine[2] = { __atomic_load_n(&m->stop, __ATOMIC_RELAXED) != 0, !has_room }, any[2] = { 0, 0 };
+    pgas_status_t status = pgas_allreduce(NULL, mine, any, 2, PGAS_UINT32, PGAS_MAX);
+    if (status == PGAS_OK && any[0])
         m->stopping = 1 + PGAS_MCTS_BY_STOP;
-    return status;
+    return status == PGAS_OK && any[1] ? PGAS_ERR_NO_MEMORY : status;
 }
 
 static pgas_status_t search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
@@ -548,8 +558,9 @@ static pgas_status_t search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     if (pgasi_mcts_outcome(m, m->root_state, values)) {
         m->info.end = PGAS_MCTS_BY_END;
     } else {
+        bool has_room = has_moves(m) || pgasi_mcts_refuse(m) == PGAS_OK;
         order(m, ORDER_RUN);
-        status = agree_on_stop(m); /* and all have begun before a call comes */
+        status = agree_to_begin(m, has_room); /* and all have begun before a call comes */
         if (status == PGAS_OK)
             status = run_phases(m, b);
         order(m, ORDER_PARK);

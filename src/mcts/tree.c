@@ -20,6 +20,7 @@ void pgasi_mcts_sum_bytes(pgas_mcts_t *m)
     int64_t sum = 0;
     for (int i = 0; i <= m->n_threads; i++)
         sum += __atomic_load_n(&m->worker[i].pool.used_bytes, __ATOMIC_RELAXED);
+    sum = PGASI_MIN(sum, (int64_t)m->opts.memory_bytes); /* what one gave back another may have taken between two of these */
     __atomic_store_n(&m->bytes, (uint64_t)sum, __ATOMIC_RELAXED);
     uint64_t high = __atomic_load_n(&m->bytes_high, __ATOMIC_RELAXED);
     while ((uint64_t)sum > high &&
@@ -27,12 +28,25 @@ void pgasi_mcts_sum_bytes(pgas_mcts_t *m)
     }
 }
 
+#define SHARES 64 /* of a worker; what others have left of theirs when one is refused is not used */
+#define SHARE_MOST (64 << 10)
+
+void pgasi_mcts_share_room(pgas_mcts_t *m)
+{
+    int64_t used = 0, limit = (int64_t)PGASI_MIN(m->opts.memory_bytes, (size_t)INT64_MAX);
+    for (int i = 0; i <= m->n_threads; i++) {
+        used += m->worker[i].pool.used_bytes;
+        m->worker[i].pool.room = 0;
+    }
+    pgasi_mcts_rest_begin(&m->rest, limit - used, PGASI_MIN(limit / SHARES / (m->n_threads + 1), SHARE_MOST));
+}
+
 bool pgasi_mcts_has_room(worker_t *w)
 {
     pgas_mcts_t *m = w->mcts;
     if (++w->pool.n_since % 32 == 0)
         pgasi_mcts_sum_bytes(m);
-    if (__atomic_load_n(&m->bytes, __ATOMIC_RELAXED) < m->opts.memory_bytes)
+    if (!__atomic_load_n(&m->rest.full, __ATOMIC_RELAXED))
         return true;
     w->n_refused++;
     return false;
@@ -52,10 +66,12 @@ void pgasi_mcts_begin_node(const pgas_mcts_t *m, node_t *node, const void *state
 node_t *pgasi_mcts_make_node(worker_t *w, const void *state, int depth)
 {
     node_t *node = pgasi_mcts_take(&w->pool, w->mcts->node_bytes);
-    if (node) {
-        pgasi_mcts_begin_node(w->mcts, node, state);
-        node->depth = (uint16_t)depth;
+    if (!node) {
+        w->n_refused++;
+        return NULL;
     }
+    pgasi_mcts_begin_node(w->mcts, node, state);
+    node->depth = (uint16_t)depth;
     return node;
 }
 
@@ -163,6 +179,14 @@ static segment_t *begin_segment(segment_t *s, uint32_t size)
     for (uint32_t i = 0; i < size; i++)
         s->q[i] = -HUGE_VALF;
     return s;
+}
+
+size_t pgasi_mcts_least_bytes(worker_t *w, const void *state)
+{
+    bool priors = w->mcts->spec.has_priors || pgasi_mcts_turn(w->mcts, state) == PGAS_MCTS_CHANCE;
+    uint32_t n = pgasi_mcts_moves(w, state, priors), n_segments = n ? segment_of(n - 1) + 1 : 0;
+    size_t edges = n ? pgasi_mcts_block_bytes(edges_bytes(n, n_segments, priors)) : 0;
+    return pgasi_mcts_block_bytes(w->mcts->node_bytes) + edges;
 }
 
 static edges_t *make_edges(worker_t *w, const node_t *node)

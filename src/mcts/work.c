@@ -17,6 +17,13 @@ static void ask_to_end(worker_t *w, uint32_t why)
 }
 
 /* What only one thread of the rank looks at. */
+/* The budget's; or the search's own, of which a remainder may be left that is too small for a node. */
+static bool has_reached_limit(const pgas_mcts_t *m)
+{
+    bool full = m->memory_limit == m->opts.memory_bytes && __atomic_load_n(&m->rest.full, __ATOMIC_RELAXED);
+    return full || __atomic_load_n(&m->bytes, __ATOMIC_RELAXED) >= m->memory_limit;
+}
+
 static void look_around(worker_t *w)
 {
     pgas_mcts_t *m = w->mcts;
@@ -26,7 +33,7 @@ static void look_around(worker_t *w)
         __atomic_store_n(&m->stop, 2, __ATOMIC_RELAXED);
         ask_to_end(w, PGAS_MCTS_BY_STOP);
     }
-    if (m->memory_limit && !m->memory_told && __atomic_load_n(&m->bytes, __ATOMIC_RELAXED) >= m->memory_limit) {
+    if (m->memory_limit && !m->memory_told && has_reached_limit(m)) {
         m->memory_told = true;
         ask_to_end(w, PGAS_MCTS_BY_MEMORY);
     }

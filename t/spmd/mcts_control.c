@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include "t/spmd/mcts_run.h"
+#include "t/spmd/said.h"
 
 static const digits_t digits_start;
 static const noughts_t noughts_start;
@@ -100,11 +101,46 @@ static void memory_option(void)
     bool good = run(&spec, &opts, &noughts_start, 8000);
     uint64_t nodes = r.stats.nodes, high = r.stats.bytes_high;
     opts.memory_bytes = 0;
-    good = good && r.info.rollouts == 8000 && r.info.end == PGAS_MCTS_BY_ROLLOUTS && high <= 480000;
+    good = good && r.info.rollouts == 8000 && r.info.end == PGAS_MCTS_BY_ROLLOUTS && high <= 400000;
     good = run(&spec, &opts, &noughts_start, 8000) && good;
     spmd_ok(good && nodes < r.stats.nodes,
             "within the search's own limit it goes on without new nodes: %llu of %llu, %llu bytes",
             (unsigned long long)nodes, (unsigned long long)r.stats.nodes, (unsigned long long)high);
+}
+
+/* A few rollouts with so much memory: whether a move is known. Refused: the log says how much is needed. */
+static bool works_within(size_t bytes, size_t least)
+{
+    pgas_mcts_spec_t spec = noughts_spec();
+    pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
+    pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
+    pgas_mcts_info_t info = { .best = PGAS_MCTS_NO_MOVE };
+    pgas_mcts_stats_t stats = PGAS_MCTS_STATS_INIT;
+    pgas_mcts_t *mcts = NULL;
+    char words[80];
+    opts.memory_bytes = bytes;
+    opts.n_threads = 2;
+    budget.rollouts = 200;
+    bool good = pgas_mcts_create(&spec, &opts, &mcts) == PGAS_OK;
+    said_begin();
+    pgas_status_t status = pgas_mcts_set_state(mcts, &noughts_start);
+    if (status == PGAS_OK)
+        status = pgas_mcts_search(mcts, &budget, &info);
+    snprintf(words, sizeof words, "memory_bytes is %zu: the root and its moves alone take %zu", bytes, least);
+    bool refused = said(words);
+    pgas_mcts_stats(mcts, &stats);
+    good = good && stats.bytes_high <= bytes && (status == PGAS_OK ? !refused && info.best != PGAS_MCTS_NO_MOVE && info.rollouts == 200
+                                                                   : refused && status == PGAS_ERR_NO_MEMORY);
+    spmd_ok(all(good), "%zu bytes: %s, %llu are taken", bytes, pgas_status_name(status), (unsigned long long)stats.bytes_high);
+    pgas_mcts_destroy(mcts);
+    return status == PGAS_OK;
+}
+
+static void least_memory(void)
+{
+    enum { LEAST = 512 }; /* of the root, 128, and of nine moves, 384 */
+    spmd_ok(!works_within(1, LEAST) && !works_within(130, LEAST) && !works_within(LEAST - 1, LEAST), "too little memory is refused");
+    spmd_ok(works_within(LEAST, LEAST) && works_within(20000, LEAST), "the least that is named is enough, and no limit is passed");
 }
 
 /* ---- progress and stops ------------------------------------------------------------------------------------------- */
@@ -421,12 +457,13 @@ static void new_state(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 29);
+    job_begin(&argc, &argv, 36);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     rollouts();
     times_and_memory();
     memory_option();
+    least_memory();
     progress();
     stops();
     stop_before();
