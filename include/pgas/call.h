@@ -294,7 +294,8 @@ PGAS_API pgas_status_t pgas_consumers_stop(int slot);
 
 /** As pgas_call, and what the handler gives to pgas_reply is stored at reply (exactly reply_bytes, up to
  *  PGAS_BUFFER_LIMIT and less than 4 GiB) before executed falls. executed NULL: waits for the reply (not in a handler:
- *  PGAS_ERR_CONTEXT). A handler that does not reply, or with another size, gives status PGAS_ERR_MISMATCH.
+ *  PGAS_ERR_CONTEXT). A handler that does not reply, or with another size, gives status PGAS_ERR_MISMATCH. A reply may have
+ *  0 bytes; then reply may be NULL.
  *  A reply above PGAS_CALL_MAX is written straight to its place: on the node by stores or process_vm_writev (PGAS_VM_READ),
  *  from elsewhere by a put if the place lies in a segment. Otherwise it comes in pieces. */
 PGAS_API pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes, void *reply,

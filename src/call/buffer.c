@@ -516,7 +516,7 @@ pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *
         status = pgasi_token_take_for(executed, rank, handler, reply, reply_bytes, &token);
     if (status != PGAS_OK)
         return status;
-    o.head.wire = token | (uint64_t)PGASI_MIN(reply_bytes, (size_t)0x3FFFFFFF) << 32;
+    o.head.wire = pgasi_wire_of_reply(token, reply_bytes);
     status = send_order(&o, full);
     if (status != PGAS_OK && !pgasi_token_give(token))
         return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */

@@ -62,7 +62,7 @@ enum {
     PGASI_REC_NEXT = 0xFFFF
 };
 
-/** The token: bits 0..31 name the counter or reply at the caller, bits 32..61 are the bytes of the reply that is wanted, 0:
+/** The token: bits 0..31 name the counter or reply at the caller, bits 32..61 are 1 + the bytes of the reply that is wanted, 0:
  *  only that the call completed. */
 #define PGASI_WIRE_ARRIVED (UINT64_C(1) << 63) /* completes when it has arrived, not when it has run */
 #define PGASI_WIRE_WRITE (UINT64_C(1) << 62)   /* the counter may be written (notify.h); the caller is of the same node */
@@ -70,9 +70,18 @@ static inline uint32_t pgasi_wire_token(uint64_t wire)
 {
     return (uint32_t)wire;
 }
+static inline bool pgasi_wire_wants_reply(uint64_t wire)
+{
+    return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) != 0;
+}
+/* Of a reply that is wanted; parcels have larger numbers in their heads. */
 static inline uint32_t pgasi_wire_reply_bytes(uint64_t wire)
 {
-    return (uint32_t)(wire >> 32) & 0x3FFFFFFFu;
+    return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) - 1;
+}
+static inline uint64_t pgasi_wire_of_reply(uint32_t token, uint64_t bytes)
+{
+    return token | ((bytes < 0x3FFFFFFE ? bytes : 0x3FFFFFFE) + 1) << 32;
 }
 
 typedef struct {

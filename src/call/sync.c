@@ -414,7 +414,7 @@ static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const v
     pgasi_rec_ack_t ack = { pgasi_wire_token(c->wire), (int16_t)status, (uint16_t)c->handler };
     int rank = pgas_thread_rank(c->source);
     count(&pgasi_sync_stats.n_answers);
-    if (pgasi_wire_reply_bytes(c->wire))
+    if (pgasi_wire_wants_reply(c->wire))
         return pgasi_outbox_answer(rank, PGASI_REC_REPLY, &ack, sizeof ack, data, bytes);
     if (c->wire & PGASI_WIRE_ARRIVED)
         return pgasi_outbox_answer_now(rank, PGASI_REC_ACK, &ack, sizeof ack);
@@ -454,7 +454,7 @@ void pgasi_call_end(pgasi_call_t before, pgas_status_t status)
     current = before;
     if (!c.wire)
         return;
-    if (!pgasi_wire_reply_bytes(c.wire))
+    if (!pgasi_wire_wants_reply(c.wire))
         complete(&c, status);
     else if (!c.replied)
         answer(&c, status == PGAS_OK ? PGAS_ERR_MISMATCH : status, NULL, 0);
@@ -469,7 +469,7 @@ static inline pgasi_call_t *call_at_hand(void)
 pgas_status_t pgasi_reply(const void *data, size_t bytes)
 {
     pgasi_call_t *c = call_at_hand();
-    if (!c || !pgasi_wire_reply_bytes(c->wire) || c->replied)
+    if (!c || !pgasi_wire_wants_reply(c->wire) || c->replied)
         return PGAS_OK;
     c->replied = true;
     pgasi_call_t copy = *c; /* waiting for room may run others */
@@ -488,7 +488,7 @@ pgas_status_t pgas_reply(const void *data, size_t bytes)
     const pgasi_call_t *c = call_at_hand();
     if ((!c && !pgasi_self.in_handler && !pgasi_self.in_task) || (c && c->replied))
         return PGAS_ERR_CONTEXT;
-    if (!c || !pgasi_wire_reply_bytes(c->wire))
+    if (!c || !pgasi_wire_wants_reply(c->wire))
         return PGAS_OK;
     if (bytes && !data)
         return PGAS_ERR_INVALID;
@@ -630,7 +630,7 @@ static pgas_status_t call_return(int rank, uint32_t handler, const void *args, s
     pgas_status_t status = pgasi_token_take_for(sync, rank, handler, reply, reply_bytes, &token);
     if (status != PGAS_OK)
         return status;
-    uint64_t wire = token | (uint64_t)reply_bytes << 32;
+    uint64_t wire = pgasi_wire_of_reply(token, reply_bytes);
     status = pgasi_outbox_call(rank, handler, args, bytes, &wire, PGASI_FULL_WAIT);
     if (status != PGAS_OK && !pgasi_token_give(token))
         return PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
@@ -652,8 +652,10 @@ pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *arg
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
     if (status != PGAS_OK)
         return status;
-    if (!reply || !reply_bytes)
+    static char nothing;
+    if (!reply && reply_bytes)
         return PGAS_ERR_INVALID;
+    reply = reply ? reply : &nothing;
     if (!executed)
         return pgasi_ask(rank, handler, args, bytes, reply, reply_bytes);
     if (!entry_of(executed))

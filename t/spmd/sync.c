@@ -10,6 +10,7 @@
  *   log:    which does not exist here
  *   source: pgas/sync.h, pgas/call.h
  */
+#include "base/checks.h"
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/handler.h"
@@ -453,10 +454,35 @@ static int end_deferred(int i)
     n_bad += back != question || pgas_call_return(me, echo, &question, sizeof question, &back, sizeof back, NULL) != PGAS_OK;
     deferred_args[i]++;
     n_bad += pgas_reply(&deferred_args[i], sizeof deferred_args[i]) != PGAS_OK;
-    if (pgasi_wire_reply_bytes(deferred[i].wire))
+    if (pgasi_wire_wants_reply(deferred[i].wire))
         n_bad += pgas_reply(&deferred_args[i], sizeof deferred_args[i]) != PGAS_ERR_CONTEXT;
     pgasi_call_end(before, PGAS_OK);
     return n_bad + (pgas_reply(&question, 8) != PGAS_ERR_CONTEXT);
+}
+
+/* None, a byte, some words; waited for at once, or by a counter. */
+static void replies_of_all_sizes(void)
+{
+    static const size_t sizes[] = { 0, 1, 7, 8, 24, 100 };
+    char asked[100], got[100];
+    pgas_sync_t sync;
+    int n_bad = pgas_sync_init(&sync, PGASI_ARRAY_LENGTH(sizes)) != PGAS_OK;
+    for (size_t i = 0; i < sizeof asked; i++)
+        asked[i] = (char)(i + 1);
+    for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sizes); k++) {
+        size_t bytes = sizes[k];
+        memset(got, 0, sizeof got);
+        n_bad += pgas_call_return(right(), echo, asked, bytes, bytes ? got : NULL, bytes, NULL) != PGAS_OK;
+        n_bad += memcmp(got, asked, bytes) != 0 || (bytes < sizeof got && got[bytes] != 0);
+        n_bad += pgas_call_return(right(), echo, asked, bytes, got, bytes, &sync) != PGAS_OK;
+        n_bad += pgas_call_return(right(), echo, asked, bytes ? 0 : 8, got, bytes, NULL) != PGAS_ERR_MISMATCH;
+        n_bad += pgas_call_return(right(), count, asked, 8, got, bytes, NULL) != PGAS_ERR_MISMATCH; /* which does not reply */
+    }
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
+    n_bad += pgas_call_return(right(), echo, asked, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
+    pgas_sync_fini(&sync);
+    pgas_barrier(NULL);
+    spmd_is_int(n_bad, 0, "replies of all sizes, also of no bytes");
 }
 
 static void other_threads_answer(void)
@@ -572,7 +598,7 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("b.ask", on_ask, NULL, &waits, &ask);
     pgas_handler_register("b.open", on_open_gate, NULL, &open_gate);
     pgas_handler_register("z.hidden", on_count, NULL, &hidden);
-    job_begin(&argc, &argv, 17);
+    job_begin(&argc, &argv, 18);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_alloc(sizeof(pgas_sync_t), &counter_memory);
@@ -586,6 +612,7 @@ int main(int argc, char **argv)
     functions_call();
     too_late();
     unknown_handler();
+    replies_of_all_sizes();
     other_threads_answer();
     arrived_and_waiting();
     waiting_handlers_answer();
