@@ -47,6 +47,14 @@ typedef union {
 /** The CPUs that the initialising thread might use when the library started; none if unknown. */
 const pgasi_cpus_t *pgasi_node_cpus(void);
 
+/* ---- limits.c ---- */
+
+/** Whether the limits of files, addresses and threads allow the library to start on all ranks. PGAS_ERR_LIMIT: one rank of
+ *  the host has said which does not, and the number that does. Collective. */
+pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host);
+/** What the user can do about an error number, with "; " in front; "" where nothing is known. */
+const char *pgasi_limits_cure(int error);
+
 /* ---- place.c ---- */
 
 /** Which of n_objects thread `slot` goes to. divide: all ranks of the host share the objects. Pure. */

@@ -247,6 +247,8 @@ pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p)
                     host_members != NULL && host_pids != NULL;
     status = pgasi_mpi_agree(world, have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
+        status = pgasi_limits_check(world, host);
+    if (status == PGAS_OK)
         status = map_host(world, host, node_p);
     pgasi_mpi_free_comm(&host);
     if (status != PGAS_OK) {

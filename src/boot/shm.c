@@ -134,7 +134,7 @@ static int make_plain(size_t bytes, pgasi_shm_t *shm)
     int fd = pgasi_shm_file(whole, 0);
     void *base = fd < 0 ? MAP_FAILED : map_file(fd, whole, system_page());
     if (base == MAP_FAILED) {
-        PGASI_ERROR("shm", "cannot get %zu bytes of shared memory: %s", whole, strerror(errno));
+        PGASI_ERROR("shm", "cannot get %zu bytes of shared memory: %s%s", whole, strerror(errno), pgasi_limits_cure(errno));
         if (fd >= 0)
             close(fd);
         return -1;
@@ -197,8 +197,8 @@ static pgas_status_t map_offered(int node_rank, pgasi_shm_t *shm)
     int fd = pgasi_shm_open_peer(pgasi_boot.node_pids[node_rank], box->fd);
     void *base = fd < 0 ? MAP_FAILED : map_file(fd, box->bytes, box->page_bytes);
     if (base == MAP_FAILED)
-        PGASI_ERROR("shm", "cannot map %zu bytes of rank %d: %s", (size_t)box->bytes,
-                    pgasi_boot.node_members[node_rank], strerror(errno));
+        PGASI_ERROR("shm", "cannot map %zu bytes of rank %d: %s%s", (size_t)box->bytes,
+                    pgasi_boot.node_members[node_rank], strerror(errno), pgasi_limits_cure(errno));
     if (fd >= 0)
         close(fd);
     if (base == MAP_FAILED)
@@ -301,7 +301,7 @@ static pgas_status_t offer_alike(pgas_team_t *team, size_t bytes, bool want_huge
 {
     int reason = 0;
     pgas_status_t status = offer(bytes, want_huge, mine, &reason);
-    if (status != PGAS_OK && reason != 0)
+    if (status != PGAS_OK && reason != 0 && pgasi_param.hugepages == PGASI_HUGEPAGES_YES)
         refuse_no_huge_pages(bytes, reason);
     status = sync_by_board(team, status);
     if (status != PGAS_OK || !want_huge || pgasi_param.hugepages != PGASI_HUGEPAGES_TRY)
@@ -365,7 +365,7 @@ static pgas_status_t open_control(MPI_Comm node, size_t bytes)
     }
     bool good = control.base != NULL;
     if (!good)
-        PGASI_ERROR("shm", "cannot map the control region of the node: %s", strerror(errno));
+        PGASI_ERROR("shm", "cannot map the control region of the node: %s%s", strerror(errno), pgasi_limits_cure(errno));
     status = pgasi_mpi_agree(node, good ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (fd >= 0)
         close(fd);

@@ -2,6 +2,7 @@
  * thread keep their order; several let the next go on where the first serves the rank meanwhile. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "boot/boot.h"
@@ -83,9 +84,14 @@ static pgas_status_t start(int slot, int port, int n_threads)
     c->reserved = pgasi_slot_reserve(slot);
     if (c->reserved)
         pgasi_port_set_left(port, false);
-    while (c->n < n_threads && pthread_create(&c->thread[c->n], NULL, consume, c) == 0)
-        c->n++;
-    if (c->n < n_threads) {
+    int error = 0;
+    while (c->n < n_threads && error == 0) {
+        error = pthread_create(&c->thread[c->n], NULL, consume, c);
+        c->n += error == 0;
+    }
+    if (error != 0) {
+        PGASI_ERROR("consumer", "pgas_consumers_start: %d of %d threads start, then: %s; raise the limit of processes "
+                    "(ulimit -u)", c->n, n_threads, strerror(error));
         stop(c);
         free(c);
         return PGAS_ERR_NO_MEMORY;

@@ -78,10 +78,13 @@ static void call_somebody(void)
         pthread_cond_signal(&work);
     } else if (n_threads < pgasi_param.handler_threads && !stopping) {
         static int warned;
-        if (pthread_create(&threads[n_threads], NULL, thread_main, NULL) == 0)
+        int error = pthread_create(&threads[n_threads], NULL, thread_main, NULL);
+        if (error == 0)
             __atomic_store_n(&n_ever, ++n_threads, __ATOMIC_RELAXED);
         else
-            pgasi_warn_once(&warned, "task", "cannot start a handler thread: %d run", n_threads);
+            pgasi_warn_once(&warned, "task", "cannot start handler thread %d of PGAS_HANDLER_THREADS=%d (%s): calls wait for "
+                            "the others; raise the limit of processes (ulimit -u)", n_threads + 1,
+                            pgasi_param.handler_threads, strerror(error));
     } else if (n_away == n_threads) {
         static int warned;
         pgasi_warn_once(&warned, "task", "all PGAS_HANDLER_THREADS=%d handlers wait, and calls wait for them to end: if they "

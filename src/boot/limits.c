@@ -1,0 +1,166 @@
+/* What the system must grant before anything of the library is opened.
+ *
+ * MPI and UCX end the process, or fail with an error number, where they run out of files or threads half way. So the start
+ * counts first and says what it needs. The counts were measured with strace and /proc/self/fd: without a transport a rank
+ * opens a pipe, an epoll and a pidfd for each rank of its host, and two anonymous files for a moment; UCX and verbs open 15
+ * to 20 more with one lane. Connections, and lanes of further threads, come on top when they are used. */
+#include "boot/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/checks.h"
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/param.h"
+
+#define FILES_ALONE 6
+#define FILES_OF_TRANSPORT 24
+#define THREADS_OF_TRANSPORT 1 /* UCX's */
+#define ADDRESSES_ALONE (UINT64_C(96) << 20) /* of stacks, of the C library's heaps for threads, of small mappings */
+#define ADDRESSES_OF_TRANSPORT (UINT64_C(64) << 20)
+#define WHY_BYTES 400
+
+/* Whether some ranks are reached by a transport, before nodes are known. */
+static bool needs_transport(void)
+{
+    int most = pgasi_param.node_maxsize;
+    return pgasi_boot.n_ranks > pgasi_boot.host_ranks || (most > 0 && most < pgasi_boot.host_ranks);
+}
+
+/* The limit, or RLIM_INFINITY where it cannot be read. */
+static rlim_t limit_of(int resource)
+{
+    struct rlimit limit;
+    return getrlimit((__rlimit_resource_t)resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+/* ---- files ---- */
+
+static int count_open_files(void)
+{
+    int n = -3; /* ".", ".." and the folder itself */
+    DIR *folder = opendir("/proc/self/fd");
+    if (!folder)
+        return errno == EMFILE ? (int)PGASI_MIN(limit_of(RLIMIT_NOFILE), INT32_MAX) : 0;
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+static bool lacks_files(char why[WHY_BYTES])
+{
+    rlim_t limit = limit_of(RLIMIT_NOFILE);
+    int open = count_open_files();
+    int more = FILES_ALONE + pgasi_boot.host_ranks + (needs_transport() ? FILES_OF_TRANSPORT : 0);
+    if (limit == RLIM_INFINITY || (rlim_t)(open + more) <= limit)
+        return false;
+    snprintf(why, WHY_BYTES,
+             "%d files are open, pgas_init needs up to %d more, and the limit is %" PRIu64 ": raise it to %d at least "
+             "(ulimit -n)",
+             open, more, (uint64_t)limit, open + more);
+    return true;
+}
+
+/* ---- threads ---- */
+
+/* Lives until the starter lets go of the mutex. */
+static void *live(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+/* Starts as many threads as the library will, all at once, and ends them again: nothing else tells what is left of the
+ * limits of a user, a cgroup and the machine. */
+static bool lacks_threads(char why[WHY_BYTES])
+{
+    enum { MOST = 32 };
+    pthread_t threads[MOST];
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    int n = 0, error = 0;
+    int want = PGASI_MIN(pgasi_param.service_threads + (needs_transport() ? THREADS_OF_TRANSPORT : 0), MOST);
+    pthread_mutex_lock(&mutex);
+    while (n < want && error == 0) {
+        error = pthread_create(&threads[n], NULL, live, &mutex);
+        n += error == 0;
+    }
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    if (error == 0)
+        return false;
+    char limit_text[32] = "unlimited";
+    rlim_t limit = limit_of(RLIMIT_NPROC);
+    if (limit != RLIM_INFINITY)
+        snprintf(limit_text, sizeof limit_text, "%" PRIu64, (uint64_t)limit);
+    snprintf(why, WHY_BYTES,
+             "pgas_init needs %d threads in each rank and gets %d (%s): raise the limit of processes (ulimit -u, now %s), or "
+             "pids.max of the cgroup, by %d for each rank of the host",
+             want, n, strerror(error), limit_text, want - n);
+    return true;
+}
+
+/* ---- addresses ---- */
+
+/* Bytes of addresses that this process uses; 0: not known. */
+static uint64_t addresses_in_use(void)
+{
+    uint64_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file || fscanf(file, "%" SCNu64, &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool lacks_addresses(char why[WHY_BYTES])
+{
+    rlim_t limit = limit_of(RLIMIT_AS);
+    int most = pgasi_param.node_maxsize, node = pgasi_boot.host_ranks;
+    node = most > 0 ? PGASI_MIN(most, node) : node;
+    uint64_t used = addresses_in_use(), heaps = (uint64_t)node * pgasi_param.heap_size;
+    uint64_t other = ADDRESSES_ALONE + (needs_transport() ? ADDRESSES_OF_TRANSPORT : 0), need = used + heaps + other;
+    if (limit == RLIM_INFINITY || need <= (uint64_t)limit)
+        return false;
+    char used_text[24], heaps_text[24], other_text[24], limit_text[24];
+    snprintf(why, WHY_BYTES,
+             "the limit of addresses is %s, %s are in use, the heaps of a node's %d ranks take %s more, and the library some "
+             "%s: raise it to %" PRIu64 " KiB (ulimit -v), or lower PGAS_HEAP_SIZE",
+             pgasi_machine_bytes_text((uint64_t)limit, limit_text), pgasi_machine_bytes_text(used, used_text), node,
+             pgasi_machine_bytes_text(heaps, heaps_text), pgasi_machine_bytes_text(other, other_text), (need + 1023) >> 10);
+    return true;
+}
+
+/* ---- the check ---- */
+
+pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host)
+{
+    char why[WHY_BYTES] = "";
+    int rank = pgasi_node_host_rank(), first = INT32_MAX;
+    bool lacks = lacks_files(why) || lacks_addresses(why) || lacks_threads(why);
+    int mine = lacks ? rank : INT32_MAX;
+    pgas_status_t status =
+        pgasi_mpi_status(MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, host), "the search for limits that are too low");
+    if (status == PGAS_OK && lacks && first == rank)
+        PGASI_ERROR("limits", "%s", why);
+    return pgasi_mpi_agree(world, lacks ? PGAS_ERR_LIMIT : status);
+}
+
+const char *pgasi_limits_cure(int error)
+{
+    if (error == EMFILE)
+        return "; raise the limit of open files (ulimit -n)";
+    if (error == ENOMEM && limit_of(RLIMIT_AS) != RLIM_INFINITY)
+        return "; raise the limit of addresses (ulimit -v), or lower PGAS_HEAP_SIZE";
+    return "";
+}
