@@ -12,7 +12,8 @@ T_LOG_COMPILER = $(top_srcdir)/t/launch
 T_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 AM_T_LOG_DRIVER_FLAGS = --ignore-exit
 
-EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/kill.sh %D%/tap.sh %D%/config.sh.in %D%/model
+EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/kill.sh %D%/tap.sh %D%/config.sh.in %D%/model \
+	%D%/mutants %D%/mutate.awk %D%/mutants.tests %D%/mutants.equivalent
 
 # Made by t/launch.
 CLEANFILES += %D%/.turn %D%/.turn.1 %D%/.turn.2
@@ -25,4 +26,9 @@ check-all:
 model:
 	BUILD=$(abs_top_builddir) $(abs_top_srcdir)/t/model full
 
-.PHONY: check-all model
+# Small mistakes at random, and whether the tests notice them: make mutants MUTANTS="--count 5 src/boot/wait.c".
+mutants:
+	BUILD=$(abs_top_builddir) $(abs_top_srcdir)/t/mutants $(MUTANTS)
+clean_folders += mutants
+
+.PHONY: check-all model mutants
