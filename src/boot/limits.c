@@ -1,8 +1,8 @@
 /* What the system must grant before anything of the library is opened.
  *
  * MPI and UCX end the process, or fail with an error number, where they run out of files or threads half way. So the start
- * counts first and says what it needs. The counts were measured with strace and /proc/self/fd: without a transport a rank
- * opens a pipe, an epoll and a pidfd for each rank of its host, and two anonymous files for a moment; UCX and verbs open 15
+ * counts first and says what it needs. The counts were measured in /proc/self/fd: without a transport a rank opens a pipe,
+ * two epolls, an eventfd and a pidfd for each rank of its host, and two anonymous files for a moment; UCX and verbs open 15
  * to 20 more with one lane. Connections, and lanes of further threads, come on top when they are used. */
 #include "boot/internal.h"
 
@@ -20,8 +20,10 @@
 #include "base/machine.h"
 #include "base/param.h"
 
-#define FILES_ALONE 6
+#define FILES_ALONE 8
+#define FILES_BETWEEN_HOSTS 6 /* a socket that listens and links to some hosts (links.c) */
 #define FILES_OF_TRANSPORT 24
+#define THREADS_ALONE 1        /* the watch (watch.c) */
 #define THREADS_OF_TRANSPORT 1 /* UCX's */
 #define ADDRESSES_ALONE (UINT64_C(96) << 20) /* of stacks, of the C library's heaps for threads, of small mappings */
 #define ADDRESSES_OF_TRANSPORT (UINT64_C(64) << 20)
@@ -59,7 +61,8 @@ static bool lacks_files(char why[WHY_BYTES])
 {
     rlim_t limit = limit_of(RLIMIT_NOFILE);
     int open = count_open_files();
-    int more = FILES_ALONE + pgasi_boot.host_ranks + (needs_transport() ? FILES_OF_TRANSPORT : 0);
+    int more = FILES_ALONE + pgasi_boot.host_ranks + (needs_transport() ? FILES_OF_TRANSPORT : 0) +
+               (pgasi_boot.n_ranks > pgasi_boot.host_ranks ? FILES_BETWEEN_HOSTS : 0);
     if (limit == RLIM_INFINITY || (rlim_t)(open + more) <= limit)
         return false;
     snprintf(why, WHY_BYTES,
@@ -87,7 +90,8 @@ static bool lacks_threads(char why[WHY_BYTES])
     pthread_t threads[MOST];
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     int n = 0, error = 0;
-    int want = PGASI_MIN(pgasi_param.service_threads + (needs_transport() ? THREADS_OF_TRANSPORT : 0), MOST);
+    int want = THREADS_ALONE + pgasi_param.service_threads + (needs_transport() ? THREADS_OF_TRANSPORT : 0);
+    want = PGASI_MIN(want, MOST);
     pthread_mutex_lock(&mutex);
     while (n < want && error == 0) {
         error = pthread_create(&threads[n], NULL, live, &mutex);
