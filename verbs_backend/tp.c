@@ -1,11 +1,14 @@
 /* The transport as a whole: its device, what it can do, its address, and the table. */
 #include "verbs_backend/transport.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include "base/hash.h"
 
 /* Parameters as the job has them; of the environment where nobody has loaded them (tests of transports alone). */
@@ -71,6 +74,21 @@ static pgas_status_t open_device(pgasi_verbs_tp_t *tp)
                     name, pgas_status_text(status));
     }
     return status;
+}
+
+/* The software NIC reads and writes registered memory of other processes by these calls. Filters of containers refuse them
+ * even for the own process; without them a transfer would fail later, and its peer would look dead. */
+static pgas_status_t check_copies(const pgasi_verbs_tp_t *tp)
+{
+    char from = 1, to = 0;
+    struct iovec here = {&to, 1}, there = {&from, 1};
+    if (strcmp(tp->dev->ops->name, "snic") != 0 || tp->opts.n_ranks == 1 ||
+        (process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 && process_vm_writev(getpid(), &here, 1, &there, 1, 0) == 1)) {
+        return PGAS_OK;
+    }
+    PGASI_ERROR("verbs", "the software NIC needs process_vm_readv and process_vm_writev, which are refused here (%s): allow them in "
+                "the filter of system calls (docker: --cap-add SYS_PTRACE), or take PGAS_TRANSPORT=ucx", strerror(errno));
+    return PGAS_ERR_UNSUPPORTED;
 }
 
 static uint64_t hash_of_file(const char *path)
@@ -141,7 +159,10 @@ static pgas_status_t verbs_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
     if (status != PGAS_OK) {
         goto unmap;
     }
-    status = make_address(tp);
+    status = check_copies(tp);
+    if (status == PGAS_OK) {
+        status = make_address(tp);
+    }
     if (status == PGAS_OK) {
         status = pgasi_verbs_wire_open(tp);
     }
