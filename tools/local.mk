@@ -5,7 +5,7 @@
 #   %C%_pgas_info_LDFLAGS = $(installed_ldflags)
 EXTRA_DIST += %D%/check %D%/install-deps %D%/lib.sh %D%/quickstart
 bin_PROGRAMS += %D%/pgas_info
-%C%_pgas_info_SOURCES = %D%/pgas_info.c
+%C%_pgas_info_SOURCES = %D%/pgas_info.c %D%/listeners.c %D%/listeners.h
 %C%_pgas_info_LDADD = $(public_ldadd)
 %C%_pgas_info_LDFLAGS = $(installed_ldflags)
 EXTRA_DIST += %D%/debian-graph

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "examples/usage.h"
+#include "tools/listeners.h"
 
 static const char usage[] = "pgas_info [--job | --devices | --var NAME | --help | --version]\n"
                             "  --job       start the library on the ranks of the job (mpirun -n N pgas_info --job)\n"
-                            "              and print what it found, such as bytes per rank\n"
+                            "              and print what it found, such as bytes per rank, and which\n"
+                            "              sockets of its ranks accept connections\n"
                             "  --devices   list the ports that queue pairs can use (pgas/verbs.h), with addresses\n"
                             "  --var NAME  explain one of the variables PGAS_*\n"
                             "  --version   print the version of the library\n"
@@ -26,17 +28,28 @@ static int flushed(int code)
     return 1;
 }
 
+/* MPI is started first, so that its sockets can be told from those of the library. */
 static int job(void)
 {
+    static listeners_t listeners;
+    int level;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
+        return 1;
+    listeners_look(&listeners, SINCE_MPI);
     pgas_status_t status = pgas_init(NULL, NULL);
     if (status != PGAS_OK) {
         fprintf(stderr, "pgas_info: cannot start: %s\n", pgas_status_text(status));
+        MPI_Finalize();
         return 1;
     }
+    listeners_look(&listeners, SINCE_PGAS);
     int code = 0;
     if (pgas_rank() == 0)
-        code = flushed(pgas_info_print(stdout) != PGAS_OK);
-    return pgas_finalize() == PGAS_OK ? code : 1;
+        code = pgas_info_print(stdout) != PGAS_OK;
+    code |= listeners_print(stdout, &listeners) != 0;
+    code = flushed(code);
+    code |= pgas_finalize() != PGAS_OK;
+    return MPI_Finalize() == MPI_SUCCESS ? code : 1;
 }
 
 /* The addresses of a port, the chosen one with a star. */

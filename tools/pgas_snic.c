@@ -2,34 +2,26 @@
  * themselves; it ends when nobody has used it for a while. --status asks the one that runs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <pgas/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "examples/usage.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
-static int usage(FILE *out, int code)
-{
-    fprintf(out, "usage: pgas_snic [--name NAME] [--idle SECONDS] [--foreground]\n"
-                 "       pgas_snic [--name NAME] --status\n"
-                 "  --name NAME      which of this user's software NICs on this node (default)\n"
-                 "  --idle SECONDS   ends when no program has used it for so long (2)\n"
-                 "  --foreground     does not go into the background\n"
-                 "  --status         prints what the one that runs says of itself; exits with 1 if\n"
-                 "                   there is none\n"
-                 "  --help           prints this and exits\n"
-                 "  --version        prints the version and exits\n");
-    return code;
-}
-
-static int wrong(const char *option, const char *why)
-{
-    fprintf(stderr, "pgas_snic: %s %s\n", option, why);
-    return usage(stderr, 2);
-}
+static const char usage[] = "pgas_snic [--name NAME] [--idle SECONDS]\n"
+                            "                 [--foreground | --status | --help | --version]\n"
+                            "  --name NAME     which of this user's software NICs on this node (default)\n"
+                            "  --idle SECONDS  ends when no program has used it for so long (2)\n"
+                            "  --foreground    does not go into the background\n"
+                            "  --status        prints what the one that runs says of itself; without one the\n"
+                            "                  exit status is 1\n"
+                            "  --version       prints the version of the library\n"
+                            "  --help          this text\n";
 
 static int print_status(const char *name)
 {
@@ -75,38 +67,46 @@ static void go_into_background(void)
         _exit(1);
 }
 
+enum { NAME = 1, IDLE, FOREGROUND, STATUS, VERSION, HELP };
+
 int main(int argc, char **argv)
 {
+    static const struct option options[] = { { "name", required_argument, NULL, NAME }, { "idle", required_argument, NULL, IDLE },
+                                             { "foreground", no_argument, NULL, FOREGROUND }, { "status", no_argument, NULL, STATUS },
+                                             { "version", no_argument, NULL, VERSION }, { "help", no_argument, NULL, HELP }, { 0 } };
     const char *name = "default";
     double idle = 2;
-    int foreground = 0, status_only = 0;
-    for (int i = 1; i < argc; i++) {
+    bool foreground = false, asks = false;
+    int option;
+    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         char *end = NULL;
-        if (strcmp(argv[i], "--help") == 0)
-            return usage(stdout, 0);
-        if (strcmp(argv[i], "--version") == 0) {
+        switch (option) {
+        case NAME:
+            name = optarg;
+            break;
+        case IDLE:
+            idle = strtod(optarg, &end);
+            if (end == optarg || *end != '\0' || !(idle >= 0 && idle < 1e6))
+                usage_exit(0, usage, "not a number of seconds", optarg);
+            break;
+        case FOREGROUND:
+            foreground = true;
+            break;
+        case STATUS:
+            asks = true;
+            break;
+        case VERSION:
             printf("libpgas %s\n", PGAS_SNIC_VERSION);
             return fflush(stdout) != 0;
-        }
-        if (strcmp(argv[i], "--foreground") == 0) {
-            foreground = 1;
-        } else if (strcmp(argv[i], "--status") == 0) {
-            status_only = 1;
-        } else if (strcmp(argv[i], "--name") == 0 || strcmp(argv[i], "--idle") == 0) {
-            if (i + 1 == argc)
-                return wrong(argv[i], "needs a value");
-            if (strcmp(argv[i++], "--name") == 0) {
-                name = argv[i];
-                continue;
-            }
-            idle = strtod(argv[i], &end);
-            if (end == argv[i] || *end != '\0' || !(idle >= 0 && idle < 1e6))
-                return wrong("--idle", "needs a number of seconds");
-        } else {
-            return wrong(argv[i], "is not known");
+        case HELP:
+            usage_exit(0, usage, NULL, "");
+        default:
+            usage_refuse(0, argv, usage, option);
         }
     }
-    if (status_only)
+    if (optind < argc)
+        usage_exit(0, usage, "an argument too many", argv[optind]);
+    if (asks)
         return print_status(name);
     raise_limit();
     if (!foreground)

@@ -114,10 +114,12 @@ static bool to_host(const struct sockaddr *from, uint8_t host[16])
     return from->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(addr);
 }
 
+/* Of loopback one address will do. */
 static void add_hosts(pgasi_verbs_tp_t *tp, const struct ifaddrs *all, const char *wanted, bool inside)
 {
+    int most = inside && wanted[0] == '\0' ? 1 : PGASI_VERBS_HOSTS_MAX;
     for (int family = 0; family < 2; family++) { /* IPv4 first */
-        for (const struct ifaddrs *at = all; at != NULL && tp->address.n_hosts < PGASI_VERBS_HOSTS_MAX; at = at->ifa_next) {
+        for (const struct ifaddrs *at = all; at != NULL && tp->address.n_hosts < most; at = at->ifa_next) {
             if (is_usable(at, wanted, inside) && at->ifa_addr->sa_family == (family == 0 ? AF_INET : AF_INET6) &&
                 to_host(at->ifa_addr, tp->address.hosts[tp->address.n_hosts])) {
                 tp->address.n_hosts++;
