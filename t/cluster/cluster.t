@@ -28,7 +28,7 @@ spread() {
 # See t/launch about MPICH and three hosts.
 ranks() { if [ "$MPI_FLAVOR" = mpich ]; then echo 2; else echo 3; fi; }
 
-plan $(($(wc -w <<<"$SPMD") + 3))
+plan $(($(wc -w <<<"$SPMD") + 4))
 if cluster_begin 3; then ok 0 "three hosts"; else ok 1 "three hosts"; fi
 is "$(mpirun_n 3 hostname 2>"$scratch/err" | sort | paste -sd ' ')" "h0 h1 h2" "ranks start on all of them" ||
     diag "$(cat "$scratch/err")"
@@ -37,5 +37,10 @@ for program in $SPMD; do spread "$program"; done
 if [ "$MPI_FLAVOR" = mpich ]; then spread t/spmd/graph_pagerank.t
 elif [ -x "${GRAPH%% *}" ]; then succeeds "pagerank between hosts" mpirun_n "$(ranks)" $GRAPH; else
     skip 1 "pagerank is not built"
+fi
+if [ "$MPI_FLAVOR" = mpich ]; then skip 1 "pgas_info leaves MPI to the library"; else
+    mpirun_n 2 tools/pgas_info --job 2>"$scratch/err" | "$AWK" '/^listeners:/ { inside = 1 } inside && $3 == "libpgas"' >"$scratch/out"
+    test -s "$scratch/out" && ! grep -qE ' (0\.0\.0\.0|\[::\]):' "$scratch/out"
+    ok $? "the library listens at addresses of its choice, not at all of a host" || diag "$(cat "$scratch/out" "$scratch/err")"
 fi
 done_testing
