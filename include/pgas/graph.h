@@ -32,6 +32,8 @@ typedef struct pgas_graph pgas_graph_t;
  *         off the diagonal is two edges); square; entry `i j` is the edge from i-1 to j-1.
  *  Empty lines are skipped everywhere, lines that begin with # or % in EL, with % in MTX. The end of a line may be
  *  CR LF, that of the last line may be missing. Lines have at most 64 KiB.
+ *  A byte-order mark before the text is skipped. What is compressed or UTF-16 gives PGAS_ERR_FORMAT, and the log names it. So
+ *  does a third column of an edge list or of names that is a number: weights are not read.
  *  AUTO   by the name (.el, .mtx, .tsv or .names), else by the first lines: %%MatrixMarket, two numbers, other: then
  *         some line must have a tab, or the text is refused. */
 typedef enum { PGAS_GRAPH_AUTO = 0, PGAS_GRAPH_NAMES, PGAS_GRAPH_EL, PGAS_GRAPH_MTX } pgas_graph_format_t;

@@ -129,6 +129,12 @@ static bool is_real(text_t word)
     return end == copy + n;
 }
 
+/* why it is refused: a number is most likely a weight */
+static const char *third_column(text_t word, const char *otherwise)
+{
+    return is_real(word) ? "a third column, as of weights, which are not read (keep the first two)" : otherwise;
+}
+
 /* ---- the three formats: one line each, without its end -------------------------------------------------------- */
 
 static pgas_status_t read_names(pgasi_reader_t *reader, text_t line)
@@ -145,8 +151,9 @@ static pgas_status_t read_names(pgasi_reader_t *reader, text_t line)
         if (is_empty(a) || is_empty(b)) {
             return refuse(reader, PGAS_ERR_FORMAT, "a name is missing", line);
         }
-        if (memchr(b.at, '\t', (size_t)(b.end - b.at)) != NULL) {
-            return refuse(reader, PGAS_ERR_FORMAT, "more than two names", line);
+        const char *third = (const char *)memchr(b.at, '\t', (size_t)(b.end - b.at));
+        if (third != NULL) {
+            return refuse(reader, PGAS_ERR_FORMAT, third_column((text_t){third + 1, line.end}, "more than two names"), line);
         }
     }
     if (a.end - a.at > PGASI_READER_NAME_MAX || (b.at != NULL && b.end - b.at > PGASI_READER_NAME_MAX)) {
@@ -170,7 +177,9 @@ static pgas_status_t read_el(pgasi_reader_t *reader, text_t line)
     }
     text_t more = next_word(&rest);
     if (!is_empty(more)) {
-        return refuse(reader, PGAS_ERR_FORMAT, "more than two numbers", line);
+        bool is_last = is_empty(next_word(&rest));
+        const char *reason = "more than two numbers";
+        return refuse(reader, PGAS_ERR_FORMAT, is_last ? third_column(more, reason) : reason, line);
     }
     reader->n_entries++;
     return reader->ops->edge(reader->arg, from, to);
@@ -398,6 +407,30 @@ void pgasi_reader_fini(pgasi_reader_t *reader)
 {
     free(reader->carry);
     reader->carry = NULL;
+}
+
+/* ---- before the text ---------------------------------------------------------------------------------------------- */
+
+size_t pgasi_reader_begin(const char *bytes, size_t n_bytes, pgasi_graph_error_t *error_p)
+{
+    static const struct {
+        const char *bytes, *what, *cure;
+        size_t n_bytes;
+    } known[] = {{"\x1f\x8b", "compressed by gzip", "zcat", 2},
+                 {"\xfd" "7zXZ", "compressed by xz", "xzcat", 5},
+                 {"\x28\xb5\x2f\xfd", "compressed by zstd", "zstdcat", 4},
+                 {"PK\x03\x04", "a zip archive", "unzip -p", 4},
+                 {"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8", 2},
+                 {"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8", 2}};
+    static const char mark[] = "\xef\xbb\xbf";
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (n_bytes >= known[i].n_bytes && memcmp(bytes, known[i].bytes, known[i].n_bytes) == 0) {
+            pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, 0, "is %s, which is not read: pass what `%s FILE` prints, as path '-' "
+                                  "for standard input", known[i].what, known[i].cure);
+            return 0;
+        }
+    }
+    return n_bytes >= 3 && memcmp(bytes, mark, 3) == 0 ? 3 : 0;
 }
 
 /* ---- which format ----------------------------------------------------------------------------------------------- */

@@ -52,6 +52,11 @@ typedef struct {
     size_t carry_bytes;
 } pgasi_reader_t;
 
+/** What stands before the text: its first bytes, PGASI_READER_BEGIN or all there are.
+ *  @return how many to skip: those of a byte-order mark, or 0. An error is set (line 0) if it is no text: compressed, UTF-16. */
+#define PGASI_READER_BEGIN 6
+size_t pgasi_reader_begin(const char *bytes, size_t n_bytes, pgasi_graph_error_t *error_p);
+
 /** Tell the format from the first bytes (all there are, or PGASI_READER_SNIFF of them). Never PGAS_GRAPH_AUTO. */
 pgas_graph_format_t pgasi_reader_sniff(const char *bytes, size_t n_bytes);
 

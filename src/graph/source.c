@@ -98,6 +98,13 @@ static pgas_status_t read_begin(pgasi_source_t *source, uint64_t place, pgasi_gr
     return status;
 }
 
+static void skip_begin(pgasi_source_t *source, size_t n_bytes)
+{
+    source->info.data_begin += n_bytes;
+    source->n_pending -= n_bytes;
+    memmove(source->buffer, source->buffer + n_bytes, source->n_pending);
+}
+
 /* what is behind the header stays in the buffer */
 static pgas_status_t read_mtx_header(pgasi_source_t *source, pgasi_graph_error_t *error)
 {
@@ -109,9 +116,7 @@ static pgas_status_t read_mtx_header(pgasi_source_t *source, pgasi_graph_error_t
     }
     while (status == PGAS_OK && reader.mtx_state != PGASI_MTX_ENTRIES) {
         status = pgasi_reader_feed_header(&reader, source->buffer, source->n_pending, &used);
-        source->info.data_begin += used;
-        source->n_pending -= used;
-        memmove(source->buffer, source->buffer + used, source->n_pending);
+        skip_begin(source, used);
         if (status == PGAS_OK && reader.mtx_state != PGASI_MTX_ENTRIES) {
             bool at_end = source->at_end;
             status = at_end ? pgasi_reader_finish(&reader) : read_begin(source, source->info.data_begin, &reader.error);
@@ -144,6 +149,10 @@ static pgas_status_t open_on_rank_0(pgasi_source_t *source, const char *path, co
     pgas_status_t status = open_file(source, error);
     if (status == PGAS_OK) {
         status = read_begin(source, 0, error);
+    }
+    if (status == PGAS_OK) {
+        skip_begin(source, pgasi_reader_begin(source->buffer, source->n_pending, error));
+        status = error->status;
     }
     if (status != PGAS_OK) {
         return status;

@@ -77,6 +77,12 @@ static inline int fuzz_reader(pgas_graph_format_t format, const uint8_t *data, s
     size_t step = 1 + (data[0] | (size_t)data[1] << 8) % 1000;
     data += 2;
     n_bytes -= 2;
+    pgasi_graph_error_t begin_error = {.status = PGAS_OK};
+    size_t begin = pgasi_reader_begin((const char *)data, n_bytes, &begin_error);
+    require(begin <= n_bytes && (begin_error.status == PGAS_OK || (begin == 0 && begin_error.text[0] != '\0')),
+            "what is before a text lies in it, and what is none is named");
+    data += begin;
+    n_bytes -= begin;
     pgasi_reader_t a = fuzz_read(format, data, n_bytes, 0, &sum_a);
     pgasi_reader_t b = fuzz_read(format, data, n_bytes, step, &sum_b);
     require(a.error.status == b.error.status && a.error.line == b.error.line && !strcmp(a.error.text, b.error.text) &&

@@ -161,6 +161,27 @@ static void edge_lists(const model_t *m)
     free(text.bytes);
 }
 
+/* The same text behind a byte-order mark, as a file and as a stream. */
+static void behind_a_mark(const model_t *m)
+{
+    text_t text = {0};
+    pgas_graph_t *graph = NULL;
+    unsigned long long n = m->n_vertices, n_edges = m->n_edges;
+    text_add(&text, "\xef\xbb\xbf");
+    text_add_edges(&text, m, 0, " ", "");
+    write_file("mark.txt", &text);
+    reads_as(m, PGAS_GRAPH_AUTO, "an edge list behind a byte-order mark");
+    pgas_status_t status = read_stream(&text, true, &graph);
+    spmd_ok(status == PGAS_OK && model_is(m, graph), "the same from standard input");
+    pgas_graph_destroy(graph);
+    text.n = 3;
+    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%llu %llu %llu\n", n, n, n_edges);
+    text_add_edges(&text, m, 1, " ", "");
+    write_file("mark.txt", &text);
+    reads_as(m, PGAS_GRAPH_AUTO, "a matrix behind a byte-order mark");
+    free(text.bytes);
+}
+
 /* Ranges of ranks begin and end within lines longer than themselves. */
 static void uneven_lines(const model_t *m)
 {
@@ -403,12 +424,20 @@ static void bad_files(void)
     bad_line("negative.el", "# c\n", "1 2", 1700, "1 -2", "negative.el:1701: a negative number: '-2'", PGAS_ERR_RANGE);
     bad_line("great.el", "", "1 2", 2899, "9223372036854775808 2", "great.el:2899: a number above 2^63-1",
              PGAS_ERR_RANGE);
+    bad_line("weights.el", "", "1 2", 1111, "1 2 0.5", "weights.el:1111: a third column, as of weights", PGAS_ERR_FORMAT);
+    bad_line("weights.tsv", "", "a\tb", 1112, "a\tb\t3", "weights.tsv:1112: a third column, as of weights", PGAS_ERR_FORMAT);
     bad_line("bad.tsv", "", "a\tb", 1234, "a\tb\tc", "bad.tsv:1234: more than two names", PGAS_ERR_FORMAT);
     bad_line("beyond.mtx", mtx, "1 2", 2000, "10 2", "beyond.mtx:2003: an index outside of the matrix: '10'",
              PGAS_ERR_RANGE);
     bad_line("more.mtx", mtx, "1 2\n2 3", 2900, "1 2", "more.mtx:3: announces 3000 entries, there are 5999",
              PGAS_ERR_FORMAT);
     bad_line("fewer.mtx", mtx, "%", 7, "1 2", "fewer.mtx:3003: ends after 2 of the 3000", PGAS_ERR_FORMAT);
+    text_add(&text, "\x1f\x8b\x08");
+    refused(&text, "a.el.gz", "a.el.gz: is compressed by gzip, which is not read", PGAS_ERR_FORMAT);
+    text.n = 0;
+    text_add(&text, "\xef\xbb\xbf");
+    refused(&text, "mark.el", "mark.el:1: empty", PGAS_ERR_FORMAT);
+    text.n = 0;
     refused(&text, "empty.el", "empty.el:1: empty", PGAS_ERR_FORMAT);
     refused(&text, "empty.mtx", "empty.mtx:1: empty", PGAS_ERR_FORMAT);
     refused(&text, "empty", "empty:1: empty", PGAS_ERR_FORMAT);
@@ -539,13 +568,14 @@ static void generated(void)
 
 int main(int argc, char **argv)
 {
-    job_begin(&argc, &argv, 55);
+    job_begin(&argc, &argv, 62);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     uint64_t seed = spmd_seed(20240109);
     model_t m = model_make(seed, 2000, 9000);
     make_folder();
     edge_lists(&m);
+    behind_a_mark(&m);
     uneven_lines(&m);
     matrices(&m);
     symmetric_matrix(seed);

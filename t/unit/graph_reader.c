@@ -99,13 +99,18 @@ static const struct {
     {"no first name", PGAS_GRAPH_NAMES, "a\tb\n\tc\n", PGAS_ERR_FORMAT, 2, "a name is missing: '?c'"},
     {"no second name", PGAS_GRAPH_NAMES, "a\tb\nc\t\n", PGAS_ERR_FORMAT, 2, "a name is missing: 'c?'"},
     {"cut behind a tab", PGAS_GRAPH_NAMES, "a\tb\nc\t", PGAS_ERR_FORMAT, 2, "a name is missing"},
+    {"a weight", PGAS_GRAPH_NAMES, "a\tb\t0.5\n", PGAS_ERR_FORMAT, 1, "a third column, as of weights, which are not read"},
+    {"a weight and more", PGAS_GRAPH_NAMES, "a\tb\t0.5\tc\n", PGAS_ERR_FORMAT, 1, "more than two names"},
     {"three names", PGAS_GRAPH_NAMES, "a\n\nb\tc\td\n", PGAS_ERR_FORMAT, 3, "more than two names"},
 
     {"empty", PGAS_GRAPH_EL, "", PGAS_ERR_FORMAT, 1, "empty"},
     {"only comments", PGAS_GRAPH_EL, "# a\n% b\n", PGAS_ERR_FORMAT, 2, "nothing but comments"},
     {"one number", PGAS_GRAPH_EL, "0 1\n5\n", PGAS_ERR_FORMAT, 2, "a number is missing"},
     {"cut in the middle", PGAS_GRAPH_EL, "0 1\n1 2\n2 ", PGAS_ERR_FORMAT, 3, "a number is missing"},
-    {"three numbers", PGAS_GRAPH_EL, "0 1 7\n", PGAS_ERR_FORMAT, 1, "more than two numbers: '0 1 7'"},
+    {"a weight", PGAS_GRAPH_EL, "0 1 7\n", PGAS_ERR_FORMAT, 1, "a third column, as of weights, which are not read"},
+    {"a real weight", PGAS_GRAPH_EL, "0 1\n0 1 -.7e3 \n", PGAS_ERR_FORMAT, 2, "(keep the first two): '0 1 -.7e3"},
+    {"four numbers", PGAS_GRAPH_EL, "0 1 7 8\n", PGAS_ERR_FORMAT, 1, "more than two numbers: '0 1 7 8'"},
+    {"a word behind", PGAS_GRAPH_EL, "0 1 x\n", PGAS_ERR_FORMAT, 1, "more than two numbers: '0 1 x'"},
     {"a word", PGAS_GRAPH_EL, "# x\n0 1\n1 two\n", PGAS_ERR_FORMAT, 3, "not a whole number: 'two'"},
     {"a fraction", PGAS_GRAPH_EL, "0 1.5\n", PGAS_ERR_FORMAT, 1, "not a whole number: '1.5'"},
     {"a minus alone", PGAS_GRAPH_EL, "0 -\n", PGAS_ERR_FORMAT, 1, "not a whole number: '-'"},
@@ -270,6 +275,39 @@ static void formats_are_told(void)
     is_int(n_bad, 0, "and from the file's name");
 }
 
+static void before_the_text(void)
+{
+    static const struct {
+        const char *bytes;
+        size_t n_bytes, skip;
+        const char *what; /* NULL: a text */
+    } begin[] = {{"0 1\n", 4, 0, NULL},
+                 {"", 0, 0, NULL},
+                 {"\xef\xbb\xbf" "0 1\n", 7, 3, NULL},
+                 {"\xef\xbb\xbf", 3, 3, NULL},
+                 {"\xef\xbb", 2, 0, NULL},
+                 {"\x1f\x8b\x08\x00", 4, 0, "gzip"},
+                 {"\x1f", 1, 0, NULL},
+                 {"\xfd" "7zXZ", 6, 0, "xz"},
+                 {"\x28\xb5\x2f\xfd", 4, 0, "zstd"},
+                 {"PK\x03\x04", 4, 0, "zip"},
+                 {"PK\t1", 4, 0, NULL},
+                 {"\xff\xfe" "0", 4, 0, "UTF-16"},
+                 {"\xfe\xff", 2, 0, "UTF-16"}};
+    int n_bad = 0;
+    for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++) {
+        pgasi_graph_error_t error = {.status = PGAS_OK};
+        size_t skip = pgasi_reader_begin(begin[i].bytes, begin[i].n_bytes, &error);
+        bool named = begin[i].what != NULL ? strstr(error.text, begin[i].what) != NULL : error.text[0] == '\0';
+        bool good = skip == begin[i].skip && named && (error.status == PGAS_OK) == (begin[i].what == NULL);
+        n_bad += !good;
+        if (!good) {
+            diag("begin %d: skips %d, %s", (int)i, (int)skip, error.text);
+        }
+    }
+    is_int(n_bad, 0, "a byte-order mark is skipped; what is compressed, or UTF-16, is named");
+}
+
 static pgas_status_t refuse_edge(void *arg, uint64_t from, uint64_t to)
 {
     (void)arg, (void)to;
@@ -418,7 +456,7 @@ static int round_trips_of_names(uint64_t seed)
 
 int main(void)
 {
-    plan(N_REFUSALS + 27);
+    plan(N_REFUSALS + 28);
     uint64_t seed = tap_seed(20240107);
     refusals_have_line_and_reason();
     nul_is_refused();
@@ -426,6 +464,7 @@ int main(void)
     forms_that_are_taken();
     header_ends_where_entries_begin();
     formats_are_told();
+    before_the_text();
     sink_can_refuse();
     cuts_make_no_difference();
     long_lines_in_pieces();
