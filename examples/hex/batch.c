@@ -76,7 +76,7 @@ int selfplay(session_t *session, const char *path)
         status = engine_think(&session->engine, game, &session->settings, 0);
         if (status == PGAS_OK && terminal)
             show_progress(&session->engine.report.info, game);
-        if (status == PGAS_OK && !game_play(game, session->engine.report.info.best))
+        if (status == PGAS_OK && !game_play(game, game->at.turn, session->engine.report.info.best))
             status = PGAS_ERR_MISMATCH;
     }
     if (terminal)

@@ -10,10 +10,10 @@ static bool search(session_t *s, const char *color, FILE *out)
         return refuse(out, "syntax error", "colors are b and w");
     if (s->game.at.winner >= 0)
         return refuse(out, "the game is over", "");
-    if (turn != s->game.at.turn)
-        return refuse(out, "it is the other's turn", "");
+    game_t game = s->game;
+    game_set_turn(&game, turn);
     double seconds = clock_share(&s->clock, turn, n_cells - s->game.n_moves), most = s->settings.of[TIME];
-    pgas_status_t status = engine_think(&s->engine, &s->game, &s->settings, most > 0 && most < seconds ? most : seconds);
+    pgas_status_t status = engine_think(&s->engine, &game, &s->settings, most > 0 && most < seconds ? most : seconds);
     if (status != PGAS_OK)
         return refuse(out, "the search failed", pgas_status_text(status));
     char text[16];
@@ -23,14 +23,14 @@ static bool search(session_t *s, const char *color, FILE *out)
 
 static bool genmove(session_t *s, int n, char **args, FILE *out)
 {
-    int turn = s->game.at.turn;
+    int turn = color_parse(args[0]);
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     if (!search(s, args[0], out))
         return false;
     clock_gettime(CLOCK_MONOTONIC, &end);
     clock_spend(&s->clock, turn, (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9);
-    return (void)n, game_play(&s->game, s->engine.report.info.best);
+    return (void)n, game_play(&s->game, turn, s->engine.report.info.best);
 }
 
 static bool reg_genmove(session_t *s, int n, char **args, FILE *out)

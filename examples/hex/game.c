@@ -1,4 +1,4 @@
-/* hex: the game as it is played, moves and boards as text. */
+/* hex: the game as it is played, moves as text. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -21,10 +21,20 @@ bool game_start(game_t *game, int size, bool may_swap)
     return pgas_hex_init(&game->at, size, may_swap) == PGAS_OK;
 }
 
-bool game_play(game_t *game, pgas_mcts_move_t move)
+/* Who moves out of turn gives the right to swap away: it is that of the other color's first answer. */
+void game_set_turn(game_t *game, int turn)
 {
+    game->at.may_swap = game->at.may_swap && turn == game->at.turn;
+    game->at.turn = (uint8_t)turn;
+}
+
+bool game_play(game_t *game, int turn, pgas_mcts_move_t move)
+{
+    pgas_hex_t before = game->at;
+    game_set_turn(game, turn);
     if (game->n_moves == MOVES_MAX || pgas_hex_play(&game->at, move) != PGAS_OK)
-        return false;
+        return game->at = before, false;
+    game->turns[game->n_moves] = (uint8_t)turn;
     game->moves[game->n_moves++] = move;
     return true;
 }
@@ -35,7 +45,7 @@ static bool replay(game_t *game, int n, bool may_swap)
     game_t again;
     game_start(&again, game->at.size, may_swap);
     for (int i = 0; i < n; i++)
-        if (!game_play(&again, game->moves[i]))
+        if (!game_play(&again, game->turns[i], game->moves[i]))
             return false;
     *game = again;
     return true;
@@ -82,36 +92,11 @@ bool game_play_text(game_t *game, int turn, const char *text, char why[MESSAGE_M
         snprintf(why, MESSAGE_MAX, "no such cell");
     else if (game->at.winner >= 0)
         snprintf(why, MESSAGE_MAX, "the game is over");
-    else if (turn != game->at.turn)
-        snprintf(why, MESSAGE_MAX, "it is the turn of %s", color_name[game->at.turn]);
     else if (move == PGAS_HEX_SWAP && !game->may_swap)
         snprintf(why, MESSAGE_MAX, "the swap rule is off");
-    else if (!game_play(game, move))
+    else if (!game_play(game, turn, move))
         snprintf(why, MESSAGE_MAX, move == PGAS_HEX_SWAP ? "only the second move can be a swap" : "the cell is taken");
     else
         return true;
     return false;
-}
-
-static void letters(int size, int indent, FILE *out)
-{
-    fprintf(out, "%*s", indent, "");
-    for (int c = 0; c < size; c++)
-        fprintf(out, " %c", 'a' + c);
-    fprintf(out, "\n");
-}
-
-void board_show(const game_t *game, FILE *out)
-{
-    const pgas_hex_t *at = &game->at;
-    letters(at->size, 1, out);
-    for (int r = 0; r < at->size; r++) {
-        fprintf(out, "%*d", r + 2, r + 1);
-        for (int c = 0; c < at->size; c++)
-            fprintf(out, " %c", at->stones[0][r] >> c & 1 ? 'x' : at->stones[1][r] >> c & 1 ? 'o' : '.');
-        fprintf(out, "  %d\n", r + 1);
-    }
-    letters(at->size, at->size + 2, out);
-    fprintf(out, "black x: top to bottom, white o: left to right; %s %s\n",
-            color_name[at->winner >= 0 ? at->winner : at->turn], at->winner >= 0 ? "has won" : "to move");
 }

@@ -33,23 +33,24 @@ bool setting_is_flag(int which); /* on the command line it takes no value */
 void settings_help(FILE *out);
 void settings_to_opts(const settings_t *settings, pgas_mcts_opts_t *opts);
 
-/* ---- game.c: the moves made and the position they led to; text of moves and boards ---- */
+/* ---- game.c: the moves made and the position they led to; text of moves ---- */
 typedef struct {
     pgas_hex_t at;
     bool may_swap;
     int n_moves;
     pgas_mcts_move_t moves[MOVES_MAX];
+    uint8_t turns[MOVES_MAX]; /* who made them: one color may move several times in a row */
 } game_t;
 bool game_start(game_t *game, int size, bool may_swap); /* false: no such size */
-/* Makes a move given as text, for who is said to make it. False: *why says why not; nothing has changed. */
+/* Makes a move given as text, of a color whose turn it need not be. False: *why says why not; nothing has changed. */
 bool game_play_text(game_t *game, int turn, const char *text, char why[MESSAGE_MAX]);
-bool game_play(game_t *game, pgas_mcts_move_t move);
+bool game_play(game_t *game, int turn, pgas_mcts_move_t move);
+void game_set_turn(game_t *game, int turn);
 bool game_undo(game_t *game);
 bool game_set_swap(game_t *game, bool may_swap);   /* false: there was a swap already */
 void move_text(int size, pgas_mcts_move_t move, char text[16]);
 int color_parse(const char *text);                 /* -1: none */
 extern const char *const color_name[2];
-void board_show(const game_t *game, FILE *out);
 
 /* ---- sgf_syntax.c, sgf_game.c, sgf_file.c (see sgf.h) ---- */
 /* Reads the main line of the one game of a file. False: *why says where it is wrong and how; *game is as before. */
@@ -89,7 +90,8 @@ pgas_status_t engine_search(engine_t *engine, const pgas_mcts_budget_t *budget);
 pgas_status_t engine_end(engine_t *engine); /* the last */
 pgas_status_t engine_follow(void);          /* the other ranks, until then */
 
-/* ---- report.c: what a search found, as text ---- */
+/* ---- report.c: boards and what a search found, as text ---- */
+void board_show(const game_t *game, FILE *out);
 void report_values(const report_t *report, size_t n_most, FILE *out);
 void report_line(const report_t *report, FILE *out);
 void report_stats(const report_t *report, FILE *out);

@@ -1,4 +1,4 @@
-/* hex: what a search found, as text. */
+/* hex: what a search found, and boards, as text. */
 #include "hexprog.h"
 
 /* "a5 0.6123 1042" for each move that was tried, best first: its value for who moves, its visits; "proven" if exact. */
@@ -49,4 +49,27 @@ void report_stats(const report_t *report, FILE *out)
             s->rollouts_per_second_thread, s->playouts_per_second_thread, s->imbalance);
     fprintf(out, "value %.4f%s\nended-by %s\n", report->info.value, report->info.proven ? " proven" : "",
             end_name[report->info.end]);
+}
+
+static void letters(int size, int indent, FILE *out)
+{
+    fprintf(out, "%*s", indent, "");
+    for (int c = 0; c < size; c++)
+        fprintf(out, " %c", 'a' + c);
+    fprintf(out, "\n");
+}
+
+void board_show(const game_t *game, FILE *out)
+{
+    const pgas_hex_t *at = &game->at;
+    letters(at->size, 1, out);
+    for (int r = 0; r < at->size; r++) {
+        fprintf(out, "%*d", r + 2, r + 1);
+        for (int c = 0; c < at->size; c++)
+            fprintf(out, " %c", at->stones[0][r] >> c & 1 ? 'x' : at->stones[1][r] >> c & 1 ? 'o' : '.');
+        fprintf(out, "  %d\n", r + 1);
+    }
+    letters(at->size, at->size + 2, out);
+    fprintf(out, "black x: top to bottom, white o: left to right; %s %s\n",
+            color_name[at->winner >= 0 ? at->winner : at->turn], at->winner >= 0 ? "has won" : "to move");
 }

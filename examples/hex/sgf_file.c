@@ -30,7 +30,7 @@ void sgf_write(const game_t *game, FILE *out)
     for (int i = 0; i < game->n_moves; i++) {
         char text[16];
         move_text(size, game->moves[i], text);
-        fprintf(out, "%s;%c[%s]", i % 10 ? "" : "\n", "BW"[i % 2], text);
+        fprintf(out, "%s;%c[%s]", i % 10 ? "" : "\n", "BW"[game->turns[i]], text);
     }
     fprintf(out, ")\n");
 }

@@ -23,9 +23,13 @@ static pgas_status_t create(engine_t *engine, const game_t *game, const settings
 static pgas_status_t lead(engine_t *engine, const game_t *game)
 {
     game_t *root = &engine->root;
-    int n = root->n_moves;
-    bool on_the_way = n >= 0 && n <= game->n_moves && root->may_swap == game->may_swap &&
-                      memcmp(root->moves, game->moves, (size_t)n * sizeof(*root->moves)) == 0;
+    int n = root->n_moves, turn = root->at.turn;
+    bool on_the_way = n >= 0 && n <= game->n_moves && root->at.may_swap == game->at.may_swap &&
+                      memcmp(root->moves, game->moves, (size_t)n * sizeof(*root->moves)) == 0 &&
+                      memcmp(root->turns, game->turns, (size_t)n) == 0;
+    for (int i = n; on_the_way && i < game->n_moves; i++, turn = !turn)
+        on_the_way = game->turns[i] == turn;
+    on_the_way = on_the_way && turn == game->at.turn; /* the tree knows of turns alone */
     pgas_status_t status = on_the_way ? PGAS_OK : engine_state(engine, &game->at);
     for (; on_the_way && n < game->n_moves && status == PGAS_OK; n++)
         status = engine_advance(engine, game->moves[n]);

@@ -81,8 +81,6 @@ black x: top to bottom, white o: left to right; black to move
 =
 > final_score
 ? cannot score
-> genmove white
-? it is the other's turn
 > play b a3
 =
 > showboard
@@ -243,8 +241,6 @@ cat >errors <<'END'
 ? syntax error: colors are b and w
 > play w a2 a3
 ? syntax error: play COLOR MOVE
-> play b b1
-? illegal move: it is the turn of white
 > play w a1
 ? illegal move: the cell is taken
 > play w e1
@@ -269,8 +265,6 @@ cat >errors <<'END'
 ? syntax error: genmove COLOR
 > genmove x
 ? syntax error: colors are b and w
-> reg_genmove b
-? it is the other's turn
 > values
 ? nothing was searched
 > pv
@@ -330,6 +324,69 @@ cat >errors <<'END'
 black x: top to bottom, white o: left to right; white to move
 END
 
+# One color moves several times in a row, or first though it is white.
+cat >rows <<'END'
+> boardsize 3
+=
+> play b b2
+=
+> play b a1
+=
+> play w c3
+=
+> play w c1
+=
+> play w b1
+=
+> showboard
+=
+  a b c
+ 1 x o o  1
+  2 . x .  2
+   3 . . o  3
+      a b c
+black x: top to bottom, white o: left to right; black to move
+> printsgf rows.sgf
+=
+> clear_board
+=
+> loadsgf rows.sgf
+= black
+> undo
+=
+> undo
+=
+> printsgf
+= (;FF[4]GM[11]SZ[3]AP[libpgas-hex:0.1.0]
+;B[b2];B[a1];W[c3])
+> play b a3
+=
+> final_score
+? cannot score
+> play b a2
+=
+> final_score
+= B+
+> param swap on
+=
+> clear_board
+=
+> play w b1
+=
+> play b swap-pieces
+? illegal move: only the second move can be a swap
+> clear_board
+=
+> play b a1
+=
+> play b swap-pieces
+? illegal move: only the second move can be a swap
+> play w swap-pieces
+=
+> quit
+=
+END
+
 commands() { sed -n 's/^> //p' "$1"; }
 expected() { grep -v '^> ' "$1"; }
 
@@ -355,7 +412,6 @@ cat >broken <<'END'
 2: SZ stands behind the first node|(;GM[11]SZ[3]\n;SZ[4])
 1: AB: positions that were set up are not supported|(;GM[11]SZ[3]AB[a1][b2])
 3: illegal move W[a1]: the cell is taken|(;GM[11]SZ[3]\n;B[a1]\n;W[a1])
-2: illegal move W[a1]: it is the turn of black|(;GM[11]SZ[3]\n;W[a1])
 1: illegal move B[d1]: no such cell|(;GM[11]SZ[3];B[d1])
 1: illegal move B[]: no such cell|(;GM[11]SZ[3];B[])
 1: illegal move B[dd]: no such cell|(;GM[11]SZ[3];B[dd])
@@ -444,7 +500,7 @@ stops() {
     look
 }
 
-plan 43
+plan 45
 
 printf '3 name # comment\r\n\n\n  # only a comment\n\a\t boardsize\t7\nfinal_score\nplay b a1\0\nquit\nname\n' |
     "$hex" >raw 2>&1
@@ -454,6 +510,10 @@ for n in 0 2; do
     answers $n "$(expected spoken)" "commands without a search, $n" < <(commands spoken)
     answers $n "$(expected errors)" "what is not possible is answered so, $n" < <(commands errors)
 done
+answers 0 "$(expected rows)" "a color may move several times in a row" < <(commands rows)
+hex_n 2 --rollouts 300 < <(printf 'boardsize 3\nplay b b2\nplay w a1\ngenmove w\ngenmove w\nshowboard\ngenmove b\nquit\n')
+matches '^=\|+=\|+=\|+= [abc][123]\|+= [abc][123]\|+.*black to move\|+= [abc][123]\|+=\|+$' \
+    "and the search moves for a color whose turn it is not"
 # Junk.
 { junk && echo name; } >junk.in
 hex_n 0 <junk.in
