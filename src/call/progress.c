@@ -42,7 +42,7 @@
 #define HELP_EVERY 256   /* rounds after which threads that are not in the library are helped, if no service thread does */
 #define HELP_MS 1        /* and how often a service thread does */
 #define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
-#define STOP_EVERY_NS 1000000
+#define STOP_EVERY_NS 200000
 #define LOOK_EVERY 1024   /* rounds in which nothing happened, before a look that costs a system call */
 #define YIELD_EVERY 512  /* rounds in a row in which nothing happened, before others may run, */
 #define YIELD_SOON 16    /* and rounds that found the inbox locked */
@@ -516,14 +516,12 @@ pgas_status_t pgasi_service_start(void)
 /* The ring is for anybody, and so is what stands in the pipe: one may take away what was meant for another. */
 static void join_awake(pthread_t thread)
 {
-    struct timespec limit;
-    do {
+    static const struct timespec pause = { 0, STOP_EVERY_NS };
+    pgasi_wait_kick_own();
+    while (pthread_tryjoin_np(thread, NULL) != 0) {
+        nanosleep(&pause, NULL);
         pgasi_wait_kick_own();
-        clock_gettime(CLOCK_REALTIME, &limit);
-        limit.tv_nsec += STOP_EVERY_NS;
-        limit.tv_sec += limit.tv_nsec / 1000000000;
-        limit.tv_nsec %= 1000000000;
-    } while (pthread_timedjoin_np(thread, NULL, &limit) != 0);
+    }
 }
 
 void pgasi_service_stop(void)
