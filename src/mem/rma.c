@@ -86,6 +86,31 @@ static pgas_status_t issue(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req
     return PGAS_ERR_INTERNAL;
 }
 
+/* The transport has no room. What makes some may depend on peers, which may wait for this rank: so the wait serves them, and
+ * without a shared lane's lock. Lane locked. */
+static void wait_for_room(pgasi_lane_t *lane, pgasi_wait_t *w)
+{
+    if (pgasi_lane_progress(lane) > 0)
+        return;
+    pgasi_lane_unlock(lane);
+    pgasi_wait_step(w);
+    pgasi_lane_lock(lane);
+}
+
+static __attribute__((noinline)) pgas_status_t issue_with_room(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req_t *req)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    pgas_status_t status = PGAS_ERR_AGAIN;
+    while (status == PGAS_ERR_AGAIN) {
+        wait_for_room(lane, &w);
+        status = pgasi_boot_is_dead(pgas_gptr_rank(rma->ptr)) ? PGAS_ERR_PEER : issue(lane, rma, req);
+    }
+    pgasi_lane_unlock(lane);
+    pgasi_wait_end(&w);
+    pgasi_lane_lock(lane);
+    return status;
+}
+
 pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
 {
     pgas_status_t status = pgasi_thread_check_wait();
@@ -98,13 +123,10 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
     /* Counted before issuing: the callback may come at once. */
     req->pending++;
     pgasi_lane_count(lane, 1);
-    while (status == PGAS_OK) {
+    if (PGAS_LIKELY(status == PGAS_OK))
         status = issue(lane, rma, req);
-        if (status != PGAS_ERR_AGAIN)
-            break;
-        lane->tp->ops->progress(lane->tp);
-        status = PGAS_OK;
-    }
+    if (PGAS_UNLIKELY(status == PGAS_ERR_AGAIN))
+        status = issue_with_room(lane, rma, req);
     if (status != PGAS_INPROGRESS) {
         req->pending--;
         pgasi_lane_count(lane, -1);
@@ -113,7 +135,7 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
         int rank = pgas_gptr_rank(rma->ptr);
         req->peer = rank;
         req->number = ++lane->peer[rank].issued;
-        lane->issued++;
+        __atomic_store_n(&lane->issued, lane->issued + 1, __ATOMIC_RELAXED);
     }
     pgasi_lane_unlock(lane);
     return status < PGAS_OK ? status : PGAS_OK;
@@ -379,10 +401,22 @@ AMO_TYPED(64)
 
 /* ---- public: completion ---- */
 
+/* Threads of a shared lane may have flushed more meanwhile, and others look without its lock. */
+static void set_flushed(pgasi_lane_t *lane, uint64_t *flushed, uint64_t number)
+{
+    if (__atomic_load_n(flushed, __ATOMIC_RELAXED) >= number)
+        return;
+    pgasi_lane_lock(lane);
+    if (*flushed < number)
+        __atomic_store_n(flushed, number, __ATOMIC_RELAXED);
+    pgasi_lane_unlock(lane);
+}
+
 /* Makes the operations numbered up to now to a rank (or all: -1) visible there. */
 static pgas_status_t flush_lane(pgasi_lane_t *lane, int rank)
 {
     pgasi_req_t req;
+    pgasi_wait_t w = PGASI_WAIT_INIT;
     pgasi_req_begin(&req);
     pgasi_lane_lock(lane);
     uint64_t number = rank >= 0 ? lane->peer[rank].issued : lane->issued;
@@ -391,19 +425,20 @@ static pgas_status_t flush_lane(pgasi_lane_t *lane, int rank)
     if (*flushed < number) {
         req.pending = 1;
         pgasi_lane_count(lane, 1);
-        do {
-            status = lane->tp->ops->flush(lane->tp, rank >= 0 ? rank : PGASI_TP_ALL_PEERS, &req.comp);
-        } while (status == PGAS_ERR_AGAIN && (lane->tp->ops->progress(lane->tp), true));
+        int peers = rank >= 0 ? rank : PGASI_TP_ALL_PEERS;
+        while ((status = lane->tp->ops->flush(lane->tp, peers, &req.comp)) == PGAS_ERR_AGAIN)
+            wait_for_room(lane, &w);
         if (status != PGAS_INPROGRESS) {
             req.pending = 0;
             pgasi_lane_count(lane, -1);
         }
     }
     pgasi_lane_unlock(lane);
+    pgasi_wait_end(&w);
     if (status == PGAS_INPROGRESS)
         status = pgasi_req_wait(&req);
-    if (status == PGAS_OK && *flushed < number)
-        *flushed = number;
+    if (status == PGAS_OK)
+        set_flushed(lane, flushed, number);
     /* What is visible there is complete here too, also for who looks at its request: a transport may tell the one before
      * the other. (A shared lane may never be idle; there the requests themselves are waited for.) */
     return status == PGAS_OK && !lane->shared ? pgasi_lane_wait_idle(lane) : status;
@@ -470,7 +505,8 @@ static bool is_flushed(const pgasi_req_t *r)
     if (r->number == 0) /* then nothing else need be set: see pgas_put_nb */
         return true;
     const pgasi_lane_t *lane = pgasi_lanes[r->lane];
-    return lane->peer[r->peer].flushed >= r->number || lane->flushed == lane->issued;
+    return __atomic_load_n(&lane->peer[r->peer].flushed, __ATOMIC_RELAXED) >= r->number ||
+           __atomic_load_n(&lane->flushed, __ATOMIC_RELAXED) == __atomic_load_n(&lane->issued, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgas_wait_remote(pgas_req_t *req)
@@ -486,7 +522,7 @@ static void flush_done(pgasi_tp_comp_t *comp, pgas_status_t status)
     pgasi_lane_flush_t *f = PGASI_CONTAINER_OF(comp, pgasi_lane_flush_t, comp);
     uint64_t *flushed = f->rank >= 0 ? &f->lane->peer[f->rank].flushed : &f->lane->flushed;
     if (status == PGAS_OK)
-        *flushed = PGASI_MAX(*flushed, f->number);
+        __atomic_store_n(flushed, PGASI_MAX(*flushed, f->number), __ATOMIC_RELAXED);
     f->status = status;
     f->running = false;
     pgasi_lane_count(f->lane, -1);
