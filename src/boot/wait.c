@@ -12,7 +12,7 @@
  * Who is woken: a ringer that finds both a sleeper and a sleeping service thread wakes the sleeper only, and each thread that
  * a ring has woken runs all that has come, whatever it waits for. A sleeper that is counted may not be asleep just then: it
  * works, or it leaves its wait. The futex tells the ringer whether it has woken anybody; if not, it wakes the service thread
- * too. */
+ * too. wait.pml is the model of that. */
 #include "boot/wait.h"
 
 #include <errno.h>
