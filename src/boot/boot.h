@@ -35,8 +35,8 @@ extern pgasi_boot_t pgasi_boot;
  *  pgas_init_opts_t, see include/pgas/init.h; rank 0's values rule), compares versions, sets up log, job key, nodes,
  *  the nodes' bells (wait.h) and the world and node teams. Same status on all ranks; unwinds all on error. */
 pgas_status_t pgasi_boot_start(const void *comm, const char *init_params);
-/** Collective; ends MPI if start began it. Once a rank has died it waits for nobody and leaves MPI alone. */
-void pgasi_boot_stop(void);
+/** Collective; ends MPI if start began it. Once a rank has died it waits for nobody and leaves MPI alone: PGAS_ERR_PEER. */
+pgas_status_t pgasi_boot_stop(void);
 
 /** Ends the job through MPI with one report; does not return. Callable from any thread. */
 _Noreturn void pgasi_boot_abort(int exit_code);

@@ -11,9 +11,11 @@
  * somebody else. */
 #include "boot/watch.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -57,6 +59,7 @@ typedef struct connection {
 } connection_t;
 
 static int epoll_fd = -1, listen_fd = -1;
+static char listener[64];
 static pgasi_ring_t *ring;
 static const pgasi_address_t *addresses;
 static connection_t *connections;
@@ -128,6 +131,15 @@ static void warn_full(int error)
                     strerror(error));
 }
 
+static void describe(const pgasi_address_t *address)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    bool is_v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)address->host);
+    inet_ntop(is_v4 ? AF_INET : AF_INET6, address->host + (is_v4 ? 12 : 0), host, sizeof host);
+    snprintf(listener, sizeof listener, "%s port %d", host, address->port);
+    PGASI_INFO("watch", "listens at %s", listener);
+}
+
 pgas_status_t pgasi_links_listen(pgasi_address_t *address)
 {
     struct sockaddr_storage at;
@@ -147,7 +159,13 @@ pgas_status_t pgasi_links_listen(pgasi_address_t *address)
     }
     address->port = ntohs(at.ss_family == AF_INET ? ((struct sockaddr_in *)&at)->sin_port
                                                   : ((struct sockaddr_in6 *)&at)->sin6_port);
+    describe(address);
     return PGAS_OK;
+}
+
+const char *pgasi_links_listener(void)
+{
+    return listener;
 }
 
 static void listen_on(bool on)
@@ -587,11 +605,10 @@ void pgasi_links_say_abort(int exit_code)
     say_to_all(ABORT, exit_code);
 }
 
-int pgasi_links_count(int *n_listening_p)
+int pgasi_links_count(void)
 {
     int n = 0;
     for (const connection_t *c = connections; c; c = c->next)
         n += c->fd >= 0;
-    *n_listening_p = listen_fd >= 0;
     return n;
 }

@@ -192,7 +192,7 @@ end_launch:
     return status;
 }
 
-void pgasi_boot_stop(void)
+pgas_status_t pgasi_boot_stop(void)
 {
     bool all_live = !pgasi_team_is_broken(pgasi_team_world()) &&
                     pgasi_coll_barrier(pgasi_team_world()) == PGAS_OK; /* with progress: some may be late */
@@ -201,8 +201,10 @@ void pgasi_boot_stop(void)
     pgasi_boot_set_progress(NULL);
     pgasi_boot_set_guard(NULL);
     pgasi_place_stop();
-    if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) /* nobody rings behind this */
+    if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) { /* nobody rings behind this */
         pgasi_launch_abandon();
+        all_live = false;
+    }
     pgasi_team_stop();
     pgasi_log_set_fatal_hook(NULL);
     pgasi_log_remove_backtrace();
@@ -213,6 +215,7 @@ void pgasi_boot_stop(void)
     pgasi_launch_end(&world);
     memset(&pgasi_boot, 0, sizeof pgasi_boot);
     pgasi_boot.rank = -1;
+    return all_live ? PGAS_OK : PGAS_ERR_PEER;
 }
 
 void pgasi_boot_set_progress(int (*progress)(void))

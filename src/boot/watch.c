@@ -634,16 +634,13 @@ pgas_status_t pgasi_watch_end(MPI_Comm world)
 
 void pgasi_watch_print(FILE *out)
 {
-    int n_listening = 0;
     pthread_mutex_lock(&lock);
-    int n_links = has_ring ? pgasi_links_count(&n_listening) : 0;
-    fprintf(out, "watch: %d processes of this host by pidfd", n_pidfds);
+    fprintf(out, "watch: %d processes of this host", n_pidfds + n_solo);
     if (n_solo)
-        fprintf(out, ", %d by a look once a second", n_solo);
-    fprintf(out, "; %s; ", has_thread ? "a thread of its own" : "no thread, waits look");
+        fprintf(out, " (%d without pidfd, once a second)", n_solo);
+    fprintf(out, ", %s\n", has_thread ? "by a thread" : "when a thread waits");
     if (has_ring)
-        fprintf(out, "a ring between hosts: %d listener, %d connections\n", n_listening, n_links);
-    else
-        fprintf(out, "no connections\n");
+        fprintf(out, "  other hosts: %d connections, listens at %s\n", pgasi_links_count(),
+                pgasi_links_listener());
     pthread_mutex_unlock(&lock);
 }

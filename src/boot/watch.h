@@ -50,7 +50,8 @@ void pgasi_links_event(uint64_t data);
 uint64_t pgasi_links_timers(void);
 /** Whether the rank is linked to the next one, or has none. */
 bool pgasi_links_closed(void);
-int pgasi_links_count(int *n_listening_p);
+int pgasi_links_count(void);
+const char *pgasi_links_listener(void); /* where it listens, in words */
 void pgasi_links_say_bye(void);
 void pgasi_links_say_abort(int exit_code);
 extern const pgasi_ring_ops_t pgasi_links_ops; /* its `died` is pgasi_watch_died */

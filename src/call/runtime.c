@@ -264,8 +264,8 @@ static pgas_status_t stop_all(void)
     pgasi_inboxes_stop();
     pgasi_lanes_stop();
     call_stop();
-    pgasi_boot_stop();
-    return status == PGAS_ERR_PEER ? status : PGAS_OK;
+    pgas_status_t end = pgasi_boot_stop();
+    return status == PGAS_ERR_PEER ? status : end;
 }
 
 pgas_status_t pgas_finalize(void)

@@ -102,13 +102,14 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
     return status;
 }
 
-void pgasi_boot_stop(void)
+pgas_status_t pgasi_boot_stop(void)
 {
     pgasi_wait_progress = NULL;
     pgasi_wait_stop();
     memset(&pgasi_boot, 0, sizeof pgasi_boot);
     pgasi_boot.rank = -1;
     started = false;
+    return PGAS_OK;
 }
 
 void pgasi_boot_abort(int exit_code)
