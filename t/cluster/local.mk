@@ -1,5 +1,5 @@
 # Hosts as network namespaces.
-check_scripts += %D%/cluster.t
+check_scripts += %D%/cluster.t %D%/deaths.t
 check_data += %D%/agent %D%/hosts.sh %D%/run
 EXTRA_PROGRAMS += %D%/quiet_victim
 check_DATA += %D%/quiet_victim

@@ -1,9 +1,12 @@
-/* One rank of this job dies, and no other rank ever had a connection to it but MPI's and the
- * service ring's: the program of t/cluster/deaths.t, no test by itself.
+/* One rank of this job dies, and no other rank ever had a connection to it but MPI's and the service
+ * ring's; or hosts are cut off from each other. The program of t/cluster/deaths.t, no test by itself.
  *   quiet_victim RANK HOW WHERE
- * HOW     kill, exit, crash; or cut: it lives, and prints `cut` when the others may be cut off
- * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize
- * Prints `started SECONDS` before, and on each rank that goes on `survived RANK after SECONDS`. */
+ * HOW     kill, exit, crash; none: it lives
+ * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the others
+ *         enter the library after they have seen the file TAP_DEATHS.go
+ *         put: ranks put to each other, check that and meet, until the file TAP_DEATHS.stop is there
+ * Everything said goes to the file TAP_DEATHS, since a launcher may be cut off. Rank 0 says `started`, a rank that
+ * goes on after a death `survived RANK after SECONDS`, one that ends well `ended RANK`. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -14,10 +17,12 @@
 #include <unistd.h>
 #include "pgas/pgas.h"
 
+#define WORDS 8192
+#define ROUNDS 200 /* after which connections are open */
+
 static const char *how, *where;
 static int victim, n_dups;
 static bool finalizes;
-static time_t began;
 
 static bool is_victim(void)
 {
@@ -36,8 +41,7 @@ static void die(void)
         raise(SIGSEGV);
 }
 
-/* The first duplicate is made before the ranks of the host are known, the second when the first
- * team is made. */
+/* The first duplicate is made before the ranks of the host are known, the second when the first team is made. */
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *copy)
 {
     if (++n_dups == 2 && strcmp(where, "init") == 0 && is_victim())
@@ -54,58 +58,104 @@ int MPI_Iallreduce(const void *src, void *dst, int n, MPI_Datatype type, MPI_Op 
     return PMPI_Iallreduce(src, dst, n, type, op, comm, request);
 }
 
-static void start_clock(void)
+static bool is_there(const char *suffix)
 {
-    began = time(NULL);
-    if (pgas_rank() <= 0) {
-        printf("started %lld\n", (long long)began);
-        fflush(stdout);
-    }
+    char path[512];
+    snprintf(path, sizeof path, "%s.%s", getenv("TAP_DEATHS"), suffix);
+    return access(path, F_OK) == 0;
 }
 
-static pgas_status_t meet(void)
+static pgas_status_t meet(int64_t *all)
 {
-    int64_t one = 1, sum = 0;
-    if (strcmp(where, "allreduce") == 0)
-        return pgas_allreduce(NULL, &one, &sum, 1, PGAS_INT64, PGAS_SUM);
-    return pgas_barrier(NULL);
+    int64_t mine = *all;
+    if (strcmp(where, "barrier") == 0)
+        return pgas_barrier(NULL);
+    return pgas_allreduce(NULL, &mine, all, 1, PGAS_INT64, PGAS_SUM);
+}
+
+/* Rounds until a status is bad, or rank 0 has seen the file. */
+static pgas_status_t meet_again_and_again(void)
+{
+    pgas_status_t status;
+    int64_t ends;
+    do {
+        ends = pgas_rank() == 0 && is_there("stop");
+        status = meet(&ends);
+    } while (status == PGAS_OK && !(ends && strcmp(where, "barrier") != 0));
+    return status;
+}
+
+static pgas_status_t put_again_and_again(void)
+{
+    static uint64_t mine[WORDS];
+    int n = pgas_n_ranks(), to = (pgas_rank() + 1) % n, from = (pgas_rank() + n - 1) % n;
+    pgas_gptr_t at = PGAS_NULL;
+    pgas_status_t status = pgas_alloc(sizeof mine, &at);
+    int64_t ends = 0;
+    for (uint64_t round = 1; status == PGAS_OK && !ends; round++) {
+        for (size_t i = 0; i < WORDS; i++)
+            mine[i] = round * WORDS + i + (uint64_t)pgas_rank();
+        status = pgas_put(pgas_gptr_at(at, to), mine, sizeof mine);
+        if (status == PGAS_OK)
+            status = pgas_flush_all();
+        if (status == PGAS_OK)
+            status = pgas_barrier(NULL);
+        const uint64_t *got = pgas_gptr_local(pgas_gptr_at(at, pgas_rank()), sizeof mine);
+        for (size_t i = 0; status == PGAS_OK && i < WORDS; i++) {
+            if (got[i] != round * WORDS + i + (uint64_t)from) {
+                printf("wrong data in round %llu\n", (unsigned long long)round);
+                return PGAS_ERR_INVALID;
+            }
+        }
+        if (round == ROUNDS && pgas_rank() == 0)
+            printf("started\n");
+        ends = pgas_rank() == 0 && is_there("stop");
+        if (status == PGAS_OK)
+            status = meet(&ends);
+    }
+    return status;
+}
+
+/* No call of the library meanwhile. */
+static void compute(void)
+{
+    volatile double x = 1;
+    while (!is_there("go"))
+        x = x * 0.5 + 1;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    if (argc != 4 || !getenv("TAP_DEATHS"))
         return 2;
     victim = atoi(argv[1]);
     how = argv[2];
     where = argv[3];
-    if (strcmp(where, "init") == 0)
-        start_clock();
+    if (!freopen(getenv("TAP_DEATHS"), "a", stdout) || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
+        return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 3;
-    pgas_barrier(NULL);
-    start_clock();
-    pgas_status_t status = PGAS_OK;
-    bool meets = strcmp(where, "barrier") == 0 || strcmp(where, "allreduce") == 0;
-    if (pgas_rank() == victim && strcmp(how, "cut") == 0) {
-        printf("cut\n");
-        fflush(stdout);
-    }
-    if (pgas_rank() == victim && strcmp(how, "cut") != 0 && strcmp(where, "agreement") != 0)
-        die();
-    do
-        status = meets ? meet() : PGAS_OK;
-    while (meets && status == PGAS_OK);
+    pgas_status_t status = pgas_barrier(NULL);
     int me = pgas_rank();
+    time_t began = time(NULL);
+    if (me == 0 && strcmp(where, "put") != 0)
+        printf("started\n");
+    if (me == victim && strcmp(where, "agreement") != 0)
+        die();
+    if (strcmp(where, "compute") == 0)
+        compute();
+    if (strcmp(where, "put") == 0)
+        status = put_again_and_again();
+    else if (strcmp(where, "finalize") != 0 && strcmp(where, "agreement") != 0)
+        status = meet_again_and_again();
     finalizes = true;
     pgas_status_t end = pgas_finalize();
-    if ((!meets || status == PGAS_ERR_PEER) &&
-        (end == PGAS_ERR_PEER || strcmp(where, "agreement") == 0)) {
+    if (status == PGAS_ERR_PEER || end == PGAS_ERR_PEER)
         printf("survived %d after %lld\n", me, (long long)(time(NULL) - began));
-        fflush(stdout);
-    } else {
-        printf("rank %d: %s, then finalize gave %s\n", me, pgas_status_name(status),
-               pgas_status_name(end));
-        fflush(stdout);
-    }
+    else
+        printf("ended %d: %s, then finalize gave %s\n", me, pgas_status_name(status), pgas_status_name(end));
+    if (status == PGAS_OK && end == PGAS_OK)
+        return 0;
     _exit(0); /* MPI was left alone */
 }

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# what: a rank of another host that dies without ever having had a connection, in init, in a collective or in finalize, is
+#       noticed by all; so is a host that is cut off, and both sides end or go on by themselves; a short cut changes nothing,
+#       and strangers at the listeners do not either
+# needs: no-sanitizers namespaces
+# source: public headers
+# timeout: 300
+set -u
+. "$(dirname "$0")/../tap.sh"
+. "$(dirname "$0")/hosts.sh"
+
+LIMIT=40 # seconds, a guard: a death takes less than one
+RANKS=4  # on two hosts, h1 has ranks 1 and 3
+
+refusal=$(cluster_refusal)
+[ -z "$refusal" ] || skip_all "$refusal"
+make_scratch
+launcher=
+trap 'stop_job; cluster_end; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM HUP ABRT
+cd "$BUILD" || exit 1
+export TAP_DEATHS=$scratch/said MPIRUN_LEAVES_CLEANUP=1 OMPI_MCA_orte_enable_recovery=1 PGAS_HEAP_SIZE=4M
+
+pause() { read -r -t "$1" <> <(:) || :; }
+
+# until_true COMMAND..: waits for it, up to the guard.
+until_true() {
+    local end=$((SECONDS + LIMIT))
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+        pause 0.05
+    done
+}
+
+ranks_left() {
+    local i pid n=0
+    for i in 0 1; do for pid in $(ip netns pids "pgas-$CLUSTER_ID-h$i" 2>/dev/null); do
+        case $(cat "/proc/$pid/comm" 2>/dev/null) in *quiet_vict*) n=$((n + 1)) ;; esac
+    done; done
+    echo $n
+}
+none_left() { [ "$(ranks_left)" = 0 ]; }
+said() { grep -q "$1" "$TAP_DEATHS" 2>/dev/null; }
+has_survivors() { [ "$(grep -c '^survived' "$TAP_DEATHS")" -ge "$1" ]; }
+all_well() { [ "$(grep -c '^ended .: PGAS_OK, then finalize gave PGAS_OK' "$TAP_DEATHS")" = $RANKS ] && ! said 'died\|silent'; }
+port() { ip link set "pgv${CLUSTER_ID}i1" "$1"; } # of h1: up or down
+
+# begin VICTIM HOW WHERE SETTING..: starts the job.
+begin() {
+    local victim=$1 how=$2 where=$3
+    shift 3
+    rm -f "$TAP_DEATHS"*
+    : >"$TAP_DEATHS"
+    env "$@" setsid "$TOP/t/mpirun" $RANKS t/cluster/quiet_victim "$victim" "$how" "$where" >"$scratch/out" 2>&1 </dev/null &
+    launcher=$!
+    disown
+}
+
+# Launchers do not always end after a death, and are not what is tested.
+stop_job() {
+    local i pids
+    port up 2>/dev/null
+    [ -n "$launcher" ] || return 0
+    kill -KILL -- -"$launcher" 2>/dev/null
+    for i in 0 1; do
+        pids=$(ip netns pids "pgas-$CLUSTER_ID-h$i" 2>/dev/null)
+        if [ -n "$pids" ]; then kill -KILL $pids 2>/dev/null; fi
+    done
+    launcher=
+}
+
+# judge STATUS TEXT: the point, and the end of the job.
+judge() {
+    ok "$1" "$2" || diag "$(cat "$TAP_DEATHS" "$scratch/out")"
+    stop_job
+}
+
+# dies HOW WHERE SETTING..: one point; rank 1 dies, and the others end the job, which says why.
+dies() {
+    begin 1 "$@"
+    until_true said . && until_true none_left && said 'watch: error: rank 1 died' && ! said 'survived\|rank [023] died'
+    judge $? "rank 1 dies ($1) in $2${3:+, $3}: the job ends and says why"
+}
+
+# survive HOW WHERE SETTING..: one point.
+survive() {
+    if [ "$MPI_FLAVOR" != openmpi ]; then
+        skip 1 "the launcher of $MPI_NAME ends the job with its first rank"
+        return
+    fi
+    begin 1 "$@" PGAS_ON_PEER_DEATH=continue
+    if [ "$2" = compute ]; then until_true said started && touch "$TAP_DEATHS.go"; fi
+    until_true has_survivors $((RANKS - 1)) && ! said 'ended'
+    judge $? "rank 1 dies ($1) in $2${3:+, $3}: the others go on"
+}
+
+# is_cut WHERE MODE SETTING..: one point; h1 is cut off for good.
+is_cut() {
+    begin -1 none "$1" PGAS_PEER_TIMEOUT_S=2 PGAS_ON_PEER_DEATH="$2" "${@:3}"
+    until_true said started && port down
+    if [ "$2" = continue ]; then until_true has_survivors $RANKS; else
+        until_true none_left && said '^[02]/4 .*watch: error: ranks 1, 3 died' && said '^[13]/4 .*watch: error: ranks 0, 2 died'
+    fi
+    judge $? "h1 is cut off in $1, $2${3:+, $3}: both sides notice"
+}
+
+# heals WHERE SETTING..: h1 is cut off for a second.
+heals() {
+    begin -1 none "$1" PGAS_PEER_TIMEOUT_S=10 "${@:2}"
+    until_true said started && port down
+    pause 1
+    port up
+    touch "$TAP_DEATHS.stop"
+    until_true none_left && all_well
+    judge $? "h1 is cut off for a second in $1${2:+, $2}: the result is right"
+}
+
+# A listener of a rank on h1, which this machine reaches through the bridge.
+connections() { ip netns exec "pgas-$CLUSTER_ID-h1" ss -tnH state established "sport = :$1" | wc -l; }
+strangers_come() {
+    local host number i fd fds=() good=1
+    begin -1 none allreduce PGAS_LOG=warn,watch=info
+    until_true said started
+    read -r host number <<<"$(sed -n 's/^1\/4 .*listens at \(.*\) port \([0-9]*\)$/\1 \2/p' "$TAP_DEATHS")"
+    for ((i = 0; i < 60; i++)); do
+        exec {fd}<>"/dev/tcp/$host/$number" || break
+        fds+=("$fd")
+        case $((i % 3)) in
+        1) head -c 1000 /dev/urandom >&"$fd" ;;
+        2) printf 'short' >&"$fd" ;;
+        esac
+    done 2>/dev/null
+    crowd_goes() { [ "$(connections "$number")" -le 18 ]; } # 16 strangers, and the ring's
+    [ "${#fds[@]}" = 60 ] && until_true crowd_goes && good=0
+    touch "$TAP_DEATHS.stop"
+    until_true none_left && all_well || good=1
+    for fd in ${fds[@]+"${fds[@]}"}; do exec {fd}>&-; done
+    judge $good "60 strangers at a listener, silent and loud: 16 are kept for a while, the job goes on"
+}
+
+plan 13
+if cluster_begin 2; then ok 0 "two hosts"; else ok 1 "two hosts"; fi
+dies kill barrier
+dies exit init
+dies crash finalize PGAS_SERVICE_THREADS=0
+dies kill agreement
+survive exit allreduce
+survive kill finalize
+survive crash compute PGAS_SERVICE_THREADS=0
+survive kill agreement PGAS_SERVICE_THREADS=0
+is_cut barrier abort
+is_cut barrier continue
+heals put
+strangers_come
+done_testing
