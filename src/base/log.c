@@ -140,6 +140,11 @@ pgas_status_t pgasi_log_setup(const char *spec, int rank, int n_ranks, char *why
     return PGAS_OK;
 }
 
+int pgasi_log_rank(void)
+{
+    return own_rank;
+}
+
 bool pgasi_log_enabled(pgasi_log_level_t level, const char *module)
 {
     for (int i = levels.n_modules - 1; i >= 0; i--) { /* the last word on a module counts */

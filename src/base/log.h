@@ -36,6 +36,9 @@ pgas_status_t pgasi_log_check(const char *spec, char *why, size_t why_bytes);
  *  @return as pgasi_log_check; when it refuses, levels stay as they were but rank and size are taken. */
 pgas_status_t pgasi_log_setup(const char *spec, int rank, int n_ranks, char *why, size_t why_bytes);
 
+/** The rank that pgasi_log_setup was told last; -1: not yet known. */
+int pgasi_log_rank(void);
+
 /** Tell whether a module logs at a level (the exact test, after the inline one). */
 bool pgasi_log_enabled(pgasi_log_level_t level, const char *module);
 

@@ -22,6 +22,10 @@ PGASI_PARAM(SERVICE_THREADS, service_threads, INT, "1", "0..16", "threads",
 PGASI_PARAM(LANES, lanes, INT, "4", "1..64", "lanes", "threads with a lane of their own; further threads share lanes")
 PGASI_PARAM(LOG, log, LOG, "warn", "", "", "level[,module=level]* with error, warn, info, debug, trace")
 PGASI_PARAM(INFO, info, BOOL, "0", "", "", "print version, transports and parameters at init on rank 0")
+PGASI_PARAM(PROGRESS, progress, CHOICE, "auto", "auto|bar|lines|no", "",
+            "how far long phases are, on stderr of rank 0: a bar (auto: on a terminal), a line now and then (auto: elsewhere), nothing")
+PGASI_PARAM(PROGRESS_MS, progress_ms, INT, "3000", "1..3600000", "milliseconds",
+            "between two lines of progress; shorter phases have none")
 PGASI_PARAM(STATS, stats, BOOL, "0", "", "", "print operation counts at finalize")
 PGASI_PARAM(AGG_SIZE, agg_size, SIZE, "4K", "64..1M", "bytes", "calls gathered for a peer before they are published")
 PGASI_PARAM(AGG_LATENCY_US, agg_latency_us, INT, "100", "0..1000000000", "microseconds",
