@@ -687,6 +687,18 @@ static void print_bandwidth(const print_head_t *head, const print_row_t *row)
     print_figures(head, row->bytes, &figure, 1);
 }
 
+/* In the whole program: cases that are done, and how many are wanted. */
+static int n_done, n_wanted;
+
+static void show_progress(const print_head_t *head, size_t bytes)
+{
+    char note[80];
+    int n = snprintf(note, sizeof(note), "%s", head->path);
+    if (bytes > 0)
+        snprintf(note + n, sizeof(note) - (size_t)n, ", %zu bytes", bytes);
+    pgas_progress_show(prog->name, (uint64_t)n_done, (uint64_t)n_wanted, note);
+}
+
 static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
 {
     side_t side[1 + BENCH_REFS_MAX];
@@ -714,6 +726,7 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
         print_case(&head);
     for (size_t bytes = low; bytes <= high; bytes = bytes ? size_from(2 * bytes) : 1 + high) {
         run->bytes = bytes;
+        show_progress(&head, bytes);
         measure_size(c, side, n_sides, run, &row);
         if (run->rank != 0)
             continue;
@@ -776,14 +789,20 @@ static int run_cases(bench_run_t *run)
         else
             printf("# Ranks: %d, nodes: %d\n", run->n_ranks, pgas_n_nodes());
     }
+    unsigned paths = run->far ? BENCH_FAR : BENCH_NODE;
+    for (int i = 0; i < prog->n_cases; i++)
+        n_wanted += is_wanted(&prog->cases[i]) && (prog->cases[i].paths & paths);
     for (int i = 0; i < prog->n_cases; i++) {
         const bench_case_t *c = &prog->cases[i];
-        if (!is_wanted(c) || !(c->paths & (run->far ? BENCH_FAR : BENCH_NODE)) || !is_offered(c, run))
+        if (!is_wanted(c) || !(c->paths & paths))
             continue;
-        bench_say("%s%s%s", path, *c->variant ? "-" : "", c->variant);
-        run_case(c, path, run);
-        n_run++;
+        if (is_offered(c, run)) {
+            run_case(c, path, run);
+            n_run++;
+        }
+        n_done++;
     }
+    pgas_progress_show(NULL, 0, 0, NULL);
     if (prog->finish)
         prog->finish(run, opt.json);
     if (n_run == 0)

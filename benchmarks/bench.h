@@ -149,7 +149,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void bench_die(const char *fmt, 
 /** Zeroed memory for a table with random accesses, of huge pages where the system gives them: it is the library that is
  *  measured, not the walk through page tables. Ends the program when there is none; freed with free(). */
 void *bench_table(size_t bytes);
-/** A line of progress on standard error, from rank 0. */
+/** A line on standard error, from rank 0. */
 __attribute__((format(printf, 1, 2))) void bench_say(const char *fmt, ...);
 
 /** Ordinary memory at a page border, every page written. free() it. */

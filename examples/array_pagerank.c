@@ -45,8 +45,7 @@ static void give(int i, int n, void *arg)
                     sum += shares[sources[e]];
                 ((double *)w.data)[k] += sum;
             }
-        add_totals(0, 0, pgas_array_walk_end(&w));
-        add_totals(0, 0, pgas_array_unlock(sums, first));
+        add_totals(0, 0, pgas_array_walk_end(&w)), add_totals(0, 0, pgas_array_unlock(sums, first));
     }
 }
 
@@ -106,14 +105,15 @@ pgas_status_t array_pagerank(const pgas_graph_t *g, const pgas_pagerank_opts_t *
         status = pgas_allreduce(NULL, totals, totals, 3, PGAS_DOUBLE, PGAS_SUM);
         info_p->change = totals[0];
         base = (1 - damping + (o->no_dangling ? 0 : damping * totals[1])) / (double)graph.n_vertices;
-        if (status != PGAS_OK || totals[2] > 0 || info_p->iterations == most || totals[0] <= o->tolerance)
+        bool stop = status != PGAS_OK || totals[2] > 0 || info_p->iterations == most || totals[0] <= o->tolerance;
+        o->progress("rank", (uint64_t)info_p->iterations, (uint64_t)(stop ? info_p->iterations : most), o->progress_arg);
+        if (stop)
             break;
         totals[0] = totals[1] = 0;
         o->parallel(n_threads, give, NULL);
         pgas_barrier(NULL);
     }
-    pgas_array_destroy(sums);
-    free(begin), free(sources), free(shares);
+    pgas_array_destroy(sums), free(begin), free(sources), free(shares);
     clock_gettime(CLOCK_MONOTONIC, &to);
     info_p->seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
     return error != PGAS_OK ? error : status == PGAS_OK && totals[2] > 0 ? PGAS_ERR_MISMATCH : status;

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "hexprog.h"
 
 #define VALUES_SHOWN 10
@@ -27,6 +26,27 @@ static bool play_text(game_t *game, const char *moves, char why[MESSAGE_MAX])
     return good;
 }
 
+/* What comes of a search so far: "black: b2 0.531, 4096 rollouts". */
+static const char *outcome(const pgas_mcts_info_t *info, const game_t *game, char text[64])
+{
+    char move[16] = "";
+    if (info->best != PGAS_MCTS_NO_MOVE)
+        move_text(game->at.size, info->best, move);
+    snprintf(text, 64, "%s: %s %.3f, %llu rollouts", color_name[game->at.turn], move, info->value,
+             (unsigned long long)info->rollouts);
+    return text;
+}
+
+static void show_search(const pgas_mcts_info_t *info, void *arg)
+{
+    const session_t *session = arg;
+    double total = session->settings.of[ROLLOUTS]; /* 0: it ends by time, or by default */
+    char text[64];
+    if (total <= 0 && session->settings.of[TIME] <= 0)
+        total = DEFAULT_ROLLOUTS;
+    pgas_progress_show("search", info->rollouts, (uint64_t)total, outcome(info, &session->game, text));
+}
+
 int analyse(session_t *session, const char *path, const char *moves)
 {
     char why[MESSAGE_MAX] = "out of memory";
@@ -37,7 +57,10 @@ int analyse(session_t *session, const char *path, const char *moves)
     board_show(&session->game, stdout);
     if (session->game.at.winner >= 0)
         return 0;
+    session->engine.progress = show_search;
+    session->engine.progress_arg = session;
     pgas_status_t status = engine_think(&session->engine, &session->game, &session->settings, 0);
+    pgas_progress_show(NULL, 0, 0, NULL);
     if (status != PGAS_OK)
         return failed("the search failed", pgas_status_text(status));
     const report_t *report = &session->engine.report;
@@ -53,34 +76,25 @@ int analyse(session_t *session, const char *path, const char *moves)
     return 0;
 }
 
-/* One line on a terminal, written again and again; blanks cover what stood there. */
-static void show_progress(const pgas_mcts_info_t *info, void *arg)
+static void show_game(const pgas_mcts_info_t *info, void *arg)
 {
     const game_t *game = arg;
-    char text[16] = "";
-    if (info->best != PGAS_MCTS_NO_MOVE)
-        move_text(game->at.size, info->best, text);
-    fprintf(stderr, "\rmove %d, %s: %s %.3f, %llu rollouts    ", game->n_moves + 1, color_name[game->at.turn], text,
-            info->value, (unsigned long long)info->rollouts);
-    fflush(stderr);
+    char text[64];
+    pgas_progress_show("moves", (uint64_t)game->n_moves, 0, outcome(info, game, text));
 }
 
 int selfplay(session_t *session, const char *path)
 {
     game_t *game = &session->game;
-    bool terminal = isatty(STDERR_FILENO);
     pgas_status_t status = PGAS_OK;
-    session->engine.progress = terminal ? show_progress : NULL;
+    session->engine.progress = show_game;
     session->engine.progress_arg = game;
     while (game->at.winner < 0 && status == PGAS_OK) {
         status = engine_think(&session->engine, game, &session->settings, 0);
-        if (status == PGAS_OK && terminal)
-            show_progress(&session->engine.report.info, game);
         if (status == PGAS_OK && !game_play(game, game->at.turn, session->engine.report.info.best))
             status = PGAS_ERR_MISMATCH;
     }
-    if (terminal)
-        fprintf(stderr, "\n");
+    pgas_progress_show(NULL, 0, 0, NULL);
     if (status != PGAS_OK)
         return failed("the search failed", pgas_status_text(status));
     if (path && !sgf_save(game, path))

@@ -41,11 +41,11 @@ typedef enum { PGAS_GRAPH_AUTO = 0, PGAS_GRAPH_NAMES, PGAS_GRAPH_EL, PGAS_GRAPH_
 /** The format with a name: "names", "el" or "mtx". @return PGAS_OK; PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID (null). */
 PGAS_API pgas_status_t pgas_graph_format_of(const char *name, pgas_graph_format_t *format_p);
 
-/** Called on rank 0 now and then: done of total steps of a phase ("read": bytes, "rank": sweeps); total 0: unknown. */
+/** Called on rank 0 now and then: done of total steps of a phase ("read": bytes, of a stream lines; "rank": sweeps); total 0:
+ *  unknown. At the end of a phase done is total, also where sweeps end early. */
 typedef void (*pgas_graph_progress_fn_t)(const char *phase, uint64_t done, uint64_t total, void *arg);
 
-/** One such function, ready to use: a bar on standard error, if that is a terminal and the phase takes longer than a
- *  second. arg is not used. */
+/** One such function, ready to use: pgas_progress_show (pgas/info.h). arg is not used. */
 PGAS_API void pgas_graph_progress_bar(const char *phase, uint64_t done, uint64_t total, void *arg);
 
 /** Options of pgas_graph_read; zero means default. Those of rank 0 rule. */

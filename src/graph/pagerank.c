@@ -215,7 +215,8 @@ static void conclude(sweeps_t *s)
     s->n_done++;
     s->stop = status != PGAS_OK || sums[2] > 0 || s->n_done >= s->rule.iterations || s->change <= s->rule.tolerance;
     if (s->opts->progress != NULL && s->graph->rank == 0) {
-        s->opts->progress("rank", (uint64_t)s->n_done, (uint64_t)s->rule.iterations, s->opts->progress_arg);
+        int64_t total = s->stop ? s->n_done : s->rule.iterations;
+        s->opts->progress("rank", (uint64_t)s->n_done, (uint64_t)total, s->opts->progress_arg);
     }
 }
 

@@ -1,15 +1,10 @@
-/* For people: names of formats, a progress bar, a list of the greatest. */
-#include <inttypes.h>
+/* For people: names of formats, progress, a list of the greatest. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/checks.h"
-#include "base/clock.h"
 #include "graph/graph.h"
+#include "pgas/info.h"
 #include "pgas/runtime.h"
-
-#define BAR_DELAY_NS 1000000000u
-#define BAR_WIDTH    50
 
 pgas_status_t pgas_graph_format_of(const char *name, pgas_graph_format_t *format_p)
 {
@@ -26,27 +21,10 @@ pgas_status_t pgas_graph_format_of(const char *name, pgas_graph_format_t *format
     return PGAS_ERR_NOT_FOUND;
 }
 
-/* A phase begins when its name differs from the last call's, or when it goes back. */
 void pgas_graph_progress_bar(const char *phase, uint64_t done, uint64_t total, void *arg)
 {
-    static char known[16];
-    static uint64_t begin, last;
     (void)arg;
-    if (strncmp(known, phase, sizeof(known) - 1) != 0 || done < last) {
-        strncpy(known, phase, sizeof(known) - 1);
-        begin = pgasi_now_ns();
-    }
-    last = done;
-    if (pgasi_now_ns() - begin < BAR_DELAY_NS || !isatty(STDERR_FILENO)) {
-        return;
-    }
-    if (total == 0) {
-        fprintf(stderr, "\r%s %" PRIu64, phase, done);
-    } else {
-        int width = (int)(BAR_WIDTH * (done < total ? (double)done / (double)total : 1));
-        fprintf(stderr, "\r%s [%-*.*s]%s", phase, BAR_WIDTH, width,
-                "##################################################", done >= total ? "\r\033[K" : "");
-    }
+    pgas_progress_show(phase, done, total, NULL);
 }
 
 static pgas_status_t print(const pgas_graph_top_t *top, char *const *names, int n, FILE *out)

@@ -453,7 +453,8 @@ static pgas_status_t read_stream(pgasi_source_t *source, pgasi_reader_t *reader,
         status = read_round(source, reader, agg, &piece, &more);
     }
     arriving = NULL;
-    report(source, source->next_line, source->next_line);
+    uint64_t n_lines = PGASI_MAX(source->next_line, 1);
+    report(source, n_lines, n_lines);
     pgas_agg_destroy(agg);
     free(piece.bytes);
     return status;

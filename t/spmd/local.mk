@@ -3,6 +3,7 @@
 #   %C%_rma_t_SOURCES = %D%/rma.c
 # with OpenMP: %C%_rma_t_CFLAGS = $(AM_CFLAGS) $(PGAS_OPENMP_CFLAGS), and the first line between `if HAVE_OPENMP' and `endif'
 # A script: check_scripts += %D%/name.t
+check_scripts += %D%/progress.t
 
 check_PROGRAMS += %D%/rma.t
 %C%_rma_t_SOURCES = %D%/rma.c %D%/rma_model.h %D%/job.h

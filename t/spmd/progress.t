@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# what: under the launcher, where standard error is a pipe, progress comes as lines; a job that is interrupted ends with one line
+#       that says how far it was
+# needs: no-sanitizers
+# source: README
+set -u
+. "$(dirname "$0")/../tap.sh"
+make_scratch
+
+# MPICH's launcher drops what ranks say while it ends a job: there ranks write to the file themselves.
+program=("$BUILD/examples/hex/hex")
+if [ "$MPI_FLAVOR" = mpich ]; then program=(bash -c 'exec "$0" "$@" 2>>"$ERRORS"' "${program[@]}"); fi
+
+# A search of hours, output in $scratch/err; signals reach it though tests may run in the background.
+search() {
+    env PGAS_PROGRESS_MS=20 ERRORS="$scratch/err" BUILD="$BUILD" setsid -w env --default-signal=INT \
+        bash -c 'echo $$ >"$0/pid"; exec "$@"' "$scratch" "$TOP/t/mpirun" 2 \
+        "${program[@]}" --moves a1 --size 11 --rollouts 1000000000 >"$scratch/out" 2>"$scratch/err" </dev/null
+}
+
+plan 6
+mpirun_n 2 env PGAS_PROGRESS_MS=1 "$BUILD/examples/pagerank" --generate 20000 --iterations 50 >"$scratch/out" 2>"$scratch/err"
+is "$? $(grep -cvE '^progress: (read|rank): [0-9.]+ %, ' "$scratch/err")" "0 0" "ranking says how far it is, in lines, by default"
+is "$(tail -n 1 "$scratch/err" | grep -c '^progress: rank: 100 %, .* in all$')" 1 "up to the end"
+mpirun_n 2 env PGAS_PROGRESS_MS=1 PGAS_PROGRESS=no "$BUILD/examples/pagerank" --generate 20000 >"$scratch/out" 2>"$scratch/err"
+is "$? $(cat "$scratch/err")" "0 " "PGAS_PROGRESS=no: nothing"
+
+search &
+until [ "$(grep -cs '^progress: search: ' "$scratch/err")" -ge 3 ] 2>/dev/null; do sleep 0.02; done
+kill -INT "$(cat "$scratch/pid")"
+wait $!
+ok $((! $?)) "an interrupted search ends"
+is "$(grep '^progress: ' "$scratch/err" | tail -n 1 | grep -c ': interrupted in search at [0-9.]* % after [0-9]* s$')" 1 \
+    "with a line that says how far it was"
+is "$(grep -c 'interrupted' "$scratch/err")" 1 "and no other one"
+done_testing
