@@ -594,6 +594,51 @@ int pgasi_param_warn_unknown(void)
     return n_unknown;
 }
 
+/* The names of the variables that were adopted, each with its zero. */
+static char *adopted;
+static size_t adopted_bytes;
+
+size_t pgasi_param_ucx_pack(char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        size_t length = strlen(*entry) + 1;
+        if (strncmp(*entry, PREFIX "UCX_", PREFIX_LENGTH + 4) != 0 || strchr(*entry, '=') == NULL) {
+            continue;
+        }
+        if (used + length <= bytes) {
+            memcpy(text + used, *entry, length);
+        }
+        used += length;
+    }
+    return used;
+}
+
+void pgasi_param_ucx_adopt(const char *text, size_t bytes)
+{
+    pgasi_param_ucx_return();
+    adopted = malloc(bytes + 1);
+    for (const char *at = text; adopted != NULL && at < text + bytes; at += strlen(at) + 1) {
+        char *name = adopted + adopted_bytes;
+        size_t length = strcspn(at, "=");
+        memcpy(name, at, length);
+        name[length] = '\0';
+        if (getenv(name) == NULL && setenv(name, at + length + 1, 1) == 0) {
+            adopted_bytes += length + 1;
+        }
+    }
+}
+
+void pgasi_param_ucx_return(void)
+{
+    for (size_t at = 0; at < adopted_bytes; at += strlen(adopted + at) + 1) {
+        unsetenv(adopted + at);
+    }
+    free(adopted);
+    adopted = NULL;
+    adopted_bytes = 0;
+}
+
 const char *pgasi_param_env(const char *name)
 {
     return getenv(name);

@@ -134,6 +134,14 @@ bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes);
  *  after the log is set up; further calls do nothing. @return how many it warned about. */
 int pgasi_param_warn_unknown(void);
 
+/** PGAS_UCX_ variables, which UCX reads from the environment of each process: some launchers give them to rank 0 alone.
+ *  `pack` writes "NAME=value" with its zero for each that is set, as far as they fit. @return bytes of all of them.
+ *  `adopt` sets those that this process does not set itself; `return` takes them out again. While no other thread uses the
+ *  environment. */
+size_t pgasi_param_ucx_pack(char *text, size_t bytes);
+void pgasi_param_ucx_adopt(const char *text, size_t bytes);
+void pgasi_param_ucx_return(void);
+
 /** Read a variable that somebody else owns, such as OMPI_COMM_WORLD_SIZE. @return its text, or NULL. */
 const char *pgasi_param_env(const char *name);
 

@@ -6,6 +6,7 @@
 #include "boot/internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,25 @@ static pgas_status_t agree_on_params(const char *init_params)
     return PGAS_OK;
 }
 
+/* What a launcher gave to rank 0 alone, such as Open MPI without -x, counts on ranks that set no value of their own. */
+static pgas_status_t share_ucx_settings(void)
+{
+    uint64_t bytes = pgasi_boot.rank == 0 ? pgasi_param_ucx_pack(NULL, 0) : 0;
+    pgas_status_t status = pgasi_mpi_status(MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, world), "MPI_Bcast of a size");
+    if (status != PGAS_OK || bytes == 0)
+        return status;
+    char *text = calloc(1, bytes);
+    status = pgasi_mpi_agree(world, text != NULL && bytes <= INT_MAX ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    if (status == PGAS_OK && pgasi_boot.rank == 0)
+        pgasi_param_ucx_pack(text, bytes);
+    if (status == PGAS_OK)
+        status = pgasi_mpi_status(MPI_Bcast(text, (int)bytes, MPI_BYTE, 0, world), "MPI_Bcast of PGAS_UCX_ variables");
+    if (status == PGAS_OK && pgasi_boot.rank != 0)
+        pgasi_param_ucx_adopt(text, bytes);
+    free(text);
+    return status;
+}
+
 static void set_up_log(void)
 {
     char why[PGASI_PARAM_WHY_BYTES];
@@ -164,6 +184,8 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
         status = compare_versions();
     if (status == PGAS_OK)
         status = agree_on_params(init_params);
+    if (status == PGAS_OK)
+        status = share_ucx_settings();
     if (status != PGAS_OK)
         goto end_launch;
     set_up_log();
@@ -186,6 +208,7 @@ stop_node:
     pgasi_mpi_free_comm(&node);
     pgasi_node_stop();
 end_launch:
+    pgasi_param_ucx_return();
     pgasi_launch_end(&world);
     memset(&pgasi_boot, 0, sizeof pgasi_boot);
     pgasi_boot.rank = -1;
@@ -212,6 +235,7 @@ pgas_status_t pgasi_boot_stop(void)
     pgasi_shm_stop();
     pgasi_mpi_free_comm(&node);
     pgasi_node_stop();
+    pgasi_param_ucx_return();
     pgasi_launch_end(&world);
     memset(&pgasi_boot, 0, sizeof pgasi_boot);
     pgasi_boot.rank = -1;
