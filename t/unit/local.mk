@@ -122,3 +122,6 @@ check_PROGRAMS += %D%/verbs_gid.t
 %C%_verbs_gid_t_SOURCES = %D%/verbs_gid.c
 check_PROGRAMS += %D%/verbs_large.t
 %C%_verbs_large_t_SOURCES = %D%/verbs_large.c
+# The watch between hosts, on a simulated network.
+check_PROGRAMS += %D%/watch_ring.t
+%C%_watch_ring_t_SOURCES = %D%/watch_ring.c
