@@ -17,6 +17,15 @@
 
 PGAS_BEGIN_DECLS
 
+/*  Deaths. From the middle of pgas_init to the end of pgas_finalize each rank learns of the death of any other. A rank is dead
+ *  when its process has ended without pgas_finalize, or when its host has been silent for PGAS_PEER_TIMEOUT_S. A rank that
+ *  computes, is stopped or gets no processor is not dead. A network that is cut for a shorter time changes nothing. If it is cut
+ *  for longer, each side takes the ranks of the other side for dead.
+ *  PGAS_ON_PEER_DEATH=abort: every rank ends itself, and one report names the dead ranks. continue: operations and collectives
+ *  that need a dead rank end with PGAS_ERR_PEER. A death during pgas_init ends the job in both modes.
+ *  With PGAS_SERVICE_THREADS=0 a rank learns of deaths only inside the library: in any call that waits, before each sleep, and
+ *  now and then in pgas_progress. News of other hosts pass through ranks on the way, so they also wait until those enter. */
+
 /** Options of pgas_init. Set with PGAS_INIT_OPTS_INIT; zero and NULL mean default. */
 typedef struct {
     size_t size;        /* sizeof(pgas_init_opts_t): lets later versions add fields; 0 is that of the first version, less
