@@ -89,6 +89,17 @@ static uint64_t look(uint64_t i)
     return words[0];
 }
 
+/* Without guards an access of words takes the lock only if it is left to the protocol. */
+static bool takes_the_short_way(void)
+{
+    pgas_array_info_t info = { 0 };
+    uint64_t sum[2];
+    BAD(pgas_array_info(array, &info));
+    BAD(pgas_allreduce(NULL, (uint64_t[]){ info.guarded, info.misses }, sum, 2, PGAS_UINT64, PGAS_SUM));
+    bool words = layout->bytes == 8 && layout->chunk == CHUNK_INLINE;
+    return !words || pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN || sum[0] <= sum[1];
+}
+
 /* Runs the litmus with its roles on this rank and others; counts what is not allowed. */
 static int perform(const litmus_t *l)
 {
@@ -109,6 +120,7 @@ static int perform(const litmus_t *l)
     if (can_fail)
         l->spoil();
     crew_judge(l->is_allowed(l), l->name);
+    crew_judge(takes_the_short_way(), "an access took the lock that need not");
     return crew_faults();
 }
 

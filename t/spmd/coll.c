@@ -395,6 +395,50 @@ static void same_bits(const side_t *side, size_t n)
     spmd_ok(good, "the sum of %zu doubles over %s has the same bits everywhere", n, side->name);
 }
 
+/* ---- the way of reductions ---- */
+
+/* What MPI is asked to do, by MPI's profiling interface: calls, and bytes that this rank gives. */
+static size_t n_alltoall, n_allgather, allgather_bytes;
+
+int MPI_Ialltoall(const void *from, int n_from, MPI_Datatype from_type, void *to, int n_to, MPI_Datatype to_type, MPI_Comm comm,
+                  MPI_Request *request)
+{
+    n_alltoall++;
+    return PMPI_Ialltoall(from, n_from, from_type, to, n_to, to_type, comm, request);
+}
+
+int MPI_Iallgather(const void *from, int n_from, MPI_Datatype from_type, void *to, int n_to, MPI_Datatype to_type, MPI_Comm comm,
+                   MPI_Request *request)
+{
+    n_allgather++;
+    allgather_bytes += (size_t)n_from;
+    return PMPI_Iallgather(from, n_from, from_type, to, n_to, to_type, comm, request);
+}
+
+/* Small: each leader gets all. Large: each combines one share, and gives that alone to all. In chunks, of which the last may be
+ * small. Ranks that do not lead ask MPI for nothing. */
+static bool goes_by(const side_t *side, size_t n)
+{
+    pgas_team_t *team = side->team != NULL ? side->team : pgasi_team_world();
+    size_t n_nodes = (size_t)team->n_nodes, piece = PGASI_TEAM_CHUNK / sizeof(double), n_shared = 0, n_given = 0, n_chunks = 0;
+    for (size_t done = 0; n_nodes > 1 && team->board.me == 0 && done < n; done += piece, n_chunks++) {
+        size_t here = n - done < piece ? n - done : piece;
+        bool large = here * sizeof(double) * n_nodes > (64 << 10);
+        n_shared += large;
+        n_given += large ? (here + n_nodes - 1) / n_nodes : here;
+    }
+    n_alltoall = n_allgather = allgather_bytes = 0;
+    memset(src, 0, n * sizeof(double));
+    return pgas_allreduce(team, src, dst, n, PGAS_DOUBLE, PGAS_SUM) == PGAS_OK && n_alltoall == n_shared &&
+           n_allgather == n_chunks && allgather_bytes == n_given * sizeof(double);
+}
+
+static void ways(const side_t *side)
+{
+    spmd_ok(goes_by(side, 1) && goes_by(side, 500), "small reductions over %s: all to all leaders", side->name);
+    spmd_ok(goes_by(side, 60000) && goes_by(side, 100000), "large ones: a share for each leader");
+}
+
 /* What happens to 2 GiB and more, at another scale: all that MPI carries goes in pieces. */
 static void by_pieces(side_t *side)
 {
@@ -475,7 +519,7 @@ static pgas_team_t *split(int color, int key)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 5 + 1 + 2);
+    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 5 + 1 + 2 + 4);
     seed = spmd_seed(0);
     size_t room = MAX_BYTES + GUARD_BYTES + 64;
     src = malloc(room);
@@ -502,6 +546,8 @@ int main(int argc, char **argv)
         same_bits(&sides[3 * i], 500);
         same_bits(&sides[3 * i], 100000);
     }
+    ways(&sides[0]);
+    ways(&sides[1]);
     by_pieces(&sides[0]);
     by_pieces(&sides[3]);
     refusals();

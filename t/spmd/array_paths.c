@@ -1,0 +1,236 @@
+/* The ways of accesses.
+ *   what:   accesses take the way that is made for them, as the counters say: own elements and copies are used without a lock and
+ *           without the home; a chunk that is used again is fetched once, one that is used once is not; operands of built-in
+ *           operators are kept in lines from the first on, those of others from the second on; a walk is read ahead; threads
+ *           of a node share a chunk without a lock
+ *   np:     2 3 4
+ *   nodes:  1 1 2
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
+ *   source: pgas/array.h; without this other tests of arrays might run on a slower way unnoticed
+ */
+#include "t/spmd/array_crew.h"
+
+#define CHUNK 512
+#define N_TIMES 1000
+#define CHUNKS_EACH 4
+
+static int me, n_ranks;
+static pgas_array_op_t own_add;
+
+static void add(void *to, const void *from)
+{
+    uint64_t a, b;
+    memcpy(&a, to, sizeof a);
+    memcpy(&b, from, sizeof b);
+    a += b;
+    memcpy(to, &a, sizeof a);
+}
+
+static pgas_array_t *make(size_t n_lines)
+{
+    return crew_array(8, (uint64_t)n_ranks * CHUNKS_EACH * CHUNK, CHUNK, n_lines, NULL);
+}
+
+static pgas_array_info_t info_of(const pgas_array_t *array)
+{
+    pgas_array_info_t info = { 0 };
+    BAD(pgas_array_info(array, &info));
+    return info;
+}
+
+/* The first element of this rank, or of one on another node. */
+static uint64_t own_element(const pgas_array_t *array)
+{
+    uint64_t first = 0, n = 0;
+    BAD(pgas_array_range(array, -1, &first, &n));
+    return first;
+}
+
+static uint64_t far_element(const pgas_array_t *array)
+{
+    uint64_t first = 0, n = 0;
+    int far = me;
+    while (pgas_node_of(far) == pgas_node())
+        far = (far + 1) % n_ranks;
+    BAD(pgas_array_range(array, far, &first, &n));
+    return first;
+}
+
+/* Counters of this rank's accesses; what homes do for others counts there. */
+typedef struct {
+    uint64_t misses, fetches, remote_ops, guarded;
+} ways_t;
+
+static bool took(const pgas_array_t *array, ways_t want)
+{
+    pgas_array_info_t is = info_of(array);
+    bool good = is.misses == want.misses && is.fetches == want.fetches && is.remote_ops == want.remote_ops &&
+                is.guarded == want.guarded;
+    if (!good)
+        printf("# rank %d: %d misses, %d fetches, %d at the home, %d under a lock\n", me, (int)is.misses, (int)is.fetches,
+               (int)is.remote_ops, (int)is.guarded);
+    return good;
+}
+
+/* One rank after the other, so that nobody takes a chunk away. */
+static void in_turns(void (*body)(pgas_array_t *array, uint64_t i), bool far, ways_t want, const char *what)
+{
+    for (int turn = 0; turn < n_ranks; turn++) {
+        pgas_array_t *array = make(64);
+        if (turn == me) {
+            body(array, far ? far_element(array) : own_element(array));
+            crew_judge(took(array, want), what);
+        }
+        BAD(pgas_barrier(NULL));
+        BAD(pgas_array_destroy(array));
+    }
+    spmd_is_int(crew_faults(), 0, "%s", what);
+}
+
+static void get_often(pgas_array_t *array, uint64_t i)
+{
+    uint64_t value = 1;
+    for (uint64_t k = 0; k < N_TIMES; k++)
+        BAD(pgas_array_get_u64(array, i + k % CHUNK, &value));
+    crew_judge(value == 0, "what was read");
+}
+
+static void set_often(pgas_array_t *array, uint64_t i)
+{
+    for (uint64_t k = 0; k < N_TIMES; k++)
+        BAD(pgas_array_set_u64(array, i + k % CHUNK, k));
+}
+
+static void apply_often(pgas_array_t *array, uint64_t i)
+{
+    for (uint64_t k = 0; k < N_TIMES; k++)
+        BAD(pgas_array_apply_u64(array, i + k % CHUNK, PGAS_ARRAY_ADD_U64, k));
+}
+
+static void apply_own_often(pgas_array_t *array, uint64_t i)
+{
+    for (uint64_t k = 0; k < N_TIMES; k++)
+        BAD(pgas_array_apply_u64(array, i + k % CHUNK, own_add, k));
+}
+
+static void change_often(pgas_array_t *array, uint64_t i)
+{
+    uint64_t old = 0, one = 1;
+    for (uint64_t k = 0; k < N_TIMES / 10; k++) {
+        BAD(pgas_array_fetch_op(array, i, PGAS_ARRAY_ADD_U64, &one, &old));
+        BAD(pgas_array_compare_swap(array, i + 1, &k, &(uint64_t){ k + 1 }, &old));
+    }
+}
+
+/* ---- */
+
+static void own_elements(void)
+{
+    in_turns(get_often, false, (ways_t){ 0, 0, 0, 0 }, "own elements are read without a lock");
+    in_turns(set_often, false, (ways_t){ 0, 0, 0, 0 }, "and written");
+    in_turns(apply_often, false, (ways_t){ 0, 0, 0, 0 }, "and applied to");
+    in_turns(change_often, false, (ways_t){ 0, 0, 0, 0 }, "and exchanged");
+}
+
+/* The access that has waited for a chunk is made under the lock, by the thread that brings the chunk. */
+static void far_elements(void)
+{
+    in_turns(get_often, true, (ways_t){ 1, 1, 0, 1 }, "a chunk is fetched once to be read");
+    in_turns(set_often, true, (ways_t){ 1, 1, 0, 1 }, "and once to be written");
+    in_turns(apply_often, true, (ways_t){ 1, 1, 0, 1 }, "operands of a built-in operator stay in a line from the first on");
+    in_turns(apply_own_often, true, (ways_t){ 2, 1, 1, 1 }, "those of another one from the second on");
+    in_turns(change_often, true, (ways_t){ N_TIMES / 5, 0, N_TIMES / 5, 0 }, "what is exchanged is exchanged at home");
+}
+
+/* The cache has two lines, of which one is kept free: what is used once is not fetched, what is used again is. Backwards, or it would be a walk. */
+static void used_once_and_again(void)
+{
+    uint64_t value = 0;
+    pgas_array_t *array = make(2);
+    uint64_t i = far_element(array);
+    for (int k = CHUNKS_EACH; k-- > 0;)
+        BAD(pgas_array_get_u64(array, i + (uint64_t)k * CHUNK, &value));
+    BAD(pgas_barrier(NULL)); /* what is done here for others would be counted as guarded */
+    pgas_array_info_t is = info_of(array);
+    crew_judge(is.fetches == 0 && is.remote_ops == CHUNKS_EACH, "what is used once is read at its home");
+    for (uint64_t k = 0; k < CHUNK; k++)
+        BAD(pgas_array_get_u64(array, i + k, &value));
+    is = info_of(array);
+    crew_judge(is.fetches == 1 && is.remote_ops == CHUNKS_EACH, "what is used again is fetched");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "a chunk is fetched when it is used again");
+}
+
+static void walks(void)
+{
+    uint64_t value = 0;
+    pgas_array_t *array = make(64);
+    uint64_t i = far_element(array);
+    for (uint64_t k = 0; k < CHUNKS_EACH * CHUNK; k++)
+        BAD(pgas_array_get_u64(array, i + k, &value));
+    pgas_array_info_t is = info_of(array);
+    crew_judge(is.fetches == 2 && is.prefetches >= CHUNKS_EACH - 2, "two chunks are waited for, then the rest is on its way");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "a walk is read ahead");
+}
+
+/* All ranks of a node write and read elements of one chunk of one of them. */
+static void neighbours(void)
+{
+    pgas_array_t *array = make(64);
+    uint64_t first = 0, n = 0, value = 0;
+    int neighbour = 0;
+    while (pgas_node_of(neighbour) != pgas_node())
+        neighbour++;
+    BAD(pgas_array_range(array, neighbour, &first, &n));
+    BAD(pgas_barrier(NULL));
+    for (uint64_t k = 0; k < 20 * N_TIMES; k++) {
+        BAD(pgas_array_set_u64(array, first + (uint64_t)pgas_node_rank(), k));
+        BAD(pgas_array_apply_u64(array, first + 100, PGAS_ARRAY_ADD_U64, 1));
+        BAD(pgas_array_get_u64(array, first + (uint64_t)pgas_node_rank(), &value));
+        crew_judge(value == k, "what was set");
+    }
+    crew_judge(took(array, (ways_t){ 0, 0, 0, 0 }), "without a lock");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_get_u64(array, first + 100, &value));
+    crew_judge(value == (uint64_t)(20 * N_TIMES * pgas_node_size()), "what was applied");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "ranks of a node share a chunk without a lock");
+}
+
+/* The lock is seen where it is used: what several threads write that no single load reads. */
+static void a_lock_is_counted(void)
+{
+    pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
+    pgas_array_t *array = NULL;
+    uint64_t first = 0, n = 0, value = 0;
+    opts.chunk_elems = CHUNK / 2; /* not for plain instructions */
+    BAD(pgas_array_create(NULL, 8, (uint64_t)n_ranks * CHUNK, &opts, &array));
+    BAD(pgas_array_range(array, -1, &first, &n));
+    for (int k = 0; k < N_TIMES; k++)
+        BAD(pgas_array_get_u64(array, first, &value));
+    crew_judge(took(array, (ways_t){ 0, 0, 0, N_TIMES }), "each access is counted");
+    BAD(pgas_barrier(NULL));
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "accesses to elements of small chunks are under the lock, and are counted");
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t zero = 0;
+    pgas_array_op_def_t def = { .elem_bytes = 8, .identity = &zero, .combine = add };
+    pgas_array_op_register("t.add", &def, &own_add);
+    job_begin(&argc, &argv, 13);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    own_elements();
+    far_elements();
+    used_once_and_again();
+    walks();
+    neighbours();
+    a_lock_is_counted();
+    return job_end();
+}
