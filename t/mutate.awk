@@ -93,7 +93,8 @@ function statement(    text, end) {
     text = code
     gsub(/^ +| +$/, "", text)
     if (text !~ /^[A-Za-z_*(].*;$/ || text !~ /[=(]|\+\+|--/ || text ~ /[{}]/) return
-    if (text ~ /^(return|goto|break|continue|case|default|else|do|while|for|if|switch|typedef|static|const|extern|struct)[^A-Za-z0-9_]/) return
+    if (text ~ /^(return|goto|break|continue|case|default|else|do|while|for|if|switch)[^A-Za-z0-9_]/) return
+    if (text ~ /^(typedef|static|const|extern|struct)[^A-Za-z0-9_]/) return
     if (text ~ /^[A-Za-z_][A-Za-z0-9_]*[ *]+[A-Za-z_]/ || text ~ /^\(void\)/) return # a declaration; nothing
     if (former !~ /[;{}):]$/ && former != "else") return                          # the rest of a statement
     if (gsub(/\(/, "(", text) != gsub(/\)/, ")", text)) return

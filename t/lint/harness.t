@@ -45,7 +45,7 @@ passes() {
     fi
 }
 
-plan 36
+plan 37
 
 fake good <<<'echo 1..2; echo ok 1 - a; echo "ok 2 - b"'
 passes good "a good test passes"
@@ -87,6 +87,8 @@ fake mpi_hangs <<<'echo 1..2; echo ok 1; echo ok 2; echo "# ended: on every rank
 passes mpi_hangs "a hang of MPICH between hosts is forgiven once the library has ended" \
     BUILD="$scratch/mpich" "${between_hosts[@]}"
 is "$(grep -c '^# forgiven: ' <<<"$out")" 1 "and is reported"
+launched mpi_hangs BUILD="$scratch/mpich" CLUSTER_HOSTS=h0,h1 PGAS_TEST_TIMEOUT=6 >"$scratch/out"
+is "$(grep -cE '^# forgiven: .* [1-4] s$' "$scratch/out")" 1 "and is not waited for as long as a test"
 reports mpi_hangs 'hang: killed after 1 s, after 2 of 2' "not on one host" BUILD="$scratch/mpich" PGAS_TEST_TIMEOUT=1
 reports mpi_hangs 'hang: killed after 1 s, after 2 of 2' "not with Open MPI" BUILD="$scratch/openmpi" "${between_hosts[@]}"
 fake ours_hangs <<<'echo 1..2; echo ok 1; echo "# ended: on every rank"; echo ok 2; exec sleep 600'
