@@ -141,7 +141,7 @@ int listeners_print(FILE *out, listeners_t *mine)
         return 0;
     for (int r = 0; r < n_ranks; r++)
         n += all[r].n;
-    fprintf(out, "\nlisteners: %d sockets that accept connections, by what opened them (libpgas: UCX's too)\n", n);
+    fprintf(out, "\nlisteners: %d sockets, by what opened them (libpgas stands for UCX too)\n", n);
     if (n > 0)
         fprintf(out, "  rank  %-20s %-7s  %-4s  address\n", "host", "opener", "kind");
     for (int r = 0; r < n_ranks; r++)

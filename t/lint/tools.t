@@ -24,7 +24,7 @@ refuses() {
         { echo "exit status $status"; cat "$scratch/out" "$scratch/err"; return 1; }
 }
 
-programs=$(make -s --no-print-directory -C "$BUILD" list-programs | grep -v pgas_snic | sed "s,^,$BUILD/,")
+programs=$(make -s --no-print-directory -C "$BUILD" list-programs | sed "s,^,$BUILD/,")
 commands="$programs $TOP/benchmarks/ratios $TOP/t/cluster/run"
 for tool in check debian-graph install-deps quickstart; do commands="$commands $TOP/tools/$tool"; done
 scripts=$(cd "$TOP" && grep -lE '^#!.*(bash|sh)$' autogen.sh .ci/run tools/* t/* t/*/* 2>/dev/null)
