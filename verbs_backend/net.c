@@ -302,7 +302,8 @@ pgas_status_t pgas_verbs_net_receive(pgas_verbs_net_t *net, pgas_verbs_message_t
     pgas_verbs_completion_t c;
     int n;
     while ((n = pgas_verbs_cq_poll(net->recv_cq, &c, 1)) > 0) {
-        if (c.status != PGAS_OK || c.qp == NULL) {
+        bool too_long = c.op == PGAS_VERBS_RECV && c.bytes > net->opts.srq_bytes; /* no card says so */
+        if (c.status != PGAS_OK || c.qp == NULL || too_long) {
             if (c.id != 0)
                 post_buffer(net, c.id);
             continue;

@@ -411,8 +411,8 @@ static void on_arrival(pgasi_verbs_lane_t *lane, const pgas_verbs_completion_t *
 {
     pgasi_verbs_receiver_t *receiver = lane->receiver;
     pgasi_verbs_prefix_t prefix;
-    if (completion->bytes < sizeof(prefix)) {
-        drop(receiver, "it is too short");
+    if (completion->bytes < sizeof(prefix) || completion->bytes > receiver->stride) {
+        drop(receiver, completion->bytes < sizeof(prefix) ? "it is too short" : "it is longer than its buffer");
         return;
     }
     memcpy(&prefix, buffer, sizeof(prefix));

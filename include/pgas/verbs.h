@@ -261,7 +261,7 @@ typedef struct {
 #define PGAS_VERBS_QP_MANAGED_SEND 2u /* its send queue goes on by ENABLE alone: posted entries may be rewritten until then */
 #define PGAS_VERBS_QP_MANAGED_RECV 4u
 #define PGAS_VERBS_QP_REMOTE_SLOTS 8u /* its send queue's memory can be written to by peers: pgas_verbs_qp_buffer */
-#define PGAS_VERBS_QP_IGNORE_OVERRUN 16u /* posting does not look whether entries are still under way: the caller counts */
+#define PGAS_VERBS_QP_IGNORE_OVERRUN 16u /* posting does not look whether entries are still under way: the caller counts; see chains */
 
 typedef struct {
     size_t size;
@@ -330,6 +330,57 @@ PGAS_API pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_ver
  *  the size of a block; an entry that begins at a position lies at mem.addr + position % (mem.bytes / slot_bytes) * slot_bytes.
  *  @return PGAS_OK; PGAS_ERR_UNSUPPORTED without PGAS_VERBS_QP_REMOTE_SLOTS, or the device does not tell. */
 PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p);
+
+/* ---- chains ----
+ *
+ *  A chain is a program that a card carries out alone. Its parts are a *managed* send queue (PGAS_VERBS_QP_MANAGED_SEND), whose
+ *  entries wait after they are posted, and a *master* queue (PGAS_VERBS_QP_MASTER) with pairs of WAIT and SEND_ENABLE. A pair
+ *  means: when this completion is there, the managed queue may go on up to that position. examples/13_queue_pairs.c has the
+ *  shortest chain; examples/14_chain_laps.c has one whose entries are rewritten and run again.
+ *
+ *  What an entry looks like. A send queue is a ring of slots of slot_bytes (64). An entry is a run of segments of 16 bytes. It
+ *  begins on a slot and takes one slot for each four segments; segments go on at the ring's beginning. Numbers are big-endian.
+ *
+ *  | segment        | byte: field                                                         | entries that have it    |
+ *  |---|---|---|
+ *  | control        | 0: opcode modifier, 1: position (2 bytes), 3: opcode, 4: queue pair | all, first              |
+ *  |                | number (3), 7: segments in all, 11: flags, 12: immediate data (4)   |                         |
+ *  | remote address | 0: address (8 bytes), 8: rkey (4), 12: zeros                        | WRITE, READ, atomics    |
+ *  | atomic         | 0: operand (8 bytes), 8: compare (8)                                | CSWAP, FADD             |
+ *  | wait, enable   | 0: zeros (8 bytes), 8: index (4), 12: number of queue or pair (4)   | WAIT, SEND_/RECV_ENABLE |
+ *  | data           | 0: bytes (4), 4: lkey (4), 8: address (8); one for each span        | others; last            |
+ *  | inline data    | 0: bytes, top bit set (4), 4: the bytes, to the end of the entry    | instead of data         |
+ *
+ *  So a WRITE of one span is one slot, with its remote address at byte 16 and its data segment at byte 32. Opcodes: NOP 0x00,
+ *  WRITE 0x08, WRITE_IMM 0x09, SEND 0x0a, SEND_IMM 0x0b, READ 0x10, CSWAP 0x11, FADD 0x12.
+ *
+ *  Rewriting entries. Peers write into slots as into any memory, by pgas_verbs_qp_buffer's mem.addr and mem.rkey: with WRITE,
+ *  atomics, or a message whose receive buffer is there. Rewrite remote addresses, data, operands and immediate data. The software
+ *  NIC takes other opcodes and flags too; cards may refuse them, and other positions or numbers of segments. Rewrite an entry
+ *  after its last run has ended and before its next ENABLE: a card may read it at any moment after that. Entries of a queue that
+ *  is not managed may be read when they are posted, as the adversary PREFETCH does.
+ *
+ *  When a patch is visible. A connection delivers in order. When a message has its receive completion, everything that was sent
+ *  before it on the same connection is in place, and what it scattered itself too. So a WAIT for that completion comes after the
+ *  patch, and entries behind its ENABLE are read after the WAIT. Two connections are not ordered: send the message when the patch
+ *  has its completion, or WAIT for a completion of each. If an own queue pair rewrites, its request must be signaled, for a WAIT.
+ *
+ *  Indices of WAIT count the completions that a queue has ever produced, from 0, in 24 bits; polling does not change them. A WAIT
+ *  for one that has been produced goes on at once. It may be up to 2^23 ahead.
+ *
+ *  Positions count slots, not requests, without end: take pgas_verbs_qp_position before and after posting. They are compared in
+ *  16 bits, so one ENABLE may lead up to 32,767 slots on. A lower position than before changes nothing.
+ *
+ *  Running a chain again. In a ring of n slots, positions p, p + n and p + 2n are the same slot. After a lap, an ENABLE beyond
+ *  what was posted runs the ring's contents again. All n slots must then hold whole entries of the chain; a NOP is one slot.
+ *  Such a queue is opened with PGAS_VERBS_QP_IGNORE_OVERRUN: posting then fills the ring to its last slot, and does not look for
+ *  completions that nobody polls. Nothing keeps runs from overtaking patches. The peer must know that an entry's run has ended,
+ *  by its effect or its completion, before it rewrites the entry for the next lap.
+ *
+ *  What is used up. Signaled entries that run again need a completion queue with PGAS_VERBS_CQ_IGNORE_OVERRUN if nobody polls it;
+ *  WAITs count on. A receive queue needs polling: completions that are polled make room for buffers. The master's entries are
+ *  posted anew for each run, since their indices differ, and some of them are signaled, as in any queue. Many runs can be
+ *  prepared ahead; then no CPU is on the way of a message. */
 
 /* ---- transmitters ---- */
 

@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 95
+plan 96
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -99,6 +99,9 @@ says '^10000 writes, 313 completions, the last value is 10000$|^after the messag
     "13_queue_pairs: one completion for 32 writes, and a chain"
 run 0 13_queue_pairs nonsense
 refused 1 'nonsense: not found' "13_queue_pairs: no such device"
+run 0 14_chain_laps
+says '^1000 of 1000 rounds right, in a ring of 16 entries that were posted once$|^right$' 2 \
+    "14_chain_laps: a chain that is posted once runs again and again"
 is "$(readelf -d "$BUILD/.libs/libpgas-verbs.so" | grep -c 'NEEDED.*\(mpi\|ucp\)')" 0 "libpgas-verbs needs no MPI"
 run 0 12_mcts 12x
 refused 2 '^12_mcts: not columns .*: 12x$' "12_mcts: no such column"
