@@ -329,7 +329,8 @@ static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
     return n_bad;
 }
 
-static void pointers(void)
+/* Again once peers' heaps are known: from then on those in reach are loaded and stored. */
+static void pointers(const char *when)
 {
     uint64_t heap = UINT64_C(1) << 30, size = UINT64_C(1) << 20;
     memset(own, 0x11, AREA);
@@ -337,20 +338,20 @@ static void pointers(void)
     int n_bad = all_forms(PGAS_NULL, 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(right(), 64), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(right(), heap - 8), 8, PGAS_ERR_RANGE);
-    spmd_is_int(n_bad, 0, "null and what lies before the heap");
+    spmd_is_int(n_bad, 0, "null and what lies before the heap, %s", when);
     n_bad = all_forms(pgas_gptr_make(n_ranks, heap), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(PGAS_RANKS_MAX - 1, heap), 8, PGAS_ERR_RANGE);
-    spmd_is_int(n_bad, 0, "ranks that do not exist");
+    spmd_is_int(n_bad, 0, "ranks that do not exist, %s", when);
     n_bad = all_forms(pgas_gptr_make(right(), heap + size), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(right(), heap + size - 4), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(areas[right()], SIZE_MAX, PGAS_ERR_RANGE);
     n_bad += all_forms(areas[right()], (size_t)INT64_MAX, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_make(right(), PGAS_OFFSET_MAX - 6), 8, PGAS_ERR_RANGE);
-    spmd_is_int(n_bad, 0, "bytes behind the heap, sizes beyond all bounds");
+    spmd_is_int(n_bad, 0, "bytes behind the heap, sizes beyond all bounds, %s", when);
     n_bad = all_forms(pgas_gptr_add(users[right()], AREA), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_add(users[right()], AREA - 4), 8, PGAS_ERR_RANGE);
     n_bad += all_forms(pgas_gptr_add(users[right()], INT64_C(1) << 33), 8, PGAS_ERR_RANGE);
-    spmd_is_int(n_bad, 0, "bytes behind attached memory, segments that do not exist");
+    spmd_is_int(n_bad, 0, "bytes behind attached memory, segments that do not exist, %s", when);
     uint64_t x = 0;
     n_bad = pgas_put(areas[right()], NULL, 8) != PGAS_ERR_INVALID || pgas_get(NULL, areas[right()], 8) != PGAS_ERR_INVALID;
     n_bad += pgas_put_nb(areas[right()], &x, 8, NULL) != PGAS_ERR_INVALID || pgas_wait_local(NULL) != PGAS_ERR_INVALID;
@@ -359,13 +360,24 @@ static void pointers(void)
     n_bad += pgas_put_strided(areas[right()], INT64_MAX, &x, 0, 1, 3) != PGAS_ERR_RANGE;
     n_bad += pgas_put_strided(areas[right()], INT64_MIN, &x, 0, 1, 2) != PGAS_ERR_RANGE;
     n_bad += pgas_flush(-1) != PGAS_ERR_RANGE || pgas_flush(n_ranks) != PGAS_ERR_RANGE;
-    spmd_is_int(n_bad, 0, "null buffers, strides beyond all bounds");
+    spmd_is_int(n_bad, 0, "null buffers, strides beyond all bounds, %s", when);
     pgas_flush_all();
     pgas_barrier(NULL);
     n_bad = 0;
     for (int i = 0; i < AREA; i++)
         n_bad += own[i] != 0x11;
-    spmd_is_int(n_bad, 0, "nothing of this was written");
+    spmd_is_int(n_bad, 0, "nothing of this was written, %s", when);
+}
+
+/* Each form of access reaches the last bytes of the heap. */
+static void known_heaps(void)
+{
+    pgas_gptr_t last = pgas_gptr_make(right(), (UINT64_C(1) << 30) + (UINT64_C(1) << 20) - 8);
+    uint64_t x = 0, old = 0;
+    int n_bad = pgas_get(&x, last, 8) != PGAS_OK || pgas_get_u64(last, &old) != PGAS_OK;
+    n_bad += pgas_fetch_add_u64(last, 0, &old) != PGAS_OK || pgas_put(areas[right()], own, 8) != PGAS_OK;
+    n_bad += pgas_flush_all() != PGAS_OK;
+    spmd_is_int(n_bad, 0, "the last bytes of the heap are within bounds");
 }
 
 /* Null where a value goes or comes from, on the node and elsewhere. */
@@ -519,7 +531,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.count", on_count, NULL, &count);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(4 + 18 + 6 + 1 + 9 + 1 + 1 + 2 + 1);
+    spmd_plan(4 + 18 + 6 + 7 + 1 + 9 + 1 + 1 + 2 + 1);
     unstarted("before init");
     unknown_variable(); /* first: said once in the life of a process */
     parameters();
@@ -535,7 +547,9 @@ int main(int argc, char **argv)
     job_gather(ptr, areas);
     job_gather(user, users);
     spmd_ok(good, "memory");
-    pointers();
+    pointers("at first");
+    known_heaps();
+    pointers("later");
     null_values();
     frees();
     exhausted();

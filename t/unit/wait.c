@@ -356,6 +356,27 @@ static void what_cannot_be_kicked(void)
     ok(pgasi_wait_is_unreached(), "and who was not, know it");
 }
 
+/* ---- other memory ---- */
+
+/* As when an init moves them, fails, and a later one does not get so far. */
+static void bells_move(void)
+{
+    static pgasi_bell_t elsewhere;
+    pgasi_bell_t *home = pgasi_bells[0], *there = &elsewhere;
+    pgasi_wait_bells_home();
+    ok(pgasi_bells[0] == home, "bells that have not moved stay");
+    pgasi_wait_make_bell(there);
+    ok(pgasi_wait_move_bells(&there) == PGAS_OK && pgasi_bells[0] == there, "bells move");
+    pgasi_wait_service_announce();
+    pgasi_bell_ring(0);
+    ok(readable(pgasi_wait_kick_fd()) && home->sleepers == 0, "and ring there");
+    pgasi_wait_service_revoke();
+    pgasi_wait_bells_home();
+    ok(pgasi_bells[0] == home && there->sleepers == 0, "and go home");
+    pgasi_wait_bells_home();
+    ok(pgasi_bells[0] == home, "once");
+}
+
 /* ---- the barrier ---- */
 
 /* Said and ended: peers make no fences, so that going on would lose wake-ups. */
@@ -399,7 +420,7 @@ static void limits(void)
 
 int main(void)
 {
-    plan(29);
+    plan(34);
     ok(pgasi_boot_start(NULL, "SPIN_US=5 NAP_MAX_US=2000") == PGAS_OK, "start");
     pgasi_boot_set_progress(progress_nothing);
     changes_are_seen();
@@ -411,6 +432,7 @@ int main(void)
     rings_for_the_service_are_heard();
     first_kicks();
     what_cannot_be_kicked();
+    bells_move();
     a_barrier_that_fails();
     limits();
     pgasi_boot_stop();
