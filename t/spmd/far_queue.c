@@ -1,6 +1,7 @@
 /* Messages for a thread that stays away.
  *   what:   who sends messages to a thread of another node that does not look is stopped after PGAS_FAR_QUEUE bytes and
- *           what is under way, and goes on when it has looked; nothing is lost, and the order stays
+ *           what is under way, and goes on when it has looked; nothing is lost, and the order stays; what was refused is in
+ *           no statistics
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self
@@ -10,6 +11,8 @@
  */
 #include <sched.h>
 #include "base/param.h"
+#include "call/outbox.h"
+#include "mem/thread.h"
 #include "t/spmd/job.h"
 
 #define PIECE 1000
@@ -52,10 +55,24 @@ static uint64_t send_until_refused(uint64_t *n_sent)
     return status == PGAS_ERR_AGAIN ? bytes : ENOUGH;
 }
 
+/* Batches of the own thread: that waited for room, and that left as their order asked. */
+static uint64_t waited(void)
+{
+    const pgasi_outbox_t *outbox = pgasi_self.lane->outbox;
+    return outbox ? pgasi_outbox_stats(outbox)->n_queued : 0;
+}
+
+static uint64_t published(void)
+{
+    const pgasi_outbox_t *outbox = pgasi_self.lane->outbox;
+    return outbox ? pgasi_outbox_stats(outbox)->published[PGASI_PUBLISH_ORDER] : 0;
+}
+
 static void stopped_and_on_again(void)
 {
     static uint64_t args[PIECE / 8];
     uint64_t n_sent = 0, taken = 0, one = 1, all = 0;
+    bool counts_sane = true;
     pgas_gptr_t flags;
     pgas_alloc(64 * sizeof *away, &flags);
     away = pgas_gptr_local(flags, 64 * sizeof *away);
@@ -67,7 +84,9 @@ static void stopped_and_on_again(void)
                 sched_yield();
         }
     } else {
+        uint64_t n_queued = waited(), n_published = published();
         taken = send_until_refused(&n_sent);
+        counts_sane = waited() == n_queued && published() - n_published <= n_sent;
         pgas_put(pgas_gptr_at(flags, 0) + (uint64_t)pgas_rank() * sizeof one, &one, sizeof one);
         for (int i = 0; i < 200; i++) {
             args[0] = n_sent++;
@@ -78,6 +97,7 @@ static void stopped_and_on_again(void)
     pgas_allreduce(NULL, &taken, &all, 1, PGAS_UINT64, PGAS_SUM);
     uint64_t most = (uint64_t)(pgas_n_ranks() - 1) * (pgasi_param.far_queue + SLACK);
     spmd_ok(all >= pgasi_param.far_queue / 2 && all < most, "senders are stopped (%llu bytes were taken)", (unsigned long long)all);
+    spmd_ok(counts_sane, "refused calls are not counted");
     pgas_allreduce(NULL, &n_sent, &all, 1, PGAS_UINT64, PGAS_SUM);
     uint64_t sum = 0;
     for (int r = 0; r < pgas_n_ranks(); r++)
@@ -89,7 +109,7 @@ static void stopped_and_on_again(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("note", note, NULL, &note_handler);
-    job_begin(&argc, &argv, 2);
+    job_begin(&argc, &argv, 3);
     stopped_and_on_again();
     return job_end();
 }

@@ -4,10 +4,12 @@
  * needs: tsan-ok
  * source: pgas/call.h, src/call/sync.c; seeded model test */
 #include <pthread.h>
+#include <sched.h>
 #include "base/rng.h"
 #include "call/handler.h"
 #include "call/inbox.h"
 #include "call/notify.h"
+#include "call/progress.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 #include "t/tap.h"
@@ -285,6 +287,47 @@ static void ended_twice(void)
         pgas_sync_fini(&other[i]);
 }
 
+/* Answers run one at a time: a thread that serves nobody takes the inbox for one, and gives it back. */
+static uint64_t answer_begun, answer_ended;
+
+static void *answer_from_outside(void *arg)
+{
+    const pgas_sync_t *sync = arg;
+    __atomic_store_n(&answer_begun, 1, __ATOMIC_RELEASE);
+    pgasi_sync_answered(sync->token, PGAS_ERR_NOT_FOUND, 1, 3);
+    __atomic_store_n(&answer_ended, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void answered_from_outside(void)
+{
+    pthread_t thread;
+    pgas_sync_t sync;
+    bool early = false;
+    pgas_sync_init(&sync, 2);
+    pgasi_inbox_lock();
+    pthread_create(&thread, NULL, answer_from_outside, &sync);
+    while (!__atomic_load_n(&answer_begun, __ATOMIC_ACQUIRE))
+        sched_yield();
+    for (int i = 0; i < 3000 && !early; i++) {
+        sched_yield();
+        early = __atomic_load_n(&answer_ended, __ATOMIC_ACQUIRE) || __atomic_load_n(&sync.count, __ATOMIC_ACQUIRE) != 2;
+    }
+    pgasi_inbox_unlock();
+    pthread_join(thread, NULL);
+    ok(!early && sync.count == 1 && sync.status == PGAS_ERR_NOT_FOUND, "an answer from outside waits for those that run");
+    bool given_back = pgasi_inbox_try_lock();
+    if (given_back)
+        pgasi_inbox_unlock();
+    ok(given_back, "and lets others run again");
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_sync_answered(sync.token, PGAS_OK, 1, 3);
+    bool kept = !pgasi_inbox_try_lock() && pgasi_is_serving();
+    pgasi_serve_end(before);
+    ok(kept && sync.count == 0, "an answer from inside changes nothing of that");
+    pgas_sync_fini(&sync);
+}
+
 /* Before everything else: the counter of the first entry is the one that zeroed memory might name. */
 static void never_begun(void)
 {
@@ -333,7 +376,7 @@ static void long_waits(void)
 
 int main(void)
 {
-    plan(15);
+    plan(18);
     pgas_handler_register("t.tick", on_tick, NULL, &tick);
     uint64_t seed = tap_seed(21);
     ok(lone_init(2, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
@@ -345,6 +388,7 @@ int main(void)
     models(seed);
     threads_take_tokens();
     waiting();
+    answered_from_outside();
     long_waits();
     model_can_fail(seed);
     pgas_finalize();
