@@ -5,6 +5,7 @@
  *   nodes:  1
  *   tls:    posix sysv,cma
  *   env:    PGAS_HEAP_SIZE=256M
+ *   turn:   alone
  *   source: pgas/init.h; statvfs of /dev/shm, /proc/self/status
  * t/spmd/limits.t runs this with larger heaps where /dev/shm is small. */
 #include <inttypes.h>
