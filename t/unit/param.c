@@ -89,6 +89,10 @@ static void choices_match_their_enums(void)
         {"VERBS_ENGINE", "caller", PGASI_VERBS_ENGINE_CALLER},
         {"VERBS_ENGINE", "thread", PGASI_VERBS_ENGINE_THREAD},
         {"VERBS_ENGINE", "process", PGASI_VERBS_ENGINE_PROCESS},
+        {"PROGRESS", "auto", PGASI_PROGRESS_AUTO},
+        {"PROGRESS", "bar", PGASI_PROGRESS_BAR},
+        {"PROGRESS", "lines", PGASI_PROGRESS_LINES},
+        {"PROGRESS", "no", PGASI_PROGRESS_NO},
     };
     int n_good = 0, n_words = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all); i++) {
