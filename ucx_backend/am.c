@@ -80,6 +80,9 @@ pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *heade
     if (pgasi_ucx_is_dead(ep)) {
         return PGAS_ERR_PEER;
     }
+    if (ep->journal.on) {
+        return pgasi_ucx_journal_am(ep, header, header_bytes, data, bytes, comp);
+    }
     if (PGAS_UNLIKELY(lane->n_pending >= PGASI_UCX_PENDING_MAX || is_far_ahead(ep) || !take_spare(lane))) {
         return PGAS_ERR_AGAIN;
     }

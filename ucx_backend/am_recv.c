@@ -53,6 +53,12 @@ struct pgasi_ucx_rx {
     uint64_t n_dropped, n_too_large;
 };
 
+/* Senders issue messages again whose connection was lost (journal.c). */
+static bool repeats(const pgasi_ucx_lane_t *lane)
+{
+    return lane->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER;
+}
+
 static void drop(pgasi_ucx_rx_t *rx, const char *why, uint32_t source)
 {
     if (rx->n_dropped++ == 0) {
@@ -180,6 +186,15 @@ static void show_or_wait(source_t *source)
     }
 }
 
+/* Its data is still on the way from a connection that was lost, and the message has come again. */
+static void orphan(held_t **at)
+{
+    held_t *held = *at;
+    *at = held->next;
+    held->source = NULL;
+    held->skip = true;
+}
+
 /* Make a place in the line; the caller fills in the data. NULL: no memory, or the number is there already. */
 static held_t *hold(source_t *source, uint32_t number, const void *header, size_t header_bytes)
 {
@@ -188,7 +203,10 @@ static held_t *hold(source_t *source, uint32_t number, const void *header, size_
         at = &(*at)->next;
     }
     if (*at != NULL && (*at)->number == number) {
-        return NULL;
+        if ((*at)->complete || !repeats(source->lane)) {
+            return NULL;
+        }
+        orphan(at);
     }
     held_t *held = pgasi_pool_acquire(&source->lane->rx->held);
     if (held != NULL) {
@@ -212,6 +230,15 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
     ucp_request_free(request);
     held->complete = true;
     if (held->source == NULL) { /* orphaned by a later opening of its lane */
+        free_held(lane, held, true);
+        return;
+    }
+    if (status != UCS_OK && repeats(lane)) { /* it will come again */
+        held_t **at = &held->source->held;
+        while (*at != held) {
+            at = &(*at)->next;
+        }
+        *at = held->next;
         free_held(lane, held, true);
         return;
     }
@@ -255,13 +282,19 @@ static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
 }
 
 /* Not this message's turn, or its data has not come yet. */
-static ucs_status_t on_late(source_t *source, uint32_t ahead, const void *header, size_t header_bytes, void *data,
-                            size_t bytes, uint64_t attr)
+static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, const void *header,
+                            size_t header_bytes, void *data, size_t bytes, uint64_t attr)
 {
     pgasi_ucx_lane_t *lane = source->lane;
     held_t *held = NULL;
+    if (behind <= PGASI_UCX_REORDER_MAX && repeats(lane)) {
+        return UCS_OK;
+    }
     if (ahead < PGASI_UCX_REORDER_MAX) {
         held = hold(source, source->next_number + ahead, header, header_bytes);
+    }
+    if (held == NULL && ahead < PGASI_UCX_REORDER_MAX && repeats(lane)) {
+        return UCS_OK;
     }
     if (held == NULL) {
         drop(lane->rx, "its number is impossible: another job's, or a fault", 0);
@@ -337,9 +370,10 @@ static inline ucs_status_t on_am(pgasi_ucx_lane_t *lane, uint32_t packed, uint32
         return on_time(rx->last, header, header_bytes, data, bytes, attr);
     }
     uint32_t ahead = (number - rx->last->next_number) & number_mask;
+    uint32_t behind = (rx->last->next_number - number) & number_mask;
     return (lane->gate & PGASI_UCX_GATE_STOPPED) != 0
                ? UCS_OK
-               : on_late(rx->last, ahead, header, header_bytes, data, bytes, attr);
+               : on_late(rx->last, ahead, behind, header, header_bytes, data, bytes, attr);
 }
 
 static ucs_status_t on_compact(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,

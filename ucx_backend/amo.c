@@ -27,6 +27,8 @@ static void unlink_fetch(pgasi_ucx_request_t *request)
 
 static void link_fetch(pgasi_ucx_ep_t *ep, pgasi_ucx_request_t *request)
 {
+    request->extra = ep;
+    request->n_lost = ep->journal.n_lost;
     request->next = ep->fetches;
     request->back = &ep->fetches;
     if (ep->fetches != NULL) {
@@ -40,19 +42,48 @@ static void fetch_done(void *request, ucs_status_t status, void *unused)
     pgasi_ucx_request_t *ours = request;
     if (ours->back == NULL) { /* we said so already */
         ucp_request_free(request);
-    } else {
-        unlink_fetch(ours);
-        pgasi_ucx_op_done(request, status, unused);
+        return;
+    }
+    pgasi_ucx_ep_t *ep = ours->extra;
+    if (status != UCS_OK && ep->journal.on && ours->lane->phase != PGASI_UCX_GIVEN_UP) {
+        ours->extra = NULL; /* UCX has finished; whether the peer has died decides about the status */
+        if (ours->n_lost == ep->journal.n_lost) {
+            pgasi_ucx_journal_lost(ep, status);
+        }
+        return;
+    }
+    unlink_fetch(ours);
+    pgasi_ucx_op_done(request, status, unused);
+}
+
+static void fail_fetch(pgasi_ucx_request_t *request, pgas_status_t status)
+{
+    pgasi_ucx_lane_t *lane = request->lane;
+    pgasi_tp_comp_t *comp = request->comp;
+    unlink_fetch(request);
+    lane->n_pending--;
+    if (request->extra == NULL) {
+        ucp_request_free(request);
+    }
+    pgasi_ucx_tell(lane, comp, status);
+}
+
+void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status)
+{
+    while (ep->fetches != NULL) {
+        fail_fetch(ep->fetches, status);
     }
 }
 
-void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep)
+/* The list is in reverse order of issue. */
+void pgasi_ucx_fail_old_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status)
 {
-    while (ep->fetches != NULL) {
-        pgasi_ucx_request_t *request = ep->fetches;
-        unlink_fetch(request);
-        request->lane->n_pending--;
-        pgasi_ucx_tell(request->lane, request->comp, PGAS_ERR_PEER);
+    pgasi_ucx_request_t **at = &ep->fetches;
+    while (*at != NULL && (*at)->n_lost == ep->journal.n_lost) {
+        at = &(*at)->next;
+    }
+    while (*at != NULL) {
+        fail_fetch(*at, status);
     }
 }
 
@@ -132,6 +163,10 @@ static pgas_status_t amo_remote(pgasi_ucx_lane_t *lane, pgasi_ucx_key_t *key, ui
 {
     pgasi_ucx_ep_t *ep = key->ep;
     ucp_request_param_t param;
+    pgas_status_t status = ep->journal.on ? pgasi_ucx_journal_may_post(ep) : PGAS_OK;
+    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+        return status;
+    }
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.cb.send = fetch_done;
     param.datatype = ucp_dt_make_contig(bytes);
@@ -139,7 +174,7 @@ static pgas_status_t amo_remote(pgasi_ucx_lane_t *lane, pgasi_ucx_key_t *key, ui
     if (result != NULL) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
         param.reply_buffer = result;
-    } else if (PGAS_UNLIKELY(++ep->n_posts >= PGASI_UCX_POSTS_MAX)) {
+    } else if (!ep->journal.on && PGAS_UNLIKELY(++ep->n_posts >= PGASI_UCX_POSTS_MAX)) {
         pgas_status_t bounded = bound_posts(ep);
         if (bounded != PGAS_OK) {
             ep->n_posts--;
@@ -155,7 +190,14 @@ static pgas_status_t amo_remote(pgasi_ucx_lane_t *lane, pgasi_ucx_key_t *key, ui
         pgasi_ucx_dirty(ep);
     }
     ucs_status_ptr_t ptr = ucp_atomic_op_nbx(ep->ep, ucp_op[op], &operand, 1, remote_addr, key->rkey, &param);
-    pgas_status_t status = pgasi_ucx_posted(lane, ptr, comp);
+    if (ep->journal.on && result == NULL) {
+        pgasi_ucx_journal_posted(ep);
+    }
+    if (ep->journal.on && PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr))) {
+        pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
+        return PGAS_ERR_TRANSPORT;
+    }
+    status = pgasi_ucx_posted(lane, ptr, comp);
     if (status == PGAS_INPROGRESS) {
         link_fetch(ep, ptr);
     }

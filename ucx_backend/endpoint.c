@@ -8,13 +8,14 @@
 /* True if it was marked already. */
 static bool mark_dead(pgasi_ucx_t *tp, int peer)
 {
-    bool known = __atomic_exchange_n(&tp->dead[peer], 1, __ATOMIC_RELAXED) != 0;
+    bool known = (__atomic_fetch_or(&tp->dead[peer], PGASI_UCX_DEAD, __ATOMIC_RELAXED) & PGASI_UCX_DEAD) != 0;
     pthread_mutex_lock(&tp->lock);
     for (int i = 0; i < PGASI_UCX_LANES_MAX; i++) {
         pgasi_ucx_lane_t *lane = tp->lanes[i];
         pgasi_ucx_ep_t *ep = lane != NULL ? __atomic_load_n(&lane->eps[peer], __ATOMIC_ACQUIRE) : NULL;
         if (ep != NULL) {
             __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
+            __atomic_store_n(&lane->repairs, 1, __ATOMIC_SEQ_CST);
         }
     }
     pthread_mutex_unlock(&tp->lock);
@@ -38,32 +39,69 @@ void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why)
     }
 }
 
+/* Said once for each peer: it is notable, but the job goes on. */
+void pgasi_ucx_reopened(pgasi_ucx_ep_t *ep)
+{
+    pgasi_ucx_t *tp = ep->lane->tp;
+    bool told = (__atomic_fetch_or(&tp->dead[ep->peer], PGASI_UCX_REOPENED, __ATOMIC_RELAXED) & PGASI_UCX_REOPENED) != 0;
+    PGASI_LOG_AT(told ? PGASI_LOG_DEBUG : PGASI_LOG_WARN, "ucx",
+                 "the connection of lane %d to rank %d was lost though the rank lives (%s), and has been opened again. UCX has "
+                 "one name for every end of a TCP connection: PGAS_UCX_LOG_LEVEL=diag shows which it was. Limits of time are "
+                 "PGAS_UCX_TCP_KEEPIDLE (ours: inf), PGAS_UCX_TCP_MAX_CONN_RETRIES and the kernel's net.ipv4.tcp_retries2",
+                 ep->lane->index, ep->peer, ucs_status_string(ep->journal.why));
+}
+
+void pgasi_ucx_unreachable(pgasi_ucx_ep_t *ep)
+{
+    pgasi_ucx_t *tp = ep->lane->tp;
+    PGASI_ERROR("ucx", "no connection to rank %d could be opened again for %d s: operations to it end with PGAS_ERR_TRANSPORT",
+                ep->peer, PGASI_UCX_GIVE_UP_S);
+    if (tp->opts.error_fn != NULL) {
+        tp->opts.error_fn(tp->opts.arg, ep->peer, PGAS_ERR_TRANSPORT);
+    }
+}
+
 static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
 {
     pgasi_ucx_ep_t *ep = arg;
-    (void)ucp_ep;
+    if (ucp_ep != ep->ep) { /* a former connection */
+        return;
+    }
+    if (ep->journal.on) {
+        pgasi_ucx_journal_lost(ep, status);
+        return;
+    }
     __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
     pgasi_ucx_peer_gone(ep->lane->tp, ep->peer, ucs_status_string(status));
-    pgasi_ucx_fail_fetches(ep);
+    pgasi_ucx_fail_fetches(ep, PGAS_ERR_PEER);
 }
 
-static pgas_status_t connect_ep(pgasi_ucx_ep_t *ep, const pgasi_ucx_address_t *address)
+ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep)
 {
+    const pgasi_ucx_t *tp = ep->lane->tp;
+    const pgasi_ucx_address_t *address = tp->addr_of(tp->addr_arg, ep->peer);
     ucp_ep_params_t params;
     memset(&params, 0, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = (const ucp_address_t *)(const void *)(address + 1);
-    params.err_mode = ep->lane->tp->err_mode;
+    params.err_mode = tp->err_mode;
     params.err_handler.cb = on_error;
     params.err_handler.arg = ep;
-    ucs_status_t status = ucp_ep_create(ep->lane->worker, &params, &ep->ep);
-    if (status != UCS_OK) {
-        char doing[64];
-        snprintf(doing, sizeof(doing), "connecting lane %d to rank %d", ep->lane->index, ep->peer);
-        return pgasi_ucx_failed(status, doing, "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must leave a way to every rank");
+    return ucp_ep_create(ep->lane->worker, &params, &ep->ep);
+}
+
+static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
+{
+    ucs_status_t status = pgasi_ucx_connect(ep);
+    if (status == UCS_OK) {
+        return PGAS_OK;
     }
-    return PGAS_OK;
+    ep->ep = NULL;
+    char doing[64];
+    snprintf(doing, sizeof(doing), "connecting lane %d to rank %d", ep->lane->index, ep->peer);
+    return pgasi_ucx_failed_again(&ep->lane->tp->told_connect, status, doing,
+                                  "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must leave a way to every rank");
 }
 
 /* The compact form of messages where our name fits. */
@@ -83,7 +121,7 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t
     if (tp->addr_of == NULL) {
         return PGAS_ERR_NOT_INIT;
     }
-    if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) != 0) {
+    if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD) {
         return PGAS_ERR_PEER;
     }
     const pgasi_ucx_address_t *address = tp->addr_of(tp->addr_arg, peer);
@@ -99,7 +137,8 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t
     ep->peer = peer;
     ep->am_cookie = address->cookie;
     choose_prefix(ep, tp->n_openings[lane->index][peer]);
-    pgas_status_t status = connect_ep(ep, address);
+    pgasi_ucx_journal_init(ep);
+    pgas_status_t status = connect_first(ep);
     if (status != PGAS_OK) {
         free(ep);
         return status;
@@ -107,7 +146,7 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t
     ep->next = lane->all_eps;
     lane->all_eps = ep;
     __atomic_store_n(&lane->eps[peer], ep, __ATOMIC_RELEASE);
-    if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) != 0) { /* it went while we connected */
+    if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD) { /* it went while we connected */
         __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
     }
     *ep_p = ep;
@@ -129,7 +168,11 @@ static void begin_close(pgasi_ucx_ep_t *ep)
 {
     /* An endpoint that was never used may not even be connected, and would wait for a peer that has left. */
     bool unused = !ep->used && ep->am_number == 0;
-    bool force = ep->lane->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && (unused || ep->dead);
+    bool down = ep->journal.link != PGASI_UCX_LINK_UP;
+    bool force = ep->lane->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && (unused || ep->dead || down);
+    if (ep->ep == NULL) {
+        return;
+    }
     ucp_request_param_t param;
     memset(&param, 0, sizeof(param));
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -166,6 +209,7 @@ void pgasi_ucx_eps_free(pgasi_ucx_lane_t *lane)
     for (pgasi_ucx_ep_t *ep = lane->all_eps, *next; ep != NULL; ep = next) {
         next = ep->next;
         lane->tp->n_openings[lane->index][ep->peer] += ep->am_number > 0;
+        pgasi_ucx_journal_free(ep);
         free(ep);
     }
     lane->all_eps = NULL;

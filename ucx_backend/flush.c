@@ -19,7 +19,7 @@ void pgasi_ucx_activate(pgasi_ucx_ep_t *ep)
     }
 }
 
-static void deactivate_if_clean(pgasi_ucx_ep_t *ep)
+void pgasi_ucx_deactivate_if_clean(pgasi_ucx_ep_t *ep)
 {
     if (ep->active && !ep->dirty && ep->n_flushes == 0) {
         ep->active = false;
@@ -31,7 +31,7 @@ static void deactivate_if_clean(pgasi_ucx_ep_t *ep)
 }
 
 /* One part less; the last one completes and frees the flush. */
-static void part_done(pgasi_ucx_flush_t *flush, pgas_status_t status)
+void pgasi_ucx_part_done(pgasi_ucx_flush_t *flush, pgas_status_t status)
 {
     if (status != PGAS_OK) {
         flush->status = status;
@@ -59,8 +59,8 @@ static void ep_flushed(void *request, ucs_status_t status, void *unused)
     pgasi_pool_release(&ours->lane->flush_parts, ours->extra);
     ucp_request_free(request);
     part.ep->n_flushes--;
-    deactivate_if_clean(part.ep);
-    part_done(part.flush, pgasi_ucx_status(status));
+    pgasi_ucx_deactivate_if_clean(part.ep);
+    pgasi_ucx_part_done(part.flush, pgasi_ucx_status(status));
 }
 
 void pgasi_ucx_send_flushed(pgasi_ucx_lane_t *lane, int peer, uint64_t mark)
@@ -69,7 +69,7 @@ void pgasi_ucx_send_flushed(pgasi_ucx_lane_t *lane, int peer, uint64_t mark)
     for (pgasi_ucx_flush_t *flush = lane->running, *next; flush != NULL; flush = next) {
         next = flush->next;
         if (mark < flush->mark && (flush->peer == peer || flush->peer == PGASI_TP_ALL_PEERS)) {
-            part_done(flush, PGAS_OK);
+            pgasi_ucx_part_done(flush, PGAS_OK);
         }
     }
 }
@@ -80,8 +80,12 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
     static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = ep_flushed};
     if (pgasi_ucx_is_dead(ep)) {
         ep->dirty = false;
-        deactivate_if_clean(ep);
+        pgasi_ucx_deactivate_if_clean(ep);
         flush->status = PGAS_ERR_PEER;
+        return;
+    }
+    if (ep->journal.on) {
+        flush->n_parts += pgasi_ucx_journal_flush(ep, flush);
         return;
     }
     pgasi_ucx_flush_part_t *part = pgasi_pool_acquire(&flush->lane->flush_parts);
@@ -102,7 +106,7 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
         return;
     }
     pgasi_pool_release(&flush->lane->flush_parts, part);
-    deactivate_if_clean(ep);
+    pgasi_ucx_deactivate_if_clean(ep);
     if (ptr != NULL) {
         flush->status = pgasi_ucx_status(UCS_PTR_STATUS(ptr));
     }
@@ -124,7 +128,7 @@ static bool flush_at_once(pgasi_ucx_ep_t *ep, pgas_status_t *status_p)
         return false;
     }
     *status_p = PGAS_OK;
-    return !ep->active && !pgasi_ucx_is_dead(ep);
+    return !ep->active && !ep->journal.doubtful && !pgasi_ucx_is_dead(ep);
 }
 
 /* Our own stores into mapped memory: visible to everybody before anything that follows. */
@@ -179,7 +183,7 @@ pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_
     if (!complete) {
         flush->comp = comp;
     }
-    part_done(flush, PGAS_OK);
+    pgasi_ucx_part_done(flush, PGAS_OK);
     return status;
 }
 
@@ -205,6 +209,7 @@ pgas_status_t pgasi_ucx_fence(pgasi_tp_lane_t *tp_lane)
 {
     pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
     flush_stores(lane);
+    lane->fence++;
     pgas_status_t status = lane->has_direct && lane->active_eps != NULL ? fence_direct(lane) : PGAS_OK;
     return status == PGAS_OK ? pgasi_ucx_status(ucp_worker_fence(lane->worker)) : status;
 }

@@ -243,6 +243,9 @@ int pgasi_ucx_progress(pgasi_tp_lane_t *tp_lane)
         n += pgasi_ucx_rx_deliver(lane);
     }
     lane->gate = PGASI_UCX_GATE_IDLE;
+    if (PGAS_UNLIKELY(__atomic_load_n(&lane->repairs, __ATOMIC_RELAXED) != 0)) {
+        n += pgasi_ucx_repair(lane);
+    }
     return n;
 }
 

@@ -253,10 +253,21 @@ pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const voi
     if (key == NULL) {
         return PGAS_ERR_NO_MEMORY;
     }
-    ucs_status_t ucs = ucp_ep_rkey_unpack(ep->ep, (const char *)buffer + sizeof(header), &key->rkey);
+    const char *packed = (const char *)buffer + sizeof(header);
+    bool up = ep->journal.link == PGASI_UCX_LINK_UP; /* else it is unpacked once the connection is */
+    ucs_status_t ucs = up ? ucp_ep_rkey_unpack(ep->ep, packed, &key->rkey) : UCS_OK;
     if (ucs != UCS_OK) {
         free(key);
         return pgasi_ucx_failed(ucs, "unpacking a key", NULL);
+    }
+    key->ep = ep;
+    status = pgasi_ucx_journal_key(key, packed, header.bytes);
+    if (status != PGAS_OK) {
+        if (key->rkey != NULL) {
+            ucp_rkey_destroy(key->rkey);
+        }
+        free(key);
+        return status;
     }
     if (peer == pgasi_ucx_lane_of(tp_lane)->tp->opts.rank) {
         key->mapped = (void *)(uintptr_t)header.base;
@@ -267,7 +278,6 @@ pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const voi
     key->super.ops = &pgasi_ucx_table;
     key->super.direct = key->mapped != NULL;
     ep->lane->has_direct |= key->mapped != NULL && peer != ep->lane->tp->opts.rank;
-    key->ep = ep;
     key->base = header.base;
     key->bytes = header.length;
     *key_p = &key->super;
@@ -293,7 +303,10 @@ void pgasi_ucx_key_release(pgasi_tp_key_t *tp_key)
         return;
     }
     pgasi_ucx_key_t *key = pgasi_ucx_key_of(tp_key);
-    ucp_rkey_destroy(key->rkey);
+    pgasi_ucx_journal_forget_key(key);
+    if (key->rkey != NULL) {
+        ucp_rkey_destroy(key->rkey);
+    }
     if (key->unmap) {
         munmap(key->mapped, key->bytes);
     }

@@ -37,6 +37,9 @@ pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *
         pgasi_ucx_copy((char *)key->mapped + (remote_addr - key->base), src, bytes);
         return PGAS_OK;
     }
+    if (key->ep->journal.on) {
+        return pgasi_ucx_journal_put(key->ep, key, remote_addr, src, bytes, comp);
+    }
     pgasi_ucx_dirty(key->ep);
     return pgasi_ucx_posted(lane, ucp_put_nbx(key->ep->ep, src, bytes, remote_addr, key->rkey, &rma_param), comp);
 }
@@ -55,6 +58,9 @@ pgas_status_t pgasi_ucx_get(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *
         return PGAS_OK;
     }
     key->ep->used = true;
+    if (key->ep->journal.on) {
+        return pgasi_ucx_journal_get(key->ep, key, remote_addr, dst, bytes, comp);
+    }
     if (comp == NULL) {
         pgasi_ucx_dirty(key->ep); /* then a flush is what tells */
     }

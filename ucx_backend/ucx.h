@@ -23,11 +23,20 @@
 #define PGASI_UCX_EAGER_MAX 7680       /* what one UCX segment of 8 KiB holds beside all headers */
 #define PGASI_UCX_CLOSE_NS UINT64_C(1000000000) /* for draining a lane by itself */
 
+#define PGASI_UCX_GIVE_UP_S 20 /* for opening a lost connection again */
+
+/* what is known of a peer */
+#define PGASI_UCX_DEAD 1
+#define PGASI_UCX_REOPENED 2 /* a connection to it was lost though it lives, and the log says so */
+
 typedef struct pgasi_ucx pgasi_ucx_t;
 typedef struct pgasi_ucx_lane pgasi_ucx_lane_t;
 typedef struct pgasi_ucx_ep pgasi_ucx_ep_t;
 typedef struct pgasi_ucx_rx pgasi_ucx_rx_t;
 typedef struct pgasi_ucx_flush pgasi_ucx_flush_t;
+typedef struct pgasi_ucx_key pgasi_ucx_key_t;
+typedef struct pgasi_ucx_entry pgasi_ucx_entry_t;
+typedef struct pgasi_ucx_mark pgasi_ucx_mark_t;
 
 #define PGASI_UCX_RANK_BITS 20
 #define PGASI_UCX_OPENINGS 4     /* a lane that is closed and opened again numbers its messages from zero */
@@ -66,9 +75,33 @@ typedef struct pgasi_ucx_send {
 typedef struct pgasi_ucx_request {
     pgasi_ucx_lane_t *lane;
     pgasi_tp_comp_t *comp;
-    void *extra;                                 /* send, or part of a flush */
+    void *extra;                                 /* send, part of a flush, or entry of a journal */
+    uint32_t n_lost;                             /* of the endpoint, when an entry was issued */
     struct pgasi_ucx_request *next, **back;      /* fetching atomics of an endpoint; back NULL: not in its list */
 } pgasi_ucx_request_t;
+
+/** What was issued on an endpoint and is not known to have arrived; journal.c. */
+typedef struct {
+    bool on;              /* the endpoint has one: its peer is another rank, behind a connection that may be lost */
+    bool doubtful;        /* atomics were under way on a lost connection: the next flush says so */
+    enum { PGASI_UCX_LINK_UP, PGASI_UCX_LINK_LOST, PGASI_UCX_LINK_DOWN, PGASI_UCX_LINK_ENDED } link;
+    uint32_t n_lost;      /* connections */
+    ucs_status_t why;     /* the last was */
+    uint32_t n_entries;   /* in the list */
+    uint32_t n_requests;  /* of entries that UCX holds */
+    size_t bytes;         /* copied by entries of the list */
+    uint64_t issued;      /* number of the last entry */
+    uint64_t acked;       /* all entries up to this number have arrived, but for messages that UCX holds */
+    uint64_t asked;       /* what the flush under way will acknowledge; acked: there is none */
+    uint64_t wanted;      /* somebody waits for this number */
+    pgasi_ucx_entry_t *first, **last;
+    pgasi_ucx_entry_t *gets;
+    pgasi_ucx_mark_t *marks; /* flushes that wait for a number, oldest first */
+    pgasi_ucx_key_t *keys;
+    uint64_t since_ns;    /* the connection has not worked since then */
+    uint64_t retry_ns;    /* when to open it again */
+    uint64_t pause_ns;
+} pgasi_ucx_journal_t;
 
 struct pgasi_ucx_ep {
     ucp_ep_h ep;
@@ -94,6 +127,7 @@ struct pgasi_ucx_ep {
     pgasi_ucx_ep_t *active_next, **active_back;
     pgasi_ucx_ep_t *next; /* all endpoints of the lane */
     void *close_request;
+    pgasi_ucx_journal_t journal;
 };
 
 /* why a message that comes in now has to wait (one to ourselves) or is not wanted */
@@ -143,6 +177,8 @@ struct pgasi_ucx_lane {
     pgasi_ucx_rx_t *rx; /* lane 0 only */
     uint32_t n_ready;   /* messages that wait only for the next progress */
     unsigned gate;      /* 0: messages may be shown now; else why not (PGASI_UCX_GATE_*) */
+    uint32_t fence;     /* counts fences */
+    uint32_t repairs;   /* some endpoint's connection is not up, or its peer has died; set by any thread */
 };
 
 struct pgasi_ucx {
@@ -158,24 +194,27 @@ struct pgasi_ucx {
     void *addr_arg;
     void *address; /* header and UCX address of lane 0, one block */
     size_t address_bytes;
-    unsigned char *dead; /* n_ranks */
+    unsigned char *dead; /* n_ranks: PGASI_UCX_DEAD, PGASI_UCX_REOPENED */
     bool closing;
     int warned_key;
-    int told_lane; /* that a lane could not be opened */
+    int told_lane;    /* that a lane could not be opened */
+    int told_connect; /* nor a connection */
     pthread_mutex_t lock; /* lanes */
     pgasi_ucx_lane_t *lanes[PGASI_UCX_LANES_MAX];
     unsigned char *n_openings[PGASI_UCX_LANES_MAX]; /* by rank: how often a lane of this index was opened for messages */
 };
 
 /** A peer's memory as one lane sees it. */
-typedef struct {
+struct pgasi_ucx_key {
     pgasi_tp_key_t super;
     pgasi_ucx_ep_t *ep;
     ucp_rkey_h rkey;
     uint64_t base, bytes;
     void *mapped; /* where we can reach base by load and store, or NULL */
     bool unmap;   /* it is a mapping of this key's own */
-} pgasi_ucx_key_t;
+    void *packed; /* UCX's part as it came, for another connection; NULL without a journal */
+    pgasi_ucx_key_t *next, **back;
+};
 
 /** The address that peers get: UCX's own follows. */
 typedef struct {
@@ -250,6 +289,10 @@ void pgasi_ucx_peer_dead(pgasi_tp_t *tp, int peer);
 /** The same; logs and tells the owner the first time. */
 void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why);
 
+/** Log that a lost connection is open again, or cannot be opened, which the owner is told. */
+void pgasi_ucx_reopened(pgasi_ucx_ep_t *ep);
+void pgasi_ucx_unreachable(pgasi_ucx_ep_t *ep);
+
 static inline bool pgasi_ucx_is_dead(const pgasi_ucx_ep_t *ep)
 {
     return PGAS_UNLIKELY(__atomic_load_n(&ep->dead, __ATOMIC_RELAXED));
@@ -285,8 +328,10 @@ pgas_status_t pgasi_ucx_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key
                             size_t bytes, pgasi_tp_comp_t *comp);
 pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, pgasi_amo_t op,
                             size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp);
-/** Fail the fetching atomics of a dead endpoint, which UCX forgets. */
-void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep);
+/** Fail the fetching atomics of an endpoint, which UCX forgets when it fails. */
+void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
+/** Those that were issued on former connections. */
+void pgasi_ucx_fail_old_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
 /** The callback of puts and gets. */
 void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused);
 
@@ -343,6 +388,10 @@ static inline bool pgasi_ucx_must_wait(const pgasi_ucx_lane_t *lane)
     return PGAS_UNLIKELY(lane->n_fences > 0);
 }
 
+/** One part of a flush has ended. */
+void pgasi_ucx_part_done(pgasi_ucx_flush_t *flush, pgas_status_t status);
+void pgasi_ucx_deactivate_if_clean(pgasi_ucx_ep_t *ep);
+
 /** Remember that a flush has something to do. */
 static inline void pgasi_ucx_dirty(pgasi_ucx_ep_t *ep)
 {
@@ -354,6 +403,32 @@ static inline void pgasi_ucx_dirty(pgasi_ucx_ep_t *ep)
 /* am.c */
 pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes, const void *data,
                            size_t bytes, pgasi_tp_comp_t *comp);
+
+/* journal.c */
+void pgasi_ucx_journal_init(pgasi_ucx_ep_t *ep);
+pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_t header_bytes, const void *data,
+                                   size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr, const void *src,
+                                    size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr, void *dst,
+                                    size_t bytes, pgasi_tp_comp_t *comp);
+/** Before an atomic: PGAS_ERR_AGAIN if the journal is full, or the connection is not up. */
+pgas_status_t pgasi_ucx_journal_may_post(pgasi_ucx_ep_t *ep);
+/** A non-fetching atomic was issued. */
+void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep);
+/** The flush gets a part that ends when all entries so far have arrived; false: they have. */
+bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush);
+/** Remember how to unpack a key for another connection. */
+pgas_status_t pgasi_ucx_journal_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes);
+void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key);
+/** The connection is lost. */
+void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status);
+/** Outside of UCX: open lost connections again, end what was issued to the dead. */
+int pgasi_ucx_repair(pgasi_ucx_lane_t *lane);
+/** After the worker is destroyed. */
+void pgasi_ucx_journal_free(pgasi_ucx_ep_t *ep);
+/** Connect an endpoint, again perhaps. */
+ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep);
 
 /* am_recv.c */
 pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane);

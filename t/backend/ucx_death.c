@@ -1,6 +1,7 @@
 /* A peer that dies. Two processes without MPI, since a launcher would end the other one too.
  *   what:   after kill -9 of the peer, what is under way and what comes later ends with PGAS_ERR_PEER within 10 s, the
- *           error callback runs once, closing takes no longer than 3 s
+ *           error callback runs once, closing takes no longer than 3 s; an owner that does not know yet whether the peer has
+ *           died decides later, and until then operations wait
  *   tls:    tcp,self
  *   env:    PGAS_TEST_TRANSPORT=ucx | PGAS_TEST_TRANSPORT=verbs
  *   log:    rank 1 is gone
@@ -31,6 +32,8 @@ static const char *transport = "ucx";
 static bool is_one_sided; /* puts and gets need nobody at their target */
 static int n_errors, error_peer, n_messages;
 static pgas_status_t error_status;
+static bool knows_nothing; /* the owner, when the transport asks it */
+static int n_suspected;
 
 static bool on_am(void *arg, const pgasi_tp_am_t *am)
 {
@@ -47,6 +50,13 @@ static void on_error(void *arg, int peer, pgas_status_t status)
     error_status = status;
 }
 
+static bool on_suspect(void *arg, int peer)
+{
+    (void)arg;
+    n_suspected += peer == 1;
+    return !knows_nothing;
+}
+
 static const void *address_of(void *arg, int rank)
 {
     (void)arg;
@@ -57,7 +67,7 @@ static pgasi_tp_t *open_rank(int rank, pgasi_tp_lane_t *lanes[2])
 {
     const pgasi_tp_ops_t *ops = pgasi_tp_find(transport);
     pgasi_tp_opts_t opts = {
-        .rank = rank, .n_ranks = 2, .am_data_max = BIG, .am_fn = on_am, .error_fn = on_error};
+        .rank = rank, .n_ranks = 2, .am_data_max = BIG, .am_fn = on_am, .error_fn = on_error, .suspect_fn = on_suspect};
     pgasi_tp_t *tp;
     const void *address;
     size_t bytes = 0;
@@ -87,7 +97,7 @@ static void child(void)
     shared->phase = 1;
     while (shared->phase != 11) {
         lanes[0]->ops->progress(lanes[0]);
-        if (n_messages == 2 && shared->phase == 10) {
+        if (n_messages >= 2 && shared->phase == 10) {
             shared->phase = 2;
         }
     }
@@ -134,7 +144,7 @@ static pgas_status_t finish(pgas_status_t status, pending_t *pending, uint64_t b
 static pid_t start(pgasi_tp_t **tp_p)
 {
     memset(shared, 0, sizeof(*shared));
-    n_errors = 0;
+    n_errors = n_messages = n_suspected = 0;
     pid_t pid = fork();
     if (pid == 0) {
         child();
@@ -231,9 +241,36 @@ static void while_busy(void)
     stop(tp);
 }
 
+/* Only UCX over TCP asks; verbs decides by itself. */
+static void while_nobody_knows(void)
+{
+    pgasi_tp_t *tp;
+    knows_nothing = true;
+    pid_t pid = start(&tp);
+    uint64_t begin = pgasi_now_ns(), word = 0;
+    pending_t am = {.super.fn = completed}, get = am;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    while (n_suspected == 0 && within_limit(begin)) {
+        progress();
+    }
+    pgas_status_t s_am = lanes[0]->ops->am(lanes[0], 1, "x", 1, shared, sizeof(*shared), &am.super);
+    pgas_status_t s_get = lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, &get.super);
+    while (n_suspected < 3 && within_limit(begin)) {
+        progress();
+    }
+    ok(n_suspected >= 3 && n_errors == 0, "an owner that knows nothing is asked again, and no rank is given up");
+    ok((s_am == PGAS_OK || (s_am == PGAS_INPROGRESS && !am.done)) && s_get == PGAS_INPROGRESS && !get.done,
+       "meanwhile operations are accepted and wait");
+    tp->ops->peer_dead(tp, 1);
+    is_int(finish(s_get, &get, begin), PGAS_ERR_PEER, "it learns of the death: they end");
+    is_int(lanes[1]->ops->am(lanes[1], 1, "x", 1, NULL, 0, NULL), PGAS_ERR_PEER, "and later ones are refused");
+    stop(tp);
+}
+
 int main(void)
 {
-    plan(15);
+    plan(20);
     const char *name = getenv("PGAS_TEST_TRANSPORT");
     if (name != NULL && name[0] != '\0') {
         transport = name;
@@ -242,5 +279,10 @@ int main(void)
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     while_idle();
     while_busy();
+    if (strcmp(transport, "ucx") == 0) {
+        while_nobody_knows();
+    } else {
+        skip(5, "this transport decides by itself");
+    }
     return done();
 }

@@ -1,0 +1,155 @@
+/* Connections of ranks that live come to an end.
+ *   what:   a rank shuts its TCP sockets down at random: calls run once and in order all the same, puts and gets have the
+ *           right contents, an atomic that ends well counted once and any other says so, and no rank is taken for dead
+ *   np:     2 3
+ *   nodes:  1
+ *   tls:    tcp,self
+ *   log:    ucx: warn: the connection of lane [0-9]+ to rank [0-9]+ was lost
+ *   source: pgas/call.h, pgas/rma.h; README of the UCX backend
+ */
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "base/rng.h"
+#include "t/spmd/job.h"
+
+enum { N_ROUNDS = 24, N_CALLS = 40, SMALL = 100, LARGE = 300000, SOCKETS_MAX = 1024 };
+
+static pgas_handler_t seen;
+static uint64_t n_seen[JOB_RANKS_MAX];
+static int me, n_ranks, n_wrong, n_cut;
+static int old_fds[SOCKETS_MAX], n_old;
+
+static void on_seen(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    uint64_t number;
+    int rank = pgas_thread_rank(source);
+    (void)context;
+    memcpy(&number, args, sizeof number);
+    n_wrong += bytes < sizeof number || number != n_seen[rank];
+    n_seen[rank]++;
+}
+
+static bool is_tcp(int fd)
+{
+    struct sockaddr_storage peer;
+    socklen_t bytes = sizeof peer;
+    return getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && peer.ss_family == AF_INET;
+}
+
+/* Connected TCP sockets of this process, but for those that were there before the library. */
+static int connections(int fds[SOCKETS_MAX])
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    for (struct dirent *e = dir ? readdir(dir) : NULL; e && n < SOCKETS_MAX; e = readdir(dir)) {
+        int fd = atoi(e->d_name);
+        bool old = false;
+        for (int i = 0; i < n_old; i++)
+            old |= old_fds[i] == fd;
+        if (!old && is_tcp(fd))
+            fds[n++] = fd;
+    }
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static void cut(pgasi_rng_t *rng)
+{
+    int fds[SOCKETS_MAX], n = connections(fds);
+    if (n > 0)
+        n_cut += shutdown(fds[pgasi_rng_below(rng, (uint64_t)n)], SHUT_RDWR) == 0;
+}
+
+static unsigned char byte_of(int rank, int round, size_t i)
+{
+    return (unsigned char)((size_t)rank * 31 + (size_t)(round + 1) * 7 + i * 13 + i / 251);
+}
+
+/* Writes to the peer and reads it back. False: a wrong byte, or a status. */
+static bool move(pgas_gptr_t cell, size_t bytes, int round, unsigned char *buffer)
+{
+    for (size_t i = 0; i < bytes; i++)
+        buffer[i] = byte_of(me, round, i);
+    bool good = pgas_put(cell, buffer, bytes) == PGAS_OK;
+    good &= pgas_flush(pgas_gptr_rank(cell)) == PGAS_OK;
+    memset(buffer, 0, bytes);
+    good &= pgas_get(buffer, cell, bytes) == PGAS_OK;
+    for (size_t i = 0; good && i < bytes; i++)
+        good &= buffer[i] == byte_of(me, round, i);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    pgas_gptr_t mine, cells[JOB_RANKS_MAX], word, words[JOB_RANKS_MAX];
+    static uint64_t n_sent[JOB_RANKS_MAX];
+    uint64_t n_added = 0, n_doubtful = 0, all[2], sums[2];
+    int n_bad_calls = 0, n_bad_moves = 0, n_bad_status = 0;
+    pgasi_rng_t rng;
+    unsigned char *buffer = job_alloc(LARGE);
+    spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
+    spmd_plan(8);
+    n_old = connections(old_fds);
+    pgas_handler_register("t.seen", on_seen, NULL, &seen);
+    job_start(NULL);
+    me = pgas_rank();
+    n_ranks = pgas_n_ranks();
+    pgasi_rng_seed(&rng, spmd_seed(77) + (uint64_t)me);
+    bool good = pgas_alloc((size_t)n_ranks * LARGE, &mine) == PGAS_OK && pgas_alloc(sizeof(uint64_t), &word) == PGAS_OK;
+    spmd_ok(good, "memory");
+    job_gather(mine, cells);
+    job_gather(word, words);
+    *(uint64_t *)pgas_gptr_local(word, sizeof word) = 0;
+    pgas_barrier(NULL);
+    for (int round = -1; round < N_ROUNDS; round++) { /* the first connects everybody */
+        bool cuts = round >= 0 && round / 2 % n_ranks == me;
+        if (cuts && round % 2 == 0)
+            cut(&rng); /* while nothing is under way */
+        for (int i = 0; i < N_CALLS * n_ranks; i++) {
+            int to = i % n_ranks;
+            if (cuts && round % 2 == 1 && i == N_CALLS)
+                cut(&rng); /* while calls are */
+            if (to != me)
+                n_bad_calls += pgas_call(to, seen, &n_sent[to], sizeof n_sent[to], NULL) != PGAS_OK || !++n_sent[to];
+        }
+        n_bad_calls += pgas_quiesce() != PGAS_OK;
+        for (int k = 1; k < n_ranks; k++) {
+            int to = (me + k) % n_ranks;
+            uint64_t old;
+            n_bad_moves += !move(cells[to] + (uint64_t)me * LARGE, round % 5 == 4 ? LARGE : SMALL, round, buffer);
+            pgas_status_t status = pgas_fetch_add_u64(words[to], 1, &old);
+            n_added += status == PGAS_OK;
+            n_doubtful += status == PGAS_ERR_TRANSPORT;
+            n_bad_status += status != PGAS_OK && status != PGAS_ERR_TRANSPORT;
+        }
+        pgas_barrier(NULL);
+    }
+    spmd_ok(pgas_quiesce() == PGAS_OK, "quiescence");
+    pgas_barrier(NULL);
+    uint64_t expected[JOB_RANKS_MAX], got_all[JOB_RANKS_MAX * JOB_RANKS_MAX];
+    pgas_allgather(NULL, n_sent, got_all, sizeof n_sent[0] * (size_t)n_ranks);
+    int n_missing = 0;
+    for (int r = 0; r < n_ranks; r++) {
+        expected[r] = got_all[r * n_ranks + me];
+        n_missing += r != me && n_seen[r] != expected[r];
+    }
+    spmd_ok(n_bad_calls == 0 && n_missing == 0 && n_wrong == 0, "every call runs once and in order");
+    spmd_is_int(n_bad_moves, 0, "what was put is what is got");
+    all[0] = n_added;
+    all[1] = n_doubtful;
+    pgas_allreduce(NULL, all, sums, 2, PGAS_UINT64, PGAS_SUM);
+    uint64_t here = *(uint64_t *)pgas_gptr_local(word, sizeof word), total = 0;
+    pgas_allreduce(NULL, &here, &total, 1, PGAS_UINT64, PGAS_SUM);
+    spmd_ok(n_bad_status == 0 && total >= sums[0] && total <= sums[0] + sums[1],
+            "atomics count once, or say that they may not have");
+    int cuts = 0;
+    pgas_allreduce(NULL, &n_cut, &cuts, 1, PGAS_INT32, PGAS_SUM);
+    spmd_ok(cuts > 0, "connections were cut");
+    if (me == 0)
+        printf("# %d cuts, %d atomics in doubt\n", cuts, (int)sums[1]);
+    free(buffer);
+    return job_end();
+}

@@ -1,0 +1,682 @@
+/* Connections that are lost though their peer lives: each endpoint keeps what it issued until it
+ * is known to have arrived.
+ *
+ * A TCP connection may end while both processes live: an interface goes, a firewall forgets it, a
+ * limit of time passes. UCX then fails the endpoint, and nobody knows how much of what it had sent
+ * has arrived. So an entry of the journal stands for each message, put and non-fetching atomic, in
+ * the order of issue. Small data (COPY_MAX) is copied, and complete for the caller at once; larger
+ * data stays the caller's until the entry has arrived. A flush of UCX over TCP is answered by the
+ * peer behind everything that was sent before, so it acknowledges all entries so far. It is issued
+ * for every ACK_EVERY entries, for large data, and when the caller flushes.
+ *
+ * When a connection is lost, the owner is asked whether the peer has died. If not, the connection
+ * is opened again and all entries that were not acknowledged are issued again, in order. The peer
+ * drops messages that it has seen by their numbers (am_recv.c). Puts and gets are repeated.
+ * Atomics cannot be: a fetching one that was under way ends with PGAS_ERR_TRANSPORT, a non-
+ * fetching one has the next flush end so. If GIVE_UP_NS pass in vain, everything ends with
+ * PGAS_ERR_TRANSPORT. Endpoints over UCX's shared memory have no journal: UCX does not watch them. */
+#include "ucx_backend/ucx.h"
+
+#include <stdlib.h>
+#include "base/clock.h"
+
+#define COPY_MAX 8192
+#define ENTRIES_MAX 4096
+#define WEIGHT_MAX (4u << 20)
+#define ACK_EVERY 128
+#define ACK_BYTES (256u << 10)
+#define PAUSE_NS UINT64_C(1000000) /* before the second attempt; doubled for each further one */
+#define PAUSE_MAX_NS UINT64_C(200000000)
+#define STRAGGLERS_NS UINT64_C(1000000000) /* for UCX to give back what it holds of a lost connection */
+#define GIVE_UP_NS (PGASI_UCX_GIVE_UP_S * UINT64_C(1000000000))
+
+struct pgasi_ucx_entry {
+    pgasi_ucx_entry_t *next, **back; /* back: of gets */
+    pgasi_ucx_ep_t *ep;
+    pgasi_tp_comp_t *comp; /* told when the entry has arrived */
+    enum { MESSAGE, PUT, GET, POST } kind;
+    bool arrived;          /* a get: its data is here; others: acknowledged */
+    uint32_t fence;        /* the lane's count when it was issued */
+    uint32_t n_requests;   /* of UCX that still name it */
+    uint64_t number;
+    pgasi_ucx_key_t *key;  /* of a put or get; NULL: released since */
+    uint64_t remote_addr;
+    void *dst;
+    const void *data;
+    size_t bytes, header_bytes, weight;
+    unsigned char copy[];  /* a message's header, then small data */
+};
+
+/* A flush that waits for all entries up to a number. */
+struct pgasi_ucx_mark {
+    pgasi_ucx_mark_t *next;
+    pgasi_ucx_flush_t *flush;
+    uint64_t number;
+};
+
+static void ask(pgasi_ucx_ep_t *ep);
+
+void pgasi_ucx_journal_init(pgasi_ucx_ep_t *ep)
+{
+    const pgasi_ucx_t *tp = ep->lane->tp;
+    ep->journal.on = tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && ep->peer != tp->opts.rank;
+    ep->journal.last = &ep->journal.first;
+}
+
+static bool is_up(const pgasi_ucx_ep_t *ep)
+{
+    return PGAS_LIKELY(ep->journal.link == PGASI_UCX_LINK_UP);
+}
+
+static bool is_full(const pgasi_ucx_journal_t *j)
+{
+    return PGAS_UNLIKELY(j->n_entries >= ENTRIES_MAX || j->bytes >= WEIGHT_MAX);
+}
+
+static void free_entry(pgasi_ucx_entry_t *entry)
+{
+    if (entry->n_requests == 0) {
+        free(entry);
+    } else {
+        entry->ep = NULL; /* the last request frees it */
+    }
+}
+
+/* Flushes whose entries have all arrived. */
+static void end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    while (j->marks != NULL && j->marks->number <= number) {
+        pgasi_ucx_mark_t *mark = j->marks;
+        pgasi_ucx_flush_t *flush = mark->flush;
+        j->marks = mark->next;
+        free(mark);
+        ep->n_flushes--;
+        pgas_status_t told = status == PGAS_OK && j->doubtful ? PGAS_ERR_TRANSPORT : status;
+        j->doubtful = false;
+        pgasi_ucx_part_done(flush, told);
+    }
+}
+
+/* Take out what has arrived, in order. A message may still be with UCX, which sends large ones when the peer asks. */
+static void retire(pgasi_ucx_ep_t *ep)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    while (j->first != NULL && j->first->number <= j->acked && j->first->n_requests == 0) {
+        pgasi_ucx_entry_t *entry = j->first;
+        pgasi_tp_comp_t *comp = entry->comp;
+        j->first = entry->next;
+        if (j->first == NULL) {
+            j->last = &j->first;
+        }
+        j->n_entries--;
+        j->bytes -= entry->weight;
+        free(entry);
+        pgasi_ucx_tell(ep->lane, comp, PGAS_OK);
+    }
+    uint64_t number = j->first != NULL ? j->first->number - 1 : j->issued;
+    ep->dirty = j->first != NULL || j->doubtful;
+    end_marks(ep, PGASI_MIN(number, j->acked), PGAS_OK);
+    pgasi_ucx_deactivate_if_clean(ep);
+}
+
+static void acknowledged(void *request, ucs_status_t status, void *unused)
+{
+    pgasi_ucx_request_t *ours = request;
+    pgasi_ucx_ep_t *ep = ours->extra;
+    pgasi_ucx_journal_t *j = &ep->journal;
+    bool of_this = ours->n_lost == j->n_lost;
+    (void)unused;
+    ucp_request_free(request);
+    j->n_requests--;
+    if (!of_this || !is_up(ep)) {
+        return;
+    }
+    if (status != UCS_OK) {
+        pgasi_ucx_journal_lost(ep, status);
+        return;
+    }
+    j->acked = j->asked;
+    if (PGAS_UNLIKELY(j->since_ns != 0)) {
+        pgasi_ucx_reopened(ep);
+    }
+    j->since_ns = j->pause_ns = 0;
+    pgasi_ucx_fail_old_fetches(ep, PGAS_ERR_TRANSPORT);
+    retire(ep);
+    if (j->wanted > j->acked) {
+        ask(ep);
+    }
+}
+
+/* Have the peer acknowledge all entries so far, unless it is being asked. */
+static void ask(pgasi_ucx_ep_t *ep)
+{
+    static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = acknowledged};
+    pgasi_ucx_journal_t *j = &ep->journal;
+    if (!is_up(ep) || j->asked > j->acked) {
+        return;
+    }
+    j->asked = j->issued;
+    ucs_status_ptr_t ptr = ucp_ep_flush_nbx(ep->ep, &param);
+    if (UCS_PTR_IS_PTR(ptr)) {
+        pgasi_ucx_request_t *ours = ptr;
+        ours->lane = ep->lane;
+        ours->extra = ep;
+        ours->n_lost = j->n_lost;
+        j->n_requests++;
+    } else if (ptr != NULL) {
+        pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
+    } else { /* callbacks are for progress */
+        j->acked = j->asked;
+        ep->lane->repairs = 1;
+    }
+}
+
+static void want(pgasi_ucx_ep_t *ep, uint64_t number)
+{
+    ep->journal.wanted = PGASI_MAX(ep->journal.wanted, number);
+    ask(ep);
+}
+
+static void unlink_get(pgasi_ucx_entry_t *entry)
+{
+    *entry->back = entry->next;
+    if (entry->next != NULL) {
+        entry->next->back = entry->back;
+    }
+}
+
+static void get_done(pgasi_ucx_entry_t *entry)
+{
+    pgasi_ucx_ep_t *ep = entry->ep;
+    pgasi_tp_comp_t *comp = entry->comp;
+    unlink_get(entry);
+    free_entry(entry);
+    pgasi_ucx_tell(ep->lane, comp, PGAS_OK);
+}
+
+static void entry_done(void *request, ucs_status_t status, void *unused)
+{
+    pgasi_ucx_request_t *ours = request;
+    pgasi_ucx_entry_t *entry = ours->extra;
+    pgasi_ucx_ep_t *ep = entry->ep;
+    uint32_t n_lost = ours->n_lost;
+    (void)unused;
+    ours->lane->n_pending--;
+    ucp_request_free(request);
+    entry->n_requests--;
+    if (ep == NULL) { /* ended meanwhile */
+        if (entry->n_requests == 0) {
+            free(entry);
+        }
+        return;
+    }
+    ep->journal.n_requests--;
+    if (n_lost != ep->journal.n_lost || ep->journal.link == PGASI_UCX_LINK_ENDED) {
+        return;
+    }
+    if (status != UCS_OK) {
+        pgasi_ucx_journal_lost(ep, status);
+    } else if (entry->kind == GET) {
+        get_done(entry);
+    } else {
+        retire(ep);
+    }
+}
+
+static const ucp_request_param_t entry_param = {
+    .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+    .cb.send = entry_done,
+    .memory_type = UCS_MEMORY_TYPE_HOST,
+};
+
+static ucs_status_ptr_t start(const pgasi_ucx_entry_t *entry)
+{
+    ucp_ep_h ep = entry->ep->ep;
+    if (entry->kind == MESSAGE) {
+        return ucp_am_send_nbx(ep, entry->ep->am_compact ? PGASI_UCX_AM_COMPACT : PGASI_UCX_AM_LONG, entry->copy,
+                               entry->header_bytes, entry->data, entry->bytes, &entry_param);
+    }
+    if (entry->kind == PUT) {
+        return ucp_put_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey, &entry_param);
+    }
+    return ucp_get_nbx(ep, entry->dst, entry->bytes, entry->remote_addr, entry->key->rkey, &entry_param);
+}
+
+/* Give an entry to UCX. What UCX refuses is issued again with the next connection. True: a get that has ended. */
+static bool issue(pgasi_ucx_entry_t *entry)
+{
+    pgasi_ucx_ep_t *ep = entry->ep;
+    ucs_status_ptr_t ptr = start(entry);
+    if (UCS_PTR_IS_PTR(ptr)) {
+        pgasi_ucx_request_t *ours = ptr;
+        ours->lane = ep->lane;
+        ours->comp = NULL;
+        ours->extra = entry;
+        ours->n_lost = ep->journal.n_lost;
+        entry->n_requests++;
+        ep->journal.n_requests++;
+        ep->lane->n_pending++;
+    } else if (ptr != NULL) {
+        pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
+    }
+    return ptr == NULL && entry->kind == GET;
+}
+
+static pgasi_ucx_entry_t *new_entry(pgasi_ucx_ep_t *ep, size_t copy_bytes)
+{
+    pgasi_ucx_entry_t *entry = malloc(sizeof(*entry) + copy_bytes);
+    if (entry != NULL) {
+        memset(entry, 0, sizeof(*entry));
+        entry->ep = ep;
+        entry->weight = copy_bytes;
+        entry->fence = ep->lane->fence;
+    }
+    return entry;
+}
+
+static void append(pgasi_ucx_entry_t *entry)
+{
+    pgasi_ucx_ep_t *ep = entry->ep;
+    pgasi_ucx_journal_t *j = &ep->journal;
+    entry->number = ++j->issued;
+    *j->last = entry;
+    j->last = &entry->next;
+    j->n_entries++;
+    j->bytes += entry->weight;
+    pgasi_ucx_dirty(ep);
+}
+
+/* Issue an entry that was appended; a copy is complete for the caller, other data when it has arrived. */
+static pgas_status_t go(pgasi_ucx_entry_t *entry, bool is_copied, pgasi_tp_comp_t *comp)
+{
+    pgasi_ucx_ep_t *ep = entry->ep;
+    pgasi_ucx_journal_t *j = &ep->journal;
+    uint64_t number = entry->number;
+    entry->comp = is_copied ? NULL : comp;
+    if (is_up(ep)) {
+        issue(entry);
+    }
+    if (!is_copied) {
+        want(ep, number);
+        return PGAS_INPROGRESS;
+    }
+    if (j->issued - j->acked >= ACK_EVERY || j->bytes >= ACK_BYTES) {
+        want(ep, number);
+    }
+    return PGAS_OK;
+}
+
+static pgas_status_t refusal(const pgasi_ucx_ep_t *ep)
+{
+    if (PGAS_UNLIKELY(ep->journal.link == PGASI_UCX_LINK_ENDED)) {
+        return pgasi_ucx_is_dead(ep) ? PGAS_ERR_PEER : PGAS_ERR_TRANSPORT;
+    }
+    return ep->lane->n_pending >= PGASI_UCX_PENDING_MAX || is_full(&ep->journal) ? PGAS_ERR_AGAIN : PGAS_OK;
+}
+
+pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_t header_bytes, const void *data,
+                                   size_t bytes, pgasi_tp_comp_t *comp)
+{
+    pgas_status_t status = refusal(ep);
+    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+        return status;
+    }
+    bool is_copied = bytes <= COPY_MAX;
+    size_t prefix_bytes = ep->am_compact ? sizeof(uint32_t) : sizeof(pgasi_ucx_am_prefix_t);
+    size_t data_at = PGASI_ALIGN_UP(prefix_bytes + header_bytes, 8);
+    pgasi_ucx_entry_t *entry = new_entry(ep, data_at + (is_copied ? bytes : 0));
+    if (entry == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    if (ep->am_compact) {
+        uint32_t word = (ep->am_source | (ep->am_number & ((1u << PGASI_UCX_NUMBER_BITS) - 1))) ^ ep->am_cookie;
+        memcpy(entry->copy, &word, sizeof(word));
+    } else {
+        pgasi_ucx_am_prefix_t prefix = {.source = ep->am_source, .number = ep->am_number ^ ep->am_cookie};
+        memcpy(entry->copy, &prefix, sizeof(prefix));
+    }
+    memcpy(entry->copy + prefix_bytes, header, header_bytes);
+    if (is_copied && bytes > 0) {
+        memcpy(entry->copy + data_at, data, bytes);
+        data = entry->copy + data_at;
+    }
+    entry->kind = MESSAGE;
+    entry->header_bytes = prefix_bytes + header_bytes;
+    entry->data = data;
+    entry->bytes = bytes;
+    entry->weight += is_copied ? 0 : bytes; /* the peer has to hold it */
+    ep->am_number++;
+    append(entry);
+    return go(entry, is_copied, comp);
+}
+
+pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr, const void *src,
+                                    size_t bytes, pgasi_tp_comp_t *comp)
+{
+    pgas_status_t status = refusal(ep);
+    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+        return status;
+    }
+    bool is_copied = bytes <= COPY_MAX;
+    pgasi_ucx_entry_t *entry = new_entry(ep, is_copied ? bytes : 0);
+    if (entry == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    if (is_copied) {
+        memcpy(entry->copy, src, bytes);
+        src = entry->copy;
+    }
+    entry->kind = PUT;
+    entry->key = key;
+    entry->remote_addr = remote_addr;
+    entry->data = src;
+    entry->bytes = bytes;
+    append(entry);
+    return go(entry, is_copied, comp);
+}
+
+pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr, void *dst,
+                                    size_t bytes, pgasi_tp_comp_t *comp)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    pgas_status_t status = refusal(ep);
+    pgasi_ucx_entry_t *entry = status == PGAS_OK ? new_entry(ep, 0) : NULL;
+    if (PGAS_UNLIKELY(entry == NULL)) {
+        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
+    }
+    entry->kind = GET;
+    entry->comp = comp;
+    entry->key = key;
+    entry->remote_addr = remote_addr;
+    entry->dst = dst;
+    entry->bytes = bytes;
+    entry->next = j->gets;
+    entry->back = &j->gets;
+    if (j->gets != NULL) {
+        j->gets->back = &entry->next;
+    }
+    j->gets = entry;
+    if (is_up(ep) && issue(entry)) {
+        unlink_get(entry);
+        free_entry(entry);
+        return PGAS_OK;
+    }
+    return PGAS_INPROGRESS;
+}
+
+pgas_status_t pgasi_ucx_journal_may_post(pgasi_ucx_ep_t *ep)
+{
+    pgas_status_t status = refusal(ep);
+    return status == PGAS_OK && !is_up(ep) ? PGAS_ERR_AGAIN : status;
+}
+
+void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep)
+{
+    pgasi_ucx_entry_t *entry = new_entry(ep, 0);
+    if (entry == NULL) { /* then a loss will not be told */
+        return;
+    }
+    entry->kind = POST;
+    append(entry);
+    if (ep->journal.issued - ep->journal.acked >= ACK_EVERY) {
+        want(ep, entry->number);
+    }
+}
+
+bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    pgasi_ucx_mark_t *mark = NULL;
+    if (j->first != NULL) {
+        want(ep, j->issued);
+    }
+    if (j->first == NULL || j->link == PGASI_UCX_LINK_ENDED) {
+        bool lost = j->doubtful || j->link == PGASI_UCX_LINK_ENDED;
+        flush->status = lost ? PGAS_ERR_TRANSPORT : flush->status;
+        j->doubtful = ep->dirty = false;
+        pgasi_ucx_deactivate_if_clean(ep);
+        return false;
+    }
+    mark = malloc(sizeof(*mark));
+    if (mark == NULL) {
+        flush->status = PGAS_ERR_NO_MEMORY;
+        return false;
+    }
+    *mark = (pgasi_ucx_mark_t){.flush = flush, .number = j->issued};
+    pgasi_ucx_mark_t **at = &j->marks;
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    *at = mark;
+    ep->n_flushes++;
+    return true;
+}
+
+pgas_status_t pgasi_ucx_journal_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes)
+{
+    pgasi_ucx_journal_t *j = &key->ep->journal;
+    if (!j->on) {
+        return PGAS_OK;
+    }
+    key->packed = malloc(bytes);
+    if (key->packed == NULL) {
+        return PGAS_ERR_NO_MEMORY;
+    }
+    memcpy(key->packed, packed, bytes);
+    key->next = j->keys;
+    key->back = &j->keys;
+    if (j->keys != NULL) {
+        j->keys->back = &key->next;
+    }
+    j->keys = key;
+    return PGAS_OK;
+}
+
+void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key)
+{
+    if (key->packed == NULL) {
+        return;
+    }
+    for (pgasi_ucx_entry_t *entry = key->ep->journal.first; entry != NULL; entry = entry->next) {
+        entry->key = entry->key == key ? NULL : entry->key;
+    }
+    *key->back = key->next;
+    if (key->next != NULL) {
+        key->next->back = key->back;
+    }
+    free(key->packed);
+}
+
+/* ---- lost and found ---- */
+
+void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    if (!is_up(ep)) {
+        return;
+    }
+    j->link = PGASI_UCX_LINK_LOST;
+    j->why = status;
+    j->since_ns = j->since_ns == 0 ? pgasi_now_ns() : j->since_ns;
+    ep->lane->repairs = 1;
+}
+
+/* Everything that was issued ends with a status; nothing is accepted from now on. */
+static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    pgasi_ucx_lane_t *lane = ep->lane;
+    j->link = PGASI_UCX_LINK_ENDED;
+    pgasi_ucx_fail_fetches(ep, status);
+    while (j->first != NULL) {
+        pgasi_ucx_entry_t *entry = j->first;
+        pgasi_tp_comp_t *comp = entry->comp;
+        j->first = entry->next;
+        free_entry(entry);
+        pgasi_ucx_tell(lane, comp, status);
+    }
+    j->last = &j->first;
+    j->n_entries = 0;
+    j->bytes = 0;
+    while (j->gets != NULL) {
+        pgasi_ucx_entry_t *entry = j->gets;
+        pgasi_tp_comp_t *comp = entry->comp;
+        unlink_get(entry);
+        free_entry(entry);
+        pgasi_ucx_tell(lane, comp, status);
+    }
+    ep->dirty = false;
+    end_marks(ep, UINT64_MAX, status);
+    pgasi_ucx_deactivate_if_clean(ep);
+}
+
+/* UCX gives back what it holds of the lost connection, in its progress. */
+static void close_lost(pgasi_ucx_ep_t *ep)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    ucs_status_ptr_t ptr = ep->ep != NULL ? ucp_ep_close_nbx(ep->ep, &param) : NULL;
+    if (UCS_PTR_IS_PTR(ptr)) {
+        ucp_request_free(ptr);
+    }
+    ep->ep = NULL;
+}
+
+/* Issue again what has not arrived. */
+static void repeat(pgasi_ucx_ep_t *ep)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    uint32_t fence = j->first != NULL ? j->first->fence : 0;
+    for (pgasi_ucx_entry_t *entry = j->first; entry != NULL && is_up(ep); entry = entry->next) {
+        if (entry->fence != fence) {
+            ucp_worker_fence(ep->lane->worker);
+            fence = entry->fence;
+        }
+        if (entry->kind == POST || (entry->kind == PUT && entry->key == NULL)) {
+            j->doubtful = true;
+        } else {
+            issue(entry);
+        }
+    }
+    for (pgasi_ucx_entry_t *entry = j->gets, *next; entry != NULL && is_up(ep); entry = next) {
+        next = entry->next;
+        if (issue(entry)) {
+            get_done(entry);
+        }
+    }
+    j->asked = j->acked;
+    want(ep, j->issued);
+}
+
+static bool unpack_keys(pgasi_ucx_ep_t *ep)
+{
+    for (pgasi_ucx_key_t *key = ep->journal.keys; key != NULL; key = key->next) {
+        if (key->rkey != NULL) {
+            ucp_rkey_destroy(key->rkey);
+            key->rkey = NULL;
+        }
+        if (ucp_ep_rkey_unpack(ep->ep, key->packed, &key->rkey) != UCS_OK) {
+            key->rkey = NULL;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void reopen(pgasi_ucx_ep_t *ep, uint64_t now)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    j->pause_ns = PGASI_MIN(PGASI_MAX(2 * j->pause_ns, PAUSE_NS), PAUSE_MAX_NS);
+    j->retry_ns = now + j->pause_ns;
+    ucs_status_t status = pgasi_ucx_connect(ep);
+    if (status != UCS_OK) {
+        ep->ep = NULL;
+        return;
+    }
+    if (!unpack_keys(ep)) {
+        close_lost(ep);
+        return;
+    }
+    j->n_lost++;
+    j->link = PGASI_UCX_LINK_UP;
+    repeat(ep);
+}
+
+/* One look at an endpoint; true if it needs further ones. */
+static bool repair(pgasi_ucx_ep_t *ep)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    pgasi_ucx_t *tp = ep->lane->tp;
+    if (pgasi_ucx_is_dead(ep)) {
+        if (j->link != PGASI_UCX_LINK_ENDED) {
+            end_all(ep, PGAS_ERR_PEER);
+        }
+        return false;
+    }
+    if (j->link == PGASI_UCX_LINK_UP) {
+        retire(ep);
+        return false;
+    }
+    if (j->link == PGASI_UCX_LINK_ENDED) {
+        return false;
+    }
+    if (ep->lane->phase != PGASI_UCX_OPEN && ep->lane->phase != PGASI_UCX_DRAINING) {
+        return false;
+    }
+    uint64_t now = pgasi_now_ns();
+    if (j->link == PGASI_UCX_LINK_DOWN && now < j->retry_ns) {
+        return true;
+    }
+    bool leaving = __atomic_load_n(&tp->closing, __ATOMIC_RELAXED);
+    if (leaving || tp->opts.suspect_fn == NULL || tp->opts.suspect_fn(tp->opts.arg, ep->peer)) {
+        pgasi_ucx_peer_gone(tp, ep->peer, ucs_status_string(j->why));
+        end_all(ep, PGAS_ERR_PEER);
+        return false;
+    }
+    if (j->link == PGASI_UCX_LINK_LOST) {
+        close_lost(ep);
+        j->link = PGASI_UCX_LINK_DOWN;
+    }
+    if (now - j->since_ns > GIVE_UP_NS) {
+        pgasi_ucx_unreachable(ep);
+        end_all(ep, PGAS_ERR_TRANSPORT);
+        return false;
+    }
+    if (j->n_requests == 0 || now - j->since_ns > STRAGGLERS_NS) {
+        reopen(ep, now);
+    }
+    return j->link != PGASI_UCX_LINK_UP;
+}
+
+int pgasi_ucx_repair(pgasi_ucx_lane_t *lane)
+{
+    bool again = false;
+    __atomic_store_n(&lane->repairs, 0, __ATOMIC_SEQ_CST);
+    for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next) {
+        again |= ep->journal.on && repair(ep);
+    }
+    if (again) {
+        __atomic_store_n(&lane->repairs, 1, __ATOMIC_RELAXED);
+    }
+    return 1;
+}
+
+void pgasi_ucx_journal_free(pgasi_ucx_ep_t *ep)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    while (j->first != NULL) {
+        pgasi_ucx_entry_t *entry = j->first;
+        j->first = entry->next;
+        free(entry);
+    }
+    while (j->gets != NULL) {
+        pgasi_ucx_entry_t *entry = j->gets;
+        j->gets = entry->next;
+        free(entry);
+    }
+    while (j->marks != NULL) {
+        pgasi_ucx_mark_t *mark = j->marks;
+        j->marks = mark->next;
+        free(mark);
+    }
+}
