@@ -208,7 +208,8 @@ static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_
         return false;
     snic_cq_t *cq = memory.cq;
     pgasi_snic_lock(&cq->lock);
-    uint32_t n = memory.n, pi = snic_load(cq->pi);
+    uint64_t count = snic_load(cq->count);
+    uint32_t n = memory.n, pi = (uint32_t)count;
     uint32_t ci = be32toh(__atomic_load_n(&memory.record[0], __ATOMIC_ACQUIRE));
     if (PGAS_UNLIKELY(cq->dead || (!cq->ignore_overrun && ((pi - ci) & 0xffffffu) >= n))) {
         __atomic_store_n(&cq->dead, 1, __ATOMIC_RELEASE);
@@ -218,9 +219,8 @@ static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_
     pgasi_cqe_t *cqe = &memory.ring[pi & (n - 1)];
     pgasi_cqe_encode(cqe, fields);
     __atomic_store_n(&cqe->op_own, pgasi_cqe_own(fields, (pi & n) != 0), __ATOMIC_RELEASE);
-    if (PGAS_UNLIKELY(behind != 0))
-        __atomic_store_n(&cq->behind, cq->behind + behind, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&cq->pi, pi + 1, __ATOMIC_SEQ_CST); /* before we look for waits */
+    uint64_t hidden = (count >> 32) + behind;
+    __atomic_store_n(&cq->count, hidden << 32 | (uint32_t)(pi + 1), __ATOMIC_SEQ_CST); /* before we look for waits */
     bool counts = fields->solicited || fields->op >= PGASI_CQE_REQ_ERR;
     bool event = cq->armed == 1 || (cq->armed == 2 && counts);
     if (PGAS_UNLIKELY(event))
@@ -250,7 +250,7 @@ bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
     snic_cq_t *cq = memory.cq;
     pgasi_snic_need_sleeper(snic);
     pgasi_snic_lock(&cq->lock);
-    uint32_t n = memory.n, ci = be32toh(memory.record[0]) & 0xffffffu, pi = snic_load(cq->pi);
+    uint32_t n = memory.n, ci = be32toh(memory.record[0]) & 0xffffffu, pi = (uint32_t)snic_load(cq->count);
     bool there = false;
     for (; ((pi - ci) & 0xffffffu) != 0 && !there && ((pi - ci) & 0xffffffu) <= n; ci++) {
         uint8_t own = memory.ring[ci & (n - 1)].op_own;
@@ -694,8 +694,8 @@ static outcome_t wait_entry(job_t *job)
     if (cq == NULL || job->wqe.opmod != 0) /* others wait for data, or for a time */
         return fail(job, PGASI_CQE_LOCAL_QP_OP);
     for (int looks = 0; looks < 2; looks++) {
-        uint32_t pi = __atomic_load_n(&cq->pi, __ATOMIC_SEQ_CST);
-        pi -= __atomic_load_n(&cq->behind, __ATOMIC_SEQ_CST);
+        uint64_t count = __atomic_load_n(&cq->count, __ATOMIC_SEQ_CST);
+        uint32_t pi = (uint32_t)count - (uint32_t)(count >> 32);
         if ((int32_t)((pi - job->wqe.index - 1) << 8) >= 0)
             return DONE;
         __atomic_store_n(&cq->n_waits, 1, __ATOMIC_SEQ_CST);
@@ -820,8 +820,9 @@ static void waits_see(const snic_late_t *event)
     if (cq == NULL)
         return;
     pgasi_snic_lock(&cq->lock);
-    if (cq->behind > 0)
-        __atomic_store_n(&cq->behind, cq->behind - 1, __ATOMIC_SEQ_CST);
+    uint64_t count = snic_load(cq->count);
+    if (count >> 32 != 0)
+        __atomic_store_n(&cq->count, count - (UINT64_C(1) << 32), __ATOMIC_SEQ_CST);
     bool waits = __atomic_load_n(&cq->n_waits, __ATOMIC_SEQ_CST) != 0;
     __atomic_store_n(&cq->n_waits, 0, __ATOMIC_RELAXED);
     snic_unlock(&cq->lock);

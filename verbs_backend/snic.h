@@ -40,11 +40,11 @@ typedef struct {
     uint32_t event_serial;   /* of the pipe: descriptors are used again */
     pgasi_snic_ref_t ring, record;
     uint64_t lock;           /* from here: who pushes */
-    uint32_t pi;             /* completions pushed */
+    uint64_t count;          /* behind << 32 | pi: completions pushed, and those of them that WAITs do not see yet (DELAY). One store
+                                moves both */
     uint32_t dead;           /* has overrun */
     uint32_t armed;          /* 0, 1 any, 2 solicited or error */
     uint32_t n_waits;        /* a WAIT of the context has looked and not passed */
-    uint32_t behind;         /* DELAY: completions of pi that WAITs do not see yet */
 } __attribute__((aligned(64))) snic_cq_t;
 
 typedef struct {

@@ -823,8 +823,8 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
         cq->event_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
         cq->ring = opts->ring;
         cq->record = opts->record;
-        cq->pi = snic_start(snic->view->region);
-        cq->dead = cq->armed = cq->n_waits = cq->behind = 0;
+        cq->count = snic_start(snic->view->region);
+        cq->dead = cq->armed = cq->n_waits = 0;
         __atomic_store_n(&snic->view->own_events[i], opts->event_fd, __ATOMIC_RELAXED);
         snic_unlock(&cq->lock);
         __atomic_store_n(&cq->valid, 1, __ATOMIC_RELEASE);
