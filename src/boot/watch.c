@@ -30,7 +30,6 @@
 #include "base/param.h"
 
 #define NS_PER_S     UINT64_C(1000000000)
-#define STACK_BYTES  ((size_t)256 << 10)
 #define SOLO_MS      1000 /* how often processes are looked at that have no pidfd */
 #define REPORT_MS    200  /* from the report of a death to the end of the job */
 #define FIRST_LINK_S 10   /* for a link to the next host when the job starts */
@@ -278,16 +277,13 @@ static void wake(void)
 
 static pgas_status_t start_thread(void)
 {
-    pthread_attr_t attr;
     sigset_t all, before;
     stopping = false;
     sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int rc = pthread_create(&thread, &attr, watch_main, NULL);
+    /* With the stack of any thread: the program's thread-local data lie there too. */
+    int rc = pthread_create(&thread, NULL, watch_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
     if (rc != 0) {
         PGASI_ERROR("watch", "cannot start a thread: %s; see ulimit -u", strerror(rc));
         return PGAS_ERR_NO_MEMORY;
