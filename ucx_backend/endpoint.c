@@ -2,8 +2,16 @@
  * marked on all of them, reported once, and never tried again. */
 #include "ucx_backend/ucx.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "base/log.h"
+
+#define FILES_OF_CONNECTION 3 /* over TCP: there and back, and one of the service lane */
+#define FILES_SPARED 8        /* for connections of peers that come at the same time */
 
 /* True if it was marked already. */
 static bool mark_dead(pgasi_ucx_t *tp, int peer)
@@ -115,6 +123,27 @@ static void choose_prefix(pgasi_ucx_ep_t *ep, unsigned n_openings)
     ep->am_source = ep->am_compact ? compact << PGASI_UCX_NUMBER_BITS : source;
 }
 
+/* UCX 1.13 ends the process by an assertion where a TCP connection finds no file left on one of both sides. A new file gets
+ * the lowest free number, which tells how many are left. */
+static bool has_files_left(pgasi_ucx_t *tp, int peer)
+{
+    struct rlimit limit;
+    int fd = eventfd(0, EFD_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || (fd >= 0 && (rlim_t)fd + FILES_SPARED < limit.rlim_cur)) {
+        return true;
+    }
+    if (__atomic_exchange_n(&tp->told_files, 1, __ATOMIC_RELAXED) == 0) {
+        PGASI_ERROR("ucx",
+                    "no file is left to connect to rank %d: %" PRIu64 " are allowed; raise the limit (ulimit -n) by %d for each "
+                    "rank of another node and each lane that talks to it",
+                    peer, (uint64_t)limit.rlim_cur, FILES_OF_CONNECTION);
+    }
+    return false;
+}
+
 pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p)
 {
     pgasi_ucx_t *tp = lane->tp;
@@ -128,6 +157,9 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t
     if (address == NULL || address->magic != PGASI_UCX_ADDRESS_MAGIC) {
         PGASI_ERROR("ucx", "rank %d gave an address that is not one of UCX: all ranks need the same transport", peer);
         return PGAS_ERR_MISMATCH;
+    }
+    if (!has_files_left(tp, peer)) {
+        return PGAS_ERR_LIMIT;
     }
     pgasi_ucx_ep_t *ep = calloc(1, sizeof(*ep));
     if (ep == NULL) {

@@ -197,6 +197,7 @@ struct pgasi_ucx {
     unsigned char *dead; /* n_ranks: PGASI_UCX_DEAD, PGASI_UCX_REOPENED */
     bool closing;
     int warned_key;
+    int told_files;   /* that no file is left for a connection */
     int told_lane;    /* that a lane could not be opened */
     int told_connect; /* nor a connection */
     pthread_mutex_t lock; /* lanes */

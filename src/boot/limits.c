@@ -22,7 +22,7 @@
 
 #define FILES_ALONE 8
 #define FILES_BETWEEN_HOSTS 6 /* a socket that listens and links to some hosts (links.c) */
-#define FILES_OF_TRANSPORT 24
+#define FILES_OF_TRANSPORT 32 /* with a first connection, and some to spare */
 #define THREADS_ALONE 1        /* the watch (watch.c) */
 #define THREADS_OF_TRANSPORT 1 /* UCX's */
 #define ADDRESSES_ALONE (UINT64_C(96) << 20) /* of stacks, of the C library's heaps for threads, of small mappings */

@@ -76,6 +76,17 @@ void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
     pgasi_out_hold(ob, out);
 }
 
+void pgasi_out_check_lost(int rank, pgas_status_t status)
+{
+    if (status != PGAS_ERR_LIMIT && status != PGAS_ERR_NO_MEMORY && status != PGAS_ERR_TRANSPORT)
+        return;
+    if (pgasi_boot_is_dead(rank))
+        return;
+    PGASI_ERROR("call", "calls or answers to rank %d cannot be sent (%s), and it waits for them: ending the job", rank,
+                pgas_status_text(status));
+    pgasi_boot_abort(1);
+}
+
 /* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
  * progress publishes it behind them. AGAIN: progress will go on with it. */
 static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int dest, pgasi_publish_reason_t reason)
@@ -107,7 +118,9 @@ static pgas_status_t send_waiting(pgasi_outbox_t *ob, out_t *out)
     while (out->waiting) {
         buffer_t *batch = out->waiting, *next = batch->next;
         size_t bytes = batch->used;
-        if (pgasi_out_publish(ob, out, batch) == PGAS_ERR_AGAIN) {
+        pgas_status_t status = pgasi_out_publish(ob, out, batch);
+        pgasi_out_check_lost(out->rank, status);
+        if (status == PGAS_ERR_AGAIN) {
             close_window(out); /* those that left before have moved the tail */
             return PGAS_ERR_AGAIN;
         }
@@ -318,8 +331,11 @@ int pgasi_outbox_progress(pgasi_outbox_t *ob)
     for (int i = 0; i < ob->n_held;) {
         int dest = ob->held[i];
         out_t *out = &ob->out[dest];
-        if (send_waiting(ob, out) == PGAS_ERR_AGAIN || publish(ob, out, dest, PGASI_PUBLISH_ORDER) == PGAS_ERR_AGAIN ||
-            pgasi_far_channel_owes(out)) {
+        pgas_status_t status = send_waiting(ob, out);
+        if (status != PGAS_ERR_AGAIN)
+            status = publish(ob, out, dest, PGASI_PUBLISH_ORDER);
+        pgasi_out_check_lost(out->rank, status);
+        if (status == PGAS_ERR_AGAIN || pgasi_far_channel_owes(out)) {
             i++;
             continue;
         }

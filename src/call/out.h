@@ -128,6 +128,10 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch);
 /** Position up to which records were handed over; any thread may ask. */
 uint64_t pgasi_channel_handed_over(const out_t *out);
 
+/** After sending what no caller hears about any more: where a peer that lives waits for what cannot be sent, for want of
+ *  files or memory, the job ends. batch.c. */
+void pgasi_out_check_lost(int rank, pgas_status_t status);
+
 /* ---- far.c ---- */
 
 /** Sends a buffer, one record or more, and takes it, unless PGAS_ERR_AGAIN. */

@@ -297,13 +297,17 @@ pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, 
                                   size_t bytes)
 {
     message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
-    return call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
+    pgas_status_t status = call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
+    pgasi_out_check_lost(rank, status);
+    return status;
 }
 
 pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head, size_t head_bytes)
 {
     message_t m = { pgasi_rec_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0 };
-    return call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
+    pgas_status_t status = call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
+    pgasi_out_check_lost(rank, status);
+    return status;
 }
 
 /* ---- limits, sizes and sums ---- */
