@@ -94,6 +94,17 @@ survive() {
     judge $? "rank 1 dies ($1) in $2${3:+, $3}: the others go on"
 }
 
+# On this machine alone nobody but the watch of processes sees a death.
+without_pidfd() {
+    if [ "$MPI_FLAVOR" != openmpi ]; then
+        skip 1 "the launcher of $MPI_NAME ends the job with its first rank"
+        return
+    fi
+    CLUSTER_HOSTS= begin 1 kill barrier PGAS_ON_PEER_DEATH=continue TAP_NO_PIDFD=1
+    until_true has_survivors $((RANKS - 1)) && said 'watch: warn: cannot watch the process of rank'
+    judge $? "rank 1 dies where pidfd_open is refused: this is said, and the others notice"
+}
+
 # is_cut WHERE MODE SETTING..: one point; h1 is cut off for good.
 is_cut() {
     begin -1 none "$1" PGAS_PEER_TIMEOUT_S=2 PGAS_ON_PEER_DEATH="$2" "${@:3}"
@@ -138,7 +149,7 @@ strangers_come() {
     judge $good "60 strangers at a listener, silent and loud: 16 are kept for a while, the job goes on"
 }
 
-plan 13
+plan 14
 if cluster_begin 2; then ok 0 "two hosts"; else ok 1 "two hosts"; fi
 dies kill barrier
 dies exit init
@@ -148,6 +159,7 @@ survive exit allreduce
 survive kill finalize
 survive crash compute PGAS_SERVICE_THREADS=0
 survive kill agreement PGAS_SERVICE_THREADS=0
+without_pidfd
 is_cut barrier abort
 is_cut barrier continue
 heals put
