@@ -29,6 +29,7 @@
 
 #define RECORD_MAGIC  0x67617031u
 #define STRANGERS_MAX 16
+#define BACKLOG 1024 /* the kernel answers for a stopped process as long as there is room */
 #define STRANGER_NS   UINT64_C(5000000000)
 #define CLOSING_NS    UINT64_C(1000000000)
 #define RETRY_NS      UINT64_C(100000000)
@@ -147,7 +148,7 @@ pgas_status_t pgasi_links_listen(pgasi_address_t *address)
     socklen_t bytes = to_sockaddr(address, &at);
     listen_fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool good = listen_fd >= 0 && bind(listen_fd, (const void *)&at, bytes) == 0 &&
-                listen(listen_fd, STRANGERS_MAX) == 0 &&
+                listen(listen_fd, BACKLOG) == 0 &&
                 getsockname(listen_fd, (void *)&at, &bytes) == 0;
     if (!good) {
         int error = errno;
@@ -593,6 +594,16 @@ static void say_to_all(int kind, int value)
         if (c->state == LINKED || c->state == GREETED)
             say(c, kind, value);
     }
+}
+
+void pgasi_links_forked(void)
+{
+    for (const connection_t *c = connections; c; c = c->next) {
+        if (c->fd >= 0)
+            close(c->fd);
+    }
+    if (listen_fd >= 0)
+        close(listen_fd);
 }
 
 void pgasi_links_say_bye(void)

@@ -32,7 +32,7 @@
 #define NS_PER_S     UINT64_C(1000000000)
 #define SOLO_MS      1000 /* how often processes are looked at that have no pidfd */
 #define REPORT_MS    200  /* from the report of a death to the end of the job */
-#define FIRST_LINK_S 10   /* for a link to the next host when the job starts */
+#define FIRST_LINK_S 30 /* for a link to the next host when the job starts */
 #define EVENT_WAKE   UINT64_MAX
 #define NO_PIDFD     (-1)
 #define NOT_WATCHED  (-2)
@@ -414,7 +414,7 @@ static bool all_listen(void)
 static bool wait_for_link(void)
 {
     uint64_t limit =
-        pgasi_now_ns() + PGASI_MIN(FIRST_LINK_S, pgasi_param.peer_timeout_s) * NS_PER_S;
+        pgasi_now_ns() + FIRST_LINK_S * NS_PER_S;
     struct timespec pause = {0, 200000};
     for (;;) {
         pthread_mutex_lock(&lock);
@@ -438,9 +438,18 @@ static void no_ring(void)
                             "PGAS_WATCH_INTERFACE names a network that all of them are in");
 }
 
+static void forked(void)
+{
+    if (has_ring)
+        pgasi_links_forked();
+}
+
 static pgas_status_t start_ring(MPI_Comm world, bool far)
 {
+    static bool minds_forks;
     bool listens = far && all_listen();
+    if (listens && !minds_forks)
+        minds_forks = pthread_atfork(NULL, NULL, forked) == 0;
     if (listens) {
         pthread_mutex_lock(&lock);
         pgasi_links_begin(epoll_fd, &ring, addresses);

@@ -52,6 +52,8 @@ uint64_t pgasi_links_timers(void);
 bool pgasi_links_closed(void);
 int pgasi_links_count(void);
 const char *pgasi_links_listener(void); /* where it listens, in words */
+/** In a child of this process: its copies of the sockets would let a dead rank look live. */
+void pgasi_links_forked(void);
 void pgasi_links_say_bye(void);
 void pgasi_links_say_abort(int exit_code);
 extern const pgasi_ring_ops_t pgasi_links_ops; /* its `died` is pgasi_watch_died */

@@ -126,6 +126,22 @@ heals() {
     judge $? "h1 is cut off for a second in $1${2:+, $2}: the result is right"
 }
 
+# A stopped rank answers nobody, but its kernel does.
+stops() {
+    local pid
+    begin -1 none allreduce PGAS_PEER_TIMEOUT_S=1
+    until_true said started
+    for pid in $(ip netns pids "pgas-$CLUSTER_ID-h1"); do
+        case $(cat "/proc/$pid/comm" 2>/dev/null) in *quiet_vict*) break ;; esac
+    done
+    kill -STOP "$pid"
+    pause 3
+    kill -CONT "$pid"
+    touch "$TAP_DEATHS.stop"
+    until_true none_left && all_well
+    judge $? "a rank is stopped for three times the limit: it is not dead"
+}
+
 # A listener of a rank on h1, which this machine reaches through the bridge.
 connections() { ip netns exec "pgas-$CLUSTER_ID-h1" ss -tnH state established "sport = :$1" | wc -l; }
 strangers_come() {
@@ -149,7 +165,7 @@ strangers_come() {
     judge $good "60 strangers at a listener, silent and loud: 16 are kept for a while, the job goes on"
 }
 
-plan 14
+plan 15
 if cluster_begin 2; then ok 0 "two hosts"; else ok 1 "two hosts"; fi
 dies kill barrier
 dies exit init
@@ -163,5 +179,6 @@ without_pidfd
 is_cut barrier abort
 is_cut barrier continue
 heals put
+stops
 strangers_come
 done_testing
