@@ -12,7 +12,7 @@ T_LOG_COMPILER = $(top_srcdir)/t/launch
 T_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 AM_T_LOG_DRIVER_FLAGS = --ignore-exit
 
-EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/kill.sh %D%/tap.sh %D%/config.sh.in %D%/model \
+EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/kill.sh %D%/soak-tcp.sh %D%/tap.sh %D%/config.sh.in %D%/model \
 	%D%/mutants %D%/mutate.awk %D%/mutants.tests %D%/mutants.equivalent
 
 # Made by t/launch.

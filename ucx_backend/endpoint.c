@@ -108,8 +108,11 @@ static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
     ep->ep = NULL;
     char doing[64];
     snprintf(doing, sizeof(doing), "connecting lane %d to rank %d", ep->lane->index, ep->peer);
-    return pgasi_ucx_failed_again(&ep->lane->tp->told_connect, status, doing,
-                                  "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must leave a way to every rank");
+    pgasi_ucx_t *tp = ep->lane->tp;
+    pgas_status_t result = pgasi_ucx_failed_again(&tp->told_connect, status, doing,
+                                                  "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must leave a way to every rank");
+    bool lives = tp->opts.suspect_fn != NULL && !tp->opts.suspect_fn(tp->opts.arg, ep->peer);
+    return result == PGAS_ERR_PEER && lives ? PGAS_ERR_TRANSPORT : result;
 }
 
 /* The compact form of messages where our name fits. */

@@ -113,6 +113,10 @@ check_PROGRAMS += %D%/messenger.t %D%/soak.t
 soak: %D%/soak.t soak-mcts soak-array
 	SOAK_SECONDS=12 $(T_LOG_COMPILER) %D%/soak.t
 
+# 300 random histories over TCP beside busy loops, in half an hour.
+soak-tcp: %D%/soak.t %D%/array_soak.t %D%/lost.t
+	$(srcdir)/t/soak-tcp.sh
+
 # The long forms of tests of searches.
 soak-mcts: %D%/hex_openings.t %D%/mcts_conserve.t %D%/hex_player
 	CONSERVE_ROUNDS=300 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/mcts_conserve.t
@@ -126,7 +130,7 @@ soak-array: %D%/array_soak.t %D%/array_model.t %D%/array_litmus.t
 	ARRAY_ROUNDS=20 ARRAY_STEPS=200 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/array_model.t
 	LITMUS_ROUNDS=4000 PGAS_TEST_TIMEOUT=600 $(T_LOG_COMPILER) %D%/array_litmus.t
 
-.PHONY: soak soak-mcts soak-array
+.PHONY: soak soak-tcp soak-mcts soak-array
 check_PROGRAMS += %D%/far_channel.t
 %C%_far_channel_t_SOURCES = %D%/far_channel.c %D%/pieces.h %D%/job.h
 check_PROGRAMS += %D%/mcts_conserve.t
