@@ -45,7 +45,7 @@ passes() {
     fi
 }
 
-plan 37
+plan 38
 
 fake good <<<'echo 1..2; echo ok 1 - a; echo "ok 2 - b"'
 passes good "a good test passes"
@@ -75,7 +75,9 @@ fake bail <<<'echo 1..2; echo ok 1; echo Bail out! no more paper; exit 99'
 reports bail 'no more paper' "bailing out"
 fake hang <<<'echo 1..2; echo ok 1; sleep 600 & setsid sleep 600 & echo $! >'"$scratch/other"'; sleep 600'
 reports hang 'hang: killed after 1 s, after 1 of 2' "a hang" PGAS_TEST_TIMEOUT=1
-kill "$(cat "$scratch/other")" 2>/dev/null
+other=$(cat "$scratch/other")
+is "$(ps -o stat= -p "$other" | grep -v Z)" "" "and what it started in another session is ended too"
+kill -KILL "$other" 2>/dev/null
 
 # An MPI that hangs at its end, of which t/launch knows: MPICH between hosts.
 mkdir -p "$scratch/mpich/t" "$scratch/openmpi/t"
