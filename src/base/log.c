@@ -15,6 +15,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/checks.h"
 
@@ -157,19 +158,38 @@ bool pgasi_log_enabled(pgasi_log_level_t level, const char *module)
 
 /* ---- lines ---- */
 
-static void write_all(const char *text, size_t length)
+/* @return false if nowhere is left to complain. */
+static bool write_all(int fd, const char *text, size_t length)
 {
     while (length > 0) {
-        ssize_t done = write(log_fd, text, length);
+        ssize_t done = write(fd, text, length);
         if (done < 0 && errno == EINTR) {
             continue;
         }
         if (done <= 0) {
-            return; /* nowhere left to complain */
+            return false;
         }
         text += done;
         length -= (size_t)done;
     }
+    return true;
+}
+
+/* A write raises SIGPIPE for the thread that writes; one that waits already is not ours. */
+void pgasi_log_write(int fd, const char *text, size_t length)
+{
+    sigset_t broken, former, waiting;
+    struct timespec at_once = {0, 0};
+    sigemptyset(&broken);
+    sigaddset(&broken, SIGPIPE);
+    sigemptyset(&waiting);
+    pthread_sigmask(SIG_BLOCK, &broken, &former);
+    sigpending(&waiting);
+    if (!write_all(fd, text, length) && errno == EPIPE && !sigismember(&waiting, SIGPIPE)) {
+        while (sigtimedwait(&broken, NULL, &at_once) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
 }
 
 /* snprintf's result to the number of characters that are there */
@@ -210,7 +230,7 @@ static void log_line_v(pgasi_log_level_t level, const char *module, const char *
     }
     line[length++] = '\n';
     __atomic_fetch_add(&counts[level], 1, __ATOMIC_RELAXED);
-    write_all(line, length);
+    pgasi_log_write(log_fd, line, length);
     errno = saved_errno;
 }
 
@@ -320,7 +340,7 @@ static void print_signal(int number, const siginfo_t *info)
     }
     line[at++] = '\n';
     __atomic_fetch_add(&counts[PGASI_LOG_ERROR], 1, __ATOMIC_RELAXED);
-    write_all(line, at);
+    pgasi_log_write(log_fd, line, at);
 }
 
 /* hand a signal on to whoever had it before us; the default action happens when our handler returns */

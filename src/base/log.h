@@ -51,6 +51,8 @@ uint64_t pgasi_log_count(pgasi_log_level_t level);
 
 /** Send lines to another descriptor (tests). @return the former one. */
 int pgasi_log_set_fd(int fd);
+/** Writes a text whole, or drops it where that fails. A reader that is gone raises no SIGPIPE. */
+void pgasi_log_write(int fd, const char *text, size_t length);
 
 #define PGASI_LOG_AT(level, module, ...)                                                                  \
     do {                                                                                                  \

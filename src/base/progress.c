@@ -125,8 +125,7 @@ static char *epitaph; /* one of the two, or NULL */
 
 static void put(const char *text)
 {
-    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored;
+    pgasi_log_write(STDERR_FILENO, text, strlen(text));
 }
 
 /* One line, however many signals come; then the signal again, for those who had it before. */

@@ -337,9 +337,28 @@ static void former_handlers_are_called(void)
     is_str(text, "", "and ours is silent");
 }
 
+/* Whoever read the log may have gone; SIGPIPE has its default. */
+static void body_unread(void)
+{
+    int fds[2];
+    if (pipe(fds) != 0 || signal(SIGPIPE, SIG_DFL) == SIG_ERR)
+        _exit(1);
+    close(fds[0]);
+    pgasi_log_set_fd(fds[1]);
+    PGASI_ERROR("test", "nobody reads this");
+    sigset_t waiting;
+    _exit(sigpending(&waiting) == 0 && !sigismember(&waiting, SIGPIPE) ? 7 : 2);
+}
+
+static void a_reader_may_go(void)
+{
+    int status = die(body_unread);
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a log that nobody reads ends no program");
+}
+
 int main(void)
 {
-    plan(36);
+    plan(37);
     open_log();
     prefix_names_rank_and_host();
     levels_select();
@@ -347,6 +366,7 @@ int main(void)
     a_line_is_one_line();
     errno_survives();
     warn_once_warns_once();
+    a_reader_may_go();
 #ifdef SANITIZED
     skip(17, "the sanitizer has signal handlers of its own");
     (void)fatal_prints_calls_and_aborts, (void)signals_are_reported_and_not_hidden, (void)former_handlers_are_called;
