@@ -9,6 +9,7 @@
  *   log:    handlers wait, and calls wait for them to end
  *   source: pgas/call.h, pgas/handler.h
  */
+#include <time.h>
 #include "t/spmd/job.h"
 
 #define DEPTH 100
@@ -236,6 +237,31 @@ static void no_more_than_the_limit_wait(void)
     pgas_sync_fini(&done);
 }
 
+static pgas_handler_t slow;
+static uint64_t n_slow;
+
+/* It takes long without any call that quiescence could count instead. */
+static void on_slow(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    struct timespec limit = { 0, 20000000 };
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    while (nanosleep(&limit, &limit) != 0) {
+    }
+    __atomic_fetch_add(&n_slow, 1, __ATOMIC_RELAXED);
+}
+
+static void quiescence_waits_for_them(void)
+{
+    uint64_t mine = 0, all = 0;
+    int n_bad = pgas_call((me + 1) % n_ranks, slow, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    mine = __atomic_load_n(&n_slow, __ATOMIC_RELAXED);
+    pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
+    spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks, "quiescence waits for handlers that have begun");
+}
+
 int main(int argc, char **argv)
 {
     pgas_handler_opts_t blocks = PGAS_HANDLER_OPTS_INIT;
@@ -249,7 +275,8 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("put far", on_put_far, NULL, &blocks, &put_far);
     pgas_handler_register("first of pair", on_pair, NULL, &first_of_pair);
     pgas_handler_register("second of pair", on_pair, NULL, &second_of_pair);
-    job_begin(&argc, &argv, 14);
+    pgas_handler_register_opts("slow", on_slow, NULL, &blocks, &slow);
+    job_begin(&argc, &argv, 15);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_barrier(NULL); /* nobody calls before */
@@ -259,6 +286,7 @@ int main(int argc, char **argv)
     attaching_nests();
     they_transfer();
     spawned_handlers_run_at_once();
+    quiescence_waits_for_them();
     job_stop();
     no_more_than_the_limit_wait();
     return job_end();
