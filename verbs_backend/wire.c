@@ -330,8 +330,10 @@ static void add_gone(pgasi_verbs_wire_t *wire, int peer)
 static void hang_up(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
     pgasi_verbs_wire_t *wire = tp->wire;
-    bool mine = connection->peer >= 0 && wire->of_peer[connection->peer] == connection;
-    bool was_open = connection->state == OPEN, died = was_open && !connection->left;
+    const connection_t *chosen = connection->peer >= 0 ? wire->of_peer[connection->peer] : NULL;
+    bool mine = chosen == connection, was_open = connection->state == OPEN;
+    /* A peer that dies ends all of its connections. The end of one more, such as a hello that was repeated, says nothing. */
+    bool died = was_open && !connection->left && (mine || chosen == NULL || chosen->state != OPEN);
     wire->n_connecting -= connection->state == CONNECTING || connection->state == GREETED;
     if (connection->fd >= 0) {
         close(connection->fd);

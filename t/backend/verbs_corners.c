@@ -3,9 +3,10 @@
  *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot
  *           keep all descriptors; who connects when none are left is turned away; an interface that is not there is refused; a
  *           completion queue that cannot be slept on is not used; listeners are bound to loopback, or to the addresses that
- *           the rank tells others, and do not keep a thread awake that cannot let anybody in
+ *           the rank tells others, and do not keep a thread awake that cannot let anybody in; who repeats a rank's hello does not end the rank
  *   np:     1
  *   log:    is gone
+ *   log:    who is not of this job|somebody who is not of this job
  *   log:    did not say who he is
  *   log:    has no buffers
  *   log:    opening a completion queue
@@ -297,14 +298,109 @@ static void listeners(void)
             "a job of several hosts listens at its addresses, not at all that come");
 }
 
+/** What ranks tell each other over TCP, as wire.c has it. */
+typedef struct {
+    uint32_t magic;
+    uint16_t kind;
+    int16_t status;
+    uint32_t rank, lane;
+    uint64_t secret, ticket, slots_addr;
+    uint32_t slots_rkey, inbound;
+    pgas_verbs_address_t address;
+} hello_t;
+
+static int n_gone;
+
+static void on_gone(void *arg, int peer, pgas_status_t status)
+{
+    (void)arg, (void)peer, (void)status;
+    n_gone++;
+}
+
+static const void *no_address(void *arg, int rank)
+{
+    (void)arg, (void)rank;
+    return NULL;
+}
+
+/* @return a connection to a transport, on which this was said */
+static int say_hello(const pgasi_tp_t *tp, uint32_t magic, uint64_t secret)
+{
+    const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of((pgasi_tp_t *)(uintptr_t)tp)->address;
+    const hello_t hello = {.magic = magic, .kind = 1, .rank = 1, .secret = secret};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address->ports[0])};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(&to.sin_addr, address->hosts[0] + 12, 4);
+    bool good = connect(fd, (const struct sockaddr *)(const void *)&to, sizeof(to)) == 0 &&
+                send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) == (ssize_t)sizeof(hello);
+    return good ? fd : -1;
+}
+
+/* @return whether an answer, or the end, has come */
+static bool settles(pgasi_tp_lane_t *lane, int fd, bool (*as)(int fd))
+{
+    for (int i = 0; i < 1000000; i++) {
+        lane->ops->progress(lane);
+        if (as(fd)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_welcome(int fd)
+{
+    hello_t welcome;
+    return recv(fd, &welcome, sizeof(welcome), MSG_DONTWAIT) == (ssize_t)sizeof(welcome) && welcome.kind == 2;
+}
+
+static bool is_gone(int fd)
+{
+    (void)fd;
+    return n_gone > 0;
+}
+
+/* Somebody repeats what a rank has said, or makes it up. */
+static void introductions(void)
+{
+    const uint32_t magic = 0x31775056u;
+    const pgasi_tp_opts_t opts = {.n_ranks = 2, .same_host_only = true, .am_fn = no_message, .error_fn = on_gone};
+    pgasi_tp_t *tp;
+    pgasi_tp_lane_t *lane;
+    if (pgasi_tp_find("verbs")->open(&opts, &tp) != PGAS_OK || tp->ops->set_peers(tp, no_address, NULL) != PGAS_OK ||
+        tp->ops->lane_open(tp, 0, &lane) != PGAS_OK) {
+        spmd_ok(false, "another transport opens");
+        return;
+    }
+    uint64_t secret = pgasi_verbs_tp_of(tp)->address.secret;
+    int fds[] = {say_hello(tp, magic, secret), say_hello(tp, magic + 1, secret), say_hello(tp, magic, secret + 1), -1};
+    bool welcome = settles(lane, fds[0], has_welcome);
+    spmd_ok(welcome && settles(lane, fds[1], is_hung_up) && settles(lane, fds[2], is_hung_up),
+            "nonsense, and a wrong secret, are hung up on");
+    fds[3] = say_hello(tp, magic, secret);
+    bool again = settles(lane, fds[3], has_welcome);
+    close(fds[3]);
+    fds[3] = say_hello(tp, magic, secret); /* when this one is welcome the end of the other has been seen */
+    again = again && settles(lane, fds[3], has_welcome);
+    spmd_ok(again && n_gone == 0, "the end of a connection that repeats a hello is not the rank's");
+    close(fds[3]);
+    close(fds[0]);
+    spmd_ok(settles(lane, fds[0], is_gone) && n_gone == 1, "the end of its own is");
+    close(fds[1]);
+    close(fds[2]);
+    tp->ops->lane_close(lane);
+    tp->ops->close(tp);
+}
+
 int main(int argc, char **argv)
 {
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(15);
+    spmd_plan(18);
     interface();
     listeners();
+    introductions();
     world_open(&(world_opts_t){.n_lanes = 4});
     loss_is_told();
     turned_away();
