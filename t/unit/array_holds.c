@@ -73,6 +73,61 @@ static void renewals(void)
     ok(!get_whole(words), "a torn element would be noticed");
 }
 
+/* ---- pins ---- */
+
+static bool pins(pgas_array_pin_mode_t mode)
+{
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .n = 1 };
+    pgasi_array_site_t at = site();
+    bool good = pgasi_array_own_pin_room() == PGAS_OK && pgasi_array_try(&at, &x, true) == PGAS_OK;
+    if (good)
+        pgasi_array_own_pin_add(&hold);
+    return good;
+}
+
+/* Whether somebody waits for just that. */
+static bool unpin_recalls(pgas_array_pin_mode_t mode)
+{
+    bool recall = false;
+    return pgasi_array_unpin_hold(&hold, mode, &recall) == PGAS_OK && recall;
+}
+
+static bool is_kept_away(uint8_t kind)
+{
+    pgasi_array_access_t x = { .kind = kind, .n = 1, .foreign = true };
+    return pgasi_array_is_pinned_against(&hold, &x);
+}
+
+static void open_fresh(void)
+{
+    pgasi_array_hold_renew(&hold, 0, HEAT);
+    pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0);
+}
+
+static void pins_keep_away(void)
+{
+    pgasi_array_site_t at = site();
+    open_fresh();
+    bool good = pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) != 2;
+    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ), "a pin to read lets writing be taken away");
+    open_fresh();
+    good = pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    ok(good && unpin_recalls(PGAS_ARRAY_PIN_READ), "and keeps reading, until it ends");
+    open_fresh();
+    good = pins(PGAS_ARRAY_PIN_WRITE) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+    ok(good && unpin_recalls(PGAS_ARRAY_PIN_WRITE), "a pin to write keeps writing, until it ends");
+    open_fresh();
+    good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    good = good && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_READ),
+       "of two wishes the greater one waits for all pins");
+    open_fresh();
+    good = pins(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_GET) && is_kept_away(PGASI_ARRAY_SET);
+    good = good && unpin_recalls(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_SET);
+    ok(good && pins(PGAS_ARRAY_PIN_READ) && !unpin_recalls(PGAS_ARRAY_PIN_READ),
+       "accesses of another node wait for pins that are against them, and for no others");
+}
+
 /* ---- a second and a third thread ---- */
 
 enum { N_NEWCOMERS = 3, N_LOOKS = 3000 };
@@ -203,11 +258,12 @@ static void locked_once(int node_rank)
 
 int main(void)
 {
-    plan(7);
+    plan(12);
     lone_init(3, "HEAP_SIZE=1M SERVICE_THREADS=0 LANES=5");
     if (pgas_array_create(NULL, sizeof element, 1, NULL, &array) != PGAS_OK)
         bail("no array");
     newcomers();
+    pins_keep_away();
     renewals();
     for (int r = 0; r < 3; r++)
         locked_once(r);
