@@ -179,7 +179,7 @@ survive crash compute PGAS_SERVICE_THREADS=0
 survive kill agreement PGAS_SERVICE_THREADS=0
 without_pidfd
 is_cut barrier abort
-is_cut barrier continue
+is_cut put continue
 heals put
 stops
 strangers_come
