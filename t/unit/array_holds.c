@@ -122,6 +122,15 @@ static void pins_keep_away(void)
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_READ),
        "of two wishes the greater one waits for all pins");
     open_fresh();
+    good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_WRITE) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_WRITE), "the last of equal pins is the end");
+    open_fresh();
+    pgasi_array_access_t other = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_PIN_READ, .n = 1 };
+    good = pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    good = good && pgasi_array_try(&at, &other, false) == PGAS_INPROGRESS && pins(PGAS_ARRAY_PIN_READ);
+    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ) && unpin_recalls(PGAS_ARRAY_PIN_READ),
+       "while somebody waits for pins none of other threads is added");
+    open_fresh();
     good = pins(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_GET) && is_kept_away(PGASI_ARRAY_SET);
     good = good && unpin_recalls(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_SET);
     ok(good && pins(PGAS_ARRAY_PIN_READ) && !unpin_recalls(PGAS_ARRAY_PIN_READ),
@@ -258,7 +267,7 @@ static void locked_once(int node_rank)
 
 int main(void)
 {
-    plan(12);
+    plan(14);
     lone_init(3, "HEAP_SIZE=1M SERVICE_THREADS=0 LANES=5");
     if (pgas_array_create(NULL, sizeof element, 1, NULL, &array) != PGAS_OK)
         bail("no array");
