@@ -18,9 +18,11 @@ bin() {
 bin no-apt 'apt|dpkg|sudo'
 bin no-mpi 'apt|dpkg|sudo|mpi'
 
-# A tree as quickstart sees it, where configure and make have nothing to do.
+# A tree as quickstart sees it, where configure and make have nothing to do, but by automake's files half of the objects are made.
 tree=$scratch/tree
-mkdir -p "$tree/build/examples" "$tree/build/t"
+mkdir -p "$tree/build/examples" "$tree/build/t" "$tree/build/src/.deps"
+echo '# dummy' >"$tree/build/src/.deps/a.Plo"
+echo 'b.lo:' >"$tree/build/src/.deps/b.Plo"
 for file in tools t configure.ac autogen.sh; do ln -s "$TOP/$file" "$tree/"; done
 printf '#!/bin/sh\nexit 0\n' >"$tree/configure"
 chmod +x "$tree/configure"
@@ -103,7 +105,7 @@ echo ": <$scratch/gate" >"$tree/build/slow"
 start() {
     rm -f "$scratch/err"
     quickstart PGAS_PROGRESS=lines PGAS_PROGRESS_MS=50 &
-    until grep -qs 'quickstart: make: ' "$scratch/err" || ! kill -0 $!; do sleep 0.02; done
+    until grep -qs 'quickstart: make: 50 %, ' "$scratch/err" || ! kill -0 $!; do sleep 0.02; done
 }
 start
 timeout 10 bash -c ': >"$0"' "$scratch/gate" # a guard: nobody may read there
@@ -112,6 +114,6 @@ is $? 0 "PGAS_PROGRESS=lines says on standard error how far make is"
 start
 kill -TERM -- "-$(cat "$tree/group")"
 wait $!
-is "$? $(grep -c 'interrupted: make: ' "$scratch/err")" "130 1" "when it is stopped, one line says where" ||
+is "$? $(grep -c 'interrupted: make: 50 %, ' "$scratch/err")" "130 1" "when it is stopped, one line says where" ||
     diag "$(cat "$scratch/err")"
 done_testing
