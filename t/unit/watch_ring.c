@@ -371,20 +371,42 @@ static void a_host_is_small(void)
     is_int(n_told, 1, "news are passed on once, and not to where they came from");
     pgasi_ring_silent(ring, 1);
     ok(pgasi_ring_is_live(ring, 1), "silence on the own host proves nothing");
+    links[1].open[0] = true;
     pgasi_ring_told(ring, 2, 0);
     ok(!pgasi_ring_is_live(ring, 5) && pgasi_ring_is_live(ring, 3),
        "a rank that takes this one for dead is dead for it");
+    ok(!links[1].open[0], "the link to a dead rank is hung up");
+    pgasi_ring_linked(ring, 4, 2);
     pgasi_ring_bye(ring, 0);
     pgasi_ring_lost(ring, 0, false);
-    ok(!believed[0][1], "a rank that said BYE has not died");
+    pgasi_ring_told(ring, 4, 3);
+    ok(!believed[0][1] && n_dials == 1,
+       "a rank that said BYE has not died, and the circle is not closed again behind it");
+    pgasi_ring_fini(ring);
+}
+
+/* Eight hosts; so many dials, each to another rank, in the end. */
+static void silence_spreads(void)
+{
+    static const int hosts[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    pgasi_ring_t *ring = &rings[0];
+    n_dials = 0;
+    memset(believed, 0, sizeof believed);
+    pgasi_ring_init(ring, 0, 8, hosts, &ops, ring);
+    pgasi_ring_start(ring);
+    pgasi_ring_silent(ring, 1);
+    is_int(n_dials, 3, "behind a silent host two more are dialled");
+    pgasi_ring_silent(ring, 2);
+    is_int(n_dials, 6, "then four");
     pgasi_ring_fini(ring);
 }
 
 int main(void)
 {
     uint64_t seed = tap_seed(14);
-    plan(9);
+    plan(12);
     a_host_is_small();
+    silence_spreads();
     is_int(play_many(seed, 20000, NO_BUG), 0, "20000 games end with what is true");
     ok(play_many(seed, 2000, NO_EXCHANGE) > 0,
        "the test finds links that begin without an exchange of the dead");
