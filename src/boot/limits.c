@@ -57,7 +57,7 @@ static int count_open_files(void)
     return n;
 }
 
-static bool lacks_files(char why[WHY_BYTES])
+static bool lacks_files(char why[WHY_BYTES], double *need_p)
 {
     rlim_t limit = limit_of(RLIMIT_NOFILE);
     int open = count_open_files();
@@ -65,6 +65,7 @@ static bool lacks_files(char why[WHY_BYTES])
                (pgasi_boot.n_ranks > pgasi_boot.host_ranks ? FILES_BETWEEN_HOSTS : 0);
     if (limit == RLIM_INFINITY || (rlim_t)(open + more) <= limit)
         return false;
+    *need_p = open + more;
     snprintf(why, WHY_BYTES,
              "%d files are open, pgas_init needs up to %d more, and the limit is %" PRIu64 ": raise it to %d at least "
              "(ulimit -n)",
@@ -84,7 +85,7 @@ static void *live(void *mutex)
 
 /* Starts as many threads as the library will, all at once, and ends them again: nothing else tells what is left of the
  * limits of a user, a cgroup and the machine. */
-static bool lacks_threads(char why[WHY_BYTES])
+static bool lacks_threads(char why[WHY_BYTES], double *need_p)
 {
     enum { MOST = 32 };
     pthread_t threads[MOST];
@@ -102,6 +103,7 @@ static bool lacks_threads(char why[WHY_BYTES])
         pthread_join(threads[i], NULL);
     if (error == 0)
         return false;
+    *need_p = want - n;
     char limit_text[32] = "unlimited";
     rlim_t limit = limit_of(RLIMIT_NPROC);
     if (limit != RLIM_INFINITY)
@@ -127,7 +129,7 @@ static uint64_t addresses_in_use(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static bool lacks_addresses(char why[WHY_BYTES])
+static bool lacks_addresses(char why[WHY_BYTES], double *need_p)
 {
     rlim_t limit = limit_of(RLIMIT_AS);
     int most = pgasi_param.node_maxsize, node = pgasi_boot.host_ranks;
@@ -136,6 +138,7 @@ static bool lacks_addresses(char why[WHY_BYTES])
     uint64_t other = ADDRESSES_ALONE + (needs_transport() ? ADDRESSES_OF_TRANSPORT : 0), need = used + heaps + other;
     if (limit == RLIM_INFINITY || need <= (uint64_t)limit)
         return false;
+    *need_p = (double)need;
     char used_text[24], heaps_text[24], other_text[24], limit_text[24];
     snprintf(why, WHY_BYTES,
              "the limit of addresses is %s, %s are in use, the heaps of a node's %d ranks take %s more, and the library some "
@@ -149,13 +152,15 @@ static bool lacks_addresses(char why[WHY_BYTES])
 
 pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host)
 {
+    struct {
+        double need;
+        int rank;
+    } mine = { 0, pgasi_node_host_rank() }, most = mine;
     char why[WHY_BYTES] = "";
-    int rank = pgasi_node_host_rank(), first = INT32_MAX;
-    bool lacks = lacks_files(why) || lacks_addresses(why) || lacks_threads(why);
-    int mine = lacks ? rank : INT32_MAX;
-    pgas_status_t status =
-        pgasi_mpi_status(MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, host), "the search for limits that are too low");
-    if (status == PGAS_OK && lacks && first == rank)
+    bool lacks = lacks_files(why, &mine.need) || lacks_addresses(why, &mine.need) || lacks_threads(why, &mine.need);
+    pgas_status_t status = pgasi_mpi_status(MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, host),
+                                            "the search for limits that are too low");
+    if (status == PGAS_OK && lacks && most.rank == mine.rank) /* it needs most: its number is enough for all */
         PGASI_ERROR("limits", "%s", why);
     return pgasi_mpi_agree(world, lacks ? PGAS_ERR_LIMIT : status);
 }

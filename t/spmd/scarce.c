@@ -36,6 +36,17 @@ static int open_files(void)
     return n;
 }
 
+static rlim_t addresses(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%lu", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
 static pgas_status_t start(void)
 {
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
@@ -94,7 +105,7 @@ int main(int argc, char **argv)
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(9);
     a_limit(RLIMIT_NOFILE, (rlim_t)open_files() + 3, 1, "pgas_init needs up to", "open files");
-    a_limit(RLIMIT_AS, (rlim_t)300 << 20, 1024, "the limit of addresses", "addresses");
+    a_limit(RLIMIT_AS, addresses() + ((rlim_t)40 << 20), 1024, "the limit of addresses", "addresses");
     no_threads();
     return spmd_end();
 }
