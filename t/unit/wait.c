@@ -168,6 +168,21 @@ static int progress_sees_itself_counted(void)
     return 0;
 }
 
+/* The ring comes between the announcement and the sleep. */
+static void a_ring_before_the_sleep(void)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    n_rung = 0;
+    pgasi_wait_when_rung = count_rung;
+    while (!w.announced)
+        pgasi_wait_step(&w);
+    bool woke = pgasi_bell_wake_threads(0);
+    pgasi_wait_step(&w);
+    pgasi_wait_when_rung = NULL;
+    ok(!woke && n_rung == 1 && !w.announced && pgasi_bells[0]->sleepers == 0, "a ring just before the sleep is one, too");
+    pgasi_wait_end(&w);
+}
+
 /* The same limit of steps as for a wait that announces itself. */
 static void quiet_waits_are_not_counted(void)
 {
@@ -210,10 +225,38 @@ static void a_wait_that_ends_is_not_counted(void)
 
 /* ---- what is for the service alone ---- */
 
-#define SERVICE_ROUNDS 20000
+#define SERVICE_ROUNDS 60000
 #define LOST_MS 2000
 
 static uint64_t for_service, by_service;
+static bool announces; /* else it only rests */
+
+/* Lines that both write: the ringer's stores to them hold up the one that matters, which its look at the bell may overtake. */
+static struct {
+    _Alignas(64) uint64_t word;
+} ballast[12];
+
+static void write_ballast(uint64_t value)
+{
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(ballast); i++)
+        __atomic_store_n(&ballast[i].word, value, __ATOMIC_RELAXED);
+}
+
+static void sleep_begins(void)
+{
+    if (announces)
+        pgasi_wait_service_announce();
+    else
+        pgasi_wait_service_rests(true);
+}
+
+static void sleep_ends(void)
+{
+    if (announces)
+        pgasi_wait_service_revoke();
+    else
+        pgasi_wait_service_rests(false);
+}
 
 static void *ring_the_service(void *arg)
 {
@@ -221,30 +264,40 @@ static void *ring_the_service(void *arg)
     for (uint64_t i = 1; i <= SERVICE_ROUNDS && __atomic_load_n(&by_service, __ATOMIC_ACQUIRE) != UINT64_MAX; i++) {
         while (__atomic_load_n(&by_service, __ATOMIC_ACQUIRE) < i - 1) {
         }
+        write_ballast(i);
         __atomic_store_n(&for_service, i, __ATOMIC_RELEASE);
-        pgasi_bell_ring_service(0);
+        if (announces)
+            pgasi_bell_ring(0);
+        else
+            pgasi_bell_ring_service(0);
     }
     return NULL;
 }
 
-/* The service looks once between its rest's beginning and its sleep; the ringer looks once behind its store. */
-static void rings_for_the_service_are_heard(void)
+/* The service looks once between its sleep's announcement and the sleep; the ringer looks once behind its store. The service
+ * is late by some instructions more each time, so that both meet. */
+static void rings_for_the_service_are_heard(bool by_bell)
 {
     pthread_t thread;
     struct pollfd kicked = { .fd = pgasi_wait_kick_fd(), .events = POLLIN };
     int n_lost = 0;
+    announces = by_bell;
+    for_service = by_service = 0;
     pthread_create(&thread, NULL, ring_the_service, NULL);
     for (uint64_t done = 0; done < SERVICE_ROUNDS && n_lost == 0;) {
-        pgasi_wait_service_rests(true);
+        for (volatile uint64_t late = done % 128; late > 0; late--) {
+        }
+        sleep_begins();
         if (__atomic_load_n(&for_service, __ATOMIC_ACQUIRE) == done && poll(&kicked, 1, LOST_MS) == 0)
             n_lost += __atomic_load_n(&for_service, __ATOMIC_ACQUIRE) != done;
-        pgasi_wait_service_rests(false);
+        sleep_ends();
         done = __atomic_load_n(&for_service, __ATOMIC_ACQUIRE);
+        write_ballast(done);
         __atomic_store_n(&by_service, n_lost ? UINT64_MAX : done, __ATOMIC_RELEASE);
     }
     pthread_join(thread, NULL);
-    is_int(n_lost, 0, "no ring for the service is lost");
-    is_int(pgasi_bells[0]->resting, 0, "and it rests no more");
+    is_int(n_lost, 0, "no ring for the service is lost, %s", by_bell ? "by the bell" : "also in a nap");
+    ok(pgasi_bells[0]->resting == 0 && pgasi_bells[0]->sleepers == 0, "and it sleeps no more");
 }
 
 /* ---- other processes ---- */
@@ -420,16 +473,18 @@ static void limits(void)
 
 int main(void)
 {
-    plan(34);
+    plan(37);
     ok(pgasi_boot_start(NULL, "SPIN_US=5 NAP_MAX_US=2000") == PGAS_OK, "start");
     pgasi_boot_set_progress(progress_nothing);
     changes_are_seen();
     sleepers_are_counted();
     the_service_sleeps_on_a_descriptor();
     a_ring_wakes_somebody();
+    a_ring_before_the_sleep();
     quiet_waits_are_not_counted();
     a_wait_that_ends_is_not_counted();
-    rings_for_the_service_are_heard();
+    rings_for_the_service_are_heard(false);
+    rings_for_the_service_are_heard(true);
     first_kicks();
     what_cannot_be_kicked();
     bells_move();
