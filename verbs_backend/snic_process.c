@@ -432,6 +432,20 @@ static bool drop_silent(server_t *server, uint64_t limit_ns)
     return some;
 }
 
+/* Says why there is no room. What the client has said is taken: the answer would be lost if the socket were closed before. */
+static void refuse_client(const server_t *server, int socket, int want)
+{
+    question_t question;
+    int fd;
+    answer(server, socket, PGAS_ERR_LIMIT, want, -1);
+    shutdown(socket, SHUT_RD);
+    while (pgasi_snic_hear_message(socket, &question, sizeof question, &fd) > 0) {
+        if (fd >= 0)
+            close(fd);
+    }
+    close(socket);
+}
+
 /* Without descriptors those who come wait in the listener's queue, which stays readable: each is told by way of the spare one. If that
  * does not help either, the listener is not looked at for a moment. */
 static void turn_away(server_t *server)
@@ -439,12 +453,10 @@ static void turn_away(server_t *server)
     if (server->spare_fd >= 0)
         close(server->spare_fd);
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) {
-        answer(server, fd, PGAS_ERR_LIMIT, NO_DESCRIPTORS, -1);
-        close(fd);
-    } else {
+    if (fd >= 0)
+        refuse_client(server, fd, NO_DESCRIPTORS);
+    else
         server->closed_ns = pgasi_now_ns() + PAUSE_NS;
-    }
     server->spare_fd = fcntl(server->listener, F_DUPFD_CLOEXEC, 0);
 }
 
@@ -460,9 +472,11 @@ static void let_in(server_t *server)
         return;
     bool ours = pgasi_snic_peer(fd) > 0;
     bool room = ours && (server->n_clients < CLIENTS_MAX || drop_silent(server, now_ns));
-    if (ours && !room)
-        answer(server, fd, PGAS_ERR_LIMIT, TOO_MANY, -1);
-    if (!room) {
+    if (ours && !room) {
+        refuse_client(server, fd, TOO_MANY);
+        return;
+    }
+    if (!ours) {
         close(fd);
         return;
     }

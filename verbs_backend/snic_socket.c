@@ -6,6 +6,7 @@
  * never faults. */
 #include "verbs_backend/snic.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -101,13 +102,11 @@ static void name_socket(const char *name, char *text, size_t bytes)
 }
 
 /* By the folder's descriptor: what was checked is what is used, and the name is short. */
-static void make_address(int place, const char *name, struct sockaddr_un *address)
+static void make_address(int place, const char *file, struct sockaddr_un *address)
 {
-    char file[64];
-    name_socket(name, file, sizeof file);
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
-    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/%s", place, file);
+    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/%.64s", place, file);
 }
 
 static int new_socket(void)
@@ -123,13 +122,13 @@ pid_t pgasi_snic_peer(int socket)
     return ours ? who.pid : -1;
 }
 
-static int connect_in(int place, const char *name, int patience_ms)
+static int connect_in(int place, const char *file, int patience_ms)
 {
     struct sockaddr_un address;
     int fd = new_socket(), result = -1;
     if (fd < 0)
         return -1;
-    make_address(place, name, &address);
+    make_address(place, file, &address);
     for (int ms = 0; ms <= patience_ms; ms += STEP_MS) { /* AGAIN: more wait already than its queue has room for */
         result = connect(fd, (struct sockaddr *)(void *)&address, sizeof address);
         if (result == 0 || errno != EAGAIN)
@@ -146,14 +145,15 @@ static int connect_in(int place, const char *name, int patience_ms)
 
 int pgasi_snic_connect(const char *name, int patience_ms)
 {
-    char path[64];
+    char path[64], file[64];
     int place = find_place(path, sizeof path);
+    name_socket(name, file, sizeof file);
     if (place < 0) {
         if (errno != EMFILE && errno != ENFILE)
             errno = ENOTDIR;
         return -1;
     }
-    int fd = connect_in(place, name, patience_ms), error = errno;
+    int fd = connect_in(place, file, patience_ms), error = errno;
     close(place);
     errno = error;
     return fd;
@@ -175,6 +175,26 @@ static int lock_place(char *path, size_t bytes)
     return -1;
 }
 
+/* Sockets that nobody answers any more were left behind by processes that were killed. */
+static void sweep(int place)
+{
+    int folder_fd = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = folder_fd >= 0 ? fdopendir(folder_fd) : NULL;
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (strncmp(entry->d_name, "snic-", 5) != 0)
+            continue;
+        int fd = connect_in(place, entry->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+        else if (errno == ECONNREFUSED)
+            unlinkat(place, entry->d_name, 0);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    else if (folder_fd >= 0)
+        close(folder_fd);
+}
+
 pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p)
 {
     char path[64], file[64];
@@ -183,13 +203,13 @@ pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p)
     if (place < 0)
         return PGAS_ERR_IO;
     name_socket(name, file, sizeof file);
-    make_address(place, name, &address);
+    make_address(place, file, &address);
+    sweep(place);
     pgas_status_t status = PGAS_ERR_EXISTS;
-    int other = connect_in(place, name, 0);
+    int other = connect_in(place, file, 0);
     if (other >= 0) {
         close(other);
-    } else if (errno == ENOENT || errno == ECONNREFUSED) { /* the second was left behind by one that was killed */
-        unlinkat(place, file, 0);
+    } else if (errno == ENOENT) {
         fd = new_socket();
         bool good = fd >= 0 && bind(fd, (struct sockaddr *)(void *)&address, sizeof address) == 0 && listen(fd, backlog) == 0;
         status = good ? PGAS_OK : PGAS_ERR_IO;

@@ -438,6 +438,7 @@ static uint64_t cpu_ticks(pid_t pid)
 
 #define FEW_FDS 24
 #define MANY 40
+#define TRIES 20
 
 /* Its descriptors are in use; more and more clients come, and stay. What it needs of a processor meanwhile is a small part. */
 static void test_no_descriptors(void)
@@ -447,9 +448,17 @@ static void test_no_descriptors(void)
     pid_t nic = start_nic(0, FEW_FDS);
     if (open_nic(&dev) != PGAS_OK)
         bail("no device");
+    pgas_status_t status = PGAS_OK;
     for (int i = 0; i < MANY; i++)
         sockets[i] = pgasi_snic_connect(name, GUARD_MS);
-    is_int(open_nic(&more), PGAS_ERR_LIMIT, "a process without descriptors refuses a client, and says why");
+    for (int tries = 0; tries < TRIES && (status = open_nic(&more)) == PGAS_OK; tries++) { /* they were here too long, and are gone */
+        pgas_verbs_close(more);
+        for (int i = 0; i < MANY; i++) {
+            close(sockets[i]);
+            sockets[i] = pgasi_snic_connect(name, GUARD_MS);
+        }
+    }
+    is_int(status, PGAS_ERR_LIMIT, "a process without descriptors refuses a client, and says why");
     uint64_t before = cpu_ticks(nic), until_ns = pgasi_now_ns() + SPIN_NS;
     while (pgasi_now_ns() < until_ns)
         poll(NULL, 0, 50);
