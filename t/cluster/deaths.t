@@ -51,8 +51,10 @@ begin() {
     shift 3
     rm -f "$TAP_DEATHS"*
     : >"$TAP_DEATHS"
-    env "$@" setsid "$TOP/t/mpirun" $RANKS t/cluster/quiet_victim "$victim" "$how" "$where" >"$scratch/out" 2>&1 </dev/null &
+    set -m # a group of its own, in the session that t/launch ends
+    env "$@" "$TOP/t/mpirun" $RANKS t/cluster/quiet_victim "$victim" "$how" "$where" >"$scratch/out" 2>&1 </dev/null &
     launcher=$!
+    set +m
     disown
 }
 
