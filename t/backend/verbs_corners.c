@@ -3,7 +3,8 @@
  *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot
  *           keep all descriptors; who connects when none are left is turned away; an interface that is not there is refused; a
  *           completion queue that cannot be slept on is not used; listeners are bound to loopback, or to the addresses that
- *           the rank tells others, and do not keep a thread awake that cannot let anybody in; who repeats a rank's hello does not end the rank
+ *           the rank tells others, and do not keep a thread awake that cannot let anybody in; a repeated hello of a rank
+ *           does not end the rank
  *   np:     1
  *   log:    is gone
  *   log:    who is not of this job|somebody who is not of this job

@@ -4,7 +4,8 @@
  *   np:     2 3
  *   nodes:  1
  *   tls:    tcp,self
- *   env:    PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic | PGAS_SERVICE_THREADS=0 | PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic PGAS_LANES=1
+ *   env:    PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic | PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic PGAS_LANES=1
  *   source: include/pgas/rma.h
  */
 #include <pthread.h>

@@ -142,7 +142,8 @@ static void far_elements(void)
     in_turns(change_often, true, (ways_t){ N_TIMES / 5, 0, N_TIMES / 5, 0 }, "what is exchanged is exchanged at home");
 }
 
-/* The cache has two lines, of which one is kept free: what is used once is not fetched, what is used again is. Backwards, or it would be a walk. */
+/* The cache has two lines, of which one is kept free: what is used once is not fetched, what is used again is.
+ * Backwards, or it would be a walk. */
 static void used_once_and_again(void)
 {
     uint64_t value = 0;
