@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@
 #define STRANGER_NS   UINT64_C(5000000000)
 #define CLOSING_NS    UINT64_C(1000000000)
 #define RETRY_NS      UINT64_C(100000000)
+#define LATE_NS       UINT64_C(1000000000)
 #define DROPS_MAX 20 /* greetings that end early until the port is taken for a stranger's */
 
 enum { HELLO = 1, WELCOME, DEATH, BYE, ABORT };
@@ -333,7 +335,7 @@ static void dial(void *arg, int rank)
     c->dialled = true;
     c->limit_ns = pgasi_now_ns() + patience_ns();
     c->state = WAITING;
-    c->due_ns = 0; /* by the timers: the caller is in the middle of a decision */
+    c->due_ns = pgasi_now_ns(); /* by the timers: the caller is in the middle of a decision */
 }
 
 bool pgasi_links_closed(void)
@@ -521,6 +523,27 @@ void pgasi_links_event(uint64_t data)
     sweep();
 }
 
+/* A rank that was stopped, or has no thread that watches and computes, comes late: its own silence
+ * proves nothing. */
+static void try_when_due(connection_t *c, uint64_t now)
+{
+    if (now < c->due_ns)
+        return;
+    if (now - c->due_ns > LATE_NS)
+        c->limit_ns = now + patience_ns();
+    connect_now(c);
+}
+
+/* The answer may be there, and its event not yet. */
+static void dial_is_late(connection_t *c)
+{
+    struct pollfd end = {.fd = c->fd, .events = POLLOUT};
+    if (poll(&end, 1, 0) > 0)
+        connected(c);
+    else
+        dial_failed(c, ETIMEDOUT);
+}
+
 uint64_t pgasi_links_timers(void)
 {
     uint64_t now = pgasi_now_ns(), next = UINT64_MAX;
@@ -528,10 +551,10 @@ uint64_t pgasi_links_timers(void)
         listen_on(true);
     deaf = false;
     for (connection_t *c = connections; c; c = c->next) {
-        if (c->state == WAITING && now >= c->due_ns)
-            connect_now(c);
+        if (c->state == WAITING)
+            try_when_due(c, now);
         else if (c->state == DIALLING && now >= c->limit_ns)
-            dial_failed(c, ETIMEDOUT);
+            dial_is_late(c);
         else if (c->state != CLOSED && now >= c->limit_ns)
             shut(c);
     }

@@ -125,5 +125,8 @@ check_PROGRAMS += %D%/verbs_gid.t
 check_PROGRAMS += %D%/verbs_large.t
 %C%_verbs_large_t_SOURCES = %D%/verbs_large.c
 # The watch between hosts, on a simulated network.
+check_PROGRAMS += %D%/watch_links.t
+%C%_watch_links_t_SOURCES = %D%/watch_links.c
+
 check_PROGRAMS += %D%/watch_ring.t
 %C%_watch_ring_t_SOURCES = %D%/watch_ring.c
