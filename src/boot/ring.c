@@ -61,6 +61,13 @@ void pgasi_ring_fini(pgasi_ring_t *ring)
     ring->next = -1;
 }
 
+void pgasi_ring_forget(pgasi_ring_t *ring)
+{
+    memset(ring->state, LIVE, (size_t)ring->n);
+    ring->next = -1;
+    ring->n_links = 0;
+}
+
 bool pgasi_ring_is_live(const pgasi_ring_t *ring, int rank)
 {
     return ring->state[rank] == LIVE;

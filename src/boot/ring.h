@@ -63,6 +63,8 @@ bool pgasi_ring_init(pgasi_ring_t *ring, int me, int n, const int *host_of,
                      const pgasi_ring_ops_t *ops, void *arg);
 void pgasi_ring_fini(pgasi_ring_t *ring);
 void pgasi_ring_start(pgasi_ring_t *ring);
+/** There is no ring: all ranks are live again, and no link exists. Nothing is called. */
+void pgasi_ring_forget(pgasi_ring_t *ring);
 
 bool pgasi_ring_is_live(const pgasi_ring_t *ring, int rank);
 bool pgasi_ring_is_linked(const pgasi_ring_t *ring, int rank);

@@ -61,6 +61,7 @@ static bool some_suspect;
 static news_t *news;
 static int n_news;
 static int abort_code = -1;  /* a peer ends the job */
+static bool is_torn;         /* STARTING: some ranks do not reach each other */
 static uint64_t vanished_ns; /* ENDING: when the first process ended without a word */
 static bool lost_in_the_end; /* ENDING: a rank is dead */
 static int polling;
@@ -177,14 +178,23 @@ static void explain_silence(const news_t *some, int n)
                     first, pgasi_param.peer_timeout_s, n_silent);
 }
 
+/* While the job starts, a network that lets nothing through is no death, nor is what a peer makes of
+ * it. A rank that finds a real one ends the job by itself. */
+static bool is_death(const news_t *some, int n)
+{
+    int n_sure = 0;
+    for (int i = 0; i < n; i++)
+        n_sure += some[i].cause == PGASI_RING_EXITED || some[i].cause == PGASI_RING_REFUSED;
+    return n_sure > 0;
+}
+
 static void report(const news_t *some, int n)
 {
-    if (phase == STARTING) { /* a network that lets nothing through is no death */
-        int n_sure = 0;
-        for (int i = 0; i < n; i++)
-            n_sure += some[i].cause != PGASI_RING_SILENT;
-        if (n_sure == 0)
+    if (phase == STARTING) {
+        if (!is_death(some, n)) {
+            __atomic_store_n(&is_torn, true, __ATOMIC_RELEASE);
             return;
+        }
     } else {
         explain_silence(some, n);
     }
@@ -420,22 +430,31 @@ static bool wait_for_link(void)
         pthread_mutex_lock(&lock);
         bool closed = pgasi_links_closed();
         pthread_mutex_unlock(&lock);
-        if (closed || pgasi_now_ns() > limit)
-            return closed && ring.next >= 0;
+        bool torn = __atomic_load_n(&is_torn, __ATOMIC_ACQUIRE);
+        if (closed || torn || pgasi_now_ns() > limit)
+            return closed && !torn && ring.next >= 0;
         nanosleep(&pause, NULL);
     }
 }
 
-static void no_ring(void)
+/* No rank listens to the links any more when the first one closes them: their end would look like
+ * deaths. What the ring has believed since its start was wrong. */
+static pgas_status_t no_ring(MPI_Comm world)
 {
     pthread_mutex_lock(&lock);
     has_ring = false;
+    pthread_mutex_unlock(&lock);
+    pgas_status_t status = pgasi_mpi_agree(world, PGAS_OK);
+    pthread_mutex_lock(&lock);
     pgasi_links_end();
+    pgasi_ring_forget(&ring);
+    n_news = 0;
     pthread_mutex_unlock(&lock);
     if (pgasi_boot.rank == 0)
         PGASI_WARN("watch", "the hosts of this job cannot watch each other by TCP: deaths on "
                             "another host may go unnoticed; "
                             "PGAS_WATCH_INTERFACE names a network that all of them are in");
+    return status;
 }
 
 static void forked(void)
@@ -460,12 +479,7 @@ static pgas_status_t start_ring(MPI_Comm world, bool far)
     }
     pgas_status_t status = !far || (listens && wait_for_link()) ? PGAS_OK : PGAS_ERR_TIMEOUT;
     status = pgasi_mpi_agree(world, status);
-    if (status != PGAS_ERR_TIMEOUT)
-        return status;
-    no_ring();
-    return pgasi_mpi_agree(
-        world,
-        PGAS_OK); /* a peer that is a bit behind must not see the links end before it knows why */
+    return status == PGAS_ERR_TIMEOUT ? no_ring(world) : status;
 }
 
 pgas_status_t pgasi_watch_start(MPI_Comm world)
@@ -473,7 +487,7 @@ pgas_status_t pgasi_watch_start(MPI_Comm world)
     bool far = false;
     phase = STARTING;
     vanished_ns = 0;
-    lost_in_the_end = has_ring = false;
+    lost_in_the_end = has_ring = is_torn = false;
     abort_code = -1;
     n_news = n_pidfds = n_solo = 0;
     pgas_status_t status = pgasi_mpi_agree(world, allocate());

@@ -130,6 +130,25 @@ heals() {
     judge $? "h1 is cut off for a second in $1${2:+, $2}: the result is right"
 }
 
+# Both hosts have an interface that leads nowhere, and the watch is told to use it: no rank is dead therefore. Later deaths are
+# found by the transport.
+has_no_ring() {
+    local i pid
+    for i in 0 1; do
+        ip -n "pgas-$CLUSTER_ID-h$i" link add nowhere type veth peer name nowhere-at-all &&
+            ip -n "pgas-$CLUSTER_ID-h$i" addr add "10.76.0.$((i + 1))/24" dev nowhere &&
+            ip -n "pgas-$CLUSTER_ID-h$i" link set nowhere up || break
+    done
+    begin -1 none put PGAS_WATCH_INTERFACE=nowhere PGAS_PEER_TIMEOUT_S=1
+    until_true said started && said 'watch: warn: the hosts of this job cannot watch each other' && ! said 'died\|silent\|ending'
+    ok $? "a network of the watch lets nothing through: a warning" || diag "$(cat "$TAP_DEATHS" "$scratch/out")"
+    for pid in $(ip netns pids "pgas-$CLUSTER_ID-h1"); do
+        case $(cat "/proc/$pid/comm" 2>/dev/null) in *quiet_vict*) kill -KILL "$pid" ;; esac
+    done
+    until_true none_left && said '^[02]/4 .*rank [13] died'
+    judge $? "then h1 dies: the transport notices"
+}
+
 # A stopped rank answers nobody, but its kernel does.
 stops() {
     local pid
@@ -169,7 +188,7 @@ strangers_come() {
     judge $good "60 strangers at a listener, silent and loud: 16 are kept for a while, the job goes on"
 }
 
-plan 15
+plan 17
 if cluster_begin 2; then ok 0 "two hosts"; else ok 1 "two hosts"; fi
 dies kill barrier
 dies exit init
@@ -183,6 +202,7 @@ without_pidfd
 is_cut barrier abort
 is_cut put continue
 heals put
+has_no_ring
 stops
 strangers_come
 done_testing
