@@ -55,7 +55,7 @@ names() {
     ok $? "$2" || diag "$out"
 }
 
-plan 18
+plan 23
 deps no-apt
 is "$status $out" "0 " "without apt, but with all that is needed, install-deps succeeds and says nothing"
 
@@ -78,6 +78,11 @@ rm "$scratch/no-apt/dnf"
 deps no-mpi
 names 'apt-get install libopenmpi-dev openmpi-bin$' "without MPI it names MPI's packages"
 
+status=0
+out=$(env PATH="$scratch/no-apt" sh "$tree/tools/install-deps" "--with-ucx=$scratch/nowhere" 2>&1) || status=$?
+is "$status $(grep -c "UCX 1.13 or newer .* in $scratch/nowhere$" <<<"$out")" "1 1" \
+    "a folder that has no UCX is named, though the system has one" || diag "$out"
+
 if [ ${#as_another[@]} -gt 0 ]; then
     status=0
     out=$("${as_another[@]}" sh "$tree/tools/install-deps" 2>&1) || status=$?
@@ -95,6 +100,13 @@ quickstart PGAS_PROGRESS=no
 is "$? $(grep -c 'ranking a generated graph' "$scratch/out") $(grep -c 'check .*: right$' "$scratch/out")" "0 1 1" \
     "without apt quickstart ranks a generated graph" || diag "$(cat "$scratch/out" "$scratch/err")"
 is "$(cat "$scratch/err")" "" "PGAS_PROGRESS=no: nothing on standard error"
+for wrong in PGAS_PROGRESS=BAR PGAS_PROGRESS_MS=0 PGAS_PROGRESS_MS=soon; do
+    quickstart "$wrong"
+    is "$? $(cat "$scratch/out") $(grep -c "^quickstart: $wrong: not " "$scratch/err")" "2  1" "$wrong is refused at once"
+done
+mpicc=$(command -v "$(openmpi_cc)")
+quickstart MPICC="$mpicc"
+is "$? $(cat "$tree/build/.arguments")" "0 MPICC=$mpicc" "configure gets MPICC of the environment"
 quickstart "$hidden"
 is "$? $(grep -c '    module load ucx ' "$scratch/out")" "1 1" "without UCX quickstart shows what install-deps says"
 
