@@ -235,6 +235,24 @@ static bool is_key(const void *buffer, size_t bytes, key_header_t *header_p)
            header_p->check == key_check(header_p, (const char *)buffer + sizeof(*header_p));
 }
 
+/* UCX's key, for memory that is not mapped here. UCX asks the peer for a connection when it unpacks the key of memory that
+ * its transports do not map. Nothing waits for the answer: if the lane is closed before that, the peer looks for files of
+ * the lane that are closed (/proc/PID/fd), or finds others under their numbers, and UCX ends the peer by an assertion. So
+ * a key that is loaded and stored directly has no key of UCX. */
+static pgas_status_t unpack_ucx_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes)
+{
+    bool up = key->ep->journal.link == PGASI_UCX_LINK_UP; /* else it is unpacked once the connection is */
+    ucs_status_t ucs = up ? ucp_ep_rkey_unpack(key->ep->ep, packed, &key->rkey) : UCS_OK;
+    if (ucs != UCS_OK) {
+        return pgasi_ucx_failed(ucs, "unpacking a key", NULL);
+    }
+    pgas_status_t status = pgasi_ucx_journal_key(key, packed, bytes);
+    if (status != PGAS_OK && key->rkey != NULL) {
+        ucp_rkey_destroy(key->rkey);
+    }
+    return status;
+}
+
 pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer, size_t bytes,
                                    pgasi_tp_key_t **key_p)
 {
@@ -253,27 +271,19 @@ pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const voi
     if (key == NULL) {
         return PGAS_ERR_NO_MEMORY;
     }
-    const char *packed = (const char *)buffer + sizeof(header);
-    bool up = ep->journal.link == PGASI_UCX_LINK_UP; /* else it is unpacked once the connection is */
-    ucs_status_t ucs = up ? ucp_ep_rkey_unpack(ep->ep, packed, &key->rkey) : UCS_OK;
-    if (ucs != UCS_OK) {
-        free(key);
-        return pgasi_ucx_failed(ucs, "unpacking a key", NULL);
-    }
     key->ep = ep;
-    status = pgasi_ucx_journal_key(key, packed, header.bytes);
-    if (status != PGAS_OK) {
-        if (key->rkey != NULL) {
-            ucp_rkey_destroy(key->rkey);
-        }
-        free(key);
-        return status;
-    }
     if (peer == pgasi_ucx_lane_of(tp_lane)->tp->opts.rank) {
         key->mapped = (void *)(uintptr_t)header.base;
     } else {
         key->mapped = map_file_of(&header);
         key->unmap = key->mapped != NULL;
+    }
+    if (key->mapped == NULL) {
+        status = unpack_ucx_key(key, (const char *)buffer + sizeof(header), header.bytes);
+    }
+    if (status != PGAS_OK) {
+        free(key);
+        return status;
     }
     key->super.ops = &pgasi_ucx_table;
     key->super.direct = key->mapped != NULL;

@@ -209,7 +209,7 @@ struct pgasi_ucx {
 struct pgasi_ucx_key {
     pgasi_tp_key_t super;
     pgasi_ucx_ep_t *ep;
-    ucp_rkey_h rkey;
+    ucp_rkey_h rkey; /* NULL: the memory is mapped, or the connection is down */
     uint64_t base, bytes;
     void *mapped; /* where we can reach base by load and store, or NULL */
     bool unmap;   /* it is a mapping of this key's own */
