@@ -287,7 +287,7 @@ static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, c
 {
     pgasi_ucx_lane_t *lane = source->lane;
     held_t *held = NULL;
-    if (behind <= PGASI_UCX_REORDER_MAX && repeats(lane)) {
+    if (behind > 0 && behind <= PGASI_UCX_REORDER_MAX && repeats(lane)) { /* it has been shown */
         return UCS_OK;
     }
     if (ahead < PGASI_UCX_REORDER_MAX) {
