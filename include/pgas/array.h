@@ -30,8 +30,8 @@
  *  rank of the team has died with PGAS_ON_PEER_DEATH=continue; the array is of no use any more, though what needs nobody
  *  else may still give PGAS_OK), PGAS_ERR_DEADLOCK (the access would have to wait until the thread's own pin of that
  *  chunk ends, e.g. set within a pin for reading, which works only as long as no other node reads) and PGAS_ERR_NO_MEMORY
- *  (a request found no memory; or the elements are larger than what a call carries, PGAS_CALL_MAX - 64 bytes, and no line
- *  of the cache can become free, as under pgas_array_pin).
+ *  (a request found no memory; or an element is larger than a call can carry, PGAS_CALL_MAX - 64
+ *  bytes, and pins keep every line of the cache in use, as under pgas_array_pin).
  *
  *  Source: DArray (Ding, Han, Chen; ICPP 2023): states, Operate, hazard of readers. There each access counts references with
  *  two locked instructions; here a thread writes into a slot of its own that it is inside an access, and who takes a chunk away
@@ -82,8 +82,10 @@ typedef struct {
     size_t chunk_elems;      /* rounded up to a power of two; default 512, at most 2^20; below 512 the typed forms are not inline */
     const uint64_t *offsets; /* [team size + 1], ascending from 0 to n_elems: rank r has elements offsets[r] .. offsets[r+1]-1;
                                 NULL: whole chunks, as even as they go. Read during create only */
-    size_t cache_bytes;      /* of this rank, for chunks of other nodes: one line for each chunk that fits, at least one, each at
-                                a multiple of 64 bytes of the heap; default PGAS_ARRAY_CACHE in lines of whole 64 bytes */
+    size_t cache_bytes;      /* cache of this rank for chunks of other nodes: one line per chunk
+                                that fits, at least one; each line starts at a multiple of 64
+                                bytes. Default: PGAS_ARRAY_CACHE, with line sizes rounded up to 64
+                                bytes */
     int low_percent;         /* lines free below which chunks are evicted, default 30 */
     int high_percent;        /* ... until so many are free, default 50 */
     int prefetch;            /* chunks that are asked for ahead of a sequential walk, default 32, -1: none, at most 64 */
@@ -196,9 +198,11 @@ PGAS_API pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas
 /* ---- locks ---- */
 
 /** Locks of elements: shared (rlock) or exclusive (wlock). They order threads; they do not keep others from get and set.
- *  Shape:  any attached thread, not in plain handlers. First come, first served, so that a waiting writer is not starved. A
- *          rank that takes locks of its own elements in a loop looks for requests of others at every 64th; once another rank
- *          has asked, before each of the next 64. It still has more turns than others, whose requests travel.
+ *  Shape:  any attached thread, not in plain handlers. Requests are granted in order of arrival, so
+ *          a waiting writer is not starved. A rank that locks its own elements in a loop checks for
+ *          requests of other ranks at every 64th of its own. After a request of another rank it
+ *          checks before each of its next 64. It still gets more grants than other ranks, because
+ *          their requests cross the network.
  *          timeout_us < 0: for ever; 0 is the try form: PGAS_ERR_BUSY if somebody else has it.
  *  Done:   what was done to elements under the lock before is seen.
  *  Cost:   one round trip to the home (none to a lock at the own rank), one message back at unlock, not waited for.
@@ -249,11 +253,12 @@ typedef struct {
  *  Done:   until unpin the chunk stays here. Nobody on another node writes it (read) or sees or writes it (write) or reads it
  *          (operate); who wants to waits. Threads of the same node share it as they share memory. get, set and apply of the same
  *          thread within the pin never wait: what the pin does not allow may give PGAS_ERR_DEADLOCK.
- *  Owns:   hold pins for as long as one holds a lock: others wait, also threads of the own rank for a line of the cache if pins
- *          have them all.
+ *  Owns:   keep a pin as short as a critical section: other nodes wait for its end. Threads of the
+ *          same rank wait too if pins occupy every line of the cache.
  *  @return PGAS_OK; PGAS_ERR_RANGE; PGAS_ERR_DEADLOCK (it would have to wait until the thread's own pin of that chunk ends, e.g. to
- *          write what it pins for reading); PGAS_ERR_NO_MEMORY (the thread has pinned all lines of the cache, or together with
- *          threads that wait for a line as well: raise cache_bytes, or end some pins);
+ *          write what it pins for reading); PGAS_ERR_NO_MEMORY (every line of the cache is pinned
+ *          by this thread, or by it and other threads that wait for a line: raise cache_bytes, or
+ *          end some pins);
  *          PGAS_ERR_NOT_FOUND, PGAS_ERR_MISMATCH (operator). */
 PGAS_API pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode, pgas_array_op_t op,
                                       pgas_array_pin_t *pin_p);

@@ -32,8 +32,9 @@ typedef struct pgas_graph pgas_graph_t;
  *         off the diagonal is two edges); square; entry `i j` is the edge from i-1 to j-1.
  *  Empty lines are skipped everywhere, lines that begin with # or % in EL, with % in MTX. The end of a line may be
  *  CR LF, that of the last line may be missing. Lines have at most 64 KiB.
- *  A byte-order mark before the text is skipped. What is compressed or UTF-16 gives PGAS_ERR_FORMAT, and the log names it. So
- *  does a third column of an edge list or of names that is a number: weights are not read.
+ *  The reader skips a byte-order mark before the text. Compressed and UTF-16 input gives
+ *  PGAS_ERR_FORMAT, and the log names the encoding. So does a numeric third column in EL or NAMES,
+ *  because weights are not supported.
  *  AUTO   by the name (.el, .mtx, .tsv or .names), else by the first lines: %%MatrixMarket, two numbers, other: then
  *         some line must have a tab, or the text is refused. */
 typedef enum { PGAS_GRAPH_AUTO = 0, PGAS_GRAPH_NAMES, PGAS_GRAPH_EL, PGAS_GRAPH_MTX } pgas_graph_format_t;
@@ -41,11 +42,13 @@ typedef enum { PGAS_GRAPH_AUTO = 0, PGAS_GRAPH_NAMES, PGAS_GRAPH_EL, PGAS_GRAPH_
 /** The format with a name: "names", "el" or "mtx". @return PGAS_OK; PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID (null). */
 PGAS_API pgas_status_t pgas_graph_format_of(const char *name, pgas_graph_format_t *format_p);
 
-/** Called on rank 0 now and then: done of total steps of a phase ("read": bytes, of a stream lines; "rank": sweeps); total 0:
- *  unknown. At the end of a phase done is total, also where sweeps end early. */
+/** The library calls it on rank 0 from time to time during a long phase.
+ *  Units:  done and total count bytes in phase "read" (lines, if the input is a stream) and sweeps
+ *          in phase "rank". total is 0 if it is not known. The last call of a phase has done equal
+ *          to total, even if sweeps end early. */
 typedef void (*pgas_graph_progress_fn_t)(const char *phase, uint64_t done, uint64_t total, void *arg);
 
-/** One such function, ready to use: pgas_progress_show (pgas/info.h). arg is not used. */
+/** A pgas_graph_progress_fn_t that calls pgas_progress_show (pgas/info.h). It ignores arg. */
 PGAS_API void pgas_graph_progress_bar(const char *phase, uint64_t done, uint64_t total, void *arg);
 
 /** Options of pgas_graph_read; zero means default. Those of rank 0 rule. */

@@ -19,12 +19,14 @@ PGAS_BEGIN_DECLS
 
 /*  Deaths. From the middle of pgas_init to the end of pgas_finalize each rank learns of the death of any other. A rank is dead
  *  when its process has ended without pgas_finalize, or when its host has been silent for PGAS_PEER_TIMEOUT_S. A rank that
- *  computes, is stopped or gets no processor is not dead. A network that is cut for a shorter time changes nothing. If it is cut
- *  for longer, each side takes the ranks of the other side for dead.
+ *  computes, is stopped or gets no CPU time is not dead. A network partition shorter than
+ *  PGAS_PEER_TIMEOUT_S changes nothing. After a longer one, each side considers the ranks of the
+ *  other side dead.
  *  PGAS_ON_PEER_DEATH=abort: every rank ends itself, and one report names the dead ranks. continue: operations and collectives
  *  that need a dead rank end with PGAS_ERR_PEER. A death during pgas_init ends the job in both modes.
  *  With PGAS_SERVICE_THREADS=0 a rank learns of deaths only inside the library: in any call that waits, before each sleep, and
- *  now and then in pgas_progress. News of other hosts pass through ranks on the way, so they also wait until those enter. */
+ *  from time to time in pgas_progress. Ranks forward the news of other hosts, so it is delayed
+ *  until each of those ranks enters the library. */
 
 /** Options of pgas_init. Set with PGAS_INIT_OPTS_INIT; zero and NULL mean default. */
 typedef struct {
@@ -46,9 +48,10 @@ typedef struct {
  *          log names it);
  *          PGAS_ERR_UNSUPPORTED a transport that is not in this build or does not reach all ranks; PGAS_ERR_MISMATCH
  *          ranks disagree on version or handlers, or the launcher's and MPI's number of ranks differ; PGAS_ERR_LIMIT the
- *          worst-case memory exceeds PGAS_MEMORY_LIMIT, or the heaps exceed what a host or its cgroup has (the log says
- *          how much); PGAS_ERR_CONTEXT in a handler, on this rank alone; PGAS_ERR_NO_MEMORY, PGAS_ERR_TRANSPORT,
- *          PGAS_ERR_MPI.
+ *          worst-case memory exceeds PGAS_MEMORY_LIMIT, the heaps exceed the memory of a host or of
+ *          its cgroup, or ulimit -n, -u or -v is too low (the log has the numbers);
+ *          PGAS_ERR_CONTEXT in a handler, on this rank alone; PGAS_ERR_NO_MEMORY,
+ *          PGAS_ERR_TRANSPORT, PGAS_ERR_MPI.
  *          After an error nothing stays started and all ranks have the same status. */
 PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts);
 

@@ -156,9 +156,10 @@ typedef struct {
                                     whatever reason finishes them */
     int phase;                   /* rollouts of a phase for each thread of the job; default and most 4096 */
     int max_depth;               /* of a node below the root; default 1000; deeper states are simulated, not expanded */
-    size_t memory_bytes;         /* of nodes on a rank, at most: a node that does not fit is not made, and the search goes on with
-                                    those that are there; default 1 GiB. The root and its moves must fit. Memory for nodes is
-                                    mapped 2 MiB at a time for each thread; what is not used of that does not count */
+    size_t memory_bytes;         /* limit for the nodes of one rank; default 1 GiB. At the limit the
+                                    search goes on without new nodes. The root and its moves must
+                                    fit. Each thread maps memory for nodes 2 MiB at a time; only the
+                                    used part of it counts */
 } pgas_mcts_opts_t;
 #define PGAS_MCTS_OPTS_INIT                                                                                                  \
     {                                                                                                                        \
@@ -181,8 +182,10 @@ PGAS_API pgas_status_t pgas_mcts_create(const pgas_mcts_spec_t *spec, const pgas
 PGAS_API pgas_status_t pgas_mcts_destroy(pgas_mcts_t *mcts);
 
 /** Drops the tree and begins a new one at a state: that of rank 0 rules, others may pass NULL.
- *  Shape:  collective. @return PGAS_OK, PGAS_ERR_INVALID (NULL on rank 0), PGAS_ERR_NO_MEMORY (memory_bytes is less than one node
- *          takes: the log says how much is needed; there is no state then), PGAS_ERR_PEER. */
+ *  Shape:  collective.
+ *  @return PGAS_OK; PGAS_ERR_INVALID (NULL on rank 0); PGAS_ERR_NO_MEMORY (memory_bytes is less
+ *          than the size of one node: the log says how much is needed, and the search has no state
+ *          afterwards); PGAS_ERR_PEER. */
 PGAS_API pgas_status_t pgas_mcts_set_state(pgas_mcts_t *mcts, const void *state);
 /** The state of the root: constant, valid until it changes. Local. NULL: none was set. */
 PGAS_API const void *pgas_mcts_state(const pgas_mcts_t *mcts);
@@ -231,9 +234,10 @@ typedef struct {
  *          With the same seed, options, state and number of rollouts, one rank and one thread: the same tree each time
  *          (without always_call and time limits).
  *  Cost:   a phase ends with some allreduces. No allocation but of nodes.
- *  @return PGAS_OK; PGAS_ERR_INVALID (no state, no budget, one that contradicts itself), PGAS_ERR_NO_MEMORY (memory_bytes has no
- *          room for the root and its moves: the log says how much they take; nothing is searched), PGAS_ERR_PEER (a rank died;
- *          then the search can only be destroyed), PGAS_ERR_CONTEXT. */
+ *  @return PGAS_OK; PGAS_ERR_INVALID (no state, no budget, or a budget that contradicts itself);
+ *          PGAS_ERR_NO_MEMORY (memory_bytes is less than the size of the root and its moves: the
+ *          log says how much they take, and nothing is searched); PGAS_ERR_PEER (a rank died; the
+ *          search can then only be destroyed); PGAS_ERR_CONTEXT. */
 PGAS_API pgas_status_t pgas_mcts_search(pgas_mcts_t *mcts, const pgas_mcts_budget_t *budget, pgas_mcts_info_t *info_p);
 
 /** Ends the search that runs, soon: no rollout is started any more. Any rank, any thread, attached or not, also in a signal

@@ -8,8 +8,8 @@
 #ifndef PGAS_STATUS_H
 #define PGAS_STATUS_H
 
-/* C++: the inline functions are C, so a warning about casts of C (-Wold-style-cast) is silenced for them; what macros put
- * into a user's own code casts by PGAS_CAST. */
+/* In C++ the inline functions still use C casts, so the header silences -Wold-style-cast for them.
+ * Macros that expand in the user's code use PGAS_CAST, which the pragma does not have to cover. */
 #if defined(__cplusplus)
 #if defined(__GNUC__)
 #define PGAS_BEGIN_DECLS \

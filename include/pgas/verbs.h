@@ -114,8 +114,9 @@ typedef struct {
  *  Shape:  any thread. @param opts NULL: defaults.
  *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device, or none active; PGAS_ERR_INVALID a name or index that makes no sense;
  *          PGAS_ERR_UNSUPPORTED the provider cannot open it (the log says why); PGAS_ERR_LIMIT no file descriptors are left, or the
- *          software NIC's process has as many clients as it takes; PGAS_ERR_NO_MEMORY; PGAS_ERR_IO the software NIC's process does
- *          not answer within seconds, or is not this user's. */
+ *          software NIC's process serves its maximum of clients; PGAS_ERR_NO_MEMORY; PGAS_ERR_IO
+ *          the software NIC's process does not answer within some 15 seconds, or belongs to another
+ *          user. */
 PGAS_API pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *opts, pgas_verbs_dev_t **dev_p);
 
 /** Closes a device. @return PGAS_OK; PGAS_ERR_BUSY something of it is still open (nothing happened); PGAS_ERR_INVALID NULL. */
@@ -132,17 +133,20 @@ PGAS_API bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev);
  *  @return PGAS_OK; PGAS_ERR_EXISTS there is one of this name; PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns);
 
-/** What a software NIC's process says of itself. */
+/** The state of a software NIC's process. */
 typedef struct {
     size_t size;       /* sizeof(pgas_verbs_snic_info_t), set by the caller */
     int pid;
-    int n_clients;     /* devices that it serves */
+    int n_clients;     /* devices that are open at the moment; each counts as one client */
     int n_clients_max;
-    uint64_t up_ns;    /* since its start */
+    uint64_t up_ns;    /* time since its start */
 } pgas_verbs_snic_info_t;
-/** Asks the software NIC's process of this node and user. Starts none. Waits some seconds at most.
+/** Queries the software NIC's process of this node and user. It never starts one.
+ *  Shape:  any thread; it waits for at most some 15 seconds.
  *  @param name as engine_name; NULL: "default"
- *  @return PGAS_OK; PGAS_ERR_NOT_FOUND there is none; PGAS_ERR_TIMEOUT it does not answer; PGAS_ERR_INVALID; PGAS_ERR_IO. */
+ *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such process runs; PGAS_ERR_TIMEOUT the process does not
+ *          answer; PGAS_ERR_INVALID info_p is NULL or its size differs; PGAS_ERR_IO the process
+ *          belongs to another user, or its answer is invalid. *info_p changes only with PGAS_OK. */
 PGAS_API pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *info_p);
 
 /* ---- memory ---- */
@@ -261,7 +265,7 @@ typedef struct {
 #define PGAS_VERBS_QP_MANAGED_SEND 2u /* its send queue goes on by ENABLE alone: posted entries may be rewritten until then */
 #define PGAS_VERBS_QP_MANAGED_RECV 4u
 #define PGAS_VERBS_QP_REMOTE_SLOTS 8u /* its send queue's memory can be written to by peers: pgas_verbs_qp_buffer */
-#define PGAS_VERBS_QP_IGNORE_OVERRUN 16u /* posting does not look whether entries are still under way: the caller counts; see chains */
+#define PGAS_VERBS_QP_IGNORE_OVERRUN 16u /* the caller counts outstanding entries; see chains */
 
 typedef struct {
     size_t size;
@@ -333,13 +337,15 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
 
 /* ---- chains ----
  *
- *  A chain is a program that a card carries out alone. Its parts are a *managed* send queue (PGAS_VERBS_QP_MANAGED_SEND), whose
- *  entries wait after they are posted, and a *master* queue (PGAS_VERBS_QP_MASTER) with pairs of WAIT and SEND_ENABLE. A pair
- *  means: when this completion is there, the managed queue may go on up to that position. examples/13_queue_pairs.c has the
- *  shortest chain; examples/14_chain_laps.c has one whose entries are rewritten and run again.
+ *  A chain is a program that a card executes without a CPU. Its parts are a *managed* send queue
+ *  (PGAS_VERBS_QP_MANAGED_SEND), whose entries do not run when they are posted, and a *master*
+ *  queue (PGAS_VERBS_QP_MASTER) with pairs of WAIT and SEND_ENABLE. A pair means: once this
+ *  completion exists, the managed queue may run up to that position. examples/13_queue_pairs.c has
+ *  the shortest chain; examples/14_chain_laps.c has one whose entries are rewritten and run again.
  *
- *  What an entry looks like. A send queue is a ring of slots of slot_bytes (64). An entry is a run of segments of 16 bytes. It
- *  begins on a slot and takes one slot for each four segments; segments go on at the ring's beginning. Numbers are big-endian.
+ *  Layout of an entry. A send queue is a ring of slots of slot_bytes (64). An entry is a run of
+ *  segments of 16 bytes. It begins on a slot and takes one slot for each four segments. At the
+ *  ring's end it continues at the ring's beginning. Numbers are big-endian.
  *
  *  | segment        | byte: field                                                         | entries that have it    |
  *  |---|---|---|
@@ -351,36 +357,48 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
  *  | data           | 0: bytes (4), 4: lkey (4), 8: address (8); one for each span        | others; last            |
  *  | inline data    | 0: bytes, top bit set (4), 4: the bytes, to the end of the entry    | instead of data         |
  *
- *  So a WRITE of one span is one slot, with its remote address at byte 16 and its data segment at byte 32. Opcodes: NOP 0x00,
- *  WRITE 0x08, WRITE_IMM 0x09, SEND 0x0a, SEND_IMM 0x0b, READ 0x10, CSWAP 0x11, FADD 0x12.
+ *  Thus a WRITE of one span is one slot, with its remote address at byte 16 and its data segment at
+ *  byte 32. Opcodes: NOP 0x00, WRITE 0x08, WRITE_IMM 0x09, SEND 0x0a, SEND_IMM 0x0b, READ 0x10,
+ *  CSWAP 0x11, FADD 0x12.
  *
- *  Rewriting entries. Peers write into slots as into any memory, by pgas_verbs_qp_buffer's mem.addr and mem.rkey: with WRITE,
- *  atomics, or a message whose receive buffer is there. Rewrite remote addresses, data, operands and immediate data. The software
- *  NIC takes other opcodes and flags too; cards may refuse them, and other positions or numbers of segments. Rewrite an entry
- *  after its last run has ended and before its next ENABLE: a card may read it at any moment after that. Entries of a queue that
- *  is not managed may be read when they are posted, as the adversary PREFETCH does.
+ *  Rewriting entries. Peers write into slots as into any memory, by mem.addr and mem.rkey of
+ *  pgas_verbs_qp_buffer: with WRITE, atomics, or a message whose receive buffer lies there. They
+ *  may rewrite remote addresses, data, operands and immediate data. The software NIC also accepts
+ *  new opcodes and flags. Cards may refuse those, and new positions or numbers of segments. Rewrite
+ *  an entry after its last run has ended and before its next ENABLE, because a card may read it at
+ *  any moment after the ENABLE. A card may read an entry of a queue that is not managed as soon as
+ *  it is posted; the adversary PREFETCH does so.
  *
- *  When a patch is visible. A connection delivers in order. When a message has its receive completion, everything that was sent
- *  before it on the same connection is in place, and what it scattered itself too. So a WAIT for that completion comes after the
- *  patch, and entries behind its ENABLE are read after the WAIT. Two connections are not ordered: send the message when the patch
- *  has its completion, or WAIT for a completion of each. If an own queue pair rewrites, its request must be signaled, for a WAIT.
+ *  Visibility of a patch. A connection delivers in order. The receive completion of a message means
+ *  that its own data and all data sent before it on the same connection are in place. A WAIT for
+ *  that completion therefore passes after the patch, and the card reads entries behind the
+ *  following ENABLE after the WAIT. Two connections are not ordered with each other. Either send
+ *  the message after the completion of the patch, or WAIT for a completion on each connection. If a
+ *  queue pair of the own side rewrites the entry, that request must be signaled, so that a WAIT can
+ *  refer to its completion.
  *
- *  Indices of WAIT count the completions that a queue has ever produced, from 0, in 24 bits; polling does not change them. A WAIT
- *  for one that has been produced goes on at once. It may be up to 2^23 ahead.
+ *  The index of a WAIT counts the completions that a completion queue has ever produced, from 0, in
+ *  24 bits. Polling does not change it. A WAIT for a completion that already exists passes at once.
+ *  An index may be up to 2^23 ahead.
  *
- *  Positions count slots, not requests, without end: take pgas_verbs_qp_position before and after posting. They are compared in
- *  16 bits, so one ENABLE may lead up to 32,767 slots on. A lower position than before changes nothing.
+ *  Positions count slots, not requests, and never wrap to 0 at the ring's end: call
+ *  pgas_verbs_qp_position before and after posting. Cards compare them in 16 bits, so one ENABLE
+ *  may advance by up to 32,767 slots. A lower position than the last one has no effect.
  *
- *  Running a chain again. In a ring of n slots, positions p, p + n and p + 2n are the same slot. After a lap, an ENABLE beyond
- *  what was posted runs the ring's contents again. All n slots must then hold whole entries of the chain; a NOP is one slot.
- *  Such a queue is opened with PGAS_VERBS_QP_IGNORE_OVERRUN: posting then fills the ring to its last slot, and does not look for
- *  completions that nobody polls. Nothing keeps runs from overtaking patches. The peer must know that an entry's run has ended,
- *  by its effect or its completion, before it rewrites the entry for the next lap.
+ *  Running a chain again. In a ring of n slots, positions p, p + n and p + 2n are the same slot. An
+ *  ENABLE beyond the last posted position runs the ring's contents again. All n slots must then
+ *  hold whole entries of the chain; a NOP fills one slot. Open such a queue with
+ *  PGAS_VERBS_QP_IGNORE_OVERRUN: posting then fills the ring to its last slot and does not check
+ *  completions. No hardware rule keeps a run from overtaking a patch. Before the peer rewrites an
+ *  entry for the next lap, it must know that the entry's run has ended, from the run's effect or
+ *  its completion.
  *
- *  What is used up. Signaled entries that run again need a completion queue with PGAS_VERBS_CQ_IGNORE_OVERRUN if nobody polls it;
- *  WAITs count on. A receive queue needs polling: completions that are polled make room for buffers. The master's entries are
- *  posted anew for each run, since their indices differ, and some of them are signaled, as in any queue. Many runs can be
- *  prepared ahead; then no CPU is on the way of a message. */
+ *  Consumed resources. Signaled entries that run again need a completion queue with
+ *  PGAS_VERBS_CQ_IGNORE_OVERRUN unless a thread polls it; indices of WAIT keep counting. The
+ *  completion queue of a receive queue must be polled, because only that makes room for new
+ *  buffers. The program posts the master's entries anew for each run, since their indices differ,
+ *  and signals some of them, as in any queue. It may post many runs ahead; then no CPU takes part
+ *  in a run. */
 
 /* ---- transmitters ---- */
 

@@ -1,11 +1,12 @@
-/* Folding of lines, for what people read on a terminal. Two blanks or more end a column. Pure but for the output. */
+/* Wraps lines for reading on a terminal. Two blanks or more end a column. Everything but the output
+ * is pure. */
 #include "base/fold.h"
 
 #include <string.h>
 
-#define ROOM_MIN 24 /* columns that a continuation needs */
+#define ROOM_MIN 24 /* least columns for the text of a continuation line */
 
-/* The column at which a line goes on. */
+/* The column at which continuation lines begin. */
 static int continuation(const char *line, int length)
 {
     int indent = (int)strspn(line, " "), last = 0;
@@ -15,7 +16,8 @@ static int continuation(const char *line, int length)
     return last > 0 && last <= PGASI_FOLD_COLUMNS - ROOM_MIN ? last : indent + 4;
 }
 
-/* How much of a text fits: up to the last blank within the room, or to the first one behind it. */
+/* The length that fits: it ends at the last blank within the room, or at the first blank after
+ * it. */
 static int fitting(const char *text, int length, int from, int room)
 {
     if (length <= room)

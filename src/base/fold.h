@@ -6,8 +6,9 @@
 
 #define PGASI_FOLD_COLUMNS 80
 
-/** Write a text and break its long lines at blanks. What follows goes below the last column of the line, where that leaves
- *  enough room, otherwise behind the line's own indentation and four blanks. Words are never cut. Columns are bytes. */
+/** Writes a text and breaks its long lines at blanks. Continuation lines begin below the line's
+ *  last column if enough room is left there, otherwise at the line's own indentation plus four
+ *  blanks. Words are never cut. A column is a byte. */
 void pgasi_fold(FILE *out, const char *text);
 
 #endif

@@ -158,7 +158,7 @@ bool pgasi_log_enabled(pgasi_log_level_t level, const char *module)
 
 /* ---- lines ---- */
 
-/* @return false if nowhere is left to complain. */
+/* @return false if a write fails; no other place is left to report that. */
 static bool write_all(int fd, const char *text, size_t length)
 {
     while (length > 0) {
@@ -175,7 +175,8 @@ static bool write_all(int fd, const char *text, size_t length)
     return true;
 }
 
-/* A write raises SIGPIPE for the thread that writes; one that waits already is not ours. */
+/* A failed write raises SIGPIPE in the writing thread. The function consumes that signal, unless
+ * one was already pending. */
 void pgasi_log_write(int fd, const char *text, size_t length)
 {
     sigset_t broken, former, waiting;

@@ -36,7 +36,7 @@ pgas_status_t pgasi_log_check(const char *spec, char *why, size_t why_bytes);
  *  @return as pgasi_log_check; when it refuses, levels stay as they were but rank and size are taken. */
 pgas_status_t pgasi_log_setup(const char *spec, int rank, int n_ranks, char *why, size_t why_bytes);
 
-/** The rank that pgasi_log_setup was told last; -1: not yet known. */
+/** The rank of the last pgasi_log_setup; -1: not yet known. */
 int pgasi_log_rank(void);
 
 /** Tell whether a module logs at a level (the exact test, after the inline one). */
@@ -51,7 +51,7 @@ uint64_t pgasi_log_count(pgasi_log_level_t level);
 
 /** Send lines to another descriptor (tests). @return the former one. */
 int pgasi_log_set_fd(int fd);
-/** Writes a text whole, or drops it where that fails. A reader that is gone raises no SIGPIPE. */
+/** Writes a whole text; if a write fails, it drops the rest. A closed pipe raises no SIGPIPE. */
 void pgasi_log_write(int fd, const char *text, size_t length);
 
 #define PGASI_LOG_AT(level, module, ...)                                                                  \

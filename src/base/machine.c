@@ -1,8 +1,9 @@
-/* Limits of the machine and of cgroups, for decisions at init; a few small files are read once.
+/* Limits of the machine and of cgroups, for decisions at init. It reads a few small files once.
  *
  * A limit of an ancestor holds for its descendants, so every folder from the process's own up to the root of the mounted
  * hierarchy counts. In a container the paths of /proc/self/cgroup may be those of the host, and the mounted root is the
- * container's own folder: folders that do not exist are passed over, and the root is always looked at. */
+ * container's own folder. The search therefore skips folders that do not exist and always includes
+ * the root. */
 #include "base/machine.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@
 
 /* ---- single values ---- */
 
-/* The first line of root/folder/name without its end; false: there is none. */
+/* Reads the first line of root/folder/name without its line end. @return false if there is none. */
 static bool read_line(const char *folder, const char *name, char *line, size_t bytes)
 {
     char path[PATH_BYTES + 64];
@@ -33,7 +34,7 @@ static bool read_line(const char *folder, const char *name, char *line, size_t b
     return got;
 }
 
-/* A number; "max", and a file that does not exist, are no limit. */
+/* Reads a number; "max" and a missing file mean no limit. */
 static uint64_t read_number(const char *folder, const char *name)
 {
     char line[64];
@@ -103,7 +104,7 @@ static void look_cpu_1(const char *folder, pgasi_machine_t *m)
         take_quota(m, strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
 }
 
-/* From the process's folder of a mounted hierarchy up to the hierarchy's root. */
+/* Visits the process's folder of a mounted hierarchy and its ancestors, up to the root. */
 static void climb(const char *root, const char *mount, const char *path, void (*look)(const char *, pgasi_machine_t *),
                   pgasi_machine_t *m)
 {

@@ -1,4 +1,4 @@
-/** What this process may use of its machine: memory and processor time, with the limits of its cgroups. */
+/** Memory and processor time that this process may use, with the limits of its cgroups. */
 #ifndef PGASI_MACHINE_H
 #define PGASI_MACHINE_H
 
@@ -12,11 +12,12 @@ typedef struct {
     uint32_t quota_percent;             /* processor time that the cgroups grant, 100 is one CPU; 0: no quota */
 } pgasi_machine_t;
 
-/** Reads /proc and /sys/fs/cgroup, versions 1 and 2. What cannot be read counts as no limit.
- *  @param root stands before both paths: "" but in tests */
+/** Reads /proc and /sys/fs/cgroup, versions 1 and 2. A value that cannot be read counts as no
+ *  limit.
+ *  @param root prefix of both paths; "" except in tests */
 void pgasi_machine_read(const char *root, pgasi_machine_t *machine_p);
 
-/** Words for a number of bytes: "1.5 GiB". Returns text. */
+/** Formats a number of bytes as "1.5 GiB". @return text. */
 const char *pgasi_machine_bytes_text(uint64_t bytes, char text[static 24]);
 
 #endif

@@ -594,7 +594,7 @@ int pgasi_param_warn_unknown(void)
     return n_unknown;
 }
 
-/* The names of the variables that were adopted, each with its zero. */
+/* The names of the adopted variables, each with its terminating zero. */
 static char *adopted;
 static size_t adopted_bytes;
 

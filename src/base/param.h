@@ -120,7 +120,7 @@ uint64_t pgasi_param_checksum(const pgasi_params_t *p);
 void pgasi_param_print(FILE *out);
 
 /** Print the head and one entry of that table.
- *  @return PGAS_OK, or PGAS_ERR_NOT_FOUND; why then names the nearest parameter. */
+ *  @return PGAS_OK, or PGAS_ERR_NOT_FOUND: no such parameter, and why names the nearest one. */
 pgas_status_t pgasi_param_print_var(FILE *out, const char *name, char *why, size_t why_bytes);
 
 /** Print the variables of UCX that are set: PGAS_UCX_*, and UCX_*, which count where the former are not set. */
@@ -134,10 +134,13 @@ bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes);
  *  after the log is set up; further calls do nothing. @return how many it warned about. */
 int pgasi_param_warn_unknown(void);
 
-/** PGAS_UCX_ variables, which UCX reads from the environment of each process: some launchers give them to rank 0 alone.
- *  `pack` writes "NAME=value" with its zero for each that is set, as far as they fit. @return bytes of all of them.
- *  `adopt` sets those that this process does not set itself; `return` takes them out again. While no other thread uses the
- *  environment. */
+/** Copies PGAS_UCX_ variables of rank 0 to other ranks: UCX reads them from the environment of each
+ *  process, but some launchers pass them to rank 0 alone. No other thread may use the environment
+ *  meanwhile.
+ *  pack: writes "NAME=value" with its zero for each variable that is set, as far as they fit.
+ *  @return bytes of all of them.
+ *  adopt: sets those variables that this process does not set itself.
+ *  return: removes the adopted variables again. */
 size_t pgasi_param_ucx_pack(char *text, size_t bytes);
 void pgasi_param_ucx_adopt(const char *text, size_t bytes);
 void pgasi_param_ucx_return(void);

@@ -23,9 +23,9 @@ PGASI_PARAM(LANES, lanes, INT, "4", "1..64", "lanes", "threads with a lane of th
 PGASI_PARAM(LOG, log, LOG, "warn", "", "", "level[,module=level]* with error, warn, info, debug, trace")
 PGASI_PARAM(INFO, info, BOOL, "0", "", "", "print version, transports and parameters at init on rank 0")
 PGASI_PARAM(PROGRESS, progress, CHOICE, "auto", "auto|bar|lines|no", "",
-            "how far long phases are, on stderr of rank 0: a bar (auto: on a terminal), a line now and then (auto: elsewhere), nothing")
+            "progress of long phases, on stderr of rank 0; auto: a bar on a terminal, otherwise lines")
 PGASI_PARAM(PROGRESS_MS, progress_ms, INT, "3000", "1..3600000", "milliseconds",
-            "between two lines of progress; shorter phases have none")
+            "time between two progress lines; a phase that is shorter prints none")
 PGASI_PARAM(STATS, stats, BOOL, "0", "", "", "print operation counts at finalize")
 PGASI_PARAM(AGG_SIZE, agg_size, SIZE, "4K", "64..1M", "bytes", "calls gathered for a peer before they are published")
 PGASI_PARAM(AGG_LATENCY_US, agg_latency_us, INT, "100", "0..1000000000", "microseconds",
@@ -50,7 +50,8 @@ PGASI_PARAM(VM_READ, vm_read, BOOL, "1", "", "",
 PGASI_PARAM(BACKLOG_LIMIT, backlog_limit, SIZE, "16M", "0..1T", "bytes",
             "calls that a thread may queue for peers that are full")
 PGASI_PARAM(MEMORY_LIMIT, memory_limit, SIZE, "0", "0..1024T", "bytes",
-            "worst-case memory of a rank, heap and library, that init accepts; 0: chosen heaps must fit into the host's memory and cgroup")
+            "init refuses a rank that may need more for heap and library; 0: a heap size that was set "
+            "must fit into the memory of the host and of its cgroup")
 PGASI_PARAM(HUGEPAGES, hugepages, CHOICE, "try", "try|no|yes", "", "huge pages for segments; yes refuses to go without")
 PGASI_PARAM(SPIN_US, spin_us, INT, "20", "0..1000000", "microseconds",
             "how long a wait spins before it yields; not used when a node has more threads than cores")
@@ -60,9 +61,10 @@ PGASI_PARAM(FAULT, fault, STRING, "", "", "", "faults to inject: delay=N,reorder
 PGASI_PARAM(FAULT_SEED, fault_seed, INT, "1", "0..2147483647", "", "seed of injected faults")
 PGASI_PARAM(ON_PEER_DEATH, on_peer_death, CHOICE, "abort", "abort|continue", "", "what to do when a rank dies")
 PGASI_PARAM(PEER_TIMEOUT_S, peer_timeout_s, INT, "20", "1..86400", "seconds",
-            "a host that is silent for so long is gone, with all its ranks")
+            "a host that does not answer for so long counts as dead, with all its ranks")
 PGASI_PARAM(WATCH_INTERFACE, watch_interface, STRING, "", "", "",
-            "network interface by which hosts watch each other (TCP); empty: one of a network that most hosts are in")
+            "network interface on which hosts watch each other (TCP); empty: one that most hosts "
+            "share a network on")
 PGASI_PARAM(SEGMENTS, segments, INT, "64", "1..4096", "segments", "attached segments per rank")
 PGASI_PARAM(REG_UNIT, reg_unit, SIZE, "256K", "4K..1T", "bytes", "least step of growth of an allocator of registered memory")
 PGASI_PARAM(REG_GROWTH, reg_growth, CHOICE, "exponential", "exponential|linear", "",
@@ -78,7 +80,8 @@ PGASI_PARAM(VERBS_DEVICE, verbs_device, STRING, "", "", "",
 PGASI_PARAM(VERBS_GID_INDEX, verbs_gid_index, INT, "-1", "-1..65535", "", "GID of the port (RoCE); -1 chooses")
 PGASI_PARAM(VERBS_ENGINE, verbs_engine, CHOICE, "caller", "caller|thread|process", "", "who carries out the software NIC's work")
 PGASI_PARAM(VERBS_INTERFACE, verbs_interface, STRING, "", "", "",
-            "network interface by which queue pairs find each other (TCP); empty: loopback on one host, else any")
+            "network interface on which queue pairs connect (TCP); empty: loopback on one host, "
+            "otherwise any")
 PGASI_PARAM(VERBS_SEND_DEPTH, verbs_send_depth, INT, "128", "16..4096", "requests", "send queue to each peer")
 PGASI_PARAM(VERBS_MESSAGE, verbs_message, SIZE, "4K", "1K..64K", "bytes", "of a message in one receive buffer; larger ones go in pieces")
 PGASI_PARAM(VERBS_RECV_BUFFERS, verbs_recv_buffers, INT, "1024", "32..65536", "buffers", "for messages that come in, of a rank")

@@ -1,9 +1,10 @@
-/* How far a long phase is. Shaped for calls some thousand times a second: a call that shows nothing costs a look at the clock
- * and the text of a line.
+/* Progress of long phases. Shaped for some thousand calls a second: a call that shows nothing reads
+ * the clock and formats one line.
  *
  * Invariants: a phase is active from its first call until it is complete or another one begins. The signal handler is
- * installed exactly while a phase is active, and only where a signal was not ignored. The handler reads nothing but
- * `epitaph`, a line that is complete whenever the pointer names it: calls write the two buffers in turn. */
+ * installed exactly while a phase is active, and only for signals that are not ignored. The handler
+ * reads nothing but `epitaph`. That pointer always refers to a complete line, because calls write
+ * to two buffers in turn. */
 #include "base/progress.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static double percent(const pgasi_progress_t *p)
     return p->done >= p->total ? 100 : 100 * (double)p->done / (double)p->total;
 }
 
-/* "45 %", "0.17 %", and never "100 %" before the end; where nobody knows the total "5.1 M" */
+/* "45 %", "0.17 %", and never "100 %" before the end; "5.1 M" if the total is unknown */
 static const char *share_text(const pgasi_progress_t *p, char text[16])
 {
     double value = percent(p);
@@ -62,7 +63,7 @@ static double rate(const pgasi_progress_t *p)
     return p->seconds > 0 && p->done > p->first ? (double)(p->done - p->first) / p->seconds : 0;
 }
 
-/* ", 4 s left"; how long it took so far where nobody knows more */
+/* ", 4 s left"; the elapsed time if the remaining time is unknown */
 static size_t add_time(const pgasi_progress_t *p, char *text, size_t room)
 {
     double each = rate(p);
@@ -128,7 +129,8 @@ static void put(const char *text)
     pgasi_log_write(STDERR_FILENO, text, strlen(text));
 }
 
-/* One line, however many signals come; then the signal again, for those who had it before. */
+/* Prints one line, however many signals arrive, and then raises the signal again for the former
+ * handler. */
 static void on_stop(int number)
 {
     int saved_errno = errno;
@@ -180,7 +182,7 @@ static struct {
     bool shown;
 } active;
 
-/* Before pgas_init nobody has loaded the parameters. */
+/* Before pgas_init the global parameters are not loaded yet. */
 static const pgasi_params_t *parameters(void)
 {
     static pgasi_params_t own;
@@ -221,7 +223,7 @@ static void end_phase(void)
     __atomic_store_n(&epitaph, NULL, __ATOMIC_RELAXED);
 }
 
-/* What is printed if a signal comes before the next call. */
+/* Prepares the line that the handler prints if a signal arrives before the next call. */
 static void write_epitaph(const pgasi_progress_t *p)
 {
     static int turn;

@@ -1,5 +1,5 @@
-/** How far a long phase is, for people: a bar, or lines on stderr, as PGAS_PROGRESS says. The function that shows it is
- *  public: pgas_progress_show (pgas/info.h). Below is the pure part, which makes texts. */
+/** Progress of a long phase as text. The function that prints it is public: pgas_progress_show
+ *  (pgas/info.h). Here is the pure part, which formats the text. */
 #ifndef PGASI_PROGRESS_H
 #define PGASI_PROGRESS_H
 
@@ -11,18 +11,19 @@
 typedef struct {
     const char *phase, *note; /* note: may be NULL */
     uint64_t done, total;     /* total 0: unknown */
-    uint64_t first;           /* what was done when the phase began */
-    double seconds;           /* since then */
+    uint64_t first;           /* value of done when the phase began */
+    double seconds;           /* time since the phase began */
 } pgasi_progress_t;
 
-/** "read: 45 %, 12.3 M/s, 4 s left; NOTE", or with an unknown total "read: 5.1 M, 12.3 M/s, 4 s so far".
+/** Formats "read: 45 %, 12.3 M/s, 4 s left; NOTE", or with an unknown total "read: 5.1 M, 12.3 M/s,
+ *  4 s so far".
  *  @return text. */
 const char *pgasi_progress_line(const pgasi_progress_t *p, char text[PGASI_PROGRESS_TEXT_BYTES]);
 
-/** "read [#####     ] 45 %, 4 s left; NOTE". @return text. */
+/** Formats "read [#####     ] 45 %, 4 s left; NOTE". @return text. */
 const char *pgasi_progress_bar(const pgasi_progress_t *p, char text[PGASI_PROGRESS_TEXT_BYTES]);
 
-/** "interrupted in read at 45 % after 4 s". @return text. */
+/** Formats "interrupted in read at 45 % after 4 s". @return text. */
 const char *pgasi_progress_epitaph(const pgasi_progress_t *p, char text[PGASI_PROGRESS_TEXT_BYTES]);
 
 #endif

@@ -1,8 +1,8 @@
-/* Which of its addresses a rank listens at, so that ranks of other hosts reach it.
+/* Chooses the address at which a rank listens, so that ranks of other hosts can reach it.
  *
- * Machines have several: a cluster's network, a fast one beside it, bridges of containers that have
- * the same address on every host. Nobody can say which of them the others reach, but a network that
- * most hosts are in is one. */
+ * Machines have several addresses: a cluster's network, a fast one beside it, and bridges of
+ * containers, which have the same address on every host. No rank can know in advance which address
+ * the others reach, so it takes one on the network that most hosts share. */
 #include "boot/watch.h"
 
 #include <arpa/inet.h>
@@ -94,7 +94,8 @@ static bool is_at_home(const pgasi_card_t *a, const pgasi_card_t *b)
     return a->machine == b->machine && a->network == b->network;
 }
 
-/* How many ranks elsewhere share its network; -1: one of them has the same address. */
+/* The number of ranks on other hosts that share its network; -1: one of them has the same
+ * address. */
 static int score(const pgasi_address_t *address, const pgasi_card_t *cards, int n, int me)
 {
     int sum = 0;

@@ -35,7 +35,8 @@ extern pgasi_boot_t pgasi_boot;
  *  pgas_init_opts_t, see include/pgas/init.h; rank 0's values rule), compares versions, sets up log, job key, nodes,
  *  the nodes' bells (wait.h) and the world and node teams. Same status on all ranks; unwinds all on error. */
 pgas_status_t pgasi_boot_start(const void *comm, const char *init_params);
-/** Collective; ends MPI if start began it. Once a rank has died it waits for nobody and leaves MPI alone: PGAS_ERR_PEER. */
+/** Collective; ends MPI if start began it. After the death of a rank it does not wait for other
+ *  ranks, does not finalize MPI, and returns PGAS_ERR_PEER. */
 pgas_status_t pgasi_boot_stop(void);
 
 /** Ends the job through MPI with one report; does not return. Callable from any thread. */
@@ -58,17 +59,20 @@ pgas_team_t *pgasi_team_world(void);
  *  known. */
 bool pgasi_boot_peer_died(int rank);
 
-/** The watch (watch.c) runs from the middle of start to the end of stop, on a thread of its own if PGAS_SERVICE_THREADS > 0,
- *  otherwise in waits, before they sleep (pgasi_wait_look_around).
+/** The watch (watch.c) runs from the middle of start to the end of stop. It has a thread of its own
+ *  if PGAS_SERVICE_THREADS > 0; otherwise waits run it before they sleep (pgasi_wait_look_around).
  *
  *  run: init is complete. Before it a death ends the job in both modes of PGAS_ON_PEER_DEATH.
- *  set_hook: what to call in the mode `continue` when a rank has died, once for each, on any thread without a lock; it calls
- *  pgasi_boot_peer_died. NULL: nothing but that. No hook runs any more when set_hook has returned.
- *  lost: the transport has given a rank up, so it counts as dead.
- *  suspect: the transport has lost its connection to a rank: has that died? True: it has, or nothing can ask after it. False:
- *  it lives, or nobody knows yet. Then the watch asks after the process, and if that is gone, or its host is silent for
- *  PGAS_PEER_TIMEOUT_S, reports the death as any other: later, on another thread, without service threads from a later wait.
- *  Both may be called with locks held, on any thread. */
+ *  set_hook: sets the function that the mode `continue` calls once for each dead rank, on any
+ *  thread, without a lock. The hook calls pgasi_boot_peer_died. NULL: the watch calls only that. No
+ *  former hook runs once set_hook has returned.
+ *  lost: the transport has given up a rank, so the rank counts as dead.
+ *  suspect: the transport has lost its connection to a rank and asks whether the rank has died.
+ *  True: it has died, or the watch has no way to find out. False: the rank is alive, or its state
+ *  is not known yet. Then the watch checks the process. If that has ended, or its host is silent
+ *  for PGAS_PEER_TIMEOUT_S, the watch reports the death later like any other: on another thread, or
+ *  without service threads in a later wait. lost and suspect may be called with locks held, on any
+ *  thread. */
 void pgasi_watch_run(void);
 void pgasi_watch_set_hook(void (*died)(int rank));
 void pgasi_watch_lost(int rank);

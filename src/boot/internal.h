@@ -49,10 +49,12 @@ const pgasi_cpus_t *pgasi_node_cpus(void);
 
 /* ---- limits.c ---- */
 
-/** Whether the limits of files, addresses and threads allow the library to start on all ranks. PGAS_ERR_LIMIT: one rank of
- *  the host has said which does not, and the number that does. Collective. */
+/** Checks whether the limits of files, address space and threads allow the library to start on all
+ *  ranks. Collective.
+ *  @return PGAS_OK; PGAS_ERR_LIMIT: one rank of the host has logged the limit that is too low and
+ *          the value it needs. */
 pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host);
-/** What the user can do about an error number, with "; " in front; "" where nothing is known. */
+/** Advice for an error number, with "; " in front; "" for error numbers without any. */
 const char *pgasi_limits_cure(int error);
 
 /* ---- place.c ---- */
@@ -72,7 +74,8 @@ void pgasi_shm_stop(void);
 /** The general form of pgasi_shm_create: `leader` is the node rank that makes the region. bytes 0 takes part in the
  *  agreements only. */
 pgas_status_t pgasi_shm_share(int leader, size_t bytes, pgasi_sync_fn_t sync, void *arg, pgasi_shm_t *shm_p);
-/** True for the first caller on the node only: it reports a death, or the end of the job. */
+/** True only for the first caller on the node: that caller logs the death, or the end of the
+ *  job. */
 typedef enum { PGASI_REPORT_DEATH, PGASI_REPORT_END, PGASI_N_REPORTS } pgasi_report_t;
 bool pgasi_shm_first_to_report(pgasi_report_t what);
 
@@ -85,8 +88,9 @@ int pgasi_shm_open_peer(int pid, int fd);
 
 /** Collective, blocking, once the host's ranks and the job key are known. Same status on all ranks. */
 pgas_status_t pgasi_watch_start(MPI_Comm world);
-/** The last that all ranks do together: returns when all have called it, or one has died meanwhile (PGAS_ERR_PEER; the mode
- *  abort does not return then). MPI_COMM_NULL: waits for nobody. Then nothing is watched any more. */
+/** The last agreement of all ranks: returns when all of them have called it, or PGAS_ERR_PEER when
+ *  one has died meanwhile (in the mode abort it then does not return). With MPI_COMM_NULL it does
+ *  not wait. Afterwards the watch is off. */
 pgas_status_t pgasi_watch_end(MPI_Comm world);
 /** Tells the ranks of other hosts that the job ends. Any thread; does not wait. */
 void pgasi_watch_abort(int exit_code);

@@ -1,9 +1,10 @@
-/* What the system must grant before anything of the library is opened.
+/* Checks resource limits before the library opens anything.
  *
- * MPI and UCX end the process, or fail with an error number, where they run out of files or threads half way. So the start
- * counts first and says what it needs. The counts were measured in /proc/self/fd: without a transport a rank opens a pipe,
- * two epolls, an eventfd and a pidfd for each rank of its host, and two anonymous files for a moment; UCX and verbs open 15
- * to 20 more with one lane. Connections, and lanes of further threads, come on top when they are used. */
+ * MPI and UCX end the process, or fail with a bare error number, if they run out of files or
+ * threads half way. So init first counts what it needs. The counts were measured in /proc/self/fd.
+ * Without a transport a rank opens a pipe, two epolls, an eventfd, a pidfd for each rank of its
+ * host, and for a moment two anonymous files. UCX and verbs open 15 to 20 more with one lane.
+ * Connections and lanes of further threads need more files when they are used. */
 #include "boot/internal.h"
 
 #include <dirent.h>
@@ -21,22 +22,22 @@
 #include "base/param.h"
 
 #define FILES_ALONE 8
-#define FILES_BETWEEN_HOSTS 6 /* a socket that listens and links to some hosts (links.c) */
-#define FILES_OF_TRANSPORT 32 /* with a first connection, and some to spare */
+#define FILES_BETWEEN_HOSTS 6 /* a listening socket, and links to some hosts (links.c) */
+#define FILES_OF_TRANSPORT 32 /* with a first connection and a reserve */
 #define THREADS_ALONE 1        /* the watch (watch.c) */
 #define THREADS_OF_TRANSPORT 1 /* UCX's */
-#define ADDRESSES_ALONE (UINT64_C(96) << 20) /* of stacks, of the C library's heaps for threads, of small mappings */
+#define ADDRESSES_ALONE (UINT64_C(96) << 20) /* stacks, malloc arenas of threads, small mappings */
 #define ADDRESSES_OF_TRANSPORT (UINT64_C(64) << 20)
 #define WHY_BYTES 400
 
-/* Whether some ranks are reached by a transport, before nodes are known. */
+/* Whether some ranks need a transport. Nodes are not known yet. */
 static bool needs_transport(void)
 {
     int most = pgasi_param.node_maxsize;
     return pgasi_boot.n_ranks > pgasi_boot.host_ranks || (most > 0 && most < pgasi_boot.host_ranks);
 }
 
-/* The limit, or RLIM_INFINITY where it cannot be read. */
+/* The limit, or RLIM_INFINITY if it cannot be read. */
 static rlim_t limit_of(int resource)
 {
     struct rlimit limit;
@@ -75,7 +76,7 @@ static bool lacks_files(char why[WHY_BYTES], double *need_p)
 
 /* ---- threads ---- */
 
-/* Lives until the starter lets go of the mutex. */
+/* Blocks until the creator unlocks the mutex. */
 static void *live(void *mutex)
 {
     pthread_mutex_lock(mutex);
@@ -83,8 +84,8 @@ static void *live(void *mutex)
     return NULL;
 }
 
-/* Starts as many threads as the library will, all at once, and ends them again: nothing else tells what is left of the
- * limits of a user, a cgroup and the machine. */
+/* Starts as many threads as the library will, all at once, and ends them again. No other test shows
+ * how much of the limits of the user, the cgroup and the machine is left. */
 static bool lacks_threads(char why[WHY_BYTES], double *need_p)
 {
     enum { MOST = 32 };
@@ -115,9 +116,9 @@ static bool lacks_threads(char why[WHY_BYTES], double *need_p)
     return true;
 }
 
-/* ---- addresses ---- */
+/* ---- address space ---- */
 
-/* Bytes of addresses that this process uses; 0: not known. */
+/* Bytes of address space that this process uses; 0: not known. */
 static uint64_t addresses_in_use(void)
 {
     uint64_t pages = 0;
@@ -141,8 +142,8 @@ static bool lacks_addresses(char why[WHY_BYTES], double *need_p)
     *need_p = (double)need;
     char used_text[24], heaps_text[24], other_text[24], limit_text[24];
     snprintf(why, WHY_BYTES,
-             "the limit of addresses is %s, %s are in use, the heaps of a node's %d ranks take %s more, and the library some "
-             "%s: raise it to %" PRIu64 " KiB (ulimit -v), or lower PGAS_HEAP_SIZE",
+             "the limit of address space is %s, %s are in use, the heaps of a node's %d ranks take %s "
+             "more, and the library some %s: raise it to %" PRIu64 " KiB (ulimit -v), or lower PGAS_HEAP_SIZE",
              pgasi_machine_bytes_text((uint64_t)limit, limit_text), pgasi_machine_bytes_text(used, used_text), node,
              pgasi_machine_bytes_text(heaps, heaps_text), pgasi_machine_bytes_text(other, other_text), (need + 1023) >> 10);
     return true;
@@ -159,8 +160,8 @@ pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host)
     char why[WHY_BYTES] = "";
     bool lacks = lacks_files(why, &mine.need) || lacks_addresses(why, &mine.need) || lacks_threads(why, &mine.need);
     pgas_status_t status = pgasi_mpi_status(MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, host),
-                                            "the search for limits that are too low");
-    if (status == PGAS_OK && lacks && most.rank == mine.rank) /* it needs most: its number is enough for all */
+                                            "the check of resource limits");
+    if (status == PGAS_OK && lacks && most.rank == mine.rank) /* its value is enough for all */
         PGASI_ERROR("limits", "%s", why);
     return pgasi_mpi_agree(world, lacks ? PGAS_ERR_LIMIT : status);
 }
@@ -170,6 +171,6 @@ const char *pgasi_limits_cure(int error)
     if (error == EMFILE)
         return "; raise the limit of open files (ulimit -n)";
     if (error == ENOMEM && limit_of(RLIMIT_AS) != RLIM_INFINITY)
-        return "; raise the limit of addresses (ulimit -v), or lower PGAS_HEAP_SIZE";
+        return "; raise the limit of address space (ulimit -v), or lower PGAS_HEAP_SIZE";
     return "";
 }

@@ -1,14 +1,14 @@
 /* The sockets of the service ring: a listener, connections to other ranks, and records on them.
  *
- * The kernel is the judge of a host's life, for a rank that computes, is stopped or gets no
- * processor must not look dead: TCP answers for it. Keepalive notices silence while nothing is
- * under way, TCP_USER_TIMEOUT while something is; both take PGAS_PEER_TIMEOUT_S. A process that has
- * ended is noticed at once: its kernel closes its connections, and refuses the next.
+ * The peer's kernel shows whether its host is alive: TCP also answers for a rank that computes, is
+ * stopped or gets no CPU time. Keepalive detects silence on an idle connection, TCP_USER_TIMEOUT on
+ * one with unacknowledged data. Both take PGAS_PEER_TIMEOUT_S. The end of a process is noticed at
+ * once: its kernel closes its connections and refuses new ones.
  *
- * Who connects must prove that it knows the job key. Until then it is a stranger: it may send one
- * record, has STRANGER_NS for that, and the oldest stranger goes when there are more than
- * STRANGERS_MAX. The secret itself is never sent, for a port of a rank that has died may belong to
- * somebody else. */
+ * The connecting side must prove that it knows the job key. Until then it is a stranger: it may
+ * send one record within STRANGER_NS. With more than STRANGERS_MAX strangers the oldest one is
+ * dropped. The job key itself is never sent, because another program may now own the port of a dead
+ * rank. */
 #include "boot/watch.h"
 
 #include <arpa/inet.h>
@@ -30,12 +30,12 @@
 
 #define RECORD_MAGIC  0x67617031u
 #define STRANGERS_MAX 16
-#define BACKLOG 1024 /* the kernel answers for a stopped process as long as there is room */
+#define BACKLOG 1024 /* the kernel accepts for a stopped process until it is full */
 #define STRANGER_NS   UINT64_C(5000000000)
 #define CLOSING_NS    UINT64_C(1000000000)
 #define RETRY_NS      UINT64_C(100000000)
 #define LATE_NS       UINT64_C(1000000000)
-#define DROPS_MAX 20 /* greetings that end early until the port is taken for a stranger's */
+#define DROPS_MAX 20 /* dropped greetings after which the port is considered another program's */
 
 enum { HELLO = 1, WELCOME, DEATH, BYE, ABORT };
 
@@ -67,7 +67,7 @@ static pgasi_ring_t *ring;
 static const pgasi_address_t *addresses;
 static connection_t *connections;
 static uint32_t n_ids;
-static bool deaf; /* no descriptors: the listener is left alone until the timers look again */
+static bool deaf; /* no descriptors: the listener is not polled until the timers run */
 static int warned_full;
 
 static uint64_t patience_ns(void)
@@ -234,7 +234,7 @@ static void sweep(void)
 static void push(connection_t *c)
 {
     size_t sent = 0;
-    bool broken = false; /* reading finds that out, too */
+    bool broken = false; /* a read will report it */
     while (sent < c->out_bytes && !broken) {
         ssize_t n = send(c->fd, c->out + sent, c->out_bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN)
@@ -260,7 +260,7 @@ static void say(connection_t *c, int kind, int value)
         size_t room = 2 * c->out_room + 4 * sizeof record;
         char *out = realloc(c->out, room);
         if (!out)
-            return; /* this link does not have the news; another one may */
+            return; /* this link loses the news; another link may carry it */
         c->out = out;
         c->out_room = room;
     }
@@ -281,14 +281,14 @@ static void wait_to_retry(connection_t *c)
     c->due_ns = pgasi_now_ns() + RETRY_NS;
 }
 
-/* A dial ended with an error. What it proves is the ring's business. */
+/* A dial ended with an error. The ring decides what that proves. */
 static void dial_failed(connection_t *c, int error)
 {
     int rank = c->rank;
     bool over = pgasi_now_ns() >= c->limit_ns;
     if (is_full(error)) {
         warn_full(error);
-        c->limit_ns = pgasi_now_ns() + patience_ns(); /* it proves nothing */
+        c->limit_ns = pgasi_now_ns() + patience_ns(); /* this proves nothing about the peer */
         wait_to_retry(c);
     } else if (error == ECONNREFUSED) {
         shut(c);
@@ -335,7 +335,7 @@ static void dial(void *arg, int rank)
     c->dialled = true;
     c->limit_ns = pgasi_now_ns() + patience_ns();
     c->state = WAITING;
-    c->due_ns = pgasi_now_ns(); /* by the timers: the caller is in the middle of a decision */
+    c->due_ns = pgasi_now_ns(); /* the timers dial: the caller is in the middle of a decision */
 }
 
 bool pgasi_links_closed(void)
@@ -347,7 +347,7 @@ bool pgasi_links_closed(void)
     return ring->next < 0;
 }
 
-/* The process is there, whoever it is. Nobody but the next rank is of further interest. */
+/* Some process has accepted the connection. Only a link to the next rank is kept. */
 static void connected(connection_t *c)
 {
     int error = 0;
@@ -362,7 +362,7 @@ static void connected(connection_t *c)
         return;
     }
     c->state = GREETED;
-    c->limit_ns = UINT64_MAX; /* it may be stopped */
+    c->limit_ns = UINT64_MAX; /* no limit: the peer may be stopped */
     say(c, HELLO, 0);
 }
 
@@ -385,7 +385,7 @@ static void ended(connection_t *c, int error)
         pgasi_ring_refused(ring, c->rank);
 }
 
-/* The rank dials again, since it has lost a connection of which this side has not heard the end. */
+/* The rank dials again because it has lost a connection whose end has not arrived here yet. */
 static void drop_older(const connection_t *c)
 {
     for (connection_t *old = connections; old; old = old->next) {
@@ -416,7 +416,7 @@ static bool greet_stranger(connection_t *c, const record_t *record)
     return true;
 }
 
-/* @return false: it makes no sense */
+/* @return false: the record is invalid */
 static bool handle(connection_t *c, const record_t *record)
 {
     if (record->magic != RECORD_MAGIC)
@@ -469,7 +469,7 @@ static void drop_oldest_stranger(void)
 {
     connection_t *oldest = NULL;
     int n = 0;
-    for (connection_t *c = connections; c; c = c->next) { /* the newest come first */
+    for (connection_t *c = connections; c; c = c->next) { /* newest first */
         if (c->state != STRANGER)
             continue;
         oldest = c;
@@ -479,7 +479,7 @@ static void drop_oldest_stranger(void)
         shut(oldest);
 }
 
-/* Some at a time, so that a flood of them does not hold up the links. */
+/* Accepts a limited number at a time, so that a flood of strangers does not delay the links. */
 static void accept_some(void)
 {
     for (int i = 0; i < STRANGERS_MAX; i++) {
@@ -487,7 +487,7 @@ static void accept_some(void)
         if (fd < 0) {
             if (is_full(errno)) {
                 warn_full(errno);
-                listen_on(false); /* no spinning meanwhile */
+                listen_on(false); /* a readable listener would make epoll spin */
                 deaf = true;
             }
             return;
@@ -587,7 +587,7 @@ static void hang_up(void *arg, int link)
 
 const pgasi_ring_ops_t pgasi_links_ops = {dial, tell, hang_up, pgasi_watch_died};
 
-/* ---- begin, end, and what watch.c says ---- */
+/* ---- begin, end, and messages of watch.c ---- */
 
 void pgasi_links_begin(int epoll, pgasi_ring_t *of, const pgasi_address_t *all)
 {
@@ -610,7 +610,8 @@ void pgasi_links_end(void)
     addresses = NULL;
 }
 
-/* A link that the peer has not confirmed yet is one on its side as soon as it reads on. */
+/* Includes links that the peer has not confirmed yet: it accepts them when it reads the
+ * greeting. */
 static void say_to_all(int kind, int value)
 {
     for (connection_t *c = connections; c; c = c->next) {

@@ -1,9 +1,9 @@
-/* The ring of ranks that watch each other across hosts: see ring.h. Pure; t/unit/watch_ring.c plays
+/* The ring of ranks that watch each other across hosts: see ring.h. Pure; t/unit/watch_ring.c runs
  * it on a simulated network.
  *
- * A side of a partition has to find out that many hosts are gone, each by a time limit. So when one
- * was silent, the next ones behind it are dialled at the same time, twice as many after each round.
- * */
+ * After a partition each side must find many silent hosts, and each of them costs a time limit. So
+ * when a host is silent, the ring dials several hosts behind it at once, twice as many after each
+ * round. */
 #include "boot/ring.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static int find_link(const pgasi_ring_t *ring, int id)
     return -1;
 }
 
-/* @return the rank at its other end; -1: there is no such link */
+/* Removes a link. @return the rank at its other end; -1: there is no such link */
 static int take_link(pgasi_ring_t *ring, int id)
 {
     int i = find_link(ring, id);
@@ -102,7 +102,7 @@ static int take_link(pgasi_ring_t *ring, int id)
     return rank;
 }
 
-/* The first live rank of the circle behind `from`; -1: there is none but this one. */
+/* The first live rank behind `from` in the circle; -1: only this rank is live. */
 static int live_behind(const pgasi_ring_t *ring, int from)
 {
     for (int i = 1; i <= ring->n; i++) {
@@ -143,7 +143,7 @@ static void hang_up_on(pgasi_ring_t *ring, int rank)
     }
 }
 
-/* News, which came over the link `from` (-1: found out here). */
+/* A rank is dead: the news came over the link `from` (-1: this rank found out). */
 static void bury(pgasi_ring_t *ring, int rank, pgasi_ring_cause_t cause, int from)
 {
     ring->state[rank] = DEAD;
@@ -180,7 +180,7 @@ static void dial_hosts_behind(pgasi_ring_t *ring, int rank)
 
 static void lose_host(pgasi_ring_t *ring, int rank)
 {
-    if (ring->host_of[rank] == ring->host_of[ring->me]) { /* its end would have been seen here */
+    if (ring->host_of[rank] == ring->host_of[ring->me]) { /* this host would have seen its end */
         ring->ops->dial(ring->arg, rank);
         return;
     }

@@ -1,18 +1,18 @@
 /** The ring of ranks that watch each other across hosts, as decisions without I/O: whom a rank
- *  connects to, which deaths follow from an event, and which other ranks are told. watch.c has the
- *  sockets.
+ *  connects to, which deaths follow from an event, and which other ranks it notifies. links.c has
+ *  the sockets.
  *
  *  Ranks are ordered by host, then by number. Each connects to the next live rank of that circle,
  *  so a host has one connection to the next host and one from the host before, whatever the number
- *  of its ranks. A link works both ways, and news travel along all links; a rank that knows them
- *  already does not pass them on.
+ *  of its ranks. A link carries news in both directions. A rank forwards news over all its links,
+ *  unless it already has them.
  *
  *  What an event proves:
  *    the rank's host saw its process end    The rank is dead.
- *    a link ends with FIN or RST            Nothing yet: the rank is dialled again.
- *    a host that is up refuses a dial       The rank is dead: its listener lives as long as it.
- *    a link or a dial stays silent          The host is gone with all its ranks (never the own).
- *    a peer says that this rank is dead     The two are cut off: the peer is dead for this rank. */
+ *    a link ends with FIN or RST            Nothing yet: this rank dials it again.
+ *    a host that is up refuses a dial       The rank is dead: a listener exists as long as its
+ *    rank. a link or a dial stays silent          That host is dead with all its ranks (never the
+ *    own host). a peer says that this rank is dead     The two are cut off: the peer counts as dead. */
 #ifndef PGASI_RING_H
 #define PGASI_RING_H
 
@@ -28,15 +28,15 @@ typedef enum {
 } pgasi_ring_cause_t;
 
 typedef struct {
-    /** Finds out whether the rank lives: opens a connection to it, unless one is being opened. The
-     *  answer is one of linked, refused, silent, or nothing if the rank lives and is not the next
-     *  one. */
+    /** Checks whether the rank is alive: opens a connection to it, unless one is being opened. The
+     *  answer is one of the events linked, refused, silent. There is no answer if the rank is alive
+     *  and is not the next one. */
     void (*dial)(void *arg, int rank);
-    /** Says on a link that a rank is dead. */
+    /** Sends over a link that a rank is dead. */
     void (*tell)(void *arg, int link, int dead_rank);
-    /** Ends a link, behind what was said on it; nothing more is heard from it. */
+    /** Closes a link after its pending messages are sent. The link causes no further events. */
     void (*hang_up)(void *arg, int link);
-    /** A rank is dead; once for each. Calls nothing of the ring. */
+    /** Reports a dead rank, once for each rank. It must not call the ring. */
     void (*died)(void *arg, int rank, pgasi_ring_cause_t cause);
 } pgasi_ring_ops_t;
 
@@ -46,11 +46,11 @@ typedef struct {
 
 typedef struct {
     int me, n;
-    const int *host_of;    /* [n] any number that ranks of one host share; the caller's */
-    int *order, *place_of; /* [n] the circle, and where each rank is in it */
+    const int *host_of;    /* [n] a number shared by the ranks of one host; owned by the caller */
+    int *order, *place_of; /* [n] the circle, and the position of each rank in it */
     unsigned char *state;  /* [n] */
-    int next;              /* to whom this rank is linked, or whom it dials; -1: no other lives */
-    int width;             /* so many further hosts are dialled when the next silent one is found */
+    int next;              /* the rank that this one is linked to or dials; -1: no other is live */
+    int width;             /* further hosts to dial when the next silent host is found */
     bool ending;           /* some have left: the circle is not closed again */
     pgasi_ring_link_t *links;
     int n_links, room;
@@ -58,7 +58,7 @@ typedef struct {
     void *arg;
 } pgasi_ring_t;
 
-/** False: no memory. Nothing is dialled before pgasi_ring_start. */
+/** @return false: no memory. It does not dial; pgasi_ring_start does. */
 bool pgasi_ring_init(pgasi_ring_t *ring, int me, int n, const int *host_of,
                      const pgasi_ring_ops_t *ops, void *arg);
 void pgasi_ring_fini(pgasi_ring_t *ring);
@@ -72,18 +72,18 @@ bool pgasi_ring_is_linked(const pgasi_ring_t *ring, int rank);
 /* Events. Ranks are in range. A link's number is the caller's choice, and unique among those that
  * are open. */
 
-/** Both sides of a connection have said who they are. Says false, after it told why, if the rank is
- *  not live for this one: then there is no link. */
+/** Both sides of a connection have identified themselves. @return false if this rank considers the
+ *  other one dead: it has told the other one so, and there is no link. */
 bool pgasi_ring_linked(pgasi_ring_t *ring, int link, int rank);
-/** It ended. silent: because the other host did not answer for the whole time limit. */
+/** A link ended. silent: the other host did not answer for the whole time limit. */
 void pgasi_ring_lost(pgasi_ring_t *ring, int link, bool silent);
 void pgasi_ring_refused(pgasi_ring_t *ring, int rank);
 void pgasi_ring_silent(pgasi_ring_t *ring, int rank);
 void pgasi_ring_exited(pgasi_ring_t *ring, int rank);
 void pgasi_ring_told(pgasi_ring_t *ring, int link, int dead_rank);
-/** The rank of the link has finished, and ends without being dead. */
+/** The rank of the link leaves in order: its end is no death. */
 void pgasi_ring_bye(pgasi_ring_t *ring, int link);
-/** Something outside doubts that the rank lives. */
+/** The transport has lost its connection to the rank. */
 void pgasi_ring_suspect(pgasi_ring_t *ring, int rank);
 
 #endif

@@ -112,7 +112,8 @@ static pgas_status_t agree_on_params(const char *init_params)
     return PGAS_OK;
 }
 
-/* What a launcher gave to rank 0 alone, such as Open MPI without -x, counts on ranks that set no value of their own. */
+/* Some launchers pass variables to rank 0 alone, such as Open MPI without -x. Ranks that do not set
+ * them adopt them. */
 static pgas_status_t share_ucx_settings(void)
 {
     uint64_t bytes = pgasi_boot.rank == 0 ? pgasi_param_ucx_pack(NULL, 0) : 0;
@@ -224,7 +225,7 @@ pgas_status_t pgasi_boot_stop(void)
     pgasi_boot_set_progress(NULL);
     pgasi_boot_set_guard(NULL);
     pgasi_place_stop();
-    if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) { /* nobody rings behind this */
+    if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) { /* no rings follow */
         pgasi_launch_abandon();
         all_live = false;
     }

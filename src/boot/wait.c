@@ -9,10 +9,11 @@
  * membarrier falls either before the ringer's load (which then sees the sleeper) or after its store (which the sleeper's
  * second look then sees).
  *
- * Who is woken: a ringer that finds both a sleeper and a sleeping service thread wakes the sleeper only, and each thread that
- * a ring has woken runs all that has come, whatever it waits for. A sleeper that is counted may not be asleep just then: it
- * works, or it leaves its wait. The futex tells the ringer whether it has woken anybody; if not, it wakes the service thread
- * too. wait.pml is the model of that. */
+ * Choice of the thread to wake: a ringer that finds both a sleeper and a sleeping service thread
+ * wakes the sleeper only. Each thread that a ring wakes runs everything that has arrived, whatever
+ * it waits for. A counted sleeper may be awake at that
+ * moment: it works, or it leaves its wait. The futex call returns the number of woken threads; if
+ * it is 0, the ringer wakes the service thread too. wait.pml models this protocol. */
 #include "boot/wait.h"
 
 #include <errno.h>
@@ -60,13 +61,14 @@ static pgasi_bell_t *own_bell(void)
     return pgasi_bells[pgasi_boot.node_rank];
 }
 
-/* The kernel may lack memory for a moment. Nothing else may go wrong after the registration, except by a filter that came
- * later; no fence of this process replaces the barrier then, because the peers make none. */
+/* The kernel may lack memory for a moment. After the registration only a filter that was installed
+ * later causes another failure. Then no fence of this process replaces the barrier, because its
+ * peers use none. */
 static void membarrier(void)
 {
     for (int i = 0; syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0; i++) {
         if (errno != ENOMEM || i == MEMBARRIER_TRIES)
-            pgasi_fatal("wait", "membarrier fails (errno %d) after pgas_init has found it: set filters of system calls earlier",
+            pgasi_fatal("wait", "membarrier fails (errno %d), but worked in pgas_init: set system call filters earlier",
                         errno);
         sched_yield();
     }
@@ -145,9 +147,10 @@ static bool is_dead(int number)
     return pgasi_boot_is_dead(on_node ? pgasi_boot.node_members[number] : number - pgasi_boot.node_size);
 }
 
-/* The owner's pipe; -1 if it cannot be opened. It is opened for reading too: a write to a pipe without any reader, whose owner
- * has died, would end this process by SIGPIPE. The owner's numbers name something else if it has died, or if it lives in
- * another PID namespace. */
+/* Opens the owner's pipe; -1 if that fails. It opens the pipe for reading too, because a write to a
+ * pipe without a reader, after the owner's death, would end this process by SIGPIPE. The owner's
+ * process and descriptor numbers may refer to something else if the owner has died or is in another
+ * PID namespace. */
 static int open_pipe(const pgasi_bell_t *bell)
 {
     char path[64];
@@ -190,7 +193,7 @@ static int kick_fd_of(int number)
     return fd;
 }
 
-/* @return false if nothing stands in the pipe. */
+/* @return false if the pipe holds no byte. */
 static bool kick(int number)
 {
     int fd = kick_fd_of(number);
@@ -217,7 +220,7 @@ void pgasi_bell_ring_slow(int number)
     if (!(sleepers & PGASI_BELL_SERVICE) ||
         !(__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE))
         return;
-    if (!kick(number)) /* the next ringer tries again; a bit too much costs one kick */
+    if (!kick(number)) /* the next ringer tries again; a stale bit costs one extra kick */
         __atomic_fetch_or(&bell->sleepers, PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL);
 }
 
@@ -306,7 +309,8 @@ static void nap(pgasi_wait_t *w)
     }
 }
 
-/* The first looks are free of the clock: most answers are there within them. False: time to sleep. */
+/* The first polls do not read the clock, because most answers arrive within them. @return false: it
+ * is time to sleep. */
 static bool stay_awake(pgasi_wait_t *w)
 {
     w->steps++;
@@ -379,7 +383,7 @@ void pgasi_wait_end_slow(pgasi_wait_t *w)
         if (progress)
             progress();
     }
-    if (w->away) { /* last: it may take long, during which the thread must not be counted */
+    if (w->away) { /* last: it may take long, and the thread must not be counted meanwhile */
         w->away = false;
         pgasi_wait_on_block(false);
     }

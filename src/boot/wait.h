@@ -26,8 +26,8 @@ typedef struct {
     int32_t kick_fd;               /* the owner's number of its pipe's write end */
     int32_t pid;                   /* of the owner */
     uint32_t resting;              /* service threads that sleep, be it for a nap */
-    uint32_t unreached;            /* some rank could not write to the pipe: no sleep may rely on it any more */
-    uint64_t kick_inode;           /* of the pipe: the owner's numbers may name something else here */
+    uint32_t unreached;            /* a write to the pipe failed: no sleep may rely on kicks */
+    uint64_t kick_inode;           /* of the pipe: tells it from another file of that number */
 } pgasi_bell_t;
 #define PGASI_BELL_SERVICE (1u << 16)
 
@@ -59,8 +59,9 @@ extern __thread int (*pgasi_wait_work)(void) __attribute__((tls_model("initial-e
 int pgasi_wait_do_work(void);
 /** What a waiting thread does once before it begins to sleep, set by the call layer; or NULL. */
 extern void (*pgasi_wait_before_sleep)(void);
-/** What a thread does that a ring has woken, set by the call layer; or NULL. The ring has woken nobody who serves but such
- *  threads: each runs all that has come, and rings again for what it cannot run. */
+/** A thread that a ring has woken calls this; set by the call layer, or NULL. The ring has woken
+ *  only such threads, no service thread. So each of them runs everything that has arrived, and
+ *  rings again for the rest. */
 extern void (*pgasi_wait_when_rung)(void);
 void pgasi_wait_step(pgasi_wait_t *w);
 void pgasi_wait_end_slow(pgasi_wait_t *w);
@@ -77,19 +78,21 @@ static inline bool pgasi_wait_is_over(uint64_t limit)
     return limit != UINT64_MAX && pgasi_now_ns() > limit;
 }
 
-/** As step, but without progress: for what must not run handlers. Its sleeps are naps that no ring ends, and it is not
- *  counted as asleep: a ring that woke it would wake nobody who serves. */
+/** As step, but without progress, for callers that must not run handlers. Its sleeps are naps that
+ *  no ring ends. It is not counted as asleep, because a ring would then wake a thread that does not
+ *  serve. */
 void pgasi_wait_step_quiet(pgasi_wait_t *w);
 
 /** Set-up by boot once pgasi_bells is mapped: registers with membarrier, opens the kick pipe and writes the own bell.
- *  All ranks of the node do so before any bell is rung. Boot then agrees on pgasi_wait_light_is_fence. */
+ *  All ranks of the node do so before any bell is rung. Afterwards boot agrees on
+ *  pgasi_wait_light_is_fence. */
 pgas_status_t pgasi_wait_start(void);
 void pgasi_wait_stop(void);
 /** The read end of this rank's kick pipe, for the service thread's epoll; -1 if there is none. */
 int pgasi_wait_kick_fd(void);
 /** Makes preceding stores of this thread visible to all ranks of the node before their later loads, and the reverse. */
 void pgasi_wait_heavy_barrier(void);
-/** True on all ranks if membarrier is missing on one of them: ring() then needs a fence, which it makes. */
+/** True on all ranks if one of them lacks membarrier: then every ring() executes a fence. */
 extern bool pgasi_wait_light_is_fence;
 
 /** Moves the bells of the node's ranks to memory that more ranks can map: bell_of[node rank], each made (of zeros) by its
@@ -99,11 +102,12 @@ pgas_status_t pgasi_wait_move_bells(pgasi_bell_t *const *bell_of);
 void pgasi_wait_bells_home(void);
 
 void pgasi_bell_ring_slow(int number);
-/** Wakes the threads that sleep at that rank, never its service thread. @return true if some thread slept. */
+/** Wakes the threads that sleep at that rank, never its service thread. @return true if it woke
+ *  one. */
 bool pgasi_bell_wake_threads(int number);
 /** After something for the service alone was stored: wakes it, also if other threads of the rank are awake. With a fence. */
 void pgasi_bell_ring_service(int number);
-/** Some rank could not wake this one: the service thread must look by itself. */
+/** True if some rank could not wake this one: the service thread must then poll. */
 bool pgasi_wait_is_unreached(void);
 /** Around the service thread's sleeps and naps: it looks again in between. */
 void pgasi_wait_service_rests(bool rests);

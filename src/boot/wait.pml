@@ -1,15 +1,18 @@
-/* Who sleeps at a rank and who is woken, for spin: wait.c and what progress.c does when a ring has woken a thread.
+/* Sleeps and wake-ups at one rank, for spin: wait.c, and progress.c after a ring has woken a
+ * thread.
  *
  * One rank has a thread that waits for a notice and then computes for ever, and a service thread. Sender 0 posts the notice,
- * which wakes the thread alone, and then calls at once or not at all; sender 1 calls at any time. Calls stand in a channel each.
- * The thread looks at one channel only unless a ring has woken it. It may work for long while it is counted as asleep (a
- * search's jobs, a consumer's handlers). Its nap ends by itself at most once, the service's sleep never: so a wake-up that is
- * lost shows as a state in which nobody goes on.
+ * which wakes only the thread, and then calls at once or not at all. Sender 1 calls at any time.
+ * Each sender has its channel. The thread polls only one channel unless a ring has woken it. It may
+ * work for long while it is counted as asleep (a search's jobs, a consumer's handlers). Its nap
+ * ends by itself at most once, the service's sleep never. A lost wake-up therefore shows as a state
+ * in which no process can continue.
  *
- * What a sender has stored becomes visible later, at the latest by its own fence, or by a membarrier of somebody else.
+ * A sender's store becomes visible later, at the latest by its own fence or by a membarrier of
+ * another thread.
  *
- * Properties: when all has come to rest every call has run and the thread has left its wait. After a kick that failed that
- * holds as soon as somebody rings again.
+ * Properties: in every final state each call has run and the thread has left its wait. After a
+ * failed kick this holds once some sender rings again.
  *
  * t/model runs these configurations, each exhaustively:
  *   config: wait-short   CALLS=2
@@ -28,15 +31,15 @@
 #define FAILS 0
 #endif
 
-byte sleepers;        /* the thread, if it is counted; with the next: one word of the bell */
+byte sleepers;        /* the thread, if it is counted; with the next, one word of the bell */
 bool service;         /* the service thread has announced its sleep */
 byte word;            /* the futex */
 bool asleep;          /* on the futex */
-bool kicked;          /* something stands in the pipe */
+bool kicked;          /* the pipe holds a byte */
 bool locked;          /* the inbox */
 bool post_stored, posted;
 bool stored[2], arrived[2]; /* calls */
-bool failed, again;   /* a kick has; somebody has begun to ring for a call since */
+bool failed, again;   /* a kick failed; a sender has begun to ring for a call since */
 
 /* ---- memory ---- */
 

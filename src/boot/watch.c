@@ -1,15 +1,16 @@
-/* The watch: which ranks of the job have died.
+/* The watch: detects ranks of the job that have died.
  *
  * Ranks of the own host are watched by pidfd. Across hosts ranks watch each other on the service
  * ring (ring.h says what proves a death, links.c has the sockets); a job on one host has none. A
- * small thread sleeps in epoll on all that. With PGAS_SERVICE_THREADS=0 it is there during init
- * only, while MPI blocks; afterwards every wait looks before it sleeps.
+ * thread sleeps in epoll on all these descriptors. With PGAS_SERVICE_THREADS=0 it exists only
+ * during init, while MPI blocks; afterwards every wait polls before it sleeps.
  *
- * A death that is news goes upward behind the lock. What follows depends on the phase:
- *   STARTING, INIT   The job ends in both modes of PGAS_ON_PEER_DEATH: there is no half an init.
+ * A new death is reported upward after the lock is released. The phase decides what follows:
+ *   STARTING, INIT   The job ends in both modes of PGAS_ON_PEER_DEATH: init cannot succeed on some
+ *                    ranks only.
  *   RUN              abort: the job ends. continue: the hook of the call layer runs.
- *   ENDING           Ranks leave. A link says so (BYE). A process that ended without a link is
- *                    dead only if the last agreement stays open for PGAS_PEER_TIMEOUT_S. */
+ *   ENDING           Ranks leave and say so on their links (BYE). A process that ended without it
+ *                    is dead only if the last agreement stays open for PGAS_PEER_TIMEOUT_S. */
 #include "boot/watch.h"
 
 #include <errno.h>
@@ -30,9 +31,9 @@
 #include "base/param.h"
 
 #define NS_PER_S     UINT64_C(1000000000)
-#define SOLO_MS      1000 /* how often processes are looked at that have no pidfd */
+#define SOLO_MS      1000 /* interval of checks of processes without pidfd */
 #define REPORT_MS    200  /* from the report of a death to the end of the job */
-#define FIRST_LINK_S 30 /* for a link to the next host when the job starts */
+#define FIRST_LINK_S 30   /* limit for the first link to the next host */
 #define EVENT_WAKE   UINT64_MAX
 #define NO_PIDFD     (-1)
 #define NOT_WATCHED  (-2)
@@ -54,24 +55,24 @@ static int n_pidfds, n_solo;
 static bool has_ring, has_thread, stopping;
 static pthread_t thread;
 static pgasi_ring_t ring;
-static int *leader_of;             /* [n_ranks] what the ring takes for a host */
+static int *leader_of;             /* [n_ranks] the ring's number of each rank's host */
 static pgasi_address_t *addresses; /* [n_ranks] */
 static unsigned char *suspects;    /* [n_ranks] */
 static bool some_suspect;
 static news_t *news;
 static int n_news;
-static int abort_code = -1;  /* a peer ends the job */
-static bool is_torn;         /* STARTING: some ranks do not reach each other */
-static uint64_t vanished_ns; /* ENDING: when the first process ended without a word */
+static int abort_code = -1;  /* >= 0: a peer ends the job with it */
+static bool is_torn;         /* STARTING: some ranks cannot reach each other */
+static uint64_t vanished_ns; /* ENDING: when the first process ended; 0: none has */
 static bool lost_in_the_end; /* ENDING: a rank is dead */
 static int polling;
 
-/* ---- what is found out, under the lock ---- */
+/* ---- findings, under the lock ---- */
 
 void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause)
 {
     (void)arg;
-    news[n_news++] = (news_t){rank, cause}; /* once for each rank */
+    news[n_news++] = (news_t){rank, cause}; /* at most once per rank, so it fits */
 }
 
 void pgasi_watch_told_abort(int rank, int exit_code)
@@ -105,7 +106,7 @@ static void look_at_solo(void)
     }
 }
 
-/* A rank that nothing here can ask after is dead if the transport has lost it. */
+/* A LOST rank counts as dead. The ring checks a SUSPECT one. */
 static void look_at_suspects(void)
 {
     if (!__atomic_exchange_n(&some_suspect, false, __ATOMIC_ACQ_REL))
@@ -119,7 +120,7 @@ static void look_at_suspects(void)
     }
 }
 
-/* ---- reports, behind the lock ---- */
+/* ---- reports, without the lock ---- */
 
 static void list_ranks(const news_t *some, int n, char *text, size_t bytes)
 {
@@ -146,7 +147,7 @@ static _Noreturn void end_job(const news_t *some, int n)
     if (here && pgasi_shm_first_to_report(PGASI_REPORT_DEATH))
         PGASI_ERROR("watch", "%s died%s: ending the job", text, when[phase]);
     if (!here)
-        pgasi_shm_first_to_report(PGASI_REPORT_END); /* the rank that found out says that, too */
+        pgasi_shm_first_to_report(PGASI_REPORT_END); /* this rank reports the end, too */
     struct timespec until_passed_on = {0, (here ? 1 : 2) * REPORT_MS * 1000000L};
     nanosleep(&until_passed_on,
               NULL); /* launchers drop what they have not read when the job is aborted */
@@ -178,8 +179,8 @@ static void explain_silence(const news_t *some, int n)
                     first, pgasi_param.peer_timeout_s, n_silent);
 }
 
-/* While the job starts, a network that lets nothing through is no death, nor is what a peer makes of
- * it. A rank that finds a real one ends the job by itself. */
+/* While the job starts, a network that blocks connections proves no death, and neither does a peer's
+ * conclusion from it. A rank that detects a real death ends the job by itself. */
 static bool is_death(const news_t *some, int n)
 {
     int n_sure = 0;
@@ -206,7 +207,7 @@ static void report(const news_t *some, int n)
         __atomic_store_n(&lost_in_the_end, true, __ATOMIC_RELEASE);
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
 static void handle(uint64_t data)
 {
@@ -222,8 +223,8 @@ static void handle(uint64_t data)
     }
 }
 
-/* Waits for events for at most so long, then does what is due. @return when it has to be called
- * again */
+/* Waits at most wait_ms for events and handles everything that is due. @return the time of the next
+ * call */
 static uint64_t look(int wait_ms)
 {
     struct epoll_event events[16];
@@ -247,7 +248,7 @@ static uint64_t look(int wait_ms)
         report(fresh, n_fresh);
     free(fresh);
     if (code >= 0) {
-        pgasi_shm_first_to_report(PGASI_REPORT_END); /* who ends the job says so */
+        pgasi_shm_first_to_report(PGASI_REPORT_END); /* the peer that ends the job reports it */
         pgasi_boot_abort(code);
     }
     return next;
@@ -291,7 +292,7 @@ static pgas_status_t start_thread(void)
     stopping = false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    /* With the stack of any thread: the program's thread-local data lie there too. */
+    /* The default stack size, because the program's thread-local data lies on the stack too. */
     int rc = pthread_create(&thread, NULL, watch_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
@@ -330,10 +331,10 @@ static void watch_process(int i)
     pid_fds[i] = NO_PIDFD;
     n_solo++;
     if (reason == ESRCH)
-        return; /* it is gone: the first look says so */
+        return; /* it has ended: the first poll reports it */
     pgasi_warn_once(&warned, "watch",
-                    "cannot watch the process of rank %d by pidfd_open (%s): the deaths of such "
-                    "ranks are looked for once a second%s",
+                    "cannot watch the process of rank %d by pidfd_open (%s): such processes are "
+                    "checked once a second%s",
                     pgasi_boot.host_members[i], strerror(reason),
                     reason == EMFILE
                         ? "; a rank needs a descriptor for each rank of its host (ulimit -n)"
@@ -378,7 +379,8 @@ static int own_leader(void)
     return pgasi_boot.rank;
 }
 
-/* Everybody's host and address. *far_p: some rank cannot be seen as a process. */
+/* Gathers the host and the address of all ranks. *far_p: the process of some rank is not
+ * visible. */
 static pgas_status_t introduce(MPI_Comm world, bool *far_p)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;
@@ -420,7 +422,7 @@ static bool all_listen(void)
     return true;
 }
 
-/* The thread makes the links. */
+/* Waits until the watch's thread has made the link. */
 static bool wait_for_link(void)
 {
     uint64_t limit =
@@ -453,7 +455,7 @@ static pgas_status_t no_ring(MPI_Comm world)
     if (pgasi_boot.rank == 0)
         PGASI_WARN("watch", "the hosts of this job cannot watch each other by TCP: deaths on "
                             "another host may go unnoticed; "
-                            "PGAS_WATCH_INTERFACE names a network that all of them are in");
+                            "set PGAS_WATCH_INTERFACE to one on a network that they share");
     return status;
 }
 
@@ -542,7 +544,7 @@ void pgasi_watch_lost(int rank)
     doubt(rank, LOST);
 }
 
-/* Whether a process of this host has ended; -1: nobody knows. */
+/* Whether a process of this host has ended; -1: unknown. */
 static int has_ended(int rank)
 {
     for (int i = 0; i < pgasi_boot.host_ranks; i++) {
@@ -578,7 +580,7 @@ void pgasi_watch_abort(int exit_code)
     pthread_mutex_unlock(&lock);
 }
 
-/* The last that all ranks do together. A rank that gets through has seen all others begin it. */
+/* The last agreement of all ranks. It completes on a rank only after all others have begun it. */
 static pgas_status_t part(MPI_Comm world)
 {
     int mine = 0, all, done = 0;

@@ -1,5 +1,6 @@
 /* Limits of a process that are too low.
- *   what:   init names a limit of open files, addresses or threads that is too low, once and with the number needed; with
+ *   what:   init names a limit of open files, address space or threads that is too low, once and
+ *   with the number needed; with
  *           that number it starts; threads that cannot be started later are named too, and the job goes on
  *   np:     2
  *   nodes:  0 1
@@ -105,7 +106,8 @@ int main(int argc, char **argv)
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(9);
     a_limit(RLIMIT_NOFILE, (rlim_t)open_files() + 3, 1, "pgas_init needs up to", "open files");
-    a_limit(RLIMIT_AS, addresses() + ((rlim_t)40 << 20), 1024, "the limit of addresses", "addresses");
+    a_limit(RLIMIT_AS, addresses() + ((rlim_t)40 << 20), 1024, "the limit of address space",
+            "address space");
     no_threads();
     return spmd_end();
 }
