@@ -45,7 +45,7 @@ passes() {
     fi
 }
 
-plan 38
+plan 39
 
 fake good <<<'echo 1..2; echo ok 1 - a; echo "ok 2 - b"'
 passes good "a good test passes"
@@ -180,4 +180,10 @@ case $out in
 *"launcher does not match the library"*) ok 0 "a foreign launcher is recognised" ;;
 *) ok 1 "a foreign launcher is recognised"; diag "$out" ;;
 esac
+
+# A script that git ignores is in nobody else's clone, though the makefiles name it.
+if command -v git >/dev/null && git -C "$TOP" rev-parse --git-dir >/dev/null 2>&1; then
+    empty "$(cd "$TOP" && find t -name '*.t' -exec grep -lI '^#!' {} + | git check-ignore --stdin)" \
+        "git ignores no script of the suite"
+else skip 1 "no git here"; fi
 done_testing
