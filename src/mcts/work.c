@@ -16,7 +16,6 @@ static void ask_to_end(worker_t *w, uint32_t why)
     }
 }
 
-/* What only one thread of the rank looks at. */
 /* The budget's; or the search's own, of which a remainder may be left that is too small for a node. */
 static bool has_reached_limit(const pgas_mcts_t *m)
 {
@@ -24,6 +23,7 @@ static bool has_reached_limit(const pgas_mcts_t *m)
     return full || __atomic_load_n(&m->bytes, __ATOMIC_RELAXED) >= m->memory_limit;
 }
 
+/* What only one thread of the rank looks at. */
 static void look_around(worker_t *w)
 {
     pgas_mcts_t *m = w->mcts;
