@@ -92,6 +92,16 @@ static bool spawn(const char *program, const char *name)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Others can make folders and programs beside ours, as in /tmp. One is taken if it is root's, this user's, or of the owner of the file
+ * beside which it was found. */
+static bool is_trusted(const char *program, const char *beside)
+{
+    struct stat found, known;
+    if (access(program, X_OK) != 0 || lstat(program, &found) != 0)
+        return false;
+    return found.st_uid == 0 || found.st_uid == geteuid() || (stat(beside, &known) == 0 && found.st_uid == known.st_uid);
+}
+
 /* Beside the library, as installed or as built, else by PATH. */
 static bool start_process(const char *name)
 {
@@ -106,7 +116,7 @@ static bool start_process(const char *name)
         const char *slash = strrchr(files[f], '/');
         for (size_t i = 0; slash != NULL && i < PGASI_ARRAY_LENGTH(places); i++) {
             snprintf(path, sizeof path, "%.*s/%s/pgas_snic", (int)(slash - files[f]), files[f], places[i]);
-            if (access(path, X_OK) == 0)
+            if (is_trusted(path, files[f]))
                 return spawn(path, name);
         }
     }
@@ -489,9 +499,9 @@ static void let_in(server_t *server)
 }
 
 /* Milliseconds until somebody is to be dropped, or the listener looked at again; or until nobody has been there for so long. */
-static int next_look(const server_t *server, int idle_ms)
+static int next_look(const server_t *server, uint64_t now_ns, int idle_ms)
 {
-    uint64_t now_ns = pgasi_now_ns(), next_ns = UINT64_MAX;
+    uint64_t next_ns = UINT64_MAX;
     if (server->closed_ns > now_ns)
         next_ns = server->closed_ns;
     for (int i = 0; i < server->n_clients; i++) {
@@ -508,8 +518,9 @@ static void serve(server_t *server, int idle_ms)
 {
     static struct pollfd wanted[CLIENTS_MAX + 1];
     for (;;) {
-        int n = server->n_clients, wait_ms = next_look(server, idle_ms);
-        bool closed = server->closed_ns > pgasi_now_ns(), idle = n == 0 && !closed;
+        uint64_t now_ns = pgasi_now_ns(); /* one look at the clock: a pause that ends must not count as the whole idle time */
+        int n = server->n_clients, wait_ms = next_look(server, now_ns, idle_ms);
+        bool closed = server->closed_ns > now_ns, idle = n == 0 && !closed;
         wanted[0] = (struct pollfd){ .fd = closed ? -1 : server->listener, .events = POLLIN };
         for (int i = 0; i < n; i++)
             wanted[i + 1] = (struct pollfd){ .fd = server->clients[i].fd, .events = POLLIN };

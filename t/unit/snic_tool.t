@@ -7,7 +7,7 @@ make_scratch
 snic=$BUILD/tools/pgas_snic
 name=tool-$$
 
-plan 9
+plan 10
 is "$("$snic" --version)" "libpgas $PACKAGE_VERSION" "--version"
 "$snic" --help >"$scratch/out"
 is "$? $(grep -c '^usage: pgas_snic' "$scratch/out")" "0 1" "--help"
@@ -30,4 +30,15 @@ is "$(like "$out" "pgas_snic \"$name\" runs as process * and has 0 of at most 10
 "$snic" --name "$name" --foreground 2>"$scratch/out"
 is "$? $(grep -c "already" "$scratch/out")" "1 1" "a second one of the name is refused"
 { kill -9 "$pid" && wait "$pid"; } 2>/dev/null
+
+# A library in a folder like /tmp, where another user has put a program of the name.
+if [ "$(id -u)" = 0 ] && [ -x "$BUILD/benchmarks/pgas_verbs_latency" ]; then
+    cp -L "$BUILD"/.libs/libpgas*.so.0 "$scratch/"
+    printf '#!/bin/sh\n: >%s/started\nexit 1\n' "$scratch" >"$scratch/pgas_snic"
+    chmod 755 "$scratch/pgas_snic"
+    chown 65534:65534 "$scratch/pgas_snic"
+    env LD_LIBRARY_PATH="$scratch" "$BUILD/benchmarks/pgas_verbs_latency" --engine process --case write -m 8:8 -i 10 -r 5 \
+        --device snic >"$scratch/out" 2>&1
+    is "$? $(ls "$scratch/started" 2>/dev/null)" "0 " "clients start no other user's program" || diag "$(cat "$scratch/out")"
+else skip 1 "not root, or benchmarks are not built"; fi
 done_testing
