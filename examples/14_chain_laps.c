@@ -64,7 +64,7 @@ static void take(pgas_verbs_cq_t *cq, const char *what)
 static int run(void)
 {
     pgas_verbs_cq_t *arrived = make_cq(0), *answered = make_cq(0), *sent = make_cq(0), *enabled = make_cq(0);
-    pgas_verbs_cq_t *unseen = make_cq(PGAS_VERBS_CQ_IGNORE_OVERRUN); /* nobody polls it: at most WAITs would look */
+    pgas_verbs_cq_t *unseen = make_cq(PGAS_VERBS_CQ_IGNORE_OVERRUN); /* no thread polls it */
     pgas_verbs_qp_t *client = make_qp(sent, answered, 0), *server = make_qp(unseen, arrived, 0);
     pgas_verbs_qp_t *master = make_qp(enabled, enabled, PGAS_VERBS_QP_MASTER), *back = make_qp(sent, answered, 0);
     uint32_t flags = PGAS_VERBS_QP_MANAGED_SEND | PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_IGNORE_OVERRUN;
@@ -73,7 +73,7 @@ static int run(void)
         connect_to(pairs[i][0], pairs[i][1]);
     connect_to(server, client);
     connect_to(back, ring);
-    pgas_verbs_mem_t slots; /* one entry in each: it writes a word to the client, with a notice */
+    pgas_verbs_mem_t slots; /* each holds one entry that writes a word to the client */
     uint32_t slot_bytes, first = pgas_verbs_qp_position(ring);
     must(pgas_verbs_qp_buffer(ring, &slots, &slot_bytes), "the slots");
     uint32_t n_slots = (uint32_t)(slots.bytes / slot_bytes), n_right = 0;
@@ -88,7 +88,7 @@ static int run(void)
         must(pgas_verbs_qp_recv(back, &none, 1, NULL), "a receive buffer");
         post(master, (pgas_verbs_request_t){ .op = PGAS_VERBS_WAIT, .cq = arrived, .index = i });
         post(master, (pgas_verbs_request_t){ PGAS_VERBS_SEND_ENABLE, PGAS_VERBS_SIGNAL, .qp = ring, .index = first + i + 1 });
-        /* The client: another word, in the entry of this round. Its message comes behind that on the same connection. */
+        /* The client puts another word into this round's entry. Its message follows it. */
         uint64_t chosen = (uintptr_t)&words[i % N_WORDS];
         uint32_t patch[] = { htobe32(8), htobe32(mem.lkey), htobe32((uint32_t)(chosen >> 32)), htobe32((uint32_t)chosen) };
         pgas_verbs_span_t from = { (uintptr_t)patch, sizeof patch, 0 };
@@ -96,7 +96,7 @@ static int run(void)
         post(client, (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_INLINE, .spans = &from, .n_spans = 1,
                                              .remote_addr = slot + DATA_AT, .rkey = slots.rkey });
         post(client, (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_SIGNAL });
-        take(answered, "the answer"); /* the entry has gone: its slot may be rewritten for the next lap */
+        take(answered, "the answer"); /* the entry has run: its slot may be rewritten */
         n_right += words[N_WORDS] == words[i % N_WORDS];
         take(arrived, "the message"); /* each makes room in a queue */
         take(sent, "what was sent");

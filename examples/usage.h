@@ -1,5 +1,5 @@
-/* usage.h: how examples, benchmarks and tools answer --help, and what they do not know, in one form and before the library
- * starts. A usage text begins with the program's name. Of the processes that a launcher started, rank 0 prints. */
+/* usage.h: examples, benchmarks and tools answer --help and unknown options in one form, before the
+ * library starts. A usage text begins with the program's name. Only rank 0 prints. */
 #ifndef EXAMPLES_USAGE_H
 #define EXAMPLES_USAGE_H
 #include <stdio.h>
@@ -35,7 +35,8 @@ static inline void usage_check(int rank, int argc, char **argv, const char *usag
     }
 }
 
-/* For programs that use getopt_long with ":" in front of the short options: the word that it answered by '?' or ':'. */
+/* For programs that use getopt_long with ":" in front of the short options: the word that caused
+ * its '?' or ':'. */
 static inline const char *usage_word(char **argv)
 {
     static char letter[] = "-?";
@@ -43,7 +44,7 @@ static inline const char *usage_word(char **argv)
     return optopt == 0 || strncmp(argv[optind - 1], "--", 2) == 0 ? argv[optind - 1] : letter;
 }
 
-/* And what is wrong with it. */
+/* The complaint about that word. */
 static inline const char *usage_complaint(int answer)
 {
     return answer == ':' ? "a value is missing" : "no such option";

@@ -1,5 +1,5 @@
 # Prints the small mistakes that can be made in a C file, one a line: LINE<tab>KIND<tab>the line with the mistake.
-# For t/mutants. Comments, texts, preprocessor lines, declarations outside of functions and what only logs are left alone.
+# For t/mutants. It skips comments, strings, preprocessor lines, declarations outside of functions and calls that only log.
 
 function emit(kind, text) { print FNR "\t" kind "\t" text }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# t/soak-tcp.sh [RUNS [AT_ONCE]]: random histories over UCX's TCP on a machine with too much to do.
+# t/soak-tcp.sh [RUNS [AT_ONCE]]: random histories over UCX's TCP on an overloaded machine.
 #
 # RUNS jobs (300) of 2 to 5 ranks, each on a node of its own, AT_ONCE (6) at a time beside a busy loop for each processor.
 # Each job works for a second and checks itself; t/spmd/lost.t also shuts its connections down. A job that says that a rank

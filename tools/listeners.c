@@ -1,5 +1,5 @@
-/* What listens where: sockets of this process that others can connect to, by the kernel's own lists. It shows all of them, MPI's and
- * UCX's too, and says since when they are there. */
+/* Lists the listening sockets of this process from the kernel's tables. The list includes sockets
+ * of MPI and of UCX, and shows which of them MPI opened. */
 #include "listeners.h"
 
 #include <arpa/inet.h>

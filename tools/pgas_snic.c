@@ -16,10 +16,10 @@
 static const char usage[] = "pgas_snic [--name NAME] [--idle SECONDS]\n"
                             "                 [--foreground | --status | --help | --version]\n"
                             "  --name NAME     which of this user's software NICs on this node (default)\n"
-                            "  --idle SECONDS  ends when no program has used it for so long (2)\n"
+                            "  --idle SECONDS  ends after so many seconds without a client (2)\n"
                             "  --foreground    does not go into the background\n"
-                            "  --status        prints what the one that runs says of itself; without one the\n"
-                            "                  exit status is 1\n"
+                            "  --status        prints the state of the running one; without one the exit\n"
+                            "                  status is 1\n"
                             "  --version       prints the version of the library\n"
                             "  --help          this text\n";
 

@@ -53,7 +53,7 @@ struct pgasi_ucx_rx {
     uint64_t n_dropped, n_too_large;
 };
 
-/* Senders issue messages again whose connection was lost (journal.c). */
+/* Senders repeat messages after the loss of a connection (journal.c). */
 static bool repeats(const pgasi_ucx_lane_t *lane)
 {
     return lane->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER;
@@ -186,7 +186,7 @@ static void show_or_wait(source_t *source)
     }
 }
 
-/* Its data is still on the way from a connection that was lost, and the message has come again. */
+/* The message has arrived again while its data is still in flight on the lost connection. */
 static void orphan(held_t **at)
 {
     held_t *held = *at;
@@ -233,7 +233,7 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
         free_held(lane, held, true);
         return;
     }
-    if (status != UCS_OK && repeats(lane)) { /* it will come again */
+    if (status != UCS_OK && repeats(lane)) { /* the sender repeats it */
         held_t **at = &held->source->held;
         while (*at != held) {
             at = &(*at)->next;

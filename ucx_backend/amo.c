@@ -46,7 +46,7 @@ static void fetch_done(void *request, ucs_status_t status, void *unused)
     }
     pgasi_ucx_ep_t *ep = ours->extra;
     if (status != UCS_OK && ep->journal.on && ours->lane->phase != PGASI_UCX_GIVEN_UP) {
-        ours->extra = NULL; /* UCX has finished; whether the peer has died decides about the status */
+        ours->extra = NULL; /* UCX has finished; the status depends on whether the peer has died */
         if (ours->n_lost == ep->journal.n_lost) {
             pgasi_ucx_journal_lost(ep, status);
         }

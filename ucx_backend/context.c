@@ -109,9 +109,10 @@ static void list_host_devices(char *list, size_t bytes)
     globfree(&ports);
 }
 
-/* UCX opens TCP on every interface and prefers the one that claims to be fastest: often a bridge or veth of containers,
- * or of somebody else's test. When that interface goes, connections between two ranks of this host hang or break. So a
- * job of one host opens TCP on the loopback interface. Strangers do not reach it there, either. */
+/* UCX opens TCP on every interface and prefers the one that claims the highest speed, often a
+ * bridge or veth of containers. When that interface disappears, connections between two ranks of
+ * this host hang or break. So a job on one host opens TCP on the loopback interface, which other
+ * machines cannot reach. */
 static ucs_status_t stay_on_host(ucp_config_t *config, const char *tls)
 {
     char text[64], devices[1024];
@@ -128,9 +129,9 @@ static bool in_environment(const char *name)
     return (ours != NULL && *ours != '\0') || (theirs != NULL && *theirs != '\0');
 }
 
-/* UCX's own search for dead peers ends connections to peers that live, when a network is cut for half a minute. The
- * library learns of deaths otherwise. TCP's probes are a variable of UCX's transport, which ucp_config_modify of 1.13 takes
- * by its name without the prefix. */
+/* UCX's own detection of dead peers closes connections to live peers when a network is cut for half
+ * a minute. The library detects deaths itself. The TCP probes are a variable of UCX's transport;
+ * ucp_config_modify of 1.13 accepts it only without the transport's prefix. */
 static ucs_status_t set_keepalive(ucp_config_t *config)
 {
     ucs_status_t status = UCS_OK;

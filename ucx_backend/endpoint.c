@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/log.h"
 
-#define FILES_OF_CONNECTION 3 /* over TCP: there and back, and one of the service lane */
+#define FILES_OF_CONNECTION 3 /* over TCP: one per direction, and one of the service lane */
 #define FILES_SPARED 8        /* for connections of peers that come at the same time */
 
 /* True if it was marked already. */
@@ -47,14 +47,15 @@ void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why)
     }
 }
 
-/* Said once for each peer: it is notable, but the job goes on. */
+/* Logged once for each peer. */
 void pgasi_ucx_reopened(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_t *tp = ep->lane->tp;
     bool told = (__atomic_fetch_or(&tp->dead[ep->peer], PGASI_UCX_REOPENED, __ATOMIC_RELAXED) & PGASI_UCX_REOPENED) != 0;
     PGASI_LOG_AT(told ? PGASI_LOG_DEBUG : PGASI_LOG_WARN, "ucx",
-                 "the connection of lane %d to rank %d was lost though the rank lives (%s), and has been opened again. UCX has "
-                 "one name for every end of a TCP connection: PGAS_UCX_LOG_LEVEL=diag shows which it was. Limits of time are "
+                 "the connection of lane %d to rank %d was lost although the rank is alive (%s), and "
+                 "was reopened. UCX has one status for every such loss: PGAS_UCX_LOG_LEVEL=diag "
+                 "shows the cause. Possible timeouts: "
                  "PGAS_UCX_TCP_KEEPIDLE (ours: inf), PGAS_UCX_TCP_MAX_CONN_RETRIES and the kernel's net.ipv4.tcp_retries2",
                  ep->lane->index, ep->peer, ucs_status_string(ep->journal.why));
 }
@@ -110,7 +111,7 @@ static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
     snprintf(doing, sizeof(doing), "connecting lane %d to rank %d", ep->lane->index, ep->peer);
     pgasi_ucx_t *tp = ep->lane->tp;
     pgas_status_t result = pgasi_ucx_failed_again(&tp->told_connect, status, doing,
-                                                  "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must leave a way to every rank");
+                                                  "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must allow a connection to every rank");
     bool lives = tp->opts.suspect_fn != NULL && !tp->opts.suspect_fn(tp->opts.arg, ep->peer);
     return result == PGAS_ERR_PEER && lives ? PGAS_ERR_TRANSPORT : result;
 }
@@ -126,8 +127,8 @@ static void choose_prefix(pgasi_ucx_ep_t *ep, unsigned n_openings)
     ep->am_source = ep->am_compact ? compact << PGASI_UCX_NUMBER_BITS : source;
 }
 
-/* UCX 1.13 ends the process by an assertion where a TCP connection finds no file left on one of both sides. A new file gets
- * the lowest free number, which tells how many are left. */
+/* An assertion of UCX 1.13 ends the process if one side of a new TCP connection has no file left. A
+ * new file gets the lowest free number, which shows how many are left. */
 static bool has_files_left(pgasi_ucx_t *tp, int peer)
 {
     struct rlimit limit;

@@ -1,20 +1,21 @@
-/* Connections that are lost though their peer lives: each endpoint keeps what it issued until it
- * is known to have arrived.
+/* Repairs connections that are lost although their peer is alive: each endpoint keeps its
+ * operations until they are acknowledged.
  *
- * A TCP connection may end while both processes live: an interface goes, a firewall forgets it, a
- * limit of time passes. UCX then fails the endpoint, and nobody knows how much of what it had sent
- * has arrived. So an entry of the journal stands for each message, put and non-fetching atomic, in
- * the order of issue. Small data (COPY_MAX) is copied, and complete for the caller at once; larger
- * data stays the caller's until the entry has arrived. A flush of UCX over TCP is answered by the
- * peer behind everything that was sent before, so it acknowledges all entries so far. It is issued
- * for every ACK_EVERY entries, for large data, and when the caller flushes.
+ * A TCP connection may end while both processes are alive: an interface disappears, a firewall
+ * drops it, a timeout expires. UCX then fails the endpoint, and it is unknown how much of the sent
+ * data has arrived. So the journal has one entry for each message, put and non-fetching atomic, in
+ * the order of issue. Small data (COPY_MAX) is copied and completes for the caller at once. Larger
+ * data stays in the caller's buffer until the entry has arrived. Over TCP the peer answers a flush
+ * of UCX after everything that was sent before it, so the answer acknowledges all earlier entries.
+ * The journal flushes after every ACK_EVERY entries, for large data, and when the caller flushes.
  *
- * When a connection is lost, the owner is asked whether the peer has died. If not, the connection
- * is opened again and all entries that were not acknowledged are issued again, in order. The peer
- * drops messages that it has seen by their numbers (am_recv.c). Puts and gets are repeated.
- * Atomics cannot be: a fetching one that was under way ends with PGAS_ERR_TRANSPORT, a non-
- * fetching one has the next flush end so. If GIVE_UP_NS pass in vain, everything ends with
- * PGAS_ERR_TRANSPORT. Endpoints over UCX's shared memory have no journal: UCX does not watch them. */
+ * When a connection is lost, the backend asks the owner whether the peer has died. If not, it
+ * reopens the connection and repeats all unacknowledged entries in order. The peer drops duplicate
+ * messages by their numbers (am_recv.c). Puts and gets are repeated. Atomics cannot be repeated: a
+ * fetching one in flight ends with PGAS_ERR_TRANSPORT; after a non-fetching one the next flush
+ * returns that status. If all attempts fail for GIVE_UP_NS, everything ends with
+ * PGAS_ERR_TRANSPORT. Endpoints over UCX's shared memory have no journal, because UCX does not
+ * detect their loss. */
 #include "ucx_backend/ucx.h"
 
 #include <stdlib.h>
@@ -27,19 +28,19 @@
 #define ACK_BYTES (256u << 10)
 #define PAUSE_NS UINT64_C(1000000) /* before the second attempt; doubled for each further one */
 #define PAUSE_MAX_NS UINT64_C(200000000)
-#define STRAGGLERS_NS UINT64_C(1000000000) /* for UCX to give back what it holds of a lost connection */
+#define STRAGGLERS_NS UINT64_C(1000000000) /* for UCX to return the requests of a lost connection */
 #define GIVE_UP_NS (PGASI_UCX_GIVE_UP_S * UINT64_C(1000000000))
 
 struct pgasi_ucx_entry {
     pgasi_ucx_entry_t *next, **back; /* back: of gets */
     pgasi_ucx_ep_t *ep;
-    pgasi_tp_comp_t *comp; /* told when the entry has arrived */
+    pgasi_tp_comp_t *comp; /* completes when the entry has arrived */
     enum { MESSAGE, PUT, GET, POST } kind;
     bool arrived;          /* a get: its data is here; others: acknowledged */
     uint32_t fence;        /* the lane's count when it was issued */
-    uint32_t n_requests;   /* of UCX that still name it */
+    uint32_t n_requests;   /* requests of UCX that refer to it */
     uint64_t number;
-    pgasi_ucx_key_t *key;  /* of a put or get; NULL: released since */
+    pgasi_ucx_key_t *key;  /* of a put or get; NULL: released meanwhile */
     uint64_t remote_addr;
     void *dst;
     const void *data;
@@ -98,7 +99,8 @@ static void end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
     }
 }
 
-/* Take out what has arrived, in order. A message may still be with UCX, which sends large ones when the peer asks. */
+/* Remove entries that have arrived, in order. UCX may still hold a large message until the peer
+ * fetches it. */
 static void retire(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
@@ -148,7 +150,7 @@ static void acknowledged(void *request, ucs_status_t status, void *unused)
     }
 }
 
-/* Have the peer acknowledge all entries so far, unless it is being asked. */
+/* Request an acknowledgement of all entries so far, unless a request is in flight. */
 static void ask(pgasi_ucx_ep_t *ep)
 {
     static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = acknowledged};
@@ -166,7 +168,7 @@ static void ask(pgasi_ucx_ep_t *ep)
         j->n_requests++;
     } else if (ptr != NULL) {
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
-    } else { /* callbacks are for progress */
+    } else { /* callbacks run in progress only */
         j->acked = j->asked;
         ep->lane->repairs = 1;
     }
@@ -243,7 +245,8 @@ static ucs_status_ptr_t start(const pgasi_ucx_entry_t *entry)
     return ucp_get_nbx(ep, entry->dst, entry->bytes, entry->remote_addr, entry->key->rkey, &entry_param);
 }
 
-/* Give an entry to UCX. What UCX refuses is issued again with the next connection. True: a get that has ended. */
+/* Give an entry to UCX. If UCX refuses it, the next connection repeats it. True: a get that has
+ * ended. */
 static bool issue(pgasi_ucx_entry_t *entry)
 {
     pgasi_ucx_ep_t *ep = entry->ep;
@@ -414,7 +417,7 @@ pgas_status_t pgasi_ucx_journal_may_post(pgasi_ucx_ep_t *ep)
 void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_entry_t *entry = new_entry(ep, 0);
-    if (entry == NULL) { /* then a loss will not be told */
+    if (entry == NULL) { /* without an entry a loss cannot be reported */
         return;
     }
     entry->kind = POST;
@@ -488,7 +491,7 @@ void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key)
     free(key->packed);
 }
 
-/* ---- lost and found ---- */
+/* ---- loss and repair ---- */
 
 void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status)
 {
@@ -502,7 +505,7 @@ void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status)
     ep->lane->repairs = 1;
 }
 
-/* Everything that was issued ends with a status; nothing is accepted from now on. */
+/* End all issued operations with a status; the endpoint accepts no further ones. */
 static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
@@ -531,7 +534,7 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
     pgasi_ucx_deactivate_if_clean(ep);
 }
 
-/* UCX gives back what it holds of the lost connection, in its progress. */
+/* Wait for UCX to return the requests of the lost connection, in its progress. */
 static void close_lost(pgasi_ucx_ep_t *ep)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
@@ -542,7 +545,7 @@ static void close_lost(pgasi_ucx_ep_t *ep)
     ep->ep = NULL;
 }
 
-/* Issue again what has not arrived. */
+/* Repeat all entries that have not arrived. */
 static void repeat(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
@@ -602,7 +605,7 @@ static void reopen(pgasi_ucx_ep_t *ep, uint64_t now)
     repeat(ep);
 }
 
-/* One look at an endpoint; true if it needs further ones. */
+/* One repair step of an endpoint; true if it needs further steps. */
 static bool repair(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;

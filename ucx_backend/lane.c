@@ -8,8 +8,8 @@
 #include "base/clock.h"
 
 #define CURE_OF_OPENING                                                                                  \
-    "fewer lanes (PGAS_LANES) need less of /dev/shm and fewer descriptors (ulimit -n); on the way, an "  \
-    "interface that was removed meanwhile is left out by PGAS_UCX_NET_DEVICES"
+    "fewer lanes (PGAS_LANES) need less of /dev/shm and fewer descriptors (ulimit -n); if an "  \
+    "interface was removed meanwhile, exclude it with PGAS_UCX_NET_DEVICES"
 
 static pgas_status_t open_worker(pgasi_ucx_lane_t *lane)
 {

@@ -1,7 +1,8 @@
-/* Memory and keys. Memory that this file allocates is a sparse anonymous file of our own, registered with UCX. A peer on
- * the host maps the file through /proc/PID/fd and loads and stores there. UCX could allocate too, but its `posix`
- * transport writes every page of /dev/shm ahead, and it falls back on `posix` wherever `sysv` refuses a size. A packed key
- * is ours around UCX's: length, file and checksum, since UCX would believe anything it is given. */
+/* Memory and keys. This file allocates memory as a sparse anonymous file and registers it with UCX.
+ * A peer on the host maps the file through /proc/PID/fd and loads and stores there. UCX's own
+ * allocation is not used: its `posix` transport writes every page of /dev/shm in advance, and UCX
+ * falls back to `posix` if `sysv` refuses a size. A packed key wraps UCX's key with its length, the
+ * file and a checksum, because UCX does not validate keys. */
 #include "ucx_backend/ucx.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ typedef struct {
     uint32_t bytes; /* of UCX's part */
     uint64_t base, length;
     uint64_t token; /* of the file that can be mapped */
-    int32_t pid, fd; /* that has it open; fd -1: there is none */
+    int32_t pid, fd; /* of the owner; fd -1: there is no file */
     uint64_t check; /* of all else */
 } key_header_t;
 
@@ -45,8 +46,8 @@ static mem_t *mem_of(pgasi_tp_mem_t *mem)
 
 /* ---- files ---- */
 
-/* What /proc says that a descriptor of an allocation is. The token tells it from any other file, of this host or another:
- * a key may come from a host with the same process numbers. */
+/* The target of an allocation's link in /proc/PID/fd. The token distinguishes it from any other
+ * file, because a key may come from another host with the same process numbers. */
 static void link_of(uint64_t token, char text[LINK_BYTES])
 {
     snprintf(text, LINK_BYTES, "/memfd:pgas-%016" PRIx64 " (deleted)", token);
@@ -66,8 +67,8 @@ static uint64_t make_token(const pgasi_ucx_t *tp, const void *mem)
     return pgasi_hash_bytes(parts, sizeof(parts), 1);
 }
 
-/* A sparse file and its mapping: nothing is written, and pages come when they are touched. The kernel closes and removes
- * the file with its last process, however that ends. */
+/* Creates and maps a sparse file; the kernel allocates pages when they are touched. It removes the
+ * file with its last process, however that ends. */
 static pgas_status_t make_file(mem_t *mem, size_t bytes)
 {
     char name[LINK_BYTES];
@@ -89,7 +90,8 @@ static pgas_status_t make_file(mem_t *mem, size_t bytes)
     return PGAS_ERR_NO_MEMORY;
 }
 
-/* A peer's file, mapped here; NULL: it is on another host, or the peer is gone, or this process may not look at it. */
+/* Maps a peer's file; NULL: it is on another host, the peer has ended, or this process has no
+ * permission. */
 static void *map_file_of(const key_header_t *header)
 {
     char path[LINK_BYTES];

@@ -40,7 +40,7 @@ pgas_status_t pgasi_ucx_status(ucs_status_t status)
     }
 }
 
-/* PGAS_ERR_AGAIN would have the caller try for ever what no progress mends. */
+/* With PGAS_ERR_AGAIN the caller would retry for ever, because progress does not help. */
 static pgas_status_t setup_status(ucs_status_t status)
 {
     return status == UCS_ERR_NO_RESOURCE ? PGAS_ERR_NO_MEMORY : pgasi_ucx_status(status);

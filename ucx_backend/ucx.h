@@ -25,9 +25,9 @@
 
 #define PGASI_UCX_GIVE_UP_S 20 /* for opening a lost connection again */
 
-/* what is known of a peer */
+/* flags of a peer */
 #define PGASI_UCX_DEAD 1
-#define PGASI_UCX_REOPENED 2 /* a connection to it was lost though it lives, and the log says so */
+#define PGASI_UCX_REOPENED 2 /* a connection to it was lost although it is alive; logged */
 
 typedef struct pgasi_ucx pgasi_ucx_t;
 typedef struct pgasi_ucx_lane pgasi_ucx_lane_t;
@@ -80,20 +80,20 @@ typedef struct pgasi_ucx_request {
     struct pgasi_ucx_request *next, **back;      /* fetching atomics of an endpoint; back NULL: not in its list */
 } pgasi_ucx_request_t;
 
-/** What was issued on an endpoint and is not known to have arrived; journal.c. */
+/** Operations of an endpoint that are not acknowledged yet; journal.c. */
 typedef struct {
     bool on;              /* the endpoint has one: its peer is another rank, behind a connection that may be lost */
-    bool doubtful;        /* atomics were under way on a lost connection: the next flush says so */
+    bool doubtful;        /* atomics were in flight on a lost connection: the next flush reports */
     enum { PGASI_UCX_LINK_UP, PGASI_UCX_LINK_LOST, PGASI_UCX_LINK_DOWN, PGASI_UCX_LINK_ENDED } link;
     uint32_t n_lost;      /* connections */
-    ucs_status_t why;     /* the last was */
+    ucs_status_t why;     /* reason of the last loss */
     uint32_t n_entries;   /* in the list */
     uint32_t n_requests;  /* of entries that UCX holds */
     size_t bytes;         /* copied by entries of the list */
     uint64_t issued;      /* number of the last entry */
     uint64_t acked;       /* all entries up to this number have arrived, but for messages that UCX holds */
-    uint64_t asked;       /* what the flush under way will acknowledge; acked: there is none */
-    uint64_t wanted;      /* somebody waits for this number */
+    uint64_t asked;       /* the flush in flight acknowledges up to this; acked: none is */
+    uint64_t wanted;      /* highest number that a caller waits for */
     pgasi_ucx_entry_t *first, **last;
     pgasi_ucx_entry_t *gets;
     pgasi_ucx_mark_t *marks; /* flushes that wait for a number, oldest first */
@@ -197,9 +197,9 @@ struct pgasi_ucx {
     unsigned char *dead; /* n_ranks: PGASI_UCX_DEAD, PGASI_UCX_REOPENED */
     bool closing;
     int warned_key;
-    int told_files;   /* that no file is left for a connection */
-    int told_lane;    /* that a lane could not be opened */
-    int told_connect; /* nor a connection */
+    int told_files;   /* logged: no file is left for a connection */
+    int told_lane;    /* logged: a lane could not be opened */
+    int told_connect; /* logged: a connection could not be opened */
     pthread_mutex_t lock; /* lanes */
     pgasi_ucx_lane_t *lanes[PGASI_UCX_LANES_MAX];
     unsigned char *n_openings[PGASI_UCX_LANES_MAX]; /* by rank: how often a lane of this index was opened for messages */
@@ -290,7 +290,8 @@ void pgasi_ucx_peer_dead(pgasi_tp_t *tp, int peer);
 /** The same; logs and tells the owner the first time. */
 void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why);
 
-/** Log that a lost connection is open again, or cannot be opened, which the owner is told. */
+/** Log that a lost connection was reopened, or cannot be; the latter also goes to the owner's
+ *  error_fn. */
 void pgasi_ucx_reopened(pgasi_ucx_ep_t *ep);
 void pgasi_ucx_unreachable(pgasi_ucx_ep_t *ep);
 
@@ -331,7 +332,7 @@ pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key
                             size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp);
 /** Fail the fetching atomics of an endpoint, which UCX forgets when it fails. */
 void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
-/** Those that were issued on former connections. */
+/** Fail only those that were issued on former connections. */
 void pgasi_ucx_fail_old_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
 /** The callback of puts and gets. */
 void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused);
@@ -417,18 +418,19 @@ pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
 pgas_status_t pgasi_ucx_journal_may_post(pgasi_ucx_ep_t *ep);
 /** A non-fetching atomic was issued. */
 void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep);
-/** The flush gets a part that ends when all entries so far have arrived; false: they have. */
+/** Adds a part to the flush that ends when all entries so far have arrived. False: they have
+ *  already. */
 bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush);
 /** Remember how to unpack a key for another connection. */
 pgas_status_t pgasi_ucx_journal_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes);
 void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key);
 /** The connection is lost. */
 void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status);
-/** Outside of UCX: open lost connections again, end what was issued to the dead. */
+/** Reopens lost connections and ends operations to dead peers. Not inside callbacks of UCX. */
 int pgasi_ucx_repair(pgasi_ucx_lane_t *lane);
 /** After the worker is destroyed. */
 void pgasi_ucx_journal_free(pgasi_ucx_ep_t *ep);
-/** Connect an endpoint, again perhaps. */
+/** Connect an endpoint, for the first time or again. */
 ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep);
 
 /* am_recv.c */

@@ -137,7 +137,8 @@ static piece_t cut(const piece_t *piece, uint64_t at, uint64_t bytes)
     return part;
 }
 
-/* From one list of pieces to another. @return false: one of them is not there, or the second is too short */
+/* Copies from one list of pieces to another. @return false: a piece is not mapped, or the target is
+ * too short */
 static bool copy_lists(const piece_t *to, unsigned n_to, const piece_t *from, unsigned n_from)
 {
     uint64_t at = 0;
@@ -187,7 +188,7 @@ typedef struct {
     uint32_t n;
 } cq_memory_t;
 
-/* @return false: there is none, or what it says makes no sense */
+/* @return false: there is none, or its words are invalid */
 static bool find_cq(const snic_view_t *view, uint32_t cqn, cq_memory_t *memory_p)
 {
     snic_cq_t *cq = snic_cq(view, cqn);
@@ -246,7 +247,7 @@ bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
     snic_view_t *view = snic->view;
     cq_memory_t memory;
     if (!find_cq(view, cqn, &memory))
-        return true; /* nothing comes any more */
+        return true; /* no further completions come */
     snic_cq_t *cq = memory.cq;
     pgasi_snic_need_sleeper(snic);
     pgasi_snic_lock(&cq->lock);
@@ -340,7 +341,8 @@ static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, 
     }
 }
 
-/* A receive ring by what was loaded once: entries of `stride` bytes. @return NULL: it makes no sense */
+/* A receive ring with entries of `stride` bytes; words are loaded once. @return NULL: they are
+ * invalid */
 static const unsigned char *receive_ring(const snic_view_t *view, pgasi_snic_ref_t ref, uint32_t log, uint32_t stride)
 {
     bool sane = log <= SNIC_LOG_QUEUE && stride >= PGASI_WQE_SEGMENT && stride <= SNIC_STRIDE && stride % PGASI_WQE_SEGMENT == 0;
@@ -880,7 +882,7 @@ static bool held_back(snic_view_t *view, const snic_qp_t *qp, const pgasi_wqe_t 
     return !stepping(view) && pgasi_snic_random(view, 4) == 0;
 }
 
-/* The blocks of a send queue. @return NULL: it makes no sense */
+/* The blocks of a send queue. @return NULL: its words are invalid */
 static const unsigned char *send_ring(const snic_view_t *view, const snic_qp_t *qp, size_t *bytes_p)
 {
     uint32_t log = snic_load(qp->log_sq_blocks);

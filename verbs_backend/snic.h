@@ -39,7 +39,7 @@ typedef struct {
     int32_t event_fd;
     uint32_t event_serial;   /* of the pipe: descriptors are used again */
     pgasi_snic_ref_t ring, record;
-    uint64_t lock;           /* from here: who pushes */
+    uint64_t lock;           /* from here: written by pushing threads */
     uint64_t count;          /* behind << 32 | pi: completions pushed, and those of them that WAITs do not see yet (DELAY). One store
                                 moves both */
     uint32_t dead;           /* has overrun */
@@ -90,7 +90,7 @@ typedef struct {
     uint32_t qps_high;       /* places ever used */
     uint32_t work __attribute__((aligned(64))); /* something may be there to be done */
     uint32_t blocked;        /* something waits: for a completion, a receive entry, a peer */
-    uint64_t lock __attribute__((aligned(64))); /* of who runs the context, see pgasi_snic_lock */
+    uint64_t lock __attribute__((aligned(64))); /* of the running thread, see pgasi_snic_lock */
     uint32_t seq __attribute__((aligned(64)));  /* futex of the thread that sleeps for this context */
     uint32_t sleeping;
     uint8_t active[SNIC_QPS] __attribute__((aligned(64)));
@@ -110,7 +110,7 @@ static inline uint32_t snic_start(const snic_region_t *region)
 #define SNIC_VERSION (3u << 24 | (uint32_t)sizeof(snic_region_t))
 #define SNIC_REGION_BYTES PGASI_ALIGN_UP(sizeof(snic_region_t), (size_t)4096)
 
-/** What is known of a memory region, copied once from the table of its context and checked. It does not change. */
+/** A memory region, copied once from the table of its context and checked. It does not change. */
 typedef struct snic_map {
     struct snic_map *next;   /* of those that are given up */
     uint32_t key, serial, pd, access;
@@ -171,14 +171,15 @@ void pgasi_snic_view_put(snic_view_t *view);
 bool pgasi_snic_view_alive(snic_view_t *view);
 /** Write to its event pipe. */
 void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial);
-/** What a key of the owner's memory stands for, mapped here if it can be. NULL: it has ended, or makes no sense. */
+/** The memory that a key of the owner names, mapped here if possible. NULL: it is released, or
+ *  invalid. */
 const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key);
-/** Unmap what is not used any more. Nobody of this process runs a context. */
+/** Unmaps unused memory. No thread of this process may run a context meanwhile. */
 void pgasi_snic_unmap_old(void);
 /** Of this boot and pid namespace: processes with the same one can name each other. */
 uint64_t pgasi_snic_machine(void);
 
-/** One load of a word that others may change meanwhile: what was checked is what is used. */
+/** Loads once a word that other processes may change, so that the checked value is the used one. */
 #define snic_load(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
 
 /* Limits of what a region says of its queues. */
@@ -319,7 +320,8 @@ int pgasi_snic_memory(const char *name, uint64_t bytes);
 /** Whether a descriptor from elsewhere is such memory, of this user, of a size within the limits. */
 bool pgasi_snic_is_memory(int fd, uint64_t bytes_min, uint64_t bytes_max);
 
-/** Be found under a name by processes of this user. @return PGAS_OK; PGAS_ERR_EXISTS another process has the name; PGAS_ERR_IO */
+/** Makes this process reachable under a name for processes of this user. @return PGAS_OK;
+ *  PGAS_ERR_EXISTS another process has the name; PGAS_ERR_IO */
 pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p);
 void pgasi_snic_unlisten(const char *name, int fd);
 /** @return a socket to the process of this name, which is this user's; -1: errno ENOENT or ECONNREFUSED there is none, EPERM it is

@@ -39,7 +39,7 @@
 #define CHECK_NS UINT64_C(10000000)
 #define CONNECT_MS 5000   /* a client's patience: the process is stopped, or very busy */
 #define SILENT_NS UINT64_C(2000000000) /* a client may take so long to say who it is */
-#define PAUSE_NS UINT64_C(100000000)   /* nobody is let in for so long when not even the spare descriptor helps */
+#define PAUSE_NS UINT64_C(100000000)   /* pause of the listener without descriptors */
 #define BACKLOG 64
 #define MS_NS UINT64_C(1000000)
 #define MESSAGE_MAGIC 0x6d43494eu
@@ -48,21 +48,21 @@ int pgasi_snic_answer_ms = 10000;
 
 static char anchor; /* lies in the library's file, or in the program's */
 
-/** What the process that executes shares with its clients, which only ring it. */
+/** Shared memory of the executing process; clients only ring in it. */
 struct snic_hub {
     uint32_t magic, version;
     uint32_t seq __attribute__((aligned(64))); /* futex */
     uint32_t sleeping;
 };
 
-/** What is asked of it. JOIN: the region of the client comes along. */
+/** A client's question. With JOIN the client passes its region. */
 typedef struct {
     uint32_t magic;
     enum { JOIN = 1, STATUS } kind;
     pgasi_snic_id_t id;
 } question_t;
 
-/** Its answer. To JOIN the hub comes along. */
+/** The process's answer. To JOIN it passes the hub. */
 typedef struct {
     uint32_t magic;
     int32_t status;
@@ -202,8 +202,8 @@ static pgas_status_t refused(const char *name, const answer_t *answer)
         return PGAS_ERR_IO;
     }
     if (answer->want == TOO_MANY)
-        PGASI_ERROR("snic", "the process of the software NIC \"%s\" has %u clients already, as many as it takes; another engine_name makes "
-                    "another one", name, answer->n_clients_max);
+        PGASI_ERROR("snic", "the process of the software NIC \"%s\" has %u clients already, its maximum; another engine_name starts "
+                    "another process", name, answer->n_clients_max);
     else
         PGASI_ERROR("snic", "the process of the software NIC \"%s\" has no descriptors left; see ulimit -n where it was started", name);
     return PGAS_ERR_LIMIT;
@@ -228,7 +228,7 @@ static pgas_status_t introduce(pgasi_snic_t *snic, const char *name)
         PGASI_ERROR("snic", "process %d, the software NIC \"%s\", %s", (int)pgasi_snic_peer(snic->hub_socket), name,
                     status == PGAS_ERR_TIMEOUT ? "does not answer: is it stopped?"
                     : status == PGAS_ERR_LIMIT ? "has answered, but no descriptor is left here; see ulimit -n"
-                                               : "gives an answer that makes no sense");
+                                               : "sends an invalid answer");
         status = status == PGAS_ERR_LIMIT ? status : PGAS_ERR_IO;
     }
     if (fd >= 0)
@@ -308,9 +308,9 @@ void pgasi_snic_wake_process(struct snic_hub *hub)
 typedef struct {
     struct snic_hub *hub;
     int hub_fd, listener;
-    int spare_fd;          /* given up when descriptors have run out, to tell those who come */
+    int spare_fd;          /* closed when descriptors run out, to answer new clients */
     uint64_t began_ns;
-    uint64_t closed_ns;    /* nobody is let in until then */
+    uint64_t closed_ns;    /* no client is accepted until then */
     pthread_mutex_t lock;  /* clients */
     struct {
         int fd;

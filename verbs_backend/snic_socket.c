@@ -1,4 +1,4 @@
-/* Where the process of the software NIC is found, and how it and its clients pass memory to each other.
+/* The socket of the software NIC's process, and the exchange of memory between it and its clients.
  *
  * The socket is a file in a folder that belongs to this user alone, so no other user can take its name. An abstract name could be taken
  * by anybody. Messages carry at most one descriptor, by SCM_RIGHTS: it has the rights that its sender has, no more. Memory that comes
@@ -159,7 +159,8 @@ int pgasi_snic_connect(const char *name, int patience_ms)
     return fd;
 }
 
-/* Those who make and remove sockets take turns. The last may have removed the folder: then it is made again. */
+/* A lock serialises making and removing sockets. Its last holder may have removed the folder, which
+ * is then made again. */
 static int lock_place(char *path, size_t bytes)
 {
     for (int ms = 0; ms < LOCK_MS; ms += STEP_MS) {
@@ -175,7 +176,7 @@ static int lock_place(char *path, size_t bytes)
     return -1;
 }
 
-/* Sockets that nobody answers any more were left behind by processes that were killed. */
+/* Removes sockets that killed processes left behind: no process answers there. */
 static void sweep(int place)
 {
     int folder_fd = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -76,8 +76,9 @@ static pgas_status_t open_device(pgasi_verbs_tp_t *tp)
     return status;
 }
 
-/* The software NIC reads and writes registered memory of other processes by these calls. Filters of containers refuse them
- * even for the own process; without them a transfer would fail later, and its peer would look dead. */
+/* The software NIC copies registered memory of other processes with these calls. Filters of
+ * containers refuse them even for the own process. Then a transfer would fail later, and its peer
+ * would look dead. */
 static pgas_status_t check_copies(const pgasi_verbs_tp_t *tp)
 {
     char from = 1, to = 0;

@@ -29,7 +29,7 @@
 #define KEEPALIVE_S 10                  /* a host that vanished is noticed after three times that */
 #define STRANGER_NS UINT64_C(30000000000) /* who connects may take so long to say who he is */
 #define RUSH_NS UINT64_C(1000000000)      /* the same when descriptors have run out */
-#define PAUSE_NS 50000000                 /* nobody is let in for so long when that cannot be helped */
+#define PAUSE_NS 50000000                 /* pause of the listeners when descriptors stay out */
 #define EVENTS 16
 
 enum { HELLO = 1, WELCOME, DIAL, ANSWER, BYE, LEAVE };
@@ -128,8 +128,9 @@ static void add_hosts(pgasi_verbs_tp_t *tp, const struct ifaddrs *all, const cha
     }
 }
 
-/* The addresses of the interface that was named, or of loopback for a job of one host, or of all interfaces. A machine without
- * addresses can still talk with itself; one that lacks the interface it was told to use is told so. */
+/* The addresses of the named interface, or of loopback for a job on one host, or of all interfaces.
+ * A machine without addresses can still connect to itself. A missing named interface is an
+ * error. */
 static pgas_status_t find_hosts(pgasi_verbs_tp_t *tp)
 {
     struct ifaddrs *all = NULL;
@@ -332,7 +333,8 @@ static void hang_up(pgasi_verbs_tp_t *tp, connection_t *connection)
     pgasi_verbs_wire_t *wire = tp->wire;
     const connection_t *chosen = connection->peer >= 0 ? wire->of_peer[connection->peer] : NULL;
     bool mine = chosen == connection, was_open = connection->state == OPEN;
-    /* A peer that dies ends all of its connections. The end of one more, such as a hello that was repeated, says nothing. */
+    /* A dead peer loses all of its connections. The end of another connection, such as a repeated
+     * hello, proves nothing. */
     bool died = was_open && !connection->left && (mine || chosen == NULL || chosen->state != OPEN);
     wire->n_connecting -= connection->state == CONNECTING || connection->state == GREETED;
     if (connection->fd >= 0) {
@@ -616,7 +618,8 @@ static void listen_for(const pgasi_verbs_wire_t *wire, uint32_t events)
     }
 }
 
-/* Connections that cannot be accepted keep a listener readable, and who waits for that would not sleep any more. */
+/* Connections that cannot be accepted keep a listener readable, so a thread that waits for it would
+ * never sleep. */
 static void pause_listening(const pgasi_verbs_wire_t *wire)
 {
     const struct itimerspec once = {.it_value.tv_nsec = PAUSE_NS};
@@ -873,7 +876,8 @@ static int listen_at(const uint8_t host[16], uint16_t *port_p)
     return fd;
 }
 
-/* At each of our addresses; one at which nothing can be bound (it is going, or not there yet) is no address of ours. */
+/* Listens at each of our addresses, and drops those that cannot be bound (interfaces that come or
+ * go). */
 static void listen_everywhere(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
 {
     pgasi_verbs_tp_address_t *address = &tp->address;

@@ -26,7 +26,7 @@ static bool play_text(game_t *game, const char *moves, char why[MESSAGE_MAX])
     return good;
 }
 
-/* What comes of a search so far: "black: b2 0.531, 4096 rollouts". */
+/* Interim result of a search: "black: b2 0.531, 4096 rollouts". */
 static const char *outcome(const pgas_mcts_info_t *info, const game_t *game, char text[64])
 {
     char move[16] = "";

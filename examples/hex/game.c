@@ -21,7 +21,7 @@ bool game_start(game_t *game, int size, bool may_swap)
     return pgas_hex_init(&game->at, size, may_swap) == PGAS_OK;
 }
 
-/* Who moves out of turn gives the right to swap away: it is that of the other color's first answer. */
+/* A move out of turn ends the right to swap, which belongs to the other color's first answer. */
 void game_set_turn(game_t *game, int turn)
 {
     game->at.may_swap = game->at.may_swap && turn == game->at.turn;

@@ -42,7 +42,8 @@ typedef struct {
     uint8_t turns[MOVES_MAX]; /* who made them: one color may move several times in a row */
 } game_t;
 bool game_start(game_t *game, int size, bool may_swap); /* false: no such size */
-/* Makes a move given as text, of a color whose turn it need not be. False: *why says why not; nothing has changed. */
+/* Makes a move given as text; the color need not be on turn. False: *why has the reason, and
+ * nothing has changed. */
 bool game_play_text(game_t *game, int turn, const char *text, char why[MESSAGE_MAX]);
 bool game_play(game_t *game, int turn, pgas_mcts_move_t move);
 void game_set_turn(game_t *game, int turn);

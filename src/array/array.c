@@ -33,7 +33,7 @@
 #define PREFETCH 32
 #define PREFETCH_MAX 64
 #define FILTER_MIN 16
-#define IDS_ROUND 512 /* numbers that come first */
+#define IDS_ROUND 512 /* ids are taken from this range first */
 
 static pgasi_array_t *arrays[IDS]; /* by number */
 static uint32_t next_id, id_end;   /* where to look for a free number; numbers ever used are below id_end */
@@ -229,9 +229,9 @@ static pgas_status_t compare(const params_t *all, int n)
     return worst;
 }
 
-/* A number that is free on all ranks of the team: the greatest that anybody proposes, until nobody has an array with it.
- * Numbers go round within the table's first page, so that a number rests before it comes again, and the table does not
- * grow with every array that ever was. */
+/* Agrees on an id that is free on all ranks of the team: each round takes the greatest proposal,
+ * until no rank uses it. Ids cycle within the table's first page. So an id is not reused soon, and
+ * the table does not grow with every new array. */
 static pgas_status_t agree_on_id(pgas_team_t *team, uint32_t *id_p)
 {
     uint32_t from = next_id;

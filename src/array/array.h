@@ -86,7 +86,7 @@ typedef struct pgasi_array_access {
     pgas_status_t status;
     uint32_t done;
     uint32_t token;    /* of those carried out elsewhere */
-    uint32_t n_pins;   /* of the thread that waits, while it does */
+    uint32_t n_pins;   /* pins of the waiting thread, while it waits */
     const struct pgasi_array_own_pin *pins;
 } pgasi_array_access_t;
 
@@ -116,7 +116,8 @@ typedef struct {
     uint64_t chunk;
 } pgasi_array_held_t;
 
-/** The lock itself, and what threads read without it, lie outside of `now`: an assignment may store other values on its way. */
+/** The lock itself, and the fields that threads read without it, lie outside of `now`, because an
+ *  assignment to `now` may store intermediate values. */
 typedef struct pgasi_array_hold {
     uint32_t lock;
     uint32_t touched;
@@ -163,7 +164,7 @@ bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold);
 /** Room for one more pin of the calling thread, and its note. */
 pgas_status_t pgasi_array_own_pin_room(void);
 void pgasi_array_own_pin_add(const pgasi_array_hold_t *hold);
-/** Leaves with the access which pins the calling thread has: they last until it is done. */
+/** Records in the access the pins of the calling thread. They last until the access is done. */
 void pgasi_array_own_pins_note(pgasi_array_access_t *x);
 bool pgasi_array_is_pinned_by(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x);
 /** A second thread of this rank begins to use arrays: what the first one owns is not readable in short any more. */

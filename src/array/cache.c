@@ -271,7 +271,8 @@ static bool is_pinned_by_waiting(const pgasi_array_t *a, const pgasi_array_hold_
     return false;
 }
 
-/* No line could ever become free if x waited for one as well: the thread has pinned them itself, or others that wait have. */
+/* True if no line could become free while x waits: this thread, or other waiting threads, have
+ * pinned all of them. */
 static bool would_wait_for_ever(const pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     for (uint32_t li = 0; li < a->n_lines; li++) {

@@ -44,7 +44,7 @@ static void unlock(pgasi_array_hold_t *hold)
     __atomic_store_n(&hold->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* For the cache, which looks without the lock. */
+/* For the cache, which reads it without the lock. */
 static void touch(pgasi_array_hold_t *hold)
 {
     if (!__atomic_load_n(&hold->touched, __ATOMIC_RELAXED))

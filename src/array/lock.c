@@ -168,8 +168,9 @@ static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
 
 static pgasi_array_lock_queue_t queue = { .tell = answer }; /* of who serves */
 
-/* An own request needs no message, so it would pass all requests of other ranks that have come and that nobody has looked at. The
- * rank looks before every LOOK_EVERY-th of its own requests, and before the next LOOKS ones when another rank has asked. */
+/* An own request needs no message, so it would overtake requests of other ranks that have arrived
+ * but are not handled yet. The rank polls before every LOOK_EVERY-th of its own requests. After a
+ * request of another rank it polls before each of its next LOOKS requests. */
 enum { LOOK_EVERY = 64, LOOKS = 64 };
 static uint32_t looks_left;
 

@@ -152,8 +152,10 @@ bool pgasi_array_is_left(bool at_home)
     return true;
 }
 
-/* As long as the first thread is alone it stores to what it owns without fences, and others may read it in short. After this it is
- * outside of any access that began so. Each thread that comes before the end of this does it: none goes on while another is at it. */
+/* While the rank has one thread, that thread stores to its exclusive chunks without fences, and
+ * entries in the table allow reads of them. When this returns, the first thread is outside of any
+ * access that began in that mode. Every thread that arrives before it is finished executes it, and
+ * none continues while another one is inside. */
 static void end_time_alone(void)
 {
     pgasi_array_second_thread();

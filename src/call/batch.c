@@ -82,7 +82,7 @@ void pgasi_out_check_lost(int rank, pgas_status_t status)
         return;
     if (pgasi_boot_is_dead(rank))
         return;
-    PGASI_ERROR("call", "calls or answers to rank %d cannot be sent (%s), and it waits for them: ending the job", rank,
+    PGASI_ERROR("call", "calls or answers that rank %d waits for cannot be sent (%s): ending the job", rank,
                 pgas_status_text(status));
     pgasi_boot_abort(1);
 }

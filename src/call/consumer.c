@@ -90,7 +90,7 @@ static pgas_status_t start(int slot, int port, int n_threads)
         c->n += error == 0;
     }
     if (error != 0) {
-        PGASI_ERROR("consumer", "pgas_consumers_start: %d of %d threads start, then: %s; raise the limit of processes "
+        PGASI_ERROR("consumer", "pgas_consumers_start: only %d of %d threads started: %s; raise the limit of processes "
                     "(ulimit -u)", c->n, n_threads, strerror(error));
         stop(c);
         free(c);

@@ -128,8 +128,8 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch);
 /** Position up to which records were handed over; any thread may ask. */
 uint64_t pgasi_channel_handed_over(const out_t *out);
 
-/** After sending what no caller hears about any more: where a peer that lives waits for what cannot be sent, for want of
- *  files or memory, the job ends. batch.c. */
+/** Checks the status of a send whose caller cannot receive it. If files or memory are missing and
+ *  the peer is alive, it would wait for ever, so the function ends the job. batch.c. */
 void pgasi_out_check_lost(int rank, pgas_status_t status);
 
 /* ---- far.c ---- */

@@ -5,8 +5,8 @@
  *
  * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor. While application threads
  * poll it only naps (their rounds serve peers); it announces its sleep in the bell when none has polled for a nap's length,
- * and whoever then sends something kicks it awake. It also lends a hand to lanes that nobody looks at. Without service
- * threads whoever waits lends the hand. */
+ * and the next sender kicks it awake. It also makes progress on lanes that no thread polls. Without
+ * service threads a waiting thread does that. */
 #include "call/progress.h"
 
 #include <errno.h>
@@ -240,7 +240,7 @@ static int serve(uint64_t n, bool look)
     return n > INT32_MAX ? INT32_MAX : (int)n;
 }
 
-/* With a look at everything. */
+/* Polls everything. */
 static int serve_if_free(void)
 {
     if (!pgasi_inbox_try_lock())
@@ -250,7 +250,7 @@ static int serve_if_free(void)
     return n;
 }
 
-/* Something of lane 0 that only goes on in progress, and that a ring may be for. */
+/* Whether lane 0 has work that needs progress; a ring may announce it. */
 static bool service_has_work(void)
 {
     const pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
@@ -346,7 +346,7 @@ void pgasi_progress_before_sleep(void)
     pgasi_lane_unlock(lane);
 }
 
-/* What a ring may be for, except what is for threads that look themselves. */
+/* Handles everything that a ring may announce, except calls for threads that poll by themselves. */
 static bool something_is_left(void)
 {
     bool left = pgasi_inbox_pending() || service_has_work() || shared_held();
@@ -356,7 +356,8 @@ static bool something_is_left(void)
     return left;
 }
 
-/* A round may have looked at one channel only, or found a lock taken, whose holder may have looked before. */
+/* A round may have polled only one channel. Or it found a lock taken whose holder had polled before
+ * the arrival. */
 void pgasi_progress_when_rung(void)
 {
     progress_round();

@@ -12,7 +12,8 @@
 int pgasi_progress(void);
 /** What every wait calls before it sleeps: nobody looks at the time then, so what is gathered under a limit leaves. */
 void pgasi_progress_before_sleep(void);
-/** What every wait calls that a ring has woken: runs all that has come, and rings for what it cannot run. */
+/** Every wait that a ring has woken calls this. It runs everything that has arrived, and rings
+ *  again for the rest. */
 void pgasi_progress_when_rung(void);
 
 /** Publishes what the calling thread has gathered and waits until all that it has issued has left, so that the thread may
@@ -39,9 +40,10 @@ extern void (*pgasi_died_more)(int rank);
 pgas_status_t pgasi_service_start(void);
 void pgasi_service_stop(void);
 
-/** A rank of the job is dead, and the others go on: the hook of the watch (boot.h). Once for each, on any thread. */
+/** The hook of the watch (boot.h): a rank is dead, and the job goes on. Runs once for each dead
+ *  rank, on any thread. */
 void pgasi_peer_died(int rank);
-/** The transport says that a rank is gone: the watch is told, unless all ranks are leaving. */
+/** The transport has given up a rank: reports it to the watch, unless all ranks are leaving. */
 void pgasi_peer_lost(int rank);
 extern bool pgasi_leaving; /* finalize is under way: peers may leave */
 

@@ -74,7 +74,7 @@ static inline bool pgasi_wire_wants_reply(uint64_t wire)
 {
     return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) != 0;
 }
-/* Of a reply that is wanted; parcels have larger numbers in their heads. */
+/* Limit of a wanted reply; the heads of parcels hold larger numbers. */
 static inline uint32_t pgasi_wire_reply_bytes(uint64_t wire)
 {
     return ((uint32_t)(wire >> 32) & 0x3FFFFFFFu) - 1;

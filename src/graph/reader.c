@@ -129,10 +129,10 @@ static bool is_real(text_t word)
     return end == copy + n;
 }
 
-/* why it is refused: a number is most likely a weight */
+/* Explains the refusal: a number is most likely a weight. */
 static const char *third_column(text_t word, const char *otherwise)
 {
-    return is_real(word) ? "a third column, as of weights, which are not read (keep the first two)" : otherwise;
+    return is_real(word) ? "a third column, such as weights, which are not supported (keep the first two)" : otherwise;
 }
 
 /* ---- the three formats: one line each, without its end -------------------------------------------------------- */
@@ -425,8 +425,9 @@ size_t pgasi_reader_begin(const char *bytes, size_t n_bytes, pgasi_graph_error_t
     static const char mark[] = "\xef\xbb\xbf";
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (n_bytes >= known[i].n_bytes && memcmp(bytes, known[i].bytes, known[i].n_bytes) == 0) {
-            pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, 0, "is %s, which is not read: pass what `%s FILE` prints, as path '-' "
-                                  "for standard input", known[i].what, known[i].cure);
+            pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, 0,
+                                  "is %s, which is not supported: pass the output of `%s FILE`, "
+                                  "with the path '-' for standard input", known[i].what, known[i].cure);
             return 0;
         }
     }

@@ -52,8 +52,9 @@ typedef struct {
     size_t carry_bytes;
 } pgasi_reader_t;
 
-/** What stands before the text: its first bytes, PGASI_READER_BEGIN or all there are.
- *  @return how many to skip: those of a byte-order mark, or 0. An error is set (line 0) if it is no text: compressed, UTF-16. */
+/** Checks the first bytes of the input (PGASI_READER_BEGIN, or fewer if it is shorter).
+ *  @return the bytes to skip: the length of a byte-order mark, or 0. Sets an error (line 0) for
+ *          compressed or UTF-16 input. */
 #define PGASI_READER_BEGIN 6
 size_t pgasi_reader_begin(const char *bytes, size_t n_bytes, pgasi_graph_error_t *error_p);
 

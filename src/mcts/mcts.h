@@ -125,12 +125,13 @@ static inline pgasi_ref_t ref_step(int rank, const step_t *step)
 /* ---- memory ---- */
 
 #define POOL_CLASSES 96
-/* Of all workers of the rank: blocks that were given back at rest, and the bytes of memory_bytes that no worker has. */
+/* Shared by the workers of the rank: blocks returned at rest, and the bytes of memory_bytes that no
+ * worker holds. */
 typedef struct {
     pthread_mutex_t lock;
     void *free[POOL_CLASSES];
-    int64_t room, share; /* share: how many a worker takes at least, if there are so many */
-    bool full;           /* something found no room since the search was last at rest: no node is made any more */
+    int64_t room, share; /* share: bytes that a worker takes at least, if available */
+    bool full;           /* an allocation failed since the search was last at rest: no more nodes */
 } rest_t;
 
 /* Blocks of some sizes, of one worker. */
@@ -139,11 +140,11 @@ typedef struct {
     struct slab *slabs, *spare; /* spare: slabs of which nothing is used */
     char *fresh, *fresh_end;
     rest_t *rest;
-    int64_t used_bytes, room; /* room: bytes that are left of what the worker has taken */
+    int64_t used_bytes, room; /* room: bytes left of the worker's share */
     uint32_t n_since; /* blocks since the sum of all workers was taken */
 } pool_t;
 
-size_t pgasi_mcts_block_bytes(size_t bytes);       /* that a block of so many takes */
+size_t pgasi_mcts_block_bytes(size_t bytes);       /* including overhead */
 void *pgasi_mcts_take(pool_t *pool, size_t bytes); /* contents undefined; NULL: no memory, or none of memory_bytes left */
 void pgasi_mcts_give(pool_t *pool, void *block, size_t bytes);
 void pgasi_mcts_give_to_all(pool_t *pool, void *block, size_t bytes); /* at rest */
@@ -317,7 +318,8 @@ void pgasi_mcts_begin_node(const pgas_mcts_t *m, node_t *node, const void *state
 node_t *pgasi_mcts_make_node(worker_t *w, const void *state, int depth);
 void pgasi_mcts_free_node(worker_t *w, node_t *node);
 bool pgasi_mcts_open(worker_t *w, node_t *node); /* its edges are there; false: no memory, or no moves */
-size_t pgasi_mcts_least_bytes(worker_t *w, const void *state); /* of memory_bytes, so that a search from there knows a move */
+/* The least memory_bytes with which a search from this state finds a move. */
+size_t pgasi_mcts_least_bytes(worker_t *w, const void *state);
 void pgasi_mcts_share_room(pgas_mcts_t *m); /* at rest */
 child_t *pgasi_mcts_child(const edges_t *edges, uint32_t i, segment_t **segment_p, uint32_t *at_p);
 int64_t pgasi_mcts_choose(worker_t *w, node_t *node); /* -1: no memory */
@@ -342,7 +344,8 @@ pgas_status_t pgasi_mcts_agree(pgas_status_t mine, uint64_t number); /* the wors
 
 /* rest.c: what is done at rest */
 pgas_status_t pgasi_mcts_collect(pgas_mcts_t *m);
-pgas_status_t pgasi_mcts_refuse(pgas_mcts_t *m); /* there is no room for the root and its moves: says how much they need */
+/* No room for the root and its moves: logs the bytes that they need. */
+pgas_status_t pgasi_mcts_refuse(pgas_mcts_t *m);
 void pgasi_mcts_drop_all(pgas_mcts_t *m);
 void pgasi_mcts_sum_bytes(pgas_mcts_t *m);
 void pgasi_mcts_peek(const pgas_mcts_t *m, pgas_mcts_info_t *info);

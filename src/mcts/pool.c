@@ -16,7 +16,7 @@ typedef struct slab {
     char data[] __attribute__((aligned(LINE)));
 } slab_t;
 
-/* A worker's part of the limit, so that it need not ask for each block. */
+/* Takes a share of the limit, so that the worker does not ask for each block. */
 static bool has_room(pool_t *pool, int64_t bytes)
 {
     int64_t left = __atomic_load_n(&pool->rest->room, __ATOMIC_RELAXED), more = bytes - pool->room, take = 0;

@@ -302,7 +302,7 @@ static pgas_status_t keep_below(pgas_mcts_t *m)
     return pgas_barrier(NULL);
 }
 
-/* Of what is there nothing is below the new root. */
+/* No existing node is below the new root. */
 static pgas_status_t begin_anew(pgas_mcts_t *m)
 {
     uint32_t depth = m->root_depth;

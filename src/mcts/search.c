@@ -531,7 +531,7 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     m->deadline_ns = deadline_of(m->begin_ns, b->time_us);
 }
 
-/* The moves of the root come first, before other nodes take the room. */
+/* Expands the root first, before other nodes use up the memory. */
 static bool has_moves(pgas_mcts_t *m)
 {
     node_t *root = ref_pointer(m->root);
@@ -540,7 +540,8 @@ static bool has_moves(pgas_mcts_t *m)
     return pgasi_mcts_moves(&m->worker[0], root->state, false) == 0;
 }
 
-/* A stop that came before the search, on any rank, is there before the first rollout. And there is room for the root's moves. */
+/* A stop requested before the search, on any rank, takes effect before the first rollout. Checks
+ * the room for the root's moves. */
 static pgas_status_t agree_to_begin(pgas_mcts_t *m, bool has_room)
 {
     uint32_t mine[2] = { __atomic_load_n(&m->stop, __ATOMIC_RELAXED) != 0, !has_room }, any[2] = { 0, 0 };

@@ -20,7 +20,8 @@ void pgasi_mcts_sum_bytes(pgas_mcts_t *m)
     int64_t sum = 0;
     for (int i = 0; i <= m->n_threads; i++)
         sum += __atomic_load_n(&m->worker[i].pool.used_bytes, __ATOMIC_RELAXED);
-    sum = PGASI_MIN(sum, (int64_t)m->opts.memory_bytes); /* what one gave back another may have taken between two of these */
+    /* A worker may take bytes that another one returned between two reads. */
+    sum = PGASI_MIN(sum, (int64_t)m->opts.memory_bytes);
     __atomic_store_n(&m->bytes, (uint64_t)sum, __ATOMIC_RELAXED);
     uint64_t high = __atomic_load_n(&m->bytes_high, __ATOMIC_RELAXED);
     while ((uint64_t)sum > high &&
@@ -28,7 +29,7 @@ void pgasi_mcts_sum_bytes(pgas_mcts_t *m)
     }
 }
 
-#define SHARES 64 /* of a worker; what others have left of theirs when one is refused is not used */
+#define SHARES 64 /* per worker; the rest of other workers' shares stays unused when one is refused */
 #define SHARE_MOST (64 << 10)
 
 void pgasi_mcts_share_room(pgas_mcts_t *m)

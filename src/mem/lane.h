@@ -155,9 +155,10 @@ size_t pgasi_far_message_max(void);
 extern pgasi_tp_am_fn_t pgasi_lane_am_fn;
 /** The transport lost a peer. */
 extern void (*pgasi_lane_peer_lost)(int rank);
-/** The transport lost a connection to a peer: has the rank died? False: it lives, or nobody knows yet. NULL: true. */
+/** The transport lost a connection to a peer. @return whether the rank has died; false: it is
+ *  alive, or this is not known yet. NULL counts as true. */
 extern bool (*pgasi_lane_peer_suspect)(int rank);
-/** A rank has died: what is under way to it through the transport ends with PGAS_ERR_PEER. Any thread. */
+/** A rank has died: operations in flight to it end with PGAS_ERR_PEER. Any thread. */
 void pgasi_lanes_peer_dead(int rank);
 /** Goes around the transport's table before it is opened; NULL: nothing. Tests count with it. */
 extern const pgasi_tp_ops_t *(*pgasi_lane_wrap)(const pgasi_tp_ops_t *ops);

@@ -86,8 +86,8 @@ static pgas_status_t issue(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req
     return PGAS_ERR_INTERNAL;
 }
 
-/* The transport has no room. What makes some may depend on peers, which may wait for this rank: so the wait serves them, and
- * without a shared lane's lock. Lane locked. */
+/* The transport has no room. Peers may have to act first, and they may wait for this rank. So the
+ * wait serves them, and it releases the lock of a shared lane meanwhile. Lane locked. */
 static void wait_for_room(pgasi_lane_t *lane, pgasi_wait_t *w)
 {
     if (pgasi_lane_progress(lane) > 0)
@@ -401,7 +401,8 @@ AMO_TYPED(64)
 
 /* ---- public: completion ---- */
 
-/* Threads of a shared lane may have flushed more meanwhile, and others look without its lock. */
+/* Other threads of a shared lane may have flushed more meanwhile, and threads read this without its
+ * lock. */
 static void set_flushed(pgasi_lane_t *lane, uint64_t *flushed, uint64_t number)
 {
     if (__atomic_load_n(flushed, __ATOMIC_RELAXED) >= number)

@@ -150,8 +150,9 @@ static bool is_chosen(pgasi_param_id_t id)
     return pgasi_param_origins[id] != PGASI_PARAM_FROM_DEFAULT;
 }
 
-/* Memory is reserved only, so what does not fit would end a job at some later store. Defaults are let pass: most programs
- * touch little of them. PGAS_MEMORY_LIMIT, where it is set, has been judged before and stands for what the machine has. */
+/* Init only reserves memory, so a heap that does not fit would end the job at some later store.
+ * Default sizes pass, because most programs touch little of them. If PGAS_MEMORY_LIMIT is set, it
+ * was checked before and replaces this check. */
 static pgas_status_t check_fits(size_t bytes)
 {
     pgasi_machine_t m;

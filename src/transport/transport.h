@@ -58,9 +58,11 @@ typedef struct {
 typedef bool (*pgasi_tp_am_fn_t)(void *arg, const pgasi_tp_am_t *am);
 typedef void (*pgasi_tp_error_fn_t)(void *arg, int peer, pgas_status_t status);
 
-/** A connection to a peer was lost: has the rank died? True: the transport gives the peer up and calls error_fn. False:
- *  the rank lives, or nobody knows yet. Then the transport opens the connection again if it can, and the owner calls
- *  peer_dead when it learns of the death. Runs inside progress() of any lane. */
+/** A connection to a peer was lost; the transport asks whether the rank has died. Runs inside
+ *  progress() of any lane.
+ *  @return true: the transport gives up the peer and calls error_fn. False: the rank is alive, or
+ *          its state is not known yet. Then the transport reopens the connection if it can, and the
+ *          owner calls peer_dead when it learns of the death. */
 typedef bool (*pgasi_tp_suspect_fn_t)(void *arg, int peer);
 
 typedef struct {
@@ -137,8 +139,9 @@ typedef struct pgasi_tp_ops {
     pgas_status_t (*arm)(pgasi_tp_lane_t *lane);  /* PGAS_ERR_BUSY: events wait, progress first */
     pgas_status_t (*wake)(pgasi_tp_lane_t *lane); /* makes event_fd readable; callable from any thread */
     void (*am_release)(pgasi_tp_lane_t *lane, void *data); /* by the thread that may use the lane */
-    /** The owner knows that a peer has died: what is under way to it and what is issued later ends with PGAS_ERR_PEER.
-     *  Callable from any thread, more than once. What is under way ends inside the next progress() of its lane. */
+    /** The owner knows that a peer has died: operations to it that are in flight or issued later
+     *  end with PGAS_ERR_PEER. Callable from any thread, more than once. Operations in flight end
+     *  inside the next progress() of their lane. */
     void (*peer_dead)(pgasi_tp_t *tp, int peer);
 } pgasi_tp_ops_t;
 

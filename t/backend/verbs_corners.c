@@ -1,9 +1,9 @@
 /* What a lane keeps when things go wrong.
  *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
  *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot
- *           keep all descriptors; who connects when none are left is turned away; an interface that is not there is refused; a
- *           completion queue that cannot be slept on is not used; listeners are bound to loopback, or to the addresses that
- *           the rank tells others, and do not keep a thread awake that cannot let anybody in; a repeated hello of a rank
+ *           keep all descriptors; a connection when none are left is refused; an interface that does not exist is refused;
+ *           a completion queue that cannot be slept on is not used; listeners are bound to loopback, or to the addresses
+ *           that the rank announces; a listener that cannot accept keeps no thread awake; a repeated hello of a rank
  *           does not end the rank
  *   np:     1
  *   log:    is gone
@@ -175,7 +175,8 @@ static void turned_away(void)
     spmd_ok(good && gone, "who connects when no descriptors are left is hung up on");
 }
 
-/* The listener stays readable as long as somebody waits to be let in; the wire does not, so a thread that sleeps on it sleeps. */
+/* The listener stays readable while connections wait, but the wire's descriptor does not, so a
+ * thread can sleep on it. */
 static bool is_quiet(void)
 {
     struct pollfd wire = {.fd = pgasi_verbs_wire_fd(pgasi_verbs_tp_of(world.tp)), .events = POLLIN};
@@ -213,7 +214,7 @@ static void strangers(void)
     spmd_ok(quiet, "and meanwhile the listener does not keep a thread awake");
 }
 
-/* Of this process, by the kernel's list: a socket that listens at all addresses is one too many. */
+/* Counts sockets of this process that listen at all addresses, from the kernel's list. */
 static int listens_everywhere(const char *list, const char *all)
 {
     char line[512], mine[64], link[64], path[300], local[64];
@@ -299,7 +300,7 @@ static void listeners(void)
             "a job of several hosts listens at its addresses, not at all that come");
 }
 
-/** What ranks tell each other over TCP, as wire.c has it. */
+/** The hello message of wire.c. */
 typedef struct {
     uint32_t magic;
     uint16_t kind;
@@ -324,7 +325,7 @@ static const void *no_address(void *arg, int rank)
     return NULL;
 }
 
-/* @return a connection to a transport, on which this was said */
+/* @return a connection to a transport, on which this hello was sent */
 static int say_hello(const pgasi_tp_t *tp, uint32_t magic, uint64_t secret)
 {
     const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of((pgasi_tp_t *)(uintptr_t)tp)->address;
@@ -361,7 +362,7 @@ static bool is_gone(int fd)
     return n_gone > 0;
 }
 
-/* Somebody repeats what a rank has said, or makes it up. */
+/* A stranger repeats a rank's hello, or invents one. */
 static void introductions(void)
 {
     const uint32_t magic = 0x31775056u;

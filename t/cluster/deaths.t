@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # what: a rank of another host that dies without ever having had a connection, in init, in a collective or in finalize, is
-#       noticed by all; so is a host that is cut off, and both sides end or go on by themselves; a short cut changes nothing,
-#       and strangers at the listeners do not either
+#       noticed by all; so is a host that is cut off, and both sides end or go on by themselves; neither a short cut nor
+#       strangers at the listeners change anything
 # needs: no-sanitizers namespaces
 # source: public headers
 # timeout: 300

@@ -1,5 +1,5 @@
-/* The ways of accesses.
- *   what:   accesses take the way that is made for them, as the counters say: own elements and copies are used without a lock and
+/* Code paths of accesses.
+ *   what:   accesses take the path meant for them, as the counters show: own elements and copies are used without a lock and
  *           without the home; a chunk that is used again is fetched once, one that is used once is not; operands of built-in
  *           operators are kept in lines from the first on, those of others from the second on; a walk is read ahead; threads
  *           of a node share a chunk without a lock
@@ -72,7 +72,7 @@ static bool took(const pgas_array_t *array, ways_t want)
     return good;
 }
 
-/* One rank after the other, so that nobody takes a chunk away. */
+/* One rank after the other, so that no rank takes a chunk away. */
 static void in_turns(void (*body)(pgas_array_t *array, uint64_t i), bool far, ways_t want, const char *what)
 {
     for (int turn = 0; turn < n_ranks; turn++) {

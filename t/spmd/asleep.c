@@ -65,7 +65,7 @@ static bool some_thread_is_ready(void)
     return ready;
 }
 
-/* Computes until so many calls have run; false if one is lost. */
+/* Computes until n calls have run; false if one is lost. */
 static bool compute(uint64_t n_calls)
 {
     uint64_t late_ns = 0;

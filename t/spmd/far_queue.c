@@ -1,7 +1,7 @@
 /* Messages for a thread that stays away.
  *   what:   who sends messages to a thread of another node that does not look is stopped after PGAS_FAR_QUEUE bytes and
- *           what is under way, and goes on when it has looked; nothing is lost, and the order stays; what was refused is in
- *           no statistics
+ *           what is under way, and goes on when it has looked; nothing is lost, and the order stays; refused calls are
+ *           not counted
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self

@@ -424,8 +424,10 @@ static void bad_files(void)
     bad_line("negative.el", "# c\n", "1 2", 1700, "1 -2", "negative.el:1701: a negative number: '-2'", PGAS_ERR_RANGE);
     bad_line("great.el", "", "1 2", 2899, "9223372036854775808 2", "great.el:2899: a number above 2^63-1",
              PGAS_ERR_RANGE);
-    bad_line("weights.el", "", "1 2", 1111, "1 2 0.5", "weights.el:1111: a third column, as of weights", PGAS_ERR_FORMAT);
-    bad_line("weights.tsv", "", "a\tb", 1112, "a\tb\t3", "weights.tsv:1112: a third column, as of weights", PGAS_ERR_FORMAT);
+    bad_line("weights.el", "", "1 2", 1111, "1 2 0.5", "weights.el:1111: a third column, such as weights",
+             PGAS_ERR_FORMAT);
+    bad_line("weights.tsv", "", "a\tb", 1112, "a\tb\t3", "weights.tsv:1112: a third column, such as weights",
+             PGAS_ERR_FORMAT);
     bad_line("bad.tsv", "", "a\tb", 1234, "a\tb\tc", "bad.tsv:1234: more than two names", PGAS_ERR_FORMAT);
     bad_line("beyond.mtx", mtx, "1 2", 2000, "10 2", "beyond.mtx:2003: an index outside of the matrix: '10'",
              PGAS_ERR_RANGE);
@@ -433,7 +435,7 @@ static void bad_files(void)
              PGAS_ERR_FORMAT);
     bad_line("fewer.mtx", mtx, "%", 7, "1 2", "fewer.mtx:3003: ends after 2 of the 3000", PGAS_ERR_FORMAT);
     text_add(&text, "\x1f\x8b\x08");
-    refused(&text, "a.el.gz", "a.el.gz: is compressed by gzip, which is not read", PGAS_ERR_FORMAT);
+    refused(&text, "a.el.gz", "a.el.gz: is compressed by gzip, which is not supported", PGAS_ERR_FORMAT);
     text.n = 0;
     text_add(&text, "\xef\xbb\xbf");
     refused(&text, "mark.el", "mark.el:1: empty", PGAS_ERR_FORMAT);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: under the launcher, where standard error is a pipe, progress comes as lines; a job that is interrupted ends with one line
-#       that says how far it was
+# what: under the launcher, where standard error is a pipe, progress is shown as lines; an interrupted job ends with one line
+#       that names the progress reached
 # needs: no-sanitizers
 # source: README
 set -u

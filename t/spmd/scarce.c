@@ -55,7 +55,7 @@ static pgas_status_t start(void)
     return pgas_init(NULL, &opts);
 }
 
-/* The least number behind "raise it to" that a rank has said; 0: none. */
+/* The least number after "raise it to" in the log of any rank; 0: none. */
 static uint64_t named(const char *words, int *n_said_p)
 {
     uint64_t here = 0, all = 0;
@@ -94,7 +94,8 @@ static void no_threads(void)
     spmd_ok(forbidden, "threads are forbidden from now on");
     said_begin();
     pgas_status_t status = pgas_consumers_start(0, 2);
-    spmd_ok(said_by("0 of 2 threads start") == spmd_size() && status == PGAS_ERR_NO_MEMORY, "consumers are refused, and why is said");
+    spmd_ok(said_by("0 of 2 threads started") == spmd_size() && status == PGAS_ERR_NO_MEMORY,
+            "consumers are refused with the reason");
     spmd_ok(pgas_barrier(NULL) == PGAS_OK && pgas_finalize() == PGAS_OK, "the job goes on");
     said_begin();
     status = start();

@@ -85,7 +85,7 @@ static bool pins(pgas_array_pin_mode_t mode)
     return good;
 }
 
-/* Whether somebody waits for just that. */
+/* Whether a thread waits for exactly that. */
 static bool unpin_recalls(pgas_array_pin_mode_t mode)
 {
     bool recall = false;

@@ -99,7 +99,7 @@ static const struct {
     {"no first name", PGAS_GRAPH_NAMES, "a\tb\n\tc\n", PGAS_ERR_FORMAT, 2, "a name is missing: '?c'"},
     {"no second name", PGAS_GRAPH_NAMES, "a\tb\nc\t\n", PGAS_ERR_FORMAT, 2, "a name is missing: 'c?'"},
     {"cut behind a tab", PGAS_GRAPH_NAMES, "a\tb\nc\t", PGAS_ERR_FORMAT, 2, "a name is missing"},
-    {"a weight", PGAS_GRAPH_NAMES, "a\tb\t0.5\n", PGAS_ERR_FORMAT, 1, "a third column, as of weights, which are not read"},
+    {"a weight", PGAS_GRAPH_NAMES, "a\tb\t0.5\n", PGAS_ERR_FORMAT, 1, "a third column, such as weights, which are not supported"},
     {"a weight and more", PGAS_GRAPH_NAMES, "a\tb\t0.5\tc\n", PGAS_ERR_FORMAT, 1, "more than two names"},
     {"three names", PGAS_GRAPH_NAMES, "a\n\nb\tc\td\n", PGAS_ERR_FORMAT, 3, "more than two names"},
 
@@ -107,7 +107,7 @@ static const struct {
     {"only comments", PGAS_GRAPH_EL, "# a\n% b\n", PGAS_ERR_FORMAT, 2, "nothing but comments"},
     {"one number", PGAS_GRAPH_EL, "0 1\n5\n", PGAS_ERR_FORMAT, 2, "a number is missing"},
     {"cut in the middle", PGAS_GRAPH_EL, "0 1\n1 2\n2 ", PGAS_ERR_FORMAT, 3, "a number is missing"},
-    {"a weight", PGAS_GRAPH_EL, "0 1 7\n", PGAS_ERR_FORMAT, 1, "a third column, as of weights, which are not read"},
+    {"a weight", PGAS_GRAPH_EL, "0 1 7\n", PGAS_ERR_FORMAT, 1, "a third column, such as weights, which are not supported"},
     {"a real weight", PGAS_GRAPH_EL, "0 1\n0 1 -.7e3 \n", PGAS_ERR_FORMAT, 2, "(keep the first two): '0 1 -.7e3"},
     {"four numbers", PGAS_GRAPH_EL, "0 1 7 8\n", PGAS_ERR_FORMAT, 1, "more than two numbers: '0 1 7 8'"},
     {"a word behind", PGAS_GRAPH_EL, "0 1 x\n", PGAS_ERR_FORMAT, 1, "more than two numbers: '0 1 x'"},
@@ -305,7 +305,7 @@ static void before_the_text(void)
             diag("begin %d: skips %d, %s", (int)i, (int)skip, error.text);
         }
     }
-    is_int(n_bad, 0, "a byte-order mark is skipped; what is compressed, or UTF-16, is named");
+    is_int(n_bad, 0, "a byte-order mark is skipped; compressed and UTF-16 input is named");
 }
 
 static pgas_status_t refuse_edge(void *arg, uint64_t from, uint64_t to)

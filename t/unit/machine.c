@@ -1,4 +1,4 @@
-/* What a process may use of its machine.
+/* Limits of the machine and of its cgroups.
  *   what:   memory, and the limits of cgroups of both versions on memory and processor time, are read from any folder up to
  *           the root; files that are missing, strange or unlimited are no limit
  *   source: cgroups(7), Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, scheduler/sched-bwc.rst */

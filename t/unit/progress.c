@@ -1,5 +1,5 @@
-/* what: a long phase is shown as lines, as a bar on a terminal, or not at all; a signal that stops the program is preceded by one
- *       line that says how far the phase was, and then goes where it would have gone
+/* what: a long phase is shown as lines, as a bar on a terminal, or not at all; a signal that stops the program first prints
+ *       one line with the progress reached, and then has its former effect
  * source: pgas/info.h, src/base/progress.h */
 #include "base/progress.h"
 #include <fcntl.h>
@@ -49,7 +49,8 @@ static void open_pair(bool terminal, int fd[2])
         bail("no terminal");
 }
 
-/* Runs body in a process with that mode; what it writes to standard error comes into output. Returns its status. */
+/* Runs body in a process with that mode and copies its standard error to output. Returns its
+ * status. */
 static int run(const char *mode, bool terminal, void (*body)(void))
 {
     int fd[2], status = 0;

@@ -1,7 +1,7 @@
 /* t/unit/snic_corrupt.c
- *   what:   words of the software NIC's regions that hold anything: nobody falls over them, neither the owner, nor a peer, nor the
- *           process that executes, which goes on serving others. Words of locks are left alone: whoever writes to them stops the
- *           others, which the same user can do anyway
+ *   what:   random words in the software NIC's regions crash neither the owner, nor a peer, nor the process that executes, which
+ *           goes on serving others. The test spares lock words: a write to them stops the others,
+ *           which the same user can do anyway
  *   needs:  no-sanitizers
  *   log:    snic
  *   source: verbs_backend/README.md; random words, half of them nearly right */

@@ -1,7 +1,7 @@
-/* what: whoever sleeps is counted, woken by a ring and gone from the count afterwards; a ring without sleepers costs nothing
+/* what: a sleeping thread is counted, woken by a ring and not counted afterwards; a ring without sleepers costs nothing
  *       that could be seen; the service's sleep ends by its descriptor; no order of ring and sleep loses a change, also not of
  *       what is for the service alone; a thread that a ring wakes looks at everything, and a ring that wakes no thread wakes the
- *       service; ranks are woken by one descriptor each, a dead one without a signal; what cannot be woken looks by itself; a
+ *       service; ranks are woken by one descriptor each, a dead one without a signal; a rank that cannot be woken polls; a
  *       barrier that fails later ends the process
  * needs: tsan-ok
  * log: cannot open the pipe of process

@@ -1,6 +1,5 @@
-/* what: on a simulated network every live rank comes to know exactly which ranks are dead, or cut
- * off from it, and the
- *       circle of links is closed again, whatever dies, is cut, comes late or heals meanwhile
+/* what: on a simulated network every live rank learns exactly which ranks are dead, or cut off from
+ *       it, and the circle of links closes again after any deaths, cuts, delays and repairs
  * source: src/boot/ring.h; the model is the plain list of what was done to ranks and hosts */
 #include <stdlib.h>
 #include <string.h>
