@@ -25,7 +25,8 @@ typedef struct {
 
 /** Add the sockets of this process that are not in the list yet. */
 void listeners_look(listeners_t *all, listener_since_t since);
-/** Rank 0 prints those of all ranks. Collective, while the library runs. @return 0, or -1 */
+/** Gathers the sockets of all ranks; rank 0 prints them. Collective, while the library runs.
+ *  @return 0; -1 if that fails */
 int listeners_print(FILE *out, listeners_t *mine);
 
 #endif

@@ -308,14 +308,14 @@ void pgasi_snic_stop(pgasi_snic_t *snic);
 
 /** Find, or start, the process that executes for this node, and tell it of us. @return PGAS_OK; PGAS_ERR_NOT_FOUND, PGAS_ERR_IO. */
 pgas_status_t pgasi_snic_join(pgasi_snic_t *snic);
-/** How long the process has to answer. Tests shorten it. */
+/** Milliseconds that a client waits for the process's answer. Tests shorten it. */
 extern int pgasi_snic_answer_ms;
 void pgasi_snic_leave(pgasi_snic_t *snic);
 void pgasi_snic_wake_process(struct snic_hub *hub);
 
 /* ---- snic_socket.c ---- */
 
-/** A memfd of this size that stays so. @return its descriptor, -1 (errno) */
+/** Creates a memfd whose size is sealed. @return its descriptor, or -1 with errno */
 int pgasi_snic_memory(const char *name, uint64_t bytes);
 /** Whether a descriptor from elsewhere is such memory, of this user, of a size within the limits. */
 bool pgasi_snic_is_memory(int fd, uint64_t bytes_min, uint64_t bytes_max);
@@ -327,13 +327,14 @@ void pgasi_snic_unlisten(const char *name, int fd);
 /** @return a socket to the process of this name, which is this user's; -1: errno ENOENT or ECONNREFUSED there is none, EPERM it is
  *          another user's, ENOTDIR there is no folder for it, EAGAIN too many wait for it */
 int pgasi_snic_connect(const char *name, int patience_ms);
-/** The process at the other end. @return -1: it is another user's */
+/** @return the process id of the peer; -1: the process belongs to another user */
 pid_t pgasi_snic_peer(int socket);
-/** Never waits. @param fd goes along; -1: none */
+/** Sends a message; never waits. @param fd descriptor to pass; -1: none */
 bool pgasi_snic_tell(int socket, const void *message, size_t bytes, int fd);
-/** Never waits. @return as recv; *fd_p: a descriptor that came along, or -1. errno EMFILE: there was none free for it */
+/** Receives a message; never waits. @return as recv; *fd_p: the passed descriptor, or -1. errno
+ *  EMFILE: no descriptor is free for it */
 ssize_t pgasi_snic_hear_message(int socket, void *message, size_t bytes, int *fd_p);
-/** The same, waits so long at most: errno ETIMEDOUT. */
+/** The same, but waits at most patience_ms; errno ETIMEDOUT. */
 ssize_t pgasi_snic_await_message(int socket, void *message, size_t bytes, int *fd_p, int patience_ms);
 
 #endif

@@ -38,7 +38,7 @@ static struct {
     int fd;
 } spare = { PTHREAD_MUTEX_INITIALIZER, 0, -1 };
 
-/* Maps that were given up while somebody might still have been copying. */
+/* Maps that were given up while another thread might still have been copying. */
 static struct {
     pthread_mutex_t lock;
     snic_map_t *maps;
@@ -76,7 +76,7 @@ static bool is_running(const pgasi_snic_id_t *id)
 
 /* ---- locks between processes ---- */
 
-static __thread uint64_t holder; /* what this thread's locks hold; 0: not known */
+static __thread uint64_t holder; /* the value by which this thread's locks name it; 0: not known */
 static pthread_once_t forks = PTHREAD_ONCE_INIT;
 
 static void before_fork(void)
@@ -135,7 +135,7 @@ static bool is_dead(uint64_t who)
     return start_time == 0 || (start_time != NOT_KNOWN && started != 0 && (uint32_t)start_time != started);
 }
 
-/* The holder has died: what it was doing can be done again, see engine.c. */
+/* The holder has died; its work can be repeated, see engine.c. */
 static bool take_over(uint64_t *lock)
 {
     uint64_t who = __atomic_load_n(lock, __ATOMIC_RELAXED);
@@ -474,7 +474,7 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
     pthread_mutex_unlock(&view->map_lock);
 }
 
-/* Of memory that peers may only read we ask for no more. */
+/* Memory that peers may only read is opened read-only. */
 static void map_shared(const snic_view_t *view, const snic_mr_t *mr, snic_map_t *map)
 {
     bool writes = (mr->access & ~PGAS_VERBS_REMOTE_READ) != 0;
@@ -515,7 +515,8 @@ static snic_map_t *make_map(const snic_view_t *view, uint32_t key)
     return NULL;
 }
 
-/* Of our own contexts nothing is made here: mr_open has written it, and the table says no more than whether the key is valid. */
+/* For our own contexts mr_open has written the map, and the table only says whether the key is
+ * valid. */
 const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
 {
     uint32_t place = key >> 8;
@@ -537,7 +538,8 @@ const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
     return same ? map : NULL;
 }
 
-/* Somebody keeps the address. @return PGAS_ERR_NOT_FOUND it has ended; UNSUPPORTED it is private; NO_MEMORY it could not be mapped */
+/* A user keeps the address. @return PGAS_OK; PGAS_ERR_NOT_FOUND the memory is released;
+ * PGAS_ERR_UNSUPPORTED it is private; PGAS_ERR_NO_MEMORY it cannot be mapped */
 static pgas_status_t keep_map(snic_view_t *view, uint32_t key, void **addr_p)
 {
     if (pgasi_snic_view_map(view, key) == NULL)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# what: t/mutants finds the mistakes that tests do not notice, in a copy; each file of the library has tests there
+# what: t/mutants finds mistakes that tests do not notice, in a copy of the tree; t/mutants.tests has tests for each file
 # needs: command:make
 # source: a tree of one file with a test that sees one half of it
 set -u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# what: install-deps looks before it asks for apt or root, and names what is missing with commands that bring it; quickstart
-#       reaches a result without apt, and says how far it is
+# what: install-deps checks before it asks for apt or root, and names missing items with the commands that install them;
+#       quickstart reaches a result without apt, and shows its progress
 # needs: no-sanitizers command:setsid
 # log: quickstart: interrupted
 set -u

@@ -1,6 +1,6 @@
 /* Connections of ranks that live come to an end.
  *   what:   a rank shuts its TCP sockets down at random: calls run once and in order all the same, puts and gets have the
- *           right contents, an atomic that ends well counted once and any other says so, and no rank is taken for dead
+ *           right contents, an atomic that succeeds counts once and any other reports an error, and no rank counts as dead
  *   np:     2 3
  *   nodes:  1
  *   tls:    tcp,self

@@ -1,6 +1,6 @@
 /* Ranks that may not copy each other's memory.
- *   what:   a filter that refuses process_vm_readv and process_vm_writev is named by the transport that needs them, and init
- *           fails on all ranks; without that transport buffers of calls travel by other ways
+ *   what:   a filter that refuses process_vm_readv and process_vm_writev is reported by the transport that needs them, and init
+ *           fails on all ranks; other transports carry buffers of calls all the same
  *   np:     2
  *   nodes:  0 1
  *   tls:    posix
