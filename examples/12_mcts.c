@@ -92,7 +92,8 @@ int main(int argc, char **argv)
     spec.name = "connect four", spec.state_bytes = sizeof(board_t), spec.n_players = 2, spec.moves_max = COLUMNS;
     spec.moves = moves, spec.apply = apply, spec.turn = turn, spec.outcome = outcome;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    budget.rollouts = argc > 2 ? strtoull(argv[2], NULL, 10) : 20000;
+    char *end = "";
+    budget.rollouts = argc > 2 ? strtoull(argv[2], &end, 10) : 20000;
     pgas_mcts_t *search;
     float values[2];
     board_t start = {{0, 0}};
@@ -100,6 +101,8 @@ int main(int argc, char **argv)
         apply(&start, (pgas_mcts_move_t)(*played - '1'), NULL);
     if (*played)
         usage_exit(pgas_launcher_rank(), usage, "not columns from 1 to 7 with room", argv[1]);
+    if (*end || budget.rollouts == 0)
+        usage_exit(pgas_launcher_rank(), usage, "not a whole number of rollouts", argv[2]);
     if (pgas_init(NULL, NULL) != PGAS_OK || pgas_mcts_create(&spec, NULL, &search) != PGAS_OK ||
         pgas_mcts_set_state(search, &start) != PGAS_OK)
         return 1;

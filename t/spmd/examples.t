@@ -64,7 +64,7 @@ published() {
     ok $? "$text"
 }
 
-plan 96
+plan 97
 
 for n in 1 2 3; do
     run $n 01_hello
@@ -105,6 +105,8 @@ says '^1000 of 1000 rounds right, in a ring of 16 entries that were posted once$
 is "$(readelf -d "$BUILD/.libs/libpgas-verbs.so" | grep -c 'NEEDED.*\(mpi\|ucp\)')" 0 "libpgas-verbs needs no MPI"
 run 0 12_mcts 12x
 refused 2 '^12_mcts: not columns .*: 12x$' "12_mcts: no such column"
+run 0 12_mcts 4455 1e3
+refused 2 '^12_mcts: not a whole number of rollouts: 1e3$' "12_mcts: no such number"
 run 0 05_histogram --help
 says '^usage' 1 "05_histogram --help without a launcher"
 for bad in 12x 1.5 0x10 0 99999999999999999999; do
