@@ -92,8 +92,8 @@ static bool spawn(const char *program, const char *name)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Others can make folders and programs beside ours, as in /tmp. One is taken if it is root's, this user's, or of the owner of the file
- * beside which it was found. */
+/* Other users may create programs beside ours in a folder for temporary files. A program is trusted
+ * if root, this user, or the owner of the file beside it owns it. */
 static bool is_trusted(const char *program, const char *beside)
 {
     struct stat found, known;
@@ -102,7 +102,7 @@ static bool is_trusted(const char *program, const char *beside)
     return found.st_uid == 0 || found.st_uid == geteuid() || (stat(beside, &known) == 0 && found.st_uid == known.st_uid);
 }
 
-/* Beside the library, as installed or as built, else by PATH. */
+/* Starts pgas_snic from a folder beside the library, as installed or as built, or from PATH. */
 static bool start_process(const char *name)
 {
     static const char *const places[] = { "../bin", "../tools", "../../tools", "." };
@@ -518,7 +518,7 @@ static void serve(server_t *server, int idle_ms)
 {
     static struct pollfd wanted[CLIENTS_MAX + 1];
     for (;;) {
-        uint64_t now_ns = pgasi_now_ns(); /* one look at the clock: a pause that ends must not count as the whole idle time */
+        uint64_t now_ns = pgasi_now_ns(); /* read once, so that the end of a pause does not count as the whole idle time */
         int n = server->n_clients, wait_ms = next_look(server, now_ns, idle_ms);
         bool closed = server->closed_ns > now_ns, idle = n == 0 && !closed;
         wanted[0] = (struct pollfd){ .fd = closed ? -1 : server->listener, .events = POLLIN };
