@@ -151,13 +151,14 @@ static bool is_ours(int number, struct sigaction *current)
 
 static void watch_signals(void)
 {
-    struct sigaction ours = {.sa_handler = on_stop, .sa_flags = SA_ONSTACK}, current;
+    struct sigaction ours = {.sa_handler = on_stop}, current;
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < N_STOP_SIGNALS; i++) {
         if (is_ours(stop_signals[i], &current))
             continue;
         bool ignored = (current.sa_flags & SA_SIGINFO) == 0 && current.sa_handler == SIG_IGN;
         former_actions[i] = current;
+        ours.sa_flags = SA_ONSTACK | (current.sa_flags & SA_RESTART); /* interrupted calls do as before */
         installed[i] = !ignored && sigaction(stop_signals[i], &ours, NULL) == 0;
     }
 }

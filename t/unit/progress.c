@@ -208,6 +208,21 @@ static void after_the_end(void)
     _exit(now.sa_handler == SIG_DFL ? 5 : 6);
 }
 
+/* Exits with 0 if calls that the signal interrupts go on, or fail, as the former handler wants it. */
+static void interrupted_calls(void)
+{
+    int wrong = 0;
+    for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART) {
+        struct sigaction action = {.sa_handler = former, .sa_flags = flags}, now;
+        sigaction(SIGINT, &action, NULL);
+        pgas_progress_show("walk", 1, 2, NULL);
+        sigaction(SIGINT, NULL, &now);
+        wrong += now.sa_handler == former || (now.sa_flags & SA_RESTART) != flags;
+        pgas_progress_show(NULL, 0, 0, NULL);
+    }
+    _exit(wrong);
+}
+
 static void signals(void)
 {
     int status = run("auto", false, interrupted);
@@ -226,11 +241,12 @@ static void signals(void)
     ok(status == 0 && count(output, "interrupted") == 0 && count(output, "100 %") == 1, "an ignored signal stays ignored");
     status = run("auto", false, after_the_end);
     is_int(WEXITSTATUS(status), 5, "after the phase the former action is there again");
+    is_int(WEXITSTATUS(run("auto", false, interrupted_calls)), 0, "system calls are restarted where the former handler restarts them");
 }
 
 int main(void)
 {
-    plan(27);
+    plan(28);
     texts();
     modes();
     signals();
