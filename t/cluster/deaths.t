@@ -145,7 +145,7 @@ has_no_ring() {
     for pid in $(ip netns pids "pgas-$CLUSTER_ID-h1"); do
         case $(cat "/proc/$pid/comm" 2>/dev/null) in *quiet_vict*) kill -KILL "$pid" ;; esac
     done
-    until_true none_left && said '^[02]/4 .*rank [13] died'
+    until_true none_left && said '^[02]/4 .*ranks* [13].* died'
     judge $? "then h1 dies: the transport notices"
 }
 

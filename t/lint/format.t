@@ -5,7 +5,7 @@ set -u
 make_scratch
 
 WIDTH=140
-EXAMPLE_LINES=120
+EXAMPLE_LINES=140
 
 # texts FOLDER: all text files of ours under it, without what autogen.sh and builds make, also in place. Git knows; where
 # there is none, names tell.
@@ -63,7 +63,7 @@ bad=$scratch/examples/bad.c
     printf '%0*d\n' $((WIDTH + 1)) 0
     printf 'char *p = "/wor%s/main";\n' k
     printf 'char *q = "/tm%s/x";\n' p
-    for ((i = 0; i < 120; i++)); do echo; done
+    for ((i = 0; i < 140; i++)); do echo; done
     printf 'int last;'
 } >"$bad"
 for check in tabs trailing returns long unended machine_paths foreign_places big_examples; do
