@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "usage.h"
-
 enum { COLUMNS = 7, ROWS = 6 };
 static const char usage[] = "12_mcts [COLUMNS played so far; 4455] [ROLLOUTS for each move; 20000]\n";
 
@@ -77,9 +76,8 @@ static void apply(void *state, pgas_mcts_move_t column, void *arg)
 static void print(const board_t *b)
 {
     for (int row = ROWS - 1; row >= 0; row--) {
-        for (int column = 0; column < COLUMNS; column++) {
+        for (int column = 0; column < COLUMNS; column++)
             printf(" %c", b->stones[0] & cell(column, row) ? 'x' : b->stones[1] & cell(column, row) ? 'o' : '.');
-        }
         printf("\n");
     }
 }
@@ -87,13 +85,12 @@ static void print(const board_t *b)
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, usage, 2);
-    const char *played = argc > 1 ? argv[1] : "4455";
+    const char *played = argc > 1 ? argv[1] : "4455", *rollouts = argc > 2 ? argv[2] : "20000";
     pgas_mcts_spec_t spec = PGAS_MCTS_SPEC_INIT;
     spec.name = "connect four", spec.state_bytes = sizeof(board_t), spec.n_players = 2, spec.moves_max = COLUMNS;
     spec.moves = moves, spec.apply = apply, spec.turn = turn, spec.outcome = outcome;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    char *end = "";
-    budget.rollouts = argc > 2 ? strtoull(argv[2], &end, 10) : 20000;
+    budget.rollouts = strtoull(rollouts, NULL, 10);
     pgas_mcts_t *search;
     float values[2];
     board_t start = {{0, 0}};
@@ -101,8 +98,8 @@ int main(int argc, char **argv)
         apply(&start, (pgas_mcts_move_t)(*played - '1'), NULL);
     if (*played)
         usage_exit(pgas_launcher_rank(), usage, "not columns from 1 to 7 with room", argv[1]);
-    if (*end || budget.rollouts == 0)
-        usage_exit(pgas_launcher_rank(), usage, "not a whole number of rollouts", argv[2]);
+    if (budget.rollouts == 0 || rollouts[strspn(rollouts, "0123456789")])
+        usage_exit(pgas_launcher_rank(), usage, "not a whole number of rollouts", rollouts);
     if (pgas_init(NULL, NULL) != PGAS_OK || pgas_mcts_create(&spec, NULL, &search) != PGAS_OK ||
         pgas_mcts_set_state(search, &start) != PGAS_OK)
         return 1;
