@@ -50,7 +50,8 @@ typedef struct {
  *          ranks disagree on version or handlers, or the launcher's and MPI's number of ranks differ; PGAS_ERR_LIMIT the
  *          worst-case memory exceeds PGAS_MEMORY_LIMIT, the heaps exceed the memory of a host or of
  *          its cgroup, or ulimit -n, -u or -v is too low (the log has the numbers);
- *          PGAS_ERR_CONTEXT in a handler, on this rank alone; PGAS_ERR_NO_MEMORY,
+ *          PGAS_ERR_CONTEXT in a handler, on this rank alone; PGAS_ERR_PEER a rank was lost before the last
+ *          pgas_finalize, and the communicator has all ranks; PGAS_ERR_NO_MEMORY,
  *          PGAS_ERR_TRANSPORT, PGAS_ERR_MPI.
  *          After an error nothing stays started and all ranks have the same status. */
 PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts);

@@ -33,6 +33,7 @@ static pthread_mutex_t mpi_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool owns_mpi;
 static bool is_up; /* between begin and end */
 static bool abandoned;
+static bool has_lost; /* a rank, in this job or a former one of the process */
 static pthread_t first_thread;
 static char mpi_text[160];
 
@@ -140,11 +141,28 @@ static void end_mpi(void)
     owns_mpi = false;
 }
 
+/* A communicator of all ranks has the dead one too, and MPI would wait for it. Others are the program's to judge. */
+static bool has_the_dead(const MPI_Comm *comm)
+{
+    int n = 0, n_all = 0, is_over = 0;
+    if (has_lost)
+        MPI_Finalized(&is_over);
+    if (!has_lost || is_over)
+        return false;
+    MPI_Comm_size(comm != NULL ? *comm : MPI_COMM_WORLD, &n);
+    MPI_Comm_size(MPI_COMM_WORLD, &n_all);
+    return n == n_all;
+}
+
 pgas_status_t pgasi_launch_begin(const MPI_Comm *comm, MPI_Comm *world_p)
 {
     if (comm != NULL && *comm == MPI_COMM_NULL) {
         PGASI_ERROR("mpi", "the communicator given to pgas_init is MPI_COMM_NULL");
         return PGAS_ERR_INVALID;
+    }
+    if (has_the_dead(comm)) {
+        PGASI_ERROR("mpi", "a rank was lost before the last pgas_finalize: give pgas_init a communicator without it");
+        return PGAS_ERR_PEER;
     }
     pgas_status_t status = start_mpi();
     if (status != PGAS_OK)
@@ -170,7 +188,7 @@ end:
 
 void pgasi_launch_abandon(void)
 {
-    abandoned = true;
+    abandoned = has_lost = true;
     if (owns_mpi)
         PGASI_WARN("mpi", "a rank died, so MPI is not finalised: let the program end by _exit or MPI_Abort");
 }

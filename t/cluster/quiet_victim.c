@@ -1,6 +1,7 @@
 /* One rank of this job dies, and no other rank ever had a connection to it but MPI's and the service
  * ring's; or hosts are cut off from each other. The program of t/cluster/deaths.t, no test by itself.
  *   quiet_victim RANK HOW WHERE
+ * A rank that goes on also tries to begin again, which is refused.
  * HOW     kill, exit, crash; none: it lives
  * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the others
  *         enter the library after they have seen the file TAP_DEATHS.go
@@ -180,7 +181,10 @@ int main(int argc, char **argv)
         status = meet_again_and_again();
     finalizes = true;
     pgas_status_t end = pgas_finalize();
-    if (status == PGAS_ERR_PEER || end == PGAS_ERR_PEER)
+    bool lost = status == PGAS_ERR_PEER || end == PGAS_ERR_PEER;
+    if (end == PGAS_ERR_PEER && pgas_init(NULL, NULL) != PGAS_ERR_PEER)
+        printf("ended %d: it began again without a rank\n", me);
+    else if (lost)
         printf("survived %d after %lld\n", me, (long long)(time(NULL) - began));
     else
         printf("ended %d: %s, then finalize gave %s\n", me, pgas_status_name(status), pgas_status_name(end));
