@@ -75,10 +75,13 @@ static uint64_t patience_ns(void)
     return (uint64_t)pgasi_param.peer_timeout_s * UINT64_C(1000000000);
 }
 
+/* Each step of the hash can be undone, so the key goes in at both ends: then the proof does not
+ * give it away. */
 static uint64_t proof(int kind, int from, int to)
 {
-    uint64_t sum = pgasi_hash_combine(pgasi_boot.job_key, (uint64_t)kind);
-    return pgasi_hash_combine(pgasi_hash_combine(sum, (uint64_t)from), (uint64_t)to);
+    uint64_t key = pgasi_boot.job_key, sum = pgasi_hash_combine(key, (uint64_t)kind);
+    sum = pgasi_hash_combine(pgasi_hash_combine(sum, (uint64_t)from), (uint64_t)to);
+    return pgasi_hash_combine(sum, key);
 }
 
 /* ---- sockets ---- */
