@@ -188,13 +188,13 @@ static void unlink_get(pgasi_ucx_entry_t *entry)
     }
 }
 
-static void get_done(pgasi_ucx_entry_t *entry)
+static void get_done(pgasi_ucx_entry_t *entry, pgas_status_t status)
 {
     pgasi_ucx_ep_t *ep = entry->ep;
     pgasi_tp_comp_t *comp = entry->comp;
     unlink_get(entry);
     free_entry(entry);
-    pgasi_ucx_tell(ep->lane, comp, PGAS_OK);
+    pgasi_ucx_tell(ep->lane, comp, status);
 }
 
 static void entry_done(void *request, ucs_status_t status, void *unused)
@@ -220,7 +220,7 @@ static void entry_done(void *request, ucs_status_t status, void *unused)
     if (status != UCS_OK) {
         pgasi_ucx_journal_lost(ep, status);
     } else if (entry->kind == GET) {
-        get_done(entry);
+        get_done(entry, PGAS_OK);
     } else {
         retire(ep);
     }
@@ -481,7 +481,11 @@ void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key)
     if (key->packed == NULL) {
         return;
     }
-    for (pgasi_ucx_entry_t *entry = key->ep->journal.first; entry != NULL; entry = entry->next) {
+    pgasi_ucx_journal_t *j = &key->ep->journal;
+    for (pgasi_ucx_entry_t *entry = j->first; entry != NULL; entry = entry->next) {
+        entry->key = entry->key == key ? NULL : entry->key;
+    }
+    for (pgasi_ucx_entry_t *entry = j->gets; entry != NULL; entry = entry->next) {
         entry->key = entry->key == key ? NULL : entry->key;
     }
     *key->back = key->next;
@@ -563,8 +567,10 @@ static void repeat(pgasi_ucx_ep_t *ep)
     }
     for (pgasi_ucx_entry_t *entry = j->gets, *next; entry != NULL && is_up(ep); entry = next) {
         next = entry->next;
-        if (issue(entry)) {
-            get_done(entry);
+        if (entry->key == NULL) {
+            get_done(entry, PGAS_ERR_TRANSPORT);
+        } else if (issue(entry)) {
+            get_done(entry, PGAS_OK);
         }
     }
     j->asked = j->acked;
