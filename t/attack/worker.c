@@ -1,6 +1,7 @@
 /* The program that t/attack/attack kills, stops, cuts off and starves; no test by itself.
  *   worker SEED SECONDS finish     works so long; every operation must succeed
  *   worker SEED SECONDS survive    works until a collective reports a lost rank, and then a little more with the others
+ *   worker SEED SECONDS doomed     works until then, and waits for the library to end the job
  *
  * Each rank alone writes its own row of words at every rank, so it knows what every get, atomic and reply must return.
  * It prints `pid RANK PID` when the library runs, `survived RANK` or `finished RANK` at the end, and `WRONG ...` for a
@@ -214,7 +215,7 @@ static bool begin(void)
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        fprintf(stderr, "usage: worker SEED SECONDS finish|survive\n");
+        fprintf(stderr, "usage: worker SEED SECONDS finish|survive|doomed\n");
         return 2;
     }
     if (!begin()) {
@@ -223,13 +224,16 @@ int main(int argc, char **argv)
     }
     printf("pid %d %d\n", me, (int)getpid());
     fflush(stdout);
-    may_lose = strcmp(argv[3], "survive") == 0;
+    bool doomed = strcmp(argv[3], "doomed") == 0;
+    may_lose = doomed || strcmp(argv[3], "survive") == 0;
     state = mix(strtoull(argv[1], NULL, 10) + (uint64_t)me);
     time_t end = time(NULL) + atoi(argv[2]);
     do {
         for (int i = 0; i < OPS_PER_ROUND; i++)
             operate();
     } while (all_go_on(time(NULL) < end && !n_wrong));
+    while (doomed && n_lost)
+        pgas_progress();
     for (int i = 0; i < OPS_AFTER_LOSS && n_lost; i++)
         operate();
     pgas_status_t status = pgas_finalize();
