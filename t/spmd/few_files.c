@@ -3,6 +3,7 @@
  *           available again; UCX does not end the process
  *   np:     3
  *   nodes:  1
+ *   env:    PGAS_TRANSPORT=ucx
  *   tls:    tcp,self
  *   needs:  no-sanitizers
  *   source: ucx_backend/endpoint.c; setrlimit(2)

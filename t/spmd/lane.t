@@ -9,7 +9,7 @@ make_scratch
 
 plan 4
 status=0
-PGAS_HEAP_SIZE=1M PGAS_NODE_MAXSIZE=1 PGAS_UCX_TLS=posix,self timeout -k 5 60 \
+PGAS_TRANSPORT=ucx PGAS_HEAP_SIZE=1M PGAS_NODE_MAXSIZE=1 PGAS_UCX_TLS=posix,self timeout -k 5 60 \
     unshare --mount --propagation private sh -c 'mount -t tmpfs -o size=64m none /dev/shm && exec "$@"' sh \
     "$TOP/t/mpirun" 2 "$BUILD/t/spmd/lane_victim" /dev/shm/full >"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
 is $status 0 "the job ends by itself"

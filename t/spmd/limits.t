@@ -7,6 +7,7 @@
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
+export PGAS_TRANSPORT=ucx
 
 # confined COMMAND..: runs it where /dev/shm has 64 MiB, with SysV segments of its own.
 confined() {

@@ -3,6 +3,7 @@
  *           goes beside the job does not touch it; without TCP in PGAS_UCX_TLS they listen nowhere
  *   np:     2
  *   nodes:  1
+ *   env:    PGAS_TRANSPORT=ucx
  *   tls:    tcp,self ^ib,rc sysv,cma,self
  *   source: pgas/init.h; README of the UCX backend
  */

@@ -3,6 +3,7 @@
  *           right contents, an atomic that succeeds counts once and any other reports an error, and no rank counts as dead
  *   np:     2 3
  *   nodes:  1
+ *   env:    PGAS_TRANSPORT=ucx
  *   tls:    tcp,self
  *   log:    ucx: warn: the connection of lane [0-9]+ to rank [0-9]+ was lost
  *   source: pgas/call.h, pgas/rma.h; README of the UCX backend

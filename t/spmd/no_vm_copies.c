@@ -3,6 +3,7 @@
  *           fails on all ranks; other transports carry buffers of calls all the same
  *   np:     2
  *   nodes:  0 1
+ *   env:    PGAS_TRANSPORT=ucx
  *   tls:    posix
  *   needs:  no-sanitizers
  *   source: process_vm_readv(2), seccomp(2); verbs_backend/README.md */

@@ -28,8 +28,9 @@ is "$? $(cat "$scratch/err")" "0 " "PGAS_PROGRESS=no: nothing"
 search &
 until [ "$(grep -cs '^progress: search: ' "$scratch/err")" -ge 3 ] 2>/dev/null; do sleep 0.02; done
 kill -INT "$(cat "$scratch/pid")"
-wait $!
-ok $((! $?)) "an interrupted search ends"
+wait $! && s=0 || s=$?
+[ $s -ne 0 ] || [ "$MPI_FLAVOR" = mpich ] # whose launcher may return 0
+ok $? "an interrupted search ends"
 is "$(grep '^progress: ' "$scratch/err" | tail -n 1 | grep -c ': interrupted in search at [0-9.]* % after [0-9]* s$')" 1 \
     "with a line that says how far it was"
 is "$(grep -c 'interrupted' "$scratch/err")" 1 "and no other one"

@@ -4,7 +4,7 @@
  *   np:     2
  *   nodes:  1
  *   tls:    posix sysv,cma
- *   env:    PGAS_HEAP_SIZE=256M
+ *   env:    PGAS_HEAP_SIZE=256M PGAS_TRANSPORT=ucx
  *   turn:   alone
  *   source: pgas/init.h; statvfs of /dev/shm, /proc/self/status
  * t/spmd/limits.t runs this with larger heaps where /dev/shm is small. */

@@ -1,9 +1,9 @@
 /* Limits of a process that are too low.
- *   what:   init names a limit of open files, address space or threads that is too low, once and
- *   with the number needed; with
- *           that number it starts; threads that cannot be started later are named too, and the job goes on
+ *   what:   init names a limit of open files, address space or threads that is too low, once and with the number needed;
+ *           with that number it starts; threads that cannot be started later are named too, and the job goes on
  *   np:     2
  *   nodes:  0 1
+ *   env:    PGAS_TRANSPORT=ucx
  *   tls:    sysv,cma
  *   needs:  no-sanitizers
  *   source: pgas/init.h, pgas/thread.h; setrlimit(2), pthread_create(3)

@@ -3,6 +3,7 @@
  *           the library ends
  *   np:     2 3
  *   nodes:  1
+ *   env:    PGAS_TRANSPORT=ucx
  *   source: README.md, settings; ucx_backend/README.md */
 #include "t/spmd/job.h"
 
