@@ -52,7 +52,7 @@ static bool works(pgas_verbs_dev_t *dev)
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     pgas_verbs_address_t self;
     pgas_verbs_completion_t c = { .status = PGAS_ERR_TIMEOUT };
-    pgas_verbs_qp_t *qp;
+    pgas_verbs_qp_t *qp = NULL;
     pgas_verbs_cq_t *cq;
     const pgas_verbs_request_t nop = { .op = PGAS_VERBS_NOP, .flags = PGAS_VERBS_SIGNAL };
     if (pgas_verbs_cq_open(dev, 16, 0, &cq) != PGAS_OK)
@@ -318,7 +318,7 @@ static void test_random_hub(uint64_t seed)
             pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
             pgas_verbs_address_t self;
             const pgas_verbs_request_t nop = { .op = PGAS_VERBS_NOP, .flags = PGAS_VERBS_SIGNAL };
-            pgas_verbs_qp_t *qp;
+            pgas_verbs_qp_t *qp = NULL;
             alarm(GUARD_MS / 1000);
             if (open_with(RANDOM_WORDS, seed + i, NULL, &dev, &pid) != PGAS_OK)
                 _exit(1);
