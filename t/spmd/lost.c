@@ -85,7 +85,7 @@ static bool move(pgas_gptr_t cell, size_t bytes, int round, unsigned char *buffe
 
 int main(int argc, char **argv)
 {
-    pgas_gptr_t mine, cells[JOB_RANKS_MAX], word, words[JOB_RANKS_MAX];
+    pgas_gptr_t mine = PGAS_NULL, cells[JOB_RANKS_MAX], word = PGAS_NULL, words[JOB_RANKS_MAX];
     static uint64_t n_sent[JOB_RANKS_MAX];
     uint64_t n_added = 0, n_doubtful = 0, all[2], sums[2];
     int n_bad_calls = 0, n_bad_moves = 0, n_bad_status = 0;
