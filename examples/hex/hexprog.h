@@ -39,7 +39,7 @@ typedef struct {
     bool may_swap;
     int n_moves;
     pgas_mcts_move_t moves[MOVES_MAX];
-    uint8_t turns[MOVES_MAX]; /* who made them: one color may move several times in a row */
+    uint8_t turns[MOVES_MAX]; /* the color of each move: one color may move several times in a row */
 } game_t;
 bool game_start(game_t *game, int size, bool may_swap); /* false: no such size */
 /* Makes a move given as text; the color need not be on turn. False: *why has the reason, and

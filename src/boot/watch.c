@@ -425,8 +425,7 @@ static bool all_listen(void)
 /* Waits until the watch's thread has made the link. */
 static bool wait_for_link(void)
 {
-    uint64_t limit =
-        pgasi_now_ns() + FIRST_LINK_S * NS_PER_S;
+    uint64_t limit = pgasi_now_ns() + FIRST_LINK_S * NS_PER_S;
     struct timespec pause = {0, 200000};
     for (;;) {
         pthread_mutex_lock(&lock);
