@@ -34,9 +34,9 @@ static const char *count_text(double count, char text[16])
 {
     static const char *const units[] = {"", " k", " M", " G", " T", " P", " E"};
     size_t unit = 0;
-    for (; count >= 1000 && unit + 1 < PGASI_ARRAY_LENGTH(units); unit++)
+    for (; count >= 999.5 && unit + 1 < PGASI_ARRAY_LENGTH(units); unit++) /* printf rounds 999.5 to 1e+03 */
         count /= 1000;
-    snprintf(text, 16, unit == 0 && count == (double)(int)count ? "%.0f%s" : "%.3g%s", count, units[unit]);
+    snprintf(text, 16, "%.3g%s", count, units[unit]);
     return text;
 }
 

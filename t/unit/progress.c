@@ -127,6 +127,8 @@ static void texts(void)
     is_str(pgasi_progress_line(&p, text), "read: 999, 500/s, 2 s so far", "an unknown total");
     is_str(pgasi_progress_bar(&p, text), "read 999, 2 s so far", "as a bar");
     is_str(pgasi_progress_epitaph(&p, text), "interrupted in read at 999 after 2 s", "and its end");
+    p = (pgasi_progress_t){.phase = "read", .done = 9996, .seconds = 10};
+    is_str(pgasi_progress_line(&p, text), "read: 10 k, 1 k/s, 10 s so far", "a number just below a thousand");
     p = (pgasi_progress_t){.phase = "read", .done = 1, .total = 600, .seconds = 1};
     is_str(pgasi_progress_epitaph(&p, text), "interrupted in read at 0.17 % after 1 s", "a small share");
     p = (pgasi_progress_t){.phase = "read", .total = UINT64_MAX};
@@ -246,7 +248,7 @@ static void signals(void)
 
 int main(void)
 {
-    plan(28);
+    plan(29);
     texts();
     modes();
     signals();
