@@ -348,9 +348,43 @@ static void unknown_names_are_warned_about(void)
        "and a warning logged");
 }
 
+static bool set_to(const char *name, const char *value)
+{
+    const char *now = getenv(name);
+    return value ? now && strcmp(now, value) == 0 : !now;
+}
+
+/* The settings of UCX at rank 0 reach other ranks as one text: NAME=VALUE, each with its zero. */
+static void settings_of_ucx_travel(void)
+{
+    static const char packed[] = "PGAS_UCX_A=1\0PGAS_UCX_BB=22\0PGAS_UCX_CCC=own\0PGAS_UCX_DDDD=";
+    char text[sizeof packed] = "", small[sizeof packed] = "";
+    static char *const all[] = {"PGAS_UCX_A=1", "PGAS_UCXA=2", "PGAS_UCX_BB=22", "UCX_TLS=x", "PGAS_UCX_CCC=own",
+                                "PGAS_UCX_", "PGAS_UCX_DDDD=", NULL};
+    char **former = environ;
+    environ = (char **)all;
+    is_int(pgasi_param_ucx_pack(NULL, 0), sizeof packed, "the settings of UCX are counted");
+    is_int(pgasi_param_ucx_pack(text, sizeof text), sizeof packed, "and packed");
+    ok(memcmp(text, packed, sizeof packed) == 0, "each as one text");
+    is_int(pgasi_param_ucx_pack(small, 20), sizeof packed, "with little room the count is the same");
+    ok(memcmp(small, packed, 13) == 0 && small[13] == '\0', "and only whole ones are packed");
+    environ = former;
+
+    setenv("PGAS_UCX_CCC", "mine", 1);
+    for (int i = 0; i < 2; i++) {
+        pgasi_param_ucx_adopt(packed, sizeof packed);
+        ok(set_to("PGAS_UCX_A", "1") && set_to("PGAS_UCX_BB", "22") && set_to("PGAS_UCX_DDDD", ""), "all are adopted");
+        ok(set_to("PGAS_UCX_CCC", "mine"), "an own one stays");
+    }
+    pgasi_param_ucx_return();
+    ok(set_to("PGAS_UCX_A", NULL) && set_to("PGAS_UCX_BB", NULL) && set_to("PGAS_UCX_DDDD", NULL), "all are returned");
+    ok(set_to("PGAS_UCX_CCC", "mine"), "but not the own one");
+    unsetenv("PGAS_UCX_CCC");
+}
+
 int main(void)
 {
-    plan(71);
+    plan(82);
     list_is_sound();
     defaults_are_the_promised_ones();
     choices_match_their_enums();
@@ -363,5 +397,6 @@ int main(void)
     rank_0_rules();
     table_is_printed();
     unknown_names_are_warned_about();
+    settings_of_ucx_travel();
     return done();
 }
