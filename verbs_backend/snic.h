@@ -225,6 +225,8 @@ static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)
  *  are used again, with another time of start (in ticks of the clock; 0 if it could not be read). 0: free. */
 void pgasi_snic_lock(uint64_t *lock);
 bool pgasi_snic_try_lock(uint64_t *lock);
+/** Gives up after some yields if the holder lives. */
+bool pgasi_snic_lock_soon(uint64_t *lock);
 static inline void snic_unlock(uint64_t *lock)
 {
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
@@ -324,9 +326,10 @@ bool pgasi_snic_is_memory(int fd, uint64_t bytes_min, uint64_t bytes_max);
  *  PGAS_ERR_EXISTS another process has the name; PGAS_ERR_IO */
 pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p);
 void pgasi_snic_unlisten(const char *name, int fd);
-/** @return a socket to the process of this name, which is this user's; -1: errno ENOENT or ECONNREFUSED there is none, EPERM it is
+/** @param make  creates the folder for sockets if it is missing
+ *  @return a socket to the process of this name, which is this user's; -1: errno ENOENT or ECONNREFUSED there is none, EPERM it is
  *          another user's, ENOTDIR there is no folder for it, EAGAIN too many wait for it */
-int pgasi_snic_connect(const char *name, int patience_ms);
+int pgasi_snic_connect(const char *name, bool make, int patience_ms);
 /** @return the process id of the peer; -1: the process belongs to another user */
 pid_t pgasi_snic_peer(int socket);
 /** Sends a message; never waits. @param fd descriptor to pass; -1: none */

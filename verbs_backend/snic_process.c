@@ -125,11 +125,11 @@ static bool start_process(const char *name)
 
 static int reach_process(const char *name)
 {
-    int fd = pgasi_snic_connect(name, CONNECT_MS);
+    int fd = pgasi_snic_connect(name, true, CONNECT_MS);
     if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED) && start_process(name)) {
         for (int ms = 0; fd < 0 && (errno == ENOENT || errno == ECONNREFUSED) && ms < START_MS; ms += START_STEP_MS) {
             poll(NULL, 0, START_STEP_MS);
-            fd = pgasi_snic_connect(name, CONNECT_MS);
+            fd = pgasi_snic_connect(name, true, CONNECT_MS);
         }
     }
     return fd;
@@ -258,7 +258,7 @@ pgas_status_t pgas_verbs_snic_query(const char *name, pgas_verbs_snic_info_t *in
     int fd;
     if (info_p == NULL || info_p->size != sizeof *info_p)
         return PGAS_ERR_INVALID;
-    int socket = pgasi_snic_connect(name != NULL ? name : "default", CONNECT_MS);
+    int socket = pgasi_snic_connect(name != NULL ? name : "default", false, CONNECT_MS);
     if (socket < 0)
         return errno == ENOENT || errno == ECONNREFUSED ? PGAS_ERR_NOT_FOUND : PGAS_ERR_IO;
     pgas_status_t status = ask(socket, &question, -1, &answer, &fd);

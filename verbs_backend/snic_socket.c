@@ -83,10 +83,10 @@ static int open_place(int i, bool make, char *path, size_t bytes)
 }
 
 /* A folder that is there already comes first: all processes of the user then agree, also when a place in front of it becomes free. */
-static int find_place(char *path, size_t bytes)
+static int find_place(bool make, char *path, size_t bytes)
 {
     int fd = -1;
-    for (int i = 0; i < 2 * PLACES && fd < 0; i++) {
+    for (int i = 0; i < (make ? 2 : 1) * PLACES && fd < 0; i++) {
         fd = open_place(i % PLACES, i >= PLACES, path, bytes);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE))
             return -1;
@@ -143,14 +143,14 @@ static int connect_in(int place, const char *file, int patience_ms)
     return -1;
 }
 
-int pgasi_snic_connect(const char *name, int patience_ms)
+int pgasi_snic_connect(const char *name, bool make, int patience_ms)
 {
     char path[64], file[64];
-    int place = find_place(path, sizeof path);
+    int place = find_place(make, path, sizeof path);
     name_socket(name, file, sizeof file);
     if (place < 0) {
         if (errno != EMFILE && errno != ENFILE)
-            errno = ENOTDIR;
+            errno = make ? ENOTDIR : ENOENT;
         return -1;
     }
     int fd = connect_in(place, file, patience_ms), error = errno;
@@ -165,7 +165,7 @@ static int lock_place(char *path, size_t bytes)
 {
     for (int ms = 0; ms < LOCK_MS; ms += STEP_MS) {
         struct stat folder;
-        int place = find_place(path, bytes);
+        int place = find_place(true, path, bytes);
         if (place < 0)
             return -1;
         if (flock(place, LOCK_EX | LOCK_NB) == 0 && fstat(place, &folder) == 0 && folder.st_nlink > 0)

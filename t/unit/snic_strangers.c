@@ -355,7 +355,7 @@ static void test_silent_clients(void)
     int sockets[8], n_gone = 0;
     pid_t nic = start_nic(0, 0);
     for (int i = 0; i < 8; i++)
-        sockets[i] = pgasi_snic_connect(name, GUARD_MS);
+        sockets[i] = pgasi_snic_connect(name, false, GUARD_MS);
     ok(open_nic(&dev) == PGAS_OK && works(dev), "a device is opened beside clients that say nothing");
     for (int i = 0; i < 8; i++) {
         n_gone += is_hung_up(sockets[i]);
@@ -364,7 +364,7 @@ static void test_silent_clients(void)
     is_int(n_gone, 8, "which are hung up on");
     ok(works(dev), "and it still works");
     pgas_verbs_close(dev);
-    int fd = pgasi_snic_connect(name, GUARD_MS);
+    int fd = pgasi_snic_connect(name, false, GUARD_MS);
     char junk[300] = "what is this?";
     ok(pgasi_snic_tell(fd, junk, sizeof junk, -1) && is_hung_up(fd), "a client that says nonsense is hung up on at once");
     close(fd);
@@ -450,12 +450,12 @@ static void test_no_descriptors(void)
         bail("no device");
     pgas_status_t status = PGAS_OK;
     for (int i = 0; i < MANY; i++)
-        sockets[i] = pgasi_snic_connect(name, GUARD_MS);
+        sockets[i] = pgasi_snic_connect(name, false, GUARD_MS);
     for (int tries = 0; tries < TRIES && (status = open_nic(&more)) == PGAS_OK; tries++) { /* they were here too long, and are gone */
         pgas_verbs_close(more);
         for (int i = 0; i < MANY; i++) {
             close(sockets[i]);
-            sockets[i] = pgasi_snic_connect(name, GUARD_MS);
+            sockets[i] = pgasi_snic_connect(name, false, GUARD_MS);
         }
     }
     is_int(status, PGAS_ERR_LIMIT, "a process without descriptors refuses a client, and says why");
@@ -488,7 +488,7 @@ static void test_too_many(void)
     setrlimit(RLIMIT_NOFILE, &limit);
     pid_t nic = start_nic(0, 0);
     pgas_verbs_snic_info_t info = { .size = sizeof info };
-    int n = 0, silent = pgasi_snic_connect(name, GUARD_MS);
+    int n = 0, silent = pgasi_snic_connect(name, false, GUARD_MS);
     pgas_status_t status = PGAS_OK;
     while (n <= CLIENTS_MAX && status == PGAS_OK) {
         status = pgasi_snic_open(&opts, &all[n]);
@@ -502,6 +502,33 @@ static void test_too_many(void)
     close(silent);
     free(all);
     stop(nic);
+}
+
+/* @return how many folders for sockets the user has after a query; 70: the query finds a process */
+static int ask_without_process(void *arg)
+{
+    pgas_verbs_snic_info_t info = { .size = sizeof info };
+    char path[64];
+    (void)arg;
+    if (pgas_verbs_snic_query(name, &info) != PGAS_ERR_NOT_FOUND)
+        return 70;
+    int n = 0;
+    for (int i = 0; i < N_FOLDERS; i++) {
+        snprintf(path, sizeof path, i == 0 ? "/tmp/libpgas-%d" : "/tmp/libpgas-%d.%d", OWNER_UID, i);
+        n += access(path, F_OK) == 0;
+    }
+    return n;
+}
+
+static void test_query_creates_nothing(void)
+{
+    if (geteuid() != 0) {
+        skip(1, "only root can be a user without folders");
+        return;
+    }
+    leave(OWNER_UID);
+    is_int(end_of(fork_as(OWNER_UID, ask_without_process, NULL)), 0, "a query creates no folder");
+    leave(OWNER_UID);
 }
 
 static void test_status(void)
@@ -522,7 +549,7 @@ static void test_status(void)
 
 int main(void)
 {
-    plan(34);
+    plan(35);
     signal(SIGPIPE, SIG_DFL);
     uint64_t seed = tap_seed(5);
     snprintf(name, sizeof name, "strangers-%d", (int)getpid());
@@ -533,6 +560,7 @@ int main(void)
     test_other_users();
     test_no_descriptors();
     test_too_many();
+    test_query_creates_nothing();
     test_status();
     return done();
 }
