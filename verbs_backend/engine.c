@@ -201,6 +201,15 @@ static bool find_cq(const snic_view_t *view, uint32_t cqn, cq_memory_t *memory_p
     return memory_p->ring != NULL && memory_p->record != NULL;
 }
 
+/* The software NIC's process does not wait for a client that is stopped with a lock. @return false: not locked */
+static bool lock_client(const snic_view_t *view, uint64_t *lock)
+{
+    if (view->id.engine == PGAS_VERBS_ENGINE_PROCESS)
+        return pgasi_snic_lock_soon(lock);
+    pgasi_snic_lock(lock);
+    return true;
+}
+
 /* behind: completions that WAITs shall not see yet, 0 or 1. @return false: the queue has overrun */
 static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields, uint32_t behind)
 {
@@ -208,7 +217,10 @@ static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_
     if (!find_cq(view, cqn, &memory))
         return false;
     snic_cq_t *cq = memory.cq;
-    pgasi_snic_lock(&cq->lock);
+    if (PGAS_UNLIKELY(!lock_client(view, &cq->lock))) {
+        __atomic_store_n(&cq->dead, 1, __ATOMIC_RELEASE);
+        return false;
+    }
     uint64_t count = snic_load(cq->count);
     uint32_t n = memory.n, pi = (uint32_t)count;
     uint32_t ci = be32toh(__atomic_load_n(&memory.record[0], __ATOMIC_ACQUIRE));
@@ -223,9 +235,10 @@ static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_
     uint64_t hidden = (count >> 32) + behind;
     __atomic_store_n(&cq->count, hidden << 32 | (uint32_t)(pi + 1), __ATOMIC_SEQ_CST); /* before we look for waits */
     bool counts = fields->solicited || fields->op >= PGASI_CQE_REQ_ERR;
-    bool event = cq->armed == 1 || (cq->armed == 2 && counts);
+    uint32_t armed = __atomic_load_n(&cq->armed, __ATOMIC_SEQ_CST);
+    bool event = armed == 1 || (armed == 2 && counts);
     if (PGAS_UNLIKELY(event))
-        cq->armed = 0;
+        event = __atomic_exchange_n(&cq->armed, 0, __ATOMIC_SEQ_CST) != 0;
     bool waits = __atomic_load_n(&cq->n_waits, __ATOMIC_SEQ_CST) != 0;
     snic_unlock(&cq->lock);
     if (PGAS_UNLIKELY(event && snic_load(cq->event_fd) >= 0))
@@ -250,15 +263,15 @@ bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
         return true; /* no further completions come */
     snic_cq_t *cq = memory.cq;
     pgasi_snic_need_sleeper(snic);
-    pgasi_snic_lock(&cq->lock);
-    uint32_t n = memory.n, ci = be32toh(memory.record[0]) & 0xffffffu, pi = (uint32_t)snic_load(cq->count);
+    __atomic_store_n(&cq->armed, solicited ? 2 : 1, __ATOMIC_SEQ_CST); /* before we look */
+    uint32_t n = memory.n, ci = be32toh(memory.record[0]) & 0xffffffu, pi = (uint32_t)__atomic_load_n(&cq->count, __ATOMIC_SEQ_CST);
     bool there = false;
     for (; ((pi - ci) & 0xffffffu) != 0 && !there && ((pi - ci) & 0xffffffu) <= n; ci++) {
-        uint8_t own = memory.ring[ci & (n - 1)].op_own;
+        uint8_t own = __atomic_load_n(&memory.ring[ci & (n - 1)].op_own, __ATOMIC_RELAXED);
         there = !solicited || (own & 2) != 0 || own >> 4 >= PGASI_CQE_REQ_ERR;
     }
-    cq->armed = there ? 0 : solicited ? 2 : 1;
-    snic_unlock(&cq->lock);
+    if (there)
+        __atomic_store_n(&cq->armed, 0, __ATOMIC_RELAXED);
     return !there;
 }
 
@@ -360,7 +373,8 @@ static bool take_shared(snic_view_t *view, uint32_t srqn, receive_t *receive)
     if (ring == NULL || record == NULL)
         return false;
     uint32_t mask = (1u << log) - 1;
-    pgasi_snic_lock(&srq->lock);
+    if (!lock_client(view, &srq->lock))
+        return false;
     uint64_t place = snic_load(srq->place);
     uint32_t slot = (uint32_t)(place >> 32) & mask, taken = (uint32_t)place;
     bool there = (uint16_t)(be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE)) - taken) != 0;
@@ -676,7 +690,8 @@ static outcome_t remote_entry(job_t *job)
     outcome_t outcome = find_responder(job);
     if (outcome != DONE)
         return outcome;
-    pgasi_snic_lock(&job->peer_qp->lock);
+    if (!lock_client(job->peer, &job->peer_qp->lock))
+        return BLOCKED;
     outcome = check_responder(job);
     if (outcome == DONE && (op == PGASI_WQE_SEND || op == PGASI_WQE_SEND_IMM || op == PGASI_WQE_WRITE_IMM))
         outcome = deliver(job, pieces, (unsigned)n);
@@ -906,15 +921,15 @@ static void begin_job(job_t *job, snic_view_t *view, snic_qp_t *qp)
     job->sent_bytes = 0;
 }
 
-/* Everything posted and not executed ends, in both queues. */
-static void flush(snic_view_t *view, snic_qp_t *qp)
+/* Everything posted and not executed ends, in both queues. @return false: its owner is stopped with its lock */
+static bool flush(snic_view_t *view, snic_qp_t *qp)
 {
     pgasi_snic_late_drain(view);
     size_t ring_bytes;
     const uint32_t *record = snic_at(view, snic_load(qp->record), 2 * sizeof(uint32_t));
     const unsigned char *ring = send_ring(view, qp, &ring_bytes);
     if (record == NULL || ring == NULL)
-        return;
+        return true;
     job_t job;
     begin_job(&job, view, qp);
     uint32_t left = (uint16_t)(be32toh(__atomic_load_n(&record[1], __ATOMIC_ACQUIRE)) - qp->sq_ci);
@@ -926,7 +941,8 @@ static void flush(snic_view_t *view, snic_qp_t *qp)
         left -= blocks;
     }
     qp->sq_limit = qp->sq_ci;
-    pgasi_snic_lock(&qp->lock);
+    if (!lock_client(view, &qp->lock))
+        return false;
     left = qp->rq_stride == 0 ? 0 : (uint16_t)(be32toh(__atomic_load_n(&record[0], __ATOMIC_ACQUIRE)) - qp->rq_ci);
     for (left = PGASI_MIN(left, 1u << PGASI_MIN(snic_load(qp->log_rq_entries), SNIC_LOG_QUEUE)); left > 0; left--) {
         pgasi_cqe_fields_t fields = { .op = PGASI_CQE_RESP_ERR,
@@ -936,6 +952,7 @@ static void flush(snic_view_t *view, snic_qp_t *qp)
         push(view, qp->recv_cqn, &fields);
     }
     snic_unlock(&qp->lock);
+    return true;
 }
 
 /* @return entries executed; *blocked_p: the next waits for something */
@@ -952,7 +969,7 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
     }
     if (state == PGASI_SNIC_ERROR) {
         __atomic_store_n(&qp->bell, 0, __ATOMIC_RELAXED);
-        flush(view, qp);
+        *blocked_p = !flush(view, qp);
         return 0;
     }
     job_t job;
@@ -988,7 +1005,7 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
         job.sent_bytes = 0;
         n++;
         if (outcome == FAILED) {
-            flush(view, qp);
+            *blocked_p = !flush(view, qp);
             break;
         }
     }

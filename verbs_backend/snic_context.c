@@ -20,6 +20,7 @@
 #include "base/log.h"
 
 #define LOCK_SPINS 1000
+#define LOCK_YIELDS 64
 #define LOCK_CHECKS 256 /* yields between two looks whether the holder lives */
 #define MR_TAG_STEP 0x35u
 #define ALIVE_NS UINT64_C(10000000)
@@ -156,6 +157,19 @@ void pgasi_snic_lock(uint64_t *lock)
     }
 }
 
+bool pgasi_snic_lock_soon(uint64_t *lock)
+{
+    for (unsigned i = 0; i < LOCK_SPINS + LOCK_YIELDS; i++) {
+        if (pgasi_snic_try_lock(lock))
+            return true;
+        if (i < LOCK_SPINS)
+            pgasi_cpu_relax();
+        else
+            sched_yield();
+    }
+    return take_over(lock);
+}
+
 /* ---- identity ---- */
 
 /* Two processes of one boot and one pid namespace can name each other. */
@@ -202,6 +216,8 @@ static snic_view_t *new_view(snic_region_t *region, bool own)
         view->own = own;
         view->n_users = 1;
         memset(view->own_events, -1, sizeof view->own_events);
+        for (size_t i = 0; i < PGASI_ARRAY_LENGTH(view->events); i++)
+            view->events[i].ours = -1;
         pthread_mutex_init(&view->map_lock, NULL);
     }
     return view;
@@ -254,8 +270,8 @@ static void free_view(snic_view_t *view)
     for (uint32_t i = 0; i < SNIC_QPS; i++)
         free(view->shadows[i]);
     pgasi_snic_late_free(view);
-    for (uint32_t i = 0; i < PGASI_MIN(view->n_events, (uint32_t)PGASI_ARRAY_LENGTH(view->events)); i++)
-        if (view->events[i].serial != 0)
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(view->events); i++)
+        if (view->events[i].ours >= 0)
             close(view->events[i].ours);
     munmap(view->region, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
     pthread_mutex_destroy(&view->map_lock);
@@ -460,17 +476,19 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
         i++;
     if (i == n)
         i = view->n_events++ % PGASI_ARRAY_LENGTH(view->events);
-    if (view->events[i].theirs != fd || view->events[i].serial != serial) {
-        if (view->events[i].serial != 0)
+    if (view->events[i].ours < 0 || view->events[i].theirs != fd || view->events[i].serial != serial) {
+        if (view->events[i].ours >= 0)
             close(view->events[i].ours);
         view->events[i].theirs = fd;
+        view->events[i].serial = serial;
         view->events[i].ours = open_theirs(view, fd, O_RDWR, S_IFIFO, 0, &spared);
-        view->events[i].serial = view->events[i].ours >= 0 && !spared ? serial : 0;
     }
     ssize_t written = write(view->events[i].ours, &byte, 1);
     (void)written; /* a full pipe is readable all the same; what cannot be opened is a dead process's */
-    if (spared)
+    if (spared) {
         close_theirs(view->events[i].ours, true);
+        view->events[i].ours = -1;
+    }
     pthread_mutex_unlock(&view->map_lock);
 }
 

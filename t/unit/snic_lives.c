@@ -5,6 +5,7 @@
  *   needs:  no-sanitizers
  *   log:    the process of the software NIC|no memory to share with other processes: Too many open files|see ulimit -n
  *   source: pgas/verbs.h */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "pgas/verbs.h"
 #include "t/tap.h"
+#include "verbs_backend/device.h"
 #include "verbs_backend/snic.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -25,6 +27,8 @@
 #define FEW_WRITES 3000
 #define MUCH (UINT32_C(64) << 20)
 #define TAGS 256
+#define LOCKED_WRITES 20
+#define MANY_EVENTS 40
 #define LOOKS 5000 /* more than a waiter makes before it asks whether the holder lives */
 #define WRITING_NS (SECOND_NS / 4) /* many looks whether the peer runs */
 
@@ -624,6 +628,88 @@ static void test_death_is_seen(pgas_verbs_engine_t engine, const char *text)
     end(&s);
 }
 
+/* A peer that stays in its own queue pairs' locks for a while. */
+static void locked_peer(pgas_verbs_engine_t engine, int socket)
+{
+    pgas_verbs_address_t address;
+    pgasi_snic_id_t id;
+    pgas_status_t status;
+    side_t s;
+    told_t theirs;
+    begin(&s, engine);
+    pgas_verbs_qp_address(s.qp, &address);
+    memcpy(&id, address.bytes + sizeof(pgasi_verbs_address_head_t) + 2 * sizeof(uint32_t), sizeof id);
+    snic_view_t *view = pgasi_snic_view_get(&id, &status);
+    must(status, "its own region");
+    connect_sides(&s, socket, &theirs);
+    hear(socket);
+    for (uint32_t i = 0; i < view->region->qps_high; i++)
+        pgasi_snic_lock(&view->region->qps[i].lock);
+    tell(socket);
+    hear(socket);
+    for (uint32_t i = 0; i < view->region->qps_high; i++)
+        snic_unlock(&view->region->qps[i].lock);
+    while (hear(socket)) {
+    }
+    pgasi_snic_view_put(view);
+    end(&s);
+}
+
+static void test_locked_client(void)
+{
+    int socket;
+    pid_t pid = start(locked_peer, PGAS_VERBS_ENGINE_PROCESS, &socket);
+    side_t s, other;
+    told_t theirs;
+    pgas_verbs_completion_t c;
+    begin(&s, PGAS_VERBS_ENGINE_PROCESS);
+    begin(&other, PGAS_VERBS_ENGINE_PROCESS);
+    connect_sides(&s, socket, &theirs);
+    to_itself(&other);
+    tell(socket);
+    hear(socket);
+    post(&s, PGAS_VERBS_WRITE, theirs.addr, theirs.rkey);
+    bool good = true;
+    for (int i = 0; i < LOCKED_WRITES && good; i++) {
+        post(&other, PGAS_VERBS_WRITE, (uintptr_t)other.mem.addr, other.mem.rkey);
+        good = completed(&other) == PGAS_OK;
+    }
+    ok(good, "a client in the locks of its queue pairs holds up no other client");
+    is_int(pgas_verbs_cq_poll(s.cq, &c, 1), 0, "what is for it waits");
+    tell(socket);
+    is_int(completed(&s), PGAS_OK, "and goes on afterwards");
+    finish(pid, socket);
+    end(&other);
+    end(&s);
+}
+
+static int n_descriptors(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (folder != NULL && readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n;
+}
+
+/* Every word of a client's region is input, so the number of a descriptor's life may be 0. */
+static void test_event_without_serial(void)
+{
+    pgasi_snic_opts_t opts = { .engine = PGAS_VERBS_ENGINE_CALLER, .engine_name = "events" };
+    pgasi_snic_t *snic;
+    int pipes[2][2], before = n_descriptors();
+    must(pgasi_snic_open(&opts, &snic), "a context");
+    if (pipe(pipes[0]) != 0 || pipe(pipes[1]) != 0)
+        bail("no pipes");
+    for (int i = 0; i < MANY_EVENTS; i++)
+        pgasi_snic_view_event(snic->view, pipes[i % 2][1], 0);
+    pgasi_snic_close(snic);
+    for (int i = 0; i < 4; i++)
+        close(pipes[i / 2][i % 2]);
+    is_int(n_descriptors(), before, "an event pipe whose number is 0 is closed too");
+}
+
 /* Its holder has died, and nobody has waited for it. */
 static void test_lock_of_zombie(void)
 {
@@ -768,7 +854,7 @@ static void test_nic_killed(void)
 
 int main(void)
 {
-    plan(47);
+    plan(51);
     test_release_beside_connect();
     test_key_again();
     test_kept();
@@ -790,6 +876,8 @@ int main(void)
     test_death_is_seen(PGAS_VERBS_ENGINE_CALLER, "caller");
     test_death_is_seen(PGAS_VERBS_ENGINE_THREAD, "thread");
     test_death_is_seen(PGAS_VERBS_ENGINE_PROCESS, "process");
+    test_locked_client();
+    test_event_without_serial();
     test_lock_of_zombie();
     test_lock_of_used_id();
     test_release_under_write(PGAS_VERBS_ENGINE_CALLER, "caller");
