@@ -1,5 +1,5 @@
 /* Endpoints: a queue pair per lane and peer that are really used, made on first use; the peer makes its end when it reads our dial.
- * What is asked for meanwhile waits in line. An endpoint that fails stays dead: its peer is gone. */
+ * What is asked for meanwhile waits in line. An endpoint that fails stays dead: its peer is gone, or is given up. */
 #include "verbs_backend/transport.h"
 
 #include <stdlib.h>
@@ -87,10 +87,10 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_lane_t *lane, int peer, pgasi_verb
 {
     pgasi_verbs_tp_t *tp = lane->tp;
     pgasi_verbs_tp_address_t address;
-    if (pgasi_verbs_is_dead(tp, peer)) {
-        return PGAS_ERR_PEER;
+    pgas_status_t status = pgasi_verbs_end_of(tp, peer);
+    if (status == PGAS_OK) {
+        status = find_address(tp, peer, &address);
     }
-    pgas_status_t status = find_address(tp, peer, &address);
     if (status == PGAS_OK) {
         status = pgasi_verbs_buffers_init(lane);
     }
@@ -168,7 +168,7 @@ static void fail_line(pgasi_verbs_ep_t *ep, pgasi_verbs_line_t *line, pgas_statu
 void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
 {
     pgasi_verbs_lane_t *lane = ep->lane;
-    lane->lost |= ep->has_data;
+    lane->lost = ep->has_data ? status : lane->lost;
     if (ep->dialing) {
         pgasi_verbs_wire_hang_up(lane->tp, &ep->dial);
         lane->n_connecting--;
@@ -201,7 +201,7 @@ void pgasi_verbs_eps_close(pgasi_verbs_lane_t *lane)
         if (ep->state != PGASI_VERBS_EP_DEAD) {
             pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
         }
-        if (told && !pgasi_verbs_is_dead(lane->tp, ep->peer)) {
+        if (told && pgasi_verbs_end_of(lane->tp, ep->peer) == PGAS_OK) {
             pgasi_verbs_wire_bye(lane->tp, ep->peer, ep->inbound);
         }
         pgasi_verbs_wire_settle(lane->tp);

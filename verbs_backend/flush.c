@@ -42,13 +42,14 @@ pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_t
             return PGAS_ERR_RANGE;
         }
         const pgasi_verbs_ep_t *ep = lane->eps[peer];
-        if (pgasi_verbs_is_dead(lane->tp, peer)) {
-            return PGAS_ERR_PEER;
+        pgas_status_t end = pgasi_verbs_end_of(lane->tp, peer);
+        if (end != PGAS_OK) {
+            return end;
         }
         if (ep == NULL || pgasi_verbs_ep_is_idle(ep)) {
             return PGAS_OK;
         }
-    } else if (lane->active_eps == NULL && !lane->lost) {
+    } else if (lane->active_eps == NULL && lane->lost == PGAS_OK) {
         return PGAS_OK;
     }
     pgasi_verbs_flush_t *flush = pgasi_pool_acquire(&lane->flushes);
@@ -61,15 +62,13 @@ pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_t
     if (peer != PGASI_TP_ALL_PEERS) {
         status = add_part(lane->eps[peer], flush);
     } else {
-        if (lane->lost) {
-            lane->lost = false;
-            flush->status = PGAS_ERR_PEER;
-        }
+        flush->status = lane->lost;
+        lane->lost = PGAS_OK;
         for (pgasi_verbs_ep_t *ep = lane->active_eps; ep != NULL && status == PGAS_OK; ep = ep->active_next) {
             status = add_part(ep, flush);
         }
         if (status == PGAS_ERR_AGAIN) {
-            lane->lost |= flush->status != PGAS_OK; /* to be told when asked again */
+            lane->lost = flush->status; /* to be told when asked again */
         }
     }
     if (status != PGAS_OK && status != PGAS_ERR_AGAIN) {

@@ -259,7 +259,7 @@ pgas_status_t pgasi_verbs_arm(pgasi_tp_lane_t *tp_lane)
         busy |= pgas_verbs_cq_arm(lane->cqs[i].cq, false) != PGAS_OK;
     }
     for (const pgasi_verbs_ep_t *ep = lane->active_eps; ep != NULL; ep = ep->active_next) {
-        busy |= ep->answers.first != NULL || pgasi_verbs_is_dead(lane->tp, ep->peer);
+        busy |= ep->answers.first != NULL || pgasi_verbs_end_of(lane->tp, ep->peer) != PGAS_OK;
     }
     if (lane->index != 0) {
         busy |= lane->n_connecting > 0; /* lane 0 may be asleep */

@@ -41,7 +41,7 @@ pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t 
     if (status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK) {
         ep->broken = status;
     }
-    return status == PGAS_ERR_AGAIN ? status : PGAS_ERR_PEER;
+    return PGAS_ERR_AGAIN; /* what is broken ends in progress, with a status that says whether the peer has died */
 }
 
 void pgasi_verbs_reclaim(pgasi_verbs_lane_t *lane)
@@ -59,7 +59,10 @@ static pgas_status_t run_flush(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 {
     todo->number = ep->posted;
     pgas_status_t status = ep->done < ep->posted ? pgas_verbs_tx_mark(ep->tx) : PGAS_OK;
-    return status == PGAS_OK ? PGAS_INPROGRESS : status == PGAS_ERR_AGAIN ? status : PGAS_ERR_PEER;
+    if (status != PGAS_OK && status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK) {
+        ep->broken = status;
+    }
+    return status == PGAS_OK ? PGAS_INPROGRESS : PGAS_ERR_AGAIN;
 }
 
 static pgas_status_t run(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
@@ -232,6 +235,31 @@ static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
     }
 }
 
+/* Why the endpoint ends. @return PGAS_INPROGRESS: it is not known yet whether its peer has died */
+static pgas_status_t judge(const pgasi_verbs_ep_t *ep, bool left)
+{
+    pgasi_verbs_tp_t *tp = ep->lane->tp;
+    pgas_status_t end = pgasi_verbs_end_of(tp, ep->peer);
+    if (end != PGAS_OK) {
+        return end;
+    }
+    const char *why = why_broken(ep, left);
+    if (left || tp->opts.suspect_fn == NULL) {
+        pgasi_verbs_peer_gone(tp, ep->peer, why);
+        return PGAS_ERR_PEER;
+    }
+    if (ep->broken == PGAS_ERR_PEER) {
+        pgasi_verbs_lost_add(tp, ep->peer, false, why);
+        return PGAS_INPROGRESS;
+    }
+    if (pgasi_verbs_has_died(tp, ep->peer)) {
+        pgasi_verbs_peer_gone(tp, ep->peer, why);
+        return PGAS_ERR_PEER;
+    }
+    pgasi_verbs_unreachable(tp, ep->peer, why); /* its card has answered, so there is nothing to wait for */
+    return PGAS_ERR_TRANSPORT;
+}
+
 int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
@@ -239,13 +267,14 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
     if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_CONNECTING)) {
         n += pgasi_verbs_ep_connect(ep);
     }
-    if (PGAS_UNLIKELY(pgasi_verbs_is_dead(ep->lane->tp, ep->peer) || ep->broken != PGAS_OK) &&
+    if (PGAS_UNLIKELY(pgasi_verbs_end_of(ep->lane->tp, ep->peer) != PGAS_OK || ep->broken != PGAS_OK) &&
         ep->state != PGASI_VERBS_EP_DEAD) {
-        if (!pgasi_verbs_is_dead(ep->lane->tp, ep->peer)) {
-            pgasi_verbs_peer_gone(ep->lane->tp, ep->peer, why_broken(ep, left));
+        pgas_status_t status = judge(ep, left);
+        if (status != PGAS_INPROGRESS) {
+            pgasi_verbs_ep_fail(ep, status);
+            n++;
         }
-        pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
-        return n + 1;
+        return n;
     }
     if (ep->state != PGASI_VERBS_EP_READY) {
         return n;

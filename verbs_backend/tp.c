@@ -171,6 +171,7 @@ static pgas_status_t verbs_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
         goto close_device;
     }
     pthread_mutex_init(&tp->lock, NULL);
+    pthread_mutex_init(&tp->lost_lock, NULL);
     describe(tp);
     *tp_p = &tp->super;
     return PGAS_OK;
@@ -190,6 +191,8 @@ static void verbs_close(pgasi_tp_t *tp_base)
     if (pgas_verbs_close(tp->dev) != PGAS_OK) {
         PGASI_WARN("verbs", "memory is still registered: the device stays open");
     }
+    pgasi_verbs_lost_fini(tp);
+    pthread_mutex_destroy(&tp->lost_lock);
     munmap(tp->dead, (size_t)tp->opts.n_ranks);
     pthread_mutex_destroy(&tp->lock);
     free(tp->mems);

@@ -39,6 +39,7 @@ typedef struct pgasi_verbs_lane pgasi_verbs_lane_t;
 typedef struct pgasi_verbs_ep pgasi_verbs_ep_t;
 typedef struct pgasi_verbs_todo pgasi_verbs_todo_t;
 typedef struct pgasi_verbs_wire pgasi_verbs_wire_t;
+typedef struct pgasi_verbs_lost pgasi_verbs_lost_t;
 typedef struct pgasi_verbs_receiver pgasi_verbs_receiver_t;
 
 /* ---- what goes over the network ---- */
@@ -236,7 +237,7 @@ struct pgasi_verbs_lane {
     int n_cqs;
     uint32_t n_connecting;
     uint32_t question;        /* number of the last one */
-    bool lost;                /* puts or atomics were lost with a peer since the last flush of all */
+    pgas_status_t lost;       /* of puts or atomics that were lost with a peer since the last flush of all; PGAS_OK: none */
     pgasi_pool_t todos, pieces, flushes; /* pieces: as many as there are buffers, so that gets that wait cannot use them up */
     pgas_verbs_mem_t buffer_mem, slot_mem;
     pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made with the first endpoint */
@@ -263,7 +264,10 @@ struct pgasi_verbs_tp {
     const void *(*addr_of)(void *arg, int rank);
     void *addr_arg;
     char detail[128];
-    unsigned char *dead;      /* n_ranks: PGASI_VERBS_GONE, PGASI_VERBS_LEFT */
+    unsigned char *dead;      /* n_ranks: PGASI_VERBS_GONE, PGASI_VERBS_LEFT, PGASI_VERBS_UNREACHABLE */
+    pthread_mutex_t lost_lock;
+    pgasi_verbs_lost_t *lost; /* connections that were lost, of ranks that may be alive */
+    int n_lost;               /* read without the lock */
     bool closing;
     int warned_key, warned_machine;
     pgasi_verbs_wire_t *wire;
@@ -316,11 +320,33 @@ extern const pgasi_tp_ops_t pgasi_verbs_table;
 bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank, pgasi_verbs_tp_address_t *address_p);
 /** Mark a peer as gone on all lanes; logs and tells the owner the first time. Any thread, no lock of ours held. */
 void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why);
-enum { PGASI_VERBS_GONE = 1, PGASI_VERBS_LEFT = 2 }; /* LEFT: it has ended as it should, and answers no more */
+/** LEFT: it has ended as it should, and answers no more. UNREACHABLE: it is alive, but its connection is lost. */
+enum { PGASI_VERBS_GONE = 1, PGASI_VERBS_LEFT = 2, PGASI_VERBS_UNREACHABLE = 4 };
 static inline bool pgasi_verbs_is_dead(const pgasi_verbs_tp_t *tp, int peer)
 {
     return PGAS_UNLIKELY((__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_VERBS_GONE) != 0);
 }
+/** With what operations to a peer end from now on: PGAS_OK, it is there; PGAS_ERR_PEER; PGAS_ERR_TRANSPORT. */
+static inline pgas_status_t pgasi_verbs_end_of(const pgasi_verbs_tp_t *tp, int peer)
+{
+    unsigned char marks = __atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED);
+    if (PGAS_LIKELY((marks & (PGASI_VERBS_GONE | PGASI_VERBS_UNREACHABLE)) == 0)) {
+        return PGAS_OK;
+    }
+    return (marks & PGASI_VERBS_UNREACHABLE) != 0 ? PGAS_ERR_TRANSPORT : PGAS_ERR_PEER;
+}
+
+/* lost.c */
+/** A connection to a peer was lost: the owner is asked whether it has died. Any thread; wire's lock may be held.
+ *  @param socket  its socket has ended; false: a queue pair is broken */
+void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const char *why);
+/** Asks where it is time to. No lock is held. */
+void pgasi_verbs_lost_run(pgasi_verbs_tp_t *tp);
+void pgasi_verbs_lost_fini(pgasi_verbs_tp_t *tp);
+/** Whether a peer is known to have died; without suspect_fn every lost connection is a death. */
+bool pgasi_verbs_has_died(const pgasi_verbs_tp_t *tp, int peer);
+/** Gives up a peer that is alive; logs and tells the owner the first time. Any thread, no lock of ours held. */
+void pgasi_verbs_unreachable(pgasi_verbs_tp_t *tp, int peer, const char *why);
 
 /* lane.c */
 pgas_status_t pgasi_verbs_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p);
@@ -373,8 +399,9 @@ static inline pgas_status_t pgasi_verbs_ep_get(pgasi_verbs_lane_t *lane, int pee
     if (PGAS_UNLIKELY(ep == NULL)) {
         return pgasi_verbs_ep_open(lane, peer, ep_p);
     }
-    if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_DEAD || pgasi_verbs_is_dead(lane->tp, peer))) {
-        return PGAS_ERR_PEER;
+    pgas_status_t end = pgasi_verbs_end_of(lane->tp, peer);
+    if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_DEAD || end != PGAS_OK)) {
+        return end != PGAS_OK ? end : PGAS_ERR_PEER;
     }
     *ep_p = ep;
     return PGAS_OK;
@@ -484,6 +511,12 @@ void pgasi_verbs_wire_settle(pgasi_verbs_tp_t *tp);
 void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
 /** That we go, and are not dead. */
 void pgasi_verbs_wire_leave(pgasi_verbs_tp_t *tp);
+/** Opens the connection to a peer again. @return whether it is open */
+bool pgasi_verbs_wire_redial(pgasi_verbs_tp_t *tp, int peer);
+/** A peer has died: lane 0 closes the ends that it used. */
+void pgasi_verbs_wire_dismiss(pgasi_verbs_tp_t *tp, int peer);
+/** Lane 0 runs the wire again in a moment, even if it sleeps. Any thread. */
+void pgasi_verbs_wire_look_later(pgasi_verbs_tp_t *tp);
 /** Read and write what can be; lane 0 answers. @return how much happened */
 int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane);
 

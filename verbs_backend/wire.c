@@ -1,6 +1,6 @@
 /* How ranks come to talk: a TCP connection between two ranks when the first lane of either dials the other, over which all lanes of
  * both exchange the addresses of queue pairs. It stays open as a sign of life: a queue pair learns late, or never, that the process
- * behind it is gone, a socket at once. Who leaves says so first.
+ * behind it is gone, a socket at once. Who leaves says so first. A connection that ends otherwise proves nothing (lost.c).
  *
  * Everything here is under one lock, which no transfer takes, and never blocks. Any lane may read and write; what needs the receive
  * queue (making the other end of a queue pair, closing it) is a job for lane 0.
@@ -53,6 +53,7 @@ typedef struct connection {
     int fd, peer;
     enum { CONNECTING, GREETED, UNKNOWN, OPEN, CLOSED } state; /* GREETED: hello was sent; UNKNOWN: none has come yet */
     bool left;           /* the peer has said that it goes */
+    bool again;          /* in place of one that was lost */
     int host;            /* of the peer's addresses, that is tried next */
     uint64_t limit_ns;
     size_t in_bytes, out_bytes, out_room;
@@ -81,8 +82,6 @@ struct pgasi_verbs_wire {
     bool leaving;
     job_t *jobs, **last_job;
     int n_jobs, n_connecting; /* read without the lock */
-    int *gone;                /* peers to be told of when the lock is free */
-    size_t n_gone, gone_room;
     int warned_stranger, warned_full;
 };
 
@@ -242,13 +241,13 @@ static void say(const pgasi_verbs_wire_t *wire, connection_t *connection, const 
     push(wire, connection);
 }
 
-static void add_job(pgasi_verbs_wire_t *wire, const connection_t *connection, int peer, const record_t *record)
+static void add_job(pgasi_verbs_wire_t *wire, uint64_t connection, int peer, const record_t *record)
 {
     job_t *job = calloc(1, sizeof(*job));
     if (job == NULL) {
         pgasi_fatal("verbs", "no memory to answer rank %d", peer);
     }
-    job->connection = connection->id;
+    job->connection = connection;
     job->peer = peer;
     if (record != NULL) {
         job->record = *record;
@@ -313,18 +312,12 @@ static void send_dials(pgasi_verbs_tp_t *tp, connection_t *connection)
     }
 }
 
-static void add_gone(pgasi_verbs_wire_t *wire, int peer)
+/* What was sent on a connection that was lost is sent again on the next one. */
+static void take_back_dials(const pgasi_verbs_tp_t *tp, int peer)
 {
-    if (wire->n_gone == wire->gone_room) {
-        size_t room = 2 * wire->gone_room + 8;
-        int *gone = realloc(wire->gone, room * sizeof(gone[0]));
-        if (gone == NULL) {
-            pgasi_fatal("verbs", "no memory to tell that rank %d is gone", peer);
-        }
-        wire->gone = gone;
-        wire->gone_room = room;
+    for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next) {
+        dial->sent = dial->sent && dial->peer != peer;
     }
-    wire->gone[wire->n_gone++] = peer;
 }
 
 /* Closes the socket; the rest is freed by sweep. */
@@ -345,15 +338,16 @@ static void hang_up(pgasi_verbs_tp_t *tp, connection_t *connection)
     if (mine) {
         wire->of_peer[connection->peer] = NULL;
     }
-    if (connection->peer >= 0 && (died || mine)) {
+    bool lost = died && !__atomic_load_n(&tp->closing, __ATOMIC_RELAXED);
+    if (connection->peer >= 0 && (died || mine) && !lost && !connection->again) {
         answer_all(tp, connection->peer, PGAS_ERR_PEER);
     }
     if (was_open && connection->left) {
         __atomic_fetch_or(&tp->dead[connection->peer], PGASI_VERBS_LEFT, __ATOMIC_RELEASE);
     }
-    if (died && !__atomic_load_n(&tp->closing, __ATOMIC_RELAXED)) {
-        add_gone(wire, connection->peer);
-        add_job(wire, connection, connection->peer, NULL);
+    if (lost) {
+        take_back_dials(tp, connection->peer);
+        pgasi_verbs_lost_add(tp, connection->peer, true, "its connection has ended");
     }
 }
 
@@ -403,12 +397,15 @@ static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
         close(fd);
     }
     int error = errno;
-    PGASI_ERROR("verbs", "rank %d cannot be reached at any of its addresses (the last: %s); see %s", connection->peer,
-                strerror(error), is_full(error) ? "ulimit -n" : "its log, and PGAS_VERBS_INTERFACE");
+    if (!connection->again) {
+        PGASI_ERROR("verbs", "rank %d cannot be reached at any of its addresses (the last: %s); see %s", connection->peer,
+                    strerror(error), is_full(error) ? "ulimit -n" : "its log, and PGAS_VERBS_INTERFACE");
+    }
     hang_up(tp, connection);
 }
 
-static void begin_connect(pgasi_verbs_tp_t *tp, int peer)
+/* @param again  in place of a connection that was lost */
+static void begin_connect(pgasi_verbs_tp_t *tp, int peer, bool again)
 {
     connection_t *connection = add_connection(tp->wire, -1, peer);
     if (connection == NULL) {
@@ -416,6 +413,7 @@ static void begin_connect(pgasi_verbs_tp_t *tp, int peer)
         return;
     }
     connection->host = 0;
+    connection->again = again;
     connection->state = CONNECTING;
     tp->wire->of_peer[peer] = connection;
     tp->wire->n_connecting++;
@@ -495,7 +493,7 @@ static bool on_record(pgasi_verbs_tp_t *tp, connection_t *connection, const reco
         return true;
     case DIAL:
     case BYE:
-        add_job(tp->wire, connection, connection->peer, record);
+        add_job(tp->wire, connection->id, connection->peer, record);
         return true;
     case ANSWER:
         on_answer(tp, connection, record);
@@ -618,6 +616,12 @@ static void listen_for(const pgasi_verbs_wire_t *wire, uint32_t events)
     }
 }
 
+void pgasi_verbs_wire_look_later(pgasi_verbs_tp_t *tp)
+{
+    const struct itimerspec once = {.it_value.tv_nsec = PAUSE_NS};
+    timerfd_settime(tp->wire->timer_fd, 0, &once, NULL);
+}
+
 /* Connections that cannot be accepted keep a listener readable, so a thread that waits for it would
  * never sleep. */
 static void pause_listening(const pgasi_verbs_wire_t *wire)
@@ -721,6 +725,9 @@ static void do_job(pgasi_verbs_lane_t *lane, const job_t *job)
         say(lane->tp->wire, connection, lane->tp, &record);
     }
     pthread_mutex_unlock(&lane->tp->wire->lock);
+    if (connection == NULL && record.status == PGAS_OK) { /* it asks again on another connection */
+        pgasi_verbs_dismiss(lane, job->peer, record.inbound);
+    }
 }
 
 static int do_jobs(pgasi_verbs_lane_t *lane)
@@ -745,19 +752,23 @@ bool pgasi_verbs_wire_waits(const pgasi_verbs_tp_t *tp)
     return __atomic_load_n(&tp->wire->n_jobs, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* Tells of peers that are gone, with no lock held. */
-static void tell_gone(pgasi_verbs_tp_t *tp)
+bool pgasi_verbs_wire_redial(pgasi_verbs_tp_t *tp, int peer)
 {
-    pgasi_verbs_wire_t *wire = tp->wire;
-    for (;;) {
-        pthread_mutex_lock(&wire->lock);
-        int peer = wire->n_gone > 0 ? wire->gone[--wire->n_gone] : -1;
-        pthread_mutex_unlock(&wire->lock);
-        if (peer < 0) {
-            return;
-        }
-        pgasi_verbs_peer_gone(tp, peer, "its connection has ended");
+    pthread_mutex_lock(&tp->wire->lock);
+    if (tp->wire->of_peer[peer] == NULL) {
+        begin_connect(tp, peer, true);
     }
+    const connection_t *connection = tp->wire->of_peer[peer];
+    bool open = connection != NULL && connection->state == OPEN;
+    pthread_mutex_unlock(&tp->wire->lock);
+    return open;
+}
+
+void pgasi_verbs_wire_dismiss(pgasi_verbs_tp_t *tp, int peer)
+{
+    pthread_mutex_lock(&tp->wire->lock);
+    add_job(tp->wire, 0, peer, NULL);
+    pthread_mutex_unlock(&tp->wire->lock);
 }
 
 int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane)
@@ -780,11 +791,8 @@ int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane)
         look_at_limits(tp);
     }
     sweep(wire);
-    bool some_gone = wire->n_gone > 0;
     pthread_mutex_unlock(&wire->lock);
-    if (some_gone) {
-        tell_gone(tp);
-    }
+    pgasi_verbs_lost_run(tp);
     if (lane->index == 0 && lane->receiver != NULL) {
         n += do_jobs(lane);
     } else if (pgasi_verbs_wire_waits(tp)) {
@@ -802,7 +810,7 @@ void pgasi_verbs_wire_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial)
     wire->dials = dial;
     connection_t *connection = wire->of_peer[dial->peer];
     if (connection == NULL) {
-        begin_connect(tp, dial->peer);
+        begin_connect(tp, dial->peer, false);
     } else if (connection->left) {
         answer_dial(tp, dial, PGAS_ERR_PEER);
     } else if (connection->state == OPEN) {
@@ -972,7 +980,6 @@ void pgasi_verbs_wire_close(pgasi_verbs_tp_t *tp)
     close_descriptors(wire);
     munmap(wire->of_peer, table_bytes(tp));
     pthread_mutex_destroy(&wire->lock);
-    free(wire->gone);
     free(wire);
     tp->wire = NULL;
 }

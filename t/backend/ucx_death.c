@@ -241,7 +241,6 @@ static void while_busy(void)
     stop(tp);
 }
 
-/* Only UCX over TCP asks; verbs decides by itself. */
 static void while_nobody_knows(void)
 {
     pgasi_tp_t *tp;
@@ -279,10 +278,6 @@ int main(void)
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     while_idle();
     while_busy();
-    if (strcmp(transport, "ucx") == 0) {
-        while_nobody_knows();
-    } else {
-        skip(5, "this transport decides by itself");
-    }
+    while_nobody_knows();
     return done();
 }

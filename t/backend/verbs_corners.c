@@ -4,9 +4,10 @@
  *           keep all descriptors; a connection when none are left is refused; an interface that does not exist is refused;
  *           a completion queue that cannot be slept on is not used; listeners are bound to loopback, or to the addresses
  *           that the rank announces; a listener that cannot accept keeps no thread awake; a repeated hello of a rank
- *           does not end the rank
+ *           does not end the rank; a rank that is alive and whose connection is lost ends with a status of its own
  *   np:     1
  *   log:    is gone
+ *   log:    but the rank is alive
  *   log:    who is not of this job|somebody who is not of this job
  *   log:    did not say who he is
  *   log:    has no buffers
@@ -48,12 +49,15 @@ static void loss_is_told(void)
     pgas_status_t status;
     while (put_word(1, &word) != PGAS_ERR_AGAIN) {
     }
-    lane->lost = true;
+    lane->lost = PGAS_ERR_TRANSPORT;
     status = world.ops->flush(world.lanes[1], PGASI_TP_ALL_PEERS, world_pending(&pending));
     spmd_ok(status == PGAS_ERR_AGAIN, "a lane that is full takes no flush");
-    spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_ERR_PEER, "the next one tells of the loss");
+    spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_ERR_TRANSPORT, "the next one tells of the loss");
     spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK, "and the one after that does not");
 }
+
+static int lost_rank = -1;
+static pgas_status_t lost_status;
 
 static void slot_comes_back(void)
 {
@@ -73,8 +77,26 @@ static void slot_comes_back(void)
     pgas_status_t status = world.ops->amo(world.lanes[2], 0, world.keys[2][0], world.bases[0], PGASI_AMO_XOR, 8, 1, 0, &result,
                                           world_pending(&pending));
     is_refusing = false;
-    spmd_ok(good && status == PGAS_ERR_PEER && lane->n_free_slots == n_free, "an atomic that is refused gives its slot back");
+    status = world_wait(status, &pending);
+    spmd_ok(good && status == PGAS_ERR_TRANSPORT && lane->n_free_slots == n_free, "an atomic that is refused gives its slot back");
+    spmd_ok(lost_rank == 0 && lost_status == PGAS_ERR_TRANSPORT && put_word(1, &word) == PGAS_ERR_TRANSPORT,
+            "the rank is alive: later operations to it, on any lane, have a status of their own");
     dev->ops = true_ops;
+}
+
+/* The only connection that is lost here is refused by the device. */
+static bool is_dead(void *arg, int peer)
+{
+    (void)arg;
+    (void)peer;
+    return false;
+}
+
+static void on_lost(void *arg, int peer, pgas_status_t status)
+{
+    (void)arg;
+    lost_rank = peer;
+    lost_status = status;
 }
 
 static pgas_status_t refuse_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
@@ -399,11 +421,11 @@ int main(int argc, char **argv)
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(18);
+    spmd_plan(19);
     interface();
     listeners();
     introductions();
-    world_open(&(world_opts_t){.n_lanes = 4});
+    world_open(&(world_opts_t){.n_lanes = 4, .error_fn = on_lost, .suspect_fn = is_dead});
     loss_is_told();
     turned_away();
     strangers();

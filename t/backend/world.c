@@ -130,6 +130,7 @@ void world_open(const world_opts_t *opts)
         .am_data_max = opts->am_data_max != 0 ? opts->am_data_max : 16 << 20,
         .am_fn = opts->am_fn != NULL ? opts->am_fn : no_message_expected,
         .error_fn = opts->error_fn,
+        .suspect_fn = opts->suspect_fn,
     };
     demand(world.ops->open(&tp_opts, &world.tp), "open");
     world.ops->query(world.tp, &world.attr);

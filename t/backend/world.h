@@ -23,6 +23,7 @@ typedef struct {
     bool registered;          /* the heap is plain memory, registered */
     pgasi_tp_am_fn_t am_fn;   /* NULL: messages fail the test */
     pgasi_tp_error_fn_t error_fn;
+    pgasi_tp_suspect_fn_t suspect_fn; /* NULL: every lost connection is a death */
 } world_opts_t;
 
 typedef struct {

@@ -3,10 +3,10 @@
  *           right contents, an atomic that succeeds counts once and any other reports an error, and no rank counts as dead
  *   np:     2 3
  *   nodes:  1
- *   env:    PGAS_TRANSPORT=ucx
+ *   env:    PGAS_TRANSPORT=ucx | PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
  *   tls:    tcp,self
  *   log:    ucx: warn: the connection of lane [0-9]+ to rank [0-9]+ was lost
- *   source: pgas/call.h, pgas/rma.h; README of the UCX backend
+ *   source: pgas/call.h, pgas/rma.h; README of the UCX and verbs backends
  */
 #include <dirent.h>
 #include <netinet/in.h>
