@@ -570,11 +570,15 @@ bool pgasi_watch_suspect(int rank)
 
 void pgasi_watch_abort(int exit_code)
 {
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += 1;
-    if (!has_ring || pthread_mutex_timedlock(&lock, &limit) != 0)
+    struct timespec pause = { .tv_nsec = 100000 };
+    uint64_t limit = pgasi_now_ns() + NS_PER_S;
+    if (!has_ring)
         return;
+    while (pthread_mutex_trylock(&lock) != 0) {
+        if (pgasi_now_ns() > limit)
+            return;
+        nanosleep(&pause, NULL);
+    }
     pgasi_links_say_abort(exit_code);
     pthread_mutex_unlock(&lock);
 }

@@ -1,5 +1,5 @@
 # Tests that read the sources, and tests of the harness itself. Add a script as: check_scripts += %D%/NAME.t
-check_scripts += %D%/configure.t %D%/format.t %D%/getenv.t %D%/harness.t %D%/headers.t %D%/includes.t \
+check_scripts += %D%/configure.t %D%/format.t %D%/getenv.t %D%/clocks.t %D%/harness.t %D%/headers.t %D%/includes.t \
 	%D%/install.t %D%/mutants.t %D%/quickstart.t %D%/symbols.t %D%/tools.t %D%/typed.t
 check_data += %D%/includes.awk
 
