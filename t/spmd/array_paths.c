@@ -15,7 +15,7 @@
 #define CHUNKS_EACH 4
 
 static int me, n_ranks;
-static pgas_array_op_t own_add;
+static pgas_array_op_t own_add, pair_add;
 
 static void add(void *to, const void *from)
 {
@@ -24,6 +24,19 @@ static void add(void *to, const void *from)
     memcpy(&b, from, sizeof b);
     a += b;
     memcpy(to, &a, sizeof a);
+}
+
+/* Operands of two words, on elements of one. */
+static void add_pairs(void *to, const void *from)
+{
+    add(to, from);
+    add((char *)to + 8, (const char *)from + 8);
+}
+
+static void add_pair(void *elem, const void *operand)
+{
+    add(elem, operand);
+    add(elem, (const char *)operand + 8);
 }
 
 static pgas_array_t *make(size_t n_lines)
@@ -113,6 +126,16 @@ static void apply_own_often(pgas_array_t *array, uint64_t i)
         BAD(pgas_array_apply_u64(array, i + k % CHUNK, own_add, k));
 }
 
+/* Operands do not fit a line. */
+static void apply_pairs_often(pgas_array_t *array, uint64_t i)
+{
+    const uint64_t pair[2] = { 1, 2 };
+    for (uint64_t k = 0; k < N_TIMES / 10; k++)
+        BAD(pgas_array_apply(array, i + k % 2, pair_add, pair));
+    BAD(pgas_array_prefetch(array, i, CHUNK, PGAS_ARRAY_PIN_OPERATE, pair_add));
+    crew_judge(info_of(array).prefetches == 0, "a line of operands that are larger than elements");
+}
+
 static void change_often(pgas_array_t *array, uint64_t i)
 {
     uint64_t old = 0, one = 1;
@@ -139,6 +162,7 @@ static void far_elements(void)
     in_turns(set_often, true, (ways_t){ 1, 1, 0, 1 }, "and once to be written");
     in_turns(apply_often, true, (ways_t){ 1, 1, 0, 1 }, "operands of a built-in operator stay in a line from the first on");
     in_turns(apply_own_often, true, (ways_t){ 2, 1, 1, 1 }, "those of another one from the second on");
+    in_turns(apply_pairs_often, true, (ways_t){ N_TIMES / 10, 0, N_TIMES / 10, 0 }, "large operands are applied at home");
     in_turns(change_often, true, (ways_t){ N_TIMES / 5, 0, N_TIMES / 5, 0 }, "what is exchanged is exchanged at home");
 }
 
@@ -223,8 +247,10 @@ int main(int argc, char **argv)
 {
     uint64_t zero = 0;
     pgas_array_op_def_t def = { .elem_bytes = 8, .identity = &zero, .combine = add };
+    pgas_array_op_def_t pair_def = { 8, 16, (uint64_t[2]){ 0 }, add_pairs, add_pair };
     pgas_array_op_register("t.add", &def, &own_add);
-    job_begin(&argc, &argv, 13);
+    pgas_array_op_register("t.add_pair", &pair_def, &pair_add);
+    job_begin(&argc, &argv, 14);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     own_elements();

@@ -9,6 +9,7 @@
  *   source: pgas/array.h
  */
 #include "array/array.h"
+#include "call/progress.h"
 #include "t/spmd/array_crew.h"
 
 static int me, n_ranks;
@@ -476,6 +477,120 @@ static void all_want_more(void)
     spmd_is_int(crew_faults(), 0, "of threads that pin more than the cache has none waits for ever");
 }
 
+/* ---- threads inside an access ---- */
+
+/* The holder's second thread is inside an access of an element, in its operator, while the taker asks for the first chunk. The
+ * looker is the rank that gives that chunk away: its home, or the one with a line. */
+static struct {
+    int holder, looker, taker, n_inside, n_let_go;
+    uint64_t i; /* of the holder's access */
+} inside;
+static __thread bool stays;
+static pgas_array_op_t stay_op;
+static pgas_handler_t let_go;
+
+static void on_let_go(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    __atomic_store_n(&inside.n_let_go, 1, __ATOMIC_RELEASE);
+}
+
+static void add_and_stay(void *to, const void *from)
+{
+    uint64_t a, b;
+    memcpy(&a, to, sizeof a);
+    memcpy(&b, from, sizeof b);
+    a += b;
+    memcpy(to, &a, sizeof a);
+    if (!stays)
+        return;
+    __atomic_store_n(&inside.n_inside, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&inside.n_let_go, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+/* Whether the first chunk waits for a thread inside, at this rank. Serving. */
+static bool waits(const pgasi_array_t *a)
+{
+    pgasi_array_place_t place = pgasi_array_place(&a->map, 0);
+    if (place.home == me)
+        return a->dir[place.index].closed == 1;
+    uint32_t number = a->line_of[place.chunk];
+    return number && a->line[number - 1].closed == 1;
+}
+
+static void look(pgas_array_t *array, uint64_t n_before)
+{
+    pgas_array_info_t info = { 0 };
+    do {
+        crew_serve();
+        BAD(pgas_array_info(array, &info));
+    } while (info.recalls == n_before);
+    pgasi_path_state_t before = pgasi_serve_begin();
+    pgasi_array_poll();
+    crew_judge(waits(pgasi_array_of(array)) == (inside.i == 0), "a chunk waits for a thread that is inside it, and for no other");
+    pgasi_serve_end(before);
+    BAD(pgas_call(inside.holder, let_go, NULL, 0, NULL));
+}
+
+static void stay_inside(int who, void *array)
+{
+    uint64_t one = 1;
+    pgas_array_info_t info = { 0 };
+    pgas_array_pin_t pin;
+    for (int k = 0; k < 2; k++) { /* the second time, threads that share the chunk have entries for the operator */
+        if (me == inside.looker || me == inside.holder)
+            BAD(pgas_array_apply(array, me == inside.looker ? 0 : inside.i, stay_op, &one));
+        crew_meet(who);
+    }
+    stays = who == 1 && me == inside.holder;
+    if (stays)
+        BAD(pgas_array_apply(array, inside.i, stay_op, &one));
+    if (who == 1)
+        return;
+    BAD(pgas_array_info(array, &info));
+    while (me == inside.holder && !__atomic_load_n(&inside.n_inside, __ATOMIC_ACQUIRE))
+        crew_serve();
+    BAD(pgas_barrier(NULL));
+    if (me == inside.looker)
+        look(array, info.recalls);
+    if (me != inside.taker || BAD(pgas_array_pin(array, 0, PGAS_ARRAY_PIN_WRITE, 0, &pin)))
+        return;
+    uint64_t n_added = inside.i ? 4 : inside.looker == inside.holder ? 5 : 9;
+    crew_judge(*(uint64_t *)pin.data == n_added, "what the thread inside has added");
+    BAD(pgas_array_unpin(&pin));
+}
+
+static void kept_by_access(int holder, uint64_t i, int looker, int taker, const char *what)
+{
+    pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 1024, 512, 3, NULL);
+    pgas_array_pin_t pin;
+    inside.holder = holder;
+    inside.looker = looker;
+    inside.taker = taker;
+    inside.i = i;
+    inside.n_inside = inside.n_let_go = 0;
+    if (me == looker) { /* which has the chunk from now on */
+        BAD(pgas_array_pin(array, 0, PGAS_ARRAY_PIN_WRITE, 0, &pin));
+        BAD(pgas_array_unpin(&pin));
+    }
+    crew_run(2, stay_inside, array);
+    BAD(pgas_array_destroy(array));
+    spmd_is_int(crew_faults(), 0, "%s", what);
+}
+
+static void accesses_keep(void)
+{
+    pgas_array_op_def_t def = { .elem_bytes = 8, .identity = &(uint64_t){ 0 }, .combine = add_and_stay };
+    BAD(pgas_array_op_register("t.stay", &def, &stay_op));
+    kept_by_access(n_ranks / pgas_n_nodes() - 1, 0, 0, n_ranks - 1, "a home gives a chunk away when no thread of its node is inside");
+    kept_by_access(n_ranks - 1, 0, n_ranks - 1, 0, "and a cache its line, when no thread of its rank is");
+    kept_by_access(n_ranks - 2, (uint64_t)(n_ranks - 2) * 1024 + 512, n_ranks - 1, 0, "whatever threads of other ranks do");
+}
+
 static void shares(void)
 {
     pgas_array_t *array = make_array(8, 3);
@@ -500,7 +615,8 @@ static void shares(void)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.rung", on_rung, NULL, &rung);
-    job_begin(&argc, &argv, 26);
+    pgas_handler_register("t.let_go", on_let_go, NULL, &let_go);
+    job_begin(&argc, &argv, 29);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     for (chunk = 8; chunk <= 512; chunk *= 64) {
@@ -517,5 +633,6 @@ int main(int argc, char **argv)
         walks();
         shares();
     }
+    accesses_keep();
     return job_end();
 }
