@@ -23,7 +23,8 @@ PGAS_BEGIN_DECLS
  *  PGAS_PEER_TIMEOUT_S changes nothing. After a longer one, each side considers the ranks of the
  *  other side dead.
  *  PGAS_ON_PEER_DEATH=abort: every rank ends itself, and one report names the dead ranks. continue: operations and collectives
- *  that need a dead rank end with PGAS_ERR_PEER. A death during pgas_init ends the job in both modes.
+ *  that need a dead rank end with PGAS_ERR_PEER. pgas_finalize still waits for all live ranks. A death during pgas_init ends the
+ *  job in both modes.
  *  With PGAS_SERVICE_THREADS=0 a rank learns of deaths only inside the library: in any call that waits, before each sleep, and
  *  from time to time in pgas_progress. Ranks forward the news of other hosts, so it is delayed
  *  until each of those ranks enters the library. */

@@ -13,9 +13,11 @@ PGAS_BEGIN_DECLS
  *  out, attached or not; one that is in pgas_thread_attach or pgas_thread_detach is waited for.
  *  @return PGAS_OK; PGAS_ERR_NOT_INIT without a matching pgas_init; PGAS_ERR_CONTEXT from inside a handler or from a
  *  thread other than slot 0. After the last one pgas_init may be called again while MPI is up.
- *  PGAS_ERR_PEER: a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended here all the same, without waiting
- *  for anybody; ranks that go on take this one for dead when its process ends. MPI is left as it is, since MPI_Finalize
- *  would wait for the dead: the program ends by _exit or MPI_Abort, and pgas_init is not called again. */
+ *  PGAS_ERR_PEER: a rank had died (PGAS_ON_PEER_DEATH=continue). The library has ended here all the same. It has waited for
+ *  all live ranks and has served them meanwhile, so a rank that finishes early is not dead for the others. (If the ranks cannot
+ *  watch each other by TCP, which a warning reports, it does not wait. Other ranks then consider this one dead when its process
+ *  ends.) MPI is left as it is, because MPI_Finalize would wait for the dead: the program ends by _exit or MPI_Abort, and
+ *  pgas_init is not called again. */
 PGAS_API pgas_status_t pgas_finalize(void);
 
 /** True between the first pgas_init and the last pgas_finalize. */

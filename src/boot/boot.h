@@ -63,6 +63,8 @@ bool pgasi_boot_peer_died(int rank);
  *  if PGAS_SERVICE_THREADS > 0; otherwise waits run it before they sleep (pgasi_wait_look_around).
  *
  *  run: init is complete. Before it a death ends the job in both modes of PGAS_ON_PEER_DEATH.
+ *  leave: after a death, waits with progress until all live ranks have called it, so that a rank
+ *  which leaves is no death for others. Without a service ring it does not wait.
  *  set_hook: sets the function that the mode `continue` calls once for each dead rank, on any
  *  thread, without a lock. The hook calls pgasi_boot_peer_died. NULL: the watch calls only that. No
  *  former hook runs once set_hook has returned.
@@ -74,6 +76,7 @@ bool pgasi_boot_peer_died(int rank);
  *  without service threads in a later wait. lost and suspect may be called with locks held, on any
  *  thread. */
 void pgasi_watch_run(void);
+void pgasi_watch_leave(void);
 void pgasi_watch_set_hook(void (*died)(int rank));
 void pgasi_watch_lost(int rank);
 bool pgasi_watch_suspect(int rank);

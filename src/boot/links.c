@@ -37,13 +37,13 @@
 #define LATE_NS       UINT64_C(1000000000)
 #define DROPS_MAX 20 /* dropped greetings after which the port is considered another program's */
 
-enum { HELLO = 1, WELCOME, DEATH, BYE, ABORT };
+enum { HELLO = 1, WELCOME, BYE, ABORT, NEWS }; /* and from NEWS on, those of the ring */
 
 typedef struct {
     uint32_t magic;
     uint16_t kind, unused;
     int32_t from;
-    int32_t value;  /* DEATH: the rank; ABORT: the exit code */
+    int32_t value;  /* NEWS: the rank; ABORT: the exit code */
     uint64_t proof; /* HELLO, WELCOME */
 } record_t;
 
@@ -432,8 +432,9 @@ static bool handle(connection_t *c, const record_t *record)
         become_link(c);
         return true;
     }
-    if (record->kind == DEATH && record->value >= 0 && record->value < pgasi_boot.n_ranks)
-        pgasi_ring_told(ring, (int)c->id, record->value);
+    if (record->kind >= NEWS && record->kind < NEWS + PGASI_N_RING_NEWS && record->value >= 0 &&
+        record->value < pgasi_boot.n_ranks)
+        pgasi_ring_told(ring, (int)c->id, (pgasi_ring_news_t)(record->kind - NEWS), record->value);
     else if (record->kind == BYE)
         pgasi_ring_bye(ring, (int)c->id);
     else if (record->kind == ABORT)
@@ -569,12 +570,12 @@ uint64_t pgasi_links_timers(void)
 
 /* ---- of the ring ---- */
 
-static void tell(void *arg, int link, int dead_rank)
+static void tell(void *arg, int link, pgasi_ring_news_t what, int rank)
 {
     (void)arg;
     connection_t *c = find((uint32_t)link);
     if (c && c->fd >= 0)
-        say(c, DEATH, dead_rank);
+        say(c, NEWS + (int)what, rank);
 }
 
 static void hang_up(void *arg, int link)

@@ -12,7 +12,7 @@
 #define WIDTH_FIRST 2
 #define WIDTH_MAX   64
 
-enum { LIVE, DEAD, LEFT };
+enum { LIVE, DONE, READY, DEAD, LEFT };
 
 static const int *sorted_host_of;
 
@@ -70,7 +70,7 @@ void pgasi_ring_forget(pgasi_ring_t *ring)
 
 bool pgasi_ring_is_live(const pgasi_ring_t *ring, int rank)
 {
-    return ring->state[rank] == LIVE;
+    return ring->state[rank] <= READY;
 }
 
 bool pgasi_ring_is_linked(const pgasi_ring_t *ring, int rank)
@@ -109,7 +109,7 @@ static int live_behind(const pgasi_ring_t *ring, int from)
         int rank = ring->order[(ring->place_of[from] + i) % ring->n];
         if (rank == ring->me)
             return -1;
-        if (ring->state[rank] == LIVE)
+        if (pgasi_ring_is_live(ring, rank))
             return rank;
     }
     return -1;
@@ -130,6 +130,51 @@ void pgasi_ring_start(pgasi_ring_t *ring)
     seek(ring);
 }
 
+/* Passes news on over all links but the one that they came over. */
+static void spread(const pgasi_ring_t *ring, pgasi_ring_news_t what, int rank, int from)
+{
+    for (int i = 0; i < ring->n_links; i++) {
+        if (ring->links[i].id != from)
+            ring->ops->tell(ring->arg, ring->links[i].id, what, rank);
+    }
+}
+
+/* ---- leaving ---- */
+
+/* The least state of all ranks: LIVE, DONE or READY while this rank lives. */
+static int least_state(const pgasi_ring_t *ring)
+{
+    int least = LEFT;
+    for (int r = 0; r < ring->n; r++)
+        least = ring->state[r] < least ? ring->state[r] : least;
+    return least;
+}
+
+static void advance(pgasi_ring_t *ring, int rank, int state, int from)
+{
+    if (ring->state[rank] >= state)
+        return;
+    ring->state[rank] = (unsigned char)state;
+    spread(ring, state == DONE ? PGASI_RING_DONE : PGASI_RING_READY, rank, from);
+}
+
+static void be_ready_if_all_done(pgasi_ring_t *ring)
+{
+    if (ring->state[ring->me] == DONE && least_state(ring) == DONE)
+        advance(ring, ring->me, READY, -1);
+}
+
+void pgasi_ring_done(pgasi_ring_t *ring)
+{
+    advance(ring, ring->me, DONE, -1);
+    be_ready_if_all_done(ring);
+}
+
+bool pgasi_ring_all_ready(const pgasi_ring_t *ring)
+{
+    return ring->ending || least_state(ring) == READY;
+}
+
 /* ---- deaths ---- */
 
 static void hang_up_on(pgasi_ring_t *ring, int rank)
@@ -147,19 +192,18 @@ static void hang_up_on(pgasi_ring_t *ring, int rank)
 static void bury(pgasi_ring_t *ring, int rank, pgasi_ring_cause_t cause, int from)
 {
     ring->state[rank] = DEAD;
-    ring->ops->died(ring->arg, rank, cause);
+    if (ring->state[ring->me] != READY)
+        ring->ops->died(ring->arg, rank, cause);
     hang_up_on(ring, rank);
-    for (int i = 0; i < ring->n_links; i++) {
-        if (ring->links[i].id != from)
-            ring->ops->tell(ring->arg, ring->links[i].id, rank);
-    }
+    spread(ring, PGASI_RING_DEATH, rank, from);
 }
 
 static void lose(pgasi_ring_t *ring, int rank, pgasi_ring_cause_t cause, int from)
 {
-    if (rank == ring->me || ring->state[rank] != LIVE)
+    if (rank == ring->me || !pgasi_ring_is_live(ring, rank))
         return;
     bury(ring, rank, cause, from);
+    be_ready_if_all_done(ring);
     seek(ring);
 }
 
@@ -185,9 +229,10 @@ static void lose_host(pgasi_ring_t *ring, int rank)
         return;
     }
     for (int r = 0; r < ring->n; r++) {
-        if (ring->host_of[r] == ring->host_of[rank] && ring->state[r] == LIVE)
+        if (ring->host_of[r] == ring->host_of[rank] && pgasi_ring_is_live(ring, r))
             bury(ring, r, PGASI_RING_SILENT, -1);
     }
+    be_ready_if_all_done(ring);
     seek(ring);
     if (!ring->ending)
         dial_hosts_behind(ring, rank);
@@ -199,7 +244,11 @@ static void tell_all(pgasi_ring_t *ring, int link)
 {
     for (int r = 0; r < ring->n; r++) {
         if (ring->state[r] == DEAD)
-            ring->ops->tell(ring->arg, link, r);
+            ring->ops->tell(ring->arg, link, PGASI_RING_DEATH, r);
+        else if (ring->state[r] == DONE)
+            ring->ops->tell(ring->arg, link, PGASI_RING_DONE, r);
+        else if (ring->state[r] == READY)
+            ring->ops->tell(ring->arg, link, PGASI_RING_READY, r);
     }
 }
 
@@ -216,7 +265,7 @@ bool pgasi_ring_linked(pgasi_ring_t *ring, int link, int rank)
         ring->room = room;
     }
     tell_all(ring, link);
-    if (ring->state[rank] != LIVE) {
+    if (!pgasi_ring_is_live(ring, rank)) {
         ring->ops->hang_up(ring->arg, link);
         return false;
     }
@@ -227,7 +276,7 @@ bool pgasi_ring_linked(pgasi_ring_t *ring, int link, int rank)
 void pgasi_ring_lost(pgasi_ring_t *ring, int link, bool silent)
 {
     int rank = take_link(ring, link);
-    if (rank < 0 || ring->state[rank] != LIVE)
+    if (rank < 0 || !pgasi_ring_is_live(ring, rank))
         return;
     if (silent)
         lose_host(ring, rank);
@@ -242,7 +291,7 @@ void pgasi_ring_refused(pgasi_ring_t *ring, int rank)
 
 void pgasi_ring_silent(pgasi_ring_t *ring, int rank)
 {
-    if (ring->state[rank] == LIVE)
+    if (pgasi_ring_is_live(ring, rank))
         lose_host(ring, rank);
 }
 
@@ -251,15 +300,26 @@ void pgasi_ring_exited(pgasi_ring_t *ring, int rank)
     lose(ring, rank, PGASI_RING_EXITED, -1);
 }
 
-void pgasi_ring_told(pgasi_ring_t *ring, int link, int dead_rank)
+/* ---- events that links cause ---- */
+
+static void told_death(pgasi_ring_t *ring, int at, int rank)
+{
+    if (rank == ring->me)
+        lose(ring, ring->links[at].rank, PGASI_RING_CUT_OFF, -1);
+    else
+        lose(ring, rank, PGASI_RING_TOLD, ring->links[at].id);
+}
+
+void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int rank)
 {
     int at = find_link(ring, link);
     if (at < 0)
         return;
-    if (dead_rank == ring->me)
-        lose(ring, ring->links[at].rank, PGASI_RING_CUT_OFF, -1);
-    else
-        lose(ring, dead_rank, PGASI_RING_TOLD, link);
+    if (what == PGASI_RING_DEATH)
+        told_death(ring, at, rank);
+    else if (rank != ring->me)
+        advance(ring, rank, what == PGASI_RING_DONE ? DONE : READY, link);
+    be_ready_if_all_done(ring);
 }
 
 void pgasi_ring_bye(pgasi_ring_t *ring, int link)
@@ -273,6 +333,6 @@ void pgasi_ring_bye(pgasi_ring_t *ring, int link)
 
 void pgasi_ring_suspect(pgasi_ring_t *ring, int rank)
 {
-    if (rank != ring->me && ring->state[rank] == LIVE)
+    if (rank != ring->me && pgasi_ring_is_live(ring, rank))
         ring->ops->dial(ring->arg, rank);
 }

@@ -8,11 +8,15 @@
  *  unless it already has them.
  *
  *  What an event proves:
- *    the rank's host saw its process end    The rank is dead.
- *    a link ends with FIN or RST            Nothing yet: this rank dials it again.
- *    a host that is up refuses a dial       The rank is dead: a listener exists as long as its
- *    rank. a link or a dial stays silent          That host is dead with all its ranks (never the
- *    own host). a peer says that this rank is dead     The two are cut off: the peer counts as dead. */
+ *    the rank's host saw its process end   The rank is dead.
+ *    a link ends with FIN or RST           Nothing yet: this rank dials it again.
+ *    a host that is up refuses a dial      The rank is dead: a rank that lives has a listener.
+ *    a link or a dial stays silent         That host is dead with all its ranks (never the own host).
+ *    a peer says that this rank is dead    The two are cut off: the peer counts as dead.
+ *
+ *  After a death the ranks that live still leave together. Each says DONE in pgas_finalize, READY
+ *  when it knows that all live ranks are done, and leaves when all are ready. For a rank that is
+ *  ready no end of another one is a death. */
 #ifndef PGASI_RING_H
 #define PGASI_RING_H
 
@@ -27,16 +31,19 @@ typedef enum {
     PGASI_RING_CUT_OFF
 } pgasi_ring_cause_t;
 
+typedef enum { PGASI_RING_DEATH, PGASI_RING_DONE, PGASI_RING_READY, PGASI_N_RING_NEWS } pgasi_ring_news_t;
+
 typedef struct {
     /** Checks whether the rank is alive: opens a connection to it, unless one is being opened. The
      *  answer is one of the events linked, refused, silent. There is no answer if the rank is alive
      *  and is not the next one. */
     void (*dial)(void *arg, int rank);
-    /** Sends over a link that a rank is dead. */
-    void (*tell)(void *arg, int link, int dead_rank);
+    /** Sends news about a rank over a link. */
+    void (*tell)(void *arg, int link, pgasi_ring_news_t what, int rank);
     /** Closes a link after its pending messages are sent. The link causes no further events. */
     void (*hang_up)(void *arg, int link);
-    /** Reports a dead rank, once for each rank. It must not call the ring. */
+    /** Reports a dead rank, once for each rank, unless this rank is ready. It must not call the
+     *  ring. */
     void (*died)(void *arg, int rank, pgasi_ring_cause_t cause);
 } pgasi_ring_ops_t;
 
@@ -80,10 +87,14 @@ void pgasi_ring_lost(pgasi_ring_t *ring, int link, bool silent);
 void pgasi_ring_refused(pgasi_ring_t *ring, int rank);
 void pgasi_ring_silent(pgasi_ring_t *ring, int rank);
 void pgasi_ring_exited(pgasi_ring_t *ring, int rank);
-void pgasi_ring_told(pgasi_ring_t *ring, int link, int dead_rank);
+void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int rank);
 /** The rank of the link leaves in order: its end is no death. */
 void pgasi_ring_bye(pgasi_ring_t *ring, int link);
 /** The transport has lost its connection to the rank. */
 void pgasi_ring_suspect(pgasi_ring_t *ring, int rank);
+/** This rank is done. */
+void pgasi_ring_done(pgasi_ring_t *ring);
+/** Whether this rank may leave: all live ranks are ready, or one of them has left. */
+bool pgasi_ring_all_ready(const pgasi_ring_t *ring);
 
 #endif

@@ -220,8 +220,10 @@ pgas_status_t pgasi_boot_stop(void)
 {
     bool all_live = !pgasi_team_is_broken(pgasi_team_world()) &&
                     pgasi_coll_barrier(pgasi_team_world()) == PGAS_OK; /* with progress: some may be late */
-    if (!all_live)
+    if (!all_live) {
         pgasi_launch_abandon();
+        pgasi_watch_leave();
+    }
     pgasi_boot_set_progress(NULL);
     pgasi_boot_set_guard(NULL);
     pgasi_place_stop();

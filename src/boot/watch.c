@@ -1,14 +1,16 @@
 /* The watch: detects ranks of the job that have died.
  *
  * Ranks of the own host are watched by pidfd. Across hosts ranks watch each other on the service
- * ring (ring.h says what proves a death, links.c has the sockets); a job on one host has none. A
- * thread sleeps in epoll on all these descriptors. With PGAS_SERVICE_THREADS=0 it exists only
+ * ring (ring.h says what proves a death, links.c has the sockets). A job on one host has a ring only
+ * in the mode continue, where the last ranks need it to leave together. A thread sleeps in epoll on
+ * all these descriptors. With PGAS_SERVICE_THREADS=0 it exists only
  * during init, while MPI blocks; afterwards every wait polls before it sleeps.
  *
  * A new death is reported upward after the lock is released. The phase decides what follows:
  *   STARTING, INIT   The job ends in both modes of PGAS_ON_PEER_DEATH: init cannot succeed on some
  *                    ranks only.
- *   RUN              abort: the job ends. continue: the hook of the call layer runs.
+ *   RUN              abort: the job ends. continue: the hook of the call layer runs. The ranks that
+ *                    live wait for each other before they leave (pgasi_watch_leave).
  *   ENDING           Ranks leave and say so on their links (BYE). A process that ended without it
  *                    is dead only if the last agreement stays open for PGAS_PEER_TIMEOUT_S. */
 #include "boot/watch.h"
@@ -52,6 +54,7 @@ static void (*hook)(int rank);
 static int epoll_fd = -1, wake_fd = -1;
 static int *pid_fds; /* [host_ranks] */
 static int n_pidfds, n_solo;
+static bool is_far; /* the processes of some ranks are not visible here */
 static bool has_ring, has_thread, stopping;
 static pthread_t thread;
 static pgasi_ring_t ring;
@@ -379,9 +382,8 @@ static int own_leader(void)
     return pgasi_boot.rank;
 }
 
-/* Gathers the host and the address of all ranks. *far_p: the process of some rank is not
- * visible. */
-static pgas_status_t introduce(MPI_Comm world, bool *far_p)
+/* Gathers the host and the address of all ranks. *wanted_p: the job needs the ring. */
+static pgas_status_t introduce(MPI_Comm world, bool *wanted_p)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;
     pgasi_card_t mine, *cards = malloc(n * sizeof *cards);
@@ -395,16 +397,17 @@ static pgas_status_t introduce(MPI_Comm world, bool *far_p)
                               "the exchange of hosts");
     if (status != PGAS_OK)
         goto out;
-    *far_p = false;
+    is_far = false;
     for (size_t r = 0; r < n; r++) {
         leader_of[r] = cards[r].leader;
-        *far_p = *far_p || leader_of[r] != leader_of[0];
+        is_far = is_far || leader_of[r] != leader_of[0];
     }
+    *wanted_p = is_far || (n > 1 && pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_CONTINUE);
     pgasi_address_t address;
     memset(&address, 0, sizeof address);
-    if (*far_p && pgasi_address_choose(cards, (int)n, pgasi_boot.rank, &address))
+    if (*wanted_p && pgasi_address_choose(cards, (int)n, pgasi_boot.rank, &address))
         pgasi_links_listen(&address);
-    if (*far_p)
+    if (*wanted_p)
         status = pgasi_mpi_status(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses,
                                                 sizeof address, MPI_BYTE, world),
                                   "the exchange of addresses");
@@ -451,7 +454,10 @@ static pgas_status_t no_ring(MPI_Comm world)
     pgasi_ring_forget(&ring);
     n_news = 0;
     pthread_mutex_unlock(&lock);
-    if (pgasi_boot.rank == 0)
+    if (pgasi_boot.rank == 0 && !is_far)
+        PGASI_WARN("watch", "the ranks of this job cannot connect to each other by TCP: after a death "
+                            "a rank that leaves counts as dead");
+    else if (pgasi_boot.rank == 0)
         PGASI_WARN("watch", "the hosts of this job cannot watch each other by TCP: deaths on "
                             "another host may go unnoticed; "
                             "set PGAS_WATCH_INTERFACE to one on a network that they share");
@@ -464,10 +470,10 @@ static void forked(void)
         pgasi_links_forked();
 }
 
-static pgas_status_t start_ring(MPI_Comm world, bool far)
+static pgas_status_t start_ring(MPI_Comm world, bool wanted)
 {
     static bool minds_forks;
-    bool listens = far && all_listen();
+    bool listens = wanted && all_listen();
     if (listens && !minds_forks)
         minds_forks = pthread_atfork(NULL, NULL, forked) == 0;
     if (listens) {
@@ -478,14 +484,14 @@ static pgas_status_t start_ring(MPI_Comm world, bool far)
         pthread_mutex_unlock(&lock);
         wake();
     }
-    pgas_status_t status = !far || (listens && wait_for_link()) ? PGAS_OK : PGAS_ERR_TIMEOUT;
+    pgas_status_t status = !wanted || (listens && wait_for_link()) ? PGAS_OK : PGAS_ERR_TIMEOUT;
     status = pgasi_mpi_agree(world, status);
     return status == PGAS_ERR_TIMEOUT ? no_ring(world) : status;
 }
 
 pgas_status_t pgasi_watch_start(MPI_Comm world)
 {
-    bool far = false;
+    bool wants_ring = false;
     phase = STARTING;
     vanished_ns = 0;
     lost_in_the_end = has_ring = is_torn = false;
@@ -493,7 +499,7 @@ pgas_status_t pgasi_watch_start(MPI_Comm world)
     n_news = n_pidfds = n_solo = 0;
     pgas_status_t status = pgasi_mpi_agree(world, allocate());
     if (status == PGAS_OK)
-        status = introduce(world, &far);
+        status = introduce(world, &wants_ring);
     if (status == PGAS_OK && !pgasi_ring_init(&ring, pgasi_boot.rank, pgasi_boot.n_ranks, leader_of,
                                               &pgasi_links_ops, NULL))
         status = PGAS_ERR_NO_MEMORY;
@@ -503,7 +509,7 @@ pgas_status_t pgasi_watch_start(MPI_Comm world)
     }
     status = pgasi_mpi_agree(world, status);
     if (status == PGAS_OK)
-        status = start_ring(world, far);
+        status = start_ring(world, wants_ring);
     if (status == PGAS_OK)
         phase = INIT;
     else
@@ -567,6 +573,27 @@ bool pgasi_watch_suspect(int rank)
 }
 
 /* ---- the end ---- */
+
+static bool all_ready(void)
+{
+    pthread_mutex_lock(&lock);
+    bool all = pgasi_ring_all_ready(&ring);
+    pthread_mutex_unlock(&lock);
+    return all;
+}
+
+void pgasi_watch_leave(void)
+{
+    pgasi_wait_t w = PGASI_WAIT_INIT;
+    if (!has_ring)
+        return;
+    pthread_mutex_lock(&lock);
+    pgasi_ring_done(&ring);
+    pthread_mutex_unlock(&lock);
+    while (!all_ready())
+        pgasi_wait_step(&w);
+    pgasi_wait_end(&w);
+}
 
 void pgasi_watch_abort(int exit_code)
 {

@@ -241,13 +241,15 @@ static void stand_in_for_threads(void)
     }
 }
 
-/* Where a rank has died nobody waits for anybody. */
+/* After a death the ranks that live serve each other until all of them are here. */
 static pgas_status_t stop_all(void)
 {
     pgasi_call_forget();
     stand_in_for_threads();
     pgasi_call_complete();
     pgas_status_t status = pgas_quiesce();
+    if (status == PGAS_ERR_PEER)
+        pgasi_watch_leave();
     __atomic_store_n(&pgasi_leaving, true, __ATOMIC_RELEASE);
     callers_stop();
     pgasi_boot_barrier();

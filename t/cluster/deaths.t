@@ -98,6 +98,19 @@ survive() {
     judge $? "rank 1 dies ($1) in $2${3:+, $3}: the others go on"
 }
 
+# leaves_early PLACE SETTING..: one point; ranks that finish before the last one are not dead for it.
+leaves_early() {
+    if [ "$MPI_FLAVOR" != openmpi ]; then
+        skip 1 "the launcher of $MPI_NAME ends the job with its first rank"
+        return
+    fi
+    CLUSTER_HOSTS=$1 begin 1 kill early PGAS_ON_PEER_DEATH=continue "${@:2}"
+    until_true said 'leaves 0' && until_true said 'leaves 2' && pause 0.3 && ! said 'survived'
+    touch "$TAP_DEATHS.stop"
+    until_true has_survivors $((RANKS - 1)) && ! said 'rank [023] died\|in finalize'
+    judge $? "ranks that finish early on ${1:-one host} serve the last one${2:+, $2}"
+}
+
 # On this machine alone nobody but the watch of processes sees a death.
 without_pidfd() {
     if [ "$MPI_FLAVOR" != openmpi ]; then
@@ -188,7 +201,7 @@ strangers_come() {
     judge $good "60 strangers at a listener, silent and loud: 16 are kept for a while, the job goes on"
 }
 
-plan 17
+plan 20
 if cluster_begin 2; then ok 0 "two hosts"; else ok 1 "two hosts"; fi
 dies kill barrier
 dies exit init
@@ -198,6 +211,9 @@ survive exit allreduce
 survive kill finalize
 survive crash compute PGAS_SERVICE_THREADS=0
 survive kill agreement PGAS_SERVICE_THREADS=0
+leaves_early "$CLUSTER_HOSTS"
+leaves_early "" PGAS_SERVICE_THREADS=0
+leaves_early "" PGAS_NODE_MAXSIZE=1
 without_pidfd
 is_cut barrier abort
 is_cut put continue

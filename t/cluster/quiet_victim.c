@@ -5,6 +5,8 @@
  * HOW     kill, exit, crash; none: it lives
  * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the others
  *         enter the library after they have seen the file TAP_DEATHS.go
+ *         early: after the death all but rank 3 finalize; rank 3 uses the others' memory until the file
+ *         TAP_DEATHS.stop is there
  *         put: ranks put to each other, check that and meet, until the file TAP_DEATHS.stop is there
  * Everything said goes to the file TAP_DEATHS, since a launcher may be cut off. Rank 0 says `started`, a rank that
  * goes on after a death `survived RANK after SECONDS`, one that ends well `ended RANK`. */
@@ -144,6 +146,30 @@ static pgas_status_t put_again_and_again(void)
     return status;
 }
 
+/* Ranks that are in pgas_finalize, and live, serve this one. A rank that enters it says so. */
+static pgas_status_t work_longest(pgas_gptr_t at)
+{
+    pgas_status_t status = meet_again_and_again();
+    if (status != PGAS_ERR_PEER || pgas_rank() != 3) {
+        printf("leaves %d\n", pgas_rank());
+        return status;
+    }
+    for (uint64_t round = 0; !is_there("stop"); round++) {
+        for (int r = 0; r < pgas_n_ranks(); r++) {
+            uint64_t before = round, now = 0;
+            if (r == victim)
+                continue;
+            pgas_status_t added = pgas_fetch_add_u64(pgas_gptr_at(at, r), 1, &before);
+            pgas_status_t got = pgas_get(&now, pgas_gptr_at(at, r), sizeof now);
+            if (added != PGAS_OK || got != PGAS_OK || before != round || now != round + 1) {
+                printf("rank %d in finalize: fetch_add gave %s, get %s\n", r, pgas_status_name(added), pgas_status_name(got));
+                return PGAS_ERR_INVALID;
+            }
+        }
+    }
+    return status;
+}
+
 /* No call of the library meanwhile. */
 static void compute(void)
 {
@@ -166,7 +192,9 @@ int main(int argc, char **argv)
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (pgas_init(NULL, NULL) != PGAS_OK)
         return 3;
-    pgas_status_t status = pgas_barrier(NULL);
+    pgas_gptr_t word = PGAS_NULL;
+    pgas_status_t status = pgas_alloc(sizeof(uint64_t), &word);
+    status = pgas_barrier(NULL);
     int me = pgas_rank();
     time_t began = time(NULL);
     if (me == 0 && strcmp(where, "put") != 0)
@@ -177,6 +205,8 @@ int main(int argc, char **argv)
         compute();
     if (strcmp(where, "put") == 0)
         status = put_again_and_again();
+    else if (strcmp(where, "early") == 0)
+        status = work_longest(word);
     else if (strcmp(where, "finalize") != 0 && strcmp(where, "agreement") != 0)
         status = meet_again_and_again();
     finalizes = true;

@@ -143,6 +143,10 @@ pgas_status_t pgasi_boot_barrier(void)
     return PGAS_OK;
 }
 
+void pgasi_watch_leave(void)
+{
+}
+
 void pgasi_watch_run(void)
 {
 }

@@ -1,5 +1,6 @@
 /* what: on a simulated network every live rank learns exactly which ranks are dead, or cut off from
- *       it, and the circle of links closes again after any deaths, cuts, delays and repairs
+ *       it, and the circle of links closes again after any deaths, cuts, delays and repairs; then
+ *       the live ranks leave together, none before all are done, and no rank takes that for a death
  * source: src/boot/ring.h; the model is the plain list of what was done to ranks and hosts */
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,15 @@
 #define LINKS_MAX 4096
 #define DIALS_MAX 4096
 #define STEPS_MAX 200000
+#define LEAVE_EVERY 40 /* games of which one goes on until all have left */
 
-typedef enum { NO_BUG, NO_EXCHANGE, NO_FLOOD } bug_t;
+typedef enum { NO_BUG, NO_EXCHANGE, NO_FLOOD, LEAVES_EARLY } bug_t;
 
-/* A message on its way: a dead rank; -1: the end of the link. */
+#define QUEUE_MAX (2 * PGASI_N_RING_NEWS * RANKS_MAX)
+
+/* Messages on their way: what * RANKS_MAX + rank; -1: the end of the link. */
 typedef struct {
-    int dead[2 * RANKS_MAX];
+    int news[QUEUE_MAX];
     int first, n;
 } queue_t;
 
@@ -32,8 +36,10 @@ static pgasi_ring_t rings[RANKS_MAX];
 static bool runs[RANKS_MAX], lives[RANKS_MAX], down[RANKS_MAX]; /* down: the whole host */
 static int side_of[RANKS_MAX];                                  /* of the cut, by host */
 static bool is_cut, for_good, believed[RANKS_MAX][RANKS_MAX];
+static bool exit_seen[RANKS_MAX][RANKS_MAX];
+static bool is_done[RANKS_MAX], has_left[RANKS_MAX];
 static link_t links[LINKS_MAX];
-static int n_links, n_dials, n_twice;
+static int n_links, n_dials, n_twice, n_false;
 static struct {
     int from, to;
 } dials[DIALS_MAX];
@@ -70,19 +76,19 @@ static void on_dial(void *arg, int rank)
     }
 }
 
-static void put(queue_t *q, int dead)
+static void put(queue_t *q, int news)
 {
-    if (q->n < 2 * RANKS_MAX)
-        q->dead[q->n++] = dead;
+    if (q->n < QUEUE_MAX)
+        q->news[q->n++] = news;
 }
 
 static bool exchanging;
 
-static void on_tell(void *arg, int link, int dead)
+static void on_tell(void *arg, int link, pgasi_ring_news_t what, int rank)
 {
     if ((bug == NO_EXCHANGE && exchanging) || (bug == NO_FLOOD && !exchanging))
         return;
-    put(&links[link / 2].to[!(link % 2)], dead);
+    put(&links[link / 2].to[!(link % 2)], (int)what * RANKS_MAX + rank);
     (void)arg;
 }
 
@@ -97,6 +103,7 @@ static void on_died(void *arg, int rank, pgasi_ring_cause_t cause)
 {
     int me = rank_of(arg);
     n_twice += believed[me][rank];
+    n_false += has_left[rank];
     believed[me][rank] = true;
     (void)cause;
 }
@@ -157,12 +164,13 @@ static bool deliver(int i, int s)
     queue_t *q = &l->to[s];
     if (q->first == q->n)
         return false;
-    int dead = q->dead[q->first++];
-    if (dead < 0) {
+    int news = q->news[q->first++];
+    if (news < 0) {
         l->open[s] = false;
         pgasi_ring_lost(&rings[me], 2 * i + s, false);
     } else {
-        pgasi_ring_told(&rings[me], 2 * i + s, dead);
+        pgasi_ring_news_t what = (pgasi_ring_news_t)(news / RANKS_MAX);
+        pgasi_ring_told(&rings[me], 2 * i + s, what, news % RANKS_MAX);
     }
     return true;
 }
@@ -189,8 +197,9 @@ static bool see_exits(void)
     for (int r = 0; r < n_ranks; r++) {
         for (int dead = 0; dead < n_ranks; dead++) {
             if (!lives[r] || !runs[r] || lives[dead] || host_of[r] != host_of[dead] ||
-                believed[r][dead])
+                exit_seen[r][dead])
                 continue;
+            exit_seen[r][dead] = true;
             pgasi_ring_exited(&rings[r], dead);
             some = true;
         }
@@ -260,9 +269,12 @@ static void build(void)
     n_ranks = n_hosts + below(RANKS_MAX - n_hosts + 1);
     for (int r = 0; r < n_ranks; r++)
         host_of[r] = r < n_hosts ? r : below(n_hosts);
-    n_links = n_dials = n_twice = 0;
+    n_links = n_dials = n_twice = n_false = 0;
     is_cut = for_good = false;
     memset(believed, 0, sizeof believed);
+    memset(exit_seen, 0, sizeof exit_seen);
+    memset(is_done, 0, sizeof is_done);
+    memset(has_left, 0, sizeof has_left);
     for (int r = 0; r < n_ranks; r++) {
         lives[r] = true;
         down[r] = runs[r] = false;
@@ -289,6 +301,51 @@ static void harm(bool cuts)
         for (int h = 0; h < RANKS_MAX; h++)
             side_of[h] = below(2);
     }
+}
+
+static bool all_are_done(int me)
+{
+    bool all = true;
+    for (int r = 0; r < n_ranks; r++)
+        all = all && (!lives[r] || is_done[r] || !reaches(me, r));
+    return all;
+}
+
+/* @return false: it leaves too early */
+static bool leave_if_all_done(int rank)
+{
+    if (!pgasi_ring_all_ready(&rings[rank]) && bug != LEAVES_EARLY)
+        return true;
+    has_left[rank] = true;
+    bool good = all_are_done(rank);
+    kill_rank(rank);
+    return good;
+}
+
+/* All that live leave; few of them die meanwhile. @return whether none left too early, or stayed */
+static bool leave_all(void)
+{
+    bool good = true;
+    int n_deaths = below(3), n_left_to_do = STEPS_MAX, n_live = n_ranks;
+    while (good && n_live > 0 && --n_left_to_do > 0) {
+        int rank = below(n_ranks);
+        if (step() && below(4) > 0)
+            continue;
+        n_live = 0;
+        for (int r = 0; r < n_ranks; r++)
+            n_live += lives[r];
+        if (!lives[rank])
+            continue;
+        if (n_deaths > 0 && below(16) == 0 && n_deaths--)
+            kill_rank(rank);
+        else if (is_done[rank])
+            good = leave_if_all_done(rank);
+        else if (below(4) == 0)
+            is_done[rank] = true;
+        if (lives[rank] && is_done[rank])
+            pgasi_ring_done(&rings[rank]);
+    }
+    return good && n_left_to_do > 0 && n_false == 0;
 }
 
 /* Plays one game. @return whether all that live are right in the end */
@@ -322,6 +379,10 @@ static bool play(uint64_t seed, bug_t with, bool says)
         good = (!lives[r] || is_right(r, says)) && good;
     if (says && (n_twice || n_steps == STEPS_MAX))
         diag("%d deaths were reported twice, %d steps", n_twice, n_steps);
+    bool leaves = good && (seed % LEAVE_EVERY > 0 || leave_all());
+    if (says && good && !leaves)
+        diag("ranks leave too early or never, or %d times that was a death", n_false);
+    good = leaves;
     for (int r = 0; r < n_ranks; r++)
         pgasi_ring_fini(&rings[r]);
     return good && n_twice == 0 && n_steps < STEPS_MAX;
@@ -345,12 +406,13 @@ static int play_many(uint64_t seed, int n, bug_t with)
 
 static int n_told;
 
-static void count_tell(void *arg, int link, int dead)
+static void count_tell(void *arg, int link, pgasi_ring_news_t what, int rank)
 {
     n_told++;
     (void)arg;
     (void)link;
-    (void)dead;
+    (void)what;
+    (void)rank;
 }
 
 static void a_host_is_small(void)
@@ -365,20 +427,20 @@ static void a_host_is_small(void)
     pgasi_ring_linked(ring, 0, 1);
     pgasi_ring_linked(ring, 2, 5);
     ok(n_dials == 1 && ring->next == 1, "a rank dials the next one, and nobody else");
-    pgasi_ring_told(ring, 0, 4);
-    pgasi_ring_told(ring, 2, 4);
+    pgasi_ring_told(ring, 0, PGASI_RING_DEATH, 4);
+    pgasi_ring_told(ring, 2, PGASI_RING_DEATH, 4);
     is_int(n_told, 1, "news are passed on once, and not to where they came from");
     pgasi_ring_silent(ring, 1);
     ok(pgasi_ring_is_live(ring, 1), "silence on the own host proves nothing");
     links[1].open[0] = true;
-    pgasi_ring_told(ring, 2, 0);
+    pgasi_ring_told(ring, 2, PGASI_RING_DEATH, 0);
     ok(!pgasi_ring_is_live(ring, 5) && pgasi_ring_is_live(ring, 3),
        "a rank that takes this one for dead is dead for it");
     ok(!links[1].open[0], "the link to a dead rank is hung up");
     pgasi_ring_linked(ring, 4, 2);
     pgasi_ring_bye(ring, 0);
     pgasi_ring_lost(ring, 0, false);
-    pgasi_ring_told(ring, 4, 3);
+    pgasi_ring_told(ring, 4, PGASI_RING_DEATH, 3);
     ok(!believed[0][1] && n_dials == 1,
        "a rank that said BYE has not died, and the circle is not closed again behind it");
     pgasi_ring_fini(ring);
@@ -403,13 +465,14 @@ static void silence_spreads(void)
 int main(void)
 {
     uint64_t seed = tap_seed(14);
-    plan(12);
+    plan(13);
     a_host_is_small();
     silence_spreads();
     is_int(play_many(seed, 20000, NO_BUG), 0, "20000 games end with what is true");
     ok(play_many(seed, 2000, NO_EXCHANGE) > 0,
        "the test finds links that begin without an exchange of the dead");
     ok(play_many(seed, 2000, NO_FLOOD) > 0, "the test finds ranks that do not pass news on");
+    ok(play_many(seed, 2000, LEAVES_EARLY) > 0, "the test finds ranks that leave too early");
     bug = NO_BUG;
     pgasi_rng_seed(&rng, seed);
     build();
