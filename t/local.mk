@@ -16,7 +16,7 @@ EXTRA_DIST += %D%/launch %D%/mpirun %D%/tap.awk %D%/kill.sh %D%/soak-tcp.sh %D%/
 	%D%/mutants %D%/mutate.awk %D%/mutants.tests %D%/mutants.equivalent
 
 # Made by t/launch.
-CLEANFILES += %D%/.turn %D%/.turn.1 %D%/.turn.2
+CLEANFILES += %D%/.turn %D%/.turn.1 %D%/.turn.2 %D%/.turn.3
 
 # Every test at every rank count, node size, transport and setting that its header names, instead of a short choice.
 check-all:

@@ -2,6 +2,7 @@
 # what: put/get, calls and pagerank work between three hosts over real TCP
 # needs: no-sanitizers namespaces
 # timeout: 400
+# turn: waits
 set -u
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/hosts.sh"

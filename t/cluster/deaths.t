@@ -5,6 +5,7 @@
 # needs: no-sanitizers namespaces
 # source: public headers
 # timeout: 300
+# turn: waits
 set -u
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/hosts.sh"

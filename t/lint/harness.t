@@ -2,6 +2,7 @@
 # what: t/launch turns every bad end of a test into one clear `not ok`, and passes good ones
 # needs: no-sanitizers
 # source: the fake tests below; the one of several ranks is t/lint/liar.c
+# turn: waits
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
@@ -45,7 +46,7 @@ passes() {
     fi
 }
 
-plan 39
+plan 40
 
 fake good <<<'echo 1..2; echo ok 1 - a; echo "ok 2 - b"'
 passes good "a good test passes"
@@ -113,9 +114,9 @@ passes info "a line at level info is allowed"
 fake sanitizer <<<"echo 1..1; echo ok 1; echo '==1==ERROR: AddressSanitizer: heap-use-after-free' >&2"
 reports sanitizer 'AddressSanitizer' "the report of a sanitizer"
 
-# Which tests run side by side. taken(): how many of the two places somebody has.
+# Which tests run side by side. taken(): how many of the three places somebody has.
 turns=(-u TAP_HAS_TURN PGAS_TEST_TURNS="$scratch")
-taken='taken() { for place in 1 2; do flock -n '$scratch'/.turn.$place true || echo $place; done | wc -l; }'
+taken='taken() { for place in 1 2 3; do flock -n '$scratch'/.turn.$place true || echo $place; done | wc -l; }'
 for name in one two; do
     other=$([ $name = one ] && echo two || echo one)
     fake $name <<EOT
@@ -130,12 +131,20 @@ passes two "two tests run side by side" "${turns[@]}"
 wait
 is "$(grep -c '^ok 1' "$scratch/one.out")" 1 "both of them"
 fake usual <<<"$taken; echo 1..1; [ \$(taken) = 1 ] && echo ok 1 || echo not ok 1"
-passes usual "a test takes one place of two" "${turns[@]}"
+passes usual "a test takes one place" "${turns[@]}"
 fake alone <<EOT
 # turn: alone
-$taken; echo 1..1; [ \$(taken) = 2 ] && echo ok 1 || echo not ok 1
+$taken; echo 1..1; [ \$(taken) = 3 ] && echo ok 1 || echo not ok 1
 EOT
-passes alone "one that asks to be alone takes both" "${turns[@]}"
+passes alone "one that asks to be alone takes all three" "${turns[@]}"
+fake waits <<EOT
+# turn: waits
+$taken; echo 1..1; [ \$(taken) = 3 ] && echo ok 1 || echo not ok 1
+EOT
+exec 8>"$scratch/.turn.1" 9>"$scratch/.turn.2"
+flock 8 && flock 9
+passes waits "one that mostly waits runs as the third beside two" "${turns[@]}"
+exec 8>&- 9>&-
 
 fake need <<EOT
 # needs: telepathy

@@ -4,6 +4,7 @@
 #       and the array and the library can be ended
 # source: pgas/array.h
 # timeout: 180
+# turn: waits
 set -u
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/../kill.sh"

@@ -3,6 +3,7 @@
 #       handlers of their own; a handler of the program still runs; after pgas_finalize we are silent
 # needs: no-sanitizers
 # source: base/log.h
+# turn: waits
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -3,6 +3,7 @@
 #       junk; reads and writes SGF; analyses; plays itself; refuses bad options
 # timeout: 200
 # source: GTP 2 (Farneback 2002); SGF FF[4] with GM[11]; openings of 3x3 by brute force
+# turn: waits
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

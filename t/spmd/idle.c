@@ -8,6 +8,7 @@
  *   tls:    posix tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0
  *   needs:  no-sanitizers
+ *   turn:   waits
  *   source: public headers
  */
 #include <sys/resource.h>

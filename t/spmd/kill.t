@@ -3,6 +3,7 @@
 #       without service threads; if they are to go on, what they wait for ends with PGAS_ERR_PEER, the library too
 # source: public headers
 # timeout: 240
+# turn: waits
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

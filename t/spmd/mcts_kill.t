@@ -4,6 +4,7 @@
 #       if the rank had the root
 # source: pgas/mcts.h
 # timeout: 180
+# turn: waits
 set -u
 . "$(dirname "$0")/../tap.sh"
 . "$(dirname "$0")/../kill.sh"
