@@ -7,7 +7,7 @@
  *           program repeats 2x2 and 3x3 by brute force
  *
  * In the suite each of the 24 settings searches 3x3 and 4x4 with one seed of its own, 30,000 rollouts; on 2 ranks 5x5
- * follows with five seeds, 200,000 rollouts. `make soak` runs the rest: OPENINGS=product gives each setting 20 seeds, and
+ * follows with two seeds, 200,000 rollouts. `make soak` runs the rest: OPENINGS=product gives each setting 20 seeds, and
  * all must win; OPENINGS=large searches 5x5 and 6x6 with 50 seeds for each policy, 200,000 rollouts, of which 95 in a
  * hundred must win. Searches that ignore what is under way send many rollouts the same way; of them, which are there for
  * comparison, three in four must win (on 4 ranks with 2 threads about one in fifty does not). */
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
     if (!large)
         small_boards(product ? 20 : 1);
     if (suite && spmd_size() == 2)
-        large_board(5, PGAS_MCTS_UCB1, 5);
+        large_board(5, PGAS_MCTS_UCB1, 2);
     for (int i = 0; large && i < 4; i++)
         large_board(5 + i / 2, i % 2 ? PGAS_MCTS_PUCT : PGAS_MCTS_UCB1, 50);
     return job_end();
