@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 
+#define EXITING 4u /* PF_EXITING of the kernel, in field 9 of stat */
 #define LOCK_SPINS 1000
 #define LOCK_YIELDS 64
 #define LOCK_CHECKS 256 /* yields between two looks whether the holder lives */
@@ -47,8 +48,8 @@ static struct {
 
 /* ---- processes ---- */
 
-/* Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is none, or it is a zombie; NOT_KNOWN:
- * we cannot look. */
+/* Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is none, it is a zombie, or it is
+ * ending, when its memory and descriptors are gone before it is a zombie; NOT_KNOWN: we cannot look. */
 static uint64_t start_time_of(uint32_t pid)
 {
     char path[64], text[1024];
@@ -64,8 +65,11 @@ static uint64_t start_time_of(uint32_t pid)
     char *at = strrchr(text, ')');
     if (at == NULL || at[1] == '\0' || at[2] == 'Z' || at[2] == 'X')
         return 0;
-    for (int field = 2; field < 22 && at != NULL; field++)
+    for (int field = 2; field < 22 && at != NULL; field++) {
+        if (field == 9 && (strtoul(at, NULL, 10) & EXITING) != 0)
+            return 0;
         at = strchr(at + 1, ' ');
+    }
     return at != NULL ? strtoull(at, NULL, 10) : 0;
 }
 
