@@ -1,6 +1,6 @@
 /* what: an error completes what caused it and all behind it, on both sides; receivers that have no buffer are tried
  *       again, or given up; queues that run over are errors unless that is to be ignored; who closes is noticed, whatever
- *       is under way
+ *       is under way; queue pairs are opened with options that make sense only
  * needs: tsan-ok
  * source: pgas/verbs.h; the InfiniBand architecture */
 #include "t/unit/snic.h"
@@ -314,6 +314,59 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
     snic_must(pgas_verbs_close(dev), "close the device");
 }
 
+/* ---- options ---- */
+
+/* Opens a queue pair with the options, and closes it. */
+static pgas_status_t gives(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts)
+{
+    pgas_verbs_qp_t *qp = NULL;
+    pgas_status_t status = pgas_verbs_qp_open(dev, opts, &qp);
+    if (status == PGAS_OK)
+        pgas_verbs_qp_close(qp);
+    return status;
+}
+
+/* Each option at its first and last value, and at the one before or behind that. */
+static void options_are_checked(void)
+{
+    pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1), *other = snic_device(STEP, 0, 2);
+    pgas_verbs_cq_t *cq, *other_cq;
+    pgas_verbs_srq_t *other_srq;
+    snic_must(pgas_verbs_cq_open(dev, 64, 0, &cq), "a queue");
+    snic_must(pgas_verbs_cq_open(other, 64, 0, &other_cq), "a queue");
+    snic_must(pgas_verbs_srq_open(other, 8, 1, &other_srq), "a queue");
+    pgas_verbs_qp_opts_t good = PGAS_VERBS_QP_OPTS_INIT;
+    good.send_cq = good.recv_cq = cq;
+    pgas_verbs_qp_opts_t changed;
+#define WITH(field, value) (changed = good, changed.field = (value), gives(dev, &changed))
+    is_int(gives(dev, &good), PGAS_OK, "the defaults");
+    ok(gives(NULL, &good) == PGAS_ERR_INVALID && gives(dev, NULL) == PGAS_ERR_INVALID &&
+           pgas_verbs_qp_open(dev, &good, NULL) == PGAS_ERR_INVALID && WITH(size, sizeof good - 8) == PGAS_ERR_INVALID,
+       "no device, no options, no place, options of another size");
+    ok(WITH(send_cq, NULL) == PGAS_ERR_INVALID && WITH(recv_cq, NULL) == PGAS_ERR_INVALID, "no queue");
+    ok(WITH(send_cq, other_cq) == PGAS_ERR_INVALID && WITH(recv_cq, other_cq) == PGAS_ERR_INVALID &&
+           WITH(srq, other_srq) == PGAS_ERR_INVALID,
+       "a queue of another device");
+    ok(WITH(send_depth, 1) == PGAS_OK && WITH(send_depth, 0) == PGAS_ERR_INVALID, "a depth of 1 at least");
+    ok(WITH(send_spans, 1) == PGAS_OK && WITH(send_spans, 0) == PGAS_ERR_INVALID, "a span at least");
+    ok(WITH(reads_max, 1) == PGAS_OK && WITH(reads_max, 0) == PGAS_ERR_INVALID, "a read at least");
+    ok(WITH(retry, 7) == PGAS_OK && WITH(retry, 8) == PGAS_ERR_INVALID, "7 tries at most");
+    ok(WITH(rnr_retry, 7) == PGAS_OK && WITH(rnr_retry, 8) == PGAS_ERR_INVALID, "and 7 of no receive buffer");
+    ok(WITH(access, 0) == PGAS_OK && WITH(access, PGAS_VERBS_ACCESS_ALL + 1) == PGAS_ERR_INVALID, "kinds of access");
+    ok(WITH(flags, PGAS_VERBS_QP_IGNORE_OVERRUN) == PGAS_OK && WITH(flags, 2 * PGAS_VERBS_QP_IGNORE_OVERRUN) == PGAS_ERR_INVALID,
+       "flags");
+    ok(WITH(send_depth, UINT32_MAX) == PGAS_ERR_LIMIT && WITH(recv_depth, UINT32_MAX) == PGAS_ERR_LIMIT &&
+           WITH(send_spans, UINT32_MAX) == PGAS_ERR_LIMIT && WITH(recv_spans, UINT32_MAX) == PGAS_ERR_LIMIT &&
+           WITH(inline_max, UINT32_MAX) == PGAS_ERR_LIMIT,
+       "what is beyond the limits");
+#undef WITH
+    snic_must(pgas_verbs_srq_close(other_srq), "close");
+    snic_must(pgas_verbs_cq_close(other_cq), "close");
+    snic_must(pgas_verbs_cq_close(cq), "close");
+    snic_must(pgas_verbs_close(other), "close");
+    snic_must(pgas_verbs_close(dev), "close");
+}
+
 /* All that must hold whatever the adversary does. */
 static void all_rules(uint32_t how)
 {
@@ -337,10 +390,11 @@ static void all_rules(uint32_t how)
 
 int main(void)
 {
-    plan(2 * 28 + 7);
+    plan(2 * 28 + 7 + 12);
     all_rules(0);
     all_rules(PGAS_VERBS_SNIC_ALL);
     adversary = 0;
+    options_are_checked();
     send_queues_are_full_or_run_over();
     completion_queues_die_or_are_overwritten(false);
     completion_queues_die_or_are_overwritten(true);
