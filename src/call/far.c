@@ -90,10 +90,10 @@ bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out)
 
 /* ---- sending ---- */
 
-/* Who has sent so many would rather write. */
-static inline void count_message(pgasi_outbox_t *ob, out_t *out)
+/* A sender of so many messages asks for a channel. A message that the transport refused for the moment is not sent yet. */
+static inline void count_message(pgasi_outbox_t *ob, out_t *out, pgas_status_t status)
 {
-    if (PGAS_UNLIKELY(++out->n_messages == out->ask_at))
+    if (status != PGAS_ERR_AGAIN && PGAS_UNLIKELY(++out->n_messages == out->ask_at))
         pgasi_far_channel_ask(ob, out);
 }
 
@@ -104,7 +104,7 @@ pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer
     if (PGAS_UNLIKELY(out->port && pgasi_far_is_stopped(ob, out)))
         return PGAS_ERR_AGAIN;
     pgas_status_t status = pgasi_far_message(ob, out, out->port, buffer);
-    count_message(ob, out);
+    count_message(ob, out, status);
     return status;
 }
 
@@ -122,7 +122,7 @@ pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, s
         ob->free_buffers = buffer->next;
         status = PGAS_OK;
     }
-    count_message(ob, out);
+    count_message(ob, out, status);
     return status;
 }
 

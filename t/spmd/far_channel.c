@@ -9,7 +9,7 @@
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_FAR_CALLS=auto | PGAS_FAR_CALLS=put PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=put |
  *   env:    PGAS_FAR_CALLS=map PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
- *   env:    PGAS_FAR_CALLS=put PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=message |
+ *   env:    PGAS_FAR_CALLS=put PGAS_FAULT=delay=5,reorder=4,again=20 PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=message |
  *   env:    PGAS_FAR_CALLS=put PGAS_FAR_CHUNK_MEMORY=40K PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS=4 PGAS_CHUNKS_MAX=2 |
  *   env:    PGAS_FAR_CALLS=put PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_FAR_CHUNK_MEMORY=0
  *   log:    tells nonsense of a channel
