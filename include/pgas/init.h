@@ -17,7 +17,8 @@
 
 PGAS_BEGIN_DECLS
 
-/*  Deaths. From the middle of pgas_init to the end of pgas_finalize each rank learns of the death of any other. A rank is dead
+/*  Deaths. From the middle of pgas_init to the end of pgas_finalize each rank learns of the death of any other. An earlier
+ *  death is noticed by the launcher alone. A rank is dead
  *  when its process has ended without pgas_finalize, or when its host has been silent for PGAS_PEER_TIMEOUT_S. A rank that
  *  computes, is stopped or gets no CPU time is not dead. A network partition shorter than
  *  PGAS_PEER_TIMEOUT_S changes nothing. After a longer one, each side considers the ranks of the
@@ -66,7 +67,9 @@ PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *o
  *  @param comm   may be derived from any communicator, e.g. by MPI_Comm_split
  *  @param team_p the team; unchanged after an error
  *  @return PGAS_OK; PGAS_ERR_NOT_INIT; PGAS_ERR_INVALID (NULL, MPI_COMM_NULL or an intercommunicator, refused where it
- *          is seen); PGAS_ERR_CONTEXT (as collectives); PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI: the same on all ranks. */
+ *          is seen); PGAS_ERR_CONTEXT (as collectives); PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI: the same on all ranks.
+ *          PGAS_ERR_PEER: a rank of *comm has died; see also pgas_team_split. A communicator without dead ranks, as
+ *          MPI_Comm_create_group makes, is accepted. */
 PGAS_API pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p);
 
 PGAS_END_DECLS

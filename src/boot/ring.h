@@ -11,7 +11,7 @@
  *    the rank's host saw its process end   The rank is dead.
  *    a link ends with FIN or RST           Nothing yet: this rank dials it again.
  *    a host that is up refuses a dial      The rank is dead: a rank that lives has a listener.
- *    a link or a dial stays silent         That host is dead with all its ranks (never the own host).
+ *    a link or a dial stays silent         Its host is dead with all its ranks, unless it is the own.
  *    a peer says that this rank is dead    The two are cut off: the peer counts as dead.
  *
  *  After a death the ranks that live still leave together. Each says DONE in pgas_finalize, READY
@@ -31,7 +31,12 @@ typedef enum {
     PGASI_RING_CUT_OFF
 } pgasi_ring_cause_t;
 
-typedef enum { PGASI_RING_DEATH, PGASI_RING_DONE, PGASI_RING_READY, PGASI_N_RING_NEWS } pgasi_ring_news_t;
+typedef enum {
+    PGASI_RING_DEATH,
+    PGASI_RING_DONE,
+    PGASI_RING_READY,
+    PGASI_N_RING_NEWS
+} pgasi_ring_news_t;
 
 typedef struct {
     /** Checks whether the rank is alive: opens a connection to it, unless one is being opened. The

@@ -1,7 +1,8 @@
 /* Teams: who belongs to them, which communicators and which notice board carry their collectives.
  *
  * A team is made collectively: all members first meet (with progress, so nobody is starved by a rank that is late), the
- * set-up after that is blocking MPI that nobody keeps waiting. Global ranks are found by a table and searched by
+ * set-up after that is blocking MPI that nobody keeps waiting. A member that dies before is PGAS_ERR_PEER for the others. One
+ * that dies during the set-up ends the job (pgasi_watch_block), because MPI cannot be called back. Global ranks are found by a table and searched by
  * bisection, so a team costs 4 to 16 bytes per member on each of them. */
 #include "boot/internal.h"
 
@@ -52,18 +53,37 @@ static int by_global_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The global rank of each process of a communicator, found without communication; NULL: no memory. */
+static int *members_of(MPI_Comm comm)
+{
+    MPI_Group group, all;
+    int n;
+    pgasi_mpi_lock();
+    MPI_Comm_size(comm, &n);
+    int *number = malloc((size_t)n * sizeof *number), *global_of = malloc((size_t)n * sizeof *global_of);
+    MPI_Comm_group(comm, &group);
+    MPI_Comm_group(world_team->comm, &all);
+    for (int i = 0; number && i < n; i++)
+        number[i] = i;
+    if (number && global_of)
+        MPI_Group_translate_ranks(group, n, number, all, global_of);
+    MPI_Group_free(&group);
+    MPI_Group_free(&all);
+    pgasi_mpi_unlock();
+    if (!number) {
+        free(global_of);
+        return NULL;
+    }
+    free(number);
+    return global_of;
+}
+
 /* Tables of global ranks; NULL where they would say nothing. */
 static pgas_status_t know_members(pgas_team_t *team)
 {
     size_t n = (size_t)team->size;
-    int *global_of = malloc(n * sizeof *global_of), *by_global = malloc(n * sizeof *by_global);
+    int *global_of = members_of(team->comm), *by_global = malloc(n * sizeof *by_global);
     pgas_status_t status = pgasi_mpi_agree(team->comm, global_of && by_global ? PGAS_OK : PGAS_ERR_NO_MEMORY);
-    if (status == PGAS_OK) {
-        pgasi_mpi_lock();
-        int rc = MPI_Allgather(&pgasi_boot.rank, 1, MPI_INT, global_of, 1, MPI_INT, team->comm);
-        pgasi_mpi_unlock();
-        status = pgasi_mpi_status(rc, "the exchange of a team's ranks");
-    }
     if (status != PGAS_OK) {
         free(global_of);
         free(by_global);
@@ -354,6 +374,8 @@ static void keep(pgas_team_t *team, pgas_team_t **team_p)
 pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team_t **team_p)
 {
     pgas_status_t status = pgasi_coll_enter(&parent);
+    if (status == PGAS_OK && parent->broken)
+        status = PGAS_ERR_PEER;
     if (status != PGAS_OK)
         return status;
     bool good = team_p != NULL && (color >= 0 || color == PGAS_COLOR_NONE);
@@ -362,12 +384,15 @@ pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team
         return status;
     MPI_Comm comm = MPI_COMM_NULL;
     pgas_team_t *team = NULL;
+    if (!pgasi_watch_block(parent))
+        return PGAS_ERR_PEER;
     pgasi_mpi_lock();
     int rc = MPI_Comm_split(parent->comm, color == PGAS_COLOR_NONE ? MPI_UNDEFINED : color, key, &comm);
     pgasi_mpi_unlock();
     status = pgasi_mpi_status(rc, "MPI_Comm_split of a team");
     if (status == PGAS_OK && comm != MPI_COMM_NULL)
         status = make_team(comm, false, &team);
+    pgasi_watch_unblock();
     status = meet(parent, status); /* also when another part of the parent failed */
     if (status != PGAS_OK) {
         if (team != NULL)
@@ -382,17 +407,32 @@ pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team
 }
 
 /* A duplicate of the user's communicator, with progress until all have come. Errors are ours to see. */
-static pgas_status_t duplicate(const MPI_Comm *comm, MPI_Comm *copy_p)
+static pgas_status_t duplicate(const MPI_Comm *comm, pgas_team_t *members, MPI_Comm *copy_p)
 {
+    if (pgasi_team_is_broken(members))
+        return PGAS_ERR_PEER;
     MPI_Request request = MPI_REQUEST_NULL;
     pgasi_mpi_lock();
     int rc = MPI_Comm_idup(*comm, copy_p, &request);
     pgasi_mpi_unlock();
-    pgas_status_t status = pgasi_between_wait(world_team, rc, &request, "MPI_Comm_idup");
+    pgas_status_t status = pgasi_between_wait(members, rc, &request, "MPI_Comm_idup");
     if (status != PGAS_OK)
         return status;
     MPI_Comm_set_errhandler(*copy_p, MPI_ERRORS_RETURN);
-    return pgasi_between_barrier(world_team, *copy_p);
+    return pgasi_between_barrier(members, *copy_p);
+}
+
+static pgas_status_t make_from_comm(const MPI_Comm *comm, pgas_team_t *members, pgas_team_t **team_p)
+{
+    MPI_Comm copy = MPI_COMM_NULL;
+    pgas_status_t status = duplicate(comm, members, &copy);
+    if (status != PGAS_OK)
+        return status;
+    if (!pgasi_watch_block(members))
+        return PGAS_ERR_PEER;
+    status = make_team(copy, false, team_p);
+    pgasi_watch_unblock();
+    return status;
 }
 
 pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p)
@@ -404,13 +444,14 @@ pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p)
     if (comm == NULL || *comm == MPI_COMM_NULL || team_p == NULL)
         return PGAS_ERR_INVALID;
     int inter = 0;
-    MPI_Comm copy = MPI_COMM_NULL;
     MPI_Comm_test_inter(*comm, &inter);
     if (inter)
         return PGAS_ERR_INVALID;
-    status = duplicate(comm, &copy);
-    if (status == PGAS_OK)
-        status = make_team(copy, false, &team);
+    pgas_team_t members = { .global_of = members_of(*comm) }; /* only to tell whether one of them is dead */
+    if (members.global_of)
+        MPI_Comm_size(*comm, &members.size);
+    status = make_from_comm(comm, members.global_of ? &members : world_team, &team);
+    free(members.global_of);
     if (status == PGAS_OK)
         keep(team, team_p);
     return status;

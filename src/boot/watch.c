@@ -1,15 +1,17 @@
 /* The watch: detects ranks of the job that have died.
  *
  * Ranks of the own host are watched by pidfd. Across hosts ranks watch each other on the service
- * ring (ring.h says what proves a death, links.c has the sockets). A job on one host has a ring only
- * in the mode continue, where the last ranks need it to leave together. A thread sleeps in epoll on
- * all these descriptors. With PGAS_SERVICE_THREADS=0 it exists only
- * during init, while MPI blocks; afterwards every wait polls before it sleeps.
+ * ring (ring.h says what proves a death, links.c has the sockets). A job on one host has a ring
+ * only in the mode continue, where the last ranks need it to leave together. A thread sleeps in
+ * epoll on all these descriptors. With PGAS_SERVICE_THREADS=0 it exists only
+ * while MPI blocks: during init, and while a team is made. Otherwise every wait polls before it
+ * sleeps.
  *
  * A new death is reported upward after the lock is released. The phase decides what follows:
  *   STARTING, INIT   The job ends in both modes of PGAS_ON_PEER_DEATH: init cannot succeed on some
  *                    ranks only.
- *   RUN              abort: the job ends. continue: the hook of the call layer runs. The ranks that
+ *   RUN              abort: the job ends. continue: the hook of the call layer runs; but the job
+ *                    ends if MPI blocks for the dead rank (pgasi_watch_block). The ranks that
  *                    live wait for each other before they leave (pgasi_watch_leave).
  *   ENDING           Ranks leave and say so on their links (BYE). A process that ended without it
  *                    is dead only if the last agreement stays open for PGAS_PEER_TIMEOUT_S. */
@@ -69,6 +71,7 @@ static bool is_torn;         /* STARTING: some ranks cannot reach each other */
 static uint64_t vanished_ns; /* ENDING: when the first process ended; 0: none has */
 static bool lost_in_the_end; /* ENDING: a rank is dead */
 static int polling;
+static const pgas_team_t *blocked; /* MPI blocks for its members; under hook_lock */
 
 /* ---- findings, under the lock ---- */
 
@@ -146,9 +149,10 @@ static _Noreturn void end_job(const news_t *some, int n)
     static const char *const when[] = {"", " during init", " during init", "", " during finalize"};
     char text[512];
     list_ranks(some, n, text, sizeof text);
+    const char *then = blocked ? " while a team was made" : when[phase];
     bool here = found_here(some, n);
     if (here && pgasi_shm_first_to_report(PGASI_REPORT_DEATH))
-        PGASI_ERROR("watch", "%s died%s: ending the job", text, when[phase]);
+        PGASI_ERROR("watch", "%s died%s: ending the job", text, then);
     if (!here)
         pgasi_shm_first_to_report(PGASI_REPORT_END); /* this rank reports the end, too */
     struct timespec until_passed_on = {0, (here ? 1 : 2) * REPORT_MS * 1000000L};
@@ -157,14 +161,26 @@ static _Noreturn void end_job(const news_t *some, int n)
     pgasi_boot_abort(1);
 }
 
-static void go_on_without(int rank)
+static bool is_member(const pgas_team_t *team, int rank)
+{
+    for (int i = 0; team && i < team->size; i++) {
+        if (pgas_team_to_global(team, i) == rank)
+            return true;
+    }
+    return false;
+}
+
+/* @return false: it cannot, because MPI waits for the rank */
+static bool go_on_without(int rank)
 {
     pthread_mutex_lock(&hook_lock);
-    if (hook)
+    bool can = !is_member(blocked, rank);
+    if (can && hook)
         hook(rank);
-    else if (pgasi_boot_peer_died(rank))
+    else if (can && pgasi_boot_peer_died(rank))
         PGASI_ERROR("watch", "rank %d died", rank);
     pthread_mutex_unlock(&hook_lock);
+    return can;
 }
 
 static void explain_silence(const news_t *some, int n)
@@ -204,8 +220,10 @@ static void report(const news_t *some, int n)
     }
     if (phase < RUN || pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
         end_job(some, n);
-    for (int i = 0; i < n; i++)
-        go_on_without(some[i].rank);
+    for (int i = 0; i < n; i++) {
+        if (!go_on_without(some[i].rank))
+            end_job(some, n);
+    }
     if (phase == ENDING)
         __atomic_store_n(&lost_in_the_end, true, __ATOMIC_RELEASE);
 }
@@ -455,8 +473,8 @@ static pgas_status_t no_ring(MPI_Comm world)
     n_news = 0;
     pthread_mutex_unlock(&lock);
     if (pgasi_boot.rank == 0 && !is_far)
-        PGASI_WARN("watch", "the ranks of this job cannot connect to each other by TCP: after a death "
-                            "a rank that leaves counts as dead");
+        PGASI_WARN("watch", "the ranks of this job cannot connect to each other by TCP: after a "
+                            "death a rank that leaves counts as dead");
     else if (pgasi_boot.rank == 0)
         PGASI_WARN("watch", "the hosts of this job cannot watch each other by TCP: deaths on "
                             "another host may go unnoticed; "
@@ -533,6 +551,27 @@ void pgasi_watch_set_hook(void (*died)(int rank))
     pthread_mutex_lock(&hook_lock);
     hook = died;
     pthread_mutex_unlock(&hook_lock);
+}
+
+bool pgasi_watch_block(pgas_team_t *team)
+{
+    pthread_mutex_lock(&hook_lock);
+    bool whole = !pgasi_team_is_broken(team);
+    if (whole)
+        blocked = team;
+    pthread_mutex_unlock(&hook_lock);
+    if (whole && phase == RUN && !has_thread && start_thread() != PGAS_OK)
+        PGASI_WARN("watch", "a death while this team is made goes unnoticed");
+    return whole;
+}
+
+void pgasi_watch_unblock(void)
+{
+    pthread_mutex_lock(&hook_lock);
+    blocked = NULL;
+    pthread_mutex_unlock(&hook_lock);
+    if (phase == RUN && pgasi_param.service_threads == 0)
+        stop_thread();
 }
 
 static void doubt(int rank, int how)

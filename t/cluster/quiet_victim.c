@@ -5,6 +5,7 @@
  * HOW     kill, exit, crash; none: it lives
  * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the others
  *         enter the library after they have seen the file TAP_DEATHS.go
+ *         team: after the death teams are made; split: the victim dies while a team is made
  *         early: after the death all but rank 3 finalize; rank 3 uses the others' memory until the file
  *         TAP_DEATHS.stop is there
  *         put: ranks put to each other, check that and meet, until the file TAP_DEATHS.stop is there
@@ -29,7 +30,7 @@
 
 static const char *how, *where;
 static int victim, n_dups;
-static bool finalizes;
+static bool finalizes, splits;
 
 static bool is_victim(void)
 {
@@ -56,6 +57,13 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *copy)
     if (++n_dups == 2 && strcmp(where, "init") == 0 && is_victim())
         die();
     return PMPI_Comm_dup(comm, copy);
+}
+
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *part)
+{
+    if (splits && is_victim())
+        die();
+    return PMPI_Comm_split(comm, color, key, part);
 }
 
 /* The last agreement of all ranks is one. */
@@ -170,6 +178,42 @@ static pgas_status_t work_longest(pgas_gptr_t at)
     return status;
 }
 
+static pgas_status_t split(void)
+{
+    pgas_team_t *half = NULL;
+    splits = true;
+    pgas_status_t status = pgas_team_split(NULL, pgas_rank() / 2, 0, &half);
+    printf("split gave %s\n", pgas_status_name(status));
+    return status;
+}
+
+/* Teams with the dead rank are refused, one without it works. */
+static pgas_status_t make_teams(void)
+{
+    static const int lost = 1;
+    pgas_team_t *team = NULL;
+    pgas_status_t status = meet_again_and_again();
+    MPI_Comm world = MPI_COMM_WORLD, live;
+    MPI_Group all, some;
+    MPI_Comm_group(world, &all);
+    MPI_Group_excl(all, 1, &lost, &some);
+    if (MPI_Comm_create_group(world, some, 7, &live) != MPI_SUCCESS)
+        return PGAS_ERR_MPI;
+    pgas_status_t parts = pgas_team_split(NULL, pgas_rank() / 2, 0, &team);
+    pgas_status_t whole = pgas_team_from_comm(&world, &team);
+    pgas_status_t good = pgas_team_from_comm(&live, &team);
+    int32_t one = 1, sum = 0;
+    if (good == PGAS_OK)
+        good = pgas_allreduce(team, &one, &sum, 1, PGAS_INT32, PGAS_SUM);
+    if (good == PGAS_OK)
+        good = pgas_team_destroy(team);
+    if (parts == PGAS_ERR_PEER && whole == PGAS_ERR_PEER && good == PGAS_OK && sum == pgas_n_ranks() - 1)
+        return status;
+    printf("wrong: split %s, of all %s, of the live %s, sum %d\n", pgas_status_name(parts), pgas_status_name(whole),
+           pgas_status_name(good), sum);
+    return PGAS_ERR_INVALID;
+}
+
 /* No call of the library meanwhile. */
 static void compute(void)
 {
@@ -199,12 +243,16 @@ int main(int argc, char **argv)
     time_t began = time(NULL);
     if (me == 0 && strcmp(where, "put") != 0)
         printf("started\n");
-    if (me == victim && strcmp(where, "agreement") != 0)
+    if (me == victim && strcmp(where, "agreement") != 0 && strcmp(where, "split") != 0)
         die();
     if (strcmp(where, "compute") == 0)
         compute();
     if (strcmp(where, "put") == 0)
         status = put_again_and_again();
+    else if (strcmp(where, "split") == 0)
+        status = split();
+    else if (strcmp(where, "team") == 0)
+        status = make_teams();
     else if (strcmp(where, "early") == 0)
         status = work_longest(word);
     else if (strcmp(where, "finalize") != 0 && strcmp(where, "agreement") != 0)
