@@ -396,6 +396,7 @@ static void introductions(void)
         spmd_ok(false, "another transport opens");
         return;
     }
+    spmd_ok(pgasi_verbs_lane_of(lane)->n_cqs == 1, "a lane has a completion queue before its first connection");
     uint64_t secret = pgasi_verbs_tp_of(tp)->address.secret;
     int fds[] = {say_hello(tp, magic, secret), say_hello(tp, magic + 1, secret), say_hello(tp, magic, secret + 1), -1};
     bool welcome = settles(lane, fds[0], has_welcome);
@@ -421,7 +422,7 @@ int main(int argc, char **argv)
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(19);
+    spmd_plan(20);
     interface();
     listeners();
     introductions();
