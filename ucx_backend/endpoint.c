@@ -245,7 +245,6 @@ void pgasi_ucx_eps_free(pgasi_ucx_lane_t *lane)
     for (pgasi_ucx_ep_t *ep = lane->all_eps, *next; ep != NULL; ep = next) {
         next = ep->next;
         lane->tp->n_openings[lane->index][ep->peer] += ep->am_number > 0;
-        pgasi_ucx_journal_free(ep);
         free(ep);
     }
     lane->all_eps = NULL;

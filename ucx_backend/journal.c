@@ -22,12 +22,14 @@
 #include "base/clock.h"
 
 #define COPY_MAX 8192
+#define SMALL_MAX 128 /* copies up to this size come from a pool of small entries */
 #define ENTRIES_MAX 4096
 #define WEIGHT_MAX (4u << 20)
 #define ACK_EVERY 128
 #define ACK_BYTES (256u << 10)
 #define PAUSE_NS UINT64_C(1000000) /* before the second attempt; doubled for each further one */
 #define PAUSE_MAX_NS UINT64_C(200000000)
+#define TURN_NS UINT64_C(20000000) /* the higher rank waits: the lower one may reopen first */
 #define STRAGGLERS_NS UINT64_C(1000000000) /* for UCX to return the requests of a lost connection */
 #define GIVE_UP_NS (PGASI_UCX_GIVE_UP_S * UINT64_C(1000000000))
 
@@ -36,23 +38,16 @@ struct pgasi_ucx_entry {
     pgasi_ucx_ep_t *ep;
     pgasi_tp_comp_t *comp; /* completes when the entry has arrived */
     enum { MESSAGE, PUT, GET, POST } kind;
-    bool arrived;          /* a get: its data is here; others: acknowledged */
+    bool small;            /* it comes from the pool of small entries */
+    bool ended;            /* its last request releases it */
     uint32_t fence;        /* the lane's count when it was issued */
     uint32_t n_requests;   /* requests of UCX that refer to it */
-    uint64_t number;
+    uint64_t number;       /* a get: that of the entry before it */
     pgasi_ucx_key_t *key;  /* of a put or get; NULL: released meanwhile */
     uint64_t remote_addr;
-    void *dst;
-    const void *data;
+    void *data;            /* of a get: where it goes */
     size_t bytes, header_bytes, weight;
     unsigned char copy[];  /* a message's header, then small data */
-};
-
-/* A flush that waits for all entries up to a number. */
-struct pgasi_ucx_mark {
-    pgasi_ucx_mark_t *next;
-    pgasi_ucx_flush_t *flush;
-    uint64_t number;
 };
 
 static void ask(pgasi_ucx_ep_t *ep);
@@ -62,6 +57,14 @@ void pgasi_ucx_journal_init(pgasi_ucx_ep_t *ep)
     const pgasi_ucx_t *tp = ep->lane->tp;
     ep->journal.on = tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && ep->peer != tp->opts.rank;
     ep->journal.last = &ep->journal.first;
+    ep->journal.last_get = &ep->journal.gets;
+}
+
+void pgasi_ucx_journal_pools(pgasi_ucx_lane_t *lane)
+{
+    size_t large = PGASI_TP_AM_HEADER_MAX + sizeof(pgasi_ucx_am_prefix_t) + 8 + COPY_MAX;
+    pgasi_pool_init(&lane->small_entries, sizeof(pgasi_ucx_entry_t) + SMALL_MAX, 0, 64, 0);
+    pgasi_pool_init(&lane->large_entries, sizeof(pgasi_ucx_entry_t) + large, 0, 16, 0);
 }
 
 static bool is_up(const pgasi_ucx_ep_t *ep)
@@ -74,12 +77,17 @@ static bool is_full(const pgasi_ucx_journal_t *j)
     return PGAS_UNLIKELY(j->n_entries >= ENTRIES_MAX || j->bytes >= WEIGHT_MAX);
 }
 
-static void free_entry(pgasi_ucx_entry_t *entry)
+static void release(pgasi_ucx_entry_t *entry)
 {
+    pgasi_ucx_lane_t *lane = entry->ep->lane;
+    pgasi_pool_release(entry->small ? &lane->small_entries : &lane->large_entries, entry);
+}
+
+static void end_entry(pgasi_ucx_entry_t *entry)
+{
+    entry->ended = true;
     if (entry->n_requests == 0) {
-        free(entry);
-    } else {
-        entry->ep = NULL; /* the last request frees it */
+        release(entry);
     }
 }
 
@@ -88,10 +96,10 @@ static void end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
     while (j->marks != NULL && j->marks->number <= number) {
-        pgasi_ucx_mark_t *mark = j->marks;
+        pgasi_ucx_flush_part_t *mark = j->marks;
         pgasi_ucx_flush_t *flush = mark->flush;
         j->marks = mark->next;
-        free(mark);
+        pgasi_pool_release(&ep->lane->flush_parts, mark);
         ep->n_flushes--;
         pgas_status_t told = status == PGAS_OK && j->doubtful ? PGAS_ERR_TRANSPORT : status;
         j->doubtful = false;
@@ -113,7 +121,7 @@ static void retire(pgasi_ucx_ep_t *ep)
         }
         j->n_entries--;
         j->bytes -= entry->weight;
-        free(entry);
+        release(entry);
         pgasi_ucx_tell(ep->lane, comp, PGAS_OK);
     }
     uint64_t number = j->first != NULL ? j->first->number - 1 : j->issued;
@@ -185,6 +193,8 @@ static void unlink_get(pgasi_ucx_entry_t *entry)
     *entry->back = entry->next;
     if (entry->next != NULL) {
         entry->next->back = entry->back;
+    } else {
+        entry->ep->journal.last_get = entry->back;
     }
 }
 
@@ -193,7 +203,7 @@ static void get_done(pgasi_ucx_entry_t *entry, pgas_status_t status)
     pgasi_ucx_ep_t *ep = entry->ep;
     pgasi_tp_comp_t *comp = entry->comp;
     unlink_get(entry);
-    free_entry(entry);
+    end_entry(entry);
     pgasi_ucx_tell(ep->lane, comp, status);
 }
 
@@ -207,13 +217,11 @@ static void entry_done(void *request, ucs_status_t status, void *unused)
     ours->lane->n_pending--;
     ucp_request_free(request);
     entry->n_requests--;
-    if (ep == NULL) { /* ended meanwhile */
-        if (entry->n_requests == 0) {
-            free(entry);
-        }
+    ep->journal.n_requests--;
+    if (entry->ended) {
+        end_entry(entry);
         return;
     }
-    ep->journal.n_requests--;
     if (n_lost != ep->journal.n_lost || ep->journal.link == PGASI_UCX_LINK_ENDED) {
         return;
     }
@@ -242,7 +250,7 @@ static ucs_status_ptr_t start(const pgasi_ucx_entry_t *entry)
     if (entry->kind == PUT) {
         return ucp_put_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey, &entry_param);
     }
-    return ucp_get_nbx(ep, entry->dst, entry->bytes, entry->remote_addr, entry->key->rkey, &entry_param);
+    return ucp_get_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey, &entry_param);
 }
 
 /* Give an entry to UCX. If UCX refuses it, the next connection repeats it. True: a get that has
@@ -268,12 +276,11 @@ static bool issue(pgasi_ucx_entry_t *entry)
 
 static pgasi_ucx_entry_t *new_entry(pgasi_ucx_ep_t *ep, size_t copy_bytes)
 {
-    pgasi_ucx_entry_t *entry = malloc(sizeof(*entry) + copy_bytes);
-    if (entry != NULL) {
-        memset(entry, 0, sizeof(*entry));
-        entry->ep = ep;
-        entry->weight = copy_bytes;
-        entry->fence = ep->lane->fence;
+    bool small = copy_bytes <= SMALL_MAX;
+    pgasi_pool_t *pool = small ? &ep->lane->small_entries : &ep->lane->large_entries;
+    pgasi_ucx_entry_t *entry = pgasi_pool_acquire(pool);
+    if (PGAS_LIKELY(entry != NULL)) {
+        *entry = (pgasi_ucx_entry_t){.ep = ep, .small = small, .weight = pool->object_bytes, .fence = ep->lane->fence};
     }
     return entry;
 }
@@ -346,7 +353,7 @@ pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_
     }
     entry->kind = MESSAGE;
     entry->header_bytes = prefix_bytes + header_bytes;
-    entry->data = data;
+    entry->data = (void *)(uintptr_t)data;
     entry->bytes = bytes;
     entry->weight += is_copied ? 0 : bytes; /* the peer has to hold it */
     ep->am_number++;
@@ -373,7 +380,7 @@ pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
     entry->kind = PUT;
     entry->key = key;
     entry->remote_addr = remote_addr;
-    entry->data = src;
+    entry->data = (void *)(uintptr_t)src;
     entry->bytes = bytes;
     append(entry);
     return go(entry, is_copied, comp);
@@ -392,17 +399,15 @@ pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
     entry->comp = comp;
     entry->key = key;
     entry->remote_addr = remote_addr;
-    entry->dst = dst;
+    entry->data = dst;
     entry->bytes = bytes;
-    entry->next = j->gets;
-    entry->back = &j->gets;
-    if (j->gets != NULL) {
-        j->gets->back = &entry->next;
-    }
-    j->gets = entry;
+    entry->number = j->issued;
+    entry->back = j->last_get;
+    *j->last_get = entry;
+    j->last_get = &entry->next;
     if (is_up(ep) && issue(entry)) {
         unlink_get(entry);
-        free_entry(entry);
+        end_entry(entry);
         return PGAS_OK;
     }
     return PGAS_INPROGRESS;
@@ -430,7 +435,6 @@ void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep)
 bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    pgasi_ucx_mark_t *mark = NULL;
     if (j->first != NULL) {
         want(ep, j->issued);
     }
@@ -441,13 +445,13 @@ bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
         pgasi_ucx_deactivate_if_clean(ep);
         return false;
     }
-    mark = malloc(sizeof(*mark));
+    pgasi_ucx_flush_part_t *mark = pgasi_pool_acquire(&ep->lane->flush_parts);
     if (mark == NULL) {
         flush->status = PGAS_ERR_NO_MEMORY;
         return false;
     }
-    *mark = (pgasi_ucx_mark_t){.flush = flush, .number = j->issued};
-    pgasi_ucx_mark_t **at = &j->marks;
+    *mark = (pgasi_ucx_flush_part_t){.ep = ep, .flush = flush, .number = j->issued};
+    pgasi_ucx_flush_part_t **at = &j->marks;
     while (*at != NULL) {
         at = &(*at)->next;
     }
@@ -520,7 +524,7 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
         pgasi_ucx_entry_t *entry = j->first;
         pgasi_tp_comp_t *comp = entry->comp;
         j->first = entry->next;
-        free_entry(entry);
+        end_entry(entry);
         pgasi_ucx_tell(lane, comp, status);
     }
     j->last = &j->first;
@@ -530,7 +534,7 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
         pgasi_ucx_entry_t *entry = j->gets;
         pgasi_tp_comp_t *comp = entry->comp;
         unlink_get(entry);
-        free_entry(entry);
+        end_entry(entry);
         pgasi_ucx_tell(lane, comp, status);
     }
     ep->dirty = false;
@@ -549,29 +553,39 @@ static void close_lost(pgasi_ucx_ep_t *ep)
     ep->ep = NULL;
 }
 
-/* Repeat all entries that have not arrived. */
+/* Repeat one entry or get. */
+static void repeat_one(pgasi_ucx_entry_t *entry)
+{
+    bool lost_key = (entry->kind == PUT || entry->kind == GET) && entry->key == NULL;
+    if (entry->kind == GET && lost_key) {
+        get_done(entry, PGAS_ERR_TRANSPORT);
+    } else if (entry->kind == POST || lost_key) {
+        entry->ep->journal.doubtful = true;
+    } else if (issue(entry)) {
+        get_done(entry, PGAS_OK);
+    }
+}
+
+/* Repeat all entries that have not arrived, and all gets, in the order of issue. The peer may still
+ * read what the lost connection left in its buffers. That data arrives before its own repetition:
+ * the peer reads from both connections in turn, and both carry the same operations. */
 static void repeat(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    uint32_t fence = j->first != NULL ? j->first->fence : 0;
-    for (pgasi_ucx_entry_t *entry = j->first; entry != NULL && is_up(ep); entry = entry->next) {
-        if (entry->fence != fence) {
+    pgasi_ucx_entry_t *entry = j->first, *get = j->gets;
+    bool is_first = true;
+    uint32_t fence = 0;
+    while (is_up(ep) && (entry != NULL || get != NULL)) {
+        bool takes_get = get != NULL && (entry == NULL || get->number < entry->number);
+        pgasi_ucx_entry_t *at = takes_get ? get : entry;
+        get = takes_get ? get->next : get;
+        entry = takes_get ? entry : entry->next;
+        if (!is_first && at->fence != fence) {
             ucp_worker_fence(ep->lane->worker);
-            fence = entry->fence;
         }
-        if (entry->kind == POST || (entry->kind == PUT && entry->key == NULL)) {
-            j->doubtful = true;
-        } else {
-            issue(entry);
-        }
-    }
-    for (pgasi_ucx_entry_t *entry = j->gets, *next; entry != NULL && is_up(ep); entry = next) {
-        next = entry->next;
-        if (entry->key == NULL) {
-            get_done(entry, PGAS_ERR_TRANSPORT);
-        } else if (issue(entry)) {
-            get_done(entry, PGAS_OK);
-        }
+        fence = at->fence;
+        is_first = false;
+        repeat_one(at);
     }
     j->asked = j->acked;
     want(ep, j->issued);
@@ -645,13 +659,14 @@ static bool repair(pgasi_ucx_ep_t *ep)
     if (j->link == PGASI_UCX_LINK_LOST) {
         close_lost(ep);
         j->link = PGASI_UCX_LINK_DOWN;
+        j->retry_ns = tp->opts.rank > ep->peer ? now + TURN_NS : now;
     }
     if (now - j->since_ns > GIVE_UP_NS) {
         pgasi_ucx_unreachable(ep);
         end_all(ep, PGAS_ERR_TRANSPORT);
         return false;
     }
-    if (j->n_requests == 0 || now - j->since_ns > STRAGGLERS_NS) {
+    if (now >= j->retry_ns && (j->n_requests == 0 || now - j->since_ns > STRAGGLERS_NS)) {
         reopen(ep, now);
     }
     return j->link != PGASI_UCX_LINK_UP;
@@ -668,24 +683,4 @@ int pgasi_ucx_repair(pgasi_ucx_lane_t *lane)
         __atomic_store_n(&lane->repairs, 1, __ATOMIC_RELAXED);
     }
     return 1;
-}
-
-void pgasi_ucx_journal_free(pgasi_ucx_ep_t *ep)
-{
-    pgasi_ucx_journal_t *j = &ep->journal;
-    while (j->first != NULL) {
-        pgasi_ucx_entry_t *entry = j->first;
-        j->first = entry->next;
-        free(entry);
-    }
-    while (j->gets != NULL) {
-        pgasi_ucx_entry_t *entry = j->gets;
-        j->gets = entry->next;
-        free(entry);
-    }
-    while (j->marks != NULL) {
-        pgasi_ucx_mark_t *mark = j->marks;
-        j->marks = mark->next;
-        free(mark);
-    }
 }

@@ -63,6 +63,7 @@ static pgas_status_t init_tables(pgasi_ucx_lane_t *lane)
     pgasi_pool_init(&lane->sends, sizeof(pgasi_ucx_send_t), 0, 64, PGASI_UCX_PENDING_MAX + 1);
     pgasi_pool_init(&lane->flushes, sizeof(pgasi_ucx_flush_t), 0, 32, 0);
     pgasi_pool_init(&lane->flush_parts, sizeof(pgasi_ucx_flush_part_t), 0, 64, 0);
+    pgasi_ucx_journal_pools(lane);
     lane->spare = pgasi_pool_acquire(&lane->sends);
     lane->flush_mark = 1;
     return PGAS_OK;
@@ -70,6 +71,8 @@ static pgas_status_t init_tables(pgasi_ucx_lane_t *lane)
 
 static void fini_tables(pgasi_ucx_lane_t *lane)
 {
+    pgasi_pool_fini(&lane->large_entries);
+    pgasi_pool_fini(&lane->small_entries);
     pgasi_pool_fini(&lane->flush_parts);
     pgasi_pool_fini(&lane->flushes);
     pgasi_pool_fini(&lane->sends);

@@ -36,7 +36,7 @@ typedef struct pgasi_ucx_rx pgasi_ucx_rx_t;
 typedef struct pgasi_ucx_flush pgasi_ucx_flush_t;
 typedef struct pgasi_ucx_key pgasi_ucx_key_t;
 typedef struct pgasi_ucx_entry pgasi_ucx_entry_t;
-typedef struct pgasi_ucx_mark pgasi_ucx_mark_t;
+typedef struct pgasi_ucx_flush_part pgasi_ucx_flush_part_t;
 
 #define PGASI_UCX_RANK_BITS 20
 #define PGASI_UCX_OPENINGS 4     /* a lane that is closed and opened again numbers its messages from zero */
@@ -89,14 +89,14 @@ typedef struct {
     ucs_status_t why;     /* reason of the last loss */
     uint32_t n_entries;   /* in the list */
     uint32_t n_requests;  /* of entries that UCX holds */
-    size_t bytes;         /* copied by entries of the list */
+    size_t bytes;         /* that entries of the list occupy, here or at the peer */
     uint64_t issued;      /* number of the last entry */
     uint64_t acked;       /* all entries up to this number have arrived, but for messages that UCX holds */
     uint64_t asked;       /* the flush in flight acknowledges up to this; acked: none is */
     uint64_t wanted;      /* highest number that a caller waits for */
     pgasi_ucx_entry_t *first, **last;
-    pgasi_ucx_entry_t *gets;
-    pgasi_ucx_mark_t *marks; /* flushes that wait for a number, oldest first */
+    pgasi_ucx_entry_t *gets, **last_get;
+    pgasi_ucx_flush_part_t *marks; /* flushes that wait for a number, oldest first */
     pgasi_ucx_key_t *keys;
     uint64_t since_ns;    /* the connection has not worked since then */
     uint64_t retry_ns;    /* when to open it again */
@@ -146,10 +146,12 @@ struct pgasi_ucx_flush {
     pgasi_ucx_flush_t *next, **back;
 };
 
-typedef struct {
+struct pgasi_ucx_flush_part {
     pgasi_ucx_ep_t *ep;
     pgasi_ucx_flush_t *flush;
-} pgasi_ucx_flush_part_t;
+    uint64_t number; /* of the journal: it waits for all entries up to this one */
+    pgasi_ucx_flush_part_t *next;
+};
 
 struct pgasi_ucx_lane {
     pgasi_tp_lane_t super;
@@ -173,6 +175,7 @@ struct pgasi_ucx_lane {
     uint64_t flush_mark;
     pgasi_pool_t flushes;
     pgasi_pool_t flush_parts;
+    pgasi_pool_t small_entries, large_entries; /* of journals */
     pgasi_ucx_flush_t *running;
     pgasi_ucx_rx_t *rx; /* lane 0 only */
     uint32_t n_ready;   /* messages that wait only for the next progress */
@@ -428,8 +431,8 @@ void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key);
 void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status);
 /** Reopens lost connections and ends operations to dead peers. Not inside callbacks of UCX. */
 int pgasi_ucx_repair(pgasi_ucx_lane_t *lane);
-/** After the worker is destroyed. */
-void pgasi_ucx_journal_free(pgasi_ucx_ep_t *ep);
+/** The lane's pools of entries. */
+void pgasi_ucx_journal_pools(pgasi_ucx_lane_t *lane);
 /** Connect an endpoint, for the first time or again. */
 ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep);
 
