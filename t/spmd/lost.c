@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/rng.h"
 #include "t/spmd/job.h"
@@ -21,6 +22,8 @@ static pgas_handler_t seen;
 static uint64_t n_seen[JOB_RANKS_MAX];
 static int me, n_ranks, n_wrong, n_cut;
 static int old_fds[SOCKETS_MAX], n_old;
+static ino_t seen_sockets[2][SOCKETS_MAX]; /* at the end of the last two rounds */
+static int n_seen_sockets[2];
 
 static void on_seen(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
@@ -57,11 +60,40 @@ static int connections(int fds[SOCKETS_MAX])
     return n;
 }
 
+static ino_t inode_of(int fd)
+{
+    struct stat info;
+    return fstat(fd, &info) == 0 ? info.st_ino : 0;
+}
+
+static void remember_sockets(void)
+{
+    int fds[SOCKETS_MAX];
+    memcpy(seen_sockets[1], seen_sockets[0], sizeof seen_sockets[0]);
+    n_seen_sockets[1] = n_seen_sockets[0];
+    n_seen_sockets[0] = connections(fds);
+    for (int i = 0; i < n_seen_sockets[0]; i++)
+        seen_sockets[0][i] = inode_of(fds[i]);
+}
+
+static bool is_seen(ino_t inode, int which)
+{
+    for (int i = 0; i < n_seen_sockets[which]; i++)
+        if (seen_sockets[which][i] == inode)
+            return true;
+    return false;
+}
+
+/* Shut down a connection that is older than a round. UCX 1.13 ends the process if a connection is
+ * lost while UCX establishes it. */
 static void cut(pgasi_rng_t *rng)
 {
-    int fds[SOCKETS_MAX], n = connections(fds);
-    if (n > 0)
-        n_cut += shutdown(fds[pgasi_rng_below(rng, (uint64_t)n)], SHUT_RDWR) == 0;
+    int fds[SOCKETS_MAX], n = connections(fds), n_old_ones = 0;
+    for (int i = 0; i < n; i++)
+        if (is_seen(inode_of(fds[i]), 0) && is_seen(inode_of(fds[i]), 1))
+            fds[n_old_ones++] = fds[i];
+    if (n_old_ones > 0)
+        n_cut += shutdown(fds[pgasi_rng_below(rng, (uint64_t)n_old_ones)], SHUT_RDWR) == 0;
 }
 
 static unsigned char byte_of(int rank, int round, size_t i)
@@ -105,7 +137,7 @@ int main(int argc, char **argv)
     job_gather(word, words);
     *(uint64_t *)pgas_gptr_local(word, sizeof word) = 0;
     pgas_barrier(NULL);
-    for (int round = -1; round < N_ROUNDS; round++) { /* the first connects everybody */
+    for (int round = -2; round < N_ROUNDS; round++) { /* the first two connect all ranks */
         bool cuts = round >= 0 && round / 2 % n_ranks == me;
         if (cuts && round % 2 == 0)
             cut(&rng); /* while nothing is under way */
@@ -127,6 +159,7 @@ int main(int argc, char **argv)
             n_bad_status += status != PGAS_OK && status != PGAS_ERR_TRANSPORT;
         }
         pgas_barrier(NULL);
+        remember_sockets();
     }
     spmd_ok(pgas_quiesce() == PGAS_OK, "quiescence");
     pgas_barrier(NULL);
