@@ -283,16 +283,18 @@ static void set_or_not(const char *name, const char *value)
         unsetenv(name);
 }
 
+static const char *const pairs[][3] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun" },
+                                        { "PMI_SIZE", "PMI_RANK", "MPICH's mpiexec" },
+                                        { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
+                                        { "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux" },
+                                        { "PALS_NRANKS", "PALS_RANKID", "PALS" } };
+
 /* What a program sees that the launcher of another MPI has started three times. */
 static void launchers(void)
 {
-    static const char *const pairs[][3] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun" },
-                                            { "PMI_SIZE", "PMI_RANK", "MPICH's mpiexec" },
-                                            { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
-                                            { "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux" } };
     const char *text;
     bool good = true;
-    for (int i = 0; spmd_size() == 1 && i < 4; i++) {
+    for (size_t i = 0; spmd_size() == 1 && i < PGASI_ARRAY_LENGTH(pairs); i++) {
         char *size = getenv(pairs[i][0]), *rank = getenv(pairs[i][1]);
         size = size != NULL ? strdup(size) : NULL;
         rank = rank != NULL ? strdup(rank) : NULL;
@@ -311,6 +313,22 @@ static void launchers(void)
         spmd_ok(good, "a launcher that does not match is named with the cure, by its first task");
     else
         spmd_skip(1, "MPI sees more than one rank");
+}
+
+/* As in a program that has not started MPI. */
+static void launcher_ranks(void)
+{
+    char size[64], rank[64], *only[] = { size, rank, NULL }, *none[] = { NULL }, **former = environ;
+    environ = none;
+    bool good = pgasi_boot_launcher_rank() == 0;
+    environ = only;
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(pairs); i++) {
+        snprintf(size, sizeof size, "%s=3", pairs[i][0]);
+        snprintf(rank, sizeof rank, "%s=2", pairs[i][1]);
+        good = pgasi_boot_launcher_rank() == 2 && good;
+    }
+    environ = former;
+    spmd_ok(good, "each launcher's number of this task is known before MPI is up");
 }
 
 /* The last rank's memory cannot be opened by others. */
@@ -437,7 +455,7 @@ static void checker_can_fail(void)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 2 + 2 + 1);
+    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 1 + 2 + 2 + 1);
     int before = count_fds();
     spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK, "start");
     maps();
@@ -453,6 +471,7 @@ int main(int argc, char **argv)
     parameters();
     versions();
     launchers();
+    launcher_ranks();
     unshared();
     communicators();
     huge_pages();

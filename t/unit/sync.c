@@ -288,7 +288,7 @@ static void ended_twice(void)
 }
 
 /* Answers run one at a time: a thread that serves nobody takes the inbox for one, and gives it back. */
-static uint64_t answer_begun, answer_ended;
+static uint64_t answer_begun, answer_ended, end_begun, end_ended;
 
 static void *answer_from_outside(void *arg)
 {
@@ -326,6 +326,37 @@ static void answered_from_outside(void)
     pgasi_serve_end(before);
     ok(kept && sync.count == 0, "an answer from inside changes nothing of that");
     pgas_sync_fini(&sync);
+}
+
+static void *end_from_outside(void *arg)
+{
+    __atomic_store_n(&end_begun, 1, __ATOMIC_RELEASE);
+    pgas_sync_fini(arg);
+    __atomic_store_n(&end_ended, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Another thread may run an answer, which names the counter. */
+static void ended_from_outside(void)
+{
+    pthread_t thread;
+    pgas_sync_t sync;
+    bool early = false;
+    pgas_sync_init(&sync, 1);
+    pgasi_inbox_lock();
+    pthread_create(&thread, NULL, end_from_outside, &sync);
+    while (!__atomic_load_n(&end_begun, __ATOMIC_ACQUIRE))
+        sched_yield();
+    for (int i = 0; i < 3000 && !early; i++) {
+        sched_yield();
+        early = __atomic_load_n(&end_ended, __ATOMIC_ACQUIRE);
+    }
+    pgasi_inbox_unlock();
+    pthread_join(thread, NULL);
+    bool given_back = pgasi_inbox_try_lock();
+    if (given_back)
+        pgasi_inbox_unlock();
+    ok(!early && given_back, "the end of a counter in use waits for answers that run, and lets others run again");
 }
 
 /* Before everything else: the counter of the first entry is the one that zeroed memory might name. */
@@ -376,7 +407,7 @@ static void long_waits(void)
 
 int main(void)
 {
-    plan(18);
+    plan(19);
     pgas_handler_register("t.tick", on_tick, NULL, &tick);
     uint64_t seed = tap_seed(21);
     ok(lone_init(2, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
@@ -389,6 +420,7 @@ int main(void)
     threads_take_tokens();
     waiting();
     answered_from_outside();
+    ended_from_outside();
     long_waits();
     model_can_fail(seed);
     pgas_finalize();
