@@ -3,6 +3,7 @@
  * np:      1 2 3 4 5 7
  * nodes:   0 2 3 1
  * source:  a seeded model: anybody can compute what any rank contributes, so nothing is communicated to check */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -516,10 +517,29 @@ static pgas_team_t *split(int color, int key)
     return team;
 }
 
+/* Each rank in turn comes late, and meanwhile looks for messages that others send behind the barrier. */
+static void nobody_leaves_early(const side_t *side)
+{
+    bool good = true;
+    for (int late = 0; late < spmd_size(); late++) {
+        int left = 0;
+        for (int i = 0; i < 100 && late == spmd_rank() && !left; i++) {
+            sched_yield();
+            MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &left, MPI_STATUS_IGNORE);
+        }
+        good = pgas_barrier(side->team) == PGAS_OK && !left && good;
+        if (late != spmd_rank())
+            MPI_Send(NULL, 0, MPI_BYTE, late, 0, MPI_COMM_WORLD);
+        for (int i = 1; i < spmd_size() && late == spmd_rank(); i++)
+            MPI_Recv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    spmd_ok(good, "no rank leaves a barrier before all have come, %s", side->name);
+}
+
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 5 + 1 + 2 + 4);
+    spmd_plan(5 * (N_KINDS + 1) + 2 + 6 + 2 + 5 + 1 + 2 + 4 + 2);
     seed = spmd_seed(0);
     size_t room = MAX_BYTES + GUARD_BYTES + 64;
     src = malloc(room);
@@ -552,6 +572,8 @@ int main(int argc, char **argv)
     by_pieces(&sides[3]);
     refusals();
     guard_is_asked();
+    nobody_leaves_early(&sides[0]);
+    nobody_leaves_early(&sides[3]);
     checker_can_fail();
     for (int i = 2; i < 5; i++) {
         if (sides[i].team != NULL)

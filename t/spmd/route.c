@@ -9,9 +9,11 @@
  *   source: pgas/agg.h; seeded model test against direct calls
  */
 #include <pthread.h>
+#include <sched.h>
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "call/route.h"
 #include "t/spmd/job.h"
 
 #define SLOTS 2
@@ -20,10 +22,10 @@
 static const pgas_route_t routes[] = { PGAS_ROUTE_DIRECT, PGAS_ROUTE_TWO, PGAS_ROUTE_THREE, PGAS_ROUTE_AUTO };
 static const char *const route_name[] = { "direct", "two hops", "three hops", "auto" };
 
-static pgas_handler_t plain, batched, add, relay;
+static pgas_handler_t plain, batched, add, relay, hold;
 static int me, n_ranks;
 static uint64_t seen[JOB_RANKS_MAX][SLOTS], n_batches, *counter;
-static int n_wrong;
+static int n_wrong, released;
 static pgas_gptr_t counter_of[JOB_RANKS_MAX];
 static pgas_agg_t *handlers_agg;
 
@@ -75,6 +77,17 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)context;
     for (int r = 0; r < n_ranks; r++)
         n_wrong += pgas_agg_call(handlers_agg, r, add, args, bytes) != PGAS_OK;
+}
+
+/* Runs on the service thread only: the other one is not in the library meanwhile. */
+static void on_hold(const void *args, size_t bytes, pgas_thread_t source, void *context)
+{
+    (void)args;
+    (void)bytes;
+    (void)source;
+    (void)context;
+    while (!__atomic_load_n(&released, __ATOMIC_ACQUIRE))
+        sched_yield();
 }
 
 static pgas_agg_t *create(pgas_route_t route, bool for_handlers)
@@ -198,6 +211,42 @@ static void flushes(pgas_route_t route, const char *name)
     pgas_agg_destroy(agg);
 }
 
+/* The target is held up, and a rank on the way has seen all that rank 0 sent before `later`. */
+static int no_early_answer(pgas_agg_t *agg, int target, int next)
+{
+    pgas_sync_t sync, later;
+    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_sync_init(&later, 1) != PGAS_OK;
+    n_bad += pgas_agg_call(agg, target, hold, NULL, 0) != PGAS_OK || pgas_agg_flush_sync(agg, target, &sync) != PGAS_OK;
+    n_bad += pgas_call(next, add, NULL, 0, &later) != PGAS_OK || pgas_sync_wait(&later, -1) != PGAS_OK;
+    n_bad += pgas_sync_test(&sync) != PGAS_INPROGRESS;
+    MPI_Send(NULL, 0, MPI_BYTE, target, 0, MPI_COMM_WORLD);
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
+    pgas_sync_fini(&sync);
+    pgas_sync_fini(&later);
+    return n_bad;
+}
+
+static void only_the_target_answers(pgas_route_t route, int hops, const char *name)
+{
+    pgas_agg_t *agg = create(route, false);
+    int n_bad = 0, next = 0, target = 0;
+    reset();
+    released = 0;
+    while (me == 0 && target == next && target + 1 < n_ranks)
+        n_bad += pgasi_route_next(hops, ++target, &next) != PGAS_OK;
+    if (target == next)
+        target = 0; /* each rank is one step away */
+    MPI_Bcast(&target, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (me == 0 && target)
+        n_bad += no_early_answer(agg, target, next);
+    if (me && me == target) {
+        MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        __atomic_store_n(&released, 1, __ATOMIC_RELEASE);
+    }
+    spmd_is_int(n_bad, 0, "%s: a rank on the way does not answer for the target", name);
+    pgas_agg_destroy(agg);
+}
+
 static void handlers_call(pgas_route_t route, const char *name)
 {
     handlers_agg = create(route, true);
@@ -233,7 +282,8 @@ int main(int argc, char **argv)
     pgas_handler_register_opts("t.batched", on_batched, NULL, &opts, &batched);
     pgas_handler_register("t.add", on_add, NULL, &add);
     pgas_handler_register("t.relay", on_relay, NULL, &relay);
-    job_begin(&argc, &argv, 20);
+    pgas_handler_register("t.hold", on_hold, NULL, &hold);
+    job_begin(&argc, &argv, 22);
     uint64_t seed = spmd_seed(41);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
@@ -243,6 +293,8 @@ int main(int argc, char **argv)
     as_direct_ones(seed);
     flushes(PGAS_ROUTE_TWO, "two hops");
     flushes(PGAS_ROUTE_THREE, "three hops");
+    only_the_target_answers(PGAS_ROUTE_TWO, 2, "two hops");
+    only_the_target_answers(PGAS_ROUTE_THREE, 3, "three hops");
     handlers_call(PGAS_ROUTE_TWO, "two hops");
     handlers_call(PGAS_ROUTE_THREE, "three hops");
     refusals();
