@@ -43,7 +43,7 @@ typedef struct {
     uint32_t magic;
     uint16_t kind, unused;
     int32_t from;
-    int32_t value;  /* NEWS: the rank; ABORT: the exit code */
+    int32_t value;  /* NEWS: a rank or a number; ABORT: the exit code */
     uint64_t proof; /* HELLO, WELCOME */
 } record_t;
 
@@ -432,8 +432,9 @@ static bool handle(connection_t *c, const record_t *record)
         become_link(c);
         return true;
     }
+    bool is_number = record->kind == NEWS + PGASI_RING_REPORT;
     if (record->kind >= NEWS && record->kind < NEWS + PGASI_N_RING_NEWS && record->value >= 0 &&
-        record->value < pgasi_boot.n_ranks)
+        (is_number || record->value < pgasi_boot.n_ranks))
         pgasi_ring_told(ring, (int)c->id, (pgasi_ring_news_t)(record->kind - NEWS), record->value);
     else if (record->kind == BYE)
         pgasi_ring_bye(ring, (int)c->id);
@@ -570,12 +571,12 @@ uint64_t pgasi_links_timers(void)
 
 /* ---- of the ring ---- */
 
-static void tell(void *arg, int link, pgasi_ring_news_t what, int rank)
+static void tell(void *arg, int link, pgasi_ring_news_t what, int value)
 {
     (void)arg;
     connection_t *c = find((uint32_t)link);
     if (c && c->fd >= 0)
-        say(c, NEWS + (int)what, rank);
+        say(c, NEWS + (int)what, value);
 }
 
 static void hang_up(void *arg, int link)
@@ -589,7 +590,8 @@ static void hang_up(void *arg, int link)
     push(c);
 }
 
-const pgasi_ring_ops_t pgasi_links_ops = {dial, tell, hang_up, pgasi_watch_died};
+const pgasi_ring_ops_t pgasi_links_ops = {dial, tell, hang_up, pgasi_watch_died,
+                                         pgasi_watch_told_report};
 
 /* ---- begin, end, and messages of watch.c ---- */
 

@@ -131,11 +131,11 @@ void pgasi_ring_start(pgasi_ring_t *ring)
 }
 
 /* Passes news on over all links but the one that they came over. */
-static void spread(const pgasi_ring_t *ring, pgasi_ring_news_t what, int rank, int from)
+static void spread(const pgasi_ring_t *ring, pgasi_ring_news_t what, int value, int from)
 {
     for (int i = 0; i < ring->n_links; i++) {
         if (ring->links[i].id != from)
-            ring->ops->tell(ring->arg, ring->links[i].id, what, rank);
+            ring->ops->tell(ring->arg, ring->links[i].id, what, value);
     }
 }
 
@@ -242,6 +242,8 @@ static void lose_host(pgasi_ring_t *ring, int rank)
 
 static void tell_all(pgasi_ring_t *ring, int link)
 {
+    if (ring->report > 0)
+        ring->ops->tell(ring->arg, link, PGASI_RING_REPORT, ring->report);
     for (int r = 0; r < ring->n; r++) {
         if (ring->state[r] == DEAD)
             ring->ops->tell(ring->arg, link, PGASI_RING_DEATH, r);
@@ -302,6 +304,20 @@ void pgasi_ring_exited(pgasi_ring_t *ring, int rank)
 
 /* ---- events that links cause ---- */
 
+static void report(pgasi_ring_t *ring, int number, int from)
+{
+    if (number <= ring->report)
+        return;
+    ring->report = number;
+    ring->ops->report(ring->arg);
+    spread(ring, PGASI_RING_REPORT, number, from);
+}
+
+void pgasi_ring_ask_report(pgasi_ring_t *ring)
+{
+    report(ring, ring->report + 1, -1);
+}
+
 static void told_death(pgasi_ring_t *ring, int at, int rank)
 {
     if (rank == ring->me)
@@ -310,15 +326,17 @@ static void told_death(pgasi_ring_t *ring, int at, int rank)
         lose(ring, rank, PGASI_RING_TOLD, ring->links[at].id);
 }
 
-void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int rank)
+void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int value)
 {
     int at = find_link(ring, link);
     if (at < 0)
         return;
     if (what == PGASI_RING_DEATH)
-        told_death(ring, at, rank);
-    else if (rank != ring->me)
-        advance(ring, rank, what == PGASI_RING_DONE ? DONE : READY, link);
+        told_death(ring, at, value);
+    else if (what == PGASI_RING_REPORT)
+        report(ring, value, link);
+    else if (value != ring->me)
+        advance(ring, value, what == PGASI_RING_DONE ? DONE : READY, link);
     be_ready_if_all_done(ring);
 }
 

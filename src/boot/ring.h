@@ -16,7 +16,10 @@
  *
  *  After a death the ranks that live still leave together. Each says DONE in pgas_finalize, READY
  *  when it knows that all live ranks are done, and leaves when all are ready. For a rank that is
- *  ready no end of another one is a death. */
+ *  ready no end of another one is a death.
+ *
+ *  A request for reports has a number. A rank that receives a higher one than before reports and
+ *  forwards it, so a request reaches each rank once. */
 #ifndef PGASI_RING_H
 #define PGASI_RING_H
 
@@ -35,6 +38,7 @@ typedef enum {
     PGASI_RING_DEATH,
     PGASI_RING_DONE,
     PGASI_RING_READY,
+    PGASI_RING_REPORT,
     PGASI_N_RING_NEWS
 } pgasi_ring_news_t;
 
@@ -43,13 +47,15 @@ typedef struct {
      *  answer is one of the events linked, refused, silent. There is no answer if the rank is alive
      *  and is not the next one. */
     void (*dial)(void *arg, int rank);
-    /** Sends news about a rank over a link. */
-    void (*tell)(void *arg, int link, pgasi_ring_news_t what, int rank);
+    /** Sends news over a link. value: a rank, or the number of a request for reports. */
+    void (*tell)(void *arg, int link, pgasi_ring_news_t what, int value);
     /** Closes a link after its pending messages are sent. The link causes no further events. */
     void (*hang_up)(void *arg, int link);
     /** Reports a dead rank, once for each rank, unless this rank is ready. It must not call the
      *  ring. */
     void (*died)(void *arg, int rank, pgasi_ring_cause_t cause);
+    /** This rank is to report. */
+    void (*report)(void *arg);
 } pgasi_ring_ops_t;
 
 typedef struct {
@@ -63,6 +69,7 @@ typedef struct {
     unsigned char *state;  /* [n] */
     int next;              /* the rank that this one is linked to or dials; -1: no other is live */
     int width;             /* further hosts to dial when the next silent host is found */
+    int report;            /* the highest number of a request for reports */
     bool ending;           /* some have left: the circle is not closed again */
     pgasi_ring_link_t *links;
     int n_links, room;
@@ -92,11 +99,13 @@ void pgasi_ring_lost(pgasi_ring_t *ring, int link, bool silent);
 void pgasi_ring_refused(pgasi_ring_t *ring, int rank);
 void pgasi_ring_silent(pgasi_ring_t *ring, int rank);
 void pgasi_ring_exited(pgasi_ring_t *ring, int rank);
-void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int rank);
+void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int value);
 /** The rank of the link leaves in order: its end is no death. */
 void pgasi_ring_bye(pgasi_ring_t *ring, int link);
 /** The transport has lost its connection to the rank. */
 void pgasi_ring_suspect(pgasi_ring_t *ring, int rank);
+/** All ranks are to report, this one as well. */
+void pgasi_ring_ask_report(pgasi_ring_t *ring);
 /** This rank is done. */
 void pgasi_ring_done(pgasi_ring_t *ring);
 /** Whether this rank may leave: all live ranks are ready, or one of them has left. */

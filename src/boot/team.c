@@ -2,8 +2,8 @@
  *
  * A team is made collectively: all members first meet (with progress, so nobody is starved by a rank that is late), the
  * set-up after that is blocking MPI that nobody keeps waiting. A member that dies before is PGAS_ERR_PEER for the others. One
- * that dies during the set-up ends the job (pgasi_watch_block), because MPI cannot be called back. Global ranks are found by a table and searched by
- * bisection, so a team costs 4 to 16 bytes per member on each of them. */
+ * that dies during the set-up ends the job (pgasi_watch_block), because MPI cannot be called back. Global ranks are found by a
+ * table and searched by bisection, so a team costs 4 to 16 bytes per member on each of them. */
 #include "boot/internal.h"
 
 #include <stdlib.h>

@@ -71,6 +71,7 @@ static bool is_torn;         /* STARTING: some ranks cannot reach each other */
 static uint64_t vanished_ns; /* ENDING: when the first process ended; 0: none has */
 static bool lost_in_the_end; /* ENDING: a rank is dead */
 static int polling;
+static bool must_report; /* the stack of the initial thread */
 static const pgas_team_t *blocked; /* MPI blocks for its members; under hook_lock */
 
 /* ---- findings, under the lock ---- */
@@ -79,6 +80,12 @@ void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause)
 {
     (void)arg;
     news[n_news++] = (news_t){rank, cause}; /* at most once per rank, so it fits */
+}
+
+void pgasi_watch_told_report(void *arg)
+{
+    (void)arg;
+    must_report = true;
 }
 
 void pgasi_watch_told_abort(int rank, int exit_code)
@@ -124,6 +131,16 @@ static void look_at_suspects(void)
         else if (how == SUSPECT && has_ring)
             pgasi_ring_suspect(&ring, r);
     }
+}
+
+static void look_at_requests(void)
+{
+    pgasi_report_from_t whose = pgasi_report_asked();
+    if (whose == PGASI_REPORT_ALL && has_ring)
+        pgasi_ring_ask_report(&ring);
+    else if (whose == PGASI_REPORT_ALL)
+        pgasi_report_ask_host();
+    must_report = must_report || whose != PGASI_REPORT_NONE;
 }
 
 /* ---- reports, without the lock ---- */
@@ -255,6 +272,9 @@ static uint64_t look(int wait_ms)
         handle(events[i].data.u64);
     look_at_solo();
     look_at_suspects();
+    look_at_requests();
+    bool reports = must_report;
+    must_report = false;
     uint64_t next = has_ring ? pgasi_links_timers() : UINT64_MAX;
     if (n_solo > 0)
         next = PGASI_MIN(next, pgasi_now_ns() + SOLO_MS * UINT64_C(1000000));
@@ -268,6 +288,8 @@ static uint64_t look(int wait_ms)
     if (fresh)
         report(fresh, n_fresh);
     free(fresh);
+    if (reports)
+        pgasi_report_log();
     if (code >= 0) {
         pgasi_shm_first_to_report(PGASI_REPORT_END); /* the peer that ends the job reports it */
         pgasi_boot_abort(code);
@@ -514,6 +536,7 @@ pgas_status_t pgasi_watch_start(MPI_Comm world)
     vanished_ns = 0;
     lost_in_the_end = has_ring = is_torn = false;
     abort_code = -1;
+    must_report = false;
     n_news = n_pidfds = n_solo = 0;
     pgas_status_t status = pgasi_mpi_agree(world, allocate());
     if (status == PGAS_OK)
@@ -523,6 +546,7 @@ pgas_status_t pgasi_watch_start(MPI_Comm world)
         status = PGAS_ERR_NO_MEMORY;
     if (status == PGAS_OK) {
         watch_host();
+        pgasi_report_start(wake_fd);
         status = start_thread();
     }
     status = pgasi_mpi_agree(world, status);
@@ -679,6 +703,7 @@ static pgas_status_t part(MPI_Comm world)
 static void release(void)
 {
     stop_thread();
+    pgasi_report_stop();
     pgasi_wait_look_around = NULL;
     pthread_mutex_lock(&lock);
     if (has_ring)

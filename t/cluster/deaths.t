@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # what: a rank of another host that dies without ever having had a connection, in init, in a collective or in finalize, is
-#       noticed by all; so is a host that is cut off, and both sides end or go on by themselves; neither a short cut nor
+#       noticed by all; so is a host that is cut off, and both sides end or go on by themselves; ranks that finish early are not
+#       dead for the others; one request makes all ranks report; neither a short cut nor
 #       strangers at the listeners change anything
 # needs: no-sanitizers namespaces
 # source: public headers
@@ -112,6 +113,19 @@ leaves_early() {
     judge $? "ranks that finish early on ${1:-one host} serve the last one${2:+, $2}"
 }
 
+all_report() {
+    local r
+    for ((r = 0; r < RANKS; r++)); do said "^$r/$RANKS .*report: warn: the initial thread of this rank is in" || return 1; done
+}
+
+# reports PLACE WHERE SETTING..: one point; SIGUSR2 to rank 1 makes all ranks log their stacks, once, and changes nothing else.
+reports() {
+    CLUSTER_HOSTS=$1 begin 1 ask "$2" "${@:3}"
+    until_true all_report && touch "$TAP_DEATHS.go" "$TAP_DEATHS.stop" && until_true all_well &&
+        [ "$(grep -c 'report: warn: the initial' "$TAP_DEATHS")" = $RANKS ]
+    judge $? "one request makes all ranks on ${1:-one host} report${3:+, $3}"
+}
+
 # On this machine alone nobody but the watch of processes sees a death.
 without_pidfd() {
     if [ "$MPI_FLAVOR" != openmpi ]; then
@@ -202,7 +216,7 @@ strangers_come() {
     judge $good "60 strangers at a listener, silent and loud: 16 are kept for a while, the job goes on"
 }
 
-plan 22
+plan 25
 if cluster_begin 2; then ok 0 "two hosts"; else ok 1 "two hosts"; fi
 dies kill barrier
 dies exit init
@@ -217,6 +231,9 @@ survive kill agreement PGAS_SERVICE_THREADS=0
 leaves_early "$CLUSTER_HOSTS"
 leaves_early "" PGAS_SERVICE_THREADS=0
 leaves_early "" PGAS_NODE_MAXSIZE=1
+reports "$CLUSTER_HOSTS" compute
+reports "$CLUSTER_HOSTS" allreduce PGAS_SERVICE_THREADS=0
+reports "" compute
 without_pidfd
 is_cut barrier abort
 is_cut put continue

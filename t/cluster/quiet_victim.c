@@ -2,7 +2,7 @@
  * ring's; or hosts are cut off from each other. The program of t/cluster/deaths.t, no test by itself.
  *   quiet_victim RANK HOW WHERE
  * A rank that goes on also tries to begin again, which is refused.
- * HOW     kill, exit, crash; none: it lives
+ * HOW     kill, exit, crash; none: it lives; ask: it asks for reports by SIGUSR2, and lives
  * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the others
  *         enter the library after they have seen the file TAP_DEATHS.go
  *         team: after the death teams are made; split: the victim dies while a team is made
@@ -43,6 +43,8 @@ static void die(void)
 {
     if (strcmp(how, "kill") == 0)
         raise(SIGKILL);
+    if (strcmp(how, "ask") == 0)
+        raise(SIGUSR2);
     if (strcmp(how, "exit") == 0)
         _exit(3);
     if (strcmp(how, "crash") == 0)

@@ -17,8 +17,9 @@
 typedef enum { NO_BUG, NO_EXCHANGE, NO_FLOOD, LEAVES_EARLY } bug_t;
 
 #define QUEUE_MAX (2 * PGASI_N_RING_NEWS * RANKS_MAX)
+#define VALUES_MAX 1000
 
-/* Messages on their way: what * RANKS_MAX + rank; -1: the end of the link. */
+/* Messages on their way: what * VALUES_MAX + value; -1: the end of the link. */
 typedef struct {
     int news[QUEUE_MAX];
     int first, n;
@@ -38,6 +39,7 @@ static int side_of[RANKS_MAX];                                  /* of the cut, b
 static bool is_cut, for_good, believed[RANKS_MAX][RANKS_MAX];
 static bool exit_seen[RANKS_MAX][RANKS_MAX];
 static bool is_done[RANKS_MAX], has_left[RANKS_MAX];
+static int n_reports[RANKS_MAX];
 static link_t links[LINKS_MAX];
 static int n_links, n_dials, n_twice, n_false;
 static struct {
@@ -84,11 +86,11 @@ static void put(queue_t *q, int news)
 
 static bool exchanging;
 
-static void on_tell(void *arg, int link, pgasi_ring_news_t what, int rank)
+static void on_tell(void *arg, int link, pgasi_ring_news_t what, int value)
 {
     if ((bug == NO_EXCHANGE && exchanging) || (bug == NO_FLOOD && !exchanging))
         return;
-    put(&links[link / 2].to[!(link % 2)], (int)what * RANKS_MAX + rank);
+    put(&links[link / 2].to[!(link % 2)], (int)what * VALUES_MAX + value);
     (void)arg;
 }
 
@@ -108,7 +110,12 @@ static void on_died(void *arg, int rank, pgasi_ring_cause_t cause)
     (void)cause;
 }
 
-static const pgasi_ring_ops_t ops = {on_dial, on_tell, on_hang_up, on_died};
+static void on_report(void *arg)
+{
+    n_reports[rank_of(arg)]++;
+}
+
+static const pgasi_ring_ops_t ops = {on_dial, on_tell, on_hang_up, on_died, on_report};
 
 /* ---- what the network does ---- */
 
@@ -169,8 +176,8 @@ static bool deliver(int i, int s)
         l->open[s] = false;
         pgasi_ring_lost(&rings[me], 2 * i + s, false);
     } else {
-        pgasi_ring_news_t what = (pgasi_ring_news_t)(news / RANKS_MAX);
-        pgasi_ring_told(&rings[me], 2 * i + s, what, news % RANKS_MAX);
+        pgasi_ring_news_t what = (pgasi_ring_news_t)(news / VALUES_MAX);
+        pgasi_ring_told(&rings[me], 2 * i + s, what, news % VALUES_MAX);
     }
     return true;
 }
@@ -275,6 +282,7 @@ static void build(void)
     memset(exit_seen, 0, sizeof exit_seen);
     memset(is_done, 0, sizeof is_done);
     memset(has_left, 0, sizeof has_left);
+    memset(n_reports, 0, sizeof n_reports);
     for (int r = 0; r < n_ranks; r++) {
         lives[r] = true;
         down[r] = runs[r] = false;
@@ -348,6 +356,28 @@ static bool leave_all(void)
     return good && n_left_to_do > 0 && n_false == 0;
 }
 
+static void ask_reports(void)
+{
+    int rank = below(n_ranks);
+    if (lives[rank] && runs[rank])
+        pgasi_ring_ask_report(&rings[rank]);
+}
+
+/* Live ranks that reach each other have the same requests, and none has reported twice for one. */
+static bool reports_are_right(bool says)
+{
+    bool right = true;
+    for (int a = 0; a < n_ranks; a++) {
+        right = right && n_reports[a] <= rings[a].report;
+        for (int b = 0; b < n_ranks; b++)
+            right = right && (!lives[a] || !lives[b] || !reaches(a, b) ||
+                              rings[a].report == rings[b].report);
+    }
+    if (says && !right)
+        diag("ranks have different requests for reports, or reported twice");
+    return right;
+}
+
 /* Plays one game. @return whether all that live are right in the end */
 static bool play(uint64_t seed, bug_t with, bool says)
 {
@@ -365,6 +395,8 @@ static bool play(uint64_t seed, bug_t with, bool says)
         }
         if (below(3) == 0)
             harm(cuts);
+        if (below(8) == 0)
+            ask_reports();
         start(below(n_ranks));
         n_harms -= below(2);
     }
@@ -379,6 +411,7 @@ static bool play(uint64_t seed, bug_t with, bool says)
         good = (!lives[r] || is_right(r, says)) && good;
     if (says && (n_twice || n_steps == STEPS_MAX))
         diag("%d deaths were reported twice, %d steps", n_twice, n_steps);
+    good = reports_are_right(says) && good;
     bool leaves = good && (seed % LEAVE_EVERY > 0 || leave_all());
     if (says && good && !leaves)
         diag("ranks leave too early or never, or %d times that was a death", n_false);
@@ -417,7 +450,7 @@ static void count_tell(void *arg, int link, pgasi_ring_news_t what, int rank)
 
 static void a_host_is_small(void)
 {
-    static const pgasi_ring_ops_t quiet = {on_dial, count_tell, on_hang_up, on_died};
+    static const pgasi_ring_ops_t quiet = {on_dial, count_tell, on_hang_up, on_died, on_report};
     static const int hosts[6] = {5, 5, 5, 9, 9, 9};
     pgasi_ring_t *ring = &rings[0];
     n_dials = n_links = n_told = 0;

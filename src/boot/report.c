@@ -1,0 +1,154 @@
+/* Reports of a job that does not go on: SIGUSR2 to one rank makes every rank log the stack of its
+ * initial thread.
+ *
+ * The handler is installed only if the program has none. A signal that the library sends with
+ * sigqueue asks this rank alone; any other signal asks all ranks. The watch passes the request on
+ * (watch.c). The handler of the initial thread stores the stack, and the watch logs it. */
+#include "boot/watch.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define SIGNAL      SIGUSR2
+#define FRAMES_MAX  24
+#define N_OWN       2 /* frames of the handler itself */
+#define PATIENCE_S  1
+#define INTERVAL_NS UINT64_C(1000000000) /* launchers send the signal to all ranks */
+
+static pthread_t initial;
+static int wake_fd = -1;
+static bool installed;
+static pgasi_report_from_t asked;
+static bool wants_stack;
+static void *frames[FRAMES_MAX];
+static int n_frames;
+static sem_t stored;
+static uint64_t last_ns;
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    int saved_errno = errno;
+    uint64_t one = 1;
+    (void)number;
+    (void)context;
+    if (pthread_equal(pthread_self(), initial) &&
+        __atomic_exchange_n(&wants_stack, false, __ATOMIC_ACQ_REL)) {
+        n_frames = backtrace(frames, FRAMES_MAX);
+        sem_post(&stored);
+    } else {
+        bool here = info->si_code == SI_QUEUE && info->si_pid != getpid();
+        pgasi_report_from_t from = here ? PGASI_REPORT_HERE : PGASI_REPORT_ALL;
+        __atomic_store_n(&asked, from, __ATOMIC_RELEASE);
+        if (write(wake_fd, &one, sizeof one) < 0)
+            errno = 0; /* it is awake already */
+    }
+    errno = saved_errno;
+}
+
+void pgasi_report_start(int wake)
+{
+    struct sigaction former, ours;
+    initial = pthread_self();
+    wake_fd = wake;
+    asked = PGASI_REPORT_NONE;
+    wants_stack = false;
+    last_ns = 0;
+    memset(&ours, 0, sizeof ours);
+    ours.sa_sigaction = on_signal;
+    ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    sigemptyset(&ours.sa_mask);
+    bool is_free = sigaction(SIGNAL, NULL, &former) == 0 && !(former.sa_flags & SA_SIGINFO) &&
+                   former.sa_handler == SIG_DFL;
+    backtrace(frames, FRAMES_MAX); /* it loads a library, which a handler must not do */
+    installed = is_free && sem_init(&stored, 0, 0) == 0 && sigaction(SIGNAL, &ours, NULL) == 0;
+}
+
+/* The program may have installed another handler since. */
+static bool has_handler(void)
+{
+    struct sigaction now;
+    return installed && sigaction(SIGNAL, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+           now.sa_sigaction == on_signal;
+}
+
+void pgasi_report_stop(void)
+{
+    if (has_handler())
+        signal(SIGNAL, SIG_DFL);
+    installed = false;
+}
+
+pgasi_report_from_t pgasi_report_asked(void)
+{
+    return __atomic_exchange_n(&asked, PGASI_REPORT_NONE, __ATOMIC_ACQ_REL);
+}
+
+/* A process without a handler would end. */
+static bool catches_signal(pid_t pid)
+{
+    char path[64], line[256];
+    unsigned long long caught = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status)) {
+        if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+            break;
+    }
+    if (status)
+        fclose(status);
+    return caught >> (SIGNAL - 1) & 1;
+}
+
+void pgasi_report_ask_host(void)
+{
+    const union sigval nothing = {.sival_int = 0};
+    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+        bool other = pgasi_boot.host_members[i] != pgasi_boot.rank && pgasi_boot.host_pids[i];
+        if (other && catches_signal(pgasi_boot.host_pids[i]))
+            sigqueue(pgasi_boot.host_pids[i], SIGNAL, nothing);
+    }
+}
+
+static bool get_stack(void)
+{
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += PATIENCE_S;
+    __atomic_store_n(&wants_stack, true, __ATOMIC_RELEASE);
+    if (!has_handler() || pthread_kill(initial, SIGNAL) != 0)
+        return false;
+    int rc;
+    do
+        rc = sem_timedwait(&stored, &limit);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0 || !__atomic_exchange_n(&wants_stack, false, __ATOMIC_ACQ_REL);
+}
+
+void pgasi_report_log(void)
+{
+    uint64_t now = pgasi_now_ns();
+    if (last_ns && now - last_ns < INTERVAL_NS)
+        return;
+    last_ns = now;
+    if (!get_stack()) {
+        pgasi_log_line(PGASI_LOG_WARN, "report",
+                       "the initial thread does not answer SIGUSR2, or the program handles it");
+        return;
+    }
+    char **name = backtrace_symbols(frames, n_frames);
+    pgasi_log_line(PGASI_LOG_WARN, "report", "the initial thread of this rank is in:");
+    for (int i = N_OWN; name && i < n_frames; i++)
+        pgasi_log_line(PGASI_LOG_WARN, "report", "  %s", name[i]);
+    free(name);
+}
