@@ -233,7 +233,7 @@ pgas_status_t pgasi_thread_start(void)
 
 void pgasi_thread_stop(void)
 {
-    __atomic_store_n(&pgasi_epoch, pgasi_epoch + (pgasi_epoch & 1), __ATOMIC_RELEASE);
+    __atomic_store_n(&pgasi_epoch, pgasi_epoch + 1, __ATOMIC_RELEASE);
     memset(&pgasi_self, 0, sizeof pgasi_self);
 }
 

@@ -28,7 +28,7 @@ extern __thread pgasi_thread_t pgasi_self __attribute__((tls_model("initial-exec
 
 #define PGASI_SLOT_NONE 4094
 
-/** Odd and different in every stretch from init to finalize, even else: who stays attached over a finalize is not any more. */
+/** Changes at init and at finalize: a thread that stays attached over a finalize is attached no more. */
 extern uint64_t pgasi_epoch;
 
 static inline bool pgasi_thread_attached(void)
