@@ -536,6 +536,12 @@ static void look(pgas_array_t *array, uint64_t n_before)
     BAD(pgas_call(inside.holder, let_go, NULL, 0, NULL));
 }
 
+static bool may_combine(const pgas_array_t *array)
+{
+    uint64_t rights = pgas_array_rights(pgas_array_entry(array, inside.i));
+    return (rights & PGAS_ARRAY_CHANGE) || ((rights & PGAS_ARRAY_COMBINE) && rights >> 32 == stay_op);
+}
+
 static void stay_inside(int who, void *array)
 {
     uint64_t one = 1;
@@ -546,9 +552,11 @@ static void stay_inside(int who, void *array)
             BAD(pgas_array_apply(array, me == inside.looker ? 0 : inside.i, stay_op, &one));
         crew_meet(who);
     }
-    stays = who == 1 && me == inside.holder;
-    if (stays)
+    if (who == 1 && me == inside.holder) {
+        stays = crew_judge(may_combine(array), "threads that share a chunk operate without its lock");
         BAD(pgas_array_apply(array, inside.i, stay_op, &one));
+        __atomic_store_n(&inside.n_inside, 1, __ATOMIC_RELEASE);
+    }
     if (who == 1)
         return;
     BAD(pgas_array_info(array, &info));
@@ -564,7 +572,7 @@ static void stay_inside(int who, void *array)
     BAD(pgas_array_unpin(&pin));
 }
 
-static void kept_by_access(int holder, uint64_t i, int looker, int taker, const char *what)
+static void kept_by_access(pgas_array_pin_mode_t mode, int holder, uint64_t i, int looker, int taker, const char *what)
 {
     pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 1024, 512, 3, NULL);
     pgas_array_pin_t pin;
@@ -574,7 +582,7 @@ static void kept_by_access(int holder, uint64_t i, int looker, int taker, const 
     inside.i = i;
     inside.n_inside = inside.n_let_go = 0;
     if (me == looker) { /* which has the chunk from now on */
-        BAD(pgas_array_pin(array, 0, PGAS_ARRAY_PIN_WRITE, 0, &pin));
+        BAD(pgas_array_pin(array, 0, mode, stay_op, &pin));
         BAD(pgas_array_unpin(&pin));
     }
     crew_run(2, stay_inside, array);
@@ -586,9 +594,12 @@ static void accesses_keep(void)
 {
     pgas_array_op_def_t def = { .elem_bytes = 8, .identity = &(uint64_t){ 0 }, .combine = add_and_stay };
     BAD(pgas_array_op_register("t.stay", &def, &stay_op));
-    kept_by_access(n_ranks / pgas_n_nodes() - 1, 0, 0, n_ranks - 1, "a home gives a chunk away when no thread of its node is inside");
-    kept_by_access(n_ranks - 1, 0, n_ranks - 1, 0, "and a cache its line, when no thread of its rank is");
-    kept_by_access(n_ranks - 2, (uint64_t)(n_ranks - 2) * 1024 + 512, n_ranks - 1, 0, "whatever threads of other ranks do");
+    int last = n_ranks - 1, neighbour = n_ranks / pgas_n_nodes() - 1;
+    const pgas_array_pin_mode_t writes = PGAS_ARRAY_PIN_WRITE, operates = PGAS_ARRAY_PIN_OPERATE;
+    kept_by_access(writes, neighbour, 0, 0, last, "a home gives a chunk away when no thread of its node is inside");
+    kept_by_access(writes, last, 0, last, 0, "and a cache its line, when no thread of its rank is");
+    kept_by_access(operates, last, 0, last, 0, "also a line of operands");
+    kept_by_access(writes, last - 1, (uint64_t)(last - 1) * 1024 + 512, last, 0, "whatever threads of other ranks do");
 }
 
 static void shares(void)
@@ -616,7 +627,7 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.rung", on_rung, NULL, &rung);
     pgas_handler_register("t.let_go", on_let_go, NULL, &let_go);
-    job_begin(&argc, &argv, 29);
+    job_begin(&argc, &argv, 30);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     for (chunk = 8; chunk <= 512; chunk *= 64) {
