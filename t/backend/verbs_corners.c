@@ -397,7 +397,9 @@ static void introductions(void)
         return;
     }
     spmd_ok(pgasi_verbs_lane_of(lane)->n_cqs == 1, "a lane has a completion queue before its first connection");
-    uint64_t secret = pgasi_verbs_tp_of(tp)->address.secret;
+    const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(tp)->address;
+    spmd_ok(address->machine != 0 && address->network != 0, "an address names the machine and the network");
+    uint64_t secret = address->secret;
     int fds[] = {say_hello(tp, magic, secret), say_hello(tp, magic + 1, secret), say_hello(tp, magic, secret + 1), -1};
     bool welcome = settles(lane, fds[0], has_welcome);
     spmd_ok(welcome && settles(lane, fds[1], is_hung_up) && settles(lane, fds[2], is_hung_up),
@@ -422,7 +424,7 @@ int main(int argc, char **argv)
     setenv("PGAS_TEST_TRANSPORT", "verbs", 1);
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
-    spmd_plan(20);
+    spmd_plan(21);
     interface();
     listeners();
     introductions();
