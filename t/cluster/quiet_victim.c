@@ -5,7 +5,7 @@
  * HOW     kill, exit, crash; none: it lives; ask: it asks for reports by SIGUSR2, and lives
  * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the others
  *         enter the library after they have seen the file TAP_DEATHS.go
- *         team: after the death teams are made; split: the victim dies while a team is made
+ *         team: after the death teams are made; split: the victim dies while MPI makes a team
  *         early: after the death all but rank 3 finalize; rank 3 uses the others' memory until the file
  *         TAP_DEATHS.stop is there
  *         put: ranks put to each other, check that and meet, until the file TAP_DEATHS.stop is there
@@ -31,6 +31,7 @@
 static const char *how, *where;
 static int victim, n_dups;
 static bool finalizes, splits;
+static const struct timespec moment = { 0, 1000000 };
 
 static bool is_victim(void)
 {
@@ -51,6 +52,34 @@ static void die(void)
         raise(SIGSEGV);
 }
 
+static bool is_there(const char *suffix)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s.%s", getenv("TAP_DEATHS"), suffix);
+    return access(path, F_OK) == 0;
+}
+
+/* Ranks that are in MPI_Comm_split say so by a file. */
+static void say_that_it_splits(void)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s.split%d", getenv("TAP_DEATHS"), pgas_rank());
+    FILE *file = fopen(path, "w");
+    if (file)
+        fclose(file);
+}
+
+static bool all_split(void)
+{
+    char name[32];
+    bool all = true;
+    for (int r = 0; r < pgas_n_ranks(); r++) {
+        snprintf(name, sizeof name, "split%d", r);
+        all = all && (r == victim || is_there(name));
+    }
+    return all;
+}
+
 #pragma GCC visibility push(default) /* these stand in for functions of other libraries */
 
 /* The first duplicate is made before the ranks of the host are known, the second when the first team is made. */
@@ -63,8 +92,13 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *copy)
 
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *part)
 {
-    if (splits && is_victim())
+    if (splits && is_victim()) {
+        while (!all_split())
+            nanosleep(&moment, NULL);
         die();
+    }
+    if (splits)
+        say_that_it_splits();
     return PMPI_Comm_split(comm, color, key, part);
 }
 
@@ -97,13 +131,6 @@ long syscall(long number, ...)
 }
 
 #pragma GCC visibility pop
-
-static bool is_there(const char *suffix)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s.%s", getenv("TAP_DEATHS"), suffix);
-    return access(path, F_OK) == 0;
-}
 
 static pgas_status_t meet(int64_t *all)
 {
