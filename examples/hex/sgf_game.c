@@ -87,6 +87,8 @@ bool sgf_parse(const char *name, const char *text, size_t bytes, game_t *game, c
     static sgf_t sgf;
     sgf = (sgf_t){.name = name, .pos = text, .end = text + bytes, .line = 1, .why = why, .root = true, .turn = -1};
     sgf.game.may_swap = game->may_swap;
+    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        sgf.pos += 3; /* a byte-order mark */
     if (!sgf_walk(&sgf))
         return false;
     *game = sgf.game;
