@@ -81,6 +81,8 @@ typedef struct {
     uint64_t secret;        /* that who connects must know */
     uint64_t machine;       /* boot id, hashed: whether memory can be shared */
     uint64_t network;       /* network namespace of the machine: whether 127.0.0.1 is the same */
+    uint64_t sample;        /* software NIC: memory of process pid that peers copy to find out whether they may */
+    uint32_t pid;
     uint32_t message_bytes; /* header and data of one message */
     uint8_t is_snic, n_hosts;
     uint16_t ports[PGASI_VERBS_HOSTS_MAX];    /* where the rank listens: one at each of these addresses, and nowhere else */
@@ -261,6 +263,7 @@ struct pgasi_verbs_tp {
     pgasi_params_t params;
     pgas_verbs_dev_t *dev;
     pgasi_verbs_tp_address_t address;
+    char sample;              /* peers copy it */
     const void *(*addr_of)(void *arg, int rank);
     void *addr_arg;
     char detail[128];

@@ -1,6 +1,6 @@
 /* Ranks that may not copy each other's memory.
- *   what:   a filter that refuses process_vm_readv and process_vm_writev is reported by the transport that needs them, and init
- *           fails on all ranks; other transports carry buffers of calls all the same
+ *   what:   a filter that refuses process_vm_readv and process_vm_writev, at all or between ranks, is reported by the
+ *           transport that needs them, and init fails on all ranks; other transports carry buffers of calls all the same
  *   np:     2
  *   nodes:  0 1
  *   env:    PGAS_TRANSPORT=ucx
@@ -32,7 +32,7 @@ static void on_sum(const void *args, size_t bytes, pgas_thread_t source, void *c
     __atomic_store_n(&n_summed, total, __ATOMIC_RELAXED);
 }
 
-static void the_transport_says_so(void)
+static void the_transport_says_so(const char *text)
 {
     if (!pgasi_tp_find("verbs")) {
         spmd_skip(1, "the transport verbs is not in this build");
@@ -42,7 +42,7 @@ static void the_transport_says_so(void)
     opts.params = "TRANSPORT=verbs VERBS_DEVICE=snic NODE_MAXSIZE=1";
     said_begin();
     pgas_status_t status = pgas_init(NULL, &opts);
-    spmd_ok(said_by("needs process_vm_readv") > 0 && status == PGAS_ERR_UNSUPPORTED, "verbs on the software NIC: refused and said");
+    spmd_ok(said_by("needs process_vm_readv") > 0 && status == PGAS_ERR_UNSUPPORTED, "verbs on the software NIC: %s", text);
 }
 
 static void buffers_travel(void)
@@ -60,9 +60,12 @@ int main(int argc, char **argv)
 {
     pgas_handler_register("t.sum", on_sum, NULL, &sum);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(5);
+    spmd_plan(7);
+    spmd_ok(forbid_others(SYS_process_vm_readv, EPERM) && forbid_others(SYS_process_vm_writev, EPERM),
+            "a filter refuses both between ranks, as Yama does");
+    the_transport_says_so("refused and said");
     spmd_ok(forbid_syscall(SYS_process_vm_readv, EPERM) && forbid_syscall(SYS_process_vm_writev, EPERM), "a filter refuses both");
-    the_transport_says_so();
+    the_transport_says_so("refused and said again");
     buffers_travel();
     return job_end();
 }
