@@ -256,7 +256,7 @@ static void free_made_teams(void)
             last_p = &(*last_p)->next;
         pgas_team_t *team = *last_p;
         *last_p = NULL;
-        if (team->rank == 0)
+        if (team->rank == 0 && !pgasi_team_is_broken(team)) /* its destruction was refused */
             PGASI_WARN("team",
                        "a team of %d ranks was not destroyed before the library ended: pgas_team_destroy is missing",
                        team->size);

@@ -217,7 +217,7 @@ static pgas_status_t split(void)
 }
 
 /* Teams with the dead rank are refused, one without it works. */
-static pgas_status_t make_teams(void)
+static pgas_status_t make_teams(pgas_team_t *former)
 {
     static const int lost = 1;
     pgas_team_t *team = NULL;
@@ -236,10 +236,11 @@ static pgas_status_t make_teams(void)
         good = pgas_allreduce(team, &one, &sum, 1, PGAS_INT32, PGAS_SUM);
     if (good == PGAS_OK)
         good = pgas_team_destroy(team);
-    if (parts == PGAS_ERR_PEER && whole == PGAS_ERR_PEER && good == PGAS_OK && sum == pgas_n_ranks() - 1)
+    pgas_status_t end = pgas_team_destroy(former);
+    if (end == PGAS_ERR_PEER && parts == PGAS_ERR_PEER && whole == PGAS_ERR_PEER && good == PGAS_OK && sum == pgas_n_ranks() - 1)
         return status;
-    printf("wrong: split %s, of all %s, of the live %s, sum %d\n", pgas_status_name(parts), pgas_status_name(whole),
-           pgas_status_name(good), sum);
+    printf("wrong: split %s, of all %s, of the live %s, sum %d, the end of a former one %s\n", pgas_status_name(parts),
+           pgas_status_name(whole), pgas_status_name(good), sum, pgas_status_name(end));
     return PGAS_ERR_INVALID;
 }
 
@@ -267,6 +268,9 @@ int main(int argc, char **argv)
         return 3;
     pgas_gptr_t word = PGAS_NULL;
     pgas_status_t status = pgas_alloc(sizeof(uint64_t), &word);
+    pgas_team_t *all = NULL;
+    if (strcmp(where, "team") == 0)
+        status = pgas_team_split(NULL, 0, 0, &all);
     status = pgas_barrier(NULL);
     int me = pgas_rank();
     time_t began = time(NULL);
@@ -281,7 +285,7 @@ int main(int argc, char **argv)
     else if (strcmp(where, "split") == 0)
         status = split();
     else if (strcmp(where, "team") == 0)
-        status = make_teams();
+        status = make_teams(all);
     else if (strcmp(where, "early") == 0)
         status = work_longest(word);
     else if (strcmp(where, "finalize") != 0 && strcmp(where, "agreement") != 0)
