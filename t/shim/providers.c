@@ -412,6 +412,11 @@ static void test_other_gid(void)
     ok(info.gid_index == 2 && !strcmp(info.link, "RoCE v1"), "RoCE: another GID that was asked for");
     for (int k = 0; k < 2; k++)
         pair.qps[k] = open_qp(&pair, k, 0, 0);
+    pgas_verbs_address_t address;
+    pgasi_rdma_address_t inside;
+    pgas_verbs_qp_address(pair.qps[0], &address);
+    must(pgasi_rdma_address_unpack(&address, &inside), "an address of our own");
+    ok(memcmp(info.gid, inside.gid, sizeof info.gid) == 0 && info.gid[15] != 0, "RoCE: addresses have that GID");
     connect_qps(pair.qps[0], pair.qps[1]);
     pgas_verbs_request_t r = request(&pair, PGAS_VERBS_WRITE, 0, 8, 4096);
     post(&pair, 0, &r);
@@ -449,7 +454,7 @@ int main(int argc, char **argv)
 {
     (void)argc;
     under_shim(argv);
-    plan(4 * N_OF_EACH + 8);
+    plan(4 * N_OF_EACH + 9);
     test_device("mlx5_0", false, true);
     test_device("mlx5_1", true, true);
     test_device("verbs:mlx5_0", false, false);
