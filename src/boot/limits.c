@@ -28,6 +28,7 @@
 #define THREADS_OF_TRANSPORT 1 /* UCX's */
 #define ADDRESSES_ALONE (UINT64_C(96) << 20) /* stacks, malloc arenas of threads, small mappings */
 #define ADDRESSES_OF_TRANSPORT (UINT64_C(64) << 20)
+#define ADDRESSES_OF_SNIC (UINT64_C(1056) << 20) /* a region of the software NIC; each rank maps those of its peers */
 #define WHY_BYTES 400
 
 /* Whether some ranks need a transport. Nodes are not known yet. */
@@ -130,13 +131,23 @@ static uint64_t addresses_in_use(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+static bool chooses_snic(void)
+{
+    char transport[PGASI_PARAM_TEXT_BYTES];
+    pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, transport);
+    return strcmp(transport, "verbs") == 0 && strcmp(pgasi_param.verbs_device, "snic") == 0;
+}
+
 static bool lacks_addresses(char why[WHY_BYTES], double *need_p)
 {
     rlim_t limit = limit_of(RLIMIT_AS);
     int most = pgasi_param.node_maxsize, node = pgasi_boot.host_ranks;
     node = most > 0 ? PGASI_MIN(most, node) : node;
     uint64_t used = addresses_in_use(), heaps = (uint64_t)node * pgasi_param.heap_size;
-    uint64_t other = ADDRESSES_ALONE + (needs_transport() ? ADDRESSES_OF_TRANSPORT : 0), need = used + heaps + other;
+    uint64_t other = ADDRESSES_ALONE + (needs_transport() ? ADDRESSES_OF_TRANSPORT : 0);
+    if (needs_transport() && chooses_snic())
+        other += (uint64_t)pgasi_boot.host_ranks * (ADDRESSES_OF_SNIC + pgasi_param.heap_size);
+    uint64_t need = used + heaps + other;
     if (limit == RLIM_INFINITY || need <= (uint64_t)limit)
         return false;
     *need_p = (double)need;

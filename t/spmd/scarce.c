@@ -14,6 +14,7 @@
 #include "t/forbid.h"
 #include "t/spmd/job.h"
 #include "t/spmd/said.h"
+#include "transport/transport.h"
 
 /* Lowers a limit for this process; the former one. */
 static rlim_t lower(int resource, rlim_t value)
@@ -48,10 +49,12 @@ static rlim_t addresses(void)
     return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
+static const char *params = "HEAP_SIZE=32M";
+
 static pgas_status_t start(void)
 {
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
-    opts.params = "HEAP_SIZE=32M";
+    opts.params = params;
     return pgas_init(NULL, &opts);
 }
 
@@ -67,6 +70,16 @@ static uint64_t named(const char *words, int *n_said_p)
     return all;
 }
 
+static bool writes_to_other(void)
+{
+    pgas_gptr_t mine = PGAS_NULL, all[2];
+    uint64_t word = 7, got = 0;
+    bool good = pgas_alloc(sizeof word, &mine) == PGAS_OK && pgas_allgather(NULL, &mine, all, sizeof mine) == PGAS_OK;
+    good = good && pgas_put(all[1 - pgas_rank()], &word, sizeof word) == PGAS_OK && pgas_flush(1 - pgas_rank()) == PGAS_OK &&
+           pgas_get(&got, all[1 - pgas_rank()], sizeof got) == PGAS_OK && got == word;
+    return pgas_barrier(NULL) == PGAS_OK && good;
+}
+
 static void a_limit(int resource, rlim_t low, uint64_t unit, const char *words, const char *what)
 {
     rlim_t before = lower(resource, low);
@@ -80,7 +93,7 @@ static void a_limit(int resource, rlim_t low, uint64_t unit, const char *words, 
     status = start();
     uint64_t sum = 0, one = 1;
     bool works = status == PGAS_OK && pgas_allreduce(NULL, &one, &sum, 1, PGAS_UINT64, PGAS_SUM) == PGAS_OK && sum == 2 &&
-                 pgas_finalize() == PGAS_OK;
+                 writes_to_other() && pgas_finalize() == PGAS_OK;
     lower(resource, before);
     if (!spmd_ok(needed > 0 && works, "%s as the refusal names it: the library starts and works", what))
         printf("# %" PRIu64 ": %s\n", needed, pgas_status_text(status));
@@ -105,10 +118,17 @@ static void no_threads(void)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(9);
+    spmd_plan(11);
     a_limit(RLIMIT_NOFILE, (rlim_t)open_files() + 3, 1, "pgas_init needs up to", "open files");
     a_limit(RLIMIT_AS, addresses() + ((rlim_t)40 << 20), 1024, "the limit of address space",
             "address space");
+    params = "HEAP_SIZE=32M TRANSPORT=verbs VERBS_DEVICE=snic NODE_MAXSIZE=1";
+    if (pgasi_tp_find("verbs"))
+        a_limit(RLIMIT_AS, addresses() + ((rlim_t)1200 << 20), 1024, "the limit of address space",
+                "address space for the software NIC");
+    else
+        spmd_skip(2, "the transport verbs is not in this build");
+    params = "HEAP_SIZE=32M";
     no_threads();
     return spmd_end();
 }
