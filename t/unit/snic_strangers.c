@@ -29,6 +29,7 @@
 #define STRANGER_UID 65534
 #define OWNER_UID 65533
 #define N_FOLDERS 32
+#define OWNERS "/tmp/snic_strangers.owners"
 #define HUB_BYTES 4096
 #define HUB_MAGIC 0x42554853u
 #define MESSAGE_MAGIC 0x6d43494eu
@@ -134,14 +135,14 @@ static void stop(pid_t pid)
 
 /* ---- folders of others ---- */
 
-/* The names that an owner's processes could use in /tmp, as folders of somebody else. */
+/* The names that an owner's processes could use in /tmp: folders of somebody else, and a link to a folder of the owner's. */
 static int squat(void *arg)
 {
     int n = *(int *)arg;
     for (int i = 0; i < n; i++) {
         char path[64];
         snprintf(path, sizeof path, i == 0 ? "/tmp/libpgas-%d" : "/tmp/libpgas-%d.%d", OWNER_UID, i);
-        if (mkdir(path, 0777) != 0 || chmod(path, 0777) != 0)
+        if (i == 1 ? symlink(OWNERS, path) != 0 : mkdir(path, 0777) != 0 || chmod(path, 0777) != 0)
             return 1;
     }
     return 0;
@@ -172,10 +173,12 @@ static void test_squatters(void)
 {
     int few = 2, all = N_FOLDERS;
     if (geteuid() != 0) {
-        skip(4, "only root can be two other users");
+        skip(5, "only root can be two other users");
         return;
     }
     leave(OWNER_UID);
+    if (mkdir(OWNERS, 0700) != 0 || chown(OWNERS, OWNER_UID, OWNER_UID) != 0)
+        bail("no folder of the owner's");
     is_int(end_of(fork_as(STRANGER_UID, squat, &few)), 0, "a stranger makes the first folders that an owner would use");
     pid_t nic = start_nic(OWNER_UID, 0);
     is_int(end_of(fork_as(OWNER_UID, try_to_open, NULL)), 0, "the owner uses another folder");
@@ -184,6 +187,7 @@ static void test_squatters(void)
     is_int(end_of(fork_as(STRANGER_UID, squat, &all)), 0, "a stranger makes all of them");
     is_int(end_of(fork_as(OWNER_UID, try_to_open, NULL)), -PGAS_ERR_IO, "the owner is refused, and does not wait");
     leave(OWNER_UID);
+    is_int(rmdir(OWNERS), 0, "nothing was made in a folder to which a stranger's link led");
 }
 
 /* ---- who answers as if it were the process ---- */
@@ -549,7 +553,7 @@ static void test_status(void)
 
 int main(void)
 {
-    plan(35);
+    plan(36);
     signal(SIGPIPE, SIG_DFL);
     uint64_t seed = tap_seed(5);
     snprintf(name, sizeof name, "strangers-%d", (int)getpid());
