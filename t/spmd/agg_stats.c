@@ -90,6 +90,12 @@ static void reasons_are_counted(pgas_agg_t *agg)
     s = counted(agg);
     spmd_ok(n_bad == 0 && s.calls == 6 + queued && s.quiesce == 1 && all_reasons(&s) == 3 + queued && added() == 7,
             "quiesce");
+    pgas_sync_t sync;
+    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK || gather(agg, right, 1) || pgas_agg_flush_sync(agg, right, &sync) != PGAS_OK;
+    s = counted(agg);
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
+    spmd_ok(n_bad == 0 && s.explicit_flush == 2 && all_reasons(&s) == 4 + queued, "a flush with a counter, at once");
+    pgas_sync_fini(&sync);
 }
 
 static void sizes_are_counted(pgas_agg_t *agg)
@@ -185,7 +191,7 @@ static void refusals(pgas_agg_t *agg)
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.add", on_add, NULL, &add);
-    job_begin(&argc, &argv, 17);
+    job_begin(&argc, &argv, 18);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     right = (me + 1) % n_ranks;
