@@ -186,12 +186,14 @@ static void refusals(pgas_agg_t *agg)
     spmd_ok(pgas_agg_stats(NULL, &stats) == PGAS_ERR_INVALID && pgas_agg_stats(agg, NULL) == PGAS_ERR_INVALID &&
                 pgas_agg_stats(agg, &small) == PGAS_ERR_INVALID,
             "counters of nothing, to nowhere, of another size");
+    spmd_ok(pgas_agg_flush(agg, n_ranks) == PGAS_ERR_RANGE && pgas_agg_flush(agg, -1) == PGAS_ERR_RANGE,
+            "a flush to ranks that are none");
 }
 
 int main(int argc, char **argv)
 {
     pgas_handler_register("t.add", on_add, NULL, &add);
-    job_begin(&argc, &argv, 18);
+    job_begin(&argc, &argv, 19);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     right = (me + 1) % n_ranks;
