@@ -23,7 +23,7 @@ static inline bool forbid_syscall(long number, int error)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* The same, if its first argument is not this process: Yama refuses such calls between processes that are no relatives. */
+/* Forbids the call only if its first argument is another process, as Yama does for processes that are not related. */
 static inline bool forbid_others(long number, int error)
 {
     struct sock_filter filter[] = {

@@ -42,10 +42,10 @@ struct pgasi_ucx_entry {
     bool ended;            /* its last request releases it */
     uint32_t fence;        /* the lane's count when it was issued */
     uint32_t n_requests;   /* requests of UCX that refer to it */
-    uint64_t number;       /* a get: that of the entry before it */
+    uint64_t number;       /* of a get: the number of the entry before it */
     pgasi_ucx_key_t *key;  /* of a put or get; NULL: released meanwhile */
     uint64_t remote_addr;
-    void *data;            /* of a get: where it goes */
+    void *data;            /* of a get: the destination */
     size_t bytes, header_bytes, weight;
     unsigned char copy[];  /* a message's header, then small data */
 };

@@ -89,7 +89,7 @@ typedef struct {
     ucs_status_t why;     /* reason of the last loss */
     uint32_t n_entries;   /* in the list */
     uint32_t n_requests;  /* of entries that UCX holds */
-    size_t bytes;         /* that entries of the list occupy, here or at the peer */
+    size_t bytes;         /* memory that the entries of the list occupy, here or at the peer */
     uint64_t issued;      /* number of the last entry */
     uint64_t acked;       /* all entries up to this number have arrived, but for messages that UCX holds */
     uint64_t asked;       /* the flush in flight acknowledges up to this; acked: none is */
@@ -149,7 +149,7 @@ struct pgasi_ucx_flush {
 struct pgasi_ucx_flush_part {
     pgasi_ucx_ep_t *ep;
     pgasi_ucx_flush_t *flush;
-    uint64_t number; /* of the journal: it waits for all entries up to this one */
+    uint64_t number; /* of the last entry of the journal that it waits for */
     pgasi_ucx_flush_part_t *next;
 };
 

@@ -201,7 +201,7 @@ static bool find_cq(const snic_view_t *view, uint32_t cqn, cq_memory_t *memory_p
     return memory_p->ring != NULL && memory_p->record != NULL;
 }
 
-/* The software NIC's process does not wait for a client that is stopped with a lock. @return false: not locked */
+/* The software NIC's process does not wait for a client that is stopped while it holds the lock. @return false: not locked */
 static bool lock_client(const snic_view_t *view, uint64_t *lock)
 {
     if (view->id.engine == PGAS_VERBS_ENGINE_PROCESS)
@@ -210,7 +210,8 @@ static bool lock_client(const snic_view_t *view, uint64_t *lock)
     return true;
 }
 
-/* behind: completions that WAITs shall not see yet, 0 or 1. @return false: the queue has overrun */
+/* behind: completions that WAITs shall not see yet, 0 or 1.
+ * @return false: there is no such queue, it has overrun, or its owner is stopped while it holds the lock */
 static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields, uint32_t behind)
 {
     cq_memory_t memory;
@@ -921,7 +922,7 @@ static void begin_job(job_t *job, snic_view_t *view, snic_qp_t *qp)
     job->sent_bytes = 0;
 }
 
-/* Everything posted and not executed ends, in both queues. @return false: its owner is stopped with its lock */
+/* Everything posted and not executed ends, in both queues. @return false: the owner is stopped while it holds the lock */
 static bool flush(snic_view_t *view, snic_qp_t *qp)
 {
     pgasi_snic_late_drain(view);

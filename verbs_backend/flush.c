@@ -68,7 +68,7 @@ pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_t
             status = add_part(ep, flush);
         }
         if (status == PGAS_ERR_AGAIN) {
-            lane->lost = flush->status; /* to be told when asked again */
+            lane->lost = flush->status; /* the next flush reports it */
         }
     }
     if (status != PGAS_OK && status != PGAS_ERR_AGAIN) {

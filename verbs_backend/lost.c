@@ -1,6 +1,6 @@
-/* Connections that were lost. A socket that ends and a card that does not answer do not prove a death, so the owner is asked whether the
- * rank has died (suspect_fn), again and again: the death of a process is often known a moment later than the end of its socket. Meanwhile
- * a socket that ended is opened again. A rank that is alive and stays unreached is given up with PGAS_ERR_TRANSPORT. */
+/* Lost connections. A socket that ends and a card that does not answer do not prove a death. So the backend asks its owner every
+ * ASK_NS whether the rank has died (suspect_fn): the owner often learns of a death a moment after the socket ends. Meanwhile the
+ * backend opens the socket again. It gives up a rank that it cannot reach for GIVE_UP_S, with PGAS_ERR_TRANSPORT. */
 #include "verbs_backend/transport.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const cha
     if (lost == NULL) {
         lost = calloc(1, sizeof(*lost));
         if (lost == NULL) {
-            pgasi_fatal("verbs", "no memory to ask for rank %d", peer);
+            pgasi_fatal("verbs", "no memory to ask whether rank %d has died", peer);
         }
         *lost = (pgasi_verbs_lost_t){.next = tp->lost, .peer = peer, .socket = socket, .why = why, .since_ns = pgasi_now_ns()};
         tp->lost = lost;
@@ -37,7 +37,7 @@ void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const cha
     pgasi_verbs_wire_look_later(tp);
 }
 
-/* Copies one that is to be looked at now. */
+/* Copies one lost connection that is due. */
 static bool next_due(pgasi_verbs_tp_t *tp, uint64_t now, pgasi_verbs_lost_t *lost_p)
 {
     pthread_mutex_lock(&tp->lost_lock);

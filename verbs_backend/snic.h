@@ -225,7 +225,7 @@ static inline snic_srq_t *snic_srq(const snic_view_t *view, uint32_t srqn)
  *  are used again, with another time of start (in ticks of the clock; 0 if it could not be read). 0: free. */
 void pgasi_snic_lock(uint64_t *lock);
 bool pgasi_snic_try_lock(uint64_t *lock);
-/** Gives up after some yields if the holder lives. */
+/** Like pgasi_snic_lock, but gives up after some yields if the holder lives. @return false: not locked */
 bool pgasi_snic_lock_soon(uint64_t *lock);
 static inline void snic_unlock(uint64_t *lock)
 {
@@ -328,7 +328,7 @@ pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p);
 void pgasi_snic_unlisten(const char *name, int fd);
 /** @param make  creates the folder for sockets if it is missing
  *  @return a socket to the process of this name, which is this user's; -1: errno ENOENT or ECONNREFUSED there is none, EPERM it is
- *          another user's, ENOTDIR there is no folder for it, EAGAIN too many wait for it */
+ *          another user's, ENOTDIR no folder can be made for it, EAGAIN too many wait for it */
 int pgasi_snic_connect(const char *name, bool make, int patience_ms);
 /** @return the process id of the peer; -1: the process belongs to another user */
 pid_t pgasi_snic_peer(int socket);

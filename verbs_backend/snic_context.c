@@ -49,7 +49,7 @@ static struct {
 /* ---- processes ---- */
 
 /* Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is none, it is a zombie, or it is
- * ending, when its memory and descriptors are gone before it is a zombie; NOT_KNOWN: we cannot look. */
+ * ending: the kernel releases its memory and descriptors before it is a zombie. NOT_KNOWN: we cannot look. */
 static uint64_t start_time_of(uint32_t pid)
 {
     char path[64], text[1024];

@@ -41,7 +41,7 @@ pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t 
     if (status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK) {
         ep->broken = status;
     }
-    return PGAS_ERR_AGAIN; /* what is broken ends in progress, with a status that says whether the peer has died */
+    return PGAS_ERR_AGAIN; /* a broken endpoint ends in progress, with a status that says whether the peer has died */
 }
 
 void pgasi_verbs_reclaim(pgasi_verbs_lane_t *lane)
@@ -235,7 +235,7 @@ static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
     }
 }
 
-/* Why the endpoint ends. @return PGAS_INPROGRESS: it is not known yet whether its peer has died */
+/* @return the status with which the endpoint ends; PGAS_INPROGRESS: it is not known yet whether its peer has died */
 static pgas_status_t judge(const pgasi_verbs_ep_t *ep, bool left)
 {
     pgasi_verbs_tp_t *tp = ep->lane->tp;

@@ -78,10 +78,10 @@ static pgas_status_t open_device(pgasi_verbs_tp_t *tp)
 }
 
 /* The software NIC copies registered memory of other processes with these calls. Filters of
- * containers refuse them even for the own process, and Yama between processes. Then a transfer
- * would fail later, and its peer would look dead.
- * @param sample  address of a byte of process pid; only our own process is written to, since a pid of
- *                another namespace may name a stranger here */
+ * containers refuse them even for the own process, and Yama between processes. Without this check
+ * a transfer would fail later, and the transport would give up its peer.
+ * @param sample  address of a byte of process pid. Only the own process is written to, because a pid
+ *                of another namespace may name a stranger here. */
 static pgas_status_t check_copies(pid_t pid, uint64_t sample)
 {
     char byte = 0;
@@ -247,8 +247,8 @@ bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank, pgasi_verbs_tp
     return address_p->magic == PGASI_VERBS_TP_MAGIC;
 }
 
-/* Rank 0 is looked at now, so that a job over several machines without cards, or whose ranks may not copy each other's memory, is
- * refused when it begins. */
+/* Each rank checks rank 0, and rank 0 checks rank 1. So init refuses a job over several machines without cards, and a job whose
+ * ranks may not copy each other's memory. */
 static pgas_status_t verbs_set_peers(pgasi_tp_t *tp_base, const void *(*addr_of)(void *arg, int rank), void *arg)
 {
     pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);

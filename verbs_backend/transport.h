@@ -81,7 +81,7 @@ typedef struct {
     uint64_t secret;        /* that who connects must know */
     uint64_t machine;       /* boot id, hashed: whether memory can be shared */
     uint64_t network;       /* network namespace of the machine: whether 127.0.0.1 is the same */
-    uint64_t sample;        /* software NIC: memory of process pid that peers copy to find out whether they may */
+    uint64_t sample;        /* software NIC: address of a byte of process pid; peers copy it to find out whether they may */
     uint32_t pid;
     uint32_t message_bytes; /* header and data of one message */
     uint8_t is_snic, n_hosts;
@@ -239,7 +239,7 @@ struct pgasi_verbs_lane {
     int n_cqs;
     uint32_t n_connecting;
     uint32_t question;        /* number of the last one */
-    pgas_status_t lost;       /* of puts or atomics that were lost with a peer since the last flush of all; PGAS_OK: none */
+    pgas_status_t lost;       /* status of puts or atomics that were lost with a peer since the last flush of all; PGAS_OK: none */
     pgasi_pool_t todos, pieces, flushes; /* pieces: as many as there are buffers, so that gets that wait cannot use them up */
     pgas_verbs_mem_t buffer_mem, slot_mem;
     pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made with the first endpoint */
@@ -329,7 +329,7 @@ static inline bool pgasi_verbs_is_dead(const pgasi_verbs_tp_t *tp, int peer)
 {
     return PGAS_UNLIKELY((__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_VERBS_GONE) != 0);
 }
-/** With what operations to a peer end from now on: PGAS_OK, it is there; PGAS_ERR_PEER; PGAS_ERR_TRANSPORT. */
+/** The status with which operations to a peer end from now on: PGAS_ERR_PEER or PGAS_ERR_TRANSPORT. PGAS_OK: they go on. */
 static inline pgas_status_t pgasi_verbs_end_of(const pgasi_verbs_tp_t *tp, int peer)
 {
     unsigned char marks = __atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED);
@@ -340,10 +340,10 @@ static inline pgas_status_t pgasi_verbs_end_of(const pgasi_verbs_tp_t *tp, int p
 }
 
 /* lost.c */
-/** A connection to a peer was lost: the owner is asked whether it has died. Any thread; wire's lock may be held.
+/** A connection to a peer was lost: the backend asks its owner whether the peer has died. Any thread; wire's lock may be held.
  *  @param socket  its socket has ended; false: a queue pair is broken */
 void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const char *why);
-/** Asks where it is time to. No lock is held. */
+/** Asks about each lost connection that is due. No lock is held. */
 void pgasi_verbs_lost_run(pgasi_verbs_tp_t *tp);
 void pgasi_verbs_lost_fini(pgasi_verbs_tp_t *tp);
 /** Whether a peer is known to have died; without suspect_fn every lost connection is a death. */

@@ -1,6 +1,6 @@
 /* How ranks come to talk: a TCP connection between two ranks when the first lane of either dials the other, over which all lanes of
  * both exchange the addresses of queue pairs. It stays open as a sign of life: a queue pair learns late, or never, that the process
- * behind it is gone, a socket at once. Who leaves says so first. A connection that ends otherwise proves nothing (lost.c).
+ * behind it is gone, a socket at once. A rank that leaves says so first. Any other end of a connection proves nothing (lost.c).
  *
  * Everything here is under one lock, which no transfer takes, and never blocks. Any lane may read and write; what needs the receive
  * queue (making the other end of a queue pair, closing it) is a job for lane 0.
@@ -312,7 +312,7 @@ static void send_dials(pgasi_verbs_tp_t *tp, connection_t *connection)
     }
 }
 
-/* What was sent on a connection that was lost is sent again on the next one. */
+/* Dials that were sent on a lost connection are sent again on the next one. */
 static void take_back_dials(const pgasi_verbs_tp_t *tp, int peer)
 {
     for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next) {
@@ -725,7 +725,7 @@ static void do_job(pgasi_verbs_lane_t *lane, const job_t *job)
         say(lane->tp->wire, connection, lane->tp, &record);
     }
     pthread_mutex_unlock(&lane->tp->wire->lock);
-    if (connection == NULL && record.status == PGAS_OK) { /* it asks again on another connection */
+    if (connection == NULL && record.status == PGAS_OK) { /* the peer asks again on another one */
         pgasi_verbs_dismiss(lane, job->peer, record.inbound);
     }
 }

@@ -17,18 +17,16 @@
 
 PGAS_BEGIN_DECLS
 
-/*  Deaths. From the middle of pgas_init to the end of pgas_finalize each rank learns of the death of any other. An earlier
- *  death is noticed by the launcher alone. A rank is dead
- *  when its process has ended without pgas_finalize, or when its host has been silent for PGAS_PEER_TIMEOUT_S. A rank that
- *  computes, is stopped or gets no CPU time is not dead. A network partition shorter than
- *  PGAS_PEER_TIMEOUT_S changes nothing. After a longer one, each side considers the ranks of the
- *  other side dead.
- *  PGAS_ON_PEER_DEATH=abort: every rank ends itself, and one report names the dead ranks. continue: operations and collectives
- *  that need a dead rank end with PGAS_ERR_PEER. pgas_finalize still waits for all live ranks. A death during pgas_init ends the
- *  job in both modes.
+/*  Deaths. From the middle of pgas_init to the end of pgas_finalize each rank learns of the death of any other. Only the
+ *  launcher notices an earlier death. A rank is dead when its process has ended without pgas_finalize, or when its host has
+ *  been silent for PGAS_PEER_TIMEOUT_S. A rank that computes, is stopped or gets no CPU time is not dead. A network partition
+ *  shorter than PGAS_PEER_TIMEOUT_S changes nothing. After a longer one, each side considers the ranks of the other side dead.
+ *  PGAS_ON_PEER_DEATH=abort: every rank ends itself, and one report names the dead ranks. continue: operations and
+ *  collectives that need a dead rank end with PGAS_ERR_PEER. pgas_finalize still waits for all live ranks. A death during
+ *  pgas_init ends the job in both modes.
  *  With PGAS_SERVICE_THREADS=0 a rank learns of deaths only inside the library: in any call that waits, before each sleep, and
- *  from time to time in pgas_progress. Ranks forward the news of other hosts, so it is delayed
- *  until each of those ranks enters the library. */
+ *  from time to time in pgas_progress. Ranks forward the news of other hosts, so it is delayed until each of those ranks
+ *  enters the library. */
 
 /** Options of pgas_init. Set with PGAS_INIT_OPTS_INIT; zero and NULL mean default. */
 typedef struct {
@@ -68,8 +66,8 @@ PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *o
  *  @param team_p the team; unchanged after an error
  *  @return PGAS_OK; PGAS_ERR_NOT_INIT; PGAS_ERR_INVALID (NULL, MPI_COMM_NULL or an intercommunicator, refused where it
  *          is seen); PGAS_ERR_CONTEXT (as collectives); PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI: the same on all ranks.
- *          PGAS_ERR_PEER: a rank of *comm has died; see also pgas_team_split. A communicator without dead ranks, as
- *          MPI_Comm_create_group makes, is accepted. */
+ *          PGAS_ERR_PEER: a rank of *comm has died; see also pgas_team_split. After a death a communicator
+ *          of live ranks is accepted, for example one from MPI_Comm_create_group. */
 PGAS_API pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p);
 
 PGAS_END_DECLS

@@ -258,7 +258,7 @@ static void free_kept(pgasi_array_t *a, pgasi_array_kept_t *k)
     a->n_spare_kept++;
 }
 
-/* At most one: a cache gets the chunk again only after the merge. */
+/* There is at most one, because a cache gets the chunk again only after the merge. */
 static pgasi_array_kept_t *coming_from(const pgasi_array_dir_t *dir, int source)
 {
     pgasi_array_kept_t *k = dir->kept;

@@ -63,8 +63,8 @@ bool pgasi_boot_peer_died(int rank);
  *  if PGAS_SERVICE_THREADS > 0; otherwise waits run it before they sleep (pgasi_wait_look_around).
  *
  *  run: init is complete. Before it a death ends the job in both modes of PGAS_ON_PEER_DEATH.
- *  leave: after a death, waits with progress until all live ranks have called it, so that a rank
- *  which leaves is no death for others. Without a service ring it does not wait.
+ *  leave: after a death, waits with progress until all live ranks have called it. Then no rank
+ *  takes the end of another one for a death. Without a service ring it does not wait.
  *  set_hook: sets the function that the mode `continue` calls once for each dead rank, on any
  *  thread, without a lock. The hook calls pgasi_boot_peer_died. NULL: the watch calls only that. No
  *  former hook runs once set_hook has returned.

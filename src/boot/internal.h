@@ -92,9 +92,9 @@ pgas_status_t pgasi_watch_start(MPI_Comm world);
  *  one has died meanwhile (in the mode abort it then does not return). With MPI_COMM_NULL it does
  *  not wait. Afterwards the watch is off. */
 pgas_status_t pgasi_watch_end(MPI_Comm world);
-/** Around blocking calls of MPI that need all members of the team. A death of a member then ends the
- *  job in both modes, because MPI would wait for ever.
- *  @return false: a member is dead already; then unblock must not follow */
+/** block and unblock enclose blocking calls of MPI that need all members of the team. In between the
+ *  death of a member ends the job in both modes, because MPI would wait for ever.
+ *  @return false: a member is dead already, and unblock must not be called */
 bool pgasi_watch_block(pgas_team_t *team);
 void pgasi_watch_unblock(void);
 /** Tells the ranks of other hosts that the job ends. Any thread; does not wait. */

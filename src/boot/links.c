@@ -37,13 +37,13 @@
 #define LATE_NS       UINT64_C(1000000000)
 #define DROPS_MAX 20 /* dropped greetings after which the port is considered another program's */
 
-enum { HELLO = 1, WELCOME, BYE, ABORT, NEWS }; /* and from NEWS on, those of the ring */
+enum { HELLO = 1, WELCOME, BYE, ABORT, NEWS }; /* NEWS + n: news n of the ring */
 
 typedef struct {
     uint32_t magic;
     uint16_t kind, unused;
     int32_t from;
-    int32_t value;  /* NEWS: a rank or a number; ABORT: the exit code */
+    int32_t value;  /* NEWS: a rank, or the number of a request; ABORT: the exit code */
     uint64_t proof; /* HELLO, WELCOME */
 } record_t;
 

@@ -130,7 +130,7 @@ void pgasi_ring_start(pgasi_ring_t *ring)
     seek(ring);
 }
 
-/* Passes news on over all links but the one that they came over. */
+/* Sends news over all links except the link over which they came. */
 static void spread(const pgasi_ring_t *ring, pgasi_ring_news_t what, int value, int from)
 {
     for (int i = 0; i < ring->n_links; i++) {

@@ -11,15 +11,15 @@
  *    the rank's host saw its process end   The rank is dead.
  *    a link ends with FIN or RST           Nothing yet: this rank dials it again.
  *    a host that is up refuses a dial      The rank is dead: a rank that lives has a listener.
- *    a link or a dial stays silent         Its host is dead with all its ranks, unless it is the own.
+ *    a link or a dial stays silent         Its host, unless the own, is dead with all its ranks.
  *    a peer says that this rank is dead    The two are cut off: the peer counts as dead.
  *
- *  After a death the ranks that live still leave together. Each says DONE in pgas_finalize, READY
- *  when it knows that all live ranks are done, and leaves when all are ready. For a rank that is
- *  ready no end of another one is a death.
+ *  After a death the live ranks leave together. Each says DONE in pgas_finalize and READY when it
+ *  knows that all live ranks are done. It leaves when all are ready. A rank that is ready takes no
+ *  end of another rank for a death.
  *
- *  A request for reports has a number. A rank that receives a higher one than before reports and
- *  forwards it, so a request reaches each rank once. */
+ *  A request for reports has a number. If the number is higher than all before, the rank reports
+ *  and forwards the request. So each rank reports once. */
 #ifndef PGASI_RING_H
 #define PGASI_RING_H
 
@@ -54,7 +54,7 @@ typedef struct {
     /** Reports a dead rank, once for each rank, unless this rank is ready. It must not call the
      *  ring. */
     void (*died)(void *arg, int rank, pgasi_ring_cause_t cause);
-    /** This rank is to report. */
+    /** This rank must report. */
     void (*report)(void *arg);
 } pgasi_ring_ops_t;
 
@@ -104,9 +104,9 @@ void pgasi_ring_told(pgasi_ring_t *ring, int link, pgasi_ring_news_t what, int v
 void pgasi_ring_bye(pgasi_ring_t *ring, int link);
 /** The transport has lost its connection to the rank. */
 void pgasi_ring_suspect(pgasi_ring_t *ring, int rank);
-/** All ranks are to report, this one as well. */
+/** Asks all ranks for reports, this one as well. */
 void pgasi_ring_ask_report(pgasi_ring_t *ring);
-/** This rank is done. */
+/** This rank is in pgas_finalize, and says DONE. */
 void pgasi_ring_done(pgasi_ring_t *ring);
 /** Whether this rank may leave: all live ranks are ready, or one of them has left. */
 bool pgasi_ring_all_ready(const pgasi_ring_t *ring);

@@ -1,9 +1,9 @@
 /* Teams: who belongs to them, which communicators and which notice board carry their collectives.
  *
  * A team is made collectively: all members first meet (with progress, so nobody is starved by a rank that is late), the
- * set-up after that is blocking MPI that nobody keeps waiting. A member that dies before is PGAS_ERR_PEER for the others. One
- * that dies during the set-up ends the job (pgasi_watch_block), because MPI cannot be called back. Global ranks are found by a
- * table and searched by bisection, so a team costs 4 to 16 bytes per member on each of them. */
+ * set-up after that is blocking MPI that nobody keeps waiting. If a member dies before the set-up, the others get
+ * PGAS_ERR_PEER. If one dies during the set-up, the job ends (pgasi_watch_block), because calls of MPI cannot be interrupted.
+ * Global ranks are found by a table and searched by bisection, so a team costs 4 to 16 bytes per member on each of them. */
 #include "boot/internal.h"
 
 #include <stdlib.h>
@@ -256,7 +256,7 @@ static void free_made_teams(void)
             last_p = &(*last_p)->next;
         pgas_team_t *team = *last_p;
         *last_p = NULL;
-        if (team->rank == 0 && !pgasi_team_is_broken(team)) /* its destruction was refused */
+        if (team->rank == 0 && !pgasi_team_is_broken(team)) /* a broken one cannot be destroyed */
             PGASI_WARN("team",
                        "a team of %d ranks was not destroyed before the library ended: pgas_team_destroy is missing",
                        team->size);

@@ -2,17 +2,16 @@
  *
  * Ranks of the own host are watched by pidfd. Across hosts ranks watch each other on the service
  * ring (ring.h says what proves a death, links.c has the sockets). A job on one host has a ring
- * only in the mode continue, where the last ranks need it to leave together. A thread sleeps in
- * epoll on all these descriptors. With PGAS_SERVICE_THREADS=0 it exists only
- * while MPI blocks: during init, and while a team is made. Otherwise every wait polls before it
- * sleeps.
+ * only in the mode continue, where the live ranks need it to leave together. A thread sleeps in
+ * epoll on all these descriptors. With PGAS_SERVICE_THREADS=0 the thread exists only while MPI
+ * blocks: during init, and while a team is made. Otherwise every wait polls before it sleeps.
  *
  * A new death is reported upward after the lock is released. The phase decides what follows:
  *   STARTING, INIT   The job ends in both modes of PGAS_ON_PEER_DEATH: init cannot succeed on some
  *                    ranks only.
- *   RUN              abort: the job ends. continue: the hook of the call layer runs; but the job
- *                    ends if MPI blocks for the dead rank (pgasi_watch_block). The ranks that
- *                    live wait for each other before they leave (pgasi_watch_leave).
+ *   RUN              abort: the job ends. continue: the hook of the call layer runs. If MPI blocks
+ *                    for the dead rank (pgasi_watch_block), the job ends in this mode, too. The
+ *                    live ranks wait for each other before they leave (pgasi_watch_leave).
  *   ENDING           Ranks leave and say so on their links (BYE). A process that ended without it
  *                    is dead only if the last agreement stays open for PGAS_PEER_TIMEOUT_S. */
 #include "boot/watch.h"
@@ -71,7 +70,7 @@ static bool is_torn;         /* STARTING: some ranks cannot reach each other */
 static uint64_t vanished_ns; /* ENDING: when the first process ended; 0: none has */
 static bool lost_in_the_end; /* ENDING: a rank is dead */
 static int polling;
-static bool must_report; /* the stack of the initial thread */
+static bool must_report; /* log the stack of the initial thread */
 static const pgas_team_t *blocked; /* MPI blocks for its members; under hook_lock */
 
 /* ---- findings, under the lock ---- */
@@ -422,7 +421,7 @@ static int own_leader(void)
     return pgasi_boot.rank;
 }
 
-/* Gathers the host and the address of all ranks. *wanted_p: the job needs the ring. */
+/* Gathers the host and the address of all ranks. *wanted_p: whether the job needs the ring. */
 static pgas_status_t introduce(MPI_Comm world, bool *wanted_p)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;

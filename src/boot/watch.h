@@ -63,12 +63,12 @@ extern const pgasi_ring_ops_t pgasi_links_ops; /* its `died` is pgasi_watch_died
 /* ---- report.c: stacks of ranks that do not go on ---- */
 
 typedef enum { PGASI_REPORT_NONE, PGASI_REPORT_HERE, PGASI_REPORT_ALL } pgasi_report_from_t;
-/** On the initial thread. wake_fd: an eventfd that wakes the watch after a signal. */
+/** Called on the initial thread. wake_fd: an eventfd that wakes the watch after a signal. */
 void pgasi_report_start(int wake_fd);
 void pgasi_report_stop(void);
-/** The ranks that a signal has asked for reports since the last call. */
+/** Returns which ranks a signal has asked for reports since the last call. */
 pgasi_report_from_t pgasi_report_asked(void);
-/** Asks the other ranks of this host by signals: for a job without a service ring. */
+/** Asks the other ranks of this host by signals. A job without a service ring needs it. */
 void pgasi_report_ask_host(void);
 /** Logs the stack of the initial thread, at most once a second. */
 void pgasi_report_log(void);

@@ -90,7 +90,7 @@ bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out)
 
 /* ---- sending ---- */
 
-/* A sender of so many messages asks for a channel. A message that the transport refused for the moment is not sent yet. */
+/* After ask_at messages a sender asks for a channel. A message that ended with PGAS_ERR_AGAIN does not count. */
 static inline void count_message(pgasi_outbox_t *ob, out_t *out, pgas_status_t status)
 {
     if (status != PGAS_ERR_AGAIN && PGAS_UNLIKELY(++out->n_messages == out->ask_at))

@@ -28,7 +28,7 @@ extern __thread pgasi_thread_t pgasi_self __attribute__((tls_model("initial-exec
 
 #define PGASI_SLOT_NONE 4094
 
-/** Changes at init and at finalize: a thread that stays attached over a finalize is attached no more. */
+/** Changes at init and at finalize. A thread that was attached before the change counts as not attached, by its old epoch. */
 extern uint64_t pgasi_epoch;
 
 static inline bool pgasi_thread_attached(void)

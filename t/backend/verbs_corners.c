@@ -4,7 +4,7 @@
  *           keep all descriptors; a connection when none are left is refused; an interface that does not exist is refused;
  *           a completion queue that cannot be slept on is not used; listeners are bound to loopback, or to the addresses
  *           that the rank announces; a listener that cannot accept keeps no thread awake; a repeated hello of a rank
- *           does not end the rank; a rank that is alive and whose connection is lost ends with a status of its own
+ *           does not end the rank; operations to a live rank whose connection is lost end with their own status
  *   np:     1
  *   log:    is gone
  *   log:    but the rank is alive

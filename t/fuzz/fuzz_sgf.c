@@ -1,5 +1,5 @@
-/* what: whatever bytes a file in SGF holds, reading ends with a game or with a reason that has a line; a game that was read is
- *       written as a text that is read as the same game; a byte-order mark in front makes no difference
+/* what: reading any bytes as SGF ends with a game, or with a reason that names a line; a game that was read and written is read
+ *       as the same game; a byte-order mark in front makes no difference
  * source: examples/hex/sgf.h; libFuzzer */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static bool same_game(const game_t *a, const game_t *b)
     return same;
 }
 
-/* Exactly so many bytes, so that the sanitizer sees one too many. */
+/* The text has no spare byte, so the sanitizer detects a read behind its end. */
 static bool parse(const unsigned char *data, size_t n_bytes, bool mark, game_t *game, char *why)
 {
     size_t skip = mark ? 3 : 0;

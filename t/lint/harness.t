@@ -114,7 +114,7 @@ passes info "a line at level info is allowed"
 fake sanitizer <<<"echo 1..1; echo ok 1; echo '==1==ERROR: AddressSanitizer: heap-use-after-free' >&2"
 reports sanitizer 'AddressSanitizer' "the report of a sanitizer"
 
-# Which tests run side by side. taken(): how many of the three places somebody has.
+# Which tests run side by side. taken() counts those of the three places that are held.
 turns=(-u TAP_HAS_TURN PGAS_TEST_TURNS="$scratch")
 taken='taken() { for place in 1 2 3; do flock -n '$scratch'/.turn.$place true || echo $place; done | wc -l; }'
 for name in one two; do

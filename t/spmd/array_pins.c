@@ -581,7 +581,7 @@ static void kept_by_access(pgas_array_pin_mode_t mode, int holder, uint64_t i, i
     inside.taker = taker;
     inside.i = i;
     inside.n_inside = inside.n_let_go = 0;
-    if (me == looker) { /* which has the chunk from now on */
+    if (me == looker) { /* it has the chunk from now on */
         BAD(pgas_array_pin(array, 0, mode, stay_op, &pin));
         BAD(pgas_array_unpin(&pin));
     }

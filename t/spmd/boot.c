@@ -315,7 +315,7 @@ static void launchers(void)
         spmd_skip(1, "MPI sees more than one rank");
 }
 
-/* As in a program that has not started MPI. */
+/* The environment is that of a program that has not started MPI. */
 static void launcher_ranks(void)
 {
     char size[64], rank[64], *only[] = { size, rank, NULL }, *none[] = { NULL }, **former = environ;

@@ -1,6 +1,6 @@
 /* Ranks that may not copy each other's memory.
- *   what:   a filter that refuses process_vm_readv and process_vm_writev, at all or between ranks, is reported by the
- *           transport that needs them, and init fails on all ranks; other transports carry buffers of calls all the same
+ *   what:   if a filter refuses process_vm_readv and process_vm_writev, always or only between ranks, the transport that
+ *           needs them reports it, and init fails on all ranks; other transports carry buffers of calls all the same
  *   np:     2
  *   nodes:  0 1
  *   env:    PGAS_TRANSPORT=ucx

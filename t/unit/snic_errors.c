@@ -1,6 +1,6 @@
 /* what: an error completes what caused it and all behind it, on both sides; receivers that have no buffer are tried
  *       again, or given up; queues that run over are errors unless that is to be ignored; who closes is noticed, whatever
- *       is under way; queue pairs are opened with options that make sense only
+ *       is under way; options out of range open no queue pair
  * needs: tsan-ok
  * source: pgas/verbs.h; the InfiniBand architecture */
 #include "t/unit/snic.h"

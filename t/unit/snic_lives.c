@@ -628,7 +628,7 @@ static void test_death_is_seen(pgas_verbs_engine_t engine, const char *text)
     end(&s);
 }
 
-/* A peer that stays in its own queue pairs' locks for a while. */
+/* A peer that holds the locks of its own queue pairs for a while. */
 static void locked_peer(pgas_verbs_engine_t engine, int socket)
 {
     pgas_verbs_address_t address;

@@ -1,6 +1,6 @@
 /* what: on a simulated network every live rank learns exactly which ranks are dead, or cut off from
  *       it, and the circle of links closes again after any deaths, cuts, delays and repairs; then
- *       the live ranks leave together, none before all are done, and no rank takes that for a death
+ *       the live ranks leave together: none leaves before all are done, and none takes this for a death
  * source: src/boot/ring.h; the model is the plain list of what was done to ranks and hosts */
 #include <stdlib.h>
 #include <string.h>
