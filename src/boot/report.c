@@ -1,20 +1,21 @@
 /* Reports of a job that does not go on: SIGUSR2 to one rank makes every rank log the stack of its
  * initial thread.
  *
- * The handler is installed only if the program has none. A signal that the library sends with
- * sigqueue asks this rank alone; any other signal asks all ranks. The watch passes the request on
- * (watch.c). The handler of the initial thread stores the stack, and the watch logs it. */
+ * The handler is installed only if the program has none. A signal that another process sends with
+ * sigqueue, as the library does, asks this rank alone; any other signal asks all ranks. The watch
+ * passes the request on (watch.c). Then it sends the signal to the initial thread, whose handler
+ * stores the stack, and the watch logs the stack. */
 #include "boot/watch.h"
 
 #include <errno.h>
 #include <execinfo.h>
+#include <poll.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,8 +24,8 @@
 #define SIGNAL      SIGUSR2
 #define FRAMES_MAX  24
 #define N_OWN       2 /* frames of the handler itself */
-#define PATIENCE_S  1
-#define INTERVAL_NS UINT64_C(1000000000) /* launchers send the signal to all ranks */
+#define PATIENCE_MS 1000
+#define INTERVAL_NS UINT64_C(1000000000) /* a launcher may send the signal to all ranks */
 
 static pthread_t initial;
 static int wake_fd = -1;
@@ -33,7 +34,7 @@ static pgasi_report_from_t asked;
 static bool wants_stack;
 static void *frames[FRAMES_MAX];
 static int n_frames;
-static sem_t stored;
+static int stored_fd = -1; /* an eventfd: the stack is stored */
 static uint64_t last_ns;
 
 static void on_signal(int number, siginfo_t *info, void *context)
@@ -45,7 +46,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
     if (pthread_equal(pthread_self(), initial) &&
         __atomic_exchange_n(&wants_stack, false, __ATOMIC_ACQ_REL)) {
         n_frames = backtrace(frames, FRAMES_MAX);
-        sem_post(&stored);
+        if (write(stored_fd, &one, sizeof one) < 0)
+            errno = 0; /* it was written to before */
     } else {
         bool here = info->si_code == SI_QUEUE && info->si_pid != getpid();
         pgasi_report_from_t from = here ? PGASI_REPORT_HERE : PGASI_REPORT_ALL;
@@ -70,8 +72,9 @@ void pgasi_report_start(int wake)
     sigemptyset(&ours.sa_mask);
     bool is_free = sigaction(SIGNAL, NULL, &former) == 0 && !(former.sa_flags & SA_SIGINFO) &&
                    former.sa_handler == SIG_DFL;
-    backtrace(frames, FRAMES_MAX); /* it loads a library, which a handler must not do */
-    installed = is_free && sem_init(&stored, 0, 0) == 0 && sigaction(SIGNAL, &ours, NULL) == 0;
+    backtrace(frames, FRAMES_MAX); /* the first call loads a library: not for handlers */
+    stored_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    installed = is_free && stored_fd >= 0 && sigaction(SIGNAL, &ours, NULL) == 0;
 }
 
 /* The program may have installed another handler since. */
@@ -87,6 +90,9 @@ void pgasi_report_stop(void)
     if (has_handler())
         signal(SIGNAL, SIG_DFL);
     installed = false;
+    if (stored_fd >= 0)
+        close(stored_fd);
+    stored_fd = -1;
 }
 
 pgasi_report_from_t pgasi_report_asked(void)
@@ -94,7 +100,7 @@ pgasi_report_from_t pgasi_report_asked(void)
     return __atomic_exchange_n(&asked, PGASI_REPORT_NONE, __ATOMIC_ACQ_REL);
 }
 
-/* A process without a handler would end. */
+/* SIGUSR2 would end a process without a handler. */
 static bool catches_signal(pid_t pid)
 {
     char path[64], line[256];
@@ -120,19 +126,23 @@ void pgasi_report_ask_host(void)
     }
 }
 
+/* An event that is there already is late: of a stack that a former request asked for. */
 static bool get_stack(void)
 {
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += PATIENCE_S;
+    struct pollfd stored = { .fd = stored_fd, .events = POLLIN };
+    uint64_t count;
+    int rc;
+    if (stored_fd < 0 || (read(stored_fd, &count, sizeof count) < 0 && errno != EAGAIN))
+        return false;
     __atomic_store_n(&wants_stack, true, __ATOMIC_RELEASE);
     if (!has_handler() || pthread_kill(initial, SIGNAL) != 0)
         return false;
-    int rc;
     do
-        rc = sem_timedwait(&stored, &limit);
-    while (rc != 0 && errno == EINTR);
-    return rc == 0 || !__atomic_exchange_n(&wants_stack, false, __ATOMIC_ACQ_REL);
+        rc = poll(&stored, 1, PATIENCE_MS);
+    while (rc < 0 && errno == EINTR);
+    if (rc <= 0 && __atomic_exchange_n(&wants_stack, false, __ATOMIC_ACQ_REL))
+        return false;
+    return rc > 0 || poll(&stored, 1, PATIENCE_MS) > 0;
 }
 
 void pgasi_report_log(void)
