@@ -100,6 +100,7 @@ ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep)
     return ucp_ep_create(ep->lane->worker, &params, &ep->ep);
 }
 
+/* With a journal, a connection that cannot be opened counts as lost: the backend tries again, and operations wait. */
 static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
 {
     ucs_status_t status = pgasi_ucx_connect(ep);
@@ -112,8 +113,11 @@ static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
     pgasi_ucx_t *tp = ep->lane->tp;
     pgas_status_t result = pgasi_ucx_failed_again(&tp->told_connect, status, doing,
                                                   "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must allow a connection to every rank");
-    bool lives = tp->opts.suspect_fn != NULL && !tp->opts.suspect_fn(tp->opts.arg, ep->peer);
-    return result == PGAS_ERR_PEER && lives ? PGAS_ERR_TRANSPORT : result;
+    if (result == PGAS_ERR_PEER && ep->journal.on) {
+        pgasi_ucx_journal_lost(ep, status);
+        return PGAS_OK;
+    }
+    return result;
 }
 
 /* The compact form of messages where our name fits. */

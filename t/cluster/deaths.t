@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# what: a rank of another host that dies without ever having had a connection, in init, in a collective or in finalize, is
-#       noticed by all; so is a host that is cut off, and both sides end or go on by themselves; ranks that finish early are not
-#       dead for the others; one request makes all ranks report; neither a short cut nor
-#       strangers at the listeners change anything
+# what: all ranks notice the death of a rank of another host that never had a connection, in init, in a collective and in
+#       finalize; all notice a host that is cut off, and both sides end or go on by themselves; ranks that finish early are not
+#       dead for the others; one request makes all ranks report; short cuts and strangers at the listeners change nothing
 # needs: no-sanitizers namespaces
 # source: public headers
 # timeout: 300
@@ -158,6 +157,19 @@ heals() {
     judge $? "h1 is cut off for a second in $1${2:+, $2}: the result is right"
 }
 
+# Ranks of h0 connect to those of h1 for the first time while h0 has no route to h1.
+heals_first() {
+    local h0=pgas-$CLUSTER_ID-h0 address
+    address=$(ip -n "pgas-$CLUSTER_ID-h1" -4 -o addr show dev eth0 | sed 's,.* inet \([0-9.]*\)/.*,\1,')
+    begin -1 none first PGAS_PEER_TIMEOUT_S=20
+    until_true said started && ip -n "$h0" route add unreachable "$address"
+    touch "$TAP_DEATHS.go"
+    until_true said 'connecting lane'
+    ip -n "$h0" route del unreachable "$address"
+    until_true all_well
+    judge $? "no route to h1 when ranks connect: the result is right"
+}
+
 # Both hosts have an interface that leads nowhere, and the watch is told to use it: no rank is dead therefore. Later deaths are
 # found by the transport.
 has_no_ring() {
@@ -216,7 +228,7 @@ strangers_come() {
     judge $good "60 strangers at a listener, silent and loud: 16 are kept for a while, the job goes on"
 }
 
-plan 25
+plan 26
 if cluster_begin 2; then ok 0 "two hosts"; else ok 1 "two hosts"; fi
 dies kill barrier
 dies exit init
@@ -238,6 +250,7 @@ without_pidfd
 is_cut barrier abort
 is_cut put continue
 heals put
+heals_first
 has_no_ring
 stops
 strangers_come

@@ -9,6 +9,7 @@
  *         early: after the death all but rank 3 finalize; rank 3 uses the others' memory until the file
  *         TAP_DEATHS.stop is there
  *         put: ranks put to each other, check that and meet, until the file TAP_DEATHS.stop is there
+ *         first: after the file TAP_DEATHS.go is there, each rank puts to the next one for the first time
  * Everything said goes to the file TAP_DEATHS, since a launcher may be cut off. Rank 0 says `started`, a rank that
  * goes on after a death `survived RANK after SECONDS`, one that ends well `ended RANK`. */
 #include <dlfcn.h>
@@ -183,7 +184,20 @@ static pgas_status_t put_again_and_again(void)
     return status;
 }
 
-/* Ranks that are in pgas_finalize, and live, serve this one. A rank that enters it says so. */
+static pgas_status_t put_first(pgas_gptr_t word)
+{
+    int n = pgas_n_ranks(), to = (pgas_rank() + 1) % n, from = (pgas_rank() + n - 1) % n;
+    uint64_t mine = 100 + (uint64_t)pgas_rank();
+    pgas_status_t status = pgas_put(pgas_gptr_at(word, to), &mine, sizeof mine);
+    if (status == PGAS_OK)
+        status = pgas_flush(to);
+    if (status == PGAS_OK)
+        status = pgas_barrier(NULL);
+    const uint64_t *got = pgas_gptr_local(pgas_gptr_at(word, pgas_rank()), sizeof mine);
+    return status == PGAS_OK && *got != 100 + (uint64_t)from ? PGAS_ERR_INVALID : status;
+}
+
+/* Live ranks that are in pgas_finalize serve rank 3. A rank says so before it enters pgas_finalize. */
 static pgas_status_t work_longest(pgas_gptr_t at)
 {
     pgas_status_t status = meet_again_and_again();
@@ -216,7 +230,7 @@ static pgas_status_t split(void)
     return status;
 }
 
-/* Teams with the dead rank are refused, one without it works. */
+/* The library refuses teams with the dead rank. A team without it works. */
 static pgas_status_t make_teams(pgas_team_t *former)
 {
     static const int lost = 1;
@@ -278,10 +292,12 @@ int main(int argc, char **argv)
         printf("started\n");
     if (me == victim && strcmp(where, "agreement") != 0 && strcmp(where, "split") != 0)
         die();
-    if (strcmp(where, "compute") == 0)
+    if (strcmp(where, "compute") == 0 || strcmp(where, "first") == 0)
         compute();
     if (strcmp(where, "put") == 0)
         status = put_again_and_again();
+    else if (strcmp(where, "first") == 0)
+        status = put_first(word);
     else if (strcmp(where, "split") == 0)
         status = split();
     else if (strcmp(where, "team") == 0)
