@@ -28,6 +28,7 @@
 #define INTERVAL_NS UINT64_C(1000000000) /* a launcher may send the signal to all ranks */
 
 static pthread_t initial;
+static pid_t initial_tid;
 static int wake_fd = -1;
 static bool installed;
 static pgasi_report_from_t asked;
@@ -62,6 +63,7 @@ void pgasi_report_start(int wake)
 {
     struct sigaction former, ours;
     initial = pthread_self();
+    initial_tid = gettid();
     wake_fd = wake;
     asked = PGASI_REPORT_NONE;
     wants_stack = false;
@@ -90,6 +92,7 @@ void pgasi_report_stop(void)
     if (has_handler())
         signal(SIGNAL, SIG_DFL);
     installed = false;
+    wake_fd = -1; /* a handler of the program may still call this one */
     if (stored_fd >= 0)
         close(stored_fd);
     stored_fd = -1;
@@ -100,20 +103,37 @@ pgasi_report_from_t pgasi_report_asked(void)
     return __atomic_exchange_n(&asked, PGASI_REPORT_NONE, __ATOMIC_ACQ_REL);
 }
 
-/* SIGUSR2 would end a process without a handler. */
-static bool catches_signal(pid_t pid)
+/* SIGUSR2 would end a process without a handler. If the thread blocks SIGUSR2, the signal would stay
+ * pending, and would end the process when the thread unblocks it after pgas_finalize.
+ * @param path     the status of a process (of its main thread) or of a thread
+ * @param unknown  the answer if the file cannot be opened */
+static bool takes_signal(const char *path, bool unknown)
 {
-    char path[64], line[256];
-    unsigned long long caught = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    char line[256];
+    unsigned long long blocked = 0, caught = 0;
     FILE *status = fopen(path, "re");
-    while (status && fgets(line, sizeof line, status)) {
-        if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+    if (!status)
+        return unknown;
+    while (fgets(line, sizeof line, status)) {
+        if (sscanf(line, "SigBlk: %llx", &blocked) != 1 && sscanf(line, "SigCgt: %llx", &caught) == 1)
             break;
     }
-    if (status)
-        fclose(status);
-    return caught >> (SIGNAL - 1) & 1;
+    fclose(status);
+    return (caught & ~blocked) >> (SIGNAL - 1) & 1;
+}
+
+static bool process_takes_signal(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    return takes_signal(path, false);
+}
+
+static bool initial_takes_signal(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)initial_tid);
+    return has_handler() && takes_signal(path, true);
 }
 
 void pgasi_report_ask_host(void)
@@ -121,7 +141,7 @@ void pgasi_report_ask_host(void)
     const union sigval nothing = {.sival_int = 0};
     for (int i = 0; i < pgasi_boot.host_ranks; i++) {
         bool other = pgasi_boot.host_members[i] != pgasi_boot.rank && pgasi_boot.host_pids[i];
-        if (other && catches_signal(pgasi_boot.host_pids[i]))
+        if (other && process_takes_signal(pgasi_boot.host_pids[i]))
             sigqueue(pgasi_boot.host_pids[i], SIGNAL, nothing);
     }
 }
@@ -134,8 +154,10 @@ static bool get_stack(void)
     int rc;
     if (stored_fd < 0 || (read(stored_fd, &count, sizeof count) < 0 && errno != EAGAIN))
         return false;
+    if (!initial_takes_signal())
+        return false;
     __atomic_store_n(&wants_stack, true, __ATOMIC_RELEASE);
-    if (!has_handler() || pthread_kill(initial, SIGNAL) != 0)
+    if (pthread_kill(initial, SIGNAL) != 0)
         return false;
     do
         rc = poll(&stored, 1, PATIENCE_MS);
@@ -153,7 +175,7 @@ void pgasi_report_log(void)
     last_ns = now;
     if (!get_stack()) {
         pgasi_log_line(PGASI_LOG_WARN, "report",
-                       "the initial thread does not answer SIGUSR2, or the program handles it");
+                       "the initial thread does not answer SIGUSR2, or the program handles or blocks it");
         return;
     }
     char **name = backtrace_symbols(frames, n_frames);
