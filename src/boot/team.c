@@ -435,6 +435,15 @@ static pgas_status_t make_from_comm(const MPI_Comm *comm, pgas_team_t *members, 
     return status;
 }
 
+static bool all_are_ours(const pgas_team_t *members)
+{
+    for (int i = 0; i < members->size; i++) {
+        if (members->global_of[i] == MPI_UNDEFINED)
+            return false;
+    }
+    return true;
+}
+
 pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p)
 {
     pgas_team_t *any = NULL, *team = NULL;
@@ -447,10 +456,13 @@ pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p)
     MPI_Comm_test_inter(*comm, &inter);
     if (inter)
         return PGAS_ERR_INVALID;
-    pgas_team_t members = { .global_of = members_of(*comm) }; /* only to tell whether one of them is dead */
+    pgas_team_t members = { .global_of = members_of(*comm) }; /* only to tell whether one of them is dead, or of another job */
     if (members.global_of)
         MPI_Comm_size(*comm, &members.size);
-    status = make_from_comm(comm, members.global_of ? &members : world_team, &team);
+    if (all_are_ours(&members))
+        status = make_from_comm(comm, members.global_of ? &members : world_team, &team);
+    else
+        status = PGAS_ERR_INVALID;
     free(members.global_of);
     if (status == PGAS_OK)
         keep(team, team_p);

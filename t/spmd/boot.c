@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -371,7 +370,11 @@ static void communicators(void)
     MPI_Comm_free(&half);
     good = good && pgasi_boot.rank == rank && pgasi_boot.n_ranks == size && nodes_make_sense() &&
            pgas_allreduce(NULL, &one, &sum, 1, PGAS_INT64, PGAS_SUM) == PGAS_OK && sum == size;
+    MPI_Comm world = MPI_COMM_WORLD;
+    pgas_team_t *team = NULL;
+    bool refused = spmd_size() == 1 || (pgas_team_from_comm(&world, &team) == PGAS_ERR_INVALID && team == NULL);
     pgasi_boot_stop();
+    spmd_ok(refused, "a team with processes of another job is refused");
     spmd_ok(good, "a job can be half of the ranks, backwards, and does not need the communicator any longer");
 }
 
@@ -455,7 +458,7 @@ static void checker_can_fail(void)
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
-    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 1 + 2 + 2 + 1);
+    spmd_plan(1 + 5 + 2 + 5 + 4 + 1 + 3 + 1 + 1 + 1 + 1 + 3 + 2 + 1);
     int before = count_fds();
     spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK, "start");
     maps();
