@@ -65,9 +65,9 @@ PGAS_API pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *o
  *  @param comm   may be derived from any communicator, e.g. by MPI_Comm_split
  *  @param team_p the team; unchanged after an error
  *  @return PGAS_OK; PGAS_ERR_NOT_INIT; PGAS_ERR_INVALID (NULL, MPI_COMM_NULL, an intercommunicator, or a process of
- *          another job, refused where it is seen); PGAS_ERR_CONTEXT (as collectives); PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI: the same on all ranks.
- *          PGAS_ERR_PEER: a rank of *comm has died; see also pgas_team_split. After a death a communicator
- *          of live ranks is accepted, for example one from MPI_Comm_create_group. */
+ *          another job, refused where it is seen); PGAS_ERR_CONTEXT (as collectives); PGAS_ERR_NO_MEMORY,
+ *          PGAS_ERR_MPI: the same on all ranks. PGAS_ERR_PEER: a rank of *comm has died; see also pgas_team_split.
+ *          After a death a communicator of live ranks is accepted, for example one from MPI_Comm_create_group. */
 PGAS_API pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p);
 
 PGAS_END_DECLS
