@@ -5,7 +5,6 @@
  * source:  the log is read back from a file, so that expected errors are judged here and not by t/launch */
 #include <dirent.h>
 #include <signal.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
