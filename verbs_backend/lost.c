@@ -14,6 +14,7 @@ struct pgasi_verbs_lost {
     int peer;
     bool socket;  /* its socket has ended; otherwise a queue pair is broken */
     const char *why;
+    uint32_t n;   /* times that its socket was added */
     uint64_t since_ns, next_ns;
 };
 
@@ -33,6 +34,7 @@ void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const cha
         tp->lost = lost;
         __atomic_store_n(&tp->n_lost, tp->n_lost + 1, __ATOMIC_RELAXED);
     }
+    lost->n += socket; /* queue pairs are added in each round of progress */
     pthread_mutex_unlock(&tp->lost_lock);
     pgasi_verbs_wire_look_later(tp);
 }
@@ -53,6 +55,7 @@ static bool next_due(pgasi_verbs_tp_t *tp, uint64_t now, pgasi_verbs_lost_t *los
     return lost != NULL;
 }
 
+/* A connection that was lost again after it was settled stays, as a new loss. */
 static void forget(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *settled)
 {
     pthread_mutex_lock(&tp->lost_lock);
@@ -61,7 +64,10 @@ static void forget(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *settled)
         at = &(*at)->next;
     }
     pgasi_verbs_lost_t *lost = *at;
-    if (lost != NULL) {
+    if (lost != NULL && lost->n != settled->n) {
+        lost->since_ns = pgasi_now_ns();
+        lost = NULL;
+    } else if (lost != NULL) {
         *at = lost->next;
         __atomic_store_n(&tp->n_lost, tp->n_lost - 1, __ATOMIC_RELAXED);
     }

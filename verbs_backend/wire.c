@@ -434,9 +434,10 @@ static void retry(pgasi_verbs_tp_t *tp, connection_t *connection)
 
 static void become_open(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
+    const connection_t *chosen = tp->wire->of_peer[connection->peer];
     tp->wire->n_connecting -= connection->state == GREETED;
     connection->state = OPEN;
-    if (tp->wire->of_peer[connection->peer] == NULL) {
+    if (chosen == NULL || (chosen->again && chosen->state != OPEN)) { /* perhaps only one of the ranks can reach the other */
         tp->wire->of_peer[connection->peer] = connection;
     }
     if (tp->wire->leaving) {
