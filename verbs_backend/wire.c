@@ -753,10 +753,23 @@ bool pgasi_verbs_wire_waits(const pgasi_verbs_tp_t *tp)
     return __atomic_load_n(&tp->wire->n_jobs, __ATOMIC_ACQUIRE) > 0;
 }
 
+/* The peer may have opened a connection before this rank saw the end of the former one. */
+static bool take_open_one(pgasi_verbs_tp_t *tp, int peer)
+{
+    for (connection_t *at = tp->wire->connections; at != NULL; at = at->next) {
+        if (at->peer == peer && at->state == OPEN && !at->left) {
+            tp->wire->of_peer[peer] = at;
+            send_dials(tp, at);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool pgasi_verbs_wire_redial(pgasi_verbs_tp_t *tp, int peer)
 {
     pthread_mutex_lock(&tp->wire->lock);
-    if (tp->wire->of_peer[peer] == NULL) {
+    if (tp->wire->of_peer[peer] == NULL && !take_open_one(tp, peer)) {
         begin_connect(tp, peer, true);
     }
     const connection_t *connection = tp->wire->of_peer[peer];
