@@ -55,7 +55,7 @@ static int threads_of(const bench_run_t *run)
     return run->arg & THREADS ? run->team : 1;
 }
 
-/* ---- n elements from first on, of the given pass through the array; what was read adds up to the return value ---- */
+/* ---- n elements from first on, of the given pass; returns the sum of what was read ---- */
 
 static uint64_t read_ours(uint64_t first, uint64_t n, uint64_t pass)
 {

@@ -55,23 +55,55 @@ static void parse(int argc, char **argv) /* sets the options above, or ends the 
 {
     int index = 0, rank = pgas_launcher_rank();
     char words[200]; /* of the option that is wrong */
-    /* clang-format off */
     static const struct option options[] = {
-        {"format", 1, 0, 'f'}, {"iterations", 1, 0, 'i'}, {"tolerance", 1, 0, 't'}, {"damping", 1, 0, 'd'},
-        {"no-dangling", 0, 0, 'n'}, {"top", 1, 0, 'p'}, {"check", 0, 0, 'c'}, {"threads", 1, 0, 'm'},
-        {"generate", 1, 0, 'g'}, {"help", 0, 0, 'h'}, {0, 0, 0, 0}};
+        { "format", 1, 0, 'f' },
+        { "iterations", 1, 0, 'i' },
+        { "tolerance", 1, 0, 't' },
+        { "damping", 1, 0, 'd' },
+        { "no-dangling", 0, 0, 'n' },
+        { "top", 1, 0, 'p' },
+        { "check", 0, 0, 'c' },
+        { "threads", 1, 0, 'm' },
+        { "generate", 1, 0, 'g' },
+        { "help", 0, 0, 'h' },
+        { 0, 0, 0, 0 },
+    };
     opterr = 0;
     for (int option; good && (option = getopt_long(argc, argv, ":", options, &index)) != -1;)
         switch (option) {
-        case 'f': good &= pgas_graph_format_of(optarg, &reading.format) == PGAS_OK; break;
-        case 't': ranking.tolerance = number(1e-300, 2, 0); break; case 'd': ranking.damping = number(1e-300, 1, 0); break;
-        case 'i': ranking.iterations = (int)number(1, 1e9, 1); break; case 'm': ranking.n_threads = (int)number(1, 1024, 1); break;
-        case 'p': n_top = (int)number(0, 1e6, 1); break; case 'n': ranking.no_dangling = true; break;
-        case 'c': check = 1; break; case 'h': usage_exit(rank, usage, NULL, ""); break;
-        case 'g': making.n_vertices = (uint64_t)number(1, 1e12, 1); break;
-        default: usage_refuse(rank, argv, usage, option);
+        case 'f':
+            good &= pgas_graph_format_of(optarg, &reading.format) == PGAS_OK;
+            break;
+        case 't':
+            ranking.tolerance = number(1e-300, 2, 0);
+            break;
+        case 'd':
+            ranking.damping = number(1e-300, 1, 0);
+            break;
+        case 'i':
+            ranking.iterations = (int)number(1, 1e9, 1);
+            break;
+        case 'm':
+            ranking.n_threads = (int)number(1, 1024, 1);
+            break;
+        case 'p':
+            n_top = (int)number(0, 1e6, 1);
+            break;
+        case 'n':
+            ranking.no_dangling = true;
+            break;
+        case 'c':
+            check = 1;
+            break;
+        case 'h':
+            usage_exit(rank, usage, NULL, "");
+            break;
+        case 'g':
+            making.n_vertices = (uint64_t)number(1, 1e12, 1);
+            break;
+        default:
+            usage_refuse(rank, argv, usage, option);
         }
-    /* clang-format on */
     snprintf(words, sizeof(words), "--%s %s", options[index].name, optarg ? optarg : "");
     if (!good || argc - optind != (making.n_vertices == 0))
         usage_exit(rank, usage, "not possible", good ? "a number of files" : words);

@@ -13,7 +13,7 @@
 #define DEFAULT_ROLLOUTS 100000
 #define MESSAGE_MAX 256
 
-/* ---- settings.c: what the command line and the command param set, one line each in a table ---- */
+/* ---- settings.c: a table of what the command line and the command param set ---- */
 enum {
     SIZE, SWAP, ROLLOUTS, TIME, THREADS, PLAYOUTS, POLICY, EXPLORATION, FPU, PENDING, PLACE, AGG, MODE, SEED, MEMORY,
     N_SETTINGS
@@ -112,7 +112,7 @@ void clock_tell(hexclock_t *clock, int turn, double left, int stones);
 double clock_share(const hexclock_t *clock, int turn, int n_empty); /* seconds for a move; 0: no limit */
 void clock_spend(hexclock_t *clock, int turn, double seconds);
 
-/* ---- input.c: lines of standard input, read by a thread of their own, so that a search can be stopped ---- */
+/* ---- input.c: its thread reads standard input, so that a search can be stopped ---- */
 #define LINE_BYTES 4096 /* longer ones are cut off there, and refused */
 bool input_start(void);
 /* The next line that says something, without control characters; freed by the caller. NULL: the end. */

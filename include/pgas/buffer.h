@@ -2,9 +2,9 @@
  *
  *  A call has arguments of up to PGAS_CALL_MAX bytes. What is larger, or lies somewhere already, goes along as a buffer; one
  *  call may have several, each in its own way:
- *  | copy | travels with the call, in pieces if it is large, and is put together in memory of the target                  |
- *  | push | is written into a place of the target that the caller names (its heap, or memory it has attached)            |
- *  | pull | is read by the target into memory of its own, when the target is ready for it                               |
+ *  | copy | travels with the call, in pieces if it is large; the target puts it together |
+ *  | push | is written to an address of the target that the caller gives                 |
+ *  | pull | is read by the target into memory of its own, when the target is ready       |
  *  The handler is an ordinary one, runs once, when all buffers are complete, and finds them by pgas_buffer_get.
  *
  *  Order: calls with copied and pushed buffers run in the order issued, together with the thread's other calls to that

@@ -10,20 +10,23 @@
  *  once). Calls whose turn has not come lie in memory of the target without limit: who sends many lets a counter tell.
  *
  *  What a handler may do:
- *  |                                                               | plain                                    | blocking |
- *  | pgas_call*, pgas_reply                                        | yes: queued when the peer is full, up to | yes      |
- *  |                                                               | PGAS_BACKLOG_LIMIT, then PGAS_ERR_AGAIN  |          |
- *  | pgas_call_buffer, but for pushes to other nodes               | the same; AGAIN also with 256 open pulls | yes      |
- *  | pgas_agg_call with an aggregator for handlers                 | yes, if it runs for a rank               | CONTEXT  |
- *  | pgas_call_broadcast                                           | yes, as calls                            | yes      |
- *  | put, get, atomics within the node; pgas_alloc_local           | yes                                      | yes      |
- *  | put, get, atomics to other nodes or to attached memory; flush | PGAS_ERR_CONTEXT                         | yes      |
- *  | pgas_sync_* but wait                                          | yes                                      | yes      |
- *  | pgas_call_broadcast_buffer, pgas_lock_acquire, pgas_lock_try, | PGAS_ERR_CONTEXT                         | yes      |
- *  | pgas_lock_release; pgas_alloc_on, pgas_delegate elsewhere     |                                          |          |
- *  | pgas_sync_wait, pgas_progress                                 | PGAS_ERR_CONTEXT (pgas_progress: 0)      | yes      |
- *  | pgas_thread_attach, pgas_thread_detach                        | PGAS_ERR_CONTEXT                         | nest     |
- *  | collectives, pgas_quiesce, pgas_init, pgas_finalize           | PGAS_ERR_CONTEXT                         | CONTEXT  |
+ *  |                                                      | plain            | blocking |
+ *  | pgas_call*, pgas_reply                               | yes, see below   | yes      |
+ *  | pgas_call_buffer, but for pushes to other nodes      | yes, see below   | yes      |
+ *  | pgas_agg_call with an aggregator for handlers        | if for a rank    | CONTEXT  |
+ *  | pgas_call_broadcast                                  | yes, as calls    | yes      |
+ *  | put, get, atomics within the node; pgas_alloc_local  | yes              | yes      |
+ *  | put, get, atomics to other nodes or to attached      | PGAS_ERR_CONTEXT | yes      |
+ *  | memory; flush                                        |                  |          |
+ *  | pgas_sync_* but wait                                 | yes              | yes      |
+ *  | pgas_call_broadcast_buffer, pgas_lock_*;             | PGAS_ERR_CONTEXT | yes      |
+ *  | pgas_alloc_on, pgas_delegate elsewhere               |                  |          |
+ *  | pgas_sync_wait                                       | PGAS_ERR_CONTEXT | yes      |
+ *  | pgas_progress                                        | 0                | yes      |
+ *  | pgas_thread_attach, pgas_thread_detach               | PGAS_ERR_CONTEXT | nest     |
+ *  | collectives, pgas_quiesce, pgas_init, pgas_finalize  | PGAS_ERR_CONTEXT | CONTEXT  |
+ *  In plain handlers, calls are queued when the peer is full, up to PGAS_BACKLOG_LIMIT; then they
+ *  give PGAS_ERR_AGAIN. So does pgas_call_buffer with 256 open pulls.
  *
  *  When a rank has died and PGAS_ON_PEER_DEATH=continue lets the others go on, what it owes, completions and replies,
  *  falls with PGAS_ERR_PEER; calls to it give PGAS_ERR_PEER from the next one on that a thread makes after the death was

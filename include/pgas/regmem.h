@@ -12,12 +12,12 @@
  *  that a peer touched before do not move, nor does any that a network card has pinned at init. A zone that is full is
  *  passed over.
  *
- *  | allocator | for | who | blocks come back |
+ *  | allocator | for | threads | blocks come back |
  *  |---|---|---|---|
- *  | super    | large pieces, and as the ground of others | any attached thread, a lock | in any order |
- *  | circular | buffers that are sent and reused in turn  | one thread at a time, no lock | used again first in, first out |
- *  | linear   | buffers whose order of return is unknown  | one thread at a time, no lock | a unit when all of it is free |
- *  | general  | long-lived blocks of any size             | any attached thread, a lock | in any order, neighbours join |
+ *  | super    | large pieces, other allocators       | any attached thread  | in any order        |
+ *  | circular | buffers that are sent in turn        | one thread at a time | first in, first out |
+ *  | linear   | buffers that return in any order     | one thread at a time | a whole unit        |
+ *  | general  | long-lived blocks of any size        | any attached thread  | in any order        |
  *
  *  Completion numbers: who sends gives each block a number that grows with time when he is done with it (retire), and tells
  *  once in a while up to which number all is complete (complete): that frees all blocks with such numbers, at the cost of a

@@ -46,12 +46,14 @@
 #endif
 
 /** Declares what callers of a typed handler use:
- *      pgas_handler_t pgas_handler_NAME                                        its number
- *      pgas_status_t pgas_register_NAME(void *context)                         as pgas_handler_register
- *      pgas_status_t pgas_register_NAME_opts(void *context, opts)              as pgas_handler_register_opts
- *      pgas_status_t pgas_call_NAME(int rank, const arg_type *arg, pgas_sync_t *executed)     as pgas_call
- *      pgas_status_t pgas_call_NAME_to(pgas_thread_t target, const arg_type *arg, opts)       as pgas_call_to
- *      pgas_status_t pgas_call_NAME_all(const arg_type *arg, scope, opts)                     as pgas_call_broadcast */
+ *      pgas_handler_t pgas_handler_NAME;
+ *      pgas_status_t pgas_register_NAME(void *context);
+ *      pgas_status_t pgas_register_NAME_opts(void *context, opts);
+ *      pgas_status_t pgas_call_NAME(int rank, const arg_type *arg, pgas_sync_t *executed);
+ *      pgas_status_t pgas_call_NAME_to(pgas_thread_t target, const arg_type *arg, opts);
+ *      pgas_status_t pgas_call_NAME_all(const arg_type *arg, scope, opts);
+ *  The functions do what pgas_handler_register, pgas_handler_register_opts, pgas_call, pgas_call_to
+ *  and pgas_call_broadcast do. */
 #define PGAS_HANDLER_DECLARE(name, arg_type)                                                                             \
     PGAS_EXTERN_C pgas_handler_t pgas_handler_##name;                                                                    \
     PGAS_EXTERN_C pgas_status_t pgas_register_##name(void *context);                                                     \

@@ -4,11 +4,11 @@
  *  which alone have WAIT and ENABLE; "snic", a software NIC that executes mlx5's work queue entries over shared memory, on any
  *  Linux machine. A program can choose how much it does by itself:
  *
- *  | layer         | what it gives                                                               | objects |
+ *  | layer       | what it gives                                          | objects               |
  *  |---|---|---|
- *  | queue pairs   | post, ring, poll, one call a step; who posts says what is signaled          | device, memory, cq, srq, qp |
- *  | transmitter   | signals by itself, counts, and never overflows; one number says what is done | tx, bufs |
- *  | net           | queue pairs among ranks and threads, over a collective of the caller's      | net |
+ *  | queue pairs | post, ring, poll; each request says if it is signaled  | dev, mem, cq, srq, qp |
+ *  | transmitter | signals by itself, counts, and never overflows         | tx, bufs              |
+ *  | net         | queue pairs among ranks, over a collective of yours    | net                   |
  *
  *  Completion. A request is complete when its bytes have arrived (WRITE, SEND) or its result is here (READ, atomics). A queue pair
  *  completes its requests in order, so one completion tells of all before it: that is why most need none (selective signaling).
@@ -347,15 +347,16 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
  *  segments of 16 bytes. It begins on a slot and takes one slot for each four segments. At the
  *  ring's end it continues at the ring's beginning. Numbers are big-endian.
  *
- *  | segment        | byte: field                                                         | entries that have it    |
+ *  | segment      | byte: field                                          | entries             |
  *  |---|---|---|
- *  | control        | 0: opcode modifier, 1: position (2 bytes), 3: opcode, 4: queue pair | all, first              |
- *  |                | number (3), 7: segments in all, 11: flags, 12: immediate data (4)   |                         |
- *  | remote address | 0: address (8 bytes), 8: rkey (4), 12: zeros                        | WRITE, READ, atomics    |
- *  | atomic         | 0: operand (8 bytes), 8: compare (8)                                | CSWAP, FADD             |
- *  | wait, enable   | 0: zeros (8 bytes), 8: index (4), 12: number of queue or pair (4)   | WAIT, SEND_/RECV_ENABLE |
- *  | data           | 0: bytes (4), 4: lkey (4), 8: address (8); one for each span        | others; last            |
- *  | inline data    | 0: bytes, top bit set (4), 4: the bytes, to the end of the entry    | instead of data         |
+ *  | control      | 0: opcode modifier, 1: position (2 bytes), 3: opcode, | all; the first      |
+ *  |              | 4: queue pair (3), 7: segments in all, 11: flags,    |                     |
+ *  |              | 12: immediate data (4)                               |                     |
+ *  | remote       | 0: address (8), 8: rkey (4), 12: zeros               | WRITE, READ, atomic |
+ *  | atomic       | 0: operand (8), 8: compare (8)                       | CSWAP, FADD         |
+ *  | wait, enable | 0: zeros (8), 8: index (4), 12: number of queue (4)  | WAIT, the ENABLEs   |
+ *  | data         | 0: bytes (4), 4: lkey (4), 8: address (8); each span | others; the last    |
+ *  | inline data  | 0: bytes, top bit set (4), 4: the bytes              | instead of data     |
  *
  *  Thus a WRITE of one span is one slot, with its remote address at byte 16 and its data segment at
  *  byte 32. Opcodes: NOP 0x00, WRITE 0x08, WRITE_IMM 0x09, SEND 0x0a, SEND_IMM 0x0b, READ 0x10,

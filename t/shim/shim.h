@@ -69,7 +69,7 @@ struct shim_object {
     uint64_t addr, bytes;
 };
 
-/* ---- card.c; all of it under shim_begin .. shim_end, which hold the lock that the looking thread takes too ---- */
+/* ---- card.c; all of it under the lock of shim_begin and shim_end ---- */
 
 void shim_begin(void);
 void shim_end(void);

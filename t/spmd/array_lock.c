@@ -112,7 +112,7 @@ static void one_writer_at_a_time(void)
     pgas_barrier(NULL);
 }
 
-/* ---- readers and writers, as threads: what a rank does, its first thread does, and others of it what it cannot do itself ---- */
+/* ---- readers and writers: a thread each, the first thread of a rank among them ---- */
 
 typedef struct {
     pgas_status_t status;

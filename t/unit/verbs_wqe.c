@@ -154,7 +154,6 @@ typedef struct {
     entry_t entry;
 } golden_t;
 
-/* clang-format off */
 static const golden_t golden[] = {
     { "NOP", "00123400 abcdef01 00000008 00000000",
       { { .op = PGASI_WQE_NOP, .qpn = 0xabcdef, .segments = 1, .flags = PGASI_WQE_SIGNAL }, .block = 0x1234 } },
@@ -201,7 +200,6 @@ static const golden_t golden[] = {
           .operand = UINT64_MAX, .n_data = 1, .data_at = 3 },
         .block = 7, .spans = { { 0x3000, 8, 0x301 } } } },
 };
-/* clang-format on */
 
 static void entries_are_golden(void)
 {
