@@ -11,6 +11,7 @@
 #define ROW(state, event, next, actions) [PGASI_##state][PGASI_E_##event] = { 1, PGASI_##next, actions },
 #define NONE 0
 
+/* clang-format off */
 static const pgasi_array_step_t steps[PGASI_ARRAY_N_STATES][PGASI_ARRAY_N_EVENTS] = {
     /* home */
     ROW(H_U, FETCH_R, H_Uw, A(QUIESCE_WRITES))
@@ -121,6 +122,7 @@ static const pgasi_array_step_t steps[PGASI_ARRAY_N_STATES][PGASI_ARRAY_N_EVENTS
     ROW(C_W, GIVE, C_W, NONE)
     ROW(C_W, LEND, C_W, NONE)
 };
+/* clang-format on */
 
 const pgasi_array_step_t *pgasi_array_step(pgasi_array_state_t state, pgasi_array_event_t event)
 {

@@ -25,10 +25,12 @@
 
 typedef enum { PGASI_ARRAY_HOME, PGASI_ARRAY_CACHE } pgasi_array_role_t;
 
-#define PGASI_ARRAY_STATES(X)                                                                                    \
-    X(H_U) X(H_S) X(H_D) X(H_O) X(H_Uw) X(H_Uq) X(H_Sv) X(H_Su) X(H_Sx) X(H_Dr) X(H_Dl) X(H_Or) X(H_Om) X(H_Z) X(H_Y) \
-    X(C_I) X(C_S) X(C_D) X(C_O) X(C_IS) X(C_IW) X(C_IO) X(C_SW) X(C_Sq) X(C_Si) X(C_SWi) X(C_Dq) X(C_Dd) X(C_Sa) \
-    X(C_Oq) X(C_W)
+/* clang-format off */
+#define PGASI_ARRAY_STATES(X)                                                                   \
+    X(H_U) X(H_S) X(H_D) X(H_O) X(H_Uw) X(H_Uq) X(H_Sv) X(H_Su) X(H_Sx) X(H_Dr) X(H_Dl)         \
+    X(H_Or) X(H_Om) X(H_Z) X(H_Y) X(C_I) X(C_S) X(C_D) X(C_O) X(C_IS) X(C_IW) X(C_IO) X(C_SW)   \
+    X(C_Sq) X(C_Si) X(C_SWi) X(C_Dq) X(C_Dd) X(C_Sa) X(C_Oq) X(C_W)
+/* clang-format on */
 
 /* Requests at the home: FETCH_R, FETCH_W, FETCH_O a line; UPGRADE of a line that is Shared, by one that still is a sharer (if it
  * is none any more it is a FETCH_W); OP_R, OP_W, OP_A one access that the home carries out, also for threads of its own node.
@@ -36,10 +38,12 @@ typedef enum { PGASI_ARRAY_HOME, PGASI_ARRAY_CACHE } pgasi_array_role_t;
  * it goes on reading), WB_O (operands). QUIET: threads here have left. ALL_IN: all answers and QUIET have come.
  * At the cache: NEED_* of its threads, EVICT, QUIET; the home's GIVE (back), LEND (go on reading), DATA_R, DATA_W (the line is
  * filled), GRANT_W, GRANT_O, WB_ACK. */
-#define PGASI_ARRAY_EVENTS(X)                                                                                    \
-    X(FETCH_R) X(FETCH_W) X(FETCH_O) X(FETCH_O_OTHER) X(UPGRADE) X(OP_R) X(OP_W) X(OP_A) X(OP_A_OTHER)           \
-    X(ACK) X(WB) X(WB_KEEP) X(WB_O) X(QUIET) X(ALL_IN)                                                           \
-    X(NEED_R) X(NEED_W) X(NEED_O) X(EVICT) X(GIVE) X(LEND) X(DATA_R) X(DATA_W) X(GRANT_W) X(GRANT_O) X(WB_ACK)
+/* clang-format off */
+#define PGASI_ARRAY_EVENTS(X)                                                                   \
+    X(FETCH_R) X(FETCH_W) X(FETCH_O) X(FETCH_O_OTHER) X(UPGRADE) X(OP_R) X(OP_W) X(OP_A)        \
+    X(OP_A_OTHER) X(ACK) X(WB) X(WB_KEEP) X(WB_O) X(QUIET) X(ALL_IN) X(NEED_R) X(NEED_W)        \
+    X(NEED_O) X(EVICT) X(GIVE) X(LEND) X(DATA_R) X(DATA_W) X(GRANT_W) X(GRANT_O) X(WB_ACK)
+/* clang-format on */
 
 /* In the order in which they are carried out.
  * QUIESCE, QUIESCE_WRITES: no new accesses (writes) of threads here; QUIET when those under way have ended, pins too; counted as
@@ -49,11 +53,14 @@ typedef enum { PGASI_ARRAY_HOME, PGASI_ARRAY_CACHE } pgasi_array_role_t;
  * becomes sharer or operator, owner. SET_OP: the request's operator. SEND_*: to the requester, or to the home. EXEC: the first
  * request's access is carried out. SERVE: the first request is looked at again in the new state. NEXT: it is done, the next is
  * looked at. RUN: accesses of threads that wait for the line are carried out as far as may be. FREE: the line is. */
-#define PGASI_ARRAY_ACTIONS(X)                                                                                   \
-    X(QUIESCE) X(QUIESCE_WRITES) X(STORE) X(KEEP) X(MERGE) X(DROP) X(JOIN) X(GIVE_ALL) X(GIVE_OTHERS) X(GIVE_OWNER)     \
-    X(LEND_OWNER) X(SET_OP) X(OWN) X(ADD) X(OPEN_ALL) X(OPEN_READ) X(OPEN_OPERATE) X(SEND_DATA_R) X(SEND_DATA_W)        \
-    X(SEND_GRANT_W) X(SEND_GRANT_O) X(SEND_WB_ACK) X(SEND_FETCH_R) X(SEND_FETCH_W) X(SEND_FETCH_O) X(SEND_UPGRADE)      \
-    X(SEND_ACK) X(SEND_WB) X(SEND_WB_KEEP) X(SEND_WB_O) X(COUNT) X(EXEC) X(RUN) X(FREE) X(SERVE) X(NEXT)
+/* clang-format off */
+#define PGASI_ARRAY_ACTIONS(X)                                                                  \
+    X(QUIESCE) X(QUIESCE_WRITES) X(STORE) X(KEEP) X(MERGE) X(DROP) X(JOIN) X(GIVE_ALL)          \
+    X(GIVE_OTHERS) X(GIVE_OWNER) X(LEND_OWNER) X(SET_OP) X(OWN) X(ADD) X(OPEN_ALL)              \
+    X(OPEN_READ) X(OPEN_OPERATE) X(SEND_DATA_R) X(SEND_DATA_W) X(SEND_GRANT_W) X(SEND_GRANT_O)  \
+    X(SEND_WB_ACK) X(SEND_FETCH_R) X(SEND_FETCH_W) X(SEND_FETCH_O) X(SEND_UPGRADE) X(SEND_ACK)  \
+    X(SEND_WB) X(SEND_WB_KEEP) X(SEND_WB_O) X(COUNT) X(EXEC) X(RUN) X(FREE) X(SERVE) X(NEXT)
+/* clang-format on */
 
 #define PGASI_ARRAY_NAME_STATE(name) PGASI_##name,
 #define PGASI_ARRAY_NAME_EVENT(name) PGASI_E_##name,
