@@ -3,7 +3,7 @@
  *           pairs and descriptors that are used again; a peer that closes what a sender knows; no descriptors left; the process that
  *           executes is killed
  *   needs:  no-sanitizers
- *   log:    the process of the software NIC|no memory to share .*: Too many open files|see ulimit -n
+ *   log:    the process of the software NIC|no memory to share .*: Too many open|see ulimit -n
  *   source: pgas/verbs.h */
 #include <dirent.h>
 #include <errno.h>
