@@ -130,6 +130,17 @@ static void retire(pgasi_ucx_ep_t *ep)
     pgasi_ucx_deactivate_if_clean(ep);
 }
 
+/* The peer has acknowledged all entries that were asked for, so the connection works. */
+static void answered(pgasi_ucx_ep_t *ep)
+{
+    pgasi_ucx_journal_t *j = &ep->journal;
+    j->acked = j->asked;
+    if (PGAS_UNLIKELY(j->since_ns != 0)) {
+        pgasi_ucx_reopened(ep);
+    }
+    j->since_ns = j->pause_ns = 0;
+}
+
 static void acknowledged(void *request, ucs_status_t status, void *unused)
 {
     pgasi_ucx_request_t *ours = request;
@@ -146,11 +157,7 @@ static void acknowledged(void *request, ucs_status_t status, void *unused)
         pgasi_ucx_journal_lost(ep, status);
         return;
     }
-    j->acked = j->asked;
-    if (PGAS_UNLIKELY(j->since_ns != 0)) {
-        pgasi_ucx_reopened(ep);
-    }
-    j->since_ns = j->pause_ns = 0;
+    answered(ep);
     pgasi_ucx_fail_old_fetches(ep, PGAS_ERR_TRANSPORT);
     retire(ep);
     if (j->wanted > j->acked) {
@@ -177,7 +184,7 @@ static void ask(pgasi_ucx_ep_t *ep)
     } else if (ptr != NULL) {
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
     } else { /* callbacks run in progress only */
-        j->acked = j->asked;
+        answered(ep);
         ep->lane->repairs = 1;
     }
 }
