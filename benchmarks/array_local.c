@@ -1,13 +1,15 @@
-/* Time of an access to an element of the array that is held where it is used: on one node one's own elements, between
- * nodes those of the next rank, in the cache. Next to it a plain array, and chunks that count who is inside, as the DArray
- * paper has them. Sizes are bytes of the elements that are used.
+/* Time of an access to an element of the array that is held where it is used: on one node one's own
+ * elements, between nodes those of the next rank, in the cache. Next to it a plain array, and
+ * chunks that count who is inside, as the DArray paper has them. Sizes are bytes of the elements
+ * that are used.
  *
- * get, set, apply: in the order of an index list, the same one on all sides, drawn before the clock runs, with nothing
- * known to the compiler. pinned-*: chunk after chunk is pinned and gone through by the loop that goes through the plain
- * array, which has vectors. span-*: the same with one pin, that is held for all of a round.
+ * get, set, apply: in the order of an index list, the same one on all sides, drawn before the clock
+ * runs, with nothing known to the compiler. pinned-*: chunk after chunk is pinned and gone through
+ * by the loop that goes through the plain array, which has vectors. span-*: the same with one pin,
+ * that is held for all of a round.
  *
- * What is read is checked in every round, what was written when the case ends: operation number k goes to entry k of the
- * list, and set writes k. */
+ * What is read is checked in every round, what was written when the case ends: operation number k
+ * goes to entry k of the list, and set writes k. */
 #include "benchmarks/array_work.h"
 #include "benchmarks/ref_array.h"
 
@@ -16,7 +18,7 @@
 
 #define N_LIST 65536
 
-enum { GET, SET, APPLY };              /* what is done */
+enum { GET, SET, APPLY };               /* what is done */
 enum { BY_LIST, PINNED = 4, SPAN = 8 }; /* in which order, and how */
 enum { OURS, NATIVE, COUNTED, N_SIDES };
 
@@ -26,7 +28,7 @@ static uint64_t chunk_elems = WORK_CHUNK;
 static struct {
     int arg;
     size_t bytes;
-    uint64_t n, first;      /* elements used: first .. first + n - 1 of the array */
+    uint64_t n, first; /* elements used: first .. first + n - 1 of the array */
     uint64_t n_list;
     uint64_t *index, *here; /* of the array; of the plain one, where they begin with 0 */
     uint64_t *sums;         /* of what the first k entries of the list hold at the begin */
@@ -34,9 +36,9 @@ static struct {
     pgas_array_t *array;
     uint64_t *native;
     ref_counted_t *counted;
-} now = {.arg = -1};
+} now = { .arg = -1 };
 
-/* ---- operations from entry `at` of the list on, the first of them with number k ------------------------------- */
+/* ---- operations from entry `at` of the list on, the first of them with number k ---- */
 
 static ref_aligned uint64_t get_ours(uint64_t at, uint64_t n, uint64_t number)
 {
@@ -139,14 +141,16 @@ static inline uint64_t work_span(int what, uint64_t *span, uint64_t n, uint64_t 
     return 0;
 }
 
-static const pgas_array_pin_mode_t mode[] = {PGAS_ARRAY_PIN_READ, PGAS_ARRAY_PIN_WRITE, PGAS_ARRAY_PIN_OPERATE};
+static const pgas_array_pin_mode_t mode[] = { PGAS_ARRAY_PIN_READ, PGAS_ARRAY_PIN_WRITE,
+                                              PGAS_ARRAY_PIN_OPERATE };
 
 static pgas_array_op_t operator_of(int what)
 {
     return what == APPLY ? PGAS_ARRAY_ADD_U64 : 0;
 }
 
-static inline __attribute__((always_inline)) uint64_t walk(int what, uint64_t at, uint64_t n, uint64_t number)
+static inline __attribute__((always_inline)) uint64_t walk(int what, uint64_t at, uint64_t n,
+                                                           uint64_t number)
 {
     pgas_array_walk_t w;
     uint64_t sum = 0;
@@ -170,7 +174,7 @@ WALK(get, GET)
 WALK(set, SET)
 WALK(apply, APPLY)
 
-/* ---- rounds --------------------------------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 typedef uint64_t (*piece_fn_t)(uint64_t at, uint64_t n, uint64_t number);
 
@@ -202,7 +206,8 @@ static void check_sum(uint64_t sum, uint64_t from, uint64_t to)
 /* What the elements hold after all of our operations, in the plain array. */
 static void replay(uint64_t *want)
 {
-    uint64_t done = now.n_done[OURS], from = (now.arg & 3) == SET && done > now.n_list ? done - now.n_list : 0;
+    uint64_t done = now.n_done[OURS],
+             from = (now.arg & 3) == SET && done > now.n_list ? done - now.n_list : 0;
     uint64_t passes = (now.arg & 3) == APPLY ? done / now.n_list : 0;
     for (uint64_t i = 0; i < now.n; i++)
         want[i] = work_value(now.first + i);
@@ -216,13 +221,13 @@ static void replay(uint64_t *want)
 
 static void check_elements(void)
 {
-    uint64_t *want = bench_table(now.n * sizeof(*want)), *is = bench_table(now.n * sizeof(*is));
+    uint64_t *want = bench_table(now.n * sizeof *want), *is = bench_table(now.n * sizeof *is);
     replay(want);
     bench_check(pgas_array_load(now.array, now.first, now.n, is), "pgas_array_load");
     for (uint64_t i = 0; i < now.n; i++) {
         if (is[i] != want[i])
-            bench_die("element %llu is %llu, not %llu", (unsigned long long)(now.first + i), (unsigned long long)is[i],
-                      (unsigned long long)want[i]);
+            bench_die("element %llu is %llu, not %llu", (unsigned long long)(now.first + i),
+                      (unsigned long long)is[i], (unsigned long long)want[i]);
     }
     free(want);
     free(is);
@@ -241,15 +246,18 @@ static void close_case(void)
         free(now.sums);
         work_forget();
     }
-    memset(&now, 0, sizeof(now));
+    memset(&now, 0, sizeof now);
     now.arg = -1;
 }
 
 static void make_lists(void)
 {
     bool by_list = !(now.arg & (PINNED | SPAN));
-    now.n_list = by_list ? N_LIST : now.arg & SPAN ? (chunk_elems < now.n ? chunk_elems : now.n) : now.n;
-    now.here = by_list ? work_draw_uniform(now.n_list, 0, now.n, bench_seed(0)) : bench_table(now.n_list * sizeof(uint64_t));
+    now.n_list = by_list          ? N_LIST
+                 : now.arg & SPAN ? (chunk_elems < now.n ? chunk_elems : now.n)
+                                  : now.n;
+    now.here = by_list ? work_draw_uniform(now.n_list, 0, now.n, bench_seed(0))
+                       : bench_table(now.n_list * sizeof(uint64_t));
     now.index = bench_table(now.n_list * sizeof(uint64_t));
     now.sums = bench_table((now.n_list + 1) * sizeof(uint64_t));
     for (uint64_t k = 0; k < now.n_list; k++) {
@@ -270,7 +278,8 @@ static void open_case(const bench_run_t *run)
     now.arg = run->arg;
     now.bytes = run->bytes;
     opts.chunk_elems = chunk_elems;
-    opts.cache_bytes = 4 * run->bytes < 16 * chunk_elems * 8 ? 16 * chunk_elems * 8 : 4 * run->bytes;
+    opts.cache_bytes =
+        4 * run->bytes < 16 * chunk_elems * 8 ? 16 * chunk_elems * 8 : 4 * run->bytes;
     now.array = work_create(run->bytes / sizeof(uint64_t) * (uint64_t)run->n_ranks, &opts);
     bench_check(pgas_array_range(now.array, whose, &now.first, &now.n), "pgas_array_range");
     now.native = work_native(now.first, now.n);
@@ -307,7 +316,8 @@ static double timed_span(const bench_run_t *run, int what)
     from = *done;
     work_watch(run, now.array);
     begin = bench_now();
-    bench_check(pgas_array_pin(now.array, now.first, mode[what], operator_of(what), &pin), "pgas_array_pin");
+    bench_check(pgas_array_pin(now.array, now.first, mode[what], operator_of(what), &pin),
+                "pgas_array_pin");
     for (uint64_t left = run->iters, n; left > 0; left -= n, *done += n) {
         uint64_t at = *done % now.n_list;
         n = now.n_list - at < left ? now.n_list - at : left;
@@ -340,34 +350,42 @@ LOOPS(get, GET)
 LOOPS(set, SET)
 LOOPS(apply, APPLY)
 
-/* ---- cases ---------------------------------------------------------------------------------------------------- */
+/* ---- cases ---- */
 
 #define CASE(VARIANT, DOC, LOOP, ARG, ...)                                                 \
     {                                                                                      \
         .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .ours = LOOP, .arg = ARG, \
-        .refs = {__VA_ARGS__}                                                              \
+        .refs = {                                                                          \
+            __VA_ARGS__                                                                    \
+        }                                                                                  \
     }
-#define CASES(NAME, WHAT, DOC)                                                                                      \
-    CASE(#NAME, DOC " by an index list", NAME, WHAT, {"native", BENCH_OURS, native_##NAME},                         \
-         {"counter", BENCH_OURS, counter_##NAME}),                                                                  \
-        CASE("pinned-" #NAME, DOC " one after the other, chunk by chunk pinned", pinned_##NAME, (WHAT) | PINNED,    \
-             {"native", BENCH_OURS, row_##NAME}),                                                                   \
-        CASE("span-" #NAME, DOC " one after the other, those of a chunk again and again with one pin", span_##NAME, \
-             (WHAT) | SPAN, {"native", BENCH_OURS, row_##NAME})
+#define CASES(NAME, WHAT, DOC)                                                                  \
+    CASE(#NAME, DOC " by an index list", NAME, WHAT, { "native", BENCH_OURS, native_##NAME },   \
+         { "counter", BENCH_OURS, counter_##NAME }),                                            \
+        CASE("pinned-" #NAME, DOC " one after the other, chunk by chunk pinned", pinned_##NAME, \
+             (WHAT) | PINNED, { "native", BENCH_OURS, row_##NAME }),                            \
+        CASE("span-" #NAME,                                                                     \
+             DOC " one after the other, those of a chunk again and again with one pin",         \
+             span_##NAME, (WHAT) | SPAN, { "native", BENCH_OURS, row_##NAME })
 
-static const bench_case_t cases[] = {CASES(get, GET, "elements read"), CASES(set, SET, "elements written"),
-                                     CASES(apply, APPLY, "add to elements")};
+static const bench_case_t cases[] = { CASES(get, GET, "elements read"),
+                                      CASES(set, SET, "elements written"),
+                                      CASES(apply, APPLY, "add to elements") };
 
-static const size_t sizes[] = {32 << 10, 1 << 20, 16 << 20, 0};
+static const size_t sizes[] = { 32 << 10, 1 << 20, 16 << 20, 0 };
 
 static const char *set_chunk(const char *text)
 {
-    const char *wrong = work_number(text, 8, 4096, &chunk_elems, "--chunk: a power of two, 8 to 4096");
-    return wrong || (chunk_elems & (chunk_elems - 1)) == 0 ? wrong : "--chunk: a power of two, 8 to 4096";
+    const char *wrong =
+        work_number(text, 8, 4096, &chunk_elems, "--chunk: a power of two, 8 to 4096");
+    return wrong || (chunk_elems & (chunk_elems - 1)) == 0 ? wrong
+                                                           : "--chunk: a power of two, 8 to 4096";
 }
 
-static const bench_option_t options[] = {{"chunk", "N", "elements of a chunk, a power of two (512)", set_chunk},
-                                         {NULL, NULL, NULL, NULL}};
+static const bench_option_t options[] = {
+    { "chunk", "N", "elements of a chunk, a power of two (512)", set_chunk },
+    { NULL, NULL, NULL, NULL }
+};
 
 static void finish(const bench_run_t *run, bool json)
 {
@@ -378,17 +396,17 @@ static void finish(const bench_run_t *run, bool json)
 
 int main(int argc, char **argv)
 {
-    const bench_program_t program = {.name = "pgas_array_local",
-                                     .doc = "accesses to held elements of a distributed array",
-                                     .ranks = BENCH_ANY,
-                                     .label = "Time per element",
-                                     .min_bytes = 32 << 10,
-                                     .max_bytes = 16 << 20,
-                                     .sizes = sizes,
-                                     .cases = cases,
-                                     .n_cases = (int)(sizeof(cases) / sizeof(cases[0])),
-                                     .figures = work_figures,
-                                     .finish = finish,
-                                     .options = options};
+    const bench_program_t program = { .name = "pgas_array_local",
+                                      .doc = "accesses to held elements of a distributed array",
+                                      .ranks = BENCH_ANY,
+                                      .label = "Time per element",
+                                      .min_bytes = 32 << 10,
+                                      .max_bytes = 16 << 20,
+                                      .sizes = sizes,
+                                      .cases = cases,
+                                      .n_cases = (int)(sizeof cases / sizeof cases[0]),
+                                      .figures = work_figures,
+                                      .finish = finish,
+                                      .options = options };
     return bench_main(&program, argc, argv);
 }

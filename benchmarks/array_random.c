@@ -1,12 +1,14 @@
-/* Uniformly random accesses to a distributed array, all ranks over all elements: read, write, operate, and a mix of seven
- * writes in ten. Next to them a plain array of the same size that each rank has to itself, an uncached get, put or
- * fetch-and-add for each access, as in BCL, and a lock for each, as in GAM. Which elements is drawn before the clock runs.
+/* Uniformly random accesses to a distributed array, all ranks over all elements: read, write,
+ * operate, and a mix of seven writes in ten. Next to them a plain array of the same size that each
+ * rank has to itself, an uncached get, put or fetch-and-add for each access, as in BCL, and a lock
+ * for each, as in GAM. Which elements is drawn before the clock runs.
  *
- * beyond: between nodes rank 0 alone reads elements of rank 1, fifty times as many as its cache takes, next to raw gets of
- * 8 bytes each.
+ * beyond: between nodes rank 0 alone reads elements of rank 1, fifty times as many as its cache
+ * takes, next to raw gets of 8 bytes each.
  *
- * Values that are read are checked in every round, what has been written or applied when the case ends. The mix counts on
- * PGAS_ARRAY_ACCESS as well: guarded is the same with a chunk's lock for every access (benchmarks/ratios runs both). */
+ * Values that are read are checked in every round, what has been written or applied when the case
+ * ends. The mix counts on PGAS_ARRAY_ACCESS as well: guarded is the same with a chunk's lock for
+ * every access (benchmarks/ratios runs both). */
 #include "benchmarks/array_work.h"
 #include "benchmarks/ref.h"
 #include "benchmarks/ref_array.h"
@@ -34,9 +36,9 @@ static struct {
     pgas_array_t *array[2]; /* ours; with locks */
     uint64_t *native;
     work_table_t table;
-} now = {.what = -1};
+} now = { .what = -1 };
 
-/* ---- operations on n entries of the list; what was read adds up to the return value --------------------------- */
+/* ---- operations on n entries of the list; what was read adds up to the return value ---- */
 
 /* Every rank writes 1 + its number more than at the begin. */
 static uint64_t value_here(uint64_t i)
@@ -99,7 +101,8 @@ static ref_aligned uint64_t operate_some(const uint64_t *index, uint64_t n)
 static uint64_t mix_some(const uint64_t *index, uint64_t n)
 {
     pgas_array_t *array = now.array[OURS];
-    uint64_t value = 0, wrong = 0, n_ranks = (uint64_t)pgas_n_ranks(), more = value_here(0) - work_value(0);
+    uint64_t value = 0, wrong = 0, n_ranks = (uint64_t)pgas_n_ranks(),
+             more = value_here(0) - work_value(0);
     int bad = 0;
     for (uint64_t k = 0, at = (uint64_t)(index - now.index); k < n; k++, at++) {
         uint64_t i = index[k];
@@ -112,7 +115,8 @@ static uint64_t mix_some(const uint64_t *index, uint64_t n)
         }
     }
     if (bad || wrong)
-        bench_die("an access failed, or one of %llu values that nobody has written was read", (unsigned long long)wrong);
+        bench_die("an access failed, or one of %llu values that nobody has written was read",
+                  (unsigned long long)wrong);
     return 0;
 }
 
@@ -157,7 +161,8 @@ static uint64_t lock_some(const uint64_t *index, uint64_t n)
         if (now.what == OPERATE || !write)
             bad |= pgas_array_get_u64(array, index[k], &value);
         if (write)
-            bad |= pgas_array_set_u64(array, index[k], now.what == OPERATE ? value + 1 : value_here(index[k]));
+            bad |= pgas_array_set_u64(array, index[k],
+                                      now.what == OPERATE ? value + 1 : value_here(index[k]));
         bad |= pgas_array_unlock(array, index[k]);
         sum += value;
     }
@@ -166,21 +171,20 @@ static uint64_t lock_some(const uint64_t *index, uint64_t n)
     return sum;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 /* The mix: only the writes count. */
 static void check_all(pgas_array_t *array, const work_done_t *done)
 {
     uint64_t n_done = done->n_done < N_LIST ? done->n_done : N_LIST;
-    work_done_t writes = {.index = now.writes, .n_list = N_LIST};
+    work_done_t writes = { .index = now.writes, .n_list = N_LIST };
     if (now.what == OPERATE) {
         work_check_adds(array, done);
         return;
     }
-    for (uint64_t k = 0; k < n_done; k++) {
+    for (uint64_t k = 0; k < n_done; k++)
         if (is_write(k))
             now.writes[writes.n_done++] = now.index[k];
-    }
     work_check_sets(array, &writes);
 }
 
@@ -198,7 +202,7 @@ static void close_case(void)
         free(now.writes);
         work_forget();
     }
-    memset(&now, 0, sizeof(now));
+    memset(&now, 0, sizeof now);
     now.what = -1;
 }
 
@@ -210,8 +214,10 @@ static void open_case(const bench_run_t *run)
         return;
     close_case();
     now.what = run->arg;
-    n = now.n = (uint64_t)run->n_ranks *
-                (run->arg == MIX ? MIX_ELEMS : run->arg == BEYOND_READ ? BEYOND_LINES * WORK_CHUNK * BEYOND : n_chosen);
+    n = now.n =
+        (uint64_t)run->n_ranks * (run->arg == MIX           ? MIX_ELEMS
+                                  : run->arg == BEYOND_READ ? BEYOND_LINES * WORK_CHUNK * BEYOND
+                                                            : n_chosen);
     if (run->arg == BEYOND_READ)
         opts.cache_bytes = BEYOND_LINES * WORK_CHUNK * sizeof(uint64_t);
     if (run->arg == MIX) /* all of it, between the watermarks */
@@ -220,9 +226,9 @@ static void open_case(const bench_run_t *run)
     if (run->arg == BEYOND_READ)
         bench_check(pgas_array_range(now.array[OURS], 1, &first, &n), "pgas_array_range");
     now.index = work_draw_uniform(N_LIST, first, n, bench_seed(run->rank));
-    now.writes = bench_table(N_LIST * sizeof(*now.writes));
+    now.writes = bench_table(N_LIST * sizeof *now.writes);
     for (int side = 0; side < N_SIDES; side++)
-        now.done[side] = (work_done_t){.index = now.index, .n_list = N_LIST};
+        now.done[side] = (work_done_t){ .index = now.index, .n_list = N_LIST };
 }
 
 static void open_side(int side)
@@ -235,7 +241,7 @@ static void open_side(int side)
         now.array[1] = work_create(now.n, NULL);
 }
 
-/* ---- rounds --------------------------------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 static uint64_t want_sum(const work_done_t *done, uint64_t from)
 {
@@ -245,7 +251,8 @@ static uint64_t want_sum(const work_done_t *done, uint64_t from)
     return sum;
 }
 
-static uint64_t advance(work_done_t *done, uint64_t iters, uint64_t (*some)(const uint64_t *index, uint64_t n))
+static uint64_t advance(work_done_t *done, uint64_t iters,
+                        uint64_t (*some)(const uint64_t *index, uint64_t n))
 {
     uint64_t sum = 0;
     for (uint64_t left = iters, n; left > 0; left -= n, done->n_done += n) {
@@ -258,8 +265,11 @@ static uint64_t advance(work_done_t *done, uint64_t iters, uint64_t (*some)(cons
 
 static double timed(const bench_run_t *run, int side)
 {
-    static uint64_t (*const ours[])(const uint64_t *, uint64_t) = {read_some, write_some, operate_some, mix_some, read_some};
-    static uint64_t (*const theirs[])(const uint64_t *, uint64_t) = {NULL, native_some, rma_some, lock_some};
+    static uint64_t (*const ours[])(const uint64_t *, uint64_t) = { read_some, write_some,
+                                                                    operate_some, mix_some,
+                                                                    read_some };
+    static uint64_t (*const theirs[])(const uint64_t *, uint64_t) = { NULL, native_some, rma_some,
+                                                                      lock_some };
     uint64_t begin, sum, from, iters = run->arg == BEYOND_READ && run->rank != 0 ? 0 : run->iters;
     work_done_t *done = &now.done[side];
     double ns;
@@ -291,13 +301,16 @@ LOOP(native, NATIVE)
 LOOP(rma, RMA)
 LOOP(locks, LOCKS)
 
-/* ---- cases ---------------------------------------------------------------------------------------------------- */
+/* ---- cases ---- */
 
-#define RANDOM(VARIANT, DOC, WHAT)                                                                                         \
-    {                                                                                                                      \
-        .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE, .ours = ours, .round_ms = ROUND_MS, \
-        .arg = WHAT,                                                                                                       \
-        .refs = {{"native", BENCH_OURS, native}, {"rma", BENCH_OURS, rma}, {"locks", BENCH_OURS, locks}}                   \
+#define RANDOM(VARIANT, DOC, WHAT)                                                     \
+    {                                                                                  \
+        .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE, \
+        .ours = ours, .round_ms = ROUND_MS, .arg = WHAT, .refs = {                     \
+            { "native", BENCH_OURS, native },                                          \
+            { "rma", BENCH_OURS, rma },                                                \
+            { "locks", BENCH_OURS, locks }                                             \
+        }                                                                              \
     }
 
 static const bench_case_t cases[] = {
@@ -305,13 +318,13 @@ static const bench_case_t cases[] = {
     RANDOM("write", "elements of all ranks", WRITE),
     RANDOM("operate", "elements of all ranks", OPERATE),
     RANDOM("mix", "seven writes in ten, all of the array in the cache", MIX),
-    {.variant = "beyond",
-     .doc = "reads of another node, from an array fifty times the cache",
-     .paths = BENCH_FAR,
-     .ours = ours,
-     .refs = {{"ucx", BENCH_UCX, ref_ucx_get_first}},
-     .round_ms = ROUND_MS,
-     .arg = BEYOND_READ},
+    { .variant = "beyond",
+      .doc = "reads of another node, from an array fifty times the cache",
+      .paths = BENCH_FAR,
+      .ours = ours,
+      .refs = { { "ucx", BENCH_UCX, ref_ucx_get_first } },
+      .round_ms = ROUND_MS,
+      .arg = BEYOND_READ },
 };
 
 static const char *set_elements(const char *text)
@@ -319,8 +332,10 @@ static const char *set_elements(const char *text)
     return work_number(text, 1, 1e10, &n_chosen, "--elements: 1 to 1e10");
 }
 
-static const bench_option_t options[] = {{"elements", "N", "of each rank, in read, write and operate (2^20)", set_elements},
-                                         {NULL, NULL, NULL, NULL}};
+static const bench_option_t options[] = {
+    { "elements", "N", "of each rank, in read, write and operate (2^20)", set_elements },
+    { NULL, NULL, NULL, NULL }
+};
 
 static void finish(const bench_run_t *run, bool json)
 {
@@ -331,16 +346,16 @@ static void finish(const bench_run_t *run, bool json)
 
 int main(int argc, char **argv)
 {
-    const bench_program_t program = {.name = "pgas_array_random",
-                                     .doc = "uniformly random accesses to a distributed array",
-                                     .ranks = BENCH_ANY,
-                                     .label = "Figure",
-                                     .min_bytes = 8,
-                                     .max_bytes = 8,
-                                     .cases = cases,
-                                     .n_cases = (int)(sizeof(cases) / sizeof(cases[0])),
-                                     .figures = work_figures,
-                                     .finish = finish,
-                                     .options = options};
+    const bench_program_t program = { .name = "pgas_array_random",
+                                      .doc = "uniformly random accesses to a distributed array",
+                                      .ranks = BENCH_ANY,
+                                      .label = "Figure",
+                                      .min_bytes = 8,
+                                      .max_bytes = 8,
+                                      .cases = cases,
+                                      .n_cases = (int)(sizeof cases / sizeof cases[0]),
+                                      .figures = work_figures,
+                                      .finish = finish,
+                                      .options = options };
     return bench_main(&program, argc, argv);
 }

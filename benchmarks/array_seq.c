@@ -1,15 +1,17 @@
-/* Sequential walks through a distributed array: every thread of every rank reads, writes or operates on all elements in
- * turn, each beginning elsewhere, and goes on in the next round where it has ended. With --paper every thread goes once
- * through an array of some hundred million elements a node, as in the DArray paper.
+/* Sequential walks through a distributed array: every thread of every rank reads, writes or
+ * operates on all elements in turn, each beginning elsewhere, and goes on in the next round where
+ * it has ended. With --paper every thread goes once through an array of some hundred million
+ * elements a node, as in the DArray paper.
  *
- * read, write, operate: element by element. pinned-*: chunk by chunk, by plain pointers; writers and operators of one node
- * then share the array between them, for what is done through a pin is theirs to order. threads-*: with --threads of them a
- * rank. Next to them a private array of the same size, an uncached get, put or fetch-and-add for each element, as in BCL,
- * and a lock for each, as in GAM.
+ * read, write, operate: element by element. pinned-*: chunk by chunk, by plain pointers; writers
+ * and operators of one node then share the array between them, for what is done through a pin is
+ * theirs to order. threads-*: with --threads of them a rank. Next to them a private array of the
+ * same size, an uncached get, put or fetch-and-add for each element, as in BCL, and a lock for
+ * each, as in GAM.
  *
- * cold-*: between nodes rank 0 alone walks through the elements of rank 1, many times its cache, chunk by chunk pinned,
- * with prefetch; in chunks a millisecond, next to raw transfers of a chunk each, 64 at a time. each-cold-*: element by
- * element.
+ * cold-*: between nodes rank 0 alone walks through the elements of rank 1, many times its cache,
+ * chunk by chunk pinned, with prefetch; in chunks a millisecond, next to raw transfers of a chunk
+ * each, 64 at a time. each-cold-*: element by element.
  *
  * What is read is checked in every round, what was written or applied when the case ends. */
 #include "benchmarks/array_work.h"
@@ -28,7 +30,8 @@
 enum { READ, WRITE, OPERATE, PINNED = 4, THREADS = 8, COLD = 16 };
 enum { OURS, NATIVE, RMA, LOCKS, N_SIDES };
 
-static uint64_t n_chosen, cache_chosen, prefetch_chosen = UINT64_MAX; /* UINT64_MAX: the library's default */
+/* UINT64_MAX: the library's default */
+static uint64_t n_chosen, cache_chosen, prefetch_chosen = UINT64_MAX;
 
 /* Goes through n elements from lo on, again and again, first from lo + start. */
 typedef struct {
@@ -43,7 +46,7 @@ static struct {
     uint64_t *native;
     work_table_t table;
     walker_t walker[N_SIDES][BENCH_TEAM_MAX];
-} now = {.arg = -1};
+} now = { .arg = -1 };
 
 static int what_of(int arg)
 {
@@ -106,7 +109,8 @@ static uint64_t read_pinned(uint64_t first, uint64_t n, uint64_t pass)
     pgas_array_walk_t w;
     uint64_t sum = 0;
     (void)pass;
-    for (pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_PIN_READ, 0, &w); pgas_array_walk_next(&w);)
+    for (pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_PIN_READ, 0, &w);
+         pgas_array_walk_next(&w);)
         sum += ref_span_sum(w.data, w.n);
     bench_check(pgas_array_walk_end(&w), "pgas_array_walk_end");
     return sum;
@@ -115,7 +119,8 @@ static uint64_t read_pinned(uint64_t first, uint64_t n, uint64_t pass)
 static uint64_t write_pinned(uint64_t first, uint64_t n, uint64_t pass)
 {
     pgas_array_walk_t w;
-    for (pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_PIN_WRITE, 0, &w); pgas_array_walk_next(&w);)
+    for (pgas_array_walk_begin(now.array, first, n, PGAS_ARRAY_PIN_WRITE, 0, &w);
+         pgas_array_walk_next(&w);)
         write_span(w.data, w.first, w.n, pass);
     bench_check(pgas_array_walk_end(&w), "pgas_array_walk_end");
     return 0;
@@ -182,7 +187,8 @@ static uint64_t lock_each(uint64_t first, uint64_t n, uint64_t pass)
         if (what != WRITE)
             bad |= pgas_array_get_u64(now.locked, i, &value);
         if (what != READ)
-            bad |= pgas_array_set_u64(now.locked, i, what == WRITE ? work_value(i) + pass + 1 : value + 1);
+            bad |= pgas_array_set_u64(now.locked, i,
+                                      what == WRITE ? work_value(i) + pass + 1 : value + 1);
         bad |= pgas_array_unlock(now.locked, i);
         sum += value;
     }
@@ -191,15 +197,16 @@ static uint64_t lock_each(uint64_t first, uint64_t n, uint64_t pass)
     return sum;
 }
 
-/* ---- walkers -------------------------------------------------------------------------------------------------- */
+/* ---- walkers ---- */
 
 typedef uint64_t (*piece_fn_t)(uint64_t first, uint64_t n, uint64_t pass);
 
 static void check_sum(uint64_t first, uint64_t n, uint64_t sum)
 {
     if (sum != work_value_sum(first, n))
-        bench_die("%llu elements from %llu on add up to %llu, not %llu", (unsigned long long)n, (unsigned long long)first,
-                  (unsigned long long)sum, (unsigned long long)work_value_sum(first, n));
+        bench_die("%llu elements from %llu on add up to %llu, not %llu", (unsigned long long)n,
+                  (unsigned long long)first, (unsigned long long)sum,
+                  (unsigned long long)work_value_sum(first, n));
 }
 
 /* In pieces that end where the array does, or the pass. */
@@ -219,22 +226,27 @@ static void walk_on(walker_t *w, uint64_t iters, piece_fn_t piece)
 /* Share number `part` of `parts` of all chunks. */
 static void give_share(walker_t *w, uint64_t part, uint64_t parts)
 {
-    uint64_t n_chunks = (now.n + WORK_CHUNK - 1) / WORK_CHUNK, end = n_chunks * (part + 1) / parts * WORK_CHUNK;
+    uint64_t n_chunks = (now.n + WORK_CHUNK - 1) / WORK_CHUNK,
+             end = n_chunks * (part + 1) / parts * WORK_CHUNK;
     w->lo = n_chunks * part / parts * WORK_CHUNK;
     w->n = (end < now.n ? end : now.n) - w->lo;
 }
 
 static void place_walkers(const bench_run_t *run)
 {
-    uint64_t t_all = (uint64_t)threads_of(run), here = (uint64_t)pgas_node_rank(), n_here = (uint64_t)pgas_node_size();
+    uint64_t t_all = (uint64_t)threads_of(run), here = (uint64_t)pgas_node_rank(),
+             n_here = (uint64_t)pgas_node_size();
     bool shares = (run->arg & PINNED) && what_of(run->arg) != READ && !(run->arg & COLD);
     for (int side = 0; side < N_SIDES; side++) {
         for (uint64_t t = 0; t < t_all; t++) {
             walker_t *w = &now.walker[side][t];
-            uint64_t number = (uint64_t)run->rank * t_all + t, n_all = (uint64_t)run->n_ranks * t_all;
-            *w = (walker_t){.n = now.n};
+            uint64_t number = (uint64_t)run->rank * t_all + t,
+                     n_all = (uint64_t)run->n_ranks * t_all;
+            *w = (walker_t){ .n = now.n };
             if (run->arg & COLD)
-                bench_check(pgas_array_range(now.array, (run->rank + 1) % run->n_ranks, &w->lo, &w->n), "pgas_array_range");
+                bench_check(pgas_array_range(now.array, (run->rank + 1) % run->n_ranks, &w->lo,
+                                             &w->n),
+                            "pgas_array_range");
             else if (shares)
                 give_share(w, here * t_all + t, n_here * t_all);
             if (w->n == 0)
@@ -262,19 +274,21 @@ static void check_element(const walker_t *walker, int n_walkers, uint64_t i, uin
         all += n;
         known |= n > 0 && n == more;
     }
-    if (what_of(now.arg) == WRITE ? !known && (all > 0 || more != 0) : more != (what_of(now.arg) == OPERATE ? all : 0))
-        bench_die("element %llu is %llu more than at the begin, after %llu visits", (unsigned long long)i,
-                  (unsigned long long)more, (unsigned long long)all);
+    if (what_of(now.arg) == WRITE ? !known && (all > 0 || more != 0)
+                                  : more != (what_of(now.arg) == OPERATE ? all : 0))
+        bench_die("element %llu is %llu more than at the begin, after %llu visits",
+                  (unsigned long long)i, (unsigned long long)more, (unsigned long long)all);
 }
 
 static void check_elements(void)
 {
     uint64_t piece[WORK_CHUNK], first, n;
     int n_walkers = BENCH_TEAM_MAX * pgas_n_ranks();
-    walker_t *walker = calloc((size_t)n_walkers, sizeof(*walker));
+    walker_t *walker = calloc((size_t)n_walkers, sizeof *walker);
     if (!walker)
         bench_die("out of memory");
-    bench_check(pgas_allgather(NULL, now.walker[OURS], walker, sizeof(now.walker[OURS])), "pgas_allgather");
+    bench_check(pgas_allgather(NULL, now.walker[OURS], walker, sizeof now.walker[OURS]),
+                "pgas_allgather");
     bench_check(pgas_array_range(now.array, -1, &first, &n), "pgas_array_range");
     for (uint64_t at = first, m; at < first + n; at += m) {
         m = first + n - at < WORK_CHUNK ? first + n - at : WORK_CHUNK;
@@ -285,7 +299,7 @@ static void check_elements(void)
     free(walker);
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static void close_case(void)
 {
@@ -298,7 +312,7 @@ static void close_case(void)
         work_native_free(now.native);
         work_forget();
     }
-    memset(&now, 0, sizeof(now));
+    memset(&now, 0, sizeof now);
     now.arg = -1;
 }
 
@@ -328,7 +342,9 @@ static void open_case(const bench_run_t *run)
     close_case();
     now.arg = run->arg;
     now.n = elements_of(run);
-    opts.cache_bytes = (run->arg & COLD) && !cache_chosen ? COLD_LINES * WORK_CHUNK * sizeof(uint64_t) : cache_chosen;
+    opts.cache_bytes = (run->arg & COLD) && !cache_chosen
+                           ? COLD_LINES * WORK_CHUNK * sizeof(uint64_t)
+                           : cache_chosen;
     if (prefetch_chosen != UINT64_MAX)
         opts.prefetch = prefetch_chosen ? (int)prefetch_chosen : -1;
     now.array = work_create(now.n, &opts);
@@ -337,12 +353,12 @@ static void open_case(const bench_run_t *run)
     place_walkers(run);
 }
 
-/* ---- rounds --------------------------------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 static piece_fn_t piece_of(int side)
 {
-    static const piece_fn_t ours[] = {read_ours, write_ours, operate_ours};
-    static const piece_fn_t pinned[] = {read_pinned, write_pinned, operate_pinned};
+    static const piece_fn_t ours[] = { read_ours, write_ours, operate_ours };
+    static const piece_fn_t pinned[] = { read_pinned, write_pinned, operate_pinned };
     switch (side) {
     case OURS:
         return now.arg & PINNED ? pinned[what_of(now.arg)] : ours[what_of(now.arg)];
@@ -432,38 +448,55 @@ static uint64_t paper_iters(const bench_case_t *c, const bench_run_t *run)
     return elements_of(&of_case) * (uint64_t)threads_of(&of_case);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------------------------- */
+/* ---- cases ---- */
 
-#define WALK(VARIANT, DOC, ARG, ...)                                                                           \
-    {                                                                                                          \
-        .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE, .unit = "M elements/s", \
-        .arg = ARG, .ours = ours, .round_ms = ROUND_MS, .refs = {__VA_ARGS__}                                  \
+#define WALK(VARIANT, DOC, ARG, ...)                                                      \
+    {                                                                                     \
+        .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE,    \
+        .unit = "M elements/s", .arg = ARG, .ours = ours, .round_ms = ROUND_MS, .refs = { \
+            __VA_ARGS__                                                                   \
+        }                                                                                 \
     }
-#define NATIVE_REF {"native", BENCH_OURS, native}
-#define ONE_THREAD {"one-thread", BENCH_OURS, one_thread}
-#define EACH_REFS  {"rma", BENCH_OURS, rma}, {"locks", BENCH_OURS, locks}
-#define FOUR(NAME, WHAT)                                                                                           \
-    WALK(NAME, "element by element", WHAT, NATIVE_REF, EACH_REFS),                                                 \
-        WALK("pinned-" NAME, "chunk by chunk pinned", (WHAT) | PINNED, NATIVE_REF),                                \
-        WALK("threads-" NAME, "element by element, --threads of them a rank", (WHAT) | THREADS, ONE_THREAD,        \
-             EACH_REFS),                                                                                           \
-        WALK("threads-pinned-" NAME, "chunk by chunk pinned, --threads of them a rank", (WHAT) | PINNED | THREADS, \
-             ONE_THREAD)
-#define COLD_WALK(VARIANT, DOC, ARG, REF)                                                                      \
-    {                                                                                                          \
-        .variant = VARIANT, .doc = DOC, .paths = BENCH_FAR, .metric = BENCH_RATE_MS_EACH, .unit = "chunks/ms", \
-        .arg = (ARG) | COLD, .ours = cold, .round_ms = ROUND_MS, .refs = {{"ucx", BENCH_UCX, REF}}             \
+#define NATIVE_REF                   \
+    {                                \
+        "native", BENCH_OURS, native \
+    }
+#define ONE_THREAD                           \
+    {                                        \
+        "one-thread", BENCH_OURS, one_thread \
+    }
+#define EACH_REFS                  \
+    { "rma", BENCH_OURS, rma },    \
+    {                              \
+        "locks", BENCH_OURS, locks \
+    }
+#define FOUR(NAME, WHAT)                                                                        \
+    WALK(NAME, "element by element", WHAT, NATIVE_REF, EACH_REFS),                              \
+        WALK("pinned-" NAME, "chunk by chunk pinned", (WHAT) | PINNED, NATIVE_REF),             \
+        WALK("threads-" NAME, "element by element, --threads of them a rank", (WHAT) | THREADS, \
+             ONE_THREAD, EACH_REFS),                                                            \
+        WALK("threads-pinned-" NAME, "chunk by chunk pinned, --threads of them a rank",         \
+             (WHAT) | PINNED | THREADS, ONE_THREAD)
+#define COLD_WALK(VARIANT, DOC, ARG, REF)                                                       \
+    {                                                                                           \
+        .variant = VARIANT, .doc = DOC, .paths = BENCH_FAR, .metric = BENCH_RATE_MS_EACH,       \
+        .unit = "chunks/ms", .arg = (ARG) | COLD, .ours = cold, .round_ms = ROUND_MS, .refs = { \
+            { "ucx", BENCH_UCX, REF }                                                           \
+        }                                                                                       \
     }
 
 static const bench_case_t cases[] = {
     FOUR("read", READ),
     FOUR("write", WRITE),
     FOUR("operate", OPERATE),
-    COLD_WALK("cold-read", "chunks of another node, pinned one after the other, next to raw gets", READ | PINNED,
-              ref_ucx_get_walk),
-    COLD_WALK("cold-operate", "the same, operated on, next to raw puts", OPERATE | PINNED, ref_ucx_put_walk),
-    COLD_WALK("each-cold-read", "chunks of another node, element by element, next to raw gets", READ, ref_ucx_get_walk),
-    COLD_WALK("each-cold-operate", "the same, operated on, next to raw puts", OPERATE, ref_ucx_put_walk),
+    COLD_WALK("cold-read", "chunks of another node, pinned one after the other, next to raw gets",
+              READ | PINNED, ref_ucx_get_walk),
+    COLD_WALK("cold-operate", "the same, operated on, next to raw puts", OPERATE | PINNED,
+              ref_ucx_put_walk),
+    COLD_WALK("each-cold-read", "chunks of another node, element by element, next to raw gets",
+              READ, ref_ucx_get_walk),
+    COLD_WALK("each-cold-operate", "the same, operated on, next to raw puts", OPERATE,
+              ref_ucx_put_walk),
 };
 
 static const char *set_elements(const char *text)
@@ -482,34 +515,35 @@ static const char *set_prefetch(const char *text)
 }
 
 static const bench_option_t options[] = {
-    {"elements", "N", "of each node (2^20, 1e8 with --paper)", set_elements},
-    {"cache", "BYTES", "of each rank (the library's default; cold-*: 256 chunks)", set_cache},
-    {"prefetch", "N", "chunks asked for ahead, 0 to 64 (the library's default)", set_prefetch},
-    {NULL, NULL, NULL, NULL}};
+    { "elements", "N", "of each node (2^20, 1e8 with --paper)", set_elements },
+    { "cache", "BYTES", "of each rank (the library's default; cold-*: 256 chunks)", set_cache },
+    { "prefetch", "N", "chunks asked for ahead, 0 to 64 (the library's default)", set_prefetch },
+    { NULL, NULL, NULL, NULL }
+};
 
 static void finish(const bench_run_t *run, bool json)
 {
     close_case();
     if (run->rank == 0 && !json)
-        printf("# Stats: job of nodes x ranks x threads: %d x %d x 1, threads-*: x %d\n", pgas_n_nodes(),
-               run->n_ranks / pgas_n_nodes(), run->team);
+        printf("# Stats: job of nodes x ranks x threads: %d x %d x 1, threads-*: x %d\n",
+               pgas_n_nodes(), run->n_ranks / pgas_n_nodes(), run->team);
 }
 
 int main(int argc, char **argv)
 {
-    const bench_program_t program = {.name = "pgas_array_seq",
-                                     .doc = "sequential walks through a distributed array",
-                                     .ranks = BENCH_ANY,
-                                     .label = "Rate",
-                                     .min_bytes = WORK_CHUNK * sizeof(uint64_t),
-                                     .max_bytes = WORK_CHUNK * sizeof(uint64_t),
-                                     .cases = cases,
-                                     .n_cases = (int)(sizeof(cases) / sizeof(cases[0])),
-                                     .threads = true,
-                                     .paper_iters = PAPER_ELEMS,
-                                     .paper_iters_of = paper_iters,
-                                     .figures = work_figures,
-                                     .finish = finish,
-                                     .options = options};
+    const bench_program_t program = { .name = "pgas_array_seq",
+                                      .doc = "sequential walks through a distributed array",
+                                      .ranks = BENCH_ANY,
+                                      .label = "Rate",
+                                      .min_bytes = WORK_CHUNK * sizeof(uint64_t),
+                                      .max_bytes = WORK_CHUNK * sizeof(uint64_t),
+                                      .cases = cases,
+                                      .n_cases = (int)(sizeof cases / sizeof cases[0]),
+                                      .threads = true,
+                                      .paper_iters = PAPER_ELEMS,
+                                      .paper_iters_of = paper_iters,
+                                      .figures = work_figures,
+                                      .finish = finish,
+                                      .options = options };
     return bench_main(&program, argc, argv);
 }

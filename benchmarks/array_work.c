@@ -9,7 +9,7 @@
 #define PIECE 4096 /* elements that are looked at together */
 #define KEPT  5    /* rounds of which figures are kept */
 
-/* ---- elements ------------------------------------------------------------------------------------------------- */
+/* ---- elements ---- */
 
 /* The sum of 0 .. n - 1, as all here modulo 2^64. */
 static uint64_t triangle(uint64_t n)
@@ -19,16 +19,18 @@ static uint64_t triangle(uint64_t n)
 
 uint64_t work_value_sum(uint64_t first, uint64_t n)
 {
-    return (triangle(first + n) - triangle(first)) * (work_value(1) - work_value(0)) + n * work_value(0);
+    return (triangle(first + n) - triangle(first)) * (work_value(1) - work_value(0)) +
+           n * work_value(0);
 }
 
 uint64_t *work_native(uint64_t first, uint64_t n)
 {
     pgas_gptr_t block;
-    bench_check(pgas_alloc_local(HEAD + n * sizeof(uint64_t), &block), "pgas_alloc_local: PGAS_HEAP_SIZE");
+    bench_check(pgas_alloc_local(HEAD + n * sizeof(uint64_t), &block),
+                "pgas_alloc_local: PGAS_HEAP_SIZE");
     char *head = pgas_gptr_local(block, HEAD);
     uint64_t *native = (uint64_t *)(void *)(head + HEAD);
-    memcpy(head, &block, sizeof(block));
+    memcpy(head, &block, sizeof block);
     for (uint64_t i = 0; i < n; i++)
         native[i] = work_value(first + i);
     return native;
@@ -39,7 +41,7 @@ void work_native_free(uint64_t *native)
     pgas_gptr_t block;
     if (!native)
         return;
-    memcpy(&block, (char *)native - HEAD, sizeof(block));
+    memcpy(&block, (char *)native - HEAD, sizeof block);
     bench_check(pgas_free_local(block), "pgas_free_local");
 }
 
@@ -73,10 +75,10 @@ void work_destroy(pgas_array_t *array)
 work_table_t work_table_create(uint64_t n)
 {
     uint64_t per_rank = (n + (uint64_t)pgas_n_ranks() - 1) / (uint64_t)pgas_n_ranks();
-    work_table_t table = {.per_rank = per_rank};
+    work_table_t table = { .per_rank = per_rank };
     uint64_t *mine;
-    bench_check(pgas_alloc(per_rank * sizeof(*mine), &table.base), "pgas_alloc");
-    mine = pgas_gptr_local(table.base, per_rank * sizeof(*mine));
+    bench_check(pgas_alloc(per_rank * sizeof *mine, &table.base), "pgas_alloc");
+    mine = pgas_gptr_local(table.base, per_rank * sizeof *mine);
     for (uint64_t i = 0; i < per_rank; i++)
         mine[i] = work_value((uint64_t)pgas_rank() * per_rank + i);
     bench_check(pgas_barrier(NULL), "pgas_barrier");
@@ -87,10 +89,10 @@ void work_table_destroy(work_table_t *table)
 {
     if (table->per_rank)
         bench_check(pgas_free(table->base), "pgas_free");
-    *table = (work_table_t){0};
+    *table = (work_table_t){ 0 };
 }
 
-/* ---- index lists ---------------------------------------------------------------------------------------------- */
+/* ---- index lists ---- */
 
 static uint64_t *new_list(uint64_t n)
 {
@@ -108,7 +110,7 @@ uint64_t *work_draw_uniform(uint64_t n, uint64_t first, uint64_t n_elems, uint64
 /* By the exact distribution: how probable ranks 0 .. r together are, for each r. */
 static double *accumulate(uint64_t n_elems, double skew)
 {
-    double *below = bench_table(n_elems * sizeof(*below)), sum = 0;
+    double *below = bench_table(n_elems * sizeof *below), sum = 0;
     for (uint64_t r = 0; r < n_elems; r++)
         below[r] = sum += pow((double)(r + 1), -skew);
     return below;
@@ -129,23 +131,25 @@ static uint64_t find_rank(const double *below, uint64_t n_elems, double point)
 
 uint64_t *work_draw_zipf(uint64_t n, uint64_t n_elems, double skew, uint64_t seed)
 {
-    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* times an odd number: a shuffle of 2^k indices */
+    /* times an odd number: a shuffle of 2^k indices */
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t *list = new_list(n);
     double *below = accumulate(n_elems, skew);
     for (uint64_t k = 0; k < n; k++) {
-        double point = (double)(bench_random(&seed) >> 11) / (double)(UINT64_C(1) << 53) * below[n_elems - 1];
+        double point =
+            (double)(bench_random(&seed) >> 11) / (double)(UINT64_C(1) << 53) * below[n_elems - 1];
         list[k] = (find_rank(below, n_elems, point) * odd + odd / 2) & (n_elems - 1);
     }
     free(below);
     return list;
 }
 
-/* ---- checks --------------------------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 /* How often each element has been named by this rank. */
 static uint64_t *count_own(const pgas_array_t *array, const work_done_t *done)
 {
-    uint64_t *count = bench_table(pgas_array_n_elems(array) * sizeof(*count));
+    uint64_t *count = bench_table(pgas_array_n_elems(array) * sizeof *count);
     uint64_t passes = done->n_done / done->n_list, rest = done->n_done % done->n_list;
     for (uint64_t k = 0; k < done->n_list; k++)
         count[done->index[k]] += passes + (k < rest);
@@ -164,14 +168,14 @@ void work_check_adds(pgas_array_t *array, const work_done_t *done)
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     for (uint64_t at = 0, m; at < n; at += m) {
         m = n - at < PIECE ? n - at : PIECE;
-        bench_check(pgas_allreduce(NULL, mine + at, all, m, PGAS_UINT64, PGAS_SUM), "pgas_allreduce");
+        bench_check(pgas_allreduce(NULL, mine + at, all, m, PGAS_UINT64, PGAS_SUM),
+                    "pgas_allreduce");
         if (pgas_array_home(array, at) != pgas_rank())
             continue;
         bench_check(pgas_array_load(array, at, m, is), "pgas_array_load");
-        for (uint64_t k = 0; k < m; k++) {
+        for (uint64_t k = 0; k < m; k++)
             if (is[k] != work_value(at + k) + all[k])
                 blame(at + k, is[k], all[k]);
-        }
     }
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     free(mine);
@@ -182,8 +186,8 @@ static void check_set(uint64_t i, uint64_t is, uint64_t writers)
 {
     uint64_t more = is - work_value(i);
     if (writers == 0 ? more != 0 : more == 0 || more > 64 || !(writers >> (more - 1) & 1))
-        bench_die("element %llu is %llu more than at the begin; ranks %#llx have written it", (unsigned long long)i,
-                  (unsigned long long)more, (unsigned long long)writers);
+        bench_die("element %llu is %llu more than at the begin; ranks %#llx have written it",
+                  (unsigned long long)i, (unsigned long long)more, (unsigned long long)writers);
 }
 
 void work_check_sets(pgas_array_t *array, const work_done_t *done)
@@ -195,7 +199,8 @@ void work_check_sets(pgas_array_t *array, const work_done_t *done)
     bench_check(pgas_barrier(NULL), "pgas_barrier");
     for (uint64_t at = 0, m; at < n; at += m) {
         m = n - at < PIECE ? n - at : PIECE;
-        bench_check(pgas_allreduce(NULL, mine + at, all, m, PGAS_UINT64, PGAS_OR), "pgas_allreduce");
+        bench_check(pgas_allreduce(NULL, mine + at, all, m, PGAS_UINT64, PGAS_OR),
+                    "pgas_allreduce");
         if (pgas_array_home(array, at) != pgas_rank())
             continue;
         bench_check(pgas_array_load(array, at, m, is), "pgas_array_load");
@@ -206,7 +211,7 @@ void work_check_sets(pgas_array_t *array, const work_done_t *done)
     free(mine);
 }
 
-/* ---- figures -------------------------------------------------------------------------------------------------- */
+/* ---- figures ---- */
 
 enum { HITS, FETCHED, AT_HOME, GUARDED, RECALLS, MESSAGES, NOTES, N_FIGURES = NOTES + 2 };
 enum { D_MISSES, D_FETCHES, D_REMOTE, D_GUARDED, D_RECALLS, D_MESSAGES, D_ACCESSES, N_DELTAS };
@@ -223,7 +228,7 @@ static struct {
 
 void work_forget(void)
 {
-    memset(&kept, 0, sizeof(kept));
+    memset(&kept, 0, sizeof kept);
 }
 
 void work_note(int which, const char *name, const char *unit, double value)
@@ -286,12 +291,14 @@ static int compare_doubles(const void *a, const void *b)
 
 int work_figures(const bench_case_t *c, bench_figure_t *figure)
 {
-    static const bench_figure_t figures[NOTES] = {[HITS] = {.name = "hits", .unit = "% of accesses", .higher = true},
-                                                  [FETCHED] = {.name = "fetched", .unit = "chunks/ms", .higher = true},
-                                                  [AT_HOME] = {.name = "at-home", .unit = "% of accesses"},
-                                                  [GUARDED] = {.name = "guarded", .unit = "% of accesses"},
-                                                  [RECALLS] = {.name = "recalls", .unit = "chunks/ms"},
-                                                  [MESSAGES] = {.name = "messages", .unit = "per 100 accesses"}};
+    static const bench_figure_t figures[NOTES] = {
+        [HITS] = { .name = "hits", .unit = "% of accesses", .higher = true },
+        [FETCHED] = { .name = "fetched", .unit = "chunks/ms", .higher = true },
+        [AT_HOME] = { .name = "at-home", .unit = "% of accesses" },
+        [GUARDED] = { .name = "guarded", .unit = "% of accesses" },
+        [RECALLS] = { .name = "recalls", .unit = "chunks/ms" },
+        [MESSAGES] = { .name = "messages", .unit = "per 100 accesses" }
+    };
     int n = kept.n < KEPT ? (int)kept.n : KEPT, n_figures = 0;
     (void)c;
     for (int i = 0; n > 0 && i < N_FIGURES; i++) {
@@ -299,7 +306,9 @@ int work_figures(const bench_case_t *c, bench_figure_t *figure)
         if (i >= NOTES && !kept.note[i - NOTES].name)
             continue;
         n_figures++;
-        *f = i < NOTES ? figures[i] : (bench_figure_t){.name = kept.note[i - NOTES].name, .unit = kept.note[i - NOTES].unit};
+        *f = i < NOTES ? figures[i]
+                       : (bench_figure_t){ .name = kept.note[i - NOTES].name,
+                                           .unit = kept.note[i - NOTES].unit };
         qsort(kept.value[i], (size_t)n, sizeof(double), compare_doubles);
         f->min = kept.value[i][0];
         f->median = kept.value[i][n / 2];
@@ -308,7 +317,8 @@ int work_figures(const bench_case_t *c, bench_figure_t *figure)
     return n_figures;
 }
 
-const char *work_number(const char *text, double min, double max, uint64_t *value_p, const char *wrong)
+const char *work_number(const char *text, double min, double max, uint64_t *value_p,
+                        const char *wrong)
 {
     char *end;
     double value = strtod(text, &end);

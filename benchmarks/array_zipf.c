@@ -1,11 +1,13 @@
-/* Adds to elements of a distributed array that are drawn by Zipf's law with skew 0.99, all ranks over all elements: by
- * pgas_array_apply, and by sections (lock for writing, get, set, unlock), which is what one does without operators. Next to
- * them a plain array of the same size that each rank has to itself, chunks that count who is inside, and an uncached
- * fetch-and-add each, as in BCL. As many elements with any number of ranks, so that what many gain can be seen
+/* Adds to elements of a distributed array that are drawn by Zipf's law with skew 0.99, all ranks
+ * over all elements: by pgas_array_apply, and by sections (lock for writing, get, set, unlock),
+ * which is what one does without operators. Next to them a plain array of the same size that each
+ * rank has to itself, chunks that count who is inside, and an uncached fetch-and-add each, as in
+ * BCL. As many elements with any number of ranks, so that what many gain can be seen
  * (benchmarks/ratios); which elements is drawn before the clock runs.
  *
- * *-latency: the median of single operations, the clock's own time in it, and the 99th percentile as a figure. lock: between
- * nodes rank 0 alone locks and unlocks elements of rank 1 that nobody else wants, next to two round trips of raw messages.
+ * *-latency: the median of single operations, the clock's own time in it, and the 99th percentile
+ * as a figure. lock: between nodes rank 0 alone locks and unlocks elements of rank 1 that nobody
+ * else wants, next to two round trips of raw messages.
  *
  * When a case ends each element is checked against what all ranks have added. */
 #include "benchmarks/array_work.h"
@@ -36,7 +38,7 @@ static struct {
     work_table_t table;
 } now;
 
-/* ---- operations on n entries of the list ---------------------------------------------------------------------- */
+/* ---- operations on n entries of the list ---- */
 
 static ref_aligned void apply_some(const uint64_t *index, uint64_t n)
 {
@@ -88,7 +90,7 @@ static void rma_some(const uint64_t *index, uint64_t n)
         bench_die("pgas_fetch_add_u64 failed");
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static void open_list(const bench_run_t *run)
 {
@@ -97,7 +99,7 @@ static void open_list(const bench_run_t *run)
     now.open = true;
     now.index = work_draw_zipf(N_LIST, n_elems, SKEW, bench_seed(run->rank));
     for (int side = 0; side < N_SIDES; side++)
-        now.done[side] = (work_done_t){.index = now.index, .n_list = N_LIST};
+        now.done[side] = (work_done_t){ .index = now.index, .n_list = N_LIST };
 }
 
 static void open_side(int side)
@@ -123,12 +125,13 @@ static void close_all(void)
     ref_counted_destroy(now.counted);
     work_native_free(now.native);
     free(now.index);
-    memset(&now, 0, sizeof(now));
+    memset(&now, 0, sizeof now);
 }
 
-/* ---- rounds --------------------------------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
-static void advance(work_done_t *done, uint64_t iters, void (*some)(const uint64_t *index, uint64_t n))
+static void advance(work_done_t *done, uint64_t iters,
+                    void (*some)(const uint64_t *index, uint64_t n))
 {
     for (uint64_t left = iters, n; left > 0; left -= n, done->n_done += n) {
         uint64_t at = done->n_done % N_LIST;
@@ -140,8 +143,9 @@ static void advance(work_done_t *done, uint64_t iters, void (*some)(const uint64
 /* Figures are those of the case's own side. */
 static double timed(const bench_run_t *run, int side, bool watched)
 {
-    static void (*const some[N_SIDES])(const uint64_t *, uint64_t) = {apply_some, section_some, plain_some, counted_some,
-                                                                      rma_some};
+    static void (*const some[N_SIDES])(const uint64_t *, uint64_t) = { apply_some, section_some,
+                                                                       plain_some, counted_some,
+                                                                       rma_some };
     uint64_t begin;
     double ns;
     open_list(run);
@@ -198,7 +202,7 @@ static double locks(const bench_run_t *run)
     return timed(run, SECTION, false);
 }
 
-/* ---- latency -------------------------------------------------------------------------------------------------- */
+/* ---- latency ---- */
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -223,7 +227,7 @@ static double latency(const bench_run_t *run, int side)
         sample[n++] = (double)(is - last);
         last = is;
     } while (n < SAMPLES && (double)(last - begin) < run->round_ms * 1e6);
-    qsort(sample, n, sizeof(sample[0]), compare_doubles);
+    qsort(sample, n, sizeof sample[0], compare_doubles);
     work_note(0, "p99", "ns", sample[n * 99 / 100]);
     work_note(1, "p999", "ns", sample[n * 999 / 1000]);
     work_watched(run, now.array[side], n, (double)(last - begin));
@@ -265,58 +269,62 @@ static double lock(const bench_run_t *run)
     return run->rank == 0 ? ns : 0;
 }
 
-/* ---- cases ---------------------------------------------------------------------------------------------------- */
+/* ---- cases ---- */
 
 static const bench_case_t cases[] = {
-    {.variant = "apply",
-     .doc = "add by pgas_array_apply",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_RATE,
-     .ours = apply,
-     .refs = {{"native", BENCH_OURS, native},
-              {"counter", BENCH_OURS, counter},
-              {"rma", BENCH_OURS, rma},
-              {"locks", BENCH_OURS, locks}},
-     .round_ms = ROUND_MS},
-    {.variant = "section",
-     .doc = "lock for writing, get, set, unlock",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_RATE,
-     .ours = section,
-     .refs = {{"rma", BENCH_OURS, rma}},
-     .round_ms = ROUND_MS},
-    {.variant = "apply-latency",
-     .doc = "median time of single applies",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_VALUE,
-     .unit = "ns",
-     .average = true,
-     .ours = apply_latency,
-     .round_ms = ROUND_MS},
-    {.variant = "section-latency",
-     .doc = "median time of single sections",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_VALUE,
-     .unit = "ns",
-     .average = true,
-     .ours = section_latency,
-     .round_ms = ROUND_MS},
-    {.variant = "lock",
-     .doc = "lock and unlock at another node, nobody else wants it",
-     .paths = BENCH_FAR,
-     .ours = lock,
-     .refs = {{"ucx", BENCH_UCX, ref_ucx_am_twice}},
-     .round_ms = ROUND_MS},
+    { .variant = "apply",
+      .doc = "add by pgas_array_apply",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_RATE,
+      .ours = apply,
+      .refs = { { "native", BENCH_OURS, native },
+                { "counter", BENCH_OURS, counter },
+                { "rma", BENCH_OURS, rma },
+                { "locks", BENCH_OURS, locks } },
+      .round_ms = ROUND_MS },
+    { .variant = "section",
+      .doc = "lock for writing, get, set, unlock",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_RATE,
+      .ours = section,
+      .refs = { { "rma", BENCH_OURS, rma } },
+      .round_ms = ROUND_MS },
+    { .variant = "apply-latency",
+      .doc = "median time of single applies",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_VALUE,
+      .unit = "ns",
+      .average = true,
+      .ours = apply_latency,
+      .round_ms = ROUND_MS },
+    { .variant = "section-latency",
+      .doc = "median time of single sections",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_VALUE,
+      .unit = "ns",
+      .average = true,
+      .ours = section_latency,
+      .round_ms = ROUND_MS },
+    { .variant = "lock",
+      .doc = "lock and unlock at another node, nobody else wants it",
+      .paths = BENCH_FAR,
+      .ours = lock,
+      .refs = { { "ucx", BENCH_UCX, ref_ucx_am_twice } },
+      .round_ms = ROUND_MS },
 };
 
 static const char *set_elements(const char *text)
 {
-    const char *wrong = work_number(text, 4096, 1 << 30, &n_elems, "--elements: a power of two, 4096 to 2^30");
-    return wrong || (n_elems & (n_elems - 1)) == 0 ? wrong : "--elements: a power of two, 4096 to 2^30";
+    const char *wrong =
+        work_number(text, 4096, 1 << 30, &n_elems, "--elements: a power of two, 4096 to 2^30");
+    return wrong || (n_elems & (n_elems - 1)) == 0 ? wrong
+                                                   : "--elements: a power of two, 4096 to 2^30";
 }
 
-static const bench_option_t options[] = {{"elements", "N", "of all ranks together, a power of two (2^20)", set_elements},
-                                         {NULL, NULL, NULL, NULL}};
+static const bench_option_t options[] = {
+    { "elements", "N", "of all ranks together, a power of two (2^20)", set_elements },
+    { NULL, NULL, NULL, NULL }
+};
 
 static void finish(const bench_run_t *run, bool json)
 {
@@ -327,16 +335,18 @@ static void finish(const bench_run_t *run, bool json)
 
 int main(int argc, char **argv)
 {
-    const bench_program_t program = {.name = "pgas_array_zipf",
-                                     .doc = "skewed adds to a distributed array, by operator and by locks",
-                                     .ranks = BENCH_ANY,
-                                     .label = "Figure",
-                                     .min_bytes = 8,
-                                     .max_bytes = 8,
-                                     .cases = cases,
-                                     .n_cases = (int)(sizeof(cases) / sizeof(cases[0])),
-                                     .figures = work_figures,
-                                     .finish = finish,
-                                     .options = options};
+    const bench_program_t program = {
+        .name = "pgas_array_zipf",
+        .doc = "skewed adds to a distributed array, by operator and by locks",
+        .ranks = BENCH_ANY,
+        .label = "Figure",
+        .min_bytes = 8,
+        .max_bytes = 8,
+        .cases = cases,
+        .n_cases = (int)(sizeof cases / sizeof cases[0]),
+        .figures = work_figures,
+        .finish = finish,
+        .options = options
+    };
     return bench_main(&program, argc, argv);
 }

@@ -1,4 +1,5 @@
-/* Latency of atomics on a word of the peer, complete before the next; and of all ranks on one word. */
+/* Latency of atomics on a word of the peer, complete before the next; and of all ranks on one
+ * word. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -18,7 +19,8 @@ static void teardown(void)
 }
 
 /* One operation; those that do not fetch are completed by a flush between nodes. */
-static inline __attribute__((always_inline)) int atomic_once(pgas_gptr_t word, int amo, uint64_t value, int flush_rank)
+static inline __attribute__((always_inline)) int atomic_once(pgas_gptr_t word, int amo,
+                                                             uint64_t value, int flush_rank)
 {
     uint64_t old = 0;
     uint32_t old32 = 0;
@@ -81,45 +83,46 @@ static double at_one(const bench_run_t *run)
     return atomic_loop(run, pgas_gptr_at(words, 0));
 }
 
-#define MEMORY_UCX                       \
-    {"limit", BENCH_MEMORY, ref_atomic}, \
-    {                                    \
-        "ucx", BENCH_UCX, ref_ucx_atomic \
+#define MEMORY_UCX                         \
+    { "limit", BENCH_MEMORY, ref_atomic }, \
+    {                                      \
+        "ucx", BENCH_UCX, ref_ucx_atomic   \
     }
-#define OP(NAME, AMO, BYTES, DOC, ...)                                                                \
-    {                                                                                                 \
-        .variant = NAME, .doc = DOC, .paths = BENCH_ANYWHERE, .ours = at_peer, .refs = {__VA_ARGS__}, \
-        .min_bytes = BYTES, .max_bytes = BYTES, .arg = AMO                                            \
+#define OP(NAME, AMO, BYTES, DOC, ...)                                              \
+    {                                                                               \
+        .variant = NAME, .doc = DOC, .paths = BENCH_ANYWHERE, .ours = at_peer,      \
+        .refs = { __VA_ARGS__ }, .min_bytes = BYTES, .max_bytes = BYTES, .arg = AMO \
     }
 
 static const bench_case_t cases[] = {
-    OP("fadd", BENCH_FADD64, 8, "fetch-add", MEMORY_UCX, {"mpi", BENCH_MPI, ref_mpi_atomic}),
-    OP("fadd32", BENCH_FADD32, 4, "fetch-add of 32 bits", MEMORY_UCX, {"mpi", BENCH_MPI, ref_mpi_atomic}),
+    OP("fadd", BENCH_FADD64, 8, "fetch-add", MEMORY_UCX, { "mpi", BENCH_MPI, ref_mpi_atomic }),
+    OP("fadd32", BENCH_FADD32, 4, "fetch-add of 32 bits", MEMORY_UCX,
+       { "mpi", BENCH_MPI, ref_mpi_atomic }),
     OP("add", BENCH_ADD64, 8, "add, nothing fetched", MEMORY_UCX),
     OP("xor", BENCH_XOR64, 8, "xor, nothing fetched", MEMORY_UCX),
-    OP("swap", BENCH_SWAP64, 8, "swap", MEMORY_UCX, {"mpi", BENCH_MPI, ref_mpi_atomic}),
+    OP("swap", BENCH_SWAP64, 8, "swap", MEMORY_UCX, { "mpi", BENCH_MPI, ref_mpi_atomic }),
     OP("cswap", BENCH_CSWAP64, 8, "compare and swap", MEMORY_UCX),
-    {.variant = "hot",
-     .doc = "fetch-add, all ranks on one word",
-     .paths = BENCH_ANYWHERE,
-     .ours = at_one,
-     .refs = {{"limit", BENCH_MEMORY, ref_atomic_hot}},
-     .min_bytes = 8,
-     .max_bytes = 8,
-     .both_ways = true,
-     .arg = BENCH_FADD64},
+    { .variant = "hot",
+      .doc = "fetch-add, all ranks on one word",
+      .paths = BENCH_ANYWHERE,
+      .ours = at_one,
+      .refs = { { "limit", BENCH_MEMORY, ref_atomic_hot } },
+      .min_bytes = 8,
+      .max_bytes = 8,
+      .both_ways = true,
+      .arg = BENCH_FADD64 },
 };
 
-static const bench_program_t program = {.name = "pgas_atomic",
-                                        .doc = "time of an atomic operation",
-                                        .ranks = BENCH_PAIR,
-                                        .label = "Latency",
-                                        .min_bytes = 8,
-                                        .max_bytes = 8,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .setup = setup,
-                                        .teardown = teardown};
+static const bench_program_t program = { .name = "pgas_atomic",
+                                         .doc = "time of an atomic operation",
+                                         .ranks = BENCH_PAIR,
+                                         .label = "Latency",
+                                         .min_bytes = 8,
+                                         .max_bytes = 8,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .setup = setup,
+                                         .teardown = teardown };
 
 int main(int argc, char **argv)
 {

@@ -1,4 +1,5 @@
-/* Latency of a barrier, and what waiting in one costs: all ranks but the last wait for it while it sleeps. */
+/* Latency of a barrier, and what waiting in one costs: all ranks but the last wait for it while it
+ * sleeps. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -32,7 +33,7 @@ static double wait_for_last(const bench_run_t *run)
     uint64_t begin = bench_now();
     if (run->rank == run->n_ranks - 1) {
         long long ns = (long long)(run->round_ms * 1e6);
-        struct timespec nap = {ns / 1000000000, ns % 1000000000};
+        struct timespec nap = { ns / 1000000000, ns % 1000000000 };
         nanosleep(&nap, NULL);
     }
     bench_check(pgas_barrier(NULL), "pgas_barrier");
@@ -43,29 +44,29 @@ static double wait_for_last(const bench_run_t *run)
 }
 
 static const bench_case_t cases[] = {
-    {.variant = "",
-     .doc = "all ranks, one barrier after the other",
-     .paths = BENCH_ANYWHERE,
-     .ours = loop,
-     .refs = {{"mpi", BENCH_MPI, ref_mpi_collective}},
-     .arg = BENCH_BARRIER,
-     .average = true},
-    {.variant = "late",
-     .doc = "processor time of all ranks but the last while they wait two seconds for it",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_VALUE,
-     .ours = wait_for_last,
-     .on_request = true,
-     .unit = "percent",
-     .round_ms = 2000},
+    { .variant = "",
+      .doc = "all ranks, one barrier after the other",
+      .paths = BENCH_ANYWHERE,
+      .ours = loop,
+      .refs = { { "mpi", BENCH_MPI, ref_mpi_collective } },
+      .arg = BENCH_BARRIER,
+      .average = true },
+    { .variant = "late",
+      .doc = "processor time of all ranks but the last while they wait two seconds for it",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_VALUE,
+      .ours = wait_for_last,
+      .on_request = true,
+      .unit = "percent",
+      .round_ms = 2000 },
 };
 
-static const bench_program_t program = {.name = "pgas_barrier",
-                                        .doc = "latency of the barrier, cost of waiting",
-                                        .ranks = BENCH_ANY,
-                                        .label = "Barrier",
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0])};
+static const bench_program_t program = { .name = "pgas_barrier",
+                                         .doc = "latency of the barrier, cost of waiting",
+                                         .ranks = BENCH_ANY,
+                                         .label = "Barrier",
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0] };
 
 int main(int argc, char **argv)
 {

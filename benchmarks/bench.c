@@ -1,10 +1,11 @@
 /* Options and the run of a benchmark: cases x sizes x interleaved rounds.
  *
- * The number of iterations is found per loop, by growing it until a round takes half a millisecond (which also warms
- * caches, endpoints and branch predictors), and agreed on by all ranks, since each of them counts messages. A round
- * is shorter than a time slice on purpose: on a shared machine it is either disturbed or not, and the median drops
- * the disturbed ones. Ranks are bound to cores of their own while there are enough, after pgas_init, so that the
- * library's service threads stay free to run anywhere. */
+ * The number of iterations is found per loop, by growing it until a round takes half a millisecond
+ * (which also warms caches, endpoints and branch predictors), and agreed on by all ranks, since
+ * each of them counts messages. A round is shorter than a time slice on purpose: on a shared
+ * machine it is either disturbed or not, and the median drops the disturbed ones. Ranks are bound
+ * to cores of their own while there are enough, after pgas_init, so that the library's service
+ * threads stay free to run anywhere. */
 #include "benchmarks/bench.h"
 #include "benchmarks/print.h"
 #include "benchmarks/ref.h"
@@ -42,7 +43,7 @@ typedef struct {
     double round_ms;
 } options_t;
 
-static options_t opt = {.threads = 2};
+static options_t opt = { .threads = 2 };
 static const bench_program_t *prog;
 
 static bool is_alone(void)
@@ -50,7 +51,7 @@ static bool is_alone(void)
     return prog->ranks == BENCH_ALONE;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 void bench_die(const char *fmt, ...)
 {
@@ -98,8 +99,8 @@ void bench_say(const char *fmt, ...)
 /* Written, since untouched pages are all the same page of zeros and read too fast. */
 void *bench_buffer(size_t bytes)
 {
-    void *buffer =
-        aligned_alloc(BENCH_PAGE_BYTES, (bytes + BENCH_PAGE_BYTES - 1) / BENCH_PAGE_BYTES * BENCH_PAGE_BYTES);
+    void *buffer = aligned_alloc(BENCH_PAGE_BYTES, (bytes + BENCH_PAGE_BYTES - 1) /
+                                                       BENCH_PAGE_BYTES * BENCH_PAGE_BYTES);
     if (!buffer)
         bench_die("out of memory");
     memset(buffer, 1, bytes);
@@ -109,10 +110,9 @@ void *bench_buffer(size_t bytes)
 void bench_compute(double ms)
 {
     uint64_t begin = bench_now(), x = 1;
-    while (bench_since(begin) < ms * 1e6) {
+    while (bench_since(begin) < ms * 1e6)
         for (int i = 0; i < 1000; i++)
             bench_use(bench_random(&x));
-    }
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -125,7 +125,7 @@ static int compare_doubles(const void *a, const void *b)
 static print_stat_t statistics(double *values, int n)
 {
     print_stat_t stat;
-    qsort(values, (size_t)n, sizeof(*values), compare_doubles);
+    qsort(values, (size_t)n, sizeof *values, compare_doubles);
     stat.min = values[0];
     stat.max = values[n - 1];
     stat.median = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
@@ -135,7 +135,7 @@ static print_stat_t statistics(double *values, int n)
 double bench_sample(const bench_run_t *run, void (*op)(const bench_run_t *run, int n), int n_ops)
 {
     static double sample[SAMPLES_MAX];
-    const struct timespec pause = {0, 1000000};
+    const struct timespec pause = { 0, 1000000 };
     int n = 0;
     uint64_t begin = bench_now(), start;
     nanosleep(&pause, NULL);
@@ -148,7 +148,7 @@ double bench_sample(const bench_run_t *run, void (*op)(const bench_run_t *run, i
     return statistics(sample, n).median;
 }
 
-/* ---- options -------------------------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 static int paper_rounds(void)
 {
@@ -162,8 +162,10 @@ static const char *launcher(void)
 
 static void print_help(void)
 {
-    static const char *const ranks[] = {"2 ranks", "an even number of ranks", "any number of ranks", "2 or more ranks",
-                                        "2 or more ranks", "one process"};
+    static const char *const ranks[] = {
+        "2 ranks",         "an even number of ranks", "any number of ranks",
+        "2 or more ranks", "2 or more ranks",         "one process"
+    };
     printf("usage: %s%s [options]\n"
            "%s (%s)\n\n"
            "  --help           this text\n"
@@ -176,15 +178,18 @@ static void print_help(void)
            "  -r N             rounds, at least %d (%d, down to %d if they are long)\n"
            "  -t MS            length of a round in milliseconds (%g unless given below)\n",
            launcher(), prog->name, prog->doc, ranks[prog->ranks], prog->min_bytes, prog->max_bytes,
-           prog->min_bytes == prog->max_bytes ? ", fixed" : "", ROUNDS_MIN, ROUNDS, ROUNDS_MIN, ROUND_MS);
+           prog->min_bytes == prog->max_bytes ? ", fixed" : "", ROUNDS_MIN, ROUNDS, ROUNDS_MIN,
+           ROUND_MS);
     if (prog->threads)
-        printf("  --threads N      threads of each rank in cases with several, 1 to %d (%d)\n", BENCH_TEAM_MAX, opt.threads);
+        printf("  --threads N      threads of each rank in cases with several, 1 to %d (%d)\n",
+               BENCH_TEAM_MAX, opt.threads);
     if (prog->paper_iters)
         printf("  --paper          %d round%s of %g iterations for each figure\n", paper_rounds(),
                paper_rounds() > 1 ? "s" : "", (double)prog->paper_iters);
     for (const bench_option_t *o = prog->options; o && o->name; o++)
         printf("  --%s %-*s%s\n", o->name, 14 - (int)strlen(o->name), o->arg ? o->arg : "", o->doc);
-    printf("\ncases, behind the path (%s):\n", is_alone() ? "snic, mlx5, verbs" : "node, ucx-shm, ucx-tcp, snic");
+    printf("\ncases, behind the path (%s):\n",
+           is_alone() ? "snic, mlx5, verbs" : "node, ucx-shm, ucx-tcp, snic");
     for (int i = 0; i < prog->n_cases; i++) {
         const bench_case_t *c = &prog->cases[i];
         printf("  %-15s %s%s%s\n", *c->variant ? c->variant : "plain", c->doc,
@@ -211,7 +216,8 @@ static bool parse_bytes(const char *text, char stop, const char **end_p, size_t 
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (end == text || *text == '-' || errno != 0 || (*end != stop && *end != '\0') || value == 0 || value > BYTES_MAX)
+    if (end == text || *text == '-' || errno != 0 || (*end != stop && *end != '\0') || value == 0 ||
+        value > BYTES_MAX)
         return false;
     *bytes_p = (size_t)value;
     *end_p = end;
@@ -228,7 +234,8 @@ static bool parse_sizes(const char *text)
     high = low;
     if (strcmp(end, ":") == 0)
         high = BYTES_MAX;
-    else if (*end == ':' && (!parse_bytes(end + 1, '\0', &end, &high) || *end != '\0' || high < low))
+    else if (*end == ':' &&
+             (!parse_bytes(end + 1, '\0', &end, &high) || *end != '\0' || high < low))
         return false;
     opt.min_bytes = low;
     opt.max_bytes = high;
@@ -238,8 +245,9 @@ static bool parse_sizes(const char *text)
 /* The part of a case's name behind the path. */
 static const char *variant_of(const char *name)
 {
-    static const char *const paths[] = {"node", "ucx-shm", "ucx-tcp", "ucx-net", "snic", "mlx5", "verbs"};
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+    static const char *const paths[] = { "node", "ucx-shm", "ucx-tcp", "ucx-net",
+                                         "snic", "mlx5",    "verbs" };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         size_t n = strlen(paths[i]);
         if (strncmp(name, paths[i], n) == 0 && (name[n] == '-' || name[n] == '\0'))
             return name[n] == '-' ? name + n + 1 : "";
@@ -251,11 +259,10 @@ static const char *variant_of(const char *name)
 static bool any_word(bool (*fn)(const char *word, const void *arg), const void *arg)
 {
     char list[512], *rest = list, *word;
-    snprintf(list, sizeof(list), "%s", opt.cases);
-    while ((word = strtok_r(rest, ",", &rest)) != NULL) {
+    snprintf(list, sizeof list, "%s", opt.cases);
+    while ((word = strtok_r(rest, ",", &rest)) != NULL)
         if (fn(word, arg))
             return true;
-    }
     return false;
 }
 
@@ -267,10 +274,9 @@ static bool word_names_case(const char *word, const void *arg)
 static bool word_is_unknown(const char *word, const void *arg)
 {
     (void)arg;
-    for (int i = 0; i < prog->n_cases; i++) {
+    for (int i = 0; i < prog->n_cases; i++)
         if (word_names_case(word, &prog->cases[i]))
             return false;
-    }
     return true;
 }
 
@@ -295,7 +301,8 @@ static void sizes_of(const bench_case_t *c, size_t *min_p, size_t *max_p)
     *max_p = c->no_sizes ? 0 : c->max_bytes ? c->max_bytes : prog->max_bytes;
 }
 
-/* The sizes that both the case (or else the program) and the user allow; the user's own where a case has just one. */
+/* The sizes that both the case (or else the program) and the user allow; the user's own where a
+ * case has just one. */
 static void choose_sizes(const bench_case_t *c, size_t *low_p, size_t *high_p)
 {
     size_t low, high;
@@ -327,7 +334,7 @@ static const char *check_sizes(void)
     }
     if (most == 0)
         return "-m: these cases have one size each";
-    snprintf(why, sizeof(why), "-m: these cases have sizes from %zu to %zu bytes", least, most);
+    snprintf(why, sizeof why, "-m: these cases have sizes from %zu to %zu bytes", least, most);
     return why;
 }
 
@@ -357,7 +364,9 @@ static const char *set_option(int letter, const char *text)
         return NULL;
     case 'C':
         opt.cases = text;
-        return strlen(text) >= 512 || !*text || any_word(word_is_unknown, NULL) ? "--case: no such case" : NULL;
+        return strlen(text) >= 512 || !*text || any_word(word_is_unknown, NULL)
+                   ? "--case: no such case"
+                   : NULL;
     case 'm':
         return parse_sizes(text) ? NULL : "-m: MIN:MAX, MIN: or MIN in bytes, 1 to 1073741824";
     case 'i':
@@ -371,7 +380,8 @@ static const char *set_option(int letter, const char *text)
         opt.rounds = (int)value;
         return NULL;
     case 't':
-        return parse_count(text, 0.01, 60000, &opt.round_ms) ? NULL : "-t: 0.01 to 60000 milliseconds";
+        return parse_count(text, 0.01, 60000, &opt.round_ms) ? NULL
+                                                             : "-t: 0.01 to 60000 milliseconds";
     default:
         return usage_complaint(letter);
     }
@@ -382,12 +392,15 @@ static const struct option *list_options(void)
 {
     enum { COMMON = 7 };
     static struct option names[COMMON + BENCH_OPTIONS_MAX + 1] = {
-        {"help", no_argument, NULL, 'h'},    {"full", no_argument, NULL, 'f'},       {"json", no_argument, NULL, 'j'},
-        {"compare", no_argument, NULL, 'c'}, {"case", required_argument, NULL, 'C'}, {"paper", no_argument, NULL, 'p'},
-        {"threads", required_argument, NULL, 'T'}};
+        { "help", no_argument, NULL, 'h' },         { "full", no_argument, NULL, 'f' },
+        { "json", no_argument, NULL, 'j' },         { "compare", no_argument, NULL, 'c' },
+        { "case", required_argument, NULL, 'C' },   { "paper", no_argument, NULL, 'p' },
+        { "threads", required_argument, NULL, 'T' }
+    };
     for (int i = 0; prog->options && i < BENCH_OPTIONS_MAX && prog->options[i].name; i++)
-        names[COMMON + i] = (struct option){prog->options[i].name, prog->options[i].arg ? required_argument : no_argument,
-                                            NULL, OWN_OPTIONS + i};
+        names[COMMON + i] = (struct option){ prog->options[i].name,
+                                             prog->options[i].arg ? required_argument : no_argument,
+                                             NULL, OWN_OPTIONS + i };
     return names;
 }
 
@@ -418,17 +431,18 @@ static int parse_options(int argc, char **argv)
     if (!prints)
         return EXIT_USAGE;
     fprintf(stderr,
-            "%s: %s%s%s\nusage: %s%s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] [-i N] "
+            "%s: %s%s%s\nusage: %s%s [--help] [-f] [--json] [--compare] [--case A,B] [-m MIN:MAX] "
+            "[-i N] "
             "[-r N] [-t MS]%s%s",
-            prog->name, wrong, *word ? ": " : "", word, launcher(), prog->name, prog->threads ? " [--threads N]" : "",
-            prog->paper_iters ? " [--paper]" : "");
+            prog->name, wrong, *word ? ": " : "", word, launcher(), prog->name,
+            prog->threads ? " [--threads N]" : "", prog->paper_iters ? " [--paper]" : "");
     for (const bench_option_t *o = prog->options; o && o->name; o++)
         fprintf(stderr, " [--%s%s%s]", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
     fprintf(stderr, "\n");
     return EXIT_USAGE;
 }
 
-/* ---- placement ------------------------------------------------------------------------------------------------ */
+/* ---- placement ---- */
 
 /* The same for all processes under one kernel, whatever they call their hosts. */
 static uint64_t kernel_number(void)
@@ -437,7 +451,7 @@ static uint64_t kernel_number(void)
     uint64_t hash = UINT64_C(1469598103934665603);
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
     if (file) {
-        if (!fgets(text, sizeof(text), file))
+        if (!fgets(text, sizeof text, file))
             text[0] = '\0';
         fclose(file);
     }
@@ -451,19 +465,19 @@ static cpu_set_t spare; /* cores that no rank has taken; empty if ranks are not 
 void bench_take_spare(void)
 {
     if (CPU_COUNT(&spare) > 0)
-        (void)sched_setaffinity(0, sizeof(spare), &spare);
+        (void)sched_setaffinity(0, sizeof spare, &spare);
 }
 
-/* Binds the calling thread to the core with its number among the ranks of this machine, if there are cores enough for
- * those that work. */
+/* Binds the calling thread to the core with its number among the ranks of this machine, if there
+ * are cores enough for those that work. */
 static void take_core(int rank, int n_ranks)
 {
-    uint64_t mine = kernel_number(), *all = calloc((size_t)n_ranks, sizeof(*all));
+    uint64_t mine = kernel_number(), *all = calloc((size_t)n_ranks, sizeof *all);
     int index = 0, n = 0, n_work = prog->ranks == BENCH_CROWD ? 2 : n_ranks;
     cpu_set_t allowed, one;
     if (!all)
         bench_die("out of memory");
-    bench_check(pgas_allgather(NULL, &mine, all, sizeof(mine)), "pgas_allgather");
+    bench_check(pgas_allgather(NULL, &mine, all, sizeof mine), "pgas_allgather");
     for (int r = 0; r < n_work; r++) {
         index += all[r] == mine && r < rank;
         n += all[r] == mine;
@@ -471,7 +485,7 @@ static void take_core(int rank, int n_ranks)
     free(all);
     if (rank >= n_work)
         return;
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < n)
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < n)
         return;
     spare = allowed;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -480,12 +494,12 @@ static void take_core(int rank, int n_ranks)
         if (CPU_ISSET(cpu, &allowed) && index-- == 0) {
             CPU_ZERO(&one);
             CPU_SET(cpu, &one);
-            (void)sched_setaffinity(0, sizeof(one), &one);
+            (void)sched_setaffinity(0, sizeof one, &one);
         }
     }
 }
 
-/* ---- one loop ------------------------------------------------------------------------------------------------- */
+/* ---- one loop ---- */
 
 typedef struct {
     const char *name; /* NULL: the loop under test */
@@ -502,8 +516,8 @@ static void meet(const side_t *side)
         ref_meet(side->kind);
 }
 
-/* The time of one round, agreed on by all ranks: that of the slowest, or the average. A few operations go first, since
- * the caches hold what the other side has left. */
+/* The time of one round, agreed on by all ranks: that of the slowest, or the average. A few
+ * operations go first, since the caches hold what the other side has left. */
 static double run_once(const side_t *side, const bench_case_t *c, bench_run_t *run)
 {
     double mine, agreed = 0;
@@ -518,7 +532,8 @@ static double run_once(const side_t *side, const bench_case_t *c, bench_run_t *r
     meet(side);
     if (is_alone())
         return mine;
-    bench_check(pgas_allreduce(NULL, &mine, &agreed, 1, PGAS_DOUBLE, c->average ? PGAS_SUM : PGAS_MAX),
+    bench_check(pgas_allreduce(NULL, &mine, &agreed, 1, PGAS_DOUBLE,
+                               c->average ? PGAS_SUM : PGAS_MAX),
                 "pgas_allreduce");
     return c->average ? agreed / run->n_ranks : agreed;
 }
@@ -590,7 +605,9 @@ static void calibrate(side_t *side, const bench_case_t *c, bench_run_t *run)
     if (opt.paper) {
         side->iters = PAPER_WARM_UP;
         (void)run_once(side, c, run);
-        side->iters = opt.iters ? opt.iters : prog->paper_iters_of ? prog->paper_iters_of(c, run) : prog->paper_iters;
+        side->iters = opt.iters              ? opt.iters
+                      : prog->paper_iters_of ? prog->paper_iters_of(c, run)
+                                             : prog->paper_iters;
         side->iters = whole_granules(side->iters);
         return;
     }
@@ -613,9 +630,10 @@ static int rounds_of(const bench_case_t *c)
     return opt.rounds ? opt.rounds : n < ROUNDS_MIN ? ROUNDS_MIN : n > ROUNDS ? ROUNDS : (int)n;
 }
 
-/* ---- one size, one case --------------------------------------------------------------------------------------- */
+/* ---- one size, one case ---- */
 
-static void measure_size(const bench_case_t *c, side_t *side, int n_sides, bench_run_t *run, print_row_t *row)
+static void measure_size(const bench_case_t *c, side_t *side, int n_sides, bench_run_t *run,
+                         print_row_t *row)
 {
     int rounds = rounds_of(c);
     for (int s = 0; s < n_sides; s++)
@@ -641,9 +659,10 @@ static bool open_side(bench_kind_t kind)
         tried[kind] = true;
         can[kind] = ref_open(kind);
         if (!can[kind])
-            bench_say("references over %s cannot be had here", kind == BENCH_MEMORY ? "shared memory"
-                                                               : kind == BENCH_UCX  ? "UCX"
-                                                                                    : "MPI");
+            bench_say("references over %s cannot be had here", kind == BENCH_MEMORY
+                                                                   ? "shared memory"
+                                                               : kind == BENCH_UCX ? "UCX"
+                                                                                   : "MPI");
     }
     return can[kind];
 }
@@ -651,11 +670,13 @@ static bool open_side(bench_kind_t kind)
 static int choose_sides(const bench_case_t *c, side_t *side, print_head_t *head)
 {
     int n = 1;
-    side[0] = (side_t){.kind = BENCH_OURS, .loop = c->ours};
+    side[0] = (side_t){ .kind = BENCH_OURS, .loop = c->ours };
     head->name[0] = "";
     for (int i = 0; opt.compare && i < BENCH_REFS_MAX && c->refs[i].name; i++) {
         if (open_side(c->refs[i].kind)) {
-            side[n] = (side_t){.name = c->refs[i].name, .kind = c->refs[i].kind, .loop = c->refs[i].loop};
+            side[n] = (side_t){ .name = c->refs[i].name,
+                                .kind = c->refs[i].kind,
+                                .loop = c->refs[i].loop };
             head->name[n++] = c->refs[i].name;
         }
     }
@@ -670,7 +691,7 @@ static int choose_sides(const bench_case_t *c, side_t *side, print_head_t *head)
 
 static const char *unit_of(const bench_case_t *c)
 {
-    static const char *const units[] = {"ns", "MB/s", "M/s", "M/s", "1/ms", "1/ms", ""};
+    static const char *const units[] = { "ns", "MB/s", "M/s", "M/s", "1/ms", "1/ms", "" };
     return c->unit ? c->unit : units[c->metric];
 }
 
@@ -678,12 +699,12 @@ static const char *unit_of(const bench_case_t *c)
 static void print_bandwidth(const print_head_t *head, const print_row_t *row)
 {
     double bytes = (double)row->bytes;
-    const bench_figure_t figure = {.name = "bandwidth",
-                                   .unit = "MB/s",
-                                   .higher = true,
-                                   .median = row->side[0].median * bytes,
-                                   .min = row->side[0].min * bytes,
-                                   .max = row->side[0].max * bytes};
+    const bench_figure_t figure = { .name = "bandwidth",
+                                    .unit = "MB/s",
+                                    .higher = true,
+                                    .median = row->side[0].median * bytes,
+                                    .min = row->side[0].min * bytes,
+                                    .max = row->side[0].max * bytes };
     print_figures(head, row->bytes, &figure, 1);
 }
 
@@ -693,9 +714,9 @@ static int n_done, n_wanted;
 static void show_progress(const print_head_t *head, size_t bytes)
 {
     char note[80];
-    int n = snprintf(note, sizeof(note), "%s", head->path);
+    int n = snprintf(note, sizeof note, "%s", head->path);
     if (bytes > 0)
-        snprintf(note + n, sizeof(note) - (size_t)n, ", %zu bytes", bytes);
+        snprintf(note + n, sizeof note - (size_t)n, ", %zu bytes", bytes);
     pgas_progress_show(prog->name, (uint64_t)n_done, (uint64_t)n_wanted, note);
 }
 
@@ -703,18 +724,18 @@ static void run_case(const bench_case_t *c, const char *path, bench_run_t *run)
 {
     side_t side[1 + BENCH_REFS_MAX];
     bench_figure_t figure[BENCH_FIGURES_MAX];
-    print_head_t head = {.bench = prog->name,
-                         .label = prog->label,
-                         .size_label = prog->size_label ? prog->size_label : "Size",
-                         .doc = c->doc,
-                         .unit = unit_of(c),
-                         .higher = higher_is_better(c),
-                         .full = opt.full,
-                         .json = opt.json};
-    print_row_t row = {0};
+    print_head_t head = { .bench = prog->name,
+                          .label = prog->label,
+                          .size_label = prog->size_label ? prog->size_label : "Size",
+                          .doc = c->doc,
+                          .unit = unit_of(c),
+                          .higher = higher_is_better(c),
+                          .full = opt.full,
+                          .json = opt.json };
+    print_row_t row = { 0 };
     size_t low, high;
     int n_sides = choose_sides(c, side, &head);
-    snprintf(head.path, sizeof(head.path), "%s%s%s", path, *c->variant ? "-" : "", c->variant);
+    snprintf(head.path, sizeof head.path, "%s%s%s", path, *c->variant ? "-" : "", c->variant);
     head.n_sides = n_sides;
     run->arg = c->arg;
     run->active = run->peer < 0 || c->both_ways || run->rank < run->n_ranks / 2;
@@ -758,7 +779,8 @@ static bool is_offered(const bench_case_t *c, const bench_run_t *run)
     return worst == PGAS_OK;
 }
 
-/* The library's own words for what it uses between nodes: "ucx", or "verbs" and the provider that opened the device. */
+/* The library's own words for what it uses between nodes: "ucx", or "verbs" and the provider that
+ * opened the device. */
 static const char *path_between_nodes(const bench_run_t *run)
 {
     char *text = NULL, *line;
@@ -772,7 +794,9 @@ static const char *path_between_nodes(const bench_run_t *run)
     line = strstr(text, "in use between nodes: verbs");
     if (line) {
         line[strcspn(line, "\n")] = '\0';
-        path = strstr(line, "provider snic") ? "snic" : strstr(line, "provider mlx5") ? "mlx5" : "verbs";
+        path = strstr(line, "provider snic")   ? "snic"
+               : strstr(line, "provider mlx5") ? "mlx5"
+                                               : "verbs";
     }
     free(text);
     return path ? path : ref_ucx_path(run->peer >= 0 ? run->peer : (run->rank + 1) % run->n_ranks);
@@ -812,7 +836,7 @@ static int run_cases(bench_run_t *run)
     return n_run > 0 ? 0 : 1;
 }
 
-/* ---- main ----------------------------------------------------------------------------------------------------- */
+/* ---- main ---- */
 
 static bool describe_ranks(bench_run_t *run)
 {
@@ -834,7 +858,8 @@ static bool describe_ranks(bench_run_t *run)
     run->peer = pairs ? (run->rank + run->n_ranks / 2) % run->n_ranks : -1;
     if (prog->ranks == BENCH_CROWD)
         run->peer = run->rank < 2 ? 1 - run->rank : -1;
-    far = run->peer >= 0 ? pgas_node_of(run->peer) != pgas_node() : pgas_n_nodes() > 1 && prog->ranks != BENCH_CROWD;
+    far = run->peer >= 0 ? pgas_node_of(run->peer) != pgas_node()
+                         : pgas_n_nodes() > 1 && prog->ranks != BENCH_CROWD;
     bench_check(pgas_allreduce(NULL, &far, &any_far, 1, PGAS_INT32, PGAS_MAX), "pgas_allreduce");
     run->far = any_far != 0;
     return true;
@@ -843,7 +868,9 @@ static bool describe_ranks(bench_run_t *run)
 /* Without MPI and without a job of the library's. */
 static int run_alone(void)
 {
-    bench_run_t run = {.n_ranks = 1, .peer = -1, .n_threads = 1, .team = opt.threads, .paper = opt.paper};
+    bench_run_t run = {
+        .n_ranks = 1, .peer = -1, .n_threads = 1, .team = opt.threads, .paper = opt.paper
+    };
     if (prog->setup)
         prog->setup();
     int status = run_cases(&run);
@@ -854,7 +881,7 @@ static int run_alone(void)
 
 int bench_main(const bench_program_t *program, int argc, char **argv)
 {
-    bench_run_t run = {0};
+    bench_run_t run = { 0 };
     int status;
     prog = program;
     status = parse_options(argc, argv);

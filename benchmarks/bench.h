@@ -1,11 +1,13 @@
 /** What every benchmark shares: options, rounds, statistics and output.
  *
- *  A program is a table of cases; a case is one loop of ours and the reference loops that do the same work. Every
- *  rank calls every loop. Rounds are interleaved (ours, reference, reference, ours, ...), so that drift of a shared
- *  machine hits both sides, and a ratio is the median of the ratios of single rounds. Between loops all ranks wait in
- *  the barrier of the side that just ran: a rank that has nothing to do in a loop is served by that barrier's progress.
+ *  A program is a table of cases; a case is one loop of ours and the reference loops that do the
+ *  same work. Every rank calls every loop. Rounds are interleaved (ours, reference, reference,
+ *  ours, ...), so that drift of a shared machine hits both sides, and a ratio is the median of the
+ *  ratios of single rounds. Between loops all ranks wait in the barrier of the side that just ran:
+ *  a rank that has nothing to do in a loop is served by that barrier's progress.
  *
- *  Benchmarks use the public headers only; the reference loops (ref.h) are the only files with MPI and UCX. */
+ *  Benchmarks use the public headers only; the reference loops (ref.h) are the only files with MPI
+ *  and UCX. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -16,32 +18,35 @@
 #include <time.h>
 #include "pgas/pgas.h"
 
-#define BENCH_PAGE_BYTES   4096u
-#define BENCH_WINDOW_OPS   64             /* operations between two flushes, as in OSU's bandwidth tests */
-#define BENCH_WINDOW_BYTES (16u << 20)    /* memory that transfers walk through */
-#define BENCH_STRIDE_MASK  ((size_t)4095) /* small transfers walk through so much memory, then start again */
-#define BENCH_TABLE_BYTES  (64u << 20)    /* table of the random updates, of each rank */
+#define BENCH_PAGE_BYTES 4096u
+/* operations between two flushes, as in OSU's bandwidth tests */
+#define BENCH_WINDOW_OPS   64
+#define BENCH_WINDOW_BYTES (16u << 20) /* memory that transfers walk through */
+/* small transfers walk through so much memory, then start again */
+#define BENCH_STRIDE_MASK ((size_t)4095)
+#define BENCH_TABLE_BYTES (64u << 20) /* table of the random updates, of each rank */
 
 /** One execution of a loop. */
 typedef struct bench_run {
     size_t bytes;   /* size of one operation */
     uint64_t iters; /* how many each active rank does */
     int rank, n_ranks, peer;
-    bool active;     /* this rank initiates: in pair programs the lower half, or all if the case goes both ways */
-    bool far;        /* some peer (without peers: some rank) is on another node */
-    int arg;         /* of the case: which operation, how many counters */
-    double round_ms; /* how long a round should take, for loops that go by the clock */
+    /* this rank initiates: in pair programs the lower half, or all if the case goes both ways */
+    bool active;
+    bool far;              /* some peer (without peers: some rank) is on another node */
+    int arg;               /* of the case: which operation, how many counters */
+    double round_ms;       /* how long a round should take, for loops that go by the clock */
     int thread, n_threads; /* 0 of 1, but inside of bench_team */
     int team;              /* how many threads --threads asks for */
     bool paper;            /* --paper */
 } bench_run_t;
 
-/** Runs iters operations and returns the nanoseconds that took, 0 on a rank that only answers. (Cases of metric
- *  BENCH_VALUE return the value itself.) Collective. */
+/** Runs iters operations and returns the nanoseconds that took, 0 on a rank that only answers.
+ *  (Cases of metric BENCH_VALUE return the value itself.) Collective. */
 typedef double (*bench_loop_fn_t)(const bench_run_t *run);
 
-/** Where a reference loop comes from: says how to start it and in which barrier its ranks wait. BENCH_OURS: the library
- *  under other conditions. */
+/** Where a reference loop comes from: says how to start it and in which barrier its ranks wait.
+ *  BENCH_OURS: the library under other conditions. */
 typedef enum { BENCH_OURS, BENCH_MEMORY, BENCH_UCX, BENCH_MPI, BENCH_KINDS } bench_kind_t;
 
 typedef struct {
@@ -51,13 +56,13 @@ typedef struct {
 } bench_ref_t;
 
 typedef enum {
-    BENCH_LATENCY,   /* ns per operation */
-    BENCH_BANDWIDTH, /* MB/s, all active ranks together */
-    BENCH_RATE,      /* million operations per second, all active ranks together */
-    BENCH_RATE_EACH, /* million operations per second and rank */
-    BENCH_RATE_MS,   /* operations per millisecond, all active ranks together */
+    BENCH_LATENCY,      /* ns per operation */
+    BENCH_BANDWIDTH,    /* MB/s, all active ranks together */
+    BENCH_RATE,         /* million operations per second, all active ranks together */
+    BENCH_RATE_EACH,    /* million operations per second and rank */
+    BENCH_RATE_MS,      /* operations per millisecond, all active ranks together */
     BENCH_RATE_MS_EACH, /* operations per millisecond and active rank */
-    BENCH_VALUE      /* what the loop returns */
+    BENCH_VALUE         /* what the loop returns */
 } bench_metric_t;
 
 #define BENCH_NODE     1u
@@ -82,8 +87,8 @@ typedef struct {
     const char *unit; /* NULL: that of the metric */
     bool higher;      /* of BENCH_VALUE: higher is better */
     double round_ms;  /* length of one round; 0: the usual half millisecond */
-    pgas_status_t (*probe)(const bench_run_t *run); /* NULL, or gives PGAS_OK if the library offers what the case needs; on
-                                                       every rank */
+    /* NULL, or gives PGAS_OK if the library offers what the case needs; on every rank */
+    pgas_status_t (*probe)(const bench_run_t *run);
 } bench_case_t;
 
 /** What else is known of the rounds of a case. */
@@ -97,18 +102,20 @@ typedef struct {
 
 /** An option of one program. */
 typedef struct {
-    const char *name, *arg, *doc;           /* arg NULL: it takes none */
-    const char *(*set)(const char *text);   /* gives what is wrong, or NULL */
+    const char *name, *arg, *doc;         /* arg NULL: it takes none */
+    const char *(*set)(const char *text); /* gives what is wrong, or NULL */
 } bench_option_t;
 #define BENCH_OPTIONS_MAX 16
 
 typedef enum {
-    BENCH_PAIR,  /* exactly two ranks */
-    BENCH_PAIRS, /* an even number; rank r works with rank r + n/2 */
-    BENCH_ANY,   /* any number; no peers */
+    BENCH_PAIR,   /* exactly two ranks */
+    BENCH_PAIRS,  /* an even number; rank r works with rank r + n/2 */
+    BENCH_ANY,    /* any number; no peers */
     BENCH_TWO_UP, /* two or more, no peers */
-    BENCH_CROWD,  /* two or more; ranks 0 and 1 work with each other, loops return at once on others, whose peer is -1 */
-    BENCH_ALONE   /* one process, which starts neither MPI nor the library */
+    /* two or more; ranks 0 and 1 work with each other, loops return at once on others, whose peer
+     * is -1 */
+    BENCH_CROWD,
+    BENCH_ALONE /* one process, which starts neither MPI nor the library */
 } bench_ranks_t;
 
 typedef struct {
@@ -129,11 +136,16 @@ typedef struct {
     uint64_t granule;       /* iterations of a round are a multiple of this; 0: any number */
     uint64_t paper_iters;   /* of one round with --paper; 0: no such option */
     int paper_rounds;       /* then; 0: one */
-    uint64_t (*paper_iters_of)(const bench_case_t *c, const bench_run_t *run); /* if they depend on the job; may be NULL */
-    void (*result)(const bench_case_t *c, size_t bytes, const char *against, double median, double ratio);
-    /* on rank 0, for every size: once against "" with our figure, then with that of each reference; may be NULL */
-    void (*finish)(const bench_run_t *run, bool json); /* after the last case, on every rank; may be NULL */
-    int (*figures)(const bench_case_t *c, bench_figure_t *figure); /* on rank 0, for every size: how many; may be NULL */
+    /* if they depend on the job; may be NULL */
+    uint64_t (*paper_iters_of)(const bench_case_t *c, const bench_run_t *run);
+    void (*result)(const bench_case_t *c, size_t bytes, const char *against, double median,
+                   double ratio);
+    /* on rank 0, for every size: once against "" with our figure, then with that of each reference;
+     * may be NULL */
+    /* after the last case, on every rank; may be NULL */
+    void (*finish)(const bench_run_t *run, bool json);
+    /* on rank 0, for every size: how many; may be NULL */
+    int (*figures)(const bench_case_t *c, bench_figure_t *figure);
     const bench_option_t *options; /* up to one without a name; may be NULL */
     const char *(*path)(void);     /* of BENCH_ALONE: the first word of cases' names, */
     const char *(*about)(void);    /* and what stands below the title */
@@ -146,8 +158,9 @@ int bench_main(const bench_program_t *program, int argc, char **argv);
 void bench_check(pgas_status_t status, const char *what);
 /** Ends the job with a message. */
 __attribute__((noreturn, format(printf, 1, 2))) void bench_die(const char *fmt, ...);
-/** Zeroed memory for a table with random accesses, of huge pages where the system gives them: it is the library that is
- *  measured, not the walk through page tables. Ends the program when there is none; freed with free(). */
+/** Zeroed memory for a table with random accesses, of huge pages where the system gives them: it is
+ *  the library that is measured, not the walk through page tables. Ends the program when there is
+ *  none; freed with free(). */
 void *bench_table(size_t bytes);
 /** A line on standard error, from rank 0. */
 __attribute__((format(printf, 1, 2))) void bench_say(const char *fmt, ...);
@@ -158,13 +171,14 @@ void *bench_buffer(size_t bytes);
 /** Computes for so long without calling any library. */
 void bench_compute(double ms);
 
-/** Times single operations with pauses of a millisecond between them, while about nine tenths of run->round_ms last,
- *  and gives the median in ns. op does n operations; n is 1 unless one takes only nanoseconds. */
+/** Times single operations with pauses of a millisecond between them, while about nine tenths of
+ *  run->round_ms last, and gives the median in ns. op does n operations; n is 1 unless one takes
+ *  only nanoseconds. */
 double bench_sample(const bench_run_t *run, void (*op)(const bench_run_t *run, int n), int n);
 
-/** Runs the loop in n threads of this rank at once, all attached, the calling one first; thread t has slot t and an equal
- *  share of the iterations. Returns the nanoseconds from the first's begin to the last's end, 0 on a rank that only
- *  answers. Threads are started once and kept. */
+/** Runs the loop in n threads of this rank at once, all attached, the calling one first; thread t
+ *  has slot t and an equal share of the iterations. Returns the nanoseconds from the first's begin
+ *  to the last's end, 0 on a rank that only answers. Threads are started once and kept. */
 double bench_team(const bench_run_t *run, int n, bench_loop_fn_t loop);
 #define BENCH_TEAM_MAX 16
 /** Moves the calling thread to cores that no rank has taken, if there are any. */
@@ -186,15 +200,15 @@ static inline double bench_since(uint64_t begin)
     return (double)(bench_now() - begin);
 }
 
-/** The compiler may keep nothing in registers across this: every operation stands for one in a larger program. Both
- *  sides of a comparison have it. */
+/** The compiler may keep nothing in registers across this: every operation stands for one in a
+ *  larger program. Both sides of a comparison have it. */
 #define bench_step() __asm__ volatile("" ::: "memory")
 
 /** Keeps a result alive. */
 #define bench_use(value) __asm__ volatile("" ::"r"(value) : "memory")
 
-/** One round of a spin loop; *spins is 0 at the start of each wait. After many rounds the processor goes to others
- *  (more ranks than cores). */
+/** One round of a spin loop; *spins is 0 at the start of each wait. After many rounds the processor
+ *  goes to others (more ranks than cores). */
 static inline void bench_relax(uint32_t *spins)
 {
     if (++*spins % 4096 == 0)
@@ -241,8 +255,8 @@ static inline uint64_t bench_slots(size_t bytes)
     return n < 1 ? 1 : n > BENCH_WINDOW_OPS ? BENCH_WINDOW_OPS : n;
 }
 
-/** Expands CALL with a constant for the usual message sizes, so that copies are inlined as in a program that knows its
- *  message; any other size takes the variable. */
+/** Expands CALL with a constant for the usual message sizes, so that copies are inlined as in a
+ *  program that knows its message; any other size takes the variable. */
 #define BENCH_SIZE(size, CALL) \
     case size:                 \
         CALL(size);            \

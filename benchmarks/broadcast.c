@@ -1,7 +1,7 @@
 /* Broadcast of a call: from the root's call until it knows that the handler has run on every rank.
  *
- * The reference is MPI_Bcast and a reduction of one byte, which tells the root that all have it. The other ranks wait in a
- * barrier of ours. */
+ * The reference is MPI_Bcast and a reduction of one byte, which tells the root that all have it.
+ * The other ranks wait in a barrier of ours. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 #include "pgas/broadcast.h"
@@ -10,7 +10,7 @@
 
 #define ARGS_MAX 4096
 
-static const size_t sizes[] = {8, 64, 512, ARGS_MAX, 0};
+static const size_t sizes[] = { 8, 64, 512, ARGS_MAX, 0 };
 static pgas_handler_t take;
 static volatile uint64_t n_taken;
 static char args_block[ARGS_MAX];
@@ -22,14 +22,15 @@ static void run_take(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)bytes;
     (void)source;
     (void)context;
-    memcpy(&word, args, sizeof(word));
+    memcpy(&word, args, sizeof word);
     bench_use(word);
     n_taken++;
 }
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.take", run_take, NULL, &take), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.take", run_take, NULL, &take),
+                "pgas_handler_register");
 }
 
 static int call_each(size_t bytes, pgas_sync_t *sync)
@@ -50,7 +51,8 @@ static int call_tree(size_t bytes, pgas_sync_t *sync)
     return pgas_call_broadcast(take, args_block, bytes, PGAS_SCOPE_RANKS, &opts);
 }
 
-static double until_all_ran(const bench_run_t *run, int (*call_all)(size_t bytes, pgas_sync_t *sync))
+static double until_all_ran(const bench_run_t *run,
+                            int (*call_all)(size_t bytes, pgas_sync_t *sync))
 {
     pgas_sync_t sync;
     uint64_t begin, taken = n_taken;
@@ -82,28 +84,30 @@ static double tree(const bench_run_t *run)
 }
 
 static const bench_case_t cases[] = {
-    {.variant = "tree",
-     .doc = "pgas_call_broadcast",
-     .paths = BENCH_ANYWHERE,
-     .ours = tree,
-     .refs = {{"mpi", BENCH_MPI, ref_mpi_bcast_known}}},
-    {.variant = "flat",
-     .doc = "the root calls each rank itself",
-     .paths = BENCH_ANYWHERE,
-     .ours = flat,
-     .refs = {{"mpi", BENCH_MPI, ref_mpi_bcast_known}}},
+    { .variant = "tree",
+      .doc = "pgas_call_broadcast",
+      .paths = BENCH_ANYWHERE,
+      .ours = tree,
+      .refs = { { "mpi", BENCH_MPI, ref_mpi_bcast_known } } },
+    { .variant = "flat",
+      .doc = "the root calls each rank itself",
+      .paths = BENCH_ANYWHERE,
+      .ours = flat,
+      .refs = { { "mpi", BENCH_MPI, ref_mpi_bcast_known } } },
 };
 
-static const bench_program_t program = {.name = "pgas_broadcast",
-                                        .doc = "a call to all ranks, until the root knows that it has run everywhere",
-                                        .ranks = BENCH_TWO_UP,
-                                        .label = "To the last",
-                                        .min_bytes = 8,
-                                        .max_bytes = ARGS_MAX,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .sizes = sizes};
+static const bench_program_t program = {
+    .name = "pgas_broadcast",
+    .doc = "a call to all ranks, until the root knows that it has run everywhere",
+    .ranks = BENCH_TWO_UP,
+    .label = "To the last",
+    .min_bytes = 8,
+    .max_bytes = ARGS_MAX,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof cases[0],
+    .prepare = prepare,
+    .sizes = sizes
+};
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
-/* Latency of operations on a rank that computes for a second without calling the library, next to the same with the
- * rank waiting in a barrier ("limit"). Operations come one by one with pauses, so that whoever serves them at the
- * target has gone to sleep before; median of a round. */
+/* Latency of operations on a rank that computes for a second without calling the library, next to
+ * the same with the rank waiting in a barrier ("limit"). Operations come one by one with pauses, so
+ * that whoever serves them at the target has gone to sleep before; median of a round. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -18,7 +18,8 @@ static void run_echo(const void *args, size_t bytes, pgas_thread_t source, void 
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.echo", run_echo, NULL, &echo), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.echo", run_echo, NULL, &echo),
+                "pgas_handler_register");
 }
 
 static void setup(void)
@@ -70,7 +71,8 @@ static void call(const bench_run_t *run, int n)
 {
     uint64_t value = 1, reply = 0;
     for (int i = 0; i < n; i++)
-        bench_check(pgas_call_return(run->peer, echo, &value, sizeof(value), &reply, sizeof(reply), NULL),
+        bench_check(pgas_call_return(run->peer, echo, &value, sizeof value, &reply, sizeof reply,
+                                     NULL),
                     "pgas_call_return");
 }
 
@@ -81,7 +83,10 @@ static double sample(const bench_run_t *run)
     static const struct {
         void (*op)(const bench_run_t *run, int n);
         int n_near; /* operations that are timed together on one node */
-    } ops[] = {[FETCH_ADD] = {fetch_add, 1000}, [PUT] = {put, 1000}, [GET] = {get, 1000}, [CALL] = {call, 1}};
+    } ops[] = { [FETCH_ADD] = { fetch_add, 1000 },
+                [PUT] = { put, 1000 },
+                [GET] = { get, 1000 },
+                [CALL] = { call, 1 } };
     return bench_sample(run, ops[run->arg].op, run->far ? 1 : ops[run->arg].n_near);
 }
 
@@ -98,30 +103,31 @@ static double while_idle(const bench_run_t *run)
     return run->active ? sample(run) : 0;
 }
 
-#define OPERATION(NAME, KIND, DOC, ...)                                                                       \
-    {                                                                                                         \
-        .variant = NAME, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_VALUE, .ours = while_busy,      \
-        .refs = {{"limit", BENCH_OURS, while_idle}, __VA_ARGS__}, .arg = KIND, .unit = "ns", .round_ms = 1000 \
+#define OPERATION(NAME, KIND, DOC, ...)                                                   \
+    {                                                                                     \
+        .variant = NAME, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_VALUE,      \
+        .ours = while_busy, .refs = { { "limit", BENCH_OURS, while_idle }, __VA_ARGS__ }, \
+        .arg = KIND, .unit = "ns", .round_ms = 1000                                       \
     }
 
 static const bench_case_t cases[] = {
-    OPERATION("fadd", FETCH_ADD, "fetch-add", {"mpi", BENCH_MPI, ref_mpi_busy_atomic}),
-    OPERATION("put", PUT, "put, visible at the target", {NULL, BENCH_OURS, NULL}),
-    OPERATION("get", GET, "get", {NULL, BENCH_OURS, NULL}),
-    OPERATION("call", CALL, "call with reply", {NULL, BENCH_OURS, NULL}),
+    OPERATION("fadd", FETCH_ADD, "fetch-add", { "mpi", BENCH_MPI, ref_mpi_busy_atomic }),
+    OPERATION("put", PUT, "put, visible at the target", { NULL, BENCH_OURS, NULL }),
+    OPERATION("get", GET, "get", { NULL, BENCH_OURS, NULL }),
+    OPERATION("call", CALL, "call with reply", { NULL, BENCH_OURS, NULL }),
 };
 
-static const bench_program_t program = {.name = "pgas_busy_target",
-                                        .doc = "latency of operations on a rank that computes",
-                                        .ranks = BENCH_PAIR,
-                                        .label = "Latency",
-                                        .min_bytes = 8,
-                                        .max_bytes = 8,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .setup = setup,
-                                        .teardown = teardown};
+static const bench_program_t program = { .name = "pgas_busy_target",
+                                         .doc = "latency of operations on a rank that computes",
+                                         .ranks = BENCH_PAIR,
+                                         .label = "Latency",
+                                         .min_bytes = 8,
+                                         .max_bytes = 8,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .prepare = prepare,
+                                         .setup = setup,
+                                         .teardown = teardown };
 
 int main(int argc, char **argv)
 {

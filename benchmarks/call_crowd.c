@@ -1,5 +1,6 @@
-/* Round trip of a call between two ranks that serve others as well: every other rank has called both, so that they look at
- * as many channels, and a transport is polled if one of them is off the node. The others wait, asleep but for moments.
+/* Round trip of a call between two ranks that serve others as well: every other rank has called
+ * both, so that they look at as many channels, and a transport is polled if one of them is off the
+ * node. The others wait, asleep but for moments.
  *
  * Eight peers with channels, and a transport: mpirun -n 10 with PGAS_NODE_MAXSIZE=9. */
 #include "benchmarks/bench.h"
@@ -20,7 +21,8 @@ static void run_step(const void *args, size_t bytes, pgas_thread_t source, void 
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.step", run_step, NULL, &step), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.step", run_step, NULL, &step),
+                "pgas_handler_register");
 }
 
 /* Opens the channels. */
@@ -28,7 +30,7 @@ static void setup(void)
 {
     uint64_t word = 0;
     for (int r = 0; r < pgas_n_ranks(); r++)
-        bench_check(pgas_call(r, step, &word, sizeof(word), NULL), "pgas_call");
+        bench_check(pgas_call(r, step, &word, sizeof word, NULL), "pgas_call");
     bench_check(pgas_quiesce(), "pgas_quiesce");
     n_known = n_steps;
 }
@@ -47,10 +49,10 @@ static double there_and_back(const bench_run_t *run)
         return 0;
     for (uint64_t i = 0; i < run->iters; i++) {
         if (run->active)
-            bad |= pgas_call(run->peer, step, &i, sizeof(i), NULL);
+            bad |= pgas_call(run->peer, step, &i, sizeof i, NULL);
         await_step(++n_known);
         if (!run->active)
-            bad |= pgas_call(run->peer, step, &i, sizeof(i), NULL);
+            bad |= pgas_call(run->peer, step, &i, sizeof i, NULL);
     }
     if (bad)
         bench_die("a call failed");
@@ -58,24 +60,24 @@ static double there_and_back(const bench_run_t *run)
 }
 
 static const bench_case_t cases[] = {
-    {.variant = "",
-     .doc = "a call each way",
-     .paths = BENCH_ANYWHERE,
-     .ours = there_and_back,
-     .refs = {{"limit", BENCH_MEMORY, ref_flags}},
-     .round_ms = 4},
+    { .variant = "",
+      .doc = "a call each way",
+      .paths = BENCH_ANYWHERE,
+      .ours = there_and_back,
+      .refs = { { "limit", BENCH_MEMORY, ref_flags } },
+      .round_ms = 4 },
 };
 
-static const bench_program_t program = {.name = "pgas_call_crowd",
-                                        .doc = "round trip of a call between two ranks of many",
-                                        .ranks = BENCH_CROWD,
-                                        .label = "Round trip",
-                                        .min_bytes = 8,
-                                        .max_bytes = 8,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .setup = setup};
+static const bench_program_t program = { .name = "pgas_call_crowd",
+                                         .doc = "round trip of a call between two ranks of many",
+                                         .ranks = BENCH_CROWD,
+                                         .label = "Round trip",
+                                         .min_bytes = 8,
+                                         .max_bytes = 8,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .prepare = prepare,
+                                         .setup = setup };
 
 int main(int argc, char **argv)
 {

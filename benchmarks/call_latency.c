@@ -1,4 +1,5 @@
-/* Round trip of each way to call: the answer is a call of the handler's rank, a reply, or a completion. */
+/* Round trip of each way to call: the answer is a call of the handler's rank, a reply, or a
+ * completion. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -48,16 +49,20 @@ static void run_mirror(const void *args, size_t bytes, pgas_thread_t source, voi
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.ping", run_ping, NULL, &ping), "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.pong", run_pong, NULL, &pong), "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.echo", run_echo, NULL, &echo), "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.mirror", run_mirror, NULL, &mirror), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.ping", run_ping, NULL, &ping),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.pong", run_pong, NULL, &pong),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.echo", run_echo, NULL, &echo),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.mirror", run_mirror, NULL, &mirror),
+                "pgas_handler_register");
 }
 
 static void setup(void)
 {
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
-    bench_check(pgas_alloc(sizeof(args_block), &place), "pgas_alloc");
+    bench_check(pgas_alloc(sizeof args_block, &place), "pgas_alloc");
 }
 
 static void teardown(void)
@@ -66,7 +71,7 @@ static void teardown(void)
     bench_check(pgas_free(place), "pgas_free");
 }
 
-/* ---- a call each way ------------------------------------------------------------------------------------------ */
+/* ---- a call each way ---- */
 
 typedef int (*one_call_fn_t)(int rank, pgas_handler_t handler, size_t bytes);
 
@@ -77,7 +82,7 @@ static inline int by_call(int rank, pgas_handler_t handler, size_t bytes)
 
 static inline int by_message(int rank, pgas_handler_t handler, size_t bytes)
 {
-    static const pgas_call_opts_t opts = {.size = sizeof(opts), .way = PGAS_WAY_SEND};
+    static const pgas_call_opts_t opts = { .size = sizeof opts, .way = PGAS_WAY_SEND };
     return pgas_call_to(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, args_block, bytes, &opts);
 }
 
@@ -92,11 +97,13 @@ static inline int to_thread(int rank, pgas_handler_t handler, size_t bytes)
 }
 
 /* Both ranks wait by pgas_progress, as a program does that has nothing else to do. */
-static inline __attribute__((always_inline)) double there_and_back(const bench_run_t *run, one_call_fn_t one_call)
+static inline __attribute__((always_inline)) double there_and_back(const bench_run_t *run,
+                                                                   one_call_fn_t one_call)
 {
     uint64_t pings = n_pings, pongs = n_pongs, begin;
     int bad = 0;
-    bench_check(pgas_barrier(NULL), "pgas_barrier"); /* nobody calls before the other has looked at the counters */
+    /* nobody calls before the other has looked at the counters */
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
     begin = bench_now();
     for (uint64_t i = 1; i <= run->iters; i++) {
         if (run->active) {
@@ -134,13 +141,13 @@ static double thread_and_thread(const bench_run_t *run)
     return there_and_back(run, to_thread);
 }
 
-/* ---- a call and what it gives --------------------------------------------------------------------------------- */
+/* ---- a call and what it gives ---- */
 
 /* The target waits in a barrier, the caller in the call; the reply has up to 8 bytes. */
 static double call_return(const bench_run_t *run)
 {
     uint64_t reply = 0, begin = bench_now();
-    size_t reply_bytes = run->bytes < sizeof(reply) ? run->bytes : sizeof(reply);
+    size_t reply_bytes = run->bytes < sizeof reply ? run->bytes : sizeof reply;
     int bad = 0;
     if (!run->active)
         return 0;
@@ -159,7 +166,8 @@ static double call_mirror(const bench_run_t *run)
     if (!run->active)
         return 0;
     for (uint64_t i = 0; i < run->iters; i++)
-        bad |= pgas_call_return(run->peer, mirror, args_block, run->bytes, reply_block, run->bytes, NULL);
+        bad |= pgas_call_return(run->peer, mirror, args_block, run->bytes, reply_block, run->bytes,
+                                NULL);
     if (bad)
         bench_die("a call with reply of %zu bytes failed", run->bytes);
     return bench_since(begin);
@@ -204,7 +212,9 @@ static double call_service(const bench_run_t *run)
 /* One buffer, which arg says how to bring, until the handler has run on all of it. */
 static double call_buffer(const bench_run_t *run)
 {
-    pgas_buffer_t buffer = {.mode = (pgas_buffer_mode_t)run->arg, .address = args_block, .bytes = run->bytes};
+    pgas_buffer_t buffer = { .mode = (pgas_buffer_mode_t)run->arg,
+                             .address = args_block,
+                             .bytes = run->bytes };
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pgas_sync_t sync;
     uint64_t begin;
@@ -218,7 +228,8 @@ static double call_buffer(const bench_run_t *run)
     begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
         pgas_sync_add(&sync, 1);
-        bad |= pgas_call_buffer(pgas_thread_make(run->peer, PGAS_SLOT_ANY), ping, NULL, 0, &buffer, 1, &opts, NULL);
+        bad |= pgas_call_buffer(pgas_thread_make(run->peer, PGAS_SLOT_ANY), ping, NULL, 0, &buffer,
+                                1, &opts, NULL);
         bad |= pgas_sync_wait(&sync, -1);
     }
     elapsed = bench_since(begin);
@@ -250,7 +261,8 @@ static double call_executed(const bench_run_t *run)
     return elapsed;
 }
 
-/* Whether calls to such a slot are there; one is made, to the caller's own rank, that counts nowhere. */
+/* Whether calls to such a slot are there; one is made, to the caller's own rank, that counts
+ * nowhere. */
 static pgas_status_t try_slot(const bench_run_t *run, int slot)
 {
     return pgas_call_to(pgas_thread_make(run->rank, slot), echo, args_block, 1, NULL);
@@ -266,85 +278,95 @@ static pgas_status_t has_service(const bench_run_t *run)
     return try_slot(run, PGAS_SLOT_SERVICE);
 }
 
-#define REFS                                                            \
-    {"limit", BENCH_MEMORY, ref_flags}, {"ucx", BENCH_UCX, ref_ucx_am}, \
-    {                                                                   \
-        "mpi", BENCH_MPI, ref_mpi_pingpong                              \
+#define REFS                                                                \
+    { "limit", BENCH_MEMORY, ref_flags }, { "ucx", BENCH_UCX, ref_ucx_am }, \
+    {                                                                       \
+        "mpi", BENCH_MPI, ref_mpi_pingpong                                  \
     }
 
 static const bench_case_t cases[] = {
-    {.variant = "", .doc = "a call each way", .paths = BENCH_ANYWHERE, .ours = call_and_call, .refs = {REFS}},
-    {.variant = "send", .doc = "a message each way", .paths = BENCH_ANYWHERE, .ours = message_and_message, .refs = {REFS}},
-    {.variant = "thread",
-     .doc = "a call each way, to a thread",
-     .paths = BENCH_ANYWHERE,
-     .ours = thread_and_thread,
-     .refs = {REFS},
-     .probe = has_threads},
-    {.variant = "agg",
-     .doc = "a gathered call each way, and pgas_agg_flush",
-     .paths = BENCH_ANYWHERE,
-     .ours = flush_and_flush,
-     .refs = {REFS}},
-    {.variant = "return",
-     .doc = "pgas_call_return of up to 8 bytes, target in a barrier",
-     .paths = BENCH_ANYWHERE,
-     .ours = call_return,
-     .refs = {REFS}},
-    {.variant = "mirror",
-     .doc = "pgas_call_return of all that went, target in a barrier",
-     .paths = BENCH_ANYWHERE,
-     .ours = call_mirror,
-     .refs = {REFS}},
-    {.variant = "executed",
-     .doc = "pgas_call with completion when the handler has run, target in a barrier",
-     .paths = BENCH_ANYWHERE,
-     .ours = call_executed,
-     .refs = {REFS}},
-    {.variant = "remote",
-     .doc = "pgas_call_to with completion when the call has arrived, target in a barrier",
-     .paths = BENCH_ANYWHERE,
-     .ours = call_completed,
-     .refs = {REFS},
-     .arg = PGAS_REMOTE},
-    {.variant = "service",
-     .doc = "pgas_call_to the service, with completion when the handler has run, target in a barrier",
-     .paths = BENCH_ANYWHERE,
-     .ours = call_service,
-     .refs = {REFS},
-     .arg = PGAS_EXECUTED,
-     .probe = has_service},
-    {.variant = "copy",
-     .doc = "pgas_call_buffer, copied, with completion when the handler has run, target in a barrier",
-     .paths = BENCH_ANYWHERE,
-     .ours = call_buffer,
-     .refs = {REFS},
-     .arg = PGAS_BUFFER_COPY},
-    {.variant = "push",
-     .doc = "the same, pushed into the heap",
-     .paths = BENCH_ANYWHERE,
-     .ours = call_buffer,
-     .refs = {REFS},
-     .arg = PGAS_BUFFER_PUSH},
-    {.variant = "pull",
-     .doc = "the same, pulled from ordinary memory",
-     .paths = BENCH_ANYWHERE,
-     .ours = call_buffer,
-     .refs = {REFS},
-     .arg = PGAS_BUFFER_PULL},
+    { .variant = "",
+      .doc = "a call each way",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_and_call,
+      .refs = { REFS } },
+    { .variant = "send",
+      .doc = "a message each way",
+      .paths = BENCH_ANYWHERE,
+      .ours = message_and_message,
+      .refs = { REFS } },
+    { .variant = "thread",
+      .doc = "a call each way, to a thread",
+      .paths = BENCH_ANYWHERE,
+      .ours = thread_and_thread,
+      .refs = { REFS },
+      .probe = has_threads },
+    { .variant = "agg",
+      .doc = "a gathered call each way, and pgas_agg_flush",
+      .paths = BENCH_ANYWHERE,
+      .ours = flush_and_flush,
+      .refs = { REFS } },
+    { .variant = "return",
+      .doc = "pgas_call_return of up to 8 bytes, target in a barrier",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_return,
+      .refs = { REFS } },
+    { .variant = "mirror",
+      .doc = "pgas_call_return of all that went, target in a barrier",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_mirror,
+      .refs = { REFS } },
+    { .variant = "executed",
+      .doc = "pgas_call with completion when the handler has run, target in a barrier",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_executed,
+      .refs = { REFS } },
+    { .variant = "remote",
+      .doc = "pgas_call_to with completion when the call has arrived, target in a barrier",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_completed,
+      .refs = { REFS },
+      .arg = PGAS_REMOTE },
+    { .variant = "service",
+      .doc =
+          "pgas_call_to the service, with completion when the handler has run, target in a barrier",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_service,
+      .refs = { REFS },
+      .arg = PGAS_EXECUTED,
+      .probe = has_service },
+    { .variant = "copy",
+      .doc =
+          "pgas_call_buffer, copied, with completion when the handler has run, target in a barrier",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_buffer,
+      .refs = { REFS },
+      .arg = PGAS_BUFFER_COPY },
+    { .variant = "push",
+      .doc = "the same, pushed into the heap",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_buffer,
+      .refs = { REFS },
+      .arg = PGAS_BUFFER_PUSH },
+    { .variant = "pull",
+      .doc = "the same, pulled from ordinary memory",
+      .paths = BENCH_ANYWHERE,
+      .ours = call_buffer,
+      .refs = { REFS },
+      .arg = PGAS_BUFFER_PULL },
 };
 
-static const bench_program_t program = {.name = "pgas_call_latency",
-                                        .doc = "round trip of a remote call",
-                                        .ranks = BENCH_PAIR,
-                                        .label = "Round trip",
-                                        .min_bytes = 1,
-                                        .max_bytes = 8192,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .setup = setup,
-                                        .teardown = teardown};
+static const bench_program_t program = { .name = "pgas_call_latency",
+                                         .doc = "round trip of a remote call",
+                                         .ranks = BENCH_PAIR,
+                                         .label = "Round trip",
+                                         .min_bytes = 1,
+                                         .max_bytes = 8192,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .prepare = prepare,
+                                         .setup = setup,
+                                         .teardown = teardown };
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,6 @@
-/* Calls one way, until the last has run: each published at once (send), or gathered by the aggregator (trad), run one by one
- * or by a batch handler (trad-batch), or published at once and gathered only while the channel is full (ovfl). */
+/* Calls one way, until the last has run: each published at once (send), or gathered by the
+ * aggregator (trad), run one by one or by a batch handler (trad-batch), or published at once and
+ * gathered only while the channel is full (ovfl). */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -16,12 +17,13 @@ static void run_add_item(const void *args, size_t bytes, pgas_thread_t source, v
     uint64_t item = 0;
     (void)source;
     (void)context;
-    memcpy(&item, args, bytes < sizeof(item) ? bytes : sizeof(item));
+    memcpy(&item, args, bytes < sizeof item ? bytes : sizeof item);
     bench_use(item);
     n_items++;
 }
 
-static void run_add_items(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void run_add_items(const void *args, size_t bytes, size_t stride, size_t n,
+                          pgas_thread_t source, void *context)
 {
     const char *at = args;
     size_t word = bytes < sizeof(uint64_t) ? bytes : sizeof(uint64_t);
@@ -29,7 +31,7 @@ static void run_add_items(const void *args, size_t bytes, size_t stride, size_t 
     (void)context;
     for (size_t i = 0; i < n; i++) {
         uint64_t item = 0;
-        memcpy(&item, at + i * stride, word == sizeof(item) ? sizeof(item) : word);
+        memcpy(&item, at + i * stride, word == sizeof item ? sizeof item : word);
         bench_use(item);
     }
     n_items += n;
@@ -50,8 +52,10 @@ static void prepare(void)
     opts.batch = run_add_items;
     bench_check(pgas_handler_register_opts("bench.items", run_add_item, NULL, &opts, &add_items),
                 "pgas_handler_register_opts");
-    bench_check(pgas_handler_register("bench.item", run_add_item, NULL, &add_item), "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.done", run_done, NULL, &done), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.item", run_add_item, NULL, &add_item),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.done", run_done, NULL, &done),
+                "pgas_handler_register");
 }
 
 static void setup(void)
@@ -70,8 +74,8 @@ static void teardown(void)
 
 typedef enum { SEND, TRAD, OVFL } style_t;
 
-static inline __attribute__((always_inline)) int send_call(style_t style, int peer, pgas_handler_t handler, const void *args,
-                                                           size_t bytes)
+static inline __attribute__((always_inline)) int
+send_call(style_t style, int peer, pgas_handler_t handler, const void *args, size_t bytes)
 {
     pgas_status_t status;
     if (style == SEND)
@@ -83,17 +87,17 @@ static inline __attribute__((always_inline)) int send_call(style_t style, int pe
     return status;
 }
 
-static inline __attribute__((always_inline)) int send_calls(const bench_run_t *run, style_t style, pgas_handler_t handler,
-                                                            size_t bytes)
+static inline __attribute__((always_inline)) int send_calls(const bench_run_t *run, style_t style,
+                                                            pgas_handler_t handler, size_t bytes)
 {
     int bad = 0, peer = run->peer;
     uint64_t item;
     for (uint64_t i = 0, n = run->iters; i < n; i++) {
-        if (bytes <= sizeof(item)) {
+        if (bytes <= sizeof item) {
             item = i;
             bad |= send_call(style, peer, handler, &item, bytes);
         } else {
-            memcpy(args_block, &i, sizeof(i));
+            memcpy(args_block, &i, sizeof i);
             bad |= send_call(style, peer, handler, args_block, bytes);
         }
     }
@@ -103,9 +107,9 @@ static inline __attribute__((always_inline)) int send_calls(const bench_run_t *r
 static int send_by_size(const bench_run_t *run, style_t style, pgas_handler_t handler)
 {
     int bad = 0;
-#define SENDS(SIZE)                                                  \
-    bad = style == SEND   ? send_calls(run, SEND, handler, SIZE)     \
-          : style == TRAD ? send_calls(run, TRAD, handler, SIZE)     \
+#define SENDS(SIZE)                                              \
+    bad = style == SEND   ? send_calls(run, SEND, handler, SIZE) \
+          : style == TRAD ? send_calls(run, TRAD, handler, SIZE) \
                           : send_calls(run, OVFL, handler, SIZE)
     BENCH_BY_SIZE(run->bytes, SENDS);
     return bad;
@@ -115,7 +119,8 @@ static double one_way(const bench_run_t *run, style_t style, pgas_handler_t hand
 {
     uint64_t items = n_items, dones = n_done, begin;
     int bad = 0;
-    bench_check(pgas_barrier(NULL), "pgas_barrier"); /* nobody calls before the other has looked at the counters */
+    /* nobody calls before the other has looked at the counters */
+    bench_check(pgas_barrier(NULL), "pgas_barrier");
     begin = bench_now();
     if (run->active) {
         bad = send_by_size(run, style, handler);
@@ -152,52 +157,52 @@ static double send_overflow(const bench_run_t *run)
 }
 
 static const bench_case_t cases[] = {
-    {.variant = "send",
-     .doc = "pgas_call, each published at once",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_RATE,
-     .ours = send_direct,
-     .refs = {{"limit", BENCH_MEMORY, ref_ring_slots},
-              {"ucx", BENCH_UCX, ref_ucx_am_rate},
-              {"mpi", BENCH_MPI, ref_mpi_isend}}},
-    {.variant = "trad",
-     .doc = "pgas_agg_call, published late",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_RATE,
-     .ours = send_gathered,
-     .refs = {{"limit", BENCH_MEMORY, ref_ring_packed},
-              {"ucx", BENCH_UCX, ref_ucx_am_rate},
-              {"mpi-batches", BENCH_MPI, ref_mpi_batches}}},
-    {.variant = "trad-batch",
-     .doc = "the same, run by a batch handler",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_RATE,
-     .ours = send_batches,
-     .refs = {{"limit", BENCH_MEMORY, ref_ring_packed},
-              {"ucx", BENCH_UCX, ref_ucx_am_rate},
-              {"mpi-batches", BENCH_MPI, ref_mpi_batches}}},
-    {.variant = "ovfl",
-     .doc = "pgas_agg_call, each published at once, gathered while the channel is full",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_RATE,
-     .ours = send_overflow,
-     .refs = {{"limit", BENCH_MEMORY, ref_ring_slots},
-              {"write", BENCH_OURS, send_direct},
-              {"ucx", BENCH_UCX, ref_ucx_am_rate},
-              {"mpi", BENCH_MPI, ref_mpi_isend}}},
+    { .variant = "send",
+      .doc = "pgas_call, each published at once",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_RATE,
+      .ours = send_direct,
+      .refs = { { "limit", BENCH_MEMORY, ref_ring_slots },
+                { "ucx", BENCH_UCX, ref_ucx_am_rate },
+                { "mpi", BENCH_MPI, ref_mpi_isend } } },
+    { .variant = "trad",
+      .doc = "pgas_agg_call, published late",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_RATE,
+      .ours = send_gathered,
+      .refs = { { "limit", BENCH_MEMORY, ref_ring_packed },
+                { "ucx", BENCH_UCX, ref_ucx_am_rate },
+                { "mpi-batches", BENCH_MPI, ref_mpi_batches } } },
+    { .variant = "trad-batch",
+      .doc = "the same, run by a batch handler",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_RATE,
+      .ours = send_batches,
+      .refs = { { "limit", BENCH_MEMORY, ref_ring_packed },
+                { "ucx", BENCH_UCX, ref_ucx_am_rate },
+                { "mpi-batches", BENCH_MPI, ref_mpi_batches } } },
+    { .variant = "ovfl",
+      .doc = "pgas_agg_call, each published at once, gathered while the channel is full",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_RATE,
+      .ours = send_overflow,
+      .refs = { { "limit", BENCH_MEMORY, ref_ring_slots },
+                { "write", BENCH_OURS, send_direct },
+                { "ucx", BENCH_UCX, ref_ucx_am_rate },
+                { "mpi", BENCH_MPI, ref_mpi_isend } } },
 };
 
-static const bench_program_t program = {.name = "pgas_call_rate",
-                                        .doc = "rate of remote calls, one way",
-                                        .ranks = BENCH_PAIR,
-                                        .label = "Rate",
-                                        .min_bytes = 8,
-                                        .max_bytes = 4096,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .setup = setup,
-                                        .teardown = teardown};
+static const bench_program_t program = { .name = "pgas_call_rate",
+                                         .doc = "rate of remote calls, one way",
+                                         .ranks = BENCH_PAIR,
+                                         .label = "Rate",
+                                         .min_bytes = 8,
+                                         .max_bytes = 4096,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .prepare = prepare,
+                                         .setup = setup,
+                                         .teardown = teardown };
 
 int main(int argc, char **argv)
 {

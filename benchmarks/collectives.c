@@ -1,4 +1,5 @@
-/* Latency of the collectives: OSU's osu_allreduce and its kin, the average over ranks. Float sums as there. */
+/* Latency of the collectives: OSU's osu_allreduce and its kin, the average over ranks. Float sums
+ * as there. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -48,7 +49,8 @@ static double loop(const bench_run_t *run)
     int bad = 0;
     uint64_t begin = bench_now();
     if (run->bytes * (size_t)run->n_ranks > BLOCK_BYTES)
-        bench_die("%zu bytes for each of %d ranks are more than the buffer", run->bytes, run->n_ranks);
+        bench_die("%zu bytes for each of %d ranks are more than the buffer", run->bytes,
+                  run->n_ranks);
     for (uint64_t i = 0; i < run->iters; i++)
         bad |= collective(run);
     if (bad)
@@ -56,10 +58,10 @@ static double loop(const bench_run_t *run)
     return bench_since(begin);
 }
 
-#define COLLECTIVE(NAME, KIND)                                                         \
-    {                                                                                  \
-        .variant = NAME, .doc = "pgas_" NAME, .paths = BENCH_ANYWHERE, .ours = loop,   \
-        .refs = {{"mpi", BENCH_MPI, ref_mpi_collective}}, .arg = KIND, .average = true \
+#define COLLECTIVE(NAME, KIND)                                                             \
+    {                                                                                      \
+        .variant = NAME, .doc = "pgas_" NAME, .paths = BENCH_ANYWHERE, .ours = loop,       \
+        .refs = { { "mpi", BENCH_MPI, ref_mpi_collective } }, .arg = KIND, .average = true \
     }
 
 static const bench_case_t cases[] = {
@@ -69,16 +71,16 @@ static const bench_case_t cases[] = {
     COLLECTIVE("alltoall", BENCH_ALLTOALL),
 };
 
-static const bench_program_t program = {.name = "pgas_collectives",
-                                        .doc = "latency of collectives",
-                                        .ranks = BENCH_ANY,
-                                        .label = "Avg latency",
-                                        .min_bytes = 4,
-                                        .max_bytes = 1u << 20,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .setup = setup,
-                                        .teardown = teardown};
+static const bench_program_t program = { .name = "pgas_collectives",
+                                         .doc = "latency of collectives",
+                                         .ranks = BENCH_ANY,
+                                         .label = "Avg latency",
+                                         .min_bytes = 4,
+                                         .max_bytes = 1u << 20,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .setup = setup,
+                                         .teardown = teardown };
 
 int main(int argc, char **argv)
 {

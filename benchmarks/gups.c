@@ -1,6 +1,7 @@
-/* Random updates: every rank xors random words of all ranks' tables, 64 MiB each. HPCC's RandomAccess without its
- * look-ahead: updates go out one by one. The xor over all tables must be that of all updates (but for the variant
- * that, like HPCC's, may lose some). Rate per rank; a thousand of these M/s are one GUPS. */
+/* Random updates: every rank xors random words of all ranks' tables, 64 MiB each. HPCC's
+ * RandomAccess without its look-ahead: updates go out one by one. The xor over all tables must be
+ * that of all updates (but for the variant that, like HPCC's, may lose some). Rate per rank; a
+ * thousand of these M/s are one GUPS. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -24,13 +25,14 @@ static void run_xor_word(const void *args, size_t bytes, pgas_thread_t source, v
     (void)bytes;
     (void)source;
     (void)context;
-    memcpy(&update, args, sizeof(update));
+    memcpy(&update, args, sizeof update);
     my_table[update.index] ^= update.value;
 }
 
 static void prepare(void)
 {
-    bench_check(pgas_handler_register("bench.xor", run_xor_word, NULL, &xor_word), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.xor", run_xor_word, NULL, &xor_word),
+                "pgas_handler_register");
 }
 
 static void setup(void)
@@ -63,8 +65,8 @@ static int get_and_put(int rank, uint64_t index, uint64_t value)
 
 static int xor_call(int rank, uint64_t index, uint64_t value)
 {
-    update_t update = {index, value};
-    return pgas_agg_call(agg, rank, xor_word, &update, sizeof(update));
+    update_t update = { index, value };
+    return pgas_agg_call(agg, rank, xor_word, &update, sizeof update);
 }
 
 /* The xor over all tables, which become 0. */
@@ -80,7 +82,8 @@ static uint64_t collect(void)
 
 typedef int (*update_fn_t)(int rank, uint64_t index, uint64_t value);
 
-static inline __attribute__((always_inline)) double loop(const bench_run_t *run, update_fn_t fn, bool exact)
+static inline __attribute__((always_inline)) double loop(const bench_run_t *run, update_fn_t fn,
+                                                         bool exact)
 {
     uint64_t state = bench_seed(run->rank), sum = 0, all = 0, begin;
     uint32_t n_ranks = (uint32_t)run->n_ranks;
@@ -120,10 +123,10 @@ static double by_calls(const bench_run_t *run)
     return loop(run, xor_call, true);
 }
 
-#define UPDATES(NAME, DOC, LOOP)                                                                       \
-    {                                                                                                  \
-        .variant = NAME, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, .ours = LOOP, \
-        .refs = {{"limit", BENCH_MEMORY, ref_random_xor}}, .round_ms = 30                              \
+#define UPDATES(NAME, DOC, LOOP)                                                            \
+    {                                                                                       \
+        .variant = NAME, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH,    \
+        .ours = LOOP, .refs = { { "limit", BENCH_MEMORY, ref_random_xor } }, .round_ms = 30 \
     }
 
 static const bench_case_t cases[] = {
@@ -132,17 +135,17 @@ static const bench_case_t cases[] = {
     UPDATES("trad", "aggregated calls", by_calls),
 };
 
-static const bench_program_t program = {.name = "pgas_gups",
-                                        .doc = "random updates of 64 MiB on each rank",
-                                        .ranks = BENCH_ANY,
-                                        .label = "Rate per rank",
-                                        .min_bytes = 8,
-                                        .max_bytes = 8,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .setup = setup,
-                                        .teardown = teardown};
+static const bench_program_t program = { .name = "pgas_gups",
+                                         .doc = "random updates of 64 MiB on each rank",
+                                         .ranks = BENCH_ANY,
+                                         .label = "Rate per rank",
+                                         .min_bytes = 8,
+                                         .max_bytes = 8,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .prepare = prepare,
+                                         .setup = setup,
+                                         .teardown = teardown };
 
 int main(int argc, char **argv)
 {

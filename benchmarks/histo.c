@@ -1,8 +1,10 @@
-/* Histogram: every rank adds to random counters of all ranks by aggregated calls. The kernel histo of bale.
+/* Histogram: every rank adds to random counters of all ranks by aggregated calls. The kernel histo
+ * of bale.
  *
- * The handler has a batch form, which fetches counters ahead; the plain cases do without. Counters lie block by block,
- * `arg` on each rank; an update is one call with 8 bytes. A round ends when all calls of all ranks have run, and the
- * counters must then add up to the updates. Rate per rank, items of 8 bytes. */
+ * The handler has a batch form, which fetches counters ahead; the plain cases do without. Counters
+ * lie block by block, `arg` on each rank; an update is one call with 8 bytes. A round ends when all
+ * calls of all ranks have run, and the counters must then add up to the updates. Rate per rank,
+ * items of 8 bytes. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -25,11 +27,12 @@ static void run_add_one(const void *args, size_t bytes, pgas_thread_t source, vo
     (void)bytes;
     (void)source;
     (void)context;
-    memcpy(&index, args, sizeof(index));
+    memcpy(&index, args, sizeof index);
     counters[index]++;
 }
 
-static void run_add_some(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void run_add_some(const void *args, size_t bytes, size_t stride, size_t n,
+                         pgas_thread_t source, void *context)
 {
     const uint64_t *index = args;
     uint64_t *at = counters;
@@ -52,15 +55,17 @@ static void prepare(void)
 {
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     opts.batch = run_add_some;
-    bench_check(pgas_handler_register_opts("bench.histo-batch", run_add_one, NULL, &opts, &add_some),
+    bench_check(pgas_handler_register_opts("bench.histo-batch", run_add_one, NULL, &opts,
+                                           &add_some),
                 "pgas_handler_register_opts");
-    bench_check(pgas_handler_register("bench.histo", run_add_one, NULL, &add_one), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.histo", run_add_one, NULL, &add_one),
+                "pgas_handler_register");
 }
 
 static void setup(void)
 {
-    counters = bench_table(COUNTERS_MAX * sizeof(*counters));
-    update = bench_table(UPDATES * sizeof(*update));
+    counters = bench_table(COUNTERS_MAX * sizeof *counters);
+    update = bench_table(UPDATES * sizeof *update);
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
     bench_check(pgas_barrier(NULL), "pgas_barrier");
 }
@@ -78,7 +83,7 @@ static uint64_t collect(void)
     uint64_t sum = 0, total = 0;
     for (int i = 0; i < COUNTERS_MAX; i++)
         sum += counters[i];
-    memset(counters, 0, COUNTERS_MAX * sizeof(*counters));
+    memset(counters, 0, COUNTERS_MAX * sizeof *counters);
     bench_check(pgas_allreduce(NULL, &sum, &total, 1, PGAS_UINT64, PGAS_SUM), "pgas_allreduce");
     return total;
 }
@@ -107,7 +112,7 @@ static double loop(const bench_run_t *run, pgas_handler_t handler)
     begin = bench_now();
     for (uint64_t i = 0, n = run->iters; i < n; i++) {
         uint64_t word = update[i % UPDATES], index = word >> RANK_BITS;
-        bad |= pgas_agg_call(agg, (int)(word & RANK_MASK), handler, &index, sizeof(index));
+        bad |= pgas_agg_call(agg, (int)(word & RANK_MASK), handler, &index, sizeof index);
     }
     bad |= pgas_quiesce();
     elapsed = bench_since(begin);
@@ -128,27 +133,29 @@ static double loop_plain(const bench_run_t *run)
     return loop(run, add_one);
 }
 
-#define COUNTERS(N, TEXT, LOOP)                                                                                    \
-    {                                                                                                              \
-        .variant = TEXT, .doc = TEXT " counters on each rank", .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, \
-        .ours = LOOP, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 10                   \
+#define COUNTERS(N, TEXT, LOOP)                                                         \
+    {                                                                                   \
+        .variant = TEXT, .doc = TEXT " counters on each rank", .paths = BENCH_ANYWHERE, \
+        .metric = BENCH_RATE_EACH, .ours = LOOP,                                        \
+        .refs = { { "limit", BENCH_MEMORY, ref_ring_both } }, .arg = N, .round_ms = 10  \
     }
 
-static const bench_case_t cases[] = {COUNTERS(10000, "10000", loop_batch), COUNTERS(COUNTERS_MAX, "1000000", loop_batch),
-                                     COUNTERS(10000, "plain-10000", loop_plain),
-                                     COUNTERS(COUNTERS_MAX, "plain-1000000", loop_plain)};
+static const bench_case_t cases[] = { COUNTERS(10000, "10000", loop_batch),
+                                      COUNTERS(COUNTERS_MAX, "1000000", loop_batch),
+                                      COUNTERS(10000, "plain-10000", loop_plain),
+                                      COUNTERS(COUNTERS_MAX, "plain-1000000", loop_plain) };
 
-static const bench_program_t program = {.name = "pgas_histo",
-                                        .doc = "aggregated updates of random counters",
-                                        .ranks = BENCH_ANY,
-                                        .label = "Rate per rank",
-                                        .min_bytes = 8,
-                                        .max_bytes = 8,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .setup = setup,
-                                        .teardown = teardown};
+static const bench_program_t program = { .name = "pgas_histo",
+                                         .doc = "aggregated updates of random counters",
+                                         .ranks = BENCH_ANY,
+                                         .label = "Rate per rank",
+                                         .min_bytes = 8,
+                                         .max_bytes = 8,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .prepare = prepare,
+                                         .setup = setup,
+                                         .teardown = teardown };
 
 int main(int argc, char **argv)
 {

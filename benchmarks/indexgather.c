@@ -1,9 +1,10 @@
-/* Index gather: every rank reads random elements of all ranks' tables by aggregated calls, answered by aggregated
- * calls from the handlers. The kernel ig of bale.
+/* Index gather: every rank reads random elements of all ranks' tables by aggregated calls, answered
+ * by aggregated calls from the handlers. The kernel ig of bale.
  *
- * A request carries the index at the owner and the place at the reader, an answer the place and the value. Handlers
- * have an aggregator of their own, and batch forms, which fetch elements ahead; the plain cases do without. A round ends
- * when all answers have come, and every value is checked. Rate per rank, elements read. */
+ * A request carries the index at the owner and the place at the reader, an answer the place and the
+ * value. Handlers have an aggregator of their own, and batch forms, which fetch elements ahead; the
+ * plain cases do without. A round ends when all answers have come, and every value is checked. Rate
+ * per rank, elements read. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -38,10 +39,10 @@ static void run_read_one(const void *args, size_t bytes, pgas_thread_t source, v
     int rank = pgas_thread_rank(source);
     (void)bytes;
     (void)context;
-    memcpy(&request, args, sizeof(request));
+    memcpy(&request, args, sizeof request);
     answer.place = request.place;
     answer.value = table[request.index];
-    status = pgas_agg_call(answers, rank, take_one, &answer, sizeof(answer));
+    status = pgas_agg_call(answers, rank, take_one, &answer, sizeof answer);
     if (status != PGAS_OK)
         bench_die("an answer could not be sent: %s", pgas_status_text(status));
 }
@@ -52,17 +53,18 @@ static void run_take_one(const void *args, size_t bytes, pgas_thread_t source, v
     (void)bytes;
     (void)source;
     (void)context;
-    memcpy(&answer, args, sizeof(answer));
+    memcpy(&answer, args, sizeof answer);
     got[answer.place] = answer.value;
 }
 
 static inline int answer_one(const request_t *request, int rank)
 {
-    answer_t answer = {request->place, table[request->index]};
-    return pgas_agg_call(answers, rank, take_some, &answer, sizeof(answer));
+    answer_t answer = { request->place, table[request->index] };
+    return pgas_agg_call(answers, rank, take_some, &answer, sizeof answer);
 }
 
-static void run_read_some(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void run_read_some(const void *args, size_t bytes, size_t stride, size_t n,
+                          pgas_thread_t source, void *context)
 {
     const request_t *request = args;
     int bad = 0, rank = pgas_thread_rank(source);
@@ -80,7 +82,8 @@ static void run_read_some(const void *args, size_t bytes, size_t stride, size_t 
         bench_die("an answer could not be sent");
 }
 
-static void run_take_some(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void run_take_some(const void *args, size_t bytes, size_t stride, size_t n,
+                          pgas_thread_t source, void *context)
 {
     const answer_t *answer = args;
     (void)bytes;
@@ -95,13 +98,17 @@ static void prepare(void)
 {
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     opts.batch = run_read_some;
-    bench_check(pgas_handler_register_opts("bench.read-batch", run_read_one, NULL, &opts, &read_some),
+    bench_check(pgas_handler_register_opts("bench.read-batch", run_read_one, NULL, &opts,
+                                           &read_some),
                 "pgas_handler_register_opts");
     opts.batch = run_take_some;
-    bench_check(pgas_handler_register_opts("bench.take-batch", run_take_one, NULL, &opts, &take_some),
+    bench_check(pgas_handler_register_opts("bench.take-batch", run_take_one, NULL, &opts,
+                                           &take_some),
                 "pgas_handler_register_opts");
-    bench_check(pgas_handler_register("bench.read", run_read_one, NULL, &read_one), "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.take", run_take_one, NULL, &take_one), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.read", run_read_one, NULL, &read_one),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.take", run_take_one, NULL, &take_one),
+                "pgas_handler_register");
 }
 
 /* What stands in the table: a number that rank and index give. */
@@ -114,9 +121,9 @@ static void setup(void)
 {
     pgas_agg_opts_t for_handlers = PGAS_AGG_OPTS_INIT;
     for_handlers.for_handlers = true;
-    table = bench_table(TABLE_MAX * sizeof(*table));
-    got = bench_table(READS * sizeof(*got));
-    want = bench_table(READS * sizeof(*want));
+    table = bench_table(TABLE_MAX * sizeof *table);
+    got = bench_table(READS * sizeof *got);
+    want = bench_table(READS * sizeof *want);
     for (uint64_t i = 0; i < TABLE_MAX; i++)
         table[i] = element((uint64_t)pgas_rank(), i);
     bench_check(pgas_agg_create(NULL, &agg), "pgas_agg_create");
@@ -153,10 +160,10 @@ static void check_reads(uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         uint64_t right = element(want[i] & RANK_MASK, want[i] >> RANK_BITS);
         if (got[i] != right)
-            bench_die("read %llu gave %llu, not %llu", (unsigned long long)i, (unsigned long long)got[i],
-                      (unsigned long long)right);
+            bench_die("read %llu gave %llu, not %llu", (unsigned long long)i,
+                      (unsigned long long)got[i], (unsigned long long)right);
     }
-    memset(got, 0, n * sizeof(*got));
+    memset(got, 0, n * sizeof *got);
 }
 
 /* Reads in parts of what was drawn; the time of the checks does not count. */
@@ -171,8 +178,9 @@ static double loop(const bench_run_t *run, pgas_handler_t handler)
         bench_check(pgas_barrier(NULL), "pgas_barrier");
         begin = bench_now();
         for (uint64_t i = 0; i < n; i++) {
-            request_t request = {want[i] >> RANK_BITS, i};
-            bad |= pgas_agg_call(agg, (int)(want[i] & RANK_MASK), handler, &request, sizeof(request));
+            request_t request = { want[i] >> RANK_BITS, i };
+            bad |=
+                pgas_agg_call(agg, (int)(want[i] & RANK_MASK), handler, &request, sizeof request);
         }
         bad |= pgas_quiesce();
         elapsed += bench_since(begin);
@@ -193,27 +201,29 @@ static double loop_plain(const bench_run_t *run)
     return loop(run, read_one);
 }
 
-#define ELEMENTS(N, TEXT, LOOP)                                                                                    \
-    {                                                                                                              \
-        .variant = TEXT, .doc = TEXT " elements on each rank", .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_EACH, \
-        .ours = LOOP, .refs = {{"limit", BENCH_MEMORY, ref_ring_both}}, .arg = N, .round_ms = 10                   \
+#define ELEMENTS(N, TEXT, LOOP)                                                         \
+    {                                                                                   \
+        .variant = TEXT, .doc = TEXT " elements on each rank", .paths = BENCH_ANYWHERE, \
+        .metric = BENCH_RATE_EACH, .ours = LOOP,                                        \
+        .refs = { { "limit", BENCH_MEMORY, ref_ring_both } }, .arg = N, .round_ms = 10  \
     }
 
-static const bench_case_t cases[] = {ELEMENTS(10000, "10000", loop_batch), ELEMENTS(TABLE_MAX, "1000000", loop_batch),
-                                     ELEMENTS(10000, "plain-10000", loop_plain),
-                                     ELEMENTS(TABLE_MAX, "plain-1000000", loop_plain)};
+static const bench_case_t cases[] = { ELEMENTS(10000, "10000", loop_batch),
+                                      ELEMENTS(TABLE_MAX, "1000000", loop_batch),
+                                      ELEMENTS(10000, "plain-10000", loop_plain),
+                                      ELEMENTS(TABLE_MAX, "plain-1000000", loop_plain) };
 
-static const bench_program_t program = {.name = "pgas_indexgather",
-                                        .doc = "aggregated reads of random elements",
-                                        .ranks = BENCH_ANY,
-                                        .label = "Rate per rank",
-                                        .min_bytes = 8,
-                                        .max_bytes = 8,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .setup = setup,
-                                        .teardown = teardown};
+static const bench_program_t program = { .name = "pgas_indexgather",
+                                         .doc = "aggregated reads of random elements",
+                                         .ranks = BENCH_ANY,
+                                         .label = "Rate per rank",
+                                         .min_bytes = 8,
+                                         .max_bytes = 8,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .prepare = prepare,
+                                         .setup = setup,
+                                         .teardown = teardown };
 
 int main(int argc, char **argv)
 {

@@ -1,10 +1,11 @@
-/* Invocation, as the table of Seriema's paper: calls of 8, 64 and 256 bytes one way, until the last has run, next to
- * max-raw, the bare ring or transport with no call and no copy.
+/* Invocation, as the table of Seriema's paper: calls of 8, 64 and 256 bytes one way, until the last
+ * has run, next to max-raw, the bare ring or transport with no call and no copy.
  *
- * Columns are ways to call: send (as a message), write (through the thread's own channel, one by one), trad (gathered,
- * published late), batch (the same, a handler that takes whole runs), ovfl (at once, gathered only while the peer is
- * full); threads-*: several pairs of threads on the same cores. The handler adds the first word of each call to a sum, as
- * the readers of the references do; the last call of a round brings the sum that must have come. */
+ * Columns are ways to call: send (as a message), write (through the thread's own channel, one by
+ * one), trad (gathered, published late), batch (the same, a handler that takes whole runs), ovfl
+ * (at once, gathered only while the peer is full); threads-*: several pairs of threads on the same
+ * cores. The handler adds the first word of each call to a sum, as the readers of the references
+ * do; the last call of a round brings the sum that must have come. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -22,7 +23,7 @@ typedef struct {
     char args[256];
 } state_t;
 
-static const size_t sizes[] = {8, 64, 256, 0};
+static const size_t sizes[] = { 8, 64, 256, 0 };
 static pgas_handler_t add_item, add_items, end_round, answer;
 static pgas_agg_t *main_agg, *main_overflow;
 static state_t state[BENCH_TEAM_MAX];
@@ -32,27 +33,29 @@ static state_t *state_of(pgas_thread_t source)
     return &state[pgas_thread_slot(source) % BENCH_TEAM_MAX];
 }
 
-/* Handlers within a line of code each: where a loop over them falls across two, it is slower by a tenth, by chance. */
+/* Handlers within a line of code each: where a loop over them falls across two, it is slower by a
+ * tenth, by chance. */
 #define IN_LINE __attribute__((aligned(64)))
 
-static IN_LINE void run_add_item(const void *args, size_t bytes, pgas_thread_t source, void *context)
+static IN_LINE void run_add_item(const void *args, size_t bytes, pgas_thread_t source,
+                                 void *context)
 {
     uint64_t item;
     (void)bytes;
     (void)context;
-    memcpy(&item, args, sizeof(item));
+    memcpy(&item, args, sizeof item);
     state_of(source)->sum += item;
 }
 
 /* The batch form. */
-static IN_LINE void run_add_items(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source,
-                                  void *context)
+static IN_LINE void run_add_items(const void *args, size_t bytes, size_t stride, size_t n,
+                                  pgas_thread_t source, void *context)
 {
     uint64_t item, sum = 0;
     (void)bytes;
     (void)context;
     for (size_t i = 0; i < n; i++) {
-        memcpy(&item, (const char *)args + i * stride, sizeof(item));
+        memcpy(&item, (const char *)args + i * stride, sizeof item);
         sum += item;
     }
     state_of(source)->sum += sum;
@@ -64,7 +67,7 @@ static void run_end_round(const void *args, size_t bytes, pgas_thread_t source, 
     uint64_t sum;
     (void)bytes;
     (void)context;
-    memcpy(&sum, args, sizeof(sum));
+    memcpy(&sum, args, sizeof sum);
     if (sum != mine->sum)
         bench_die("calls were lost, or ran twice");
     mine->sum = 0;
@@ -77,7 +80,7 @@ static void run_answer(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)bytes;
     (void)source;
     (void)context;
-    memcpy(&thread, args, sizeof(thread));
+    memcpy(&thread, args, sizeof thread);
     __atomic_store_n(&state[thread].n_answered, state[thread].n_answered + 1, __ATOMIC_RELEASE);
 }
 
@@ -85,11 +88,14 @@ static void prepare(void)
 {
     pgas_handler_opts_t opts = PGAS_HANDLER_OPTS_INIT;
     opts.batch = run_add_items;
-    bench_check(pgas_handler_register("bench.item", run_add_item, NULL, &add_item), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.item", run_add_item, NULL, &add_item),
+                "pgas_handler_register");
     bench_check(pgas_handler_register_opts("bench.items", run_add_item, NULL, &opts, &add_items),
                 "pgas_handler_register_opts");
-    bench_check(pgas_handler_register("bench.end", run_end_round, NULL, &end_round), "pgas_handler_register");
-    bench_check(pgas_handler_register("bench.answer", run_answer, NULL, &answer), "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.end", run_end_round, NULL, &end_round),
+                "pgas_handler_register");
+    bench_check(pgas_handler_register("bench.answer", run_answer, NULL, &answer),
+                "pgas_handler_register");
 }
 
 /* The aggregator of the calling thread for a way; NULL for those that need none. */
@@ -115,10 +121,11 @@ static void teardown(void)
     bench_check(pgas_agg_destroy(main_agg), "pgas_agg_destroy");
 }
 
-/* ---- one pair of threads -------------------------------------------------------------------------------------- */
+/* ---- one pair of threads ---- */
 
 /* Tries again what found the limit of what may wait. */
-static __attribute__((noinline, cold)) int invoke_again(pgas_agg_t *agg, int peer, const void *args, size_t bytes)
+static __attribute__((noinline, cold)) int invoke_again(pgas_agg_t *agg, int peer, const void *args,
+                                                        size_t bytes)
 {
     int status = PGAS_ERR_AGAIN;
     while (status == PGAS_ERR_AGAIN) {
@@ -128,21 +135,23 @@ static __attribute__((noinline, cold)) int invoke_again(pgas_agg_t *agg, int pee
     return status;
 }
 
-static inline __attribute__((always_inline)) int invoke(int way, pgas_agg_t *agg, int peer, const void *args, size_t bytes)
+static inline __attribute__((always_inline)) int invoke(int way, pgas_agg_t *agg, int peer,
+                                                        const void *args, size_t bytes)
 {
-    static const pgas_call_opts_t as_message = {.size = sizeof(as_message), .way = PGAS_WAY_SEND};
+    static const pgas_call_opts_t as_message = { .size = sizeof as_message, .way = PGAS_WAY_SEND };
     switch (way) {
     case SEND:
-        return pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_ANY), add_item, args, bytes, &as_message);
+        return pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_ANY), add_item, args, bytes,
+                            &as_message);
     case WRITE:
         return pgas_call(peer, add_item, args, bytes, NULL);
     case OVFL: {
         int status = pgas_agg_call(agg, peer, add_item, args, bytes);
         if (__builtin_expect(status == PGAS_ERR_AGAIN, 0)) {
             uint64_t word = 0; /* a copy leaves what args points to in a register */
-            if (bytes == sizeof(word))
-                memcpy(&word, args, sizeof(word));
-            status = invoke_again(agg, peer, bytes == sizeof(word) ? &word : args, bytes);
+            if (bytes == sizeof word)
+                memcpy(&word, args, sizeof word);
+            status = invoke_again(agg, peer, bytes == sizeof word ? &word : args, bytes);
         }
         return status;
     }
@@ -151,16 +160,17 @@ static inline __attribute__((always_inline)) int invoke(int way, pgas_agg_t *agg
     }
 }
 
-static inline __attribute__((always_inline)) int invoke_all(const bench_run_t *run, int way, pgas_agg_t *agg, size_t bytes)
+static inline __attribute__((always_inline)) int invoke_all(const bench_run_t *run, int way,
+                                                            pgas_agg_t *agg, size_t bytes)
 {
     char *args = state[run->thread].args;
     int bad = 0, peer = run->peer;
     for (uint64_t i = 0, n = run->iters; i < n; i++) {
-        if (bytes == sizeof(i)) {
+        if (bytes == sizeof i) {
             uint64_t item = i;
             bad |= invoke(way, agg, peer, &item, bytes);
         } else {
-            memcpy(args, &i, sizeof(i));
+            memcpy(args, &i, sizeof i);
             bad |= invoke(way, agg, peer, args, bytes);
         }
     }
@@ -170,11 +180,11 @@ static inline __attribute__((always_inline)) int invoke_all(const bench_run_t *r
 static int invoke_by_size(const bench_run_t *run, int way, pgas_agg_t *agg)
 {
     int bad = 0;
-#define INVOKE(SIZE)                                                \
-    bad = way == SEND    ? invoke_all(run, SEND, agg, SIZE)         \
-          : way == WRITE ? invoke_all(run, WRITE, agg, SIZE)        \
-          : way == TRAD  ? invoke_all(run, TRAD, agg, SIZE)         \
-          : way == OVFL  ? invoke_all(run, OVFL, agg, SIZE)         \
+#define INVOKE(SIZE)                                         \
+    bad = way == SEND    ? invoke_all(run, SEND, agg, SIZE)  \
+          : way == WRITE ? invoke_all(run, WRITE, agg, SIZE) \
+          : way == TRAD  ? invoke_all(run, TRAD, agg, SIZE)  \
+          : way == OVFL  ? invoke_all(run, OVFL, agg, SIZE)  \
                          : invoke_all(run, BATCH, agg, SIZE)
     BENCH_BY_SIZE(run->bytes, INVOKE);
     return bad;
@@ -190,19 +200,21 @@ static void await_round(const uint64_t *count, uint64_t number)
 static int send_round(const bench_run_t *run, state_t *mine)
 {
     uint64_t sum = run->iters * (run->iters - 1) / 2; /* as the sum itself, modulo 2^64 */
-    pgas_call_opts_t as_message = {.size = sizeof(as_message), .way = PGAS_WAY_SEND};
+    pgas_call_opts_t as_message = { .size = sizeof as_message, .way = PGAS_WAY_SEND };
     pgas_agg_t *agg = run->arg == OVFL ? main_overflow : main_agg;
     int bad = 0;
     if (run->thread != 0) /* it belongs to its thread */
         agg = make_agg(run->arg);
     bad |= invoke_by_size(run, run->arg, agg);
     if (run->arg == SEND) {
-        bad |= pgas_call_to(pgas_thread_make(run->peer, PGAS_SLOT_ANY), end_round, &sum, sizeof(sum), &as_message);
+        bad |= pgas_call_to(pgas_thread_make(run->peer, PGAS_SLOT_ANY), end_round, &sum, sizeof sum,
+                            &as_message);
     } else if (run->arg == WRITE) {
-        bad |= pgas_call(run->peer, end_round, &sum, sizeof(sum), NULL);
+        bad |= pgas_call(run->peer, end_round, &sum, sizeof sum, NULL);
     } else {
         int status;
-        while ((status = pgas_agg_call(agg, run->peer, end_round, &sum, sizeof(sum))) == PGAS_ERR_AGAIN)
+        while ((status = pgas_agg_call(agg, run->peer, end_round, &sum, sizeof sum)) ==
+               PGAS_ERR_AGAIN)
             pgas_progress();
         bad |= status;
         bad |= pgas_agg_flush(agg, run->peer);
@@ -223,7 +235,7 @@ static double one_way(const bench_run_t *run)
         bad = send_round(run, mine);
     } else {
         await_round(&mine->n_ended, mine->n_begun);
-        bad = pgas_call(run->peer, answer, &thread, sizeof(thread), NULL);
+        bad = pgas_call(run->peer, answer, &thread, sizeof thread, NULL);
     }
     if (bad)
         bench_die("a call of %zu bytes failed", run->bytes);
@@ -242,67 +254,94 @@ static double team_one_way(const bench_run_t *run)
     return bench_team(run, run->team, one_way);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------------------------- */
+/* ---- cases ---- */
 
-#define PAIR(VARIANT, DOC, PATH, WAY, RAW, ...) \
-    {.variant = VARIANT,                        \
-     .doc = DOC,                                \
-     .paths = PATH,                             \
-     .metric = BENCH_BANDWIDTH,                 \
-     .ours = one_way,                           \
-     .refs = {RAW, __VA_ARGS__},                \
-     .arg = WAY}
-#define TEAM(VARIANT, DOC, PATH, WAY, ...)                      \
-    {.variant = VARIANT,                                        \
-     .doc = DOC,                                                \
-     .paths = PATH,                                             \
-     .metric = BENCH_BANDWIDTH,                                 \
-     .ours = team_one_way,                                      \
-     .refs = {{"one-pair", BENCH_OURS, one_way}, __VA_ARGS__},  \
-     .arg = WAY,                                                \
-     .round_ms = 20}
+#define PAIR(VARIANT, DOC, PATH, WAY, RAW, ...)                                                    \
+    {                                                                                              \
+        .variant = VARIANT, .doc = DOC, .paths = PATH, .metric = BENCH_BANDWIDTH, .ours = one_way, \
+        .refs = { RAW, __VA_ARGS__ }, .arg = WAY                                                   \
+    }
+#define TEAM(VARIANT, DOC, PATH, WAY, ...)                                                  \
+    {                                                                                       \
+        .variant = VARIANT, .doc = DOC, .paths = PATH, .metric = BENCH_BANDWIDTH,           \
+        .ours = team_one_way, .refs = { { "one-pair", BENCH_OURS, one_way }, __VA_ARGS__ }, \
+        .arg = WAY, .round_ms = 20                                                          \
+    }
 
-#define SLOTS {"max-raw", BENCH_MEMORY, ref_ring_slots}
-#define PACKED {"max-raw", BENCH_MEMORY, ref_ring_packed}
-#define PUT_SLOTS {"max-raw", BENCH_UCX, ref_ucx_ring_slots}
-#define PUT_BLOCKS {"max-raw", BENCH_UCX, ref_ucx_ring_blocks}
-#define PUTS {"puts", BENCH_UCX, ref_ucx_put_window}
-#define BLOCKS {"puts", BENCH_UCX, ref_ucx_put_blocks}
-#define MESSAGES {"ucx", BENCH_UCX, ref_ucx_am_rate}
-#define BATCHES {"mpi-batches", BENCH_MPI, ref_mpi_batches}
-#define NONE {NULL, BENCH_OURS, NULL}
+#define SLOTS                                   \
+    {                                           \
+        "max-raw", BENCH_MEMORY, ref_ring_slots \
+    }
+#define PACKED                                   \
+    {                                            \
+        "max-raw", BENCH_MEMORY, ref_ring_packed \
+    }
+#define PUT_SLOTS                                \
+    {                                            \
+        "max-raw", BENCH_UCX, ref_ucx_ring_slots \
+    }
+#define PUT_BLOCKS                                \
+    {                                             \
+        "max-raw", BENCH_UCX, ref_ucx_ring_blocks \
+    }
+#define PUTS                                  \
+    {                                         \
+        "puts", BENCH_UCX, ref_ucx_put_window \
+    }
+#define BLOCKS                                \
+    {                                         \
+        "puts", BENCH_UCX, ref_ucx_put_blocks \
+    }
+#define MESSAGES                          \
+    {                                     \
+        "ucx", BENCH_UCX, ref_ucx_am_rate \
+    }
+#define BATCHES                                   \
+    {                                             \
+        "mpi-batches", BENCH_MPI, ref_mpi_batches \
+    }
+#define NONE                   \
+    {                          \
+        NULL, BENCH_OURS, NULL \
+    }
 
 static const bench_case_t cases[] = {
-    PAIR("send", "as messages, against ring slots and messages of UCX", BENCH_NODE, SEND, SLOTS, MESSAGES),
-    PAIR("send", "as messages, against puts and messages of UCX", BENCH_FAR, SEND, PUT_SLOTS, MESSAGES),
+    PAIR("send", "as messages, against ring slots and messages of UCX", BENCH_NODE, SEND, SLOTS,
+         MESSAGES),
+    PAIR("send", "as messages, against puts and messages of UCX", BENCH_FAR, SEND, PUT_SLOTS,
+         MESSAGES),
     PAIR("write", "one by one, against ring slots", BENCH_NODE, WRITE, SLOTS, NONE),
-    PAIR("write", "one by one, against puts that are read, and that nobody reads", BENCH_FAR, WRITE, PUT_SLOTS, PUTS),
+    PAIR("write", "one by one, against puts that are read, and that nobody reads", BENCH_FAR, WRITE,
+         PUT_SLOTS, PUTS),
     PAIR("trad", "gathered, against a packed ring", BENCH_NODE, TRAD, PACKED, BATCHES),
-    PAIR("trad", "gathered, against puts of 4 KiB that are read, and that nobody reads", BENCH_FAR, TRAD, PUT_BLOCKS, BLOCKS,
+    PAIR("trad", "gathered, against puts of 4 KiB that are read, and that nobody reads", BENCH_FAR,
+         TRAD, PUT_BLOCKS, BLOCKS, BATCHES),
+    PAIR("batch", "gathered, batch handler, against a packed ring", BENCH_NODE, BATCH, PACKED,
          BATCHES),
-    PAIR("batch", "gathered, batch handler, against a packed ring", BENCH_NODE, BATCH, PACKED, BATCHES),
-    PAIR("batch", "gathered, batch handler, against puts of 4 KiB", BENCH_FAR, BATCH, PUT_BLOCKS, BLOCKS, BATCHES),
-    PAIR("ovfl", "at once, gathered while the peer is full, against ring slots", BENCH_NODE, OVFL, SLOTS,
-         {"write", BENCH_OURS, one_way_write}),
-    PAIR("ovfl", "at once, gathered while the peer is full, against puts that are read", BENCH_FAR, OVFL, PUT_SLOTS,
-         {"write", BENCH_OURS, one_way_write}),
+    PAIR("batch", "gathered, batch handler, against puts of 4 KiB", BENCH_FAR, BATCH, PUT_BLOCKS,
+         BLOCKS, BATCHES),
+    PAIR("ovfl", "at once, gathered while the peer is full, against ring slots", BENCH_NODE, OVFL,
+         SLOTS, { "write", BENCH_OURS, one_way_write }),
+    PAIR("ovfl", "at once, gathered while the peer is full, against puts that are read", BENCH_FAR,
+         OVFL, PUT_SLOTS, { "write", BENCH_OURS, one_way_write }),
     TEAM("threads-write", "one by one, --threads pairs of threads", BENCH_NODE, WRITE,
-         {"max-raw", BENCH_MEMORY, ref_team_slots}),
+         { "max-raw", BENCH_MEMORY, ref_team_slots }),
     TEAM("threads-write", "one by one, --threads pairs of threads", BENCH_FAR, WRITE, NONE),
     TEAM("threads-trad", "gathered, --threads pairs of threads", BENCH_NODE, TRAD,
-         {"max-raw", BENCH_MEMORY, ref_team_packed}),
+         { "max-raw", BENCH_MEMORY, ref_team_packed }),
     TEAM("threads-trad", "gathered, --threads pairs of threads", BENCH_FAR, TRAD, NONE),
 };
-#define N_CASES (sizeof(cases) / sizeof(cases[0]))
+#define N_CASES (sizeof cases / sizeof cases[0])
 
-/* ---- the table ------------------------------------------------------------------------------------------------ */
+/* ---- the table ---- */
 
-#define N_SIZES (sizeof(sizes) / sizeof(sizes[0]) - 1)
+#define N_SIZES (sizeof sizes / sizeof sizes[0] - 1)
 static struct {
     double mbs, raw, ratio;
 } cell[N_CASES][N_SIZES];
 
-static void keep(const bench_case_t *c, size_t bytes, const char *against, double median, double ratio)
+static void keep(const bench_case_t *c, size_t bytes, const char *against, double median,
+                 double ratio)
 {
     for (size_t s = 0; s < N_SIZES; s++) {
         if (sizes[s] == bytes && !*against)
@@ -335,38 +374,34 @@ static double part(size_t k, size_t s)
 
 static bool was_run(size_t k)
 {
-    for (size_t s = 0; s < N_SIZES; s++) {
+    for (size_t s = 0; s < N_SIZES; s++)
         if (cell[k][s].mbs > 0)
             return true;
-    }
     return false;
 }
 
 static bool size_was_run(size_t s)
 {
-    for (size_t k = 0; k < N_CASES; k++) {
+    for (size_t k = 0; k < N_CASES; k++)
         if (cell[k][s].mbs > 0)
             return true;
-    }
     return false;
 }
 
 static void print_table(const char *title, figure_fn_t figure)
 {
     printf("# Table: %s\n# Size    ", title);
-    for (size_t k = 0; k < N_CASES; k++) {
+    for (size_t k = 0; k < N_CASES; k++)
         if (was_run(k))
             printf("%20s", cases[k].variant);
-    }
     printf("\n");
     for (size_t s = 0; s < N_SIZES; s++) {
         if (!size_was_run(s))
             continue;
         printf("%-10zu", sizes[s]);
-        for (size_t k = 0; k < N_CASES; k++) {
+        for (size_t k = 0; k < N_CASES; k++)
             if (was_run(k))
                 printf("%20.2f", figure(k, s));
-        }
         printf("\n");
     }
 }
@@ -398,15 +433,14 @@ static void print_stats(const bench_run_t *run)
         bench_die("out of memory");
     bench_check(pgas_stats_print(stream), "pgas_stats_print");
     fclose(stream);
-    memset(mine, 0, sizeof(mine));
+    memset(mine, 0, sizeof mine);
     memcpy(mine, text, bytes < TEXT ? bytes : TEXT - 1);
     bench_check(pgas_allgather(NULL, mine, all, TEXT), "pgas_allgather");
     if (run->rank == 0)
         print_share(all, run->n_ranks, TEXT);
-    for (int r = 0; run->rank == 0 && r < run->n_ranks; r++) {
+    for (int r = 0; run->rank == 0 && r < run->n_ranks; r++)
         for (rest = all + (size_t)r * TEXT; (line = strtok_r(rest, "\n", &rest)) != NULL;)
             printf("# Stats: %s\n", line);
-    }
     free(text);
     free(all);
 }
@@ -424,23 +458,24 @@ static void finish(const bench_run_t *run, bool json)
     print_stats(run);
 }
 
-static const bench_program_t program = {.name = "pgas_invoke",
-                                        .doc = "remote invocation, as the table of Seriema's paper",
-                                        .ranks = BENCH_PAIR,
-                                        .label = "Calls",
-                                        .min_bytes = 8,
-                                        .max_bytes = 256,
-                                        .cases = cases,
-                                        .n_cases = N_CASES,
-                                        .prepare = prepare,
-                                        .setup = setup,
-                                        .teardown = teardown,
-                                        .sizes = sizes,
-                                        .compare = true,
-                                        .threads = true,
-                                        .paper_iters = 65000000,
-                                        .result = keep,
-                                        .finish = finish};
+static const bench_program_t program = { .name = "pgas_invoke",
+                                         .doc =
+                                             "remote invocation, as the table of Seriema's paper",
+                                         .ranks = BENCH_PAIR,
+                                         .label = "Calls",
+                                         .min_bytes = 8,
+                                         .max_bytes = 256,
+                                         .cases = cases,
+                                         .n_cases = N_CASES,
+                                         .prepare = prepare,
+                                         .setup = setup,
+                                         .teardown = teardown,
+                                         .sizes = sizes,
+                                         .compare = true,
+                                         .threads = true,
+                                         .paper_iters = 65000000,
+                                         .result = keep,
+                                         .finish = finish };
 
 int main(int argc, char **argv)
 {

@@ -1,12 +1,14 @@
-/* Monte-Carlo tree search of Hex from the empty board, as the third figure of Seriema's paper, with children placed at
- * random, by hash or near, gathered or overflowing calls, one or sixteen playouts a rollout. A round is a search of a fixed
- * number of rollouts with a new tree, all ranks together. The rate is that of visits of the root, one a rollout, so that it
- * can be compared. The paper counts visits of all nodes, and adds completions, the rollouts reported: figures nodes and
+/* Monte-Carlo tree search of Hex from the empty board, as the third figure of Seriema's paper, with
+ * children placed at random, by hash or near, gathered or overflowing calls, one or sixteen
+ * playouts a rollout. A round is a search of a fixed number of rollouts with a new tree, all ranks
+ * together. The rate is that of visits of the root, one a rollout, so that it can be compared. The
+ * paper counts visits of all nodes, and adds completions, the rollouts reported: figures nodes and
  * steps (it also counts each as often as it has playouts, sixteen times).
  *
- * Next to it the bare playouts of such a rollout on one thread of each rank, and a plain lock-free tree in shared memory
- * (ref_tree.c), one in each rank with as many threads as ours has there; in the cases threads-* the same search with one
- * thread a rank. One rank goes through the same code as many; what many gain is in benchmarks/ratios. */
+ * Next to it the bare playouts of such a rollout on one thread of each rank, and a plain lock-free
+ * tree in shared memory (ref_tree.c), one in each rank with as many threads as ours has there; in
+ * the cases threads-* the same search with one thread a rank. One rank goes through the same code
+ * as many; what many gain is in benchmarks/ratios. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref_tree.h"
 
@@ -21,7 +23,16 @@
 #define KEPT       5 /* rounds of which figures are kept */
 
 /* A case as a number: how calls go, where children live, playouts, threads. */
-enum { TRAD = 0, OVFL = 1, RANDOM = 0 << 1, HASH = 1 << 1, NEAR = 2 << 1, ONE = 1 << 3, CHOSEN = 2 << 3, THREADS = 1 << 5 };
+enum {
+    TRAD = 0,
+    OVFL = 1,
+    RANDOM = 0 << 1,
+    HASH = 1 << 1,
+    NEAR = 2 << 1,
+    ONE = 1 << 3,
+    CHOSEN = 2 << 3,
+    THREADS = 1 << 5
+};
 
 static pgas_mcts_opts_t chosen = PGAS_MCTS_OPTS_INIT; /* by options */
 static int board_size = 11, chosen_playouts = 4;
@@ -45,7 +56,7 @@ static int threads_of(const bench_run_t *run)
     return run->arg & THREADS ? run->team : 1;
 }
 
-/* ---- figures -------------------------------------------------------------------------------------------------- */
+/* ---- figures ---- */
 
 enum { NODES, STEPS, REMOTE, DEFERRED, COMBINED, SHARED, IMBALANCE, N_FIGURES };
 static struct {
@@ -71,7 +82,8 @@ static void keep_figures(const bench_run_t *run, pgas_mcts_t *mcts, double ns)
     kept.iters = run->iters;
     slot = kept.n++ % KEPT;
     kept.value[NODES][slot] = (double)(stats.selections + stats.final_states) * 1e6 / ns;
-    kept.value[STEPS][slot] = (double)(stats.selections + stats.final_states + stats.rollouts) * 1e6 / ns;
+    kept.value[STEPS][slot] =
+        (double)(stats.selections + stats.final_states + stats.rollouts) * 1e6 / ns;
     kept.value[REMOTE][slot] = percent(stats.remote, stats.selections);
     kept.value[DEFERRED][slot] = percent(stats.deferred, stats.selections);
     kept.value[COMBINED][slot] = percent(stats.combined, stats.reports);
@@ -88,13 +100,14 @@ static int compare_doubles(const void *a, const void *b)
 static int list_figures(const bench_case_t *c, bench_figure_t *figure)
 {
     static const bench_figure_t figures[N_FIGURES] = {
-        [NODES] = {.name = "nodes", .unit = "visits of nodes/ms", .higher = true},
-        [STEPS] = {.name = "steps", .unit = "(completions+visits)/ms", .higher = true},
-        [REMOTE] = {.name = "remote", .unit = "% of steps down"},
-        [DEFERRED] = {.name = "deferred", .unit = "% of steps down"},
-        [COMBINED] = {.name = "combined", .unit = "% of reports", .higher = true},
-        [SHARED] = {.name = "shared", .unit = "% of simulations"},
-        [IMBALANCE] = {.name = "imbalance", .unit = "busiest thread over mean"}};
+        [NODES] = { .name = "nodes", .unit = "visits of nodes/ms", .higher = true },
+        [STEPS] = { .name = "steps", .unit = "(completions+visits)/ms", .higher = true },
+        [REMOTE] = { .name = "remote", .unit = "% of steps down" },
+        [DEFERRED] = { .name = "deferred", .unit = "% of steps down" },
+        [COMBINED] = { .name = "combined", .unit = "% of reports", .higher = true },
+        [SHARED] = { .name = "shared", .unit = "% of simulations" },
+        [IMBALANCE] = { .name = "imbalance", .unit = "busiest thread over mean" }
+    };
     int n = c->metric != BENCH_RATE_MS ? 0 : kept.n < KEPT ? (int)kept.n : KEPT;
     for (int i = 0; n > 0 && i < N_FIGURES; i++) {
         figure[i] = figures[i];
@@ -106,15 +119,15 @@ static int list_figures(const bench_case_t *c, bench_figure_t *figure)
     return n > 0 ? N_FIGURES : 0;
 }
 
-/* ---- loops ---------------------------------------------------------------------------------------------------- */
+/* ---- loops ---- */
 
 static void close_case(void)
 {
     for (int i = 0; i < 2; i++)
         bench_check(pgas_mcts_destroy(now.mcts[i]), "pgas_mcts_destroy");
     ref_tree_destroy(now.tree);
-    memset(&now, 0, sizeof(now));
-    memset(&kept, 0, sizeof(kept));
+    memset(&now, 0, sizeof now);
+    memset(&kept, 0, sizeof kept);
     now.arg = -1;
 }
 
@@ -126,10 +139,11 @@ static void open_case(const bench_run_t *run)
     now.arg = run->arg;
 }
 
-/* The thread of main is bound to a core; those that it starts are to find others, if there are any. */
+/* The thread of main is bound to a core; those that it starts are to find others, if there are
+ * any. */
 static void other_cores(cpu_set_t *bound, cpu_set_t *others)
 {
-    (void)sched_getaffinity(0, sizeof(*bound), bound);
+    (void)sched_getaffinity(0, sizeof *bound, bound);
     CPU_XOR(others, &all_cores, bound);
     CPU_AND(others, others, &all_cores);
     if (CPU_COUNT(others) == 0)
@@ -138,7 +152,7 @@ static void other_cores(cpu_set_t *bound, cpu_set_t *others)
 
 static pgas_mcts_t *search_of(int arg, int n_threads)
 {
-    static const pgas_mcts_place_t places[] = {PGAS_MCTS_RANDOM, PGAS_MCTS_HASH, PGAS_MCTS_NEAR};
+    static const pgas_mcts_place_t places[] = { PGAS_MCTS_RANDOM, PGAS_MCTS_HASH, PGAS_MCTS_NEAR };
     pgas_mcts_opts_t opts = chosen;
     pgas_mcts_t **mcts = &now.mcts[n_threads > 1];
     cpu_set_t bound, others;
@@ -149,9 +163,9 @@ static pgas_mcts_t *search_of(int arg, int n_threads)
     opts.style = arg & OVFL ? PGAS_AGG_OVERFLOW : PGAS_AGG_TRAD;
     opts.place = places[arg >> 1 & 3];
     other_cores(&bound, &others);
-    (void)sched_setaffinity(0, sizeof(others), &others); /* its threads begin with this */
+    (void)sched_setaffinity(0, sizeof others, &others); /* its threads begin with this */
     bench_check(pgas_mcts_create(pgas_hex_spec(board_size), &opts, mcts), "pgas_mcts_create");
-    (void)sched_setaffinity(0, sizeof(bound), &bound);
+    (void)sched_setaffinity(0, sizeof bound, &bound);
     return *mcts;
 }
 
@@ -205,7 +219,8 @@ static double shared_tree(const bench_run_t *run)
     open_case(run);
     other_cores(&bound, &others);
     if (!now.tree)
-        now.tree = ref_tree_create(&board, threads_of(run), playouts_of(run->arg), TREE_BYTES, bench_seed(run->rank));
+        now.tree = ref_tree_create(&board, threads_of(run), playouts_of(run->arg), TREE_BYTES,
+                                   bench_seed(run->rank));
     if (!now.tree)
         bench_die("no memory for the tree of the reference");
     ref_tree_clear(now.tree);
@@ -241,7 +256,7 @@ static double copy(const bench_run_t *run)
     return (double)COPIES * (double)COPY_BYTES / bench_since(begin);
 }
 
-/* ---- options -------------------------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 static const char *number(const char *text, long min, long max, long *value_p, const char *wrong)
 {
@@ -265,22 +280,22 @@ static const char *word(const char *text, const char *const *words, int *value_p
     return wrong;
 }
 
-#define NUMBER(NAME, FIELD, MIN, MAX, WRONG)                            \
-    static const char *set_##NAME(const char *text)                     \
-    {                                                                   \
-        long value = 0;                                                 \
-        const char *wrong = number(text, MIN, MAX, &value, WRONG);      \
-        FIELD = (__typeof__(FIELD))(wrong ? (long)FIELD : value);       \
-        return wrong;                                                   \
+#define NUMBER(NAME, FIELD, MIN, MAX, WRONG)                       \
+    static const char *set_##NAME(const char *text)                \
+    {                                                              \
+        long value = 0;                                            \
+        const char *wrong = number(text, MIN, MAX, &value, WRONG); \
+        FIELD = (__typeof__(FIELD))(wrong ? (long)FIELD : value);  \
+        return wrong;                                              \
     }
-#define WORD(NAME, FIELD, WRONG, ...)                                   \
-    static const char *set_##NAME(const char *text)                     \
-    {                                                                   \
-        static const char *const words[] = {__VA_ARGS__, NULL};         \
-        int value = (int)FIELD;                                         \
-        const char *wrong = word(text, words, &value, WRONG);           \
-        FIELD = (__typeof__(FIELD))value;                               \
-        return wrong;                                                   \
+#define WORD(NAME, FIELD, WRONG, ...)                             \
+    static const char *set_##NAME(const char *text)               \
+    {                                                             \
+        static const char *const words[] = { __VA_ARGS__, NULL }; \
+        int value = (int)FIELD;                                   \
+        const char *wrong = word(text, words, &value, WRONG);     \
+        FIELD = (__typeof__(FIELD))value;                         \
+        return wrong;                                             \
     }
 #define FLAG(NAME, FIELD)                           \
     static const char *set_##NAME(const char *text) \
@@ -297,49 +312,55 @@ NUMBER(phase, chosen.phase, 1, 4096, "--phase: 1 to 4096")
 NUMBER(near_every, chosen.near_every, 1, 1000000, "--near-every: 1 to 1000000")
 NUMBER(seed, chosen.seed, 1, 1000000000, "--seed: 1 to 1000000000")
 WORD(policy, chosen.policy, "--policy: ucb1, puct", "ucb1", "puct")
-WORD(pending, chosen.pending, "--pending: unobserved, virtual-loss, ignored", "unobserved", "virtual-loss", "ignored")
+WORD(pending, chosen.pending, "--pending: unobserved, virtual-loss, ignored", "unobserved",
+     "virtual-loss", "ignored")
 WORD(mode, chosen.mode, "--mode: tree, root, leaf", "tree", "root", "leaf")
 FLAG(always_call, chosen.always_call)
 FLAG(no_combining, chosen.no_combining)
 FLAG(no_proofs, chosen.no_proofs)
 
 static const bench_option_t options[] = {
-    {"size", "N", "of the board, 2 to 19 (11)", set_size},
-    {"playouts", "N", "of a rollout in the cases named -n (4)", set_playouts},
-    {"policy", "WORD", "ucb1 or puct", set_policy},
-    {"pending", "WORD", "unobserved, virtual-loss or ignored", set_pending},
-    {"mode", "WORD", "tree, root or leaf", set_mode},
-    {"in-flight", "N", "rollouts under way at one time", set_in_flight},
-    {"phase", "N", "rollouts of a phase for each thread of the job, at most 4096", set_phase},
-    {"near-every", "N", "near: one in so many children moves away", set_near_every},
-    {"seed", "N", "of the search", set_seed},
-    {"always-call", NULL, "also to nodes of the own rank", set_always_call},
-    {"no-combining", NULL, "each report travels by itself", set_no_combining},
-    {"no-proofs", NULL, "proven values are not propagated", set_no_proofs},
-    {NULL, NULL, NULL, NULL}};
+    { "size", "N", "of the board, 2 to 19 (11)", set_size },
+    { "playouts", "N", "of a rollout in the cases named -n (4)", set_playouts },
+    { "policy", "WORD", "ucb1 or puct", set_policy },
+    { "pending", "WORD", "unobserved, virtual-loss or ignored", set_pending },
+    { "mode", "WORD", "tree, root or leaf", set_mode },
+    { "in-flight", "N", "rollouts under way at one time", set_in_flight },
+    { "phase", "N", "rollouts of a phase for each thread of the job, at most 4096", set_phase },
+    { "near-every", "N", "near: one in so many children moves away", set_near_every },
+    { "seed", "N", "of the search", set_seed },
+    { "always-call", NULL, "also to nodes of the own rank", set_always_call },
+    { "no-combining", NULL, "each report travels by itself", set_no_combining },
+    { "no-proofs", NULL, "proven values are not propagated", set_no_proofs },
+    { NULL, NULL, NULL, NULL }
+};
 
-/* ---- cases ---------------------------------------------------------------------------------------------------- */
+/* ---- cases ---- */
 
-#define PLAYOUTS {"playouts", BENCH_OURS, bare_playouts}
-#define TREE {"shared-tree", BENCH_OURS, shared_tree}
-#define ONE_THREAD {"one-thread", BENCH_OURS, one_thread}
-#define SEARCH(VARIANT, DOC, ARG, ...) \
-    {.variant = VARIANT,               \
-     .doc = DOC,                       \
-     .paths = BENCH_ANYWHERE,          \
-     .metric = BENCH_RATE_MS,          \
-     .unit = "visits/ms",              \
-     .ours = ours,                     \
-     .round_ms = ROUND_MS,             \
-     .arg = ARG,                       \
-     __VA_ARGS__}
-#define THREE(NAME, DOC, ARG, ...)                                                                        \
-    SEARCH(NAME "-16", DOC ", 16 playouts a rollout", (ARG), .refs = __VA_ARGS__),                        \
-        SEARCH(NAME "-1", DOC ", one playout a rollout", (ARG) | ONE, .refs = __VA_ARGS__),               \
+#define PLAYOUTS                              \
+    {                                         \
+        "playouts", BENCH_OURS, bare_playouts \
+    }
+#define TREE                                   \
+    {                                          \
+        "shared-tree", BENCH_OURS, shared_tree \
+    }
+#define ONE_THREAD                           \
+    {                                        \
+        "one-thread", BENCH_OURS, one_thread \
+    }
+#define SEARCH(VARIANT, DOC, ARG, ...)                                                    \
+    {                                                                                     \
+        .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_RATE_MS, \
+        .unit = "visits/ms", .ours = ours, .round_ms = ROUND_MS, .arg = ARG, __VA_ARGS__  \
+    }
+#define THREE(NAME, DOC, ARG, ...)                                                          \
+    SEARCH(NAME "-16", DOC ", 16 playouts a rollout", (ARG), .refs = __VA_ARGS__),          \
+        SEARCH(NAME "-1", DOC ", one playout a rollout", (ARG) | ONE, .refs = __VA_ARGS__), \
         SEARCH(NAME "-n", DOC, (ARG) | CHOSEN, .on_request = true, .refs = __VA_ARGS__)
-#define ALONE(NAME, DOC, ARG) THREE(NAME, DOC, ARG, {PLAYOUTS, TREE})
+#define ALONE(NAME, DOC, ARG) THREE(NAME, DOC, ARG, { PLAYOUTS, TREE })
 #define TOGETHER(NAME, DOC, ARG) \
-    THREE("threads-" NAME, DOC ", --threads of them a rank", (ARG) | THREADS, {ONE_THREAD, TREE})
+    THREE("threads-" NAME, DOC ", --threads of them a rank", (ARG) | THREADS, { ONE_THREAD, TREE })
 
 static const bench_case_t cases[] = {
     ALONE("trad-random", "gathered, children anywhere", TRAD | RANDOM),
@@ -351,26 +372,26 @@ static const bench_case_t cases[] = {
     TOGETHER("trad-random", "gathered, children anywhere", TRAD | RANDOM),
     TOGETHER("ovfl-random", "overflowing, children anywhere", OVFL | RANDOM),
     TOGETHER("trad-hash", "gathered, children by hash", TRAD | HASH),
-    {.variant = "playouts",
-     .doc = "games from the empty board, 16 at a time, on one thread of a rank",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_RATE_EACH,
-     .ours = games,
-     .round_ms = 20},
-    {.variant = "memcpy",
-     .doc = "16 MiB, on one thread of a rank",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_VALUE,
-     .unit = "GB/s",
-     .higher = true,
-     .average = true,
-     .ours = copy,
-     .round_ms = 20},
+    { .variant = "playouts",
+      .doc = "games from the empty board, 16 at a time, on one thread of a rank",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_RATE_EACH,
+      .ours = games,
+      .round_ms = 20 },
+    { .variant = "memcpy",
+      .doc = "16 MiB, on one thread of a rank",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_VALUE,
+      .unit = "GB/s",
+      .higher = true,
+      .average = true,
+      .ours = copy,
+      .round_ms = 20 },
 };
 
 static void prepare(void)
 {
-    (void)sched_getaffinity(0, sizeof(all_cores), &all_cores);
+    (void)sched_getaffinity(0, sizeof all_cores, &all_cores);
     bench_check(pgas_hex_init(&board, board_size, false), "pgas_hex_init");
     now.arg = -1;
 }
@@ -379,22 +400,23 @@ static void finish(const bench_run_t *run, bool json)
 {
     close_case();
     if (run->rank == 0 && !json)
-        printf("# Stats: job of nodes x ranks x threads: %d x %d x 1, threads-*: x %d; board %d x %d\n", pgas_n_nodes(),
-               run->n_ranks / pgas_n_nodes(), run->team, board_size, board_size);
+        printf("# Stats: job of nodes x ranks x threads: %d x %d x 1, threads-*: x %d; board %d x "
+               "%d\n",
+               pgas_n_nodes(), run->n_ranks / pgas_n_nodes(), run->team, board_size, board_size);
 }
 
 int main(int argc, char **argv)
 {
-    const bench_program_t program = {.name = "pgas_mcts",
-                                     .doc = "tree search of Hex from the empty board",
-                                     .ranks = BENCH_ANY,
-                                     .label = "Rate",
-                                     .cases = cases,
-                                     .n_cases = (int)(sizeof(cases) / sizeof(cases[0])),
-                                     .prepare = prepare,
-                                     .threads = true,
-                                     .figures = list_figures,
-                                     .finish = finish,
-                                     .options = options};
+    const bench_program_t program = { .name = "pgas_mcts",
+                                      .doc = "tree search of Hex from the empty board",
+                                      .ranks = BENCH_ANY,
+                                      .label = "Rate",
+                                      .cases = cases,
+                                      .n_cases = (int)(sizeof cases / sizeof cases[0]),
+                                      .prepare = prepare,
+                                      .threads = true,
+                                      .figures = list_figures,
+                                      .finish = finish,
+                                      .options = options };
     return bench_main(&program, argc, argv);
 }

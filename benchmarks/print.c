@@ -15,8 +15,8 @@ void print_title(const char *bench)
 static void print_heading(const char *first, const char *second, const char *unit)
 {
     char text[64];
-    snprintf(text, sizeof(text), "%s%s%s%s%s%s", first, *second ? " " : "", second, *unit ? " (" : "", unit,
-             *unit ? ")" : "");
+    snprintf(text, sizeof text, "%s%s%s%s%s%s", first, *second ? " " : "", second,
+             *unit ? " (" : "", unit, *unit ? ")" : "");
     printf(" %*s", COLUMN - 1, text);
 }
 
@@ -26,7 +26,7 @@ void print_case(const print_head_t *head)
     if (head->json)
         return;
     printf("# Case: %s: %s\n", head->path, head->doc);
-    snprintf(text, sizeof(text), "# %s", head->size_label);
+    snprintf(text, sizeof text, "# %s", head->size_label);
     printf("%-*s", FIRST_COLUMN, text);
     print_heading(head->label, "", head->unit);
     if (head->full) {
@@ -53,8 +53,8 @@ static void print_number(const char *key, double value, const char *end)
 
 static void print_json(const print_head_t *head, const print_row_t *row)
 {
-    printf("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"unit\":\"%s\",\"better\":\"%s\",", head->bench,
-           head->path, row->bytes, head->unit, head->higher ? "higher" : "lower");
+    printf("{\"bench\":\"%s\",\"case\":\"%s\",\"bytes\":%zu,\"unit\":\"%s\",\"better\":\"%s\",",
+           head->bench, head->path, row->bytes, head->unit, head->higher ? "higher" : "lower");
     print_number("median", row->side[0].median, ",");
     print_number("min", row->side[0].min, ",");
     print_number("max", row->side[0].max, ",\"vs\":{");
@@ -89,14 +89,17 @@ void print_row(const print_head_t *head, const print_row_t *row)
 void print_figures(const print_head_t *head, size_t bytes, const bench_figure_t *figure, int n)
 {
     for (int i = 0; i < n; i++) {
-        print_head_t own = {.bench = head->bench, .unit = figure[i].unit, .higher = figure[i].higher, .n_sides = 1};
-        print_row_t row = {.bytes = bytes, .side = {{figure[i].median, figure[i].min, figure[i].max}}};
-        snprintf(own.path, sizeof(own.path), "%.47s-%.15s", head->path, figure[i].name);
+        print_head_t own = {
+            .bench = head->bench, .unit = figure[i].unit, .higher = figure[i].higher, .n_sides = 1
+        };
+        print_row_t row = { .bytes = bytes,
+                            .side = { { figure[i].median, figure[i].min, figure[i].max } } };
+        snprintf(own.path, sizeof own.path, "%.47s-%.15s", head->path, figure[i].name);
         if (head->json)
             print_json(&own, &row);
         else
-            printf("# Stats: %-16s %12.2f %s (%.2f to %.2f)\n", figure[i].name, figure[i].median, figure[i].unit,
-                   figure[i].min, figure[i].max);
+            printf("# Stats: %-16s %12.2f %s (%.2f to %.2f)\n", figure[i].name, figure[i].median,
+                   figure[i].unit, figure[i].min, figure[i].max);
     }
     fflush(stdout);
 }

@@ -19,10 +19,10 @@ static const struct {
     bool (*open)(void);
     void (*close)(void);
     void (*meet)(void);
-} side[BENCH_KINDS] = {[BENCH_OURS] = {nothing_open, nothing_close, ours_meet},
-                       [BENCH_MEMORY] = {ref_memory_open, ref_memory_close, ours_meet},
-                       [BENCH_UCX] = {ref_ucx_open, ref_ucx_close, ref_ucx_meet},
-                       [BENCH_MPI] = {ref_mpi_open, ref_mpi_close, ref_mpi_meet}};
+} side[BENCH_KINDS] = { [BENCH_OURS] = { nothing_open, nothing_close, ours_meet },
+                        [BENCH_MEMORY] = { ref_memory_open, ref_memory_close, ours_meet },
+                        [BENCH_UCX] = { ref_ucx_open, ref_ucx_close, ref_ucx_meet },
+                        [BENCH_MPI] = { ref_mpi_open, ref_mpi_close, ref_mpi_meet } };
 static bool is_open[BENCH_KINDS];
 
 bool ref_open(bench_kind_t kind)

@@ -1,9 +1,10 @@
 /* References of the array benchmarks, see ref_array.h.
  *
- * The counted chunks are written from the DArray paper's description (Ding, Han, Chen; ICPP 2023), of which no code was
- * published: a chunk has a count of the threads that are inside and a state; a thread adds itself, looks whether the state
- * allows what it wants, accesses the element, and takes itself off again; who wants the chunk changes the state and waits
- * until the count is 0. Both changes of the count are locked instructions. */
+ * The counted chunks are written from the DArray paper's description (Ding, Han, Chen; ICPP 2023),
+ * of which no code was published: a chunk has a count of the threads that are inside and a state; a
+ * thread adds itself, looks whether the state allows what it wants, accesses the element, and takes
+ * itself off again; who wants the chunk changes the state and waits until the count is 0. Both
+ * changes of the count are locked instructions. */
 #include "benchmarks/ref_array.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #define with_vectors __attribute__((noinline, aligned(64)))
 #endif
 
-/* ---- plain ---------------------------------------------------------------------------------------------------- */
+/* ---- plain ---- */
 
 ref_aligned uint64_t ref_array_get(const uint64_t *array, const uint64_t *index, uint64_t n)
 {
@@ -97,7 +98,7 @@ with_vectors void ref_span_add(uint64_t *span, uint64_t n, uint64_t value)
         span[k] += value;
 }
 
-/* ---- counted -------------------------------------------------------------------------------------------------- */
+/* ---- counted ---- */
 
 enum { NOTHING, READ, OPERATE, ALL }; /* what a chunk's state allows */
 
@@ -116,17 +117,17 @@ struct ref_counted {
 
 ref_counted_t *ref_counted_create(uint64_t n, uint64_t chunk_elems)
 {
-    ref_counted_t *array = calloc(1, sizeof(*array));
+    ref_counted_t *array = calloc(1, sizeof *array);
     uint64_t n_chunks = (n + chunk_elems - 1) / chunk_elems;
     if (!array)
         bench_die("out of memory");
     array->n = n;
     array->mask = chunk_elems - 1;
     array->shift = __builtin_ctzll(chunk_elems);
-    array->data = bench_table(n_chunks * chunk_elems * sizeof(*array->data));
-    array->chunks = bench_table(n_chunks * sizeof(*array->chunks));
+    array->data = bench_table(n_chunks * chunk_elems * sizeof *array->data);
+    array->chunks = bench_table(n_chunks * sizeof *array->chunks);
     for (uint64_t c = 0; c < n_chunks; c++)
-        array->chunks[c] = (chunk_t){.state = ALL, .data = array->data + c * chunk_elems};
+        array->chunks[c] = (chunk_t){ .state = ALL, .data = array->data + c * chunk_elems };
     return array;
 }
 
@@ -170,7 +171,8 @@ ref_aligned uint64_t ref_counted_get(ref_counted_t *array, const uint64_t *index
     return sum;
 }
 
-ref_aligned void ref_counted_set(ref_counted_t *array, const uint64_t *index, uint64_t n, uint64_t value)
+ref_aligned void ref_counted_set(ref_counted_t *array, const uint64_t *index, uint64_t n,
+                                 uint64_t value)
 {
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = index[k];
@@ -181,7 +183,8 @@ ref_aligned void ref_counted_set(ref_counted_t *array, const uint64_t *index, ui
     }
 }
 
-ref_aligned void ref_counted_add(ref_counted_t *array, const uint64_t *index, uint64_t n, uint64_t value)
+ref_aligned void ref_counted_add(ref_counted_t *array, const uint64_t *index, uint64_t n,
+                                 uint64_t value)
 {
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = index[k];

@@ -1,7 +1,9 @@
-/** References of the array benchmarks: a plain C array, and the counting of references that the DArray paper describes.
+/** References of the array benchmarks: a plain C array, and the counting of references that the
+ *  DArray paper describes.
  *
- *  Loops over an index list read each index from memory, and the compiler may assume nothing about it, so that no loop, ours
- *  neither, becomes one of vectors. Loops over a span are compiled for vectors, and serve plain arrays and pins alike. */
+ *  Loops over an index list read each index from memory, and the compiler may assume nothing about
+ *  it, so that no loop, ours neither, becomes one of vectors. Loops over a span are compiled for
+ *  vectors, and serve plain arrays and pins alike. */
 #ifndef BENCH_REF_ARRAY_H
 #define BENCH_REF_ARRAY_H
 
@@ -15,8 +17,10 @@
 
 /** ---- n elements of a plain array, by an index list ---- */
 uint64_t ref_array_get(const uint64_t *array, const uint64_t *index, uint64_t n); /* their sum */
-void ref_array_set(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t value); /* to value, value + 1, .. */
-void ref_array_add(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t value); /* value to each */
+/* to value, value + 1, .. */
+void ref_array_set(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t value);
+/* value to each */
+void ref_array_add(uint64_t *array, const uint64_t *index, uint64_t n, uint64_t value);
 
 /** ---- n elements in a row, without vectors ---- */
 uint64_t ref_array_get_row(const uint64_t *array, uint64_t first, uint64_t n);
@@ -28,7 +32,8 @@ uint64_t ref_span_sum(const uint64_t *span, uint64_t n);
 void ref_span_fill(uint64_t *span, uint64_t n, uint64_t value);
 void ref_span_add(uint64_t *span, uint64_t n, uint64_t value);
 
-/** ---- chunks that count their users: each access counts itself in, looks at the state, and counts itself out ---- */
+/** ---- chunks that count their users: each access counts itself in, looks at the state, and counts
+ *  itself out ---- */
 typedef struct ref_counted ref_counted_t;
 /** n elements, all 0, in chunks of a power of two, in the state in which everything is allowed. */
 ref_counted_t *ref_counted_create(uint64_t n, uint64_t chunk_elems);

@@ -1,9 +1,10 @@
-/* The limit of the machine: plain loads, stores, atomics, copies, flags and rings between processes.
+/* The limit of the machine: plain loads, stores, atomics, copies, flags and rings between
+ * processes.
  *
- * All ranks of a host map one region of each (MPI's shared window is the plainest way to get one) and reach it
- * through an array of pointers with the size of each region, which is what a program without a library would have.
- * Rings: one producer, one consumer, a counter of messages written and one of messages read, each on lines of its
- * own; the ring lives in the receiver's region. */
+ * All ranks of a host map one region of each (MPI's shared window is the plainest way to get one)
+ * and reach it through an array of pointers with the size of each region, which is what a program
+ * without a library would have. Rings: one producer, one consumer, a counter of messages written
+ * and one of messages read, each on lines of its own; the ring lives in the receiver's region. */
 #include "benchmarks/ref.h"
 
 #include <mpi.h>
@@ -61,7 +62,7 @@ bool ref_memory_open(void)
         return false;
     }
     MPI_Win_allocate_shared(sizeof(region_t) + 4096, 1, MPI_INFO_NULL, host, &mine, &window);
-    at_rank = calloc((size_t)n_ranks, sizeof(*at_rank));
+    at_rank = calloc((size_t)n_ranks, sizeof *at_rank);
     private_base = bench_buffer(BENCH_WINDOW_BYTES);
     if (!at_rank)
         bench_die("out of memory");
@@ -91,9 +92,10 @@ void ref_memory_close(void)
     random_table = NULL;
 }
 
-/* ---- loads and stores ----------------------------------------------------------------------------------------- */
+/* ---- loads and stores ---- */
 
-/* The address of bytes bytes at an offset of a rank's window, or NULL: what any checked access costs. */
+/* The address of bytes bytes at an offset of a rank's window, or NULL: what any checked access
+ * costs. */
 static inline void *checked(int rank, size_t offset, size_t bytes)
 {
     if (__builtin_expect(rank >= n_at || offset + bytes > at_rank[rank].bytes, 0))
@@ -213,7 +215,7 @@ double ref_memcpy_get(const bench_run_t *run)
     return copy_window(run, false);
 }
 
-/* ---- atomics -------------------------------------------------------------------------------------------------- */
+/* ---- atomics ---- */
 
 static always_inline void atomic_once(uint64_t *word, int amo, uint64_t value)
 {
@@ -232,7 +234,8 @@ static always_inline void atomic_once(uint64_t *word, int amo, uint64_t value)
         break;
     case BENCH_CSWAP64: {
         uint64_t expected = value;
-        (void)__atomic_compare_exchange_n(word, &expected, value + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        (void)__atomic_compare_exchange_n(word, &expected, value + 1, false, __ATOMIC_SEQ_CST,
+                                          __ATOMIC_SEQ_CST);
         bench_use(expected);
         break;
     }
@@ -273,7 +276,7 @@ double ref_atomic_hot(const bench_run_t *run)
     return atomic_loop(run, &at_rank[0].region->hot);
 }
 
-/* ---- flags ---------------------------------------------------------------------------------------------------- */
+/* ---- flags ---- */
 
 /* Two lines: the payload, then the flag that shows it. */
 static inline void raise_flag(region_t *there, const bench_run_t *run, uint64_t value)
@@ -296,8 +299,8 @@ double ref_flags(const bench_run_t *run)
         return 0;
     region_t *here = at_rank[run->rank].region, *there = at_rank[run->peer].region;
     uint64_t begin = bench_now();
-    if (run->bytes > sizeof(here->flag_data))
-        bench_die("flag ping-pong: at most %zu bytes", sizeof(here->flag_data));
+    if (run->bytes > sizeof here->flag_data)
+        bench_die("flag ping-pong: at most %zu bytes", sizeof here->flag_data);
     for (uint64_t i = 0; i < run->iters; i++) {
         flag_count++;
         if (run->active)
@@ -309,10 +312,11 @@ double ref_flags(const bench_run_t *run)
     return run->active ? bench_since(begin) : 0;
 }
 
-/* ---- rings ---------------------------------------------------------------------------------------------------- */
+/* ---- rings ---- */
 
-/* One end of a ring as its loop sees it. The loops keep it in registers: whatever else they would store waits in the
- * same store buffer as the messages, behind lines that come from another core. */
+/* One end of a ring as its loop sees it. The loops keep it in registers: whatever else they would
+ * store waits in the same store buffer as the messages, behind lines that come from another
+ * core. */
 typedef struct {
     ring_t *ring;
     uint64_t n;     /* messages written or read by this end */
@@ -359,24 +363,24 @@ static always_inline void write_burst(ring_end_t *end, uint64_t burst, size_t by
 {
     for (uint64_t last = end->n + burst; end->n < last; end->n++) {
         char *slot = end->ring->data + end->at;
-        memcpy(slot, &end->n, bytes < sizeof(end->n) ? bytes : sizeof(end->n));
-        if (bytes > sizeof(end->n))
-            memcpy(slot + sizeof(end->n), private_base, bytes - sizeof(end->n));
+        memcpy(slot, &end->n, bytes < sizeof end->n ? bytes : sizeof end->n);
+        if (bytes > sizeof end->n)
+            memcpy(slot + sizeof end->n, private_base, bytes - sizeof end->n);
         end->at = next_place(end->at, bytes);
         bench_step();
     }
     __atomic_store_n(&end->ring->written, end->n, __ATOMIC_RELEASE);
 }
 
-/* Reads what has been published, looks at the first word of each message, frees the room; false if there
- * was nothing. */
+/* Reads what has been published, looks at the first word of each message, frees the room; false if
+ * there was nothing. */
 static always_inline bool read_burst(ring_end_t *end, uint64_t *sum, size_t bytes)
 {
     uint64_t last = __atomic_load_n(&end->ring->written, __ATOMIC_ACQUIRE), item = 0;
     if (last == end->n)
         return false;
     for (; end->n < last; end->n++) {
-        memcpy(&item, end->ring->data + end->at, bytes < sizeof(item) ? bytes : sizeof(item));
+        memcpy(&item, end->ring->data + end->at, bytes < sizeof item ? bytes : sizeof item);
         *sum += item;
         end->at = next_place(end->at, bytes);
     }
@@ -386,7 +390,7 @@ static always_inline bool read_burst(ring_end_t *end, uint64_t *sum, size_t byte
 
 static always_inline void send_all(ring_t *ring, uint64_t total, uint64_t burst, size_t bytes)
 {
-    ring_end_t end = {.ring = ring};
+    ring_end_t end = { .ring = ring };
     uint32_t spins = 0;
     while (end.n < total) {
         uint64_t n = total - end.n < burst ? total - end.n : burst;
@@ -400,13 +404,12 @@ static always_inline void send_all(ring_t *ring, uint64_t total, uint64_t burst,
 
 static always_inline void receive_all(ring_t *ring, uint64_t total, size_t bytes)
 {
-    ring_end_t end = {.ring = ring};
+    ring_end_t end = { .ring = ring };
     uint64_t sum = 0;
     uint32_t spins;
-    while (end.n < total) {
+    while (end.n < total)
         for (spins = 0; !read_burst(&end, &sum, bytes);)
             bench_relax(&spins);
-    }
     bench_use(sum);
 }
 
@@ -436,18 +439,18 @@ static always_inline size_t slot_bytes(size_t bytes)
 
 static always_inline void send_slots(ring_t *ring, uint64_t total, size_t bytes)
 {
-    ring_end_t end = {.ring = ring};
+    ring_end_t end = { .ring = ring };
     size_t step = slot_bytes(bytes);
     uint32_t spins;
     while (end.n < total) {
         char *slot = ring->data + end.at;
         for (spins = 0; !has_room(&end, 1, step);)
             bench_relax(&spins);
-        memcpy(slot, &end.n, bytes < sizeof(end.n) ? bytes : sizeof(end.n));
-        if (bytes > sizeof(end.n))
-            memcpy(slot + sizeof(end.n), private_base, bytes - sizeof(end.n));
+        memcpy(slot, &end.n, bytes < sizeof end.n ? bytes : sizeof end.n);
+        if (bytes > sizeof end.n)
+            memcpy(slot + sizeof end.n, private_base, bytes - sizeof end.n);
         end.n++;
-        __atomic_store_n((uint64_t *)(void *)(slot + step - sizeof(end.n)), end.n, __ATOMIC_RELEASE);
+        __atomic_store_n((uint64_t *)(void *)(slot + step - sizeof end.n), end.n, __ATOMIC_RELEASE);
         end.at = next_place(end.at, step);
     }
     for (spins = 0; __atomic_load_n(&ring->read, __ATOMIC_ACQUIRE) != total;)
@@ -456,16 +459,16 @@ static always_inline void send_slots(ring_t *ring, uint64_t total, size_t bytes)
 
 static always_inline void receive_slots(ring_t *ring, uint64_t total, size_t bytes)
 {
-    ring_end_t end = {.ring = ring};
+    ring_end_t end = { .ring = ring };
     size_t step = slot_bytes(bytes);
     uint64_t sum = 0, item = 0, freed = 0;
     uint32_t spins;
     while (end.n < total) {
         const char *slot = ring->data + end.at;
-        const uint64_t *number = (const uint64_t *)(const void *)(slot + step - sizeof(*number));
+        const uint64_t *number = (const uint64_t *)(const void *)(slot + step - sizeof *number);
         for (spins = 0; __atomic_load_n(number, __ATOMIC_ACQUIRE) != end.n + 1;)
             bench_relax(&spins);
-        memcpy(&item, slot, bytes < sizeof(item) ? bytes : sizeof(item));
+        memcpy(&item, slot, bytes < sizeof item ? bytes : sizeof item);
         sum += item;
         end.at = next_place(end.at, step);
         if (++end.n - freed >= RING_BYTES / 8 / step || end.n == total) {
@@ -491,7 +494,7 @@ double ref_ring_slots(const bench_run_t *run)
     elapsed = bench_since(begin);
     if (run->active) {
         reset_ring(ring);
-        memset(ring->data, 0, sizeof(ring->data));
+        memset(ring->data, 0, sizeof ring->data);
     }
     return run->active ? elapsed : 0;
 }
@@ -511,9 +514,10 @@ double ref_team_packed(const bench_run_t *run)
     return bench_team(run, run->team, ref_ring_packed);
 }
 
-static always_inline void exchange(ring_t *to, ring_t *from, uint64_t total, uint64_t burst, size_t bytes)
+static always_inline void exchange(ring_t *to, ring_t *from, uint64_t total, uint64_t burst,
+                                   size_t bytes)
 {
-    ring_end_t out = {.ring = to}, in = {.ring = from};
+    ring_end_t out = { .ring = to }, in = { .ring = from };
     uint64_t sum = 0;
     uint32_t spins = 0;
     while (out.n < total || in.n < total) {
@@ -549,7 +553,7 @@ double ref_ring_both(const bench_run_t *run)
     return elapsed;
 }
 
-/* ---- random updates ------------------------------------------------------------------------------------------- */
+/* ---- random updates ---- */
 
 double ref_random_xor(const bench_run_t *run)
 {

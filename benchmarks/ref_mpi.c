@@ -1,5 +1,5 @@
-/* MPI as users write it: one window under lock_all with a flush where completion is asked for, send and receive with
- * requests, blocking collectives. Also starts and ends MPI for all benchmarks. */
+/* MPI as users write it: one window under lock_all with a flush where completion is asked for, send
+ * and receive with requests, blocking collectives. Also starts and ends MPI for all benchmarks. */
 #include "benchmarks/ref.h"
 
 #include <mpi.h>
@@ -18,7 +18,7 @@ static MPI_Comm comm = MPI_COMM_NULL;
 static MPI_Win window = MPI_WIN_NULL;
 static char *window_base, *private_base, *coll_src, *coll_dst;
 
-/* ---- processes ------------------------------------------------------------------------------------------------ */
+/* ---- processes ---- */
 
 /* SERIALIZED is what the library asks for; MULTIPLE would make MPI's own loops take locks. */
 void ref_mpi_begin(int *argc_p, char ***argv_p)
@@ -49,7 +49,7 @@ int ref_mpi_rank(void)
     return my_rank;
 }
 
-/* ---- the side ------------------------------------------------------------------------------------------------- */
+/* ---- the side ---- */
 
 bool ref_mpi_open(void)
 {
@@ -93,7 +93,7 @@ void ref_mpi_meet(void)
     MPI_Barrier(comm);
 }
 
-/* ---- one-sided ------------------------------------------------------------------------------------------------ */
+/* ---- one-sided ---- */
 
 static size_t small_offset(uint64_t i, size_t bytes)
 {
@@ -109,7 +109,8 @@ double ref_mpi_put(const bench_run_t *run)
     if (!run->active)
         return 0;
     for (uint64_t i = 0; i < run->iters; i++) {
-        MPI_Put(private_base, n, MPI_BYTE, run->peer, (MPI_Aint)small_offset(i, run->bytes), n, MPI_BYTE, window);
+        MPI_Put(private_base, n, MPI_BYTE, run->peer, (MPI_Aint)small_offset(i, run->bytes), n,
+                MPI_BYTE, window);
         MPI_Win_flush(run->peer, window);
     }
     return bench_since(begin);
@@ -124,7 +125,8 @@ double ref_mpi_get(const bench_run_t *run)
     if (!run->active)
         return 0;
     for (uint64_t i = 0; i < run->iters; i++) {
-        MPI_Get(private_base, n, MPI_BYTE, run->peer, (MPI_Aint)small_offset(i, run->bytes), n, MPI_BYTE, window);
+        MPI_Get(private_base, n, MPI_BYTE, run->peer, (MPI_Aint)small_offset(i, run->bytes), n,
+                MPI_BYTE, window);
         MPI_Win_flush(run->peer, window);
     }
     return bench_since(begin);
@@ -168,10 +170,13 @@ double ref_mpi_get_window(const bench_run_t *run)
     return bench_since(begin);
 }
 
-/* Fetching, complete when it returns. Compare-and-swap is left out: Open MPI 4.1 crashes in it on such a window. */
+/* Fetching, complete when it returns. Compare-and-swap is left out: Open MPI 4.1 crashes in it on
+ * such a window. */
 double ref_mpi_atomic(const bench_run_t *run)
 {
-    MPI_Op op = run->arg == BENCH_SWAP64 ? MPI_REPLACE : run->arg == BENCH_XOR64 ? MPI_BXOR : MPI_SUM;
+    MPI_Op op = run->arg == BENCH_SWAP64  ? MPI_REPLACE
+                : run->arg == BENCH_XOR64 ? MPI_BXOR
+                                          : MPI_SUM;
     MPI_Datatype type = bench_amo_bytes(run->arg) == 4 ? MPI_UINT32_T : MPI_UINT64_T;
     uint64_t one = 1, old = 0, begin;
     need_window();
@@ -185,7 +190,7 @@ double ref_mpi_atomic(const bench_run_t *run)
     return bench_since(begin);
 }
 
-/* ---- two-sided ------------------------------------------------------------------------------------------------ */
+/* ---- two-sided ---- */
 
 double ref_mpi_pingpong(const bench_run_t *run)
 {
@@ -220,9 +225,11 @@ double ref_mpi_isend(const bench_run_t *run)
         int window_ops = left < BENCH_WINDOW_OPS ? (int)left : BENCH_WINDOW_OPS;
         for (int i = 0; i < window_ops; i++) {
             if (run->active)
-                MPI_Isend(private_base + (size_t)i * run->bytes, n, MPI_BYTE, run->peer, TAG, comm, &request[i]);
+                MPI_Isend(private_base + (size_t)i * run->bytes, n, MPI_BYTE, run->peer, TAG, comm,
+                          &request[i]);
             else
-                MPI_Irecv(coll_dst + (size_t)i * run->bytes, n, MPI_BYTE, run->peer, TAG, comm, &request[i]);
+                MPI_Irecv(coll_dst + (size_t)i * run->bytes, n, MPI_BYTE, run->peer, TAG, comm,
+                          &request[i]);
         }
         MPI_Waitall(window_ops, request, MPI_STATUSES_IGNORE);
         left -= (uint64_t)window_ops;
@@ -232,22 +239,24 @@ double ref_mpi_isend(const bench_run_t *run)
 }
 
 /* Items are packed by the sender, one by one, and summed by the receiver. */
-static inline __attribute__((always_inline)) void pack_items(char *batch, uint64_t first, uint64_t n, size_t bytes)
+static inline __attribute__((always_inline)) void pack_items(char *batch, uint64_t first,
+                                                             uint64_t n, size_t bytes)
 {
     for (uint64_t i = 0; i < n; i++) {
         uint64_t item = first + i;
-        memcpy(batch + i * bytes, &item, sizeof(item) < bytes ? sizeof(item) : bytes);
-        if (bytes > sizeof(item))
-            memcpy(batch + i * bytes + sizeof(item), private_base, bytes - sizeof(item));
+        memcpy(batch + i * bytes, &item, sizeof item < bytes ? sizeof item : bytes);
+        if (bytes > sizeof item)
+            memcpy(batch + i * bytes + sizeof item, private_base, bytes - sizeof item);
         bench_step();
     }
 }
 
-static inline __attribute__((always_inline)) uint64_t sum_items(const char *batch, uint64_t n, size_t bytes)
+static inline __attribute__((always_inline)) uint64_t sum_items(const char *batch, uint64_t n,
+                                                                size_t bytes)
 {
     uint64_t sum = 0, item = 0;
     for (uint64_t i = 0; i < n; i++) {
-        memcpy(&item, batch + i * bytes, sizeof(item) < bytes ? sizeof(item) : bytes);
+        memcpy(&item, batch + i * bytes, sizeof item < bytes ? sizeof item : bytes);
         sum += item;
     }
     return sum;
@@ -295,7 +304,8 @@ static uint64_t receive_batches(const bench_run_t *run, char *buffer, uint64_t p
     for (int i = 0; i < BATCHES; i++) {
         request[i] = MPI_REQUEST_NULL;
         if ((uint64_t)i < n_batches)
-            MPI_Irecv(buffer + (size_t)i * stride, (int)stride, MPI_BYTE, run->peer, TAG, comm, &request[i]);
+            MPI_Irecv(buffer + (size_t)i * stride, (int)stride, MPI_BYTE, run->peer, TAG, comm,
+                      &request[i]);
     }
     for (uint64_t b = 0; b < n_batches; b++) {
         MPI_Status status;
@@ -312,7 +322,8 @@ static uint64_t receive_batches(const bench_run_t *run, char *buffer, uint64_t p
 
 double ref_mpi_batches(const bench_run_t *run)
 {
-    uint64_t per_batch = run->bytes < BATCH_BYTES ? BATCH_BYTES / run->bytes : 1, begin = bench_now();
+    uint64_t per_batch = run->bytes < BATCH_BYTES ? BATCH_BYTES / run->bytes : 1,
+             begin = bench_now();
     if (run->active)
         send_batches(run, coll_src, per_batch);
     else
@@ -321,7 +332,7 @@ double ref_mpi_batches(const bench_run_t *run)
     return run->active ? bench_since(begin) : 0;
 }
 
-/* ---- collectives ---------------------------------------------------------------------------------------------- */
+/* ---- collectives ---- */
 
 static void collective(const bench_run_t *run, int n, int n_floats)
 {
@@ -356,14 +367,16 @@ double ref_mpi_collective(const bench_run_t *run)
 {
     uint64_t begin = bench_now();
     if (run->bytes * (size_t)run->n_ranks > COLL_BYTES)
-        bench_die("collectives: %zu bytes for each of %d ranks are more than the reference's buffer", run->bytes,
-                  run->n_ranks);
+        bench_die(
+            "collectives: %zu bytes for each of %d ranks are more than the reference's buffer",
+            run->bytes, run->n_ranks);
     for (uint64_t i = 0; i < run->iters; i++)
         collective(run, (int)run->bytes, (int)(run->bytes / sizeof(float)));
     return bench_since(begin);
 }
 
-/* From the root's call until it knows that all have it: MPI_Bcast by itself may end before anybody has looked. */
+/* From the root's call until it knows that all have it: MPI_Bcast by itself may end before anybody
+ * has looked. */
 double ref_mpi_bcast_known(const bench_run_t *run)
 {
     uint64_t begin = bench_now();
@@ -375,7 +388,7 @@ double ref_mpi_bcast_known(const bench_run_t *run)
     return run->rank == 0 ? bench_since(begin) : 0;
 }
 
-/* ---- towards a rank that computes ----------------------------------------------------------------------------- */
+/* ---- towards a rank that computes ---- */
 
 static void fetch_add_times(const bench_run_t *run, int n)
 {

@@ -1,10 +1,11 @@
-/* Lock-free UCT in shared memory (Enzenberger and Mueller, "A lock-free multithreaded Monte-Carlo tree search", 2009),
- * see ref_tree.h.
+/* Lock-free UCT in shared memory (Enzenberger and Mueller, "A lock-free multithreaded Monte-Carlo
+ * tree search", 2009), see ref_tree.h.
  *
- * The children of a node are one array, made with the node's second visit in the arena of the thread that comes first,
- * in random order; a compare-and-swap publishes it. Children that nobody has tried are given out by a counter; after
- * that the best by UCB1 is taken. A visit counts on the way down and wins on the way up, so what is under way
- * counts as lost. All counts are relaxed atomics. States are not kept: each rollout plays its moves from the root. */
+ * The children of a node are one array, made with the node's second visit in the arena of the
+ * thread that comes first, in random order; a compare-and-swap publishes it. Children that nobody
+ * has tried are given out by a counter; after that the best by UCB1 is taken. A visit counts on the
+ * way down and wins on the way up, so what is under way counts as lost. All counts are relaxed
+ * atomics. States are not kept: each rollout plays its moves from the root. */
 #include "benchmarks/ref_tree.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ struct ref_tree {
 #define LOAD(word)   __atomic_load_n(&(word), __ATOMIC_RELAXED)
 #define ADD(word, n) __atomic_fetch_add(&(word), n, __ATOMIC_RELAXED)
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 static size_t array_bytes(uint32_t n)
 {
@@ -68,7 +69,7 @@ static node_t *make_children(worker_t *worker, const pgas_hex_t *hex, uint32_t *
     worker->used += array_bytes(n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t pick = i + pgas_mcts_below(&worker->rng, n - i);
-        children[i] = (node_t){.move = (uint16_t)moves[pick]};
+        children[i] = (node_t){ .move = (uint16_t)moves[pick] };
         moves[pick] = moves[i];
     }
     *n_p = n;
@@ -85,8 +86,10 @@ static node_t *children_of(worker_t *worker, node_t *node, const pgas_hex_t *hex
     made = make_children(worker, hex, &n);
     if (!made)
         return NULL;
-    __atomic_store_n(&node->n_children, (uint16_t)n, __ATOMIC_RELAXED); /* the same from everybody */
-    if (__atomic_compare_exchange_n(&node->children, &children, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    /* the same from everybody */
+    __atomic_store_n(&node->n_children, (uint16_t)n, __ATOMIC_RELAXED);
+    if (__atomic_compare_exchange_n(&node->children, &children, made, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
         return made;
     worker->used -= array_bytes(n); /* another thread was first */
     return children;
@@ -99,7 +102,8 @@ static node_t *best_child(const node_t *node, node_t *children, uint32_t n, floa
     for (uint32_t i = 0; i < n; i++) {
         uint32_t visits = LOAD(children[i].visits);
         float inverse = 1 / (float)(visits + (visits == 0)); /* 0: just given out */
-        float value = (float)LOAD(children[i].wins) * per_playout * inverse + EXPLORATION * sqrtf(log_visits * inverse);
+        float value = (float)LOAD(children[i].wins) * per_playout * inverse +
+                      EXPLORATION * sqrtf(log_visits * inverse);
         if (value > best_value) {
             best_value = value;
             best = &children[i];
@@ -119,7 +123,7 @@ static node_t *select_child(node_t *node, node_t *children, float per_playout)
     return best_child(node, children, n, per_playout);
 }
 
-/* ---- rollouts ------------------------------------------------------------------------------------------------- */
+/* ---- rollouts ---- */
 
 static void roll_out(worker_t *worker)
 {
@@ -129,7 +133,7 @@ static void roll_out(worker_t *worker)
     pgas_hex_t hex = tree->start;
     int depth = 0, player = tree->start.turn;
     uint32_t wins[2], seen = ADD(node->visits, 1);
-    while (hex.winner < 0 && seen > 0 && (children = children_of(worker, node, &hex)) != NULL) {
+    while (hex.winner < 0 && seen > 0 && (children = children_of(worker, node, &hex))) {
         node = path[depth++] = select_child(node, children, per_playout);
         seen = ADD(node->visits, 1);
         (void)pgas_hex_play(&hex, node->move);
@@ -147,10 +151,9 @@ static void *work(void *arg)
 {
     worker_t *worker = arg;
     int64_t left;
-    while ((left = ADD(worker->tree->n_left, -GRAB)) > 0) {
+    while ((left = ADD(worker->tree->n_left, -GRAB)) > 0)
         for (int64_t i = 0; i < GRAB && i < left; i++)
             roll_out(worker);
-    }
     return NULL;
 }
 
@@ -160,7 +163,7 @@ int ref_tree_search(ref_tree_t *tree, uint64_t rollouts, const cpu_set_t *cores)
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     if (cores)
-        pthread_attr_setaffinity_np(&attr, sizeof(*cores), cores);
+        pthread_attr_setaffinity_np(&attr, sizeof *cores, cores);
     tree->n_left = (int64_t)rollouts;
     for (; n < tree->n_threads; n++) {
         status = pthread_create(&tree->workers[n].thread, &attr, work, &tree->workers[n]);
@@ -184,43 +187,46 @@ uint64_t ref_hex_games(const pgas_hex_t *hex, uint64_t n, int playouts, uint64_t
     return wins;
 }
 
-/* ---- the tree ------------------------------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 void ref_tree_clear(ref_tree_t *tree)
 {
-    tree->root = (node_t){.children = NULL};
+    tree->root = (node_t){ .children = NULL };
     for (int i = 0; i < tree->n_threads; i++)
         tree->workers[i].used = 0;
 }
 
-/* Memory that nobody has touched costs nothing. Of huge pages where the system gives them, as the library's nodes are. */
+/* Memory that nobody has touched costs nothing. Of huge pages where the system gives them, as the
+ * library's nodes are. */
 static char *map_arena(size_t bytes)
 {
-    char *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena == MAP_FAILED)
         return NULL;
     (void)madvise(arena, bytes, MADV_HUGEPAGE);
     return arena;
 }
 
-ref_tree_t *ref_tree_create(const pgas_hex_t *root, int n_threads, int playouts, size_t bytes, uint64_t seed)
+ref_tree_t *ref_tree_create(const pgas_hex_t *root, int n_threads, int playouts, size_t bytes,
+                            uint64_t seed)
 {
     const pgas_mcts_spec_t *spec = pgas_hex_spec(root->size);
-    ref_tree_t *tree = spec ? aligned_alloc(ALIGNMENT, sizeof(*tree)) : NULL;
+    ref_tree_t *tree = spec ? aligned_alloc(ALIGNMENT, sizeof *tree) : NULL;
     if (!tree)
         return NULL;
-    memset(tree, 0, sizeof(*tree));
+    memset(tree, 0, sizeof *tree);
     tree->start = *root;
     tree->spec = spec;
     tree->n_threads = n_threads;
     tree->playouts = playouts;
     tree->arena_bytes = bytes / (size_t)n_threads;
-    tree->workers = aligned_alloc(ALIGNMENT, (size_t)n_threads * sizeof(*tree->workers));
+    tree->workers = aligned_alloc(ALIGNMENT, (size_t)n_threads * sizeof *tree->workers);
     if (!tree->workers) {
         free(tree);
         return NULL;
     }
-    memset(tree->workers, 0, (size_t)n_threads * sizeof(*tree->workers));
+    memset(tree->workers, 0, (size_t)n_threads * sizeof *tree->workers);
     for (int i = 0; i < n_threads; i++) {
         tree->workers[i].tree = tree;
         tree->workers[i].arena = map_arena(tree->arena_bytes);
@@ -237,10 +243,9 @@ void ref_tree_destroy(ref_tree_t *tree)
 {
     if (!tree)
         return;
-    for (int i = 0; i < tree->n_threads; i++) {
+    for (int i = 0; i < tree->n_threads; i++)
         if (tree->workers[i].arena)
             (void)munmap(tree->workers[i].arena, tree->arena_bytes);
-    }
     free(tree->workers);
     free(tree);
 }
@@ -248,10 +253,9 @@ void ref_tree_destroy(ref_tree_t *tree)
 pgas_mcts_move_t ref_tree_best(const ref_tree_t *tree, uint64_t *visits_p)
 {
     const node_t *children = tree->root.children, *best = children;
-    for (uint32_t i = 1; children && i < tree->root.n_children; i++) {
+    for (uint32_t i = 1; children && i < tree->root.n_children; i++)
         if (children[i].visits > best->visits)
             best = &children[i];
-    }
     *visits_p = best ? best->visits : 0;
     return best && best->visits ? best->move : PGAS_MCTS_NO_MOVE;
 }

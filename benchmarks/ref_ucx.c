@@ -1,8 +1,9 @@
-/* Raw UCX: one worker, memory that UCX allocated itself (so that shared memory is mapped at the peer), the plain
- * non-blocking calls in the order in which the UCP examples use them.
+/* Raw UCX: one worker, memory that UCX allocated itself (so that shared memory is mapped at the
+ * peer), the plain non-blocking calls in the order in which the UCP examples use them.
  *
- * The configuration is read with the library's own prefix, so that PGAS_UCX_TLS chooses the transports of both. While
- * ranks wait for each other they progress their worker: transports without remote memory access need that. */
+ * The configuration is read with the library's own prefix, so that PGAS_UCX_TLS chooses the
+ * transports of both. While ranks wait for each other they progress their worker: transports
+ * without remote memory access need that. */
 #include "benchmarks/ref.h"
 #include "benchmarks/ref_array.h"
 
@@ -40,7 +41,7 @@ static void check(ucs_status_t status, const char *what)
 /* Operations either completed at once (NULL), failed, or gave a request. */
 static void wait_for(ucs_status_ptr_t request)
 {
-    if (request == NULL)
+    if (!request)
         return;
     if (UCS_PTR_IS_ERR(request))
         check(UCS_PTR_STATUS(request), "UCX operation");
@@ -49,10 +50,10 @@ static void wait_for(ucs_status_ptr_t request)
     ucp_request_free(request);
 }
 
-/* ---- set-up --------------------------------------------------------------------------------------------------- */
+/* ---- set-up ---- */
 
-static ucs_status_t message_arrived(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
-                                    const ucp_am_recv_param_t *param)
+static ucs_status_t message_arrived(void *arg, const void *header, size_t header_bytes, void *data,
+                                    size_t bytes, const ucp_am_recv_param_t *param)
 {
     (void)arg;
     (void)header;
@@ -67,13 +68,15 @@ static ucs_status_t message_arrived(void *arg, const void *header, size_t header
 static bool open_worker(void)
 {
     ucp_config_t *config;
-    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                           .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_AM};
-    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                      .id = AM_ID,
-                                      .cb = message_arrived};
+    ucp_params_t params = { .field_mask = UCP_PARAM_FIELD_FEATURES,
+                            .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |
+                                        UCP_FEATURE_AM };
+    ucp_worker_params_t worker_params = { .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                          .thread_mode = UCS_THREAD_MODE_SINGLE };
+    ucp_am_handler_param_t handler = { .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                     UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                       .id = AM_ID,
+                                       .cb = message_arrived };
     if (ucp_config_read("PGAS", NULL, &config) != UCS_OK)
         return false;
     ucs_status_t status = ucp_init(&params, config, &context);
@@ -87,10 +90,11 @@ static bool open_worker(void)
 
 static void allocate_window(void)
 {
-    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                   .length = BENCH_WINDOW_BYTES,
-                                   .flags = UCP_MEM_MAP_ALLOCATE};
-    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    ucp_mem_map_params_t params = { .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                  UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                    .length = BENCH_WINDOW_BYTES,
+                                    .flags = UCP_MEM_MAP_ALLOCATE };
+    ucp_mem_attr_t attr = { .field_mask = UCP_MEM_ATTR_FIELD_ADDRESS };
     check(ucp_mem_map(context, &params, &memory), "ucp_mem_map");
     check(ucp_mem_query(memory, &attr), "ucp_mem_query");
     mine = attr.address;
@@ -127,9 +131,11 @@ static void connect_to(int peer)
     if (ep[peer])
         return;
     const void *address = addresses + (size_t)peer * ADDRESS_MAX;
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = address};
+    ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
+                               .address = address };
     check(ucp_ep_create(worker, &params, &ep[peer]), "ucp_ep_create");
-    check(ucp_ep_rkey_unpack(ep[peer], keys + (size_t)peer * KEY_MAX, &key[peer]), "ucp_ep_rkey_unpack");
+    check(ucp_ep_rkey_unpack(ep[peer], keys + (size_t)peer * KEY_MAX, &key[peer]),
+          "ucp_ep_rkey_unpack");
 }
 
 bool ref_ucx_open(void)
@@ -141,9 +147,9 @@ bool ref_ucx_open(void)
     MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, comm);
     if (!all_good)
         return false;
-    ep = calloc((size_t)n_ranks, sizeof(*ep));
-    key = calloc((size_t)n_ranks, sizeof(*key));
-    remote = calloc((size_t)n_ranks, sizeof(*remote));
+    ep = calloc((size_t)n_ranks, sizeof *ep);
+    key = calloc((size_t)n_ranks, sizeof *key);
+    remote = calloc((size_t)n_ranks, sizeof *remote);
     addresses = calloc((size_t)n_ranks, ADDRESS_MAX);
     keys = calloc((size_t)n_ranks, KEY_MAX);
     private_base = bench_buffer(BENCH_WINDOW_BYTES);
@@ -157,7 +163,7 @@ bool ref_ucx_open(void)
 void ref_ucx_close(void)
 {
     int n_ranks;
-    ucp_request_param_t param = {0};
+    ucp_request_param_t param = { 0 };
     MPI_Comm_size(comm, &n_ranks);
     ref_ucx_meet();
     for (int r = 0; r < n_ranks; r++) {
@@ -215,9 +221,9 @@ const char *ref_ucx_path(int peer)
     return path;
 }
 
-/* ---- one-sided ------------------------------------------------------------------------------------------------ */
+/* ---- one-sided ---- */
 
-static const ucp_request_param_t plain = {0};
+static const ucp_request_param_t plain = { 0 };
 
 static void flush_peer(int peer)
 {
@@ -237,8 +243,8 @@ double ref_ucx_put(const bench_run_t *run)
     connect_to(peer);
     uint64_t begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
-        wait_for(ucp_put_nbx(ep[peer], private_base, run->bytes, remote[peer] + small_offset(i, run->bytes), key[peer],
-                             &plain));
+        wait_for(ucp_put_nbx(ep[peer], private_base, run->bytes,
+                             remote[peer] + small_offset(i, run->bytes), key[peer], &plain));
         flush_peer(peer);
     }
     return bench_since(begin);
@@ -252,8 +258,8 @@ double ref_ucx_get(const bench_run_t *run)
     connect_to(peer);
     uint64_t begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++)
-        wait_for(ucp_get_nbx(ep[peer], private_base, run->bytes, remote[peer] + small_offset(i, run->bytes), key[peer],
-                             &plain));
+        wait_for(ucp_get_nbx(ep[peer], private_base, run->bytes,
+                             remote[peer] + small_offset(i, run->bytes), key[peer], &plain));
     return bench_since(begin);
 }
 
@@ -274,8 +280,10 @@ static double windows(const bench_run_t *run, bool put)
     uint64_t begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
         size_t at = slot * run->bytes;
-        request[n++] = put ? ucp_put_nbx(ep[peer], private_base + at, run->bytes, remote[peer] + at, key[peer], &plain)
-                           : ucp_get_nbx(ep[peer], private_base + at, run->bytes, remote[peer] + at, key[peer], &plain);
+        request[n++] = put ? ucp_put_nbx(ep[peer], private_base + at, run->bytes, remote[peer] + at,
+                                         key[peer], &plain)
+                           : ucp_get_nbx(ep[peer], private_base + at, run->bytes, remote[peer] + at,
+                                         key[peer], &plain);
         slot = slot + 1 < slots ? slot + 1 : 0;
         if (n == BENCH_WINDOW_OPS || i + 1 == run->iters) {
             wait_window(request, n);
@@ -287,8 +295,8 @@ static double windows(const bench_run_t *run, bool put)
     return bench_since(begin);
 }
 
-/* As windows, but with as much of the peer's memory as there is, not what is still in its caches; the memory here is the
- * same again and again. */
+/* As windows, but with as much of the peer's memory as there is, not what is still in its caches;
+ * the memory here is the same again and again. */
 static double walk(const bench_run_t *run, bool put)
 {
     static uint64_t next;
@@ -357,38 +365,39 @@ double ref_ucx_get_window(const bench_run_t *run)
     return windows(run, false);
 }
 
-/* ---- rings over puts ------------------------------------------------------------------------------------------ */
+/* ---- rings over puts ---- */
 
-/* As the rings of ref_memory.c, in the receiver's window, filled by puts from one buffer and read there: what arrives is
- * looked at, for on shared memory a put that nobody reads moves nothing between processors. A slot has one message, or as
- * many as 4 KiB take, and behind them its number, which shows it. Messages are not built, only numbers. How far the reader
- * is stands in the writer's window. */
+/* As the rings of ref_memory.c, in the receiver's window, filled by puts from one buffer and read
+ * there: what arrives is looked at, for on shared memory a put that nobody reads moves nothing
+ * between processors. A slot has one message, or as many as 4 KiB take, and behind them its number,
+ * which shows it. Messages are not built, only numbers. How far the reader is stands in the
+ * writer's window. */
 #define RING_BYTES (256u << 10) /* as the window of puts */
 #define READ_PLACE (2 * RING_BYTES)
 
 /* What both ends make of a run. */
 typedef struct {
     int peer;
-    size_t bytes, step;            /* of a message, of a slot */
+    size_t bytes, step;             /* of a message, of a slot */
     uint64_t per_slot, room, iters; /* messages of a slot, slots of the ring, slots of the run */
 } put_ring_t;
 
 /* The source stays as it is until the other end has answered. */
 static void put(int peer, const void *from, size_t place, size_t bytes)
 {
-    ucs_status_ptr_t request = ucp_put_nbx(ep[peer], from, bytes, remote[peer] + place, key[peer], &plain);
+    ucs_status_ptr_t request =
+        ucp_put_nbx(ep[peer], from, bytes, remote[peer] + place, key[peer], &plain);
     if (UCS_PTR_IS_ERR(request))
         check(UCS_PTR_STATUS(request), "ucp_put_nbx");
-    if (request != NULL)
+    if (request)
         ucp_request_free(request);
 }
 
 static void await_word(const void *word, uint64_t least)
 {
-    for (uint32_t spins = 0; __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE) < least;) {
+    for (uint32_t spins = 0; __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE) < least;)
         if (++spins % 16 == 0)
             ucp_worker_progress(worker);
-    }
 }
 
 static void put_slots(const put_ring_t *r)
@@ -398,7 +407,7 @@ static void put_slots(const put_ring_t *r)
         char *from = private_base + slot * r->step;
         if (i >= r->room)
             await_word(mine + READ_PLACE, i - r->room + 1);
-        *(uint64_t *)(void *)(from + r->step - sizeof(i)) = i + 1;
+        *(uint64_t *)(void *)(from + r->step - sizeof i) = i + 1;
         put(r->peer, from, slot * r->step, r->step);
         slot = slot + 1 < r->room ? slot + 1 : 0;
     }
@@ -407,17 +416,18 @@ static void put_slots(const put_ring_t *r)
 
 static void read_slots(const put_ring_t *r)
 {
-    static uint64_t told[64]; /* each is sent from a place that is not used again before the writer has come round */
+    /* each is sent from a place that is not used again before the writer has come round */
+    static uint64_t told[64];
     uint64_t slot = 0, sum = 0, turn = 0;
     for (uint64_t i = 0; i < r->iters; i++) {
         const char *at = mine + slot * r->step;
-        await_word(at + r->step - sizeof(i), i + 1);
+        await_word(at + r->step - sizeof i, i + 1);
         for (uint64_t k = 0; k < r->per_slot; k++)
             sum += *(const uint64_t *)(const void *)(at + k * r->bytes);
         slot = slot + 1 < r->room ? slot + 1 : 0;
         if (i + 1 - told[turn % 64] >= r->room / 8 || i + 1 == r->iters) {
             told[++turn % 64] = i + 1;
-            put(r->peer, &told[turn % 64], READ_PLACE, sizeof(told[0]));
+            put(r->peer, &told[turn % 64], READ_PLACE, sizeof told[0]);
         }
     }
     told[0] = 0;
@@ -428,7 +438,8 @@ static void read_slots(const put_ring_t *r)
 static double ring_over_puts(const bench_run_t *run, uint64_t per_slot)
 {
     size_t step = ((per_slot * run->bytes + 7) & ~(size_t)7) + sizeof(uint64_t);
-    put_ring_t ring = {run->peer, run->bytes, step, per_slot, RING_BYTES / step, (run->iters + per_slot - 1) / per_slot};
+    put_ring_t ring = { run->peer, run->bytes,        step,
+                        per_slot,  RING_BYTES / step, (run->iters + per_slot - 1) / per_slot };
     uint64_t begin;
     double elapsed;
     if (run->bytes % 8 != 0 || run->bytes > BLOCK_BYTES)
@@ -458,13 +469,15 @@ double ref_ucx_ring_blocks(const bench_run_t *run)
 double ref_ucx_atomic(const bench_run_t *run)
 {
     static const ucp_atomic_op_t op[BENCH_AMO_KINDS] = {
-        [BENCH_FADD64] = UCP_ATOMIC_OP_ADD,  [BENCH_ADD64] = UCP_ATOMIC_OP_ADD,     [BENCH_XOR64] = UCP_ATOMIC_OP_XOR,
-        [BENCH_SWAP64] = UCP_ATOMIC_OP_SWAP, [BENCH_CSWAP64] = UCP_ATOMIC_OP_CSWAP, [BENCH_FADD32] = UCP_ATOMIC_OP_ADD};
+        [BENCH_FADD64] = UCP_ATOMIC_OP_ADD,    [BENCH_ADD64] = UCP_ATOMIC_OP_ADD,
+        [BENCH_XOR64] = UCP_ATOMIC_OP_XOR,     [BENCH_SWAP64] = UCP_ATOMIC_OP_SWAP,
+        [BENCH_CSWAP64] = UCP_ATOMIC_OP_CSWAP, [BENCH_FADD32] = UCP_ATOMIC_OP_ADD
+    };
     bool fetch = run->arg != BENCH_ADD64 && run->arg != BENCH_XOR64;
     int peer = run->peer;
     uint64_t value, old = 0;
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
-                                 .datatype = ucp_dt_make_contig(bench_amo_bytes(run->arg))};
+    ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
+                                  .datatype = ucp_dt_make_contig(bench_amo_bytes(run->arg)) };
     if (!run->active)
         return 0;
     if (fetch) {
@@ -475,16 +488,18 @@ double ref_ucx_atomic(const bench_run_t *run)
     uint64_t begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
         value = i;
-        wait_for(ucp_atomic_op_nbx(ep[peer], op[run->arg], &value, 1, remote[peer], key[peer], &param));
+        wait_for(
+            ucp_atomic_op_nbx(ep[peer], op[run->arg], &value, 1, remote[peer], key[peer], &param));
         if (!fetch)
             flush_peer(peer);
     }
     return bench_since(begin);
 }
 
-/* ---- active messages ------------------------------------------------------------------------------------------ */
+/* ---- active messages ---- */
 
-static const ucp_request_param_t eager = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_EAGER};
+static const ucp_request_param_t eager = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                           .flags = UCP_AM_SEND_FLAG_EAGER };
 
 static ucs_status_ptr_t send_message(int peer, size_t bytes)
 {
@@ -529,7 +544,7 @@ static void send_stream(const bench_run_t *run)
     int n = 0;
     for (uint64_t i = 0; i < run->iters; i++) {
         request[n] = send_message(run->peer, run->bytes);
-        if (request[n] != NULL && ++n == BENCH_WINDOW_OPS) {
+        if (request[n] && ++n == BENCH_WINDOW_OPS) {
             wait_window(request, n);
             n = 0;
         }

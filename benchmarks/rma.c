@@ -1,4 +1,5 @@
-/* See rma.h. The loops are those of ref_memory.c, ref_ucx.c and ref_mpi.c with the library's operations in them. */
+/* See rma.h. The loops are those of ref_memory.c, ref_ucx.c and ref_mpi.c with the library's
+ * operations in them. */
 #include "benchmarks/rma.h"
 
 #include <stdlib.h>
@@ -11,7 +12,8 @@ void rma_setup(void)
 {
     /* At a page border, as the memory of the references. */
     bench_check(pgas_alloc(BENCH_WINDOW_BYTES + BENCH_PAGE_BYTES, &block), "pgas_alloc");
-    window = pgas_gptr_add(block, (int64_t)(-(uintptr_t)pgas_gptr_local(block, 1) % BENCH_PAGE_BYTES));
+    window =
+        pgas_gptr_add(block, (int64_t)(-(uintptr_t)pgas_gptr_local(block, 1) % BENCH_PAGE_BYTES));
     memset(pgas_gptr_local(window, 1), 0, BENCH_WINDOW_BYTES);
     private_base = bench_buffer(BENCH_WINDOW_BYTES);
 }
@@ -28,58 +30,59 @@ static inline pgas_status_t complete(const bench_run_t *run)
     return run->far ? pgas_flush(run->peer) : PGAS_OK;
 }
 
-#define TYPED(BITS)                                                                                               \
-    static int put_##BITS(const bench_run_t *run, pgas_gptr_t there)                                              \
-    {                                                                                                             \
-        int bad = 0;                                                                                              \
-        for (uint64_t i = 0, n = run->iters; i < n; i++) {                                                        \
-            bad |= pgas_put_u##BITS(there + bench_walk(i, BITS / 8), (uint##BITS##_t)i);                          \
-            bench_step();                                                                                         \
-        }                                                                                                         \
-        return bad;                                                                                               \
-    }                                                                                                             \
-    static int put_flush_##BITS(const bench_run_t *run, pgas_gptr_t there)                                        \
-    {                                                                                                             \
-        int bad = 0;                                                                                              \
-        for (uint64_t i = 0, n = run->iters; i < n; i++) {                                                        \
-            bad |= pgas_put_u##BITS(there + bench_walk(i, BITS / 8), (uint##BITS##_t)i);                          \
-            bad |= pgas_flush(run->peer);                                                                         \
-        }                                                                                                         \
-        return bad;                                                                                               \
-    }                                                                                                             \
-    static int get_##BITS(const bench_run_t *run, pgas_gptr_t there)                                              \
-    {                                                                                                             \
-        int bad = 0;                                                                                              \
-        uint64_t sum = 0;                                                                                         \
-        for (uint64_t i = 0, n = run->iters; i < n; i++) {                                                        \
-            uint##BITS##_t value = 0;                                                                             \
-            bad |= pgas_get_u##BITS(there + bench_walk(i, BITS / 8), &value);                                     \
-            sum += value;                                                                                         \
-            bench_step();                                                                                         \
-        }                                                                                                         \
-        bench_use(sum);                                                                                           \
-        return bad;                                                                                               \
-    }                                                                                                             \
-    static int store_##BITS(const bench_run_t *run, pgas_gptr_t there)                                            \
-    {                                                                                                             \
-        char *base = pgas_gptr_local(there, BENCH_WINDOW_BYTES);                                                  \
-        for (uint64_t i = 0, n = run->iters; base && i < n; i++) {                                                \
-            __atomic_store_n((uint##BITS##_t *)(void *)(base + bench_walk(i, BITS / 8)), (uint##BITS##_t)i,       \
-                             __ATOMIC_RELAXED);                                                                   \
-            bench_step();                                                                                         \
-        }                                                                                                         \
-        return base == NULL;                                                                                      \
-    }                                                                                                             \
-    static int load_##BITS(const bench_run_t *run, pgas_gptr_t there)                                             \
-    {                                                                                                             \
-        char *base = pgas_gptr_local(there, BENCH_WINDOW_BYTES);                                                  \
-        uint64_t sum = 0;                                                                                         \
-        for (uint64_t i = 0, n = run->iters; base && i < n; i++) {                                                \
-            sum += __atomic_load_n((uint##BITS##_t *)(void *)(base + bench_walk(i, BITS / 8)), __ATOMIC_RELAXED); \
-            bench_step();                                                                                         \
-        }                                                                                                         \
-        bench_use(sum);                                                                                           \
-        return base == NULL;                                                                                      \
+#define TYPED(BITS)                                                                            \
+    static int put_##BITS(const bench_run_t *run, pgas_gptr_t there)                           \
+    {                                                                                          \
+        int bad = 0;                                                                           \
+        for (uint64_t i = 0, n = run->iters; i < n; i++) {                                     \
+            bad |= pgas_put_u##BITS(there + bench_walk(i, BITS / 8), (uint##BITS##_t)i);       \
+            bench_step();                                                                      \
+        }                                                                                      \
+        return bad;                                                                            \
+    }                                                                                          \
+    static int put_flush_##BITS(const bench_run_t *run, pgas_gptr_t there)                     \
+    {                                                                                          \
+        int bad = 0;                                                                           \
+        for (uint64_t i = 0, n = run->iters; i < n; i++) {                                     \
+            bad |= pgas_put_u##BITS(there + bench_walk(i, BITS / 8), (uint##BITS##_t)i);       \
+            bad |= pgas_flush(run->peer);                                                      \
+        }                                                                                      \
+        return bad;                                                                            \
+    }                                                                                          \
+    static int get_##BITS(const bench_run_t *run, pgas_gptr_t there)                           \
+    {                                                                                          \
+        int bad = 0;                                                                           \
+        uint64_t sum = 0;                                                                      \
+        for (uint64_t i = 0, n = run->iters; i < n; i++) {                                     \
+            uint##BITS##_t value = 0;                                                          \
+            bad |= pgas_get_u##BITS(there + bench_walk(i, BITS / 8), &value);                  \
+            sum += value;                                                                      \
+            bench_step();                                                                      \
+        }                                                                                      \
+        bench_use(sum);                                                                        \
+        return bad;                                                                            \
+    }                                                                                          \
+    static int store_##BITS(const bench_run_t *run, pgas_gptr_t there)                         \
+    {                                                                                          \
+        char *base = pgas_gptr_local(there, BENCH_WINDOW_BYTES);                               \
+        for (uint64_t i = 0, n = run->iters; base && i < n; i++) {                             \
+            __atomic_store_n((uint##BITS##_t *)(void *)(base + bench_walk(i, BITS / 8)),       \
+                             (uint##BITS##_t)i, __ATOMIC_RELAXED);                             \
+            bench_step();                                                                      \
+        }                                                                                      \
+        return !base;                                                                          \
+    }                                                                                          \
+    static int load_##BITS(const bench_run_t *run, pgas_gptr_t there)                          \
+    {                                                                                          \
+        char *base = pgas_gptr_local(there, BENCH_WINDOW_BYTES);                               \
+        uint64_t sum = 0;                                                                      \
+        for (uint64_t i = 0, n = run->iters; base && i < n; i++) {                             \
+            sum += __atomic_load_n((uint##BITS##_t *)(void *)(base + bench_walk(i, BITS / 8)), \
+                                   __ATOMIC_RELAXED);                                          \
+            bench_step();                                                                      \
+        }                                                                                      \
+        bench_use(sum);                                                                        \
+        return !base;                                                                          \
     }
 TYPED(8)
 TYPED(16)
@@ -119,7 +122,7 @@ static int store_bulk(const bench_run_t *run, pgas_gptr_t there)
         memcpy(base + small_offset(i, run->bytes), private_base, run->bytes);
         bench_step();
     }
-    return base == NULL;
+    return !base;
 }
 
 static int load_bulk(const bench_run_t *run, pgas_gptr_t there)
@@ -129,7 +132,7 @@ static int load_bulk(const bench_run_t *run, pgas_gptr_t there)
         memcpy(private_base, base + small_offset(i, run->bytes), run->bytes);
         bench_step();
     }
-    return base == NULL;
+    return !base;
 }
 
 typedef int (*loop_fn_t)(const bench_run_t *run, pgas_gptr_t there);
@@ -139,11 +142,12 @@ typedef struct {
     loop_fn_t by_size[5];
 } loops_t;
 
-static const loops_t plain_puts = {{put_8, put_16, put_32, put_64, put_bulk}};
-static const loops_t flushed_puts = {{put_flush_8, put_flush_16, put_flush_32, put_flush_64, put_bulk}};
-static const loops_t plain_gets = {{get_8, get_16, get_32, get_64, get_bulk}};
-static const loops_t stores = {{store_8, store_16, store_32, store_64, store_bulk}};
-static const loops_t loads = {{load_8, load_16, load_32, load_64, load_bulk}};
+static const loops_t plain_puts = { { put_8, put_16, put_32, put_64, put_bulk } };
+static const loops_t flushed_puts = { { put_flush_8, put_flush_16, put_flush_32, put_flush_64,
+                                        put_bulk } };
+static const loops_t plain_gets = { { get_8, get_16, get_32, get_64, get_bulk } };
+static const loops_t stores = { { store_8, store_16, store_32, store_64, store_bulk } };
+static const loops_t loads = { { load_8, load_16, load_32, load_64, load_bulk } };
 
 static loop_fn_t pick(const loops_t *loops, size_t bytes)
 {
@@ -190,7 +194,7 @@ double rma_load(const bench_run_t *run)
     return timed(run, pick(&loads, run->bytes));
 }
 
-/* ---- windows -------------------------------------------------------------------------------------------------- */
+/* ---- windows ---- */
 
 static uint64_t slots_of(const bench_run_t *run)
 {
@@ -235,7 +239,8 @@ static int get_window(const bench_run_t *run, pgas_gptr_t there)
     return bad | wait_all(req, run->iters % BENCH_WINDOW_OPS);
 }
 
-/* pgas_put returns at local completion, like the puts of raw UCX and MPI that this is compared with. */
+/* pgas_put returns at local completion, like the puts of raw UCX and MPI that this is compared
+ * with. */
 static int put_stream(const bench_run_t *run, pgas_gptr_t there)
 {
     bench_run_t part = *run;

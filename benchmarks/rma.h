@@ -1,4 +1,5 @@
-/** Loops over one-sided operations, shared by the put and get benchmarks. All work on a window of every rank. */
+/** Loops over one-sided operations, shared by the put and get benchmarks. All work on a window of
+ *  every rank. */
 #ifndef BENCH_RMA_H
 #define BENCH_RMA_H
 
@@ -8,7 +9,8 @@
 void rma_setup(void);
 void rma_teardown(void);
 
-/** Complete at the peer each: 1, 2, 4 and 8 bytes by the typed operations, larger ones by pgas_put and pgas_get. */
+/** Complete at the peer each: 1, 2, 4 and 8 bytes by the typed operations, larger ones by pgas_put
+ *  and pgas_get. */
 double rma_put(const bench_run_t *run);
 double rma_get(const bench_run_t *run);
 /** All sizes by pgas_put and pgas_get. */

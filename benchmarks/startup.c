@@ -1,5 +1,6 @@
-/* Time of pgas_init and pgas_finalize with MPI up, and memory: what a rank really uses after init (its
- * proportional share of all mappings, untouched heap not counted) next to the worst case that pgas_info prints. */
+/* Time of pgas_init and pgas_finalize with MPI up, and memory: what a rank really uses after init
+ * (its proportional share of all mappings, untouched heap not counted) next to the worst case that
+ * pgas_info prints. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 
@@ -15,10 +16,9 @@ static double used_bytes(void)
     char line[256];
     double kib = 0;
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    while (file && fgets(line, sizeof(line), file)) {
+    while (file && fgets(line, sizeof line, file))
         if (sscanf(line, "Pss: %lf", &kib) == 1)
             break;
-    }
     if (file)
         fclose(file);
     return kib * 1024;
@@ -62,7 +62,8 @@ static double measured_kib(const bench_run_t *run)
     return (bytes_after - bytes_before) / 1024;
 }
 
-/* The sum below "bytes per rank" in what pgas_info prints, which leaves out the heap; 0 if there is none. */
+/* The sum below "bytes per rank" in what pgas_info prints, which leaves out the heap; 0 if there is
+ * none. */
 static double formula_kib(const bench_run_t *run)
 {
     char *text = NULL, *at;
@@ -83,31 +84,36 @@ static double formula_kib(const bench_run_t *run)
 }
 
 static const bench_case_t cases[] = {
-    {.variant = "memory",
-     .doc = "memory of a rank after init; its limit: the worst case by pgas_info without the heap",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_VALUE,
-     .ours = measured_kib,
-     .refs = {{"limit", BENCH_OURS, formula_kib}},
-     .average = true,
-     .unit = "KiB"},
-    {.variant = "init", .doc = "pgas_init", .paths = BENCH_ANYWHERE, .metric = BENCH_VALUE, .ours = init, .unit = "ms"},
-    {.variant = "finalize",
-     .doc = "pgas_finalize",
-     .paths = BENCH_ANYWHERE,
-     .metric = BENCH_VALUE,
-     .ours = finalize,
-     .unit = "ms"},
+    { .variant = "memory",
+      .doc = "memory of a rank after init; its limit: the worst case by pgas_info without the heap",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_VALUE,
+      .ours = measured_kib,
+      .refs = { { "limit", BENCH_OURS, formula_kib } },
+      .average = true,
+      .unit = "KiB" },
+    { .variant = "init",
+      .doc = "pgas_init",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_VALUE,
+      .ours = init,
+      .unit = "ms" },
+    { .variant = "finalize",
+      .doc = "pgas_finalize",
+      .paths = BENCH_ANYWHERE,
+      .metric = BENCH_VALUE,
+      .ours = finalize,
+      .unit = "ms" },
 };
 
-static const bench_program_t program = {.name = "pgas_startup",
-                                        .doc = "time of init and finalize, memory of a rank",
-                                        .ranks = BENCH_ANY,
-                                        .label = "Startup",
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .prepare = prepare,
-                                        .setup = setup};
+static const bench_program_t program = { .name = "pgas_startup",
+                                         .doc = "time of init and finalize, memory of a rank",
+                                         .ranks = BENCH_ANY,
+                                         .label = "Startup",
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .prepare = prepare,
+                                         .setup = setup };
 
 int main(int argc, char **argv)
 {

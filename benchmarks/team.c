@@ -1,7 +1,8 @@
 /* Several threads of a rank in one loop: see bench_team.
  *
- * Helpers sleep between loops, so that they take no time from loops of one thread; inside they start together, each at
- * its own pace behind a gate that yields (there may be fewer cores than threads). */
+ * Helpers sleep between loops, so that they take no time from loops of one thread; inside they
+ * start together, each at its own pace behind a gate that yields (there may be fewer cores than
+ * threads). */
 #include "benchmarks/bench.h"
 
 #include <pthread.h>
@@ -37,7 +38,8 @@ static void run_share(const bench_run_t *all, bench_loop_fn_t loop, int t, int n
     bench_run_t run = *all;
     run.thread = t;
     run.n_threads = n;
-    run.iters = all->iters * (uint64_t)(t + 1) / (uint64_t)n - all->iters * (uint64_t)t / (uint64_t)n;
+    run.iters =
+        all->iters * (uint64_t)(t + 1) / (uint64_t)n - all->iters * (uint64_t)t / (uint64_t)n;
     (void)loop(&run);
     __atomic_fetch_add(&n_done, 1, __ATOMIC_ACQ_REL);
 }

@@ -1,6 +1,7 @@
-/* Latency of single requests through queue pairs of our own control. write and send go forth and back between two queue
- * pairs, and half of that is the figure; read and fadd are answered by the other side, and all of it is. One thread plays
- * both sides. The references do the same in memory, without a queue. */
+/* Latency of single requests through queue pairs of our own control. write and send go forth and
+ * back between two queue pairs, and half of that is the figure; read and fadd are answered by the
+ * other side, and all of it is. One thread plays both sides. The references do the same in memory,
+ * without a queue. */
 #include "benchmarks/verbs_work.h"
 
 #include <string.h>
@@ -27,9 +28,10 @@ static void teardown(void)
     verbs_close();
 }
 
-/* ---- forth and back ------------------------------------------------------------------------------------------- */
+/* ---- forth and back ---- */
 
-/** One of the two: what it sends is in the first half of its memory, what it receives in the second. */
+/** One of the two: what it sends is in the first half of its memory, what it receives in the
+ *  second. */
 typedef struct {
     pgas_verbs_qp_t *qp;
     pgas_verbs_cq_t *cq, *recv_cq;
@@ -38,14 +40,15 @@ typedef struct {
 
 static inline end_t end_of(int which)
 {
-    return which == 0 ? (end_t){pair.qp, pair.cq, pair.back_recv_cq, &verbs_source}
-                      : (end_t){pair.peer, pair.back_cq, pair.recv_cq, &verbs_target};
+    return which == 0 ? (end_t){ pair.qp, pair.cq, pair.back_recv_cq, &verbs_source }
+                      : (end_t){ pair.peer, pair.back_cq, pair.recv_cq, &verbs_target };
 }
 
 /* The last word of a message tells which it is: memory is written in rising order. */
 static inline uint64_t *flag_of(const end_t *end, bool received, size_t bytes)
 {
-    return (uint64_t *)(void *)((char *)end->memory->addr + (received ? VERBS_BYTES_MAX : 0) + bytes - sizeof(uint64_t));
+    return (uint64_t *)(void *)((char *)end->memory->addr + (received ? VERBS_BYTES_MAX : 0) +
+                                bytes - sizeof(uint64_t));
 }
 
 static inline uint32_t inline_flag(size_t bytes)
@@ -56,14 +59,17 @@ static inline uint32_t inline_flag(size_t bytes)
 static inline void post_to(int which, pgas_verbs_op_t op, size_t bytes)
 {
     end_t here = end_of(which), there = end_of(1 - which);
-    const pgas_verbs_span_t span = {(uintptr_t)here.memory->addr, (uint32_t)bytes, here.memory->lkey};
+    const pgas_verbs_span_t span = { (uintptr_t)here.memory->addr, (uint32_t)bytes,
+                                     here.memory->lkey };
     const pgas_verbs_request_t request = {
         .op = op,
-        .flags = inline_flag(bytes) | (++n_posted[which] % SIGNALED_EACH == 0 ? PGAS_VERBS_SIGNAL : 0),
+        .flags =
+            inline_flag(bytes) | (++n_posted[which] % SIGNALED_EACH == 0 ? PGAS_VERBS_SIGNAL : 0),
         .spans = &span,
         .n_spans = 1,
         .remote_addr = (uintptr_t)there.memory->addr + VERBS_BYTES_MAX,
-        .rkey = there.memory->rkey};
+        .rkey = there.memory->rkey
+    };
     bench_check(pgas_verbs_qp_post(here.qp, &request, 1, NULL), "pgas_verbs_qp_post");
 }
 
@@ -103,37 +109,37 @@ static inline void copy_over(int from, size_t bytes)
 }
 
 /* Completions are taken in time for the queue never to be full, outside of what is waited for. */
-#define FORTH_AND_BACK(NAME, OVER)                      \
-    static double NAME(const bench_run_t *run)          \
-    {                                                   \
-        uint64_t begin = bench_now();                   \
-        for (uint64_t i = 0; i < run->iters; i++) {     \
-            for (int from = 0; from < 2; from++)        \
-                OVER(from, run->bytes);                 \
-            if (i % SIGNALED_EACH == 0) {               \
-                verbs_poll_good(pair.cq);               \
-                verbs_poll_good(pair.back_cq);          \
-            }                                           \
-        }                                               \
-        return bench_since(begin) / 2;                  \
+#define FORTH_AND_BACK(NAME, OVER)                  \
+    static double NAME(const bench_run_t *run)      \
+    {                                               \
+        uint64_t begin = bench_now();               \
+        for (uint64_t i = 0; i < run->iters; i++) { \
+            for (int from = 0; from < 2; from++)    \
+                OVER(from, run->bytes);             \
+            if (i % SIGNALED_EACH == 0) {           \
+                verbs_poll_good(pair.cq);           \
+                verbs_poll_good(pair.back_cq);      \
+            }                                       \
+        }                                           \
+        return bench_since(begin) / 2;              \
     }
 FORTH_AND_BACK(run_write, write_over)
 FORTH_AND_BACK(run_send, send_over)
 FORTH_AND_BACK(run_copy, copy_over)
 
-/* ---- answered ------------------------------------------------------------------------------------------------- */
+/* ---- answered ---- */
 
 static double run_answered(const bench_run_t *run)
 {
     const uint64_t *answer = verbs_source.addr;
-    const pgas_verbs_span_t span = {(uintptr_t)answer, (uint32_t)run->bytes, verbs_source.lkey};
-    const pgas_verbs_request_t request = {.op = (pgas_verbs_op_t)run->arg,
-                                          .flags = PGAS_VERBS_SIGNAL,
-                                          .spans = &span,
-                                          .n_spans = 1,
-                                          .remote_addr = (uintptr_t)verbs_target.addr,
-                                          .rkey = verbs_target.rkey,
-                                          .operand = 1};
+    const pgas_verbs_span_t span = { (uintptr_t)answer, (uint32_t)run->bytes, verbs_source.lkey };
+    const pgas_verbs_request_t request = { .op = (pgas_verbs_op_t)run->arg,
+                                           .flags = PGAS_VERBS_SIGNAL,
+                                           .spans = &span,
+                                           .n_spans = 1,
+                                           .remote_addr = (uintptr_t)verbs_target.addr,
+                                           .rkey = verbs_target.rkey,
+                                           .operand = 1 };
     uint64_t begin = bench_now();
     for (uint64_t i = 0; i < run->iters; i++) {
         uint32_t spins = 0;
@@ -167,36 +173,34 @@ static double run_add(const bench_run_t *run)
     .variant = VARIANT, .doc = DOC, .paths = BENCH_ANYWHERE, .metric = BENCH_LATENCY, .ours = OURS
 
 static const bench_case_t cases[] = {
-    {CASE("write", "half of a write forth and one back, seen in memory", run_write),
-     .refs = {{"memcpy", BENCH_OURS, run_copy}}},
-    {CASE("send", "half of a send forth and one back, seen by completions", run_send),
-     .refs = {{"memcpy", BENCH_OURS, run_copy}}},
-    {CASE("read", "a read, until its completion", run_answered),
-     .arg = PGAS_VERBS_READ,
-     .refs = {{"memcpy", BENCH_OURS, run_copy_back}}},
-    {CASE("fadd", "a fetch-and-add, until its completion", run_answered),
-     .arg = PGAS_VERBS_FADD,
-     .min_bytes = 8,
-     .max_bytes = 8,
-     .refs = {{"limit", BENCH_OURS, run_add}}},
+    { CASE("write", "half of a write forth and one back, seen in memory", run_write),
+      .refs = { { "memcpy", BENCH_OURS, run_copy } } },
+    { CASE("send", "half of a send forth and one back, seen by completions", run_send),
+      .refs = { { "memcpy", BENCH_OURS, run_copy } } },
+    { CASE("read", "a read, until its completion", run_answered), .arg = PGAS_VERBS_READ,
+      .refs = { { "memcpy", BENCH_OURS, run_copy_back } } },
+    { CASE("fadd", "a fetch-and-add, until its completion", run_answered), .arg = PGAS_VERBS_FADD,
+      .min_bytes = 8, .max_bytes = 8, .refs = { { "limit", BENCH_OURS, run_add } } },
 };
 
-static const size_t sizes[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, VERBS_BYTES_MAX, 0};
+static const size_t sizes[] = { 8,    16,   32,   64,   128,   256,   512,
+                                1024, 2048, 4096, 8192, 16384, 32768, VERBS_BYTES_MAX,
+                                0 };
 
-static const bench_program_t program = {.name = "pgas_verbs_latency",
-                                        .doc = "latency of requests through a queue pair",
-                                        .ranks = BENCH_ALONE,
-                                        .label = "Latency",
-                                        .min_bytes = 8,
-                                        .max_bytes = VERBS_BYTES_MAX,
-                                        .sizes = sizes,
-                                        .cases = cases,
-                                        .n_cases = sizeof(cases) / sizeof(cases[0]),
-                                        .setup = setup,
-                                        .teardown = teardown,
-                                        .options = verbs_options,
-                                        .path = verbs_path,
-                                        .about = verbs_about};
+static const bench_program_t program = { .name = "pgas_verbs_latency",
+                                         .doc = "latency of requests through a queue pair",
+                                         .ranks = BENCH_ALONE,
+                                         .label = "Latency",
+                                         .min_bytes = 8,
+                                         .max_bytes = VERBS_BYTES_MAX,
+                                         .sizes = sizes,
+                                         .cases = cases,
+                                         .n_cases = sizeof cases / sizeof cases[0],
+                                         .setup = setup,
+                                         .teardown = teardown,
+                                         .options = verbs_options,
+                                         .path = verbs_path,
+                                         .about = verbs_about };
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* The loops of pgas_verbs_rate, and what they share with pgas_verbs_latency. manual is what infinity's users write, and a
- * little better: infinity rings the doorbell for each request. */
+/* The loops of pgas_verbs_rate, and what they share with pgas_verbs_latency. manual is what
+ * infinity's users write, and a little better: infinity rings the doorbell for each request. */
 #include "benchmarks/verbs_work.h"
 
 #include <stdio.h>
@@ -15,10 +15,11 @@ static pgas_verbs_info_t info;
 static pgas_verbs_recv_t receives[VERBS_SERVED];
 static pgas_verbs_span_t receive_spans[VERBS_SERVED];
 
-/* ---- the device ----------------------------------------------------------------------------------------------- */
+/* ---- the device ---- */
 
-static const char *const engines[] = {
-    [PGAS_VERBS_ENGINE_CALLER] = "caller", [PGAS_VERBS_ENGINE_THREAD] = "thread", [PGAS_VERBS_ENGINE_PROCESS] = "process"};
+static const char *const engines[] = { [PGAS_VERBS_ENGINE_CALLER] = "caller",
+                                       [PGAS_VERBS_ENGINE_THREAD] = "thread",
+                                       [PGAS_VERBS_ENGINE_PROCESS] = "process" };
 
 static const char *set_device(const char *text)
 {
@@ -28,7 +29,7 @@ static const char *set_device(const char *text)
 
 static const char *set_engine(const char *text)
 {
-    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
         if (strcmp(text, engines[i]) == 0) {
             dev_opts.engine = (pgas_verbs_engine_t)i;
             return NULL;
@@ -38,25 +39,33 @@ static const char *set_engine(const char *text)
 }
 
 const bench_option_t verbs_options[] = {
-    {"device", "NAME", "\"snic\", \"mlx5_0\", \"verbs:mlx5_0:1\"; else the first active port, hardware first", set_device},
-    {"engine", "WHO", "carries out the software NIC's work: caller (the default), thread, process", set_engine},
-    {NULL, NULL, NULL, NULL}};
+    { "device", "NAME",
+      "\"snic\", \"mlx5_0\", \"verbs:mlx5_0:1\"; else the first active port, hardware first",
+      set_device },
+    { "engine", "WHO", "carries out the software NIC's work: caller (the default), thread, process",
+      set_engine },
+    { NULL, NULL, NULL, NULL }
+};
 
 void verbs_open(void)
 {
     const size_t bytes = 2 * VERBS_BYTES_MAX;
     pgas_status_t status = pgas_verbs_open(&dev_opts, &verbs_dev);
     if (status != PGAS_OK)
-        bench_die("%s: %s", dev_opts.device ? dev_opts.device : "no device", pgas_status_text(status));
+        bench_die("%s: %s", dev_opts.device ? dev_opts.device : "no device",
+                  pgas_status_text(status));
     pgas_verbs_query(verbs_dev, &info);
-    bench_check(pgas_verbs_mem_alloc(verbs_dev, bytes, PGAS_VERBS_ACCESS_ALL, &verbs_source), "pgas_verbs_mem_alloc");
-    bench_check(pgas_verbs_mem_alloc(verbs_dev, bytes, PGAS_VERBS_ACCESS_ALL, &verbs_target), "pgas_verbs_mem_alloc");
+    bench_check(pgas_verbs_mem_alloc(verbs_dev, bytes, PGAS_VERBS_ACCESS_ALL, &verbs_source),
+                "pgas_verbs_mem_alloc");
+    bench_check(pgas_verbs_mem_alloc(verbs_dev, bytes, PGAS_VERBS_ACCESS_ALL, &verbs_target),
+                "pgas_verbs_mem_alloc");
     for (size_t i = 0; i < bytes; i++)
         ((unsigned char *)verbs_source.addr)[i] = (unsigned char)(i % 251 + 1);
     memset(verbs_target.addr, 0, bytes);
     for (uint32_t i = 0; i < VERBS_SERVED; i++) {
-        receive_spans[i] = (pgas_verbs_span_t){(uintptr_t)verbs_target.addr, VERBS_BYTES_MAX, verbs_target.lkey};
-        receives[i] = (pgas_verbs_recv_t){.spans = &receive_spans[i], .n_spans = 1};
+        receive_spans[i] =
+            (pgas_verbs_span_t){ (uintptr_t)verbs_target.addr, VERBS_BYTES_MAX, verbs_target.lkey };
+        receives[i] = (pgas_verbs_recv_t){ .spans = &receive_spans[i], .n_spans = 1 };
     }
 }
 
@@ -81,7 +90,7 @@ const char *verbs_path(void)
 const char *verbs_about(void)
 {
     static char text[160];
-    snprintf(text, sizeof(text), "Device: %s, port %d, %s%s%s", info.name, info.port, info.link,
+    snprintf(text, sizeof text, "Device: %s, port %d, %s%s%s", info.name, info.port, info.link,
              is_software() ? ", engine " : "", is_software() ? engines[dev_opts.engine] : "");
     return text;
 }
@@ -91,7 +100,7 @@ bool verbs_has_chains(void)
     return info.chains;
 }
 
-/* ---- pairs ---------------------------------------------------------------------------------------------------- */
+/* ---- pairs ---- */
 
 static void connect_to(pgas_verbs_qp_t *qp, const pgas_verbs_qp_t *peer)
 {
@@ -147,7 +156,7 @@ void verbs_pair_close(verbs_pair_t *pair)
     bench_check(pgas_verbs_cq_close(pair->recv_cq), "pgas_verbs_cq_close");
     bench_check(pgas_verbs_cq_close(pair->back_cq), "pgas_verbs_cq_close");
     bench_check(pgas_verbs_cq_close(pair->back_recv_cq), "pgas_verbs_cq_close");
-    *pair = (verbs_pair_t){0};
+    *pair = (verbs_pair_t){ 0 };
 }
 
 int verbs_poll_good(pgas_verbs_cq_t *cq)
@@ -176,7 +185,7 @@ int verbs_poll(verbs_pair_t *pair)
     return verbs_poll_good(pair->cq);
 }
 
-/* ---- loops ---------------------------------------------------------------------------------------------------- */
+/* ---- loops ---- */
 
 static verbs_pair_t pair_auto, pair_manual, pair_signaled, pair_limit;
 static pgas_verbs_tx_t *tx;
@@ -197,11 +206,12 @@ typedef struct {
 
 static void begin_message(message_t *m, pgas_verbs_op_t op, size_t bytes, uint32_t flags)
 {
-    *m = (message_t){.from = (uintptr_t)verbs_source.addr,
-                     .to = (uintptr_t)verbs_target.addr,
-                     .takes_receives = op == PGAS_VERBS_SEND,
-                     .span = {.bytes = (uint32_t)bytes, .lkey = verbs_source.lkey},
-                     .request = {.op = op, .flags = flags, .n_spans = 1, .rkey = verbs_target.rkey}};
+    *m = (message_t){ .from = (uintptr_t)verbs_source.addr,
+                      .to = (uintptr_t)verbs_target.addr,
+                      .takes_receives = op == PGAS_VERBS_SEND,
+                      .span = { .bytes = (uint32_t)bytes, .lkey = verbs_source.lkey },
+                      .request = {
+                          .op = op, .flags = flags, .n_spans = 1, .rkey = verbs_target.rkey } };
     m->request.spans = &m->span;
 }
 
@@ -231,7 +241,8 @@ static void receive_rest(verbs_pair_t *pair, message_t *m, uint64_t n)
         m->n_served += (uint64_t)verbs_serve(pair);
 }
 
-/* A look at both sides, after which something may have moved. @return completions of the sending one */
+/* A look at both sides, after which something may have moved. @return completions of the sending
+ * one */
 static int look(verbs_pair_t *pair, message_t *m, uint32_t *spins)
 {
     int n = verbs_poll(pair);
@@ -310,7 +321,8 @@ void verbs_post_auto(pgas_verbs_op_t op, size_t bytes, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         pgas_status_t status;
         place_message(&m, i);
-        while (__builtin_expect((status = pgas_verbs_tx_post(tx, &m.request, NULL)) != PGAS_OK, 0)) {
+        while (
+            __builtin_expect((status = pgas_verbs_tx_post(tx, &m.request, NULL)) != PGAS_OK, 0)) {
             if (status != PGAS_ERR_AGAIN)
                 bench_check(status, "pgas_verbs_tx_post");
             move_auto(&m, &spins);
@@ -393,7 +405,7 @@ void verbs_post_signaled(pgas_verbs_op_t op, size_t bytes, uint64_t n)
     end_loop(VERBS_SIGNALED, &m, n, verbs_walk(n - 1, bytes));
 }
 
-/* ---- the limit: a queue that was written once ------------------------------------------------------------------ */
+/* ---- the limit: a queue that was written once ---- */
 
 #define ENABLED_TOGETHER VERBS_SERVED /* messages */
 
@@ -402,7 +414,7 @@ static struct {
     pgas_verbs_op_t op;
     size_t bytes;
     uint32_t n_blocks, blocks_each; /* of the ring, of an entry */
-    uint32_t position;    /* up to which the queue may run */
+    uint32_t position;              /* up to which the queue may run */
     uint32_t n_enables;
 } limit;
 
@@ -414,7 +426,8 @@ static void close_limit(void)
     verbs_pair_close(&pair_limit);
 }
 
-/* The whole ring, so that it begins again where it ends; one entry of VERBS_INTERVAL is signaled. */
+/* The whole ring, so that it begins again where it ends; one entry of VERBS_INTERVAL is
+ * signaled. */
 static void fill_ring(pgas_verbs_op_t op, size_t bytes)
 {
     pgas_verbs_mem_t ring;
@@ -428,7 +441,8 @@ static void fill_ring(pgas_verbs_op_t op, size_t bytes)
     limit.n_blocks = (uint32_t)(ring.bytes / slot_bytes);
     for (uint32_t i = 0; position < limit.n_blocks; i++) {
         place_message(&m, i);
-        m.request.flags = flags | (i % VERBS_INTERVAL == VERBS_INTERVAL - 1 ? PGAS_VERBS_SIGNAL : 0);
+        m.request.flags =
+            flags | (i % VERBS_INTERVAL == VERBS_INTERVAL - 1 ? PGAS_VERBS_SIGNAL : 0);
         write_one(&pair_limit, &m);
         position = pgas_verbs_qp_position(pair_limit.qp);
         if (i == 0)
@@ -439,7 +453,8 @@ static void fill_ring(pgas_verbs_op_t op, size_t bytes)
 
 static void open_limit(pgas_verbs_op_t op, size_t bytes)
 {
-    const uint32_t flags = PGAS_VERBS_QP_MANAGED_SEND | PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_IGNORE_OVERRUN;
+    const uint32_t flags =
+        PGAS_VERBS_QP_MANAGED_SEND | PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_IGNORE_OVERRUN;
     if (pair_limit.qp && limit.op == op && limit.bytes == bytes)
         return;
     close_limit();
@@ -454,15 +469,17 @@ static void open_limit(pgas_verbs_op_t op, size_t bytes)
 static void enable(uint32_t n_messages)
 {
     limit.position += n_messages * limit.blocks_each;
-    const pgas_verbs_request_t request = {.op = PGAS_VERBS_SEND_ENABLE,
-                                          .flags = ++limit.n_enables % VERBS_INTERVAL == 0 ? PGAS_VERBS_SIGNAL : 0,
-                                          .qp = pair_limit.qp,
-                                          .index = limit.position};
+    const pgas_verbs_request_t request = { .op = PGAS_VERBS_SEND_ENABLE,
+                                           .flags = ++limit.n_enables % VERBS_INTERVAL == 0
+                                                        ? PGAS_VERBS_SIGNAL
+                                                        : 0,
+                                           .qp = pair_limit.qp,
+                                           .index = limit.position };
     bench_check(pgas_verbs_qp_post(limit.master.qp, &request, 1, NULL), "pgas_verbs_qp_post");
 }
 
-/* ENABLEs are complete when they have been executed: with one signaled of VERBS_INTERVAL, and few messages under way, their
- * queue is never full. */
+/* ENABLEs are complete when they have been executed: with one signaled of VERBS_INTERVAL, and few
+ * messages under way, their queue is never full. */
 void verbs_post_limit(pgas_verbs_op_t op, size_t bytes, uint64_t n)
 {
     uint64_t enabled = 0, done = 0;
@@ -471,7 +488,8 @@ void verbs_post_limit(pgas_verbs_op_t op, size_t bytes, uint64_t n)
     begin_message(&m, op, bytes, 0);
     while (done < n) {
         while (enabled < n && enabled - done < VERBS_DEPTH) {
-            uint32_t some = n - enabled < ENABLED_TOGETHER ? (uint32_t)(n - enabled) : ENABLED_TOGETHER;
+            uint32_t some =
+                n - enabled < ENABLED_TOGETHER ? (uint32_t)(n - enabled) : ENABLED_TOGETHER;
             enable(some);
             enabled += some;
             receive_some(&pair_limit, &m, enabled - 1);
@@ -486,13 +504,12 @@ void verbs_post_limit(pgas_verbs_op_t op, size_t bytes, uint64_t n)
 
 void verbs_loops_end(void)
 {
-    verbs_pair_t *const pairs[] = {&pair_auto, &pair_manual, &pair_signaled};
+    verbs_pair_t *const pairs[] = { &pair_auto, &pair_manual, &pair_signaled };
     if (tx)
         pgas_verbs_tx_close(tx);
     tx = NULL;
     close_limit();
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (pairs[i]->qp)
             verbs_pair_close(pairs[i]);
-    }
 }

@@ -1,6 +1,6 @@
-/** Queue pairs of one process that are connected with each other, for the benchmarks of pgas/verbs.h: which device, how it
- *  is opened, and the loops that post. On the software NIC both sides are memory; on a card the data goes through the card
- *  and back. */
+/** Queue pairs of one process that are connected with each other, for the benchmarks of
+ *  pgas/verbs.h: which device, how it is opened, and the loops that post. On the software NIC both
+ *  sides are memory; on a card the data goes through the card and back. */
 #ifndef BENCH_VERBS_WORK_H
 #define BENCH_VERBS_WORK_H
 
@@ -13,7 +13,7 @@
 #define VERBS_BATCH     16u  /* requests per doorbell */
 #define VERBS_INLINE    60u  /* bytes up to which they are copied while posting */
 #define VERBS_RECEIVES  512u
-#define VERBS_SERVED    64u  /* receive buffers that are given back together */
+#define VERBS_SERVED    64u /* receive buffers that are given back together */
 
 /** --device, --engine; what is added stands before the last entry. */
 extern const bench_option_t verbs_options[];
@@ -36,8 +36,8 @@ typedef struct {
     pgas_verbs_qp_t *qp, *peer;
 } verbs_pair_t;
 
-/** Opens and connects a pair whose sending side has these flags (PGAS_VERBS_QP_) and whose receiving side has buffers of the
- *  greatest size. cq_flags are those of cq. */
+/** Opens and connects a pair whose sending side has these flags (PGAS_VERBS_QP_) and whose
+ *  receiving side has buffers of the greatest size. cq_flags are those of cq. */
 void verbs_pair_open(verbs_pair_t *pair, uint32_t qp_flags, uint32_t cq_flags);
 void verbs_pair_close(verbs_pair_t *pair);
 
@@ -45,7 +45,8 @@ void verbs_pair_close(verbs_pair_t *pair);
 void verbs_receive(pgas_verbs_qp_t *qp, uint32_t n);
 /** Polls for completions, up to 16, all of which must be good; without waiting. @return how many */
 int verbs_poll_good(pgas_verbs_cq_t *cq);
-/** Takes what has arrived at the receiving side and gives the buffers back; without waiting. @return how many */
+/** Takes what has arrived at the receiving side and gives the buffers back; without waiting.
+ *  @return how many */
 int verbs_serve(verbs_pair_t *pair);
 /** The same for what the first one has sent. */
 int verbs_poll(verbs_pair_t *pair);
@@ -56,18 +57,22 @@ static inline size_t verbs_walk(uint64_t i, size_t bytes)
     return (size_t)(i * bytes) & (VERBS_BYTES_MAX - 1);
 }
 
-/** Each posts n messages, n a multiple of VERBS_INTERVAL, and waits until all are complete. op is PGAS_VERBS_WRITE or _SEND.
+/** Each posts n messages, n a multiple of VERBS_INTERVAL, and waits until all are complete. op is
+ *  PGAS_VERBS_WRITE or _SEND.
  *    auto      a transmitter decides what is signaled and when the doorbell rings
- *    manual    the loop does: it counts to VERBS_INTERVAL and VERBS_BATCH, and waits when the queue is full
+ *    manual    the loop does: it counts to VERBS_INTERVAL and VERBS_BATCH, and waits when the queue
+ *              is full
  *    signaled  each is signaled, and polled for
- *    limit     nothing is written: a full queue is run again and again by ENABLE; also PGAS_VERBS_NOP; needs chains */
+ *    limit     nothing is written: a full queue is run again and again by ENABLE; also
+ *              PGAS_VERBS_NOP; needs chains */
 void verbs_post_auto(pgas_verbs_op_t op, size_t bytes, uint64_t n);
 void verbs_post_manual(pgas_verbs_op_t op, size_t bytes, uint64_t n);
 void verbs_post_signaled(pgas_verbs_op_t op, size_t bytes, uint64_t n);
 void verbs_post_limit(pgas_verbs_op_t op, size_t bytes, uint64_t n);
 /** Whether the last message of the last loop is there. */
 bool verbs_arrived(pgas_verbs_op_t op, size_t bytes);
-/** Completions of the sending side that a loop has polled for VERBS_INTERVAL messages, since this was asked last. */
+/** Completions of the sending side that a loop has polled for VERBS_INTERVAL messages, since this
+ *  was asked last. */
 typedef enum { VERBS_AUTO, VERBS_MANUAL, VERBS_SIGNALED, VERBS_LIMIT, VERBS_WAYS } verbs_way_t;
 double verbs_completions(verbs_way_t way);
 /** Close what the loops have opened. */

@@ -1,7 +1,8 @@
-/* 03_atomics: a counter that all ranks share, and a linked list to which all ranks add at the same time, without locks.
+/* 03_atomics: a counter that all ranks share, and a linked list to which all ranks add at the same
+ * time, without locks.
  *
- * The list only grows. Taking elements off would need a version number beside the pointer (the ABA problem), for which a
- * 64-bit global pointer has no room.
+ * The list only grows. Taking elements off would need a version number beside the pointer (the ABA
+ * problem), for which a 64-bit global pointer has no room.
  *
  *   mpirun -n 4 build/examples/03_atomics */
 #include <pgas/pgas.h>
@@ -30,7 +31,8 @@ static void check(pgas_status_t status)
     }
 }
 
-/* Try until nobody was faster: our element points to the head that we saw, and becomes the head if that is still it. */
+/* Try until nobody was faster: our element points to the head that we saw, and becomes the head if
+ * that is still it. */
 static void push(pgas_gptr_t head, pgas_gptr_t element)
 {
     pgas_gptr_t seen, found;
@@ -38,9 +40,8 @@ static void push(pgas_gptr_t head, pgas_gptr_t element)
     for (;;) {
         check(pgas_put_u64(pgas_gptr_add(element, offsetof(element_t, next)), seen));
         check(pgas_compare_swap_u64(head, seen, element, &found));
-        if (found == seen) {
+        if (found == seen)
             return;
-        }
         seen = found;
     }
 }
@@ -53,10 +54,9 @@ static int count_list(pgas_gptr_t head, int n_wanted)
     char *met = (char *)calloc((size_t)n_wanted, 1);
     for (check(pgas_get_u64(head, &at)); at != PGAS_NULL && n < n_wanted; n++) {
         element_t element;
-        check(pgas_get(&element, at, sizeof(element)));
-        if (element.ticket >= (uint64_t)n_wanted || met[element.ticket]++) {
+        check(pgas_get(&element, at, sizeof element));
+        if (element.ticket >= (uint64_t)n_wanted || met[element.ticket]++)
             break;
-        }
         at = element.next;
     }
     free(met);
@@ -66,13 +66,12 @@ static int count_list(pgas_gptr_t head, int n_wanted)
 int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, "03_atomics\n", 0);
-    if (pgas_init(NULL, NULL) != PGAS_OK) {
+    if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    }
     int rank = pgas_rank(), n_ranks = pgas_n_ranks();
     pgas_gptr_t block, elements;
     check(pgas_alloc(sizeof(shared_t), &block));
-    *(shared_t *)pgas_gptr_local(block, sizeof(shared_t)) = (shared_t){0, PGAS_NULL};
+    *(shared_t *)pgas_gptr_local(block, sizeof(shared_t)) = (shared_t){ 0, PGAS_NULL };
     pgas_barrier(NULL);
     pgas_gptr_t counter = pgas_gptr_add(pgas_gptr_at(block, 0), offsetof(shared_t, counter));
     pgas_gptr_t head = pgas_gptr_add(pgas_gptr_at(block, 0), offsetof(shared_t, head));
@@ -92,8 +91,8 @@ int main(int argc, char **argv)
     int n_found = count_list(head, n_wanted);
     int good = total == (uint64_t)n_wanted && n_found == n_wanted;
     if (rank == 0) {
-        printf("%d ranks drew %llu tickets, the list has %d elements, each ticket once: %s\n", n_ranks,
-               (unsigned long long)total, n_found, good ? "right" : "WRONG");
+        printf("%d ranks drew %llu tickets, the list has %d elements, each ticket once: %s\n",
+               n_ranks, (unsigned long long)total, n_found, good ? "right" : "WRONG");
     }
     pgas_barrier(NULL); /* nobody walks any more */
     pgas_free_local(elements);

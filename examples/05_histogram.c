@@ -1,7 +1,8 @@
 /* 05_histogram: very many very small calls, gathered into large messages.
  *
- * A table of counters is spread over all ranks. Every rank draws random numbers and counts each where its counter stands.
- * One call is 4 bytes; the aggregator writes calls to the same rank one after the other and sends them together.
+ * A table of counters is spread over all ranks. Every rank draws random numbers and counts each
+ * where its counter stands. One call is 4 bytes; the aggregator writes calls to the same rank one
+ * after the other and sends them together.
  *
  *   mpirun -n 4 build/examples/05_histogram [UPDATES of each rank] */
 #include <pgas/pgas.h>
@@ -18,7 +19,8 @@ static const char usage[] = "05_histogram [UPDATES of each rank, 1 to 10^12; 100
 static pgas_handler_t count;
 static uint32_t counters[N_COUNTERS];
 
-/* Runs at the owner. Only handlers touch the counters, and those of one rank never overlap: no atomics. */
+/* Runs at the owner. Only handlers touch the counters, and those of one rank never overlap: no
+ * atomics. */
 static void handle_count(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     uint32_t index = *(const uint32_t *)args;
@@ -48,15 +50,16 @@ static pgas_status_t draw(long n_updates)
     uint64_t state = UINT64_C(88172645463325252) + (uint64_t)pgas_rank();
     pgas_agg_t *agg;
     pgas_status_t status = pgas_agg_create(NULL, &agg);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     for (long i = 0; i < n_updates && status == PGAS_OK; i++) {
-        uint32_t number = (uint32_t)((next_random(&state) >> 32) % ((uint64_t)n_ranks * N_COUNTERS));
+        uint32_t number =
+            (uint32_t)((next_random(&state) >> 32) % ((uint64_t)n_ranks * N_COUNTERS));
         uint32_t index = number / n_ranks;
-        status = pgas_agg_call(agg, (int)(number % n_ranks), count, &index, sizeof(index));
+        status = pgas_agg_call(agg, (int)(number % n_ranks), count, &index, sizeof index);
     }
-    /* Destroying publishes what is gathered; quiesce returns when all calls of all ranks have run. */
+    /* Destroying publishes what is gathered; quiesce returns when all calls of all ranks have
+     * run. */
     pgas_agg_destroy(agg);
     pgas_status_t quiet = pgas_quiesce();
     return status != PGAS_OK ? status : quiet;
@@ -74,13 +77,11 @@ int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, usage, 1);
     long n_updates = argc == 1 ? 1000000 : whole(argv[1]);
-    if (n_updates == 0) {
+    if (n_updates == 0)
         usage_exit(pgas_launcher_rank(), usage, "not a whole number of updates", argv[1]);
-    }
     pgas_handler_register("example.count", handle_count, NULL, &count);
-    if (pgas_init(NULL, NULL) != PGAS_OK) {
+    if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    }
     double begin = now();
     pgas_status_t status = draw(n_updates);
     double seconds = now() - begin;
@@ -96,7 +97,8 @@ int main(int argc, char **argv)
     uint64_t wanted = (uint64_t)n_updates * (uint64_t)pgas_n_ranks();
     int good = status == PGAS_OK && sum == wanted && (n_updates < N_COUNTERS * 100 || least > 0);
     if (pgas_rank() == 0) {
-        printf("%llu of %llu updates counted, the least counter has %llu, %.1f million updates per second: %s\n",
+        printf("%llu of %llu updates counted, the least counter has %llu, %.1f million updates per "
+               "second: %s\n",
                (unsigned long long)sum, (unsigned long long)wanted, (unsigned long long)least,
                (double)wanted / seconds / 1e6, good ? "right" : "WRONG");
     }

@@ -1,8 +1,9 @@
 /* 10_aggregator: many small calls, gathered.
  *
- * Every rank draws random keys and sends each to the rank that counts it. A call by itself costs a message or a few cache
- * lines; an aggregator puts calls to one rank behind each other and publishes them together: when enough are gathered,
- * when the time limit is over, and when asked to. The handler has a batch form, which gets whole runs of calls.
+ * Every rank draws random keys and sends each to the rank that counts it. A call by itself costs a
+ * message or a few cache lines; an aggregator puts calls to one rank behind each other and
+ * publishes them together: when enough are gathered, when the time limit is over, and when asked
+ * to. The handler has a batch form, which gets whole runs of calls.
  *
  *   mpirun -n 4 build/examples/10_aggregator */
 #include <pgas/pgas.h>
@@ -12,8 +13,8 @@
 #include <string.h>
 #include "usage.h"
 
-#define N_KEYS 200000 /* that each rank draws */
-#define N_COUNTERS 4096 /* on each rank */
+#define N_KEYS     200000 /* that each rank draws */
+#define N_COUNTERS 4096   /* on each rank */
 
 static pgas_handler_t count_key;
 static uint64_t counter[N_COUNTERS];
@@ -27,14 +28,17 @@ static void handle_key(const void *args, size_t bytes, pgas_thread_t source, voi
     n_single++;
 }
 
-/* The batch form: n calls of one rank, in the order issued. Counters that are needed soon can be fetched ahead. */
-static void handle_keys(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+/* The batch form: n calls of one rank, in the order issued. Counters that are needed soon can be
+ * fetched ahead. */
+static void handle_keys(const void *args, size_t bytes, size_t stride, size_t n,
+                        pgas_thread_t source, void *context)
 {
     const char *at = args;
     (void)bytes, (void)source, (void)context;
     for (size_t i = 0; i < n; i++) {
         if (i + 8 < n) {
-            __builtin_prefetch(&counter[*(const uint64_t *)(const void *)(at + (i + 8) * stride) % N_COUNTERS], 1);
+            __builtin_prefetch(
+                &counter[*(const uint64_t *)(const void *)(at + (i + 8) * stride) % N_COUNTERS], 1);
         }
         counter[*(const uint64_t *)(const void *)(at + i * stride) % N_COUNTERS]++;
     }
@@ -55,9 +59,8 @@ int main(int argc, char **argv)
     pgas_handler_opts_t batch = PGAS_HANDLER_OPTS_INIT;
     batch.batch = handle_keys;
     pgas_handler_register_opts("example.count key", handle_key, NULL, &batch, &count_key);
-    if (pgas_init(NULL, NULL) != PGAS_OK) {
+    if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    }
     int n_ranks = pgas_n_ranks(), n_bad = 0;
     uint64_t state = 88172645463325252u + (uint64_t)pgas_rank();
 
@@ -66,15 +69,16 @@ int main(int argc, char **argv)
     pgas_agg_opts_t opts = PGAS_AGG_OPTS_INIT;
     opts.publish_bytes = 8192;
     opts.latency_us = 500;
-    if (pgas_agg_create(&opts, &agg) != PGAS_OK) {
+    if (pgas_agg_create(&opts, &agg) != PGAS_OK)
         return 1;
-    }
     for (int i = 0; i < N_KEYS && !n_bad; i++) {
         uint64_t key = draw(&state);
-        n_bad += pgas_agg_call(agg, (int)(key / N_COUNTERS % (uint64_t)n_ranks), count_key, &key, sizeof(key)) != PGAS_OK;
+        n_bad += pgas_agg_call(agg, (int)(key / N_COUNTERS % (uint64_t)n_ranks), count_key, &key,
+                               sizeof key) != PGAS_OK;
     }
 
-    /* Publishes the rest and tells when all that this thread has gathered so far has run, everywhere. */
+    /* Publishes the rest and tells when all that this thread has gathered so far has run,
+     * everywhere. */
     pgas_sync_t done;
     n_bad += pgas_sync_init(&done, 1) != PGAS_OK;
     n_bad += pgas_agg_flush_sync(agg, PGAS_AGG_ALL, &done) != PGAS_OK;
@@ -87,14 +91,14 @@ int main(int argc, char **argv)
     pgas_barrier(NULL); /* the keys of the others have run, too */
 
     uint64_t mine = 0, all = 0, want = (uint64_t)N_KEYS * (uint64_t)n_ranks;
-    for (int i = 0; i < N_COUNTERS; i++) {
+    for (int i = 0; i < N_COUNTERS; i++)
         mine += counter[i];
-    }
     n_bad += pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM) != PGAS_OK;
     int good = !n_bad && all == want && stats.calls >= N_KEYS && n_runs > 0 && n_single < want / 2;
     if (pgas_rank() == 0 || !good) {
-        printf("%" PRIu64 " of %" PRIu64 " keys counted, %" PRIu64 " batches sent by rank %d: %s\n", all, want,
-               stats.full + stats.time + stats.explicit_flush + stats.order + stats.room, pgas_rank(), good ? "right" : "WRONG");
+        printf("%" PRIu64 " of %" PRIu64 " keys counted, %" PRIu64 " batches sent by rank %d: %s\n",
+               all, want, stats.full + stats.time + stats.explicit_flush + stats.order + stats.room,
+               pgas_rank(), good ? "right" : "WRONG");
     }
     pgas_finalize();
     return good ? 0 : 1;

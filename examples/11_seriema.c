@@ -1,5 +1,6 @@
-/* 11_seriema: what a program of Seriema (C++) does, line by line in C; its names stand on the right. Lambdas become handlers, with
- * a name for all ranks, and what they capture arguments. Two threads of every rank each call the same thread of the next rank.
+/* 11_seriema: what a program of Seriema (C++) does, line by line in C; its names stand on the
+ * right. Lambdas become handlers, with a name for all ranks, and what they capture arguments. Two
+ * threads of every rank each call the same thread of the next rank.
  *
  *   mpirun -n 2 build/examples/11_seriema */
 #include <pgas/pgas.h>
@@ -18,19 +19,22 @@ static void check(pgas_status_t status)
     __atomic_add_fetch(&n_bad, status != PGAS_OK, __ATOMIC_RELAXED);
 }
 
-static void do_add(const void *args, size_t bytes, pgas_thread_t source, void *context) /* [x] { sum += x; } */
+/* [x] { sum += x; } */
+static void do_add(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)bytes, (void)source, (void)context;
     __atomic_add_fetch(&sum, *(const int64_t *)args, __ATOMIC_RELAXED);
 }
 
-static void do_twice(const void *args, size_t bytes, pgas_thread_t source, void *context) /* [x] { return 2 * x; } */
+/* [x] { return 2 * x; } */
+static void do_twice(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)bytes, (void)source, (void)context;
-    pgas_reply(&(int64_t){2 * *(const int64_t *)args}, sizeof(int64_t));
+    pgas_reply(&(int64_t){ 2 * *(const int64_t *)args }, sizeof(int64_t));
 }
 
-static void do_add_buffer(const void *args, size_t bytes, pgas_thread_t source, void *context) /* [](buffer, size) {...} */
+/* [](buffer, size) {...} */
+static void do_add_buffer(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     void *address = NULL;
     (void)args;
@@ -43,51 +47,73 @@ static void work(pgas_gptr_t memory)
     int right = (pgas_rank() + 1) % pgas_n_ranks();
     pgas_thread_t peer = pgas_thread_make(right, pgas_thread_slot(pgas_thread_self()));
     pgas_thread_t service = pgas_thread_make(right, PGAS_SLOT_SERVICE);
-    pgas_call_opts_t send = PGAS_CALL_OPTS_INIT, with = PGAS_CALL_OPTS_INIT, no_wait = PGAS_CALL_OPTS_INIT;
+    pgas_call_opts_t send = PGAS_CALL_OPTS_INIT, with = PGAS_CALL_OPTS_INIT,
+                     no_wait = PGAS_CALL_OPTS_INIT;
     pgas_sync_t synchronizer, flushed;
     pgas_agg_t *aggregator;
-    int64_t one = 1, result = 0, *source = pgas_gptr_local(memory, sizeof(one));           /* RDMAMemory *source */
+    /* RDMAMemory *source */
+    int64_t one = 1, result = 0, *source = pgas_gptr_local(memory, sizeof one);
     *source = 1;
-    check(pgas_sync_init(&synchronizer, 4));                                     /* Synchronizer synchronizer{4} */
+    /* Synchronizer synchronizer{4} */
+    check(pgas_sync_init(&synchronizer, 4));
     send.way = PGAS_WAY_SEND, with.sync = &synchronizer, no_wait.full = PGAS_FULL_AGAIN;
-    check(pgas_call_to(peer, add, &one, sizeof(one), &send));                    /* call(peer, f) */
-    check(pgas_call_to(peer, add, &one, sizeof(one), &with));                    /* call(peer, f, &synchronizer) */
-    check(pgas_call_to(service, add, &one, sizeof(one), &with));                 /* call_service(peer, f, ...) */
-    check(pgas_call_return(right, twice, &one, sizeof(one), &result, sizeof(result), NULL)); /* call_return(peer, f, ...) */
+    check(pgas_call_to(peer, add, &one, sizeof one, &send)); /* call(peer, f) */
+    /* call(peer, f, &synchronizer) */
+    check(pgas_call_to(peer, add, &one, sizeof one, &with));
+    /* call_service(peer, f, ...) */
+    check(pgas_call_to(service, add, &one, sizeof one, &with));
+    /* call_return(peer, f, ...) */
+    check(pgas_call_return(right, twice, &one, sizeof one, &result, sizeof result, NULL));
     check(result == 2 ? PGAS_OK : PGAS_ERR_MISMATCH);
-    pgas_buffer_t push = {PGAS_BUFFER_PUSH, source, sizeof(*source), pgas_gptr_at(memory, right) + 8, false};
-    pgas_buffer_t pull = {PGAS_BUFFER_PULL, source, sizeof(*source), PGAS_NULL, true};
-    check(pgas_call_buffer(peer, add_buffer, NULL, 0, &push, 1, &with, NULL));   /* call_buffer(.., &remote_locator, ..) */
-    check(pgas_call_buffer(peer, add_buffer, NULL, 0, &pull, 1, &with, NULL));   /* call_buffer(peer, f, source, ...) */
-    check(pgas_sync_wait(&synchronizer, -1));                                    /* spin_nonzero_operations_left() */
+    pgas_buffer_t push = { PGAS_BUFFER_PUSH, source, sizeof *source,
+                           pgas_gptr_at(memory, right) + 8, false };
+    pgas_buffer_t pull = { PGAS_BUFFER_PULL, source, sizeof *source, PGAS_NULL, true };
+    /* call_buffer(.., &remote_locator, ..) */
+    check(pgas_call_buffer(peer, add_buffer, NULL, 0, &push, 1, &with, NULL));
+    /* call_buffer(peer, f, source, ...) */
+    check(pgas_call_buffer(peer, add_buffer, NULL, 0, &pull, 1, &with, NULL));
+    /* spin_nonzero_operations_left() */
+    check(pgas_sync_wait(&synchronizer, -1));
     pgas_sync_fini(&synchronizer);
-    check(pgas_channel_open(peer));                                              /* messenger.get_messenger(peer) */
+    /* messenger.get_messenger(peer) */
+    check(pgas_channel_open(peer));
     for (int i = 0; i < N_CALLS; i++) {
-        while (pgas_call_to(peer, add, &one, sizeof(one), &no_wait) == PGAS_ERR_AGAIN) { /* messenger.call(peer, f) */
-            pgas_progress();                                                     /* messenger.process_calls_all() */
+        /* messenger.call(peer, f) */
+        while (pgas_call_to(peer, add, &one, sizeof one, &no_wait) == PGAS_ERR_AGAIN) {
+            /* messenger.process_calls_all() */
+            pgas_progress();
         }
     }
-    check(pgas_agg_create(NULL, &aggregator));                                   /* RDMAAggregatorGlobal aggregator{...} */
+    /* RDMAAggregatorGlobal aggregator{...} */
+    check(pgas_agg_create(NULL, &aggregator));
     for (int i = 0; i < N_CALLS; i++) {
-        check(pgas_agg_call(aggregator, right, add, &one, sizeof(one)));         /* aggregator.call(peer, f) */
+        /* aggregator.call(peer, f) */
+        check(pgas_agg_call(aggregator, right, add, &one, sizeof one));
     }
-    check(pgas_sync_init(&flushed, 1));                                          /* Synchronizer flushed{1} */
-    check(pgas_agg_flush_sync(aggregator, PGAS_AGG_ALL, &flushed));              /* aggregator.shutdown_all(&flushed) */
-    check(pgas_sync_wait(&flushed, -1));                                         /* while (operations_left() > 0) ... */
+    /* Synchronizer flushed{1} */
+    check(pgas_sync_init(&flushed, 1));
+    /* aggregator.shutdown_all(&flushed) */
+    check(pgas_agg_flush_sync(aggregator, PGAS_AGG_ALL, &flushed));
+    /* while (operations_left() > 0) ... */
+    check(pgas_sync_wait(&flushed, -1));
     pgas_sync_fini(&flushed);
     check(pgas_agg_destroy(aggregator));
-    check(pgas_channel_close(peer));                                             /* messenger.shutdown_all(...) */
+    /* messenger.shutdown_all(...) */
+    check(pgas_channel_close(peer));
     __atomic_sub_fetch(&n_working, 1, __ATOMIC_RELEASE);
 }
 
 static void *worker(void *memory)
 {
-    check(pgas_thread_attach());                                                 /* init_thread(1) */
+    /* init_thread(1) */
+    check(pgas_thread_attach());
     work(*(pgas_gptr_t *)memory);
     while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
-        pgas_progress();                                                         /* process_work_queue(my_queue) */
+        /* process_work_queue(my_queue) */
+        pgas_progress();
     }
-    check(pgas_thread_detach());                                                 /* finalize_thread() */
+    /* finalize_thread() */
+    check(pgas_thread_detach());
     return NULL;
 }
 
@@ -99,22 +125,27 @@ int main(int argc, char **argv)
     pgas_handler_register("example.add buffer", do_add_buffer, NULL, &add_buffer);
     pgas_gptr_t memory[2]; /* of each thread: a word to send, and one to push to */
     pthread_t thread;
-    if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(16, &memory[0]) != PGAS_OK || pgas_alloc(16, &memory[1]) != PGAS_OK ||
-        pthread_create(&thread, NULL, worker, &memory[1]) != 0) {                /* init_thread_handler(...) */
+    if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(16, &memory[0]) != PGAS_OK ||
+        pgas_alloc(16, &memory[1]) != PGAS_OK ||
+        /* init_thread_handler(...) */
+        pthread_create(&thread, NULL, worker, &memory[1]) != 0)
         return 1;
-    }
     work(memory[0]);
-    for (; __atomic_load_n(&n_working, __ATOMIC_ACQUIRE) > 0; pgas_progress()) { }
+    for (; __atomic_load_n(&n_working, __ATOMIC_ACQUIRE) > 0; pgas_progress()) {
+    }
     pgas_barrier(NULL); /* all threads of all ranks have worked, and are still there */
     int64_t one = 1, all = 0, want = (int64_t)pgas_n_ranks() * (2 * (5 + 2 * N_CALLS) + 2);
     if (pgas_rank() == 0)
-        check(pgas_call_broadcast(add, &one, sizeof(one), PGAS_SCOPE_THREADS, NULL)); /* call_everyone(f) */
+        /* call_everyone(f) */
+        check(pgas_call_broadcast(add, &one, sizeof one, PGAS_SCOPE_THREADS, NULL));
     pgas_quiesce();
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
     check(pgas_allreduce(NULL, &sum, &all, 1, PGAS_INT64, PGAS_SUM));
     if (pgas_rank() == 0)
-        printf("%" PRId64 " of %" PRId64 " ones arrived: %s\n", all, want, all == want && !n_bad ? "right" : "WRONG");
-    pgas_finalize();                                                             /* finalize_thread_handler() */
+        printf("%" PRId64 " of %" PRId64 " ones arrived: %s\n", all, want,
+               all == want && !n_bad ? "right" : "WRONG");
+    /* finalize_thread_handler() */
+    pgas_finalize();
     return all == want && !n_bad ? 0 : 1;
 }

@@ -1,7 +1,8 @@
 /* 12_mcts: Connect Four, played by Monte-Carlo tree search over all ranks.
  *
- * The rules are plain functions on a small state: who has won, which columns are free, drop a stone. Of them the library
- * makes a tree shared by all ranks, and random games. Here both sides are played, from where x can force a win.
+ * The rules are plain functions on a small state: who has won, which columns are free, drop a
+ * stone. Of them the library makes a tree shared by all ranks, and random games. Here both sides
+ * are played, from where x can force a win.
  *
  *   mpirun -n 2 build/examples/12_mcts */
 #include <pgas/pgas.h>
@@ -11,10 +12,12 @@
 #include <stdlib.h>
 #include "usage.h"
 enum { COLUMNS = 7, ROWS = 6 };
-static const char usage[] = "12_mcts [COLUMNS played so far; 4455] [ROLLOUTS for each move; 20000]\n";
+static const char usage[] =
+    "12_mcts [COLUMNS played so far; 4455] [ROLLOUTS for each move; 20000]\n";
 
 typedef struct {
-    uint64_t stones[2]; /* of x and o: seven bits a column, the lowest row first; the last stays empty */
+    /* of x and o: seven bits a column, the lowest row first; the last stays empty */
+    uint64_t stones[2];
 } board_t;
 static uint64_t cell(int column, int row)
 {
@@ -35,7 +38,8 @@ static int turn(const void *state, void *arg)
 
 static bool has_four(uint64_t stones)
 {
-    static const int steps[] = {1, ROWS, ROWS + 1, ROWS + 2}; /* up, down right, right, up right */
+    static const int steps[] = { 1, ROWS, ROWS + 1,
+                                 ROWS + 2 }; /* up, down right, right, up right */
     uint64_t fours = 0;
     for (int i = 0; i < 4; i++) {
         uint64_t pairs = stones & stones >> steps[i];
@@ -69,7 +73,8 @@ static void apply(void *state, pgas_mcts_move_t column, void *arg)
 {
     board_t *b = state;
     int row = 0;
-    for (; taken(b, (int)column, row); row++) { }
+    for (; taken(b, (int)column, row); row++) {
+    }
     b->stones[turn(state, arg)] |= cell((int)column, row);
 }
 
@@ -77,7 +82,9 @@ static void print(const board_t *b)
 {
     for (int row = ROWS - 1; row >= 0; row--) {
         for (int column = 0; column < COLUMNS; column++)
-            printf(" %c", b->stones[0] & cell(column, row) ? 'x' : b->stones[1] & cell(column, row) ? 'o' : '.');
+            printf(" %c", b->stones[0] & cell(column, row)   ? 'x'
+                          : b->stones[1] & cell(column, row) ? 'o'
+                                                             : '.');
         printf("\n");
     }
 }
@@ -87,13 +94,14 @@ int main(int argc, char **argv)
     usage_check(pgas_launcher_rank(), argc, argv, usage, 2);
     const char *played = argc > 1 ? argv[1] : "4455", *rollouts = argc > 2 ? argv[2] : "20000";
     pgas_mcts_spec_t spec = PGAS_MCTS_SPEC_INIT;
-    spec.name = "connect four", spec.state_bytes = sizeof(board_t), spec.n_players = 2, spec.moves_max = COLUMNS;
+    spec.name = "connect four", spec.state_bytes = sizeof(board_t), spec.n_players = 2,
+    spec.moves_max = COLUMNS;
     spec.moves = moves, spec.apply = apply, spec.turn = turn, spec.outcome = outcome;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
     budget.rollouts = strtoull(rollouts, NULL, 10);
     pgas_mcts_t *search;
     float values[2];
-    board_t start = {{0, 0}};
+    board_t start = { { 0, 0 } };
     for (; *played >= '1' && *played <= '7' && !taken(&start, *played - '1', ROWS - 1); played++)
         apply(&start, (pgas_mcts_move_t)(*played - '1'), NULL);
     if (*played)
@@ -105,16 +113,20 @@ int main(int argc, char **argv)
         return 1;
     while (!outcome(pgas_mcts_state(search), values, NULL)) {
         pgas_mcts_info_t info;
-        if (pgas_mcts_search(search, &budget, &info) != PGAS_OK || pgas_mcts_advance(search, info.best) != PGAS_OK)
+        if (pgas_mcts_search(search, &budget, &info) != PGAS_OK ||
+            pgas_mcts_advance(search, info.best) != PGAS_OK)
             return 1;
         if (pgas_rank() == 0) {
             const board_t *b = pgas_mcts_state(search);
-            printf("%c: column %" PRIu32 " after %" PRIu64 " visits, worth %.2f%s\n", "ox"[turn(b, NULL)], info.best + 1,
-                   info.visits, info.value, info.proven ? ", proven" : "");
+            printf("%c: column %" PRIu32 " after %" PRIu64 " visits, worth %.2f%s\n",
+                   "ox"[turn(b, NULL)], info.best + 1, info.visits, info.value,
+                   info.proven ? ", proven" : "");
             print(b);
         }
     }
     if (pgas_rank() == 0)
-        printf("x has %s\n", values[0] > 0.5f ? "won: right" : values[0] < 0.5f ? "lost" : "a draw");
+        printf("x has %s\n", values[0] > 0.5f   ? "won: right"
+                             : values[0] < 0.5f ? "lost"
+                                                : "a draw");
     return pgas_mcts_destroy(search) == PGAS_OK && pgas_finalize() == PGAS_OK ? 0 : 1;
 }

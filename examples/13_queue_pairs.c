@@ -1,12 +1,14 @@
-/* 13_queue_pairs: the low level, without MPI: a transmitter that signals by itself, and a chain that a NIC does alone.
+/* 13_queue_pairs: the low level, without MPI: a transmitter that signals by itself, and a chain
+ * that a NIC does alone.
  *
- *   build/examples/13_queue_pairs [DEVICE]       ("snic", the software NIC, if nothing is given; "mlx5_0", "rxe0") */
+ *   build/examples/13_queue_pairs [DEVICE]       ("snic", the software NIC, if nothing is given;
+ *                                                "mlx5_0", "rxe0") */
 #include <pgas/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "usage.h"
 
-#define N 10000
+#define N         10000
 #define SECOND_NS UINT64_C(1000000000)
 static pgas_verbs_dev_t *dev;
 static pgas_verbs_cq_t *arrived; /* completions of what is received: the chain waits for one */
@@ -55,8 +57,10 @@ static int transmit(pgas_verbs_qp_t *a)
     uint64_t value, number;
     must(pgas_verbs_tx_open(a, NULL, &tx), "a transmitter");
     for (value = 1; value <= N; value++) {
-        pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&value, sizeof value, 0 }; /* small: it is copied into the queue */
-        pgas_verbs_request_t write = { PGAS_VERBS_WRITE, .spans = &span, .n_spans = 1, .remote_addr = at(8).addr };
+        /* small: it is copied into the queue */
+        pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&value, sizeof value, 0 };
+        pgas_verbs_request_t write = { PGAS_VERBS_WRITE, .spans = &span, .n_spans = 1,
+                                       .remote_addr = at(8).addr };
         write.rkey = mem.rkey;
         pgas_status_t status;
         while ((status = pgas_verbs_tx_post(tx, &write, &number)) == PGAS_ERR_AGAIN)
@@ -65,25 +69,31 @@ static int transmit(pgas_verbs_qp_t *a)
     }
     must(pgas_verbs_tx_wait(tx, number, SECOND_NS), "wait");
     pgas_verbs_tx_stats(tx, &stats);
-    printf("%d writes, %d completions, the last value is %d\n", N, (int)stats.completions, (int)words[8]);
+    printf("%d writes, %d completions, the last value is %d\n", N, (int)stats.completions,
+           (int)words[8]);
     pgas_verbs_tx_close(tx);
     return words[8] == N;
 }
 
-/* When a message arrives, the NIC copies a word without us: a WAIT for the message's completion lets a queue go on. */
+/* When a message arrives, the NIC copies a word without us: a WAIT for the message's completion
+ * lets a queue go on. */
 static int chain(pgas_verbs_qp_t *a, pgas_verbs_qp_t *b)
 {
-    pgas_verbs_qp_t *copier = make_qp(rest, PGAS_VERBS_QP_MANAGED_SEND), *master = make_qp(rest, PGAS_VERBS_QP_MASTER);
+    pgas_verbs_qp_t *copier = make_qp(rest, PGAS_VERBS_QP_MANAGED_SEND),
+                    *master = make_qp(rest, PGAS_VERBS_QP_MASTER);
     connect_to(copier, copier);
     connect_to(master, master);
     words[16] = 4711;
     pgas_verbs_span_t from = at(16), room = at(24), message = at(32);
-    pgas_verbs_request_t copy = { PGAS_VERBS_WRITE, PGAS_VERBS_SIGNAL, .spans = &from, .n_spans = 1, .remote_addr = at(17).addr };
+    pgas_verbs_request_t copy = { PGAS_VERBS_WRITE, PGAS_VERBS_SIGNAL, .spans = &from, .n_spans = 1,
+                                  .remote_addr = at(17).addr };
     copy.rkey = mem.rkey;
     must(pgas_verbs_qp_post(copier, &copy, 1, NULL), "post the copy");
     uint32_t n, behind = pgas_verbs_qp_position(copier);
-    pgas_verbs_request_t program[] = { { .op = PGAS_VERBS_WAIT, .cq = arrived, .index = 0 },
-                                       { .op = PGAS_VERBS_SEND_ENABLE, .qp = copier, .index = behind } };
+    pgas_verbs_request_t program[] = {
+        { .op = PGAS_VERBS_WAIT, .cq = arrived, .index = 0 },
+        { .op = PGAS_VERBS_SEND_ENABLE, .qp = copier, .index = behind }
+    };
     must(pgas_verbs_qp_post(master, program, 2, &n), "post the chain");
     pgas_verbs_recv_t recv = { .spans = &room, .n_spans = 1 };
     must(pgas_verbs_qp_recv(b, &recv, 1, NULL), "a receive buffer");

@@ -1,8 +1,9 @@
 /* array_histogram: counting into an array that lies on all ranks.
  *
- * Counters are elements of a coherent array. Every rank draws random numbers and adds one to each counter that they name,
- * wherever it lies: adding is an operator of the array, so ranks add side by side, each into operands of its own, and sums
- * come together when somebody reads. Compare 05_histogram, where each addition is a call.
+ * Counters are elements of a coherent array. Every rank draws random numbers and adds one to each
+ * counter that they name, wherever it lies: adding is an operator of the array, so ranks add side
+ * by side, each into operands of its own, and sums come together when somebody reads. Compare
+ * 05_histogram, where each addition is a call.
  *
  *   mpirun -n 4 build/examples/array_histogram [UPDATES of each rank] */
 #include <pgas/array.h>
@@ -41,7 +42,8 @@ static pgas_status_t draw(pgas_array_t *counters, long n_updates)
         uint64_t counter = (next_random(&state) >> 32) % pgas_array_n_elems(counters);
         status = pgas_array_apply_u64(counters, counter, PGAS_ARRAY_ADD_U64, 1);
     }
-    pgas_status_t all_there = pgas_barrier(NULL); /* additions before it are seen by those who read after it */
+    /* additions before it are seen by those who read after it */
+    pgas_status_t all_there = pgas_barrier(NULL);
     return status != PGAS_OK ? status : all_there;
 }
 
@@ -78,19 +80,19 @@ static int run(long n_updates)
     int n_ranks = pgas_n_ranks();
     uint64_t sum = 0, least = 0, wanted = (uint64_t)n_updates * (uint64_t)n_ranks;
     pgas_array_t *counters;
-    if (pgas_array_create(NULL, sizeof(uint64_t), (uint64_t)n_ranks * N_COUNTERS, NULL, &counters) != PGAS_OK) {
+    if (pgas_array_create(NULL, sizeof(uint64_t), (uint64_t)n_ranks * N_COUNTERS, NULL,
+                          &counters) != PGAS_OK)
         return 1;
-    }
     double begin = now();
     pgas_status_t status = draw(counters, n_updates);
     double seconds = now() - begin;
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = look(counters, &sum, &least);
-    }
     /* Nothing may be lost, and no counter should be far from the others. */
     int good = status == PGAS_OK && sum == wanted && (n_updates < N_COUNTERS * 100 || least > 0);
     if (pgas_rank() == 0) {
-        printf("%llu of %llu updates counted, the least counter has %llu, %.1f million updates per second: %s\n",
+        printf("%llu of %llu updates counted, the least counter has %llu, %.1f million updates per "
+               "second: %s\n",
                (unsigned long long)sum, (unsigned long long)wanted, (unsigned long long)least,
                (double)wanted / seconds / 1e6, good ? "right" : "WRONG");
     }
@@ -102,12 +104,10 @@ int main(int argc, char **argv)
 {
     usage_check(pgas_launcher_rank(), argc, argv, usage, 1);
     long n_updates = argc == 1 ? 1000000 : whole(argv[1]);
-    if (n_updates == 0) {
+    if (n_updates == 0)
         usage_exit(pgas_launcher_rank(), usage, "not a whole number of updates", argv[1]);
-    }
-    if (pgas_init(NULL, NULL) != PGAS_OK) {
+    if (pgas_init(NULL, NULL) != PGAS_OK)
         return 1;
-    }
     int bad = run(n_updates);
     pgas_finalize();
     return bad;

@@ -1,6 +1,7 @@
-/* array_pagerank: PageRank with a coherent array. All else is examples/pagerank, which calls this in place of pgas_pagerank.
- * What vertices give to others is added into elements of the array, wherever they lie. Ranks of different nodes add side by
- * side; sums come together when the rank of the vertices reads them. Try: mpirun -n 2 build/examples/array_pagerank FILE */
+/* array_pagerank: PageRank with a coherent array. All else is examples/pagerank, which calls this
+ * in place of pgas_pagerank. What vertices give to others is added into elements of the array,
+ * wherever they lie. Ranks of different nodes add side by side; sums come together when the rank of
+ * the vertices reads them. Try: mpirun -n 2 build/examples/array_pagerank FILE */
 #include <math.h>
 #include <pgas/array.h>
 #include <pgas/graph.h>
@@ -8,14 +9,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-#define CHUNK 8192 /* elements, for which there is one lock, and one message from each other node that adds */
+/* elements, for which there is one lock, and one message from each other node that adds */
+#define CHUNK 8192
 
 static pgas_graph_info_t graph;
-static pgas_array_t *sums;        /* of what each vertex gets in a sweep; zeros before */
-static uint32_t *begin, *sources; /* vertex t gets from own vertices sources[begin[t]] .. sources[begin[t + 1] - 1] */
-static double *values, *shares, damping, base; /* of own vertices; what each gives along an edge; base: what all get */
-static double totals[3];          /* in a sweep: change, values of vertices without out-edges, errors */
-static pgas_status_t error;       /* here */
+static pgas_array_t *sums; /* of what each vertex gets in a sweep; zeros before */
+/* vertex t gets from own vertices sources[begin[t]] .. sources[begin[t + 1] - 1] */
+static uint32_t *begin, *sources;
+/* of own vertices; what each gives along an edge; base: what all get */
+static double *values, *shares, damping, base;
+/* in a sweep: change, values of vertices without out-edges, errors */
+static double totals[3];
+static pgas_status_t error; /* here */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool add_totals(double change, double dangling, pgas_status_t status)
@@ -27,18 +32,22 @@ static bool add_totals(double change, double dangling, pgas_status_t status)
     return status == PGAS_OK;
 }
 
-/* What own vertices give, to every n-th chunk for thread i of n. Ranks of a node add into the same memory: one at a time. */
+/* What own vertices give, to every n-th chunk for thread i of n. Ranks of a node add into the same
+ * memory: one at a time. */
 static void give(int i, int n, void *arg)
 {
     (void)arg;
-    uint64_t n_chunks = (graph.n_vertices + CHUNK - 1) / CHUNK, start = (graph.first_vertex + graph.n_local) / CHUNK;
+    uint64_t n_chunks = (graph.n_vertices + CHUNK - 1) / CHUNK,
+             start = (graph.first_vertex + graph.n_local) / CHUNK;
     for (uint64_t c = (uint64_t)i; c < n_chunks; c += (uint64_t)n) {
         uint64_t first = (start + c) % n_chunks * CHUNK, rest = graph.n_vertices - first;
         pgas_array_walk_t w;
         if (!add_totals(0, 0, pgas_array_wlock(sums, first)))
             return;
-        pgas_array_walk_begin(sums, first, rest < CHUNK ? rest : CHUNK, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_F64, &w);
-        while (pgas_array_walk_next(&w)) /* a chunk at the border of two ranks comes in two pieces */
+        pgas_array_walk_begin(sums, first, rest < CHUNK ? rest : CHUNK, PGAS_ARRAY_PIN_OPERATE,
+                              PGAS_ARRAY_ADD_F64, &w);
+        /* a chunk at the border of two ranks comes in two pieces */
+        while (pgas_array_walk_next(&w))
             for (uint64_t k = 0; k < w.n; k++) {
                 double sum = 0;
                 for (uint32_t e = begin[w.first + k]; e < begin[w.first + k + 1]; e++)
@@ -60,7 +69,8 @@ static void take(int i, int n, void *arg)
     pgas_array_walk_begin(sums, first, n_elems, PGAS_ARRAY_PIN_WRITE, 0, &w);
     while (pgas_array_walk_next(&w))
         for (uint64_t k = 0; k < w.n; k++) {
-            uint64_t v = w.first + k - graph.first_vertex, degree = graph.offsets[v + 1] - graph.offsets[v];
+            uint64_t v = w.first + k - graph.first_vertex,
+                     degree = graph.offsets[v + 1] - graph.offsets[v];
             double *sum = (double *)w.data + k, value = base + damping * *sum;
             change += fabs(value - values[v]);
             dangling += degree == 0 ? value : 0;
@@ -71,16 +81,19 @@ static void take(int i, int n, void *arg)
     add_totals(change, dangling, pgas_array_walk_end(&w));
 }
 
-/* Elements lie where vertices do. Edges are sorted by target: counts, two places ahead, become begins. */
+/* Elements lie where vertices do. Edges are sorted by target: counts, two places ahead, become
+ * begins. */
 static pgas_status_t prepare(void)
 {
-    uint64_t n = graph.n_vertices, n_ranks = (uint64_t)pgas_n_ranks(), *offsets = calloc(n_ranks + 1, sizeof(*offsets));
+    uint64_t n = graph.n_vertices, n_ranks = (uint64_t)pgas_n_ranks(),
+             *offsets = calloc(n_ranks + 1, sizeof *offsets);
     for (uint64_t k = 0; k <= n_ranks; k++)
         offsets[k] = k * graph.block < n ? k * graph.block : n;
-    pgas_array_opts_t opts = {.size = sizeof(opts), .chunk_elems = CHUNK, .offsets = offsets};
+    pgas_array_opts_t opts = { .size = sizeof opts, .chunk_elems = CHUNK, .offsets = offsets };
     pgas_status_t status = pgas_array_create(NULL, sizeof(double), n, &opts, &sums);
     free(offsets);
-    begin = calloc(n + 2, sizeof(*begin)), sources = malloc((graph.offsets[graph.n_local] + 1) * sizeof(*sources));
+    begin = calloc(n + 2, sizeof *begin),
+    sources = malloc((graph.offsets[graph.n_local] + 1) * sizeof *sources);
     for (uint64_t e = 0; e < graph.offsets[graph.n_local]; e++)
         begin[graph.targets[e] + 2]++;
     for (uint64_t t = 0; t < n; t++)
@@ -91,22 +104,31 @@ static pgas_status_t prepare(void)
     return status;
 }
 
-pgas_status_t array_pagerank(const pgas_graph_t *g, const pgas_pagerank_opts_t *o, double *result, pgas_pagerank_info_t *info_p)
+pgas_status_t array_pagerank(const pgas_graph_t *g, const pgas_pagerank_opts_t *o, double *result,
+                             pgas_pagerank_info_t *info_p)
 {
-    int most = o->iterations > 0 ? o->iterations : o->tolerance > 0 ? 1000 : 20, n_threads = o->n_threads + !o->n_threads;
+    int most = o->iterations > 0  ? o->iterations
+               : o->tolerance > 0 ? 1000
+                                  : 20,
+        n_threads = o->n_threads + !o->n_threads;
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     pgas_graph_info(g, &graph);
-    values = memset(result, 0, graph.n_local * sizeof(*result)), shares = malloc((graph.n_local + 1) * sizeof(*shares));
-    damping = o->damping > 0 ? o->damping : 0.85, base = 1 / (double)graph.n_vertices; /* for the first take */
+    values = memset(result, 0, graph.n_local * sizeof *result),
+    shares = malloc((graph.n_local + 1) * sizeof *shares);
+    /* for the first take */
+    damping = o->damping > 0 ? o->damping : 0.85, base = 1 / (double)graph.n_vertices;
     pgas_status_t status = prepare();
     for (info_p->iterations = 0; status == PGAS_OK; info_p->iterations++) {
         o->parallel(n_threads, take, NULL);
         status = pgas_allreduce(NULL, totals, totals, 3, PGAS_DOUBLE, PGAS_SUM);
         info_p->change = totals[0];
-        base = (1 - damping + (o->no_dangling ? 0 : damping * totals[1])) / (double)graph.n_vertices;
-        bool stop = status != PGAS_OK || totals[2] > 0 || info_p->iterations == most || totals[0] <= o->tolerance;
-        o->progress("rank", (uint64_t)info_p->iterations, (uint64_t)(stop ? info_p->iterations : most), o->progress_arg);
+        base =
+            (1 - damping + (o->no_dangling ? 0 : damping * totals[1])) / (double)graph.n_vertices;
+        bool stop = status != PGAS_OK || totals[2] > 0 || info_p->iterations == most ||
+                    totals[0] <= o->tolerance;
+        o->progress("rank", (uint64_t)info_p->iterations,
+                    (uint64_t)(stop ? info_p->iterations : most), o->progress_arg);
         if (stop)
             break;
         totals[0] = totals[1] = 0;
@@ -115,6 +137,9 @@ pgas_status_t array_pagerank(const pgas_graph_t *g, const pgas_pagerank_opts_t *
     }
     pgas_array_destroy(sums), free(begin), free(sources), free(shares);
     clock_gettime(CLOCK_MONOTONIC, &to);
-    info_p->seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
-    return error != PGAS_OK ? error : status == PGAS_OK && totals[2] > 0 ? PGAS_ERR_MISMATCH : status;
+    info_p->seconds =
+        (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    return error != PGAS_OK                     ? error
+           : status == PGAS_OK && totals[2] > 0 ? PGAS_ERR_MISMATCH
+                                                : status;
 }

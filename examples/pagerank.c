@@ -1,4 +1,5 @@
-/* pagerank: ranks the vertices of a graph. All processes read and rank together; how to call that: pgas/graph.h.
+/* pagerank: ranks the vertices of a graph. All processes read and rank together; how to call that:
+ * pgas/graph.h.
  *   tools/debian-graph | mpirun -n 2 build/examples/pagerank - --tolerance 1e-10 --check */
 #include <getopt.h>
 #include <pgas/graph.h>
@@ -13,7 +14,8 @@
 #define PROGRAM "pagerank"
 #endif
 static const char *path, /* none: generate */
-    usage[] = PROGRAM " FILE|- [options]   or   " PROGRAM " --generate VERTICES [options]\n"
+    usage[] = PROGRAM
+    " FILE|- [options]   or   " PROGRAM " --generate VERTICES [options]\n"
     "  --format names|el|mtx  of the input (default: by the file's name or its first lines)\n"
     "  --iterations K         make K sweeps (20); with --tolerance at most K (1000)\n"
     "  --tolerance T          stop when a sweep changes the values by no more than T in all\n"
@@ -38,16 +40,19 @@ static void run_threads(int n, pgas_graph_work_fn_t work, void *arg)
 #endif
 }
 
-static pgas_graph_read_opts_t reading = {sizeof(reading), .progress = pgas_graph_progress_bar};
+static pgas_graph_read_opts_t reading = { sizeof reading, .progress = pgas_graph_progress_bar };
 static pgas_graph_generate_opts_t making = PGAS_GRAPH_GENERATE_OPTS_INIT;
-static pgas_pagerank_opts_t ranking = {sizeof(ranking), .parallel = run_threads, .progress = pgas_graph_progress_bar};
+static pgas_pagerank_opts_t ranking = { sizeof ranking, .parallel = run_threads,
+                                        .progress = pgas_graph_progress_bar };
 static int n_top = 10, check, good = 1; /* good: no option is wrong so far */
 
-static double number(double least, double most, int whole) /* all whole numbers to come have a place in a double */
+/* all whole numbers to come have a place in a double */
+static double number(double least, double most, int whole)
 {
     char *end;
     double value = strtod(optarg, &end);
-    good &= end != optarg && *end == '\0' && (optarg[1] | 32) != 'x' && value >= least && value <= most;
+    good &=
+        end != optarg && *end == '\0' && (optarg[1] | 32) != 'x' && value >= least && value <= most;
     return (good &= !good || !whole || value == (double)(uint64_t)value) ? value : 0;
 }
 
@@ -104,7 +109,7 @@ static void parse(int argc, char **argv) /* sets the options above, or ends the 
         default:
             usage_refuse(rank, argv, usage, option);
         }
-    snprintf(words, sizeof(words), "--%s %s", options[index].name, optarg ? optarg : "");
+    snprintf(words, sizeof words, "--%s %s", options[index].name, optarg ? optarg : "");
     if (!good || argc - optind != (making.n_vertices == 0))
         usage_exit(rank, usage, "not possible", good ? "a number of files" : words);
     path = argv[optind];
@@ -115,22 +120,27 @@ static pgas_status_t run(void)
     pgas_graph_t *graph = NULL;
     pgas_graph_info_t read;
     pgas_pagerank_info_t ranked;
-    pgas_pagerank_check_t checked = {.good = true};
-    pgas_status_t status = path ? pgas_graph_read(path, &reading, &graph) : pgas_graph_generate(&making, &graph);
+    pgas_pagerank_check_t checked = { .good = true };
+    pgas_status_t status =
+        path ? pgas_graph_read(path, &reading, &graph) : pgas_graph_generate(&making, &graph);
     if (status != PGAS_OK)
         return status; /* the same on all ranks; the log has said why */
     pgas_graph_info(graph, &read);
-    double *values = (double *)malloc((read.n_local + 1) * sizeof(double)); /* of this rank's vertices */
+    /* of this rank's vertices */
+    double *values = (double *)malloc((read.n_local + 1) * sizeof(double));
     status = pgas_pagerank(graph, &ranking, values, &ranked);
     if (status == PGAS_OK && check)
         status = pgas_pagerank_check(graph, &ranking, ranked.iterations, values, &checked);
     if (status == PGAS_OK && pgas_rank() == 0) {
-        printf("# %d ranks, %llu vertices, %llu edges\n# read %.3f s\n# rank %.3f s: %d sweeps, change %.1e\n",
-               pgas_n_ranks(), (unsigned long long)read.n_vertices, (unsigned long long)read.n_edges, read.seconds,
-               ranked.seconds, ranked.iterations, ranked.change);
+        printf("# %d ranks, %llu vertices, %llu edges\n# read %.3f s\n# rank %.3f s: %d sweeps, "
+               "change %.1e\n",
+               pgas_n_ranks(), (unsigned long long)read.n_vertices,
+               (unsigned long long)read.n_edges, read.seconds, ranked.seconds, ranked.iterations,
+               ranked.change);
         if (check)
-            printf("# check %.3f s: L1 difference to serial %.1e, %s top ten: %s\n", checked.seconds, checked.l1,
-                   checked.same_top ? "same" : "another", checked.good ? "right" : "WRONG");
+            printf("# check %.3f s: L1 difference to serial %.1e, %s top ten: %s\n",
+                   checked.seconds, checked.l1, checked.same_top ? "same" : "another",
+                   checked.good ? "right" : "WRONG");
     }
     if (status == PGAS_OK)
         status = pgas_graph_print_top(graph, values, n_top, stdout);

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 /* Ends the program: with the usage, or with a complaint about a word of the command line. */
-__attribute__((noreturn)) static inline void usage_exit(int rank, const char *usage, const char *complaint, const char *word)
+__attribute__((noreturn)) static inline void usage_exit(int rank, const char *usage,
+                                                        const char *complaint, const char *word)
 {
     FILE *out = complaint ? stderr : stdout;
     int name_length = (int)strcspn(usage, " \n");
@@ -22,8 +23,10 @@ __attribute__((noreturn)) static inline void usage_exit(int rank, const char *us
     exit(complaint ? 2 : lost);
 }
 
-/* For programs without options of their own: ends the program at --help, at an option, and at an argument too many. */
-static inline void usage_check(int rank, int argc, char **argv, const char *usage, int n_arguments_max)
+/* For programs without options of their own: ends the program at --help, at an option, and at an
+ * argument too many. */
+static inline void usage_check(int rank, int argc, char **argv, const char *usage,
+                               int n_arguments_max)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0)
@@ -51,7 +54,8 @@ static inline const char *usage_complaint(int answer)
 }
 
 /* Ends the program at such an answer. */
-__attribute__((noreturn)) static inline void usage_refuse(int rank, char **argv, const char *usage, int answer)
+__attribute__((noreturn)) static inline void usage_refuse(int rank, char **argv, const char *usage,
+                                                          int answer)
 {
     usage_exit(rank, usage, usage_complaint(answer), usage_word(argv));
 }

@@ -1,4 +1,5 @@
-/* A system call that fails from now on, in this process and those that it starts, as under a container's filter. */
+/* A system call that fails from now on, in this process and those that it starts, as under a
+ * container's filter. */
 #ifndef T_FORBID_H
 #define T_FORBID_H
 
@@ -20,10 +21,12 @@ static inline bool forbid_syscall(long number, int error)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = { sizeof filter / sizeof *filter, filter };
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* Forbids the call only if its first argument is another process, as Yama does for processes that are not related. */
+/* Forbids the call only if its first argument is another process, as Yama does for processes that
+ * are not related. */
 static inline bool forbid_others(long number, int error)
 {
     struct sock_filter filter[] = {
@@ -35,7 +38,8 @@ static inline bool forbid_others(long number, int error)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = { sizeof filter / sizeof *filter, filter };
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 #endif

@@ -1,8 +1,9 @@
 /* The harness of tests of several ranks, see spmd.h.
  *
- * One promise is one MPI_Iallreduce of three numbers (first failing rank, number of the promise and its negative, which
- * shows ranks that are out of step), and a broadcast of the failing rank's words when there is one. The communicator is
- * duplicated when first used and freed when MPI ends, whoever ends it: the library under test may own MPI. */
+ * One promise is one MPI_Iallreduce of three numbers (first failing rank, number of the promise and
+ * its negative, which shows ranks that are out of step), and a broadcast of the failing rank's
+ * words when there is one. The communicator is duplicated when first used and freed when MPI ends,
+ * whoever ends it: the library under test may own MPI. */
 #include "t/spmd.h"
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DETAIL_BYTES 512
+#define DETAIL_BYTES  512
 #define EXIT_MISMATCH 99
 
 static MPI_Comm harness_comm = MPI_COMM_NULL;
@@ -48,10 +49,11 @@ static void check_launcher(void)
 {
     const char *text = getenv("TAP_NP");
     char message[256];
-    if (text == NULL || atoi(text) == n_ranks)
+    if (!text || atoi(text) == n_ranks)
         return;
     snprintf(message, sizeof message,
-             "launcher does not match the library: it started %s ranks, MPI sees %d; set MPIEXEC to the launcher of "
+             "launcher does not match the library: it started %s ranks, MPI sees %d; set MPIEXEC "
+             "to the launcher of "
              "the MPI that configure found",
              text, n_ranks);
     bail_out(message);
@@ -76,7 +78,8 @@ static bool mpi_is_up(void)
     return true;
 }
 
-/* The library under test keeps serving its peers while we wait; the processor goes to other ranks. */
+/* The library under test keeps serving its peers while we wait; the processor goes to other
+ * ranks. */
 static void wait_with_progress(MPI_Request *request)
 {
     int done = 0;
@@ -84,7 +87,7 @@ static void wait_with_progress(MPI_Request *request)
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (done)
             return;
-        if (progress_fn != NULL)
+        if (progress_fn)
             progress_fn();
         sched_yield();
     }
@@ -145,15 +148,17 @@ int spmd_size(void)
     return n_ranks;
 }
 
-/* Before MPI is up every process would print: rank 0 alone does, as far as the launcher tells us which one that is. */
+/* Before MPI is up every process would print: rank 0 alone does, as far as the launcher tells us
+ * which one that is. */
 static bool prints(void)
 {
-    static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
+    static const char *const rank_variables[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                                  "SLURM_PROCID" };
     if (mpi_is_up())
         return my_rank == 0;
     for (size_t i = 0; i < sizeof rank_variables / sizeof rank_variables[0]; i++) {
         const char *text = getenv(rank_variables[i]);
-        if (text != NULL)
+        if (text)
             return atoi(text) == 0;
     }
     return my_rank == 0;
@@ -207,9 +212,9 @@ uint64_t spmd_seed(uint64_t fallback)
 {
     const char *text = getenv("TAP_SEED");
     uint64_t seed = fallback != 0 ? fallback : (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
-    if (text == NULL)
+    if (!text)
         text = getenv("PGAS_TEST_SEED");
-    if (text != NULL && *text != '\0')
+    if (text && *text != '\0')
         seed = strtoull(text, NULL, 0);
     if (mpi_is_up())
         broadcast(&seed, sizeof seed, 0);
@@ -220,7 +225,7 @@ uint64_t spmd_seed(uint64_t fallback)
 /* The first rank for which good is false, or n_ranks. */
 static int first_failing(bool good)
 {
-    int mine[3] = {good ? n_ranks : my_rank, n_run, -n_run}, all[3];
+    int mine[3] = { good ? n_ranks : my_rank, n_run, -n_run }, all[3];
     MPI_Request request;
     MPI_Iallreduce(mine, all, 3, MPI_INT, MPI_MIN, harness_comm, &request);
     wait_with_progress(&request);
@@ -266,21 +271,23 @@ bool spmd_is_int_(intmax_t got, intmax_t want, const char *file, int line, const
 {
     char detail[DETAIL_BYTES];
     va_list args;
-    snprintf(detail, sizeof detail, "%s:%d: got %" PRIdMAX " (0x%" PRIxMAX "), want %" PRIdMAX " (0x%" PRIxMAX ")",
-             file, line, got, (uintmax_t)got, want, (uintmax_t)want);
+    snprintf(detail, sizeof detail,
+             "%s:%d: got %" PRIdMAX " (0x%" PRIxMAX "), want %" PRIdMAX " (0x%" PRIxMAX ")", file,
+             line, got, (uintmax_t)got, want, (uintmax_t)want);
     va_start(args, fmt);
     bool all_good = point(got == want, detail, fmt, args);
     va_end(args);
     return all_good;
 }
 
-bool spmd_is_str_(const char *got, const char *want, const char *file, int line, const char *fmt, ...)
+bool spmd_is_str_(const char *got, const char *want, const char *file, int line, const char *fmt,
+                  ...)
 {
-    bool good = got == want || (got != NULL && want != NULL && strcmp(got, want) == 0);
+    bool good = got == want || (got && want && strcmp(got, want) == 0);
     char detail[DETAIL_BYTES];
     va_list args;
-    snprintf(detail, sizeof detail, "%s:%d: got \"%s\", want \"%s\"", file, line, got != NULL ? got : "(null)",
-             want != NULL ? want : "(null)");
+    snprintf(detail, sizeof detail, "%s:%d: got \"%s\", want \"%s\"", file, line,
+             got != NULL ? got : "(null)", want != NULL ? want : "(null)");
     va_start(args, fmt);
     bool all_good = point(good, detail, fmt, args);
     va_end(args);

@@ -1,5 +1,6 @@
-/* Test Anything Protocol for tests of several ranks: every rank evaluates each promise, the result is the AND over
- * ranks, rank 0 prints it and names the first rank that failed, with its file and line.
+/* Test Anything Protocol for tests of several ranks: every rank evaluates each promise, the result
+ * is the AND over ranks, rank 0 prints it and names the first rank that failed, with its file and
+ * line.
  *
  *   int main(int argc, char **argv)
  *   {
@@ -13,9 +14,10 @@
  *       return spmd_end();
  *   }
  *
- * All spmd_ functions but rank, size and diag are collective over MPI_COMM_WORLD: every rank makes the same calls in
- * the same order, and the harness says so when they do not. They use MPI on a communicator of their own, from the
- * thread that calls, and work whenever MPI is up: before pgas_init, and after pgas_finalize if MPI outlives it. */
+ * All spmd_ functions but rank, size and diag are collective over MPI_COMM_WORLD: every rank makes
+ * the same calls in the same order, and the harness says so when they do not. They use MPI on a
+ * communicator of their own, from the thread that calls, and work whenever MPI is up: before
+ * pgas_init, and after pgas_finalize if MPI outlives it. */
 #ifndef T_SPMD_H
 #define T_SPMD_H
 
@@ -23,7 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Thread level for programs that let the library start MPI: the harness then starts nothing and ends nothing. */
+/* Thread level for programs that let the library start MPI: the harness then starts nothing and
+ * ends nothing. */
 #define SPMD_NO_MPI (-1)
 
 /* Starts MPI at the given level (and bails out if MPI gives less), unless it runs already. */
@@ -40,7 +43,8 @@ int spmd_size(void);
 
 void spmd_plan(int n);
 
-/* In place of spmd_plan: the whole program does not apply here. Every rank continues; end with spmd_end. */
+/* In place of spmd_plan: the whole program does not apply here. Every rank continues; end with
+ * spmd_end. */
 void spmd_skip_all(const char *why);
 
 /* Counts n planned promises as skipped. */
@@ -61,10 +65,11 @@ uint64_t spmd_seed(uint64_t fallback);
     spmd_is_int_((intmax_t)(got), (intmax_t)(want), __FILE__, __LINE__, __VA_ARGS__)
 #define spmd_is_str(got, want, ...) spmd_is_str_((got), (want), __FILE__, __LINE__, __VA_ARGS__)
 
-__attribute__((format(printf, 4, 5))) bool spmd_ok_(bool good, const char *file, int line, const char *fmt, ...);
-__attribute__((format(printf, 5, 6))) bool spmd_is_int_(intmax_t got, intmax_t want, const char *file, int line,
-                                                        const char *fmt, ...);
-__attribute__((format(printf, 5, 6))) bool spmd_is_str_(const char *got, const char *want, const char *file, int line,
-                                                        const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) bool spmd_ok_(bool good, const char *file, int line,
+                                                    const char *fmt, ...);
+__attribute__((format(printf, 5, 6))) bool
+spmd_is_int_(intmax_t got, intmax_t want, const char *file, int line, const char *fmt, ...);
+__attribute__((format(printf, 5, 6))) bool
+spmd_is_str_(const char *got, const char *want, const char *file, int line, const char *fmt, ...);
 
 #endif

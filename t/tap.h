@@ -1,9 +1,11 @@
 /* Test Anything Protocol for tests of one process: a plan first, then one line per promise.
  *
- *   int main(void) { plan(2); ok(1 + 1 == 2, "addition"); is_int(2 * 2, 4, "multiplication"); return done(); }
+ *   int main(void) { plan(2); ok(1 + 1 == 2, "addition"); is_int(2 * 2, 4, "multiplication");
+ *   return done(); }
  *
- * ok and its kin return what they found, take a printf format for the description, and on failure say where. They are
- * for one thread. A test of several ranks uses t/spmd.h instead. Settings come from t/launch: TAP_SEED. */
+ * ok and its kin return what they found, take a printf format for the description, and on failure
+ * say where. They are for one thread. A test of several ranks uses t/spmd.h instead. Settings come
+ * from t/launch: TAP_SEED. */
 #ifndef T_TAP_H
 #define T_TAP_H
 
@@ -62,7 +64,8 @@ static inline bool tap_point_(bool good, const char *fmt, va_list args)
     return good;
 }
 
-TAP_PRINTF_(4, 5) static inline bool tap_ok_(bool good, const char *file, int line, const char *fmt, ...)
+TAP_PRINTF_(4, 5)
+static inline bool tap_ok_(bool good, const char *file, int line, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -74,33 +77,37 @@ TAP_PRINTF_(4, 5) static inline bool tap_ok_(bool good, const char *file, int li
 }
 
 TAP_PRINTF_(5, 6)
-static inline bool tap_is_int_(intmax_t got, intmax_t want, const char *file, int line, const char *fmt, ...)
+static inline bool tap_is_int_(intmax_t got, intmax_t want, const char *file, int line,
+                               const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
     tap_point_(got == want, fmt, args);
     va_end(args);
     if (got != want)
-        diag("%s:%d: got %" PRIdMAX " (0x%" PRIxMAX "), want %" PRIdMAX " (0x%" PRIxMAX ")", file, line, got,
-             (uintmax_t)got, want, (uintmax_t)want);
+        diag("%s:%d: got %" PRIdMAX " (0x%" PRIxMAX "), want %" PRIdMAX " (0x%" PRIxMAX ")", file,
+             line, got, (uintmax_t)got, want, (uintmax_t)want);
     return got == want;
 }
 
 TAP_PRINTF_(5, 6)
-static inline bool tap_is_str_(const char *got, const char *want, const char *file, int line, const char *fmt, ...)
+static inline bool tap_is_str_(const char *got, const char *want, const char *file, int line,
+                               const char *fmt, ...)
 {
-    bool good = got == want || (got != NULL && want != NULL && strcmp(got, want) == 0);
+    bool good = got == want || (got && want && strcmp(got, want) == 0);
     va_list args;
     va_start(args, fmt);
     tap_point_(good, fmt, args);
     va_end(args);
     if (!good)
-        diag("%s:%d: got \"%s\", want \"%s\"", file, line, got ? got : "(null)", want ? want : "(null)");
+        diag("%s:%d: got \"%s\", want \"%s\"", file, line, got ? got : "(null)",
+             want ? want : "(null)");
     return good;
 }
 
 #define ok(cond, ...) tap_ok_((cond) ? true : false, __FILE__, __LINE__, __VA_ARGS__)
-#define is_int(got, want, ...) tap_is_int_((intmax_t)(got), (intmax_t)(want), __FILE__, __LINE__, __VA_ARGS__)
+#define is_int(got, want, ...) \
+    tap_is_int_((intmax_t)(got), (intmax_t)(want), __FILE__, __LINE__, __VA_ARGS__)
 #define is_str(got, want, ...) tap_is_str_((got), (want), __FILE__, __LINE__, __VA_ARGS__)
 
 /* Counts n planned promises as skipped, with the reason. */
@@ -122,15 +129,15 @@ TAP_PRINTF_(1, 2) static inline void bail(const char *fmt, ...)
     exit(99);
 }
 
-/* The seed of a random test: PGAS_TEST_SEED of whoever runs it, else fallback, else (0) the clock. Printed, so that a
- * failure can be repeated. */
+/* The seed of a random test: PGAS_TEST_SEED of whoever runs it, else fallback, else (0) the clock.
+ * Printed, so that a failure can be repeated. */
 static inline uint64_t tap_seed(uint64_t fallback)
 {
     const char *text = getenv("TAP_SEED");
     uint64_t seed = fallback != 0 ? fallback : (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
-    if (text == NULL)
+    if (!text)
         text = getenv("PGAS_TEST_SEED");
-    if (text != NULL && *text != '\0')
+    if (text && *text != '\0')
         seed = strtoull(text, NULL, 0);
     diag("seed %" PRIu64 " (repeat with PGAS_TEST_SEED=%" PRIu64 ")", seed, seed);
     return seed;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TCP_LISTEN 10
+#define TCP_LISTEN  10
 #define UNIX_LISTEN 0x10000u /* a flag of /proc/net/unix */
 
 static int add(listeners_t *all, const char *protocol, const char *address, unsigned long inode)
@@ -32,20 +32,21 @@ static unsigned long *own_sockets(size_t *n_p)
     DIR *folder = opendir("/proc/self/fd");
     unsigned long *inodes = NULL;
     size_t n = 0, room = 0;
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder));) {
         char link[64] = "";
         unsigned long inode;
-        if (readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1) < 0 || sscanf(link, "socket:[%lu]", &inode) != 1)
+        if (readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1) < 0 ||
+            sscanf(link, "socket:[%lu]", &inode) != 1)
             continue;
         if (n == room) {
             unsigned long *more = realloc(inodes, (room = 2 * room + 64) * sizeof *more);
-            if (more == NULL)
+            if (!more)
                 break;
             inodes = more;
         }
         inodes[n++] = inode;
     }
-    if (folder != NULL)
+    if (folder)
         closedir(folder);
     *n_p = n;
     return inodes;
@@ -82,14 +83,15 @@ static void look_at_tcp(listeners_t *all, const char *path, const unsigned long 
     char line[512], digits[40], text[80];
     unsigned port, state;
     unsigned long inode;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, " %*d: %39[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %*d %*d %lu", digits, &port, &state, &inode) != 4 ||
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, " %*d: %39[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %*d %*d %lu", digits, &port,
+                   &state, &inode) != 4 ||
             state != TCP_LISTEN || !is_own(inodes, n, inode))
             continue;
         address_text(digits, port, text, sizeof text);
         all->more |= add(all, "tcp", text, inode) != 0;
     }
-    if (file != NULL)
+    if (file)
         fclose(file);
 }
 
@@ -99,14 +101,14 @@ static void look_at_unix(listeners_t *all, const unsigned long *inodes, size_t n
     char line[512], name[128];
     unsigned flags;
     unsigned long inode;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    while (file && fgets(line, sizeof line, file)) {
         name[0] = '\0';
-        if (sscanf(line, "%*x: %*x %*x %x %*x %*x %lu %127s", &flags, &inode, name) < 2 || (flags & UNIX_LISTEN) == 0 ||
-            !is_own(inodes, n, inode))
+        if (sscanf(line, "%*x: %*x %*x %x %*x %*x %lu %127s", &flags, &inode, name) < 2 ||
+            (flags & UNIX_LISTEN) == 0 || !is_own(inodes, n, inode))
             continue;
         all->more |= add(all, "unix", name[0] != '\0' ? name : "without a name", inode) != 0;
     }
-    if (file != NULL)
+    if (file)
         fclose(file);
 }
 
@@ -124,8 +126,9 @@ void listeners_look(listeners_t *all, listener_since_t since)
 static void print_rank(FILE *out, int rank, const listeners_t *all)
 {
     for (int i = 0; i < all->n; i++)
-        fprintf(out, "%6d  %-20.20s %-7s  %-4s  %s\n", rank, all->host, all->list[i].since == SINCE_MPI ? "MPI" : "libpgas",
-                all->list[i].protocol, all->list[i].address);
+        fprintf(out, "%6d  %-20.20s %-7s  %-4s  %s\n", rank, all->host,
+                all->list[i].since == SINCE_MPI ? "MPI" : "libpgas", all->list[i].protocol,
+                all->list[i].address);
     if (all->more)
         fprintf(out, "%6d  %-20.20s and more than %d\n", rank, all->host, LISTENERS_MAX);
 }
@@ -135,7 +138,7 @@ int listeners_print(FILE *out, listeners_t *mine)
     int n_ranks = pgas_n_ranks(), n = 0;
     listeners_t *all = pgas_rank() == 0 ? calloc((size_t)n_ranks, sizeof *all) : mine;
     gethostname(mine->host, sizeof mine->host - 1);
-    if (all == NULL || pgas_gather(NULL, mine, all, sizeof *mine, 0) != PGAS_OK)
+    if (!all || pgas_gather(NULL, mine, all, sizeof *mine, 0) != PGAS_OK)
         return -1;
     if (pgas_rank() != 0)
         return 0;

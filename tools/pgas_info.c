@@ -1,5 +1,6 @@
-/* pgas_info: what this libpgas is and how it would be set up. Alone it prints what needs no job, under mpirun once; with
- * --job the ranks start the library, and rank 0 prints what they found as well. --devices lists RDMA ports. */
+/* pgas_info: what this libpgas is and how it would be set up. Alone it prints what needs no job,
+ * under mpirun once; with --job the ranks start the library, and rank 0 prints what they found as
+ * well. --devices lists RDMA ports. */
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <pgas/pgas.h>
@@ -10,14 +11,15 @@
 #include "examples/usage.h"
 #include "tools/listeners.h"
 
-static const char usage[] = "pgas_info [--job | --devices | --var NAME | --help | --version]\n"
-                            "  --job       start the library on the ranks of the job (mpirun -n N pgas_info --job)\n"
-                            "              and print what it found, such as bytes per rank, and which\n"
-                            "              sockets of its ranks accept connections\n"
-                            "  --devices   list the ports that queue pairs can use (pgas/verbs.h), with addresses\n"
-                            "  --var NAME  explain one of the variables PGAS_*\n"
-                            "  --version   print the version of the library\n"
-                            "  --help      this text\n";
+static const char usage[] =
+    "pgas_info [--job | --devices | --var NAME | --help | --version]\n"
+    "  --job       start the library on the ranks of the job (mpirun -n N pgas_info --job)\n"
+    "              and print what it found, such as bytes per rank, and which\n"
+    "              sockets of its ranks accept connections\n"
+    "  --devices   list the ports that queue pairs can use (pgas/verbs.h), with addresses\n"
+    "  --var NAME  explain one of the variables PGAS_*\n"
+    "  --version   print the version of the library\n"
+    "  --help      this text\n";
 
 /* The exit status: what was printed must have arrived. */
 static int flushed(int code)
@@ -57,7 +59,7 @@ static void print_gids(const pgas_verbs_info_t *port)
 {
     int n = 0;
     pgas_verbs_gid_t *gids = calloc((size_t)port->n_gids + 1, sizeof *gids);
-    if (gids != NULL && pgas_verbs_gids(port->name, port->port, gids, port->n_gids, &n) == PGAS_OK) {
+    if (gids && pgas_verbs_gids(port->name, port->port, gids, port->n_gids, &n) == PGAS_OK) {
         for (int i = 0; i < n && i < port->n_gids; i++) {
             char text[INET6_ADDRSTRLEN] = "?";
             inet_ntop(AF_INET6, gids[i].gid, text, sizeof text);
@@ -90,12 +92,14 @@ static int devices(void)
     pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
     pgas_verbs_info_t *ports = calloc((size_t)n + 1, sizeof *ports);
     if (status == PGAS_OK)
-        status = ports == NULL ? PGAS_ERR_NO_MEMORY : pgas_verbs_list(ports, n, &n_got);
+        status = !ports ? PGAS_ERR_NO_MEMORY : pgas_verbs_list(ports, n, &n_got);
     if (status == PGAS_OK) {
-        printf("%-12s %4s %-8s %-6s %-11s %5s %4s  chains\n", "device", "port", "provider", "state", "link", "LID", "NUMA");
+        printf("%-12s %4s %-8s %-6s %-11s %5s %4s  chains\n", "device", "port", "provider", "state",
+               "link", "LID", "NUMA");
         for (int i = 0; i < n_got && i < n; i++)
             print_port(&ports[i]);
-        printf("PGAS_VERBS_DEVICE=device or device:port chooses one; provider:device how it is driven\n");
+        printf("PGAS_VERBS_DEVICE=device or device:port chooses one; provider:device how it is "
+               "driven\n");
     } else {
         fprintf(stderr, "pgas_info: cannot list devices: %s\n", pgas_status_text(status));
     }
@@ -124,8 +128,10 @@ static int take(int option)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"job", no_argument, NULL, 'j'},     {"devices", no_argument, NULL, 'd'}, {"var", required_argument, NULL, 'V'},
-        {"version", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'},    {NULL, 0, NULL, 0}};
+        { "job", no_argument, NULL, 'j' },       { "devices", no_argument, NULL, 'd' },
+        { "var", required_argument, NULL, 'V' }, { "version", no_argument, NULL, 'v' },
+        { "help", no_argument, NULL, 'h' },      { NULL, 0, NULL, 0 }
+    };
     opterr = 0;
     int option = getopt_long(argc, argv, ":", options, NULL);
     if (option == '?' || option == ':')

@@ -1,5 +1,6 @@
-/* pgas_snic: the software NIC of a node as a process of its own. Programs that open "snic" with the engine PROCESS start it by
- * themselves; it ends when nobody has used it for a while. --status asks the one that runs. */
+/* pgas_snic: the software NIC of a node as a process of its own. Programs that open "snic" with the
+ * engine PROCESS start it by themselves; it ends when nobody has used it for a while. --status asks
+ * the one that runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -13,15 +14,16 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-static const char usage[] = "pgas_snic [--name NAME] [--idle SECONDS]\n"
-                            "                 [--foreground | --status | --help | --version]\n"
-                            "  --name NAME     which of this user's software NICs on this node (default)\n"
-                            "  --idle SECONDS  ends after so many seconds without a client (2)\n"
-                            "  --foreground    does not go into the background\n"
-                            "  --status        prints the state of the running one; without one the exit\n"
-                            "                  status is 1\n"
-                            "  --version       prints the version of the library\n"
-                            "  --help          this text\n";
+static const char usage[] =
+    "pgas_snic [--name NAME] [--idle SECONDS]\n"
+    "                 [--foreground | --status | --help | --version]\n"
+    "  --name NAME     which of this user's software NICs on this node (default)\n"
+    "  --idle SECONDS  ends after so many seconds without a client (2)\n"
+    "  --foreground    does not go into the background\n"
+    "  --status        prints the state of the running one; without one the exit\n"
+    "                  status is 1\n"
+    "  --version       prints the version of the library\n"
+    "  --help          this text\n";
 
 static int print_status(const char *name)
 {
@@ -32,8 +34,8 @@ static int print_status(const char *name)
     else if (status != PGAS_OK)
         fprintf(stderr, "pgas_snic: \"%s\" does not tell: %s\n", name, pgas_status_text(status));
     else
-        printf("pgas_snic \"%s\" runs as process %d for %.1f s and has %d of at most %d clients\n", name, info.pid,
-               (double)info.up_ns / SECOND_NS, info.n_clients, info.n_clients_max);
+        printf("pgas_snic \"%s\" runs as process %d for %.1f s and has %d of at most %d clients\n",
+               name, info.pid, (double)info.up_ns / SECOND_NS, info.n_clients, info.n_clients_max);
     return fflush(stdout) == 0 && status == PGAS_OK ? 0 : 1;
 }
 
@@ -47,7 +49,8 @@ static void raise_limit(void)
     }
 }
 
-/* Leaves nothing of the program that started us open: its launcher waits until all of its pipes are closed. */
+/* Leaves nothing of the program that started us open: its launcher waits until all of its pipes are
+ * closed. */
 static void go_into_background(void)
 {
     pid_t pid = fork();
@@ -71,9 +74,13 @@ enum { NAME = 1, IDLE, FOREGROUND, STATUS, VERSION, HELP };
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = { { "name", required_argument, NULL, NAME }, { "idle", required_argument, NULL, IDLE },
-                                             { "foreground", no_argument, NULL, FOREGROUND }, { "status", no_argument, NULL, STATUS },
-                                             { "version", no_argument, NULL, VERSION }, { "help", no_argument, NULL, HELP }, { 0 } };
+    static const struct option options[] = { { "name", required_argument, NULL, NAME },
+                                             { "idle", required_argument, NULL, IDLE },
+                                             { "foreground", no_argument, NULL, FOREGROUND },
+                                             { "status", no_argument, NULL, STATUS },
+                                             { "version", no_argument, NULL, VERSION },
+                                             { "help", no_argument, NULL, HELP },
+                                             { 0 } };
     const char *name = "default";
     double idle = 2;
     bool foreground = false, asks = false;

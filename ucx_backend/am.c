@@ -1,7 +1,8 @@
-/* Sending active messages. The common message is small and leaves at once: its header is built in a spare send record
- * that is used again, and nothing else is written. UCX does not keep rendezvous or fragmented messages in order with
- * later small ones, so each message carries a number and the receiver (am_recv.c) restores the order; how many may
- * run ahead of one that is still under way is bounded here. */
+/* Sending active messages. The common message is small and leaves at once: its header is built in a
+ * spare send record that is used again, and nothing else is written. UCX does not keep rendezvous
+ * or fragmented messages in order with later small ones, so each message carries a number and the
+ * receiver (am_recv.c) restores the order; how many may run ahead of one that is still under way is
+ * bounded here. */
 #include "ucx_backend/ucx.h"
 
 static void send_done(void *request, ucs_status_t status, void *unused)
@@ -29,7 +30,8 @@ static void send_done(void *request, ucs_status_t status, void *unused)
 }
 
 /* UCX keeps the message: so do we, with its header. */
-static void keep_send(pgasi_ucx_lane_t *lane, pgasi_ucx_ep_t *ep, ucs_status_ptr_t ptr, pgasi_tp_comp_t *comp)
+static void keep_send(pgasi_ucx_lane_t *lane, pgasi_ucx_ep_t *ep, ucs_status_ptr_t ptr,
+                      pgasi_tp_comp_t *comp)
 {
     pgasi_ucx_send_t *send = lane->spare;
     pgasi_ucx_posted(lane, ptr, comp);
@@ -37,7 +39,7 @@ static void keep_send(pgasi_ucx_lane_t *lane, pgasi_ucx_ep_t *ep, ucs_status_ptr
     send->ep = ep;
     send->flush_mark = 0;
     ep->n_am_pending++;
-    if (comp == NULL) {
+    if (!comp) {
         send->flush_mark = lane->flush_mark;
         ep->n_am_flushed++;
         lane->n_flushed_sends++;
@@ -45,7 +47,8 @@ static void keep_send(pgasi_ucx_lane_t *lane, pgasi_ucx_ep_t *ep, ucs_status_ptr
     lane->spare = pgasi_pool_acquire(&lane->sends);
 }
 
-/* Whether the peer would have to hold too much back if this message arrived before those under way. */
+/* Whether the peer would have to hold too much back if this message arrived before those under
+ * way. */
 static bool is_far_ahead(const pgasi_ucx_ep_t *ep)
 {
     return ep->n_am_pending > 0 &&
@@ -54,14 +57,14 @@ static bool is_far_ahead(const pgasi_ucx_ep_t *ep)
 
 static bool take_spare(pgasi_ucx_lane_t *lane)
 {
-    if (lane->spare == NULL) {
+    if (!lane->spare)
         lane->spare = pgasi_pool_acquire(&lane->sends);
-    }
-    return lane->spare != NULL;
+    return lane->spare;
 }
 
-pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *header, size_t header_bytes,
-                           const void *data, size_t bytes, pgasi_tp_comp_t *comp)
+pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *header,
+                           size_t header_bytes, const void *data, size_t bytes,
+                           pgasi_tp_comp_t *comp)
 {
     static const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
@@ -71,45 +74,40 @@ pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *heade
     pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
     pgasi_ucx_ep_t *ep;
     pgas_status_t status = pgasi_ucx_ep_get(lane, peer, &ep);
-    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+    if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    }
-    if (PGAS_UNLIKELY(header_bytes > PGASI_TP_AM_HEADER_MAX)) {
+    if (PGAS_UNLIKELY(header_bytes > PGASI_TP_AM_HEADER_MAX))
         return PGAS_ERR_LIMIT;
-    }
-    if (pgasi_ucx_is_dead(ep)) {
+    if (pgasi_ucx_is_dead(ep))
         return PGAS_ERR_PEER;
-    }
-    if (ep->journal.on) {
+    if (ep->journal.on)
         return pgasi_ucx_journal_am(ep, header, header_bytes, data, bytes, comp);
-    }
-    if (PGAS_UNLIKELY(lane->n_pending >= PGASI_UCX_PENDING_MAX || is_far_ahead(ep) || !take_spare(lane))) {
+    if (PGAS_UNLIKELY(lane->n_pending >= PGASI_UCX_PENDING_MAX || is_far_ahead(ep) ||
+                      !take_spare(lane)))
         return PGAS_ERR_AGAIN;
-    }
     pgasi_ucx_send_t *send = lane->spare;
     pgasi_ucx_copy(send->header.user, header, header_bytes);
     ucs_status_ptr_t ptr;
     if (PGAS_LIKELY(ep->am_compact)) {
         uint32_t number = ep->am_number & ((1u << PGASI_UCX_NUMBER_BITS) - 1);
         send->header.prefix.number = (ep->am_source | number) ^ ep->am_cookie;
-        ptr = ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_COMPACT, &send->header.prefix.number,
-                              sizeof(send->header.prefix.number) + header_bytes, data, bytes, &param);
+        ptr =
+            ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_COMPACT, &send->header.prefix.number,
+                            sizeof send->header.prefix.number + header_bytes, data, bytes, &param);
     } else {
         send->header.prefix.source = ep->am_source;
         send->header.prefix.number = ep->am_number ^ ep->am_cookie;
-        ptr = ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_LONG, &send->header, sizeof(send->header.prefix) + header_bytes,
-                              data, bytes, &param);
+        ptr = ucp_am_send_nbx(ep->ep, PGASI_UCX_AM_LONG, &send->header,
+                              sizeof send->header.prefix + header_bytes, data, bytes, &param);
     }
-    if (PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr))) {
+    if (PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr)))
         return pgasi_ucx_status(UCS_PTR_STATUS(ptr));
-    }
     ep->am_number++;
-    if (PGAS_LIKELY(ptr == NULL && ep->n_am_pending == 0)) {
+    if (PGAS_LIKELY(!ptr && ep->n_am_pending == 0))
         return PGAS_OK;
-    }
     ep->n_am_ahead++;
     ep->am_ahead_bytes += bytes;
-    if (ptr != NULL) {
+    if (ptr) {
         keep_send(lane, ep, ptr, comp);
         return PGAS_INPROGRESS;
     }

@@ -1,8 +1,10 @@
-/* Receiving active messages, on lane 0. A small message in order is shown in place, or (from UCX's passing memory, where
- * the consumer may keep it) copied, and costs a table look-up more than UCX's own callback. A message that arrives before
- * its turn, because an earlier one is large and still under way, waits in a list of its sender, sorted by number; the
- * sender bounds how many can (PGASI_UCX_AHEAD_MAX). Nothing that comes in is believed before it is checked; what carries
- * another job's cookie, a rank or lane out of range or an absurd number is dropped, counted, and logged once. */
+/* Receiving active messages, on lane 0. A small message in order is shown in place, or (from UCX's
+ * passing memory, where the consumer may keep it) copied, and costs a table look-up more than UCX's
+ * own callback. A message that arrives before its turn, because an earlier one is large and still
+ * under way, waits in a list of its sender, sorted by number; the sender bounds how many can
+ * (PGASI_UCX_AHEAD_MAX). Nothing that comes in is believed before it is checked; what carries
+ * another job's cookie, a rank or lane out of range or an absurd number is dropped, counted, and
+ * logged once. */
 #include "ucx_backend/ucx.h"
 
 #include <stdlib.h>
@@ -16,8 +18,8 @@ typedef struct held {
     struct source *source;
     uint32_t number;
     bool complete;
-    bool skip;      /* too large or failed: keeps its place, but is not shown */
-    bool ucx_data;  /* data belongs to UCX */
+    bool skip;     /* too large or failed: keeps its place, but is not shown */
+    bool ucx_data; /* data belongs to UCX */
     size_t header_bytes;
     unsigned char header[PGASI_TP_AM_HEADER_MAX];
     void *data;
@@ -62,27 +64,28 @@ static bool repeats(const pgasi_ucx_lane_t *lane)
 static void drop(pgasi_ucx_rx_t *rx, const char *why, uint32_t source)
 {
     if (rx->n_dropped++ == 0) {
-        PGASI_WARN("ucx", "dropped a message that claims to come from rank %u: %s; further ones are only counted",
-                   source & ((1u << PGASI_UCX_RANK_BITS) - 1), why);
+        PGASI_WARN(
+            "ucx",
+            "dropped a message that claims to come from rank %u: %s; further ones are only counted",
+            source & ((1u << PGASI_UCX_RANK_BITS) - 1), why);
     }
 }
 
 static source_t *add_source(pgasi_ucx_lane_t *lane, uint32_t rank, uint32_t index)
 {
     sender_t *sender = lane->rx->senders[rank];
-    uint32_t n_had = sender == NULL ? 0 : sender->n_sources;
+    uint32_t n_had = !sender ? 0 : sender->n_sources;
     if (index >= n_had) {
         uint32_t n = PGASI_MAX(index + 1, 2 * n_had);
-        sender = realloc(sender, sizeof(*sender) + n * sizeof(sender->sources[0]));
-        if (sender == NULL) {
+        sender = realloc(sender, sizeof *sender + n * sizeof sender->sources[0]);
+        if (!sender)
             return NULL;
-        }
-        memset(&sender->sources[n_had], 0, (n - n_had) * sizeof(sender->sources[0]));
+        memset(&sender->sources[n_had], 0, (n - n_had) * sizeof sender->sources[0]);
         sender->n_sources = n;
         lane->rx->senders[rank] = sender;
     }
-    source_t *source = calloc(1, sizeof(*source));
-    if (source != NULL) {
+    source_t *source = calloc(1, sizeof *source);
+    if (source) {
         source->lane = lane;
         source->rank = (int)rank;
         sender->sources[index] = source;
@@ -91,14 +94,15 @@ static source_t *add_source(pgasi_ucx_lane_t *lane, uint32_t rank, uint32_t inde
 }
 
 /* Only called while the gate is open. */
-static inline bool show(const source_t *source, const void *header, size_t header_bytes, void *data, size_t bytes)
+static inline bool show(const source_t *source, const void *header, size_t header_bytes, void *data,
+                        size_t bytes)
 {
     pgasi_ucx_lane_t *lane = source->lane;
-    const pgasi_tp_am_t am = {.header = header,
-                              .header_bytes = header_bytes,
-                              .data = data,
-                              .data_bytes = bytes,
-                              .source = source->rank};
+    const pgasi_tp_am_t am = { .header = header,
+                               .header_bytes = header_bytes,
+                               .data = data,
+                               .data_bytes = bytes,
+                               .source = source->rank };
     lane->gate = PGASI_UCX_GATE_SHOWING;
     bool kept = lane->rx->am_fn(lane->rx->arg, &am);
     lane->gate = 0;
@@ -107,35 +111,35 @@ static inline bool show(const source_t *source, const void *header, size_t heade
 
 static void free_held(pgasi_ucx_lane_t *lane, held_t *held, bool with_data)
 {
-    if (with_data && held->data != NULL) {
-        if (held->ucx_data) {
+    if (with_data && held->data) {
+        if (held->ucx_data)
             ucp_am_data_release(lane->worker, held->data);
-        } else {
+        else
             pgasi_ucx_buffer_release(&lane->rx->buffers, held->data);
-        }
     }
     pgasi_pool_release(&lane->rx->held, held);
 }
 
-/* The first message of an opening: the one before the last is over, and its place will be used again. (A sender counts
- * an opening only if it sent something to us, so none is missed.) */
+/* The first message of an opening: the one before the last is over, and its place will be used
+ * again. (A sender counts an opening only if it sent something to us, so none is missed.) */
 static void begin_opening(sender_t *sender, uint32_t index)
 {
     uint32_t over = index ^ (PGASI_UCX_OPENINGS / 2);
     sender->sources[index]->seen = true;
     source_t *old = over < sender->n_sources ? sender->sources[over] : NULL;
-    if (old != NULL && old->seen) {
+    if (old && old->seen) {
         pgasi_ucx_lane_t *lane = old->lane;
         for (held_t *held = old->held, *next; held != NULL; held = next) {
             next = held->next;
-            if (held->complete) { /* else its data is still to come, and it is found to be orphaned then */
+            /* else its data is still to come, and it is found to be orphaned then */
+            if (held->complete) {
                 free_held(lane, held, true);
             } else {
                 held->skip = true;
                 held->source = NULL;
             }
         }
-        *old = (source_t){.lane = lane, .rank = old->rank};
+        *old = (source_t){ .lane = lane, .rank = old->rank };
     }
 }
 
@@ -143,19 +147,16 @@ static source_t *find_source(pgasi_ucx_lane_t *lane, uint32_t packed)
 {
     uint32_t rank = packed & ((1u << PGASI_UCX_RANK_BITS) - 1);
     uint32_t index = packed >> PGASI_UCX_RANK_BITS;
-    if (rank >= (uint32_t)lane->tp->opts.n_ranks) {
+    if (rank >= (uint32_t)lane->tp->opts.n_ranks)
         return NULL;
-    }
     sender_t *sender = lane->rx->senders[rank];
-    if (sender == NULL || index >= sender->n_sources || sender->sources[index] == NULL) {
-        if (add_source(lane, rank, index) == NULL) {
+    if (!sender || index >= sender->n_sources || !sender->sources[index]) {
+        if (!add_source(lane, rank, index))
             return NULL;
-        }
         sender = lane->rx->senders[rank];
     }
-    if (!sender->sources[index]->seen) {
+    if (!sender->sources[index]->seen)
         begin_opening(sender, index);
-    }
     return sender->sources[index];
 }
 
@@ -164,12 +165,13 @@ static int show_held(source_t *source)
 {
     pgasi_ucx_lane_t *lane = source->lane;
     int n_shown = 0;
-    while (source->held != NULL && source->held->number == source->next_number && source->held->complete &&
+    while (source->held && source->held->number == source->next_number && source->held->complete &&
            lane->gate == 0) {
         held_t *held = source->held;
         source->held = held->next;
         source->next_number++;
-        bool kept = !held->skip && show(source, held->header, held->header_bytes, held->data, held->bytes);
+        bool kept =
+            !held->skip && show(source, held->header, held->header_bytes, held->data, held->bytes);
         free_held(lane, held, !kept);
         n_shown++;
     }
@@ -179,11 +181,10 @@ static int show_held(source_t *source)
 /* Now if we may, else in the next progress call. */
 static void show_or_wait(source_t *source)
 {
-    if (source->lane->gate == 0) {
+    if (source->lane->gate == 0)
         show_held(source);
-    } else {
+    else
         source->lane->n_ready++;
-    }
 }
 
 /* The message has arrived again while its data is still in flight on the lost connection. */
@@ -195,22 +196,21 @@ static void orphan(held_t **at)
     held->skip = true;
 }
 
-/* Make a place in the line; the caller fills in the data. NULL: no memory, or the number is there already. */
+/* Make a place in the line; the caller fills in the data. NULL: no memory, or the number is there
+ * already. */
 static held_t *hold(source_t *source, uint32_t number, const void *header, size_t header_bytes)
 {
     held_t **at = &source->held;
-    while (*at != NULL && (int32_t)((*at)->number - number) < 0) {
+    while (*at && (int32_t)((*at)->number - number) < 0)
         at = &(*at)->next;
-    }
-    if (*at != NULL && (*at)->number == number) {
-        if ((*at)->complete || !repeats(source->lane)) {
+    if (*at && (*at)->number == number) {
+        if ((*at)->complete || !repeats(source->lane))
             return NULL;
-        }
         orphan(at);
     }
     held_t *held = pgasi_pool_acquire(&source->lane->rx->held);
-    if (held != NULL) {
-        memset(held, 0, sizeof(*held));
+    if (held) {
+        memset(held, 0, sizeof *held);
         held->lane = source->lane;
         held->source = source;
         held->number = number;
@@ -229,15 +229,14 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
     (void)length;
     ucp_request_free(request);
     held->complete = true;
-    if (held->source == NULL) { /* orphaned by a later opening of its lane */
+    if (!held->source) { /* orphaned by a later opening of its lane */
         free_held(lane, held, true);
         return;
     }
     if (status != UCS_OK && repeats(lane)) { /* the sender repeats it */
         held_t **at = &held->source->held;
-        while (*at != held) {
+        while (*at != held)
             at = &(*at)->next;
-        }
         *at = held->next;
         free_held(lane, held, true);
         return;
@@ -254,28 +253,27 @@ static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
 {
     pgasi_ucx_lane_t *lane = held->lane;
     held->bytes = bytes;
-    if (bytes <= lane->tp->opts.am_data_max) {
+    if (bytes <= lane->tp->opts.am_data_max)
         held->data = pgasi_ucx_buffer_acquire(&lane->rx->buffers, bytes);
-    }
-    if (held->data == NULL) {
+    if (!held->data) {
         if (lane->rx->n_too_large++ == 0) {
-            PGASI_WARN("ucx", "dropped a message of %zu bytes (limit %zu); further ones are only counted", bytes,
-                       lane->tp->opts.am_data_max);
+            PGASI_WARN("ucx",
+                       "dropped a message of %zu bytes (limit %zu); further ones are only counted",
+                       bytes, lane->tp->opts.am_data_max);
         }
         held->complete = held->skip = true;
         return UCS_OK;
     }
     ucp_request_param_t param;
-    memset(&param, 0, sizeof(param));
+    memset(&param, 0, sizeof param);
     param.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.cb.recv_am = received;
     param.user_data = held;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
     ucs_status_ptr_t ptr = ucp_am_recv_data_nbx(lane->worker, desc, held->data, bytes, &param);
-    if (UCS_PTR_IS_PTR(ptr)) {
+    if (UCS_PTR_IS_PTR(ptr))
         return UCS_INPROGRESS;
-    }
     held->complete = true;
     held->skip = ptr != NULL;
     return UCS_OK;
@@ -287,16 +285,13 @@ static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, c
 {
     pgasi_ucx_lane_t *lane = source->lane;
     held_t *held = NULL;
-    if (behind > 0 && behind <= PGASI_UCX_REORDER_MAX && repeats(lane)) { /* it has been shown */
+    if (behind > 0 && behind <= PGASI_UCX_REORDER_MAX && repeats(lane)) /* it has been shown */
         return UCS_OK;
-    }
-    if (ahead < PGASI_UCX_REORDER_MAX) {
+    if (ahead < PGASI_UCX_REORDER_MAX)
         held = hold(source, source->next_number + ahead, header, header_bytes);
-    }
-    if (held == NULL && ahead < PGASI_UCX_REORDER_MAX && repeats(lane)) {
+    if (!held && ahead < PGASI_UCX_REORDER_MAX && repeats(lane))
         return UCS_OK;
-    }
-    if (held == NULL) {
+    if (!held) {
         drop(lane->rx, "its number is impossible: another job's, or a fault", 0);
         return UCS_OK;
     }
@@ -308,20 +303,19 @@ static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, c
         held->bytes = bytes;
         held->ucx_data = (attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
         held->data = held->ucx_data ? data : pgasi_ucx_buffer_acquire(&lane->rx->buffers, bytes);
-        held->skip = held->data == NULL || bytes > lane->tp->opts.am_data_max;
-        if (held->ucx_data) {
+        held->skip = !held->data || bytes > lane->tp->opts.am_data_max;
+        if (held->ucx_data)
             status = UCS_INPROGRESS;
-        } else if (held->data != NULL) {
+        else if (held->data)
             memcpy(held->data, data, bytes);
-        }
     }
     show_or_wait(source);
     return status;
 }
 
 /* In order and complete: the common case. */
-static inline ucs_status_t on_time(source_t *source, const void *header, size_t header_bytes, void *data, size_t bytes,
-                            uint64_t attr)
+static inline ucs_status_t on_time(source_t *source, const void *header, size_t header_bytes,
+                                   void *data, size_t bytes, uint64_t attr)
 {
     pgasi_ucx_lane_t *lane = source->lane;
     ucs_status_t status = UCS_OK;
@@ -334,31 +328,30 @@ static inline ucs_status_t on_time(source_t *source, const void *header, size_t 
         status = show(source, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
     } else {
         void *copy = pgasi_ucx_buffer_borrow(&lane->rx->buffers, bytes);
-        if (copy == NULL) {
+        if (!copy) {
             drop(lane->rx, "no memory is left", 0);
         } else {
             pgasi_ucx_copy(copy, data, bytes);
-            if (show(source, header, header_bytes, copy, bytes)) {
+            if (show(source, header, header_bytes, copy, bytes))
                 pgasi_ucx_buffer_keep(&lane->rx->buffers, copy);
-            } else {
+            else
                 pgasi_ucx_buffer_return(&lane->rx->buffers, copy);
-            }
         }
     }
-    if (PGAS_UNLIKELY(source->held != NULL)) {
+    if (PGAS_UNLIKELY(source->held))
         show_or_wait(source);
-    }
     return status;
 }
 
 /* A message of either form, after its prefix has been read. */
-static inline ucs_status_t on_am(pgasi_ucx_lane_t *lane, uint32_t packed, uint32_t number, uint32_t number_mask,
-                                 const void *header, size_t header_bytes, void *data, size_t bytes, uint64_t attr)
+static inline ucs_status_t on_am(pgasi_ucx_lane_t *lane, uint32_t packed, uint32_t number,
+                                 uint32_t number_mask, const void *header, size_t header_bytes,
+                                 void *data, size_t bytes, uint64_t attr)
 {
     pgasi_ucx_rx_t *rx = lane->rx;
-    if (PGAS_UNLIKELY(packed != rx->last_packed || rx->last == NULL)) {
+    if (PGAS_UNLIKELY(packed != rx->last_packed || !rx->last)) {
         source_t *source = find_source(lane, packed);
-        if (source == NULL) {
+        if (!source) {
             drop(rx, "there is no such rank or lane", packed);
             return UCS_OK;
         }
@@ -366,9 +359,8 @@ static inline ucs_status_t on_am(pgasi_ucx_lane_t *lane, uint32_t packed, uint32
         rx->last = source;
     }
     if (PGAS_LIKELY(((number ^ rx->last->next_number) & number_mask) == 0 &&
-                    (attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 && lane->gate == 0)) {
+                    (attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 && lane->gate == 0))
         return on_time(rx->last, header, header_bytes, data, bytes, attr);
-    }
     uint32_t ahead = (number - rx->last->next_number) & number_mask;
     uint32_t behind = (rx->last->next_number - number) & number_mask;
     return (lane->gate & PGASI_UCX_GATE_STOPPED) != 0
@@ -376,35 +368,38 @@ static inline ucs_status_t on_am(pgasi_ucx_lane_t *lane, uint32_t packed, uint32
                : on_late(rx->last, ahead, behind, header, header_bytes, data, bytes, attr);
 }
 
-static ucs_status_t on_compact(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
-                               const ucp_am_recv_param_t *param)
+static ucs_status_t on_compact(void *arg, const void *header, size_t header_bytes, void *data,
+                               size_t bytes, const ucp_am_recv_param_t *param)
 {
     pgasi_ucx_lane_t *lane = arg;
     uint32_t word;
-    if (PGAS_UNLIKELY(header_bytes < sizeof(word) || header_bytes > sizeof(word) + PGASI_TP_AM_HEADER_MAX)) {
+    if (PGAS_UNLIKELY(header_bytes < sizeof word ||
+                      header_bytes > sizeof word + PGASI_TP_AM_HEADER_MAX)) {
         drop(lane->rx, "its header is malformed", 0);
         return UCS_OK;
     }
-    memcpy(&word, header, sizeof(word));
+    memcpy(&word, header, sizeof word);
     word ^= lane->rx->cookie;
     uint32_t source = word >> PGASI_UCX_NUMBER_BITS, rank = source & lane->rx->rank_mask;
     uint32_t packed = rank | source >> lane->tp->rank_bits << PGASI_UCX_RANK_BITS;
-    return on_am(lane, packed, word, (1u << PGASI_UCX_NUMBER_BITS) - 1, (const char *)header + sizeof(word),
-                 header_bytes - sizeof(word), data, bytes, param->recv_attr);
+    return on_am(lane, packed, word, (1u << PGASI_UCX_NUMBER_BITS) - 1,
+                 (const char *)header + sizeof word, header_bytes - sizeof word, data, bytes,
+                 param->recv_attr);
 }
 
-static ucs_status_t on_long(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
-                            const ucp_am_recv_param_t *param)
+static ucs_status_t on_long(void *arg, const void *header, size_t header_bytes, void *data,
+                            size_t bytes, const ucp_am_recv_param_t *param)
 {
     pgasi_ucx_lane_t *lane = arg;
     pgasi_ucx_am_prefix_t prefix;
-    if (PGAS_UNLIKELY(header_bytes < sizeof(prefix) || header_bytes > sizeof(prefix) + PGASI_TP_AM_HEADER_MAX)) {
+    if (PGAS_UNLIKELY(header_bytes < sizeof prefix ||
+                      header_bytes > sizeof prefix + PGASI_TP_AM_HEADER_MAX)) {
         drop(lane->rx, "its header is malformed", 0);
         return UCS_OK;
     }
-    memcpy(&prefix, header, sizeof(prefix));
+    memcpy(&prefix, header, sizeof prefix);
     return on_am(lane, prefix.source, prefix.number ^ lane->rx->cookie, UINT32_MAX,
-                 (const char *)header + sizeof(prefix), header_bytes - sizeof(prefix), data, bytes,
+                 (const char *)header + sizeof prefix, header_bytes - sizeof prefix, data, bytes,
                  param->recv_attr);
 }
 
@@ -413,16 +408,16 @@ int pgasi_ucx_rx_deliver(pgasi_ucx_lane_t *lane)
     int n_shown = 0;
     lane->n_ready = 0;
     const sender_t *self = lane->rx->senders[lane->tp->opts.rank];
-    for (uint32_t i = 0; self != NULL && i < self->n_sources; i++) {
+    for (uint32_t i = 0; self != NULL && i < self->n_sources; i++)
         n_shown += self->sources[i] != NULL ? show_held(self->sources[i]) : 0;
-    }
     return n_shown;
 }
 
 static ucs_status_t set_handler(pgasi_ucx_lane_t *lane, unsigned id, ucp_am_recv_callback_t handler)
 {
     ucp_am_handler_param_t param = {
-        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = id,
         .cb = handler,
         .arg = lane,
@@ -432,19 +427,16 @@ static ucs_status_t set_handler(pgasi_ucx_lane_t *lane, unsigned id, ucp_am_recv
 
 pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane)
 {
-    pgasi_ucx_rx_t *rx = calloc(1, sizeof(*rx));
-    if (rx == NULL) {
+    pgasi_ucx_rx_t *rx = calloc(1, sizeof *rx);
+    if (!rx)
         return PGAS_ERR_NO_MEMORY;
-    }
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
-    rx->senders = calloc((size_t)lane->tp->opts.n_ranks, sizeof(rx->senders[0]));
-    if (rx->senders == NULL) {
+    rx->senders = calloc((size_t)lane->tp->opts.n_ranks, sizeof rx->senders[0]);
+    if (!rx->senders)
         goto free_rx;
-    }
     status = pgasi_ucx_buffers_init(&rx->buffers);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         goto free_senders;
-    }
     pgasi_pool_init(&rx->held, sizeof(held_t), 0, 64, 0);
     rx->am_fn = lane->tp->opts.am_fn;
     rx->arg = lane->tp->opts.arg;
@@ -454,12 +446,10 @@ pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane)
     rx->rank_mask = (1u << lane->tp->rank_bits) - 1;
     lane->rx = rx;
     ucs_status_t ucs = set_handler(lane, PGASI_UCX_AM_COMPACT, on_compact);
-    if (ucs == UCS_OK) {
+    if (ucs == UCS_OK)
         ucs = set_handler(lane, PGASI_UCX_AM_LONG, on_long);
-    }
-    if (ucs == UCS_OK) {
+    if (ucs == UCS_OK)
         return PGAS_OK;
-    }
     status = pgasi_ucx_failed(ucs, "installing the handler of active messages", NULL);
     lane->rx = NULL;
     pgasi_ucx_buffers_fini(&rx->buffers);
@@ -478,7 +468,7 @@ void pgasi_ucx_rx_stop(pgasi_ucx_lane_t *lane)
         for (uint32_t i = 0; sender != NULL && i < sender->n_sources; i++) {
             held_t *held = sender->sources[i] != NULL ? sender->sources[i]->held : NULL;
             for (; held != NULL; held = held->next) {
-                if (held->ucx_data && held->data != NULL) {
+                if (held->ucx_data && held->data) {
                     ucp_am_data_release(lane->worker, held->data);
                     held->data = NULL;
                 }
@@ -491,14 +481,12 @@ void pgasi_ucx_rx_stop(pgasi_ucx_lane_t *lane)
 void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane)
 {
     pgasi_ucx_rx_t *rx = lane->rx;
-    if (rx == NULL) {
+    if (!rx)
         return;
-    }
     for (int rank = 0; rank < lane->tp->opts.n_ranks; rank++) {
         sender_t *sender = rx->senders[rank];
-        for (uint32_t i = 0; sender != NULL && i < sender->n_sources; i++) {
+        for (uint32_t i = 0; sender != NULL && i < sender->n_sources; i++)
             free(sender->sources[i]);
-        }
         free(sender);
     }
     pgasi_pool_fini(&rx->held);
@@ -511,7 +499,6 @@ void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane)
 void pgasi_ucx_am_release(pgasi_tp_lane_t *tp_lane, void *data)
 {
     pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
-    if (!pgasi_ucx_buffer_release(&lane->rx->buffers, data)) {
+    if (!pgasi_ucx_buffer_release(&lane->rx->buffers, data))
         ucp_am_data_release(lane->worker, data);
-    }
 }

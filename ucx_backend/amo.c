@@ -1,27 +1,31 @@
-/* Atomics, done by CPUs: on the mapped word by our own instructions, else (ATOMIC_MODE=cpu, context.c) by the owner's
- * service worker, so they are atomic with the owner's own __atomic operations.
+/* Atomics, done by CPUs: on the mapped word by our own instructions, else (ATOMIC_MODE=cpu,
+ * context.c) by the owner's service worker, so they are atomic with the owner's own __atomic
+ * operations.
  *
- * We do not leave mapped words to UCX: it takes 15 ns more, and Debian's UCX 1.13.1 is miscompiled; its fetching and,
- * or, xor on shared memory take the word itself as the operand (uct_sm_ep_atomic64_fetch; the software path is right).
+ * We do not leave mapped words to UCX: it takes 15 ns more, and Debian's UCX 1.13.1 is miscompiled;
+ * its fetching and, or, xor on shared memory take the word itself as the operand
+ * (uct_sm_ep_atomic64_fetch; the software path is right).
  *
- * When a peer dies, UCX 1.13 never completes fetching atomics that wait in its queues (their completion count starts
- * at one, so ucp_request_send_state_ff does not finish them). We keep a list of them and do it.
+ * When a peer dies, UCX 1.13 never completes fetching atomics that wait in its queues (their
+ * completion count starts at one, so ucp_request_send_state_ff does not finish them). We keep a
+ * list of them and do it.
  *
- * UCX 1.13 completes a non-fetching atomic at once and keeps no request that we could count; to bound what it queues
- * we flush after every PGASI_UCX_POSTS_MAX of them and refuse more while twice as many are unacknowledged. */
+ * UCX 1.13 completes a non-fetching atomic at once and keeps no request that we could count; to
+ * bound what it queues we flush after every PGASI_UCX_POSTS_MAX of them and refuse more while twice
+ * as many are unacknowledged. */
 #include "ucx_backend/ucx.h"
 
 static const ucp_atomic_op_t ucp_op[] = {
-    [PGASI_AMO_ADD] = UCP_ATOMIC_OP_ADD, [PGASI_AMO_AND] = UCP_ATOMIC_OP_AND,   [PGASI_AMO_OR] = UCP_ATOMIC_OP_OR,
-    [PGASI_AMO_XOR] = UCP_ATOMIC_OP_XOR, [PGASI_AMO_SWAP] = UCP_ATOMIC_OP_SWAP, [PGASI_AMO_CSWAP] = UCP_ATOMIC_OP_CSWAP,
+    [PGASI_AMO_ADD] = UCP_ATOMIC_OP_ADD,   [PGASI_AMO_AND] = UCP_ATOMIC_OP_AND,
+    [PGASI_AMO_OR] = UCP_ATOMIC_OP_OR,     [PGASI_AMO_XOR] = UCP_ATOMIC_OP_XOR,
+    [PGASI_AMO_SWAP] = UCP_ATOMIC_OP_SWAP, [PGASI_AMO_CSWAP] = UCP_ATOMIC_OP_CSWAP,
 };
 
 static void unlink_fetch(pgasi_ucx_request_t *request)
 {
     *request->back = request->next;
-    if (request->next != NULL) {
+    if (request->next)
         request->next->back = request->back;
-    }
     request->back = NULL;
 }
 
@@ -31,25 +35,23 @@ static void link_fetch(pgasi_ucx_ep_t *ep, pgasi_ucx_request_t *request)
     request->n_lost = ep->journal.n_lost;
     request->next = ep->fetches;
     request->back = &ep->fetches;
-    if (ep->fetches != NULL) {
+    if (ep->fetches)
         ep->fetches->back = &request->next;
-    }
     ep->fetches = request;
 }
 
 static void fetch_done(void *request, ucs_status_t status, void *unused)
 {
     pgasi_ucx_request_t *ours = request;
-    if (ours->back == NULL) { /* we said so already */
+    if (!ours->back) { /* we said so already */
         ucp_request_free(request);
         return;
     }
     pgasi_ucx_ep_t *ep = ours->extra;
     if (status != UCS_OK && ep->journal.on && ours->lane->phase != PGASI_UCX_GIVEN_UP) {
         ours->extra = NULL; /* UCX has finished; the status depends on whether the peer has died */
-        if (ours->n_lost == ep->journal.n_lost) {
+        if (ours->n_lost == ep->journal.n_lost)
             pgasi_ucx_journal_lost(ep, status);
-        }
         return;
     }
     unlink_fetch(ours);
@@ -62,29 +64,25 @@ static void fail_fetch(pgasi_ucx_request_t *request, pgas_status_t status)
     pgasi_tp_comp_t *comp = request->comp;
     unlink_fetch(request);
     lane->n_pending--;
-    if (request->extra == NULL) {
+    if (!request->extra)
         ucp_request_free(request);
-    }
     pgasi_ucx_tell(lane, comp, status);
 }
 
 void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status)
 {
-    while (ep->fetches != NULL) {
+    while (ep->fetches)
         fail_fetch(ep->fetches, status);
-    }
 }
 
 /* The list is in reverse order of issue. */
 void pgasi_ucx_fail_old_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status)
 {
     pgasi_ucx_request_t **at = &ep->fetches;
-    while (*at != NULL && (*at)->n_lost == ep->journal.n_lost) {
+    while (*at && (*at)->n_lost == ep->journal.n_lost)
         at = &(*at)->next;
-    }
-    while (*at != NULL) {
+    while (*at)
         fail_fetch(*at, status);
-    }
 }
 
 static void posts_flushed(pgasi_tp_comp_t *self, pgas_status_t status)
@@ -96,14 +94,12 @@ static void posts_flushed(pgasi_tp_comp_t *self, pgas_status_t status)
 
 static pgas_status_t bound_posts(pgasi_ucx_ep_t *ep)
 {
-    if (ep->posts_flushing) {
+    if (ep->posts_flushing)
         return ep->n_posts < 2 * PGASI_UCX_POSTS_MAX ? PGAS_OK : PGAS_ERR_AGAIN;
-    }
     ep->posts_comp.fn = posts_flushed;
     pgas_status_t status = pgasi_ucx_flush_peer(&ep->lane->super, ep->peer, &ep->posts_comp);
-    if (status < 0) {
+    if (status < 0)
         return status;
-    }
     ep->posts_flushing = status == PGAS_INPROGRESS;
     ep->n_posts = 0;
     return PGAS_OK;
@@ -111,67 +107,69 @@ static pgas_status_t bound_posts(pgasi_ucx_ep_t *ep)
 
 static bool is_sane(pgasi_amo_t op, size_t bytes, uint64_t remote_addr, const void *result)
 {
-    return (unsigned)op < PGASI_ARRAY_LENGTH(ucp_op) && (bytes == 4 || bytes == 8) && remote_addr % bytes == 0 &&
-           (result != NULL || op < PGASI_AMO_SWAP);
+    return (unsigned)op < PGASI_ARRAY_LENGTH(ucp_op) && (bytes == 4 || bytes == 8) &&
+           remote_addr % bytes == 0 && (result || op < PGASI_AMO_SWAP);
 }
 
-#define APPLY(type)                                                                                        \
-    static inline void apply_##type(type *word, pgasi_amo_t op, type operand, type compare, void *result)  \
-    {                                                                                                      \
-        type old = compare;                                                                                \
-        switch (op) {                                                                                      \
-        case PGASI_AMO_ADD:                                                                                \
-            old = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                                     \
-            break;                                                                                         \
-        case PGASI_AMO_AND:                                                                                \
-            old = __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                                     \
-            break;                                                                                         \
-        case PGASI_AMO_OR:                                                                                 \
-            old = __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                                      \
-            break;                                                                                         \
-        case PGASI_AMO_XOR:                                                                                \
-            old = __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                                     \
-            break;                                                                                         \
-        case PGASI_AMO_SWAP:                                                                               \
-            old = __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                                    \
-            break;                                                                                         \
-        case PGASI_AMO_CSWAP: /* leaves the word's value in old when it differs */                         \
-            __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);   \
-            break;                                                                                         \
-        }                                                                                                  \
-        if (result != NULL) {                                                                              \
-            memcpy(result, &old, sizeof(old));                                                             \
-        }                                                                                                  \
+#define APPLY(type)                                                                         \
+    static inline void apply_##type(type *word, pgasi_amo_t op, type operand, type compare, \
+                                    void *result)                                           \
+    {                                                                                       \
+        type old = compare;                                                                 \
+        switch (op) {                                                                       \
+        case PGASI_AMO_ADD:                                                                 \
+            old = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                      \
+            break;                                                                          \
+        case PGASI_AMO_AND:                                                                 \
+            old = __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                      \
+            break;                                                                          \
+        case PGASI_AMO_OR:                                                                  \
+            old = __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                       \
+            break;                                                                          \
+        case PGASI_AMO_XOR:                                                                 \
+            old = __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                      \
+            break;                                                                          \
+        case PGASI_AMO_SWAP:                                                                \
+            old = __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                     \
+            break;                                                                          \
+        case PGASI_AMO_CSWAP: /* leaves the word's value in old when it differs */          \
+            __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST,       \
+                                        __ATOMIC_SEQ_CST);                                  \
+            break;                                                                          \
+        }                                                                                   \
+        if (result) {                                                                       \
+            memcpy(result, &old, sizeof(old));                                              \
+        }                                                                                   \
     }
 APPLY(uint32_t)
 APPLY(uint64_t)
 #undef APPLY
 
-static pgas_status_t amo_mapped(void *word, pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
-                                void *result)
+static pgas_status_t amo_mapped(void *word, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                                uint64_t compare, void *result)
 {
-    if (bytes == 8) {
+    if (bytes == 8)
         apply_uint64_t(word, op, operand, compare, result);
-    } else {
+    else
         apply_uint32_t(word, op, (uint32_t)operand, (uint32_t)compare, result);
-    }
     return PGAS_OK;
 }
 
-static pgas_status_t amo_remote(pgasi_ucx_lane_t *lane, pgasi_ucx_key_t *key, uint64_t remote_addr, pgasi_amo_t op,
-                                size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp)
+static pgas_status_t amo_remote(pgasi_ucx_lane_t *lane, pgasi_ucx_key_t *key, uint64_t remote_addr,
+                                pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
+                                void *result, pgasi_tp_comp_t *comp)
 {
     pgasi_ucx_ep_t *ep = key->ep;
     ucp_request_param_t param;
     pgas_status_t status = ep->journal.on ? pgasi_ucx_journal_may_post(ep) : PGAS_OK;
-    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+    if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    }
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.cb.send = fetch_done;
     param.datatype = ucp_dt_make_contig(bytes);
     param.memory_type = UCS_MEMORY_TYPE_HOST;
-    if (result != NULL) {
+    if (result) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
         param.reply_buffer = result;
     } else if (!ep->journal.on && PGAS_UNLIKELY(++ep->n_posts >= PGASI_UCX_POSTS_MAX)) {
@@ -181,47 +179,44 @@ static pgas_status_t amo_remote(pgasi_ucx_lane_t *lane, pgasi_ucx_key_t *key, ui
             return bounded;
         }
     }
-    if (op == PGASI_AMO_CSWAP) { /* UCX takes what to store from the reply buffer, what to compare as the operand */
+    /* UCX takes what to store from the reply buffer, what to compare as the operand */
+    if (op == PGASI_AMO_CSWAP) {
         memcpy(result, &operand, bytes);
         operand = compare;
     }
     ep->used = true;
-    if (result == NULL || comp == NULL) {
+    if (!result || !comp)
         pgasi_ucx_dirty(ep);
-    }
-    ucs_status_ptr_t ptr = ucp_atomic_op_nbx(ep->ep, ucp_op[op], &operand, 1, remote_addr, key->rkey, &param);
-    if (ep->journal.on && result == NULL) {
+    ucs_status_ptr_t ptr =
+        ucp_atomic_op_nbx(ep->ep, ucp_op[op], &operand, 1, remote_addr, key->rkey, &param);
+    if (ep->journal.on && !result)
         pgasi_ucx_journal_posted(ep);
-    }
     if (ep->journal.on && PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr))) {
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
         return PGAS_ERR_TRANSPORT;
     }
     status = pgasi_ucx_posted(lane, ptr, comp);
-    if (status == PGAS_INPROGRESS) {
+    if (status == PGAS_INPROGRESS)
         link_fetch(ep, ptr);
-    }
     return status;
 }
 
-pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key, uint64_t remote_addr,
-                            pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare, void *result,
-                            pgasi_tp_comp_t *comp)
+pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key,
+                            uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                            uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
     pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
     pgasi_ucx_key_t *key = pgasi_ucx_key_of(tp_key);
     pgas_status_t status = pgasi_ucx_check(lane, key, peer, remote_addr, bytes);
-    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+    if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    }
-    if (PGAS_UNLIKELY(!is_sane(op, bytes, remote_addr, result))) {
+    if (PGAS_UNLIKELY(!is_sane(op, bytes, remote_addr, result)))
         return PGAS_ERR_INVALID;
-    }
-    if (key->mapped != NULL) {
-        if (pgasi_ucx_must_wait(lane)) {
+    if (key->mapped) {
+        if (pgasi_ucx_must_wait(lane))
             return PGAS_ERR_AGAIN;
-        }
-        return amo_mapped((char *)key->mapped + (remote_addr - key->base), op, bytes, operand, compare, result);
+        return amo_mapped((char *)key->mapped + (remote_addr - key->base), op, bytes, operand,
+                          compare, result);
     }
     return amo_remote(lane, key, remote_addr, op, bytes, operand, compare, result, comp);
 }

@@ -1,6 +1,7 @@
-/** Buffers for received messages whose data UCX does not let us keep: two sizes taken from reserved ranges of address
- *  space (touched where used), and larger ones page-aligned from malloc. So a pointer tells where it came from:
- *  pgasi_ucx_buffer_release says whether it was one of these or UCX's own. One thread at a time. */
+/** Buffers for received messages whose data UCX does not let us keep: two sizes taken from reserved
+ *  ranges of address space (touched where used), and larger ones page-aligned from malloc. So a
+ *  pointer tells where it came from: pgasi_ucx_buffer_release says whether it was one of these or
+ *  UCX's own. One thread at a time. */
 #ifndef PGASI_UCX_BUFFERS_H
 #define PGASI_UCX_BUFFERS_H
 
@@ -12,11 +13,11 @@
 #define PGASI_UCX_BUFFER_SIZES 2
 
 typedef struct {
-    char *base, *end;  /* the range */
-    char *fresh;       /* never used from here on */
+    char *base, *end; /* the range */
+    char *fresh;      /* never used from here on */
     void *free_list;
-    size_t bytes;      /* of one buffer */
-    void *spare;       /* lent to the message that is being shown */
+    size_t bytes; /* of one buffer */
+    void *spare;  /* lent to the message that is being shown */
 } pgasi_ucx_slots_t;
 
 typedef struct pgasi_ucx_large {
@@ -46,9 +47,8 @@ static inline void *pgasi_ucx_buffer_borrow(pgasi_ucx_buffers_t *buffers, size_t
 {
     for (int i = 0; i < PGASI_UCX_BUFFER_SIZES; i++) {
         pgasi_ucx_slots_t *slots = &buffers->slots[i];
-        if (PGAS_LIKELY(bytes <= slots->bytes && slots->spare != NULL)) {
+        if (PGAS_LIKELY(bytes <= slots->bytes && slots->spare))
             return slots->spare;
-        }
     }
     return pgasi_ucx_buffer_acquire(buffers, bytes);
 }
@@ -57,9 +57,8 @@ void pgasi_ucx_buffer_keep(pgasi_ucx_buffers_t *buffers, void *data);
 
 static inline void pgasi_ucx_buffer_return(pgasi_ucx_buffers_t *buffers, void *data)
 {
-    if (PGAS_UNLIKELY(data != buffers->slots[0].spare && data != buffers->slots[1].spare)) {
+    if (PGAS_UNLIKELY(data != buffers->slots[0].spare && data != buffers->slots[1].spare))
         pgasi_ucx_buffer_release(buffers, data);
-    }
 }
 
 #endif

@@ -1,8 +1,9 @@
 /* The context: configuration, capabilities, and the table of the backend.
  *
- * Configuration is read with our own prefix (PGAS_UCX_TLS and so on; UCX_* counts where PGAS_UCX_* is not set), since
- * MPICH uses UCX too. What the user did not set we set: atomics by CPUs, and no shared-memory transports where the
- * node's memory is mapped by the library itself, since a worker that has them costs 2 to 4 MiB instead of 76 KiB. */
+ * Configuration is read with our own prefix (PGAS_UCX_TLS and so on; UCX_* counts where PGAS_UCX_*
+ * is not set), since MPICH uses UCX too. What the user did not set we set: atomics by CPUs, and no
+ * shared-memory transports where the node's memory is mapped by the library itself, since a worker
+ * that has them costs 2 to 4 MiB instead of 76 KiB. */
 #include "ucx_backend/ucx.h"
 
 #include <glob.h>
@@ -15,34 +16,35 @@
 #include <unistd.h>
 #include "ucx_backend/buffers.h"
 
-/* "sm" is UCX's name for posix, sysv, cma, xpmem and knem; without self, messages to ourselves leave by a network */
+/* "sm" is UCX's name for posix, sysv, cma, xpmem and knem; without self, messages to ourselves
+ * leave by a network */
 #define TLS_OF_NETWORKS "^sm,self"
 /* a network beside shared memory would be polled with it: two to three times the latency */
 #define TLS_OF_HOST "sm,self"
 
 /* Whether the user chose a value, by environment or in ucx.conf. */
-static bool user_set(const ucp_config_t *config, const char *name, const char *default_text, char *text, size_t bytes)
+static bool user_set(const ucp_config_t *config, const char *name, const char *default_text,
+                     char *text, size_t bytes)
 {
     char variable[64], line[64];
-    snprintf(variable, sizeof(variable), "PGAS_UCX_%s", name);
+    snprintf(variable, sizeof variable, "PGAS_UCX_%s", name);
     const char *env = pgasi_param_env(variable);
     env = env != NULL ? env : pgasi_param_env(variable + strlen("PGAS_"));
-    if (env != NULL && *env != '\0') {
+    if (env && *env != '\0') {
         snprintf(text, bytes, "%s", env);
         return true;
     }
     char *listing = NULL;
     size_t listing_bytes = 0;
     FILE *stream = open_memstream(&listing, &listing_bytes);
-    if (stream == NULL) {
+    if (!stream)
         return false;
-    }
     ucp_config_print(config, stream, "", UCS_CONFIG_PRINT_CONFIG);
     fclose(stream);
-    snprintf(line, sizeof(line), "UCX_%s=", name);
+    snprintf(line, sizeof line, "UCX_%s=", name);
     const char *at = listing != NULL ? strstr(listing, line) : NULL;
     snprintf(text, bytes, "%s", default_text);
-    if (at != NULL) {
+    if (at) {
         at += strlen(line);
         snprintf(text, bytes, "%.*s", (int)strcspn(at, "\n"), at);
     }
@@ -53,29 +55,27 @@ static bool user_set(const ucp_config_t *config, const char *name, const char *d
 /* Whether a list such as "posix,sysv" or "^ib" lets a transport in, as far as we need to know. */
 static bool tls_has_shared_memory(const char *tls)
 {
-    static const char *const names[] = {"all", "sm", "shm", "mm", "posix", "sysv", "xpmem"};
+    static const char *const names[] = { "all", "sm", "shm", "mm", "posix", "sysv", "xpmem" };
     bool named = false;
     const char *list = tls[0] == '^' ? tls + 1 : tls;
     for (const char *at = list; *at != '\0';) {
         size_t length = strcspn(at, ",");
-        for (size_t i = 0; i < PGASI_ARRAY_LENGTH(names); i++) {
+        for (size_t i = 0; i < PGASI_ARRAY_LENGTH(names); i++)
             named = named || (strlen(names[i]) == length && strncmp(at, names[i], length) == 0);
-        }
         at += length + (at[length] == ',');
     }
     return tls[0] == '^' ? !named : named;
 }
 
-/* UCX prints what it thinks; we say ourselves what went wrong, so it keeps quiet unless the user wants to hear it. The
- * level is one for the process: an MPI over UCX goes quiet too. */
+/* UCX prints what it thinks; we say ourselves what went wrong, so it keeps quiet unless the user
+ * wants to hear it. The level is one for the process: an MPI over UCX goes quiet too. */
 static void set_log_level(ucp_config_t *config)
 {
     const char *ours = pgasi_param_env("PGAS_UCX_LOG_LEVEL");
-    if (ours != NULL && *ours != '\0') {
+    if (ours && *ours != '\0')
         ucp_config_modify(config, "LOG_LEVEL", ours);
-    } else if (pgasi_param_env("UCX_LOG_LEVEL") == NULL) {
+    else if (pgasi_param_env("UCX_LOG_LEVEL") == NULL)
         ucp_config_modify(config, "LOG_LEVEL", "fatal");
-    }
 }
 
 /* A transport list that may open TCP. */
@@ -95,16 +95,16 @@ static void list_host_devices(char *list, size_t bytes)
 {
     glob_t ports;
     snprintf(list, bytes, "lo");
-    if (glob("/sys/class/infiniband/*/ports/*", 0, NULL, &ports) != 0) {
+    if (glob("/sys/class/infiniband/*/ports/*", 0, NULL, &ports) != 0)
         return;
-    }
     for (size_t i = 0; i < ports.gl_pathc; i++) {
         char device[64];
         size_t used = strlen(list);
         int port;
-        if (sscanf(ports.gl_pathv[i], "/sys/class/infiniband/%63[^/]/ports/%d", device, &port) == 2 && used < bytes) {
+        if (sscanf(ports.gl_pathv[i], "/sys/class/infiniband/%63[^/]/ports/%d", device, &port) ==
+                2 &&
+            used < bytes)
             snprintf(list + used, bytes - used, ",%s:%d", device, port);
-        }
     }
     globfree(&ports);
 }
@@ -116,17 +116,16 @@ static void list_host_devices(char *list, size_t bytes)
 static ucs_status_t stay_on_host(ucp_config_t *config, const char *tls)
 {
     char text[64], devices[1024];
-    if (!tls_has_tcp(tls) || user_set(config, "NET_DEVICES", "all", text, sizeof(text))) {
+    if (!tls_has_tcp(tls) || user_set(config, "NET_DEVICES", "all", text, sizeof text))
         return UCS_OK;
-    }
-    list_host_devices(devices, sizeof(devices));
+    list_host_devices(devices, sizeof devices);
     return ucp_config_modify(config, "NET_DEVICES", devices);
 }
 
 static bool in_environment(const char *name)
 {
     const char *ours = pgasi_param_env(name), *theirs = pgasi_param_env(name + strlen("PGAS_"));
-    return (ours != NULL && *ours != '\0') || (theirs != NULL && *theirs != '\0');
+    return (ours && *ours != '\0') || (theirs && *theirs != '\0');
 }
 
 /* UCX's own detection of dead peers closes connections to live peers when a network is cut for half
@@ -135,12 +134,10 @@ static bool in_environment(const char *name)
 static ucs_status_t set_keepalive(ucp_config_t *config)
 {
     ucs_status_t status = UCS_OK;
-    if (!in_environment("PGAS_UCX_KEEPALIVE_INTERVAL")) {
+    if (!in_environment("PGAS_UCX_KEEPALIVE_INTERVAL"))
         status = ucp_config_modify(config, "KEEPALIVE_INTERVAL", "inf");
-    }
-    if (status == UCS_OK && !in_environment("PGAS_UCX_TCP_KEEPIDLE")) {
+    if (status == UCS_OK && !in_environment("PGAS_UCX_TCP_KEEPIDLE"))
         status = ucp_config_modify(config, "KEEPIDLE", "inf");
-    }
     return status;
 }
 
@@ -150,40 +147,40 @@ static pgas_status_t configure(pgasi_ucx_t *tp, ucp_config_t **config_p)
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read("PGAS", NULL, &config);
     if (status != UCS_OK) {
-        return pgasi_ucx_failed(status, "reading the configuration", "look for PGAS_UCX_* or UCX_* that do not parse");
+        return pgasi_ucx_failed(status, "reading the configuration",
+                                "look for PGAS_UCX_* or UCX_* that do not parse");
     }
     set_log_level(config);
-    if (!user_set(config, "ATOMIC_MODE", "guess", text, sizeof(text))) {
+    if (!user_set(config, "ATOMIC_MODE", "guess", text, sizeof text))
         status = ucp_config_modify(config, "ATOMIC_MODE", "cpu");
-    }
-    /* The service worker receives from endpoints it did not open: with adaptive progress UCX leaves its interfaces to a
-     * thread of its own, and a round trip takes ten times as long. */
-    if (status == UCS_OK && !user_set(config, "ADAPTIVE_PROGRESS", "y", text, sizeof(text))) {
+    /* The service worker receives from endpoints it did not open: with adaptive progress UCX leaves
+     * its interfaces to a thread of its own, and a round trip takes ten times as long. */
+    if (status == UCS_OK && !user_set(config, "ADAPTIVE_PROGRESS", "y", text, sizeof text))
         status = ucp_config_modify(config, "ADAPTIVE_PROGRESS", "n");
-    }
-    bool user_tls = user_set(config, "TLS", "all", tls, sizeof(tls));
+    bool user_tls = user_set(config, "TLS", "all", tls, sizeof tls);
     if (!user_tls && (!tp->opts.same_host_peers || tp->opts.same_host_only)) {
-        snprintf(tls, sizeof(tls), "%s", tp->opts.same_host_peers ? TLS_OF_HOST : TLS_OF_NETWORKS);
+        snprintf(tls, sizeof tls, "%s", tp->opts.same_host_peers ? TLS_OF_HOST : TLS_OF_NETWORKS);
         ucs_status_t tls_status = ucp_config_modify(config, "TLS", tls);
         status = status == UCS_OK ? tls_status : status;
     }
-    if (status == UCS_OK && tp->opts.same_host_only) {
+    if (status == UCS_OK && tp->opts.same_host_only)
         status = stay_on_host(config, tls);
-    }
     bool shared = tls_has_shared_memory(tls);
-    if (status == UCS_OK && !shared) {
+    if (status == UCS_OK && !shared)
         status = set_keepalive(config);
-    }
     if (status != UCS_OK) {
         ucp_config_release(config);
-        return pgasi_ucx_failed(status, "setting ATOMIC_MODE, ADAPTIVE_PROGRESS, TLS and NET_DEVICES", NULL);
+        return pgasi_ucx_failed(status,
+                                "setting ATOMIC_MODE, ADAPTIVE_PROGRESS, TLS and NET_DEVICES",
+                                NULL);
     }
-    /* shared-memory transports of UCX 1.13 do not watch their peers: asking for it would take them out */
+    /* shared-memory transports of UCX 1.13 do not watch their peers: asking for it would take them
+     * out */
     tp->err_mode = shared ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
     tp->caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_WAKEUP |
                (shared ? PGASI_TP_MEM_ALLOC : 0);
-    snprintf(tp->detail, sizeof(tp->detail), "UCX %.24s, transports %.60s, %s", ucp_get_version_string(), tls,
-             shared ? "peers not watched" : "peers watched");
+    snprintf(tp->detail, sizeof tp->detail, "UCX %.24s, transports %.60s, %s",
+             ucp_get_version_string(), tls, shared ? "peers not watched" : "peers watched");
     *config_p = config;
     return PGAS_OK;
 }
@@ -192,42 +189,41 @@ static pgas_status_t open_context(pgasi_ucx_t *tp)
 {
     ucp_config_t *config = NULL;
     pgas_status_t status = configure(tp, &config);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     ucp_params_t params;
-    memset(&params, 0, sizeof(params));
-    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_REQUEST_SIZE |
-                        UCP_PARAM_FIELD_NAME;
-    params.features =
-        UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    memset(&params, 0, sizeof params);
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
+                        UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_NAME;
+    params.features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_AM |
+                      UCP_FEATURE_WAKEUP;
     params.mt_workers_shared = 1;
     params.request_size = sizeof(pgasi_ucx_request_t);
     params.name = "pgas";
     ucs_status_t ucs = ucp_init(&params, config, &tp->context);
     ucp_config_release(config);
     if (ucs != UCS_OK) {
-        return pgasi_ucx_failed(ucs, "opening the network",
-                                "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES may name what this host does not have");
+        return pgasi_ucx_failed(
+            ucs, "opening the network",
+            "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES may name what this host does not have");
     }
     return PGAS_OK;
 }
 
 static uint32_t make_cookie(const pgasi_ucx_t *tp)
 {
-    uint64_t parts[] = {pgasi_now_ns(), (uint64_t)getpid(), (uint64_t)tp->opts.rank, (uint64_t)(uintptr_t)tp};
-    return (uint32_t)pgasi_hash_bytes(parts, sizeof(parts), 0);
+    uint64_t parts[] = { pgasi_now_ns(), (uint64_t)getpid(), (uint64_t)tp->opts.rank,
+                         (uint64_t)(uintptr_t)tp };
+    return (uint32_t)pgasi_hash_bytes(parts, sizeof parts, 0);
 }
 
 static void ucx_close(pgasi_tp_t *tp_base)
 {
     pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
     ucp_cleanup(tp->context);
-    for (int i = 0; i < PGASI_UCX_LANES_MAX; i++) {
-        if (tp->n_openings[i] != NULL) {
+    for (int i = 0; i < PGASI_UCX_LANES_MAX; i++)
+        if (tp->n_openings[i])
             munmap(tp->n_openings[i], (size_t)tp->opts.n_ranks);
-        }
-    }
     munmap(tp->dead, (size_t)tp->opts.n_ranks);
     pthread_mutex_destroy(&tp->lock);
     free(tp->address);
@@ -237,30 +233,25 @@ static void ucx_close(pgasi_tp_t *tp_base)
 static pgas_status_t ucx_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
 {
     if (opts->n_ranks < 1 || opts->n_ranks > 1 << PGASI_UCX_RANK_BITS || opts->rank < 0 ||
-        opts->rank >= opts->n_ranks || opts->am_fn == NULL) {
+        opts->rank >= opts->n_ranks || !opts->am_fn)
         return PGAS_ERR_INVALID;
-    }
-    pgasi_ucx_t *tp = calloc(1, sizeof(*tp));
-    if (tp == NULL) {
+    pgasi_ucx_t *tp = calloc(1, sizeof *tp);
+    if (!tp)
         return PGAS_ERR_NO_MEMORY;
-    }
     tp->super.ops = &pgasi_ucx_table;
     tp->opts = *opts;
     tp->cookie = make_cookie(tp);
-    while (1 << tp->rank_bits < opts->n_ranks) {
+    while (1 << tp->rank_bits < opts->n_ranks)
         tp->rank_bits++;
-    }
     pthread_mutex_init(&tp->lock, NULL);
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
-    tp->dead = mmap(NULL, (size_t)opts->n_ranks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
-    if (tp->dead == MAP_FAILED) {
+    tp->dead = mmap(NULL, (size_t)opts->n_ranks, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (tp->dead == MAP_FAILED)
         goto free_tp;
-    }
     status = open_context(tp);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         goto unmap_dead;
-    }
     *tp_p = &tp->super;
     return PGAS_OK;
 unmap_dead:
@@ -275,18 +266,20 @@ static void ucx_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
 {
     const pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
     bool shared = (tp->caps & PGASI_TP_MEM_ALLOC) != 0;
-    memset(attr_p, 0, sizeof(*attr_p));
-    snprintf(attr_p->name, sizeof(attr_p->name), "ucx");
-    snprintf(attr_p->detail, sizeof(attr_p->detail), "%s", tp->detail);
+    memset(attr_p, 0, sizeof *attr_p);
+    snprintf(attr_p->name, sizeof attr_p->name, "ucx");
+    snprintf(attr_p->detail, sizeof attr_p->detail, "%s", tp->detail);
     attr_p->caps = tp->caps;
     attr_p->am_inline_max = PGASI_UCX_EAGER_MAX;
-    /* measured with UCX 1.13: a lane is 4.2 MiB or 110 KiB, its buffer pools another 0.4 to 0.5 MiB once it is used */
+    /* measured with UCX 1.13: a lane is 4.2 MiB or 110 KiB, its buffer pools another 0.4 to 0.5 MiB
+     * once it is used */
     attr_p->lane_bytes = shared ? 5u << 20 : 640u << 10;
     attr_p->peer_bytes = shared ? 20u << 10 : 4u << 10;
     attr_p->receive_bytes = pgasi_ucx_buffers_bytes();
 }
 
-static pgas_status_t ucx_set_peers(pgasi_tp_t *tp_base, const void *(*addr_of)(void *arg, int rank), void *arg)
+static pgas_status_t ucx_set_peers(pgasi_tp_t *tp_base, const void *(*addr_of)(void *arg, int rank),
+                                   void *arg)
 {
     pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
     tp->addr_of = addr_of;

@@ -1,5 +1,5 @@
-/* Endpoints: one per lane and peer that are really used, opened on first use. A peer that is found dead on one lane is
- * marked on all of them, reported once, and never tried again. */
+/* Endpoints: one per lane and peer that are really used, opened on first use. A peer that is found
+ * dead on one lane is marked on all of them, reported once, and never tried again. */
 #include "ucx_backend/ucx.h"
 
 #include <inttypes.h>
@@ -11,17 +11,19 @@
 #include "base/log.h"
 
 #define FILES_OF_CONNECTION 3 /* over TCP: one per direction, and one of the service lane */
-#define FILES_SPARED 8        /* for connections of peers that come at the same time */
+#define FILES_SPARED        8 /* for connections of peers that come at the same time */
 
 /* True if it was marked already. */
 static bool mark_dead(pgasi_ucx_t *tp, int peer)
 {
-    bool known = (__atomic_fetch_or(&tp->dead[peer], PGASI_UCX_DEAD, __ATOMIC_RELAXED) & PGASI_UCX_DEAD) != 0;
+    bool known = (__atomic_fetch_or(&tp->dead[peer], PGASI_UCX_DEAD, __ATOMIC_RELAXED) &
+                  PGASI_UCX_DEAD) != 0;
     pthread_mutex_lock(&tp->lock);
     for (int i = 0; i < PGASI_UCX_LANES_MAX; i++) {
         pgasi_ucx_lane_t *lane = tp->lanes[i];
-        pgasi_ucx_ep_t *ep = lane != NULL ? __atomic_load_n(&lane->eps[peer], __ATOMIC_ACQUIRE) : NULL;
-        if (ep != NULL) {
+        pgasi_ucx_ep_t *ep =
+            lane != NULL ? __atomic_load_n(&lane->eps[peer], __ATOMIC_ACQUIRE) : NULL;
+        if (ep) {
             __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
             __atomic_store_n(&lane->repairs, 1, __ATOMIC_SEQ_CST);
         }
@@ -38,44 +40,45 @@ void pgasi_ucx_peer_dead(pgasi_tp_t *tp, int peer)
 void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why)
 {
     bool known = mark_dead(tp, peer);
-    if (known || __atomic_load_n(&tp->closing, __ATOMIC_RELAXED)) {
+    if (known || __atomic_load_n(&tp->closing, __ATOMIC_RELAXED))
         return;
-    }
     PGASI_WARN("ucx", "rank %d is gone (%s): operations to it end with PGAS_ERR_PEER", peer, why);
-    if (tp->opts.error_fn != NULL) {
+    if (tp->opts.error_fn)
         tp->opts.error_fn(tp->opts.arg, peer, PGAS_ERR_PEER);
-    }
 }
 
 /* Logged once for each peer. */
 void pgasi_ucx_reopened(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_t *tp = ep->lane->tp;
-    bool told = (__atomic_fetch_or(&tp->dead[ep->peer], PGASI_UCX_REOPENED, __ATOMIC_RELAXED) & PGASI_UCX_REOPENED) != 0;
-    PGASI_LOG_AT(told ? PGASI_LOG_DEBUG : PGASI_LOG_WARN, "ucx",
-                 "the connection of lane %d to rank %d was lost although the rank is alive (%s), and "
-                 "was reopened. UCX has one status for every such loss: PGAS_UCX_LOG_LEVEL=diag "
-                 "shows the cause. Possible timeouts: "
-                 "PGAS_UCX_TCP_KEEPIDLE (ours: inf), PGAS_UCX_TCP_MAX_CONN_RETRIES and the kernel's net.ipv4.tcp_retries2",
-                 ep->lane->index, ep->peer, ucs_status_string(ep->journal.why));
+    bool told = (__atomic_fetch_or(&tp->dead[ep->peer], PGASI_UCX_REOPENED, __ATOMIC_RELAXED) &
+                 PGASI_UCX_REOPENED) != 0;
+    PGASI_LOG_AT(
+        told ? PGASI_LOG_DEBUG : PGASI_LOG_WARN, "ucx",
+        "the connection of lane %d to rank %d was lost although the rank is alive (%s), and "
+        "was reopened. UCX has one status for every such loss: PGAS_UCX_LOG_LEVEL=diag "
+        "shows the cause. Possible timeouts: "
+        "PGAS_UCX_TCP_KEEPIDLE (ours: inf), PGAS_UCX_TCP_MAX_CONN_RETRIES and the kernel's "
+        "net.ipv4.tcp_retries2",
+        ep->lane->index, ep->peer, ucs_status_string(ep->journal.why));
 }
 
 void pgasi_ucx_unreachable(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_t *tp = ep->lane->tp;
-    PGASI_ERROR("ucx", "no connection to rank %d could be opened again for %d s: operations to it end with PGAS_ERR_TRANSPORT",
+    PGASI_ERROR("ucx",
+                "no connection to rank %d could be opened again for %d s: operations to it end "
+                "with PGAS_ERR_TRANSPORT",
                 ep->peer, PGASI_UCX_GIVE_UP_S);
-    if (tp->opts.error_fn != NULL) {
+    if (tp->opts.error_fn)
         tp->opts.error_fn(tp->opts.arg, ep->peer, PGAS_ERR_TRANSPORT);
-    }
 }
 
 static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
 {
     pgasi_ucx_ep_t *ep = arg;
-    if (ucp_ep != ep->ep) { /* a former connection */
+    if (ucp_ep != ep->ep) /* a former connection */
         return;
-    }
     if (ep->journal.on) {
         pgasi_ucx_journal_lost(ep, status);
         return;
@@ -90,7 +93,7 @@ ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep)
     const pgasi_ucx_t *tp = ep->lane->tp;
     const pgasi_ucx_address_t *address = tp->addr_of(tp->addr_arg, ep->peer);
     ucp_ep_params_t params;
-    memset(&params, 0, sizeof(params));
+    memset(&params, 0, sizeof params);
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = (const ucp_address_t *)(const void *)(address + 1);
@@ -100,19 +103,20 @@ ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep)
     return ucp_ep_create(ep->lane->worker, &params, &ep->ep);
 }
 
-/* With a journal, a connection that cannot be opened counts as lost: the backend tries again, and operations wait. */
+/* With a journal, a connection that cannot be opened counts as lost: the backend tries again, and
+ * operations wait. */
 static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
 {
     ucs_status_t status = pgasi_ucx_connect(ep);
-    if (status == UCS_OK) {
+    if (status == UCS_OK)
         return PGAS_OK;
-    }
     ep->ep = NULL;
     char doing[64];
-    snprintf(doing, sizeof(doing), "connecting lane %d to rank %d", ep->lane->index, ep->peer);
+    snprintf(doing, sizeof doing, "connecting lane %d to rank %d", ep->lane->index, ep->peer);
     pgasi_ucx_t *tp = ep->lane->tp;
-    pgas_status_t result = pgasi_ucx_failed_again(&tp->told_connect, status, doing,
-                                                  "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must allow a connection to every rank");
+    pgas_status_t result = pgasi_ucx_failed_again(
+        &tp->told_connect, status, doing,
+        "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must allow a connection to every rank");
     if (result == PGAS_ERR_PEER && ep->journal.on) {
         pgasi_ucx_journal_lost(ep, status);
         return PGAS_OK;
@@ -126,7 +130,8 @@ static void choose_prefix(pgasi_ucx_ep_t *ep, unsigned n_openings)
     const pgasi_ucx_t *tp = ep->lane->tp;
     uint32_t source = pgasi_ucx_source(tp->opts.rank, ep->lane->index, n_openings);
     uint32_t compact = (uint32_t)tp->opts.rank | source >> PGASI_UCX_RANK_BITS << tp->rank_bits;
-    ep->am_compact = (uint64_t)(source >> PGASI_UCX_RANK_BITS) << tp->rank_bits < 1u << (32 - PGASI_UCX_NUMBER_BITS) &&
+    ep->am_compact = (uint64_t)(source >> PGASI_UCX_RANK_BITS) << tp->rank_bits <
+                         1u << (32 - PGASI_UCX_NUMBER_BITS) &&
                      tp->rank_bits <= 32 - PGASI_UCX_NUMBER_BITS;
     ep->am_source = ep->am_compact ? compact << PGASI_UCX_NUMBER_BITS : source;
 }
@@ -137,15 +142,15 @@ static bool has_files_left(pgasi_ucx_t *tp, int peer)
 {
     struct rlimit limit;
     int fd = eventfd(0, EFD_CLOEXEC);
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || (fd >= 0 && (rlim_t)fd + FILES_SPARED < limit.rlim_cur)) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        (fd >= 0 && (rlim_t)fd + FILES_SPARED < limit.rlim_cur))
         return true;
-    }
     if (__atomic_exchange_n(&tp->told_files, 1, __ATOMIC_RELAXED) == 0) {
         PGASI_ERROR("ucx",
-                    "no file is left to connect to rank %d: %" PRIu64 " are allowed; raise the limit (ulimit -n) by %d for each "
+                    "no file is left to connect to rank %d: %" PRIu64
+                    " are allowed; raise the limit (ulimit -n) by %d for each "
                     "rank of another node and each lane that talks to it",
                     peer, (uint64_t)limit.rlim_cur, FILES_OF_CONNECTION);
     }
@@ -155,24 +160,23 @@ static bool has_files_left(pgasi_ucx_t *tp, int peer)
 pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p)
 {
     pgasi_ucx_t *tp = lane->tp;
-    if (tp->addr_of == NULL) {
+    if (!tp->addr_of)
         return PGAS_ERR_NOT_INIT;
-    }
-    if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD) {
+    if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD)
         return PGAS_ERR_PEER;
-    }
     const pgasi_ucx_address_t *address = tp->addr_of(tp->addr_arg, peer);
-    if (address == NULL || address->magic != PGASI_UCX_ADDRESS_MAGIC) {
-        PGASI_ERROR("ucx", "rank %d gave an address that is not one of UCX: all ranks need the same transport", peer);
+    if (!address || address->magic != PGASI_UCX_ADDRESS_MAGIC) {
+        PGASI_ERROR(
+            "ucx",
+            "rank %d gave an address that is not one of UCX: all ranks need the same transport",
+            peer);
         return PGAS_ERR_MISMATCH;
     }
-    if (!has_files_left(tp, peer)) {
+    if (!has_files_left(tp, peer))
         return PGAS_ERR_LIMIT;
-    }
-    pgasi_ucx_ep_t *ep = calloc(1, sizeof(*ep));
-    if (ep == NULL) {
+    pgasi_ucx_ep_t *ep = calloc(1, sizeof *ep);
+    if (!ep)
         return PGAS_ERR_NO_MEMORY;
-    }
     ep->lane = lane;
     ep->peer = peer;
     ep->am_cookie = address->cookie;
@@ -186,9 +190,9 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t
     ep->next = lane->all_eps;
     lane->all_eps = ep;
     __atomic_store_n(&lane->eps[peer], ep, __ATOMIC_RELEASE);
-    if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD) { /* it went while we connected */
+    /* it went while we connected */
+    if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD)
         __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
-    }
     *ep_p = ep;
     return PGAS_OK;
 }
@@ -197,7 +201,7 @@ static void closed(void *request, ucs_status_t status, void *user_data)
 {
     pgasi_ucx_ep_t *ep = user_data;
     (void)status;
-    if (ep->close_request != NULL) { /* else it was given up */
+    if (ep->close_request) { /* else it was given up */
         ep->close_request = NULL;
         ep->lane->n_closing--;
         ucp_request_free(request);
@@ -206,16 +210,18 @@ static void closed(void *request, ucs_status_t status, void *user_data)
 
 static void begin_close(pgasi_ucx_ep_t *ep)
 {
-    /* An endpoint that was never used may not even be connected, and would wait for a peer that has left. */
+    /* An endpoint that was never used may not even be connected, and would wait for a peer that has
+     * left. */
     bool unused = !ep->used && ep->am_number == 0;
     bool down = ep->journal.link != PGASI_UCX_LINK_UP;
-    bool force = ep->lane->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && (unused || ep->dead || down);
-    if (ep->ep == NULL) {
+    bool force =
+        ep->lane->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && (unused || ep->dead || down);
+    if (!ep->ep)
         return;
-    }
     ucp_request_param_t param;
-    memset(&param, 0, sizeof(param));
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    memset(&param, 0, sizeof param);
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     param.cb.send = closed;
     param.user_data = ep;
     param.flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0;
@@ -228,15 +234,15 @@ static void begin_close(pgasi_ucx_ep_t *ep)
 
 void pgasi_ucx_eps_begin_close(pgasi_ucx_lane_t *lane)
 {
-    for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next) {
+    for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next)
         begin_close(ep);
-    }
 }
 
 void pgasi_ucx_eps_give_up(pgasi_ucx_lane_t *lane)
 {
     for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next) {
-        if (ep->close_request != NULL) { /* UCX wants its requests back before it destroys the worker */
+        /* UCX wants its requests back before it destroys the worker */
+        if (ep->close_request) {
             void *request = ep->close_request;
             ep->close_request = NULL;
             ucp_request_free(request);

@@ -1,6 +1,6 @@
-/* Fence and flush. Only endpoints with something to flush are asked (a list of active ones), so a flush costs nothing
- * after nothing, whatever the number of peers. A flush of several endpoints, or one that must wait for active messages
- * without a completion of their own, is a count of parts. */
+/* Fence and flush. Only endpoints with something to flush are asked (a list of active ones), so a
+ * flush costs nothing after nothing, whatever the number of peers. A flush of several endpoints, or
+ * one that must wait for active messages without a completion of their own, is a count of parts. */
 #include "ucx_backend/ucx.h"
 
 void pgasi_ucx_activate(pgasi_ucx_ep_t *ep)
@@ -12,9 +12,8 @@ void pgasi_ucx_activate(pgasi_ucx_ep_t *ep)
         ep->active = true;
         ep->active_next = lane->active_eps;
         ep->active_back = &lane->active_eps;
-        if (lane->active_eps != NULL) {
+        if (lane->active_eps)
             lane->active_eps->active_back = &ep->active_next;
-        }
         lane->active_eps = ep;
     }
 }
@@ -24,31 +23,26 @@ void pgasi_ucx_deactivate_if_clean(pgasi_ucx_ep_t *ep)
     if (ep->active && !ep->dirty && ep->n_flushes == 0) {
         ep->active = false;
         *ep->active_back = ep->active_next;
-        if (ep->active_next != NULL) {
+        if (ep->active_next)
             ep->active_next->active_back = ep->active_back;
-        }
     }
 }
 
 /* One part less; the last one completes and frees the flush. */
 void pgasi_ucx_part_done(pgasi_ucx_flush_t *flush, pgas_status_t status)
 {
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         flush->status = status;
-    }
-    if (--flush->n_parts > 0) {
+    if (--flush->n_parts > 0)
         return;
-    }
     pgasi_tp_comp_t *comp = flush->comp;
     status = flush->status;
     *flush->back = flush->next;
-    if (flush->next != NULL) {
+    if (flush->next)
         flush->next->back = flush->back;
-    }
     pgasi_pool_release(&flush->lane->flushes, flush);
-    if (comp != NULL) {
+    if (comp)
         comp->fn(comp, status);
-    }
 }
 
 static void ep_flushed(void *request, ucs_status_t status, void *unused)
@@ -68,16 +62,16 @@ void pgasi_ucx_send_flushed(pgasi_ucx_lane_t *lane, int peer, uint64_t mark)
     lane->n_flushed_sends--;
     for (pgasi_ucx_flush_t *flush = lane->running, *next; flush != NULL; flush = next) {
         next = flush->next;
-        if (mark < flush->mark && (flush->peer == peer || flush->peer == PGASI_TP_ALL_PEERS)) {
+        if (mark < flush->mark && (flush->peer == peer || flush->peer == PGASI_TP_ALL_PEERS))
             pgasi_ucx_part_done(flush, PGAS_OK);
-        }
     }
 }
 
 /* Ask UCX to flush one endpoint as a part of a flush. */
 static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
 {
-    static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = ep_flushed};
+    static const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
+                                               .cb.send = ep_flushed };
     if (pgasi_ucx_is_dead(ep)) {
         ep->dirty = false;
         pgasi_ucx_deactivate_if_clean(ep);
@@ -89,7 +83,7 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
         return;
     }
     pgasi_ucx_flush_part_t *part = pgasi_pool_acquire(&flush->lane->flush_parts);
-    if (part == NULL) {
+    if (!part) {
         flush->status = PGAS_ERR_NO_MEMORY;
         return;
     }
@@ -98,7 +92,7 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
     ucs_status_ptr_t ptr = ucp_ep_flush_nbx(ep->ep, &param);
     if (UCS_PTR_IS_PTR(ptr)) {
         pgasi_ucx_request_t *ours = ptr;
-        *part = (pgasi_ucx_flush_part_t){.ep = ep, .flush = flush};
+        *part = (pgasi_ucx_flush_part_t){ .ep = ep, .flush = flush };
         ours->lane = flush->lane;
         ours->extra = part;
         ep->n_flushes++;
@@ -107,26 +101,23 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
     }
     pgasi_pool_release(&flush->lane->flush_parts, part);
     pgasi_ucx_deactivate_if_clean(ep);
-    if (ptr != NULL) {
+    if (ptr)
         flush->status = pgasi_ucx_status(UCS_PTR_STATUS(ptr));
-    }
 }
 
 /* Messages under way to the peer (or all) that only a flush tells of. */
 static size_t count_sends(const pgasi_ucx_lane_t *lane, int peer)
 {
-    if (lane->n_flushed_sends == 0 || peer == PGASI_TP_ALL_PEERS) {
+    if (lane->n_flushed_sends == 0 || peer == PGASI_TP_ALL_PEERS)
         return lane->n_flushed_sends;
-    }
     return lane->eps[peer]->n_am_flushed;
 }
 
 /* The common case: one peer, which UCX flushes at once. */
 static bool flush_at_once(pgasi_ucx_ep_t *ep, pgas_status_t *status_p)
 {
-    if (ep->n_am_flushed > 0) {
+    if (ep->n_am_flushed > 0)
         return false;
-    }
     *status_p = PGAS_OK;
     return !ep->active && !ep->journal.doubtful && !pgasi_ucx_is_dead(ep);
 }
@@ -147,30 +138,28 @@ pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_
     pgas_status_t status;
     flush_stores(lane);
     if (peer != PGASI_TP_ALL_PEERS) {
-        if (peer < 0 || peer >= lane->tp->opts.n_ranks) {
+        if (peer < 0 || peer >= lane->tp->opts.n_ranks)
             return PGAS_ERR_RANGE;
-        }
         ep = lane->eps[peer];
-        if (ep == NULL || flush_at_once(ep, &status)) {
+        if (!ep || flush_at_once(ep, &status))
             return PGAS_OK;
-        }
-    } else if (lane->active_eps == NULL && lane->n_flushed_sends == 0) {
+    } else if (!lane->active_eps && lane->n_flushed_sends == 0) {
         return PGAS_OK;
     }
     pgasi_ucx_flush_t *flush = pgasi_pool_acquire(&lane->flushes);
-    if (flush == NULL) {
+    if (!flush)
         return PGAS_ERR_NO_MEMORY;
-    }
     /* one part of our own, so that parts which end at once cannot complete it here */
-    *flush = (pgasi_ucx_flush_t){.lane = lane, .peer = peer, .status = PGAS_OK, .mark = ++lane->flush_mark};
+    *flush = (pgasi_ucx_flush_t){
+        .lane = lane, .peer = peer, .status = PGAS_OK, .mark = ++lane->flush_mark
+    };
     flush->n_parts = 1 + count_sends(lane, peer);
     flush->next = lane->running;
     flush->back = &lane->running;
-    if (lane->running != NULL) {
+    if (lane->running)
         lane->running->back = &flush->next;
-    }
     lane->running = flush;
-    if (ep != NULL) {
+    if (ep) {
         flush_ep(flush, ep);
     } else {
         for (pgasi_ucx_ep_t *at = lane->active_eps, *next; at != NULL; at = next) {
@@ -180,9 +169,8 @@ pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_
     }
     bool complete = flush->n_parts == 1;
     status = complete ? flush->status : PGAS_INPROGRESS;
-    if (!complete) {
+    if (!complete)
         flush->comp = comp;
-    }
     pgasi_ucx_part_done(flush, PGAS_OK);
     return status;
 }
@@ -198,10 +186,10 @@ static pgas_status_t fence_direct(pgasi_ucx_lane_t *lane)
 {
     lane->fence_comp.fn = fence_over;
     lane->n_fences++;
-    pgas_status_t status = pgasi_ucx_flush_peer(&lane->super, PGASI_TP_ALL_PEERS, &lane->fence_comp);
-    if (status != PGAS_INPROGRESS) {
+    pgas_status_t status =
+        pgasi_ucx_flush_peer(&lane->super, PGASI_TP_ALL_PEERS, &lane->fence_comp);
+    if (status != PGAS_INPROGRESS)
         lane->n_fences--;
-    }
     return status < 0 && status != PGAS_ERR_PEER ? status : PGAS_OK;
 }
 
@@ -210,6 +198,6 @@ pgas_status_t pgasi_ucx_fence(pgasi_tp_lane_t *tp_lane)
     pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
     flush_stores(lane);
     lane->fence++;
-    pgas_status_t status = lane->has_direct && lane->active_eps != NULL ? fence_direct(lane) : PGAS_OK;
+    pgas_status_t status = lane->has_direct && lane->active_eps ? fence_direct(lane) : PGAS_OK;
     return status == PGAS_OK ? pgasi_ucx_status(ucp_worker_fence(lane->worker)) : status;
 }

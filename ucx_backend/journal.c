@@ -21,33 +21,34 @@
 #include <stdlib.h>
 #include "base/clock.h"
 
-#define COPY_MAX 8192
-#define SMALL_MAX 128 /* copies up to this size come from a pool of small entries */
+#define COPY_MAX    8192
+#define SMALL_MAX   128 /* copies up to this size come from a pool of small entries */
 #define ENTRIES_MAX 4096
-#define WEIGHT_MAX (4u << 20)
-#define ACK_EVERY 128
-#define ACK_BYTES (256u << 10)
-#define PAUSE_NS UINT64_C(1000000) /* before the second attempt; doubled for each further one */
-#define PAUSE_MAX_NS UINT64_C(200000000)
-#define TURN_NS UINT64_C(20000000) /* the higher rank waits: the lower one may reopen first */
+#define WEIGHT_MAX  (4u << 20)
+#define ACK_EVERY   128
+#define ACK_BYTES   (256u << 10)
+/* before the second attempt; doubled for each further one */
+#define PAUSE_NS      UINT64_C(1000000)
+#define PAUSE_MAX_NS  UINT64_C(200000000)
+#define TURN_NS       UINT64_C(20000000) /* the higher rank waits: the lower one may reopen first */
 #define STRAGGLERS_NS UINT64_C(1000000000) /* for UCX to return the requests of a lost connection */
-#define GIVE_UP_NS (PGASI_UCX_GIVE_UP_S * UINT64_C(1000000000))
+#define GIVE_UP_NS    (PGASI_UCX_GIVE_UP_S * UINT64_C(1000000000))
 
 struct pgasi_ucx_entry {
     pgasi_ucx_entry_t *next, **back; /* back: of gets */
     pgasi_ucx_ep_t *ep;
     pgasi_tp_comp_t *comp; /* completes when the entry has arrived */
     enum { MESSAGE, PUT, GET, POST } kind;
-    bool small;            /* it comes from the pool of small entries */
-    bool ended;            /* its last request releases it */
-    uint32_t fence;        /* the lane's count when it was issued */
-    uint32_t n_requests;   /* requests of UCX that refer to it */
-    uint64_t number;       /* of a get: the number of the entry before it */
-    pgasi_ucx_key_t *key;  /* of a put or get; NULL: released meanwhile */
+    bool small;           /* it comes from the pool of small entries */
+    bool ended;           /* its last request releases it */
+    uint32_t fence;       /* the lane's count when it was issued */
+    uint32_t n_requests;  /* requests of UCX that refer to it */
+    uint64_t number;      /* of a get: the number of the entry before it */
+    pgasi_ucx_key_t *key; /* of a put or get; NULL: released meanwhile */
     uint64_t remote_addr;
-    void *data;            /* of a get: the destination */
+    void *data; /* of a get: the destination */
     size_t bytes, header_bytes, weight;
-    unsigned char copy[];  /* a message's header, then small data */
+    unsigned char copy[]; /* a message's header, then small data */
 };
 
 static void ask(pgasi_ucx_ep_t *ep);
@@ -86,16 +87,15 @@ static void release(pgasi_ucx_entry_t *entry)
 static void end_entry(pgasi_ucx_entry_t *entry)
 {
     entry->ended = true;
-    if (entry->n_requests == 0) {
+    if (entry->n_requests == 0)
         release(entry);
-    }
 }
 
 /* Flushes whose entries have all arrived. */
 static void end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    while (j->marks != NULL && j->marks->number <= number) {
+    while (j->marks && j->marks->number <= number) {
         pgasi_ucx_flush_part_t *mark = j->marks;
         pgasi_ucx_flush_t *flush = mark->flush;
         j->marks = mark->next;
@@ -112,20 +112,19 @@ static void end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
 static void retire(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    while (j->first != NULL && j->first->number <= j->acked && j->first->n_requests == 0) {
+    while (j->first && j->first->number <= j->acked && j->first->n_requests == 0) {
         pgasi_ucx_entry_t *entry = j->first;
         pgasi_tp_comp_t *comp = entry->comp;
         j->first = entry->next;
-        if (j->first == NULL) {
+        if (!j->first)
             j->last = &j->first;
-        }
         j->n_entries--;
         j->bytes -= entry->weight;
         release(entry);
         pgasi_ucx_tell(ep->lane, comp, PGAS_OK);
     }
     uint64_t number = j->first != NULL ? j->first->number - 1 : j->issued;
-    ep->dirty = j->first != NULL || j->doubtful;
+    ep->dirty = j->first || j->doubtful;
     end_marks(ep, PGASI_MIN(number, j->acked), PGAS_OK);
     pgasi_ucx_deactivate_if_clean(ep);
 }
@@ -135,9 +134,8 @@ static void answered(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
     j->acked = j->asked;
-    if (PGAS_UNLIKELY(j->since_ns != 0)) {
+    if (PGAS_UNLIKELY(j->since_ns != 0))
         pgasi_ucx_reopened(ep);
-    }
     j->since_ns = j->pause_ns = 0;
 }
 
@@ -150,9 +148,8 @@ static void acknowledged(void *request, ucs_status_t status, void *unused)
     (void)unused;
     ucp_request_free(request);
     j->n_requests--;
-    if (!of_this || !is_up(ep)) {
+    if (!of_this || !is_up(ep))
         return;
-    }
     if (status != UCS_OK) {
         pgasi_ucx_journal_lost(ep, status);
         return;
@@ -160,19 +157,18 @@ static void acknowledged(void *request, ucs_status_t status, void *unused)
     answered(ep);
     pgasi_ucx_fail_old_fetches(ep, PGAS_ERR_TRANSPORT);
     retire(ep);
-    if (j->wanted > j->acked) {
+    if (j->wanted > j->acked)
         ask(ep);
-    }
 }
 
 /* Request an acknowledgement of all entries so far, unless a request is in flight. */
 static void ask(pgasi_ucx_ep_t *ep)
 {
-    static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = acknowledged};
+    static const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
+                                               .cb.send = acknowledged };
     pgasi_ucx_journal_t *j = &ep->journal;
-    if (!is_up(ep) || j->asked > j->acked) {
+    if (!is_up(ep) || j->asked > j->acked)
         return;
-    }
     j->asked = j->issued;
     ucs_status_ptr_t ptr = ucp_ep_flush_nbx(ep->ep, &param);
     if (UCS_PTR_IS_PTR(ptr)) {
@@ -181,7 +177,7 @@ static void ask(pgasi_ucx_ep_t *ep)
         ours->extra = ep;
         ours->n_lost = j->n_lost;
         j->n_requests++;
-    } else if (ptr != NULL) {
+    } else if (ptr) {
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
     } else { /* callbacks run in progress only */
         answered(ep);
@@ -198,11 +194,10 @@ static void want(pgasi_ucx_ep_t *ep, uint64_t number)
 static void unlink_get(pgasi_ucx_entry_t *entry)
 {
     *entry->back = entry->next;
-    if (entry->next != NULL) {
+    if (entry->next)
         entry->next->back = entry->back;
-    } else {
+    else
         entry->ep->journal.last_get = entry->back;
-    }
 }
 
 static void get_done(pgasi_ucx_entry_t *entry, pgas_status_t status)
@@ -229,16 +224,14 @@ static void entry_done(void *request, ucs_status_t status, void *unused)
         end_entry(entry);
         return;
     }
-    if (n_lost != ep->journal.n_lost || ep->journal.link == PGASI_UCX_LINK_ENDED) {
+    if (n_lost != ep->journal.n_lost || ep->journal.link == PGASI_UCX_LINK_ENDED)
         return;
-    }
-    if (status != UCS_OK) {
+    if (status != UCS_OK)
         pgasi_ucx_journal_lost(ep, status);
-    } else if (entry->kind == GET) {
+    else if (entry->kind == GET)
         get_done(entry, PGAS_OK);
-    } else {
+    else
         retire(ep);
-    }
 }
 
 static const ucp_request_param_t entry_param = {
@@ -251,13 +244,16 @@ static ucs_status_ptr_t start(const pgasi_ucx_entry_t *entry)
 {
     ucp_ep_h ep = entry->ep->ep;
     if (entry->kind == MESSAGE) {
-        return ucp_am_send_nbx(ep, entry->ep->am_compact ? PGASI_UCX_AM_COMPACT : PGASI_UCX_AM_LONG, entry->copy,
-                               entry->header_bytes, entry->data, entry->bytes, &entry_param);
+        return ucp_am_send_nbx(ep, entry->ep->am_compact ? PGASI_UCX_AM_COMPACT : PGASI_UCX_AM_LONG,
+                               entry->copy, entry->header_bytes, entry->data, entry->bytes,
+                               &entry_param);
     }
     if (entry->kind == PUT) {
-        return ucp_put_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey, &entry_param);
+        return ucp_put_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey,
+                           &entry_param);
     }
-    return ucp_get_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey, &entry_param);
+    return ucp_get_nbx(ep, entry->data, entry->bytes, entry->remote_addr, entry->key->rkey,
+                       &entry_param);
 }
 
 /* Give an entry to UCX. If UCX refuses it, the next connection repeats it. True: a get that has
@@ -275,10 +271,10 @@ static bool issue(pgasi_ucx_entry_t *entry)
         entry->n_requests++;
         ep->journal.n_requests++;
         ep->lane->n_pending++;
-    } else if (ptr != NULL) {
+    } else if (ptr) {
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
     }
-    return ptr == NULL && entry->kind == GET;
+    return !ptr && entry->kind == GET;
 }
 
 static pgasi_ucx_entry_t *new_entry(pgasi_ucx_ep_t *ep, size_t copy_bytes)
@@ -286,8 +282,10 @@ static pgasi_ucx_entry_t *new_entry(pgasi_ucx_ep_t *ep, size_t copy_bytes)
     bool small = copy_bytes <= SMALL_MAX;
     pgasi_pool_t *pool = small ? &ep->lane->small_entries : &ep->lane->large_entries;
     pgasi_ucx_entry_t *entry = pgasi_pool_acquire(pool);
-    if (PGAS_LIKELY(entry != NULL)) {
-        *entry = (pgasi_ucx_entry_t){.ep = ep, .small = small, .weight = pool->object_bytes, .fence = ep->lane->fence};
+    if (PGAS_LIKELY(entry)) {
+        *entry = (pgasi_ucx_entry_t){
+            .ep = ep, .small = small, .weight = pool->object_bytes, .fence = ep->lane->fence
+        };
     }
     return entry;
 }
@@ -304,54 +302,53 @@ static void append(pgasi_ucx_entry_t *entry)
     pgasi_ucx_dirty(ep);
 }
 
-/* Issue an entry that was appended; a copy is complete for the caller, other data when it has arrived. */
+/* Issue an entry that was appended; a copy is complete for the caller, other data when it has
+ * arrived. */
 static pgas_status_t go(pgasi_ucx_entry_t *entry, bool is_copied, pgasi_tp_comp_t *comp)
 {
     pgasi_ucx_ep_t *ep = entry->ep;
     pgasi_ucx_journal_t *j = &ep->journal;
     uint64_t number = entry->number;
     entry->comp = is_copied ? NULL : comp;
-    if (is_up(ep)) {
+    if (is_up(ep))
         issue(entry);
-    }
     if (!is_copied) {
         want(ep, number);
         return PGAS_INPROGRESS;
     }
-    if (j->issued - j->acked >= ACK_EVERY || j->bytes >= ACK_BYTES) {
+    if (j->issued - j->acked >= ACK_EVERY || j->bytes >= ACK_BYTES)
         want(ep, number);
-    }
     return PGAS_OK;
 }
 
 static pgas_status_t refusal(const pgasi_ucx_ep_t *ep)
 {
-    if (PGAS_UNLIKELY(ep->journal.link == PGASI_UCX_LINK_ENDED)) {
+    if (PGAS_UNLIKELY(ep->journal.link == PGASI_UCX_LINK_ENDED))
         return pgasi_ucx_is_dead(ep) ? PGAS_ERR_PEER : PGAS_ERR_TRANSPORT;
-    }
-    return ep->lane->n_pending >= PGASI_UCX_PENDING_MAX || is_full(&ep->journal) ? PGAS_ERR_AGAIN : PGAS_OK;
+    return ep->lane->n_pending >= PGASI_UCX_PENDING_MAX || is_full(&ep->journal) ? PGAS_ERR_AGAIN
+                                                                                 : PGAS_OK;
 }
 
-pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_t header_bytes, const void *data,
-                                   size_t bytes, pgasi_tp_comp_t *comp)
+pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_t header_bytes,
+                                   const void *data, size_t bytes, pgasi_tp_comp_t *comp)
 {
     pgas_status_t status = refusal(ep);
-    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+    if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    }
     bool is_copied = bytes <= COPY_MAX;
     size_t prefix_bytes = ep->am_compact ? sizeof(uint32_t) : sizeof(pgasi_ucx_am_prefix_t);
     size_t data_at = PGASI_ALIGN_UP(prefix_bytes + header_bytes, 8);
     pgasi_ucx_entry_t *entry = new_entry(ep, data_at + (is_copied ? bytes : 0));
-    if (entry == NULL) {
+    if (!entry)
         return PGAS_ERR_NO_MEMORY;
-    }
     if (ep->am_compact) {
-        uint32_t word = (ep->am_source | (ep->am_number & ((1u << PGASI_UCX_NUMBER_BITS) - 1))) ^ ep->am_cookie;
-        memcpy(entry->copy, &word, sizeof(word));
+        uint32_t word =
+            (ep->am_source | (ep->am_number & ((1u << PGASI_UCX_NUMBER_BITS) - 1))) ^ ep->am_cookie;
+        memcpy(entry->copy, &word, sizeof word);
     } else {
-        pgasi_ucx_am_prefix_t prefix = {.source = ep->am_source, .number = ep->am_number ^ ep->am_cookie};
-        memcpy(entry->copy, &prefix, sizeof(prefix));
+        pgasi_ucx_am_prefix_t prefix = { .source = ep->am_source,
+                                         .number = ep->am_number ^ ep->am_cookie };
+        memcpy(entry->copy, &prefix, sizeof prefix);
     }
     memcpy(entry->copy + prefix_bytes, header, header_bytes);
     if (is_copied && bytes > 0) {
@@ -368,18 +365,16 @@ pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_
     return go(entry, is_copied, comp);
 }
 
-pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr, const void *src,
-                                    size_t bytes, pgasi_tp_comp_t *comp)
+pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr,
+                                    const void *src, size_t bytes, pgasi_tp_comp_t *comp)
 {
     pgas_status_t status = refusal(ep);
-    if (PGAS_UNLIKELY(status != PGAS_OK)) {
+    if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    }
     bool is_copied = bytes <= COPY_MAX;
     pgasi_ucx_entry_t *entry = new_entry(ep, is_copied ? bytes : 0);
-    if (entry == NULL) {
+    if (!entry)
         return PGAS_ERR_NO_MEMORY;
-    }
     if (is_copied) {
         memcpy(entry->copy, src, bytes);
         src = entry->copy;
@@ -393,15 +388,14 @@ pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, ui
     return go(entry, is_copied, comp);
 }
 
-pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr, void *dst,
-                                    size_t bytes, pgasi_tp_comp_t *comp)
+pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr,
+                                    void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
     pgas_status_t status = refusal(ep);
     pgasi_ucx_entry_t *entry = status == PGAS_OK ? new_entry(ep, 0) : NULL;
-    if (PGAS_UNLIKELY(entry == NULL)) {
+    if (PGAS_UNLIKELY(!entry))
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
-    }
     entry->kind = GET;
     entry->comp = comp;
     entry->key = key;
@@ -429,23 +423,20 @@ pgas_status_t pgasi_ucx_journal_may_post(pgasi_ucx_ep_t *ep)
 void pgasi_ucx_journal_posted(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_entry_t *entry = new_entry(ep, 0);
-    if (entry == NULL) { /* without an entry a loss cannot be reported */
+    if (!entry) /* without an entry a loss cannot be reported */
         return;
-    }
     entry->kind = POST;
     append(entry);
-    if (ep->journal.issued - ep->journal.acked >= ACK_EVERY) {
+    if (ep->journal.issued - ep->journal.acked >= ACK_EVERY)
         want(ep, entry->number);
-    }
 }
 
 bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    if (j->first != NULL) {
+    if (j->first)
         want(ep, j->issued);
-    }
-    if (j->first == NULL || j->link == PGASI_UCX_LINK_ENDED) {
+    if (!j->first || j->link == PGASI_UCX_LINK_ENDED) {
         bool lost = j->doubtful || j->link == PGASI_UCX_LINK_ENDED;
         flush->status = lost ? PGAS_ERR_TRANSPORT : flush->status;
         j->doubtful = ep->dirty = false;
@@ -453,15 +444,14 @@ bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
         return false;
     }
     pgasi_ucx_flush_part_t *mark = pgasi_pool_acquire(&ep->lane->flush_parts);
-    if (mark == NULL) {
+    if (!mark) {
         flush->status = PGAS_ERR_NO_MEMORY;
         return false;
     }
-    *mark = (pgasi_ucx_flush_part_t){.ep = ep, .flush = flush, .number = j->issued};
+    *mark = (pgasi_ucx_flush_part_t){ .ep = ep, .flush = flush, .number = j->issued };
     pgasi_ucx_flush_part_t **at = &j->marks;
-    while (*at != NULL) {
+    while (*at)
         at = &(*at)->next;
-    }
     *at = mark;
     ep->n_flushes++;
     return true;
@@ -470,39 +460,32 @@ bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
 pgas_status_t pgasi_ucx_journal_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes)
 {
     pgasi_ucx_journal_t *j = &key->ep->journal;
-    if (!j->on) {
+    if (!j->on)
         return PGAS_OK;
-    }
     key->packed = malloc(bytes);
-    if (key->packed == NULL) {
+    if (!key->packed)
         return PGAS_ERR_NO_MEMORY;
-    }
     memcpy(key->packed, packed, bytes);
     key->next = j->keys;
     key->back = &j->keys;
-    if (j->keys != NULL) {
+    if (j->keys)
         j->keys->back = &key->next;
-    }
     j->keys = key;
     return PGAS_OK;
 }
 
 void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key)
 {
-    if (key->packed == NULL) {
+    if (!key->packed)
         return;
-    }
     pgasi_ucx_journal_t *j = &key->ep->journal;
-    for (pgasi_ucx_entry_t *entry = j->first; entry != NULL; entry = entry->next) {
+    for (pgasi_ucx_entry_t *entry = j->first; entry != NULL; entry = entry->next)
         entry->key = entry->key == key ? NULL : entry->key;
-    }
-    for (pgasi_ucx_entry_t *entry = j->gets; entry != NULL; entry = entry->next) {
+    for (pgasi_ucx_entry_t *entry = j->gets; entry != NULL; entry = entry->next)
         entry->key = entry->key == key ? NULL : entry->key;
-    }
     *key->back = key->next;
-    if (key->next != NULL) {
+    if (key->next)
         key->next->back = key->back;
-    }
     free(key->packed);
 }
 
@@ -511,9 +494,8 @@ void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key)
 void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    if (!is_up(ep)) {
+    if (!is_up(ep))
         return;
-    }
     j->link = PGASI_UCX_LINK_LOST;
     j->why = status;
     j->since_ns = j->since_ns == 0 ? pgasi_now_ns() : j->since_ns;
@@ -527,7 +509,7 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
     pgasi_ucx_lane_t *lane = ep->lane;
     j->link = PGASI_UCX_LINK_ENDED;
     pgasi_ucx_fail_fetches(ep, status);
-    while (j->first != NULL) {
+    while (j->first) {
         pgasi_ucx_entry_t *entry = j->first;
         pgasi_tp_comp_t *comp = entry->comp;
         j->first = entry->next;
@@ -537,7 +519,7 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
     j->last = &j->first;
     j->n_entries = 0;
     j->bytes = 0;
-    while (j->gets != NULL) {
+    while (j->gets) {
         pgasi_ucx_entry_t *entry = j->gets;
         pgasi_tp_comp_t *comp = entry->comp;
         unlink_get(entry);
@@ -552,25 +534,24 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
 /* Wait for UCX to return the requests of the lost connection, in its progress. */
 static void close_lost(pgasi_ucx_ep_t *ep)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                  .flags = UCP_EP_CLOSE_FLAG_FORCE };
     ucs_status_ptr_t ptr = ep->ep != NULL ? ucp_ep_close_nbx(ep->ep, &param) : NULL;
-    if (UCS_PTR_IS_PTR(ptr)) {
+    if (UCS_PTR_IS_PTR(ptr))
         ucp_request_free(ptr);
-    }
     ep->ep = NULL;
 }
 
 /* Repeat one entry or get. */
 static void repeat_one(pgasi_ucx_entry_t *entry)
 {
-    bool lost_key = (entry->kind == PUT || entry->kind == GET) && entry->key == NULL;
-    if (entry->kind == GET && lost_key) {
+    bool lost_key = (entry->kind == PUT || entry->kind == GET) && !entry->key;
+    if (entry->kind == GET && lost_key)
         get_done(entry, PGAS_ERR_TRANSPORT);
-    } else if (entry->kind == POST || lost_key) {
+    else if (entry->kind == POST || lost_key)
         entry->ep->journal.doubtful = true;
-    } else if (issue(entry)) {
+    else if (issue(entry))
         get_done(entry, PGAS_OK);
-    }
 }
 
 /* Repeat all entries that have not arrived, and all gets, in the order of issue. The peer may still
@@ -582,14 +563,13 @@ static void repeat(pgasi_ucx_ep_t *ep)
     pgasi_ucx_entry_t *entry = j->first, *get = j->gets;
     bool is_first = true;
     uint32_t fence = 0;
-    while (is_up(ep) && (entry != NULL || get != NULL)) {
-        bool takes_get = get != NULL && (entry == NULL || get->number < entry->number);
+    while (is_up(ep) && (entry || get)) {
+        bool takes_get = get && (!entry || get->number < entry->number);
         pgasi_ucx_entry_t *at = takes_get ? get : entry;
         get = takes_get ? get->next : get;
         entry = takes_get ? entry : entry->next;
-        if (!is_first && at->fence != fence) {
+        if (!is_first && at->fence != fence)
             ucp_worker_fence(ep->lane->worker);
-        }
         fence = at->fence;
         is_first = false;
         repeat_one(at);
@@ -601,7 +581,7 @@ static void repeat(pgasi_ucx_ep_t *ep)
 static bool unpack_keys(pgasi_ucx_ep_t *ep)
 {
     for (pgasi_ucx_key_t *key = ep->journal.keys; key != NULL; key = key->next) {
-        if (key->rkey != NULL) {
+        if (key->rkey) {
             ucp_rkey_destroy(key->rkey);
             key->rkey = NULL;
         }
@@ -638,27 +618,23 @@ static bool repair(pgasi_ucx_ep_t *ep)
     pgasi_ucx_journal_t *j = &ep->journal;
     pgasi_ucx_t *tp = ep->lane->tp;
     if (pgasi_ucx_is_dead(ep)) {
-        if (j->link != PGASI_UCX_LINK_ENDED) {
+        if (j->link != PGASI_UCX_LINK_ENDED)
             end_all(ep, PGAS_ERR_PEER);
-        }
         return false;
     }
     if (j->link == PGASI_UCX_LINK_UP) {
         retire(ep);
         return false;
     }
-    if (j->link == PGASI_UCX_LINK_ENDED) {
+    if (j->link == PGASI_UCX_LINK_ENDED)
         return false;
-    }
-    if (ep->lane->phase != PGASI_UCX_OPEN && ep->lane->phase != PGASI_UCX_DRAINING) {
+    if (ep->lane->phase != PGASI_UCX_OPEN && ep->lane->phase != PGASI_UCX_DRAINING)
         return false;
-    }
     uint64_t now = pgasi_now_ns();
-    if (j->link == PGASI_UCX_LINK_DOWN && now < j->retry_ns) {
+    if (j->link == PGASI_UCX_LINK_DOWN && now < j->retry_ns)
         return true;
-    }
     bool leaving = __atomic_load_n(&tp->closing, __ATOMIC_RELAXED);
-    if (leaving || tp->opts.suspect_fn == NULL || tp->opts.suspect_fn(tp->opts.arg, ep->peer)) {
+    if (leaving || !tp->opts.suspect_fn || tp->opts.suspect_fn(tp->opts.arg, ep->peer)) {
         pgasi_ucx_peer_gone(tp, ep->peer, ucs_status_string(j->why));
         end_all(ep, PGAS_ERR_PEER);
         return false;
@@ -673,9 +649,8 @@ static bool repair(pgasi_ucx_ep_t *ep)
         end_all(ep, PGAS_ERR_TRANSPORT);
         return false;
     }
-    if (now >= j->retry_ns && (j->n_requests == 0 || now - j->since_ns > STRAGGLERS_NS)) {
+    if (now >= j->retry_ns && (j->n_requests == 0 || now - j->since_ns > STRAGGLERS_NS))
         reopen(ep, now);
-    }
     return j->link != PGASI_UCX_LINK_UP;
 }
 
@@ -683,11 +658,9 @@ int pgasi_ucx_repair(pgasi_ucx_lane_t *lane)
 {
     bool again = false;
     __atomic_store_n(&lane->repairs, 0, __ATOMIC_SEQ_CST);
-    for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next) {
+    for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next)
         again |= ep->journal.on && repair(ep);
-    }
-    if (again) {
+    if (again)
         __atomic_store_n(&lane->repairs, 1, __ATOMIC_RELAXED);
-    }
     return 1;
 }

@@ -1,4 +1,5 @@
-/* From ucs_status_t to pgas_status_t. UCX has many words for a peer that is gone; callers need one. */
+/* From ucs_status_t to pgas_status_t. UCX has many words for a peer that is gone; callers need
+ * one. */
 #include "ucx_backend/ucx.h"
 
 pgas_status_t pgasi_ucx_status(ucs_status_t status)
@@ -48,13 +49,15 @@ static pgas_status_t setup_status(ucs_status_t status)
 
 pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const char *cure)
 {
-    PGASI_ERROR("ucx", "%s failed: %s%s%s", doing, ucs_status_string(status), cure == NULL ? "" : "; ",
-                cure == NULL ? "" : cure);
+    PGASI_ERROR("ucx", "%s failed: %s%s%s", doing, ucs_status_string(status), !cure ? "" : "; ",
+                !cure ? "" : cure);
     return setup_status(status);
 }
 
-pgas_status_t pgasi_ucx_failed_again(int *told, ucs_status_t status, const char *doing, const char *cure)
+pgas_status_t pgasi_ucx_failed_again(int *told, ucs_status_t status, const char *doing,
+                                     const char *cure)
 {
-    return __atomic_exchange_n(told, 1, __ATOMIC_RELAXED) == 0 ? pgasi_ucx_failed(status, doing, cure)
-                                                              : setup_status(status);
+    return __atomic_exchange_n(told, 1, __ATOMIC_RELAXED) == 0
+               ? pgasi_ucx_failed(status, doing, cure)
+               : setup_status(status);
 }

@@ -1,9 +1,11 @@
-/** Inside of the UCX backend: one context per rank, one worker per lane, endpoints by (lane, peer) on first use.
+/** Inside of the UCX backend: one context per rank, one worker per lane, endpoints by (lane, peer)
+ *  on first use.
  *
- *  Hot paths cost one call into UCX and a handful of instructions: keys know their endpoint, requests carry our three
- *  words in front (request_size), nothing is allocated for an operation that completes at once. All waiting lists are
- *  bounded; what does not fit is refused with PGAS_ERR_AGAIN. A lane's fields belong to the thread that uses the lane;
- *  only `dead` marks are written by others. */
+ *  Hot paths cost one call into UCX and a handful of instructions: keys know their endpoint,
+ *  requests carry our three words in front (request_size), nothing is allocated for an operation
+ *  that completes at once. All waiting lists are bounded; what does not fit is refused with
+ *  PGAS_ERR_AGAIN. A lane's fields belong to the thread that uses the lane; only `dead` marks are
+ *  written by others. */
 #ifndef PGASI_UCX_H
 #define PGASI_UCX_H
 
@@ -15,18 +17,22 @@
 #include "transport/transport.h"
 
 #define PGASI_UCX_LANES_MAX 1024
-#define PGASI_UCX_PENDING_MAX 4096     /* requests that UCX may hold for a lane before we say AGAIN */
-#define PGASI_UCX_POSTS_MAX 4096       /* unacknowledged non-fetching atomics per endpoint before we flush by ourselves */
-#define PGASI_UCX_AHEAD_MAX 1024       /* messages that may overtake one that is still under way to the same peer */
+/* requests that UCX may hold for a lane before we say AGAIN */
+#define PGASI_UCX_PENDING_MAX 4096
+/* unacknowledged non-fetching atomics per endpoint before we flush by ourselves */
+#define PGASI_UCX_POSTS_MAX 4096
+/* messages that may overtake one that is still under way to the same peer */
+#define PGASI_UCX_AHEAD_MAX   1024
 #define PGASI_UCX_AHEAD_BYTES (4u << 20)
-#define PGASI_UCX_REORDER_MAX 8192     /* a sequence number further ahead than this is no message of ours */
-#define PGASI_UCX_EAGER_MAX 7680       /* what one UCX segment of 8 KiB holds beside all headers */
-#define PGASI_UCX_CLOSE_NS UINT64_C(1000000000) /* for draining a lane by itself */
+/* a sequence number further ahead than this is no message of ours */
+#define PGASI_UCX_REORDER_MAX 8192
+#define PGASI_UCX_EAGER_MAX   7680 /* what one UCX segment of 8 KiB holds beside all headers */
+#define PGASI_UCX_CLOSE_NS    UINT64_C(1000000000) /* for draining a lane by itself */
 
 #define PGASI_UCX_GIVE_UP_S 20 /* for opening a lost connection again */
 
 /* flags of a peer */
-#define PGASI_UCX_DEAD 1
+#define PGASI_UCX_DEAD     1
 #define PGASI_UCX_REOPENED 2 /* a connection to it was lost although it is alive; logged */
 
 typedef struct pgasi_ucx pgasi_ucx_t;
@@ -39,26 +45,30 @@ typedef struct pgasi_ucx_entry pgasi_ucx_entry_t;
 typedef struct pgasi_ucx_flush_part pgasi_ucx_flush_part_t;
 
 #define PGASI_UCX_RANK_BITS 20
-#define PGASI_UCX_OPENINGS 4     /* a lane that is closed and opened again numbers its messages from zero */
-#define PGASI_UCX_AM_LONG 17     /* ids of the two forms of messages */
-#define PGASI_UCX_AM_COMPACT 18
+/* a lane that is closed and opened again numbers its messages from zero */
+#define PGASI_UCX_OPENINGS    4
+#define PGASI_UCX_AM_LONG     17 /* ids of the two forms of messages */
+#define PGASI_UCX_AM_COMPACT  18
 #define PGASI_UCX_NUMBER_BITS 15 /* of a compact prefix; twice PGASI_UCX_REORDER_MAX must fit */
 
-/** What stands before a user's header in every active message: who sent it, and its number among those of that lane to
- *  that peer, xor the receiver's cookie, which its address tells: what comes from another job has an impossible number.
+/** What stands before a user's header in every active message: who sent it, and its number among
+ *  those of that lane to that peer, xor the receiver's cookie, which its address tells: what comes
+ *  from another job has an impossible number.
  *
- *  The compact form is the second word alone, source and the last bits of the number in one. It is used where the
- *  source fits into 17 bits (up to 2 ranks of 8192 lanes, 1024 of 32, and so on), so that a short call and all its
- *  headers stay in one cache line of UCX's shared-memory queues. */
+ *  The compact form is the second word alone, source and the last bits of the number in one. It is
+ *  used where the source fits into 17 bits (up to 2 ranks of 8192 lanes, 1024 of 32, and so on), so
+ *  that a short call and all its headers stay in one cache line of UCX's shared-memory queues. */
 typedef struct {
-    uint32_t source; /* rank in the low 20 bits, above it the lane, and in two bits which opening of it */
+    /* rank in the low 20 bits, above it the lane, and in two bits which opening of it */
+    uint32_t source;
     uint32_t number;
 } pgasi_ucx_am_prefix_t;
 
 /* What a lane calls itself in messages of its n-th opening. */
 static inline uint32_t pgasi_ucx_source(int rank, int lane, unsigned n)
 {
-    return (uint32_t)rank | ((uint32_t)lane * PGASI_UCX_OPENINGS + n % PGASI_UCX_OPENINGS) << PGASI_UCX_RANK_BITS;
+    return (uint32_t)rank | ((uint32_t)lane * PGASI_UCX_OPENINGS + n % PGASI_UCX_OPENINGS)
+                                << PGASI_UCX_RANK_BITS;
 }
 
 /** An active message that UCX has not finished; the header must stay until then. */
@@ -68,38 +78,42 @@ typedef struct pgasi_ucx_send {
         unsigned char user[PGASI_TP_AM_HEADER_MAX];
     } header;
     pgasi_ucx_ep_t *ep;
-    uint64_t flush_mark; /* flushes with a larger mark wait for this message; 0: it has a completion of its own */
+    /* flushes with a larger mark wait for this message; 0: it has a completion of its own */
+    uint64_t flush_mark;
 } pgasi_ucx_send_t;
 
 /** Ours, at the start of every UCX request; written when an operation does not complete at once. */
 typedef struct pgasi_ucx_request {
     pgasi_ucx_lane_t *lane;
     pgasi_tp_comp_t *comp;
-    void *extra;                                 /* send, part of a flush, or entry of a journal */
-    uint32_t n_lost;                             /* of the endpoint, when an entry was issued */
-    struct pgasi_ucx_request *next, **back;      /* fetching atomics of an endpoint; back NULL: not in its list */
+    void *extra;     /* send, part of a flush, or entry of a journal */
+    uint32_t n_lost; /* of the endpoint, when an entry was issued */
+    /* fetching atomics of an endpoint; back NULL: not in its list */
+    struct pgasi_ucx_request *next, **back;
 } pgasi_ucx_request_t;
 
 /** Operations of an endpoint that are not acknowledged yet; journal.c. */
 typedef struct {
-    bool on;              /* the endpoint has one: its peer is another rank, behind a connection that may be lost */
-    bool doubtful;        /* atomics were in flight on a lost connection: the next flush reports */
+    /* the endpoint has one: its peer is another rank, behind a connection that may be lost */
+    bool on;
+    bool doubtful; /* atomics were in flight on a lost connection: the next flush reports */
     enum { PGASI_UCX_LINK_UP, PGASI_UCX_LINK_LOST, PGASI_UCX_LINK_DOWN, PGASI_UCX_LINK_ENDED } link;
-    uint32_t n_lost;      /* connections */
-    ucs_status_t why;     /* reason of the last loss */
-    uint32_t n_entries;   /* in the list */
-    uint32_t n_requests;  /* of entries that UCX holds */
-    size_t bytes;         /* memory that the entries of the list occupy, here or at the peer */
-    uint64_t issued;      /* number of the last entry */
-    uint64_t acked;       /* all entries up to this number have arrived, but for messages that UCX holds */
-    uint64_t asked;       /* the flush in flight acknowledges up to this; acked: none is */
-    uint64_t wanted;      /* highest number that a caller waits for */
+    uint32_t n_lost;     /* connections */
+    ucs_status_t why;    /* reason of the last loss */
+    uint32_t n_entries;  /* in the list */
+    uint32_t n_requests; /* of entries that UCX holds */
+    size_t bytes;        /* memory that the entries of the list occupy, here or at the peer */
+    uint64_t issued;     /* number of the last entry */
+    /* all entries up to this number have arrived, but for messages that UCX holds */
+    uint64_t acked;
+    uint64_t asked;  /* the flush in flight acknowledges up to this; acked: none is */
+    uint64_t wanted; /* highest number that a caller waits for */
     pgasi_ucx_entry_t *first, **last;
     pgasi_ucx_entry_t *gets, **last_get;
     pgasi_ucx_flush_part_t *marks; /* flushes that wait for a number, oldest first */
     pgasi_ucx_key_t *keys;
-    uint64_t since_ns;    /* the connection has not worked since then */
-    uint64_t retry_ns;    /* when to open it again */
+    uint64_t since_ns; /* the connection has not worked since then */
+    uint64_t retry_ns; /* when to open it again */
     uint64_t pause_ns;
 } pgasi_ucx_journal_t;
 
@@ -113,14 +127,14 @@ struct pgasi_ucx_ep {
     bool active;   /* in the lane's list: dirty or being flushed */
     int n_flushes; /* under way */
     uint32_t am_source;
-    bool am_compact;   /* am_source is the compact one */
+    bool am_compact; /* am_source is the compact one */
     uint32_t am_number;
     uint32_t am_cookie;
-    uint32_t n_am_pending;    /* messages that UCX holds */
-    uint32_t n_am_flushed;    /* those of them that have no completion of their own */
-    uint32_t n_am_ahead;      /* messages issued since n_am_pending left zero */
+    uint32_t n_am_pending; /* messages that UCX holds */
+    uint32_t n_am_flushed; /* those of them that have no completion of their own */
+    uint32_t n_am_ahead;   /* messages issued since n_am_pending left zero */
     size_t am_ahead_bytes;
-    uint32_t n_posts;         /* non-fetching atomics since the last flush of ours began */
+    uint32_t n_posts; /* non-fetching atomics since the last flush of ours began */
     bool posts_flushing;
     pgasi_ucx_request_t *fetches; /* fetching atomics under way */
     pgasi_tp_comp_t posts_comp;
@@ -131,7 +145,7 @@ struct pgasi_ucx_ep {
 };
 
 /* why a message that comes in now has to wait (one to ourselves) or is not wanted */
-#define PGASI_UCX_GATE_IDLE 1u    /* not inside progress() */
+#define PGASI_UCX_GATE_IDLE    1u /* not inside progress() */
 #define PGASI_UCX_GATE_SHOWING 2u /* inside am_fn */
 #define PGASI_UCX_GATE_STOPPED 4u
 
@@ -164,12 +178,12 @@ struct pgasi_ucx_lane {
     enum { PGASI_UCX_OPEN, PGASI_UCX_DRAINING, PGASI_UCX_CLOSING, PGASI_UCX_GIVEN_UP } phase;
     pgasi_tp_comp_t drain_comp; /* its fn NULL: the flush has ended */
     size_t n_closing;           /* endpoints that UCX is closing */
-    size_t n_pending; /* requests that UCX holds */
+    size_t n_pending;           /* requests that UCX holds */
     pgasi_ucx_send_t *spare;
     pgasi_pool_t sends;
-    bool stored_directly;   /* since the last fence or flush */
-    bool has_direct;        /* keys of other ranks' memory that is mapped */
-    uint32_t n_fences;      /* fences that direct stores still have to wait for */
+    bool stored_directly; /* since the last fence or flush */
+    bool has_direct;      /* keys of other ranks' memory that is mapped */
+    uint32_t n_fences;    /* fences that direct stores still have to wait for */
     pgasi_tp_comp_t fence_comp;
     size_t n_flushed_sends; /* pending messages without a completion of their own */
     uint64_t flush_mark;
@@ -181,7 +195,8 @@ struct pgasi_ucx_lane {
     uint32_t n_ready;   /* messages that wait only for the next progress */
     unsigned gate;      /* 0: messages may be shown now; else why not (PGASI_UCX_GATE_*) */
     uint32_t fence;     /* counts fences */
-    uint32_t repairs;   /* some endpoint's connection is not up, or its peer has died; set by any thread */
+    /* some endpoint's connection is not up, or its peer has died; set by any thread */
+    uint32_t repairs;
 };
 
 struct pgasi_ucx {
@@ -200,12 +215,13 @@ struct pgasi_ucx {
     unsigned char *dead; /* n_ranks: PGASI_UCX_DEAD, PGASI_UCX_REOPENED */
     bool closing;
     int warned_key;
-    int told_files;   /* logged: no file is left for a connection */
-    int told_lane;    /* logged: a lane could not be opened */
-    int told_connect; /* logged: a connection could not be opened */
+    int told_files;       /* logged: no file is left for a connection */
+    int told_lane;        /* logged: a lane could not be opened */
+    int told_connect;     /* logged: a connection could not be opened */
     pthread_mutex_t lock; /* lanes */
     pgasi_ucx_lane_t *lanes[PGASI_UCX_LANES_MAX];
-    unsigned char *n_openings[PGASI_UCX_LANES_MAX]; /* by rank: how often a lane of this index was opened for messages */
+    /* by rank: how often a lane of this index was opened for messages */
+    unsigned char *n_openings[PGASI_UCX_LANES_MAX];
 };
 
 /** A peer's memory as one lane sees it. */
@@ -264,8 +280,10 @@ static inline void pgasi_ucx_copy(void *to, const void *from, size_t bytes)
 pgas_status_t pgasi_ucx_status(ucs_status_t status);
 /** Translate a failure of set-up and log it with what we were doing and the cure. */
 pgas_status_t pgasi_ucx_failed(ucs_status_t status, const char *doing, const char *cure);
-/** The same, but only the first of all failures with this flag is logged: the caller may try again. */
-pgas_status_t pgasi_ucx_failed_again(int *told, ucs_status_t status, const char *doing, const char *cure);
+/** The same, but only the first of all failures with this flag is logged: the caller may try
+ *  again. */
+pgas_status_t pgasi_ucx_failed_again(int *told, ucs_status_t status, const char *doing,
+                                     const char *cure);
 
 /* context.c */
 extern const pgasi_tp_ops_t pgasi_ucx_table;
@@ -303,13 +321,13 @@ static inline bool pgasi_ucx_is_dead(const pgasi_ucx_ep_t *ep)
     return PGAS_UNLIKELY(__atomic_load_n(&ep->dead, __ATOMIC_RELAXED));
 }
 
-static inline pgas_status_t pgasi_ucx_ep_get(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p)
+static inline pgas_status_t pgasi_ucx_ep_get(pgasi_ucx_lane_t *lane, int peer,
+                                             pgasi_ucx_ep_t **ep_p)
 {
-    if (PGAS_UNLIKELY(peer < 0 || peer >= lane->tp->opts.n_ranks)) {
+    if (PGAS_UNLIKELY(peer < 0 || peer >= lane->tp->opts.n_ranks))
         return PGAS_ERR_RANGE;
-    }
     pgasi_ucx_ep_t *ep = lane->eps[peer];
-    if (PGAS_LIKELY(ep != NULL)) {
+    if (PGAS_LIKELY(ep)) {
         *ep_p = ep;
         return PGAS_OK;
     }
@@ -317,22 +335,27 @@ static inline pgas_status_t pgasi_ucx_ep_get(pgasi_ucx_lane_t *lane, int peer, p
 }
 
 /* memory.c */
-pgas_status_t pgasi_ucx_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);
-pgas_status_t pgasi_ucx_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p);
+pgas_status_t pgasi_ucx_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
+                                  void **addr_p);
+pgas_status_t pgasi_ucx_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
+                                     pgasi_tp_mem_t **mem_p);
 void pgasi_ucx_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
-pgas_status_t pgasi_ucx_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer, size_t *bytes_io);
-pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer, size_t bytes,
-                                   pgasi_tp_key_t **key_p);
+pgas_status_t pgasi_ucx_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer,
+                                 size_t *bytes_io);
+pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer,
+                                   size_t bytes, pgasi_tp_key_t **key_p);
 pgas_status_t pgasi_ucx_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
 void pgasi_ucx_key_release(pgasi_tp_key_t *key);
 
 /* rma.c, amo.c */
-pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
-                            const void *src, size_t bytes, pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_ucx_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, void *dst,
-                            size_t bytes, pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, pgasi_amo_t op,
-                            size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                            uint64_t remote_addr, const void *src, size_t bytes,
+                            pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                            uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                            uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                            uint64_t compare, void *result, pgasi_tp_comp_t *comp);
 /** Fail the fetching atomics of an endpoint, which UCX forgets when it fails. */
 void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
 /** Fail only those that were issued on former connections. */
@@ -341,22 +364,21 @@ void pgasi_ucx_fail_old_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
 void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused);
 
 /** Call what was given with an operation; not of a lane that is given up, where it may be gone. */
-static inline void pgasi_ucx_tell(const pgasi_ucx_lane_t *lane, pgasi_tp_comp_t *comp, pgas_status_t status)
+static inline void pgasi_ucx_tell(const pgasi_ucx_lane_t *lane, pgasi_tp_comp_t *comp,
+                                  pgas_status_t status)
 {
-    if (comp != NULL && lane->phase != PGASI_UCX_GIVEN_UP) {
+    if (comp && lane->phase != PGASI_UCX_GIVEN_UP)
         comp->fn(comp, status);
-    }
 }
 
 /** Turn what UCX returned for an operation into a status; keeps what the callback needs. */
-static inline pgas_status_t pgasi_ucx_posted(pgasi_ucx_lane_t *lane, ucs_status_ptr_t ptr, pgasi_tp_comp_t *comp)
+static inline pgas_status_t pgasi_ucx_posted(pgasi_ucx_lane_t *lane, ucs_status_ptr_t ptr,
+                                             pgasi_tp_comp_t *comp)
 {
-    if (PGAS_LIKELY(ptr == NULL)) {
+    if (PGAS_LIKELY(!ptr))
         return PGAS_OK;
-    }
-    if (PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr))) {
+    if (PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr)))
         return pgasi_ucx_status(UCS_PTR_STATUS(ptr));
-    }
     pgasi_ucx_request_t *request = ptr;
     request->lane = lane;
     request->comp = comp;
@@ -365,18 +387,16 @@ static inline pgas_status_t pgasi_ucx_posted(pgasi_ucx_lane_t *lane, ucs_status_
 }
 
 /** Refuse an operation through a key before UCX sees it. */
-static inline pgas_status_t pgasi_ucx_check(const pgasi_ucx_lane_t *lane, const pgasi_ucx_key_t *key, int peer,
+static inline pgas_status_t pgasi_ucx_check(const pgasi_ucx_lane_t *lane,
+                                            const pgasi_ucx_key_t *key, int peer,
                                             uint64_t remote_addr, size_t bytes)
 {
-    if (PGAS_UNLIKELY(bytes > key->bytes || remote_addr - key->base > key->bytes - bytes)) {
+    if (PGAS_UNLIKELY(bytes > key->bytes || remote_addr - key->base > key->bytes - bytes))
         return PGAS_ERR_RANGE;
-    }
-    if (PGAS_UNLIKELY(key->ep->peer != peer || key->ep->lane != lane)) {
+    if (PGAS_UNLIKELY(key->ep->peer != peer || key->ep->lane != lane))
         return PGAS_ERR_INVALID;
-    }
-    if (pgasi_ucx_is_dead(key->ep)) {
+    if (pgasi_ucx_is_dead(key->ep))
         return PGAS_ERR_PEER;
-    }
     return PGAS_LIKELY(lane->n_pending < PGASI_UCX_PENDING_MAX) ? PGAS_OK : PGAS_ERR_AGAIN;
 }
 
@@ -400,23 +420,22 @@ void pgasi_ucx_deactivate_if_clean(pgasi_ucx_ep_t *ep);
 /** Remember that a flush has something to do. */
 static inline void pgasi_ucx_dirty(pgasi_ucx_ep_t *ep)
 {
-    if (!ep->dirty) {
+    if (!ep->dirty)
         pgasi_ucx_activate(ep);
-    }
 }
 
 /* am.c */
-pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes, const void *data,
-                           size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes,
+                           const void *data, size_t bytes, pgasi_tp_comp_t *comp);
 
 /* journal.c */
 void pgasi_ucx_journal_init(pgasi_ucx_ep_t *ep);
-pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_t header_bytes, const void *data,
-                                   size_t bytes, pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr, const void *src,
-                                    size_t bytes, pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr, void *dst,
-                                    size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_t header_bytes,
+                                   const void *data, size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_journal_put(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr,
+                                    const void *src, size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_journal_get(pgasi_ucx_ep_t *ep, pgasi_ucx_key_t *key, uint64_t remote_addr,
+                                    void *dst, size_t bytes, pgasi_tp_comp_t *comp);
 /** Before an atomic: PGAS_ERR_AGAIN if the journal is full, or the connection is not up. */
 pgas_status_t pgasi_ucx_journal_may_post(pgasi_ucx_ep_t *ep);
 /** A non-fetching atomic was issued. */
@@ -438,7 +457,8 @@ ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep);
 
 /* am_recv.c */
 pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane);
-/** Show nothing from now on, and give UCX its memory back; close comes after the worker is destroyed. */
+/** Show nothing from now on, and give UCX its memory back; close comes after the worker is
+ *  destroyed. */
 void pgasi_ucx_rx_stop(pgasi_ucx_lane_t *lane);
 void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane);
 /** Deliver what came in while nobody was allowed to look (messages to oneself). */

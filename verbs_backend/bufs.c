@@ -1,20 +1,21 @@
 /* Registered buffers that are free again once a transmitter has passed a number.
  *
- * Shaped for some thousands of buffers and up to hundreds of transmitters. What was given waits in a line of its
- * transmitter, in order; a line whose first number has passed is emptied as far as numbers go, in one look at `done`. So
- * taking costs a look at no more than LOOK_AT lines, and only if nothing is free; moving a buffer was paid for when it
- * was given. Nothing is allocated after open: there are never more lines than buffers.
+ * Shaped for some thousands of buffers and up to hundreds of transmitters. What was given waits in
+ * a line of its transmitter, in order; a line whose first number has passed is emptied as far as
+ * numbers go, in one look at `done`. So taking costs a look at no more than LOOK_AT lines, and only
+ * if nothing is free; moving a buffer was paid for when it was given. Nothing is allocated after
+ * open: there are never more lines than buffers.
  *
- * Invariant: a buffer is in the free list, in one line, or with the caller. Lines without buffers do not exist. Who gives
- * numbers out of order gets the lower ones back later, never early. */
+ * Invariant: a buffer is in the free list, in one line, or with the caller. Lines without buffers
+ * do not exist. Who gives numbers out of order gets the lower ones back later, never early. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
 #include "verbs_backend/device.h"
 
-#define LOOK_AT 16
+#define LOOK_AT   16
 #define ALIGNMENT 64
-#define NONE UINT32_MAX
+#define NONE      UINT32_MAX
 
 typedef struct {
     pgas_verbs_tx_t *tx;
@@ -29,10 +30,10 @@ struct pgas_verbs_bufs {
     uint32_t bytes, n;
     size_t stride;
     uint32_t free, free_lines;
-    uint32_t *next;    /* of each buffer, in its list */
-    uint64_t *number;  /* that it waits for */
-    line_t *lines;     /* n */
-    uint32_t *active;  /* lines with buffers */
+    uint32_t *next;   /* of each buffer, in its list */
+    uint64_t *number; /* that it waits for */
+    line_t *lines;    /* n */
+    uint32_t *active; /* lines with buffers */
     uint32_t n_active, cursor;
     uint32_t *buckets; /* n rounded up: lines by transmitter */
     uint32_t bucket_mask;
@@ -63,7 +64,9 @@ static void begin_line(pgas_verbs_bufs_t *b, pgas_verbs_tx_t *tx, uint32_t buffe
 {
     uint32_t i = b->free_lines, *bucket = bucket_of(b, tx);
     b->free_lines = b->lines[i].next;
-    b->lines[i] = (line_t){ .tx = tx, .first = buffer, .last = buffer, .next = *bucket, .place = b->n_active };
+    b->lines[i] = (line_t){
+        .tx = tx, .first = buffer, .last = buffer, .next = *bucket, .place = b->n_active
+    };
     *bucket = i;
     b->active[b->n_active++] = i;
 }
@@ -125,18 +128,19 @@ pgas_status_t pgas_verbs_bufs_take(pgas_verbs_bufs_t *b, pgas_verbs_span_t *span
     return PGAS_OK;
 }
 
-void pgas_verbs_bufs_give(pgas_verbs_bufs_t *b, const pgas_verbs_span_t *span, pgas_verbs_tx_t *tx, uint64_t number)
+void pgas_verbs_bufs_give(pgas_verbs_bufs_t *b, const pgas_verbs_span_t *span, pgas_verbs_tx_t *tx,
+                          uint64_t number)
 {
     uint32_t buffer = (uint32_t)((span->addr - (uint64_t)(uintptr_t)b->mem.addr) / b->stride);
     PGASI_ASSERT(buffer < b->n);
-    if (tx == NULL || number == 0) {
+    if (!tx || number == 0) {
         put_free(b, buffer);
         return;
     }
     b->number[buffer] = number;
     b->next[buffer] = NONE;
     line_t *line = find_line(b, tx);
-    if (line == NULL) {
+    if (!line) {
         begin_line(b, tx, buffer);
     } else {
         b->next[line->last] = buffer;
@@ -155,7 +159,7 @@ static pgas_status_t make_tables(pgas_verbs_bufs_t *b)
     b->lines = malloc(b->n * sizeof *b->lines);
     b->active = malloc(b->n * sizeof *b->active);
     b->buckets = malloc(n_buckets * sizeof *b->buckets);
-    if (b->next == NULL || b->number == NULL || b->lines == NULL || b->active == NULL || b->buckets == NULL)
+    if (!b->next || !b->number || !b->lines || !b->active || !b->buckets)
         return PGAS_ERR_NO_MEMORY;
     memset(b->buckets, 0xff, n_buckets * sizeof *b->buckets);
     b->free = NONE;
@@ -176,14 +180,15 @@ static void free_tables(pgas_verbs_bufs_t *b)
     free(b);
 }
 
-pgas_status_t pgas_verbs_bufs_open(pgas_verbs_dev_t *dev, uint32_t bytes, uint32_t n, pgas_verbs_bufs_t **bufs_p)
+pgas_status_t pgas_verbs_bufs_open(pgas_verbs_dev_t *dev, uint32_t bytes, uint32_t n,
+                                   pgas_verbs_bufs_t **bufs_p)
 {
-    if (dev == NULL || bufs_p == NULL || bytes == 0 || n == 0)
+    if (!dev || !bufs_p || bytes == 0 || n == 0)
         return PGAS_ERR_INVALID;
     if (bytes > UINT32_C(1) << 31 || n > UINT32_C(1) << 30)
         return PGAS_ERR_LIMIT;
     pgas_verbs_bufs_t *b = calloc(1, sizeof *b);
-    if (b == NULL)
+    if (!b)
         return PGAS_ERR_NO_MEMORY;
     b->dev = dev;
     b->bytes = bytes;

@@ -1,9 +1,12 @@
-/** The table behind pgas/verbs.h: what a provider (verbs, mlx5, snic) does, and what all of its objects begin with.
+/** The table behind pgas/verbs.h: what a provider (verbs, mlx5, snic) does, and what all of its
+ *  objects begin with.
  *
- *  verbs.c checks arguments and keeps counts of what is open, so providers see only what makes sense: sizes within the limits that
- *  query gave, spans within those of the queue pair, states in order. Providers fill the first members as the comments say; the rest
- *  of an object is their own. Posting, ringing and polling are used by one thread at a time per object; control functions may run
- *  beside them on other objects, so what they share with the hot paths (the table from numbers to queue pairs) is theirs to keep. */
+ *  verbs.c checks arguments and keeps counts of what is open, so providers see only what makes
+ *  sense: sizes within the limits that query gave, spans within those of the queue pair, states in
+ *  order. Providers fill the first members as the comments say; the rest of an object is their own.
+ *  Posting, ringing and polling are used by one thread at a time per object; control functions may
+ *  run beside them on other objects, so what they share with the hot paths (the table from numbers
+ *  to queue pairs) is theirs to keep. */
 #ifndef PGASI_VERBS_DEVICE_H
 #define PGASI_VERBS_DEVICE_H
 
@@ -17,10 +20,11 @@ typedef struct pgasi_verbs_ops pgasi_verbs_ops_t;
 
 typedef struct {
     uint32_t send_depth_max, recv_depth_max, spans_max, inline_max, reads_max;
-    uint64_t message_max;  /* bytes of one request, at most 2^31 */
-    bool nop;              /* has an entry that does nothing; else NOP is a write of no bytes */
-    bool cpu_atomic;       /* its atomics are atomic with the CPUs' on the same word, in memory of mem_alloc (snic: it cannot do them
-                              at all in memory that another process has only registered) */
+    uint64_t message_max; /* bytes of one request, at most 2^31 */
+    bool nop;             /* has an entry that does nothing; else NOP is a write of no bytes */
+    /* its atomics are atomic with the CPUs' on the same word, in memory of mem_alloc (snic: it
+     * cannot do them at all in memory that another process has only registered) */
+    bool cpu_atomic;
     bool chains;
 } pgasi_verbs_limits_t;
 
@@ -34,14 +38,16 @@ struct pgas_verbs_dev {
 struct pgas_verbs_cq {
     pgas_verbs_dev_t *dev; /* verbs.c's from here */
     uint32_t flags;
-    uint32_t depth;        /* by the provider: what it really has */
-    int n_users;           /* queue pairs, atomic */
-    uint32_t reserved;     /* completions that transmitters may have outstanding (tx.c) */
+    uint32_t depth;    /* by the provider: what it really has */
+    int n_users;       /* queue pairs, atomic */
+    uint32_t reserved; /* completions that transmitters may have outstanding (tx.c) */
     struct pgasi_verbs_poller *poller; /* transmitters' (tx.c); NULL: nobody's */
-    bool has_kept;                 /* atomic: a completion that was taken while waiting, and is polled next */
-    int kept_lock;                 /* of taking one, against who closes its queue pair */
+    /* atomic: a completion that was taken while waiting, and is polled next */
+    bool has_kept;
+    int kept_lock; /* of taking one, against who closes its queue pair */
     pgas_verbs_completion_t kept;
-    uint32_t rounds;       /* providers': odd while somebody takes completions, see pgasi_verbs_await_poller */
+    /* providers': odd while somebody takes completions, see pgasi_verbs_await_poller */
+    uint32_t rounds;
 };
 
 struct pgas_verbs_srq {
@@ -52,10 +58,12 @@ struct pgas_verbs_srq {
 
 struct pgas_verbs_qp {
     pgas_verbs_dev_t *dev; /* verbs.c's */
-    pgas_verbs_qp_opts_t opts; /* verbs.c's: as given, defaults filled in; the provider raises depths and inline_max to what it has */
+    /* verbs.c's: as given, defaults filled in; the provider raises depths and inline_max to what it
+     * has */
+    pgas_verbs_qp_opts_t opts;
     bool connected;
     pgas_verbs_tx_t *tx;
-    int peer;       /* net.c's: the rank at the other end */
+    int peer; /* net.c's: the rank at the other end */
 };
 
 /** Who polls takes queue pairs out of a table without a lock, within a round of his. */
@@ -67,7 +75,8 @@ static inline void pgasi_verbs_round_end(pgas_verbs_cq_t *cq)
 {
     __atomic_store_n(&cq->rounds, cq->rounds + 1, __ATOMIC_RELEASE);
 }
-/** On return nobody who polls this queue still has what was taken out of the table (by a store in sequence) before. */
+/** On return nobody who polls this queue still has what was taken out of the table (by a store in
+ *  sequence) before. */
 static inline void pgasi_verbs_await_poller(const pgas_verbs_cq_t *cq)
 {
     uint32_t round = __atomic_load_n(&cq->rounds, __ATOMIC_SEQ_CST);
@@ -91,62 +100,80 @@ struct pgasi_verbs_ops {
     /** Appends what can be opened to infos, from *n_p on; counts in *n_p also what does not fit. */
     pgas_status_t (*list)(pgas_verbs_info_t *infos, int n_max, int *n_p);
     /** device: name without provider and port; port 0: the first active one. */
-    pgas_status_t (*open)(const pgas_verbs_dev_opts_t *opts, const char *device, int port, pgas_verbs_dev_t **dev_p);
+    pgas_status_t (*open)(const pgas_verbs_dev_opts_t *opts, const char *device, int port,
+                          pgas_verbs_dev_t **dev_p);
     void (*close)(pgas_verbs_dev_t *dev);
     bool (*step)(pgas_verbs_dev_t *dev); /* snic */
 
-    pgas_status_t (*mem_register)(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p);
-    pgas_status_t (*mem_alloc)(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p);
+    pgas_status_t (*mem_register)(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access,
+                                  pgas_verbs_mem_t *mem_p);
+    pgas_status_t (*mem_alloc)(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                               pgas_verbs_mem_t *mem_p);
     void (*mem_release)(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
-    /** Where this process reaches memory of another that was allocated by mem_alloc there, by its packed description; snic only.
-     *  pack fills up to *bytes_io bytes; unmap undoes map. */
-    pgas_status_t (*mem_pack)(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *mem, void *buffer, size_t *bytes_io);
-    pgas_status_t (*mem_map)(pgas_verbs_dev_t *dev, const void *buffer, size_t bytes, void **addr_p);
+    /** Where this process reaches memory of another that was allocated by mem_alloc there, by its
+     *  packed description; snic only. pack fills up to *bytes_io bytes; unmap undoes map. */
+    pgas_status_t (*mem_pack)(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *mem, void *buffer,
+                              size_t *bytes_io);
+    pgas_status_t (*mem_map)(pgas_verbs_dev_t *dev, const void *buffer, size_t bytes,
+                             void **addr_p);
     void (*mem_unmap)(pgas_verbs_dev_t *dev, const void *buffer, size_t bytes, void *addr);
 
-    pgas_status_t (*cq_open)(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p);
+    pgas_status_t (*cq_open)(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
+                             pgas_verbs_cq_t **cq_p);
     void (*cq_close)(pgas_verbs_cq_t *cq);
     int (*cq_poll)(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
     pgas_status_t (*cq_fd)(pgas_verbs_cq_t *cq, int *fd_p);
     pgas_status_t (*cq_arm)(pgas_verbs_cq_t *cq, bool solicited);
 
-    pgas_status_t (*srq_open)(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p);
+    pgas_status_t (*srq_open)(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans,
+                              pgas_verbs_srq_t **srq_p);
     void (*srq_close)(pgas_verbs_srq_t *srq);
-    pgas_status_t (*srq_recv)(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
+    pgas_status_t (*srq_recv)(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n,
+                              uint32_t *n_p);
 
-    pgas_status_t (*qp_open)(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts, pgas_verbs_qp_t **qp_p);
+    pgas_status_t (*qp_open)(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
+                             pgas_verbs_qp_t **qp_p);
     void (*qp_close)(pgas_verbs_qp_t *qp);
     void (*qp_address)(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
     pgas_status_t (*qp_connect)(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
-    pgas_status_t (*qp_write)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p);
-    /** Writes one request with these flags and this id in place of its own: transmitters', who spare themselves a copy. May be left
-     *  out. Refuses as qp_write does; send_depth requests of the largest kind always fit. */
-    pgas_status_t (*qp_write_one)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id);
+    pgas_status_t (*qp_write)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n,
+                              uint32_t *n_p);
+    /** Writes one request with these flags and this id in place of its own: transmitters', who
+     *  spare themselves a copy. May be left out. Refuses as qp_write does; send_depth requests of
+     *  the largest kind always fit. */
+    pgas_status_t (*qp_write_one)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,
+                                  uint32_t flags, uint64_t id);
     pgas_status_t (*qp_ring)(pgas_verbs_qp_t *qp);
     uint32_t (*qp_position)(const pgas_verbs_qp_t *qp);
-    pgas_status_t (*qp_recv)(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
-    pgas_status_t (*qp_buffer)(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p);
+    pgas_status_t (*qp_recv)(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n,
+                             uint32_t *n_p);
+    pgas_status_t (*qp_buffer)(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
+                               uint32_t *slot_bytes_p);
 };
 
-/** Poll, without the check for what waiting has taken: nobody waits on this queue by pgas_verbs_cq_wait. */
-static inline int pgasi_verbs_poll_bare(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n)
+/** Poll, without the check for what waiting has taken: nobody waits on this queue by
+ *  pgas_verbs_cq_wait. */
+static inline int pgasi_verbs_poll_bare(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions,
+                                        int n)
 {
     return cq->dev->ops->cq_poll(cq, completions, n);
 }
 
-/** The providers of this build, hardware first; NULL ends the list (verbs.c). mlx5 lists a device that it can drive, verbs all
- *  others; "verbs:NAME" opens any. */
+/** The providers of this build, hardware first; NULL ends the list (verbs.c). mlx5 lists a device
+ *  that it can drive, verbs all others; "verbs:NAME" opens any. */
 extern const pgasi_verbs_ops_t *const pgasi_verbs_providers[];
 extern const pgasi_verbs_ops_t pgasi_verbs_ibv;  /* provider_ibv.c */
 extern const pgasi_verbs_ops_t pgasi_verbs_mlx5; /* provider_mlx5.c */
 extern const pgasi_verbs_ops_t pgasi_verbs_snic; /* provider_snic.c */
 
-/** Keep transmitters from polling a completion queue, so that a queue pair can be taken away from below them; not from advance(). */
+/** Keep transmitters from polling a completion queue, so that a queue pair can be taken away from
+ *  below them; not from advance(). */
 void pgasi_verbs_hold_poller(pgas_verbs_cq_t *cq);
 void pgasi_verbs_release_poller(pgas_verbs_cq_t *cq);
 
 /** pgas_verbs_gids, of devices that libibverbs knows (port.c). */
-pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max, int *n_p);
+pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max,
+                               int *n_p);
 
 /** The status of a completion for a syndrome of mlx5 (wqe.h) or its equal. */
 pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome);

@@ -1,5 +1,6 @@
-/* Endpoints: a queue pair per lane and peer that are really used, made on first use; the peer makes its end when it reads our dial.
- * What is asked for meanwhile waits in line. An endpoint that fails stays dead: its peer is gone, or is given up. */
+/* Endpoints: a queue pair per lane and peer that are really used, made on first use; the peer makes
+ * its end when it reads our dial. What is asked for meanwhile waits in line. An endpoint that fails
+ * stays dead: its peer is gone, or is given up. */
 #include "verbs_backend/transport.h"
 
 #include <stdlib.h>
@@ -10,9 +11,8 @@ void pgasi_verbs_ep_activate(pgasi_verbs_ep_t *ep)
     ep->active = true;
     ep->active_next = lane->active_eps;
     ep->active_back = &lane->active_eps;
-    if (lane->active_eps != NULL) {
+    if (lane->active_eps)
         lane->active_eps->active_back = &ep->active_next;
-    }
     lane->active_eps = ep;
 }
 
@@ -21,27 +21,31 @@ void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep)
     if (ep->active) {
         ep->active = ep->has_data = false;
         *ep->active_back = ep->active_next;
-        if (ep->active_next != NULL) {
+        if (ep->active_next)
             ep->active_next->active_back = ep->active_back;
-        }
     }
 }
 
 /* The peer's address, if its transport is the same and its card can be reached from ours. */
 static pgas_status_t find_address(pgasi_verbs_tp_t *tp, int peer, pgasi_verbs_tp_address_t *address)
 {
-    if (tp->addr_of == NULL) {
+    if (!tp->addr_of)
         return PGAS_ERR_NOT_INIT;
-    }
     if (!pgasi_verbs_address_of(tp, peer, address)) {
-        PGASI_ERROR("verbs", "rank %d gave an address that is not one of verbs: all ranks need the same transport", peer);
+        PGASI_ERROR(
+            "verbs",
+            "rank %d gave an address that is not one of verbs: all ranks need the same transport",
+            peer);
         return PGAS_ERR_MISMATCH;
     }
-    bool reaches = address->is_snic == tp->address.is_snic && (!address->is_snic || address->machine == tp->address.machine);
+    bool reaches = address->is_snic == tp->address.is_snic &&
+                   (!address->is_snic || address->machine == tp->address.machine);
     if (!reaches) {
-        pgasi_warn_once(&tp->warned_machine, "verbs", "rank %d cannot be reached: %s; see PGAS_VERBS_DEVICE", peer,
-                        address->is_snic != tp->address.is_snic ? "its device is of another kind than ours"
-                                                                : "the software NIC ends with this machine");
+        pgasi_warn_once(&tp->warned_machine, "verbs",
+                        "rank %d cannot be reached: %s; see PGAS_VERBS_DEVICE", peer,
+                        address->is_snic != tp->address.is_snic
+                            ? "its device is of another kind than ours"
+                            : "the software NIC ends with this machine");
         return PGAS_ERR_MISMATCH;
     }
     return PGAS_OK;
@@ -53,9 +57,8 @@ static pgas_status_t make_queue_pair(pgasi_verbs_ep_t *ep)
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     opts.send_depth = (uint32_t)lane->tp->params.verbs_send_depth;
     pgas_status_t status = pgasi_verbs_lane_cq(lane, opts.send_depth, &ep->cq);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     opts.send_cq = opts.recv_cq = lane->cqs[ep->cq].cq;
     opts.recv_depth = 1; /* nothing is ever received here */
     opts.send_spans = 1;
@@ -63,18 +66,17 @@ static pgas_status_t make_queue_pair(pgasi_verbs_ep_t *ep)
     status = pgas_verbs_qp_open(lane->tp->dev, &opts, &ep->qp);
     if (status != PGAS_OK) {
         pgasi_verbs_lane_cq_leave(lane, opts.send_depth, ep->cq);
-        PGASI_ERROR("verbs", "making a queue pair from lane %d to rank %d failed: %s", lane->index, ep->peer,
-                    pgas_status_text(status));
+        PGASI_ERROR("verbs", "making a queue pair from lane %d to rank %d failed: %s", lane->index,
+                    ep->peer, pgas_status_text(status));
     }
     return status;
 }
 
 static void free_queue_pair(pgasi_verbs_ep_t *ep)
 {
-    if (ep->qp != NULL) {
-        if (ep->tx != NULL) {
+    if (ep->qp) {
+        if (ep->tx)
             pgasi_verbs_lane_tx_close(ep->lane, ep->cq, ep->tx);
-        }
         uint32_t depth = (uint32_t)ep->lane->tp->params.verbs_send_depth;
         pgas_verbs_qp_close(ep->qp);
         pgasi_verbs_lane_cq_leave(ep->lane, depth, ep->cq);
@@ -88,20 +90,18 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_lane_t *lane, int peer, pgasi_verb
     pgasi_verbs_tp_t *tp = lane->tp;
     pgasi_verbs_tp_address_t address;
     pgas_status_t status = pgasi_verbs_end_of(tp, peer);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = find_address(tp, peer, &address);
-    }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgasi_verbs_buffers_init(lane);
-    }
-    pgasi_verbs_ep_t *ep = status == PGAS_OK ? calloc(1, sizeof(*ep)) : NULL;
-    if (ep == NULL) {
+    pgasi_verbs_ep_t *ep = status == PGAS_OK ? calloc(1, sizeof *ep) : NULL;
+    if (!ep)
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
-    }
     ep->lane = lane;
     ep->peer = peer;
     ep->cookie = address.cookie;
-    ep->message_bytes = PGASI_MIN(address.message_bytes, lane->large_bytes - (uint32_t)sizeof(pgasi_verbs_prefix_t));
+    ep->message_bytes = PGASI_MIN(address.message_bytes,
+                                  lane->large_bytes - (uint32_t)sizeof(pgasi_verbs_prefix_t));
     pgasi_verbs_line_init(&ep->waiting);
     pgasi_verbs_line_init(&ep->flying);
     pgasi_verbs_line_init(&ep->settling);
@@ -117,10 +117,10 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_lane_t *lane, int peer, pgasi_verb
     lane->eps[peer] = ep;
     lane->n_connecting++;
     ep->dialing = true;
-    ep->dial = (pgasi_verbs_dial_t){.lane = lane,
-                                    .peer = peer,
-                                    .slots_addr = (uint64_t)(uintptr_t)lane->slots,
-                                    .slots_rkey = lane->slot_mem.rkey};
+    ep->dial = (pgasi_verbs_dial_t){ .lane = lane,
+                                     .peer = peer,
+                                     .slots_addr = (uint64_t)(uintptr_t)lane->slots,
+                                     .slots_rkey = lane->slot_mem.rkey };
     pgas_verbs_qp_address(ep->qp, &ep->dial.mine);
     pgasi_verbs_wire_dial(tp, &ep->dial);
     *ep_p = ep;
@@ -130,28 +130,26 @@ pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_lane_t *lane, int peer, pgasi_verb
 bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep)
 {
     pgasi_verbs_lane_t *lane = ep->lane;
-    if (!ep->dialing || !__atomic_load_n(&ep->dial.answered, __ATOMIC_ACQUIRE)) {
+    if (!ep->dialing || !__atomic_load_n(&ep->dial.answered, __ATOMIC_ACQUIRE))
         return false;
-    }
     lane->n_connecting--;
     ep->dialing = false;
     pgas_status_t status = ep->dial.status;
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_verbs_qp_connect(ep->qp, &ep->dial.theirs);
-    }
     pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
     opts.advance = pgasi_verbs_advanced;
     opts.arg = ep;
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgasi_verbs_lane_tx_open(lane, ep->cq, ep->qp, &opts, &ep->tx);
-    }
     if (status == PGAS_OK) {
         ep->inbound = ep->dial.inbound;
         ep->state = PGASI_VERBS_EP_READY;
         return true;
     }
     if (status != PGAS_ERR_PEER) {
-        PGASI_ERROR("verbs", "connecting lane %d with rank %d failed: %s", lane->index, ep->peer, pgas_status_text(status));
+        PGASI_ERROR("verbs", "connecting lane %d with rank %d failed: %s", lane->index, ep->peer,
+                    pgas_status_text(status));
         pgasi_verbs_wire_hang_up(lane->tp, &ep->dial); /* the peer may have made its end */
     }
     ep->broken = status;
@@ -160,9 +158,8 @@ bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep)
 
 static void fail_line(pgasi_verbs_ep_t *ep, pgasi_verbs_line_t *line, pgas_status_t status)
 {
-    while (line->first != NULL) {
+    while (line->first)
         pgasi_verbs_finish(ep, pgasi_verbs_line_take(line), status);
-    }
 }
 
 void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
@@ -176,7 +173,7 @@ void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
     }
     ep->state = PGASI_VERBS_EP_DEAD;
     free_queue_pair(ep); /* from here on the card touches none of our memory for it */
-    while (ep->lent != NULL) {
+    while (ep->lent) {
         pgasi_verbs_buffer_t *buffer = ep->lent;
         ep->lent = buffer->next;
         pgasi_verbs_buffer_give(lane, buffer);
@@ -193,17 +190,15 @@ void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
 
 void pgasi_verbs_eps_close(pgasi_verbs_lane_t *lane)
 {
-    while (lane->all_eps != NULL) {
+    while (lane->all_eps) {
         pgasi_verbs_ep_t *ep = lane->all_eps;
         bool told = ep->state == PGASI_VERBS_EP_READY;
         lane->all_eps = ep->next;
         lane->eps[ep->peer] = NULL;
-        if (ep->state != PGASI_VERBS_EP_DEAD) {
+        if (ep->state != PGASI_VERBS_EP_DEAD)
             pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
-        }
-        if (told && pgasi_verbs_end_of(lane->tp, ep->peer) == PGAS_OK) {
+        if (told && pgasi_verbs_end_of(lane->tp, ep->peer) == PGAS_OK)
             pgasi_verbs_wire_bye(lane->tp, ep->peer, ep->inbound);
-        }
         pgasi_verbs_wire_settle(lane->tp);
         free(ep);
     }

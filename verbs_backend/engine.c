@@ -1,12 +1,16 @@
-/* Executing work queue entries. One context's send queues are gone through in turn; an entry is decoded, carried out on both sides and
- * completed, or left where it is until what it waits for has come.
+/* Executing work queue entries. One context's send queues are gone through in turn; an entry is
+ * decoded, carried out on both sides and completed, or left where it is until what it waits for has
+ * come.
  *
- * What happens when whoever runs a context dies in the middle: sq_ci moves behind an entry last, so the entry is executed again, as a
- * network would repeat it; the queue pairs of the dead process end anyway. A completion queue's lock guards "write at pi, then pi + 1",
- * a shared receive queue's "read the slot, then move on by one store": both can be begun again by whoever takes the lock over.
+ * What happens when whoever runs a context dies in the middle: sq_ci moves behind an entry last, so
+ * the entry is executed again, as a network would repeat it; the queue pairs of the dead process
+ * end anyway. A completion queue's lock guards "write at pi, then pi + 1", a shared receive queue's
+ * "read the slot, then move on by one store": both can be begun again by whoever takes the lock
+ * over.
  *
- * Every word of a region may have been written by another process, at any moment. Positions, sizes, references and numbers are loaded
- * once, and what was loaded is checked against the region's limits, or masked, before it is used; entries are decoded from copies. */
+ * Every word of a region may have been written by another process, at any moment. Positions, sizes,
+ * references and numbers are loaded once, and what was loaded is checked against the region's
+ * limits, or masked, before it is used; entries are decoded from copies. */
 #include "verbs_backend/snic.h"
 
 #include <errno.h>
@@ -18,36 +22,38 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define SPANS_MAX PGASI_WQE_SEGMENTS_MAX
-#define BUDGET 256          /* entries of one queue pair before the next has its turn */
-#define BUDGET_ALL 4096     /* entries of one call */
-#define BOUNCE_BYTES 16384  /* between two other processes' memory */
-#define RNR_NS UINT64_C(10000000)    /* a try for want of a receive entry */
-#define RETRY_NS UINT64_C(500000000) /* a try for want of a peer */
-#define LOOK_MS 100         /* between two looks whether a peer lives whose memory we reach all the same */
-#define STEP_TRIES 64       /* what a try is in steps */
-#define LATE_BYTES_MAX (1u << 20) /* of a result that is kept; larger ones are read when they come */
+#define SPANS_MAX    PGASI_WQE_SEGMENTS_MAX
+#define BUDGET       256                /* entries of one queue pair before the next has its turn */
+#define BUDGET_ALL   4096               /* entries of one call */
+#define BOUNCE_BYTES 16384              /* between two other processes' memory */
+#define RNR_NS       UINT64_C(10000000) /* a try for want of a receive entry */
+#define RETRY_NS     UINT64_C(500000000) /* a try for want of a peer */
+/* between two looks whether a peer lives whose memory we reach all the same */
+#define LOOK_MS    100
+#define STEP_TRIES 64 /* what a try is in steps */
+/* of a result that is kept; larger ones are read when they come */
+#define LATE_BYTES_MAX (1u << 20)
 
 typedef enum { DONE, BLOCKED, FAILED } outcome_t;
 
 /** A piece of memory: here, or in another process's private memory. */
 typedef struct {
-    char *here;          /* NULL: only by the kernel */
-    snic_view_t *view;   /* whose */
-    uint64_t addr;       /* there */
+    char *here;        /* NULL: only by the kernel */
+    snic_view_t *view; /* whose */
+    uint64_t addr;     /* there */
     uint64_t bytes;
 } piece_t;
 
 /** An entry on its way. */
 typedef struct {
-    snic_view_t *view;   /* the requester's context */
+    snic_view_t *view; /* the requester's context */
     snic_qp_t *qp;
     uint32_t place;
     const unsigned char *ring;
     size_t ring_bytes;
     pgasi_wqe_t wqe;
     pgasi_wqe_span_t spans[SPANS_MAX]; /* of wqe, as they were when they were checked */
-    uint32_t syndrome;   /* if it failed: as the requester sees it */
+    uint32_t syndrome;                 /* if it failed: as the requester sees it */
     snic_view_t *peer;
     snic_qp_t *peer_qp;
     uint32_t sent_bytes;
@@ -66,7 +72,8 @@ static bool hostile(const snic_view_t *view, uint32_t how)
 /* ---- memory ---- */
 
 /* The check of every access. @return a syndrome's kind: true if allowed, the piece filled in */
-static bool reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, uint64_t bytes, uint32_t access, piece_t *piece_p)
+static bool reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, uint64_t bytes,
+                  uint32_t access, piece_t *piece_p)
 {
     uint32_t place = key >> 8;
     if (place >= SNIC_MRS)
@@ -75,15 +82,18 @@ static bool reach(snic_view_t *view, uint32_t pd, uint32_t key, uint64_t addr, u
     if (key == 0 || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key)
         return false;
     const snic_map_t *map = __atomic_load_n(&view->mrs[place], __ATOMIC_ACQUIRE);
-    if (PGAS_UNLIKELY(map == NULL || map->serial != snic_load(mr->serial) || map->key != key)) {
+    if (PGAS_UNLIKELY(!map || map->serial != snic_load(mr->serial) || map->key != key)) {
         map = pgasi_snic_view_map(view, key);
-        if (map == NULL)
+        if (!map)
             return false;
     }
-    if (map->pd != pd || (map->access & access) != access || bytes > map->bytes || addr < map->addr ||
-        addr - map->addr > map->bytes - bytes)
+    if (map->pd != pd || (map->access & access) != access || bytes > map->bytes ||
+        addr < map->addr || addr - map->addr > map->bytes - bytes)
         return false;
-    *piece_p = (piece_t){ .here = map->base != NULL ? map->base + (addr - map->addr) : NULL, .view = view, .addr = addr, .bytes = bytes };
+    *piece_p = (piece_t){ .here = map->base != NULL ? map->base + (addr - map->addr) : NULL,
+                          .view = view,
+                          .addr = addr,
+                          .bytes = bytes };
     return true;
 }
 
@@ -106,23 +116,24 @@ static bool copy_by_kernel(const piece_t *far, char *here, uint64_t bytes, bool 
 /* Bytes of both are the same. */
 static bool copy_piece(const piece_t *to, const piece_t *from)
 {
-    if (PGAS_LIKELY(to->here != NULL && from->here != NULL)) {
+    if (PGAS_LIKELY(to->here && from->here)) {
         if (PGAS_LIKELY(to->bytes == 8))
             memcpy(to->here, from->here, 8);
         else
             memmove(to->here, from->here, to->bytes);
         return true;
     }
-    if (to->here != NULL)
+    if (to->here)
         return copy_by_kernel(from, to->here, to->bytes, false);
-    if (from->here != NULL)
+    if (from->here)
         return copy_by_kernel(to, from->here, to->bytes, true);
     char bounce[BOUNCE_BYTES];
     for (uint64_t at = 0; at < to->bytes; at += sizeof bounce) {
         uint64_t bytes = PGASI_MIN(to->bytes - at, (uint64_t)sizeof bounce);
         piece_t part_from = { .view = from->view, .addr = from->addr + at, .bytes = bytes };
         piece_t part_to = { .view = to->view, .addr = to->addr + at, .bytes = bytes };
-        if (!copy_by_kernel(&part_from, bounce, bytes, false) || !copy_by_kernel(&part_to, bounce, bytes, true))
+        if (!copy_by_kernel(&part_from, bounce, bytes, false) ||
+            !copy_by_kernel(&part_to, bounce, bytes, true))
             return false;
     }
     return true;
@@ -198,10 +209,11 @@ static bool find_cq(const snic_view_t *view, uint32_t cqn, cq_memory_t *memory_p
     *memory_p = (cq_memory_t){ .cq = cq, .n = 1u << log };
     memory_p->ring = snic_at(view, snic_load(cq->ring), sizeof(pgasi_cqe_t) << log);
     memory_p->record = snic_at(view, snic_load(cq->record), 2 * sizeof(uint32_t));
-    return memory_p->ring != NULL && memory_p->record != NULL;
+    return memory_p->ring && memory_p->record;
 }
 
-/* The software NIC's process does not wait for a client that is stopped while it holds the lock. @return false: not locked */
+/* The software NIC's process does not wait for a client that is stopped while it holds the lock.
+ * @return false: not locked */
 static bool lock_client(const snic_view_t *view, uint64_t *lock)
 {
     if (view->id.engine == PGAS_VERBS_ENGINE_PROCESS)
@@ -211,8 +223,10 @@ static bool lock_client(const snic_view_t *view, uint64_t *lock)
 }
 
 /* behind: completions that WAITs shall not see yet, 0 or 1.
- * @return false: there is no such queue, it has overrun, or its owner is stopped while it holds the lock */
-static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields, uint32_t behind)
+ * @return false: there is no such queue, it has overrun, or its owner is stopped while it holds the
+ * lock */
+static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_t *fields,
+                        uint32_t behind)
 {
     cq_memory_t memory;
     if (!find_cq(view, cqn, &memory))
@@ -234,7 +248,8 @@ static bool push_behind(snic_view_t *view, uint32_t cqn, const pgasi_cqe_fields_
     pgasi_cqe_encode(cqe, fields);
     __atomic_store_n(&cqe->op_own, pgasi_cqe_own(fields, (pi & n) != 0), __ATOMIC_RELEASE);
     uint64_t hidden = (count >> 32) + behind;
-    __atomic_store_n(&cq->count, hidden << 32 | (uint32_t)(pi + 1), __ATOMIC_SEQ_CST); /* before we look for waits */
+    /* before we look for waits */
+    __atomic_store_n(&cq->count, hidden << 32 | (uint32_t)(pi + 1), __ATOMIC_SEQ_CST);
     bool counts = fields->solicited || fields->op >= PGASI_CQE_REQ_ERR;
     uint32_t armed = __atomic_load_n(&cq->armed, __ATOMIC_SEQ_CST);
     bool event = armed == 1 || (armed == 2 && counts);
@@ -265,7 +280,8 @@ bool pgasi_snic_cq_arm(pgasi_snic_t *snic, uint32_t cqn, bool solicited)
     snic_cq_t *cq = memory.cq;
     pgasi_snic_need_sleeper(snic);
     __atomic_store_n(&cq->armed, solicited ? 2 : 1, __ATOMIC_SEQ_CST); /* before we look */
-    uint32_t n = memory.n, ci = be32toh(memory.record[0]) & 0xffffffu, pi = (uint32_t)__atomic_load_n(&cq->count, __ATOMIC_SEQ_CST);
+    uint32_t n = memory.n, ci = be32toh(memory.record[0]) & 0xffffffu,
+             pi = (uint32_t)__atomic_load_n(&cq->count, __ATOMIC_SEQ_CST);
     bool there = false;
     for (; ((pi - ci) & 0xffffffu) != 0 && !there && ((pi - ci) & 0xffffffu) <= n; ci++) {
         uint8_t own = __atomic_load_n(&memory.ring[ci & (n - 1)].op_own, __ATOMIC_RELAXED);
@@ -300,13 +316,15 @@ static bool push_late(const job_t *job, snic_stream_t stream, const pgasi_cqe_fi
 /* A completion of the entry at hand, on the sending side. */
 static bool complete_sender(const job_t *job, uint32_t syndrome, uint32_t bytes)
 {
-    pgasi_cqe_fields_t fields = { .op = syndrome == PGASI_CQE_OK ? PGASI_CQE_REQ : PGASI_CQE_REQ_ERR,
+    pgasi_cqe_fields_t fields = { .op =
+                                      syndrome == PGASI_CQE_OK ? PGASI_CQE_REQ : PGASI_CQE_REQ_ERR,
                                   .wqe_op = job->wqe.op,
                                   .syndrome = (uint8_t)syndrome,
                                   .counter = (uint16_t)job->qp->sq_ci,
                                   .qpn = job->qp->number,
                                   .bytes = bytes };
-    if (hostile(job->view, PGAS_VERBS_SNIC_DELAY) && syndrome == PGASI_CQE_OK && push_late(job, SNIC_STREAM_SEND, &fields))
+    if (hostile(job->view, PGAS_VERBS_SNIC_DELAY) && syndrome == PGASI_CQE_OK &&
+        push_late(job, SNIC_STREAM_SEND, &fields))
         return true;
     return push(job->view, job->qp->send_cqn, &fields);
 }
@@ -324,7 +342,9 @@ typedef struct {
 static bool complete_receiver(const job_t *job, const receive_t *receive, uint32_t syndrome)
 {
     bool imm = job->wqe.op == PGASI_WQE_SEND_IMM, write = job->wqe.op == PGASI_WQE_WRITE_IMM;
-    uint8_t op = write ? PGASI_CQE_RESP_WRITE_IMM : imm ? PGASI_CQE_RESP_SEND_IMM : PGASI_CQE_RESP_SEND;
+    uint8_t op = write ? PGASI_CQE_RESP_WRITE_IMM
+                 : imm ? PGASI_CQE_RESP_SEND_IMM
+                       : PGASI_CQE_RESP_SEND;
     pgasi_cqe_fields_t fields = { .op = syndrome == PGASI_CQE_OK ? op : PGASI_CQE_RESP_ERR,
                                   .solicited = (job->wqe.flags & PGASI_WQE_SOLICITED) != 0,
                                   .syndrome = (uint8_t)syndrome,
@@ -340,13 +360,15 @@ static bool complete_receiver(const job_t *job, const receive_t *receive, uint32
 
 /* ---- the receive side ---- */
 
-static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, unsigned n_max, receive_t *receive)
+static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, unsigned n_max,
+                       receive_t *receive)
 {
     for (unsigned i = 0; i < n_max; i++) {
         pgasi_wqe_span_t span = pgasi_wqe_read_data(at + (size_t)i * PGASI_WQE_SEGMENT);
         if (span.lkey == PGASI_WQE_LKEY_END)
             break;
-        if (!reach(view, pd, span.lkey, span.addr, span.bytes, PGAS_VERBS_LOCAL_WRITE, &receive->pieces[receive->n])) {
+        if (!reach(view, pd, span.lkey, span.addr, span.bytes, PGAS_VERBS_LOCAL_WRITE,
+                   &receive->pieces[receive->n])) {
             receive->refused = true;
             break;
         }
@@ -357,21 +379,23 @@ static void read_entry(snic_view_t *view, uint32_t pd, const unsigned char *at, 
 
 /* A receive ring with entries of `stride` bytes; words are loaded once. @return NULL: they are
  * invalid */
-static const unsigned char *receive_ring(const snic_view_t *view, pgasi_snic_ref_t ref, uint32_t log, uint32_t stride)
+static const unsigned char *receive_ring(const snic_view_t *view, pgasi_snic_ref_t ref,
+                                         uint32_t log, uint32_t stride)
 {
-    bool sane = log <= SNIC_LOG_QUEUE && stride >= PGASI_WQE_SEGMENT && stride <= SNIC_STRIDE && stride % PGASI_WQE_SEGMENT == 0;
+    bool sane = log <= SNIC_LOG_QUEUE && stride >= PGASI_WQE_SEGMENT && stride <= SNIC_STRIDE &&
+                stride % PGASI_WQE_SEGMENT == 0;
     return sane ? snic_at(view, ref, (uint64_t)stride << log) : NULL;
 }
 
 static bool take_shared(snic_view_t *view, uint32_t srqn, receive_t *receive)
 {
     snic_srq_t *srq = snic_srq(view, srqn);
-    if (srq == NULL)
+    if (!srq)
         return false;
     uint32_t log = snic_load(srq->log_entries), stride = snic_load(srq->stride);
     const unsigned char *ring = receive_ring(view, snic_load(srq->ring), log, stride);
     const uint32_t *record = snic_at(view, snic_load(srq->record), sizeof(uint32_t));
-    if (ring == NULL || record == NULL)
+    if (!ring || !record)
         return false;
     uint32_t mask = (1u << log) - 1;
     if (!lock_client(view, &srq->lock))
@@ -385,8 +409,10 @@ static bool take_shared(snic_view_t *view, uint32_t srqn, receive_t *receive)
         memcpy(&next, at + 2, sizeof next);
         receive->counter = (uint16_t)slot;
         receive->srqn = srqn;
-        read_entry(view, snic_load(srq->pd), at + PGASI_WQE_SEGMENT, PGASI_MIN(stride / PGASI_WQE_SEGMENT - 1, SPANS_MAX), receive);
-        __atomic_store_n(&srq->place, (uint64_t)(be16toh(next) & mask) << 32 | (taken + 1), __ATOMIC_RELEASE);
+        read_entry(view, snic_load(srq->pd), at + PGASI_WQE_SEGMENT,
+                   PGASI_MIN(stride / PGASI_WQE_SEGMENT - 1, SPANS_MAX), receive);
+        __atomic_store_n(&srq->place, (uint64_t)(be16toh(next) & mask) << 32 | (taken + 1),
+                         __ATOMIC_RELEASE);
     } else {
         __atomic_store_n(&srq->wanted, 1, __ATOMIC_SEQ_CST);
     }
@@ -401,21 +427,23 @@ static bool take_receive(snic_view_t *view, snic_qp_t *qp, receive_t *receive)
     receive->bytes = 0;
     receive->refused = false;
     receive->srqn = 0;
-    uint32_t srqn = snic_load(qp->srqn), stride = snic_load(qp->rq_stride), log = snic_load(qp->log_rq_entries);
+    uint32_t srqn = snic_load(qp->srqn), stride = snic_load(qp->rq_stride),
+             log = snic_load(qp->log_rq_entries);
     if (srqn != 0)
         return take_shared(view, srqn, receive);
     const unsigned char *ring = receive_ring(view, snic_load(qp->rq), log, stride);
     const uint32_t *record = snic_at(view, snic_load(qp->record), sizeof(uint32_t));
-    if (ring == NULL || record == NULL)
+    if (!ring || !record)
         return false;
-    uint32_t limit = be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE)), ci = snic_load(qp->rq_ci), enabled = snic_load(qp->rq_limit);
+    uint32_t limit = be32toh(__atomic_load_n(record, __ATOMIC_ACQUIRE)), ci = snic_load(qp->rq_ci),
+             enabled = snic_load(qp->rq_limit);
     if ((qp->flags & PGASI_SNIC_MANAGED_RECV) != 0 && (int16_t)(enabled - limit) < 0)
         limit = enabled;
     if ((int16_t)(limit - ci) <= 0)
         return false;
     receive->counter = (uint16_t)ci;
-    read_entry(view, snic_load(qp->pd), ring + (size_t)(ci & ((1u << log) - 1)) * stride, PGASI_MIN(stride / PGASI_WQE_SEGMENT, SPANS_MAX),
-               receive);
+    read_entry(view, snic_load(qp->pd), ring + (size_t)(ci & ((1u << log) - 1)) * stride,
+               PGASI_MIN(stride / PGASI_WQE_SEGMENT, SPANS_MAX), receive);
     return true;
 }
 
@@ -446,7 +474,8 @@ static int gather(job_t *job, uint32_t access, piece_t *pieces, char *inline_roo
     }
     uint64_t bytes = 0;
     for (unsigned i = 0; i < wqe->n_data; i++) {
-        const pgasi_wqe_span_t span = pgasi_wqe_data(job->ring, job->ring_bytes, job->qp->sq_ci, wqe, i);
+        const pgasi_wqe_span_t span =
+            pgasi_wqe_data(job->ring, job->ring_bytes, job->qp->sq_ci, wqe, i);
         if (!reach(job->view, job->qp->pd, span.lkey, span.addr, span.bytes, access, &pieces[i]))
             return -1;
         job->spans[i] = span;
@@ -477,13 +506,14 @@ static outcome_t try_again(job_t *job, uint32_t limit, uint64_t try_ns, uint32_t
     return fail(job, syndrome);
 }
 
-/* Where we run it for its owner: a queue pair that is new to us, maybe in the place of another one. */
+/* Where we run it for its owner: a queue pair that is new to us, maybe in the place of another
+ * one. */
 static snic_view_t *look_up_peer(const job_t *job)
 {
     snic_view_t **known = &job->view->peers[job->place];
     pgasi_snic_id_t id = job->qp->peer;
     pgas_status_t status;
-    if (*known != NULL) {
+    if (*known) {
         pgasi_snic_late_drain(job->view);
         pgasi_snic_view_put(*known);
     }
@@ -494,28 +524,30 @@ static snic_view_t *look_up_peer(const job_t *job)
 static outcome_t find_responder(job_t *job)
 {
     job->peer = job->view->peers[job->place];
-    if (PGAS_UNLIKELY(job->peer == NULL || job->peer->id.cookie != job->qp->peer.cookie)) {
+    if (PGAS_UNLIKELY(!job->peer || job->peer->id.cookie != job->qp->peer.cookie)) {
         job->peer = look_up_peer(job);
-        if (job->peer == NULL)
+        if (!job->peer)
             return fail(job, PGASI_CQE_RETRY);
     }
     job->peer_qp = snic_qp(job->peer, job->qp->peer_qpn);
-    if (PGAS_UNLIKELY(job->view->tick - __atomic_load_n(&job->peer->looked, __ATOMIC_RELAXED) > LOOK_MS)) {
+    if (PGAS_UNLIKELY(job->view->tick - __atomic_load_n(&job->peer->looked, __ATOMIC_RELAXED) >
+                      LOOK_MS)) {
         __atomic_store_n(&job->peer->looked, job->view->tick, __ATOMIC_RELAXED);
         pgasi_snic_view_alive(job->peer);
     }
-    bool gone = __atomic_load_n(&job->peer->gone, __ATOMIC_ACQUIRE) || job->peer_qp == NULL;
+    bool gone = __atomic_load_n(&job->peer->gone, __ATOMIC_ACQUIRE) || !job->peer_qp;
     return PGAS_UNLIKELY(gone) ? fail(job, PGASI_CQE_RETRY) : DONE;
 }
 
-/* Messages carry numbers: a queue pair that was reset answers nothing that is not its turn. Its lock is held. */
+/* Messages carry numbers: a queue pair that was reset answers nothing that is not its turn. Its
+ * lock is held. */
 static bool in_turn(const job_t *job)
 {
     return job->peer_qp->psn_in == job->qp->psn;
 }
 
-/* Whether it still is the one that we know, talks to us, and expects this message. Its lock is held: it may be changed or closed, and
- * another be made in its place. */
+/* Whether it still is the one that we know, talks to us, and expects this message. Its lock is
+ * held: it may be changed or closed, and another be made in its place. */
 static outcome_t check_responder(job_t *job)
 {
     const snic_qp_t *peer = job->peer_qp;
@@ -524,7 +556,9 @@ static outcome_t check_responder(job_t *job)
         return fail(job, PGASI_CQE_RETRY);
     bool ready = state == PGASI_SNIC_RTR || state == PGASI_SNIC_RTS;
     bool ours = peer->peer_qpn == job->qp->number && peer->peer.cookie == job->view->id.cookie;
-    return PGAS_LIKELY(ready && ours && in_turn(job)) ? DONE : try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
+    return PGAS_LIKELY(ready && ours && in_turn(job))
+               ? DONE
+               : try_again(job, job->qp->retry, RETRY_NS, PGASI_CQE_RETRY);
 }
 
 /* Why the peer's memory could not be reached: a process that has just died has none any more. */
@@ -617,7 +651,7 @@ static bool result_late(const job_t *job, const void *result, uint64_t bytes)
                                          .qpn = job->qp->number };
     size_t spans_bytes = wqe->n_data * sizeof job->spans[0], kept = result != NULL ? bytes : 0;
     char *data = malloc(spans_bytes + kept);
-    if (data == NULL)
+    if (!data)
         return false;
     memcpy(data, job->spans, spans_bytes);
     if (kept > 0)
@@ -627,14 +661,15 @@ static bool result_late(const job_t *job, const void *result, uint64_t bytes)
     return added;
 }
 
-/* A read whose result comes later: of bytes as they are now or, if nothing fences it, as they will be. */
+/* A read whose result comes later: of bytes as they are now or, if nothing fences it, as they will
+ * be. */
 static bool read_late(job_t *job, const piece_t *remote)
 {
     if (remote->bytes > LATE_BYTES_MAX || pgasi_snic_random(job->view, 2) == 0)
         return result_late(job, NULL, remote->bytes);
     char *bytes = malloc(remote->bytes);
     piece_t room = { .here = bytes, .bytes = remote->bytes };
-    bool late = bytes != NULL && copy_piece(&room, remote) && result_late(job, bytes, remote->bytes);
+    bool late = bytes && copy_piece(&room, remote) && result_late(job, bytes, remote->bytes);
     free(bytes);
     return late;
 }
@@ -643,7 +678,8 @@ static outcome_t transfer(job_t *job, piece_t *pieces, unsigned n)
 {
     bool read = job->wqe.op == PGASI_WQE_READ;
     piece_t remote;
-    if (!reach_remote(job, job->sent_bytes, read ? PGAS_VERBS_REMOTE_READ : PGAS_VERBS_REMOTE_WRITE, &remote))
+    if (!reach_remote(job, job->sent_bytes, read ? PGAS_VERBS_REMOTE_READ : PGAS_VERBS_REMOTE_WRITE,
+                      &remote))
         return refuse(job);
     if (job->sent_bytes == 0)
         return DONE;
@@ -666,13 +702,14 @@ static outcome_t fetch(job_t *job, const piece_t *result)
         return fail(job, PGASI_CQE_REMOTE_INVALID);
     if (!reach_remote(job, 8, PGAS_VERBS_REMOTE_ATOMIC, &remote))
         return refuse(job);
-    if (remote.here == NULL) /* no instruction of ours is atomic with those of its process */
+    if (!remote.here) /* no instruction of ours is atomic with those of its process */
         return fail(job, unreached(job));
     uint64_t *word = (uint64_t *)(void *)remote.here, old = wqe->compare;
     if (wqe->op == PGASI_WQE_FADD)
         old = __atomic_fetch_add(word, wqe->operand, __ATOMIC_SEQ_CST);
     else
-        __atomic_compare_exchange_n(word, &old, wqe->operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        __atomic_compare_exchange_n(word, &old, wqe->operand, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST);
     if (hostile(job->view, PGAS_VERBS_SNIC_DELAY) && result_late(job, &old, sizeof old))
         return DONE;
     piece_t from = { .here = (char *)&old, .bytes = 8 };
@@ -694,7 +731,8 @@ static outcome_t remote_entry(job_t *job)
     if (!lock_client(job->peer, &job->peer_qp->lock))
         return BLOCKED;
     outcome = check_responder(job);
-    if (outcome == DONE && (op == PGASI_WQE_SEND || op == PGASI_WQE_SEND_IMM || op == PGASI_WQE_WRITE_IMM))
+    if (outcome == DONE &&
+        (op == PGASI_WQE_SEND || op == PGASI_WQE_SEND_IMM || op == PGASI_WQE_WRITE_IMM))
         outcome = deliver(job, pieces, (unsigned)n);
     else if (outcome == DONE && (op == PGASI_WQE_CSWAP || op == PGASI_WQE_FADD))
         outcome = fetch(job, &pieces[0]);
@@ -709,7 +747,7 @@ static outcome_t remote_entry(job_t *job)
 static outcome_t wait_entry(job_t *job)
 {
     snic_cq_t *cq = snic_cq(job->view, job->wqe.number);
-    if (cq == NULL || job->wqe.opmod != 0) /* others wait for data, or for a time */
+    if (!cq || job->wqe.opmod != 0) /* others wait for data, or for a time */
         return fail(job, PGASI_CQE_LOCAL_QP_OP);
     for (int looks = 0; looks < 2; looks++) {
         uint64_t count = __atomic_load_n(&cq->count, __ATOMIC_SEQ_CST);
@@ -733,7 +771,7 @@ static void advance(snic_view_t *view, snic_qp_t *qp, uint32_t blocks)
 static outcome_t enable_entry(job_t *job)
 {
     snic_qp_t *target = snic_qp(job->view, job->wqe.number);
-    if (target == NULL)
+    if (!target)
         return fail(job, PGASI_CQE_LOCAL_QP_OP);
     if (job->wqe.op == PGASI_WQE_SEND_EN) {
         int16_t ahead = (int16_t)(job->wqe.index - target->sq_limit);
@@ -742,9 +780,11 @@ static outcome_t enable_entry(job_t *job)
     } else {
         int16_t ahead = (int16_t)(job->wqe.index - target->rq_limit);
         if (ahead > 0)
-            __atomic_store_n(&target->rq_limit, target->rq_limit + (uint32_t)ahead, __ATOMIC_RELEASE);
+            __atomic_store_n(&target->rq_limit, target->rq_limit + (uint32_t)ahead,
+                             __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&job->view->region->active[target - job->view->region->qps], 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&job->view->region->active[target - job->view->region->qps], 1,
+                     __ATOMIC_RELEASE);
     __atomic_store_n(&job->view->region->work, 1, __ATOMIC_RELEASE);
     return DONE;
 }
@@ -777,13 +817,15 @@ static bool hear_bell(snic_view_t *view, snic_qp_t *qp)
     if (ahead > 0)
         advance(view, qp, (uint32_t)ahead);
     uint32_t log = snic_load(qp->log_sq_blocks);
-    return log <= SNIC_LOG_QUEUE && ((qp->flags & PGASI_SNIC_CHECK_OVERRUN) == 0 || qp->sq_limit - qp->sq_ci <= 1u << log);
+    return log <= SNIC_LOG_QUEUE &&
+           ((qp->flags & PGASI_SNIC_CHECK_OVERRUN) == 0 || qp->sq_limit - qp->sq_ci <= 1u << log);
 }
 
 void pgasi_snic_hear(snic_view_t *view, uint32_t qpn)
 {
     snic_qp_t *qp = snic_qp(view, qpn);
-    if (qp != NULL && __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) != PGASI_SNIC_ERROR && !hear_bell(view, qp))
+    if (qp && __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) != PGASI_SNIC_ERROR &&
+        !hear_bell(view, qp))
         fail_qp(view, qp);
 }
 
@@ -797,7 +839,8 @@ static uint32_t result_arrives(snic_view_t *view, const snic_qp_t *qp, snic_late
     for (unsigned i = 0; i < event->n_spans; i++) {
         pgasi_wqe_span_t span;
         memcpy(&span, event->data + i * sizeof span, sizeof span);
-        if (!reach(view, qp->pd, span.lkey, span.addr, span.bytes, PGAS_VERBS_LOCAL_WRITE, &pieces[i]))
+        if (!reach(view, qp->pd, span.lkey, span.addr, span.bytes, PGAS_VERBS_LOCAL_WRITE,
+                   &pieces[i]))
             return PGASI_CQE_LOCAL_PROT;
     }
     if (event->data_bytes > spans_bytes) {
@@ -805,24 +848,26 @@ static uint32_t result_arrives(snic_view_t *view, const snic_qp_t *qp, snic_late
         return copy_lists(pieces, event->n_spans, &from, 1) ? PGASI_CQE_OK : PGASI_CQE_LOCAL_PROT;
     }
     snic_qp_t *peer = snic_qp(event->peer, event->peer_qpn);
-    if (peer == NULL)
+    if (!peer)
         return PGASI_CQE_RETRY;
     pgasi_snic_lock(&peer->lock);
-    bool good = peer->number == event->peer_qpn && reach(event->peer, peer->pd, event->rkey, event->remote_addr, event->remote_bytes,
-                                                         PGAS_VERBS_REMOTE_READ, &from);
+    bool good = peer->number == event->peer_qpn &&
+                reach(event->peer, peer->pd, event->rkey, event->remote_addr, event->remote_bytes,
+                      PGAS_VERBS_REMOTE_READ, &from);
     good = good && copy_lists(pieces, event->n_spans, &from, 1);
     snic_unlock(&peer->lock);
     return good ? PGASI_CQE_OK : PGASI_CQE_REMOTE_ACCESS;
 }
 
 /* Entries behind were carried out already; to their owner they are flushed. */
-static void result_fails(snic_view_t *view, snic_qp_t *qp, const snic_late_t *event, uint32_t syndrome)
+static void result_fails(snic_view_t *view, snic_qp_t *qp, const snic_late_t *event,
+                         uint32_t syndrome)
 {
     pgasi_cqe_fields_t fields = event->fields;
     snic_late_t *next;
     fields.syndrome = (uint8_t)syndrome;
     push(view, qp->send_cqn, &fields);
-    while ((next = pgasi_snic_late_take(view, qp->number, SNIC_STREAM_SEND)) != NULL) {
+    while ((next = pgasi_snic_late_take(view, qp->number, SNIC_STREAM_SEND))) {
         fields = next->fields;
         fields.op = PGASI_CQE_REQ_ERR;
         fields.syndrome = PGASI_CQE_FLUSHED;
@@ -835,7 +880,7 @@ static void result_fails(snic_view_t *view, snic_qp_t *qp, const snic_late_t *ev
 static void waits_see(const snic_late_t *event)
 {
     snic_cq_t *cq = snic_cq(event->cq_view, event->cqn);
-    if (cq == NULL)
+    if (!cq)
         return;
     pgasi_snic_lock(&cq->lock);
     uint64_t count = snic_load(cq->count);
@@ -852,7 +897,7 @@ static void completion_arrives(snic_view_t *view, snic_qp_t *qp, const snic_late
 {
     bool recv = event->stream == SNIC_STREAM_RECV;
     snic_qp_t *peer = recv ? snic_qp(event->peer, event->peer_qpn) : NULL;
-    if (recv && peer == NULL)
+    if (recv && !peer)
         return; /* closed meanwhile, and its completion queue perhaps too */
     snic_late_t seen = *event;
     seen.kind = SNIC_LATE_SEEN;
@@ -876,20 +921,22 @@ void pgasi_snic_late_perform(snic_view_t *view, snic_late_t *event)
     snic_qp_t *qp = snic_qp(view, event->qpn);
     if (event->kind == SNIC_LATE_SEEN) {
         waits_see(event);
-    } else if (qp != NULL && event->kind == SNIC_LATE_CQE) {
+    } else if (qp && event->kind == SNIC_LATE_CQE) {
         completion_arrives(view, qp, event);
-    } else if (qp != NULL) {
+    } else if (qp) {
         uint32_t syndrome = result_arrives(view, qp, event);
         if (syndrome != PGASI_CQE_OK)
             result_fails(view, qp, event, syndrome);
     }
 }
 
-/* An entry that must wait for results, or whom the adversary lets wait. No lock is held: there is room for what it adds. */
+/* An entry that must wait for results, or whom the adversary lets wait. No lock is held: there is
+ * room for what it adds. */
 static bool held_back(snic_view_t *view, const snic_qp_t *qp, const pgasi_wqe_t *wqe)
 {
     pgasi_snic_late_make_room(view);
-    bool reads = wqe->op == PGASI_WQE_READ || wqe->op == PGASI_WQE_CSWAP || wqe->op == PGASI_WQE_FADD;
+    bool reads =
+        wqe->op == PGASI_WQE_READ || wqe->op == PGASI_WQE_CSWAP || wqe->op == PGASI_WQE_FADD;
     unsigned n = pgasi_snic_late_results(view, qp->number);
     if ((wqe->flags & PGASI_WQE_FENCE_MASK) != 0 && n > 0)
         return true;
@@ -922,14 +969,15 @@ static void begin_job(job_t *job, snic_view_t *view, snic_qp_t *qp)
     job->sent_bytes = 0;
 }
 
-/* Everything posted and not executed ends, in both queues. @return false: the owner is stopped while it holds the lock */
+/* Everything posted and not executed ends, in both queues. @return false: the owner is stopped
+ * while it holds the lock */
 static bool flush(snic_view_t *view, snic_qp_t *qp)
 {
     pgasi_snic_late_drain(view);
     size_t ring_bytes;
     const uint32_t *record = snic_at(view, snic_load(qp->record), 2 * sizeof(uint32_t));
     const unsigned char *ring = send_ring(view, qp, &ring_bytes);
-    if (record == NULL || ring == NULL)
+    if (!record || !ring)
         return true;
     job_t job;
     begin_job(&job, view, qp);
@@ -944,8 +992,11 @@ static bool flush(snic_view_t *view, snic_qp_t *qp)
     qp->sq_limit = qp->sq_ci;
     if (!lock_client(view, &qp->lock))
         return false;
-    left = qp->rq_stride == 0 ? 0 : (uint16_t)(be32toh(__atomic_load_n(&record[0], __ATOMIC_ACQUIRE)) - qp->rq_ci);
-    for (left = PGASI_MIN(left, 1u << PGASI_MIN(snic_load(qp->log_rq_entries), SNIC_LOG_QUEUE)); left > 0; left--) {
+    left = qp->rq_stride == 0
+               ? 0
+               : (uint16_t)(be32toh(__atomic_load_n(&record[0], __ATOMIC_ACQUIRE)) - qp->rq_ci);
+    for (left = PGASI_MIN(left, 1u << PGASI_MIN(snic_load(qp->log_rq_entries), SNIC_LOG_QUEUE));
+         left > 0; left--) {
         pgasi_cqe_fields_t fields = { .op = PGASI_CQE_RESP_ERR,
                                       .syndrome = PGASI_CQE_FLUSHED,
                                       .counter = (uint16_t)qp->rq_ci++,
@@ -976,7 +1027,7 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
     job_t job;
     begin_job(&job, view, qp);
     job.ring = send_ring(view, qp, &job.ring_bytes);
-    if (state != PGASI_SNIC_RTS || job.ring == NULL)
+    if (state != PGASI_SNIC_RTS || !job.ring)
         return 0;
     if (hostile(view, PGAS_VERBS_SNIC_PREFETCH)) {
         const unsigned char *shadow = pgasi_snic_shadow(view, qp, job.ring_bytes);
@@ -992,7 +1043,8 @@ static unsigned run_qp(snic_view_t *view, uint32_t place, unsigned budget, bool 
             *blocked_p = true;
             break;
         }
-        bool signaled = (job.wqe.flags & PGASI_WQE_SIGNAL_MASK) == PGASI_WQE_SIGNAL || (qp->flags & PGASI_SNIC_SIGNAL_ALL) != 0;
+        bool signaled = (job.wqe.flags & PGASI_WQE_SIGNAL_MASK) == PGASI_WQE_SIGNAL ||
+                        (qp->flags & PGASI_SNIC_SIGNAL_ALL) != 0;
         if (outcome == FAILED) {
             pgasi_snic_late_drain(view);
             fail_qp(view, qp);
@@ -1033,7 +1085,8 @@ unsigned pgasi_snic_execute(snic_view_t *view)
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* some nanoseconds */
     view->tick = (uint32_t)((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
     while (more && all < BUDGET_ALL) {
-        __atomic_exchange_n(&region->work, 0, __ATOMIC_SEQ_CST); /* an exchange: what it takes away has been seen */
+        /* an exchange: what it takes away has been seen */
+        __atomic_exchange_n(&region->work, 0, __ATOMIC_SEQ_CST);
         more = false;
         uint32_t blocked = 0, high = snic_high(region);
         bool shuffle = hostile(view, PGAS_VERBS_SNIC_SHUFFLE) && high > 0;

@@ -1,5 +1,6 @@
-/* Which GID a port uses, and the bytes of an address. The order of preference is that of UCX and perftest: version 2 is
- * routed, and an IPv4 address is what administrators have configured on purpose. */
+/* Which GID a port uses, and the bytes of an address. The order of preference is that of UCX and
+ * perftest: version 2 is routed, and an IPv4 address is what administrators have configured on
+ * purpose. */
 #include "verbs_backend/gid.h"
 
 #include <endian.h>
@@ -57,7 +58,8 @@ PGASI_STATIC_ASSERT(sizeof(wire_t) <= sizeof(pgas_verbs_address_t), "an address 
 
 void pgasi_rdma_address_pack(const pgasi_rdma_address_t *address, pgas_verbs_address_t *bytes_p)
 {
-    wire_t wire = { .head = { .magic = PGASI_VERBS_ADDRESS_MAGIC, .provider = PGASI_VERBS_WIRE_RDMA },
+    wire_t wire = { .head = { .magic = PGASI_VERBS_ADDRESS_MAGIC,
+                              .provider = PGASI_VERBS_WIRE_RDMA },
                     .qpn = htole32(address->qpn),
                     .psn = htole32(address->psn),
                     .lid = htole16(address->lid),
@@ -69,7 +71,8 @@ void pgasi_rdma_address_pack(const pgasi_rdma_address_t *address, pgas_verbs_add
     memcpy(bytes_p->bytes, &wire, sizeof wire);
 }
 
-pgas_status_t pgasi_rdma_address_unpack(const pgas_verbs_address_t *bytes, pgasi_rdma_address_t *address_p)
+pgas_status_t pgasi_rdma_address_unpack(const pgas_verbs_address_t *bytes,
+                                        pgasi_rdma_address_t *address_p)
 {
     wire_t wire;
     memcpy(&wire, bytes->bytes, sizeof wire);
@@ -84,8 +87,8 @@ pgas_status_t pgasi_rdma_address_unpack(const pgas_verbs_address_t *bytes, pgasi
                                      .mtu = wire.mtu,
                                      .reads_max = wire.reads_max };
     memcpy(address.gid, wire.gid, sizeof address.gid);
-    bool sane = address.qpn >> 24 == 0 && address.psn >> 24 == 0 && address.mtu >= 1 && address.mtu <= 5 &&
-                wire.is_global <= 1 && (address.is_global || address.lid != 0);
+    bool sane = address.qpn >> 24 == 0 && address.psn >> 24 == 0 && address.mtu >= 1 &&
+                address.mtu <= 5 && wire.is_global <= 1 && (address.is_global || address.lid != 0);
     if (sane)
         *address_p = address;
     return sane ? PGAS_OK : PGAS_ERR_FORMAT;

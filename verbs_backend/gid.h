@@ -1,8 +1,8 @@
-/** Addresses of InfiniBand and RoCE ports: which GID is used, and what a queue pair tells its peer. Pure: nothing here asks
- *  a device.
+/** Addresses of InfiniBand and RoCE ports: which GID is used, and what a queue pair tells its peer.
+ *  Pure: nothing here asks a device.
  *
- *  A port has a table of GIDs; with RoCE an entry also says which frames are sent, so both ends must use entries of one
- *  type. */
+ *  A port has a table of GIDs; with RoCE an entry also says which frames are sent, so both ends
+ *  must use entries of one type. */
 #ifndef PGASI_VERBS_GID_H
 #define PGASI_VERBS_GID_H
 
@@ -19,8 +19,9 @@ typedef struct {
     pgasi_gid_type_t type;
 } pgasi_gid_t;
 
-/** Choose the entry to use. RoCE: version 2 with an IPv4 address, with another one that routers carry, with one of the link
- *  alone, version 1; of equals the lowest index. InfiniBand: the lowest index.
+/** Choose the entry to use. RoCE: version 2 with an IPv4 address, with another one that routers
+ *  carry, with one of the link alone, version 1; of equals the lowest index. InfiniBand: the lowest
+ *  index.
  *  @param wanted  an index that must be used, or -1
  *  @return its place in gids; -1: there is none, or not the wanted one. */
 int pgasi_gid_choose(const pgasi_gid_t *gids, int n, int wanted);
@@ -39,7 +40,9 @@ typedef struct {
 } pgasi_rdma_address_t;
 
 void pgasi_rdma_address_pack(const pgasi_rdma_address_t *address, pgas_verbs_address_t *bytes_p);
-/** @return PGAS_OK; PGAS_ERR_FORMAT no address, or values that none has; PGAS_ERR_MISMATCH another provider's. */
-pgas_status_t pgasi_rdma_address_unpack(const pgas_verbs_address_t *bytes, pgasi_rdma_address_t *address_p);
+/** @return PGAS_OK; PGAS_ERR_FORMAT no address, or values that none has; PGAS_ERR_MISMATCH another
+ *  provider's. */
+pgas_status_t pgasi_rdma_address_unpack(const pgas_verbs_address_t *bytes,
+                                        pgasi_rdma_address_t *address_p);
 
 #endif

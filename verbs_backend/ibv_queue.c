@@ -1,5 +1,6 @@
-/* Posting and polling through libibverbs. A completion tells of all requests before it too, so it takes ci to behind its
- * position: that is how requests without one of their own leave the queue, and why it can never overflow. */
+/* Posting and polling through libibverbs. A completion tells of all requests before it too, so it
+ * takes ci to behind its position: that is how requests without one of their own leave the queue,
+ * and why it can never overflow. */
 #include "verbs_backend/ibv.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include "base/log.h"
 #include "verbs_backend/wqe.h"
 
-#define POLL_BATCH 16
+#define POLL_BATCH   16
 #define EVENTS_EVERY 1024u /* empty polls */
 
 /* ---- sending ---- */
@@ -17,8 +18,8 @@ static inline uint64_t wr_id_of(uint64_t kind, uint32_t serial, uint32_t positio
     return kind | (uint64_t)serial << 32 | position;
 }
 
-/* Hands over what is staged. What the device refuses is lost, and with it the connection; that is our mistake or the
- * device's. */
+/* Hands over what is staged. What the device refuses is lost, and with it the connection; that is
+ * our mistake or the device's. */
 static pgas_status_t post(pgasi_ibv_qp_t *qp)
 {
     struct ibv_send_wr *bad = NULL;
@@ -31,8 +32,8 @@ static pgas_status_t post(pgasi_ibv_qp_t *qp)
         return PGAS_OK;
     if (__atomic_load_n(&qp->dead, __ATOMIC_ACQUIRE)) /* some devices take nothing more then */
         return PGAS_ERR_PEER;
-    PGASI_ERROR("verbs", "%s: a request to queue pair %u was refused: %s", qp->super.dev->info.name, qp->qp->qp_num,
-                strerror(error));
+    PGASI_ERROR("verbs", "%s: a request to queue pair %u was refused: %s", qp->super.dev->info.name,
+                qp->qp->qp_num, strerror(error));
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
     ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE);
     __atomic_store_n(&qp->dead, true, __ATOMIC_RELEASE);
@@ -40,7 +41,8 @@ static pgas_status_t post(pgasi_ibv_qp_t *qp)
 }
 
 /* The bytes themselves, from all spans, as one. */
-static pgas_status_t stage_inline(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r)
+static pgas_status_t stage_inline(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
+                                  const pgas_verbs_request_t *r)
 {
     uint32_t most = qp->super.opts.inline_max, bytes = 0;
     unsigned char *to = qp->inlined + (size_t)qp->n_staged * most;
@@ -57,8 +59,8 @@ static pgas_status_t stage_inline(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, co
 }
 
 /* @return PGAS_OK, with the bytes of all; PGAS_ERR_LIMIT */
-static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r,
-                                 uint32_t *bytes_p)
+static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
+                                 const pgas_verbs_request_t *r, uint32_t *bytes_p)
 {
     uint64_t bytes = 0;
     if (r->n_spans > qp->super.opts.send_spans)
@@ -67,16 +69,17 @@ static pgas_status_t stage_spans(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, con
     for (uint32_t i = 0; i < r->n_spans; i++) {
         if (r->spans[i].bytes == 0) /* libibverbs may take it for 2 GiB */
             continue;
-        wr->sg_list[wr->num_sge++] =
-            (struct ibv_sge){ .addr = r->spans[i].addr, .length = r->spans[i].bytes, .lkey = r->spans[i].lkey };
+        wr->sg_list[wr->num_sge++] = (struct ibv_sge){ .addr = r->spans[i].addr,
+                                                       .length = r->spans[i].bytes,
+                                                       .lkey = r->spans[i].lkey };
         bytes += r->spans[i].bytes;
     }
     *bytes_p = (uint32_t)bytes;
     return bytes > qp->super.dev->limits.message_max ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
-static pgas_status_t stage_atomic(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r,
-                                  uint32_t *bytes_p)
+static pgas_status_t stage_atomic(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
+                                  const pgas_verbs_request_t *r, uint32_t *bytes_p)
 {
     const pgasi_ibv_dev_t *dev = pgasi_ibv_dev(qp->super.dev);
     bool swaps = r->op == PGAS_VERBS_CSWAP;
@@ -93,13 +96,14 @@ static pgas_status_t stage_atomic(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, co
 }
 
 /* Fills the next place of the list. bytes_p: what it reads */
-static pgas_status_t stage(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr, const pgas_verbs_request_t *r,
-                           uint32_t *bytes_p)
+static pgas_status_t stage(pgasi_ibv_qp_t *qp, struct ibv_send_wr *wr,
+                           const pgas_verbs_request_t *r, uint32_t *bytes_p)
 {
     static const enum ibv_wr_opcode opcodes[] = { [PGAS_VERBS_SEND] = IBV_WR_SEND,
                                                   [PGAS_VERBS_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
                                                   [PGAS_VERBS_WRITE] = IBV_WR_RDMA_WRITE,
-                                                  [PGAS_VERBS_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+                                                  [PGAS_VERBS_WRITE_IMM] =
+                                                      IBV_WR_RDMA_WRITE_WITH_IMM,
                                                   [PGAS_VERBS_READ] = IBV_WR_RDMA_READ };
     wr->send_flags = (r->flags & PGAS_VERBS_SIGNAL ? IBV_SEND_SIGNALED : 0) |
                      (r->flags & PGAS_VERBS_SOLICITED ? IBV_SEND_SOLICITED : 0) |
@@ -153,7 +157,8 @@ static pgas_status_t write_one(pgasi_ibv_qp_t *qp, const pgas_verbs_request_t *r
     if (status != PGAS_OK)
         return status;
     bool reads = r->op == PGAS_VERBS_READ || r->op == PGAS_VERBS_CSWAP || r->op == PGAS_VERBS_FADD;
-    qp->sent[qp->sq_pi & qp->sq_mask] = (pgasi_ibv_note_t){ .id = r->id, .bytes = reads ? bytes : 0, .op = (uint8_t)r->op };
+    qp->sent[qp->sq_pi & qp->sq_mask] =
+        (pgasi_ibv_note_t){ .id = r->id, .bytes = reads ? bytes : 0, .op = (uint8_t)r->op };
     wr->wr_id = wr_id_of(0, qp->serial, qp->sq_pi);
     wr->next = wr + 1; /* post ends the list */
     qp->sq_pi++;
@@ -161,13 +166,14 @@ static pgas_status_t write_one(pgasi_ibv_qp_t *qp, const pgas_verbs_request_t *r
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_ibv_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p)
+pgas_status_t pgasi_ibv_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t *requests,
+                              uint32_t n, uint32_t *n_p)
 {
     pgas_status_t status = PGAS_OK;
     uint32_t i = 0;
     while (i < n && (status = write_one(pgasi_ibv_qp(base), &requests[i])) == PGAS_OK)
         i++;
-    if (n_p != NULL)
+    if (n_p)
         *n_p = i;
     return status;
 }
@@ -189,15 +195,17 @@ static int fill_spans(struct ibv_sge *to, const pgas_verbs_recv_t *recv)
     int n = 0;
     for (uint32_t i = 0; i < recv->n_spans; i++) {
         if (recv->spans[i].bytes > 0)
-            to[n++] =
-                (struct ibv_sge){ .addr = recv->spans[i].addr, .length = recv->spans[i].bytes, .lkey = recv->spans[i].lkey };
+            to[n++] = (struct ibv_sge){ .addr = recv->spans[i].addr,
+                                        .length = recv->spans[i].bytes,
+                                        .lkey = recv->spans[i].lkey };
     }
     return n;
 }
 
 static pgas_status_t recv_one(pgasi_ibv_qp_t *qp, const pgas_verbs_recv_t *recv)
 {
-    struct ibv_recv_wr *bad, wr = { .wr_id = wr_id_of(PGASI_IBV_RECV, qp->serial, qp->rq_pi), .sg_list = qp->recv_spans };
+    struct ibv_recv_wr *bad, wr = { .wr_id = wr_id_of(PGASI_IBV_RECV, qp->serial, qp->rq_pi),
+                                    .sg_list = qp->recv_spans };
     if (recv->n_spans > qp->super.opts.recv_spans)
         return PGAS_ERR_LIMIT;
     if (qp->rq_pi - __atomic_load_n(&qp->rq_ci, __ATOMIC_ACQUIRE) >= qp->super.opts.recv_depth)
@@ -210,13 +218,15 @@ static pgas_status_t recv_one(pgasi_ibv_qp_t *qp, const pgas_verbs_recv_t *recv)
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_ibv_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
+pgas_status_t pgasi_ibv_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *recvs, uint32_t n,
+                             uint32_t *n_p)
 {
     pgas_status_t status = base->opts.recv_depth == 0 ? PGAS_ERR_INVALID : PGAS_OK;
     uint32_t i = 0;
-    while (i < n && status == PGAS_OK && (status = recv_one(pgasi_ibv_qp(base), &recvs[i])) == PGAS_OK)
+    while (i < n && status == PGAS_OK &&
+           (status = recv_one(pgasi_ibv_qp(base), &recvs[i])) == PGAS_OK)
         i++;
-    if (n_p != NULL)
+    if (n_p)
         *n_p = i;
     return status;
 }
@@ -248,7 +258,8 @@ static pgas_status_t srq_recv_one(pgasi_ibv_srq_t *srq, const pgas_verbs_recv_t 
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_ibv_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
+pgas_status_t pgasi_ibv_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                 uint32_t *n_p)
 {
     pgasi_ibv_srq_t *srq = pgasi_ibv_srq(base);
     pgas_status_t status = PGAS_OK;
@@ -257,7 +268,7 @@ pgas_status_t pgasi_ibv_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     while (i < n && (status = srq_recv_one(srq, &recvs[i])) == PGAS_OK)
         i++;
     pgasi_verbs_unlock(&srq->lock);
-    if (n_p != NULL)
+    if (n_p)
         *n_p = i;
     return status;
 }
@@ -287,26 +298,29 @@ static uint32_t syndrome_of(enum ibv_wc_status status)
 /* NULL: closed meanwhile */
 static pgasi_ibv_qp_t *find_qp(pgasi_ibv_dev_t *dev, uint32_t number)
 {
-    pgasi_ibv_qp_t **page = __atomic_load_n(&dev->pages[(number & 0xffffffu) / PGASI_IBV_PAGE], __ATOMIC_ACQUIRE);
-    return page == NULL ? NULL : __atomic_load_n(&page[number % PGASI_IBV_PAGE], __ATOMIC_ACQUIRE);
+    pgasi_ibv_qp_t **page =
+        __atomic_load_n(&dev->pages[(number & 0xffffffu) / PGASI_IBV_PAGE], __ATOMIC_ACQUIRE);
+    return !page ? NULL : __atomic_load_n(&page[number % PGASI_IBV_PAGE], __ATOMIC_ACQUIRE);
 }
 
-/* Frees a slot of the shared queue with a serial, mostly that of the queue pair itself, which keeps it open; others may close at any
- * moment. @return the queue, to be compared with only; NULL: closed meanwhile */
-static const pgas_verbs_srq_t *give_back(pgasi_ibv_dev_t *dev, const pgasi_ibv_qp_t *qp, uint32_t serial, uint32_t slot, uint64_t *id_p)
+/* Frees a slot of the shared queue with a serial, mostly that of the queue pair itself, which keeps
+ * it open; others may close at any moment. @return the queue, to be compared with only; NULL:
+ * closed meanwhile */
+static const pgas_verbs_srq_t *give_back(pgasi_ibv_dev_t *dev, const pgasi_ibv_qp_t *qp,
+                                         uint32_t serial, uint32_t slot, uint64_t *id_p)
 {
-    pgasi_ibv_srq_t *srq = qp != NULL && qp->super.opts.srq != NULL ? pgasi_ibv_srq(qp->super.opts.srq) : NULL;
-    if (srq != NULL && srq->serial == serial) {
+    pgasi_ibv_srq_t *srq = qp && qp->super.opts.srq ? pgasi_ibv_srq(qp->super.opts.srq) : NULL;
+    if (srq && srq->serial == serial) {
         *id_p = free_slot(srq, slot);
         return &srq->super;
     }
     pthread_mutex_lock(&dev->lock);
     for (srq = dev->srqs; srq != NULL && srq->serial != serial; srq = srq->next)
         ;
-    if (srq != NULL)
+    if (srq)
         *id_p = free_slot(srq, slot);
     pthread_mutex_unlock(&dev->lock);
-    return srq != NULL ? &srq->super : NULL;
+    return srq ? &srq->super : NULL;
 }
 
 static void take_sent(pgasi_ibv_qp_t *qp, const struct ibv_wc *wc, pgas_verbs_completion_t *c)
@@ -337,12 +351,12 @@ static bool take(pgasi_ibv_dev_t *dev, const struct ibv_wc *wc, pgas_verbs_compl
     memset(c, 0, sizeof *c);
     if (shared) {
         const pgas_verbs_srq_t *srq = give_back(dev, qp, serial, (uint32_t)wc->wr_id, &c->id);
-        if (srq == NULL)
+        if (!srq)
             return false;
-        if (qp != NULL && qp->super.opts.srq != srq) /* the number has a new owner */
+        if (qp && qp->super.opts.srq != srq) /* the number has a new owner */
             qp = NULL;
         take_received(wc, c);
-    } else if (qp == NULL || qp->serial != serial) {
+    } else if (!qp || qp->serial != serial) {
         return false;
     } else if (wc->wr_id & PGASI_IBV_RECV) {
         take_received(wc, c);
@@ -356,19 +370,21 @@ static bool take(pgasi_ibv_dev_t *dev, const struct ibv_wc *wc, pgas_verbs_compl
         c->syndrome = syndrome_of(wc->status);
         c->status = pgasi_verbs_syndrome_status(c->syndrome);
         c->bytes = 0;
-        if (qp != NULL)
+        if (qp)
             __atomic_store_n(&qp->dead, true, __ATOMIC_RELEASE);
     }
     return true;
 }
 
-/* An overrun comes as an event of the device, not as a completion. Any thread may find the event of any queue. */
+/* An overrun comes as an event of the device, not as a completion. Any thread may find the event of
+ * any queue. */
 static void look_for_events(pgasi_ibv_dev_t *dev)
 {
     struct ibv_async_event event;
     while (ibv_get_async_event(dev->context, &event) == 0) { /* does not block, see ibv_open */
         if (event.event_type == IBV_EVENT_CQ_ERR)
-            __atomic_store_n(&((pgasi_ibv_cq_t *)event.element.cq->cq_context)->dead, true, __ATOMIC_RELEASE);
+            __atomic_store_n(&((pgasi_ibv_cq_t *)event.element.cq->cq_context)->dead, true,
+                             __ATOMIC_RELEASE);
         ibv_ack_async_event(&event);
     }
 }

@@ -1,20 +1,21 @@
-/* Lost connections. A socket that ends and a card that does not answer do not prove a death. So the backend asks its owner every
- * ASK_NS whether the rank has died (suspect_fn): the owner often learns of a death a moment after the socket ends. Meanwhile the
- * backend opens the socket again. It gives up a rank that it cannot reach for GIVE_UP_S, with PGAS_ERR_TRANSPORT. */
+/* Lost connections. A socket that ends and a card that does not answer do not prove a death. So the
+ * backend asks its owner every ASK_NS whether the rank has died (suspect_fn): the owner often
+ * learns of a death a moment after the socket ends. Meanwhile the backend opens the socket again.
+ * It gives up a rank that it cannot reach for GIVE_UP_S, with PGAS_ERR_TRANSPORT. */
 #include "verbs_backend/transport.h"
 
 #include <stdlib.h>
 #include "base/clock.h"
 
-#define ASK_NS UINT64_C(50000000)
+#define ASK_NS    UINT64_C(50000000)
 #define GIVE_UP_S 20
 
 struct pgasi_verbs_lost {
     pgasi_verbs_lost_t *next;
     int peer;
-    bool socket;  /* its socket has ended; otherwise a queue pair is broken */
+    bool socket; /* its socket has ended; otherwise a queue pair is broken */
     const char *why;
-    uint32_t n;   /* times that its socket was added */
+    uint32_t n; /* times that its socket was added */
     uint64_t since_ns, next_ns;
 };
 
@@ -22,15 +23,15 @@ void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const cha
 {
     pthread_mutex_lock(&tp->lost_lock);
     pgasi_verbs_lost_t *lost = tp->lost;
-    while (lost != NULL && (lost->peer != peer || lost->socket != socket)) {
+    while (lost && (lost->peer != peer || lost->socket != socket))
         lost = lost->next;
-    }
-    if (lost == NULL) {
-        lost = calloc(1, sizeof(*lost));
-        if (lost == NULL) {
+    if (!lost) {
+        lost = calloc(1, sizeof *lost);
+        if (!lost)
             pgasi_fatal("verbs", "no memory to ask whether rank %d has died", peer);
-        }
-        *lost = (pgasi_verbs_lost_t){.next = tp->lost, .peer = peer, .socket = socket, .why = why, .since_ns = pgasi_now_ns()};
+        *lost = (pgasi_verbs_lost_t){
+            .next = tp->lost, .peer = peer, .socket = socket, .why = why, .since_ns = pgasi_now_ns()
+        };
         tp->lost = lost;
         __atomic_store_n(&tp->n_lost, tp->n_lost + 1, __ATOMIC_RELAXED);
     }
@@ -44,15 +45,14 @@ static bool next_due(pgasi_verbs_tp_t *tp, uint64_t now, pgasi_verbs_lost_t *los
 {
     pthread_mutex_lock(&tp->lost_lock);
     pgasi_verbs_lost_t *lost = tp->lost;
-    while (lost != NULL && lost->next_ns > now) {
+    while (lost && lost->next_ns > now)
         lost = lost->next;
-    }
-    if (lost != NULL) {
+    if (lost) {
         lost->next_ns = now + ASK_NS;
         *lost_p = *lost;
     }
     pthread_mutex_unlock(&tp->lost_lock);
-    return lost != NULL;
+    return lost;
 }
 
 /* A connection that was lost again after it was settled stays, as a new loss. */
@@ -60,14 +60,13 @@ static void forget(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *settled)
 {
     pthread_mutex_lock(&tp->lost_lock);
     pgasi_verbs_lost_t **at = &tp->lost;
-    while (*at != NULL && ((*at)->peer != settled->peer || (*at)->socket != settled->socket)) {
+    while (*at && ((*at)->peer != settled->peer || (*at)->socket != settled->socket))
         at = &(*at)->next;
-    }
     pgasi_verbs_lost_t *lost = *at;
-    if (lost != NULL && lost->n != settled->n) {
+    if (lost && lost->n != settled->n) {
         lost->since_ns = pgasi_now_ns();
         lost = NULL;
-    } else if (lost != NULL) {
+    } else if (lost) {
         *at = lost->next;
         __atomic_store_n(&tp->n_lost, tp->n_lost - 1, __ATOMIC_RELAXED);
     }
@@ -78,19 +77,21 @@ static void forget(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *settled)
 void pgasi_verbs_unreachable(pgasi_verbs_tp_t *tp, int peer, const char *why)
 {
     const unsigned char known = PGASI_VERBS_GONE | PGASI_VERBS_UNREACHABLE;
-    if ((__atomic_fetch_or(&tp->dead[peer], PGASI_VERBS_UNREACHABLE, __ATOMIC_RELAXED) & known) != 0) {
+    if ((__atomic_fetch_or(&tp->dead[peer], PGASI_VERBS_UNREACHABLE, __ATOMIC_RELAXED) & known) !=
+        0)
         return;
-    }
-    PGASI_ERROR("verbs", "the connection to rank %d is lost (%s), but the rank is alive: operations to it end with PGAS_ERR_TRANSPORT",
+    PGASI_ERROR("verbs",
+                "the connection to rank %d is lost (%s), but the rank is alive: operations to it "
+                "end with PGAS_ERR_TRANSPORT",
                 peer, why);
-    if (tp->opts.error_fn != NULL) {
+    if (tp->opts.error_fn)
         tp->opts.error_fn(tp->opts.arg, peer, PGAS_ERR_TRANSPORT);
-    }
 }
 
 bool pgasi_verbs_has_died(const pgasi_verbs_tp_t *tp, int peer)
 {
-    return pgasi_verbs_is_dead(tp, peer) || tp->opts.suspect_fn == NULL || tp->opts.suspect_fn(tp->opts.arg, peer);
+    return pgasi_verbs_is_dead(tp, peer) || !tp->opts.suspect_fn ||
+           tp->opts.suspect_fn(tp->opts.arg, peer);
 }
 
 /* @return whether nothing is left to ask */
@@ -105,9 +106,8 @@ static bool settle(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *lost, uint64_
         PGASI_INFO("verbs", "the connection to rank %d is open again", lost->peer);
         return true;
     }
-    if (now - lost->since_ns < GIVE_UP_S * UINT64_C(1000000000)) {
+    if (now - lost->since_ns < GIVE_UP_S * UINT64_C(1000000000))
         return false;
-    }
     pgasi_verbs_unreachable(tp, lost->peer, lost->why);
     return true;
 }
@@ -115,22 +115,18 @@ static bool settle(pgasi_verbs_tp_t *tp, const pgasi_verbs_lost_t *lost, uint64_
 void pgasi_verbs_lost_run(pgasi_verbs_tp_t *tp)
 {
     pgasi_verbs_lost_t lost;
-    if (PGAS_LIKELY(__atomic_load_n(&tp->n_lost, __ATOMIC_RELAXED) == 0)) {
+    if (PGAS_LIKELY(__atomic_load_n(&tp->n_lost, __ATOMIC_RELAXED) == 0))
         return;
-    }
-    for (uint64_t now = pgasi_now_ns(); next_due(tp, now, &lost);) {
-        if (settle(tp, &lost, now)) {
+    for (uint64_t now = pgasi_now_ns(); next_due(tp, now, &lost);)
+        if (settle(tp, &lost, now))
             forget(tp, &lost);
-        }
-    }
-    if (__atomic_load_n(&tp->n_lost, __ATOMIC_RELAXED) > 0) {
+    if (__atomic_load_n(&tp->n_lost, __ATOMIC_RELAXED) > 0)
         pgasi_verbs_wire_look_later(tp);
-    }
 }
 
 void pgasi_verbs_lost_fini(pgasi_verbs_tp_t *tp)
 {
-    while (tp->lost != NULL) {
+    while (tp->lost) {
         pgasi_verbs_lost_t *lost = tp->lost;
         tp->lost = lost->next;
         free(lost);

@@ -1,6 +1,7 @@
-/* Memory and keys. Registered memory stands in a table with names: a place, and how often it was used, so that questions about memory
- * that is gone are refused. A packed key is the device's, the name, and a checksum. Memory that the software NIC allocated can be
- * mapped at peers; all the same its keys are never `direct`, so that transfers really pass through the queues. */
+/* Memory and keys. Registered memory stands in a table with names: a place, and how often it was
+ * used, so that questions about memory that is gone are refused. A packed key is the device's, the
+ * name, and a checksum. Memory that the software NIC allocated can be mapped at peers; all the same
+ * its keys are never `direct`, so that transfers really pass through the queues. */
 #include "verbs_backend/transport.h"
 
 #include <stdlib.h>
@@ -9,13 +10,13 @@
 typedef struct {
     uint32_t magic;
     uint32_t rkey, name;
-    uint16_t bytes;   /* of the device's part, behind this */
+    uint16_t bytes; /* of the device's part, behind this */
     uint8_t nic_atomics, reserved;
     uint64_t base, length;
-    uint64_t check;   /* of all else */
+    uint64_t check; /* of all else */
 } packed_key_t;
 
-#define KEY_MAGIC 0x314b5650u
+#define KEY_MAGIC  0x314b5650u
 #define PLACE_BITS 16
 
 static pgasi_verbs_mem_t *mem_of(pgasi_tp_mem_t *mem)
@@ -26,27 +27,22 @@ static pgasi_verbs_mem_t *mem_of(pgasi_tp_mem_t *mem)
 /* Locked. @return the place, or -1 */
 static int find_place(pgasi_verbs_tp_t *tp)
 {
-    for (uint32_t i = 0; i < tp->n_mems; i++) {
-        if (tp->mems[i] == NULL) {
+    for (uint32_t i = 0; i < tp->n_mems; i++)
+        if (!tp->mems[i])
             return (int)i;
-        }
-    }
     uint32_t n = PGASI_MAX(2 * tp->n_mems, 16u);
-    if (n > 1u << PLACE_BITS) {
+    if (n > 1u << PLACE_BITS)
         return -1;
-    }
-    pgasi_verbs_mem_t **mems = realloc(tp->mems, n * sizeof(mems[0]));
-    if (mems == NULL) {
+    pgasi_verbs_mem_t **mems = realloc(tp->mems, n * sizeof mems[0]);
+    if (!mems)
         return -1;
-    }
     tp->mems = mems;
-    uint16_t *uses = realloc(tp->mem_uses, n * sizeof(uses[0]));
-    if (uses == NULL) {
+    uint16_t *uses = realloc(tp->mem_uses, n * sizeof uses[0]);
+    if (!uses)
         return -1;
-    }
     tp->mem_uses = uses;
-    memset(mems + tp->n_mems, 0, (n - tp->n_mems) * sizeof(mems[0]));
-    memset(uses + tp->n_mems, 0, (n - tp->n_mems) * sizeof(uses[0]));
+    memset(mems + tp->n_mems, 0, (n - tp->n_mems) * sizeof mems[0]);
+    memset(uses + tp->n_mems, 0, (n - tp->n_mems) * sizeof uses[0]);
     uint32_t place = tp->n_mems;
     tp->n_mems = n;
     return (int)place;
@@ -66,20 +62,22 @@ static pgas_status_t enter(pgasi_verbs_tp_t *tp, pgasi_verbs_mem_t *mem)
 }
 
 /* addr NULL: allocate. */
-static pgas_status_t add_memory(pgasi_verbs_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
+static pgas_status_t add_memory(pgasi_verbs_tp_t *tp, void *addr, size_t bytes,
+                                pgasi_tp_mem_t **mem_p)
 {
-    pgasi_verbs_mem_t *mem = bytes > 0 ? calloc(1, sizeof(*mem)) : NULL;
-    if (mem == NULL) {
+    pgasi_verbs_mem_t *mem = bytes > 0 ? calloc(1, sizeof *mem) : NULL;
+    if (!mem)
         return bytes > 0 ? PGAS_ERR_NO_MEMORY : PGAS_ERR_INVALID;
-    }
-    mem->allocated = addr == NULL;
-    pgas_status_t status = addr == NULL ? pgas_verbs_mem_alloc(tp->dev, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem)
-                                        : pgas_verbs_mem_register(tp->dev, addr, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem);
+    mem->allocated = !addr;
+    pgas_status_t status =
+        !addr ? pgas_verbs_mem_alloc(tp->dev, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem)
+              : pgas_verbs_mem_register(tp->dev, addr, bytes, PGAS_VERBS_ACCESS_ALL, &mem->mem);
     if (status != PGAS_OK) {
-        PGASI_ERROR("verbs", "%s %zu bytes failed: %s; see %s", addr == NULL ? "allocating" : "registering", bytes,
-                    pgas_status_text(status),
-                    addr == NULL ? "PGAS_HEAP_SIZE, and the limits of memory and descriptors (ulimit -v, -l, -n)"
-                                 : "the limit of locked memory (ulimit -l)");
+        PGASI_ERROR(
+            "verbs", "%s %zu bytes failed: %s; see %s", !addr ? "allocating" : "registering", bytes,
+            pgas_status_text(status),
+            !addr ? "PGAS_HEAP_SIZE, and the limits of memory and descriptors (ulimit -v, -l, -n)"
+                  : "the limit of locked memory (ulimit -l)");
         free(mem);
         return status;
     }
@@ -93,27 +91,27 @@ static pgas_status_t add_memory(pgasi_verbs_tp_t *tp, void *addr, size_t bytes, 
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_verbs_tp_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
+pgas_status_t pgasi_verbs_tp_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
+                                       void **addr_p)
 {
     pgas_status_t status = add_memory(pgasi_verbs_tp_of(tp), NULL, bytes, mem_p);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         *addr_p = mem_of(*mem_p)->mem.addr;
-    }
     return status;
 }
 
-pgas_status_t pgasi_verbs_tp_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
+pgas_status_t pgasi_verbs_tp_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
+                                          pgasi_tp_mem_t **mem_p)
 {
-    return addr == NULL ? PGAS_ERR_INVALID : add_memory(pgasi_verbs_tp_of(tp), addr, bytes, mem_p);
+    return !addr ? PGAS_ERR_INVALID : add_memory(pgasi_verbs_tp_of(tp), addr, bytes, mem_p);
 }
 
 void pgasi_verbs_tp_mem_release(pgasi_tp_t *tp_base, pgasi_tp_mem_t *tp_mem)
 {
     pgasi_verbs_tp_t *tp = pgasi_verbs_tp_of(tp_base);
     pgasi_verbs_mem_t *mem = mem_of(tp_mem);
-    if (mem == NULL) {
+    if (!mem)
         return;
-    }
     pthread_mutex_lock(&tp->lock);
     tp->mems[mem->name & ((1u << PLACE_BITS) - 1)] = NULL;
     __atomic_store_n(&tp->mem_version, tp->mem_version + 1, __ATOMIC_RELEASE);
@@ -124,13 +122,15 @@ void pgasi_verbs_tp_mem_release(pgasi_tp_t *tp_base, pgasi_tp_mem_t *tp_mem)
 
 static bool holds(const pgasi_verbs_mem_t *mem, uint64_t addr, uint64_t bytes)
 {
-    return mem != NULL && bytes <= mem->mem.bytes && addr - (uint64_t)(uintptr_t)mem->mem.addr <= mem->mem.bytes - bytes;
+    return mem && bytes <= mem->mem.bytes &&
+           addr - (uint64_t)(uintptr_t)mem->mem.addr <= mem->mem.bytes - bytes;
 }
 
 bool pgasi_verbs_mem_has(const pgasi_verbs_tp_t *tp, uint32_t name, uint64_t addr, uint64_t bytes)
 {
     uint32_t place = name & ((1u << PLACE_BITS) - 1);
-    return place < tp->n_mems && tp->mems[place] != NULL && tp->mems[place]->name == name && holds(tp->mems[place], addr, bytes);
+    return place < tp->n_mems && tp->mems[place] && tp->mems[place]->name == name &&
+           holds(tp->mems[place], addr, bytes);
 }
 
 uint32_t pgasi_verbs_lkey_of(pgasi_verbs_lane_t *lane, const void *addr, uint64_t bytes)
@@ -138,10 +138,9 @@ uint32_t pgasi_verbs_lkey_of(pgasi_verbs_lane_t *lane, const void *addr, uint64_
     pgasi_verbs_tp_t *tp = lane->tp;
     const char *from = addr;
     uint32_t version = __atomic_load_n(&tp->mem_version, __ATOMIC_ACQUIRE);
-    if (lane->last_mem.version == version && from >= lane->last_mem.from && from < lane->last_mem.to &&
-        bytes <= (uint64_t)(lane->last_mem.to - from)) {
+    if (lane->last_mem.version == version && from >= lane->last_mem.from &&
+        from < lane->last_mem.to && bytes <= (uint64_t)(lane->last_mem.to - from))
         return lane->last_mem.lkey;
-    }
     uint32_t lkey = 0;
     pthread_mutex_lock(&tp->lock);
     for (uint32_t i = 0; i < tp->n_mems && lkey == 0; i++) {
@@ -162,27 +161,26 @@ static uint64_t key_check(const packed_key_t *key, const void *rest)
 {
     packed_key_t copy = *key;
     copy.check = 0;
-    return pgasi_hash_bytes(rest, key->bytes, pgasi_hash_bytes(&copy, sizeof(copy), 0));
+    return pgasi_hash_bytes(rest, key->bytes, pgasi_hash_bytes(&copy, sizeof copy, 0));
 }
 
-pgas_status_t pgasi_verbs_key_pack(pgasi_tp_t *tp_base, pgasi_tp_mem_t *tp_mem, void *buffer, size_t *bytes_io)
+pgas_status_t pgasi_verbs_key_pack(pgasi_tp_t *tp_base, pgasi_tp_mem_t *tp_mem, void *buffer,
+                                   size_t *bytes_io)
 {
     pgas_verbs_dev_t *dev = pgasi_verbs_tp_of(tp_base)->dev;
     const pgasi_verbs_mem_t *mem = mem_of(tp_mem);
     unsigned char packed[PGASI_TP_KEY_MAX - sizeof(packed_key_t)];
     size_t packed_bytes = 0;
-    if (mem->allocated && dev->ops->mem_pack != NULL) {
-        packed_bytes = sizeof(packed);
+    if (mem->allocated && dev->ops->mem_pack) {
+        packed_bytes = sizeof packed;
         pgas_status_t status = dev->ops->mem_pack(dev, &mem->mem, packed, &packed_bytes);
-        if (status != PGAS_OK) {
+        if (status != PGAS_OK)
             return status;
-        }
     }
-    if (*bytes_io < sizeof(packed_key_t) + packed_bytes) {
+    if (*bytes_io < sizeof(packed_key_t) + packed_bytes)
         return PGAS_ERR_LIMIT;
-    }
     packed_key_t key;
-    memset(&key, 0, sizeof(key));
+    memset(&key, 0, sizeof key);
     key.magic = KEY_MAGIC;
     key.rkey = mem->mem.rkey;
     key.name = mem->name;
@@ -191,37 +189,36 @@ pgas_status_t pgasi_verbs_key_pack(pgasi_tp_t *tp_base, pgasi_tp_mem_t *tp_mem, 
     key.base = (uint64_t)(uintptr_t)mem->mem.addr;
     key.length = mem->mem.bytes;
     key.check = key_check(&key, packed);
-    memcpy(buffer, &key, sizeof(key));
-    memcpy((char *)buffer + sizeof(key), packed, packed_bytes);
-    *bytes_io = sizeof(key) + packed_bytes;
+    memcpy(buffer, &key, sizeof key);
+    memcpy((char *)buffer + sizeof key, packed, packed_bytes);
+    *bytes_io = sizeof key + packed_bytes;
     return PGAS_OK;
 }
 
 static bool is_key(const void *buffer, size_t bytes, packed_key_t *key_p)
 {
-    if (bytes < sizeof(*key_p)) {
+    if (bytes < sizeof *key_p)
         return false;
-    }
-    memcpy(key_p, buffer, sizeof(*key_p));
-    return key_p->magic == KEY_MAGIC && key_p->bytes <= bytes - sizeof(*key_p) &&
-           key_p->check == key_check(key_p, (const char *)buffer + sizeof(*key_p));
+    memcpy(key_p, buffer, sizeof *key_p);
+    return key_p->magic == KEY_MAGIC && key_p->bytes <= bytes - sizeof *key_p &&
+           key_p->check == key_check(key_p, (const char *)buffer + sizeof *key_p);
 }
 
-pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer, size_t bytes, pgasi_tp_key_t **key_p)
+pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer,
+                                     size_t bytes, pgasi_tp_key_t **key_p)
 {
     pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(tp_lane);
     packed_key_t packed;
-    if (peer < 0 || peer >= lane->tp->opts.n_ranks) {
+    if (peer < 0 || peer >= lane->tp->opts.n_ranks)
         return PGAS_ERR_RANGE;
-    }
     if (!is_key(buffer, bytes, &packed)) {
-        pgasi_warn_once(&lane->tp->warned_key, "verbs", "%zu bytes from rank %d are no key of this transport", bytes, peer);
+        pgasi_warn_once(&lane->tp->warned_key, "verbs",
+                        "%zu bytes from rank %d are no key of this transport", bytes, peer);
         return PGAS_ERR_FORMAT;
     }
-    pgasi_verbs_key_t *key = calloc(1, sizeof(*key) + packed.bytes);
-    if (key == NULL) {
+    pgasi_verbs_key_t *key = calloc(1, sizeof *key + packed.bytes);
+    if (!key)
         return PGAS_ERR_NO_MEMORY;
-    }
     key->super.ops = &pgasi_verbs_table;
     key->lane = lane;
     key->tp = lane->tp;
@@ -232,7 +229,7 @@ pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const v
     key->base = packed.base;
     key->bytes = packed.length;
     key->packed_bytes = packed.bytes;
-    memcpy(key->packed, (const char *)buffer + sizeof(packed), packed.bytes);
+    memcpy(key->packed, (const char *)buffer + sizeof packed, packed.bytes);
     *key_p = &key->super;
     return PGAS_OK;
 }
@@ -241,16 +238,13 @@ pgas_status_t pgasi_verbs_key_map(pgasi_tp_key_t *tp_key, uint64_t remote_addr, 
 {
     pgasi_verbs_key_t *key = pgasi_verbs_key_of(tp_key);
     pgas_verbs_dev_t *dev = key->tp->dev;
-    if (remote_addr - key->base >= key->bytes) {
+    if (remote_addr - key->base >= key->bytes)
         return PGAS_ERR_RANGE;
-    }
-    if (key->mapped == NULL && key->peer == key->tp->opts.rank) {
+    if (!key->mapped && key->peer == key->tp->opts.rank)
         key->mapped = (void *)(uintptr_t)key->base;
-    }
-    if (key->mapped == NULL) {
-        if (key->packed_bytes == 0 || dev->ops->mem_map == NULL) {
+    if (!key->mapped) {
+        if (key->packed_bytes == 0 || !dev->ops->mem_map)
             return PGAS_ERR_UNSUPPORTED;
-        }
         pgas_status_t status = dev->ops->mem_map(dev, key->packed, key->packed_bytes, &key->mapped);
         if (status != PGAS_OK) {
             key->mapped = NULL;
@@ -264,12 +258,10 @@ pgas_status_t pgasi_verbs_key_map(pgasi_tp_key_t *tp_key, uint64_t remote_addr, 
 void pgasi_verbs_key_release(pgasi_tp_key_t *tp_key)
 {
     pgasi_verbs_key_t *key = pgasi_verbs_key_of(tp_key);
-    if (key == NULL) {
+    if (!key)
         return;
-    }
     pgas_verbs_dev_t *dev = key->tp->dev;
-    if (key->mapped != NULL && key->peer != key->tp->opts.rank) {
+    if (key->mapped && key->peer != key->tp->opts.rank)
         dev->ops->mem_unmap(dev, key->packed, key->packed_bytes, key->mapped);
-    }
     free(key);
 }

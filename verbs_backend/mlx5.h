@@ -1,6 +1,8 @@
-/** The provider "mlx5": queue pairs that are made by commands of the card (prm.h) and written and read by ourselves (raw.h), on NVIDIA's
- *  cards from ConnectX-4 on. Domains, memory, completion and shared receive queues are libibverbs', looked into by mlx5dv_init_obj: so
- *  registration, completion channels and the kernel's clean-up are as everywhere. provider_mlx5.c has those, mlx5_qp.c queue pairs. */
+/** The provider "mlx5": queue pairs that are made by commands of the card (prm.h) and written and
+ *  read by ourselves (raw.h), on NVIDIA's cards from ConnectX-4 on. Domains, memory, completion and
+ *  shared receive queues are libibverbs', looked into by mlx5dv_init_obj: so registration,
+ *  completion channels and the kernel's clean-up are as everywhere. provider_mlx5.c has those,
+ *  mlx5_qp.c queue pairs. */
 #ifndef PGASI_VERBS_MLX5_H
 #define PGASI_VERBS_MLX5_H
 
@@ -9,7 +11,8 @@
 #include "verbs_backend/port.h"
 #include "verbs_backend/raw.h"
 
-#define PGASI_MLX5_RING_LOG_MAX 15 /* blocks or strides: what four bits of the context, and the 16-bit indices, allow */
+/* blocks or strides: what four bits of the context, and the 16-bit indices, allow */
+#define PGASI_MLX5_RING_LOG_MAX 15
 
 typedef struct {
     pgasi_raw_dev_t raw;
@@ -24,9 +27,10 @@ typedef struct {
     pgasi_raw_cq_t raw;
     struct ibv_cq *cq;
     struct ibv_comp_channel *channel; /* NULL: without events */
-    void *page;      /* of doorbells */
-    uint32_t n_events; /* of the channel, that were taken */
-    uint32_t n_empty;  /* polls that found nothing: now and then they look for events of the device */
+    void *page;                       /* of doorbells */
+    uint32_t n_events;                /* of the channel, that were taken */
+    /* polls that found nothing: now and then they look for events of the device */
+    uint32_t n_empty;
 } pgasi_mlx5_cq_t;
 
 typedef struct {
@@ -47,8 +51,8 @@ static inline pgasi_mlx5_srq_t *pgasi_mlx5_srq(pgas_verbs_srq_t *srq)
     return (pgasi_mlx5_srq_t *)(void *)srq;
 }
 
-/* Before a doorbell: what was stored to memory is seen first. After it: it leaves now, and does not wait in a buffer that combines
- * stores. */
+/* Before a doorbell: what was stored to memory is seen first. After it: it leaves now, and does not
+ * wait in a buffer that combines stores. */
 static inline void pgasi_mlx5_order_stores(void)
 {
 #if defined __x86_64__
@@ -61,10 +65,12 @@ static inline void pgasi_mlx5_order_stores(void)
 }
 
 /* entries of the table */
-pgas_status_t pgasi_mlx5_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts, pgas_verbs_qp_t **qp_p);
+pgas_status_t pgasi_mlx5_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
+                                 pgas_verbs_qp_t **qp_p);
 void pgasi_mlx5_qp_close(pgas_verbs_qp_t *qp);
 void pgasi_mlx5_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
 pgas_status_t pgasi_mlx5_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
-pgas_status_t pgasi_mlx5_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p);
+pgas_status_t pgasi_mlx5_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
+                                   uint32_t *slot_bytes_p);
 
 #endif

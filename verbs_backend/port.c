@@ -11,13 +11,14 @@
 int pgasi_verbs_device_list(struct ibv_device ***devices_p)
 {
     int n = 0;
-    *devices_p = ibv_get_device_list(&n); /* NULL without the kernel's modules (ENOSYS), or without rights: no devices */
-    return *devices_p == NULL ? 0 : n;
+    /* NULL without the kernel's modules (ENOSYS), or without rights: no devices */
+    *devices_p = ibv_get_device_list(&n);
+    return !*devices_p ? 0 : n;
 }
 
 void pgasi_verbs_device_list_free(struct ibv_device **devices)
 {
-    if (devices != NULL)
+    if (devices)
         ibv_free_device_list(devices);
 }
 
@@ -44,7 +45,7 @@ static int read_numa_node(const struct ibv_device *device)
     int node = -1;
     snprintf(path, sizeof path, "%s/device/numa_node", device->ibdev_path);
     FILE *file = fopen(path, "re");
-    if (file != NULL) {
+    if (file) {
         if (fscanf(file, "%d", &node) != 1)
             node = -1;
         fclose(file);
@@ -54,11 +55,13 @@ static int read_numa_node(const struct ibv_device *device)
 
 static pgasi_gid_type_t type_of(uint32_t gid_type)
 {
-    return gid_type == IBV_GID_TYPE_ROCE_V2 ? PGASI_GID_ROCE_2 : gid_type == IBV_GID_TYPE_ROCE_V1 ? PGASI_GID_ROCE_1
-                                                                                                  : PGASI_GID_INFINIBAND;
+    return gid_type == IBV_GID_TYPE_ROCE_V2   ? PGASI_GID_ROCE_2
+           : gid_type == IBV_GID_TYPE_ROCE_V1 ? PGASI_GID_ROCE_1
+                                              : PGASI_GID_INFINIBAND;
 }
 
-/* The entries of a port that are set. @return how many, in *gids_p that the caller frees; -1: no memory */
+/* The entries of a port that are set. @return how many, in *gids_p that the caller frees; -1: no
+ * memory */
 static int read_gids(struct ibv_context *context, int port, int table_length, pgasi_gid_t **gids_p)
 {
     struct ibv_device_attr device;
@@ -66,7 +69,7 @@ static int read_gids(struct ibv_context *context, int port, int table_length, pg
     size_t most = (size_t)PGASI_MAX(table_length, 1) * (size_t)PGASI_MAX(ports, 1);
     struct ibv_gid_entry *entries = calloc(most, sizeof *entries);
     pgasi_gid_t *gids = calloc(most, sizeof *gids);
-    if (entries == NULL || gids == NULL) {
+    if (!entries || !gids) {
         free(entries);
         free(gids);
         return -1;
@@ -87,20 +90,26 @@ static int read_gids(struct ibv_context *context, int port, int table_length, pg
 
 static const char *name_of(pgasi_gid_type_t type)
 {
-    return type == PGASI_GID_ROCE_2 ? "RoCE v2" : type == PGASI_GID_ROCE_1 ? "RoCE v1" : "InfiniBand";
+    return type == PGASI_GID_ROCE_2   ? "RoCE v2"
+           : type == PGASI_GID_ROCE_1 ? "RoCE v1"
+                                      : "InfiniBand";
 }
 
-/* Takes the GID to use into what is said of a port. Ethernet needs one; InfiniBand only where there is no LID, or one was
- * asked for. */
-static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids, int n, bool ethernet, int wanted)
+/* Takes the GID to use into what is said of a port. Ethernet needs one; InfiniBand only where there
+ * is no LID, or one was asked for. */
+static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids, int n,
+                              bool ethernet, int wanted)
 {
     int chosen = pgasi_gid_choose(gids, n, wanted);
     if (wanted >= 0 && chosen < 0) {
-        PGASI_WARN("verbs", "%s port %d has no GID with index %d", port->info.name, port->info.port, wanted);
+        PGASI_WARN("verbs", "%s port %d has no GID with index %d", port->info.name, port->info.port,
+                   wanted);
         return PGAS_ERR_INVALID;
     }
     snprintf(port->info.link, sizeof port->info.link, "%s",
-             !ethernet ? "InfiniBand" : chosen < 0 ? "RoCE" : name_of(gids[chosen].type));
+             !ethernet    ? "InfiniBand"
+             : chosen < 0 ? "RoCE"
+                          : name_of(gids[chosen].type));
     port->at.is_global = ethernet || wanted >= 0 || port->info.lid == 0;
     if (chosen >= 0) {
         memcpy(port->info.gid, gids[chosen].gid, sizeof port->info.gid);
@@ -113,7 +122,8 @@ static pgas_status_t take_gid(pgasi_verbs_port_t *port, const pgasi_gid_t *gids,
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_verbs_port_query(struct ibv_context *context, int number, int gid_index, pgasi_verbs_port_t *port_p)
+pgas_status_t pgasi_verbs_port_query(struct ibv_context *context, int number, int gid_index,
+                                     pgasi_verbs_port_t *port_p)
 {
     struct ibv_port_attr attr;
     pgasi_verbs_port_t port;
@@ -153,14 +163,16 @@ static void take_gids(const pgasi_gid_t *from, int n, pgas_verbs_gid_t *gids, in
     }
 }
 
-pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max, int *n_p)
+pgas_status_t pgasi_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max,
+                               int *n_p)
 {
     struct ibv_port_attr attr;
     struct ibv_context *context = pgasi_verbs_device_open(device);
-    if (context == NULL)
+    if (!context)
         return PGAS_ERR_NOT_FOUND;
     pgasi_gid_t *found = NULL;
-    pgas_status_t status = ibv_query_port(context, (uint8_t)port, &attr) == 0 ? PGAS_OK : PGAS_ERR_NOT_FOUND;
+    pgas_status_t status =
+        ibv_query_port(context, (uint8_t)port, &attr) == 0 ? PGAS_OK : PGAS_ERR_NOT_FOUND;
     int n = status == PGAS_OK ? read_gids(context, port, attr.gid_tbl_len, &found) : 0;
     if (n < 0)
         status = PGAS_ERR_NO_MEMORY;
@@ -182,7 +194,7 @@ bool pgasi_verbs_set_nonblocking(int fd)
 struct ibv_comp_channel *pgasi_verbs_channel_open(struct ibv_context *context)
 {
     struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
-    if (channel != NULL && !pgasi_verbs_set_nonblocking(channel->fd)) {
+    if (channel && !pgasi_verbs_set_nonblocking(channel->fd)) {
         ibv_destroy_comp_channel(channel);
         channel = NULL;
     }

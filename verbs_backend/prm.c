@@ -3,31 +3,77 @@
 
 #include <string.h>
 
-enum { QUERY_HCA_CAP = 0x100, CREATE_QP = 0x500, RST2INIT_QP = 0x502, INIT2RTR_QP = 0x503, RTR2RTS_QP = 0x504 };
+enum {
+    QUERY_HCA_CAP = 0x100,
+    CREATE_QP = 0x500,
+    RST2INIT_QP = 0x502,
+    INIT2RTR_QP = 0x503,
+    RTR2RTS_QP = 0x504
+};
 
 /* of a command and of its answer */
 enum {
-    IN_OPCODE = 0, IN_OP_MOD = 0x30, IN_QPN = 0x48, IN_CONTEXT = 0xc0, IN_RING_OFFSET = 0x800, IN_RING_UMEM = 0x840,
-    IN_RING_UMEM_VALID = 0x860, OUT_SYNDROME = 0x20, OUT_QPN = 0x48, OUT_CAP = 0x80
+    IN_OPCODE = 0,
+    IN_OP_MOD = 0x30,
+    IN_QPN = 0x48,
+    IN_CONTEXT = 0xc0,
+    IN_RING_OFFSET = 0x800,
+    IN_RING_UMEM = 0x840,
+    IN_RING_UMEM_VALID = 0x860,
+    OUT_SYNDROME = 0x20,
+    OUT_QPN = 0x48,
+    OUT_CAP = 0x80
 };
 enum { CAP_CURRENT = 1, CAP_CD = 0x22c };
 
 /* of a queue pair's context */
 enum {
-    QPC_STATE_OF_PATHS = 0x13, QPC_PD = 0x28, QPC_MTU = 0x40, QPC_LOG_MESSAGE = 0x43, QPC_LOG_RQ = 0x49, QPC_LOG_RQ_STRIDE = 0x4d,
-    QPC_LOG_SQ = 0x51, QPC_TIMESTAMPS = 0x58, QPC_UAR = 0x68, QPC_USER_INDEX = 0x88, QPC_PEER = 0xa8, QPC_PATH = 0xc0,
-    QPC_LOG_READS = 0x388, QPC_RETRY = 0x38d, QPC_RNR_RETRY = 0x390, QPC_PSN = 0x3c8, QPC_CQN_SEND = 0x3e8, QPC_LOG_READS_IN = 0x488,
-    QPC_ATOMICS = 0x48c, QPC_READ = 0x490, QPC_WRITE = 0x491, QPC_ATOMIC = 0x492, QPC_CHANNEL = 0x49d, QPC_RNR_TIMER = 0x4a3,
-    QPC_PEER_PSN = 0x4a8, QPC_CQN_RECV = 0x4e8, QPC_RECORD = 0x500, QPC_RQ_KIND = 0x565, QPC_SRQN = 0x568,
-    QPC_RECORD_UMEM_VALID = 0x683, QPC_RECORD_UMEM = 0x720
+    QPC_STATE_OF_PATHS = 0x13,
+    QPC_PD = 0x28,
+    QPC_MTU = 0x40,
+    QPC_LOG_MESSAGE = 0x43,
+    QPC_LOG_RQ = 0x49,
+    QPC_LOG_RQ_STRIDE = 0x4d,
+    QPC_LOG_SQ = 0x51,
+    QPC_TIMESTAMPS = 0x58,
+    QPC_UAR = 0x68,
+    QPC_USER_INDEX = 0x88,
+    QPC_PEER = 0xa8,
+    QPC_PATH = 0xc0,
+    QPC_LOG_READS = 0x388,
+    QPC_RETRY = 0x38d,
+    QPC_RNR_RETRY = 0x390,
+    QPC_PSN = 0x3c8,
+    QPC_CQN_SEND = 0x3e8,
+    QPC_LOG_READS_IN = 0x488,
+    QPC_ATOMICS = 0x48c,
+    QPC_READ = 0x490,
+    QPC_WRITE = 0x491,
+    QPC_ATOMIC = 0x492,
+    QPC_CHANNEL = 0x49d,
+    QPC_RNR_TIMER = 0x4a3,
+    QPC_PEER_PSN = 0x4a8,
+    QPC_CQN_RECV = 0x4e8,
+    QPC_RECORD = 0x500,
+    QPC_RQ_KIND = 0x565,
+    QPC_SRQN = 0x568,
+    QPC_RECORD_UMEM_VALID = 0x683,
+    QPC_RECORD_UMEM = 0x720
 };
 enum { MIGRATED = 3, TIMESTAMPS_DEFAULT = 1, ATOMICS_OF_IB = 1, LOG_MESSAGE_MAX = 30 };
 enum { RQ_OWN = 0, RQ_SHARED = 1, RQ_NONE = 3 };
 
 /* of a path in the context */
 enum {
-    PATH_GRH = 0x28, PATH_LID = 0x30, PATH_TIMEOUT = 0x40, PATH_GID_INDEX = 0x48, PATH_HOPS = 0x58, PATH_GID = 0x80,
-    PATH_UDP_PORT = 0x110, PATH_PORT = 0x128, PATH_MAC = 0x130
+    PATH_GRH = 0x28,
+    PATH_LID = 0x30,
+    PATH_TIMEOUT = 0x40,
+    PATH_GID_INDEX = 0x48,
+    PATH_HOPS = 0x58,
+    PATH_GID = 0x80,
+    PATH_UDP_PORT = 0x110,
+    PATH_PORT = 0x128,
+    PATH_MAC = 0x130
 };
 
 static void put(unsigned char *in, unsigned at, unsigned bits, uint64_t value)

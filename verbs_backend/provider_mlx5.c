@@ -1,4 +1,5 @@
-/* The provider "mlx5" but for its queue pairs: devices, memory, completion queues and shared receive queues. */
+/* The provider "mlx5" but for its queue pairs: devices, memory, completion queues and shared
+ * receive queues. */
 #include "verbs_backend/mlx5.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include "verbs_backend/prm.h"
 
 #define EVENTS_EVERY 1024u /* empty polls */
-#define CQ_DOORBELL 0x20   /* in a page of doorbells */
+#define CQ_DOORBELL  0x20  /* in a page of doorbells */
 
 static pgas_status_t status_of(int error)
 {
@@ -63,7 +64,7 @@ static pgas_status_t list_devices(pgas_verbs_info_t *infos, int n_max, int *n_p)
     for (int i = 0; i < n; i++) {
         struct ibv_context *context = open_context(devices[i]);
         struct ibv_device_attr attr;
-        if (context == NULL)
+        if (!context)
             continue;
         int n_ports = ibv_query_device(context, &attr) == 0 ? attr.phys_port_cnt : 0;
         for (int k = 1; k <= n_ports; k++) {
@@ -92,7 +93,8 @@ static pgas_status_t open_by_name(const char *name, struct ibv_context **context
         *context_p = open_context(devices[i]);
         status = *context_p != NULL ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
         if (status != PGAS_OK)
-            PGASI_WARN("verbs", "cannot open %s as mlx5: %s; \"verbs:%s\" may do", name, strerror(errno), name);
+            PGASI_WARN("verbs", "cannot open %s as mlx5: %s; \"verbs:%s\" may do", name,
+                       strerror(errno), name);
         break;
     }
     pgasi_verbs_device_list_free(devices);
@@ -100,7 +102,8 @@ static pgas_status_t open_by_name(const char *name, struct ibv_context **context
 }
 
 /* The port with this number, or the first active one. */
-static pgas_status_t find_port(struct ibv_context *context, int number, int gid_index, int n_ports, pgasi_verbs_port_t *port_p)
+static pgas_status_t find_port(struct ibv_context *context, int number, int gid_index, int n_ports,
+                               pgasi_verbs_port_t *port_p)
 {
     pgas_status_t status = PGAS_ERR_NOT_FOUND;
     for (int i = number != 0 ? number : 1; i <= (number != 0 ? number : n_ports); i++) {
@@ -111,12 +114,15 @@ static pgas_status_t find_port(struct ibv_context *context, int number, int gid_
     return status == PGAS_OK ? PGAS_ERR_NOT_FOUND : status;
 }
 
-static void take_limits(pgasi_mlx5_dev_t *dev, const struct ibv_device_attr *attr, const pgasi_verbs_port_t *port)
+static void take_limits(pgasi_mlx5_dev_t *dev, const struct ibv_device_attr *attr,
+                        const pgasi_verbs_port_t *port)
 {
-    pgasi_verbs_limits_t *limits = &dev->raw.super.limits; /* raw.c has set those of the entries' form */
+    /* raw.c has set those of the entries' form */
+    pgasi_verbs_limits_t *limits = &dev->raw.super.limits;
     uint32_t depth = PGASI_MIN((uint32_t)attr->max_qp_wr, 1u << PGASI_MLX5_RING_LOG_MAX);
     limits->send_depth_max = depth;
-    limits->recv_depth_max = attr->max_srq_wr > 0 ? PGASI_MIN(depth, (uint32_t)attr->max_srq_wr) : depth;
+    limits->recv_depth_max =
+        attr->max_srq_wr > 0 ? PGASI_MIN(depth, (uint32_t)attr->max_srq_wr) : depth;
     limits->spans_max = PGASI_MIN(limits->spans_max, (uint32_t)attr->max_sge);
     limits->reads_max = (uint32_t)PGASI_MIN(attr->max_qp_rd_atom, attr->max_qp_init_rd_atom);
     limits->message_max = PGASI_MIN(limits->message_max, (uint64_t)port->message_max);
@@ -130,14 +136,14 @@ static struct mlx5dv_devx_uar *alloc_page(struct ibv_context *context)
 {
     enum { AT_ONCE = 1, COMBINED = 0 }; /* MLX5_IB_UAPI_UAR_ALLOC_TYPE_ */
     struct mlx5dv_devx_uar *uar = mlx5dv_devx_alloc_uar(context, AT_ONCE);
-    return uar != NULL ? uar : mlx5dv_devx_alloc_uar(context, COMBINED);
+    return uar ? uar : mlx5dv_devx_alloc_uar(context, COMBINED);
 }
 
-static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_device_attr *attr, const pgasi_verbs_port_t *port,
-                              pgas_verbs_dev_t **dev_p)
+static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_device_attr *attr,
+                              const pgasi_verbs_port_t *port, pgas_verbs_dev_t **dev_p)
 {
     pgasi_mlx5_dev_t *dev = calloc(1, sizeof *dev);
-    if (dev == NULL)
+    if (!dev)
         return PGAS_ERR_NO_MEMORY;
     pgas_status_t status = pgasi_raw_dev_init(&dev->raw);
     if (status != PGAS_OK)
@@ -145,7 +151,7 @@ static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_devi
     status = PGAS_ERR_IO;
     dev->context = context;
     dev->pd = ibv_alloc_pd(context);
-    if (dev->pd == NULL)
+    if (!dev->pd)
         goto fini_raw;
     struct mlx5dv_pd pd = { 0 };
     struct mlx5dv_obj object = { .pd = { .in = dev->pd, .out = &pd } };
@@ -153,7 +159,7 @@ static pgas_status_t make_dev(struct ibv_context *context, const struct ibv_devi
         goto free_pd;
     dev->pdn = pd.pdn;
     dev->uar = alloc_page(context);
-    if (dev->uar == NULL)
+    if (!dev->uar)
         goto free_pd;
     dev->raw.super.info = port->info;
     dev->at = port->at;
@@ -172,7 +178,8 @@ free_dev:
     return status;
 }
 
-static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *name, int number, pgas_verbs_dev_t **dev_p)
+static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *name, int number,
+                                 pgas_verbs_dev_t **dev_p)
 {
     struct ibv_context *context = NULL;
     struct ibv_device_attr attr;
@@ -180,7 +187,9 @@ static pgas_status_t open_device(const pgas_verbs_dev_opts_t *opts, const char *
     pgas_status_t status = open_by_name(name, &context);
     if (status != PGAS_OK)
         return status;
-    status = ibv_query_device(context, &attr) == 0 && pgasi_verbs_set_nonblocking(context->async_fd) ? PGAS_OK : PGAS_ERR_IO;
+    status = ibv_query_device(context, &attr) == 0 && pgasi_verbs_set_nonblocking(context->async_fd)
+                 ? PGAS_OK
+                 : PGAS_ERR_IO;
     if (status == PGAS_OK)
         status = find_port(context, number, opts->gid_index, attr.phys_port_cnt, &port);
     if (status == PGAS_OK)
@@ -202,12 +211,15 @@ static void close_device(pgas_verbs_dev_t *base)
 
 /* ---- memory ---- */
 
-static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+static pgas_status_t register_memory(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
+                                     uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    return pgasi_rdma_mem_register(pgasi_mlx5_dev(dev)->pd, dev->info.name, addr, bytes, access, mem_p);
+    return pgasi_rdma_mem_register(pgasi_mlx5_dev(dev)->pd, dev->info.name, addr, bytes, access,
+                                   mem_p);
 }
 
-static pgas_status_t alloc_memory(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+static pgas_status_t alloc_memory(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                  pgas_verbs_mem_t *mem_p)
 {
     return pgasi_rdma_mem_alloc(pgasi_mlx5_dev(dev)->pd, dev->info.name, bytes, access, mem_p);
 }
@@ -219,7 +231,8 @@ static void release_memory(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 
 /* ---- completion queues ---- */
 
-static struct ibv_cq *make_cq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_cq_t *cq, uint32_t depth, uint32_t flags)
+static struct ibv_cq *make_cq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_cq_t *cq, uint32_t depth,
+                              uint32_t flags)
 {
     struct ibv_cq_init_attr_ex attr = { .cqe = depth, .cq_context = cq, .channel = cq->channel };
     if ((flags & PGAS_VERBS_CQ_IGNORE_OVERRUN) == 0)
@@ -227,7 +240,7 @@ static struct ibv_cq *make_cq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_cq_t *cq, uint32
     attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
     attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     struct ibv_cq_ex *extended = ibv_create_cq_ex(dev->context, &attr);
-    return extended != NULL ? ibv_cq_ex_to_cq(extended) : NULL;
+    return extended ? ibv_cq_ex_to_cq(extended) : NULL;
 }
 
 static void close_cq(pgas_verbs_cq_t *base)
@@ -236,29 +249,33 @@ static void close_cq(pgas_verbs_cq_t *base)
     pgasi_raw_leave_cq(&pgasi_mlx5_dev(base->dev)->raw, &cq->raw);
     if (cq->n_events > 0)
         ibv_ack_cq_events(cq->cq, cq->n_events);
-    if (cq->cq != NULL && ibv_destroy_cq(cq->cq) != 0)
+    if (cq->cq && ibv_destroy_cq(cq->cq) != 0)
         PGASI_WARN("verbs", "%s: a completion queue cannot be closed", base->dev->info.name);
-    if (cq->channel != NULL)
+    if (cq->channel)
         ibv_destroy_comp_channel(cq->channel);
     free(cq);
 }
 
-static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p)
+static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t flags,
+                             pgas_verbs_cq_t **cq_p)
 {
     pgasi_mlx5_dev_t *dev = pgasi_mlx5_dev(base);
     pgasi_mlx5_cq_t *cq = calloc(1, sizeof *cq);
-    if (cq == NULL)
+    if (!cq)
         return PGAS_ERR_NO_MEMORY;
     cq->raw.super.dev = base;
     pgas_status_t status = PGAS_OK;
-    if ((flags & PGAS_VERBS_CQ_EVENTS) != 0 && (cq->channel = pgasi_verbs_channel_open(dev->context)) == NULL)
+    if ((flags & PGAS_VERBS_CQ_EVENTS) != 0 &&
+        !(cq->channel = pgasi_verbs_channel_open(dev->context)))
         status = PGAS_ERR_IO;
-    if (status == PGAS_OK && (cq->cq = make_cq(dev, cq, depth, flags)) == NULL)
+    if (status == PGAS_OK && !(cq->cq = make_cq(dev, cq, depth, flags)))
         status = status_of(errno);
     struct mlx5dv_cq inside = { 0 };
     struct mlx5dv_obj object = { .cq = { .in = cq->cq, .out = &inside } };
-    if (status == PGAS_OK && (mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ) != 0 || inside.cqe_size != sizeof(pgasi_cqe_t))) {
-        PGASI_WARN("verbs", "%s: completions are not 64 bytes; unset MLX5_CQE_SIZE", base->info.name);
+    if (status == PGAS_OK &&
+        (mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ) != 0 || inside.cqe_size != sizeof(pgasi_cqe_t))) {
+        PGASI_WARN("verbs", "%s: completions are not 64 bytes; unset MLX5_CQE_SIZE",
+                   base->info.name);
         status = PGAS_ERR_UNSUPPORTED;
     }
     if (status != PGAS_OK) {
@@ -274,13 +291,15 @@ static pgas_status_t open_cq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t fl
     return PGAS_OK;
 }
 
-/* An overrun comes as an event of the device, not as a completion. Any thread may find the event of any queue. */
+/* An overrun comes as an event of the device, not as a completion. Any thread may find the event of
+ * any queue. */
 static void look_for_events(struct ibv_context *context)
 {
     struct ibv_async_event event;
     while (ibv_get_async_event(context, &event) == 0) { /* does not wait, see open_device */
         if (event.event_type == IBV_EVENT_CQ_ERR)
-            __atomic_store_n(&((pgasi_mlx5_cq_t *)event.element.cq->cq_context)->raw.dead, true, __ATOMIC_RELEASE);
+            __atomic_store_n(&((pgasi_mlx5_cq_t *)event.element.cq->cq_context)->raw.dead, true,
+                             __ATOMIC_RELEASE);
         ibv_ack_async_event(&event);
     }
 }
@@ -302,8 +321,8 @@ static pgas_status_t cq_descriptor(pgas_verbs_cq_t *base, int *fd_p)
     return PGAS_OK;
 }
 
-/* By hand, since libmlx5 does not know how far we have polled. An event is asked for with a count of the events before it, two bits, so
- * that the card can tell a new wish from an old one. */
+/* By hand, since libmlx5 does not know how far we have polled. An event is asked for with a count
+ * of the events before it, two bits, so that the card can tell a new wish from an old one. */
 static pgas_status_t arm_cq(pgas_verbs_cq_t *base, bool solicited)
 {
     enum { SOLICITED = 1 << 24, COUNT_SHIFT = 28, ACK_AT = 1 << 20 };
@@ -312,13 +331,15 @@ static pgas_status_t arm_cq(pgas_verbs_cq_t *base, bool solicited)
     void *context;
     while (ibv_get_cq_event(cq->channel, &which, &context) == 0)
         cq->n_events++;
-    uint32_t word = (cq->n_events & 3) << COUNT_SHIFT | (solicited ? SOLICITED : 0) | (cq->raw.ci & 0xffffff);
+    uint32_t word =
+        (cq->n_events & 3) << COUNT_SHIFT | (solicited ? SOLICITED : 0) | (cq->raw.ci & 0xffffff);
     uint64_t bell = htobe64((uint64_t)word << 32 | cq->raw.number);
     __atomic_store_n(&cq->raw.record[1], htobe32(word), __ATOMIC_RELEASE);
     pgasi_mlx5_order_stores();
     *(volatile uint64_t *)(void *)((char *)cq->page + CQ_DOORBELL) = bell;
     pgasi_mlx5_order_stores();
-    bool there = pgasi_cqe_is_there(&cq->raw.ring[cq->raw.ci & cq->raw.mask], cq->raw.ci, cq->raw.mask + 1);
+    bool there =
+        pgasi_cqe_is_there(&cq->raw.ring[cq->raw.ci & cq->raw.mask], cq->raw.ci, cq->raw.mask + 1);
     return there ? PGAS_ERR_BUSY : PGAS_OK;
 }
 
@@ -339,25 +360,28 @@ static pgas_status_t take_srq(pgasi_mlx5_dev_t *dev, pgasi_mlx5_srq_t *srq)
 {
     struct mlx5dv_srq inside = { .comp_mask = MLX5DV_SRQ_MASK_SRQN };
     struct mlx5dv_obj object = { .srq = { .in = srq->srq, .out = &inside } };
-    if (mlx5dv_init_obj(&object, MLX5DV_OBJ_SRQ) != 0 || (inside.comp_mask & MLX5DV_SRQ_MASK_SRQN) == 0)
+    if (mlx5dv_init_obj(&object, MLX5DV_OBJ_SRQ) != 0 ||
+        (inside.comp_mask & MLX5DV_SRQ_MASK_SRQN) == 0)
         return PGAS_ERR_UNSUPPORTED;
     srq->raw.number = inside.srqn;
     srq->raw.super.depth = inside.tail;
-    pgas_status_t status = pgasi_raw_srq_init(&srq->raw, inside.buf, inside.tail + 1, inside.stride, (uint32_t *)inside.dbrec);
+    pgas_status_t status = pgasi_raw_srq_init(&srq->raw, inside.buf, inside.tail + 1, inside.stride,
+                                              (uint32_t *)inside.dbrec);
     return status == PGAS_OK ? pgasi_raw_enter_srq(&dev->raw, srq->raw.number, &srq->raw) : status;
 }
 
-static pgas_status_t open_srq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p)
+static pgas_status_t open_srq(pgas_verbs_dev_t *base, uint32_t depth, uint32_t spans,
+                              pgas_verbs_srq_t **srq_p)
 {
     pgasi_mlx5_dev_t *dev = pgasi_mlx5_dev(base);
     struct ibv_srq_init_attr attr = { .attr = { .max_wr = depth, .max_sge = spans } };
     pgasi_mlx5_srq_t *srq = calloc(1, sizeof *srq);
-    if (srq == NULL)
+    if (!srq)
         return PGAS_ERR_NO_MEMORY;
     srq->raw.super.dev = base;
     srq->raw.super.spans = spans;
     srq->srq = ibv_create_srq(dev->pd, &attr);
-    if (srq->srq == NULL) {
+    if (!srq->srq) {
         pgas_status_t status = status_of(errno);
         free(srq);
         return status;

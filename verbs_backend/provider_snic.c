@@ -11,7 +11,7 @@
 #include "verbs_backend/snic.h"
 
 #define RECORD_BYTES 64
-#define READS_MAX 64
+#define READS_MAX    64
 
 typedef struct {
     pgasi_raw_dev_t raw;
@@ -39,7 +39,7 @@ typedef struct {
     pgasi_snic_t *snic;
     pgasi_snic_ref_t queue; /* send ring, receive ring, record */
     size_t queue_bytes, sq_bytes;
-    uint32_t slots_key;     /* of the send ring, if peers may write to it */
+    uint32_t slots_key; /* of the send ring, if peers may write to it */
 } snic_qp_queue_t;
 
 typedef struct {
@@ -96,12 +96,13 @@ static pgas_status_t snic_list(pgas_verbs_info_t *infos, int n_max, int *n_p)
     return PGAS_OK;
 }
 
-static pgas_status_t snic_open(const pgas_verbs_dev_opts_t *opts, const char *device, int port, pgas_verbs_dev_t **dev_p)
+static pgas_status_t snic_open(const pgas_verbs_dev_opts_t *opts, const char *device, int port,
+                               pgas_verbs_dev_t **dev_p)
 {
     if (strcmp(device, "snic") != 0 || port > 1)
         return PGAS_ERR_NOT_FOUND;
     snic_dev_t *dev = calloc(1, sizeof *dev);
-    if (dev == NULL)
+    if (!dev)
         return PGAS_ERR_NO_MEMORY;
     pgas_status_t status = pgasi_raw_dev_init(&dev->raw);
     if (status != PGAS_OK)
@@ -145,31 +146,40 @@ static bool snic_step(pgas_verbs_dev_t *dev)
 
 /* ---- memory ---- */
 
-/* What was allocated lies in a memfd of its own, whose number is kept where users do not look: 0 means that it was registered. */
-static pgas_status_t enter_memory(snic_dev_t *dev, void *addr, size_t bytes, uint32_t access, int fd, pgas_verbs_mem_t *mem_p)
+/* What was allocated lies in a memfd of its own, whose number is kept where users do not look: 0
+ * means that it was registered. */
+static pgas_status_t enter_memory(snic_dev_t *dev, void *addr, size_t bytes, uint32_t access,
+                                  int fd, pgas_verbs_mem_t *mem_p)
 {
     uint32_t key = pgasi_snic_mr_open(dev->snic, dev->pd, addr, bytes, access, fd, 0);
     if (key == 0)
         return PGAS_ERR_LIMIT;
-    *mem_p = (pgas_verbs_mem_t){ .addr = addr, .bytes = bytes, .lkey = key, .rkey = key, .inside = (void *)(intptr_t)(fd + 1) };
+    *mem_p = (pgas_verbs_mem_t){
+        .addr = addr, .bytes = bytes, .lkey = key, .rkey = key, .inside = (void *)(intptr_t)(fd + 1)
+    };
     return PGAS_OK;
 }
 
-static pgas_status_t snic_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+static pgas_status_t snic_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
+                                       uint32_t access, pgas_verbs_mem_t *mem_p)
 {
     uintptr_t first = (uintptr_t)addr & ~(uintptr_t)4095;
-    bool mapped = (uintptr_t)addr + bytes > (uintptr_t)addr && /* MS_ASYNC does nothing but look */
-                  (msync((void *)first, (uintptr_t)addr - first + bytes, MS_ASYNC) == 0 || errno != ENOMEM);
+    bool mapped =
+        (uintptr_t)addr + bytes > (uintptr_t)addr && /* MS_ASYNC does nothing but look */
+        (msync((void *)first, (uintptr_t)addr - first + bytes, MS_ASYNC) == 0 || errno != ENOMEM);
     return mapped ? enter_memory(dev_of(dev), addr, bytes, access, -1, mem_p) : PGAS_ERR_INVALID;
 }
 
-static pgas_status_t snic_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+static pgas_status_t snic_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                    pgas_verbs_mem_t *mem_p)
 {
     int fd = pgasi_snic_memory("pgas-verbs", bytes);
     if (fd < 0)
         return errno == EMFILE || errno == ENFILE ? PGAS_ERR_LIMIT : PGAS_ERR_NO_MEMORY;
     void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    pgas_status_t status = addr == MAP_FAILED ? PGAS_ERR_NO_MEMORY : enter_memory(dev_of(dev), addr, bytes, access, fd, mem_p);
+    pgas_status_t status = addr == MAP_FAILED
+                               ? PGAS_ERR_NO_MEMORY
+                               : enter_memory(dev_of(dev), addr, bytes, access, fd, mem_p);
     if (status != PGAS_OK) {
         if (addr != MAP_FAILED)
             munmap(addr, bytes);
@@ -188,7 +198,8 @@ static void snic_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
     }
 }
 
-static pgas_status_t snic_mem_pack(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *mem, void *buffer, size_t *bytes_io)
+static pgas_status_t snic_mem_pack(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t *mem, void *buffer,
+                                   size_t *bytes_io)
 {
     packed_t packed = { .id = dev_of(dev)->id, .key = mem->rkey };
     if (*bytes_io < sizeof packed)
@@ -198,7 +209,8 @@ static pgas_status_t snic_mem_pack(pgas_verbs_dev_t *dev, const pgas_verbs_mem_t
     return PGAS_OK;
 }
 
-static pgas_status_t snic_mem_map(pgas_verbs_dev_t *dev, const void *buffer, size_t bytes, void **addr_p)
+static pgas_status_t snic_mem_map(pgas_verbs_dev_t *dev, const void *buffer, size_t bytes,
+                                  void **addr_p)
 {
     packed_t packed;
     if (bytes < sizeof packed)
@@ -221,11 +233,12 @@ static void snic_mem_unmap(pgas_verbs_dev_t *dev, const void *buffer, size_t byt
 
 /* ---- completion queues ---- */
 
-static pgas_status_t snic_cq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p)
+static pgas_status_t snic_cq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32_t flags,
+                                  pgas_verbs_cq_t **cq_p)
 {
     snic_dev_t *dev = dev_of(base);
     snic_cq_queue_t *cq = calloc(1, sizeof *cq);
-    if (cq == NULL)
+    if (!cq)
         return PGAS_ERR_NO_MEMORY;
     uint32_t log = log2_up(depth);
     void *ring;
@@ -290,7 +303,8 @@ static int snic_cq_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completi
     pgasi_snic_t *snic = dev_of(base->dev)->snic;
     if (pgasi_snic_run(snic))
         got = pgasi_raw_poll(base, completions, n);
-    bool dead = got == 0 && (pgasi_snic_cq_dead(snic, cq_of(base)->raw.number) || pgasi_snic_hub_gone(snic));
+    bool dead = got == 0 &&
+                (pgasi_snic_cq_dead(snic, cq_of(base)->raw.number) || pgasi_snic_hub_gone(snic));
     return PGAS_UNLIKELY(dead) ? -1 : got;
 }
 
@@ -306,18 +320,21 @@ static pgas_status_t snic_cq_arm(pgas_verbs_cq_t *base, bool solicited)
     char bytes[64];
     while (read(cq->event_fds[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
     }
-    return pgasi_snic_cq_arm(dev_of(base->dev)->snic, cq->raw.number, solicited) ? PGAS_OK : PGAS_ERR_BUSY;
+    return pgasi_snic_cq_arm(dev_of(base->dev)->snic, cq->raw.number, solicited) ? PGAS_OK
+                                                                                 : PGAS_ERR_BUSY;
 }
 
 /* ---- shared receive queues ---- */
 
-static pgas_status_t snic_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p)
+static pgas_status_t snic_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint32_t spans,
+                                   pgas_verbs_srq_t **srq_p)
 {
     snic_dev_t *dev = dev_of(base);
     snic_srq_queue_t *srq = calloc(1, sizeof *srq);
-    if (srq == NULL)
+    if (!srq)
         return PGAS_ERR_NO_MEMORY;
-    uint32_t log = log2_up(depth + 1), stride = pgasi_raw_stride(spans, true); /* one slot stays free */
+    /* one slot stays free */
+    uint32_t log = log2_up(depth + 1), stride = pgasi_raw_stride(spans, true);
     size_t ring_bytes = (size_t)stride << log;
     void *ring;
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
@@ -325,7 +342,8 @@ static pgas_status_t snic_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint3
     srq->queue = pgasi_snic_arena_take(dev->snic, srq->queue_bytes, PGASI_WQE_BB, &ring);
     if (srq->queue == 0)
         goto free_srq;
-    status = pgasi_raw_srq_init(&srq->raw, ring, 1u << log, stride, (uint32_t *)(void *)((char *)ring + ring_bytes));
+    status = pgasi_raw_srq_init(&srq->raw, ring, 1u << log, stride,
+                                (uint32_t *)(void *)((char *)ring + ring_bytes));
     if (status != PGAS_OK)
         goto give_queue;
     pgasi_raw_srq_start(&srq->raw, dev->start);
@@ -335,7 +353,8 @@ static pgas_status_t snic_srq_open(pgas_verbs_dev_t *base, uint32_t depth, uint3
                                          .record = srq->queue + ring_bytes,
                                          .pd = dev->pd };
     srq->raw.number = pgasi_snic_srq_open(dev->snic, &opts);
-    status = srq->raw.number == 0 ? PGAS_ERR_LIMIT : pgasi_raw_enter_srq(&dev->raw, srq->raw.number, &srq->raw);
+    status = srq->raw.number == 0 ? PGAS_ERR_LIMIT
+                                  : pgasi_raw_enter_srq(&dev->raw, srq->raw.number, &srq->raw);
     if (status != PGAS_OK)
         goto fini_raw;
     srq->raw.super.depth = (1u << log) - 1;
@@ -364,10 +383,12 @@ static void snic_srq_close(pgas_verbs_srq_t *base)
     free(srq);
 }
 
-static pgas_status_t snic_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
+static pgas_status_t snic_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t *recvs,
+                                   uint32_t n, uint32_t *n_p)
 {
     pgas_status_t status = pgasi_raw_srq_recv(base, recvs, n, n_p);
-    pgasi_snic_srq_posted(dev_of(base->dev)->snic, ((const snic_srq_queue_t *)(const void *)base)->raw.number);
+    pgasi_snic_srq_posted(dev_of(base->dev)->snic,
+                          ((const snic_srq_queue_t *)(const void *)base)->raw.number);
     return status;
 }
 
@@ -392,7 +413,8 @@ static uint32_t snic_flags(uint32_t flags)
            (flags & PGAS_VERBS_QP_IGNORE_OVERRUN ? 0 : PGASI_SNIC_CHECK_OVERRUN);
 }
 
-static pgas_status_t make_queues(snic_dev_t *dev, snic_qp_queue_t *qp, pgasi_snic_qp_opts_t *snic_opts)
+static pgas_status_t make_queues(snic_dev_t *dev, snic_qp_queue_t *qp,
+                                 pgasi_snic_qp_opts_t *snic_opts)
 {
     const pgas_verbs_qp_opts_t *opts = &qp->raw.super.opts;
     uint32_t blocks = pgasi_raw_blocks(opts), stride = pgasi_raw_stride(opts->recv_spans, false);
@@ -413,8 +435,9 @@ static pgas_status_t make_queues(snic_dev_t *dev, snic_qp_queue_t *qp, pgasi_sni
     snic_opts->sq = qp->queue;
     snic_opts->rq = qp->queue + qp->sq_bytes;
     snic_opts->record = qp->queue + qp->queue_bytes - RECORD_BYTES;
-    pgas_status_t status = pgasi_raw_qp_init(&qp->raw, memory, blocks, (char *)memory + qp->sq_bytes, strides, stride,
-                                             (uint32_t *)(void *)record);
+    pgas_status_t status =
+        pgasi_raw_qp_init(&qp->raw, memory, blocks, (char *)memory + qp->sq_bytes, strides, stride,
+                          (uint32_t *)(void *)record);
     if (status == PGAS_OK)
         pgasi_raw_qp_start(&qp->raw, dev->start);
     return status;
@@ -427,26 +450,30 @@ static void free_queues(snic_dev_t *dev, snic_qp_queue_t *qp)
         pgasi_snic_arena_give(dev->snic, qp->queue, qp->queue_bytes);
 }
 
-static pgas_status_t snic_qp_open(pgas_verbs_dev_t *base, const pgas_verbs_qp_opts_t *opts, pgas_verbs_qp_t **qp_p)
+static pgas_status_t snic_qp_open(pgas_verbs_dev_t *base, const pgas_verbs_qp_opts_t *opts,
+                                  pgas_verbs_qp_t **qp_p)
 {
     snic_dev_t *dev = dev_of(base);
     snic_qp_queue_t *qp = calloc(1, sizeof *qp);
-    if (qp == NULL)
+    if (!qp)
         return PGAS_ERR_NO_MEMORY;
     qp->raw.super.dev = base;
     qp->raw.super.opts = *opts;
     qp->snic = dev->snic;
     qp->raw.ring_bell = opts->flags & PGAS_VERBS_QP_MANAGED_SEND ? ring_nothing : ring_bell;
-    pgasi_snic_qp_opts_t snic_opts = { .pd = dev->pd,
-                                       .send_cqn = cq_of(opts->send_cq)->raw.number,
-                                       .recv_cqn = cq_of(opts->recv_cq)->raw.number,
-                                       .srqn = opts->srq != NULL ? ((snic_srq_queue_t *)(void *)opts->srq)->raw.number : 0,
-                                       .flags = snic_flags(opts->flags) };
+    pgasi_snic_qp_opts_t snic_opts = {
+        .pd = dev->pd,
+        .send_cqn = cq_of(opts->send_cq)->raw.number,
+        .recv_cqn = cq_of(opts->recv_cq)->raw.number,
+        .srqn = opts->srq != NULL ? ((snic_srq_queue_t *)(void *)opts->srq)->raw.number : 0,
+        .flags = snic_flags(opts->flags)
+    };
     pgas_status_t status = make_queues(dev, qp, &snic_opts);
     if (status != PGAS_OK)
         goto free_qp;
     qp->raw.number = pgasi_snic_qp_open(dev->snic, &snic_opts);
-    status = qp->raw.number == 0 ? PGAS_ERR_LIMIT : pgasi_raw_enter_qp(&dev->raw, qp->raw.number, &qp->raw);
+    status = qp->raw.number == 0 ? PGAS_ERR_LIMIT
+                                 : pgasi_raw_enter_qp(&dev->raw, qp->raw.number, &qp->raw);
     if (status != PGAS_OK)
         goto free_qp;
     const pgasi_snic_qp_state_t state = { .state = PGASI_SNIC_INIT, .access = opts->access };
@@ -517,29 +544,36 @@ static pgas_status_t snic_qp_connect(pgas_verbs_qp_t *base, const pgas_verbs_add
         return status;
     state.state = PGASI_SNIC_RTS;
     status = pgasi_snic_qp_modify(dev->snic, qp->raw.number, &state);
-    bool ended = status == PGAS_ERR_INVALID && pgasi_snic_qp_query(dev->snic, qp->raw.number) == PGASI_SNIC_ERROR;
-    return ended ? PGAS_OK : status; /* the peer has posted already, what is refused: completions tell */
+    bool ended = status == PGAS_ERR_INVALID &&
+                 pgasi_snic_qp_query(dev->snic, qp->raw.number) == PGASI_SNIC_ERROR;
+    /* the peer has posted already, what is refused: completions tell */
+    return ended ? PGAS_OK : status;
 }
 
-static pgas_status_t snic_qp_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
+static pgas_status_t snic_qp_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                  uint32_t *n_p)
 {
     pgas_status_t status = pgasi_raw_recv(base, recvs, n, n_p);
     pgasi_snic_recv_posted(qp_of(base)->snic, qp_of(base)->raw.number);
     return status;
 }
 
-static pgas_status_t snic_qp_buffer(pgas_verbs_qp_t *base, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p)
+static pgas_status_t snic_qp_buffer(pgas_verbs_qp_t *base, pgas_verbs_mem_t *mem_p,
+                                    uint32_t *slot_bytes_p)
 {
     snic_qp_queue_t *qp = qp_of(base);
     snic_dev_t *dev = dev_of(base->dev);
     if (qp->slots_key == 0) {
         uint64_t offset = qp->queue;
-        qp->slots_key = pgasi_snic_mr_open(dev->snic, dev->pd, qp->raw.sq.ring, qp->sq_bytes, PGAS_VERBS_ACCESS_ALL,
-                                           pgasi_snic_region_fd(dev->snic), offset);
+        qp->slots_key =
+            pgasi_snic_mr_open(dev->snic, dev->pd, qp->raw.sq.ring, qp->sq_bytes,
+                               PGAS_VERBS_ACCESS_ALL, pgasi_snic_region_fd(dev->snic), offset);
     }
     if (qp->slots_key == 0)
         return PGAS_ERR_LIMIT;
-    *mem_p = (pgas_verbs_mem_t){ .addr = qp->raw.sq.ring, .bytes = qp->sq_bytes, .lkey = qp->slots_key, .rkey = qp->slots_key };
+    *mem_p = (pgas_verbs_mem_t){
+        .addr = qp->raw.sq.ring, .bytes = qp->sq_bytes, .lkey = qp->slots_key, .rkey = qp->slots_key
+    };
     *slot_bytes_p = PGASI_WQE_BB;
     return PGAS_OK;
 }

@@ -1,6 +1,7 @@
-/* Writing entries and reading completions: straight-line code, since every message passes here. Positions count without end in 32
- * bits; rings are powers of two. A queue pair's record words, and a ring's contents, are read by the device: entries are written
- * before the record (release), the record before the bell. */
+/* Writing entries and reading completions: straight-line code, since every message passes here.
+ * Positions count without end in 32 bits; rings are powers of two. A queue pair's record words, and
+ * a ring's contents, are read by the device: entries are written before the record (release), the
+ * record before the bell. */
 #include "verbs_backend/raw.h"
 
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static uint32_t round_up(uint32_t n)
 
 uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts)
 {
-    unsigned segments = 2 + PGASI_MAX(opts->send_spans, pgasi_wqe_inline_segments(opts->inline_max));
+    unsigned segments =
+        2 + PGASI_MAX(opts->send_spans, pgasi_wqe_inline_segments(opts->inline_max));
     return pgasi_wqe_blocks(PGASI_MAX(segments, 4u));
 }
 
@@ -78,15 +80,15 @@ static pgas_status_t enter(pgasi_raw_dev_t *dev, void ***pages, uint32_t number,
     pgas_status_t status = PGAS_OK;
     pthread_mutex_lock(&dev->lock);
     void **page = pages[number / PGASI_RAW_PAGE];
-    if (page == NULL) {
+    if (!page) {
         page = calloc(PGASI_RAW_PAGE, sizeof(void *));
         __atomic_store_n(&pages[number / PGASI_RAW_PAGE], page, __ATOMIC_RELEASE);
     }
-    if (page != NULL)
+    if (page)
         __atomic_store_n(&page[number % PGASI_RAW_PAGE], object, __ATOMIC_SEQ_CST);
     else
         status = PGAS_ERR_NO_MEMORY;
-    if (object == NULL)
+    if (!object)
         await_pollers(dev);
     pthread_mutex_unlock(&dev->lock);
     return status;
@@ -95,7 +97,7 @@ static pgas_status_t enter(pgasi_raw_dev_t *dev, void ***pages, uint32_t number,
 static void *look_up(void **const *pages, uint32_t number)
 {
     void **page = __atomic_load_n(&pages[number / PGASI_RAW_PAGE], __ATOMIC_ACQUIRE);
-    return page == NULL ? NULL : __atomic_load_n(&page[number % PGASI_RAW_PAGE], __ATOMIC_SEQ_CST);
+    return !page ? NULL : __atomic_load_n(&page[number % PGASI_RAW_PAGE], __ATOMIC_SEQ_CST);
 }
 
 pgas_status_t pgasi_raw_enter_qp(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_qp_t *qp)
@@ -120,25 +122,26 @@ void pgasi_raw_leave_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq)
 {
     pthread_mutex_lock(&dev->lock);
     pgasi_raw_cq_t **link = &dev->cqs;
-    while (*link != NULL && *link != cq)
+    while (*link && *link != cq)
         link = &(*link)->next;
-    if (*link != NULL)
+    if (*link)
         *link = cq->next;
     pthread_mutex_unlock(&dev->lock);
 }
 
 /* ---- queues ---- */
 
-static pgas_status_t queue_init(pgasi_raw_queue_t *queue, void *ring, uint32_t n, uint32_t *record, bool send)
+static pgas_status_t queue_init(pgasi_raw_queue_t *queue, void *ring, uint32_t n, uint32_t *record,
+                                bool send)
 {
     *queue = (pgasi_raw_queue_t){ .ring = ring, .mask = n - 1, .record = record };
     queue->ids = calloc(n, sizeof *queue->ids);
     queue->ends = send ? calloc(n, sizeof *queue->ends) : NULL;
-    return queue->ids == NULL || (send && queue->ends == NULL) ? PGAS_ERR_NO_MEMORY : PGAS_OK;
+    return !queue->ids || (send && !queue->ends) ? PGAS_ERR_NO_MEMORY : PGAS_OK;
 }
 
-pgas_status_t pgasi_raw_qp_init(pgasi_raw_qp_t *qp, void *sq, uint32_t sq_blocks, void *rq, uint32_t rq_strides, uint32_t rq_stride,
-                                uint32_t *record)
+pgas_status_t pgasi_raw_qp_init(pgasi_raw_qp_t *qp, void *sq, uint32_t sq_blocks, void *rq,
+                                uint32_t rq_strides, uint32_t rq_stride, uint32_t *record)
 {
     uint32_t most = pgasi_raw_request_blocks(&qp->super.opts);
     bool ignore = qp->super.opts.flags & PGAS_VERBS_QP_IGNORE_OVERRUN;
@@ -166,7 +169,8 @@ void pgasi_raw_cq_init(pgasi_raw_cq_t *cq, void *ring, uint32_t n, uint32_t *rec
         cq->ring[i].op_own = PGASI_CQE_INVALID << 4 | 1;
 }
 
-pgas_status_t pgasi_raw_srq_init(pgasi_raw_srq_t *srq, void *ring, uint32_t n, uint32_t stride, uint32_t *record)
+pgas_status_t pgasi_raw_srq_init(pgasi_raw_srq_t *srq, void *ring, uint32_t n, uint32_t stride,
+                                 uint32_t *record)
 {
     srq->ring = ring;
     srq->mask = n - 1;
@@ -178,7 +182,7 @@ pgas_status_t pgasi_raw_srq_init(pgasi_raw_srq_t *srq, void *ring, uint32_t n, u
         *next = (next_segment_t){ .next = htobe16((uint16_t)((i + 1) & srq->mask)) };
     }
     srq->ids = calloc(n, sizeof *srq->ids);
-    return srq->ids == NULL ? PGAS_ERR_NO_MEMORY : PGAS_OK;
+    return !srq->ids ? PGAS_ERR_NO_MEMORY : PGAS_OK;
 }
 
 void pgasi_raw_srq_fini(pgasi_raw_srq_t *srq)
@@ -217,7 +221,8 @@ void pgasi_raw_srq_start(pgasi_raw_srq_t *srq, uint32_t start)
 static inline void *next_segment(const pgasi_raw_queue_t *sq, void *segment)
 {
     unsigned char *next = (unsigned char *)segment + PGASI_WQE_SEGMENT;
-    return PGAS_UNLIKELY(next == sq->ring + ((size_t)sq->mask + 1) * PGASI_WQE_BB) ? sq->ring : next;
+    return PGAS_UNLIKELY(next == sq->ring + ((size_t)sq->mask + 1) * PGASI_WQE_BB) ? sq->ring
+                                                                                   : next;
 }
 
 /* Data pointers, without empty ones. @return segments, or -1 if there are too many or too much */
@@ -243,13 +248,16 @@ static inline int put_spans(const pgasi_raw_qp_t *qp, void *segment, const pgas_
 }
 
 /* Inline data of several spans, or around the ring's end. */
-static int put_inline_pieces(const pgasi_raw_qp_t *qp, const unsigned char *segment, const pgas_verbs_request_t *r)
+static int put_inline_pieces(const pgasi_raw_qp_t *qp, const unsigned char *segment,
+                             const pgas_verbs_request_t *r)
 {
-    size_t ring_bytes = ((size_t)qp->sq.mask + 1) * PGASI_WQE_BB, at = (size_t)(segment - qp->sq.ring), bytes = 0;
+    size_t ring_bytes = ((size_t)qp->sq.mask + 1) * PGASI_WQE_BB,
+           at = (size_t)(segment - qp->sq.ring), bytes = 0;
     for (uint32_t i = 0; i < r->n_spans; i++) {
         if (r->spans[i].bytes > qp->super.opts.inline_max - bytes)
             return -1;
-        pgasi_wqe_copy_in(qp->sq.ring, ring_bytes, at + 4 + bytes, (const void *)(uintptr_t)r->spans[i].addr, r->spans[i].bytes);
+        pgasi_wqe_copy_in(qp->sq.ring, ring_bytes, at + 4 + bytes,
+                          (const void *)(uintptr_t)r->spans[i].addr, r->spans[i].bytes);
         bytes += r->spans[i].bytes;
     }
     uint32_t word = htobe32(PGASI_WQE_INLINE | (uint32_t)bytes);
@@ -257,7 +265,8 @@ static int put_inline_pieces(const pgasi_raw_qp_t *qp, const unsigned char *segm
     return (int)pgasi_wqe_inline_segments(bytes);
 }
 
-static inline int put_inline(const pgasi_raw_qp_t *qp, unsigned char *segment, const pgas_verbs_request_t *r)
+static inline int put_inline(const pgasi_raw_qp_t *qp, unsigned char *segment,
+                             const pgas_verbs_request_t *r)
 {
     if (PGAS_LIKELY(r->n_spans == 1 && r->spans[0].bytes <= 12 && r->spans[0].bytes > 0)) {
         const char *from = (const char *)(uintptr_t)r->spans[0].addr;
@@ -274,11 +283,13 @@ static inline int put_inline(const pgasi_raw_qp_t *qp, unsigned char *segment, c
 
 static inline unsigned wire_flags(uint32_t flags)
 {
-    return (flags & PGAS_VERBS_SIGNAL) << 3 | (flags & PGAS_VERBS_SOLICITED) | (flags & PGAS_VERBS_FENCE) << 5;
+    return (flags & PGAS_VERBS_SIGNAL) << 3 | (flags & PGAS_VERBS_SOLICITED) |
+           (flags & PGAS_VERBS_FENCE) << 5;
 }
 
 /* What is not a send or a write. @return segments behind the control one, or -1 */
-static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_request_t *r, pgasi_wqe_op_t *op_p)
+static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_request_t *r,
+                      pgasi_wqe_op_t *op_p)
 {
     bool master = qp->super.opts.flags & PGAS_VERBS_QP_MASTER;
     switch (r->op) {
@@ -303,7 +314,7 @@ static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_
         return 3;
     case PGAS_VERBS_WAIT:
         *op_p = PGASI_WQE_WAIT;
-        if (!master || r->cq == NULL || r->cq->dev != qp->super.dev)
+        if (!master || !r->cq || r->cq->dev != qp->super.dev)
             return -1;
         const pgasi_raw_cq_t *cq = (const pgasi_raw_cq_t *)(const void *)r->cq;
         pgasi_wqe_set_enable(segment, (r->index + cq->start) & 0xffffffu, cq->number);
@@ -311,9 +322,10 @@ static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_
     case PGAS_VERBS_SEND_ENABLE:
     case PGAS_VERBS_RECV_ENABLE:
         *op_p = r->op == PGAS_VERBS_SEND_ENABLE ? PGASI_WQE_SEND_EN : PGASI_WQE_RECV_EN;
-        if (!master || r->qp == NULL || r->qp->dev != qp->super.dev)
+        if (!master || !r->qp || r->qp->dev != qp->super.dev)
             return -1;
-        uint32_t start = r->op == PGAS_VERBS_RECV_ENABLE ? qp_of(r->qp)->rq.start : 0; /* send positions have it in them */
+        /* send positions have it in them */
+        uint32_t start = r->op == PGAS_VERBS_RECV_ENABLE ? qp_of(r->qp)->rq.start : 0;
         pgasi_wqe_set_enable(segment, (r->index + start) & 0xffffu, qp_of(r->qp)->number);
         return 1;
     default:
@@ -321,7 +333,8 @@ static int put_others(const pgasi_raw_qp_t *qp, void *segment, const pgas_verbs_
     }
 }
 
-static inline pgas_status_t write_one(pgasi_raw_qp_t *qp, const pgas_verbs_request_t *r, uint32_t flags, uint64_t id)
+static inline pgas_status_t write_one(pgasi_raw_qp_t *qp, const pgas_verbs_request_t *r,
+                                      uint32_t flags, uint64_t id)
 {
     static const uint8_t ops[] = { [PGAS_VERBS_SEND] = PGASI_WQE_SEND,
                                    [PGAS_VERBS_SEND_IMM] = PGASI_WQE_SEND_IMM,
@@ -357,7 +370,8 @@ static inline pgas_status_t write_one(pgasi_raw_qp_t *qp, const pgas_verbs_reque
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p)
+pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t *requests,
+                              uint32_t n, uint32_t *n_p)
 {
     pgasi_raw_qp_t *qp = qp_of(base);
     pgas_status_t status = PGAS_OK;
@@ -368,12 +382,13 @@ pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t 
         status = write_one(qp, &requests[i], requests[i].flags, requests[i].id);
         i += status == PGAS_OK;
     }
-    if (n_p != NULL)
+    if (n_p)
         *n_p = i;
     return status;
 }
 
-pgas_status_t pgasi_raw_write_one(pgas_verbs_qp_t *base, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id)
+pgas_status_t pgasi_raw_write_one(pgas_verbs_qp_t *base, const pgas_verbs_request_t *request,
+                                  uint32_t flags, uint64_t id)
 {
     pgasi_raw_qp_t *qp = qp_of(base);
     return PGAS_UNLIKELY(is_dead(qp)) ? PGAS_ERR_PEER : write_one(qp, request, flags, id);
@@ -413,7 +428,8 @@ static void put_receive(unsigned char *at, uint32_t n_max, const pgas_verbs_recv
     uint32_t n = 0;
     for (uint32_t i = 0; i < recv->n_spans; i++) {
         if (recv->spans[i].bytes > 0)
-            pgasi_wqe_set_data(&data[n++], recv->spans[i].addr, recv->spans[i].bytes, recv->spans[i].lkey);
+            pgasi_wqe_set_data(&data[n++], recv->spans[i].addr, recv->spans[i].bytes,
+                               recv->spans[i].lkey);
     }
     if (n < n_max) {
         data[n].bytes = 0;
@@ -422,7 +438,8 @@ static void put_receive(unsigned char *at, uint32_t n_max, const pgas_verbs_recv
     }
 }
 
-pgas_status_t pgasi_raw_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
+pgas_status_t pgasi_raw_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *recvs, uint32_t n,
+                             uint32_t *n_p)
 {
     pgasi_raw_qp_t *qp = qp_of(base);
     pgasi_raw_queue_t *rq = &qp->rq;
@@ -438,13 +455,14 @@ pgas_status_t pgasi_raw_recv(pgas_verbs_qp_t *base, const pgas_verbs_recv_t *rec
             break;
         }
         uint32_t at = rq->pi & rq->mask;
-        put_receive(rq->ring + (size_t)at * qp->rq_stride, qp->rq_stride / PGASI_WQE_SEGMENT, &recvs[i]);
+        put_receive(rq->ring + (size_t)at * qp->rq_stride, qp->rq_stride / PGASI_WQE_SEGMENT,
+                    &recvs[i]);
         rq->ids[at] = recvs[i].id;
         rq->pi++;
     }
     if (i > 0)
         __atomic_store_n(rq->record, htobe32(rq->pi & 0xffffu), __ATOMIC_RELEASE);
-    if (n_p != NULL)
+    if (n_p)
         *n_p = i;
     return status;
 }
@@ -454,14 +472,17 @@ static next_segment_t *slot_of(const pgasi_raw_srq_t *srq, uint32_t slot)
     return (next_segment_t *)(void *)(srq->ring + (size_t)slot * srq->stride);
 }
 
-pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
+pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                 uint32_t *n_p)
 {
     pgasi_raw_srq_t *srq = (pgasi_raw_srq_t *)(void *)base;
     pgas_status_t status = PGAS_OK;
     uint32_t i = 0;
     pgasi_verbs_lock(&srq->lock);
     for (; i < n; i++) {
-        status = srq->head == srq->tail ? PGAS_ERR_AGAIN : is_sound(&recvs[i], base->spans) ? PGAS_OK : PGAS_ERR_LIMIT;
+        status = srq->head == srq->tail             ? PGAS_ERR_AGAIN
+                 : is_sound(&recvs[i], base->spans) ? PGAS_OK
+                                                    : PGAS_ERR_LIMIT;
         if (status != PGAS_OK)
             break;
         next_segment_t *slot = slot_of(srq, srq->head);
@@ -473,7 +494,7 @@ pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *base, const pgas_verbs_recv_t
     if (i > 0)
         __atomic_store_n(srq->record, htobe32(srq->pi & 0xffffu), __ATOMIC_RELEASE);
     pgasi_verbs_unlock(&srq->lock);
-    if (n_p != NULL)
+    if (n_p)
         *n_p = i;
     return status;
 }
@@ -495,21 +516,33 @@ static uint64_t free_slot(pgasi_raw_srq_t *srq, uint32_t slot)
 static pgas_verbs_op_t op_of(uint8_t wqe_op)
 {
     switch (wqe_op) {
-    case PGASI_WQE_SEND: return PGAS_VERBS_SEND;
-    case PGASI_WQE_SEND_IMM: return PGAS_VERBS_SEND_IMM;
-    case PGASI_WQE_WRITE: return PGAS_VERBS_WRITE;
-    case PGASI_WQE_WRITE_IMM: return PGAS_VERBS_WRITE_IMM;
-    case PGASI_WQE_READ: return PGAS_VERBS_READ;
-    case PGASI_WQE_CSWAP: return PGAS_VERBS_CSWAP;
-    case PGASI_WQE_FADD: return PGAS_VERBS_FADD;
-    case PGASI_WQE_WAIT: return PGAS_VERBS_WAIT;
-    case PGASI_WQE_SEND_EN: return PGAS_VERBS_SEND_ENABLE;
-    case PGASI_WQE_RECV_EN: return PGAS_VERBS_RECV_ENABLE;
-    default: return PGAS_VERBS_NOP;
+    case PGASI_WQE_SEND:
+        return PGAS_VERBS_SEND;
+    case PGASI_WQE_SEND_IMM:
+        return PGAS_VERBS_SEND_IMM;
+    case PGASI_WQE_WRITE:
+        return PGAS_VERBS_WRITE;
+    case PGASI_WQE_WRITE_IMM:
+        return PGAS_VERBS_WRITE_IMM;
+    case PGASI_WQE_READ:
+        return PGAS_VERBS_READ;
+    case PGASI_WQE_CSWAP:
+        return PGAS_VERBS_CSWAP;
+    case PGASI_WQE_FADD:
+        return PGAS_VERBS_FADD;
+    case PGASI_WQE_WAIT:
+        return PGAS_VERBS_WAIT;
+    case PGASI_WQE_SEND_EN:
+        return PGAS_VERBS_SEND_ENABLE;
+    case PGASI_WQE_RECV_EN:
+        return PGAS_VERBS_RECV_ENABLE;
+    default:
+        return PGAS_VERBS_NOP;
     }
 }
 
-static inline void sent(pgasi_raw_qp_t *qp, const pgasi_cqe_fields_t *cqe, pgas_verbs_completion_t *c)
+static inline void sent(pgasi_raw_qp_t *qp, const pgasi_cqe_fields_t *cqe,
+                        pgas_verbs_completion_t *c)
 {
     uint32_t at = cqe->counter & qp->sq.mask;
     c->id = qp->sq.ids[at];
@@ -517,14 +550,15 @@ static inline void sent(pgasi_raw_qp_t *qp, const pgasi_cqe_fields_t *cqe, pgas_
     __atomic_store_n(&qp->sq.ci, qp->sq.ends[at], __ATOMIC_RELEASE);
 }
 
-static inline void received(pgasi_raw_dev_t *dev, pgasi_raw_qp_t *qp, const pgasi_cqe_fields_t *cqe, pgas_verbs_completion_t *c)
+static inline void received(pgasi_raw_dev_t *dev, pgasi_raw_qp_t *qp, const pgasi_cqe_fields_t *cqe,
+                            pgas_verbs_completion_t *c)
 {
     pgasi_raw_srq_t *srq = cqe->srqn != 0 ? look_up(dev->srqs, cqe->srqn) : NULL;
     c->op = cqe->op == PGASI_CQE_RESP_WRITE_IMM ? PGAS_VERBS_RECV_WRITE_IMM : PGAS_VERBS_RECV;
     c->has_imm = cqe->op == PGASI_CQE_RESP_WRITE_IMM || cqe->op == PGASI_CQE_RESP_SEND_IMM;
-    if (srq != NULL) {
+    if (srq) {
         c->id = free_slot(srq, cqe->counter);
-    } else if (qp != NULL && qp->rq_stride != 0) {
+    } else if (qp && qp->rq_stride != 0) {
         c->id = qp->rq.ids[cqe->counter & qp->rq.mask];
         __atomic_store_n(&qp->rq.ci, qp->rq.ci + 1, __ATOMIC_RELEASE);
     }
@@ -541,16 +575,20 @@ static inline void take(pgasi_raw_cq_t *cq, const pgasi_cqe_t *cqe, pgas_verbs_c
     pgasi_cqe_fields_t fields;
     bool known = pgasi_cqe_decode(cqe, &fields);
     pgasi_raw_qp_t *qp = look_up(dev->qps, fields.qpn);
-    *c = (pgas_verbs_completion_t){ .qp = qp != NULL ? &qp->super : NULL, .bytes = fields.bytes, .imm = fields.imm };
+    *c = (pgas_verbs_completion_t){ .qp = qp != NULL ? &qp->super : NULL,
+                                    .bytes = fields.bytes,
+                                    .imm = fields.imm };
     if (!is_send(fields.op))
         received(dev, qp, &fields, c);
-    else if (qp != NULL)
+    else if (qp)
         sent(qp, &fields, c);
     if (PGAS_UNLIKELY(!known || fields.op >= PGASI_CQE_REQ_ERR)) {
         c->syndrome = fields.syndrome;
-        c->status = known && fields.syndrome != PGASI_CQE_OK ? pgasi_verbs_syndrome_status(fields.syndrome) : PGAS_ERR_TRANSPORT;
+        c->status = known && fields.syndrome != PGASI_CQE_OK
+                        ? pgasi_verbs_syndrome_status(fields.syndrome)
+                        : PGAS_ERR_TRANSPORT;
         c->bytes = 0;
-        if (qp != NULL)
+        if (qp)
             __atomic_store_n(&qp->dead, true, __ATOMIC_RELAXED);
     }
 }
@@ -567,10 +605,10 @@ int pgasi_raw_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completions, 
     pgasi_raw_cq_t *cq = (pgasi_raw_cq_t *)(void *)base;
     const pgasi_cqe_t *cqe = next_completion(cq);
     int i = 0;
-    if (cqe == NULL)
+    if (!cqe)
         return 0;
     pgasi_verbs_round_begin(base);
-    for (; i < n && cqe != NULL; i++) {
+    for (; i < n && cqe; i++) {
         take(cq, cqe, &completions[i]);
         cq->ci++;
         cqe = next_completion(cq);

@@ -1,9 +1,10 @@
-/* Receiving, on lane 0: messages of all lanes of all peers come in over one shared receive queue, into buffers of one size. A message
- * that fits one is shown where it lies, if the consumer said that he keeps nothing, else copied; larger ones are put together. Atomics
- * are carried out here, and answered on the queue pair on which they came. Buffers go back in batches.
+/* Receiving, on lane 0: messages of all lanes of all peers come in over one shared receive queue,
+ * into buffers of one size. A message that fits one is shown where it lies, if the consumer said
+ * that he keeps nothing, else copied; larger ones are put together. Atomics are carried out here,
+ * and answered on the queue pair on which they came. Buffers go back in batches.
  *
- * What comes in is checked: the cookie, the number of the queue pair and that it is this one, sizes; what does not fit is dropped,
- * counted and logged once. */
+ * What comes in is checked: the cookie, the number of the queue pair and that it is this one,
+ * sizes; what does not fit is dropped, counted and logged once. */
 #include "verbs_backend/transport.h"
 
 #include <stdlib.h>
@@ -18,18 +19,18 @@ typedef struct answer {
 
 /** Our end of a queue pair that a lane of a peer sends on. */
 typedef struct inbound {
-    struct inbound *rung_next;   /* those with answers that the card does not know yet */
+    struct inbound *rung_next; /* those with answers that the card does not know yet */
     bool to_ring, leaving;
     int rank, lane;
     uint32_t number;
     pgas_verbs_qp_t *qp;
-    pgas_verbs_tx_t *tx;         /* made with the first answer */
+    pgas_verbs_tx_t *tx; /* made with the first answer */
     int cq;
     uint64_t slots_addr;
     uint32_t slots_rkey;
     answer_t *owed, **owed_last; /* answers that found no room */
     struct {
-        char *data;              /* NULL: what comes is not wanted */
+        char *data; /* NULL: what comes is not wanted */
         uint32_t bytes, at;
         bool under_way;
         uint8_t header_bytes;
@@ -61,23 +62,24 @@ size_t pgasi_verbs_receiver_bytes(const pgasi_verbs_tp_t *tp)
 
 static void drop(pgasi_verbs_receiver_t *receiver, const char *why)
 {
-    if (receiver->n_dropped++ == 0) {
+    if (receiver->n_dropped++ == 0)
         PGASI_WARN("verbs", "dropped a message: %s; further ones are only counted", why);
-    }
 }
 
 /* ---- messages ---- */
 
-static void show(pgasi_verbs_lane_t *lane, const inbound_t *inbound, const void *header, size_t header_bytes, void *data,
-                 size_t bytes, bool ours)
+static void show(pgasi_verbs_lane_t *lane, const inbound_t *inbound, const void *header,
+                 size_t header_bytes, void *data, size_t bytes, bool ours)
 {
     const pgasi_tp_opts_t *opts = &lane->tp->opts;
-    const pgasi_tp_am_t am = {
-        .header = header, .header_bytes = header_bytes, .data = data, .data_bytes = bytes, .source = inbound->rank};
+    const pgasi_tp_am_t am = { .header = header,
+                               .header_bytes = header_bytes,
+                               .data = data,
+                               .data_bytes = bytes,
+                               .source = inbound->rank };
     bool kept = opts->am_fn(opts->arg, &am);
-    if (ours && !kept) {
+    if (ours && !kept)
         free(data);
-    }
 }
 
 void pgasi_verbs_am_release(pgasi_tp_lane_t *lane, void *data)
@@ -87,15 +89,15 @@ void pgasi_verbs_am_release(pgasi_tp_lane_t *lane, void *data)
 }
 
 /* All of it is here. */
-static void on_whole(pgasi_verbs_lane_t *lane, const inbound_t *inbound, const void *header, size_t header_bytes, char *data,
-                     size_t bytes)
+static void on_whole(pgasi_verbs_lane_t *lane, const inbound_t *inbound, const void *header,
+                     size_t header_bytes, char *data, size_t bytes)
 {
     if (PGAS_LIKELY(lane->tp->opts.am_in_passing)) {
         show(lane, inbound, header, header_bytes, data, bytes, false);
         return;
     }
     char *copy = malloc(PGASI_MAX(bytes, 1u));
-    if (copy == NULL) {
+    if (!copy) {
         drop(lane->receiver, "no memory is left");
         return;
     }
@@ -110,39 +112,40 @@ static void on_piece(pgasi_verbs_lane_t *lane, inbound_t *inbound, const char *d
         drop(lane->receiver, "a piece that belongs to nothing");
         return;
     }
-    if (inbound->large.data != NULL) {
+    if (inbound->large.data)
         memcpy(inbound->large.data + inbound->large.at, data, bytes);
-    }
     inbound->large.at += (uint32_t)bytes;
     if (inbound->large.at == inbound->large.bytes) {
         char *whole = inbound->large.data;
         inbound->large.under_way = false;
         inbound->large.data = NULL;
-        if (whole != NULL) {
-            show(lane, inbound, inbound->large.header, inbound->large.header_bytes, whole, inbound->large.bytes, true);
+        if (whole) {
+            show(lane, inbound, inbound->large.header, inbound->large.header_bytes, whole,
+                 inbound->large.bytes, true);
         }
     }
 }
 
-static void on_message(pgasi_verbs_lane_t *lane, inbound_t *inbound, const pgasi_verbs_prefix_t *prefix, char *body, size_t bytes)
+static void on_message(pgasi_verbs_lane_t *lane, inbound_t *inbound,
+                       const pgasi_verbs_prefix_t *prefix, char *body, size_t bytes)
 {
     pgasi_verbs_receiver_t *receiver = lane->receiver;
     size_t header_room = PGASI_ALIGN_UP(prefix->header_bytes, 8);
-    if (prefix->header_bytes > PGASI_TP_AM_HEADER_MAX || bytes < header_room || bytes - header_room > prefix->bytes ||
-        inbound->large.under_way) {
+    if (prefix->header_bytes > PGASI_TP_AM_HEADER_MAX || bytes < header_room ||
+        bytes - header_room > prefix->bytes || inbound->large.under_way) {
         drop(receiver, "it is malformed");
         return;
     }
     bool too_large = prefix->bytes > lane->tp->opts.am_data_max;
     if (PGAS_UNLIKELY(too_large) && receiver->n_too_large++ == 0) {
-        PGASI_WARN("verbs", "dropped a message of %u bytes (limit %zu); further ones are only counted", prefix->bytes,
-                   lane->tp->opts.am_data_max);
+        PGASI_WARN("verbs",
+                   "dropped a message of %u bytes (limit %zu); further ones are only counted",
+                   prefix->bytes, lane->tp->opts.am_data_max);
     }
     bytes -= header_room;
     if (PGAS_LIKELY(bytes == prefix->bytes)) {
-        if (!too_large) {
+        if (!too_large)
             on_whole(lane, inbound, body, prefix->header_bytes, body + header_room, bytes);
-        }
         return;
     }
     inbound->large.under_way = true;
@@ -151,31 +154,30 @@ static void on_message(pgasi_verbs_lane_t *lane, inbound_t *inbound, const pgasi
     inbound->large.header_bytes = prefix->header_bytes;
     memcpy(inbound->large.header, body, prefix->header_bytes);
     inbound->large.data = too_large ? NULL : malloc(prefix->bytes);
-    if (!too_large && inbound->large.data == NULL) {
+    if (!too_large && !inbound->large.data)
         drop(receiver, "no memory is left");
-    }
     on_piece(lane, inbound, body + header_room, bytes);
 }
 
 /* ---- atomics ---- */
 
-/* @return false: not now, for want of room or of memory for the way back. A peer that has gone needs no answer. */
-static bool post_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot, const pgasi_verbs_answer_t *answer)
+/* @return false: not now, for want of room or of memory for the way back. A peer that has gone
+ * needs no answer. */
+static bool post_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot,
+                        const pgasi_verbs_answer_t *answer)
 {
     pgas_status_t status = PGAS_OK;
-    if (inbound->tx == NULL) {
+    if (!inbound->tx)
         status = pgasi_verbs_lane_tx_open(lane, inbound->cq, inbound->qp, NULL, &inbound->tx);
-    }
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status != PGAS_ERR_NO_MEMORY;
-    }
-    pgas_verbs_span_t span = {(uint64_t)(uintptr_t)answer, sizeof(*answer), 0};
-    pgas_verbs_request_t request = {.op = PGAS_VERBS_WRITE,
-                                    .flags = PGAS_VERBS_INLINE,
-                                    .spans = &span,
-                                    .n_spans = 1,
-                                    .remote_addr = inbound->slots_addr + slot * sizeof(*answer),
-                                    .rkey = inbound->slots_rkey};
+    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)answer, sizeof *answer, 0 };
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
+                                     .flags = PGAS_VERBS_INLINE,
+                                     .spans = &span,
+                                     .n_spans = 1,
+                                     .remote_addr = inbound->slots_addr + slot * sizeof *answer,
+                                     .rkey = inbound->slots_rkey };
     status = pgas_verbs_tx_post(inbound->tx, &request, NULL);
     if (!inbound->to_ring) {
         inbound->to_ring = true;
@@ -185,43 +187,43 @@ static bool post_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t s
     return status != PGAS_ERR_AGAIN;
 }
 
-static void give_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot, const pgasi_verbs_answer_t *answer)
+static void give_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot,
+                        const pgasi_verbs_answer_t *answer)
 {
-    if (inbound->owed == NULL && post_answer(lane, inbound, slot, answer)) {
+    if (!inbound->owed && post_answer(lane, inbound, slot, answer))
         return;
-    }
-    answer_t *owed = malloc(sizeof(*owed));
-    if (owed == NULL) {
+    answer_t *owed = malloc(sizeof *owed);
+    if (!owed)
         pgasi_fatal("verbs", "no memory for the answer to an atomic operation");
-    }
-    *owed = (answer_t){.slot = slot, .answer = *answer};
-    lane->receiver->n_owing += inbound->owed == NULL;
+    *owed = (answer_t){ .slot = slot, .answer = *answer };
+    lane->receiver->n_owing += !inbound->owed;
     *inbound->owed_last = owed;
     inbound->owed_last = &owed->next;
 }
 
-static void on_atomic(pgasi_verbs_lane_t *lane, inbound_t *inbound, const pgasi_verbs_prefix_t *prefix, const char *body,
-                      size_t body_bytes)
+static void on_atomic(pgasi_verbs_lane_t *lane, inbound_t *inbound,
+                      const pgasi_verbs_prefix_t *prefix, const char *body, size_t body_bytes)
 {
     pgasi_verbs_tp_t *tp = lane->tp;
-    pgasi_verbs_question_t question = {0};
+    pgasi_verbs_question_t question = { 0 };
     size_t bytes = prefix->header_bytes, least = offsetof(pgasi_verbs_question_t, compare);
-    if (body_bytes < (prefix->op == PGASI_AMO_CSWAP ? sizeof(question) : least) || (bytes != 4 && bytes != 8) ||
-        prefix->op > PGASI_AMO_CSWAP) {
+    if (body_bytes < (prefix->op == PGASI_AMO_CSWAP ? sizeof question : least) ||
+        (bytes != 4 && bytes != 8) || prefix->op > PGASI_AMO_CSWAP) {
         drop(lane->receiver, "an atomic operation that makes no sense");
         return;
     }
-    memcpy(&question, body, PGASI_MIN(body_bytes, sizeof(question)));
+    memcpy(&question, body, PGASI_MIN(body_bytes, sizeof question));
     if (question.slot == 0 || question.slot >= PGASI_VERBS_SLOTS) {
         drop(lane->receiver, "an atomic operation that cannot be answered");
         return;
     }
-    pgasi_verbs_answer_t answer = {0, 0};
+    pgasi_verbs_answer_t answer = { 0, 0 };
     pthread_mutex_lock(&tp->lock); /* so that the memory stays */
-    bool good = question.addr % bytes == 0 && pgasi_verbs_mem_has(tp, question.mem, question.addr, bytes);
+    bool good =
+        question.addr % bytes == 0 && pgasi_verbs_mem_has(tp, question.mem, question.addr, bytes);
     if (good) {
-        answer.result = pgasi_verbs_apply((void *)(uintptr_t)question.addr, (pgasi_amo_t)prefix->op, bytes, question.operand,
-                                          question.compare);
+        answer.result = pgasi_verbs_apply((void *)(uintptr_t)question.addr, (pgasi_amo_t)prefix->op,
+                                          bytes, question.operand, question.compare);
     }
     pthread_mutex_unlock(&tp->lock);
     answer.check = pgasi_verbs_answer_check(answer.result, prefix->bytes, !good);
@@ -235,15 +237,14 @@ static int pay(pgasi_verbs_lane_t *lane)
     int n = 0;
     for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_owing > 0; i++) {
         inbound_t *inbound = receiver->inbounds[i];
-        while (inbound != NULL && inbound->owed != NULL) {
+        while (inbound && inbound->owed) {
             answer_t *owed = inbound->owed;
-            if (!post_answer(lane, inbound, owed->slot, &owed->answer)) {
+            if (!post_answer(lane, inbound, owed->slot, &owed->answer))
                 break;
-            }
             n++;
             inbound->owed = owed->next;
             free(owed);
-            if (inbound->owed == NULL) {
+            if (!inbound->owed) {
                 inbound->owed_last = &inbound->owed;
                 receiver->n_owing--;
             }
@@ -254,7 +255,7 @@ static int pay(pgasi_verbs_lane_t *lane)
 
 static void ring(pgasi_verbs_receiver_t *receiver)
 {
-    while (receiver->to_ring != NULL) {
+    while (receiver->to_ring) {
         inbound_t *inbound = receiver->to_ring;
         receiver->to_ring = inbound->rung_next;
         inbound->to_ring = false;
@@ -270,12 +271,11 @@ static void close_inbound(pgasi_verbs_lane_t *lane, inbound_t *inbound)
     receiver->n_leaving -= inbound->leaving;
     receiver->n_owing -= inbound->owed != NULL;
     receiver->inbounds[inbound->number] = NULL;
-    if (inbound->tx != NULL) {
+    if (inbound->tx)
         pgasi_verbs_lane_tx_close(lane, inbound->cq, inbound->tx);
-    }
     pgas_verbs_qp_close(inbound->qp);
     pgasi_verbs_lane_cq_leave(lane, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
-    while (inbound->owed != NULL) {
+    while (inbound->owed) {
         answer_t *owed = inbound->owed;
         inbound->owed = owed->next;
         free(owed);
@@ -287,11 +287,9 @@ static void close_inbound(pgasi_verbs_lane_t *lane, inbound_t *inbound)
 static void close_leaving(pgasi_verbs_lane_t *lane)
 {
     pgasi_verbs_receiver_t *receiver = lane->receiver;
-    for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_leaving > 0; i++) {
-        if (receiver->inbounds[i] != NULL && receiver->inbounds[i]->leaving) {
+    for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_leaving > 0; i++)
+        if (receiver->inbounds[i] && receiver->inbounds[i]->leaving)
             close_inbound(lane, receiver->inbounds[i]);
-        }
-    }
 }
 
 void pgasi_verbs_dismiss(pgasi_verbs_lane_t *lane, int peer, uint32_t number)
@@ -299,7 +297,8 @@ void pgasi_verbs_dismiss(pgasi_verbs_lane_t *lane, int peer, uint32_t number)
     pgasi_verbs_receiver_t *receiver = lane->receiver;
     for (uint32_t i = 0; i < receiver->n_inbounds; i++) {
         inbound_t *inbound = receiver->inbounds[i];
-        if (inbound != NULL && inbound->rank == peer && !inbound->leaving && (number == i || number == PGASI_VERBS_ALL_INBOUND)) {
+        if (inbound && inbound->rank == peer && !inbound->leaving &&
+            (number == i || number == PGASI_VERBS_ALL_INBOUND)) {
             inbound->leaving = true;
             receiver->n_leaving++;
         }
@@ -311,9 +310,8 @@ pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_lane_t *lane, int cq)
     const pgasi_verbs_receiver_t *receiver = lane->receiver;
     for (uint32_t i = 0; i < receiver->n_inbounds; i++) {
         const inbound_t *inbound = receiver->inbounds[i];
-        if (inbound != NULL && inbound->tx != NULL && inbound->cq == cq) {
+        if (inbound && inbound->tx && inbound->cq == cq)
             return inbound->tx;
-        }
     }
     return NULL;
 }
@@ -321,44 +319,42 @@ pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_lane_t *lane, int cq)
 static inbound_t *add_inbound(pgasi_verbs_receiver_t *receiver)
 {
     uint32_t i = 0;
-    while (i < receiver->n_inbounds && receiver->inbounds[i] != NULL) {
+    while (i < receiver->n_inbounds && receiver->inbounds[i])
         i++;
-    }
     if (i == receiver->n_inbounds) {
         uint32_t n = PGASI_MAX(2 * i, 16u);
-        inbound_t **inbounds = realloc(receiver->inbounds, n * sizeof(inbounds[0]));
-        if (inbounds == NULL) {
+        inbound_t **inbounds = realloc(receiver->inbounds, n * sizeof inbounds[0]);
+        if (!inbounds)
             return NULL;
-        }
-        memset(inbounds + i, 0, (n - i) * sizeof(inbounds[0]));
+        memset(inbounds + i, 0, (n - i) * sizeof inbounds[0]);
         receiver->inbounds = inbounds;
         receiver->n_inbounds = n;
     }
-    inbound_t *inbound = calloc(1, sizeof(*inbound));
-    if (inbound != NULL) {
+    inbound_t *inbound = calloc(1, sizeof *inbound);
+    if (inbound) {
         inbound->number = i;
         inbound->owed_last = &inbound->owed;
     }
     return inbound;
 }
 
-pgas_status_t pgasi_verbs_accept(pgasi_verbs_lane_t *lane, int peer, int peer_lane, const pgas_verbs_address_t *theirs,
-                                 uint64_t slots_addr, uint32_t slots_rkey, pgas_verbs_address_t *mine_p, uint32_t *inbound_p)
+pgas_status_t pgasi_verbs_accept(pgasi_verbs_lane_t *lane, int peer, int peer_lane,
+                                 const pgas_verbs_address_t *theirs, uint64_t slots_addr,
+                                 uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
+                                 uint32_t *inbound_p)
 {
     pgasi_verbs_receiver_t *receiver = lane->receiver;
     inbound_t *inbound = add_inbound(receiver);
-    if (inbound == NULL) {
+    if (!inbound)
         return PGAS_ERR_NO_MEMORY;
-    }
     inbound->rank = peer;
     inbound->lane = peer_lane;
     inbound->slots_addr = slots_addr;
     inbound->slots_rkey = slots_rkey;
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     pgas_status_t status = pgasi_verbs_lane_cq(lane, PGASI_VERBS_INBOUND_DEPTH, &inbound->cq);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         goto free_inbound;
-    }
     opts.send_cq = lane->cqs[inbound->cq].cq;
     opts.recv_cq = receiver->cq;
     opts.srq = receiver->srq;
@@ -366,13 +362,11 @@ pgas_status_t pgasi_verbs_accept(pgasi_verbs_lane_t *lane, int peer, int peer_la
     opts.send_spans = 1;
     opts.inline_max = sizeof(pgasi_verbs_answer_t);
     status = pgas_verbs_qp_open(lane->tp->dev, &opts, &inbound->qp);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         goto leave_cq;
-    }
     status = pgas_verbs_qp_connect(inbound->qp, theirs);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         goto close_qp;
-    }
     pgas_verbs_qp_address(inbound->qp, mine_p);
     *inbound_p = inbound->number;
     receiver->inbounds[inbound->number] = inbound;
@@ -384,7 +378,8 @@ leave_cq:
 free_inbound:
     free(inbound);
     if (status != PGAS_ERR_PEER) { /* of which its socket tells */
-        PGASI_ERROR("verbs", "connecting with lane %d of rank %d failed: %s", peer_lane, peer, pgas_status_text(status));
+        PGASI_ERROR("verbs", "connecting with lane %d of rank %d failed: %s", peer_lane, peer,
+                    pgas_status_text(status));
     }
     return status;
 }
@@ -396,34 +391,39 @@ static char *buffer_at(const pgasi_verbs_receiver_t *receiver, uint64_t index)
     return (char *)receiver->mem.addr + index * receiver->stride;
 }
 
-static pgas_status_t give_buffers(const pgasi_verbs_receiver_t *receiver, const uint64_t *indices, uint32_t n)
+static pgas_status_t give_buffers(const pgasi_verbs_receiver_t *receiver, const uint64_t *indices,
+                                  uint32_t n)
 {
     pgas_verbs_recv_t recvs[BATCH];
     pgas_verbs_span_t spans[BATCH];
     for (uint32_t i = 0; i < n; i++) {
-        spans[i] = (pgas_verbs_span_t){(uint64_t)(uintptr_t)buffer_at(receiver, indices[i]), receiver->stride, receiver->mem.lkey};
-        recvs[i] = (pgas_verbs_recv_t){.id = indices[i], .spans = &spans[i], .n_spans = 1};
+        spans[i] = (pgas_verbs_span_t){ (uint64_t)(uintptr_t)buffer_at(receiver, indices[i]),
+                                        receiver->stride, receiver->mem.lkey };
+        recvs[i] = (pgas_verbs_recv_t){ .id = indices[i], .spans = &spans[i], .n_spans = 1 };
     }
     return pgas_verbs_srq_recv(receiver->srq, recvs, n, NULL);
 }
 
-static void on_arrival(pgasi_verbs_lane_t *lane, const pgas_verbs_completion_t *completion, char *buffer)
+static void on_arrival(pgasi_verbs_lane_t *lane, const pgas_verbs_completion_t *completion,
+                       char *buffer)
 {
     pgasi_verbs_receiver_t *receiver = lane->receiver;
     pgasi_verbs_prefix_t prefix;
-    if (completion->bytes < sizeof(prefix) || completion->bytes > receiver->stride) {
-        drop(receiver, completion->bytes < sizeof(prefix) ? "it is too short" : "it is longer than its buffer");
+    if (completion->bytes < sizeof prefix || completion->bytes > receiver->stride) {
+        drop(receiver, completion->bytes < sizeof prefix ? "it is too short"
+                                                         : "it is longer than its buffer");
         return;
     }
-    memcpy(&prefix, buffer, sizeof(prefix));
-    inbound_t *inbound = prefix.inbound < receiver->n_inbounds ? receiver->inbounds[prefix.inbound] : NULL;
-    if (prefix.cookie != lane->tp->address.cookie || inbound == NULL ||
-        (completion->qp != NULL && completion->qp != inbound->qp)) {
+    memcpy(&prefix, buffer, sizeof prefix);
+    inbound_t *inbound =
+        prefix.inbound < receiver->n_inbounds ? receiver->inbounds[prefix.inbound] : NULL;
+    if (prefix.cookie != lane->tp->address.cookie || !inbound ||
+        (completion->qp && completion->qp != inbound->qp)) {
         drop(receiver, "it is of another job, or a fault");
         return;
     }
-    char *body = buffer + sizeof(prefix);
-    size_t bytes = completion->bytes - sizeof(prefix);
+    char *body = buffer + sizeof prefix;
+    size_t bytes = completion->bytes - sizeof prefix;
     switch (prefix.kind) {
     case PGASI_VERBS_MESSAGE:
         on_message(lane, inbound, &prefix, body, bytes);
@@ -448,27 +448,23 @@ int pgasi_verbs_receive(pgasi_verbs_lane_t *lane)
     int n = pgas_verbs_cq_poll(receiver->cq, completions, BATCH), n_paid = 0;
     if (PGAS_UNLIKELY(n < 0)) {
         /* not overrun: it has as many places as there are buffers */
-        pgasi_fatal("verbs", "the queue of arrivals is dead: the device, or the process of the software NIC, has ended");
+        pgasi_fatal("verbs", "the queue of arrivals is dead: the device, or the process of the "
+                             "software NIC, has ended");
     }
     for (int i = 0; i < n; i++) {
-        if (completions[i].id >= receiver->n_buffers) {
+        if (completions[i].id >= receiver->n_buffers)
             continue;
-        }
-        if (PGAS_LIKELY(completions[i].status == PGAS_OK)) {
+        if (PGAS_LIKELY(completions[i].status == PGAS_OK))
             on_arrival(lane, &completions[i], buffer_at(receiver, completions[i].id));
-        }
         used[n_used++] = completions[i].id;
     }
-    if (n_used > 0 && give_buffers(receiver, used, n_used) != PGAS_OK) {
+    if (n_used > 0 && give_buffers(receiver, used, n_used) != PGAS_OK)
         PGASI_ERROR("verbs", "giving back %u receive buffers failed", n_used);
-    }
-    if (PGAS_UNLIKELY(receiver->n_owing > 0)) {
+    if (PGAS_UNLIKELY(receiver->n_owing > 0))
         n_paid = pay(lane);
-    }
     ring(receiver);
-    if (PGAS_UNLIKELY(receiver->n_leaving > 0) && n == 0) {
+    if (PGAS_UNLIKELY(receiver->n_leaving > 0) && n == 0)
         close_leaving(lane);
-    }
     return n + n_paid;
 }
 
@@ -483,9 +479,8 @@ static pgas_status_t fill(const pgasi_verbs_receiver_t *receiver)
     for (uint32_t at = 0; at < receiver->n_buffers && status == PGAS_OK;) {
         uint64_t indices[BATCH];
         uint32_t n = PGASI_MIN(receiver->n_buffers - at, (uint32_t)BATCH);
-        for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n; i++)
             indices[i] = at + i;
-        }
         status = give_buffers(receiver, indices, n);
         at += n;
     }
@@ -495,35 +490,31 @@ static pgas_status_t fill(const pgasi_verbs_receiver_t *receiver)
 pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_lane_t *lane)
 {
     pgasi_verbs_tp_t *tp = lane->tp;
-    pgasi_verbs_receiver_t *receiver = calloc(1, sizeof(*receiver));
-    if (receiver == NULL) {
+    pgasi_verbs_receiver_t *receiver = calloc(1, sizeof *receiver);
+    if (!receiver)
         return PGAS_ERR_NO_MEMORY;
-    }
-    receiver->n_buffers = PGASI_MIN((uint32_t)tp->params.verbs_recv_buffers, tp->dev->limits.recv_depth_max);
+    receiver->n_buffers =
+        PGASI_MIN((uint32_t)tp->params.verbs_recv_buffers, tp->dev->limits.recv_depth_max);
     receiver->stride = stride_of(tp->address.message_bytes);
-    pgas_status_t status = pgas_verbs_cq_open(tp->dev, receiver->n_buffers + 64, PGAS_VERBS_CQ_EVENTS, &receiver->cq);
-    if (status != PGAS_OK) {
+    pgas_status_t status =
+        pgas_verbs_cq_open(tp->dev, receiver->n_buffers + 64, PGAS_VERBS_CQ_EVENTS, &receiver->cq);
+    if (status != PGAS_OK)
         goto free_receiver;
-    }
     status = pgas_verbs_srq_open(tp->dev, receiver->n_buffers, 1, &receiver->srq);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         goto close_cq;
-    }
-    status = pgas_verbs_mem_alloc(tp->dev, (size_t)receiver->n_buffers * receiver->stride, PGAS_VERBS_LOCAL_WRITE, &receiver->mem);
-    if (status != PGAS_OK) {
+    status = pgas_verbs_mem_alloc(tp->dev, (size_t)receiver->n_buffers * receiver->stride,
+                                  PGAS_VERBS_LOCAL_WRITE, &receiver->mem);
+    if (status != PGAS_OK)
         goto close_srq;
-    }
     int fd;
     status = pgas_verbs_cq_fd(receiver->cq, &fd);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgasi_verbs_lane_watch(lane, fd);
-    }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = fill(receiver);
-    }
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         goto release_memory;
-    }
     lane->receiver = receiver;
     return PGAS_OK;
 release_memory:
@@ -534,19 +525,20 @@ close_cq:
     pgas_verbs_cq_close(receiver->cq);
 free_receiver:
     free(receiver);
-    PGASI_ERROR("verbs", "making the receive queue failed: %s; fewer buffers (PGAS_VERBS_RECV_BUFFERS) need less memory%s",
-                pgas_status_text(status), status == PGAS_ERR_LIMIT ? "; see ulimit -n and ulimit -l" : "");
+    PGASI_ERROR("verbs",
+                "making the receive queue failed: %s; fewer buffers (PGAS_VERBS_RECV_BUFFERS) need "
+                "less memory%s",
+                pgas_status_text(status),
+                status == PGAS_ERR_LIMIT ? "; see ulimit -n and ulimit -l" : "");
     return status;
 }
 
 void pgasi_verbs_receiver_close(pgasi_verbs_lane_t *lane)
 {
     pgasi_verbs_receiver_t *receiver = lane->receiver;
-    for (uint32_t i = 0; i < receiver->n_inbounds; i++) {
-        if (receiver->inbounds[i] != NULL) {
+    for (uint32_t i = 0; i < receiver->n_inbounds; i++)
+        if (receiver->inbounds[i])
             close_inbound(lane, receiver->inbounds[i]);
-        }
-    }
     lane->receiver = NULL;
     pgas_verbs_srq_close(receiver->srq);
     pgas_verbs_cq_close(receiver->cq);

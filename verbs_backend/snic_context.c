@@ -1,7 +1,8 @@
-/* Contexts of the software NIC and what is in them: made, changed and ended by their owner under its lock. A peer's region is mapped
- * through /proc/PID/fd, which needs no more than the same user; its memory likewise where it comes from a memfd. What was opened so is
- * verified as a descriptor that was passed is (open_verified): peers give their addresses to each other in ways that we do not see, so
- * nothing can be passed along. The process that executes gets regions by its socket. */
+/* Contexts of the software NIC and what is in them: made, changed and ended by their owner under
+ * its lock. A peer's region is mapped through /proc/PID/fd, which needs no more than the same user;
+ * its memory likewise where it comes from a memfd. What was opened so is verified as a descriptor
+ * that was passed is (open_verified): peers give their addresses to each other in ways that we do
+ * not see, so nothing can be passed along. The process that executes gets regions by its socket. */
 #include "verbs_backend/snic.h"
 
 #include <errno.h>
@@ -19,13 +20,13 @@
 #include "base/hash.h"
 #include "base/log.h"
 
-#define EXITING 4u /* PF_EXITING of the kernel, in field 9 of stat */
-#define LOCK_SPINS 1000
+#define EXITING     4u /* PF_EXITING of the kernel, in field 9 of stat */
+#define LOCK_SPINS  1000
 #define LOCK_YIELDS 64
 #define LOCK_CHECKS 256 /* yields between two looks whether the holder lives */
 #define MR_TAG_STEP 0x35u
-#define ALIVE_NS UINT64_C(10000000)
-#define NOT_KNOWN UINT64_MAX
+#define ALIVE_NS    UINT64_C(10000000)
+#define NOT_KNOWN   UINT64_MAX
 
 /* All contexts that this process looks at. */
 static struct {
@@ -33,7 +34,8 @@ static struct {
     snic_view_t *views;
 } known = { PTHREAD_MUTEX_INITIALIZER, NULL };
 
-/* When descriptors have run out it is given up for a moment: a peer that sleeps is to be woken all the same, and its memory mapped. */
+/* When descriptors have run out it is given up for a moment: a peer that sleeps is to be woken all
+ * the same, and its memory mapped. */
 static struct {
     pthread_mutex_t lock;
     int n_users; /* contexts of ours */
@@ -48,8 +50,9 @@ static struct {
 
 /* ---- processes ---- */
 
-/* Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is none, it is a zombie, or it is
- * ending: the kernel releases its memory and descriptors before it is a zombie. NOT_KNOWN: we cannot look. */
+/* Field 22 of a process's or thread's stat; the second may hold blanks and brackets. 0: there is
+ * none, it is a zombie, or it is ending: the kernel releases its memory and descriptors before it
+ * is a zombie. NOT_KNOWN: we cannot look. */
 static uint64_t start_time_of(uint32_t pid)
 {
     char path[64], text[1024];
@@ -63,14 +66,14 @@ static uint64_t start_time_of(uint32_t pid)
         return 0;
     text[n] = '\0';
     char *at = strrchr(text, ')');
-    if (at == NULL || at[1] == '\0' || at[2] == 'Z' || at[2] == 'X')
+    if (!at || at[1] == '\0' || at[2] == 'Z' || at[2] == 'X')
         return 0;
-    for (int field = 2; field < 22 && at != NULL; field++) {
+    for (int field = 2; field < 22 && at; field++) {
         if (field == 9 && (strtoul(at, NULL, 10) & EXITING) != 0)
             return 0;
         at = strchr(at + 1, ' ');
     }
-    return at != NULL ? strtoull(at, NULL, 10) : 0;
+    return at ? strtoull(at, NULL, 10) : 0;
 }
 
 static bool is_running(const pgasi_snic_id_t *id)
@@ -98,7 +101,8 @@ static void after_fork(void)
     pthread_mutex_unlock(&known.lock);
 }
 
-/* The parent's contexts are not ours: we neither run them nor reach their memory by the parent's addresses. */
+/* The parent's contexts are not ours: we neither run them nor reach their memory by the parent's
+ * addresses. */
 static void begin_child(void)
 {
     holder = 0;
@@ -128,16 +132,18 @@ bool pgasi_snic_try_lock(uint64_t *lock)
 {
     uint64_t nobody = 0;
     return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
-           __atomic_compare_exchange_n(lock, &nobody, own_holder(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+           __atomic_compare_exchange_n(lock, &nobody, own_holder(), false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
 }
 
-/* Its id may be another thread's now, which started later. A zombie counts as dead: perhaps nobody has waited for it, since its parent
- * is waiting here. */
+/* Its id may be another thread's now, which started later. A zombie counts as dead: perhaps nobody
+ * has waited for it, since its parent is waiting here. */
 static bool is_dead(uint64_t who)
 {
     uint64_t start_time = start_time_of((uint32_t)who);
     uint32_t started = (uint32_t)(who >> 32);
-    return start_time == 0 || (start_time != NOT_KNOWN && started != 0 && (uint32_t)start_time != started);
+    return start_time == 0 ||
+           (start_time != NOT_KNOWN && started != 0 && (uint32_t)start_time != started);
 }
 
 /* The holder has died; its work can be repeated, see engine.c. */
@@ -145,7 +151,8 @@ static bool take_over(uint64_t *lock)
 {
     uint64_t who = __atomic_load_n(lock, __ATOMIC_RELAXED);
     return who != 0 && is_dead(who) &&
-           __atomic_compare_exchange_n(lock, &who, own_holder(), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+           __atomic_compare_exchange_n(lock, &who, own_holder(), false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
 }
 
 void pgasi_snic_lock(uint64_t *lock)
@@ -215,7 +222,7 @@ void pgasi_snic_id(const pgasi_snic_t *snic, pgasi_snic_id_t *id_p)
 static snic_view_t *new_view(snic_region_t *region, bool own)
 {
     snic_view_t *view = calloc(1, sizeof *view);
-    if (view != NULL) {
+    if (view) {
         view->region = region;
         view->own = own;
         view->n_users = 1;
@@ -229,10 +236,10 @@ static snic_view_t *new_view(snic_region_t *region, bool own)
 
 static void free_maps(snic_map_t *maps)
 {
-    while (maps != NULL) {
+    while (maps) {
         snic_map_t *map = maps;
         maps = map->next;
-        if (map->map != NULL)
+        if (map->map)
             munmap(map->map, map->map_bytes);
         free(map);
     }
@@ -249,7 +256,7 @@ static snic_map_t *take_old(void)
 
 void pgasi_snic_unmap_old(void)
 {
-    if (PGAS_UNLIKELY(__atomic_load_n(&old.maps, __ATOMIC_RELAXED) != NULL))
+    if (PGAS_UNLIKELY(__atomic_load_n(&old.maps, __ATOMIC_RELAXED)))
         free_maps(take_old());
 }
 
@@ -287,9 +294,11 @@ static bool same_id(const pgasi_snic_id_t *a, const pgasi_snic_id_t *b)
     return a->pid == b->pid && a->start_time == b->start_time && a->cookie == b->cookie;
 }
 
-/* What a descriptor of another process stands for, if that is of this kind and ours: a region or memory (a memfd), or a pipe. The look
- * before opening keeps us from opening what does something when it is opened; the one afterwards is the one that counts. */
-static int open_verified(uint32_t pid, int theirs, int flags, mode_t kind, uint64_t bytes_min, uint64_t bytes_max)
+/* What a descriptor of another process stands for, if that is of this kind and ours: a region or
+ * memory (a memfd), or a pipe. The look before opening keeps us from opening what does something
+ * when it is opened; the one afterwards is the one that counts. */
+static int open_verified(uint32_t pid, int theirs, int flags, mode_t kind, uint64_t bytes_min,
+                         uint64_t bytes_max)
 {
     char path[64];
     struct stat before, after;
@@ -303,7 +312,8 @@ static int open_verified(uint32_t pid, int theirs, int flags, mode_t kind, uint6
         errno = EBADF;
     if (fd < 0)
         return -1;
-    bool good = fstat(fd, &after) == 0 && after.st_dev == before.st_dev && after.st_ino == before.st_ino &&
+    bool good = fstat(fd, &after) == 0 && after.st_dev == before.st_dev &&
+                after.st_ino == before.st_ino &&
                 (kind != S_IFREG || pgasi_snic_is_memory(fd, bytes_min, bytes_max));
     if (good)
         return fd;
@@ -315,13 +325,15 @@ static int open_verified(uint32_t pid, int theirs, int flags, mode_t kind, uint6
 /* Maps another process's region, and makes sure that it is the one that was meant. */
 static snic_view_t *map_region(const pgasi_snic_id_t *id, int fd, pgas_status_t *status_p)
 {
-    void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_NORESERVE, fd, 0);
     *status_p = PGAS_ERR_NO_MEMORY;
     if (map == MAP_FAILED)
         return NULL;
     snic_region_t *region = map;
     pgasi_snic_id_t theirs = region->id;
-    bool same = __atomic_load_n(&region->magic, __ATOMIC_ACQUIRE) == SNIC_MAGIC && same_id(&theirs, id);
+    bool same =
+        __atomic_load_n(&region->magic, __ATOMIC_ACQUIRE) == SNIC_MAGIC && same_id(&theirs, id);
     *status_p = PGAS_ERR_PEER;
     if (same && snic_load(region->version) != SNIC_VERSION) {
         PGASI_WARN("snic", "process %u has another version of the software NIC", id->pid);
@@ -329,7 +341,7 @@ static snic_view_t *map_region(const pgasi_snic_id_t *id, int fd, pgas_status_t 
         same = false;
     }
     snic_view_t *view = same ? new_view(region, false) : NULL;
-    if (view == NULL) {
+    if (!view) {
         munmap(map, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
         return NULL;
     }
@@ -350,10 +362,13 @@ static snic_view_t *open_view(const pgasi_snic_id_t *id, pgas_status_t *status_p
         return NULL; /* its descriptor is used for something else now */
     if (fd < 0) {
         bool none_left = errno == EMFILE || errno == ENFILE;
-        *status_p = errno == ENOENT ? PGAS_ERR_PEER : none_left ? PGAS_ERR_LIMIT : PGAS_ERR_MISMATCH;
+        *status_p = errno == ENOENT ? PGAS_ERR_PEER
+                    : none_left     ? PGAS_ERR_LIMIT
+                                    : PGAS_ERR_MISMATCH;
         int error = errno;
-        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid, strerror(error),
-                   none_left                            ? ": see ulimit -n"
+        PGASI_WARN("snic", "the memory of process %u cannot be opened (%s)%s", id->pid,
+                   strerror(error),
+                   none_left                           ? ": see ulimit -n"
                    : error == EACCES || error == EPERM ? ": both processes must be the same user's"
                                                        : "");
         return NULL;
@@ -368,15 +383,15 @@ static snic_view_t *get_view(const pgasi_snic_id_t *id, int fd, pgas_status_t *s
 {
     pthread_mutex_lock(&known.lock);
     snic_view_t *view = known.views;
-    while (view != NULL && !same_id(&view->id, id))
+    while (view && !same_id(&view->id, id))
         view = view->next;
     *status_p = PGAS_OK;
-    if (view != NULL) {
+    if (view) {
         view->n_users++;
     } else {
         if (id->pid != (uint32_t)getpid())
             view = fd < 0 ? open_view(id, status_p) : map_region(id, fd, status_p);
-        if (view != NULL) {
+        if (view) {
             view->next = known.views;
             known.views = view;
         } else if (*status_p == PGAS_OK) {
@@ -392,7 +407,8 @@ snic_view_t *pgasi_snic_view_get(const pgasi_snic_id_t *id, pgas_status_t *statu
     return get_view(id, -1, status_p);
 }
 
-snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int region_fd, pgas_status_t *status_p)
+snic_view_t *pgasi_snic_view_by_fd(const pgasi_snic_id_t *id, int region_fd,
+                                   pgas_status_t *status_p)
 {
     const uint64_t bytes = SNIC_REGION_BYTES + SNIC_ARENA_BYTES;
     *status_p = PGAS_ERR_PEER;
@@ -445,8 +461,10 @@ static void give_spare(void)
     pthread_mutex_unlock(&spare.lock);
 }
 
-/* As open_verified. *spared_p: in place of the spare one, which nobody else has until close_theirs. */
-static int open_theirs(const snic_view_t *view, int theirs, int flags, mode_t kind, uint64_t bytes_min, bool *spared_p)
+/* As open_verified. *spared_p: in place of the spare one, which nobody else has until
+ * close_theirs. */
+static int open_theirs(const snic_view_t *view, int theirs, int flags, mode_t kind,
+                       uint64_t bytes_min, bool *spared_p)
 {
     int fd = open_verified(view->id.pid, theirs, flags, kind, bytes_min, UINT64_MAX);
     *spared_p = fd < 0 && (errno == EMFILE || errno == ENFILE);
@@ -469,7 +487,8 @@ static void close_theirs(int fd, bool spared)
     }
 }
 
-/* A pipe can be opened again by its descriptor; for reading too, so that writing to it raises no signal when its owner has closed it. */
+/* A pipe can be opened again by its descriptor; for reading too, so that writing to it raises no
+ * signal when its owner has closed it. */
 void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
 {
     static const char byte = 1;
@@ -480,7 +499,8 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
         i++;
     if (i == n)
         i = view->n_events++ % PGASI_ARRAY_LENGTH(view->events);
-    if (view->events[i].ours < 0 || view->events[i].theirs != fd || view->events[i].serial != serial) {
+    if (view->events[i].ours < 0 || view->events[i].theirs != fd ||
+        view->events[i].serial != serial) {
         if (view->events[i].ours >= 0)
             close(view->events[i].ours);
         view->events[i].theirs = fd;
@@ -488,7 +508,8 @@ void pgasi_snic_view_event(snic_view_t *view, int fd, uint32_t serial)
         view->events[i].ours = open_theirs(view, fd, O_RDWR, S_IFIFO, 0, &spared);
     }
     ssize_t written = write(view->events[i].ours, &byte, 1);
-    (void)written; /* a full pipe is readable all the same; what cannot be opened is a dead process's */
+    /* a full pipe is readable all the same; what cannot be opened is a dead process's */
+    (void)written;
     if (spared) {
         close_theirs(view->events[i].ours, true);
         view->events[i].ours = -1;
@@ -504,9 +525,11 @@ static void map_shared(const snic_view_t *view, const snic_mr_t *mr, snic_map_t 
     bool spared;
     if (mr->bytes > SNIC_MR_BYTES || mr->fd_offset > SNIC_MR_BYTES)
         return;
-    int fd = open_theirs(view, mr->fd, writes ? O_RDWR : O_RDONLY, S_IFREG, mr->fd_offset + mr->bytes, &spared);
-    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, mr->bytes + lead, PROT_READ | (writes ? PROT_WRITE : 0), MAP_SHARED | MAP_NORESERVE, fd,
-                                          (off_t)(mr->fd_offset - lead));
+    int fd = open_theirs(view, mr->fd, writes ? O_RDWR : O_RDONLY, S_IFREG,
+                         mr->fd_offset + mr->bytes, &spared);
+    void *at = fd < 0 ? MAP_FAILED
+                      : mmap(NULL, mr->bytes + lead, PROT_READ | (writes ? PROT_WRITE : 0),
+                             MAP_SHARED | MAP_NORESERVE, fd, (off_t)(mr->fd_offset - lead));
     close_theirs(fd, spared);
     if (at != MAP_FAILED) {
         map->map = at;
@@ -515,18 +538,29 @@ static void map_shared(const snic_view_t *view, const snic_mr_t *mr, snic_map_t 
     }
 }
 
-/* Its descriptor may be closed and used again for something else, and its place too: what was mapped counts if the key is still the same
- * afterwards. */
+/* Its descriptor may be closed and used again for something else, and its place too: what was
+ * mapped counts if the key is still the same afterwards. */
 static snic_map_t *make_map(const snic_view_t *view, uint32_t key)
 {
     const snic_mr_t *shared = &view->region->mrs[key >> 8];
     snic_map_t *map = calloc(1, sizeof *map);
-    if (map == NULL)
+    if (!map)
         return NULL;
-    const snic_mr_t mr = { .key = snic_load(shared->key), .pd = snic_load(shared->pd), .access = snic_load(shared->access),
-                           .kind = snic_load(shared->kind), .addr = snic_load(shared->addr), .bytes = snic_load(shared->bytes),
-                           .fd = snic_load(shared->fd), .serial = snic_load(shared->serial), .fd_offset = snic_load(shared->fd_offset) };
-    *map = (snic_map_t){ .key = mr.key, .serial = mr.serial, .pd = mr.pd, .access = mr.access, .addr = mr.addr, .bytes = mr.bytes };
+    const snic_mr_t mr = { .key = snic_load(shared->key),
+                           .pd = snic_load(shared->pd),
+                           .access = snic_load(shared->access),
+                           .kind = snic_load(shared->kind),
+                           .addr = snic_load(shared->addr),
+                           .bytes = snic_load(shared->bytes),
+                           .fd = snic_load(shared->fd),
+                           .serial = snic_load(shared->serial),
+                           .fd_offset = snic_load(shared->fd_offset) };
+    *map = (snic_map_t){ .key = mr.key,
+                         .serial = mr.serial,
+                         .pd = mr.pd,
+                         .access = mr.access,
+                         .addr = mr.addr,
+                         .bytes = mr.bytes };
     if (mr.key == key && mr.kind == SNIC_MR_SHARED)
         map_shared(view, &mr, map);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -546,12 +580,12 @@ const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
         return NULL;
     pthread_mutex_lock(&view->map_lock);
     snic_map_t *map = view->mrs[place];
-    bool same = map != NULL && map->key == key && map->serial == snic_load(view->region->mrs[place].serial);
+    bool same = map && map->key == key && map->serial == snic_load(view->region->mrs[place].serial);
     if (!same && !view->own) {
         snic_map_t *now = make_map(view, key);
-        if (now != NULL && map != NULL)
+        if (now && map)
             give_up(view, map);
-        if (now != NULL)
+        if (now)
             __atomic_store_n(&view->mrs[place], now, __ATOMIC_RELEASE);
         map = now;
         same = now != NULL;
@@ -564,15 +598,15 @@ const snic_map_t *pgasi_snic_view_map(snic_view_t *view, uint32_t key)
  * PGAS_ERR_UNSUPPORTED it is private; PGAS_ERR_NO_MEMORY it cannot be mapped */
 static pgas_status_t keep_map(snic_view_t *view, uint32_t key, void **addr_p)
 {
-    if (pgasi_snic_view_map(view, key) == NULL)
+    if (!pgasi_snic_view_map(view, key))
         return PGAS_ERR_NOT_FOUND;
     bool shared = snic_load(view->region->mrs[key >> 8].kind) == SNIC_MR_SHARED;
     pthread_mutex_lock(&view->map_lock);
     snic_map_t *map = view->mrs[key >> 8];
-    pgas_status_t status = map == NULL || map->key != key ? PGAS_ERR_NOT_FOUND
-                           : map->base != NULL            ? PGAS_OK
-                           : shared                       ? PGAS_ERR_NO_MEMORY
-                                                          : PGAS_ERR_UNSUPPORTED;
+    pgas_status_t status = !map || map->key != key ? PGAS_ERR_NOT_FOUND
+                           : map->base != NULL     ? PGAS_OK
+                           : shared                ? PGAS_ERR_NO_MEMORY
+                                                   : PGAS_ERR_UNSUPPORTED;
     if (status == PGAS_OK) {
         map->kept = true;
         *addr_p = map->base;
@@ -585,9 +619,10 @@ pgas_status_t pgasi_snic_map(const pgasi_snic_id_t *id, uint32_t key, void **add
 {
     pgas_status_t status;
     snic_view_t *view = pgasi_snic_view_get(id, &status);
-    if (view == NULL)
+    if (!view)
         return status;
-    bool there = key >> 8 < SNIC_MRS && key != 0 && __atomic_load_n(&view->region->mrs[key >> 8].key, __ATOMIC_ACQUIRE) == key;
+    bool there = key >> 8 < SNIC_MRS && key != 0 &&
+                 __atomic_load_n(&view->region->mrs[key >> 8].key, __ATOMIC_ACQUIRE) == key;
     status = there ? keep_map(view, key, addr_p) : PGAS_ERR_NOT_FOUND;
     if (status != PGAS_OK)
         pgasi_snic_view_put(view);
@@ -598,7 +633,7 @@ void pgasi_snic_unmap(const pgasi_snic_id_t *id)
 {
     pgas_status_t status;
     snic_view_t *view = pgasi_snic_view_get(id, &status);
-    if (view != NULL) {
+    if (view) {
         pgasi_snic_view_put(view);
         pgasi_snic_view_put(view);
     }
@@ -614,7 +649,8 @@ static pgas_status_t make_region(pgasi_snic_t *snic, snic_region_t **region_p)
     if (!snic->opts.in_process) {
         snic->region_fd = pgasi_snic_memory("pgas-snic", bytes);
         if (snic->region_fd < 0) {
-            pgas_status_t status = errno == EMFILE || errno == ENFILE ? PGAS_ERR_LIMIT : PGAS_ERR_NO_MEMORY;
+            pgas_status_t status =
+                errno == EMFILE || errno == ENFILE ? PGAS_ERR_LIMIT : PGAS_ERR_NO_MEMORY;
             PGASI_WARN("snic", "no memory to share with other processes: %s", strerror(errno));
             return status;
         }
@@ -629,7 +665,7 @@ static pgas_status_t make_region(pgasi_snic_t *snic, snic_region_t **region_p)
 static pgas_status_t enter_view(pgasi_snic_t *snic, snic_region_t *region)
 {
     snic->view = new_view(region, true);
-    if (snic->view == NULL)
+    if (!snic->view)
         return PGAS_ERR_NO_MEMORY;
     make_id(snic, &snic->view->id);
     snic->view->random = snic->opts.seed;
@@ -647,7 +683,7 @@ static pgas_status_t enter_view(pgasi_snic_t *snic, snic_region_t *region)
 pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic_p)
 {
     pgasi_snic_t *snic = calloc(1, sizeof *snic);
-    if (snic == NULL)
+    if (!snic)
         return PGAS_ERR_NO_MEMORY;
     pthread_once(&forks, watch_forks);
     snic->opts = *opts;
@@ -669,9 +705,9 @@ pgas_status_t pgasi_snic_open(const pgasi_snic_opts_t *opts, pgasi_snic_t **snic
         *snic_p = snic;
         return PGAS_OK;
     }
-    if (snic->view != NULL)
+    if (snic->view)
         pgasi_snic_view_put(snic->view);
-    else if (region != NULL)
+    else if (region)
         munmap(region, SNIC_REGION_BYTES + SNIC_ARENA_BYTES);
     if (snic->region_fd >= 0)
         close(snic->region_fd);
@@ -685,10 +721,9 @@ void pgasi_snic_close(pgasi_snic_t *snic)
 {
     snic_region_t *region = snic->view->region;
     pgasi_snic_stop(snic);
-    for (uint32_t i = 0; i < snic_high(region); i++) {
+    for (uint32_t i = 0; i < snic_high(region); i++)
         if (region->qps[i].number != 0)
             pgasi_snic_qp_close(snic, region->qps[i].number);
-    }
     __atomic_store_n(&region->magic, 0, __ATOMIC_RELEASE);
     pgasi_snic_view_put(snic->view);
     give_spare();
@@ -706,11 +741,13 @@ int pgasi_snic_region_fd(const pgasi_snic_t *snic)
 
 /* ---- memory ---- */
 
-pgasi_snic_ref_t pgasi_snic_arena_take(pgasi_snic_t *snic, size_t bytes, size_t alignment, void **addr_p)
+pgasi_snic_ref_t pgasi_snic_arena_take(pgasi_snic_t *snic, size_t bytes, size_t alignment,
+                                       void **addr_p)
 {
     uint64_t offset = 0;
     pthread_mutex_lock(&snic->lock);
-    pgas_status_t status = pgasi_extents_alloc_low(snic->arena, bytes, PGASI_MAX(alignment, (size_t)64), &offset);
+    pgas_status_t status =
+        pgasi_extents_alloc_low(snic->arena, bytes, PGASI_MAX(alignment, (size_t)64), &offset);
     pthread_mutex_unlock(&snic->lock);
     if (status != PGAS_OK)
         return 0;
@@ -733,14 +770,14 @@ uint32_t pgasi_snic_pd_open(pgasi_snic_t *snic)
     return __atomic_add_fetch(&snic->n_pds, 1, __ATOMIC_RELAXED);
 }
 
-uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, uint64_t bytes, uint32_t access, int fd,
-                            uint64_t fd_offset)
+uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, uint64_t bytes,
+                            uint32_t access, int fd, uint64_t fd_offset)
 {
     static uint32_t tags = 1, serials = 0;
     snic_mr_t *mrs = snic->view->region->mrs;
     uint32_t key = 0;
     snic_map_t *map = calloc(1, sizeof *map);
-    if (map == NULL)
+    if (!map)
         return 0;
     pthread_mutex_lock(&snic->lock);
     for (uint32_t i = SNIC_MR_FIRST; i < SNIC_MRS && key == 0; i++) {
@@ -755,10 +792,16 @@ uint32_t pgasi_snic_mr_open(pgasi_snic_t *snic, uint32_t pd, const void *addr, u
         mrs[i].fd = fd;
         mrs[i].serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
         mrs[i].fd_offset = fd_offset;
-        *map = (snic_map_t){ .key = key, .serial = mrs[i].serial, .pd = pd, .access = access, .addr = (uint64_t)(uintptr_t)addr,
-                             .bytes = bytes, .base = (char *)(uintptr_t)addr };
+        *map = (snic_map_t){ .key = key,
+                             .serial = mrs[i].serial,
+                             .pd = pd,
+                             .access = access,
+                             .addr = (uint64_t)(uintptr_t)addr,
+                             .bytes = bytes,
+                             .base = (char *)(uintptr_t)addr };
         __atomic_store_n(&snic->view->mrs[i], map, __ATOMIC_RELEASE);
-        __atomic_store_n(&mrs[i].key, key, __ATOMIC_RELEASE); /* old ones are still looked up here */
+        /* old ones are still looked up here */
+        __atomic_store_n(&mrs[i].key, key, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&snic->lock);
     if (key == 0)
@@ -771,18 +814,18 @@ static snic_view_t *next_own(snic_view_t *view)
 {
     pthread_mutex_lock(&known.lock);
     snic_view_t *next = view != NULL ? view->next : known.views;
-    while (next != NULL && !next->own)
+    while (next && !next->own)
         next = next->next;
-    if (next != NULL)
+    if (next)
         next->n_users++;
     pthread_mutex_unlock(&known.lock);
-    if (view != NULL)
+    if (view)
         pgasi_snic_view_put(view);
     return next;
 }
 
-/* Waits until whoever may be copying at this moment has looked again: every context of this process once. Not with known.lock, which
- * those who hold a context's lock may take. */
+/* Waits until whoever may be copying at this moment has looked again: every context of this process
+ * once. Not with known.lock, which those who hold a context's lock may take. */
 static void wait_for_runs(void)
 {
     snic_map_t *maps = take_old();
@@ -793,7 +836,8 @@ static void wait_for_runs(void)
     free_maps(maps);
 }
 
-/* The same for other processes' contexts: they hold the lock of our queue pair while they reach our memory through it. */
+/* The same for other processes' contexts: they hold the lock of our queue pair while they reach our
+ * memory through it. */
 static void wait_for_peers(pgasi_snic_t *snic)
 {
     snic_region_t *region = snic->view->region;
@@ -840,7 +884,8 @@ uint32_t pgasi_snic_cq_open(pgasi_snic_t *snic, const pgasi_snic_cq_opts_t *opts
         snic_cq_t *cq = &cqs[i];
         if (cq->valid)
             continue;
-        pgasi_snic_lock(&cq->lock); /* something late for the one that was here before may hold it */
+        /* something late for the one that was here before may hold it */
+        pgasi_snic_lock(&cq->lock);
         cq->log_entries = opts->log_entries;
         cq->ignore_overrun = opts->ignore_overrun;
         cq->event_fd = opts->event_fd;
@@ -869,7 +914,8 @@ void pgasi_snic_cq_close(pgasi_snic_t *snic, uint32_t cqn)
 
 bool pgasi_snic_cq_dead(const pgasi_snic_t *snic, uint32_t cqn)
 {
-    return __atomic_load_n(&snic->view->region->cqs[cqn & (SNIC_CQS - 1)].dead, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&snic->view->region->cqs[cqn & (SNIC_CQS - 1)].dead, __ATOMIC_ACQUIRE) !=
+           0;
 }
 
 uint32_t pgasi_snic_srq_open(pgasi_snic_t *snic, const pgasi_snic_srq_opts_t *opts)
@@ -911,8 +957,9 @@ static void reset_qp(snic_qp_t *qp, uint32_t start)
     qp->sq_ci = qp->sq_limit = qp->rq_ci = qp->rq_limit = start;
 }
 
-/* All but the number, which others read without a lock, and the lock, which somebody who knew the queue pair that was here before may
- * hold or wait for. The context's and the queue pair's locks are held. */
+/* All but the number, which others read without a lock, and the lock, which somebody who knew the
+ * queue pair that was here before may hold or wait for. The context's and the queue pair's locks
+ * are held. */
 static void fill_qp(snic_qp_t *qp, const pgasi_snic_qp_opts_t *opts, uint32_t start)
 {
     memset(&qp->state, 0, offsetof(snic_qp_t, lock) - offsetof(snic_qp_t, state));
@@ -957,8 +1004,9 @@ uint32_t pgasi_snic_qp_open(pgasi_snic_t *snic, const pgasi_snic_qp_opts_t *opts
     return number;
 }
 
-/* Who sends to it looks at the number again under the queue pair's lock, or copies while we wait for all runs of this process; other
- * processes copy into memory that they have mapped themselves. */
+/* Who sends to it looks at the number again under the queue pair's lock, or copies while we wait
+ * for all runs of this process; other processes copy into memory that they have mapped
+ * themselves. */
 void pgasi_snic_qp_close(pgasi_snic_t *snic, uint32_t qpn)
 {
     snic_region_t *region = snic->view->region;
@@ -977,30 +1025,32 @@ void pgasi_snic_qp_close(pgasi_snic_t *snic, uint32_t qpn)
     snic->view->peers[place] = NULL;
     pthread_mutex_unlock(&snic->lock);
     wait_for_runs();
-    if (peer != NULL)
+    if (peer)
         pgasi_snic_view_put(peer);
 }
 
-static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *state, snic_qp_t *qp, uint32_t place)
+static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *state,
+                               snic_qp_t *qp, uint32_t place)
 {
     const pgasi_snic_id_t *own = &snic->view->id, *peer = state->peer != NULL ? state->peer : own;
     if (peer->machine != own->machine || peer->engine != own->engine || peer->name != own->name) {
-        PGASI_WARN("snic", "a software NIC reaches processes of the same host and pid namespace, with the same engine, only");
+        PGASI_WARN("snic", "a software NIC reaches processes of the same host and pid namespace, "
+                           "with the same engine, only");
         return PGAS_ERR_MISMATCH;
     }
     pgas_status_t status;
     snic_view_t *view = pgasi_snic_view_get(peer, &status);
-    if (view == NULL)
+    if (!view)
         return status;
     __atomic_store_n(&view->checked_ns, 0, __ATOMIC_RELAXED);
     if (!pgasi_snic_view_alive(view)) {
         pgasi_snic_view_put(view);
         return PGAS_ERR_PEER;
     }
-    if (snic->view->peers[place] != NULL)
+    if (snic->view->peers[place])
         pgasi_snic_view_put(snic->view->peers[place]);
     snic->view->peers[place] = view;
-    if (__atomic_load_n(&view->hub, __ATOMIC_RELAXED) == NULL && snic->view->hub != NULL)
+    if (!__atomic_load_n(&view->hub, __ATOMIC_RELAXED) && snic->view->hub)
         __atomic_store_n(&view->hub, snic->view->hub, __ATOMIC_RELEASE);
     qp->peer = *peer;
     qp->peer_qpn = state->peer_qpn;
@@ -1010,7 +1060,8 @@ static pgas_status_t find_peer(pgasi_snic_t *snic, const pgasi_snic_qp_state_t *
 }
 
 /* The context's and the queue pair's locks are held. */
-static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp, const pgasi_snic_qp_state_t *state)
+static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp,
+                                  const pgasi_snic_qp_state_t *state)
 {
     uint32_t place = (uint32_t)(qp - snic->view->region->qps), from = qp->state;
     pgas_status_t status = PGAS_OK;
@@ -1035,13 +1086,14 @@ static pgas_status_t change_state(pgasi_snic_t *snic, snic_qp_t *qp, const pgasi
     return status;
 }
 
-pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn, const pgasi_snic_qp_state_t *state)
+pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn,
+                                   const pgasi_snic_qp_state_t *state)
 {
     snic_region_t *region = snic->view->region;
     pthread_mutex_lock(&snic->lock);
     snic_qp_t *qp = snic_qp(snic->view, qpn);
     pgas_status_t status = PGAS_ERR_INVALID;
-    if (qp != NULL) {
+    if (qp) {
         pgasi_snic_lock(&region->lock);
         pgasi_snic_lock(&qp->lock);
         status = change_state(snic, qp, state);
@@ -1049,11 +1101,11 @@ pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn, const pgasi
         __atomic_store_n(&region->active[qpn & (SNIC_QPS - 1)], 1, __ATOMIC_RELEASE);
         pgasi_snic_let_go(snic->view);
     }
-    snic_view_t *peer = qp != NULL && status == PGAS_OK ? snic->view->peers[qpn & (SNIC_QPS - 1)] : NULL;
+    snic_view_t *peer = qp && status == PGAS_OK ? snic->view->peers[qpn & (SNIC_QPS - 1)] : NULL;
     pthread_mutex_unlock(&snic->lock);
-    if (qp != NULL)
+    if (qp)
         pgasi_snic_notify(snic->view);
-    if (peer != NULL && state->state == PGASI_SNIC_RTR)
+    if (peer && state->state == PGASI_SNIC_RTR)
         pgasi_snic_notify(peer); /* it may have tried already */
     return status;
 }
@@ -1061,5 +1113,6 @@ pgas_status_t pgasi_snic_qp_modify(pgasi_snic_t *snic, uint32_t qpn, const pgasi
 pgasi_snic_state_t pgasi_snic_qp_query(pgasi_snic_t *snic, uint32_t qpn)
 {
     const snic_qp_t *qp = snic_qp(snic->view, qpn);
-    return qp == NULL ? PGASI_SNIC_RESET : (pgasi_snic_state_t)__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
+    return !qp ? PGASI_SNIC_RESET
+               : (pgasi_snic_state_t)__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
 }

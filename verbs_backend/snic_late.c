@@ -1,14 +1,16 @@
-/* The adversary's memory: what entries were at the doorbell (PREFETCH), and what has been decided and is still to be seen (DELAY).
+/* The adversary's memory: what entries were at the doorbell (PREFETCH), and what has been decided
+ * and is still to be seen (DELAY).
  *
- *  Late events stand in a list in the order in which they were made. Each belongs to a stream; those of a stream come in order, those
- *  of different streams in any, as the context's random numbers say. The lock of who runs the context guards all of it. */
+ *  Late events stand in a list in the order in which they were made. Each belongs to a stream;
+ *  those of a stream come in order, those of different streams in any, as the context's random
+ *  numbers say. The lock of who runs the context guards all of it. */
 #include "verbs_backend/snic.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "base/rng.h"
 
-#define LATE_MAX 512
+#define LATE_MAX      512
 #define LATE_OF_ENTRY 4 /* events that one may add */
 
 /** All of a context, oldest first. */
@@ -24,36 +26,41 @@ uint64_t pgasi_snic_random(snic_view_t *view, uint64_t below)
 
 /* ---- PREFETCH ---- */
 
-/** A copy of a send queue. Who runs it for its owner is not told when it is closed, and finds another in its place. */
+/** A copy of a send queue. Who runs it for its owner is not told when it is closed, and finds
+ *  another in its place. */
 typedef struct snic_shadow {
     uint32_t qpn;
     size_t bytes;
     unsigned char blocks[];
 } shadow_t;
 
-const unsigned char *pgasi_snic_shadow(const snic_view_t *view, const snic_qp_t *qp, size_t ring_bytes)
+const unsigned char *pgasi_snic_shadow(const snic_view_t *view, const snic_qp_t *qp,
+                                       size_t ring_bytes)
 {
     const shadow_t *shadow = view->shadows[qp - view->region->qps];
-    return shadow != NULL && shadow->qpn == qp->number && shadow->bytes == ring_bytes ? shadow->blocks : NULL;
+    return shadow && shadow->qpn == qp->number && shadow->bytes == ring_bytes ? shadow->blocks
+                                                                              : NULL;
 }
 
 void pgasi_snic_prefetch(snic_view_t *view, const snic_qp_t *qp, uint32_t from, uint32_t to)
 {
-    uint32_t place = (uint32_t)(qp - view->region->qps), log = PGASI_MIN(snic_load(qp->log_sq_blocks), SNIC_LOG_QUEUE);
+    uint32_t place = (uint32_t)(qp - view->region->qps),
+             log = PGASI_MIN(snic_load(qp->log_sq_blocks), SNIC_LOG_QUEUE);
     uint32_t n = 1u << log, blocks = PGASI_MIN(to - from, n);
     size_t bytes = (size_t)n * PGASI_WQE_BB;
     const unsigned char *ring = snic_at(view, snic_load(qp->sq), bytes);
     shadow_t *shadow = view->shadows[place];
-    if (pgasi_snic_shadow(view, qp, bytes) == NULL) {
+    if (!pgasi_snic_shadow(view, qp, bytes)) {
         free(shadow);
         view->shadows[place] = shadow = calloc(1, sizeof *shadow + bytes);
     }
-    if (ring == NULL || shadow == NULL)
+    if (!ring || !shadow)
         return;
     shadow->qpn = qp->number;
     shadow->bytes = bytes;
     for (uint32_t i = to - blocks; i != to; i++)
-        memcpy(shadow->blocks + (size_t)(i & (n - 1)) * PGASI_WQE_BB, ring + (size_t)(i & (n - 1)) * PGASI_WQE_BB, PGASI_WQE_BB);
+        memcpy(shadow->blocks + (size_t)(i & (n - 1)) * PGASI_WQE_BB,
+               ring + (size_t)(i & (n - 1)) * PGASI_WQE_BB, PGASI_WQE_BB);
 }
 
 /* ---- DELAY ---- */
@@ -73,12 +80,14 @@ static void perform(snic_view_t *view, unsigned i)
     free(event);
 }
 
-bool pgasi_snic_late_add(snic_view_t *view, const snic_late_t *event, const void *data, size_t data_bytes)
+bool pgasi_snic_late_add(snic_view_t *view, const snic_late_t *event, const void *data,
+                         size_t data_bytes)
 {
-    if (view->late == NULL)
+    if (!view->late)
         view->late = calloc(1, sizeof *view->late);
-    snic_late_t *copy = view->late != NULL && view->late->n < LATE_MAX ? malloc(sizeof *copy + data_bytes) : NULL;
-    if (copy == NULL)
+    snic_late_t *copy =
+        view->late && view->late->n < LATE_MAX ? malloc(sizeof *copy + data_bytes) : NULL;
+    if (!copy)
         return false;
     *copy = *event;
     copy->data_bytes = data_bytes;
@@ -96,7 +105,7 @@ void pgasi_snic_late_make_room(snic_view_t *view)
 
 unsigned pgasi_snic_late_left(const snic_view_t *view)
 {
-    return view->late != NULL ? view->late->n : 0;
+    return view->late ? view->late->n : 0;
 }
 
 unsigned pgasi_snic_late_results(const snic_view_t *view, uint32_t qpn)
@@ -109,10 +118,10 @@ unsigned pgasi_snic_late_results(const snic_view_t *view, uint32_t qpn)
 
 static bool is_first(const list_t *list, unsigned i)
 {
-    for (unsigned k = 0; k < i; k++) {
-        if (list->events[k]->qpn == list->events[i]->qpn && list->events[k]->stream == list->events[i]->stream)
+    for (unsigned k = 0; k < i; k++)
+        if (list->events[k]->qpn == list->events[i]->qpn &&
+            list->events[k]->stream == list->events[i]->stream)
             return false;
-    }
     return true;
 }
 
@@ -135,10 +144,9 @@ void pgasi_snic_late_drain(snic_view_t *view)
 
 snic_late_t *pgasi_snic_late_take(snic_view_t *view, uint32_t qpn, snic_stream_t stream)
 {
-    for (unsigned i = 0; i < pgasi_snic_late_left(view); i++) {
+    for (unsigned i = 0; i < pgasi_snic_late_left(view); i++)
         if (view->late->events[i]->qpn == qpn && view->late->events[i]->stream == stream)
             return take(view->late, i);
-    }
     return NULL;
 }
 
@@ -150,12 +158,12 @@ void pgasi_snic_forget(snic_view_t *view, uint32_t qpn)
         while ((event = pgasi_snic_late_take(view, qpn, (snic_stream_t)stream)) != NULL)
             free(event);
     }
-    for (unsigned i = 0; i < pgasi_snic_late_left(view);) { /* what others' WAITs shall see comes now */
+    /* what others' WAITs shall see comes now */
+    for (unsigned i = 0; i < pgasi_snic_late_left(view);)
         if (view->late->events[i]->qpn == qpn)
             perform(view, i);
         else
             i++;
-    }
     free(view->shadows[place]);
     view->shadows[place] = NULL;
 }

@@ -1,7 +1,9 @@
-/* Who carries a context's work out: the caller, a thread, or one process per node; and how who sleeps is woken.
+/* Who carries a context's work out: the caller, a thread, or one process per node; and how who
+ * sleeps is woken.
  *
- *  CALLER  whoever rings or polls, if no other thread is at it. What is left waiting (for a completion, for a receive entry, for a
- *          peer) is for a thread that sleeps until somebody else's work changes that, or a moment has passed.
+ *  CALLER  whoever rings or polls, if no other thread is at it. What is left waiting (for a
+ *          completion, for a receive entry, for a peer) is for a thread that sleeps until somebody
+ *          else's work changes that, or a moment has passed.
  *  THREAD  a thread, which spins briefly before it sleeps.
  *  PROCESS one process per node, which looks at the contexts of all (snic_process.c).
  *  STEP    nobody but pgasi_snic_step. */
@@ -17,11 +19,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define ROUNDS 4           /* of one caller before it leaves the rest to the thread */
-#define SPINS 2000
-#define YIELDS 50
+#define ROUNDS     4 /* of one caller before it leaves the rest to the thread */
+#define SPINS      2000
+#define YIELDS     50
 #define BLOCKED_NS 1000000 /* between two looks at what waits for other processes */
-#define IDLE_NS 100000000
+#define IDLE_NS    100000000
 
 enum { AWAKE, LONG, SHORTLY }; /* how a context's thread sleeps */
 
@@ -34,7 +36,8 @@ static bool has_work(const snic_region_t *region)
 unsigned pgasi_snic_run_once(snic_view_t *view)
 {
     snic_region_t *region = view->region;
-    if ((!has_work(region) && !__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE)) || !pgasi_snic_try_lock(&region->lock))
+    if ((!has_work(region) && !__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE)) ||
+        !pgasi_snic_try_lock(&region->lock))
         return 0;
     unsigned n = pgasi_snic_execute(view);
     snic_unlock(&region->lock);
@@ -47,7 +50,8 @@ void pgasi_snic_let_go(snic_view_t *view)
     snic_region_t *region = view->region;
     snic_unlock(&region->lock);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    while (view->id.engine == PGAS_VERBS_ENGINE_CALLER && has_work(region) && __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0)
+    while (view->id.engine == PGAS_VERBS_ENGINE_CALLER && has_work(region) &&
+           __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0)
         pgasi_snic_run_once(view);
 }
 
@@ -63,7 +67,7 @@ void pgasi_snic_notify(snic_view_t *view)
     snic_region_t *region = view->region;
     __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST);
     struct snic_hub *hub = __atomic_load_n(&view->hub, __ATOMIC_ACQUIRE);
-    if (hub != NULL)
+    if (hub)
         pgasi_snic_wake_process(hub);
     else if (__atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) != 0)
         wake(region);
@@ -89,7 +93,8 @@ static void *sleeper(void *arg)
         bool blocked = __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0;
         struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
         __atomic_store_n(&region->sleeping, blocked ? SHORTLY : LONG, __ATOMIC_SEQ_CST);
-        bool more = !blocked && __atomic_load_n(&region->blocked, __ATOMIC_SEQ_CST) != 0; /* what waits now has seen us awake */
+        /* what waits now has seen us awake */
+        bool more = !blocked && __atomic_load_n(&region->blocked, __ATOMIC_SEQ_CST) != 0;
         if (!has_work(region) && !more && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
             syscall(SYS_futex, &region->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
         __atomic_store_n(&region->sleeping, AWAKE, __ATOMIC_SEQ_CST);
@@ -104,7 +109,8 @@ static pgas_status_t start_thread(pgasi_snic_t *snic)
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's threads */
     pthread_mutex_lock(&snic->lock);
     if (!snic->has_thread && !snic->stop)
-        __atomic_store_n(&snic->has_thread, pthread_create(&snic->thread, NULL, sleeper, snic) == 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&snic->has_thread, pthread_create(&snic->thread, NULL, sleeper, snic) == 0,
+                         __ATOMIC_RELEASE);
     bool there = snic->has_thread || snic->stop;
     pthread_mutex_unlock(&snic->lock);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -123,7 +129,8 @@ static void need_thread(pgasi_snic_t *snic, bool now)
 
 void pgasi_snic_need_sleeper(pgasi_snic_t *snic)
 {
-    if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER && PGAS_UNLIKELY(!__atomic_load_n(&snic->has_thread, __ATOMIC_ACQUIRE)))
+    if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER &&
+        PGAS_UNLIKELY(!__atomic_load_n(&snic->has_thread, __ATOMIC_ACQUIRE)))
         start_thread(snic);
 }
 
@@ -160,7 +167,8 @@ bool pgasi_snic_run(pgasi_snic_t *snic)
         return false;
     do
         all += pgasi_snic_run_once(snic->view);
-    while (has_work(region) && ++rounds < ROUNDS && __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0);
+    while (has_work(region) && ++rounds < ROUNDS &&
+           __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0);
     bool left = has_work(region) && rounds == ROUNDS;
     if (PGAS_UNLIKELY(left || __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0))
         need_thread(snic, left);
@@ -183,13 +191,15 @@ void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
     uint32_t place = qpn & (SNIC_QPS - 1);
     __atomic_store_n(&region->qps[place].bell, 1u << 16 | (pi & 0xffffu), __ATOMIC_RELEASE);
     __atomic_store_n(&region->active[place], 1, __ATOMIC_RELEASE);
-    if (PGAS_UNLIKELY((region->adversary & PGAS_VERBS_SNIC_PREFETCH) != 0 && snic->opts.engine != PGAS_VERBS_ENGINE_PROCESS)) {
+    if (PGAS_UNLIKELY((region->adversary & PGAS_VERBS_SNIC_PREFETCH) != 0 &&
+                      snic->opts.engine != PGAS_VERBS_ENGINE_PROCESS)) {
         pgasi_snic_lock(&region->lock);
         pgasi_snic_hear(snic->view, qpn);
         snic_unlock(&region->lock);
     }
     if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER) {
-        __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST); /* nobody is woken for what we do ourselves */
+        /* nobody is woken for what we do ourselves */
+        __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST);
         pgasi_snic_run(snic);
     } else {
         pgasi_snic_notify(snic->view);
@@ -203,7 +213,7 @@ static void wake_sender(pgasi_snic_t *snic, uint32_t place)
     if (PGAS_LIKELY(__atomic_load_n(&qp->wanted, __ATOMIC_ACQUIRE) == 0))
         return;
     __atomic_store_n(&qp->wanted, 0, __ATOMIC_SEQ_CST);
-    if (snic->view->peers[place] != NULL)
+    if (snic->view->peers[place])
         pgasi_snic_notify(snic->view->peers[place]);
 }
 
@@ -213,7 +223,8 @@ void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn)
     snic_region_t *region = snic->view->region;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     wake_sender(snic, place);
-    if (PGAS_UNLIKELY(__atomic_load_n(&region->qps[place].state, __ATOMIC_ACQUIRE) == PGASI_SNIC_ERROR)) {
+    if (PGAS_UNLIKELY(__atomic_load_n(&region->qps[place].state, __ATOMIC_ACQUIRE) ==
+                      PGASI_SNIC_ERROR)) {
         __atomic_store_n(&region->active[place], 1, __ATOMIC_RELEASE); /* to be flushed */
         pgasi_snic_notify(snic->view);
         pgasi_snic_run(snic);
@@ -229,9 +240,8 @@ void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn)
         return;
     __atomic_store_n(&srq->wanted, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_lock(&snic->lock); /* queue pairs stay as they are */
-    for (uint32_t i = 0; i < snic_high(region); i++) {
+    for (uint32_t i = 0; i < snic_high(region); i++)
         if (region->qps[i].srqn == srqn)
             wake_sender(snic, i);
-    }
     pthread_mutex_unlock(&snic->lock);
 }

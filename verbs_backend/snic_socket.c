@@ -1,9 +1,10 @@
 /* The socket of the software NIC's process, and the exchange of memory between it and its clients.
  *
- * The socket is a file in a folder that belongs to this user alone, so no other user can take its name. An abstract name could be taken
- * by anybody. Messages carry at most one descriptor, by SCM_RIGHTS: it has the rights that its sender has, no more. Memory that comes
- * from another process is taken only if it is a memfd of this user that can neither shrink nor grow, so that an access within its size
- * never faults. */
+ * The socket is a file in a folder that belongs to this user alone, so no other user can take its
+ * name. An abstract name could be taken by anybody. Messages carry at most one descriptor, by
+ * SCM_RIGHTS: it has the rights that its sender has, no more. Memory that comes from another
+ * process is taken only if it is a memfd of this user that can neither shrink nor grow, so that an
+ * access within its size never faults. */
 #include "verbs_backend/snic.h"
 
 #include <dirent.h>
@@ -21,18 +22,19 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-#define PLACES 34 /* the last 32 are in P_tmpdir, where others can make folders of any name */
+#define PLACES  34 /* the last 32 are in P_tmpdir, where others can make folders of any name */
 #define LOCK_MS 5000
 #define STEP_MS 2
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
-#define MS_NS UINT64_C(1000000)
+#define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW)
+#define MS_NS   UINT64_C(1000000)
 
 /* ---- memory ---- */
 
 int pgasi_snic_memory(const char *name, uint64_t bytes)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)) {
+    if (fd >= 0 &&
+        (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)) {
         int error = errno;
         close(fd);
         errno = error;
@@ -45,7 +47,8 @@ bool pgasi_snic_is_memory(int fd, uint64_t bytes_min, uint64_t bytes_max)
 {
     struct stat file;
     int seals = fcntl(fd, F_GET_SEALS);
-    return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+    return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &file) == 0 &&
+           S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
            (uint64_t)file.st_size >= bytes_min && (uint64_t)file.st_size <= bytes_max;
 }
 
@@ -82,7 +85,8 @@ static int open_place(int i, bool make, char *path, size_t bytes)
     return -1;
 }
 
-/* A folder that is there already comes first: all processes of the user then agree, also when a place in front of it becomes free. */
+/* A folder that is there already comes first: all processes of the user then agree, also when a
+ * place in front of it becomes free. */
 static int find_place(bool make, char *path, size_t bytes)
 {
     int fd = -1;
@@ -118,7 +122,8 @@ pid_t pgasi_snic_peer(int socket)
 {
     struct ucred who;
     socklen_t bytes = sizeof who;
-    bool ours = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == geteuid();
+    bool ours =
+        getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == geteuid();
     return ours ? who.pid : -1;
 }
 
@@ -129,7 +134,8 @@ static int connect_in(int place, const char *file, int patience_ms)
     if (fd < 0)
         return -1;
     make_address(place, file, &address);
-    for (int ms = 0; ms <= patience_ms; ms += STEP_MS) { /* AGAIN: more wait already than its queue has room for */
+    /* AGAIN: more wait already than its queue has room for */
+    for (int ms = 0; ms <= patience_ms; ms += STEP_MS) {
         result = connect(fd, (struct sockaddr *)(void *)&address, sizeof address);
         if (result == 0 || errno != EAGAIN)
             break;
@@ -168,7 +174,8 @@ static int lock_place(char *path, size_t bytes)
         int place = find_place(true, path, bytes);
         if (place < 0)
             return -1;
-        if (flock(place, LOCK_EX | LOCK_NB) == 0 && fstat(place, &folder) == 0 && folder.st_nlink > 0)
+        if (flock(place, LOCK_EX | LOCK_NB) == 0 && fstat(place, &folder) == 0 &&
+            folder.st_nlink > 0)
             return place;
         close(place);
         poll(NULL, 0, STEP_MS);
@@ -181,7 +188,7 @@ static void sweep(int place)
 {
     int folder_fd = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = folder_fd >= 0 ? fdopendir(folder_fd) : NULL;
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder));) {
         if (strncmp(entry->d_name, "snic-", 5) != 0)
             continue;
         int fd = connect_in(place, entry->d_name, 0);
@@ -190,7 +197,7 @@ static void sweep(int place)
         else if (errno == ECONNREFUSED)
             unlinkat(place, entry->d_name, 0);
     }
-    if (folder != NULL)
+    if (folder)
         closedir(folder);
     else if (folder_fd >= 0)
         close(folder_fd);
@@ -212,7 +219,8 @@ pgas_status_t pgasi_snic_listen(const char *name, int backlog, int *fd_p)
         close(other);
     } else if (errno == ENOENT) {
         fd = new_socket();
-        bool good = fd >= 0 && bind(fd, (struct sockaddr *)(void *)&address, sizeof address) == 0 && listen(fd, backlog) == 0;
+        bool good = fd >= 0 && bind(fd, (struct sockaddr *)(void *)&address, sizeof address) == 0 &&
+                    listen(fd, backlog) == 0;
         status = good ? PGAS_OK : PGAS_ERR_IO;
     }
     if (status == PGAS_OK)
@@ -250,7 +258,9 @@ bool pgasi_snic_tell(int socket, const void *message, size_t bytes, int fd)
         memset(&control, 0, sizeof control);
         whole.msg_control = &control;
         whole.msg_controllen = sizeof control;
-        control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+        control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
+                                         .cmsg_level = SOL_SOCKET,
+                                         .cmsg_type = SCM_RIGHTS };
         memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
     }
     return sendmsg(socket, &whole, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
@@ -282,7 +292,9 @@ ssize_t pgasi_snic_hear_message(int socket, void *message, size_t bytes, int *fd
         char room[CMSG_SPACE(4 * sizeof(int))];
     } control;
     struct iovec part = { message, bytes };
-    struct msghdr whole = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+    struct msghdr whole = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    };
     *fd_p = -1;
     ssize_t n = recvmsg(socket, &whole, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0)
@@ -297,7 +309,8 @@ ssize_t pgasi_snic_hear_message(int socket, void *message, size_t bytes, int *fd
     return -1;
 }
 
-ssize_t pgasi_snic_await_message(int socket, void *message, size_t bytes, int *fd_p, int patience_ms)
+ssize_t pgasi_snic_await_message(int socket, void *message, size_t bytes, int *fd_p,
+                                 int patience_ms)
 {
     uint64_t limit_ns = pgasi_now_ns() + (uint64_t)patience_ms * MS_NS;
     *fd_p = -1;

@@ -1,5 +1,6 @@
-/* To-dos: begun at once where that is possible, else worked off by progress, in order; those that fly end when their number is done.
- * Completions of the caller's run in progress alone: what the transmitter tells while it is posted to only moves numbers. */
+/* To-dos: begun at once where that is possible, else worked off by progress, in order; those that
+ * fly end when their number is done. Completions of the caller's run in progress alone: what the
+ * transmitter tells while it is posted to only moves numbers. */
 #include "verbs_backend/transport.h"
 
 void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status)
@@ -8,26 +9,27 @@ void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_st
     (void)tx;
     if (status != PGAS_OK && ep->broken == PGAS_OK) {
         ep->broken = status;
-        return; /* what was under way has failed: its buffers come back when the queue pair is closed */
+        /* what was under way has failed: its buffers come back when the queue pair is closed */
+        return;
     }
     ep->done = done;
-    while (ep->lent != NULL && ep->lent->number <= done) {
+    while (ep->lent && ep->lent->number <= done) {
         pgasi_verbs_buffer_t *buffer = ep->lent;
         ep->lent = buffer->next;
         pgasi_verbs_buffer_give(ep->lane, buffer);
     }
-    if (ep->lent == NULL) {
+    if (!ep->lent)
         ep->lent_last = &ep->lent;
-    }
 }
 
-pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t *request, pgasi_verbs_buffer_t *buffer)
+pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t *request,
+                               pgasi_verbs_buffer_t *buffer)
 {
     uint64_t number;
     pgas_status_t status = pgas_verbs_tx_post(ep->tx, request, &number);
     if (PGAS_LIKELY(status == PGAS_OK)) {
         ep->posted = number;
-        if (buffer != NULL) {
+        if (buffer) {
             buffer->number = number;
             buffer->next = NULL;
             *ep->lent_last = buffer;
@@ -35,13 +37,12 @@ pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t 
         }
         return PGAS_OK;
     }
-    if (buffer != NULL) {
+    if (buffer)
         pgasi_verbs_buffer_give(ep->lane, buffer);
-    }
-    if (status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK) {
+    if (status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK)
         ep->broken = status;
-    }
-    return PGAS_ERR_AGAIN; /* a broken endpoint ends in progress, with a status that says whether the peer has died */
+    /* a broken endpoint ends in progress, with a status that says whether the peer has died */
+    return PGAS_ERR_AGAIN;
 }
 
 void pgasi_verbs_reclaim(pgasi_verbs_lane_t *lane)
@@ -59,9 +60,8 @@ static pgas_status_t run_flush(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 {
     todo->number = ep->posted;
     pgas_status_t status = ep->done < ep->posted ? pgas_verbs_tx_mark(ep->tx) : PGAS_OK;
-    if (status != PGAS_OK && status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK) {
+    if (status != PGAS_OK && status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK)
         ep->broken = status;
-    }
     return status == PGAS_OK ? PGAS_INPROGRESS : PGAS_ERR_AGAIN;
 }
 
@@ -89,7 +89,8 @@ static pgas_status_t run(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 /* Where a todo goes whose requests are all posted, and that is still to be told of. */
 static void let_fly(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 {
-    pgasi_verbs_line_add(todo->kind == PGASI_VERBS_TODO_QUESTION ? &ep->answers : &ep->flying, todo);
+    pgasi_verbs_line_add(todo->kind == PGASI_VERBS_TODO_QUESTION ? &ep->answers : &ep->flying,
+                         todo);
 }
 
 pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
@@ -98,29 +99,29 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
     pgasi_verbs_lane_t *lane = ep->lane;
     /* A place is found first: what has begun cannot be refused. */
     pgasi_verbs_todo_t *kept = pgasi_pool_acquire(&lane->todos);
-    if (PGAS_UNLIKELY(kept == NULL)) {
+    if (PGAS_UNLIKELY(!kept))
         return PGAS_ERR_AGAIN;
-    }
-    bool asks = todo->kind == PGASI_VERBS_TODO_QUESTION, tells = todo->comp != NULL || todo->kind == PGASI_VERBS_TODO_FLUSH;
+    bool asks = todo->kind == PGASI_VERBS_TODO_QUESTION,
+         tells = todo->comp || todo->kind == PGASI_VERBS_TODO_FLUSH;
     todo->after = ep->fence;
-    if (!ep->active) {
+    if (!ep->active)
         pgasi_verbs_ep_activate(ep);
-    }
-    if (PGAS_LIKELY(ep->waiting.first == NULL && ep->state == PGASI_VERBS_EP_READY && ep->n_answered >= todo->after &&
-                    ep->broken == PGAS_OK)) {
+    if (PGAS_LIKELY(!ep->waiting.first && ep->state == PGASI_VERBS_EP_READY &&
+                    ep->n_answered >= todo->after && ep->broken == PGAS_OK)) {
         status = run(ep, todo);
         pgas_verbs_tx_ring(ep->tx);
     }
     if (PGAS_UNLIKELY(status < 0 && status != PGAS_ERR_AGAIN)) {
-        if (todo->slot != 0) {
+        if (todo->slot != 0)
             pgasi_verbs_slot_give(lane, todo->slot);
-        }
         pgasi_pool_release(&lane->todos, kept);
         return status;
     }
     ep->n_asked += asks;
-    ep->has_data |= asks || todo->kind == PGASI_VERBS_TODO_PUT || todo->kind == PGASI_VERBS_TODO_AMO;
-    if (status == PGAS_OK || (status == PGAS_INPROGRESS && !asks && !tells && todo->kind != PGASI_VERBS_TODO_AMO)) {
+    ep->has_data |=
+        asks || todo->kind == PGASI_VERBS_TODO_PUT || todo->kind == PGASI_VERBS_TODO_AMO;
+    if (status == PGAS_OK ||
+        (status == PGAS_INPROGRESS && !asks && !tells && todo->kind != PGASI_VERBS_TODO_AMO)) {
         pgasi_pool_release(&lane->todos, kept);
         return status;
     }
@@ -128,7 +129,7 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
     if (status == PGAS_INPROGRESS) {
         let_fly(ep, kept);
         /* the operand has left: that is all there is to wait for */
-        return asks && todo->u.amo.result == NULL ? (kept->comp = NULL, PGAS_OK) : PGAS_INPROGRESS;
+        return asks && !todo->u.amo.result ? (kept->comp = NULL, PGAS_OK) : PGAS_INPROGRESS;
     }
     pgasi_verbs_line_add(&ep->waiting, kept);
     return PGAS_INPROGRESS;
@@ -140,27 +141,27 @@ void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_sta
     pgasi_tp_comp_t *comp = todo->comp;
     switch (todo->kind) {
     case PGASI_VERBS_TODO_PIECE:
-        if (status == PGAS_OK) {
+        if (status == PGAS_OK)
             memcpy(todo->local, todo->u.buffer->data, todo->bytes);
-        }
         pgasi_verbs_buffer_give(lane, todo->u.buffer);
         pgasi_pool_release(&lane->pieces, todo);
         return;
     case PGASI_VERBS_TODO_AMO:
     case PGASI_VERBS_TODO_QUESTION:
-        if (status == PGAS_OK && todo->u.amo.result != NULL) {
+        if (status == PGAS_OK && todo->u.amo.result) {
             uint64_t old = __atomic_load_n(&lane->slots[todo->slot].result, __ATOMIC_RELAXED);
             uint32_t old_32 = (uint32_t)old;
-            memcpy(todo->u.amo.result, todo->bytes == 4 ? (void *)&old_32 : (void *)&old, todo->bytes);
+            memcpy(todo->u.amo.result, todo->bytes == 4 ? (void *)&old_32 : (void *)&old,
+                   todo->bytes);
         }
-        if (todo->slot != 0) {
+        if (todo->slot != 0)
             pgasi_verbs_slot_give(lane, todo->slot);
-        }
         break;
     case PGASI_VERBS_TODO_FLUSH: {
         pgasi_verbs_flush_t *flush = todo->u.flush.flush;
         pgasi_pool_release(&lane->todos, todo);
-        pgasi_verbs_part_done(lane, flush, flush->of_all && !ep->has_data ? PGAS_OK : status); /* messages end by themselves */
+        /* messages end by themselves */
+        pgasi_verbs_part_done(lane, flush, flush->of_all && !ep->has_data ? PGAS_OK : status);
         return;
     }
     case PGASI_VERBS_TODO_PUT:
@@ -176,16 +177,16 @@ void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_sta
 static int land(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
-    while (ep->flying.first != NULL && ep->flying.first->number <= ep->done && ep->state == PGASI_VERBS_EP_READY) {
+    while (ep->flying.first && ep->flying.first->number <= ep->done &&
+           ep->state == PGASI_VERBS_EP_READY) {
         pgasi_verbs_todo_t *todo = pgasi_verbs_line_take(&ep->flying);
         n++;
-        if (todo->kind == PGASI_VERBS_TODO_FLUSH && ep->n_answered < todo->u.flush.answers) {
+        if (todo->kind == PGASI_VERBS_TODO_FLUSH && ep->n_answered < todo->u.flush.answers)
             pgasi_verbs_line_add(&ep->settling, todo);
-        } else {
+        else
             pgasi_verbs_finish(ep, todo, PGAS_OK);
-        }
     }
-    while (ep->settling.first != NULL && ep->n_answered >= ep->settling.first->u.flush.answers) {
+    while (ep->settling.first && ep->n_answered >= ep->settling.first->u.flush.answers) {
         pgasi_verbs_finish(ep, pgasi_verbs_line_take(&ep->settling), PGAS_OK);
         n++;
     }
@@ -196,22 +197,20 @@ static int land(pgasi_verbs_ep_t *ep)
 static int begin_waiting(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
-    while (ep->waiting.first != NULL && ep->state == PGASI_VERBS_EP_READY && ep->broken == PGAS_OK) {
+    while (ep->waiting.first && ep->state == PGASI_VERBS_EP_READY && ep->broken == PGAS_OK) {
         pgasi_verbs_todo_t *todo = ep->waiting.first;
         uint64_t posted = ep->posted;
-        if (ep->n_answered < todo->after) {
+        if (ep->n_answered < todo->after)
             break;
-        }
         pgas_status_t status = run(ep, todo);
         n += ep->posted != posted;
-        if (status < 0) {
+        if (status < 0)
             break; /* no room, or the connection has ended: then all of the line fails */
-        }
         pgasi_verbs_line_take(&ep->waiting);
         n++;
-        if (status == PGAS_OK || (todo->comp == NULL && (todo->kind == PGASI_VERBS_TODO_PUT))) {
+        if (status == PGAS_OK || (!todo->comp && (todo->kind == PGASI_VERBS_TODO_PUT))) {
             pgasi_verbs_finish(ep, todo, PGAS_OK);
-        } else if (todo->kind == PGASI_VERBS_TODO_QUESTION && todo->u.amo.result == NULL) {
+        } else if (todo->kind == PGASI_VERBS_TODO_QUESTION && !todo->u.amo.result) {
             pgasi_tp_comp_t *comp = todo->comp;
             todo->comp = NULL;
             let_fly(ep, todo);
@@ -227,7 +226,9 @@ static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
 {
     switch (ep->broken) {
     case PGAS_ERR_PEER:
-        return left ? "it has left" : ep->tx == NULL ? "it could not be reached" : "its card does not answer";
+        return left      ? "it has left"
+               : !ep->tx ? "it could not be reached"
+                         : "its card does not answer";
     case PGAS_ERR_RANGE:
         return "it refused an access to memory that was released, or never registered";
     default:
@@ -235,16 +236,16 @@ static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
     }
 }
 
-/* @return the status with which the endpoint ends; PGAS_INPROGRESS: it is not known yet whether its peer has died */
+/* @return the status with which the endpoint ends; PGAS_INPROGRESS: it is not known yet whether its
+ * peer has died */
 static pgas_status_t judge(const pgasi_verbs_ep_t *ep, bool left)
 {
     pgasi_verbs_tp_t *tp = ep->lane->tp;
     pgas_status_t end = pgasi_verbs_end_of(tp, ep->peer);
-    if (end != PGAS_OK) {
+    if (end != PGAS_OK)
         return end;
-    }
     const char *why = why_broken(ep, left);
-    if (left || tp->opts.suspect_fn == NULL) {
+    if (left || !tp->opts.suspect_fn) {
         pgasi_verbs_peer_gone(tp, ep->peer, why);
         return PGAS_ERR_PEER;
     }
@@ -256,18 +257,20 @@ static pgas_status_t judge(const pgasi_verbs_ep_t *ep, bool left)
         pgasi_verbs_peer_gone(tp, ep->peer, why);
         return PGAS_ERR_PEER;
     }
-    pgasi_verbs_unreachable(tp, ep->peer, why); /* its card has answered, so there is nothing to wait for */
+    /* its card has answered, so there is nothing to wait for */
+    pgasi_verbs_unreachable(tp, ep->peer, why);
     return PGAS_ERR_TRANSPORT;
 }
 
 int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
-    bool left = (__atomic_load_n(&ep->lane->tp->dead[ep->peer], __ATOMIC_ACQUIRE) & PGASI_VERBS_LEFT) != 0;
-    if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_CONNECTING)) {
+    bool left =
+        (__atomic_load_n(&ep->lane->tp->dead[ep->peer], __ATOMIC_ACQUIRE) & PGASI_VERBS_LEFT) != 0;
+    if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_CONNECTING))
         n += pgasi_verbs_ep_connect(ep);
-    }
-    if (PGAS_UNLIKELY(pgasi_verbs_end_of(ep->lane->tp, ep->peer) != PGAS_OK || ep->broken != PGAS_OK) &&
+    if (PGAS_UNLIKELY(pgasi_verbs_end_of(ep->lane->tp, ep->peer) != PGAS_OK ||
+                      ep->broken != PGAS_OK) &&
         ep->state != PGASI_VERBS_EP_DEAD) {
         pgas_status_t status = judge(ep, left);
         if (status != PGAS_INPROGRESS) {
@@ -276,21 +279,20 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
         }
         return n;
     }
-    if (ep->state != PGASI_VERBS_EP_READY) {
+    if (ep->state != PGASI_VERBS_EP_READY)
         return n;
-    }
     n += pgasi_verbs_take_answers(ep);
-    if (PGAS_UNLIKELY(left && ep->answers.first != NULL && ep->broken == PGAS_OK)) {
-        ep->broken = PGAS_ERR_PEER; /* what it has not answered it never will; its card may have taken all the same */
+    if (PGAS_UNLIKELY(left && ep->answers.first && ep->broken == PGAS_OK)) {
+        /* what it has not answered it never will; its card may have taken all the same */
+        ep->broken = PGAS_ERR_PEER;
         return n + 1;
     }
     n += land(ep);
-    if (ep->waiting.first != NULL) {
+    if (ep->waiting.first) {
         n += begin_waiting(ep);
         pgas_verbs_tx_ring(ep->tx);
     }
-    if (pgasi_verbs_ep_is_idle(ep)) {
+    if (pgasi_verbs_ep_is_idle(ep))
         pgasi_verbs_ep_deactivate(ep);
-    }
     return n;
 }

@@ -1,31 +1,35 @@
-/* Transmitters: who posts does not say what is signaled, and reads from one number what is complete.
+/* Transmitters: who posts does not say what is signaled, and reads from one number what is
+ * complete.
  *
- * Shaped for some ten millions of small requests a second. Every request has a number, its place in the send queue and
- * the id that its completion bears. One of `interval` is signaled; since that is at most a quarter of the queue, a full
- * queue always holds a signal, so polling makes room. mark() takes a number for itself: an entry that does nothing but is
- * signaled.
+ * Shaped for some ten millions of small requests a second. Every request has a number, its place in
+ * the send queue and the id that its completion bears. One of `interval` is signaled; since that is
+ * at most a quarter of the queue, a full queue always holds a signal, so polling makes room. mark()
+ * takes a number for itself: an entry that does nothing but is signaled.
  *
- * Posting. `stop` is the next number that needs more than to be written: a signal, a doorbell, or a look whether there is
- * room. Below it a post of a transmitter of one's own is a comparison and the provider's write. Of a shared one stop is
- * 0, so that all posts go the long way, under the lock.
+ * Posting. `stop` is the next number that needs more than to be written: a signal, a doorbell, or a
+ * look whether there is room. Below it a post of a transmitter of one's own is a comparison and the
+ * provider's write. Of a shared one stop is 0, so that all posts go the long way, under the lock.
  *
- * Credits. Send queue: posted - done never exceeds the queue, and requests leave its last place to a mark, so a mark
- * always has room. Completion queue: a request has at most one completion, and after an error each has one, signaled or
- * not; so a transmitter reserves as many completions as its queue has places, at open, and neither queue can overflow
- * whatever happens.
+ * Credits. Send queue: posted - done never exceeds the queue, and requests leave its last place to
+ * a mark, so a mark always has room. Completion queue: a request has at most one completion, and
+ * after an error each has one, signaled or not; so a transmitter reserves as many completions as
+ * its queue has places, at open, and neither queue can overflow whatever happens.
  *
  * Polling is wait-free. One poller a completion queue serves all transmitters on it. Who polls
- *     1. reads `held` and returns if somebody is inside; 2. exchanges it, and returns if somebody was faster: two steps;
- *     3. takes at most BATCH completions in one call of the provider, and for each loads the transmitter and its `done`,
+ *     1. reads `held` and returns if somebody is inside; 2. exchanges it, and returns if somebody
+ *     was faster: two steps; 3. takes at most BATCH completions in one call of the provider, and
+ *     for each loads the transmitter and its `done`,
  *        and stores `done`: at most STEPS_EACH steps and one call of advance(); 4. stores `held`.
- * No step is repeated until something happens elsewhere, so a poll ends after at most BATCH * STEPS_EACH + 4 steps of its
- * own, whatever other threads do or fail to do; one that finds another inside ends after two. `done` is read by one load
- * (two once the connection has ended); it is stored by the holder alone, in the order in which the queue completes, and
- * never falls. A holder that is not scheduled delays what is learnt, not who asks. t/unit/verbs_tx_model.c counts the
+ * No step is repeated until something happens elsewhere, so a poll ends after at most BATCH *
+ * STEPS_EACH + 4 steps of its own, whatever other threads do or fail to do; one that finds another
+ * inside ends after two. `done` is read by one load (two once the connection has ended); it is
+ * stored by the holder alone, in the order in which the queue completes, and never falls. A holder
+ * that is not scheduled delays what is learnt, not who asks. t/unit/verbs_tx_model.c counts the
  * steps.
  *
- * The end of a connection: its first error completion, seen by the holder, moves `done` to ENDED, which readers take for
- * all that was posted. The owner notices at his next stop; what he posts until then counts as posted, and is flushed. */
+ * The end of a connection: its first error completion, seen by the holder, moves `done` to ENDED,
+ * which readers take for all that was posted. The owner notices at his next stop; what he posts
+ * until then counts as posted, and is flushed. */
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -33,14 +37,14 @@
 #include "base/clock.h"
 #include "verbs_backend/device.h"
 
-#define BATCH 16
-#define STEPS_EACH 5
-#define ENDED UINT64_MAX
-#define BYTES_MAX (UINT64_C(1) << 48)
-#define LOCK_SPINS 64
-#define WAIT_SPINS 200
-#define WAIT_YIELDS 50
-#define NAP_NS 50000u
+#define BATCH        16
+#define STEPS_EACH   5
+#define ENDED        UINT64_MAX
+#define BYTES_MAX    (UINT64_C(1) << 48)
+#define LOCK_SPINS   64
+#define WAIT_SPINS   200
+#define WAIT_YIELDS  50
+#define NAP_NS       50000u
 #define NAP_EVENT_MS 5 /* another thread may take the event for which this one sleeps */
 
 /* The test of the bound counts them. */
@@ -60,24 +64,25 @@ struct pgas_verbs_tx {
     /* who posts */
     uint64_t posted; /* atomic: others read it */
     uint64_t stop;   /* 0 if shared */
-    pgas_status_t (*write)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id);
+    pgas_status_t (*write)(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags,
+                           uint64_t id);
     pgas_verbs_qp_t *qp;
     uint32_t inline_max, spans_max;
     uint64_t inlined;
     uint64_t signal_at, signaled; /* numbers: the next to be signaled, the last that was */
     uint64_t rung;                /* the last that the device knows */
-    uint64_t room_end;                  /* the last number that had room when done was looked at */
+    uint64_t room_end;            /* the last number that had room when done was looked at */
     uint32_t interval, batch, room;
     uint32_t lock;
     bool shared;
-    pgas_status_t broken; /* atomic: a doorbell failed */
+    pgas_status_t broken;        /* atomic: a doorbell failed */
     pgas_verbs_tx_stats_t stats; /* but for inlined and completions */
 
     /* who polls */
     PGASI_ALIGNED(PGASI_CACHELINE) uint64_t done; /* atomic */
-    uint64_t good;        /* done before the end */
-    pgas_status_t status; /* valid once done is ENDED */
-    uint64_t completions; /* atomic */
+    uint64_t good;                                /* done before the end */
+    pgas_status_t status;                         /* valid once done is ENDED */
+    uint64_t completions;                         /* atomic */
     pgas_verbs_advance_fn_t advance;
     void *arg;
     pgasi_verbs_poller_t *poller;
@@ -123,7 +128,7 @@ static int end(pgas_verbs_tx_t *tx, pgas_status_t status)
     tx->status = status;
     PGASI_TX_STEP();
     __atomic_store_n(&tx->done, ENDED, __ATOMIC_RELEASE);
-    if (tx->advance != NULL)
+    if (tx->advance)
         tx->advance(tx->arg, tx, load(&tx->posted), status);
     return 1;
 }
@@ -155,7 +160,7 @@ static int account(const pgas_verbs_completion_t *completion)
 {
     PGASI_TX_STEP();
     pgas_verbs_tx_t *tx = completion->qp != NULL ? completion->qp->tx : NULL;
-    if (tx == NULL)
+    if (!tx)
         return 0;
     PGASI_TX_STEP();
     store(&tx->completions, load(&tx->completions) + 1);
@@ -168,7 +173,7 @@ static int account(const pgas_verbs_completion_t *completion)
     } else {
         PGASI_TX_STEP();
         __atomic_store_n(&tx->done, completion->id, __ATOMIC_RELEASE);
-        if (tx->advance != NULL)
+        if (tx->advance)
             tx->advance(tx->arg, tx, completion->id, PGAS_OK);
     }
     return 1;
@@ -210,12 +215,11 @@ uint64_t pgas_verbs_tx_posted(const pgas_verbs_tx_t *tx)
 static void lock_posting(pgas_verbs_tx_t *tx)
 {
     for (uint32_t n = 0; tx->shared && __atomic_exchange_n(&tx->lock, 1, __ATOMIC_ACQUIRE) != 0;) {
-        while (__atomic_load_n(&tx->lock, __ATOMIC_RELAXED) != 0) {
+        while (__atomic_load_n(&tx->lock, __ATOMIC_RELAXED) != 0)
             if (++n < LOCK_SPINS)
                 pgasi_cpu_relax();
             else
                 sched_yield();
-        }
     }
 }
 
@@ -226,7 +230,8 @@ static void unlock_posting(pgas_verbs_tx_t *tx)
 }
 
 /* For providers without the short form. */
-static pgas_status_t write_copy(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id)
+static pgas_status_t write_copy(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,
+                                uint32_t flags, uint64_t id)
 {
     pgas_verbs_request_t copy = *request;
     copy.flags = flags;
@@ -234,7 +239,8 @@ static pgas_status_t write_copy(pgas_verbs_qp_t *qp, const pgas_verbs_request_t 
     return qp->dev->ops->qp_write(qp, &copy, 1, NULL);
 }
 
-static __attribute__((noinline)) bool fit_inline(const pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request)
+static __attribute__((noinline)) bool fit_inline(const pgas_verbs_tx_t *tx,
+                                                 const pgas_verbs_request_t *request)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < request->n_spans && i < tx->spans_max; i++)
@@ -247,7 +253,8 @@ static inline bool is_small(const pgas_verbs_tx_t *tx, const pgas_verbs_request_
 {
     if (request->op > PGAS_VERBS_WRITE_IMM)
         return false;
-    return PGAS_LIKELY(request->n_spans == 1) ? request->spans[0].bytes - 1 < tx->inline_max : fit_inline(tx, request);
+    return PGAS_LIKELY(request->n_spans == 1) ? request->spans[0].bytes - 1 < tx->inline_max
+                                              : fit_inline(tx, request);
 }
 
 /* All that follows is for who posts, under the lock if there is one. */
@@ -283,7 +290,8 @@ static pgas_status_t look(pgas_verbs_tx_t *tx)
     return PGAS_OK;
 }
 
-static pgas_status_t put(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, bool forced, uint64_t *number_p)
+static pgas_status_t put(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, bool forced,
+                         uint64_t *number_p)
 {
     uint64_t number = tx->posted + 1;
     bool small = is_small(tx, request), signal = forced || number >= tx->signal_at;
@@ -301,24 +309,26 @@ static pgas_status_t put(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *reques
     if (number - tx->rung >= tx->batch)
         ring(tx);
     plan_ahead(tx);
-    if (number_p != NULL)
+    if (number_p)
         *number_p = number;
     return PGAS_OK;
 }
 
-static pgas_status_t post_locked(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
+static pgas_status_t post_locked(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
+                                 uint64_t *number_p)
 {
     pgas_status_t status = look(tx);
     if (status == PGAS_OK && tx->posted >= tx->room_end) {
         ring(tx);
         status = PGAS_ERR_AGAIN;
     }
-    return status != PGAS_OK ? status : put(tx, request, request->flags & PGAS_VERBS_SIGNAL, number_p);
+    return status != PGAS_OK ? status
+                             : put(tx, request, request->flags & PGAS_VERBS_SIGNAL, number_p);
 }
 
 /* With polling once if there is no room; not under the lock, since advance() may post. */
-static __attribute__((noinline)) pgas_status_t post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
-                                                    uint64_t *number_p)
+static __attribute__((noinline)) pgas_status_t
+post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
 {
     pgas_status_t status = PGAS_ERR_AGAIN;
     for (int round = 0; round < 2 && status == PGAS_ERR_AGAIN; round++) {
@@ -332,8 +342,10 @@ static __attribute__((noinline)) pgas_status_t post(pgas_verbs_tx_t *tx, const p
     return status;
 }
 
-/* Below stop: nothing but to write it. What must survive that is little, so that few registers are saved. */
-static inline pgas_status_t post_next(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, bool small, uint64_t *number_p)
+/* Below stop: nothing but to write it. What must survive that is little, so that few registers are
+ * saved. */
+static inline pgas_status_t post_next(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
+                                      bool small, uint64_t *number_p)
 {
     uint32_t flags = request->flags | small * PGAS_VERBS_INLINE;
     pgas_status_t status = tx->write(tx->qp, request, flags, load(&tx->posted) + 1);
@@ -342,29 +354,36 @@ static inline pgas_status_t post_next(pgas_verbs_tx_t *tx, const pgas_verbs_requ
     uint64_t number = load(&tx->posted) + 1;
     store(&tx->posted, number);
     tx->inlined += small;
-    if (number_p != NULL)
+    if (number_p)
         *number_p = number;
     return PGAS_OK;
 }
 
-/* Of several pieces, or of none. A function of its own, so that the frequent way has no registers to save for it. */
-static __attribute__((noinline)) pgas_status_t post_pieces(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
-                                                           uint64_t *number_p)
+/* Of several pieces, or of none. A function of its own, so that the frequent way has no registers
+ * to save for it. */
+static __attribute__((noinline)) pgas_status_t
+post_pieces(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
 {
     return post_next(tx, request, is_small(tx, request), number_p);
 }
 
-pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
+pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
+                                 uint64_t *number_p)
 {
-    if (PGAS_UNLIKELY(load(&tx->posted) + 1 >= tx->stop) || PGAS_UNLIKELY(request->flags & PGAS_VERBS_SIGNAL))
+    if (PGAS_UNLIKELY(load(&tx->posted) + 1 >= tx->stop) ||
+        PGAS_UNLIKELY(request->flags & PGAS_VERBS_SIGNAL))
         return post(tx, request, number_p);
     if (PGAS_UNLIKELY(request->n_spans != 1))
         return post_pieces(tx, request, number_p);
-    return post_next(tx, request, request->op <= PGAS_VERBS_WRITE_IMM && request->spans[0].bytes - 1 < tx->inline_max, number_p);
+    return post_next(tx, request,
+                     request->op <= PGAS_VERBS_WRITE_IMM &&
+                         request->spans[0].bytes - 1 < tx->inline_max,
+                     number_p);
 }
 
-static pgas_status_t transfer(pgas_verbs_tx_t *tx, pgas_verbs_request_t *request, pgas_verbs_span_t *span, uint64_t bytes,
-                              uint64_t *at_p, uint64_t *number_p)
+static pgas_status_t transfer(pgas_verbs_tx_t *tx, pgas_verbs_request_t *request,
+                              pgas_verbs_span_t *span, uint64_t bytes, uint64_t *at_p,
+                              uint64_t *number_p)
 {
     uint64_t at = 0, most = tx->qp->dev->limits.message_max;
     pgas_status_t status = bytes > BYTES_MAX ? PGAS_ERR_LIMIT : PGAS_OK;
@@ -379,24 +398,30 @@ static pgas_status_t transfer(pgas_verbs_tx_t *tx, pgas_verbs_request_t *request
             request->remote_addr += span->bytes;
         }
     }
-    if (at_p != NULL)
+    if (at_p)
         *at_p = at;
     return status;
 }
 
-pgas_status_t pgas_verbs_tx_write(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey, const void *addr, uint32_t lkey,
-                                  uint64_t bytes, uint64_t *at_p, uint64_t *number_p)
+pgas_status_t pgas_verbs_tx_write(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey,
+                                  const void *addr, uint32_t lkey, uint64_t bytes, uint64_t *at_p,
+                                  uint64_t *number_p)
 {
     pgas_verbs_span_t span = { .addr = (uintptr_t)addr, .lkey = lkey };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE, .remote_addr = remote_addr, .rkey = rkey };
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
+                                     .remote_addr = remote_addr,
+                                     .rkey = rkey };
     return transfer(tx, &request, &span, bytes, at_p, number_p);
 }
 
-pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey, void *addr, uint32_t lkey,
-                                 uint64_t bytes, uint64_t *at_p, uint64_t *number_p)
+pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey,
+                                 void *addr, uint32_t lkey, uint64_t bytes, uint64_t *at_p,
+                                 uint64_t *number_p)
 {
     pgas_verbs_span_t span = { .addr = (uintptr_t)addr, .lkey = lkey };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_READ, .remote_addr = remote_addr, .rkey = rkey };
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_READ,
+                                     .remote_addr = remote_addr,
+                                     .rkey = rkey };
     return transfer(tx, &request, &span, bytes, at_p, number_p);
 }
 
@@ -509,40 +534,51 @@ static void hold(pgasi_verbs_poller_t *poller)
 void pgasi_verbs_hold_poller(pgas_verbs_cq_t *cq)
 {
     pthread_mutex_lock(&control);
-    if (cq->poller != NULL)
+    if (cq->poller)
         hold(cq->poller);
 }
 
 void pgasi_verbs_release_poller(pgas_verbs_cq_t *cq)
 {
-    if (cq->poller != NULL)
+    if (cq->poller)
         let_go(cq->poller);
     pthread_mutex_unlock(&control);
 }
 
-static pgas_status_t take_opts(const pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *given, pgas_verbs_tx_opts_t *opts_p)
+static pgas_status_t take_opts(const pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *given,
+                               pgas_verbs_tx_opts_t *opts_p)
 {
     pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
     uint32_t depth = qp->opts.send_depth;
-    if (given != NULL && given->size != sizeof opts)
+    if (given && given->size != sizeof opts)
         return PGAS_ERR_INVALID;
     *opts_p = given != NULL ? *given : opts;
-    opts_p->interval = PGASI_MIN(opts_p->interval != 0 ? opts_p->interval : opts.interval, PGASI_MAX(depth / 4, 1u));
-    opts_p->batch = PGASI_MIN(opts_p->batch != 0 ? opts_p->batch : opts.batch, PGASI_MAX(depth / 2, 1u));
-    return qp->connected && qp->opts.send_cq != NULL ? PGAS_OK : PGAS_ERR_INVALID;
+    opts_p->interval = PGASI_MIN(opts_p->interval != 0 ? opts_p->interval : opts.interval,
+                                 PGASI_MAX(depth / 4, 1u));
+    opts_p->batch =
+        PGASI_MIN(opts_p->batch != 0 ? opts_p->batch : opts.batch, PGASI_MAX(depth / 2, 1u));
+    return qp->connected && qp->opts.send_cq ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
 static pgas_verbs_tx_t *make_tx(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *opts)
 {
     const pgas_verbs_qp_opts_t *o = &qp->opts;
-    pgas_verbs_tx_t *tx = aligned_alloc(PGASI_CACHELINE, PGASI_ALIGN_UP(sizeof *tx, PGASI_CACHELINE));
-    if (tx == NULL)
+    pgas_verbs_tx_t *tx =
+        aligned_alloc(PGASI_CACHELINE, PGASI_ALIGN_UP(sizeof *tx, PGASI_CACHELINE));
+    if (!tx)
         return NULL;
-    *tx = (pgas_verbs_tx_t){ .qp = qp, .inline_max = o->inline_max, .spans_max = o->send_spans, .interval = opts->interval,
-                             .batch = opts->batch, .shared = opts->shared, .signal_at = opts->interval,
-                             .advance = opts->advance, .arg = opts->arg };
+    *tx = (pgas_verbs_tx_t){ .qp = qp,
+                             .inline_max = o->inline_max,
+                             .spans_max = o->send_spans,
+                             .interval = opts->interval,
+                             .batch = opts->batch,
+                             .shared = opts->shared,
+                             .signal_at = opts->interval,
+                             .advance = opts->advance,
+                             .arg = opts->arg };
     tx->write = qp->dev->ops->qp_write_one != NULL ? qp->dev->ops->qp_write_one : write_copy;
-    tx->room = opts->interval == 1 ? o->send_depth : o->send_depth - 1; /* where all are signaled nobody marks */
+    /* where all are signaled nobody marks */
+    tx->room = opts->interval == 1 ? o->send_depth : o->send_depth - 1;
     return tx;
 }
 
@@ -550,16 +586,19 @@ static pgas_status_t join(pgas_verbs_tx_t *tx)
 {
     pgas_verbs_cq_t *cq = tx->qp->opts.send_cq;
     uint32_t depth = tx->qp->opts.send_depth;
-    if (tx->qp->tx != NULL)
+    if (tx->qp->tx)
         return PGAS_ERR_BUSY;
     if (depth > cq->depth - PGASI_MIN(cq->reserved, cq->depth)) {
-        PGASI_WARN("verbs", "a transmitter on a send queue of %u may have as many completions, the completion queue has "
-                   "room for %u of %u: open it deeper", depth, cq->depth - PGASI_MIN(cq->reserved, cq->depth), cq->depth);
+        PGASI_WARN("verbs",
+                   "a transmitter on a send queue of %u may have as many completions, the "
+                   "completion queue has "
+                   "room for %u of %u: open it deeper",
+                   depth, cq->depth - PGASI_MIN(cq->reserved, cq->depth), cq->depth);
         return PGAS_ERR_LIMIT;
     }
-    if (cq->poller == NULL) {
+    if (!cq->poller) {
         cq->poller = calloc(1, sizeof *cq->poller);
-        if (cq->poller == NULL)
+        if (!cq->poller)
             return PGAS_ERR_NO_MEMORY;
         cq->poller->cq = cq;
         cq->poller->cq_poll = cq->dev->ops->cq_poll;
@@ -574,13 +613,14 @@ static pgas_status_t join(pgas_verbs_tx_t *tx)
     return PGAS_OK;
 }
 
-pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *given, pgas_verbs_tx_t **tx_p)
+pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *given,
+                                 pgas_verbs_tx_t **tx_p)
 {
     pgas_verbs_tx_opts_t opts;
-    if (qp == NULL || tx_p == NULL || take_opts(qp, given, &opts) != PGAS_OK)
+    if (!qp || !tx_p || take_opts(qp, given, &opts) != PGAS_OK)
         return PGAS_ERR_INVALID;
     pgas_verbs_tx_t *tx = make_tx(qp, &opts);
-    if (tx == NULL)
+    if (!tx)
         return PGAS_ERR_NO_MEMORY;
     pthread_mutex_lock(&control);
     pgas_status_t status = join(tx);
@@ -606,7 +646,7 @@ void pgas_verbs_tx_close(pgas_verbs_tx_t *tx)
     tx->qp->tx = NULL;
     cq->reserved -= tx->qp->opts.send_depth;
     let_go(cq->poller);
-    if (cq->poller->members == NULL) {
+    if (!cq->poller->members) {
         free(cq->poller);
         cq->poller = NULL;
     }

@@ -1,4 +1,5 @@
-/* The public functions of queues: arguments are checked and what is open is counted here, the rest is the provider's. */
+/* The public functions of queues: arguments are checked and what is open is counted here, the rest
+ * is the provider's. */
 #include "config.h"
 
 #include <sched.h>
@@ -11,10 +12,10 @@
 #include "verbs_backend/device.h"
 #include "verbs_backend/wqe.h"
 
-#define CQ_DEPTH_MAX (1u << 22)
-#define WAIT_SPINS 200
-#define WAIT_YIELDS 20
-#define NAP_NS 50000u
+#define CQ_DEPTH_MAX   (1u << 22)
+#define WAIT_SPINS     200
+#define WAIT_YIELDS    20
+#define NAP_NS         50000u
 #define MILLISECOND_NS 1000000u
 
 const pgasi_verbs_ops_t *const pgasi_verbs_providers[] = {
@@ -57,17 +58,18 @@ pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome)
 pgas_status_t pgas_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p)
 {
     int n = 0;
-    pgas_status_t status = n_p == NULL || n_max < 0 || (infos == NULL && n_max > 0) ? PGAS_ERR_INVALID : PGAS_OK;
-    for (int i = 0; status == PGAS_OK && pgasi_verbs_providers[i] != NULL; i++)
+    pgas_status_t status = !n_p || n_max < 0 || (!infos && n_max > 0) ? PGAS_ERR_INVALID : PGAS_OK;
+    for (int i = 0; status == PGAS_OK && pgasi_verbs_providers[i]; i++)
         status = pgasi_verbs_providers[i]->list(infos, n_max, &n);
     if (status == PGAS_OK)
         *n_p = n;
     return status;
 }
 
-pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max, int *n_p)
+pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max,
+                              int *n_p)
 {
-    if (device == NULL || port < 1 || port > 255 || n_max < 0 || (gids == NULL && n_max > 0) || n_p == NULL)
+    if (!device || port < 1 || port > 255 || n_max < 0 || (!gids && n_max > 0) || !n_p)
         return PGAS_ERR_INVALID;
     if (strcmp(device, pgasi_verbs_snic.name) == 0 && port == 1) {
         *n_p = 0;
@@ -89,10 +91,10 @@ typedef struct {
 
 static const pgasi_verbs_ops_t *find_provider(const char *name, size_t bytes)
 {
-    for (int i = 0; pgasi_verbs_providers[i] != NULL; i++) {
-        if (strlen(pgasi_verbs_providers[i]->name) == bytes && strncmp(pgasi_verbs_providers[i]->name, name, bytes) == 0)
+    for (int i = 0; pgasi_verbs_providers[i] != NULL; i++)
+        if (strlen(pgasi_verbs_providers[i]->name) == bytes &&
+            strncmp(pgasi_verbs_providers[i]->name, name, bytes) == 0)
             return pgasi_verbs_providers[i];
-    }
     return NULL;
 }
 
@@ -101,9 +103,9 @@ static pgas_status_t parse_name(const char *text, name_t *name_p)
 {
     const char *colon = strchr(text, ':');
     memset(name_p, 0, sizeof *name_p);
-    if (colon != NULL) {
+    if (colon) {
         name_p->ops = find_provider(text, (size_t)(colon - text));
-        if (name_p->ops != NULL && strcmp(name_p->ops->name, "snic") != 0)
+        if (name_p->ops && strcmp(name_p->ops->name, "snic") != 0)
             text = colon + 1;
     }
     colon = strchr(text, ':');
@@ -111,7 +113,7 @@ static pgas_status_t parse_name(const char *text, name_t *name_p)
     if (bytes == 0 || bytes >= sizeof name_p->device)
         return PGAS_ERR_INVALID;
     memcpy(name_p->device, text, bytes);
-    if (colon != NULL) {
+    if (colon) {
         char *end;
         long port = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end != '\0' || port < 1 || port > 255)
@@ -126,17 +128,19 @@ static pgas_status_t choose(name_t *name)
 {
     int n = 0;
     pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
-    pgas_verbs_info_t *infos = status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof *infos) : NULL;
-    if (infos == NULL)
+    pgas_verbs_info_t *infos =
+        status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof *infos) : NULL;
+    if (!infos)
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
     status = pgas_verbs_list(infos, n, &n);
     const pgas_verbs_info_t *found = NULL;
-    for (int i = 0; status == PGAS_OK && i < n && found == NULL; i++) {
-        bool named = strcmp(infos[i].name, name->device) == 0 && (name->port == 0 || infos[i].port == name->port);
+    for (int i = 0; status == PGAS_OK && i < n && !found; i++) {
+        bool named = strcmp(infos[i].name, name->device) == 0 &&
+                     (name->port == 0 || infos[i].port == name->port);
         if (name->device[0] == '\0' ? infos[i].active : named)
             found = &infos[i];
     }
-    if (status == PGAS_OK && found == NULL)
+    if (status == PGAS_OK && !found)
         status = PGAS_ERR_NOT_FOUND;
     if (status == PGAS_OK) {
         name->ops = find_provider(found->provider, strlen(found->provider));
@@ -151,13 +155,13 @@ static pgas_status_t choose(name_t *name)
 static pgas_status_t take_opts(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev_opts_t *opts_p)
 {
     *opts_p = (pgas_verbs_dev_opts_t)PGAS_VERBS_DEV_OPTS_INIT;
-    if (given == NULL)
+    if (!given)
         return PGAS_OK;
     if (given->size != sizeof *given)
         return PGAS_ERR_INVALID;
     *opts_p = *given;
-    bool sane = (unsigned)given->engine <= PGAS_VERBS_ENGINE_STEP && (given->adversary & ~PGAS_VERBS_SNIC_ALL) == 0 &&
-                given->gid_index >= -1;
+    bool sane = (unsigned)given->engine <= PGAS_VERBS_ENGINE_STEP &&
+                (given->adversary & ~PGAS_VERBS_SNIC_ALL) == 0 && given->gid_index >= -1;
     return sane ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
@@ -166,10 +170,10 @@ pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev
     pgas_verbs_dev_opts_t opts;
     name_t name;
     memset(&name, 0, sizeof name);
-    pgas_status_t status = dev_p == NULL ? PGAS_ERR_INVALID : take_opts(given, &opts);
-    if (status == PGAS_OK && opts.device != NULL && opts.device[0] != '\0')
+    pgas_status_t status = !dev_p ? PGAS_ERR_INVALID : take_opts(given, &opts);
+    if (status == PGAS_OK && opts.device && opts.device[0] != '\0')
         status = parse_name(opts.device, &name);
-    if (status == PGAS_OK && name.ops == NULL)
+    if (status == PGAS_OK && !name.ops)
         status = choose(&name);
     if (status != PGAS_OK)
         return status;
@@ -185,7 +189,7 @@ pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev
 
 pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev)
 {
-    if (dev == NULL)
+    if (!dev)
         return PGAS_ERR_INVALID;
     if (__atomic_load_n(&dev->n_open, __ATOMIC_ACQUIRE) != 0)
         return PGAS_ERR_BUSY;
@@ -200,7 +204,7 @@ void pgas_verbs_query(const pgas_verbs_dev_t *dev, pgas_verbs_info_t *info_p)
 
 bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev)
 {
-    return dev->ops->step != NULL && dev->ops->step(dev);
+    return dev->ops->step && dev->ops->step(dev);
 }
 
 /* One more, or one less, of whatever must be closed before the device. */
@@ -214,14 +218,15 @@ static void count(pgas_verbs_dev_t *dev, int change)
 static pgas_status_t check_memory(size_t bytes, uint32_t access, const pgas_verbs_mem_t *mem_p)
 {
     bool writes = access & (PGAS_VERBS_REMOTE_WRITE | PGAS_VERBS_REMOTE_ATOMIC);
-    bool sane = mem_p != NULL && bytes > 0 && (access & ~PGAS_VERBS_ACCESS_ALL) == 0 &&
+    bool sane = mem_p && bytes > 0 && (access & ~PGAS_VERBS_ACCESS_ALL) == 0 &&
                 (!writes || (access & PGAS_VERBS_LOCAL_WRITE) != 0);
     return sane ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
-pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
+                                      uint32_t access, pgas_verbs_mem_t *mem_p)
 {
-    pgas_status_t status = addr == NULL ? PGAS_ERR_INVALID : check_memory(bytes, access, mem_p);
+    pgas_status_t status = !addr ? PGAS_ERR_INVALID : check_memory(bytes, access, mem_p);
     if (status == PGAS_OK)
         status = dev->ops->mem_register(dev, addr, bytes, access, mem_p);
     if (status == PGAS_OK)
@@ -229,7 +234,8 @@ pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t 
     return status;
 }
 
-pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                   pgas_verbs_mem_t *mem_p)
 {
     pgas_status_t status = check_memory(bytes, access, mem_p);
     if (status == PGAS_OK)
@@ -241,7 +247,7 @@ pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t
 
 void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 {
-    if (mem->addr == NULL)
+    if (!mem->addr)
         return;
     dev->ops->mem_release(dev, mem);
     memset(mem, 0, sizeof *mem);
@@ -250,9 +256,11 @@ void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
 
 /* ---- completion queues ---- */
 
-pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p)
+pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
+                                 pgas_verbs_cq_t **cq_p)
 {
-    if (dev == NULL || cq_p == NULL || depth == 0 || (flags & ~(PGAS_VERBS_CQ_IGNORE_OVERRUN | PGAS_VERBS_CQ_EVENTS)) != 0)
+    if (!dev || !cq_p || depth == 0 ||
+        (flags & ~(PGAS_VERBS_CQ_IGNORE_OVERRUN | PGAS_VERBS_CQ_EVENTS)) != 0)
         return PGAS_ERR_INVALID;
     if (depth > CQ_DEPTH_MAX)
         return PGAS_ERR_LIMIT;
@@ -287,7 +295,8 @@ static void set_kept(pgas_verbs_cq_t *cq, bool there)
     __atomic_store_n(&cq->has_kept, there, __ATOMIC_RELAXED);
 }
 
-/* Under the lock: a completion is either still in the queue or known to who closes its queue pair. @return as poll */
+/* Under the lock: a completion is either still in the queue or known to who closes its queue pair.
+ * @return as poll */
 static int keep_one(pgas_verbs_cq_t *cq)
 {
     pgasi_verbs_lock(&cq->kept_lock);
@@ -353,7 +362,8 @@ pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, uint64_t timeout_ns)
 
 pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p)
 {
-    return (cq->flags & PGAS_VERBS_CQ_EVENTS) == 0 ? PGAS_ERR_UNSUPPORTED : cq->dev->ops->cq_fd(cq, fd_p);
+    return (cq->flags & PGAS_VERBS_CQ_EVENTS) == 0 ? PGAS_ERR_UNSUPPORTED
+                                                   : cq->dev->ops->cq_fd(cq, fd_p);
 }
 
 pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited)
@@ -365,9 +375,10 @@ pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited)
 
 /* ---- receive queues and queue pairs ---- */
 
-pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p)
+pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans,
+                                  pgas_verbs_srq_t **srq_p)
 {
-    if (dev == NULL || srq_p == NULL || depth == 0 || spans == 0)
+    if (!dev || !srq_p || depth == 0 || spans == 0)
         return PGAS_ERR_INVALID;
     if (depth > dev->limits.recv_depth_max || spans > dev->limits.spans_max)
         return PGAS_ERR_LIMIT;
@@ -391,24 +402,27 @@ pgas_status_t pgas_verbs_srq_close(pgas_verbs_srq_t *srq)
     return PGAS_OK;
 }
 
-pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
+pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                  uint32_t *n_p)
 {
     return srq->dev->ops->srq_recv(srq, recvs, n, n_p);
 }
 
 #define CHAIN_FLAGS (PGAS_VERBS_QP_MASTER | PGAS_VERBS_QP_MANAGED_SEND | PGAS_VERBS_QP_MANAGED_RECV)
-#define QP_FLAGS (CHAIN_FLAGS | PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_IGNORE_OVERRUN)
+#define QP_FLAGS    (CHAIN_FLAGS | PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_IGNORE_OVERRUN)
 
 static pgas_status_t check_qp(const pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *o)
 {
     const pgasi_verbs_limits_t *limits = &dev->limits;
-    bool sane = o->send_cq != NULL && o->recv_cq != NULL && o->send_cq->dev == dev && o->recv_cq->dev == dev &&
-                (o->srq == NULL || o->srq->dev == dev) && o->send_depth > 0 && o->send_spans > 0 && (o->flags & ~QP_FLAGS) == 0 &&
-                (o->access & ~PGAS_VERBS_ACCESS_ALL) == 0 && o->retry <= 7 && o->rnr_retry <= 7 && o->reads_max > 0;
+    bool sane = o->send_cq && o->recv_cq && o->send_cq->dev == dev && o->recv_cq->dev == dev &&
+                (!o->srq || o->srq->dev == dev) && o->send_depth > 0 && o->send_spans > 0 &&
+                (o->flags & ~QP_FLAGS) == 0 && (o->access & ~PGAS_VERBS_ACCESS_ALL) == 0 &&
+                o->retry <= 7 && o->rnr_retry <= 7 && o->reads_max > 0;
     if (!sane)
         return PGAS_ERR_INVALID;
-    if (o->send_depth > limits->send_depth_max || o->recv_depth > limits->recv_depth_max || o->send_spans > limits->spans_max ||
-        o->recv_spans > limits->spans_max || o->inline_max > limits->inline_max)
+    if (o->send_depth > limits->send_depth_max || o->recv_depth > limits->recv_depth_max ||
+        o->send_spans > limits->spans_max || o->recv_spans > limits->spans_max ||
+        o->inline_max > limits->inline_max)
         return PGAS_ERR_LIMIT;
     if ((o->flags & CHAIN_FLAGS) != 0 && !limits->chains) {
         PGASI_WARN("verbs", "%s has no WAIT and ENABLE: %s", dev->info.name, dev->info.chains_why);
@@ -422,13 +436,14 @@ static void use_queues(const pgas_verbs_qp_opts_t *opts, int change)
 {
     __atomic_fetch_add(&opts->send_cq->n_users, change, __ATOMIC_ACQ_REL);
     __atomic_fetch_add(&opts->recv_cq->n_users, change, __ATOMIC_ACQ_REL);
-    if (opts->srq != NULL)
+    if (opts->srq)
         __atomic_fetch_add(&opts->srq->n_users, change, __ATOMIC_ACQ_REL);
 }
 
-pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *given, pgas_verbs_qp_t **qp_p)
+pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *given,
+                                 pgas_verbs_qp_t **qp_p)
 {
-    if (dev == NULL || given == NULL || qp_p == NULL || given->size != sizeof *given)
+    if (!dev || !given || !qp_p || given->size != sizeof *given)
         return PGAS_ERR_INVALID;
     pgas_verbs_qp_opts_t opts = *given;
     opts.recv_depth = opts.srq != NULL ? 0 : opts.recv_depth;
@@ -457,7 +472,7 @@ void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
 {
     pgas_verbs_dev_t *dev = qp->dev;
     const pgas_verbs_qp_opts_t opts = qp->opts;
-    if (qp->tx != NULL)
+    if (qp->tx)
         pgas_verbs_tx_close(qp->tx);
     pgasi_verbs_hold_poller(opts.send_cq); /* one closes at a time: the two locks have no order */
     pgasi_verbs_lock(&opts.send_cq->kept_lock);
@@ -483,7 +498,7 @@ void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *addr
 pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer)
 {
     pgasi_verbs_address_head_t head;
-    if (qp == NULL || peer == NULL)
+    if (!qp || !peer)
         return PGAS_ERR_INVALID;
     memcpy(&head, peer->bytes, sizeof head);
     if (head.magic != PGASI_VERBS_ADDRESS_MAGIC)
@@ -495,10 +510,11 @@ pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_addres
     return status;
 }
 
-pgas_status_t pgas_verbs_qp_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p)
+pgas_status_t pgas_verbs_qp_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
+                                  uint32_t n, uint32_t *n_p)
 {
     if (PGAS_UNLIKELY(!qp->connected)) {
-        if (n_p != NULL)
+        if (n_p)
             *n_p = 0;
         return PGAS_ERR_NOT_INIT;
     }
@@ -510,7 +526,8 @@ pgas_status_t pgas_verbs_qp_ring(pgas_verbs_qp_t *qp)
     return qp->dev->ops->qp_ring(qp);
 }
 
-pgas_status_t pgas_verbs_qp_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p)
+pgas_status_t pgas_verbs_qp_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
+                                 uint32_t n, uint32_t *n_p)
 {
     pgas_status_t status = pgas_verbs_qp_write(qp, requests, n, n_p);
     pgas_status_t rung = qp->connected ? qp->dev->ops->qp_ring(qp) : PGAS_OK;
@@ -522,13 +539,16 @@ uint32_t pgas_verbs_qp_position(const pgas_verbs_qp_t *qp)
     return qp->dev->ops->qp_position(qp);
 }
 
-pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p)
+pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                 uint32_t *n_p)
 {
     return qp->dev->ops->qp_recv(qp, recvs, n, n_p);
 }
 
-pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p)
+pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
+                                   uint32_t *slot_bytes_p)
 {
     bool asked = qp->opts.flags & PGAS_VERBS_QP_REMOTE_SLOTS;
-    return asked && qp->dev->ops->qp_buffer != NULL ? qp->dev->ops->qp_buffer(qp, mem_p, slot_bytes_p) : PGAS_ERR_UNSUPPORTED;
+    return asked && qp->dev->ops->qp_buffer ? qp->dev->ops->qp_buffer(qp, mem_p, slot_bytes_p)
+                                            : PGAS_ERR_UNSUPPORTED;
 }

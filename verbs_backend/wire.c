@@ -1,9 +1,11 @@
-/* How ranks come to talk: a TCP connection between two ranks when the first lane of either dials the other, over which all lanes of
- * both exchange the addresses of queue pairs. It stays open as a sign of life: a queue pair learns late, or never, that the process
- * behind it is gone, a socket at once. A rank that leaves says so first. Any other end of a connection proves nothing (lost.c).
+/* How ranks come to talk: a TCP connection between two ranks when the first lane of either dials
+ * the other, over which all lanes of both exchange the addresses of queue pairs. It stays open as a
+ * sign of life: a queue pair learns late, or never, that the process behind it is gone, a socket at
+ * once. A rank that leaves says so first. Any other end of a connection proves nothing (lost.c).
  *
- * Everything here is under one lock, which no transfer takes, and never blocks. Any lane may read and write; what needs the receive
- * queue (making the other end of a queue pair, closing it) is a job for lane 0.
+ * Everything here is under one lock, which no transfer takes, and never blocks. Any lane may read
+ * and write; what needs the receive queue (making the other end of a queue pair, closing it) is a
+ * job for lane 0.
  *
  * Records have one size. Who connects must know the secret of the other's address. */
 #include "verbs_backend/transport.h"
@@ -25,12 +27,12 @@
 #include "base/clock.h"
 
 #define RECORD_MAGIC 0x31775056u
-#define CONNECT_NS UINT64_C(5000000000) /* for one address of a peer */
-#define KEEPALIVE_S 10                  /* a host that vanished is noticed after three times that */
-#define STRANGER_NS UINT64_C(30000000000) /* who connects may take so long to say who he is */
-#define RUSH_NS UINT64_C(1000000000)      /* the same when descriptors have run out */
-#define PAUSE_NS 50000000                 /* pause of the listeners when descriptors stay out */
-#define EVENTS 16
+#define CONNECT_NS   UINT64_C(5000000000) /* for one address of a peer */
+#define KEEPALIVE_S  10 /* a host that vanished is noticed after three times that */
+#define STRANGER_NS  UINT64_C(30000000000) /* who connects may take so long to say who he is */
+#define RUSH_NS      UINT64_C(1000000000)  /* the same when descriptors have run out */
+#define PAUSE_NS     50000000              /* pause of the listeners when descriptors stay out */
+#define EVENTS       16
 
 enum { HELLO = 1, WELCOME, DIAL, ANSWER, BYE, LEAVE };
 
@@ -43,7 +45,7 @@ typedef struct {
     uint64_t ticket;     /* DIAL, ANSWER */
     uint64_t slots_addr; /* DIAL */
     uint32_t slots_rkey;
-    uint32_t inbound;    /* ANSWER, BYE */
+    uint32_t inbound; /* ANSWER, BYE */
     pgas_verbs_address_t address;
 } record_t;
 
@@ -51,10 +53,11 @@ typedef struct connection {
     struct connection *next;
     uint64_t id;
     int fd, peer;
-    enum { CONNECTING, GREETED, UNKNOWN, OPEN, CLOSED } state; /* GREETED: hello was sent; UNKNOWN: none has come yet */
-    bool left;           /* the peer has said that it goes */
-    bool again;          /* in place of one that was lost */
-    int host;            /* of the peer's addresses, that is tried next */
+    /* GREETED: hello was sent; UNKNOWN: none has come yet */
+    enum { CONNECTING, GREETED, UNKNOWN, OPEN, CLOSED } state;
+    bool left;  /* the peer has said that it goes */
+    bool again; /* in place of one that was lost */
+    int host;   /* of the peer's addresses, that is tried next */
     uint64_t limit_ns;
     size_t in_bytes, out_bytes, out_room;
     char in[sizeof(record_t)];
@@ -66,7 +69,7 @@ typedef struct job {
     struct job *next;
     uint64_t connection; /* id */
     int peer;
-    record_t record;     /* kind 0: the peer is gone */
+    record_t record; /* kind 0: the peer is gone */
 } job_t;
 
 struct pgasi_verbs_wire {
@@ -95,16 +98,17 @@ static size_t table_bytes(const pgasi_verbs_tp_t *tp)
 /* @param inside loopback is wanted, since no rank is on another host */
 static bool is_usable(const struct ifaddrs *at, const char *wanted, bool inside)
 {
-    bool up = (at->ifa_flags & IFF_UP) != 0 && at->ifa_addr != NULL, loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
+    bool up = (at->ifa_flags & IFF_UP) != 0 && at->ifa_addr != NULL,
+         loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
     return up && (wanted[0] != '\0' ? strcmp(at->ifa_name, wanted) == 0 : loopback == inside);
 }
 
 /* As IPv6, IPv4 inside. @return false: of another kind, or of no use to others */
 static bool to_host(const struct sockaddr *from, uint8_t host[16])
 {
-    static const uint8_t inside[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    static const uint8_t inside[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
     if (from->sa_family == AF_INET) {
-        memcpy(host, inside, sizeof(inside));
+        memcpy(host, inside, sizeof inside);
         memcpy(host + 12, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
         return true;
     }
@@ -114,16 +118,17 @@ static bool to_host(const struct sockaddr *from, uint8_t host[16])
 }
 
 /* Of loopback one address will do. */
-static void add_hosts(pgasi_verbs_tp_t *tp, const struct ifaddrs *all, const char *wanted, bool inside)
+static void add_hosts(pgasi_verbs_tp_t *tp, const struct ifaddrs *all, const char *wanted,
+                      bool inside)
 {
     int most = inside && wanted[0] == '\0' ? 1 : PGASI_VERBS_HOSTS_MAX;
     for (int family = 0; family < 2; family++) { /* IPv4 first */
-        for (const struct ifaddrs *at = all; at != NULL && tp->address.n_hosts < most; at = at->ifa_next) {
-            if (is_usable(at, wanted, inside) && at->ifa_addr->sa_family == (family == 0 ? AF_INET : AF_INET6) &&
-                to_host(at->ifa_addr, tp->address.hosts[tp->address.n_hosts])) {
+        for (const struct ifaddrs *at = all; at != NULL && tp->address.n_hosts < most;
+             at = at->ifa_next)
+            if (is_usable(at, wanted, inside) &&
+                at->ifa_addr->sa_family == (family == 0 ? AF_INET : AF_INET6) &&
+                to_host(at->ifa_addr, tp->address.hosts[tp->address.n_hosts]))
                 tp->address.n_hosts++;
-            }
-        }
     }
 }
 
@@ -135,16 +140,16 @@ static pgas_status_t find_hosts(pgasi_verbs_tp_t *tp)
     struct ifaddrs *all = NULL;
     const char *wanted = tp->params.verbs_interface;
     tp->address.n_hosts = 0;
-    if (getifaddrs(&all) != 0) {
+    if (getifaddrs(&all) != 0)
         all = NULL;
-    }
     add_hosts(tp, all, wanted, tp->opts.same_host_only || tp->opts.n_ranks == 1);
-    if (wanted[0] == '\0' && tp->address.n_hosts == 0) {
+    if (wanted[0] == '\0' && tp->address.n_hosts == 0)
         add_hosts(tp, all, wanted, true);
-    }
     freeifaddrs(all);
     if (wanted[0] != '\0' && tp->address.n_hosts == 0) {
-        PGASI_ERROR("verbs", "PGAS_VERBS_INTERFACE=%s: no interface of that name is up and has an address", wanted);
+        PGASI_ERROR("verbs",
+                    "PGAS_VERBS_INTERFACE=%s: no interface of that name is up and has an address",
+                    wanted);
         return PGAS_ERR_NOT_FOUND;
     }
     return PGAS_OK;
@@ -161,20 +166,20 @@ static bool is_loopback(const uint8_t host[16])
 static socklen_t to_sockaddr(const uint8_t host[16], uint16_t port, struct sockaddr_storage *to_p)
 {
     struct in6_addr addr;
-    memset(to_p, 0, sizeof(*to_p));
+    memset(to_p, 0, sizeof *to_p);
     memcpy(&addr, host, 16);
     if (IN6_IS_ADDR_V4MAPPED(&addr)) {
         struct sockaddr_in *to = (struct sockaddr_in *)(void *)to_p;
         to->sin_family = AF_INET;
         to->sin_port = htons(port);
         memcpy(&to->sin_addr, host + 12, 4);
-        return sizeof(*to);
+        return sizeof *to;
     }
     struct sockaddr_in6 *to = (struct sockaddr_in6 *)(void *)to_p;
     to->sin6_family = AF_INET6;
     to->sin6_port = htons(port);
     to->sin6_addr = addr;
-    return sizeof(*to);
+    return sizeof *to;
 }
 
 /* ---- connections ---- */
@@ -182,24 +187,25 @@ static socklen_t to_sockaddr(const uint8_t host[16], uint16_t port, struct socka
 static void watch(const pgasi_verbs_wire_t *wire, connection_t *connection, int how)
 {
     bool writes = connection->state == CONNECTING || connection->out_bytes > 0;
-    struct epoll_event event = {.events = EPOLLIN | (writes ? EPOLLOUT : 0u), .data.ptr = connection};
+    struct epoll_event event = { .events = EPOLLIN | (writes ? EPOLLOUT : 0u),
+                                 .data.ptr = connection };
     epoll_ctl(wire->epoll_fd, how, connection->fd, &event);
 }
 
 static void set_options(int fd)
 {
     int on = 1, seconds = KEEPALIVE_S, probes = 2;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
 static connection_t *add_connection(pgasi_verbs_wire_t *wire, int fd, int peer)
 {
-    connection_t *connection = calloc(1, sizeof(*connection));
-    if (connection != NULL) {
+    connection_t *connection = calloc(1, sizeof *connection);
+    if (connection) {
         connection->fd = fd;
         connection->peer = peer;
         connection->id = ++wire->n_connections;
@@ -213,45 +219,43 @@ static connection_t *add_connection(pgasi_verbs_wire_t *wire, int fd, int peer)
 static void push(const pgasi_verbs_wire_t *wire, connection_t *connection)
 {
     while (connection->out_bytes > 0) {
-        ssize_t n = send(connection->fd, connection->out, connection->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n <= 0) {
+        ssize_t n = send(connection->fd, connection->out, connection->out_bytes,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n <= 0)
             break; /* full, or broken, which reading finds out */
-        }
         connection->out_bytes -= (size_t)n;
         memmove(connection->out, connection->out + n, connection->out_bytes);
     }
     watch(wire, connection, EPOLL_CTL_MOD);
 }
 
-static void say(const pgasi_verbs_wire_t *wire, connection_t *connection, const pgasi_verbs_tp_t *tp, record_t *record)
+static void say(const pgasi_verbs_wire_t *wire, connection_t *connection,
+                const pgasi_verbs_tp_t *tp, record_t *record)
 {
     record->magic = RECORD_MAGIC;
     record->rank = (uint32_t)tp->opts.rank;
-    if (connection->out_bytes + sizeof(*record) > connection->out_room) {
-        size_t room = 2 * connection->out_room + 4 * sizeof(*record);
+    if (connection->out_bytes + sizeof *record > connection->out_room) {
+        size_t room = 2 * connection->out_room + 4 * sizeof *record;
         char *out = realloc(connection->out, room);
-        if (out == NULL) {
+        if (!out)
             return; /* the connection stays silent: no more can be done */
-        }
         connection->out = out;
         connection->out_room = room;
     }
-    memcpy(connection->out + connection->out_bytes, record, sizeof(*record));
-    connection->out_bytes += sizeof(*record);
+    memcpy(connection->out + connection->out_bytes, record, sizeof *record);
+    connection->out_bytes += sizeof *record;
     push(wire, connection);
 }
 
 static void add_job(pgasi_verbs_wire_t *wire, uint64_t connection, int peer, const record_t *record)
 {
-    job_t *job = calloc(1, sizeof(*job));
-    if (job == NULL) {
+    job_t *job = calloc(1, sizeof *job);
+    if (!job)
         pgasi_fatal("verbs", "no memory to answer rank %d", peer);
-    }
     job->connection = connection;
     job->peer = peer;
-    if (record != NULL) {
+    if (record)
         job->record = *record;
-    }
     *wire->last_job = job;
     wire->last_job = &job->next;
     __atomic_store_n(&wire->n_jobs, wire->n_jobs + 1, __ATOMIC_RELEASE);
@@ -260,9 +264,8 @@ static void add_job(pgasi_verbs_wire_t *wire, uint64_t connection, int peer, con
 static void wake_service(pgasi_verbs_tp_t *tp)
 {
     pthread_mutex_lock(&tp->lock);
-    if (tp->lanes[0] != NULL) {
+    if (tp->lanes[0])
         pgasi_verbs_wake(&tp->lanes[0]->super);
-    }
     pthread_mutex_unlock(&tp->lock);
 }
 
@@ -272,9 +275,8 @@ static void wake_service(pgasi_verbs_tp_t *tp)
 static void answer_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial, pgas_status_t status)
 {
     pgasi_verbs_dial_t **at = &tp->wire->dials;
-    while (*at != dial) {
+    while (*at != dial)
         at = &(*at)->next;
-    }
     *at = dial->next;
     dial->status = status;
     __atomic_store_n(&dial->answered, 1, __ATOMIC_RELEASE);
@@ -285,39 +287,35 @@ static void answer_all(pgasi_verbs_tp_t *tp, int peer, pgas_status_t status)
 {
     for (pgasi_verbs_dial_t *dial = tp->wire->dials, *next; dial != NULL; dial = next) {
         next = dial->next;
-        if (dial->peer == peer) {
+        if (dial->peer == peer)
             answer_dial(tp, dial, status);
-        }
     }
 }
 
 static void send_dial(pgasi_verbs_tp_t *tp, connection_t *connection, pgasi_verbs_dial_t *dial)
 {
-    record_t record = {.kind = DIAL,
-                       .lane = (uint32_t)dial->lane->index,
-                       .ticket = dial->ticket,
-                       .slots_addr = dial->slots_addr,
-                       .slots_rkey = dial->slots_rkey,
-                       .address = dial->mine};
+    record_t record = { .kind = DIAL,
+                        .lane = (uint32_t)dial->lane->index,
+                        .ticket = dial->ticket,
+                        .slots_addr = dial->slots_addr,
+                        .slots_rkey = dial->slots_rkey,
+                        .address = dial->mine };
     dial->sent = true;
     say(tp->wire, connection, tp, &record);
 }
 
 static void send_dials(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
-    for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next) {
-        if (dial->peer == connection->peer && !dial->sent) {
+    for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next)
+        if (dial->peer == connection->peer && !dial->sent)
             send_dial(tp, connection, dial);
-        }
-    }
 }
 
 /* Dials that were sent on a lost connection are sent again on the next one. */
 static void take_back_dials(const pgasi_verbs_tp_t *tp, int peer)
 {
-    for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next) {
+    for (pgasi_verbs_dial_t *dial = tp->wire->dials; dial != NULL; dial = dial->next)
         dial->sent = dial->sent && dial->peer != peer;
-    }
 }
 
 /* Closes the socket; the rest is freed by sweep. */
@@ -328,23 +326,19 @@ static void hang_up(pgasi_verbs_tp_t *tp, connection_t *connection)
     bool mine = chosen == connection, was_open = connection->state == OPEN;
     /* A dead peer loses all of its connections. The end of another connection, such as a repeated
      * hello, proves nothing. */
-    bool died = was_open && !connection->left && (mine || chosen == NULL || chosen->state != OPEN);
+    bool died = was_open && !connection->left && (mine || !chosen || chosen->state != OPEN);
     wire->n_connecting -= connection->state == CONNECTING || connection->state == GREETED;
-    if (connection->fd >= 0) {
+    if (connection->fd >= 0)
         close(connection->fd);
-    }
     connection->fd = -1;
     connection->state = CLOSED;
-    if (mine) {
+    if (mine)
         wire->of_peer[connection->peer] = NULL;
-    }
     bool lost = died && !__atomic_load_n(&tp->closing, __ATOMIC_RELAXED);
-    if (connection->peer >= 0 && (died || mine) && !lost && !connection->again) {
+    if (connection->peer >= 0 && (died || mine) && !lost && !connection->again)
         answer_all(tp, connection->peer, PGAS_ERR_PEER);
-    }
-    if (was_open && connection->left) {
+    if (was_open && connection->left)
         __atomic_fetch_or(&tp->dead[connection->peer], PGASI_VERBS_LEFT, __ATOMIC_RELEASE);
-    }
     if (lost) {
         take_back_dials(tp, connection->peer);
         pgasi_verbs_lost_add(tp, connection->peer, true, "its connection has ended");
@@ -380,15 +374,14 @@ static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
         struct sockaddr_storage to;
         int i = connection->host++;
         socklen_t bytes = to_sockaddr(address.hosts[i], address.ports[i], &to);
-        if (is_loopback(address.hosts[i]) && !same) {
+        if (is_loopback(address.hosts[i]) && !same)
             continue;
-        }
         int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (fd < 0) {
+        if (fd < 0)
             continue;
-        }
         set_options(fd);
-        if (connect(fd, (const struct sockaddr *)(const void *)&to, bytes) == 0 || errno == EINPROGRESS) {
+        if (connect(fd, (const struct sockaddr *)(const void *)&to, bytes) == 0 ||
+            errno == EINPROGRESS) {
             connection->fd = fd;
             connection->limit_ns = pgasi_now_ns() + CONNECT_NS;
             watch(tp->wire, connection, EPOLL_CTL_ADD);
@@ -398,8 +391,10 @@ static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
     }
     int error = errno;
     if (!connection->again) {
-        PGASI_ERROR("verbs", "rank %d cannot be reached at any of its addresses (the last: %s); see %s", connection->peer,
-                    strerror(error), is_full(error) ? "ulimit -n" : "its log, and PGAS_VERBS_INTERFACE");
+        PGASI_ERROR("verbs",
+                    "rank %d cannot be reached at any of its addresses (the last: %s); see %s",
+                    connection->peer, strerror(error),
+                    is_full(error) ? "ulimit -n" : "its log, and PGAS_VERBS_INTERFACE");
     }
     hang_up(tp, connection);
 }
@@ -408,7 +403,7 @@ static void try_next(pgasi_verbs_tp_t *tp, connection_t *connection)
 static void begin_connect(pgasi_verbs_tp_t *tp, int peer, bool again)
 {
     connection_t *connection = add_connection(tp->wire, -1, peer);
-    if (connection == NULL) {
+    if (!connection) {
         answer_all(tp, peer, PGAS_ERR_NO_MEMORY);
         return;
     }
@@ -437,59 +432,57 @@ static void become_open(pgasi_verbs_tp_t *tp, connection_t *connection)
     const connection_t *chosen = tp->wire->of_peer[connection->peer];
     tp->wire->n_connecting -= connection->state == GREETED;
     connection->state = OPEN;
-    if (chosen == NULL || (chosen->again && chosen->state != OPEN)) { /* perhaps only one of the ranks can reach the other */
+    /* perhaps only one of the ranks can reach the other */
+    if (!chosen || (chosen->again && chosen->state != OPEN))
         tp->wire->of_peer[connection->peer] = connection;
-    }
-    if (tp->wire->leaving) {
-        say(tp->wire, connection, tp, &(record_t){.kind = LEAVE});
-    }
-    if (tp->wire->of_peer[connection->peer] == connection) {
+    if (tp->wire->leaving)
+        say(tp->wire, connection, tp, &(record_t){ .kind = LEAVE });
+    if (tp->wire->of_peer[connection->peer] == connection)
         send_dials(tp, connection);
-    }
 }
 
 static void on_hello(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
 {
-    if (connection->state != UNKNOWN || record->secret != tp->address.secret || record->rank >= (uint32_t)tp->opts.n_ranks) {
-        pgasi_warn_once(&tp->wire->warned_stranger, "verbs", "refused a connection of somebody who is not of this job");
+    if (connection->state != UNKNOWN || record->secret != tp->address.secret ||
+        record->rank >= (uint32_t)tp->opts.n_ranks) {
+        pgasi_warn_once(&tp->wire->warned_stranger, "verbs",
+                        "refused a connection of somebody who is not of this job");
         hang_up(tp, connection);
         return;
     }
     connection->peer = (int)record->rank;
-    say(tp->wire, connection, tp, &(record_t){.kind = WELCOME});
+    say(tp->wire, connection, tp, &(record_t){ .kind = WELCOME });
     become_open(tp, connection);
 }
 
 static void on_answer(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
 {
     pgasi_verbs_dial_t *dial = tp->wire->dials;
-    while (dial != NULL && (dial->ticket != record->ticket || dial->peer != connection->peer)) {
+    while (dial && (dial->ticket != record->ticket || dial->peer != connection->peer))
         dial = dial->next;
-    }
-    if (dial != NULL) {
+    if (dial) {
         dial->inbound = record->inbound;
         dial->theirs = record->address;
         answer_dial(tp, dial, (pgas_status_t)record->status);
     } else if (record->status == PGAS_OK) { /* whoever asked has gone */
-        say(tp->wire, connection, tp, &(record_t){.kind = BYE, .inbound = record->inbound});
+        say(tp->wire, connection, tp, &(record_t){ .kind = BYE, .inbound = record->inbound });
     }
 }
 
 /* False: it makes no sense. */
 static bool on_record(pgasi_verbs_tp_t *tp, connection_t *connection, const record_t *record)
 {
-    if (record->magic != RECORD_MAGIC || (record->kind == HELLO) != (connection->state == UNKNOWN) ||
-        (record->kind == WELCOME) != (connection->state == GREETED)) {
+    if (record->magic != RECORD_MAGIC ||
+        (record->kind == HELLO) != (connection->state == UNKNOWN) ||
+        (record->kind == WELCOME) != (connection->state == GREETED))
         return false;
-    }
     switch (record->kind) {
     case HELLO:
         on_hello(tp, connection, record);
         return true;
     case WELCOME:
-        if (record->rank != (uint32_t)connection->peer) {
+        if (record->rank != (uint32_t)connection->peer)
             return false;
-        }
         become_open(tp, connection);
         return true;
     case DIAL:
@@ -510,20 +503,18 @@ static bool on_record(pgasi_verbs_tp_t *tp, connection_t *connection, const reco
 static void pull(pgasi_verbs_tp_t *tp, connection_t *connection)
 {
     while (connection->fd >= 0) {
-        ssize_t n = recv(connection->fd, connection->in + connection->in_bytes, sizeof(record_t) - connection->in_bytes, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        ssize_t n = recv(connection->fd, connection->in + connection->in_bytes,
+                         sizeof(record_t) - connection->in_bytes, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        }
         record_t record;
         connection->in_bytes += n > 0 ? (size_t)n : 0;
-        if (n > 0 && connection->in_bytes < sizeof(record)) {
+        if (n > 0 && connection->in_bytes < sizeof record)
             continue;
-        }
-        memcpy(&record, connection->in, sizeof(record));
+        memcpy(&record, connection->in, sizeof record);
         connection->in_bytes = 0;
-        if (n > 0 && on_record(tp, connection, &record)) {
+        if (n > 0 && on_record(tp, connection, &record))
             continue;
-        }
         if (connection->state == GREETED) { /* not who we thought, or he has no descriptors left */
             errno = n < 0 ? errno : n == 0 ? ECONNRESET : EPROTO;
             retry(tp, connection);
@@ -536,32 +527,29 @@ static void pull(pgasi_verbs_tp_t *tp, connection_t *connection)
 
 static void on_event(pgasi_verbs_tp_t *tp, connection_t *connection, uint32_t events)
 {
-    if (connection->state == CLOSED) {
+    if (connection->state == CLOSED)
         return;
-    }
     if (connection->state == CONNECTING) {
         int error = 0;
-        socklen_t bytes = sizeof(error);
-        if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0 || (events & EPOLLERR) != 0) {
+        socklen_t bytes = sizeof error;
+        if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0 ||
+            (events & EPOLLERR) != 0) {
             errno = error;
             retry(tp, connection);
             return;
         }
-        if ((events & EPOLLOUT) == 0) {
+        if ((events & EPOLLOUT) == 0)
             return;
-        }
         pgasi_verbs_tp_address_t address;
         pgasi_verbs_address_of(tp, connection->peer, &address);
         connection->state = GREETED;
-        say(tp->wire, connection, tp, &(record_t){.kind = HELLO, .secret = address.secret});
+        say(tp->wire, connection, tp, &(record_t){ .kind = HELLO, .secret = address.secret });
         return;
     }
-    if ((events & EPOLLOUT) != 0) {
+    if ((events & EPOLLOUT) != 0)
         push(tp->wire, connection);
-    }
-    if ((events & ~(uint32_t)EPOLLOUT) != 0) {
+    if ((events & ~(uint32_t)EPOLLOUT) != 0)
         pull(tp, connection);
-    }
 }
 
 /* Hangs up on those who have not said who they are for so long. @return whether there were some */
@@ -571,7 +559,8 @@ static bool forget_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)
     bool some = false;
     for (connection_t *at = tp->wire->connections; at != NULL; at = at->next) {
         if (at->state == UNKNOWN && now > at->limit_ns - STRANGER_NS + ns) {
-            pgasi_warn_once(&tp->wire->warned_stranger, "verbs", "hung up on somebody who did not say who he is");
+            pgasi_warn_once(&tp->wire->warned_stranger, "verbs",
+                            "hung up on somebody who did not say who he is");
             hang_up(tp, at);
             some = true;
         }
@@ -582,23 +571,23 @@ static bool forget_strangers(pgasi_verbs_tp_t *tp, uint64_t ns)
 static bool has_strangers(const pgasi_verbs_wire_t *wire)
 {
     const connection_t *at = wire->connections;
-    while (at != NULL && at->state != UNKNOWN) {
+    while (at && at->state != UNKNOWN)
         at = at->next;
-    }
-    return at != NULL;
+    return at;
 }
 
-/* No descriptors are left, and none will soon be: who connects hears that at once, instead of waiting. @return whether somebody did */
+/* No descriptors are left, and none will soon be: who connects hears that at once, instead of
+ * waiting. @return whether somebody did */
 static bool turn_away(pgasi_verbs_wire_t *wire, int listener)
 {
-    if (wire->spare_fd < 0) {
+    if (wire->spare_fd < 0)
         return false;
-    }
     close(wire->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) {
         close(fd);
-        pgasi_warn_once(&wire->warned_full, "verbs", "no descriptors are left to let other ranks connect; see ulimit -n");
+        pgasi_warn_once(&wire->warned_full, "verbs",
+                        "no descriptors are left to let other ranks connect; see ulimit -n");
     }
     wire->spare_fd = fcntl(listener, F_DUPFD_CLOEXEC, 0);
     return fd >= 0;
@@ -606,20 +595,21 @@ static bool turn_away(pgasi_verbs_wire_t *wire, int listener)
 
 static bool make_room(pgasi_verbs_tp_t *tp, int listener)
 {
-    return forget_strangers(tp, RUSH_NS) || (!has_strangers(tp->wire) && turn_away(tp->wire, listener));
+    return forget_strangers(tp, RUSH_NS) ||
+           (!has_strangers(tp->wire) && turn_away(tp->wire, listener));
 }
 
 static void listen_for(const pgasi_verbs_wire_t *wire, uint32_t events)
 {
     for (int i = 0; i < wire->n_listeners; i++) {
-        struct epoll_event event = {.events = events, .data.ptr = NULL};
+        struct epoll_event event = { .events = events, .data.ptr = NULL };
         epoll_ctl(wire->epoll_fd, EPOLL_CTL_MOD, wire->listeners[i], &event);
     }
 }
 
 void pgasi_verbs_wire_look_later(pgasi_verbs_tp_t *tp)
 {
-    const struct itimerspec once = {.it_value.tv_nsec = PAUSE_NS};
+    const struct itimerspec once = { .it_value.tv_nsec = PAUSE_NS };
     timerfd_settime(tp->wire->timer_fd, 0, &once, NULL);
 }
 
@@ -627,10 +617,9 @@ void pgasi_verbs_wire_look_later(pgasi_verbs_tp_t *tp)
  * never sleep. */
 static void pause_listening(const pgasi_verbs_wire_t *wire)
 {
-    const struct itimerspec once = {.it_value.tv_nsec = PAUSE_NS};
-    if (timerfd_settime(wire->timer_fd, 0, &once, NULL) == 0) {
+    const struct itimerspec once = { .it_value.tv_nsec = PAUSE_NS };
+    if (timerfd_settime(wire->timer_fd, 0, &once, NULL) == 0)
         listen_for(wire, 0);
-    }
 }
 
 static void accept_all(pgasi_verbs_tp_t *tp, int listener)
@@ -639,17 +628,14 @@ static void accept_all(pgasi_verbs_tp_t *tp, int listener)
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         bool full = fd < 0 && is_full(errno);
-        if (full && make_room(tp, listener)) {
+        if (full && make_room(tp, listener))
             continue;
-        }
-        if (full) {
+        if (full)
             pause_listening(tp->wire);
-        }
-        if (fd < 0) {
+        if (fd < 0)
             break;
-        }
         connection_t *connection = add_connection(tp->wire, fd, -1);
-        if (connection == NULL) {
+        if (!connection) {
             close(fd);
             break;
         }
@@ -665,14 +651,13 @@ static void on_wire_event(pgasi_verbs_tp_t *tp, const struct epoll_event *event)
     pgasi_verbs_wire_t *wire = tp->wire;
     uint64_t n;
     if (event->data.ptr == &wire->timer_fd) {
-        ssize_t got = read(wire->timer_fd, &n, sizeof(n));
+        ssize_t got = read(wire->timer_fd, &n, sizeof n);
         (void)got;
         listen_for(wire, EPOLLIN);
         return;
     }
-    for (int i = 0; i < wire->n_listeners; i++) {
+    for (int i = 0; i < wire->n_listeners; i++)
         accept_all(tp, wire->listeners[i]);
-    }
 }
 
 static void look_at_limits(pgasi_verbs_tp_t *tp)
@@ -691,19 +676,18 @@ static void look_at_limits(pgasi_verbs_tp_t *tp)
 static connection_t *find_connection(const pgasi_verbs_wire_t *wire, uint64_t id)
 {
     connection_t *at = wire->connections;
-    while (at != NULL && at->id != id) {
+    while (at && at->id != id)
         at = at->next;
-    }
-    return at != NULL && at->state == OPEN ? at : NULL;
+    return at && at->state == OPEN ? at : NULL;
 }
 
 static job_t *take_job(pgasi_verbs_wire_t *wire)
 {
     pthread_mutex_lock(&wire->lock);
     job_t *job = wire->jobs;
-    if (job != NULL) {
+    if (job) {
         wire->jobs = job->next;
-        wire->last_job = wire->jobs == NULL ? &wire->jobs : wire->last_job;
+        wire->last_job = !wire->jobs ? &wire->jobs : wire->last_job;
         __atomic_store_n(&wire->n_jobs, wire->n_jobs - 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&wire->lock);
@@ -714,21 +698,21 @@ static void do_job(pgasi_verbs_lane_t *lane, const job_t *job)
 {
     const record_t *asked = &job->record;
     if (asked->kind != DIAL) {
-        pgasi_verbs_dismiss(lane, job->peer, asked->kind == BYE ? asked->inbound : PGASI_VERBS_ALL_INBOUND);
+        pgasi_verbs_dismiss(lane, job->peer,
+                            asked->kind == BYE ? asked->inbound : PGASI_VERBS_ALL_INBOUND);
         return;
     }
-    record_t record = {.kind = ANSWER, .ticket = asked->ticket};
-    record.status = (int16_t)pgasi_verbs_accept(lane, job->peer, (int)asked->lane, &asked->address, asked->slots_addr,
-                                                asked->slots_rkey, &record.address, &record.inbound);
+    record_t record = { .kind = ANSWER, .ticket = asked->ticket };
+    record.status = (int16_t)pgasi_verbs_accept(lane, job->peer, (int)asked->lane, &asked->address,
+                                                asked->slots_addr, asked->slots_rkey,
+                                                &record.address, &record.inbound);
     pthread_mutex_lock(&lane->tp->wire->lock);
     connection_t *connection = find_connection(lane->tp->wire, job->connection);
-    if (connection != NULL) {
+    if (connection)
         say(lane->tp->wire, connection, lane->tp, &record);
-    }
     pthread_mutex_unlock(&lane->tp->wire->lock);
-    if (connection == NULL && record.status == PGAS_OK) { /* the peer asks again on another one */
+    if (!connection && record.status == PGAS_OK) /* the peer asks again on another one */
         pgasi_verbs_dismiss(lane, job->peer, record.inbound);
-    }
 }
 
 static int do_jobs(pgasi_verbs_lane_t *lane)
@@ -769,11 +753,10 @@ static bool take_open_one(pgasi_verbs_tp_t *tp, int peer)
 bool pgasi_verbs_wire_redial(pgasi_verbs_tp_t *tp, int peer)
 {
     pthread_mutex_lock(&tp->wire->lock);
-    if (tp->wire->of_peer[peer] == NULL && !take_open_one(tp, peer)) {
+    if (!tp->wire->of_peer[peer] && !take_open_one(tp, peer))
         begin_connect(tp, peer, true);
-    }
     const connection_t *connection = tp->wire->of_peer[peer];
-    bool open = connection != NULL && connection->state == OPEN;
+    bool open = connection && connection->state == OPEN;
     pthread_mutex_unlock(&tp->wire->lock);
     return open;
 }
@@ -790,28 +773,23 @@ int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane)
     pgasi_verbs_tp_t *tp = lane->tp;
     pgasi_verbs_wire_t *wire = tp->wire;
     struct epoll_event events[EVENTS];
-    if (pthread_mutex_trylock(&wire->lock) != 0) {
+    if (pthread_mutex_trylock(&wire->lock) != 0)
         return 0;
-    }
     int n = epoll_wait(wire->epoll_fd, events, EVENTS, 0);
-    for (int i = 0; i < n; i++) {
-        if (events[i].data.ptr == NULL || events[i].data.ptr == &wire->timer_fd) {
+    for (int i = 0; i < n; i++)
+        if (!events[i].data.ptr || events[i].data.ptr == &wire->timer_fd)
             on_wire_event(tp, &events[i]);
-        } else {
+        else
             on_event(tp, events[i].data.ptr, events[i].events);
-        }
-    }
-    if (wire->n_connecting > 0) {
+    if (wire->n_connecting > 0)
         look_at_limits(tp);
-    }
     sweep(wire);
     pthread_mutex_unlock(&wire->lock);
     pgasi_verbs_lost_run(tp);
-    if (lane->index == 0 && lane->receiver != NULL) {
+    if (lane->index == 0 && lane->receiver)
         n += do_jobs(lane);
-    } else if (pgasi_verbs_wire_waits(tp)) {
+    else if (pgasi_verbs_wire_waits(tp))
         wake_service(tp);
-    }
     return PGASI_MAX(n, 0);
 }
 
@@ -823,13 +801,12 @@ void pgasi_verbs_wire_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial)
     dial->next = wire->dials;
     wire->dials = dial;
     connection_t *connection = wire->of_peer[dial->peer];
-    if (connection == NULL) {
+    if (!connection)
         begin_connect(tp, dial->peer, false);
-    } else if (connection->left) {
+    else if (connection->left)
         answer_dial(tp, dial, PGAS_ERR_PEER);
-    } else if (connection->state == OPEN) {
+    else if (connection->state == OPEN)
         send_dial(tp, connection, dial);
-    }
     pthread_mutex_unlock(&wire->lock);
 }
 
@@ -838,8 +815,10 @@ void pgasi_verbs_wire_hang_up(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial)
     pthread_mutex_lock(&tp->wire->lock);
     if (!dial->answered) {
         answer_dial(tp, dial, PGAS_ERR_PEER);
-    } else if (dial->status == PGAS_OK && tp->wire->of_peer[dial->peer] != NULL && tp->wire->of_peer[dial->peer]->state == OPEN) {
-        say(tp->wire, tp->wire->of_peer[dial->peer], tp, &(record_t){.kind = BYE, .inbound = dial->inbound});
+    } else if (dial->status == PGAS_OK && tp->wire->of_peer[dial->peer] &&
+               tp->wire->of_peer[dial->peer]->state == OPEN) {
+        say(tp->wire, tp->wire->of_peer[dial->peer], tp,
+            &(record_t){ .kind = BYE, .inbound = dial->inbound });
     }
     pthread_mutex_unlock(&tp->wire->lock);
 }
@@ -854,9 +833,8 @@ void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound)
 {
     pthread_mutex_lock(&tp->wire->lock);
     connection_t *connection = tp->wire->of_peer[peer];
-    if (connection != NULL && connection->state == OPEN) {
-        say(tp->wire, connection, tp, &(record_t){.kind = BYE, .inbound = inbound});
-    }
+    if (connection && connection->state == OPEN)
+        say(tp->wire, connection, tp, &(record_t){ .kind = BYE, .inbound = inbound });
     pthread_mutex_unlock(&tp->wire->lock);
 }
 
@@ -866,11 +844,9 @@ void pgasi_verbs_wire_leave(pgasi_verbs_tp_t *tp)
     pthread_mutex_lock(&wire->lock);
     if (!wire->leaving) {
         wire->leaving = true;
-        for (connection_t *at = wire->connections; at != NULL; at = at->next) {
-            if (at->state == OPEN) {
-                say(wire, at, tp, &(record_t){.kind = LEAVE});
-            }
-        }
+        for (connection_t *at = wire->connections; at != NULL; at = at->next)
+            if (at->state == OPEN)
+                say(wire, at, tp, &(record_t){ .kind = LEAVE });
     }
     pthread_mutex_unlock(&wire->lock);
 }
@@ -883,10 +859,10 @@ static int listen_at(const uint8_t host[16], uint16_t *port_p)
     struct sockaddr_storage bound;
     socklen_t bytes = to_sockaddr(host, 0, &bound);
     int fd = socket(bound.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
+    if (fd < 0)
         return -1;
-    }
-    if (bind(fd, (const struct sockaddr *)(const void *)&bound, bytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
+    if (bind(fd, (const struct sockaddr *)(const void *)&bound, bytes) != 0 ||
+        listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, (struct sockaddr *)(void *)&bound, &bytes) != 0) {
         int error = errno;
         close(fd);
@@ -907,7 +883,7 @@ static void listen_everywhere(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
     for (int i = 0; i < address->n_hosts; i++) {
         int fd = listen_at(address->hosts[i], &address->ports[n]);
         if (fd >= 0) {
-            memmove(address->hosts[n], address->hosts[i], sizeof(address->hosts[0]));
+            memmove(address->hosts[n], address->hosts[i], sizeof address->hosts[0]);
             wire->listeners[n++] = fd;
         }
     }
@@ -916,18 +892,14 @@ static void listen_everywhere(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
 
 static void close_descriptors(const pgasi_verbs_wire_t *wire)
 {
-    for (int i = 0; i < wire->n_listeners; i++) {
+    for (int i = 0; i < wire->n_listeners; i++)
         close(wire->listeners[i]);
-    }
-    if (wire->epoll_fd >= 0) {
+    if (wire->epoll_fd >= 0)
         close(wire->epoll_fd);
-    }
-    if (wire->spare_fd >= 0) { /* else it could not be had again */
+    if (wire->spare_fd >= 0) /* else it could not be had again */
         close(wire->spare_fd);
-    }
-    if (wire->timer_fd >= 0) {
+    if (wire->timer_fd >= 0)
         close(wire->timer_fd);
-    }
 }
 
 /* @return whether it listens somewhere, and all that needs it is there; errno */
@@ -936,17 +908,16 @@ static bool open_descriptors(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
     errno = EADDRNOTAVAIL;
     wire->epoll_fd = wire->spare_fd = wire->timer_fd = -1;
     listen_everywhere(tp, wire);
-    if (wire->n_listeners == 0) {
+    if (wire->n_listeners == 0)
         return false;
-    }
     wire->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     wire->spare_fd = fcntl(wire->listeners[0], F_DUPFD_CLOEXEC, 0);
     wire->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    struct epoll_event timer = {.events = EPOLLIN, .data.ptr = &wire->timer_fd};
+    struct epoll_event timer = { .events = EPOLLIN, .data.ptr = &wire->timer_fd };
     bool good = wire->epoll_fd >= 0 && wire->spare_fd >= 0 && wire->timer_fd >= 0 &&
                 epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->timer_fd, &timer) == 0;
     for (int i = 0; i < wire->n_listeners && good; i++) {
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+        struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
         good = epoll_ctl(wire->epoll_fd, EPOLL_CTL_ADD, wire->listeners[i], &event) == 0;
     }
     return good;
@@ -955,17 +926,17 @@ static bool open_descriptors(pgasi_verbs_tp_t *tp, pgasi_verbs_wire_t *wire)
 pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
 {
     pgas_status_t status = find_hosts(tp);
-    pgasi_verbs_wire_t *wire = status == PGAS_OK ? calloc(1, sizeof(*wire)) : NULL;
-    if (wire == NULL) {
+    pgasi_verbs_wire_t *wire = status == PGAS_OK ? calloc(1, sizeof *wire) : NULL;
+    if (!wire)
         return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
-    }
-    void *table = mmap(NULL, table_bytes(tp), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *table = mmap(NULL, table_bytes(tp), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (!open_descriptors(tp, wire) || table == MAP_FAILED) {
         int error = errno;
-        PGASI_ERROR("verbs", "cannot listen for other ranks: %s%s", strerror(error), is_full(error) ? "; see ulimit -n" : "");
-        if (table != MAP_FAILED) {
+        PGASI_ERROR("verbs", "cannot listen for other ranks: %s%s", strerror(error),
+                    is_full(error) ? "; see ulimit -n" : "");
+        if (table != MAP_FAILED)
             munmap(table, table_bytes(tp));
-        }
         close_descriptors(wire);
         free(wire);
         return PGAS_ERR_IO;
@@ -980,13 +951,11 @@ pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp)
 void pgasi_verbs_wire_close(pgasi_verbs_tp_t *tp)
 {
     pgasi_verbs_wire_t *wire = tp->wire;
-    for (connection_t *at = wire->connections; at != NULL; at = at->next) {
-        if (at->state != CLOSED) {
+    for (connection_t *at = wire->connections; at != NULL; at = at->next)
+        if (at->state != CLOSED)
             hang_up(tp, at);
-        }
-    }
     sweep(wire);
-    while (wire->jobs != NULL) {
+    while (wire->jobs) {
         job_t *job = wire->jobs;
         wire->jobs = job->next;
         free(job);

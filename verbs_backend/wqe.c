@@ -1,17 +1,21 @@
-/* What of the work queue bytes is not a store or two: entries that wrap, and decoders that trust nothing. */
+/* What of the work queue bytes is not a store or two: entries that wrap, and decoders that trust
+ * nothing. */
 #include "verbs_backend/wqe.h"
 
 #include "base/checks.h"
 
-PGASI_STATIC_ASSERT(sizeof(pgasi_wqe_ctrl_t) == 16 && sizeof(pgasi_wqe_raddr_t) == 16 && sizeof(pgasi_wqe_atomic_t) == 16 &&
-                        sizeof(pgasi_wqe_data_t) == 16 && sizeof(pgasi_wqe_enable_t) == 16,
+PGASI_STATIC_ASSERT(sizeof(pgasi_wqe_ctrl_t) == 16 && sizeof(pgasi_wqe_raddr_t) == 16 &&
+                        sizeof(pgasi_wqe_atomic_t) == 16 && sizeof(pgasi_wqe_data_t) == 16 &&
+                        sizeof(pgasi_wqe_enable_t) == 16,
                     "segments are 16 bytes");
-PGASI_STATIC_ASSERT(sizeof(pgasi_cqe_t) == 64 && offsetof(pgasi_cqe_t, imm) == 36 && offsetof(pgasi_cqe_t, bytes) == 44 &&
-                        offsetof(pgasi_cqe_t, vendor) == 54 && offsetof(pgasi_cqe_t, op_qpn) == 56 &&
+PGASI_STATIC_ASSERT(sizeof(pgasi_cqe_t) == 64 && offsetof(pgasi_cqe_t, imm) == 36 &&
+                        offsetof(pgasi_cqe_t, bytes) == 44 && offsetof(pgasi_cqe_t, vendor) == 54 &&
+                        offsetof(pgasi_cqe_t, op_qpn) == 56 &&
                         offsetof(pgasi_cqe_t, counter) == 60 && offsetof(pgasi_cqe_t, op_own) == 63,
                     "a completion's fields lie where mlx5 has them");
 
-void pgasi_wqe_copy_in(unsigned char *ring, size_t ring_bytes, size_t at, const void *from, size_t bytes)
+void pgasi_wqe_copy_in(unsigned char *ring, size_t ring_bytes, size_t at, const void *from,
+                       size_t bytes)
 {
     at &= ring_bytes - 1;
     size_t first = PGASI_MIN(bytes, ring_bytes - at);
@@ -20,7 +24,8 @@ void pgasi_wqe_copy_in(unsigned char *ring, size_t ring_bytes, size_t at, const 
         memcpy(ring, (const char *)from + first, bytes - first);
 }
 
-void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at, void *to, size_t bytes)
+void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at, void *to,
+                        size_t bytes)
 {
     at &= ring_bytes - 1;
     size_t first = PGASI_MIN(bytes, ring_bytes - at);
@@ -30,13 +35,16 @@ void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at,
 }
 
 /* A segment never wraps: rings are multiples of blocks, blocks of segments. */
-static const unsigned char *segment(const unsigned char *ring, size_t ring_bytes, uint32_t block, unsigned k)
+static const unsigned char *segment(const unsigned char *ring, size_t ring_bytes, uint32_t block,
+                                    unsigned k)
 {
-    return ring + (((size_t)block * PGASI_WQE_BB + (size_t)k * PGASI_WQE_SEGMENT) & (ring_bytes - 1));
+    return ring +
+           (((size_t)block * PGASI_WQE_BB + (size_t)k * PGASI_WQE_SEGMENT) & (ring_bytes - 1));
 }
 
 /* What follows the fixed part: inline data alone, or data pointers. */
-static bool decode_payload(const unsigned char *ring, size_t ring_bytes, uint32_t block, pgasi_wqe_t *wqe, unsigned at)
+static bool decode_payload(const unsigned char *ring, size_t ring_bytes, uint32_t block,
+                           pgasi_wqe_t *wqe, unsigned at)
 {
     if (at == wqe->segments)
         return true;
@@ -54,7 +62,8 @@ static bool decode_payload(const unsigned char *ring, size_t ring_bytes, uint32_
     return wqe->inline_bytes <= (wqe->segments - at) * PGASI_WQE_SEGMENT - 4;
 }
 
-static bool decode_body(const unsigned char *ring, size_t ring_bytes, uint32_t block, pgasi_wqe_t *wqe)
+static bool decode_body(const unsigned char *ring, size_t ring_bytes, uint32_t block,
+                        pgasi_wqe_t *wqe)
 {
     pgasi_wqe_raddr_t raddr;
     pgasi_wqe_atomic_t atomic;
@@ -89,7 +98,8 @@ static bool decode_body(const unsigned char *ring, size_t ring_bytes, uint32_t b
     wqe->remote_addr = be64toh(raddr.addr);
     wqe->rkey = be32toh(raddr.rkey);
     if (wqe->op != PGASI_WQE_CSWAP && wqe->op != PGASI_WQE_FADD)
-        return decode_payload(ring, ring_bytes, block, wqe, 2) && !(wqe->op == PGASI_WQE_READ && wqe->is_inline);
+        return decode_payload(ring, ring_bytes, block, wqe, 2) &&
+               !(wqe->op == PGASI_WQE_READ && wqe->is_inline);
     if (wqe->segments != 4)
         return false;
     memcpy(&atomic, segment(ring, ring_bytes, block, 2), sizeof atomic);
@@ -98,7 +108,8 @@ static bool decode_body(const unsigned char *ring, size_t ring_bytes, uint32_t b
     return decode_payload(ring, ring_bytes, block, wqe, 3) && !wqe->is_inline;
 }
 
-bool pgasi_wqe_decode(const unsigned char *ring, size_t ring_bytes, uint32_t block, pgasi_wqe_t *wqe_p)
+bool pgasi_wqe_decode(const unsigned char *ring, size_t ring_bytes, uint32_t block,
+                      pgasi_wqe_t *wqe_p)
 {
     pgasi_wqe_ctrl_t ctrl;
     memcpy(&ctrl, segment(ring, ring_bytes, block, 0), sizeof ctrl);
@@ -116,7 +127,8 @@ bool pgasi_wqe_decode(const unsigned char *ring, size_t ring_bytes, uint32_t blo
     return decode_body(ring, ring_bytes, block, wqe_p);
 }
 
-pgasi_wqe_span_t pgasi_wqe_data(const unsigned char *ring, size_t ring_bytes, uint32_t block, const pgasi_wqe_t *wqe, unsigned k)
+pgasi_wqe_span_t pgasi_wqe_data(const unsigned char *ring, size_t ring_bytes, uint32_t block,
+                                const pgasi_wqe_t *wqe, unsigned k)
 {
     return pgasi_wqe_read_data(segment(ring, ring_bytes, block, wqe->data_at + k));
 }
@@ -147,5 +159,6 @@ bool pgasi_cqe_decode(const pgasi_cqe_t *cqe, pgasi_cqe_fields_t *fields_p)
                                       .srqn = be32toh(cqe->srqn_uidx) & 0xffffffu,
                                       .bytes = be32toh(cqe->bytes),
                                       .imm = be32toh(cqe->imm) };
-    return fields_p->op <= PGASI_CQE_RESP_SEND_IMM || fields_p->op == PGASI_CQE_REQ_ERR || fields_p->op == PGASI_CQE_RESP_ERR;
+    return fields_p->op <= PGASI_CQE_RESP_SEND_IMM || fields_p->op == PGASI_CQE_REQ_ERR ||
+           fields_p->op == PGASI_CQE_RESP_ERR;
 }

@@ -1,12 +1,16 @@
-/** Bytes of mlx5 work queues: encoders and decoders, pure, for the queues that we write ourselves and for the engine that reads them.
+/** Bytes of mlx5 work queues: encoders and decoders, pure, for the queues that we write ourselves
+ *  and for the engine that reads them.
  *
- *  A work queue entry is a run of 16-byte segments: control, then by opcode remote address, atomic operands, WAIT or ENABLE, data
- *  pointers or inline data. A send queue is a ring of 64-byte blocks (BB), its length a power of two; an entry begins on a block,
- *  takes ceil(segments / 4) of them and may wrap. Everything in it is big-endian; positions are counted in blocks, 16 bits on the
- *  wire, without regard to the ring's length. Receive entries are lists of data pointers. Completions are 64 bytes, the last one
- *  the owner's. The layout is that of rdma-core's mlx5dv.h where it has one; WAIT, SEND_EN and RECV_EN are DPDK's and DOCA's.
+ *  A work queue entry is a run of 16-byte segments: control, then by opcode remote address, atomic
+ *  operands, WAIT or ENABLE, data pointers or inline data. A send queue is a ring of 64-byte blocks
+ *  (BB), its length a power of two; an entry begins on a block, takes ceil(segments / 4) of them
+ *  and may wrap. Everything in it is big-endian; positions are counted in blocks, 16 bits on the
+ *  wire, without regard to the ring's length. Receive entries are lists of data pointers.
+ *  Completions are 64 bytes, the last one the owner's. The layout is that of rdma-core's mlx5dv.h
+ *  where it has one; WAIT, SEND_EN and RECV_EN are DPDK's and DOCA's.
  *
- *  Nothing here looks outside of what it is given; decoders say whether what they saw makes sense. */
+ *  Nothing here looks outside of what it is given; decoders say whether what they saw makes
+ *  sense. */
 #ifndef PGASI_VERBS_WQE_H
 #define PGASI_VERBS_WQE_H
 
@@ -16,11 +20,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PGASI_WQE_BB 64
-#define PGASI_WQE_SEGMENT 16
-#define PGASI_WQE_SEGMENTS_MAX 63u          /* 6 bits */
-#define PGASI_WQE_LKEY_END 0x100u           /* ends a receive list; never the key of memory */
-#define PGASI_WQE_INLINE 0x80000000u
+#define PGASI_WQE_BB           64
+#define PGASI_WQE_SEGMENT      16
+#define PGASI_WQE_SEGMENTS_MAX 63u    /* 6 bits */
+#define PGASI_WQE_LKEY_END     0x100u /* ends a receive list; never the key of memory */
+#define PGASI_WQE_INLINE       0x80000000u
 
 typedef enum {
     PGASI_WQE_NOP = 0x00,
@@ -38,11 +42,12 @@ typedef enum {
 
 /* the eleventh byte of the control segment */
 #define PGASI_WQE_SOLICITED 0x02u
-#define PGASI_WQE_SIGNAL 0x08u              /* of two bits: 0 completion on error only, 1 on the first error, 2 always */
+/* of two bits: 0 completion on error only, 1 on the first error, 2 always */
+#define PGASI_WQE_SIGNAL      0x08u
 #define PGASI_WQE_SIGNAL_MASK 0x0cu
-#define PGASI_WQE_FENCE_MASK 0xe0u
-#define PGASI_WQE_FENCE_SMALL 0x20u         /* waits for reads and atomics of this queue */
-#define PGASI_WQE_FENCE 0x80u               /* the same, as IBV_SEND_FENCE */
+#define PGASI_WQE_FENCE_MASK  0xe0u
+#define PGASI_WQE_FENCE_SMALL 0x20u /* waits for reads and atomics of this queue */
+#define PGASI_WQE_FENCE       0x80u /* the same, as IBV_SEND_FENCE */
 
 typedef struct {
     uint32_t opmod_index_op;
@@ -72,7 +77,9 @@ typedef struct {
 
 typedef struct {
     uint64_t reserved;
-    uint32_t index; /* WAIT: the completion waited for, from 0, 24 bits; SEND_EN: blocks, RECV_EN: entries, exclusive, 16 bits */
+    /* WAIT: the completion waited for, from 0, 24 bits; SEND_EN: blocks, RECV_EN: entries,
+     * exclusive, 16 bits */
+    uint32_t index;
     uint32_t number; /* of the completion queue, or of the queue pair */
 } pgasi_wqe_enable_t;
 
@@ -83,10 +90,10 @@ typedef struct {
     uint8_t reserved1[4];
     uint32_t bytes;
     uint8_t reserved2[6];
-    uint8_t vendor;     /* of an error */
+    uint8_t vendor; /* of an error */
     uint8_t syndrome;
     uint32_t op_qpn;
-    uint16_t counter;   /* the entry's first block; receive queue: its entry */
+    uint16_t counter; /* the entry's first block; receive queue: its entry */
     uint8_t signature;
     uint8_t op_own;
 } pgasi_cqe_t;
@@ -122,8 +129,8 @@ typedef enum {
 
 /* ---- writing, a segment at a time ---- */
 
-static inline void pgasi_wqe_set_ctrl(pgasi_wqe_ctrl_t *ctrl, uint32_t block, pgasi_wqe_op_t op, uint32_t qpn, unsigned segments,
-                                      unsigned flags, uint32_t imm)
+static inline void pgasi_wqe_set_ctrl(pgasi_wqe_ctrl_t *ctrl, uint32_t block, pgasi_wqe_op_t op,
+                                      uint32_t qpn, unsigned segments, unsigned flags, uint32_t imm)
 {
     ctrl->opmod_index_op = htobe32((block & 0xffffu) << 8 | (uint32_t)op);
     ctrl->qpn_ds = htobe32(qpn << 8 | segments);
@@ -140,14 +147,16 @@ static inline void pgasi_wqe_set_raddr(pgasi_wqe_raddr_t *raddr, uint64_t addr, 
     raddr->reserved = 0;
 }
 
-static inline void pgasi_wqe_set_atomic(pgasi_wqe_atomic_t *atomic, uint64_t swap_or_add, uint64_t compare)
+static inline void pgasi_wqe_set_atomic(pgasi_wqe_atomic_t *atomic, uint64_t swap_or_add,
+                                        uint64_t compare)
 {
     atomic->swap_or_add = htobe64(swap_or_add);
     atomic->compare = htobe64(compare);
 }
 
 /** bytes up to 2 GiB; not 0 (leave such a segment out). */
-static inline void pgasi_wqe_set_data(pgasi_wqe_data_t *data, uint64_t addr, uint32_t bytes, uint32_t lkey)
+static inline void pgasi_wqe_set_data(pgasi_wqe_data_t *data, uint64_t addr, uint32_t bytes,
+                                      uint32_t lkey)
 {
     data->bytes = htobe32(bytes & ~PGASI_WQE_INLINE);
     data->lkey = htobe32(lkey);
@@ -173,15 +182,18 @@ static inline unsigned pgasi_wqe_blocks(unsigned segments)
     return (segments + 3) / 4;
 }
 
-/** Copy into or out of a ring of blocks, from a byte position on, around its end. @param ring_bytes a power of two */
-void pgasi_wqe_copy_in(unsigned char *ring, size_t ring_bytes, size_t at, const void *from, size_t bytes);
-void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at, void *to, size_t bytes);
+/** Copy into or out of a ring of blocks, from a byte position on, around its end. @param ring_bytes
+ *  a power of two */
+void pgasi_wqe_copy_in(unsigned char *ring, size_t ring_bytes, size_t at, const void *from,
+                       size_t bytes);
+void pgasi_wqe_copy_out(const unsigned char *ring, size_t ring_bytes, size_t at, void *to,
+                        size_t bytes);
 
 /* ---- reading ---- */
 
 /** An entry of a send queue, in the host's order. */
 typedef struct {
-    uint8_t op;        /* pgasi_wqe_op_t; other values mean an entry that is not known */
+    uint8_t op; /* pgasi_wqe_op_t; other values mean an entry that is not known */
     uint8_t opmod;
     uint8_t flags;
     uint8_t segments;
@@ -190,19 +202,23 @@ typedef struct {
     uint64_t remote_addr;
     uint32_t rkey;
     uint64_t operand, compare;
-    uint32_t index, number;  /* WAIT, SEND_EN, RECV_EN */
+    uint32_t index, number; /* WAIT, SEND_EN, RECV_EN */
     bool is_inline;
-    uint32_t inline_bytes;   /* they begin inline_at bytes behind the entry's start, around the ring's end */
+    /* they begin inline_at bytes behind the entry's start, around the ring's end */
+    uint32_t inline_bytes;
     uint32_t inline_at;
-    unsigned n_data;         /* data segments, the first data_at segments behind the entry's start */
+    /* data segments, the first data_at segments behind the entry's start */
+    unsigned n_data;
     unsigned data_at;
 } pgasi_wqe_t;
 
-/** Read the entry that begins with a block. The data segments stay where they are: pgasi_wqe_data reads one.
+/** Read the entry that begins with a block. The data segments stay where they are: pgasi_wqe_data
+ *  reads one.
  *  @param ring_bytes a power of two, at least a block
- *  @return false if its length makes no sense for its opcode, or if it is longer than the ring; op, flags, segments are valid all
- *          the same (segments 0: not even its length is). */
-bool pgasi_wqe_decode(const unsigned char *ring, size_t ring_bytes, uint32_t block, pgasi_wqe_t *wqe_p);
+ *  @return false if its length makes no sense for its opcode, or if it is longer than the ring; op,
+ *          flags, segments are valid all the same (segments 0: not even its length is). */
+bool pgasi_wqe_decode(const unsigned char *ring, size_t ring_bytes, uint32_t block,
+                      pgasi_wqe_t *wqe_p);
 
 /** The k-th data segment of an entry that was decoded. bytes is up to 2^31. */
 typedef struct {
@@ -210,7 +226,8 @@ typedef struct {
     uint32_t bytes;
     uint32_t lkey;
 } pgasi_wqe_span_t;
-pgasi_wqe_span_t pgasi_wqe_data(const unsigned char *ring, size_t ring_bytes, uint32_t block, const pgasi_wqe_t *wqe, unsigned k);
+pgasi_wqe_span_t pgasi_wqe_data(const unsigned char *ring, size_t ring_bytes, uint32_t block,
+                                const pgasi_wqe_t *wqe, unsigned k);
 
 /** Read one data segment from where it lies. */
 static inline pgasi_wqe_span_t pgasi_wqe_read_data(const void *at)
@@ -218,7 +235,8 @@ static inline pgasi_wqe_span_t pgasi_wqe_read_data(const void *at)
     pgasi_wqe_data_t data;
     memcpy(&data, at, sizeof data);
     uint32_t bytes = be32toh(data.bytes) & ~PGASI_WQE_INLINE;
-    pgasi_wqe_span_t span = { be64toh(data.addr), bytes ? bytes : PGASI_WQE_INLINE, be32toh(data.lkey) };
+    pgasi_wqe_span_t span = { be64toh(data.addr), bytes ? bytes : PGASI_WQE_INLINE,
+                              be32toh(data.lkey) };
     return span;
 }
 
@@ -232,15 +250,16 @@ typedef struct {
     uint32_t qpn, srqn, bytes, imm;
 } pgasi_cqe_fields_t;
 
-/** Write all of a completion but its last byte's effect: the caller stores op_own last, with release order, through
- *  pgasi_cqe_own. */
+/** Write all of a completion but its last byte's effect: the caller stores op_own last, with
+ *  release order, through pgasi_cqe_own. */
 void pgasi_cqe_encode(pgasi_cqe_t *cqe, const pgasi_cqe_fields_t *fields);
 static inline uint8_t pgasi_cqe_own(const pgasi_cqe_fields_t *fields, bool owner)
 {
     return (uint8_t)(fields->op << 4 | (fields->solicited ? 2 : 0) | (owner ? 1 : 0));
 }
 
-/** Whether the entry at position ci of a ring of n_entries holds the completion of this lap; acquire order. */
+/** Whether the entry at position ci of a ring of n_entries holds the completion of this lap;
+ *  acquire order. */
 static inline bool pgasi_cqe_is_there(const pgasi_cqe_t *cqe, uint32_t ci, uint32_t n_entries)
 {
     uint8_t own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);

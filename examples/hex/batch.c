@@ -17,7 +17,8 @@ static bool play_text(game_t *game, const char *moves, char why[MESSAGE_MAX])
 {
     char *copy = strdup(moves), cause[MESSAGE_MAX];
     bool good = copy != NULL;
-    for (char *word = good ? strtok(copy, " ,\t\n") : NULL; word && good; word = strtok(NULL, " ,\t\n")) {
+    for (char *word = good ? strtok(copy, " ,\t\n") : NULL; word && good;
+         word = strtok(NULL, " ,\t\n")) {
         good = game_play_text(game, game->at.turn, word, cause);
         if (!good)
             snprintf(why, MESSAGE_MAX, "illegal move %.20s: %.200s", word, cause);
@@ -44,7 +45,8 @@ static void show_search(const pgas_mcts_info_t *info, void *arg)
     char text[64];
     if (total <= 0 && session->settings.of[TIME] <= 0)
         total = DEFAULT_ROLLOUTS;
-    pgas_progress_show("search", info->rollouts, (uint64_t)total, outcome(info, &session->game, text));
+    pgas_progress_show("search", info->rollouts, (uint64_t)total,
+                       outcome(info, &session->game, text));
 }
 
 int analyse(session_t *session, const char *path, const char *moves)

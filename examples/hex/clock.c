@@ -1,4 +1,5 @@
-/* hex: clocks of the protocol: main time, then byo-yomi: so many seconds for so many moves, again and again. */
+/* hex: clocks of the protocol: main time, then byo-yomi: so many seconds for so many moves, again
+ * and again. */
 #include "hexprog.h"
 
 #define SHORTEST 0.01 /* seconds: one must move, also without any time left */
@@ -33,7 +34,8 @@ double clock_share(const hexclock_t *clock, int turn, int n_empty)
     double left = clock->of[turn].left, share;
     if (clock->of[turn].stones > 0) {
         share = left / clock->of[turn].stones;
-    } else { /* a game mostly ends when half of the cells that are empty now are taken, by two players */
+    } else {
+        /* a game mostly ends when half of the cells that are empty now are taken, by two players */
         share = left / (n_empty / 4 + 2);
         if (clock->stones > 0 && share < clock->byo / clock->stones)
             share = clock->byo / clock->stones; /* what goes beyond the main time is byo-yomi */

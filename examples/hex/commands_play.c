@@ -61,14 +61,16 @@ static bool play(session_t *s, int n, char **args, FILE *out)
     int color = color_parse(args[0]);
     if (color < 0)
         return refuse(out, "syntax error", "colors are b and w");
-    return (void)n, game_play_text(&s->game, color, args[1], why) || refuse(out, "illegal move", why);
+    return (void)n,
+           game_play_text(&s->game, color, args[1], why) || refuse(out, "illegal move", why);
 }
 
 static bool swap_pieces(session_t *s, int n, char **args, FILE *out)
 {
     char why[MESSAGE_MAX];
     (void)n, (void)args;
-    return game_play_text(&s->game, s->game.at.turn, "swap-pieces", why) || refuse(out, "illegal move", why);
+    return game_play_text(&s->game, s->game.at.turn, "swap-pieces", why) ||
+           refuse(out, "illegal move", why);
 }
 
 static bool undo(session_t *s, int n, char **args, FILE *out)
@@ -86,22 +88,23 @@ static bool showboard(session_t *s, int n, char **args, FILE *out)
 static bool final_score(session_t *s, int n, char **args, FILE *out)
 {
     int winner = s->game.at.winner;
-    return (void)n, (void)args, winner < 0 ? refuse(out, "cannot score", "") : fprintf(out, "%c+", "BW"[winner]) > 0;
+    return (void)n, (void)args,
+           winner < 0 ? refuse(out, "cannot score", "") : fprintf(out, "%c+", "BW"[winner]) > 0;
 }
 
 const command_t commands_play[] = {
-    {"name", 0, 0, "", name},
-    {"version", 0, 0, "", version},
-    {"protocol_version", 0, 0, "", protocol_version},
-    {"known_command", 1, 1, "NAME", known_command},
-    {"list_commands", 0, 0, "", list_commands},
-    {"quit", 0, 0, "", quit},
-    {"boardsize", 1, 2, "SIZE", boardsize},
-    {"clear_board", 0, 0, "", clear_board},
-    {"play", 2, 2, "COLOR MOVE", play},
-    {"swap-pieces", 0, 0, "", swap_pieces},
-    {"undo", 0, 0, "", undo},
-    {"showboard", 0, 0, "", showboard},
-    {"final_score", 0, 0, "", final_score},
-    {NULL, 0, 0, NULL, NULL},
+    { "name", 0, 0, "", name },
+    { "version", 0, 0, "", version },
+    { "protocol_version", 0, 0, "", protocol_version },
+    { "known_command", 1, 1, "NAME", known_command },
+    { "list_commands", 0, 0, "", list_commands },
+    { "quit", 0, 0, "", quit },
+    { "boardsize", 1, 2, "SIZE", boardsize },
+    { "clear_board", 0, 0, "", clear_board },
+    { "play", 2, 2, "COLOR MOVE", play },
+    { "swap-pieces", 0, 0, "", swap_pieces },
+    { "undo", 0, 0, "", undo },
+    { "showboard", 0, 0, "", showboard },
+    { "final_score", 0, 0, "", final_score },
+    { NULL, 0, 0, NULL, NULL },
 };

@@ -12,8 +12,10 @@ static bool search(session_t *s, const char *color, FILE *out)
         return refuse(out, "the game is over", "");
     game_t game = s->game;
     game_set_turn(&game, turn);
-    double seconds = clock_share(&s->clock, turn, n_cells - s->game.n_moves), most = s->settings.of[TIME];
-    pgas_status_t status = engine_think(&s->engine, &game, &s->settings, most > 0 && most < seconds ? most : seconds);
+    double seconds = clock_share(&s->clock, turn, n_cells - s->game.n_moves),
+           most = s->settings.of[TIME];
+    pgas_status_t status =
+        engine_think(&s->engine, &game, &s->settings, most > 0 && most < seconds ? most : seconds);
     if (status != PGAS_OK)
         return refuse(out, "the search failed", pgas_status_text(status));
     char text[16];
@@ -29,7 +31,8 @@ static bool genmove(session_t *s, int n, char **args, FILE *out)
     if (!search(s, args[0], out))
         return false;
     clock_gettime(CLOCK_MONOTONIC, &end);
-    clock_spend(&s->clock, turn, (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9);
+    clock_spend(&s->clock, turn,
+                (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9);
     return (void)n, game_play(&s->game, turn, s->engine.report.info.best);
 }
 
@@ -45,7 +48,8 @@ static bool found(session_t *s, FILE *out)
 
 static bool values(session_t *s, int n, char **args, FILE *out)
 {
-    return (void)n, (void)args, found(s, out) && (report_values(&s->engine.report, MOVES_MAX, out), true);
+    return (void)n, (void)args,
+           found(s, out) && (report_values(&s->engine.report, MOVES_MAX, out), true);
 }
 
 static bool pv(session_t *s, int n, char **args, FILE *out)
@@ -59,10 +63,7 @@ static bool stats(session_t *s, int n, char **args, FILE *out)
 }
 
 const command_t commands_search[] = {
-    {"genmove", 1, 1, "COLOR", genmove},
-    {"reg_genmove", 1, 1, "COLOR", reg_genmove},
-    {"values", 0, 0, "", values},
-    {"pv", 0, 0, "", pv},
-    {"stats", 0, 0, "", stats},
-    {NULL, 0, 0, NULL, NULL},
+    { "genmove", 1, 1, "COLOR", genmove }, { "reg_genmove", 1, 1, "COLOR", reg_genmove },
+    { "values", 0, 0, "", values },        { "pv", 0, 0, "", pv },
+    { "stats", 0, 0, "", stats },          { NULL, 0, 0, NULL, NULL },
 };

@@ -72,15 +72,18 @@ static bool printsgf(session_t *s, int n, char **args, FILE *out)
 static bool analyze_commands(session_t *s, int n, char **args, FILE *out)
 {
     (void)s, (void)n, (void)args;
-    return fprintf(out, "string/Values/values\nstring/Principal Variation/pv\nstring/Statistics/stats\n") > 0;
+    return fprintf(
+               out,
+               "string/Values/values\nstring/Principal Variation/pv\nstring/Statistics/stats\n") >
+           0;
 }
 
 const command_t commands_set[] = {
-    {"time_settings", 3, 3, "MAIN BYO STONES", time_settings},
-    {"time_left", 3, 3, "COLOR SECONDS STONES", time_left},
-    {"param", 0, 2, "[NAME [VALUE]]", param},
-    {"loadsgf", 1, 1, "FILE", loadsgf},
-    {"printsgf", 0, 1, "[FILE]", printsgf},
-    {"hexgui-analyze_commands", 0, 0, "", analyze_commands},
-    {NULL, 0, 0, NULL, NULL},
+    { "time_settings", 3, 3, "MAIN BYO STONES", time_settings },
+    { "time_left", 3, 3, "COLOR SECONDS STONES", time_left },
+    { "param", 0, 2, "[NAME [VALUE]]", param },
+    { "loadsgf", 1, 1, "FILE", loadsgf },
+    { "printsgf", 0, 1, "[FILE]", printsgf },
+    { "hexgui-analyze_commands", 0, 0, "", analyze_commands },
+    { NULL, 0, 0, NULL, NULL },
 };

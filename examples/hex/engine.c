@@ -1,5 +1,5 @@
-/* hex: the search on all ranks. Rank 0 sends orders, structs of one size, by a broadcast in which the others sleep; then all
- * carry the order out together. */
+/* hex: the search on all ranks. Rank 0 sends orders, structs of one size, by a broadcast in which
+ * the others sleep; then all carry the order out together. */
 #include <string.h>
 #include "hexprog.h"
 
@@ -12,7 +12,8 @@ typedef struct {
     pgas_mcts_budget_t budget; /* SEARCH */
 } order_t;
 
-static pgas_status_t carry_out(pgas_mcts_t **search, const order_t *order, const pgas_hex_t *state, pgas_mcts_info_t *info)
+static pgas_status_t carry_out(pgas_mcts_t **search, const order_t *order, const pgas_hex_t *state,
+                               pgas_mcts_info_t *info)
 {
     pgas_status_t status = PGAS_OK;
     switch (order->what) {
@@ -36,7 +37,7 @@ static pgas_status_t carry_out(pgas_mcts_t **search, const order_t *order, const
 /* Rank 0. */
 static pgas_status_t give(engine_t *engine, order_t *order, const pgas_hex_t *state)
 {
-    pgas_status_t status = pgas_broadcast(NULL, order, sizeof(*order), 0);
+    pgas_status_t status = pgas_broadcast(NULL, order, sizeof *order, 0);
     order->budget.progress = engine->progress; /* which is rank 0's alone */
     order->budget.progress_arg = engine->progress_arg;
     if (status == PGAS_OK)
@@ -47,31 +48,31 @@ static pgas_status_t give(engine_t *engine, order_t *order, const pgas_hex_t *st
 
 pgas_status_t engine_create(engine_t *engine, int size, const pgas_mcts_opts_t *opts)
 {
-    order_t order = {.what = CREATE, .size = size, .opts = *opts};
+    order_t order = { .what = CREATE, .size = size, .opts = *opts };
     return give(engine, &order, NULL);
 }
 
 pgas_status_t engine_state(engine_t *engine, const pgas_hex_t *state)
 {
-    order_t order = {.what = STATE};
+    order_t order = { .what = STATE };
     return give(engine, &order, state);
 }
 
 pgas_status_t engine_advance(engine_t *engine, pgas_mcts_move_t move)
 {
-    order_t order = {.what = ADVANCE, .move = move};
+    order_t order = { .what = ADVANCE, .move = move };
     return give(engine, &order, NULL);
 }
 
 pgas_status_t engine_search(engine_t *engine, const pgas_mcts_budget_t *budget)
 {
-    order_t order = {.what = SEARCH, .budget = *budget};
+    order_t order = { .what = SEARCH, .budget = *budget };
     return give(engine, &order, NULL);
 }
 
 pgas_status_t engine_end(engine_t *engine)
 {
-    order_t order = {.what = END};
+    order_t order = { .what = END };
     return engine->broken ? PGAS_ERR_PEER : give(engine, &order, NULL);
 }
 
@@ -81,9 +82,10 @@ pgas_status_t engine_follow(void)
     order_t order;
     pgas_status_t status;
     do {
-        status = pgas_broadcast(NULL, &order, sizeof(order), 0);
+        status = pgas_broadcast(NULL, &order, sizeof order, 0);
         if (status == PGAS_OK)
-            status = carry_out(&search, &order, NULL, NULL); /* what goes wrong goes wrong on all ranks: rank 0 decides */
+            /* what goes wrong goes wrong on all ranks: rank 0 decides */
+            status = carry_out(&search, &order, NULL, NULL);
     } while (status != PGAS_ERR_PEER && !(status == PGAS_OK && order.what == END));
     return status;
 }

@@ -4,19 +4,20 @@
 #include <strings.h>
 #include "hexprog.h"
 
-const char *const color_name[2] = {"black", "white"};
+const char *const color_name[2] = { "black", "white" };
 
 int color_parse(const char *text)
 {
     for (int i = 0; i < 2; i++)
-        if (strcasecmp(text, color_name[i]) == 0 || (tolower((unsigned char)text[0]) == color_name[i][0] && !text[1]))
+        if (strcasecmp(text, color_name[i]) == 0 ||
+            (tolower((unsigned char)text[0]) == color_name[i][0] && !text[1]))
             return i;
     return -1;
 }
 
 bool game_start(game_t *game, int size, bool may_swap)
 {
-    memset(game, 0, sizeof(*game));
+    memset(game, 0, sizeof *game);
     game->may_swap = may_swap;
     return pgas_hex_init(&game->at, size, may_swap) == PGAS_OK;
 }
@@ -66,7 +67,8 @@ void move_text(int size, pgas_mcts_move_t move, char text[16])
     if (move == PGAS_HEX_SWAP)
         strcpy(text, "swap-pieces");
     else
-        snprintf(text, 16, "%c%u", (char)('a' + (int)(move % (unsigned)size)), (unsigned)(move / (unsigned)size + 1) & 31);
+        snprintf(text, 16, "%c%u", (char)('a' + (int)(move % (unsigned)size)),
+                 (unsigned)(move / (unsigned)size + 1) & 31);
 }
 
 /* A letter and a number without leading zeros; NO_MOVE: not that, or not on the board. */
@@ -82,7 +84,8 @@ static pgas_mcts_move_t move_parse(int size, const char *text)
             return PGAS_MCTS_NO_MOVE;
         row = row * 10 + *digit - '0';
     }
-    return row >= 1 && row <= size ? (pgas_mcts_move_t)((row - 1) * size + column) : PGAS_MCTS_NO_MOVE;
+    return row >= 1 && row <= size ? (pgas_mcts_move_t)((row - 1) * size + column)
+                                   : PGAS_MCTS_NO_MOVE;
 }
 
 bool game_play_text(game_t *game, int turn, const char *text, char why[MESSAGE_MAX])
@@ -95,7 +98,9 @@ bool game_play_text(game_t *game, int turn, const char *text, char why[MESSAGE_M
     else if (move == PGAS_HEX_SWAP && !game->may_swap)
         snprintf(why, MESSAGE_MAX, "the swap rule is off");
     else if (!game_play(game, turn, move))
-        snprintf(why, MESSAGE_MAX, move == PGAS_HEX_SWAP ? "only the second move can be a swap" : "the cell is taken");
+        snprintf(why, MESSAGE_MAX,
+                 move == PGAS_HEX_SWAP ? "only the second move can be a swap"
+                                       : "the cell is taken");
     else
         return true;
     return false;

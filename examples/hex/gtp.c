@@ -1,5 +1,5 @@
-/* hex: the protocol, GTP 2: a line is [id] command [arguments], # begins a comment; the answer is =[id] text or ?[id] error,
- * and an empty line. */
+/* hex: the protocol, GTP 2: a line is [id] command [arguments], # begins a comment; the answer is
+ * =[id] text or ?[id] error, and an empty line. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #define WORDS_MAX 32
 #define ID_DIGITS 10
 
-const command_t *const command_lists[3] = {commands_play, commands_search, commands_set};
+const command_t *const command_lists[3] = { commands_play, commands_search, commands_set };
 
 bool refuse(FILE *out, const char *text, const char *more)
 {
@@ -52,7 +52,8 @@ static bool run(session_t *session, int n_words, char **words, bool too_long, FI
     if (!command)
         return fprintf(out, "unknown command") < 0;
     if (n_words - 1 < command->n_least || n_words - 1 > command->n_most)
-        return fprintf(out, "syntax error: %s%s%s", command->name, *command->args ? " " : "", command->args) < 0;
+        return fprintf(out, "syntax error: %s%s%s", command->name, *command->args ? " " : "",
+                       command->args) < 0;
     return command->run(session, n_words - 1, words + 1, out);
 }
 

@@ -1,5 +1,5 @@
-/* hex: what the files of the program share. Rank 0 has the game, talks and decides; the other ranks follow its orders
- * (engine.c) and know nothing else. */
+/* hex: what the files of the program share. Rank 0 has the game, talks and decides; the other ranks
+ * follow its orders (engine.c) and know nothing else. */
 #ifndef HEXPROG_H
 #define HEXPROG_H
 
@@ -9,13 +9,27 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define MOVES_MAX (PGAS_HEX_SIZE_MAX * PGAS_HEX_SIZE_MAX + 1) /* each cell, and a swap */
+#define MOVES_MAX        (PGAS_HEX_SIZE_MAX * PGAS_HEX_SIZE_MAX + 1) /* each cell, and a swap */
 #define DEFAULT_ROLLOUTS 100000
-#define MESSAGE_MAX 256
+#define MESSAGE_MAX      256
 
 /* ---- settings.c: a table of what the command line and the command param set ---- */
 enum {
-    SIZE, SWAP, ROLLOUTS, TIME, THREADS, PLAYOUTS, POLICY, EXPLORATION, FPU, PENDING, PLACE, AGG, MODE, SEED, MEMORY,
+    SIZE,
+    SWAP,
+    ROLLOUTS,
+    TIME,
+    THREADS,
+    PLAYOUTS,
+    POLICY,
+    EXPLORATION,
+    FPU,
+    PENDING,
+    PLACE,
+    AGG,
+    MODE,
+    SEED,
+    MEMORY,
     N_SETTINGS
 };
 typedef struct {
@@ -39,7 +53,8 @@ typedef struct {
     bool may_swap;
     int n_moves;
     pgas_mcts_move_t moves[MOVES_MAX];
-    uint8_t turns[MOVES_MAX]; /* the color of each move: one color may move several times in a row */
+    /* the color of each move: one color may move several times in a row */
+    uint8_t turns[MOVES_MAX];
 } game_t;
 bool game_start(game_t *game, int size, bool may_swap); /* false: no such size */
 /* Makes a move given as text; the color need not be on turn. False: *why has the reason, and
@@ -48,15 +63,17 @@ bool game_play_text(game_t *game, int turn, const char *text, char why[MESSAGE_M
 bool game_play(game_t *game, int turn, pgas_mcts_move_t move);
 void game_set_turn(game_t *game, int turn);
 bool game_undo(game_t *game);
-bool game_set_swap(game_t *game, bool may_swap);   /* false: there was a swap already */
+bool game_set_swap(game_t *game, bool may_swap); /* false: there was a swap already */
 void move_text(int size, pgas_mcts_move_t move, char text[16]);
-int color_parse(const char *text);                 /* -1: none */
+int color_parse(const char *text); /* -1: none */
 extern const char *const color_name[2];
 
 /* ---- sgf_syntax.c, sgf_game.c, sgf_file.c (see sgf.h) ---- */
-/* Reads the main line of the one game of a file. False: *why says where it is wrong and how; *game is as before. */
+/* Reads the main line of the one game of a file. False: *why says where it is wrong and how; *game
+ * is as before. */
 bool sgf_read(const char *path, game_t *game, char why[MESSAGE_MAX]);
-bool sgf_parse(const char *name, const char *text, size_t bytes, game_t *game, char why[MESSAGE_MAX]);
+bool sgf_parse(const char *name, const char *text, size_t bytes, game_t *game,
+               char why[MESSAGE_MAX]);
 void sgf_write(const game_t *game, FILE *out);
 bool sgf_save(const game_t *game, const char *path); /* false: errno says why */
 
@@ -79,12 +96,14 @@ typedef struct {
     void (*progress)(const pgas_mcts_info_t *info, void *arg);
     void *progress_arg;
 } engine_t;
-/* Searches the position of a game that is not over; seconds 0: as the settings say. Then engine->report is filled, and has a
- * best move also if the search was stopped at once. */
-pgas_status_t engine_think(engine_t *engine, const game_t *game, const settings_t *settings, double seconds);
+/* Searches the position of a game that is not over; seconds 0: as the settings say. Then
+ * engine->report is filled, and has a best move also if the search was stopped at once. */
+pgas_status_t engine_think(engine_t *engine, const game_t *game, const settings_t *settings,
+                           double seconds);
 
 /* ---- engine.c: what rank 0 has all ranks do together ---- */
-pgas_status_t engine_create(engine_t *engine, int size, const pgas_mcts_opts_t *opts); /* in the place of another */
+/* in the place of another */
+pgas_status_t engine_create(engine_t *engine, int size, const pgas_mcts_opts_t *opts);
 pgas_status_t engine_state(engine_t *engine, const pgas_hex_t *state);
 pgas_status_t engine_advance(engine_t *engine, pgas_mcts_move_t move);
 pgas_status_t engine_search(engine_t *engine, const pgas_mcts_budget_t *budget);
@@ -109,15 +128,18 @@ typedef struct {
 } hexclock_t;
 void clock_set(hexclock_t *clock, double main_time, double byo, int stones);
 void clock_tell(hexclock_t *clock, int turn, double left, int stones);
-double clock_share(const hexclock_t *clock, int turn, int n_empty); /* seconds for a move; 0: no limit */
+/* seconds for a move; 0: no limit */
+double clock_share(const hexclock_t *clock, int turn, int n_empty);
 void clock_spend(hexclock_t *clock, int turn, double seconds);
 
 /* ---- input.c: its thread reads standard input, so that a search can be stopped ---- */
 #define LINE_BYTES 4096 /* longer ones are cut off there, and refused */
 bool input_start(void);
-/* The next line that says something, without control characters; freed by the caller. NULL: the end. */
+/* The next line that says something, without control characters; freed by the caller. NULL: the
+ * end. */
 char *input_take(void);
-/* From now on a line that has come since the last input_take, or comes, stops this search. NULL: no more. */
+/* From now on a line that has come since the last input_take, or comes, stops this search. NULL: no
+ * more. */
 void input_watch(pgas_mcts_t *search);
 
 /* ---- gtp.c, commands_*.c: the protocol ---- */
@@ -134,9 +156,11 @@ typedef struct {
     /* False: what was printed is an error. */
     bool (*run)(session_t *session, int n_args, char **args, FILE *out);
 } command_t;
-extern const command_t commands_play[], commands_search[], commands_set[]; /* each ended by a name NULL */
+/* each ended by a name NULL */
+extern const command_t commands_play[], commands_search[], commands_set[];
 extern const command_t *const command_lists[3];
-bool refuse(FILE *out, const char *text, const char *more); /* gives false, what a command that failed returns */
+/* gives false, what a command that failed returns */
+bool refuse(FILE *out, const char *text, const char *more);
 const command_t *command_find(const char *name);
 int gtp_run(session_t *session); /* until quit or the end of input; the program's exit status */
 

@@ -1,5 +1,6 @@
-/* hex: standard input. A thread reads it as it comes, so that a command can stop a search; lines wait in a list. What stood
- * there already when the command before it was taken waits for its turn: programs may send all they want at once. */
+/* hex: standard input. A thread reads it as it comes, so that a command can stop a search; lines
+ * wait in a list. What stood there already when the command before it was taken waits for its turn:
+ * programs may send all they want at once. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static line_t *first, **last = &first;
 static int n_lines;
-static bool ended, arrived; /* at the end of input; something has come since the last line was taken */
+/* at the end of input; something has come since the last line was taken */
+static bool ended, arrived;
 static pgas_mcts_t *watched;
 
 /* With the lock. What says nothing, blanks and comments, is dropped here, and disturbs nobody. */
@@ -27,7 +29,7 @@ static void push(const char *text)
     size_t blanks = strspn(text, " ");
     if (text[blanks] == '\0' || text[blanks] == '#')
         return;
-    line_t *line = calloc(1, sizeof(*line));
+    line_t *line = calloc(1, sizeof *line);
     if (!line || !(line->text = strdup(text)))
         abort();
     *last = line;
@@ -38,7 +40,8 @@ static void push(const char *text)
         pgas_mcts_stop(watched);
 }
 
-/* All lines of a chunk at once. Control characters are taken out, tabs are blanks: so the protocol wants it. */
+/* All lines of a chunk at once. Control characters are taken out, tabs are blanks: so the protocol
+ * wants it. */
 static void split(const char *chunk, size_t bytes)
 {
     static char text[LINE_BYTES + 2]; /* of the line whose end is to come; one more than allowed */
@@ -64,7 +67,7 @@ static void *read_on(void *arg)
 {
     static char chunk[65536];
     ssize_t n;
-    while ((n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR))
+    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0 || (n < 0 && errno == EINTR))
         split(chunk, n > 0 ? (size_t)n : 0);
     split("\n", 1); /* the last line may have no end */
     pthread_mutex_lock(&lock);

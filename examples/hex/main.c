@@ -1,5 +1,5 @@
-/* hex: plays Hex by distributed Monte-Carlo tree search: speaks the text protocol of Hex front ends (GTP 2) on standard
- * input and output, analyses a position, or plays itself.
+/* hex: plays Hex by distributed Monte-Carlo tree search: speaks the text protocol of Hex front ends
+ * (GTP 2) on standard input and output, analyses a position, or plays itself.
  *   mpirun -n 2 build/examples/hex/hex --threads 2 --time 5
  *   build/examples/hex/hex --analyse game.sgf --rollouts 100000 */
 #include <getopt.h>
@@ -39,13 +39,14 @@ static const char *usage_text(void)
 static void note(const char *format, const char *option, const char *text)
 {
     if (!*wrong)
-        snprintf(wrong, sizeof(wrong), format, option, text);
+        snprintf(wrong, sizeof wrong, format, option, text);
 }
 
 static void take(int option)
 {
     char why[MESSAGE_MAX];
-    if (option < N_SETTINGS && !setting_parse(&session.settings, option, optarg ? optarg : "on", why))
+    if (option < N_SETTINGS &&
+        !setting_parse(&session.settings, option, optarg ? optarg : "on", why))
         note("%s%s", "", why);
     if (option == ANALYSE)
         args.file = optarg;
@@ -59,12 +60,14 @@ static void take(int option)
 
 static void parse(int argc, char **argv)
 {
-    struct option options[N_OPTIONS + 1] = {
-        [ANALYSE] = {"analyse", 1, NULL, ANALYSE}, [MOVES] = {"moves", 1, NULL, MOVES},
-        [SELFPLAY] = {"selfplay", 0, NULL, SELFPLAY}, [OUTPUT] = {"output", 1, NULL, OUTPUT},
-        [HELP] = {"help", 0, NULL, HELP}, [N_OPTIONS] = {NULL, 0, NULL, 0}};
+    struct option options[N_OPTIONS + 1] = { [ANALYSE] = { "analyse", 1, NULL, ANALYSE },
+                                             [MOVES] = { "moves", 1, NULL, MOVES },
+                                             [SELFPLAY] = { "selfplay", 0, NULL, SELFPLAY },
+                                             [OUTPUT] = { "output", 1, NULL, OUTPUT },
+                                             [HELP] = { "help", 0, NULL, HELP },
+                                             [N_OPTIONS] = { NULL, 0, NULL, 0 } };
     for (int i = 0; i < N_SETTINGS; i++)
-        options[i] = (struct option){setting_name(i), !setting_is_flag(i), NULL, i};
+        options[i] = (struct option){ setting_name(i), !setting_is_flag(i), NULL, i };
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;)
         if (option == '?' || option == ':')

@@ -1,7 +1,8 @@
 /* hex: what a search found, and boards, as text. */
 #include "hexprog.h"
 
-/* "a5 0.6123 1042" for each move that was tried, best first: its value for who moves, its visits; "proven" if exact. */
+/* "a5 0.6123 1042" for each move that was tried, best first: its value for who moves, its visits;
+ * "proven" if exact. */
 void report_values(const report_t *report, size_t n_most, FILE *out)
 {
     for (size_t i = 0; i < report->n_children && i < n_most; i++) {
@@ -25,7 +26,7 @@ void report_line(const report_t *report, FILE *out)
     fprintf(out, "\n");
 }
 
-static const char *const end_name[] = {"rollouts", "time", "memory", "stop", "proof", "end"};
+static const char *const end_name[] = { "rollouts", "time", "memory", "stop", "proof", "end" };
 
 void report_stats(const report_t *report, FILE *out)
 {
@@ -34,21 +35,36 @@ void report_stats(const report_t *report, FILE *out)
         const char *name;
         uint64_t value;
     } counts[] = {
-        {"visits", report->info.visits}, {"rollouts", s->rollouts}, {"lost", s->lost}, {"playouts", s->playouts},
-        {"final-states", s->final_states}, {"nodes", s->nodes}, {"bytes", s->bytes}, {"bytes-high", s->bytes_high},
-        {"nodes-expanded", s->nodes_expanded}, {"children", s->children}, {"depth-max", s->depth_max},
-        {"selections", s->selections}, {"remote", s->remote}, {"deferred", s->deferred}, {"reports", s->reports},
-        {"reports-remote", s->reports_remote}, {"combined", s->combined}, {"shared", s->shared},
-        {"transpositions", s->transpositions}, {"phases", s->phases},
+        { "visits", report->info.visits },
+        { "rollouts", s->rollouts },
+        { "lost", s->lost },
+        { "playouts", s->playouts },
+        { "final-states", s->final_states },
+        { "nodes", s->nodes },
+        { "bytes", s->bytes },
+        { "bytes-high", s->bytes_high },
+        { "nodes-expanded", s->nodes_expanded },
+        { "children", s->children },
+        { "depth-max", s->depth_max },
+        { "selections", s->selections },
+        { "remote", s->remote },
+        { "deferred", s->deferred },
+        { "reports", s->reports },
+        { "reports-remote", s->reports_remote },
+        { "combined", s->combined },
+        { "shared", s->shared },
+        { "transpositions", s->transpositions },
+        { "phases", s->phases },
     };
-    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         fprintf(out, "%s %llu\n", counts[i].name, (unsigned long long)counts[i].value);
     fprintf(out, "depth-mean %.2f\nchildren-mean %.2f\nseconds %.3f\n", s->depth_mean,
             s->nodes_expanded ? (double)s->children / (double)s->nodes_expanded : 0, s->seconds);
-    fprintf(out, "rollouts-per-second-thread %.0f\nplayouts-per-second-thread %.0f\nimbalance %.2f\n",
+    fprintf(out,
+            "rollouts-per-second-thread %.0f\nplayouts-per-second-thread %.0f\nimbalance %.2f\n",
             s->rollouts_per_second_thread, s->playouts_per_second_thread, s->imbalance);
-    fprintf(out, "value %.4f%s\nended-by %s\n", report->info.value, report->info.proven ? " proven" : "",
-            end_name[report->info.end]);
+    fprintf(out, "value %.4f%s\nended-by %s\n", report->info.value,
+            report->info.proven ? " proven" : "", end_name[report->info.end]);
 }
 
 static void letters(int size, int indent, FILE *out)
@@ -66,10 +82,14 @@ void board_show(const game_t *game, FILE *out)
     for (int r = 0; r < at->size; r++) {
         fprintf(out, "%*d", r + 2, r + 1);
         for (int c = 0; c < at->size; c++)
-            fprintf(out, " %c", at->stones[0][r] >> c & 1 ? 'x' : at->stones[1][r] >> c & 1 ? 'o' : '.');
+            fprintf(out, " %c",
+                    at->stones[0][r] >> c & 1   ? 'x'
+                    : at->stones[1][r] >> c & 1 ? 'o'
+                                                : '.');
         fprintf(out, "  %d\n", r + 1);
     }
     letters(at->size, at->size + 2, out);
     fprintf(out, "black x: top to bottom, white o: left to right; %s %s\n",
-            color_name[at->winner >= 0 ? at->winner : at->turn], at->winner >= 0 ? "has won" : "to move");
+            color_name[at->winner >= 0 ? at->winner : at->turn],
+            at->winner >= 0 ? "has won" : "to move");
 }

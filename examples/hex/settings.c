@@ -1,4 +1,5 @@
-/* hex: settings. All are numbers here; those that are words are counted in the order of the table. */
+/* hex: settings. All are numbers here; those that are words are counted in the order of the
+ * table. */
 #include <stdlib.h>
 #include <string.h>
 #include "hexprog.h"
@@ -10,21 +11,26 @@ static const struct {
     bool whole;
     const char *help;
 } table[N_SETTINGS] = {
-    [SIZE] = {"size", PGAS_HEX_SIZE_MIN, PGAS_HEX_SIZE_MAX, 11, NULL, true, "of the board"},
-    [SWAP] = {"swap", 0, 1, 0, "off on", true, "the second player may swap sides instead of his first move"},
-    [ROLLOUTS] = {"rollouts", 0, 1e15, 0, NULL, true, "of a search; 0: no limit, or 100000 without any other"},
-    [TIME] = {"time", 0, 1e6, 0, NULL, false, "of a search, seconds; 0: no limit"},
-    [THREADS] = {"threads", 1, 256, 1, NULL, true, "of each rank"},
-    [PLAYOUTS] = {"playouts", 1, 65535, 16, NULL, true, "of a rollout"},
-    [POLICY] = {"policy", 0, 1, 0, "ucb1 puct", true, "how a child is selected"},
-    [EXPLORATION] = {"exploration", 0, 1000, 0, NULL, false, "the policy's constant; 0: its default"},
-    [FPU] = {"fpu", 0, 1, 0, NULL, false, "the value of moves not yet tried; 0: the policy's default"},
-    [PENDING] = {"pending", 0, 2, 0, "unobserved loss ignored", true, "how rollouts under way count"},
-    [PLACE] = {"place", 0, 2, 0, "random hash near", true, "where children live"},
-    [AGG] = {"agg", 0, 1, 0, "trad ovfl", true, "how calls are gathered"},
-    [MODE] = {"mode", 0, 2, 0, "tree root leaf", true, "what ranks share"},
-    [SEED] = {"seed", 0, 9007199254740992.0, 1, NULL, true, "of the random numbers"},
-    [MEMORY] = {"memory", 1, 1048576, 1024, NULL, true, "of nodes on a rank at most, MiB"},
+    [SIZE] = { "size", PGAS_HEX_SIZE_MIN, PGAS_HEX_SIZE_MAX, 11, NULL, true, "of the board" },
+    [SWAP] = { "swap", 0, 1, 0, "off on", true,
+               "the second player may swap sides instead of his first move" },
+    [ROLLOUTS] = { "rollouts", 0, 1e15, 0, NULL, true,
+                   "of a search; 0: no limit, or 100000 without any other" },
+    [TIME] = { "time", 0, 1e6, 0, NULL, false, "of a search, seconds; 0: no limit" },
+    [THREADS] = { "threads", 1, 256, 1, NULL, true, "of each rank" },
+    [PLAYOUTS] = { "playouts", 1, 65535, 16, NULL, true, "of a rollout" },
+    [POLICY] = { "policy", 0, 1, 0, "ucb1 puct", true, "how a child is selected" },
+    [EXPLORATION] = { "exploration", 0, 1000, 0, NULL, false,
+                      "the policy's constant; 0: its default" },
+    [FPU] = { "fpu", 0, 1, 0, NULL, false,
+              "the value of moves not yet tried; 0: the policy's default" },
+    [PENDING] = { "pending", 0, 2, 0, "unobserved loss ignored", true,
+                  "how rollouts under way count" },
+    [PLACE] = { "place", 0, 2, 0, "random hash near", true, "where children live" },
+    [AGG] = { "agg", 0, 1, 0, "trad ovfl", true, "how calls are gathered" },
+    [MODE] = { "mode", 0, 2, 0, "tree root leaf", true, "what ranks share" },
+    [SEED] = { "seed", 0, 9007199254740992.0, 1, NULL, true, "of the random numbers" },
+    [MEMORY] = { "memory", 1, 1048576, 1024, NULL, true, "of nodes on a rank at most, MiB" },
 };
 
 void settings_init(settings_t *settings)
@@ -70,7 +76,8 @@ bool setting_parse(settings_t *settings, int which, const char *text, char why[M
     double value = table[which].words ? word_find(table[which].words, text) : strtod(text, &end);
     bool good = value >= table[which].least && value <= table[which].most;
     if (!table[which].words) /* plain decimal numbers only */
-        good = good && *text && !*end && !text[strspn(text, "0123456789.")] && (!table[which].whole || !strchr(text, '.'));
+        good = good && *text && !*end && !text[strspn(text, "0123456789.")] &&
+               (!table[which].whole || !strchr(text, '.'));
     if (good)
         settings->of[which] = value;
     else if (table[which].words)
@@ -96,7 +103,8 @@ void settings_help(FILE *out)
 {
     for (int i = 0; i < N_SETTINGS; i++) {
         bool words = table[i].words && !setting_is_flag(i);
-        fprintf(out, "  --%-14s %s%s%s", table[i].name, table[i].help, words ? ": " : "", words ? table[i].words : "");
+        fprintf(out, "  --%-14s %s%s%s", table[i].name, table[i].help, words ? ": " : "",
+                words ? table[i].words : "");
         fprintf(out, table[i].standard > 0 ? " (%.0f)\n" : "\n", table[i].standard);
     }
 }
@@ -109,7 +117,8 @@ void settings_to_opts(const settings_t *settings, pgas_mcts_opts_t *opts)
     opts->policy = settings->of[POLICY] > 0 ? PGAS_MCTS_PUCT : PGAS_MCTS_UCB1;
     opts->exploration = settings->of[EXPLORATION];
     opts->fpu = settings->of[FPU];
-    opts->pending = (pgas_mcts_pending_t)settings->of[PENDING]; /* words in the order of the enumerations */
+    /* words in the order of the enumerations */
+    opts->pending = (pgas_mcts_pending_t)settings->of[PENDING];
     opts->place = (pgas_mcts_place_t)settings->of[PLACE];
     opts->style = settings->of[AGG] > 0 ? PGAS_AGG_OVERFLOW : PGAS_AGG_TRAD;
     opts->mode = (pgas_mcts_mode_t)settings->of[MODE];

@@ -1,6 +1,6 @@
-/* hex: SGF (FF[4], GM[11]) in two floors: sgf_syntax.c walks over the text, sgf_game.c knows what the main line means.
- * Strict: what is not understood in the game itself is an error with its line. Other properties are passed over, variations
- * are read and dropped. */
+/* hex: SGF (FF[4], GM[11]) in two floors: sgf_syntax.c walks over the text, sgf_game.c knows what
+ * the main line means. Strict: what is not understood in the game itself is an error with its line.
+ * Other properties are passed over, variations are read and dropped. */
 #ifndef SGF_H
 #define SGF_H
 
@@ -10,11 +10,11 @@ typedef struct {
     const char *name, *pos, *end; /* of the file; the text still to read */
     int line;
     char *why;
-    bool ended;                   /* behind the main line: what follows is variations */
-    bool root;                    /* in the first node */
+    bool ended; /* behind the main line: what follows is variations */
+    bool root;  /* in the first node */
     game_t game;
-    char gm[8], sz[8], move[32];  /* of this node; empty: not there */
-    int turn;                     /* whose move; -1: none */
+    char gm[8], sz[8], move[32]; /* of this node; empty: not there */
+    int turn;                    /* whose move; -1: none */
 } sgf_t;
 
 bool sgf_walk(sgf_t *sgf);

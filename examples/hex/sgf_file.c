@@ -13,7 +13,8 @@ bool sgf_read(const char *path, game_t *game, char why[MESSAGE_MAX])
     size_t bytes = file ? fread(text, 1, FILE_MAX + 1, file) : 0;
     bool good = file && !ferror(file) && bytes <= FILE_MAX;
     if (!good)
-        snprintf(why, MESSAGE_MAX, "%.120s: %s", path, bytes > FILE_MAX ? "larger than 1 MiB" : strerror(errno));
+        snprintf(why, MESSAGE_MAX, "%.120s: %s", path,
+                 bytes > FILE_MAX ? "larger than 1 MiB" : strerror(errno));
     if (file)
         fclose(file);
     good = good && sgf_parse(path, text, bytes, game, why);
@@ -24,7 +25,8 @@ bool sgf_read(const char *path, game_t *game, char why[MESSAGE_MAX])
 void sgf_write(const game_t *game, FILE *out)
 {
     int size = game->at.size, winner = game->at.winner;
-    fprintf(out, "(;FF[4]GM[11]SZ[%d]AP[libpgas-hex:%s]%s", size, pgas_version(), game->may_swap ? "RU[swap]" : "");
+    fprintf(out, "(;FF[4]GM[11]SZ[%d]AP[libpgas-hex:%s]%s", size, pgas_version(),
+            game->may_swap ? "RU[swap]" : "");
     if (winner >= 0)
         fprintf(out, "RE[%c+]", "BW"[winner]);
     for (int i = 0; i < game->n_moves; i++) {

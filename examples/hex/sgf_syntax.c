@@ -1,5 +1,5 @@
-/* hex: walks over a text in SGF. ( opens a tree, which begins with a node; trees stand behind the nodes of a tree; the main
- * line is what stands before the first ). */
+/* hex: walks over a text in SGF. ( opens a tree, which begins with a node; trees stand behind the
+ * nodes of a tree; the main line is what stands before the first ). */
 #include <ctype.h>
 #include <stdarg.h>
 #include "sgf.h"
@@ -46,13 +46,14 @@ static bool read_property(sgf_t *sgf)
     char ident[9], value[32];
     size_t length = 0;
     for (; sgf->pos < sgf->end && *sgf->pos >= 'A' && *sgf->pos <= 'Z'; sgf->pos++)
-        if (length < sizeof(ident) - 1)
+        if (length < sizeof ident - 1)
             ident[length++] = *sgf->pos;
     ident[length] = '\0';
     if (look(sgf) != '[')
         return sgf_wrong(sgf, "%s has no value", ident);
     for (int n = 0; look(sgf) == '['; n++)
-        if (!read_value(sgf, value, sizeof(value)) || (!sgf->ended && !sgf_value(sgf, ident, value, n)))
+        if (!read_value(sgf, value, sizeof value) ||
+            (!sgf->ended && !sgf_value(sgf, ident, value, n)))
             return false;
     return true;
 }
@@ -70,7 +71,8 @@ bool sgf_walk(sgf_t *sgf)
     int depth = 0, former = 0, c;
     for (; (c = look(sgf)) >= 0; former = c) {
         if (former && depth == 0)
-            return sgf_wrong(sgf, c == '(' ? "more than one game" : "something stands behind the game");
+            return sgf_wrong(sgf,
+                             c == '(' ? "more than one game" : "something stands behind the game");
         if (!former && c != '(')
             return sgf_wrong(sgf, "this is not SGF: it does not begin with (");
         if (former == '(' && c != ';')
@@ -81,12 +83,14 @@ bool sgf_walk(sgf_t *sgf)
             continue;
         }
         if (c != '(' && c != ')')
-            return sgf_wrong(sgf, c == ';' ? "a node stands behind )" : "something that is no property");
+            return sgf_wrong(sgf,
+                             c == ';' ? "a node stands behind )" : "something that is no property");
         depth += c == '(' ? 1 : -1;
         sgf->ended |= c == ')';
         sgf->pos++;
         if (depth > DEPTH_MAX)
             return sgf_wrong(sgf, "too many trees in each other");
     }
-    return former && depth == 0 ? true : sgf_wrong(sgf, former ? "the game has no end" : "nothing in it");
+    return former && depth == 0 ? true
+                                : sgf_wrong(sgf, former ? "the game has no end" : "nothing in it");
 }

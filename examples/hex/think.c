@@ -1,5 +1,5 @@
-/* hex: a search as rank 0 wants it. The search is made anew when settings change, the tree is kept as long as the game goes
- * on from where it begins. */
+/* hex: a search as rank 0 wants it. The search is made anew when settings change, the tree is kept
+ * as long as the game goes on from where it begins. */
 #include <string.h>
 #include "hexprog.h"
 
@@ -11,7 +11,7 @@ static pgas_status_t create(engine_t *engine, const game_t *game, const settings
     settings_t made = *settings;
     made.of[SIZE] = game->at.size;
     made.of[SWAP] = made.of[ROLLOUTS] = made.of[TIME] = 0; /* no matter of the search itself */
-    if (engine->search && memcmp(&made, &engine->made, sizeof(made)) == 0)
+    if (engine->search && memcmp(&made, &engine->made, sizeof made) == 0)
         return PGAS_OK;
     settings_to_opts(settings, &opts);
     engine->made = made;
@@ -25,7 +25,7 @@ static pgas_status_t lead(engine_t *engine, const game_t *game)
     game_t *root = &engine->root;
     int n = root->n_moves, turn = root->at.turn;
     bool on_the_way = n >= 0 && n <= game->n_moves && root->at.may_swap == game->at.may_swap &&
-                      memcmp(root->moves, game->moves, (size_t)n * sizeof(*root->moves)) == 0 &&
+                      memcmp(root->moves, game->moves, (size_t)n * sizeof *root->moves) == 0 &&
                       memcmp(root->turns, game->turns, (size_t)n) == 0;
     for (int i = n; on_the_way && i < game->n_moves; i++, turn = !turn)
         on_the_way = game->turns[i] == turn;
@@ -55,7 +55,7 @@ static pgas_status_t search(engine_t *engine, pgas_mcts_budget_t *budget)
     pgas_mcts_unstop(engine->search);
     if (status != PGAS_OK || engine->report.info.best != PGAS_MCTS_NO_MOVE)
         return status;
-    pgas_mcts_budget_t few = {.size = sizeof(few), .rollouts = FEW};
+    pgas_mcts_budget_t few = { .size = sizeof few, .rollouts = FEW };
     status = engine_search(engine, &few); /* it was stopped before it had begun */
     engine->report.info.end = PGAS_MCTS_BY_STOP;
     return status;
@@ -68,7 +68,8 @@ static pgas_status_t gather(engine_t *engine, int size)
     report->stats = (pgas_mcts_stats_t)PGAS_MCTS_STATS_INIT;
     pgas_status_t status = pgas_mcts_stats(engine->search, &report->stats);
     if (status == PGAS_OK)
-        status = pgas_mcts_children(engine->search, report->children, MOVES_MAX, &report->n_children);
+        status =
+            pgas_mcts_children(engine->search, report->children, MOVES_MAX, &report->n_children);
     if (status == PGAS_OK)
         status = pgas_mcts_line(engine->search, report->line, PGAS_MCTS_LINE_MAX, &report->n_line);
     if (status == PGAS_OK && report->info.best == PGAS_MCTS_NO_MOVE)
@@ -77,7 +78,8 @@ static pgas_status_t gather(engine_t *engine, int size)
     return status;
 }
 
-pgas_status_t engine_think(engine_t *engine, const game_t *game, const settings_t *settings, double seconds)
+pgas_status_t engine_think(engine_t *engine, const game_t *game, const settings_t *settings,
+                           double seconds)
 {
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
     limit(&budget, settings, seconds);

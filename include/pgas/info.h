@@ -8,18 +8,20 @@
 
 PGAS_BEGIN_DECLS
 
-/** Prints version, build, transports, parameters (value, default, origin, unit, doc), the progress rule per class of
- *  operation and the bytes per rank, in 80 columns.
+/** Prints version, build, transports, parameters (value, default, origin, unit, doc), the progress
+ *  rule per class of operation and the bytes per rank, in 80 columns.
  *  Shape:  any rank; PGAS_INFO=1 makes pgas_init call it on rank 0. Before pgas_init it omits
  *          everything that depends on the job, and only rank 0 of the launcher prints. The log
  *          warns about PGAS_ variables that the library does not know.
- *  @return PGAS_OK, PGAS_ERR_INVALID (null, or a variable of the environment is wrong), PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
+ *  @return PGAS_OK, PGAS_ERR_INVALID (null, or a variable of the environment is wrong),
+ *  PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_info_print(FILE *out);
 
 /** Prints value, default, origin, unit and doc of one parameter, like pgas_info_print.
  *  @param name with or without PGAS_
- *  @return PGAS_OK, PGAS_ERR_INVALID (null, or a variable of the environment is wrong), PGAS_ERR_NOT_FOUND (no such parameter;
- *          the log names the nearest), PGAS_ERR_IO, PGAS_ERR_NO_MEMORY. */
+ *  @return PGAS_OK, PGAS_ERR_INVALID (null, or a variable of the environment is wrong),
+ *          PGAS_ERR_NOT_FOUND (no such parameter; the log names the nearest), PGAS_ERR_IO,
+ *          PGAS_ERR_NO_MEMORY. */
 PGAS_API pgas_status_t pgas_info_print_var(FILE *out, const char *name);
 
 /** Returns the rank that the launcher gave this process, from the environment. It works before
@@ -27,7 +29,8 @@ PGAS_API pgas_status_t pgas_info_print_var(FILE *out, const char *name);
  *  @return the rank; 0 without a launcher, or with a launcher that the library does not know. */
 PGAS_API int pgas_launcher_rank(void);
 
-/** Prints this rank's counters: calls, bytes, publishes by reason, waits. PGAS_STATS=1 does so at pgas_finalize. */
+/** Prints this rank's counters: calls, bytes, publishes by reason, waits. PGAS_STATS=1 does so at
+ *  pgas_finalize. */
 PGAS_API pgas_status_t pgas_stats_print(FILE *out);
 
 /** Shows the progress of a long phase on standard error. PGAS_PROGRESS selects the form. On a
@@ -42,7 +45,8 @@ PGAS_API pgas_status_t pgas_stats_print(FILE *out);
  *          they are ignored: the handler prints one line with the progress reached and then raises
  *          the signal again with its former action.
  *  @param note  a few words that follow the numbers, or NULL. */
-PGAS_API void pgas_progress_show(const char *phase, uint64_t done, uint64_t total, const char *note);
+PGAS_API void pgas_progress_show(const char *phase, uint64_t done, uint64_t total,
+                                 const char *note);
 
 PGAS_END_DECLS
 #endif

@@ -1,5 +1,6 @@
-/** libpgas: global pointers, one-sided transfers, remote calls and collectives for SPMD programs. The umbrella: it
- *  includes what a program usually needs; the engines stand by themselves: pgas/graph.h, pgas/mcts.h, pgas/hex.h. */
+/** libpgas: global pointers, one-sided transfers, remote calls and collectives for SPMD programs.
+ *  The umbrella: it includes what a program usually needs; the engines stand by themselves:
+ *  pgas/graph.h, pgas/mcts.h, pgas/hex.h. */
 #ifndef PGAS_PGAS_H
 #define PGAS_PGAS_H
 

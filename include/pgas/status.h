@@ -1,9 +1,10 @@
 /** Status codes of libpgas, and the few macros that every public header uses.
  *
- *  Every function that can fail returns a pgas_status_t. Zero is success, a positive value says that the work was
- *  accepted and completes later, negative values are errors. PGAS_ERR_AGAIN is ordinary back-pressure: nothing
- *  happened, let the library progress and try again; it is never logged. Unless a function says otherwise, an
- *  error leaves its objects and its outputs as they were.
+ *  Every function that can fail returns a pgas_status_t. Zero is success, a positive value says
+ *  that the work was accepted and completes later, negative values are errors. PGAS_ERR_AGAIN is
+ *  ordinary back-pressure: nothing happened, let the library progress and try again; it is never
+ *  logged. Unless a function says otherwise, an error leaves its objects and its outputs as they
+ *  were.
  */
 #ifndef PGAS_STATUS_H
 #define PGAS_STATUS_H
@@ -12,8 +13,10 @@
  * Macros that expand in the user's code use PGAS_CAST, which the pragma does not have to cover. */
 #if defined(__cplusplus)
 #if defined(__GNUC__)
-#define PGAS_BEGIN_DECLS \
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"") extern "C" {
+#define PGAS_BEGIN_DECLS                                                  \
+    _Pragma("GCC diagnostic push")                                        \
+        _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"") extern "C" \
+    {
 #define PGAS_END_DECLS \
     }                  \
     _Pragma("GCC diagnostic pop")
@@ -39,7 +42,7 @@
 #define PGAS_API
 #define PGAS_LIKELY(x)   (!!(x))
 #define PGAS_UNLIKELY(x) (!!(x))
-#define PGAS_INLINE static inline
+#define PGAS_INLINE      static inline
 #endif
 
 /** The one list of codes: X(name, number, text). Numbers never change; new codes go to the end. */
@@ -81,7 +84,8 @@ PGAS_API const char *pgas_status_name(pgas_status_t status);
 
 /** Give a short English text for a status code, fit to follow a colon in a message.
  *  Shape:  as pgas_status_name.
- *  @return the text; "PGAS_ERR_? (unknown status)" for a number that is not in the list. Never NULL. */
+ *  @return the text; "PGAS_ERR_? (unknown status)" for a number that is not in the list. Never
+ *  NULL. */
 PGAS_API const char *pgas_status_text(pgas_status_t status);
 
 PGAS_END_DECLS

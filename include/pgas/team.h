@@ -14,13 +14,17 @@ PGAS_API pgas_team_t *pgas_team_node(void);
 
 #define PGAS_COLOR_NONE (-1)
 
-/** Splits a team: ranks with the same color make one team, numbered by key, then by rank in the parent.
- *  Shape:  collective over parent. color >= 0, or PGAS_COLOR_NONE for no team (*team_p becomes NULL).
+/** Splits a team: ranks with the same color make one team, numbered by key, then by rank in the
+ *  parent.
+ *  Shape:  collective over parent. color >= 0, or PGAS_COLOR_NONE for no team (*team_p becomes
+ *          NULL).
  *  Owns:   pgas_team_destroy, collective over the new team; parents may be destroyed first.
- *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_INVALID (negative color), PGAS_ERR_NO_MEMORY, PGAS_ERR_MPI; the same
- *          on all ranks of the parent. PGAS_ERR_PEER: a rank of the parent has died. A death in the few milliseconds after all
- *          ranks have entered ends the job, also with PGAS_ON_PEER_DEATH=continue, because MPI then waits for ever. */
-PGAS_API pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team_t **team_p);
+ *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_INVALID (negative color), PGAS_ERR_NO_MEMORY,
+ *          PGAS_ERR_MPI; the same on all ranks of the parent. PGAS_ERR_PEER: a rank of the parent
+ *          has died. A death in the few milliseconds after all ranks have entered ends the job,
+ *          also with PGAS_ON_PEER_DEATH=continue, because MPI then waits for ever. */
+PGAS_API pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key,
+                                       pgas_team_t **team_p);
 
 /** Ends a team. Collective over it. PGAS_ERR_INVALID for NULL and for the node's team. */
 PGAS_API pgas_status_t pgas_team_destroy(pgas_team_t *team);

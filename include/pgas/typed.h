@@ -7,19 +7,23 @@
  *          balance += arg->amount;                            arg, source and context are there
  *      }
  *
- *      pgas_register_deposit(NULL);                           as pgas_handler_register: on all ranks, before pgas_init
+ *      pgas_register_deposit(NULL);                           as pgas_handler_register: on all
+ *                                                             ranks, before pgas_init
  *      deposit_t d = { 5 };
- *      pgas_call_deposit(rank, &d, NULL);                     another type is an error of the compiler
+ *      pgas_call_deposit(rank, &d, NULL);                     another type is an error of the
+ *                                                             compiler
  *
- *  With an answer: PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type), PGAS_HANDLER_DEFINE_RETURN(..), whose body
- *  returns a result_type, and pgas_call_return_name(rank, &arg, &result, sync).
+ *  With an answer: PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type),
+ *  PGAS_HANDLER_DEFINE_RETURN(..), whose body returns a result_type, and
+ *  pgas_call_return_name(rank, &arg, &result, sync).
  *
- *  Names are also those by which ranks agree, so they are unique in the program. Argument types are copied as bytes: no
- *  pointers into them, no C++ types with constructors that matter. A call by number whose size is another than that of the
- *  type (pgas_call with pgas_handler_name) is not run; who waits for its result gets PGAS_ERR_MISMATCH.
+ *  Names are also those by which ranks agree, so they are unique in the program. Argument types are
+ *  copied as bytes: no pointers into them, no C++ types with constructors that matter. A call by
+ *  number whose size is another than that of the type (pgas_call with pgas_handler_name) is not
+ *  run; who waits for its result gets PGAS_ERR_MISMATCH.
  *
- *  C compilers before gcc 14 and clang 16 only warn of pointers to other types: where this header is included they are
- *  errors. A void pointer passes in C, as everywhere. */
+ *  C compilers before gcc 14 and clang 16 only warn of pointers to other types: where this header
+ *  is included they are errors. A void pointer passes in C, as everywhere. */
 #ifndef PGAS_TYPED_H
 #define PGAS_TYPED_H
 
@@ -54,63 +58,73 @@
  *      pgas_status_t pgas_call_NAME_all(const arg_type *arg, scope, opts);
  *  The functions do what pgas_handler_register, pgas_handler_register_opts, pgas_call, pgas_call_to
  *  and pgas_call_broadcast do. */
-#define PGAS_HANDLER_DECLARE(name, arg_type)                                                                             \
-    PGAS_EXTERN_C pgas_handler_t pgas_handler_##name;                                                                    \
-    PGAS_EXTERN_C pgas_status_t pgas_register_##name(void *context);                                                     \
-    PGAS_EXTERN_C pgas_status_t pgas_register_##name##_opts(void *context, const pgas_handler_opts_t *opts);             \
-    PGAS_HELPER pgas_status_t pgas_call_##name(int rank, const arg_type *arg, pgas_sync_t *executed)                     \
-    {                                                                                                                    \
-        return pgas_call(rank, pgas_handler_##name, arg, sizeof(arg_type), executed);                                    \
-    }                                                                                                                    \
-    PGAS_HELPER pgas_status_t pgas_call_##name##_to(pgas_thread_t to, const arg_type *arg, const pgas_call_opts_t *opts) \
-    {                                                                                                                    \
-        return pgas_call_to(to, pgas_handler_##name, arg, sizeof(arg_type), opts);                                       \
-    }                                                                                                                    \
-    PGAS_HELPER pgas_status_t pgas_call_##name##_all(const arg_type *arg, pgas_scope_t scope, const pgas_call_opts_t *opts)\
-    {                                                                                                                    \
-        return pgas_call_broadcast(pgas_handler_##name, arg, sizeof(arg_type), scope, opts);                             \
-    }                                                                                                                    \
+#define PGAS_HANDLER_DECLARE(name, arg_type)                                                  \
+    PGAS_EXTERN_C pgas_handler_t pgas_handler_##name;                                         \
+    PGAS_EXTERN_C pgas_status_t pgas_register_##name(void *context);                          \
+    PGAS_EXTERN_C pgas_status_t pgas_register_##name##_opts(void *context,                    \
+                                                            const pgas_handler_opts_t *opts); \
+    PGAS_HELPER pgas_status_t pgas_call_##name(int rank, const arg_type *arg,                 \
+                                               pgas_sync_t *executed)                         \
+    {                                                                                         \
+        return pgas_call(rank, pgas_handler_##name, arg, sizeof(arg_type), executed);         \
+    }                                                                                         \
+    PGAS_HELPER pgas_status_t pgas_call_##name##_to(pgas_thread_t to, const arg_type *arg,    \
+                                                    const pgas_call_opts_t *opts)             \
+    {                                                                                         \
+        return pgas_call_to(to, pgas_handler_##name, arg, sizeof(arg_type), opts);            \
+    }                                                                                         \
+    PGAS_HELPER pgas_status_t pgas_call_##name##_all(const arg_type *arg, pgas_scope_t scope, \
+                                                     const pgas_call_opts_t *opts)            \
+    {                                                                                         \
+        return pgas_call_broadcast(pgas_handler_##name, arg, sizeof(arg_type), scope, opts);  \
+    }                                                                                         \
     struct pgas_handler_##name##_is_declared
 
-/** Defines it; the body follows, with `const arg_type *arg`, `pgas_thread_t source` and `void *context`. */
-#define PGAS_HANDLER_DEFINE(name, arg_type)                                                                              \
-    pgas_handler_t pgas_handler_##name;                                                                                  \
-    static void pgas_typed_##name(const arg_type *arg, pgas_thread_t source, void *context);                             \
-    static void pgas_untyped_##name(const void *args, size_t bytes, pgas_thread_t source, void *context)                 \
-    {                                                                                                                    \
-        if (bytes == sizeof(arg_type))                                                                                   \
-            pgas_typed_##name(PGAS_CAST(const arg_type *, args), source, context);                                       \
-    }                                                                                                                    \
-    pgas_status_t pgas_register_##name(void *context)                                                                    \
-    {                                                                                                                    \
-        return pgas_handler_register(#name, pgas_untyped_##name, context, &pgas_handler_##name);                         \
-    }                                                                                                                    \
-    pgas_status_t pgas_register_##name##_opts(void *context, const pgas_handler_opts_t *opts)                            \
-    {                                                                                                                    \
-        return pgas_handler_register_opts(#name, pgas_untyped_##name, context, opts, &pgas_handler_##name);              \
-    }                                                                                                                    \
+/** Defines it; the body follows, with `const arg_type *arg`, `pgas_thread_t source` and `void
+ *  *context`. */
+#define PGAS_HANDLER_DEFINE(name, arg_type)                                                      \
+    pgas_handler_t pgas_handler_##name;                                                          \
+    static void pgas_typed_##name(const arg_type *arg, pgas_thread_t source, void *context);     \
+    static void pgas_untyped_##name(const void *args, size_t bytes, pgas_thread_t source,        \
+                                    void *context)                                               \
+    {                                                                                            \
+        if (bytes == sizeof(arg_type))                                                           \
+            pgas_typed_##name(PGAS_CAST(const arg_type *, args), source, context);               \
+    }                                                                                            \
+    pgas_status_t pgas_register_##name(void *context)                                            \
+    {                                                                                            \
+        return pgas_handler_register(#name, pgas_untyped_##name, context, &pgas_handler_##name); \
+    }                                                                                            \
+    pgas_status_t pgas_register_##name##_opts(void *context, const pgas_handler_opts_t *opts)    \
+    {                                                                                            \
+        return pgas_handler_register_opts(#name, pgas_untyped_##name, context, opts,             \
+                                          &pgas_handler_##name);                                 \
+    }                                                                                            \
     static void pgas_typed_##name(const arg_type *arg, pgas_thread_t source, void *context)
 
 /** As PGAS_HANDLER_DECLARE for a handler that answers, and:
- *      pgas_status_t pgas_call_return_NAME(int rank, const arg_type *arg, result_type *result, pgas_sync_t *executed)
+ *      pgas_status_t pgas_call_return_NAME(int rank, const arg_type *arg, result_type *result,
+ *      pgas_sync_t *executed)
  *  as pgas_call_return. */
-#define PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type)                                                         \
-    PGAS_HANDLER_DECLARE(name, arg_type);                                                                                \
-    PGAS_HELPER pgas_status_t pgas_call_return_##name(int rank, const arg_type *arg, result_type *result,                \
-                                                      pgas_sync_t *executed)                                             \
-    {                                                                                                                    \
-        return pgas_call_return(rank, pgas_handler_##name, arg, sizeof(arg_type), result, sizeof(result_type), executed);\
-    }                                                                                                                    \
+#define PGAS_HANDLER_DECLARE_RETURN(name, arg_type, result_type)                                  \
+    PGAS_HANDLER_DECLARE(name, arg_type);                                                         \
+    PGAS_HELPER pgas_status_t pgas_call_return_##name(int rank, const arg_type *arg,              \
+                                                      result_type *result, pgas_sync_t *executed) \
+    {                                                                                             \
+        return pgas_call_return(rank, pgas_handler_##name, arg, sizeof(arg_type), result,         \
+                                sizeof(result_type), executed);                                   \
+    }                                                                                             \
     struct pgas_handler_##name##_returns
 
 /** Defines it; the body returns a result_type. */
-#define PGAS_HANDLER_DEFINE_RETURN(name, arg_type, result_type)                                                          \
-    static result_type pgas_answer_##name(const arg_type *arg, pgas_thread_t source, void *context);                     \
-    PGAS_HANDLER_DEFINE(name, arg_type)                                                                                  \
-    {                                                                                                                    \
-        result_type result = pgas_answer_##name(arg, source, context);                                                   \
-        (void)pgas_reply(&result, sizeof(result));                                                                       \
-    }                                                                                                                    \
+#define PGAS_HANDLER_DEFINE_RETURN(name, arg_type, result_type)                      \
+    static result_type pgas_answer_##name(const arg_type *arg, pgas_thread_t source, \
+                                          void *context);                            \
+    PGAS_HANDLER_DEFINE(name, arg_type)                                              \
+    {                                                                                \
+        result_type result = pgas_answer_##name(arg, source, context);               \
+        (void)pgas_reply(&result, sizeof(result));                                   \
+    }                                                                                \
     static result_type pgas_answer_##name(const arg_type *arg, pgas_thread_t source, void *context)
 
 #endif

@@ -1,8 +1,10 @@
-/** Queue pairs under one's own control: the low level below the library, usable without it and without MPI.
+/** Queue pairs under one's own control: the low level below the library, usable without it and
+ *  without MPI.
  *
- *  A device is opened through one of three providers: "verbs", libibverbs on any card; "mlx5", our own queues on NVIDIA's cards,
- *  which alone have WAIT and ENABLE; "snic", a software NIC that executes mlx5's work queue entries over shared memory, on any
- *  Linux machine. A program can choose how much it does by itself:
+ *  A device is opened through one of three providers: "verbs", libibverbs on any card; "mlx5", our
+ *  own queues on NVIDIA's cards, which alone have WAIT and ENABLE; "snic", a software NIC that
+ *  executes mlx5's work queue entries over shared memory, on any Linux machine. A program can
+ *  choose how much it does by itself:
  *
  *  | layer       | what it gives                                          | objects               |
  *  |---|---|---|
@@ -10,22 +12,26 @@
  *  | transmitter | signals by itself, counts, and never overflows         | tx, bufs              |
  *  | net         | queue pairs among ranks, over a collective of yours    | net                   |
  *
- *  Completion. A request is complete when its bytes have arrived (WRITE, SEND) or its result is here (READ, atomics). A queue pair
- *  completes its requests in order, so one completion tells of all before it: that is why most need none (selective signaling).
+ *  Completion. A request is complete when its bytes have arrived (WRITE, SEND) or its result is
+ *  here (READ, atomics). A queue pair completes its requests in order, so one completion tells of
+ *  all before it: that is why most need none (selective signaling).
  *
- *  Threads. Making, connecting and closing things is for any thread, one at a time per object. Posting to a queue pair, to a
- *  shared receive queue and polling a completion queue are for one thread at a time each; transmitters say below what they allow.
- *  After a fork the child leaves alone, and does not close, what the parent has opened; it may open devices of its own.
+ *  Threads. Making, connecting and closing things is for any thread, one at a time per object.
+ *  Posting to a queue pair, to a shared receive queue and polling a completion queue are for one
+ *  thread at a time each; transmitters say below what they allow. After a fork the child leaves
+ *  alone, and does not close, what the parent has opened; it may open devices of its own.
  *
- *  What is absent on purpose: regions by physical address and doorbells that peers ring. The first need rights that no user of a
- *  shared machine has, the second an address of the card that no card may write to; a WAIT and an ENABLE do what both are used for.
+ *  What is absent on purpose: regions by physical address and doorbells that peers ring. The first
+ *  need rights that no user of a shared machine has, the second an address of the card that no card
+ *  may write to; a WAIT and an ENABLE do what both are used for.
  *
- *  Errors of a connection end it: what is under way completes with a status, later requests are flushed (PGAS_ERR_PEER).
+ *  Errors of a connection end it: what is under way completes with a status, later requests are
+ *  flushed (PGAS_ERR_PEER).
  *
  *  Link with -lpgas-verbs, or with -lpgas, which contains all of it.
  *
- *  Sources: the InfiniBand architecture (queue pairs); Seriema's low level and infinity (who signals what); DPDK and DOCA (WAIT and
- *  SEND_EN on mlx5). */
+ *  Sources: the InfiniBand architecture (queue pairs); Seriema's low level and infinity (who
+ *  signals what); DPDK and DOCA (WAIT and SEND_EN on mlx5). */
 #ifndef PGAS_VERBS_H
 #define PGAS_VERBS_H
 
@@ -36,7 +42,8 @@
 
 PGAS_BEGIN_DECLS
 
-typedef struct pgas_verbs_dev pgas_verbs_dev_t; /* an opened device and port, with a protection domain */
+/* an opened device and port, with a protection domain */
+typedef struct pgas_verbs_dev pgas_verbs_dev_t;
 typedef struct pgas_verbs_cq pgas_verbs_cq_t;   /* completion queue */
 typedef struct pgas_verbs_srq pgas_verbs_srq_t; /* receive queue that queue pairs share */
 typedef struct pgas_verbs_qp pgas_verbs_qp_t;   /* reliable connected queue pair */
@@ -47,13 +54,13 @@ typedef struct pgas_verbs_net pgas_verbs_net_t;
 /* ---- devices ---- */
 
 typedef struct {
-    char name[64];       /* "snic", "mlx5_0" */
-    char provider[16];   /* that opens it unless asked otherwise: "verbs", "mlx5", "snic" */
-    int port;            /* from 1 */
-    bool active;         /* the port carries data */
-    char link[16];       /* "InfiniBand", "RoCE v2", "RoCE v1", "memory" */
-    int n_gids;          /* GIDs that are set */
-    int gid_index;       /* the one chosen; -1: addressing is by LID, or needs none */
+    char name[64];     /* "snic", "mlx5_0" */
+    char provider[16]; /* that opens it unless asked otherwise: "verbs", "mlx5", "snic" */
+    int port;          /* from 1 */
+    bool active;       /* the port carries data */
+    char link[16];     /* "InfiniBand", "RoCE v2", "RoCE v1", "memory" */
+    int n_gids;        /* GIDs that are set */
+    int gid_index;     /* the one chosen; -1: addressing is by LID, or needs none */
     uint8_t gid[16];
     uint16_t lid;
     int numa_node;       /* -1: not known */
@@ -79,53 +86,69 @@ typedef struct {
  *  Shape:  any thread. The software NIC has none.
  *  @param device  its name, as pgas_verbs_list gives it
  *  @param gids, n_max, n_p  as there
- *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device or port; PGAS_ERR_INVALID; PGAS_ERR_NO_MEMORY. */
-PGAS_API pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max, int *n_p);
+ *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device or port; PGAS_ERR_INVALID;
+ *  PGAS_ERR_NO_MEMORY. */
+PGAS_API pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids,
+                                       int n_max, int *n_p);
 
 /** Who carries out the software NIC's work. */
 typedef enum {
-    PGAS_VERBS_ENGINE_CALLER,  /* the thread that rings or polls; a sleeping thread of the library does what is left, such as what
-                                  a WAIT holds back: fastest where there are no cores to spare */
-    PGAS_VERBS_ENGINE_THREAD,  /* a thread of this process alone */
-    PGAS_VERBS_ENGINE_PROCESS, /* one process per node, user and name: it goes on when this process stops */
-    PGAS_VERBS_ENGINE_STEP     /* nobody but pgas_verbs_snic_step, in an order that the seed gives: for tests */
+    /* the thread that rings or polls; a sleeping thread of the library does what is left, such as
+     * what a WAIT holds back: fastest where there are no cores to spare */
+    PGAS_VERBS_ENGINE_CALLER,
+    PGAS_VERBS_ENGINE_THREAD, /* a thread of this process alone */
+    /* one process per node, user and name: it goes on when this process stops */
+    PGAS_VERBS_ENGINE_PROCESS,
+    /* nobody but pgas_verbs_snic_step, in an order that the seed gives: for tests */
+    PGAS_VERBS_ENGINE_STEP
 } pgas_verbs_engine_t;
 
-/* What the software NIC does to find programs that rely on more than hardware promises; a set of bits. */
-#define PGAS_VERBS_SNIC_PREFETCH 1u /* entries of queues that are not managed are read when their doorbell rings */
+/* What the software NIC does to find programs that rely on more than hardware promises; a set of
+ * bits. */
+/* entries of queues that are not managed are read when their doorbell rings */
+#define PGAS_VERBS_SNIC_PREFETCH 1u
 #define PGAS_VERBS_SNIC_SHUFFLE  2u /* queue pairs take turns at random, after each step */
-#define PGAS_VERBS_SNIC_DELAY    4u /* data, completion and what other queues see of them come apart; results of reads come late */
-#define PGAS_VERBS_SNIC_WRAP     8u /* all indices start just before they wrap */
-#define PGAS_VERBS_SNIC_ALL      15u
+/* data, completion and what other queues see of them come apart; results of reads come late */
+#define PGAS_VERBS_SNIC_DELAY 4u
+#define PGAS_VERBS_SNIC_WRAP  8u /* all indices start just before they wrap */
+#define PGAS_VERBS_SNIC_ALL   15u
 
 typedef struct {
-    size_t size;         /* sizeof(pgas_verbs_dev_opts_t) */
-    const char *device;  /* "snic", "mlx5_0", "mlx5_0:1", with "verbs:" or "mlx5:" before it to choose the provider; NULL: the first
-                            active port, hardware first */
-    int gid_index;       /* -1: chosen: RoCE v2 with an IPv4 address, other RoCE v2, RoCE v1; InfiniBand: the first */
+    size_t size; /* sizeof(pgas_verbs_dev_opts_t) */
+    /* "snic", "mlx5_0", "mlx5_0:1", with "verbs:" or "mlx5:" before it to choose the provider;
+     * NULL: the first active port, hardware first */
+    const char *device;
+    /* -1: chosen: RoCE v2 with an IPv4 address, other RoCE v2, RoCE v1; InfiniBand: the first */
+    int gid_index;
     pgas_verbs_engine_t engine;
-    uint32_t adversary;  /* PGAS_VERBS_SNIC_ bits */
-    uint64_t seed;       /* of adversary and STEP; 0: from the clock. In the log at level info */
-    const char *engine_name; /* PROCESS: ranks that shall reach each other give the same; NULL: "default" */
+    uint32_t adversary; /* PGAS_VERBS_SNIC_ bits */
+    uint64_t seed;      /* of adversary and STEP; 0: from the clock. In the log at level info */
+    /* PROCESS: ranks that shall reach each other give the same; NULL: "default" */
+    const char *engine_name;
 } pgas_verbs_dev_opts_t;
-#define PGAS_VERBS_DEV_OPTS_INIT { sizeof(pgas_verbs_dev_opts_t), NULL, -1, PGAS_VERBS_ENGINE_CALLER, 0, 0, NULL }
+#define PGAS_VERBS_DEV_OPTS_INIT                                                      \
+    {                                                                                 \
+        sizeof(pgas_verbs_dev_opts_t), NULL, -1, PGAS_VERBS_ENGINE_CALLER, 0, 0, NULL \
+    }
 
 /** Opens a device.
  *  Shape:  any thread. @param opts NULL: defaults.
- *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device, or none active; PGAS_ERR_INVALID a name or index that makes no sense;
- *          PGAS_ERR_UNSUPPORTED the provider cannot open it (the log says why); PGAS_ERR_LIMIT no file descriptors are left, or the
- *          software NIC's process serves its maximum of clients; PGAS_ERR_NO_MEMORY; PGAS_ERR_IO
- *          the software NIC's process does not answer within some 15 seconds, or belongs to another
- *          user. */
+ *  @return PGAS_OK; PGAS_ERR_NOT_FOUND no such device, or none active; PGAS_ERR_INVALID a name or
+ *          index that makes no sense; PGAS_ERR_UNSUPPORTED the provider cannot open it (the log
+ *          says why); PGAS_ERR_LIMIT no file descriptors are left, or the software NIC's process
+ *          serves its maximum of clients; PGAS_ERR_NO_MEMORY; PGAS_ERR_IO the software NIC's
+ *          process does not answer within some 15 seconds, or belongs to another user. */
 PGAS_API pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *opts, pgas_verbs_dev_t **dev_p);
 
-/** Closes a device. @return PGAS_OK; PGAS_ERR_BUSY something of it is still open (nothing happened); PGAS_ERR_INVALID NULL. */
+/** Closes a device. @return PGAS_OK; PGAS_ERR_BUSY something of it is still open (nothing
+ *  happened); PGAS_ERR_INVALID NULL. */
 PGAS_API pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev);
 
 /** Describes an open device, with what was chosen. */
 PGAS_API void pgas_verbs_query(const pgas_verbs_dev_t *dev, pgas_verbs_info_t *info_p);
 
-/** Carries out one step of a software NIC in mode STEP. @return whether there was something to do. */
+/** Carries out one step of a software NIC in mode STEP. @return whether there was something to
+ *  do. */
 PGAS_API bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev);
 
 /** Is the software NIC of this node, for opts->engine PROCESS: what the program pgas_snic calls.
@@ -135,11 +158,11 @@ PGAS_API pgas_status_t pgas_verbs_snic_serve(const char *name, uint64_t idle_ns)
 
 /** The state of a software NIC's process. */
 typedef struct {
-    size_t size;       /* sizeof(pgas_verbs_snic_info_t), set by the caller */
+    size_t size; /* sizeof(pgas_verbs_snic_info_t), set by the caller */
     int pid;
-    int n_clients;     /* devices that are open at the moment; each counts as one client */
+    int n_clients; /* devices that are open at the moment; each counts as one client */
     int n_clients_max;
-    uint64_t up_ns;    /* time since its start */
+    uint64_t up_ns; /* time since its start */
 } pgas_verbs_snic_info_t;
 /** Queries the software NIC's process of this node and user. It never starts one.
  *  Shape:  any thread; it waits for at most some 15 seconds.
@@ -165,20 +188,25 @@ typedef struct {
     void *inside; /* the library's */
 } pgas_verbs_mem_t;
 
-/** Registers memory of the caller's; it must stay mapped until release. Register by the gigabyte, not by the message.
- *  @return PGAS_OK; PGAS_ERR_INVALID no bytes, not mapped, or remote writes or atomics without LOCAL_WRITE; PGAS_ERR_NO_MEMORY;
- *          PGAS_ERR_LIMIT too many regions, or more than may be locked; PGAS_ERR_IO. */
-PGAS_API pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes, uint32_t access,
-                                               pgas_verbs_mem_t *mem_p);
-/** Allocates and registers memory, whole pages of zeros. The software NIC is faster on such memory than on registered one, and needs a
- *  file descriptor for it: allocate much at once. @return as mem_register; PGAS_ERR_LIMIT also if no descriptors are left. */
-PGAS_API pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p);
+/** Registers memory of the caller's; it must stay mapped until release. Register by the gigabyte,
+ *  not by the message.
+ *  @return PGAS_OK; PGAS_ERR_INVALID no bytes, not mapped, or remote writes or atomics without
+ *          LOCAL_WRITE; PGAS_ERR_NO_MEMORY; PGAS_ERR_LIMIT too many regions, or more than may be
+ *          locked; PGAS_ERR_IO. */
+PGAS_API pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
+                                               uint32_t access, pgas_verbs_mem_t *mem_p);
+/** Allocates and registers memory, whole pages of zeros. The software NIC is faster on such memory
+ *  than on registered one, and needs a file descriptor for it: allocate much at once. @return as
+ *  mem_register; PGAS_ERR_LIMIT also if no descriptors are left. */
+PGAS_API pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                            pgas_verbs_mem_t *mem_p);
 /** Ends a registration; what is under way there fails. Memory that was allocated is unmapped. */
 PGAS_API void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem);
 
 /* ---- completion queues ---- */
 
-#define PGAS_VERBS_CQ_IGNORE_OVERRUN 1u /* completions that nobody polls are overwritten; for queues that only WAITs look at */
+/* completions that nobody polls are overwritten; for queues that only WAITs look at */
+#define PGAS_VERBS_CQ_IGNORE_OVERRUN 1u
 #define PGAS_VERBS_CQ_EVENTS         2u /* has a descriptor to sleep on */
 
 typedef enum {
@@ -189,44 +217,53 @@ typedef enum {
     PGAS_VERBS_READ,
     PGAS_VERBS_CSWAP,
     PGAS_VERBS_FADD,
-    PGAS_VERBS_NOP,         /* mlx5 and snic; elsewhere a write of no bytes */
-    PGAS_VERBS_WAIT,        /* chains only: the queue stops until a completion queue has produced the completion with this index */
+    PGAS_VERBS_NOP, /* mlx5 and snic; elsewhere a write of no bytes */
+    /* chains only: the queue stops until a completion queue has produced the completion with this
+     * index */
+    PGAS_VERBS_WAIT,
     PGAS_VERBS_SEND_ENABLE, /* chains only: a managed send queue may go on up to this position */
-    PGAS_VERBS_RECV_ENABLE, /* chains only: a managed receive queue may be used up to this position */
-    PGAS_VERBS_RECV,        /* completions of receive queues only */
+    /* chains only: a managed receive queue may be used up to this position */
+    PGAS_VERBS_RECV_ENABLE,
+    PGAS_VERBS_RECV, /* completions of receive queues only */
     PGAS_VERBS_RECV_WRITE_IMM
 } pgas_verbs_op_t;
 
 typedef struct {
-    uint64_t id;          /* of the request, or of the receive buffer */
-    pgas_verbs_qp_t *qp;  /* NULL if it was closed meanwhile */
-    pgas_status_t status; /* PGAS_OK; PGAS_ERR_PEER flushed, or the peer does not answer; PGAS_ERR_RANGE a key, bounds or rights
-                             that do not fit, here or there; PGAS_ERR_AGAIN the peer had no buffer, to the last try;
-                             PGAS_ERR_INVALID an entry that makes no sense; PGAS_ERR_LIMIT a receive buffer is too small;
-                             PGAS_ERR_TRANSPORT anything else */
-    uint32_t syndrome;    /* as the device says it; 0 with PGAS_OK */
+    uint64_t id;         /* of the request, or of the receive buffer */
+    pgas_verbs_qp_t *qp; /* NULL if it was closed meanwhile */
+    /* PGAS_OK; PGAS_ERR_PEER flushed, or the peer does not answer; PGAS_ERR_RANGE a key, bounds or
+     * rights that do not fit, here or there; PGAS_ERR_AGAIN the peer had no buffer, to the last
+     * try; PGAS_ERR_INVALID an entry that makes no sense; PGAS_ERR_LIMIT a receive buffer is too
+     * small; PGAS_ERR_TRANSPORT anything else */
+    pgas_status_t status;
+    uint32_t syndrome; /* as the device says it; 0 with PGAS_OK */
     pgas_verbs_op_t op;
-    uint32_t bytes;       /* that arrived; reads and atomics: were read */
-    uint32_t imm;         /* SEND_IMM, WRITE_IMM at the receiver */
+    uint32_t bytes; /* that arrived; reads and atomics: were read */
+    uint32_t imm;   /* SEND_IMM, WRITE_IMM at the receiver */
     bool has_imm;
 } pgas_verbs_completion_t;
 
 /** @param depth completions that fit, rounded up; up to 2^22. flags are PGAS_VERBS_CQ_ bits.
- *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT too deep, too many queues or no descriptors; PGAS_ERR_UNSUPPORTED flags that this
- *          device does not have; PGAS_ERR_NO_MEMORY; PGAS_ERR_IO. */
-PGAS_API pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p);
+ *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT too deep, too many queues or no descriptors;
+ *          PGAS_ERR_UNSUPPORTED flags that this device does not have; PGAS_ERR_NO_MEMORY;
+ *          PGAS_ERR_IO. */
+PGAS_API pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
+                                          pgas_verbs_cq_t **cq_p);
 /** @return PGAS_OK; PGAS_ERR_BUSY queue pairs still use it. */
 PGAS_API pgas_status_t pgas_verbs_cq_close(pgas_verbs_cq_t *cq);
-/** Takes up to n completions, without waiting. @return how many; -1: the queue has overrun and is dead, or the process of the
- *  software NIC is. */
+/** Takes up to n completions, without waiting. @return how many; -1: the queue has overrun and is
+ *  dead, or the process of the software NIC is. */
 PGAS_API int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
-/** Waits until a completion is there to be polled: spins briefly, then sleeps (a queue without EVENTS yields instead).
- *  @param timeout_ns UINT64_MAX: for ever. @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_TRANSPORT the queue is dead. */
+/** Waits until a completion is there to be polled: spins briefly, then sleeps (a queue without
+ *  EVENTS yields instead).
+ *  @param timeout_ns UINT64_MAX: for ever. @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_TRANSPORT
+ *  the queue is dead. */
 PGAS_API pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, uint64_t timeout_ns);
-/** The descriptor that becomes readable after arm, once, when a completion (solicited: one of a solicited request, or an error)
- *  comes. @return PGAS_OK; PGAS_ERR_UNSUPPORTED without EVENTS. */
+/** The descriptor that becomes readable after arm, once, when a completion (solicited: one of a
+ *  solicited request, or an error) comes. @return PGAS_OK; PGAS_ERR_UNSUPPORTED without EVENTS. */
 PGAS_API pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p);
-/** @return PGAS_OK; PGAS_ERR_BUSY completions are there already, poll them first (what the descriptor held is taken); UNSUPPORTED. */
+/** @return PGAS_OK; PGAS_ERR_BUSY completions are there already, poll them first (what the
+ *  descriptor held is taken); UNSUPPORTED. */
 PGAS_API pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited);
 
 /* ---- queue pairs ---- */
@@ -246,73 +283,97 @@ typedef struct {
 /** What to do. Fields that an operation does not name need not be set. */
 typedef struct {
     pgas_verbs_op_t op;
-    uint32_t flags;                 /* PGAS_VERBS_SIGNAL .. */
-    uint64_t id;                    /* comes back in the completion */
-    const pgas_verbs_span_t *spans; /* gathered (SEND, WRITE) or scattered into (READ; atomics: 8 bytes for the old value) */
+    uint32_t flags; /* PGAS_VERBS_SIGNAL .. */
+    uint64_t id;    /* comes back in the completion */
+    /* gathered (SEND, WRITE) or scattered into (READ; atomics: 8 bytes for the old value) */
+    const pgas_verbs_span_t *spans;
     uint32_t n_spans;
     uint32_t imm;
-    uint64_t remote_addr;           /* WRITE, READ, atomics (a multiple of 8) */
+    uint64_t remote_addr; /* WRITE, READ, atomics (a multiple of 8) */
     uint32_t rkey;
-    uint32_t index;                 /* WAIT: completions that the queue has produced before the one waited for, 24 bits;
-                                       ENABLE: a position of the target, see pgas_verbs_qp_position */
-    uint64_t operand;               /* FADD: added; CSWAP: stored if the word equals compare */
+    /* WAIT: completions that the queue has produced before the one waited for, 24 bits; ENABLE: a
+     * position of the target, see pgas_verbs_qp_position */
+    uint32_t index;
+    uint64_t operand; /* FADD: added; CSWAP: stored if the word equals compare */
     uint64_t compare;
-    pgas_verbs_cq_t *cq;            /* WAIT */
-    pgas_verbs_qp_t *qp;            /* ENABLE: may be any queue pair of the device, the same one too */
+    pgas_verbs_cq_t *cq; /* WAIT */
+    /* ENABLE: may be any queue pair of the device, the same one too */
+    pgas_verbs_qp_t *qp;
 } pgas_verbs_request_t;
 
-#define PGAS_VERBS_QP_MASTER       1u /* may post WAIT and ENABLE */
-#define PGAS_VERBS_QP_MANAGED_SEND 2u /* its send queue goes on by ENABLE alone: posted entries may be rewritten until then */
+#define PGAS_VERBS_QP_MASTER 1u /* may post WAIT and ENABLE */
+/* its send queue goes on by ENABLE alone: posted entries may be rewritten until then */
+#define PGAS_VERBS_QP_MANAGED_SEND 2u
 #define PGAS_VERBS_QP_MANAGED_RECV 4u
-#define PGAS_VERBS_QP_REMOTE_SLOTS 8u /* its send queue's memory can be written to by peers: pgas_verbs_qp_buffer */
+/* its send queue's memory can be written to by peers: pgas_verbs_qp_buffer */
+#define PGAS_VERBS_QP_REMOTE_SLOTS   8u
 #define PGAS_VERBS_QP_IGNORE_OVERRUN 16u /* the caller counts outstanding entries; see chains */
 
 typedef struct {
     size_t size;
     pgas_verbs_cq_t *send_cq, *recv_cq; /* may be the same */
-    pgas_verbs_srq_t *srq;   /* NULL: a receive queue of its own */
-    uint32_t send_depth;     /* requests; default 256 */
-    uint32_t recv_depth;     /* default 256; not looked at with an srq */
-    uint32_t send_spans;     /* of a request at most; default 5 */
-    uint32_t recv_spans;     /* default 1 */
-    uint32_t inline_max;     /* bytes; default 60 */
-    uint32_t flags;          /* PGAS_VERBS_QP_ bits */
-    uint32_t access;         /* what the peer may do; default PGAS_VERBS_ACCESS_ALL */
-    uint32_t retry;          /* 0 to 7, default 7: before the peer is taken for dead */
-    uint32_t rnr_retry;      /* 0 to 7, 7 (the default) without end: while the peer has no receive buffer */
-    uint32_t reads_max;      /* reads and atomics under way, default 16 */
+    pgas_verbs_srq_t *srq;              /* NULL: a receive queue of its own */
+    uint32_t send_depth;                /* requests; default 256 */
+    uint32_t recv_depth;                /* default 256; not looked at with an srq */
+    uint32_t send_spans;                /* of a request at most; default 5 */
+    uint32_t recv_spans;                /* default 1 */
+    uint32_t inline_max;                /* bytes; default 60 */
+    uint32_t flags;                     /* PGAS_VERBS_QP_ bits */
+    uint32_t access;                    /* what the peer may do; default PGAS_VERBS_ACCESS_ALL */
+    uint32_t retry;                     /* 0 to 7, default 7: before the peer is taken for dead */
+    /* 0 to 7, 7 (the default) without end: while the peer has no receive buffer */
+    uint32_t rnr_retry;
+    uint32_t reads_max; /* reads and atomics under way, default 16 */
 } pgas_verbs_qp_opts_t;
-#define PGAS_VERBS_QP_OPTS_INIT { sizeof(pgas_verbs_qp_opts_t), NULL, NULL, NULL, 256, 256, 5, 1, 60, 0, PGAS_VERBS_ACCESS_ALL, 7, 7, 16 }
+#define PGAS_VERBS_QP_OPTS_INIT                                                \
+    {                                                                          \
+        sizeof(pgas_verbs_qp_opts_t), NULL, NULL, NULL, 256, 256, 5, 1, 60, 0, \
+            PGAS_VERBS_ACCESS_ALL, 7, 7, 16                                    \
+    }
 
-/** Where a queue pair is found; to be sent to the peer by any means. Plain bytes, the same on all machines. */
+/** Where a queue pair is found; to be sent to the peer by any means. Plain bytes, the same on all
+ *  machines. */
 typedef struct {
     uint8_t bytes[96];
 } pgas_verbs_address_t;
 
-/** Makes a queue pair; it can receive nothing and send nothing until it is connected, but receive buffers can be posted.
- *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT deeper than the device has; PGAS_ERR_UNSUPPORTED flags that need chains on a
- *          device without (the log says why); PGAS_ERR_NO_MEMORY; PGAS_ERR_IO. */
-PGAS_API pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts, pgas_verbs_qp_t **qp_p);
-/** Closes it. The peer's requests fail from then on. Its completions that nobody has polled are dropped or come with qp NULL. */
+/** Makes a queue pair; it can receive nothing and send nothing until it is connected, but receive
+ *  buffers can be posted.
+ *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT deeper than the device has;
+ *          PGAS_ERR_UNSUPPORTED flags that need chains on a device without (the log says why);
+ *          PGAS_ERR_NO_MEMORY; PGAS_ERR_IO. */
+PGAS_API pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
+                                          pgas_verbs_qp_t **qp_p);
+/** Closes it. The peer's requests fail from then on. Its completions that nobody has polled are
+ *  dropped or come with qp NULL. */
 PGAS_API void pgas_verbs_qp_close(pgas_verbs_qp_t *qp);
 PGAS_API void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
-/** Connects to the queue pair with this address, which must do the same; its own address is allowed.
- *  Done:   it can be posted to; what is sent before the peer has done the same is tried again, some seconds long (opts.retry).
- *  @return PGAS_OK; PGAS_ERR_INVALID NULL; PGAS_ERR_FORMAT no address; PGAS_ERR_MISMATCH of another provider or machine;
- *          PGAS_ERR_EXISTS connected already; PGAS_ERR_PEER gone; PGAS_ERR_LIMIT no file descriptors are left; PGAS_ERR_IO. */
+/** Connects to the queue pair with this address, which must do the same; its own address is
+ *  allowed.
+ *  Done:   it can be posted to; what is sent before the peer has done the same is tried again, some
+ *          seconds long (opts.retry).
+ *  @return PGAS_OK; PGAS_ERR_INVALID NULL; PGAS_ERR_FORMAT no address; PGAS_ERR_MISMATCH of another
+ *          provider or machine; PGAS_ERR_EXISTS connected already; PGAS_ERR_PEER gone;
+ *          PGAS_ERR_LIMIT no file descriptors are left; PGAS_ERR_IO. */
 PGAS_API pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
 
 /** Writes requests into the send queue, in order; the device sees them at the next ring.
- *  @param n_p how many were taken: all, unless an error says why the next was not. May be NULL if n is 1
- *  @return PGAS_OK; PGAS_ERR_AGAIN the queue is full: poll; PGAS_ERR_INVALID, PGAS_ERR_LIMIT too many spans or inline bytes, or more
- *          than the 2 GiB of one request; PGAS_ERR_UNSUPPORTED; PGAS_ERR_PEER the connection has ended; PGAS_ERR_NOT_INIT it is
- *          not connected. */
-PGAS_API pgas_status_t pgas_verbs_qp_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p);
-/** Tells the device of all that was written. Of a managed queue only that it is there: ENABLE lets it run. */
+ *  @param n_p how many were taken: all, unless an error says why the next was not. May be NULL if n
+ *  is 1
+ *  @return PGAS_OK; PGAS_ERR_AGAIN the queue is full: poll; PGAS_ERR_INVALID, PGAS_ERR_LIMIT too
+ *          many spans or inline bytes, or more than the 2 GiB of one request; PGAS_ERR_UNSUPPORTED;
+ *          PGAS_ERR_PEER the connection has ended; PGAS_ERR_NOT_INIT it is not connected. */
+PGAS_API pgas_status_t pgas_verbs_qp_write(pgas_verbs_qp_t *qp,
+                                           const pgas_verbs_request_t *requests, uint32_t n,
+                                           uint32_t *n_p);
+/** Tells the device of all that was written. Of a managed queue only that it is there: ENABLE lets
+ *  it run. */
 PGAS_API pgas_status_t pgas_verbs_qp_ring(pgas_verbs_qp_t *qp);
 /** Write and ring. */
-PGAS_API pgas_status_t pgas_verbs_qp_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p);
-/** The position behind the last request written, for ENABLE: 16 bits on the wire, counted without end here. */
+PGAS_API pgas_status_t pgas_verbs_qp_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
+                                          uint32_t n, uint32_t *n_p);
+/** The position behind the last request written, for ENABLE: 16 bits on the wire, counted without
+ *  end here. */
 PGAS_API uint32_t pgas_verbs_qp_position(const pgas_verbs_qp_t *qp);
 
 /** A receive buffer. */
@@ -321,19 +382,26 @@ typedef struct {
     const pgas_verbs_span_t *spans;
     uint32_t n_spans;
 } pgas_verbs_recv_t;
-/** Gives receive buffers; visible to the device on return. @return PGAS_OK; PGAS_ERR_AGAIN full; PGAS_ERR_LIMIT too many spans, or
- *  one too large; PGAS_ERR_INVALID the queue pair has no receive queue of its own. */
-PGAS_API pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
+/** Gives receive buffers; visible to the device on return. @return PGAS_OK; PGAS_ERR_AGAIN full;
+ *  PGAS_ERR_LIMIT too many spans, or one too large; PGAS_ERR_INVALID the queue pair has no receive
+ *  queue of its own. */
+PGAS_API pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs,
+                                          uint32_t n, uint32_t *n_p);
 
 /** @param depth buffers at most, spans of each. @return as cq_open. */
-PGAS_API pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans, pgas_verbs_srq_t **srq_p);
+PGAS_API pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans,
+                                           pgas_verbs_srq_t **srq_p);
 PGAS_API pgas_status_t pgas_verbs_srq_close(pgas_verbs_srq_t *srq);
-PGAS_API pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n, uint32_t *n_p);
+PGAS_API pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs,
+                                           uint32_t n, uint32_t *n_p);
 
-/** The send queue's memory, so that peers can rewrite entries that are posted but not enabled. mem is all of the ring, slot_bytes
- *  the size of a block; an entry that begins at a position lies at mem.addr + position % (mem.bytes / slot_bytes) * slot_bytes.
- *  @return PGAS_OK; PGAS_ERR_UNSUPPORTED without PGAS_VERBS_QP_REMOTE_SLOTS, or the device does not tell. */
-PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p, uint32_t *slot_bytes_p);
+/** The send queue's memory, so that peers can rewrite entries that are posted but not enabled. mem
+ *  is all of the ring, slot_bytes the size of a block; an entry that begins at a position lies at
+ *  mem.addr + position % (mem.bytes / slot_bytes) * slot_bytes.
+ *  @return PGAS_OK; PGAS_ERR_UNSUPPORTED without PGAS_VERBS_QP_REMOTE_SLOTS, or the device does not
+ *  tell. */
+PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
+                                            uint32_t *slot_bytes_p);
 
 /* ---- chains ----
  *
@@ -403,63 +471,84 @@ PGAS_API pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_
 
 /* ---- transmitters ---- */
 
-/** Called by who polls, when requests up to done are complete. It may post (where its thread may), but not poll, wait or close.
- *  status PGAS_OK, or why the connection has ended: called once so, and all that was posted counts as done. */
-typedef void (*pgas_verbs_advance_fn_t)(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status);
+/** Called by who polls, when requests up to done are complete. It may post (where its thread may),
+ *  but not poll, wait or close. status PGAS_OK, or why the connection has ended: called once so,
+ *  and all that was posted counts as done. */
+typedef void (*pgas_verbs_advance_fn_t)(void *arg, pgas_verbs_tx_t *tx, uint64_t done,
+                                        pgas_status_t status);
 
 typedef struct {
     size_t size;
-    bool shared;             /* several threads post: a short lock. Otherwise one at a time, and no lock */
-    uint32_t interval;       /* signals one of so many; default 32, at most a quarter of the queue */
-    uint32_t batch;          /* requests per doorbell; default 16 */
+    /* several threads post: a short lock. Otherwise one at a time, and no lock */
+    bool shared;
+    /* signals one of so many; default 32, at most a quarter of the queue */
+    uint32_t interval;
+    uint32_t batch;                  /* requests per doorbell; default 16 */
     pgas_verbs_advance_fn_t advance; /* may be NULL */
     void *arg;
 } pgas_verbs_tx_opts_t;
-#define PGAS_VERBS_TX_OPTS_INIT { sizeof(pgas_verbs_tx_opts_t), false, 32, 16, NULL, NULL }
+#define PGAS_VERBS_TX_OPTS_INIT                                 \
+    {                                                           \
+        sizeof(pgas_verbs_tx_opts_t), false, 32, 16, NULL, NULL \
+    }
 
-/** Puts a transmitter on a connected queue pair with nothing under way, whose send side it has to itself from now on. Its send_cq
- *  may be that of other transmitters, but of nothing else.
- *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT the completion queue has no room for as many completions as the send queue has
- *          requests, beside those of other transmitters (when a connection ends, each may have one); PGAS_ERR_BUSY the queue pair
- *          has a transmitter; PGAS_ERR_NO_MEMORY. */
-PGAS_API pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *opts, pgas_verbs_tx_t **tx_p);
-/** Rings, but does not wait: mark and wait first if that matters. Nobody may be using it; others of its completion queue may. */
+/** Puts a transmitter on a connected queue pair with nothing under way, whose send side it has to
+ *  itself from now on. Its send_cq may be that of other transmitters, but of nothing else.
+ *  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT the completion queue has no room for as many
+ *          completions as the send queue has requests, beside those of other transmitters (when a
+ *          connection ends, each may have one); PGAS_ERR_BUSY the queue pair has a transmitter;
+ *          PGAS_ERR_NO_MEMORY. */
+PGAS_API pgas_status_t pgas_verbs_tx_open(pgas_verbs_qp_t *qp, const pgas_verbs_tx_opts_t *opts,
+                                          pgas_verbs_tx_t **tx_p);
+/** Rings, but does not wait: mark and wait first if that matters. Nobody may be using it; others of
+ *  its completion queue may. */
 PGAS_API void pgas_verbs_tx_close(pgas_verbs_tx_t *tx);
 
-/** Posts a request. SIGNAL in its flags forces a completion; its id is not used. Inlines by itself below the limit.
- *  Shape:  the owner thread, or any if shared. Rings after `batch` requests, and when there is no room; so do ring, mark and wait.
- *          Polling does not, since any thread may poll.
+/** Posts a request. SIGNAL in its flags forces a completion; its id is not used. Inlines by itself
+ *  below the limit.
+ *  Shape:  the owner thread, or any if shared. Rings after `batch` requests, and when there is no
+ *          room; so do ring, mark and wait. Polling does not, since any thread may poll.
  *  Done:   when pgas_verbs_tx_done reaches the number. Of inline data the buffer is free at once.
  *  @param number_p its number: 1, 2, 3 .., with gaps where marks have taken one; may be NULL
- *  @return PGAS_OK; PGAS_ERR_AGAIN no room in the queue: poll (it has been polled once, and rung); PGAS_ERR_PEER the connection has
- *          ended (some requests after that may still have been taken: they count as posted); otherwise as qp_write. */
-PGAS_API pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p);
-/** As post, for a write or read of any size up to 2^48, cut into requests; number_p is that of the last.
- *  @param at_p how many bytes were taken, whatever is returned; may be NULL if bytes fit into one request
- *  @return PGAS_OK; PGAS_ERR_AGAIN: add *at_p to the addresses and call again; PGAS_ERR_LIMIT too large; otherwise as post. */
-PGAS_API pgas_status_t pgas_verbs_tx_write(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey, const void *addr, uint32_t lkey,
-                                           uint64_t bytes, uint64_t *at_p, uint64_t *number_p);
-PGAS_API pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey, void *addr, uint32_t lkey,
-                                          uint64_t bytes, uint64_t *at_p, uint64_t *number_p);
+ *  @return PGAS_OK; PGAS_ERR_AGAIN no room in the queue: poll (it has been polled once, and rung);
+ *          PGAS_ERR_PEER the connection has ended (some requests after that may still have been
+ *          taken: they count as posted); otherwise as qp_write. */
+PGAS_API pgas_status_t pgas_verbs_tx_post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
+                                          uint64_t *number_p);
+/** As post, for a write or read of any size up to 2^48, cut into requests; number_p is that of the
+ *  last.
+ *  @param at_p how many bytes were taken, whatever is returned; may be NULL if bytes fit into one
+ *  request
+ *  @return PGAS_OK; PGAS_ERR_AGAIN: add *at_p to the addresses and call again; PGAS_ERR_LIMIT too
+ *  large; otherwise as post. */
+PGAS_API pgas_status_t pgas_verbs_tx_write(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey,
+                                           const void *addr, uint32_t lkey, uint64_t bytes,
+                                           uint64_t *at_p, uint64_t *number_p);
+PGAS_API pgas_status_t pgas_verbs_tx_read(pgas_verbs_tx_t *tx, uint64_t remote_addr, uint32_t rkey,
+                                          void *addr, uint32_t lkey, uint64_t bytes, uint64_t *at_p,
+                                          uint64_t *number_p);
 /** Tells the device of what waits for a full batch. */
 PGAS_API void pgas_verbs_tx_ring(pgas_verbs_tx_t *tx);
 /** Everything up to this number is complete: the flush number. Never falls. One load. */
 PGAS_API uint64_t pgas_verbs_tx_done(const pgas_verbs_tx_t *tx);
 /** The number of the request posted last. */
 PGAS_API uint64_t pgas_verbs_tx_posted(const pgas_verbs_tx_t *tx);
-/** Looks for completions; any thread, wait-free: if another looks already it does nothing. Serves all transmitters of the queue.
+/** Looks for completions; any thread, wait-free: if another looks already it does nothing. Serves
+ *  all transmitters of the queue.
  *  @return > 0 if something completed. */
 PGAS_API int pgas_verbs_tx_poll(pgas_verbs_tx_t *tx);
-/** Makes sure that what was posted so far is signaled and rung: polling until its number is done ends without further posts. Takes
- *  a number of its own, that pgas_verbs_tx_posted tells, unless the last request was signaled. There is always room for it.
+/** Makes sure that what was posted so far is signaled and rung: polling until its number is done
+ *  ends without further posts. Takes a number of its own, that pgas_verbs_tx_posted tells, unless
+ *  the last request was signaled. There is always room for it.
  *  Shape:  as post. @return PGAS_OK; PGAS_ERR_PEER the connection has ended. */
 PGAS_API pgas_status_t pgas_verbs_tx_mark(pgas_verbs_tx_t *tx);
 /** Waits until a number is done: signals and rings as needed, spins briefly, yields, then sleeps.
  *  Shape:  as post.
  *  @param timeout_ns UINT64_MAX: for ever
- *  @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_RANGE never posted; or why the connection ended before it was done, see status of
- *          pgas_verbs_completion_t. */
-PGAS_API pgas_status_t pgas_verbs_tx_wait(pgas_verbs_tx_t *tx, uint64_t number, uint64_t timeout_ns);
+ *  @return PGAS_OK; PGAS_ERR_TIMEOUT; PGAS_ERR_RANGE never posted; or why the connection ended
+ *          before it was done, see status of pgas_verbs_completion_t. */
+PGAS_API pgas_status_t pgas_verbs_tx_wait(pgas_verbs_tx_t *tx, uint64_t number,
+                                          uint64_t timeout_ns);
 
 typedef struct {
     uint64_t posted;      /* without marks' own */
@@ -467,64 +556,81 @@ typedef struct {
     uint64_t completions; /* polled */
     uint64_t doorbells;
     uint64_t inlined;
-    uint64_t refused;     /* posts that found no room */
+    uint64_t refused; /* posts that found no room */
 } pgas_verbs_tx_stats_t;
 /** Shape: as post. */
 PGAS_API void pgas_verbs_tx_stats(const pgas_verbs_tx_t *tx, pgas_verbs_tx_stats_t *stats_p);
 
-/** Registered buffers of one size that come back by number: give names the transmitter and the number of the request that used it
- *  last, and the buffer is taken again when that is done; no event per buffer. One thread at a time. Also for results of reads, and
- *  for peers to write to. @param bytes up to 2^31  @return PGAS_OK; PGAS_ERR_INVALID; PGAS_ERR_LIMIT; as pgas_verbs_mem_alloc. */
-PGAS_API pgas_status_t pgas_verbs_bufs_open(pgas_verbs_dev_t *dev, uint32_t bytes, uint32_t n, pgas_verbs_bufs_t **bufs_p);
+/** Registered buffers of one size that come back by number: give names the transmitter and the
+ *  number of the request that used it last, and the buffer is taken again when that is done; no
+ *  event per buffer. One thread at a time. Also for results of reads, and
+ *  for peers to write to. @param bytes up to 2^31  @return PGAS_OK; PGAS_ERR_INVALID;
+ *                                                  PGAS_ERR_LIMIT; as pgas_verbs_mem_alloc. */
+PGAS_API pgas_status_t pgas_verbs_bufs_open(pgas_verbs_dev_t *dev, uint32_t bytes, uint32_t n,
+                                            pgas_verbs_bufs_t **bufs_p);
 /** Nothing of them may be under way. */
 PGAS_API void pgas_verbs_bufs_close(pgas_verbs_bufs_t *bufs);
 /** @return PGAS_OK; PGAS_ERR_AGAIN none is known to be free: mark and poll the transmitters. */
 PGAS_API pgas_status_t pgas_verbs_bufs_take(pgas_verbs_bufs_t *bufs, pgas_verbs_span_t *span_p);
 /** @param span as taken; its bytes may have been changed
- *  @param tx   must stay open until the buffer is taken again, or all are closed; NULL: the buffer is free at once. When its
- *              connection has ended the buffer is free, too
+ *  @param tx must stay open until the buffer is taken again, or all are closed; NULL: the buffer is
+ *              free at once. When its connection has ended the buffer is free, too
  *  @param number lower ones than before are all right, but wait for those before them */
-PGAS_API void pgas_verbs_bufs_give(pgas_verbs_bufs_t *bufs, const pgas_verbs_span_t *span, pgas_verbs_tx_t *tx, uint64_t number);
+PGAS_API void pgas_verbs_bufs_give(pgas_verbs_bufs_t *bufs, const pgas_verbs_span_t *span,
+                                   pgas_verbs_tx_t *tx, uint64_t number);
 
 /* ---- nets ---- */
 
-/** A collective of the caller's: gathers `bytes` bytes of every rank into all, in rank order. @return 0, or not 0 on failure. */
+/** A collective of the caller's: gathers `bytes` bytes of every rank into all, in rank order.
+ *  @return 0, or not 0 on failure. */
 typedef int (*pgas_verbs_exchange_fn_t)(void *arg, const void *mine, void *all, size_t bytes);
-/** Which of the connections to a peer a thread uses: from 0 to below `connections`. The same on both sides. */
+/** Which of the connections to a peer a thread uses: from 0 to below `connections`. The same on
+ *  both sides. */
 typedef int (*pgas_verbs_map_fn_t)(void *arg, int peer, int thread);
 
 typedef struct {
     size_t size;
     int rank, n_ranks;
-    int n_threads;           /* of this and every rank that will send; default 1 */
-    int connections;         /* to each peer at most; default 16: up to that each thread has its own, beyond they are shared */
+    int n_threads; /* of this and every rank that will send; default 1 */
+    /* to each peer at most; default 16: up to that each thread has its own, beyond they are
+     * shared */
+    int connections;
     pgas_verbs_exchange_fn_t exchange;
     pgas_verbs_map_fn_t map; /* NULL: thread modulo connections */
     void *arg;               /* of both */
-    uint32_t cq_depth;       /* default 4096, raised to what transmitters need; of each connection number's queue */
-    uint32_t srq_depth, srq_bytes; /* receive buffers in all, and their size; default 512 of 4096; 0 buffers: none, only one-sided
-                                      without immediate data */
+    /* default 4096, raised to what transmitters need; of each connection number's queue */
+    uint32_t cq_depth;
+    /* receive buffers in all, and their size; default 512 of 4096; 0 buffers: none, only one-sided
+     * without immediate data */
+    uint32_t srq_depth, srq_bytes;
     pgas_verbs_qp_opts_t qp; /* its queues are the net's */
     pgas_verbs_tx_opts_t tx; /* shared is set where it must be */
 } pgas_verbs_net_opts_t;
 
 /** Sets *opts to the defaults. */
 PGAS_API void pgas_verbs_net_opts_init(pgas_verbs_net_opts_t *opts);
-/** Connects every rank with every other and with itself. Collective over the ranks of exchange, which is called a few times. All give
- *  the same n_ranks, n_threads, connections, and receive buffers or none.
- *  @return PGAS_OK; the same error on all ranks: of opening queues, PGAS_ERR_MISMATCH, PGAS_ERR_RANGE of map, or PGAS_ERR_INVALID;
- *          PGAS_ERR_IO if exchange fails; PGAS_ERR_INVALID here alone if there is no sane rank, n_ranks or exchange. */
-PGAS_API pgas_status_t pgas_verbs_net_open(pgas_verbs_dev_t *dev, const pgas_verbs_net_opts_t *opts, pgas_verbs_net_t **net_p);
-/** Collective: waits until what this rank sends has arrived, then for all ranks, so that no rank takes its queues away while another
- *  still sends. Messages that nobody has received are lost. Threads must have ended their use. */
+/** Connects every rank with every other and with itself. Collective over the ranks of exchange,
+ *  which is called a few times. All give the same n_ranks, n_threads, connections, and receive
+ *  buffers or none.
+ *  @return PGAS_OK; the same error on all ranks: of opening queues, PGAS_ERR_MISMATCH,
+ *          PGAS_ERR_RANGE of map, or PGAS_ERR_INVALID; PGAS_ERR_IO if exchange fails;
+ *          PGAS_ERR_INVALID here alone if there is no sane rank, n_ranks or exchange. */
+PGAS_API pgas_status_t pgas_verbs_net_open(pgas_verbs_dev_t *dev, const pgas_verbs_net_opts_t *opts,
+                                           pgas_verbs_net_t **net_p);
+/** Collective: waits until what this rank sends has arrived, then for all ranks, so that no rank
+ *  takes its queues away while another still sends. Messages that nobody has received are lost.
+ *  Threads must have ended their use. */
 PGAS_API void pgas_verbs_net_close(pgas_verbs_net_t *net);
-/** The transmitter of a thread to a rank; its own if nobody else maps to the same connection. NULL out of range. */
+/** The transmitter of a thread to a rank; its own if nobody else maps to the same connection. NULL
+ *  out of range. */
 PGAS_API pgas_verbs_tx_t *pgas_verbs_net_tx(pgas_verbs_net_t *net, int peer, int thread);
 /** Tells all ranks of registered memory: where each rank's lies, of which key. Collective.
  *  @param mem      this rank's; NULL: none
  *  @param of_ranks n_ranks entries: addr, bytes and rkey; the rest is zero
- *  @return PGAS_OK; PGAS_ERR_IO exchange failed; PGAS_ERR_INVALID, PGAS_ERR_NO_MEMORY (here alone: the others wait). */
-PGAS_API pgas_status_t pgas_verbs_net_share(pgas_verbs_net_t *net, const pgas_verbs_mem_t *mem, pgas_verbs_mem_t *of_ranks);
+ *  @return PGAS_OK; PGAS_ERR_IO exchange failed; PGAS_ERR_INVALID, PGAS_ERR_NO_MEMORY (here alone:
+ *  the others wait). */
+PGAS_API pgas_status_t pgas_verbs_net_share(pgas_verbs_net_t *net, const pgas_verbs_mem_t *mem,
+                                            pgas_verbs_mem_t *of_ranks);
 
 /** A message: of SEND and SEND_IMM, or the notice of a WRITE_IMM. */
 typedef struct {
@@ -532,15 +638,20 @@ typedef struct {
     uint32_t bytes;
     uint32_t imm;
     bool has_imm;
-    int source;       /* rank */
-    uint64_t buffer;  /* the net's */
+    int source;      /* rank */
+    uint64_t buffer; /* the net's */
 } pgas_verbs_message_t;
-/** Takes a message that arrived: its bytes stay until release. Those of one connection come in order.
- *  Shape:  one thread at a time. @return PGAS_OK; PGAS_ERR_AGAIN none; PGAS_ERR_TRANSPORT the queue is dead. */
-PGAS_API pgas_status_t pgas_verbs_net_receive(pgas_verbs_net_t *net, pgas_verbs_message_t *message_p);
-/** Gives its buffer back to the net, once, soon: who sends waits while there is none. Any thread. */
+/** Takes a message that arrived: its bytes stay until release. Those of one connection come in
+ *  order.
+ *  Shape:  one thread at a time. @return PGAS_OK; PGAS_ERR_AGAIN none; PGAS_ERR_TRANSPORT the queue
+ *          is dead. */
+PGAS_API pgas_status_t pgas_verbs_net_receive(pgas_verbs_net_t *net,
+                                              pgas_verbs_message_t *message_p);
+/** Gives its buffer back to the net, once, soon: who sends waits while there is none. Any
+ *  thread. */
 PGAS_API void pgas_verbs_net_release(pgas_verbs_net_t *net, const pgas_verbs_message_t *message);
-/** The completion queue of all that arrives, to sleep on (it has a descriptor); not to be polled. */
+/** The completion queue of all that arrives, to sleep on (it has a descriptor); not to be
+ *  polled. */
 PGAS_API pgas_verbs_cq_t *pgas_verbs_net_cq(pgas_verbs_net_t *net);
 
 PGAS_END_DECLS

@@ -1,8 +1,9 @@
-/* What threads do: first by the hold that they find, then through the protocol, waiting with progress.
+/* What threads do: first by the hold that they find, then through the protocol, waiting with
+ * progress.
  *
- * A thread that misses takes the inbox lock, so that it runs the protocol for its rank, and leaves its access behind: whoever makes
- * the chunk usable carries it out before anything else happens to the chunk. So an access that has waited its turn is done, however
- * many others want the chunk. */
+ * A thread that misses takes the inbox lock, so that it runs the protocol for its rank, and leaves
+ * its access behind: whoever makes the chunk usable carries it out before anything else happens to
+ * the chunk. So an access that has waited its turn is done, however many others want the chunk. */
 #include "array/array.h"
 
 #include <string.h>
@@ -17,19 +18,28 @@
 
 /* ---- where ---- */
 
-bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_site_t *site_p)
+bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place,
+                      pgasi_array_site_t *site_p)
 {
     const pgasi_array_peer_t *peer = &a->peer[place->home];
     if (peer->data) {
-        *site_p = (pgasi_array_site_t){ a, &peer->holds[place->index], peer->data + place->index * a->stride, place->chunk, true,
+        *site_p = (pgasi_array_site_t){ a,
+                                        &peer->holds[place->index],
+                                        peer->data + place->index * a->stride,
+                                        place->chunk,
+                                        true,
                                         place->cut };
         return true;
     }
     uint32_t number = __atomic_load_n(&a->line_of[place->chunk], __ATOMIC_ACQUIRE);
     if (!number)
         return false;
-    *site_p = (pgasi_array_site_t){ a, &a->line[number - 1].hold, a->line_data + (number - 1) * (uint64_t)a->stride, place->chunk,
-                                    false, place->cut };
+    *site_p = (pgasi_array_site_t){ a,
+                                    &a->line[number - 1].hold,
+                                    a->line_data + (number - 1) * (uint64_t)a->stride,
+                                    place->chunk,
+                                    false,
+                                    place->cut };
     return true;
 }
 
@@ -55,9 +65,11 @@ static bool note_walk(const pgasi_array_t *a, const pgasi_array_place_t *place)
 }
 
 /* Asks for the next chunks once half of those asked for have been used. Serving. */
-static void read_ahead(pgasi_array_t *a, const pgasi_array_place_t *place, const pgasi_array_access_t *x)
+static void read_ahead(pgasi_array_t *a, const pgasi_array_place_t *place,
+                       const pgasi_array_access_t *x)
 {
-    uint64_t from = PGASI_MAX(walk.ahead, place->chunk) + 1, to = place->chunk + (uint64_t)a->prefetch;
+    uint64_t from = PGASI_MAX(walk.ahead, place->chunk) + 1,
+             to = place->chunk + (uint64_t)a->prefetch;
     walk.ahead = to;
     if (from <= to)
         pgasi_array_cache_prefetch(a, from, to - from + 1, pgasi_array_need(x), x->op);
@@ -65,7 +77,8 @@ static void read_ahead(pgasi_array_t *a, const pgasi_array_place_t *place, const
 
 static bool wants_ahead(const pgasi_array_t *a, const pgasi_array_place_t *place)
 {
-    return walk.streak > 0 && a->prefetch && !place->cut && place->chunk + (uint64_t)a->prefetch / 2 >= walk.ahead;
+    return walk.streak > 0 && a->prefetch && !place->cut &&
+           place->chunk + (uint64_t)a->prefetch / 2 >= walk.ahead;
 }
 
 /* ---- misses ---- */
@@ -77,7 +90,8 @@ void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status)
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
-static void begin_access(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, bool sequential)
+static void begin_access(pgasi_array_t *a, const pgasi_array_place_t *place,
+                         pgasi_array_access_t *x, bool sequential)
 {
     pgas_status_t status = PGAS_OK;
     pgasi_array_own_pins_note(x);
@@ -125,11 +139,13 @@ static pgas_status_t wait_for(pgasi_array_t *a, pgasi_array_access_t *x)
 static pgas_status_t may_wait(const pgasi_array_t *a)
 {
     pgas_status_t status = pgasi_thread_check_wait();
-    return status == PGAS_OK && pgasi_boot_some_dead() && pgasi_array_is_broken(a) ? PGAS_ERR_PEER : status;
+    return status == PGAS_OK && pgasi_boot_some_dead() && pgasi_array_is_broken(a) ? PGAS_ERR_PEER
+                                                                                   : status;
 }
 
 /* A pin has ended that somebody may wait for. Serving. */
-static void tell_unpinned(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_hold_t *hold)
+static void tell_unpinned(pgasi_array_t *a, const pgasi_array_place_t *place,
+                          pgasi_array_hold_t *hold)
 {
     if (place->home == a->rank)
         pgasi_array_home_unpinned(a, place->index);
@@ -140,9 +156,11 @@ static void tell_unpinned(pgasi_array_t *a, const pgasi_array_place_t *place, pg
 }
 
 /* By the thread that had it. */
-static void end_pin(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_hold_t *hold, bool recall)
+static void end_pin(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_hold_t *hold,
+                    bool recall)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the pin is gone before we look whether somebody waits for its line */
+    /* the pin is gone before we look whether somebody waits for its line */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!recall && !__atomic_load_n(&a->want_line, __ATOMIC_RELAXED))
         return;
     pgasi_path_state_t before = pgasi_serve_begin();
@@ -153,12 +171,15 @@ static void end_pin(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_ar
 }
 
 /* More than a call carries, and than a line has room for: done here under a pin. */
-static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
+static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *place,
+                               pgasi_array_access_t *x)
 {
     pgasi_array_site_t site;
     bool reads = pgasi_array_need(x) == PGASI_ARRAY_NEED_R, recall;
     pgas_array_pin_mode_t mode = reads ? PGAS_ARRAY_PIN_READ : PGAS_ARRAY_PIN_WRITE;
-    pgasi_array_access_t pin = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .chunk = x->chunk, .k = x->k, .n = 1 };
+    pgasi_array_access_t pin = {
+        .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .chunk = x->chunk, .k = x->k, .n = 1
+    };
     pgas_status_t status = pgasi_array_own_pin_room();
     if (status == PGAS_OK)
         status = pgasi_array_do(a, place, &pin);
@@ -172,20 +193,26 @@ static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *plac
     return status;
 }
 
-static bool is_too_large(const pgasi_array_t *a, const pgasi_array_place_t *place, const pgasi_array_access_t *x)
+static bool is_too_large(const pgasi_array_t *a, const pgasi_array_place_t *place,
+                         const pgasi_array_access_t *x)
 {
     size_t in = pgasi_array_in_bytes(a, x);
-    if (place->home == a->rank || PGASI_MAX(in, pgasi_array_out_bytes(a, x)) <= PGASI_ARRAY_CALL_BYTES)
+    if (place->home == a->rank ||
+        PGASI_MAX(in, pgasi_array_out_bytes(a, x)) <= PGASI_ARRAY_CALL_BYTES)
         return false;
-    return a->node_rank[place->home] >= 0 || (x->kind == PGASI_ARRAY_APPLY && in > a->open.elem_bytes);
+    return a->node_rank[place->home] >= 0 ||
+           (x->kind == PGASI_ARRAY_APPLY && in > a->open.elem_bytes);
 }
 
-pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
+pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place,
+                             pgasi_array_access_t *x)
 {
     pgasi_array_site_t site;
     bool far = a->node_rank[place->home] < 0;
-    bool sequential = far && note_walk(a, place), ahead = sequential && wants_ahead(a, place) && !pgasi_self.in_handler;
-    pgas_status_t status = pgasi_array_site(a, place, &site) ? pgasi_array_try(&site, x, true) : PGAS_INPROGRESS;
+    bool sequential = far && note_walk(a, place),
+         ahead = sequential && wants_ahead(a, place) && !pgasi_self.in_handler;
+    pgas_status_t status =
+        pgasi_array_site(a, place, &site) ? pgasi_array_try(&site, x, true) : PGAS_INPROGRESS;
     if (PGAS_LIKELY(status != PGAS_INPROGRESS && !ahead))
         return status;
     bool missed = status == PGAS_INPROGRESS;
@@ -208,14 +235,16 @@ pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place,
     return missed ? wait_for(a, x) : status;
 }
 
-pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, size_t n)
+pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *place,
+                                 pgasi_array_access_t *x, size_t n)
 {
     pgasi_array_site_t site;
     size_t n_missed = 0;
     pgas_status_t first = PGAS_OK;
     for (size_t j = 0; j < n; j++) {
         x[j].done = 1;
-        x[j].status = pgasi_array_site(a, &place[j], &site) ? pgasi_array_try(&site, &x[j], true) : PGAS_INPROGRESS;
+        x[j].status = pgasi_array_site(a, &place[j], &site) ? pgasi_array_try(&site, &x[j], true)
+                                                            : PGAS_INPROGRESS;
         n_missed += x[j].status == PGAS_INPROGRESS;
     }
     pgas_status_t status = n_missed ? may_wait(a) : PGAS_OK;
@@ -275,7 +304,8 @@ static pgas_status_t access_one(pgas_array_t *array, uint64_t i, pgasi_array_acc
     return pgasi_array_do(a, &place, x);
 }
 
-static pgas_status_t check_sized(const pgas_array_t *array, uint64_t i, size_t bytes, const void *value)
+static pgas_status_t check_sized(const pgas_array_t *array, uint64_t i, size_t bytes,
+                                 const void *value)
 {
     pgas_status_t status = pgasi_array_check(array, i);
     if (status != PGAS_OK)
@@ -293,7 +323,10 @@ static bool has_words(const pgas_array_t *array)
 pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p)
 {
     pgas_status_t status = check_sized(array, i, bytes, value_p);
-    return status == PGAS_OK ? access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_GET, .out = value_p }) : status;
+    return status == PGAS_OK
+               ? access_one(array, i,
+                            &(pgasi_array_access_t){ .kind = PGASI_ARRAY_GET, .out = value_p })
+               : status;
 }
 
 pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes, const void *value)
@@ -304,7 +337,8 @@ pgas_status_t pgas_array_set_sized(pgas_array_t *array, uint64_t i, size_t bytes
     return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .in = value });
 }
 
-pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op, const pgas_array_op_def_t **def_p)
+pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op,
+                                   const pgas_array_op_def_t **def_p)
 {
     *def_p = pgasi_array_op_find(op);
     if (!*def_p)
@@ -312,15 +346,20 @@ pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op
     return (*def_p)->elem_bytes == array->elem_bytes ? PGAS_OK : PGAS_ERR_MISMATCH;
 }
 
-/* Of an element whose home is on another node. Operands are kept in a line only if the home can bring them into the elements. */
-static pgas_status_t check_op_there(pgasi_array_t *a, const pgasi_array_place_t *place, pgas_array_op_t op)
+/* Of an element whose home is on another node. Operands are kept in a line only if the home can
+ * bring them into the elements. */
+static pgas_status_t check_op_there(pgasi_array_t *a, const pgasi_array_place_t *place,
+                                    pgas_array_op_t op)
 {
     if (a->node_rank[place->home] >= 0 || pgasi_array_home_knows(a, place->home, op))
         return PGAS_OK;
     pgas_status_t status = may_wait(a);
     if (status != PGAS_OK)
         return status;
-    pgasi_array_access_t x = { .kind = PGASI_ARRAY_ASK, .op = op, .k = (uint32_t)(place->first & a->open.mask), .n = 1,
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_ASK,
+                               .op = op,
+                               .k = (uint32_t)(place->first & a->open.mask),
+                               .n = 1,
                                .chunk = place->chunk };
     pgasi_path_state_t before = pgasi_serve_begin();
     status = pgasi_array_send_op(a, a->global[place->home], &x);
@@ -328,26 +367,33 @@ static pgas_status_t check_op_there(pgasi_array_t *a, const pgasi_array_place_t 
     return status == PGAS_OK ? wait_for(a, &x) : status;
 }
 
-pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes, pgas_array_op_t op, const void *operand)
+pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t bytes,
+                                     pgas_array_op_t op, const void *operand)
 {
     const pgas_array_op_def_t *def;
     pgas_status_t status = check_sized(array, i, bytes, operand);
     if (status == PGAS_OK)
         status = pgasi_array_check_op(array, op, &def);
-    if (status != PGAS_OK || (has_words(array) && pgasi_array_apply_shared(array, i, op, def, operand)))
+    if (status != PGAS_OK ||
+        (has_words(array) && pgasi_array_apply_shared(array, i, op, def, operand)))
         return status;
     pgasi_array_t *a = pgasi_array_of(array);
-    if (PGAS_UNLIKELY(def->operand_bytes > PGASI_ARRAY_CALL_BYTES)) { /* others are sent to the home at first, which says so */
+    /* others are sent to the home at first, which says so */
+    if (PGAS_UNLIKELY(def->operand_bytes > PGASI_ARRAY_CALL_BYTES)) {
         pgasi_array_place_t place = pgasi_array_place(&a->map, i);
         status = check_op_there(a, &place, op);
         if (status != PGAS_OK)
             return status;
     }
-    return access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_APPLY, .op = op, .in = operand });
+    return access_one(array, i,
+                      &(pgasi_array_access_t){
+                          .kind = PGASI_ARRAY_APPLY, .op = op, .in = operand });
 }
 
-/* Elements that no single load reads: those whom an entry lets in are alone, or all of them read. */
-static const pgas_array_entry_t *enter_wide(const pgas_array_t *array, uint64_t i, uint64_t *rights_p)
+/* Elements that no single load reads: those whom an entry lets in are alone, or all of them
+ * read. */
+static const pgas_array_entry_t *enter_wide(const pgas_array_t *array, uint64_t i,
+                                            uint64_t *rights_p)
 {
     if (PGAS_UNLIKELY(i >= array->n_elems))
         return NULL;
@@ -362,17 +408,23 @@ pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
     if (PGAS_UNLIKELY(!array || !value_p))
         return PGAS_ERR_INVALID;
     switch (array->elem_bytes) {
-    case 1: return pgas_array_get_u8(array, i, value_p);
-    case 2: return pgas_array_get_u16(array, i, value_p);
-    case 4: return pgas_array_get_u32(array, i, value_p);
-    case 8: return pgas_array_get_u64(array, i, value_p);
-    default: break;
+    case 1:
+        return pgas_array_get_u8(array, i, value_p);
+    case 2:
+        return pgas_array_get_u16(array, i, value_p);
+    case 4:
+        return pgas_array_get_u32(array, i, value_p);
+    case 8:
+        return pgas_array_get_u64(array, i, value_p);
+    default:
+        break;
     }
     uint64_t rights = 0;
     const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
     if (!entry || (!(rights & pgas_array_path.read) && rights != pgas_array_path.data))
         return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
-    memcpy(value_p, __atomic_load_n(&entry->base, __ATOMIC_RELAXED) + i * array->elem_bytes, array->elem_bytes);
+    memcpy(value_p, __atomic_load_n(&entry->base, __ATOMIC_RELAXED) + i * array->elem_bytes,
+           array->elem_bytes);
     pgas_array_leave(pgas_array_path.slot);
     return PGAS_OK;
 }
@@ -382,34 +434,38 @@ pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
     if (PGAS_UNLIKELY(!array || !value))
         return PGAS_ERR_INVALID;
     switch (array->elem_bytes) {
-#define SET(bytes, tag, word)                                                           \
-    case bytes: {                                                                       \
-        word w;                                                                         \
-        memcpy(&w, value, sizeof w);                                                    \
-        return pgas_array_set_##tag(array, i, w);                                       \
+#define SET(bytes, tag, word)                     \
+    case bytes: {                                 \
+        word w;                                   \
+        memcpy(&w, value, sizeof w);              \
+        return pgas_array_set_##tag(array, i, w); \
     }
         SET(1, u8, uint8_t)
         SET(2, u16, uint16_t)
         SET(4, u32, uint32_t)
         SET(8, u64, uint64_t)
 #undef SET
-    default: break;
+    default:
+        break;
     }
     uint64_t rights = 0;
     const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
     if (!entry || rights != pgas_array_path.data)
         return pgas_array_set_sized(array, i, array->elem_bytes, value);
-    memcpy(__atomic_load_n(&entry->base, __ATOMIC_RELAXED) + i * array->elem_bytes, value, array->elem_bytes);
+    memcpy(__atomic_load_n(&entry->base, __ATOMIC_RELAXED) + i * array->elem_bytes, value,
+           array->elem_bytes);
     pgas_array_leave(pgas_array_path.slot);
     return PGAS_OK;
 }
 
-pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op, const void *operand)
+pgas_status_t pgas_array_apply(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+                               const void *operand)
 {
     return pgas_array_apply_sized(array, i, array ? array->elem_bytes : 0, op, operand);
 }
 
-pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i, const void *expected, const void *desired, void *old_p)
+pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i, const void *expected,
+                                      const void *desired, void *old_p)
 {
     pgas_status_t status = pgasi_array_check(array, i);
     if (status != PGAS_OK)
@@ -419,13 +475,16 @@ pgas_status_t pgas_array_compare_swap(pgas_array_t *array, uint64_t i, const voi
     if (array->elem_bytes > PGASI_ARRAY_VALUE_MAX)
         return PGAS_ERR_LIMIT;
     char old[PGASI_ARRAY_VALUE_MAX]; /* *old_p may be *expected */
-    status = access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_CAS, .in = desired, .in2 = expected, .out = old });
+    status = access_one(array, i,
+                        &(pgasi_array_access_t){
+                            .kind = PGASI_ARRAY_CAS, .in = desired, .in2 = expected, .out = old });
     if (status == PGAS_OK)
         memcpy(old_p, old, array->elem_bytes);
     return status;
 }
 
-pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op_t op, const void *operand, void *old_p)
+pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+                                  const void *operand, void *old_p)
 {
     const pgas_array_op_def_t *def;
     pgas_status_t status = pgasi_array_check(array, i);
@@ -433,12 +492,15 @@ pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op
         status = PGAS_ERR_INVALID;
     if (status == PGAS_OK)
         status = pgasi_array_check_op(array, op, &def);
-    if (status == PGAS_OK && (array->elem_bytes > PGASI_ARRAY_VALUE_MAX || def->operand_bytes > PGASI_ARRAY_VALUE_MAX))
+    if (status == PGAS_OK &&
+        (array->elem_bytes > PGASI_ARRAY_VALUE_MAX || def->operand_bytes > PGASI_ARRAY_VALUE_MAX))
         status = PGAS_ERR_LIMIT;
     if (status != PGAS_OK)
         return status;
     char old[PGASI_ARRAY_VALUE_MAX];
-    status = access_one(array, i, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_FETCH, .op = op, .in = operand, .out = old });
+    status = access_one(array, i,
+                        &(pgasi_array_access_t){
+                            .kind = PGASI_ARRAY_FETCH, .op = op, .in = operand, .out = old });
     if (status == PGAS_OK)
         memcpy(old_p, old, array->elem_bytes);
     return status;
@@ -446,8 +508,8 @@ pgas_status_t pgas_array_fetch_op(pgas_array_t *array, uint64_t i, pgas_array_op
 
 /* ---- pins ---- */
 
-pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode, pgas_array_op_t op,
-                             pgas_array_pin_t *pin_p)
+pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mode_t mode,
+                             pgas_array_op_t op, pgas_array_pin_t *pin_p)
 {
     const pgas_array_op_def_t *def = NULL;
     pgas_status_t status = pgasi_array_check(array, i);
@@ -469,8 +531,12 @@ pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mod
     status = mode == PGAS_ARRAY_PIN_OPERATE ? check_op_there(a, &place, op) : PGAS_OK;
     if (status != PGAS_OK)
         return status;
-    pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .op = mode == PGAS_ARRAY_PIN_OPERATE ? op : 0,
-                               .chunk = place.chunk, .k = (uint32_t)(i & array->mask), .n = 1 };
+    pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN,
+                               .pin = (uint8_t)mode,
+                               .op = mode == PGAS_ARRAY_PIN_OPERATE ? op : 0,
+                               .chunk = place.chunk,
+                               .k = (uint32_t)(i & array->mask),
+                               .n = 1 };
     status = pgasi_array_do(a, &place, &x);
     if (status != PGAS_OK)
         return status;

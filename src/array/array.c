@@ -1,8 +1,9 @@
 /* Arrays as a whole: create, destroy, what is known of them.
  *
- * A rank's part of an array lies in blocks of its own heap, which its node maps and its transport has registered: elements, holds,
- * the table of entries (others of the node take entries away there), operators by cell, lines. Numbers of arrays are agreed on by
- * the team and unique on each of its ranks. */
+ * A rank's part of an array lies in blocks of its own heap, which its node maps and its transport
+ * has registered: elements, holds, the table of entries (others of the node take entries away
+ * there), operators by cell, lines. Numbers of arrays are agreed on by the team and unique on each
+ * of its ranks. */
 #include "array/array.h"
 
 #include <inttypes.h>
@@ -23,22 +24,23 @@
 #include "pgas/coll.h"
 #include "pgas/mem.h"
 
-#define IDS 65536
-#define CHUNK_ELEMS 512
+#define IDS             65536
+#define CHUNK_ELEMS     512
 #define CHUNK_ELEMS_MAX (UINT64_C(1) << 20)
 #define CHUNK_BYTES_MAX ((size_t)16 << 20)
-#define ELEM_BYTES_MAX 65536
-#define LOW_PERCENT 30
-#define HIGH_PERCENT 50
-#define PREFETCH 32
-#define PREFETCH_MAX 64
-#define FILTER_MIN 16
-#define IDS_ROUND 512 /* ids are taken from this range first */
+#define ELEM_BYTES_MAX  65536
+#define LOW_PERCENT     30
+#define HIGH_PERCENT    50
+#define PREFETCH        32
+#define PREFETCH_MAX    64
+#define FILTER_MIN      16
+#define IDS_ROUND       512 /* ids are taken from this range first */
 
 static pgasi_array_t *arrays[IDS]; /* by number */
-static uint32_t next_id, id_end;   /* where to look for a free number; numbers ever used are below id_end */
+/* where to look for a free number; numbers ever used are below id_end */
+static uint32_t next_id, id_end;
 static uint64_t started_epoch;
-static bool unfenced;              /* something began to close since the last barrier */
+static bool unfenced; /* something began to close since the last barrier */
 
 pgasi_array_t *pgasi_array_find(uint32_t id)
 {
@@ -47,17 +49,19 @@ pgasi_array_t *pgasi_array_find(uint32_t id)
 
 bool pgasi_array_is_broken(const pgasi_array_t *a)
 {
-    for (int r = 0; r < a->n_ranks; r++) {
+    for (int r = 0; r < a->n_ranks; r++)
         if (pgasi_boot_is_dead(a->global[r]))
             return true;
-    }
     return false;
 }
 
-_Noreturn void pgasi_array_broken(const pgasi_array_t *a, const char *where, uint64_t chunk, int state, int event)
+_Noreturn void pgasi_array_broken(const pgasi_array_t *a, const char *where, uint64_t chunk,
+                                  int state, int event)
 {
-    PGASI_ERROR("array", "array %" PRIu32 ", %s chunk %" PRIu64 ": state %s, event %s: this cannot happen, please report", a->id,
-                where, chunk, pgasi_array_state_name((pgasi_array_state_t)state),
+    PGASI_ERROR("array",
+                "array %" PRIu32 ", %s chunk %" PRIu64
+                ": state %s, event %s: this cannot happen, please report",
+                a->id, where, chunk, pgasi_array_state_name((pgasi_array_state_t)state),
                 pgasi_array_event_name((pgasi_array_event_t)event));
     pgasi_boot_abort(1);
 }
@@ -180,14 +184,14 @@ static pgas_status_t check_offsets(const uint64_t *offsets, int n, uint64_t n_el
 {
     if (offsets[0] != 0 || offsets[n] != n_elems)
         return PGAS_ERR_INVALID;
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n; r++)
         if (offsets[r] > offsets[r + 1])
             return PGAS_ERR_INVALID;
-    }
     return PGAS_OK;
 }
 
-static pgas_status_t read_opts(pgas_array_opts_t *o, const pgas_array_opts_t *opts, size_t elem_bytes, uint64_t n_elems, int n)
+static pgas_status_t read_opts(pgas_array_opts_t *o, const pgas_array_opts_t *opts,
+                               size_t elem_bytes, uint64_t n_elems, int n)
 {
     *o = (pgas_array_opts_t)PGAS_ARRAY_OPTS_INIT;
     if (opts && opts->size != sizeof *o)
@@ -198,9 +202,9 @@ static pgas_status_t read_opts(pgas_array_opts_t *o, const pgas_array_opts_t *op
     o->low_percent = o->low_percent ? o->low_percent : LOW_PERCENT;
     o->high_percent = o->high_percent ? o->high_percent : PGASI_MAX(HIGH_PERCENT, o->low_percent);
     o->prefetch = o->prefetch ? PGASI_MAX(o->prefetch, 0) : PREFETCH;
-    if (!elem_bytes || elem_bytes > ELEM_BYTES_MAX || o->chunk_elems > CHUNK_ELEMS_MAX || o->prefetch > PREFETCH_MAX ||
-        o->low_percent < 1 || o->high_percent < o->low_percent || o->high_percent > 100 ||
-        n_elems > (UINT64_C(1) << 62) / ELEM_BYTES_MAX)
+    if (!elem_bytes || elem_bytes > ELEM_BYTES_MAX || o->chunk_elems > CHUNK_ELEMS_MAX ||
+        o->prefetch > PREFETCH_MAX || o->low_percent < 1 || o->high_percent < o->low_percent ||
+        o->high_percent > 100 || n_elems > (UINT64_C(1) << 62) / ELEM_BYTES_MAX)
         return PGAS_ERR_INVALID;
     o->chunk_elems = (size_t)1 << shift_of(o->chunk_elems);
     if (o->chunk_elems * elem_bytes > CHUNK_BYTES_MAX)
@@ -210,19 +214,21 @@ static pgas_status_t read_opts(pgas_array_opts_t *o, const pgas_array_opts_t *op
 
 static pgas_status_t compare(const params_t *all, int n)
 {
-    static const char *const names[] = { "elem_bytes", "n_elems", "chunk_elems", "offsets", "low_percent", "high_percent" };
+    static const char *const names[] = { "elem_bytes", "n_elems",     "chunk_elems",
+                                         "offsets",    "low_percent", "high_percent" };
     pgas_status_t worst = PGAS_OK;
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n; r++)
         if (all[r].status < worst)
             worst = (pgas_status_t)all[r].status;
-    }
     for (int r = 1; r < n && worst == PGAS_OK; r++) {
         for (size_t f = 0; f < 6 && worst == PGAS_OK; f++) {
             const uint64_t *first = &all[0].elem_bytes, *other = &all[r].elem_bytes;
             if (first[f] == other[f])
                 continue;
             worst = PGAS_ERR_MISMATCH;
-            PGASI_ERROR("array", "pgas_array_create: %s is %" PRIu64 " on the team's rank 0, %" PRIu64 " on its rank %d",
+            PGASI_ERROR("array",
+                        "pgas_array_create: %s is %" PRIu64 " on the team's rank 0, %" PRIu64
+                        " on its rank %d",
                         names[f], first[f], other[f], r);
         }
     }
@@ -295,7 +301,8 @@ static uint64_t n_far_chunks(const pgasi_array_t *a)
 static void size_cache(pgasi_array_t *a, const pgas_array_opts_t *o)
 {
     uint64_t far = n_far_chunks(a), chunk_bytes = (a->open.mask + 1) * a->open.elem_bytes;
-    uint64_t lines = o->cache_bytes ? o->cache_bytes / chunk_bytes : pgasi_param.array_cache / a->stride;
+    uint64_t lines =
+        o->cache_bytes ? o->cache_bytes / chunk_bytes : pgasi_param.array_cache / a->stride;
     lines = PGASI_MIN(PGASI_MAX(lines, 1), PGASI_MIN(far, (uint64_t)1 << 30));
     a->n_lines = (uint32_t)lines;
     a->fits = lines >= far;
@@ -318,7 +325,8 @@ static pgas_status_t take_private(pgasi_array_t *a)
     a->knows = calloc(n, sizeof *a->knows);
     a->filter = calloc((size_t)a->filter_mask + 1, sizeof *a->filter);
     a->heat = calloc((size_t)a->filter_mask + 1, sizeof *a->heat);
-    bool ok = a->peer && a->home_offset && a->knows && a->dir && a->line && a->line_of && a->filter && a->heat;
+    bool ok = a->peer && a->home_offset && a->knows && a->dir && a->line && a->line_of &&
+              a->filter && a->heat;
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
@@ -344,18 +352,20 @@ static pgas_status_t take_shared(pgasi_array_t *a)
         status = take(a, BLOCK_LINES, (uint64_t)a->n_lines * a->stride, false, &at);
     a->line_data = at;
     if (status == PGAS_ERR_NO_MEMORY)
-        PGASI_ERROR("array", "an array of %" PRIu64 " elements of %" PRIu32 " bytes needs %" PRIu64
-                    " bytes of this rank's heap, and more: raise PGAS_HEAP_SIZE", a->map.n_elems, a->open.elem_bytes,
-                    a->n_home * (a->stride + sizeof *me->holds) + n_entries * 24 + (uint64_t)a->n_lines * a->stride);
+        PGASI_ERROR("array",
+                    "an array of %" PRIu64 " elements of %" PRIu32 " bytes needs %" PRIu64
+                    " bytes of this rank's heap, and more: raise PGAS_HEAP_SIZE",
+                    a->map.n_elems, a->open.elem_bytes,
+                    a->n_home * (a->stride + sizeof *me->holds) + n_entries * 24 +
+                        (uint64_t)a->n_lines * a->stride);
     return status;
 }
 
 static void give_back(pgasi_array_t *a)
 {
-    for (int b = 0; b < N_BLOCKS; b++) {
+    for (int b = 0; b < N_BLOCKS; b++)
         if (a->block[b])
             pgas_free_local(a->block[b]);
-    }
 }
 
 /* ---- create ---- */
@@ -384,7 +394,8 @@ static void learn(pgasi_array_t *a, const told_t *all)
 static pgas_status_t exchange(pgasi_array_t *a, pgas_status_t mine)
 {
     told_t *all = calloc((size_t)a->n_ranks, sizeof *all);
-    told_t me = { .slots = pgas_gptr_of(pgasi_array_slots_own()), .status = all ? mine : PGAS_ERR_NO_MEMORY };
+    told_t me = { .slots = pgas_gptr_of(pgasi_array_slots_own()),
+                  .status = all ? mine : PGAS_ERR_NO_MEMORY };
     memcpy(me.block, a->block, sizeof me.block);
     if (!all)
         return PGAS_ERR_NO_MEMORY;
@@ -434,11 +445,13 @@ static void make_open(pgasi_array_t *a, size_t elem_bytes, uint64_t n_elems)
     open->elem_bytes = (uint32_t)elem_bytes;
     open->n_elems = n_elems;
     a->stride = PGASI_ALIGN_UP(((size_t)1 << a->map.shift) * elem_bytes, 64);
-    a->guard_all = pgasi_wait_light_is_fence || pgasi_param.array_access == PGASI_ARRAY_ACCESS_GUARDED ||
+    a->guard_all = pgasi_wait_light_is_fence ||
+                   pgasi_param.array_access == PGASI_ARRAY_ACCESS_GUARDED ||
                    (!a->wide && a->map.shift < PGAS_ARRAY_CELL_SHIFT);
 }
 
-static pgas_status_t fill_in(pgasi_array_t *a, const pgas_array_opts_t *o, size_t elem_bytes, uint64_t n_elems)
+static pgas_status_t fill_in(pgasi_array_t *a, const pgas_array_opts_t *o, size_t elem_bytes,
+                             uint64_t n_elems)
 {
     pgas_status_t status = make_map(a, o, n_elems);
     if (status != PGAS_OK)
@@ -457,8 +470,8 @@ static pgas_status_t fill_in(pgasi_array_t *a, const pgas_array_opts_t *o, size_
     return PGAS_OK;
 }
 
-static pgas_status_t create_agreed(pgas_team_t *team, const pgas_array_opts_t *o, size_t elem_bytes, uint64_t n_elems,
-                                   pgas_array_t **array_p)
+static pgas_status_t create_agreed(pgas_team_t *team, const pgas_array_opts_t *o, size_t elem_bytes,
+                                   uint64_t n_elems, pgas_array_t **array_p)
 {
     uint32_t id;
     pgas_status_t status = agree_on_id(team, &id);
@@ -486,8 +499,8 @@ static pgas_status_t create_agreed(pgas_team_t *team, const pgas_array_opts_t *o
     return status;
 }
 
-pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, uint64_t n_elems, const pgas_array_opts_t *opts,
-                                pgas_array_t **array_p)
+pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, uint64_t n_elems,
+                                const pgas_array_opts_t *opts, pgas_array_t **array_p)
 {
     pgas_array_opts_t o = PGAS_ARRAY_OPTS_INIT;
     pgas_status_t status = pgasi_thread_check_wait();
@@ -500,7 +513,14 @@ pgas_status_t pgas_array_create(pgas_team_t *team, size_t elem_bytes, uint64_t n
         status = start();
     params_t mine = { .status = status }, *all = calloc((size_t)n, sizeof *all);
     if (status == PGAS_OK)
-        mine = (params_t){ elem_bytes, n_elems, o.chunk_elems, 0, (uint64_t)o.low_percent, (uint64_t)o.high_percent, PGAS_OK, 0 };
+        mine = (params_t){ elem_bytes,
+                           n_elems,
+                           o.chunk_elems,
+                           0,
+                           (uint64_t)o.low_percent,
+                           (uint64_t)o.high_percent,
+                           PGAS_OK,
+                           0 };
     if (status == PGAS_OK && o.offsets)
         mine.offsets = pgasi_hash_bytes(o.offsets, ((size_t)n + 1) * sizeof *o.offsets, 1);
     if (!all)
@@ -518,11 +538,14 @@ static pgas_status_t check_idle(pgasi_array_t *a)
 {
     uint64_t element = 0;
     for (uint64_t j = 0; j < a->n_home + a->n_lines; j++) {
-        const pgasi_array_hold_t *hold = j < a->n_home ? &a->peer[a->rank].holds[j] : &a->line[j - a->n_home].hold;
+        const pgasi_array_hold_t *hold =
+            j < a->n_home ? &a->peer[a->rank].holds[j] : &a->line[j - a->n_home].hold;
         pgasi_array_place_t place;
-        if (!pgasi_array_hold_is_pinned(hold) || !pgasi_array_place_of_chunk(&a->map, hold->now.chunk, &place))
+        if (!pgasi_array_hold_is_pinned(hold) ||
+            !pgasi_array_place_of_chunk(&a->map, hold->now.chunk, &place))
             continue;
-        PGASI_ERROR("array", "pgas_array_destroy: the chunk of element %" PRIu64 " is pinned", place.first);
+        PGASI_ERROR("array", "pgas_array_destroy: the chunk of element %" PRIu64 " is pinned",
+                    place.first);
         return PGAS_ERR_BUSY;
     }
     if (pgasi_array_locks_held(a->id, &element)) {
@@ -534,10 +557,9 @@ static pgas_status_t check_idle(pgasi_array_t *a)
 
 bool pgasi_array_home_is_quiet(const pgasi_array_t *a)
 {
-    for (uint64_t j = 0; j < a->n_home; j++) {
+    for (uint64_t j = 0; j < a->n_home; j++)
         if (pgasi_array_is_transit(a->dir[j].state) || a->dir[j].first)
             return false;
-    }
     return true;
 }
 
@@ -573,7 +595,8 @@ pgas_status_t pgas_array_destroy(pgas_array_t *array)
     pgasi_array_t *a = pgasi_array_of(array);
     if (array->epoch != pgasi_epoch)
         return PGAS_ERR_INVALID;
-    status = pgas_barrier(a->team); /* pins of this node's other ranks are seen too, so these must have come */
+    /* pins of this node's other ranks are seen too, so these must have come */
+    status = pgas_barrier(a->team);
     if (status != PGAS_OK)
         return status;
     int32_t mine = check_idle(a), worst;
@@ -600,10 +623,12 @@ pgas_status_t pgas_array_destroy(pgas_array_t *array)
 
 int pgas_array_home(const pgas_array_t *array, uint64_t i)
 {
-    return array && i < array->n_elems ? pgasi_array_home_of(&pgasi_array_of_const(array)->map, i) : -1;
+    return array && i < array->n_elems ? pgasi_array_home_of(&pgasi_array_of_const(array)->map, i)
+                                       : -1;
 }
 
-pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uint64_t *first_p, uint64_t *n_p)
+pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uint64_t *first_p,
+                               uint64_t *n_p)
 {
     if (!array || !first_p || !n_p)
         return PGAS_ERR_INVALID;
@@ -616,7 +641,8 @@ pgas_status_t pgas_array_range(const pgas_array_t *array, int rank, uint64_t *fi
     return PGAS_OK;
 }
 
-pgas_status_t pgas_array_share(const pgas_array_t *array, int part, int n_parts, uint64_t *first_p, uint64_t *n_p)
+pgas_status_t pgas_array_share(const pgas_array_t *array, int part, int n_parts, uint64_t *first_p,
+                               uint64_t *n_p)
 {
     uint64_t first, n;
     pgas_status_t status = pgas_array_range(array, -1, &first, &n);

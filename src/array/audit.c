@@ -1,4 +1,5 @@
-/* Invariants: of one chunk after each step, in debug builds; of all ranks together, for tests, when nothing is under way. */
+/* Invariants: of one chunk after each step, in debug builds; of all ranks together, for tests, when
+ * nothing is under way. */
 #include "array/array.h"
 
 #include <stdlib.h>
@@ -14,13 +15,17 @@ bool pgasi_array_home_is_sound(const pgasi_array_t *a, uint64_t index)
     const pgasi_array_dir_t *dir = &a->dir[index];
     const pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
     switch (dir->state) {
-    case PGASI_H_U: return hold->now.grant == PGASI_ARRAY_ALL && !dir->pending && !dir->who;
-    case PGASI_H_S: return hold->now.grant == PGASI_ARRAY_READS && !dir->pending;
-    case PGASI_H_O: return hold->now.grant == PGASI_ARRAY_OPERATES && hold->now.op == dir->op && !dir->pending;
+    case PGASI_H_U:
+        return hold->now.grant == PGASI_ARRAY_ALL && !dir->pending && !dir->who;
+    case PGASI_H_S:
+        return hold->now.grant == PGASI_ARRAY_READS && !dir->pending;
+    case PGASI_H_O:
+        return hold->now.grant == PGASI_ARRAY_OPERATES && hold->now.op == dir->op && !dir->pending;
     case PGASI_H_D:
-        return hold->now.grant == PGASI_ARRAY_NOTHING && !dir->pending && !dir->who && dir->owner >= 0 &&
-               dir->owner < a->n_ranks && a->node_rank[dir->owner] < 0;
-    default: return true; /* on its way */
+        return hold->now.grant == PGASI_ARRAY_NOTHING && !dir->pending && !dir->who &&
+               dir->owner >= 0 && dir->owner < a->n_ranks && a->node_rank[dir->owner] < 0;
+    default:
+        return true; /* on its way */
     }
 }
 
@@ -32,12 +37,17 @@ bool pgasi_array_line_is_sound(const pgasi_array_t *a, uint32_t li)
     case PGASI_C_IS:
     case PGASI_C_IW:
     case PGASI_C_IO:
-    case PGASI_C_W: return line->hold.now.grant == PGASI_ARRAY_NOTHING;
+    case PGASI_C_W:
+        return line->hold.now.grant == PGASI_ARRAY_NOTHING;
     case PGASI_C_S:
-    case PGASI_C_SW: return line->hold.now.grant == PGASI_ARRAY_READS;
-    case PGASI_C_D: return line->hold.now.grant == PGASI_ARRAY_ALL;
-    case PGASI_C_O: return line->hold.now.grant == PGASI_ARRAY_OPERATES && line->hold.now.op == line->op;
-    default: return true;
+    case PGASI_C_SW:
+        return line->hold.now.grant == PGASI_ARRAY_READS;
+    case PGASI_C_D:
+        return line->hold.now.grant == PGASI_ARRAY_ALL;
+    case PGASI_C_O:
+        return line->hold.now.grant == PGASI_ARRAY_OPERATES && line->hold.now.op == line->op;
+    default:
+        return true;
     }
 }
 
@@ -79,7 +89,8 @@ static pgas_status_t come_to_rest(pgasi_array_t *a)
 }
 
 /* What rank r says that it has, against what this home knows; seen: its lines here. */
-static uint64_t compare(const pgasi_array_t *a, int r, const held_t *held, uint64_t n, uint64_t *n_owned_p)
+static uint64_t compare(const pgasi_array_t *a, int r, const held_t *held, uint64_t n,
+                        uint64_t *n_owned_p)
 {
     uint64_t wrong = 0, bit = pgasi_array_bit_of(a, r);
     for (uint64_t j = 0; j < n; j++) {
@@ -92,9 +103,10 @@ static uint64_t compare(const pgasi_array_t *a, int r, const held_t *held, uint6
             continue;
         const pgasi_array_dir_t *dir = &a->dir[place.index];
         bool listed = (dir->who & bit) != 0;
-        bool ok = held[j].state == PGASI_C_S   ? dir->state == PGASI_H_S && listed
-                  : held[j].state == PGASI_C_D ? dir->state == PGASI_H_D && dir->owner == r
-                                               : dir->state == PGASI_H_O && listed && dir->op == held[j].op;
+        bool ok = held[j].state == PGASI_C_S ? dir->state == PGASI_H_S && listed
+                  : held[j].state == PGASI_C_D
+                      ? dir->state == PGASI_H_D && dir->owner == r
+                      : dir->state == PGASI_H_O && listed && dir->op == held[j].op;
         *n_owned_p += held[j].state == PGASI_C_D;
         wrong += !ok;
     }
@@ -132,7 +144,8 @@ pgas_status_t pgasi_array_audit(pgas_array_t *array, uint64_t *n_wrong_p)
     free(held);
     for (uint64_t j = 0; j < a->n_home; j++) {
         wrong += !pgasi_array_home_is_sound(a, j);
-        n_owned -= a->dir[j].state == PGASI_H_D; /* every Dirty chunk has an owner that says so, and only one */
+        /* every Dirty chunk has an owner that says so, and only one */
+        n_owned -= a->dir[j].state == PGASI_H_D;
     }
     for (uint32_t li = 0; li < a->n_lines; li++)
         wrong += !pgasi_array_line_is_sound(a, li);

@@ -1,7 +1,8 @@
 /* Many elements at a time: fill, load and store, gather and scatter, prefetch, walks.
  *
- * Runs of elements within a chunk are one access of the hold, so an element costs a load and a store. Gather and scatter give all
- * accesses of a batch to the protocol before they wait for the first. */
+ * Runs of elements within a chunk are one access of the hold, so an element costs a load and a
+ * store. Gather and scatter give all accesses of a batch to the protocol before they wait for the
+ * first. */
 #include "array/array.h"
 
 #include <string.h>
@@ -20,7 +21,8 @@ static bool is_inside(const pgas_array_t *array, uint64_t first, uint64_t n)
 }
 
 /* The checks, for ranges that may be empty. */
-static pgas_status_t check_range(const pgas_array_t *array, uint64_t first, uint64_t n, const void *buffer)
+static pgas_status_t check_range(const pgas_array_t *array, uint64_t first, uint64_t n,
+                                 const void *buffer)
 {
     pgas_status_t status = pgasi_array_check(array, n ? first : 0);
     if (status == PGAS_ERR_RANGE && array && n == 0 && first <= array->n_elems)
@@ -30,14 +32,16 @@ static pgas_status_t check_range(const pgas_array_t *array, uint64_t first, uint
     return status == PGAS_OK && !is_inside(array, first, n) ? PGAS_ERR_RANGE : status;
 }
 
-static pgas_status_t move(pgas_array_t *array, uint64_t first, uint64_t n, void *to, const void *from)
+static pgas_status_t move(pgas_array_t *array, uint64_t first, uint64_t n, void *to,
+                          const void *from)
 {
     pgasi_array_t *a = pgasi_array_of(array);
     pgas_status_t status = PGAS_OK;
     for (uint64_t done = 0; done < n && status == PGAS_OK;) {
         pgasi_array_place_t place = pgasi_array_place(&a->map, first + done);
         uint64_t most = place.first + place.n - (first + done);
-        pgasi_array_access_t x = { .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET, .chunk = place.chunk };
+        pgasi_array_access_t x = { .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET,
+                                   .chunk = place.chunk };
         x.k = (uint32_t)((first + done) & array->mask);
         x.n = (uint32_t)PGASI_MIN(most, n - done);
         if (to)
@@ -46,7 +50,8 @@ static pgas_status_t move(pgas_array_t *array, uint64_t first, uint64_t n, void 
             x.in = (const char *)from + done * array->elem_bytes;
         status = pgasi_array_do(a, &place, &x);
         size_t fit = PGASI_ARRAY_CALL_BYTES / array->elem_bytes;
-        if (PGAS_UNLIKELY(status == PGAS_ERR_NO_MEMORY && x.n > fit && fit)) { /* all lines are pinned: at the home, in parts */
+        /* all lines are pinned: at the home, in parts */
+        if (PGAS_UNLIKELY(status == PGAS_ERR_NO_MEMORY && x.n > fit && fit)) {
             x.n = (uint32_t)fit;
             status = pgasi_array_do(a, &place, &x);
         }
@@ -88,24 +93,25 @@ pgas_status_t pgas_array_fill(pgas_array_t *array, const void *value)
         memcpy(copies + j * elem, value, elem);
     status = pgas_barrier(a->team); /* what others did before comes before */
     for (uint64_t done = 0; mine == PGAS_OK && status == PGAS_OK && done < n; done += at_once)
-        mine = pgas_array_store(array, first + done, PGASI_MIN(at_once, n - done), elem <= sizeof copies ? copies : value);
+        mine = pgas_array_store(array, first + done, PGASI_MIN(at_once, n - done),
+                                elem <= sizeof copies ? copies : value);
     pgas_status_t agreed = pgas_allreduce(a->team, &mine, &worst, 1, PGAS_INT32, PGAS_MIN);
     if (status == PGAS_OK)
         status = agreed;
     return status == PGAS_OK ? (pgas_status_t)worst : status;
 }
 
-static pgas_status_t by_index(pgas_array_t *array, const uint64_t *index, size_t n, void *to, const void *from)
+static pgas_status_t by_index(pgas_array_t *array, const uint64_t *index, size_t n, void *to,
+                              const void *from)
 {
     pgas_status_t status = check_range(array, 0, 0, NULL);
     if (status != PGAS_OK || !n)
         return status;
     if (!index || !(to || from))
         return PGAS_ERR_INVALID;
-    for (size_t j = 0; j < n; j++) {
+    for (size_t j = 0; j < n; j++)
         if (index[j] >= array->n_elems)
             return PGAS_ERR_RANGE;
-    }
     pgasi_array_t *a = pgasi_array_of(array);
     pgasi_array_place_t place[BATCH];
     pgasi_array_access_t x[BATCH];
@@ -114,7 +120,9 @@ static pgas_status_t by_index(pgas_array_t *array, const uint64_t *index, size_t
         for (size_t j = 0; j < some; j++) {
             uint64_t i = index[done + j];
             place[j] = pgasi_array_place(&a->map, i);
-            x[j] = (pgasi_array_access_t){ .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET, .chunk = place[j].chunk, .n = 1 };
+            x[j] = (pgasi_array_access_t){ .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET,
+                                           .chunk = place[j].chunk,
+                                           .n = 1 };
             x[j].k = (uint32_t)(i & array->mask);
             if (to)
                 x[j].out = (char *)to + (done + j) * array->elem_bytes;
@@ -131,14 +139,16 @@ pgas_status_t pgas_array_gather(pgas_array_t *array, const uint64_t *index, size
     return !to && n ? PGAS_ERR_INVALID : by_index(array, index, n, to, NULL);
 }
 
-pgas_status_t pgas_array_scatter(pgas_array_t *array, const uint64_t *index, size_t n, const void *from)
+pgas_status_t pgas_array_scatter(pgas_array_t *array, const uint64_t *index, size_t n,
+                                 const void *from)
 {
     return !from && n ? PGAS_ERR_INVALID : by_index(array, index, n, NULL, from);
 }
 
 /* ---- ahead of use ---- */
 
-static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_pin_mode_t mode, pgas_array_op_t op)
+static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_pin_mode_t mode,
+                                pgas_array_op_t op)
 {
     const pgas_array_op_def_t *def;
     if ((unsigned)mode > PGAS_ARRAY_PIN_OPERATE)
@@ -146,7 +156,8 @@ static pgas_status_t check_mode(const pgas_array_t *array, pgas_array_pin_mode_t
     return mode == PGAS_ARRAY_PIN_OPERATE ? pgasi_array_check_op(array, op, &def) : PGAS_OK;
 }
 
-pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n, pgas_array_pin_mode_t mode, pgas_array_op_t op)
+pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t n,
+                                  pgas_array_pin_mode_t mode, pgas_array_op_t op)
 {
     pgas_status_t status = check_range(array, first, n, array);
     if (status == PGAS_OK)
@@ -158,14 +169,16 @@ pgas_status_t pgas_array_prefetch(pgas_array_t *array, uint64_t first, uint64_t 
     uint32_t shift = pgasi_array_of(array)->map.shift;
     uint64_t from = first >> shift, to = (first + n - 1) >> shift;
     pgasi_path_state_t before = pgasi_serve_begin();
-    pgasi_array_cache_prefetch(pgasi_array_of(array), from, to - from + 1, (pgasi_array_need_t)mode, op);
+    pgasi_array_cache_prefetch(pgasi_array_of(array), from, to - from + 1, (pgasi_array_need_t)mode,
+                               op);
     pgasi_array_poll();
     pgasi_serve_end(before);
     return PGAS_OK;
 }
 
-pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n, pgas_array_pin_mode_t mode,
-                                    pgas_array_op_t op, pgas_array_walk_t *walk_p)
+pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_t n,
+                                    pgas_array_pin_mode_t mode, pgas_array_op_t op,
+                                    pgas_array_walk_t *walk_p)
 {
     if (!walk_p)
         return PGAS_ERR_INVALID;
@@ -179,7 +192,9 @@ pgas_status_t pgas_array_walk_begin(pgas_array_t *array, uint64_t first, uint64_
     walk_p->op = op;
     walk_p->next = first;
     walk_p->end = status == PGAS_OK ? first + n : first;
-    uint64_t ahead = status == PGAS_OK ? (uint64_t)pgasi_array_of(array)->prefetch << pgasi_array_of(array)->map.shift : 0;
+    uint64_t ahead = status == PGAS_OK ? (uint64_t)pgasi_array_of(array)->prefetch
+                                             << pgasi_array_of(array)->map.shift
+                                       : 0;
     if (n && ahead && !pgasi_self.in_handler)
         walk_p->status = pgas_array_prefetch(array, first, PGASI_MIN(n, ahead), mode, op);
     return status;

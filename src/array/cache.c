@@ -1,12 +1,14 @@
 /* The cache's side of the protocol: lines of this rank for chunks of other nodes.
  *
- * A thread that misses either has its access carried out by the home, or fetches the chunk: fetches pay off when a chunk is used
- * again, so the first access to a chunk goes to the home and is remembered, and the second fetches it; walks in order, pins, and
- * arrays that fit into the cache fetch at once. So a random walk over an array much larger than the cache costs round trips of
+ * A thread that misses either has its access carried out by the home, or fetches the chunk: fetches
+ * pay off when a chunk is used again, so the first access to a chunk goes to the home and is
+ * remembered, and the second fetches it; walks in order, pins, and arrays that fit into the cache
+ * fetch at once. So a random walk over an array much larger than the cache costs round trips of
  * some bytes, not of chunks, and is coherent all the same, since the home knows of every access.
  *
- * Eviction: below the low watermark a hand goes round over the lines up to the high one. A line used since it last came by loses
- * its entries only, so that the next use shows; one that was not is evicted. All that are chosen at one time share a barrier. */
+ * Eviction: below the low watermark a hand goes round over the lines up to the high one. A line
+ * used since it last came by loses its entries only, so that the next use shows; one that was not
+ * is evicted. All that are chosen at one time share a barrier. */
 #include "array/array.h"
 
 #include <string.h>
@@ -25,7 +27,8 @@ pgasi_array_site_t pgasi_array_line_site(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_line_t *line = &a->line[li];
     uint64_t chunk = line->hold.now.chunk;
-    return (pgasi_array_site_t){ a, &line->hold, a->line_data + (uint64_t)li * a->stride, chunk, false, chunk >= a->map.n_cells };
+    return (pgasi_array_site_t){ a,     &line->hold, a->line_data + (uint64_t)li * a->stride,
+                                 chunk, false,       chunk >= a->map.n_cells };
 }
 
 static uint32_t find_line(const pgasi_array_t *a, uint64_t chunk)
@@ -72,7 +75,9 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
 
 static pgasi_array_event_t event_of(pgasi_array_need_t need)
 {
-    return need == PGASI_ARRAY_NEED_R ? PGASI_E_NEED_R : need == PGASI_ARRAY_NEED_W ? PGASI_E_NEED_W : PGASI_E_NEED_O;
+    return need == PGASI_ARRAY_NEED_R   ? PGASI_E_NEED_R
+           : need == PGASI_ARRAY_NEED_W ? PGASI_E_NEED_W
+                                        : PGASI_E_NEED_O;
 }
 
 static pgasi_array_access_t *next_wanting(pgasi_array_t *a)
@@ -84,7 +89,8 @@ static pgasi_array_access_t *next_wanting(pgasi_array_t *a)
     return x;
 }
 
-/* The line has come to C_I. Who waits for the chunk asks for it again; else others may have the line. */
+/* The line has come to C_I. Who waits for the chunk asks for it again; else others may have the
+ * line. */
 static void give_line(pgasi_array_t *a, uint32_t li)
 {
     pgasi_array_line_t *line = &a->line[li];
@@ -189,7 +195,8 @@ static void serve(pgasi_array_t *a, uint32_t li)
         return;
     run(a, li);
     if (line->waiting && line->closed != 2) {
-        bool upgrade = line->state == PGASI_C_S && pgasi_array_need(line->waiting) == PGASI_ARRAY_NEED_W;
+        bool upgrade =
+            line->state == PGASI_C_S && pgasi_array_need(line->waiting) == PGASI_ARRAY_NEED_W;
         step(a, li, upgrade ? PGASI_E_NEED_W : PGASI_E_EVICT);
     }
 }
@@ -208,7 +215,8 @@ static void wait_at(pgasi_array_t *a, uint32_t li, pgasi_array_access_t *x)
 static bool carried_out_there(const pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     size_t most = PGASI_ARRAY_CALL_BYTES;
-    return x->kind != PGASI_ARRAY_PIN && pgasi_array_in_bytes(a, x) <= most && pgasi_array_out_bytes(a, x) <= most;
+    return x->kind != PGASI_ARRAY_PIN && pgasi_array_in_bytes(a, x) <= most &&
+           pgasi_array_out_bytes(a, x) <= most;
 }
 
 static bool operand_is_too_large(const pgasi_array_t *a, uint32_t op)
@@ -228,7 +236,8 @@ static uint32_t number_of(const pgasi_array_t *a, uint32_t op)
 bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op)
 {
     uint32_t j = number_of(a, op);
-    return op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0) || (j < 64 && __atomic_load_n(&a->knows[home], __ATOMIC_ACQUIRE) >> j & 1);
+    return op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0) ||
+           (j < 64 && __atomic_load_n(&a->knows[home], __ATOMIC_ACQUIRE) >> j & 1);
 }
 
 void pgasi_array_note_op(pgasi_array_t *a, int home, uint32_t op)
@@ -264,10 +273,9 @@ static bool should_fetch(pgasi_array_t *a, const pgasi_array_access_t *x, bool s
 
 static bool is_pinned_by_waiting(const pgasi_array_t *a, const pgasi_array_hold_t *hold)
 {
-    for (const pgasi_array_access_t *w = a->want_line; w; w = w->next) {
+    for (const pgasi_array_access_t *w = a->want_line; w; w = w->next)
         if (pgasi_array_is_pinned_by(hold, w))
             return true;
-    }
     return false;
 }
 
@@ -283,7 +291,8 @@ static bool would_wait_for_ever(const pgasi_array_t *a, const pgasi_array_access
     return true;
 }
 
-static void carry_out_there(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
+static void carry_out_there(pgasi_array_t *a, const pgasi_array_place_t *place,
+                            pgasi_array_access_t *x)
 {
     pgasi_array_count(&a->info.remote_ops, 1);
     pgas_status_t status = pgasi_array_send_op(a, a->global[place->home], x);
@@ -295,7 +304,8 @@ static void carry_out_there(pgasi_array_t *a, const pgasi_array_place_t *place, 
 
 static bool is_evictable(const pgasi_array_line_t *line)
 {
-    return is_stable(line) && !line->waiting && !line->closed && !pgasi_array_hold_is_pinned(&line->hold);
+    return is_stable(line) && !line->waiting && !line->closed &&
+           !pgasi_array_hold_is_pinned(&line->hold);
 }
 
 static void evict(pgasi_array_t *a)
@@ -321,7 +331,8 @@ static void evict(pgasi_array_t *a)
 static void keep_some_free(pgasi_array_t *a)
 {
     if (a->want_line)
-        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before pins are looked at; who unpins looks at want_line behind one */
+        /* before pins are looked at; who unpins looks at want_line behind one */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (a->n_free + a->n_leaving < a->n_low || (a->want_line && !a->n_leaving))
         evict(a);
 }
@@ -352,10 +363,13 @@ static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
     step(a, li, event_of(pgasi_array_need(x)));
 }
 
-void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x, bool sequential)
+void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place,
+                            pgasi_array_access_t *x, bool sequential)
 {
-    bool unknown = x->kind == PGASI_ARRAY_APPLY && !pgasi_array_home_knows(a, place->home, x->op) && carried_out_there(a, x);
-    if (!unknown && (find_line(a, place->chunk) != PGASI_ARRAY_NONE || should_fetch(a, x, sequential)))
+    bool unknown = x->kind == PGASI_ARRAY_APPLY && !pgasi_array_home_knows(a, place->home, x->op) &&
+                   carried_out_there(a, x);
+    if (!unknown &&
+        (find_line(a, place->chunk) != PGASI_ARRAY_NONE || should_fetch(a, x, sequential)))
         fetch_for(a, place, x);
     else
         carry_out_there(a, place, x);
@@ -367,7 +381,8 @@ void pgasi_array_cache_look(pgasi_array_t *a)
     keep_some_free(a);
 }
 
-void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n, pgasi_array_need_t need, uint32_t op)
+void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n,
+                                pgasi_array_need_t need, uint32_t op)
 {
     if (need == PGASI_ARRAY_NEED_O && operand_is_too_large(a, op))
         return;
@@ -408,13 +423,15 @@ static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     uint64_t end = (place.first & a->open.mask) + place.n;
     int home = a->global[place.home];
     if (event == PGASI_E_WB_O) {
-        pgasi_array_send_operands(a, home, place.chunk, line->op, data, end * pgasi_array_op_find(line->op)->operand_bytes);
+        pgasi_array_send_operands(a, home, place.chunk, line->op, data,
+                                  end * pgasi_array_op_find(line->op)->operand_bytes);
         return;
     }
     pgasi_array_send_elements(a, home, place.chunk, event, data, end * a->open.elem_bytes);
 }
 
-static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action, pgasi_array_event_t event)
+static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action,
+                pgasi_array_event_t event)
 {
     pgasi_array_line_t *line = &a->line[li];
     uint64_t chunk = line->hold.now.chunk;
@@ -424,20 +441,47 @@ static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action, pgas
         line->level = action == PGASI_A_QUIESCE ? PGASI_ARRAY_NO_ACCESS : PGASI_ARRAY_NO_WRITES;
         close_line(a, li, event != PGASI_E_EVICT);
         break;
-    case PGASI_A_OPEN_ALL: pgasi_array_open(&line->hold, PGASI_ARRAY_ALL, 0); break;
-    case PGASI_A_OPEN_READ: pgasi_array_open(&line->hold, PGASI_ARRAY_READS, 0); break;
-    case PGASI_A_OPEN_OPERATE: open_operate(a, li); break;
-    case PGASI_A_SEND_FETCH_R: pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_R, li, 0); break;
-    case PGASI_A_SEND_FETCH_W: pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_W, li, 0); break;
-    case PGASI_A_SEND_FETCH_O: pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_O, li, line->op); break;
-    case PGASI_A_SEND_UPGRADE: pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_UPGRADE, li, 0); break;
-    case PGASI_A_SEND_ACK: pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK); break;
-    case PGASI_A_SEND_WB: send_back(a, li, PGASI_E_WB); break;
-    case PGASI_A_SEND_WB_KEEP: send_back(a, li, PGASI_E_WB_KEEP); break;
-    case PGASI_A_SEND_WB_O: send_back(a, li, PGASI_E_WB_O); break;
-    case PGASI_A_RUN: run(a, li); break;
-    case PGASI_A_FREE: give_line(a, li); break;
-    default: break;
+    case PGASI_A_OPEN_ALL:
+        pgasi_array_open(&line->hold, PGASI_ARRAY_ALL, 0);
+        break;
+    case PGASI_A_OPEN_READ:
+        pgasi_array_open(&line->hold, PGASI_ARRAY_READS, 0);
+        break;
+    case PGASI_A_OPEN_OPERATE:
+        open_operate(a, li);
+        break;
+    case PGASI_A_SEND_FETCH_R:
+        pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_R, li, 0);
+        break;
+    case PGASI_A_SEND_FETCH_W:
+        pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_W, li, 0);
+        break;
+    case PGASI_A_SEND_FETCH_O:
+        pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_FETCH_O, li, line->op);
+        break;
+    case PGASI_A_SEND_UPGRADE:
+        pgasi_array_send_request(a, home_of(a, chunk), chunk, PGASI_E_UPGRADE, li, 0);
+        break;
+    case PGASI_A_SEND_ACK:
+        pgasi_array_send_answer(a, home_of(a, chunk), chunk, PGASI_E_ACK);
+        break;
+    case PGASI_A_SEND_WB:
+        send_back(a, li, PGASI_E_WB);
+        break;
+    case PGASI_A_SEND_WB_KEEP:
+        send_back(a, li, PGASI_E_WB_KEEP);
+        break;
+    case PGASI_A_SEND_WB_O:
+        send_back(a, li, PGASI_E_WB_O);
+        break;
+    case PGASI_A_RUN:
+        run(a, li);
+        break;
+    case PGASI_A_FREE:
+        give_line(a, li);
+        break;
+    default:
+        break;
     }
 }
 
@@ -447,7 +491,8 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
     const pgasi_array_step_t *s = pgasi_array_step(line->state, event);
     if (!s->known)
         pgasi_array_broken(a, "line of", line->hold.now.chunk, line->state, (int)event);
-    bool asked = (s->actions & (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
+    bool asked = (s->actions &
+                  (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
     bool freed = (s->actions & UINT64_C(1) << PGASI_A_FREE) != 0;
     line->state = s->next;
     for (uint64_t left = s->actions; left; left &= left - 1)
@@ -459,7 +504,8 @@ static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
         serve(a, li);
 }
 
-void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event, uint32_t li_asked)
+void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event,
+                             uint32_t li_asked)
 {
     uint32_t li = find_line(a, chunk);
     if (li == PGASI_ARRAY_NONE && event == PGASI_E_GIVE) {
@@ -475,9 +521,11 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
     keep_some_free(a);
 }
 
-void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t li, uint64_t offset, const void *data, size_t bytes)
+void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t li, uint64_t offset,
+                                const void *data, size_t bytes)
 {
-    if (li == find_line(a, chunk) && li != PGASI_ARRAY_NONE && offset <= a->stride && bytes <= a->stride - offset)
+    if (li == find_line(a, chunk) && li != PGASI_ARRAY_NONE && offset <= a->stride &&
+        bytes <= a->stride - offset)
         memcpy(a->line_data + (uint64_t)li * a->stride + offset, data, bytes);
 }
 
@@ -498,7 +546,8 @@ void pgasi_array_cache_start(pgasi_array_t *a)
     a->n_free = a->n_lines;
 }
 
-static void remove_from(pgasi_array_access_t **list, pgasi_array_access_t ***end, const pgasi_array_access_t *x)
+static void remove_from(pgasi_array_access_t **list, pgasi_array_access_t ***end,
+                        const pgasi_array_access_t *x)
 {
     for (pgasi_array_access_t **at = list; *at; at = &(*at)->next) {
         if (*at != x)
@@ -519,9 +568,8 @@ void pgasi_array_cache_forget(pgasi_array_t *a, pgasi_array_access_t *x)
 
 bool pgasi_array_cache_empty(pgasi_array_t *a)
 {
-    for (uint32_t li = 0; li < a->n_lines; li++) {
+    for (uint32_t li = 0; li < a->n_lines; li++)
         if (is_evictable(&a->line[li]))
             step(a, li, PGASI_E_EVICT);
-    }
     return a->n_free == a->n_lines;
 }

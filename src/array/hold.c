@@ -1,15 +1,19 @@
 /* Holds: what the threads of a site do with a chunk, without the protocol.
  *
- * Shaped for three kinds of use. One thread works on a chunk: it becomes its owner and uses plain loads and stores, also to read,
- * change and write. Many read: each rank gets an entry for readers. Several threads of a node use a chunk and some write: readers
- * keep their entries, and writers get entries for atomic instructions, so that all of it is sequentially consistent; where
- * elements are wider than a load everybody takes the lock. Chunks that are recalled again and again, each time at the price of a
- * barrier on all processors, are guarded by the lock until they have been quiet for GUARD accesses.
+ * Shaped for three kinds of use. One thread works on a chunk: it becomes its owner and uses plain
+ * loads and stores, also to read, change and write. Many read: each rank gets an entry for readers.
+ * Several threads of a node use a chunk and some write: readers keep their entries, and writers get
+ * entries for atomic instructions, so that all of it is sequentially consistent; where elements are
+ * wider than a load everybody takes the lock. Chunks that are recalled again and again, each time
+ * at the price of a barrier on all processors, are guarded by the lock until they have been quiet
+ * for GUARD accesses.
  *
- * Why an owner's stores need no fence: others may look at what he stored only after they have taken the chunk from him, which
- * ends with a barrier on his processor. His own loads of other chunks were done, or are repeated, accordingly.
+ * Why an owner's stores need no fence: others may look at what he stored only after they have taken
+ * the chunk from him, which ends with a barrier on his processor. His own loads of other chunks
+ * were done, or are repeated, accordingly.
  *
- * Who takes entries away changes them, runs a barrier on all processors and waits until all threads have left (slots.c). */
+ * Who takes entries away changes them, runs a barrier on all processors and waits until all threads
+ * have left (slots.c). */
 #include "array/array.h"
 
 #include <stdlib.h>
@@ -22,10 +26,10 @@
 #include "boot/wait.h"
 #include "mem/thread.h"
 
-#define HEAT_MAX 4     /* recalls at the price of a barrier, after which a chunk is guarded */
-#define GUARD 256      /* for so many accesses */
+#define HEAT_MAX   4    /* recalls at the price of a barrier, after which a chunk is guarded */
+#define GUARD      256  /* for so many accesses */
 #define GUARD_WIDE 1024 /* the same, of wide elements that several threads write */
-#define LAST_BIT 63
+#define LAST_BIT   63
 
 /* ---- the lock ---- */
 
@@ -33,10 +37,11 @@
 static void lock(pgasi_array_hold_t *hold)
 {
     uint32_t me = (uint32_t)pgasi_boot.node_rank + 1, holder = 0, n = 0;
-    while (PGAS_UNLIKELY(!__atomic_compare_exchange_n(&hold->lock, &holder, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))) {
-        while ((holder = __atomic_load_n(&hold->lock, __ATOMIC_RELAXED)) && !pgasi_array_has_died((int)holder - 1))
+    while (PGAS_UNLIKELY(!__atomic_compare_exchange_n(&hold->lock, &holder, me, false,
+                                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+        while ((holder = __atomic_load_n(&hold->lock, __ATOMIC_RELAXED)) &&
+               !pgasi_array_has_died((int)holder - 1))
             pgasi_array_let_others_run(++n);
-    }
 }
 
 static void unlock(pgasi_array_hold_t *hold)
@@ -60,7 +65,8 @@ static pgasi_array_peer_t *peer_of_node_rank(pgasi_array_t *a, int node_rank)
 }
 
 /* A chunk has an entry for every cell in it; the last chunk of an array may have fewer. */
-static pgas_array_entry_t *entries_of(const pgasi_array_site_t *site, const pgasi_array_peer_t *peer)
+static pgas_array_entry_t *entries_of(const pgasi_array_site_t *site,
+                                      const pgasi_array_peer_t *peer)
 {
     const pgasi_array_t *a = site->array;
     return &peer->table[site->chunk << (a->map.shift - a->open.shift)];
@@ -69,7 +75,8 @@ static pgas_array_entry_t *entries_of(const pgasi_array_site_t *site, const pgas
 static uint64_t n_entries(const pgasi_array_site_t *site)
 {
     const pgasi_array_t *a = site->array;
-    uint64_t n = UINT64_C(1) << (a->map.shift - a->open.shift), last = a->map.n_elems >> a->open.shift;
+    uint64_t n = UINT64_C(1) << (a->map.shift - a->open.shift),
+             last = a->map.n_elems >> a->open.shift;
     uint64_t first = site->chunk << (a->map.shift - a->open.shift);
     return PGASI_MIN(n, last + 1 - first);
 }
@@ -77,7 +84,8 @@ static uint64_t n_entries(const pgasi_array_site_t *site)
 static void hide(const pgasi_array_site_t *site, int node_rank)
 {
     pgasi_array_t *a = site->array;
-    pgasi_array_peer_t *peer = node_rank == pgasi_boot.node_rank ? &a->peer[a->rank] : peer_of_node_rank(a, node_rank);
+    pgasi_array_peer_t *peer =
+        node_rank == pgasi_boot.node_rank ? &a->peer[a->rank] : peer_of_node_rank(a, node_rank);
     pgas_array_entry_t *entry = peer && peer->table ? entries_of(site, peer) : NULL;
     for (uint64_t j = 0; entry && j < n_entries(site); j++)
         __atomic_store_n(&entry[j].rights, 0, __ATOMIC_RELEASE);
@@ -98,14 +106,14 @@ static void hide_readers(const pgasi_array_site_t *site)
     uint64_t readers = site->hold->now.readers;
     if (!site->at_home && readers)
         hide(site, pgasi_boot.node_rank);
-    for (int r = 0; site->at_home && readers && r < pgasi_boot.node_size; r++) {
+    for (int r = 0; site->at_home && readers && r < pgasi_boot.node_size; r++)
         if (readers >> PGASI_MIN(r, LAST_BIT) & 1)
             hide(site, r);
-    }
     site->hold->now.readers = 0;
 }
 
-/* Those whose entries have just been taken away leave. They never need the lock while they are inside. */
+/* Those whose entries have just been taken away leave. They never need the lock while they are
+ * inside. */
 static void wait_until_left(const pgasi_array_site_t *site)
 {
     site->hold->now.shown = site->hold->now.owner || site->hold->now.readers;
@@ -117,8 +125,8 @@ static void wait_until_left(const pgasi_array_site_t *site)
         pgasi_array_let_others_run(n);
 }
 
-/* The entry of the calling thread's rank. What its owner alone may do, but for reading, is readable in short as long as there is no
- * other thread. */
+/* The entry of the calling thread's rank. What its owner alone may do, but for reading, is readable
+ * in short as long as there is no other thread. */
 static void show(const pgasi_array_site_t *site, uint64_t rights)
 {
     pgasi_array_t *a = site->array;
@@ -138,7 +146,8 @@ static void show(const pgasi_array_site_t *site, uint64_t rights)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!own || pgasi_array_is_sole())
         return;
-    for (uint64_t j = 0; j < n_entries(site); j++) /* another thread has come just now, and may have seen them */
+    /* another thread has come just now, and may have seen them */
+    for (uint64_t j = 0; j < n_entries(site); j++)
         __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
     wait_until_left(site);
 }
@@ -161,7 +170,9 @@ static void show_all(const pgasi_array_site_t *site)
     bool shared = hold->now.mode == PGASI_ARRAY_SHARED;
     uint64_t rights = hold->now.grant == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
     if (shared && hold->now.grant != PGASI_ARRAY_READS)
-        rights |= hold->now.grant == PGASI_ARRAY_ALL ? PGAS_ARRAY_CHANGE : (uint64_t)hold->now.op << 32 | PGAS_ARRAY_COMBINE;
+        rights |= hold->now.grant == PGASI_ARRAY_ALL
+                      ? PGAS_ARRAY_CHANGE
+                      : (uint64_t)hold->now.op << 32 | PGAS_ARRAY_COMBINE;
     hold->now.readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
     show(site, rights);
 }
@@ -186,11 +197,11 @@ static void settle_read(const pgasi_array_site_t *site, bool by_thread)
         end_ownership(site);
     if (hold->now.mode == PGASI_ARRAY_GUARDED || !may_show(site, by_thread))
         return;
-    if (hold->now.owner == me) {
+    if (hold->now.owner == me)
         show(site, pgas_array_path.data);
-    } else if (!(site->array->wide && hold->now.grant != PGASI_ARRAY_READS && hold->now.mode == PGASI_ARRAY_SHARED)) {
+    else if (!(site->array->wide && hold->now.grant != PGASI_ARRAY_READS &&
+               hold->now.mode == PGASI_ARRAY_SHARED))
         show_all(site);
-    }
 }
 
 /* Readers of this rank do not count if there is no other thread. */
@@ -201,24 +212,28 @@ static bool others_read(const pgasi_array_site_t *site)
     return (site->hold->now.readers & ~(sole ? mine : 0)) != 0;
 }
 
-/* Before a write, or an operation: the thread becomes the owner, or nobody is, and (of wide elements) nobody reads. */
+/* Before a write, or an operation: the thread becomes the owner, or nobody is, and (of wide
+ * elements) nobody reads. */
 static void settle_write(const pgasi_array_site_t *site, bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
     uint32_t me = pgasi_array_self();
     bool all = hold->now.grant == PGASI_ARRAY_ALL;
-    uint64_t rights = all ? pgas_array_path.data : (uint64_t)hold->now.op << 32 | pgas_array_path.operate;
+    uint64_t rights =
+        all ? pgas_array_path.data : (uint64_t)hold->now.op << 32 | pgas_array_path.operate;
     bool mine = hold->now.owner == me && by_thread;
     if (hold->now.owner && !mine)
         end_ownership(site);
-    if (may_show(site, by_thread) && (mine || (hold->now.mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
+    if (may_show(site, by_thread) &&
+        (mine || (hold->now.mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
         bool read = hold->now.readers != 0;
         hold->now.readers = 0;
         hold->now.owner = me;
         show(site, rights);
         if (PGAS_LIKELY(!read || pgasi_array_is_sole()))
             return;
-        end_ownership(site); /* another thread of this rank has come just now, and may be inside as a reader */
+        /* another thread of this rank has come just now, and may be inside as a reader */
+        end_ownership(site);
     }
     hold->now.mode = PGASI_ARRAY_SHARED;
     if (!site->array->wide) {
@@ -238,7 +253,8 @@ static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
     pgasi_array_hold_t *hold = site->hold;
     if (by_thread)
         touch(hold);
-    if (hold->now.mode == PGASI_ARRAY_GUARDED || (!may_show(site, by_thread) && !hold->now.owner && !hold->now.readers)) {
+    if (hold->now.mode == PGASI_ARRAY_GUARDED ||
+        (!may_show(site, by_thread) && !hold->now.owner && !hold->now.readers)) {
         pgasi_array_count(&site->array->info.guarded, 1);
         if (hold->now.mode == PGASI_ARRAY_GUARDED && by_thread && --hold->now.budget == 0) {
             hold->now.mode = PGASI_ARRAY_OPEN;
@@ -257,12 +273,12 @@ static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
 static void load(void *to, const void *from, size_t elem, uint64_t n)
 {
     switch (elem) {
-#define LOAD(word)                                                                                           \
-    case sizeof(word):                                                                                       \
-        for (uint64_t j = 0; j < n; j++) {                                                                   \
-            word w = __atomic_load_n((const word *)from + j, __ATOMIC_RELAXED);                              \
-            memcpy((char *)to + j * sizeof w, &w, sizeof w);                                                 \
-        }                                                                                                    \
+#define LOAD(word)                                                              \
+    case sizeof(word):                                                          \
+        for (uint64_t j = 0; j < n; j++) {                                      \
+            word w = __atomic_load_n((const word *)from + j, __ATOMIC_RELAXED); \
+            memcpy((char *)to + j * sizeof w, &w, sizeof w);                    \
+        }                                                                       \
         break;
         LOAD(uint8_t)
         LOAD(uint16_t)
@@ -278,13 +294,13 @@ static void load(void *to, const void *from, size_t elem, uint64_t n)
 static void store(void *to, const void *from, size_t elem, uint64_t n)
 {
     switch (elem) {
-#define STORE(word)                                                                                          \
-    case sizeof(word):                                                                                       \
-        for (uint64_t j = 0; j < n; j++) {                                                                   \
-            word w;                                                                                          \
-            memcpy(&w, (const char *)from + j * sizeof w, sizeof w);                                         \
-            __atomic_store_n((word *)to + j, w, j + 1 == n ? __ATOMIC_SEQ_CST : __ATOMIC_RELAXED);           \
-        }                                                                                                    \
+#define STORE(word)                                                                                \
+    case sizeof(word):                                                                             \
+        for (uint64_t j = 0; j < n; j++) {                                                         \
+            word w;                                                                                \
+            memcpy(&w, (const char *)from + j * sizeof w, sizeof w);                               \
+            __atomic_store_n((word *)to + j, w, j + 1 == n ? __ATOMIC_SEQ_CST : __ATOMIC_RELAXED); \
+        }                                                                                          \
         break;
         STORE(uint8_t)
         STORE(uint16_t)
@@ -297,21 +313,23 @@ static void store(void *to, const void *from, size_t elem, uint64_t n)
     }
 }
 
-/* Of an element that others may change at the same time: by compare and swap, until nobody has come between. NULL: nothing. */
+/* Of an element that others may change at the same time: by compare and swap, until nobody has come
+ * between. NULL: nothing. */
 typedef void (*change_fn_t)(void *value, const void *with);
 static void change(void *at, size_t bytes, change_fn_t fn, const void *with, void *old)
 {
     switch (bytes) {
-#define CHANGE(word)                                                                                                       \
-    case sizeof(word): {                                                                                                   \
-        word last = __atomic_load_n((word *)at, __ATOMIC_RELAXED), next;                                                   \
-        do {                                                                                                               \
-            next = last;                                                                                                   \
-            fn(&next, with);                                                                                               \
-        } while (!__atomic_compare_exchange_n((word *)at, &last, next, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));         \
-        if (old)                                                                                                           \
-            memcpy(old, &last, sizeof last);                                                                               \
-        break;                                                                                                             \
+#define CHANGE(word)                                                                           \
+    case sizeof(word): {                                                                       \
+        word last = __atomic_load_n((word *)at, __ATOMIC_RELAXED), next;                       \
+        do {                                                                                   \
+            next = last;                                                                       \
+            fn(&next, with);                                                                   \
+        } while (!__atomic_compare_exchange_n((word *)at, &last, next, true, __ATOMIC_SEQ_CST, \
+                                              __ATOMIC_RELAXED));                              \
+        if (old)                                                                               \
+            memcpy(old, &last, sizeof last);                                                   \
+        break;                                                                                 \
     }
         CHANGE(uint8_t)
         CHANGE(uint16_t)
@@ -332,22 +350,25 @@ static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_
     bool operands = site->hold->now.grant == PGASI_ARRAY_OPERATES && !site->at_home;
     size_t bytes = operands ? def->operand_bytes : elem;
     change_fn_t fn = operands || !def->merge ? def->combine : def->merge;
-    change(site->data + x->k * bytes, bytes, fn, x->in, x->kind == PGASI_ARRAY_FETCH ? x->out : NULL);
+    change(site->data + x->k * bytes, bytes, fn, x->in,
+           x->kind == PGASI_ARRAY_FETCH ? x->out : NULL);
     return PGAS_OK;
 }
 
-static pgas_status_t compare_swap(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
+static pgas_status_t compare_swap(const pgasi_array_site_t *site, pgasi_array_access_t *x,
+                                  size_t elem)
 {
     char *at = site->data + x->k * elem;
     switch (elem) {
-#define SWAP(word)                                                                                                         \
-    case sizeof(word): {                                                                                                   \
-        word last, next;                                                                                                   \
-        memcpy(&last, x->in2, sizeof last);                                                                                \
-        memcpy(&next, x->in, sizeof next);                                                                                 \
-        __atomic_compare_exchange_n((word *)(void *)at, &last, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);           \
-        memcpy(x->out, &last, sizeof last);                                                                                \
-        break;                                                                                                             \
+#define SWAP(word)                                                                            \
+    case sizeof(word): {                                                                      \
+        word last, next;                                                                      \
+        memcpy(&last, x->in2, sizeof last);                                                   \
+        memcpy(&next, x->in, sizeof next);                                                    \
+        __atomic_compare_exchange_n((word *)(void *)at, &last, next, false, __ATOMIC_SEQ_CST, \
+                                    __ATOMIC_SEQ_CST);                                        \
+        memcpy(x->out, &last, sizeof last);                                                   \
+        break;                                                                                \
     }
         SWAP(uint8_t)
         SWAP(uint16_t)
@@ -374,8 +395,8 @@ bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *v
     return may;
 }
 
-bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op, const pgas_array_op_def_t *def,
-                              const void *operand)
+bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op,
+                              const pgas_array_op_def_t *def, const void *operand)
 {
     const pgas_array_entry_t *entry = pgas_array_entry(array, i);
     uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
@@ -383,7 +404,8 @@ bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_
     bool combines = (rights & PGAS_ARRAY_COMBINE) && rights >> 32 == op && !def->merge;
     bool may = ((rights & PGAS_ARRAY_CHANGE) || combines) && pgas_array_path.read;
     if (may)
-        change(entry->base + i * array->elem_bytes, array->elem_bytes, def->merge ? def->merge : def->combine, operand, NULL);
+        change(entry->base + i * array->elem_bytes, array->elem_bytes,
+               def->merge ? def->merge : def->combine, operand, NULL);
     pgas_array_leave(slot);
     return may;
 }
@@ -436,10 +458,9 @@ void pgasi_array_own_pins_note(pgasi_array_access_t *x)
 
 bool pgasi_array_is_pinned_by(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
 {
-    for (uint32_t i = 0; i < x->n_pins; i++) {
+    for (uint32_t i = 0; i < x->n_pins; i++)
         if (x->pins[i].hold == hold)
             return true;
-    }
     return false;
 }
 
@@ -499,7 +520,8 @@ static bool own_pin_remove(const pgasi_array_hold_t *hold)
     return false;
 }
 
-pgas_status_t pgasi_array_unpin_hold(pgasi_array_hold_t *hold, pgas_array_pin_mode_t mode, bool *recall_p)
+pgas_status_t pgasi_array_unpin_hold(pgasi_array_hold_t *hold, pgas_array_pin_mode_t mode,
+                                     bool *recall_p)
 {
     if (!own_pin_remove(hold))
         return PGAS_ERR_INVALID;
@@ -508,7 +530,8 @@ pgas_status_t pgasi_array_unpin_hold(pgasi_array_hold_t *hold, pgas_array_pin_mo
         hold->pins_read--;
     else
         hold->pins_write--;
-    *recall_p = hold->now.recall && !hold->pins_write && (hold->now.recall == PGASI_ARRAY_NO_WRITES || !hold->pins_read);
+    *recall_p = hold->now.recall && !hold->pins_write &&
+                (hold->now.recall == PGASI_ARRAY_NO_WRITES || !hold->pins_read);
     unlock(hold);
     return PGAS_OK;
 }
@@ -536,10 +559,12 @@ static bool allows(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x
         return true;
     if (hold->now.grant == PGASI_ARRAY_READS)
         return need == PGASI_ARRAY_NEED_R;
-    return hold->now.grant == PGASI_ARRAY_OPERATES && need == PGASI_ARRAY_NEED_O && hold->now.op == x->op;
+    return hold->now.grant == PGASI_ARRAY_OPERATES && need == PGASI_ARRAY_NEED_O &&
+           hold->now.op == x->op;
 }
 
-pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access_t *x, bool by_thread)
+pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access_t *x,
+                              bool by_thread)
 {
     pgasi_array_hold_t *hold = site->hold;
     pgas_status_t status = PGAS_INPROGRESS;
@@ -616,7 +641,8 @@ int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level,
             hide_readers(site);
         if (hold->now.shown && (had_owner || all)) {
             hold->now.shown = hold->now.readers != 0;
-            hold->now.heat += recall && hold->now.heat < HEAT_MAX && pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
+            hold->now.heat += recall && hold->now.heat < HEAT_MAX &&
+                              pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
             result = !pgasi_array_is_alone(site->at_home);
         }
     }

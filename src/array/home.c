@@ -1,8 +1,9 @@
 /* The home's side of the protocol: carries out what the table says for directory entries.
  *
- * Requests stand in a queue for each chunk, in the order in which they came; the first is looked at when the chunk is in a stable
- * state, and the next when it is done. What a step asks the threads of this node to do (to leave) may end at once, or later: in
- * rounds of progress for those that are inside (one barrier for all chunks that are closing), at unpin for pins. */
+ * Requests stand in a queue for each chunk, in the order in which they came; the first is looked at
+ * when the chunk is in a stable state, and the next when it is done. What a step asks the threads
+ * of this node to do (to leave) may end at once, or later: in rounds of progress for those that are
+ * inside (one barrier for all chunks that are closing), at unpin for pins. */
 #include "array/array.h"
 
 #include <stdlib.h>
@@ -26,7 +27,11 @@ static bool is_exact(const pgasi_array_t *a)
 static pgasi_array_site_t site_of(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
-    return (pgasi_array_site_t){ a, hold, a->peer[a->rank].data + index * a->stride, hold->now.chunk, true,
+    return (pgasi_array_site_t){ a,
+                                 hold,
+                                 a->peer[a->rank].data + index * a->stride,
+                                 hold->now.chunk,
+                                 true,
                                  hold->now.chunk >= a->map.n_cells };
 }
 
@@ -103,7 +108,8 @@ void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index)
 static pgasi_array_event_t event_of(const pgasi_array_t *a, const pgasi_array_dir_t *dir)
 {
     const pgasi_array_request_t *r = dir->first;
-    if (r->event == PGASI_E_UPGRADE && dir->state == PGASI_H_S && !(is_exact(a) && (dir->who & pgasi_array_bit_of(a, r->source))))
+    if (r->event == PGASI_E_UPGRADE && dir->state == PGASI_H_S &&
+        !(is_exact(a) && (dir->who & pgasi_array_bit_of(a, r->source))))
         return PGASI_E_FETCH_W; /* it has lost its copy meanwhile */
     if (dir->state == PGASI_H_O && dir->op != r->op) {
         if (r->event == PGASI_E_FETCH_O)
@@ -177,7 +183,9 @@ void pgasi_array_home_request(pgasi_array_t *a, uint64_t index, pgasi_array_requ
 pgasi_array_event_t pgasi_array_event_of_access(const pgasi_array_access_t *x)
 {
     pgasi_array_need_t need = pgasi_array_need(x);
-    return need == PGASI_ARRAY_NEED_R ? PGASI_E_OP_R : need == PGASI_ARRAY_NEED_W ? PGASI_E_OP_W : PGASI_E_OP_A;
+    return need == PGASI_ARRAY_NEED_R   ? PGASI_E_OP_R
+           : need == PGASI_ARRAY_NEED_W ? PGASI_E_OP_W
+                                        : PGASI_E_OP_A;
 }
 
 pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array_access_t *x)
@@ -193,8 +201,8 @@ pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array
     return PGAS_OK;
 }
 
-/* Of the first request: by the hold, which allows it now. False: a thread of this node has pinned the chunk since it was looked
- * at, and the access is of another node. */
+/* Of the first request: by the hold, which allows it now. False: a thread of this node has pinned
+ * the chunk since it was looked at, and the access is of another node. */
 static bool execute(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_request_t *r = a->dir[index].first;
@@ -212,7 +220,8 @@ static bool execute(pgasi_array_t *a, uint64_t index)
         PGASI_ASSERT(r->x.status != PGAS_INPROGRESS || r->x.foreign);
         bool kept = r->x.status == PGAS_INPROGRESS;
         if (!kept)
-            pgasi_array_send_reply(a, a->global[r->source], &r->x, out, r->x.status == PGAS_OK ? bytes : 0);
+            pgasi_array_send_reply(a, a->global[r->source], &r->x, out,
+                                   r->x.status == PGAS_OK ? bytes : 0);
         if (out != small)
             free(out);
         return !kept;
@@ -222,7 +231,8 @@ static bool execute(pgasi_array_t *a, uint64_t index)
 
 /* ---- contents ---- */
 
-void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset, const void *data, size_t bytes)
+void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset, const void *data,
+                               size_t bytes)
 {
     if (offset <= a->stride && bytes <= a->stride - offset)
         memcpy(a->peer[a->rank].data + index * a->stride + offset, data, bytes);
@@ -241,7 +251,8 @@ static pgasi_array_kept_t *new_kept(pgasi_array_t *a, uint64_t index, int source
         k = malloc(sizeof *k + a->stride);
     }
     if (!k)
-        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].holds[index].now.chunk, dir->state, 0);
+        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].holds[index].now.chunk,
+                           dir->state, 0);
     *k = (pgasi_array_kept_t){ .next = dir->kept, .op = op, .source = source, .operands = k->room };
     dir->kept = k;
     return k;
@@ -267,8 +278,8 @@ static pgasi_array_kept_t *coming_from(const pgasi_array_dir_t *dir, int source)
     return k;
 }
 
-void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op, uint64_t offset, const void *data,
-                               size_t bytes)
+void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
+                               uint64_t offset, const void *data, size_t bytes)
 {
     pgasi_array_kept_t *k = coming_from(&a->dir[index], source);
     if (!k)
@@ -277,14 +288,16 @@ void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uin
         memcpy(k->room + offset, data, bytes);
 }
 
-/* As a rule they are merged before the message has been looked at, without a copy; but operators of the program may rely on
- * alignment. */
-void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source, uint32_t op, const void *data, size_t bytes)
+/* As a rule they are merged before the message has been looked at, without a copy; but operators of
+ * the program may rely on alignment. */
+void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
+                                   const void *data, size_t bytes)
 {
     if (bytes > a->stride)
         return;
     pgasi_array_kept_t *k = new_kept(a, index, source, op);
-    bool aligned = (uintptr_t)data % PGASI_ARRAY_OPERAND_ALIGN == 0 || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0);
+    bool aligned = (uintptr_t)data % PGASI_ARRAY_OPERAND_ALIGN == 0 ||
+                   op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0);
     k->operands = aligned ? data : memcpy(k->room, data, bytes);
     step(a, index, PGASI_E_WB_O, source);
     for (k = a->dir[index].kept; k; k = k->next) {
@@ -333,40 +346,79 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
     int to = source >= 0 ? a->global[source] : -1;
     const char *data = a->peer[a->rank].data + index * a->stride;
     switch (action) {
-    case PGASI_A_QUIESCE: quiesce(a, index, PGASI_ARRAY_NO_ACCESS); break;
-    case PGASI_A_QUIESCE_WRITES: quiesce(a, index, PGASI_ARRAY_NO_WRITES); break;
-    case PGASI_A_KEEP: keep(dir, source); break;
-    case PGASI_A_MERGE: merge(a, index); break;
-    case PGASI_A_DROP: dir->who &= is_exact(a) ? ~pgasi_array_bit_of(a, source) : ~UINT64_C(0); break;
-    case PGASI_A_JOIN: dir->who |= pgasi_array_bit_of(a, source); break;
-    case PGASI_A_GIVE_ALL: give(a, index, -1); break;
-    case PGASI_A_GIVE_OTHERS: give(a, index, source); break;
+    case PGASI_A_QUIESCE:
+        quiesce(a, index, PGASI_ARRAY_NO_ACCESS);
+        break;
+    case PGASI_A_QUIESCE_WRITES:
+        quiesce(a, index, PGASI_ARRAY_NO_WRITES);
+        break;
+    case PGASI_A_KEEP:
+        keep(dir, source);
+        break;
+    case PGASI_A_MERGE:
+        merge(a, index);
+        break;
+    case PGASI_A_DROP:
+        dir->who &= is_exact(a) ? ~pgasi_array_bit_of(a, source) : ~UINT64_C(0);
+        break;
+    case PGASI_A_JOIN:
+        dir->who |= pgasi_array_bit_of(a, source);
+        break;
+    case PGASI_A_GIVE_ALL:
+        give(a, index, -1);
+        break;
+    case PGASI_A_GIVE_OTHERS:
+        give(a, index, source);
+        break;
     case PGASI_A_GIVE_OWNER:
     case PGASI_A_LEND_OWNER:
         pgasi_array_send_event(a, a->global[dir->owner], hold->now.chunk,
                                action == PGASI_A_LEND_OWNER ? PGASI_E_LEND : PGASI_E_GIVE, 0);
         dir->pending++;
         break;
-    case PGASI_A_SET_OP: dir->op = r->op; break;
+    case PGASI_A_SET_OP:
+        dir->op = r->op;
+        break;
     case PGASI_A_OWN:
         dir->who = 0;
         dir->owner = source;
         break;
-    case PGASI_A_ADD: dir->who |= pgasi_array_bit_of(a, source); break;
-    case PGASI_A_OPEN_ALL: pgasi_array_open(hold, PGASI_ARRAY_ALL, 0); break;
-    case PGASI_A_OPEN_READ: pgasi_array_open(hold, PGASI_ARRAY_READS, 0); break;
-    case PGASI_A_OPEN_OPERATE: pgasi_array_open(hold, PGASI_ARRAY_OPERATES, dir->op); break;
+    case PGASI_A_ADD:
+        dir->who |= pgasi_array_bit_of(a, source);
+        break;
+    case PGASI_A_OPEN_ALL:
+        pgasi_array_open(hold, PGASI_ARRAY_ALL, 0);
+        break;
+    case PGASI_A_OPEN_READ:
+        pgasi_array_open(hold, PGASI_ARRAY_READS, 0);
+        break;
+    case PGASI_A_OPEN_OPERATE:
+        pgasi_array_open(hold, PGASI_ARRAY_OPERATES, dir->op);
+        break;
     case PGASI_A_SEND_DATA_R:
     case PGASI_A_SEND_DATA_W:
-        pgasi_array_send_data(a, to, hold->now.chunk, action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W, r->line,
-                              data, r->pull);
+        pgasi_array_send_data(a, to, hold->now.chunk,
+                              action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W,
+                              r->line, data, r->pull);
         break;
-    case PGASI_A_SEND_GRANT_W: pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_GRANT_W, r->line); break;
-    case PGASI_A_SEND_GRANT_O: pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_GRANT_O, r->line); break;
-    case PGASI_A_SEND_WB_ACK: pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_WB_ACK, 0); break;
-    case PGASI_A_COUNT: dir->pending--; break;
-    case PGASI_A_NEXT: pop(a, dir); break;
-    default: break; /* STORE: what came before the answer. SERVE: dispatch, which is at work or follows */
+    case PGASI_A_SEND_GRANT_W:
+        pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_GRANT_W, r->line);
+        break;
+    case PGASI_A_SEND_GRANT_O:
+        pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_GRANT_O, r->line);
+        break;
+    case PGASI_A_SEND_WB_ACK:
+        pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_WB_ACK, 0);
+        break;
+    case PGASI_A_COUNT:
+        dir->pending--;
+        break;
+    case PGASI_A_NEXT:
+        pop(a, dir);
+        break;
+    /* STORE: what came before the answer. SERVE: dispatch, which is at work or follows */
+    default:
+        break;
     }
 }
 
@@ -375,15 +427,18 @@ static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, in
     pgasi_array_dir_t *dir = &a->dir[index];
     const pgasi_array_step_t *s = pgasi_array_step(dir->state, event);
     if (!s->known)
-        pgasi_array_broken(a, "home of", a->peer[a->rank].holds[index].now.chunk, dir->state, (int)event);
-    bool asked = (s->actions & (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
+        pgasi_array_broken(a, "home of", a->peer[a->rank].holds[index].now.chunk, dir->state,
+                           (int)event);
+    bool asked = (s->actions &
+                  (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
     dir->state = s->next;
     for (uint64_t left = s->actions; left; left &= left - 1) {
         pgasi_array_action_t action = (pgasi_array_action_t)__builtin_ctzll(left);
         if (action != PGASI_A_EXEC)
             act(a, index, action, source);
         else if (!execute(a, index))
-            left &= ~(UINT64_C(1) << PGASI_A_NEXT); /* it stays the first; the state that it has led to is stable */
+            /* it stays the first; the state that it has led to is stable */
+            left &= ~(UINT64_C(1) << PGASI_A_NEXT);
     }
     if (asked && dir->closed == 0)
         step(a, index, PGASI_E_QUIET, -1);
@@ -393,7 +448,8 @@ static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, in
     dispatch(a, index);
 }
 
-void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, int source)
+void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event,
+                             int source)
 {
     step(a, index, event, source);
 }
@@ -439,9 +495,8 @@ void pgasi_array_home_stop(pgasi_array_t *a)
 void pgasi_array_home_forget(pgasi_array_t *a, pgasi_array_access_t *x)
 {
     for (uint64_t j = 0; j < a->n_home; j++) {
-        for (pgasi_array_request_t *r = a->dir[j].first; r; r = r->next) {
+        for (pgasi_array_request_t *r = a->dir[j].first; r; r = r->next)
             if (r->own == x)
                 r->own = NULL;
-        }
     }
 }

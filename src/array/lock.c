@@ -1,12 +1,14 @@
 /* Locks of elements: the home keeps the queue (lock_queue.c), requests and answers are calls.
  *
- * Each rank knows what its threads have. So a lock that a thread has already, and one that it does not have, are noticed
- * without a message, and giving back needs no answer. At home the queue belongs to whoever has the inbox lock: handlers, and
- * threads of the rank that are serving, who need no message.
+ * Each rank knows what its threads have. So a lock that a thread has already, and one that it does
+ * not have, are noticed without a message, and giving back needs no answer. At home the queue
+ * belongs to whoever has the inbox lock: handlers, and threads of the rank that are serving, who
+ * need no message.
  *
- * As for other locks (call/lock.c), a thread waits for one at a time, so its slot names the place where the answer goes, and
- * a number tells answers to this request from late ones. Every request is answered once; one that is taken back after a
- * time-out with that, unless the lock was on its way. A request of a rank that died is ignored, whenever it comes. */
+ * As for other locks (call/lock.c), a thread waits for one at a time, so its slot names the place
+ * where the answer goes, and a number tells answers to this request from late ones. Every request
+ * is answered once; one that is taken back after a time-out with that, unless the lock was on its
+ * way. A request of a rank that died is ignored, whenever it comes. */
 #include "array/lock.h"
 
 #include <pthread.h>
@@ -56,7 +58,8 @@ static uint64_t first_place(const held_t *h)
 static held_t *place_of(const held_t *h)
 {
     uint64_t i = first_place(h);
-    while (held[i].array && (held[i].index != h->index || held[i].array != h->array || held[i].slot != h->slot))
+    while (held[i].array &&
+           (held[i].index != h->index || held[i].array != h->array || held[i].slot != h->slot))
         i = (i + 1) & (held_room - 1);
     return &held[i];
 }
@@ -72,10 +75,9 @@ static bool make_room(void)
         return false;
     held = wide;
     held_room = room;
-    for (uint64_t i = 0; i < n_old; i++) {
+    for (uint64_t i = 0; i < n_old; i++)
         if (old[i].array)
             *place_of(&old[i]) = old[i];
-    }
     free(old);
     return true;
 }
@@ -95,7 +97,8 @@ static pgas_status_t remember(const held_t *h)
     return status;
 }
 
-/* What was stored behind the hole because its place was taken moves up, so that look-ups may end at an empty place. */
+/* What was stored behind the hole because its place was taken moves up, so that look-ups may end at
+ * an empty place. */
 static void close_hole(uint64_t hole)
 {
     uint64_t mask = held_room - 1;
@@ -147,7 +150,8 @@ static wait_t *waits; /* [PGAS_THREADS_MAX] by slot */
 static void take_answer(int slot, uint32_t number, int home, pgas_status_t status)
 {
     wait_t *w = &waits[slot];
-    if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != number || w->home != home)
+    if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != number ||
+        w->home != home)
         return;
     __atomic_store_n(&w->state, status > 0 ? PGAS_ERR_INTERNAL : status, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
@@ -159,7 +163,8 @@ static void take_answer(int slot, uint32_t number, int home, pgas_status_t statu
 static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
 {
     int rank = pgas_thread_rank(r->who), slot = pgas_thread_slot(r->who);
-    message_t m = { r->index, r->number, (uint16_t)r->array, (uint16_t)slot, ANSWER, r->writes, (int16_t)status, 0 };
+    message_t m = { r->index, r->number, (uint16_t)r->array, (uint16_t)slot,
+                    ANSWER,   r->writes, (int16_t)status,    0 };
     if (rank == pgasi_boot.rank)
         take_answer(slot, r->number, rank, status);
     else
@@ -187,8 +192,10 @@ static void tell_stray(const pgasi_array_lock_request_t *r)
 {
     static bool told;
     if (!told)
-        PGASI_WARN("array", "thread %d of rank %d gives back a lock of element %llu that it does not have: ignored",
-                   pgas_thread_slot(r->who), pgas_thread_rank(r->who), (unsigned long long)r->index);
+        PGASI_WARN(
+            "array",
+            "thread %d of rank %d gives back a lock of element %llu that it does not have: ignored",
+            pgas_thread_slot(r->who), pgas_thread_rank(r->who), (unsigned long long)r->index);
     told = true;
 }
 
@@ -218,7 +225,8 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t source, voi
         take_answer(m.slot, m.number, rank, (pgas_status_t)m.status);
         return;
     }
-    pgasi_array_lock_request_t r = { m.index, m.array, m.number, pgas_thread_make(rank, m.slot), m.writes != 0 };
+    pgasi_array_lock_request_t r = { m.index, m.array, m.number, pgas_thread_make(rank, m.slot),
+                                     m.writes != 0 };
     if (m.op == ACQUIRE)
         __atomic_store_n(&looks_left, LOOKS, __ATOMIC_RELAXED);
     pgas_status_t status = carry_out(m.op, &r);
@@ -231,7 +239,10 @@ static void on_message(const void *args, size_t bytes, pgas_thread_t source, voi
 /* PGAS_OK: sent. At the own rank the answer. */
 static pgas_status_t send(int home, int op, const pgasi_array_lock_request_t *r)
 {
-    message_t m = { r->index, r->number, (uint16_t)r->array, (uint16_t)pgasi_self.slot, (uint8_t)op, r->writes, 0, 0 };
+    message_t m = {
+        r->index, r->number, (uint16_t)r->array, (uint16_t)pgasi_self.slot, (uint8_t)op, r->writes,
+        0,        0
+    };
     if (home != pgasi_boot.rank)
         return pgasi_outbox_call(home, PGASI_REC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_WAIT);
     pgasi_path_state_t before = pgasi_serve_begin();
@@ -247,7 +258,8 @@ static pgas_status_t wait_for_answer(const pgasi_array_t *a, wait_t *mine, uint6
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     pgas_status_t status;
-    while ((status = (pgas_status_t)__atomic_load_n(&mine->state, __ATOMIC_ACQUIRE)) == PGAS_INPROGRESS) {
+    while ((status = (pgas_status_t)__atomic_load_n(&mine->state, __ATOMIC_ACQUIRE)) ==
+           PGAS_INPROGRESS) {
         if (pgasi_boot_some_dead() && pgasi_array_is_broken(a))
             status = PGAS_ERR_PEER;
         else if (pgasi_wait_is_over(limit))
@@ -260,7 +272,8 @@ static pgas_status_t wait_for_answer(const pgasi_array_t *a, wait_t *mine, uint6
     return status;
 }
 
-static pgas_status_t ask(const pgasi_array_t *a, pgasi_array_lock_request_t *r, int home, int64_t timeout_us)
+static pgas_status_t ask(const pgasi_array_t *a, pgasi_array_lock_request_t *r, int home,
+                         int64_t timeout_us)
 {
     uint64_t limit = timeout_us == 0 ? UINT64_MAX : pgasi_wait_limit(timeout_us);
     wait_t *mine = &waits[pgasi_self.slot];
@@ -272,7 +285,8 @@ static pgas_status_t ask(const pgasi_array_t *a, pgasi_array_lock_request_t *r, 
     pgas_status_t status = send(home, timeout_us == 0 ? TRY : ACQUIRE, r);
     if (status == PGAS_OK)
         status = wait_for_answer(a, mine, limit);
-    if (status == PGAS_ERR_TIMEOUT && __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == PGAS_INPROGRESS) {
+    if (status == PGAS_ERR_TIMEOUT &&
+        __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == PGAS_INPROGRESS) {
         status = send(home, CANCEL, r);
         if (status == PGAS_OK)
             status = wait_for_answer(a, mine, UINT64_MAX);
@@ -305,7 +319,8 @@ static pgas_status_t acquire(pgas_array_t *array, uint64_t i, bool writes, int64
     if (pgasi_boot_some_dead() && pgasi_array_is_broken(a))
         return PGAS_ERR_PEER;
     held_t h = { i, a->id + 1, (uint32_t)pgasi_self.slot };
-    pgasi_array_lock_request_t r = { i, a->id, 0, pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), writes };
+    pgasi_array_lock_request_t r = { i, a->id, 0,
+                                     pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), writes };
     status = remember(&h);
     if (status != PGAS_OK)
         return status;
@@ -334,7 +349,8 @@ pgas_status_t pgas_array_unlock(pgas_array_t *array, uint64_t i)
         return status;
     const pgasi_array_t *a = pgasi_array_of(array);
     held_t h = { i, a->id + 1, (uint32_t)pgasi_self.slot };
-    pgasi_array_lock_request_t r = { i, a->id, 0, pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), false };
+    pgasi_array_lock_request_t r = { i, a->id, 0,
+                                     pgas_thread_make(pgasi_boot.rank, pgasi_self.slot), false };
     return forget(&h) ? send(home_of(a, i), RELEASE, &r) : PGAS_ERR_INVALID;
 }
 

@@ -1,4 +1,5 @@
-/* Queues of elements' locks: see lock_queue.h. A hash table with chains; an uncontended lock is two small blocks from malloc. */
+/* Queues of elements' locks: see lock_queue.h. A hash table with chains; an uncontended lock is two
+ * small blocks from malloc. */
 #include "array/lock_queue.h"
 
 #include <stdlib.h>
@@ -152,7 +153,8 @@ static void free_list(waiter_t *w)
 
 /* ---- what happens ---- */
 
-pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q, const pgasi_array_lock_request_t *request, bool tries)
+pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q,
+                                    const pgasi_array_lock_request_t *request, bool tries)
 {
     entry_t *e = find_or_make(q, request);
     if (!e)
@@ -177,7 +179,8 @@ pgas_status_t pgasi_array_lock_want(pgasi_array_lock_queue_t *q, const pgasi_arr
     return PGAS_INPROGRESS;
 }
 
-bool pgasi_array_lock_release(pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index, pgas_thread_t who)
+bool pgasi_array_lock_release(pgasi_array_lock_queue_t *q, uint32_t array, uint64_t index,
+                              pgas_thread_t who)
 {
     entry_t **at = q->n ? place_of(q, array, index) : NULL;
     bool found = false;
@@ -227,10 +230,9 @@ void pgasi_array_lock_drop_rank(pgasi_array_lock_queue_t *q, int rank)
 bool pgasi_array_lock_in_use(const pgasi_array_lock_queue_t *q, uint32_t array)
 {
     for (uint64_t b = 0; q->n && b < q->n_buckets; b++) {
-        for (const entry_t *e = q->bucket[b]; e; e = e->next) {
+        for (const entry_t *e = q->bucket[b]; e; e = e->next)
             if (e->array == array)
                 return true;
-        }
     }
     return false;
 }
@@ -248,21 +250,19 @@ static void free_entry(pgasi_array_lock_queue_t *q, entry_t **at)
 void pgasi_array_lock_forget(pgasi_array_lock_queue_t *q, uint32_t array)
 {
     for (uint64_t b = 0; b < q->n_buckets; b++) {
-        for (entry_t **at = &q->bucket[b]; *at;) {
+        for (entry_t **at = &q->bucket[b]; *at;)
             if ((*at)->array == array)
                 free_entry(q, at);
             else
                 at = &(*at)->next;
-        }
     }
 }
 
 void pgasi_array_lock_clear(pgasi_array_lock_queue_t *q)
 {
-    for (uint64_t b = 0; b < q->n_buckets; b++) {
+    for (uint64_t b = 0; b < q->n_buckets; b++)
         while (q->bucket[b])
             free_entry(q, &q->bucket[b]);
-    }
     free(q->bucket);
     q->bucket = NULL;
     q->n_buckets = q->n = 0;

@@ -15,7 +15,8 @@ void pgasi_array_even_offsets(uint64_t n_elems, uint32_t shift, int n_ranks, uin
 
 int pgasi_array_home_of(const pgasi_array_map_t *map, uint64_t i)
 {
-    int low = 0, high = map->n_ranks - 1; /* the last rank that begins at or before i and is not empty */
+    /* the last rank that begins at or before i and is not empty */
+    int low = 0, high = map->n_ranks - 1;
     while (low < high) {
         int middle = low + (high - low + 1) / 2;
         if (map->offsets[middle] <= i)
@@ -55,14 +56,16 @@ static bool has_tail(const pgasi_array_map_t *map, int rank)
     uint64_t begin = map->offsets[rank], end = map->offsets[rank + 1];
     if (begin == end || end == map->n_elems || !(end & cell_mask(map)))
         return false;
-    return !(has_head(map, rank) && begin >> map->shift == end >> map->shift); /* all of it is the piece at the beginning */
+    /* all of it is the piece at the beginning */
+    return !(has_head(map, rank) && begin >> map->shift == end >> map->shift);
 }
 
 uint64_t pgasi_array_n_home(const pgasi_array_map_t *map, int rank)
 {
     if (map->offsets[rank] == map->offsets[rank + 1])
         return 0;
-    return has_head(map, rank) + (end_cell(map, rank) - first_cell(map, rank)) + has_tail(map, rank);
+    return has_head(map, rank) + (end_cell(map, rank) - first_cell(map, rank)) +
+           has_tail(map, rank);
 }
 
 static pgasi_array_place_t head_of(const pgasi_array_map_t *map, int r)
@@ -76,13 +79,17 @@ static pgasi_array_place_t tail_of(const pgasi_array_map_t *map, int r)
 {
     uint64_t end = map->offsets[r + 1], begin = end & ~cell_mask(map);
     uint64_t index = pgasi_array_n_home(map, r) - 1;
-    return (pgasi_array_place_t){ map->n_cells + 2 * (uint64_t)r + 1, begin, end - begin, r, index, true };
+    return (pgasi_array_place_t){
+        map->n_cells + 2 * (uint64_t)r + 1, begin, end - begin, r, index, true
+    };
 }
 
 static pgasi_array_place_t cell_of(const pgasi_array_map_t *map, int r, uint64_t cell)
 {
     uint64_t begin = cell << map->shift, end = PGASI_MIN(begin + cell_mask(map) + 1, map->n_elems);
-    return (pgasi_array_place_t){ cell, begin, end - begin, r, has_head(map, r) + cell - first_cell(map, r), false };
+    return (pgasi_array_place_t){
+        cell, begin, end - begin, r, has_head(map, r) + cell - first_cell(map, r), false
+    };
 }
 
 pgasi_array_place_t pgasi_array_place(const pgasi_array_map_t *map, uint64_t i)
@@ -90,31 +97,36 @@ pgasi_array_place_t pgasi_array_place(const pgasi_array_map_t *map, uint64_t i)
     int r = pgasi_array_home_of(map, i);
     uint64_t cell = i >> map->shift;
     if (map->whole) {
-        uint64_t begin = cell << map->shift, end = PGASI_MIN(begin + cell_mask(map) + 1, map->n_elems);
-        return (pgasi_array_place_t){ cell, begin, end - begin, r, cell - (map->offsets[r] >> map->shift), false };
+        uint64_t begin = cell << map->shift,
+                 end = PGASI_MIN(begin + cell_mask(map) + 1, map->n_elems);
+        return (pgasi_array_place_t){
+            cell, begin, end - begin, r, cell - (map->offsets[r] >> map->shift), false
+        };
     }
     if (cell < first_cell(map, r))
         return head_of(map, r);
     return cell < end_cell(map, r) ? cell_of(map, r, cell) : tail_of(map, r);
 }
 
-pgasi_array_place_t pgasi_array_place_of_index(const pgasi_array_map_t *map, int rank, uint64_t index)
+pgasi_array_place_t pgasi_array_place_of_index(const pgasi_array_map_t *map, int rank,
+                                               uint64_t index)
 {
     bool head = has_head(map, rank);
-    uint64_t i = head && index == 0 ? map->offsets[rank] : (first_cell(map, rank) + index - head) << map->shift;
+    uint64_t i = head && index == 0 ? map->offsets[rank]
+                                    : (first_cell(map, rank) + index - head) << map->shift;
     return pgasi_array_place(map, i);
 }
 
 bool pgasi_array_is_whole(const pgasi_array_map_t *map)
 {
-    for (int r = 0; r < map->n_ranks; r++) {
+    for (int r = 0; r < map->n_ranks; r++)
         if ((map->offsets[r] & cell_mask(map)) && map->offsets[r] != map->n_elems)
             return false;
-    }
     return true;
 }
 
-bool pgasi_array_place_of_chunk(const pgasi_array_map_t *map, uint64_t chunk, pgasi_array_place_t *place_p)
+bool pgasi_array_place_of_chunk(const pgasi_array_map_t *map, uint64_t chunk,
+                                pgasi_array_place_t *place_p)
 {
     if (chunk >= pgasi_array_n_chunks(map))
         return false;

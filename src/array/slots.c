@@ -1,9 +1,11 @@
 /* Slots: what tells whether a thread is inside an access.
  *
- * Every thread has one, in memory of its node, where it says by a plain store that it is inside. Whoever takes entries away changes
- * them, runs a barrier on all processors, and waits until he has seen every slot empty once: a thread that is inside later sees the
- * entry changed. That the slot does not say which chunk makes an access two instructions shorter, and costs nothing, since
- * accesses are a few instructions each. Source: hazard pointers (Michael 2004), asymmetric fences by membarrier(2). */
+ * Every thread has one, in memory of its node, where it says by a plain store that it is inside.
+ * Whoever takes entries away changes them, runs a barrier on all processors, and waits until he has
+ * seen every slot empty once: a thread that is inside later sees the entry changed. That the slot
+ * does not say which chunk makes an access two instructions shorter, and costs nothing, since
+ * accesses are a few instructions each. Source: hazard pointers (Michael 2004), asymmetric fences
+ * by membarrier(2). */
 #include "array/slots.h"
 
 #include <sched.h>
@@ -20,7 +22,10 @@
 
 #define NO_RIGHTS UINT64_MAX /* fits no entry */
 static uint32_t nowhere;
-#define NO_PATH { &nowhere, NULL, 0, NO_RIGHTS, NO_RIGHTS }
+#define NO_PATH                                 \
+    {                                           \
+        &nowhere, NULL, 0, NO_RIGHTS, NO_RIGHTS \
+    }
 __thread pgas_array_path_t pgas_array_path __attribute__((tls_model("initial-exec"))) = NO_PATH;
 
 #define N_SLOTS (PGAS_THREADS_MAX + 1)
@@ -54,7 +59,8 @@ bool pgasi_array_thread_known(void)
     return pgas_array_path.read != 0;
 }
 
-/* Of a rank, in its heap, for as long as the library runs: its threads remember where theirs are. */
+/* Of a rank, in its heap, for as long as the library runs: its threads remember where theirs
+ * are. */
 pgas_status_t pgasi_array_slots_start(void)
 {
     if (slots_epoch == pgasi_epoch)
@@ -91,7 +97,9 @@ void pgasi_array_slots_learn(int node_rank, void *slots)
 
 uint32_t pgasi_array_self(void)
 {
-    return pgas_array_path.read ? (uint32_t)pgasi_boot.node_rank << 12 | (uint32_t)(pgas_array_path.data >> 8) : 0;
+    return pgas_array_path.read
+               ? (uint32_t)pgasi_boot.node_rank << 12 | (uint32_t)(pgas_array_path.data >> 8)
+               : 0;
 }
 
 bool pgasi_array_is_sole(void)
@@ -101,24 +109,26 @@ bool pgasi_array_is_sole(void)
 
 bool pgasi_array_is_alone(bool at_home)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* entries are taken away before: a thread that comes now does not find them */
+    /* entries are taken away before: a thread that comes now does not find them */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return pgas_array_path.read && (!at_home || pgasi_boot.node_size == 1) &&
            __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED) == 1;
 }
 
-/* Some looks: a thread that makes one access after the other is outside for a moment between them. */
+/* Some looks: a thread that makes one access after the other is outside for a moment between
+ * them. */
 static bool has_left(const uint32_t *inside)
 {
-    for (int n = 0; n < LOOKS; n++) {
+    for (int n = 0; n < LOOKS; n++)
         if (!__atomic_load_n(inside, __ATOMIC_ACQUIRE))
             return true;
-    }
     return false;
 }
 
 bool pgasi_array_has_died(int node_rank)
 {
-    return PGAS_UNLIKELY(pgasi_boot_some_dead()) && pgasi_boot_is_dead(pgasi_boot.node_members[node_rank]);
+    return PGAS_UNLIKELY(pgasi_boot_some_dead()) &&
+           pgasi_boot_is_dead(pgasi_boot.node_members[node_rank]);
 }
 
 void pgasi_array_let_others_run(uint32_t n)
@@ -134,10 +144,9 @@ static bool is_outside(int node_rank)
 {
     slots_t *s = __atomic_load_n(&slots_of[node_rank], __ATOMIC_ACQUIRE);
     uint32_t n = s ? __atomic_load_n(&s->n_used, __ATOMIC_ACQUIRE) : 0;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         if (!has_left(&s->slot[i].inside))
             return pgasi_array_has_died(node_rank);
-    }
     return true;
 }
 
@@ -145,10 +154,9 @@ bool pgasi_array_is_left(bool at_home)
 {
     if (!at_home)
         return is_outside(pgasi_boot.node_rank);
-    for (int r = 0; r < pgasi_boot.node_size; r++) {
+    for (int r = 0; r < pgasi_boot.node_size; r++)
         if (!is_outside(r))
             return false;
-    }
     return true;
 }
 
@@ -167,15 +175,18 @@ static void end_time_alone(void)
 
 void pgasi_array_thread_start(void)
 {
-    if (pgas_array_path.read || !pgasi_thread_attached() || pgasi_self.in_handler || pgasi_self.slot >= PGAS_THREADS_MAX)
+    if (pgas_array_path.read || !pgasi_thread_attached() || pgasi_self.in_handler ||
+        pgasi_self.slot >= PGAS_THREADS_MAX)
         return;
-    uint32_t slot = (uint32_t)pgasi_self.slot, n = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED);
-    while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false, __ATOMIC_SEQ_CST,
-                                                     __ATOMIC_RELAXED))
+    uint32_t slot = (uint32_t)pgasi_self.slot,
+             n = __atomic_load_n(&own_slots->n_used, __ATOMIC_RELAXED);
+    while (n <= slot && !__atomic_compare_exchange_n(&own_slots->n_used, &n, slot + 1, false,
+                                                     __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         ;
     if (slot > 0 && !__atomic_load_n(&is_shared, __ATOMIC_ACQUIRE))
         end_time_alone();
     uint32_t *inside = &own_slots->slot[slot].inside;
-    pgas_array_path = (pgas_array_path_t){ inside, inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
-                                           (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
+    pgas_array_path =
+        (pgas_array_path_t){ inside, inside, PGAS_ARRAY_READ, (slot + 1) << 8 | PGAS_ARRAY_DATA,
+                             (slot + 1) << 8 | PGAS_ARRAY_OPERATE };
 }

@@ -1,9 +1,12 @@
-/* The array's messages: calls of one internal handler, through lane 0, so that those of one rank to another stay in order.
+/* The array's messages: calls of one internal handler, through lane 0, so that those of one rank to
+ * another stay in order.
  *
- * Contents travel by one copy where heaps are mapped (ranks of one host that count as several nodes), else as messages of pieces.
- * Lines are filled by their rank, which reads the chunk at its home when it is told that it may: nothing changes there before it
- * has given the chunk back, and what it is asked to give it sees later. What goes home is stored there. Answers of accesses
- * that a home has carried out find their access by a number with a generation, so that a late one finds nothing. */
+ * Contents travel by one copy where heaps are mapped (ranks of one host that count as several
+ * nodes), else as messages of pieces. Lines are filled by their rank, which reads the chunk at its
+ * home when it is told that it may: nothing changes there before it has given the chunk back, and
+ * what it is asked to give it sees later. What goes home is stored there. Answers of accesses that
+ * a home has carried out find their access by a number with a generation, so that a late one finds
+ * nothing. */
 #include "array/array.h"
 
 #include <stdlib.h>
@@ -26,7 +29,7 @@ typedef struct {
     uint64_t offset; /* of pieces; else the access: kind, pin, k, n */
     uint32_t line;   /* or number of an access */
     int16_t status;
-    uint16_t run;    /* lines of this chunk and those behind it follow */
+    uint16_t run; /* lines of this chunk and those behind it follow */
 } message_t;
 #define RUN_MAX 64
 
@@ -34,8 +37,8 @@ typedef struct {
     uint32_t k, n : 22, kind : 6, pin : 4;
 } packed_t;
 
-/* Between begin and end: messages without data to one rank, alike but for consecutive chunks and their lines, go as one, with a
- * list of the lines behind it. */
+/* Between begin and end: messages without data to one rank, alike but for consecutive chunks and
+ * their lines, go as one, with a list of the lines behind it. */
 static struct {
     int depth, to;
     uint32_t n;
@@ -108,7 +111,8 @@ static void tell_heap(pgasi_array_t *a, int to)
         return;
     has_told[to] = 1;
     if (pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) == PGAS_OK)
-        send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_HELLO, 0, 0, 0, 0, 0, 0, 0 }, &wire, sizeof wire);
+        send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_HELLO, 0, 0, 0, 0, 0, 0, 0 },
+             &wire, sizeof wire);
 }
 
 /* The address here of bytes at an offset of a rank's heap; NULL: not mapped. */
@@ -116,11 +120,13 @@ static char *mapped(int rank, uint64_t offset, uint64_t bytes)
 {
     const pgasi_lane_peer_t *peer = &pgasi_lanes[PGASI_LANE_SERVICE]->peer[rank];
     offset -= PGASI_HEAP_OFFSET;
-    return offset <= peer->heap_bytes && bytes <= peer->heap_bytes - offset ? peer->heap + offset : NULL;
+    return offset <= peer->heap_bytes && bytes <= peer->heap_bytes - offset ? peer->heap + offset
+                                                                            : NULL;
 }
 
 /* last: the event that the last piece brings along, 0: none. */
-static void send_pieces(pgasi_array_t *a, int to, message_t m, const char *data, size_t bytes, pgasi_array_event_t last)
+static void send_pieces(pgasi_array_t *a, int to, message_t m, const char *data, size_t bytes,
+                        pgasi_array_event_t last)
 {
     size_t most = (pgasi_param.call_max - sizeof m) & ~(size_t)7;
     for (size_t done = 0; done < bytes; done += most) {
@@ -135,8 +141,8 @@ static int member(const pgasi_array_t *a, int rank)
     return pgas_team_from_global(a->team, rank);
 }
 
-void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, const void *data,
-                           bool pull)
+void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                           uint32_t line, const void *data, bool pull)
 {
     message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_FILL, 0, 0, chunk, 0, line, 0, 0 };
     if (!pull) {
@@ -151,10 +157,12 @@ void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array
 
 static char *mapped_chunk(const pgasi_array_t *a, const pgasi_array_place_t *place)
 {
-    return mapped(a->global[place->home], a->home_offset[place->home] + place->index * a->stride, a->stride);
+    return mapped(a->global[place->home], a->home_offset[place->home] + place->index * a->stride,
+                  a->stride);
 }
 
-void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, const void *data, size_t bytes)
+void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                               const void *data, size_t bytes)
 {
     pgasi_array_place_t place;
     pgasi_array_place_of_chunk(&a->map, chunk, &place);
@@ -164,11 +172,14 @@ void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_a
         pgasi_array_count(&a->info.data_bytes, bytes);
         pgasi_array_send_answer(a, to, chunk, event);
     } else {
-        send_pieces(a, to, (message_t){ (uint16_t)a->id, PGASI_ARRAY_M_ELEMENTS, 0, 0, chunk, 0, 0, 0, 0 }, data, bytes, event);
+        send_pieces(a, to,
+                    (message_t){ (uint16_t)a->id, PGASI_ARRAY_M_ELEMENTS, 0, 0, chunk, 0, 0, 0, 0 },
+                    data, bytes, event);
     }
 }
 
-void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op, const void *data, size_t bytes)
+void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
+                               const void *data, size_t bytes)
 {
     message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_OPERANDS, 0, op, chunk, 0, 0, 0, 0 };
     if (bytes <= pgasi_param.call_max - sizeof m) {
@@ -182,28 +193,38 @@ void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_
 
 /* ---- control ---- */
 
-void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line, uint32_t op)
+void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                              uint32_t line, uint32_t op)
 {
     pgasi_array_place_t place;
     pgasi_array_place_of_chunk(&a->map, chunk, &place);
     tell_heap(a, to);
     bool pull = mapped_chunk(a, &place) != NULL;
-    send_to_run(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_REQUEST, (uint8_t)event, op, chunk, 0, line, pull, 0 });
+    send_to_run(a, to,
+                &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_REQUEST, (uint8_t)event, op, chunk, 0,
+                              line, pull, 0 });
 }
 
 void pgasi_array_send_answer(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event)
 {
-    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_ANSWER, (uint8_t)event, 0, chunk, 0, 0, 0, 0 }, NULL, 0);
+    send(a, to,
+         &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_ANSWER, (uint8_t)event, 0, chunk, 0, 0, 0,
+                       0 },
+         NULL, 0);
 }
 
-void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event, uint32_t line)
+void pgasi_array_send_event(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
+                            uint32_t line)
 {
-    send_to_run(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_TO_CACHE, (uint8_t)event, 0, chunk, 0, line, 0, 0 });
+    send_to_run(a, to,
+                &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_TO_CACHE, (uint8_t)event, 0, chunk, 0,
+                              line, 0, 0 });
 }
 
 void pgasi_array_send_unpinned(pgasi_array_t *a, int to, uint64_t chunk)
 {
-    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_UNPINNED, 0, 0, chunk, 0, 0, 0, 0 }, NULL, 0);
+    send(a, to, &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_UNPINNED, 0, 0, chunk, 0, 0, 0, 0 },
+         NULL, 0);
 }
 
 /* ---- accesses carried out elsewhere ---- */
@@ -253,10 +274,9 @@ static pgasi_array_access_t *find_access(uint32_t token)
 
 void pgasi_array_wire_forget(pgasi_array_access_t *x)
 {
-    for (uint32_t i = 0; i < open.n; i++) {
+    for (uint32_t i = 0; i < open.n; i++)
         if (open.at[i] == x)
             close_number(i | (uint32_t)open.generation[i] << NUMBER_BITS);
-    }
 }
 
 static size_t operand_bytes(uint32_t op)
@@ -268,18 +288,24 @@ static size_t operand_bytes(uint32_t op)
 size_t pgasi_array_in_bytes(const pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     switch (x->kind) {
-    case PGASI_ARRAY_SET: return x->n * (size_t)a->open.elem_bytes;
-    case PGASI_ARRAY_CAS: return 2 * (size_t)a->open.elem_bytes;
+    case PGASI_ARRAY_SET:
+        return x->n * (size_t)a->open.elem_bytes;
+    case PGASI_ARRAY_CAS:
+        return 2 * (size_t)a->open.elem_bytes;
     case PGASI_ARRAY_FETCH:
-    case PGASI_ARRAY_APPLY: return operand_bytes(x->op);
-    default: return 0;
+    case PGASI_ARRAY_APPLY:
+        return operand_bytes(x->op);
+    default:
+        return 0;
     }
 }
 
 size_t pgasi_array_out_bytes(const pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     bool one = x->kind == PGASI_ARRAY_CAS || x->kind == PGASI_ARRAY_FETCH;
-    return one ? a->open.elem_bytes : x->kind == PGASI_ARRAY_GET ? x->n * (size_t)a->open.elem_bytes : 0;
+    return one                          ? a->open.elem_bytes
+           : x->kind == PGASI_ARRAY_GET ? x->n * (size_t)a->open.elem_bytes
+                                        : 0;
 }
 
 pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x)
@@ -289,7 +315,15 @@ pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t
     uint32_t i = open.free[--open.n_free];
     open.at[i] = x;
     packed_t packed = { x->k, x->n, x->kind, x->pin };
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_OP, 0, x->op, x->chunk, 0, i | (uint32_t)open.generation[i] << NUMBER_BITS, 0, 0 };
+    message_t m = { (uint16_t)a->id,
+                    PGASI_ARRAY_M_OP,
+                    0,
+                    x->op,
+                    x->chunk,
+                    0,
+                    i | (uint32_t)open.generation[i] << NUMBER_BITS,
+                    0,
+                    0 };
     memcpy(&m.offset, &packed, sizeof m.offset);
     size_t bytes = pgasi_array_in_bytes(a, x);
     char both[2 * PGASI_ARRAY_VALUE_MAX];
@@ -303,9 +337,11 @@ pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t
     return PGAS_OK;
 }
 
-void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t *x, const void *out, size_t bytes)
+void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t *x,
+                            const void *out, size_t bytes)
 {
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_REPLY, 0, 0, x->chunk, 0, x->token, (int16_t)x->status, 0 };
+    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_REPLY, 0, 0, x->chunk, 0,
+                    x->token,        (int16_t)x->status,  0 };
     send(a, to, &m, out, bytes);
 }
 
@@ -314,7 +350,9 @@ void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t
 static void drop(const message_t *m, int source)
 {
     if (pgasi_first_dropped())
-        PGASI_ERROR("array", "a message of kind %d from rank %d for array %u makes no sense: dropped", m->kind, source, m->array);
+        PGASI_ERROR("array",
+                    "a message of kind %d from rank %d for array %u makes no sense: dropped",
+                    m->kind, source, m->array);
 }
 
 /* Of all of a chunk's elements; 0: an operator that is unknown here. */
@@ -323,7 +361,8 @@ static size_t operands_bytes(const pgasi_array_t *a, const pgasi_array_place_t *
     return ((place->first & a->open.mask) + place->n) * operand_bytes(op);
 }
 
-static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place, const void *data, size_t bytes)
+static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place,
+                     const void *data, size_t bytes)
 {
     pgasi_array_access_t *x = find_access(m->line);
     if (!x)
@@ -337,13 +376,16 @@ static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
     pgasi_array_done(x, m->status == PGAS_OK && !fits ? PGAS_ERR_INTERNAL : m->status);
 }
 
-/* Whether what it brings and asks for fits the array; PGAS_ERR_NOT_FOUND: an operator that is unknown here. */
-static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_place_t *place, const pgasi_array_access_t *x, size_t bytes)
+/* Whether what it brings and asks for fits the array; PGAS_ERR_NOT_FOUND: an operator that is
+ * unknown here. */
+static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_place_t *place,
+                              const pgasi_array_access_t *x, size_t bytes)
 {
     uint64_t k0 = place->first & a->open.mask;
     if (x->kind > PGASI_ARRAY_ASK || x->k < k0 || x->k + (uint64_t)x->n > k0 + place->n || !x->n)
         return PGAS_ERR_INVALID;
-    if (x->kind == PGASI_ARRAY_FETCH || x->kind == PGASI_ARRAY_APPLY || x->kind == PGASI_ARRAY_ASK) {
+    if (x->kind == PGASI_ARRAY_FETCH || x->kind == PGASI_ARRAY_APPLY ||
+        x->kind == PGASI_ARRAY_ASK) {
         const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
         if (!def)
             return PGAS_ERR_NOT_FOUND;
@@ -353,12 +395,18 @@ static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_place_t 
     return pgasi_array_in_bytes(a, x) == bytes ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
-static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place, const void *data, size_t bytes, int source)
+static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place,
+                  const void *data, size_t bytes, int source)
 {
     packed_t packed;
     memcpy(&packed, &m->offset, sizeof packed);
-    pgasi_array_access_t x = { .kind = packed.kind, .pin = packed.pin, .op = m->op, .k = packed.k, .n = packed.n,
-                               .chunk = m->chunk, .token = m->line };
+    pgasi_array_access_t x = { .kind = packed.kind,
+                               .pin = packed.pin,
+                               .op = m->op,
+                               .k = packed.k,
+                               .n = packed.n,
+                               .chunk = m->chunk,
+                               .token = m->line };
     x.foreign = a->node_rank[member(a, source)] < 0;
     x.status = check_op(a, place, &x, bytes);
     bool more = x.status == PGAS_OK && x.kind != PGASI_ARRAY_ASK;
@@ -378,7 +426,8 @@ static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_
     pgasi_array_home_request(a, place->index, r);
 }
 
-static void on_request(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place, int source)
+static void on_request(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place,
+                       int source)
 {
     tell_heap(a, source);
     pgasi_array_request_t *r = pgasi_array_new_request(a, 0);
@@ -410,38 +459,48 @@ static bool is_answer(uint8_t event)
 
 static bool is_fetch(uint8_t event)
 {
-    return event == PGASI_E_FETCH_R || event == PGASI_E_FETCH_W || event == PGASI_E_FETCH_O || event == PGASI_E_UPGRADE;
+    return event == PGASI_E_FETCH_R || event == PGASI_E_FETCH_W || event == PGASI_E_FETCH_O ||
+           event == PGASI_E_UPGRADE;
 }
 
 /* For the home of the chunk. */
-static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place, const void *data, size_t bytes,
-                     int source)
+static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place,
+                     const void *data, size_t bytes, int source)
 {
     switch (m->kind) {
-    case PGASI_ARRAY_M_OP: on_op(a, m, place, data, bytes, source); return true;
+    case PGASI_ARRAY_M_OP:
+        on_op(a, m, place, data, bytes, source);
+        return true;
     case PGASI_ARRAY_M_ELEMENTS:
         pgasi_array_home_elements(a, place->index, m->offset, data, bytes);
         if (is_answer(m->event))
-            pgasi_array_home_answer(a, place->index, (pgasi_array_event_t)m->event, member(a, source));
+            pgasi_array_home_answer(a, place->index, (pgasi_array_event_t)m->event,
+                                    member(a, source));
         return true;
     case PGASI_ARRAY_M_OPERANDS:
-        if (m->event == PGASI_E_WB_O && operand_bytes(m->op) && bytes != operands_bytes(a, place, m->op))
+        if (m->event == PGASI_E_WB_O && operand_bytes(m->op) &&
+            bytes != operands_bytes(a, place, m->op))
             return false;
         if (m->event == PGASI_E_WB_O)
             pgasi_array_home_operands_all(a, place->index, member(a, source), m->op, data, bytes);
         else
-            pgasi_array_home_operands(a, place->index, member(a, source), m->op, m->offset, data, bytes);
+            pgasi_array_home_operands(a, place->index, member(a, source), m->op, m->offset, data,
+                                      bytes);
         return true;
-    case PGASI_ARRAY_M_UNPINNED: pgasi_array_home_unpinned(a, place->index); return true;
+    case PGASI_ARRAY_M_UNPINNED:
+        pgasi_array_home_unpinned(a, place->index);
+        return true;
     case PGASI_ARRAY_M_REQUEST:
         if (is_fetch(m->event))
             on_request(a, m, place, source);
         return is_fetch(m->event);
     case PGASI_ARRAY_M_ANSWER:
         if (is_answer(m->event))
-            pgasi_array_home_answer(a, place->index, (pgasi_array_event_t)m->event, member(a, source));
+            pgasi_array_home_answer(a, place->index, (pgasi_array_event_t)m->event,
+                                    member(a, source));
         return is_answer(m->event);
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -456,7 +515,8 @@ static void on_one(pgasi_array_t *a, const message_t *m, const void *data, size_
         pgasi_array_cache_elements(a, m->chunk, m->line, m->offset, data, bytes);
         if (m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W)
             pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
-    } else if (m->kind == PGASI_ARRAY_M_TO_CACHE && m->event >= PGASI_E_GIVE && m->event < PGASI_ARRAY_N_EVENTS) {
+    } else if (m->kind == PGASI_ARRAY_M_TO_CACHE && m->event >= PGASI_E_GIVE &&
+               m->event < PGASI_ARRAY_N_EVENTS) {
         if (a->global[place.home] != source) {
             drop(m, source);
             return;
@@ -477,7 +537,8 @@ static void on_run(pgasi_array_t *a, message_t m, const char *lines, size_t byte
         return;
     }
     pgasi_array_run_begin();
-    for (m.run = 0; bytes >= sizeof m.line; bytes -= sizeof m.line, lines += sizeof m.line, m.chunk++) {
+    for (m.run = 0; bytes >= sizeof m.line;
+         bytes -= sizeof m.line, lines += sizeof m.line, m.chunk++) {
         memcpy(&m.line, lines, sizeof m.line);
         on_one(a, &m, NULL, 0, source);
     }

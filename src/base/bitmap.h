@@ -1,5 +1,6 @@
-/** Bitmaps over plain uint64_t words that the caller owns. No bounds checks, no atomics; bits of the last word
- *  beyond n_bits may have any value. "Not found" is n_bits, so `for (i = find(.., 0); i < n; i = find(.., i + 1))` walks. */
+/** Bitmaps over plain uint64_t words that the caller owns. No bounds checks, no atomics; bits of
+ *  the last word beyond n_bits may have any value. "Not found" is n_bits, so `for (i = find(.., 0);
+ *  i < n; i = find(.., i + 1))` walks. */
 #ifndef PGASI_BITMAP_H
 #define PGASI_BITMAP_H
 
@@ -29,18 +30,17 @@ static inline bool pgasi_bitmap_test(const uint64_t *words, size_t bit)
 }
 
 /* first bit >= from that differs from the bits of `flip` (0: first set, ~0: first clear) */
-static inline size_t pgasi_bitmap_find(const uint64_t *words, size_t n_bits, size_t from, uint64_t flip)
+static inline size_t pgasi_bitmap_find(const uint64_t *words, size_t n_bits, size_t from,
+                                       uint64_t flip)
 {
-    if (from >= n_bits) {
+    if (from >= n_bits)
         return n_bits;
-    }
     uint64_t word = (words[from / 64] ^ flip) & (~UINT64_C(0) << (from % 64));
     size_t base = from - from % 64;
     while (word == 0) {
         base += 64;
-        if (base >= n_bits) {
+        if (base >= n_bits)
             return n_bits;
-        }
         word = words[base / 64] ^ flip;
     }
     size_t bit = base + (size_t)__builtin_ctzll(word);
@@ -63,11 +63,11 @@ static inline size_t pgasi_bitmap_find_clear(const uint64_t *words, size_t n_bit
 static inline size_t pgasi_bitmap_count(const uint64_t *words, size_t n_bits)
 {
     size_t count = 0;
-    for (size_t i = 0; i < n_bits / 64; i++) {
+    for (size_t i = 0; i < n_bits / 64; i++)
         count += (size_t)__builtin_popcountll(words[i]);
-    }
     if (n_bits % 64 != 0) {
-        count += (size_t)__builtin_popcountll(words[n_bits / 64] & ((UINT64_C(1) << (n_bits % 64)) - 1));
+        count +=
+            (size_t)__builtin_popcountll(words[n_bits / 64] & ((UINT64_C(1) << (n_bits % 64)) - 1));
     }
     return count;
 }

@@ -1,7 +1,8 @@
-/** Assertions for our own invariants (never for user input), and small arithmetic that every folder needs.
+/** Assertions for our own invariants (never for user input), and small arithmetic that every folder
+ *  needs.
  *
- *  PGASI_ASSERT is compiled in with --enable-debug only, so its condition must have no side effects.
- *  PGASI_MIN and PGASI_MAX evaluate their arguments twice. */
+ *  PGASI_ASSERT is compiled in with --enable-debug only, so its condition must have no side
+ *  effects. PGASI_MIN and PGASI_MAX evaluate their arguments twice. */
 #ifndef PGASI_CHECKS_H
 #define PGASI_CHECKS_H
 
@@ -18,11 +19,12 @@
 #define PGASI_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 
 #if defined(PGAS_DEBUG) && PGAS_DEBUG
-#define PGASI_ASSERT(condition)                                                                               \
-    do {                                                                                                      \
-        if (PGAS_UNLIKELY(!(condition))) {                                                                    \
-            pgasi_fatal("assert", "%s:%d: %s: `%s' does not hold", __FILE__, __LINE__, __func__, #condition); \
-        }                                                                                                     \
+#define PGASI_ASSERT(condition)                                                                  \
+    do {                                                                                         \
+        if (PGAS_UNLIKELY(!(condition))) {                                                       \
+            pgasi_fatal("assert", "%s:%d: %s: `%s' does not hold", __FILE__, __LINE__, __func__, \
+                        #condition);                                                             \
+        }                                                                                        \
     } while (0)
 #else
 /* not evaluated, but still compiled, so that variables used only here count as used */
@@ -31,7 +33,7 @@
 
 #define PGASI_MIN(a, b)           ((a) < (b) ? (a) : (b))
 #define PGASI_MAX(a, b)           ((a) > (b) ? (a) : (b))
-#define PGASI_ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define PGASI_ARRAY_LENGTH(array) (sizeof array / sizeof((array)[0]))
 
 /* for unsigned x; zero is no power of two */
 #define PGASI_IS_POW2(x) ((x) != 0 && ((x) & ((x)-1)) == 0)
@@ -40,10 +42,13 @@
 #define PGASI_ALIGN_DOWN(x, alignment) ((x) & ~(uint64_t)((alignment)-1))
 #define PGASI_DIV_UP(x, y)             (((x) + (y)-1) / (y))
 
-/* whether options may be read: none, of no given size, or at least as large as their first version */
-#define PGASI_OPTS_SANE(opts, first_bytes) ((opts) == NULL || (opts)->size == 0 || (opts)->size >= (first_bytes))
+/* whether options may be read: none, of no given size, or at least as large as their first
+ * version */
+#define PGASI_OPTS_SANE(opts, first_bytes) \
+    (!(opts) || (opts)->size == 0 || (opts)->size >= (first_bytes))
 
 /* the struct of the given type whose member stands at pointer */
-#define PGASI_CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define PGASI_CONTAINER_OF(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

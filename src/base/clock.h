@@ -1,4 +1,5 @@
-/** Time: a monotonic clock in nanoseconds, a cycle counter of unknown rate, and the pause of a spin loop. */
+/** Time: a monotonic clock in nanoseconds, a cycle counter of unknown rate, and the pause of a spin
+ *  loop. */
 #ifndef PGASI_CLOCK_H
 #define PGASI_CLOCK_H
 
@@ -13,8 +14,8 @@ static inline uint64_t pgasi_now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/** Read a counter that only grows on one core. Its rate differs between machines: use it to compare short spans
- *  on one thread, never as a time. Cost: 5 to 20 ns. */
+/** Read a counter that only grows on one core. Its rate differs between machines: use it to compare
+ *  short spans on one thread, never as a time. Cost: 5 to 20 ns. */
 static inline uint64_t pgasi_cycles(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,12 +1,13 @@
 /* Best-fit allocation of offsets with out-of-band records: two treaps over one set of extents.
  *
- * Shaped for a symmetric heap of up to 8 TiB with ten to some 100,000 blocks, allocated collectively and rarely
- * compared to their use: an operation costs about 2 log2(n) steps in each tree, a record 96 bytes.
- * Invariants: the extents tile [0, size) without gaps, in one list by address; two free extents never touch; all
- * extents are in tree BY_ADDRESS, whose records also know the largest free extent below them; the free ones are
- * in tree BY_SIZE too, ordered by (bytes, offset). Heap order of the treaps is by priority, which comes from a
- * counter through a mixer, so that shape and results depend on nothing but the sequence of calls.
- * Recursion depth is that of a treap: about 2.5 log2(n), some 50 for 100,000 extents. */
+ * Shaped for a symmetric heap of up to 8 TiB with ten to some 100,000 blocks, allocated
+ * collectively and rarely compared to their use: an operation costs about 2 log2(n) steps in each
+ * tree, a record 96 bytes. Invariants: the extents tile [0, size) without gaps, in one list by
+ * address; two free extents never touch; all extents are in tree BY_ADDRESS, whose records also
+ * know the largest free extent below them; the free ones are in tree BY_SIZE too, ordered by
+ * (bytes, offset). Heap order of the treaps is by priority, which comes from a counter through a
+ * mixer, so that shape and results depend on nothing but the sequence of calls. Recursion depth is
+ * that of a treap: about 2.5 log2(n), some 50 for 100,000 extents. */
 #include "base/extents.h"
 
 #include <stdbool.h>
@@ -39,7 +40,7 @@ struct pgasi_extents {
 
 static uint64_t largest_of(const extent_t *e)
 {
-    return e == NULL ? 0 : e->largest_free;
+    return !e ? 0 : e->largest_free;
 }
 
 static void refresh(int tree, extent_t *e)
@@ -58,7 +59,7 @@ static bool comes_before(int tree, const extent_t *a, const extent_t *b)
 /* cut a tree into what comes before `at' and the rest */
 static void split(int tree, extent_t *root, const extent_t *at, extent_t **low_p, extent_t **high_p)
 {
-    if (root == NULL) {
+    if (!root) {
         *low_p = *high_p = NULL;
     } else if (comes_before(tree, root, at)) {
         split(tree, root->child[tree][1], at, &root->child[tree][1], high_p);
@@ -74,9 +75,8 @@ static void split(int tree, extent_t *root, const extent_t *at, extent_t **low_p
 /* join two trees, everything in low comes before everything in high */
 static extent_t *join(int tree, extent_t *low, extent_t *high)
 {
-    if (low == NULL || high == NULL) {
-        return low == NULL ? high : low;
-    }
+    if (!low || !high)
+        return !low ? high : low;
     if (low->priority >= high->priority) {
         low->child[tree][1] = join(tree, low->child[tree][1], high);
         refresh(tree, low);
@@ -89,7 +89,7 @@ static extent_t *join(int tree, extent_t *low, extent_t *high)
 
 static extent_t *insert_below(int tree, extent_t *root, extent_t *e)
 {
-    if (root == NULL || e->priority > root->priority) {
+    if (!root || e->priority > root->priority) {
         split(tree, root, e, &e->child[tree][0], &e->child[tree][1]);
         refresh(tree, e);
         return e;
@@ -102,9 +102,8 @@ static extent_t *insert_below(int tree, extent_t *root, extent_t *e)
 
 static extent_t *remove_below(int tree, extent_t *root, const extent_t *e)
 {
-    if (root == e) {
+    if (root == e)
         return join(tree, root->child[tree][0], root->child[tree][1]);
-    }
     extent_t **child = &root->child[tree][comes_before(tree, root, e)];
     *child = remove_below(tree, *child, e);
     refresh(tree, root);
@@ -124,9 +123,8 @@ static void tree_remove(pgasi_extents_t *x, int tree, extent_t *e)
 /* bring largest_free up to date from e to the root, after e changed in place */
 static void refresh_path(extent_t *root, const extent_t *e)
 {
-    if (root != e) {
+    if (root != e)
         refresh_path(root->child[BY_ADDRESS][root->offset < e->offset], e);
-    }
     refresh(BY_ADDRESS, root);
 }
 
@@ -134,9 +132,8 @@ static void refresh_path(extent_t *root, const extent_t *e)
 static extent_t *covering(const pgasi_extents_t *x, uint64_t offset)
 {
     extent_t *e = x->root[BY_ADDRESS];
-    while (offset < e->offset || offset - e->offset >= e->bytes) {
+    while (offset < e->offset || offset - e->offset >= e->bytes)
         e = e->child[BY_ADDRESS][offset > e->offset];
-    }
     return e;
 }
 
@@ -145,8 +142,8 @@ static extent_t *covering(const pgasi_extents_t *x, uint64_t offset)
 static extent_t *record_create(pgasi_extents_t *x, uint64_t offset, uint64_t bytes, bool used)
 {
     extent_t *e = (extent_t *)pgasi_pool_acquire(&x->records);
-    if (e != NULL) {
-        *e = (extent_t){.offset = offset, .bytes = bytes, .used = used};
+    if (e) {
+        *e = (extent_t){ .offset = offset, .bytes = bytes, .used = used };
         e->priority = (uint32_t)pgasi_hash_u64(++x->n_made);
     }
     return e;
@@ -156,7 +153,7 @@ static void link_after(pgasi_extents_t *x, extent_t *place, extent_t *e)
 {
     e->before = place;
     e->after = place->after;
-    *(e->after != NULL ? &e->after->before : &x->last) = e;
+    *(e->after ? &e->after->before : &x->last) = e;
     place->after = e;
 }
 
@@ -164,23 +161,21 @@ static void link_after(pgasi_extents_t *x, extent_t *place, extent_t *e)
 static void record_destroy(pgasi_extents_t *x, extent_t *e)
 {
     tree_remove(x, BY_ADDRESS, e);
-    *(e->before != NULL ? &e->before->after : &x->first) = e->after;
-    *(e->after != NULL ? &e->after->before : &x->last) = e->before;
+    *(e->before ? &e->before->after : &x->first) = e->after;
+    *(e->after ? &e->after->before : &x->last) = e->before;
     pgasi_pool_release(&x->records, e);
 }
 
 pgas_status_t pgasi_extents_create(uint64_t size, pgasi_extents_t **extents_p)
 {
-    if (size == 0) {
+    if (size == 0)
         return PGAS_ERR_INVALID;
-    }
-    pgasi_extents_t *x = (pgasi_extents_t *)calloc(1, sizeof(*x));
-    if (x == NULL) {
+    pgasi_extents_t *x = (pgasi_extents_t *)calloc(1, sizeof *x);
+    if (!x)
         return PGAS_ERR_NO_MEMORY;
-    }
     extent_t *all = NULL;
     if (pgasi_pool_init(&x->records, sizeof(extent_t), 0, RECORDS_PER_CHUNK, 0) != PGAS_OK ||
-        (all = record_create(x, 0, size, false)) == NULL) {
+        !(all = record_create(x, 0, size, false))) {
         free(x);
         return PGAS_ERR_NO_MEMORY;
     }
@@ -194,7 +189,7 @@ pgas_status_t pgasi_extents_create(uint64_t size, pgasi_extents_t **extents_p)
 
 void pgasi_extents_destroy(pgasi_extents_t *x)
 {
-    if (x != NULL) {
+    if (x) {
         pgasi_pool_fini(&x->records);
         free(x);
     }
@@ -202,19 +197,17 @@ void pgasi_extents_destroy(pgasi_extents_t *x)
 
 /* ---- allocation ---- */
 
-/* Make [offset, offset + bytes), which lies in the free extent e, a block. e keeps what is below it, or becomes
- * the block itself; what is above gets a record of its own. */
+/* Make [offset, offset + bytes), which lies in the free extent e, a block. e keeps what is below
+ * it, or becomes the block itself; what is above gets a record of its own. */
 static pgas_status_t carve(pgasi_extents_t *x, extent_t *e, uint64_t offset, uint64_t bytes)
 {
     uint64_t below = offset - e->offset;
     uint64_t above = e->bytes - below - bytes;
     extent_t *block = e, *rest = NULL;
-    if (below > 0 && (block = record_create(x, offset, bytes, true)) == NULL) {
+    if (below > 0 && !(block = record_create(x, offset, bytes, true)))
         return PGAS_ERR_NO_MEMORY;
-    }
-    if (above > 0 && (rest = record_create(x, offset + bytes, above, false)) == NULL) {
+    if (above > 0 && !(rest = record_create(x, offset + bytes, above, false)))
         goto err_block;
-    }
     tree_remove(x, BY_SIZE, e);
     e->bytes = below > 0 ? below : bytes;
     e->used = below == 0;
@@ -234,9 +227,8 @@ static pgas_status_t carve(pgasi_extents_t *x, extent_t *e, uint64_t offset, uin
     return PGAS_OK;
 
 err_block:
-    if (block != e) {
+    if (block != e)
         pgasi_pool_release(&x->records, block);
-    }
     return PGAS_ERR_NO_MEMORY;
 }
 
@@ -244,9 +236,8 @@ err_block:
 static bool place_low(const extent_t *e, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
     uint64_t shift = (0 - e->offset) & (alignment - 1);
-    if (e->used || shift > e->bytes || e->bytes - shift < bytes) {
+    if (e->used || shift > e->bytes || e->bytes - shift < bytes)
         return false;
-    }
     *offset_p = e->offset + shift;
     return true;
 }
@@ -254,13 +245,11 @@ static bool place_low(const extent_t *e, uint64_t bytes, uint64_t alignment, uin
 /* the highest place in e, or false */
 static bool place_high(const extent_t *e, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
-    if (e->used || e->bytes < bytes) {
+    if (e->used || e->bytes < bytes)
         return false;
-    }
     uint64_t offset = PGASI_ALIGN_DOWN(e->offset + (e->bytes - bytes), alignment);
-    if (offset < e->offset) {
+    if (offset < e->offset)
         return false;
-    }
     *offset_p = offset;
     return true;
 }
@@ -268,74 +257,68 @@ static bool place_high(const extent_t *e, uint64_t bytes, uint64_t alignment, ui
 /* in order of (bytes, offset), the first extent that holds the request */
 static extent_t *best_fit(extent_t *root, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
-    if (root == NULL) {
+    if (!root)
         return NULL;
-    }
-    if (root->bytes < bytes) {
+    if (root->bytes < bytes)
         return best_fit(root->child[BY_SIZE][1], bytes, alignment, offset_p);
-    }
     extent_t *smaller = best_fit(root->child[BY_SIZE][0], bytes, alignment, offset_p);
-    if (smaller != NULL) {
+    if (smaller)
         return smaller;
-    }
-    return place_low(root, bytes, alignment, offset_p) ? root
-                                                       : best_fit(root->child[BY_SIZE][1], bytes, alignment, offset_p);
+    return place_low(root, bytes, alignment, offset_p)
+               ? root
+               : best_fit(root->child[BY_SIZE][1], bytes, alignment, offset_p);
 }
 
 /* in descending address order, the first extent that holds the request */
 static extent_t *highest_fit(extent_t *root, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
 {
-    if (root == NULL || root->largest_free < bytes) {
+    if (!root || root->largest_free < bytes)
         return NULL;
-    }
     extent_t *higher = highest_fit(root->child[BY_ADDRESS][1], bytes, alignment, offset_p);
-    if (higher != NULL) {
+    if (higher)
         return higher;
-    }
     return place_high(root, bytes, alignment, offset_p)
                ? root
                : highest_fit(root->child[BY_ADDRESS][0], bytes, alignment, offset_p);
 }
 
-typedef extent_t *(*fit_fn_t)(extent_t *root, uint64_t bytes, uint64_t alignment, uint64_t *offset_p);
+typedef extent_t *(*fit_fn_t)(extent_t *root, uint64_t bytes, uint64_t alignment,
+                              uint64_t *offset_p);
 
-static pgas_status_t alloc_by(pgasi_extents_t *x, int tree, fit_fn_t fit, uint64_t bytes, uint64_t alignment,
-                              uint64_t *offset_p)
+static pgas_status_t alloc_by(pgasi_extents_t *x, int tree, fit_fn_t fit, uint64_t bytes,
+                              uint64_t alignment, uint64_t *offset_p)
 {
     uint64_t offset;
-    if (bytes == 0 || !PGASI_IS_POW2(alignment)) {
+    if (bytes == 0 || !PGASI_IS_POW2(alignment))
         return PGAS_ERR_INVALID;
-    }
     extent_t *e = fit(x->root[tree], bytes, alignment, &offset);
-    if (e == NULL || carve(x, e, offset, bytes) != PGAS_OK) {
+    if (!e || carve(x, e, offset, bytes) != PGAS_OK)
         return PGAS_ERR_NO_MEMORY;
-    }
     *offset_p = offset;
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_extents_alloc_low(pgasi_extents_t *x, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
+pgas_status_t pgasi_extents_alloc_low(pgasi_extents_t *x, uint64_t bytes, uint64_t alignment,
+                                      uint64_t *offset_p)
 {
     return alloc_by(x, BY_SIZE, best_fit, bytes, alignment, offset_p);
 }
 
-pgas_status_t pgasi_extents_alloc_high(pgasi_extents_t *x, uint64_t bytes, uint64_t alignment, uint64_t *offset_p)
+pgas_status_t pgasi_extents_alloc_high(pgasi_extents_t *x, uint64_t bytes, uint64_t alignment,
+                                       uint64_t *offset_p)
 {
     return alloc_by(x, BY_ADDRESS, highest_fit, bytes, alignment, offset_p);
 }
 
 pgas_status_t pgasi_extents_alloc_at(pgasi_extents_t *x, uint64_t offset, uint64_t bytes)
 {
-    if (bytes == 0) {
+    if (bytes == 0)
         return PGAS_ERR_INVALID;
-    }
-    if (offset >= x->size || bytes > x->size - offset) {
+    if (offset >= x->size || bytes > x->size - offset)
         return PGAS_ERR_RANGE;
-    }
     extent_t *e = covering(x, offset);
-    if (e->used || e->bytes - (offset - e->offset) < bytes) {
+    if (e->used || e->bytes - (offset - e->offset) < bytes)
         return PGAS_ERR_EXISTS;
-    }
     return carve(x, e, offset, bytes);
 }
 
@@ -351,21 +334,19 @@ static void absorb_next(pgasi_extents_t *x, extent_t *e)
 
 pgas_status_t pgasi_extents_free(pgasi_extents_t *x, uint64_t offset)
 {
-    if (offset >= x->size) {
+    if (offset >= x->size)
         return PGAS_ERR_RANGE;
-    }
     extent_t *e = covering(x, offset);
-    if (!e->used || e->offset != offset) {
+    if (!e->used || e->offset != offset)
         return PGAS_ERR_INVALID;
-    }
     x->bytes_free += e->bytes;
     x->n_blocks--;
     e->used = false;
-    if (e->after != NULL && !e->after->used) {
+    if (e->after && !e->after->used) {
         tree_remove(x, BY_SIZE, e->after);
         absorb_next(x, e);
     }
-    if (e->before != NULL && !e->before->used) {
+    if (e->before && !e->before->used) {
         e = e->before;
         tree_remove(x, BY_SIZE, e);
         absorb_next(x, e);
@@ -379,36 +360,34 @@ pgas_status_t pgasi_extents_free(pgasi_extents_t *x, uint64_t offset)
 
 pgas_status_t pgasi_extents_size_of(const pgasi_extents_t *x, uint64_t offset, uint64_t *bytes_p)
 {
-    if (offset >= x->size) {
+    if (offset >= x->size)
         return PGAS_ERR_RANGE;
-    }
     const extent_t *e = covering(x, offset);
-    if (!e->used || e->offset != offset) {
+    if (!e->used || e->offset != offset)
         return PGAS_ERR_INVALID;
-    }
     *bytes_p = e->bytes;
     return PGAS_OK;
 }
 
-pgasi_extent_state_t pgasi_extents_state(const pgasi_extents_t *x, uint64_t offset, uint64_t *start_p,
-                                         uint64_t *bytes_p)
+pgasi_extent_state_t pgasi_extents_state(const pgasi_extents_t *x, uint64_t offset,
+                                         uint64_t *start_p, uint64_t *bytes_p)
 {
-    if (offset >= x->size) {
+    if (offset >= x->size)
         return PGASI_EXTENT_OUTSIDE;
-    }
     const extent_t *e = covering(x, offset);
-    if (start_p != NULL) {
+    if (start_p)
         *start_p = e->offset;
-    }
-    if (bytes_p != NULL) {
+    if (bytes_p)
         *bytes_p = e->bytes;
-    }
-    return !e->used ? PGASI_EXTENT_FREE : e->offset == offset ? PGASI_EXTENT_BLOCK : PGASI_EXTENT_INSIDE;
+    return !e->used              ? PGASI_EXTENT_FREE
+           : e->offset == offset ? PGASI_EXTENT_BLOCK
+                                 : PGASI_EXTENT_INSIDE;
 }
 
 uint64_t pgasi_extents_highest_used(const pgasi_extents_t *x)
 {
-    return x->last->used ? x->size : x->last->offset; /* free extents never touch, so the one before is a block */
+    /* free extents never touch, so the one before is a block */
+    return x->last->used ? x->size : x->last->offset;
 }
 
 uint64_t pgasi_extents_lowest_used(const pgasi_extents_t *x)
@@ -435,7 +414,7 @@ size_t pgasi_extents_record_bytes(const pgasi_extents_t *x)
 {
     pgasi_pool_info_t info;
     pgasi_pool_query(&x->records, &info);
-    return info.bytes + sizeof(*x);
+    return info.bytes + sizeof *x;
 }
 
 /* ---- self-check ---- */
@@ -448,15 +427,16 @@ typedef struct {
 
 static void walk_tree(int tree, const extent_t *e, walk_t *walk)
 {
-    if (e == NULL) {
+    if (!e)
         return;
-    }
     const extent_t *low = e->child[tree][0], *high = e->child[tree][1];
     walk_tree(tree, low, walk);
-    bool ordered = walk->latest == NULL || comes_before(tree, walk->latest, e);
-    bool heaped = (low == NULL || low->priority <= e->priority) && (high == NULL || high->priority <= e->priority);
+    bool ordered = !walk->latest || comes_before(tree, walk->latest, e);
+    bool heaped =
+        (!low || low->priority <= e->priority) && (!high || high->priority <= e->priority);
     uint64_t below = PGASI_MAX(largest_of(low), largest_of(high));
-    bool known = tree == BY_SIZE || e->largest_free == (e->used ? below : PGASI_MAX(below, e->bytes));
+    bool known =
+        tree == BY_SIZE || e->largest_free == (e->used ? below : PGASI_MAX(below, e->bytes));
     walk->good = walk->good && ordered && heaped && known && (tree == BY_ADDRESS || !e->used);
     walk->latest = e;
     walk->n++;
@@ -468,20 +448,20 @@ pgas_status_t pgasi_extents_verify(const pgasi_extents_t *x)
     uint64_t at = 0, bytes_free = 0, n_free = 0, n_blocks = 0;
     const extent_t *before = NULL;
     for (const extent_t *e = x->first; e != NULL; before = e, e = e->after) {
-        bool touching_free = before != NULL && !before->used && !e->used;
-        if (e->offset != at || e->bytes == 0 || e->before != before || touching_free) {
+        bool touching_free = before && !before->used && !e->used;
+        if (e->offset != at || e->bytes == 0 || e->before != before || touching_free)
             return PGAS_ERR_INTERNAL;
-        }
         at += e->bytes;
         bytes_free += e->used ? 0 : e->bytes;
         n_free += !e->used;
         n_blocks += e->used;
     }
-    walk_t walks[N_TREES] = {{.good = true}, {.good = true}};
+    walk_t walks[N_TREES] = { { .good = true }, { .good = true } };
     walk_tree(BY_ADDRESS, x->root[BY_ADDRESS], &walks[BY_ADDRESS]);
     walk_tree(BY_SIZE, x->root[BY_SIZE], &walks[BY_SIZE]);
-    bool good = at == x->size && before == x->last && bytes_free == x->bytes_free && n_blocks == x->n_blocks &&
-                walks[BY_ADDRESS].good && walks[BY_ADDRESS].n == n_free + n_blocks && walks[BY_SIZE].good &&
+    bool good = at == x->size && before == x->last && bytes_free == x->bytes_free &&
+                n_blocks == x->n_blocks && walks[BY_ADDRESS].good &&
+                walks[BY_ADDRESS].n == n_free + n_blocks && walks[BY_SIZE].good &&
                 walks[BY_SIZE].n == n_free && x->records.n_used == n_free + n_blocks;
     return good ? PGAS_OK : PGAS_ERR_INTERNAL;
 }

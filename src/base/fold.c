@@ -33,7 +33,8 @@ static int fitting(const char *text, int length, int from, int room)
 
 static void fold_line(FILE *out, const char *line, int length)
 {
-    int indent = continuation(line, length), done = fitting(line, length, indent, PGASI_FOLD_COLUMNS);
+    int indent = continuation(line, length),
+        done = fitting(line, length, indent, PGASI_FOLD_COLUMNS);
     fprintf(out, "%.*s\n", done, line);
     while (done < length) {
         done += (int)strspn(line + done, " ");

@@ -1,5 +1,6 @@
-/** 64-bit hashes for tables and for checksums that ranks compare. Not against an adversary. The values depend on
- *  the byte order of the machine, so they are compared within a job and never stored. */
+/** 64-bit hashes for tables and for checksums that ranks compare. Not against an adversary. The
+ *  values depend on the byte order of the machine, so they are compared within a job and never
+ *  stored. */
 #ifndef PGASI_HASH_H
 #define PGASI_HASH_H
 
@@ -7,7 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/** Mix a word: a bijection in which each input bit changes about half of the output bits (0 stays 0). */
+/** Mix a word: a bijection in which each input bit changes about half of the output bits (0 stays
+ *  0). */
 static inline uint64_t pgasi_hash_u64(uint64_t x)
 {
     x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
@@ -21,15 +23,15 @@ static inline uint64_t pgasi_hash_combine(uint64_t sum, uint64_t x)
     return pgasi_hash_u64(sum * UINT64_C(0x9e3779b97f4a7c15) + x + UINT64_C(0x2545f4914f6cdd1d));
 }
 
-/** Hash a run of bytes, eight at a time. Runs may be chained: give the previous result as seed. The length counts,
- *  so trailing zeros and empty runs change the result. */
+/** Hash a run of bytes, eight at a time. Runs may be chained: give the previous result as seed. The
+ *  length counts, so trailing zeros and empty runs change the result. */
 static inline uint64_t pgasi_hash_bytes(const void *bytes, size_t n_bytes, uint64_t seed)
 {
     const unsigned char *at = (const unsigned char *)bytes;
     uint64_t sum = pgasi_hash_combine(seed, n_bytes);
     uint64_t word;
-    for (; n_bytes >= sizeof(word); n_bytes -= sizeof(word), at += sizeof(word)) {
-        memcpy(&word, at, sizeof(word));
+    for (; n_bytes >= sizeof word; n_bytes -= sizeof word, at += sizeof word) {
+        memcpy(&word, at, sizeof word);
         sum = pgasi_hash_combine(sum, word);
     }
     if (n_bytes > 0) {

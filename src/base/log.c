@@ -1,9 +1,10 @@
 /* The log: levels per module, one write(2) per line, fatal errors and backtraces.
  *
- * Shaped for few lines: debug volume is proportional to objects, so formatting may cost microseconds, while the test
- * of a disabled level is one load and one branch in the caller (pgasi_log_max_level).
- * Invariants: levels change only in pgasi_log_setup, which runs while no other thread logs; a line is built on the
- * stack of the caller and never takes a lock or allocates; the signal handler uses async-signal-safe calls only. */
+ * Shaped for few lines: debug volume is proportional to objects, so formatting may cost
+ * microseconds, while the test of a disabled level is one load and one branch in the caller
+ * (pgasi_log_max_level). Invariants: levels change only in pgasi_log_setup, which runs while no
+ * other thread logs; a line is built on the stack of the caller and never takes a lock or
+ * allocates; the signal handler uses async-signal-safe calls only. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -34,65 +35,63 @@ typedef struct {
 
 int pgasi_log_max_level = PGASI_LOG_WARN;
 
-static levels_t levels = {.default_level = PGASI_LOG_WARN};
+static levels_t levels = { .default_level = PGASI_LOG_WARN };
 static int own_rank = -1;
 static int own_n_ranks = -1;
 static int log_fd = STDERR_FILENO;
 static uint64_t counts[PGASI_LOG_N_LEVELS];
 static void (*fatal_hook)(void);
-static const char *const level_names[PGASI_LOG_N_LEVELS] = {"error", "warn", "info", "debug", "trace"};
+static const char *const level_names[PGASI_LOG_N_LEVELS] = { "error", "warn", "info", "debug",
+                                                             "trace" };
 
 /* ---- levels ---- */
 
 static int level_by_name(const char *name, size_t length)
 {
-    for (int i = 0; i < PGASI_LOG_N_LEVELS; i++) {
-        if (strlen(level_names[i]) == length && strncasecmp(level_names[i], name, length) == 0) {
+    for (int i = 0; i < PGASI_LOG_N_LEVELS; i++)
+        if (strlen(level_names[i]) == length && strncasecmp(level_names[i], name, length) == 0)
             return i;
-        }
-    }
     return -1;
 }
 
-static pgas_status_t refuse(const char *item, size_t length, const char *reason, char *why, size_t why_bytes)
+static pgas_status_t refuse(const char *item, size_t length, const char *reason, char *why,
+                            size_t why_bytes)
 {
-    snprintf(why, why_bytes, "`%.*s' %s; allowed: level[,module=level]* with error, warn, info, debug, trace",
+    snprintf(why, why_bytes,
+             "`%.*s' %s; allowed: level[,module=level]* with error, warn, info, debug, trace",
              (int)PGASI_MIN(length, 40), item, reason);
     return PGAS_ERR_INVALID;
 }
 
 static bool is_module_name(const char *name, size_t length)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     return length > 0 && length < MODULE_BYTES && strspn(name, letters) >= length;
 }
 
 /* one item: `level' (the first only) or `module=level' */
-static pgas_status_t parse_item(const char *item, size_t length, bool first, levels_t *out, char *why, size_t why_bytes)
+static pgas_status_t parse_item(const char *item, size_t length, bool first, levels_t *out,
+                                char *why, size_t why_bytes)
 {
     const char *equals = memchr(item, '=', length);
-    if (equals == NULL) {
+    if (!equals) {
         int level = level_by_name(item, length);
-        if (level < 0) {
+        if (level < 0)
             return refuse(item, length, "is not a level", why, why_bytes);
-        }
-        if (!first) {
+        if (!first)
             return refuse(item, length, "names no module", why, why_bytes);
-        }
         out->default_level = level;
         return PGAS_OK;
     }
     size_t name_length = (size_t)(equals - item);
     int level = level_by_name(equals + 1, length - name_length - 1);
-    if (!is_module_name(item, name_length)) {
+    if (!is_module_name(item, name_length))
         return refuse(item, length, "has no proper module name", why, why_bytes);
-    }
-    if (level < 0) {
+    if (level < 0)
         return refuse(item, length, "does not end in a level", why, why_bytes);
-    }
-    if (out->n_modules == PGASI_LOG_MODULES_MAX) {
+    if (out->n_modules == PGASI_LOG_MODULES_MAX)
         return refuse(item, length, "is one module too many", why, why_bytes);
-    }
     memcpy(out->module[out->n_modules].name, item, name_length);
     out->module[out->n_modules].name[name_length] = '\0';
     out->module[out->n_modules].level = level;
@@ -102,18 +101,16 @@ static pgas_status_t parse_item(const char *item, size_t length, bool first, lev
 
 static pgas_status_t parse_spec(const char *spec, levels_t *out, char *why, size_t why_bytes)
 {
-    memset(out, 0, sizeof(*out));
+    memset(out, 0, sizeof *out);
     out->default_level = PGASI_LOG_WARN;
     for (const char *item = spec;; item++) {
         size_t length = strcspn(item, ",");
         pgas_status_t status = parse_item(item, length, item == spec, out, why, why_bytes);
-        if (status != PGAS_OK) {
+        if (status != PGAS_OK)
             return status;
-        }
         item += length;
-        if (*item == '\0') {
+        if (*item == '\0')
             return PGAS_OK;
-        }
     }
 }
 
@@ -129,13 +126,11 @@ pgas_status_t pgasi_log_setup(const char *spec, int rank, int n_ranks, char *why
     own_rank = rank;
     own_n_ranks = n_ranks;
     pgas_status_t status = parse_spec(spec, &wanted, why, why_bytes);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     int max_level = wanted.default_level;
-    for (int i = 0; i < wanted.n_modules; i++) {
+    for (int i = 0; i < wanted.n_modules; i++)
         max_level = PGASI_MAX(max_level, wanted.module[i].level);
-    }
     levels = wanted;
     __atomic_store_n(&pgasi_log_max_level, max_level, __ATOMIC_RELEASE);
     return PGAS_OK;
@@ -148,11 +143,9 @@ int pgasi_log_rank(void)
 
 bool pgasi_log_enabled(pgasi_log_level_t level, const char *module)
 {
-    for (int i = levels.n_modules - 1; i >= 0; i--) { /* the last word on a module counts */
-        if (strcmp(levels.module[i].name, module) == 0) {
+    for (int i = levels.n_modules - 1; i >= 0; i--) /* the last word on a module counts */
+        if (strcmp(levels.module[i].name, module) == 0)
             return (int)level <= levels.module[i].level;
-        }
-    }
     return (int)level <= levels.default_level;
 }
 
@@ -163,12 +156,10 @@ static bool write_all(int fd, const char *text, size_t length)
 {
     while (length > 0) {
         ssize_t done = write(fd, text, length);
-        if (done < 0 && errno == EINTR) {
+        if (done < 0 && errno == EINTR)
             continue;
-        }
-        if (done <= 0) {
+        if (done <= 0)
             return false;
-        }
         text += done;
         length -= (size_t)done;
     }
@@ -180,7 +171,7 @@ static bool write_all(int fd, const char *text, size_t length)
 void pgasi_log_write(int fd, const char *text, size_t length)
 {
     sigset_t broken, former, waiting;
-    struct timespec at_once = {0, 0};
+    struct timespec at_once = { 0, 0 };
     sigemptyset(&broken);
     sigaddset(&broken, SIGPIPE);
     sigemptyset(&waiting);
@@ -202,33 +193,32 @@ static size_t printed(int wanted, size_t room)
 static size_t print_prefix(char *line, size_t room, pgasi_log_level_t level, const char *module)
 {
     struct utsname host;
-    if (uname(&host) != 0) {
+    if (uname(&host) != 0)
         strcpy(host.nodename, "?");
-    }
-    int wanted = own_rank < 0 ? snprintf(line, room, "-/- %s %s: %s: ", host.nodename, module, level_names[level])
-                              : snprintf(line, room, "%d/%d %s %s: %s: ", own_rank, own_n_ranks, host.nodename, module,
-                                         level_names[level]);
+    int wanted = own_rank < 0 ? snprintf(line, room, "-/- %s %s: %s: ", host.nodename, module,
+                                         level_names[level])
+                              : snprintf(line, room, "%d/%d %s %s: %s: ", own_rank, own_n_ranks,
+                                         host.nodename, module, level_names[level]);
     return printed(wanted, room);
 }
 
-/* one line it is: line ends inside become blanks, one at the end is dropped, what was cut ends in dots */
-static void log_line_v(pgasi_log_level_t level, const char *module, const char *format, va_list arguments)
+/* one line it is: line ends inside become blanks, one at the end is dropped, what was cut ends in
+ * dots */
+static void log_line_v(pgasi_log_level_t level, const char *module, const char *format,
+                       va_list arguments)
 {
     int saved_errno = errno;
     char line[LINE_BYTES];
-    size_t room = sizeof(line) - 1; /* for the line end */
+    size_t room = sizeof line - 1; /* for the line end */
     size_t start = print_prefix(line, room, level, module);
     int wanted = vsnprintf(line + start, room - start, format, arguments);
     size_t length = start + printed(wanted, room - start);
-    if (wanted >= 0 && (size_t)wanted >= room - start) {
+    if (wanted >= 0 && (size_t)wanted >= room - start)
         memcpy(line + length - 3, "...", 3);
-    }
-    while (length > start && line[length - 1] == '\n') {
+    while (length > start && line[length - 1] == '\n')
         length--;
-    }
-    for (size_t i = start; i < length; i++) {
+    for (size_t i = start; i < length; i++)
         line[i] = line[i] == '\n' || line[i] == '\r' ? ' ' : line[i];
-    }
     line[length++] = '\n';
     __atomic_fetch_add(&counts[level], 1, __ATOMIC_RELAXED);
     pgasi_log_write(log_fd, line, length);
@@ -257,14 +247,14 @@ int pgasi_log_set_fd(int fd)
 
 /* ---- fatal errors ---- */
 
-static int backtrace_printed; /* one backtrace is enough: abort() after pgasi_fatal would print it again */
+/* one backtrace is enough: abort() after pgasi_fatal would print it again */
+static int backtrace_printed;
 
 static void print_backtrace(void)
 {
     void *frames[FRAMES_MAX];
-    if (__atomic_exchange_n(&backtrace_printed, 1, __ATOMIC_RELAXED) == 0) {
+    if (__atomic_exchange_n(&backtrace_printed, 1, __ATOMIC_RELAXED) == 0)
         backtrace_symbols_fd(frames, backtrace(frames, FRAMES_MAX), log_fd);
-    }
 }
 
 void pgasi_log_set_fatal_hook(void (*hook)(void))
@@ -279,34 +269,34 @@ void pgasi_fatal(const char *module, const char *format, ...)
     log_line_v(PGASI_LOG_ERROR, module, format, arguments);
     va_end(arguments);
     print_backtrace();
-    void (*hook)(void) = __atomic_exchange_n(&fatal_hook, NULL, __ATOMIC_ACQ_REL); /* once, also when it fails itself */
-    if (hook != NULL) {
+    /* once, also when it fails itself */
+    void (*hook)(void) = __atomic_exchange_n(&fatal_hook, NULL, __ATOMIC_ACQ_REL);
+    if (hook)
         hook();
-    }
     abort();
 }
 
 /* ---- signals ---- */
 
-static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGABRT};
+static const int fatal_signals[] = { SIGSEGV, SIGBUS, SIGABRT };
 #define N_FATAL_SIGNALS ((int)PGASI_ARRAY_LENGTH(fatal_signals))
 static struct sigaction former_actions[N_FATAL_SIGNALS];
 static bool installed[N_FATAL_SIGNALS];
-static char handler_stack[64 * 1024] PGASI_ALIGNED(64); /* so that a stack overflow can still be reported */
+/* so that a stack overflow can still be reported */
+static char handler_stack[64 * 1024] PGASI_ALIGNED(64);
 
 /* append to a line with nothing that is unsafe in a signal handler */
 static size_t append_text(char *line, size_t at, size_t room, const char *text)
 {
-    while (*text != '\0' && at < room) {
+    while (*text != '\0' && at < room)
         line[at++] = *text++;
-    }
     return at;
 }
 
 static size_t append_number(char *line, size_t at, size_t room, uint64_t number, unsigned base)
 {
     char digits[24];
-    size_t i = sizeof(digits) - 1;
+    size_t i = sizeof digits - 1;
     digits[i] = '\0';
     do {
         digits[--i] = "0123456789abcdef"[number % base];
@@ -318,7 +308,7 @@ static size_t append_number(char *line, size_t at, size_t room, uint64_t number,
 static void print_signal(int number, const siginfo_t *info)
 {
     char line[512];
-    const size_t room = sizeof(line) - 1;
+    const size_t room = sizeof line - 1;
     struct utsname host;
     size_t at = 0;
     if (own_rank < 0) {
@@ -331,7 +321,10 @@ static void print_signal(int number, const siginfo_t *info)
     }
     at = append_text(line, at, room, uname(&host) == 0 ? host.nodename : "?");
     at = append_text(line, at, room, " signal: error: ");
-    at = append_text(line, at, room, number == SIGSEGV ? "SIGSEGV" : number == SIGBUS ? "SIGBUS" : "SIGABRT");
+    at = append_text(line, at, room,
+                     number == SIGSEGV  ? "SIGSEGV"
+                     : number == SIGBUS ? "SIGBUS"
+                                        : "SIGABRT");
     if (info->si_code > 0) { /* from the kernel, so there is an address */
         at = append_text(line, at, room, " at address 0x");
         at = append_number(line, at, room, (uint64_t)(uintptr_t)info->si_addr, 16);
@@ -344,25 +337,25 @@ static void print_signal(int number, const siginfo_t *info)
     pgasi_log_write(log_fd, line, at);
 }
 
-/* hand a signal on to whoever had it before us; the default action happens when our handler returns */
+/* hand a signal on to whoever had it before us; the default action happens when our handler
+ * returns */
 static void pass_on(int number, siginfo_t *info, void *context, const struct sigaction *former)
 {
     bool has_info = (former->sa_flags & SA_SIGINFO) != 0;
     if (!has_info && (former->sa_handler == SIG_DFL || former->sa_handler == SIG_IGN)) {
         signal(number, SIG_DFL); /* ignoring a fault is not possible, the kernel kills as well */
         if (info->si_code <= 0) {
-            raise(number); /* blocked until we return; a fault simply happens again, with its true address */
+            /* blocked until we return; a fault simply happens again, with its true address */
+            raise(number);
         }
         return;
     }
-    if ((former->sa_flags & (int)SA_RESETHAND) != 0) {
+    if ((former->sa_flags & (int)SA_RESETHAND) != 0)
         signal(number, SIG_DFL);
-    }
-    if (has_info) {
+    if (has_info)
         former->sa_sigaction(number, info, context);
-    } else {
+    else
         former->sa_handler(number);
-    }
 }
 
 static void on_fatal_signal(int number, siginfo_t *info, void *context)
@@ -370,12 +363,11 @@ static void on_fatal_signal(int number, siginfo_t *info, void *context)
     static int line_printed;
     int saved_errno = errno;
     const struct sigaction *former = NULL;
-    for (int i = 0; i < N_FATAL_SIGNALS; i++) {
-        if (fatal_signals[i] == number) {
+    for (int i = 0; i < N_FATAL_SIGNALS; i++)
+        if (fatal_signals[i] == number)
             former = &former_actions[i];
-        }
-    }
-    bool ignored = (former->sa_flags & SA_SIGINFO) == 0 && former->sa_handler == SIG_IGN && info->si_code <= 0;
+    bool ignored =
+        (former->sa_flags & SA_SIGINFO) == 0 && former->sa_handler == SIG_IGN && info->si_code <= 0;
     if (!ignored) {
         if (__atomic_exchange_n(&line_printed, 1, __ATOMIC_RELAXED) == 0 &&
             __atomic_load_n(&backtrace_printed, __ATOMIC_RELAXED) == 0) {
@@ -391,10 +383,9 @@ static void on_fatal_signal(int number, siginfo_t *info, void *context)
 static void provide_stack(void)
 {
     stack_t current;
-    stack_t wanted = {.ss_sp = handler_stack, .ss_size = sizeof(handler_stack)};
-    if (sigaltstack(NULL, &current) == 0 && (current.ss_flags & SS_DISABLE) != 0) {
+    stack_t wanted = { .ss_sp = handler_stack, .ss_size = sizeof handler_stack };
+    if (sigaltstack(NULL, &current) == 0 && (current.ss_flags & SS_DISABLE) != 0)
         sigaltstack(&wanted, NULL);
-    }
 }
 
 void pgasi_log_install_backtrace(void)
@@ -403,18 +394,16 @@ void pgasi_log_install_backtrace(void)
     backtrace(frames, 2); /* loads libgcc now: loading is not safe in a handler */
     provide_stack();
     for (int i = 0; i < N_FATAL_SIGNALS; i++) {
-        if (installed[i]) {
+        if (installed[i])
             continue;
-        }
         struct sigaction ours;
-        memset(&ours, 0, sizeof(ours));
+        memset(&ours, 0, sizeof ours);
         ours.sa_sigaction = on_fatal_signal;
         ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigemptyset(&ours.sa_mask);
         if (sigaction(fatal_signals[i], NULL, &former_actions[i]) == 0 &&
-            sigaction(fatal_signals[i], &ours, NULL) == 0) {
+            sigaction(fatal_signals[i], &ours, NULL) == 0)
             installed[i] = true;
-        }
     }
 }
 
@@ -422,8 +411,8 @@ void pgasi_log_remove_backtrace(void)
 {
     for (int i = 0; i < N_FATAL_SIGNALS; i++) {
         struct sigaction current;
-        if (installed[i] && sigaction(fatal_signals[i], NULL, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
-            current.sa_sigaction == on_fatal_signal) {
+        if (installed[i] && sigaction(fatal_signals[i], NULL, &current) == 0 &&
+            (current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_fatal_signal) {
             sigaction(fatal_signals[i], &former_actions[i], NULL);
             installed[i] = false;
         }

@@ -1,9 +1,11 @@
-/** The log: one line on stderr for what a user or an engineer has to know, and the way to end on a fatal error.
+/** The log: one line on stderr for what a user or an engineer has to know, and the way to end on a
+ *  fatal error.
  *
- *  A line is `rank/size host module: level: text`, before ranks are known `-/- host ...`, and goes out in one
- *  write(2), so lines of several ranks do not mix. Errors are logged once, by the first who detects them.
- *  PGAS_LOG=level[,module=level]* selects; levels are error, warn, info, debug, trace; the default is warn.
- *  A disabled line costs one load and one branch; its arguments are not evaluated. */
+ *  A line is `rank/size host module: level: text`, before ranks are known `-/- host ...`, and goes
+ *  out in one write(2), so lines of several ranks do not mix. Errors are logged once, by the first
+ *  who detects them. PGAS_LOG=level[,module=level]* selects; levels are error, warn, info, debug,
+ *  trace; the default is warn. A disabled line costs one load and one branch; its arguments are not
+ *  evaluated. */
 #ifndef PGASI_LOG_H
 #define PGASI_LOG_H
 
@@ -31,9 +33,11 @@ extern int pgasi_log_max_level;
  *  @return PGAS_OK, or PGAS_ERR_INVALID with the reason and what is allowed in why. */
 pgas_status_t pgasi_log_check(const char *spec, char *why, size_t why_bytes);
 
-/** Use a PGAS_LOG text and remember who we are; call again when ranks become known (rank -1: not yet).
+/** Use a PGAS_LOG text and remember who we are; call again when ranks become known (rank -1: not
+ *  yet).
  *  Shape:  one thread, while no other thread logs.
- *  @return as pgasi_log_check; when it refuses, levels stay as they were but rank and size are taken. */
+ *  @return as pgasi_log_check; when it refuses, levels stay as they were but rank and size are
+ *  taken. */
 pgas_status_t pgasi_log_setup(const char *spec, int rank, int n_ranks, char *why, size_t why_bytes);
 
 /** The rank of the last pgasi_log_setup; -1: not yet known. */
@@ -42,7 +46,8 @@ int pgasi_log_rank(void);
 /** Tell whether a module logs at a level (the exact test, after the inline one). */
 bool pgasi_log_enabled(pgasi_log_level_t level, const char *module);
 
-/** Format and write one line, whatever the levels say. Keeps errno. Text beyond 4 KiB is cut with "...". */
+/** Format and write one line, whatever the levels say. Keeps errno. Text beyond 4 KiB is cut with
+ *  "...". */
 void pgasi_log_line(pgasi_log_level_t level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -54,11 +59,11 @@ int pgasi_log_set_fd(int fd);
 /** Writes a whole text; if a write fails, it drops the rest. A closed pipe raises no SIGPIPE. */
 void pgasi_log_write(int fd, const char *text, size_t length);
 
-#define PGASI_LOG_AT(level, module, ...)                                                                  \
-    do {                                                                                                  \
-        if (PGAS_UNLIKELY((int)(level) <= pgasi_log_max_level) && pgasi_log_enabled((level), (module))) { \
-            pgasi_log_line((level), (module), __VA_ARGS__);                                               \
-        }                                                                                                 \
+#define PGASI_LOG_AT(level, module, ...)                          \
+    do {                                                          \
+        if (PGAS_UNLIKELY((int)(level) <= pgasi_log_max_level) && \
+            pgasi_log_enabled((level), (module)))                 \
+            pgasi_log_line((level), (module), __VA_ARGS__);       \
     } while (0)
 
 #define PGASI_ERROR(module, ...) PGASI_LOG_AT(PGASI_LOG_ERROR, module, __VA_ARGS__)
@@ -67,23 +72,27 @@ void pgasi_log_write(int fd, const char *text, size_t length);
 #define PGASI_DEBUG(module, ...) PGASI_LOG_AT(PGASI_LOG_DEBUG, module, __VA_ARGS__)
 #define PGASI_TRACE(module, ...) PGASI_LOG_AT(PGASI_LOG_TRACE, module, __VA_ARGS__)
 
-/** Warn the first time only: `static int warned; pgasi_warn_once(&warned, "mem", "no huge pages ...");` Any thread. */
-#define pgasi_warn_once(flag, module, ...)                                                                             \
-    do {                                                                                                               \
-        if (__atomic_load_n((flag), __ATOMIC_RELAXED) == 0 && __atomic_exchange_n((flag), 1, __ATOMIC_RELAXED) == 0) { \
-            PGASI_WARN(module, __VA_ARGS__);                                                                           \
-        }                                                                                                              \
+/** Warn the first time only: `static int warned; pgasi_warn_once(&warned, "mem", "no huge pages
+ *  ...");` Any thread. */
+#define pgasi_warn_once(flag, module, ...)                         \
+    do {                                                           \
+        if (__atomic_load_n((flag), __ATOMIC_RELAXED) == 0 &&      \
+            __atomic_exchange_n((flag), 1, __ATOMIC_RELAXED) == 0) \
+            PGASI_WARN(module, __VA_ARGS__);                       \
     } while (0)
 
-/** Print an error line and a backtrace, call the hook, abort. Never returns. For what nobody can handle. */
-void pgasi_fatal(const char *module, const char *format, ...) __attribute__((noreturn, cold, format(printf, 2, 3)));
+/** Print an error line and a backtrace, call the hook, abort. Never returns. For what nobody can
+ *  handle. */
+void pgasi_fatal(const char *module, const char *format, ...)
+    __attribute__((noreturn, cold, format(printf, 2, 3)));
 
 /** Set what pgasi_fatal calls before abort() (boot: MPI_Abort). NULL takes it away. */
 void pgasi_log_set_fatal_hook(void (*hook)(void));
 
-/** Have SIGSEGV, SIGBUS and SIGABRT print one line and a backtrace before they do what they did before.
- *  The previous handler is called, or the default action happens: no signal is hidden and the core dump shows the
- *  place of the fault. Prints at the first signal only. Calling it twice is harmless. */
+/** Have SIGSEGV, SIGBUS and SIGABRT print one line and a backtrace before they do what they did
+ *  before. The previous handler is called, or the default action happens: no signal is hidden and
+ *  the core dump shows the place of the fault. Prints at the first signal only. Calling it twice is
+ *  harmless. */
 void pgasi_log_install_backtrace(void);
 
 /** Put back the former handlers, where ours are still in place. */

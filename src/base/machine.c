@@ -1,9 +1,9 @@
 /* Limits of the machine and of cgroups, for decisions at init. It reads a few small files once.
  *
- * A limit of an ancestor holds for its descendants, so every folder from the process's own up to the root of the mounted
- * hierarchy counts. In a container the paths of /proc/self/cgroup may be those of the host, and the mounted root is the
- * container's own folder. The search therefore skips folders that do not exist and always includes
- * the root. */
+ * A limit of an ancestor holds for its descendants, so every folder from the process's own up to
+ * the root of the mounted hierarchy counts. In a container the paths of /proc/self/cgroup may be
+ * those of the host, and the mounted root is the container's own folder. The search therefore skips
+ * folders that do not exist and always includes the root. */
 #include "base/machine.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "base/checks.h"
 
 #define PATH_BYTES 768
-#define CGROUPS "/sys/fs/cgroup"
+#define CGROUPS    "/sys/fs/cgroup"
 
 /* ---- single values ---- */
 
@@ -67,7 +67,8 @@ static void read_meminfo(const char *root, pgasi_machine_t *m)
 
 static void take_memory(pgasi_machine_t *m, uint64_t limit, uint64_t used)
 {
-    if (limit >= INT64_MAX / 2 || limit >= m->cgroup_bytes) /* version 1 writes "no limit" as a very large number */
+    /* version 1 writes "no limit" as a very large number */
+    if (limit >= INT64_MAX / 2 || limit >= m->cgroup_bytes)
         return;
     m->cgroup_bytes = limit;
     m->cgroup_free = used < limit ? limit - used : 0;
@@ -87,13 +88,15 @@ static void look_2(const char *folder, pgasi_machine_t *m)
     char line[64];
     int64_t quota, period;
     take_memory(m, read_number(folder, "memory.max"), read_number(folder, "memory.current"));
-    if (read_line(folder, "cpu.max", line, sizeof line) && sscanf(line, "%" SCNd64 " %" SCNd64, &quota, &period) == 2)
+    if (read_line(folder, "cpu.max", line, sizeof line) &&
+        sscanf(line, "%" SCNd64 " %" SCNd64, &quota, &period) == 2)
         take_quota(m, quota, period);
 }
 
 static void look_memory_1(const char *folder, pgasi_machine_t *m)
 {
-    take_memory(m, read_number(folder, "memory.limit_in_bytes"), read_number(folder, "memory.usage_in_bytes"));
+    take_memory(m, read_number(folder, "memory.limit_in_bytes"),
+                read_number(folder, "memory.usage_in_bytes"));
 }
 
 static void look_cpu_1(const char *folder, pgasi_machine_t *m)
@@ -105,8 +108,8 @@ static void look_cpu_1(const char *folder, pgasi_machine_t *m)
 }
 
 /* Visits the process's folder of a mounted hierarchy and its ancestors, up to the root. */
-static void climb(const char *root, const char *mount, const char *path, void (*look)(const char *, pgasi_machine_t *),
-                  pgasi_machine_t *m)
+static void climb(const char *root, const char *mount, const char *path,
+                  void (*look)(const char *, pgasi_machine_t *), pgasi_machine_t *m)
 {
     char folder[PATH_BYTES];
     int at = snprintf(folder, sizeof folder, "%s" CGROUPS "%s", root, mount);
@@ -126,10 +129,9 @@ static void climb(const char *root, const char *mount, const char *path, void (*
 static bool has_word(const char *list, const char *word)
 {
     size_t n = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n) {
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
         if ((at == list || at[-1] == ',') && (at[n] == '\0' || at[n] == ','))
             return true;
-    }
     return false;
 }
 
@@ -158,7 +160,8 @@ static void read_cgroup(const char *root, char *line, pgasi_machine_t *m)
 void pgasi_machine_read(const char *root, pgasi_machine_t *machine_p)
 {
     char line[PATH_BYTES];
-    pgasi_machine_t m = { .cgroup_bytes = PGASI_MACHINE_NO_LIMIT, .cgroup_free = PGASI_MACHINE_NO_LIMIT };
+    pgasi_machine_t m = { .cgroup_bytes = PGASI_MACHINE_NO_LIMIT,
+                          .cgroup_free = PGASI_MACHINE_NO_LIMIT };
     read_meminfo(root, &m);
     snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
     FILE *file = fopen(line, "re");

@@ -8,8 +8,10 @@
 
 typedef struct {
     uint64_t memory_bytes, memory_free; /* RAM and swap; 0: not known */
-    uint64_t cgroup_bytes, cgroup_free; /* of the cgroup, or ancestor, with the lowest limit; else NO_LIMIT */
-    uint32_t quota_percent;             /* processor time that the cgroups grant, 100 is one CPU; 0: no quota */
+    /* of the cgroup, or ancestor, with the lowest limit; else NO_LIMIT */
+    uint64_t cgroup_bytes, cgroup_free;
+    /* processor time that the cgroups grant, 100 is one CPU; 0: no quota */
+    uint32_t quota_percent;
 } pgasi_machine_t;
 
 /** Reads /proc and /sys/fs/cgroup, versions 1 and 2. A value that cannot be read counts as no

@@ -1,9 +1,9 @@
 /* Parameters: parser, loader and printer, all generated from param_vars.h.
  *
- * Shaped for some dozens of variables read once at init, so everything is a linear walk over a table.
- * Invariants: parsing is pure and writes its output on success only; a value never depends on bytes that the parser
- * did not write (texts are zero-filled), so copies and checksums agree between ranks; getenv and environ are used
- * in this file only. */
+ * Shaped for some dozens of variables read once at init, so everything is a linear walk over a
+ * table. Invariants: parsing is pure and writes its output on success only; a value never depends
+ * on bytes that the parser did not write (texts are zero-filled), so copies and checksums agree
+ * between ranks; getenv and environ are used in this file only. */
 #include "base/param.h"
 
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include "base/log.h"
 
 #define PREFIX          "PGAS_"
-#define PREFIX_LENGTH   (sizeof(PREFIX) - 1)
+#define PREFIX_LENGTH   (sizeof PREFIX - 1)
 #define NAME_MAX_LENGTH 40 /* longer names are nobody's typing error */
 
 pgasi_params_t pgasi_param;
@@ -25,30 +25,35 @@ pgasi_param_origin_t pgasi_param_origins[PGASI_PARAM_COUNT];
 
 static const pgasi_param_info_t infos[PGASI_PARAM_COUNT] = {
 #define PGASI_PARAM(name, field, type, text, allowed, unit, doc) \
-    {#name,                                                      \
-     PGASI_PARAM_TYPE_##type,                                    \
-     text,                                                       \
-     allowed,                                                    \
-     unit,                                                       \
-     doc,                                                        \
-     offsetof(pgasi_params_t, field),                            \
-     sizeof(pgasi_param_##type##_t)},
+    { #name,                                                     \
+      PGASI_PARAM_TYPE_##type,                                   \
+      text,                                                      \
+      allowed,                                                   \
+      unit,                                                      \
+      doc,                                                       \
+      offsetof(pgasi_params_t, field),                           \
+      sizeof(pgasi_param_##type##_t) },
 #include "base/param_vars.h"
 };
 
 /* ---- values ---- */
 
-typedef pgas_status_t (*parse_fn_t)(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes);
+typedef pgas_status_t (*parse_fn_t)(const char *allowed, const char *text, void *field_p, char *why,
+                                    size_t why_bytes);
 
-static pgas_status_t refuse(const char *reason, const char *allowed, const char *unit, char *why, size_t why_bytes)
+static pgas_status_t refuse(const char *reason, const char *allowed, const char *unit, char *why,
+                            size_t why_bytes)
 {
     snprintf(why, why_bytes, "%s; allowed: %s%s", reason, allowed, unit);
     return PGAS_ERR_INVALID;
 }
 
-static pgas_status_t parse_bool(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+static pgas_status_t parse_bool(const char *allowed, const char *text, void *field_p, char *why,
+                                size_t why_bytes)
 {
-    static const char *const words[][2] = {{"0", "1"}, {"no", "yes"}, {"off", "on"}, {"false", "true"}, {"n", "y"}};
+    static const char *const words[][2] = {
+        { "0", "1" }, { "no", "yes" }, { "off", "on" }, { "false", "true" }, { "n", "y" }
+    };
     (void)allowed;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(words); i++) {
         for (int value = 0; value < 2; value++) {
@@ -66,14 +71,12 @@ static bool read_digits(const char **at_p, uint64_t *number_p)
 {
     const char *at = *at_p;
     uint64_t number = 0;
-    if (*at < '0' || *at > '9') {
+    if (*at < '0' || *at > '9')
         return false;
-    }
     for (; *at >= '0' && *at <= '9'; at++) {
         uint64_t digit = (uint64_t)(*at - '0');
-        if (number > (UINT64_MAX - digit) / 10) {
+        if (number > (UINT64_MAX - digit) / 10)
             return false;
-        }
         number = number * 10 + digit;
     }
     *at_p = at;
@@ -86,9 +89,8 @@ static bool read_int(const char **at_p, int64_t *number_p)
     uint64_t magnitude;
     bool negative = **at_p == '-';
     const char *at = *at_p + (negative ? 1 : 0);
-    if (!read_digits(&at, &magnitude) || magnitude > INT64_MAX) {
+    if (!read_digits(&at, &magnitude) || magnitude > INT64_MAX)
         return false;
-    }
     *number_p = negative ? -(int64_t)magnitude : (int64_t)magnitude;
     *at_p = at;
     return true;
@@ -100,15 +102,13 @@ static bool read_size(const char **at_p, uint64_t *bytes_p)
     static const char suffixes[] = "KMGT";
     const char *at = *at_p;
     uint64_t number;
-    if (!read_digits(&at, &number)) {
+    if (!read_digits(&at, &number))
         return false;
-    }
     const char *suffix = *at == '\0' ? NULL : strchr(suffixes, *at & ~0x20);
-    if (suffix != NULL) {
+    if (suffix) {
         int shift = 10 * (int)(suffix - suffixes + 1);
-        if (number > UINT64_MAX >> shift) {
+        if (number > UINT64_MAX >> shift)
             return false;
-        }
         number <<= shift;
         at++;
         at += at[0] == 'i' && (at[1] == 'B' || at[1] == 'b') ? 1 : 0;
@@ -122,13 +122,11 @@ static bool read_size(const char **at_p, uint64_t *bytes_p)
 static bool read_double(const char **at_p, double *number_p)
 {
     char *end;
-    if (strspn(*at_p, "+-.0123456789") == 0) { /* no blanks, inf, nan */
+    if (strspn(*at_p, "+-.0123456789") == 0) /* no blanks, inf, nan */
         return false;
-    }
     double number = strtod(*at_p, &end);
-    if (end == *at_p || !isfinite(number)) {
+    if (end == *at_p || !isfinite(number))
         return false;
-    }
     *at_p = end;
     *number_p = number;
     return true;
@@ -137,9 +135,8 @@ static bool read_double(const char **at_p, double *number_p)
 static bool skip(const char **at_p, const char *word)
 {
     size_t length = strlen(word);
-    if (strncmp(*at_p, word, length) != 0) {
+    if (strncmp(*at_p, word, length) != 0)
         return false;
-    }
     *at_p += length;
     return true;
 }
@@ -150,92 +147,86 @@ static pgas_status_t bad_list(const char *allowed, char *why, size_t why_bytes)
     return PGAS_ERR_INTERNAL;
 }
 
-static pgas_status_t parse_int(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+static pgas_status_t parse_int(const char *allowed, const char *text, void *field_p, char *why,
+                               size_t why_bytes)
 {
     const char *limits = allowed;
     int64_t min, max, value;
-    if (!read_int(&limits, &min) || !skip(&limits, "..") || !read_int(&limits, &max) || *limits != '\0' ||
-        min < INT_MIN || max > INT_MAX) {
+    if (!read_int(&limits, &min) || !skip(&limits, "..") || !read_int(&limits, &max) ||
+        *limits != '\0' || min < INT_MIN || max > INT_MAX)
         return bad_list(allowed, why, why_bytes);
-    }
-    if (!read_int(&text, &value) || *text != '\0') {
+    if (!read_int(&text, &value) || *text != '\0')
         return refuse("not a whole number", allowed, "", why, why_bytes);
-    }
-    if (value < min || value > max) {
+    if (value < min || value > max)
         return refuse("out of range", allowed, "", why, why_bytes);
-    }
     *(int *)field_p = (int)value;
     return PGAS_OK;
 }
 
-static pgas_status_t parse_size(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+static pgas_status_t parse_size(const char *allowed, const char *text, void *field_p, char *why,
+                                size_t why_bytes)
 {
     static const char unit[] = " (bytes; K, M, G, T are powers of 1024)";
     const char *limits = allowed;
     uint64_t min, max, value;
-    if (!read_size(&limits, &min) || !skip(&limits, "..") || !read_size(&limits, &max)) {
+    if (!read_size(&limits, &min) || !skip(&limits, "..") || !read_size(&limits, &max))
         return bad_list(allowed, why, why_bytes);
-    }
     bool power = skip(&limits, ", power of two");
-    if (*limits != '\0') {
+    if (*limits != '\0')
         return bad_list(allowed, why, why_bytes);
-    }
-    if (!read_size(&text, &value) || *text != '\0') {
+    if (!read_size(&text, &value) || *text != '\0')
         return refuse("not a size", allowed, unit, why, why_bytes);
-    }
-    if (value < min || value > max || value > SIZE_MAX) {
+    if (value < min || value > max || value > SIZE_MAX)
         return refuse("out of range", allowed, unit, why, why_bytes);
-    }
-    if (power && !PGASI_IS_POW2(value)) {
+    if (power && !PGASI_IS_POW2(value))
         return refuse("not a power of two", allowed, unit, why, why_bytes);
-    }
     *(size_t *)field_p = (size_t)value;
     return PGAS_OK;
 }
 
-static pgas_status_t parse_double(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+static pgas_status_t parse_double(const char *allowed, const char *text, void *field_p, char *why,
+                                  size_t why_bytes)
 {
     char low[64];
     const char *low_at = low, *high_at = strstr(allowed, "..");
     double min, max, value;
-    if (high_at == NULL || (size_t)(high_at - allowed) >= sizeof(low)) {
+    if (!high_at || (size_t)(high_at - allowed) >= sizeof low)
         return bad_list(allowed, why, why_bytes);
-    }
     memcpy(low, allowed, (size_t)(high_at - allowed)); /* strtod would eat the first dot */
     low[high_at - allowed] = '\0';
     high_at += 2;
-    if (!read_double(&low_at, &min) || *low_at != '\0' || !read_double(&high_at, &max) || *high_at != '\0') {
+    if (!read_double(&low_at, &min) || *low_at != '\0' || !read_double(&high_at, &max) ||
+        *high_at != '\0')
         return bad_list(allowed, why, why_bytes);
-    }
-    if (!read_double(&text, &value) || *text != '\0') {
+    if (!read_double(&text, &value) || *text != '\0')
         return refuse("not a number", allowed, "", why, why_bytes);
-    }
-    if (value < min || value > max) {
+    if (value < min || value > max)
         return refuse("out of range", allowed, "", why, why_bytes);
-    }
     *(double *)field_p = value;
     return PGAS_OK;
 }
 
-static pgas_status_t parse_string(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+static pgas_status_t parse_string(const char *allowed, const char *text, void *field_p, char *why,
+                                  size_t why_bytes)
 {
     size_t length = strlen(text);
     (void)allowed;
-    if (length >= PGASI_PARAM_TEXT_BYTES) {
+    if (length >= PGASI_PARAM_TEXT_BYTES)
         return refuse("too long", "up to 255 characters", "", why, why_bytes);
-    }
     memset(field_p, 0, PGASI_PARAM_TEXT_BYTES);
     memcpy(field_p, text, length);
     return PGAS_OK;
 }
 
-static pgas_status_t parse_log(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+static pgas_status_t parse_log(const char *allowed, const char *text, void *field_p, char *why,
+                               size_t why_bytes)
 {
     pgas_status_t status = pgasi_log_check(text, why, why_bytes);
     return status != PGAS_OK ? status : parse_string(allowed, text, field_p, why, why_bytes);
 }
 
-static pgas_status_t parse_choice(const char *allowed, const char *text, void *field_p, char *why, size_t why_bytes)
+static pgas_status_t parse_choice(const char *allowed, const char *text, void *field_p, char *why,
+                                  size_t why_bytes)
 {
     int index = 0;
     size_t text_length = strlen(text);
@@ -246,14 +237,13 @@ static pgas_status_t parse_choice(const char *allowed, const char *text, void *f
             return PGAS_OK;
         }
         word += length;
-        if (*word == '\0') {
+        if (*word == '\0')
             return refuse("not one of the choices", allowed, "", why, why_bytes);
-        }
     }
 }
 
-pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allowed, const char *text, void *field_p,
-                                      char *why, size_t why_bytes)
+pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allowed,
+                                      const char *text, void *field_p, char *why, size_t why_bytes)
 {
     static const parse_fn_t parsers[] = {
         [PGASI_PARAM_TYPE_BOOL] = parse_bool,     [PGASI_PARAM_TYPE_INT] = parse_int,
@@ -279,11 +269,9 @@ const pgasi_param_info_t *pgasi_param_describe(pgasi_param_id_t id)
 int pgasi_param_find(const char *name)
 {
     name = without_prefix(name);
-    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
-        if (strcmp(infos[i].name, name) == 0) {
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++)
+        if (strcmp(infos[i].name, name) == 0)
             return i;
-        }
-    }
     return -1;
 }
 
@@ -292,12 +280,10 @@ static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[NAME_MAX_LENGTH + 1];
     size_t a_length = strlen(a), b_length = strlen(b);
-    if (a_length > NAME_MAX_LENGTH || b_length > NAME_MAX_LENGTH) {
+    if (a_length > NAME_MAX_LENGTH || b_length > NAME_MAX_LENGTH)
         return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= b_length; j++) {
+    for (size_t j = 0; j <= b_length; j++)
         row[j] = j;
-    }
     for (size_t i = 1; i <= a_length; i++) {
         size_t diagonal = row[0];
         row[0] = i;
@@ -329,9 +315,8 @@ static const char *nearest_name(const char *name)
 static const char *quotable(const char *text, char *buffer, size_t bytes)
 {
     size_t i;
-    for (i = 0; text[i] != '\0' && i < bytes - 4; i++) {
+    for (i = 0; text[i] != '\0' && i < bytes - 4; i++)
         buffer[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
-    }
     strcpy(buffer + i, text[i] != '\0' ? "..." : "");
     return buffer;
 }
@@ -340,9 +325,10 @@ static pgas_status_t refuse_name(const char *name, char *why, size_t why_bytes)
 {
     char quoted[64];
     const char *meant = nearest_name(name);
-    quotable(name, quoted, sizeof(quoted));
-    if (meant != NULL) {
-        snprintf(why, why_bytes, PREFIX "%s is not a known variable: did you mean " PREFIX "%s?", quoted, meant);
+    quotable(name, quoted, sizeof quoted);
+    if (meant) {
+        snprintf(why, why_bytes, PREFIX "%s is not a known variable: did you mean " PREFIX "%s?",
+                 quoted, meant);
     } else {
         snprintf(why, why_bytes, PREFIX "%s is not a known variable (pgas_info lists all)", quoted);
     }
@@ -351,104 +337,113 @@ static pgas_status_t refuse_name(const char *name, char *why, size_t why_bytes)
 
 /* ---- the set of parameters ---- */
 
-static pgas_status_t parse_field(int id, const char *text, pgasi_params_t *out, char *why, size_t why_bytes)
+static pgas_status_t parse_field(int id, const char *text, pgasi_params_t *out, char *why,
+                                 size_t why_bytes)
 {
     char reason[PGASI_PARAM_WHY_BYTES], quoted[64];
     const pgasi_param_info_t *info = &infos[id];
     pgas_status_t status =
-        pgasi_param_parse_value(info->type, info->allowed, text, (char *)out + info->offset, reason, sizeof(reason));
+        pgasi_param_parse_value(info->type, info->allowed, text, (char *)out + info->offset, reason,
+                                sizeof reason);
     if (status != PGAS_OK) {
-        int wanted =
-            snprintf(why, why_bytes, PREFIX "%s=%s: %s", info->name, quotable(text, quoted, sizeof(quoted)), reason);
+        int wanted = snprintf(why, why_bytes, PREFIX "%s=%s: %s", info->name,
+                              quotable(text, quoted, sizeof quoted), reason);
         (void)wanted; /* a message that is cut is still a message */
     }
     return status;
 }
 
-pgas_status_t pgasi_param_parse(const char *name, const char *text, pgasi_params_t *out, char *why, size_t why_bytes)
+pgas_status_t pgasi_param_parse(const char *name, const char *text, pgasi_params_t *out, char *why,
+                                size_t why_bytes)
 {
     int id = pgasi_param_find(name);
-    return id < 0 ? refuse_name(without_prefix(name), why, why_bytes) : parse_field(id, text, out, why, why_bytes);
+    return id < 0 ? refuse_name(without_prefix(name), why, why_bytes)
+                  : parse_field(id, text, out, why, why_bytes);
 }
 
-pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *name, const char *text,
-                              pgasi_param_origin_t origin, char *why, size_t why_bytes)
+pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *name,
+                              const char *text, pgasi_param_origin_t origin, char *why,
+                              size_t why_bytes)
 {
     pgas_status_t status = pgasi_param_parse(name, text, p, why, why_bytes);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         origins[pgasi_param_find(name)] = origin;
-    }
     return status;
 }
 
-pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *list,
-                                   pgasi_param_origin_t origin, char *why, size_t why_bytes)
+pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[],
+                                   const char *list, pgasi_param_origin_t origin, char *why,
+                                   size_t why_bytes)
 {
     static const char blanks[] = " \t\r\n";
     for (const char *at = list + strspn(list, blanks); *at != '\0'; at += strspn(at, blanks)) {
         char item[PGASI_PARAM_TEXT_BYTES + NAME_MAX_LENGTH + PREFIX_LENGTH + 2];
         size_t length = strcspn(at, blanks);
-        snprintf(item, sizeof(item), "%.*s", (int)PGASI_MIN(length, sizeof(item)), at);
+        snprintf(item, sizeof item, "%.*s", (int)PGASI_MIN(length, sizeof item), at);
         at += length;
         char *equals = strchr(item, '=');
-        if (equals == NULL || length >= sizeof(item)) {
+        if (!equals || length >= sizeof item) {
             char quoted[64];
             snprintf(why, why_bytes, "`%s' is %s; allowed: NAME=VALUE NAME=VALUE",
-                     quotable(item, quoted, sizeof(quoted)), equals == NULL ? "not NAME=VALUE" : "too long");
+                     quotable(item, quoted, sizeof quoted),
+                     !equals ? "not NAME=VALUE" : "too long");
             return PGAS_ERR_INVALID;
         }
         *equals = '\0';
-        pgas_status_t status = pgasi_param_set(p, origins, item, equals + 1, origin, why, why_bytes);
-        if (status != PGAS_OK) {
+        pgas_status_t status =
+            pgasi_param_set(p, origins, item, equals + 1, origin, why, why_bytes);
+        if (status != PGAS_OK)
             return status;
-        }
     }
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_param_defaults(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why, size_t why_bytes)
+pgas_status_t pgasi_param_defaults(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why,
+                                   size_t why_bytes)
 {
-    memset(p, 0, sizeof(*p));
+    memset(p, 0, sizeof *p);
     for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
         origins[i] = PGASI_PARAM_FROM_DEFAULT;
-        if (parse_field(i, infos[i].default_text, p, why, why_bytes) != PGAS_OK) {
+        if (parse_field(i, infos[i].default_text, p, why, why_bytes) != PGAS_OK)
             return PGAS_ERR_INTERNAL;
-        }
     }
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_param_load(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why, size_t why_bytes)
+pgas_status_t pgasi_param_load(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why,
+                               size_t why_bytes)
 {
     pgas_status_t first = pgasi_param_defaults(p, origins, why, why_bytes);
     for (int i = 0; i < PGASI_PARAM_COUNT && first != PGAS_ERR_INTERNAL; i++) {
         char name[PREFIX_LENGTH + NAME_MAX_LENGTH + 1], ignored[PGASI_PARAM_WHY_BYTES];
         bool refused = first != PGAS_OK;
-        snprintf(name, sizeof(name), PREFIX "%s", infos[i].name);
+        snprintf(name, sizeof name, PREFIX "%s", infos[i].name);
         const char *text = getenv(name);
-        if (text == NULL || text[0] == '\0') {
+        if (!text || text[0] == '\0')
             continue;
-        }
-        pgas_status_t status = parse_field(i, text, p, refused ? ignored : why, refused ? sizeof(ignored) : why_bytes);
-        if (status == PGAS_OK) {
+        pgas_status_t status =
+            parse_field(i, text, p, refused ? ignored : why, refused ? sizeof ignored : why_bytes);
+        if (status == PGAS_OK)
             origins[i] = PGASI_PARAM_FROM_ENVIRONMENT;
-        } else if (!refused) {
+        else if (!refused)
             first = status;
-        }
     }
     return first;
 }
 
 static bool fields_equal(const pgasi_params_t *a, const pgasi_params_t *b, int id)
 {
-    return memcmp((const char *)a + infos[id].offset, (const char *)b + infos[id].offset, infos[id].bytes) == 0;
+    return memcmp((const char *)a + infos[id].offset, (const char *)b + infos[id].offset,
+                  infos[id].bytes) == 0;
 }
 
-void pgasi_param_adopt(pgasi_params_t *p, pgasi_param_origin_t origins[], const pgasi_params_t *rank_0)
+void pgasi_param_adopt(pgasi_params_t *p, pgasi_param_origin_t origins[],
+                       const pgasi_params_t *rank_0)
 {
     for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
         if (!fields_equal(p, rank_0, i)) {
-            memcpy((char *)p + infos[i].offset, (const char *)rank_0 + infos[i].offset, infos[i].bytes);
+            memcpy((char *)p + infos[i].offset, (const char *)rank_0 + infos[i].offset,
+                   infos[i].bytes);
             origins[i] = PGASI_PARAM_FROM_RANK_0;
         }
     }
@@ -457,9 +452,8 @@ void pgasi_param_adopt(pgasi_params_t *p, pgasi_param_origin_t origins[], const 
 uint64_t pgasi_param_checksum(const pgasi_params_t *p)
 {
     uint64_t sum = PGASI_PARAM_COUNT;
-    for (int i = 0; i < PGASI_PARAM_COUNT; i++) {
+    for (int i = 0; i < PGASI_PARAM_COUNT; i++)
         sum = pgasi_hash_bytes((const char *)p + infos[i].offset, infos[i].bytes, sum);
-    }
     return sum;
 }
 
@@ -472,18 +466,19 @@ static void print_size(uint64_t bytes, char text[PGASI_PARAM_TEXT_BYTES])
         bytes /= 1024;
         power++;
     }
-    snprintf(text, PGASI_PARAM_TEXT_BYTES, "%llu%.*s", (unsigned long long)bytes, power > 0 ? 1 : 0, &" KMGT"[power]);
+    snprintf(text, PGASI_PARAM_TEXT_BYTES, "%llu%.*s", (unsigned long long)bytes, power > 0 ? 1 : 0,
+             &" KMGT"[power]);
 }
 
 static void print_choice(int index, const char *allowed, char text[PGASI_PARAM_TEXT_BYTES])
 {
-    for (; index > 0; index--) {
+    for (; index > 0; index--)
         allowed = strchr(allowed, '|') + 1;
-    }
     snprintf(text, PGASI_PARAM_TEXT_BYTES, "%.*s", (int)strcspn(allowed, "|"), allowed);
 }
 
-char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id, char text[PGASI_PARAM_TEXT_BYTES])
+char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id,
+                       char text[PGASI_PARAM_TEXT_BYTES])
 {
     const void *field = (const char *)p + infos[id].offset;
     switch (infos[id].type) {
@@ -517,14 +512,15 @@ static void print_head(FILE *out)
 
 static void print_entry(FILE *out, pgasi_param_id_t id)
 {
-    static const char *const origins[] = {"default", "environment", "init option", "rank 0"};
+    static const char *const origins[] = { "default", "environment", "init option", "rank 0" };
     const pgasi_param_info_t *info = &infos[id];
     char value[PGASI_PARAM_TEXT_BYTES];
     pgasi_param_text(&pgasi_param, id, value);
     fprintf(out, PREFIX "%-16s %-10s %-10s %-11s %s\n", info->name, value[0] ? value : "-",
             info->default_text[0] ? info->default_text : "-", origins[pgasi_param_origins[id]],
             info->unit[0] ? info->unit : "-");
-    fprintf(out, "    %s%s%s%s\n", info->doc, info->allowed[0] ? " [" : "", info->allowed, info->allowed[0] ? "]" : "");
+    fprintf(out, "    %s%s%s%s\n", info->doc, info->allowed[0] ? " [" : "", info->allowed,
+            info->allowed[0] ? "]" : "");
 }
 
 void pgasi_param_print(FILE *out)
@@ -538,7 +534,8 @@ pgas_status_t pgasi_param_print_var(FILE *out, const char *name, char *why, size
 {
     int id = pgasi_param_find(name);
     if (id < 0)
-        return refuse_name(strncmp(name, PREFIX, PREFIX_LENGTH) == 0 ? name + PREFIX_LENGTH : name, why, why_bytes);
+        return refuse_name(strncmp(name, PREFIX, PREFIX_LENGTH) == 0 ? name + PREFIX_LENGTH : name,
+                           why, why_bytes);
     print_head(out);
     print_entry(out, (pgasi_param_id_t)id);
     return PGAS_OK;
@@ -546,10 +543,12 @@ pgas_status_t pgasi_param_print_var(FILE *out, const char *name, char *why, size
 
 void pgasi_param_print_ucx(FILE *out)
 {
-    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+    for (char **entry = environ; entry != NULL && *entry; entry++) {
         const char *name = *entry, *value = strchr(name, '=');
-        if (value != NULL && (strncmp(name, PREFIX "UCX_", PREFIX_LENGTH + 4) == 0 || strncmp(name, "UCX_", 4) == 0)) {
-            fprintf(out, "%-21.*s %-10s -          environment -\n    read by UCX\n", (int)(value - name), name, value + 1);
+        if (value && (strncmp(name, PREFIX "UCX_", PREFIX_LENGTH + 4) == 0 ||
+                      strncmp(name, "UCX_", 4) == 0)) {
+            fprintf(out, "%-21.*s %-10s -          environment -\n    read by UCX\n",
+                    (int)(value - name), name, value + 1);
         }
     }
 }
@@ -558,21 +557,18 @@ void pgasi_param_print_ucx(FILE *out)
 
 bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes)
 {
-    static const char *const foreign[] = {"UCX_", "TEST_"};
+    static const char *const foreign[] = { "UCX_", "TEST_" };
     char name[128];
-    if (strncmp(entry, PREFIX, PREFIX_LENGTH) != 0) {
+    if (strncmp(entry, PREFIX, PREFIX_LENGTH) != 0)
         return false;
-    }
     entry += PREFIX_LENGTH;
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(foreign); i++) {
-        if (strncmp(entry, foreign[i], strlen(foreign[i])) == 0) {
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(foreign); i++)
+        if (strncmp(entry, foreign[i], strlen(foreign[i])) == 0)
             return false;
-        }
-    }
-    snprintf(name, sizeof(name), "%.*s", (int)PGASI_MIN(strcspn(entry, "="), sizeof(name) - 1), entry);
-    if (pgasi_param_find(name) >= 0) {
+    snprintf(name, sizeof name, "%.*s", (int)PGASI_MIN(strcspn(entry, "="), sizeof name - 1),
+             entry);
+    if (pgasi_param_find(name) >= 0)
         return false;
-    }
     refuse_name(name, why, why_bytes);
     return true;
 }
@@ -582,11 +578,10 @@ int pgasi_param_warn_unknown(void)
     static int done;
     char why[PGASI_PARAM_WHY_BYTES];
     int n_unknown = 0;
-    if (__atomic_exchange_n(&done, 1, __ATOMIC_RELAXED) != 0) {
+    if (__atomic_exchange_n(&done, 1, __ATOMIC_RELAXED) != 0)
         return 0;
-    }
-    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
-        if (pgasi_param_unknown(*entry, why, sizeof(why))) {
+    for (char **entry = environ; entry != NULL && *entry; entry++) {
+        if (pgasi_param_unknown(*entry, why, sizeof why)) {
             PGASI_WARN("param", "%s", why);
             n_unknown++;
         }
@@ -601,14 +596,12 @@ static size_t adopted_bytes;
 size_t pgasi_param_ucx_pack(char *text, size_t bytes)
 {
     size_t used = 0;
-    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+    for (char **entry = environ; entry != NULL && *entry; entry++) {
         size_t length = strlen(*entry) + 1;
-        if (strncmp(*entry, PREFIX "UCX_", PREFIX_LENGTH + 4) != 0 || strchr(*entry, '=') == NULL) {
+        if (strncmp(*entry, PREFIX "UCX_", PREFIX_LENGTH + 4) != 0 || strchr(*entry, '=') == NULL)
             continue;
-        }
-        if (used + length <= bytes) {
+        if (used + length <= bytes)
             memcpy(text + used, *entry, length);
-        }
         used += length;
     }
     return used;
@@ -623,17 +616,15 @@ void pgasi_param_ucx_adopt(const char *text, size_t bytes)
         size_t length = strcspn(at, "=");
         memcpy(name, at, length);
         name[length] = '\0';
-        if (getenv(name) == NULL && setenv(name, at + length + 1, 1) == 0) {
+        if (!getenv(name) && setenv(name, at + length + 1, 1) == 0)
             adopted_bytes += length + 1;
-        }
     }
 }
 
 void pgasi_param_ucx_return(void)
 {
-    for (size_t at = 0; at < adopted_bytes; at += strlen(adopted + at) + 1) {
+    for (size_t at = 0; at < adopted_bytes; at += strlen(adopted + at) + 1)
         unsetenv(adopted + at);
-    }
     free(adopted);
     adopted = NULL;
     adopted_bytes = 0;

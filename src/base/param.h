@@ -1,7 +1,8 @@
 /** Parameters: every PGAS_* variable, from the one list in param_vars.h.
  *
- *  pgasi_params_t is plain memory without pointers, so boot broadcasts rank 0's copy and every rank adopts it.
- *  Only this module reads the environment, also for what launchers set (pgasi_param_env). */
+ *  pgasi_params_t is plain memory without pointers, so boot broadcasts rank 0's copy and every rank
+ *  adopts it. Only this module reads the environment, also for what launchers set
+ *  (pgasi_param_env). */
 #ifndef PGASI_PARAM_H
 #define PGASI_PARAM_H
 
@@ -44,7 +45,8 @@ typedef struct {
 #include "base/param_vars.h"
 } pgasi_params_t;
 
-/* values of choices, in the order of their words in the list; transports go by their name, see pgasi_param_text */
+/* values of choices, in the order of their words in the list; transports go by their name, see
+ * pgasi_param_text */
 enum { PGASI_HUGEPAGES_TRY, PGASI_HUGEPAGES_NO, PGASI_HUGEPAGES_YES };
 enum { PGASI_BIND_NONE, PGASI_BIND_CORE, PGASI_BIND_NUMA };
 enum { PGASI_REG_GROWTH_EXPONENTIAL, PGASI_REG_GROWTH_LINEAR };
@@ -68,7 +70,8 @@ typedef struct {
     size_t offset, bytes; /* of the field */
 } pgasi_param_info_t;
 
-/** The parameters of this process. Valid after pgasi_param_load; written by boot only, before threads exist. */
+/** The parameters of this process. Valid after pgasi_param_load; written by boot only, before
+ *  threads exist. */
 extern pgasi_params_t pgasi_param;
 extern pgasi_param_origin_t pgasi_param_origins[PGASI_PARAM_COUNT];
 
@@ -81,57 +84,71 @@ int pgasi_param_find(const char *name);
 /** Parse a text as a value of a type. Pure.
  *  @param allowed as in param_vars.h
  *  @param field_p an object of the type's C type; written on success only
- *  @return PGAS_OK, or PGAS_ERR_INVALID with the reason and what is allowed in why (`not a size; allowed: ...`). */
-pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allowed, const char *text, void *field_p,
-                                      char *why, size_t why_bytes);
+ *  @return PGAS_OK, or PGAS_ERR_INVALID with the reason and what is allowed in why (`not a size;
+ *  allowed: ...`). */
+pgas_status_t pgasi_param_parse_value(pgasi_param_type_t type, const char *allowed,
+                                      const char *text, void *field_p, char *why, size_t why_bytes);
 
 /** Parse a text for a named parameter (with or without PGAS_) into its field of *out. Pure.
- *  @return PGAS_OK; PGAS_ERR_NOT_FOUND (no such name); PGAS_ERR_INVALID; why then holds name, text and what is
- *          allowed, and *out is unchanged. */
-pgas_status_t pgasi_param_parse(const char *name, const char *text, pgasi_params_t *out, char *why, size_t why_bytes);
+ *  @return PGAS_OK; PGAS_ERR_NOT_FOUND (no such name); PGAS_ERR_INVALID; why then holds name, text
+ *          and what is allowed, and *out is unchanged. */
+pgas_status_t pgasi_param_parse(const char *name, const char *text, pgasi_params_t *out, char *why,
+                                size_t why_bytes);
 
 /** Set all defaults. The only failure is a wrong line in the list (PGAS_ERR_INTERNAL). */
-pgas_status_t pgasi_param_defaults(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why, size_t why_bytes);
+pgas_status_t pgasi_param_defaults(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why,
+                                   size_t why_bytes);
 
 /** Set defaults, then what the environment says. An empty variable counts as unset.
- *  @return PGAS_OK, or PGAS_ERR_INVALID with the first refusal in why; *p is then complete but for the refused. */
-pgas_status_t pgasi_param_load(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why, size_t why_bytes);
+ *  @return PGAS_OK, or PGAS_ERR_INVALID with the first refusal in why; *p is then complete but for
+ *  the refused. */
+pgas_status_t pgasi_param_load(pgasi_params_t *p, pgasi_param_origin_t origins[], char *why,
+                               size_t why_bytes);
 
 /** Set one parameter and its origin. @return as pgasi_param_parse. */
-pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *name, const char *text,
-                              pgasi_param_origin_t origin, char *why, size_t why_bytes);
+pgas_status_t pgasi_param_set(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *name,
+                              const char *text, pgasi_param_origin_t origin, char *why,
+                              size_t why_bytes);
 
-/** Set parameters from a list `NAME=VALUE NAME=VALUE`, separated by blanks (the options of pgas_init). Values hold no
- *  blanks. The first item that is refused ends it; those before it are set.
+/** Set parameters from a list `NAME=VALUE NAME=VALUE`, separated by blanks (the options of
+ *  pgas_init). Values hold no blanks. The first item that is refused ends it; those before it are
+ *  set.
  *  @return PGAS_OK, PGAS_ERR_NOT_FOUND, PGAS_ERR_INVALID, with the reason in why. */
-pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[], const char *list,
-                                   pgasi_param_origin_t origin, char *why, size_t why_bytes);
+pgas_status_t pgasi_param_set_list(pgasi_params_t *p, pgasi_param_origin_t origins[],
+                                   const char *list, pgasi_param_origin_t origin, char *why,
+                                   size_t why_bytes);
 
 /** Take over rank 0's values; where one differs from ours its origin becomes rank 0. */
-void pgasi_param_adopt(pgasi_params_t *p, pgasi_param_origin_t origins[], const pgasi_params_t *rank_0);
+void pgasi_param_adopt(pgasi_params_t *p, pgasi_param_origin_t origins[],
+                       const pgasi_params_t *rank_0);
 
 /** Write a value as text that parses to the same value. @return text. */
-char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id, char text[PGASI_PARAM_TEXT_BYTES]);
+char *pgasi_param_text(const pgasi_params_t *p, pgasi_param_id_t id,
+                       char text[PGASI_PARAM_TEXT_BYTES]);
 
 /** A checksum over all values (not over padding), for ranks to compare. */
 uint64_t pgasi_param_checksum(const pgasi_params_t *p);
 
-/** Print the table of pgasi_param: name, value, default, origin, unit; below them doc and allowed values. */
+/** Print the table of pgasi_param: name, value, default, origin, unit; below them doc and allowed
+ *  values. */
 void pgasi_param_print(FILE *out);
 
 /** Print the head and one entry of that table.
  *  @return PGAS_OK, or PGAS_ERR_NOT_FOUND: no such parameter, and why names the nearest one. */
 pgas_status_t pgasi_param_print_var(FILE *out, const char *name, char *why, size_t why_bytes);
 
-/** Print the variables of UCX that are set: PGAS_UCX_*, and UCX_*, which count where the former are not set. */
+/** Print the variables of UCX that are set: PGAS_UCX_*, and UCX_*, which count where the former are
+ *  not set. */
 void pgasi_param_print_ucx(FILE *out);
 
 /** Judge one name=value of the environment.
- *  @return true when it is a PGAS_ name that nobody knows; why then says so and names the nearest known one. */
+ *  @return true when it is a PGAS_ name that nobody knows; why then says so and names the nearest
+ *  known one. */
 bool pgasi_param_unknown(const char *entry, char *why, size_t why_bytes);
 
-/** Warn about PGAS_* names that are not in the list (PGAS_UCX_* and PGAS_TEST_* belong to others). Rank 0 calls it,
- *  after the log is set up; further calls do nothing. @return how many it warned about. */
+/** Warn about PGAS_* names that are not in the list (PGAS_UCX_* and PGAS_TEST_* belong to others).
+ *  Rank 0 calls it, after the log is set up; further calls do nothing. @return how many it warned
+ *  about. */
 int pgasi_param_warn_unknown(void);
 
 /** Copies PGAS_UCX_ variables of rank 0 to other ranks: UCX reads them from the environment of each
@@ -145,7 +162,8 @@ size_t pgasi_param_ucx_pack(char *text, size_t bytes);
 void pgasi_param_ucx_adopt(const char *text, size_t bytes);
 void pgasi_param_ucx_return(void);
 
-/** Read a variable that somebody else owns, such as OMPI_COMM_WORLD_SIZE. @return its text, or NULL. */
+/** Read a variable that somebody else owns, such as OMPI_COMM_WORLD_SIZE. @return its text, or
+ *  NULL. */
 const char *pgasi_param_env(const char *name);
 
 #endif

@@ -1,8 +1,10 @@
-/* Pools of equal objects: a free list threaded through free objects, and chunks that are handed out from the front.
+/* Pools of equal objects: a free list threaded through free objects, and chunks that are handed out
+ * from the front.
  *
- * Shaped for requests, records and buffers of 32 B to 16 KiB, some hundreds to millions of them, taken and returned
- * by one thread. Invariants: n_used + free list + fresh = n_total <= limit; a chunk starts with a pointer to the
- * chunk before it, its objects follow at the pool's alignment; the fresh objects are all in the newest chunk. */
+ * Shaped for requests, records and buffers of 32 B to 16 KiB, some hundreds to millions of them,
+ * taken and returned by one thread. Invariants: n_used + free list + fresh = n_total <= limit; a
+ * chunk starts with a pointer to the chunk before it, its objects follow at the pool's alignment;
+ * the fresh objects are all in the newest chunk. */
 #include "base/pool.h"
 
 #include <stdlib.h>
@@ -14,14 +16,14 @@ typedef struct chunk {
 
 #define ALIGNMENT_MAX 4096
 
-pgas_status_t pgasi_pool_init(pgasi_pool_t *pool, size_t object_bytes, size_t alignment, size_t chunk_objects,
-                              size_t limit_objects)
+pgas_status_t pgasi_pool_init(pgasi_pool_t *pool, size_t object_bytes, size_t alignment,
+                              size_t chunk_objects, size_t limit_objects)
 {
     alignment = PGASI_MAX(alignment, _Alignof(max_align_t));
-    if (object_bytes == 0 || chunk_objects == 0 || !PGASI_IS_POW2(alignment) || alignment > ALIGNMENT_MAX ||
-        object_bytes > SIZE_MAX / 4 || chunk_objects > SIZE_MAX / 4 / PGASI_ALIGN_UP(object_bytes, alignment)) {
+    if (object_bytes == 0 || chunk_objects == 0 || !PGASI_IS_POW2(alignment) ||
+        alignment > ALIGNMENT_MAX || object_bytes > SIZE_MAX / 4 ||
+        chunk_objects > SIZE_MAX / 4 / PGASI_ALIGN_UP(object_bytes, alignment))
         return PGAS_ERR_INVALID;
-    }
     *pool = (pgasi_pool_t){
         .object_bytes = PGASI_ALIGN_UP(object_bytes, alignment),
         .alignment = alignment,
@@ -34,7 +36,7 @@ pgas_status_t pgasi_pool_init(pgasi_pool_t *pool, size_t object_bytes, size_t al
 void pgasi_pool_fini(pgasi_pool_t *pool)
 {
     chunk_t *chunk = (chunk_t *)pool->chunks;
-    while (chunk != NULL) {
+    while (chunk) {
         chunk_t *before = chunk->before;
         free(chunk);
         chunk = before;
@@ -52,14 +54,13 @@ static size_t chunk_bytes(const pgasi_pool_t *pool, size_t n_objects)
 void *pgasi_pool_grow(pgasi_pool_t *pool)
 {
     size_t n_objects = PGASI_MIN(pool->chunk_objects, pool->limit_objects - pool->n_total);
-    if (n_objects == 0) {
+    if (n_objects == 0)
         return NULL;
-    }
     size_t bytes = chunk_bytes(pool, n_objects);
-    chunk_t *chunk = (chunk_t *)aligned_alloc(pool->alignment, PGASI_ALIGN_UP(bytes, pool->alignment));
-    if (chunk == NULL) {
+    chunk_t *chunk =
+        (chunk_t *)aligned_alloc(pool->alignment, PGASI_ALIGN_UP(bytes, pool->alignment));
+    if (!chunk)
         return NULL;
-    }
     chunk->before = (chunk_t *)pool->chunks;
     chunk->bytes = bytes;
     pool->chunks = chunk;
@@ -74,15 +75,13 @@ void *pgasi_pool_grow(pgasi_pool_t *pool)
 void pgasi_pool_query(const pgasi_pool_t *pool, pgasi_pool_info_t *info_p)
 {
     size_t bytes = 0;
-    for (const chunk_t *chunk = (const chunk_t *)pool->chunks; chunk != NULL; chunk = chunk->before) {
+    for (const chunk_t *chunk = (const chunk_t *)pool->chunks; chunk != NULL; chunk = chunk->before)
         bytes += chunk->bytes;
-    }
     size_t worst = 0;
     if (pool->limit_objects != SIZE_MAX) {
         worst = pool->limit_objects / pool->chunk_objects * chunk_bytes(pool, pool->chunk_objects);
-        if (pool->limit_objects % pool->chunk_objects != 0) {
+        if (pool->limit_objects % pool->chunk_objects != 0)
             worst += chunk_bytes(pool, pool->limit_objects % pool->chunk_objects);
-        }
     }
     *info_p = (pgasi_pool_info_t){
         .n_used = pool->n_used,

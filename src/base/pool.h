@@ -1,6 +1,7 @@
-/** A pool of objects of one size, taken from chunks that are never given back before fini.
- *  One thread at a time. Taking and returning an object is a few instructions; malloc is called once per chunk.
- *  The free list lives in the free objects themselves, so an object keeps nothing of its contents after release. */
+/** A pool of objects of one size, taken from chunks that are never given back before fini. One
+ *  thread at a time. Taking and returning an object is a few instructions; malloc is called once
+ *  per chunk. The free list lives in the free objects themselves, so an object keeps nothing of its
+ *  contents after release. */
 #ifndef PGASI_POOL_H
 #define PGASI_POOL_H
 
@@ -37,28 +38,28 @@ typedef struct {
  *  @param chunk_objects objects per malloc, at least 1
  *  @param limit_objects the most objects in use at once; 0 means no limit
  *  @return PGAS_OK, or PGAS_ERR_INVALID for sizes that make no sense. */
-pgas_status_t pgasi_pool_init(pgasi_pool_t *pool, size_t object_bytes, size_t alignment, size_t chunk_objects,
-                              size_t limit_objects);
+pgas_status_t pgasi_pool_init(pgasi_pool_t *pool, size_t object_bytes, size_t alignment,
+                              size_t chunk_objects, size_t limit_objects);
 
 /** Give all chunks back. Objects still in use die with it. */
 void pgasi_pool_fini(pgasi_pool_t *pool);
 
 void *pgasi_pool_grow(pgasi_pool_t *pool); /* the rare part of acquire */
 
-/** Take an object (contents undefined). @return NULL at the limit or when the system has no memory. */
+/** Take an object (contents undefined). @return NULL at the limit or when the system has no
+ *  memory. */
 static inline void *pgasi_pool_acquire(pgasi_pool_t *pool)
 {
     void *object = pool->free_list;
-    if (PGAS_LIKELY(object != NULL)) {
+    if (PGAS_LIKELY(object)) {
         pool->free_list = *(void **)object;
     } else if (pool->fresh != pool->fresh_end) {
         object = pool->fresh;
         pool->fresh += pool->object_bytes;
     } else {
         object = pgasi_pool_grow(pool);
-        if (object == NULL) {
+        if (!object)
             return NULL;
-        }
     }
     pool->n_used++;
     pool->n_peak = PGASI_MAX(pool->n_peak, pool->n_used);
@@ -68,7 +69,7 @@ static inline void *pgasi_pool_acquire(pgasi_pool_t *pool)
 /** Return an object to the pool that it came from. */
 static inline void pgasi_pool_release(pgasi_pool_t *pool, void *object)
 {
-    PGASI_ASSERT(object != NULL && pool->n_used > 0);
+    PGASI_ASSERT(object && pool->n_used > 0);
     *(void **)object = pool->free_list;
     pool->free_list = object;
     pool->n_used--;

@@ -1,10 +1,10 @@
 /* Progress of long phases. Shaped for some thousand calls a second: a call that shows nothing reads
  * the clock and formats one line.
  *
- * Invariants: a phase is active from its first call until it is complete or another one begins. The signal handler is
- * installed exactly while a phase is active, and only for signals that are not ignored. The handler
- * reads nothing but `epitaph`. That pointer always refers to a complete line, because calls write
- * to two buffers in turn. */
+ * Invariants: a phase is active from its first call until it is complete or another one begins. The
+ * signal handler is installed exactly while a phase is active, and only for signals that are not
+ * ignored. The handler reads nothing but `epitaph`. That pointer always refers to a complete line,
+ * because calls write to two buffers in turn. */
 #include "base/progress.h"
 
 #include <errno.h>
@@ -19,22 +19,23 @@
 #include "base/param.h"
 #include "pgas/info.h"
 
-#define BAR_WIDTH      40
-#define BAR_DELAY_MS   1000u /* shorter phases have no bar */
-#define BAR_STEP_MS    100u
-#define MS             1000000u
-#define PHASE_BYTES    32
-#define CLEAR_LINE     "\r\033[K"
-#define EPITAPH_BYTES  (PGASI_PROGRESS_TEXT_BYTES + 16)
+#define BAR_WIDTH     40
+#define BAR_DELAY_MS  1000u /* shorter phases have no bar */
+#define BAR_STEP_MS   100u
+#define MS            1000000u
+#define PHASE_BYTES   32
+#define CLEAR_LINE    "\r\033[K"
+#define EPITAPH_BYTES (PGASI_PROGRESS_TEXT_BYTES + 16)
 
 /* ---- texts ---- */
 
 /* 1234567 as "1.23 M" */
 static const char *count_text(double count, char text[16])
 {
-    static const char *const units[] = {"", " k", " M", " G", " T", " P", " E"};
+    static const char *const units[] = { "", " k", " M", " G", " T", " P", " E" };
     size_t unit = 0;
-    for (; count >= 999.5 && unit + 1 < PGASI_ARRAY_LENGTH(units); unit++) /* printf rounds 999.5 to 1e+03 */
+    /* printf rounds 999.5 to 1e+03 */
+    for (; count >= 999.5 && unit + 1 < PGASI_ARRAY_LENGTH(units); unit++)
         count /= 1000;
     snprintf(text, 16, "%.3g%s", count, units[unit]);
     return text;
@@ -78,7 +79,7 @@ static size_t add_time(const pgasi_progress_t *p, char *text, size_t room)
 
 static void add_note(const pgasi_progress_t *p, char *text, size_t room)
 {
-    if (p->note != NULL && *p->note != '\0')
+    if (p->note && *p->note != '\0')
         snprintf(text, room, "; %s", p->note);
 }
 
@@ -86,7 +87,8 @@ const char *pgasi_progress_line(const pgasi_progress_t *p, char text[PGASI_PROGR
 {
     const size_t room = PGASI_PROGRESS_TEXT_BYTES;
     char share[16], each[16];
-    int n = snprintf(text, room, "%s: %s, %s/s", p->phase, share_text(p, share), count_text(rate(p), each));
+    int n = snprintf(text, room, "%s: %s, %s/s", p->phase, share_text(p, share),
+                     count_text(rate(p), each));
     size_t at = PGASI_MIN((size_t)n, room - 1);
     at += add_time(p, text + at, room - at);
     add_note(p, text + at, room - at);
@@ -98,9 +100,10 @@ const char *pgasi_progress_bar(const pgasi_progress_t *p, char text[PGASI_PROGRE
     const size_t room = PGASI_PROGRESS_TEXT_BYTES;
     char share[16];
     int width = (int)(BAR_WIDTH * percent(p) / 100);
-    int n = p->total > 0 ? snprintf(text, room, "%s [%-*.*s] %s", p->phase, BAR_WIDTH, width,
-                                    "########################################", share_text(p, share))
-                         : snprintf(text, room, "%s %s", p->phase, share_text(p, share));
+    int n = p->total > 0
+                ? snprintf(text, room, "%s [%-*.*s] %s", p->phase, BAR_WIDTH, width,
+                           "########################################", share_text(p, share))
+                : snprintf(text, room, "%s %s", p->phase, share_text(p, share));
     size_t at = PGASI_MIN((size_t)n, room - 1);
     at += add_time(p, text + at, room - at);
     add_note(p, text + at, room - at);
@@ -110,13 +113,14 @@ const char *pgasi_progress_bar(const pgasi_progress_t *p, char text[PGASI_PROGRE
 const char *pgasi_progress_epitaph(const pgasi_progress_t *p, char text[PGASI_PROGRESS_TEXT_BYTES])
 {
     char share[16];
-    snprintf(text, PGASI_PROGRESS_TEXT_BYTES, "interrupted in %s at %s after %.0f s", p->phase, share_text(p, share), p->seconds);
+    snprintf(text, PGASI_PROGRESS_TEXT_BYTES, "interrupted in %s at %s after %.0f s", p->phase,
+             share_text(p, share), p->seconds);
     return text;
 }
 
 /* ---- signals ---- */
 
-static const int stop_signals[] = {SIGINT, SIGTERM};
+static const int stop_signals[] = { SIGINT, SIGTERM };
 #define N_STOP_SIGNALS (int)PGASI_ARRAY_LENGTH(stop_signals)
 
 static struct sigaction former_actions[N_STOP_SIGNALS];
@@ -135,7 +139,7 @@ static void on_stop(int number)
 {
     int saved_errno = errno;
     const char *text = __atomic_exchange_n(&epitaph, NULL, __ATOMIC_RELAXED);
-    if (text != NULL)
+    if (text)
         put(text);
     for (int i = 0; i < N_STOP_SIGNALS; i++)
         if (stop_signals[i] == number)
@@ -146,19 +150,21 @@ static void on_stop(int number)
 
 static bool is_ours(int number, struct sigaction *current)
 {
-    return sigaction(number, NULL, current) == 0 && (current->sa_flags & SA_SIGINFO) == 0 && current->sa_handler == on_stop;
+    return sigaction(number, NULL, current) == 0 && (current->sa_flags & SA_SIGINFO) == 0 &&
+           current->sa_handler == on_stop;
 }
 
 static void watch_signals(void)
 {
-    struct sigaction ours = {.sa_handler = on_stop}, current;
+    struct sigaction ours = { .sa_handler = on_stop }, current;
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < N_STOP_SIGNALS; i++) {
         if (is_ours(stop_signals[i], &current))
             continue;
         bool ignored = (current.sa_flags & SA_SIGINFO) == 0 && current.sa_handler == SIG_IGN;
         former_actions[i] = current;
-        ours.sa_flags = SA_ONSTACK | (current.sa_flags & SA_RESTART); /* interrupted calls do as before */
+        /* interrupted calls do as before */
+        ours.sa_flags = SA_ONSTACK | (current.sa_flags & SA_RESTART);
         installed[i] = !ignored && sigaction(stop_signals[i], &ours, NULL) == 0;
     }
 }
@@ -260,7 +266,7 @@ void pgas_progress_show(const char *phase, uint64_t done, uint64_t total, const 
 {
     if (pgasi_log_rank() > 0)
         return;
-    if (phase == NULL || *phase == '\0') {
+    if (!phase || *phase == '\0') {
         end_phase();
         return;
     }
@@ -274,7 +280,9 @@ void pgas_progress_show(const char *phase, uint64_t done, uint64_t total, const 
     if (active.name[0] == '\0')
         return;
     uint64_t now = pgasi_now_ns();
-    pgasi_progress_t p = {.phase = active.name, .note = note, .done = done, .total = total, .first = active.first};
+    pgasi_progress_t p = {
+        .phase = active.name, .note = note, .done = done, .total = total, .first = active.first
+    };
     p.seconds = (double)(now - active.begin_ns) * 1e-9;
     active.last = done;
     if (active.mode != PGASI_PROGRESS_NO) {

@@ -1,6 +1,6 @@
-/** Pseudo-random numbers for tests, fault injection and generators: seeded, the same on every machine and rank.
- *  Not for secrets. One generator belongs to one thread.
- *  Source: xoshiro256** of Blackman and Vigna (2018), seeded by splitmix64; bounded numbers after Lemire (2019). */
+/** Pseudo-random numbers for tests, fault injection and generators: seeded, the same on every
+ *  machine and rank. Not for secrets. One generator belongs to one thread. Source: xoshiro256** of
+ *  Blackman and Vigna (2018), seeded by splitmix64; bounded numbers after Lemire (2019). */
 #ifndef PGASI_RNG_H
 #define PGASI_RNG_H
 
@@ -24,9 +24,8 @@ static inline uint64_t pgasi_rng_splitmix(uint64_t *state)
 /** Start a generator. Any seed will do, also zero; different seeds give unrelated sequences. */
 static inline void pgasi_rng_seed(pgasi_rng_t *rng, uint64_t seed)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         rng->word[i] = pgasi_rng_splitmix(&seed);
-    }
 }
 
 static inline uint64_t pgasi_rng_rotate(uint64_t x, int bits)
@@ -55,9 +54,8 @@ static inline uint64_t pgasi_rng_below(pgasi_rng_t *rng, uint64_t n)
     pgasi_u128_t product = (pgasi_u128_t)pgasi_rng_u64(rng) * n;
     if ((uint64_t)product < n) {
         uint64_t reject_below = (0 - n) % n;
-        while ((uint64_t)product < reject_below) {
+        while ((uint64_t)product < reject_below)
             product = (pgasi_u128_t)pgasi_rng_u64(rng) * n;
-        }
     }
     return (uint64_t)(product >> 64);
 }

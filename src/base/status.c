@@ -1,4 +1,5 @@
-/* Names and texts of status codes, generated from the list in pgas/status.h so that they cannot drift apart. */
+/* Names and texts of status codes, generated from the list in pgas/status.h so that they cannot
+ * drift apart. */
 #include "pgas/status.h"
 
 const char *pgas_status_name(pgas_status_t status)

@@ -31,7 +31,7 @@ static int ones(const uint8_t *bytes, int n)
 
 static bool convert(const struct ifaddrs *from, pgasi_address_t *to)
 {
-    static const uint8_t inside[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    static const uint8_t inside[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
     memset(to, 0, sizeof *to);
     if (from->ifa_addr->sa_family == AF_INET) {
         const struct sockaddr_in *addr = (const void *)from->ifa_addr,
@@ -62,7 +62,7 @@ static uint64_t machine_id(void)
 
 void pgasi_address_collect(const char *wanted, pgasi_card_t *card)
 {
-    static const int families[] = {AF_INET, AF_INET6};
+    static const int families[] = { AF_INET, AF_INET6 };
     struct stat network;
     struct ifaddrs *all = NULL;
     memset(card, 0, sizeof *card);
@@ -72,11 +72,10 @@ void pgasi_address_collect(const char *wanted, pgasi_card_t *card)
         return;
     for (int f = 0; f < 2; f++) {
         for (const struct ifaddrs *at = all; at && card->n_addresses < PGASI_ADDRESSES_MAX;
-             at = at->ifa_next) {
+             at = at->ifa_next)
             if (is_usable(at, wanted) && at->ifa_addr->sa_family == families[f] &&
                 convert(at, &card->address[card->n_addresses]))
                 card->n_addresses++;
-        }
     }
     freeifaddrs(all);
 }
@@ -117,7 +116,8 @@ static int score(const pgasi_address_t *address, const pgasi_card_t *cards, int 
 bool pgasi_address_choose(const pgasi_card_t *cards, int n, int me, pgasi_address_t *address_p)
 {
     static const pgasi_address_t loopback = {
-        {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}, 0, 104};
+        { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1 }, 0, 104
+    };
     bool one_home = true;
     for (int r = 0; r < n && one_home; r++)
         one_home = is_at_home(&cards[r], &cards[me]);

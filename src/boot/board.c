@@ -1,8 +1,10 @@
-/* The rare parts of the notice board: waiting for a member that is late, and for a slot to become free.
+/* The rare parts of the notice board: waiting for a member that is late, and for a slot to become
+ * free.
  *
- * Shaped for ranks with cores of their own, where a notice arrives 60 to 150 ns after it was posted: a short run of
- * plain looks comes before the first wait step, which polls the progress hook and costs more than one arrival. With
- * more ranks than cores the looks would only delay the one waited for, so there are none. */
+ * Shaped for ranks with cores of their own, where a notice arrives 60 to 150 ns after it was
+ * posted: a short run of plain looks comes before the first wait step, which polls the progress
+ * hook and costs more than one arrival. With more ranks than cores the looks would only delay the
+ * one waited for, so there are none. */
 #include "boot/board.h"
 
 #include <string.h>
@@ -19,7 +21,8 @@ void pgasi_board_init(pgasi_board_t *board, void *memory, int n, int me, int *be
     board->me = me;
     board->notices = memory;
     if (memory) /* a member alone has none */
-        board->areas = (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_notice_t);
+        board->areas =
+            (unsigned char *)memory + (size_t)n * PGASI_BOARD_DEPTH * sizeof(pgasi_notice_t);
     board->bell_of = bell_of;
 }
 
@@ -31,15 +34,14 @@ static bool arrived(const uint64_t *word, uint64_t step)
 bool pgasi_board_wait_slow(pgasi_board_t *board, const uint64_t *word, uint64_t step)
 {
     if (!pgasi_boot.oversubscribed) {
-        for (int i = 0; i < LOOKS; i++) {
+        for (int i = 0; i < LOOKS; i++)
             if (arrived(word, step))
                 return true;
-        }
     }
     pgasi_wait_t w = PGASI_WAIT_INIT;
     bool there;
     while (!(there = arrived(word, step))) {
-        if (board->is_broken != NULL && board->is_broken(board->arg))
+        if (board->is_broken && board->is_broken(board->arg))
             break;
         pgasi_wait_step(&w);
     }
@@ -47,12 +49,14 @@ bool pgasi_board_wait_slow(pgasi_board_t *board, const uint64_t *word, uint64_t 
     return there;
 }
 
-/* Slot step % DEPTH was last used in step - DEPTH: everybody must have entered the step after that. */
+/* Slot step % DEPTH was last used in step - DEPTH: everybody must have entered the step after
+ * that. */
 bool pgasi_board_settle(pgasi_board_t *board)
 {
     uint64_t needed = board->step - PGASI_BOARD_DEPTH + 1;
     for (int i = 0; i < board->n; i++) {
-        const uint64_t *word = &board->notices[(size_t)i * PGASI_BOARD_DEPTH + needed % PGASI_BOARD_DEPTH].step;
+        const uint64_t *word =
+            &board->notices[(size_t)i * PGASI_BOARD_DEPTH + needed % PGASI_BOARD_DEPTH].step;
         if (!arrived(word, needed) && !pgasi_board_wait_slow(board, word, needed))
             return false;
     }

@@ -1,15 +1,19 @@
-/** A notice board in the memory of a node: how the members of a team that share memory tell each other things.
+/** A notice board in the memory of a node: how the members of a team that share memory tell each
+ *  other things.
  *
- *  Work proceeds in steps, numbered alike by all members. In each step every member posts one notice (perhaps empty);
- *  who needs a notice waits for it. A notice up to PGASI_BOARD_INLINE bytes travels in the cache line of its number,
- *  larger ones up to PGASI_BOARD_AREA lie beside. Notices live in PGASI_BOARD_DEPTH slots per member, used in turn;
- *  begin() does not return a slot for writing before every member has posted a step that it enters only after it is
- *  done with what the slot held. Posting step s thus says: finished with all steps before s. An empty notice leaves
+ *  Work proceeds in steps, numbered alike by all members. In each step every member posts one
+ *  notice (perhaps empty); who needs a notice waits for it. A notice up to PGASI_BOARD_INLINE bytes
+ *  travels in the cache line of its number, larger ones up to PGASI_BOARD_AREA lie beside. Notices
+ *  live in PGASI_BOARD_DEPTH slots per member, used in turn; begin() does not return a slot for
+ *  writing before every member has posted a step that it enters only after it is done with what the
+ *  slot held. Posting step s thus says: finished with all steps before s. An empty notice leaves
  *  what the slot held and waits for nobody.
  *
- *      void *out = pgasi_board_begin(board, bytes);    write the notice there (none: pgasi_board_pass)
+ *      void *out = pgasi_board_begin(board, bytes);    write the notice there (none:
+ *                                                      pgasi_board_pass)
  *      pgasi_board_post(board);                        then ring those who may wait for it
- *      const void *in = pgasi_board_wait(board, member, bytes);    as many as wanted; NULL: a member died
+ *      const void *in = pgasi_board_wait(board, member, bytes);    as many as wanted; NULL: a
+ *                                                                  member died
  *
  *  One thread per member at a time. */
 #ifndef PGASI_BOARD_H
@@ -21,9 +25,9 @@
 #include "base/checks.h"
 #include "boot/wait.h"
 
-#define PGASI_BOARD_DEPTH 8
+#define PGASI_BOARD_DEPTH  8
 #define PGASI_BOARD_INLINE 56
-#define PGASI_BOARD_AREA ((size_t)32 << 10)
+#define PGASI_BOARD_AREA   ((size_t)32 << 10)
 
 typedef struct {
     _Alignas(PGASI_CACHELINE) uint64_t step;
@@ -32,8 +36,9 @@ typedef struct {
 
 typedef struct pgasi_board {
     int n, me;
-    uint64_t step;           /* the one begun last */
-    uint64_t known;          /* all members have been seen to have posted this step or a later one */
+    uint64_t step; /* the one begun last */
+    /* all members have been seen to have posted this step or a later one */
+    uint64_t known;
     pgasi_notice_t *notices; /* [n][DEPTH] */
     unsigned char *areas;    /* [n][DEPTH][AREA] */
     int *bell_of;            /* [n] node rank of each member */
@@ -60,14 +65,16 @@ static inline size_t pgasi_board_slot(const pgasi_board_t *board, int member)
 static inline void *pgasi_board_place(const pgasi_board_t *board, int member, size_t bytes)
 {
     size_t slot = pgasi_board_slot(board, member);
-    return bytes <= PGASI_BOARD_INLINE ? board->notices[slot].data : board->areas + slot * PGASI_BOARD_AREA;
+    return bytes <= PGASI_BOARD_INLINE ? board->notices[slot].data
+                                       : board->areas + slot * PGASI_BOARD_AREA;
 }
 
 /** Next step. Returns where the own notice of so many bytes goes; NULL: a member died. */
 static inline void *pgasi_board_begin(pgasi_board_t *board, size_t bytes)
 {
     board->step++;
-    if (PGAS_UNLIKELY(board->known + PGASI_BOARD_DEPTH <= board->step) && !pgasi_board_settle(board))
+    if (PGAS_UNLIKELY(board->known + PGASI_BOARD_DEPTH <= board->step) &&
+        !pgasi_board_settle(board))
         return NULL;
     return pgasi_board_place(board, board->me, bytes);
 }
@@ -80,7 +87,8 @@ static inline void pgasi_board_pass(pgasi_board_t *board)
 
 static inline void pgasi_board_post(pgasi_board_t *board)
 {
-    __atomic_store_n(&board->notices[pgasi_board_slot(board, board->me)].step, board->step, __ATOMIC_RELEASE);
+    __atomic_store_n(&board->notices[pgasi_board_slot(board, board->me)].step, board->step,
+                     __ATOMIC_RELEASE);
 }
 
 static inline const void *pgasi_board_wait(pgasi_board_t *board, int member, size_t bytes)
@@ -96,7 +104,8 @@ static inline const void *pgasi_board_wait(pgasi_board_t *board, int member, siz
 static inline void pgasi_board_ring(const pgasi_board_t *board, int member)
 {
     const pgasi_bell_t *bell = pgasi_bells[board->bell_of[member]];
-    if (PGAS_UNLIKELY(__atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED) & (PGASI_BELL_SERVICE - 1)))
+    if (PGAS_UNLIKELY(__atomic_load_n(&bell->sleepers, __ATOMIC_RELAXED) &
+                      (PGASI_BELL_SERVICE - 1)))
         pgasi_bell_wake_threads(board->bell_of[member]);
 }
 

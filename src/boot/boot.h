@@ -1,5 +1,5 @@
-/** Launch, rank and node map, shared mappings of the node, placement, teams and their collectives: floor 1.
- *  Only files of this folder see MPI and hwloc. */
+/** Launch, rank and node map, shared mappings of the node, placement, teams and their collectives:
+ *  floor 1. Only files of this folder see MPI and hwloc. */
 #ifndef PGASI_BOOT_H
 #define PGASI_BOOT_H
 
@@ -20,20 +20,24 @@ typedef struct {
     const int *local_of;     /* [n_ranks] index within my node, -1 elsewhere */
     const pid_t *node_pids;  /* [node_size] */
     const int *host_members; /* [host_ranks] global ranks of my host */
-    const pid_t *host_pids;  /* [host_ranks] as this process may name them; 0: it cannot (another PID namespace) */
-    bool same_host_peers;    /* some ranks of other (fake) nodes share my host */
-    int host_ranks;          /* ranks of the job on my host */
-    int host_cpus;           /* CPUs that those ranks may use together */
-    int quota_percent;       /* processor time that this rank's cgroup grants, 100 is one CPU; 0: no quota */
-    bool oversubscribed;     /* more host_ranks than host_cpus, or than the quota has whole CPUs */
-    uint64_t job_key;        /* random, agreed on, never 0 */
-    bool funneled;           /* MPI gave only MPI_THREAD_FUNNELED: collectives by the initialising thread alone */
+    /* [host_ranks] as this process may name them; 0: it cannot (another PID namespace) */
+    const pid_t *host_pids;
+    bool same_host_peers; /* some ranks of other (fake) nodes share my host */
+    int host_ranks;       /* ranks of the job on my host */
+    int host_cpus;        /* CPUs that those ranks may use together */
+    /* processor time that this rank's cgroup grants, 100 is one CPU; 0: no quota */
+    int quota_percent;
+    bool oversubscribed; /* more host_ranks than host_cpus, or than the quota has whole CPUs */
+    uint64_t job_key;    /* random, agreed on, never 0 */
+    /* MPI gave only MPI_THREAD_FUNNELED: collectives by the initialising thread alone */
+    bool funneled;
 } pgasi_boot_t;
 extern pgasi_boot_t pgasi_boot;
 
-/** comm is a `const MPI_Comm *` or NULL. Calls MPI_Init_thread if needed; loads parameters (init_params: the text of
- *  pgas_init_opts_t, see include/pgas/init.h; rank 0's values rule), compares versions, sets up log, job key, nodes,
- *  the nodes' bells (wait.h) and the world and node teams. Same status on all ranks; unwinds all on error. */
+/** comm is a `const MPI_Comm *` or NULL. Calls MPI_Init_thread if needed; loads parameters
+ *  (init_params: the text of pgas_init_opts_t, see include/pgas/init.h; rank 0's values rule),
+ *  compares versions, sets up log, job key, nodes, the nodes' bells (wait.h) and the world and node
+ *  teams. Same status on all ranks; unwinds all on error. */
 pgas_status_t pgasi_boot_start(const void *comm, const char *init_params);
 /** Collective; ends MPI if start began it. After the death of a rank it does not wait for other
  *  ranks, does not finalize MPI, and returns PGAS_ERR_PEER. */
@@ -42,12 +46,13 @@ pgas_status_t pgasi_boot_stop(void);
 /** Ends the job through MPI with one report; does not return. Callable from any thread. */
 _Noreturn void pgasi_boot_abort(int exit_code);
 
-/** OK if the calling thread may take part in a collective over all ranks now: attached, not in a handler, and the thread that
- *  the program's level of MPI allows. */
+/** OK if the calling thread may take part in a collective over all ranks now: attached, not in a
+ *  handler, and the thread that the program's level of MPI allows. */
 pgas_status_t pgasi_boot_enter(void);
 
 /** Small collectives over all ranks for set-up; blocking, with progress through the hook. */
-pgas_status_t pgasi_boot_agree(pgas_status_t mine); /* the worst (most negative) of all; its lowest rank is logged by it */
+/* the worst (most negative) of all; its lowest rank is logged by it */
+pgas_status_t pgasi_boot_agree(pgas_status_t mine);
 pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root);
 pgas_status_t pgasi_boot_allgather(const void *src, void *dst, size_t bytes);
 pgas_status_t pgasi_boot_barrier(void);
@@ -55,8 +60,8 @@ pgas_status_t pgasi_boot_barrier(void);
 /** The team of all ranks, which NULL stands for in public functions. NULL before start. */
 pgas_team_t *pgasi_team_world(void);
 
-/** A rank was seen to die (any thread): collectives of teams with it end with PGAS_ERR_PEER from now on. False if that was
- *  known. */
+/** A rank was seen to die (any thread): collectives of teams with it end with PGAS_ERR_PEER from
+ *  now on. False if that was known. */
 bool pgasi_boot_peer_died(int rank);
 
 /** The watch (watch.c) runs from the middle of start to the end of stop. It has a thread of its own
@@ -82,10 +87,11 @@ void pgasi_watch_lost(int rank);
 bool pgasi_watch_suspect(int rank);
 void pgasi_watch_print(FILE *out);
 
-/** Shared mappings. `create`: one region of `bytes`, the same memory for all members of the team that are on my node
- *  (a NULL team: all ranks of the node). `create_each`: every rank of the node brings one region of its own; addr_of[i] is
- *  the mapping of node rank i's region in this process. Sparse memory from memfd, zeroed, never touched here; huge pages as
- *  PGAS_HUGEPAGES says (one warning when wanted and not to be had; only if want_huge). Collective over those ranks, same
+/** Shared mappings. `create`: one region of `bytes`, the same memory for all members of the team
+ *  that are on my node (a NULL team: all ranks of the node). `create_each`: every rank of the node
+ *  brings one region of its own; addr_of[i] is the mapping of node rank i's region in this process.
+ *  Sparse memory from memfd, zeroed, never touched here; huge pages as PGAS_HUGEPAGES says (one
+ *  warning when wanted and not to be had; only if want_huge). Collective over those ranks, same
  *  status on all. */
 typedef struct {
     void *base;
@@ -93,36 +99,44 @@ typedef struct {
     size_t page_bytes;
 } pgasi_shm_t;
 pgas_status_t pgasi_shm_create(pgas_team_t *team, size_t bytes, pgasi_shm_t *shm_p);
-pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p, void **addr_of);
+pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p,
+                                    void **addr_of);
 void pgasi_shm_release(pgasi_shm_t *shm);
 void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of);
 
-#define PGASI_TEAM_CHUNK ((size_t)256 << 10) /* of large data that travels between nodes at one time */
+/* of large data that travels between nodes at one time */
+#define PGASI_TEAM_CHUNK ((size_t)256 << 10)
 
 /** Whether a rank is known to have died (pgasi_boot_peer_died). */
 bool pgasi_boot_is_dead(int rank);
 bool pgasi_boot_some_dead(void);
 
-/** hwloc: binds the calling thread as PGAS_BIND says (slot: index of the thread within the rank), and where it is. */
+/** hwloc: binds the calling thread as PGAS_BIND says (slot: index of the thread within the rank),
+ *  and where it is. */
 void pgasi_place_bind(int slot);
 pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p);
-/** From the CPUs that the calling thread may use to an RDMA device: 0 it is near some of them, or nobody knows; 1 it is not. */
+/** From the CPUs that the calling thread may use to an RDMA device: 0 it is near some of them, or
+ *  nobody knows; 1 it is not. */
 int pgasi_place_distance(const char *device);
 
-/** NUMA zones by hwloc's logical numbers: how many there are (1 without hwloc), and where pages of an area are to come from:
- *  a zone, or -1: from whoever touches them first. Pages that are there already move, unless other processes have touched them
- *  too, or a device has pinned them. Zones that are full are passed over.
- *  The area begins and ends with a page. @return PGAS_OK; PGAS_ERR_NOT_FOUND; PGAS_ERR_UNSUPPORTED (one warning). */
+/** NUMA zones by hwloc's logical numbers: how many there are (1 without hwloc), and where pages of
+ *  an area are to come from: a zone, or -1: from whoever touches them first. Pages that are there
+ *  already move, unless other processes have touched them too, or a device has pinned them. Zones
+ *  that are full are passed over. The area begins and ends with a page. @return PGAS_OK;
+ *  PGAS_ERR_NOT_FOUND; PGAS_ERR_UNSUPPORTED (one warning). */
 int pgasi_place_n_zones(void);
 pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone);
 
-/** For collectives and pgasi_wait_step: what to call while waiting (call/progress.c sets it). Returns events handled. */
+/** For collectives and pgasi_wait_step: what to call while waiting (call/progress.c sets it).
+ *  Returns events handled. */
 void pgasi_boot_set_progress(int (*progress)(void));
 
-/** Set by the call layer: whether the calling thread may enter a collective (not in a handler, attached...). */
+/** Set by the call layer: whether the calling thread may enter a collective (not in a handler,
+ *  attached...). */
 void pgasi_boot_set_guard(pgas_status_t (*guard)(void));
 
-/** Which of its tasks a launcher says that this process is; 0 without a launcher. Before start, where MPI cannot tell. */
+/** Which of its tasks a launcher says that this process is; 0 without a launcher. Before start,
+ *  where MPI cannot tell. */
 int pgasi_boot_launcher_rank(void);
 
 /** What MPI it is, for pgas_info: name and version, thread level; static text. */

@@ -1,10 +1,12 @@
 /* The public collectives: argument checks, and which way data goes.
  *
- * A team on one node never calls MPI. Over several nodes barrier, broadcast, reduce and allreduce have two levels: the
- * board within the node, MPI among the leaders (member 0 of each node), in chunks, so that memory stays bounded and
- * levels overlap. The leaders' reduction is an allgather and a combination in the order of nodes; above SMALL bytes in
- * total each leader combines one share, after an all-to-all (a reduce-scatter). Exclusive scans work alike over all ranks,
- * whose order need not be that of nodes. Gather, allgather and all-to-all over several nodes are MPI's, over all ranks. */
+ * A team on one node never calls MPI. Over several nodes barrier, broadcast, reduce and allreduce
+ * have two levels: the board within the node, MPI among the leaders (member 0 of each node), in
+ * chunks, so that memory stays bounded and levels overlap. The leaders' reduction is an allgather
+ * and a combination in the order of nodes; above SMALL bytes in total each leader combines one
+ * share, after an all-to-all (a reduce-scatter). Exclusive scans work alike over all ranks, whose
+ * order need not be that of nodes. Gather, allgather and all-to-all over several nodes are MPI's,
+ * over all ranks. */
 #include "boot/internal.h"
 
 #include <string.h>
@@ -36,12 +38,14 @@ pgas_status_t pgasi_coll_barrier(pgas_team_t *team)
     return status != PGAS_OK ? status : pgasi_board_release(&team->board);
 }
 
-/* On the root's node all read from the root; on others from their leader, who has it from the root's leader. */
+/* On the root's node all read from the root; on others from their leader, who has it from the
+ * root's leader. */
 static pgas_status_t broadcast_chunk(pgas_team_t *team, char *at, size_t bytes, int root)
 {
     int root_node = team->node_index_of[root];
     bool here = root_node == team->node_index;
-    pgas_status_t status = here ? pgasi_board_broadcast(&team->board, at, bytes, team->local_of[root]) : PGAS_OK;
+    pgas_status_t status =
+        here ? pgasi_board_broadcast(&team->board, at, bytes, team->local_of[root]) : PGAS_OK;
     if (status == PGAS_OK && leads(team))
         status = pgasi_between_broadcast(team, team->leaders, at, bytes, root_node);
     if (status == PGAS_OK && !here)
@@ -55,7 +59,8 @@ pgas_status_t pgasi_coll_broadcast(pgas_team_t *team, void *buffer, size_t bytes
         return pgasi_board_broadcast(&team->board, buffer, bytes, root);
     pgas_status_t status = PGAS_OK;
     for (size_t done = 0; status == PGAS_OK && done < bytes; done += PGASI_TEAM_CHUNK)
-        status = broadcast_chunk(team, (char *)buffer + done, PGASI_MIN(PGASI_TEAM_CHUNK, bytes - done), root);
+        status = broadcast_chunk(team, (char *)buffer + done,
+                                 PGASI_MIN(PGASI_TEAM_CHUNK, bytes - done), root);
     return status;
 }
 
@@ -68,16 +73,17 @@ static void combine_blocks(unsigned char *blocks, int n, size_t n_elems, const e
         e->combine(blocks, blocks + (size_t)i * n_elems * e->bytes, n_elems);
 }
 
-/* Puts my share of the combination of all leaders' n_elems at the start of the second scratch buffer. Gives the number
- * of elements of a share (the last ones may be padding). */
-static pgas_status_t combine_share(pgas_team_t *team, const void *mine, size_t n_elems, const elem_t *e,
-                                   size_t *share_p)
+/* Puts my share of the combination of all leaders' n_elems at the start of the second scratch
+ * buffer. Gives the number of elements of a share (the last ones may be padding). */
+static pgas_status_t combine_share(pgas_team_t *team, const void *mine, size_t n_elems,
+                                   const elem_t *e, size_t *share_p)
 {
     unsigned char *padded = team->scratch, *blocks = padded + team->scratch_bytes;
     size_t n = (size_t)team->n_nodes, share = PGASI_DIV_UP(n_elems, n);
     memcpy(padded, mine, n_elems * e->bytes);
     memset(padded + n_elems * e->bytes, 0, (share * n - n_elems) * e->bytes);
-    pgas_status_t status = pgasi_between_alltoall(team, team->leaders, padded, blocks, share * e->bytes);
+    pgas_status_t status =
+        pgasi_between_alltoall(team, team->leaders, padded, blocks, share * e->bytes);
     if (status == PGAS_OK)
         combine_blocks(blocks, team->n_nodes, share, e);
     *share_p = share;
@@ -85,7 +91,8 @@ static pgas_status_t combine_share(pgas_team_t *team, const void *mine, size_t n
 }
 
 /* Leaders only: data of all becomes their combination, in place. At most one chunk. */
-static pgas_status_t allreduce_leaders(pgas_team_t *team, void *data, size_t n_elems, const elem_t *e)
+static pgas_status_t allreduce_leaders(pgas_team_t *team, void *data, size_t n_elems,
+                                       const elem_t *e)
 {
     unsigned char *blocks = team->scratch, *shares = blocks + team->scratch_bytes;
     size_t bytes = n_elems * e->bytes, share = n_elems;
@@ -105,7 +112,8 @@ static pgas_status_t allreduce_leaders(pgas_team_t *team, void *data, size_t n_e
 }
 
 /* Leaders only: as above, but only the leader of root_node gets the result, in its data. */
-static pgas_status_t reduce_leaders(pgas_team_t *team, void *data, size_t n_elems, const elem_t *e, int root_node)
+static pgas_status_t reduce_leaders(pgas_team_t *team, void *data, size_t n_elems, const elem_t *e,
+                                    int root_node)
 {
     unsigned char *blocks = team->scratch, *shares = blocks + team->scratch_bytes;
     size_t bytes = n_elems * e->bytes, share = n_elems;
@@ -118,39 +126,43 @@ static pgas_status_t reduce_leaders(pgas_team_t *team, void *data, size_t n_elem
     } else {
         status = combine_share(team, data, n_elems, e, &share);
         if (status == PGAS_OK)
-            status = pgasi_between_gather(team, team->leaders, shares, blocks, share * e->bytes, root_node);
+            status = pgasi_between_gather(team, team->leaders, shares, blocks, share * e->bytes,
+                                          root_node);
     }
     if (status == PGAS_OK && at_root)
         memcpy(data, blocks, bytes);
     return status;
 }
 
-static pgas_status_t allreduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e)
+static pgas_status_t allreduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                     const elem_t *e)
 {
-    pgas_status_t status = pgasi_board_reduce(&team->board, src, dst, n_elems, e->bytes, e->combine, 0);
+    pgas_status_t status =
+        pgasi_board_reduce(&team->board, src, dst, n_elems, e->bytes, e->combine, 0);
     if (status == PGAS_OK && leads(team))
         status = allreduce_leaders(team, dst, n_elems, e);
-    return status != PGAS_OK ? status : pgasi_board_broadcast(&team->board, dst, n_elems * e->bytes, 0);
+    return status != PGAS_OK ? status
+                             : pgasi_board_broadcast(&team->board, dst, n_elems * e->bytes, 0);
 }
 
 /* The result is made at the leader of the root's node and passed on if that is not the root. */
-static pgas_status_t reduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e,
-                                  int root)
+static pgas_status_t reduce_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                  const elem_t *e, int root)
 {
     void *sum = team->rank == root ? dst : team->scratch + 2 * team->scratch_bytes;
     int root_node = team->node_index_of[root];
-    pgas_status_t status =
-        pgasi_board_reduce(&team->board, src, leads(team) ? sum : NULL, n_elems, e->bytes, e->combine, 0);
+    pgas_status_t status = pgasi_board_reduce(&team->board, src, leads(team) ? sum : NULL, n_elems,
+                                              e->bytes, e->combine, 0);
     if (status == PGAS_OK && leads(team))
         status = reduce_leaders(team, sum, n_elems, e, root_node);
     if (status == PGAS_OK && root_node == team->node_index && team->local_of[root] != 0)
-        status =
-            pgasi_board_broadcast(&team->board, leads(team) || team->rank == root ? sum : NULL, n_elems * e->bytes, 0);
+        status = pgasi_board_broadcast(&team->board, leads(team) || team->rank == root ? sum : NULL,
+                                       n_elems * e->bytes, 0);
     return status;
 }
 
-static pgas_status_t coll_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e,
-                                 int root)
+static pgas_status_t coll_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                 const elem_t *e, int root)
 {
     if (team->n_nodes == 1)
         return pgasi_board_reduce(&team->board, src, dst, n_elems, e->bytes, e->combine, root);
@@ -158,14 +170,15 @@ static pgas_status_t coll_reduce(pgas_team_t *team, const void *src, void *dst, 
     pgas_status_t status = PGAS_OK;
     for (size_t done = 0; status == PGAS_OK && done < n_elems; done += piece) {
         size_t at = done * e->bytes;
-        status = reduce_chunk(team, (const char *)src + at, team->rank == root ? (char *)dst + at : NULL,
-                              PGASI_MIN(piece, n_elems - done), e, root);
+        status =
+            reduce_chunk(team, (const char *)src + at, team->rank == root ? (char *)dst + at : NULL,
+                         PGASI_MIN(piece, n_elems - done), e, root);
     }
     return status;
 }
 
-pgas_status_t pgasi_coll_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, pgas_type_t type,
-                                   pgas_op_t op)
+pgas_status_t pgasi_coll_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                   pgas_type_t type, pgas_op_t op)
 {
     elem_t e = { type, pgasi_type_bytes(type), pgasi_combine_of(type, op) };
     if (PGAS_LIKELY(team->n_nodes == 1 && team->board.n > 1))
@@ -179,13 +192,15 @@ pgas_status_t pgasi_coll_allreduce(pgas_team_t *team, const void *src, void *dst
     pgas_status_t status = PGAS_OK;
     for (size_t done = 0; status == PGAS_OK && done < n_elems; done += piece) {
         size_t at = done * e.bytes;
-        status = allreduce_chunk(team, (const char *)src + at, (char *)dst + at, PGASI_MIN(piece, n_elems - done), &e);
+        status = allreduce_chunk(team, (const char *)src + at, (char *)dst + at,
+                                 PGASI_MIN(piece, n_elems - done), &e);
     }
     return status;
 }
 
 /* Small: everybody gets everybody's and combines those below, in order of ranks. */
-static pgas_status_t exscan_small(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e)
+static pgas_status_t exscan_small(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                  const elem_t *e)
 {
     size_t bytes = n_elems * e->bytes;
     pgas_status_t status = pgasi_between_allgather(team, team->comm, src, team->scratch, bytes);
@@ -196,9 +211,10 @@ static pgas_status_t exscan_small(pgas_team_t *team, const void *src, void *dst,
     return status;
 }
 
-/* blocks[r] of n becomes the combination of blocks 0 .. r-1; blocks[0] becomes anything. `sum` and `block` are room. */
-static void scan_blocks(unsigned char *blocks, int n, size_t n_elems, const elem_t *e, unsigned char *sum,
-                        unsigned char *block)
+/* blocks[r] of n becomes the combination of blocks 0 .. r-1; blocks[0] becomes anything. `sum` and
+ * `block` are room. */
+static void scan_blocks(unsigned char *blocks, int n, size_t n_elems, const elem_t *e,
+                        unsigned char *sum, unsigned char *block)
 {
     size_t bytes = n_elems * e->bytes;
     memcpy(sum, blocks, bytes);
@@ -210,14 +226,18 @@ static void scan_blocks(unsigned char *blocks, int n, size_t n_elems, const elem
     }
 }
 
-/* Large: each rank scans one share for all, after an all-to-all, and a second one brings the results home. */
-static pgas_status_t exscan_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e)
+/* Large: each rank scans one share for all, after an all-to-all, and a second one brings the
+ * results home. */
+static pgas_status_t exscan_chunk(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                  const elem_t *e)
 {
-    unsigned char *padded = team->scratch, *blocks = padded + team->scratch_bytes, *room = blocks + team->scratch_bytes;
+    unsigned char *padded = team->scratch, *blocks = padded + team->scratch_bytes,
+                  *room = blocks + team->scratch_bytes;
     size_t n = (size_t)team->size, share = PGASI_DIV_UP(n_elems, n), bytes = n_elems * e->bytes;
     memcpy(padded, src, bytes);
     memset(padded + bytes, 0, share * n * e->bytes - bytes);
-    pgas_status_t status = pgasi_between_alltoall(team, team->comm, padded, blocks, share * e->bytes);
+    pgas_status_t status =
+        pgasi_between_alltoall(team, team->comm, padded, blocks, share * e->bytes);
     if (status != PGAS_OK)
         return status;
     scan_blocks(blocks, team->size, share, e, room, room + share * e->bytes);
@@ -227,19 +247,21 @@ static pgas_status_t exscan_chunk(pgas_team_t *team, const void *src, void *dst,
     return status;
 }
 
-static pgas_status_t exscan_large(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e)
+static pgas_status_t exscan_large(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                  const elem_t *e)
 {
     size_t piece = PGASI_TEAM_CHUNK / e->bytes;
     pgas_status_t status = PGAS_OK;
     for (size_t done = 0; status == PGAS_OK && done < n_elems; done += piece) {
         size_t at = done * e->bytes;
-        status = exscan_chunk(team, (const char *)src + at, (char *)dst + at, PGASI_MIN(piece, n_elems - done), e);
+        status = exscan_chunk(team, (const char *)src + at, (char *)dst + at,
+                              PGASI_MIN(piece, n_elems - done), e);
     }
     return status;
 }
 
-static pgas_status_t coll_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems, const elem_t *e,
-                                 pgas_op_t op)
+static pgas_status_t coll_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                                 const elem_t *e, pgas_op_t op)
 {
     pgas_status_t status;
     if (team->n_nodes == 1)
@@ -273,12 +295,12 @@ void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
 static inline pgas_status_t enter(pgas_team_t **team_io)
 {
     pgas_team_t *team = *team_io != NULL ? *team_io : pgasi_team_world();
-    if (PGAS_UNLIKELY(pgasi_team_world() == NULL))
+    if (PGAS_UNLIKELY(!pgasi_team_world()))
         return PGAS_ERR_NOT_INIT;
     if (PGAS_UNLIKELY(pgasi_boot.funneled) && !pgasi_launch_may_call())
         return PGAS_ERR_CONTEXT;
     *team_io = team;
-    return guard_fn != NULL ? guard_fn() : PGAS_OK;
+    return guard_fn ? guard_fn() : PGAS_OK;
 }
 
 pgas_status_t pgasi_coll_enter(pgas_team_t **team_io)
@@ -286,7 +308,8 @@ pgas_status_t pgasi_coll_enter(pgas_team_t **team_io)
     return enter(team_io);
 }
 
-/* Not into a team whose last collective was given up: who still waits there would take our notice for one of that. */
+/* Not into a team whose last collective was given up: who still waits there would take our notice
+ * for one of that. */
 static inline pgas_status_t enter_whole(pgas_team_t **team_io)
 {
     pgas_status_t status = enter(team_io);
@@ -305,11 +328,12 @@ static bool has_rank(const pgas_team_t *team, int rank)
 }
 
 /* What reductions have in common. */
-static pgas_status_t check_elems(const void *src, size_t n_elems, pgas_type_t type, pgas_op_t op, elem_t *e)
+static pgas_status_t check_elems(const void *src, size_t n_elems, pgas_type_t type, pgas_op_t op,
+                                 elem_t *e)
 {
     *e = (elem_t){ type, pgasi_type_bytes(type), pgasi_combine_of(type, op) };
     bool good =
-        e->combine != NULL && (n_elems == 0 || src != NULL) && (e->bytes == 0 || n_elems <= SIZE_MAX / e->bytes);
+        e->combine && (n_elems == 0 || src) && (e->bytes == 0 || n_elems <= SIZE_MAX / e->bytes);
     return good ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
@@ -324,13 +348,13 @@ pgas_status_t pgas_broadcast(pgas_team_t *team, void *buffer, size_t bytes, int 
     pgas_status_t status = enter_whole(&team);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    if (!has_rank(team, root) || (bytes > 0 && buffer == NULL))
+    if (!has_rank(team, root) || (bytes > 0 && !buffer))
         return PGAS_ERR_INVALID;
     return pgasi_coll_broadcast(team, buffer, bytes, root);
 }
 
-pgas_status_t pgas_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op,
-                          int root)
+pgas_status_t pgas_reduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                          pgas_type_t type, pgas_op_t op, int root)
 {
     elem_t e;
     pgas_status_t status = enter_whole(&team);
@@ -338,13 +362,13 @@ pgas_status_t pgas_reduce(pgas_team_t *team, const void *src, void *dst, size_t 
         status = check_elems(src, n_elems, type, op, &e);
     if (status != PGAS_OK)
         return status;
-    if (!has_rank(team, root) || (n_elems > 0 && team->rank == root && dst == NULL))
+    if (!has_rank(team, root) || (n_elems > 0 && team->rank == root && !dst))
         return PGAS_ERR_INVALID;
     return coll_reduce(team, src, dst, n_elems, &e, root);
 }
 
-pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, pgas_type_t type,
-                             pgas_op_t op)
+pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                             pgas_type_t type, pgas_op_t op)
 {
     elem_t e;
     pgas_status_t status = enter_whole(&team);
@@ -352,12 +376,13 @@ pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size
         status = check_elems(src, n_elems, type, op, &e);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    if (PGAS_UNLIKELY(n_elems > 0 && dst == NULL))
+    if (PGAS_UNLIKELY(n_elems > 0 && !dst))
         return PGAS_ERR_INVALID;
     return pgasi_coll_allreduce(team, src, dst, n_elems, type, op);
 }
 
-pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op)
+pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                          pgas_type_t type, pgas_op_t op)
 {
     elem_t e;
     pgas_status_t status = enter_whole(&team);
@@ -365,7 +390,7 @@ pgas_status_t pgas_exscan(pgas_team_t *team, const void *src, void *dst, size_t 
         status = check_elems(src, n_elems, type, op, &e);
     if (status != PGAS_OK)
         return status;
-    return n_elems > 0 && dst == NULL ? PGAS_ERR_INVALID : coll_exscan(team, src, dst, n_elems, &e, op);
+    return n_elems > 0 && !dst ? PGAS_ERR_INVALID : coll_exscan(team, src, dst, n_elems, &e, op);
 }
 
 pgas_status_t pgas_gather(pgas_team_t *team, const void *src, void *dst, size_t bytes, int root)
@@ -373,7 +398,7 @@ pgas_status_t pgas_gather(pgas_team_t *team, const void *src, void *dst, size_t 
     pgas_status_t status = enter_whole(&team);
     if (status != PGAS_OK)
         return status;
-    if (!has_rank(team, root) || (bytes > 0 && (src == NULL || (team->rank == root && dst == NULL))))
+    if (!has_rank(team, root) || (bytes > 0 && (!src || (team->rank == root && !dst))))
         return PGAS_ERR_INVALID;
     return team->n_nodes == 1 ? pgasi_board_gather(&team->board, src, dst, bytes, root)
                               : pgasi_between_gather(team, team->comm, src, dst, bytes, root);
@@ -384,7 +409,8 @@ pgas_status_t pgas_allgather(pgas_team_t *team, const void *src, void *dst, size
     pgas_status_t status = enter_whole(&team);
     if (status != PGAS_OK)
         return status;
-    return bytes > 0 && (src == NULL || dst == NULL) ? PGAS_ERR_INVALID : pgasi_coll_allgather(team, src, dst, bytes);
+    return bytes > 0 && (!src || !dst) ? PGAS_ERR_INVALID
+                                       : pgasi_coll_allgather(team, src, dst, bytes);
 }
 
 pgas_status_t pgas_alltoall(pgas_team_t *team, const void *src, void *dst, size_t bytes)
@@ -392,7 +418,7 @@ pgas_status_t pgas_alltoall(pgas_team_t *team, const void *src, void *dst, size_
     pgas_status_t status = enter_whole(&team);
     if (status != PGAS_OK)
         return status;
-    if (bytes > 0 && (src == NULL || dst == NULL))
+    if (bytes > 0 && (!src || !dst))
         return PGAS_ERR_INVALID;
     return team->n_nodes == 1 ? pgasi_board_alltoall(&team->board, src, dst, bytes)
                               : pgasi_between_alltoall(team, team->comm, src, dst, bytes);

@@ -1,8 +1,9 @@
-/* Collectives between nodes: non-blocking MPI calls and a loop that tests them and serves peers meanwhile.
+/* Collectives between nodes: non-blocking MPI calls and a loop that tests them and serves peers
+ * meanwhile.
  *
- * Everything travels as bytes; combining is done by us, in our order (MPICH 4.0.2 compares MPI_UINT32_T as signed).
- * Pieces keep every count below 2^31: blocks longer than a piece are sent piece by piece, each block's piece as one
- * element of a type whose extent is the whole block. */
+ * Everything travels as bytes; combining is done by us, in our order (MPICH 4.0.2 compares
+ * MPI_UINT32_T as signed). Pieces keep every count below 2^31: blocks longer than a piece are sent
+ * piece by piece, each block's piece as one element of a type whose extent is the whole block. */
 #include "boot/internal.h"
 
 #include <limits.h>
@@ -31,12 +32,12 @@ pgas_status_t pgasi_between_wait(pgas_team_t *team, int rc, MPI_Request *request
 }
 
 /* START(call): issues a non-blocking call under the lock and waits for it. */
-#define START(team, what, call)                    \
-    do {                                           \
-        MPI_Request request = MPI_REQUEST_NULL;    \
-        pgasi_mpi_lock();                          \
-        int rc = (call);                           \
-        pgasi_mpi_unlock();                        \
+#define START(team, what, call)                                \
+    do {                                                       \
+        MPI_Request request = MPI_REQUEST_NULL;                \
+        pgasi_mpi_lock();                                      \
+        int rc = (call);                                       \
+        pgasi_mpi_unlock();                                    \
         return pgasi_between_wait((team), rc, &request, what); \
     } while (0)
 
@@ -50,7 +51,8 @@ static pgas_status_t broadcast_piece(pgas_team_t *team, MPI_Comm comm, char *at,
     START(team, "MPI_Ibcast", MPI_Ibcast(at, n, MPI_BYTE, root, comm, &request));
 }
 
-pgas_status_t pgasi_between_broadcast(pgas_team_t *team, MPI_Comm comm, void *buffer, size_t bytes, int root)
+pgas_status_t pgasi_between_broadcast(pgas_team_t *team, MPI_Comm comm, void *buffer, size_t bytes,
+                                      int root)
 {
     for (size_t done = 0; done < bytes; done += pgasi_between_piece_bytes) {
         int n = (int)PGASI_MIN(pgasi_between_piece_bytes, bytes - done);
@@ -75,7 +77,8 @@ typedef struct {
 static pgas_status_t gather_piece(const piece_t *p)
 {
     START(p->team, "MPI_Igather",
-          MPI_Igather(p->src, p->n_bytes, MPI_BYTE, p->dst, 1, p->block, p->root, p->comm, &request));
+          MPI_Igather(p->src, p->n_bytes, MPI_BYTE, p->dst, 1, p->block, p->root, p->comm,
+                      &request));
 }
 
 static pgas_status_t allgather_piece(const piece_t *p)
@@ -94,19 +97,22 @@ static pgas_status_t alltoall_piece(const piece_t *p)
 static pgas_status_t gather_whole(const piece_t *p)
 {
     START(p->team, "MPI_Igather",
-          MPI_Igather(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->root, p->comm, &request));
+          MPI_Igather(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->root, p->comm,
+                      &request));
 }
 
 static pgas_status_t allgather_whole(const piece_t *p)
 {
     START(p->team, "MPI_Iallgather",
-          MPI_Iallgather(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->comm, &request));
+          MPI_Iallgather(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->comm,
+                         &request));
 }
 
 static pgas_status_t alltoall_whole(const piece_t *p)
 {
     START(p->team, "MPI_Ialltoall",
-          MPI_Ialltoall(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->comm, &request));
+          MPI_Ialltoall(p->src, p->n_bytes, MPI_BYTE, p->dst, p->n_bytes, MPI_BYTE, p->comm,
+                        &request));
 }
 
 static pgas_status_t make_block_type(size_t piece, size_t block, MPI_Datatype *type_p)
@@ -153,19 +159,22 @@ static pgas_status_t by_pieces(piece_t *p, size_t bytes, piece_fn_t whole, piece
     return status;
 }
 
-pgas_status_t pgasi_between_gather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes, int root)
+pgas_status_t pgasi_between_gather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst,
+                                   size_t bytes, int root)
 {
     piece_t p = { team, comm, src, dst, 0, MPI_BYTE, root };
     return by_pieces(&p, bytes, gather_whole, gather_piece);
 }
 
-pgas_status_t pgasi_between_allgather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes)
+pgas_status_t pgasi_between_allgather(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst,
+                                      size_t bytes)
 {
     piece_t p = { team, comm, src, dst, 0, MPI_BYTE, 0 };
     return by_pieces(&p, bytes, allgather_whole, allgather_piece);
 }
 
-pgas_status_t pgasi_between_alltoall(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst, size_t bytes)
+pgas_status_t pgasi_between_alltoall(pgas_team_t *team, MPI_Comm comm, const void *src, void *dst,
+                                     size_t bytes)
 {
     piece_t p = { team, comm, src, dst, 0, MPI_BYTE, 0 };
     return by_pieces(&p, bytes, alltoall_whole, alltoall_piece);

@@ -1,10 +1,11 @@
 /* Collectives of the members of a team that share memory, over its notice board.
  *
- * Small data: everybody posts and reads everybody (flat), 2n cache lines moved at once; with two ranks on two cores
- * that is one exchange of lines. Beyond FLAT_MAX members groups of GROUP report to their first member, those to member
- * 0, and all read the result there: three steps instead of n^2 reads. Large data goes in pieces of one area; the slots
- * of the board let the writer run ahead of the readers. An allreduce of a piece by more than two is a reduce-scatter,
- * everybody combining one share of it, and an allgather of the shares.
+ * Small data: everybody posts and reads everybody (flat), 2n cache lines moved at once; with two
+ * ranks on two cores that is one exchange of lines. Beyond FLAT_MAX members groups of GROUP report
+ * to their first member, those to member 0, and all read the result there: three steps instead of
+ * n^2 reads. Large data goes in pieces of one area; the slots of the board let the writer run ahead
+ * of the readers. An allreduce of a piece by more than two is a reduce-scatter, everybody combining
+ * one share of it, and an allgather of the shares.
  *
  * Operands are combined from member 0 upwards, so all members get the same bits. */
 #include "boot/internal.h"
@@ -12,8 +13,9 @@
 #include <string.h>
 
 #define FLAT_MAX 16
-#define GROUP 16
-#define PIECE ((size_t)8 << 10) /* bytes that everybody combines at a time: they stay in the first-level cache */
+#define GROUP    16
+/* bytes that everybody combines at a time: they stay in the first-level cache */
+#define PIECE       ((size_t)8 << 10)
 #define SCATTER_MIN ((size_t)1024) /* bytes; smaller pieces are combined by everybody */
 
 /* A board of one has no memory: what there is to do is to copy. */
@@ -26,7 +28,8 @@ static pgas_status_t alone(const void *src, void *dst, size_t bytes)
 
 /* ---- steps ---- */
 
-/* Rings all in a small team; in a large one only the member that does the waiting, for it is n looks each otherwise. */
+/* Rings all in a small team; in a large one only the member that does the waiting, for it is n
+ * looks each otherwise. */
 static void post(pgasi_board_t *board, int waiter)
 {
     pgasi_board_post(board);
@@ -52,10 +55,9 @@ static void pass(pgasi_board_t *board, int waiter)
 
 static bool wait_for_all(pgasi_board_t *board)
 {
-    for (int i = 0; i < board->n; i++) {
-        if (pgasi_board_wait(board, i, 0) == NULL)
+    for (int i = 0; i < board->n; i++)
+        if (!pgasi_board_wait(board, i, 0))
             return false;
-    }
     board->known = board->step;
     return true;
 }
@@ -72,7 +74,7 @@ static inline void copy(void *dst, const void *src, size_t bytes)
 static inline bool put(pgasi_board_t *board, const void *src, size_t bytes, int waiter)
 {
     void *out = pgasi_board_begin(board, bytes);
-    if (PGAS_UNLIKELY(out == NULL))
+    if (PGAS_UNLIKELY(!out))
         return false;
     copy(out, src, bytes);
     post(board, waiter);
@@ -80,12 +82,12 @@ static inline bool put(pgasi_board_t *board, const void *src, size_t bytes, int 
 }
 
 /* Combines the notices of members first, first + stride .. below end into dst, in this order. */
-static inline bool combine_notices(pgasi_board_t *board, int first, int end, int stride, void *dst, size_t n_elems,
-                                   size_t bytes, pgasi_combine_fn_t combine)
+static inline bool combine_notices(pgasi_board_t *board, int first, int end, int stride, void *dst,
+                                   size_t n_elems, size_t bytes, pgasi_combine_fn_t combine)
 {
     for (int i = first; i < end; i += stride) {
         const void *in = pgasi_board_wait(board, i, bytes);
-        if (PGAS_UNLIKELY(in == NULL))
+        if (PGAS_UNLIKELY(!in))
             return false;
         if (i == first)
             copy(dst, in, bytes);
@@ -107,13 +109,15 @@ static int group_of(int member)
     return member - member % GROUP;
 }
 
-/* Everybody's step, with the data already posted, is seen by the first of the group, the groups' next step by 0. */
+/* Everybody's step, with the data already posted, is seen by the first of the group, the groups'
+ * next step by 0. */
 pgas_status_t pgasi_board_arrive(pgasi_board_t *board)
 {
     if (board->n == 1)
         return PGAS_OK;
     bool flat = board->n <= FLAT_MAX, good = true;
-    int leader = flat ? 0 : group_of(board->me), end = flat ? board->n : PGASI_MIN(leader + GROUP, board->n);
+    int leader = flat ? 0 : group_of(board->me),
+        end = flat ? board->n : PGASI_MIN(leader + GROUP, board->n);
     pass(board, leader);
     for (int i = leader; board->me == leader && good && i < end; i++)
         good = pgasi_board_wait(board, i, 0) != NULL;
@@ -130,7 +134,7 @@ pgas_status_t pgasi_board_release(pgasi_board_t *board)
     if (board->n == 1)
         return PGAS_OK;
     pass(board, 0);
-    if (pgasi_board_wait(board, 0, 0) == NULL)
+    if (!pgasi_board_wait(board, 0, 0))
         return PGAS_ERR_PEER;
     /* member 0 had seen all arrive: one step ago when flat, two when not */
     board->known = board->step - (board->n <= FLAT_MAX ? 1 : 2);
@@ -156,9 +160,9 @@ static bool broadcast_piece(pgasi_board_t *board, char *at, size_t bytes, int ro
         return put(board, at, bytes, root);
     pass(board, root);
     const void *in = pgasi_board_wait(board, root, bytes);
-    if (in != NULL && at != NULL)
+    if (in && at)
         copy(at, in, bytes);
-    return in != NULL;
+    return in;
 }
 
 pgas_status_t pgasi_board_broadcast(pgasi_board_t *board, void *buffer, size_t bytes, int root)
@@ -166,22 +170,24 @@ pgas_status_t pgasi_board_broadcast(pgasi_board_t *board, void *buffer, size_t b
     char *at = buffer;
     bool good = true;
     for (size_t done = 0; board->n > 1 && good && done < bytes; done += PGASI_BOARD_AREA)
-        good = broadcast_piece(board, at != NULL ? at + done : NULL, PGASI_MIN(PGASI_BOARD_AREA, bytes - done), root);
+        good = broadcast_piece(board, at != NULL ? at + done : NULL,
+                               PGASI_MIN(PGASI_BOARD_AREA, bytes - done), root);
     return status_of(good);
 }
 
 /* ---- combining ---- */
 
-static bool reduce_piece(pgasi_board_t *board, const char *src, char *dst, size_t n_elems, size_t bytes,
-                         pgasi_combine_fn_t combine, int root)
+static bool reduce_piece(pgasi_board_t *board, const char *src, char *dst, size_t n_elems,
+                         size_t bytes, pgasi_combine_fn_t combine, int root)
 {
     if (!put(board, src, bytes, root))
         return false;
-    return board->me != root || combine_notices(board, 0, board->n, 1, dst, n_elems, bytes, combine);
+    return board->me != root ||
+           combine_notices(board, 0, board->n, 1, dst, n_elems, bytes, combine);
 }
 
-pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t elem_bytes,
-                                 pgasi_combine_fn_t combine, int root)
+pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                                 size_t elem_bytes, pgasi_combine_fn_t combine, int root)
 {
     size_t piece = PGASI_BOARD_AREA / elem_bytes;
     const char *from = src;
@@ -191,22 +197,24 @@ pgas_status_t pgasi_board_reduce(pgasi_board_t *board, const void *src, void *ds
         return alone(src, dst, n_elems * elem_bytes);
     for (size_t done = 0; good && done < n_elems; done += piece) {
         size_t n = PGASI_MIN(piece, n_elems - done), at = done * elem_bytes;
-        good = reduce_piece(board, from + at, to != NULL ? to + at : NULL, n, n * elem_bytes, combine, root);
+        good = reduce_piece(board, from + at, to != NULL ? to + at : NULL, n, n * elem_bytes,
+                            combine, root);
     }
     return status_of(good);
 }
 
-static inline bool allreduce_flat(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t bytes,
-                                  pgasi_combine_fn_t combine)
+static inline bool allreduce_flat(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                                  size_t bytes, pgasi_combine_fn_t combine)
 {
-    if (!put(board, src, bytes, board->me) || !combine_notices(board, 0, board->n, 1, dst, n_elems, bytes, combine))
+    if (!put(board, src, bytes, board->me) ||
+        !combine_notices(board, 0, board->n, 1, dst, n_elems, bytes, combine))
         return false;
     board->known = board->step;
     return true;
 }
 
-static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t bytes,
-                             pgasi_combine_fn_t combine)
+static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                             size_t bytes, pgasi_combine_fn_t combine)
 {
     int leader = group_of(board->me);
     bool leads = board->me == leader;
@@ -215,7 +223,8 @@ static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, s
     uint64_t all_entered = board->step;
     if (leads) {
         int end = PGASI_MIN(leader + GROUP, board->n);
-        if (!combine_notices(board, leader, end, 1, dst, n_elems, bytes, combine) || !put(board, dst, bytes, 0))
+        if (!combine_notices(board, leader, end, 1, dst, n_elems, bytes, combine) ||
+            !put(board, dst, bytes, 0))
             return false;
     } else {
         pass(board, 0);
@@ -229,8 +238,8 @@ static bool allreduce_groups(pgasi_board_t *board, const void *src, void *dst, s
 }
 
 /* Member i combines elements [share i, share i + 1) and gives them to all. */
-static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, size_t n_elems, size_t elem_bytes,
-                              pgasi_combine_fn_t combine)
+static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, size_t n_elems,
+                              size_t elem_bytes, pgasi_combine_fn_t combine)
 {
     int n = board->n, me = board->me;
     size_t share = PGASI_DIV_UP(n_elems, (size_t)n), bytes = n_elems * elem_bytes;
@@ -239,7 +248,7 @@ static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, 
         return false;
     for (int i = 0; i < n; i++) {
         const char *in = pgasi_board_wait(board, i, bytes);
-        if (in == NULL)
+        if (!in)
             return false;
         if (i == 0)
             memcpy(dst + begin * elem_bytes, in + begin * elem_bytes, (end - begin) * elem_bytes);
@@ -247,16 +256,17 @@ static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, 
             combine(dst + begin * elem_bytes, in + begin * elem_bytes, end - begin);
     }
     board->known = board->step;
-    size_t share_bytes = PGASI_MAX(share * elem_bytes, PGASI_BOARD_INLINE + 1); /* beside the line, for all alike */
+    /* beside the line, for all alike */
+    size_t share_bytes = PGASI_MAX(share * elem_bytes, PGASI_BOARD_INLINE + 1);
     void *out = pgasi_board_begin(board, share_bytes);
-    if (out == NULL)
+    if (!out)
         return false;
     memcpy(out, dst + begin * elem_bytes, (end - begin) * elem_bytes);
     post_to_all(board);
     for (int i = 0; i < n; i++) {
         size_t at = PGASI_MIN(share * (size_t)i, n_elems), to = PGASI_MIN(at + share, n_elems);
         const char *in = pgasi_board_wait(board, i, share_bytes);
-        if (in == NULL)
+        if (!in)
             return false;
         if (i != me)
             memcpy(dst + at * elem_bytes, in, (to - at) * elem_bytes);
@@ -265,10 +275,11 @@ static bool allreduce_scatter(pgasi_board_t *board, const void *src, char *dst, 
     return true;
 }
 
-pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t elem_bytes,
-                                    pgasi_combine_fn_t combine)
+pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void *dst,
+                                    size_t n_elems, size_t elem_bytes, pgasi_combine_fn_t combine)
 {
-    if (PGAS_LIKELY(n_elems * elem_bytes <= PGASI_BOARD_INLINE && board->n <= FLAT_MAX && n_elems > 0))
+    if (PGAS_LIKELY(n_elems * elem_bytes <= PGASI_BOARD_INLINE && board->n <= FLAT_MAX &&
+                    n_elems > 0))
         return status_of(allreduce_flat(board, src, dst, n_elems, n_elems * elem_bytes, combine));
     bool scatter = board->n > 2 && n_elems * elem_bytes >= SCATTER_MIN, good = true;
     size_t piece = (scatter ? PGASI_BOARD_AREA : PIECE) / elem_bytes;
@@ -286,8 +297,8 @@ pgas_status_t pgasi_board_allreduce(pgasi_board_t *board, const void *src, void 
     return status_of(good);
 }
 
-pgas_status_t pgasi_board_exscan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems, size_t elem_bytes,
-                                 pgasi_combine_fn_t combine)
+pgas_status_t pgasi_board_exscan(pgasi_board_t *board, const void *src, void *dst, size_t n_elems,
+                                 size_t elem_bytes, pgasi_combine_fn_t combine)
 {
     size_t piece = PGASI_BOARD_AREA / elem_bytes;
     bool good = true;
@@ -306,7 +317,7 @@ static bool take_pieces(pgasi_board_t *board, char *dst, size_t block, size_t do
 {
     for (int i = 0; i < board->n; i++) {
         const void *in = pgasi_board_wait(board, i, bytes);
-        if (in == NULL)
+        if (!in)
             return false;
         copy(dst + (size_t)i * block + done, in, bytes);
     }
@@ -314,7 +325,8 @@ static bool take_pieces(pgasi_board_t *board, char *dst, size_t block, size_t do
     return true;
 }
 
-pgas_status_t pgasi_board_gather(pgasi_board_t *board, const void *src, void *dst, size_t bytes, int root)
+pgas_status_t pgasi_board_gather(pgasi_board_t *board, const void *src, void *dst, size_t bytes,
+                                 int root)
 {
     if (board->n == 1)
         return alone(src, dst, bytes);
@@ -334,26 +346,28 @@ pgas_status_t pgasi_board_allgather(pgasi_board_t *board, const void *src, void 
     bool good = true;
     for (size_t done = 0; good && done < bytes; done += PGASI_BOARD_AREA) {
         size_t n = PGASI_MIN(PGASI_BOARD_AREA, bytes - done);
-        good = put(board, (const char *)src + done, n, board->me) && take_pieces(board, dst, bytes, done, n);
+        good = put(board, (const char *)src + done, n, board->me) &&
+               take_pieces(board, dst, bytes, done, n);
     }
     return status_of(good);
 }
 
 /* A notice holds one slice for each member; that for oneself is left out. */
-static bool alltoall_slice(pgasi_board_t *board, const char *src, char *dst, size_t block, size_t done, size_t bytes)
+static bool alltoall_slice(pgasi_board_t *board, const char *src, char *dst, size_t block,
+                           size_t done, size_t bytes)
 {
-    size_t n = (size_t)board->n, me = (size_t)board->me, whole = PGASI_MAX(n * bytes, PGASI_BOARD_INLINE + 1);
+    size_t n = (size_t)board->n, me = (size_t)board->me,
+           whole = PGASI_MAX(n * bytes, PGASI_BOARD_INLINE + 1);
     char *out = pgasi_board_begin(board, whole);
-    if (out == NULL)
+    if (!out)
         return false;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (i != me)
             copy(out + i * bytes, src + i * block + done, bytes);
-    }
     post_to_all(board);
     for (size_t i = 0; i < n; i++) {
         const char *in = pgasi_board_wait(board, (int)i, whole);
-        if (in == NULL)
+        if (!in)
             return false;
         if (i != me)
             copy(dst + i * block + done, in + me * bytes, bytes);
@@ -370,7 +384,8 @@ pgas_status_t pgasi_board_alltoall(pgasi_board_t *board, const void *src, void *
     slice = slice > 64 ? slice - slice % 64 : PGASI_MAX(slice, 1);
     bool good = true;
     if (bytes > 0)
-        memcpy((char *)dst + (size_t)board->me * bytes, (const char *)src + (size_t)board->me * bytes, bytes);
+        memcpy((char *)dst + (size_t)board->me * bytes,
+               (const char *)src + (size_t)board->me * bytes, bytes);
     for (size_t done = 0; good && done < bytes; done += slice)
         good = alltoall_slice(board, src, dst, bytes, done, PGASI_MIN(slice, bytes - done));
     return status_of(good);

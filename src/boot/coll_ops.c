@@ -1,7 +1,8 @@
 /* Combining: one loop per type and operation, generated from two lists, and the neutral elements.
  *
- * Signed sums and products are computed in the unsigned type of the same width: overflow wraps and is not undefined.
- * dst and src never overlap, and the inner loop has a fixed length, so that compilers vectorise it at -O2. */
+ * Signed sums and products are computed in the unsigned type of the same width: overflow wraps and
+ * is not undefined. dst and src never overlap, and the inner loop has a fixed length, so that
+ * compilers vectorise it at -O2. */
 #include "boot/internal.h"
 
 #include <float.h>
@@ -10,33 +11,33 @@
 
 #define BLOCK 16 /* elements */
 
-#define LOOP(name, type, expression)                                                \
-    static void name(void *dst_bytes, const void *src_bytes, size_t n_elems)        \
-    {                                                                               \
-        type *restrict dst = dst_bytes;                                             \
-        const type *restrict src = src_bytes;                                       \
-        size_t i = 0;                                                               \
-        for (; i + BLOCK <= n_elems; i += BLOCK) {                                  \
-            for (size_t j = i; j < i + BLOCK; j++) {                                \
-                type a = dst[j], b = src[j];                                        \
-                dst[j] = (expression);                                              \
-            }                                                                       \
-        }                                                                           \
-        for (; i < n_elems; i++) {                                                  \
-            type a = dst[i], b = src[i];                                            \
-            dst[i] = (expression);                                                  \
-        }                                                                           \
+#define LOOP(name, type, expression)                                         \
+    static void name(void *dst_bytes, const void *src_bytes, size_t n_elems) \
+    {                                                                        \
+        type *restrict dst = dst_bytes;                                      \
+        const type *restrict src = src_bytes;                                \
+        size_t i = 0;                                                        \
+        for (; i + BLOCK <= n_elems; i += BLOCK) {                           \
+            for (size_t j = i; j < i + BLOCK; j++) {                         \
+                type a = dst[j], b = src[j];                                 \
+                dst[j] = (expression);                                       \
+            }                                                                \
+        }                                                                    \
+        for (; i < n_elems; i++) {                                           \
+            type a = dst[i], b = src[i];                                     \
+            dst[i] = (expression);                                           \
+        }                                                                    \
     }
 
-#define ARITHMETIC(suffix, type, wrapping)                                          \
-    LOOP(sum_##suffix, type, (type)((wrapping)a + (wrapping)b))                     \
-    LOOP(prod_##suffix, type, (type)((wrapping)a * (wrapping)b))                    \
-    LOOP(min_##suffix, type, b < a ? b : a)                                         \
+#define ARITHMETIC(suffix, type, wrapping)                       \
+    LOOP(sum_##suffix, type, (type)((wrapping)a + (wrapping)b))  \
+    LOOP(prod_##suffix, type, (type)((wrapping)a * (wrapping)b)) \
+    LOOP(min_##suffix, type, b < a ? b : a)                      \
     LOOP(max_##suffix, type, a < b ? b : a)
 
-#define BITWISE(suffix, type)                                                       \
-    LOOP(and_##suffix, type, a & b)                                                 \
-    LOOP(or_##suffix, type, a | b)                                                  \
+#define BITWISE(suffix, type)      \
+    LOOP(and_##suffix, type, a &b) \
+    LOOP(or_##suffix, type, a | b) \
     LOOP(xor_##suffix, type, a ^ b)
 
 ARITHMETIC(i32, int32_t, uint32_t)
@@ -49,15 +50,21 @@ BITWISE(u32, uint32_t)
 BITWISE(u64, uint64_t)
 
 #define N_TYPES (PGAS_DOUBLE + 1)
-#define N_OPS (PGAS_XOR + 1)
+#define N_OPS   (PGAS_XOR + 1)
 
-#define ROW(suffix, bits) { sum_##suffix, prod_##suffix, min_##suffix, max_##suffix, and_##bits, or_##bits, xor_##bits }
-#define FLOAT_ROW(suffix) { sum_##suffix, prod_##suffix, min_##suffix, max_##suffix, NULL, NULL, NULL }
+#define ROW(suffix, bits)                                                                          \
+    {                                                                                              \
+        sum_##suffix, prod_##suffix, min_##suffix, max_##suffix, and_##bits, or_##bits, xor_##bits \
+    }
+#define FLOAT_ROW(suffix)                                                         \
+    {                                                                             \
+        sum_##suffix, prod_##suffix, min_##suffix, max_##suffix, NULL, NULL, NULL \
+    }
 
 static const pgasi_combine_fn_t combine[N_TYPES][N_OPS] = {
-    [PGAS_INT32] = ROW(i32, u32),        [PGAS_UINT32] = ROW(u32, u32), [PGAS_INT64] = ROW(i64, u64),
-    [PGAS_UINT64] = ROW(u64, u64),       [PGAS_FLOAT] = FLOAT_ROW(float),
-    [PGAS_DOUBLE] = FLOAT_ROW(double),
+    [PGAS_INT32] = ROW(i32, u32),    [PGAS_UINT32] = ROW(u32, u32),
+    [PGAS_INT64] = ROW(i64, u64),    [PGAS_UINT64] = ROW(u64, u64),
+    [PGAS_FLOAT] = FLOAT_ROW(float), [PGAS_DOUBLE] = FLOAT_ROW(double),
 };
 
 pgasi_combine_fn_t pgasi_combine_of(pgas_type_t type, pgas_op_t op)

@@ -1,9 +1,10 @@
-/* MPI: begins and ends it, keeps calls to it one at a time, and tells a launcher of another MPI from a lonely rank.
+/* MPI: begins and ends it, keeps calls to it one at a time, and tells a launcher of another MPI
+ * from a lonely rank.
  *
- * MPI is asked for MPI_THREAD_SERIALIZED: service threads never call it, but several application threads may, each
- * under one lock, which is held for one non-blocking call as a rule. Where MPI gives less, collectives belong to the
- * thread that initialised. A launcher of another MPI starts N programs that each believe to be alone; it is known by
- * the variables that it leaves. */
+ * MPI is asked for MPI_THREAD_SERIALIZED: service threads never call it, but several application
+ * threads may, each under one lock, which is held for one non-blocking call as a rule. Where MPI
+ * gives less, collectives belong to the thread that initialised. A launcher of another MPI starts N
+ * programs that each believe to be alone; it is known by the variables that it leaves. */
 #include "boot/internal.h"
 
 #include <pthread.h>
@@ -17,7 +18,8 @@
 #include "base/log.h"
 #include "base/param.h"
 
-#define ABORT_PATIENCE_S 5 /* for MPI_Abort; then the process ends itself and the launcher takes note */
+/* for MPI_Abort; then the process ends itself and the launcher takes note */
+#define ABORT_PATIENCE_S 5
 
 #ifndef PGAS_MPI_NAME
 #if defined OPEN_MPI
@@ -98,10 +100,9 @@ static void describe(int level)
     version[strcspn(version, ",\r\n")] = '\0';
     for (char *tab = version; (tab = strchr(tab, '\t')) != NULL;)
         memmove(tab, tab + 1, strlen(tab));
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(levels); i++) {
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(levels); i++)
         if (levels[i].level == level)
             name = levels[i].name;
-    }
     snprintf(mpi_text, sizeof mpi_text, "%.100s, MPI_THREAD_%s", version, name);
 }
 
@@ -115,14 +116,16 @@ static pgas_status_t start_mpi(void)
     int started = 0, ended = 0, level = MPI_THREAD_SINGLE;
     MPI_Finalized(&ended);
     if (ended) {
-        PGASI_ERROR("mpi", "MPI has been finalised and cannot start again in this process; let the program itself call "
+        PGASI_ERROR("mpi", "MPI has been finalised and cannot start again in this process; let the "
+                           "program itself call "
                            "MPI_Init and MPI_Finalize to start libpgas more than once");
         return PGAS_ERR_MPI;
     }
     MPI_Initialized(&started);
     if (!started) {
         pgas_status_t status =
-            pgasi_mpi_status(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+            pgasi_mpi_status(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level),
+                             "MPI_Init_thread");
         if (status != PGAS_OK)
             return status;
     }
@@ -141,7 +144,8 @@ static void end_mpi(void)
     owns_mpi = false;
 }
 
-/* A communicator of all ranks has the dead one too, and MPI would wait for it. Others are the program's to judge. */
+/* A communicator of all ranks has the dead one too, and MPI would wait for it. Others are the
+ * program's to judge. */
 static bool has_the_dead(const MPI_Comm *comm)
 {
     int n = 0, n_all = 0, is_over = 0;
@@ -149,29 +153,31 @@ static bool has_the_dead(const MPI_Comm *comm)
         MPI_Finalized(&is_over);
     if (!has_lost || is_over)
         return false;
-    MPI_Comm_size(comm != NULL ? *comm : MPI_COMM_WORLD, &n);
+    MPI_Comm_size(comm ? *comm : MPI_COMM_WORLD, &n);
     MPI_Comm_size(MPI_COMM_WORLD, &n_all);
     return n == n_all;
 }
 
 pgas_status_t pgasi_launch_begin(const MPI_Comm *comm, MPI_Comm *world_p)
 {
-    if (comm != NULL && *comm == MPI_COMM_NULL) {
+    if (comm && *comm == MPI_COMM_NULL) {
         PGASI_ERROR("mpi", "the communicator given to pgas_init is MPI_COMM_NULL");
         return PGAS_ERR_INVALID;
     }
     if (has_the_dead(comm)) {
-        PGASI_ERROR("mpi", "a rank was lost before the last pgas_finalize: give pgas_init a communicator without it");
+        PGASI_ERROR("mpi", "a rank was lost before the last pgas_finalize: give pgas_init a "
+                           "communicator without it");
         return PGAS_ERR_PEER;
     }
     pgas_status_t status = start_mpi();
     if (status != PGAS_OK)
         return status;
     MPI_Comm world = MPI_COMM_NULL;
-    status = pgasi_mpi_status(MPI_Comm_dup(comm != NULL ? *comm : MPI_COMM_WORLD, &world), "MPI_Comm_dup");
+    status = pgasi_mpi_status(MPI_Comm_dup(comm ? *comm : MPI_COMM_WORLD, &world), "MPI_Comm_dup");
     if (status != PGAS_OK)
         goto end;
-    status = pgasi_mpi_status(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    status = pgasi_mpi_status(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN),
+                              "MPI_Comm_set_errhandler");
     if (status != PGAS_OK)
         goto free_world;
     is_up = true;
@@ -190,7 +196,9 @@ void pgasi_launch_abandon(void)
 {
     abandoned = has_lost = true;
     if (owns_mpi)
-        PGASI_WARN("mpi", "a rank died, so MPI is not finalised: let the program end by _exit or MPI_Abort");
+        PGASI_WARN(
+            "mpi",
+            "a rank died, so MPI is not finalised: let the program end by _exit or MPI_Abort");
 }
 
 void pgasi_launch_end(MPI_Comm *world)
@@ -214,7 +222,8 @@ static const struct launcher {
 } launchers[] = {
     { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun", "" },
     { "PMI_SIZE", "PMI_RANK", "a PMI launcher (MPICH's mpiexec, or srun --mpi=pmi2)", "" },
-    { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun", " (srun --mpi=list shows what srun can do: pmix, pmi2)" },
+    { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun",
+      " (srun --mpi=list shows what srun can do: pmix, pmi2)" },
     { "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux run", " (flux run -o mpi=... or -o pmi=...)" },
     { "PALS_NRANKS", "PALS_RANKID", "PALS", "" },
 };
@@ -222,7 +231,7 @@ static const struct launcher {
 static long number_of(const char *variable, long fallback)
 {
     const char *text = pgasi_param_env(variable);
-    return text != NULL && *text != '\0' ? strtol(text, NULL, 10) : fallback;
+    return text && *text != '\0' ? strtol(text, NULL, 10) : fallback;
 }
 
 pgas_status_t pgasi_launch_check(void)
@@ -238,7 +247,8 @@ pgas_status_t pgasi_launch_check(void)
             continue;
         if (number_of(l->rank, 0) == 0)
             PGASI_ERROR("boot",
-                        "%s started %ld tasks, but MPI sees only one: this libpgas was built with " PGAS_MPI_NAME
+                        "%s started %ld tasks, but MPI sees only one: this libpgas was built "
+                        "with " PGAS_MPI_NAME
                         ". Start the program with the mpirun of " PGAS_MPI_NAME
                         "%s, or build libpgas with the launcher's MPI (MPICC=... ./configure)",
                         l->name, tasks, l->cure);
@@ -249,10 +259,9 @@ pgas_status_t pgasi_launch_check(void)
 
 int pgasi_boot_launcher_rank(void)
 {
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(launchers); i++) {
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(launchers); i++)
         if (number_of(launchers[i].size, 0) > 0)
             return (int)number_of(launchers[i].rank, 0);
-    }
     return 0;
 }
 
@@ -269,7 +278,8 @@ static void try_lock_for_a_while(void)
 _Noreturn void pgasi_boot_abort(int exit_code)
 {
     static int entered;
-    if (__atomic_exchange_n(&entered, 1, __ATOMIC_ACQ_REL)) { /* another thread is at it, or MPI_Abort came back here */
+    /* another thread is at it, or MPI_Abort came back here */
+    if (__atomic_exchange_n(&entered, 1, __ATOMIC_ACQ_REL)) {
         sleep(ABORT_PATIENCE_S + 1);
         _exit(exit_code);
     }

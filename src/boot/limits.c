@@ -21,15 +21,17 @@
 #include "base/machine.h"
 #include "base/param.h"
 
-#define FILES_ALONE 8
-#define FILES_BETWEEN_HOSTS 6 /* a listening socket, and links to some hosts (links.c) */
-#define FILES_OF_TRANSPORT 32 /* with a first connection and a reserve */
-#define THREADS_ALONE 1        /* the watch (watch.c) */
-#define THREADS_OF_TRANSPORT 1 /* UCX's */
-#define ADDRESSES_ALONE (UINT64_C(96) << 20) /* stacks, malloc arenas of threads, small mappings */
+#define FILES_ALONE          8
+#define FILES_BETWEEN_HOSTS  6  /* a listening socket, and links to some hosts (links.c) */
+#define FILES_OF_TRANSPORT   32 /* with a first connection and a reserve */
+#define THREADS_ALONE        1  /* the watch (watch.c) */
+#define THREADS_OF_TRANSPORT 1  /* UCX's */
+/* stacks, malloc arenas of threads, small mappings */
+#define ADDRESSES_ALONE        (UINT64_C(96) << 20)
 #define ADDRESSES_OF_TRANSPORT (UINT64_C(64) << 20)
-#define ADDRESSES_OF_SNIC (UINT64_C(1056) << 20) /* a region of the software NIC; each rank maps those of its peers */
-#define WHY_BYTES 400
+/* a region of the software NIC; each rank maps those of its peers */
+#define ADDRESSES_OF_SNIC (UINT64_C(1056) << 20)
+#define WHY_BYTES         400
 
 /* Whether some ranks need a transport. Nodes are not known yet. */
 static bool needs_transport(void)
@@ -69,7 +71,8 @@ static bool lacks_files(char why[WHY_BYTES], double *need_p)
         return false;
     *need_p = open + more;
     snprintf(why, WHY_BYTES,
-             "%d files are open, pgas_init needs up to %d more, and the limit is %" PRIu64 ": raise it to %d at least "
+             "%d files are open, pgas_init needs up to %d more, and the limit is %" PRIu64
+             ": raise it to %d at least "
              "(ulimit -n)",
              open, more, (uint64_t)limit, open + more);
     return true;
@@ -93,7 +96,8 @@ static bool lacks_threads(char why[WHY_BYTES], double *need_p)
     pthread_t threads[MOST];
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     int n = 0, error = 0;
-    int want = THREADS_ALONE + pgasi_param.service_threads + (needs_transport() ? THREADS_OF_TRANSPORT : 0);
+    int want = THREADS_ALONE + pgasi_param.service_threads +
+               (needs_transport() ? THREADS_OF_TRANSPORT : 0);
     want = PGASI_MIN(want, MOST);
     pthread_mutex_lock(&mutex);
     while (n < want && error == 0) {
@@ -111,7 +115,8 @@ static bool lacks_threads(char why[WHY_BYTES], double *need_p)
     if (limit != RLIM_INFINITY)
         snprintf(limit_text, sizeof limit_text, "%" PRIu64, (uint64_t)limit);
     snprintf(why, WHY_BYTES,
-             "pgas_init needs %d threads in each rank and gets %d (%s): raise the limit of processes (ulimit -u, now %s), or "
+             "pgas_init needs %d threads in each rank and gets %d (%s): raise the limit of "
+             "processes (ulimit -u, now %s), or "
              "pids.max of the cgroup, by %d for each rank of the host",
              want, n, strerror(error), limit_text, want - n);
     return true;
@@ -152,11 +157,15 @@ static bool lacks_addresses(char why[WHY_BYTES], double *need_p)
         return false;
     *need_p = (double)need;
     char used_text[24], heaps_text[24], other_text[24], limit_text[24];
-    snprintf(why, WHY_BYTES,
-             "the limit of address space is %s, %s are in use, the heaps of a node's %d ranks take %s "
-             "more, and the library some %s: raise it to %" PRIu64 " KiB (ulimit -v), or lower PGAS_HEAP_SIZE",
-             pgasi_machine_bytes_text((uint64_t)limit, limit_text), pgasi_machine_bytes_text(used, used_text), node,
-             pgasi_machine_bytes_text(heaps, heaps_text), pgasi_machine_bytes_text(other, other_text), (need + 1023) >> 10);
+    snprintf(
+        why, WHY_BYTES,
+        "the limit of address space is %s, %s are in use, the heaps of a node's %d ranks take %s "
+        "more, and the library some %s: raise it to %" PRIu64
+        " KiB (ulimit -v), or lower PGAS_HEAP_SIZE",
+        pgasi_machine_bytes_text((uint64_t)limit, limit_text),
+        pgasi_machine_bytes_text(used, used_text), node,
+        pgasi_machine_bytes_text(heaps, heaps_text), pgasi_machine_bytes_text(other, other_text),
+        (need + 1023) >> 10);
     return true;
 }
 
@@ -169,9 +178,11 @@ pgas_status_t pgasi_limits_check(MPI_Comm world, MPI_Comm host)
         int rank;
     } mine = { 0, pgasi_node_host_rank() }, most = mine;
     char why[WHY_BYTES] = "";
-    bool lacks = lacks_files(why, &mine.need) || lacks_addresses(why, &mine.need) || lacks_threads(why, &mine.need);
-    pgas_status_t status = pgasi_mpi_status(MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, host),
-                                            "the check of resource limits");
+    bool lacks = lacks_files(why, &mine.need) || lacks_addresses(why, &mine.need) ||
+                 lacks_threads(why, &mine.need);
+    pgas_status_t status =
+        pgasi_mpi_status(MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, host),
+                         "the check of resource limits");
     if (status == PGAS_OK && lacks && most.rank == mine.rank) /* its value is enough for all */
         PGASI_ERROR("limits", "%s", why);
     return pgasi_mpi_agree(world, lacks ? PGAS_ERR_LIMIT : status);

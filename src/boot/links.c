@@ -30,12 +30,13 @@
 
 #define RECORD_MAGIC  0x67617031u
 #define STRANGERS_MAX 16
-#define BACKLOG 1024 /* the kernel accepts for a stopped process until it is full */
+#define BACKLOG       1024 /* the kernel accepts for a stopped process until it is full */
 #define STRANGER_NS   UINT64_C(5000000000)
 #define CLOSING_NS    UINT64_C(1000000000)
 #define RETRY_NS      UINT64_C(100000000)
 #define LATE_NS       UINT64_C(1000000000)
-#define DROPS_MAX 20 /* dropped greetings after which the port is considered another program's */
+/* dropped greetings after which the port is considered another program's */
+#define DROPS_MAX 20
 
 enum { HELLO = 1, WELCOME, BYE, ABORT, NEWS }; /* NEWS + n: news n of the ring */
 
@@ -153,8 +154,7 @@ pgas_status_t pgasi_links_listen(pgasi_address_t *address)
     socklen_t bytes = to_sockaddr(address, &at);
     listen_fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool good = listen_fd >= 0 && bind(listen_fd, (const void *)&at, bytes) == 0 &&
-                listen(listen_fd, BACKLOG) == 0 &&
-                getsockname(listen_fd, (void *)&at, &bytes) == 0;
+                listen(listen_fd, BACKLOG) == 0 && getsockname(listen_fd, (void *)&at, &bytes) == 0;
     if (!good) {
         int error = errno;
         PGASI_INFO("watch", "cannot listen: %s", strerror(error));
@@ -176,15 +176,15 @@ const char *pgasi_links_listener(void)
 
 static void listen_on(bool on)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = PGASI_LINKS_EVENT};
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = PGASI_LINKS_EVENT };
     epoll_ctl(epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listen_fd, &event);
 }
 
 static void watch(const connection_t *c, int how)
 {
     bool writes = c->state == DIALLING || c->out_bytes > 0, reads = c->state != CLOSING;
-    struct epoll_event event = {.events = (reads ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u),
-                                .data.u64 = PGASI_LINKS_EVENT | c->id};
+    struct epoll_event event = { .events = (reads ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u),
+                                 .data.u64 = PGASI_LINKS_EVENT | c->id };
     epoll_ctl(epoll_fd, how, c->fd, &event);
 }
 
@@ -256,7 +256,7 @@ static void push(connection_t *c)
 
 static void say(connection_t *c, int kind, int value)
 {
-    record_t record = {RECORD_MAGIC, (uint16_t)kind, 0, pgasi_boot.rank, value, 0};
+    record_t record = { RECORD_MAGIC, (uint16_t)kind, 0, pgasi_boot.rank, value, 0 };
     if (kind == HELLO || kind == WELCOME)
         record.proof = proof(kind, pgasi_boot.rank, c->rank);
     if (c->out_bytes + sizeof record > c->out_room) {
@@ -325,11 +325,10 @@ static void connect_now(connection_t *c)
 static void dial(void *arg, int rank)
 {
     (void)arg;
-    for (const connection_t *c = connections; c; c = c->next) {
+    for (const connection_t *c = connections; c; c = c->next)
         if (c->dialled && c->rank == rank &&
             (c->state == WAITING || c->state == DIALLING || c->state == GREETED))
             return;
-    }
     connection_t *c = add(-1, rank);
     if (!c) {
         warn_full(ENOMEM);
@@ -343,10 +342,9 @@ static void dial(void *arg, int rank)
 
 bool pgasi_links_closed(void)
 {
-    for (const connection_t *c = connections; c; c = c->next) {
+    for (const connection_t *c = connections; c; c = c->next)
         if (c->dialled && c->state == LINKED && c->rank == ring->next)
             return true;
-    }
     return ring->next < 0;
 }
 
@@ -542,7 +540,7 @@ static void try_when_due(connection_t *c, uint64_t now)
 /* The answer may be there, and its event not yet. */
 static void dial_is_late(connection_t *c)
 {
-    struct pollfd end = {.fd = c->fd, .events = POLLOUT};
+    struct pollfd end = { .fd = c->fd, .events = POLLOUT };
     if (poll(&end, 1, 0) > 0)
         connected(c);
     else
@@ -555,14 +553,13 @@ uint64_t pgasi_links_timers(void)
     if (deaf)
         listen_on(true);
     deaf = false;
-    for (connection_t *c = connections; c; c = c->next) {
+    for (connection_t *c = connections; c; c = c->next)
         if (c->state == WAITING)
             try_when_due(c, now);
         else if (c->state == DIALLING && now >= c->limit_ns)
             dial_is_late(c);
         else if (c->state != CLOSED && now >= c->limit_ns)
             shut(c);
-    }
     sweep();
     for (const connection_t *c = connections; c; c = c->next)
         next = PGASI_MIN(next, c->state == WAITING ? c->due_ns : c->limit_ns);
@@ -590,8 +587,8 @@ static void hang_up(void *arg, int link)
     push(c);
 }
 
-const pgasi_ring_ops_t pgasi_links_ops = {dial, tell, hang_up, pgasi_watch_died,
-                                         pgasi_watch_told_report};
+const pgasi_ring_ops_t pgasi_links_ops = { dial, tell, hang_up, pgasi_watch_died,
+                                           pgasi_watch_told_report };
 
 /* ---- begin, end, and messages of watch.c ---- */
 
@@ -620,18 +617,16 @@ void pgasi_links_end(void)
  * greeting. */
 static void say_to_all(int kind, int value)
 {
-    for (connection_t *c = connections; c; c = c->next) {
+    for (connection_t *c = connections; c; c = c->next)
         if (c->state == LINKED || c->state == GREETED)
             say(c, kind, value);
-    }
 }
 
 void pgasi_links_forked(void)
 {
-    for (const connection_t *c = connections; c; c = c->next) {
+    for (const connection_t *c = connections; c; c = c->next)
         if (c->fd >= 0)
             close(c->fd);
-    }
     if (listen_fd >= 0)
         close(listen_fd);
 }

@@ -1,9 +1,10 @@
 /* The node map: who truly shares memory with whom, and what the host has to offer.
  *
- * MPI says which ranks are on one host. That they can share memory is tried, not believed (containers with PID
- * namespaces of their own, other users): every rank makes an anonymous file with a token in it, the first rank of the
- * host opens everybody's through /proc, everybody opens the first rank's. Ranks that fail are nodes of their own.
- * PGAS_NODE_MAXSIZE=k then cuts the others into fake nodes of k. Nodes are numbered by their lowest rank. */
+ * MPI says which ranks are on one host. That they can share memory is tried, not believed
+ * (containers with PID namespaces of their own, other users): every rank makes an anonymous file
+ * with a token in it, the first rank of the host opens everybody's through /proc, everybody opens
+ * the first rank's. Ranks that fail are nodes of their own. PGAS_NODE_MAXSIZE=k then cuts the
+ * others into fake nodes of k. Nodes are numbered by their lowest rank. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ static bool can_share_with(const card_t *card)
 static bool is_made_unshared(void)
 {
     const char *text = pgasi_param_env("PGAS_TEST_UNSHARED");
-    return text != NULL && *text != '\0' && atoi(text) == pgasi_boot.rank;
+    return text && *text != '\0' && atoi(text) == pgasi_boot.rank;
 }
 
 /* good[i]: rank i of the host can share memory with the host's first rank, both ways. */
@@ -93,7 +94,8 @@ static pgas_status_t try_sharing(MPI_Comm host, int n, card_t *cards, unsigned c
         ok = can_share_with(&cards[0]);
         for (int i = 0; host_rank == 0 && i < n; i++)
             good[i] = can_share_with(&cards[i]);
-        rc = MPI_Scatter(good, 1, MPI_BYTE, host_rank == 0 ? MPI_IN_PLACE : &good[host_rank], 1, MPI_BYTE, 0, host);
+        rc = MPI_Scatter(good, 1, MPI_BYTE, host_rank == 0 ? MPI_IN_PLACE : &good[host_rank], 1,
+                         MPI_BYTE, 0, host);
     }
     ok = ok && good[host_rank];
     if (rc == MPI_SUCCESS) /* behind this nobody opens files any more */
@@ -109,11 +111,12 @@ static void warn_about_loners(int n, const unsigned char *good)
     for (int i = 0; i < n; i++)
         n_alone += !good[i];
     if (n_alone > 0 && host_rank == 0)
-        PGASI_WARN(
-            "node",
-            "%d of %d ranks of this host cannot open each other's memory through /proc/PID/fd and become nodes of "
-            "their own, which is slower; run them as one user in one PID namespace (docker: --pid=host)",
-            n_alone, n);
+        PGASI_WARN("node",
+                   "%d of %d ranks of this host cannot open each other's memory through "
+                   "/proc/PID/fd and become nodes of "
+                   "their own, which is slower; run them as one user in one PID namespace (docker: "
+                   "--pid=host)",
+                   n_alone, n);
 }
 
 /* Who could open each other's files sees the same processes under the same numbers. */
@@ -151,7 +154,8 @@ static pgas_status_t count_cpus(MPI_Comm host)
     if (sched_getaffinity(0, sizeof own_cpus, &own_cpus.set) != 0)
         memset(&own_cpus, 0, sizeof own_cpus);
     all = own_cpus;
-    int rc = MPI_Allreduce(MPI_IN_PLACE, all.word, PGASI_CPU_WORDS, MPI_UNSIGNED_LONG, MPI_BOR, host);
+    int rc =
+        MPI_Allreduce(MPI_IN_PLACE, all.word, PGASI_CPU_WORDS, MPI_UNSIGNED_LONG, MPI_BOR, host);
     pgasi_boot.host_cpus = 0;
     for (size_t i = 0; i < PGASI_CPU_WORDS; i++)
         pgasi_boot.host_cpus += __builtin_popcountl(all.word[i]);
@@ -196,7 +200,8 @@ static pgas_status_t map_host(MPI_Comm world, MPI_Comm host, MPI_Comm *node_p)
     int n = pgasi_boot.host_ranks;
     card_t *cards = calloc((size_t)n, sizeof *cards);
     unsigned char *good = calloc((size_t)n, 1);
-    pgas_status_t status = pgasi_mpi_agree(world, cards != NULL && good != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    pgas_status_t status =
+        pgasi_mpi_agree(world, cards != NULL && good ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status != PGAS_OK)
         goto out;
     status = try_sharing(host, n, cards, good);
@@ -205,17 +210,19 @@ static pgas_status_t map_host(MPI_Comm world, MPI_Comm host, MPI_Comm *node_p)
     warn_about_loners(n, good);
     keep_pids(n, cards, good);
     int leader = leader_of_block(n, good, pgasi_param.node_maxsize), leader_rank = pgasi_boot.rank;
-    status = pgasi_mpi_status(MPI_Comm_split(host, leader, pgasi_boot.rank, node_p), "MPI_Comm_split of the host");
+    status = pgasi_mpi_status(MPI_Comm_split(host, leader, pgasi_boot.rank, node_p),
+                              "MPI_Comm_split of the host");
     if (status != PGAS_OK)
         goto out;
-    status = pgasi_mpi_status(MPI_Bcast(&leader_rank, 1, MPI_INT, 0, *node_p), "MPI_Bcast in the node");
+    status =
+        pgasi_mpi_status(MPI_Bcast(&leader_rank, 1, MPI_INT, 0, *node_p), "MPI_Bcast in the node");
     if (status == PGAS_OK)
         status = number_nodes(world, leader_rank);
     if (status == PGAS_OK) {
         pid_t pid = getpid();
         PGASI_STATIC_ASSERT(sizeof pid == sizeof(int), "pids travel as MPI_INT");
-        status =
-            pgasi_mpi_status(MPI_Allgather(&pid, 1, MPI_INT, node_pids, 1, MPI_INT, *node_p), "the exchange of pids");
+        status = pgasi_mpi_status(MPI_Allgather(&pid, 1, MPI_INT, node_pids, 1, MPI_INT, *node_p),
+                                  "the exchange of pids");
     }
     if (status == PGAS_OK)
         status = count_cpus(host);
@@ -231,8 +238,10 @@ pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p)
     MPI_Comm host = MPI_COMM_NULL;
     size_t n = (size_t)pgasi_boot.n_ranks;
     *node_p = MPI_COMM_NULL;
-    pgas_status_t status = pgasi_mpi_status(
-        MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, pgasi_boot.rank, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+    pgas_status_t status =
+        pgasi_mpi_status(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, pgasi_boot.rank,
+                                             MPI_INFO_NULL, &host),
+                         "MPI_Comm_split_type");
     if (status != PGAS_OK)
         return status;
     MPI_Comm_rank(host, &host_rank);
@@ -243,8 +252,7 @@ pgas_status_t pgasi_node_start(MPI_Comm world, MPI_Comm *node_p)
     node_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *node_pids);
     host_members = calloc((size_t)pgasi_boot.host_ranks, sizeof *host_members);
     host_pids = calloc((size_t)pgasi_boot.host_ranks, sizeof *host_pids);
-    bool have_all = node_of != NULL && local_of != NULL && node_members != NULL && node_pids != NULL &&
-                    host_members != NULL && host_pids != NULL;
+    bool have_all = node_of && local_of && node_members && node_pids && host_members && host_pids;
     status = pgasi_mpi_agree(world, have_all ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
         status = pgasi_limits_check(world, host);

@@ -1,10 +1,12 @@
 /* Places by hwloc: binding of threads, the NUMA zone of who asks, and zones of memory.
  *
- * The topology is loaded when first asked for, once: that takes milliseconds, which programs that never bind do not
- * pay. I/O devices and caches are left out. Without hwloc nothing is bound and zones are unknown.
+ * The topology is loaded when first asked for, once: that takes milliseconds, which programs that
+ * never bind do not pay. I/O devices and caches are left out. Without hwloc nothing is bound and
+ * zones are unknown.
  *
- * Who goes where: a rank that its launcher has confined keeps to its own CPUs; ranks that all may use the same CPUs
- * divide them in blocks, by their order on the host. Threads take the objects of the block in turn. */
+ * Who goes where: a rank that its launcher has confined keeps to its own CPUs; ranks that all may
+ * use the same CPUs divide them in blocks, by their order on the host. Threads take the objects of
+ * the block in turn. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -63,7 +65,8 @@ static hwloc_topology_t get_topology(void)
         is_loaded = topology != NULL;
         is_refused = !is_loaded;
         if (is_refused)
-            PGASI_WARN("place", "hwloc cannot read the topology of this machine: threads are not bound, zones unknown");
+            PGASI_WARN("place", "hwloc cannot read the topology of this machine: threads are not "
+                                "bound, zones unknown");
     }
     hwloc_topology_t t = is_loaded ? topology : NULL;
     pthread_mutex_unlock(&mutex);
@@ -89,7 +92,7 @@ static hwloc_bitmap_t allowed_cpus(hwloc_topology_t t)
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     for (unsigned i = 0; set != NULL && i < PGASI_CPU_WORDS; i++)
         hwloc_bitmap_set_ith_ulong(set, i, pgasi_node_cpus()->word[i]);
-    if (set != NULL)
+    if (set)
         hwloc_bitmap_and(set, set, hwloc_topology_get_topology_cpuset(t));
     return set;
 }
@@ -103,12 +106,12 @@ static int count_objects(hwloc_topology_t t, hwloc_obj_type_t type, hwloc_const_
     return n;
 }
 
-static hwloc_obj_t nth_object(hwloc_topology_t t, hwloc_obj_type_t type, hwloc_const_bitmap_t allowed, int index)
+static hwloc_obj_t nth_object(hwloc_topology_t t, hwloc_obj_type_t type,
+                              hwloc_const_bitmap_t allowed, int index)
 {
-    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, type, o)) != NULL;) {
+    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, type, o)) != NULL;)
         if (hwloc_bitmap_intersects(o->cpuset, allowed) && index-- == 0)
             return o;
-    }
     return NULL;
 }
 
@@ -118,16 +121,19 @@ static void bind_to(hwloc_topology_t t, hwloc_bitmap_t allowed, hwloc_obj_type_t
     if (n == 0)
         return;
     bool divide = hwloc_bitmap_weight(allowed) == pgasi_boot.host_cpus;
-    hwloc_obj_t o = nth_object(
-        t, type, allowed, pgasi_place_choose(n, divide, pgasi_node_host_rank(), pgasi_boot.host_ranks, slot));
+    hwloc_obj_t o = nth_object(t, type, allowed,
+                               pgasi_place_choose(n, divide, pgasi_node_host_rank(),
+                                                  pgasi_boot.host_ranks, slot));
     hwloc_bitmap_and(allowed, allowed, o->cpuset);
     static int warned;
     if (hwloc_set_cpubind(t, allowed, HWLOC_CPUBIND_THREAD) != 0)
-        pgasi_warn_once(&warned, "place", "PGAS_BIND: the system refuses to bind thread %d to %s %u", slot,
+        pgasi_warn_once(&warned, "place",
+                        "PGAS_BIND: the system refuses to bind thread %d to %s %u", slot,
                         hwloc_obj_type_string(type), o->logical_index);
     else if (slot == 0)
         has_bound = true;
-    PGASI_DEBUG("place", "thread %d goes to %s %u", slot, hwloc_obj_type_string(type), o->logical_index);
+    PGASI_DEBUG("place", "thread %d goes to %s %u", slot, hwloc_obj_type_string(type),
+                o->logical_index);
 }
 
 void pgasi_place_bind(int slot)
@@ -136,26 +142,27 @@ void pgasi_place_bind(int slot)
         return;
     hwloc_topology_t t = get_topology();
     hwloc_bitmap_t allowed = t != NULL ? allowed_cpus(t) : NULL;
-    if (allowed == NULL)
+    if (!allowed)
         return;
-    bind_to(t, allowed, pgasi_param.bind == PGASI_BIND_CORE ? HWLOC_OBJ_CORE : HWLOC_OBJ_NUMANODE, slot);
+    bind_to(t, allowed, pgasi_param.bind == PGASI_BIND_CORE ? HWLOC_OBJ_CORE : HWLOC_OBJ_NUMANODE,
+            slot);
     hwloc_bitmap_free(allowed);
 }
 
 /* The zone of a CPU; -1 if hwloc does not know the CPU. */
 static int numa_of(hwloc_topology_t t, int cpu)
 {
-    for (hwloc_obj_t o = NULL; cpu >= 0 && (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o)) != NULL;) {
+    for (hwloc_obj_t o = NULL;
+         cpu >= 0 && (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o));)
         if (hwloc_bitmap_isset(o->cpuset, (unsigned)cpu))
             return (int)o->logical_index;
-    }
     return -1;
 }
 
 static bool is_bound(hwloc_topology_t t)
 {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    bool bound = set != NULL && hwloc_get_cpubind(t, set, HWLOC_CPUBIND_THREAD) == 0 &&
+    bool bound = set && hwloc_get_cpubind(t, set, HWLOC_CPUBIND_THREAD) == 0 &&
                  !hwloc_bitmap_isincluded(hwloc_topology_get_topology_cpuset(t), set);
     hwloc_bitmap_free(set);
     return bound;
@@ -167,7 +174,7 @@ pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)
     int cpu = sched_getcpu();
     *cpu_p = cpu;
     *numa_p = t != NULL ? numa_of(t, cpu) : -1;
-    *bound_p = t != NULL && is_bound(t);
+    *bound_p = t && is_bound(t);
     return PGAS_OK;
 }
 
@@ -178,8 +185,8 @@ int pgasi_place_distance(const char *device)
     hwloc_bitmap_t near = hwloc_bitmap_alloc(), mine = hwloc_bitmap_alloc();
     int distance = 0;
     snprintf(path, sizeof path, "/sys/class/infiniband/%.64s/device/local_cpus", device);
-    if (t && near && mine && hwloc_linux_read_path_as_cpumask(path, near) == 0 && !hwloc_bitmap_iszero(near) &&
-        hwloc_get_cpubind(t, mine, HWLOC_CPUBIND_THREAD) == 0)
+    if (t && near && mine && hwloc_linux_read_path_as_cpumask(path, near) == 0 &&
+        !hwloc_bitmap_iszero(near) && hwloc_get_cpubind(t, mine, HWLOC_CPUBIND_THREAD) == 0)
         distance = !hwloc_bitmap_intersects(near, mine);
     hwloc_bitmap_free(near);
     hwloc_bitmap_free(mine);
@@ -188,7 +195,8 @@ int pgasi_place_distance(const char *device)
 
 /* ---- memory ---- */
 
-/* Whether the system has but one zone with memory, as nearly all small machines: then hwloc need not be asked. */
+/* Whether the system has but one zone with memory, as nearly all small machines: then hwloc need
+ * not be asked. */
 static bool look_for_one_zone(void)
 {
     char text[64] = "";
@@ -220,16 +228,18 @@ pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone)
     if (zone >= pgasi_place_n_zones())
         return PGAS_ERR_NOT_FOUND;
     hwloc_topology_t t = get_topology();
-    hwloc_obj_t o = t && zone >= 0 ? hwloc_get_obj_by_type(t, HWLOC_OBJ_NUMANODE, (unsigned)zone) : NULL;
+    hwloc_obj_t o =
+        t && zone >= 0 ? hwloc_get_obj_by_type(t, HWLOC_OBJ_NUMANODE, (unsigned)zone) : NULL;
     int rc = -1;
     if (o)
         rc = hwloc_set_area_membind(t, address, bytes, o->nodeset, HWLOC_MEMBIND_BIND,
                                     HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_MIGRATE);
     else if (t && zone < 0)
-        rc = hwloc_set_area_membind(t, address, bytes, hwloc_topology_get_topology_nodeset(t), HWLOC_MEMBIND_DEFAULT,
-                                    HWLOC_MEMBIND_BYNODESET);
+        rc = hwloc_set_area_membind(t, address, bytes, hwloc_topology_get_topology_nodeset(t),
+                                    HWLOC_MEMBIND_DEFAULT, HWLOC_MEMBIND_BYNODESET);
     if (rc != 0)
-        pgasi_warn_once(&warned, "place", "the system refuses to place memory in NUMA zone %d: %s", zone, strerror(errno));
+        pgasi_warn_once(&warned, "place", "the system refuses to place memory in NUMA zone %d: %s",
+                        zone, strerror(errno));
     return rc == 0 ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
 }
 
@@ -262,7 +272,9 @@ void pgasi_place_bind(int slot)
     static int warned;
     (void)slot;
     if (pgasi_param.bind != PGASI_BIND_NONE)
-        pgasi_warn_once(&warned, "place", "PGAS_BIND is ignored: this libpgas was built without hwloc (libhwloc-dev)");
+        pgasi_warn_once(
+            &warned, "place",
+            "PGAS_BIND is ignored: this libpgas was built without hwloc (libhwloc-dev)");
 }
 
 pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)

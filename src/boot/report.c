@@ -103,8 +103,8 @@ pgasi_report_from_t pgasi_report_asked(void)
     return __atomic_exchange_n(&asked, PGASI_REPORT_NONE, __ATOMIC_ACQ_REL);
 }
 
-/* SIGUSR2 would end a process without a handler. If the thread blocks SIGUSR2, the signal would stay
- * pending, and would end the process when the thread unblocks it after pgas_finalize.
+/* SIGUSR2 would end a process without a handler. If the thread blocks SIGUSR2, the signal would
+ * stay pending, and would end the process when the thread unblocks it after pgas_finalize.
  * @param path     the status of a process (of its main thread) or of a thread
  * @param unknown  the answer if the file cannot be opened */
 static bool takes_signal(const char *path, bool unknown)
@@ -114,10 +114,10 @@ static bool takes_signal(const char *path, bool unknown)
     FILE *status = fopen(path, "re");
     if (!status)
         return unknown;
-    while (fgets(line, sizeof line, status)) {
-        if (sscanf(line, "SigBlk: %llx", &blocked) != 1 && sscanf(line, "SigCgt: %llx", &caught) == 1)
+    while (fgets(line, sizeof line, status))
+        if (sscanf(line, "SigBlk: %llx", &blocked) != 1 &&
+            sscanf(line, "SigCgt: %llx", &caught) == 1)
             break;
-    }
     fclose(status);
     return (caught & ~blocked) >> (SIGNAL - 1) & 1;
 }
@@ -138,7 +138,7 @@ static bool initial_takes_signal(void)
 
 void pgasi_report_ask_host(void)
 {
-    const union sigval nothing = {.sival_int = 0};
+    const union sigval nothing = { .sival_int = 0 };
     for (int i = 0; i < pgasi_boot.host_ranks; i++) {
         bool other = pgasi_boot.host_members[i] != pgasi_boot.rank && pgasi_boot.host_pids[i];
         if (other && process_takes_signal(pgasi_boot.host_pids[i]))
@@ -174,8 +174,9 @@ void pgasi_report_log(void)
         return;
     last_ns = now;
     if (!get_stack()) {
-        pgasi_log_line(PGASI_LOG_WARN, "report",
-                       "the initial thread does not answer SIGUSR2, or the program handles or blocks it");
+        pgasi_log_line(
+            PGASI_LOG_WARN, "report",
+            "the initial thread does not answer SIGUSR2, or the program handles or blocks it");
         return;
     }
     char **name = backtrace_symbols(frames, n_frames);

@@ -75,19 +75,17 @@ bool pgasi_ring_is_live(const pgasi_ring_t *ring, int rank)
 
 bool pgasi_ring_is_linked(const pgasi_ring_t *ring, int rank)
 {
-    for (int i = 0; i < ring->n_links; i++) {
+    for (int i = 0; i < ring->n_links; i++)
         if (ring->links[i].rank == rank)
             return true;
-    }
     return false;
 }
 
 static int find_link(const pgasi_ring_t *ring, int id)
 {
-    for (int i = 0; i < ring->n_links; i++) {
+    for (int i = 0; i < ring->n_links; i++)
         if (ring->links[i].id == id)
             return i;
-    }
     return -1;
 }
 
@@ -133,10 +131,9 @@ void pgasi_ring_start(pgasi_ring_t *ring)
 /* Sends news over all links except the link over which they came. */
 static void spread(const pgasi_ring_t *ring, pgasi_ring_news_t what, int value, int from)
 {
-    for (int i = 0; i < ring->n_links; i++) {
+    for (int i = 0; i < ring->n_links; i++)
         if (ring->links[i].id != from)
             ring->ops->tell(ring->arg, ring->links[i].id, what, value);
-    }
 }
 
 /* ---- leaving ---- */
@@ -228,10 +225,9 @@ static void lose_host(pgasi_ring_t *ring, int rank)
         ring->ops->dial(ring->arg, rank);
         return;
     }
-    for (int r = 0; r < ring->n; r++) {
+    for (int r = 0; r < ring->n; r++)
         if (ring->host_of[r] == ring->host_of[rank] && pgasi_ring_is_live(ring, r))
             bury(ring, r, PGASI_RING_SILENT, -1);
-    }
     be_ready_if_all_done(ring);
     seek(ring);
     if (!ring->ending)
@@ -244,14 +240,13 @@ static void tell_all(pgasi_ring_t *ring, int link)
 {
     if (ring->report > 0)
         ring->ops->tell(ring->arg, link, PGASI_RING_REPORT, ring->report);
-    for (int r = 0; r < ring->n; r++) {
+    for (int r = 0; r < ring->n; r++)
         if (ring->state[r] == DEAD)
             ring->ops->tell(ring->arg, link, PGASI_RING_DEATH, r);
         else if (ring->state[r] == DONE)
             ring->ops->tell(ring->arg, link, PGASI_RING_DONE, r);
         else if (ring->state[r] == READY)
             ring->ops->tell(ring->arg, link, PGASI_RING_READY, r);
-    }
 }
 
 bool pgasi_ring_linked(pgasi_ring_t *ring, int link, int rank)
@@ -271,7 +266,7 @@ bool pgasi_ring_linked(pgasi_ring_t *ring, int link, int rank)
         ring->ops->hang_up(ring->arg, link);
         return false;
     }
-    ring->links[ring->n_links++] = (pgasi_ring_link_t){link, rank};
+    ring->links[ring->n_links++] = (pgasi_ring_link_t){ link, rank };
     return true;
 }
 

@@ -1,6 +1,6 @@
 /** The ring of ranks that watch each other across hosts, as decisions without I/O: which rank a
- *  rank connects to, which deaths follow from an event, and which other ranks it notifies. links.c has
- *  the sockets.
+ *  rank connects to, which deaths follow from an event, and which other ranks it notifies. links.c
+ *  has the sockets.
  *
  *  Ranks are ordered by host, then by number. Each connects to the next live rank of that circle,
  *  so a host has one connection to the next host and one from the host before, whatever the number

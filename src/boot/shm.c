@@ -1,12 +1,14 @@
 /* Shared mappings of a node: anonymous files that peers open through /proc/PID/fd.
  *
- * Shaped for few, large, sparse regions: heaps of gigabytes, one board per team. Nothing is touched here, so pages
- * come from the NUMA zone of who writes first. The maker puts its descriptor into its box in the control region, the
- * others open it, all agree, descriptors are closed: a region costs no descriptor once it is mapped. /dev/shm is not
- * used (containers give it 64 MiB), and a job that is killed leaves nothing behind.
+ * Shaped for few, large, sparse regions: heaps of gigabytes, one board per team. Nothing is touched
+ * here, so pages come from the NUMA zone of who writes first. The maker puts its descriptor into
+ * its box in the control region, the others open it, all agree, descriptors are closed: a region
+ * costs no descriptor once it is mapped. /dev/shm is not used (containers give it 64 MiB), and a
+ * job that is killed leaves nothing behind.
  *
- * Explicit huge pages are reserved by mmap, so a file that could be mapped by its maker has all its pages and nobody
- * dies of SIGBUS later. Without them MADV_HUGEPAGE asks for transparent ones, which the kernel may or may not give. */
+ * Explicit huge pages are reserved by mmap, so a file that could be mapped by its maker has all its
+ * pages and nobody dies of SIGBUS later. Without them MADV_HUGEPAGE asks for transparent ones,
+ * which the kernel may or may not give. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -21,7 +23,8 @@
 #include "base/param.h"
 
 #define SUPER_PAGE ((size_t)2 << 20)
-#define MFD_SUPER_PAGES (MFD_HUGETLB | 21u << 26) /* of 2^21 bytes; not in the C library's headers */
+/* of 2^21 bytes; not in the C library's headers */
+#define MFD_SUPER_PAGES (MFD_HUGETLB | 21u << 26)
 
 typedef struct {
     _Alignas(PGASI_CACHELINE) uint64_t bytes;
@@ -46,7 +49,7 @@ static size_t control_bytes(size_t n)
 bool pgasi_shm_first_to_report(pgasi_report_t what)
 {
     control_t *c = control.base;
-    return c == NULL || !__atomic_exchange_n(&c->has_reported[what], 1, __ATOMIC_ACQ_REL);
+    return !c || !__atomic_exchange_n(&c->has_reported[what], 1, __ATOMIC_ACQ_REL);
 }
 
 /* ---- files and mappings ---- */
@@ -78,7 +81,8 @@ static size_t system_page(void)
     return bytes;
 }
 
-/* Maps a file at a multiple of a super page if it is large enough to profit. MAP_FAILED with errno. */
+/* Maps a file at a multiple of a super page if it is large enough to profit. MAP_FAILED with
+ * errno. */
 static void *map_file(int fd, size_t bytes, size_t page_bytes)
 {
     int flags = MAP_SHARED | (page_bytes > system_page() ? 0 : MAP_NORESERVE);
@@ -104,7 +108,8 @@ static void *map_file(int fd, size_t bytes, size_t page_bytes)
 
 static void advise_huge(const pgasi_shm_t *shm)
 {
-    if (pgasi_param.hugepages != PGASI_HUGEPAGES_NO && shm->page_bytes == system_page() && shm->bytes >= SUPER_PAGE)
+    if (pgasi_param.hugepages != PGASI_HUGEPAGES_NO && shm->page_bytes == system_page() &&
+        shm->bytes >= SUPER_PAGE)
         madvise(shm->base, shm->bytes, MADV_HUGEPAGE);
 }
 
@@ -134,7 +139,8 @@ static int make_plain(size_t bytes, pgasi_shm_t *shm)
     int fd = pgasi_shm_file(whole, 0);
     void *base = fd < 0 ? MAP_FAILED : map_file(fd, whole, system_page());
     if (base == MAP_FAILED) {
-        PGASI_ERROR("shm", "cannot get %zu bytes of shared memory: %s%s", whole, strerror(errno), pgasi_limits_cure(errno));
+        PGASI_ERROR("shm", "cannot get %zu bytes of shared memory: %s%s", whole, strerror(errno),
+                    pgasi_limits_cure(errno));
         if (fd >= 0)
             close(fd);
         return -1;
@@ -143,7 +149,8 @@ static int make_plain(size_t bytes, pgasi_shm_t *shm)
     return fd;
 }
 
-/* The own region: file and mapping. -1 if there is none. *reason_p becomes why there are no huge pages, if so. */
+/* The own region: file and mapping. -1 if there is none. *reason_p becomes why there are no huge
+ * pages, if so. */
 static int make_region(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reason_p)
 {
     if (!want_huge || pgasi_param.hugepages == PGASI_HUGEPAGES_NO)
@@ -155,8 +162,8 @@ static int make_region(size_t bytes, bool want_huge, pgasi_shm_t *shm, int *reas
     return pgasi_param.hugepages == PGASI_HUGEPAGES_TRY ? make_plain(bytes, shm) : -1;
 }
 
-/* Once on each host. `try` is the default and most machines have no huge pages set aside: who did not ask is told at
- * level info only. */
+/* Once on each host. `try` is the default and most machines have no huge pages set aside: who did
+ * not ask is told at level info only. */
 static void tell_no_huge_pages(size_t bytes, int reason)
 {
     bool asked = pgasi_param_origins[PGASI_PARAM_ID_HUGEPAGES] != PGASI_PARAM_FROM_DEFAULT;
@@ -164,11 +171,11 @@ static void tell_no_huge_pages(size_t bytes, int reason)
         return;
     has_told_no_huge_pages = true;
     const char *why = reason != 0 ? strerror(reason) : "other ranks of the node got none";
-    PGASI_LOG_AT(
-        asked ? PGASI_LOG_WARN : PGASI_LOG_INFO, "shm",
-        "no huge pages for %zu bytes of each rank (%s), using pages of %zu: raise /proc/sys/vm/nr_hugepages to "
-        "have them, or set PGAS_HUGEPAGES=no",
-        bytes, why, system_page());
+    PGASI_LOG_AT(asked ? PGASI_LOG_WARN : PGASI_LOG_INFO, "shm",
+                 "no huge pages for %zu bytes of each rank (%s), using pages of %zu: raise "
+                 "/proc/sys/vm/nr_hugepages to "
+                 "have them, or set PGAS_HUGEPAGES=no",
+                 bytes, why, system_page());
 }
 
 /* Once on each node. */
@@ -176,16 +183,16 @@ static void refuse_no_huge_pages(size_t bytes, int reason)
 {
     control_t *c = control.base;
     if (!__atomic_exchange_n(&c->has_refused_huge, 1, __ATOMIC_RELAXED))
-        PGASI_ERROR(
-            "shm",
-            "no huge pages for %zu bytes of each rank (%s), and PGAS_HUGEPAGES=yes refuses to go without: raise "
-            "/proc/sys/vm/nr_hugepages, or set PGAS_HUGEPAGES=try",
-            bytes, strerror(reason));
+        PGASI_ERROR("shm",
+                    "no huge pages for %zu bytes of each rank (%s), and PGAS_HUGEPAGES=yes refuses "
+                    "to go without: raise "
+                    "/proc/sys/vm/nr_hugepages, or set PGAS_HUGEPAGES=try",
+                    bytes, strerror(reason));
 }
 
 static void unmap(pgasi_shm_t *shm)
 {
-    if (shm->base != NULL)
+    if (shm->base)
         munmap(shm->base, shm->bytes);
     memset(shm, 0, sizeof *shm);
 }
@@ -229,7 +236,8 @@ static void withdraw(void)
 
 /* ---- regions of one maker ---- */
 
-pgas_status_t pgasi_shm_share(int leader, size_t bytes, pgasi_sync_fn_t sync, void *arg, pgasi_shm_t *shm_p)
+pgas_status_t pgasi_shm_share(int leader, size_t bytes, pgasi_sync_fn_t sync, void *arg,
+                              pgasi_shm_t *shm_p)
 {
     bool mine = bytes > 0 && leader == pgasi_boot.node_rank;
     pgasi_shm_t shm = { NULL, 0, 0 };
@@ -243,7 +251,7 @@ pgas_status_t pgasi_shm_share(int leader, size_t bytes, pgasi_sync_fn_t sync, vo
         unmap(&shm);
         return status;
     }
-    if (shm.base != NULL)
+    if (shm.base)
         advise_huge(&shm);
     *shm_p = shm;
     return PGAS_OK;
@@ -254,20 +262,21 @@ static pgas_status_t sync_by_board(void *arg, pgas_status_t mine)
 {
     pgas_team_t *team = arg;
     int32_t worst = (int32_t)mine;
-    pgas_status_t status = team->board.n > 1 ? pgasi_board_allreduce(&team->board, &worst, &worst, 1, sizeof worst,
-                                                                     pgasi_combine_of(PGAS_INT32, PGAS_MIN))
-                                             : PGAS_OK;
+    pgas_status_t status =
+        team->board.n > 1 ? pgasi_board_allreduce(&team->board, &worst, &worst, 1, sizeof worst,
+                                                  pgasi_combine_of(PGAS_INT32, PGAS_MIN))
+                          : PGAS_OK;
     return status != PGAS_OK ? status : (pgas_status_t)worst;
 }
 
 pgas_status_t pgasi_shm_create(pgas_team_t *team, size_t bytes, pgasi_shm_t *shm_p)
 {
-    if (team == NULL)
+    if (!team)
         team = pgas_team_node();
     if (bytes == 0)
         return PGAS_ERR_INVALID;
-    return pgasi_shm_share(team->board.n > 1 ? team->board.bell_of[0] : pgasi_boot.node_rank, bytes, sync_by_board,
-                           team, shm_p);
+    return pgasi_shm_share(team->board.n > 1 ? team->board.bell_of[0] : pgasi_boot.node_rank, bytes,
+                           sync_by_board, team, shm_p);
 }
 
 void pgasi_shm_release(pgasi_shm_t *shm)
@@ -283,8 +292,8 @@ static pgas_status_t map_all(const pgasi_shm_t *mine, void **addr_of)
         pgasi_shm_t theirs = { mine->base, mine->bytes, 0 };
         pgas_status_t status = i == pgasi_boot.node_rank ? PGAS_OK : map_offered(i, &theirs);
         if (status == PGAS_OK && theirs.bytes != mine->bytes) {
-            PGASI_ERROR("shm", "rank %d brings %zu bytes, this rank %zu", pgasi_boot.node_members[i], theirs.bytes,
-                        mine->bytes);
+            PGASI_ERROR("shm", "rank %d brings %zu bytes, this rank %zu",
+                        pgasi_boot.node_members[i], theirs.bytes, mine->bytes);
             unmap(&theirs);
             status = PGAS_ERR_MISMATCH;
         }
@@ -318,7 +327,8 @@ static pgas_status_t offer_alike(pgas_team_t *team, size_t bytes, bool want_huge
     return sync_by_board(team, status);
 }
 
-pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p, void **addr_of)
+pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p,
+                                    void **addr_of)
 {
     pgas_team_t *team = pgas_team_node();
     pgasi_shm_t mine = { NULL, 0, 0 };
@@ -338,7 +348,7 @@ pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *m
 void pgasi_shm_release_each(pgasi_shm_t *mine, void **addr_of)
 {
     for (int i = 0; i < pgasi_boot.node_size; i++) {
-        if (addr_of[i] != NULL && i != pgasi_boot.node_rank)
+        if (addr_of[i] && i != pgasi_boot.node_rank)
             munmap(addr_of[i], mine->bytes);
         addr_of[i] = NULL;
     }
@@ -353,7 +363,8 @@ static pgas_status_t open_control(MPI_Comm node, size_t bytes)
     bool leads = pgasi_boot.node_rank == 0;
     if (leads)
         offered[0] = make_plain(bytes, &control);
-    pgas_status_t status = pgasi_mpi_status(MPI_Bcast(offered, 2, MPI_INT32_T, 0, node), "MPI_Bcast in the node");
+    pgas_status_t status =
+        pgasi_mpi_status(MPI_Bcast(offered, 2, MPI_INT32_T, 0, node), "MPI_Bcast in the node");
     if (status != PGAS_OK || offered[0] < 0)
         return status != PGAS_OK ? status : PGAS_ERR_NO_MEMORY;
     int fd = leads ? offered[0] : pgasi_shm_open_peer(offered[1], offered[0]);
@@ -365,7 +376,8 @@ static pgas_status_t open_control(MPI_Comm node, size_t bytes)
     }
     bool good = control.base != NULL;
     if (!good)
-        PGASI_ERROR("shm", "cannot map the control region of the node: %s%s", strerror(errno), pgasi_limits_cure(errno));
+        PGASI_ERROR("shm", "cannot map the control region of the node: %s%s", strerror(errno),
+                    pgasi_limits_cure(errno));
     status = pgasi_mpi_agree(node, good ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (fd >= 0)
         close(fd);
@@ -376,7 +388,8 @@ pgas_status_t pgasi_shm_start(MPI_Comm node)
 {
     size_t n = (size_t)pgasi_boot.node_size;
     pgasi_bells = calloc(n + (size_t)pgasi_boot.n_ranks, sizeof *pgasi_bells);
-    pgas_status_t status = pgasi_mpi_agree(node, pgasi_bells != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    pgas_status_t status =
+        pgasi_mpi_agree(node, pgasi_bells != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK)
         status = open_control(node, control_bytes(n));
     if (status != PGAS_OK) {

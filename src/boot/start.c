@@ -1,8 +1,10 @@
-/* Starting: from a communicator to a job that knows its ranks, parameters, nodes and teams; and the way back.
+/* Starting: from a communicator to a job that knows its ranks, parameters, nodes and teams; and the
+ * way back.
  *
- * Until the teams stand everything is blocking MPI on a duplicate of the user's communicator: all ranks are here, and
- * nobody waits for service yet. Every step ends in agreement, so that all ranks leave with the same status; versions
- * are compared before anything whose layout may depend on them. */
+ * Until the teams stand everything is blocking MPI on a duplicate of the user's communicator: all
+ * ranks are here, and nobody waits for service yet. Every step ends in agreement, so that all ranks
+ * leave with the same status; versions are compared before anything whose layout may depend on
+ * them. */
 #include "boot/internal.h"
 
 #include <errno.h>
@@ -34,7 +36,7 @@ static void own_version(char version[VERSION_BYTES])
     const char *test = pgasi_param_env("PGAS_TEST_VERSION");
     const char *colon = test != NULL ? strchr(test, ':') : NULL;
     memset(version, 0, VERSION_BYTES);
-    if (colon != NULL && atoi(test) == pgasi_boot.rank)
+    if (colon && atoi(test) == pgasi_boot.rank)
         snprintf(version, VERSION_BYTES, "%s", colon + 1);
     else
         snprintf(version, VERSION_BYTES, "%s", PGAS_VERSION_TEXT);
@@ -45,19 +47,21 @@ static pgas_status_t compare_versions(void)
     char mine[VERSION_BYTES], first[VERSION_BYTES];
     own_version(mine);
     memcpy(first, mine, sizeof first);
-    pgas_status_t status =
-        pgasi_mpi_status(MPI_Bcast(first, VERSION_BYTES, MPI_BYTE, 0, world), "MPI_Bcast of the version");
+    pgas_status_t status = pgasi_mpi_status(MPI_Bcast(first, VERSION_BYTES, MPI_BYTE, 0, world),
+                                            "MPI_Bcast of the version");
     if (status != PGAS_OK)
         return status;
     int odd = memcmp(mine, first, sizeof mine) != 0 ? pgasi_boot.rank : pgasi_boot.n_ranks;
     int mine_is_odd = odd;
-    status =
-        pgasi_mpi_status(MPI_Allreduce(MPI_IN_PLACE, &odd, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce of versions");
+    status = pgasi_mpi_status(MPI_Allreduce(MPI_IN_PLACE, &odd, 1, MPI_INT, MPI_MIN, world),
+                              "MPI_Allreduce of versions");
     if (status != PGAS_OK || odd == pgasi_boot.n_ranks)
         return status;
     if (odd == mine_is_odd)
-        PGASI_ERROR("boot", "this rank runs libpgas %.*s, rank 0 runs %.*s: let all hosts load the same library",
-                    VERSION_BYTES - 1, mine, VERSION_BYTES - 1, first);
+        PGASI_ERROR(
+            "boot",
+            "this rank runs libpgas %.*s, rank 0 runs %.*s: let all hosts load the same library",
+            VERSION_BYTES - 1, mine, VERSION_BYTES - 1, first);
     return PGAS_ERR_MISMATCH;
 }
 
@@ -75,8 +79,8 @@ static uint64_t make_job_key(void)
 static pgas_status_t agree_that_params_parse(pgas_status_t mine, const char *why)
 {
     int odd = mine != PGAS_OK ? pgasi_boot.rank : pgasi_boot.n_ranks, first = odd;
-    pgas_status_t status =
-        pgasi_mpi_status(MPI_Allreduce(&odd, &first, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce of the parameters");
+    pgas_status_t status = pgasi_mpi_status(MPI_Allreduce(&odd, &first, 1, MPI_INT, MPI_MIN, world),
+                                            "MPI_Allreduce of the parameters");
     if (status != PGAS_OK || first == pgasi_boot.n_ranks)
         return status;
     if (odd == first)
@@ -84,8 +88,8 @@ static pgas_status_t agree_that_params_parse(pgas_status_t mine, const char *why
     return PGAS_ERR_INVALID;
 }
 
-/* Everybody reads the own environment, to know origins, and so that no value that makes no sense passes in silence; what
- * rank 0 found is what counts. */
+/* Everybody reads the own environment, to know origins, and so that no value that makes no sense
+ * passes in silence; what rank 0 found is what counts. */
 static pgas_status_t agree_on_params(const char *init_params)
 {
     static struct {
@@ -94,9 +98,11 @@ static pgas_status_t agree_on_params(const char *init_params)
     } first;
     char why[PGASI_PARAM_WHY_BYTES] = "";
     pgas_status_t mine = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
-    if (mine == PGAS_OK && init_params != NULL)
-        mine = pgasi_param_set_list(&pgasi_param, pgasi_param_origins, init_params, PGASI_PARAM_FROM_INIT, why, sizeof why);
-    mine = mine == PGAS_ERR_NOT_FOUND ? PGAS_ERR_INVALID : mine; /* a name that nobody knows is the caller's mistake too */
+    if (mine == PGAS_OK && init_params)
+        mine = pgasi_param_set_list(&pgasi_param, pgasi_param_origins, init_params,
+                                    PGASI_PARAM_FROM_INIT, why, sizeof why);
+    /* a name that nobody knows is the caller's mistake too */
+    mine = mine == PGAS_ERR_NOT_FOUND ? PGAS_ERR_INVALID : mine;
     pgas_status_t status = agree_that_params_parse(mine, why);
     if (status != PGAS_OK)
         return status;
@@ -104,7 +110,8 @@ static pgas_status_t agree_on_params(const char *init_params)
         first.params = pgasi_param;
         first.job_key = make_job_key();
     }
-    status = pgasi_mpi_status(MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, world), "MPI_Bcast of the parameters");
+    status = pgasi_mpi_status(MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, world),
+                              "MPI_Bcast of the parameters");
     if (status != PGAS_OK)
         return status;
     pgasi_param_adopt(&pgasi_param, pgasi_param_origins, &first.params);
@@ -117,15 +124,18 @@ static pgas_status_t agree_on_params(const char *init_params)
 static pgas_status_t share_ucx_settings(void)
 {
     uint64_t bytes = pgasi_boot.rank == 0 ? pgasi_param_ucx_pack(NULL, 0) : 0;
-    pgas_status_t status = pgasi_mpi_status(MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, world), "MPI_Bcast of a size");
+    pgas_status_t status =
+        pgasi_mpi_status(MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, world), "MPI_Bcast of a size");
     if (status != PGAS_OK || bytes == 0)
         return status;
     char *text = calloc(1, bytes);
-    status = pgasi_mpi_agree(world, text != NULL && bytes <= INT_MAX ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    status =
+        pgasi_mpi_agree(world, text != NULL && bytes <= INT_MAX ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status == PGAS_OK && pgasi_boot.rank == 0)
         pgasi_param_ucx_pack(text, bytes);
     if (status == PGAS_OK)
-        status = pgasi_mpi_status(MPI_Bcast(text, (int)bytes, MPI_BYTE, 0, world), "MPI_Bcast of PGAS_UCX_ variables");
+        status = pgasi_mpi_status(MPI_Bcast(text, (int)bytes, MPI_BYTE, 0, world),
+                                  "MPI_Bcast of PGAS_UCX_ variables");
     if (status == PGAS_OK && pgasi_boot.rank != 0)
         pgasi_param_ucx_adopt(text, bytes);
     free(text);
@@ -200,7 +210,8 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
     if (status != PGAS_OK)
         goto stop_watch;
     pgasi_log_set_fatal_hook(on_fatal);
-    pgasi_log_install_backtrace(); /* behind MPI_Init: ours comes first and hands on to MPI's and UCX's */
+    /* behind MPI_Init: ours comes first and hands on to MPI's and UCX's */
+    pgasi_log_install_backtrace();
     return PGAS_OK;
 
 stop_watch:
@@ -219,7 +230,8 @@ end_launch:
 pgas_status_t pgasi_boot_stop(void)
 {
     bool all_live = !pgasi_team_is_broken(pgasi_team_world()) &&
-                    pgasi_coll_barrier(pgasi_team_world()) == PGAS_OK; /* with progress: some may be late */
+                    /* with progress: some may be late */
+                    pgasi_coll_barrier(pgasi_team_world()) == PGAS_OK;
     if (!all_live) {
         pgasi_launch_abandon();
         pgasi_watch_leave();
@@ -227,7 +239,8 @@ pgas_status_t pgasi_boot_stop(void)
     pgasi_boot_set_progress(NULL);
     pgasi_boot_set_guard(NULL);
     pgasi_place_stop();
-    if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) { /* no rings follow */
+    /* no rings follow */
+    if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) {
         pgasi_launch_abandon();
         all_live = false;
     }
@@ -263,7 +276,8 @@ pgas_status_t pgasi_boot_agree(pgas_status_t mine)
     if (!is_whole())
         return PGAS_ERR_PEER;
     int64_t key = (int64_t)PGASI_MIN((int)mine, 0) * (INT64_C(1) << 32) + pgasi_boot.rank, least;
-    pgas_status_t status = pgasi_coll_allreduce(pgasi_team_world(), &key, &least, 1, PGAS_INT64, PGAS_MIN);
+    pgas_status_t status =
+        pgasi_coll_allreduce(pgasi_team_world(), &key, &least, 1, PGAS_INT64, PGAS_MIN);
     if (status != PGAS_OK)
         return status;
     int64_t rank = least & INT64_C(0xffffffff);
@@ -275,7 +289,8 @@ pgas_status_t pgasi_boot_agree(pgas_status_t mine)
 
 pgas_status_t pgasi_boot_broadcast(void *buffer, size_t bytes, int root)
 {
-    return !is_whole() ? PGAS_ERR_PEER : pgasi_coll_broadcast(pgasi_team_world(), buffer, bytes, root);
+    return !is_whole() ? PGAS_ERR_PEER
+                       : pgasi_coll_broadcast(pgasi_team_world(), buffer, bytes, root);
 }
 
 pgas_status_t pgasi_boot_allgather(const void *src, void *dst, size_t bytes)

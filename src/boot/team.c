@@ -1,9 +1,10 @@
 /* Teams: who belongs to them, which communicators and which notice board carry their collectives.
  *
- * A team is made collectively: all members first meet (with progress, so nobody is starved by a rank that is late), the
- * set-up after that is blocking MPI that nobody keeps waiting. If a member dies before the set-up, the others get
- * PGAS_ERR_PEER. If one dies during the set-up, the job ends (pgasi_watch_block), because calls of MPI cannot be interrupted.
- * Global ranks are found by a table and searched by bisection, so a team costs 4 to 16 bytes per member on each of them. */
+ * A team is made collectively: all members first meet (with progress, so nobody is starved by a
+ * rank that is late), the set-up after that is blocking MPI that nobody keeps waiting. If a member
+ * dies before the set-up, the others get PGAS_ERR_PEER. If one dies during the set-up, the job ends
+ * (pgasi_watch_block), because calls of MPI cannot be interrupted. Global ranks are found by a
+ * table and searched by bisection, so a team costs 4 to 16 bytes per member on each of them. */
 #include "boot/internal.h"
 
 #include <stdlib.h>
@@ -53,14 +54,16 @@ static int by_global_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The global rank of each process of a communicator, found without communication; NULL: no memory. */
+/* The global rank of each process of a communicator, found without communication; NULL: no
+ * memory. */
 static int *members_of(MPI_Comm comm)
 {
     MPI_Group group, all;
     int n;
     pgasi_mpi_lock();
     MPI_Comm_size(comm, &n);
-    int *number = malloc((size_t)n * sizeof *number), *global_of = malloc((size_t)n * sizeof *global_of);
+    int *number = malloc((size_t)n * sizeof *number),
+        *global_of = malloc((size_t)n * sizeof *global_of);
     MPI_Comm_group(comm, &group);
     MPI_Comm_group(world_team->comm, &all);
     for (int i = 0; number && i < n; i++)
@@ -83,7 +86,8 @@ static pgas_status_t know_members(pgas_team_t *team)
 {
     size_t n = (size_t)team->size;
     int *global_of = members_of(team->comm), *by_global = malloc(n * sizeof *by_global);
-    pgas_status_t status = pgasi_mpi_agree(team->comm, global_of && by_global ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    pgas_status_t status =
+        pgasi_mpi_agree(team->comm, global_of && by_global ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status != PGAS_OK) {
         free(global_of);
         free(by_global);
@@ -146,7 +150,8 @@ static pgas_status_t make_leaders(pgas_team_t *team)
     if (team->n_nodes == 1)
         return PGAS_OK;
     pgasi_mpi_lock();
-    int rc = MPI_Comm_split(team->comm, team->board.me == 0 ? 0 : MPI_UNDEFINED, team->rank, &team->leaders);
+    int rc = MPI_Comm_split(team->comm, team->board.me == 0 ? 0 : MPI_UNDEFINED, team->rank,
+                            &team->leaders);
     pgasi_mpi_unlock();
     return pgasi_mpi_status(rc, "MPI_Comm_split of a team's leaders");
 }
@@ -164,8 +169,8 @@ static bool board_is_broken(void *arg)
 static pgas_status_t make_board(pgas_team_t *team)
 {
     int n = team->board.n, me = team->board.me, *bell_of = team->board.bell_of;
-    pgas_status_t status =
-        pgasi_shm_share(bell_of[0], n > 1 ? pgasi_board_bytes(n) : 0, sync_by_comm, &team->comm, &team->board_shm);
+    pgas_status_t status = pgasi_shm_share(bell_of[0], n > 1 ? pgasi_board_bytes(n) : 0,
+                                           sync_by_comm, &team->comm, &team->board_shm);
     if (status != PGAS_OK)
         return status;
     pgasi_board_init(&team->board, team->board_shm.base, n, me, bell_of);
@@ -174,14 +179,16 @@ static pgas_status_t make_board(pgas_team_t *team)
     return PGAS_OK;
 }
 
-/* Room for chunks of large data and for small data of all nodes; part of it is touched only by large data. */
+/* Room for chunks of large data and for small data of all nodes; part of it is touched only by
+ * large data. */
 static pgas_status_t make_scratch(pgas_team_t *team)
 {
     if (team->n_nodes > 1) {
         team->scratch_bytes = PGASI_TEAM_CHUNK + (size_t)team->size * sizeof(uint64_t);
         team->scratch = malloc(3 * team->scratch_bytes);
     }
-    return pgasi_mpi_agree(team->comm, team->n_nodes == 1 || team->scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    return pgasi_mpi_agree(team->comm,
+                           team->n_nodes == 1 || team->scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY);
 }
 
 /* Makes a team of the ranks of comm, which becomes the team's. Collective; blocking. */
@@ -189,7 +196,7 @@ static pgas_status_t make_team(MPI_Comm comm, bool is_world, pgas_team_t **team_
 {
     pgas_team_t *team = calloc(1, sizeof *team);
     pgas_status_t status = pgasi_mpi_agree(comm, team != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
-    if (status != PGAS_OK || team == NULL) {
+    if (status != PGAS_OK || !team) {
         free(team);
         pgasi_mpi_free_comm(&comm);
         return status;
@@ -221,7 +228,8 @@ static pgas_status_t make_team(MPI_Comm comm, bool is_world, pgas_team_t **team_
 pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm node)
 {
     dead_ranks = calloc(pgasi_bitmap_words((size_t)pgasi_boot.n_ranks), sizeof *dead_ranks);
-    pgas_status_t status = pgasi_mpi_agree(world, dead_ranks != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
+    pgas_status_t status =
+        pgasi_mpi_agree(world, dead_ranks != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY);
     if (status != PGAS_OK)
         goto free_bitmap;
     MPI_Comm world_copy = MPI_COMM_NULL, node_copy = MPI_COMM_NULL;
@@ -236,7 +244,7 @@ pgas_status_t pgasi_team_start(MPI_Comm world, MPI_Comm node)
     status = pgasi_mpi_agree(world, status);
     if (status == PGAS_OK)
         return PGAS_OK;
-    if (node_team != NULL)
+    if (node_team)
         free_team(node_team);
     node_team = NULL;
     free_team(world_team);
@@ -250,15 +258,16 @@ free_bitmap:
 /* Oldest first: MPI frees communicators collectively, and all ranks made theirs in one order. */
 static void free_made_teams(void)
 {
-    while (made_teams != NULL) {
+    while (made_teams) {
         pgas_team_t **last_p = &made_teams;
-        while ((*last_p)->next != NULL)
+        while ((*last_p)->next)
             last_p = &(*last_p)->next;
         pgas_team_t *team = *last_p;
         *last_p = NULL;
         if (team->rank == 0 && !pgasi_team_is_broken(team)) /* a broken one cannot be destroyed */
             PGASI_WARN("team",
-                       "a team of %d ranks was not destroyed before the library ended: pgas_team_destroy is missing",
+                       "a team of %d ranks was not destroyed before the library ended: "
+                       "pgas_team_destroy is missing",
                        team->size);
         free_team(team);
     }
@@ -279,7 +288,7 @@ void pgasi_team_stop(void)
 
 bool pgasi_boot_peer_died(int rank)
 {
-    if (dead_ranks == NULL || rank < 0 || rank >= pgasi_boot.n_ranks)
+    if (!dead_ranks || rank < 0 || rank >= pgasi_boot.n_ranks)
         return false;
     uint64_t bit = UINT64_C(1) << (rank % 64);
     if (__atomic_fetch_or(&dead_ranks[rank / 64], bit, __ATOMIC_RELAXED) & bit)
@@ -295,7 +304,7 @@ bool pgasi_boot_some_dead(void)
 
 bool pgasi_boot_is_dead(int rank)
 {
-    return PGAS_UNLIKELY(__atomic_load_n(&n_dead, __ATOMIC_ACQUIRE) > 0) && dead_ranks != NULL &&
+    return PGAS_UNLIKELY(__atomic_load_n(&n_dead, __ATOMIC_ACQUIRE) > 0) && dead_ranks &&
            pgasi_bitmap_test(dead_ranks, (size_t)rank);
 }
 
@@ -314,38 +323,39 @@ bool pgasi_team_is_broken(pgas_team_t *team)
 
 static const pgas_team_t *team_or_world(const pgas_team_t *team)
 {
-    return team != NULL ? team : world_team;
+    return team ? team : world_team;
 }
 
 int pgas_team_rank(const pgas_team_t *team)
 {
     team = team_or_world(team);
-    return team != NULL ? team->rank : -1;
+    return team ? team->rank : -1;
 }
 
 int pgas_team_size(const pgas_team_t *team)
 {
     team = team_or_world(team);
-    return team != NULL ? team->size : 0;
+    return team ? team->size : 0;
 }
 
 int pgas_team_to_global(const pgas_team_t *team, int team_rank)
 {
     team = team_or_world(team);
-    if (team == NULL || team_rank < 0 || team_rank >= team->size)
+    if (!team || team_rank < 0 || team_rank >= team->size)
         return -1;
-    return team->global_of != NULL ? team->global_of[team_rank] : team_rank;
+    return team->global_of ? team->global_of[team_rank] : team_rank;
 }
 
 int pgas_team_from_global(const pgas_team_t *team, int rank)
 {
     team = team_or_world(team);
-    if (team == NULL || rank < 0 || rank >= pgasi_boot.n_ranks)
+    if (!team || rank < 0 || rank >= pgasi_boot.n_ranks)
         return -1;
-    if (team->global_of == NULL)
+    if (!team->global_of)
         return rank;
     for (int low = 0, high = team->size; low < high;) {
-        int middle = low + (high - low) / 2, at = team->by_global != NULL ? team->by_global[middle] : middle;
+        int middle = low + (high - low) / 2,
+            at = team->by_global != NULL ? team->by_global[middle] : middle;
         if (team->global_of[at] == rank)
             return at;
         if (team->global_of[at] < rank)
@@ -378,7 +388,7 @@ pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team
         status = PGAS_ERR_PEER;
     if (status != PGAS_OK)
         return status;
-    bool good = team_p != NULL && (color >= 0 || color == PGAS_COLOR_NONE);
+    bool good = team_p && (color >= 0 || color == PGAS_COLOR_NONE);
     status = meet(parent, good ? PGAS_OK : PGAS_ERR_INVALID);
     if (status != PGAS_OK || !good)
         return status;
@@ -387,7 +397,8 @@ pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team
     if (!pgasi_watch_block(parent))
         return PGAS_ERR_PEER;
     pgasi_mpi_lock();
-    int rc = MPI_Comm_split(parent->comm, color == PGAS_COLOR_NONE ? MPI_UNDEFINED : color, key, &comm);
+    int rc =
+        MPI_Comm_split(parent->comm, color == PGAS_COLOR_NONE ? MPI_UNDEFINED : color, key, &comm);
     pgasi_mpi_unlock();
     status = pgasi_mpi_status(rc, "MPI_Comm_split of a team");
     if (status == PGAS_OK && comm != MPI_COMM_NULL)
@@ -395,18 +406,19 @@ pgas_status_t pgas_team_split(pgas_team_t *parent, int color, int key, pgas_team
     pgasi_watch_unblock();
     status = meet(parent, status); /* also when another part of the parent failed */
     if (status != PGAS_OK) {
-        if (team != NULL)
+        if (team)
             free_team(team);
         return status;
     }
-    if (team != NULL)
+    if (team)
         keep(team, team_p);
     else
         *team_p = NULL;
     return PGAS_OK;
 }
 
-/* A duplicate of the user's communicator, with progress until all have come. Errors are ours to see. */
+/* A duplicate of the user's communicator, with progress until all have come. Errors are ours to
+ * see. */
 static pgas_status_t duplicate(const MPI_Comm *comm, pgas_team_t *members, MPI_Comm *copy_p)
 {
     if (pgasi_team_is_broken(members))
@@ -422,7 +434,8 @@ static pgas_status_t duplicate(const MPI_Comm *comm, pgas_team_t *members, MPI_C
     return pgasi_between_barrier(members, *copy_p);
 }
 
-static pgas_status_t make_from_comm(const MPI_Comm *comm, pgas_team_t *members, pgas_team_t **team_p)
+static pgas_status_t make_from_comm(const MPI_Comm *comm, pgas_team_t *members,
+                                    pgas_team_t **team_p)
 {
     MPI_Comm copy = MPI_COMM_NULL;
     pgas_status_t status = duplicate(comm, members, &copy);
@@ -437,10 +450,9 @@ static pgas_status_t make_from_comm(const MPI_Comm *comm, pgas_team_t *members, 
 
 static bool all_are_ours(const pgas_team_t *members)
 {
-    for (int i = 0; i < members->size; i++) {
+    for (int i = 0; i < members->size; i++)
         if (members->global_of[i] == MPI_UNDEFINED)
             return false;
-    }
     return true;
 }
 
@@ -450,13 +462,14 @@ pgas_status_t pgas_team_from_comm(const MPI_Comm *comm, pgas_team_t **team_p)
     pgas_status_t status = pgasi_coll_enter(&any);
     if (status != PGAS_OK)
         return status;
-    if (comm == NULL || *comm == MPI_COMM_NULL || team_p == NULL)
+    if (!comm || *comm == MPI_COMM_NULL || !team_p)
         return PGAS_ERR_INVALID;
     int inter = 0;
     MPI_Comm_test_inter(*comm, &inter);
     if (inter)
         return PGAS_ERR_INVALID;
-    pgas_team_t members = { .global_of = members_of(*comm) }; /* only to tell whether one of them is dead, or of another job */
+    /* only to tell whether one of them is dead, or of another job */
+    pgas_team_t members = { .global_of = members_of(*comm) };
     if (members.global_of)
         MPI_Comm_size(*comm, &members.size);
     if (all_are_ours(&members))
@@ -476,9 +489,9 @@ pgas_status_t pgas_team_destroy(pgas_team_t *team)
     if (status != PGAS_OK)
         return status;
     pgas_team_t **at = &made_teams;
-    while (*at != NULL && *at != team)
+    while (*at && *at != team)
         at = &(*at)->next;
-    if (team == NULL || *at == NULL)
+    if (!team || !*at)
         return PGAS_ERR_INVALID;
     status = pgasi_coll_barrier(team); /* with progress; and nobody reads the board any more */
     if (status != PGAS_OK)

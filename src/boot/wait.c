@@ -1,13 +1,15 @@
 /* Waiting without burning the machine.
  *
- * Shaped for two cases: ranks with cores of their own, where an answer comes within a microsecond and spinning is right;
- * and more runnable threads than cores, where every spin delays the one waited for. So: spin PGAS_SPIN_US (not when
- * oversubscribed), yield a few dozen times, then sleep on the bell's futex.
+ * Shaped for two cases: ranks with cores of their own, where an answer comes within a microsecond
+ * and spinning is right; and more runnable threads than cores, where every spin delays the one
+ * waited for. So: spin PGAS_SPIN_US (not when oversubscribed), yield a few dozen times, then sleep
+ * on the bell's futex.
  *
- * Why no wake-up is lost: a sleeper increments `sleepers`, runs membarrier on all registered processes, then looks again
- * and only then sleeps. A ringer stores its change, then loads `sleepers` with a compiler barrier in between. The
- * membarrier falls either before the ringer's load (which then sees the sleeper) or after its store (which the sleeper's
- * second look then sees).
+ * Why no wake-up is lost: a sleeper increments `sleepers`, runs membarrier on all registered
+ * processes, then looks again and only then sleeps. A ringer stores its change, then loads
+ * `sleepers` with a compiler barrier in between. The membarrier falls either before the ringer's
+ * load (which then sees the sleeper) or after its store (which the sleeper's second look then
+ * sees).
  *
  * Choice of the thread to wake: a ringer that finds both a sleeper and a sleeping service thread
  * wakes the sleeper only. Each thread that a ring wakes runs everything that has arrived, whatever
@@ -35,13 +37,13 @@
 #include "base/param.h"
 #include "boot/boot.h"
 
-#define SPINS_PER_CLOCK 16
-#define FREE_LOOKS 64 /* the progress round between them is pause enough */
+#define SPINS_PER_CLOCK     16
+#define FREE_LOOKS          64 /* the progress round between them is pause enough */
 #define YIELDS_BEFORE_SLEEP (FREE_LOOKS + 40)
-#define NAP_MIN_US 50
-#define NAP_SHARE 16 /* a nap is at most this fraction of the time waited so far */
-#define KICK_FDS_MAX 1024
-#define MEMBARRIER_TRIES 1000
+#define NAP_MIN_US          50
+#define NAP_SHARE           16 /* a nap is at most this fraction of the time waited so far */
+#define KICK_FDS_MAX        1024
+#define MEMBARRIER_TRIES    1000
 
 pgasi_bell_t **pgasi_bells;
 bool pgasi_wait_light_is_fence;
@@ -54,7 +56,7 @@ void (*pgasi_wait_when_rung)(void);
 
 static int kick_pipe[2] = { -1, -1 };
 static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by number of the bell, 0: not open yet */
-static pgasi_bell_t **bells_at_home;     /* [node_size], while they are elsewhere */
+static pgasi_bell_t **bells_at_home;    /* [node_size], while they are elsewhere */
 
 static pgasi_bell_t *own_bell(void)
 {
@@ -68,7 +70,9 @@ static void membarrier(void)
 {
     for (int i = 0; syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0; i++) {
         if (errno != ENOMEM || i == MEMBARRIER_TRIES)
-            pgasi_fatal("wait", "membarrier fails (errno %d), but worked in pgas_init: set system call filters earlier",
+            pgasi_fatal("wait",
+                        "membarrier fails (errno %d), but worked in pgas_init: set system call "
+                        "filters earlier",
                         errno);
         sched_yield();
     }
@@ -91,7 +95,8 @@ void pgasi_wait_make_bell(pgasi_bell_t *bell)
 
 pgas_status_t pgasi_wait_start(void)
 {
-    pgasi_wait_light_is_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
+    pgasi_wait_light_is_fence =
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
     if (pipe2(kick_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {
         PGASI_ERROR("wait", "cannot open a pipe: errno %d", errno);
         return PGAS_ERR_IO;
@@ -144,7 +149,8 @@ int pgasi_wait_kick_fd(void)
 static bool is_dead(int number)
 {
     bool on_node = number < pgasi_boot.node_size;
-    return pgasi_boot_is_dead(on_node ? pgasi_boot.node_members[number] : number - pgasi_boot.node_size);
+    return pgasi_boot_is_dead(on_node ? pgasi_boot.node_members[number]
+                                      : number - pgasi_boot.node_size);
 }
 
 /* Opens the owner's pipe; -1 if that fails. It opens the pipe for reading too, because a write to a
@@ -159,7 +165,8 @@ static int open_pipe(const pgasi_bell_t *bell)
     int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) && (uint64_t)found.st_ino == bell->kick_inode)
+    if (fstat(fd, &found) == 0 && S_ISFIFO(found.st_mode) &&
+        (uint64_t)found.st_ino == bell->kick_inode)
         return fd;
     close(fd);
     errno = ESRCH;
@@ -180,13 +187,15 @@ static int kick_fd_of(int number)
     if (fd < 0) {
         static int warned;
         if (!is_dead(number))
-            pgasi_warn_once(&warned, "wait", "cannot open the pipe of process %d (errno %d): it looks every millisecond instead",
-                            (int)pgasi_bells[number]->pid, errno);
+            pgasi_warn_once(
+                &warned, "wait",
+                "cannot open the pipe of process %d (errno %d): it looks every millisecond instead",
+                (int)pgasi_bells[number]->pid, errno);
         return -1;
     }
     int expected = 0;
-    if (!__atomic_compare_exchange_n(&peer_kick_fds[number], &expected, fd + 1, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE)) {
+    if (!__atomic_compare_exchange_n(&peer_kick_fds[number], &expected, fd + 1, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         close(fd);
         fd = expected - 1;
     }
@@ -218,7 +227,8 @@ void pgasi_bell_ring_slow(int number)
     if (sleepers & (PGASI_BELL_SERVICE - 1) && pgasi_bell_wake_threads(number))
         return;
     if (!(sleepers & PGASI_BELL_SERVICE) ||
-        !(__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) & PGASI_BELL_SERVICE))
+        !(__atomic_fetch_and(&bell->sleepers, ~PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL) &
+          PGASI_BELL_SERVICE))
         return;
     if (!kick(number)) /* the next ringer tries again; a stale bit costs one extra kick */
         __atomic_fetch_or(&bell->sleepers, PGASI_BELL_SERVICE, __ATOMIC_ACQ_REL);
@@ -351,10 +361,11 @@ int pgasi_wait_do_work(void)
 
 void pgasi_wait_step(pgasi_wait_t *w)
 {
-    if (PGAS_UNLIKELY(pgasi_wait_on_block != NULL) && !w->away)
+    if (PGAS_UNLIKELY(pgasi_wait_on_block) && !w->away)
         begin_block(w);
     int (*progress)(void) = pgasi_wait_progress; /* once: it goes when the job ends */
-    if ((progress && progress() > 0) || (PGAS_UNLIKELY(pgasi_wait_work != NULL) && pgasi_wait_do_work() > 0)) {
+    if ((progress && progress() > 0) ||
+        (PGAS_UNLIKELY(pgasi_wait_work) && pgasi_wait_do_work() > 0)) {
         if (w->announced)
             withdraw(w);
         w->steps = 0;

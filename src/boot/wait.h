@@ -1,16 +1,17 @@
 /** Waiting: spin briefly, then yield, then sleep; and the bells that end a sleep.
  *
- *  Every rank has a bell in the memory of its node. A thread that is about to sleep announces itself in the bell,
- *  pays one membarrier (global expedited) and looks again; so whoever changes something that a rank may wait for only
- *  stores it and then looks at the bell with a plain load, no fence: pgasi_bell_ring().
+ *  Every rank has a bell in the memory of its node. A thread that is about to sleep announces
+ *  itself in the bell, pays one membarrier (global expedited) and looks again; so whoever changes
+ *  something that a rank may wait for only stores it and then looks at the bell with a plain load,
+ *  no fence: pgasi_bell_ring().
  *
  *      pgasi_wait_t w = PGASI_WAIT_INIT;
  *      while (!condition)
  *          pgasi_wait_step(&w);
  *      pgasi_wait_end(&w);
  *
- *  Each step first runs the progress hook. Sleeps are futex waits bounded by PGAS_NAP_MAX_US, so a change by somebody who
- *  does not ring (a plain store, MPI, a lane) is noticed too. */
+ *  Each step first runs the progress hook. Sleeps are futex waits bounded by PGAS_NAP_MAX_US, so a
+ *  change by somebody who does not ring (a plain store, MPI, a lane) is noticed too. */
 #ifndef PGASI_WAIT_H
 #define PGASI_WAIT_H
 
@@ -21,39 +22,49 @@
 #include "pgas/status.h"
 
 typedef struct {
-    _Alignas(64) uint32_t word;    /* futex: changes with every ring that wakes */
-    uint32_t sleepers;             /* bits 0..15: threads asleep on word; bit 16: service thread asleep in epoll */
-    int32_t kick_fd;               /* the owner's number of its pipe's write end */
-    int32_t pid;                   /* of the owner */
-    uint32_t resting;              /* service threads that sleep, be it for a nap */
-    uint32_t unreached;            /* a write to the pipe failed: no sleep may rely on kicks */
-    uint64_t kick_inode;           /* of the pipe: tells it from another file of that number */
+    _Alignas(64) uint32_t word; /* futex: changes with every ring that wakes */
+    /* bits 0..15: threads asleep on word; bit 16: service thread asleep in epoll */
+    uint32_t sleepers;
+    int32_t kick_fd;     /* the owner's number of its pipe's write end */
+    int32_t pid;         /* of the owner */
+    uint32_t resting;    /* service threads that sleep, be it for a nap */
+    uint32_t unreached;  /* a write to the pipe failed: no sleep may rely on kicks */
+    uint64_t kick_inode; /* of the pipe: tells it from another file of that number */
 } pgasi_bell_t;
 #define PGASI_BELL_SERVICE (1u << 16)
 
-/** The service thread's sleep: announce, look again, then epoll on the kick fd; revoke when awake. */
+/** The service thread's sleep: announce, look again, then epoll on the kick fd; revoke when
+ *  awake. */
 void pgasi_wait_service_announce(void);
 void pgasi_wait_service_revoke(void);
 
-/** By number: that of a rank of the node is its node rank; those of ranks elsewhere on the host come behind, and are NULL until
- *  the call layer has found their memory (pgasi_bell_number). Set by boot. */
+/** By number: that of a rank of the node is its node rank; those of ranks elsewhere on the host
+ *  come behind, and are NULL until the call layer has found their memory (pgasi_bell_number). Set
+ *  by boot. */
 extern pgasi_bell_t **pgasi_bells;
 
 typedef struct {
-    uint32_t steps;     /* unsuccessful looks since something happened */
-    uint32_t word;      /* of the bell when the sleep was announced */
+    uint32_t steps; /* unsuccessful looks since something happened */
+    uint32_t word;  /* of the bell when the sleep was announced */
     uint64_t spin_until_ns, since_ns;
     bool announced, away;
 } pgasi_wait_t;
-#define PGASI_WAIT_INIT { 0, 0, 0, 0, false, false }
+#define PGASI_WAIT_INIT          \
+    {                            \
+        0, 0, 0, 0, false, false \
+    }
 
-/** progress: what to call while waiting, set by the call layer through pgasi_boot_set_progress; NULL: nothing. */
+/** progress: what to call while waiting, set by the call layer through pgasi_boot_set_progress;
+ *  NULL: nothing. */
 extern int (*pgasi_wait_progress)(void);
-/** What a waiting thread does each time before it sleeps, set by the call layer where no service thread does it; or NULL. */
+/** What a waiting thread does each time before it sleeps, set by the call layer where no service
+ *  thread does it; or NULL. */
 extern void (*pgasi_wait_look_around)(void);
-/** Called by a thread whose wait begins (true), once it is not over at once, and when it ends (false); or NULL. */
+/** Called by a thread whose wait begins (true), once it is not over at once, and when it ends
+ *  (false); or NULL. */
 extern __thread void (*pgasi_wait_on_block)(bool begins) __attribute__((tls_model("initial-exec")));
-/** What a thread does besides in the steps of its waits, once progress has found nothing, how many things; or NULL. */
+/** What a thread does besides in the steps of its waits, once progress has found nothing, how many
+ *  things; or NULL. */
 extern __thread int (*pgasi_wait_work)(void) __attribute__((tls_model("initial-exec")));
 /** Does it once. It may wait itself, and is not begun again there. */
 int pgasi_wait_do_work(void);
@@ -71,7 +82,8 @@ static inline void pgasi_wait_end(pgasi_wait_t *w)
         pgasi_wait_end_slow(w);
 }
 
-/** When a wait of so many microseconds from now is over, as pgasi_now_ns counts; less than 0: never. */
+/** When a wait of so many microseconds from now is over, as pgasi_now_ns counts; less than 0:
+ *  never. */
 uint64_t pgasi_wait_limit(int64_t timeout_us);
 static inline bool pgasi_wait_is_over(uint64_t limit)
 {
@@ -83,20 +95,22 @@ static inline bool pgasi_wait_is_over(uint64_t limit)
  *  serve. */
 void pgasi_wait_step_quiet(pgasi_wait_t *w);
 
-/** Set-up by boot once pgasi_bells is mapped: registers with membarrier, opens the kick pipe and writes the own bell.
- *  All ranks of the node do so before any bell is rung. Afterwards boot agrees on
- *  pgasi_wait_light_is_fence. */
+/** Set-up by boot once pgasi_bells is mapped: registers with membarrier, opens the kick pipe and
+ *  writes the own bell. All ranks of the node do so before any bell is rung. Afterwards boot agrees
+ *  on pgasi_wait_light_is_fence. */
 pgas_status_t pgasi_wait_start(void);
 void pgasi_wait_stop(void);
 /** The read end of this rank's kick pipe, for the service thread's epoll; -1 if there is none. */
 int pgasi_wait_kick_fd(void);
-/** Makes preceding stores of this thread visible to all ranks of the node before their later loads, and the reverse. */
+/** Makes preceding stores of this thread visible to all ranks of the node before their later loads,
+ *  and the reverse. */
 void pgasi_wait_heavy_barrier(void);
 /** True on all ranks if one of them lacks membarrier: then every ring() executes a fence. */
 extern bool pgasi_wait_light_is_fence;
 
-/** Moves the bells of the node's ranks to memory that more ranks can map: bell_of[node rank], each made (of zeros) by its
- *  owner before. Whoever waits meanwhile is woken late, by the end of its nap. home: back to where boot had them. */
+/** Moves the bells of the node's ranks to memory that more ranks can map: bell_of[node rank], each
+ *  made (of zeros) by its owner before. Whoever waits meanwhile is woken late, by the end of its
+ *  nap. home: back to where boot had them. */
 void pgasi_wait_make_bell(pgasi_bell_t *bell);
 pgas_status_t pgasi_wait_move_bells(pgasi_bell_t *const *bell_of);
 void pgasi_wait_bells_home(void);
@@ -105,7 +119,8 @@ void pgasi_bell_ring_slow(int number);
 /** Wakes the threads that sleep at that rank, never its service thread. @return true if it woke
  *  one. */
 bool pgasi_bell_wake_threads(int number);
-/** After something for the service alone was stored: wakes it, also if other threads of the rank are awake. With a fence. */
+/** After something for the service alone was stored: wakes it, also if other threads of the rank
+ *  are awake. With a fence. */
 void pgasi_bell_ring_service(int number);
 /** True if some rank could not wake this one: the service thread must then poll. */
 bool pgasi_wait_is_unreached(void);
@@ -114,7 +129,8 @@ void pgasi_wait_service_rests(bool rests);
 /** Wakes this rank's own service thread out of epoll. */
 void pgasi_wait_kick_own(void);
 
-/** After the change was stored (release): wakes whoever sleeps at that rank, whose bell this is. One load as a rule. */
+/** After the change was stored (release): wakes whoever sleeps at that rank, whose bell this is.
+ *  One load as a rule. */
 static inline void pgasi_bell_ring_at(const pgasi_bell_t *bell, int number)
 {
     if (PGAS_UNLIKELY(pgasi_wait_light_is_fence))

@@ -70,7 +70,7 @@ static bool is_torn;         /* STARTING: some ranks cannot reach each other */
 static uint64_t vanished_ns; /* ENDING: when the first process ended; 0: none has */
 static bool lost_in_the_end; /* ENDING: a rank is dead */
 static int polling;
-static bool must_report; /* log the stack of the initial thread */
+static bool must_report;           /* log the stack of the initial thread */
 static const pgas_team_t *blocked; /* MPI blocks for its members; under hook_lock */
 
 /* ---- findings, under the lock ---- */
@@ -78,7 +78,7 @@ static const pgas_team_t *blocked; /* MPI blocks for its members; under hook_loc
 void pgasi_watch_died(void *arg, int rank, pgasi_ring_cause_t cause)
 {
     (void)arg;
-    news[n_news++] = (news_t){rank, cause}; /* at most once per rank, so it fits */
+    news[n_news++] = (news_t){ rank, cause }; /* at most once per rank, so it fits */
 }
 
 void pgasi_watch_told_report(void *arg)
@@ -112,10 +112,9 @@ static void process_ended(int i)
 
 static void look_at_solo(void)
 {
-    for (int i = 0; n_solo > 0 && i < pgasi_boot.host_ranks; i++) {
+    for (int i = 0; n_solo > 0 && i < pgasi_boot.host_ranks; i++)
         if (pid_fds[i] == NO_PIDFD && kill(pgasi_boot.host_pids[i], 0) != 0 && errno == ESRCH)
             process_ended(i);
-    }
 }
 
 /* A LOST rank counts as dead. The ring checks a SUSPECT one. */
@@ -153,16 +152,16 @@ static void list_ranks(const news_t *some, int n, char *text, size_t bytes)
 
 static bool found_here(const news_t *some, int n)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (some[i].cause != PGASI_RING_TOLD)
             return true;
-    }
     return false;
 }
 
 static _Noreturn void end_job(const news_t *some, int n)
 {
-    static const char *const when[] = {"", " during init", " during init", "", " during finalize"};
+    static const char *const when[] = { "", " during init", " during init", "",
+                                        " during finalize" };
     char text[512];
     list_ranks(some, n, text, sizeof text);
     const char *then = blocked ? " while a team was made" : when[phase];
@@ -171,7 +170,7 @@ static _Noreturn void end_job(const news_t *some, int n)
         PGASI_ERROR("watch", "%s died%s: ending the job", text, then);
     if (!here)
         pgasi_shm_first_to_report(PGASI_REPORT_END); /* this rank reports the end, too */
-    struct timespec until_passed_on = {0, (here ? 1 : 2) * REPORT_MS * 1000000L};
+    struct timespec until_passed_on = { 0, (here ? 1 : 2) * REPORT_MS * 1000000L };
     nanosleep(&until_passed_on,
               NULL); /* launchers drop what they have not read when the job is aborted */
     pgasi_boot_abort(1);
@@ -179,10 +178,9 @@ static _Noreturn void end_job(const news_t *some, int n)
 
 static bool is_member(const pgas_team_t *team, int rank)
 {
-    for (int i = 0; team && i < team->size; i++) {
+    for (int i = 0; team && i < team->size; i++)
         if (pgas_team_to_global(team, i) == rank)
             return true;
-    }
     return false;
 }
 
@@ -214,8 +212,8 @@ static void explain_silence(const news_t *some, int n)
                     first, pgasi_param.peer_timeout_s, n_silent);
 }
 
-/* While the job starts, a network that blocks connections proves no death, and neither does a peer's
- * conclusion from it. A rank that detects a real death ends the job by itself. */
+/* While the job starts, a network that blocks connections proves no death, and neither does a
+ * peer's conclusion from it. A rank that detects a real death ends the job by itself. */
 static bool is_death(const news_t *some, int n)
 {
     int n_sure = 0;
@@ -236,10 +234,9 @@ static void report(const news_t *some, int n)
     }
     if (phase < RUN || pgasi_param.on_peer_death == PGASI_ON_PEER_DEATH_ABORT)
         end_job(some, n);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (!go_on_without(some[i].rank))
             end_job(some, n);
-    }
     if (phase == ENDING)
         __atomic_store_n(&lost_in_the_end, true, __ATOMIC_RELEASE);
 }
@@ -361,7 +358,7 @@ static void watch_process(int i)
 {
     static int warned;
     int fd = (int)syscall(SYS_pidfd_open, pgasi_boot.host_pids[i], 0);
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)i};
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)i };
     if (fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0) {
         pid_fds[i] = fd;
         n_pidfds++;
@@ -385,16 +382,15 @@ static void watch_process(int i)
 
 static void watch_host(void)
 {
-    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+    for (int i = 0; i < pgasi_boot.host_ranks; i++)
         if (pgasi_boot.host_members[i] != pgasi_boot.rank && pgasi_boot.host_pids[i])
             watch_process(i);
-    }
 }
 
 static pgas_status_t allocate(void)
 {
     size_t n = (size_t)pgasi_boot.n_ranks;
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = EVENT_WAKE};
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = EVENT_WAKE };
     leader_of = calloc(n, sizeof *leader_of);
     addresses = calloc(n, sizeof *addresses);
     suspects = calloc(n, 1);
@@ -414,10 +410,9 @@ static pgas_status_t allocate(void)
 
 static int own_leader(void)
 {
-    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+    for (int i = 0; i < pgasi_boot.host_ranks; i++)
         if (pgasi_boot.host_pids[i])
             return pgasi_boot.host_members[i];
-    }
     return pgasi_boot.rank;
 }
 
@@ -457,10 +452,9 @@ out:
 
 static bool all_listen(void)
 {
-    for (int r = 0; r < pgasi_boot.n_ranks; r++) {
+    for (int r = 0; r < pgasi_boot.n_ranks; r++)
         if (addresses[r].port == 0)
             return false;
-    }
     return true;
 }
 
@@ -468,7 +462,7 @@ static bool all_listen(void)
 static bool wait_for_link(void)
 {
     uint64_t limit = pgasi_now_ns() + FIRST_LINK_S * NS_PER_S;
-    struct timespec pause = {0, 200000};
+    struct timespec pause = { 0, 200000 };
     for (;;) {
         pthread_mutex_lock(&lock);
         bool closed = pgasi_links_closed();
@@ -681,7 +675,7 @@ static pgas_status_t part(MPI_Comm world)
     int rc = MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_MIN, world, &request);
     pgasi_mpi_unlock();
     uint64_t patience = (uint64_t)pgasi_param.peer_timeout_s * NS_PER_S;
-    struct timespec pause = {0, 20000};
+    struct timespec pause = { 0, 20000 };
     while (rc == MPI_SUCCESS) {
         pgasi_mpi_lock();
         rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -710,10 +704,9 @@ static void release(void)
     pgasi_links_end();
     has_ring = false;
     phase = OFF;
-    for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++) {
+    for (int i = 0; pid_fds && i < pgasi_boot.host_ranks; i++)
         if (pid_fds[i] >= 0)
             close(pid_fds[i]);
-    }
     if (epoll_fd >= 0)
         close(epoll_fd);
     if (wake_fd >= 0)

@@ -24,7 +24,7 @@ typedef struct {
     size_t overflow_bytes; /* of style OVERFLOW: what may wait */
     int hops;              /* 1: direct */
     uint64_t *called;      /* bits of the ranks that were, if routed */
-    uint32_t n_far; /* calls that the inline path did not take */
+    uint32_t n_far;        /* calls that the inline path did not take */
     pgasi_outbox_stats_t before;
 } agg_t;
 
@@ -37,13 +37,16 @@ static agg_t *agg_of(pgas_agg_t *agg)
 
 static uint64_t latency_ns(int64_t wanted_us)
 {
-    uint64_t us = wanted_us ? (uint64_t)PGASI_MAX(wanted_us, 0) : (uint64_t)pgasi_param.agg_latency_us;
+    uint64_t us =
+        wanted_us ? (uint64_t)PGASI_MAX(wanted_us, 0) : (uint64_t)pgasi_param.agg_latency_us;
     return us && us < UINT64_MAX / 1000 ? us * 1000 : UINT64_MAX;
 }
 
 static bool set_route(agg_t *a, const pgas_agg_opts_t *o)
 {
-    static const int hops_of[] = { [PGAS_ROUTE_DIRECT] = 1, [PGAS_ROUTE_TWO] = 2, [PGAS_ROUTE_THREE] = 3 };
+    static const int hops_of[] = {
+        [PGAS_ROUTE_DIRECT] = 1, [PGAS_ROUTE_TWO] = 2, [PGAS_ROUTE_THREE] = 3
+    };
     if (o->route == PGAS_ROUTE_AUTO) {
         size_t bytes = o->publish_bytes ? o->publish_bytes : pgasi_param.agg_size;
         int64_t peers = o->memory_bytes ? (int64_t)(o->memory_bytes / bytes) : PGASI_OUTBOX_BUFFERS;
@@ -77,7 +80,8 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     if (opts)
         o = *opts;
     bool routed = o.route != PGAS_ROUTE_DIRECT;
-    if ((unsigned)o.style > PGAS_AGG_OVERFLOW || (unsigned)o.route > PGAS_ROUTE_AUTO || (routed && o.style != PGAS_AGG_TRAD))
+    if ((unsigned)o.style > PGAS_AGG_OVERFLOW || (unsigned)o.route > PGAS_ROUTE_AUTO ||
+        (routed && o.style != PGAS_AGG_TRAD))
         return PGAS_ERR_INVALID;
     agg_t *a = calloc(1, sizeof *a);
     if (!a || !set_route(a, &o)) {
@@ -109,7 +113,8 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     pgasi_call_path_open();
     a->visible.cursor = pgasi_outbox_cursors(a->outbox);
     /* A shared lane is locked for every call, so nothing goes through the inline path there. */
-    a->visible.n_ranks = a->lane->shared || a->visible.overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
+    a->visible.n_ranks =
+        a->lane->shared || a->visible.overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
     *agg_p = &a->visible;
     return PGAS_OK;
 }
@@ -124,7 +129,8 @@ static pgas_status_t check_user(const agg_t *a)
     return status;
 }
 
-static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const void *args, size_t bytes)
+static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const void *args,
+                            size_t bytes)
 {
     pgas_status_t status;
     if (a->hops == 1) {
@@ -138,7 +144,8 @@ static pgas_status_t gather(agg_t *a, int rank, pgas_handler_t handler, const vo
     return status;
 }
 
-pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args, size_t bytes)
+pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handler, const void *args,
+                                size_t bytes)
 {
     if (!agg)
         return PGAS_ERR_INVALID;
@@ -151,8 +158,9 @@ pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handle
     if (status != PGAS_OK)
         return status;
     pgasi_lane_lock(a->lane);
-    status = a->visible.overflow ? pgasi_outbox_overflow(a->outbox, rank, handler, args, bytes, a->overflow_bytes)
-                                 : gather(a, rank, handler, args, bytes);
+    status = a->visible.overflow
+                 ? pgasi_outbox_overflow(a->outbox, rank, handler, args, bytes, a->overflow_bytes)
+                 : gather(a, rank, handler, args, bytes);
     pgasi_lane_unlock(a->lane);
     return status;
 }
@@ -221,8 +229,8 @@ static int n_known(const int *known, int n)
     return n_ranks;
 }
 
-/* One answer from each peer, and one from this rank; the counter is raised by all but one before any can come. Where none
- * will come from is replaced by this rank, so that the sum is right. */
+/* One answer from each peer, and one from this rank; the counter is raised by all but one before
+ * any can come. Where none will come from is replaced by this rank, so that the sum is right. */
 static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
 {
     const int *known;
@@ -231,7 +239,8 @@ static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
     pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_REC_MARK, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
         return status;
-    status = pgasi_sync_issued(&c, PGAS_ERR_AGAIN); /* it was only asked whether the counter lives */
+    /* it was only asked whether the counter lives */
+    status = pgasi_sync_issued(&c, PGAS_ERR_AGAIN);
     if (status != PGAS_ERR_AGAIN)
         return status;
     pgas_sync_add(sync, a->hops > 1 ? n_called(a) : n_known(known, n));
@@ -240,7 +249,8 @@ static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
         n = n_called(a);
     for (int i = 0, rank = -1; i < n && status == PGAS_OK; i++) {
         rank = a->hops > 1 ? next_called(a, rank) : known[i];
-        if (rank >= pgasi_boot.n_ranks) /* for threads and services, which nothing is gathered for */
+        /* for threads and services, which nothing is gathered for */
+        if (rank >= pgasi_boot.n_ranks)
             continue;
         status = mark(a, rank, sync);
         if (status == PGAS_ERR_PEER)
@@ -311,7 +321,8 @@ pgas_status_t pgas_agg_stats(const pgas_agg_t *agg, pgas_agg_stats_t *stats_p)
         .bytes = now->bytes - then->bytes,
         .full = now->published[PGASI_PUBLISH_FULL] - then->published[PGASI_PUBLISH_FULL],
         .time = now->published[PGASI_PUBLISH_TIME] - then->published[PGASI_PUBLISH_TIME],
-        .explicit_flush = now->published[PGASI_PUBLISH_EXPLICIT] - then->published[PGASI_PUBLISH_EXPLICIT],
+        .explicit_flush =
+            now->published[PGASI_PUBLISH_EXPLICIT] - then->published[PGASI_PUBLISH_EXPLICIT],
         .quiesce = now->published[PGASI_PUBLISH_QUIESCE] - then->published[PGASI_PUBLISH_QUIESCE],
         .order = now->published[PGASI_PUBLISH_ORDER] - then->published[PGASI_PUBLISH_ORDER],
         .drained = now->published[PGASI_PUBLISH_DRAINED] - then->published[PGASI_PUBLISH_DRAINED],

@@ -1,4 +1,5 @@
-/* Memory of other ranks: the owner allocates and frees, asked by a call that its service answers. */
+/* Memory of other ranks: the owner allocates and frees, asked by a call that its service
+ * answers. */
 #include <string.h>
 
 #include "base/checks.h"
@@ -30,7 +31,8 @@ static void on_alloc(const void *args, size_t bytes, pgas_thread_t source, void 
     answer_t a = { PGAS_ERR_INVALID, PGAS_NULL };
     if (bytes == sizeof r) {
         memcpy(&r, args, sizeof r);
-        a.status = r.bytes ? pgasi_alloc_zone((int)(r.slot & PGAS_SLOT_SERVICE), r.bytes, &a.ptr) : pgasi_free_zone(r.ptr);
+        a.status = r.bytes ? pgasi_alloc_zone((int)(r.slot & PGAS_SLOT_SERVICE), r.bytes, &a.ptr)
+                           : pgasi_free_zone(r.ptr);
     }
     pgasi_reply(&a, sizeof a);
 }

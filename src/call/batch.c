@@ -1,9 +1,10 @@
-/* Batches: calls are gathered into buffers, runs of one kind behind one header. A batch leaves when it is full, when somebody
- * asks, when a call by itself must not overtake it, or when its time is up.
+/* Batches: calls are gathered into buffers, runs of one kind behind one header. A batch leaves when
+ * it is full, when somebody asks, when a call by itself must not overtake it, or when its time is
+ * up.
  *
- * When a peer is full, closed batches wait in order for progress to send them; a caller waits for them with progress, a
- * handler, which must not wait, goes on gathering behind them. A call by itself that nothing is before is written straight
- * into the channel, or into one message. */
+ * When a peer is full, closed batches wait in order for progress to send them; a caller waits for
+ * them with progress, a handler, which must not wait, goes on gathering behind them. A call by
+ * itself that nothing is before is written straight into the channel, or into one message. */
 #include "call/out.h"
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@
 #include "mem/thread.h"
 
 #define OVERFLOWS_PER_TRY 4
-#define SPINS_FOR_ROOM 512 /* some ten microseconds */
+#define SPINS_FOR_ROOM    512 /* some ten microseconds */
 
 uint32_t pgasi_outbox_shared_held;
 
@@ -54,10 +55,12 @@ pgas_status_t pgasi_out_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *batch)
     }
     if (PGAS_UNLIKELY(is_granted(out)))
         pgasi_far_channel_join(ob, out, out->port * (int)ob->n_ranks + out->rank);
-    return out->kind == OUT_NODE ? pgasi_channel_publish(out, batch) : pgasi_far_publish(ob, out, batch);
+    return out->kind == OUT_NODE ? pgasi_channel_publish(out, batch)
+                                 : pgasi_far_publish(ob, out, batch);
 }
 
-static inline void count_batch(pgasi_outbox_t *ob, const buffer_t *batch, pgasi_publish_reason_t reason, int sign)
+static inline void count_batch(pgasi_outbox_t *ob, const buffer_t *batch,
+                               pgasi_publish_reason_t reason, int sign)
 {
     ob->stats.published[reason] += (uint64_t)(int64_t)sign;
     ob->stats.calls += (uint64_t)((int64_t)sign * batch->n_calls);
@@ -82,14 +85,16 @@ void pgasi_out_check_lost(int rank, pgas_status_t status)
         return;
     if (pgasi_boot_is_dead(rank))
         return;
-    PGASI_ERROR("call", "calls or answers that rank %d waits for cannot be sent (%s): ending the job", rank,
+    PGASI_ERROR("call",
+                "calls or answers that rank %d waits for cannot be sent (%s): ending the job", rank,
                 pgas_status_text(status));
     pgasi_boot_abort(1);
 }
 
-/* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only when it is full:
- * progress publishes it behind them. AGAIN: progress will go on with it. */
-static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int dest, pgasi_publish_reason_t reason)
+/* Closes the open batch and sends it, or lets it wait in order. While others wait it is closed only
+ * when it is full: progress publishes it behind them. AGAIN: progress will go on with it. */
+static pgas_status_t publish(pgasi_outbox_t *ob, out_t *out, int dest,
+                             pgasi_publish_reason_t reason)
 {
     buffer_t *batch = out->batch;
     if (!batch)
@@ -144,7 +149,8 @@ static bool open_batch(pgasi_outbox_t *ob, out_t *out, int dest, size_t room, bo
     ob->stats.open++;
     ob->stats.open_high = PGASI_MAX(ob->stats.open_high, ob->stats.open);
     close_window(out);
-    ob->cursor[dest] = (pgas_agg_cursor_t){ 0, out->batch->data, out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
+    ob->cursor[dest] = (pgas_agg_cursor_t){ 0, out->batch->data,
+                                            out->batch->data + PGASI_MAX(room, ob->publish_bytes) };
     if (!out->dirty) {
         out->dirty = true;
         ob->dirty[ob->n_dirty] = dest;
@@ -156,35 +162,38 @@ static bool open_batch(pgasi_outbox_t *ob, out_t *out, int dest, size_t room, bo
 /* ---- gathering ---- */
 
 /* Starts a run with the record just written, which ends at pos. */
-static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_t header, char *record)
+static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_t header,
+                     char *record)
 {
     size_t stride = pgasi_rec_stride(header);
     if (!stride || header & PGASI_REC_TOKEN)
         return;
     char *last = record + 8 + stride * (size_t)PGASI_REC_MORE_MAX;
     out->run = record;
-    c->kind = pgas_agg_kind(context, (pgas_handler_t)pgasi_rec_handler(header), pgasi_rec_bytes(header));
+    c->kind =
+        pgas_agg_kind(context, (pgas_handler_t)pgasi_rec_handler(header), pgasi_rec_bytes(header));
     c->end = PGASI_MIN(c->end - stride, last);
 }
 
-/* A handler, or who asks for it, may gather further batches behind those that wait: answers without limit, for somebody
- * waits for them. */
+/* A handler, or who asks for it, may gather further batches behind those that wait: answers without
+ * limit, for somebody waits for them. */
 static inline bool may_queue(const pgasi_outbox_t *ob, size_t room, pgasi_full_t full)
 {
     return (pgasi_self.in_handler || full == PGASI_FULL_ASYNC) && full != PGASI_FULL_AGAIN &&
            (full == PGASI_FULL_QUEUE || ob->backlog_bytes + room <= ob->backlog_limit);
 }
 
-/* All buffers are in use: what stands in those that are open leaves. Otherwise nobody would publish it but its own thread,
- * which waits for one. */
+/* All buffers are in use: what stands in those that are open leaves. Otherwise nobody would publish
+ * it but its own thread, which waits for one. */
 static __attribute__((noinline)) bool make_room(pgasi_outbox_t *ob)
 {
     for (int i = 0; i < ob->n_dirty; i++)
         publish(ob, &ob->out[ob->dirty[i]], ob->dirty[i], PGASI_PUBLISH_ROOM);
-    return ob->free_buffers != NULL;
+    return ob->free_buffers;
 }
 
-static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m, pgasi_full_t full)
+static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m,
+                            pgasi_full_t full)
 {
     size_t room = pgasi_rec_room(m->header);
     pgas_agg_cursor_t *c = &ob->cursor[dest];
@@ -202,8 +211,9 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const mess
         pgas_status_t status = publish(ob, out, dest, PGASI_PUBLISH_FULL);
         if (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
             bool beyond = may_queue(ob, room, full);
-            bool opened = (!out->waiting || beyond) && (open_batch(ob, out, dest, room, beyond) ||
-                                                        (make_room(ob) && open_batch(ob, out, dest, room, beyond)));
+            bool opened = (!out->waiting || beyond) &&
+                          (open_batch(ob, out, dest, room, beyond) ||
+                           (make_room(ob) && open_batch(ob, out, dest, room, beyond)));
             status = opened ? PGAS_OK : PGAS_ERR_AGAIN;
         }
         if (status != PGAS_OK) {
@@ -250,13 +260,15 @@ static pgas_status_t take_back(pgasi_outbox_t *ob, out_t *out)
     return PGAS_ERR_AGAIN;
 }
 
-/* Handlers may leave calls to progress. What an application's thread sends has left it when this returns, for the thread
- * may stay away from the library for long. */
-static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m, pgasi_full_t full)
+/* Handlers may leave calls to progress. What an application's thread sends has left it when this
+ * returns, for the thread may stay away from the library for long. */
+static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m,
+                                     pgasi_full_t full)
 {
     size_t room = pgasi_rec_room(m->header);
     bool queue = may_queue(ob, room, full);
-    pgas_status_t status = out->batch && !queue ? publish(ob, out, dest, PGASI_PUBLISH_ORDER) : PGAS_OK;
+    pgas_status_t status =
+        out->batch && !queue ? publish(ob, out, dest, PGASI_PUBLISH_ORDER) : PGAS_OK;
     if (status == PGAS_ERR_AGAIN)
         return status;
     buffer_t *buffer = out->kind >= OUT_FAR ? far_buffer(ob, out, room) : NULL;
@@ -279,13 +291,15 @@ static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, c
     return status != PGAS_ERR_AGAIN ? status : queue ? PGAS_OK : take_back(ob, out);
 }
 
-static inline pgas_status_t send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now)
+static inline pgas_status_t send(pgasi_outbox_t *ob, int dest, const message_t *m,
+                                 pgasi_full_t full, bool now)
 {
     out_t *out = out_of(ob, dest);
     return now ? send_now(ob, out, dest, m, full) : append(ob, out, dest, m, full);
 }
 
-/* Nothing goes to a rank that died: closes the window. What is gathered is dropped here, what waits by progress. */
+/* Nothing goes to a rank that died: closes the window. What is gathered is dropped here, what waits
+ * by progress. */
 __attribute__((noinline, cold)) pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob, int dest)
 {
     out_t *out = out_of(ob, dest);
@@ -297,7 +311,8 @@ __attribute__((noinline, cold)) pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob,
 }
 
 /* Sends by the rules of `full`; lane locked by the caller, given up while waiting. */
-pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now)
+pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full,
+                             bool now)
 {
     int rank = dest % (int)ob->n_ranks;
     if (PGAS_UNLIKELY(pgasi_boot_is_dead(rank)))
@@ -305,8 +320,8 @@ pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, p
     if (PGAS_UNLIKELY(ob->out[dest].begun))
         return PGAS_ERR_BUSY;
     pgas_status_t status = send(ob, dest, m, full, now);
-    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN || full == PGASI_FULL_ASYNC ||
-        pgasi_self.in_handler)
+    if (PGAS_LIKELY(status != PGAS_ERR_AGAIN) || full == PGASI_FULL_AGAIN ||
+        full == PGASI_FULL_ASYNC || pgasi_self.in_handler)
         return status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t begin_ns = pgasi_now_ns();
@@ -352,22 +367,28 @@ bool pgasi_outbox_held(const pgasi_outbox_t *ob)
     return __atomic_load_n(&ob->n_held, __ATOMIC_RELAXED) > 0;
 }
 
-pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
-                                  pgasi_full_t full)
+pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args,
+                                  size_t bytes, pgasi_full_t full)
 {
     message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes };
     return pgasi_out_send(ob, rank, &m, full, false);
 }
 
-pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *head, size_t head_bytes,
-                                      const void *data, size_t bytes, pgasi_full_t full)
+pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t handler,
+                                      const void *head, size_t head_bytes, const void *data,
+                                      size_t bytes, pgasi_full_t full)
 {
-    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
+    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot),
+                    NULL,
+                    head,
+                    data,
+                    head_bytes,
+                    bytes };
     return pgasi_out_send(ob, rank, &m, full, false);
 }
 
-/* A receiver that is at work gives room again within microseconds, and behind batches single calls take the slower way for
- * a lap of the ring: so gathering begins a little later. */
+/* A receiver that is at work gives room again within microseconds, and behind batches single calls
+ * take the slower way for a lap of the ring: so gathering begins a little later. */
 static void wait_for_room(out_t *out, size_t room)
 {
     int n = pgasi_boot.oversubscribed || pgasi_self.in_handler ? 0 : SPINS_FOR_ROOM;
@@ -389,8 +410,8 @@ static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int dest, const message_
     return pgasi_out_send(ob, dest, m, PGASI_FULL_ASYNC, true);
 }
 
-pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args, size_t bytes,
-                                    size_t limit_bytes)
+pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handler,
+                                    const void *args, size_t bytes, size_t limit_bytes)
 {
     message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes };
     size_t usual = ob->backlog_limit;
@@ -403,7 +424,12 @@ pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handl
 /* A call that does nothing, behind all that was gathered. */
 pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *ob, int rank, uint64_t wire_token)
 {
-    message_t m = { pgasi_rec_header(PGASI_REC_MARK, 0, pgasi_self.slot) | PGASI_REC_TOKEN, &wire_token, NULL, NULL, 0, 0 };
+    message_t m = { pgasi_rec_header(PGASI_REC_MARK, 0, pgasi_self.slot) | PGASI_REC_TOKEN,
+                    &wire_token,
+                    NULL,
+                    NULL,
+                    0,
+                    0 };
     pgas_status_t status = pgasi_out_send(ob, rank, &m, PGASI_FULL_QUEUE, false);
     if (status == PGAS_OK)
         publish(ob, out_of(ob, rank), rank, PGASI_PUBLISH_EXPLICIT);
@@ -464,8 +490,8 @@ bool pgasi_outbox_timed(const pgasi_outbox_t *ob)
            __atomic_load_n(&ob->latency_ns, __ATOMIC_RELAXED) != UINT64_MAX;
 }
 
-/* Ticks are half the limit apart while something is gathered, and a batch leaves with the second tick that it sees. So
- * nobody looks at the clock when a batch is opened. */
+/* Ticks are half the limit apart while something is gathered, and a batch leaves with the second
+ * tick that it sees. So nobody looks at the clock when a batch is opened. */
 int pgasi_outbox_look(pgasi_outbox_t *ob)
 {
     uint64_t now = pgasi_now_ns(), step = ob->latency_ns / 2;

@@ -1,12 +1,13 @@
 /* Broadcasts of calls: see bcast.h and tree.h.
  *
- * A rank that receives a broadcast forwards it, then runs its handler; all that within the handler that received. Who wants
- * to know gets acknowledgements that come back up the tree. A root has PGAS_BROADCASTS_MAX places for acknowledged
- * broadcasts, and every rank an entry for each place of each root, in memory that costs nothing until it is touched: so
- * ranks on the way never run out of entries and never allocate, and a root that is too fast waits. Children in an entry are
- * taken out atomically, so that an acknowledgement, the death of a child and a message that cannot be sent may come
- * together, on different threads: one of them counts. Broadcasts that nobody waits for are acknowledged now and then, which
- * bounds what ranks on the way must queue. */
+ * A rank that receives a broadcast forwards it, then runs its handler; all that within the handler
+ * that received. Who wants to know gets acknowledgements that come back up the tree. A root has
+ * PGAS_BROADCASTS_MAX places for acknowledged broadcasts, and every rank an entry for each place of
+ * each root, in memory that costs nothing until it is touched: so ranks on the way never run out of
+ * entries and never allocate, and a root that is too fast waits. Children in an entry are taken out
+ * atomically, so that an acknowledgement, the death of a child and a message that cannot be sent
+ * may come together, on different threads: one of them counts. Broadcasts that nobody waits for are
+ * acknowledged now and then, which bounds what ranks on the way must queue. */
 #include "call/bcast.h"
 
 #include <stdlib.h>
@@ -94,13 +95,15 @@ void pgasi_bcast_plan(const pgasi_bcast_head_t *h, pgasi_bcast_plan_t *plan)
 bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h)
 {
     int root = pgas_thread_rank(h->source);
-    return root < pgasi_boot.n_ranks && h->low < h->high && h->high <= (uint32_t)pgasi_boot.n_ranks &&
-           h->slot < PGAS_BROADCASTS_MAX && pgasi_tree_rank(&pgasi_bcast_tree, root, h->low) == pgasi_boot.rank;
+    return root < pgasi_boot.n_ranks && h->low < h->high &&
+           h->high <= (uint32_t)pgasi_boot.n_ranks && h->slot < PGAS_BROADCASTS_MAX &&
+           pgasi_tree_rank(&pgasi_bcast_tree, root, h->low) == pgasi_boot.rank;
 }
 
 /* ---- entries ---- */
 
-static void fill_entry(pgasi_bcast_entry_t *e, uint32_t number, int above, const pgasi_bcast_plan_t *plan, void *held)
+static void fill_entry(pgasi_bcast_entry_t *e, uint32_t number, int above,
+                       const pgasi_bcast_plan_t *plan, void *held)
 {
     e->above = above;
     e->held = held;
@@ -118,7 +121,8 @@ static bool take_place(uint8_t *slot_p)
     while (~taken) {
         uint32_t slot = (uint32_t)__builtin_ctz(~taken);
         uint32_t with_it = taken | 1u << slot;
-        if (__atomic_compare_exchange_n(&places_taken, &taken, with_it, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        if (__atomic_compare_exchange_n(&places_taken, &taken, with_it, true, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
             *slot_p = (uint8_t)slot;
             return true;
         }
@@ -145,8 +149,9 @@ static bool take_place_or_wait(uint8_t *slot_p, pgas_full_t full)
     return true;
 }
 
-pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, uint32_t token, pgas_full_t full,
-                               void *held, pgasi_bcast_entry_t **entry_p)
+pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
+                               uint32_t token, pgas_full_t full, void *held,
+                               pgasi_bcast_entry_t **entry_p)
 {
     if (!take_place_or_wait(&h->slot, full))
         return PGAS_ERR_AGAIN;
@@ -167,7 +172,8 @@ void pgasi_bcast_undo(pgasi_bcast_entry_t *e)
     give_place(e->slot);
 }
 
-pgasi_bcast_entry_t *pgasi_bcast_enter(const pgasi_bcast_head_t *h, int above, const pgasi_bcast_plan_t *plan, void *held)
+pgasi_bcast_entry_t *pgasi_bcast_enter(const pgasi_bcast_head_t *h, int above,
+                                       const pgasi_bcast_plan_t *plan, void *held)
 {
     if (!(h->flags & PGASI_BCAST_ACK))
         return NULL;
@@ -191,7 +197,8 @@ static void tell_above(const pgasi_bcast_entry_t *e)
     uint32_t root = (uint32_t)((size_t)(e - entries) / PGAS_BROADCASTS_MAX);
     ack_t ack = { root, e->number, e->error, e->slot, 0 };
     count(&pgasi_bcast_stats.n_up);
-    pgasi_outbox_call(e->above, PGASI_REC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_QUEUE); /* it may be dead by now */
+    /* it may be dead by now */
+    pgasi_outbox_call(e->above, PGASI_REC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_QUEUE);
 }
 
 static void end_at_root(const pgasi_bcast_entry_t *e)
@@ -207,7 +214,8 @@ static void part_done(pgasi_bcast_entry_t *e, uint64_t error)
 {
     uint64_t none = 0;
     if (error)
-        __atomic_compare_exchange_n(&e->error, &none, error, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&e->error, &none, error, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
     if (__atomic_sub_fetch(&e->missing, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     void *held = e->held;
@@ -235,7 +243,8 @@ static void child_answered(pgasi_bcast_entry_t *e, int rank, uint64_t error)
 {
     for (int i = 0; i < PGASI_BCAST_CHILDREN_MAX; i++) {
         int32_t want = rank + 1;
-        if (__atomic_compare_exchange_n(&e->child[i], &want, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        if (__atomic_compare_exchange_n(&e->child[i], &want, 0, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
             part_done(e, error);
             return;
         }
@@ -266,10 +275,9 @@ void pgasi_bcast_peer_died(int rank)
 {
     pgasi_path_state_t before = pgasi_serve_begin(); /* what follows may send, as handlers do */
     size_t n = entries ? (size_t)pgasi_boot.n_ranks * PGAS_BROADCASTS_MAX : 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (__atomic_load_n(&entries[i].missing, __ATOMIC_ACQUIRE) > 0)
             pgasi_bcast_child_done(&entries[i], rank, PGAS_ERR_PEER);
-    }
     pgasi_serve_end(before);
 }
 
@@ -291,7 +299,8 @@ typedef struct {
 static __thread struct {
     const void *data;
     size_t bytes;
-    int depth; /* pgasi_self.in_handler where the handler runs: those that run while it waits have nothing */
+    /* pgasi_self.in_handler where the handler runs: those that run while it waits have nothing */
+    int depth;
 } here __attribute__((tls_model("initial-exec")));
 
 const void *pgas_broadcast_data(size_t *bytes_p)
@@ -325,7 +334,8 @@ static char *join(const void *head, size_t head_bytes, const void *args, size_t 
     return both;
 }
 
-static void run_ended(const pgasi_bcast_run_t *run, pgasi_bcast_entry_t *entry, pgas_status_t status)
+static void run_ended(const pgasi_bcast_run_t *run, pgasi_bcast_entry_t *entry,
+                      pgas_status_t status)
 {
     pgasi_bcast_part_done(entry, status);
     if (run->done)
@@ -348,16 +358,19 @@ static void run_waiting(const void *args, size_t bytes, pgas_thread_t source, vo
     task_t t;
     memcpy(&t, args, sizeof t);
     args = (const char *)args + sizeof t;
-    shared_run_ended(t.shared, run_now((uint16_t)t.handler, args, bytes - sizeof t, source, &t.shared->run));
+    shared_run_ended(t.shared,
+                     run_now((uint16_t)t.handler, args, bytes - sizeof t, source, &t.shared->run));
 }
 
 /* As calls of such handlers run: on a handler thread, in the order in which they came. */
-static void submit(shared_t *s, uint16_t handler, const void *args, size_t bytes, pgas_thread_t source)
+static void submit(shared_t *s, uint16_t handler, const void *args, size_t bytes,
+                   pgas_thread_t source)
 {
     static const pgasi_handler_entry_t entry = { run_waiting, NULL, NULL, true };
     char *both = join(&(task_t){ s, handler }, sizeof(task_t), args, bytes);
     if (both)
-        pgasi_task_call(&(pgasi_task_call_t){ &entry, source, handler, false, 0 }, both, sizeof(task_t) + bytes);
+        pgasi_task_call(&(pgasi_task_call_t){ &entry, source, handler, false, 0 }, both,
+                        sizeof(task_t) + bytes);
     else
         shared_run_ended(s, PGAS_ERR_NO_MEMORY);
     free(both);
@@ -424,8 +437,8 @@ static void tell_thread(int slot, const for_thread_t *f, const void *args, size_
     int port = pgasi_port_of_slot(slot);
     pgas_status_t status = PGAS_ERR_LIMIT;
     if (port >= 0)
-        status = pgasi_outbox_call_pair(pgasi_boot.rank, port, false, PGASI_REC_BCAST_THREAD, f, sizeof *f, args, bytes,
-                                        PGASI_FULL_QUEUE);
+        status = pgasi_outbox_call_pair(pgasi_boot.rank, port, false, PGASI_REC_BCAST_THREAD, f,
+                                        sizeof *f, args, bytes, PGASI_FULL_QUEUE);
     if (status != PGAS_OK)
         shared_run_ended(f->shared, status);
 }
@@ -443,8 +456,8 @@ static void run_on_threads(const pgasi_bcast_head_t *h, const void *args, size_t
     shared_run_ended(s, PGAS_OK);
 }
 
-void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes, pgasi_bcast_entry_t *entry,
-                     const pgasi_bcast_run_t *run)
+void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes,
+                     pgasi_bcast_entry_t *entry, const pgasi_bcast_run_t *run)
 {
     if (h->flags & PGASI_BCAST_REMOTE) { /* that it arrived is enough */
         pgasi_bcast_part_done(entry, PGAS_OK);
@@ -468,23 +481,24 @@ void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes
 
 /* ---- calls down the tree ---- */
 
-static pgas_status_t send_down(const pgasi_bcast_head_t *h, const pgasi_bcast_child_t *c, const void *args, size_t bytes,
-                               pgasi_full_t full)
+static pgas_status_t send_down(const pgasi_bcast_head_t *h, const pgasi_bcast_child_t *c,
+                               const void *args, size_t bytes, pgasi_full_t full)
 {
     pgasi_bcast_head_t theirs = *h;
     theirs.low = c->low;
     theirs.high = c->high;
-    return pgasi_outbox_call_pair(c->rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST, &theirs, sizeof theirs, args, bytes,
-                                  full);
+    return pgasi_outbox_call_pair(c->rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST, &theirs,
+                                  sizeof theirs, args, bytes, full);
 }
 
 /* From child `first` on. What cannot be sent counts as answered. */
-static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, int first, const void *args, size_t bytes,
-                    pgasi_bcast_entry_t *entry)
+static void send_on(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, int first,
+                    const void *args, size_t bytes, pgasi_bcast_entry_t *entry)
 {
     for (int i = first; i < plan->n; i++) {
-        pgas_status_t status = send_down(h, &plan->child[i], args, bytes,
-                                         pgasi_self.in_handler ? PGASI_FULL_QUEUE : PGASI_FULL_WAIT);
+        pgas_status_t status =
+            send_down(h, &plan->child[i], args, bytes,
+                      pgasi_self.in_handler ? PGASI_FULL_QUEUE : PGASI_FULL_WAIT);
         if (status == PGAS_OK)
             count(&pgasi_bcast_stats.n_down);
         else
@@ -525,22 +539,26 @@ static void on_bcast(const void *args, size_t bytes, pgas_thread_t source, void 
 
 /* ---- the root ---- */
 
-pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes, size_t head_bytes,
-                                pgas_scope_t scope, const pgas_call_opts_t *opts, pgas_call_opts_t *o_p)
+pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes,
+                                size_t head_bytes, pgas_scope_t scope, const pgas_call_opts_t *opts,
+                                pgas_call_opts_t *o_p)
 {
     pgas_status_t status = pgasi_call_check(pgasi_boot.rank, handler, args, bytes);
     if (status == PGAS_OK)
-        status = (unsigned)scope > PGAS_SCOPE_THREADS ? PGAS_ERR_INVALID : pgasi_call_read_opts(opts, o_p);
+        status = (unsigned)scope > PGAS_SCOPE_THREADS ? PGAS_ERR_INVALID
+                                                      : pgasi_call_read_opts(opts, o_p);
     if (status != PGAS_OK)
         return status;
     return head_bytes && bytes + head_bytes > pgasi_param.call_max ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
 /* The first message, by the rules of the caller: to a child, or to ourselves if there is none. */
-static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, const pgasi_bcast_child_t *self,
-                                const void *args, size_t bytes, pgas_full_t full)
+static pgas_status_t send_first(const pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
+                                const pgasi_bcast_child_t *self, const void *args, size_t bytes,
+                                pgas_full_t full)
 {
-    pgas_status_t status = send_down(h, plan->n ? &plan->child[0] : self, args, bytes, pgasi_full_of(full));
+    pgas_status_t status =
+        send_down(h, plan->n ? &plan->child[0] : self, args, bytes, pgasi_full_of(full));
     if (status == PGAS_OK && plan->n)
         count(&pgasi_bcast_stats.n_down);
     return status;
@@ -553,7 +571,8 @@ bool pgasi_bcast_is_turn(void)
 }
 
 /* token: of the counter that wants to know, or 0. */
-static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes, uint32_t token, pgas_full_t full)
+static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes, uint32_t token,
+                           pgas_full_t full)
 {
     pgasi_bcast_child_t self = { pgasi_boot.rank, 0, 1 };
     pgasi_bcast_entry_t *entry = NULL;
@@ -578,21 +597,25 @@ static pgas_status_t start(pgasi_bcast_head_t *h, const void *args, size_t bytes
     }
     send_on(h, &plan, 1, args, bytes, entry);
     if (plan.n)
-        status = send_down(&mine, &self, args, bytes, pgasi_self.in_handler ? PGASI_FULL_QUEUE : PGASI_FULL_WAIT);
+        status = send_down(&mine, &self, args, bytes,
+                           pgasi_self.in_handler ? PGASI_FULL_QUEUE : PGASI_FULL_WAIT);
     if (status != PGAS_OK)
         pgasi_bcast_part_done(entry, status);
     return PGAS_OK;
 }
 
-void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope, pgas_when_t when)
+void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
+                       pgas_when_t when)
 {
-    *h = (pgasi_bcast_head_t){ .source = pgas_thread_self(), .high = (uint32_t)pgasi_boot.n_ranks, .handler = handler };
+    *h = (pgasi_bcast_head_t){ .source = pgas_thread_self(),
+                               .high = (uint32_t)pgasi_boot.n_ranks,
+                               .handler = handler };
     h->flags = (uint8_t)((when == PGAS_REMOTE ? PGASI_BCAST_REMOTE : 0) |
                          (scope == PGAS_SCOPE_THREADS ? PGASI_BCAST_THREADS : 0));
 }
 
-pgas_status_t pgas_call_broadcast(pgas_handler_t handler, const void *args, size_t bytes, pgas_scope_t scope,
-                                  const pgas_call_opts_t *opts)
+pgas_status_t pgas_call_broadcast(pgas_handler_t handler, const void *args, size_t bytes,
+                                  pgas_scope_t scope, const pgas_call_opts_t *opts)
 {
     pgas_call_opts_t o;
     size_t head_bytes = scope == PGAS_SCOPE_THREADS ? sizeof(for_thread_t) : 0;
@@ -613,7 +636,8 @@ pgas_status_t pgas_call_broadcast(pgas_handler_t handler, const void *args, size
 pgas_status_t pgasi_bcast_start(void)
 {
     size_t n = (size_t)pgasi_boot.n_ranks * PGAS_BROADCASTS_MAX;
-    pgas_status_t status = pgasi_tree_init(&pgasi_bcast_tree, pgasi_boot.n_ranks, pgasi_boot.node_of, pgasi_boot.n_nodes);
+    pgas_status_t status = pgasi_tree_init(&pgasi_bcast_tree, pgasi_boot.n_ranks,
+                                           pgasi_boot.node_of, pgasi_boot.n_nodes);
     entries = pgasi_lazy_alloc(n * sizeof *entries);
     places_taken = 0;
     pgasi_bcast_stats = (pgasi_bcast_stats_t){ 0, 0 };

@@ -1,5 +1,6 @@
-/** Broadcasts inside the library: what stands before the arguments, and what a rank knows of a broadcast that is to be
- *  acknowledged. broadcasts of calls (bcast.c) and of buffers (bcast_buffer.c) stand on it. */
+/** Broadcasts inside the library: what stands before the arguments, and what a rank knows of a
+ *  broadcast that is to be acknowledged. broadcasts of calls (bcast.c) and of buffers
+ *  (bcast_buffer.c) stand on it. */
 #ifndef PGASI_BCAST_H
 #define PGASI_BCAST_H
 
@@ -23,7 +24,8 @@ enum {
 typedef struct {
     pgas_thread_t source; /* the root's thread */
     uint32_t low, high;   /* the receiver's stretch of the row (tree.h) */
-    uint32_t number;      /* of the acknowledged broadcast, and which of the root's it is: names it on every rank */
+    /* of the acknowledged broadcast, and which of the root's it is: names it on every rank */
+    uint32_t number;
     uint16_t handler;
     uint8_t flags, slot;
     uint32_t unused;
@@ -68,7 +70,8 @@ void pgasi_bcast_stop(void);
 /** What dead ranks owe to broadcasts ends with PGAS_ERR_PEER. Not in a handler, no lock held. */
 void pgasi_bcast_peer_died(int rank);
 
-/** Messages that this rank has sent to others for broadcasts: down the tree, and acknowledgements up. */
+/** Messages that this rank has sent to others for broadcasts: down the tree, and acknowledgements
+ *  up. */
 typedef struct {
     uint64_t n_down, n_up;
 } pgasi_bcast_stats_t;
@@ -88,7 +91,8 @@ bool pgasi_bcast_is_async(const pgasi_bcast_head_t *h);
 /** Logs the first message that makes no sense. */
 void pgasi_bcast_drop(pgas_thread_t source);
 /** Fills *h for the caller's broadcast. */
-void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope, pgas_when_t when);
+void pgasi_bcast_begin(pgasi_bcast_head_t *h, pgas_handler_t handler, pgas_scope_t scope,
+                       pgas_when_t when);
 /** Whether a broadcast that nobody waits for must be acknowledged all the same: now and then. */
 bool pgasi_bcast_is_turn(void);
 
@@ -97,29 +101,33 @@ bool pgasi_bcast_is_sane(const pgasi_bcast_head_t *h);
 void pgasi_bcast_plan(const pgasi_bcast_head_t *h, pgasi_bcast_plan_t *plan);
 
 /** The checks of the public calls; *o_p gets the options. head_bytes: what else must fit a call. */
-pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes, size_t head_bytes,
-                                pgas_scope_t scope, const pgas_call_opts_t *opts, pgas_call_opts_t *o_p);
-/** The root begins: takes one of its places, fills number, slot and flags; PGAS_ERR_AGAIN: none is free, by opts->full. */
-pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan, uint32_t token, pgas_full_t full,
-                               void *held, pgasi_bcast_entry_t **entry_p);
+pgas_status_t pgasi_bcast_check(pgas_handler_t handler, const void *args, size_t bytes,
+                                size_t head_bytes, pgas_scope_t scope, const pgas_call_opts_t *opts,
+                                pgas_call_opts_t *o_p);
+/** The root begins: takes one of its places, fills number, slot and flags; PGAS_ERR_AGAIN: none is
+ *  free, by opts->full. */
+pgas_status_t pgasi_bcast_root(pgasi_bcast_head_t *h, const pgasi_bcast_plan_t *plan,
+                               uint32_t token, pgas_full_t full, void *held,
+                               pgasi_bcast_entry_t **entry_p);
 /** Nothing was sent after all. */
 void pgasi_bcast_undo(pgasi_bcast_entry_t *entry);
 /** A rank on the way begins; NULL if nobody wants to know. */
-pgasi_bcast_entry_t *pgasi_bcast_enter(const pgasi_bcast_head_t *h, int above, const pgasi_bcast_plan_t *plan, void *held);
+pgasi_bcast_entry_t *pgasi_bcast_enter(const pgasi_bcast_head_t *h, int above,
+                                       const pgasi_bcast_plan_t *plan, void *held);
 /** A child has answered, or cannot: counted once. */
 void pgasi_bcast_child_done(pgasi_bcast_entry_t *entry, int rank, pgas_status_t status);
 /** One that is missing at this rank itself is done. entry may be NULL. */
 void pgasi_bcast_part_done(pgasi_bcast_entry_t *entry, pgas_status_t status);
 
-/** Runs the handler here, then what is missing at this rank is done: also much later, on another thread. done(arg) follows
- *  the last run. */
+/** Runs the handler here, then what is missing at this rank is done: also much later, on another
+ *  thread. done(arg) follows the last run. */
 typedef struct pgasi_bcast_run {
     void (*done)(void *arg);
     void *arg;
     const void *data; /* of broadcast_buffer */
     size_t data_bytes;
 } pgasi_bcast_run_t;
-void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes, pgasi_bcast_entry_t *entry,
-                     const pgasi_bcast_run_t *run);
+void pgasi_bcast_run(const pgasi_bcast_head_t *h, const void *args, size_t bytes,
+                     pgasi_bcast_entry_t *entry, const pgasi_bcast_run_t *run);
 
 #endif

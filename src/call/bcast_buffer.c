@@ -1,10 +1,11 @@
 /* Broadcasts of buffers: see pgas/broadcast.h.
  *
- * The message of a call travels down the tree as in bcast.c and tells where the buffer is: already in its place (PUSH), at
- * the rank above (PULL), or, of each rank's piece, at the rank above or in the message itself (EACH). Pieces of a stretch of
- * the row stand in the order of the row, so those of a child's stretch are a part of them. A rank first has the buffer, then
- * tells its children, then runs its handler, which may write to the buffer. What it cannot do in a handler, because it would
- * wait or take long, a task does, which then sends the message to its own rank. */
+ * The message of a call travels down the tree as in bcast.c and tells where the buffer is: already
+ * in its place (PUSH), at the rank above (PULL), or, of each rank's piece, at the rank above or in
+ * the message itself (EACH). Pieces of a stretch of the row stand in the order of the row, so those
+ * of a child's stretch are a part of them. A rank first has the buffer, then tells its children,
+ * then runs its handler, which may write to the buffer. What it cannot do in a handler, because it
+ * would wait or take long, a task does, which then sends the message to its own rank. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,9 +32,10 @@ enum {
 /* What stands before the arguments. */
 typedef struct {
     pgasi_bcast_head_t h;
-    uint64_t bytes;         /* of the buffer; EACH: of all pieces of the stretch, padded to 8 */
-    uint64_t at;            /* PUSH: the place; PULL: the buffer at the rank above; EACH: sizes of the stretch there */
-    uint64_t pieces;        /* EACH: the pieces there */
+    uint64_t bytes; /* of the buffer; EACH: of all pieces of the stretch, padded to 8 */
+    /* PUSH: the place; PULL: the buffer at the rank above; EACH: sizes of the stretch there */
+    uint64_t at;
+    uint64_t pieces; /* EACH: the pieces there */
     uint16_t way, flags;
     uint32_t args_bytes;
 } head_t;
@@ -137,12 +139,12 @@ static pgasi_full_t wait_or_queue(void)
     return pgasi_self.in_handler ? PGASI_FULL_QUEUE : PGASI_FULL_WAIT;
 }
 
-static pgas_status_t send(int rank, const head_t *head, const void *args, const void *sizes, size_t sizes_bytes,
-                          const void *pieces)
+static pgas_status_t send(int rank, const head_t *head, const void *args, const void *sizes,
+                          size_t sizes_bytes, const void *pieces)
 {
     if (!(head->flags & IN_MESSAGE))
-        return pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST_BUFFER, head, sizeof *head, args,
-                                      head->args_bytes, wait_or_queue());
+        return pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST_BUFFER, head,
+                                      sizeof *head, args, head->args_bytes, wait_or_queue());
     size_t room = padded(head->args_bytes), bytes = room + sizes_bytes + head->bytes;
     char *all = calloc(1, bytes + 1);
     if (!all)
@@ -151,18 +153,21 @@ static pgas_status_t send(int rank, const head_t *head, const void *args, const 
         memcpy(all, args, head->args_bytes);
     memcpy(all + room, sizes, sizes_bytes);
     memcpy(all + room + sizes_bytes, pieces, head->bytes);
-    pgas_status_t status = pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST_BUFFER, head, sizeof *head, all,
-                                                  bytes, wait_or_queue());
+    pgas_status_t status =
+        pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST_BUFFER, head,
+                               sizeof *head, all, bytes, wait_or_queue());
     free(all);
     return status;
 }
 
 static bool fits_message(const head_t *head, size_t sizes_bytes)
 {
-    return sizeof *head + padded(head->args_bytes) + sizes_bytes + head->bytes <= pgasi_param.call_max;
+    return sizeof *head + padded(head->args_bytes) + sizes_bytes + head->bytes <=
+           pgasi_param.call_max;
 }
 
-static pgas_status_t tell_each(const head_t *mine, const pgasi_bcast_child_t *c, const have_t *have, const void *args)
+static pgas_status_t tell_each(const head_t *mine, const pgasi_bcast_child_t *c, const have_t *have,
+                               const void *args)
 {
     head_t theirs = *mine;
     uint32_t first = c->low - mine->h.low, n = c->high - c->low;
@@ -173,17 +178,21 @@ static pgas_status_t tell_each(const head_t *mine, const pgasi_bcast_child_t *c,
     theirs.at = pgas_gptr_add(have->sizes_ptr, (int64_t)(first * sizeof(uint64_t)));
     theirs.pieces = pgas_gptr_add(have->ptr, (int64_t)before);
     theirs.flags = fits_message(&theirs, n * sizeof(uint64_t)) ? IN_MESSAGE : 0;
-    return send(c->rank, &theirs, args, have->sizes + first, n * sizeof(uint64_t), have->data + before);
+    return send(c->rank, &theirs, args, have->sizes + first, n * sizeof(uint64_t),
+                have->data + before);
 }
 
 static pgas_status_t push(const head_t *head, int rank, const char *data)
 {
     pgas_gptr_t there = pgas_gptr_at(head->at, rank);
     pgas_status_t status = head->bytes ? pgas_put(there, data, head->bytes) : PGAS_OK;
-    return status == PGAS_OK && head->bytes && !pgas_gptr_local(there, head->bytes) ? pgas_flush(rank) : status;
+    return status == PGAS_OK && head->bytes && !pgas_gptr_local(there, head->bytes)
+               ? pgas_flush(rank)
+               : status;
 }
 
-static pgas_status_t tell(const head_t *mine, const pgasi_bcast_child_t *c, const have_t *have, const void *args)
+static pgas_status_t tell(const head_t *mine, const pgasi_bcast_child_t *c, const have_t *have,
+                          const void *args)
 {
     if (mine->way == PGAS_BROADCAST_EACH)
         return tell_each(mine, c, have, args);
@@ -192,13 +201,14 @@ static pgas_status_t tell(const head_t *mine, const pgasi_bcast_child_t *c, cons
     theirs.h.high = c->high;
     if (mine->way == PGAS_BROADCAST_PULL)
         theirs.at = have->ptr;
-    pgas_status_t status = mine->way == PGAS_BROADCAST_PUSH ? push(mine, c->rank, have->data) : PGAS_OK;
+    pgas_status_t status =
+        mine->way == PGAS_BROADCAST_PUSH ? push(mine, c->rank, have->data) : PGAS_OK;
     return status == PGAS_OK ? send(c->rank, &theirs, args, NULL, 0, NULL) : status;
 }
 
 /* Returns the first error, which the entry knows too. */
-static pgas_status_t tell_all(const head_t *mine, const pgasi_bcast_plan_t *plan, const have_t *have, const void *args,
-                              pgasi_bcast_entry_t *entry)
+static pgas_status_t tell_all(const head_t *mine, const pgasi_bcast_plan_t *plan,
+                              const have_t *have, const void *args, pgasi_bcast_entry_t *entry)
 {
     pgas_status_t first_error = PGAS_OK;
     for (int i = 0; i < plan->n; i++) {
@@ -212,7 +222,8 @@ static pgas_status_t tell_all(const head_t *mine, const pgasi_bcast_plan_t *plan
     return first_error;
 }
 
-static void give_up(const pgasi_bcast_plan_t *plan, pgasi_bcast_entry_t *entry, pgas_status_t status)
+static void give_up(const pgasi_bcast_plan_t *plan, pgasi_bcast_entry_t *entry,
+                    pgas_status_t status)
 {
     for (int i = 0; i < plan->n; i++)
         pgasi_bcast_child_done(entry, plan->child[i].rank, status);
@@ -222,10 +233,11 @@ static void give_up(const pgasi_bcast_plan_t *plan, pgasi_bcast_entry_t *entry, 
 /* ---- running ---- */
 
 /* data: of this rank; block: where it stands, kept until the last run has ended, or NULL. */
-static void run(const head_t *head, const void *args, pgasi_bcast_entry_t *entry, const void *data, size_t bytes,
-                block_t *block)
+static void run(const head_t *head, const void *args, pgasi_bcast_entry_t *entry, const void *data,
+                size_t bytes, block_t *block)
 {
-    pgasi_bcast_run_t r = { block ? block_release : NULL, block_keep(block), bytes ? data : "", bytes };
+    pgasi_bcast_run_t r = { block ? block_release : NULL, block_keep(block), bytes ? data : "",
+                            bytes };
     pgasi_bcast_run(&head->h, args, head->args_bytes, entry, &r);
 }
 
@@ -235,12 +247,14 @@ static void run_self(const head_t *head, const void *args)
     pgasi_bcast_entry_t *entry = pgasi_bcast_known(&head->h);
     block_t *b = entry && head->way != PGAS_BROADCAST_PUSH ? entry->held : NULL;
     if (head->way == PGAS_BROADCAST_PUSH) {
-        run(head, args, entry, pgas_gptr_local(pgas_gptr_at(head->at, pgasi_boot.rank), 1), head->bytes, NULL);
+        run(head, args, entry, pgas_gptr_local(pgas_gptr_at(head->at, pgasi_boot.rank), 1),
+            head->bytes, NULL);
     } else if (b && head->way == PGAS_BROADCAST_PULL) {
         run(head, args, entry, b->memory, head->bytes, b);
     } else if (b) {
         size_t n = stretch(&head->h);
-        run(head, args, entry, b->memory + n * sizeof(uint64_t), *(const uint64_t *)(const void *)b->memory, b);
+        run(head, args, entry, b->memory + n * sizeof(uint64_t),
+            *(const uint64_t *)(const void *)b->memory, b);
     }
 }
 
@@ -306,7 +320,8 @@ static bool is_quick(const head_t *head, const pgasi_bcast_plan_t *plan)
 }
 
 /* Has the buffer, tells the children; false if it went wrong. */
-static bool pass_on(const head_t *head, const pgasi_bcast_plan_t *plan, const void *args, pgasi_bcast_entry_t *entry)
+static bool pass_on(const head_t *head, const pgasi_bcast_plan_t *plan, const void *args,
+                    pgasi_bcast_entry_t *entry)
 {
     block_t *b = NULL;
     if (head->way != PGAS_BROADCAST_PUSH) {
@@ -341,7 +356,8 @@ static void run_task(void *arg)
     free(t);
 }
 
-static void submit(const head_t *head, const pgasi_bcast_plan_t *plan, const void *args, pgasi_bcast_entry_t *entry)
+static void submit(const head_t *head, const pgasi_bcast_plan_t *plan, const void *args,
+                   pgasi_bcast_entry_t *entry)
 {
     task_t *t = malloc(sizeof *t + head->args_bytes);
     if (t) {
@@ -358,7 +374,8 @@ static void submit(const head_t *head, const pgasi_bcast_plan_t *plan, const voi
 }
 
 /* EACH, in the message: nothing is read, children get their part of it. */
-static void pass_message_on(const head_t *head, const pgasi_bcast_plan_t *plan, const char *args, pgasi_bcast_entry_t *entry)
+static void pass_message_on(const head_t *head, const pgasi_bcast_plan_t *plan, const char *args,
+                            pgasi_bcast_entry_t *entry)
 {
     const uint64_t *sizes = (const uint64_t *)(const void *)(args + padded(head->args_bytes));
     size_t n = stretch(&head->h);
@@ -380,10 +397,12 @@ static void pass_message_on(const head_t *head, const pgasi_bcast_plan_t *plan, 
 
 static bool is_sane(const head_t *head, const char *args, size_t bytes)
 {
-    if (!pgasi_bcast_is_sane(&head->h) || head->way > PGAS_BROADCAST_EACH || head->args_bytes > bytes)
+    if (!pgasi_bcast_is_sane(&head->h) || head->way > PGAS_BROADCAST_EACH ||
+        head->args_bytes > bytes)
         return false;
     if (head->way == PGAS_BROADCAST_PUSH) {
-        uint64_t inside = pgas_gptr_offset(head->at) - PGASI_HEAP_OFFSET, heap = pgasi_segments[0].bytes;
+        uint64_t inside = pgas_gptr_offset(head->at) - PGASI_HEAP_OFFSET,
+                 heap = pgasi_segments[0].bytes;
         return inside <= heap && head->bytes <= heap - inside && !head->flags;
     }
     if (!(head->h.flags & PGASI_BCAST_ACK) || (head->flags && head->way != PGAS_BROADCAST_EACH))
@@ -392,7 +411,8 @@ static bool is_sane(const head_t *head, const char *args, size_t bytes)
         return head->bytes <= pgasi_segments[0].bytes || head->way == PGAS_BROADCAST_PULL;
     size_t n = stretch(&head->h), before = padded(head->args_bytes) + n * sizeof(uint64_t);
     return head->bytes <= bytes && before + head->bytes == bytes &&
-           sizes_are_sane((const uint64_t *)(const void *)(args + padded(head->args_bytes)), n, head->bytes);
+           sizes_are_sane((const uint64_t *)(const void *)(args + padded(head->args_bytes)), n,
+                          head->bytes);
 }
 
 static void on_buffer(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -467,19 +487,21 @@ static block_t *source_block(const pgas_broadcast_buffer_t *buffer, const pgas_c
 
 static pgas_status_t check_buffer(const pgas_broadcast_buffer_t *buffer)
 {
-    if (!buffer || (unsigned)buffer->way > PGAS_BROADCAST_EACH || (!buffer->data && (buffer->bytes || buffer->bytes_of)))
+    if (!buffer || (unsigned)buffer->way > PGAS_BROADCAST_EACH ||
+        (!buffer->data && (buffer->bytes || buffer->bytes_of)))
         return PGAS_ERR_INVALID;
     if (buffer->way != PGAS_BROADCAST_PUSH)
         return PGAS_OK;
     uint64_t offset = pgas_gptr_offset(buffer->place), heap = pgasi_segments[0].bytes;
-    bool inside = buffer->place && offset >= PGASI_HEAP_OFFSET && offset - PGASI_HEAP_OFFSET <= heap &&
+    bool inside = buffer->place && offset >= PGASI_HEAP_OFFSET &&
+                  offset - PGASI_HEAP_OFFSET <= heap &&
                   buffer->bytes <= heap - (offset - PGASI_HEAP_OFFSET);
     return inside ? PGAS_OK : PGAS_ERR_RANGE;
 }
 
 /* Fills in what the way of travelling needs; *block_p NULL: nothing to hold. */
-static pgas_status_t prepare(head_t *head, const pgas_broadcast_buffer_t *buffer, const pgas_call_opts_t *o,
-                             block_t **block_p)
+static pgas_status_t prepare(head_t *head, const pgas_broadcast_buffer_t *buffer,
+                             const pgas_call_opts_t *o, block_t **block_p)
 {
     head->way = (uint16_t)buffer->way;
     head->bytes = buffer->bytes;
@@ -491,13 +513,14 @@ static pgas_status_t prepare(head_t *head, const pgas_broadcast_buffer_t *buffer
             memmove(pgas_gptr_local(mine, 1), buffer->data, buffer->bytes);
         return PGAS_OK;
     }
-    *block_p = buffer->way == PGAS_BROADCAST_PULL ? source_block(buffer, o) : pack(buffer, &head->bytes);
+    *block_p =
+        buffer->way == PGAS_BROADCAST_PULL ? source_block(buffer, o) : pack(buffer, &head->bytes);
     return *block_p ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
 /* token: of the counter that wants to know, or 0. */
-static pgas_status_t start(head_t *head, const void *args, const pgas_broadcast_buffer_t *buffer, const pgas_call_opts_t *o,
-                           uint32_t token)
+static pgas_status_t start(head_t *head, const void *args, const pgas_broadcast_buffer_t *buffer,
+                           const pgas_call_opts_t *o, uint32_t token)
 {
     pgasi_bcast_entry_t *entry = NULL;
     pgasi_bcast_plan_t plan;

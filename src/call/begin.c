@@ -1,9 +1,11 @@
-/* Calls built in place: pgas_call_begin gives a place for the arguments, pgas_call_commit sends what stands there.
+/* Calls built in place: pgas_call_begin gives a place for the arguments, pgas_call_commit sends
+ * what stands there.
  *
- * On the node the place is in the receiver's chunk, behind the tail, which does not move before the commit; elsewhere it is
- * in the buffer that becomes the message. Where neither is possible now, in handlers, and for what goes through the shared
- * lane, it is a block of its own that is copied; threads that are not attached send such blocks. A thread builds one call at
- * a time, and nothing else goes from its lane to that destination meanwhile. */
+ * On the node the place is in the receiver's chunk, behind the tail, which does not move before the
+ * commit; elsewhere it is in the buffer that becomes the message. Where neither is possible now, in
+ * handlers, and for what goes through the shared lane, it is a block of its own that is copied;
+ * threads that are not attached send such blocks. A thread builds one call at a time, and nothing
+ * else goes from its lane to that destination meanwhile. */
 #include "call/out.h"
 
 #include <stdlib.h>
@@ -36,7 +38,8 @@ static size_t record_head(const begun_t *b)
     return 8 + (b->header & PGASI_REC_TOKEN ? 8 : 0);
 }
 
-/* A place in the channel or in a buffer that is sent as it is; false if there is none now. Lane locked. */
+/* A place in the channel or in a buffer that is sent as it is; false if there is none now. Lane
+ * locked. */
 static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
 {
     out_t *out = out_of(ob, dest);
@@ -51,7 +54,8 @@ static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
         out->begun = true;
         close_window(out);
     } else {
-        if (pgasi_lane_open(ob->lane) != PGAS_OK || !(b->buffer = pgasi_out_buffer(ob, room, false)))
+        if (pgasi_lane_open(ob->lane) != PGAS_OK ||
+            !(b->buffer = pgasi_out_buffer(ob, room, false)))
             return false;
         b->own_buffer = b->buffer->slot < 0;
         b->args = b->buffer->data + record_head(b);
@@ -70,7 +74,8 @@ static void fill_token(const begun_t *b, char *record)
 /* What was built stays behind the tail, and could pass for marks there. */
 static void leave_dirty(out_t *out, size_t room)
 {
-    uint32_t end = (uint32_t)(out->w->pos - out->chunk) + (uint32_t)PGASI_ALIGN_UP(room, PGASI_RING_UNIT);
+    uint32_t end =
+        (uint32_t)(out->w->pos - out->chunk) + (uint32_t)PGASI_ALIGN_UP(room, PGASI_RING_UNIT);
     chunk_t *c = &out->chunks[out->current];
     out->clean_from = PGASI_MAX(out->clean_from, end);
     c->written = PGASI_MAX(c->written, end);
@@ -125,8 +130,8 @@ void pgasi_call_forget(void)
     begun.begun = false;
 }
 
-pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes, const pgas_call_opts_t *opts,
-                              void **args_p)
+pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size_t bytes,
+                              const pgas_call_opts_t *opts, void **args_p)
 {
     pgas_call_opts_t o;
     begun_t b;
@@ -185,8 +190,9 @@ static pgas_status_t end_call(bool send_it)
     if (!b.block)
         status = finish(&b, send_it);
     else if (send_it)
-        status = pgasi_outbox_call_port(b.rank, b.port, b.shared, pgasi_rec_handler(b.header), b.block,
-                                        pgasi_rec_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
+        status =
+            pgasi_outbox_call_port(b.rank, b.port, b.shared, pgasi_rec_handler(b.header), b.block,
+                                   pgasi_rec_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
     free(b.block);
     if (!send_it) {
         if (b.has_sync)

@@ -1,8 +1,10 @@
-/* Calls with buffers, the source's side: see pgas/buffer.h for what they are, parcel.h for how they travel.
+/* Calls with buffers, the source's side: see pgas/buffer.h for what they are, parcel.h for how they
+ * travel.
  *
- * Pushed buffers are put, and flushed, before anything is sent. The rest is one stream: a small head that is made here, and
- * copied buffers, which are sent from where they lie. A pull enters an open call into a table, so that what the target asks
- * for is checked against what was offered, and so that a source never has more than N_OPEN of them. */
+ * Pushed buffers are put, and flushed, before anything is sent. The rest is one stream: a small
+ * head that is made here, and copied buffers, which are sent from where they lie. A pull enters an
+ * open call into a table, so that what the target asks for is checked against what was offered, and
+ * so that a source never has more than N_OPEN of them. */
 #include "pgas/buffer.h"
 
 #include <stdlib.h>
@@ -21,8 +23,8 @@
 #include "call/sync.h"
 #include "mem/rma.h"
 
-#define N_OPEN 256
-#define PIECE_MAX 16384
+#define N_OPEN     256
+#define PIECE_MAX  16384
 #define SMALL_HEAD 1024 /* on the stack */
 
 size_t pgasi_parcel_piece_max(int rank)
@@ -58,7 +60,8 @@ static bool close_open(uint32_t id, int rank)
 {
     open_t *o = find_open(id, rank);
     uint32_t mine = id;
-    if (!o || !__atomic_compare_exchange_n(&o->id, &mine, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    if (!o ||
+        !__atomic_compare_exchange_n(&o->id, &mine, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return false;
     __atomic_store_n(&o->busy, 0, __ATOMIC_RELEASE);
     return true;
@@ -70,7 +73,8 @@ static open_t *claim_open(void)
     uint32_t from = __atomic_fetch_add(&hint, 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < N_OPEN; i++) {
         open_t *o = &opened[(from + i) % N_OPEN];
-        if (!__atomic_load_n(&o->busy, __ATOMIC_RELAXED) && !__atomic_exchange_n(&o->busy, 1, __ATOMIC_ACQUIRE))
+        if (!__atomic_load_n(&o->busy, __ATOMIC_RELAXED) &&
+            !__atomic_exchange_n(&o->busy, 1, __ATOMIC_ACQUIRE))
             return o;
     }
     return NULL;
@@ -89,17 +93,20 @@ static pgas_status_t try_open(int rank, const pgas_buffer_t *buffers, size_t n, 
     }
     o->generation = (o->generation + 1) % (UINT32_MAX / N_OPEN);
     *id_p = (o->generation + 1) * N_OPEN + (uint32_t)(o - opened);
-    __atomic_store_n(&o->id, *id_p, __ATOMIC_SEQ_CST); /* before the caller looks whether the rank is dead */
+    /* before the caller looks whether the rank is dead */
+    __atomic_store_n(&o->id, *id_p, __ATOMIC_SEQ_CST);
     return PGAS_OK;
 }
 
-static pgas_status_t open_pulls(int rank, const pgas_buffer_t *buffers, size_t n, pgas_full_t full, uint32_t *id_p)
+static pgas_status_t open_pulls(int rank, const pgas_buffer_t *buffers, size_t n, pgas_full_t full,
+                                uint32_t *id_p)
 {
     pgas_status_t status = try_open(rank, buffers, n, id_p);
     if (status != PGAS_ERR_AGAIN || full != PGAS_FULL_WAIT || pgasi_self.in_handler)
         return status;
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while ((status = try_open(rank, buffers, n, id_p)) == PGAS_ERR_AGAIN && !pgasi_boot_is_dead(rank))
+    while ((status = try_open(rank, buffers, n, id_p)) == PGAS_ERR_AGAIN &&
+           !pgasi_boot_is_dead(rank))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
     return status == PGAS_ERR_AGAIN ? PGAS_ERR_PEER : status;
@@ -118,13 +125,15 @@ void pgasi_buffers_peer_died(int rank)
 
 static bool may_read(const pgasi_parcel_ask_t *a, const open_t *o)
 {
-    return o && a->part < o->n && a->offset <= o->buffer[a->part].bytes && a->bytes <= o->buffer[a->part].bytes - a->offset;
+    return o && a->part < o->n && a->offset <= o->buffer[a->part].bytes &&
+           a->bytes <= o->buffer[a->part].bytes - a->offset;
 }
 
 bool pgasi_buffer_is_offered(uint32_t open, size_t part, uint64_t address, uint64_t bytes)
 {
     const open_t *o = find_open(open, pgasi_boot.rank);
-    return o && part < o->n && (uint64_t)(uintptr_t)o->buffer[part].address == address && o->buffer[part].bytes == bytes;
+    return o && part < o->n && (uint64_t)(uintptr_t)o->buffer[part].address == address &&
+           o->buffer[part].bytes == bytes;
 }
 
 static void send_asked(const pgasi_parcel_ask_t *a, const open_t *o, int rank)
@@ -137,7 +146,8 @@ static void send_asked(const pgasi_parcel_ask_t *a, const open_t *o, int rank)
     }
     for (uint64_t done = 0; done < a->bytes; done += piece_max) {
         d.offset = a->offset + done;
-        pgasi_outbox_answer(rank, PGASI_REC_BUFFER_DATA, &d, sizeof d, o->buffer[a->part].address + d.offset,
+        pgasi_outbox_answer(rank, PGASI_REC_BUFFER_DATA, &d, sizeof d,
+                            o->buffer[a->part].address + d.offset,
                             PGASI_MIN(a->bytes - done, piece_max));
     }
 }
@@ -190,7 +200,8 @@ static uint64_t segment_bytes(const stream_t *s)
     return s->buffers[s->at - 1].mode == PGAS_BUFFER_COPY ? s->buffers[s->at - 1].bytes : 0;
 }
 
-/* Skips what is sent; bytes that lie in one piece from here on go to *from_p, pads are 0 of them and *pad_p. */
+/* Skips what is sent; bytes that lie in one piece from here on go to *from_p, pads are 0 of them
+ * and *pad_p. */
 static uint64_t contiguous(stream_t *s, const char **from_p, uint64_t *pad_p)
 {
     uint64_t bytes = segment_bytes(s);
@@ -241,13 +252,15 @@ typedef struct {
     pgasi_parcel_head_t head;
 } order_t;
 
-static pgas_status_t send_piece(const order_t *o, const pgasi_parcel_piece_t *piece, const char *data, size_t bytes,
-                                pgasi_full_t full)
+static pgas_status_t send_piece(const order_t *o, const pgasi_parcel_piece_t *piece,
+                                const char *data, size_t bytes, pgasi_full_t full)
 {
-    return pgasi_outbox_call_pair(o->rank, o->port, o->shared, PGASI_REC_PARCEL, piece, sizeof *piece, data, bytes, full);
+    return pgasi_outbox_call_pair(o->rank, o->port, o->shared, PGASI_REC_PARCEL, piece,
+                                  sizeof *piece, data, bytes, full);
 }
 
-/* Pieces behind the first find room: they wait, or queue in a handler, which asked for the room of all before. */
+/* Pieces behind the first find room: they wait, or queue in a handler, which asked for the room of
+ * all before. */
 static pgas_status_t send_stream(const order_t *o, stream_t *s, uint64_t total, pgasi_full_t full)
 {
     static uint64_t last_id;
@@ -279,11 +292,13 @@ static size_t head_room(const order_t *o)
     bool far = pgasi_boot.local_of[o->rank] < 0;
     size_t key = sizeof(pgasi_segment_wire_t) + 8;
     size_t keys = !far ? 0 : (o->some_pull ? o->n : 0) + (o->head.reply_ptr != PGAS_NULL);
-    return sizeof o->head + o->n * sizeof(pgasi_parcel_part_t) + keys * key + PGASI_ALIGN_UP(o->bytes, 8);
+    return sizeof o->head + o->n * sizeof(pgasi_parcel_part_t) + keys * key +
+           PGASI_ALIGN_UP(o->bytes, 8);
 }
 
 /* The key of the segment that a pull reads from, once for all buffers in it; 0 if there is none. */
-static uint16_t add_key(char *head, size_t *used, pgas_gptr_t ptr, pgasi_segment_wire_t *last, uint16_t last_at)
+static uint16_t add_key(char *head, size_t *used, pgas_gptr_t ptr, pgasi_segment_wire_t *last,
+                        uint16_t last_at)
 {
     uint64_t offset = pgas_gptr_offset(ptr);
     if (last_at && offset - last->offset < last->bytes)
@@ -311,8 +326,8 @@ static void write_head(order_t *o, char *to)
         pgas_gptr_t ptr = pull ? ptr_of(b->address, b->bytes) : b->target;
         if (pull && ptr && far)
             key_at = add_key(to, &used, ptr, &last, key_at);
-        pgasi_parcel_part_t part = { b->bytes, (uint64_t)(uintptr_t)b->address, ptr, b->mode, b->helper,
-                                     pull && ptr && far ? key_at : 0 };
+        pgasi_parcel_part_t part = { b->bytes,  (uint64_t)(uintptr_t)b->address, ptr, b->mode,
+                                     b->helper, pull && ptr && far ? key_at : 0 };
         memcpy(to + sizeof o->head + i * sizeof part, &part, sizeof part);
     }
     if (o->head.reply_ptr && far)
@@ -348,8 +363,8 @@ static pgas_status_t probe(const order_t *o, uint64_t bytes, bool queue)
     return pgasi_outbox_probe(o->rank, o->port, o->shared, bytes, queue);
 }
 
-/* What is decided before anything happens: how the pieces are sent. A call that pushes, or has several pieces, cannot be
- * taken back when a later step finds no room. */
+/* What is decided before anything happens: how the pieces are sent. A call that pushes, or has
+ * several pieces, cannot be taken back when a later step finds no room. */
 static pgas_status_t choose_full(const order_t *o, pgasi_full_t *full_p)
 {
     uint64_t total = head_room(o) + o->copied;
@@ -366,7 +381,8 @@ static pgas_status_t choose_full(const order_t *o, pgasi_full_t *full_p)
     if (o->full == PGAS_FULL_WAIT)
         return PGAS_OK;
     *full_p = o->full == PGAS_FULL_AGAIN ? PGASI_FULL_WAIT : PGASI_FULL_ASYNC;
-    return o->full == PGAS_FULL_AGAIN ? probe(o, PGASI_MIN(total, piece_max), false) : probe(o, all, true);
+    return o->full == PGAS_FULL_AGAIN ? probe(o, PGASI_MIN(total, piece_max), false)
+                                      : probe(o, all, true);
 }
 
 /* ---- pushes ---- */
@@ -380,7 +396,9 @@ static pgas_status_t check_push(const order_t *o, const pgas_buffer_t *b)
     if (!b->target || pgas_gptr_rank(b->target) != o->rank)
         return PGAS_ERR_RANGE;
     pgas_status_t status = pgasi_resolve(b->target, b->bytes, &where, &address);
-    return status == PGAS_OK && where != PGASI_WHERE_HERE && pgasi_self.in_handler ? PGAS_ERR_CONTEXT : status;
+    return status == PGAS_OK && where != PGASI_WHERE_HERE && pgasi_self.in_handler
+               ? PGAS_ERR_CONTEXT
+               : status;
 }
 
 static pgas_status_t push_all(const order_t *o)
@@ -416,7 +434,8 @@ static pgas_status_t check_buffers(order_t *o)
         o->some_push = o->some_push || b->mode == PGAS_BUFFER_PUSH;
         o->some_pull = o->some_pull || b->mode == PGAS_BUFFER_PULL;
     }
-    if (status == PGAS_OK && PGASI_MAX(o->copied, o->pulled) > PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8))
+    if (status == PGAS_OK &&
+        PGASI_MAX(o->copied, o->pulled) > PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8))
         status = PGAS_ERR_LIMIT;
     return status;
 }
@@ -438,8 +457,10 @@ static pgas_status_t open_push_and_send(order_t *o)
     return status;
 }
 
-/* Both counters hear how it went. One that has fallen meanwhile, with the rank's death, takes the other with it. */
-static pgas_status_t issued(const order_t *o, const pgasi_sync_call_t *s, const pgasi_sync_call_t *l, pgas_status_t status)
+/* Both counters hear how it went. One that has fallen meanwhile, with the rank's death, takes the
+ * other with it. */
+static pgas_status_t issued(const order_t *o, const pgasi_sync_call_t *s,
+                            const pgasi_sync_call_t *l, pgas_status_t status)
 {
     pgas_status_t first = s->sync ? pgasi_sync_issued(s, status) : status;
     pgas_status_t second = l->sync ? pgasi_sync_issued(l, status) : status;
@@ -457,7 +478,8 @@ static pgas_status_t issue(order_t *o, pgas_sync_t *sync, pgas_when_t when, pgas
 {
     pgasi_sync_call_t s = { NULL, 0, 0, false }, l = { NULL, 0, 0, false };
     pgas_when_t read = o->some_pull ? PGAS_EXECUTED : PGAS_LOCAL;
-    pgas_status_t status = sync ? pgasi_sync_issue(&s, sync, o->rank, o->head.handler, when, true) : PGAS_OK;
+    pgas_status_t status =
+        sync ? pgasi_sync_issue(&s, sync, o->rank, o->head.handler, when, true) : PGAS_OK;
     if (status != PGAS_OK)
         return status;
     if (local)
@@ -471,13 +493,17 @@ static pgas_status_t issue(order_t *o, pgas_sync_t *sync, pgas_when_t when, pgas
     return issued(o, &s, &l, open_push_and_send(o));
 }
 
-pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
-                               const pgas_buffer_t *buffers, size_t n_buffers, const pgas_call_opts_t *opts,
-                               pgas_sync_t *local)
+pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, const void *args,
+                               size_t bytes, const pgas_buffer_t *buffers, size_t n_buffers,
+                               const pgas_call_opts_t *opts, pgas_sync_t *local)
 {
     pgas_call_opts_t opt = PGAS_CALL_OPTS_INIT;
-    order_t o = { .rank = pgas_thread_rank(target), .port = pgasi_port_of_slot(pgas_thread_slot(target)), .args = args,
-                  .bytes = bytes, .buffers = buffers, .n = n_buffers };
+    order_t o = { .rank = pgas_thread_rank(target),
+                  .port = pgasi_port_of_slot(pgas_thread_slot(target)),
+                  .args = args,
+                  .bytes = bytes,
+                  .buffers = buffers,
+                  .n = n_buffers };
     pgas_status_t status = pgasi_call_read_opts(opts, &opt);
     o.full = opt.full;
     o.shared = opt.way == PGAS_WAY_SEND;
@@ -499,8 +525,8 @@ pgas_status_t pgas_call_buffer(pgas_thread_t target, pgas_handler_t handler, con
     return issue(&o, NULL, PGAS_LOCAL, local ? local : opt.sync);
 }
 
-pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *args, size_t bytes, void *reply,
-                                  size_t reply_bytes, pgas_sync_t *executed)
+pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                  void *reply, size_t reply_bytes, pgas_sync_t *executed)
 {
     order_t o = { .rank = rank, .args = args, .bytes = bytes };
     if (reply_bytes > pgasi_param.buffer_limit || reply_bytes > UINT32_MAX)

@@ -15,14 +15,16 @@
 #include "pgas/coll.h"
 #include "pgas/rma.h"
 
-#define PATIENCE_NS UINT64_C(1000000000) /* then quiescence tells for whom it waits, if that may be for ever */
+/* then quiescence tells for whom it waits, if that may be for ever */
+#define PATIENCE_NS UINT64_C(1000000000)
 
-/* Publishes the caller's gathered calls and waits until nothing of its own is held up. PGAS_ERR_PEER: some were for a rank
- * that died. */
+/* Publishes the caller's gathered calls and waits until nothing of its own is held up.
+ * PGAS_ERR_PEER: some were for a rank that died. */
 static pgas_status_t hand_over(pgasi_publish_reason_t reason)
 {
     pgasi_lane_t *lane = pgasi_self.lane;
-    pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE); /* others may make it, on a shared lane */
+    /* others may make it, on a shared lane */
+    pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
     if (!ob)
         return PGAS_OK;
     pgasi_lane_lock(lane);
@@ -54,14 +56,15 @@ static uint64_t counted(const uint64_t *count)
     return count ? __atomic_load_n(count, __ATOMIC_ACQUIRE) : 0;
 }
 
-/* Bytes, not calls, are counted: positions in rings and sizes of messages that exist anyway. What was consumed is read
- * before what was sent, and compared with what was sent one wave later: equal sums then mean that nothing was under way
- * in between. */
+/* Bytes, not calls, are counted: positions in rings and sizes of messages that exist anyway. What
+ * was consumed is read before what was sent, and compared with what was sent one wave later: equal
+ * sums then mean that nothing was under way in between. */
 static pgas_status_t wave(const pgas_work_t *work, uint64_t all[2])
 {
     static uint64_t mine[2], sums[2]; /* MPI may write there after a collective that was given up */
     mine[0] = counted(work ? &work->ended : NULL);
-    mine[0] += __atomic_load_n(&pgasi_pulls_ended, __ATOMIC_ACQUIRE); /* before tasks: what ended may have become one */
+    /* before tasks: what ended may have become one */
+    mine[0] += __atomic_load_n(&pgasi_pulls_ended, __ATOMIC_ACQUIRE);
     mine[0] += pgasi_inbox_consumed() + __atomic_load_n(&pgasi_far_consumed, __ATOMIC_ACQUIRE);
     mine[1] = pgasi_tasks_pending();
     mine[1] += pgasi_outboxes_sent() + __atomic_load_n(&pgasi_pulls_begun, __ATOMIC_ACQUIRE);
@@ -92,7 +95,8 @@ static pgas_status_t waves(const pgas_work_t *work)
 
 pgas_status_t pgas_quiesce_work(pgas_work_t *work)
 {
-    pgas_status_t status = pgasi_self.in_task || own_work ? PGAS_ERR_CONTEXT : pgasi_thread_check_wait();
+    pgas_status_t status =
+        pgasi_self.in_task || own_work ? PGAS_ERR_CONTEXT : pgasi_thread_check_wait();
     if (status != PGAS_OK || (work && !work->run))
         return status != PGAS_OK ? status : PGAS_ERR_INVALID;
     pgasi_lanes_help_all(true);

@@ -1,9 +1,10 @@
 /* Channels on the node, the sender's side; inbox.h has the other.
  *
- * A channel is a ring of chunks in the receiver's memory; a record is written once, in place, and shown by its first word. A
- * chunk is left with a record that names the next. A further one is taken only when none was free for a while: few chunks
- * stay in caches. The tail always moves before a record shows, so that quiescence never sees more consumed than sent.
- * Programs may set channels up ahead, and take them down. */
+ * A channel is a ring of chunks in the receiver's memory; a record is written once, in place, and
+ * shown by its first word. A chunk is left with a record that names the next. A further one is
+ * taken only when none was free for a while: few chunks stay in caches. The tail always moves
+ * before a record shows, so that quiescence never sees more consumed than sent. Programs may set
+ * channels up ahead, and take them down. */
 #include "call/out.h"
 
 #include <string.h>
@@ -52,12 +53,14 @@ void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest)
 void pgasi_call_settle(pgas_call_window_t *w)
 {
     if (w->recent > 1)
-        __atomic_store_n(&w->pos, (char *)(uintptr_t)end_of_marks(w->pos, w->lap), __ATOMIC_RELEASE);
+        __atomic_store_n(&w->pos, (char *)(uintptr_t)end_of_marks(w->pos, w->lap),
+                         __ATOMIC_RELEASE);
     w->recent = 0;
 }
 
-/* The chunk after the present one is free, or becomes the next: one that the receiver gives in addition. Not at once: few
- * chunks stay in caches, and a receiver that is merely slower than we are needs no more. */
+/* The chunk after the present one is free, or becomes the next: one that the receiver gives in
+ * addition. Not at once: few chunks stay in caches, and a receiver that is merely slower than we
+ * are needs no more. */
 bool pgasi_channel_find_chunk(out_t *out)
 {
     int next = (out->current + 1) % out->n_chunks;
@@ -70,18 +73,21 @@ bool pgasi_channel_find_chunk(out_t *out)
     if (out->kind == OUT_PUT && out->n_refused % LOOK_EVERY == LOOK_EVERY - 1)
         pgasi_far_channel_look(out); /* what tells us may wait behind what waits for us */
     if (out->n_refused++ < GROW_AFTER || out->n_chunks >= pgasi_param.chunks_max ||
-        !(out->far ? pgasi_far_channel_grow(out, &number, &fresh) : pgasi_inbox_grow(out->bell_number, &number, &fresh)))
+        !(out->far ? pgasi_far_channel_grow(out, &number, &fresh)
+                   : pgasi_inbox_grow(out->bell_number, &number, &fresh)))
         return false;
     out->n_refused = 0;
     next = out->current + 1;
-    memmove(&out->chunks[next + 1], &out->chunks[next], (size_t)(out->n_chunks - next) * sizeof *out->chunks);
+    memmove(&out->chunks[next + 1], &out->chunks[next],
+            (size_t)(out->n_chunks - next) * sizeof *out->chunks);
     uint32_t dirty = fresh ? 0 : (uint32_t)pgasi_chunk_bytes;
     out->chunks[next] = (chunk_t){ number, dirty, dirty, 0, true };
     out->n_chunks++;
     return true;
 }
 
-/* Goes on in the next chunk, with a record that says so at the tail. As ever the tail moves first. */
+/* Goes on in the next chunk, with a record that says so at the tail. As ever the tail moves
+ * first. */
 bool pgasi_channel_next(out_t *out)
 {
     if (!pgasi_channel_find_chunk(out))
@@ -95,7 +101,8 @@ bool pgasi_channel_next(out_t *out)
     if (out->w->sized) /* streams do not note it */
         out->dirty_to = end - PGASI_RING_UNIT;
     out->w->sized = 0;
-    left->dirty = end < left->written ? left->written : out->dirty_to; /* marks of the use before the last count again */
+    /* marks of the use before the last count again */
+    left->dirty = end < left->written ? left->written : out->dirty_to;
     left->written = PGASI_MAX(left->written, end);
     out->current = (out->current + 1) % out->n_chunks;
     c = &out->chunks[out->current];
@@ -105,26 +112,30 @@ bool pgasi_channel_next(out_t *out)
     *(uint64_t *)(void *)(pos + 8) = c->number;
     __atomic_store_n(&out->base, out->base + pgasi_chunk_bytes, __ATOMIC_RELAXED);
     out->chunk = out->channel.chunks + c->number * pgasi_chunk_bytes;
-    __atomic_store_n(&out->w->lap, c->odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN, __ATOMIC_RELEASE); /* behind base */
+    /* behind base */
+    __atomic_store_n(&out->w->lap, c->odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN,
+                     __ATOMIC_RELEASE);
     __atomic_store_n((uint64_t *)(void *)out->chunk, 0, __ATOMIC_RELAXED);
     set_pos(out, out->chunk);
     close_window(out); /* its end was that of the chunk before */
-    __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_REC_SLOT_SHIFT, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_REC_SLOT_SHIFT,
+                     __ATOMIC_RELEASE);
     ring_bell(out);
     return true;
 }
 
-/* Fetches the lines of a place that is about to be written, by a store to each: as many are then under way as stores may
- * wait, while a copy has several stores to a line. The first, at which the receiver looks, comes last. */
+/* Fetches the lines of a place that is about to be written, by a store to each: as many are then
+ * under way as stores may wait, while a copy has several stores to a line. The first, at which the
+ * receiver looks, comes last. */
 static inline void fetch_lines(char *at, size_t bytes)
 {
     for (size_t i = bytes / 64 * 64; i > 0; i -= 64)
         __atomic_store_n((uint64_t *)(void *)(at + i - 16), 0, __ATOMIC_RELAXED); /* no mark */
 }
 
-/* Copies a batch into the ring: full lines one after the other, whose fetching overlaps. (Written into the ring call by
- * call, alternating with the cursor's own line, stores wait for one line after the other: three to four times slower on
- * the machines measured.) */
+/* Copies a batch into the ring: full lines one after the other, whose fetching overlaps. (Written
+ * into the ring call by call, alternating with the cursor's own line, stores wait for one line
+ * after the other: three to four times slower on the machines measured.) */
 pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
 {
     size_t bytes = batch->used;
@@ -134,14 +145,16 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
         return PGAS_ERR_AGAIN;
     fetch_lines(out->w->pos, 8 + bytes);
     memcpy(out->w->pos + 8, batch->data, bytes);
-    show(out, 8 + bytes, PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
+    show(out, 8 + bytes,
+         PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
     buffer_release(batch);
     ring_bell(out);
     return PGAS_OK;
 }
 
-/* Another thread may be sending. The order in which the tail's parts are stored lets us see too much for a moment, never
- * too little. What is written meanwhile behind the tail is no mark of this lap, or of a call that counts. */
+/* Another thread may be sending. The order in which the tail's parts are stored lets us see too
+ * much for a moment, never too little. What is written meanwhile behind the tail is no mark of this
+ * lap, or of a call that counts. */
 __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const out_t *out)
 {
     uint64_t base, lap;
@@ -155,13 +168,16 @@ __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const 
         lap = __atomic_load_n(&out->w->lap, __ATOMIC_RELAXED);
         end = end_of_marks(pos, lap);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    } while (base != __atomic_load_n(&out->base, __ATOMIC_RELAXED) || pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
-    return base + ((uint64_t)(pos - out->channel.chunks) & (pgasi_chunk_bytes - 1)) + (uint64_t)(end - pos);
+    } while (base != __atomic_load_n(&out->base, __ATOMIC_RELAXED) ||
+             pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));
+    return base + ((uint64_t)(pos - out->channel.chunks) & (pgasi_chunk_bytes - 1)) +
+           (uint64_t)(end - pos);
 }
 
 /* ---- set up and taken down by the program ---- */
 
-/* The destination of a channel of the calling thread's lane, which is locked then; not looked at: it may not be known yet. */
+/* The destination of a channel of the calling thread's lane, which is locked then; not looked at:
+ * it may not be known yet. */
 static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, int *dest_p)
 {
     int rank = pgas_thread_rank(target), port = pgasi_port_of_slot(pgas_thread_slot(target));
@@ -180,13 +196,14 @@ static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, in
     return status;
 }
 
-/* Asks, waits for the answer, and goes on by it if nothing is before that; else the next call does. Lane locked, given up
- * while waiting. */
+/* Asks, waits for the answer, and goes on by it if nothing is before that; else the next call does.
+ * Lane locked, given up while waiting. */
 static pgas_status_t open_far(pgasi_outbox_t *ob, out_t *out, int dest)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     bool asked = false;
-    while ((!(asked = asked || pgasi_far_channel_ask(ob, out)) || pgasi_far_channel_state(out) == FAR_ASKED) &&
+    while ((!(asked = asked || pgasi_far_channel_ask(ob, out)) ||
+            pgasi_far_channel_state(out) == FAR_ASKED) &&
            !pgasi_boot_is_dead(out->rank)) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
@@ -229,7 +246,8 @@ static bool has_chunks(const out_t *out)
     return out->kind == OUT_NODE || out->kind == OUT_PUT;
 }
 
-/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail. False: some not yet. */
+/* The chunks beyond the first go back, but the one in use; the receiver has come to the tail.
+ * False: some not yet. */
 static bool give_back(out_t *out)
 {
     bool all = true;
@@ -263,13 +281,15 @@ pgas_status_t pgas_channel_close(pgas_thread_t target)
         status = PGAS_ERR_BUSY;
     else
         status = pgasi_outbox_flush(ob, dest);
-    if (status == PGAS_OK && out->kind == OUT_PUT) { /* a chunk that was made ready and not used is not written to later */
+    /* a chunk that was made ready and not used is not written to later */
+    if (status == PGAS_OK && out->kind == OUT_PUT) {
         pgasi_lane_unlock(ob->lane);
         status = pgas_flush(out->rank);
         pgasi_lane_lock(ob->lane);
     }
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (status == PGAS_OK && has_chunks(out) && (head_of(out) < pgasi_channel_handed_over(out) || !give_back(out))) {
+    while (status == PGAS_OK && has_chunks(out) &&
+           (head_of(out) < pgasi_channel_handed_over(out) || !give_back(out))) {
         pgasi_lane_unlock(ob->lane);
         pgasi_wait_step(&w);
         pgasi_lane_lock(ob->lane);
@@ -289,7 +309,8 @@ pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info
     if (status != PGAS_OK)
         return status;
     out_t *out = &ob->out[dest];
-    *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN, .stores = out->kind == OUT_NODE,
+    *info_p = (pgas_channel_info_t){ .open = out->kind != OUT_UNKNOWN,
+                                     .stores = out->kind == OUT_NODE,
                                      .puts = out->kind == OUT_PUT };
     if (has_chunks(out)) {
         info_p->chunk_bytes = pgasi_chunk_bytes;

@@ -1,5 +1,6 @@
-/* Consumer threads: they run the calls for one slot, whoever owns it or nobody. One at a time has the port, so calls of one
- * thread keep their order; several let the next go on where the first serves the rank meanwhile. */
+/* Consumer threads: they run the calls for one slot, whoever owns it or nobody. One at a time has
+ * the port, so calls of one thread keep their order; several let the next go on where the first
+ * serves the rank meanwhile. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +32,11 @@ static void *consume(void *arg)
     if (status != PGAS_OK)
         pgasi_fatal("call", "a consumer thread cannot attach: %s", pgas_status_text(status));
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while (!__atomic_load_n(&c->stopping, __ATOMIC_ACQUIRE)) {
+    while (!__atomic_load_n(&c->stopping, __ATOMIC_ACQUIRE))
         if (pgasi_port_used(c->port) && pgasi_port_drain_if_free(c->port) > 0)
             w.steps = 0;
         else
             pgasi_wait_step(&w);
-    }
     pgasi_wait_end(&w);
     pgasi_thread_detach();
     return NULL;
@@ -90,8 +90,11 @@ static pgas_status_t start(int slot, int port, int n_threads)
         c->n += error == 0;
     }
     if (error != 0) {
-        PGASI_ERROR("consumer", "pgas_consumers_start: only %d of %d threads started: %s; raise the limit of processes "
-                    "(ulimit -u)", c->n, n_threads, strerror(error));
+        PGASI_ERROR(
+            "consumer",
+            "pgas_consumers_start: only %d of %d threads started: %s; raise the limit of processes "
+            "(ulimit -u)",
+            c->n, n_threads, strerror(error));
         stop(c);
         free(c);
         return PGAS_ERR_NO_MEMORY;

@@ -1,8 +1,9 @@
 /* Delegation and combining: see pgas/delegate.h.
  *
- * A call carries requests for one object, one or many; its answer carries their results. With combining, threads push what
- * they want onto a list and one of them, the first that finds the list's mark free, takes the whole list, oldest first, and
- * sends it in as few calls as PGAS_CALL_MAX allows; the others wait. Lists are chosen by a hash of the object's name, so
+ * A call carries requests for one object, one or many; its answer carries their results. With
+ * combining, threads push what they want onto a list and one of them, the first that finds the
+ * list's mark free, takes the whole list, oldest first, and sends it in as few calls as
+ * PGAS_CALL_MAX allows; the others wait. Lists are chosen by a hash of the object's name, so
  * objects seldom wait for each other. */
 #include "call/delegate.h"
 
@@ -23,10 +24,11 @@
 #include "call/sync.h"
 #include "mem/thread.h"
 
-#define N_LISTS 64
+#define N_LISTS  64
 #define ON_STACK 1024
 
-/* A call: this, then each request with its arguments, padded to 8. The answer: each result head with its result. */
+/* A call: this, then each request with its arguments, padded to 8. The answer: each result head
+ * with its result. */
 typedef struct {
     pgas_object_t object;
     uint32_t n, answer_bytes;
@@ -91,7 +93,7 @@ static bool is_inside(const object_t *o)
     const inside_t *at = inside;
     while (at && at->object != o)
         at = at->outer;
-    return at != NULL;
+    return at;
 }
 
 /* Called by number as if it were a handler: there is no object to run it on. */
@@ -133,7 +135,8 @@ static void object_leave(object_t *o)
     pthread_mutex_unlock(&objects.lock);
 }
 
-static pgas_status_t run(object_t *o, const request_head_t *r, const void *args, void *result, pgas_thread_t source)
+static pgas_status_t run(object_t *o, const request_head_t *r, const void *args, void *result,
+                         pgas_thread_t source)
 {
     pgas_op_fn_t fn = op_of(r->op);
     if (!fn)
@@ -146,7 +149,8 @@ static pgas_status_t run(object_t *o, const request_head_t *r, const void *args,
 }
 
 /* The requests of a call; what does not fit in it, or in the answer, ends it. */
-static void run_all(const call_head_t *head, const char *at, const char *end, char *answer, int rank)
+static void run_all(const call_head_t *head, const char *at, const char *end, char *answer,
+                    int rank)
 {
     pgas_status_t found;
     object_t *o = object_enter(head->object, &found);
@@ -158,11 +162,13 @@ static void run_all(const call_head_t *head, const char *at, const char *end, ch
         memcpy(&r, at, sizeof r);
         at += sizeof r;
         size_t left = (size_t)(answer_end - answer);
-        if (r.bytes > (size_t)(end - at) || left < sizeof(result_head_t) || r.result_bytes > left - sizeof(result_head_t))
+        if (r.bytes > (size_t)(end - at) || left < sizeof(result_head_t) ||
+            r.result_bytes > left - sizeof(result_head_t))
             break;
         result_head_t h = { found, 0 };
         if (o)
-            h.status = run(o, &r, at, answer + sizeof h, pgas_thread_make(rank, r.slot & PGAS_SLOT_SERVICE));
+            h.status = run(o, &r, at, answer + sizeof h,
+                           pgas_thread_make(rank, r.slot & PGAS_SLOT_SERVICE));
         memcpy(answer, &h, sizeof h);
         answer += PGASI_MIN(sizeof h + padded(r.result_bytes), left);
         at += PGASI_MIN(padded(r.bytes), (size_t)(end - at));
@@ -185,7 +191,8 @@ static void on_delegate(const void *args, size_t bytes, pgas_thread_t source, vo
     if (!answer)
         return; /* the caller gets PGAS_ERR_MISMATCH */
     memset(answer, 0, head.answer_bytes);
-    run_all(&head, (const char *)args + sizeof head, (const char *)args + bytes, answer, pgas_thread_rank(source));
+    run_all(&head, (const char *)args + sizeof head, (const char *)args + bytes, answer,
+            pgas_thread_rank(source));
     pgasi_reply(answer, head.answer_bytes);
     if (answer != small)
         free(answer);
@@ -261,8 +268,8 @@ static request_t *send_some(request_t *r)
     pack(r, n, both, answer_bytes);
     __atomic_add_fetch(&pgasi_delegate_stats.n_calls, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&pgasi_delegate_stats.n_requests, n, __ATOMIC_RELAXED);
-    pgas_status_t status = pgasi_ask(pgasi_named_rank(r->object), PGASI_REC_DELEGATE, both, bytes, both + bytes,
-                                     answer_bytes);
+    pgas_status_t status = pgasi_ask(pgasi_named_rank(r->object), PGASI_REC_DELEGATE, both, bytes,
+                                     both + bytes, answer_bytes);
     request_t *rest = unpack(r, n, status, both + bytes);
     if (both != small)
         free(both);
@@ -281,7 +288,8 @@ static list_t lists[N_LISTS];
 static void lay_down(list_t *l, request_t *r)
 {
     r->next = __atomic_load_n(&l->newest, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&l->newest, &r->next, r, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    while (!__atomic_compare_exchange_n(&l->newest, &r->next, r, true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) {
     }
     __atomic_add_fetch(&pgasi_delegate_stats.n_laid_down, 1, __ATOMIC_RELEASE);
 }
@@ -289,7 +297,8 @@ static void lay_down(list_t *l, request_t *r)
 /* All that lies there: those of one object together, oldest first. */
 static request_t *take_all(list_t *l)
 {
-    request_t *newest = __atomic_exchange_n(&l->newest, NULL, __ATOMIC_ACQUIRE), *oldest = NULL, *sorted = NULL;
+    request_t *newest = __atomic_exchange_n(&l->newest, NULL, __ATOMIC_ACQUIRE), *oldest = NULL,
+              *sorted = NULL;
     while (newest) {
         request_t *next = newest->next;
         newest->next = oldest;
@@ -320,7 +329,8 @@ static void combine(request_t *r)
     lay_down(l, r);
     while (!__atomic_load_n(&r->done, __ATOMIC_ACQUIRE)) {
         int free_mark = 0;
-        if (!__atomic_compare_exchange_n(&l->taken, &free_mark, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        if (!__atomic_compare_exchange_n(&l->taken, &free_mark, 1, false, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED)) {
             pgasi_wait_step(&w);
             continue;
         }
@@ -409,8 +419,8 @@ pgas_status_t pgas_object_destroy(pgas_object_t name)
     return PGAS_OK;
 }
 
-/* In a handler. All operations run as handlers do that run for any thread: one that holds an object never waits for the
- * inbox lock, which others hold that wait for the object. */
+/* In a handler. All operations run as handlers do that run for any thread: one that holds an object
+ * never waits for the inbox lock, which others hold that wait for the object. */
 static pgas_status_t run_here(const request_t *r)
 {
     pgas_status_t status;
@@ -433,12 +443,15 @@ static pgas_status_t run_here(const request_t *r)
 static pgas_status_t check(const request_t *r, const pgas_delegate_opts_t *o)
 {
     size_t most = pgasi_param.call_max - 32;
-    if ((unsigned)o->way > PGAS_DELEGATE_HTM || !r->object || pgasi_named_rank(r->object) >= pgasi_boot.n_ranks)
+    if ((unsigned)o->way > PGAS_DELEGATE_HTM || !r->object ||
+        pgasi_named_rank(r->object) >= pgasi_boot.n_ranks)
         return PGAS_ERR_INVALID;
     if (o->way == PGAS_DELEGATE_HTM) {
         static int told;
         if (__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED) == 0)
-            PGASI_WARN("delegate", "PGAS_DELEGATE_HTM is refused: hardware transactions are switched off on most processors, "
+            PGASI_WARN("delegate",
+                       "PGAS_DELEGATE_HTM is refused: hardware transactions are switched off on "
+                       "most processors, "
                        "may always abort, and do not reach other nodes; use PGAS_DELEGATE_COMBINE");
         return PGAS_ERR_UNSUPPORTED;
     }
@@ -449,8 +462,8 @@ static pgas_status_t check(const request_t *r, const pgas_delegate_opts_t *o)
     return op_of(r->head.op) ? PGAS_OK : PGAS_ERR_NOT_FOUND;
 }
 
-pgas_status_t pgas_delegate(pgas_object_t object, pgas_handler_t op, const void *args, size_t bytes, void *result,
-                            size_t result_bytes, const pgas_delegate_opts_t *opts)
+pgas_status_t pgas_delegate(pgas_object_t object, pgas_handler_t op, const void *args, size_t bytes,
+                            void *result, size_t result_bytes, const pgas_delegate_opts_t *opts)
 {
     pgas_delegate_opts_t o = PGAS_DELEGATE_OPTS_INIT;
     pgas_status_t status = pgasi_thread_check();
@@ -462,8 +475,9 @@ pgas_status_t pgas_delegate(pgas_object_t object, pgas_handler_t op, const void 
         o = *opts;
     size_t most = UINT32_MAX;
     request_t r = { .object = object, .args = args, .result = result };
-    r.head = (request_head_t){ (uint32_t)PGASI_MIN(bytes, most), (uint32_t)PGASI_MIN(result_bytes, most), op,
-                               (uint16_t)pgasi_self.slot, 0 };
+    r.head =
+        (request_head_t){ (uint32_t)PGASI_MIN(bytes, most), (uint32_t)PGASI_MIN(result_bytes, most),
+                          op, (uint16_t)pgasi_self.slot, 0 };
     status = check(&r, &o);
     if (status != PGAS_OK)
         return status;

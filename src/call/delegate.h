@@ -8,7 +8,8 @@
 void pgasi_delegate_start(void);
 void pgasi_delegate_stop(void);
 
-/** Calls that carried requests, requests in them, and requests that were laid down for whoever sends next. */
+/** Calls that carried requests, requests in them, and requests that were laid down for whoever
+ *  sends next. */
 typedef struct {
     uint64_t n_calls, n_requests, n_laid_down;
 } pgasi_delegate_stats_t;

@@ -1,7 +1,8 @@
-/* The public calls and their short ways. A call of a thread with a lane of its own, outside of handlers, that nobody waits
- * for, is written straight into the channel, or into a message of its own, if that can be done at once. On the node this
- * takes no lock; calls of 8 bytes (include/pgas/call.h) and streams of equal ones rarely even store the tail. Whatever is
- * not plain, errors too, takes the long way through outbox.c. */
+/* The public calls and their short ways. A call of a thread with a lane of its own, outside of
+ * handlers, that nobody waits for, is written straight into the channel, or into a message of its
+ * own, if that can be done at once. On the node this takes no lock; calls of 8 bytes
+ * (include/pgas/call.h) and streams of equal ones rarely even store the tail. Whatever is not
+ * plain, errors too, takes the long way through outbox.c. */
 #include "call/out.h"
 
 #include <stdlib.h>
@@ -24,26 +25,32 @@ typedef struct {
     pgasi_full_t full;
 } how_t;
 
-static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, const void *args, size_t bytes,
-                                                    pgas_sync_t *sync, pgas_when_t when, how_t how)
+static __attribute__((noinline)) pgas_status_t call(int rank, uint32_t handler, const void *args,
+                                                    size_t bytes, pgas_sync_t *sync,
+                                                    pgas_when_t when, how_t how)
 {
     if (!sync)
-        return pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, NULL, how.full);
+        return pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, NULL,
+                                      how.full);
     pgasi_sync_call_t c;
     pgas_status_t status = pgasi_sync_issue(&c, sync, rank, handler, when,
                                             pgasi_self.in_handler || how.full == PGASI_FULL_ASYNC);
     if (status != PGAS_OK)
         return status;
-    status = pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes, c.wire ? &c.wire : NULL, how.full);
+    status = pgasi_outbox_call_port(rank, how.port, how.shared, handler, args, bytes,
+                                    c.wire ? &c.wire : NULL, how.full);
     return pgasi_sync_issued(&c, status);
 }
 
-static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_handler_t handler, const void *args, size_t bytes,
-                                                              pgas_sync_t *executed, pgasi_full_t full)
+static __attribute__((noinline)) pgas_status_t check_and_call(int rank, pgas_handler_t handler,
+                                                              const void *args, size_t bytes,
+                                                              pgas_sync_t *executed,
+                                                              pgasi_full_t full)
 {
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
     how_t how = { PGASI_PORT_ANY, false, full };
-    return status == PGAS_OK ? call(rank, handler, args, bytes, executed, PGAS_EXECUTED, how) : status;
+    return status == PGAS_OK ? call(rank, handler, args, bytes, executed, PGAS_EXECUTED, how)
+                             : status;
 }
 
 /* ---- the short ways ---- */
@@ -57,14 +64,14 @@ static __attribute__((noinline, cold)) void shut_windows(pgasi_outbox_t *ob, uin
 {
     ob->epoch = epoch;
     pgasi_lane_lock(ob->lane);
-    for (int i = 0; i < ob->n_known; i++) {
+    for (int i = 0; i < ob->n_known; i++)
         if (pgasi_boot_is_dead(ob->out[ob->known[i]].rank))
             pgasi_out_shut(ob, ob->known[i]);
-    }
     pgasi_lane_unlock(ob->lane);
 }
 
-/* Opens the inline parts to the calling thread, whose outbox this is; not towards ranks that died. */
+/* Opens the inline parts to the calling thread, whose outbox this is; not towards ranks that
+ * died. */
 static inline void set_path(pgasi_outbox_t *ob)
 {
     uint64_t epoch = __atomic_load_n(&pgas_call_run.epoch, __ATOMIC_ACQUIRE);
@@ -89,14 +96,14 @@ static inline void note_sized(pgas_call_window_t *w)
     pgas_call_path.used = w;
 }
 
-/* The usual case without a stop: own lane, same node, room in the chunk, nobody waits for it; and the inline part may do it
- * from now on if it has 8 bytes. */
+/* The usual case without a stop: own lane, same node, room in the chunk, nobody waits for it; and
+ * the inline part may do it from now on if it has 8 bytes. */
 static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                const pgas_sync_t *executed)
 {
     pgasi_outbox_t *ob = pgasi_self.outbox;
-    if (!ob || executed || bytes > DIRECT_MAX || !args || !pgasi_thread_attached() || (uint32_t)rank >= ob->n_ranks ||
-        handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
+    if (!ob || executed || bytes > DIRECT_MAX || !args || !pgasi_thread_attached() ||
+        (uint32_t)rank >= ob->n_ranks || handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler)
         return false;
     if (PGAS_UNLIKELY(pgas_call_path.epoch != pgas_call_run.epoch))
         set_path(ob);
@@ -116,18 +123,20 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     if (room > PGASI_RING_UNIT)
         out->dirty_to = (uint32_t)(record + room - out->chunk);
     __atomic_store_n(&out->w->pos, record + room, __ATOMIC_RELAXED); /* first, as in show() */
-    uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_REC_BYTES_SHIFT) | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
+    uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_REC_BYTES_SHIFT) |
+                      (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
     __atomic_store_n((uint64_t *)(void *)record, header | out->w->lap | handler, __ATOMIC_RELEASE);
     pgasi_bell_ring_at(out->bell, out->bell_number);
     return true;
 }
 
 /* The same towards other nodes; whatever is not plain, errors too, takes the long way. */
-static inline bool call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, const pgas_sync_t *executed)
+static inline bool call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                            const pgas_sync_t *executed)
 {
     pgasi_outbox_t *ob = pgasi_self.outbox;
-    if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks || handler - 1u >= pgasi_n_handlers ||
-        pgasi_self.in_handler || !pgasi_thread_attached())
+    if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks ||
+        handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler || !pgasi_thread_attached())
         return false;
     pgasi_lane_lock(ob->lane);
     pgas_status_t status;
@@ -143,14 +152,15 @@ static inline bool call_far(int rank, pgas_handler_t handler, const void *args, 
     return status == PGAS_OK;
 }
 
-bool pgasi_outbox_call_short(const pgasi_outbox_t *ob, int rank, pgas_handler_t handler, const void *args, size_t bytes)
+bool pgasi_outbox_call_short(const pgasi_outbox_t *ob, int rank, pgas_handler_t handler,
+                             const void *args, size_t bytes)
 {
-    return ob == pgasi_self.outbox &&
-           (call_direct(rank, handler, args, bytes, NULL) || call_far(rank, handler, args, bytes, NULL));
+    return ob == pgasi_self.outbox && (call_direct(rank, handler, args, bytes, NULL) ||
+                                       call_far(rank, handler, args, bytes, NULL));
 }
 
-/* By a store to each line, of what is no mark. A store that waits for a line holds up those behind it, but for lines of
- * waiting stores that follow each other the processor asks at once. */
+/* By a store to each line, of what is no mark. A store that waits for a line holds up those behind
+ * it, but for lines of waiting stores that follow each other the processor asks at once. */
 static inline void fetch_lines(char *line, int n)
 {
     for (int i = 0; i < n; i++)
@@ -162,10 +172,11 @@ void pgas_call_fetch(char *pos)
     fetch_lines(pos + 64, PGAS_CALL_BLOCK / 64 - 1);
 }
 
-/* A call in a stream, by stores to the chunk and next to no others, for the reason that pgas_call_inline gives: the tail is
- * stored when a block is left, or where it would pass for exact; in between it is where the marks end. The line of the
- * header, at which the receiver looks, comes last, or it would be taken away in the middle. Small ones fetch some lines
- * behind them when a block is left. */
+/* A call in a stream, by stores to the chunk and next to no others, for the reason that
+ * pgas_call_inline gives: the tail is stored when a block is left, or where it would pass for
+ * exact; in between it is where the marks end. The line of the header, at which the receiver looks,
+ * comes last, or it would be taken away in the middle. Small ones fetch some lines behind them when
+ * a block is left. */
 bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t bytes)
 {
     if (pgas_call_path.epoch != pgas_call_run.epoch || (uint32_t)rank >= pgas_call_run.n_ranks ||
@@ -173,7 +184,8 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
         return false;
     pgas_call_window_t *w = &pgas_call_path.window[rank];
     size_t room = PGAS_CALL_ROOM(bytes);
-    uint64_t header = (pgas_call_path.header ^ UINT64_C(8) << 16) | (uint64_t)bytes << 16 | handler | w->lap;
+    uint64_t header =
+        (pgas_call_path.header ^ UINT64_C(8) << 16) | (uint64_t)bytes << 16 | handler | w->lap;
     if (w->recent < 2 || !w->sized)
         return false;
     char *pos = pgas_call_tail(w->pos, w->lap, header, room);
@@ -182,7 +194,8 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
     __atomic_store_n((uint64_t *)(void *)(pos + room), 0, __ATOMIC_RELAXED);
     bool leaves = ((uintptr_t)w->pos ^ (uintptr_t)(pos + room)) >= PGAS_CALL_BLOCK;
     if ((uintptr_t)w->pos % 64 == 0 || leaves)
-        __atomic_store_n(&w->pos, pos + room, __ATOMIC_RELEASE); /* before the record shows, as in show() */
+        /* before the record shows, as in show() */
+        __atomic_store_n(&w->pos, pos + room, __ATOMIC_RELEASE);
     for (size_t i = bytes; i > 0; i -= 8) {
         uint64_t word;
         memcpy(&word, (const char *)args + i - 8, 8);
@@ -205,16 +218,20 @@ void pgas_call_wake(int rank)
 
 /* ---- public ---- */
 
-pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
+pgas_status_t pgas_call_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                            pgas_sync_t *executed)
 {
-    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) ||
+        call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
     return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_WAIT);
 }
 
-pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes, pgas_sync_t *executed)
+pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                pgas_sync_t *executed)
 {
-    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) || call_far(rank, handler, args, bytes, executed))
+    if (PGAS_LIKELY(call_direct(rank, handler, args, bytes, executed)) ||
+        call_far(rank, handler, args, bytes, executed))
         return PGAS_OK;
     return check_and_call(rank, handler, args, bytes, executed, PGASI_FULL_AGAIN);
 }
@@ -226,7 +243,8 @@ pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_
         return PGAS_ERR_INVALID;
     if (opts)
         o = *opts;
-    if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE || (unsigned)o.way > PGAS_WAY_SEND)
+    if ((unsigned)o.when > PGAS_LOCAL || (unsigned)o.full > PGAS_FULL_QUEUE ||
+        (unsigned)o.way > PGAS_WAY_SEND)
         return PGAS_ERR_INVALID;
     *o_p = o;
     return PGAS_OK;
@@ -234,7 +252,8 @@ pgas_status_t pgasi_call_read_opts(const pgas_call_opts_t *opts, pgas_call_opts_
 
 pgasi_full_t pgasi_full_of(pgas_full_t full)
 {
-    static const pgasi_full_t full_of[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT, [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
+    static const pgasi_full_t full_of[] = { [PGAS_FULL_WAIT] = PGASI_FULL_WAIT,
+                                            [PGAS_FULL_AGAIN] = PGASI_FULL_AGAIN,
                                             [PGAS_FULL_QUEUE] = PGASI_FULL_ASYNC };
     return full_of[full];
 }
@@ -247,8 +266,8 @@ static pgas_status_t read_opts(const pgas_call_opts_t *opts, pgas_call_opts_t *o
     return status;
 }
 
-pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args, size_t bytes,
-                           const pgas_call_opts_t *opts)
+pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const void *args,
+                           size_t bytes, const pgas_call_opts_t *opts)
 {
     pgas_call_opts_t o;
     how_t how;
@@ -262,7 +281,8 @@ pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler, const v
     return how.port < 0 ? PGAS_ERR_LIMIT : call(rank, handler, args, bytes, o.sync, o.when, how);
 }
 
-pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, size_t bytes, const pgas_call_opts_t *opts)
+pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                         const pgas_call_opts_t *opts)
 {
     pgas_call_opts_t o;
     how_t how;

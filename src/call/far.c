@@ -1,9 +1,10 @@
-/* Calls to and from other nodes: active messages of the sender's lane to the peer's lane 0, with the records that a channel
- * would hold, behind a header that tells the job and the port.
+/* Calls to and from other nodes: active messages of the sender's lane to the peer's lane 0, with
+ * the records that a channel would hold, behind a header that tells the job and the port.
  *
- * A batch is sent from the buffer in which it was gathered. A call by itself is written into a spare buffer, which is used
- * up only if the transport keeps it. What arrives for any thread of the rank runs at once, where it lies if it is aligned;
- * what is for a port of its own is kept in order until that is drained. */
+ * A batch is sent from the buffer in which it was gathered. A call by itself is written into a
+ * spare buffer, which is used up only if the transport keeps it. What arrives for any thread of the
+ * rank runs at once, where it lies if it is aligned; what is for a port of its own is kept in order
+ * until that is drained. */
 #include "call/out.h"
 
 #include <stdlib.h>
@@ -35,15 +36,19 @@ static inline size_t far_header(int port, size_t bytes, uint32_t header[2])
     return port == PGASI_PORT_ANY ? sizeof header[0] : 2 * sizeof header[0];
 }
 
-/* One message. PGAS_INPROGRESS: the transport keeps the buffer until pgasi_far_left, which progress calls, not this. */
-static inline pgas_status_t send_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer, size_t bytes)
+/* One message. PGAS_INPROGRESS: the transport keeps the buffer until pgasi_far_left, which progress
+ * calls, not this. */
+static inline pgas_status_t send_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer,
+                                         size_t bytes)
 {
     pgasi_tp_lane_t *tp = ob->lane->tp;
     uint32_t header[2];
     size_t header_bytes = far_header(port, bytes, header);
     buffer->n_uses = 1;
-    __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED); /* before it can arrive, as in show() */
-    pgas_status_t status = tp->ops->am(tp, out->rank, header, header_bytes, buffer->data, bytes, &buffer->comp);
+    /* before it can arrive, as in show() */
+    __atomic_store_n(&ob->far_sent, ob->far_sent + bytes, __ATOMIC_RELAXED);
+    pgas_status_t status =
+        tp->ops->am(tp, out->rank, header, header_bytes, buffer->data, bytes, &buffer->comp);
     if (PGAS_UNLIKELY(status < PGAS_OK)) {
         __atomic_store_n(&ob->far_sent, ob->far_sent - bytes, __ATOMIC_RELAXED);
         return status;
@@ -78,7 +83,9 @@ void pgasi_far_set_stop(int port, int rank, uint64_t number, bool stop)
 {
     uint64_t *word = &stops[(size_t)port * (size_t)pgasi_boot.n_ranks + (size_t)rank];
     uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED), said = number << 1 | stop;
-    while (said >> 1 > old >> 1 && !__atomic_compare_exchange_n(word, &old, said, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    while (
+        said >> 1 > old >> 1 &&
+        !__atomic_compare_exchange_n(word, &old, said, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
 }
 
@@ -90,7 +97,8 @@ bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out)
 
 /* ---- sending ---- */
 
-/* After ask_at messages a sender asks for a channel. A message that ended with PGAS_ERR_AGAIN does not count. */
+/* After ask_at messages a sender asks for a channel. A message that ended with PGAS_ERR_AGAIN does
+ * not count. */
 static inline void count_message(pgasi_outbox_t *ob, out_t *out, pgas_status_t status)
 {
     if (status != PGAS_ERR_AGAIN && PGAS_UNLIKELY(++out->n_messages == out->ask_at))
@@ -130,7 +138,8 @@ pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, s
 
 static size_t stops_bytes(void)
 {
-    return (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.lanes) * (size_t)pgasi_boot.n_ranks * sizeof *stops;
+    return (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.lanes) * (size_t)pgasi_boot.n_ranks *
+           sizeof *stops;
 }
 
 pgas_status_t pgasi_far_start(void)
@@ -154,24 +163,27 @@ void pgasi_far_stop(void)
 /* A single call is a few words. */
 static inline void copy_words(char *to, const char *from, size_t bytes)
 {
-    if (PGAS_LIKELY(bytes <= 32 && bytes % 8 == 0)) {
+    if (PGAS_LIKELY(bytes <= 32 && bytes % 8 == 0))
         for (size_t i = 0; i < bytes; i += 8)
             memcpy(to + i, from + i, 8);
-    } else {
+    else
         memcpy(to, from, bytes);
-    }
 }
 
-/* The port that a message is for; -1: it is malformed, not of this job, or comes when the job is over. */
+/* The port that a message is for; -1: it is malformed, not of this job, or comes when the job is
+ * over. */
 static inline int port_of_message(const pgasi_tp_am_t *am)
 {
     uint32_t header[2] = { 0, PGASI_PORT_ANY };
-    bool sane = pgasi_running && (am->header_bytes == sizeof header[0] || am->header_bytes == sizeof header) &&
-                am->data_bytes <= far_scratch_bytes && (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks;
+    bool sane = pgasi_running &&
+                (am->header_bytes == sizeof header[0] || am->header_bytes == sizeof header) &&
+                am->data_bytes <= far_scratch_bytes &&
+                (uint32_t)am->source < (uint32_t)pgasi_boot.n_ranks;
     if (PGAS_UNLIKELY(!sane))
         return -1;
     memcpy(header, am->header, am->header_bytes);
-    sane = header[0] == pgasi_far_mark(am->source, am->data_bytes) && header[1] < (uint32_t)pgasi_n_ports;
+    sane = header[0] == pgasi_far_mark(am->source, am->data_bytes) &&
+           header[1] < (uint32_t)pgasi_n_ports;
     return sane ? (int)header[1] : -1;
 }
 
@@ -182,7 +194,8 @@ bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
     if (PGAS_UNLIKELY(port < 0)) {
         if (pgasi_first_dropped())
             PGASI_ERROR("call", "a message of %zu bytes %s: dropped", am->data_bytes,
-                        pgasi_running ? "without this job's key, or malformed" : "that came after the end of the job");
+                        pgasi_running ? "without this job's key, or malformed"
+                                      : "that came after the end of the job");
         return false;
     }
     if (PGAS_UNLIKELY(port != PGASI_PORT_ANY)) {

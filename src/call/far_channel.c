@@ -1,8 +1,9 @@
 /* Channels to other nodes, the sender's side: see far_channel.h.
  *
- * Asking and growing are messages, once per channel and chunk; what is sent through it is either what channel.c does on
- * the node, or two puts a record or batch, from the buffer in which it was gathered. The header's put may find no room
- * when the arguments have left: it is owed then, and paid before anything else goes there. */
+ * Asking and growing are messages, once per channel and chunk; what is sent through it is either
+ * what channel.c does on the node, or two puts a record or batch, from the buffer in which it was
+ * gathered. The header's put may find no room when the arguments have left: it is owed then, and
+ * paid before anything else goes there. */
 #include "call/far_channel.h"
 
 #include <stdlib.h>
@@ -30,16 +31,16 @@ struct far_channel {
     pgasi_outbox_t *ob;
     pgasi_note_t granted, chunk;
     pgasi_segment_wire_t wire;
-    uint64_t told[2];   /* by puts: as a line of inbox.h, told by messages and read on demand */
-    uint64_t seen[2];   /* what is being read of it */
-    uint64_t position;  /* by puts: the tail; a chunk counts as a whole */
+    uint64_t told[2];  /* by puts: as a line of inbox.h, told by messages and read on demand */
+    uint64_t seen[2];  /* what is being read of it */
+    uint64_t position; /* by puts: the tail; a chunk counts as a whole */
     uint64_t lap;
     pgasi_tp_key_t *key;
-    uint64_t region;    /* address there */
+    uint64_t region; /* address there */
     owed_t owed;
     pgasi_tp_comp_t read; /* of seen */
     bool reading;
-    chunk_t chunks[];   /* PGAS_CHUNKS_MAX */
+    chunk_t chunks[]; /* PGAS_CHUNKS_MAX */
 };
 
 static pgasi_outbox_t *outbox_of(int lane)
@@ -89,10 +90,9 @@ static pgasi_note_t note_of(const pgasi_outbox_t *ob, const out_t *out, pgasi_no
 /* ... and its process can be named here, to be woken: it is in the same PID namespace. */
 static bool on_this_host(int rank)
 {
-    for (int i = 0; i < pgasi_boot.host_ranks; i++) {
+    for (int i = 0; i < pgasi_boot.host_ranks; i++)
         if (pgasi_boot.host_members[i] == rank)
             return pgasi_boot.host_pids[i] != 0;
-    }
     return false;
 }
 
@@ -112,7 +112,8 @@ bool pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out)
     if (state != FAR_NONE && state != FAR_REFUSED)
         return true;
     pgasi_note_t note = note_of(ob, out, PGASI_NOTE_ASK);
-    __atomic_store_n(&out->far->state, FAR_ASKED, __ATOMIC_RELAXED); /* the answer may come at once */
+    /* the answer may come at once */
+    __atomic_store_n(&out->far->state, FAR_ASKED, __ATOMIC_RELAXED);
     if (send_note(ob, out, PGASI_PORT_ANY, &note))
         return true;
     __atomic_store_n(&out->far->state, state, __ATOMIC_RELAXED);
@@ -122,15 +123,20 @@ bool pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out)
 
 static bool on_grant(far_channel_t *far, const pgasi_note_t *note, const char *data, size_t bytes)
 {
-    bool sane = bytes == sizeof far->wire && note->n == pgasi_region.n_first && note->channel < pgasi_region.n_channels &&
-                note->number < pgasi_region.n_chunks && note->n <= pgasi_region.n_chunks - note->number;
+    bool sane = bytes == sizeof far->wire && note->n == pgasi_region.n_first &&
+                note->channel < pgasi_region.n_channels && note->number < pgasi_region.n_chunks &&
+                note->n <= pgasi_region.n_chunks - note->number;
     if (state_of(far) != FAR_ASKED)
         return false;
     if (sane) {
         far->granted = *note;
         memcpy(&far->wire, data, bytes);
     }
-    __atomic_store_n(&far->state, sane ? FAR_GRANTED : note->n ? FAR_DECLINED : FAR_REFUSED, __ATOMIC_RELEASE);
+    __atomic_store_n(&far->state,
+                     sane      ? FAR_GRANTED
+                     : note->n ? FAR_DECLINED
+                               : FAR_REFUSED,
+                     __ATOMIC_RELEASE);
     return sane || !note->n;
 }
 
@@ -138,8 +144,8 @@ static bool on_grant(far_channel_t *far, const pgasi_note_t *note, const char *d
 static void raise_told(far_channel_t *far, uint64_t position)
 {
     uint64_t was = __atomic_load_n(&far->told[0], __ATOMIC_RELAXED);
-    while (position > was && !__atomic_compare_exchange_n(&far->told[0], &was, position, true, __ATOMIC_RELEASE,
-                                                          __ATOMIC_RELAXED)) {
+    while (position > was && !__atomic_compare_exchange_n(&far->told[0], &was, position, true,
+                                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
 }
 
@@ -188,7 +194,8 @@ bool pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *da
 
 void pgasi_far_channel_tell(int port, int source_rank, int source_lane, uint64_t position)
 {
-    pgasi_note_t note = { PGASI_NOTE_TOLD, (uint32_t)port, (uint32_t)source_lane, 0, 0, 0, 0, 0, position };
+    pgasi_note_t note = { PGASI_NOTE_TOLD, (uint32_t)port, (uint32_t)source_lane, 0, 0, 0, 0, 0,
+                          position };
     pgasi_note_tell(source_rank, &note, NULL, 0);
 }
 
@@ -205,12 +212,14 @@ static void set_chunks(out_t *out, chunk_t *chunks, const pgasi_note_t *granted)
 static void go_by_stores(pgasi_outbox_t *ob, out_t *out, int dest, char *region)
 {
     far_channel_t *far = out->far;
-    pgasi_line_t *line = (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + far->granted.channel;
+    pgasi_line_t *line =
+        (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + far->granted.channel;
     set_chunks(out, far->chunks, &far->granted);
     out->channel.chunks = region + pgasi_region.chunks_at;
     out->channel.consumed = &line->consumed;
     out->bell_number = pgasi_boot.node_size + out->rank;
-    __atomic_store_n(&pgasi_bells[out->bell_number], (pgasi_bell_t *)(void *)region, __ATOMIC_RELEASE);
+    __atomic_store_n(&pgasi_bells[out->bell_number], (pgasi_bell_t *)(void *)region,
+                     __ATOMIC_RELEASE);
     pgasi_channel_begin(ob, out, dest);
 }
 
@@ -249,9 +258,11 @@ void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest)
         decline(ob, out);
         return;
     }
-    bool by_stores = mapped && pgasi_param.far_calls != PGASI_FAR_CALLS_PUT && on_this_host(out->rank);
-    bool by_puts = pgasi_param.far_calls == PGASI_FAR_CALLS_PUT ||
-                   (pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO && pgasi_far_wants_channels(false));
+    bool by_stores =
+        mapped && pgasi_param.far_calls != PGASI_FAR_CALLS_PUT && on_this_host(out->rank);
+    bool by_puts =
+        pgasi_param.far_calls == PGASI_FAR_CALLS_PUT ||
+        (pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO && pgasi_far_wants_channels(false));
     if (!by_stores && !by_puts) {
         decline(ob, out);
         return;
@@ -300,10 +311,12 @@ bool pgasi_far_channel_shrink(out_t *out, uint32_t number)
 /* ---- by puts ---- */
 
 /* One put from a buffer, which is the transport's until all its puts are done. */
-static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at, const void *from, size_t bytes)
+static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at,
+                         const void *from, size_t bytes)
 {
     pgasi_lane_t *lane = ob->lane;
-    pgas_status_t status = lane->tp->ops->put(lane->tp, out->rank, out->far->key, at, from, bytes, &buffer->comp);
+    pgas_status_t status =
+        lane->tp->ops->put(lane->tp, out->rank, out->far->key, at, from, bytes, &buffer->comp);
     if (status < PGAS_OK)
         return status;
     if (status == PGAS_INPROGRESS) {
@@ -318,7 +331,8 @@ static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer,
 static pgas_status_t show_far(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at)
 {
     pgas_status_t status = ob->lane->tp->ops->fence(ob->lane->tp);
-    return status < PGAS_OK ? status : put(ob, out, buffer, at, &buffer->shown, sizeof buffer->shown);
+    return status < PGAS_OK ? status
+                            : put(ob, out, buffer, at, &buffer->shown, sizeof buffer->shown);
 }
 
 bool pgasi_far_channel_owes(const out_t *out)
@@ -332,7 +346,8 @@ pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out)
     if (!pgasi_far_channel_owes(out))
         return PGAS_OK;
     owed_t *owed = &out->far->owed;
-    pgas_status_t status = pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : show_far(ob, out, owed->buffer, owed->at);
+    pgas_status_t status =
+        pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : show_far(ob, out, owed->buffer, owed->at);
     if (status == PGAS_ERR_AGAIN)
         return status;
     buffer_drop(owed->buffer);
@@ -340,17 +355,19 @@ pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out)
     return PGAS_OK;
 }
 
-/* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header, and shows that, which moves the
- * tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's use has ended, or ends when the header has left. */
-static pgas_status_t put_record(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, uint64_t at, const char *body, size_t bytes,
-                                uint64_t header, uint64_t tail)
+/* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header, and
+ * shows that, which moves the tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's
+ * use has ended, or ends when the header has left. */
+static pgas_status_t put_record(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, uint64_t at,
+                                const char *body, size_t bytes, uint64_t header, uint64_t tail)
 {
     buffer->shown = header;
     pgas_status_t status = put(ob, out, buffer, at + 8, body, bytes);
     if (status == PGAS_ERR_AGAIN)
         return status;
     if (status == PGAS_OK) {
-        __atomic_store_n(&out->far->position, tail, __ATOMIC_RELEASE); /* before it can be seen, as in show() */
+        /* before it can be seen, as in show() */
+        __atomic_store_n(&out->far->position, tail, __ATOMIC_RELEASE);
         status = show_far(ob, out, buffer, at);
     }
     if (status == PGAS_ERR_AGAIN) {
@@ -378,7 +395,8 @@ static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
     int next = (out->current + 1) % out->n_chunks;
     chunk_t *left = &out->chunks[out->current], *c = &out->chunks[next];
     uint64_t words[2] = { c->number, 0 };
-    uint64_t header = pgasi_rec_shown(PGASI_REC_VALID | PGASI_REC_NEXT, far->lap) | (uint64_t)!c->odd << PGASI_REC_SLOT_SHIFT;
+    uint64_t header = pgasi_rec_shown(PGASI_REC_VALID | PGASI_REC_NEXT, far->lap) |
+                      (uint64_t)!c->odd << PGASI_REC_SLOT_SHIFT;
     memcpy(buffer->data, words, sizeof words);
     buffer->n_uses = 1;
     pgas_status_t status = put(ob, out, buffer, address_of(far, c, 0), buffer->data + 8, 8);
@@ -414,7 +432,8 @@ pgas_status_t pgasi_far_channel_probe(pgasi_outbox_t *ob, out_t *out, size_t byt
     return make_room(ob, out, PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT));
 }
 
-pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes, bool batch)
+pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes,
+                                    bool batch)
 {
     far_channel_t *far = out->far;
     uint64_t header = PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
@@ -432,8 +451,8 @@ pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *bu
         return status;
     memset(buffer->data + room - (batch ? 8 : 0), 0, 8);
     uint64_t inside = far->position & (pgasi_chunk_bytes - 1);
-    return put_record(ob, out, buffer, address_of(far, &out->chunks[out->current], inside), body, room,
-                      pgasi_rec_shown(header, far->lap), far->position + room);
+    return put_record(ob, out, buffer, address_of(far, &out->chunks[out->current], inside), body,
+                      room, pgasi_rec_shown(header, far->lap), far->position + room);
 }
 
 /* ---- for others ---- */
@@ -466,7 +485,8 @@ void pgasi_far_channel_look(out_t *out)
         return;
     uint64_t at = far->region + pgasi_region.lines_at + far->granted.channel * sizeof(pgasi_line_t);
     far->read.fn = was_read;
-    pgas_status_t status = lane->tp->ops->get(lane->tp, out->rank, far->key, at, far->seen, sizeof far->seen, &far->read);
+    pgas_status_t status = lane->tp->ops->get(lane->tp, out->rank, far->key, at, far->seen,
+                                              sizeof far->seen, &far->read);
     if (status == PGAS_OK)
         take_seen(far);
     far->reading = status == PGAS_INPROGRESS;
@@ -482,7 +502,9 @@ uint64_t pgasi_far_channel_head(out_t *out)
 
 size_t pgasi_far_channel_bytes(void)
 {
-    return pgasi_region.n_chunks ? sizeof(far_channel_t) + (size_t)pgasi_param.chunks_max * sizeof(chunk_t) : 0;
+    return pgasi_region.n_chunks
+               ? sizeof(far_channel_t) + (size_t)pgasi_param.chunks_max * sizeof(chunk_t)
+               : 0;
 }
 
 void pgasi_far_channel_free(out_t *out)

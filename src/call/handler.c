@@ -1,8 +1,9 @@
 /* Handlers: registration by name, agreement on numbers, running.
  *
- * Ranks exchange the names of what was registered since the last agreement (count and checksum first, so that the usual
- * case costs one small allreduce and one comparison; the names themselves only to find the culprit), sort them and give
- * numbers behind those already given. So numbers do not depend on addresses, link order or the order of registration. */
+ * Ranks exchange the names of what was registered since the last agreement (count and checksum
+ * first, so that the usual case costs one small allreduce and one comparison; the names themselves
+ * only to find the culprit), sort them and give numbers behind those already given. So numbers do
+ * not depend on addresses, link order or the order of registration. */
 
 /* Where the loop over the calls of a batch happens to lie makes a tenth of their rate. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
@@ -36,10 +37,12 @@ pgasi_handler_entry_t pgasi_handlers[PGAS_HANDLERS_MAX + 1];
 uint32_t pgasi_n_handlers;
 uint64_t pgasi_n_dropped;
 
-static pgasi_handler_entry_t waiting_entries[PGAS_HANDLERS_MAX + 1]; /* as registered, also of those that may wait */
+/* as registered, also of those that may wait */
+static pgasi_handler_entry_t waiting_entries[PGAS_HANDLERS_MAX + 1];
 static pgas_handler_fn_t internal[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
 static pgas_handler_batch_fn_t internal_batch[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
-static pgas_handler_fn_t refused[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL]; /* NULL: nobody wants to know */
+/* NULL: nobody wants to know */
+static pgas_handler_fn_t refused[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
 static registration_t *registered; /* agreed ones first, by number */
 static uint32_t n_registered, registered_room;
 
@@ -49,14 +52,14 @@ static pgasi_handler_entry_t entry_of(const registration_t *r);
 
 static registration_t *find(const char *name)
 {
-    for (uint32_t i = 0; i < n_registered; i++) {
+    for (uint32_t i = 0; i < n_registered; i++)
         if (strcmp(registered[i].name, name) == 0)
             return &registered[i];
-    }
     return NULL;
 }
 
-pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context, pgas_handler_t *handler_p)
+pgas_status_t pgas_handler_register(const char *name, pgas_handler_fn_t fn, void *context,
+                                    pgas_handler_t *handler_p)
 {
     return pgas_handler_register_opts(name, fn, context, NULL, handler_p);
 }
@@ -65,13 +68,15 @@ pgas_status_t pgas_handler_register_opts(const char *name, pgas_handler_fn_t fn,
                                          const pgas_handler_opts_t *opts, pgas_handler_t *handler_p)
 {
     pgas_handler_opts_t o = PGAS_HANDLER_OPTS_INIT;
-    if (!name || !fn || !handler_p || !*name || strlen(name) > PGAS_HANDLER_NAME_MAX || !PGASI_OPTS_SANE(opts, sizeof o))
+    if (!name || !fn || !handler_p || !*name || strlen(name) > PGAS_HANDLER_NAME_MAX ||
+        !PGASI_OPTS_SANE(opts, sizeof o))
         return PGAS_ERR_INVALID;
     if (opts)
         o = *opts;
     registration_t *known = find(name);
     if (known) {
-        if (known->fn != fn || known->context != context || known->opts.batch != o.batch || known->opts.blocks != o.blocks)
+        if (known->fn != fn || known->context != context || known->opts.batch != o.batch ||
+            known->opts.blocks != o.blocks)
             return PGAS_ERR_EXISTS;
         known->handler_p = handler_p;
         if (known->number)
@@ -106,7 +111,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const registration_t *)a)->name, ((const registration_t *)b)->name);
 }
 
-/* One rank after another shows its names to find one that is missing somewhere. All ranks call it. */
+/* One rank after another shows its names to find one that is missing somewhere. All ranks call
+ * it. */
 static void name_culprit(const registration_t *mine, uint32_t n_mine)
 {
     for (int r = 0; r < pgasi_boot.n_ranks; r++) {
@@ -134,8 +140,11 @@ static void name_culprit(const registration_t *mine, uint32_t n_mine)
             free(all);
             if (first < pgasi_boot.n_ranks) {
                 if (pgasi_boot.rank == 0)
-                    PGASI_ERROR("call", "handler '%s' is registered on rank %d but missing on rank %d: register the same "
-                                "handlers on all ranks", name, r, first);
+                    PGASI_ERROR("call",
+                                "handler '%s' is registered on rank %d but missing on rank %d: "
+                                "register the same "
+                                "handlers on all ranks",
+                                name, r, first);
                 return;
             }
         }
@@ -149,7 +158,8 @@ static pgas_status_t compare(const registration_t *mine, uint32_t n_mine)
         uint64_t n, sum;
     } here = { n_mine, 0 }, rank_0;
     for (uint32_t i = 0; i < n_mine; i++)
-        here.sum = pgasi_hash_u64(here.sum ^ pgasi_hash_bytes(mine[i].name, strlen(mine[i].name), i));
+        here.sum =
+            pgasi_hash_u64(here.sum ^ pgasi_hash_bytes(mine[i].name, strlen(mine[i].name), i));
     rank_0 = here;
     pgas_status_t status = pgasi_boot_broadcast(&rank_0, sizeof rank_0, 0);
     if (status == PGAS_OK && (here.n != rank_0.n || here.sum != rank_0.sum))
@@ -220,8 +230,8 @@ void pgasi_handler_set_refused(uint32_t id, pgas_handler_fn_t fn)
 
 /* ---- running ---- */
 
-static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const void *args, size_t bytes,
-                                                         pgas_thread_t source)
+static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const void *args,
+                                                         size_t bytes, pgas_thread_t source)
 {
     if (number >= PGASI_REC_FIRST_INTERNAL && number < PGASI_REC_END_INTERNAL &&
         internal[number - PGASI_REC_FIRST_INTERNAL]) {
@@ -229,12 +239,13 @@ static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const 
         return PGAS_OK;
     }
     if (pgasi_first_dropped())
-        PGASI_ERROR("call", "rank %d called handler %u, which does not exist here: dropped", pgas_thread_rank(source),
-                    number);
+        PGASI_ERROR("call", "rank %d called handler %u, which does not exist here: dropped",
+                    pgas_thread_rank(source), number);
     return PGAS_ERR_NOT_FOUND;
 }
 
-static inline pgas_status_t run(uint32_t number, const void *args, size_t bytes, pgas_thread_t source)
+static inline pgas_status_t run(uint32_t number, const void *args, size_t bytes,
+                                pgas_thread_t source)
 {
     if (PGAS_UNLIKELY(number - 1u >= pgasi_n_handlers))
         return run_other(number, args, bytes, source);
@@ -243,7 +254,8 @@ static inline pgas_status_t run(uint32_t number, const void *args, size_t bytes,
     return PGAS_OK;
 }
 
-/* Handlers that may wait run elsewhere. Their entry's plain form comes here, with the real one as context. */
+/* Handlers that may wait run elsewhere. Their entry's plain form comes here, with the real one as
+ * context. */
 static void run_elsewhere(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     pgasi_task_call(&(pgasi_task_call_t){ .entry = context, .source = source }, args, bytes);
@@ -267,13 +279,14 @@ static void spawn(const void *args, size_t bytes, pgas_thread_t source, uint64_t
         memcpy(&s, args, sizeof s);
     if (s.handler - 1 >= pgasi_n_handlers) {
         if (pgasi_first_dropped())
-            PGASI_ERROR("call", "rank %d spawned handler %llu, which does not exist here: dropped", pgas_thread_rank(source),
-                        (unsigned long long)s.handler);
+            PGASI_ERROR("call", "rank %d spawned handler %llu, which does not exist here: dropped",
+                        pgas_thread_rank(source), (unsigned long long)s.handler);
         pgasi_call_end(pgasi_call_begin(source, (uint32_t)s.handler, wire), PGAS_ERR_NOT_FOUND);
         return;
     }
     wire = pgasi_call_arrived(source, (uint32_t)s.handler, wire);
-    pgasi_task_call_t call = { &waiting_entries[s.handler], source, (uint32_t)s.handler, true, wire };
+    pgasi_task_call_t call = { &waiting_entries[s.handler], source, (uint32_t)s.handler, true,
+                               wire };
     pgasi_task_call(&call, (const char *)args + sizeof s, bytes - sizeof s);
 }
 
@@ -305,7 +318,8 @@ static bool run_later(uint64_t header, const char *record, pgas_thread_t source,
     return true;
 }
 
-pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t bytes, pgas_thread_t source)
+pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t bytes,
+                                     pgas_thread_t source)
 {
     if (number - 1u >= pgasi_n_handlers)
         return run_other(number, args, bytes, source);
@@ -314,19 +328,23 @@ pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t b
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes, pgas_thread_t source)
+pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes,
+                                    pgas_thread_t source)
 {
-    return number < PGASI_REC_FIRST_INTERNAL ? pgasi_handler_run_here(number, args, bytes, source) : PGAS_ERR_NOT_FOUND;
+    return number < PGASI_REC_FIRST_INTERNAL ? pgasi_handler_run_here(number, args, bytes, source)
+                                             : PGAS_ERR_NOT_FOUND;
 }
 
-static __attribute__((noinline)) void run_with_token(uint64_t header, const char *record, pgas_thread_t source)
+static __attribute__((noinline)) void run_with_token(uint64_t header, const char *record,
+                                                     pgas_thread_t source)
 {
     uint64_t wire;
     memcpy(&wire, record + 8, sizeof wire);
     if (run_later(header, record, source, wire))
         return;
     pgasi_call_t before = pgasi_call_begin(source, pgasi_rec_handler(header), wire);
-    pgas_status_t status = run(pgasi_rec_handler(header), record + 16, pgasi_rec_bytes(header), source);
+    pgas_status_t status =
+        run(pgasi_rec_handler(header), record + 16, pgasi_rec_bytes(header), source);
     pgasi_call_end(before, status);
 }
 
@@ -336,8 +354,8 @@ static __attribute__((noinline, cold)) void report_malformed(int source_rank)
         PGASI_ERROR("call", "malformed message from rank %d: dropped", source_rank);
 }
 
-static __attribute__((noinline)) void run_others(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n,
-                                                 pgas_thread_t source)
+static __attribute__((noinline)) void run_others(uint32_t number, const char *args, size_t bytes,
+                                                 size_t stride, size_t n, pgas_thread_t source)
 {
     uint32_t i = number - PGASI_REC_FIRST_INTERNAL;
     if (i < PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL && internal_batch[i]) {
@@ -348,9 +366,11 @@ static __attribute__((noinline)) void run_others(uint32_t number, const char *ar
         run_other(number, args, bytes, source);
 }
 
-/* In a line of code of its own, for the loop is a few instructions, and slower by a tenth where it falls across two. */
-static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn, const char *args, size_t bytes,
-                                                            size_t stride, size_t n, pgas_thread_t source, void *context)
+/* In a line of code of its own, for the loop is a few instructions, and slower by a tenth where it
+ * falls across two. */
+static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn, const char *args,
+                                                            size_t bytes, size_t stride, size_t n,
+                                                            pgas_thread_t source, void *context)
 {
     do {
         fn(args, bytes, source, context);
@@ -359,7 +379,8 @@ static __attribute__((noinline, aligned(64))) void run_each(pgas_handler_fn_t fn
 }
 
 /* Calls of one kind. */
-static inline void run_calls(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source)
+static inline void run_calls(uint32_t number, const char *args, size_t bytes, size_t stride,
+                             size_t n, pgas_thread_t source)
 {
     if (PGAS_UNLIKELY(number - 1u >= pgasi_n_handlers)) {
         run_others(number, args, bytes, stride, n, source);
@@ -373,7 +394,8 @@ static inline void run_calls(uint32_t number, const char *args, size_t bytes, si
     run_each(e.fn, args, bytes, stride, n, source, e.context);
 }
 
-void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source)
+void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n,
+                       pgas_thread_t source)
 {
     run_calls(number, args, bytes, stride, n, source);
 }
@@ -425,7 +447,8 @@ void pgasi_records_arrived(char *records, size_t bytes, int source_rank)
             break;
         if (header & PGASI_REC_TOKEN) {
             memcpy(&wire, at + 8, sizeof wire);
-            wire = pgasi_call_arrived(pgas_thread_make(source_rank, pgasi_rec_slot(header)), pgasi_rec_handler(header), wire);
+            wire = pgasi_call_arrived(pgas_thread_make(source_rank, pgasi_rec_slot(header)),
+                                      pgasi_rec_handler(header), wire);
             memcpy(at + 8, &wire, sizeof wire);
         }
         at += room;
@@ -459,10 +482,12 @@ uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank
         bool token = header & PGASI_REC_TOKEN;
         memcpy(&wire, at + (token ? 8 : 0), sizeof wire);
         if (token && wire) { /* 0: whoever asked has heard that it arrived */
-            pgasi_call_end(pgasi_call_begin(source, pgasi_rec_handler(header), wire & ~PGASI_WIRE_ARRIVED), PGAS_ERR_PEER);
+            pgasi_call_end(pgasi_call_begin(source, pgasi_rec_handler(header),
+                                            wire & ~PGASI_WIRE_ARRIVED),
+                           PGAS_ERR_PEER);
         } else if (!tell_refused(header, at + (token ? 16 : 8), source) && pgasi_first_dropped()) {
-            PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped", source_rank,
-                        pgasi_rec_handler(header));
+            PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped",
+                        source_rank, pgasi_rec_handler(header));
         }
         at += pgasi_rec_room(header);
         n += 1 + (uint64_t)pgasi_rec_more(header);

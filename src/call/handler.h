@@ -39,30 +39,35 @@ void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn);
 /** The same for those that arrive at a port that no thread answers to any more. */
 void pgasi_handler_set_refused(uint32_t id, pgas_handler_fn_t fn);
 
-/** Runs n calls of a handler as one run, as if they had arrived from that source. Inbox lock held, in a handler. */
-void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source);
+/** Runs n calls of a handler as one run, as if they had arrived from that source. Inbox lock held,
+ *  in a handler. */
+void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t stride, size_t n,
+                       pgas_thread_t source);
 
-/** Runs one of the program's handlers, in the thread and context of the caller, as for a call of source; also one that may
- *  wait, which the caller must allow. PGAS_ERR_NOT_FOUND: there is none with this number, logged once. */
-pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes, pgas_thread_t source);
+/** Runs one of the program's handlers, in the thread and context of the caller, as for a call of
+ *  source; also one that may wait, which the caller must allow. PGAS_ERR_NOT_FOUND: there is none
+ *  with this number, logged once. */
+pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes,
+                                    pgas_thread_t source);
 
 void pgasi_spawn_set_handler(void);
 
-/** Runs a run of records of one source, inbox lock held. Checks every header before use; what is malformed ends the run,
- *  counted and logged once. Returns the number of calls that ran. */
+/** Runs a run of records of one source, inbox lock held. Checks every header before use; what is
+ *  malformed ends the run, counted and logged once. Returns the number of calls that ran. */
 uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank);
 
-/** The same for a port that no thread answers to any more: who waits for a call hears PGAS_ERR_PEER; those for which nobody
- *  waits, or nobody any more, are counted and logged once. */
+/** The same for a port that no thread answers to any more: who waits for a call hears
+ *  PGAS_ERR_PEER; those for which nobody waits, or nobody any more, are counted and logged once. */
 uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank);
 
-/** Records that run later have arrived: tells those who asked for that, and notes in the records that it has. Inside a handler
- *  for the library (pgasi_handlers_enter). */
+/** Records that run later have arrived: tells those who asked for that, and notes in the records
+ *  that it has. Inside a handler for the library (pgasi_handlers_enter). */
 void pgasi_records_arrived(char *records, size_t bytes, int source_rank);
 
-/** Runs one handler, the library's too, in the context that the caller has made: one that may wait runs here as well.
- *  PGAS_ERR_NOT_FOUND if there is none. */
-pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t bytes, pgas_thread_t source);
+/** Runs one handler, the library's too, in the context that the caller has made: one that may wait
+ *  runs here as well. PGAS_ERR_NOT_FOUND if there is none. */
+pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t bytes,
+                                     pgas_thread_t source);
 
 /** Of malformed records, of messages without the job's key, and of calls that found nobody. */
 extern uint64_t pgasi_n_dropped;

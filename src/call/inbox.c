@@ -1,8 +1,9 @@
 /* Channels of the node, receiving side: see inbox.h.
  *
- * Shaped for many small calls from few active senders: a look costs one load per channel that was ever used, a single call
- * moves one cache line, a published batch is walked without looking at marks. Chunks live in sparse memory: one that was
- * never used costs nothing. Each port has a lock of its own, so that what is for a thread waits for nobody else. */
+ * Shaped for many small calls from few active senders: a look costs one load per channel that was
+ * ever used, a single call moves one cache line, a published batch is walked without looking at
+ * marks. Chunks live in sparse memory: one that was never used costs nothing. Each port has a lock
+ * of its own, so that what is for a thread waits for nobody else. */
 #include "call/inbox.h"
 
 #include <sched.h>
@@ -24,24 +25,28 @@
 #include "mem/lane.h"
 #include "mem/thread.h"
 
-#define HEADER_BYTES 65536
-#define PORTS_MAX 66
+#define HEADER_BYTES   65536
+#define PORTS_MAX      66
 #define WORDS_PER_LINE 16
-#define RECENT_TURNS 7 /* rounds in a row for one channel alone, */
-#define RECENT_CALLS 8 /* while it brings at most so many calls in each */
-#define FURTHER_MAX 65536 /* chunks that no channel has from the start */
-#define CHANNELS_MAX ((HEADER_BYTES - (PORTS_MAX + 2) * 64 - FURTHER_MAX / 8) * 8)
+#define RECENT_TURNS   7     /* rounds in a row for one channel alone, */
+#define RECENT_CALLS   8     /* while it brings at most so many calls in each */
+#define FURTHER_MAX    65536 /* chunks that no channel has from the start */
+#define CHANNELS_MAX   ((HEADER_BYTES - (PORTS_MAX + 2) * 64 - FURTHER_MAX / 8) * 8)
 
-PGASI_STATIC_ASSERT(offsetof(pgasi_line_t, head) == offsetof(pgasi_line_t, consumed) + 8, "see pgasi_channel_t");
+PGASI_STATIC_ASSERT(offsetof(pgasi_line_t, head) == offsetof(pgasi_line_t, consumed) + 8,
+                    "see pgasi_channel_t");
 
 /* What senders of the node write to. */
 typedef struct {
-    PGASI_ALIGNED(64) uint32_t n_opened[PORTS_MAX * WORDS_PER_LINE]; /* one word of a line changes whenever a bit is set */
-    PGASI_ALIGNED(64) uint32_t some_given;                           /* a further chunk was given back */
-    PGASI_ALIGNED(64) uint64_t taken[FURTHER_MAX / 64];              /* of the further chunks */
+    /* one word of a line changes whenever a bit is set */
+    PGASI_ALIGNED(64) uint32_t n_opened[PORTS_MAX * WORDS_PER_LINE];
+    /* a further chunk was given back */
+    PGASI_ALIGNED(64) uint32_t some_given;
+    PGASI_ALIGNED(64) uint64_t taken[FURTHER_MAX / 64]; /* of the further chunks */
     PGASI_ALIGNED(64) uint64_t opened[CHANNELS_MAX / 64];
 } header_t;
-PGASI_STATIC_ASSERT(sizeof(header_t) <= HEADER_BYTES, "the header has its place in front of the lines");
+PGASI_STATIC_ASSERT(sizeof(header_t) <= HEADER_BYTES,
+                    "the header has its place in front of the lines");
 
 typedef struct {
     const char *at;    /* the next record */
@@ -49,10 +54,10 @@ typedef struct {
     const char *chunk; /* in which it stands */
     uint64_t base;     /* position of the chunk's first byte */
     pgasi_line_t *line;
-    char *chunks;      /* number 0 */
+    char *chunks; /* number 0 */
     uint32_t first, n_first, n_chunks;
     int source_rank, source_lane;
-    int bell;          /* number of the sender's */
+    int bell; /* number of the sender's */
     bool grown, by_put;
 } incoming_t;
 
@@ -62,8 +67,8 @@ typedef struct {
     uint64_t base, lap;     /* position of the chunk; the mark that it will bear */
 } place_t;
 
-/* A channel from elsewhere to a thread, joined or about to be: up to where it was told what has arrived. Inbox lock held, but
- * for looks. */
+/* A channel from elsewhere to a thread, joined or about to be: up to where it was told what has
+ * arrived. Inbox lock held, but for looks. */
 typedef struct tell {
     struct tell *next;
     pgasi_join_t channel;
@@ -85,7 +90,8 @@ typedef struct {
     bool left;
     incoming_t *incoming; /* [incoming_max], the first n_incoming used */
     uintptr_t *marks;     /* where the next record of each will show; lowest bit: in an odd lap */
-    uint32_t recent, turns; /* the channel in which something came last, and how often in a row it alone was drained */
+    /* the channel in which something came last, and how often in a row it alone was drained */
+    uint32_t recent, turns;
     uint64_t n_calls;
     far_t *far, **far_end; /* in order; both ends under far_lock */
     uint64_t far_consumed; /* bytes */
@@ -106,7 +112,7 @@ static pgasi_shm_t shm;
 static void **inbox_of; /* [node_size] */
 static pgasi_inbox_size_t size;
 bool pgasi_inbox_by_put;
-static bool some_tells; /* some port has */
+static bool some_tells;          /* some port has */
 static size_t channels_per_port; /* from the node */
 static size_t incoming_max;      /* also from elsewhere */
 static port_t *ports;
@@ -140,12 +146,13 @@ static char *chunks_of(int node_rank)
     return (char *)inbox_of[node_rank] + HEADER_BYTES + lines_bytes(size.n_channels);
 }
 
-/* Chunks as large as asked, smaller when those of all channels would not fit together, never too small for the largest
- * call, and two of them at least, one to write and one to read; then half of the memory or more is left
- * for channels that grow. */
+/* Chunks as large as asked, smaller when those of all channels would not fit together, never too
+ * small for the largest call, and two of them at least, one to write and one to read; then half of
+ * the memory or more is left for channels that grow. */
 pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p)
 {
-    size_t n = n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)p->lanes) * (PGASI_PORT_FIRST_THREAD + (size_t)p->lanes);
+    size_t n = n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)p->lanes) *
+               (PGASI_PORT_FIRST_THREAD + (size_t)p->lanes);
     size_t n_first = (size_t)PGASI_MIN(p->chunks, p->chunks_max);
     uint64_t least = 4096;
     while (least < p->call_max + 256)
@@ -159,14 +166,16 @@ pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_in
     size_t n_further = too_much ? 0 : p->chunk_memory / chunk - n * n_first;
     n_further = PGASI_MIN(n_further, n * (size_t)PGASI_MAX(p->chunks_max - (int)n_first, 0));
     size_t n_chunks = n * n_first + PGASI_MIN(n_further, (size_t)FURTHER_MAX);
-    *size_p = (pgasi_inbox_size_t){ n, n_first, n_chunks, chunk, HEADER_BYTES + lines_bytes(n) + n_chunks * chunk };
+    *size_p = (pgasi_inbox_size_t){ n, n_first, n_chunks, chunk,
+                                    HEADER_BYTES + lines_bytes(n) + n_chunks * chunk };
     return too_much ? PGAS_ERR_LIMIT : PGAS_OK;
 }
 
 /* As if every node had as many ranks as the largest: chunks are of one size everywhere. */
 pgas_status_t pgasi_inbox_size_here(pgasi_inbox_size_t *size_p)
 {
-    size_t largest = (size_t)pgasi_boot.node_size, *n_of = calloc((size_t)pgasi_boot.n_nodes, sizeof *n_of);
+    size_t largest = (size_t)pgasi_boot.node_size,
+           *n_of = calloc((size_t)pgasi_boot.n_nodes, sizeof *n_of);
     for (int i = 0; n_of && i < pgasi_boot.n_ranks; i++)
         largest = PGASI_MAX(largest, ++n_of[pgasi_boot.node_of[i]]);
     bool have = n_of != NULL;
@@ -183,11 +192,15 @@ static pgas_status_t choose_size(void)
     incoming_max = (size_t)pgasi_boot.n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)pgasi_param.lanes);
     if (status != PGAS_OK && pgasi_boot.node_rank == 0) {
         if (size.n_chunks * pgasi_chunk_bytes > pgasi_param.chunk_memory)
-            PGASI_ERROR("call", "%zu channels of %llu bytes exceed PGAS_CHUNK_MEMORY=%zu: raise it, or lower PGAS_CALL_MAX "
-                        "or PGAS_LANES", size.n_channels, (unsigned long long)(size.n_first * pgasi_chunk_bytes),
+            PGASI_ERROR("call",
+                        "%zu channels of %llu bytes exceed PGAS_CHUNK_MEMORY=%zu: raise it, or "
+                        "lower PGAS_CALL_MAX "
+                        "or PGAS_LANES",
+                        size.n_channels, (unsigned long long)(size.n_first * pgasi_chunk_bytes),
                         pgasi_param.chunk_memory);
         else
-            PGASI_ERROR("call", "%zu channels into a rank are too many: lower PGAS_LANES", size.n_channels);
+            PGASI_ERROR("call", "%zu channels into a rank are too many: lower PGAS_LANES",
+                        size.n_channels);
     }
     return status;
 }
@@ -270,8 +283,9 @@ void pgasi_inbox_open(int node_rank, int port, int lane, pgasi_channel_t *channe
     size_t of_port = (size_t)pgasi_boot.node_rank * (size_t)pgasi_n_lanes + (size_t)lane;
     size_t channel = (size_t)port * channels_per_port + of_port;
     header_t *header = header_of(node_rank);
-    *channel_p = (pgasi_channel_t){ chunks_of(node_rank), (uint32_t)(channel * size.n_first), (uint32_t)size.n_first,
-                                    &line_at(node_rank, channel)->consumed };
+    *channel_p =
+        (pgasi_channel_t){ chunks_of(node_rank), (uint32_t)(channel * size.n_first),
+                           (uint32_t)size.n_first, &line_at(node_rank, channel)->consumed };
     __atomic_fetch_or(&header->opened[channel / 64], UINT64_C(1) << channel % 64, __ATOMIC_RELAXED);
     __atomic_fetch_add(&header->n_opened[port * WORDS_PER_LINE], 1, __ATOMIC_RELEASE);
 }
@@ -287,7 +301,8 @@ bool pgasi_inbox_grow(int node_rank, uint32_t *number_p, bool *fresh_p)
             if (number >= n)
                 return false;
             uint64_t with = word | UINT64_C(1) << number % 64;
-            if (__atomic_compare_exchange_n(&header->taken[i / 64], &word, with, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            if (__atomic_compare_exchange_n(&header->taken[i / 64], &word, with, true,
+                                            __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
                 *number_p = (uint32_t)(first + number);
                 *fresh_p = !__atomic_load_n(&header->some_given, __ATOMIC_RELAXED);
                 return true;
@@ -309,7 +324,8 @@ void pgasi_inbox_shrink(int node_rank, uint32_t number)
 
 static bool try_lock(int *lock)
 {
-    return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 && __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) == 0;
+    return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
+           __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) == 0;
 }
 
 static void lock(int *lock)
@@ -364,16 +380,20 @@ static void add_incoming(port_t *port, const incoming_t *channel)
     __atomic_store_n(&port->n_incoming, port->n_incoming + 1, __ATOMIC_RELEASE);
 }
 
-
 void pgasi_inbox_join(const pgasi_join_t *join)
 {
     if (join->by_put)
         __atomic_store_n(&pgasi_inbox_by_put, true, __ATOMIC_RELAXED);
-    add_incoming(&ports[join->port], &(incoming_t){ .line = join->line, .chunks = join->chunks, .first = join->first,
-                                                    .n_first = pgasi_region.n_first,
-                                                    .n_chunks = join->n_chunks, .source_rank = join->source_rank,
-                                                    .source_lane = join->source_lane, .by_put = join->by_put,
-                                                    .bell = pgasi_boot.node_size + join->source_rank });
+    add_incoming(&ports[join->port],
+                 &(incoming_t){ .line = join->line,
+                                .chunks = join->chunks,
+                                .first = join->first,
+                                .n_first = pgasi_region.n_first,
+                                .n_chunks = join->n_chunks,
+                                .source_rank = join->source_rank,
+                                .source_lane = join->source_lane,
+                                .by_put = join->by_put,
+                                .bell = pgasi_boot.node_size + join->source_rank });
 }
 
 /* Takes up channels that senders have opened since; lock held. */
@@ -394,40 +414,47 @@ static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opene
             continue;
         int source = (int)(i / (size_t)pgasi_n_lanes);
         uint32_t number = (uint32_t)(channel * size.n_first);
-        add_incoming(port, &(incoming_t){ .line = line, .chunks = chunks_of(me), .first = number,
+        add_incoming(port, &(incoming_t){ .line = line,
+                                          .chunks = chunks_of(me),
+                                          .first = number,
                                           .n_first = (uint32_t)size.n_first,
-                                          .n_chunks = (uint32_t)size.n_chunks, .bell = source,
+                                          .n_chunks = (uint32_t)size.n_chunks,
+                                          .bell = source,
                                           .source_rank = pgasi_boot.node_members[source] });
     }
     __atomic_store_n(&port->n_opened_seen, n_opened, __ATOMIC_RELAXED);
 }
 
-/* May look without the lock, perhaps at a place that another thread has read meanwhile and a sender writes again: a wrong
- * answer costs a round, for who holds the lock looks again. (ThreadSanitizer cannot know; atomics it would check.) */
-__attribute__((no_sanitize("thread"))) static inline bool has_arrived(const port_t *port, uint32_t i)
+/* May look without the lock, perhaps at a place that another thread has read meanwhile and a sender
+ * writes again: a wrong answer costs a round, for who holds the lock looks again. (ThreadSanitizer
+ * cannot know; atomics it would check.) */
+__attribute__((no_sanitize("thread"))) static inline bool has_arrived(const port_t *port,
+                                                                      uint32_t i)
 {
     uintptr_t mark = __atomic_load_n(&port->marks[i], __ATOMIC_RELAXED);
-    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1), lap_of(mark & 1));
+    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1),
+                                 lap_of(mark & 1));
 }
 
 bool pgasi_port_pending(int number)
 {
     const port_t *port = &ports[number];
     uint32_t n = __atomic_load_n(&port->n_incoming, __ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         if (has_arrived(port, i))
             return true;
-    }
     return __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_RELAXED) !=
                __atomic_load_n(&port->n_opened_seen, __ATOMIC_RELAXED) ||
            __atomic_load_n(&port->far, __ATOMIC_RELAXED) != NULL;
 }
 
-/* On to the chunk that a NEXT record names; tells the sender that it may use the one left behind. */
+/* On to the chunk that a NEXT record names; tells the sender that it may use the one left
+ * behind. */
 static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, uint64_t number)
 {
     if (PGAS_UNLIKELY(number >= in->n_chunks))
-        pgasi_fatal("call", "broken record from rank %d: chunk %llu", in->source_rank, (unsigned long long)number);
+        pgasi_fatal("call", "broken record from rank %d: chunk %llu", in->source_rank,
+                    (unsigned long long)number);
     in->grown |= number - in->first >= in->n_first;
     in->base += pgasi_chunk_bytes;
     in->chunk = in->at = in->chunks + number * pgasi_chunk_bytes;
@@ -435,16 +462,19 @@ static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, ui
     __atomic_store_n(&in->line->consumed, in->base, __ATOMIC_RELEASE);
     if (PGAS_UNLIKELY(in->by_put))
         pgasi_far_channel_tell((int)(port - ports), in->source_rank, in->source_lane, in->base);
-    else if (PGAS_LIKELY(pgasi_bells[in->bell] != NULL))
+    else if (PGAS_LIKELY(pgasi_bells[in->bell]))
         pgasi_bell_ring(in->bell);
 }
 
-static inline uint64_t run_records(const port_t *port, const char *records, size_t bytes, int source_rank)
+static inline uint64_t run_records(const port_t *port, const char *records, size_t bytes,
+                                   int source_rank)
 {
-    return port->left ? pgasi_records_refuse(records, bytes, source_rank) : pgasi_records_run(records, bytes, source_rank);
+    return port->left ? pgasi_records_refuse(records, bytes, source_rank)
+                      : pgasi_records_run(records, bytes, source_rank);
 }
 
-/* One published thing that is no plain call: a batch, the end of a chunk, a record with a token or for the library. */
+/* One published thing that is no plain call: a batch, the end of a chunk, a record with a token or
+ * for the library. */
 static uint64_t take(const port_t *port, incoming_t *in, uint64_t header)
 {
     uint32_t id = pgasi_rec_handler(header);
@@ -455,8 +485,10 @@ static uint64_t take(const port_t *port, incoming_t *in, uint64_t header)
     bool batch = id == PGASI_REC_BATCH;
     uint64_t bytes = batch ? 8 + pgasi_rec_bytes(header) : pgasi_rec_room(header);
     if (PGAS_UNLIKELY(bytes > (uint64_t)(in->chunk + pgasi_chunk_bytes - in->at)))
-        pgasi_fatal("call", "broken record of %llu bytes from rank %d", (unsigned long long)bytes, in->source_rank);
-    uint64_t n = run_records(port, in->at + (batch ? 8 : 0), bytes - (batch ? 8 : 0), in->source_rank);
+        pgasi_fatal("call", "broken record of %llu bytes from rank %d", (unsigned long long)bytes,
+                    in->source_rank);
+    uint64_t n =
+        run_records(port, in->at + (batch ? 8 : 0), bytes - (batch ? 8 : 0), in->source_rank);
     in->at += PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
     return n;
 }
@@ -468,7 +500,8 @@ static inline bool is_plain(uint64_t header)
     return !(header & special) && pgasi_rec_handler(header) - 1u < pgasi_n_handlers;
 }
 
-/* Runs what has arrived in one channel, up to the end of a chunk. Plain records are run right here. */
+/* Runs what has arrived in one channel, up to the end of a chunk. Plain records are run right
+ * here. */
 static uint64_t drain_channel(port_t *port, incoming_t *in)
 {
     const uint32_t source_bits = (uint32_t)in->source_rank << PGAS_SLOT_BITS;
@@ -500,7 +533,8 @@ static uint64_t drain_channel(port_t *port, incoming_t *in)
     return n;
 }
 
-/* Tells a sender; without locks, in the context of handlers. The numbers say which word is the last. */
+/* Tells a sender; without locks, in the context of handlers. The numbers say which word is the
+ * last. */
 static void say(const port_t *port, int rank, pgasi_note_what_t what, uint64_t number)
 {
     pgasi_note_t note = { what, (uint32_t)(port - ports), 0, 0, 0, 0, 0, 0, number };
@@ -563,13 +597,15 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, s
     memcpy(f->data, records, bytes);
     expect(number, source_rank, f->data, bytes);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
-    if (!__atomic_load_n(&port->left, __ATOMIC_RELAXED)) /* else they will be refused, and that is what is told */
+    /* else they will be refused, and that is what is told */
+    if (!__atomic_load_n(&port->left, __ATOMIC_RELAXED))
         pgasi_records_arrived(f->data, bytes, source_rank);
     lock(&port->far_lock);
     __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
     port->far_end = &f->next;
     port->far_bytes += bytes;
-    bool stop = port->far_bytes > pgasi_param.far_queue && !pgasi_bitmap_test(port->stopped, (size_t)source_rank);
+    bool stop = port->far_bytes > pgasi_param.far_queue &&
+                !pgasi_bitmap_test(port->stopped, (size_t)source_rank);
     uint64_t word = 0;
     if (PGAS_UNLIKELY(stop)) {
         pgasi_bitmap_set(port->stopped, (size_t)source_rank);
@@ -581,14 +617,16 @@ pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, s
         say(port, source_rank, PGASI_NOTE_STOP, word);
     pgasi_handlers_leave(before);
     if (!pgasi_port_used(number))
-        __atomic_fetch_add(&header_of(pgasi_boot.node_rank)->n_opened[number * WORDS_PER_LINE], 1, __ATOMIC_RELEASE);
+        __atomic_fetch_add(&header_of(pgasi_boot.node_rank)->n_opened[number * WORDS_PER_LINE], 1,
+                           __ATOMIC_RELEASE);
     return PGAS_OK;
 }
 
 uint64_t pgasi_port_drain(int number)
 {
     port_t *port = &ports[number];
-    uint32_t n_opened = __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
+    uint32_t n_opened =
+        __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
     if (PGAS_UNLIKELY(n_opened != port->n_opened_seen))
         find_opened(port, n_opened);
     uint64_t n = 0;
@@ -599,7 +637,7 @@ uint64_t pgasi_port_drain(int number)
         port->recent = i;
         n += drain_channel(port, &port->incoming[i]);
     }
-    if (PGAS_UNLIKELY(__atomic_load_n(&port->far, __ATOMIC_RELAXED) != NULL))
+    if (PGAS_UNLIKELY(__atomic_load_n(&port->far, __ATOMIC_RELAXED)))
         n += drain_far(port);
     pgasi_handlers_leave(before);
     port->n_calls += n;
@@ -645,12 +683,15 @@ static place_t place_of(const incoming_t *in)
     return (place_t){ in->at, in->chunk, in->base, in->lap };
 }
 
-/* The records that were published together at a place, which goes on behind them; false: nothing (yet), or nothing sane, which
- * who drains it says. Port locked. */
-static bool next_records(place_t *p, const char *chunks, uint64_t n_chunks, const char **records_p, size_t *bytes_p)
+/* The records that were published together at a place, which goes on behind them; false: nothing
+ * (yet), or nothing sane, which who drains it says. Port locked. */
+static bool next_records(place_t *p, const char *chunks, uint64_t n_chunks, const char **records_p,
+                         size_t *bytes_p)
 {
     uint64_t header;
-    while (pgasi_rec_has_arrived(header = __atomic_load_n((const uint64_t *)(const void *)p->at, __ATOMIC_ACQUIRE), p->lap)) {
+    while (pgasi_rec_has_arrived(header = __atomic_load_n((const uint64_t *)(const void *)p->at,
+                                                          __ATOMIC_ACQUIRE),
+                                 p->lap)) {
         uint32_t id = pgasi_rec_handler(header);
         uint64_t number = *(const uint64_t *)(const void *)(p->at + 8);
         if (id != PGASI_REC_NEXT) {
@@ -673,7 +714,8 @@ static bool next_records(place_t *p, const char *chunks, uint64_t n_chunks, cons
 
 /* ---- what has arrived from elsewhere for threads that stay away ---- */
 
-/* The receiver is beyond what was told: from where it is on. Nothing of the channel can be written over before it has run. */
+/* The receiver is beyond what was told: from where it is on. Nothing of the channel can be written
+ * over before it has run. */
 static void catch_up(const port_t *port, tell_t *t)
 {
     for (uint32_t i = 0; i < port->n_incoming; i++) {
@@ -707,7 +749,8 @@ __attribute__((no_sanitize("thread"))) static bool has_untold(int number, const 
 {
     const char *at = __atomic_load_n(&t->place.at, __ATOMIC_RELAXED);
     uint64_t lap = __atomic_load_n(&t->place.lap, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&t->position, __ATOMIC_RELAXED) < __atomic_load_n(&t->channel.line->head, __ATOMIC_RELAXED))
+    if (__atomic_load_n(&t->position, __ATOMIC_RELAXED) <
+        __atomic_load_n(&t->channel.line->head, __ATOMIC_RELAXED))
         return pgasi_port_pending(number);
     return pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)at, lap);
 }
@@ -731,14 +774,16 @@ static uint64_t tell_port(int number)
     return n;
 }
 
-/* The sender has joined, but the port learns that in its turn only. Without memory it tells when calls run. */
+/* The sender has joined, but the port learns that in its turn only. Without memory it tells when
+ * calls run. */
 static void expect(int number, int source_rank, const char *records, size_t bytes)
 {
     pgasi_note_t note;
     tell_t t = { .position = 0 };
     uint64_t header;
     memcpy(&header, records, sizeof header);
-    if (number < PGASI_PORT_FIRST_THREAD || pgasi_rec_handler(header) != PGASI_REC_CHANNEL || bytes < 8 + sizeof note)
+    if (number < PGASI_PORT_FIRST_THREAD || pgasi_rec_handler(header) != PGASI_REC_CHANNEL ||
+        bytes < 8 + sizeof note)
         return;
     memcpy(&note, records + 8, sizeof note);
     if (!pgasi_region_find(&note, source_rank, &t.channel) || t.channel.port != number)
@@ -788,7 +833,8 @@ void pgasi_port_set_left(int number, bool left)
 
 void pgasi_port_stand_in(int number)
 {
-    __atomic_fetch_or(&pgasi_ports_left, UINT64_C(1) << (number - PGASI_PORT_FIRST_THREAD), __ATOMIC_RELEASE);
+    __atomic_fetch_or(&pgasi_ports_left, UINT64_C(1) << (number - PGASI_PORT_FIRST_THREAD),
+                      __ATOMIC_RELEASE);
 }
 
 uint64_t pgasi_ports_refuse(void)
@@ -831,7 +877,8 @@ static uint64_t count_channel(const incoming_t *in)
 static uint64_t count_waiting(int number)
 {
     port_t *port = &ports[number];
-    uint32_t n_opened = __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
+    uint32_t n_opened =
+        __atomic_load_n(&pgasi_ports_opened[number * WORDS_PER_LINE], __ATOMIC_ACQUIRE);
     if (n_opened != port->n_opened_seen)
         find_opened(port, n_opened);
     uint64_t n = 0;
@@ -850,13 +897,16 @@ void pgasi_ports_tell_orphans(void)
     int zone;
     for (int number = PGASI_PORT_FIRST_THREAD; number < pgasi_n_ports && !warned; number++) {
         int slot = number - PGASI_PORT_FIRST_THREAD;
-        if (!pgasi_port_used(number) || pgasi_thread_zone(slot, &zone) || !try_lock(&ports[number].lock))
+        if (!pgasi_port_used(number) || pgasi_thread_zone(slot, &zone) ||
+            !try_lock(&ports[number].lock))
             continue;
         uint64_t n = ports[number].left ? 0 : count_waiting(number);
         unlock(&ports[number].lock);
         if (n)
-            pgasi_warn_once(&warned, "call", "pgas_quiesce waits: %llu calls are for slot %d of this rank, which no thread has",
-                            (unsigned long long)n, slot);
+            pgasi_warn_once(
+                &warned, "call",
+                "pgas_quiesce waits: %llu calls are for slot %d of this rank, which no thread has",
+                (unsigned long long)n, slot);
     }
 }
 

@@ -1,13 +1,15 @@
-/** The receiving side of a node: for each (port, sending rank, lane) a channel of chunks, in memory of the receiver that its
- *  node maps.
+/** The receiving side of a node: for each (port, sending rank, lane) a channel of chunks, in memory
+ *  of the receiver that its node maps.
  *
- *  A port is whom a call is for: any thread of the rank, its service, or one attached thread. A channel carries records
- *  (record.h) from chunk to chunk. A record has arrived when its header bears the mark of the lap: the sender writes the
- *  arguments, sees to it that the word behind the record does not bear it, then stores the header (release). So that also
- *  a payload of zeros is exact, and no chunk is ever cleared. A chunk ends with a NEXT record that names the following one
- *  and its mark, which changes with every use of a chunk; the order of chunks is the sender's business, and stays the
- *  same on both sides when he takes further ones. Positions are 64-bit, never wrap, and each chunk counts as a whole. The
- *  receiver tells how far it is when it leaves a chunk. */
+ *  A port is whom a call is for: any thread of the rank, its service, or one attached thread. A
+ *  channel carries records (record.h) from chunk to chunk. A record has arrived when its header
+ *  bears the mark of the lap: the sender writes the arguments, sees to it that the word behind the
+ *  record does not bear it, then stores the header (release). So that also a payload of zeros is
+ *  exact, and no chunk is ever cleared. A chunk ends with a NEXT record that names the following
+ *  one and its mark, which changes with every use of a chunk; the order of chunks is the sender's
+ *  business, and stays the same on both sides when he takes further ones. Positions are 64-bit,
+ *  never wrap, and each chunk counts as a whole. The receiver tells how far it is when it leaves a
+ *  chunk. */
 #ifndef PGASI_INBOX_H
 #define PGASI_INBOX_H
 
@@ -24,8 +26,8 @@ extern int pgasi_n_ports; /* threads with a lane of their own have one */
 int pgasi_port_of_slot(int slot);
 
 /** How large the inbox of each of n_ranks ranks of a node is. Pure.
- *  @return PGAS_OK; PGAS_ERR_LIMIT if that is more than PGAS_CHUNK_MEMORY, or too many channels; *size_p is what would be
- *          needed at least. */
+ *  @return PGAS_OK; PGAS_ERR_LIMIT if that is more than PGAS_CHUNK_MEMORY, or too many channels;
+ *          *size_p is what would be needed at least. */
 typedef struct {
     size_t n_channels;
     size_t n_first;       /* chunks that each channel has from the start */
@@ -54,12 +56,13 @@ typedef struct {
 typedef struct {
     int port, source_rank, source_lane;
     pgasi_line_t *line;
-    char *chunks;            /* of the region */
+    char *chunks;             /* of the region */
     uint32_t first, n_chunks; /* its first; all of the region */
-    bool by_put;             /* the sender cannot look at the line: it is told */
+    bool by_put;              /* the sender cannot look at the line: it is told */
 } pgasi_join_t;
 void pgasi_inbox_join(const pgasi_join_t *join);
-/** The channel that a note of a sender wants to join; false: it was granted none, or has joined. (region.c) */
+/** The channel that a note of a sender wants to join; false: it was granted none, or has joined.
+ *  (region.c) */
 struct pgasi_note;
 bool pgasi_region_find(const struct pgasi_note *note, int source, pgasi_join_t *join_p);
 /** Some sender writes by puts, which wake nobody. */
@@ -67,16 +70,17 @@ extern bool pgasi_inbox_by_put;
 
 /** The sender's end of a channel. */
 typedef struct {
-    char *chunks;             /* chunk number i is chunk_bytes * i further on */
-    uint32_t first, n_first;  /* numbers of those that belong to the channel */
-    const uint64_t *consumed; /* position up to which the receiver has left chunks behind, told when it leaves one; the
-                                 word behind it is how far it is, for who asks */
+    char *chunks;            /* chunk number i is chunk_bytes * i further on */
+    uint32_t first, n_first; /* numbers of those that belong to the channel */
+    /* position up to which the receiver has left chunks behind, told when it leaves one; the word
+     * behind it is how far it is, for who asks */
+    const uint64_t *consumed;
 } pgasi_channel_t;
 
 /** The end of the calling rank's channel at a rank of the node; makes it known there. */
 void pgasi_inbox_open(int node_rank, int port, int lane, pgasi_channel_t *channel_p);
-/** A further chunk of that rank's; false if there is none. Atomic operations on its memory, nobody there takes part.
- *  *fresh_p: it holds zeros. */
+/** A further chunk of that rank's; false if there is none. Atomic operations on its memory, nobody
+ *  there takes part. *fresh_p: it holds zeros. */
 bool pgasi_inbox_grow(int node_rank, uint32_t *number_p, bool *fresh_p);
 /** Gives it back, when the receiver has left it behind. */
 void pgasi_inbox_shrink(int node_rank, uint32_t number);
@@ -90,11 +94,13 @@ void pgasi_inbox_unlock(void);
 bool pgasi_port_pending(int port);
 /** Runs what has arrived at a port, a bounded share of it. Returns the number of calls. */
 uint64_t pgasi_port_drain(int port); /* lock held: of PGASI_PORT_ANY the inbox lock */
-/** The same, or only from the channel that had something last, if it has again: whoever waits for an answer gets it without
- *  looks at all others. These wait for at most 7 such rounds of a few calls. Lock held. */
+/** The same, or only from the channel that had something last, if it has again: whoever waits for
+ *  an answer gets it without looks at all others. These wait for at most 7 such rounds of a few
+ *  calls. Lock held. */
 uint64_t pgasi_port_drain_some(int port);
 uint64_t pgasi_port_drain_if_free(int port);
-/** What has arrived there when its thread leaves: each pass is a chunk of each channel, so it ends if others go on calling. */
+/** What has arrived there when its thread leaves: each pass is a chunk of each channel, so it ends
+ *  if others go on calling. */
 void pgasi_port_drain_out(int port);
 static inline bool pgasi_inbox_pending(void)
 {
@@ -108,8 +114,9 @@ static inline bool pgasi_port_used(int port)
     return __atomic_load_n(&pgasi_ports_opened[16 * port], __ATOMIC_RELAXED) != 0;
 }
 
-/** Calls that came through channels from elsewhere for threads of this rank: tells those who wait for their arrival, while the
- *  threads stay away. By the service. Returns how many were looked at. */
+/** Calls that came through channels from elsewhere for threads of this rank: tells those who wait
+ *  for their arrival, while the threads stay away. By the service. Returns how many were looked
+ *  at. */
 uint64_t pgasi_ports_tell(void);
 
 /** Where no thread answers to a port any more, its calls are refused instead of run. */
@@ -120,10 +127,12 @@ uint64_t pgasi_ports_refuse(void);
 /** The job ends: from now on anybody runs what is for the thread of a port, wherever it is. */
 void pgasi_port_stand_in(int port);
 
-/** Logs once that calls wait for a slot of this rank that no thread has, which slot and how many. */
+/** Logs once that calls wait for a slot of this rank that no thread has, which slot and how
+ *  many. */
 void pgasi_ports_tell_orphans(void);
 
-/** What came from elsewhere for a port that other threads run: kept in order until they do. Inbox lock held. */
+/** What came from elsewhere for a port that other threads run: kept in order until they do. Inbox
+ *  lock held. */
 pgas_status_t pgasi_port_put(int port, int source_rank, const void *records, size_t bytes);
 
 /** Bytes consumed from all channels, for quiescence. */

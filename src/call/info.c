@@ -1,4 +1,5 @@
-/* What the library says about itself: pgas_info_print, pgas_stats_print, and the account of memory. */
+/* What the library says about itself: pgas_info_print, pgas_stats_print, and the account of
+ * memory. */
 #include "config.h"
 
 #include "pgas/info.h"
@@ -42,7 +43,8 @@ typedef struct {
 
 static uint64_t segment_table_bytes(uint64_t node)
 {
-    uint64_t entry = sizeof(pgas_segtab_entry_t), heap_slots = PGASI_DIV_UP(pgasi_param.heap_size, PGASI_SLOT_BYTES);
+    uint64_t entry = sizeof(pgas_segtab_entry_t),
+             heap_slots = PGASI_DIV_UP(pgasi_param.heap_size, PGASI_SLOT_BYTES);
     uint64_t heap = PGASI_ALIGN_UP((1 + heap_slots) * entry, 4096);
     return PGASI_SLOTS_PER_RANK * entry + (node - 1) * heap + 4096;
 }
@@ -55,7 +57,8 @@ static uint64_t team_bytes(uint64_t n, uint64_t node)
 
 static void account(item_t items[N_ITEMS])
 {
-    uint64_t n = (uint64_t)pgasi_boot.n_ranks, node = (uint64_t)pgasi_boot.node_size, far = n - node;
+    uint64_t n = (uint64_t)pgasi_boot.n_ranks, node = (uint64_t)pgasi_boot.node_size,
+             far = n - node;
     uint64_t lanes = PGASI_LANE_FIRST_OWN + (uint64_t)pgasi_param.lanes;
     pgasi_tp_attr_t attr;
     pgasi_inbox_size_t inbox;
@@ -68,24 +71,37 @@ static void account(item_t items[N_ITEMS])
     uint64_t region = pgasi_region.bytes;
     item_t all[N_ITEMS] = {
         { "addresses of peers", "ranks x 256 B (0 on one node)", far ? n * 256 : 0 },
-        { "channels into this rank", "64 KiB + ranks of node x lanes x ports x 64 B + chunks within PGAS_CHUNK_MEMORY",
+        { "channels into this rank",
+          "64 KiB + ranks of node x lanes x ports x 64 B + chunks within PGAS_CHUNK_MEMORY",
           inbox.bytes },
-        { "channels from elsewhere", "behind the heap, within PGAS_FAR_CHUNK_MEMORY (0 without)", region },
-        { "transport lanes", "lanes x bytes of a lane (0 on one node)", far ? lanes * attr.lane_bytes : 0 },
-        { "endpoints and keys", "lanes x far ranks x bytes of an endpoint", lanes * far * attr.peer_bytes },
-        { "receive buffers", "what the transport reserves for messages (0 on one node)", far ? attr.receive_bytes : 0 },
+        { "channels from elsewhere", "behind the heap, within PGAS_FAR_CHUNK_MEMORY (0 without)",
+          region },
+        { "transport lanes", "lanes x bytes of a lane (0 on one node)",
+          far ? lanes * attr.lane_bytes : 0 },
+        { "endpoints and keys", "lanes x far ranks x bytes of an endpoint",
+          lanes * far * attr.peer_bytes },
+        { "receive buffers", "what the transport reserves for messages (0 on one node)",
+          far ? attr.receive_bytes : 0 },
         { "tables of lanes", "lanes x ranks x bytes of a peer", lanes * tables },
-        { "send buffers", "lanes x 64 x the largest batch", lanes * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
-        { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT", lanes * pgasi_param.backlog_limit },
-        { "messages for threads", "ports x PGAS_FAR_QUEUE, and what is under way when it is reached (0 on one node)",
+        { "send buffers", "lanes x 64 x the largest batch",
+          lanes * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
+        { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT",
+          lanes * pgasi_param.backlog_limit },
+        { "messages for threads",
+          "ports x PGAS_FAR_QUEUE, and what is under way when it is reached (0 on one node)",
           far ? (1 + (uint64_t)pgasi_param.lanes) * pgasi_param.far_queue : 0 },
-        { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)", pgasi_sync_table_bytes(n) },
-        { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled", 2 * (uint64_t)pgasi_param.buffer_limit },
+        { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)",
+          pgasi_sync_table_bytes(n) },
+        { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled",
+          2 * (uint64_t)pgasi_param.buffer_limit },
         { "open pulls", "256 x what is noted of a call's buffers", pgasi_buffers_table_bytes() },
         { "broadcasts under way", "ranks x 32 x bytes of one", pgasi_bcast_table_bytes(n) },
         { "largest message", "of PGAS_CALL_MAX and PGAS_AGG_SIZE", pgasi_far_message_max() },
-        { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages", segment_table_bytes(node) },
-        { "collectives", "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much again",
+        { "segment table", "256 KiB + ranks of node x 16 B x GiB of heap, in pages",
+          segment_table_bytes(node) },
+        { "collectives",
+          "two boards of 256 KiB, between nodes 768 KiB + ranks x 24 B; teams of yours as much "
+          "again",
           team_bytes(n, node) },
     };
     memcpy(items, all, sizeof all);
@@ -106,9 +122,12 @@ pgas_status_t pgasi_account_check(void)
     uint64_t worst = pgasi_account_worst() + pgasi_param.heap_size;
     bool too_much = pgasi_param.memory_limit && worst > pgasi_param.memory_limit;
     if (too_much && pgasi_boot.rank == 0)
-        PGASI_ERROR("memory", "this configuration may need %" PRIu64 " bytes on a rank, PGAS_MEMORY_LIMIT=%zu: lower "
-                    "PGAS_HEAP_SIZE, PGAS_BUFFER_LIMIT, PGAS_BACKLOG_LIMIT, PGAS_LANES or PGAS_CHUNK_MEMORY", worst,
-                    pgasi_param.memory_limit);
+        PGASI_ERROR("memory",
+                    "this configuration may need %" PRIu64
+                    " bytes on a rank, PGAS_MEMORY_LIMIT=%zu: lower "
+                    "PGAS_HEAP_SIZE, PGAS_BUFFER_LIMIT, PGAS_BACKLOG_LIMIT, PGAS_LANES or "
+                    "PGAS_CHUNK_MEMORY",
+                    worst, pgasi_param.memory_limit);
     return pgasi_boot_agree(too_much ? PGAS_ERR_LIMIT : PGAS_OK);
 }
 
@@ -116,10 +135,12 @@ void pgasi_account_print(FILE *out)
 {
     item_t items[N_ITEMS];
     account(items);
-    fprintf(out, "bytes per rank at most, %d rank%s on %d node%s (untouched parts cost nothing):\n", pgasi_boot.n_ranks,
-            pgasi_boot.n_ranks == 1 ? "" : "s", pgasi_boot.n_nodes, pgasi_boot.n_nodes == 1 ? "" : "s");
+    fprintf(out, "bytes per rank at most, %d rank%s on %d node%s (untouched parts cost nothing):\n",
+            pgasi_boot.n_ranks, pgasi_boot.n_ranks == 1 ? "" : "s", pgasi_boot.n_nodes,
+            pgasi_boot.n_nodes == 1 ? "" : "s");
     for (int i = 0; i < N_ITEMS; i++)
-        fprintf(out, "  %-26s %14" PRIu64 "  %s\n", items[i].what, items[i].bytes, items[i].formula);
+        fprintf(out, "  %-26s %14" PRIu64 "  %s\n", items[i].what, items[i].bytes,
+                items[i].formula);
     fprintf(out, "  %-26s %14" PRIu64 "\n", "sum", pgasi_account_worst());
     fprintf(out, "  %-26s %14zu  PGAS_HEAP_SIZE, yours\n", "symmetric heap", pgasi_param.heap_size);
 }
@@ -130,7 +151,8 @@ static void print_registered(FILE *out)
     int n = 0;
     if (pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n) != PGAS_OK)
         return;
-    fprintf(out, "memory of this rank that peers reach, %s:\n", pgasi_tp ? "pinned for the transport" : "none of it pinned");
+    fprintf(out, "memory of this rank that peers reach, %s:\n",
+            pgasi_tp ? "pinned for the transport" : "none of it pinned");
     fprintf(out, "  %-31s %14s %14s %14s\n", "owner", "bytes now", "at most", "limit");
     for (int i = 0; i < n; i++) {
         const pgas_reg_owner_t *o = &owners[i];
@@ -168,12 +190,14 @@ static void print_transports(FILE *out)
 static void print_progress_rule(FILE *out)
 {
     int n = pgasi_param.service_threads;
-    const char *who = n ? "the target's service thread, or any of its threads inside the library"
-                        : "PGAS_SERVICE_THREADS=0: a thread of the target inside the library; a target that "
-                          "computes makes you wait";
+    const char *who =
+        n ? "the target's service thread, or any of its threads inside the library"
+          : "PGAS_SERVICE_THREADS=0: a thread of the target inside the library; a target that "
+            "computes makes you wait";
 #define RULE "  %-46s %s\n"
     fprintf(out, "progress rule (who makes an operation complete while the target computes):\n");
-    fprintf(out, RULE, "put, get, atomics within the node", "nobody: the caller's loads and stores");
+    fprintf(out, RULE, "put, get, atomics within the node",
+            "nobody: the caller's loads and stores");
     fprintf(out, RULE, "put, get, atomics on attached memory", who);
     fprintf(out, RULE, "put, get between nodes, RDMA or shared memory", "nobody: the transport");
     fprintf(out, RULE, "put, get between nodes, TCP", who);
@@ -181,7 +205,8 @@ static void print_progress_rule(FILE *out)
     fprintf(out, RULE, "calls and replies", who);
     fprintf(out, RULE, "collectives", "every rank, inside the same collective");
     fprintf(out, RULE, "sending what a thread began, while it is away",
-            n ? "its rank's service thread, within a millisecond" : "another thread of its rank inside the library");
+            n ? "its rank's service thread, within a millisecond"
+              : "another thread of its rank inside the library");
     fprintf(out, "  any blocking function of the library progresses; so does pgas_progress()\n");
 #undef RULE
 }
@@ -211,31 +236,42 @@ static pgas_status_t load_params(FILE *out)
 static void print_all(FILE *out)
 {
     fprintf(out, "libpgas %s\n", PGAS_VERSION_TEXT);
-    fprintf(out, "build: " PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT ", UCX " PGAS_UCX_VERSION_TEXT ", " HWLOC_TEXT
-                 ", " COMPILER_TEXT "%s\n", PGAS_DEBUG ? ", debug" : "");
+    fprintf(out,
+            "build: " PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT ", UCX " PGAS_UCX_VERSION_TEXT
+            ", " HWLOC_TEXT ", " COMPILER_TEXT "%s\n",
+            PGAS_DEBUG ? ", debug" : "");
     fprintf(out, "MPI: %s\n", pgasi_boot_mpi_text());
     char quota[64] = "";
     if (pgasi_boot.quota_percent)
-        snprintf(quota, sizeof quota, ", a cgroup's quota of %.2f CPUs", pgasi_boot.quota_percent / 100.0);
+        snprintf(quota, sizeof quota, ", a cgroup's quota of %.2f CPUs",
+                 pgasi_boot.quota_percent / 100.0);
     if (pgasi_running)
-        fprintf(out, "job: rank %d of %d, node %d of %d, %d ranks on this node, %d CPUs for %d ranks of this host%s%s\n",
-                pgasi_boot.rank, pgasi_boot.n_ranks, pgasi_boot.node, pgasi_boot.n_nodes, pgasi_boot.node_size,
-                pgasi_boot.host_cpus, pgasi_boot.host_ranks, quota,
+        fprintf(out,
+                "job: rank %d of %d, node %d of %d, %d ranks on this node, %d CPUs for %d ranks of "
+                "this host%s%s\n",
+                pgasi_boot.rank, pgasi_boot.n_ranks, pgasi_boot.node, pgasi_boot.n_nodes,
+                pgasi_boot.node_size, pgasi_boot.host_cpus, pgasi_boot.host_ranks, quota,
                 pgasi_boot.oversubscribed ? " (oversubscribed: waits yield at once)" : "");
     print_transports(out);
     if (pgasi_running)
-        fprintf(out, "heap: %s, pages of %zu bytes\n", pgasi_heap_from_transport ? "from the transport" : "from memfd",
+        fprintf(out, "heap: %s, pages of %zu bytes\n",
+                pgasi_heap_from_transport ? "from the transport" : "from memfd",
                 pgasi_heap_page_bytes);
-    fprintf(out, "wake-ups: %s\n", pgasi_wait_light_is_fence ? "fences (no membarrier here)" : "membarrier");
+    fprintf(out, "wake-ups: %s\n",
+            pgasi_wait_light_is_fence ? "fences (no membarrier here)" : "membarrier");
     print_progress_rule(out);
     if (pgasi_running) {
         pgasi_watch_print(out);
-        fprintf(out, "lanes: %d (PGAS_LANES, the service thread's, and one that all further threads share)\n",
+        fprintf(out,
+                "lanes: %d (PGAS_LANES, the service thread's, and one that all further threads "
+                "share)\n",
                 pgasi_n_lanes);
         pgasi_account_print(out);
         print_registered(out);
     } else {
-        fprintf(out, "bytes per rank: a matter of ranks and nodes, told by mpirun -n N pgas_info --job\n");
+        fprintf(
+            out,
+            "bytes per rank: a matter of ranks and nodes, told by mpirun -n N pgas_info --job\n");
     }
     fprintf(out, "parameters:\n");
     pgasi_param_print(out);
@@ -328,21 +364,26 @@ pgas_status_t pgas_stats_print(FILE *out)
     uint64_t n_refused;
     pgasi_region_count(&n_granted, &granted_high, &n_refused);
     fprintf(out,
-            "pgas stats, rank %d: sent %" PRIu64 " bytes of calls; gathered %" PRIu64 " calls, %" PRIu64
-            " bytes; batches: full %" PRIu64 ", in time %" PRIu64 ", flushed %" PRIu64 ", by quiesce %" PRIu64
-            ", for order %" PRIu64 ", behind handlers %" PRIu64 ", for room %" PRIu64 ", open at once %" PRIu64
-            "; messages between nodes %" PRIu64 "; peer full %" PRIu64 " times, callers blocked for %" PRIu64
-            " us, batches that waited %" PRIu64 ", at most %" PRIu64 " bytes at once; ran %" PRIu64
-            " calls through channels, %" PRIu64 " bytes of messages; channels into it %" PRIu64 ", of which %" PRIu64
-            " took further chunks; chunks granted to other nodes %" PRIu32 ", at most %" PRIu32 ", refused %" PRIu64
-            "; handler threads %d; dropped %" PRIu64 "; completions told by message %" PRIu64
-            ", written to the counter %" PRIu64 "; service rounds %" PRIu64 ", sleeps %" PRIu64 "\n",
-            pgasi_boot.rank, pgasi_outboxes_sent(), sum.calls, sum.bytes, sum.published[PGASI_PUBLISH_FULL],
-            sum.published[PGASI_PUBLISH_TIME], sum.published[PGASI_PUBLISH_EXPLICIT], sum.published[PGASI_PUBLISH_QUIESCE],
-            sum.published[PGASI_PUBLISH_ORDER], sum.published[PGASI_PUBLISH_DRAINED], sum.published[PGASI_PUBLISH_ROOM],
-            sum.open_high, sum.n_far, sum.n_full, sum.blocked_ns / 1000, sum.n_queued, sum.backlog_high,
-            pgasi_inbox_n_calls(), pgasi_far_consumed, n_channels, n_grown, n_granted, granted_high,
-            n_refused, pgasi_tasks_threads(), pgasi_n_dropped,
-            pgasi_sync_stats.n_answers, pgasi_sync_stats.n_written, pgasi_service_stats.rounds, pgasi_service_stats.wakeups);
+            "pgas stats, rank %d: sent %" PRIu64 " bytes of calls; gathered %" PRIu64
+            " calls, %" PRIu64 " bytes; batches: full %" PRIu64 ", in time %" PRIu64
+            ", flushed %" PRIu64 ", by quiesce %" PRIu64 ", for order %" PRIu64
+            ", behind handlers %" PRIu64 ", for room %" PRIu64 ", open at once %" PRIu64
+            "; messages between nodes %" PRIu64 "; peer full %" PRIu64
+            " times, callers blocked for %" PRIu64 " us, batches that waited %" PRIu64
+            ", at most %" PRIu64 " bytes at once; ran %" PRIu64 " calls through channels, %" PRIu64
+            " bytes of messages; channels into it %" PRIu64 ", of which %" PRIu64
+            " took further chunks; chunks granted to other nodes %" PRIu32 ", at most %" PRIu32
+            ", refused %" PRIu64 "; handler threads %d; dropped %" PRIu64
+            "; completions told by message %" PRIu64 ", written to the counter %" PRIu64
+            "; service rounds %" PRIu64 ", sleeps %" PRIu64 "\n",
+            pgasi_boot.rank, pgasi_outboxes_sent(), sum.calls, sum.bytes,
+            sum.published[PGASI_PUBLISH_FULL], sum.published[PGASI_PUBLISH_TIME],
+            sum.published[PGASI_PUBLISH_EXPLICIT], sum.published[PGASI_PUBLISH_QUIESCE],
+            sum.published[PGASI_PUBLISH_ORDER], sum.published[PGASI_PUBLISH_DRAINED],
+            sum.published[PGASI_PUBLISH_ROOM], sum.open_high, sum.n_far, sum.n_full,
+            sum.blocked_ns / 1000, sum.n_queued, sum.backlog_high, pgasi_inbox_n_calls(),
+            pgasi_far_consumed, n_channels, n_grown, n_granted, granted_high, n_refused,
+            pgasi_tasks_threads(), pgasi_n_dropped, pgasi_sync_stats.n_answers,
+            pgasi_sync_stats.n_written, pgasi_service_stats.rounds, pgasi_service_stats.wakeups);
     return ferror(out) ? PGAS_ERR_IO : PGAS_OK;
 }

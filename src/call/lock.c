@@ -1,9 +1,10 @@
 /* Locks: the owner keeps the queue, requests and answers are calls.
  *
- * A thread waits for one lock at a time, so its slot names the place where the answer goes; a number tells answers to this
- * request from late ones. Every request is answered once: with the lock, or with why not; one that is taken back after a
- * time-out with that, unless the lock was on its way. So a thread that no longer waits has the lock or has not, and the
- * owner agrees. A request of a rank that died is ignored, whenever it comes. */
+ * A thread waits for one lock at a time, so its slot names the place where the answer goes; a
+ * number tells answers to this request from late ones. Every request is answered once: with the
+ * lock, or with why not; one that is taken back after a time-out with that, unless the lock was on
+ * its way. So a thread that no longer waits has the lock or has not, and the owner agrees. A
+ * request of a rank that died is ignored, whenever it comes. */
 #include "call/lock.h"
 
 #include <stdlib.h>
@@ -50,7 +51,8 @@ static uint32_t n_waiting;
 
 static void count_waiting(uint32_t change)
 {
-    __atomic_store_n(&n_waiting, n_waiting + change, __ATOMIC_RELEASE); /* with the lock of the table held */
+    /* with the lock of the table held */
+    __atomic_store_n(&n_waiting, n_waiting + change, __ATOMIC_RELEASE);
 }
 
 uint32_t pgasi_locks_waiting(void)
@@ -59,7 +61,8 @@ uint32_t pgasi_locks_waiting(void)
 }
 
 /* In a handler: never waits. */
-static void answer(pgas_lock_t lock, pgas_thread_t who, uint32_t number, pgas_status_t status, bool broken)
+static void answer(pgas_lock_t lock, pgas_thread_t who, uint32_t number, pgas_status_t status,
+                   bool broken)
 {
     uint8_t op = status == PGAS_OK ? GRANTED : REFUSED;
     message_t m = { lock, number, (uint16_t)pgas_thread_slot(who), op, broken, status, 0 };
@@ -101,7 +104,8 @@ static void pass_on(lock_t *l, pgas_lock_t name)
     free(w);
 }
 
-/* Takes waiters out of the queue: those of a rank, or the one with this number of a thread; true if there were some. */
+/* Takes waiters out of the queue: those of a rank, or the one with this number of a thread; true if
+ * there were some. */
 static bool take_out(lock_t *l, int rank, pgas_thread_t who, uint32_t number)
 {
     bool found = false;
@@ -154,8 +158,8 @@ static void on_release(const message_t *m, pgas_thread_t who)
     }
     static bool told;
     if (!told)
-        PGASI_WARN("lock", "thread %d of rank %d releases a lock that it does not have: ignored", pgas_thread_slot(who),
-                   pgas_thread_rank(who));
+        PGASI_WARN("lock", "thread %d of rank %d releases a lock that it does not have: ignored",
+                   pgas_thread_slot(who), pgas_thread_rank(who));
     told = true;
 }
 
@@ -173,7 +177,8 @@ static wait_t *waits; /* [PGAS_THREADS_MAX] by slot */
 static void on_answer(const message_t *m, int rank)
 {
     wait_t *w = &waits[m->slot];
-    if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != m->number || w->owner != rank)
+    if (__atomic_load_n(&w->state, __ATOMIC_ACQUIRE) != PGAS_INPROGRESS || w->number != m->number ||
+        w->owner != rank)
         return;
     w->broken = m->broken;
     int32_t why_not = m->status < 0 ? m->status : PGAS_ERR_INTERNAL;
@@ -212,7 +217,8 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
 static pgas_status_t send(pgas_lock_t lock, uint32_t number, uint8_t op)
 {
     message_t m = { lock, number, (uint16_t)pgasi_self.slot, op, 0, 0, 0 };
-    return pgasi_outbox_call(pgasi_named_rank(lock), PGASI_REC_LOCK, &m, sizeof m, NULL, PGASI_FULL_WAIT);
+    return pgasi_outbox_call(pgasi_named_rank(lock), PGASI_REC_LOCK, &m, sizeof m, NULL,
+                             PGASI_FULL_WAIT);
 }
 
 static pgas_status_t check(pgas_lock_t lock)
@@ -228,7 +234,8 @@ static pgas_status_t wait_for_answer(wait_t *mine, uint64_t limit)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     pgas_status_t status;
-    while ((status = (pgas_status_t)__atomic_load_n(&mine->state, __ATOMIC_ACQUIRE)) == PGAS_INPROGRESS) {
+    while ((status = (pgas_status_t)__atomic_load_n(&mine->state, __ATOMIC_ACQUIRE)) ==
+           PGAS_INPROGRESS) {
         if (pgasi_boot_is_dead(mine->owner))
             status = PGAS_ERR_PEER;
         else if (pgasi_wait_is_over(limit))
@@ -254,7 +261,8 @@ static pgas_status_t acquire(pgas_lock_t lock, uint8_t op, int64_t timeout_us, b
     status = send(lock, mine->number, op);
     if (status == PGAS_OK)
         status = wait_for_answer(mine, limit);
-    if (status == PGAS_ERR_TIMEOUT && __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == PGAS_INPROGRESS) {
+    if (status == PGAS_ERR_TIMEOUT &&
+        __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == PGAS_INPROGRESS) {
         status = send(lock, mine->number, CANCEL);
         if (status == PGAS_OK)
             status = wait_for_answer(mine, UINT64_MAX);

@@ -5,7 +5,7 @@
 
 #include "base/checks.h"
 
-#define INDEX_BITS 20
+#define INDEX_BITS  20
 #define GENERATIONS (1u << 24)
 
 static pgas_status_t make_room(pgasi_named_t *t)
@@ -72,10 +72,9 @@ void pgasi_named_remove(pgasi_named_t *t, uint64_t name)
 
 void pgasi_named_clear(pgasi_named_t *t, void (*release)(void *thing))
 {
-    for (uint32_t i = 0; i < t->n; i++) {
+    for (uint32_t i = 0; i < t->n; i++)
         if (t->entry[i].thing)
             release(t->entry[i].thing);
-    }
     free(t->entry);
     t->entry = NULL;
     t->n = t->room = t->first_free = 0;

@@ -1,5 +1,6 @@
-/** Things of this rank that other ranks name in calls: locks, objects. A name has the rank, a place in the rank's table and
- *  the place's generation, so that one that has ended, or never was, is told from one that lives. */
+/** Things of this rank that other ranks name in calls: locks, objects. A name has the rank, a place
+ *  in the rank's table and the place's generation, so that one that has ended, or never was, is
+ *  told from one that lives. */
 #ifndef PGASI_NAMED_H
 #define PGASI_NAMED_H
 
@@ -20,7 +21,10 @@ typedef struct {
     pgasi_named_entry_t *entry;
     uint32_t n, room, first_free; /* index + 1 */
 } pgasi_named_t;
-#define PGASI_NAMED_INIT { PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0 }
+#define PGASI_NAMED_INIT                         \
+    {                                            \
+        PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0 \
+    }
 
 static inline int pgasi_named_rank(uint64_t name)
 {

@@ -1,8 +1,8 @@
 /* Completions that are written into registered memory: see notify.h.
  *
- * Per completion an atomic addition on the notice, one on the counter and one on the notice again, two lines of the owner,
- * instead of a record in its ring and the running of it. Notices are sparse memory: those of counters never used cost
- * nothing. */
+ * Per completion an atomic addition on the notice, one on the counter and one on the notice again,
+ * two lines of the owner, instead of a record in its ring and the running of it. Notices are sparse
+ * memory: those of counters never used cost nothing. */
 #include "call/notify.h"
 
 #include <stdlib.h>
@@ -81,10 +81,10 @@ void pgasi_notify_close(uint32_t token)
 static bool enter(pgasi_notice_t *notice, uint32_t token)
 {
     uint64_t state = __atomic_load_n(&notice->state, __ATOMIC_RELAXED);
-    while (state >> 32 == token) {
-        if (__atomic_compare_exchange_n(&notice->state, &state, state + 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    while (state >> 32 == token)
+        if (__atomic_compare_exchange_n(&notice->state, &state, state + 1, true, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
             return true;
-    }
     return false;
 }
 
@@ -99,7 +99,8 @@ bool pgasi_notify_write(int rank, uint32_t token, pgas_status_t status, uint32_t
     pgasi_where_t where = PGASI_WHERE_FAR;
     void *address = NULL;
     pgas_gptr_t at = __atomic_load_n(&notice->counter, __ATOMIC_RELAXED);
-    bool reached = pgasi_resolve(at, sizeof(pgas_sync_t), &where, &address) == PGAS_OK && where == PGASI_WHERE_HERE;
+    bool reached = pgasi_resolve(at, sizeof(pgas_sync_t), &where, &address) == PGAS_OK &&
+                   where == PGASI_WHERE_HERE;
     if (reached) {
         pgas_sync_t *sync = address;
         if (status != PGAS_OK)

@@ -1,16 +1,18 @@
-/** Completions that are written: a counter in registered memory falls by the hand of the rank that ran the call, with no
- *  message back.
+/** Completions that are written: a counter in registered memory falls by the hand of the rank that
+ *  ran the call, with no message back.
  *
- *  Every rank has a table of notices in memory that its node maps, one per entry of its table of counters (sync.c). A notice
- *  tells where the counter lies and which token names it. Who completes a call enters the notice (an atomic addition that
- *  checks the token), writes the counter through its own mapping of the owner's heap, and leaves; the owner closes the
- *  notice and waits for those inside, a few instructions, before the counter's memory is anybody else's. So a completion
- *  that comes too late finds another token and writes nothing.
+ *  Every rank has a table of notices in memory that its node maps, one per entry of its table of
+ *  counters (sync.c). A notice tells where the counter lies and which token names it. Who completes
+ *  a call enters the notice (an atomic addition that checks the token), writes the counter through
+ *  its own mapping of the owner's heap, and leaves; the owner closes the notice and waits for those
+ *  inside, a few instructions, before the counter's memory is anybody else's. So a completion that
+ *  comes too late finds another token and writes nothing.
  *
- *  Not so, but by message: counters outside of the heap, with a function, and all in jobs that outlive their ranks
- *  (PGAS_ON_PEER_DEATH=continue): a rank that dies between the counter and the note of what it owed could not be told from
- *  one that had done neither. Between nodes too: a message has to carry the token's check to a CPU of the owner in any
- *  case, since UCX's atomics are carried out there. */
+ *  Not so, but by message: counters outside of the heap, with a function, and all in jobs that
+ *  outlive their ranks (PGAS_ON_PEER_DEATH=continue): a rank that dies between the counter and the
+ *  note of what it owed could not be told from one that had done neither. Between nodes too: a
+ *  message has to carry the token's check to a CPU of the owner in any case, since UCX's atomics
+ *  are carried out there. */
 #ifndef PGASI_NOTIFY_H
 #define PGASI_NOTIFY_H
 
@@ -26,7 +28,8 @@ typedef struct {
     uint64_t error; /* of the counter, the first: pgasi_error_pack; 0: none */
 } pgasi_notice_t;
 
-/** Maps the tables of the node, n notices each. Collective over the node, same status everywhere. */
+/** Maps the tables of the node, n notices each. Collective over the node, same status
+ *  everywhere. */
 pgas_status_t pgasi_notify_start(uint32_t n);
 void pgasi_notify_stop(void);
 
@@ -38,30 +41,35 @@ bool pgasi_notify_open(uint32_t token, const pgas_sync_t *sync);
 /** No more: on return nobody writes the counter any longer. Any token. */
 void pgasi_notify_close(uint32_t token);
 
-/** A call of a rank of this node completed: its counter falls by one. False if it must be told by message. */
+/** A call of a rank of this node completed: its counter falls by one. False if it must be told by
+ *  message. */
 bool pgasi_notify_write(int rank, uint32_t token, pgas_status_t status, uint32_t handler);
 
 /** The first error of a counter in one word: the peer, the handler, the status. */
 static inline uint64_t pgasi_error_pack(pgas_status_t status, int rank, uint32_t handler)
 {
-    return (uint64_t)(uint32_t)rank << 32 | (uint64_t)(handler & 0xFFFF) << 16 | (uint16_t)(int16_t)status;
+    return (uint64_t)(uint32_t)rank << 32 | (uint64_t)(handler & 0xFFFF) << 16 |
+           (uint16_t)(int16_t)status;
 }
 static inline pgas_sync_error_t pgasi_error_unpack(uint64_t error)
 {
-    pgas_sync_error_t e = { (pgas_status_t)(int16_t)(uint16_t)error, (int)(error >> 32), (uint16_t)(error >> 16) };
+    pgas_sync_error_t e = { (pgas_status_t)(int16_t)(uint16_t)error, (int)(error >> 32),
+                            (uint16_t)(error >> 16) };
     return e;
 }
 
-/** Keeps the first error; before the counter falls for it, so that it is whole when the counter has reached zero. notice may
- *  be NULL: then only the status is kept. */
-static inline void pgasi_sync_note(pgas_sync_t *sync, pgasi_notice_t *notice, pgas_status_t status, int rank,
-                                   uint32_t handler)
+/** Keeps the first error; before the counter falls for it, so that it is whole when the counter has
+ *  reached zero. notice may be NULL: then only the status is kept. */
+static inline void pgasi_sync_note(pgas_sync_t *sync, pgasi_notice_t *notice, pgas_status_t status,
+                                   int rank, uint32_t handler)
 {
     uint64_t none = 0;
     int32_t fine = PGAS_OK;
-    if (!notice || __atomic_compare_exchange_n(&notice->error, &none, pgasi_error_pack(status, rank, handler), false,
-                                               __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        __atomic_compare_exchange_n(&sync->status, &fine, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    if (!notice ||
+        __atomic_compare_exchange_n(&notice->error, &none, pgasi_error_pack(status, rank, handler),
+                                    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        __atomic_compare_exchange_n(&sync->status, &fine, status, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
 }
 
 #endif

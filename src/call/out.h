@@ -1,8 +1,10 @@
-/** Inside of the sending side: what its files share. outbox.c makes outboxes and has the entry points of other files,
- *  batch.c gathers, channel.c writes to the node, far.c sends elsewhere, direct.c has the public calls and their short ways,
- *  begin.c calls that are built in place. No other file includes this.
+/** Inside of the sending side: what its files share. outbox.c makes outboxes and has the entry
+ *  points of other files, batch.c gathers, channel.c writes to the node, far.c sends elsewhere,
+ *  direct.c has the public calls and their short ways, begin.c calls that are built in place. No
+ *  other file includes this.
  *
- *  What stands on the way of every call is inline here; all of it wants the lane locked, or to be the caller's own. */
+ *  What stands on the way of every call is inline here; all of it wants the lane locked, or to be
+ *  the caller's own. */
 #ifndef PGASI_OUT_H
 #define PGASI_OUT_H
 
@@ -22,10 +24,11 @@ typedef struct buffer {
     pgasi_outbox_t *outbox;
     size_t capacity, used; /* bytes; used when closed */
     uint32_t n_calls;      /* without those of the open run that the inline path adds */
-    int n_uses;            /* by the library, and by operations of the transport: with the last it is free again */
+    /* by the library, and by operations of the transport: with the last it is free again */
+    int n_uses;
     bool pooled;
-    int slot;              /* of the outbox' registered memory, in which it lies; -1: of malloc's */
-    uint64_t shown;        /* of a record that is put: its header, which goes last */
+    int slot;       /* of the outbox' registered memory, in which it lies; -1: of malloc's */
+    uint64_t shown; /* of a record that is put: its header, which goes last */
     _Alignas(64) char data[];
 } buffer_t;
 
@@ -35,8 +38,16 @@ typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR, OUT_PUT } out_kind_t;
 /** A sender's channel to another node, if it has asked for one: far_channel.c. */
 typedef struct far_channel far_channel_t;
 #define PGASI_FAR_ASK_AFTER 16u /* messages: who sends few needs no chunks */
-#define PGASI_BUFFER_SLACK 32   /* bytes of a buffer behind its capacity, for the zero that ends a record which is put */
-typedef enum { FAR_NONE, FAR_ASKED, FAR_GRANTED, FAR_REFUSED, FAR_JOINED, FAR_DECLINED } far_state_t;
+/* bytes of a buffer behind its capacity, for the zero that ends a record which is put */
+#define PGASI_BUFFER_SLACK 32
+typedef enum {
+    FAR_NONE,
+    FAR_ASKED,
+    FAR_GRANTED,
+    FAR_REFUSED,
+    FAR_JOINED,
+    FAR_DECLINED
+} far_state_t;
 
 /** A chunk of a channel, as its sender knows it. */
 typedef struct {
@@ -54,37 +65,38 @@ typedef struct {
     pgasi_bell_t *bell;
     out_kind_t kind;
     int rank, port;
-    int bell_number;       /* with stores */
-    bool dirty;  /* in the list of open batches */
-    bool held;   /* in the list of what progress must go on with */
-    bool begun;  /* a call is being built in place (pgas_call_begin) */
-    bool dead;   /* the rank is: nothing goes there any more */
+    int bell_number; /* with stores */
+    bool dirty;      /* in the list of open batches */
+    bool held;       /* in the list of what progress must go on with */
+    bool begun;      /* a call is being built in place (pgas_call_begin) */
+    bool dead;       /* the rank is: nothing goes there any more */
     buffer_t *batch; /* NULL: none open */
     uint64_t opened; /* the outbox' tick when it was */
     char *run;       /* header of the open run, if the cursor has a kind */
     char *chunk;     /* node: in which the tail is */
     uint64_t base;   /* position of its first byte */
-    uint32_t clean_from; /* bytes of it from here on hold nothing that could pass for a mark of their lap */
-    uint32_t dirty_to;   /* ... and will not in its next use */
+    /* bytes of it from here on hold nothing that could pass for a mark of their lap */
+    uint32_t clean_from;
+    uint32_t dirty_to; /* ... and will not in its next use */
     int n_chunks, current;
     uint32_t n_refused; /* looks for a free chunk since there was one */
-    chunk_t *chunks; /* in the order of their use, round and round */
+    chunk_t *chunks;    /* in the order of their use, round and round */
     pgasi_channel_t channel;
-    far_channel_t *far;            /* to another node; NULL: never asked for one */
-    uint32_t n_messages, ask_at;   /* so many were sent; with which it is asked for */
+    far_channel_t *far;               /* to another node; NULL: never asked for one */
+    uint32_t n_messages, ask_at;      /* so many were sent; with which it is asked for */
     buffer_t *waiting, **waiting_end; /* closed batches for which there was no room yet, in order */
 } out_t;
 
 struct pgasi_outbox {
-    out_t *out;      /* by destination, as all arrays here lazily touched */
+    out_t *out; /* by destination, as all arrays here lazily touched */
     uint32_t n_ranks, n_dests;
-    int *known;      /* destinations that were ever used */
+    int *known; /* destinations that were ever used */
     int n_known;
-    chunk_t *chunks; /* by port and rank of the node, PGAS_CHUNKS_MAX each */
+    chunk_t *chunks;            /* by port and rank of the node, PGAS_CHUNKS_MAX each */
     pgas_call_window_t *window; /* by destination */
-    uint64_t header; /* of a call of 8 bytes of the owning thread, but for handler and lap */
+    uint64_t header;  /* of a call of 8 bytes of the owning thread, but for handler and lap */
     uint64_t context; /* whose calls are gathered here: see pgas_call_path_t */
-    uint64_t epoch;  /* pgas_call_run's when windows to dead ranks were last closed */
+    uint64_t epoch;   /* pgas_call_run's when windows to dead ranks were last closed */
     pgasi_lane_t *lane;
     pgas_agg_cursor_t *cursor; /* by destination */
     int *dirty, *held;
@@ -95,7 +107,7 @@ struct pgasi_outbox {
     bool ticking;
     buffer_t *free_buffers;
     int n_buffers, buffers_max;
-    char *slots;          /* registered memory for PGASI_OUTBOX_BUFFERS; NULL: none */
+    char *slots; /* registered memory for PGASI_OUTBOX_BUFFERS; NULL: none */
     uint64_t slots_taken;
     size_t backlog_bytes, backlog_limit;
     uint32_t n_overflows; /* since progress was last tried for one */
@@ -123,7 +135,8 @@ void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest);
 bool pgasi_channel_find_chunk(out_t *out);
 /** Goes on in the next chunk, with a record that says so at the tail; false if none is free. */
 bool pgasi_channel_next(out_t *out);
-/** Copies a batch into the channel and releases it; PGAS_ERR_AGAIN: there is no room, the batch stays the caller's. */
+/** Copies a batch into the channel and releases it; PGAS_ERR_AGAIN: there is no room, the batch
+ *  stays the caller's. */
 pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch);
 /** Position up to which records were handed over; any thread may ask. */
 uint64_t pgasi_channel_handed_over(const out_t *out);
@@ -138,7 +151,8 @@ void pgasi_out_check_lost(int rank, pgas_status_t status);
 pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer);
 /** The same as a message to a port of the rank. */
 pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer);
-/** Sends what far_buffer gave, one record; the transport may keep that, then it is no spare buffer any more. Lane open. */
+/** Sends what far_buffer gave, one record; the transport may keep that, then it is no spare buffer
+ *  any more. Lane open. */
 pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes);
 /** The receiver has too much of what waits for a port and is not through a channel. */
 bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out);
@@ -147,21 +161,26 @@ void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status);
 
 /* ---- far_channel.c ---- */
 
-/** Asks for a channel to where so many messages went. False: not now, but again with a later message. */
+/** Asks for a channel to where so many messages went. False: not now, but again with a later
+ *  message. */
 bool pgasi_far_channel_ask(pgasi_outbox_t *ob, out_t *out);
 /** The channel is granted, and all that was sent so far has left: what follows goes through it. */
 void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest);
 /** As pgasi_inbox_grow and pgasi_inbox_shrink, by messages. False: not now. */
 bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p);
 bool pgasi_far_channel_shrink(out_t *out, uint32_t number);
-/** Puts a batch, or one record with its header in front, and takes the buffer, unless PGAS_ERR_AGAIN. */
-pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes, bool batch);
+/** Puts a batch, or one record with its header in front, and takes the buffer, unless
+ *  PGAS_ERR_AGAIN. */
+pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes,
+                                    bool batch);
 /** PGAS_OK if it would find room for so many bytes now. */
 pgas_status_t pgasi_far_channel_probe(pgasi_outbox_t *ob, out_t *out, size_t bytes);
-/** The last record's header could not leave with its arguments; pays that. @return PGAS_OK, PGAS_ERR_AGAIN. */
+/** The last record's header could not leave with its arguments; pays that. @return PGAS_OK,
+ *  PGAS_ERR_AGAIN. */
 bool pgasi_far_channel_owes(const out_t *out);
 pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out);
-/** By puts: the tail, any thread; the receiver's, which is asked for and may be of the last question. */
+/** By puts: the tail, any thread; the receiver's, which is asked for and may be of the last
+ *  question. */
 uint64_t pgasi_far_channel_position(const out_t *out);
 uint64_t pgasi_far_channel_head(out_t *out);
 /** By puts: reads how far the receiver is, when nobody may have told. */
@@ -178,8 +197,10 @@ void pgasi_out_hold(pgasi_outbox_t *ob, out_t *out);
 /** Sends a closed batch on its way, whichever that is, and takes it, unless PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_out_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *batch);
 
-/** Sends by the rules of `full`; now: not gathered. Lane locked by the caller, given up while waiting. */
-pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full, bool now);
+/** Sends by the rules of `full`; now: not gathered. Lane locked by the caller, given up while
+ *  waiting. */
+pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full,
+                             bool now);
 /** Puts a closed batch, or a message, behind those that wait for room. */
 void pgasi_out_let_wait(pgasi_outbox_t *ob, out_t *out, buffer_t *batch);
 /** Nothing goes to a rank that died. @return PGAS_ERR_PEER. */
@@ -189,7 +210,8 @@ pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob, int dest);
 
 /** The first use of a destination. */
 void pgasi_out_know(pgasi_outbox_t *ob, out_t *out, int dest);
-/** In registered memory if there are other nodes and not too many are in use. beyond: even if all buffers of the pool are.
+/** In registered memory if there are other nodes and not too many are in use. beyond: even if all
+ *  buffers of the pool are.
  *  @return NULL: there is none. */
 buffer_t *pgasi_out_buffer(pgasi_outbox_t *ob, size_t room, bool beyond);
 void pgasi_out_free_buffer(buffer_t *buffer);
@@ -201,12 +223,15 @@ static inline void set_pos(out_t *out, const char *pos)
     __atomic_store_n(&out->w->pos, (char *)(uintptr_t)pos, __ATOMIC_RELEASE);
 }
 
-/* Where the records end that short calls have set from pos on (see pgas_call_tail). Others than the sender may look, at what
- * is no record any more: never beyond the block. (Not for ThreadSanitizer, for the sake of pgasi_channel_handed_over.) */
-__attribute__((no_sanitize("thread"))) static inline const char *end_of_marks(const char *pos, uint64_t lap)
+/* Where the records end that short calls have set from pos on (see pgas_call_tail). Others than the
+ * sender may look, at what is no record any more: never beyond the block. (Not for ThreadSanitizer,
+ * for the sake of pgasi_channel_handed_over.) */
+__attribute__((no_sanitize("thread"))) static inline const char *end_of_marks(const char *pos,
+                                                                              uint64_t lap)
 {
     const char *end = pos;
-    while ((uintptr_t)pos % 64 && (uintptr_t)end / PGAS_CALL_BLOCK == (uintptr_t)pos / PGAS_CALL_BLOCK) {
+    while ((uintptr_t)pos % 64 &&
+           (uintptr_t)end / PGAS_CALL_BLOCK == (uintptr_t)pos / PGAS_CALL_BLOCK) {
         uint64_t header = *(const volatile uint64_t *)(const void *)end;
         if (!pgasi_rec_has_arrived(header, lap))
             break;
@@ -227,14 +252,17 @@ static inline bool is_direct(const out_t *out)
     return out->kind == OUT_NODE && !out->batch && !out->waiting && !out->dead && !out->begun;
 }
 
-/* Direct calls take the short paths up to the last unit of a chunk, where it is left; streams and inline ones only in whole
- * lines but the last, inline ones also only where they need not clear the mark in the next. */
+/* Direct calls take the short paths up to the last unit of a chunk, where it is left; streams and
+ * inline ones only in whole lines but the last, inline ones also only where they need not clear the
+ * mark in the next. */
 static inline void update_window(out_t *out)
 {
     settle(out);
-    bool direct = is_direct(out), clean = (uint64_t)(out->w->pos - out->chunk) + PGASI_RING_UNIT >= out->clean_from;
+    bool direct = is_direct(out),
+         clean = (uint64_t)(out->w->pos - out->chunk) + PGASI_RING_UNIT >= out->clean_from;
     out->end = direct ? out->chunk + pgasi_chunk_bytes - PGASI_RING_UNIT : NULL;
-    char *pos = out->w->pos, *end = direct && !pgasi_wait_light_is_fence ? out->chunk + pgasi_chunk_bytes - 64 : pos;
+    char *pos = out->w->pos,
+         *end = direct && !pgasi_wait_light_is_fence ? out->chunk + pgasi_chunk_bytes - 64 : pos;
     out->w->sized_end = pgasi_param.call_max >= PGAS_CALL_STREAM_MAX ? end : pos;
     out->w->end = clean ? end : pos;
 }
@@ -246,16 +274,17 @@ static inline void close_window(out_t *out)
         out->w->end = out->w->sized_end = out->w->pos;
 }
 
-/* Sees to it that there is no mark behind a record, where there could be one. Not everywhere: the place may lie in the next
- * line, and until that has come from the receiver's core the store would hold up the one that shows the record. */
+/* Sees to it that there is no mark behind a record, where there could be one. Not everywhere: the
+ * place may lie in the next line, and until that has come from the receiver's core the store would
+ * hold up the one that shows the record. */
 static inline void clear_mark(const out_t *out, char *at)
 {
     if ((uint64_t)(at - out->chunk) < out->clean_from)
         __atomic_store_n((uint64_t *)(void *)at, 0, __ATOMIC_RELAXED);
 }
 
-/* Shows `bytes` bytes at the tail to the receiver by their first word, with no mark behind them. The tail moves first:
- * quiescence must not see more consumed than sent. */
+/* Shows `bytes` bytes at the tail to the receiver by their first word, with no mark behind them.
+ * The tail moves first: quiescence must not see more consumed than sent. */
 static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 {
     char *pos = out->w->pos;
@@ -281,7 +310,8 @@ static inline bool ring_room(out_t *out, uint64_t bytes)
 {
     settle(out);
     bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT) + PGASI_RING_UNIT;
-    return PGAS_LIKELY(bytes <= (uint64_t)(out->chunk + pgasi_chunk_bytes - out->w->pos)) || pgasi_channel_next(out);
+    return PGAS_LIKELY(bytes <= (uint64_t)(out->chunk + pgasi_chunk_bytes - out->w->pos)) ||
+           pgasi_channel_next(out);
 }
 
 /* ---- destinations, buffers, records ---- */
@@ -332,17 +362,19 @@ static inline bool is_granted(const out_t *out)
     return out->kind == OUT_FAR && out->far && pgasi_far_channel_state(out) == FAR_GRANTED;
 }
 
-/* A call by itself to elsewhere is one message, or two puts. Its record stands in a spare buffer, which is used up only if the
- * transport keeps it. */
+/* A call by itself to elsewhere is one message, or two puts. Its record stands in a spare buffer,
+ * which is used up only if the transport keeps it. */
 static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, size_t room)
 {
     buffer_t *buffer = ob->free_buffers;
-    bool usable = out->kind >= OUT_FAR && !out->dead && !out->batch && !out->waiting && ob->lane->tp && buffer &&
-                  room <= buffer->capacity && !is_granted(out) && !(out->port && pgasi_far_is_stopped(ob, out));
+    bool usable = out->kind >= OUT_FAR && !out->dead && !out->batch && !out->waiting &&
+                  ob->lane->tp && buffer && room <= buffer->capacity && !is_granted(out) &&
+                  !(out->port && pgasi_far_is_stopped(ob, out));
     return usable ? buffer : NULL;
 }
 
-/* The beginning by words: what the caller has just stored there, a word at a time, does not forward to a wider load. */
+/* The beginning by words: what the caller has just stored there, a word at a time, does not forward
+ * to a wider load. */
 static inline void copy_args(char *to, const void *from, size_t bytes)
 {
     const char *args = from;
@@ -365,7 +397,8 @@ static inline void write_body(char *at, const message_t *m)
     copy_args(at + m->head_bytes, m->data, m->bytes);
 }
 
-static inline pgas_status_t check_call(int rank, uint32_t handler, const void *args, size_t bytes, bool by_anybody)
+static inline pgas_status_t check_call(int rank, uint32_t handler, const void *args, size_t bytes,
+                                       bool by_anybody)
 {
     if (PGAS_UNLIKELY(!pgasi_thread_attached() && !(by_anybody && pgasi_running)))
         return pgasi_running ? PGAS_ERR_CONTEXT : PGAS_ERR_NOT_INIT;

@@ -1,10 +1,11 @@
-/* The sending side of calls: see outbox.h, and out.h for its files. Here outboxes are made and end, and here are the ways of
- * other files into it.
+/* The sending side of calls: see outbox.h, and out.h for its files. Here outboxes are made and end,
+ * and here are the ways of other files into it.
  *
- * One set of cursors per lane serves direct calls, aggregators and answers, so calls of one thread to one rank keep their
- * order. A direct call on the node is written in place into the receiver's ring; gathered calls into a buffer that is
- * copied into the ring in one go, or sent by the transport as one active message. Nothing is allocated unless a peer is full
- * or the first use makes it necessary. */
+ * One set of cursors per lane serves direct calls, aggregators and answers, so calls of one thread
+ * to one rank keep their order. A direct call on the node is written in place into the receiver's
+ * ring; gathered calls into a buffer that is copied into the ring in one go, or sent by the
+ * transport as one active message. Nothing is allocated unless a peer is full or the first use
+ * makes it necessary. */
 #include "call/out.h"
 #include "call/region.h"
 
@@ -31,12 +32,13 @@ static size_t publish_bytes_for(size_t wanted)
 
 static size_t chunk_table_bytes(void)
 {
-    return (size_t)pgasi_n_ports * (size_t)pgasi_boot.node_size * (size_t)pgasi_param.chunks_max * sizeof(chunk_t);
+    return (size_t)pgasi_n_ports * (size_t)pgasi_boot.node_size * (size_t)pgasi_param.chunks_max *
+           sizeof(chunk_t);
 }
 
 pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
 {
-    if (PGAS_LIKELY(lane->outbox != NULL)) {
+    if (PGAS_LIKELY(lane->outbox)) {
         *outbox_p = lane->outbox;
         return PGAS_OK;
     }
@@ -47,10 +49,11 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
     ob->lane = lane;
     ob->n_ranks = (uint32_t)pgasi_boot.n_ranks;
     ob->n_dests = (uint32_t)n;
-    ob->header = pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
+    ob->header =
+        pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
     ob->context = lane->index == PGASI_LANE_SERVICE ? PGAS_CALL_HANDLERS
                   : lane->shared                    ? PGAS_CALL_NOBODY
-                                                    : PGAS_CALL_CONTEXT(lane->index - PGASI_LANE_FIRST_OWN);
+                                 : PGAS_CALL_CONTEXT(lane->index - PGASI_LANE_FIRST_OWN);
     ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
     ob->buffers_max = BUFFERS_MAX;
     ob->slots = pgasi_region_buffers(lane->index);
@@ -63,7 +66,8 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
     ob->held = pgasi_lazy_alloc(n * sizeof *ob->held);
     ob->known = pgasi_lazy_alloc(n * sizeof *ob->known);
     ob->chunks = pgasi_lazy_alloc(chunk_table_bytes());
-    if (!ob->cursor || !ob->out || !ob->window || !ob->dirty || !ob->held || !ob->known || !ob->chunks) {
+    if (!ob->cursor || !ob->out || !ob->window || !ob->dirty || !ob->held || !ob->known ||
+        !ob->chunks) {
         pgasi_outbox_destroy(ob);
         return PGAS_ERR_NO_MEMORY;
     }
@@ -126,7 +130,8 @@ void pgasi_out_know(pgasi_outbox_t *ob, out_t *out, int dest)
     else
         out->kind = OUT_FAR;
     ob->known[ob->n_known] = dest;
-    __atomic_store_n(&ob->n_known, ob->n_known + 1, __ATOMIC_RELEASE); /* others that add tails up look from now on */
+    /* others that add tails up look from now on */
+    __atomic_store_n(&ob->n_known, ob->n_known + 1, __ATOMIC_RELEASE);
 }
 
 static size_t slot_bytes(size_t chunk_bytes)
@@ -194,8 +199,8 @@ pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, siz
     return check_call(rank, handler, args, bytes, false);
 }
 
-/* What handlers send is gathered until the incoming calls at hand have run, except the first: a single call should not
- * wait for the round to end. */
+/* What handlers send is gathered until the incoming calls at hand have run, except the first: a
+ * single call should not wait for the round to end. */
 static bool is_first_answer(pgasi_outbox_t *ob)
 {
     bool first = !ob->answered;
@@ -203,13 +208,15 @@ static bool is_first_answer(pgasi_outbox_t *ob)
     return first;
 }
 
-/* Now, unless it is gathered behind lane 0's first of the round, which ends with all being published. */
+/* Now, unless it is gathered behind lane 0's first of the round, which ends with all being
+ * published. */
 static inline bool is_now(pgasi_outbox_t *ob)
 {
     return !pgasi_self.in_handler || ob->lane->index != PGASI_LANE_SERVICE || is_first_answer(ob);
 }
 
-static pgas_status_t call_through(pgasi_lane_t *lane, int rank, int port, const message_t *m, pgasi_full_t full, bool now)
+static pgas_status_t call_through(pgasi_lane_t *lane, int rank, int port, const message_t *m,
+                                  pgasi_full_t full, bool now)
 {
     pgasi_lane_lock(lane);
     pgasi_outbox_t *ob;
@@ -231,24 +238,37 @@ static inline pgasi_lane_t *lane_for(bool shared)
     return shared && !pgasi_self.in_handler ? pgasi_lanes[PGASI_LANE_SHARED] : pgasi_thread_lane();
 }
 
-pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes, const uint64_t *wire_token,
-                                pgasi_full_t full)
+pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes,
+                                const uint64_t *wire_token, pgasi_full_t full)
 {
-    return pgasi_outbox_call_port(rank, PGASI_PORT_ANY, false, handler, args, bytes, wire_token, full);
+    return pgasi_outbox_call_port(rank, PGASI_PORT_ANY, false, handler, args, bytes, wire_token,
+                                  full);
 }
 
-pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler, const void *args, size_t bytes,
-                                     const uint64_t *wire_token, pgasi_full_t full)
+pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler,
+                                     const void *args, size_t bytes, const uint64_t *wire_token,
+                                     pgasi_full_t full)
 {
-    message_t m = { pgasi_rec_header(handler, bytes, slot_of_caller()) | (wire_token ? PGASI_REC_TOKEN : 0), wire_token,
-                    NULL, args, 0, bytes };
+    message_t m = { pgasi_rec_header(handler, bytes, slot_of_caller()) |
+                        (wire_token ? PGASI_REC_TOKEN : 0),
+                    wire_token,
+                    NULL,
+                    args,
+                    0,
+                    bytes };
     return call_through(lane_for(shared), rank, port, &m, full, false);
 }
 
-pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler, const void *head, size_t head_bytes,
-                                     const void *data, size_t bytes, pgasi_full_t full)
+pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler,
+                                     const void *head, size_t head_bytes, const void *data,
+                                     size_t bytes, pgasi_full_t full)
 {
-    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, slot_of_caller()), NULL, head, data, head_bytes, bytes };
+    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, slot_of_caller()),
+                    NULL,
+                    head,
+                    data,
+                    head_bytes,
+                    bytes };
     return call_through(lane_for(shared), rank, port, &m, full, false);
 }
 
@@ -284,7 +304,8 @@ pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, 
     return status;
 }
 
-/* Past a call that the thread is building in its own lane, for that may last until somebody has this answer. */
+/* Past a call that the thread is building in its own lane, for that may last until somebody has
+ * this answer. */
 static pgasi_lane_t *lane_for_answer(int rank)
 {
     pgasi_lane_t *lane = pgasi_thread_lane();
@@ -293,19 +314,29 @@ static pgasi_lane_t *lane_for_answer(int rank)
     return PGAS_UNLIKELY(begun) ? pgasi_lanes[PGASI_LANE_SHARED] : lane;
 }
 
-pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
-                                  size_t bytes)
+pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes,
+                                  const void *data, size_t bytes)
 {
-    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot), NULL, head, data, head_bytes, bytes };
-    pgas_status_t status = call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
+    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot),
+                    NULL,
+                    head,
+                    data,
+                    head_bytes,
+                    bytes };
+    pgas_status_t status =
+        call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
     pgasi_out_check_lost(rank, status);
     return status;
 }
 
-pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head, size_t head_bytes)
+pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head,
+                                      size_t head_bytes)
 {
-    message_t m = { pgasi_rec_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0 };
-    pgas_status_t status = call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
+    message_t m = {
+        pgasi_rec_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0
+    };
+    pgas_status_t status =
+        call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
     pgasi_out_check_lost(rank, status);
     return status;
 }
@@ -348,9 +379,8 @@ size_t pgasi_outbox_table_bytes(size_t n_ranks)
     const pgasi_outbox_t *ob = NULL;
     return sizeof *ob + chunk_table_bytes() +
            (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.lanes) * n_ranks *
-               (pgasi_far_channel_bytes() + sizeof *ob->out + sizeof *ob->window + sizeof *ob->cursor + sizeof *ob->dirty +
-                sizeof *ob->held +
-                sizeof *ob->known);
+               (pgasi_far_channel_bytes() + sizeof *ob->out + sizeof *ob->window +
+                sizeof *ob->cursor + sizeof *ob->dirty + sizeof *ob->held + sizeof *ob->known);
 }
 
 size_t pgasi_outbox_pool_bytes(size_t chunk_bytes)
@@ -363,8 +393,8 @@ const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)
     return &ob->stats;
 }
 
-/* What is gathered for handlers, then what is held up, then what has left: a call moves through them in this order, so
- * that it is counted at least once whenever it moves on while this looks. */
+/* What is gathered for handlers, then what is held up, then what has left: a call moves through
+ * them in this order, so that it is counted at least once whenever it moves on while this looks. */
 uint64_t pgasi_outboxes_sent(void)
 {
     uint64_t sum = 0;

@@ -1,6 +1,7 @@
-/** The sending side: what a lane has to send, per peer. Rings on the node, active messages elsewhere, both filled with
- *  the same records; a batch is open while its records are not yet published. Where a parameter is named dest it is a
- *  destination, port * n_ranks + rank; a rank alone is its own number at PGASI_PORT_ANY. */
+/** The sending side: what a lane has to send, per peer. Rings on the node, active messages
+ *  elsewhere, both filled with the same records; a batch is open while its records are not yet
+ *  published. Where a parameter is named dest it is a destination, port * n_ranks + rank; a rank
+ *  alone is its own number at PGASI_PORT_ANY. */
 #ifndef PGASI_OUTBOX_H
 #define PGASI_OUTBOX_H
 
@@ -17,17 +18,19 @@ typedef enum {
     PGASI_FULL_AGAIN, /* PGAS_ERR_AGAIN */
     PGASI_FULL_WAIT,  /* wait with progress; in a handler as ASYNC */
     PGASI_FULL_ASYNC, /* let it wait, up to PGAS_BACKLOG_LIMIT */
-    PGASI_FULL_QUEUE  /* in a handler let it wait without limit: for answers, which somebody waits for */
+    /* in a handler let it wait without limit: for answers, which somebody waits for */
+    PGASI_FULL_QUEUE
 } pgasi_full_t;
 
-/** Counters of an outbox; those that are sums over peers are read by other threads without a lock. */
+/** Counters of an outbox; those that are sums over peers are read by other threads without a
+ *  lock. */
 typedef struct {
-    uint64_t published[7];  /* batches, by pgasi_publish_reason_t */
-    uint64_t calls, bytes;  /* in them */
+    uint64_t published[7]; /* batches, by pgasi_publish_reason_t */
+    uint64_t calls, bytes; /* in them */
     uint64_t n_far, n_full, n_queued;
-    uint64_t backlog_high;  /* bytes that waited at one time */
+    uint64_t backlog_high;    /* bytes that waited at one time */
     uint64_t open, open_high; /* batches that are gathered into, at most at one time */
-    uint64_t blocked_ns;    /* a caller waited for room, or in a flush */
+    uint64_t blocked_ns;      /* a caller waited for room, or in a flush */
 } pgasi_outbox_stats_t;
 typedef enum {
     PGASI_PUBLISH_FULL,
@@ -36,14 +39,15 @@ typedef enum {
     PGASI_PUBLISH_DRAINED, /* gathered by handlers, which have run */
     PGASI_PUBLISH_TIME,
     PGASI_PUBLISH_QUIESCE,
-    PGASI_PUBLISH_ROOM     /* the buffer is needed for another peer */
+    PGASI_PUBLISH_ROOM /* the buffer is needed for another peer */
 } pgasi_publish_reason_t;
 
 typedef struct pgasi_outbox pgasi_outbox_t;
 #define PGASI_OUTBOX_BUFFERS 64 /* that it keeps */
 
-/** Around the running of handlers: what they call goes through lane 0 if they run for any thread of the rank, else through
- *  the lane of the thread that runs them, but not by its short path, which leave opens again. */
+/** Around the running of handlers: what they call goes through lane 0 if they run for any thread of
+ *  the rank, else through the lane of the thread that runs them, but not by its short path, which
+ *  leave opens again. */
 typedef struct {
     uint64_t epoch;
     uint64_t context;
@@ -51,7 +55,8 @@ typedef struct {
 } pgasi_path_state_t;
 static inline pgasi_path_state_t pgasi_handlers_enter(bool for_any)
 {
-    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context, pgasi_self.handler_lane };
+    pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context,
+                                  pgasi_self.handler_lane };
     pgasi_self.in_handler++;
     pgasi_self.handler_lane = for_any ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.port_lane;
     pgas_call_path.epoch = 0;
@@ -69,7 +74,8 @@ static inline void pgasi_handlers_leave(pgasi_path_state_t before)
 void pgasi_call_forget(void);
 /** Makes the tail exact of a window in which the calling thread made inline calls. */
 void pgasi_call_settle(pgas_call_window_t *window);
-/** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if it has a lane and outbox of its own. */
+/** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if it has a lane
+ *  and outbox of its own. */
 void pgasi_call_path_open(void);
 
 /** The outbox of a lane, made on first use; destroyed with the lane's calls. */
@@ -83,39 +89,51 @@ pgasi_full_t pgasi_full_of(pgas_full_t full);
 /** The checks that every public call makes. */
 pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes);
 
-/** Sends one call through the caller's lane; wire_token NULL: nobody waits for it. Publishes, except in handlers. */
-pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes, const uint64_t *wire_token,
-                                pgasi_full_t full);
-/** The same to a port; shared: through the lane of threads that have none, whatever thread calls. */
-pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler, const void *args, size_t bytes,
-                                     const uint64_t *wire_token, pgasi_full_t full);
+/** Sends one call through the caller's lane; wire_token NULL: nobody waits for it. Publishes,
+ *  except in handlers. */
+pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes,
+                                const uint64_t *wire_token, pgasi_full_t full);
+/** The same to a port; shared: through the lane of threads that have none, whatever thread
+ *  calls. */
+pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler,
+                                     const void *args, size_t bytes, const uint64_t *wire_token,
+                                     pgasi_full_t full);
 /** As that, without a token, two pieces as one argument block. */
-pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler, const void *head, size_t head_bytes,
-                                     const void *data, size_t bytes, pgasi_full_t full);
-/** Whether a record of so many bytes would find room now, as far as can be seen; queue: whether so many bytes may wait. */
+pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler,
+                                     const void *head, size_t head_bytes, const void *data,
+                                     size_t bytes, pgasi_full_t full);
+/** Whether a record of so many bytes would find room now, as far as can be seen; queue: whether so
+ *  many bytes may wait. */
 pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, bool queue);
-/** From a handler to the one who asked: two pieces as one argument block. Through the lane of handlers, queued
- *  without limit; on a thread that may wait, which then is not inside of a handler for the library, through its own. */
-pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes, const void *data,
-                                  size_t bytes);
+/** From a handler to the one who asked: two pieces as one argument block. Through the lane of
+ *  handlers, queued without limit; on a thread that may wait, which then is not inside of a handler
+ *  for the library, through its own. */
+pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes,
+                                  const void *data, size_t bytes);
 /** The same, not gathered: it leaves before the handler goes on, if there is room. */
-pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head, size_t head_bytes);
+pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head,
+                                      size_t head_bytes);
 
-/** Appends to the open batch (opening or renewing it), not published. Lane locked or the caller's own. */
-pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *args, size_t bytes,
-                                  pgasi_full_t full);
-/** Sends at once, or gathers behind what waits for room, up to so many bytes, then PGAS_ERR_AGAIN. Lane locked. */
-pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *args, size_t bytes,
-                                    size_t limit_bytes);
-/** The short ways of pgas_call, for the calling thread's own outbox and outside of handlers; false: not possible now. */
-bool pgasi_outbox_call_short(const pgasi_outbox_t *outbox, int rank, pgas_handler_t handler, const void *args, size_t bytes);
+/** Appends to the open batch (opening or renewing it), not published. Lane locked or the caller's
+ *  own. */
+pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t handler,
+                                  const void *args, size_t bytes, pgasi_full_t full);
+/** Sends at once, or gathers behind what waits for room, up to so many bytes, then PGAS_ERR_AGAIN.
+ *  Lane locked. */
+pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *outbox, int rank, uint32_t handler,
+                                    const void *args, size_t bytes, size_t limit_bytes);
+/** The short ways of pgas_call, for the calling thread's own outbox and outside of handlers; false:
+ *  not possible now. */
+bool pgasi_outbox_call_short(const pgasi_outbox_t *outbox, int rank, pgas_handler_t handler,
+                             const void *args, size_t bytes);
 /** Publishes, with a call behind it that does nothing but to be answered. */
 pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *outbox, int rank, uint64_t wire_token);
 /** The destinations to which the outbox ever sent, and their number. */
 int pgasi_outbox_known(const pgasi_outbox_t *outbox, const int **known_p);
 /** The same with arguments in two pieces, the first not empty. */
-pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *outbox, int rank, uint32_t handler, const void *head,
-                                      size_t head_bytes, const void *data, size_t bytes, pgasi_full_t full);
+pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *outbox, int rank, uint32_t handler,
+                                      const void *head, size_t head_bytes, const void *data,
+                                      size_t bytes, pgasi_full_t full);
 /** Publishes open batches: of one destination, or all. AGAIN: progress will go on with it. */
 pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int dest, pgasi_publish_reason_t reason);
 /** Publishes to one destination; outside of handlers waits until it has left. */
@@ -126,10 +144,12 @@ pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *outbox, pgasi_publish_rea
 int pgasi_outbox_progress(pgasi_outbox_t *outbox);
 /** True if calls are held up. */
 bool pgasi_outbox_held(const pgasi_outbox_t *outbox);
-/** Destinations of the shared lane whose calls are held up: any thread goes on with them, for perhaps none has that lane. */
+/** Destinations of the shared lane whose calls are held up: any thread goes on with them, for
+ *  perhaps none has that lane. */
 extern uint32_t pgasi_outbox_shared_held;
 
-/** A rank is now known to be dead: every thread closes its window for inline calls when it makes the next one. */
+/** A rank is now known to be dead: every thread closes its window for inline calls when it makes
+ *  the next one. */
 void pgasi_outbox_peer_died(void);
 
 pgas_agg_cursor_t *pgasi_outbox_cursors(pgasi_outbox_t *outbox);
@@ -137,12 +157,13 @@ void pgasi_outbox_set_publish_bytes(pgasi_outbox_t *outbox, size_t bytes);
 /** At most so many bytes in buffers that are gathered into. Both limits only become smaller. */
 void pgasi_outbox_set_memory(pgasi_outbox_t *outbox, size_t bytes);
 
-/** What is gathered is published at the latest so long after the first look at the time behind it. Limits only become
- *  shorter; UINT64_MAX: none. */
+/** What is gathered is published at the latest so long after the first look at the time behind it.
+ *  Limits only become shorter; UINT64_MAX: none. */
 void pgasi_outbox_set_latency(pgasi_outbox_t *outbox, uint64_t latency_ns);
 /** True if somebody must look at the time now and then. */
 bool pgasi_outbox_timed(const pgasi_outbox_t *outbox);
-/** Looks at the time, and publishes what is gathered for too long. Lane locked or the caller's own. Returns events. */
+/** Looks at the time, and publishes what is gathered for too long. Lane locked or the caller's own.
+ *  Returns events. */
 int pgasi_outbox_look(pgasi_outbox_t *outbox);
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *outbox);
 
@@ -150,13 +171,15 @@ const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *outbox);
 size_t pgasi_outbox_table_bytes(size_t n_ranks);
 size_t pgasi_outbox_pool_bytes(size_t ring_bytes);
 
-/** Bytes handed over by all outboxes of this rank, for quiescence; what is held up counts as well. */
+/** Bytes handed over by all outboxes of this rank, for quiescence; what is held up counts as
+ *  well. */
 uint64_t pgasi_outboxes_sent(void);
 /** Bytes of far messages consumed by this rank (inbox lock held by the receiver). */
 extern uint64_t pgasi_far_consumed;
 
-/** What stands before the records of a far message: who sends how much, mixed with the job's key. One word, so that a small
- *  call and all headers share a cache line of UCX's shared-memory queues; the transport has a key of its own beside it. */
+/** What stands before the records of a far message: who sends how much, mixed with the job's key.
+ *  One word, so that a small call and all headers share a cache line of UCX's shared-memory queues;
+ *  the transport has a key of its own beside it. */
 static inline uint32_t pgasi_far_mark(int source_rank, size_t bytes)
 {
     uint32_t key = (uint32_t)(pgasi_boot.job_key ^ pgasi_boot.job_key >> 32);

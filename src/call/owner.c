@@ -1,5 +1,6 @@
-/* What the owner of memory does for peers: tells its segments, and carries out puts, gets and atomics on attached memory,
- * which same-node peers cannot map. Large transfers travel in pieces of one call. */
+/* What the owner of memory does for peers: tells its segments, and carries out puts, gets and
+ * atomics on attached memory, which same-node peers cannot map. Large transfers travel in pieces of
+ * one call. */
 #include <string.h>
 
 #include "base/param.h"
@@ -65,7 +66,8 @@ static bool is_sane(const request_t *r, size_t data_bytes)
     case PGASI_RMA_GET:
         return data_bytes == 0;
     case PGASI_RMA_AMO:
-        return data_bytes == 0 && r->op <= PGASI_AMO_CSWAP && (r->bytes == 4 || r->bytes == 8) && r->offset % r->bytes == 0;
+        return data_bytes == 0 && r->op <= PGASI_AMO_CSWAP && (r->bytes == 4 || r->bytes == 8) &&
+               r->offset % r->bytes == 0;
     default:
         return false;
     }
@@ -87,11 +89,14 @@ static void on_rma(const void *args, size_t bytes, pgas_thread_t source, void *c
     pgasi_segment_t *s = NULL;
     if (bytes >= sizeof r && is_sane(&r, bytes - sizeof r))
         s = pgasi_segment_find(r.offset, r.bytes);
-    size_t reply_bytes = sizeof a.head + (r.kind == PGASI_RMA_PUT ? 0 : PGASI_MIN(r.bytes, (uint64_t)PIECE_MAX));
+    size_t reply_bytes =
+        sizeof a.head + (r.kind == PGASI_RMA_PUT ? 0 : PGASI_MIN(r.bytes, (uint64_t)PIECE_MAX));
     if (s) {
         char *address = s->address + (r.offset - s->offset);
-        void *buffer = r.kind == PGASI_RMA_PUT ? (void *)(uintptr_t)((const char *)args + sizeof r) : a.data;
-        pgasi_rma_t rma = { (pgasi_rma_kind_t)r.kind, 0, buffer, r.bytes, (pgasi_amo_t)r.op, r.operand, r.compare };
+        void *buffer =
+            r.kind == PGASI_RMA_PUT ? (void *)(uintptr_t)((const char *)args + sizeof r) : a.data;
+        pgasi_rma_t rma = { (pgasi_rma_kind_t)r.kind, 0,         buffer,   r.bytes,
+                            (pgasi_amo_t)r.op,        r.operand, r.compare };
         if (r.kind == PGASI_RMA_AMO && (uintptr_t)address % r.bytes) {
             a.head.status = PGAS_ERR_INVALID;
         } else {
@@ -112,13 +117,18 @@ static pgas_status_t one_piece(const pgasi_rma_t *rma, size_t done, size_t piece
         answer_t head;
         char data[PIECE_MAX];
     } a;
-    q.r = (request_t){ pgas_gptr_offset(rma->ptr) + done, piece, rma->operand, rma->compare, (uint32_t)rma->kind,
+    q.r = (request_t){ pgas_gptr_offset(rma->ptr) + done,
+                       piece,
+                       rma->operand,
+                       rma->compare,
+                       (uint32_t)rma->kind,
                        (uint32_t)rma->op };
     bool put = rma->kind == PGASI_RMA_PUT;
     if (put)
         memcpy(q.data, (const char *)rma->buffer + done, piece);
-    pgas_status_t status = pgasi_ask(pgas_gptr_rank(rma->ptr), PGASI_REC_RMA, &q, sizeof q.r + (put ? piece : 0), &a,
-                                     sizeof a.head + (put ? 0 : piece));
+    pgas_status_t status =
+        pgasi_ask(pgas_gptr_rank(rma->ptr), PGASI_REC_RMA, &q, sizeof q.r + (put ? piece : 0), &a,
+                  sizeof a.head + (put ? 0 : piece));
     if (status == PGAS_OK)
         status = (pgas_status_t)a.head.status;
     if (status == PGAS_OK && !put && rma->buffer)

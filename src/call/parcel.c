@@ -1,9 +1,11 @@
 /* Parcels arrive: put together, checked, run. See parcel.h.
  *
- * What comes in one record is run where it lies, without an allocation. What comes in pieces gets its head in one block and
- * each copied buffer in memory of its own, which a handler may keep; pieces of one parcel come in order and to one port,
- * those of several parcels of a rank may alternate. Ports receive at the same time: the list of parcels has a lock, and the
- * thread that adds a piece has the parcel to itself. Nothing in a parcel is believed before check_head has seen it. */
+ * What comes in one record is run where it lies, without an allocation. What comes in pieces gets
+ * its head in one block and each copied buffer in memory of its own, which a handler may keep;
+ * pieces of one parcel come in order and to one port, those of several parcels of a rank may
+ * alternate. Ports receive at the same time: the list of parcels has a lock, and the thread that
+ * adds a piece has the parcel to itself. Nothing in a parcel is believed before check_head has seen
+ * it. */
 #include "call/parcel.h"
 
 #include <pthread.h>
@@ -24,7 +26,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pgasi_parcel_t *partial; /* that have begun to arrive; under the lock */
-static uint64_t copies_held;    /* bytes in own memory of copied buffers that arrive or are being used; atomic */
+/* bytes in own memory of copied buffers that arrive or are being used; atomic */
+static uint64_t copies_held;
 
 /* The call whose handler the thread runs, and how deep. */
 typedef struct {
@@ -49,10 +52,12 @@ static void report(int rank, const char *what)
 
 static bool check_key(uint64_t at_8, const pgasi_parcel_head_t *h)
 {
-    return !at_8 || (at_8 * 8 <= h->head_bytes && h->head_bytes - at_8 * 8 >= offsetof(pgasi_segment_wire_t, key));
+    return !at_8 || (at_8 * 8 <= h->head_bytes &&
+                     h->head_bytes - at_8 * 8 >= offsetof(pgasi_segment_wire_t, key));
 }
 
-static bool check_part(const pgasi_parcel_part_t *w, const pgasi_parcel_head_t *h, pgas_thread_t source)
+static bool check_part(const pgasi_parcel_part_t *w, const pgasi_parcel_head_t *h,
+                       pgas_thread_t source)
 {
     int rank = w->mode == PGAS_BUFFER_PULL ? pgas_thread_rank(source) : pgasi_boot.rank;
     if (w->mode > PGAS_BUFFER_PULL || w->bytes > UINT64_MAX / PGAS_BUFFERS_MAX / 2)
@@ -68,9 +73,11 @@ static bool check_head(const char *block, uint64_t total, pgas_thread_t source)
     pgasi_parcel_head_t h;
     memcpy(&h, block, sizeof h);
     size_t parts_end = sizeof h + h.n_parts * sizeof(pgasi_parcel_part_t);
-    if (h.n_parts > PGAS_BUFFERS_MAX || h.head_bytes > total || h.head_bytes % 8 || h.args_at % 8 || h.args_at < parts_end ||
-        h.args_at > h.head_bytes || h.args_bytes > h.head_bytes - h.args_at || h.port >= (uint32_t)pgasi_n_ports ||
-        !check_key(h.reply_key_at_8, &h) || (h.reply_ptr && pgas_gptr_rank(h.reply_ptr) != pgas_thread_rank(source)))
+    if (h.n_parts > PGAS_BUFFERS_MAX || h.head_bytes > total || h.head_bytes % 8 || h.args_at % 8 ||
+        h.args_at < parts_end || h.args_at > h.head_bytes ||
+        h.args_bytes > h.head_bytes - h.args_at || h.port >= (uint32_t)pgasi_n_ports ||
+        !check_key(h.reply_key_at_8, &h) ||
+        (h.reply_ptr && pgas_gptr_rank(h.reply_ptr) != pgas_thread_rank(source)))
         return false;
     uint64_t copied = 0;
     for (size_t i = 0; i < h.n_parts; i++) {
@@ -85,10 +92,9 @@ static bool check_head(const char *block, uint64_t total, pgas_thread_t source)
 
 static bool has_pulls(const pgasi_parcel_t *p)
 {
-    for (size_t i = 0; i < p->n_parts; i++) {
+    for (size_t i = 0; i < p->n_parts; i++)
         if (pgasi_parcel_wire(p, i)->mode == PGAS_BUFFER_PULL)
             return true;
-    }
     return false;
 }
 
@@ -147,10 +153,9 @@ static void place_copies(pgasi_parcel_t *p)
 
 void pgasi_parcel_destroy(pgasi_parcel_t *p)
 {
-    for (size_t i = 0; i < p->n_parts; i++) {
+    for (size_t i = 0; i < p->n_parts; i++)
         if (p->part[i].own)
             free(p->part[i].address);
-    }
     if (p->own_block)
         free(p->block);
     free(p);
@@ -162,8 +167,8 @@ void pgasi_parcel_destroy(pgasi_parcel_t *p)
 static __attribute__((noinline, cold)) void report_lost(const pgasi_parcel_t *p)
 {
     if (p->status != PGAS_ERR_PEER || pgasi_first_dropped())
-        PGASI_ERROR("call", "a call with buffers from rank %d is lost: %s", pgas_thread_rank(p->source),
-                    pgas_status_text(p->status));
+        PGASI_ERROR("call", "a call with buffers from rank %d is lost: %s",
+                    pgas_thread_rank(p->source), pgas_status_text(p->status));
 }
 
 /* Runs the call, or tells its counter why not. */
@@ -176,7 +181,8 @@ static void run(pgasi_parcel_t *p)
     if (status == PGAS_OK) {
         running_t before = running;
         running = (running_t){ p, pgasi_self.in_handler };
-        status = pgasi_handler_run_here(h->handler, p->block + h->args_at, h->args_bytes, p->source);
+        status =
+            pgasi_handler_run_here(h->handler, p->block + h->args_at, h->args_bytes, p->source);
         running = before;
     } else if (!h->wire) {
         report_lost(p);
@@ -270,7 +276,8 @@ static void whole_arrived(const char *stream, uint64_t total, pgas_thread_t sour
         run_in_place(stream, source);
         return;
     }
-    pgasi_parcel_t *p = malloc(parcel_bytes((uint8_t)stream[offsetof(pgasi_parcel_head_t, n_parts)]));
+    pgasi_parcel_t *p =
+        malloc(parcel_bytes((uint8_t)stream[offsetof(pgasi_parcel_head_t, n_parts)]));
     char *block = malloc(total);
     if (!p || !block) {
         free(p);
@@ -299,7 +306,8 @@ static bool hold_copies(pgasi_parcel_t *p, uint64_t need)
     do {
         if (need > pgasi_param.buffer_limit - PGASI_MIN(held, pgasi_param.buffer_limit))
             return false;
-    } while (!__atomic_compare_exchange_n(&copies_held, &held, held + need, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(&copies_held, &held, held + need, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
     p->held = need;
     p->account = &copies_held;
     return true;
@@ -347,13 +355,16 @@ static uint64_t feed_head(pgasi_parcel_t *p, const char *data, uint64_t bytes)
     return n;
 }
 
-/* Bytes from the present place of the stream on, as far as they belong to one buffer and its pad. */
+/* Bytes from the present place of the stream on, as far as they belong to one buffer and its
+ * pad. */
 static uint64_t feed_copy(pgasi_parcel_t *p, const char *data, uint64_t bytes)
 {
     uint64_t begin = p->head.head_bytes;
     size_t i = 0;
     for (;; i++) {
-        uint64_t room = pgasi_parcel_wire(p, i)->mode == PGAS_BUFFER_COPY ? PGASI_ALIGN_UP(p->part[i].bytes, 8) : 0;
+        uint64_t room = pgasi_parcel_wire(p, i)->mode == PGAS_BUFFER_COPY
+                            ? PGASI_ALIGN_UP(p->part[i].bytes, 8)
+                            : 0;
         if (p->arrived < begin + room)
             break;
         begin += room;
@@ -394,17 +405,19 @@ static pgasi_parcel_t **find_partial(int rank, uint64_t id)
 static size_t head_bytes_max(void)
 {
     const size_t part = sizeof(pgasi_parcel_part_t) + sizeof(pgasi_segment_wire_t) + 8;
-    return sizeof(pgasi_parcel_head_t) + PGAS_BUFFERS_MAX * part + sizeof(pgasi_segment_wire_t) + pgasi_param.call_max + 8;
+    return sizeof(pgasi_parcel_head_t) + PGAS_BUFFERS_MAX * part + sizeof(pgasi_segment_wire_t) +
+           pgasi_param.call_max + 8;
 }
 
-static pgasi_parcel_t *open_partial(const pgasi_parcel_piece_t *piece, const char *data, size_t bytes, pgas_thread_t source)
+static pgasi_parcel_t *open_partial(const pgasi_parcel_piece_t *piece, const char *data,
+                                    size_t bytes, pgas_thread_t source)
 {
     pgasi_parcel_head_t h;
     if (piece->offset != 0 || bytes < sizeof h)
         return NULL;
     memcpy(&h, data, sizeof h);
-    if (h.n_parts > PGAS_BUFFERS_MAX || h.head_bytes < sizeof h || h.head_bytes > head_bytes_max() ||
-        h.head_bytes > piece->total)
+    if (h.n_parts > PGAS_BUFFERS_MAX || h.head_bytes < sizeof h ||
+        h.head_bytes > head_bytes_max() || h.head_bytes > piece->total)
         return NULL;
     pgasi_parcel_t *p = malloc(parcel_bytes(h.n_parts));
     if (!p)
@@ -418,12 +431,14 @@ static pgasi_parcel_t *open_partial(const pgasi_parcel_piece_t *piece, const cha
     return p;
 }
 
-/* Takes up the parcel that a piece belongs to, or a new one: the thread has it to itself until done_with. */
-static pgasi_parcel_t *parcel_of(const pgasi_parcel_piece_t *piece, const char *data, size_t bytes, pgas_thread_t source)
+/* Takes up the parcel that a piece belongs to, or a new one: the thread has it to itself until
+ * done_with. */
+static pgasi_parcel_t *parcel_of(const pgasi_parcel_piece_t *piece, const char *data, size_t bytes,
+                                 pgas_thread_t source)
 {
     pthread_mutex_lock(&lock);
     pgasi_parcel_t **at = find_partial(pgas_thread_rank(source), piece->id), *p = *at;
-    if (!p && (p = open_partial(piece, data, bytes, source)) != NULL) {
+    if (!p && (p = open_partial(piece, data, bytes, source))) {
         p->next = partial;
         partial = p;
     }
@@ -473,7 +488,8 @@ static void piece_arrived(const void *args, size_t bytes, pgas_thread_t source, 
     if (bytes > sizeof piece)
         memcpy(&piece, args, sizeof piece);
     const char *data = (const char *)args + sizeof piece;
-    if (bytes <= sizeof piece || piece.offset > piece.total || bytes - sizeof piece > piece.total - piece.offset) {
+    if (bytes <= sizeof piece || piece.offset > piece.total ||
+        bytes - sizeof piece > piece.total - piece.offset) {
         report(rank, "is malformed");
         return;
     }
@@ -510,7 +526,8 @@ static void on_ready(const void *args, size_t bytes, pgas_thread_t source, void 
 
 bool pgasi_parcel_refuse(uint32_t handler, const void *args, size_t bytes, pgas_thread_t source)
 {
-    pgasi_parcel_t *p = handler == PGASI_REC_PARCEL_READY ? pgasi_pull_ready(args, bytes, source) : NULL;
+    pgasi_parcel_t *p =
+        handler == PGASI_REC_PARCEL_READY ? pgasi_pull_ready(args, bytes, source) : NULL;
     if (handler == PGASI_REC_PARCEL)
         piece_arrived(args, bytes, source, true);
     if (p) {
@@ -569,7 +586,8 @@ pgas_status_t pgas_buffer_take(size_t i, void **address_p)
 
 /* ---- start and stop ---- */
 
-/* Takes out of the list what a rank had begun to send, of any rank if it is -1; what is being fed goes after that. */
+/* Takes out of the list what a rank had begun to send, of any rank if it is -1; what is being fed
+ * goes after that. */
 static void drop_partials(int rank)
 {
     pgasi_parcel_t *gone = NULL;

@@ -1,11 +1,12 @@
-/** Parcels: calls that do not fit one record, or whose buffers must be fetched. A parcel is a stream of bytes,
+/** Parcels: calls that do not fit one record, or whose buffers must be fetched. A parcel is a
+ *  stream of bytes,
  *
  *      head, parts (one per buffer), keys of segments, arguments | copied buffers, each padded to 8
  *
- *  that travels as records of PGASI_REC_PARCEL: one if it fits, else one for each piece, in order, to the port of the call's
- *  target. The call runs there when the stream is complete and every pulled buffer has been read; on a handler thread if its
- *  handler may wait. What is read is read under the inbox lock, for all ports; then the port is told that the call is
- *  ready. */
+ *  that travels as records of PGASI_REC_PARCEL: one if it fits, else one for each piece, in order,
+ *  to the port of the call's target. The call runs there when the stream is complete and every
+ *  pulled buffer has been read; on a handler thread if its handler may wait. What is read is read
+ *  under the inbox lock, for all ports; then the port is told that the call is ready. */
 #ifndef PGASI_PARCEL_H
 #define PGASI_PARCEL_H
 
@@ -33,14 +34,15 @@ typedef struct {
     uint32_t args_at, args_bytes;
     uint16_t handler;
     uint8_t n_parts, spare;
-    uint64_t wire;          /* token of the call, see record.h; 0: nobody asks */
-    uint32_t local;         /* token of a counter at the source that falls when all is read; 0: none */
-    uint32_t open;          /* the entry of the source's table of open pulls */
-    uint32_t port;          /* at which the call runs */
+    uint64_t wire; /* token of the call, see record.h; 0: nobody asks */
+    /* token of a counter at the source that falls when all is read; 0: none */
+    uint32_t local;
+    uint32_t open;           /* the entry of the source's table of open pulls */
+    uint32_t port;           /* at which the call runs */
     uint32_t reply_key_at_8; /* as key_at_8 */
-    uint64_t reply_bytes;   /* 0: no reply is wanted */
-    uint64_t reply_address; /* at the source */
-    pgas_gptr_t reply_ptr;  /* the same, if it lies in a segment */
+    uint64_t reply_bytes;    /* 0: no reply is wanted */
+    uint64_t reply_address;  /* at the source */
+    pgas_gptr_t reply_ptr;   /* the same, if it lies in a segment */
 } pgasi_parcel_head_t;
 
 typedef struct {
@@ -81,12 +83,12 @@ size_t pgasi_parcel_piece_max(int rank);
 struct pgasi_parcel;
 
 typedef enum {
-    PGASI_PART_NEW,    /* a pull that has not begun */
+    PGASI_PART_NEW, /* a pull that has not begun */
     PGASI_PART_DONE,
-    PGASI_PART_GET,    /* the transport gets it */
-    PGASI_PART_RETRY,  /* it had no room for that */
-    PGASI_PART_ASK,    /* the source sends it in pieces */
-    PGASI_PART_HELPER  /* a helper reads it */
+    PGASI_PART_GET,   /* the transport gets it */
+    PGASI_PART_RETRY, /* it had no room for that */
+    PGASI_PART_ASK,   /* the source sends it in pieces */
+    PGASI_PART_HELPER /* a helper reads it */
 } pgasi_part_state_t;
 
 typedef struct {
@@ -104,15 +106,17 @@ typedef struct pgasi_parcel {
     struct pgasi_parcel *next;
     pgas_thread_t source;
     pgasi_parcel_head_t head;
-    char *block;             /* the stream up to head.head_bytes, or all of it if it came in one piece */
+    /* the stream up to head.head_bytes, or all of it if it came in one piece */
+    char *block;
     bool own_block;
-    pgas_status_t status;    /* why it will not run */
+    pgas_status_t status;        /* why it will not run */
     uint64_t id, total, arrived; /* while pieces come in */
-    uint64_t held, *account; /* bytes of buffers, and where they are counted */
-    uint64_t number;         /* pulls: its name here */
-    bool feeding, doomed;    /* a thread is adding a piece; it is to be dropped after that */
-    bool begun, told, dropped, asking; /* reads have begun; the source knows of their end; its source is dead; in pieces */
-    int helping;             /* a helper reads */
+    uint64_t held, *account;     /* bytes of buffers, and where they are counted */
+    uint64_t number;             /* pulls: its name here */
+    bool feeding, doomed;        /* a thread is adding a piece; it is to be dropped after that */
+    /* reads have begun; the source knows of their end; its source is dead; in pieces */
+    bool begun, told, dropped, asking;
+    int helping; /* a helper reads */
     pgas_status_t helper_status;
     uint32_t n_parts;
     pgasi_part_t part[];
@@ -126,11 +130,11 @@ static inline const pgasi_parcel_part_t *pgasi_parcel_wire(const pgasi_parcel_t 
 /* parcel.c */
 pgas_status_t pgasi_parcels_start(void);
 void pgasi_parcels_stop(void);
-/** Runs the call, here or on a handler thread, or tells its counter why not; then the parcel is gone. In the context of
- *  handlers. */
+/** Runs the call, here or on a handler thread, or tells its counter why not; then the parcel is
+ *  gone. In the context of handlers. */
 void pgasi_parcel_finish(pgasi_parcel_t *p);
-/** A record for parcels at a port that no thread answers to any more: its call is not run, who waits hears PGAS_ERR_PEER.
- *  False if it is another record. */
+/** A record for parcels at a port that no thread answers to any more: its call is not run, who
+ *  waits hears PGAS_ERR_PEER. False if it is another record. */
 bool pgasi_parcel_refuse(uint32_t handler, const void *args, size_t bytes, pgas_thread_t source);
 void pgasi_parcel_destroy(pgasi_parcel_t *p);
 /** The one whose handler the thread runs, or NULL. */
@@ -146,11 +150,13 @@ void pgasi_parcels_peer_died(int rank);
 /* pull.c */
 /** A complete parcel with buffers to be read; any port's thread. */
 void pgasi_pull_begin(pgasi_parcel_t *p);
-/** The buffers of a call that ran elsewhere than under the inbox lock are gone: others may be read. */
+/** The buffers of a call that ran elsewhere than under the inbox lock are gone: others may be
+ *  read. */
 void pgasi_pulls_released(void);
 /** Takes the parcel whose buffers have been read; NULL if it is not known. */
 pgasi_parcel_t *pgasi_pull_ready(const void *args, size_t bytes, pgas_thread_t source);
-/** Goes on with pulls whose data have come, and runs their calls. Inbox lock held. Returns events. */
+/** Goes on with pulls whose data have come, and runs their calls. Inbox lock held. Returns
+ *  events. */
 int pgasi_pulls_progress(void);
 /** True if that has something to do. */
 bool pgasi_pulls_wait(void);
@@ -159,23 +165,28 @@ uint64_t pgasi_pulls_high(void);
 void pgasi_pulls_peer_died(int rank); /* inbox lock held */
 void pgasi_pulls_start(void);
 void pgasi_pulls_stop(void);
-/** For quiescence: calls whose buffers are being read, and bytes told to ports, and those calls that ended; the latter is
- *  read first. */
+/** For quiescence: calls whose buffers are being read, and bytes told to ports, and those calls
+ *  that ended; the latter is read first. */
 extern uint64_t pgasi_pulls_begun, pgasi_pulls_ended;
-/** Copies between this rank's memory and private memory of another of the node; false if that is not to be had. */
+/** Copies between this rank's memory and private memory of another of the node; false if that is
+ *  not to be had. */
 bool pgasi_vm_copy(int rank, void *here, uint64_t there, uint64_t bytes, bool write);
-/** Where memory of another rank, ptr its place in a segment or null, is reached by loads and stores; NULL if nowhere. */
+/** Where memory of another rank, ptr its place in a segment or null, is reached by loads and
+ *  stores; NULL if nowhere. */
 void *pgasi_parcel_reach(int rank, pgas_gptr_t ptr, uint64_t bytes);
 
 /** Asks for a round of pgasi_pulls_progress. */
 void pgasi_pulls_call(void);
-/** Makes a segment known to lane 0 by the key that came with a parcel, if ptr and bytes lie in it. */
-bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes);
+/** Makes a segment known to lane 0 by the key that came with a parcel, if ptr and bytes lie in
+ *  it. */
+bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t ptr,
+                        uint64_t bytes);
 
 /* reply.c */
 /** pgas_reply for a reply larger than PGAS_CALL_MAX, to the call that the thread is running. */
 pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint64_t bytes);
-/** Goes on with replies that are being put; true if the transport wants to be asked again. Part of pgasi_pulls_progress. */
+/** Goes on with replies that are being put; true if the transport wants to be asked again. Part of
+ *  pgasi_pulls_progress. */
 bool pgasi_replies_progress(void);
 void pgasi_replies_peer_died(int rank); /* inbox lock held */
 void pgasi_replies_stop(void);
@@ -189,7 +200,7 @@ size_t pgasi_buffers_table_bytes(void);
 /** Whether this rank offers that memory to itself. */
 bool pgasi_buffer_is_offered(uint32_t open, size_t part, uint64_t address, uint64_t bytes);
 /** pgas_call_return for replies larger than PGAS_CALL_MAX; the counter is alive. */
-pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *args, size_t bytes, void *reply,
-                                  size_t reply_bytes, pgas_sync_t *executed);
+pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                                  void *reply, size_t reply_bytes, pgas_sync_t *executed);
 
 #endif

@@ -1,12 +1,14 @@
 /* Progress and service threads.
  *
- * One round: go on with the thread's own held-up calls and its lane, then, if the inbox lock is free, run what arrived in
- * rings and messages and publish what the handlers gathered. Rounds of idle ranks cost some loads.
+ * One round: go on with the thread's own held-up calls and its lane, then, if the inbox lock is
+ * free, run what arrived in rings and messages and publish what the handlers gathered. Rounds of
+ * idle ranks cost some loads.
  *
- * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor. While application threads
- * poll it only naps (their rounds serve peers); it announces its sleep in the bell when none has polled for a nap's length,
- * and the next sender kicks it awake. It also makes progress on lanes that no thread polls. Without
- * service threads a waiting thread does that. */
+ * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor.
+ * While application threads poll it only naps (their rounds serve peers); it announces its sleep in
+ * the bell when none has polled for a nap's length, and the next sender kicks it awake. It also
+ * makes progress on lanes that no thread polls. Without service threads a waiting thread does
+ * that. */
 #include "call/progress.h"
 
 #include <errno.h>
@@ -32,20 +34,26 @@
 #include "mem/lane.h"
 #include "mem/thread.h"
 
-#define NAP_MS 1          /* how soon a service thread notices that nobody polls any more */
-#define LANE_EVERY 16     /* idle lanes are looked at in every so many rounds that look at the transport */
-#define EAGER 64          /* looks in vain at the transport until it counts as quiet */
-#define QUIET_SHARE 64    /* then it is left alone for this part of the time that it has been quiet, */
-#define QUIET_COSTS 8     /* at most for as long as so many looks take */
-#define BUSY_EVERY 8      /* ... and asked for in every so many rounds while calls come from the node */
-#define TIME_EVERY 8     /* the time is looked at in every so many rounds while calls are gathered that have a limit */
-#define HELP_EVERY 256   /* rounds after which threads that are not in the library are helped, if no service thread does */
-#define HELP_MS 1        /* and how often a service thread does */
-#define SLEEP_MAX_MS 1000 /* a safety net, not a poll */
+#define NAP_MS 1 /* how soon a service thread notices that nobody polls any more */
+/* idle lanes are looked at in every so many rounds that look at the transport */
+#define LANE_EVERY 16
+#define EAGER      64 /* looks in vain at the transport until it counts as quiet */
+/* then it is left alone for this part of the time that it has been quiet, */
+#define QUIET_SHARE 64
+#define QUIET_COSTS 8 /* at most for as long as so many looks take */
+/* ... and asked for in every so many rounds while calls come from the node */
+#define BUSY_EVERY 8
+/* the time is looked at in every so many rounds while calls are gathered that have a limit */
+#define TIME_EVERY 8
+/* rounds after which threads that are not in the library are helped, if no service thread does */
+#define HELP_EVERY    256
+#define HELP_MS       1    /* and how often a service thread does */
+#define SLEEP_MAX_MS  1000 /* a safety net, not a poll */
 #define STOP_EVERY_NS 200000
-#define LOOK_EVERY 1024   /* rounds in which nothing happened, before a look that costs a system call */
-#define YIELD_EVERY 512  /* rounds in a row in which nothing happened, before others may run, */
-#define YIELD_SOON 16    /* and rounds that found the inbox locked */
+/* rounds in which nothing happened, before a look that costs a system call */
+#define LOOK_EVERY  1024
+#define YIELD_EVERY 512 /* rounds in a row in which nothing happened, before others may run, */
+#define YIELD_SOON  16  /* and rounds that found the inbox locked */
 
 bool pgasi_leaving;
 pgasi_service_stats_t pgasi_service_stats;
@@ -54,7 +62,8 @@ uint32_t pgasi_serve_more_waits;
 void (*pgasi_died_more)(int rank);
 
 static bool deaths_unsettled;
-static uint32_t polled; /* an application thread has progressed since the service thread last looked */
+/* an application thread has progressed since the service thread last looked */
+static uint32_t polled;
 
 /* ---- peers that die ---- */
 
@@ -110,10 +119,11 @@ void pgasi_serve_end(pgasi_path_state_t before)
 
 /* ---- how often to look at the transport ---- */
 
-/* A look costs more than all else that a waiting thread does in a round. So who waits for ranks of the node looks the less
- * often the longer nothing has come from elsewhere; what then comes is late by at most 1/64 of that time. By time, not by
- * rounds: between two rounds a program may compute. Written by who holds the inbox lock, read by anybody, in cycles. (Those
- * of another processor may differ: what seems to lie ahead is long ago.) */
+/* A look costs more than all else that a waiting thread does in a round. So who waits for ranks of
+ * the node looks the less often the longer nothing has come from elsewhere; what then comes is late
+ * by at most 1/64 of that time. By time, not by rounds: between two rounds a program may compute.
+ * Written by who holds the inbox lock, read by anybody, in cycles. (Those of another processor may
+ * differ: what seems to lie ahead is long ago.) */
 static struct {
     uint32_t eager;  /* so many looks yet until it counts as quiet */
     uint64_t since;  /* when it began to */
@@ -146,7 +156,8 @@ static inline bool look_is_due(void)
     if (is_eager())
         return true;
     uint64_t looked = get(&transport.looked), most = QUIET_COSTS * get(&transport.cost);
-    return pgasi_cycles() - looked >= PGASI_MIN((looked - get(&transport.since)) / QUIET_SHARE, most);
+    return pgasi_cycles() - looked >=
+           PGASI_MIN((looked - get(&transport.since)) / QUIET_SHARE, most);
 }
 
 /* Lock held. */
@@ -235,7 +246,8 @@ static int serve(uint64_t n, bool look)
     if (lane->outbox) {
         if (pgasi_outbox_held(lane->outbox))
             n += (uint64_t)pgasi_outbox_progress(lane->outbox);
-        pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_DRAINED); /* leaves nothing open that quiescence counts */
+        /* leaves nothing open that quiescence counts */
+        pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_DRAINED);
     }
     return n > INT32_MAX ? INT32_MAX : (int)n;
 }
@@ -260,7 +272,8 @@ static bool service_has_work(void)
 
 static bool service_waits(void)
 {
-    return __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->in_flight, __ATOMIC_RELAXED) || service_has_work();
+    return __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->in_flight, __ATOMIC_RELAXED) ||
+           service_has_work();
 }
 
 /* Whoever has the lock may wait for the processor that this thread has. */
@@ -288,7 +301,9 @@ static inline int serve_round(bool arrived, bool look)
 /* The service's own calls: by service threads alone, if there are any. */
 static inline int serve_service(void)
 {
-    return PGAS_UNLIKELY(pgasi_port_used(PGASI_PORT_SERVICE)) ? (int)pgasi_port_drain_if_free(PGASI_PORT_SERVICE) : 0;
+    return PGAS_UNLIKELY(pgasi_port_used(PGASI_PORT_SERVICE))
+               ? (int)pgasi_port_drain_if_free(PGASI_PORT_SERVICE)
+               : 0;
 }
 
 static inline int progress_round(void)
@@ -308,7 +323,7 @@ static inline int progress_round(void)
     bool ask = !arrived || is_eager() || ++busy_rounds % BUSY_EVERY == 0;
     bool due = pgasi_tp && ((ask && look_is_due()) || service_waits());
     int n = 0;
-    if (PGAS_LIKELY(lane != NULL)) {
+    if (PGAS_LIKELY(lane)) {
         const pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
         bool held = ob && pgasi_outbox_held(ob);
         bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) ||
@@ -338,8 +353,8 @@ void pgasi_progress_before_sleep(void)
     pgasi_lane_t *lane = pgasi_self.lane;
     set(&transport.looked, 0); /* a look is due, whatever comes before the sleep */
     const pgasi_outbox_t *ob = lane ? __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE) : NULL;
-    bool timed = ob && lane->index != PGASI_LANE_SERVICE && !pgasi_self.in_handler && pgasi_thread_attached() &&
-                 pgasi_outbox_timed(ob);
+    bool timed = ob && lane->index != PGASI_LANE_SERVICE && !pgasi_self.in_handler &&
+                 pgasi_thread_attached() && pgasi_outbox_timed(ob);
     if (!timed || !pgasi_lane_try_lock(lane))
         return;
     pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_TIME);
@@ -386,8 +401,8 @@ static void sleep_in_epoll(int limit_ms)
     epoll_wait(epoll_fd, events, 2, limit_ms);
 }
 
-/* A loop of the program's own never sleeps here. But it looks around too, now and then, and lets others run: threads of its
- * rank, or ranks, on the same processor, for which it waits perhaps. */
+/* A loop of the program's own never sleeps here. But it looks around too, now and then, and lets
+ * others run: threads of its rank, or ranks, on the same processor, for which it waits perhaps. */
 static __attribute__((noinline)) void idle_round(uint32_t n_idle, uint32_t in_a_row)
 {
     if (pgasi_self.in_handler)
@@ -430,17 +445,20 @@ static bool arm_transport(void)
 static void service_sleep(void)
 {
     __atomic_store_n(&pgasi_lanes_unwatched, 1, __ATOMIC_RELAXED);
-    pgasi_wait_service_announce(); /* with a barrier: who leaves something in a lane sees this, or is seen */
+    /* with a barrier: who leaves something in a lane sees this, or is seen */
+    pgasi_wait_service_announce();
     bool lanes_wait = pgasi_lanes_need_help();
     if (lanes_wait)
         __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(true);
     bool held = shared_held();
-    bool quiet = !(held && shared_round() > 0) && pgasi_ports_tell() == 0 && serve_if_free() == 0 && !pgasi_inbox_pending() &&
-                 !pgasi_port_pending(PGASI_PORT_SERVICE) && arm_transport() && !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
+    bool quiet = !(held && shared_round() > 0) && pgasi_ports_tell() == 0 && serve_if_free() == 0 &&
+                 !pgasi_inbox_pending() && !pgasi_port_pending(PGASI_PORT_SERVICE) &&
+                 arm_transport() && !__atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
     if (quiet) {
         __atomic_fetch_add(&pgasi_service_stats.wakeups, 1, __ATOMIC_RELAXED);
-        bool by_put = __atomic_load_n(&pgasi_inbox_by_put, __ATOMIC_RELAXED); /* which wakes nobody */
+        /* which wakes nobody */
+        bool by_put = __atomic_load_n(&pgasi_inbox_by_put, __ATOMIC_RELAXED);
         bool by_itself = by_put || pgasi_wait_is_unreached();
         sleep_in_epoll(lanes_wait || held || by_itself ? HELP_MS : SLEEP_MAX_MS);
     }
@@ -449,7 +467,8 @@ static void service_sleep(void)
     pgasi_wait_service_revoke();
 }
 
-/* Application threads poll; only what is for the service alone wakes it. (The transport's events do not: they are theirs.) */
+/* Application threads poll; only what is for the service alone wakes it. (The transport's events do
+ * not: they are theirs.) */
 static void nap(void)
 {
     struct pollfd kicked = { .fd = pgasi_wait_kick_fd(), .events = POLLIN };
@@ -481,7 +500,8 @@ static void *service_main(void *arg)
         } else if (serve_if_free() == 0) {
             service_sleep();
         } else {
-            pgasi_bell_ring(pgasi_boot.node_rank); /* what ran may be what a sleeping thread waits for */
+            /* what ran may be what a sleeping thread waits for */
+            pgasi_bell_ring(pgasi_boot.node_rank);
         }
     }
     return NULL;
@@ -501,20 +521,21 @@ pgas_status_t pgasi_service_start(void)
     pgasi_tp_lane_t *tp = pgasi_lanes[PGASI_LANE_SERVICE]->tp;
     if (status == PGAS_OK && serves && tp && tp->ops->event_fd(tp, &transport_fd) == PGAS_OK)
         status = watch(transport_fd);
-    while (status == PGAS_OK && n_threads < pgasi_param.service_threads) {
+    while (status == PGAS_OK && n_threads < pgasi_param.service_threads)
         if (pthread_create(&threads[n_threads], NULL, service_main, NULL) == 0)
             n_threads++;
         else
             status = PGAS_ERR_NO_MEMORY;
-    }
     if (status != PGAS_OK) {
-        PGASI_ERROR("service", "cannot start service threads: %s (errno %d)", pgas_status_text(status), errno);
+        PGASI_ERROR("service", "cannot start service threads: %s (errno %d)",
+                    pgas_status_text(status), errno);
         pgasi_service_stop();
     }
     return status;
 }
 
-/* The ring is for anybody, and so is what stands in the pipe: one may take away what was meant for another. */
+/* The ring is for anybody, and so is what stands in the pipe: one may take away what was meant for
+ * another. */
 static void join_awake(pthread_t thread)
 {
     static const struct timespec pause = { 0, STOP_EVERY_NS };

@@ -10,18 +10,20 @@
 
 /** What every wait calls: one round for the calling thread. */
 int pgasi_progress(void);
-/** What every wait calls before it sleeps: nobody looks at the time then, so what is gathered under a limit leaves. */
+/** What every wait calls before it sleeps: nobody looks at the time then, so what is gathered under
+ *  a limit leaves. */
 void pgasi_progress_before_sleep(void);
 /** Every wait that a ring has woken calls this. It runs everything that has arrived, and rings
  *  again for the rest. */
 void pgasi_progress_when_rung(void);
 
-/** Publishes what the calling thread has gathered and waits until all that it has issued has left, so that the thread may
- *  stay away from the library: nobody else progresses its lane. Not in a handler. */
+/** Publishes what the calling thread has gathered and waits until all that it has issued has left,
+ *  so that the thread may stay away from the library: nobody else progresses its lane. Not in a
+ *  handler. */
 pgas_status_t pgasi_call_complete(void);
 
-/** Around what handlers might do, elsewhere: with the inbox lock, sending through lane 0. No lane's lock is held, but a
- *  port's may be. */
+/** Around what handlers might do, elsewhere: with the inbox lock, sending through lane 0. No lane's
+ *  lock is held, but a port's may be. */
 pgasi_path_state_t pgasi_serve_begin(void);
 void pgasi_serve_end(pgasi_path_state_t before);
 /** The thread is inside of that, or runs a handler for any thread of the rank. */
@@ -30,8 +32,8 @@ static inline bool pgasi_is_serving(void)
     return pgasi_self.in_handler && pgasi_self.handler_lane == pgasi_lanes[PGASI_LANE_SERVICE];
 }
 
-/** What a floor above does in rounds of progress, with the inbox lock, while it says that something waits (an atomic flag):
- *  returns events. NULL: nothing. */
+/** What a floor above does in rounds of progress, with the inbox lock, while it says that something
+ *  waits (an atomic flag): returns events. NULL: nothing. */
 extern int (*pgasi_serve_more)(void);
 extern uint32_t pgasi_serve_more_waits;
 /** What a floor above does once a rank has died, without any lock; NULL: nothing. */

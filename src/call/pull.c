@@ -2,13 +2,16 @@
  *
  *      own rank, or a segment that is mapped here       loads
  *      other memory on the node                         process_vm_readv, unless refused
- *      a segment of another node                        one get on lane 0, whose key came with the call
- *      all else                                         the source sends pieces of what it is asked for
+ *      a segment of another node                        one get on lane 0, whose key came with the
+ *                                                       call
+ *      all else                                         the source sends pieces of what it is asked
+ *                                                       for
  *
- * Calls stand in one list in the order they came. Reads of several overlap; a call runs when its own are complete and no
- * earlier call of its thread to its port is left. With a helper the same is done by a thread that may wait. Everything here
- * happens under the inbox lock but for read_as_helper, which touches nothing but its parts, and for two lists with a lock of
- * their own: calls that come from other ports, and those that go back there when all is read. */
+ * Calls stand in one list in the order they came. Reads of several overlap; a call runs when its
+ * own are complete and no earlier call of its thread to its port is left. With a helper the same is
+ * done by a thread that may wait. Everything here happens under the inbox lock but for
+ * read_as_helper, which touches nothing but its parts, and for two lists with a lock of their own:
+ * calls that come from other ports, and those that go back there when all is read. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -29,8 +32,8 @@
 #include "call/task.h"
 #include "mem/rma.h"
 
-#define ASK_BYTES ((uint64_t)64 << 10) /* of one request; two are under way for a buffer */
-#define ASKING_MAX 8                   /* calls whose buffers come in pieces at one time */
+#define ASK_BYTES  ((uint64_t)64 << 10) /* of one request; two are under way for a buffer */
+#define ASKING_MAX 8                    /* calls whose buffers come in pieces at one time */
 
 uint64_t pgasi_pulls_begun, pgasi_pulls_ended;
 
@@ -38,11 +41,11 @@ static pgasi_parcel_t *pending, **pending_end = &pending;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pgasi_parcel_t *come, **come_end = &come; /* from other ports; under the lock */
 static pgasi_parcel_t *read_for_ports;           /* under the lock */
-static uint64_t pulls_held;  /* bytes of buffers read or being read; atomic */
+static uint64_t pulls_held;                      /* bytes of buffers read or being read; atomic */
 static uint64_t held_high;
 static uint64_t last_number; /* of a parcel */
 static int n_asking;
-static int ready;            /* pgasi_pulls_progress has something to do */
+static int ready; /* pgasi_pulls_progress has something to do */
 static bool vm_refused;
 
 void pgasi_pulls_call(void)
@@ -86,23 +89,25 @@ void *pgasi_parcel_reach(int rank, pgas_gptr_t ptr, uint64_t bytes)
 {
     pgasi_where_t where;
     void *there;
-    bool mapped = ptr && pgas_gptr_rank(ptr) == rank && pgasi_resolve(ptr, bytes, &where, &there) == PGAS_OK &&
-                  where == PGASI_WHERE_HERE;
+    bool mapped = ptr && pgas_gptr_rank(ptr) == rank &&
+                  pgasi_resolve(ptr, bytes, &where, &there) == PGAS_OK && where == PGASI_WHERE_HERE;
     return mapped ? there : NULL;
 }
 
-/* Any thread. What others may read of this rank is checked where they ask; what it reads of itself is checked here. */
+/* Any thread. What others may read of this rank is checked where they ask; what it reads of itself
+ * is checked here. */
 static bool read_near(pgasi_part_t *part, const pgasi_parcel_part_t *w, int rank)
 {
     const void *there = pgasi_parcel_reach(rank, w->ptr, w->bytes);
     const pgasi_parcel_t *p = part->parcel;
     if (!there && rank != pgasi_boot.rank)
         return pgasi_vm_copy(rank, part->address, w->address, w->bytes, false);
-    if (!there && pgasi_buffer_is_offered(p->head.open, (size_t)(part - p->part), w->address, w->bytes))
+    if (!there &&
+        pgasi_buffer_is_offered(p->head.open, (size_t)(part - p->part), w->address, w->bytes))
         there = (const void *)(uintptr_t)w->address;
     if (there)
         memcpy(part->address, there, w->bytes);
-    return there != NULL;
+    return there;
 }
 
 /* ---- gets ---- */
@@ -124,9 +129,11 @@ bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t 
     if (!key_at_8 || !ptr || !lane->tp)
         return false;
     memset(&wire, 0, sizeof wire);
-    memcpy(&wire, p->block + key_at_8 * 8, PGASI_MIN(p->head.head_bytes - key_at_8 * 8, sizeof wire));
+    memcpy(&wire, p->block + key_at_8 * 8,
+           PGASI_MIN(p->head.head_bytes - key_at_8 * 8, sizeof wire));
     uint64_t inside = pgas_gptr_offset(ptr) - wire.offset;
-    bool sane = wire.key_bytes <= sizeof wire.key && inside <= wire.bytes && bytes <= wire.bytes - inside;
+    bool sane =
+        wire.key_bytes <= sizeof wire.key && inside <= wire.bytes && bytes <= wire.bytes - inside;
     return sane && pgasi_key_learn(lane, pgas_thread_rank(p->source), &wire) == PGAS_OK;
 }
 
@@ -159,10 +166,9 @@ static pgas_status_t read_far(pgasi_part_t *part, const pgasi_parcel_part_t *w, 
 
 static pgasi_part_t *first_asking(pgasi_parcel_t *p)
 {
-    for (size_t i = 0; i < p->n_parts; i++) {
+    for (size_t i = 0; i < p->n_parts; i++)
         if (p->part[i].state == PGASI_PART_ASK)
             return &p->part[i];
-    }
     return NULL;
 }
 
@@ -170,9 +176,10 @@ static void ask(pgasi_parcel_t *p)
 {
     pgasi_part_t *part = first_asking(p);
     while (part && part->asked < part->bytes && part->asked < part->arrived + 2 * ASK_BYTES) {
-        pgasi_parcel_ask_t a = { part->asked, PGASI_MIN(part->bytes - part->asked, ASK_BYTES), p->number, p->head.open,
-                                 (uint32_t)(part - p->part) };
-        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_REC_BUFFER_READ, &a, sizeof a, NULL, 0);
+        pgasi_parcel_ask_t a = { part->asked, PGASI_MIN(part->bytes - part->asked, ASK_BYTES),
+                                 p->number, p->head.open, (uint32_t)(part - p->part) };
+        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_REC_BUFFER_READ, &a, sizeof a, NULL,
+                            0);
         part->asked += a.bytes;
     }
 }
@@ -236,7 +243,8 @@ static void read_as_helper(void *arg)
     for (size_t i = 0; i < p->n_parts && status == PGAS_OK; i++) {
         pgasi_part_t *part = &p->part[i];
         const pgasi_parcel_part_t *w = pgasi_parcel_wire(p, i);
-        bool mine = w->mode == PGAS_BUFFER_PULL && w->helper && w->bytes; /* other parts change meanwhile */
+        /* other parts change meanwhile */
+        bool mine = w->mode == PGAS_BUFFER_PULL && w->helper && w->bytes;
         if (!mine || read_near(part, w, rank))
             continue;
         status = w->ptr ? pgas_get(part->address, w->ptr, w->bytes) : PGAS_ERR_UNSUPPORTED;
@@ -308,16 +316,16 @@ static void begin_parts(pgasi_parcel_t *p)
         p->helping = 0;
         p->helper_status = PGAS_ERR_NO_MEMORY;
     }
-    for (size_t i = 0; i < p->n_parts; i++) {
+    for (size_t i = 0; i < p->n_parts; i++)
         if (p->part[i].state == PGASI_PART_NEW)
             read_part(&p->part[i]);
-    }
 }
 
 static bool begin(pgasi_parcel_t *p)
 {
     uint64_t need = need_of(p);
-    if (need > PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8)) { /* which its source should have seen */
+    /* which its source should have seen */
+    if (need > PGASI_ALIGN_UP(pgasi_param.buffer_limit, 8)) {
         p->status = PGAS_ERR_LIMIT;
         need = 0;
     }
@@ -368,10 +376,9 @@ static void advance(pgasi_parcel_t *p)
         return;
     if (!__atomic_load_n(&p->helping, __ATOMIC_ACQUIRE))
         settle_helper(p);
-    for (size_t i = 0; i < p->n_parts; i++) {
+    for (size_t i = 0; i < p->n_parts; i++)
         if (p->part[i].state == PGASI_PART_RETRY)
             read_part(&p->part[i]);
-    }
     if (!p->asking && n_asking < ASKING_MAX && first_asking(p)) {
         p->asking = true;
         n_asking++;
@@ -390,7 +397,8 @@ static void tell_source(pgasi_parcel_t *p)
     }
     p->asking = false;
     if (!p->dropped)
-        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_REC_BUFFER_FREE, &f, sizeof f, NULL, 0);
+        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_REC_BUFFER_FREE, &f, sizeof f, NULL,
+                            0);
 }
 
 /* ---- all of them ---- */
@@ -409,11 +417,14 @@ static void hand_to_port(pgasi_parcel_t *p)
     struct {
         uint64_t header;
         pgasi_parcel_ready_t ready;
-    } record = { pgasi_rec_header(PGASI_REC_PARCEL_READY, sizeof record.ready, pgas_thread_slot(p->source)), { p->number } };
+    } record = { pgasi_rec_header(PGASI_REC_PARCEL_READY, sizeof record.ready,
+                                  pgas_thread_slot(p->source)),
+                 { p->number } };
     int port = (int)p->head.port, rank = pgas_thread_rank(p->source);
     if (p->status == PGAS_OK)
         p->head.wire = pgasi_call_arrived(p->source, p->head.handler, p->head.wire);
-    __atomic_fetch_add(&pgasi_pulls_begun, sizeof record, __ATOMIC_RELEASE); /* which the port counts as consumed */
+    /* which the port counts as consumed */
+    __atomic_fetch_add(&pgasi_pulls_begun, sizeof record, __ATOMIC_RELEASE);
     pthread_mutex_lock(&lock);
     p->next = read_for_ports;
     read_for_ports = p;
@@ -556,10 +567,9 @@ void pgasi_pull_begin(pgasi_parcel_t *p)
 void pgasi_pulls_peer_died(int rank)
 {
     take_up();
-    for (pgasi_parcel_t *p = pending; p; p = p->next) {
+    for (pgasi_parcel_t *p = pending; p; p = p->next)
         if (pgas_thread_rank(p->source) == rank)
             p->dropped = true;
-    }
     if (pending)
         pgasi_pulls_call();
 }

@@ -1,16 +1,19 @@
-/** The form of calls in rings and messages: an 8-byte header, an optional 8-byte token, arguments padded to 8.
+/** The form of calls in rings and messages: an 8-byte header, an optional 8-byte token, arguments
+ *  padded to 8.
  *
- *  bits  0..15 handler (1 .. PGAS_HANDLERS_MAX the program's, from PGASI_REC_FIRST_INTERNAL the library's)
+ *  bits  0..15 handler (1 .. PGAS_HANDLERS_MAX the program's, from PGASI_REC_FIRST_INTERNAL the
+ *        library's)
  *  bits 16..39 bytes of arguments of one call
  *  bits 40..51 slot of the calling thread
  *  bit  52     a token follows: the caller wants to know that the handler ran
  *  bit  53     see bit 63
  *  bits 54..62 further calls of the same kind, whose arguments follow: a run shares one header
- *  bit  63     1, so that a header is never zero. For the first word of what is shown in a chunk: bit 63 in even laps,
- *              bit 53 in odd ones (pgasi_rec_shown), so that a word of the lap before is not taken for a new one
- *  What is shown in a chunk takes a multiple of 16 bytes, from a multiple of 16.
- *  NEXT, with a word behind it, ends a chunk and names the next; its slot is 1 if marks there are odd. BATCH stands before
- *  `bytes` bytes of records that are published at once. */
+ *  bit  63     1, so that a header is never zero. For the first word of what is shown in a chunk:
+ *              bit 63 in even laps, bit 53 in odd ones (pgasi_rec_shown), so that a word of the lap
+ *              before is not taken for a new one
+ *  What is shown in a chunk takes a multiple of 16 bytes, from a multiple of 16. NEXT, with a word
+ *  behind it, ends a chunk and names the next; its slot is 1 if marks there are odd. BATCH stands
+ *  before `bytes` bytes of records that are published at once. */
 #ifndef PGASI_RECORD_H
 #define PGASI_RECORD_H
 
@@ -19,15 +22,15 @@
 #include <stdint.h>
 #include "pgas/call.h"
 
-#define PGASI_REC_VALID PGAS_CALL_LAP_EVEN
-#define PGASI_REC_LAPS (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)
-#define PGASI_RING_UNIT 16
-#define PGASI_REC_TOKEN (UINT64_C(1) << 52)
-#define PGASI_REC_SLOT_SHIFT 40
+#define PGASI_REC_VALID       PGAS_CALL_LAP_EVEN
+#define PGASI_REC_LAPS        (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)
+#define PGASI_RING_UNIT       16
+#define PGASI_REC_TOKEN       (UINT64_C(1) << 52)
+#define PGASI_REC_SLOT_SHIFT  40
 #define PGASI_REC_BYTES_SHIFT 16
-#define PGASI_REC_BYTES_MAX ((1u << 24) - 1)
-#define PGASI_REC_MORE_SHIFT 54
-#define PGASI_REC_MORE_MAX 511u
+#define PGASI_REC_BYTES_MAX   ((1u << 24) - 1)
+#define PGASI_REC_MORE_SHIFT  54
+#define PGASI_REC_MORE_MAX    511u
 
 #define PGASI_REC_FIRST_INTERNAL 0xFFE0u
 enum {
@@ -35,37 +38,43 @@ enum {
     PGASI_REC_REPLY,                          /* the same with data behind */
     PGASI_REC_SEGMENT,                        /* asks for a segment's key */
     PGASI_REC_RMA,                            /* asks the owner to carry out a put, get or atomic */
-    PGASI_REC_SPAWN,                          /* a call for a thread of its own: number of the handler, arguments */
-    PGASI_REC_MARK,                           /* does nothing: its token tells that what came before has run */
-    PGASI_REC_ROUTE_2,                        /* calls on their way over other ranks, see route.c */
+    /* a call for a thread of its own: number of the handler, arguments */
+    PGASI_REC_SPAWN,
+    /* does nothing: its token tells that what came before has run */
+    PGASI_REC_MARK,
+    PGASI_REC_ROUTE_2, /* calls on their way over other ranks, see route.c */
     PGASI_REC_ROUTE_3,
-    PGASI_REC_ROUTE_MARK_2,                   /* ... and marks */
+    PGASI_REC_ROUTE_MARK_2, /* ... and marks */
     PGASI_REC_ROUTE_MARK_3,
-    PGASI_REC_PARCEL,                         /* a piece of a call with buffers, see parcel.h */
-    PGASI_REC_PARCEL_READY,                   /* a rank to itself: the buffers of a call for a port have been read */
-    PGASI_REC_BUFFER_READ,                    /* asks for a piece of a buffer */
-    PGASI_REC_BUFFER_DATA,                    /* which comes */
-    PGASI_REC_BUFFER_FREE,                    /* the buffers of a call have been read */
-    PGASI_REC_REPLY_PIECE,                    /* of a large reply: pgasi_rec_reply_piece_t, data behind */
-    PGASI_REC_BCAST,                          /* a broadcast: bcast.h */
-    PGASI_REC_BCAST_BUFFER,                   /* the same with a buffer */
-    PGASI_REC_BCAST_ACK,                      /* of a subtree */
-    PGASI_REC_BCAST_THREAD,                   /* a broadcast, for one thread of its rank */
-    PGASI_REC_ALLOC,                          /* asks the owner to allocate or free a block */
-    PGASI_REC_LOCK,                           /* asks for a lock, gives it back, grants it */
-    PGASI_REC_DELEGATE,                       /* operations on an object */
-    PGASI_REC_CHANNEL,                        /* about a channel between nodes: pgasi_note_t */
-    PGASI_REC_ARRAY,                          /* of the coherent array, see array/wire.c */
-    PGASI_REC_ARRAY_LOCK,                     /* as LOCK, of an element */
+    PGASI_REC_PARCEL, /* a piece of a call with buffers, see parcel.h */
+    /* a rank to itself: the buffers of a call for a port have been read */
+    PGASI_REC_PARCEL_READY,
+    PGASI_REC_BUFFER_READ, /* asks for a piece of a buffer */
+    PGASI_REC_BUFFER_DATA, /* which comes */
+    PGASI_REC_BUFFER_FREE, /* the buffers of a call have been read */
+    /* of a large reply: pgasi_rec_reply_piece_t, data behind */
+    PGASI_REC_REPLY_PIECE,
+    PGASI_REC_BCAST,        /* a broadcast: bcast.h */
+    PGASI_REC_BCAST_BUFFER, /* the same with a buffer */
+    PGASI_REC_BCAST_ACK,    /* of a subtree */
+    PGASI_REC_BCAST_THREAD, /* a broadcast, for one thread of its rank */
+    PGASI_REC_ALLOC,        /* asks the owner to allocate or free a block */
+    PGASI_REC_LOCK,         /* asks for a lock, gives it back, grants it */
+    PGASI_REC_DELEGATE,     /* operations on an object */
+    PGASI_REC_CHANNEL,      /* about a channel between nodes: pgasi_note_t */
+    PGASI_REC_ARRAY,        /* of the coherent array, see array/wire.c */
+    PGASI_REC_ARRAY_LOCK,   /* as LOCK, of an element */
     PGASI_REC_END_INTERNAL,
     PGASI_REC_BATCH = 0xFFFE,
     PGASI_REC_NEXT = 0xFFFF
 };
 
-/** The token: bits 0..31 name the counter or reply at the caller, bits 32..61 are 1 + the bytes of the reply that is wanted, 0:
- *  only that the call completed. */
-#define PGASI_WIRE_ARRIVED (UINT64_C(1) << 63) /* completes when it has arrived, not when it has run */
-#define PGASI_WIRE_WRITE (UINT64_C(1) << 62)   /* the counter may be written (notify.h); the caller is of the same node */
+/** The token: bits 0..31 name the counter or reply at the caller, bits 32..61 are 1 + the bytes of
+ *  the reply that is wanted, 0: only that the call completed. */
+/* completes when it has arrived, not when it has run */
+#define PGASI_WIRE_ARRIVED (UINT64_C(1) << 63)
+/* the counter may be written (notify.h); the caller is of the same node */
+#define PGASI_WIRE_WRITE (UINT64_C(1) << 62)
 static inline uint32_t pgasi_wire_token(uint64_t wire)
 {
     return (uint32_t)wire;
@@ -91,13 +100,15 @@ typedef struct {
 } pgasi_rec_ack_t;
 
 typedef struct {
-    uint64_t offset; /* of this piece; that of the end, without data: the reply is where it belongs */
+    /* of this piece; that of the end, without data: the reply is where it belongs */
+    uint64_t offset;
     uint32_t token, spare;
 } pgasi_rec_reply_piece_t;
 
 static inline uint64_t pgasi_rec_header(uint32_t handler, size_t bytes, int slot)
 {
-    return PGASI_REC_VALID | handler | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT | (uint64_t)slot << PGASI_REC_SLOT_SHIFT;
+    return PGASI_REC_VALID | handler | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT |
+           (uint64_t)slot << PGASI_REC_SLOT_SHIFT;
 }
 static inline uint32_t pgasi_rec_handler(uint64_t header)
 {
@@ -132,7 +143,8 @@ static inline uint64_t pgasi_rec_shown(uint64_t header, uint64_t lap)
 /** Bytes of the whole record. */
 static inline size_t pgasi_rec_room(uint64_t header)
 {
-    return 8 + (header & PGASI_REC_TOKEN ? 8 : 0) + pgasi_rec_stride(header) * (1 + (size_t)pgasi_rec_more(header));
+    return 8 + (header & PGASI_REC_TOKEN ? 8 : 0) +
+           pgasi_rec_stride(header) * (1 + (size_t)pgasi_rec_more(header));
 }
 
 #endif

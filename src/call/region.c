@@ -1,8 +1,8 @@
 /* Chunks for channels from other nodes: see region.h.
  *
- * Asked for a few times per channel, so a bitmap that is searched is enough. All of it is touched while messages are
- * handled, which one thread does at a time. What a note says is checked against what was granted: it may come from a rank
- * that is out of its mind. */
+ * Asked for a few times per channel, so a bitmap that is searched is enough. All of it is touched
+ * while messages are handled, which one thread does at a time. What a note says is checked against
+ * what was granted: it may come from a rank that is out of its mind. */
 #include "call/region.h"
 
 #include <dirent.h>
@@ -32,12 +32,12 @@ typedef struct {
 
 pgasi_region_t pgasi_region;
 
-static uint64_t *taken, *used; /* by chunk: granted now; ever */
-static uint32_t *channel_of;   /* by chunk, while it is granted */
-static owner_t *owners;        /* by channel */
+static uint64_t *taken, *used;                   /* by chunk: granted now; ever */
+static uint32_t *channel_of;                     /* by chunk, while it is granted */
+static owner_t *owners;                          /* by channel */
 static uint32_t n_owners, n_taken, n_taken_high; /* n_owners: ports look at it too */
 static uint64_t n_refused;
-static size_t pool_bytes;      /* of one lane's buffers; 0: none */
+static size_t pool_bytes; /* of one lane's buffers; 0: none */
 
 /* ---- size ---- */
 
@@ -47,7 +47,7 @@ static bool has_rdma_device(void)
     DIR *devices = opendir("/sys/class/infiniband");
     const struct dirent *entry = NULL;
     bool found = false;
-    while (devices && !found && (entry = readdir(devices)) != NULL)
+    while (devices && !found && (entry = readdir(devices)))
         found = entry->d_name[0] != '.';
     if (devices)
         closedir(devices);
@@ -70,7 +70,8 @@ bool pgasi_far_wants_channels(bool same_host)
 static void plan_chunks(uint64_t chunk_bytes)
 {
     uint32_t n_first = (uint32_t)PGASI_MIN(pgasi_param.chunks, pgasi_param.chunks_max);
-    uint64_t n = PGASI_MIN(pgasi_param.far_chunk_memory / chunk_bytes, (uint64_t)1 << 24) / n_first * n_first;
+    uint64_t n = PGASI_MIN(pgasi_param.far_chunk_memory / chunk_bytes, (uint64_t)1 << 24) /
+                 n_first * n_first;
     if (!n)
         return;
     pgasi_region_t *r = &pgasi_region;
@@ -88,7 +89,8 @@ pgas_status_t pgasi_region_plan(void)
     pgas_status_t status = pgasi_tp ? pgasi_inbox_size_here(&inbox) : PGAS_OK;
     if (!pgasi_tp || status != PGAS_OK)
         return status == PGAS_ERR_LIMIT ? PGAS_OK : status; /* told where it is made */
-    if (pgasi_boot_agree(pgasi_far_wants_channels(pgasi_boot.same_host_peers) ? PGAS_ERR_AGAIN : PGAS_OK) != PGAS_OK)
+    if (pgasi_boot_agree(pgasi_far_wants_channels(pgasi_boot.same_host_peers) ? PGAS_ERR_AGAIN
+                                                                              : PGAS_OK) != PGAS_OK)
         plan_chunks(inbox.chunk_bytes);
     pool_bytes = PGASI_ALIGN_UP(pgasi_outbox_pool_bytes(inbox.chunk_bytes), 4096);
     pgasi_heap_tail_bytes = pgasi_region.bytes + (size_t)pgasi_n_lanes * pool_bytes;
@@ -135,9 +137,11 @@ static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
 
 void pgasi_note_tell(int rank, const pgasi_note_t *note, const void *data, size_t bytes)
 {
-    pgas_status_t status = pgasi_outbox_answer(rank, PGASI_REC_CHANNEL, note, sizeof *note, data, bytes);
+    pgas_status_t status =
+        pgasi_outbox_answer(rank, PGASI_REC_CHANNEL, note, sizeof *note, data, bytes);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)
-        PGASI_ERROR("call", "cannot tell rank %d about its channel: %s", rank, pgas_status_text(status));
+        PGASI_ERROR("call", "cannot tell rank %d about its channel: %s", rank,
+                    pgas_status_text(status));
 }
 
 static void drop(int source)
@@ -148,7 +152,9 @@ static void drop(int source)
 
 static owner_t *owner_at(const pgasi_note_t *note, int source)
 {
-    owner_t *o = note->channel < __atomic_load_n(&n_owners, __ATOMIC_ACQUIRE) ? &owners[note->channel] : NULL;
+    owner_t *o = note->channel < __atomic_load_n(&n_owners, __ATOMIC_ACQUIRE)
+                     ? &owners[note->channel]
+                     : NULL;
     return o && o->source == source && o->port == note->port && o->lane == note->lane ? o : NULL;
 }
 
@@ -157,7 +163,8 @@ static bool has_one(const pgasi_note_t *note, int source)
 {
     bool has = false;
     for (uint32_t i = 0; i < n_owners && !has; i++)
-        has = owners[i].source == source && owners[i].port == note->port && owners[i].lane == note->lane;
+        has = owners[i].source == source && owners[i].port == note->port &&
+              owners[i].lane == note->lane;
     return has;
 }
 
@@ -166,7 +173,8 @@ static void on_ask(pgasi_note_t *note, int source)
     pgasi_segment_wire_t wire;
     bool fresh = false;
     memset(&wire, 0, sizeof wire);
-    bool got = n_owners < pgasi_region.n_channels && pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) == PGAS_OK &&
+    bool got = n_owners < pgasi_region.n_channels &&
+               pgasi_segment_describe(PGASI_HEAP_OFFSET, &wire) == PGAS_OK &&
                take(pgasi_region.n_first, n_owners, &note->number, &fresh);
     n_refused += !got;
     note->what = PGASI_NOTE_GRANT;
@@ -193,9 +201,10 @@ static void on_more(pgasi_note_t *note, int source)
 /* One of the sender's further chunks, or of a channel that he does not want. */
 static bool may_give_back(const pgasi_note_t *note, const owner_t *o)
 {
-    bool his = o && note->number < pgasi_region.n_chunks && pgasi_bitmap_test(taken, note->number) &&
-               channel_of[note->number] == note->channel;
-    return his && (note->number - o->first >= pgasi_region.n_first || !__atomic_load_n(&o->joined, __ATOMIC_RELAXED));
+    bool his = o && note->number < pgasi_region.n_chunks &&
+               pgasi_bitmap_test(taken, note->number) && channel_of[note->number] == note->channel;
+    return his && (note->number - o->first >= pgasi_region.n_first ||
+                   !__atomic_load_n(&o->joined, __ATOMIC_RELAXED));
 }
 
 static void on_back(const pgasi_note_t *note)
@@ -208,8 +217,14 @@ static pgasi_join_t join_of(const pgasi_note_t *note, const owner_t *o)
 {
     char *region = pgasi_heap_tail();
     pgasi_line_t *line = (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + note->channel;
-    return (pgasi_join_t){ (int)note->port, o->source, (int)note->lane, line, region + pgasi_region.chunks_at, o->first,
-                           pgasi_region.n_chunks, note->by_put != 0 };
+    return (pgasi_join_t){ (int)note->port,
+                           o->source,
+                           (int)note->lane,
+                           line,
+                           region + pgasi_region.chunks_at,
+                           o->first,
+                           pgasi_region.n_chunks,
+                           note->by_put != 0 };
 }
 
 bool pgasi_region_find(const pgasi_note_t *note, int source, pgasi_join_t *join_p)
@@ -291,7 +306,8 @@ pgas_status_t pgasi_region_start(void)
 {
     size_t words = pgasi_bitmap_words(pgasi_region.n_chunks) + 1;
     pgasi_handler_set_internal(PGASI_REC_CHANNEL, on_note);
-    pgasi_handler_set_refused(PGASI_REC_CHANNEL, on_note); /* of a thread that has left: it refuses what comes then */
+    /* of a thread that has left: it refuses what comes then */
+    pgasi_handler_set_refused(PGASI_REC_CHANNEL, on_note);
     n_owners = n_taken = n_taken_high = 0;
     n_refused = 0;
     channel_of = pgasi_lazy_alloc((pgasi_region.n_chunks + 1) * sizeof *channel_of);

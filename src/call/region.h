@@ -1,14 +1,15 @@
-/** Chunks for channels from other nodes: a region behind the heap of each rank, which peers reach as they reach the heap, by puts
- *  or, on one host, by stores.
+/** Chunks for channels from other nodes: a region behind the heap of each rank, which peers reach
+ *  as they reach the heap, by puts or, on one host, by stores.
  *
- *  The owner grants chunks to senders that ask, inside the handling of messages: no thread of the program takes part. A
- *  sender's first calls to a port are messages; then it asks (ASK), and goes on with messages until the answer (GRANT) is
- *  there. JOIN is its last message: it goes to the same port through the same lane, and messages of one lane to one peer
- *  arrive in order, so the receiver begins to look at the channel when what was sent before has run. Who gets no chunks, for
- *  the region is full, goes on with messages.
+ *  The owner grants chunks to senders that ask, inside the handling of messages: no thread of the
+ *  program takes part. A sender's first calls to a port are messages; then it asks (ASK), and goes
+ *  on with messages until the answer (GRANT) is there. JOIN is its last message: it goes to the
+ *  same port through the same lane, and messages of one lane to one peer arrive in order, so the
+ *  receiver begins to look at the channel when what was sent before has run. Who gets no chunks,
+ *  for the region is full, goes on with messages.
  *
- *  Layout, the same on all ranks: the bell of the rank (wait.h), a line for each channel, chunks; behind them, for the owner
- *  alone, the buffers from which its lanes send. */
+ *  Layout, the same on all ranks: the bell of the rank (wait.h), a line for each channel, chunks;
+ *  behind them, for the owner alone, the buffers from which its lanes send. */
 #ifndef PGASI_REGION_H
 #define PGASI_REGION_H
 
@@ -18,27 +19,30 @@
 #include "pgas/status.h"
 
 typedef struct {
-    uint32_t n_channels, n_chunks; /* 0: there is no region */
-    uint32_t n_first;              /* chunks that a channel begins with */
+    uint32_t n_channels, n_chunks;       /* 0: there is no region */
+    uint32_t n_first;                    /* chunks that a channel begins with */
     uint64_t lines_at, chunks_at, bytes; /* without the buffers */
 } pgasi_region_t;
 extern pgasi_region_t pgasi_region;
 
 /** What ranks tell each other about a channel: arguments of PGASI_REC_CHANNEL. */
 typedef enum {
-    PGASI_NOTE_ASK,   /* sender: wants a channel for (port, lane) */
-    PGASI_NOTE_GRANT, /* its line and chunks from `number` on, the key of the heap behind; or none */
+    PGASI_NOTE_ASK, /* sender: wants a channel for (port, lane) */
+    /* its line and chunks from `number` on, the key of the heap behind; or none */
+    PGASI_NOTE_GRANT,
     PGASI_NOTE_JOIN,  /* sender: from here on look at the channel */
     PGASI_NOTE_MORE,  /* sender: wants a further chunk */
     PGASI_NOTE_CHUNK, /* it gets `number`, or none */
     PGASI_NOTE_BACK,  /* sender: gives `number` back */
-    PGASI_NOTE_TOLD,  /* receiver: chunks up to `position` have been left; where senders cannot look */
-    PGASI_NOTE_STOP,  /* receiver: no more messages to a port; the highest `position` holds, of these two */
+    /* receiver: chunks up to `position` have been left; where senders cannot look */
+    PGASI_NOTE_TOLD,
+    /* receiver: no more messages to a port; the highest `position` holds, of these two */
+    PGASI_NOTE_STOP,
     PGASI_NOTE_GO
 } pgasi_note_what_t;
 typedef struct pgasi_note {
     uint32_t what, port, lane, channel;
-    uint32_t number, n;    /* n 0: none */
+    uint32_t number, n;     /* n 0: none */
     uint32_t fresh, by_put; /* fresh: zeros */
     uint64_t position;
 } pgasi_note_t;
@@ -52,8 +56,8 @@ pgas_status_t pgasi_region_plan(void);
 pgas_status_t pgasi_region_start(void);
 void pgasi_region_stop(void);
 
-/** Registered memory for the buffers of a lane's outbox, as much as pgasi_outbox_pool_bytes says; NULL: there are no other
- *  nodes. What is sent from there the transport need not copy. */
+/** Registered memory for the buffers of a lane's outbox, as much as pgasi_outbox_pool_bytes says;
+ *  NULL: there are no other nodes. What is sent from there the transport need not copy. */
 char *pgasi_region_buffers(int lane);
 
 /** Chunks that are granted now, and at most; channels that asked in vain. */

@@ -1,9 +1,10 @@
 /* Replies larger than PGAS_CALL_MAX.
  *
- * The call that asks is a parcel, which tells where the reply goes. On the node it is written there and a short record says
- * so. Elsewhere, if the place lies in a segment, it is put from a copy, flushed, and then told; otherwise it travels in
- * pieces. Puts of handlers go through lane 0; their steps happen under the inbox lock, in progress, never in the transport's
- * callback. A handler that may wait puts by itself. */
+ * The call that asks is a parcel, which tells where the reply goes. On the node it is written there
+ * and a short record says so. Elsewhere, if the place lies in a segment, it is put from a copy,
+ * flushed, and then told; otherwise it travels in pieces. Puts of handlers go through lane 0; their
+ * steps happen under the inbox lock, in progress, never in the transport's callback. A handler that
+ * may wait puts by itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +49,9 @@ static pgas_status_t send_pieces(int rank, uint32_t token, const char *data, uin
     pgasi_rec_reply_piece_t piece = { 0, token, 0 };
     pgas_status_t status = PGAS_OK;
     for (; piece.offset < bytes && status == PGAS_OK; piece.offset += piece_max)
-        status = pgasi_outbox_answer(rank, PGASI_REC_REPLY_PIECE, &piece, sizeof piece, data + piece.offset,
-                                     PGASI_MIN(bytes - piece.offset, piece_max));
+        status =
+            pgasi_outbox_answer(rank, PGASI_REC_REPLY_PIECE, &piece, sizeof piece,
+                                data + piece.offset, PGASI_MIN(bytes - piece.offset, piece_max));
     return status;
 }
 
@@ -71,7 +73,8 @@ static bool take_steps(push_t *p)
     while (!p->waits && !p->dropped && p->step < TO_TELL) {
         p->waits = true; /* its callback comes in progress, not before */
         pgas_status_t status = p->step == TO_PUT
-                                   ? lane->tp->ops->put(lane->tp, p->rank, p->key, p->address, p->data, p->bytes, &p->comp)
+                                   ? lane->tp->ops->put(lane->tp, p->rank, p->key, p->address,
+                                                        p->data, p->bytes, &p->comp)
                                    : lane->tp->ops->flush(lane->tp, p->rank, &p->comp);
         if (status == PGAS_INPROGRESS) {
             pgasi_lane_count(lane, 1);
@@ -124,8 +127,13 @@ static bool begin_push(const pgasi_parcel_t *asked, int rank, const void *data, 
     push_t *p = malloc(sizeof *p + bytes);
     if (!p)
         return false;
-    *p = (push_t){ .comp.fn = step_done, .next = pushes, .rank = rank, .token = pgasi_wire_token(h->wire), .key = key,
-                   .address = address, .bytes = bytes };
+    *p = (push_t){ .comp.fn = step_done,
+                   .next = pushes,
+                   .rank = rank,
+                   .token = pgasi_wire_token(h->wire),
+                   .key = key,
+                   .address = address,
+                   .bytes = bytes };
     memcpy(p->data, data, bytes);
     pushes = p;
     __atomic_fetch_add(&pgasi_pulls_begun, 1, __ATOMIC_RELEASE);
@@ -140,16 +148,19 @@ static bool begin_push(const pgasi_parcel_t *asked, int rank, const void *data, 
 static bool write_reply(const pgasi_parcel_head_t *h, int rank, const void *data, uint64_t bytes)
 {
     bool here = rank == pgasi_boot.rank;
-    void *there = here ? pgasi_token_place(pgasi_wire_token(h->wire), bytes) : pgasi_parcel_reach(rank, h->reply_ptr, bytes);
+    void *there = here ? pgasi_token_place(pgasi_wire_token(h->wire), bytes)
+                       : pgasi_parcel_reach(rank, h->reply_ptr, bytes);
     if (there)
         memcpy(there, data, bytes);
-    return there || (!here && pgasi_vm_copy(rank, (void *)(uintptr_t)data, h->reply_address, bytes, true));
+    return there ||
+           (!here && pgasi_vm_copy(rank, (void *)(uintptr_t)data, h->reply_address, bytes, true));
 }
 
 /* From a thread that may wait. */
 static bool put_reply(const pgasi_parcel_head_t *h, int rank, const void *data, uint64_t bytes)
 {
-    return h->reply_ptr && pgas_put(h->reply_ptr, data, bytes) == PGAS_OK && pgas_flush(rank) == PGAS_OK;
+    return h->reply_ptr && pgas_put(h->reply_ptr, data, bytes) == PGAS_OK &&
+           pgas_flush(rank) == PGAS_OK;
 }
 
 /* The wire has less room for the size than the head of the parcel. */

@@ -1,9 +1,10 @@
 /* Routes: see route.h.
  *
- * Shaped for jobs of hundreds of nodes, where a batch for every rank would take too much memory and never fill. What is
- * not for a neighbour travels as calls of the library's own handlers, each with a word in front of its arguments that says
- * source, target and handler; calls of one size share a header whatever these are. Who receives such a run passes on what
- * is for others through the handlers' outbox, without a limit, as answers are: a handler cannot wait. At the target, calls
+ * Shaped for jobs of hundreds of nodes, where a batch for every rank would take too much memory and
+ * never fill. What is not for a neighbour travels as calls of the library's own handlers, each with
+ * a word in front of its arguments that says source, target and handler; calls of one size share a
+ * header whatever these are. Who receives such a run passes on what is for others through the
+ * handlers' outbox, without a limit, as answers are: a handler cannot wait. At the target, calls
  * that follow each other with the same word are one run for the handler. */
 #include "call/route.h"
 
@@ -39,9 +40,10 @@ pgasi_grid_t pgasi_route_grid(int n_nodes, int hops)
     return g;
 }
 
-/* The first coordinate in which they differ becomes that of the target, if there is such a node. One of them always
- * leads to one: only the highest numbers are missing, and where the target's last coordinate is lower than here, lowering
- * that leads to a lower number; where it is higher, all nodes with the lower one exist. */
+/* The first coordinate in which they differ becomes that of the target, if there is such a node.
+ * One of them always leads to one: only the highest numbers are missing, and where the target's
+ * last coordinate is lower than here, lowering that leads to a lower number; where it is higher,
+ * all nodes with the lower one exist. */
 int pgasi_route_next_node(const pgasi_grid_t *g, int here, int there)
 {
     for (int d = 0, unit = 1; d < g->hops; d++, unit *= g->side) {
@@ -53,7 +55,8 @@ int pgasi_route_next_node(const pgasi_grid_t *g, int here, int there)
     return there;
 }
 
-/* To the neighbours in each dimension; which of their ranks, the targets' indices say. Within the node to all. */
+/* To the neighbours in each dimension; which of their ranks, the targets' indices say. Within the
+ * node to all. */
 int64_t pgasi_route_peers(int n_nodes, int node_ranks, int hops)
 {
     pgasi_grid_t g = pgasi_route_grid(n_nodes, hops);
@@ -127,10 +130,11 @@ static map_t *map_make(void)
 static const map_t *map(void)
 {
     map_t *m = __atomic_load_n(&the_map, __ATOMIC_ACQUIRE), *none = NULL;
-    if (PGAS_LIKELY(m != NULL))
+    if (PGAS_LIKELY(m))
         return m;
     m = map_make();
-    if (m && !__atomic_compare_exchange_n(&the_map, &none, m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    if (m && !__atomic_compare_exchange_n(&the_map, &none, m, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE)) {
         map_free(m);
         m = none;
     }
@@ -154,13 +158,15 @@ pgas_status_t pgasi_route_next(int hops, int rank, int *next_p)
     int there = pgasi_boot.node_of[rank];
     int node = pgasi_route_next_node(&m->grid[hops], pgasi_boot.node, there);
     if (node != there)
-        *next_p = m->member[m->first[node] + m->index[rank] % (m->first[node + 1] - m->first[node])];
+        *next_p =
+            m->member[m->first[node] + m->index[rank] % (m->first[node + 1] - m->first[node])];
     return PGAS_OK;
 }
 
 /* ---- calls on their way ---- */
 
-/* The word in front of the arguments: bits 0..31 the calling thread, 32..51 the target's rank, 52..63 the handler less 1. */
+/* The word in front of the arguments: bits 0..31 the calling thread, 32..51 the target's rank,
+ * 52..63 the handler less 1. */
 static uint64_t word_of(int rank, uint32_t handler)
 {
     pgas_thread_t source = pgas_thread_make(pgasi_boot.rank, pgasi_self.slot);
@@ -174,7 +180,8 @@ static int target_of(uint64_t word)
     return (int)(word >> 32 & 0xFFFFF);
 }
 
-pgas_status_t pgasi_route_append(pgasi_outbox_t *ob, int hops, int rank, uint32_t handler, const void *args, size_t bytes)
+pgas_status_t pgasi_route_append(pgasi_outbox_t *ob, int hops, int rank, uint32_t handler,
+                                 const void *args, size_t bytes)
 {
     int next;
     pgas_status_t status = pgasi_route_next(hops, rank, &next);
@@ -183,8 +190,8 @@ pgas_status_t pgasi_route_append(pgasi_outbox_t *ob, int hops, int rank, uint32_
     if (next == rank)
         return pgasi_outbox_append(ob, rank, handler, args, bytes, PGASI_FULL_WAIT);
     uint64_t word = word_of(rank, handler);
-    return pgasi_outbox_append_two(ob, next, hops == 2 ? PGASI_REC_ROUTE_2 : PGASI_REC_ROUTE_3, &word, sizeof word, args,
-                                   bytes, PGASI_FULL_WAIT);
+    return pgasi_outbox_append_two(ob, next, hops == 2 ? PGASI_REC_ROUTE_2 : PGASI_REC_ROUTE_3,
+                                   &word, sizeof word, args, bytes, PGASI_FULL_WAIT);
 }
 
 pgas_status_t pgasi_route_mark(pgasi_outbox_t *ob, int hops, int rank, uint64_t wire_token)
@@ -196,8 +203,10 @@ pgas_status_t pgasi_route_mark(pgasi_outbox_t *ob, int hops, int rank, uint64_t 
     if (next == rank)
         return pgasi_outbox_mark(ob, rank, wire_token);
     uint64_t word = word_of(rank, 1);
-    status = pgasi_outbox_append_two(ob, next, hops == 2 ? PGASI_REC_ROUTE_MARK_2 : PGASI_REC_ROUTE_MARK_3, &word,
-                                     sizeof word, &wire_token, sizeof wire_token, PGASI_FULL_QUEUE);
+    status =
+        pgasi_outbox_append_two(ob, next,
+                                hops == 2 ? PGASI_REC_ROUTE_MARK_2 : PGASI_REC_ROUTE_MARK_3, &word,
+                                sizeof word, &wire_token, sizeof wire_token, PGASI_FULL_QUEUE);
     if (status == PGAS_OK)
         pgasi_outbox_publish(ob, next, PGASI_PUBLISH_EXPLICIT);
     return status;
@@ -209,8 +218,8 @@ static __attribute__((noinline, cold)) void drop(pgas_thread_t from)
         PGASI_ERROR("call", "malformed routed call from rank %d: dropped", pgas_thread_rank(from));
 }
 
-/* What is for a rank that died is lost, as all that is under way to it. At the target's node calls are plain again, but not
- * marks: their answers go to who asked. */
+/* What is for a rank that died is lost, as all that is under way to it. At the target's node calls
+ * are plain again, but not marks: their answers go to who asked. */
 static void pass_on(uint32_t id, int hops, const char *args, size_t bytes)
 {
     uint64_t word;
@@ -223,16 +232,19 @@ static void pass_on(uint32_t id, int hops, const char *args, size_t bytes)
     if (status == PGAS_OK)
         status = pgasi_outbox_append_two(ob, next, id, args, bytes, NULL, 0, PGASI_FULL_QUEUE);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)
-        PGASI_ERROR("call", "a routed call for rank %d is lost: %s", target_of(word), pgas_status_text(status));
+        PGASI_ERROR("call", "a routed call for rank %d is lost: %s", target_of(word),
+                    pgas_status_text(status));
 }
 
 static bool is_sane(uint64_t word)
 {
-    return target_of(word) < pgasi_boot.n_ranks && pgas_thread_rank((pgas_thread_t)word) < pgasi_boot.n_ranks;
+    return target_of(word) < pgasi_boot.n_ranks &&
+           pgas_thread_rank((pgas_thread_t)word) < pgasi_boot.n_ranks;
 }
 
 /* A run of calls of one size, each with its word. */
-static void on_route(uint32_t id, int hops, const char *args, size_t bytes, size_t stride, size_t n, pgas_thread_t from)
+static void on_route(uint32_t id, int hops, const char *args, size_t bytes, size_t stride, size_t n,
+                     pgas_thread_t from)
 {
     if (bytes < sizeof(uint64_t)) {
         drop(from);
@@ -247,21 +259,25 @@ static void on_route(uint32_t id, int hops, const char *args, size_t bytes, size
         } else if (target_of(word) != pgasi_boot.rank) {
             pass_on(id, hops, args, bytes);
         } else {
-            for (; i + same < n && (memcpy(&other, args + same * stride, sizeof other), other == word); same++) {
+            for (; i + same < n &&
+                   (memcpy(&other, args + same * stride, sizeof other), other == word);
+                 same++) {
             }
-            pgasi_handler_run((uint32_t)(word >> 52) + 1, args + sizeof word, bytes - sizeof word, stride, same,
-                              (pgas_thread_t)word);
+            pgasi_handler_run((uint32_t)(word >> 52) + 1, args + sizeof word, bytes - sizeof word,
+                              stride, same, (pgas_thread_t)word);
         }
     }
 }
 
-static void on_route_2(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t from, void *context)
+static void on_route_2(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t from,
+                       void *context)
 {
     (void)context;
     on_route(PGASI_REC_ROUTE_2, 2, args, bytes, stride, n, from);
 }
 
-static void on_route_3(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t from, void *context)
+static void on_route_3(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t from,
+                       void *context)
 {
     (void)context;
     on_route(PGASI_REC_ROUTE_3, 3, args, bytes, stride, n, from);
@@ -270,13 +286,12 @@ static void on_route_3(const void *args, size_t bytes, size_t stride, size_t n, 
 static void on_mark(uint32_t id, int hops, const char *args, size_t bytes, pgas_thread_t from)
 {
     uint64_t part[2];
-    if (bytes != sizeof part || (memcpy(part, args, sizeof part), !is_sane(part[0]))) {
+    if (bytes != sizeof part || (memcpy(part, args, sizeof part), !is_sane(part[0])))
         drop(from);
-    } else if (target_of(part[0]) != pgasi_boot.rank) {
+    else if (target_of(part[0]) != pgasi_boot.rank)
         pass_on(id, hops, args, bytes);
-    } else {
+    else
         pgasi_call_end(pgasi_call_begin((pgas_thread_t)part[0], PGASI_REC_MARK, part[1]), PGAS_OK);
-    }
 }
 
 static void on_mark_2(const void *args, size_t bytes, pgas_thread_t from, void *context)

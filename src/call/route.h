@@ -1,8 +1,10 @@
-/** Routes: gathered calls that travel over ranks of other nodes, so that a rank gathers for few peers.
+/** Routes: gathered calls that travel over ranks of other nodes, so that a rank gathers for few
+ *  peers.
  *
- *  Nodes stand in a grid of two or three dimensions, numbered along its rows. A step goes to the node that differs in one
- *  coordinate only, which becomes that of the target; the rank there is the one with the target's index in its node. So a
- *  call takes as many steps as there are dimensions at most, and for one pair of ranks always the same: order is kept. */
+ *  Nodes stand in a grid of two or three dimensions, numbered along its rows. A step goes to the
+ *  node that differs in one coordinate only, which becomes that of the target; the rank there is
+ *  the one with the target's index in its node. So a call takes as many steps as there are
+ *  dimensions at most, and for one pair of ranks always the same: order is kept. */
 #ifndef PGASI_ROUTE_H
 #define PGASI_ROUTE_H
 
@@ -11,15 +13,16 @@
 #include "call/outbox.h"
 
 typedef struct {
-    int hops;    /* at most: the dimensions, 1 .. 3 */
+    int hops; /* at most: the dimensions, 1 .. 3 */
     int n_nodes;
-    int side;    /* nodes in each dimension but the last, which may be shorter or end early */
+    int side; /* nodes in each dimension but the last, which may be shorter or end early */
 } pgasi_grid_t;
 
 /** Pure. */
 pgasi_grid_t pgasi_route_grid(int n_nodes, int hops);
 int pgasi_route_next_node(const pgasi_grid_t *grid, int here, int there);
-/** The most peers for which a rank gathers if it calls all others and passes on what others call. Pure. */
+/** The most peers for which a rank gathers if it calls all others and passes on what others call.
+ *  Pure. */
 int64_t pgasi_route_peers(int n_nodes, int node_ranks, int hops);
 /** The fewest hops with at most so many peers, or those with the fewest peers. Pure. */
 int pgasi_route_choose(int n_nodes, int node_ranks, int64_t peers_max);
@@ -34,8 +37,8 @@ pgas_status_t pgasi_route_next(int hops, int rank, int *next_p);
 int pgasi_route_node_ranks(void);
 
 /** Appends a call, or a mark, for a rank to the batch for the next one. Lane locked. */
-pgas_status_t pgasi_route_append(pgasi_outbox_t *outbox, int hops, int rank, uint32_t handler, const void *args,
-                                 size_t bytes);
+pgas_status_t pgasi_route_append(pgasi_outbox_t *outbox, int hops, int rank, uint32_t handler,
+                                 const void *args, size_t bytes);
 pgas_status_t pgasi_route_mark(pgasi_outbox_t *outbox, int hops, int rank, uint64_t wire_token);
 
 #endif

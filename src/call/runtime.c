@@ -1,7 +1,7 @@
 /* pgas_init and pgas_finalize: floors start from the bottom up and stop from the top down.
  *
- * Every stage ends in an agreement of all ranks, so that an error on one of them is the same error on all, and each
- * unwinds what it has started. */
+ * Every stage ends in an agreement of all ranks, so that an error on one of them is the same error
+ * on all, and each unwinds what it has started. */
 #include <pthread.h>
 
 #include "base/log.h"
@@ -41,10 +41,9 @@ static pgas_status_t guard(void)
 
 static void outboxes_stop(void)
 {
-    for (int i = 0; i < pgasi_n_lanes; i++) {
+    for (int i = 0; i < pgasi_n_lanes; i++)
         if (pgasi_lanes[i])
             pgasi_outbox_destroy(pgasi_lanes[i]->outbox);
-    }
 }
 
 static void thread_comes(void)
@@ -114,7 +113,8 @@ static pgas_status_t serve_start(void)
     if (status != PGAS_OK)
         return status;
     pgasi_running = true;
-    pgas_call_run = (pgas_call_run_t){ pgasi_epoch, (uint32_t)pgasi_boot.n_ranks, pgasi_n_handlers };
+    pgas_call_run =
+        (pgas_call_run_t){ pgasi_epoch, (uint32_t)pgasi_boot.n_ranks, pgasi_n_handlers };
     pgasi_boot_set_progress(pgasi_progress);
     pgasi_wait_before_sleep = pgasi_progress_before_sleep;
     pgasi_wait_when_rung = pgasi_progress_when_rung;
@@ -128,8 +128,8 @@ static pgas_status_t serve_start(void)
     return PGAS_OK;
 }
 
-/* Threads of the library that make calls end while peers still serve, for they wait until what they sent has left; so does a
- * thread of the program that is just detaching. */
+/* Threads of the library that make calls end while peers still serve, for they wait until what they
+ * sent has left; so does a thread of the program that is just detaching. */
 static void callers_stop(void)
 {
     pgasi_thread_close_gate();
@@ -155,7 +155,8 @@ static pgas_status_t agree_on_opts(const pgas_init_opts_t *opts)
 {
     bool sane = PGASI_OPTS_SANE(opts, sizeof *opts);
     if (!sane)
-        PGASI_ERROR("boot", "pgas_init_opts_t has a size of %zu, not %zu: use PGAS_INIT_OPTS_INIT", opts->size, sizeof *opts);
+        PGASI_ERROR("boot", "pgas_init_opts_t has a size of %zu, not %zu: use PGAS_INIT_OPTS_INIT",
+                    opts->size, sizeof *opts);
     return pgasi_boot_agree(sane ? PGAS_OK : PGAS_ERR_INVALID);
 }
 
@@ -229,7 +230,8 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
     return status;
 }
 
-/* Threads may be gone or busy for long, and slots never had one: what is for them ends with the job. */
+/* Threads may be gone or busy for long, and slots never had one: what is for them ends with the
+ * job. */
 static void stand_in_for_threads(void)
 {
     for (int slot = 0; slot < pgasi_param.lanes; slot++) {
@@ -256,7 +258,8 @@ static pgas_status_t stop_all(void)
     if (pgasi_param.stats)
         pgas_stats_print(stderr);
     serve_stop();
-    /* Nobody takes its memory away while another rank still looks at it, or messages are on their way out of it. */
+    /* Nobody takes its memory away while another rank still looks at it, or messages are on their
+     * way out of it. */
     pgasi_boot_barrier();
     pgasi_lanes_drain();
     outboxes_stop();

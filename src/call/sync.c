@@ -1,12 +1,13 @@
 /* Synchronizers and replies.
  *
- * A call that wants an answer carries a token: the index of an entry in this rank's table and the entry's generation, so
- * that an answer that comes late, twice or from nowhere is recognised and ignored. Entries are taken from a lock-free
- * stack. Answers run under the inbox lock, one at a time. Who takes the token out of an entry owns its end: a reply, the
- * death of the rank that owes it and a call that could not be sent may come together, and one of them wins.
+ * A call that wants an answer carries a token: the index of an entry in this rank's table and the
+ * entry's generation, so that an answer that comes late, twice or from nowhere is recognised and
+ * ignored. Entries are taken from a lock-free stack. Answers run under the inbox lock, one at a
+ * time. Who takes the token out of an entry owns its end: a reply, the death of the rank that owes
+ * it and a call that could not be sent may come together, and one of them wins.
  *
- * A counter may be gone as soon as it has reached zero, for somebody waits for that: whoever lowers it reads what he needs
- * of it before. */
+ * A counter may be gone as soon as it has reached zero, for somebody waits for that: whoever lowers
+ * it reads what he needs of it before. */
 #include "call/sync.h"
 
 #include <stdlib.h>
@@ -25,15 +26,16 @@
 #include "mem/thread.h"
 
 #define N_ENTRIES 65536u
-#define NONE UINT32_MAX
+#define NONE      UINT32_MAX
 
 typedef struct {
     uint32_t next;
-    uint32_t token;      /* that names the entry; 0: it is free */
-    uint16_t generation; /* of the last token, in its lower half; never 0, so that a zeroed counter names nothing */
-    bool once;           /* a reply, which frees the entry */
-    bool written;        /* a counter that peers of the node write: they owe nothing */
-    uint32_t handler;    /* of a reply: that was called */
+    uint32_t token; /* that names the entry; 0: it is free */
+    /* of the last token, in its lower half; never 0, so that a zeroed counter names nothing */
+    uint16_t generation;
+    bool once;        /* a reply, which frees the entry */
+    bool written;     /* a counter that peers of the node write: they owe nothing */
+    uint32_t handler; /* of a reply: that was called */
     pgas_sync_t *sync;
     union {
         struct {
@@ -47,8 +49,9 @@ typedef struct {
     };
     int rank;        /* that owes the reply */
     uint32_t n_owed; /* calls that name the counter and have not been answered; by rank in owed */
-    uint32_t *owed;  /* [n_ranks], from the entry's first call on, and as many numbers of handlers of 16 bits: the latest that
-                        the rank was asked for; stays with it */
+    /* [n_ranks], from the entry's first call on, and as many numbers of handlers of 16 bits: the
+     * latest that the rank was asked for; stays with it */
+    uint32_t *owed;
 } entry_t;
 #define OWED_BYTES (sizeof(uint32_t) + sizeof(uint16_t)) /* per rank */
 
@@ -92,20 +95,22 @@ static uint32_t take_index(void)
 {
     uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE);
     while ((uint32_t)head != NONE) {
-        uint64_t next = ((head >> 32) + 1) << 32 | __atomic_load_n(&entries[(uint32_t)head].next, __ATOMIC_RELAXED);
-        if (__atomic_compare_exchange_n(&free_head, &head, next, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        uint64_t next = ((head >> 32) + 1) << 32 |
+                        __atomic_load_n(&entries[(uint32_t)head].next, __ATOMIC_RELAXED);
+        if (__atomic_compare_exchange_n(&free_head, &head, next, true, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
             return (uint32_t)head;
     }
     uint32_t fresh = __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
-    while (fresh < N_ENTRIES) {
-        if (__atomic_compare_exchange_n(&n_ever, &fresh, fresh + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (fresh < N_ENTRIES)
+        if (__atomic_compare_exchange_n(&n_ever, &fresh, fresh + 1, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
             return fresh;
-    }
     return NONE;
 }
 
-pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler, void *reply, size_t reply_bytes,
-                                   uint32_t *token_p)
+pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler, void *reply,
+                                   size_t reply_bytes, uint32_t *token_p)
 {
     uint32_t index = take_index();
     if (index == NONE)
@@ -120,12 +125,14 @@ pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler
     e->written = false;
     e->generation = e->generation == UINT16_MAX ? 1 : (uint16_t)(e->generation + 1);
     uint32_t token = index << 16 | e->generation;
-    __atomic_store_n(&e->token, token, __ATOMIC_SEQ_CST); /* before the caller looks whether the rank is dead */
+    /* before the caller looks whether the rank is dead */
+    __atomic_store_n(&e->token, token, __ATOMIC_SEQ_CST);
     *token_p = token;
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p)
+pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes,
+                               uint32_t *token_p)
 {
     return pgasi_token_take_for(sync, rank, 0, reply, reply_bytes, token_p);
 }
@@ -148,21 +155,23 @@ static entry_t *entry_of(const pgas_sync_t *sync)
 
 bool pgasi_sync_is_live(const pgas_sync_t *sync)
 {
-    return entry_of(sync) != NULL;
+    return entry_of(sync);
 }
 
 bool pgasi_token_give(uint32_t token)
 {
     uint32_t index = token >> 16, mine_still = token;
     entry_t *e = find_entry(token);
-    if (!e || !__atomic_compare_exchange_n(&e->token, &mine_still, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    if (!e || !__atomic_compare_exchange_n(&e->token, &mine_still, 0, false, __ATOMIC_ACQ_REL,
+                                           __ATOMIC_RELAXED))
         return false;
     uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE);
     uint64_t mine;
     do {
         __atomic_store_n(&e->next, (uint32_t)head, __ATOMIC_RELAXED);
         mine = ((head >> 32) + 1) << 32 | index;
-    } while (!__atomic_compare_exchange_n(&free_head, &head, mine, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    } while (!__atomic_compare_exchange_n(&free_head, &head, mine, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
     return true;
 }
 
@@ -171,10 +180,11 @@ bool pgasi_token_give(uint32_t token)
 static uint32_t *owed_of(entry_t *e)
 {
     uint32_t *owed = __atomic_load_n(&e->owed, __ATOMIC_ACQUIRE);
-    if (PGAS_LIKELY(owed != NULL))
+    if (PGAS_LIKELY(owed))
         return owed;
     uint32_t *fresh = calloc((size_t)pgasi_boot.n_ranks, OWED_BYTES);
-    if (fresh && !__atomic_compare_exchange_n(&e->owed, &owed, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    if (fresh && !__atomic_compare_exchange_n(&e->owed, &owed, fresh, false, __ATOMIC_ACQ_REL,
+                                              __ATOMIC_ACQUIRE)) {
         free(fresh);
         fresh = owed;
     }
@@ -194,7 +204,8 @@ static pgas_status_t owe(entry_t *e, int rank, uint32_t handler)
         return PGAS_ERR_NO_MEMORY;
     __atomic_store_n(&handlers_of(owed)[rank], (uint16_t)handler, __ATOMIC_RELAXED);
     __atomic_add_fetch(&e->n_owed, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&owed[rank], 1, __ATOMIC_SEQ_CST); /* before the caller looks whether the rank is dead */
+    /* before the caller looks whether the rank is dead */
+    __atomic_add_fetch(&owed[rank], 1, __ATOMIC_SEQ_CST);
     return PGAS_OK;
 }
 
@@ -204,7 +215,8 @@ static bool pay(entry_t *e, int rank)
     uint32_t *owed = __atomic_load_n(&e->owed, __ATOMIC_ACQUIRE);
     uint32_t n = owed ? __atomic_load_n(&owed[rank], __ATOMIC_RELAXED) : 0;
     while (n > 0) {
-        if (__atomic_compare_exchange_n(&owed[rank], &n, n - 1, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        if (__atomic_compare_exchange_n(&owed[rank], &n, n - 1, true, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
             __atomic_sub_fetch(&e->n_owed, 1, __ATOMIC_RELEASE);
             return true;
         }
@@ -236,7 +248,8 @@ static inline void lower(pgas_sync_t *sync, const entry_t *e, int64_t n)
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
-void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler)
+void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
+                        uint32_t handler)
 {
     const entry_t *e = entry_of(sync);
     if (PGAS_UNLIKELY(status != PGAS_OK))
@@ -304,11 +317,13 @@ static void fall_for(entry_t *e, int rank)
         fall(sync, PGAS_ERR_PEER, rank, handler);
     while (!e->once && __atomic_load_n(&e->n_owed, __ATOMIC_RELAXED) && pay(e, rank)) {
         handler = __atomic_load_n(&handlers_of(e->owed)[rank], __ATOMIC_RELAXED);
-        fall(e->sync, PGAS_ERR_PEER, rank, handler); /* whose it is now, if the entry changed hands before it owed */
+        /* whose it is now, if the entry changed hands before it owed */
+        fall(e->sync, PGAS_ERR_PEER, rank, handler);
     }
 }
 
-/* Replies in pieces come in order, the last ends where the reply does; without data if the target wrote it by itself. */
+/* Replies in pieces come in order, the last ends where the reply does; without data if the target
+ * wrote it by itself. */
 static void on_reply_piece(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)context;
@@ -335,7 +350,8 @@ void *pgasi_token_place(uint32_t token, size_t bytes)
 void pgasi_sync_peer_died(int rank)
 {
     pgasi_path_state_t before = pgasi_serve_begin(); /* answers run one at a time */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* whose token is not seen here sees that the rank is dead */
+    /* whose token is not seen here sees that the rank is dead */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     uint32_t n = __atomic_load_n(&n_ever, __ATOMIC_RELAXED);
     for (uint32_t index = 0; entries && index < n; index++)
         fall_for(&entries[index], rank);
@@ -359,15 +375,16 @@ void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_
 
 /* ---- calls that complete a counter ---- */
 
-pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler, pgas_when_t when,
-                               bool queued)
+pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler,
+                               pgas_when_t when, bool queued)
 {
     entry_t *e = entry_of(sync);
     bool near = pgasi_boot.local_of[rank] >= 0;
     if (PGAS_UNLIKELY(!e))
         return PGAS_ERR_INVALID;
     *c = (pgasi_sync_call_t){ sync, 0, rank, false };
-    if (when == PGAS_LOCAL || (when == PGAS_REMOTE && near && !queued)) /* accepted is shown in the ring */
+    /* accepted is shown in the ring */
+    if (when == PGAS_LOCAL || (when == PGAS_REMOTE && near && !queued))
         return PGAS_OK;
     c->wire = sync->token | (when == PGAS_REMOTE ? PGASI_WIRE_ARRIVED : 0);
     if (near && e->written) {
@@ -378,7 +395,8 @@ pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank
     return owe(e, rank, handler);
 }
 
-pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler, pgas_when_t when)
+pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler,
+                                   pgas_when_t when)
 {
     entry_t *e = entry_of(sync);
     if (!e)
@@ -397,7 +415,8 @@ pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status
     if (status == PGAS_OK || !c->owed)
         return status;
     entry_t *e = find_entry(pgasi_wire_token(c->wire));
-    return e && pay(e, c->rank) ? status : PGAS_OK; /* the counter has fallen meanwhile, with the rank's death */
+    /* the counter has fallen meanwhile, with the rank's death */
+    return e && pay(e, c->rank) ? status : PGAS_OK;
 }
 
 /* ---- answers leave ---- */
@@ -409,7 +428,8 @@ static inline void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const void *data, size_t bytes)
+static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const void *data,
+                            size_t bytes)
 {
     pgasi_rec_ack_t ack = { pgasi_wire_token(c->wire), (int16_t)status, (uint16_t)c->handler };
     int rank = pgas_thread_rank(c->source);
@@ -424,7 +444,8 @@ static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const v
 static void complete(const pgasi_call_t *c, pgas_status_t status)
 {
     if (c->wire & PGASI_WIRE_WRITE &&
-        pgasi_notify_write(pgas_thread_rank(c->source), pgasi_wire_token(c->wire), status, c->handler))
+        pgasi_notify_write(pgas_thread_rank(c->source), pgasi_wire_token(c->wire), status,
+                           c->handler))
         count(&pgasi_sync_stats.n_written);
     else
         answer(c, status, NULL, 0);
@@ -460,7 +481,8 @@ void pgasi_call_end(pgasi_call_t before, pgas_status_t status)
         answer(&c, status == PGAS_OK ? PGAS_ERR_MISMATCH : status, NULL, 0);
 }
 
-/* The call that the thread is running right now, if somebody waits for it: those that run while it waits have their own. */
+/* The call that the thread is running right now, if somebody waits for it: those that run while it
+ * waits have their own. */
 static inline pgasi_call_t *call_at_hand(void)
 {
     return current.running && current.depth == pgasi_self.in_handler ? &current : NULL;
@@ -565,7 +587,8 @@ pgas_status_t pgas_sync_error(const pgas_sync_t *sync, pgas_sync_error_t *error_
 {
     if (!sync || !error_p || !pgasi_running || !entry_of(sync))
         return PGAS_ERR_INVALID;
-    *error_p = pgasi_error_unpack(__atomic_load_n(&pgasi_notice_of(sync->token)->error, __ATOMIC_RELAXED));
+    *error_p =
+        pgasi_error_unpack(__atomic_load_n(&pgasi_notice_of(sync->token)->error, __ATOMIC_RELAXED));
     return PGAS_OK;
 }
 
@@ -581,7 +604,8 @@ pgas_status_t pgas_sync_test(const pgas_sync_t *sync)
 /* When a job ends in which somebody has died, handlers may wait for what never comes. */
 static inline bool must_end(void)
 {
-    return PGAS_UNLIKELY(pgasi_self.in_task) && __atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE) && pgasi_boot_some_dead();
+    return PGAS_UNLIKELY(pgasi_self.in_task) && __atomic_load_n(&pgasi_leaving, __ATOMIC_ACQUIRE) &&
+           pgasi_boot_some_dead();
 }
 
 pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
@@ -595,7 +619,8 @@ pgas_status_t pgas_sync_wait(pgas_sync_t *sync, int64_t timeout_us)
     pgasi_wait_t w = PGASI_WAIT_INIT;
     bool ends = false;
     while ((status = pgas_sync_test(sync)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit) &&
-           !(ends = sync->token && must_end())) /* without a token: a reply, which is written to its place */
+           /* without a token: a reply, which is written to its place */
+           !(ends = sync->token && must_end()))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
     return status != PGAS_INPROGRESS ? status : ends ? PGAS_ERR_PEER : PGAS_ERR_TIMEOUT;
@@ -621,12 +646,13 @@ void pgas_sync_fini(pgas_sync_t *sync)
         pgasi_inbox_unlock();
 }
 
-static pgas_status_t call_return(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
-                                 size_t reply_bytes, pgas_sync_t *sync)
+static pgas_status_t call_return(int rank, uint32_t handler, const void *args, size_t bytes,
+                                 void *reply, size_t reply_bytes, pgas_sync_t *sync)
 {
     uint32_t token;
     if (reply_bytes > pgasi_param.call_max && pgasi_handler_known((pgas_handler_t)handler))
-        return pgasi_parcel_return(rank, (pgas_handler_t)handler, args, bytes, reply, reply_bytes, sync);
+        return pgasi_parcel_return(rank, (pgas_handler_t)handler, args, bytes, reply, reply_bytes,
+                                   sync);
     pgas_status_t status = pgasi_token_take_for(sync, rank, handler, reply, reply_bytes, &token);
     if (status != PGAS_OK)
         return status;
@@ -637,7 +663,8 @@ static pgas_status_t call_return(int rank, uint32_t handler, const void *args, s
     return status;
 }
 
-pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply, size_t reply_bytes)
+pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
+                        size_t reply_bytes)
 {
     pgas_sync_t sync = { 1, PGAS_OK, 0 };
     pgas_status_t status = pgasi_thread_check_wait();
@@ -646,8 +673,8 @@ pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t byt
     return status == PGAS_OK ? pgas_sync_wait(&sync, -1) : status;
 }
 
-pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes, void *reply,
-                               size_t reply_bytes, pgas_sync_t *executed)
+pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *args, size_t bytes,
+                               void *reply, size_t reply_bytes, pgas_sync_t *executed)
 {
     pgas_status_t status = pgasi_call_check(rank, handler, args, bytes);
     if (status != PGAS_OK)

@@ -15,12 +15,13 @@ uint64_t pgasi_sync_table_bytes(uint64_t n_ranks);
 /** Sets the internal handlers for answers. */
 void pgasi_sync_set_handlers(void);
 
-/** A token for answers that make sync fall: any number (reply NULL), or one of reply_bytes from a rank, which is stored at
- *  reply before. */
-pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes, uint32_t *token_p);
+/** A token for answers that make sync fall: any number (reply NULL), or one of reply_bytes from a
+ *  rank, which is stored at reply before. */
+pgas_status_t pgasi_token_take(pgas_sync_t *sync, int rank, void *reply, size_t reply_bytes,
+                               uint32_t *token_p);
 /** The same for the reply of a handler, which an error will name. */
-pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler, void *reply, size_t reply_bytes,
-                                   uint32_t *token_p);
+pgas_status_t pgasi_token_take_for(pgas_sync_t *sync, int rank, uint32_t handler, void *reply,
+                                   size_t reply_bytes, uint32_t *token_p);
 /** What a dead rank owes, replies and completions, falls with PGAS_ERR_PEER. */
 void pgasi_sync_peer_died(int rank);
 /** Ends the token; false if somebody else has, by an answer or a death. */
@@ -29,31 +30,36 @@ bool pgasi_token_give(uint32_t token);
 /** Where a reply of so many bytes to this rank goes; NULL if nobody waits for it. */
 void *pgasi_token_place(uint32_t token, size_t bytes);
 
-/** A call that completes a counter: issue before it is sent, with c->wire as its token unless that is 0, then issued with
- *  how that went, which may make the counter fall. queued: the call may be accepted and not shown to the target yet. Each
- *  call of issue that gave PGAS_OK needs its issued.
- *  @return issue: PGAS_OK; PGAS_ERR_INVALID (no live counter); PGAS_ERR_NO_MEMORY. Costs two atomic additions if the rank
- *          owes an answer, and 6 bytes per rank for each counter that was ever used so. issued: what the caller is told,
- *          PGAS_OK also if the call could not be sent and the counter has fallen for it, with the rank's death. */
+/** A call that completes a counter: issue before it is sent, with c->wire as its token unless that
+ *  is 0, then issued with how that went, which may make the counter fall. queued: the call may be
+ *  accepted and not shown to the target yet. Each call of issue that gave PGAS_OK needs its issued.
+ *  @return issue: PGAS_OK; PGAS_ERR_INVALID (no live counter); PGAS_ERR_NO_MEMORY. Costs two atomic
+ *          additions if the rank owes an answer, and 6 bytes per rank for each counter that was
+ *          ever used so. issued: what the caller is told, PGAS_OK also if the call could not be
+ *          sent and the counter has fallen for it, with the rank's death. */
 typedef struct {
     pgas_sync_t *sync;
     uint64_t wire;
     int rank;
     bool owed;
 } pgasi_sync_call_t;
-pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler, pgas_when_t when,
-                               bool queued);
+pgas_status_t pgasi_sync_issue(pgasi_sync_call_t *c, pgas_sync_t *sync, int rank, uint32_t handler,
+                               pgas_when_t when, bool queued);
 pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status);
 
-/** The same for what this rank brings about together with others, as one completion that it owes itself. If c->wire is not
- *  0, answered with its token makes the counter fall: any thread that may make calls, also in handlers, without a lane's
- *  lock. rank and handler are those that status is about. */
-pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler, pgas_when_t when);
+/** The same for what this rank brings about together with others, as one completion that it owes
+ *  itself. If c->wire is not 0, answered with its token makes the counter fall: any thread that may
+ *  make calls, also in handlers, without a lane's lock. rank and handler are those that status is
+ *  about. */
+pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler,
+                                   pgas_when_t when);
 void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_t handler);
 
-/** The counter, which is live, falls by n > 0; status, rank and handler say what went wrong, if anything: with fall it was
- *  something of this rank. Any thread that may make calls, without a lane's lock, for the counter's function may run here. */
-void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank, uint32_t handler);
+/** The counter, which is live, falls by n > 0; status, rank and handler say what went wrong, if
+ *  anything: with fall it was something of this rank. Any thread that may make calls, without a
+ *  lane's lock, for the counter's function may run here. */
+void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
+                        uint32_t handler);
 void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status);
 /** Whether the counter is live, for calls that are about to name it. */
 bool pgasi_sync_is_live(const pgas_sync_t *sync);
@@ -67,13 +73,15 @@ typedef struct {
     bool running, replied;
 } pgasi_call_t;
 
-/** Around a handler whose caller wants an answer (record.h, PGASI_WIRE_*), and around every handler that runs outside of the
- *  inbox lock, on a thread of its own with in_handler 0: then also with wire 0, so that pgas_reply knows that it is in a
- *  handler. They nest: begin returns the call that the thread was running, end takes it back. end sends the answer; where
- *  handlers run under the inbox lock through lane 0, on a thread of its own through its lane, which may wait. */
+/** Around a handler whose caller wants an answer (record.h, PGASI_WIRE_*), and around every handler
+ *  that runs outside of the inbox lock, on a thread of its own with in_handler 0: then also with
+ *  wire 0, so that pgas_reply knows that it is in a handler. They nest: begin returns the call that
+ *  the thread was running, end takes it back. end sends the answer; where handlers run under the
+ *  inbox lock through lane 0, on a thread of its own through its lane, which may wait. */
 pgasi_call_t pgasi_call_begin(pgas_thread_t source, uint32_t handler, uint64_t wire);
 void pgasi_call_end(pgasi_call_t before, pgas_status_t status);
-/** A call has arrived that runs later: tells who asked for that. The token with which it begins then. */
+/** A call has arrived that runs later: tells who asked for that. The token with which it begins
+ *  then. */
 uint64_t pgasi_call_arrived(pgas_thread_t source, uint32_t handler, uint64_t wire);
 
 /** Completions and replies that this rank told, by message and by writing the counter. */
@@ -86,6 +94,7 @@ extern pgasi_sync_stats_t pgasi_sync_stats;
 pgas_status_t pgasi_reply(const void *data, size_t bytes);
 
 /** pgas_call_return for the library's own handlers too; waits. */
-pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply, size_t reply_bytes);
+pgas_status_t pgasi_ask(int rank, uint32_t handler, const void *args, size_t bytes, void *reply,
+                        size_t reply_bytes);
 
 #endif

@@ -1,9 +1,10 @@
 /* Handler threads: see task.h.
  *
- * Shaped for handlers that wait now and then, some hundred at a time: threads of the operating system rather than stacks of
- * our own, so that a handler is ordinary code for debuggers, sanitizers and thread-local memory. Two queues under one lock:
- * calls that need the baton, and the rest. Whoever takes up waiting passes the baton to one who waits no longer, else to
- * the next call. */
+ * Shaped for handlers that wait now and then, some hundred at a time: threads of the operating
+ * system rather than stacks of our own, so that a handler is ordinary code for debuggers,
+ * sanitizers and thread-local memory. Two queues under one lock: calls that need the baton, and the
+ * rest. Whoever takes up waiting passes the baton to one who waits no longer, else to the next
+ * call. */
 #include "call/task.h"
 
 #include <pthread.h>
@@ -36,7 +37,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER, back = PTHREAD_COND_INITIALIZER;
 static queue_t calls, others;
 static bool baton_held, stopping;
-static bool stopped; /* nobody takes up anything any more */
+static bool stopped;                          /* nobody takes up anything any more */
 static int n_idle, n_back, n_threads, n_away; /* away: in a wait, without the baton */
 static int n_ever;                            /* threads that were started */
 static uint64_t n_pending;
@@ -82,13 +83,18 @@ static void call_somebody(void)
         if (error == 0)
             __atomic_store_n(&n_ever, ++n_threads, __ATOMIC_RELAXED);
         else
-            pgasi_warn_once(&warned, "task", "cannot start handler thread %d of PGAS_HANDLER_THREADS=%d (%s): calls wait for "
-                            "the others; raise the limit of processes (ulimit -u)", n_threads + 1,
-                            pgasi_param.handler_threads, strerror(error));
+            pgasi_warn_once(
+                &warned, "task",
+                "cannot start handler thread %d of PGAS_HANDLER_THREADS=%d (%s): calls wait for "
+                "the others; raise the limit of processes (ulimit -u)",
+                n_threads + 1, pgasi_param.handler_threads, strerror(error));
     } else if (n_away == n_threads) {
         static int warned;
-        pgasi_warn_once(&warned, "task", "all PGAS_HANDLER_THREADS=%d handlers wait, and calls wait for them to end: if they "
-                        "wait for such calls, that is for ever; raise it", n_threads);
+        pgasi_warn_once(
+            &warned, "task",
+            "all PGAS_HANDLER_THREADS=%d handlers wait, and calls wait for them to end: if they "
+            "wait for such calls, that is for ever; raise it",
+            n_threads);
     }
 }
 
@@ -167,8 +173,10 @@ static void drop(task_t *t)
 {
     __atomic_fetch_sub(&n_pending, 1, __ATOMIC_RELEASE);
     if (pgasi_first_dropped())
-        PGASI_ERROR("task", "a call of rank %d for a handler that may wait came after the end of the job: dropped",
-                    pgas_thread_rank(t->call.source));
+        PGASI_ERROR(
+            "task",
+            "a call of rank %d for a handler that may wait came after the end of the job: dropped",
+            pgas_thread_rank(t->call.source));
     free(t);
 }
 

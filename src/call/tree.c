@@ -1,4 +1,5 @@
-/* The tree that broadcasts travel along: see tree.h. Each question is a few loads, for any number of ranks. */
+/* The tree that broadcasts travel along: see tree.h. Each question is a few loads, for any number
+ * of ranks. */
 #include "call/tree.h"
 
 #include <stdbool.h>
@@ -19,7 +20,8 @@ pgas_status_t pgasi_tree_init(pgasi_tree_t *t, int n_ranks, const int *node_of, 
         t->start[node_of[r] + 2]++;
     for (int i = 2; i < n_nodes + 2; i++)
         t->start[i] += t->start[i - 1];
-    for (int r = 0; r < n_ranks; r++) /* start[i + 1] moves on to the end of node i, where the next one begins */
+    /* start[i + 1] moves on to the end of node i, where the next one begins */
+    for (int r = 0; r < n_ranks; r++)
         t->by_node[t->start[node_of[r] + 1]++] = r;
     return PGAS_OK;
 }
@@ -31,7 +33,8 @@ void pgasi_tree_fini(pgasi_tree_t *t)
     *t = (pgasi_tree_t){ 0, 0, NULL, NULL, NULL };
 }
 
-/* Where a place of the row stands in by_node, but for the root, which changes places with the first of its node. */
+/* Where a place of the row stands in by_node, but for the root, which changes places with the first
+ * of its node. */
 static inline uint32_t index_of(const pgasi_tree_t *t, int root, uint32_t place)
 {
     uint64_t index = (uint64_t)t->start[t->node_of[root]] + place;
@@ -49,9 +52,11 @@ int pgasi_tree_rank(const pgasi_tree_t *t, int root, uint32_t place)
 uint32_t pgasi_tree_cut(const pgasi_tree_t *t, int root, uint32_t low, uint32_t high)
 {
     uint32_t half = 1u << (pgasi_log2_up(high - low) - 1), middle = low + (high - low + 1) / 2;
-    uint32_t least = high - low > half ? PGASI_MAX(low + 1, high - half) : low + 1, most = PGASI_MIN(high - 1, low + half);
+    uint32_t least = high - low > half ? PGASI_MAX(low + 1, high - half) : low + 1,
+             most = PGASI_MIN(high - 1, low + half);
     uint32_t index = index_of(t, root, middle), node = (uint32_t)t->node_of[t->by_node[index]];
-    uint32_t down = index - t->start[node], up = t->start[node + 1] - index; /* to where this node begins, and the next */
+    /* to where this node begins, and the next */
+    uint32_t down = index - t->start[node], up = t->start[node + 1] - index;
     bool down_fits = down <= middle - least, up_fits = up <= most - middle;
     if (down_fits && (!up_fits || down <= up))
         return middle - down;

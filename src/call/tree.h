@@ -1,10 +1,11 @@
 /** The tree that broadcasts travel along: who sends to whom. Pure.
  *
- *  Seen from a root the ranks stand in a row: the root first, then the others of its node, then node after node. A rank
- *  looks after a stretch [low, high) of the row that begins with itself: it cuts the stretch in two, sends to the first of
- *  the upper part, which looks after that, and goes on with the lower part. Of n ranks neither part is longer than
- *  2^(ceil(log2 n) - 1), so nobody sends more than ceil(log2 n) times, and whoever is not the root at least once less.
- *  Within these bounds it cuts between nodes, so that few messages leave a node. */
+ *  Seen from a root the ranks stand in a row: the root first, then the others of its node, then
+ *  node after node. A rank looks after a stretch [low, high) of the row that begins with itself: it
+ *  cuts the stretch in two, sends to the first of the upper part, which looks after that, and goes
+ *  on with the lower part. Of n ranks neither part is longer than 2^(ceil(log2 n) - 1), so nobody
+ *  sends more than ceil(log2 n) times, and whoever is not the root at least once less. Within these
+ *  bounds it cuts between nodes, so that few messages leave a node. */
 #ifndef PGASI_TREE_H
 #define PGASI_TREE_H
 

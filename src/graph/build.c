@@ -1,8 +1,8 @@
-/* From edges anywhere to rows at their owners. Each edge is one aggregated call of 16 bytes to the owner of its source;
- * counts go first, so that the handler stores into an array of the right size.
+/* From edges anywhere to rows at their owners. Each edge is one aggregated call of 16 bytes to the
+ * owner of its source; counts go first, so that the handler stores into an array of the right size.
  *
- * Invariant: row i has its targets in rising order, so the result does not depend on the order of arrival. Peak 36
- * bytes an edge: 16 as given, 12 as received, 8 in rows. */
+ * Invariant: row i has its targets in rising order, so the result does not depend on the order of
+ * arrival. Peak 36 bytes an edge: 16 as given, 12 as received, 8 in rows. */
 #include "graph/graph.h"
 
 #include <inttypes.h>
@@ -19,7 +19,8 @@ typedef struct {
 
 typedef struct {
     pgas_graph_t *graph;
-    uint32_t *source; /* local numbers, n_expected of them: own edges from the front, received ones behind */
+    /* local numbers, n_expected of them: own edges from the front, received ones behind */
+    uint32_t *source;
     uint64_t *target;
     uint64_t n_own, n_stored, n_expected;
     uint64_t n_bad;
@@ -33,10 +34,9 @@ static void handle_edge(const void *args, size_t bytes, pgas_thread_t source, vo
     edge_t edge;
     building_t *b = building;
     (void)source, (void)context;
-    if (b == NULL || bytes != sizeof(edge)) {
+    if (!b || bytes != sizeof edge)
         return;
-    }
-    memcpy(&edge, args, sizeof(edge));
+    memcpy(&edge, args, sizeof edge);
     if (edge.source - b->graph->first >= b->graph->n_local || b->n_stored == b->n_expected) {
         b->n_bad++;
         return;
@@ -50,20 +50,23 @@ pgas_status_t pgasi_build_register(void)
     return pgas_handler_register("pgas.graph.edge", handle_edge, NULL, &edge_handler);
 }
 
-/* ---- an empty graph --------------------------------------------------------------------------------------------- */
+/* ---- an empty graph ---- */
 
 static pgas_status_t check_size(const pgas_graph_t *graph)
 {
     if (graph->block >= UINT32_MAX) {
-        pgasi_graph_note("%" PRIu64 " vertices are %" PRIu64 " for each of %d ranks, at most %" PRIu32
+        pgasi_graph_note("%" PRIu64 " vertices are %" PRIu64
+                         " for each of %d ranks, at most %" PRIu32
                          " are possible: use more ranks, or number the vertices without gaps",
                          graph->n_vertices, graph->block, graph->n_ranks, UINT32_MAX - 1);
         return PGAS_ERR_LIMIT;
     }
     if (graph->block > pgasi_graph_memory() / sizeof(uint64_t)) {
-        pgasi_graph_note("%" PRIu64 " vertices need %" PRIu64 " MiB and more on each rank, there are %" PRIu64
+        pgasi_graph_note("%" PRIu64 " vertices need %" PRIu64
+                         " MiB and more on each rank, there are %" PRIu64
                          ": use more nodes, or number the vertices without gaps",
-                         graph->n_vertices, graph->block * sizeof(uint64_t) >> 20, pgasi_graph_memory() >> 20);
+                         graph->n_vertices, graph->block * sizeof(uint64_t) >> 20,
+                         pgasi_graph_memory() >> 20);
         return PGAS_ERR_NO_MEMORY;
     }
     return PGAS_OK;
@@ -71,10 +74,9 @@ static pgas_status_t check_size(const pgas_graph_t *graph)
 
 static pgas_status_t make_graph(uint64_t n_vertices, pgas_graph_t **graph_p)
 {
-    pgas_graph_t *graph = (pgas_graph_t *)calloc(1, sizeof(*graph));
-    if (graph == NULL) {
+    pgas_graph_t *graph = (pgas_graph_t *)calloc(1, sizeof *graph);
+    if (!graph)
         return PGAS_ERR_NO_MEMORY;
-    }
     graph->rank = pgas_rank();
     graph->n_ranks = pgas_n_ranks();
     graph->n_vertices = n_vertices;
@@ -90,7 +92,7 @@ static pgas_status_t make_graph(uint64_t n_vertices, pgas_graph_t **graph_p)
     return status;
 }
 
-/* ---- edges travel ----------------------------------------------------------------------------------------------- */
+/* ---- edges travel ---- */
 
 /* how many edges stay here and how many will come */
 static pgas_status_t exchange_counts(building_t *b, const uint64_t *ends, uint64_t n_edges)
@@ -99,16 +101,13 @@ static pgas_status_t exchange_counts(building_t *b, const uint64_t *ends, uint64
     size_t n_ranks = (size_t)graph->n_ranks;
     uint64_t *out = (uint64_t *)pgasi_graph_zeroed(n_ranks, sizeof(uint64_t));
     uint64_t *in = (uint64_t *)pgasi_graph_zeroed(n_ranks, sizeof(uint64_t));
-    pgas_status_t status = pgasi_graph_agree(out != NULL && in != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
-    for (uint64_t i = 0; status == PGAS_OK && i < n_edges; i++) {
+    pgas_status_t status = pgasi_graph_agree(out && in ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
+    for (uint64_t i = 0; status == PGAS_OK && i < n_edges; i++)
         out[pgasi_graph_owner_of(ends[2 * i], graph->block)]++;
-    }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_alltoall(NULL, out, in, sizeof(uint64_t));
-    }
-    for (size_t r = 0; status == PGAS_OK && r < n_ranks; r++) {
+    for (size_t r = 0; status == PGAS_OK && r < n_ranks; r++)
         b->n_expected += in[r];
-    }
     b->n_own = status == PGAS_OK ? in[graph->rank] : 0;
     free(out);
     free(in);
@@ -118,14 +117,15 @@ static pgas_status_t exchange_counts(building_t *b, const uint64_t *ends, uint64
 static pgas_status_t allocate(building_t *b)
 {
     if (b->n_expected >= UINT32_MAX) {
-        pgasi_graph_note("%" PRIu64 " edges belong to one rank, at most %" PRIu32 " are possible: use more ranks",
+        pgasi_graph_note("%" PRIu64 " edges belong to one rank, at most %" PRIu32
+                         " are possible: use more ranks",
                          b->n_expected, UINT32_MAX - 1);
         return PGAS_ERR_LIMIT;
     }
     b->source = (uint32_t *)pgasi_graph_array(b->n_expected, sizeof(uint32_t));
     b->target = (uint64_t *)pgasi_graph_array(b->n_expected, sizeof(uint64_t));
     b->n_stored = b->n_own;
-    return b->source != NULL && b->target != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    return b->source && b->target ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
 static pgas_status_t send_edges(building_t *b, const uint64_t *ends, uint64_t n_edges)
@@ -135,20 +135,20 @@ static pgas_status_t send_edges(building_t *b, const uint64_t *ends, uint64_t n_
     uint64_t n_own = 0;
     pgas_status_t status = pgas_agg_create(NULL, &agg);
     for (uint64_t i = 0; status == PGAS_OK && i < n_edges; i++) {
-        edge_t edge = {ends[2 * i], ends[2 * i + 1]};
+        edge_t edge = { ends[2 * i], ends[2 * i + 1] };
         int owner = pgasi_graph_owner_of(edge.source, graph->block);
         if (owner == graph->rank) {
             b->source[n_own] = (uint32_t)(edge.source - graph->first);
             b->target[n_own++] = edge.target;
         } else {
-            status = pgasi_graph_call(agg, owner, edge_handler, &edge, sizeof(edge));
+            status = pgasi_graph_call(agg, owner, edge_handler, &edge, sizeof edge);
         }
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);
     return pgasi_graph_settle(status != PGAS_OK ? status : destroyed);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static int by_target(const void *a, const void *b)
 {
@@ -159,111 +159,106 @@ static int by_target(const void *a, const void *b)
 static void sort_row(uint64_t *row, uint64_t n)
 {
     if (n > 32) {
-        qsort(row, n, sizeof(*row), by_target);
+        qsort(row, n, sizeof *row, by_target);
         return;
     }
     for (uint64_t i = 1; i < n; i++) {
         uint64_t target = row[i], at = i;
-        for (; at > 0 && row[at - 1] > target; at--) {
+        for (; at > 0 && row[at - 1] > target; at--)
             row[at] = row[at - 1];
-        }
         row[at] = target;
     }
 }
 
-/* Counting sort by source. While rows fill, offsets[i + 1] is where the next target of row i goes. */
+/* Counting sort by source. While rows fill, offsets[i + 1] is where the next target of row i
+ * goes. */
 static pgas_status_t make_rows(building_t *b)
 {
     pgas_graph_t *graph = b->graph;
     uint64_t *offsets = graph->offsets, begin = 0;
     graph->targets = (uint64_t *)pgasi_graph_array(b->n_expected, sizeof(uint64_t));
-    if (graph->targets == NULL) {
+    if (!graph->targets)
         return PGAS_ERR_NO_MEMORY;
-    }
-    for (uint64_t i = 0; i < b->n_expected; i++) {
+    for (uint64_t i = 0; i < b->n_expected; i++)
         offsets[b->source[i] + 1]++;
-    }
     for (uint64_t v = 0; v < graph->n_local; v++) {
         uint64_t n = offsets[v + 1];
         offsets[v + 1] = begin;
         begin += n;
     }
-    for (uint64_t i = 0; i < b->n_expected; i++) {
+    for (uint64_t i = 0; i < b->n_expected; i++)
         graph->targets[offsets[b->source[i] + 1]++] = b->target[i];
-    }
-    for (uint64_t v = 0; v < graph->n_local; v++) {
+    for (uint64_t v = 0; v < graph->n_local; v++)
         sort_row(graph->targets + offsets[v], offsets[v + 1] - offsets[v]);
-    }
     return PGAS_OK;
 }
 
-/* ---- all together ----------------------------------------------------------------------------------------------- */
+/* ---- all together ---- */
 
-pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint64_t n_edges, void *owned,
-                                pgas_graph_t **graph_p)
+pgas_status_t pgasi_graph_build(uint64_t n_vertices, const uint64_t *ends, uint64_t n_edges,
+                                void *owned, pgas_graph_t **graph_p)
 {
-    building_t b = {0};
+    building_t b = { 0 };
     pgas_status_t status = pgasi_graph_agree(make_graph(n_vertices, &b.graph), NULL);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = exchange_counts(&b, ends, n_edges);
-    }
     if (status == PGAS_OK) {
         pgas_status_t mine = allocate(&b);
         building = &b;
         status = pgasi_graph_agree(mine, NULL); /* now every rank can take edges */
     }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = send_edges(&b, ends, n_edges);
-    }
     free(owned);
     building = NULL;
     if (status == PGAS_OK) {
         bool complete = b.n_bad == 0 && b.n_stored == b.n_expected;
         status = pgasi_graph_agree(complete ? make_rows(&b) : PGAS_ERR_INTERNAL, NULL);
     }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_allreduce(NULL, &b.n_expected, &b.graph->n_edges, 1, PGAS_UINT64, PGAS_SUM);
-    }
     free(b.source);
     free(b.target);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         *graph_p = b.graph;
-    } else {
+    else
         pgas_graph_destroy(b.graph);
-    }
     return status;
 }
 
-static pgas_status_t check_ends(uint64_t n_vertices, const uint64_t *ends, size_t n_edges, pgas_graph_t **graph_p)
+static pgas_status_t check_ends(uint64_t n_vertices, const uint64_t *ends, size_t n_edges,
+                                pgas_graph_t **graph_p)
 {
-    if (n_vertices == 0 || graph_p == NULL || (n_edges > 0 && ends == NULL)) {
+    if (n_vertices == 0 || !graph_p || (n_edges > 0 && !ends)) {
         pgasi_graph_note("pgas_graph_create: no vertices, or null with edges");
         return PGAS_ERR_INVALID;
     }
     for (size_t i = 0; i < 2 * n_edges; i++) {
         if (ends[i] >= n_vertices) {
-            pgasi_graph_note("edge %zu has the end %" PRIu64 ", but there are %" PRIu64 " vertices", i / 2, ends[i],
-                             n_vertices);
+            pgasi_graph_note("edge %zu has the end %" PRIu64 ", but there are %" PRIu64 " vertices",
+                             i / 2, ends[i], n_vertices);
             return PGAS_ERR_RANGE;
         }
     }
     return PGAS_OK;
 }
 
-pgas_status_t pgas_graph_create(uint64_t n_vertices, const uint64_t *ends, size_t n_edges, pgas_graph_t **graph_p)
+pgas_status_t pgas_graph_create(uint64_t n_vertices, const uint64_t *ends, size_t n_edges,
+                                pgas_graph_t **graph_p)
 {
-    uint64_t span[2] = {n_vertices, ~n_vertices}; /* the least, and the complement of the greatest */
+    /* the least, and the complement of the greatest */
+    uint64_t span[2] = { n_vertices, ~n_vertices };
     pgas_status_t status = pgasi_graph_start();
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     status = pgasi_graph_agree(check_ends(n_vertices, ends, n_edges, graph_p), NULL);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_allreduce(NULL, span, span, 2, PGAS_UINT64, PGAS_MIN);
-    }
     if (status == PGAS_OK && span[0] != ~span[1]) {
         if (pgas_rank() == 0) {
-            PGASI_ERROR("graph", "pgas_graph_create: the ranks name %" PRIu64 " to %" PRIu64 " vertices", span[0], ~span[1]);
+            PGASI_ERROR("graph",
+                        "pgas_graph_create: the ranks name %" PRIu64 " to %" PRIu64 " vertices",
+                        span[0], ~span[1]);
         }
         status = PGAS_ERR_MISMATCH;
     }

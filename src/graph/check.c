@@ -1,5 +1,6 @@
-/* The serial check of PageRank: everything comes to rank 0, which computes by itself, pushing along edges one by one, and
- * compares. Nothing of the plan or the sweeps is used, so that an error there cannot hide. */
+/* The serial check of PageRank: everything comes to rank 0, which computes by itself, pushing along
+ * edges one by one, and compares. Nothing of the plan or the sweeps is used, so that an error there
+ * cannot hide. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,16 +39,15 @@ static void handle_part(const void *args, size_t bytes, pgas_thread_t source, vo
     uint64_t head[2]; /* array, place */
     whole_t *w = gathering;
     (void)source, (void)context;
-    if (w == NULL || bytes < sizeof(head)) {
+    if (!w || bytes < sizeof head)
         return;
-    }
-    memcpy(head, args, sizeof(head));
-    uint64_t n = (bytes - sizeof(head)) / sizeof(uint64_t);
+    memcpy(head, args, sizeof head);
+    uint64_t n = (bytes - sizeof head) / sizeof(uint64_t);
     if (head[0] >= N_ARRAYS || head[1] > w->n[head[0]] || n > w->n[head[0]] - head[1]) {
         w->n_bad++;
         return;
     }
-    memcpy(w->array[head[0]] + head[1], (const char *)args + sizeof(head), n * sizeof(uint64_t));
+    memcpy(w->array[head[0]] + head[1], (const char *)args + sizeof head, n * sizeof(uint64_t));
     w->n_stored += n;
 }
 
@@ -56,9 +56,10 @@ pgas_status_t pgasi_check_register(void)
     return pgas_handler_register("pgas.graph.part", handle_part, NULL, &part_handler);
 }
 
-/* ---- gathering -------------------------------------------------------------------------------------------------- */
+/* ---- gathering ---- */
 
-static pgas_status_t send_words(pgas_agg_t *agg, array_t array, uint64_t place, const void *words, uint64_t n)
+static pgas_status_t send_words(pgas_agg_t *agg, array_t array, uint64_t place, const void *words,
+                                uint64_t n)
 {
     part_t part;
     pgas_status_t status = PGAS_OK;
@@ -67,7 +68,8 @@ static pgas_status_t send_words(pgas_agg_t *agg, array_t array, uint64_t place, 
         part.array = (uint64_t)array;
         part.place = place + at;
         memcpy(part.word, (const uint64_t *)words + at, n_words * sizeof(uint64_t));
-        status = pgasi_graph_call(agg, 0, part_handler, &part, offsetof(part_t, word) + n_words * sizeof(uint64_t));
+        status = pgasi_graph_call(agg, 0, part_handler, &part,
+                                  offsetof(part_t, word) + n_words * sizeof(uint64_t));
     }
     return status;
 }
@@ -76,18 +78,17 @@ static pgas_status_t send_mine(const pgas_graph_t *graph, const double *values, 
 {
     pgas_agg_t *agg = NULL;
     pgas_status_t status = pgas_agg_create(NULL, &agg);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = send_words(agg, VALUES, graph->first, values, graph->n_local);
-    }
     for (uint64_t v = 0; v < graph->n_local && status == PGAS_OK; v += WORDS_MAX) {
         uint64_t degree[WORDS_MAX], n = PGASI_MIN(graph->n_local - v, WORDS_MAX);
-        for (uint64_t i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++)
             degree[i] = graph->offsets[v + i + 1] - graph->offsets[v + i];
-        }
         status = send_words(agg, DEGREES, graph->first + v, degree, n);
     }
     if (status == PGAS_OK) {
-        status = send_words(agg, TARGETS, first_edge, graph->targets, graph->offsets[graph->n_local]);
+        status =
+            send_words(agg, TARGETS, first_edge, graph->targets, graph->offsets[graph->n_local]);
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);
     return pgasi_graph_settle(status != PGAS_OK ? status : destroyed);
@@ -95,73 +96,66 @@ static pgas_status_t send_mine(const pgas_graph_t *graph, const double *values, 
 
 static pgas_status_t whole_init(whole_t *w, const pgas_graph_t *graph)
 {
-    *w = (whole_t){.n = {graph->n_vertices, graph->n_vertices, graph->n_edges}};
+    *w = (whole_t){ .n = { graph->n_vertices, graph->n_vertices, graph->n_edges } };
     for (int i = 0; i < N_ARRAYS && graph->rank == 0; i++) { /* degrees become offsets: one more */
         w->array[i] = (uint64_t *)pgasi_graph_array(w->n[i] + 1, sizeof(uint64_t));
-        if (w->array[i] == NULL) {
+        if (!w->array[i])
             return PGAS_ERR_NO_MEMORY;
-        }
     }
     return PGAS_OK;
 }
 
 static void whole_fini(whole_t *w)
 {
-    for (int i = 0; i < N_ARRAYS; i++) {
+    for (int i = 0; i < N_ARRAYS; i++)
         free(w->array[i]);
-    }
 }
 
-/* ---- serial ------------------------------------------------------------------------------------------------------- */
+/* ---- serial ---- */
 
 void pgasi_pagerank_serial(uint64_t n, const uint64_t *offsets, const uint64_t *targets,
                            const pgasi_pagerank_rule_t *rule, double *x, double *y)
 {
-    for (uint64_t v = 0; v < n; v++) {
+    for (uint64_t v = 0; v < n; v++)
         x[v] = 1 / (double)n;
-    }
     for (int64_t sweep = 0; sweep < rule->iterations; sweep++) {
         double dangling = 0;
-        memset(y, 0, n * sizeof(*y));
+        memset(y, 0, n * sizeof *y);
         for (uint64_t v = 0; v < n; v++) {
             double share = x[v] / (double)(offsets[v + 1] - offsets[v]);
             dangling += offsets[v] == offsets[v + 1] && !rule->no_dangling ? x[v] : 0;
-            for (uint64_t e = offsets[v]; e < offsets[v + 1]; e++) {
+            for (uint64_t e = offsets[v]; e < offsets[v + 1]; e++)
                 y[targets[e]] += share;
-            }
         }
-        for (uint64_t v = 0; v < n; v++) {
+        for (uint64_t v = 0; v < n; v++)
             x[v] = (1 - rule->damping) / (double)n + rule->damping * (y[v] + dangling / (double)n);
-        }
     }
 }
 
-/* ---- comparing ---------------------------------------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 static uint64_t find_top(const double *values, uint64_t n, uint64_t top[N_TOP])
 {
     uint64_t n_top = 0;
     for (uint64_t v = 0; v < n; v++) {
         uint64_t at = n_top;
-        while (at > 0 && values[v] > values[top[at - 1]]) {
+        while (at > 0 && values[v] > values[top[at - 1]])
             at--;
-        }
-        if (at == N_TOP) {
+        if (at == N_TOP)
             continue;
-        }
         n_top += n_top < N_TOP;
-        memmove(top + at + 1, top + at, (n_top - 1 - at) * sizeof(*top));
+        memmove(top + at + 1, top + at, (n_top - 1 - at) * sizeof *top);
         top[at] = v;
     }
     return n_top;
 }
 
-static void compare(const double *serial, const double *values, uint64_t n, pgas_pagerank_check_t *check)
+static void compare(const double *serial, const double *values, uint64_t n,
+                    pgas_pagerank_check_t *check)
 {
     uint64_t ours[N_TOP], theirs[N_TOP];
-    for (uint64_t v = 0; v < n; v++) {
+    for (uint64_t v = 0; v < n; v++)
         check->l1 += fabs(serial[v] - values[v]);
-    }
     check->same_top = true;
     uint64_t n_top = find_top(values, n, ours);
     find_top(serial, n, theirs);
@@ -173,12 +167,16 @@ static void compare(const double *serial, const double *values, uint64_t n, pgas
 }
 
 /* rank 0 */
-static pgas_status_t judge(whole_t *w, const pgasi_pagerank_rule_t *rule, pgas_pagerank_check_t *check)
+static pgas_status_t judge(whole_t *w, const pgasi_pagerank_rule_t *rule,
+                           pgas_pagerank_check_t *check)
 {
     uint64_t n = w->n[VALUES], *offsets = w->array[DEGREES], sum = 0;
-    double *x = (double *)pgasi_graph_array(n, sizeof(double)), *y = (double *)pgasi_graph_array(n, sizeof(double));
+    double *x = (double *)pgasi_graph_array(n, sizeof(double)),
+           *y = (double *)pgasi_graph_array(n, sizeof(double));
     bool complete = w->n_bad == 0 && w->n_stored == w->n[VALUES] + w->n[DEGREES] + w->n[TARGETS];
-    pgas_status_t status = !complete ? PGAS_ERR_INTERNAL : x != NULL && y != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = !complete        ? PGAS_ERR_INTERNAL
+                           : x != NULL && y ? PGAS_OK
+                                            : PGAS_ERR_NO_MEMORY;
     if (status == PGAS_OK) {
         offsets[n] = 0;
         for (uint64_t v = 0; v <= n; v++) {
@@ -202,15 +200,13 @@ static pgas_status_t gather_and_judge(const pgas_graph_t *graph, const pgasi_pag
     whole_t w;
     uint64_t n_edges = graph->offsets[graph->n_local], first_edge = 0;
     pgas_status_t status = pgas_exscan(NULL, &n_edges, &first_edge, 1, PGAS_UINT64, PGAS_SUM);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     pgas_status_t mine = whole_init(&w, graph);
     gathering = graph->rank == 0 ? &w : NULL;
     status = pgasi_graph_agree(mine, NULL); /* now rank 0 can take parts */
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = send_mine(graph, values, first_edge);
-    }
     gathering = NULL;
     if (status == PGAS_OK) {
         mine = graph->rank == 0 ? judge(&w, rule, check) : PGAS_OK;
@@ -220,29 +216,26 @@ static pgas_status_t gather_and_judge(const pgas_graph_t *graph, const pgasi_pag
     return status;
 }
 
-pgas_status_t pgas_pagerank_check(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts, int iterations,
-                                  const double *values, pgas_pagerank_check_t *check_p)
+pgas_status_t pgas_pagerank_check(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts,
+                                  int iterations, const double *values,
+                                  pgas_pagerank_check_t *check_p)
 {
     pgas_pagerank_check_t check;
     pgasi_pagerank_rule_t rule;
-    memset(&check, 0, sizeof(check));
-    bool sane = graph != NULL && check_p != NULL && iterations > 0 && (values != NULL || graph->n_local == 0);
-    if (!sane) {
+    memset(&check, 0, sizeof check);
+    bool sane = graph && check_p && iterations > 0 && (values || graph->n_local == 0);
+    if (!sane)
         pgasi_graph_note("pgas_pagerank_check: no graph, no values, or no iterations");
-    }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgasi_pagerank_rule(opts, &rule);
-    }
     if (status == PGAS_OK) {
         rule.iterations = iterations;
         status = gather_and_judge(graph, &rule, values, &check);
     }
-    if (status == PGAS_OK) {
-        status = pgas_broadcast(NULL, &check, sizeof(check), 0);
-    }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
+        status = pgas_broadcast(NULL, &check, sizeof check, 0);
+    if (status == PGAS_OK)
         *check_p = check;
-    }
     return status;
 }

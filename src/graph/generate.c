@@ -1,5 +1,6 @@
-/* Random graphs. Edge i is a function of the seed and i alone, so any division of the edges among ranks gives the same
- * graph. R-MAT walks down a quadtree of the adjacency matrix, one level per bit of the vertex number. */
+/* Random graphs. Edge i is a function of the seed and i alone, so any division of the edges among
+ * ranks gives the same graph. R-MAT walks down a quadtree of the adjacency matrix, one level per
+ * bit of the vertex number. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/checks.h"
@@ -23,7 +24,8 @@ static uint64_t renumber(const recipe_t *r, uint64_t x)
 {
     uint64_t mask = (UINT64_C(1) << r->scale) - 1, key = r->seed;
     for (int i = 0; i < 3; i++) {
-        x = ((x + key) * UINT64_C(0x9e3779b97f4a7c15)) & mask; /* an odd factor: invertible modulo 2^scale */
+        /* an odd factor: invertible modulo 2^scale */
+        x = ((x + key) * UINT64_C(0x9e3779b97f4a7c15)) & mask;
         x ^= x >> (r->scale + 1) / 2;
         key = pgasi_hash_u64(key + 1);
     }
@@ -33,7 +35,8 @@ static uint64_t renumber(const recipe_t *r, uint64_t x)
 /* one walk down the quadtree */
 static void walk(const recipe_t *r, uint64_t *state, uint64_t ends[2])
 {
-    static const uint32_t limit_a = 2448131359u, limit_b = 3264175145u, limit_c = 4080218930u; /* .57 .76 .95 of 2^32 */
+    /* .57 .76 .95 of 2^32 */
+    static const uint32_t limit_a = 2448131359u, limit_b = 3264175145u, limit_c = 4080218930u;
     uint64_t from = 0, to = 0, bits = 0;
     for (int level = 0; level < r->scale; level++) {
         bits = level % 2 == 0 ? pgasi_rng_splitmix(state) : bits >> 32;
@@ -57,7 +60,7 @@ static void make_edge(const recipe_t *r, uint64_t i, uint64_t ends[2])
 static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_t *r)
 {
     pgas_graph_generate_opts_t o = PGAS_GRAPH_GENERATE_OPTS_INIT;
-    if (!PGASI_OPTS_SANE(opts, sizeof(o))) {
+    if (!PGASI_OPTS_SANE(opts, sizeof o)) {
         pgasi_graph_note("pgas_graph_generate: size is not that of the options");
         return PGAS_ERR_INVALID;
     }
@@ -67,10 +70,12 @@ static pgas_status_t make_recipe(const pgas_graph_generate_opts_t *opts, recipe_
     r->seed = o.seed != 0 ? o.seed : 1;
     for (r->scale = 0; (r->n_vertices - 1) >> r->scale != 0; r->scale++) {
     }
-    bool sane = r->n_vertices <= VERTICES_MAX && o.edges_per_vertex >= 0 && o.edges_per_vertex <= DEGREE_MAX;
+    bool sane = r->n_vertices <= VERTICES_MAX && o.edges_per_vertex >= 0 &&
+                o.edges_per_vertex <= DEGREE_MAX;
     if (!sane) {
-        pgasi_graph_note("%" PRIu64 " vertices with %d edges each cannot be made, at most %" PRIu64 " with %d", o.n_vertices,
-                         o.edges_per_vertex, VERTICES_MAX, DEGREE_MAX);
+        pgasi_graph_note("%" PRIu64 " vertices with %d edges each cannot be made, at most %" PRIu64
+                         " with %d",
+                         o.n_vertices, o.edges_per_vertex, VERTICES_MAX, DEGREE_MAX);
     }
     return sane ? PGAS_OK : PGAS_ERR_INVALID;
 }
@@ -80,7 +85,8 @@ static uint64_t *allocate(uint64_t share, uint64_t n_edges)
 {
     if (share > pgasi_graph_memory() / (2 * sizeof(uint64_t))) {
         pgasi_graph_note("%" PRIu64 " edges on each rank take %" PRIu64 " MiB, there are %" PRIu64
-                         ": use more nodes or a smaller graph", share, share >> 16, pgasi_graph_memory() >> 20);
+                         ": use more nodes or a smaller graph",
+                         share, share >> 16, pgasi_graph_memory() >> 20);
         return NULL;
     }
     return (uint64_t *)pgasi_graph_array(2 * n_edges, sizeof(uint64_t));
@@ -88,36 +94,31 @@ static uint64_t *allocate(uint64_t share, uint64_t n_edges)
 
 pgas_status_t pgas_graph_generate(const pgas_graph_generate_opts_t *opts, pgas_graph_t **graph_p)
 {
-    recipe_t recipe = {0};
+    recipe_t recipe = { 0 };
     uint64_t begin = 0, n_edges = 0, *ends = NULL, begin_ns = pgasi_now_ns();
     pgas_status_t status = pgasi_graph_start();
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
-    if (graph_p == NULL) {
+    if (!graph_p)
         pgasi_graph_note("pgas_graph_generate: no place for the graph");
-    }
-    status = pgasi_graph_agree(graph_p != NULL ? make_recipe(opts, &recipe) : PGAS_ERR_INVALID, NULL);
-    if (status == PGAS_OK) {
-        status = pgas_broadcast(NULL, &recipe, sizeof(recipe), 0);
-    }
+    status = pgasi_graph_agree(graph_p ? make_recipe(opts, &recipe) : PGAS_ERR_INVALID, NULL);
+    if (status == PGAS_OK)
+        status = pgas_broadcast(NULL, &recipe, sizeof recipe, 0);
     if (status == PGAS_OK) {
         uint64_t share = PGASI_DIV_UP(recipe.n_edges, (uint64_t)pgas_n_ranks());
         begin = PGASI_MIN(share * (uint64_t)pgas_rank(), recipe.n_edges);
         n_edges = PGASI_MIN(share, recipe.n_edges - begin);
         ends = allocate(share, n_edges);
-        status = pgasi_graph_agree(ends != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
+        status = pgasi_graph_agree(ends ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     }
     if (status != PGAS_OK) {
         free(ends);
         return status;
     }
-    for (uint64_t i = 0; i < n_edges; i++) {
+    for (uint64_t i = 0; i < n_edges; i++)
         make_edge(&recipe, begin + i, ends + 2 * i);
-    }
     status = pgasi_graph_build(recipe.n_vertices, ends, n_edges, ends, graph_p);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         (*graph_p)->seconds = 1e-9 * (double)(pgasi_now_ns() - begin_ns);
-    }
     return status;
 }

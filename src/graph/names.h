@@ -1,4 +1,5 @@
-/** A table of distinct names, numbered 0, 1, 2 .. in the order in which they came. One thread at a time. */
+/** A table of distinct names, numbered 0, 1, 2 .. in the order in which they came. One thread at a
+ *  time. */
 #ifndef PGASI_GRAPH_NAMES_H
 #define PGASI_GRAPH_NAMES_H
 
@@ -25,24 +26,27 @@ typedef struct {
 
 static inline void pgasi_names_init(pgasi_names_t *names)
 {
-    *names = (pgasi_names_t){0};
+    *names = (pgasi_names_t){ 0 };
 }
 void pgasi_names_fini(pgasi_names_t *names);
 
 /** The hash that the table uses; the caller gives it to add, since ranks are chosen by it too. */
 uint64_t pgasi_names_hash(const char *text, size_t bytes);
 
-/** Find a name, or add it. @return PGAS_OK, PGAS_ERR_NO_MEMORY, PGAS_ERR_LIMIT (PGASI_NAMES_MAX names). */
-pgas_status_t pgasi_names_add(pgasi_names_t *names, const char *text, size_t bytes, uint64_t hash, uint32_t *number_p);
+/** Find a name, or add it. @return PGAS_OK, PGAS_ERR_NO_MEMORY, PGAS_ERR_LIMIT (PGASI_NAMES_MAX
+ *  names). */
+pgas_status_t pgasi_names_add(pgasi_names_t *names, const char *text, size_t bytes, uint64_t hash,
+                              uint32_t *number_p);
 
-static inline const char *pgasi_names_text(const pgasi_names_t *names, uint32_t number, size_t *bytes_p)
+static inline const char *pgasi_names_text(const pgasi_names_t *names, uint32_t number,
+                                           size_t *bytes_p)
 {
     *bytes_p = names->name[number].bytes;
     return names->text + names->name[number].at;
 }
 
-/** Make room for n_needed elements in an array that doubles. @return where it is now; NULL, and all is as it was, when
- *  there is no memory. */
+/** Make room for n_needed elements in an array that doubles. @return where it is now; NULL, and all
+ *  is as it was, when there is no memory. */
 void *pgasi_grow(void *array, uint64_t *room_p, uint64_t n_needed, size_t elem_bytes);
 
 #endif

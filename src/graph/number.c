@@ -1,9 +1,10 @@
 /* From names to numbers, without any rank knowing all names.
  *
- * A name's home is the rank hash % n_ranks. Four phases of aggregated calls, a quiesce between them: each rank shows the
- * names it met to their homes (meet); a home tells the rank that met the name first of all (elect); that rank counts its
- * elected names in the order in which it met them, an exclusive scan over rounds and ranks makes that vertex numbers,
- * and it tells the home (number); the home tells everyone who asked (answer). A name costs four small calls per rank that
+ * A name's home is the rank hash % n_ranks. Four phases of aggregated calls, a quiesce between
+ * them: each rank shows the names it met to their homes (meet); a home tells the rank that met the
+ * name first of all (elect); that rank counts its elected names in the order in which it met them,
+ * an exclusive scan over rounds and ranks makes that vertex numbers, and it tells the home
+ * (number); the home tells everyone who asked (answer). A name costs four small calls per rank that
  * met it at most. The numbers are those of a serial reading, whatever the number of ranks. */
 #include "graph/graph.h"
 
@@ -60,45 +61,43 @@ static pgas_graph_t *naming;
 static pgas_status_t naming_status;
 static pgas_handler_t meet_handler, elect_handler, number_handler, answer_handler, name_handler;
 
-/* ---- handlers --------------------------------------------------------------------------------------------------- */
+/* ---- handlers ---- */
 
-static pgas_status_t store_meeting(numbering_t *n, const meet_t *meet, const char *text, size_t bytes, int rank)
+static pgas_status_t store_meeting(numbering_t *n, const meet_t *meet, const char *text,
+                                   size_t bytes, int rank)
 {
     uint32_t at;
     uint32_t n_before = n->names.n_names;
-    pgas_status_t status = pgasi_names_add(&n->names, text, bytes, pgasi_names_hash(text, bytes), &at);
-    if (status != PGAS_OK) {
+    pgas_status_t status =
+        pgasi_names_add(&n->names, text, bytes, pgasi_names_hash(text, bytes), &at);
+    if (status != PGAS_OK)
         return status;
-    }
-    void *entry = pgasi_grow(n->entry, &n->entry_room, (uint64_t)at + 1, sizeof(*n->entry));
+    void *entry = pgasi_grow(n->entry, &n->entry_room, (uint64_t)at + 1, sizeof *n->entry);
     n->entry = entry != NULL ? (entry_t *)entry : n->entry;
-    void *meeting = pgasi_grow(n->meeting, &n->meeting_room, n->n_meetings + 1, sizeof(*n->meeting));
+    void *meeting = pgasi_grow(n->meeting, &n->meeting_room, n->n_meetings + 1, sizeof *n->meeting);
     n->meeting = meeting != NULL ? (meeting_t *)meeting : n->meeting;
-    if (entry == NULL || meeting == NULL) {
+    if (!entry || !meeting)
         return PGAS_ERR_NO_MEMORY;
-    }
-    if (at == n_before || meet->piece < n->entry[at].piece) {
-        n->entry[at] = (entry_t){meet->piece, 0, meet->local};
-    }
-    n->meeting[n->n_meetings++] = (meeting_t){at, (uint32_t)rank, meet->local};
+    if (at == n_before || meet->piece < n->entry[at].piece)
+        n->entry[at] = (entry_t){ meet->piece, 0, meet->local };
+    n->meeting[n->n_meetings++] = (meeting_t){ at, (uint32_t)rank, meet->local };
     return PGAS_OK;
 }
 
 static void note(pgas_status_t *status_p, pgas_status_t status)
 {
-    if (*status_p == PGAS_OK) {
+    if (*status_p == PGAS_OK)
         *status_p = status;
-    }
 }
 
 static void handle_meet(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     meet_t meet;
     (void)context;
-    if (current != NULL && bytes >= sizeof(meet) && current->status == PGAS_OK) {
-        memcpy(&meet, args, sizeof(meet));
-        current->status = store_meeting(current, &meet, (const char *)args + sizeof(meet), bytes - sizeof(meet),
-                                        pgas_thread_rank(source));
+    if (current && bytes >= sizeof meet && current->status == PGAS_OK) {
+        memcpy(&meet, args, sizeof meet);
+        current->status = store_meeting(current, &meet, (const char *)args + sizeof meet,
+                                        bytes - sizeof meet, pgas_thread_rank(source));
     }
 }
 
@@ -106,8 +105,8 @@ static void handle_elect(const void *args, size_t bytes, pgas_thread_t source, v
 {
     elect_t elect;
     (void)source, (void)context;
-    if (current != NULL && bytes == sizeof(elect)) {
-        memcpy(&elect, args, sizeof(elect));
+    if (current && bytes == sizeof elect) {
+        memcpy(&elect, args, sizeof elect);
         if (elect.local >= current->out->names->n_names) {
             note(&current->status, PGAS_ERR_INTERNAL);
             return;
@@ -121,8 +120,8 @@ static void handle_number(const void *args, size_t bytes, pgas_thread_t source, 
 {
     number_t number;
     (void)source, (void)context;
-    if (current != NULL && bytes == sizeof(number)) {
-        memcpy(&number, args, sizeof(number));
+    if (current && bytes == sizeof number) {
+        memcpy(&number, args, sizeof number);
         if (number.where >= current->names.n_names) {
             note(&current->status, PGAS_ERR_INTERNAL);
             return;
@@ -135,8 +134,8 @@ static void handle_answer(const void *args, size_t bytes, pgas_thread_t source, 
 {
     number_t number;
     (void)source, (void)context;
-    if (current != NULL && bytes == sizeof(number)) {
-        memcpy(&number, args, sizeof(number));
+    if (current && bytes == sizeof number) {
+        memcpy(&number, args, sizeof number);
         if (number.where >= current->out->names->n_names) {
             note(&current->status, PGAS_ERR_INTERNAL);
             return;
@@ -150,19 +149,20 @@ static void handle_name(const void *args, size_t bytes, pgas_thread_t source, vo
     uint64_t vertex;
     pgas_graph_t *graph = naming;
     (void)source, (void)context;
-    if (graph == NULL || bytes < sizeof(vertex)) {
+    if (!graph || bytes < sizeof vertex)
         return;
-    }
-    memcpy(&vertex, args, sizeof(vertex));
-    bytes -= sizeof(vertex);
-    void *text = pgasi_grow(graph->name_text, &graph->name_text_room, graph->name_text_bytes + bytes + 1, 1);
-    if (vertex - graph->first >= graph->n_local || text == NULL) {
-        note(&naming_status, text == NULL ? PGAS_ERR_NO_MEMORY : PGAS_ERR_INTERNAL);
+    memcpy(&vertex, args, sizeof vertex);
+    bytes -= sizeof vertex;
+    void *text =
+        pgasi_grow(graph->name_text, &graph->name_text_room, graph->name_text_bytes + bytes + 1, 1);
+    if (vertex - graph->first >= graph->n_local || !text) {
+        note(&naming_status, !text ? PGAS_ERR_NO_MEMORY : PGAS_ERR_INTERNAL);
         return;
     }
     graph->name_text = (char *)text;
-    graph->name[vertex - graph->first] = (pgasi_name_t){graph->name_text_bytes, (uint32_t)bytes, 0};
-    memcpy(graph->name_text + graph->name_text_bytes, (const char *)args + sizeof(vertex), bytes);
+    graph->name[vertex - graph->first] =
+        (pgasi_name_t){ graph->name_text_bytes, (uint32_t)bytes, 0 };
+    memcpy(graph->name_text + graph->name_text_bytes, (const char *)args + sizeof vertex, bytes);
     graph->name_text_bytes += bytes;
 }
 
@@ -172,19 +172,18 @@ pgas_status_t pgasi_number_register(void)
         const char *name;
         pgas_handler_fn_t fn;
         pgas_handler_t *handler_p;
-    } all[] = {{"pgas.graph.meet", handle_meet, &meet_handler},
-               {"pgas.graph.elect", handle_elect, &elect_handler},
-               {"pgas.graph.number", handle_number, &number_handler},
-               {"pgas.graph.answer", handle_answer, &answer_handler},
-               {"pgas.graph.name", handle_name, &name_handler}};
+    } all[] = { { "pgas.graph.meet", handle_meet, &meet_handler },
+                { "pgas.graph.elect", handle_elect, &elect_handler },
+                { "pgas.graph.number", handle_number, &number_handler },
+                { "pgas.graph.answer", handle_answer, &answer_handler },
+                { "pgas.graph.name", handle_name, &name_handler } };
     pgas_status_t status = PGAS_OK;
-    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all) && status == PGAS_OK; i++) {
+    for (size_t i = 0; i < PGASI_ARRAY_LENGTH(all) && status == PGAS_OK; i++)
         status = pgas_handler_register(all[i].name, all[i].fn, NULL, all[i].handler_p);
-    }
     return status;
 }
 
-/* ---- phases ----------------------------------------------------------------------------------------------------- */
+/* ---- phases ---- */
 
 static int home_of(const char *text, size_t bytes)
 {
@@ -200,13 +199,13 @@ static pgas_status_t meet_all(const numbering_t *n, pgas_agg_t *agg)
     for (uint32_t i = 0; status == PGAS_OK && i < out->names->n_names; i++) {
         size_t bytes;
         const char *text = pgasi_names_text(out->names, i, &bytes);
-        while (round + 1 < out->n_rounds && out->round_begin[round + 1] <= i) {
+        while (round + 1 < out->n_rounds && out->round_begin[round + 1] <= i)
             round++;
-        }
-        meet_t meet = {round * n_ranks + rank, i, 0};
-        memcpy(message, &meet, sizeof(meet));
-        memcpy(message + sizeof(meet), text, bytes);
-        status = pgasi_graph_call(agg, home_of(text, bytes), meet_handler, message, sizeof(meet) + bytes);
+        meet_t meet = { round * n_ranks + rank, i, 0 };
+        memcpy(message, &meet, sizeof meet);
+        memcpy(message + sizeof meet, text, bytes);
+        status =
+            pgasi_graph_call(agg, home_of(text, bytes), meet_handler, message, sizeof meet + bytes);
     }
     return status;
 }
@@ -216,8 +215,9 @@ static pgas_status_t elect_all(const numbering_t *n, pgas_agg_t *agg)
     uint64_t n_ranks = (uint64_t)pgas_n_ranks();
     pgas_status_t status = PGAS_OK;
     for (uint32_t i = 0; status == PGAS_OK && i < n->names.n_names; i++) {
-        elect_t elect = {n->entry[i].local, i};
-        status = pgasi_graph_call(agg, (int)(n->entry[i].piece % n_ranks), elect_handler, &elect, sizeof(elect));
+        elect_t elect = { n->entry[i].local, i };
+        status = pgasi_graph_call(agg, (int)(n->entry[i].piece % n_ranks), elect_handler, &elect,
+                                  sizeof elect);
     }
     return status;
 }
@@ -233,14 +233,12 @@ static pgas_status_t count_elected(pgasi_numbering_t *out, uint64_t *count, uint
     uint64_t base = 0;
     for (uint64_t k = 0; k < out->n_rounds; k++) {
         count[k] = 0;
-        for (uint32_t i = out->round_begin[k]; i < round_end(out, k); i++) {
+        for (uint32_t i = out->round_begin[k]; i < round_end(out, k); i++)
             count[k] += pgasi_bitmap_test(out->first, i);
-        }
     }
     pgas_status_t status = pgas_exscan(NULL, count, before, out->n_rounds, PGAS_UINT64, PGAS_SUM);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_allreduce(NULL, count, count, out->n_rounds, PGAS_UINT64, PGAS_SUM);
-    }
     for (uint64_t k = 0; status == PGAS_OK && k < out->n_rounds; k++) {
         uint64_t id = base + before[k];
         for (uint32_t i = out->round_begin[k]; i < round_end(out, k); i++) {
@@ -256,10 +254,9 @@ static pgas_status_t count_elected(pgasi_numbering_t *out, uint64_t *count, uint
 static pgas_status_t number_elected(pgasi_numbering_t *out)
 {
     uint64_t *scratch = (uint64_t *)pgasi_graph_array(2 * out->n_rounds, sizeof(uint64_t));
-    pgas_status_t status = pgasi_graph_agree(scratch != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
-    if (status == PGAS_OK) {
+    pgas_status_t status = pgasi_graph_agree(scratch ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
+    if (status == PGAS_OK)
         status = count_elected(out, scratch, scratch + out->n_rounds);
-    }
     free(scratch);
     return status;
 }
@@ -272,8 +269,9 @@ static pgas_status_t number_all(const numbering_t *n, pgas_agg_t *agg)
         if (pgasi_bitmap_test(out->first, i)) {
             size_t bytes;
             const char *text = pgasi_names_text(out->names, i, &bytes);
-            number_t number = {out->ids[i], n->entry_of[i]};
-            status = pgasi_graph_call(agg, home_of(text, bytes), number_handler, &number, sizeof(number));
+            number_t number = { out->ids[i], n->entry_of[i] };
+            status =
+                pgasi_graph_call(agg, home_of(text, bytes), number_handler, &number, sizeof number);
         }
     }
     return status;
@@ -287,8 +285,8 @@ static pgas_status_t answer_all(const numbering_t *n, pgas_agg_t *agg)
         const meeting_t *m = &n->meeting[i];
         const entry_t *entry = &n->entry[m->entry];
         if (entry->piece % n_ranks != m->rank) { /* who met it first knows */
-            number_t number = {entry->id, m->local};
-            status = pgasi_graph_call(agg, (int)m->rank, answer_handler, &number, sizeof(number));
+            number_t number = { entry->id, m->local };
+            status = pgasi_graph_call(agg, (int)m->rank, answer_handler, &number, sizeof number);
         }
     }
     return status;
@@ -296,39 +294,37 @@ static pgas_status_t answer_all(const numbering_t *n, pgas_agg_t *agg)
 
 static pgas_status_t run_phases(numbering_t *n, pgas_agg_t *agg)
 {
-    static pgas_status_t (*const phases[])(const numbering_t *, pgas_agg_t *) = {meet_all, elect_all, number_all,
-                                                                                 answer_all};
+    static pgas_status_t (*const phases[])(const numbering_t *,
+                                           pgas_agg_t *) = { meet_all, elect_all, number_all,
+                                                             answer_all };
     pgas_status_t status = PGAS_OK;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(phases) && status == PGAS_OK; i++) {
         status = phases[i](n, agg);
         pgas_status_t quiet = pgas_quiesce();
         note(&status, n->status);
         status = quiet != PGAS_OK ? quiet : pgasi_graph_agree(status, NULL);
-        if (status == PGAS_OK && phases[i] == elect_all) {
+        if (status == PGAS_OK && phases[i] == elect_all)
             status = number_elected(n->out);
-        }
     }
     return status;
 }
 
 pgas_status_t pgasi_graph_number(pgasi_numbering_t *out)
 {
-    numbering_t n = {.out = out};
+    numbering_t n = { .out = out };
     pgas_agg_t *agg = NULL;
     uint32_t n_names = out->names->n_names;
     out->ids = (uint64_t *)pgasi_graph_array(n_names, sizeof(uint64_t));
     out->first = (uint64_t *)pgasi_graph_zeroed(pgasi_bitmap_words(n_names), sizeof(uint64_t));
     n.entry_of = (uint32_t *)pgasi_graph_array(n_names, sizeof(uint32_t));
     pgasi_names_init(&n.names);
-    pgas_status_t mine = out->ids != NULL && out->first != NULL && n.entry_of != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY;
-    if (mine == PGAS_OK) {
+    pgas_status_t mine = out->ids && out->first && n.entry_of ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    if (mine == PGAS_OK)
         mine = pgas_agg_create(NULL, &agg);
-    }
     current = &n;
     pgas_status_t status = pgasi_graph_agree(mine, NULL); /* now every rank can take calls */
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = run_phases(&n, agg);
-    }
     current = NULL;
     pgas_status_t destroyed = pgas_agg_destroy(agg);
     pgasi_names_fini(&n.names);
@@ -349,8 +345,8 @@ static pgas_status_t send_names(const pgas_graph_t *graph, const pgasi_numbering
         if (pgasi_bitmap_test(numbering->first, i)) {
             memcpy(message, &numbering->ids[i], sizeof(uint64_t));
             memcpy(message + sizeof(uint64_t), text, bytes);
-            status = pgasi_graph_call(agg, pgasi_graph_owner_of(numbering->ids[i], graph->block), name_handler, message,
-                                   sizeof(uint64_t) + bytes);
+            status = pgasi_graph_call(agg, pgasi_graph_owner_of(numbering->ids[i], graph->block),
+                                      name_handler, message, sizeof(uint64_t) + bytes);
         }
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);
@@ -359,10 +355,10 @@ static pgas_status_t send_names(const pgas_graph_t *graph, const pgasi_numbering
 
 pgas_status_t pgasi_graph_spread_names(pgas_graph_t *graph, const pgasi_numbering_t *numbering)
 {
-    graph->name = (pgasi_name_t *)pgasi_graph_zeroed(graph->n_local, sizeof(*graph->name));
+    graph->name = (pgasi_name_t *)pgasi_graph_zeroed(graph->n_local, sizeof *graph->name);
     naming_status = PGAS_OK;
     naming = graph;
-    pgas_status_t status = pgasi_graph_agree(graph->name != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
+    pgas_status_t status = pgasi_graph_agree(graph->name ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
     if (status == PGAS_OK) {
         status = send_names(graph, numbering);
         pgas_status_t quiet = pgas_quiesce();

@@ -1,11 +1,13 @@
 /* PageRank: sweeps over the plan of exchange.
  *
- * A sweep has four steps, between which the threads of a rank meet: (1) share = value / out-degree; (2) the sum of shares
- * for each slot, own slots into `incoming`, others in blocks of up to 124 sums, four to a published batch, then a quiesce;
- * (3) new values from `incoming`, with the change and the mass of vertices without out-edges; (4) one allreduce of these.
+ * A sweep has four steps, between which the threads of a rank meet: (1) share = value / out-degree;
+ * (2) the sum of shares for each slot, own slots into `incoming`, others in blocks of up to 124
+ * sums, four to a published batch, then a quiesce; (3) new values from `incoming`, with the change
+ * and the mass of vertices without out-edges; (4) one allreduce of these.
  *
- * Sums have a fixed order (edges by source, places by rank, changes by blocks of 1024 vertices), so that neither the order
- * of arrival nor the number of threads changes a bit. Why sums are added up before they are sent: see plan.c. */
+ * Sums have a fixed order (edges by source, places by rank, changes by blocks of 1024 vertices), so
+ * that neither the order of arrival nor the number of threads changes a bit. Why sums are added up
+ * before they are sent: see plan.c. */
 #include "graph/pagerank.h"
 
 #include <math.h>
@@ -54,17 +56,17 @@ static void handle_sums(const void *args, size_t bytes, pgas_thread_t source, vo
     uint64_t place;
     int rank = pgas_thread_rank(source);
     (void)context;
-    if (sweeping == NULL || bytes < sizeof(place)) {
+    if (!sweeping || bytes < sizeof place)
         return;
-    }
-    memcpy(&place, args, sizeof(place));
-    bytes -= sizeof(place);
-    uint64_t begin = sweeping->plan.from_begin[rank], room = sweeping->plan.from_begin[rank + 1] - begin;
+    memcpy(&place, args, sizeof place);
+    bytes -= sizeof place;
+    uint64_t begin = sweeping->plan.from_begin[rank],
+             room = sweeping->plan.from_begin[rank + 1] - begin;
     if (place > room || bytes > (room - place) * sizeof(double)) {
         sweeping->n_bad++;
         return;
     }
-    memcpy(sweeping->incoming + begin + place, (const char *)args + sizeof(place), bytes);
+    memcpy(sweeping->incoming + begin + place, (const char *)args + sizeof place, bytes);
 }
 
 pgas_status_t pgasi_sweep_register(void)
@@ -72,14 +74,14 @@ pgas_status_t pgasi_sweep_register(void)
     return pgas_handler_register("pgas.graph.sums", handle_sums, NULL, &sums_handler);
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
-/* Returns when all n threads of the rank are here. They may sleep: what they sent has left (pgas_agg_flush_all). */
+/* Returns when all n threads of the rank are here. They may sleep: what they sent has left
+ * (pgas_agg_flush_all). */
 static void meet(sweeps_t *s, int n)
 {
-    if (n == 1) {
+    if (n == 1)
         return;
-    }
     pthread_mutex_lock(&s->lock);
     uint64_t meeting = s->n_meetings;
     if (++s->n_there == n) {
@@ -87,9 +89,8 @@ static void meet(sweeps_t *s, int n)
         s->n_meetings++;
         pthread_cond_broadcast(&s->all_there);
     }
-    while (meeting == s->n_meetings) {
+    while (meeting == s->n_meetings)
         pthread_cond_wait(&s->all_there, &s->lock);
-    }
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -105,19 +106,19 @@ static void fail(sweeps_t *s, pgas_status_t status)
 /* the first slot of thread i of n, so that all have as many edges */
 static uint64_t slot_of_thread(const pgasi_plan_t *plan, int i, int n)
 {
-    uint64_t edge = plan->slot_edges[plan->n_slots] * (uint64_t)i / (uint64_t)n, low = 0, high = plan->n_slots;
+    uint64_t edge = plan->slot_edges[plan->n_slots] * (uint64_t)i / (uint64_t)n, low = 0,
+             high = plan->n_slots;
     while (low < high) {
         uint64_t middle = (low + high) / 2;
-        if (plan->slot_edges[middle] < edge) {
+        if (plan->slot_edges[middle] < edge)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return i == n ? plan->n_slots : low;
 }
 
-/* ---- the steps of a sweep, for a part of the vertices, slots or chunks --------------------------------------------- */
+/* ---- the steps of a sweep, for a part of the vertices, slots or chunks ---- */
 
 static void find_shares(sweeps_t *s, uint64_t begin, uint64_t end)
 {
@@ -131,24 +132,24 @@ static void find_shares(sweeps_t *s, uint64_t begin, uint64_t end)
 static inline double slot_sum(const sweeps_t *s, uint64_t slot)
 {
     double sum = 0;
-    for (uint32_t e = s->plan.slot_edges[slot]; e < s->plan.slot_edges[slot + 1]; e++) {
+    for (uint32_t e = s->plan.slot_edges[slot]; e < s->plan.slot_edges[slot + 1]; e++)
         sum += s->share[s->plan.sources[e]];
-    }
     return sum;
 }
 
 /* slots of one other rank */
-static pgas_status_t send_sums(const sweeps_t *s, pgas_agg_t *agg, int rank, uint64_t begin, uint64_t end)
+static pgas_status_t send_sums(const sweeps_t *s, pgas_agg_t *agg, int rank, uint64_t begin,
+                               uint64_t end)
 {
     sums_t sums;
     pgas_status_t status = PGAS_OK;
     for (uint64_t slot = begin; slot < end && status == PGAS_OK; slot += SUMS_MAX) {
         size_t n = (size_t)PGASI_MIN(end - slot, SUMS_MAX);
         sums.place = slot - s->plan.slot_begin[rank];
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             sums.sum[i] = slot_sum(s, slot + i);
-        }
-        status = pgasi_graph_call(agg, rank, sums_handler, &sums, sizeof(sums.place) + n * sizeof(double));
+        status = pgasi_graph_call(agg, rank, sums_handler, &sums,
+                                  sizeof sums.place + n * sizeof(double));
     }
     return status;
 }
@@ -160,16 +161,16 @@ static pgas_status_t give(const sweeps_t *s, pgas_agg_t *agg, uint64_t begin, ui
     pgas_status_t status = PGAS_OK;
     for (int i = 1; i < n_ranks && status == PGAS_OK; i++) {
         int rank = (me + i) % n_ranks;
-        uint64_t from = PGASI_MAX(begin, s->plan.slot_begin[rank]), to = PGASI_MIN(end, s->plan.slot_begin[rank + 1]);
+        uint64_t from = PGASI_MAX(begin, s->plan.slot_begin[rank]),
+                 to = PGASI_MIN(end, s->plan.slot_begin[rank + 1]);
         status = send_sums(s, agg, rank, from, to);
     }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_agg_flush_all(agg);
-    }
-    uint64_t from = PGASI_MAX(begin, s->plan.slot_begin[me]), to = PGASI_MIN(end, s->plan.slot_begin[me + 1]);
-    for (uint64_t slot = from; slot < to; slot++) {
+    uint64_t from = PGASI_MAX(begin, s->plan.slot_begin[me]),
+             to = PGASI_MIN(end, s->plan.slot_begin[me + 1]);
+    for (uint64_t slot = from; slot < to; slot++)
         s->incoming[s->plan.from_begin[me] + slot - s->plan.slot_begin[me]] = slot_sum(s, slot);
-    }
     return status;
 }
 
@@ -181,9 +182,8 @@ static void take_chunk(sweeps_t *s, uint64_t chunk, double base)
     double change = 0, dangling = 0;
     for (uint64_t v = chunk * CHUNK; v < end; v++) {
         double sum = 0;
-        for (uint32_t p = plan->place_begin[v]; p < plan->place_begin[v + 1]; p++) {
+        for (uint32_t p = plan->place_begin[v]; p < plan->place_begin[v + 1]; p++)
             sum += s->incoming[plan->places[p]];
-        }
         double value = base + s->rule.damping * sum;
         change += fabs(value - s->values[v]);
         dangling += offsets[v + 1] == offsets[v] ? value : 0;
@@ -203,7 +203,7 @@ static double base_value(const sweeps_t *s)
 /* Thread 0, after the chunks: all ranks learn the sums, and whether some rank failed. */
 static void conclude(sweeps_t *s)
 {
-    double sums[3] = {0, 0, s->status != PGAS_OK || s->n_bad > 0 ? 1 : 0};
+    double sums[3] = { 0, 0, s->status != PGAS_OK || s->n_bad > 0 ? 1 : 0 };
     for (uint64_t chunk = 0; chunk < s->n_chunks; chunk++) {
         sums[0] += s->chunk_change[chunk];
         sums[1] += s->chunk_dangling[chunk];
@@ -213,8 +213,9 @@ static void conclude(sweeps_t *s)
     s->change = sums[0];
     s->dangling = sums[1];
     s->n_done++;
-    s->stop = status != PGAS_OK || sums[2] > 0 || s->n_done >= s->rule.iterations || s->change <= s->rule.tolerance;
-    if (s->opts->progress != NULL && s->graph->rank == 0) {
+    s->stop = status != PGAS_OK || sums[2] > 0 || s->n_done >= s->rule.iterations ||
+              s->change <= s->rule.tolerance;
+    if (s->opts->progress && s->graph->rank == 0) {
         int64_t total = s->stop ? s->n_done : s->rule.iterations;
         s->opts->progress("rank", (uint64_t)s->n_done, (uint64_t)total, s->opts->progress_arg);
     }
@@ -226,34 +227,31 @@ static void sweep(int i, int n, void *arg)
     sweeps_t *s = (sweeps_t *)arg;
     uint64_t chunk_begin = s->n_chunks * (uint64_t)i / (uint64_t)n,
              chunk_end = s->n_chunks * (uint64_t)(i + 1) / (uint64_t)n;
-    uint64_t slot_begin = slot_of_thread(&s->plan, i, n), slot_end = slot_of_thread(&s->plan, i + 1, n);
+    uint64_t slot_begin = slot_of_thread(&s->plan, i, n),
+             slot_end = slot_of_thread(&s->plan, i + 1, n);
     pgas_agg_t *agg = NULL;
     fail(s, pgas_agg_create(NULL, &agg));
     do {
         find_shares(s, PGASI_MIN(chunk_begin * CHUNK, s->graph->n_local),
                     PGASI_MIN(chunk_end * CHUNK, s->graph->n_local));
         meet(s, n);
-        if (agg != NULL) {
+        if (agg)
             fail(s, give(s, agg, slot_begin, slot_end));
-        }
         meet(s, n);
-        if (i == 0) {
+        if (i == 0)
             fail(s, pgas_quiesce());
-        }
         meet(s, n);
-        for (uint64_t chunk = chunk_begin; chunk < chunk_end; chunk++) {
+        for (uint64_t chunk = chunk_begin; chunk < chunk_end; chunk++)
             take_chunk(s, chunk, base_value(s));
-        }
         meet(s, n);
-        if (i == 0) {
+        if (i == 0)
             conclude(s);
-        }
         meet(s, n);
     } while (!s->stop);
     fail(s, pgas_agg_destroy(agg));
 }
 
-/* ---- before and after ------------------------------------------------------------------------------------------- */
+/* ---- before and after ---- */
 
 /* also the mass of vertices without out-edges, and a base for all values */
 static pgas_status_t start_values(sweeps_t *s)
@@ -277,7 +275,7 @@ static pgas_status_t allocate(sweeps_t *s)
     s->incoming = (double *)pgasi_graph_zeroed(s->plan.n_incoming, sizeof(double));
     s->chunk_change = (double *)pgasi_graph_array(s->n_chunks, sizeof(double));
     s->chunk_dangling = (double *)pgasi_graph_array(s->n_chunks, sizeof(double));
-    bool have = s->share != NULL && s->incoming != NULL && s->chunk_change != NULL && s->chunk_dangling != NULL;
+    bool have = s->share && s->incoming && s->chunk_change && s->chunk_dangling;
     return have ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
@@ -286,11 +284,10 @@ static void run(sweeps_t *s)
     int n_threads = s->opts->n_threads;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->all_there, NULL);
-    if (n_threads > 1 && s->opts->parallel != NULL) {
+    if (n_threads > 1 && s->opts->parallel)
         s->opts->parallel(n_threads, sweep, s);
-    } else {
+    else
         sweep(0, 1, s);
-    }
     pthread_cond_destroy(&s->all_there);
     pthread_mutex_destroy(&s->lock);
     fail(s, s->n_bad > 0 ? PGAS_ERR_INTERNAL : PGAS_OK);
@@ -299,11 +296,10 @@ static void run(sweeps_t *s)
 static pgas_status_t describe(const sweeps_t *s, uint64_t begin_ns, pgas_pagerank_info_t *info_p)
 {
     double sum = 0;
-    for (uint64_t v = 0; v < s->graph->n_local; v++) {
+    for (uint64_t v = 0; v < s->graph->n_local; v++)
         sum += s->values[v];
-    }
     pgas_status_t status = pgas_allreduce(NULL, &sum, &sum, 1, PGAS_DOUBLE, PGAS_SUM);
-    if (status == PGAS_OK && info_p != NULL) {
+    if (status == PGAS_OK && info_p) {
         int me = s->graph->rank;
         info_p->seconds = 1e-9 * (double)(pgasi_now_ns() - begin_ns);
         info_p->iterations = (int)s->n_done;
@@ -317,14 +313,15 @@ static pgas_status_t describe(const sweeps_t *s, uint64_t begin_ns, pgas_pageran
 pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagerank_rule_t *rule_p)
 {
     pgas_pagerank_opts_t o = PGAS_PAGERANK_OPTS_INIT;
-    bool sane = PGASI_OPTS_SANE(opts, sizeof(o));
-    if (sane && opts != NULL) {
+    bool sane = PGASI_OPTS_SANE(opts, sizeof o);
+    if (sane && opts)
         o = *opts;
-    }
-    sane = sane && o.damping >= 0 && o.damping <= 1 && o.iterations >= 0 && o.tolerance >= 0 && o.n_threads >= 0;
+    sane = sane && o.damping >= 0 && o.damping <= 1 && o.iterations >= 0 && o.tolerance >= 0 &&
+           o.n_threads >= 0;
     if (!sane) {
-        pgasi_graph_note("pgas_pagerank: damping %g, iterations %d, tolerance %g or threads %d out of range", o.damping,
-                         o.iterations, o.tolerance, o.n_threads);
+        pgasi_graph_note(
+            "pgas_pagerank: damping %g, iterations %d, tolerance %g or threads %d out of range",
+            o.damping, o.iterations, o.tolerance, o.n_threads);
     }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     int iterations = o.tolerance > 0 ? 1000 : 20;
@@ -334,47 +331,40 @@ pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagera
         .iterations = o.iterations > 0 ? o.iterations : iterations,
         .no_dangling = o.no_dangling,
     };
-    if (status == PGAS_OK) {
-        status = pgas_broadcast(NULL, &rule, sizeof(rule), 0);
-    }
+    if (status == PGAS_OK)
+        status = pgas_broadcast(NULL, &rule, sizeof rule, 0);
     *rule_p = rule;
     return status;
 }
 
-pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts, double *values,
-                            pgas_pagerank_info_t *info_p)
+pgas_status_t pgas_pagerank(const pgas_graph_t *graph, const pgas_pagerank_opts_t *opts,
+                            double *values, pgas_pagerank_info_t *info_p)
 {
     static const pgas_pagerank_opts_t defaults = PGAS_PAGERANK_OPTS_INIT;
-    sweeps_t s = {.graph = graph, .opts = opts != NULL ? opts : &defaults, .values = values};
+    sweeps_t s = { .graph = graph, .opts = opts != NULL ? opts : &defaults, .values = values };
     uint64_t begin_ns = pgasi_now_ns();
-    bool sane = graph != NULL && (values != NULL || graph->n_local == 0);
-    if (!sane) {
+    bool sane = graph && (values || graph->n_local == 0);
+    if (!sane)
         pgasi_graph_note("pgas_pagerank: no graph, or no values");
-    }
     pgas_status_t status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgasi_pagerank_rule(opts, &s.rule);
-    }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgasi_plan_init(&s.plan, graph);
-    }
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     pgas_status_t mine = allocate(&s);
     sweeping = &s;
     status = pgasi_graph_agree(mine, NULL); /* now every rank can take sums */
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = start_values(&s);
-    }
     if (status == PGAS_OK) {
         run(&s);
         status = pgasi_graph_agree(s.status, NULL);
     }
     sweeping = NULL;
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = describe(&s, begin_ns, info_p);
-    }
     free(s.share);
     free(s.incoming);
     free(s.chunk_change);

@@ -15,7 +15,8 @@ typedef struct {
 /** Collective. @return PGAS_OK or PGAS_ERR_INVALID, the same on all ranks. */
 pgas_status_t pgasi_pagerank_rule(const pgas_pagerank_opts_t *opts, pgasi_pagerank_rule_t *rule_p);
 
-/** The serial computation: n vertices by rows, iterations sweeps. x and y have room for n; the result is in x. */
+/** The serial computation: n vertices by rows, iterations sweeps. x and y have room for n; the
+ *  result is in x. */
 void pgasi_pagerank_serial(uint64_t n, const uint64_t *offsets, const uint64_t *targets,
                            const pgasi_pagerank_rule_t *rule, double *x, double *y);
 

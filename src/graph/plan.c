@@ -1,9 +1,10 @@
-/* The plan of exchange for PageRank. Made by sorting the rank's edges by target: equal targets become one slot, and since
- * vertices stand in blocks, the slots of one owner are neighbours. Each rank then tells the owners which vertices it has
- * slots for, once.
+/* The plan of exchange for PageRank. Made by sorting the rank's edges by target: equal targets
+ * become one slot, and since vertices stand in blocks, the slots of one owner are neighbours. Each
+ * rank then tells the owners which vertices it has slots for, once.
  *
- * On the graph of Debian's packages (68,000 vertices, 275,000 edges) rank 0 of 2 sends 1,837 sums a sweep for its 146,000
- * edges, and a sweep takes a third to a half of the time that one aggregated call for each edge to another rank takes. */
+ * On the graph of Debian's packages (68,000 vertices, 275,000 edges) rank 0 of 2 sends 1,837 sums a
+ * sweep for its 146,000 edges, and a sweep takes a third to a half of the time that one aggregated
+ * call for each edge to another rank takes. */
 #include "graph/plan.h"
 
 #include <inttypes.h>
@@ -21,18 +22,16 @@
 pgasi_arc_t *pgasi_arcs_sort(pgasi_arc_t *arcs, pgasi_arc_t *scratch, uint64_t n, uint64_t limit)
 {
     for (int shift = 0; shift < 64 && (limit - 1) >> shift != 0; shift += RADIX_BITS) {
-        uint64_t begin[RADIX] = {0}, sum = 0;
-        for (uint64_t i = 0; i < n; i++) {
+        uint64_t begin[RADIX] = { 0 }, sum = 0;
+        for (uint64_t i = 0; i < n; i++)
             begin[arcs[i].target >> shift & (RADIX - 1)]++;
-        }
         for (uint32_t digit = 0; digit < RADIX; digit++) {
             uint64_t count = begin[digit];
             begin[digit] = sum;
             sum += count;
         }
-        for (uint64_t i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++)
             scratch[begin[arcs[i].target >> shift & (RADIX - 1)]++] = arcs[i];
-        }
         pgasi_arc_t *sorted = scratch;
         scratch = arcs;
         arcs = sorted;
@@ -40,38 +39,33 @@ pgasi_arc_t *pgasi_arcs_sort(pgasi_arc_t *arcs, pgasi_arc_t *scratch, uint64_t n
     return arcs;
 }
 
-/* ---- slots ------------------------------------------------------------------------------------------------------ */
+/* ---- slots ---- */
 
 static void list_arcs(const pgas_graph_t *graph, pgasi_arc_t *arcs)
 {
     uint64_t n = 0;
-    for (uint32_t v = 0; v < graph->n_local; v++) {
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            arcs[n++] = (pgasi_arc_t){graph->targets[e], v};
-        }
-    }
+    for (uint32_t v = 0; v < graph->n_local; v++)
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++)
+            arcs[n++] = (pgasi_arc_t){ graph->targets[e], v };
 }
 
 /* arcs are sorted; targets[s] becomes the local number of slot s at its owner */
-static void make_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, const pgasi_arc_t *arcs, uint64_t n_arcs,
-                       uint32_t *targets)
+static void make_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, const pgasi_arc_t *arcs,
+                       uint64_t n_arcs, uint32_t *targets)
 {
     int owner = 0;
     uint64_t n = 0;
     for (uint64_t i = 0; i < n_arcs; i++) {
         plan->sources[i] = arcs[i].source;
-        if (i > 0 && arcs[i].target == arcs[i - 1].target) {
+        if (i > 0 && arcs[i].target == arcs[i - 1].target)
             continue;
-        }
-        while (owner < pgasi_graph_owner_of(arcs[i].target, graph->block)) {
+        while (owner < pgasi_graph_owner_of(arcs[i].target, graph->block))
             plan->slot_begin[++owner] = n;
-        }
         plan->slot_edges[n] = (uint32_t)i;
         targets[n++] = (uint32_t)(arcs[i].target - graph->block * (uint64_t)owner);
     }
-    while (owner < graph->n_ranks) {
+    while (owner < graph->n_ranks)
         plan->slot_begin[++owner] = n;
-    }
     plan->slot_edges[n] = (uint32_t)n_arcs;
     plan->n_slots = n;
 }
@@ -79,27 +73,27 @@ static void make_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, const pgas
 static uint64_t count_targets(const pgasi_arc_t *arcs, uint64_t n_arcs)
 {
     uint64_t n = n_arcs > 0;
-    for (uint64_t i = 1; i < n_arcs; i++) {
+    for (uint64_t i = 1; i < n_arcs; i++)
         n += arcs[i].target != arcs[i - 1].target;
-    }
     return n;
 }
 
 static pgas_status_t init_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, uint32_t **targets_p)
 {
     uint64_t n_arcs = graph->offsets[graph->n_local];
-    pgasi_arc_t *arcs = (pgasi_arc_t *)pgasi_graph_array(n_arcs, sizeof(*arcs));
-    pgasi_arc_t *scratch = (pgasi_arc_t *)pgasi_graph_array(n_arcs, sizeof(*arcs));
+    pgasi_arc_t *arcs = (pgasi_arc_t *)pgasi_graph_array(n_arcs, sizeof *arcs);
+    pgasi_arc_t *scratch = (pgasi_arc_t *)pgasi_graph_array(n_arcs, sizeof *arcs);
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
     plan->sources = (uint32_t *)pgasi_graph_array(n_arcs, sizeof(uint32_t));
-    plan->slot_begin = (uint64_t *)pgasi_graph_zeroed((uint64_t)graph->n_ranks + 1, sizeof(uint64_t));
-    if (arcs != NULL && scratch != NULL && plan->sources != NULL && plan->slot_begin != NULL) {
+    plan->slot_begin =
+        (uint64_t *)pgasi_graph_zeroed((uint64_t)graph->n_ranks + 1, sizeof(uint64_t));
+    if (arcs && scratch && plan->sources && plan->slot_begin) {
         list_arcs(graph, arcs);
         const pgasi_arc_t *sorted = pgasi_arcs_sort(arcs, scratch, n_arcs, graph->n_vertices);
         uint64_t n_slots = count_targets(sorted, n_arcs);
         plan->slot_edges = (uint32_t *)pgasi_graph_array(n_slots + 1, sizeof(uint32_t));
         *targets_p = (uint32_t *)pgasi_graph_array(n_slots, sizeof(uint32_t));
-        if (plan->slot_edges != NULL && *targets_p != NULL) {
+        if (plan->slot_edges && *targets_p) {
             make_slots(plan, graph, sorted, n_arcs, *targets_p);
             status = PGAS_OK;
         }
@@ -109,7 +103,7 @@ static pgas_status_t init_slots(pgasi_plan_t *plan, const pgas_graph_t *graph, u
     return status;
 }
 
-/* ---- the owners learn of slots ----------------------------------------------------------------------------------- */
+/* ---- the owners learn of slots ---- */
 
 #define LIST_MAX 250
 
@@ -133,12 +127,11 @@ static void handle_list(const void *args, size_t bytes, pgas_thread_t source, vo
     uint64_t place;
     int rank = pgas_thread_rank(source);
     (void)context;
-    if (learning == NULL || bytes < sizeof(place) || bytes > sizeof(list_t)) {
+    if (!learning || bytes < sizeof place || bytes > sizeof(list_t))
         return;
-    }
-    memcpy(&place, args, sizeof(place));
-    const uint32_t *vertex = (const uint32_t *)((const char *)args + sizeof(place));
-    uint64_t n = (bytes - sizeof(place)) / sizeof(*vertex), begin = learning->plan->from_begin[rank];
+    memcpy(&place, args, sizeof place);
+    const uint32_t *vertex = (const uint32_t *)((const char *)args + sizeof place);
+    uint64_t n = (bytes - sizeof place) / sizeof *vertex, begin = learning->plan->from_begin[rank];
     if (place > learning->plan->from_begin[rank + 1] - begin ||
         n > learning->plan->from_begin[rank + 1] - begin - place) {
         learning->n_bad++;
@@ -165,8 +158,9 @@ static pgas_status_t send_lists(const pgasi_plan_t *plan, int n_ranks, const uin
         for (uint64_t s = begin; s < end && status == PGAS_OK; s += LIST_MAX) {
             size_t n = (size_t)PGASI_MIN(end - s, LIST_MAX);
             list.place = s - begin;
-            memcpy(list.vertex, targets + s, n * sizeof(*targets));
-            status = pgasi_graph_call(agg, r, list_handler, &list, sizeof(list.place) + n * sizeof(*targets));
+            memcpy(list.vertex, targets + s, n * sizeof *targets);
+            status = pgasi_graph_call(agg, r, list_handler, &list,
+                                      sizeof list.place + n * sizeof *targets);
         }
     }
     pgas_status_t destroyed = pgas_agg_destroy(agg);
@@ -178,14 +172,12 @@ static pgas_status_t exchange_counts(pgasi_plan_t *plan, int n_ranks)
 {
     uint64_t *out = (uint64_t *)pgasi_graph_zeroed((uint64_t)n_ranks, sizeof(uint64_t)), sum = 0;
     plan->from_begin = (uint64_t *)pgasi_graph_zeroed((uint64_t)n_ranks + 1, sizeof(uint64_t));
-    bool have = out != NULL && plan->from_begin != NULL;
+    bool have = out && plan->from_begin;
     pgas_status_t status = pgasi_graph_agree(have ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
-    for (int r = 0; status == PGAS_OK && r < n_ranks; r++) {
+    for (int r = 0; status == PGAS_OK && r < n_ranks; r++)
         out[r] = plan->slot_begin[r + 1] - plan->slot_begin[r];
-    }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_alltoall(NULL, out, plan->from_begin, sizeof(uint64_t));
-    }
     for (int r = 0; status == PGAS_OK && r <= n_ranks; r++) {
         uint64_t n = plan->from_begin[r];
         plan->from_begin[r] = sum;
@@ -197,49 +189,50 @@ static pgas_status_t exchange_counts(pgasi_plan_t *plan, int n_ranks)
 }
 
 /* counting sort of the places by vertex */
-static pgas_status_t make_places(pgasi_plan_t *plan, const pgas_graph_t *graph, const uint32_t *vertex)
+static pgas_status_t make_places(pgasi_plan_t *plan, const pgas_graph_t *graph,
+                                 const uint32_t *vertex)
 {
     uint32_t begin = 0;
     plan->place_begin = (uint32_t *)pgasi_graph_zeroed(graph->n_local + 1, sizeof(uint32_t));
     plan->places = (uint32_t *)pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
-    if (plan->place_begin == NULL || plan->places == NULL) {
+    if (!plan->place_begin || !plan->places)
         return PGAS_ERR_NO_MEMORY;
-    }
-    for (uint64_t i = 0; i < plan->n_incoming; i++) {
+    for (uint64_t i = 0; i < plan->n_incoming; i++)
         plan->place_begin[vertex[i] + 1]++;
-    }
     for (uint64_t v = 0; v < graph->n_local; v++) {
         uint32_t n = plan->place_begin[v + 1];
         plan->place_begin[v + 1] = begin;
         begin += n;
     }
-    for (uint64_t i = 0; i < plan->n_incoming; i++) {
+    for (uint64_t i = 0; i < plan->n_incoming; i++)
         plan->places[plan->place_begin[vertex[i] + 1]++] = (uint32_t)i;
-    }
     return PGAS_OK;
 }
 
-static pgas_status_t init_places(pgasi_plan_t *plan, const pgas_graph_t *graph, const uint32_t *targets)
+static pgas_status_t init_places(pgasi_plan_t *plan, const pgas_graph_t *graph,
+                                 const uint32_t *targets)
 {
-    learning_t l = {graph, plan, NULL, 0};
+    learning_t l = { graph, plan, NULL, 0 };
     pgas_status_t status = exchange_counts(plan, graph->n_ranks);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     l.vertex = (uint32_t *)pgasi_graph_array(plan->n_incoming, sizeof(uint32_t));
     pgas_status_t mine = plan->n_incoming >= UINT32_MAX ? PGAS_ERR_LIMIT : PGAS_OK;
     if (mine != PGAS_OK) {
-        pgasi_graph_note("%" PRIu64 " sums come to one rank in each sweep, at most %" PRIu32 " are possible: use more ranks",
+        pgasi_graph_note("%" PRIu64 " sums come to one rank in each sweep, at most %" PRIu32
+                         " are possible: use more ranks",
                          plan->n_incoming, UINT32_MAX - 1);
     }
     learning = &l;
-    status = pgasi_graph_agree(l.vertex != NULL ? mine : PGAS_ERR_NO_MEMORY, NULL); /* every rank can take lists */
-    if (status == PGAS_OK) {
+    /* every rank can take lists */
+    status = pgasi_graph_agree(l.vertex ? mine : PGAS_ERR_NO_MEMORY, NULL);
+    if (status == PGAS_OK)
         status = send_lists(plan, graph->n_ranks, targets);
-    }
     learning = NULL;
     if (status == PGAS_OK) {
-        status = pgasi_graph_agree(l.n_bad == 0 ? make_places(plan, graph, l.vertex) : PGAS_ERR_INTERNAL, NULL);
+        status =
+            pgasi_graph_agree(l.n_bad == 0 ? make_places(plan, graph, l.vertex) : PGAS_ERR_INTERNAL,
+                              NULL);
     }
     free(l.vertex);
     return status;
@@ -248,15 +241,13 @@ static pgas_status_t init_places(pgasi_plan_t *plan, const pgas_graph_t *graph, 
 pgas_status_t pgasi_plan_init(pgasi_plan_t *plan, const pgas_graph_t *graph)
 {
     uint32_t *targets = NULL;
-    *plan = (pgasi_plan_t){0};
+    *plan = (pgasi_plan_t){ 0 };
     pgas_status_t status = pgasi_graph_agree(init_slots(plan, graph, &targets), NULL);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = init_places(plan, graph, targets);
-    }
     free(targets);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         pgasi_plan_fini(plan);
-    }
     return status;
 }
 
@@ -268,5 +259,5 @@ void pgasi_plan_fini(pgasi_plan_t *plan)
     free(plan->from_begin);
     free(plan->place_begin);
     free(plan->places);
-    *plan = (pgasi_plan_t){0};
+    *plan = (pgasi_plan_t){ 0 };
 }

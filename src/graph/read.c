@@ -1,5 +1,5 @@
-/* pgas_graph_read: source -> reader -> pairs of numbers -> rows at their owners. Names are pairs of local numbers until
- * all names have their vertex numbers. */
+/* pgas_graph_read: source -> reader -> pairs of numbers -> rows at their owners. Names are pairs of
+ * local numbers until all names have their vertex numbers. */
 #include <stdlib.h>
 #include "base/checks.h"
 #include "base/clock.h"
@@ -17,15 +17,14 @@ typedef struct {
     uint64_t n_rounds, rounds_room;
 } contents_t;
 
-/* ---- what the reader finds -------------------------------------------------------------------------------------- */
+/* ---- what the reader finds ---- */
 
 static pgas_status_t store_edge(void *arg, uint64_t from, uint64_t to)
 {
     contents_t *c = (contents_t *)arg;
-    void *ends = pgasi_grow(c->ends, &c->ends_room, c->n_ends + 2, sizeof(*c->ends));
-    if (ends == NULL) {
+    void *ends = pgasi_grow(c->ends, &c->ends_room, c->n_ends + 2, sizeof *c->ends);
+    if (!ends)
         return PGAS_ERR_NO_MEMORY;
-    }
     c->ends = (uint64_t *)ends;
     c->ends[c->n_ends++] = from;
     c->ends[c->n_ends++] = to;
@@ -33,14 +32,15 @@ static pgas_status_t store_edge(void *arg, uint64_t from, uint64_t to)
     return PGAS_OK;
 }
 
-static pgas_status_t store_names(void *arg, const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+static pgas_status_t store_names(void *arg, const char *a, size_t a_bytes, const char *b,
+                                 size_t b_bytes)
 {
     contents_t *c = (contents_t *)arg;
     uint32_t from, to;
-    pgas_status_t status = pgasi_names_add(&c->names, a, a_bytes, pgasi_names_hash(a, a_bytes), &from);
-    if (status != PGAS_OK || b == NULL) {
+    pgas_status_t status =
+        pgasi_names_add(&c->names, a, a_bytes, pgasi_names_hash(a, a_bytes), &from);
+    if (status != PGAS_OK || !b)
         return status;
-    }
     status = pgasi_names_add(&c->names, b, b_bytes, pgasi_names_hash(b, b_bytes), &to);
     return status == PGAS_OK ? store_edge(c, from, to) : status;
 }
@@ -48,10 +48,10 @@ static pgas_status_t store_names(void *arg, const char *a, size_t a_bytes, const
 static pgas_status_t begin_round(void *arg)
 {
     contents_t *c = (contents_t *)arg;
-    void *begin = pgasi_grow(c->round_begin, &c->rounds_room, c->n_rounds + 1, sizeof(*c->round_begin));
-    if (begin == NULL) {
+    void *begin =
+        pgasi_grow(c->round_begin, &c->rounds_room, c->n_rounds + 1, sizeof *c->round_begin);
+    if (!begin)
         return PGAS_ERR_NO_MEMORY;
-    }
     c->round_begin = (uint32_t *)begin;
     c->round_begin[c->n_rounds++] = c->names.n_names;
     return PGAS_OK;
@@ -64,60 +64,59 @@ static void contents_fini(contents_t *c)
     pgasi_names_fini(&c->names);
 }
 
-/* ---- from contents to a graph ------------------------------------------------------------------------------------- */
+/* ---- from contents to a graph ---- */
 
 /* the text as a whole: collective, rank 0 logs */
-static pgas_status_t judge(const pgasi_source_t *source, const pgasi_reader_t *reader, const contents_t *c)
+static pgas_status_t judge(const pgasi_source_t *source, const pgasi_reader_t *reader,
+                           const contents_t *c)
 {
-    pgasi_graph_error_t error = {.status = PGAS_OK};
-    uint64_t n[3] = {source->n_lines, reader->n_entries, c->n_ends};
+    pgasi_graph_error_t error = { .status = PGAS_OK };
+    uint64_t n[3] = { source->n_lines, reader->n_entries, c->n_ends };
     pgas_status_t status = pgas_allreduce(NULL, n, n, 3, PGAS_UINT64, PGAS_SUM);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgasi_reader_judge(source->info.format, &source->info.mtx, n[0], n[1], &error);
-    }
     if (status == PGAS_OK && source->info.is_guess && n[2] == 0) {
-        status = pgasi_graph_error_set(&error, PGAS_ERR_FORMAT, 0,
-                                       "is neither a matrix nor a list of numbers, and without a tab between two names "
-                                       "there is no edge in it; if names alone are meant, ask for that format");
+        status = pgasi_graph_error_set(
+            &error, PGAS_ERR_FORMAT, 0,
+            "is neither a matrix nor a list of numbers, and without a tab between two names "
+            "there is no edge in it; if names alone are meant, ask for that format");
     }
-    if (error.status != PGAS_OK && pgas_rank() == 0) {
+    if (error.status != PGAS_OK && pgas_rank() == 0)
         pgasi_graph_log_error(source->info.path, &error, 0);
-    }
     return status;
 }
 
 static pgas_status_t build_of_names(contents_t *c, pgas_graph_t **graph_p)
 {
-    pgasi_numbering_t numbering = {.names = &c->names, .round_begin = c->round_begin, .n_rounds = c->n_rounds};
+    pgasi_numbering_t numbering = { .names = &c->names,
+                                    .round_begin = c->round_begin,
+                                    .n_rounds = c->n_rounds };
     pgas_graph_t *graph = NULL;
     pgas_status_t status = pgasi_graph_number(&numbering);
     if (status == PGAS_OK) {
-        for (uint64_t i = 0; i < c->n_ends; i++) {
+        for (uint64_t i = 0; i < c->n_ends; i++)
             c->ends[i] = numbering.ids[c->ends[i]];
-        }
         status = pgasi_graph_build(numbering.n_vertices, c->ends, c->n_ends / 2, c->ends, &graph);
         c->ends = NULL;
     }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgasi_graph_spread_names(graph, &numbering);
-    }
     free(numbering.ids);
     free(numbering.first);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         *graph_p = graph;
-    } else {
+    else
         pgas_graph_destroy(graph);
-    }
     return status;
 }
 
-static pgas_status_t build_of_numbers(contents_t *c, const pgasi_source_info_t *info, pgas_graph_t **graph_p)
+static pgas_status_t build_of_numbers(contents_t *c, const pgasi_source_info_t *info,
+                                      pgas_graph_t **graph_p)
 {
     uint64_t n_vertices = c->greatest + 1; /* of an edge list; some rank has an edge */
     pgas_status_t status = pgas_allreduce(NULL, &n_vertices, &n_vertices, 1, PGAS_UINT64, PGAS_MAX);
-    if (info->format == PGAS_GRAPH_MTX) {
+    if (info->format == PGAS_GRAPH_MTX)
         n_vertices = info->mtx.n_vertices;
-    }
     if (status == PGAS_OK) {
         status = pgasi_graph_build(n_vertices, c->ends, c->n_ends / 2, c->ends, graph_p);
         c->ends = NULL;
@@ -127,7 +126,7 @@ static pgas_status_t build_of_numbers(contents_t *c, const pgasi_source_info_t *
 
 static pgas_status_t read_contents(pgasi_source_t *source, contents_t *c)
 {
-    static const pgasi_reader_ops_t ops = {store_edge, store_names};
+    static const pgasi_reader_ops_t ops = { store_edge, store_names };
     pgasi_reader_t reader;
     pgas_status_t mine = pgasi_reader_init(&reader, source->info.format, &ops, c);
     pgas_status_t status = pgasi_graph_agree(mine, NULL);
@@ -136,46 +135,44 @@ static pgas_status_t read_contents(pgasi_source_t *source, contents_t *c)
         reader.mtx_state = PGASI_MTX_ENTRIES; /* the header is read */
         status = pgasi_source_read(source, &reader, begin_round, c);
     }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = judge(source, &reader, c);
-    }
-    if (mine == PGAS_OK) {
+    if (mine == PGAS_OK)
         pgasi_reader_fini(&reader);
-    }
     return status;
 }
 
-pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *opts, pgas_graph_t **graph_p)
+pgas_status_t pgas_graph_read(const char *path, const pgas_graph_read_opts_t *opts,
+                              pgas_graph_t **graph_p)
 {
     pgas_graph_read_opts_t o = PGAS_GRAPH_READ_OPTS_INIT;
     pgasi_source_t source;
-    contents_t contents = {0};
+    contents_t contents = { 0 };
     uint64_t begin = pgasi_now_ns();
     pgas_status_t status = pgasi_graph_start();
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
-    bool sane = graph_p != NULL && (path != NULL || pgas_rank() != 0) && PGASI_OPTS_SANE(opts, sizeof(o));
+    bool sane = graph_p && (path || pgas_rank() != 0) && PGASI_OPTS_SANE(opts, sizeof o);
     if (!sane) {
-        pgasi_graph_note("pgas_graph_read: no path, no place for the graph, or options of another size");
+        pgasi_graph_note(
+            "pgas_graph_read: no path, no place for the graph, or options of another size");
     }
     status = pgasi_graph_agree(sane ? PGAS_OK : PGAS_ERR_INVALID, NULL);
     if (status == PGAS_OK) {
         o = opts != NULL ? *opts : o;
         status = pgasi_source_open(&source, path, &o);
     }
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     status = read_contents(&source, &contents);
     pgasi_source_close(&source);
     if (status == PGAS_OK) {
-        status = source.info.format == PGAS_GRAPH_NAMES ? build_of_names(&contents, graph_p)
-                                                        : build_of_numbers(&contents, &source.info, graph_p);
+        status = source.info.format == PGAS_GRAPH_NAMES
+                     ? build_of_names(&contents, graph_p)
+                     : build_of_numbers(&contents, &source.info, graph_p);
     }
     contents_fini(&contents);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         (*graph_p)->seconds = 1e-9 * (double)(pgasi_now_ns() - begin);
-    }
     return status;
 }

@@ -1,8 +1,8 @@
-/* Readers of graph texts. Shaped for lines of 10 to 60 bytes, millions of them: a line that lies whole in the piece is
- * read in place, only a line across a border of pieces is copied.
+/* Readers of graph texts. Shaped for lines of 10 to 60 bytes, millions of them: a line that lies
+ * whole in the piece is read in place, only a line across a border of pieces is copied.
  *
- * Invariants: carry holds the bytes since the last line end, at most one line; after an error nothing is read; n_lines
- * counts the line that is being read, so it is the number to blame. */
+ * Invariants: carry holds the bytes since the last line end, at most one line; after an error
+ * nothing is read; n_lines counts the line that is being read, so it is the number to blame. */
 #include "graph/reader.h"
 
 #include <ctype.h>
@@ -18,13 +18,13 @@ typedef struct {
     const char *end;
 } text_t;
 
-pgas_status_t pgasi_graph_error_set(pgasi_graph_error_t *error_p, pgas_status_t status, uint64_t line,
-                                    const char *format, ...)
+pgas_status_t pgasi_graph_error_set(pgasi_graph_error_t *error_p, pgas_status_t status,
+                                    uint64_t line, const char *format, ...)
 {
     if (error_p->status == PGAS_OK) {
         va_list args;
         va_start(args, format);
-        vsnprintf(error_p->text, sizeof(error_p->text), format, args);
+        vsnprintf(error_p->text, sizeof error_p->text, format, args);
         va_end(args);
         error_p->status = status;
         error_p->line = line;
@@ -33,18 +33,19 @@ pgas_status_t pgasi_graph_error_set(pgasi_graph_error_t *error_p, pgas_status_t 
 }
 
 /* refuse the current line, showing the begin of what is wrong */
-static pgas_status_t refuse(pgasi_reader_t *reader, pgas_status_t status, const char *reason, text_t what)
+static pgas_status_t refuse(pgasi_reader_t *reader, pgas_status_t status, const char *reason,
+                            text_t what)
 {
     char shown[32];
     size_t n = (size_t)(what.end - what.at), n_shown = n < 24 ? n : 24;
-    for (size_t i = 0; i < n_shown; i++) {
+    for (size_t i = 0; i < n_shown; i++)
         shown[i] = isprint((unsigned char)what.at[i]) ? what.at[i] : '?';
-    }
     memcpy(shown + n_shown, n > n_shown ? "..." : "", n > n_shown ? 4 : 1);
-    return pgasi_graph_error_set(&reader->error, status, reader->n_lines, "%s: '%s'", reason, shown);
+    return pgasi_graph_error_set(&reader->error, status, reader->n_lines, "%s: '%s'", reason,
+                                 shown);
 }
 
-/* ---- words and numbers -------------------------------------------------------------------------------------- */
+/* ---- words and numbers ---- */
 
 static bool is_blank(char c)
 {
@@ -60,13 +61,11 @@ static bool is_digit(char c)
 static text_t next_word(text_t *line)
 {
     text_t word;
-    while (line->at < line->end && is_blank(*line->at)) {
+    while (line->at < line->end && is_blank(*line->at))
         line->at++;
-    }
     word.at = line->at;
-    while (line->at < line->end && !is_blank(*line->at)) {
+    while (line->at < line->end && !is_blank(*line->at))
         line->at++;
-    }
     word.end = line->at;
     return word;
 }
@@ -79,9 +78,8 @@ static bool is_empty(text_t text)
 static bool all_digits(text_t word)
 {
     const char *at = word.at;
-    while (at < word.end && is_digit(*at)) {
+    while (at < word.end && is_digit(*at))
         at++;
-    }
     return at == word.end && !is_empty(word);
 }
 
@@ -99,18 +97,17 @@ static pgas_status_t parse_number(pgasi_reader_t *reader, text_t word, uint64_t 
     bool negative = !is_empty(word) && *word.at == '-';
     digits.at += negative || (!is_empty(word) && *word.at == '+');
     if (!all_digits(digits)) {
-        return refuse(reader, PGAS_ERR_FORMAT, is_empty(word) ? "a number is missing" : "not a whole number", word);
+        return refuse(reader, PGAS_ERR_FORMAT,
+                      is_empty(word) ? "a number is missing" : "not a whole number", word);
     }
     for (const char *at = digits.at; at < digits.end; at++) {
         uint64_t digit = (uint64_t)(*at - '0');
-        if (value > ((uint64_t)PGASI_READER_ID_MAX - digit) / 10) {
+        if (value > ((uint64_t)PGASI_READER_ID_MAX - digit) / 10)
             return refuse(reader, PGAS_ERR_RANGE, "a number above 2^63-1", word);
-        }
         value = value * 10 + digit;
     }
-    if (negative && value != 0) {
+    if (negative && value != 0)
         return refuse(reader, PGAS_ERR_RANGE, "a negative number", word);
-    }
     *value_p = value;
     return PGAS_OK;
 }
@@ -120,9 +117,8 @@ static bool is_real(text_t word)
 {
     char copy[64], *end;
     size_t n = (size_t)(word.end - word.at);
-    if (n == 0 || n >= sizeof(copy)) {
+    if (n == 0 || n >= sizeof copy)
         return false;
-    }
     memcpy(copy, word.at, n);
     copy[n] = '\0';
     strtod(copy, &end);
@@ -132,33 +128,34 @@ static bool is_real(text_t word)
 /* Explains the refusal: a number is most likely a weight. */
 static const char *third_column(text_t word, const char *otherwise)
 {
-    return is_real(word) ? "a third column, such as weights, which are not supported (keep the first two)" : otherwise;
+    return is_real(word)
+               ? "a third column, such as weights, which are not supported (keep the first two)"
+               : otherwise;
 }
 
-/* ---- the three formats: one line each, without its end -------------------------------------------------------- */
+/* ---- the three formats: one line each, without its end ---- */
 
 static pgas_status_t read_names(pgasi_reader_t *reader, text_t line)
 {
-    text_t a = line, b = {NULL, NULL};
+    text_t a = line, b = { NULL, NULL };
     const char *tab = (const char *)memchr(line.at, '\t', (size_t)(line.end - line.at));
-    if (memchr(line.at, '\0', (size_t)(line.end - line.at)) != NULL) {
+    if (memchr(line.at, '\0', (size_t)(line.end - line.at)) != NULL)
         return refuse(reader, PGAS_ERR_FORMAT, "a NUL byte", line);
-    }
-    if (tab != NULL) {
+    if (tab) {
         a.end = tab;
         b.at = tab + 1;
         b.end = line.end;
-        if (is_empty(a) || is_empty(b)) {
+        if (is_empty(a) || is_empty(b))
             return refuse(reader, PGAS_ERR_FORMAT, "a name is missing", line);
-        }
         const char *third = (const char *)memchr(b.at, '\t', (size_t)(b.end - b.at));
-        if (third != NULL) {
-            return refuse(reader, PGAS_ERR_FORMAT, third_column((text_t){third + 1, line.end}, "more than two names"), line);
+        if (third) {
+            return refuse(reader, PGAS_ERR_FORMAT,
+                          third_column((text_t){ third + 1, line.end }, "more than two names"),
+                          line);
         }
     }
-    if (a.end - a.at > PGASI_READER_NAME_MAX || (b.at != NULL && b.end - b.at > PGASI_READER_NAME_MAX)) {
+    if (a.end - a.at > PGASI_READER_NAME_MAX || (b.at && b.end - b.at > PGASI_READER_NAME_MAX))
         return refuse(reader, PGAS_ERR_FORMAT, "a name of more than 4095 bytes", line);
-    }
     reader->n_entries++;
     return reader->ops->names(reader->arg, a.at, (size_t)(a.end - a.at), b.at,
                               b.at != NULL ? (size_t)(b.end - b.at) : 0);
@@ -169,12 +166,10 @@ static pgas_status_t read_el(pgasi_reader_t *reader, text_t line)
     uint64_t from, to;
     text_t rest = line;
     pgas_status_t status = parse_number(reader, next_word(&rest), &from);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = parse_number(reader, next_word(&rest), &to);
-    }
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     text_t more = next_word(&rest);
     if (!is_empty(more)) {
         bool is_last = is_empty(next_word(&rest));
@@ -188,20 +183,19 @@ static pgas_status_t read_el(pgasi_reader_t *reader, text_t line)
 static pgas_status_t read_mtx_banner(pgasi_reader_t *reader, text_t line)
 {
     pgasi_mtx_header_t *mtx = &reader->mtx;
-    text_t rest = line, banner = next_word(&rest), object = next_word(&rest), layout = next_word(&rest);
+    text_t rest = line, banner = next_word(&rest), object = next_word(&rest),
+           layout = next_word(&rest);
     text_t field = next_word(&rest), symmetry = next_word(&rest);
     if (!word_is(banner, "%%MatrixMarket")) {
-        return refuse(reader, PGAS_ERR_FORMAT, "the first line must begin with %%MatrixMarket", line);
+        return refuse(reader, PGAS_ERR_FORMAT, "the first line must begin with %%MatrixMarket",
+                      line);
     }
-    if (!word_is(object, "matrix") || !word_is(layout, "coordinate")) {
+    if (!word_is(object, "matrix") || !word_is(layout, "coordinate"))
         return refuse(reader, PGAS_ERR_FORMAT, "only 'matrix coordinate' is read", line);
-    }
-    if (!word_is(field, "pattern") && !word_is(field, "real") && !word_is(field, "integer")) {
+    if (!word_is(field, "pattern") && !word_is(field, "real") && !word_is(field, "integer"))
         return refuse(reader, PGAS_ERR_FORMAT, "values must be pattern, real or integer", field);
-    }
-    if (!word_is(symmetry, "general") && !word_is(symmetry, "symmetric")) {
+    if (!word_is(symmetry, "general") && !word_is(symmetry, "symmetric"))
         return refuse(reader, PGAS_ERR_FORMAT, "symmetry must be general or symmetric", symmetry);
-    }
     mtx->has_value = !word_is(field, "pattern");
     mtx->symmetric = word_is(symmetry, "symmetric");
     reader->mtx_state = PGASI_MTX_SIZE;
@@ -214,16 +208,13 @@ static pgas_status_t read_mtx_size(pgasi_reader_t *reader, text_t line)
     text_t rest = line;
     for (int i = 0; i < 3; i++) {
         pgas_status_t status = parse_number(reader, next_word(&rest), &size[i]);
-        if (status != PGAS_OK) {
+        if (status != PGAS_OK)
             return status;
-        }
     }
-    if (!is_empty(next_word(&rest))) {
+    if (!is_empty(next_word(&rest)))
         return refuse(reader, PGAS_ERR_FORMAT, "more than rows, columns and entries", line);
-    }
-    if (size[0] != size[1]) {
+    if (size[0] != size[1])
         return refuse(reader, PGAS_ERR_FORMAT, "the matrix is not square", line);
-    }
     reader->mtx.n_vertices = size[0];
     reader->mtx.n_entries = size[2];
     reader->mtx.line = reader->n_lines;
@@ -239,28 +230,25 @@ static pgas_status_t read_mtx_entry(pgasi_reader_t *reader, text_t line)
     for (int i = 0; i < 2; i++) {
         text_t word = next_word(&rest);
         pgas_status_t status = parse_number(reader, word, &at[i]);
-        if (status != PGAS_OK) {
+        if (status != PGAS_OK)
             return status;
-        }
-        if (at[i] == 0 || at[i] > mtx->n_vertices) {
+        if (at[i] == 0 || at[i] > mtx->n_vertices)
             return refuse(reader, PGAS_ERR_RANGE, "an index outside of the matrix", word);
-        }
     }
     if (mtx->has_value) {
         text_t value = next_word(&rest);
         if (!is_real(value)) {
-            return refuse(reader, PGAS_ERR_FORMAT, is_empty(value) ? "the value is missing" : "the value is no number",
+            return refuse(reader, PGAS_ERR_FORMAT,
+                          is_empty(value) ? "the value is missing" : "the value is no number",
                           line);
         }
     }
-    if (!is_empty(next_word(&rest))) {
+    if (!is_empty(next_word(&rest)))
         return refuse(reader, PGAS_ERR_FORMAT, "more words than an entry has", line);
-    }
     reader->n_entries++;
     pgas_status_t status = reader->ops->edge(reader->arg, at[0] - 1, at[1] - 1);
-    if (status == PGAS_OK && mtx->symmetric && at[0] != at[1]) {
+    if (status == PGAS_OK && mtx->symmetric && at[0] != at[1])
         status = reader->ops->edge(reader->arg, at[1] - 1, at[0] - 1);
-    }
     return status;
 }
 
@@ -269,48 +257,46 @@ static pgas_status_t read_numbers(pgasi_reader_t *reader, text_t line)
 {
     bool is_mtx = reader->format == PGAS_GRAPH_MTX;
     text_t rest = line, first = next_word(&rest);
-    if (is_mtx && reader->mtx_state == PGASI_MTX_BANNER) {
+    if (is_mtx && reader->mtx_state == PGASI_MTX_BANNER)
         return read_mtx_banner(reader, line);
-    }
-    if (is_empty(first) || *first.at == '%' || (!is_mtx && *first.at == '#')) {
+    if (is_empty(first) || *first.at == '%' || (!is_mtx && *first.at == '#'))
         return PGAS_OK;
-    }
-    if (!is_mtx) {
+    if (!is_mtx)
         return read_el(reader, line);
-    }
-    return reader->mtx_state == PGASI_MTX_SIZE ? read_mtx_size(reader, line) : read_mtx_entry(reader, line);
+    return reader->mtx_state == PGASI_MTX_SIZE ? read_mtx_size(reader, line)
+                                               : read_mtx_entry(reader, line);
 }
 
 static pgas_status_t read_line(pgasi_reader_t *reader, text_t line)
 {
     pgas_status_t status = PGAS_OK;
     reader->n_lines++;
-    if (!is_empty(line) && line.end[-1] == '\r') {
+    if (!is_empty(line) && line.end[-1] == '\r')
         line.end--;
-    }
     if (line.end - line.at > PGASI_READER_LINE_MAX) {
         line.end = line.at + PGASI_READER_LINE_MAX;
         return refuse(reader, PGAS_ERR_FORMAT, "a line of more than 65536 bytes", line);
     }
-    if (reader->format != PGAS_GRAPH_NAMES) {
+    if (reader->format != PGAS_GRAPH_NAMES)
         status = read_numbers(reader, line);
-    } else if (!is_empty(line)) {
+    else if (!is_empty(line))
         status = read_names(reader, line);
-    }
     if (status != PGAS_OK) { /* a sink's refusal has no text of its own */
-        pgasi_graph_error_set(&reader->error, status, reader->n_lines, "%s", pgas_status_text(status));
+        pgasi_graph_error_set(&reader->error, status, reader->n_lines, "%s",
+                              pgas_status_text(status));
     }
     return status;
 }
 
-/* ---- lines from pieces ---------------------------------------------------------------------------------------- */
+/* ---- lines from pieces ---- */
 
 static bool before_entries(const pgasi_reader_t *reader)
 {
     return reader->format == PGAS_GRAPH_MTX && reader->mtx_state != PGASI_MTX_ENTRIES;
 }
 
-/* keep the begin of a line; two bytes more than allowed are enough to refuse it, whether or not it ends in CR */
+/* keep the begin of a line; two bytes more than allowed are enough to refuse it, whether or not it
+ * ends in CR */
 static void carry(pgasi_reader_t *reader, text_t part)
 {
     size_t room = PGASI_READER_LINE_MAX + 2 - reader->carry_bytes, n = (size_t)(part.end - part.at);
@@ -321,28 +307,29 @@ static void carry(pgasi_reader_t *reader, text_t part)
 
 static pgas_status_t end_line(pgasi_reader_t *reader, text_t line)
 {
-    if (reader->carry_bytes == 0) {
+    if (reader->carry_bytes == 0)
         return read_line(reader, line);
-    }
     carry(reader, line);
-    text_t whole = {reader->carry, reader->carry + reader->carry_bytes};
+    text_t whole = { reader->carry, reader->carry + reader->carry_bytes };
     reader->carry_bytes = 0;
     return read_line(reader, whole);
 }
 
-static pgas_status_t feed(pgasi_reader_t *reader, const char *bytes, size_t n_bytes, bool header_only, size_t *used_p)
+static pgas_status_t feed(pgasi_reader_t *reader, const char *bytes, size_t n_bytes,
+                          bool header_only, size_t *used_p)
 {
-    text_t rest = {bytes, bytes + n_bytes};
-    while (reader->error.status == PGAS_OK && !is_empty(rest) && !(header_only && !before_entries(reader))) {
+    text_t rest = { bytes, bytes + n_bytes };
+    while (reader->error.status == PGAS_OK && !is_empty(rest) &&
+           !(header_only && !before_entries(reader))) {
         const char *line_end = (const char *)memchr(rest.at, '\n', (size_t)(rest.end - rest.at));
-        text_t line = {rest.at, line_end != NULL ? line_end : rest.end};
-        if (line_end != NULL) {
+        text_t line = { rest.at, line_end != NULL ? line_end : rest.end };
+        if (line_end) {
             end_line(reader, line);
         } else {
             carry(reader, line);
-            if (reader->carry_bytes >= PGASI_READER_LINE_MAX + 2) { /* do not wait for an end that may never come */
-                end_line(reader, (text_t){rest.end, rest.end});
-            }
+            /* do not wait for an end that may never come */
+            if (reader->carry_bytes >= PGASI_READER_LINE_MAX + 2)
+                end_line(reader, (text_t){ rest.end, rest.end });
         }
         rest.at = line_end != NULL ? line_end + 1 : rest.end;
     }
@@ -356,7 +343,8 @@ pgas_status_t pgasi_reader_feed(pgasi_reader_t *reader, const char *bytes, size_
     return n_bytes == 0 ? reader->error.status : feed(reader, bytes, n_bytes, false, &used);
 }
 
-pgas_status_t pgasi_reader_feed_header(pgasi_reader_t *reader, const char *bytes, size_t n_bytes, size_t *used_p)
+pgas_status_t pgasi_reader_feed_header(pgasi_reader_t *reader, const char *bytes, size_t n_bytes,
+                                       size_t *used_p)
 {
     *used_p = 0;
     return n_bytes == 0 ? reader->error.status : feed(reader, bytes, n_bytes, true, used_p);
@@ -364,42 +352,43 @@ pgas_status_t pgasi_reader_feed_header(pgasi_reader_t *reader, const char *bytes
 
 pgas_status_t pgasi_reader_finish(pgasi_reader_t *reader)
 {
-    if (reader->error.status == PGAS_OK && reader->carry_bytes > 0) {
-        end_line(reader, (text_t){reader->carry, reader->carry});
-    }
+    if (reader->error.status == PGAS_OK && reader->carry_bytes > 0)
+        end_line(reader, (text_t){ reader->carry, reader->carry });
     return reader->error.status;
 }
 
-pgas_status_t pgasi_reader_judge(pgas_graph_format_t format, const pgasi_mtx_header_t *mtx, uint64_t n_lines,
-                                 uint64_t n_entries, pgasi_graph_error_t *error_p)
+pgas_status_t pgasi_reader_judge(pgas_graph_format_t format, const pgasi_mtx_header_t *mtx,
+                                 uint64_t n_lines, uint64_t n_entries, pgasi_graph_error_t *error_p)
 {
     uint64_t last = n_lines > 0 ? n_lines : 1;
     if (n_entries == 0 && (format != PGAS_GRAPH_MTX || n_lines == 0)) {
         pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, last, "%s: there is no vertex in it",
                               n_lines == 0 ? "empty" : "nothing but comments and empty lines");
-    } else if (format == PGAS_GRAPH_MTX && mtx == NULL) {
-        pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, last, "ends before the line of rows, columns and entries");
+    } else if (format == PGAS_GRAPH_MTX && !mtx) {
+        pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, last,
+                              "ends before the line of rows, columns and entries");
     } else if (format == PGAS_GRAPH_MTX && mtx->n_vertices == 0) {
         pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, mtx->line, "the matrix has no rows");
     } else if (format == PGAS_GRAPH_MTX && n_entries < mtx->n_entries) {
         pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, last,
-                              "ends after %" PRIu64 " of the %" PRIu64 " entries that line %" PRIu64 " announces",
+                              "ends after %" PRIu64 " of the %" PRIu64 " entries that line %" PRIu64
+                              " announces",
                               n_entries, mtx->n_entries, mtx->line);
     } else if (format == PGAS_GRAPH_MTX && n_entries > mtx->n_entries) {
-        pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, mtx->line, "announces %" PRIu64 " entries, there are %" PRIu64,
-                              mtx->n_entries, n_entries);
+        pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, mtx->line,
+                              "announces %" PRIu64 " entries, there are %" PRIu64, mtx->n_entries,
+                              n_entries);
     }
     return error_p->status;
 }
 
-pgas_status_t pgasi_reader_init(pgasi_reader_t *reader, pgas_graph_format_t format, const pgasi_reader_ops_t *ops,
-                                void *arg)
+pgas_status_t pgasi_reader_init(pgasi_reader_t *reader, pgas_graph_format_t format,
+                                const pgasi_reader_ops_t *ops, void *arg)
 {
     char *space = (char *)malloc(PGASI_READER_LINE_MAX + 2);
-    if (space == NULL) {
+    if (!space)
         return PGAS_ERR_NO_MEMORY;
-    }
-    *reader = (pgasi_reader_t){.format = format, .ops = ops, .arg = arg, .carry = space};
+    *reader = (pgasi_reader_t){ .format = format, .ops = ops, .arg = arg, .carry = space };
     return PGAS_OK;
 }
 
@@ -409,81 +398,81 @@ void pgasi_reader_fini(pgasi_reader_t *reader)
     reader->carry = NULL;
 }
 
-/* ---- before the text ---------------------------------------------------------------------------------------------- */
+/* ---- before the text ---- */
 
 size_t pgasi_reader_begin(const char *bytes, size_t n_bytes, pgasi_graph_error_t *error_p)
 {
     static const struct {
         const char *bytes, *what, *cure;
         size_t n_bytes;
-    } known[] = {{"\x1f\x8b", "compressed by gzip", "zcat", 2},
-                 {"\xfd" "7zXZ", "compressed by xz", "xzcat", 5},
-                 {"\x28\xb5\x2f\xfd", "compressed by zstd", "zstdcat", 4},
-                 {"PK\x03\x04", "a zip archive", "unzip -p", 4},
-                 {"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8", 2},
-                 {"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8", 2}};
+    } known[] = { { "\x1f\x8b", "compressed by gzip", "zcat", 2 },
+                  { "\xfd"
+                    "7zXZ",
+                    "compressed by xz", "xzcat", 5 },
+                  { "\x28\xb5\x2f\xfd", "compressed by zstd", "zstdcat", 4 },
+                  { "PK\x03\x04", "a zip archive", "unzip -p", 4 },
+                  { "\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8", 2 },
+                  { "\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8", 2 } };
     static const char mark[] = "\xef\xbb\xbf";
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (n_bytes >= known[i].n_bytes && memcmp(bytes, known[i].bytes, known[i].n_bytes) == 0) {
             pgasi_graph_error_set(error_p, PGAS_ERR_FORMAT, 0,
                                   "is %s, which is not supported: pass the output of `%s FILE`, "
-                                  "with the path '-' for standard input", known[i].what, known[i].cure);
+                                  "with the path '-' for standard input",
+                                  known[i].what, known[i].cure);
             return 0;
         }
     }
     return n_bytes >= 3 && memcmp(bytes, mark, 3) == 0 ? 3 : 0;
 }
 
-/* ---- which format ----------------------------------------------------------------------------------------------- */
+/* ---- which format ---- */
 
 pgas_graph_format_t pgasi_reader_format_of(const char *path)
 {
     static const struct {
         const char *end;
         pgas_graph_format_t format;
-    } known[] = {{".el", PGAS_GRAPH_EL},
-                 {".mtx", PGAS_GRAPH_MTX},
-                 {".tsv", PGAS_GRAPH_NAMES},
-                 {".names", PGAS_GRAPH_NAMES}};
+    } known[] = { { ".el", PGAS_GRAPH_EL },
+                  { ".mtx", PGAS_GRAPH_MTX },
+                  { ".tsv", PGAS_GRAPH_NAMES },
+                  { ".names", PGAS_GRAPH_NAMES } };
     size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         size_t n_end = strlen(known[i].end);
-        if (n > n_end && strcasecmp(path + n - n_end, known[i].end) == 0) {
+        if (n > n_end && strcasecmp(path + n - n_end, known[i].end) == 0)
             return known[i].format;
-        }
     }
     return PGAS_GRAPH_AUTO;
 }
 
-/* an edge of numbers, or something that wants to be one: `1 x` is a malformed edge list, not a name */
+/* an edge of numbers, or something that wants to be one: `1 x` is a malformed edge list, not a
+ * name */
 static pgas_graph_format_t sniff_line(text_t line)
 {
     bool has_tab = memchr(line.at, '\t', (size_t)(line.end - line.at)) != NULL;
     text_t rest = line, a = next_word(&rest), b = next_word(&rest);
     a.at += !is_empty(a) && *a.at == '-';
     b.at += !is_empty(b) && *b.at == '-';
-    if (all_digits(a) && (all_digits(b) || !has_tab)) {
+    if (all_digits(a) && (all_digits(b) || !has_tab))
         return PGAS_GRAPH_EL;
-    }
     return PGAS_GRAPH_NAMES;
 }
 
 pgas_graph_format_t pgasi_reader_sniff(const char *bytes, size_t n_bytes)
 {
     static const char banner[] = "%%MatrixMarket";
-    text_t rest = {bytes, bytes + n_bytes};
-    if (n_bytes >= sizeof(banner) - 1 && strncasecmp(bytes, banner, sizeof(banner) - 1) == 0) {
+    text_t rest = { bytes, bytes + n_bytes };
+    if (n_bytes >= sizeof banner - 1 && strncasecmp(bytes, banner, sizeof banner - 1) == 0)
         return PGAS_GRAPH_MTX;
-    }
     while (!is_empty(rest)) {
         const char *line_end = (const char *)memchr(rest.at, '\n', (size_t)(rest.end - rest.at));
-        text_t line = {rest.at, line_end != NULL ? line_end : rest.end}, words = line;
+        text_t line = { rest.at, line_end != NULL ? line_end : rest.end }, words = line;
         line.end -= !is_empty(line) && line.end[-1] == '\r';
         words.end = line.end;
         text_t first = next_word(&words);
-        if (!is_empty(first) && *first.at != '#' && *first.at != '%') {
+        if (!is_empty(first) && *first.at != '#' && *first.at != '%')
             return sniff_line(line);
-        }
         rest.at = line_end != NULL ? line_end + 1 : rest.end;
     }
     return PGAS_GRAPH_EL; /* comments only */

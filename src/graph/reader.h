@@ -1,5 +1,6 @@
-/** Readers of graph texts: bytes in, vertices and edges out, a refusal with its line number and reason. Pure: no files,
- *  no ranks, no log. Bytes may come in pieces of any size; what the pieces were makes no difference. */
+/** Readers of graph texts: bytes in, vertices and edges out, a refusal with its line number and
+ *  reason. Pure: no files, no ranks, no log. Bytes may come in pieces of any size; what the pieces
+ *  were makes no difference. */
 #ifndef PGASI_GRAPH_READER_H
 #define PGASI_GRAPH_READER_H
 
@@ -30,7 +31,8 @@ typedef struct {
     bool symmetric;
 } pgasi_mtx_header_t;
 
-/** Where the contents go; the reader of a format calls one of them. A status that is not PGAS_OK ends the reading. */
+/** Where the contents go; the reader of a format calls one of them. A status that is not PGAS_OK
+ *  ends the reading. */
 typedef struct {
     pgas_status_t (*edge)(void *arg, uint64_t from, uint64_t to);
     /** b NULL: a vertex alone */
@@ -46,7 +48,8 @@ typedef struct {
     uint64_t n_lines;   /* lines begun */
     uint64_t n_entries; /* lines that held an edge, a vertex or a matrix entry */
     pgasi_mtx_state_t mtx_state;
-    pgasi_mtx_header_t mtx; /* valid when mtx_state is PGASI_MTX_ENTRIES; may be set from outside, with the state */
+    /* valid when mtx_state is PGASI_MTX_ENTRIES; may be set from outside, with the state */
+    pgasi_mtx_header_t mtx;
     pgasi_graph_error_t error;
     char *carry; /* begin of a line whose end has not come yet */
     size_t carry_bytes;
@@ -58,33 +61,38 @@ typedef struct {
 #define PGASI_READER_BEGIN 6
 size_t pgasi_reader_begin(const char *bytes, size_t n_bytes, pgasi_graph_error_t *error_p);
 
-/** Tell the format from the first bytes (all there are, or PGASI_READER_SNIFF of them). Never PGAS_GRAPH_AUTO. */
+/** Tell the format from the first bytes (all there are, or PGASI_READER_SNIFF of them). Never
+ *  PGAS_GRAPH_AUTO. */
 pgas_graph_format_t pgasi_reader_sniff(const char *bytes, size_t n_bytes);
 
 /** Tell the format from the end of a file's name; PGAS_GRAPH_AUTO if it says nothing. */
 pgas_graph_format_t pgasi_reader_format_of(const char *path);
 
 /** @return PGAS_OK or PGAS_ERR_NO_MEMORY. */
-pgas_status_t pgasi_reader_init(pgasi_reader_t *reader, pgas_graph_format_t format, const pgasi_reader_ops_t *ops,
-                                void *arg);
+pgas_status_t pgasi_reader_init(pgasi_reader_t *reader, pgas_graph_format_t format,
+                                const pgasi_reader_ops_t *ops, void *arg);
 void pgasi_reader_fini(pgasi_reader_t *reader);
 
 /** Read the next bytes. @return PGAS_OK, or that of reader->error, now and from then on. */
 pgas_status_t pgasi_reader_feed(pgasi_reader_t *reader, const char *bytes, size_t n_bytes);
 
-/** Read on to the end of the Matrix Market header at most; *used_p bytes were taken. For other formats: none. */
-pgas_status_t pgasi_reader_feed_header(pgasi_reader_t *reader, const char *bytes, size_t n_bytes, size_t *used_p);
+/** Read on to the end of the Matrix Market header at most; *used_p bytes were taken. For other
+ *  formats: none. */
+pgas_status_t pgasi_reader_feed_header(pgasi_reader_t *reader, const char *bytes, size_t n_bytes,
+                                       size_t *used_p);
 
 /** No more bytes: read a last line without end. Does not judge the text as a whole. */
 pgas_status_t pgasi_reader_finish(pgasi_reader_t *reader);
 
-/** Judge the whole text: n_lines and n_entries as summed over all readers of its parts; mtx NULL for other formats, or
- *  if there was no complete header. @return PGAS_OK or that of *error_p. */
-pgas_status_t pgasi_reader_judge(pgas_graph_format_t format, const pgasi_mtx_header_t *mtx, uint64_t n_lines,
-                                 uint64_t n_entries, pgasi_graph_error_t *error_p);
+/** Judge the whole text: n_lines and n_entries as summed over all readers of its parts; mtx NULL
+ *  for other formats, or if there was no complete header. @return PGAS_OK or that of *error_p. */
+pgas_status_t pgasi_reader_judge(pgas_graph_format_t format, const pgasi_mtx_header_t *mtx,
+                                 uint64_t n_lines, uint64_t n_entries,
+                                 pgasi_graph_error_t *error_p);
 
 /** Set an error: the first one stays. @return error_p->status. */
-pgas_status_t pgasi_graph_error_set(pgasi_graph_error_t *error_p, pgas_status_t status, uint64_t line,
-                                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+pgas_status_t pgasi_graph_error_set(pgasi_graph_error_t *error_p, pgas_status_t status,
+                                    uint64_t line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

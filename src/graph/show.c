@@ -8,10 +8,11 @@
 
 pgas_status_t pgas_graph_format_of(const char *name, pgas_graph_format_t *format_p)
 {
-    static const char *const names[] = {[PGAS_GRAPH_NAMES] = "names", [PGAS_GRAPH_EL] = "el", [PGAS_GRAPH_MTX] = "mtx"};
-    if (name == NULL || format_p == NULL) {
+    static const char *const names[] = {
+        [PGAS_GRAPH_NAMES] = "names", [PGAS_GRAPH_EL] = "el", [PGAS_GRAPH_MTX] = "mtx"
+    };
+    if (!name || !format_p)
         return PGAS_ERR_INVALID;
-    }
     for (int i = PGAS_GRAPH_NAMES; i <= PGAS_GRAPH_MTX; i++) {
         if (strcmp(name, names[i]) == 0) {
             *format_p = (pgas_graph_format_t)i;
@@ -30,37 +31,34 @@ void pgas_graph_progress_bar(const char *phase, uint64_t done, uint64_t total, v
 static pgas_status_t print(const pgas_graph_top_t *top, char *const *names, int n, FILE *out)
 {
     int written = 0;
-    for (int i = 0; i < n && written >= 0; i++) {
+    for (int i = 0; i < n && written >= 0; i++)
         written = fprintf(out, "%d %s %.6e\n", i + 1, names[i], top[i].value);
-    }
     return written >= 0 && fflush(out) == 0 ? PGAS_OK : PGAS_ERR_IO;
 }
 
-pgas_status_t pgas_graph_print_top(const pgas_graph_t *graph, const double *values, int n, FILE *out)
+pgas_status_t pgas_graph_print_top(const pgas_graph_t *graph, const double *values, int n,
+                                   FILE *out)
 {
     int n_top = n > 0 ? n : 0, n_names = 0;
-    pgas_graph_top_t *top = (pgas_graph_top_t *)pgasi_graph_array((uint64_t)n_top, sizeof(*top));
-    uint64_t *vertices = (uint64_t *)pgasi_graph_array((uint64_t)n_top, sizeof(*vertices));
-    char **names = (char **)pgasi_graph_zeroed((uint64_t)n_top, sizeof(*names));
-    bool have = top != NULL && vertices != NULL && names != NULL;
+    pgas_graph_top_t *top = (pgas_graph_top_t *)pgasi_graph_array((uint64_t)n_top, sizeof *top);
+    uint64_t *vertices = (uint64_t *)pgasi_graph_array((uint64_t)n_top, sizeof *vertices);
+    char **names = (char **)pgasi_graph_zeroed((uint64_t)n_top, sizeof *names);
+    bool have = top && vertices && names;
     pgas_status_t status = pgasi_graph_agree(have ? PGAS_OK : PGAS_ERR_NO_MEMORY, NULL);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_graph_top(graph, values, n, top, &n_top);
-    }
     if (status == PGAS_OK) {
         n_names = pgas_rank() == 0 ? n_top : 0;
-        for (int i = 0; i < n_names; i++) {
+        for (int i = 0; i < n_names; i++)
             vertices[i] = top[i].vertex;
-        }
         status = pgas_graph_names(graph, vertices, (size_t)n_names, names);
     }
     if (status == PGAS_OK) {
-        bool sane = pgas_rank() != 0 || out != NULL;
+        bool sane = pgas_rank() != 0 || out;
         status = pgasi_graph_agree(sane ? print(top, names, n_names, out) : PGAS_ERR_INVALID, NULL);
     }
-    for (int i = 0; i < n_names && names != NULL; i++) {
+    for (int i = 0; i < n_names && names; i++)
         free(names[i]);
-    }
     free(names);
     free(vertices);
     free(top);

@@ -1,12 +1,14 @@
 /* Bytes of a file or of standard input.
  *
- * A file is cut into equal ranges; a line belongs to the rank in whose range it begins, so a range begins behind the
- * first line end at or after its cut minus one. A stream is read by rank 0 in pieces of up to 1 MiB that end with a line;
- * piece k of a round goes to rank k in aggregated calls of 4 KiB. Either way rank 0 holds one buffer, every other rank
- * one, whatever the size of the input.
+ * A file is cut into equal ranges; a line belongs to the rank in whose range it begins, so a range
+ * begins behind the first line end at or after its cut minus one. A stream is read by rank 0 in
+ * pieces of up to 1 MiB that end with a line; piece k of a round goes to rank k in aggregated calls
+ * of 4 KiB. Either way rank 0 holds one buffer, every other rank one, whatever the size of the
+ * input.
  *
- * Invariants: readers of a stream count lines of the whole text, readers of a file those of their range; errors are agreed
- * on after each round, and the earliest one is logged by the rank that has it. */
+ * Invariants: readers of a stream count lines of the whole text, readers of a file those of their
+ * range; errors are agreed on after each round, and the earliest one is logged by the rank that has
+ * it. */
 #include "graph/source.h"
 
 #include <errno.h>
@@ -22,9 +24,10 @@
 #include "pgas/runtime.h"
 
 #define PART_BYTES 4096
-#define CUT_SCAN   (2 * (uint64_t)PGASI_READER_LINE_MAX) /* a line end farther off will be refused by the reader */
+/* a line end farther off will be refused by the reader */
+#define CUT_SCAN (2 * (uint64_t)PGASI_READER_LINE_MAX)
 
-/* ---- reading that does not give up ------------------------------------------------------------------------------ */
+/* ---- reading that does not give up ---- */
 
 static pgas_status_t io_error(pgasi_graph_error_t *error, const char *what)
 {
@@ -38,12 +41,10 @@ static pgas_status_t read_at(int fd, uint64_t place, char *bytes, size_t n_bytes
     size_t n = 0;
     while (n < n_bytes) {
         ssize_t got = pread(fd, bytes + n, n_bytes - n, (off_t)(place + n));
-        if (got < 0 && errno != EINTR) {
+        if (got < 0 && errno != EINTR)
             return io_error(error, "cannot read");
-        }
-        if (got == 0) {
+        if (got == 0)
             break;
-        }
         n += got > 0 ? (size_t)got : 0;
     }
     *n_p = n;
@@ -54,17 +55,17 @@ static pgas_status_t read_at(int fd, uint64_t place, char *bytes, size_t n_bytes
 static pgas_status_t read_more(pgasi_source_t *source, pgasi_graph_error_t *error)
 {
     while (!source->at_end && source->n_pending < PGASI_SOURCE_BUFFER) {
-        ssize_t got = read(source->fd, source->buffer + source->n_pending, PGASI_SOURCE_BUFFER - source->n_pending);
-        if (got < 0 && errno != EINTR) {
+        ssize_t got = read(source->fd, source->buffer + source->n_pending,
+                           PGASI_SOURCE_BUFFER - source->n_pending);
+        if (got < 0 && errno != EINTR)
             return io_error(error, "cannot read");
-        }
         source->at_end = got == 0;
         source->n_pending += got > 0 ? (size_t)got : 0;
     }
     return PGAS_OK;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static pgas_status_t open_file(pgasi_source_t *source, pgasi_graph_error_t *error)
 {
@@ -75,9 +76,8 @@ static pgas_status_t open_file(pgasi_source_t *source, pgasi_graph_error_t *erro
         return PGAS_OK;
     }
     source->fd = open(source->info.path, O_RDONLY | O_CLOEXEC);
-    if (source->fd < 0 || fstat(source->fd, &stat) != 0) {
+    if (source->fd < 0 || fstat(source->fd, &stat) != 0)
         return io_error(error, "cannot open");
-    }
     if (S_ISDIR(stat.st_mode)) {
         errno = EISDIR;
         return io_error(error, "cannot read");
@@ -90,10 +90,10 @@ static pgas_status_t open_file(pgasi_source_t *source, pgasi_graph_error_t *erro
 /* the first bytes, of a file or a stream */
 static pgas_status_t read_begin(pgasi_source_t *source, uint64_t place, pgasi_graph_error_t *error)
 {
-    if (source->info.is_stream) {
+    if (source->info.is_stream)
         return read_more(source, error);
-    }
-    pgas_status_t status = read_at(source->fd, place, source->buffer, PGASI_SOURCE_BUFFER, &source->n_pending, error);
+    pgas_status_t status =
+        read_at(source->fd, place, source->buffer, PGASI_SOURCE_BUFFER, &source->n_pending, error);
     source->at_end = source->n_pending < PGASI_SOURCE_BUFFER;
     return status;
 }
@@ -111,23 +111,21 @@ static pgas_status_t read_mtx_header(pgasi_source_t *source, pgasi_graph_error_t
     pgasi_reader_t reader;
     size_t used;
     pgas_status_t status = pgasi_reader_init(&reader, PGAS_GRAPH_MTX, NULL, NULL);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return pgasi_graph_error_set(error, status, 0, "no memory for a line");
-    }
     while (status == PGAS_OK && reader.mtx_state != PGASI_MTX_ENTRIES) {
         status = pgasi_reader_feed_header(&reader, source->buffer, source->n_pending, &used);
         skip_begin(source, used);
         if (status == PGAS_OK && reader.mtx_state != PGASI_MTX_ENTRIES) {
             bool at_end = source->at_end;
-            status = at_end ? pgasi_reader_finish(&reader) : read_begin(source, source->info.data_begin, &reader.error);
-            if (at_end) {
+            status = at_end ? pgasi_reader_finish(&reader)
+                            : read_begin(source, source->info.data_begin, &reader.error);
+            if (at_end)
                 break;
-            }
         }
     }
-    if (status == PGAS_OK && reader.mtx_state != PGASI_MTX_ENTRIES) {
+    if (status == PGAS_OK && reader.mtx_state != PGASI_MTX_ENTRIES)
         status = pgasi_reader_judge(PGAS_GRAPH_MTX, NULL, reader.n_lines, 0, &reader.error);
-    }
     source->info.mtx = reader.mtx;
     source->info.header_lines = source->next_line = reader.n_lines;
     *error = reader.error;
@@ -135,33 +133,33 @@ static pgas_status_t read_mtx_header(pgasi_source_t *source, pgasi_graph_error_t
     return status;
 }
 
-static pgas_status_t open_on_rank_0(pgasi_source_t *source, const char *path, const pgas_graph_read_opts_t *opts,
-                                    pgasi_graph_error_t *error)
+static pgas_status_t open_on_rank_0(pgasi_source_t *source, const char *path,
+                                    const pgas_graph_read_opts_t *opts, pgasi_graph_error_t *error)
 {
     pgas_graph_format_t format = opts->format;
     size_t bytes = strlen(path);
-    if (bytes == 0 || bytes >= sizeof(source->info.path) || format < PGAS_GRAPH_AUTO || format > PGAS_GRAPH_MTX) {
+    if (bytes == 0 || bytes >= sizeof source->info.path || format < PGAS_GRAPH_AUTO ||
+        format > PGAS_GRAPH_MTX) {
         return pgasi_graph_error_set(error, PGAS_ERR_INVALID, 0,
-                                     bytes == 0 ? "the path is empty"
-                                                : "the path is too long, or there is no such format");
+                                     bytes == 0
+                                         ? "the path is empty"
+                                         : "the path is too long, or there is no such format");
     }
     memcpy(source->info.path, path, bytes + 1);
     pgas_status_t status = open_file(source, error);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = read_begin(source, 0, error);
-    }
     if (status == PGAS_OK) {
         skip_begin(source, pgasi_reader_begin(source->buffer, source->n_pending, error));
         status = error->status;
     }
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
-    if (format == PGAS_GRAPH_AUTO) {
+    if (format == PGAS_GRAPH_AUTO)
         format = pgasi_reader_format_of(path);
-    }
     if (format == PGAS_GRAPH_AUTO) {
-        format = pgasi_reader_sniff(source->buffer, PGASI_MIN(source->n_pending, PGASI_READER_SNIFF));
+        format =
+            pgasi_reader_sniff(source->buffer, PGASI_MIN(source->n_pending, PGASI_READER_SNIFF));
         source->info.is_guess = format == PGAS_GRAPH_NAMES;
     }
     source->info.format = format;
@@ -172,42 +170,41 @@ static pgas_status_t open_on_rank_0(pgasi_source_t *source, const char *path, co
 static pgas_status_t open_on_others(pgasi_source_t *source, pgasi_graph_error_t *error)
 {
     struct stat stat;
-    if (source->info.is_stream || pgas_rank() == 0) {
+    if (source->info.is_stream || pgas_rank() == 0)
         return PGAS_OK;
-    }
     source->fd = open(source->info.path, O_RDONLY | O_CLOEXEC);
-    if (source->fd < 0 || fstat(source->fd, &stat) != 0) {
+    if (source->fd < 0 || fstat(source->fd, &stat) != 0)
         return io_error(error, "cannot open");
-    }
-    if ((uint64_t)stat.st_size != source->info.size) {
+    if ((uint64_t)stat.st_size != source->info.size)
         return pgasi_graph_error_set(error, PGAS_ERR_IO, 0, "is not the same file as on rank 0");
-    }
     return PGAS_OK;
 }
 
-/* Collective: one status for all; the lowest rank with an error logs it. in_range: its line counts from the begin of
- * the rank's range, so the lines of the ranks before it are added. */
-static pgas_status_t agree_on_error(const pgasi_source_t *source, const pgasi_graph_error_t *error, bool in_range)
+/* Collective: one status for all; the lowest rank with an error logs it. in_range: its line counts
+ * from the begin of the rank's range, so the lines of the ranks before it are added. */
+static pgas_status_t agree_on_error(const pgasi_source_t *source, const pgasi_graph_error_t *error,
+                                    bool in_range)
 {
     int culprit;
     pgas_status_t status = pgasi_graph_agree(error->status, &culprit);
     uint64_t before = 0;
     if (culprit >= 0 && in_range) {
-        pgas_status_t counted = pgas_exscan(NULL, &source->n_lines, &before, 1, PGAS_UINT64, PGAS_SUM);
+        pgas_status_t counted =
+            pgas_exscan(NULL, &source->n_lines, &before, 1, PGAS_UINT64, PGAS_SUM);
         before = counted == PGAS_OK ? before : 0;
     }
-    if (culprit == pgas_rank()) {
+    if (culprit == pgas_rank())
         pgasi_graph_log_error(source->info.path, error, before);
-    }
     return status;
 }
 
-pgas_status_t pgasi_source_open(pgasi_source_t *source, const char *path, const pgas_graph_read_opts_t *opts)
+pgas_status_t pgasi_source_open(pgasi_source_t *source, const char *path,
+                                const pgas_graph_read_opts_t *opts)
 {
-    pgasi_graph_error_t error = {.status = PGAS_OK};
-    *source = (pgasi_source_t){.fd = -1};
+    pgasi_graph_error_t error = { .status = PGAS_OK };
+    *source = (pgasi_source_t){ .fd = -1 };
     source->buffer = (char *)malloc(PGASI_SOURCE_BUFFER);
-    if (source->buffer == NULL) {
+    if (!source->buffer) {
         pgasi_graph_error_set(&error, PGAS_ERR_NO_MEMORY, 0, "no memory for a buffer");
     } else if (pgas_rank() == 0) {
         source->progress = opts->progress;
@@ -215,33 +212,31 @@ pgas_status_t pgasi_source_open(pgasi_source_t *source, const char *path, const 
         open_on_rank_0(source, path, opts, &error);
     }
     pgas_status_t status = agree_on_error(source, &error, false);
-    if (status == PGAS_OK) {
-        status = pgas_broadcast(NULL, &source->info, sizeof(source->info), 0);
-    }
+    if (status == PGAS_OK)
+        status = pgas_broadcast(NULL, &source->info, sizeof source->info, 0);
     if (status == PGAS_OK) {
         open_on_others(source, &error);
         status = agree_on_error(source, &error, false);
     }
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         pgasi_source_close(source);
-    }
     return status;
 }
 
 void pgasi_source_close(pgasi_source_t *source)
 {
-    if (source->fd > STDIN_FILENO) {
+    if (source->fd > STDIN_FILENO)
         close(source->fd);
-    }
     free(source->buffer);
     source->fd = -1;
     source->buffer = NULL;
 }
 
-/* ---- a file: one range for each rank ---------------------------------------------------------------------------- */
+/* ---- a file: one range for each rank ---- */
 
 /* where the first line begins that begins at or after `place` */
-static pgas_status_t find_line(pgasi_source_t *source, uint64_t place, uint64_t *begin_p, pgasi_graph_error_t *error)
+static pgas_status_t find_line(pgasi_source_t *source, uint64_t place, uint64_t *begin_p,
+                               pgasi_graph_error_t *error)
 {
     uint64_t at = place - 1;
     if (place == source->info.data_begin) {
@@ -252,11 +247,10 @@ static pgas_status_t find_line(pgasi_source_t *source, uint64_t place, uint64_t 
     while (at < source->info.size && at < place + CUT_SCAN) {
         size_t n = 0;
         pgas_status_t status = read_at(source->fd, at, source->buffer, PART_BYTES, &n, error);
-        if (status != PGAS_OK || n == 0) {
+        if (status != PGAS_OK || n == 0)
             return status;
-        }
         const char *end = (const char *)memchr(source->buffer, '\n', n);
-        if (end != NULL) {
+        if (end) {
             *begin_p = PGASI_MIN(at + (uint64_t)(end - source->buffer) + 1, source->info.size);
             return PGAS_OK;
         }
@@ -267,12 +261,12 @@ static pgas_status_t find_line(pgasi_source_t *source, uint64_t place, uint64_t 
 
 static void report(const pgasi_source_t *source, uint64_t done, uint64_t total)
 {
-    if (source->progress != NULL) {
+    if (source->progress)
         source->progress("read", done, total, source->progress_arg);
-    }
 }
 
-static pgas_status_t read_range(pgasi_source_t *source, pgasi_reader_t *reader, uint64_t begin, uint64_t end)
+static pgas_status_t read_range(pgasi_source_t *source, pgasi_reader_t *reader, uint64_t begin,
+                                uint64_t end)
 {
     pgas_status_t status = PGAS_OK;
     uint64_t at = begin;
@@ -280,11 +274,11 @@ static pgas_status_t read_range(pgasi_source_t *source, pgasi_reader_t *reader, 
         size_t n = 0, n_wanted = (size_t)PGASI_MIN(end - at, PGASI_SOURCE_BUFFER);
         status = read_at(source->fd, at, source->buffer, n_wanted, &n, &reader->error);
         if (status == PGAS_OK && n < n_wanted) {
-            status = pgasi_graph_error_set(&reader->error, PGAS_ERR_IO, 0, "became shorter while it was read");
+            status = pgasi_graph_error_set(&reader->error, PGAS_ERR_IO, 0,
+                                           "became shorter while it was read");
         }
-        if (status == PGAS_OK) {
+        if (status == PGAS_OK)
             status = pgasi_reader_feed(reader, source->buffer, n);
-        }
         at += n_wanted;
         report(source, at - begin, end - begin);
     }
@@ -303,18 +297,16 @@ static pgas_status_t read_file(pgasi_source_t *source, pgasi_reader_t *reader)
     uint64_t begin, end;
     int rank = pgas_rank();
     pgas_status_t status = find_line(source, cut(&source->info, rank), &begin, &reader->error);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = find_line(source, cut(&source->info, rank + 1), &end, &reader->error);
-    }
     reader->n_lines = rank == 0 ? source->info.header_lines : 0;
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = read_range(source, reader, begin, end);
-    }
     source->n_lines = reader->n_lines;
     return status;
 }
 
-/* ---- a stream: rounds of one piece for each rank ------------------------------------------------------------------ */
+/* ---- a stream: rounds of one piece for each rank ---- */
 
 typedef struct {
     uint64_t place;
@@ -336,10 +328,9 @@ static void handle_piece(const void *args, size_t bytes, pgas_thread_t source, v
 {
     uint64_t head[2]; /* place, line */
     (void)source, (void)context;
-    if (arriving == NULL || bytes <= PART_HEAD) {
+    if (!arriving || bytes <= PART_HEAD)
         return;
-    }
-    memcpy(head, args, sizeof(head));
+    memcpy(head, args, sizeof head);
     bytes -= PART_HEAD;
     if (head[0] == arriving->n_bytes && bytes <= PGASI_SOURCE_BUFFER - head[0]) {
         memcpy(arriving->bytes + head[0], (const char *)args + PART_HEAD, bytes);
@@ -365,15 +356,16 @@ static uint64_t count_lines(const char *bytes, size_t n_bytes)
 }
 
 /* rank 0: the next piece of the stream to a rank */
-static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int rank, pgasi_graph_error_t *error)
+static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int rank,
+                                pgasi_graph_error_t *error)
 {
     part_t part;
     pgas_status_t status = read_more(source, error);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     size_t n = source->n_pending;
-    if (!source->at_end) { /* up to the last line end; a line that fills the buffer will be refused */
+    /* up to the last line end; a line that fills the buffer will be refused */
+    if (!source->at_end) {
         const char *end = (const char *)memrchr(source->buffer, '\n', n);
         n = end != NULL ? (size_t)(end - source->buffer) + 1 : n;
     }
@@ -389,23 +381,26 @@ static pgas_status_t send_piece(pgasi_source_t *source, pgas_agg_t *agg, int ran
     memmove(source->buffer, source->buffer + n, source->n_pending);
     return status == PGAS_OK
                ? PGAS_OK
-               : pgasi_graph_error_set(error, status, 0, "cannot pass a piece on: %s%s", pgas_status_text(status),
-                                       status == PGAS_ERR_LIMIT ? ", PGAS_CALL_MAX must be 4112 or more" : "");
+               : pgasi_graph_error_set(error, status, 0, "cannot pass a piece on: %s%s",
+                                       pgas_status_text(status),
+                                       status == PGAS_ERR_LIMIT
+                                           ? ", PGAS_CALL_MAX must be 4112 or more"
+                                           : "");
 }
 
 static void send_round(pgasi_source_t *source, pgas_agg_t *agg, pgasi_graph_error_t *error)
 {
     pgas_status_t status = error->status;
-    for (int rank = 0; rank < pgas_n_ranks() && status == PGAS_OK && !(source->at_end && source->n_pending == 0);
-         rank++) {
+    for (int rank = 0;
+         rank < pgas_n_ranks() && status == PGAS_OK && !(source->at_end && source->n_pending == 0);
+         rank++)
         status = send_piece(source, agg, rank, error);
-    }
     report(source, source->next_line, 0);
 }
 
 /* One round. *more_p: there may be another one. */
-static pgas_status_t read_round(pgasi_source_t *source, pgasi_reader_t *reader, pgas_agg_t *agg, piece_t *piece,
-                                bool *more_p)
+static pgas_status_t read_round(pgasi_source_t *source, pgasi_reader_t *reader, pgas_agg_t *agg,
+                                piece_t *piece, bool *more_p)
 {
     uint64_t more = 0;
     piece->n_bytes = 0;
@@ -414,31 +409,27 @@ static pgas_status_t read_round(pgasi_source_t *source, pgasi_reader_t *reader, 
         send_round(source, agg, &reader->error);
         more = !(source->at_end && source->n_pending == 0);
     }
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         status = pgas_quiesce();
-    }
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     if (piece->n_bytes > 0 && reader->error.status == PGAS_OK) {
         reader->n_lines = piece->line;
-        if (pgasi_reader_feed(reader, piece->bytes, piece->n_bytes) == PGAS_OK) {
+        if (pgasi_reader_feed(reader, piece->bytes, piece->n_bytes) == PGAS_OK)
             pgasi_reader_finish(reader);
-        }
         source->n_lines += reader->n_lines - piece->line;
     }
     status = agree_on_error(source, &reader->error, false);
-    if (status == PGAS_OK) {
-        status = pgas_broadcast(NULL, &more, sizeof(more), 0);
-    }
+    if (status == PGAS_OK)
+        status = pgas_broadcast(NULL, &more, sizeof more, 0);
     *more_p = more != 0;
     return status;
 }
 
-static pgas_status_t read_stream(pgasi_source_t *source, pgasi_reader_t *reader, pgas_status_t (*new_round)(void *arg),
-                                 void *arg)
+static pgas_status_t read_stream(pgasi_source_t *source, pgasi_reader_t *reader,
+                                 pgas_status_t (*new_round)(void *arg), void *arg)
 {
-    piece_t piece = {.bytes = (char *)malloc(PGASI_SOURCE_BUFFER)};
+    piece_t piece = { .bytes = (char *)malloc(PGASI_SOURCE_BUFFER) };
     pgas_agg_t *agg = NULL;
     bool more = true;
     pgas_status_t mine = piece.bytes != NULL ? pgas_agg_create(NULL, &agg) : PGAS_ERR_NO_MEMORY;
@@ -447,9 +438,8 @@ static pgas_status_t read_stream(pgasi_source_t *source, pgasi_reader_t *reader,
     source->n_lines = pgas_rank() == 0 ? source->info.header_lines : 0;
     while (status == PGAS_OK && more) {
         pgas_status_t ready = new_round(arg);
-        if (ready != PGAS_OK) {
+        if (ready != PGAS_OK)
             pgasi_graph_error_set(&reader->error, ready, 0, "%s", pgas_status_text(ready));
-        }
         status = read_round(source, reader, agg, &piece, &more);
     }
     arriving = NULL;
@@ -460,17 +450,15 @@ static pgas_status_t read_stream(pgasi_source_t *source, pgasi_reader_t *reader,
     return status;
 }
 
-pgas_status_t pgasi_source_read(pgasi_source_t *source, pgasi_reader_t *reader, pgas_status_t (*new_round)(void *arg),
-                                void *arg)
+pgas_status_t pgasi_source_read(pgasi_source_t *source, pgasi_reader_t *reader,
+                                pgas_status_t (*new_round)(void *arg), void *arg)
 {
-    if (source->info.is_stream) {
+    if (source->info.is_stream)
         return read_stream(source, reader, new_round, arg);
-    }
     pgas_status_t status = new_round(arg);
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         read_file(source, reader);
-    } else {
+    else
         pgasi_graph_error_set(&reader->error, status, 0, "%s", pgas_status_text(status));
-    }
     return agree_on_error(source, &reader->error, true);
 }

@@ -33,16 +33,18 @@ typedef struct {
 
 #define PGASI_SOURCE_BUFFER (1u << 20)
 
-/** Open, tell the format and read a Matrix Market header. Collective; rank 0's path and options rule.
+/** Open, tell the format and read a Matrix Market header. Collective; rank 0's path and options
+ *  rule.
  *  Done:   after an error nothing is open, and the reason is in the log. */
-pgas_status_t pgasi_source_open(pgasi_source_t *source, const char *path, const pgas_graph_read_opts_t *opts);
+pgas_status_t pgasi_source_open(pgasi_source_t *source, const char *path,
+                                const pgas_graph_read_opts_t *opts);
 
-/** Feed the whole of it to the readers of all ranks, in rounds (a file: one). The order of the text is that of rounds,
- *  and within a round that of ranks. Collective.
+/** Feed the whole of it to the readers of all ranks, in rounds (a file: one). The order of the text
+ *  is that of rounds, and within a round that of ranks. Collective.
  *  @param new_round called on every rank before each round; may fail, which ends the reading
  *  @return the same on all ranks; the log has the reason. */
-pgas_status_t pgasi_source_read(pgasi_source_t *source, pgasi_reader_t *reader, pgas_status_t (*new_round)(void *arg),
-                                void *arg);
+pgas_status_t pgasi_source_read(pgasi_source_t *source, pgasi_reader_t *reader,
+                                pgas_status_t (*new_round)(void *arg), void *arg);
 
 void pgasi_source_close(pgasi_source_t *source);
 

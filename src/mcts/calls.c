@@ -24,7 +24,8 @@ static void hold(worker_t *w, int rank, handler_number_t handler, const void *ar
     memcpy(held->args, args, bytes);
     __atomic_fetch_add(&m->work.made, 1, __ATOMIC_RELEASE);
     held->next = __atomic_load_n(&m->held, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&m->held, &held->next, held, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    while (!__atomic_compare_exchange_n(&m->held, &held->next, held, true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) {
     }
 }
 
@@ -32,11 +33,14 @@ static void hold(worker_t *w, int rank, handler_number_t handler, const void *ar
 static pgas_status_t call_large(int rank, pgas_handler_t handler, const char *args, size_t bytes)
 {
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
-    pgas_buffer_t state = { PGAS_BUFFER_COPY, args + sizeof(create_t), bytes - sizeof(create_t), 0, false };
-    return pgas_call_buffer(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, args, sizeof(create_t), &state, 1, &opts, NULL);
+    pgas_buffer_t state = { PGAS_BUFFER_COPY, args + sizeof(create_t), bytes - sizeof(create_t), 0,
+                            false };
+    return pgas_call_buffer(pgas_thread_make(rank, PGAS_SLOT_ANY), handler, args, sizeof(create_t),
+                            &state, 1, &opts, NULL);
 }
 
-static pgas_status_t try_post(worker_t *w, int rank, handler_number_t number, const void *args, size_t bytes)
+static pgas_status_t try_post(worker_t *w, int rank, handler_number_t number, const void *args,
+                              size_t bytes)
 {
     pgas_handler_t handler = pgasi_mcts_handlers[number];
     pgas_status_t status = pgas_agg_call(w->agg, rank, handler, args, bytes);
@@ -46,7 +50,8 @@ static pgas_status_t try_post(worker_t *w, int rank, handler_number_t number, co
 }
 
 /* A call that cannot be made (its rank died) is a rollout that is lost: nobody will report it. */
-void pgasi_mcts_post(worker_t *w, int rank, handler_number_t handler, const void *args, size_t bytes)
+void pgasi_mcts_post(worker_t *w, int rank, handler_number_t handler, const void *args,
+                     size_t bytes)
 {
     pgas_status_t status = try_post(w, rank, handler, args, bytes);
     while (PGAS_UNLIKELY(status == PGAS_ERR_AGAIN)) {
@@ -89,8 +94,8 @@ static void handle_create(const void *args, size_t bytes, pgas_thread_t source, 
     worker_t *w = worker_of(c->id, bytes, sizeof *c);
     void *state = (void *)(uintptr_t)c->state;
     size_t state_bytes = bytes - sizeof *c;
-    if (!w || (state_bytes == 0 && pgas_buffer_get(0, &state, &state_bytes) != PGAS_OK) || state_bytes != w->mcts->state_bytes ||
-        c->owner >= (uint32_t)w->mcts->n_threads)
+    if (!w || (state_bytes == 0 && pgas_buffer_get(0, &state, &state_bytes) != PGAS_OK) ||
+        state_bytes != w->mcts->state_bytes || c->owner >= (uint32_t)w->mcts->n_threads)
         return;
     pgas_mcts_t *m = w->mcts;
     if (c->flags & CREATE_TEMPORARY) {
@@ -148,12 +153,14 @@ static void fetch_parents(const char *args, size_t bytes, size_t stride, size_t 
     for (size_t i = 0; i < n && n > 1 && bytes >= sizeof(report_call_t); i++) {
         const report_call_t *c = (const report_call_t *)(const void *)(args + i * stride);
         if (!(c->place & 1))
-            pgasi_mcts_fetch(__atomic_load_n(&((const node_t *)ref_pointer(c->place))->edges, __ATOMIC_RELAXED));
+            pgasi_mcts_fetch(
+                __atomic_load_n(&((const node_t *)ref_pointer(c->place))->edges, __ATOMIC_RELAXED));
     }
 }
 
 /* Several calls of one kind, or one; what came out of them is flushed at the end. */
-static void handle_batch(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void handle_batch(const void *args, size_t bytes, size_t stride, size_t n,
+                         pgas_thread_t source, void *context)
 {
     (void)source;
     uint32_t id = 0, next;
@@ -181,7 +188,8 @@ static void handle(const void *args, size_t bytes, pgas_thread_t source, void *c
 void pgasi_mcts_end_soon(pgas_mcts_t *m, uint32_t why)
 {
     uint32_t not_yet = 0;
-    __atomic_compare_exchange_n(&m->stopping, &not_yet, 1 + why, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&m->stopping, &not_yet, 1 + why, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
 }
 
 static void handle_stop(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -212,7 +220,8 @@ pgas_status_t pgasi_mcts_register(void)
     pgas_status_t status = PGAS_OK;
     for (int i = 0; i < HANDLERS && status == PGAS_OK; i++) {
         bool in_batches = i == HANDLER_SELECT || i == HANDLER_REPORT;
-        status = pgas_handler_register_opts(all[i].name, all[i].fn, i == HANDLER_SELECT ? &is_select : NULL,
+        status = pgas_handler_register_opts(all[i].name, all[i].fn,
+                                            i == HANDLER_SELECT ? &is_select : NULL,
                                             in_batches ? &batch : &plain, &pgasi_mcts_handlers[i]);
     }
     return status;

@@ -1,19 +1,21 @@
 /* Hex as a sequential problem: rows of bits, and nothing of the library but its header.
  *
- * Nearly all time goes to playouts. Turns alternate, so the empty cells are filled at random, half by each player; a full
- * board has one winner, who is also the winner of the game that stopped at its end: nothing needs to be looked at on the
- * way. Each empty cell gets a random bit, then random cells of the colour that has too many change it, some four of them at
- * 11x11: all fills with the right numbers are equally likely. Who has won is told by a flood from the top, row by row;
- * within a row the carry of a sum takes it to one side, shifts take it to the other. */
+ * Nearly all time goes to playouts. Turns alternate, so the empty cells are filled at random, half
+ * by each player; a full board has one winner, who is also the winner of the game that stopped at
+ * its end: nothing needs to be looked at on the way. Each empty cell gets a random bit, then random
+ * cells of the colour that has too many change it, some four of them at 11x11: all fills with the
+ * right numbers are equally likely. Who has won is told by a flood from the top, row by row; within
+ * a row the carry of a sum takes it to one side, shifts take it to the other. */
 #include "pgas/hex.h"
 #include <string.h>
 
-/* ---- who has won ------------------------------------------------------------------------------------------------ */
+/* ---- who has won ---- */
 
 /* all stones of a row that are joined to those reached */
 static inline uint32_t spread(uint32_t stones, uint32_t reached, int size)
 {
-    reached |= stones & ~(stones + reached); /* the carry runs on to the end of each run of stones */
+    /* the carry runs on to the end of each run of stones */
+    reached |= stones & ~(stones + reached);
     for (int step = 1; step < size; step *= 2) {
         reached |= stones & reached >> step;
         stones &= stones >> step;
@@ -21,36 +23,39 @@ static inline uint32_t spread(uint32_t stones, uint32_t reached, int size)
     return reached;
 }
 
-/* Floods the stones from the top, down the rows and up again, until nothing is added. True: it comes to the bottom. */
+/* Floods the stones from the top, down the rows and up again, until nothing is added. True: it
+ * comes to the bottom. */
 static bool joins_top_and_bottom(const uint32_t *stones, int size)
 {
-    uint32_t reached[PGAS_HEX_SIZE_MAX] = {stones[0]};
+    uint32_t reached[PGAS_HEX_SIZE_MAX] = { stones[0] };
     for (bool grows = true; grows;) {
         for (int r = 1; r < size; r++) {
-            reached[r] = spread(stones[r], reached[r] | (stones[r] & (reached[r - 1] | reached[r - 1] >> 1)), size);
+            reached[r] =
+                spread(stones[r], reached[r] | (stones[r] & (reached[r - 1] | reached[r - 1] >> 1)),
+                       size);
         }
-        if (reached[size - 1] != 0) {
+        if (reached[size - 1] != 0)
             return true;
-        }
         grows = false;
         for (int r = size - 2; r >= 0; r--) {
             uint32_t before = reached[r];
-            reached[r] = spread(stones[r], before | (stones[r] & (reached[r + 1] | reached[r + 1] << 1)), size);
+            reached[r] =
+                spread(stones[r], before | (stones[r] & (reached[r + 1] | reached[r + 1] << 1)),
+                       size);
             grows |= reached[r] != before;
         }
     }
     return false;
 }
 
-/* The board reflected at its long diagonal is the same board, with the sides of the other player. */
+/* The board reflected at its long diagonal is the same board, with the sides of the other
+ * player. */
 static void reflect(const uint32_t *stones, int size, uint32_t *reflected)
 {
-    memset(reflected, 0, PGAS_HEX_SIZE_MAX * sizeof(*reflected));
-    for (int r = 0; r < size; r++) {
-        for (uint32_t left = stones[r]; left != 0; left &= left - 1) {
+    memset(reflected, 0, PGAS_HEX_SIZE_MAX * sizeof *reflected);
+    for (int r = 0; r < size; r++)
+        for (uint32_t left = stones[r]; left != 0; left &= left - 1)
             reflected[__builtin_ctz(left)] |= UINT32_C(1) << r;
-        }
-    }
 }
 
 static uint32_t full_row(int size)
@@ -68,12 +73,10 @@ static bool has_connected(const pgas_hex_t *hex, int player)
         n_rows += stones[r] != 0;
         columns |= stones[r];
     }
-    if (player == 0) {
+    if (player == 0)
         return n_rows == hex->size && joins_top_and_bottom(stones, hex->size);
-    }
-    if (columns != full_row(hex->size)) {
+    if (columns != full_row(hex->size))
         return false;
-    }
     reflect(stones, hex->size, reflected);
     return joins_top_and_bottom(reflected, hex->size);
 }
@@ -83,14 +86,13 @@ int pgas_hex_winner(const pgas_hex_t *hex)
     return has_connected(hex, 0) ? 0 : has_connected(hex, 1) ? 1 : -1;
 }
 
-/* ---- moves ------------------------------------------------------------------------------------------------------ */
+/* ---- moves ---- */
 
 pgas_status_t pgas_hex_init(pgas_hex_t *hex, int size, bool may_swap)
 {
-    if (size < PGAS_HEX_SIZE_MIN || size > PGAS_HEX_SIZE_MAX) {
+    if (size < PGAS_HEX_SIZE_MIN || size > PGAS_HEX_SIZE_MAX)
         return PGAS_ERR_RANGE;
-    }
-    memset(hex, 0, sizeof(*hex)); /* padding, too: states are compared and sent as bytes */
+    memset(hex, 0, sizeof *hex); /* padding, too: states are compared and sent as bytes */
     hex->winner = -1;
     hex->size = (uint8_t)size;
     hex->may_swap = may_swap;
@@ -105,9 +107,8 @@ static uint32_t empty_cells(const pgas_hex_t *hex, uint32_t row)
 static bool is_legal(const pgas_hex_t *hex, pgas_mcts_move_t move)
 {
     uint32_t row = move / hex->size, column = move % hex->size;
-    if (hex->winner >= 0) {
+    if (hex->winner >= 0)
         return false;
-    }
     return move == PGAS_HEX_SWAP ? hex->may_swap && hex->n_moves == 1
                                  : row < hex->size && (empty_cells(hex, row) >> column & 1) != 0;
 }
@@ -115,24 +116,22 @@ static bool is_legal(const pgas_hex_t *hex, pgas_mcts_move_t move)
 pgas_status_t pgas_hex_play(pgas_hex_t *hex, pgas_mcts_move_t move)
 {
     int player = hex->turn;
-    if (!is_legal(hex, move)) {
+    if (!is_legal(hex, move))
         return PGAS_ERR_RANGE;
-    }
     hex->n_moves++;
     hex->turn = (uint8_t)!player;
     if (move == PGAS_HEX_SWAP) {
         reflect(hex->stones[0], hex->size, hex->stones[1]);
-        memset(hex->stones[0], 0, sizeof(hex->stones[0]));
+        memset(hex->stones[0], 0, sizeof hex->stones[0]);
         return PGAS_OK;
     }
     hex->stones[player][move / hex->size] |= UINT32_C(1) << move % hex->size;
-    if (has_connected(hex, player)) {
+    if (has_connected(hex, player))
         hex->winner = (int8_t)player;
-    }
     return PGAS_OK;
 }
 
-/* ---- playouts --------------------------------------------------------------------------------------------------- */
+/* ---- playouts ---- */
 
 /* The cells to be filled. */
 typedef struct {
@@ -147,9 +146,8 @@ static void list_empty(const pgas_hex_t *hex, blank_t *blank)
     blank->n_empty = 0;
     for (uint32_t r = 0; r < hex->size; r++) {
         blank->empty[r] = empty_cells(hex, r);
-        for (uint32_t left = blank->empty[r]; left != 0; left &= left - 1) {
+        for (uint32_t left = blank->empty[r]; left != 0; left &= left - 1)
             blank->cells[blank->n_empty++] = (uint16_t)(r * 32 + (uint32_t)__builtin_ctz(left));
-        }
     }
     blank->n_black = (int)(blank->n_empty + (hex->turn == 0)) / 2;
 }
@@ -184,34 +182,28 @@ int pgas_hex_playouts(const pgas_hex_t *hex, pgas_mcts_rng_t *rng, int n)
     list_empty(hex, &blank);
     for (int i = 0; i < n; i++) {
         fill(&blank, size, rng, black);
-        for (int r = 0; r < size; r++) {
+        for (int r = 0; r < size; r++)
             black[r] |= hex->stones[0][r];
-        }
         won += joins_top_and_bottom(black, size);
     }
     return won;
 }
 
-/* ---- the description -------------------------------------------------------------------------------------------- */
+/* ---- the description ---- */
 
 static uint32_t list_moves(const void *state, pgas_mcts_move_t *moves, float *priors, void *arg)
 {
     const pgas_hex_t *hex = state;
     uint32_t n = 0;
-    if (hex->size != (uintptr_t)arg) { /* a board that the description is not for */
+    if (hex->size != (uintptr_t)arg) /* a board that the description is not for */
         return 0;
-    }
-    for (uint32_t r = 0; r < hex->size; r++) {
-        for (uint32_t left = empty_cells(hex, r); left != 0; left &= left - 1) {
+    for (uint32_t r = 0; r < hex->size; r++)
+        for (uint32_t left = empty_cells(hex, r); left != 0; left &= left - 1)
             moves[n++] = r * hex->size + (uint32_t)__builtin_ctz(left);
-        }
-    }
-    if (is_legal(hex, PGAS_HEX_SWAP)) {
+    if (is_legal(hex, PGAS_HEX_SWAP))
         moves[n++] = PGAS_HEX_SWAP;
-    }
-    for (uint32_t i = 0; priors != NULL && i < n; i++) {
+    for (uint32_t i = 0; priors != NULL && i < n; i++)
         priors[i] = 1 / (float)n;
-    }
     return n;
 }
 
@@ -231,9 +223,8 @@ static bool outcome(const void *state, float *values, void *arg)
 {
     const pgas_hex_t *hex = state;
     (void)arg;
-    if (hex->winner < 0) {
+    if (hex->winner < 0)
         return false;
-    }
     values[0] = hex->winner == 0;
     values[1] = hex->winner == 1;
     return true;
@@ -247,33 +238,39 @@ static void playout(const void *state, pgas_mcts_rng_t *rng, int n, float *sums,
     sums[1] += (float)(n - won);
 }
 
-/* The stones, whose turn it is, and whether there is a swap to come; of the moves before, nothing else matters. */
+/* The stones, whose turn it is, and whether there is a swap to come; of the moves before, nothing
+ * else matters. */
 static uint64_t hash(const void *state, void *arg)
 {
     const pgas_hex_t *hex = state;
     bool swap_to_come = hex->may_swap && hex->n_moves <= 1;
-    uint64_t h = (uint64_t)(hex->size * 4 + hex->turn * 2 + swap_to_come) << 56; /* no bits of a row */
+    /* no bits of a row */
+    uint64_t h = (uint64_t)(hex->size * 4 + hex->turn * 2 + swap_to_come) << 56;
     (void)arg;
-    for (int r = 0; r < hex->size; r++) { /* each step is one to one, so boards that differ in one row differ here */
-        h = (h ^ hex->stones[0][r] ^ (uint64_t)hex->stones[1][r] << 32) * UINT64_C(0x9e3779b97f4a7c15);
+    /* each step is one to one, so boards that differ in one row differ here */
+    for (int r = 0; r < hex->size; r++) {
+        h = (h ^ hex->stones[0][r] ^ (uint64_t)hex->stones[1][r] << 32) *
+            UINT64_C(0x9e3779b97f4a7c15);
         h ^= h >> 32;
     }
     h = (h ^ h >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
     return h ^ h >> 32;
 }
 
-#define SPEC(n)                                                                                                          \
-    {                                                                                                                    \
-        .size = sizeof(pgas_mcts_spec_t), .name = "hex " #n, .state_bytes = sizeof(pgas_hex_t), .n_players = 2,          \
-        .moves_max = (n) * (n), .moves = list_moves, .apply = apply, .turn = turn, .outcome = outcome,                   \
-        .playout = playout, .hash = hash, .arg = (void *)(uintptr_t)(n)                                                  \
+#define SPEC(n)                                                                                    \
+    {                                                                                              \
+        .size = sizeof(pgas_mcts_spec_t), .name = "hex " #n, .state_bytes = sizeof(pgas_hex_t),    \
+        .n_players = 2, .moves_max = (n) * (n), .moves = list_moves, .apply = apply, .turn = turn, \
+        .outcome = outcome, .playout = playout, .hash = hash, .arg = (void *)(uintptr_t)(n)        \
     }
 
-static const pgas_mcts_spec_t specs[] = {SPEC(2), SPEC(3), SPEC(4), SPEC(5), SPEC(6), SPEC(7), SPEC(8), SPEC(9), SPEC(10),
-                                         SPEC(11), SPEC(12), SPEC(13), SPEC(14), SPEC(15), SPEC(16), SPEC(17), SPEC(18),
-                                         SPEC(19)};
+static const pgas_mcts_spec_t specs[] = { SPEC(2),  SPEC(3),  SPEC(4),  SPEC(5),  SPEC(6),
+                                          SPEC(7),  SPEC(8),  SPEC(9),  SPEC(10), SPEC(11),
+                                          SPEC(12), SPEC(13), SPEC(14), SPEC(15), SPEC(16),
+                                          SPEC(17), SPEC(18), SPEC(19) };
 
 const pgas_mcts_spec_t *pgas_hex_spec(int size)
 {
-    return size < PGAS_HEX_SIZE_MIN || size > PGAS_HEX_SIZE_MAX ? NULL : &specs[size - PGAS_HEX_SIZE_MIN];
+    return size < PGAS_HEX_SIZE_MIN || size > PGAS_HEX_SIZE_MAX ? NULL
+                                                                : &specs[size - PGAS_HEX_SIZE_MIN];
 }

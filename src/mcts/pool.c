@@ -1,14 +1,16 @@
-/* Memory of nodes: blocks of some hundred bytes, taken one by one while the search runs and given back together at rest.
- * Sizes up to 4 KiB in lines of 64 bytes, above that powers of two; blocks of a class are used again. What one worker takes
- * another may give back, so at rest blocks go to lists for all, from which a worker takes some at a time. */
+/* Memory of nodes: blocks of some hundred bytes, taken one by one while the search runs and given
+ * back together at rest. Sizes up to 4 KiB in lines of 64 bytes, above that powers of two; blocks
+ * of a class are used again. What one worker takes another may give back, so at rest blocks go to
+ * lists for all, from which a worker takes some at a time. */
 #include <sys/mman.h>
 
 #include "mcts/mcts.h"
 
-#define SLAB_BYTES ((size_t)2 << 20) /* a huge page each: nodes lie scattered, and looking up small pages costs as much as they do */
-#define LINE 64
-#define FINE 64 /* classes of lines */
-#define AT_A_TIME 32
+/* a huge page each: nodes lie scattered, and looking up small pages costs as much as they do */
+#define SLAB_BYTES ((size_t)2 << 20)
+#define LINE       64
+#define FINE       64 /* classes of lines */
+#define AT_A_TIME  32
 
 typedef struct slab {
     struct slab *next;
@@ -19,14 +21,16 @@ typedef struct slab {
 /* Takes a share of the limit, so that the worker does not ask for each block. */
 static bool has_room(pool_t *pool, int64_t bytes)
 {
-    int64_t left = __atomic_load_n(&pool->rest->room, __ATOMIC_RELAXED), more = bytes - pool->room, take = 0;
+    int64_t left = __atomic_load_n(&pool->rest->room, __ATOMIC_RELAXED), more = bytes - pool->room,
+            take = 0;
     while (more > 0) {
         if (left < more) {
             __atomic_store_n(&pool->rest->full, true, __ATOMIC_RELAXED);
             return false;
         }
         take = PGASI_MIN(left, PGASI_MAX(more, pool->rest->share));
-        if (__atomic_compare_exchange_n(&pool->rest->room, &left, left - take, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        if (__atomic_compare_exchange_n(&pool->rest->room, &left, left - take, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             break;
     }
     pool->room += take;
@@ -51,10 +55,12 @@ size_t pgasi_mcts_block_bytes(size_t bytes)
     return room;
 }
 
-/* Mapped, not allocated: the C library keeps what it gets back of this size, in as many heaps as there were threads. */
+/* Mapped, not allocated: the C library keeps what it gets back of this size, in as many heaps as
+ * there were threads. */
 static slab_t *map_slab(size_t bytes)
 {
-    char *from = mmap(NULL, bytes + SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *from =
+        mmap(NULL, bytes + SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (from == MAP_FAILED)
         return NULL;
     size_t before = -(uintptr_t)from & (SLAB_BYTES - 1);
@@ -75,7 +81,7 @@ static bool add_slab(pool_t *pool, size_t least)
     if (slab) {
         *at = slab->next;
         bytes = slab->bytes;
-    } else if ((slab = map_slab(bytes)) != NULL) {
+    } else if ((slab = map_slab(bytes))) {
         slab->bytes = bytes;
     } else {
         return false;

@@ -1,5 +1,5 @@
-/* Steps, which are notes of rollouts under way and jobs, and the queues of jobs: any thread pushes, one pops (after Vyukov's
- * intrusive queue); pushing is one exchange. */
+/* Steps, which are notes of rollouts under way and jobs, and the queues of jobs: any thread pushes,
+ * one pops (after Vyukov's intrusive queue); pushing is one exchange. */
 #include <stdlib.h>
 
 #include "mcts/walk.h"
@@ -36,8 +36,10 @@ void pgasi_mcts_free_steps(worker_t *w)
     w->step_chunks = NULL;
 }
 
-/* Its own ones first, then those that others have given back. As many as there are rollouts under way, times their depth. */
-step_t *pgasi_mcts_take_step(worker_t *w, node_t *node, pgasi_ref_t up, uint32_t up_idx, uint32_t n, uint32_t depth)
+/* Its own ones first, then those that others have given back. As many as there are rollouts under
+ * way, times their depth. */
+step_t *pgasi_mcts_take_step(worker_t *w, node_t *node, pgasi_ref_t up, uint32_t up_idx, uint32_t n,
+                             uint32_t depth)
 {
     if (!w->free_steps)
         w->free_steps = __atomic_exchange_n(&w->foreign, NULL, __ATOMIC_ACQUIRE);
@@ -45,7 +47,8 @@ step_t *pgasi_mcts_take_step(worker_t *w, node_t *node, pgasi_ref_t up, uint32_t
         add_chunk(w);
     step_t *step = w->free_steps;
     w->free_steps = step->next;
-    *step = (step_t){ NULL, node, up, 0, up_idx, n, n, depth, (uint32_t)w->index, w, STAGE_SIMULATE, false };
+    *step = (step_t){ NULL, node,           up,   0, up_idx, n, n, depth, (uint32_t)w->index,
+                      w,    STAGE_SIMULATE, false };
     return step;
 }
 
@@ -92,7 +95,8 @@ step_t *pgasi_mcts_pop(worker_t *w)
 
 bool pgasi_mcts_has_jobs(const worker_t *w)
 {
-    return w->own || w->queue_tail != &w->stub || __atomic_load_n(&w->queue_head, __ATOMIC_RELAXED) != &w->stub;
+    return w->own || w->queue_tail != &w->stub ||
+           __atomic_load_n(&w->queue_head, __ATOMIC_RELAXED) != &w->stub;
 }
 
 void pgasi_mcts_keep(worker_t *w, step_t *job)
@@ -107,10 +111,9 @@ void pgasi_mcts_keep(worker_t *w, step_t *job)
 worker_t *pgasi_mcts_helper_for(pgas_mcts_t *m, uint32_t owner)
 {
     worker_t *to = &m->worker[owner];
-    for (int i = 0; i < m->n_threads && !__atomic_load_n(&to->wants, __ATOMIC_RELAXED); i++) {
+    for (int i = 0; i < m->n_threads && !__atomic_load_n(&to->wants, __ATOMIC_RELAXED); i++)
         if (__atomic_load_n(&m->worker[i].wants, __ATOMIC_RELAXED))
             to = &m->worker[i];
-    }
     return to;
 }
 

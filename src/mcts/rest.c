@@ -1,8 +1,8 @@
-/* What is done at rest: a new root, giving back what is not below it, the accounts, results. And looking at the root, at any
- * time.
+/* What is done at rest: a new root, giving back what is not below it, the accounts, results. And
+ * looking at the root, at any time.
  *
- * Memory comes back by marking what can be reached from the new root, over all ranks, and sweeping the rest: the same for
- * trees and for graphs of positions. */
+ * Memory comes back by marking what can be reached from the new root, over all ranks, and sweeping
+ * the rest: the same for trees and for graphs of positions. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -48,7 +48,8 @@ static bool is_better(const node_t *node, const child_t *a, const child_t *b)
     return node->player == PGAS_MCTS_CHANCE ? a->visits > b->visits : pgasi_mcts_better(a, b);
 }
 
-/* If the best is proven, it is that of the greatest value among all that are, however often it was visited. */
+/* If the best is proven, it is that of the greatest value among all that are, however often it was
+ * visited. */
 static child_t *best_child(const node_t *node, uint32_t *i_p)
 {
     child_t *best = NULL;
@@ -59,7 +60,8 @@ static child_t *best_child(const node_t *node, uint32_t *i_p)
             *i_p = i;
         }
     }
-    for (uint32_t i = 0; best && best->proven && node->player != PGAS_MCTS_CHANCE && i < n_open(node); i++) {
+    for (uint32_t i = 0;
+         best && best->proven && node->player != PGAS_MCTS_CHANCE && i < n_open(node); i++) {
         child_t *c = child_at(node, i);
         if (c && c->proven && c->proven_value > best->proven_value) {
             best = c;
@@ -71,10 +73,9 @@ static child_t *best_child(const node_t *node, uint32_t *i_p)
 
 static child_t *child_of(const node_t *node, pgas_mcts_move_t move)
 {
-    for (uint32_t i = 0; i < n_open(node); i++) {
+    for (uint32_t i = 0; i < n_open(node); i++)
         if (node->edges->moves[i] == move)
             return child_at(node, i);
-    }
     return NULL;
 }
 
@@ -124,7 +125,8 @@ void pgasi_mcts_handle_mark(const void *args, size_t bytes, pgas_thread_t source
         mark(handlers_worker(m), node);
 }
 
-/* Below the root. In a graph it may be known from a shorter way than that which the roots took: then it wraps. */
+/* Below the root. In a graph it may be known from a shorter way than that which the roots took:
+ * then it wraps. */
 static uint64_t depth_of(const pgas_mcts_t *m, const node_t *node)
 {
     uint16_t depth = (uint16_t)(node->depth - m->root_depth);
@@ -191,8 +193,8 @@ pgas_status_t pgasi_mcts_refuse(pgas_mcts_t *m)
 {
     bool is_limit = __atomic_load_n(&m->rest.full, __ATOMIC_RELAXED);
     if (is_limit)
-        PGASI_ERROR("mcts", "memory_bytes is %zu: the root and its moves alone take %zu", m->opts.memory_bytes,
-                    pgasi_mcts_least_bytes(&m->worker[0], m->root_state));
+        PGASI_ERROR("mcts", "memory_bytes is %zu: the root and its moves alone take %zu",
+                    m->opts.memory_bytes, pgasi_mcts_least_bytes(&m->worker[0], m->root_state));
     else
         PGASI_ERROR("mcts", "no memory for the root and its moves");
     return PGAS_ERR_NO_MEMORY;
@@ -225,7 +227,8 @@ static pgas_status_t make_root(pgas_mcts_t *m)
 /* Where it is, where there is one. */
 static pgas_status_t tell_root(pgas_mcts_t *m, int rank)
 {
-    return m->opts.mode == PGAS_MCTS_ROOT ? PGAS_OK : pgas_broadcast(NULL, &m->root, sizeof m->root, rank);
+    return m->opts.mode == PGAS_MCTS_ROOT ? PGAS_OK
+                                          : pgas_broadcast(NULL, &m->root, sizeof m->root, rank);
 }
 
 /* A new tree at root_state. */
@@ -279,7 +282,8 @@ static bool is_legal(pgas_mcts_t *m, pgas_mcts_move_t move)
     return n > 0;
 }
 
-/* All but what is below the child is given back, and it is the root. Handlers mark, one at a time. */
+/* All but what is below the child is given back, and it is the root. Handlers mark, one at a
+ * time. */
 static pgas_status_t keep_below(pgas_mcts_t *m)
 {
     m->epoch++;
@@ -360,7 +364,8 @@ void pgasi_mcts_handle_audit(const void *args, size_t bytes, pgas_thread_t sourc
     (void)source, (void)context;
     const ask_t *ask = args;
     if (search_of(args, bytes))
-        __atomic_fetch_add(&((node_t *)ref_pointer(ask->node))->audit, ask->visits, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&((node_t *)ref_pointer(ask->node))->audit, ask->visits,
+                           __ATOMIC_RELAXED);
 }
 
 static uint64_t tell_children(worker_t *w, node_t *node)
@@ -378,12 +383,13 @@ static uint64_t tell_children(worker_t *w, node_t *node)
     return sum;
 }
 
-/* Parents count what they sent to a node; what was simulated without one, for want of memory, is not in its own count, and
- * what came from parents that have been dropped is not in theirs. */
+/* Parents count what they sent to a node; what was simulated without one, for want of memory, is
+ * not in its own count, and what came from parents that have been dropped is not in theirs. */
 static bool is_wrong(const pgas_mcts_t *m, const node_t *node, bool refused)
 {
     bool root = node == ref_pointer(m->root) && m->has_root;
-    bool less = node->audit < node->visits && !m->by_steps, more = node->audit > node->visits && !refused;
+    bool less = node->audit < node->visits && !m->by_steps,
+         more = node->audit > node->visits && !refused;
     return node->done > node->visits || (!root && (less || more));
 }
 
@@ -400,10 +406,9 @@ pgas_status_t pgas_mcts_audit(pgas_mcts_t *m, uint64_t *wrong_p, uint64_t *open_
             node->audit = 0;
     }
     status = pgas_barrier(NULL);
-    for (int i = 0; i <= m->n_threads && status == PGAS_OK; i++) {
+    for (int i = 0; i <= m->n_threads && status == PGAS_OK; i++)
         for (node_t *node = m->worker[i].nodes; node; node = node->next)
             sums[0] += tell_children(w, node) > node->visits;
-    }
     pgasi_mcts_flush(w);
     if (status == PGAS_OK)
         status = pgas_quiesce_work(&m->work);
@@ -463,7 +468,8 @@ static uint32_t list_moves(pgas_mcts_t *m)
     bool priors = m->spec.has_priors || pgasi_mcts_turn(m, m->root_state) == PGAS_MCTS_CHANCE;
     uint32_t n = pgasi_mcts_moves(w, m->root_state, priors);
     for (uint32_t i = 0; i < n; i++)
-        m->children[i] = (pgas_mcts_child_t){ w->moves[i], 0, .5, priors ? (double)w->priors[i] : 1. / n, false };
+        m->children[i] = (pgas_mcts_child_t){ w->moves[i], 0, .5,
+                                              priors ? (double)w->priors[i] : 1. / n, false };
     qsort(m->children, n, sizeof *m->children, by_move);
     return n;
 }
@@ -492,7 +498,8 @@ static pgas_status_t collect_children(pgas_mcts_t *m)
     if (!sums || !proofs)
         pgasi_fatal("mcts", "no memory for the results of a search");
     take_own(m, n, sums, proofs);
-    pgas_status_t status = n ? pgas_allreduce(NULL, sums, all, 3 * (size_t)n, PGAS_UINT64, PGAS_SUM) : PGAS_OK;
+    pgas_status_t status =
+        n ? pgas_allreduce(NULL, sums, all, 3 * (size_t)n, PGAS_UINT64, PGAS_SUM) : PGAS_OK;
     if (status == PGAS_OK && n)
         status = pgas_allreduce(NULL, proofs, best, n, PGAS_UINT32, PGAS_MAX);
     for (uint32_t i = 0; i < n && status == PGAS_OK; i++) {
@@ -516,8 +523,11 @@ void pgasi_mcts_handle_line(const void *args, size_t bytes, pgas_thread_t source
     if (search_of(args, bytes)) {
         const node_t *node = ref_pointer(ask->node);
         uint32_t i = 0;
-        const child_t *c = ask->move != PGAS_MCTS_NO_MOVE ? child_of(node, ask->move) : best_child(node, &i);
-        line.move = !c ? PGAS_MCTS_NO_MOVE : ask->move != PGAS_MCTS_NO_MOVE ? ask->move : node->edges->moves[i];
+        const child_t *c =
+            ask->move != PGAS_MCTS_NO_MOVE ? child_of(node, ask->move) : best_child(node, &i);
+        line.move = !c                               ? PGAS_MCTS_NO_MOVE
+                    : ask->move != PGAS_MCTS_NO_MOVE ? ask->move
+                                                     : node->edges->moves[i];
         line.child = c ? c->ref : 0;
     }
     pgas_reply(&line, sizeof line);
@@ -532,10 +542,11 @@ static pgas_status_t collect_line(pgas_mcts_t *m)
         line_t answer = { m->root, 0 };
         ask_t ask = { m->id, m->info.best, 0, 0 };
         uint32_t n = 0;
-        while (n < PGAS_MCTS_LINE_MAX && answer.child && m->info.best != PGAS_MCTS_NO_MOVE && status == PGAS_OK) {
+        while (n < PGAS_MCTS_LINE_MAX && answer.child && m->info.best != PGAS_MCTS_NO_MOVE &&
+               status == PGAS_OK) {
             ask.node = answer.child;
-            status = pgas_call_return(ref_rank(ask.node), pgasi_mcts_handlers[HANDLER_LINE], &ask, sizeof ask, &answer,
-                                      sizeof answer, NULL);
+            status = pgas_call_return(ref_rank(ask.node), pgasi_mcts_handlers[HANDLER_LINE], &ask,
+                                      sizeof ask, &answer, sizeof answer, NULL);
             if (status != PGAS_OK || answer.move == PGAS_MCTS_NO_MOVE)
                 break;
             line[n++] = (pgas_mcts_move_t)answer.move;
@@ -557,7 +568,10 @@ static pgas_status_t collect_info(pgas_mcts_t *m)
     const node_t *root = m->has_root ? ref_pointer(m->root) : NULL;
     uint64_t visits = root ? root->visits : 0, all;
     uint32_t player = root && root->player > 0 ? (uint32_t)root->player : 0;
-    uint32_t proven = root && (root->flags & NODE_PROVEN) ? 1 + proof_of(m, (node_t *)ref_pointer(m->root))[player] : 0, known;
+    uint32_t proven = root && (root->flags & NODE_PROVEN)
+                          ? 1 + proof_of(m, (node_t *)ref_pointer(m->root))[player]
+                          : 0,
+             known;
     pgas_status_t status = pgas_allreduce(NULL, &visits, &all, 1, PGAS_UINT64, PGAS_SUM);
     if (status == PGAS_OK)
         status = pgas_allreduce(NULL, &proven, &known, 1, PGAS_UINT32, PGAS_MAX);
@@ -579,10 +593,9 @@ static pgas_status_t collect_info(pgas_mcts_t *m)
 static void put_best_proven_first(pgas_mcts_t *m)
 {
     size_t best = 0;
-    for (size_t i = 0; i < m->n_children && m->children[0].proven; i++) {
+    for (size_t i = 0; i < m->n_children && m->children[0].proven; i++)
         if (m->children[i].proven && m->children[i].value > m->children[best].value)
             best = i;
-    }
     if (best > 0) {
         pgas_mcts_child_t c = m->children[best];
         memmove(m->children + 1, m->children, best * sizeof c);
@@ -601,10 +614,31 @@ static void fill_stats(pgas_mcts_t *m, const totals_t *t, const uint64_t *most)
     const counts_t *c = &t->counts;
     pgas_mcts_stats_t *s = &m->stats;
     double thread_seconds = m->info.seconds * (double)t->threads;
-    *s = (pgas_mcts_stats_t){ sizeof *s, m->info.rollouts, m->info.lost, c->playouts, c->final_states, t->nodes, t->bytes, most[0],
-                              t->expanded, t->children, most[1], t->nodes ? (double)t->depths / (double)t->nodes : 0,
-                              c->selections, c->remote, c->deferred, c->reports, c->reports_remote, c->combined, c->shared,
-                              c->transpositions, m->n_phases, m->info.seconds, 0, 0, 1 };
+    *s = (pgas_mcts_stats_t){ sizeof *s,
+                              m->info.rollouts,
+                              m->info.lost,
+                              c->playouts,
+                              c->final_states,
+                              t->nodes,
+                              t->bytes,
+                              most[0],
+                              t->expanded,
+                              t->children,
+                              most[1],
+                              t->nodes ? (double)t->depths / (double)t->nodes : 0,
+                              c->selections,
+                              c->remote,
+                              c->deferred,
+                              c->reports,
+                              c->reports_remote,
+                              c->combined,
+                              c->shared,
+                              c->transpositions,
+                              m->n_phases,
+                              m->info.seconds,
+                              0,
+                              0,
+                              1 };
     if (thread_seconds > 0) {
         s->rollouts_per_second_thread = (double)m->info.rollouts / thread_seconds;
         s->playouts_per_second_thread = (double)c->playouts / thread_seconds;
@@ -691,7 +725,8 @@ void pgasi_mcts_handle_look(const void *args, size_t bytes, pgas_thread_t source
     if (m && pthread_mutex_trylock(&m->looking) == 0) {
         if (m->has_root && m->root)
             pgasi_mcts_peek(m, &look.info);
-        look.busy = m->has_state && !m->has_root && !m->broken; /* it has moved away: who asks will hear where to */
+        /* it has moved away: who asks will hear where to */
+        look.busy = m->has_state && !m->has_root && !m->broken;
         pthread_mutex_unlock(&m->looking);
     } else {
         look.busy = m != NULL;

@@ -36,18 +36,22 @@ static void fill_in(pgas_mcts_opts_t *o, int n_ranks)
 static pgas_status_t check_opts(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *o)
 {
     const char *wrong = NULL, *beyond = NULL;
-    if ((unsigned)o->policy > PGAS_MCTS_PUCT || (unsigned)o->pending > PGAS_MCTS_IGNORED || (unsigned)o->mode > PGAS_MCTS_LEAF ||
-        (unsigned)o->place > PGAS_MCTS_NEAR || (unsigned)o->style > PGAS_AGG_OVERFLOW)
+    if ((unsigned)o->policy > PGAS_MCTS_PUCT || (unsigned)o->pending > PGAS_MCTS_IGNORED ||
+        (unsigned)o->mode > PGAS_MCTS_LEAF || (unsigned)o->place > PGAS_MCTS_NEAR ||
+        (unsigned)o->style > PGAS_AGG_OVERFLOW)
         wrong = "no such policy, pending, mode, place or style";
     else if (o->place == PGAS_MCTS_HASH && !spec->hash)
         wrong = "place by hash needs the problem's hash";
-    else if (!(o->fpu >= 0) || !(o->virtual_loss >= 0) || !(o->widening >= 0) || !(o->widening_power >= 0))
+    else if (!(o->fpu >= 0) || !(o->virtual_loss >= 0) || !(o->widening >= 0) ||
+             !(o->widening_power >= 0))
         wrong = "fpu, virtual_loss, widening or widening_power is negative, or no number";
     else if (!isfinite(o->fpu + o->virtual_loss + o->widening + o->widening_power + o->exploration))
         wrong = "exploration, fpu, virtual_loss, widening or widening_power is not finite";
-    else if (o->n_threads < 0 || o->playouts < 0 || o->near_every < 0 || o->in_flight < 0 || o->phase < 0 || o->max_depth < 0)
+    else if (o->n_threads < 0 || o->playouts < 0 || o->near_every < 0 || o->in_flight < 0 ||
+             o->phase < 0 || o->max_depth < 0)
         wrong = "a number is negative";
-    else if (o->n_threads > PGASI_MCTS_THREADS_MAX || o->playouts > 65535 || o->phase > 4096 || o->max_depth > 65000)
+    else if (o->n_threads > PGASI_MCTS_THREADS_MAX || o->playouts > 65535 || o->phase > 4096 ||
+             o->max_depth > 65000)
         beyond = "n_threads, playouts, phase or max_depth is above what is stated";
     if (wrong || beyond)
         PGASI_ERROR("mcts", "options: %s", wrong ? wrong : beyond);
@@ -57,11 +61,34 @@ static pgas_status_t check_opts(const pgas_mcts_spec_t *spec, const pgas_mcts_op
 /* The same number for the same description and options. */
 static uint64_t checksum(const pgas_mcts_spec_t *s, const pgas_mcts_opts_t *o)
 {
-    const double all[] = { (double)s->state_bytes, s->n_players, s->moves_max, s->has_priors, s->hash != NULL,
-                           s->playout != NULL, s->evaluate != NULL, (double)o->seed, o->n_threads, o->playouts, o->policy,
-                           o->exploration, o->fpu, o->pending, o->virtual_loss, o->widening, o->widening_power, o->mode,
-                           o->place, o->near_every, o->always_call, o->no_combining, o->no_proofs, o->style, o->in_flight,
-                           o->phase, o->max_depth, (double)o->memory_bytes };
+    const double all[] = { (double)s->state_bytes,
+                           s->n_players,
+                           s->moves_max,
+                           s->has_priors,
+                           s->hash != NULL,
+                           s->playout != NULL,
+                           s->evaluate != NULL,
+                           (double)o->seed,
+                           o->n_threads,
+                           o->playouts,
+                           o->policy,
+                           o->exploration,
+                           o->fpu,
+                           o->pending,
+                           o->virtual_loss,
+                           o->widening,
+                           o->widening_power,
+                           o->mode,
+                           o->place,
+                           o->near_every,
+                           o->always_call,
+                           o->no_combining,
+                           o->no_proofs,
+                           o->style,
+                           o->in_flight,
+                           o->phase,
+                           o->max_depth,
+                           (double)o->memory_bytes };
     return pgasi_hash_bytes(all, sizeof all, 1);
 }
 
@@ -84,7 +111,8 @@ static pgas_status_t begin_worker(pgas_mcts_t *m, int index)
 {
     worker_t *w = &m->worker[index];
     const pgas_mcts_spec_t *spec = &m->spec;
-    uint64_t seed = m->opts.seed * 1000003 + (uint64_t)m->me * (PGASI_MCTS_THREADS_MAX + 1) + (uint64_t)index;
+    uint64_t seed =
+        m->opts.seed * 1000003 + (uint64_t)m->me * (PGASI_MCTS_THREADS_MAX + 1) + (uint64_t)index;
     w->mcts = m;
     w->index = index;
     w->queue_head = w->queue_tail = &w->stub;
@@ -98,7 +126,8 @@ static pgas_status_t begin_worker(pgas_mcts_t *m, int index)
     w->moves = malloc(spec->moves_max * sizeof *w->moves);
     w->priors = malloc(spec->moves_max * sizeof *w->priors);
     w->call = malloc(m->state_bytes + 256);
-    bool all = w->dirty && w->is_dirty && w->combined && w->state && w->moves && w->priors && w->call;
+    bool all =
+        w->dirty && w->is_dirty && w->combined && w->state && w->moves && w->priors && w->call;
     return all ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
@@ -188,7 +217,8 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* PARK: waits until all have; they progress until then, so nothing that they wait for is held up. */
+/* PARK: waits until all have; they progress until then, so nothing that they wait for is held
+ * up. */
 static void order(pgas_mcts_t *m, order_t order)
 {
     pthread_mutex_lock(&m->lock);
@@ -209,7 +239,8 @@ static pgas_status_t start_threads(pgas_mcts_t *m)
 {
     pgas_status_t status = PGAS_OK;
     int n = 1;
-    while (n < m->n_threads && pthread_create(&m->worker[n].thread, NULL, thread_main, &m->worker[n]) == 0)
+    while (n < m->n_threads &&
+           pthread_create(&m->worker[n].thread, NULL, thread_main, &m->worker[n]) == 0)
         n++;
     m->n_started = n;
     pthread_mutex_lock(&m->lock);
@@ -240,7 +271,8 @@ static pgas_status_t begin(pgas_mcts_t *m)
     m->explore = (float)m->opts.exploration;
     m->by_steps = m->opts.place == PGAS_MCTS_HASH && m->opts.mode != PGAS_MCTS_LEAF;
     m->work.run = pgasi_mcts_run_work;
-    m->worker = aligned_alloc(64, PGASI_ALIGN_UP(((size_t)m->n_threads + 1) * sizeof *m->worker, 64));
+    m->worker =
+        aligned_alloc(64, PGASI_ALIGN_UP(((size_t)m->n_threads + 1) * sizeof *m->worker, 64));
     m->root_state = calloc(1, m->state_bytes);
     m->children = malloc(m->spec.moves_max * sizeof *m->children);
     if (m->by_steps) {
@@ -308,10 +340,9 @@ static pgas_mcts_t *allocate(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_
 
 static int free_id(void)
 {
-    for (int i = 0; i < PGASI_MCTS_SEARCHES; i++) {
+    for (int i = 0; i < PGASI_MCTS_SEARCHES; i++)
         if (!pgasi_mcts_searches[i])
             return i;
-    }
     PGASI_ERROR("mcts", "%d searches live already", PGASI_MCTS_SEARCHES);
     return -1;
 }
@@ -330,7 +361,8 @@ static pgas_status_t check_all(const pgas_mcts_spec_t *spec, pgas_mcts_opts_t *o
     return pgasi_mcts_agree(status, status == PGAS_OK ? checksum(spec, o) : 0);
 }
 
-pgas_status_t pgas_mcts_create(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *opts, pgas_mcts_t **mcts_p)
+pgas_status_t pgas_mcts_create(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *opts,
+                               pgas_mcts_t **mcts_p)
 {
     static const pgas_mcts_opts_t defaults = PGAS_MCTS_OPTS_INIT;
     if (!pgas_initialized())
@@ -363,10 +395,9 @@ pgas_status_t pgas_mcts_create(const pgas_mcts_spec_t *spec, const pgas_mcts_opt
 
 static bool is_live(const pgas_mcts_t *m)
 {
-    for (int i = 0; m && i < PGASI_MCTS_SEARCHES; i++) {
+    for (int i = 0; m && i < PGASI_MCTS_SEARCHES; i++)
         if (pgasi_mcts_searches[i] == m)
             return true;
-    }
     return false;
 }
 
@@ -376,7 +407,8 @@ pgas_status_t pgasi_mcts_check(const pgas_mcts_t *m)
         return PGAS_ERR_NOT_INIT;
     if (!is_live(m))
         return PGAS_ERR_INVALID;
-    if (!pthread_equal(m->creator, pthread_self()) || m->begin_ns) /* of its own search's functions, either */
+    /* of its own search's functions, either */
+    if (!pthread_equal(m->creator, pthread_self()) || m->begin_ns)
         return PGAS_ERR_CONTEXT;
     return m->broken ? PGAS_ERR_PEER : PGAS_OK;
 }
@@ -400,10 +432,11 @@ pgas_status_t pgas_mcts_destroy(pgas_mcts_t *m)
 static pgas_status_t check_budget(const pgas_mcts_budget_t *b)
 {
     bool any = b->rollouts || b->time_us || b->memory_bytes;
-    const char *wrong = b->time_us < 0            ? "its time is negative"
-                        : !any && !b->until_stop ? "it never ends; until_stop says that this is meant"
-                        : any && b->until_stop   ? "until_stop together with other limits"
-                                                 : NULL;
+    const char *wrong = b->time_us < 0 ? "its time is negative"
+                        : !any && !b->until_stop
+                            ? "it never ends; until_stop says that this is meant"
+                        : any && b->until_stop ? "until_stop together with other limits"
+                                               : NULL;
     if (wrong)
         PGASI_ERROR("mcts", "budget of a search: %s", wrong);
     return wrong ? PGAS_ERR_INVALID : PGAS_OK;
@@ -412,7 +445,8 @@ static pgas_status_t check_budget(const pgas_mcts_budget_t *b)
 /* What all ranks need to know to end a phase, summed up. */
 typedef struct {
     uint64_t started, completed;
-    uint64_t idle_ns, idle_root_ns, took_ns; /* of all threads; of those with the root; how long it took, all ranks */
+    /* of all threads; of those with the root; how long it took, all ranks */
+    uint64_t idle_ns, idle_root_ns, took_ns;
     uint64_t why[PGAS_MCTS_BY_END + 1]; /* ranks that stop for this reason */
 } phase_t;
 #define PHASE_WORDS (sizeof(phase_t) / sizeof(uint64_t))
@@ -432,13 +466,16 @@ static void begin_phase(pgas_mcts_t *m, uint64_t rollouts_left)
     __atomic_store_n(&m->to_start, m->has_root ? (int64_t)size : 0, __ATOMIC_RELEASE);
 }
 
-/* The root's rank has more to do than others, who would wait for it: its share of new nodes is such that all are idle equally. */
+/* The root's rank has more to do than others, who would wait for it: its share of new nodes is such
+ * that all are idle equally. */
 static void share_evenly(pgas_mcts_t *m, const phase_t *sum)
 {
-    double one = (double)sum->took_ns / m->n_ranks * m->n_threads, others = PGASI_MAX(m->n_ranks - 1, 1);
+    double one = (double)sum->took_ns / m->n_ranks * m->n_threads,
+           others = PGASI_MAX(m->n_ranks - 1, 1);
     if (one <= 0)
         return;
-    double more = ((double)(sum->idle_ns - sum->idle_root_ns) / others - (double)sum->idle_root_ns) / one;
+    double more =
+        ((double)(sum->idle_ns - sum->idle_root_ns) / others - (double)sum->idle_root_ns) / one;
     double share = (double)m->root_share - more * SHARE_WHOLE;
     m->root_share = share < 0 ? 0 : share < SHARE_WHOLE ? (uint32_t)share : SHARE_WHOLE;
 }
@@ -460,7 +497,8 @@ static pgas_status_t end_phase(pgas_mcts_t *m, phase_t *sum)
     uint32_t stopping = __atomic_load_n(&m->stopping, __ATOMIC_RELAXED);
     if (stopping)
         mine.phase.why[stopping - 1]++;
-    pgas_status_t status = pgas_allreduce(NULL, mine.word, all.word, PHASE_WORDS, PGAS_UINT64, PGAS_SUM);
+    pgas_status_t status =
+        pgas_allreduce(NULL, mine.word, all.word, PHASE_WORDS, PGAS_UINT64, PGAS_SUM);
     if (status == PGAS_OK) {
         *sum = all.phase;
         share_evenly(m, sum);
@@ -476,7 +514,8 @@ static bool is_over(pgas_mcts_t *m, const pgas_mcts_budget_t *b, const phase_t *
         return true;
     }
     for (int why = 0; why <= PGAS_MCTS_BY_END; why++) {
-        uint64_t needed = why == PGAS_MCTS_BY_TIME && m->opts.mode == PGAS_MCTS_ROOT ? (uint64_t)m->n_ranks : 1;
+        uint64_t needed =
+            why == PGAS_MCTS_BY_TIME && m->opts.mode == PGAS_MCTS_ROOT ? (uint64_t)m->n_ranks : 1;
         if (sum->why[why] >= needed) {
             m->info.end = (pgas_mcts_end_t)why;
             return true;
@@ -519,12 +558,14 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     for (int i = 0; i <= m->n_threads; i++)
         memset(&m->worker[i].counts, 0, sizeof m->worker[i].counts);
     m->n_phases = 0;
-    __atomic_fetch_add(&m->n_searches, 1, __ATOMIC_RELAXED); /* on all ranks before agree_to_begin ends on any */
+    /* on all ranks before agree_to_begin ends on any */
+    __atomic_fetch_add(&m->n_searches, 1, __ATOMIC_RELAXED);
     m->started = m->completed = m->n_lost = 0;
     m->stopping = 0;
     m->memory_told = false;
     pgasi_mcts_share_room(m);
-    m->memory_limit = PGASI_MIN(b->memory_bytes, m->opts.memory_bytes); /* beyond the latter it never comes */
+    /* beyond the latter it never comes */
+    m->memory_limit = PGASI_MIN(b->memory_bytes, m->opts.memory_bytes);
     m->even_if_proven = b->even_if_proven;
     m->info.rollouts = m->info.lost = 0;
     m->begin_ns = pgasi_now_ns();
@@ -535,7 +576,8 @@ static void begin_search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
 static bool has_moves(pgas_mcts_t *m)
 {
     node_t *root = ref_pointer(m->root);
-    if (!m->has_root || (root->flags & (NODE_PROVEN | NODE_FINAL)) || pgasi_mcts_open(&m->worker[0], root))
+    if (!m->has_root || (root->flags & (NODE_PROVEN | NODE_FINAL)) ||
+        pgasi_mcts_open(&m->worker[0], root))
         return true;
     return pgasi_mcts_moves(&m->worker[0], root->state, false) == 0;
 }
@@ -544,7 +586,8 @@ static bool has_moves(pgas_mcts_t *m)
  * the room for the root's moves. */
 static pgas_status_t agree_to_begin(pgas_mcts_t *m, bool has_room)
 {
-    uint32_t mine[2] = { __atomic_load_n(&m->stop, __ATOMIC_RELAXED) != 0, !has_room }, any[2] = { 0, 0 };
+    uint32_t mine[2] = { __atomic_load_n(&m->stop, __ATOMIC_RELAXED) != 0, !has_room },
+             any[2] = { 0, 0 };
     pgas_status_t status = pgas_allreduce(NULL, mine, any, 2, PGAS_UINT32, PGAS_MAX);
     if (status == PGAS_OK && any[0])
         m->stopping = 1 + PGAS_MCTS_BY_STOP;
@@ -572,7 +615,8 @@ static pgas_status_t search(pgas_mcts_t *m, const pgas_mcts_budget_t *b)
     return status == PGAS_OK ? pgasi_mcts_collect(m) : status;
 }
 
-pgas_status_t pgas_mcts_search(pgas_mcts_t *m, const pgas_mcts_budget_t *budget, pgas_mcts_info_t *info_p)
+pgas_status_t pgas_mcts_search(pgas_mcts_t *m, const pgas_mcts_budget_t *budget,
+                               pgas_mcts_info_t *info_p)
 {
     pgas_status_t status = pgasi_mcts_check(m);
     if (status != PGAS_OK)
@@ -604,10 +648,11 @@ void pgas_mcts_unstop(pgas_mcts_t *m)
 }
 
 #define LOOKS_APART_NS UINT64_C(1000000)
-#define LOOKS_DOUBLE 8 /* times */
+#define LOOKS_DOUBLE   8 /* times */
 
-/* A phase ends when no call is under way, and looks are calls: those of a rank keep apart, in one phase more and more, and
- * wait while the root changes, which ends when no call is under way either. */
+/* A phase ends when no call is under way, and looks are calls: those of a rank keep apart, in one
+ * phase more and more, and wait while the root changes, which ends when no call is under way
+ * either. */
 static void wait_to_look(pgas_mcts_t *m)
 {
     uint64_t phase = __atomic_load_n(&m->n_phases, __ATOMIC_RELAXED), now = pgasi_now_ns();
@@ -622,13 +667,15 @@ static void wait_to_look(pgas_mcts_t *m)
         now = pgasi_now_ns();
     }
     bool locked = false;
-    for (idle = 0; !locked && idle < 1000; be_idle(idle++)) { /* not for ever: a handler, which may not ask, may have it below */
+    /* not for ever: a handler, which may not ask, may have it below */
+    for (idle = 0; !locked && idle < 1000; be_idle(idle++)) {
         pgas_progress();
         locked = pthread_mutex_trylock(&m->looking) == 0;
     }
     if (locked)
         pthread_mutex_unlock(&m->looking);
-    __atomic_store_n(&m->look_after_ns, now + (LOOKS_APART_NS << PGASI_MIN(n, LOOKS_DOUBLE)), __ATOMIC_RELAXED);
+    __atomic_store_n(&m->look_after_ns, now + (LOOKS_APART_NS << PGASI_MIN(n, LOOKS_DOUBLE)),
+                     __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
@@ -644,7 +691,8 @@ pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
         wait_to_look(m);
         pgasi_ref_t root = __atomic_load_n(&m->root, __ATOMIC_RELAXED);
         int rank = m->opts.mode == PGAS_MCTS_ROOT ? 0 : ref_rank(root);
-        status = pgas_call_return(rank, pgasi_mcts_handlers[HANDLER_LOOK], &ask, sizeof ask, &look, sizeof look, NULL);
+        status = pgas_call_return(rank, pgasi_mcts_handlers[HANDLER_LOOK], &ask, sizeof ask, &look,
+                                  sizeof look, NULL);
     } while (status == PGAS_OK && look.busy);
     if (status == PGAS_OK)
         *info_p = look.info;
@@ -653,7 +701,8 @@ pgas_status_t pgas_mcts_look(pgas_mcts_t *m, pgas_mcts_info_t *info_p)
 
 /* ---- asking ---- */
 
-pgas_status_t pgas_mcts_children(const pgas_mcts_t *m, pgas_mcts_child_t *children, size_t n_max, size_t *n_p)
+pgas_status_t pgas_mcts_children(const pgas_mcts_t *m, pgas_mcts_child_t *children, size_t n_max,
+                                 size_t *n_p)
 {
     if (!is_live(m) || !n_p || (n_max && !children))
         return PGAS_ERR_INVALID;
@@ -663,7 +712,8 @@ pgas_status_t pgas_mcts_children(const pgas_mcts_t *m, pgas_mcts_child_t *childr
     return PGAS_OK;
 }
 
-pgas_status_t pgas_mcts_line(const pgas_mcts_t *m, pgas_mcts_move_t *moves, size_t n_max, size_t *n_p)
+pgas_status_t pgas_mcts_line(const pgas_mcts_t *m, pgas_mcts_move_t *moves, size_t n_max,
+                             size_t *n_p)
 {
     if (!is_live(m) || !n_p || (n_max && !moves))
         return PGAS_ERR_INVALID;

@@ -1,5 +1,6 @@
-/* The program's description of a problem: what must be there, and what its functions give, brought into range. A function
- * that breaks its word is told once; the search goes on with something harmless. */
+/* The program's description of a problem: what must be there, and what its functions give, brought
+ * into range. A function that breaks its word is told once; the search goes on with something
+ * harmless. */
 #include "mcts/mcts.h"
 
 #define PLIES_MAX 100000 /* of a playout by moves; then nobody has won */
@@ -34,7 +35,8 @@ pgas_status_t pgasi_mcts_check_spec(const pgas_mcts_spec_t *spec)
         PGASI_ERROR("mcts", "no description, or one that was not begun with PGAS_MCTS_SPEC_INIT");
         return PGAS_ERR_INVALID;
     }
-    const char *text = wrong_with(spec), *field = beyond(spec), *name = spec->name ? spec->name : "unnamed";
+    const char *text = wrong_with(spec), *field = beyond(spec),
+               *name = spec->name ? spec->name : "unnamed";
     if (text)
         PGASI_ERROR("mcts", "problem %s: %s", name, text);
     else if (field)
@@ -108,7 +110,8 @@ static void play(worker_t *w, const void *state, float *sums)
                 value[p] = .5f;
             break;
         }
-        uint32_t i = chance ? pgasi_mcts_draw(&w->playout_rng, w->priors, n) : pgas_mcts_below(&w->playout_rng, n);
+        uint32_t i = chance ? pgasi_mcts_draw(&w->playout_rng, w->priors, n)
+                            : pgas_mcts_below(&w->playout_rng, n);
         spec->apply(w->state, w->moves[i], spec->arg);
     }
     for (int p = 0; p < spec->n_players; p++)

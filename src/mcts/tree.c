@@ -1,8 +1,9 @@
 /* Nodes and their children: making them, choosing one, keeping the accounts, proofs.
  *
- *  Choosing looks at one float pair a child, q + factor * w, kept up to date by whoever changes a child's counts: a full
- *  board's 120 children cost some dozens of nanoseconds. Two threads that change one child at a time may leave a pair that is
- *  one rollout old; the counts it is made from are exact. */
+ *  Choosing looks at one float pair a child, q + factor * w, kept up to date by whoever changes a
+ *  child's counts: a full board's 120 children cost some dozens of nanoseconds. Two threads that
+ *  change one child at a time may leave a pair that is one rollout old; the counts it is made from
+ *  are exact. */
 #include "mcts/mcts.h"
 
 #include <math.h>
@@ -25,11 +26,13 @@ void pgasi_mcts_sum_bytes(pgas_mcts_t *m)
     __atomic_store_n(&m->bytes, (uint64_t)sum, __ATOMIC_RELAXED);
     uint64_t high = __atomic_load_n(&m->bytes_high, __ATOMIC_RELAXED);
     while ((uint64_t)sum > high &&
-           !__atomic_compare_exchange_n(&m->bytes_high, &high, (uint64_t)sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+           !__atomic_compare_exchange_n(&m->bytes_high, &high, (uint64_t)sum, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
 }
 
-#define SHARES 64 /* per worker; the rest of other workers' shares stays unused when one is refused */
+/* per worker; the rest of other workers' shares stays unused when one is refused */
+#define SHARES     64
 #define SHARE_MOST (64 << 10)
 
 void pgasi_mcts_share_room(pgas_mcts_t *m)
@@ -39,7 +42,8 @@ void pgasi_mcts_share_room(pgas_mcts_t *m)
         used += m->worker[i].pool.used_bytes;
         m->worker[i].pool.room = 0;
     }
-    pgasi_mcts_rest_begin(&m->rest, limit - used, PGASI_MIN(limit / SHARES / (m->n_threads + 1), SHARE_MOST));
+    pgasi_mcts_rest_begin(&m->rest, limit - used,
+                          PGASI_MIN(limit / SHARES / (m->n_threads + 1), SHARE_MOST));
 }
 
 bool pgasi_mcts_has_room(worker_t *w)
@@ -105,18 +109,20 @@ static size_t moves_at(uint32_t n_segments)
 }
 static size_t edges_bytes(uint32_t n_moves, uint32_t n_segments, bool priors)
 {
-    return moves_at(n_segments) + n_moves * (sizeof(pgas_mcts_move_t) + (priors ? sizeof(float) : 0));
+    return moves_at(n_segments) +
+           n_moves * (sizeof(pgas_mcts_move_t) + (priors ? sizeof(float) : 0));
 }
 
 static void free_edges(const pgas_mcts_t *m, pool_t *pool, edges_t *edges)
 {
-    for (uint32_t s = 1; s < edges->n_segments; s++) {
+    for (uint32_t s = 1; s < edges->n_segments; s++)
         if (edges->segment[s])
             pgasi_mcts_give_to_all(pool, edges->segment[s], segment_bytes(edges->segment[s]->size));
-    }
     if (edges->proofs)
-        pgasi_mcts_give_to_all(pool, edges->proofs, edges->n_moves * (size_t)m->spec.n_players * sizeof(uint32_t));
-    pgasi_mcts_give_to_all(pool, edges, edges_bytes(edges->n_moves, edges->n_segments, edges->priors != NULL));
+        pgasi_mcts_give_to_all(pool, edges->proofs,
+                               edges->n_moves * (size_t)m->spec.n_players * sizeof(uint32_t));
+    pgasi_mcts_give_to_all(pool, edges,
+                           edges_bytes(edges->n_moves, edges->n_segments, edges->priors != NULL));
 }
 
 /* At rest. */
@@ -145,14 +151,14 @@ static void swap_moves(edges_t *e, uint32_t i, uint32_t k)
 static void sort_by_priors(edges_t *e)
 {
     for (uint32_t gap = e->n_moves / 2; gap > 0; gap = gap == 2 ? 1 : (gap * 5 - 1) / 11) {
-        for (uint32_t i = gap; i < e->n_moves; i++) {
+        for (uint32_t i = gap; i < e->n_moves; i++)
             for (uint32_t k = i; k >= gap && e->priors[k - gap] < e->priors[k]; k -= gap)
                 swap_moves(e, k - gap, k);
-        }
     }
 }
 
-/* Four numbers of 16 bits come out of one draw; below 1024 some are likelier than others by at most 1/64. */
+/* Four numbers of 16 bits come out of one draw; below 1024 some are likelier than others by at most
+ * 1/64. */
 static void shuffle(worker_t *w, edges_t *e)
 {
     uint64_t bits = 0;
@@ -193,14 +199,16 @@ size_t pgasi_mcts_least_bytes(worker_t *w, const void *state)
 static edges_t *make_edges(worker_t *w, const node_t *node)
 {
     bool priors = w->mcts->spec.has_priors || node->player == PGAS_MCTS_CHANCE;
-    uint32_t n = pgasi_mcts_moves(w, node->state, priors), n_segments = n ? segment_of(n - 1) + 1 : 0;
+    uint32_t n = pgasi_mcts_moves(w, node->state, priors),
+             n_segments = n ? segment_of(n - 1) + 1 : 0;
     edges_t *e = n ? pgasi_mcts_take(&w->pool, edges_bytes(n, n_segments, priors)) : NULL;
     if (!e)
         return NULL;
     memset(e, 0, first_at(n_segments));
     e->n_moves = n;
     e->n_segments = n_segments;
-    e->segment[0] = begin_segment((segment_t *)(void *)((char *)e + first_at(n_segments)), segment_size(0));
+    e->segment[0] =
+        begin_segment((segment_t *)(void *)((char *)e + first_at(n_segments)), segment_size(0));
     e->moves = (pgas_mcts_move_t *)(void *)((char *)e + moves_at(n_segments));
     memcpy(e->moves, w->moves, n * sizeof *e->moves);
     if (priors) {
@@ -217,14 +225,15 @@ static edges_t *make_edges(worker_t *w, const node_t *node)
 bool pgasi_mcts_open(worker_t *w, node_t *node)
 {
     edges_t *other = __atomic_load_n(&node->edges, __ATOMIC_ACQUIRE);
-    if (PGAS_LIKELY(other != NULL))
+    if (PGAS_LIKELY(other))
         return true;
     edges_t *e = pgasi_mcts_has_room(w) ? make_edges(w, node) : NULL;
-    if (e && !__atomic_compare_exchange_n(&node->edges, &other, e, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    if (e && !__atomic_compare_exchange_n(&node->edges, &other, e, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE)) {
         pgasi_mcts_give(&w->pool, e, edges_bytes(e->n_moves, e->n_segments, e->priors != NULL));
         return true;
     }
-    return e != NULL;
+    return e;
 }
 
 static segment_t *make_segment(worker_t *w, edges_t *edges, uint32_t number)
@@ -234,7 +243,8 @@ static segment_t *make_segment(worker_t *w, edges_t *edges, uint32_t number)
     if (!s)
         return NULL;
     begin_segment(s, size);
-    if (__atomic_compare_exchange_n(&edges->segment[number], &other, s, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    if (__atomic_compare_exchange_n(&edges->segment[number], &other, s, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
         return s;
     pgasi_mcts_give(&w->pool, s, segment_bytes(size));
     return other;
@@ -263,19 +273,26 @@ static float prior_of(const edges_t *e, uint32_t i)
 static float mean_of(const node_t *node)
 {
     uint64_t done = __atomic_load_n(&node->done, __ATOMIC_RELAXED);
-    return done ? (float)__atomic_load_n(&node->value, __ATOMIC_RELAXED) / ((float)done * (float)PGASI_MCTS_ONE) : .5f;
+    return done ? (float)__atomic_load_n(&node->value, __ATOMIC_RELAXED) /
+                      ((float)done * (float)PGASI_MCTS_ONE)
+                : .5f;
 }
 
-static void rate(const pgas_mcts_t *m, const node_t *node, uint32_t i, segment_t *s, uint32_t at, const child_t *c)
+static void rate(const pgas_mcts_t *m, const node_t *node, uint32_t i, segment_t *s, uint32_t at,
+                 const child_t *c)
 {
-    float done = (float)__atomic_load_n(&c->done, __ATOMIC_ACQUIRE), q, w; /* first: never more than visits */
+    /* first: never more than visits */
+    float done = (float)__atomic_load_n(&c->done, __ATOMIC_ACQUIRE), q, w;
     float visits = (float)__atomic_load_n(&c->visits, __ATOMIC_ACQUIRE), n = visits;
-    float value = (float)__atomic_load_n(&c->value, __ATOMIC_RELAXED) * (1.f / (float)PGASI_MCTS_ONE);
+    float value =
+        (float)__atomic_load_n(&c->value, __ATOMIC_RELAXED) * (1.f / (float)PGASI_MCTS_ONE);
     if (__atomic_load_n(&c->proven, __ATOMIC_ACQUIRE)) {
         q = c->proven_value ? (float)c->proven_value / (float)PGASI_MCTS_ONE : NEVER;
         w = 0;
     } else {
-        float losses = m->opts.pending == PGAS_MCTS_VIRTUAL_LOSS ? (float)m->opts.virtual_loss * (visits - done) : 0;
+        float losses = m->opts.pending == PGAS_MCTS_VIRTUAL_LOSS
+                           ? (float)m->opts.virtual_loss * (visits - done)
+                           : 0;
         if (m->opts.pending == PGAS_MCTS_VIRTUAL_LOSS)
             n = done + losses;
         else if (m->opts.pending == PGAS_MCTS_IGNORED)
@@ -291,9 +308,11 @@ static void rate(const pgas_mcts_t *m, const node_t *node, uint32_t i, segment_t
 }
 
 /* The best score among the first n children, and whose it is. */
-static inline __attribute__((always_inline)) float find_best(const edges_t *e, uint32_t n, float factor, uint32_t *best_p)
+static inline __attribute__((always_inline)) float find_best(const edges_t *e, uint32_t n,
+                                                             float factor, uint32_t *best_p)
 {
-    four_t best = { -HUGE_VALF, -HUGE_VALF, -HUGE_VALF, -HUGE_VALF }, f = { factor, factor, factor, factor };
+    four_t best = { -HUGE_VALF, -HUGE_VALF, -HUGE_VALF, -HUGE_VALF },
+           f = { factor, factor, factor, factor };
     four_int_t who = { 0 }, i = { 0, 1, 2, 3 }, by = { 4, 4, 4, 4 };
     uint32_t last = segment_of(n - 1);
     for (uint32_t k = 0; k <= last; k++) {
@@ -317,9 +336,11 @@ static inline __attribute__((always_inline)) float find_best(const edges_t *e, u
     return best[lane];
 }
 
-/* The same, in the instructions that most machines have besides those that all have. Not fused, so with the same result. */
+/* The same, in the instructions that most machines have besides those that all have. Not fused, so
+ * with the same result. */
 #ifdef __x86_64__
-__attribute__((target("avx2"))) static float best_score_avx2(const edges_t *e, uint32_t n, float factor, uint32_t *best_p)
+__attribute__((target("avx2"))) static float best_score_avx2(const edges_t *e, uint32_t n,
+                                                             float factor, uint32_t *best_p)
 {
     return find_best(e, n, factor, best_p);
 }
@@ -344,7 +365,8 @@ static uint32_t allowed(const pgas_mcts_t *m, const edges_t *e, uint64_t visits)
 }
 
 /* Of a node with children that has room for one more: whether that comes next. */
-static bool is_urgent(const pgas_mcts_t *m, const node_t *node, const edges_t *e, uint32_t n, float factor)
+static bool is_urgent(const pgas_mcts_t *m, const node_t *node, const edges_t *e, uint32_t n,
+                      float factor)
 {
     if (n == 0 || (m->opts.policy == PGAS_MCTS_UCB1 && m->opts.fpu <= 0))
         return true;
@@ -379,8 +401,10 @@ int64_t pgasi_mcts_choose(worker_t *w, node_t *node)
     } else {
         uint64_t visits = __atomic_load_n(&node->visits, __ATOMIC_RELAXED);
         float factor = factor_of(m, visits);
-        uint32_t limit = allowed(m, e, visits), n = __atomic_load_n(&e->n_open, __ATOMIC_ACQUIRE), best = 0;
-        if (n < limit && is_urgent(m, node, e, n, factor) && pgasi_mcts_has_room(w) && has_entry(w, e, n)) {
+        uint32_t limit = allowed(m, e, visits), n = __atomic_load_n(&e->n_open, __ATOMIC_ACQUIRE),
+                 best = 0;
+        if (n < limit && is_urgent(m, node, e, n, factor) && pgasi_mcts_has_room(w) &&
+            has_entry(w, e, n)) {
             n = __atomic_fetch_add(&e->n_open, 1, __ATOMIC_ACQ_REL);
             i = n < e->n_moves ? (int64_t)n : -1;
         }
@@ -388,7 +412,9 @@ int64_t pgasi_mcts_choose(worker_t *w, node_t *node)
             n = PGASI_MIN(n, e->n_moves);
             if (n == 0)
                 return -1;
-            i = best_score(e, n, factor, &best) > -HUGE_VALF ? (int64_t)best : (int64_t)pgas_mcts_below(&w->tree_rng, n);
+            i = best_score(e, n, factor, &best) > -HUGE_VALF
+                    ? (int64_t)best
+                    : (int64_t)pgas_mcts_below(&w->tree_rng, n);
         }
     }
     return has_entry(w, e, (uint32_t)i) ? i : -1;
@@ -419,7 +445,8 @@ static uint32_t as_value(double sum)
     return sum >= PGASI_MCTS_ONE ? PGASI_MCTS_ONE : sum > 0 ? (uint32_t)(sum + .5) : 0;
 }
 
-/* What is proven of a node whose children all are, or one of them as the best there can be (its number; -1: all). */
+/* What is proven of a node whose children all are, or one of them as the best there can be (its
+ * number; -1: all). */
 static void prove(pgas_mcts_t *m, node_t *node, edges_t *e, int64_t winner)
 {
     int n_players = m->spec.n_players;
@@ -431,11 +458,13 @@ static void prove(pgas_mcts_t *m, node_t *node, edges_t *e, int64_t winner)
         const uint32_t *child = e->proofs + (size_t)i * (size_t)n_players;
         for (int p = 0; p < n_players && node->player == PGAS_MCTS_CHANCE; p++)
             sum[p] += (double)e->priors[i] * child[p];
-        if (node->player != PGAS_MCTS_CHANCE && (i == 0 || child[node->player] > outcome[node->player]))
+        if (node->player != PGAS_MCTS_CHANCE &&
+            (i == 0 || child[node->player] > outcome[node->player]))
             memcpy(outcome, child, (size_t)n_players * sizeof *outcome);
     }
     if (winner >= 0)
-        memcpy(outcome, e->proofs + (size_t)winner * (size_t)n_players, (size_t)n_players * sizeof *outcome);
+        memcpy(outcome, e->proofs + (size_t)winner * (size_t)n_players,
+               (size_t)n_players * sizeof *outcome);
     for (int p = 0; p < n_players; p++)
         proof[p] = node->player == PGAS_MCTS_CHANCE ? as_value(sum[p]) : outcome[p];
     __atomic_fetch_or(&node->flags, NODE_PROVEN, __ATOMIC_RELEASE);
@@ -447,7 +476,8 @@ static uint32_t *proofs_of(worker_t *w, edges_t *e)
     uint32_t *other = __atomic_load_n(&e->proofs, __ATOMIC_ACQUIRE), *fresh;
     if (other || !(fresh = pgasi_mcts_take(&w->pool, bytes)))
         return other;
-    if (__atomic_compare_exchange_n(&e->proofs, &other, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    if (__atomic_compare_exchange_n(&e->proofs, &other, fresh, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
         return fresh;
     pgasi_mcts_give(&w->pool, fresh, bytes);
     return other;
@@ -461,9 +491,11 @@ static void note_proof(worker_t *w, node_t *node, uint32_t i, child_t *c, const 
     int n_players = m->spec.n_players;
     uint8_t not_yet = 0;
     uint32_t *proofs = proofs_of(w, e);
-    if (!proofs || !__atomic_compare_exchange_n(&c->being_proven, &not_yet, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    if (!proofs || !__atomic_compare_exchange_n(&c->being_proven, &not_yet, 1, false,
+                                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
-    memcpy(proofs + (size_t)i * (size_t)n_players, report->proof, (size_t)n_players * sizeof *proofs);
+    memcpy(proofs + (size_t)i * (size_t)n_players, report->proof,
+           (size_t)n_players * sizeof *proofs);
     c->proven_value = report->proof[node->player == PGAS_MCTS_CHANCE ? 0 : node->player];
     __atomic_store_n(&c->proven, 1, __ATOMIC_RELEASE);
     uint32_t n = __atomic_add_fetch(&e->n_proven, 1, __ATOMIC_ACQ_REL);
@@ -520,11 +552,13 @@ node_t *pgasi_mcts_insert(pgas_mcts_t *m, node_t *node)
 {
     node_t **head = &m->table[node->hash & m->table_mask];
     for (;;) {
-        node_t *first = __atomic_load_n(head, __ATOMIC_ACQUIRE), *other = pgasi_mcts_find(m, node->hash);
+        node_t *first = __atomic_load_n(head, __ATOMIC_ACQUIRE),
+               *other = pgasi_mcts_find(m, node->hash);
         if (other)
             return other;
         node->bucket = first;
-        if (__atomic_compare_exchange_n(head, &first, node, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        if (__atomic_compare_exchange_n(head, &first, node, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED))
             return node;
     }
 }

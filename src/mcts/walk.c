@@ -1,12 +1,13 @@
-/* The way of a rollout: down from the root, through nodes of this rank by plain memory and to those of others by calls; a
- * simulation at its end; the report back. */
+/* The way of a rollout: down from the root, through nodes of this rank by plain memory and to those
+ * of others by calls; a simulation at its end; the report back. */
 #include <stdlib.h>
 
 #include "mcts/walk.h"
 
 #define OFTEN 64 /* visits of a node that is taken to be in a cache */
 
-static void go_to_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place, uint32_t n, uint32_t depth);
+static void go_to_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place, uint32_t n,
+                        uint32_t depth);
 
 /* ---- reports ---- */
 
@@ -29,7 +30,8 @@ static void post_report(worker_t *w, pgasi_ref_t place, uint32_t idx, const repo
     if (r->proven)
         memcpy(u.bytes + sizeof u.call + 8 * n, r->proof, 4 * PGASI_ALIGN_UP(n, 2));
     w->counts.reports_remote += r->n > 0;
-    pgasi_mcts_post(w, ref_rank(place), HANDLER_REPORT, u.bytes, pgasi_mcts_report_bytes(m, r->proven));
+    pgasi_mcts_post(w, ref_rank(place), HANDLER_REPORT, u.bytes,
+                    pgasi_mcts_report_bytes(m, r->proven));
 }
 
 /* Reports of one child go together until they are flushed, or need the place of others. */
@@ -80,7 +82,8 @@ void pgasi_mcts_flush(worker_t *w)
 static void forward_deferred(worker_t *w, node_t *node, uint32_t i, child_t *c)
 {
     step_t *next;
-    for (step_t *step = __atomic_exchange_n(&c->deferred, NULL, __ATOMIC_SEQ_CST); step; step = next) {
+    for (step_t *step = __atomic_exchange_n(&c->deferred, NULL, __ATOMIC_SEQ_CST); step;
+         step = next) {
         next = step->next;
         pgasi_ref_t place = step->up;
         uint32_t n = step->n, depth = step->depth;
@@ -225,8 +228,10 @@ void pgasi_mcts_fetch(const void *memory)
         __builtin_prefetch((const void *)at);
 }
 
-/* A node that is seldom visited is out of the caches, and its edges are: others simulate while they come. */
-void pgasi_mcts_rest_at(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth)
+/* A node that is seldom visited is out of the caches, and its edges are: others simulate while they
+ * come. */
+void pgasi_mcts_rest_at(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t idx, uint32_t n,
+                        uint32_t depth)
 {
     step_t *job = pgasi_mcts_take_step(w, node, place, idx, n, depth);
     job->stage = STAGE_NODE;
@@ -242,7 +247,8 @@ void pgasi_mcts_rest_at(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t i
 
 void pgasi_mcts_do_job(worker_t *w, step_t *job)
 {
-    const edges_t *edges = job->stage == STAGE_NODE ? __atomic_load_n(&job->node->edges, __ATOMIC_ACQUIRE) : NULL;
+    const edges_t *edges =
+        job->stage == STAGE_NODE ? __atomic_load_n(&job->node->edges, __ATOMIC_ACQUIRE) : NULL;
     if (job->stage == STAGE_SIMULATE) {
         simulate_job(w, job);
     } else if (edges) {
@@ -259,7 +265,8 @@ void pgasi_mcts_do_job(worker_t *w, step_t *job)
 }
 
 /* For one simulation alone: there is no room for a node, or it is somebody else's. */
-void pgasi_mcts_simulate_once(worker_t *w, const void *state, uint32_t owner, pgasi_ref_t place, uint32_t idx, uint32_t n)
+void pgasi_mcts_simulate_once(worker_t *w, const void *state, uint32_t owner, pgasi_ref_t place,
+                              uint32_t idx, uint32_t n)
 {
     const pgas_mcts_t *m = w->mcts;
     node_t *node = malloc(m->node_bytes);
@@ -280,14 +287,17 @@ static void spread(worker_t *w, node_t *node, uint32_t n)
 {
     pgas_mcts_t *m = w->mcts;
     create_t *call = (create_t *)(void *)w->call;
-    *call = (create_t){ m->id, CREATE_APPLIED | CREATE_TEMPORARY, 0, ref_of(m->me, node), SELF, 1, 0, node->owner, 0 };
+    *call = (create_t){
+        m->id, CREATE_APPLIED | CREATE_TEMPORARY, 0, ref_of(m->me, node), SELF, 1, 0, node->owner, 0
+    };
     memcpy(call->state, node->state, m->spec.state_bytes);
     for (uint32_t i = 1; i < n; i++)
-        pgasi_mcts_post(w, (m->me + (int)i) % m->n_ranks, HANDLER_CREATE, call, sizeof *call + m->state_bytes);
+        pgasi_mcts_post(w, (m->me + (int)i) % m->n_ranks, HANDLER_CREATE, call,
+                        sizeof *call + m->state_bytes);
 }
 
-/* Before the way goes on: in a graph with circles it may lead through that entry of the parent again, and would wait there for
- * its own report. A report of no rollouts. */
+/* Before the way goes on: in a graph with circles it may lead through that entry of the parent
+ * again, and would wait there for its own report. A report of no rollouts. */
 static void tell_parent(worker_t *w, pgasi_ref_t parent, uint32_t idx, node_t *child)
 {
     pgas_mcts_t *m = w->mcts;
@@ -300,12 +310,16 @@ static void tell_parent(worker_t *w, pgasi_ref_t parent, uint32_t idx, node_t *c
 }
 
 /* A child that this rank is to have: the node with its first rollouts under way, or NULL. */
-node_t *pgasi_mcts_create_here(worker_t *w, const void *state, uint64_t hash, uint32_t owner, pgasi_ref_t parent,
-                               pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth)
+node_t *pgasi_mcts_create_here(worker_t *w, const void *state, uint64_t hash, uint32_t owner,
+                               pgasi_ref_t parent, pgasi_ref_t place, uint32_t idx, uint32_t n,
+                               uint32_t depth)
 {
     pgas_mcts_t *m = w->mcts;
     node_t *there = m->by_steps ? pgasi_mcts_find(m, hash) : NULL;
-    node_t *node = there ? NULL : pgasi_mcts_has_room(w) ? pgasi_mcts_make_node(w, state, (int)(m->root_depth + depth)) : NULL;
+    node_t *node = there ? NULL
+                   : pgasi_mcts_has_room(w)
+                       ? pgasi_mcts_make_node(w, state, (int)(m->root_depth + depth))
+                       : NULL;
     if (!there && !node) {
         pgasi_mcts_simulate_once(w, state, owner, place, idx, n);
         return NULL;
@@ -322,7 +336,8 @@ node_t *pgasi_mcts_create_here(worker_t *w, const void *state, uint64_t hash, ui
     if (there != node) {
         w->counts.transpositions++;
         tell_parent(w, parent, idx, there);
-        pgasi_mcts_rest_at(w, there, place, idx, n, depth); /* not from here: one after the other would fill the stack */
+        /* not from here: one after the other would fill the stack */
+        pgasi_mcts_rest_at(w, there, place, idx, n, depth);
         return there;
     }
     list_node(w, node, depth);
@@ -347,10 +362,12 @@ static int place_child(worker_t *w, uint64_t hash, uint32_t depth, uint32_t *own
     *owner_p = pgas_mcts_below(&w->tree_rng, n_threads);
     if (m->opts.mode != PGAS_MCTS_TREE)
         return m->me;
-    if (m->opts.place == PGAS_MCTS_NEAR && depth > 1 && pgas_mcts_below(&w->tree_rng, (uint32_t)m->opts.near_every) != 0)
+    if (m->opts.place == PGAS_MCTS_NEAR && depth > 1 &&
+        pgas_mcts_below(&w->tree_rng, (uint32_t)m->opts.near_every) != 0)
         return m->me;
     uint32_t root = (uint32_t)ref_rank(m->root), share = m->root_share;
-    uint32_t draw = pgas_mcts_below(&w->tree_rng, (n_ranks - 1) * SHARE_WHOLE + PGASI_MAX(share, 1));
+    uint32_t draw =
+        pgas_mcts_below(&w->tree_rng, (n_ranks - 1) * SHARE_WHOLE + PGASI_MAX(share, 1));
     if (draw < share || n_ranks == 1)
         return (int)root;
     uint32_t other = (draw - share) / SHARE_WHOLE % (n_ranks - 1);
@@ -358,7 +375,8 @@ static int place_child(worker_t *w, uint64_t hash, uint32_t depth, uint32_t *own
 }
 
 /* Takes the parent's state, or with placement by hash, which needs it, the child's own. */
-static void make_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place, uint32_t n, uint32_t depth)
+static void make_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place, uint32_t n,
+                       uint32_t depth)
 {
     pgas_mcts_t *m = w->mcts;
     create_t *call = (create_t *)(void *)w->call;
@@ -373,30 +391,35 @@ static void make_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place,
     int rank = place_child(w, hash, depth, &owner);
     if (rank != m->me || m->opts.always_call) {
         uint16_t flags = m->by_steps ? CREATE_APPLIED : 0;
-        *call = (create_t){ m->id, flags, (uint16_t)depth, place, i, n, move, owner, ref_of(m->me, node) };
+        *call = (create_t){ m->id, flags, (uint16_t)depth,    place, i, n,
+                            move,  owner, ref_of(m->me, node) };
         w->counts.remote++;
         pgasi_mcts_post(w, rank, HANDLER_CREATE, call, sizeof *call + m->state_bytes);
         return;
     }
     if (!m->by_steps)
         m->spec.apply(call->state, move, m->spec.arg);
-    node_t *child = pgasi_mcts_create_here(w, call->state, hash, owner, ref_of(m->me, node), place, i, n, depth);
+    node_t *child = pgasi_mcts_create_here(w, call->state, hash, owner, ref_of(m->me, node), place,
+                                           i, n, depth);
     if (child)
         pgasi_mcts_link(w, node, i, ref_of(m->me, child));
 }
 
 /* Waits at the entry of a child that is being made. */
-static void defer(worker_t *w, node_t *node, uint32_t i, child_t *c, pgasi_ref_t place, uint32_t n, uint32_t depth)
+static void defer(worker_t *w, node_t *node, uint32_t i, child_t *c, pgasi_ref_t place, uint32_t n,
+                  uint32_t depth)
 {
     step_t *step = pgasi_mcts_take_step(w, node, place, i, n, depth);
     w->counts.deferred++;
     pgasi_mcts_stack(&c->deferred, step);
-    if (__atomic_load_n(&c->ref, __ATOMIC_SEQ_CST) || !__atomic_load_n(&c->being_made, __ATOMIC_SEQ_CST))
+    if (__atomic_load_n(&c->ref, __ATOMIC_SEQ_CST) ||
+        !__atomic_load_n(&c->being_made, __ATOMIC_SEQ_CST))
         forward_deferred(w, node, i, c);
 }
 
 /* Gives the child if the way goes on right here. */
-static node_t *step_down(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place, uint32_t n, uint32_t depth)
+static node_t *step_down(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place, uint32_t n,
+                         uint32_t depth)
 {
     pgas_mcts_t *m = w->mcts;
     segment_t *s;
@@ -406,7 +429,8 @@ static node_t *step_down(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t plac
     uint8_t free_yet = 0;
     if (PGAS_LIKELY(ref)) {
         bool here = ref_rank(ref) == m->me && !m->opts.always_call;
-        if (here && (pgasi_mcts_is_handlers(w) || __atomic_load_n(&c->visits, __ATOMIC_RELAXED) > OFTEN))
+        if (here &&
+            (pgasi_mcts_is_handlers(w) || __atomic_load_n(&c->visits, __ATOMIC_RELAXED) > OFTEN))
             return ref_pointer(ref);
         if (here) {
             pgasi_mcts_rest_at(w, ref_pointer(ref), place, i, n, depth);
@@ -415,7 +439,8 @@ static node_t *step_down(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t plac
         select_t call = { m->id, depth, ref, place, i, n };
         w->counts.remote++;
         pgasi_mcts_post(w, ref_rank(ref), HANDLER_SELECT, &call, sizeof call);
-    } else if (__atomic_compare_exchange_n(&c->being_made, &free_yet, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+    } else if (__atomic_compare_exchange_n(&c->being_made, &free_yet, 1, false, __ATOMIC_SEQ_CST,
+                                           __ATOMIC_RELAXED)) {
         if (PGAS_UNLIKELY(__atomic_load_n(&c->ref, __ATOMIC_SEQ_CST)))
             return step_down(w, node, i, place, n, depth);
         make_child(w, node, i, place, n, depth);
@@ -425,7 +450,8 @@ static node_t *step_down(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t plac
     return NULL;
 }
 
-static void go_to_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place, uint32_t n, uint32_t depth)
+static void go_to_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place, uint32_t n,
+                        uint32_t depth)
 {
     node_t *child = step_down(w, node, i, place, n, depth);
     if (child)
@@ -433,7 +459,8 @@ static void go_to_child(worker_t *w, node_t *node, uint32_t i, pgasi_ref_t place
 }
 
 /* From a node as far down as this rank has the way. */
-void pgasi_mcts_descend(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t idx, uint32_t n, uint32_t depth)
+void pgasi_mcts_descend(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t idx, uint32_t n,
+                        uint32_t depth)
 {
     pgas_mcts_t *m = w->mcts;
     do {
@@ -441,7 +468,9 @@ void pgasi_mcts_descend(worker_t *w, node_t *node, pgasi_ref_t place, uint32_t i
             report_known(w, node, place, idx, n);
             return;
         }
-        int64_t i = depth < (uint32_t)m->opts.max_depth && pgasi_mcts_open(w, node) ? pgasi_mcts_choose(w, node) : -1;
+        int64_t i = depth < (uint32_t)m->opts.max_depth && pgasi_mcts_open(w, node)
+                        ? pgasi_mcts_choose(w, node)
+                        : -1;
         if (i < 0) {
             simulate_at(w, node, place, idx, n);
             return;

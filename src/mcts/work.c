@@ -3,23 +3,24 @@
 #include "mcts/walk.h"
 
 #define PLAYOUTS_OF_RUN 16 /* then calls are looked at, and sent */
-#define OWN_JOBS 3         /* rollouts of a worker that take turns while memory is fetched */
+#define OWN_JOBS        3  /* rollouts of a worker that take turns while memory is fetched */
 
 /* Asks whoever starts rollouts to start no more. */
 static void ask_to_end(worker_t *w, uint32_t why)
 {
     pgas_mcts_t *m = w->mcts;
     stop_t call = { m->id, (uint16_t)why, (uint16_t)m->n_searches };
-    for (int rank = 0; rank < m->n_ranks; rank++) {
+    for (int rank = 0; rank < m->n_ranks; rank++)
         if (m->opts.mode == PGAS_MCTS_ROOT || rank == ref_rank(m->root))
             pgasi_mcts_post(w, rank, HANDLER_STOP, &call, sizeof call);
-    }
 }
 
-/* The budget's; or the search's own, of which a remainder may be left that is too small for a node. */
+/* The budget's; or the search's own, of which a remainder may be left that is too small for a
+ * node. */
 static bool has_reached_limit(const pgas_mcts_t *m)
 {
-    bool full = m->memory_limit == m->opts.memory_bytes && __atomic_load_n(&m->rest.full, __ATOMIC_RELAXED);
+    bool full =
+        m->memory_limit == m->opts.memory_bytes && __atomic_load_n(&m->rest.full, __ATOMIC_RELAXED);
     return full || __atomic_load_n(&m->bytes, __ATOMIC_RELAXED) >= m->memory_limit;
 }
 
@@ -27,7 +28,7 @@ static bool has_reached_limit(const pgas_mcts_t *m)
 static void look_around(worker_t *w)
 {
     pgas_mcts_t *m = w->mcts;
-    if (PGAS_UNLIKELY(__atomic_load_n(&m->held, __ATOMIC_RELAXED) != NULL))
+    if (PGAS_UNLIKELY(__atomic_load_n(&m->held, __ATOMIC_RELAXED)))
         pgasi_mcts_post_held(w);
     if (PGAS_UNLIKELY(__atomic_load_n(&m->stop, __ATOMIC_RELAXED) == 1)) {
         __atomic_store_n(&m->stop, 2, __ATOMIC_RELAXED);
@@ -45,7 +46,8 @@ static bool may_start(const pgas_mcts_t *m)
 {
     return m->has_root && __atomic_load_n(&m->to_start, __ATOMIC_RELAXED) > 0 &&
            !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED) &&
-           (int64_t)(__atomic_load_n(&m->started, __ATOMIC_RELAXED) - __atomic_load_n(&m->completed, __ATOMIC_RELAXED)) <
+           (int64_t)(__atomic_load_n(&m->started, __ATOMIC_RELAXED) -
+                     __atomic_load_n(&m->completed, __ATOMIC_RELAXED)) <
                m->opts.in_flight + (int64_t)m->n_lost;
 }
 
@@ -101,7 +103,8 @@ static void begin(worker_t *w)
 {
     w->active = true;
     if (w->idle_since_ns)
-        __atomic_store_n(&w->idle_ns, w->idle_ns + pgasi_now_ns() - w->idle_since_ns, __ATOMIC_RELAXED);
+        __atomic_store_n(&w->idle_ns, w->idle_ns + pgasi_now_ns() - w->idle_since_ns,
+                         __ATOMIC_RELAXED);
     w->idle_since_ns = 0;
     __atomic_store_n(&w->wants, 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&w->mcts->work.made, 1, __ATOMIC_RELEASE);
@@ -113,13 +116,14 @@ int pgasi_mcts_run(worker_t *w)
     pgas_mcts_t *m = w->mcts;
     int n = 0;
     uint64_t enough = w->counts.playouts + PLAYOUTS_OF_RUN;
-    if (!w->active && (pgasi_mcts_has_jobs(w) || may_start(m) || __atomic_load_n(&m->held, __ATOMIC_RELAXED)))
+    if (!w->active &&
+        (pgasi_mcts_has_jobs(w) || may_start(m) || __atomic_load_n(&m->held, __ATOMIC_RELAXED)))
         begin(w);
     if (w->index == 0)
         look_around(w);
     while (w->active && n < 4 * PLAYOUTS_OF_RUN && w->counts.playouts < enough) {
         step_t *job = NULL;
-        if ((w->n_own >= OWN_JOBS || !start(w)) && (job = next_job(w)) == NULL)
+        if ((w->n_own >= OWN_JOBS || !start(w)) && !(job = next_job(w)))
             break;
         if (job)
             pgasi_mcts_do_job(w, job);

@@ -1,5 +1,6 @@
-/* Memory of this rank's heap near one of its threads: on machines with several NUMA zones from the allocator of the thread's
- * zone (zone.c), so that small blocks, too, lie where they should; with one zone from the heap. */
+/* Memory of this rank's heap near one of its threads: on machines with several NUMA zones from the
+ * allocator of the thread's zone (zone.c), so that small blocks, too, lie where they should; with
+ * one zone from the heap. */
 #include "mem/alloc_zone.h"
 
 #include "base/checks.h"
@@ -18,7 +19,8 @@ pgas_status_t pgasi_alloc_zone(int slot, size_t bytes, pgas_gptr_t *ptr_p)
         if (pgasi_alloc_zone_always)
             zone = PGASI_MAX(zone, 0);
     }
-    return zone >= 0 && bytes ? pgas_zone_alloc(PGAS_ZONE(zone), bytes, ptr_p) : pgas_alloc_local(bytes, ptr_p);
+    return zone >= 0 && bytes ? pgas_zone_alloc(PGAS_ZONE(zone), bytes, ptr_p)
+                              : pgas_alloc_local(bytes, ptr_p);
 }
 
 pgas_status_t pgasi_free_zone(pgas_gptr_t ptr)

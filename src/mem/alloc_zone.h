@@ -7,8 +7,8 @@
 #include "pgas/gptr.h"
 #include "pgas/status.h"
 
-/** As pgas_alloc_local; where there are several NUMA zones, in that of the thread with this slot. PGAS_SLOT_ANY and
- *  PGAS_SLOT_SERVICE: in none in particular. Any thread, also in handlers.
+/** As pgas_alloc_local; where there are several NUMA zones, in that of the thread with this slot.
+ *  PGAS_SLOT_ANY and PGAS_SLOT_SERVICE: in none in particular. Any thread, also in handlers.
  *  @return also PGAS_ERR_NOT_FOUND: no thread with this slot is attached. */
 pgas_status_t pgasi_alloc_zone(int slot, size_t bytes, pgas_gptr_t *ptr_p);
 

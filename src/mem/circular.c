@@ -1,25 +1,27 @@
 /* Blocks in a ring: acquired at the head, free again from the tail on.
  *
- * Shaped for buffers of 64 bytes to some MiB that one thread fills, sends, and reuses once they are out, some millions a
- * second. Records of 32 bytes stand in a ring of their own in the order of acquisition; a block's ticket is its place there.
- * The memory is a few regions, each a super-chunk and a ring by itself: the head goes on at its beginning once the tail has
- * left that, and to another region where there is room.
+ * Shaped for buffers of 64 bytes to some MiB that one thread fills, sends, and reuses once they are
+ * out, some millions a second. Records of 32 bytes stand in a ring of their own in the order of
+ * acquisition; a block's ticket is its place there. The memory is a few regions, each a super-chunk
+ * and a ring by itself: the head goes on at its beginning once the tail has left that, and to
+ * another region where there is room.
  *
- * Invariant: blocks of a region lie from its tail to its head, without gaps but behind wrap_end, in the order of records;
- * so all that is needed to free a block is to move its region's tail to its end. A record's number says when it is free:
- * HELD until retired, 0 when released; at the tail all with numbers up to `completed` go. */
+ * Invariant: blocks of a region lie from its tail to its head, without gaps but behind wrap_end, in
+ * the order of records; so all that is needed to free a block is to move its region's tail to its
+ * end. A record's number says when it is free: HELD until retired, 0 when released; at the tail all
+ * with numbers up to `completed` go. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checks.h"
 #include "mem/regmem.h"
 
-#define HELD UINT64_MAX
+#define HELD          UINT64_MAX
 #define RECORDS_FIRST 64
 
 typedef struct region {
     struct region *next;
-    pgas_block_t block;  /* the super-chunk */
+    pgas_block_t block; /* the super-chunk */
     size_t bytes, head, tail, wrap_end, n_live;
     bool wrapped; /* head is below tail: blocks are in [tail, wrap_end) and [0, head) */
 } region_t;
@@ -58,7 +60,8 @@ pgas_status_t pgas_circular_create(const pgas_regmem_opts_t *opts, pgas_circular
         return PGAS_ERR_INVALID;
     pgas_circular_t *c = calloc(1, sizeof *c);
     record_t *records = calloc(RECORDS_FIRST, sizeof *records);
-    pgas_status_t status = c && records ? pgasi_super_create(opts, destroy_circular, c, &c->super) : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status = c && records ? pgasi_super_create(opts, destroy_circular, c, &c->super)
+                                        : PGAS_ERR_NO_MEMORY;
     if (status != PGAS_OK) {
         free(records);
         free(c);
@@ -174,7 +177,8 @@ static pgas_status_t grow(pgas_circular_t *c, size_t bytes)
     return add_region(c, bytes, c->first != c->last);
 }
 
-pgas_status_t pgasi_circular_try(pgas_circular_t *c, size_t bytes, bool may_grow, pgas_block_t *block_p)
+pgas_status_t pgasi_circular_try(pgas_circular_t *c, size_t bytes, bool may_grow,
+                                 pgas_block_t *block_p)
 {
     size_t at, room = PGASI_ALIGN_UP(bytes, c->alignment);
     pgas_status_t status = PGAS_OK;
@@ -274,5 +278,6 @@ void pgas_circular_trim(pgas_circular_t *c)
 
 pgas_status_t pgas_circular_info(pgas_circular_t *c, pgas_regmem_info_t *info_p)
 {
-    return c ? pgasi_super_info(c->super, c->used_bytes, c->last - c->first, info_p) : PGAS_ERR_INVALID;
+    return c ? pgasi_super_info(c->super, c->used_bytes, c->last - c->first, info_p)
+             : PGAS_ERR_INVALID;
 }

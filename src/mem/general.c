@@ -1,8 +1,9 @@
 /* Blocks of any size and life: best fit over all super-chunks, neighbours join when they are free.
  *
- * An extent allocator (base/extents.h) over one imagined line of offsets holds the records. Each super-chunk stands
- * somewhere on that line, with a gap behind it that is never free, so that nothing joins across; what is not a super-chunk
- * (yet, or any more) is taken. Super-chunks that go leave a hole: the line is long enough for 2^20 of the largest. */
+ * An extent allocator (base/extents.h) over one imagined line of offsets holds the records. Each
+ * super-chunk stands somewhere on that line, with a gap behind it that is never free, so that
+ * nothing joins across; what is not a super-chunk (yet, or any more) is taken. Super-chunks that go
+ * leave a hole: the line is long enough for 2^20 of the largest. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "mem/regmem.h"
 
 #define LINE_BYTES (UINT64_C(1) << 63)
-#define GAP 4096
+#define GAP        4096
 
 typedef struct chunk {
     struct chunk *next;
@@ -78,7 +79,8 @@ void pgas_general_destroy(pgas_general_t *g)
 
 /* ---- super-chunks ---- */
 
-/* Takes the block off the empty part of the line and puts in its place: room for the super-chunk, the gap, the rest. */
+/* Takes the block off the empty part of the line and puts in its place: room for the super-chunk,
+ * the gap, the rest. */
 static pgas_status_t enter(pgas_general_t *g, chunk_t *chunk)
 {
     uint64_t end = g->line_used + chunk->block.bytes;
@@ -94,7 +96,8 @@ static pgas_status_t enter(pgas_general_t *g, chunk_t *chunk)
         return status;
     }
     (void)pgasi_extents_free(g->extents, end);
-    (void)pgasi_extents_alloc_at(g->extents, g->line_used, LINE_BYTES - g->line_used); /* in the record just freed */
+    /* in the record just freed */
+    (void)pgasi_extents_alloc_at(g->extents, g->line_used, LINE_BYTES - g->line_used);
     return status;
 }
 
@@ -126,8 +129,9 @@ static void drop_empty(pgas_general_t *g)
     while (*at) {
         chunk_t *chunk = *at;
         uint64_t start, bytes;
-        bool is_empty = pgasi_extents_state(g->extents, chunk->line, &start, &bytes) == PGASI_EXTENT_FREE &&
-                        bytes == chunk->block.bytes;
+        bool is_empty =
+            pgasi_extents_state(g->extents, chunk->line, &start, &bytes) == PGASI_EXTENT_FREE &&
+            bytes == chunk->block.bytes;
         if (!is_empty || pgasi_extents_alloc_at(g->extents, chunk->line, bytes) != PGAS_OK) {
             at = &chunk->next;
             continue;
@@ -208,7 +212,8 @@ pgas_status_t pgas_general_release(pgas_general_t *g, const pgas_block_t *block)
     pthread_mutex_lock(&g->lock);
     const chunk_t *chunk = chunk_of(g, block->ptr);
     uint64_t line = chunk ? chunk->line + (block->ptr - chunk->block.ptr) : 0, room = 0;
-    pgas_status_t status = chunk ? pgasi_extents_size_of(g->extents, line, &room) : PGAS_ERR_INVALID;
+    pgas_status_t status =
+        chunk ? pgasi_extents_size_of(g->extents, line, &room) : PGAS_ERR_INVALID;
     if (status == PGAS_OK)
         status = pgasi_extents_free(g->extents, line);
     if (status == PGAS_OK) {

@@ -1,9 +1,10 @@
 /* The symmetric heap: two allocators over one range of offsets.
  *
- * Blocks of pgas_alloc must lie at the same offset on every rank, so they come from an allocator whose calls, and thus
- * whose answers, are the same everywhere: best fit from the bottom. Blocks of one rank, and super-chunks of its allocators
- * of registered memory, come from the top of the same range. A request fails when the two would meet; for pgas_alloc on any
- * rank, since all agree on the outcome. */
+ * Blocks of pgas_alloc must lie at the same offset on every rank, so they come from an allocator
+ * whose calls, and thus whose answers, are the same everywhere: best fit from the bottom. Blocks of
+ * one rank, and super-chunks of its allocators of registered memory, come from the top of the same
+ * range. A request fails when the two would meet; for pgas_alloc on any rank, since all agree on
+ * the outcome. */
 #include "pgas/mem.h"
 
 #include <inttypes.h>
@@ -69,9 +70,10 @@ static void note_use(void)
 
 static void report_exhausted(const char *what, size_t bytes)
 {
-    PGASI_ERROR("mem", "%s of %zu bytes does not fit: PGAS_HEAP_SIZE=%" PRIu64 ", %" PRIu64 " bytes in symmetric and %"
-                PRIu64 " in local blocks; raise PGAS_HEAP_SIZE", what, bytes, heap_bytes(),
-                used(symmetric), used(local));
+    PGASI_ERROR("mem",
+                "%s of %zu bytes does not fit: PGAS_HEAP_SIZE=%" PRIu64 ", %" PRIu64
+                " bytes in symmetric and %" PRIu64 " in local blocks; raise PGAS_HEAP_SIZE",
+                what, bytes, heap_bytes(), used(symmetric), used(local));
 }
 
 /* ---- collective ---- */
@@ -114,7 +116,9 @@ pgas_status_t pgas_alloc(size_t bytes, pgas_gptr_t *ptr_p)
     uint64_t offset = 0;
     status = same_everywhere(bytes);
     if (status == PGAS_ERR_MISMATCH)
-        PGASI_ERROR("mem", "pgas_alloc of %zu bytes here, but not on rank 0: sizes must be the same", bytes);
+        PGASI_ERROR("mem",
+                    "pgas_alloc of %zu bytes here, but not on rank 0: sizes must be the same",
+                    bytes);
     if (status == PGAS_OK && !ptr_p)
         status = PGAS_ERR_INVALID;
     if (status == PGAS_OK && bytes)
@@ -146,9 +150,11 @@ pgas_status_t pgas_free(pgas_gptr_t ptr)
         pthread_mutex_unlock(&heap_lock);
     }
     if (status == PGAS_ERR_INVALID)
-        PGASI_ERROR("mem", "pgas_free of %#" PRIx64 ": no live block of pgas_alloc (freed twice?)", ptr);
+        PGASI_ERROR("mem", "pgas_free of %#" PRIx64 ": no live block of pgas_alloc (freed twice?)",
+                    ptr);
     if (status == PGAS_ERR_MISMATCH)
-        PGASI_ERROR("mem", "pgas_free of offset %#" PRIx64 " here, but of another block on rank 0", pgas_gptr_offset(ptr));
+        PGASI_ERROR("mem", "pgas_free of offset %#" PRIx64 " here, but of another block on rank 0",
+                    pgas_gptr_offset(ptr));
     status = pgasi_boot_agree(status);
     if (status == PGAS_OK && ptr)
         free_symmetric(offset);
@@ -197,18 +203,23 @@ pgas_status_t pgas_free_local(pgas_gptr_t ptr)
     if (status != PGAS_OK || !ptr)
         return status;
     if (pgas_gptr_rank(ptr) != pgasi_boot.rank) {
-        PGASI_ERROR("mem", "pgas_free_local of %#" PRIx64 ": a block of rank %d, which must free it", ptr,
+        PGASI_ERROR("mem",
+                    "pgas_free_local of %#" PRIx64 ": a block of rank %d, which must free it", ptr,
                     pgas_gptr_rank(ptr));
         return PGAS_ERR_RANGE;
     }
     uint64_t offset = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET, bytes;
     pthread_mutex_lock(&heap_lock);
-    status = pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET || pgasi_extents_size_of(chunks, offset, &bytes) == PGAS_OK
+    status = pgas_gptr_offset(ptr) < PGASI_HEAP_OFFSET ||
+                     pgasi_extents_size_of(chunks, offset, &bytes) == PGAS_OK
                  ? PGAS_ERR_INVALID
                  : pgasi_extents_free(local, offset);
     pthread_mutex_unlock(&heap_lock);
     if (status != PGAS_OK)
-        PGASI_ERROR("mem", "pgas_free_local of %#" PRIx64 ": no live block of pgas_alloc_local (freed twice?)", ptr);
+        PGASI_ERROR("mem",
+                    "pgas_free_local of %#" PRIx64
+                    ": no live block of pgas_alloc_local (freed twice?)",
+                    ptr);
     return status;
 }
 
@@ -252,7 +263,8 @@ pgas_status_t pgas_heap_info(pgas_heap_info_t *info_p)
         return PGAS_ERR_INVALID;
     pthread_mutex_lock(&heap_lock);
     uint64_t low = pgasi_extents_highest_used(symmetric);
-    uint64_t gap = pgasi_extents_lowest_used(local) - PGASI_MIN(low, pgasi_extents_lowest_used(local));
+    uint64_t gap =
+        pgasi_extents_lowest_used(local) - PGASI_MIN(low, pgasi_extents_lowest_used(local));
     uint64_t hole = pgasi_extents_largest_free(local);
     *info_p = (pgas_heap_info_t){
         .heap_bytes = heap_bytes(),

@@ -1,7 +1,8 @@
 /* Lanes over the transport: see lane.h.
  *
- * Lane 0 uses the transport's service lane, which also receives: both are guarded by the rank's inbox lock. Other lanes
- * open a transport lane when first used off the node; a job on one node opens no transport at all. */
+ * Lane 0 uses the transport's service lane, which also receives: both are guarded by the rank's
+ * inbox lock. Other lanes open a transport lane when first used off the node; a job on one node
+ * opens no transport at all. */
 #include "mem/lane.h"
 
 #include <sched.h>
@@ -18,8 +19,8 @@
 #include "transport/fault.h"
 
 #define FAR_MESSAGE_LEAST 16384 /* the library's own requests */
-#define GIVE_UP_NS UINT64_C(2000000000)
-#define WATCH_NS UINT64_C(200000000) /* for so long after use a lane is looked at */
+#define GIVE_UP_NS        UINT64_C(2000000000)
+#define WATCH_NS          UINT64_C(200000000) /* for so long after use a lane is looked at */
 
 pgasi_lane_t **pgasi_lanes;
 int pgasi_n_lanes;
@@ -34,7 +35,8 @@ static size_t address_bytes;
 
 void *pgasi_lazy_alloc(size_t bytes)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -92,8 +94,8 @@ pgas_status_t pgasi_lane_of_slot(int slot, pgasi_lane_t **lane_p)
         if (status != PGAS_OK)
             return status;
         pgasi_lane_t *expected = NULL;
-        if (!__atomic_compare_exchange_n(&pgasi_lanes[index], &expected, lane, false, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_ACQUIRE)) {
+        if (!__atomic_compare_exchange_n(&pgasi_lanes[index], &expected, lane, false,
+                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             lane_destroy(lane);
             lane = expected;
         }
@@ -104,7 +106,7 @@ pgas_status_t pgasi_lane_of_slot(int slot, pgasi_lane_t **lane_p)
 
 pgas_status_t pgasi_lane_open(pgasi_lane_t *lane)
 {
-    if (PGAS_LIKELY(lane->tp != NULL))
+    if (PGAS_LIKELY(lane->tp))
         return PGAS_OK;
     if (!pgasi_tp)
         return PGAS_ERR_UNSUPPORTED;
@@ -121,7 +123,8 @@ int pgasi_lane_progress(pgasi_lane_t *lane)
     return lane->tp ? lane->tp->ops->progress(lane->tp) : 0;
 }
 
-/* Own lanes: waits until it is given back. Whoever is inside already stays so: the borrower sees it and goes away. */
+/* Own lanes: waits until it is given back. Whoever is inside already stays so: the borrower sees it
+ * and goes away. */
 void pgasi_lane_lock_slow(pgasi_lane_t *lane)
 {
     if (!lane->shared) {
@@ -133,10 +136,9 @@ void pgasi_lane_lock_slow(pgasi_lane_t *lane)
         }
         return;
     }
-    while (__atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE)) {
+    while (__atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE))
         while (__atomic_load_n(&lane->lock, __ATOMIC_RELAXED))
             sched_yield();
-    }
     __atomic_store_n(&lane->n_entered, lane->n_entered + 1, __ATOMIC_RELAXED); /* see needs_help */
 }
 
@@ -196,7 +198,8 @@ static pgasi_lane_t *open_lane(int index)
     return lane && __atomic_load_n(&lane->tp, __ATOMIC_ACQUIRE) ? lane : NULL;
 }
 
-/* What the transport took is not always out: it has buffers of its own. So a lane is watched for a while after use. */
+/* What the transport took is not always out: it has buffers of its own. So a lane is watched for a
+ * while after use. */
 static bool needs_help(pgasi_lane_t *lane, uint64_t now)
 {
     uint32_t entered = __atomic_load_n(&lane->n_entered, __ATOMIC_RELAXED);
@@ -298,10 +301,12 @@ pgas_status_t pgasi_lanes_check(void)
     pgasi_fault_plan_t plan;
     pgas_status_t status = PGAS_OK;
     if (!pgasi_tp_find(name)) {
-        snprintf(why, sizeof why, "PGAS_TRANSPORT=%s is not in this build; `pgas_info` lists what is", name);
+        snprintf(why, sizeof why,
+                 "PGAS_TRANSPORT=%s is not in this build; `pgas_info` lists what is", name);
         status = PGAS_ERR_UNSUPPORTED;
     } else if (strcmp(name, "loopback") == 0 && pgasi_boot.n_nodes > 1) {
-        snprintf(why, sizeof why, "PGAS_TRANSPORT=loopback does not reach the other nodes, of which there are %d",
+        snprintf(why, sizeof why,
+                 "PGAS_TRANSPORT=loopback does not reach the other nodes, of which there are %d",
                  pgasi_boot.n_nodes - 1);
         status = PGAS_ERR_UNSUPPORTED;
     } else {
@@ -317,8 +322,9 @@ pgas_status_t pgasi_lanes_check(void)
 static const pgasi_tp_ops_t *choose_ops(void)
 {
     char why[PGASI_PARAM_WHY_BYTES], text[PGASI_PARAM_TEXT_BYTES];
-    const pgasi_tp_ops_t *ops = pgasi_tp_fault_wrap(pgasi_tp_find(transport_name(text)), pgasi_param.fault,
-                                                    (uint64_t)pgasi_param.fault_seed, why, sizeof why);
+    const pgasi_tp_ops_t *ops =
+        pgasi_tp_fault_wrap(pgasi_tp_find(transport_name(text)), pgasi_param.fault,
+                            (uint64_t)pgasi_param.fault_seed, why, sizeof why);
     return ops && pgasi_lane_wrap ? pgasi_lane_wrap(ops) : ops;
 }
 
@@ -404,8 +410,9 @@ pgas_status_t pgasi_lanes_start(void)
     return status;
 }
 
-/* Connections end together with the peers' ends of them, which their lane 0 sees to: it is progressed until all have come
- * this far, and closes its own when the other lanes of all ranks are through. */
+/* Connections end together with the peers' ends of them, which their lane 0 sees to: it is
+ * progressed until all have come this far, and closes its own when the other lanes of all ranks are
+ * through. */
 static int serve_connections(void)
 {
     return pgasi_lane_progress(pgasi_lanes[PGASI_LANE_SERVICE]);
@@ -429,10 +436,9 @@ static int drain_until_through(int first, int last)
 {
     uint64_t limit = pgasi_now_ns() + GIVE_UP_NS;
     int n_left;
-    while ((n_left = drain_some(first, last)) > 0 && pgasi_now_ns() < limit) {
+    while ((n_left = drain_some(first, last)) > 0 && pgasi_now_ns() < limit)
         if (serve_connections() == 0)
             sched_yield();
-    }
     pgasi_boot_barrier();
     return n_left;
 }
@@ -451,10 +457,9 @@ int pgasi_lanes_drain(void)
 void pgasi_lanes_stop(void)
 {
     if (pgasi_lanes) {
-        for (int i = pgasi_n_lanes - 1; i >= 0; i--) { /* lane 0, which receives, last */
+        for (int i = pgasi_n_lanes - 1; i >= 0; i--) /* lane 0, which receives, last */
             if (pgasi_lanes[i])
                 lane_destroy(pgasi_lanes[i]);
-        }
     }
     if (pgasi_tp)
         pgasi_tp->ops->close(pgasi_tp);

@@ -1,8 +1,10 @@
-/** Lanes: what a thread issues through. One per attached thread up to PGAS_LANES, one shared by the rest, and lane 0,
- *  which belongs to whoever holds the rank's inbox lock (service thread, or a thread that runs handlers).
+/** Lanes: what a thread issues through. One per attached thread up to PGAS_LANES, one shared by the
+ *  rest, and lane 0, which belongs to whoever holds the rank's inbox lock (service thread, or a
+ *  thread that runs handlers).
  *
- *  A lane has a transport lane of its own, opened on first use off the node, with the keys of peers' segments and the
- *  flush numbers. Memory per peer that is never talked to: none that is touched. */
+ *  A lane has a transport lane of its own, opened on first use off the node, with the keys of
+ *  peers' segments and the flush numbers. Memory per peer that is never talked to: none that is
+ *  touched. */
 #ifndef PGASI_LANE_H
 #define PGASI_LANE_H
 
@@ -14,8 +16,8 @@
 #include "boot/wait.h"
 #include "transport/transport.h"
 
-#define PGASI_LANE_SERVICE 0
-#define PGASI_LANE_SHARED 1
+#define PGASI_LANE_SERVICE   0
+#define PGASI_LANE_SHARED    1
 #define PGASI_LANE_FIRST_OWN 2
 
 /** A peer's segment as this lane sees it. */
@@ -27,17 +29,19 @@ typedef struct pgasi_peer_key {
 } pgasi_peer_key_t;
 
 typedef struct {
-    char *heap;             /* the peer's heap where this process may load and store it, valid with: */
+    /* the peer's heap where this process may load and store it, valid with: */
+    char *heap;
     uint64_t heap_bytes;    /* 0: not, or not known yet */
     pgasi_peer_key_t *keys; /* heap first, once known */
     uint64_t issued;        /* puts and non-fetching atomics */
     uint64_t flushed;       /* those known to be visible at the peer */
-    struct pgasi_lane_flush *flush; /* NULL until somebody looks for remote completion without waiting */
+    /* NULL until somebody looks for remote completion without waiting */
+    struct pgasi_lane_flush *flush;
 } pgasi_lane_peer_t;
 
 typedef struct pgasi_lane {
     int index;
-    bool shared;              /* several threads: take the lock */
+    bool shared; /* several threads: take the lock */
     int lock;
     pgasi_tp_lane_t *tp;      /* NULL until needed */
     pgasi_lane_peer_t *peer;  /* [n_ranks], lazily touched */
@@ -45,12 +49,14 @@ typedef struct pgasi_lane {
     bool has_direct;          /* some peer's heap is loaded and stored directly */
     uint32_t in_flight;       /* operations that progress must complete */
     uint32_t inside;          /* own lane: depth of the owner's sections; it takes no lock */
-    uint32_t borrowed;        /* own lane: somebody makes progress on it while its owner is elsewhere */
-    uint32_t n_entered, n_progressed; /* sections and looks of its owner, for who lends a hand ... */
+    /* own lane: somebody makes progress on it while its owner is elsewhere */
+    uint32_t borrowed;
+    /* sections and looks of its owner, for who lends a hand ... */
+    uint32_t n_entered, n_progressed;
     uint32_t seen_entered, seen_progressed;
-    uint64_t watch_until_ns;  /* ... and his notes */
+    uint64_t watch_until_ns;        /* ... and his notes */
     struct pgasi_lane_flush *flush; /* of all peers; as a peer's */
-    struct pgasi_outbox *outbox; /* the call layer's part; NULL until it issues a call */
+    struct pgasi_outbox *outbox;    /* the call layer's part; NULL until it issues a call */
 } pgasi_lane_t;
 
 /** A flush of one peer, or of all (rank -1), that nobody waits for, one at a time; lane locked. */
@@ -63,7 +69,8 @@ typedef struct pgasi_lane_flush {
     uint64_t number;      /* operations that it covers */
 } pgasi_lane_flush_t;
 
-extern pgasi_lane_t **pgasi_lanes; /* [pgasi_n_lanes]; entries appear as slots attach, lane 0 at start */
+/* [pgasi_n_lanes]; entries appear as slots attach, lane 0 at start */
+extern pgasi_lane_t **pgasi_lanes;
 extern int pgasi_n_lanes;
 extern pgasi_tp_t *pgasi_tp; /* NULL: no rank off the node */
 
@@ -71,15 +78,18 @@ extern pgasi_tp_t *pgasi_tp; /* NULL: no rank off the node */
 extern uint32_t pgasi_lanes_unwatched;
 void pgasi_lanes_watch(void);
 
-/** Whether PGAS_TRANSPORT and PGAS_FAULT make sense for this job, also if nothing is opened; the same on all ranks, rank 0
- *  says what does not. @return PGAS_OK, PGAS_ERR_UNSUPPORTED, PGAS_ERR_INVALID. */
+/** Whether PGAS_TRANSPORT and PGAS_FAULT make sense for this job, also if nothing is opened; the
+ *  same on all ranks, rank 0 says what does not. @return PGAS_OK, PGAS_ERR_UNSUPPORTED,
+ *  PGAS_ERR_INVALID. */
 pgas_status_t pgasi_lanes_check(void);
 
-/** Opens the transport if some rank is off the node, exchanges addresses, makes lane 0. Collective. */
+/** Opens the transport if some rank is off the node, exchanges addresses, makes lane 0.
+ *  Collective. */
 pgas_status_t pgasi_lanes_start(void);
-/** Completes what all lanes have issued, and closes their connections, all at once and together with the other ranks:
- *  callbacks of what was under way run in here for the last time. Collective; no other thread uses a lane any more. A lane
- *  that is not through after two seconds is given up. Returns how many lanes were. */
+/** Completes what all lanes have issued, and closes their connections, all at once and together
+ *  with the other ranks: callbacks of what was under way run in here for the last time. Collective;
+ *  no other thread uses a lane any more. A lane that is not through after two seconds is given up.
+ *  Returns how many lanes were. */
 int pgasi_lanes_drain(void);
 /** Frees them; closes what was not drained. */
 void pgasi_lanes_stop(void);
@@ -93,8 +103,9 @@ pgas_status_t pgasi_lane_open(pgasi_lane_t *lane);
 /** Progress on the lane's own operations; lane lock held if shared. */
 int pgasi_lane_progress(pgasi_lane_t *lane);
 
-/* A shared lane has a lock. An own lane has a mark that its owner is inside, whose cost is two stores and a load; who
- * borrows it (pgasi_lanes_help) pays with a barrier on all processors, and only while the owner is not inside. */
+/* A shared lane has a lock. An own lane has a mark that its owner is inside, whose cost is two
+ * stores and a load; who borrows it (pgasi_lanes_help) pays with a barrier on all processors, and
+ * only while the owner is not inside. */
 void pgasi_lane_lock_slow(pgasi_lane_t *lane);
 static inline void pgasi_lane_enter(pgasi_lane_t *lane)
 {
@@ -132,12 +143,13 @@ static inline void pgasi_lane_unlock(pgasi_lane_t *lane)
         pgasi_lanes_watch();
 }
 
-/** Waits until nothing of the lane is in flight. A transport may never tell the end of what was under way to a rank that
- *  died: once one has, the wait ends after two seconds with PGAS_ERR_PEER. */
+/** Waits until nothing of the lane is in flight. A transport may never tell the end of what was
+ *  under way to a rank that died: once one has, the wait ends after two seconds with
+ *  PGAS_ERR_PEER. */
 pgas_status_t pgasi_lane_wait_idle(pgasi_lane_t *lane);
 
-/** Progress on lanes in which operations are under way, or were begun a moment ago, while nobody looks at them. Any
- *  thread; one at a time, others return at once. Returns events. */
+/** Progress on lanes in which operations are under way, or were begun a moment ago, while nobody
+ *  looks at them. Any thread; one at a time, others return at once. Returns events. */
 int pgasi_lanes_help(void);
 /** True if some lane needs such looks. */
 bool pgasi_lanes_need_help(void);
@@ -148,10 +160,12 @@ void pgasi_lanes_help_all(bool on);
 void *pgasi_lazy_alloc(size_t bytes);
 void pgasi_lazy_free(void *memory, size_t bytes);
 
-/** The largest active message that this library sends: a batch with a call in front of it that just fitted. */
+/** The largest active message that this library sends: a batch with a call in front of it that just
+ *  fitted. */
 size_t pgasi_far_message_max(void);
 
-/** An active message arrived (inside progress of lane 0's transport lane); set by the call layer before start. */
+/** An active message arrived (inside progress of lane 0's transport lane); set by the call layer
+ *  before start. */
 extern pgasi_tp_am_fn_t pgasi_lane_am_fn;
 /** The transport lost a peer. */
 extern void (*pgasi_lane_peer_lost)(int rank);

@@ -1,11 +1,14 @@
-/* Blocks in units: bump allocation within a unit, which is used again as a whole once all of its blocks are free.
+/* Blocks in units: bump allocation within a unit, which is used again as a whole once all of its
+ * blocks are free.
  *
- * Shaped for small blocks whose order of return is unknown, where one that stays out long must not hold back what was
- * acquired after it (it does in a ring): it holds back its unit alone. No records per block: a unit counts what is out and
- * keeps the greatest number with which a block was retired. Units are taken in the order in which they came free; a block
- * larger than a unit gets a run of units of its own, which goes back at once.
+ * Shaped for small blocks whose order of return is unknown, where one that stays out long must not
+ * hold back what was acquired after it (it does in a ring): it holds back its unit alone. No
+ * records per block: a unit counts what is out and keeps the greatest number with which a block was
+ * retired. Units are taken in the order in which they came free; a block larger than a unit gets a
+ * run of units of its own, which goes back at once.
  *
- * Invariant: a unit is current, or free (on that list), or busy: blocks are out or wait for completion. */
+ * Invariant: a unit is current, or free (on that list), or busy: blocks are out or wait for
+ * completion. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +78,8 @@ pgas_status_t pgas_linear_create(const pgas_regmem_opts_t *opts, pgas_linear_t *
     if (!linear_p)
         return PGAS_ERR_INVALID;
     pgas_linear_t *l = calloc(1, sizeof *l);
-    pgas_status_t status = l ? pgasi_super_create(opts, destroy_linear, l, &l->super) : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status =
+        l ? pgasi_super_create(opts, destroy_linear, l, &l->super) : PGAS_ERR_NO_MEMORY;
     if (status != PGAS_OK) {
         free(l);
         return status;
@@ -102,10 +106,9 @@ void pgas_linear_destroy(pgas_linear_t *l)
 /* The place of one more in the table; n_units if there is no memory for it. */
 static uint32_t find_index(pgas_linear_t *l)
 {
-    for (uint32_t i = 0; i < l->n_units; i++) {
+    for (uint32_t i = 0; i < l->n_units; i++)
         if (!l->units[i])
             return i;
-    }
     uint32_t n = PGASI_MAX(2 * l->n_units, 16);
     unit_t **units = realloc(l->units, n * sizeof *units);
     if (!units)

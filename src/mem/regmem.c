@@ -1,8 +1,10 @@
-/* Rings of threads: circular allocators whose blocks come free by the numbers of the thread's lane; and the account.
+/* Rings of threads: circular allocators whose blocks come free by the numbers of the thread's lane;
+ * and the account.
  *
- * A block is retired with the number of operations that its thread had issued, over all peers or to the ring's one. All up
- * to a number is complete when a flush that covers it is, or when nothing of the lane is in flight at some moment. So blocks
- * cost nothing each; a flush is started, and not waited for, once for each quarter of the limit and before a ring grows. */
+ * A block is retired with the number of operations that its thread had issued, over all peers or to
+ * the ring's one. All up to a number is complete when a flush that covers it is, or when nothing of
+ * the lane is in flight at some moment. So blocks cost nothing each; a flush is started, and not
+ * waited for, once for each quarter of the limit and before a ring grows. */
 #include "mem/regmem.h"
 
 #include <pthread.h>
@@ -34,7 +36,7 @@ static rings_t *all;
 
 static rings_t *my_rings(void)
 {
-    if (PGAS_LIKELY(pgasi_self.rings != NULL))
+    if (PGAS_LIKELY(pgasi_self.rings))
         return pgasi_self.rings;
     rings_t *rings = calloc(1, sizeof *rings);
     if (!rings)
@@ -118,7 +120,8 @@ static uint64_t issued(const ring_t *ring)
     return ring->peer >= 0 ? ring->lane->peer[ring->peer].issued : ring->lane->issued;
 }
 
-/* Nothing that this thread has issued is under way. What an own lane has issued its owner knows without a lock. */
+/* Nothing that this thread has issued is under way. What an own lane has issued its owner knows
+ * without a lock. */
 static inline bool is_idle(const ring_t *ring)
 {
     return !ring->lane->shared && !__atomic_load_n(&ring->lane->in_flight, __ATOMIC_ACQUIRE);
@@ -156,7 +159,8 @@ static void reclaim(ring_t *ring)
     pgas_circular_complete(ring->circular, number);
 }
 
-/* A look at what is under way, with a flush behind it that nobody waits for. PGAS_OK unless a flush failed. */
+/* A look at what is under way, with a flush behind it that nobody waits for. PGAS_OK unless a flush
+ * failed. */
 static pgas_status_t look(ring_t *ring)
 {
     pgas_status_t status = PGAS_OK;
@@ -176,7 +180,8 @@ static pgas_status_t look(ring_t *ring)
 /* ---- acquire and release ---- */
 
 /* *failed_p: what a flush failed with. */
-static pgas_status_t take(ring_t *ring, size_t bytes, pgas_block_t *block_p, pgas_status_t *failed_p)
+static pgas_status_t take(ring_t *ring, size_t bytes, pgas_block_t *block_p,
+                          pgas_status_t *failed_p)
 {
     pgas_status_t status = pgasi_circular_try(ring->circular, bytes, false, block_p);
     if (PGAS_UNLIKELY(status == PGAS_ERR_AGAIN)) {
@@ -192,8 +197,11 @@ static pgas_status_t held_by_caller(size_t bytes)
 {
     rings_t *rings = pgasi_self.rings;
     if (!rings->has_told)
-        PGASI_ERROR("mem", "no room for %zu bytes: thread %d holds the oldest block of its ring and would wait for itself; "
-                    "release earlier, or raise PGAS_REG_MAX", bytes, pgasi_self.slot);
+        PGASI_ERROR("mem",
+                    "no room for %zu bytes: thread %d holds the oldest block of its ring and would "
+                    "wait for itself; "
+                    "release earlier, or raise PGAS_REG_MAX",
+                    bytes, pgasi_self.slot);
     rings->has_told = true;
     return PGAS_ERR_DEADLOCK;
 }
@@ -297,7 +305,9 @@ void pgasi_rings_leave(void)
     for (int r = 0; rings->of && r < pgasi_boot.n_ranks; r++)
         n += blocks_out(rings->of[r]);
     if (n)
-        PGASI_WARN("mem", "thread %d detaches without having released %zu blocks of registered memory", pgasi_self.slot, n);
+        PGASI_WARN("mem",
+                   "thread %d detaches without having released %zu blocks of registered memory",
+                   pgasi_self.slot, n);
     pthread_mutex_lock(&all_lock);
     while (*at != rings)
         at = &(*at)->next;
@@ -320,7 +330,8 @@ void pgasi_regmem_stop(void)
 
 /* ---- the account ---- */
 
-static pgas_reg_owner_t *line(pgas_reg_owner_t *o, const char *name, uint64_t bytes, uint64_t high, uint64_t max)
+static pgas_reg_owner_t *line(pgas_reg_owner_t *o, const char *name, uint64_t bytes, uint64_t high,
+                              uint64_t max)
 {
     memset(o, 0, sizeof *o);
     strncpy(o->name, name, sizeof o->name - 1);
@@ -346,13 +357,15 @@ pgas_status_t pgas_reg_account(pgas_reg_owner_t *owners, int n, int *n_p)
     at += pgasi_regmem_owners(at, PGASI_REG_OWNERS_MAX);
     at = line(at, "heap, not in use", heap - use.symmetric - use.local - use.chunks, heap, heap);
     if (pgasi_heap_tail_bytes)
-        at = line(at, "calls between nodes", pgasi_heap_tail_bytes, pgasi_heap_tail_bytes, pgasi_heap_tail_bytes);
+        at = line(at, "calls between nodes", pgasi_heap_tail_bytes, pgasi_heap_tail_bytes,
+                  pgasi_heap_tail_bytes);
     at = line(at, "attached memory", attached, attached_high, 0);
     if (pgasi_tp) {
         pgasi_tp_attr_t attr;
         memset(&attr, 0, sizeof attr);
         pgasi_tp->ops->query(pgasi_tp, &attr);
-        at = line(at, "transport (its estimate)", attr.receive_bytes, attr.receive_bytes, attr.receive_bytes);
+        at = line(at, "transport (its estimate)", attr.receive_bytes, attr.receive_bytes,
+                  attr.receive_bytes);
     }
     *n_p = (int)(at - list);
     memcpy(owners, list, (size_t)PGASI_MAX(PGASI_MIN(n, *n_p), 0) * sizeof *owners);

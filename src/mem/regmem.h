@@ -1,4 +1,5 @@
-/** Registered memory inside the library: what the allocators share, owners and their bytes, and rings of threads. */
+/** Registered memory inside the library: what the allocators share, owners and their bytes, and
+ *  rings of threads. */
 #ifndef PGASI_REGMEM_H
 #define PGASI_REGMEM_H
 
@@ -16,20 +17,24 @@
 /* ---- super.c ---- */
 
 /** Makes the ground of an allocator `object`, which pgasi_regmem_stop ends by destroy(object). */
-pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)(void *object), void *object,
-                                 pgas_super_t **super_p);
-/** A whole super-chunk of at least bytes: one that is free, else a new one. @return as pgas_super_acquire; but nothing is
- *  logged for PGAS_ERR_NO_MEMORY if the caller has blocks out, it is PGAS_ERR_AGAIN then. */
-pgas_status_t pgasi_super_take(pgas_super_t *super, size_t bytes, bool some_out, pgas_block_t *block_p);
+pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)(void *object),
+                                 void *object, pgas_super_t **super_p);
+/** A whole super-chunk of at least bytes: one that is free, else a new one. @return as
+ *  pgas_super_acquire; but nothing is logged for PGAS_ERR_NO_MEMORY if the caller has blocks out,
+ *  it is PGAS_ERR_AGAIN then. */
+pgas_status_t pgasi_super_take(pgas_super_t *super, size_t bytes, bool some_out,
+                               pgas_block_t *block_p);
 size_t pgasi_super_unit_bytes(const pgas_super_t *super);
 size_t pgasi_super_max_bytes(const pgas_super_t *super);
-/** PGAS_OK, or PGAS_ERR_INVALID for no bytes, PGAS_ERR_LIMIT (logged once) for more than the allocator can ever hold. */
+/** PGAS_OK, or PGAS_ERR_INVALID for no bytes, PGAS_ERR_LIMIT (logged once) for more than the
+ *  allocator can ever hold. */
 pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes);
 /** Blocks' alignment from options that were found good. */
 size_t pgasi_regmem_alignment(const pgas_regmem_opts_t *opts);
 
 /** pgas_super_info of an allocator on top of it, which itself has so much out. */
-pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_blocks, pgas_regmem_info_t *info_p);
+pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_blocks,
+                               pgas_regmem_info_t *info_p);
 
 /** Frees every allocator that is left. */
 void pgasi_supers_stop(void);
@@ -42,10 +47,12 @@ int pgasi_super_choose_zone(int zone);
 /* ---- circular.c ---- */
 
 /** As pgas_circular_acquire, without growth unless asked for: PGAS_ERR_AGAIN then. */
-pgas_status_t pgasi_circular_try(pgas_circular_t *circular, size_t bytes, bool grow, pgas_block_t *block_p);
+pgas_status_t pgasi_circular_try(pgas_circular_t *circular, size_t bytes, bool grow,
+                                 pgas_block_t *block_p);
 /** As pgasi_super_check. */
 pgas_status_t pgasi_circular_check(pgas_circular_t *circular, size_t bytes);
-/** The number with which the oldest block was retired; false if that has not been, or there is none. */
+/** The number with which the oldest block was retired; false if that has not been, or there is
+ *  none. */
 bool pgasi_circular_oldest(const pgas_circular_t *circular, uint64_t *number_p);
 
 /* ---- zone.c ---- */

@@ -1,9 +1,10 @@
 /* Put, get, flush, fence: the slow sides of include/pgas/rma.h.
  *
- * Typed scalars and pgas_gptr_local never come here on the node. Off the node a put is one transport call on the thread's
- * own lane, no lock; remote completion is a number per lane and peer: a put remembers how many operations were issued, a
- * flush remembers how many of them it covered, so any number of puts share one flush. Heaps that the transport says may be
- * loaded and stored are (fake nodes over shared memory): complete when done, nothing is counted. */
+ * Typed scalars and pgas_gptr_local never come here on the node. Off the node a put is one
+ * transport call on the thread's own lane, no lock; remote completion is a number per lane and
+ * peer: a put remembers how many operations were issued, a flush remembers how many of them it
+ * covered, so any number of puts share one flush. Heaps that the transport says may be loaded and
+ * stored are (fake nodes over shared memory): complete when done, nothing is counted. */
 #include "mem/rma.h"
 
 #include <stdlib.h>
@@ -70,7 +71,8 @@ static pgas_status_t issue(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req
     int rank = pgas_gptr_rank(rma->ptr);
     pgasi_tp_key_t *key;
     uint64_t address;
-    pgas_status_t status = pgasi_key_get(lane, rank, pgas_gptr_offset(rma->ptr), rma->bytes, &key, &address);
+    pgas_status_t status =
+        pgasi_key_get(lane, rank, pgas_gptr_offset(rma->ptr), rma->bytes, &key, &address);
     if (status != PGAS_OK)
         return status;
     const pgasi_tp_ops_t *ops = lane->tp->ops;
@@ -80,8 +82,8 @@ static pgas_status_t issue(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req
     case PGASI_RMA_GET:
         return ops->get(lane->tp, rank, key, address, rma->buffer, rma->bytes, &req->comp);
     case PGASI_RMA_AMO:
-        return ops->amo(lane->tp, rank, key, address, rma->op, rma->bytes, rma->operand, rma->compare, rma->buffer,
-                        &req->comp);
+        return ops->amo(lane->tp, rank, key, address, rma->op, rma->bytes, rma->operand,
+                        rma->compare, rma->buffer, &req->comp);
     }
     return PGAS_ERR_INTERNAL;
 }
@@ -97,13 +99,15 @@ static void wait_for_room(pgasi_lane_t *lane, pgasi_wait_t *w)
     pgasi_lane_lock(lane);
 }
 
-static __attribute__((noinline)) pgas_status_t issue_with_room(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req_t *req)
+static __attribute__((noinline)) pgas_status_t
+issue_with_room(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req_t *req)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     pgas_status_t status = PGAS_ERR_AGAIN;
     while (status == PGAS_ERR_AGAIN) {
         wait_for_room(lane, &w);
-        status = pgasi_boot_is_dead(pgas_gptr_rank(rma->ptr)) ? PGAS_ERR_PEER : issue(lane, rma, req);
+        status =
+            pgasi_boot_is_dead(pgas_gptr_rank(rma->ptr)) ? PGAS_ERR_PEER : issue(lane, rma, req);
     }
     pgasi_lane_unlock(lane);
     pgasi_wait_end(&w);
@@ -141,18 +145,20 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
     return status < PGAS_OK ? status : PGAS_OK;
 }
 
-/* Off the node too a heap may be within reach of loads and stores, by the transport's leave: its address, or NULL. Errors
- * of all kinds give NULL and are found out on the long way. */
+/* Off the node too a heap may be within reach of loads and stores, by the transport's leave: its
+ * address, or NULL. Errors of all kinds give NULL and are found out on the long way. */
 static inline void *reach(pgas_gptr_t ptr, size_t bytes)
 {
     const pgasi_lane_t *lane = pgasi_self.lane;
     int rank = pgas_gptr_rank(ptr);
-    if (PGAS_UNLIKELY(!pgasi_thread_attached() || !lane || pgasi_self.in_handler || rank >= pgasi_boot.n_ranks))
+    if (PGAS_UNLIKELY(!pgasi_thread_attached() || !lane || pgasi_self.in_handler ||
+                      rank >= pgasi_boot.n_ranks))
         return NULL;
     const pgasi_lane_peer_t *peer = &lane->peer[rank];
     uint64_t heap_bytes = __atomic_load_n(&peer->heap_bytes, __ATOMIC_ACQUIRE);
     uint64_t inside = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET;
-    return heap_bytes && bytes <= heap_bytes && inside <= heap_bytes - bytes ? peer->heap + inside : NULL;
+    return heap_bytes && bytes <= heap_bytes && inside <= heap_bytes - bytes ? peer->heap + inside
+                                                                             : NULL;
 }
 
 static uint64_t amo_apply_64(uint64_t *word, pgasi_amo_t op, uint64_t operand, uint64_t compare)
@@ -169,7 +175,8 @@ static uint64_t amo_apply_64(uint64_t *word, pgasi_amo_t op, uint64_t operand, u
     case PGASI_AMO_SWAP:
         return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
     case PGASI_AMO_CSWAP:
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST);
         return compare;
     }
     return 0;
@@ -189,7 +196,8 @@ static uint32_t amo_apply_32(uint32_t *word, pgasi_amo_t op, uint32_t operand, u
     case PGASI_AMO_SWAP:
         return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
     case PGASI_AMO_CSWAP:
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST);
         return compare;
     }
     return 0;
@@ -206,7 +214,8 @@ void pgasi_rma_apply(const pgasi_rma_t *rma, void *address)
         break;
     case PGASI_RMA_AMO:
         if (rma->bytes == 4) {
-            uint32_t old = amo_apply_32(address, rma->op, (uint32_t)rma->operand, (uint32_t)rma->compare);
+            uint32_t old =
+                amo_apply_32(address, rma->op, (uint32_t)rma->operand, (uint32_t)rma->compare);
             if (rma->buffer)
                 memcpy(rma->buffer, &old, sizeof old);
         } else {
@@ -264,7 +273,9 @@ static pgas_status_t start_public(const pgasi_rma_t *rma, pgas_req_t *req_p)
 
 static inline pgasi_rma_t put_of(pgas_gptr_t dst, const void *src, size_t bytes)
 {
-    return (pgasi_rma_t){ .kind = PGASI_RMA_PUT, .ptr = dst, .buffer = (void *)(uintptr_t)src, .bytes = bytes };
+    return (pgasi_rma_t){
+        .kind = PGASI_RMA_PUT, .ptr = dst, .buffer = (void *)(uintptr_t)src, .bytes = bytes
+    };
 }
 
 static inline pgasi_rma_t get_of(void *dst, pgas_gptr_t src, size_t bytes)
@@ -328,33 +339,34 @@ pgas_status_t pgas_copy(pgas_gptr_t dst, pgas_gptr_t src, size_t bytes)
                 status = pgas_put(dst + done, bounce, piece);
             done += piece;
         }
-    return status == PGAS_OK && dst_where == PGASI_WHERE_FAR ? pgas_flush(pgas_gptr_rank(dst)) : status;
+    return status == PGAS_OK && dst_where == PGASI_WHERE_FAR ? pgas_flush(pgas_gptr_rank(dst))
+                                                             : status;
 }
 
-#define FAR_TYPED(BITS)                                                                     \
-    pgas_status_t pgas_put_u##BITS##_far(pgas_gptr_t dst, uint##BITS##_t value)             \
-    {                                                                                       \
-        if (pgas_gptr_offset(dst) % sizeof value)                                           \
-            return PGAS_ERR_INVALID;                                                        \
-        uint##BITS##_t *there = reach(dst, sizeof value);                                   \
-        if (there) {                                                                        \
-            __atomic_store_n(there, value, __ATOMIC_RELAXED);                               \
-            return PGAS_OK;                                                                 \
-        }                                                                                   \
-        pgasi_rma_t rma = put_of(dst, &value, sizeof value);                                \
-        return blocking(&rma);                                                              \
-    }                                                                                       \
-    pgas_status_t pgas_get_u##BITS##_far(pgas_gptr_t src, uint##BITS##_t *value_p)          \
-    {                                                                                       \
-        if (pgas_gptr_offset(src) % sizeof *value_p)                                        \
-            return PGAS_ERR_INVALID;                                                        \
-        const uint##BITS##_t *there = reach(src, sizeof *value_p);                          \
-        if (there && value_p) {                                                             \
-            *value_p = __atomic_load_n(there, __ATOMIC_RELAXED);                            \
-            return PGAS_OK;                                                                 \
-        }                                                                                   \
-        pgasi_rma_t rma = get_of(value_p, src, sizeof *value_p);                            \
-        return blocking(&rma);                                                              \
+#define FAR_TYPED(BITS)                                                            \
+    pgas_status_t pgas_put_u##BITS##_far(pgas_gptr_t dst, uint##BITS##_t value)    \
+    {                                                                              \
+        if (pgas_gptr_offset(dst) % sizeof value)                                  \
+            return PGAS_ERR_INVALID;                                               \
+        uint##BITS##_t *there = reach(dst, sizeof value);                          \
+        if (there) {                                                               \
+            __atomic_store_n(there, value, __ATOMIC_RELAXED);                      \
+            return PGAS_OK;                                                        \
+        }                                                                          \
+        pgasi_rma_t rma = put_of(dst, &value, sizeof value);                       \
+        return blocking(&rma);                                                     \
+    }                                                                              \
+    pgas_status_t pgas_get_u##BITS##_far(pgas_gptr_t src, uint##BITS##_t *value_p) \
+    {                                                                              \
+        if (pgas_gptr_offset(src) % sizeof *value_p)                               \
+            return PGAS_ERR_INVALID;                                               \
+        const uint##BITS##_t *there = reach(src, sizeof *value_p);                 \
+        if (there && value_p) {                                                    \
+            *value_p = __atomic_load_n(there, __ATOMIC_RELAXED);                   \
+            return PGAS_OK;                                                        \
+        }                                                                          \
+        pgasi_rma_t rma = get_of(value_p, src, sizeof *value_p);                   \
+        return blocking(&rma);                                                     \
     }
 FAR_TYPED(8)
 FAR_TYPED(16)
@@ -363,38 +375,41 @@ FAR_TYPED(64)
 
 /* ---- public: atomics ---- */
 
-#define AMO_TYPED(BITS)                                                                                           \
-    static pgas_status_t amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,                     \
-                                     uint##BITS##_t compare, uint##BITS##_t *old_p, pgasi_req_t *req)             \
-    {                                                                                                             \
-        if (op > PGAS_AMO_CSWAP || (!old_p && op >= PGAS_AMO_SWAP))                                               \
-            return PGAS_ERR_INVALID;                                                                              \
-        pgasi_rma_t rma = { PGASI_RMA_AMO, word, old_p, sizeof operand, (pgasi_amo_t)op, operand, compare };      \
-        return pgasi_rma_start(&rma, req);                                                                        \
-    }                                                                                                             \
-    pgas_status_t pgas_amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,                       \
-                                   uint##BITS##_t compare, uint##BITS##_t *old_p)                                 \
-    {                                                                                                             \
-        uint##BITS##_t *there = reach(word, sizeof operand);                                                      \
-        if (there && op <= PGAS_AMO_CSWAP && (old_p || op < PGAS_AMO_SWAP) &&                                     \
-            pgas_gptr_offset(word) % sizeof operand == 0) {                                                       \
-            operand = amo_apply_##BITS(there, (pgasi_amo_t)op, operand, compare);                                 \
-            if (old_p)                                                                                            \
-                *old_p = operand;                                                                                 \
-            return PGAS_OK;                                                                                       \
-        }                                                                                                         \
-        pgasi_req_t req;                                                                                          \
-        pgasi_req_begin(&req);                                                                                    \
-        pgas_status_t status = amo_u##BITS(word, op, operand, compare, old_p, &req);                              \
-        return status == PGAS_OK && pending(&req) ? pgasi_req_wait(&req) : status;                                \
-    }                                                                                                             \
-    pgas_status_t pgas_amo_u##BITS##_nb(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,                  \
-                                        uint##BITS##_t compare, uint##BITS##_t *old_p, pgas_req_t *req_p)         \
-    {                                                                                                             \
-        if (!req_p)                                                                                               \
-            return PGAS_ERR_INVALID;                                                                              \
-        pgasi_req_begin(pgasi_req(req_p));                                                                        \
-        return amo_u##BITS(word, op, operand, compare, old_p, pgasi_req(req_p));                                  \
+#define AMO_TYPED(BITS)                                                                          \
+    static pgas_status_t amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,    \
+                                     uint##BITS##_t compare, uint##BITS##_t *old_p,              \
+                                     pgasi_req_t *req)                                           \
+    {                                                                                            \
+        if (op > PGAS_AMO_CSWAP || (!old_p && op >= PGAS_AMO_SWAP))                              \
+            return PGAS_ERR_INVALID;                                                             \
+        pgasi_rma_t rma = { PGASI_RMA_AMO,   word,    old_p,  sizeof operand,                    \
+                            (pgasi_amo_t)op, operand, compare };                                 \
+        return pgasi_rma_start(&rma, req);                                                       \
+    }                                                                                            \
+    pgas_status_t pgas_amo_u##BITS(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand,      \
+                                   uint##BITS##_t compare, uint##BITS##_t *old_p)                \
+    {                                                                                            \
+        uint##BITS##_t *there = reach(word, sizeof operand);                                     \
+        if (there && op <= PGAS_AMO_CSWAP && (old_p || op < PGAS_AMO_SWAP) &&                    \
+            pgas_gptr_offset(word) % sizeof operand == 0) {                                      \
+            operand = amo_apply_##BITS(there, (pgasi_amo_t)op, operand, compare);                \
+            if (old_p)                                                                           \
+                *old_p = operand;                                                                \
+            return PGAS_OK;                                                                      \
+        }                                                                                        \
+        pgasi_req_t req;                                                                         \
+        pgasi_req_begin(&req);                                                                   \
+        pgas_status_t status = amo_u##BITS(word, op, operand, compare, old_p, &req);             \
+        return status == PGAS_OK && pending(&req) ? pgasi_req_wait(&req) : status;               \
+    }                                                                                            \
+    pgas_status_t pgas_amo_u##BITS##_nb(pgas_gptr_t word, pgas_amo_t op, uint##BITS##_t operand, \
+                                        uint##BITS##_t compare, uint##BITS##_t *old_p,           \
+                                        pgas_req_t *req_p)                                       \
+    {                                                                                            \
+        if (!req_p)                                                                              \
+            return PGAS_ERR_INVALID;                                                             \
+        pgasi_req_begin(pgasi_req(req_p));                                                       \
+        return amo_u##BITS(word, op, operand, compare, old_p, pgasi_req(req_p));                 \
     }
 AMO_TYPED(32)
 AMO_TYPED(64)
@@ -440,8 +455,9 @@ static pgas_status_t flush_lane(pgasi_lane_t *lane, int rank)
         status = pgasi_req_wait(&req);
     if (status == PGAS_OK)
         set_flushed(lane, flushed, number);
-    /* What is visible there is complete here too, also for who looks at its request: a transport may tell the one before
-     * the other. (A shared lane may never be idle; there the requests themselves are waited for.) */
+    /* What is visible there is complete here too, also for who looks at its request: a transport
+     * may tell the one before the other. (A shared lane may never be idle; there the requests
+     * themselves are waited for.) */
     return status == PGAS_OK && !lane->shared ? pgasi_lane_wait_idle(lane) : status;
 }
 
@@ -507,7 +523,8 @@ static bool is_flushed(const pgasi_req_t *r)
         return true;
     const pgasi_lane_t *lane = pgasi_lanes[r->lane];
     return __atomic_load_n(&lane->peer[r->peer].flushed, __ATOMIC_RELAXED) >= r->number ||
-           __atomic_load_n(&lane->flushed, __ATOMIC_RELAXED) == __atomic_load_n(&lane->issued, __ATOMIC_RELAXED);
+           __atomic_load_n(&lane->flushed, __ATOMIC_RELAXED) ==
+               __atomic_load_n(&lane->issued, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgas_wait_remote(pgas_req_t *req)

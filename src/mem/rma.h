@@ -18,7 +18,8 @@ typedef struct {
     int32_t lane;
 } pgasi_req_t;
 PGASI_STATIC_ASSERT(sizeof(pgasi_req_t) <= sizeof(pgas_req_t), "pgas_req_t is too small");
-PGASI_STATIC_ASSERT(offsetof(pgasi_req_t, number) == offsetof(pgas_req_t, number), "pgas_req_t has other first words");
+PGASI_STATIC_ASSERT(offsetof(pgasi_req_t, number) == offsetof(pgas_req_t, number),
+                    "pgas_req_t has other first words");
 
 static inline pgasi_req_t *pgasi_req(pgas_req_t *req)
 {
@@ -43,8 +44,9 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req);
 pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req);
 pgas_status_t pgasi_req_wait(pgasi_req_t *req);
 
-/** One look, with progress, whether the operations of a lane up to a number are visible at a rank (or, counted over all
- *  peers, everywhere: -1); starts a flush if none is under way, and does not wait. Lane open and locked, its transport there.
+/** One look, with progress, whether the operations of a lane up to a number are visible at a rank
+ *  (or, counted over all peers, everywhere: -1); starts a flush if none is under way, and does not
+ *  wait. Lane open and locked, its transport there.
  *  @return PGAS_OK, PGAS_INPROGRESS, PGAS_ERR_NO_MEMORY; what a flush failed with, once. */
 pgas_status_t pgasi_lane_flush_look(pgasi_lane_t *lane, int rank, uint64_t number);
 

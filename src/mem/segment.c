@@ -1,8 +1,9 @@
 /* Segments and the table (rank, GiB) -> address.
  *
- * The heap comes from the transport where peers of the same host are reached through it (fake nodes: the transport then
- * works directly on it, tens of ns instead of a request to the owner), and is mapped at the node's ranks by their keys;
- * otherwise from memfd, registered once. The table is read-only memory except while a segment comes or goes. */
+ * The heap comes from the transport where peers of the same host are reached through it (fake
+ * nodes: the transport then works directly on it, tens of ns instead of a request to the owner),
+ * and is mapped at the node's ranks by their keys; otherwise from memfd, registered once. The table
+ * is read-only memory except while a segment comes or goes. */
 #include "mem/segment.h"
 
 #include <pthread.h>
@@ -32,12 +33,14 @@ pgas_status_t (*pgasi_segment_ask)(int rank, uint64_t offset, pgasi_segment_wire
 
 static pgas_segtab_t *table;
 static size_t table_bytes;
-static void **heap_of;                /* [node_size] the node's heaps as mapped here */
-static pgasi_tp_key_t **heap_keys;    /* [node_size] that map them, if they come from the transport */
-static pgasi_shm_t heap_shm;          /* if it comes from memfd */
-static uint64_t next_slot;            /* for attached memory */
+static void **heap_of; /* [node_size] the node's heaps as mapped here */
+/* [node_size] that map them, if they come from the transport */
+static pgasi_tp_key_t **heap_keys;
+static pgasi_shm_t heap_shm; /* if it comes from memfd */
+static uint64_t next_slot;   /* for attached memory */
 static uint64_t attached_bytes, attached_high;
-/* Slots that are attached, or were and peers may keep the key: a key reaches the old memory for as long as it lives. */
+/* Slots that are attached, or were and peers may keep the key: a key reaches the old memory for as
+ * long as it lives. */
 static uint64_t slots_taken[PGASI_SLOTS_PER_RANK / 64];
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -73,7 +76,8 @@ static void table_protect(pgas_segtab_entry_t *first, uint64_t n, int protection
 /* Enters (or, with address NULL, removes) a segment. */
 static void table_set(int rank, uint64_t offset, uint64_t bytes, char *address)
 {
-    uint64_t first = ((uint64_t)rank << (PGAS_OFFSET_BITS - PGAS_SEGTAB_SHIFT)) + (offset >> PGAS_SEGTAB_SHIFT);
+    uint64_t first =
+        ((uint64_t)rank << (PGAS_OFFSET_BITS - PGAS_SEGTAB_SHIFT)) + (offset >> PGAS_SEGTAB_SHIFT);
     uint64_t n = PGASI_DIV_UP(bytes, PGASI_SLOT_BYTES);
     pgas_segtab_entry_t *entry = table->entry;
     table_protect(entry + first, n, PROT_READ | PROT_WRITE);
@@ -87,7 +91,8 @@ static void table_set(int rank, uint64_t offset, uint64_t bytes, char *address)
 
 /* ---- the heap's memory ---- */
 
-/* Allocated by the transport, mapped at the node's ranks through their keys. Collective; same status everywhere. */
+/* Allocated by the transport, mapped at the node's ranks through their keys. Collective; same
+ * status everywhere. */
 static pgas_status_t heap_from_transport(size_t bytes)
 {
     typedef struct {
@@ -115,7 +120,8 @@ static pgas_status_t heap_from_transport(size_t bytes)
             heap_of[i] = address;
             continue;
         }
-        status = pgasi_tp->ops->key_unpack(pgasi_lanes[0]->tp, rank, all[rank].key, all[rank].key_bytes, &heap_keys[i]);
+        status = pgasi_tp->ops->key_unpack(pgasi_lanes[0]->tp, rank, all[rank].key,
+                                           all[rank].key_bytes, &heap_keys[i]);
         if (status == PGAS_OK)
             status = pgasi_tp->ops->key_map(heap_keys[i], all[rank].address, &heap_of[i]);
     }
@@ -160,17 +166,24 @@ static pgas_status_t check_fits(size_t bytes)
     uint64_t need = bytes * (uint64_t)pgasi_boot.host_ranks;
     pgasi_machine_read("", &m);
     bool cgroup = m.cgroup_bytes < m.memory_bytes || !m.memory_bytes;
-    uint64_t has = cgroup ? m.cgroup_bytes : m.memory_bytes, left = cgroup ? m.cgroup_free : m.memory_free;
+    uint64_t has = cgroup ? m.cgroup_bytes : m.memory_bytes,
+             left = cgroup ? m.cgroup_free : m.memory_free;
     if (pgasi_param.memory_limit || need <= left)
         return PGAS_OK;
-    bool refused = need > has && (is_chosen(PGASI_PARAM_ID_HEAP_SIZE) || is_chosen(PGASI_PARAM_ID_FAR_CHUNK_MEMORY));
+    bool refused = need > has && (is_chosen(PGASI_PARAM_ID_HEAP_SIZE) ||
+                                  is_chosen(PGASI_PARAM_ID_FAR_CHUNK_MEMORY));
     if (pgasi_boot.rank == pgasi_boot.host_members[0])
         PGASI_LOG_AT(refused ? PGASI_LOG_ERROR : PGASI_LOG_INFO, "memory",
-                     "%d ranks of this host reserve %s (%s each: PGAS_HEAP_SIZE, PGAS_FAR_CHUNK_MEMORY), %s has %s, of which "
-                     "%s are free now%s", pgasi_boot.host_ranks, pgasi_machine_bytes_text(need, need_text),
-                     pgasi_machine_bytes_text(bytes, each_text), cgroup ? "the cgroup of this job" : "the machine",
-                     pgasi_machine_bytes_text(has, has_text), pgasi_machine_bytes_text(left, free_text),
-                     refused ? ": lower them, use fewer ranks on a host, or set PGAS_MEMORY_LIMIT to what a rank may reserve"
+                     "%d ranks of this host reserve %s (%s each: PGAS_HEAP_SIZE, "
+                     "PGAS_FAR_CHUNK_MEMORY), %s has %s, of which "
+                     "%s are free now%s",
+                     pgasi_boot.host_ranks, pgasi_machine_bytes_text(need, need_text),
+                     pgasi_machine_bytes_text(bytes, each_text),
+                     cgroup ? "the cgroup of this job" : "the machine",
+                     pgasi_machine_bytes_text(has, has_text),
+                     pgasi_machine_bytes_text(left, free_text),
+                     refused ? ": lower them, use fewer ranks on a host, or set PGAS_MEMORY_LIMIT "
+                               "to what a rank may reserve"
                              : "");
     return refused ? PGAS_ERR_LIMIT : PGAS_OK;
 }
@@ -235,7 +248,8 @@ pgas_status_t pgasi_segments_start(void)
     pgasi_segments = calloc((size_t)pgasi_n_segments, sizeof *pgasi_segments);
     heap_of = calloc((size_t)pgasi_boot.node_size, sizeof *heap_of);
     heap_keys = calloc((size_t)pgasi_boot.node_size, sizeof(pgasi_tp_key_t *));
-    pgas_status_t status = pgasi_segments && heap_of && heap_keys ? table_create() : PGAS_ERR_NO_MEMORY;
+    pgas_status_t status =
+        pgasi_segments && heap_of && heap_keys ? table_create() : PGAS_ERR_NO_MEMORY;
     if (pgasi_boot_agree(status) != PGAS_OK) {
         status = PGAS_ERR_NO_MEMORY;
         goto free_arrays;
@@ -266,10 +280,9 @@ void pgasi_segments_stop(void)
     pgas_segtab = &empty_table;
     pgasi_regmem_stop();
     pgasi_heap_stop();
-    for (int i = 1; i < pgasi_n_segments; i++) {
+    for (int i = 1; i < pgasi_n_segments; i++)
         if (pgasi_segments[i].mem)
             pgasi_tp->ops->mem_release(pgasi_tp, pgasi_segments[i].mem);
-    }
     heap_destroy();
     table_destroy();
     free(pgasi_segments);
@@ -286,7 +299,8 @@ pgasi_segment_t *pgasi_segment_find(uint64_t offset, uint64_t bytes)
 {
     for (int i = 0; i < pgasi_n_segments; i++) {
         pgasi_segment_t *s = &pgasi_segments[i];
-        if (s->bytes && offset >= s->offset && offset - s->offset <= s->bytes && bytes <= s->bytes - (offset - s->offset))
+        if (s->bytes && offset >= s->offset && offset - s->offset <= s->bytes &&
+            bytes <= s->bytes - (offset - s->offset))
             return s;
     }
     return NULL;
@@ -298,7 +312,8 @@ pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_
     uint64_t offset = pgas_gptr_offset(ptr);
     if (!pgasi_running)
         return PGAS_ERR_NOT_INIT;
-    if (rank >= pgasi_boot.n_ranks || offset < PGASI_HEAP_OFFSET || bytes > PGAS_OFFSET_MAX - offset)
+    if (rank >= pgasi_boot.n_ranks || offset < PGASI_HEAP_OFFSET ||
+        bytes > PGAS_OFFSET_MAX - offset)
         return PGAS_ERR_RANGE;
     uint64_t heap_bytes = pgasi_segments[0].bytes;
     uint64_t inside = offset - PGASI_HEAP_OFFSET;
@@ -374,16 +389,19 @@ static pgasi_peer_key_t *find_key(const pgasi_lane_t *lane, int rank, uint64_t o
     return entry;
 }
 
-/* Peers of the same host may have mapped each other's heaps although they are no node: fake nodes over shared memory. */
+/* Peers of the same host may have mapped each other's heaps although they are no node: fake nodes
+ * over shared memory. */
 static void open_heap(pgasi_lane_t *lane, int rank, const pgasi_peer_key_t *entry)
 {
     pgasi_lane_peer_t *peer = &lane->peer[rank];
     void *heap;
-    if (!entry->key->direct || entry->key->ops->key_map(entry->key, entry->address, &heap) != PGAS_OK)
+    if (!entry->key->direct ||
+        entry->key->ops->key_map(entry->key, entry->address, &heap) != PGAS_OK)
         return;
     peer->heap = heap;
     lane->has_direct = true;
-    __atomic_store_n(&peer->heap_bytes, entry->bytes, __ATOMIC_RELEASE); /* looked at without a shared lane's lock */
+    /* looked at without a shared lane's lock */
+    __atomic_store_n(&peer->heap_bytes, entry->bytes, __ATOMIC_RELEASE);
 }
 
 pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_wire_t *wire)
@@ -396,7 +414,8 @@ pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_
     entry->offset = wire->offset;
     entry->bytes = wire->bytes;
     entry->address = wire->address;
-    pgas_status_t status = lane->tp->ops->key_unpack(lane->tp, rank, wire->key, wire->key_bytes, &entry->key);
+    pgas_status_t status =
+        lane->tp->ops->key_unpack(lane->tp, rank, wire->key, wire->key_bytes, &entry->key);
     if (status != PGAS_OK) {
         free(entry);
         return status;
@@ -411,8 +430,8 @@ pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_key_t **key_p, uint64_t *address_p,
-                                 char **mapped_p)
+pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_key_t **key_p,
+                                 uint64_t *address_p, char **mapped_p)
 {
     const pgasi_lane_peer_t *peer = &lane->peer[rank];
     const pgasi_peer_key_t *entry = find_key(lane, rank, PGASI_HEAP_OFFSET);
@@ -424,8 +443,10 @@ pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_ke
     return PGAS_OK;
 }
 
-/* The request goes through the same lane, so a shared lane is given up meanwhile; another thread may be faster. */
-static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset, pgasi_peer_key_t **entry_p)
+/* The request goes through the same lane, so a shared lane is given up meanwhile; another thread
+ * may be faster. */
+static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset,
+                               pgasi_peer_key_t **entry_p)
 {
     pgasi_segment_wire_t wire;
     pgasi_lane_unlock(lane);
@@ -439,8 +460,8 @@ static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset, pg
     return *entry_p ? PGAS_OK : PGAS_ERR_RANGE;
 }
 
-pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint64_t bytes, pgasi_tp_key_t **key_p,
-                            uint64_t *address_p)
+pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint64_t bytes,
+                            pgasi_tp_key_t **key_p, uint64_t *address_p)
 {
     pgasi_peer_key_t *entry = find_key(lane, rank, offset);
     if (PGAS_UNLIKELY(!entry)) {
@@ -478,7 +499,8 @@ static uint64_t find_slots_from(uint64_t slot, uint64_t need)
     return 0;
 }
 
-/* Slots are taken in turn and not again before all have been, so that a pointer kept for too long is rather refused. */
+/* Slots are taken in turn and not again before all have been, so that a pointer kept for too long
+ * is rather refused. */
 static uint64_t find_slots(uint64_t need)
 {
     uint64_t first = 1 + PGASI_DIV_UP(pgasi_segments[0].bytes, PGASI_SLOT_BYTES);
@@ -488,30 +510,33 @@ static uint64_t find_slots(uint64_t need)
 
 static void mark_slots(uint64_t slot, uint64_t n, bool taken)
 {
-    for (uint64_t i = slot; i < slot + n; i++) {
+    for (uint64_t i = slot; i < slot + n; i++)
         if (taken)
             pgasi_bitmap_set(slots_taken, i);
         else
             pgasi_bitmap_clear(slots_taken, i);
-    }
 }
 
 static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr_p)
 {
     pgasi_segment_t *s = NULL;
-    for (int i = 1; i < pgasi_n_segments && !s; i++) {
+    for (int i = 1; i < pgasi_n_segments && !s; i++)
         if (!pgasi_segments[i].bytes)
             s = &pgasi_segments[i];
-    }
     if (!s) {
-        PGASI_ERROR("mem", "cannot attach %zu bytes: PGAS_SEGMENTS=%d segments are attached", bytes, pgasi_param.segments);
+        PGASI_ERROR("mem", "cannot attach %zu bytes: PGAS_SEGMENTS=%d segments are attached", bytes,
+                    pgasi_param.segments);
         return PGAS_ERR_LIMIT;
     }
     /* Pointer and address are aligned alike, since operations on words look at the pointer. */
-    uint64_t inside = (uintptr_t)address % ATTACH_ALIGN, n_slots = slots_of(inside, bytes), slot = find_slots(n_slots);
+    uint64_t inside = (uintptr_t)address % ATTACH_ALIGN, n_slots = slots_of(inside, bytes),
+             slot = find_slots(n_slots);
     if (!slot) {
-        PGASI_ERROR("mem", "cannot attach %zu bytes: no %llu GiB of global pointers are left that no peer may remember; "
-                    "attach once and detach late", bytes, (unsigned long long)n_slots);
+        PGASI_ERROR("mem",
+                    "cannot attach %zu bytes: no %llu GiB of global pointers are left that no peer "
+                    "may remember; "
+                    "attach once and detach late",
+                    bytes, (unsigned long long)n_slots);
         return PGAS_ERR_LIMIT;
     }
     if (pgasi_tp) {
@@ -526,7 +551,9 @@ static pgas_status_t attach_locked(char *address, size_t bytes, pgas_gptr_t *ptr
     next_slot = slot + n_slots;
     attached_bytes += bytes;
     attached_high = PGASI_MAX(attached_high, attached_bytes);
-    if (!inside) /* the table knows no bytes that do not belong to a GiB's beginning; without it all is checked */
+    /* the table knows no bytes that do not belong to a GiB's beginning; without it all is
+     * checked */
+    if (!inside)
         table_set(pgasi_boot.rank, s->offset, bytes, address);
     __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
     *ptr_p = pgas_gptr_make(pgasi_boot.rank, s->offset);
@@ -563,7 +590,8 @@ pgas_status_t pgas_mem_detach(pgas_gptr_t ptr)
             if (s->mem)
                 pgasi_tp->ops->mem_release(pgasi_tp, s->mem);
             if (!s->told)
-                mark_slots(s->offset >> PGAS_SEGTAB_SHIFT, slots_of(s->offset % PGASI_SLOT_BYTES, s->bytes), false);
+                mark_slots(s->offset >> PGAS_SEGTAB_SHIFT,
+                           slots_of(s->offset % PGASI_SLOT_BYTES, s->bytes), false);
             attached_bytes -= s->bytes;
             memset(s, 0, sizeof *s);
             status = PGAS_OK;

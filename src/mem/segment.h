@@ -1,7 +1,8 @@
-/** Segments: the heap of every rank, attached memory, and the table that turns global pointers into addresses.
+/** Segments: the heap of every rank, attached memory, and the table that turns global pointers into
+ *  addresses.
  *
- *  A rank's segment space has 16384 slots of 1 GiB. Slot 0 is never used (so that 0 is null), the heap begins at slot 1,
- *  attached memory takes whole slots behind it. */
+ *  A rank's segment space has 16384 slots of 1 GiB. Slot 0 is never used (so that 0 is null), the
+ *  heap begins at slot 1, attached memory takes whole slots behind it. */
 #ifndef PGASI_SEGMENT_H
 #define PGASI_SEGMENT_H
 
@@ -11,9 +12,9 @@
 #include "mem/lane.h"
 #include "pgas/gptr.h"
 
-#define PGASI_SLOT_BYTES (UINT64_C(1) << PGAS_SEGTAB_SHIFT)
+#define PGASI_SLOT_BYTES     (UINT64_C(1) << PGAS_SEGTAB_SHIFT)
 #define PGASI_SLOTS_PER_RANK (UINT64_C(1) << (PGAS_OFFSET_BITS - PGAS_SEGTAB_SHIFT))
-#define PGASI_HEAP_OFFSET PGASI_SLOT_BYTES
+#define PGASI_HEAP_OFFSET    PGASI_SLOT_BYTES
 
 typedef struct {
     uint64_t offset, bytes; /* bytes 0: free entry */
@@ -28,16 +29,16 @@ extern int pgasi_n_segments;
 extern size_t pgasi_heap_page_bytes;
 extern bool pgasi_heap_from_transport; /* else memfd */
 
-/** Bytes behind the heap, in the same registration, for the call layer, which sets this before start (the same on all ranks):
- *  no global pointer leads there. */
+/** Bytes behind the heap, in the same registration, for the call layer, which sets this before
+ *  start (the same on all ranks): no global pointer leads there. */
 extern size_t pgasi_heap_tail_bytes;
 /** Where they are; those of another rank of the node. */
 char *pgasi_heap_tail(void);
 char *pgasi_heap_tail_at(int node_rank);
-/** A peer's tail as the lane (open, locked, with the heap's key learned) sees it; *mapped_p NULL: by the key only.
- *  PGAS_ERR_NOT_FOUND: no key. */
-pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_key_t **key_p, uint64_t *address_p,
-                                 char **mapped_p);
+/** A peer's tail as the lane (open, locked, with the heap's key learned) sees it; *mapped_p NULL:
+ *  by the key only. PGAS_ERR_NOT_FOUND: no key. */
+pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_key_t **key_p,
+                                 uint64_t *address_p, char **mapped_p);
 
 /** Allocates, maps and registers the heap; fills the table. Collective. */
 pgas_status_t pgasi_segments_start(void);
@@ -51,15 +52,17 @@ typedef enum {
 } pgasi_where_t;
 
 /** Checks ptr and bytes as far as this rank can; PGAS_ERR_RANGE otherwise. */
-pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_p, void **address_p);
+pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_p,
+                            void **address_p);
 
-/** The own segment that holds bytes at offset, NULL if none: for requests of peers, which are checked by this. */
+/** The own segment that holds bytes at offset, NULL if none: for requests of peers, which are
+ *  checked by this. */
 pgasi_segment_t *pgasi_segment_find(uint64_t offset, uint64_t bytes);
 
-/** The key through which the lane (open, locked) reaches bytes at (rank, offset), and the address there. May wait for the
- *  owner to send it. PGAS_ERR_RANGE if there is no such segment. */
-pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint64_t bytes, pgasi_tp_key_t **key_p,
-                            uint64_t *address_p);
+/** The key through which the lane (open, locked) reaches bytes at (rank, offset), and the address
+ *  there. May wait for the owner to send it. PGAS_ERR_RANGE if there is no such segment. */
+pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint64_t bytes,
+                            pgasi_tp_key_t **key_p, uint64_t *address_p);
 
 /** What a rank tells about a segment; the answer to a key request. */
 typedef struct {
@@ -81,8 +84,8 @@ void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p);
 /* heap.c: the allocator over segment 0 */
 pgas_status_t pgasi_heap_start(size_t bytes);
 void pgasi_heap_stop(void);
-/** Super-chunks from the end of pgas_alloc_local, which pgas_free_local does not free; any thread. Offsets are those of the
- *  heap. Not logged. @return PGAS_OK, PGAS_ERR_NO_MEMORY. */
+/** Super-chunks from the end of pgas_alloc_local, which pgas_free_local does not free; any thread.
+ *  Offsets are those of the heap. Not logged. @return PGAS_OK, PGAS_ERR_NO_MEMORY. */
 pgas_status_t pgasi_heap_take(uint64_t bytes, uint64_t alignment, uint64_t *offset_p);
 void pgasi_heap_give(uint64_t offset);
 /** Bytes of the heap by what they are for, now and at most. */

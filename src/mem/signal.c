@@ -4,8 +4,8 @@
 #include "mem/rma.h"
 #include "pgas/atomic.h"
 
-pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pgas_gptr_t signal, uint64_t value,
-                              pgas_signal_op_t op)
+pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pgas_gptr_t signal,
+                              uint64_t value, pgas_signal_op_t op)
 {
     pgasi_where_t where;
     void *address;
@@ -29,7 +29,8 @@ pgas_status_t pgas_put_signal(pgas_gptr_t dst, const void *src, size_t bytes, pg
     status = pgas_fence();
     if (status != PGAS_OK)
         return status;
-    return op == PGAS_SIGNAL_SET ? pgas_put_u64_far(signal, value) : pgas_amo_u64(signal, PGAS_AMO_ADD, value, 0, NULL);
+    return op == PGAS_SIGNAL_SET ? pgas_put_u64_far(signal, value)
+                                 : pgas_amo_u64(signal, PGAS_AMO_ADD, value, 0, NULL);
 }
 
 static bool holds(uint64_t is, pgas_compare_t compare, uint64_t value)
@@ -51,7 +52,8 @@ static bool holds(uint64_t is, pgas_compare_t compare, uint64_t value)
     return false;
 }
 
-pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t compare, uint64_t value, uint64_t *value_p)
+pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t compare, uint64_t value,
+                               uint64_t *value_p)
 {
     if (!signal || compare > PGAS_GE)
         return PGAS_ERR_INVALID;
@@ -63,15 +65,16 @@ pgas_status_t pgas_signal_test(const uint64_t *signal, pgas_compare_t compare, u
     return PGAS_OK;
 }
 
-pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t compare, uint64_t value, int64_t timeout_us,
-                               uint64_t *value_p)
+pgas_status_t pgas_signal_wait(const uint64_t *signal, pgas_compare_t compare, uint64_t value,
+                               int64_t timeout_us, uint64_t *value_p)
 {
     pgas_status_t status = pgasi_thread_check_wait();
     if (status != PGAS_OK)
         return status;
     uint64_t limit = pgasi_wait_limit(timeout_us);
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    while ((status = pgas_signal_test(signal, compare, value, value_p)) == PGAS_INPROGRESS && !pgasi_wait_is_over(limit))
+    while ((status = pgas_signal_test(signal, compare, value, value_p)) == PGAS_INPROGRESS &&
+           !pgasi_wait_is_over(limit))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
     return status == PGAS_INPROGRESS ? PGAS_ERR_TIMEOUT : status;

@@ -1,7 +1,8 @@
 /* Strided and indexed transfers: many small parts under one request.
  *
- * On the node each part is a memory copy. Off the node all parts are issued before the first is waited for; if an error
- * stops the issuing, the parts already under way are waited for, since they use the caller's buffer. */
+ * On the node each part is a memory copy. Off the node all parts are issued before the first is
+ * waited for; if an error stops the issuing, the parts already under way are waited for, since they
+ * use the caller's buffer. */
 #include <string.h>
 
 #include "mem/rma.h"
@@ -12,7 +13,8 @@ static pgas_status_t finish(pgasi_req_t *req, pgas_status_t status)
     return status != PGAS_OK ? status : waited;
 }
 
-/* Both ends of n_parts parts that lie at multiples of stride must be in the segment before anything moves. */
+/* Both ends of n_parts parts that lie at multiples of stride must be in the segment before anything
+ * moves. */
 static pgas_status_t check_span(pgas_gptr_t ptr, int64_t stride, size_t bytes, size_t n_parts)
 {
     pgasi_where_t where;
@@ -26,11 +28,13 @@ static pgas_status_t check_span(pgas_gptr_t ptr, int64_t stride, size_t bytes, s
     pgas_status_t status = pgasi_resolve(ptr, bytes, &where, &address);
     if (status == PGAS_OK && pgas_gptr_offset(ptr) + (uint64_t)span > PGAS_OFFSET_MAX)
         status = PGAS_ERR_RANGE;
-    return status == PGAS_OK ? pgasi_resolve(ptr + (uint64_t)span, bytes, &where, &address) : status;
+    return status == PGAS_OK ? pgasi_resolve(ptr + (uint64_t)span, bytes, &where, &address)
+                             : status;
 }
 
-static pgas_status_t strided(pgasi_rma_kind_t kind, pgas_gptr_t ptr, int64_t ptr_stride, char *buffer,
-                             int64_t buffer_stride, size_t block_bytes, size_t n_blocks)
+static pgas_status_t strided(pgasi_rma_kind_t kind, pgas_gptr_t ptr, int64_t ptr_stride,
+                             char *buffer, int64_t buffer_stride, size_t block_bytes,
+                             size_t n_blocks)
 {
     pgas_status_t status = check_span(ptr, ptr_stride, block_bytes, n_blocks);
     if (status != PGAS_OK)
@@ -42,27 +46,30 @@ static pgas_status_t strided(pgasi_rma_kind_t kind, pgas_gptr_t ptr, int64_t ptr
     pgasi_req_t req;
     pgasi_req_begin(&req);
     for (size_t i = 0; i < n_blocks && status == PGAS_OK; i++) {
-        pgasi_rma_t rma = { .kind = kind, .ptr = ptr + (uint64_t)((int64_t)i * ptr_stride),
-                            .buffer = buffer + (int64_t)i * buffer_stride, .bytes = block_bytes };
+        pgasi_rma_t rma = { .kind = kind,
+                            .ptr = ptr + (uint64_t)((int64_t)i * ptr_stride),
+                            .buffer = buffer + (int64_t)i * buffer_stride,
+                            .bytes = block_bytes };
         status = pgasi_rma_start(&rma, &req);
     }
     return finish(&req, status);
 }
 
-pgas_status_t pgas_put_strided(pgas_gptr_t dst, int64_t dst_stride, const void *src, int64_t src_stride,
-                               size_t block_bytes, size_t n_blocks)
+pgas_status_t pgas_put_strided(pgas_gptr_t dst, int64_t dst_stride, const void *src,
+                               int64_t src_stride, size_t block_bytes, size_t n_blocks)
 {
-    return strided(PGASI_RMA_PUT, dst, dst_stride, (char *)(uintptr_t)src, src_stride, block_bytes, n_blocks);
+    return strided(PGASI_RMA_PUT, dst, dst_stride, (char *)(uintptr_t)src, src_stride, block_bytes,
+                   n_blocks);
 }
 
-pgas_status_t pgas_get_strided(void *dst, int64_t dst_stride, pgas_gptr_t src, int64_t src_stride, size_t block_bytes,
-                               size_t n_blocks)
+pgas_status_t pgas_get_strided(void *dst, int64_t dst_stride, pgas_gptr_t src, int64_t src_stride,
+                               size_t block_bytes, size_t n_blocks)
 {
     return strided(PGASI_RMA_GET, src, src_stride, dst, dst_stride, block_bytes, n_blocks);
 }
 
-static pgas_status_t indexed(pgasi_rma_kind_t kind, pgas_gptr_t ptr, const uint64_t *index, char *buffer,
-                             size_t elem_bytes, size_t n_elems)
+static pgas_status_t indexed(pgasi_rma_kind_t kind, pgas_gptr_t ptr, const uint64_t *index,
+                             char *buffer, size_t elem_bytes, size_t n_elems)
 {
     pgas_status_t status = pgasi_thread_check();
     if (status != PGAS_OK)
@@ -80,19 +87,23 @@ static pgas_status_t indexed(pgasi_rma_kind_t kind, pgas_gptr_t ptr, const uint6
     pgasi_req_t req;
     pgasi_req_begin(&req);
     for (size_t i = 0; i < n_elems && status == PGAS_OK; i++) {
-        pgasi_rma_t rma = { .kind = kind, .ptr = ptr + index[i] * elem_bytes, .buffer = buffer + i * elem_bytes,
+        pgasi_rma_t rma = { .kind = kind,
+                            .ptr = ptr + index[i] * elem_bytes,
+                            .buffer = buffer + i * elem_bytes,
                             .bytes = elem_bytes };
         status = pgasi_rma_start(&rma, &req);
     }
     return finish(&req, status);
 }
 
-pgas_status_t pgas_put_indexed(pgas_gptr_t dst, const uint64_t *index, const void *src, size_t elem_bytes, size_t n_elems)
+pgas_status_t pgas_put_indexed(pgas_gptr_t dst, const uint64_t *index, const void *src,
+                               size_t elem_bytes, size_t n_elems)
 {
     return indexed(PGASI_RMA_PUT, dst, index, (char *)(uintptr_t)src, elem_bytes, n_elems);
 }
 
-pgas_status_t pgas_get_indexed(void *dst, pgas_gptr_t src, const uint64_t *index, size_t elem_bytes, size_t n_elems)
+pgas_status_t pgas_get_indexed(void *dst, pgas_gptr_t src, const uint64_t *index, size_t elem_bytes,
+                               size_t n_elems)
 {
     return indexed(PGASI_RMA_GET, src, index, dst, elem_bytes, n_elems);
 }

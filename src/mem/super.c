@@ -1,8 +1,10 @@
-/* Super-chunks and their units: the ground of all allocators of registered memory, and the list of who has how much.
+/* Super-chunks and their units: the ground of all allocators of registered memory, and the list of
+ * who has how much.
  *
- * Shaped for few, large super-chunks (a handful with exponential growth) that are taken once and kept: everything is behind
- * one lock per allocator, units are bits, runs of units are found first fit. A super-chunk is whole pages of the heap, so
- * that it can be placed in a NUMA zone; its pages go back without a place. Records stand outside of the memory. */
+ * Shaped for few, large super-chunks (a handful with exponential growth) that are taken once and
+ * kept: everything is behind one lock per allocator, units are bits, runs of units are found first
+ * fit. A super-chunk is whole pages of the heap, so that it can be placed in a NUMA zone; its pages
+ * go back without a place. Records stand outside of the memory. */
 #include "mem/regmem.h"
 
 #include <errno.h>
@@ -50,15 +52,15 @@ static int n_owners;
 
 static pgas_reg_owner_t *find_owner(const char *name)
 {
-    for (int i = 0; i < n_owners; i++) {
+    for (int i = 0; i < n_owners; i++)
         if (strncmp(owners[i].name, name, sizeof owners[i].name - 1) == 0)
             return &owners[i];
-    }
     if (n_owners == PGASI_REG_OWNERS_MAX)
         return &owners[n_owners - 1];
     pgas_reg_owner_t *owner = &owners[n_owners++];
     memset(owner, 0, sizeof *owner);
-    snprintf(owner->name, sizeof owner->name, "%s", n_owners == PGASI_REG_OWNERS_MAX ? "others" : name);
+    snprintf(owner->name, sizeof owner->name, "%s",
+             n_owners == PGASI_REG_OWNERS_MAX ? "others" : name);
     return owner;
 }
 
@@ -122,10 +124,13 @@ static pgas_status_t check_opts(const pgas_regmem_opts_t *o)
 
 static pgas_status_t check_limit(const pgas_regmem_opts_t *o)
 {
-    size_t unit = o->unit_bytes ? o->unit_bytes : pgasi_param.reg_unit, max = o->max_bytes ? o->max_bytes : pgasi_param.reg_max;
+    size_t unit = o->unit_bytes ? o->unit_bytes : pgasi_param.reg_unit,
+           max = o->max_bytes ? o->max_bytes : pgasi_param.reg_max;
     if (unit <= max)
         return PGAS_OK;
-    PGASI_ERROR("mem", "registered memory for %s: units of %zu bytes (PGAS_REG_UNIT) exceed the limit of %zu (PGAS_REG_MAX)",
+    PGASI_ERROR("mem",
+                "registered memory for %s: units of %zu bytes (PGAS_REG_UNIT) exceed the limit of "
+                "%zu (PGAS_REG_MAX)",
                 o->owner ? o->owner : "program", unit, max);
     return PGAS_ERR_LIMIT;
 }
@@ -144,11 +149,13 @@ int pgasi_super_choose_zone(int zone)
 static void set_growth(pgas_super_t *super, const pgas_regmem_opts_t *o)
 {
     size_t max_bytes = o->max_bytes ? o->max_bytes : pgasi_param.reg_max;
-    super->unit_bytes = PGASI_ALIGN_UP(o->unit_bytes ? o->unit_bytes : pgasi_param.reg_unit, pgasi_heap_page_bytes);
+    super->unit_bytes =
+        PGASI_ALIGN_UP(o->unit_bytes ? o->unit_bytes : pgasi_param.reg_unit, pgasi_heap_page_bytes);
     super->max_units = PGASI_MAX(max_bytes / super->unit_bytes, 1);
     super->grow_units = PGASI_MIN(o->grow_units ? o->grow_units : 1, super->max_units);
-    super->exponential = o->growth == PGAS_GROWTH_DEFAULT ? pgasi_param.reg_growth == PGASI_REG_GROWTH_EXPONENTIAL
-                                                          : o->growth == PGAS_GROWTH_EXPONENTIAL;
+    super->exponential = o->growth == PGAS_GROWTH_DEFAULT
+                             ? pgasi_param.reg_growth == PGASI_REG_GROWTH_EXPONENTIAL
+                             : o->growth == PGAS_GROWTH_EXPONENTIAL;
 }
 
 /* Reads options that may be of an older, shorter version. */
@@ -167,8 +174,8 @@ size_t pgasi_regmem_alignment(const pgas_regmem_opts_t *opts)
     return opts && opts->alignment ? opts->alignment : PGASI_REG_ALIGN;
 }
 
-pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)(void *object), void *object,
-                                 pgas_super_t **super_p)
+pgas_status_t pgasi_super_create(const pgas_regmem_opts_t *opts, void (*destroy)(void *object),
+                                 void *object, pgas_super_t **super_p)
 {
     pgas_regmem_opts_t o;
     pgas_status_t status = pgasi_thread_check();
@@ -204,8 +211,8 @@ pgas_status_t pgas_super_create(const pgas_regmem_opts_t *opts, pgas_super_t **s
 
 /* ---- super-chunks ---- */
 
-/* The system does not move pages that peers have touched, too; so where no transport knows the pages they are given up, and
- * come anew. */
+/* The system does not move pages that peers have touched, too; so where no transport knows the
+ * pages they are given up, and come anew. */
 static void place(const pgas_super_t *super, const chunk_t *chunk, int zone)
 {
     size_t bytes = chunk->n_units * super->unit_bytes;
@@ -230,8 +237,12 @@ static pgas_status_t make_chunk(pgas_super_t *super, size_t n_units, chunk_t **c
         free(bits);
         return status;
     }
-    *chunk = (chunk_t){ .offset = offset, .address = pgasi_segments[0].address + offset, .n_units = n_units,
-                        .n_free = n_units, .run = run, .used = bits };
+    *chunk = (chunk_t){ .offset = offset,
+                        .address = pgasi_segments[0].address + offset,
+                        .n_units = n_units,
+                        .n_free = n_units,
+                        .run = run,
+                        .used = bits };
     place(super, chunk, super->zone);
     *chunk_p = chunk;
     return PGAS_OK;
@@ -328,7 +339,8 @@ static size_t find_run(const chunk_t *chunk, size_t n)
     return chunk->n_units;
 }
 
-static void give_run(pgas_super_t *super, chunk_t *chunk, size_t at, size_t n, size_t bytes, pgas_block_t *block_p)
+static void give_run(pgas_super_t *super, chunk_t *chunk, size_t at, size_t n, size_t bytes,
+                     pgas_block_t *block_p)
 {
     for (size_t i = at; i < at + n; i++)
         pgasi_bitmap_set(chunk->used, i);
@@ -338,7 +350,8 @@ static void give_run(pgas_super_t *super, chunk_t *chunk, size_t at, size_t n, s
     super->n_blocks++;
     uint64_t inside = at * super->unit_bytes;
     *block_p = (pgas_block_t){ .address = chunk->address + inside,
-                               .ptr = pgas_gptr_make(pgasi_boot.rank, PGASI_HEAP_OFFSET + chunk->offset + inside),
+                               .ptr = pgas_gptr_make(pgasi_boot.rank,
+                                                     PGASI_HEAP_OFFSET + chunk->offset + inside),
                                .bytes = bytes,
                                .peer = -1 };
 }
@@ -370,7 +383,9 @@ static pgas_status_t no_room(const pgas_super_t *super, size_t bytes, bool some_
 {
     if (some_out)
         return PGAS_ERR_AGAIN;
-    PGASI_ERROR("mem", "%s: a super-chunk of %zu bytes does not fit: PGAS_HEAP_SIZE=%" PRIu64 "; raise PGAS_HEAP_SIZE",
+    PGASI_ERROR("mem",
+                "%s: a super-chunk of %zu bytes does not fit: PGAS_HEAP_SIZE=%" PRIu64
+                "; raise PGAS_HEAP_SIZE",
                 super->owner->name, bytes, pgasi_segments[0].bytes);
     return PGAS_ERR_NO_MEMORY;
 }
@@ -382,7 +397,9 @@ pgas_status_t pgasi_super_check(pgas_super_t *super, size_t bytes)
     if (bytes <= super->max_units * super->unit_bytes)
         return PGAS_OK;
     if (!__atomic_exchange_n(&super->has_told_limit, true, __ATOMIC_RELAXED))
-        PGASI_ERROR("mem", "%s: a block of %zu bytes exceeds the allocator's limit of %zu; raise max_bytes or PGAS_REG_MAX",
+        PGASI_ERROR("mem",
+                    "%s: a block of %zu bytes exceeds the allocator's limit of %zu; raise "
+                    "max_bytes or PGAS_REG_MAX",
                     super->owner->name, bytes, super->max_units * super->unit_bytes);
     return PGAS_ERR_LIMIT;
 }
@@ -407,7 +424,8 @@ pgas_status_t pgas_super_acquire(pgas_super_t *super, size_t bytes, pgas_block_t
     return status;
 }
 
-pgas_status_t pgasi_super_take(pgas_super_t *super, size_t bytes, bool some_out, pgas_block_t *block_p)
+pgas_status_t pgasi_super_take(pgas_super_t *super, size_t bytes, bool some_out,
+                               pgas_block_t *block_p)
 {
     size_t n = PGASI_DIV_UP(bytes, super->unit_bytes);
     pgas_status_t status = PGAS_OK;
@@ -433,7 +451,8 @@ pgas_status_t pgas_super_release(pgas_super_t *super, const pgas_block_t *block)
     pgas_status_t status = PGAS_ERR_INVALID;
     pthread_mutex_lock(&super->lock);
     chunk_t *chunk = super->chunks;
-    while (chunk && (offset < chunk->offset || offset - chunk->offset >= chunk->n_units * super->unit_bytes))
+    while (chunk &&
+           (offset < chunk->offset || offset - chunk->offset >= chunk->n_units * super->unit_bytes))
         chunk = chunk->next;
     size_t at = chunk ? (offset - chunk->offset) / super->unit_bytes : 0;
     if (chunk && (offset - chunk->offset) % super->unit_bytes == 0 && chunk->run[at]) {
@@ -470,7 +489,8 @@ pgas_status_t pgas_super_info(pgas_super_t *super, pgas_regmem_info_t *info_p)
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_blocks, pgas_regmem_info_t *info_p)
+pgas_status_t pgasi_super_info(pgas_super_t *super, size_t used_bytes, size_t n_blocks,
+                               pgas_regmem_info_t *info_p)
 {
     pgas_status_t status = pgas_super_info(super, info_p);
     if (status == PGAS_OK) {

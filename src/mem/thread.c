@@ -1,7 +1,8 @@
 /* Slots of attached threads and the lanes behind them.
  *
- * Attaching is rare (once per thread or parallel region), so it takes a lock; issuing looks only at a thread-local
- * record. The lowest free slot is given out, so that OpenMP regions of the same width reuse the same lanes. */
+ * Attaching is rare (once per thread or parallel region), so it takes a lock; issuing looks only at
+ * a thread-local record. The lowest free slot is given out, so that OpenMP regions of the same
+ * width reuse the same lanes. */
 #include "mem/thread.h"
 
 #include <pthread.h>
@@ -26,9 +27,11 @@ static int n_passing;    /* threads that attach or detach at the moment */
 
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t slots_used[(PGAS_THREADS_MAX + 63) / 64];
-static int16_t zone_of[PGAS_THREADS_MAX]; /* of those, when they attached; -1: unknown, or there is one only */
+/* of those, when they attached; -1: unknown, or there is one only */
+static int16_t zone_of[PGAS_THREADS_MAX];
 static int n_zones;
-static uint64_t slots_program[(PGAS_THREADS_MAX + 63) / 64]; /* of the program's threads, while their calls are taken */
+/* of the program's threads, while their calls are taken */
+static uint64_t slots_program[(PGAS_THREADS_MAX + 63) / 64];
 
 static int take_slot(bool highest)
 {
@@ -67,7 +70,8 @@ int pgasi_thread_slots(uint16_t *slots, int room)
     int n = 0;
     pthread_mutex_lock(&slots_lock);
     size_t at = pgasi_bitmap_find_set(slots_program, PGAS_THREADS_MAX, 0);
-    for (; at < PGAS_THREADS_MAX && n < room; at = pgasi_bitmap_find_set(slots_program, PGAS_THREADS_MAX, at + 1))
+    for (; at < PGAS_THREADS_MAX && n < room;
+         at = pgasi_bitmap_find_set(slots_program, PGAS_THREADS_MAX, at + 1))
         slots[n++] = (uint16_t)at;
     pthread_mutex_unlock(&slots_lock);
     return n;
@@ -117,7 +121,11 @@ static pgas_status_t attach(bool highest)
         pgasi_slot_release(slot);
         return status;
     }
-    pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch, .slot = slot, .n_attached = 1, .lane = lane, .port_lane = lane,
+    pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch,
+                                   .slot = slot,
+                                   .n_attached = 1,
+                                   .lane = lane,
+                                   .port_lane = lane,
                                    .outbox = lane->shared ? NULL : lane->outbox };
     if (pgasi_thread_forget)
         pgasi_thread_forget();
@@ -209,7 +217,8 @@ pgas_status_t pgas_thread_detach(void)
 
 pgas_thread_t pgas_thread_self(void)
 {
-    return pgas_thread_make(pgasi_running ? pgasi_boot.rank : 0, pgasi_thread_attached() ? pgasi_self.slot : PGASI_SLOT_NONE);
+    return pgas_thread_make(pgasi_running ? pgasi_boot.rank : 0,
+                            pgasi_thread_attached() ? pgasi_self.slot : PGASI_SLOT_NONE);
 }
 
 pgas_status_t pgas_thread_place(pgas_place_info_t *place_p)
@@ -239,8 +248,9 @@ void pgasi_thread_stop(void)
 
 void pgasi_thread_be_service(void)
 {
-    pgasi_self = (pgasi_thread_t){
-        .epoch = pgasi_epoch, .slot = PGAS_SLOT_SERVICE, .n_attached = 1, .lane = pgasi_lanes[PGASI_LANE_SERVICE],
-        .port_lane = pgasi_lanes[PGASI_LANE_SHARED]
-    };
+    pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch,
+                                   .slot = PGAS_SLOT_SERVICE,
+                                   .n_attached = 1,
+                                   .lane = pgasi_lanes[PGASI_LANE_SERVICE],
+                                   .port_lane = pgasi_lanes[PGASI_LANE_SHARED] };
 }

@@ -10,17 +10,17 @@
 struct pgasi_lane;
 
 typedef struct {
-    uint64_t epoch;          /* in which it attached; 0: it has not */
+    uint64_t epoch; /* in which it attached; 0: it has not */
     int slot;
-    int n_attached;          /* nested attaches */
-    struct pgasi_lane *lane; /* what it issues through outside of handlers */
+    int n_attached;              /* nested attaches */
+    struct pgasi_lane *lane;     /* what it issues through outside of handlers */
     struct pgasi_outbox *outbox; /* that of its own lane, once it has one; NULL on a shared lane */
-    bool in_task;            /* it runs a handler that may wait */
-    int in_handler;          /* depth of handlers on this thread's stack: it then issues through: */
-    int port;                /* at which calls for this thread arrive; 0: none */
+    bool in_task;                /* it runs a handler that may wait */
+    int in_handler; /* depth of handlers on this thread's stack: it then issues through: */
+    int port;       /* at which calls for this thread arrive; 0: none */
     struct pgasi_lane *handler_lane;
     struct pgasi_lane *port_lane; /* for handlers that run for this thread alone */
-    struct pgasi_rings *rings; /* its allocators of registered memory; NULL until used */
+    struct pgasi_rings *rings;    /* its allocators of registered memory; NULL until used */
 } pgasi_thread_t;
 
 /** The calling thread's record; zero until it attaches. */
@@ -28,7 +28,8 @@ extern __thread pgasi_thread_t pgasi_self __attribute__((tls_model("initial-exec
 
 #define PGASI_SLOT_NONE 4094
 
-/** Changes at init and at finalize. A thread that was attached before the change counts as not attached, by its old epoch. */
+/** Changes at init and at finalize. A thread that was attached before the change counts as not
+ *  attached, by its old epoch. */
 extern uint64_t pgasi_epoch;
 
 static inline bool pgasi_thread_attached(void)
@@ -55,18 +56,19 @@ pgas_status_t pgasi_thread_attach_high(void);
 /** As pgas_thread_detach, for those. */
 pgas_status_t pgasi_thread_detach(void);
 
-/** The job ends: no thread of the program attaches or detaches from now on; waits for those that are about it. */
+/** The job ends: no thread of the program attaches or detaches from now on; waits for those that
+ *  are about it. */
 void pgasi_thread_close_gate(void);
 
 /** Takes a slot that nobody has, so that no thread gets it; false if somebody has. */
 bool pgasi_slot_reserve(int slot);
 void pgasi_slot_release(int slot);
-/** The slots of the program's threads that are attached now, ascending; not those of handler threads and consumers. Returns
- *  how many, at most room of them stored. */
+/** The slots of the program's threads that are attached now, ascending; not those of handler
+ *  threads and consumers. Returns how many, at most room of them stored. */
 int pgasi_thread_slots(uint16_t *slots, int room);
 
-/** Whether a thread with this slot is attached; *zone_p: the NUMA zone where it attached, by hwloc's logical number, -1 if
- *  unknown or the machine has one only. */
+/** Whether a thread with this slot is attached; *zone_p: the NUMA zone where it attached, by
+ *  hwloc's logical number, -1 if unknown or the machine has one only. */
 bool pgasi_thread_zone(int slot, int *zone_p);
 
 /** Gives a service thread its identity: slot PGAS_SLOT_SERVICE, lane 0. */
@@ -87,7 +89,8 @@ static inline pgas_status_t pgasi_thread_check_wait(void)
     return status == PGAS_OK && pgasi_self.in_handler ? PGAS_ERR_CONTEXT : status;
 }
 
-/** Called when a thread attaches, before anything else, for what floors above keep of threads; it stays set over finalize. */
+/** Called when a thread attaches, before anything else, for what floors above keep of threads; it
+ *  stays set over finalize. */
 extern void (*pgasi_thread_forget)(void);
 /** Called when a thread has attached. */
 extern void (*pgasi_thread_on_attach)(void);

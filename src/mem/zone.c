@@ -1,7 +1,8 @@
 /* Blocks of the rank by NUMA zone: one general allocator for each zone that somebody asks for.
  *
- * Shaped for long-lived blocks that are rarely made, by whichever thread, also on behalf of other ranks. A block's pointer
- * alone must do to free it, so each allocator is asked in turn; zones are few. */
+ * Shaped for long-lived blocks that are rarely made, by whichever thread, also on behalf of other
+ * ranks. A block's pointer alone must do to free it, so each allocator is asked in turn; zones are
+ * few. */
 #include <pthread.h>
 
 #include "base/checks.h"
@@ -66,17 +67,17 @@ pgas_status_t pgas_zone_alloc(int zone, size_t bytes, pgas_gptr_t *ptr_p)
         return status;
     }
     if (status == PGAS_ERR_AGAIN)
-        PGASI_ERROR("mem", "pgas_zone_alloc of %zu bytes does not fit; raise PGAS_HEAP_SIZE", bytes);
+        PGASI_ERROR("mem", "pgas_zone_alloc of %zu bytes does not fit; raise PGAS_HEAP_SIZE",
+                    bytes);
     return status == PGAS_ERR_AGAIN || status == PGAS_ERR_LIMIT ? PGAS_ERR_NO_MEMORY : status;
 }
 
 void pgasi_zones_trim(void)
 {
     pthread_mutex_lock(&zones_lock);
-    for (int i = 0; i <= ZONES_MAX; i++) {
+    for (int i = 0; i <= ZONES_MAX; i++)
         if (zones[i])
             pgas_general_trim(zones[i]);
-    }
     pthread_mutex_unlock(&zones_lock);
 }
 
@@ -100,6 +101,8 @@ pgas_status_t pgas_zone_free(pgas_gptr_t ptr)
         return PGAS_ERR_RANGE;
     status = pgasi_zones_release(ptr) ? PGAS_OK : PGAS_ERR_INVALID;
     if (status != PGAS_OK)
-        PGASI_ERROR("mem", "pgas_zone_free of %#llx: no live block of pgas_zone_alloc (freed twice?)", (unsigned long long)ptr);
+        PGASI_ERROR("mem",
+                    "pgas_zone_free of %#llx: no live block of pgas_zone_alloc (freed twice?)",
+                    (unsigned long long)ptr);
     return status;
 }

@@ -1,4 +1,5 @@
-/* The counting wrapper; see count.h. Counters are written by one thread each, with relaxed stores. */
+/* The counting wrapper; see count.h. Counters are written by one thread each, with relaxed
+ * stores. */
 #include "transport/count.h"
 
 #include <pthread.h>
@@ -44,7 +45,8 @@ static void add(uint64_t *counter, uint64_t n)
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-static pgas_status_t count(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, size_t bytes, pgas_status_t status)
+static pgas_status_t count(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, size_t bytes,
+                           pgas_status_t status)
 {
     pgasi_tp_counts_t *counts = &lane_of(lane)->counts;
     if (PGAS_LIKELY(status >= 0)) {
@@ -57,8 +59,8 @@ static pgas_status_t count(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, size_
 }
 
 /* Data that an operation was given where they stand. */
-static pgas_status_t count_data(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, const void *data, size_t bytes,
-                                pgas_status_t status)
+static pgas_status_t count_data(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, const void *data,
+                                size_t bytes, pgas_status_t status)
 {
     size_t inside = (size_t)((const char *)data - watched);
     if (status >= 0 && inside < watched_bytes && bytes <= watched_bytes - inside) {
@@ -82,9 +84,8 @@ static void sum(pgasi_tp_counts_t *to, const pgasi_tp_counts_t *from)
 {
     uint64_t *to_words = (uint64_t *)(void *)to;
     const uint64_t *from_words = (const uint64_t *)(const void *)from;
-    for (size_t i = 0; i < sizeof(*to) / sizeof(*to_words); i++) {
+    for (size_t i = 0; i < sizeof *to / sizeof *to_words; i++)
         add(&to_words[i], __atomic_load_n(&from_words[i], __ATOMIC_RELAXED));
-    }
 }
 
 static bool on_am(void *arg, const pgasi_tp_am_t *am)
@@ -109,10 +110,9 @@ static bool on_suspect(void *arg, int peer)
 
 static pgas_status_t count_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
 {
-    count_t *tp = calloc(1, sizeof(*tp));
-    if (tp == NULL) {
+    count_t *tp = calloc(1, sizeof *tp);
+    if (!tp)
         return PGAS_ERR_NO_MEMORY;
-    }
     pgasi_tp_opts_t inner_opts = *opts;
     tp->super.super.ops = &table;
     tp->am_fn = opts->am_fn;
@@ -145,11 +145,12 @@ static pgas_status_t count_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_la
 {
     count_t *tp = count_of(tp_base);
     count_lane_t *lane;
-    if (posix_memalign((void **)&lane, PGASI_CACHELINE, PGASI_ALIGN_UP(sizeof(*lane), PGASI_CACHELINE)) != 0) {
+    if (posix_memalign((void **)&lane, PGASI_CACHELINE,
+                       PGASI_ALIGN_UP(sizeof *lane, PGASI_CACHELINE)) != 0)
         return PGAS_ERR_NO_MEMORY;
-    }
-    *lane = (count_lane_t){.super = {.super.ops = &table, .tp = &tp->super}};
-    pgas_status_t status = tp->super.inner->ops->lane_open(tp->super.inner, index, &lane->super.inner);
+    *lane = (count_lane_t){ .super = { .super.ops = &table, .tp = &tp->super } };
+    pgas_status_t status =
+        tp->super.inner->ops->lane_open(tp->super.inner, index, &lane->super.inner);
     if (status != PGAS_OK) {
         free(lane);
         return status;
@@ -169,43 +170,46 @@ static void count_lane_close(pgasi_tp_lane_t *tp_lane)
     lane->super.inner->ops->lane_close(lane->super.inner);
     pthread_mutex_lock(&tp->lock);
     count_lane_t **at = &tp->lanes;
-    while (*at != lane) {
+    while (*at != lane)
         at = &(*at)->next;
-    }
     *at = lane->next;
     sum(&tp->closed, &lane->counts);
     pthread_mutex_unlock(&tp->lock);
     free(lane);
 }
 
-static pgas_status_t count_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
-                               const void *src, size_t bytes, pgasi_tp_comp_t *comp)
-{
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
-    pgas_status_t status = inner->ops->put(inner, peer, pgasi_wrap_key(key), remote_addr, src, bytes, comp);
-    return count_data(lane, PGASI_COUNT_PUT, src, bytes, status);
-}
-
-static pgas_status_t count_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, void *dst,
-                               size_t bytes, pgasi_tp_comp_t *comp)
-{
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
-    pgas_status_t status = inner->ops->get(inner, peer, pgasi_wrap_key(key), remote_addr, dst, bytes, comp);
-    return count(lane, PGASI_COUNT_GET, bytes, status);
-}
-
-static pgas_status_t count_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
-                               pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare, void *result,
+static pgas_status_t count_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                               uint64_t remote_addr, const void *src, size_t bytes,
                                pgasi_tp_comp_t *comp)
 {
     pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
-    pgas_status_t status = inner->ops->amo(inner, peer, pgasi_wrap_key(key), remote_addr, op, bytes, operand, compare,
-                                           result, comp);
+    pgas_status_t status =
+        inner->ops->put(inner, peer, pgasi_wrap_key(key), remote_addr, src, bytes, comp);
+    return count_data(lane, PGASI_COUNT_PUT, src, bytes, status);
+}
+
+static pgas_status_t count_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                               uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
+{
+    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgas_status_t status =
+        inner->ops->get(inner, peer, pgasi_wrap_key(key), remote_addr, dst, bytes, comp);
+    return count(lane, PGASI_COUNT_GET, bytes, status);
+}
+
+static pgas_status_t count_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                               uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                               uint64_t compare, void *result, pgasi_tp_comp_t *comp)
+{
+    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgas_status_t status = inner->ops->amo(inner, peer, pgasi_wrap_key(key), remote_addr, op, bytes,
+                                           operand, compare, result, comp);
     return count(lane, PGASI_COUNT_AMO, bytes, status);
 }
 
-static pgas_status_t count_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes,
-                              const void *data, size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t count_am(pgasi_tp_lane_t *lane, int peer, const void *header,
+                              size_t header_bytes, const void *data, size_t bytes,
+                              pgasi_tp_comp_t *comp)
 {
     pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
     pgas_status_t status = inner->ops->am(inner, peer, header, header_bytes, data, bytes, comp);
@@ -230,12 +234,14 @@ static int count_progress(pgasi_tp_lane_t *lane)
     return inner->ops->progress(inner);
 }
 
-static pgas_status_t count_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
+static pgas_status_t count_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
+                                     void **addr_p)
 {
     return count_memory(tp, bytes, pgasi_wrap_mem_alloc(tp, bytes, mem_p, addr_p));
 }
 
-static pgas_status_t count_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
+static pgas_status_t count_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
+                                        pgasi_tp_mem_t **mem_p)
 {
     return count_memory(tp, bytes, pgasi_wrap_mem_register(tp, addr, bytes, mem_p));
 }
@@ -284,16 +290,14 @@ const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops)
 
 bool pgasi_tp_count_query(pgasi_tp_t *tp_base, pgasi_tp_counts_t *counts_p)
 {
-    if (tp_base->ops != &table) {
+    if (tp_base->ops != &table)
         return false;
-    }
     count_t *tp = count_of(tp_base);
-    *counts_p = (pgasi_tp_counts_t){0};
+    *counts_p = (pgasi_tp_counts_t){ 0 };
     pthread_mutex_lock(&tp->lock);
     sum(counts_p, &tp->closed);
-    for (const count_lane_t *lane = tp->lanes; lane != NULL; lane = lane->next) {
+    for (const count_lane_t *lane = tp->lanes; lane != NULL; lane = lane->next)
         sum(counts_p, &lane->counts);
-    }
     pthread_mutex_unlock(&tp->lock);
     return true;
 }

@@ -1,6 +1,7 @@
-/** Counting what goes through a transport: a wrapper for PGAS_STATS and for tests. Costs a call and two additions an
- *  operation; each lane counts for itself, so no cache line is shared. Goes outside of other wrappers, to see what the
- *  library asks for, or inside of them, to see what the network gets. */
+/** Counting what goes through a transport: a wrapper for PGAS_STATS and for tests. Costs a call and
+ *  two additions an operation; each lane counts for itself, so no cache line is shared. Goes
+ *  outside of other wrappers, to see what the library asks for, or inside of them, to see what the
+ *  network gets. */
 #ifndef PGASI_TRANSPORT_COUNT_H
 #define PGASI_TRANSPORT_COUNT_H
 
@@ -23,20 +24,23 @@ typedef struct {
     uint64_t n_failed;                   /* refused with anything else */
     uint64_t n_received;                 /* incoming active messages and their data */
     uint64_t received_bytes;
-    uint64_t n_registered;               /* pieces of memory allocated by the transport or registered with it ... */
-    uint64_t registered_bytes;           /* ... and their bytes; what is released stays counted */
-    uint64_t n_watched;                  /* puts and messages whose data lie in the memory that is watched */
+    /* pieces of memory allocated by the transport or registered with it ... */
+    uint64_t n_registered;
+    uint64_t registered_bytes; /* ... and their bytes; what is released stays counted */
+    /* puts and messages whose data lie in the memory that is watched */
+    uint64_t n_watched;
     uint64_t watched_bytes;
 } pgasi_tp_counts_t;
 
 /** Wrap a table; open it next (see wrap.h). */
 const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops);
 
-/** Whose data lie wholly in these bytes is counted apart from now on, for all instances; 0 bytes: nobody's. Not while
- *  other threads issue. */
+/** Whose data lie wholly in these bytes is counted apart from now on, for all instances; 0 bytes:
+ *  nobody's. Not while other threads issue. */
 void pgasi_tp_count_watch(const void *from, size_t bytes);
 
-/** Sum over lanes, closed ones included. Any thread; what others do meanwhile may be counted or not.
+/** Sum over lanes, closed ones included. Any thread; what others do meanwhile may be counted or
+ *  not.
  *  @return false when the instance does not count. */
 bool pgasi_tp_count_query(pgasi_tp_t *tp, pgasi_tp_counts_t *counts_p);
 

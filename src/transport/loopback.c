@@ -1,6 +1,6 @@
-/* The transport to oneself: for jobs of one rank and for tests. Everything completes at once; only active messages
- * wait, in a bounded queue, until lane 0 progresses. Keys carry their range, and every access is checked against it.
- * Other ranks are refused. */
+/* The transport to oneself: for jobs of one rank and for tests. Everything completes at once; only
+ * active messages wait, in a bounded queue, until lane 0 progresses. Keys carry their range, and
+ * every access is checked against it. Other ranks are refused. */
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 #include "base/checks.h"
 #include "base/hash.h"
 
-#define KEY_MAGIC 0x4c4f4f50u
+#define KEY_MAGIC          0x4c4f4f50u
 #define QUEUE_MESSAGES_MAX 4096
-#define QUEUE_BYTES_MAX (64u << 20)
-#define BATCH_MAX 64 /* messages shown by one progress */
+#define QUEUE_BYTES_MAX    (64u << 20)
+#define BATCH_MAX          64 /* messages shown by one progress */
 
 typedef struct message {
     struct message *next;
@@ -81,13 +81,11 @@ static const loop_key_t *key_of(const pgasi_tp_key_t *key)
 
 static pgas_status_t loop_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
 {
-    if (opts->n_ranks < 1 || opts->rank < 0 || opts->rank >= opts->n_ranks || opts->am_fn == NULL) {
+    if (opts->n_ranks < 1 || opts->rank < 0 || opts->rank >= opts->n_ranks || !opts->am_fn)
         return PGAS_ERR_INVALID;
-    }
-    loop_t *tp = calloc(1, sizeof(*tp));
-    if (tp == NULL) {
+    loop_t *tp = calloc(1, sizeof *tp);
+    if (!tp)
         return PGAS_ERR_NO_MEMORY;
-    }
     tp->super.ops = &table;
     tp->opts = *opts;
     tp->last = &tp->first;
@@ -119,7 +117,8 @@ static void loop_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p)
     *attr_p = (pgasi_tp_attr_t){
         .name = "loopback",
         .detail = "this rank only",
-        .caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_MEM_ALLOC | PGASI_TP_WAKEUP,
+        .caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_MEM_ALLOC |
+                PGASI_TP_WAKEUP,
         .am_inline_max = SIZE_MAX,
         .lane_bytes = sizeof(lane_t),
         .peer_bytes = 0,
@@ -130,11 +129,12 @@ static pgas_status_t loop_address(pgasi_tp_t *tp, const void **addr_p, size_t *b
 {
     (void)tp;
     *addr_p = &address_magic;
-    *bytes_p = sizeof(address_magic);
+    *bytes_p = sizeof address_magic;
     return PGAS_OK;
 }
 
-static pgas_status_t loop_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank), void *arg)
+static pgas_status_t loop_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank),
+                                    void *arg)
 {
     (void)tp, (void)addr_of, (void)arg;
     return PGAS_OK;
@@ -143,16 +143,13 @@ static pgas_status_t loop_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void 
 static pgas_status_t loop_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lane_t **lane_p)
 {
     loop_t *tp = tp_of(tp_base);
-    if (index < 0) {
+    if (index < 0)
         return PGAS_ERR_RANGE;
-    }
-    if (index == 0 && tp->service != NULL) {
+    if (index == 0 && tp->service)
         return PGAS_ERR_EXISTS;
-    }
-    lane_t *lane = calloc(1, sizeof(*lane));
-    if (lane == NULL) {
+    lane_t *lane = calloc(1, sizeof *lane);
+    if (!lane)
         return PGAS_ERR_NO_MEMORY;
-    }
     lane->super.ops = &table;
     lane->tp = tp;
     lane->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -160,9 +157,8 @@ static pgas_status_t loop_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lan
         free(lane);
         return PGAS_ERR_IO;
     }
-    if (index == 0) {
+    if (index == 0)
         tp->service = lane;
-    }
     *lane_p = &lane->super;
     return PGAS_OK;
 }
@@ -170,34 +166,32 @@ static pgas_status_t loop_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lan
 static void loop_lane_close(pgasi_tp_lane_t *tp_lane)
 {
     lane_t *lane = lane_of(tp_lane);
-    if (lane->tp->service == lane) {
+    if (lane->tp->service == lane)
         lane->tp->service = NULL;
-    }
     close(lane->event_fd);
     free(lane);
 }
 
 static pgas_status_t keep_memory(void *addr, size_t bytes, bool allocated, pgasi_tp_mem_t **mem_p)
 {
-    mem_t *mem = malloc(sizeof(*mem));
-    if (mem == NULL) {
+    mem_t *mem = malloc(sizeof *mem);
+    if (!mem)
         return PGAS_ERR_NO_MEMORY;
-    }
-    *mem = (mem_t){.addr = addr, .bytes = bytes, .allocated = allocated};
+    *mem = (mem_t){ .addr = addr, .bytes = bytes, .allocated = allocated };
     *mem_p = (pgasi_tp_mem_t *)(void *)mem;
     return PGAS_OK;
 }
 
-static pgas_status_t loop_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
+static pgas_status_t loop_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
+                                    void **addr_p)
 {
     (void)tp;
-    if (bytes == 0) {
+    if (bytes == 0)
         return PGAS_ERR_INVALID;
-    }
-    void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (addr == MAP_FAILED) {
+    void *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (addr == MAP_FAILED)
         return PGAS_ERR_NO_MEMORY;
-    }
     pgas_status_t status = keep_memory(addr, bytes, true, mem_p);
     if (status != PGAS_OK) {
         munmap(addr, bytes);
@@ -207,19 +201,19 @@ static pgas_status_t loop_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t
     return PGAS_OK;
 }
 
-static pgas_status_t loop_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
+static pgas_status_t loop_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
+                                       pgasi_tp_mem_t **mem_p)
 {
     (void)tp;
-    return addr == NULL || bytes == 0 ? PGAS_ERR_INVALID : keep_memory(addr, bytes, false, mem_p);
+    return !addr || bytes == 0 ? PGAS_ERR_INVALID : keep_memory(addr, bytes, false, mem_p);
 }
 
 static void loop_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *tp_mem)
 {
     mem_t *mem = (mem_t *)(void *)tp_mem;
     (void)tp;
-    if (mem != NULL && mem->allocated) {
+    if (mem && mem->allocated)
         munmap(mem->addr, mem->bytes);
-    }
     free(mem);
 }
 
@@ -228,51 +222,48 @@ static uint64_t key_check(const packed_key_t *key)
     return pgasi_hash_bytes(key, offsetof(packed_key_t, check), 0);
 }
 
-static pgas_status_t loop_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *tp_mem, void *buffer, size_t *bytes_io)
+static pgas_status_t loop_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *tp_mem, void *buffer,
+                                   size_t *bytes_io)
 {
     const mem_t *mem = (const mem_t *)(void *)tp_mem;
-    packed_key_t key = {.magic = KEY_MAGIC,
-                        .rank = tp_of(tp)->opts.rank,
-                        .base = (uint64_t)(uintptr_t)mem->addr,
-                        .bytes = mem->bytes};
-    if (*bytes_io < sizeof(key)) {
+    packed_key_t key = { .magic = KEY_MAGIC,
+                         .rank = tp_of(tp)->opts.rank,
+                         .base = (uint64_t)(uintptr_t)mem->addr,
+                         .bytes = mem->bytes };
+    if (*bytes_io < sizeof key)
         return PGAS_ERR_LIMIT;
-    }
     key.check = key_check(&key);
-    memcpy(buffer, &key, sizeof(key));
-    *bytes_io = sizeof(key);
+    memcpy(buffer, &key, sizeof key);
+    *bytes_io = sizeof key;
     return PGAS_OK;
 }
 
 /* Only we ourselves are there. */
 static pgas_status_t check_peer(const lane_t *lane, int peer)
 {
-    if (peer < 0 || peer >= lane->tp->opts.n_ranks) {
+    if (peer < 0 || peer >= lane->tp->opts.n_ranks)
         return PGAS_ERR_RANGE;
-    }
     return peer == lane->tp->opts.rank ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t loop_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer, size_t bytes,
-                                     pgasi_tp_key_t **key_p)
+static pgas_status_t loop_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer,
+                                     size_t bytes, pgasi_tp_key_t **key_p)
 {
     packed_key_t packed;
     pgas_status_t status = check_peer(lane_of(tp_lane), peer);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
-    if (bytes < sizeof(packed)) {
+    if (bytes < sizeof packed)
         return PGAS_ERR_FORMAT;
-    }
-    memcpy(&packed, buffer, sizeof(packed));
-    if (packed.magic != KEY_MAGIC || packed.check != key_check(&packed) || packed.rank != peer) {
+    memcpy(&packed, buffer, sizeof packed);
+    if (packed.magic != KEY_MAGIC || packed.check != key_check(&packed) || packed.rank != peer)
         return PGAS_ERR_FORMAT;
-    }
-    loop_key_t *key = malloc(sizeof(*key));
-    if (key == NULL) {
+    loop_key_t *key = malloc(sizeof *key);
+    if (!key)
         return PGAS_ERR_NO_MEMORY;
-    }
-    *key = (loop_key_t){.super.ops = &table, .peer = peer, .base = packed.base, .bytes = packed.bytes};
+    *key = (loop_key_t){
+        .super.ops = &table, .peer = peer, .base = packed.base, .bytes = packed.bytes
+    };
     *key_p = &key->super;
     return PGAS_OK;
 }
@@ -282,153 +273,145 @@ static void loop_key_release(pgasi_tp_key_t *key)
     free(key);
 }
 
-static pgas_status_t check_access(const lane_t *lane, int peer, const loop_key_t *key, uint64_t addr, size_t bytes)
+static pgas_status_t check_access(const lane_t *lane, int peer, const loop_key_t *key,
+                                  uint64_t addr, size_t bytes)
 {
     pgas_status_t status = check_peer(lane, peer);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     return bytes > key->bytes || addr - key->base > key->bytes - bytes ? PGAS_ERR_RANGE : PGAS_OK;
 }
 
 static pgas_status_t loop_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p)
 {
-    if (remote_addr - key_of(key)->base >= key_of(key)->bytes) {
+    if (remote_addr - key_of(key)->base >= key_of(key)->bytes)
         return PGAS_ERR_RANGE;
-    }
     *addr_p = (void *)(uintptr_t)remote_addr;
     return PGAS_OK;
 }
 
-static pgas_status_t loop_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
-                              const void *src, size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t loop_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                              uint64_t remote_addr, const void *src, size_t bytes,
+                              pgasi_tp_comp_t *comp)
 {
     pgas_status_t status = check_access(lane_of(lane), peer, key_of(key), remote_addr, bytes);
     (void)comp;
-    if (status == PGAS_OK && bytes > 0) {
+    if (status == PGAS_OK && bytes > 0)
         memmove((void *)(uintptr_t)remote_addr, src, bytes);
-    }
     return status;
 }
 
-static pgas_status_t loop_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, void *dst,
-                              size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t loop_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                              uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
     pgas_status_t status = check_access(lane_of(lane), peer, key_of(key), remote_addr, bytes);
     (void)comp;
-    if (status == PGAS_OK && bytes > 0) {
+    if (status == PGAS_OK && bytes > 0)
         memmove(dst, (const void *)(uintptr_t)remote_addr, bytes);
-    }
     return status;
 }
 
-#define APPLY(type)                                                                                     \
-    static void apply_##type(type *word, pgasi_amo_t op, type operand, type compare, void *result)      \
-    {                                                                                                   \
-        type old = compare;                                                                             \
-        switch (op) {                                                                                   \
-        case PGASI_AMO_ADD:                                                                             \
-            old = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                                  \
-            break;                                                                                      \
-        case PGASI_AMO_AND:                                                                             \
-            old = __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                                  \
-            break;                                                                                      \
-        case PGASI_AMO_OR:                                                                              \
-            old = __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                                   \
-            break;                                                                                      \
-        case PGASI_AMO_XOR:                                                                             \
-            old = __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                                  \
-            break;                                                                                      \
-        case PGASI_AMO_SWAP:                                                                            \
-            old = __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                                 \
-            break;                                                                                      \
-        case PGASI_AMO_CSWAP: /* old becomes the word's value when it differs */                        \
-            __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
-            break;                                                                                      \
-        }                                                                                               \
-        if (result != NULL) {                                                                           \
-            memcpy(result, &old, sizeof(old));                                                          \
-        }                                                                                               \
+#define APPLY(type)                                                                                \
+    static void apply_##type(type *word, pgasi_amo_t op, type operand, type compare, void *result) \
+    {                                                                                              \
+        type old = compare;                                                                        \
+        switch (op) {                                                                              \
+        case PGASI_AMO_ADD:                                                                        \
+            old = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                             \
+            break;                                                                                 \
+        case PGASI_AMO_AND:                                                                        \
+            old = __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                             \
+            break;                                                                                 \
+        case PGASI_AMO_OR:                                                                         \
+            old = __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                              \
+            break;                                                                                 \
+        case PGASI_AMO_XOR:                                                                        \
+            old = __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                             \
+            break;                                                                                 \
+        case PGASI_AMO_SWAP:                                                                       \
+            old = __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                            \
+            break;                                                                                 \
+        case PGASI_AMO_CSWAP: /* old becomes the word's value when it differs */                   \
+            __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST,              \
+                                        __ATOMIC_SEQ_CST);                                         \
+            break;                                                                                 \
+        }                                                                                          \
+        if (result)                                                                                \
+            memcpy(result, &old, sizeof(old));                                                     \
     }
 APPLY(uint32_t)
 APPLY(uint64_t)
 #undef APPLY
 
-static pgas_status_t loop_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
-                              pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare, void *result,
-                              pgasi_tp_comp_t *comp)
+static pgas_status_t loop_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                              uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                              uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
     pgas_status_t status = check_access(lane_of(lane), peer, key_of(key), remote_addr, bytes);
     void *word = (void *)(uintptr_t)remote_addr;
     (void)comp;
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
     if ((bytes != 4 && bytes != 8) || remote_addr % bytes != 0 || (unsigned)op > PGASI_AMO_CSWAP ||
-        (result == NULL && op >= PGASI_AMO_SWAP)) {
+        (!result && op >= PGASI_AMO_SWAP))
         return PGAS_ERR_INVALID;
-    }
-    if (bytes == 4) {
+    if (bytes == 4)
         apply_uint32_t(word, op, (uint32_t)operand, (uint32_t)compare, result);
-    } else {
+    else
         apply_uint64_t(word, op, operand, compare, result);
-    }
     return PGAS_OK;
 }
 
 static pgas_status_t loop_wake(pgasi_tp_lane_t *lane)
 {
     uint64_t one = 1;
-    ssize_t n = write(lane_of(lane)->event_fd, &one, sizeof(one));
-    return n == sizeof(one) || errno == EAGAIN ? PGAS_OK : PGAS_ERR_IO;
+    ssize_t n = write(lane_of(lane)->event_fd, &one, sizeof one);
+    return n == sizeof one || errno == EAGAIN ? PGAS_OK : PGAS_ERR_IO;
 }
 
-static message_t *make_message(const void *header, size_t header_bytes, const void *data, size_t bytes)
+static message_t *make_message(const void *header, size_t header_bytes, const void *data,
+                               size_t bytes)
 {
-    message_t *message = calloc(1, sizeof(*message));
-    if (message == NULL) {
+    message_t *message = calloc(1, sizeof *message);
+    if (!message)
         return NULL;
-    }
     message->data = malloc(PGASI_MAX(bytes, 1));
-    if (message->data == NULL) {
+    if (!message->data) {
         free(message);
         return NULL;
     }
     message->header_bytes = header_bytes;
     message->bytes = bytes;
-    if (header_bytes > 0) {
+    if (header_bytes > 0)
         memcpy(message->header, header, header_bytes);
-    }
-    if (bytes > 0) {
+    if (bytes > 0)
         memcpy(message->data, data, bytes);
-    }
     return message;
 }
 
-static pgas_status_t loop_am(pgasi_tp_lane_t *tp_lane, int peer, const void *header, size_t header_bytes,
-                             const void *data, size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t loop_am(pgasi_tp_lane_t *tp_lane, int peer, const void *header,
+                             size_t header_bytes, const void *data, size_t bytes,
+                             pgasi_tp_comp_t *comp)
 {
     loop_t *tp = lane_of(tp_lane)->tp;
     pgas_status_t status = check_peer(lane_of(tp_lane), peer);
     (void)comp;
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status;
-    }
-    if (header_bytes > PGASI_TP_AM_HEADER_MAX) {
+    if (header_bytes > PGASI_TP_AM_HEADER_MAX)
         return PGAS_ERR_LIMIT;
-    }
     if (bytes > tp->opts.am_data_max) {
-        pgasi_warn_once(&tp->warned_too_large, "loopback", "dropped a message of %zu bytes (limit %zu)", bytes,
-                        tp->opts.am_data_max);
+        pgasi_warn_once(&tp->warned_too_large, "loopback",
+                        "dropped a message of %zu bytes (limit %zu)", bytes, tp->opts.am_data_max);
         return PGAS_OK;
     }
     message_t *message = make_message(header, header_bytes, data, bytes);
-    if (message == NULL) {
+    if (!message)
         return PGAS_ERR_NO_MEMORY;
-    }
     pthread_mutex_lock(&tp->lock);
-    bool full = tp->n_messages >= QUEUE_MESSAGES_MAX || (tp->n_messages > 0 && tp->n_bytes + bytes > QUEUE_BYTES_MAX);
-    bool was_empty = tp->first == NULL;
+    bool full = tp->n_messages >= QUEUE_MESSAGES_MAX ||
+                (tp->n_messages > 0 && tp->n_bytes + bytes > QUEUE_BYTES_MAX);
+    bool was_empty = !tp->first;
     if (!full) {
         *tp->last = message;
         tp->last = &message->next;
@@ -440,16 +423,16 @@ static pgas_status_t loop_am(pgasi_tp_lane_t *tp_lane, int peer, const void *hea
         free_message(message);
         return PGAS_ERR_AGAIN;
     }
-    return was_empty && tp->service != NULL ? loop_wake(&tp->service->super) : PGAS_OK;
+    return was_empty && tp->service ? loop_wake(&tp->service->super) : PGAS_OK;
 }
 
 static message_t *take_message(loop_t *tp)
 {
     pthread_mutex_lock(&tp->lock);
     message_t *message = tp->first;
-    if (message != NULL) {
+    if (message) {
         tp->first = message->next;
-        tp->last = tp->first == NULL ? &tp->first : tp->last;
+        tp->last = !tp->first ? &tp->first : tp->last;
         tp->n_messages--;
         tp->n_bytes -= message->bytes;
     }
@@ -461,18 +444,16 @@ static int loop_progress(pgasi_tp_lane_t *tp_lane)
 {
     loop_t *tp = lane_of(tp_lane)->tp;
     int n = 0;
-    if (lane_of(tp_lane) != tp->service) {
+    if (lane_of(tp_lane) != tp->service)
         return 0;
-    }
-    for (message_t *message; n < BATCH_MAX && (message = take_message(tp)) != NULL; n++) {
-        const pgasi_tp_am_t am = {.header = message->header,
-                                  .header_bytes = message->header_bytes,
-                                  .data = message->data,
-                                  .data_bytes = message->bytes,
-                                  .source = tp->opts.rank};
-        if (tp->opts.am_fn(tp->opts.arg, &am)) {
+    for (message_t *message; n < BATCH_MAX && (message = take_message(tp)); n++) {
+        const pgasi_tp_am_t am = { .header = message->header,
+                                   .header_bytes = message->header_bytes,
+                                   .data = message->data,
+                                   .data_bytes = message->bytes,
+                                   .source = tp->opts.rank };
+        if (tp->opts.am_fn(tp->opts.arg, &am))
             message->data = NULL; /* theirs until am_release */
-        }
         free_message(message);
     }
     return n;
@@ -503,14 +484,15 @@ static pgas_status_t loop_event_fd(pgasi_tp_lane_t *lane, int *fd_p)
     return PGAS_OK;
 }
 
-/* Takes what the descriptor holds; if it held something, or messages wait, the caller looks again before it sleeps. */
+/* Takes what the descriptor holds; if it held something, or messages wait, the caller looks again
+ * before it sleeps. */
 static pgas_status_t loop_arm(pgasi_tp_lane_t *tp_lane)
 {
     lane_t *lane = lane_of(tp_lane);
     uint64_t count;
-    bool was_woken = read(lane->event_fd, &count, sizeof(count)) == sizeof(count);
+    bool was_woken = read(lane->event_fd, &count, sizeof count) == sizeof count;
     pthread_mutex_lock(&lane->tp->lock);
-    bool waits = lane == lane->tp->service && lane->tp->first != NULL;
+    bool waits = lane == lane->tp->service && lane->tp->first;
     pthread_mutex_unlock(&lane->tp->lock);
     return was_woken || waits ? PGAS_ERR_BUSY : PGAS_OK;
 }

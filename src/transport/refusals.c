@@ -1,4 +1,5 @@
-/* The table that refuses: what every transport starts from, so that callers never meet a NULL entry. */
+/* The table that refuses: what every transport starts from, so that callers never meet a NULL
+ * entry. */
 #include "transport/transport.h"
 
 static pgas_status_t no_open(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p)
@@ -15,7 +16,7 @@ static void no_close(pgasi_tp_t *tp)
 static void no_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p)
 {
     (void)tp;
-    *attr_p = (pgasi_tp_attr_t){.name = "none"};
+    *attr_p = (pgasi_tp_attr_t){ .name = "none" };
 }
 
 static pgas_status_t no_address(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p)
@@ -24,7 +25,8 @@ static pgas_status_t no_address(pgasi_tp_t *tp, const void **addr_p, size_t *byt
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank), void *arg)
+static pgas_status_t no_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank),
+                                  void *arg)
 {
     (void)tp, (void)addr_of, (void)arg;
     return PGAS_ERR_UNSUPPORTED;
@@ -47,13 +49,15 @@ static void no_lane_close(pgasi_tp_lane_t *lane)
     (void)lane;
 }
 
-static pgas_status_t no_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
+static pgas_status_t no_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
+                                  void **addr_p)
 {
     (void)tp, (void)bytes, (void)mem_p, (void)addr_p;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
+static pgas_status_t no_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
+                                     pgasi_tp_mem_t **mem_p)
 {
     (void)tp, (void)addr, (void)bytes, (void)mem_p;
     return PGAS_ERR_UNSUPPORTED;
@@ -64,14 +68,15 @@ static void no_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem)
     (void)tp, (void)mem;
 }
 
-static pgas_status_t no_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer, size_t *bytes_io)
+static pgas_status_t no_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer,
+                                 size_t *bytes_io)
 {
     (void)tp, (void)mem, (void)buffer, (void)bytes_io;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer, size_t bytes,
-                                   pgasi_tp_key_t **key_p)
+static pgas_status_t no_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer,
+                                   size_t bytes, pgasi_tp_key_t **key_p)
 {
     (void)lane, (void)peer, (void)buffer, (void)bytes, (void)key_p;
     return PGAS_ERR_UNSUPPORTED;
@@ -88,30 +93,33 @@ static void no_key_release(pgasi_tp_key_t *key)
     (void)key;
 }
 
-static pgas_status_t no_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
-                            const void *src, size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t no_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                            uint64_t remote_addr, const void *src, size_t bytes,
+                            pgasi_tp_comp_t *comp)
 {
     (void)lane, (void)peer, (void)key, (void)remote_addr, (void)src, (void)bytes, (void)comp;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, void *dst,
-                            size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t no_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                            uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
     (void)lane, (void)peer, (void)key, (void)remote_addr, (void)dst, (void)bytes, (void)comp;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, pgasi_amo_t op,
-                            size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp)
+static pgas_status_t no_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+                            uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                            uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
-    (void)lane, (void)peer, (void)key, (void)remote_addr, (void)op, (void)bytes, (void)operand, (void)compare;
+    (void)lane, (void)peer, (void)key, (void)remote_addr, (void)op, (void)bytes, (void)operand,
+        (void)compare;
     (void)result, (void)comp;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes, const void *data,
-                           size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t no_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes,
+                           const void *data, size_t bytes, pgasi_tp_comp_t *comp)
 {
     (void)lane, (void)peer, (void)header, (void)header_bytes, (void)data, (void)bytes, (void)comp;
     return PGAS_ERR_UNSUPPORTED;

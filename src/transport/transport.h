@@ -1,14 +1,17 @@
-/** The seam between libpgas and a network: one ops table, filled with refusals, overlaid by backends.
+/** The seam between libpgas and a network: one ops table, filled with refusals, overlaid by
+ *  backends.
  *
- *  A transport instance (`pgasi_tp_t`) belongs to one rank. It has lanes: lane 0 is the service lane, whose
- *  address peers use; further lanes only initiate. A lane is used by one thread at a time (the caller sees to
- *  that); two lanes may be used by two threads at once. Peers are named by rank. Endpoints open on first use.
+ *  A transport instance (`pgasi_tp_t`) belongs to one rank. It has lanes: lane 0 is the service
+ *  lane, whose address peers use; further lanes only initiate. A lane is used by one thread at a
+ *  time (the caller sees to that); two lanes may be used by two threads at once. Peers are named by
+ *  rank. Endpoints open on first use.
  *
- *  Completion: an operation returns PGAS_OK when it is locally complete (buffer reusable; for get and fetching
- *  atomics: result stored), PGAS_INPROGRESS when it was accepted and `comp->fn` will run once, inside progress()
- *  of the same lane, or an error (PGAS_ERR_AGAIN: nothing happened, progress and try again). `comp` may be NULL:
- *  then only a flush tells. Remote completion of puts and non-fetching atomics is known by flush alone.
- *  A callback may issue operations, but never calls progress().
+ *  Completion: an operation returns PGAS_OK when it is locally complete (buffer reusable; for get
+ *  and fetching atomics: result stored), PGAS_INPROGRESS when it was accepted and `comp->fn` will
+ *  run once, inside progress() of the same lane, or an error (PGAS_ERR_AGAIN: nothing happened,
+ *  progress and try again). `comp` may be NULL: then only a flush tells. Remote completion of puts
+ *  and non-fetching atomics is known by flush alone. A callback may issue operations, but never
+ *  calls progress().
  */
 #ifndef PGASI_TRANSPORT_H
 #define PGASI_TRANSPORT_H
@@ -30,22 +33,30 @@ typedef struct pgasi_tp_comp {
 typedef enum {
     PGASI_TP_PUT = 1u << 0,
     PGASI_TP_GET = 1u << 1,
-    PGASI_TP_AMO = 1u << 2,       /* atomic with CPU atomics on the same word */
+    PGASI_TP_AMO = 1u << 2, /* atomic with CPU atomics on the same word */
     PGASI_TP_AM = 1u << 3,
-    PGASI_TP_MEM_ALLOC = 1u << 4, /* mem_alloc gives memory that key_map can map at same-host peers */
-    PGASI_TP_WAKEUP = 1u << 5     /* event_fd and arm work */
+    /* mem_alloc gives memory that key_map can map at same-host peers */
+    PGASI_TP_MEM_ALLOC = 1u << 4,
+    PGASI_TP_WAKEUP = 1u << 5 /* event_fd and arm work */
 } pgasi_tp_cap_t;
 
-typedef enum { PGASI_AMO_ADD, PGASI_AMO_AND, PGASI_AMO_OR, PGASI_AMO_XOR, PGASI_AMO_SWAP, PGASI_AMO_CSWAP } pgasi_amo_t;
+typedef enum {
+    PGASI_AMO_ADD,
+    PGASI_AMO_AND,
+    PGASI_AMO_OR,
+    PGASI_AMO_XOR,
+    PGASI_AMO_SWAP,
+    PGASI_AMO_CSWAP
+} pgasi_amo_t;
 
-#define PGASI_TP_ALL_PEERS (-1)
+#define PGASI_TP_ALL_PEERS     (-1)
 #define PGASI_TP_AM_HEADER_MAX 32
-#define PGASI_TP_KEY_MAX 512 /* a packed key never exceeds this */
+#define PGASI_TP_KEY_MAX       512 /* a packed key never exceeds this */
 
-/** What an incoming active message shows to its consumer. header and data are valid during the callback; when the
- *  callback returns true it has kept `data`, which stays valid until am_release(lane, data). (Backends that get
- *  the data in passing memory copy it first, unless the consumer said `am_in_passing`; data of a large message arrives
- *  whole, however it travelled.)
+/** What an incoming active message shows to its consumer. header and data are valid during the
+ *  callback; when the callback returns true it has kept `data`, which stays valid until
+ *  am_release(lane, data). (Backends that get the data in passing memory copy it first, unless the
+ *  consumer said `am_in_passing`; data of a large message arrives whole, however it travelled.)
  *  Nothing in it can be trusted: the consumer checks the job key, sizes and numbers. */
 typedef struct {
     const void *header;
@@ -67,22 +78,28 @@ typedef bool (*pgasi_tp_suspect_fn_t)(void *arg, int peer);
 
 typedef struct {
     int rank, n_ranks;
-    bool same_host_peers;          /* some off-node peers share this host (fake nodes): open shared memory transports */
-    bool same_host_only;           /* and none is on another host: no network is needed */
-    size_t am_data_max;            /* larger incoming active messages are dropped, counted and logged once */
-    pgasi_tp_am_fn_t am_fn;        /* runs inside progress() of lane 0 */
-    bool am_in_passing;            /* am_fn never keeps data: it may be shown where it arrived, at any alignment */
-    pgasi_tp_error_fn_t error_fn;  /* operations to a peer end with this status from now on; may be NULL */
+    /* some off-node peers share this host (fake nodes): open shared memory transports */
+    bool same_host_peers;
+    bool same_host_only; /* and none is on another host: no network is needed */
+    /* larger incoming active messages are dropped, counted and logged once */
+    size_t am_data_max;
+    pgasi_tp_am_fn_t am_fn; /* runs inside progress() of lane 0 */
+    /* am_fn never keeps data: it may be shown where it arrived, at any alignment */
+    bool am_in_passing;
+    /* operations to a peer end with this status from now on; may be NULL */
+    pgasi_tp_error_fn_t error_fn;
     pgasi_tp_suspect_fn_t suspect_fn; /* a connection was lost; NULL: then the peer has died */
-    int (*device_distance)(const char *name); /* from this rank's CPUs to an RDMA device, 0 is near; NULL: not known */
-    void *arg;                     /* first argument of am_fn, error_fn and suspect_fn */
+    /* from this rank's CPUs to an RDMA device, 0 is near; NULL: not known */
+    int (*device_distance)(const char *name);
+    void *arg; /* first argument of am_fn, error_fn and suspect_fn */
 } pgasi_tp_opts_t;
 
 typedef struct {
-    char name[32];        /* "ucx" */
-    char detail[128];     /* version and devices, for pgas_info */
-    uint32_t caps;        /* pgasi_tp_cap_t */
-    size_t am_inline_max; /* active messages up to this are sent without a copy kept (completes at once as a rule) */
+    char name[32];    /* "ucx" */
+    char detail[128]; /* version and devices, for pgas_info */
+    uint32_t caps;    /* pgasi_tp_cap_t */
+    /* active messages up to this are sent without a copy kept (completes at once as a rule) */
+    size_t am_inline_max;
     size_t lane_bytes;    /* estimate of memory of one lane */
     size_t peer_bytes;    /* estimate of memory of one open endpoint */
     size_t receive_bytes; /* the most that lane 0 reserves for incoming messages */
@@ -90,54 +107,66 @@ typedef struct {
 
 typedef struct pgasi_tp_ops {
     pgas_status_t (*open)(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p);
-    void (*close)(pgasi_tp_t *tp); /* after all lanes are closed; collective ordering is the caller's business */
+    /* after all lanes are closed; collective ordering is the caller's business */
+    void (*close)(pgasi_tp_t *tp);
     void (*query)(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p);
     /** The address of lane 0: valid until close. */
     pgas_status_t (*address)(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
-    /** addr_of(rank) is called when an endpoint opens; the caller keeps addresses alive until close. */
-    pgas_status_t (*set_peers)(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank), void *arg);
+    /** addr_of(rank) is called when an endpoint opens; the caller keeps addresses alive until
+     *  close. */
+    pgas_status_t (*set_peers)(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank),
+                               void *arg);
 
-    pgas_status_t (*lane_open)(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p); /* 0 = service lane */
-    /** Begins, and goes on, to complete what was issued on a lane and to close its endpoints, without waiting; nothing is
-     *  issued there from now on. PGAS_INPROGRESS: progress the lane and ask again. It may need peers that progress their lane
-     *  0, so drain all lanes at once while lane 0 is progressed. Anything else: lane_close has nothing left to wait for. */
+    /* 0 = service lane */
+    pgas_status_t (*lane_open)(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p);
+    /** Begins, and goes on, to complete what was issued on a lane and to close its endpoints,
+     *  without waiting; nothing is issued there from now on. PGAS_INPROGRESS: progress the lane and
+     *  ask again. It may need peers that progress their lane 0, so drain all lanes at once while
+     *  lane 0 is progressed. Anything else: lane_close has nothing left to wait for. */
     pgas_status_t (*lane_drain)(pgasi_tp_lane_t *lane);
-    /** Closes; drains before that if nobody has begun to, bounded in time also when peers are dead. Call it all the same.
-     *  What is not through by then is given up without a word: no callback after a drain that the caller gave up. */
+    /** Closes; drains before that if nobody has begun to, bounded in time also when peers are dead.
+     *  Call it all the same. What is not through by then is given up without a word: no callback
+     *  after a drain that the caller gave up. */
     void (*lane_close)(pgasi_tp_lane_t *lane);
 
     pgas_status_t (*mem_alloc)(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);
     pgas_status_t (*mem_register)(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p);
     void (*mem_release)(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
     pgas_status_t (*key_pack)(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer, size_t *bytes_io);
-    pgas_status_t (*key_unpack)(pgasi_tp_lane_t *lane, int peer, const void *buffer, size_t bytes, pgasi_tp_key_t **key_p);
-    /** A plain address through which this process loads and stores the peer's memory; PGAS_ERR_UNSUPPORTED if none.
-     *  Valid until key_release. */
+    pgas_status_t (*key_unpack)(pgasi_tp_lane_t *lane, int peer, const void *buffer, size_t bytes,
+                                pgasi_tp_key_t **key_p);
+    /** A plain address through which this process loads and stores the peer's memory;
+     *  PGAS_ERR_UNSUPPORTED if none. Valid until key_release. */
     pgas_status_t (*key_map)(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
     void (*key_release)(pgasi_tp_key_t *key);
 
-    pgas_status_t (*put)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, const void *src,
-                         size_t bytes, pgasi_tp_comp_t *comp);
-    pgas_status_t (*get)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, void *dst,
-                         size_t bytes, pgasi_tp_comp_t *comp);
-    /** bytes is 4 or 8. result NULL: not fetching (ADD, AND, OR, XOR only). CSWAP stores `operand` if the word equals
-     *  `compare`; *result becomes the old word. result is touched until completion. */
-    pgas_status_t (*amo)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr, pgasi_amo_t op,
-                         size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp);
-    /** To the peer's am_fn. header up to PGASI_TP_AM_HEADER_MAX, copied at once; data stays the caller's until
-     *  completion. Messages of one lane to one peer arrive in the order issued (also across size classes: the backend
-     *  sees to it), those of different lanes in any order. Execution at the peer does not follow from flush. */
-    pgas_status_t (*am)(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes, const void *data,
-                        size_t bytes, pgasi_tp_comp_t *comp);
+    pgas_status_t (*put)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
+                         const void *src, size_t bytes, pgasi_tp_comp_t *comp);
+    pgas_status_t (*get)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
+                         void *dst, size_t bytes, pgasi_tp_comp_t *comp);
+    /** bytes is 4 or 8. result NULL: not fetching (ADD, AND, OR, XOR only). CSWAP stores `operand`
+     *  if the word equals `compare`; *result becomes the old word. result is touched until
+     *  completion. */
+    pgas_status_t (*amo)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
+                         pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
+                         void *result, pgasi_tp_comp_t *comp);
+    /** To the peer's am_fn. header up to PGASI_TP_AM_HEADER_MAX, copied at once; data stays the
+     *  caller's until completion. Messages of one lane to one peer arrive in the order issued (also
+     *  across size classes: the backend sees to it), those of different lanes in any order.
+     *  Execution at the peer does not follow from flush. */
+    pgas_status_t (*am)(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes,
+                        const void *data, size_t bytes, pgasi_tp_comp_t *comp);
     /** Puts and atomics before it become visible at each peer before those after it. */
     pgas_status_t (*fence)(pgasi_tp_lane_t *lane);
-    /** Completes when all puts and atomics issued on the lane to peer (or PGASI_TP_ALL_PEERS) are visible there. */
+    /** Completes when all puts and atomics issued on the lane to peer (or PGASI_TP_ALL_PEERS) are
+     *  visible there. */
     pgas_status_t (*flush)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_comp_t *comp);
 
     int (*progress)(pgasi_tp_lane_t *lane); /* returns > 0 if something happened */
     pgas_status_t (*event_fd)(pgasi_tp_lane_t *lane, int *fd_p);
-    pgas_status_t (*arm)(pgasi_tp_lane_t *lane);  /* PGAS_ERR_BUSY: events wait, progress first */
-    pgas_status_t (*wake)(pgasi_tp_lane_t *lane); /* makes event_fd readable; callable from any thread */
+    pgas_status_t (*arm)(pgasi_tp_lane_t *lane); /* PGAS_ERR_BUSY: events wait, progress first */
+    /* makes event_fd readable; callable from any thread */
+    pgas_status_t (*wake)(pgasi_tp_lane_t *lane);
     void (*am_release)(pgasi_tp_lane_t *lane, void *data); /* by the thread that may use the lane */
     /** The owner knows that a peer has died: operations to it that are in flight or issued later
      *  end with PGAS_ERR_PEER. Callable from any thread, more than once. Operations in flight end
@@ -154,14 +183,17 @@ struct pgasi_tp_lane {
 };
 struct pgasi_tp_key {
     const pgasi_tp_ops_t *ops;
-    bool direct; /* loads, stores and __atomic builtins on key_map's address may stand for put, get and amo; a fence orders
-                  * them only behind what was done in the same way, a flush behind everything */
+    /* loads, stores and __atomic builtins on key_map's address may stand for put, get and amo; a
+     * fence orders them only behind what was done in the same way, a flush behind everything */
+    bool direct;
 };
 
-/** A table in which every entry refuses with PGAS_ERR_UNSUPPORTED (and does nothing, for void entries). */
+/** A table in which every entry refuses with PGAS_ERR_UNSUPPORTED (and does nothing, for void
+ *  entries). */
 extern const pgasi_tp_ops_t pgasi_tp_refusals;
 
-/** The table of a transport by name ("ucx", "loopback"), or NULL. Missing entries are refusals, never NULL. */
+/** The table of a transport by name ("ucx", "loopback"), or NULL. Missing entries are refusals,
+ *  never NULL. */
 const pgasi_tp_ops_t *pgasi_tp_find(const char *name);
 
 /** Backends that were built in call this from a constructor-free static list in registry.c. */
@@ -169,9 +201,9 @@ const pgasi_tp_ops_t *pgasi_ucx_ops(void);
 const pgasi_tp_ops_t *pgasi_loopback_ops(void);
 const pgasi_tp_ops_t *pgasi_verbs_ops(void);
 
-/** Wraps an opened-by-name table with fault injection as PGAS_FAULT says (see fault.h); returns `ops` itself when the
- *  text is empty, NULL when it does not parse (why is filled). */
-const pgasi_tp_ops_t *pgasi_tp_fault_wrap(const pgasi_tp_ops_t *ops, const char *text, uint64_t seed, char *why,
-                                          size_t why_bytes);
+/** Wraps an opened-by-name table with fault injection as PGAS_FAULT says (see fault.h); returns
+ *  `ops` itself when the text is empty, NULL when it does not parse (why is filled). */
+const pgasi_tp_ops_t *pgasi_tp_fault_wrap(const pgasi_tp_ops_t *ops, const char *text,
+                                          uint64_t seed, char *why, size_t why_bytes);
 
 #endif

@@ -15,7 +15,8 @@ pgas_status_t pgasi_wrap_address(pgasi_tp_t *tp, const void **addr_p, size_t *by
     return inner->ops->address(inner, addr_p, bytes_p);
 }
 
-pgas_status_t pgasi_wrap_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank), void *arg)
+pgas_status_t pgasi_wrap_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank),
+                                   void *arg)
 {
     pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;
     return inner->ops->set_peers(inner, addr_of, arg);
@@ -27,13 +28,15 @@ pgas_status_t pgasi_wrap_lane_drain(pgasi_tp_lane_t *lane)
     return inner->ops->lane_drain(inner);
 }
 
-pgas_status_t pgasi_wrap_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p)
+pgas_status_t pgasi_wrap_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
+                                   void **addr_p)
 {
     pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;
     return inner->ops->mem_alloc(inner, bytes, mem_p, addr_p);
 }
 
-pgas_status_t pgasi_wrap_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p)
+pgas_status_t pgasi_wrap_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
+                                      pgasi_tp_mem_t **mem_p)
 {
     pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;
     return inner->ops->mem_register(inner, addr, bytes, mem_p);
@@ -45,21 +48,22 @@ void pgasi_wrap_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem)
     inner->ops->mem_release(inner, mem);
 }
 
-pgas_status_t pgasi_wrap_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer, size_t *bytes_io)
+pgas_status_t pgasi_wrap_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer,
+                                  size_t *bytes_io)
 {
     pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;
     return inner->ops->key_pack(inner, mem, buffer, bytes_io);
 }
 
-pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer, size_t bytes,
-                                    pgasi_tp_key_t **key_p)
+pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer,
+                                    size_t bytes, pgasi_tp_key_t **key_p)
 {
     pgasi_wrap_lane_t *lane = pgasi_wrap_lane_of(tp_lane);
-    pgasi_wrap_key_t *key = malloc(sizeof(*key));
-    if (key == NULL) {
+    pgasi_wrap_key_t *key = malloc(sizeof *key);
+    if (!key)
         return PGAS_ERR_NO_MEMORY;
-    }
-    pgas_status_t status = lane->inner->ops->key_unpack(lane->inner, peer, buffer, bytes, &key->inner);
+    pgas_status_t status =
+        lane->inner->ops->key_unpack(lane->inner, peer, buffer, bytes, &key->inner);
     if (status != PGAS_OK) {
         free(key);
         return status;
@@ -78,7 +82,7 @@ pgas_status_t pgasi_wrap_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void
 
 void pgasi_wrap_key_release(pgasi_tp_key_t *key)
 {
-    if (key != NULL) {
+    if (key) {
         pgasi_tp_key_t *inner = pgasi_wrap_key(key);
         inner->ops->key_release(inner);
         free(key);

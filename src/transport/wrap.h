@@ -1,8 +1,9 @@
-/** What wrappers around an ops table have in common: instances, lanes and keys that hold the wrapped ones, and entries
- *  that only pass a call on. A wrapper embeds these structs first in its own and overrides the entries it cares for.
+/** What wrappers around an ops table have in common: instances, lanes and keys that hold the
+ *  wrapped ones, and entries that only pass a call on. A wrapper embeds these structs first in its
+ *  own and overrides the entries it cares for.
  *
- *  A table's open() does not know what it wraps, so a wrapper remembers that in a static between wrap and open: wrap,
- *  then open, one after the other in one thread. */
+ *  A table's open() does not know what it wraps, so a wrapper remembers that in a static between
+ *  wrap and open: wrap, then open, one after the other in one thread. */
 #ifndef PGASI_TRANSPORT_WRAP_H
 #define PGASI_TRANSPORT_WRAP_H
 
@@ -39,14 +40,18 @@ static inline pgasi_tp_key_t *pgasi_wrap_key(pgasi_tp_key_t *key)
 
 void pgasi_wrap_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p);
 pgas_status_t pgasi_wrap_address(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
-pgas_status_t pgasi_wrap_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank), void *arg);
+pgas_status_t pgasi_wrap_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank),
+                                   void *arg);
 pgas_status_t pgasi_wrap_lane_drain(pgasi_tp_lane_t *lane);
-pgas_status_t pgasi_wrap_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);
-pgas_status_t pgasi_wrap_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p);
+pgas_status_t pgasi_wrap_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
+                                   void **addr_p);
+pgas_status_t pgasi_wrap_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
+                                      pgasi_tp_mem_t **mem_p);
 void pgasi_wrap_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
-pgas_status_t pgasi_wrap_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer, size_t *bytes_io);
-pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer, size_t bytes,
-                                    pgasi_tp_key_t **key_p);
+pgas_status_t pgasi_wrap_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer,
+                                  size_t *bytes_io);
+pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer,
+                                    size_t bytes, pgasi_tp_key_t **key_p);
 pgas_status_t pgasi_wrap_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
 void pgasi_wrap_key_release(pgasi_tp_key_t *key);
 pgas_status_t pgasi_wrap_event_fd(pgasi_tp_lane_t *lane, int *fd_p);

@@ -1,11 +1,12 @@
 /* The program that t/attack/attack kills, stops, cuts off and starves; no test by itself.
  *   worker SEED SECONDS finish     works so long; every operation must succeed
- *   worker SEED SECONDS survive    works until a collective reports a lost rank, and then a little more with the others
+ *   worker SEED SECONDS survive    works until a collective reports a lost rank, and then a little
+ *                                  more with the others
  *   worker SEED SECONDS doomed     works until then, and waits for the library to end the job
  *
- * Each rank alone writes its own row of words at every rank, so it knows what every get, atomic and reply must return.
- * It prints `pid RANK PID` when the library runs, `survived RANK` or `finished RANK` at the end, and `WRONG ...` for a
- * result or a status that the mode does not allow. */
+ * Each rank alone writes its own row of words at every rank, so it knows what every get, atomic and
+ * reply must return. It prints `pid RANK PID` when the library runs, `survived RANK` or `finished
+ * RANK` at the end, and `WRONG ...` for a result or a status that the mode does not allow. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,9 @@
 
 #include "pgas/pgas.h"
 
-#define WORDS 512       /* of a row */
-#define RANKS_MAX 64
-#define OPS_PER_ROUND 32
+#define WORDS          512 /* of a row */
+#define RANKS_MAX      64
+#define OPS_PER_ROUND  32
 #define OPS_AFTER_LOSS 200
 
 typedef struct {
@@ -51,8 +52,8 @@ static uint64_t draw(uint64_t n)
 static void wrong(const char *what, int target, uint64_t got, uint64_t want)
 {
     n_wrong++;
-    printf("WRONG %s: rank %d at rank %d: got %llx, want %llx\n", what, me, target, (unsigned long long)got,
-           (unsigned long long)want);
+    printf("WRONG %s: rank %d at rank %d: got %llx, want %llx\n", what, me, target,
+           (unsigned long long)got, (unsigned long long)want);
     fflush(stdout);
 }
 
@@ -112,7 +113,8 @@ static void put_some(int target)
     uint64_t first = draw(WORDS - 1), n = 1 + draw(WORDS - 1 - first);
     for (uint64_t i = 0; i < n; i++)
         model[target].word[first + i] = mix(state + i);
-    worked("put", target, pgas_put(word_at(target, first), &model[target].word[first], n * sizeof(uint64_t)));
+    worked("put", target,
+           pgas_put(word_at(target, first), &model[target].word[first], n * sizeof(uint64_t)));
 }
 
 static void get_some(int target)
@@ -122,10 +124,9 @@ static void get_some(int target)
     if (!worked("flush", target, pgas_flush(target)) ||
         !worked("get", target, pgas_get(here, word_at(target, first), n * sizeof(uint64_t))))
         return;
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         if (here[i] != model[target].word[first + i])
             wrong("get", target, here[i], model[target].word[first + i]);
-    }
 }
 
 static void add_some(int target)
@@ -144,7 +145,8 @@ static void ask_some(int target)
     size_t bytes = 8 * (1 + draw(32));
     for (size_t i = 0; i < bytes / 8; i++)
         args[i] = mix(state + i);
-    if (!worked("call_return", target, pgas_call_return(target, ask, args, bytes, &reply, sizeof reply, NULL)))
+    if (!worked("call_return", target,
+                pgas_call_return(target, ask, args, bytes, &reply, sizeof reply, NULL)))
         return;
     if (reply != mix(args[0] + bytes))
         wrong("call_return", target, reply, mix(args[0] + bytes));
@@ -157,11 +159,14 @@ static void count_some(int target)
     uint64_t n = 1 + draw(20), n_there = 0, n_accepted = 0;
     if (!worked("sync_init", target, pgas_sync_init(&sync, (int64_t)n)))
         return;
-    while (n_accepted < n && worked("call", target, pgas_call(target, count, &me, sizeof me, &sync)))
+    while (n_accepted < n &&
+           worked("call", target, pgas_call(target, count, &me, sizeof me, &sync)))
         n_accepted++;
     if (n_accepted == n && worked("sync_wait", target, pgas_sync_wait(&sync, -1))) {
         n_sent[target] += n;
-        if (worked("question", target, pgas_call_return(target, counted, &me, sizeof me, &n_there, sizeof n_there, NULL)) &&
+        if (worked("question", target,
+                   pgas_call_return(target, counted, &me, sizeof me, &n_there, sizeof n_there,
+                                    NULL)) &&
             n_there != n_sent[target])
             wrong("counted calls", target, n_there, n_sent[target]);
     }
@@ -238,7 +243,7 @@ int main(int argc, char **argv)
         operate();
     pgas_status_t status = pgas_finalize();
     if (status != PGAS_OK && !(status == PGAS_ERR_PEER && may_lose))
-        wrong("finalize", me, (uint64_t)-(int64_t)status, 0);
+        wrong("finalize", me, (uint64_t) - (int64_t)status, 0);
     if (!n_wrong)
         printf("%s %d\n", n_lost ? "survived" : "finished", me);
     fflush(stdout);

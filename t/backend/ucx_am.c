@@ -1,9 +1,10 @@
 /* Active messages over the ops table.
- *   what:   each message arrives once, unchanged, in the order of its lane and sender whatever the sizes; kept data
- *           stays; handlers may send; what is too large or foreign is dropped
+ *   what:   each message arrives once, unchanged, in the order of its lane and sender whatever the
+ *           sizes; kept data stays; handlers may send; what is too large or foreign is dropped
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 | PGAS_TEST_TRANSPORT=verbs |
+ *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |
+ *   env:    PGAS_TEST_TRANSPORT=verbs |
  *   env:    PGAS_TEST_TRANSPORT=verbs PGAS_TEST_FAULT=delay=5,reorder=7,again=3
  *   log:    dropped a message of
  *   source: transport.h
@@ -41,11 +42,12 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
     header_t header;
     (void)arg;
     inbox.n_arrived++;
-    if (am->header_bytes < sizeof(header)) {
-        inbox.n_bad += am->header_bytes != 3 || memcmp(am->header, "abc", 3) != 0 || am->data_bytes != 0;
+    if (am->header_bytes < sizeof header) {
+        inbox.n_bad +=
+            am->header_bytes != 3 || memcmp(am->header, "abc", 3) != 0 || am->data_bytes != 0;
         return false;
     }
-    memcpy(&header, am->header, sizeof(header));
+    memcpy(&header, am->header, sizeof header);
     if (header.sender >= SENDERS_MAX || header.lane >= WORLD_LANES_MAX) {
         inbox.n_bad++;
         return false;
@@ -53,9 +55,8 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
     inbox.n_bad += am->source != (int)header.sender;
     inbox.n_late += header.number != inbox.next[header.sender][header.lane]++;
     inbox.n_bad += !world_matches(am->data, header.seed, 0, am->data_bytes);
-    if (header.kind == PING) {
+    if (header.kind == PING)
         inbox.pings[inbox.n_pings_waiting++ % PINGS_MAX] = header.sender;
-    }
     inbox.n_pongs += header.kind == PONG;
     if (header.kind == KEEP && inbox.n_kept < KEEP_MAX) {
         inbox.kept[inbox.n_kept].data = am->data;
@@ -71,17 +72,17 @@ static uint32_t next_number[SENDERS_MAX][WORLD_LANES_MAX];
 static bool send(int lane, int peer, uint32_t kind, size_t bytes, uint64_t seed)
 {
     static unsigned char data[DATA_MAX];
-    header_t header = {kind, (uint32_t)world.rank, (uint32_t)lane, next_number[peer][lane]++, seed};
+    header_t header = { kind, (uint32_t)world.rank, (uint32_t)lane, next_number[peer][lane]++,
+                        seed };
     world_fill(data, seed, 0, bytes);
-    return world_am(lane, peer, &header, sizeof(header), data, bytes) == PGAS_OK;
+    return world_am(lane, peer, &header, sizeof header, data, bytes) == PGAS_OK;
 }
 
 /* Until n messages have come in since the test began, everywhere. */
 static void await(uint64_t n)
 {
-    while (inbox.n_arrived < n) {
+    while (inbox.n_arrived < n)
         world_progress();
-    }
     world_barrier();
 }
 
@@ -99,24 +100,25 @@ static bool is_clean(void)
 
 static void sizes(void)
 {
-    static const size_t bytes[] = {0,     1,     3,     8,     64,    99,    100,   255,   256,    257,     1000,  4096,
-                                   7680,  8000,  8100,  8192,  8256,  8300,  9000,  16384, 65535,  65536,   65537, 262144,
-                                   1 << 20, (1 << 20) + 1, 3000001, DATA_MAX};
-    const size_t n = sizeof(bytes) / sizeof(bytes[0]);
+    static const size_t bytes[] = {
+        0,       1,     3,     8,     64,    99,     100,     255,           256,
+        257,     1000,  4096,  7680,  8000,  8100,   8192,    8256,          8300,
+        9000,    16384, 65535, 65536, 65537, 262144, 1 << 20, (1 << 20) + 1, 3000001,
+        DATA_MAX
+    };
+    const size_t n = sizeof bytes / sizeof bytes[0];
     bool good = true;
     begin();
     for (size_t i = 0; i < n; i++) {
-        for (int peer = 0; peer < world.size; peer++) {
-            for (int lane = 0; lane < world.n_lanes; lane++) {
+        for (int peer = 0; peer < world.size; peer++)
+            for (int lane = 0; lane < world.n_lanes; lane++)
                 good = send(lane, peer, PLAIN, bytes[i], i) && good;
-            }
-        }
     }
     await(n * (uint64_t)world.size * (uint64_t)world.n_lanes);
-    spmd_ok(good && is_clean(), "0 bytes to 4 MiB arrive unchanged from every lane, also to oneself");
-    for (int peer = 0; peer < world.size; peer++) {
+    spmd_ok(good && is_clean(),
+            "0 bytes to 4 MiB arrive unchanged from every lane, also to oneself");
+    for (int peer = 0; peer < world.size; peer++)
         world_am(0, peer, "abc", 3, NULL, 0);
-    }
     await((n * (uint64_t)world.n_lanes + 1) * (uint64_t)world.size);
     spmd_ok(inbox.n_bad == 0, "a short header and no data");
 }
@@ -136,34 +138,36 @@ static void order(void)
     bool good = true;
     begin();
     for (int i = 0; i < N; i++) {
-        int peer = (world.rank + 1 + i % (world.size - 1)) % world.size, lane = (int)pgasi_rng_below(&rng, 2);
-        size_t bytes = i % 16 == 0 ? pgasi_rng_below(&rng, 600000) : pgasi_rng_below(&rng, i % 5 == 0 ? 20000 : 200);
+        int peer = (world.rank + 1 + i % (world.size - 1)) % world.size,
+            lane = (int)pgasi_rng_below(&rng, 2);
+        size_t bytes = i % 16 == 0 ? pgasi_rng_below(&rng, 600000)
+                                   : pgasi_rng_below(&rng, i % 5 == 0 ? 20000 : 200);
         slot_t *slot = &slots[i % SLOTS];
-        while (slot->used && !slot->pending.done) {
+        while (slot->used && !slot->pending.done)
             world_progress();
-        }
         free(slot->data);
         slot->data = malloc(bytes + 1);
         world_fill(slot->data, (uint64_t)i, 0, bytes);
-        header_t header = {PLAIN, (uint32_t)world.rank, (uint32_t)lane, next_number[peer][lane]++, (uint64_t)i};
+        header_t header = { PLAIN, (uint32_t)world.rank, (uint32_t)lane, next_number[peer][lane]++,
+                            (uint64_t)i };
         pgas_status_t status;
-        while ((status = world.lanes[lane]->ops->am(world.lanes[lane], peer, &header, sizeof(header), slot->data,
-                                                    bytes, world_pending(&slot->pending))) == PGAS_ERR_AGAIN) {
+        while ((status =
+                    world.lanes[lane]->ops->am(world.lanes[lane], peer, &header, sizeof header,
+                                               slot->data, bytes, world_pending(&slot->pending))) ==
+               PGAS_ERR_AGAIN)
             world_progress();
-        }
         slot->used = status == PGAS_INPROGRESS;
         good = good && status >= 0;
     }
     await(world.size == 2 ? N : 0);
     for (int i = 0; i < SLOTS; i++) {
-        while (slots[i].used && !slots[i].pending.done) {
+        while (slots[i].used && !slots[i].pending.done)
             world_progress();
-        }
         good = good && (!slots[i].used || slots[i].pending.status == PGAS_OK);
         free(slots[i].data);
-        slots[i] = (slot_t){.used = false};
+        slots[i] = (slot_t){ .used = false };
     }
-    uint64_t sums[2] = {N, 0}, all[2];
+    uint64_t sums[2] = { N, 0 }, all[2];
     do { /* with more than two ranks the counts differ: wait until as many came as were sent */
         sums[1] = inbox.n_arrived;
         MPI_Request request;
@@ -173,7 +177,8 @@ static void order(void)
             world_progress();
         }
     } while (all[0] != all[1]);
-    spmd_ok(good && is_clean(), "%d messages of mixed sizes arrive in order of their lane and sender", N);
+    spmd_ok(good && is_clean(),
+            "%d messages of mixed sizes arrive in order of their lane and sender", N);
 }
 
 /* Messages without a completion: a flush gives the buffers back. */
@@ -186,20 +191,21 @@ static void no_completion(void)
     bool good = true;
     begin();
     for (int i = 0; i < N; i++) {
-        size_t bytes = i % 2 == 0 ? sizeof(data[i]) : 50;
-        header_t header = {PLAIN, (uint32_t)world.rank, 1, next_number[peer][1]++, (uint64_t)i};
+        size_t bytes = i % 2 == 0 ? sizeof data[i] : 50;
+        header_t header = { PLAIN, (uint32_t)world.rank, 1, next_number[peer][1]++, (uint64_t)i };
         world_fill(data[i], (uint64_t)i, 0, bytes);
         pgas_status_t status;
-        while ((status = lane->ops->am(lane, peer, &header, sizeof(header), data[i], bytes, NULL)) == PGAS_ERR_AGAIN) {
+        while ((status = lane->ops->am(lane, peer, &header, sizeof header, data[i], bytes, NULL)) ==
+               PGAS_ERR_AGAIN)
             world_progress();
-        }
         good = good && status >= 0;
-        memset(&header, 0xff, sizeof(header)); /* the header was copied at once */
+        memset(&header, 0xff, sizeof header); /* the header was copied at once */
     }
     good = world_flush(1, peer) == PGAS_OK && good;
-    memset(data, 0xee, sizeof(data));
+    memset(data, 0xee, sizeof data);
     await(N);
-    spmd_ok(good && is_clean(), "messages without completion: after a flush their data is ours again");
+    spmd_ok(good && is_clean(),
+            "messages without completion: after a flush their data is ours again");
 }
 
 static void keeping(void)
@@ -215,16 +221,19 @@ static void keeping(void)
     await(N);
     good = good && inbox.n_kept == N;
     for (int i = 0; i < N / 2; i++) { /* half of the buffers back, then more traffic through them */
-        good = good && world_matches(inbox.kept[2 * i].data, inbox.kept[2 * i].seed, 0, inbox.kept[2 * i].bytes);
+        good = good && world_matches(inbox.kept[2 * i].data, inbox.kept[2 * i].seed, 0,
+                                     inbox.kept[2 * i].bytes);
         world.lanes[0]->ops->am_release(world.lanes[0], inbox.kept[2 * i].data);
     }
     for (int i = 0; i < N; i++) {
-        good = send(0, (world.rank + 1) % world.size, PLAIN, (size_t)(i * 31 % 9000), (uint64_t)i) && good;
+        good =
+            send(0, (world.rank + 1) % world.size, PLAIN, (size_t)(i * 31 % 9000), (uint64_t)i) &&
+            good;
     }
     await(2 * N);
     for (int i = 0; i < N / 2; i++) {
-        good = good &&
-               world_matches(inbox.kept[2 * i + 1].data, inbox.kept[2 * i + 1].seed, 0, inbox.kept[2 * i + 1].bytes);
+        good = good && world_matches(inbox.kept[2 * i + 1].data, inbox.kept[2 * i + 1].seed, 0,
+                                     inbox.kept[2 * i + 1].bytes);
         world.lanes[0]->ops->am_release(world.lanes[0], inbox.kept[2 * i + 1].data);
     }
     spmd_ok(good && is_clean(), "%d kept messages stay what they are while others come", N);
@@ -246,15 +255,13 @@ static void answers(void)
     for (int i = 0; i < N; i++) {
         for (int peer = 0; peer < world.size; peer++) {
             good = send(1, peer, PING, 8, (uint64_t)i) && good;
-            while (n_answered < inbox.n_pings_waiting) {
+            while (n_answered < inbox.n_pings_waiting)
                 good = send(0, (int)inbox.pings[n_answered++ % PINGS_MAX], PONG, 24, 5) && good;
-            }
         }
     }
     while (inbox.n_pongs < all || (uint64_t)n_answered < all) {
-        while (n_answered < inbox.n_pings_waiting) {
+        while (n_answered < inbox.n_pings_waiting)
             good = send(0, (int)inbox.pings[n_answered++ % PINGS_MAX], PONG, 24, 5) && good;
-        }
         world_progress();
     }
     spmd_ok(good && inbox.n_pongs == all && is_clean(), "%d answers from each rank to each", N);
@@ -264,22 +271,23 @@ static void answers(void)
 static void limits(void)
 {
     static unsigned char data[DATA_MAX * 2];
-    header_t header = {PLAIN, (uint32_t)world.rank, 0, 0, 0};
+    header_t header = { PLAIN, (uint32_t)world.rank, 0, 0, 0 };
     int peer = (world.rank + 1) % world.size;
     begin();
     bool good = world_am(0, peer, data, PGASI_TP_AM_HEADER_MAX + 1, data, 8) == PGAS_ERR_LIMIT;
     spmd_ok(good && inbox.n_arrived == 0, "a header that is too long is refused");
-    good = world_am(0, peer, &header, sizeof(header), data, sizeof(data)) == PGAS_OK;
+    good = world_am(0, peer, &header, sizeof header, data, sizeof data) == PGAS_OK;
     good = send(0, peer, PLAIN, 100, 1) && good;
     await(1);
-    spmd_ok(good && inbox.n_arrived == 1 && is_clean(), "data beyond the receiver's limit is dropped, the next arrives");
+    spmd_ok(good && inbox.n_arrived == 1 && is_clean(),
+            "data beyond the receiver's limit is dropped, the next arrives");
 }
 
 int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
     spmd_plan(12);
-    world_open(&(world_opts_t){.am_fn = on_am, .am_data_max = DATA_MAX});
+    world_open(&(world_opts_t){ .am_fn = on_am, .am_data_max = DATA_MAX });
     spmd_diag("%s", world.attr.detail);
     sizes();
     order();
@@ -289,9 +297,9 @@ int main(int argc, char **argv)
     limits();
     world_close();
     spmd_diag("with the longer headers that many ranks need");
-    memset(&inbox, 0, sizeof(inbox));
-    memset(next_number, 0, sizeof(next_number));
-    world_open(&(world_opts_t){.am_fn = on_am, .am_data_max = DATA_MAX, .job_ranks = 1 << 18});
+    memset(&inbox, 0, sizeof inbox);
+    memset(next_number, 0, sizeof next_number);
+    world_open(&(world_opts_t){ .am_fn = on_am, .am_data_max = DATA_MAX, .job_ranks = 1 << 18 });
     order();
     keeping();
     world_close();

@@ -1,9 +1,10 @@
 /* Atomics over the ops table.
- *   what:   every operation in both sizes does what a plain word would; results and words are atomic with the owner's
- *           own atomic instructions
+ *   what:   every operation in both sizes does what a plain word would; results and words are
+ *           atomic with the owner's own atomic instructions
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 | PGAS_TEST_TRANSPORT=verbs |
+ *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |
+ *   env:    PGAS_TEST_TRANSPORT=verbs |
  *   env:    PGAS_TEST_TRANSPORT=verbs PGAS_TEST_FAULT=delay=5,reorder=7,again=3
  *   source: transport.h
  */
@@ -16,7 +17,8 @@ static int right(void)
     return (world.rank + 1) % world.size;
 }
 
-static uint64_t expect(pgasi_amo_t op, size_t bytes, uint64_t word, uint64_t operand, uint64_t compare)
+static uint64_t expect(pgasi_amo_t op, size_t bytes, uint64_t word, uint64_t operand,
+                       uint64_t compare)
 {
     uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
     switch (op) {
@@ -52,24 +54,27 @@ static void model(size_t bytes)
     world_barrier();
     for (int step = 0; step < STEPS; step++) {
         pgasi_amo_t op = (pgasi_amo_t)pgasi_rng_below(&rng, 6);
-        uint64_t operand = pgasi_rng_u64(&rng), compare = step % 2 == 0 ? word : pgasi_rng_u64(&rng);
+        uint64_t operand = pgasi_rng_u64(&rng),
+                 compare = step % 2 == 0 ? word : pgasi_rng_u64(&rng);
         bool fetching = op >= PGASI_AMO_SWAP || step % 3 != 0;
         result = 0;
-        pgas_status_t status =
-            world_amo(step % 2, right(), at, op, bytes, operand, compare, fetching ? &result : NULL);
+        pgas_status_t status = world_amo(step % 2, right(), at, op, bytes, operand, compare,
+                                         fetching ? &result : NULL);
         results = results && status == PGAS_OK && (!fetching || result == word);
         word = expect(op, bytes, word, operand, compare);
-        if (!fetching || step % 2 != 0) { /* the next one comes from another lane */
+        if (!fetching || step % 2 != 0) /* the next one comes from another lane */
             results = world_flush(step % 2, right()) == PGAS_OK && results;
-        }
     }
     result = 0;
     results = world_get(0, right(), at, &result, bytes) == PGAS_OK && results;
-    spmd_ok(results && result == word, "%zu bytes: %d random operations give what a plain word gives", bytes, STEPS);
+    spmd_ok(results && result == word,
+            "%zu bytes: %d random operations give what a plain word gives", bytes, STEPS);
     world_barrier();
-    spmd_ok(memcmp(world.heap + at + bytes, &guard, 8) == 0 && memcmp(world.heap + at - bytes, (char *)&guard + 8 - bytes, bytes) == 0,
+    spmd_ok(memcmp(world.heap + at + bytes, &guard, 8) == 0 &&
+                memcmp(world.heap + at - bytes, (char *)&guard + 8 - bytes, bytes) == 0,
             "%zu bytes: neighbours did not change", bytes);
-    spmd_ok(expect(PGASI_AMO_CSWAP, bytes, 1, 2, 3) == 1 && expect(PGASI_AMO_ADD, bytes, 1, 2, 0) != word,
+    spmd_ok(expect(PGASI_AMO_CSWAP, bytes, 1, 2, 3) == 1 &&
+                expect(PGASI_AMO_ADD, bytes, 1, 2, 0) != word,
             "the comparison can fail");
     world_barrier();
 }
@@ -87,31 +92,41 @@ static void concurrent(size_t bytes)
         uint64_t result;
         pgas_status_t status;
         if (world.rank != 0) {
-            status = world_amo(i % 2, 0, sum_at, PGASI_AMO_ADD, bytes, 1, 0, i % 4 < 2 ? &result : NULL);
+            status =
+                world_amo(i % 2, 0, sum_at, PGASI_AMO_ADD, bytes, 1, 0, i % 4 < 2 ? &result : NULL);
             good = status == PGAS_OK && good;
-            good = world_amo(0, 0, flip_at, PGASI_AMO_XOR, bytes, (uint64_t)i, 0, NULL) == PGAS_OK && good;
+            good =
+                world_amo(0, 0, flip_at, PGASI_AMO_XOR, bytes, (uint64_t)i, 0, NULL) == PGAS_OK &&
+                good;
         } else {
-            for (int j = 0; j < 50; j++) { /* instructions, in the middle of the others' operations */
+            /* instructions, in the middle of the others' operations */
+            for (int j = 0; j < 50; j++) {
                 if (bytes == 4) {
-                    __atomic_fetch_add((uint32_t *)(void *)(world.heap + sum_at), 1, __ATOMIC_RELAXED);
-                    __atomic_fetch_xor((uint32_t *)(void *)(world.heap + flip_at), (uint32_t)i, __ATOMIC_RELAXED);
+                    __atomic_fetch_add((uint32_t *)(void *)(world.heap + sum_at), 1,
+                                       __ATOMIC_RELAXED);
+                    __atomic_fetch_xor((uint32_t *)(void *)(world.heap + flip_at), (uint32_t)i,
+                                       __ATOMIC_RELAXED);
                 } else {
-                    __atomic_fetch_add((uint64_t *)(void *)(world.heap + sum_at), 1, __ATOMIC_RELAXED);
-                    __atomic_fetch_xor((uint64_t *)(void *)(world.heap + flip_at), (uint64_t)i, __ATOMIC_RELAXED);
+                    __atomic_fetch_add((uint64_t *)(void *)(world.heap + sum_at), 1,
+                                       __ATOMIC_RELAXED);
+                    __atomic_fetch_xor((uint64_t *)(void *)(world.heap + flip_at), (uint64_t)i,
+                                       __ATOMIC_RELAXED);
                 }
             }
             world_progress();
         }
         flips ^= (uint64_t)i;
     }
-    good = world_flush(0, PGASI_TP_ALL_PEERS) == PGAS_OK && world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK && good;
+    good = world_flush(0, PGASI_TP_ALL_PEERS) == PGAS_OK &&
+           world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK && good;
     world_barrier();
     uint64_t total = 0, flipped = 0, expected = (uint64_t)N * (50 + (uint64_t)world.size - 1);
     memcpy(&total, world.heap + sum_at, bytes);
     memcpy(&flipped, world.heap + flip_at, bytes);
     flips = (world.size - 1) % 2 == 1 ? flips : 0;
     spmd_ok(good && (world.rank != 0 || (total == expected && flipped == flips)),
-            "%zu bytes: nothing is lost among %d ranks and the owner's own instructions", bytes, world.size);
+            "%zu bytes: nothing is lost among %d ranks and the owner's own instructions", bytes,
+            world.size);
     world_barrier();
 }
 
@@ -128,10 +143,12 @@ static void contended_cswap(void)
         if (world.rank == 0) {
             uint64_t *word = (uint64_t *)(void *)(world.heap + at);
             seen = __atomic_load_n(word, __ATOMIC_RELAXED);
-            done += __atomic_compare_exchange_n(word, &seen, seen + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+            done += __atomic_compare_exchange_n(word, &seen, seen + 1, false, __ATOMIC_ACQ_REL,
+                                                __ATOMIC_RELAXED);
             world_progress();
         } else {
-            good = world_amo(0, 0, at, PGASI_AMO_CSWAP, 8, seen + 1, seen, &result) == PGAS_OK && good;
+            good =
+                world_amo(0, 0, at, PGASI_AMO_CSWAP, 8, seen + 1, seen, &result) == PGAS_OK && good;
             done += result == seen;
             seen = result == seen ? seen + 1 : result;
         }
@@ -154,10 +171,10 @@ static void flood(void)
     pgasi_tp_lane_t *lane = world.lanes[1];
     for (int i = 0; i < N; i++) {
         pgas_status_t status;
-        while ((status = lane->ops->amo(lane, right(), world.keys[1][right()], world.bases[right()] + at,
-                                        PGASI_AMO_ADD, 8, 3, 0, NULL, NULL)) == PGAS_ERR_AGAIN) {
+        while ((status =
+                    lane->ops->amo(lane, right(), world.keys[1][right()], world.bases[right()] + at,
+                                   PGASI_AMO_ADD, 8, 3, 0, NULL, NULL)) == PGAS_ERR_AGAIN)
             world_progress();
-        }
         good = status >= 0 && good;
     }
     good = world_flush(1, right()) == PGAS_OK && good;
@@ -175,7 +192,8 @@ static void refusals(void)
                 world_amo(0, right(), 8, PGASI_AMO_ADD, 2, 1, 0, &result) == PGAS_ERR_INVALID &&
                 world_amo(0, right(), 8, PGASI_AMO_SWAP, 8, 1, 0, NULL) == PGAS_ERR_INVALID &&
                 world_amo(0, right(), 8, (pgasi_amo_t)77, 8, 1, 0, &result) == PGAS_ERR_INVALID &&
-                world_amo(0, right(), world.heap_bytes, PGASI_AMO_ADD, 8, 1, 0, &result) == PGAS_ERR_RANGE &&
+                world_amo(0, right(), world.heap_bytes, PGASI_AMO_ADD, 8, 1, 0, &result) ==
+                    PGAS_ERR_RANGE &&
                 result == 9,
             "misaligned words, odd sizes, unknown operations and far addresses are refused");
 }
@@ -185,7 +203,7 @@ int main(int argc, char **argv)
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
     spmd_plan(6 + 2 + 1 + 1 + 1 + 2);
     for (int registered = 0; registered < 2; registered++) {
-        world_open(&(world_opts_t){.heap_bytes = 1 << 16, .registered = registered});
+        world_open(&(world_opts_t){ .heap_bytes = 1 << 16, .registered = registered });
         if (registered) {
             spmd_diag("memory of ours, registered");
             concurrent(8);

@@ -1,7 +1,8 @@
 /* A peer that dies. Two processes without MPI, since a launcher would end the other one too.
- *   what:   after kill -9 of the peer, what is under way and what comes later ends with PGAS_ERR_PEER within 10 s, the
- *           error callback runs once, closing takes no longer than 3 s; an owner that does not know yet whether the peer has
- *           died decides later, and until then operations wait
+ *   what:   after kill -9 of the peer, what is under way and what comes later ends with
+ *           PGAS_ERR_PEER within 10 s, the error callback runs once, closing takes no longer than 3
+ *           s; an owner that does not know yet whether the peer has died decides later, and until
+ *           then operations wait
  *   tls:    tcp,self
  *   env:    PGAS_TEST_TRANSPORT=ucx | PGAS_TEST_TRANSPORT=verbs
  *   log:    rank 1 is gone
@@ -20,7 +21,9 @@
 enum { LIMIT_S = 10, BIG = 8 << 20 };
 
 typedef struct {
-    _Atomic int phase; /* child: 1 address is there, 2 served a message; parent: 10 addresses are there, 11 stop serving */
+    /* child: 1 address is there, 2 served a message; parent: 10 addresses are there, 11 stop
+     * serving */
+    _Atomic int phase;
     char address[2][1024];
     char key[PGASI_TP_KEY_MAX];
     size_t key_bytes;
@@ -66,16 +69,19 @@ static const void *address_of(void *arg, int rank)
 static pgasi_tp_t *open_rank(int rank, pgasi_tp_lane_t *lanes[2])
 {
     const pgasi_tp_ops_t *ops = pgasi_tp_find(transport);
-    pgasi_tp_opts_t opts = {
-        .rank = rank, .n_ranks = 2, .am_data_max = BIG, .am_fn = on_am, .error_fn = on_error, .suspect_fn = on_suspect};
+    pgasi_tp_opts_t opts = { .rank = rank,
+                             .n_ranks = 2,
+                             .am_data_max = BIG,
+                             .am_fn = on_am,
+                             .error_fn = on_error,
+                             .suspect_fn = on_suspect };
     pgasi_tp_t *tp;
     const void *address;
     size_t bytes = 0;
     if (ops->open(&opts, &tp) != PGAS_OK || ops->lane_open(tp, 0, &lanes[0]) != PGAS_OK ||
-        ops->lane_open(tp, 1, &lanes[1]) != PGAS_OK || ops->address(tp, &address, &bytes) != PGAS_OK ||
-        bytes > sizeof(shared->address[0])) {
+        ops->lane_open(tp, 1, &lanes[1]) != PGAS_OK ||
+        ops->address(tp, &address, &bytes) != PGAS_OK || bytes > sizeof shared->address[0])
         bail("rank %d cannot open its transport", rank);
-    }
     memcpy(shared->address[rank], address, bytes);
     ops->set_peers(tp, address_of, NULL);
     return tp;
@@ -88,22 +94,19 @@ static void child(void)
     pgasi_tp_t *tp = open_rank(1, lanes);
     pgasi_tp_mem_t *mem;
     void *heap = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    shared->key_bytes = sizeof(shared->key);
+    shared->key_bytes = sizeof shared->key;
     shared->base = (uint64_t)(uintptr_t)heap;
     if (tp->ops->mem_register(tp, heap, BIG, &mem) != PGAS_OK ||
-        tp->ops->key_pack(tp, mem, shared->key, &shared->key_bytes) != PGAS_OK) {
+        tp->ops->key_pack(tp, mem, shared->key, &shared->key_bytes) != PGAS_OK)
         _exit(1);
-    }
     shared->phase = 1;
     while (shared->phase != 11) {
         lanes[0]->ops->progress(lanes[0]);
-        if (n_messages >= 2 && shared->phase == 10) {
+        if (n_messages >= 2 && shared->phase == 10)
             shared->phase = 2;
-        }
     }
-    for (;;) {
+    for (;;)
         pause();
-    }
 }
 
 typedef struct {
@@ -135,35 +138,32 @@ static void progress(void)
 
 static pgas_status_t finish(pgas_status_t status, pending_t *pending, uint64_t begin)
 {
-    while (status == PGAS_INPROGRESS && !pending->done && within_limit(begin)) {
+    while (status == PGAS_INPROGRESS && !pending->done && within_limit(begin))
         progress();
-    }
-    return status == PGAS_INPROGRESS ? (pending->done ? pending->status : PGAS_ERR_TIMEOUT) : status;
+    return status == PGAS_INPROGRESS ? (pending->done ? pending->status : PGAS_ERR_TIMEOUT)
+                                     : status;
 }
 
 static pid_t start(pgasi_tp_t **tp_p)
 {
-    memset(shared, 0, sizeof(*shared));
+    memset(shared, 0, sizeof *shared);
     n_errors = n_messages = n_suspected = 0;
     pid_t pid = fork();
-    if (pid == 0) {
+    if (pid == 0)
         child();
-    }
     *tp_p = open_rank(0, lanes);
-    while (shared->phase != 1) {
+    while (shared->phase != 1)
         sched_yield();
-    }
-    if (lanes[0]->ops->key_unpack(lanes[0], 1, shared->key, shared->key_bytes, &key) != PGAS_OK) {
+    if (lanes[0]->ops->key_unpack(lanes[0], 1, shared->key, shared->key_bytes, &key) != PGAS_OK)
         bail("no key");
-    }
     shared->phase = 10;
     for (int i = 0; i < 2; i++) { /* both lanes are connected then */
-        pending_t pending = {.super.fn = completed};
-        finish(lanes[i]->ops->am(lanes[i], 1, "x", 1, NULL, 0, &pending.super), &pending, pgasi_now_ns());
+        pending_t pending = { .super.fn = completed };
+        finish(lanes[i]->ops->am(lanes[i], 1, "x", 1, NULL, 0, &pending.super), &pending,
+               pgasi_now_ns());
     }
-    while (shared->phase != 2) {
+    while (shared->phase != 2)
         progress();
-    }
     return pid;
 }
 
@@ -185,24 +185,23 @@ static void while_idle(void)
     uint64_t begin = pgasi_now_ns(), word = 1;
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    while (n_errors == 0 && within_limit(begin)) {
+    while (n_errors == 0 && within_limit(begin))
         progress();
-    }
-    ok(n_errors == 1 && error_peer == 1 && error_status == PGAS_ERR_PEER, "the owner hears of it after %.1f s",
-       (double)(pgasi_now_ns() - begin) * 1e-9);
+    ok(n_errors == 1 && error_peer == 1 && error_status == PGAS_ERR_PEER,
+       "the owner hears of it after %.1f s", (double)(pgasi_now_ns() - begin) * 1e-9);
     for (int i = 0; i < 2; i++) {
         pgasi_tp_lane_t *lane = lanes[i];
-        ok(lane->ops->am(lane, 1, "x", 1, NULL, 0, NULL) == PGAS_ERR_PEER, "lane %d: later messages are refused", i);
+        ok(lane->ops->am(lane, 1, "x", 1, NULL, 0, NULL) == PGAS_ERR_PEER,
+           "lane %d: later messages are refused", i);
     }
     ok(lanes[0]->ops->put(lanes[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
            lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
-           lanes[0]->ops->amo(lanes[0], 1, key, shared->base, PGASI_AMO_ADD, 8, 1, 0, &word, NULL) ==
-               PGAS_ERR_PEER &&
+           lanes[0]->ops->amo(lanes[0], 1, key, shared->base, PGASI_AMO_ADD, 8, 1, 0, &word,
+                              NULL) == PGAS_ERR_PEER &&
            lanes[0]->ops->flush(lanes[0], 1, NULL) == PGAS_ERR_PEER,
        "so are puts, gets, atomics and flushes");
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++)
         progress();
-    }
     is_int(n_errors, 1, "and hears of it once");
     ok(lanes[0]->ops->am(lanes[0], 0, "x", 1, NULL, 0, NULL) >= 0, "messages to others still go");
     stop(tp);
@@ -214,24 +213,26 @@ static void while_busy(void)
     pgasi_tp_t *tp;
     pid_t pid = start(&tp);
     uint64_t begin, word = 0;
-    pending_t put = {.super.fn = completed}, get = put, amo = put, am = put, flush = put;
+    pending_t put = { .super.fn = completed }, get = put, amo = put, am = put, flush = put;
     pgas_status_t s_put, s_get, s_amo, s_am, s_flush;
     shared->phase = 11; /* it no longer serves */
     s_put = lanes[0]->ops->put(lanes[0], 1, key, shared->base, data, BIG, &put.super);
     s_get = lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, &get.super);
-    s_amo = lanes[0]->ops->amo(lanes[0], 1, key, shared->base, PGASI_AMO_OR, 8, 1, 0, &word, &amo.super);
+    s_amo = lanes[0]->ops->amo(lanes[0], 1, key, shared->base, PGASI_AMO_OR, 8, 1, 0, &word,
+                               &amo.super);
     s_am = lanes[1]->ops->am(lanes[1], 1, "x", 1, data, BIG, &am.super);
     s_flush = lanes[0]->ops->flush(lanes[0], 1, &flush.super);
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 10000; i++)
         progress();
-    }
-    ok((is_one_sided || (s_get == PGAS_INPROGRESS && !get.done)) && s_amo == PGAS_INPROGRESS && !amo.done &&
-           s_am == PGAS_INPROGRESS && !am.done && s_flush == PGAS_INPROGRESS && !flush.done,
+    ok((is_one_sided || (s_get == PGAS_INPROGRESS && !get.done)) && s_amo == PGAS_INPROGRESS &&
+           !amo.done && s_am == PGAS_INPROGRESS && !am.done && s_flush == PGAS_INPROGRESS &&
+           !flush.done,
        "operations on a rank that does not serve wait");
     begin = pgasi_now_ns();
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    is_int(finish(s_get, &get, begin), is_one_sided ? PGAS_OK : PGAS_ERR_PEER, "it dies: the get ends");
+    is_int(finish(s_get, &get, begin), is_one_sided ? PGAS_OK : PGAS_ERR_PEER,
+           "it dies: the get ends");
     is_int(finish(s_amo, &amo, begin), PGAS_ERR_PEER, "so does the fetch-or");
     is_int(finish(s_am, &am, begin), PGAS_ERR_PEER, "so does the large message");
     is_int(finish(s_flush, &flush, begin), PGAS_ERR_PEER, "so does the flush");
@@ -247,23 +248,24 @@ static void while_nobody_knows(void)
     knows_nothing = true;
     pid_t pid = start(&tp);
     uint64_t begin = pgasi_now_ns(), word = 0;
-    pending_t am = {.super.fn = completed}, get = am;
+    pending_t am = { .super.fn = completed }, get = am;
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    while (n_suspected == 0 && within_limit(begin)) {
+    while (n_suspected == 0 && within_limit(begin))
         progress();
-    }
-    pgas_status_t s_am = lanes[0]->ops->am(lanes[0], 1, "x", 1, shared, sizeof(*shared), &am.super);
+    pgas_status_t s_am = lanes[0]->ops->am(lanes[0], 1, "x", 1, shared, sizeof *shared, &am.super);
     pgas_status_t s_get = lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, &get.super);
-    while (n_suspected < 3 && within_limit(begin)) {
+    while (n_suspected < 3 && within_limit(begin))
         progress();
-    }
-    ok(n_suspected >= 3 && n_errors == 0, "an owner that knows nothing is asked again, and no rank is given up");
-    ok((s_am == PGAS_OK || (s_am == PGAS_INPROGRESS && !am.done)) && s_get == PGAS_INPROGRESS && !get.done,
+    ok(n_suspected >= 3 && n_errors == 0,
+       "an owner that knows nothing is asked again, and no rank is given up");
+    ok((s_am == PGAS_OK || (s_am == PGAS_INPROGRESS && !am.done)) && s_get == PGAS_INPROGRESS &&
+           !get.done,
        "meanwhile operations are accepted and wait");
     tp->ops->peer_dead(tp, 1);
     is_int(finish(s_get, &get, begin), PGAS_ERR_PEER, "it learns of the death: they end");
-    is_int(lanes[1]->ops->am(lanes[1], 1, "x", 1, NULL, 0, NULL), PGAS_ERR_PEER, "and later ones are refused");
+    is_int(lanes[1]->ops->am(lanes[1], 1, "x", 1, NULL, 0, NULL), PGAS_ERR_PEER,
+           "and later ones are refused");
     stop(tp);
 }
 
@@ -271,11 +273,11 @@ int main(void)
 {
     plan(20);
     const char *name = getenv("PGAS_TEST_TRANSPORT");
-    if (name != NULL && name[0] != '\0') {
+    if (name && name[0] != '\0') {
         transport = name;
         is_one_sided = strcmp(name, "verbs") == 0;
     }
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     while_idle();
     while_busy();
     while_nobody_knows();

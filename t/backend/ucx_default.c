@@ -1,6 +1,7 @@
 /* What the backend chooses when the user chooses nothing.
- *   what:   on real nodes no shared-memory transports are opened, lanes are small, peers are watched; with peers on
- *           the host memory is shared; a wrong PGAS_UCX_TLS is refused with its name
+ *   what:   on real nodes no shared-memory transports are opened, lanes are small, peers are
+ *           watched; with peers on the host memory is shared; a wrong PGAS_UCX_TLS is refused with
+ *           its name
  *   np:     2
  *   log:    ucx: error: opening the network failed: .*PGAS_UCX_TLS
  *   source: transport.h, same_host_peers; design.md, data plane
@@ -24,12 +25,10 @@ static long resident_kib(void)
 {
     long pages = 0, resident = 0;
     FILE *statm = fopen("/proc/self/statm", "r");
-    if (statm == NULL || fscanf(statm, "%ld %ld", &pages, &resident) != 2) {
+    if (!statm || fscanf(statm, "%ld %ld", &pages, &resident) != 2)
         resident = 0;
-    }
-    if (statm != NULL) {
+    if (statm)
         fclose(statm);
-    }
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
@@ -44,9 +43,8 @@ static void exchange(const char *what)
                 world_amo(1, other, 8, PGASI_AMO_ADD, 8, 1, 0, &old) == PGAS_OK && old == 41 &&
                 world_get(1, other, 8, &back, 8) == PGAS_OK && back == 42 &&
                 world_am(1, other, "hello", 5, world.heap, 20000) == PGAS_OK;
-    while (n_arrived < 1) {
+    while (n_arrived < 1)
         world_progress();
-    }
     spmd_ok(good, "%s: put, add, get and send", what);
     world_barrier();
 }
@@ -55,32 +53,32 @@ static void real_nodes(void)
 {
     void *addr;
     pgasi_tp_lane_t *lanes[8];
-    world_open(&(world_opts_t){.am_fn = on_am, .real_nodes = true});
+    world_open(&(world_opts_t){ .am_fn = on_am, .real_nodes = true });
     spmd_diag("%s", world.attr.detail);
     spmd_ok((world.attr.caps & PGASI_TP_MEM_ALLOC) == 0 &&
-                world.ops->key_map(world.keys[0][1 - world.rank], world.bases[1 - world.rank], &addr) ==
-                    PGAS_ERR_UNSUPPORTED,
+                world.ops->key_map(world.keys[0][1 - world.rank], world.bases[1 - world.rank],
+                                   &addr) == PGAS_ERR_UNSUPPORTED,
             "real nodes: no memory is shared");
     exchange("real nodes");
     long before = resident_kib();
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         world.ops->lane_open(world.tp, 10 + i, &lanes[i]);
-    }
     long each = (resident_kib() - before) / 8;
-    spmd_ok((size_t)each * 1024 <= world.attr.lane_bytes, "a lane takes %ld KiB, no more than announced", each);
-    for (int i = 0; i < 8; i++) {
+    spmd_ok((size_t)each * 1024 <= world.attr.lane_bytes,
+            "a lane takes %ld KiB, no more than announced", each);
+    for (int i = 0; i < 8; i++)
         world.ops->lane_close(lanes[i]);
-    }
     world_close();
 }
 
 static void same_host(void)
 {
     void *addr;
-    world_open(&(world_opts_t){.am_fn = on_am});
+    world_open(&(world_opts_t){ .am_fn = on_am });
     spmd_diag("%s", world.attr.detail);
     spmd_ok((world.attr.caps & PGASI_TP_MEM_ALLOC) != 0 &&
-                world.ops->key_map(world.keys[0][1 - world.rank], world.bases[1 - world.rank], &addr) == PGAS_OK,
+                world.ops->key_map(world.keys[0][1 - world.rank], world.bases[1 - world.rank],
+                                   &addr) == PGAS_OK,
             "peers on the host: memory is shared");
     exchange("peers on the host");
     world_close();
@@ -89,12 +87,13 @@ static void same_host(void)
 static void wrong_name(void)
 {
     pgasi_tp_t *tp = NULL;
-    pgasi_tp_opts_t opts = {.n_ranks = 1, .am_fn = on_am};
+    pgasi_tp_opts_t opts = { .n_ranks = 1, .am_fn = on_am };
     setenv("PGAS_UCX_TLS", "pigeon", 1);
-    spmd_ok(pgasi_tp_find("ucx")->open(&opts, &tp) < 0 && tp == NULL, "a transport that nobody has is refused");
+    spmd_ok(pgasi_tp_find("ucx")->open(&opts, &tp) < 0 && !tp,
+            "a transport that nobody has is refused");
     unsetenv("PGAS_UCX_TLS");
     opts.am_fn = NULL;
-    spmd_ok(pgasi_tp_find("ucx")->open(&opts, &tp) == PGAS_ERR_INVALID && tp == NULL,
+    spmd_ok(pgasi_tp_find("ucx")->open(&opts, &tp) == PGAS_ERR_INVALID && !tp,
             "so are options without a receiver of messages");
 }
 

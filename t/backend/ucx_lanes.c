@@ -1,6 +1,7 @@
 /* Lanes.
- *   what:   lanes of several threads work at once; a lane can be closed and opened again in the middle of traffic, and
- *           nobody takes that for the death of a rank; many are drained at once
+ *   what:   lanes of several threads work at once; a lane can be closed and opened again in the
+ *           middle of traffic, and nobody takes that for the death of a rank; many are drained at
+ *           once
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_TRANSPORT=ucx | PGAS_TEST_TRANSPORT=verbs
@@ -19,7 +20,7 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
 {
     uint64_t seed;
     (void)arg;
-    memcpy(&seed, am->header, sizeof(seed));
+    memcpy(&seed, am->header, sizeof seed);
     n_bad += !world_matches(am->data, seed, 0, am->data_bytes);
     n_arrived++;
     return false;
@@ -46,22 +47,19 @@ static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
 /* As world_wait, but with progress of one lane only: that of the calling thread. */
 static pgas_status_t wait_on(pgasi_tp_lane_t *lane, pgas_status_t status, pending_t *pending)
 {
-    while (status == PGAS_INPROGRESS && !pending->done) {
-        if (lane->ops->progress(lane) == 0) {
+    while (status == PGAS_INPROGRESS && !pending->done)
+        if (lane->ops->progress(lane) == 0)
             sched_yield(); /* more threads than cores */
-        }
-    }
     return status == PGAS_INPROGRESS ? pending->status : status;
 }
 
-#define DO(result, lane, call)                                      \
-    do {                                                            \
-        pending_t pending = {.super.fn = completed};                \
-        pgasi_tp_comp_t *comp = &pending.super;                     \
-        while (((result) = (call)) == PGAS_ERR_AGAIN) {             \
-            (lane)->ops->progress(lane);                            \
-        }                                                           \
-        (result) = wait_on((lane), (result), &pending);             \
+#define DO(result, lane, call)                          \
+    do {                                                \
+        pending_t pending = { .super.fn = completed };  \
+        pgasi_tp_comp_t *comp = &pending.super;         \
+        while (((result) = (call)) == PGAS_ERR_AGAIN)   \
+            (lane)->ops->progress(lane);                \
+        (result) = wait_on((lane), (result), &pending); \
     } while (0)
 
 /* Puts and gets of its own words, additions to a common one, messages now and then. */
@@ -81,11 +79,13 @@ static void *work(void *arg)
         good = good && status == PGAS_OK;
         DO(status, lane, lane->ops->get(lane, right(), key, at, &back, 8, comp));
         good = good && status == PGAS_OK && back == i;
-        DO(status, lane, lane->ops->amo(lane, right(), key, world.bases[right()], PGASI_AMO_ADD, 8, 1, 0, &back, comp));
+        DO(status, lane,
+           lane->ops->amo(lane, right(), key, world.bases[right()], PGASI_AMO_ADD, 8, 1, 0, &back,
+                          comp));
         good = good && status == PGAS_OK;
         if (i % 10 == 0) {
-            world_fill(data, i, 0, sizeof(data));
-            DO(status, lane, lane->ops->am(lane, right(), &i, sizeof(i), data, sizeof(data), comp));
+            world_fill(data, i, 0, sizeof data);
+            DO(status, lane, lane->ops->am(lane, right(), &i, sizeof i, data, sizeof data, comp));
             good = good && status == PGAS_OK;
         }
     }
@@ -102,23 +102,23 @@ static void threads_at_once(void)
     n_running = N;
     memset(world.heap, 0, 8);
     world_barrier();
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         pthread_create(&threads[i], NULL, work, (void *)(intptr_t)(i + 1));
-    }
     while (n_running > 0 || n_arrived < N * STEPS / 10) {
-        if (world.lanes[0]->ops->progress(world.lanes[0]) == 0) { /* lane 0 only: the others are in use */
+        /* lane 0 only: the others are in use */
+        if (world.lanes[0]->ops->progress(world.lanes[0]) == 0)
             sched_yield();
-        }
     }
     for (int i = 0; i < N; i++) {
         void *failed;
         pthread_join(threads[i], &failed);
-        good = good && failed == NULL;
+        good = good && !failed;
     }
     world_barrier();
     uint64_t sum;
     memcpy(&sum, world.heap, 8);
-    spmd_ok(good && n_bad == 0 && sum == N * STEPS, "%d threads with a lane each put, get, add and send at once", N);
+    spmd_ok(good && n_bad == 0 && sum == N * STEPS,
+            "%d threads with a lane each put, get, add and send at once", N);
 }
 
 static void open_and_close(void)
@@ -131,15 +131,18 @@ static void open_and_close(void)
         pgasi_tp_lane_t *lane;
         pgasi_tp_key_t *key;
         good = world.ops->lane_open(world.tp, 7, &lane) == PGAS_OK && good;
-        good = lane->ops->key_unpack(lane, right(), world.packed_keys + (size_t)right() * PGASI_TP_KEY_MAX,
-                                     world.key_bytes[right()], &key) == PGAS_OK && good;
+        good = lane->ops->key_unpack(lane, right(),
+                                     world.packed_keys + (size_t)right() * PGASI_TP_KEY_MAX,
+                                     world.key_bytes[right()], &key) == PGAS_OK &&
+               good;
         for (uint64_t i = 0; i < MESSAGES && round != 3; i++) { /* once it sends nothing */
-            size_t bytes = i % 10 == 3 ? sizeof(data) : 100;
+            size_t bytes = i % 10 == 3 ? sizeof data : 100;
             pending_t pending;
             pgas_status_t status;
             world_fill(data, i, 0, bytes);
             do {
-                status = lane->ops->am(lane, right(), &i, sizeof(i), data, bytes, world_pending(&pending));
+                status = lane->ops->am(lane, right(), &i, sizeof i, data, bytes,
+                                       world_pending(&pending));
                 lane->ops->progress(lane);
                 world_progress();
             } while (status == PGAS_ERR_AGAIN);
@@ -151,34 +154,33 @@ static void open_and_close(void)
         }
         uint64_t word = 77;
         pending_t pending;
-        pgas_status_t status =
-            lane->ops->put(lane, right(), key, world.bases[right()] + 8, &word, 8, world_pending(&pending));
+        pgas_status_t status = lane->ops->put(lane, right(), key, world.bases[right()] + 8, &word,
+                                              8, world_pending(&pending));
         while (status == PGAS_INPROGRESS && !pending.done) {
             lane->ops->progress(lane);
             world_progress();
         }
         lane->ops->key_release(key);
-        lane->ops->lane_close(lane); /* its flush needs the peer's progress: peers are between two such calls, or in one */
+        /* its flush needs the peer's progress: peers are between two such calls, or in one */
+        lane->ops->lane_close(lane);
         world_progress();
     }
-    while (n_arrived < (ROUNDS - 1) * MESSAGES) {
+    while (n_arrived < (ROUNDS - 1) * MESSAGES)
         world_progress();
-    }
     world_barrier();
-    spmd_ok(good && n_bad == 0 && n_arrived == (ROUNDS - 1) * MESSAGES, "a lane opened and closed %d times loses nothing",
-            ROUNDS);
+    spmd_ok(good && n_bad == 0 && n_arrived == (ROUNDS - 1) * MESSAGES,
+            "a lane opened and closed %d times loses nothing", ROUNDS);
     pgasi_tp_lane_t *lane = NULL;
     spmd_ok(world.ops->lane_open(world.tp, 1, &lane) == PGAS_ERR_EXISTS &&
-                world.ops->lane_open(world.tp, -1, &lane) == PGAS_ERR_RANGE && lane == NULL,
+                world.ops->lane_open(world.tp, -1, &lane) == PGAS_ERR_RANGE && !lane,
             "a lane that is open cannot be opened again, nor one that cannot be");
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 2000; i++)
         world_progress();
-    }
     spmd_is_int(n_errors, 0, "nobody took a closed lane for a dead rank");
 }
 
-/* A first and only message on each lane: its connection is being made while the lane is drained, with the help of peers that
- * progress nothing but their lane 0. */
+/* A first and only message on each lane: its connection is being made while the lane is drained,
+ * with the help of peers that progress nothing but their lane 0. */
 static void drained_together(void)
 {
     enum { N = 6, FIRST = 8 };
@@ -191,10 +193,10 @@ static void drained_together(void)
     world_barrier();
     for (int i = 0; i < N; i++) {
         uint64_t seed = (uint64_t)i;
-        world_fill(data[i], seed, 0, sizeof(data[i]));
+        world_fill(data[i], seed, 0, sizeof data[i]);
         good = world.ops->lane_open(world.tp, FIRST + i, &lanes[i]) == PGAS_OK && good;
-        pgas_status_t status = lanes[i]->ops->am(lanes[i], right(), &seed, sizeof(seed), data[i], sizeof(data[i]),
-                                                 world_pending(&pending[i]));
+        pgas_status_t status = lanes[i]->ops->am(lanes[i], right(), &seed, sizeof seed, data[i],
+                                                 sizeof data[i], world_pending(&pending[i]));
         sent[i] = status == PGAS_OK;
         good = status >= PGAS_OK && good;
     }
@@ -206,17 +208,14 @@ static void drained_together(void)
         }
         world.lanes[0]->ops->progress(world.lanes[0]);
     }
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         good = good && (sent[i] || (pending[i].done && pending[i].status == PGAS_OK));
-    }
     spmd_ok(good, "%d lanes are drained at once: what was under way is complete", N);
-    while (n_arrived < N) {
+    while (n_arrived < N)
         world_progress();
-    }
     world_barrier();
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         lanes[i]->ops->lane_close(lanes[i]);
-    }
     spmd_ok(n_bad == 0 && n_arrived == N, "and has arrived");
 }
 
@@ -224,7 +223,7 @@ int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(6);
-    world_open(&(world_opts_t){.am_fn = on_am, .error_fn = on_error, .n_lanes = WORLD_LANES_MAX});
+    world_open(&(world_opts_t){ .am_fn = on_am, .error_fn = on_error, .n_lanes = WORLD_LANES_MAX });
     spmd_diag("%s", world.attr.detail);
     threads_at_once();
     drained_together();

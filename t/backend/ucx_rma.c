@@ -1,8 +1,10 @@
 /* Put and get over the ops table.
- *   what:   bytes arrive unchanged at every size and alignment, flush and fence order them, refusals change nothing
+ *   what:   bytes arrive unchanged at every size and alignment, flush and fence order them,
+ *           refusals change nothing
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 | PGAS_TEST_TRANSPORT=verbs |
+ *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |
+ *   env:    PGAS_TEST_TRANSPORT=verbs |
  *   env:    PGAS_TEST_TRANSPORT=verbs PGAS_TEST_FAULT=delay=5,reorder=7,again=3
  *   log:    are no key of this transport
  *   source: transport.h
@@ -12,8 +14,8 @@
 #include "base/rng.h"
 #include "t/backend/world.h"
 
-#define HEAP ((size_t)330 << 20)
-#define BIG ((size_t)300 << 20)
+#define HEAP         ((size_t)330 << 20)
+#define BIG          ((size_t)300 << 20)
 #define BIG_OF_THREE ((size_t)33 << 20) /* with three ranks, which share the processor */
 
 static int right(void)
@@ -40,14 +42,24 @@ static bool there_and_back(int lane, size_t offset, size_t bytes, size_t skew)
 
 static void sizes(void)
 {
-    static const size_t bytes[] = {0,    1,    2,    3,    4,     7,     8,     9,      15,     64,     100,
-                                   255,  1000, 4095, 4096, 4097,  8192,  8193,  20000,  65536,  65537,  131071,
-                                   1 << 18, (1 << 20) - 1, 1 << 20, (1 << 20) + 13, 5 << 20};
+    static const size_t bytes[] = { 0,       1,
+                                    2,       3,
+                                    4,       7,
+                                    8,       9,
+                                    15,      64,
+                                    100,     255,
+                                    1000,    4095,
+                                    4096,    4097,
+                                    8192,    8193,
+                                    20000,   65536,
+                                    65537,   131071,
+                                    1 << 18, (1 << 20) - 1,
+                                    1 << 20, (1 << 20) + 13,
+                                    5 << 20 };
     for (int lane = 0; lane < world.n_lanes; lane++) {
         bool good = true;
-        for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+        for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
             good = there_and_back(lane, (size_t)lane << 23, bytes[i], i % 9) && good;
-        }
         spmd_ok(good, "lane %d: 0 bytes to 5 MiB, odd sizes and places", lane);
         world_barrier();
     }
@@ -58,7 +70,8 @@ static void big(void)
     size_t bytes = world.size == 2 ? BIG : BIG_OF_THREE;
     spmd_ok(there_and_back(0, 0, bytes, 3), "%zu MiB in one piece", bytes >> 20);
     world_barrier();
-    spmd_ok(world_matches(world.heap + 3, bytes + (uint64_t)((world.rank + world.size - 1) % world.size), 0, bytes),
+    spmd_ok(world_matches(world.heap + 3,
+                          bytes + (uint64_t)((world.rank + world.size - 1) % world.size), 0, bytes),
             "and the owner sees the same bytes");
     world_barrier();
 }
@@ -74,7 +87,8 @@ static void model(void)
     memset(world.heap, 0, (size_t)world.size * PART);
     world_barrier();
     for (int step = 0; step < STEPS; step++) {
-        int peer = (int)pgasi_rng_below(&rng, (uint64_t)world.size), lane = (int)pgasi_rng_below(&rng, 2);
+        int peer = (int)pgasi_rng_below(&rng, (uint64_t)world.size),
+            lane = (int)pgasi_rng_below(&rng, 2);
         size_t at = pgasi_rng_below(&rng, PART), bytes = pgasi_rng_below(&rng, PART - at);
         bytes = step % 3 == 0 ? bytes : bytes % 40;
         unsigned char *model_at = mine + (size_t)peer * PART + at;
@@ -114,10 +128,9 @@ static void flush_tells(void)
             pgas_status_t status;
             pgasi_tp_lane_t *lane = world.lanes[1];
             while ((status = lane->ops->put(lane, peer, world.keys[1][peer],
-                                            world.bases[peer] + (i + (size_t)world.rank * N) * 8, &values[i], 8,
-                                            NULL)) == PGAS_ERR_AGAIN) {
+                                            world.bases[peer] + (i + (size_t)world.rank * N) * 8,
+                                            &values[i], 8, NULL)) == PGAS_ERR_AGAIN)
                 world_progress();
-            }
             good = good && status >= 0;
         }
     }
@@ -131,11 +144,9 @@ static void flush_tells(void)
     }
     world_barrier();
     const uint64_t *heap = (const uint64_t *)(const void *)world.heap;
-    for (size_t i = 0; i < N; i++) {
-        for (int peer = 0; peer < world.size; peer++) {
+    for (size_t i = 0; i < N; i++)
+        for (int peer = 0; peer < world.size; peer++)
             good = good && heap[i + (size_t)peer * N] == i * 1000 + (uint64_t)peer;
-        }
-    }
     spmd_ok(good, "%d puts to each rank without completion are there after one flush", N);
     good = world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK && world_flush(0, right()) == PGAS_OK;
     spmd_ok(good, "a flush after nothing is done at once");
@@ -158,19 +169,18 @@ static void fence_orders(void)
         pending_t data, mark;
         pgas_status_t a, b;
         do {
-            a = lane->ops->put(lane, right(), world.keys[0][right()], world.bases[right()], src, bytes,
-                               world_pending(&data));
+            a = lane->ops->put(lane, right(), world.keys[0][right()], world.bases[right()], src,
+                               bytes, world_pending(&data));
             world_progress();
         } while (a == PGAS_ERR_AGAIN);
         good = world_fence(0) == PGAS_OK && good;
         do {
-            b = lane->ops->put(lane, right(), world.keys[0][right()], world.bases[right()] + flag_at, &round, 8,
-                               world_pending(&mark));
+            b = lane->ops->put(lane, right(), world.keys[0][right()],
+                               world.bases[right()] + flag_at, &round, 8, world_pending(&mark));
             world_progress();
         } while (b == PGAS_ERR_AGAIN);
-        while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < round) {
+        while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < round)
             world_progress();
-        }
         good = good && world.heap[0] == (char)round && world.heap[bytes / 2] == (char)round &&
                world.heap[bytes - 1] == (char)round;
         good = world_wait(a, &data) == PGAS_OK && world_wait(b, &mark) == PGAS_OK && good;
@@ -209,25 +219,31 @@ static void refusals(void)
                 attempt(false, right(), UINT64_MAX, SIZE_MAX) == PGAS_ERR_RANGE;
     spmd_ok(good, "what lies outside of the key's memory is refused");
     spmd_ok(attempt(true, world.size, base, 8) < 0 && attempt(true, -1, base, 8) < 0 &&
-                world_flush(0, world.size) == PGAS_ERR_RANGE && world_flush(0, -2) == PGAS_ERR_RANGE,
+                world_flush(0, world.size) == PGAS_ERR_RANGE &&
+                world_flush(0, -2) == PGAS_ERR_RANGE,
             "a rank that does not exist is refused");
     char bad[PGASI_TP_KEY_MAX];
     pgasi_tp_key_t *bad_key = NULL;
     bool all = true;
     for (size_t i = 0; i < world.key_bytes[0]; i++) {
-        memcpy(bad, world.packed_keys, sizeof(bad));
+        memcpy(bad, world.packed_keys, sizeof bad);
         bad[i] = (char)(bad[i] ^ 0x10);
-        all = lane->ops->key_unpack(lane, 0, bad, world.key_bytes[0], &bad_key) == PGAS_ERR_FORMAT && all;
+        all =
+            lane->ops->key_unpack(lane, 0, bad, world.key_bytes[0], &bad_key) == PGAS_ERR_FORMAT &&
+            all;
     }
     all = lane->ops->key_unpack(lane, 0, world.packed_keys, 7, &bad_key) == PGAS_ERR_FORMAT && all;
-    all = lane->ops->key_unpack(lane, 0, world.packed_keys, world.key_bytes[0] - 1, &bad_key) == PGAS_ERR_FORMAT && all;
-    spmd_ok(all && bad_key == NULL, "a key with any byte changed, or cut short, is refused");
+    all = lane->ops->key_unpack(lane, 0, world.packed_keys, world.key_bytes[0] - 1, &bad_key) ==
+              PGAS_ERR_FORMAT &&
+          all;
+    spmd_ok(all && !bad_key, "a key with any byte changed, or cut short, is refused");
     size_t small = 16;
     char buffer[16];
     pgasi_tp_mem_t *mem;
     static char memory[4096];
-    all = world.ops->mem_register(world.tp, memory, sizeof(memory), &mem) == PGAS_OK;
-    all = all && world.ops->key_pack(world.tp, mem, buffer, &small) == PGAS_ERR_LIMIT && small == 16;
+    all = world.ops->mem_register(world.tp, memory, sizeof memory, &mem) == PGAS_OK;
+    all =
+        all && world.ops->key_pack(world.tp, mem, buffer, &small) == PGAS_ERR_LIMIT && small == 16;
     world.ops->mem_release(world.tp, mem);
     all = all && world.ops->mem_register(world.tp, NULL, 8, &mem) == PGAS_ERR_INVALID;
     spmd_ok(all, "so are a buffer too small for a key and no memory at all");
@@ -236,9 +252,11 @@ static void refusals(void)
 static void mapping(void)
 {
     void *addr = NULL;
-    pgas_status_t status = world.ops->key_map(world.keys[0][right()], world.bases[right()] + 64, &addr);
+    pgas_status_t status =
+        world.ops->key_map(world.keys[0][right()], world.bases[right()] + 64, &addr);
     if ((world.attr.caps & PGASI_TP_MEM_ALLOC) == 0) {
-        spmd_ok(status == PGAS_ERR_UNSUPPORTED || right() == world.rank, "nothing can be mapped here, and it says so");
+        spmd_ok(status == PGAS_ERR_UNSUPPORTED || right() == world.rank,
+                "nothing can be mapped here, and it says so");
         spmd_skip(1, "no shared memory");
         return;
     }
@@ -248,12 +266,14 @@ static void mapping(void)
     world_barrier();
     memcpy(&word, world.heap + 64, 8);
     spmd_ok(word == 77000 + (uint64_t)((world.rank + world.size - 1) % world.size) &&
-                world.ops->key_map(world.keys[0][right()], world.bases[right()] + HEAP, &addr) == PGAS_ERR_RANGE,
+                world.ops->key_map(world.keys[0][right()], world.bases[right()] + HEAP, &addr) ==
+                    PGAS_ERR_RANGE,
             "and stored to; its end is its end");
     world_barrier();
 }
 
-/* More gets than a lane takes, all asked for before anything is connected: those that were taken end all the same. */
+/* More gets than a lane takes, all asked for before anything is connected: those that were taken
+ * end all the same. */
 static void many_gets(void)
 {
     enum { N = 6000 };
@@ -262,21 +282,20 @@ static void many_gets(void)
     pgasi_tp_lane_t *lane = world.lanes[1];
     size_t n = 0;
     bool good = true;
-    for (size_t i = 0; i < N; i++) {
-        memcpy(world.heap + i * 8, &(uint64_t){i * 7}, 8);
-    }
+    for (size_t i = 0; i < N; i++)
+        memcpy(world.heap + i * 8, &(uint64_t){ i * 7 }, 8);
     world_barrier();
     for (size_t i = 0; i < N; i++) {
-        pgas_status_t status = lane->ops->get(lane, right(), world.keys[1][right()], world.bases[right()] + n * 8, &values[n],
-                                              8, world_pending(&pending[n]));
+        pgas_status_t status =
+            lane->ops->get(lane, right(), world.keys[1][right()], world.bases[right()] + n * 8,
+                           &values[n], 8, world_pending(&pending[n]));
         pending[n].done |= status != PGAS_INPROGRESS;
         good = good && (status >= 0 || status == PGAS_ERR_AGAIN);
         n += status != PGAS_ERR_AGAIN;
     }
     for (size_t i = 0; i < n; i++) {
-        while (!pending[i].done) {
+        while (!pending[i].done)
             world_progress();
-        }
         good = good && values[i] == i * 7;
     }
     world_barrier();
@@ -287,7 +306,7 @@ int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
     spmd_plan(16);
-    world_open(&(world_opts_t){.heap_bytes = HEAP});
+    world_open(&(world_opts_t){ .heap_bytes = HEAP });
     spmd_diag("%s", world.attr.detail);
     many_gets();
     sizes();

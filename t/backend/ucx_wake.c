@@ -1,9 +1,11 @@
 /* Sleeping and waking.
- *   what:   who sleeps in poll on a lane's event descriptor wakes for messages, one-sided operations that need it, and
- *           wake(); arm() refuses while something waits, so nothing is slept over
+ *   what:   who sleeps in poll on a lane's event descriptor wakes for messages, one-sided
+ *           operations that need it, and wake(); arm() refuses while something waits, so nothing is
+ *           slept over
  *   np:     2
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 | PGAS_TEST_TRANSPORT=verbs |
+ *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |
+ *   env:    PGAS_TEST_TRANSPORT=verbs |
  *   env:    PGAS_TEST_TRANSPORT=verbs PGAS_TEST_FAULT=delay=5,reorder=7,again=3
  *   source: transport.h
  */
@@ -23,30 +25,27 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
 {
     int kind = 0;
     (void)arg;
-    if (am->header_bytes == sizeof(kind)) {
-        memcpy(&kind, am->header, sizeof(kind));
-    }
+    if (am->header_bytes == sizeof kind)
+        memcpy(&kind, am->header, sizeof kind);
     stopped = stopped || kind == STOP;
     n_arrived++;
     return false;
 }
 
-/* Progress until nothing happens, then sleep until the descriptor says something. False: slept 20 s for nothing. */
+/* Progress until nothing happens, then sleep until the descriptor says something. False: slept 20 s
+ * for nothing. */
 static bool serve_once(void)
 {
     pgasi_tp_lane_t *lane = world.lanes[0];
     int fd, n;
-    if (lane->ops->progress(lane) > 0) {
+    if (lane->ops->progress(lane) > 0)
         return true;
-    }
     pgas_status_t status = lane->ops->arm(lane);
-    if (status != PGAS_OK) {
+    if (status != PGAS_OK)
         return status == PGAS_ERR_BUSY;
-    }
-    if (lane->ops->event_fd(lane, &fd) != PGAS_OK) {
+    if (lane->ops->event_fd(lane, &fd) != PGAS_OK)
         return false;
-    }
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
     n_slept++;
     do {
         n = poll(&poll_fd, 1, 20000);
@@ -62,22 +61,24 @@ static void messages(void)
     stopped = false;
     world_barrier();
     if (world.rank == 1) {
-        while (good && !stopped) {
+        while (good && !stopped)
             good = serve_once();
-        }
     } else {
         for (int i = 0; i <= ROUNDS; i++) {
             int kind = i == ROUNDS ? STOP : 1;
-            struct timespec a_while = {.tv_nsec = i % 4 == 0 ? 2000000 : 100000};
-            nanosleep(&a_while, NULL); /* not to synchronise: so that the other side really sleeps, mostly */
-            good = world_am(i % 2, 1, &kind, sizeof(kind), world.heap, i % 3 == 0 ? 30000 : 8) == PGAS_OK && good;
+            struct timespec a_while = { .tv_nsec = i % 4 == 0 ? 2000000 : 100000 };
+            /* not to synchronise: so that the other side really sleeps, mostly */
+            nanosleep(&a_while, NULL);
+            good = world_am(i % 2, 1, &kind, sizeof kind, world.heap, i % 3 == 0 ? 30000 : 8) ==
+                       PGAS_OK &&
+                   good;
         }
-        while (good && world_flush(0, 1) != PGAS_OK) {
+        while (good && world_flush(0, 1) != PGAS_OK)
             good = false;
-        }
     }
     world_barrier();
-    spmd_ok(good && (world.rank == 0 || n_arrived == ROUNDS + 1), "a sleeper gets %d messages", ROUNDS + 1);
+    spmd_ok(good && (world.rank == 0 || n_arrived == ROUNDS + 1), "a sleeper gets %d messages",
+            ROUNDS + 1);
     spmd_ok(world.rank == 0 || n_slept > 0, "and did sleep");
 }
 
@@ -89,9 +90,8 @@ static void one_sided(void)
     memset(world.heap, 0, 4096);
     world_barrier();
     if (world.rank == 1) {
-        while (good && !stopped) {
+        while (good && !stopped)
             good = serve_once();
-        }
         memcpy(&word, world.heap + 8, 8);
         good = good && word == ROUNDS;
     } else {
@@ -99,10 +99,11 @@ static void one_sided(void)
             good = world_put(0, 1, 64, &i, 8) == PGAS_OK && good;
             good = world_flush(0, 1) == PGAS_OK && good;
             good = world_get(1, 1, 64, &word, 8) == PGAS_OK && word == i && good;
-            good = world_amo(1, 1, 8, PGASI_AMO_ADD, 8, 1, 0, &result) == PGAS_OK && result == i && good;
+            good = world_amo(1, 1, 8, PGASI_AMO_ADD, 8, 1, 0, &result) == PGAS_OK && result == i &&
+                   good;
         }
         int kind = STOP;
-        good = world_am(0, 1, &kind, sizeof(kind), NULL, 0) == PGAS_OK && good;
+        good = world_am(0, 1, &kind, sizeof kind, NULL, 0) == PGAS_OK && good;
     }
     spmd_ok(good, "put, get and fetch-add complete while their target sleeps and is woken");
     world_barrier();
@@ -124,15 +125,15 @@ static void wake_from_thread(void)
         pgasi_tp_lane_t *lane = world.lanes[i % 2];
         int fd;
         good = lane->ops->event_fd(lane, &fd) == PGAS_OK && good;
-        while (lane->ops->arm(lane) == PGAS_ERR_BUSY) {
+        while (lane->ops->arm(lane) == PGAS_ERR_BUSY)
             lane->ops->progress(lane);
-        }
         good = pthread_create(&thread, NULL, waker, lane) == 0 && good;
-        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
         good = poll(&poll_fd, 1, 20000) == 1 && good;
         pthread_join(thread, &failed);
-        good = good && failed == NULL;
-        good = lane->ops->arm(lane) == PGAS_ERR_BUSY && good; /* taking the signal back is no sleep */
+        good = good && !failed;
+        /* taking the signal back is no sleep */
+        good = lane->ops->arm(lane) == PGAS_ERR_BUSY && good;
     }
     spmd_ok(good, "wake() by another thread ends a sleep, also one that has not begun");
     world_barrier();
@@ -142,7 +143,7 @@ int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
     spmd_plan(4);
-    world_open(&(world_opts_t){.am_fn = on_am});
+    world_open(&(world_opts_t){ .am_fn = on_am });
     spmd_diag("%s", world.attr.detail);
     messages();
     one_sided();

@@ -1,10 +1,12 @@
 /* What a lane keeps when things go wrong.
- *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose queue pair refuses it gives
- *           its slot back; a lane without memory for buffers takes nothing on; strangers who connect and say nothing cannot
- *           keep all descriptors; a connection when none are left is refused; an interface that does not exist is refused;
- *           a completion queue that cannot be slept on is not used; listeners are bound to loopback, or to the addresses
- *           that the rank announces; a listener that cannot accept keeps no thread awake; a repeated hello of a rank
- *           does not end the rank; operations to a live rank whose connection is lost end with their own status
+ *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose
+ *           queue pair refuses it gives its slot back; a lane without memory for buffers takes
+ *           nothing on; strangers who connect and say nothing cannot keep all descriptors; a
+ *           connection when none are left is refused; an interface that does not exist is refused;
+ *           a completion queue that cannot be slept on is not used; listeners are bound to
+ *           loopback, or to the addresses that the rank announces; a listener that cannot accept
+ *           keeps no thread awake; a repeated hello of a rank does not end the rank; operations to
+ *           a live rank whose connection is lost end with their own status
  *   np:     1
  *   log:    is gone
  *   log:    but the rank is alive
@@ -30,7 +32,8 @@
 static bool is_refusing;
 static const pgasi_verbs_ops_t *true_ops;
 
-static pgas_status_t write_or_refuse(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request, uint32_t flags, uint64_t id)
+static pgas_status_t write_or_refuse(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,
+                                     uint32_t flags, uint64_t id)
 {
     return is_refusing ? PGAS_ERR_TRANSPORT : true_ops->qp_write_one(qp, request, flags, id);
 }
@@ -52,7 +55,8 @@ static void loss_is_told(void)
     lane->lost = PGAS_ERR_TRANSPORT;
     status = world.ops->flush(world.lanes[1], PGASI_TP_ALL_PEERS, world_pending(&pending));
     spmd_ok(status == PGAS_ERR_AGAIN, "a lane that is full takes no flush");
-    spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_ERR_TRANSPORT, "the next one tells of the loss");
+    spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_ERR_TRANSPORT,
+            "the next one tells of the loss");
     spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK, "and the one after that does not");
 }
 
@@ -74,12 +78,14 @@ static void slot_comes_back(void)
     bool good = put_word(2, &word) >= 0 && world_flush(2, 0) == PGAS_OK; /* connects */
     uint32_t n_free = lane->n_free_slots;
     is_refusing = true;
-    pgas_status_t status = world.ops->amo(world.lanes[2], 0, world.keys[2][0], world.bases[0], PGASI_AMO_XOR, 8, 1, 0, &result,
-                                          world_pending(&pending));
+    pgas_status_t status = world.ops->amo(world.lanes[2], 0, world.keys[2][0], world.bases[0],
+                                          PGASI_AMO_XOR, 8, 1, 0, &result, world_pending(&pending));
     is_refusing = false;
     status = world_wait(status, &pending);
-    spmd_ok(good && status == PGAS_ERR_TRANSPORT && lane->n_free_slots == n_free, "an atomic that is refused gives its slot back");
-    spmd_ok(lost_rank == 0 && lost_status == PGAS_ERR_TRANSPORT && put_word(1, &word) == PGAS_ERR_TRANSPORT,
+    spmd_ok(good && status == PGAS_ERR_TRANSPORT && lane->n_free_slots == n_free,
+            "an atomic that is refused gives its slot back");
+    spmd_ok(lost_rank == 0 && lost_status == PGAS_ERR_TRANSPORT &&
+                put_word(1, &word) == PGAS_ERR_TRANSPORT,
             "the rank is alive: later operations to it, on any lane, have a status of their own");
     dev->ops = true_ops;
 }
@@ -99,7 +105,8 @@ static void on_lost(void *arg, int peer, pgas_status_t status)
     lost_status = status;
 }
 
-static pgas_status_t refuse_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+static pgas_status_t refuse_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                  pgas_verbs_mem_t *mem_p)
 {
     (void)dev, (void)bytes, (void)access, (void)mem_p;
     return PGAS_ERR_LIMIT;
@@ -115,12 +122,12 @@ static void buffers_first(void)
     ops = *true_ops;
     ops.mem_alloc = refuse_alloc;
     dev->ops = &ops;
-    pgas_status_t status = world.ops->put(world.lanes[3], 0, world.keys[3][0], world.bases[0], bytes, sizeof(bytes),
-                                          world_pending(&pending));
+    pgas_status_t status = world.ops->put(world.lanes[3], 0, world.keys[3][0], world.bases[0],
+                                          bytes, sizeof bytes, world_pending(&pending));
     dev->ops = true_ops;
     spmd_ok(status == PGAS_ERR_LIMIT, "a put is refused by a lane that cannot have buffers");
     world_wait(status, &pending);
-    spmd_ok(world_put(3, 0, 0, bytes, sizeof(bytes)) == PGAS_OK, "and taken when it can");
+    spmd_ok(world_put(3, 0, 0, bytes, sizeof bytes) == PGAS_OK, "and taken when it can");
 }
 
 static pgas_status_t refuse_fd(pgas_verbs_cq_t *cq, int *fd_p)
@@ -144,8 +151,10 @@ static void queue_unheard(void)
     dev->ops = &ops;
     pgas_status_t status = pgasi_verbs_lane_cq(lane, 1, &second);
     dev->ops = true_ops;
-    spmd_ok(good && status == PGAS_ERR_UNSUPPORTED && lane->n_cqs == 1, "a queue that cannot be slept on is not kept");
-    spmd_ok(pgasi_verbs_lane_cq(lane, 1, &second) == PGAS_OK && lane->n_cqs == 2, "another is made when it can");
+    spmd_ok(good && status == PGAS_ERR_UNSUPPORTED && lane->n_cqs == 1,
+            "a queue that cannot be slept on is not kept");
+    spmd_ok(pgasi_verbs_lane_cq(lane, 1, &second) == PGAS_OK && lane->n_cqs == 2,
+            "another is made when it can");
     pgasi_verbs_lane_cq_leave(lane, 1, second);
     pgasi_verbs_lane_cq_leave(lane, rest, first);
 }
@@ -154,10 +163,10 @@ static void queue_unheard(void)
 static int dial_oneself(void)
 {
     const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(world.tp)->address;
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address->ports[0])};
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(address->ports[0]) };
     memcpy(&to.sin_addr, address->hosts[0] + 12, 4); /* IPv4 comes first */
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)(const void *)&to, sizeof(to)) != 0) {
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)(const void *)&to, sizeof to) != 0) {
         close(fd);
         fd = -1;
     }
@@ -175,24 +184,22 @@ static bool is_hung_up(int fd)
 static void turned_away(void)
 {
     enum { N = 64, ROUNDS = 100000 };
-    struct rlimit was = {0}, less;
+    struct rlimit was = { 0 }, less;
     int fds[N], n = 0, fd = dial_oneself();
     bool good = fd >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0;
     less = was;
     less.rlim_cur = (rlim_t)fd + 1;
     good = good && setrlimit(RLIMIT_NOFILE, &less) == 0;
-    while (good && n < N && (fds[n] = dup(fd)) >= 0) {
+    while (good && n < N && (fds[n] = dup(fd)) >= 0)
         n++;
-    }
     bool gone = false;
     for (int i = 0; good && i < ROUNDS && !gone; i++) {
         world_progress();
         gone = is_hung_up(fd);
     }
     setrlimit(RLIMIT_NOFILE, &was);
-    while (n > 0) {
+    while (n > 0)
         close(fds[--n]);
-    }
     close(fd);
     spmd_ok(good && gone, "who connects when no descriptors are left is hung up on");
 }
@@ -201,7 +208,8 @@ static void turned_away(void)
  * thread can sleep on it. */
 static bool is_quiet(void)
 {
-    struct pollfd wire = {.fd = pgasi_verbs_wire_fd(pgasi_verbs_tp_of(world.tp)), .events = POLLIN};
+    struct pollfd wire = { .fd = pgasi_verbs_wire_fd(pgasi_verbs_tp_of(world.tp)),
+                           .events = POLLIN };
     world_progress();
     return poll(&wire, 1, 0) == 0;
 }
@@ -210,7 +218,7 @@ static bool is_quiet(void)
 static void strangers(void)
 {
     enum { N = 24, ROOM = 4, LOOKS = 1000 };
-    struct rlimit was = {0}, less;
+    struct rlimit was = { 0 }, less;
     int fds[N];
     bool good = getrlimit(RLIMIT_NOFILE, &was) == 0;
     less = was;
@@ -222,16 +230,13 @@ static void strangers(void)
     good = good && setrlimit(RLIMIT_NOFILE, &less) == 0;
     world_progress();
     bool quiet = false;
-    for (int i = 0; i < LOOKS && !quiet; i++) {
+    for (int i = 0; i < LOOKS && !quiet; i++)
         quiet = is_quiet();
-    }
-    while (good && !is_hung_up(fds[0])) {
+    while (good && !is_hung_up(fds[0]))
         world_progress();
-    }
     setrlimit(RLIMIT_NOFILE, &was);
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         close(fds[i]);
-    }
     spmd_ok(good, "when descriptors run out, those who have said nothing are hung up on");
     spmd_ok(quiet, "and meanwhile the listener does not keep a thread awake");
 }
@@ -244,39 +249,40 @@ static int listens_everywhere(const char *list, const char *all)
     unsigned long inode;
     int n = 0;
     FILE *file = fopen(list, "re");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, " %*d: %63s %*s %x %*s %*s %*s %*d %*d %lu", local, &state, &inode) != 3 || state != 10 ||
-            strncmp(local, all, strlen(all)) != 0) {
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, " %*d: %63s %*s %x %*s %*s %*s %*d %*d %lu", local, &state, &inode) != 3 ||
+            state != 10 || strncmp(local, all, strlen(all)) != 0)
             continue;
-        }
-        snprintf(mine, sizeof(mine), "socket:[%lu]", inode);
+        snprintf(mine, sizeof mine, "socket:[%lu]", inode);
         for (int fd = 0; fd < 256; fd++) {
-            snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-            ssize_t bytes = readlink(path, link, sizeof(link) - 1);
+            snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+            ssize_t bytes = readlink(path, link, sizeof link - 1);
             link[bytes > 0 ? bytes : 0] = '\0';
             n += strcmp(link, mine) == 0;
         }
     }
-    if (file != NULL) {
+    if (file)
         fclose(file);
-    }
     return n;
 }
 
-/* @return whether a transport with these options listens at addresses of its own choice; *hosts_p: these */
-static bool binds(const pgasi_tp_opts_t *opts, const char *interface, pgasi_verbs_tp_address_t *address_p)
+/* @return whether a transport with these options listens at addresses of its own choice; *hosts_p:
+ * these */
+static bool binds(const pgasi_tp_opts_t *opts, const char *interface,
+                  pgasi_verbs_tp_address_t *address_p)
 {
     pgasi_tp_t *tp;
     const char v4[] = "00000000:", v6[] = "00000000000000000000000000000000:";
-    int before4 = listens_everywhere("/proc/self/net/tcp", v4), before6 = listens_everywhere("/proc/self/net/tcp6", v6);
-    if (interface != NULL) {
+    int before4 = listens_everywhere("/proc/self/net/tcp", v4),
+        before6 = listens_everywhere("/proc/self/net/tcp6", v6);
+    if (interface)
         setenv("PGAS_VERBS_INTERFACE", interface, 1);
-    }
     bool good = pgasi_tp_find("verbs")->open(opts, &tp) == PGAS_OK;
     unsetenv("PGAS_VERBS_INTERFACE");
     if (good) {
         *address_p = pgasi_verbs_tp_of(tp)->address;
-        good = listens_everywhere("/proc/self/net/tcp", v4) == before4 && listens_everywhere("/proc/self/net/tcp6", v6) == before6;
+        good = listens_everywhere("/proc/self/net/tcp", v4) == before4 &&
+               listens_everywhere("/proc/self/net/tcp6", v6) == before6;
         tp->ops->close(tp);
     }
     return good;
@@ -290,35 +296,36 @@ static bool no_message(void *arg, const pgasi_tp_am_t *am)
 
 static void interface(void)
 {
-    const pgasi_tp_opts_t opts = {.n_ranks = 1, .am_fn = no_message};
+    const pgasi_tp_opts_t opts = { .n_ranks = 1, .am_fn = no_message };
     pgasi_tp_t *tp;
     setenv("PGAS_VERBS_INTERFACE", "pgas-none", 1);
     pgas_status_t status = pgasi_tp_find("verbs")->open(&opts, &tp);
     spmd_ok(status == PGAS_ERR_NOT_FOUND, "an interface that is not there is refused");
-    if (status == PGAS_OK) {
+    if (status == PGAS_OK)
         tp->ops->close(tp);
-    }
     unsetenv("PGAS_VERBS_INTERFACE");
 }
 
 static bool is_loopback(const pgasi_verbs_tp_address_t *address)
 {
-    static const uint8_t v6[16] = {[15] = 1};
+    static const uint8_t v6[16] = { [15] = 1 };
     bool all = address->n_hosts > 0;
-    for (int i = 0; i < address->n_hosts; i++) {
+    for (int i = 0; i < address->n_hosts; i++)
         all = all && (address->hosts[i][12] == 127 || memcmp(address->hosts[i], v6, 16) == 0);
-    }
     return all;
 }
 
 static void listeners(void)
 {
-    const pgasi_tp_opts_t here = {.n_ranks = 2, .same_host_only = true, .am_fn = no_message};
-    const pgasi_tp_opts_t there = {.n_ranks = 2, .am_fn = no_message};
+    const pgasi_tp_opts_t here = { .n_ranks = 2, .same_host_only = true, .am_fn = no_message };
+    const pgasi_tp_opts_t there = { .n_ranks = 2, .am_fn = no_message };
     pgasi_verbs_tp_address_t address;
-    spmd_ok(binds(&here, NULL, &address) && is_loopback(&address), "a job of one host listens on loopback");
-    spmd_ok(binds(&there, "lo", &address) && is_loopback(&address), "an interface that is named is the only one");
-    spmd_ok(binds(&there, NULL, &address) && address.n_hosts > 0 && address.ports[address.n_hosts - 1] != 0,
+    spmd_ok(binds(&here, NULL, &address) && is_loopback(&address),
+            "a job of one host listens on loopback");
+    spmd_ok(binds(&there, "lo", &address) && is_loopback(&address),
+            "an interface that is named is the only one");
+    spmd_ok(binds(&there, NULL, &address) && address.n_hosts > 0 &&
+                address.ports[address.n_hosts - 1] != 0,
             "a job of several hosts listens at its addresses, not at all that come");
 }
 
@@ -350,13 +357,14 @@ static const void *no_address(void *arg, int rank)
 /* @return a connection to a transport, on which this hello was sent */
 static int say_hello(const pgasi_tp_t *tp, uint32_t magic, uint64_t secret)
 {
-    const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of((pgasi_tp_t *)(uintptr_t)tp)->address;
-    const hello_t hello = {.magic = magic, .kind = 1, .rank = 1, .secret = secret};
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address->ports[0])};
+    const pgasi_verbs_tp_address_t *address =
+        &pgasi_verbs_tp_of((pgasi_tp_t *)(uintptr_t)tp)->address;
+    const hello_t hello = { .magic = magic, .kind = 1, .rank = 1, .secret = secret };
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(address->ports[0]) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     memcpy(&to.sin_addr, address->hosts[0] + 12, 4);
-    bool good = connect(fd, (const struct sockaddr *)(const void *)&to, sizeof(to)) == 0 &&
-                send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) == (ssize_t)sizeof(hello);
+    bool good = connect(fd, (const struct sockaddr *)(const void *)&to, sizeof to) == 0 &&
+                send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello;
     return good ? fd : -1;
 }
 
@@ -365,9 +373,8 @@ static bool settles(pgasi_tp_lane_t *lane, int fd, bool (*as)(int fd))
 {
     for (int i = 0; i < 1000000; i++) {
         lane->ops->progress(lane);
-        if (as(fd)) {
+        if (as(fd))
             return true;
-        }
     }
     return false;
 }
@@ -375,7 +382,8 @@ static bool settles(pgasi_tp_lane_t *lane, int fd, bool (*as)(int fd))
 static bool has_welcome(int fd)
 {
     hello_t welcome;
-    return recv(fd, &welcome, sizeof(welcome), MSG_DONTWAIT) == (ssize_t)sizeof(welcome) && welcome.kind == 2;
+    return recv(fd, &welcome, sizeof welcome, MSG_DONTWAIT) == (ssize_t)sizeof welcome &&
+           welcome.kind == 2;
 }
 
 static bool is_gone(int fd)
@@ -388,26 +396,33 @@ static bool is_gone(int fd)
 static void introductions(void)
 {
     const uint32_t magic = 0x31775056u;
-    const pgasi_tp_opts_t opts = {.n_ranks = 2, .same_host_only = true, .am_fn = no_message, .error_fn = on_gone};
+    const pgasi_tp_opts_t opts = {
+        .n_ranks = 2, .same_host_only = true, .am_fn = no_message, .error_fn = on_gone
+    };
     pgasi_tp_t *tp;
     pgasi_tp_lane_t *lane;
-    if (pgasi_tp_find("verbs")->open(&opts, &tp) != PGAS_OK || tp->ops->set_peers(tp, no_address, NULL) != PGAS_OK ||
+    if (pgasi_tp_find("verbs")->open(&opts, &tp) != PGAS_OK ||
+        tp->ops->set_peers(tp, no_address, NULL) != PGAS_OK ||
         tp->ops->lane_open(tp, 0, &lane) != PGAS_OK) {
         spmd_ok(false, "another transport opens");
         return;
     }
-    spmd_ok(pgasi_verbs_lane_of(lane)->n_cqs == 1, "a lane has a completion queue before its first connection");
+    spmd_ok(pgasi_verbs_lane_of(lane)->n_cqs == 1,
+            "a lane has a completion queue before its first connection");
     const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(tp)->address;
-    spmd_ok(address->machine != 0 && address->network != 0, "an address names the machine and the network");
+    spmd_ok(address->machine != 0 && address->network != 0,
+            "an address names the machine and the network");
     uint64_t secret = address->secret;
-    int fds[] = {say_hello(tp, magic, secret), say_hello(tp, magic + 1, secret), say_hello(tp, magic, secret + 1), -1};
+    int fds[] = { say_hello(tp, magic, secret), say_hello(tp, magic + 1, secret),
+                  say_hello(tp, magic, secret + 1), -1 };
     bool welcome = settles(lane, fds[0], has_welcome);
     spmd_ok(welcome && settles(lane, fds[1], is_hung_up) && settles(lane, fds[2], is_hung_up),
             "nonsense, and a wrong secret, are hung up on");
     fds[3] = say_hello(tp, magic, secret);
     bool again = settles(lane, fds[3], has_welcome);
     close(fds[3]);
-    fds[3] = say_hello(tp, magic, secret); /* when this one is welcome the end of the other has been seen */
+    /* when this one is welcome the end of the other has been seen */
+    fds[3] = say_hello(tp, magic, secret);
     again = again && settles(lane, fds[3], has_welcome);
     spmd_ok(again && n_gone == 0, "the end of a connection that repeats a hello is not the rank's");
     close(fds[3]);
@@ -428,7 +443,7 @@ int main(int argc, char **argv)
     interface();
     listeners();
     introductions();
-    world_open(&(world_opts_t){.n_lanes = 4, .error_fn = on_lost, .suspect_fn = is_dead});
+    world_open(&(world_opts_t){ .n_lanes = 4, .error_fn = on_lost, .suspect_fn = is_dead });
     loss_is_told();
     turned_away();
     strangers();

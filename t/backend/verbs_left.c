@@ -1,5 +1,6 @@
 /* A rank that ends while it is being asked.
- *   what:   an atomic that its owner has received, and leaves without carrying out, ends with PGAS_ERR_PEER
+ *   what:   an atomic that its owner has received, and leaves without carrying out, ends with
+ *           PGAS_ERR_PEER
  *   np:     2
  *   log:    is gone .it has left
  *   log:    memory is still registered
@@ -14,10 +15,11 @@ int main(int argc, char **argv)
     setenv("PGAS_VERBS_DEVICE", "snic", 1);
     spmd_begin(&argc, &argv, MPI_THREAD_SINGLE);
     spmd_plan(2);
-    world_open(&(world_opts_t){0});
+    world_open(&(world_opts_t){ 0 });
     int other = 1 - world.rank;
     uint64_t result;
-    spmd_ok(world_amo(0, other, 0, PGASI_AMO_XOR, 8, 1, 0, &result) == PGAS_OK, "an atomic by the owner's CPU");
+    spmd_ok(world_amo(0, other, 0, PGASI_AMO_XOR, 8, 1, 0, &result) == PGAS_OK,
+            "an atomic by the owner's CPU");
     world_barrier();
     spmd_progress(NULL);
     spmd_barrier(); /* nobody looks any more */
@@ -31,8 +33,9 @@ int main(int argc, char **argv)
         world.ops->close(world.tp);
     } else {
         pending_t pending;
-        pgas_status_t status = world.ops->amo(world.lanes[0], other, world.keys[0][other], world.bases[other], PGASI_AMO_XOR, 8, 1,
-                                              0, &result, world_pending(&pending));
+        pgas_status_t status =
+            world.ops->amo(world.lanes[0], other, world.keys[0][other], world.bases[other],
+                           PGASI_AMO_XOR, 8, 1, 0, &result, world_pending(&pending));
         MPI_Barrier(MPI_COMM_WORLD);
         good = world_wait(status, &pending) == PGAS_ERR_PEER;
     }

@@ -67,9 +67,11 @@ static void make_heap(const world_opts_t *opts)
     heap_is_ours = opts->registered || (world.attr.caps & PGASI_TP_MEM_ALLOC) == 0;
     world.heap_bytes = opts->heap_bytes != 0 ? opts->heap_bytes : 1 << 20;
     if (heap_is_ours) {
-        addr = mmap(NULL, world.heap_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        addr = mmap(NULL, world.heap_bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         demand(addr == MAP_FAILED ? PGAS_ERR_NO_MEMORY : PGAS_OK, "heap");
-        demand(world.ops->mem_register(world.tp, addr, world.heap_bytes, &heap_mem), "mem_register");
+        demand(world.ops->mem_register(world.tp, addr, world.heap_bytes, &heap_mem),
+               "mem_register");
     } else {
         demand(world.ops->mem_alloc(world.tp, world.heap_bytes, &heap_mem, &addr), "mem_alloc");
     }
@@ -78,20 +80,23 @@ static void make_heap(const world_opts_t *opts)
 
 static void exchange_keys(void)
 {
-    char mine[PGASI_TP_KEY_MAX] = {0};
-    size_t bytes = sizeof(mine), n = (size_t)world.size;
+    char mine[PGASI_TP_KEY_MAX] = { 0 };
+    size_t bytes = sizeof mine, n = (size_t)world.size;
     uint64_t base = (uint64_t)(uintptr_t)world.heap;
     demand(world.ops->key_pack(world.tp, heap_mem, mine, &bytes), "key_pack");
-    world.packed_keys = calloc(n, sizeof(mine));
+    world.packed_keys = calloc(n, sizeof mine);
     world.key_bytes = calloc(n, sizeof(size_t));
     world.bases = calloc(n, sizeof(uint64_t));
-    MPI_Allgather(mine, sizeof(mine), MPI_BYTE, world.packed_keys, sizeof(mine), MPI_BYTE, MPI_COMM_WORLD);
-    MPI_Allgather(&bytes, sizeof(bytes), MPI_BYTE, world.key_bytes, sizeof(bytes), MPI_BYTE, MPI_COMM_WORLD);
-    MPI_Allgather(&base, sizeof(base), MPI_BYTE, world.bases, sizeof(base), MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Allgather(mine, sizeof mine, MPI_BYTE, world.packed_keys, sizeof mine, MPI_BYTE,
+                  MPI_COMM_WORLD);
+    MPI_Allgather(&bytes, sizeof bytes, MPI_BYTE, world.key_bytes, sizeof bytes, MPI_BYTE,
+                  MPI_COMM_WORLD);
+    MPI_Allgather(&base, sizeof base, MPI_BYTE, world.bases, sizeof base, MPI_BYTE, MPI_COMM_WORLD);
     for (int lane = 0; lane < world.n_lanes; lane++) {
         world.keys[lane] = calloc(n, sizeof(pgasi_tp_key_t *));
         for (int i = 0; i < world.size; i++) {
-            demand(world.ops->key_unpack(world.lanes[lane], i, world.packed_keys + (size_t)i * PGASI_TP_KEY_MAX,
+            demand(world.ops->key_unpack(world.lanes[lane], i,
+                                         world.packed_keys + (size_t)i * PGASI_TP_KEY_MAX,
                                          world.key_bytes[i], &world.keys[lane][i]),
                    "key_unpack");
         }
@@ -104,12 +109,13 @@ static void choose_table(void)
     const char *fault = getenv("PGAS_TEST_FAULT"), *name = getenv("PGAS_TEST_TRANSPORT");
     name = name != NULL ? name : "ucx";
     world.ops = pgasi_tp_find(name);
-    if (world.ops == NULL) {
-        snprintf(why, sizeof(why), "PGAS_TEST_TRANSPORT=%s is not in this build", name);
-    } else if (fault != NULL) {
-        world.ops = pgasi_tp_fault_wrap(world.ops, fault, spmd_seed(7) + (uint64_t)world.rank, why, sizeof(why));
+    if (!world.ops) {
+        snprintf(why, sizeof why, "PGAS_TEST_TRANSPORT=%s is not in this build", name);
+    } else if (fault) {
+        world.ops = pgasi_tp_fault_wrap(world.ops, fault, spmd_seed(7) + (uint64_t)world.rank, why,
+                                        sizeof why);
     }
-    if (world.ops == NULL) {
+    if (!world.ops) {
         fprintf(stderr, "%s\n", why);
         demand(PGAS_ERR_NOT_FOUND, "transport");
     }
@@ -121,7 +127,7 @@ void world_open(const world_opts_t *opts)
     world.rank = spmd_rank();
     world.size = spmd_size();
     world.n_lanes = opts->n_lanes != 0 ? opts->n_lanes : 2;
-    pgasi_log_setup("warn", world.rank, world.size, why, sizeof(why));
+    pgasi_log_setup("warn", world.rank, world.size, why, sizeof why);
     choose_table();
     pgasi_tp_opts_t tp_opts = {
         .rank = world.rank,
@@ -134,9 +140,8 @@ void world_open(const world_opts_t *opts)
     };
     demand(world.ops->open(&tp_opts, &world.tp), "open");
     world.ops->query(world.tp, &world.attr);
-    for (int i = 0; i < world.n_lanes; i++) {
+    for (int i = 0; i < world.n_lanes; i++)
         demand(world.ops->lane_open(world.tp, i, &world.lanes[i]), "lane_open");
-    }
     exchange_addresses();
     make_heap(opts);
     exchange_keys();
@@ -148,28 +153,25 @@ void world_close(void)
 {
     world_barrier();
     for (int lane = 0; lane < world.n_lanes; lane++) {
-        for (int i = 0; i < world.size; i++) {
+        for (int i = 0; i < world.size; i++)
             world.ops->key_release(world.keys[lane][i]);
-        }
         free(world.keys[lane]);
     }
     world_barrier();
     spmd_progress(NULL);
-    for (int lane = world.n_lanes - 1; lane >= 0; lane--) {
+    for (int lane = world.n_lanes - 1; lane >= 0; lane--)
         world.ops->lane_close(world.lanes[lane]);
-    }
     MPI_Barrier(MPI_COMM_WORLD);
     world.ops->mem_release(world.tp, heap_mem);
-    if (heap_is_ours) {
+    if (heap_is_ours)
         munmap(world.heap, world.heap_bytes);
-    }
     world.ops->close(world.tp);
     free(addresses);
     free(address_at);
     free(world.packed_keys);
     free(world.key_bytes);
     free(world.bases);
-    memset(&world, 0, sizeof(world));
+    memset(&world, 0, sizeof world);
 }
 
 static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
@@ -182,7 +184,7 @@ static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
 
 pgasi_tp_comp_t *world_pending(pending_t *pending)
 {
-    *pending = (pending_t){.super.fn = completed};
+    *pending = (pending_t){ .super.fn = completed };
     return &pending->super;
 }
 
@@ -190,37 +192,34 @@ void world_progress(void)
 {
     static int n_idle;
     int n = 0;
-    for (int i = 0; i < world.n_lanes; i++) {
+    for (int i = 0; i < world.n_lanes; i++)
         n += world.lanes[i]->ops->progress(world.lanes[i]);
-    }
     n_idle = n > 0 ? 0 : n_idle + 1;
-    if (n_idle > 50) { /* there may be more ranks than cores */
+    if (n_idle > 50) /* there may be more ranks than cores */
         sched_yield();
-    }
 }
 
 pgas_status_t world_wait(pgas_status_t status, pending_t *pending)
 {
     if (status != PGAS_INPROGRESS) {
-        demand(pending->done ? PGAS_ERR_INTERNAL : PGAS_OK, "completed although it said it was complete");
+        demand(pending->done ? PGAS_ERR_INTERNAL : PGAS_OK,
+               "completed although it said it was complete");
         return status;
     }
-    while (!pending->done) {
+    while (!pending->done)
         world_progress();
-    }
     return pending->status;
 }
 
 /* Repeats an operation while it is refused, then waits for it. */
-#define UNTIL_DONE(call)                                                                \
-    do {                                                                                \
-        pending_t pending;                                                              \
-        pgasi_tp_comp_t *comp = world_pending(&pending);                                \
-        pgas_status_t status;                                                           \
-        while ((status = (call)) == PGAS_ERR_AGAIN) {                                   \
-            world_progress();                                                           \
-        }                                                                               \
-        return world_wait(status, &pending);                                            \
+#define UNTIL_DONE(call)                                 \
+    do {                                                 \
+        pending_t pending;                               \
+        pgasi_tp_comp_t *comp = world_pending(&pending); \
+        pgas_status_t status;                            \
+        while ((status = (call)) == PGAS_ERR_AGAIN)      \
+            world_progress();                            \
+        return world_wait(status, &pending);             \
     } while (0)
 
 pgas_status_t world_put(int lane, int peer, size_t offset, const void *src, size_t bytes)
@@ -235,16 +234,19 @@ pgas_status_t world_get(int lane, int peer, size_t offset, void *dst, size_t byt
                                            world.bases[peer] + offset, dst, bytes, comp));
 }
 
-pgas_status_t world_amo(int lane, int peer, size_t offset, pgasi_amo_t op, size_t bytes, uint64_t operand,
-                        uint64_t compare, void *result)
+pgas_status_t world_amo(int lane, int peer, size_t offset, pgasi_amo_t op, size_t bytes,
+                        uint64_t operand, uint64_t compare, void *result)
 {
     UNTIL_DONE(world.lanes[lane]->ops->amo(world.lanes[lane], peer, world.keys[lane][peer],
-                                           world.bases[peer] + offset, op, bytes, operand, compare, result, comp));
+                                           world.bases[peer] + offset, op, bytes, operand, compare,
+                                           result, comp));
 }
 
-pgas_status_t world_am(int lane, int peer, const void *header, size_t header_bytes, const void *data, size_t bytes)
+pgas_status_t world_am(int lane, int peer, const void *header, size_t header_bytes,
+                       const void *data, size_t bytes)
 {
-    UNTIL_DONE(world.lanes[lane]->ops->am(world.lanes[lane], peer, header, header_bytes, data, bytes, comp));
+    UNTIL_DONE(world.lanes[lane]->ops->am(world.lanes[lane], peer, header, header_bytes, data,
+                                          bytes, comp));
 }
 
 pgas_status_t world_flush(int lane, int peer)
@@ -255,9 +257,8 @@ pgas_status_t world_flush(int lane, int peer)
 pgas_status_t world_fence(int lane)
 {
     pgas_status_t status;
-    while ((status = world.lanes[lane]->ops->fence(world.lanes[lane])) == PGAS_ERR_AGAIN) {
+    while ((status = world.lanes[lane]->ops->fence(world.lanes[lane])) == PGAS_ERR_AGAIN)
         world_progress();
-    }
     return status;
 }
 
@@ -297,9 +298,8 @@ bool world_matches(const void *data, uint64_t seed, size_t from, size_t bytes)
     while (bytes > 0) {
         uint64_t word = word_at(seed, from);
         size_t skip = from % 8, n = PGASI_MIN(8 - skip, bytes);
-        if (memcmp(at, (const char *)&word + skip, n) != 0) {
+        if (memcmp(at, (const char *)&word + skip, n) != 0)
             return false;
-        }
         at += n;
         from += n;
         bytes -= n;

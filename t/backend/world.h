@@ -1,7 +1,9 @@
-/* A transport's ops table between the ranks of an MPI job, without the library above it: addresses and keys go by
- * MPI. Every rank has a heap that all others hold keys of. Everything waits with progress on all lanes.
+/* A transport's ops table between the ranks of an MPI job, without the library above it: addresses
+ * and keys go by MPI. Every rank has a heap that all others hold keys of. Everything waits with
+ * progress on all lanes.
  *
- * Which table: that of PGAS_TEST_TRANSPORT (default ucx), or the one that PGAS_TEST_FAULT (delay=N,...) makes of it. */
+ * Which table: that of PGAS_TEST_TRANSPORT (default ucx), or the one that PGAS_TEST_FAULT
+ * (delay=N,...) makes of it. */
 #ifndef T_BACKEND_WORLD_H
 #define T_BACKEND_WORLD_H
 
@@ -16,12 +18,12 @@
 
 typedef struct {
     size_t heap_bytes;
-    size_t am_data_max;       /* 0: 16 MiB */
-    int n_lanes;              /* 0: 2 */
-    int job_ranks;            /* tell the transport that the job has so many ranks; 0: the truth */
-    bool real_nodes;          /* do not say that peers share the host */
-    bool registered;          /* the heap is plain memory, registered */
-    pgasi_tp_am_fn_t am_fn;   /* NULL: messages fail the test */
+    size_t am_data_max;     /* 0: 16 MiB */
+    int n_lanes;            /* 0: 2 */
+    int job_ranks;          /* tell the transport that the job has so many ranks; 0: the truth */
+    bool real_nodes;        /* do not say that peers share the host */
+    bool registered;        /* the heap is plain memory, registered */
+    pgasi_tp_am_fn_t am_fn; /* NULL: messages fail the test */
     pgasi_tp_error_fn_t error_fn;
     pgasi_tp_suspect_fn_t suspect_fn; /* NULL: every lost connection is a death */
 } world_opts_t;
@@ -55,7 +57,8 @@ typedef struct {
 
 pgasi_tp_comp_t *world_pending(pending_t *pending);
 
-/* Waits for an operation that returned `status` with world_pending(pending); gives the final status. */
+/* Waits for an operation that returned `status` with world_pending(pending); gives the final
+ * status. */
 pgas_status_t world_wait(pgas_status_t status, pending_t *pending);
 
 /* Progress of all lanes, once. */
@@ -64,9 +67,10 @@ void world_progress(void);
 /* Blocking forms over lane `lane`, repeated while refused with PGAS_ERR_AGAIN. */
 pgas_status_t world_put(int lane, int peer, size_t offset, const void *src, size_t bytes);
 pgas_status_t world_get(int lane, int peer, size_t offset, void *dst, size_t bytes);
-pgas_status_t world_amo(int lane, int peer, size_t offset, pgasi_amo_t op, size_t bytes, uint64_t operand,
-                        uint64_t compare, void *result);
-pgas_status_t world_am(int lane, int peer, const void *header, size_t header_bytes, const void *data, size_t bytes);
+pgas_status_t world_amo(int lane, int peer, size_t offset, pgasi_amo_t op, size_t bytes,
+                        uint64_t operand, uint64_t compare, void *result);
+pgas_status_t world_am(int lane, int peer, const void *header, size_t header_bytes,
+                       const void *data, size_t bytes);
 pgas_status_t world_flush(int lane, int peer);
 pgas_status_t world_fence(int lane);
 

@@ -1,17 +1,19 @@
-/* One rank of this job dies, and no other rank ever had a connection to it but MPI's and the service
- * ring's; or hosts are cut off from each other. The program of t/cluster/deaths.t, no test by itself.
+/* One rank of this job dies, and no other rank ever had a connection to it but MPI's and the
+ * service ring's; or hosts are cut off from each other. The program of t/cluster/deaths.t, no test
+ * by itself.
  *   quiet_victim RANK HOW WHERE
  * A rank that goes on also tries to begin again, which is refused.
  * HOW     kill, exit, crash; none: it lives; ask: it asks for reports by SIGUSR2, and lives
- * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the others
- *         enter the library after they have seen the file TAP_DEATHS.go
- *         team: after the death teams are made; split: the victim dies while MPI makes a team
- *         early: after the death all but rank 3 finalize; rank 3 uses the others' memory until the file
- *         TAP_DEATHS.stop is there
- *         put: ranks put to each other, check that and meet, until the file TAP_DEATHS.stop is there
- *         first: after the file TAP_DEATHS.go is there, each rank puts to the next one for the first time
- * Everything said goes to the file TAP_DEATHS, since a launcher may be cut off. Rank 0 says `started`, a rank that
- * goes on after a death `survived RANK after SECONDS`, one that ends well `ended RANK`. */
+ * WHERE   init, barrier, allreduce, finalize; agreement: in the last step of finalize; compute: the
+ *         others enter the library after they have seen the file TAP_DEATHS.go team: after the
+ *         death teams are made; split: the victim dies while MPI makes a team early: after the
+ *         death all but rank 3 finalize; rank 3 uses the others' memory until the file
+ *         TAP_DEATHS.stop is there put: ranks put to each other, check that and meet, until the
+ *         file TAP_DEATHS.stop is there first: after the file TAP_DEATHS.go is there, each rank
+ *         puts to the next one for the first time
+ * Everything said goes to the file TAP_DEATHS, since a launcher may be cut off. Rank 0 says
+ * `started`, a rank that goes on after a death `survived RANK after SECONDS`, one that ends well
+ * `ended RANK`. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
@@ -26,7 +28,7 @@
 #include <unistd.h>
 #include "pgas/pgas.h"
 
-#define WORDS 8192
+#define WORDS  8192
 #define ROUNDS 200 /* after which connections are open */
 
 static const char *how, *where;
@@ -83,7 +85,8 @@ static bool all_split(void)
 
 #pragma GCC visibility push(default) /* these stand in for functions of other libraries */
 
-/* The first duplicate is made before the ranks of the host are known, the second when the first team is made. */
+/* The first duplicate is made before the ranks of the host are known, the second when the first
+ * team is made. */
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *copy)
 {
     if (++n_dups == 2 && strcmp(where, "init") == 0 && is_victim())
@@ -197,7 +200,8 @@ static pgas_status_t put_first(pgas_gptr_t word)
     return status == PGAS_OK && *got != 100 + (uint64_t)from ? PGAS_ERR_INVALID : status;
 }
 
-/* Live ranks that are in pgas_finalize serve rank 3. A rank says so before it enters pgas_finalize. */
+/* Live ranks that are in pgas_finalize serve rank 3. A rank says so before it enters
+ * pgas_finalize. */
 static pgas_status_t work_longest(pgas_gptr_t at)
 {
     pgas_status_t status = meet_again_and_again();
@@ -213,7 +217,8 @@ static pgas_status_t work_longest(pgas_gptr_t at)
             pgas_status_t added = pgas_fetch_add_u64(pgas_gptr_at(at, r), 1, &before);
             pgas_status_t got = pgas_get(&now, pgas_gptr_at(at, r), sizeof now);
             if (added != PGAS_OK || got != PGAS_OK || before != round || now != round + 1) {
-                printf("rank %d in finalize: fetch_add gave %s, get %s\n", r, pgas_status_name(added), pgas_status_name(got));
+                printf("rank %d in finalize: fetch_add gave %s, get %s\n", r,
+                       pgas_status_name(added), pgas_status_name(got));
                 return PGAS_ERR_INVALID;
             }
         }
@@ -251,10 +256,12 @@ static pgas_status_t make_teams(pgas_team_t *former)
     if (good == PGAS_OK)
         good = pgas_team_destroy(team);
     pgas_status_t end = pgas_team_destroy(former);
-    if (end == PGAS_ERR_PEER && parts == PGAS_ERR_PEER && whole == PGAS_ERR_PEER && good == PGAS_OK && sum == pgas_n_ranks() - 1)
+    if (end == PGAS_ERR_PEER && parts == PGAS_ERR_PEER && whole == PGAS_ERR_PEER &&
+        good == PGAS_OK && sum == pgas_n_ranks() - 1)
         return status;
-    printf("wrong: split %s, of all %s, of the live %s, sum %d, the end of a former one %s\n", pgas_status_name(parts),
-           pgas_status_name(whole), pgas_status_name(good), sum, pgas_status_name(end));
+    printf("wrong: split %s, of all %s, of the live %s, sum %d, the end of a former one %s\n",
+           pgas_status_name(parts), pgas_status_name(whole), pgas_status_name(good), sum,
+           pgas_status_name(end));
     return PGAS_ERR_INVALID;
 }
 
@@ -314,7 +321,8 @@ int main(int argc, char **argv)
     else if (lost)
         printf("survived %d after %lld\n", me, (long long)(time(NULL) - began));
     else
-        printf("ended %d: %s, then finalize gave %s\n", me, pgas_status_name(status), pgas_status_name(end));
+        printf("ended %d: %s, then finalize gave %s\n", me, pgas_status_name(status),
+               pgas_status_name(end));
     if (status == PGAS_OK && end == PGAS_OK)
         MPI_Finalize(); /* may hang on its own with MPICH over TCP: nobody waits for that */
     _exit(0);

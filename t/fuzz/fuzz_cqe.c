@@ -1,4 +1,5 @@
-/* what: whatever stands in a completion queue, polling takes what is there, reads and writes only its own, says that it was good
+/* what: whatever stands in a completion queue, polling takes what is there, reads and writes only
+ * its own, says that it was good
  *       only of what is a good completion, and goes on
  * source: verbs_backend/raw.h; libFuzzer
  * Input: steps, each a byte that says what and bytes for it. */
@@ -15,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static pgasi_raw_dev_t dev;
 
-/* One queue pair with a receive queue of its own, one without, on a shared one; all on the same completion queue. */
+/* One queue pair with a receive queue of its own, one without, on a shared one; all on the same
+ * completion queue. */
 typedef struct {
     pgasi_raw_cq_t cq;
     pgasi_raw_srq_t srq;
@@ -47,7 +49,8 @@ static void build(world_t *w)
     pgasi_raw_cq_init(&w->cq, calloc(DEPTH, sizeof(pgasi_cqe_t)), DEPTH, &w->records[0]);
     w->srq_ring = calloc(DEPTH, linked);
     w->srq.super.spans = 2;
-    require(pgasi_raw_srq_init(&w->srq, w->srq_ring, DEPTH, linked, &w->records[2]) == PGAS_OK, "a shared receive queue");
+    require(pgasi_raw_srq_init(&w->srq, w->srq_ring, DEPTH, linked, &w->records[2]) == PGAS_OK,
+            "a shared receive queue");
     w->rq = calloc(DEPTH, stride);
     for (int i = 0; i < 2; i++) {
         pgasi_raw_qp_t *qp = &w->qp[i];
@@ -59,8 +62,10 @@ static void build(world_t *w)
         qp->ring_bell = ring_nothing;
         uint32_t blocks = pgasi_raw_blocks(&qp->super.opts);
         w->sq[i] = calloc(blocks, PGASI_WQE_BB);
-        pgas_status_t status = pgasi_raw_qp_init(qp, w->sq[i], blocks, w->rq, i == 0 ? DEPTH : 0, stride, &w->records[3 + 2 * i]);
-        require(status == PGAS_OK && pgasi_raw_enter_qp(&dev, qp->number, qp) == PGAS_OK, "a queue pair");
+        pgas_status_t status = pgasi_raw_qp_init(qp, w->sq[i], blocks, w->rq, i == 0 ? DEPTH : 0,
+                                                 stride, &w->records[3 + 2 * i]);
+        require(status == PGAS_OK && pgasi_raw_enter_qp(&dev, qp->number, qp) == PGAS_OK,
+                "a queue pair");
     }
     require(pgasi_raw_enter_srq(&dev, 1, &w->srq) == PGAS_OK, "is entered");
 }
@@ -84,8 +89,10 @@ static void post(world_t *w, unsigned choices)
 {
     static char text[64];
     pgasi_raw_qp_t *qp = &w->qp[choices & 1];
-    pgas_verbs_span_t spans[2] = { { (uintptr_t)text, choices % 61, 1 }, { (uintptr_t)text, 1, 1 } };
-    pgas_verbs_request_t request = { .op = (pgas_verbs_op_t)(choices >> 1 & 7), .flags = choices >> 4 & PGAS_VERBS_INLINE };
+    pgas_verbs_span_t spans[2] = { { (uintptr_t)text, choices % 61, 1 },
+                                   { (uintptr_t)text, 1, 1 } };
+    pgas_verbs_request_t request = { .op = (pgas_verbs_op_t)(choices >> 1 & 7),
+                                     .flags = choices >> 4 & PGAS_VERBS_INLINE };
     pgas_verbs_recv_t recv = { choices, spans, 1 + (choices >> 5 & 1) };
     request.spans = spans;
     request.n_spans = recv.n_spans;
@@ -120,7 +127,8 @@ static void poll_some(world_t *w, unsigned choices)
         bool good = known[i] && fields[i].op <= PGASI_CQE_RESP_SEND_IMM;
         require((got[i].status == PGAS_OK) == good, "success is said of good completions alone");
         require(got[i].op <= PGAS_VERBS_RECV_WRITE_IMM, "the operation is one");
-        require(got[i].qp == NULL || got[i].qp == &w->qp[0].super || got[i].qp == &w->qp[1].super, "so is the queue pair");
+        require(!got[i].qp || got[i].qp == &w->qp[0].super || got[i].qp == &w->qp[1].super,
+                "so is the queue pair");
         require(got[i].id < 256, "the id is of a request, or none");
     }
 }

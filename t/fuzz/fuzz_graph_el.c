@@ -1,4 +1,5 @@
-/* what: whatever bytes the reader of el gets, reading ends with a status; a refusal has a line and a reason; where the
+/* what: whatever bytes the reader of el gets, reading ends with a status; a refusal has a line and
+ * a reason; where the
  *       bytes are cut makes no difference; accepted numbers are in range
  * source: public headers; libFuzzer
  * Input: two bytes that say where to cut, then the text. */

@@ -1,4 +1,5 @@
-/* what: whatever arrives as a message between nodes, as records, or as a request to the owner of memory, the library reads
+/* what: whatever arrives as a message between nodes, as records, or as a request to the owner of
+ * memory, the library reads
  *       and writes only what is its own, answers what can be answered, drops the rest, and goes on
  * source: pgas/call.h, the checks of what arrives; libFuzzer
  * Input: a byte that picks the way in, a byte of choices, then words. */
@@ -112,14 +113,16 @@ static void as_records(const uint8_t *data, size_t n_bytes)
     free(records);
 }
 
-/* One record with a good header around arguments that are anything; a request often names memory that exists. */
+/* One record with a good header around arguments that are anything; a request often names memory
+ * that exists. */
 static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
 {
-    static const uint32_t ids[] = { PGASI_REC_RMA, PGASI_REC_RMA, PGASI_REC_SEGMENT, PGASI_REC_ACK, PGASI_REC_REPLY };
-    static const uint32_t buffers[] = { PGASI_REC_BUFFER_READ, PGASI_REC_BUFFER_DATA, PGASI_REC_BUFFER_FREE,
-                                        PGASI_REC_REPLY_PIECE };
-    uint32_t id = choices >> 6 == 3 ? buffers[choices % 4]
-                  : choices % 8 < 5 ? ids[choices % 8]
+    static const uint32_t ids[] = { PGASI_REC_RMA, PGASI_REC_RMA, PGASI_REC_SEGMENT, PGASI_REC_ACK,
+                                    PGASI_REC_REPLY };
+    static const uint32_t buffers[] = { PGASI_REC_BUFFER_READ, PGASI_REC_BUFFER_DATA,
+                                        PGASI_REC_BUFFER_FREE, PGASI_REC_REPLY_PIECE };
+    uint32_t id = choices >> 6 == 3  ? buffers[choices % 4]
+                  : choices % 8 < 5  ? ids[choices % 8]
                   : choices % 8 == 5 ? echo
                                      : nothing;
     bool token = choices & 8;
@@ -133,7 +136,8 @@ static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
         memcpy(args, data, n_bytes);
     if (n_bytes >= 8 && choices & 0x30) {
         memcpy(&offset, args, 8);
-        offset = (choices & 0x10 ? pgas_gptr_offset(attached) : UINT64_C(1) << 30) + offset % (2 * 65536);
+        offset = (choices & 0x10 ? pgas_gptr_offset(attached) : UINT64_C(1) << 30) +
+                 offset % (2 * 65536);
         memcpy(args, &offset, 8);
     }
     pgasi_path_state_t before = pgasi_handlers_enter(true);
@@ -157,7 +161,8 @@ static void run_piece(uint64_t id, uint64_t total, uint64_t offset, const char *
     free(record);
 }
 
-/* A call with buffers, in one piece or two; its head mostly has sizes that agree, or nothing else would be tried. */
+/* A call with buffers, in one piece or two; its head mostly has sizes that agree, or nothing else
+ * would be tried. */
 static void as_parcel(const uint8_t *data, size_t n_bytes, unsigned choices)
 {
     static uint64_t last_id;
@@ -179,8 +184,11 @@ static void as_parcel(const uint8_t *data, size_t n_bytes, unsigned choices)
             memcpy(&part, stream + sizeof h + i * sizeof part, sizeof part);
             part.mode %= 3;
             bool last = i + 1u == h.n_parts;
-            part.bytes = last ? n_bytes - h.head_bytes - copied : part.bytes % (n_bytes - h.head_bytes - copied + 1) / 8 * 8;
-            part.ptr = part.ptr % 3 == 0 ? PGAS_NULL : (choices & 4 ? attached : UINT64_C(1) << 30) + part.ptr % 8192;
+            part.bytes = last ? n_bytes - h.head_bytes - copied
+                              : part.bytes % (n_bytes - h.head_bytes - copied + 1) / 8 * 8;
+            part.ptr = part.ptr % 3 == 0
+                           ? PGAS_NULL
+                           : (choices & 4 ? attached : UINT64_C(1) << 30) + part.ptr % 8192;
             copied += part.mode == PGAS_BUFFER_COPY ? part.bytes : 0;
             memcpy(stream + sizeof h + i * sizeof part, &part, sizeof part);
         }
@@ -215,6 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     while (pgas_progress() > 0) { /* answers come back to us */
     }
     uint64_t word = 0;
-    require(pgas_call_return(0, echo, &total, sizeof total, &word, sizeof total, NULL) == PGAS_OK, "calls still work");
+    require(pgas_call_return(0, echo, &total, sizeof total, &word, sizeof total, NULL) == PGAS_OK,
+            "calls still work");
     return 0;
 }

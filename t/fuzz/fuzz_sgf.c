@@ -1,4 +1,5 @@
-/* what: reading any bytes as SGF ends with a game, or with a reason that names a line; a game that was read and written is read
+/* what: reading any bytes as SGF ends with a game, or with a reason that names a line; a game that
+ * was read and written is read
  *       as the same game; a byte-order mark in front makes no difference
  * source: examples/hex/sgf.h; libFuzzer */
 #include <stdlib.h>
@@ -46,16 +47,19 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t n_bytes)
     game.may_swap = marked.may_swap = again.may_swap = false;
     bool good = parse(data, n_bytes, false, &game, why);
     if (n_bytes == 0 || data[0] != 0xef)
-        require(parse(data, n_bytes, true, &marked, why_marked) == good && strcmp(why, why_marked) == 0,
+        require(parse(data, n_bytes, true, &marked, why_marked) == good &&
+                    strcmp(why, why_marked) == 0,
                 "a byte-order mark makes no difference");
     if (!good) {
-        require(strncmp(why, "file:", 5) == 0 && atoi(why + 5) > 0, "a refusal has a line and a reason");
+        require(strncmp(why, "file:", 5) == 0 && atoi(why + 5) > 0,
+                "a refusal has a line and a reason");
         return 0;
     }
     FILE *out = open_memstream(&text, &length);
     sgf_write(&game, out);
     fclose(out);
-    require(parse((const unsigned char *)text, length, false, &again, why) && same_game(&game, &again),
+    require(parse((const unsigned char *)text, length, false, &again, why) &&
+                same_game(&game, &again),
             "a game that was read is written and read as the same");
     free(text);
     return 0;

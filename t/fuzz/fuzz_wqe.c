@@ -1,8 +1,9 @@
-/* what: whatever stands in a send queue, the decoder reads inside of the ring alone, and what it takes is whole; the software
+/* what: whatever stands in a send queue, the decoder reads inside of the ring alone, and what it
+ * takes is whole; the software
  *       NIC that executes it ends, and writes to nothing but registered memory
- * source: verbs_backend/wqe.h, engine.h; libFuzzer
- * Input: a byte that chooses; for the decoder a byte for the ring's length, two for the block, then the ring; for the engine a byte
- * of adversaries, then steps, each a byte that says what and bytes for it. */
+ * source: verbs_backend/wqe.h, engine.h; libFuzzer Input: a byte that chooses; for the decoder a
+ * byte for the ring's length, two for the block, then the ring; for the engine a byte of
+ * adversaries, then steps, each a byte that says what and bytes for it. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,17 +23,21 @@ static void require(bool good, const char *promise)
     }
 }
 
-static void read_payload(const unsigned char *ring, size_t ring_bytes, uint32_t block, const pgasi_wqe_t *wqe)
+static void read_payload(const unsigned char *ring, size_t ring_bytes, uint32_t block,
+                         const pgasi_wqe_t *wqe)
 {
     size_t bytes = (size_t)wqe->segments * PGASI_WQE_SEGMENT;
     require(wqe->segments > 0 && bytes <= ring_bytes, "an entry fits into its ring");
     require((size_t)wqe->data_at + wqe->n_data <= wqe->segments, "data segments are the entry's");
-    require(!wqe->is_inline || wqe->inline_at + (size_t)wqe->inline_bytes <= bytes, "inline data are the entry's");
+    require(!wqe->is_inline || wqe->inline_at + (size_t)wqe->inline_bytes <= bytes,
+            "inline data are the entry's");
     for (unsigned k = 0; k < wqe->n_data; k++)
-        require(pgasi_wqe_data(ring, ring_bytes, block, wqe, k).bytes - 1 < PGASI_WQE_INLINE, "a span has 1 byte to 2 GiB");
+        require(pgasi_wqe_data(ring, ring_bytes, block, wqe, k).bytes - 1 < PGASI_WQE_INLINE,
+                "a span has 1 byte to 2 GiB");
     if (wqe->is_inline) {
         unsigned char *copy = malloc(wqe->inline_bytes + 1u);
-        pgasi_wqe_copy_out(ring, ring_bytes, (size_t)block * PGASI_WQE_BB + wqe->inline_at, copy, wqe->inline_bytes);
+        pgasi_wqe_copy_out(ring, ring_bytes, (size_t)block * PGASI_WQE_BB + wqe->inline_at, copy,
+                           wqe->inline_bytes);
         free(copy);
     }
 }
@@ -41,7 +46,8 @@ static void decode(const uint8_t *data, size_t n_bytes)
 {
     size_t ring_bytes = (size_t)PGASI_WQE_BB << data[0] % 6;
     uint32_t block = (uint32_t)data[1] | (uint32_t)data[2] << 28;
-    unsigned char *ring = calloc(1, ring_bytes); /* exact, so that the sanitizer sees the byte behind */
+    /* exact, so that the sanitizer sees the byte behind */
+    unsigned char *ring = calloc(1, ring_bytes);
     pgasi_wqe_t wqe;
     n_bytes -= 3;
     memcpy(ring, data + 3, n_bytes < ring_bytes ? n_bytes : ring_bytes);
@@ -76,7 +82,8 @@ static void build(world_t *w, unsigned choices)
     w->room = malloc(ROOM);
     memset(w->room, GUARD, ROOM);
     uint32_t flags[3] = { choices & 16 ? PGASI_SNIC_CHECK_OVERRUN : 0,
-                          choices & 32 ? PGASI_SNIC_MANAGED_SEND | PGASI_SNIC_MANAGED_RECV : 0, PGASI_SNIC_MASTER };
+                          choices & 32 ? PGASI_SNIC_MANAGED_SEND | PGASI_SNIC_MANAGED_RECV : 0,
+                          PGASI_SNIC_MASTER };
     for (int i = 0; i < 3; i++) {
         require(bare_open(&w->end[i], w->snic, pd, flags[i]), "a queue pair opens");
         if (choices & PGAS_VERBS_SNIC_WRAP) {
@@ -87,14 +94,17 @@ static void build(world_t *w, unsigned choices)
         }
     }
     for (int i = 0; i < 3; i++)
-        require(bare_raise(&w->end[i], PGASI_SNIC_RTS, &w->end[i == 2 ? 2 : 1 - i]), "and is connected");
+        require(bare_raise(&w->end[i], PGASI_SNIC_RTS, &w->end[i == 2 ? 2 : 1 - i]),
+                "and is connected");
     w->ring_is_open = choices & 64;
-    w->keys[0] = pgasi_snic_mr_open(w->snic, pd, w->room + FIRST, PIECE, PGAS_VERBS_ACCESS_ALL, -1, 0);
-    w->keys[1] = pgasi_snic_mr_open(w->snic, pd, w->room + SECOND, PIECE, PGAS_VERBS_REMOTE_READ, -1, 0);
+    w->keys[0] =
+        pgasi_snic_mr_open(w->snic, pd, w->room + FIRST, PIECE, PGAS_VERBS_ACCESS_ALL, -1, 0);
+    w->keys[1] =
+        pgasi_snic_mr_open(w->snic, pd, w->room + SECOND, PIECE, PGAS_VERBS_REMOTE_READ, -1, 0);
     w->keys[2] = pgasi_snic_mr_open(w->snic, other, w->room, ROOM, PGAS_VERBS_ACCESS_ALL, -1, 0);
     if (w->ring_is_open)
-        w->keys[3] =
-            pgasi_snic_mr_open(w->snic, pd, w->end[0].sq, BARE_BLOCKS * PGASI_WQE_BB, PGAS_VERBS_ACCESS_ALL, -1, 0);
+        w->keys[3] = pgasi_snic_mr_open(w->snic, pd, w->end[0].sq, BARE_BLOCKS * PGASI_WQE_BB,
+                                        PGAS_VERBS_ACCESS_ALL, -1, 0);
     w->keys[4] = pgasi_snic_mr_open(w->snic, pd, w->room, ROOM, PGAS_VERBS_ACCESS_ALL, -1, 0);
     pgasi_snic_mr_close(w->snic, w->keys[4]); /* was right once */
     w->keys[5] = PGASI_WQE_LKEY_END;
@@ -114,18 +124,22 @@ static uint64_t address_of(const world_t *w, unsigned kind, const uint8_t *bytes
 /* An entry: 12 bytes say what; the rest of its blocks is as they were. */
 static void put_entry(world_t *w, bare_t *b, const uint8_t *bytes)
 {
-    static const uint8_t ops[] = { PGASI_WQE_NOP,      PGASI_WQE_WRITE,   PGASI_WQE_WRITE_IMM, PGASI_WQE_SEND,
-                                   PGASI_WQE_SEND_IMM, PGASI_WQE_WAIT,    PGASI_WQE_READ,      PGASI_WQE_CSWAP,
-                                   PGASI_WQE_FADD,     PGASI_WQE_RECV_EN, PGASI_WQE_SEND_EN,   0x2a,
-                                   PGASI_WQE_WRITE,    PGASI_WQE_SEND,    PGASI_WQE_READ,      PGASI_WQE_WRITE };
+    static const uint8_t ops[] = { PGASI_WQE_NOP,     PGASI_WQE_WRITE,    PGASI_WQE_WRITE_IMM,
+                                   PGASI_WQE_SEND,    PGASI_WQE_SEND_IMM, PGASI_WQE_WAIT,
+                                   PGASI_WQE_READ,    PGASI_WQE_CSWAP,    PGASI_WQE_FADD,
+                                   PGASI_WQE_RECV_EN, PGASI_WQE_SEND_EN,  0x2a,
+                                   PGASI_WQE_WRITE,   PGASI_WQE_SEND,     PGASI_WQE_READ,
+                                   PGASI_WQE_WRITE };
     unsigned char *at = b->sq + (size_t)(b->pi % BARE_BLOCKS) * PGASI_WQE_BB;
     uint8_t op = ops[bytes[0] % 16];
     unsigned segments = bytes[1] % 8 == 7 ? bytes[1] / 8 : bytes[1] % 8,
              fixed = op == PGASI_WQE_SEND || op == PGASI_WQE_SEND_IMM ? 1 : 2;
     pgasi_wqe_set_ctrl((void *)at, b->pi, (pgasi_wqe_op_t)op, b->qpn, segments, bytes[2], bytes[3]);
-    pgasi_wqe_set_raddr((void *)(at + 16), address_of(w, bytes[3] % 8, bytes + 4), w->keys[bytes[3] % 8]);
+    pgasi_wqe_set_raddr((void *)(at + 16), address_of(w, bytes[3] % 8, bytes + 4),
+                        w->keys[bytes[3] % 8]);
     if (op == PGASI_WQE_WAIT)
-        pgasi_wqe_set_enable((void *)(at + 16), bytes[4] + b->ci, bytes[5] % 8 ? w->end[bytes[5] % 3].cqn : bytes[5]);
+        pgasi_wqe_set_enable((void *)(at + 16), bytes[4] + b->ci,
+                             bytes[5] % 8 ? w->end[bytes[5] % 3].cqn : bytes[5]);
     if (op == PGASI_WQE_SEND_EN || op == PGASI_WQE_RECV_EN)
         pgasi_wqe_set_enable((void *)(at + 16), bytes[4] % 32 + w->end[1].pi,
                              bytes[5] % 8 ? w->end[bytes[5] % 3].qpn : bytes[5]);
@@ -133,8 +147,8 @@ static void put_entry(world_t *w, bare_t *b, const uint8_t *bytes)
         fixed = 3;
     for (unsigned k = fixed; k < 4; k++) {
         uint32_t bytes_there = bytes[8] & 1 ? 8 : (uint32_t)bytes[9] << (bytes[8] >> 4);
-        pgasi_wqe_set_data((void *)(at + 16 * (size_t)k), address_of(w, bytes[7] % 8, bytes + 10), bytes_there,
-                           w->keys[bytes[7] % 8]);
+        pgasi_wqe_set_data((void *)(at + 16 * (size_t)k), address_of(w, bytes[7] % 8, bytes + 10),
+                           bytes_there, w->keys[bytes[7] % 8]);
     }
     uint32_t word = htobe32(PGASI_WQE_INLINE | bytes[9]);
     if (bytes[8] & 2)
@@ -145,8 +159,10 @@ static void put_entry(world_t *w, bare_t *b, const uint8_t *bytes)
 static void put_receive(world_t *w, bare_t *b, const uint8_t *bytes)
 {
     unsigned char *at = b->rq + (size_t)(b->rq_pi % BARE_ENTRIES) * BARE_STRIDE;
-    pgasi_wqe_set_data((void *)at, address_of(w, bytes[0] % 8, bytes + 1), bytes[3], w->keys[bytes[0] % 8]);
-    pgasi_wqe_set_data((void *)(at + 16), address_of(w, bytes[4] % 8, bytes + 5), bytes[7], w->keys[bytes[4] % 8]);
+    pgasi_wqe_set_data((void *)at, address_of(w, bytes[0] % 8, bytes + 1), bytes[3],
+                       w->keys[bytes[0] % 8]);
+    pgasi_wqe_set_data((void *)(at + 16), address_of(w, bytes[4] % 8, bytes + 5), bytes[7],
+                       w->keys[bytes[4] % 8]);
     b->rq_pi++;
     b->record[0] = htobe32(b->rq_pi & 0xffff);
     pgasi_snic_recv_posted(b->snic, b->qpn);
@@ -159,7 +175,8 @@ static void poll_all(world_t *w)
         const pgasi_cqe_t *cqe = &w->end[i].cq[w->end[i].ci % BARE_CQES];
         pgasi_cqe_fields_t f;
         while (pgasi_cqe_is_there(cqe, w->end[i].ci, BARE_CQES)) {
-            require(pgasi_cqe_decode(cqe, &f) && f.qpn == w->end[i].qpn, "a completion is one of this queue pair");
+            require(pgasi_cqe_decode(cqe, &f) && f.qpn == w->end[i].qpn,
+                    "a completion is one of this queue pair");
             require((f.op >= PGASI_CQE_REQ_ERR) == (f.syndrome != 0), "errors have a reason");
             w->end[i].ci++;
             w->end[i].cq_record[0] = htobe32(w->end[i].ci & 0xffffff);
@@ -207,7 +224,8 @@ static void execute(const uint8_t *data, size_t n_bytes)
             break;
         case 3: /* a block of any bytes */
             if (n_bytes - at > PGASI_WQE_BB) {
-                memcpy(b->sq + (size_t)(b->pi++ % BARE_BLOCKS) * PGASI_WQE_BB, data + at + 1, PGASI_WQE_BB);
+                memcpy(b->sq + (size_t)(b->pi++ % BARE_BLOCKS) * PGASI_WQE_BB, data + at + 1,
+                       PGASI_WQE_BB);
                 at += PGASI_WQE_BB;
             }
             at++;

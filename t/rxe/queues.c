@@ -1,19 +1,21 @@
-/* what: queue pairs of a device between two sides: every operation, selective signaling, shared receive queues, events, and
+/* what: queue pairs of a device between two sides: every operation, selective signaling, shared
+ * receive queues, events, and
  *       each error says what it is
  * env: TAP_DEVICE=snic | TAP_DEVICE=
  * log: warn: .*(has no WAIT and ENABLE|does not know where its queues lie)
  * timeout: 300
  * source: include/pgas/verbs.h; the InfiniBand architecture on errors
  *
- * TAP_DEVICE names the device (pgas_verbs_open); without it the first active one of hardware is taken, or of the kernel's
- * soft RoCE as in the machines of t/vm/run --rxe. */
+ * TAP_DEVICE names the device (pgas_verbs_open); without it the first active one of hardware is
+ * taken, or of the kernel's soft RoCE as in the machines of t/vm/run --rxe. */
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include "pgas/verbs.h"
 #include "t/rxe/sides.h"
 
-#define HALF (1u << 19)          /* what is sent lies in the lower half of the memory, what comes in the upper one */
+/* what is sent lies in the lower half of the memory, what comes in the upper one */
+#define HALF        (1u << 19)
 #define PATIENCE_NS UINT64_C(30000000000)
 
 static pgas_verbs_dev_t *dev;
@@ -41,12 +43,20 @@ typedef struct {
     pgas_verbs_span_t span;
 } ask_t;
 
-static void ask(ask_t *a, pgas_verbs_op_t op, uint32_t here, uint32_t n_bytes, uint32_t there, uint32_t flags, uint64_t id)
+static void ask(ask_t *a, pgas_verbs_op_t op, uint32_t here, uint32_t n_bytes, uint32_t there,
+                uint32_t flags, uint64_t id)
 {
     memset(a, 0, sizeof *a);
-    a->span = (pgas_verbs_span_t){ .addr = (uintptr_t)bytes_at(here), .bytes = n_bytes, .lkey = mem.lkey };
-    a->r = (pgas_verbs_request_t){ .op = op, .flags = flags, .id = id, .spans = &a->span, .n_spans = 1,
-                                   .remote_addr = (uintptr_t)peer.addr + there, .rkey = peer.rkey };
+    a->span = (pgas_verbs_span_t){ .addr = (uintptr_t)bytes_at(here),
+                                   .bytes = n_bytes,
+                                   .lkey = mem.lkey };
+    a->r = (pgas_verbs_request_t){ .op = op,
+                                   .flags = flags,
+                                   .id = id,
+                                   .spans = &a->span,
+                                   .n_spans = 1,
+                                   .remote_addr = (uintptr_t)peer.addr + there,
+                                   .rkey = peer.rkey };
 }
 
 static pgas_status_t post(pgas_verbs_qp_t *qp, const ask_t *a)
@@ -58,7 +68,8 @@ static pgas_status_t post(pgas_verbs_qp_t *qp, const ask_t *a)
 static bool next_of(pgas_verbs_cq_t *queue, pgas_verbs_completion_t *c)
 {
     memset(c, 0, sizeof *c);
-    return pgas_verbs_cq_wait(queue, PATIENCE_NS) == PGAS_OK && pgas_verbs_cq_poll(queue, c, 1) == 1;
+    return pgas_verbs_cq_wait(queue, PATIENCE_NS) == PGAS_OK &&
+           pgas_verbs_cq_poll(queue, c, 1) == 1;
 }
 
 /* ... is that of this request, and good. */
@@ -72,9 +83,11 @@ static bool done_with(uint64_t id)
 static bool fails_with(uint64_t id, pgas_status_t status)
 {
     pgas_verbs_completion_t c;
-    bool good = HOLDS(next_of(cq, &c)) && HOLDS(c.id == id) && HOLDS(c.status == status) && HOLDS(c.syndrome != 0);
+    bool good = HOLDS(next_of(cq, &c)) && HOLDS(c.id == id) && HOLDS(c.status == status) &&
+                HOLDS(c.syndrome != 0);
     if (!good)
-        fprintf(stderr, "side %d: id %d status %s syndrome 0x%x\n", side, (int)c.id, pgas_status_name(c.status), c.syndrome);
+        fprintf(stderr, "side %d: id %d status %s syndrome 0x%x\n", side, (int)c.id,
+                pgas_status_name(c.status), c.syndrome);
     return good;
 }
 
@@ -152,8 +165,8 @@ static void describes(void)
     if (strcmp(info.provider, "verbs") == 0)
         good &= HOLDS(!info.chains) & HOLDS(info.chains_why[0] != '\0');
     if (is_rxe) /* a card with an IPv4 address */
-        good &= HOLDS(strcmp(info.link, "RoCE v2") == 0) & HOLDS(info.gid[10] == 0xff) & HOLDS(info.gid_index > 0) &
-                HOLDS(info.n_gids > 1);
+        good &= HOLDS(strcmp(info.link, "RoCE v2") == 0) & HOLDS(info.gid[10] == 0xff) &
+                HOLDS(info.gid_index > 0) & HOLDS(info.n_gids > 1);
     promise(good, "the device says what it is");
 }
 
@@ -181,7 +194,9 @@ static void gathers(pgas_verbs_qp_t *qp)
     uint32_t at = 0;
     paint(0, 1068, 9);
     for (int i = 0; i < 5; i++) {
-        spans[i] = (pgas_verbs_span_t){ .addr = (uintptr_t)bytes_at(at), .bytes = sizes[i], .lkey = mem.lkey };
+        spans[i] = (pgas_verbs_span_t){ .addr = (uintptr_t)bytes_at(at),
+                                        .bytes = sizes[i],
+                                        .lkey = mem.lkey };
         at += sizes[i];
     }
     ask(&a, PGAS_VERBS_WRITE, 0, 0, HALF, PGAS_VERBS_SIGNAL, 1);
@@ -192,7 +207,8 @@ static void gathers(pgas_verbs_qp_t *qp)
     good &= is_painted(HALF, 1068, 9);
     a.r.n_spans = 1000;
     good &= HOLDS(post(qp, &a) == PGAS_ERR_LIMIT);
-    promise(good, "five spans are gathered, one of them empty; more than were asked for are refused");
+    promise(good,
+            "five spans are gathered, one of them empty; more than were asked for are refused");
 }
 
 static void inlines(pgas_verbs_qp_t *qp)
@@ -202,12 +218,15 @@ static void inlines(pgas_verbs_qp_t *qp)
     ask_t a;
     uint32_t taken = 0;
     bool good = true;
-    for (uint32_t i = 0; i < 3; i++) { /* 60 bytes in one, two and three pieces, none of it registered */
+    /* 60 bytes in one, two and three pieces, none of it registered */
+    for (uint32_t i = 0; i < 3; i++) {
         for (uint32_t k = 0; k < 60; k++)
             buffer[i][k] = pattern(side, k, i);
         for (uint32_t k = 0; k <= i; k++)
-            spans[k] = (pgas_verbs_span_t){ .addr = (uintptr_t)buffer[i] + 60 / (i + 1) * k, .bytes = 60 / (i + 1) };
-        ask(&a, PGAS_VERBS_WRITE, 0, 0, HALF + i * 64, PGAS_VERBS_INLINE | (i == 2 ? PGAS_VERBS_SIGNAL : 0), i);
+            spans[k] = (pgas_verbs_span_t){ .addr = (uintptr_t)buffer[i] + 60 / (i + 1) * k,
+                                            .bytes = 60 / (i + 1) };
+        ask(&a, PGAS_VERBS_WRITE, 0, 0, HALF + i * 64,
+            PGAS_VERBS_INLINE | (i == 2 ? PGAS_VERBS_SIGNAL : 0), i);
         a.r.spans = spans;
         a.r.n_spans = i + 1;
         good &= HOLDS(pgas_verbs_qp_write(qp, &a.r, 1, &taken) == PGAS_OK) & HOLDS(taken == 1);
@@ -230,9 +249,9 @@ static void reads(pgas_verbs_qp_t *qp)
     memset(bytes_at(HALF), 0, 100000);
     both();
     ask(&a, PGAS_VERBS_READ, HALF, 100000, 0, PGAS_VERBS_SIGNAL, 5);
-    bool good = HOLDS(post(qp, &a) == PGAS_OK) && HOLDS(next_of(cq, &c)) && HOLDS(c.status == PGAS_OK) &&
-                HOLDS(c.bytes == 100000) && HOLDS(c.op == PGAS_VERBS_READ) && HOLDS(c.qp == qp) &&
-                is_painted(HALF, 100000, 3);
+    bool good = HOLDS(post(qp, &a) == PGAS_OK) && HOLDS(next_of(cq, &c)) &&
+                HOLDS(c.status == PGAS_OK) && HOLDS(c.bytes == 100000) &&
+                HOLDS(c.op == PGAS_VERBS_READ) && HOLDS(c.qp == qp) && is_painted(HALF, 100000, 3);
     promise(good, "a read brings what is there");
 }
 
@@ -244,7 +263,8 @@ static bool sent_and_got(uint64_t id, pgas_verbs_completion_t *got)
         return false;
     int own = c[0].op == PGAS_VERBS_RECV || c[0].op == PGAS_VERBS_RECV_WRITE_IMM;
     *got = c[1 - own];
-    return HOLDS(c[own].id == id) && HOLDS(c[own].status == PGAS_OK) && HOLDS(got->status == PGAS_OK);
+    return HOLDS(c[own].id == id) && HOLDS(c[own].status == PGAS_OK) &&
+           HOLDS(got->status == PGAS_OK);
 }
 
 static void immediates(pgas_verbs_qp_t *qp)
@@ -260,15 +280,18 @@ static void immediates(pgas_verbs_qp_t *qp)
     both();
     ask(&a, PGAS_VERBS_WRITE_IMM, 0, 500, HALF + 8192, PGAS_VERBS_SIGNAL, 6);
     a.r.imm = 0xfeed0000u + (uint32_t)side;
-    good &= HOLDS(post(qp, &a) == PGAS_OK) && sent_and_got(6, &got) && HOLDS(got.op == PGAS_VERBS_RECV_WRITE_IMM) &&
-            HOLDS(got.has_imm) && HOLDS(got.imm == 0xfeed0001u - (uint32_t)side) && HOLDS(got.bytes == 500) &&
+    good &= HOLDS(post(qp, &a) == PGAS_OK) && sent_and_got(6, &got) &&
+            HOLDS(got.op == PGAS_VERBS_RECV_WRITE_IMM) && HOLDS(got.has_imm) &&
+            HOLDS(got.imm == 0xfeed0001u - (uint32_t)side) && HOLDS(got.bytes == 500) &&
             HOLDS(got.id == 70) && HOLDS(got.qp == qp) && is_painted(HALF + 8192, 500, 4);
     both();
     ask(&a, PGAS_VERBS_SEND_IMM, 0, 400, 0, PGAS_VERBS_SIGNAL, 7);
     a.r.imm = 42;
-    good &= HOLDS(post(qp, &a) == PGAS_OK) && sent_and_got(7, &got) && HOLDS(got.op == PGAS_VERBS_RECV) &&
-            HOLDS(got.imm == 42) && HOLDS(got.bytes == 400) && HOLDS(got.id == 71) && is_painted(HALF, 400, 4);
-    promise(good, "writes and sends with immediate data say so, in order, with the ids of the buffers");
+    good &= HOLDS(post(qp, &a) == PGAS_OK) && sent_and_got(7, &got) &&
+            HOLDS(got.op == PGAS_VERBS_RECV) && HOLDS(got.imm == 42) && HOLDS(got.bytes == 400) &&
+            HOLDS(got.id == 71) && is_painted(HALF, 400, 4);
+    promise(good,
+            "writes and sends with immediate data say so, in order, with the ids of the buffers");
 }
 
 /* A counter at the start of side 0's upper half. */
@@ -316,7 +339,8 @@ static void fences(pgas_verbs_qp_t *qp)
         ask(&a[1], PGAS_VERBS_WRITE, 0, 4096, HALF, PGAS_VERBS_SIGNAL | PGAS_VERBS_FENCE, 2);
         const pgas_verbs_request_t two[2] = { a[0].r, a[1].r };
         uint32_t taken = 0;
-        good &= HOLDS(pgas_verbs_qp_post(qp, two, 2, &taken) == PGAS_OK) && HOLDS(taken == 2) && done_with(2);
+        good &= HOLDS(pgas_verbs_qp_post(qp, two, 2, &taken) == PGAS_OK) && HOLDS(taken == 2) &&
+                done_with(2);
         both();
         for (uint32_t k = 0; k < 4096; k++)
             good &= bytes_at(HALF)[k] == pattern(side, k, i);
@@ -329,8 +353,8 @@ static void nothing(pgas_verbs_qp_t *qp)
 {
     pgas_verbs_request_t r = { .op = PGAS_VERBS_NOP, .flags = PGAS_VERBS_SIGNAL, .id = 88 };
     pgas_verbs_completion_t c;
-    bool good = HOLDS(pgas_verbs_qp_post(qp, &r, 1, NULL) == PGAS_OK) && HOLDS(next_of(cq, &c)) && HOLDS(c.id == 88) &&
-                HOLDS(c.op == PGAS_VERBS_NOP) && HOLDS(c.status == PGAS_OK);
+    bool good = HOLDS(pgas_verbs_qp_post(qp, &r, 1, NULL) == PGAS_OK) && HOLDS(next_of(cq, &c)) &&
+                HOLDS(c.id == 88) && HOLDS(c.op == PGAS_VERBS_NOP) && HOLDS(c.status == PGAS_OK);
     promise(good, "a request to do nothing completes");
 }
 
@@ -350,8 +374,13 @@ static void signals(void)
     while (good && posted < N) {
         uint64_t value = posted + 1;
         pgas_verbs_span_t span = { .addr = (uintptr_t)&value, .bytes = 8 };
-        pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_INLINE, .id = value, .spans = &span,
-                                   .n_spans = 1, .remote_addr = (uintptr_t)peer.addr + HALF, .rkey = peer.rkey };
+        pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE,
+                                   .flags = PGAS_VERBS_INLINE,
+                                   .id = value,
+                                   .spans = &span,
+                                   .n_spans = 1,
+                                   .remote_addr = (uintptr_t)peer.addr + HALF,
+                                   .rkey = peer.rkey };
         r.flags |= value % EVERY == 0 ? PGAS_VERBS_SIGNAL : 0;
         pgas_status_t status = pgas_verbs_qp_write(qp, &r, 1, NULL);
         posted += status == PGAS_OK;
@@ -359,8 +388,8 @@ static void signals(void)
         if (status == PGAS_ERR_AGAIN || posted % 8 == 0)
             good &= HOLDS(pgas_verbs_qp_ring(qp) == PGAS_OK);
         if (status == PGAS_ERR_AGAIN) {
-            good &= HOLDS(posted - told >= DEPTH) && HOLDS(next_of(cq, &c)) && HOLDS(c.status == PGAS_OK) &&
-                    HOLDS(c.id == told + EVERY);
+            good &= HOLDS(posted - told >= DEPTH) && HOLDS(next_of(cq, &c)) &&
+                    HOLDS(c.status == PGAS_OK) && HOLDS(c.id == told + EVERY);
             told = c.id;
             completions++;
         }
@@ -390,8 +419,12 @@ static void fills(void)
     while (status == PGAS_OK && n < 100000) {
         uint64_t value = n + 1;
         pgas_verbs_span_t span = { .addr = (uintptr_t)&value, .bytes = 8 };
-        pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1,
-                                   .remote_addr = (uintptr_t)peer.addr + HALF, .rkey = peer.rkey };
+        pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE,
+                                   .flags = PGAS_VERBS_INLINE,
+                                   .spans = &span,
+                                   .n_spans = 1,
+                                   .remote_addr = (uintptr_t)peer.addr + HALF,
+                                   .rkey = peer.rkey };
         status = pgas_verbs_qp_post(qp, &r, 1, NULL);
         n += status == PGAS_OK;
     }
@@ -423,10 +456,12 @@ static void shares(void)
     uint32_t taken = 0, n_rooms = 0;
     for (uint32_t i = 0; i < ROOMS + 4; i++) { /* each buffer in two pieces */
         pgas_verbs_span_t spans[2] = { { (uintptr_t)bytes_at(HALF + i * BYTES), 100, mem.lkey },
-                                       { (uintptr_t)bytes_at(HALF + i * BYTES + 100), BYTES - 100, mem.lkey } };
+                                       { (uintptr_t)bytes_at(HALF + i * BYTES + 100), BYTES - 100,
+                                         mem.lkey } };
         pgas_verbs_recv_t recv = { .id = i, .spans = spans, .n_spans = 2 };
         if (i < ROOMS - 1)
-            good &= HOLDS(pgas_verbs_srq_recv(srq, &recv, 1, &taken) == PGAS_OK) & HOLDS(taken == 1);
+            good &=
+                HOLDS(pgas_verbs_srq_recv(srq, &recv, 1, &taken) == PGAS_OK) & HOLDS(taken == 1);
         n_rooms = i < ROOMS - 1 ? i + 1 : n_rooms;
         if (i < ROOMS)
             posted[i] = i < ROOMS - 1;
@@ -437,7 +472,8 @@ static void shares(void)
             if (sent[q] < N && sent[0] + sent[1] < got[0] + got[1] + n_rooms / 2) {
                 ask_t a;
                 paint((uint32_t)q * BYTES, 180, (uint32_t)q);
-                ask(&a, PGAS_VERBS_SEND, (uint32_t)q * BYTES, 180, 0, sent[q] % 8 == 7 ? PGAS_VERBS_SIGNAL : 0, 9);
+                ask(&a, PGAS_VERBS_SEND, (uint32_t)q * BYTES, 180, 0,
+                    sent[q] % 8 == 7 ? PGAS_VERBS_SIGNAL : 0, 9);
                 good &= HOLDS(post(qps[q], &a) == PGAS_OK);
                 sent[q]++;
             }
@@ -445,9 +481,9 @@ static void shares(void)
         pgas_verbs_completion_t c;
         while (pgas_verbs_cq_poll(cq, &c, 1) == 1)
             good &= HOLDS(c.status == PGAS_OK);
-        good &= HOLDS(next_of(arrivals, &c)) && HOLDS(c.status == PGAS_OK) && HOLDS(c.op == PGAS_VERBS_RECV) &&
-                HOLDS(c.id < ROOMS) && HOLDS(posted[c.id]) && HOLDS(c.qp == qps[0] || c.qp == qps[1]) &&
-                HOLDS(c.bytes == 180);
+        good &= HOLDS(next_of(arrivals, &c)) && HOLDS(c.status == PGAS_OK) &&
+                HOLDS(c.op == PGAS_VERBS_RECV) && HOLDS(c.id < ROOMS) && HOLDS(posted[c.id]) &&
+                HOLDS(c.qp == qps[0] || c.qp == qps[1]) && HOLDS(c.bytes == 180);
         if (!good)
             break;
         int q = c.qp == qps[1];
@@ -458,7 +494,8 @@ static void shares(void)
         pgas_verbs_recv_t again = { .id = c.id, .spans = &whole, .n_spans = 1 };
         good &= HOLDS(pgas_verbs_srq_recv(srq, &again, 1, NULL) == PGAS_OK);
     }
-    good &= HOLDS(got[0] == N) & HOLDS(got[1] == N) & HOLDS(pgas_verbs_srq_close(srq) == PGAS_ERR_BUSY);
+    good &=
+        HOLDS(got[0] == N) & HOLDS(got[1] == N) & HOLDS(pgas_verbs_srq_close(srq) == PGAS_ERR_BUSY);
     promise(good, "two queue pairs receive from one queue, whose buffers come back by id");
     part(qps[0]);
     part(qps[1]);
@@ -484,7 +521,8 @@ static void sleeps(void)
     pgas_verbs_completion_t c;
     int fd = -1;
     ask_t a;
-    bool good = HOLDS(pgas_verbs_cq_fd(arrivals, &fd) == PGAS_OK) & HOLDS(pgas_verbs_cq_fd(cq, &fd) == PGAS_ERR_UNSUPPORTED);
+    bool good = HOLDS(pgas_verbs_cq_fd(arrivals, &fd) == PGAS_OK) &
+                HOLDS(pgas_verbs_cq_fd(cq, &fd) == PGAS_ERR_UNSUPPORTED);
     pgas_verbs_cq_fd(arrivals, &fd);
     for (int i = 0; i < 4; i++)
         good &= HOLDS(pgas_verbs_qp_recv(qp, &recv, 1, NULL) == PGAS_OK);
@@ -498,7 +536,8 @@ static void sleeps(void)
     a.r.flags |= PGAS_VERBS_SOLICITED;
     good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(1);
     good &= HOLDS(readable(fd, (int)(PATIENCE_NS / 1000000u)));
-    good &= HOLDS(pgas_verbs_cq_arm(arrivals, false) == PGAS_ERR_BUSY) & HOLDS(next_of(arrivals, &c));
+    good &=
+        HOLDS(pgas_verbs_cq_arm(arrivals, false) == PGAS_ERR_BUSY) & HOLDS(next_of(arrivals, &c));
     good &= HOLDS(next_of(arrivals, &c));
     both();
     while (pgas_verbs_cq_arm(arrivals, false) == PGAS_ERR_BUSY)
@@ -506,16 +545,17 @@ static void sleeps(void)
     good &= HOLDS(!readable(fd, 0));
     both();
     a.r.flags = PGAS_VERBS_SIGNAL;
-    good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(1) && HOLDS(readable(fd, (int)(PATIENCE_NS / 1000000u))) &&
-            HOLDS(next_of(arrivals, &c)) && HOLDS(c.status == PGAS_OK);
+    good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(1) &&
+            HOLDS(readable(fd, (int)(PATIENCE_NS / 1000000u))) && HOLDS(next_of(arrivals, &c)) &&
+            HOLDS(c.status == PGAS_OK);
     promise(good, "a descriptor wakes for what comes, or only for what is solicited");
     part(qp);
     must(pgas_verbs_cq_close(arrivals), "cq_close");
 }
 
 /* Side 0 asks for what it may not have; everything behind it is flushed. */
-static void is_refused(const char *text, pgas_verbs_op_t op, uint32_t change_rkey, uint64_t change_addr,
-                       uint32_t change_lkey, const pgas_verbs_mem_t *target)
+static void is_refused(const char *text, pgas_verbs_op_t op, uint32_t change_rkey,
+                       uint64_t change_addr, uint32_t change_lkey, const pgas_verbs_mem_t *target)
 {
     pgas_status_t reason = change_lkey != 0 && is_rxe ? PGAS_ERR_INVALID : PGAS_ERR_RANGE;
     pgas_verbs_qp_opts_t opts = defaults();
@@ -529,10 +569,12 @@ static void is_refused(const char *text, pgas_verbs_op_t op, uint32_t change_rke
         a[1].r.remote_addr = (uintptr_t)target->addr + change_addr;
         a[1].r.rkey = target->rkey + change_rkey;
         a[1].span.lkey += change_lkey;
-        good &= HOLDS(post(qp, &a[0]) == PGAS_OK) && done_with(10); /* first: rxe loses it with what is behind it */
+        /* first: rxe loses it with what is behind it */
+        good &= HOLDS(post(qp, &a[0]) == PGAS_OK) && done_with(10);
         const pgas_verbs_request_t two[2] = { a[1].r, a[2].r };
-        good &= HOLDS(pgas_verbs_qp_post(qp, two, 2, &taken) == PGAS_OK) && HOLDS(taken == 2) && fails_with(11, reason) &&
-                fails_with(12, PGAS_ERR_PEER) && HOLDS(post(qp, &a[0]) == PGAS_ERR_PEER);
+        good &= HOLDS(pgas_verbs_qp_post(qp, two, 2, &taken) == PGAS_OK) && HOLDS(taken == 2) &&
+                fails_with(11, reason) && fails_with(12, PGAS_ERR_PEER) &&
+                HOLDS(post(qp, &a[0]) == PGAS_ERR_PEER);
     }
     promise(good, text);
     part(qp);
@@ -541,9 +583,11 @@ static void is_refused(const char *text, pgas_verbs_op_t op, uint32_t change_rke
 static void guards(void)
 {
     pgas_verbs_mem_t closed, theirs;
-    must(pgas_verbs_mem_alloc(dev, 4096, PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_READ, &closed), "mem_alloc");
+    must(pgas_verbs_mem_alloc(dev, 4096, PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_READ, &closed),
+         "mem_alloc");
     swap(&closed, &theirs, sizeof theirs);
-    is_refused("a wrong key is told from the rest, and ends the connection", PGAS_VERBS_WRITE, 0x100, HALF, 0, &peer);
+    is_refused("a wrong key is told from the rest, and ends the connection", PGAS_VERBS_WRITE,
+               0x100, HALF, 0, &peer);
     is_refused("so is a read beyond the memory", PGAS_VERBS_READ, 0, 2 * HALF - 32, 0, &peer);
     is_refused("and a write to what may only be read", PGAS_VERBS_WRITE, 0, 0, 0, &theirs);
     is_refused("and a wrong key of one's own", PGAS_VERBS_WRITE, 0, HALF, 0x100, &peer);
@@ -583,7 +627,8 @@ static void overruns_a_buffer(void)
         good = HOLDS(post(qp, &a) == PGAS_OK) &&
                fails_with(4, is_rxe ? PGAS_ERR_TRANSPORT : PGAS_ERR_INVALID);
     } else {
-        good &= fails_with(5, is_rxe ? PGAS_ERR_INVALID : PGAS_ERR_LIMIT) & HOLDS(bytes_at(HALF)[8] == 0);
+        good &= fails_with(5, is_rxe ? PGAS_ERR_INVALID : PGAS_ERR_LIMIT) &
+                HOLDS(bytes_at(HALF)[8] == 0);
     }
     promise(good, "a message longer than its buffer fails on both sides, and spoils nothing");
     part(qp);
@@ -601,7 +646,8 @@ static void loses_its_peer(void)
     if (side == 0) {
         ask_t a;
         ask(&a, PGAS_VERBS_WRITE, 0, 8, HALF, PGAS_VERBS_SIGNAL, 3);
-        good = HOLDS(post(qp, &a) == PGAS_OK) && fails_with(3, PGAS_ERR_PEER) && HOLDS(post(qp, &a) == PGAS_ERR_PEER);
+        good = HOLDS(post(qp, &a) == PGAS_OK) && fails_with(3, PGAS_ERR_PEER) &&
+               HOLDS(post(qp, &a) == PGAS_ERR_PEER);
         pgas_verbs_qp_close(qp);
     }
     promise(good, "a peer that is gone is noticed");
@@ -626,7 +672,8 @@ static void is_its_own_peer(void)
     good &= HOLDS(pgas_verbs_qp_connect(qp, &address) == PGAS_ERR_EXISTS);
     paint(0, 1000, 5);
     memset(bytes_at(HALF), 0, 1000);
-    good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(2) && HOLDS(memcmp(bytes_at(0), bytes_at(HALF), 1000) == 0);
+    good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(2) &&
+            HOLDS(memcmp(bytes_at(0), bytes_at(HALF), 1000) == 0);
     promise(good, "a queue pair that is connected with itself");
     part(qp);
 }
@@ -649,7 +696,7 @@ static void forgets(void)
         both();
         pgas_verbs_qp_close(qp);
         while (pgas_verbs_cq_poll(cq, &c, 1) == 1)
-            good &= HOLDS(c.qp == NULL);
+            good &= HOLDS(!c.qp);
         qp = join(&opts);
         ask(&a, PGAS_VERBS_WRITE, 0, 8, HALF, PGAS_VERBS_SIGNAL, 51);
         good &= HOLDS(post(qp, &a) == PGAS_OK) && done_with(51);
@@ -676,7 +723,8 @@ static void overruns_a_queue(void)
         pgas_status_t status = post(qp, &a);
         good &= HOLDS(status == PGAS_OK || status == PGAS_ERR_AGAIN);
     }
-    for (int i = 0; i < 200; i++) /* as many ways there and back as the requests have, which do not wait for each other */
+    /* as many ways there and back as the requests have, which do not wait for each other */
+    for (int i = 0; i < 200; i++)
         both();
     pgas_status_t status = PGAS_OK;
     while (n < 200 && (status = pgas_verbs_cq_wait(small, PATIENCE_NS)) == PGAS_OK)
@@ -703,11 +751,13 @@ static void has_limits(pgas_verbs_qp_t *qp)
         good &= HOLDS(pgas_verbs_qp_post(qp, &wait, 1, NULL) == PGAS_ERR_UNSUPPORTED);
     }
     ask(&a, PGAS_VERBS_WRITE, 0, 0, 0, PGAS_VERBS_SIGNAL, 1);
-    pgas_verbs_span_t huge[2] = { { (uintptr_t)mem.addr, 1u << 31, mem.lkey }, { (uintptr_t)mem.addr, 1u << 31, mem.lkey } };
+    pgas_verbs_span_t huge[2] = { { (uintptr_t)mem.addr, 1u << 31, mem.lkey },
+                                  { (uintptr_t)mem.addr, 1u << 31, mem.lkey } };
     a.r.spans = huge;
     a.r.n_spans = 2;
-    good &= HOLDS(post(qp, &a) == PGAS_ERR_LIMIT) & HOLDS(pgas_verbs_cq_close(cq) == PGAS_ERR_BUSY) &
-            HOLDS(pgas_verbs_close(dev) == PGAS_ERR_BUSY) & HOLDS(none == NULL);
+    good &= HOLDS(post(qp, &a) == PGAS_ERR_LIMIT) &
+            HOLDS(pgas_verbs_cq_close(cq) == PGAS_ERR_BUSY) &
+            HOLDS(pgas_verbs_close(dev) == PGAS_ERR_BUSY) & HOLDS(!none);
     promise(good, "what cannot be done is refused, and what is in use is not closed");
 }
 
@@ -718,7 +768,7 @@ static const char *find_device(void)
     const char *given = getenv("TAP_DEVICE");
     pgas_verbs_info_t infos[32];
     int n = 0;
-    if (given != NULL && given[0] != '\0')
+    if (given && given[0] != '\0')
         return given;
     if (pgas_verbs_list(infos, 32, &n) != PGAS_OK)
         return NULL;
@@ -734,7 +784,7 @@ static const char *find_device(void)
 int main(void)
 {
     const char *device = find_device();
-    if (device == NULL)
+    if (!device)
         skip_all("no RDMA device here; make check-rxe has one");
     sides_begin();
     if (side == 0)

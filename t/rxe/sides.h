@@ -1,8 +1,10 @@
-/* Two sides of a test of queue pairs: two processes of this machine, joined by a socket pair, or (VM_PEER is set, see
- * t/vm/run) one process in each of two machines, joined by TCP. Both evaluate every promise, in the same order; side 0
- * prints the AND.
+/* Two sides of a test of queue pairs: two processes of this machine, joined by a socket pair, or
+ * (VM_PEER is set, see t/vm/run) one process in each of two machines, joined by TCP. Both evaluate
+ * every promise, in the same order; side 0 prints the AND.
  *
- *   sides_begin();  promise(good_here, "what");  swap(&mine, &theirs, sizeof mine);  return sides_end(); */
+ *   sides_begin();  promise(good_here, "what");  swap(&mine, &theirs, sizeof mine);  return
+ *
+ * sides_end(); */
 #ifndef T_RXE_SIDES_H
 #define T_RXE_SIDES_H
 
@@ -12,10 +14,10 @@
 #include <sys/wait.h>
 #include "t/tap.h"
 
-#define SIDES_PORT 7077
+#define SIDES_PORT       7077
 #define SIDES_PATIENCE_S 100
 
-static int side;            /* 0 or 1 */
+static int side; /* 0 or 1 */
 static int sides_wire_ = -1;
 static pid_t sides_child_;
 
@@ -53,7 +55,9 @@ static void sides_meet_(const char *peer)
         close(s);
     } else {
         inet_pton(AF_INET, peer, &at.sin_addr);
-        for (int tries = 0; tries < SIDES_PATIENCE_S * 10 && connect(s, (struct sockaddr *)&at, sizeof at) != 0; tries++) {
+        for (int tries = 0;
+             tries < SIDES_PATIENCE_S * 10 && connect(s, (struct sockaddr *)&at, sizeof at) != 0;
+             tries++) {
             close(s);
             usleep(100000);
             s = socket(AF_INET, SOCK_STREAM, 0);
@@ -69,7 +73,7 @@ static void sides_begin(void)
     int pair[2];
     const char *peer = getenv("VM_PEER");
     signal(SIGPIPE, SIG_IGN);
-    if (peer != NULL && peer[0] != '\0') {
+    if (peer && peer[0] != '\0') {
         sides_meet_(peer);
     } else {
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
@@ -114,8 +118,8 @@ static void promise(bool good, const char *text)
         diag("%s%s", good ? "" : "side 0 ", theirs ? "" : "side 1");
 }
 
-/* A condition of a promise: says where it does not hold. (An int, so that & between conditions, all of which shall be looked at,
- * is no mistake to a compiler.) */
+/* A condition of a promise: says where it does not hold. (An int, so that & between conditions, all
+ * of which shall be looked at, is no mistake to a compiler.) */
 static int holds_(bool good, const char *text, int line)
 {
     if (!good)

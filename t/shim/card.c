@@ -1,9 +1,11 @@
 /* The objects of the fake cards, and the thread that stands for their doorbells.
  *
- * A card sees a doorbell when it is written; here a thread looks at what a doorbell changes: the records of queues, which are
- * written before it, and for managed queues, whose record alone means nothing, the registers themselves. Two doorbells between
- * two looks are one, which is right: each says how far the queue is filled. The thread spins while there is work, then sleeps
- * shortly. One lock is around everything, so nothing is looked at after the command that destroyed it has returned. */
+ * A card sees a doorbell when it is written; here a thread looks at what a doorbell changes: the
+ * records of queues, which are written before it, and for managed queues, whose record alone means
+ * nothing, the registers themselves. Two doorbells between two looks are one, which is right: each
+ * says how far the queue is filled. The thread spins while there is work, then sleeps shortly. One
+ * lock is around everything, so nothing is looked at after the command that destroyed it has
+ * returned. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,16 +19,33 @@
 #include <unistd.h>
 #include "t/shim/shim.h"
 
-enum { OBJECTS = 1 << 16, SPINS = 2000, SLEEP_NS = 20000, BELL = 0x800, BELL_STEP = 0x100, N_BELLS = 8 };
+enum {
+    OBJECTS = 1 << 16,
+    SPINS = 2000,
+    SLEEP_NS = 20000,
+    BELL = 0x800,
+    BELL_STEP = 0x100,
+    N_BELLS = 8
+};
 enum { RECORD_RECV, RECORD_SEND };
 
-#define LINK_LOCAL(last) { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x5e, 0x50, 0x41, 0, 0, 0, 0, last }
-#define IPV4 { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1 }
+#define LINK_LOCAL(last)                                                 \
+    {                                                                    \
+        0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x5e, 0x50, 0x41, 0, 0, 0, 0, last \
+    }
+#define IPV4                                                   \
+    {                                                          \
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1 \
+    }
 /* As t/shim/sysfs.sh shows them. */
 const shim_card_t shim_cards[SHIM_CARDS] = {
     { .chains = true, .lid = 17, .n_gids = 1, .gids = { LINK_LOCAL(1) } },
-    { .ethernet = true, .chains = true, .mac = { 0x5e, 0x50, 0x41, 0, 0, 2 }, .n_gids = 4,
-      .gids = { LINK_LOCAL(2), LINK_LOCAL(2), IPV4, IPV4 }, .gid_v2 = { false, true, false, true } },
+    { .ethernet = true,
+      .chains = true,
+      .mac = { 0x5e, 0x50, 0x41, 0, 0, 2 },
+      .n_gids = 4,
+      .gids = { LINK_LOCAL(2), LINK_LOCAL(2), IPV4, IPV4 },
+      .gid_v2 = { false, true, false, true } },
     { .lid = 18, .n_gids = 1, .gids = { LINK_LOCAL(3) } },
 };
 
@@ -54,7 +73,8 @@ void shim_end(void)
 
 static uint32_t changed(shim_object_t *object, int word)
 {
-    uint32_t now = __atomic_load_n(&object->record[word], __ATOMIC_ACQUIRE), before = object->seen[word];
+    uint32_t now = __atomic_load_n(&object->record[word], __ATOMIC_ACQUIRE),
+             before = object->seen[word];
     object->seen[word] = now;
     return now != before;
 }
@@ -82,13 +102,16 @@ static void put_event(shim_object_t *cq)
         cq->n_events++;
 }
 
-/* A record's second word asks for an event: two bits of a counter, a bit for solicited ones alone, the consumer index. */
+/* A record's second word asks for an event: two bits of a counter, a bit for solicited ones alone,
+ * the consumer index. */
 static bool look_at_cq(shim_object_t *cq)
 {
     bool found = false;
     if (!cq->dead && pgasi_snic_cq_dead(snic, cq->number)) {
-        struct ib_uverbs_async_event_desc event = { .element = cq->user_handle, .event_type = IBV_EVENT_CQ_ERR };
-        cq->dead = write(cq->context->events->pipe[1], &event, sizeof event) == (ssize_t)sizeof event;
+        struct ib_uverbs_async_event_desc event = { .element = cq->user_handle,
+                                                    .event_type = IBV_EVENT_CQ_ERR };
+        cq->dead =
+            write(cq->context->events->pipe[1], &event, sizeof event) == (ssize_t)sizeof event;
     }
     if (cq->pipe[0] < 0)
         return false;
@@ -105,12 +128,14 @@ static bool look_at_cq(shim_object_t *cq)
     return found;
 }
 
-/* The first eight bytes of the last entry: its index and opcode, the queue's number and its length. */
+/* The first eight bytes of the last entry: its index and opcode, the queue's number and its
+ * length. */
 static bool look_at_bells(shim_object_t *uar)
 {
     bool found = false;
     for (int k = 0; k < N_BELLS; k++) {
-        uint64_t now = __atomic_load_n((uint64_t *)(void *)(uar->page + BELL + k * BELL_STEP), __ATOMIC_ACQUIRE);
+        uint64_t now = __atomic_load_n((uint64_t *)(void *)(uar->page + BELL + k * BELL_STEP),
+                                       __ATOMIC_ACQUIRE);
         if (now == uar->bells[k])
             continue;
         uar->bells[k] = now;
@@ -134,16 +159,23 @@ static bool look(void)
         if (!object)
             continue;
         switch (object->kind) {
-        case SHIM_QP: found |= look_at_qp(object); break;
-        case SHIM_CQ: found |= look_at_cq(object); break;
-        case SHIM_UAR: found |= look_at_bells(object); break;
+        case SHIM_QP:
+            found |= look_at_qp(object);
+            break;
+        case SHIM_CQ:
+            found |= look_at_cq(object);
+            break;
+        case SHIM_UAR:
+            found |= look_at_bells(object);
+            break;
         case SHIM_SRQ:
             if (changed(object, 0)) {
                 pgasi_snic_srq_posted(snic, object->number);
                 found = true;
             }
             break;
-        default: break;
+        default:
+            break;
         }
     }
     return pgasi_snic_run(snic) || found;
@@ -237,21 +269,29 @@ shim_object_t *shim_find(const shim_context_t *context, shim_kind_t kind, uint32
 
 shim_object_t *shim_find_number(shim_kind_t kind, uint32_t number)
 {
-    for (uint32_t k = 1; k < n_objects; k++) {
+    for (uint32_t k = 1; k < n_objects; k++)
         if (objects[k] && objects[k]->kind == kind && objects[k]->number == number)
             return objects[k];
-    }
     return NULL;
 }
 
 static void close_at_engine(const shim_object_t *object)
 {
     switch (object->kind) {
-    case SHIM_MR: pgasi_snic_mr_close(snic, object->number); break;
-    case SHIM_CQ: pgasi_snic_cq_close(snic, object->number); break;
-    case SHIM_SRQ: pgasi_snic_srq_close(snic, object->number); break;
-    case SHIM_QP: pgasi_snic_qp_close(snic, object->number); break;
-    default: break; /* domains have no end; the rest is ours alone */
+    case SHIM_MR:
+        pgasi_snic_mr_close(snic, object->number);
+        break;
+    case SHIM_CQ:
+        pgasi_snic_cq_close(snic, object->number);
+        break;
+    case SHIM_SRQ:
+        pgasi_snic_srq_close(snic, object->number);
+        break;
+    case SHIM_QP:
+        pgasi_snic_qp_close(snic, object->number);
+        break;
+    default:
+        break; /* domains have no end; the rest is ours alone */
     }
 }
 
@@ -263,10 +303,9 @@ int shim_destroy(shim_object_t *object)
         close_at_engine(object);
     for (int k = 0; k < 4 && object->uses[k]; k++)
         object->uses[k]->n_users--;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++)
         if (object->pipe[k] >= 0)
             close(object->pipe[k]);
-    }
     if (object->page)
         munmap(object->page, SHIM_PAGE);
     if (object->page_fd >= 0)
@@ -278,7 +317,8 @@ int shim_destroy(shim_object_t *object)
 
 void shim_destroy_all(const shim_context_t *context)
 {
-    static const shim_kind_t order[] = { SHIM_QP, SHIM_SRQ, SHIM_CQ, SHIM_MR, SHIM_AH, SHIM_CHANNEL, SHIM_UMEM, SHIM_UAR, SHIM_PD };
+    static const shim_kind_t order[] = { SHIM_QP,      SHIM_SRQ,  SHIM_CQ,  SHIM_MR, SHIM_AH,
+                                         SHIM_CHANNEL, SHIM_UMEM, SHIM_UAR, SHIM_PD };
     for (unsigned k = 0; k < sizeof order / sizeof *order; k++) {
         for (uint32_t handle = 1; handle < n_objects; handle++) {
             shim_object_t *object = objects[handle];
@@ -288,8 +328,10 @@ void shim_destroy_all(const shim_context_t *context)
     }
 }
 
-/* The program and we read from the same pipe; what is another queue's is written back. All kinds of events begin with whose they are. */
-uint32_t shim_retract_events(const shim_object_t *channel, const shim_object_t *cq, size_t event_bytes)
+/* The program and we read from the same pipe; what is another queue's is written back. All kinds of
+ * events begin with whose they are. */
+uint32_t shim_retract_events(const shim_object_t *channel, const shim_object_t *cq,
+                             size_t event_bytes)
 {
     uint32_t n = 0;
     if (!channel)
@@ -350,14 +392,14 @@ int shim_qp_modify(shim_object_t *qp, int state, const pgasi_snic_qp_state_t *va
 
 uint32_t shim_route_lid(const shim_context_t *context, uint16_t lid, uint32_t qpn)
 {
-    for (int k = 0; k < SHIM_CARDS; k++) {
+    for (int k = 0; k < SHIM_CARDS; k++)
         if (!context->card->ethernet && !shim_cards[k].ethernet && shim_cards[k].lid == lid)
             return qpn;
-    }
     return 0;
 }
 
-uint32_t shim_route_gid(const shim_context_t *context, int gid_index, const uint8_t *gid, const uint8_t *mac, uint32_t qpn)
+uint32_t shim_route_gid(const shim_context_t *context, int gid_index, const uint8_t *gid,
+                        const uint8_t *mac, uint32_t qpn)
 {
     const shim_card_t *from = context->card;
     if (gid_index < 0 || gid_index >= from->n_gids)
@@ -366,10 +408,10 @@ uint32_t shim_route_gid(const shim_context_t *context, int gid_index, const uint
         const shim_card_t *card = &shim_cards[k];
         if (card->ethernet != from->ethernet || (mac && memcmp(mac, card->mac, sizeof card->mac)))
             continue;
-        for (int j = 0; j < card->n_gids; j++) {
-            if (!memcmp(card->gids[j], gid, sizeof card->gids[j]) && card->gid_v2[j] == from->gid_v2[gid_index])
+        for (int j = 0; j < card->n_gids; j++)
+            if (!memcmp(card->gids[j], gid, sizeof card->gids[j]) &&
+                card->gid_v2[j] == from->gid_v2[gid_index])
                 return qpn;
-        }
     }
     return 0;
 }

@@ -1,4 +1,5 @@
-/* what:   WAIT and ENABLE on queues of our own through stock libmlx5, with managed queues whose entries are rewritten until they run
+/* what:   WAIT and ENABLE on queues of our own through stock libmlx5, with managed queues whose
+ *         entries are rewritten until they run
  * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * log:    has no WAIT and ENABLE
  * source: pgas/verbs.h; cross-channel queues as DPDK, DOCA and RedN use them */
@@ -16,11 +17,15 @@ int main(void)
 #include "t/shim/under.h"
 #include "verbs_backend/raw.h"
 
-enum { N_OF_EACH = 18, ADDR_AT = 16 + 16 + 8 /* of a write's entry: control, remote address, then length and key */ };
+enum {
+    N_OF_EACH = 18,
+    ADDR_AT = 16 + 16 + 8 /* of a write's entry: control, remote address, then length and key */
+};
 
 static const char *label;
 
-/* A pair, a master that is connected with itself, and a managed queue that is, too. All send completions but the pair's go to cq. */
+/* A pair, a master that is connected with itself, and a managed queue that is, too. All send
+ * completions but the pair's go to cq. */
 typedef struct {
     pair_t pair;
     pgas_verbs_qp_t *master, *managed;
@@ -63,7 +68,8 @@ static pgas_verbs_completion_t wait_chain(chain_t *chain)
     return completion;
 }
 
-/* When a write of the pair's has come back that was posted now, the card has looked at everything rung before, twice. */
+/* When a write of the pair's has come back that was posted now, the card has looked at everything
+ * rung before, twice. */
 static void pass_time(chain_t *chain)
 {
     for (int k = 0; k < 3; k++) {
@@ -79,7 +85,8 @@ static void enable(chain_t *chain, pgas_verbs_op_t op, pgas_verbs_qp_t *qp, uint
     must(pgas_verbs_qp_post(chain->master, &r, 1, NULL), "ENABLE");
 }
 
-/* Two entries of a queue: the first writes 8 bytes over where the second finds its data, which was written to copy "WRONG".
+/* Two entries of a queue: the first writes 8 bytes over where the second finds its data, which was
+ * written to copy "WRONG".
  * @return the position between them */
 static uint32_t post_rewriting(pair_t *pair, pgas_verbs_qp_t *qp)
 {
@@ -94,9 +101,11 @@ static uint32_t post_rewriting(pair_t *pair, pgas_verbs_qp_t *qp)
 
     uint32_t at = pgas_verbs_qp_position(qp) + 1; /* the first takes one block */
     pgas_verbs_span_t from = span(pair, 0, 8);
-    pgas_verbs_request_t rs[2] = { request(pair, PGAS_VERBS_WRITE, 0, 8, 0), request(pair, PGAS_VERBS_WRITE, 1024, 8, 4096) };
+    pgas_verbs_request_t rs[2] = { request(pair, PGAS_VERBS_WRITE, 0, 8, 0),
+                                   request(pair, PGAS_VERBS_WRITE, 1024, 8, 4096) };
     rs[0].spans = &from;
-    rs[0].remote_addr = (uint64_t)(uintptr_t)slots.addr + at % (slots.bytes / slot_bytes) * slot_bytes + ADDR_AT;
+    rs[0].remote_addr =
+        (uint64_t)(uintptr_t)slots.addr + at % (slots.bytes / slot_bytes) * slot_bytes + ADDR_AT;
     rs[0].rkey = slots.rkey;
     rs[1].id = 2;
     must(pgas_verbs_qp_post(qp, rs, 2, NULL), "two entries");
@@ -109,7 +118,8 @@ static void test_rewritten(chain_t *chain)
     pgas_verbs_completion_t none;
     uint32_t at = post_rewriting(pair, chain->managed);
     pass_time(chain);
-    ok(is_filled(pair, 4096, 8, 0) && pgas_verbs_cq_poll(chain->cq, &none, 1) == 0, "%s: ringing a managed queue runs nothing", label);
+    ok(is_filled(pair, 4096, 8, 0) && pgas_verbs_cq_poll(chain->cq, &none, 1) == 0,
+       "%s: ringing a managed queue runs nothing", label);
     enable(chain, PGAS_VERBS_SEND_ENABLE, chain->managed, at);
     is_int(wait_chain(chain).status, PGAS_OK, "%s: the first is enabled and runs", label);
     pass_time(chain);
@@ -120,7 +130,8 @@ static void test_rewritten(chain_t *chain)
     is_str((char *)pair->bytes + 4096, "right", "%s: as the first has rewritten it", label);
 }
 
-/* The same without ENABLE must come out wrong where the card reads ahead: else nothing would be shown above. */
+/* The same without ENABLE must come out wrong where the card reads ahead: else nothing would be
+ * shown above. */
 static void test_read_ahead(chain_t *chain)
 {
     const char *adversary = getenv("SHIM_ADVERSARY");
@@ -129,7 +140,8 @@ static void test_read_ahead(chain_t *chain)
     post_rewriting(&chain->pair, qp);
     wait_chain(chain);
     wait_chain(chain);
-    is_str((char *)chain->pair.bytes + 4096, ahead ? "WRONG" : "right", "%s: entries that are not managed are %s", label,
+    is_str((char *)chain->pair.bytes + 4096, ahead ? "WRONG" : "right",
+           "%s: entries that are not managed are %s", label,
            ahead ? "read at the doorbell" : "read when their turn comes");
     pgas_verbs_qp_close(qp);
 }
@@ -148,11 +160,14 @@ static void test_wait(chain_t *chain, uint32_t n_received)
     must(pgas_verbs_qp_post(chain->managed, &copy, 1, NULL), "the entry");
     pgas_verbs_request_t rs[2] = {
         { .op = PGAS_VERBS_WAIT, .cq = pair->cqs[1], .index = n_received },
-        { .op = PGAS_VERBS_SEND_ENABLE, .qp = chain->managed, .index = pgas_verbs_qp_position(chain->managed) },
+        { .op = PGAS_VERBS_SEND_ENABLE,
+          .qp = chain->managed,
+          .index = pgas_verbs_qp_position(chain->managed) },
     };
     must(pgas_verbs_qp_post(chain->master, rs, 2, NULL), "WAIT and ENABLE");
     pass_time(chain);
-    ok(is_filled(pair, 4096, 8, 0) && pgas_verbs_cq_poll(chain->cq, &none, 1) == 0, "%s: WAIT waits", label);
+    ok(is_filled(pair, 4096, 8, 0) && pgas_verbs_cq_poll(chain->cq, &none, 1) == 0,
+       "%s: WAIT waits", label);
     pgas_verbs_request_t send = request(pair, PGAS_VERBS_SEND, 1024, 8, 0);
     post(pair, 0, &send);
     is_int(wait_chain(chain).status, PGAS_OK, "%s: until the message is there", label);
@@ -170,13 +185,15 @@ static void test_managed_receive(chain_t *chain)
     ends.qps[1] = open_qp(pair, 1, PGAS_VERBS_QP_MANAGED_RECV, 0);
     connect_qps(ends.qps[0], ends.qps[1]);
     pgas_verbs_span_t to = span(pair, 8192, 64);
-    pgas_verbs_recv_t recvs[2] = { { .id = 1, .spans = &to, .n_spans = 1 }, { .id = 2, .spans = &to, .n_spans = 1 } };
+    pgas_verbs_recv_t recvs[2] = { { .id = 1, .spans = &to, .n_spans = 1 },
+                                   { .id = 2, .spans = &to, .n_spans = 1 } };
     must(pgas_verbs_qp_recv(ends.qps[1], recvs, 2, NULL), "receive buffers");
     pgas_verbs_request_t send = request(&ends, PGAS_VERBS_SEND, 0, 8, 0);
     post(&ends, 0, &send);
     post(&ends, 0, &send);
     pass_time(chain);
-    is_int(pgas_verbs_cq_poll(pair->cqs[1], &none, 1), 0, "%s: buffers of a managed queue are not used", label);
+    is_int(pgas_verbs_cq_poll(pair->cqs[1], &none, 1), 0,
+           "%s: buffers of a managed queue are not used", label);
     enable(chain, PGAS_VERBS_RECV_ENABLE, ends.qps[1], 1);
     is_int(wait_one(&ends, 1).id, 1, "%s: until one is enabled", label);
     wait_one(&ends, 0);
@@ -189,8 +206,9 @@ static void test_managed_receive(chain_t *chain)
     pgas_verbs_qp_close(ends.qps[1]);
 }
 
-/* A card lets a managed queue run when its doorbell is rung, which is why the provider does not: here the test does, by the means of
- * another queue pair. That the promises above can fail is shown so, too. */
+/* A card lets a managed queue run when its doorbell is rung, which is why the provider does not:
+ * here the test does, by the means of another queue pair. That the promises above can fail is shown
+ * so, too. */
 static void test_rung_by_hand(chain_t *chain)
 {
     pair_t *pair = &chain->pair;
@@ -223,16 +241,19 @@ static void test_absent(void)
 {
     pair_t pair;
     pgas_verbs_info_t info;
-    static const uint32_t flags[] = { PGAS_VERBS_QP_MASTER, PGAS_VERBS_QP_MANAGED_SEND, PGAS_VERBS_QP_MANAGED_RECV };
+    static const uint32_t flags[] = { PGAS_VERBS_QP_MASTER, PGAS_VERBS_QP_MANAGED_SEND,
+                                      PGAS_VERBS_QP_MANAGED_RECV };
     open_pair(&pair, "mlx5_2", 0);
     pgas_verbs_query(pair.dev, &info);
-    ok(!info.chains && info.chains_why[0], "a card without the capability says why: %s", info.chains_why);
+    ok(!info.chains && info.chains_why[0], "a card without the capability says why: %s",
+       info.chains_why);
     for (int k = 0; k < 3; k++) {
         pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
         pgas_verbs_qp_t *qp;
         opts.send_cq = opts.recv_cq = pair.cqs[0];
         opts.flags = flags[k];
-        is_int(pgas_verbs_qp_open(pair.dev, &opts, &qp), PGAS_ERR_UNSUPPORTED, "and refuses queue pairs of chains, flag %u", flags[k]);
+        is_int(pgas_verbs_qp_open(pair.dev, &opts, &qp), PGAS_ERR_UNSUPPORTED,
+               "and refuses queue pairs of chains, flag %u", flags[k]);
     }
     pgas_verbs_request_t r = request(&pair, PGAS_VERBS_WRITE, 0, 8, 4096);
     post(&pair, 0, &r);

@@ -1,7 +1,9 @@
-/* The kernel's side of libmlx5's ioctls: pages of doorbells, and DEVX, by which a program gives the card's own commands. Of those
- * there are QUERY_HCA_CAP and the life of queue pairs, as the provider mlx5 and rdma-core's tests use them; all else is refused.
+/* The kernel's side of libmlx5's ioctls: pages of doorbells, and DEVX, by which a program gives the
+ * card's own commands. Of those there are QUERY_HCA_CAP and the life of queue pairs, as the
+ * provider mlx5 and rdma-core's tests use them; all else is refused.
  *
- * Bit numbers count from the first bit of a command, fields are big-endian, as in the mlx5_ifc.h of rdma-core. */
+ * Bit numbers count from the first bit of a command, fields are big-endian, as in the mlx5_ifc.h of
+ * rdma-core. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
@@ -17,10 +19,9 @@ typedef struct ib_uverbs_attr attr_t;
 
 static attr_t *attribute(hdr_t *hdr, unsigned id)
 {
-    for (unsigned k = 0; k < hdr->num_attrs; k++) {
+    for (unsigned k = 0; k < hdr->num_attrs; k++)
         if (hdr->attrs[k].attr_id == id)
             return &hdr->attrs[k];
-    }
     return NULL;
 }
 
@@ -30,8 +31,12 @@ static uint64_t number(hdr_t *hdr, unsigned id)
     attr_t *attr = attribute(hdr, id);
     uint64_t value = 0;
     if (attr)
-        memcpy(&value, attr->len <= sizeof value ? (void *)&attr->data : (void *)(uintptr_t)attr->data, sizeof value);
-    return attr && attr->len && attr->len < sizeof value ? value & ((UINT64_C(1) << 8 * attr->len) - 1) : value;
+        memcpy(&value,
+               attr->len <= sizeof value ? (void *)&attr->data : (void *)(uintptr_t)attr->data,
+               sizeof value);
+    return attr && attr->len && attr->len < sizeof value
+               ? value & ((UINT64_C(1) << 8 * attr->len) - 1)
+               : value;
 }
 
 static uint32_t handle_of(hdr_t *hdr, unsigned id)
@@ -73,7 +78,8 @@ static int alloc_uar(shim_context_t *context, hdr_t *hdr)
     if (!uar)
         return ENOMEM;
     uar->page_fd = memfd_create("uar", MFD_CLOEXEC);
-    void *page = uar->page_fd < 0 || ftruncate(uar->page_fd, SHIM_PAGE) ? MAP_FAILED
+    void *page = uar->page_fd < 0 || ftruncate(uar->page_fd, SHIM_PAGE)
+                     ? MAP_FAILED
                      : mmap(NULL, SHIM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, uar->page_fd, 0);
     if (page == MAP_FAILED) {
         shim_destroy(uar);
@@ -108,10 +114,23 @@ static int reg_umem(shim_context_t *context, hdr_t *hdr)
 /* ---- commands of the card ---- */
 
 enum {
-    QUERY_HCA_CAP = 0x100, CREATE_QP = 0x500, RST2INIT_QP = 0x502, INIT2RTR_QP = 0x503, RTR2RTS_QP = 0x504, TO_ERROR_QP = 0x507,
+    QUERY_HCA_CAP = 0x100,
+    CREATE_QP = 0x500,
+    RST2INIT_QP = 0x502,
+    INIT2RTR_QP = 0x503,
+    RTR2RTS_QP = 0x504,
+    TO_ERROR_QP = 0x507,
     TO_RESET_QP = 0x50a
 };
-enum { IN_OPCODE = 0, IN_OP_MOD = 0x30, IN_QPN = 0x48, IN_CONTEXT = 0xc0, OUT_STATUS = 0, OUT_SYNDROME = 0x20, OUT_QPN = 0x48 };
+enum {
+    IN_OPCODE = 0,
+    IN_OP_MOD = 0x30,
+    IN_QPN = 0x48,
+    IN_CONTEXT = 0xc0,
+    OUT_STATUS = 0,
+    OUT_SYNDROME = 0x20,
+    OUT_QPN = 0x48
+};
 enum { BAD_PARAMETER = 3, NO_RESOURCES = 6, BAD_STATE = 9 }; /* statuses */
 
 static uint64_t bits(const unsigned char *command, unsigned at, unsigned n)
@@ -125,7 +144,8 @@ static uint64_t bits(const unsigned char *command, unsigned at, unsigned n)
 static void set_bits(unsigned char *command, unsigned at, unsigned n, uint64_t value)
 {
     for (unsigned k = at + n; k-- > at; value >>= 1)
-        command[k / 8] = (unsigned char)((command[k / 8] & ~(0x80u >> k % 8)) | (value & 1 ? 0x80u >> k % 8 : 0));
+        command[k / 8] = (unsigned char)((command[k / 8] & ~(0x80u >> k % 8)) |
+                                         (value & 1 ? 0x80u >> k % 8 : 0));
 }
 
 /* A field of the queue pair's context, which stands at one place in all its commands. */
@@ -135,7 +155,8 @@ static uint32_t field(const unsigned char *command, unsigned at, unsigned n)
 }
 
 /* Where a part of registered memory is; 0: it is not all of it. */
-static uint64_t umem_part(const shim_context_t *context, uint32_t id, uint64_t offset, uint64_t bytes)
+static uint64_t umem_part(const shim_context_t *context, uint32_t id, uint64_t offset,
+                          uint64_t bytes)
 {
     shim_object_t *umem = shim_find(context, SHIM_UMEM, id);
     return !umem || offset > umem->bytes || bytes > umem->bytes - offset ? 0 : umem->addr + offset;
@@ -149,20 +170,30 @@ static int create_qp(shim_context_t *context, const unsigned char *in, shim_obje
     shim_qp_t qp = { .pd = shim_find_number(SHIM_PD, field(in, 0x28, 24)),
                      .send_cq = shim_find_number(SHIM_CQ, field(in, 0x3e8, 24)),
                      .recv_cq = shim_find_number(SHIM_CQ, field(in, 0x4e8, 24)),
-                     .srq = kind == SHARED_RQ ? shim_find_number(SHIM_SRQ, field(in, 0x568, 24)) : NULL };
-    unsigned log_rq = field(in, 0x49, 4), rq_stride = 16u << field(in, 0x4d, 3), log_sq = field(in, 0x51, 4);
-    uint64_t rq_bytes = kind == NORMAL_RQ ? (uint64_t)rq_stride << log_rq : 0, sq_bytes = (uint64_t)PGASI_WQE_BB << log_sq;
+                     .srq = kind == SHARED_RQ ? shim_find_number(SHIM_SRQ, field(in, 0x568, 24))
+                                              : NULL };
+    unsigned log_rq = field(in, 0x49, 4), rq_stride = 16u << field(in, 0x4d, 3),
+             log_sq = field(in, 0x51, 4);
+    uint64_t rq_bytes = kind == NORMAL_RQ ? (uint64_t)rq_stride << log_rq : 0,
+             sq_bytes = (uint64_t)PGASI_WQE_BB << log_sq;
     uint32_t flags = field(in, 0x49d, 3);
-    uint64_t ring = umem_part(context, (uint32_t)bits(in, 0x840, 32), bits(in, 0x800, 64), rq_bytes + sq_bytes);
+    uint64_t ring =
+        umem_part(context, (uint32_t)bits(in, 0x840, 32), bits(in, 0x800, 64), rq_bytes + sq_bytes);
     uint64_t record = umem_part(context, field(in, 0x720, 32), bits(in, IN_CONTEXT + 0x500, 64), 8);
-    if (!qp.pd || !qp.send_cq || !qp.recv_cq || (kind == SHARED_RQ && !qp.srq) || field(in, 0x8, 8) || !field(in, 0x13, 2) ||
-        !ring || !record || !bits(in, 0x860, 1) || !field(in, 0x683, 1) || (flags && !context->card->chains) ||
+    if (!qp.pd || !qp.send_cq || !qp.recv_cq || (kind == SHARED_RQ && !qp.srq) ||
+        field(in, 0x8, 8) || !field(in, 0x13, 2) || !ring || !record || !bits(in, 0x860, 1) ||
+        !field(in, 0x683, 1) || (flags && !context->card->chains) ||
         !shim_find(context, SHIM_UAR, field(in, 0x68, 24)) || 1u << log_sq > PGASI_SNIC_QUEUE_MAX)
         return BAD_PARAMETER;
     qp.opts = (pgasi_snic_qp_opts_t){
-        .log_sq_blocks = log_sq, .log_rq_entries = kind == NORMAL_RQ ? log_rq : 0, .rq_stride = kind == NORMAL_RQ ? rq_stride : 0,
-        .rq = PGASI_SNIC_ADDRESS(ring), .sq = PGASI_SNIC_ADDRESS(ring + rq_bytes), .record = PGASI_SNIC_ADDRESS(record),
-        .flags = PGASI_SNIC_CHECK_OVERRUN | (flags & 1 ? PGASI_SNIC_MASTER : 0) | (flags & 2 ? PGASI_SNIC_MANAGED_SEND : 0) |
+        .log_sq_blocks = log_sq,
+        .log_rq_entries = kind == NORMAL_RQ ? log_rq : 0,
+        .rq_stride = kind == NORMAL_RQ ? rq_stride : 0,
+        .rq = PGASI_SNIC_ADDRESS(ring),
+        .sq = PGASI_SNIC_ADDRESS(ring + rq_bytes),
+        .record = PGASI_SNIC_ADDRESS(record),
+        .flags = PGASI_SNIC_CHECK_OVERRUN | (flags & 1 ? PGASI_SNIC_MASTER : 0) |
+                 (flags & 2 ? PGASI_SNIC_MANAGED_SEND : 0) |
                  (flags & 4 ? PGASI_SNIC_MANAGED_RECV : 0),
     };
     shim_object_t *object = shim_qp_new(context, &qp);
@@ -220,7 +251,8 @@ static int modify_qp(shim_context_t *context, shim_object_t *qp, const unsigned 
     case RST2INIT_QP:
         qp->access = values.access = (field(in, 0x490, 1) ? PGAS_VERBS_REMOTE_READ : 0) |
                                      (field(in, 0x491, 1) ? PGAS_VERBS_REMOTE_WRITE : 0) |
-                                     (field(in, 0x492, 1) ? PGAS_VERBS_REMOTE_ATOMIC : 0) | PGAS_VERBS_LOCAL_WRITE;
+                                     (field(in, 0x492, 1) ? PGAS_VERBS_REMOTE_ATOMIC : 0) |
+                                     PGAS_VERBS_LOCAL_WRITE;
         values.state = PGASI_SNIC_INIT;
         state = IBV_QPS_INIT;
         if (field(in, 0xc0 + 0x128, 8) != 1 || field(in, 0x13, 2) != 3)
@@ -251,7 +283,8 @@ static int modify_qp(shim_context_t *context, shim_object_t *qp, const unsigned 
         values.state = PGASI_SNIC_RESET;
         state = IBV_QPS_RESET;
         break;
-    default: return EOPNOTSUPP;
+    default:
+        return EOPNOTSUPP;
     }
     return shim_qp_modify(qp, state, &values);
 }
@@ -259,13 +292,15 @@ static int modify_qp(shim_context_t *context, shim_object_t *qp, const unsigned 
 static int modify(shim_context_t *context, hdr_t *hdr)
 {
     attr_t *in_attr = attribute(hdr, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN);
-    shim_object_t *qp = shim_find(context, SHIM_QP, handle_of(hdr, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE));
+    shim_object_t *qp =
+        shim_find(context, SHIM_QP, handle_of(hdr, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE));
     enum { IN_BYTES = 0x100, IN_SHORT = 16 };
     if (!qp || !in_attr || in_attr->len < IN_SHORT)
         return EINVAL;
     const unsigned char *in = (const unsigned char *)(uintptr_t)in_attr->data;
     uint64_t opcode = bits(in, IN_OPCODE, 16);
-    if ((opcode != TO_ERROR_QP && opcode != TO_RESET_QP && in_attr->len < IN_BYTES) || bits(in, IN_QPN, 24) != qp->number)
+    if ((opcode != TO_ERROR_QP && opcode != TO_RESET_QP && in_attr->len < IN_BYTES) ||
+        bits(in, IN_QPN, 24) != qp->number)
         return EINVAL;
     int error = modify_qp(context, qp, in);
     unsigned char out[16] = { 0 };
@@ -282,7 +317,8 @@ static int general(shim_context_t *context, hdr_t *hdr)
     if (!in_attr || !out_attr || in_attr->len < 16 || out_attr->len < 16)
         return EINVAL;
     /* Short input stands in the attribute itself. */
-    const unsigned char *in = in_attr->len <= 8 ? (void *)&in_attr->data : (void *)(uintptr_t)in_attr->data;
+    const unsigned char *in =
+        in_attr->len <= 8 ? (void *)&in_attr->data : (void *)(uintptr_t)in_attr->data;
     unsigned char *out = (void *)(uintptr_t)out_attr->data;
     memset(out, 0, out_attr->len);
     out_attr->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
@@ -300,11 +336,13 @@ static int general_object(shim_context_t *context, hdr_t *hdr)
 {
     uint32_t one = 1;
     switch (hdr->method_id) {
-    case MLX5_IB_METHOD_DEVX_OTHER: return general(context, hdr);
+    case MLX5_IB_METHOD_DEVX_OTHER:
+        return general(context, hdr);
     case MLX5_IB_METHOD_DEVX_QUERY_EQN:
         answer(hdr, MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, &one, sizeof one);
         return 0;
-    default: return EPROTONOSUPPORT;
+    default:
+        return EPROTONOSUPPORT;
     }
 }
 
@@ -313,18 +351,26 @@ int shim_ioctl(shim_context_t *context, hdr_t *hdr)
     switch (hdr->object_id) {
     case MLX5_IB_OBJECT_UAR:
         return hdr->method_id == MLX5_IB_METHOD_UAR_OBJ_ALLOC
-                   ? alloc_uar(context, hdr) : destroy(context, hdr, SHIM_UAR, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE);
+                   ? alloc_uar(context, hdr)
+                   : destroy(context, hdr, SHIM_UAR, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE);
     case MLX5_IB_OBJECT_DEVX_UMEM:
         return hdr->method_id == MLX5_IB_METHOD_DEVX_UMEM_REG
-                   ? reg_umem(context, hdr) : destroy(context, hdr, SHIM_UMEM, MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE);
-    case MLX5_IB_OBJECT_DEVX: return general_object(context, hdr);
+                   ? reg_umem(context, hdr)
+                   : destroy(context, hdr, SHIM_UMEM, MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE);
+    case MLX5_IB_OBJECT_DEVX:
+        return general_object(context, hdr);
     case MLX5_IB_OBJECT_DEVX_OBJ:
         switch (hdr->method_id) {
-        case MLX5_IB_METHOD_DEVX_OBJ_CREATE: return create(context, hdr);
-        case MLX5_IB_METHOD_DEVX_OBJ_MODIFY: return modify(context, hdr);
-        case MLX5_IB_METHOD_DEVX_OBJ_DESTROY: return destroy(context, hdr, SHIM_QP, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE);
-        default: return EPROTONOSUPPORT;
+        case MLX5_IB_METHOD_DEVX_OBJ_CREATE:
+            return create(context, hdr);
+        case MLX5_IB_METHOD_DEVX_OBJ_MODIFY:
+            return modify(context, hdr);
+        case MLX5_IB_METHOD_DEVX_OBJ_DESTROY:
+            return destroy(context, hdr, SHIM_QP, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE);
+        default:
+            return EPROTONOSUPPORT;
         }
-    default: return EPROTONOSUPPORT; /* libibverbs then writes a command */
+    default:
+        return EPROTONOSUPPORT; /* libibverbs then writes a command */
     }
 }

@@ -1,5 +1,6 @@
-/* The functions of libc by which libibverbs and libmlx5 reach a device, for fake ones; everything else goes on to the next
- * definition (libc's, or a sanitizer's). They are called early and by everyone, so they take no lock unless a device is meant. */
+/* The functions of libc by which libibverbs and libmlx5 reach a device, for fake ones; everything
+ * else goes on to the next definition (libc's, or a sanitizer's). They are called early and by
+ * everyone, so they take no lock unless a device is meant. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 #include <unistd.h>
 #include "t/shim/shim.h"
 
-#define SHOWN __attribute__((visibility("default")))
-#define DEVICE "/dev/infiniband/uverbs"
+#define SHOWN    __attribute__((visibility("default")))
+#define DEVICE   "/dev/infiniband/uverbs"
 #define STAND_IN "/dev/null" /* a character device, with the number that t/shim/sysfs.sh says */
 
 /* The next definitions, found at the first call: other libraries begin before this one. */
@@ -81,7 +82,8 @@ __attribute__((constructor)) static void begin(void)
 static const shim_card_t *card_of(const char *path)
 {
     size_t length = strlen(DEVICE);
-    if (!path || strncmp(path, DEVICE, length) || path[length] < '0' || path[length] >= '0' + SHIM_CARDS || path[length + 1])
+    if (!path || strncmp(path, DEVICE, length) || path[length] < '0' ||
+        path[length] >= '0' + SHIM_CARDS || path[length + 1])
         return NULL;
     return &shim_cards[path[length] - '0'];
 }
@@ -90,10 +92,9 @@ static shim_context_t *context_of(int fd)
 {
     if (fd < 0 || !__atomic_load_n(&n_contexts, __ATOMIC_ACQUIRE))
         return NULL;
-    for (int k = 0; k < SHIM_CONTEXTS; k++) {
+    for (int k = 0; k < SHIM_CONTEXTS; k++)
         if (__atomic_load_n(&contexts[k].fd, __ATOMIC_ACQUIRE) == fd)
             return &contexts[k];
-    }
     return NULL;
 }
 
@@ -213,7 +214,8 @@ SHOWN void *mmap(void *addr, size_t bytes, int protection, int flags, int fd, of
     return next.mmap(addr, bytes, protection, flags, page_fd, 0);
 }
 
-/* Were there cards here, the system would tell of them by netlink, and libibverbs would not look at the tree. */
+/* Were there cards here, the system would tell of them by netlink, and libibverbs would not look at
+ * the tree. */
 SHOWN int socket(int domain, int type, int protocol)
 {
     find_all();

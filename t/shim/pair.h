@@ -1,4 +1,5 @@
-/* Two queue pairs of one device, connected with each other, for tests of pgas/verbs.h on the fake cards. */
+/* Two queue pairs of one device, connected with each other, for tests of pgas/verbs.h on the fake
+ * cards. */
 #ifndef T_SHIM_PAIR_H
 #define T_SHIM_PAIR_H
 
@@ -9,7 +10,7 @@
 
 enum { BYTES = 1 << 16 };
 
-#define PAIR_SRQ 1u       /* the second receives through a shared queue */
+#define PAIR_SRQ       1u /* the second receives through a shared queue */
 #define PAIR_IMPATIENT 2u /* a missing receive buffer is an error at once */
 
 typedef struct {
@@ -18,8 +19,8 @@ typedef struct {
     pgas_verbs_srq_t *srq;
     pgas_verbs_qp_t *qps[2];
     pgas_verbs_mem_t mem;
-    unsigned char *bytes;    /* of mem */
-    pgas_verbs_span_t span;  /* of the request made last */
+    unsigned char *bytes;   /* of mem */
+    pgas_verbs_span_t span; /* of the request made last */
 } pair_t;
 
 static inline void must(pgas_status_t status, const char *what)
@@ -35,7 +36,8 @@ static inline void open_dev(pair_t *pair, const pgas_verbs_dev_opts_t *opts)
     must(pgas_verbs_mem_alloc(pair->dev, BYTES, PGAS_VERBS_ACCESS_ALL, &pair->mem), "memory");
     pair->bytes = pair->mem.addr;
     for (int k = 0; k < 2; k++)
-        must(pgas_verbs_cq_open(pair->dev, 256, PGAS_VERBS_CQ_EVENTS, &pair->cqs[k]), "completion queue");
+        must(pgas_verbs_cq_open(pair->dev, 256, PGAS_VERBS_CQ_EVENTS, &pair->cqs[k]),
+             "completion queue");
 }
 
 static inline pgas_verbs_qp_t *open_qp(pair_t *pair, int which, uint32_t flags, uint32_t kind)
@@ -76,10 +78,9 @@ static inline void open_pair(pair_t *pair, const char *device, uint32_t kind)
 static inline bool close_pair(pair_t *pair)
 {
     bool good = true;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++)
         if (pair->qps[k])
             pgas_verbs_qp_close(pair->qps[k]);
-    }
     if (pair->srq)
         good = pgas_verbs_srq_close(pair->srq) == PGAS_OK;
     for (int k = 0; k < 2; k++)
@@ -93,12 +94,18 @@ static inline pgas_verbs_span_t span(const pair_t *pair, size_t at, uint32_t byt
     return (pgas_verbs_span_t){ (uint64_t)(uintptr_t)(pair->bytes + at), bytes, pair->mem.lkey };
 }
 
-/* From (or into) one place of the memory to another; signaled. The span lasts until the next request. */
-static inline pgas_verbs_request_t request(pair_t *pair, pgas_verbs_op_t op, size_t at, uint32_t bytes, size_t remote_at)
+/* From (or into) one place of the memory to another; signaled. The span lasts until the next
+ * request. */
+static inline pgas_verbs_request_t request(pair_t *pair, pgas_verbs_op_t op, size_t at,
+                                           uint32_t bytes, size_t remote_at)
 {
     pair->span = span(pair, at, bytes);
-    return (pgas_verbs_request_t){ .op = op, .flags = PGAS_VERBS_SIGNAL, .spans = &pair->span, .n_spans = bytes > 0,
-                                   .remote_addr = (uint64_t)(uintptr_t)(pair->bytes + remote_at), .rkey = pair->mem.rkey };
+    return (pgas_verbs_request_t){ .op = op,
+                                   .flags = PGAS_VERBS_SIGNAL,
+                                   .spans = &pair->span,
+                                   .n_spans = bytes > 0,
+                                   .remote_addr = (uint64_t)(uintptr_t)(pair->bytes + remote_at),
+                                   .rkey = pair->mem.rkey };
 }
 
 static inline void post(pair_t *pair, int which, const pgas_verbs_request_t *r)
@@ -123,10 +130,9 @@ static inline void fill(pair_t *pair, size_t at, size_t bytes, unsigned seed)
 
 static inline bool is_filled(const pair_t *pair, size_t at, size_t bytes, unsigned char with)
 {
-    for (size_t k = 0; k < bytes; k++) {
+    for (size_t k = 0; k < bytes; k++)
         if (pair->bytes[at + k] != with)
             return false;
-    }
     return true;
 }
 

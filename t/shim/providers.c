@@ -1,4 +1,5 @@
-/* what:   the providers verbs and mlx5 carry every operation through the stock libibverbs and libmlx5, over InfiniBand and RoCE
+/* what:   the providers verbs and mlx5 carry every operation through the stock libibverbs and
+ *         libmlx5, over InfiniBand and RoCE
  * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * log:    the peer's Ethernet address is not found
  * log:    has no GID with index 4
@@ -29,7 +30,9 @@ static void test_info(pair_t *pair, bool roce, bool mlx5)
     pgas_verbs_info_t info;
     pgas_verbs_query(pair->dev, &info);
     is_str(info.link, roce ? "RoCE v2" : "InfiniBand", "%s: the link", label);
-    is_int(info.gid_index, roce ? 3 : -1, "%s: of RoCE's GIDs that of version 2 with an IPv4 address, of InfiniBand's none", label);
+    is_int(info.gid_index, roce ? 3 : -1,
+           "%s: of RoCE's GIDs that of version 2 with an IPv4 address, of InfiniBand's none",
+           label);
     is_int(info.lid, roce ? 0 : 17, "%s: the LID", label);
     is_int(info.chains, mlx5, "%s: chains with our own queues alone", label);
     is_str(info.provider, mlx5 ? "mlx5" : "verbs", "%s: the provider", label);
@@ -43,7 +46,9 @@ static void test_write_read(pair_t *pair)
     write.id = 77;
     post(pair, 0, &write);
     pgas_verbs_completion_t got = wait_one(pair, 0);
-    ok(got.status == PGAS_OK && got.id == 77 && got.qp == pair->qps[0] && got.op == PGAS_VERBS_WRITE, "%s: a write completes", label);
+    ok(got.status == PGAS_OK && got.id == 77 && got.qp == pair->qps[0] &&
+           got.op == PGAS_VERBS_WRITE,
+       "%s: a write completes", label);
     ok(!memcmp(pair->bytes, pair->bytes + 8192, 4096), "%s: its bytes have arrived", label);
     ok(is_filled(pair, 12288, 4096, 0), "%s: and none behind them", label);
 
@@ -68,7 +73,8 @@ static void test_lists(pair_t *pair)
     r.spans = spans;
     r.n_spans = 5;
     post(pair, 0, &r);
-    ok(wait_one(pair, 0).status == PGAS_OK && !memcmp(pair->bytes + 8192, want, 300), "%s: five pieces are gathered", label);
+    ok(wait_one(pair, 0).status == PGAS_OK && !memcmp(pair->bytes + 8192, want, 300),
+       "%s: five pieces are gathered", label);
     memset(pair->bytes, 0, 4096);
     r.op = PGAS_VERBS_READ;
     post(pair, 0, &r);
@@ -96,41 +102,49 @@ static void test_inline(pair_t *pair)
         memset(text, '?', sizeof text - 1); /* the buffer is free at once */
         good = good && wait_one(pair, 0).status == PGAS_OK;
         snprintf(text, sizeof text, "%-60u", k);
-        good = good && !memcmp(pair->bytes + at, text, bytes) && (bytes == 60 || !pair->bytes[at + bytes]);
+        good = good && !memcmp(pair->bytes + at, text, bytes) &&
+               (bytes == 60 || !pair->bytes[at + bytes]);
     }
     ok(good, "%s: inline data of one block and of two, around the ring's end", label);
 }
 
 static void test_atomics(pair_t *pair)
 {
-    uint64_t *word = (uint64_t *)(void *)(pair->bytes + 4096), *old = (uint64_t *)(void *)pair->bytes;
+    uint64_t *word = (uint64_t *)(void *)(pair->bytes + 4096),
+             *old = (uint64_t *)(void *)pair->bytes;
     *word = 40;
     *old = 0;
     pgas_verbs_request_t r = request(pair, PGAS_VERBS_FADD, 0, 8, 4096);
     r.operand = 2;
     post(pair, 0, &r);
-    ok(wait_one(pair, 0).status == PGAS_OK && *old == 40 && *word == 42, "%s: fetch and add", label);
+    ok(wait_one(pair, 0).status == PGAS_OK && *old == 40 && *word == 42, "%s: fetch and add",
+       label);
     r.op = PGAS_VERBS_CSWAP;
     r.compare = 42;
     r.operand = UINT64_C(0x123456789abcdef0);
     post(pair, 0, &r);
-    ok(wait_one(pair, 0).status == PGAS_OK && *old == 42 && *word == r.operand, "%s: compare and swap, equal", label);
+    ok(wait_one(pair, 0).status == PGAS_OK && *old == 42 && *word == r.operand,
+       "%s: compare and swap, equal", label);
     r.operand = 1;
     post(pair, 0, &r);
-    ok(wait_one(pair, 0).status == PGAS_OK && *old == *word && *word != 1, "%s: compare and swap, not equal", label);
+    ok(wait_one(pair, 0).status == PGAS_OK && *old == *word && *word != 1,
+       "%s: compare and swap, not equal", label);
 }
 
 static void test_messages(pair_t *pair)
 {
     fill(pair, 0, 1000, 4);
     pgas_verbs_span_t to = span(pair, 8192, 2000);
-    pgas_verbs_recv_t recvs[2] = { { .id = 5, .spans = &to, .n_spans = 1 }, { .id = 6, .spans = &to, .n_spans = 1 } };
-    is_int(pgas_verbs_qp_recv(pair->qps[1], recvs, 2, NULL), PGAS_OK, "%s: receive buffers are taken", label);
+    pgas_verbs_recv_t recvs[2] = { { .id = 5, .spans = &to, .n_spans = 1 },
+                                   { .id = 6, .spans = &to, .n_spans = 1 } };
+    is_int(pgas_verbs_qp_recv(pair->qps[1], recvs, 2, NULL), PGAS_OK,
+           "%s: receive buffers are taken", label);
     pgas_verbs_request_t r = request(pair, PGAS_VERBS_SEND_IMM, 0, 1000, 0);
     r.imm = 0x01020304;
     post(pair, 0, &r);
     pgas_verbs_completion_t got = wait_one(pair, 1);
-    ok(got.status == PGAS_OK && got.op == PGAS_VERBS_RECV && got.id == 5 && got.bytes == 1000 && got.qp == pair->qps[1],
+    ok(got.status == PGAS_OK && got.op == PGAS_VERBS_RECV && got.id == 5 && got.bytes == 1000 &&
+           got.qp == pair->qps[1],
        "%s: a message arrives", label);
     ok(got.has_imm && got.imm == 0x01020304, "%s: with its immediate value", label);
     ok(!memcmp(pair->bytes, pair->bytes + 8192, 1000), "%s: and its bytes", label);
@@ -139,8 +153,9 @@ static void test_messages(pair_t *pair)
     r.imm = 9;
     post(pair, 0, &r);
     got = wait_one(pair, 1);
-    ok(got.status == PGAS_OK && got.op == PGAS_VERBS_RECV_WRITE_IMM && got.id == 6 && got.bytes == 16 && got.imm == 9 &&
-       !memcmp(pair->bytes, pair->bytes + 4096, 16), "%s: a write with an immediate value takes a buffer and leaves it alone", label);
+    ok(got.status == PGAS_OK && got.op == PGAS_VERBS_RECV_WRITE_IMM && got.id == 6 &&
+           got.bytes == 16 && got.imm == 9 && !memcmp(pair->bytes, pair->bytes + 4096, 16),
+       "%s: a write with an immediate value takes a buffer and leaves it alone", label);
     wait_one(pair, 0);
 }
 
@@ -161,7 +176,8 @@ static void test_shared_receives(pair_t *pair)
         pgas_verbs_request_t r = request(pair, PGAS_VERBS_SEND, 0, sizeof k, 0);
         post(pair, 0, &r);
         got = wait_one(pair, 1);
-        good = good && got.status == PGAS_OK && got.id == k && !memcmp(pair->bytes + 4096 + 64 * (k % 8), &k, sizeof k);
+        good = good && got.status == PGAS_OK && got.id == k &&
+               !memcmp(pair->bytes + 4096 + 64 * (k % 8), &k, sizeof k);
         good = good && wait_one(pair, 0).status == PGAS_OK;
     }
     ok(good, "%s: 300 messages through a shared receive queue of 16", label);
@@ -177,7 +193,8 @@ static void test_selective(pair_t *pair)
         r.flags = k % EACH ? 0 : PGAS_VERBS_SIGNAL;
         r.id = k;
         pgas_verbs_completion_t got[8];
-        pgas_status_t status = k % EACH ? pgas_verbs_qp_write(pair->qps[0], &r, 1, NULL) : pgas_verbs_qp_post(pair->qps[0], &r, 1, NULL);
+        pgas_status_t status = k % EACH ? pgas_verbs_qp_write(pair->qps[0], &r, 1, NULL)
+                                        : pgas_verbs_qp_post(pair->qps[0], &r, 1, NULL);
         k += status == PGAS_OK;
         if (status == PGAS_ERR_AGAIN)
             sched_yield();
@@ -203,12 +220,14 @@ static void test_transmitter(pair_t *pair)
     pgas_verbs_tx_t *tx;
     pgas_verbs_tx_stats_t stats;
     enum { RING = 1024 };
-    uint64_t number = 0, *from = (uint64_t *)(void *)pair->bytes, *to = (uint64_t *)(void *)(pair->bytes + 8 * RING);
+    uint64_t number = 0, *from = (uint64_t *)(void *)pair->bytes,
+             *to = (uint64_t *)(void *)(pair->bytes + 8 * RING);
     must(pgas_verbs_tx_open(pair->qps[0], &opts, &tx), "transmitter");
     bool good = true;
     for (uint64_t k = 0; k < MANY; k++) {
         from[k % RING] = k;
-        pgas_verbs_request_t r = request(pair, PGAS_VERBS_WRITE, 8 * (k % RING), 8, 8 * RING + 8 * (k % RING));
+        pgas_verbs_request_t r =
+            request(pair, PGAS_VERBS_WRITE, 8 * (k % RING), 8, 8 * RING + 8 * (k % RING));
         r.flags = 0;
         pgas_status_t status;
         while ((status = pgas_verbs_tx_post(tx, &r, &number)) == PGAS_ERR_AGAIN) {
@@ -217,7 +236,8 @@ static void test_transmitter(pair_t *pair)
         }
         good = good && status == PGAS_OK && number == k + 1;
         if (k % RING == RING - 1) {
-            good = good && pgas_verbs_tx_wait(tx, number, UINT64_C(20000000000)) == PGAS_OK && !memcmp(from, to, 8 * RING);
+            good = good && pgas_verbs_tx_wait(tx, number, UINT64_C(20000000000)) == PGAS_OK &&
+                   !memcmp(from, to, 8 * RING);
             memset(to, 0, 8 * RING);
         }
     }
@@ -225,7 +245,8 @@ static void test_transmitter(pair_t *pair)
     pgas_verbs_tx_stats(tx, &stats);
     ok(good, "%s: %d writes by a transmitter", label, MANY);
     is_int(stats.completions, stats.signaled, "%s: a completion for each signal", label);
-    ok(stats.signaled <= MANY / EACH + MANY / RING + 2, "%s: one of %d, and one where it is waited for: %llu", label, EACH,
+    ok(stats.signaled <= MANY / EACH + MANY / RING + 2,
+       "%s: one of %d, and one where it is waited for: %llu", label, EACH,
        (unsigned long long)stats.signaled);
     pgas_verbs_tx_close(tx);
 }
@@ -248,7 +269,8 @@ static void test_events(pair_t *pair)
         good = good && pgas_verbs_qp_recv(pair->qps[1], &recv, 1, NULL) == PGAS_OK;
         good = good && pgas_verbs_cq_arm(pair->cqs[1], false) == PGAS_OK;
         post(pair, 0, &r);
-        good = good && is_readable(fd) && wait_one(pair, 1).status == PGAS_OK && wait_one(pair, 0).status == PGAS_OK;
+        good = good && is_readable(fd) && wait_one(pair, 1).status == PGAS_OK &&
+               wait_one(pair, 0).status == PGAS_OK;
     }
     ok(good, "%s: eight times armed, eight times woken", label);
     /* One that nobody asked to be woken by, then one of the others. */
@@ -263,7 +285,8 @@ static void test_events(pair_t *pair)
     r.flags |= PGAS_VERBS_SOLICITED;
     post(pair, 0, &r);
     ok(is_readable(fd), "%s: a solicited one does", label);
-    is_int(pgas_verbs_cq_arm(pair->cqs[1], false), PGAS_ERR_BUSY, "%s: who arms while something is there is told so", label);
+    is_int(pgas_verbs_cq_arm(pair->cqs[1], false), PGAS_ERR_BUSY,
+           "%s: who arms while something is there is told so", label);
     wait_one(pair, 1);
     wait_one(pair, 1);
     wait_one(pair, 0);
@@ -271,7 +294,8 @@ static void test_events(pair_t *pair)
 
 static void test_errors(pair_t *pair)
 {
-    pgas_verbs_request_t rs[3] = { request(pair, PGAS_VERBS_WRITE, 0, 8, 4096), request(pair, PGAS_VERBS_WRITE, 0, 8, 4096),
+    pgas_verbs_request_t rs[3] = { request(pair, PGAS_VERBS_WRITE, 0, 8, 4096),
+                                   request(pair, PGAS_VERBS_WRITE, 0, 8, 4096),
                                    request(pair, PGAS_VERBS_WRITE, 0, 8, 4096) };
     for (uint64_t k = 0; k < 3; k++)
         rs[k].id = k;
@@ -281,16 +305,20 @@ static void test_errors(pair_t *pair)
     is_int(pgas_verbs_qp_post(pair->qps[0], rs, 3, &n), PGAS_OK, "%s: requests are taken", label);
     is_int(wait_one(pair, 0).status, PGAS_OK, "%s: the good one completes", label);
     pgas_verbs_completion_t bad = wait_one(pair, 0), flushed = wait_one(pair, 0);
-    ok(bad.status == PGAS_ERR_RANGE && bad.id == 1 && bad.syndrome, "%s: a key that is none is an error of its request", label);
-    ok(flushed.status == PGAS_ERR_PEER && flushed.id == 2, "%s: what stood behind it is flushed", label);
-    is_int(pgas_verbs_qp_post(pair->qps[0], rs, 1, NULL), PGAS_ERR_PEER, "%s: the connection has ended", label);
+    ok(bad.status == PGAS_ERR_RANGE && bad.id == 1 && bad.syndrome,
+       "%s: a key that is none is an error of its request", label);
+    ok(flushed.status == PGAS_ERR_PEER && flushed.id == 2, "%s: what stood behind it is flushed",
+       label);
+    is_int(pgas_verbs_qp_post(pair->qps[0], rs, 1, NULL), PGAS_ERR_PEER,
+           "%s: the connection has ended", label);
 }
 
 static void test_no_buffer(pair_t *pair)
 {
     pgas_verbs_request_t r = request(pair, PGAS_VERBS_SEND, 0, 8, 0);
     post(pair, 0, &r);
-    is_int(wait_one(pair, 0).status, PGAS_ERR_AGAIN, "%s: a message for which there is no buffer, to the last try", label);
+    is_int(wait_one(pair, 0).status, PGAS_ERR_AGAIN,
+           "%s: a message for which there is no buffer, to the last try", label);
 }
 
 static void test_small_buffer(pair_t *pair)
@@ -301,12 +329,14 @@ static void test_small_buffer(pair_t *pair)
     pgas_verbs_qp_recv(pair->qps[1], &recv, 1, NULL);
     post(pair, 0, &r);
     pgas_verbs_completion_t got = wait_one(pair, 1);
-    ok(got.status == PGAS_ERR_LIMIT && got.id == 8, "%s: a receive buffer that is too small", label);
+    ok(got.status == PGAS_ERR_LIMIT && got.id == 8, "%s: a receive buffer that is too small",
+       label);
     ok(wait_one(pair, 0).status != PGAS_OK, "%s: is an error of the sender, too", label);
 }
 
-/* Posts without polling until completions are more than a queue has room for. When that happens only the device knows: it may be slow,
- * so bursts are repeated. @return whether the queue told of it, before all completions had come */
+/* Posts without polling until completions are more than a queue has room for. When that happens
+ * only the device knows: it may be slow, so bursts are repeated. @return whether the queue told of
+ * it, before all completions had come */
 static bool overrun(pair_t *pair, pgas_verbs_cq_t *small)
 {
     enum { BURST = 40, YIELDS = 100 };
@@ -315,7 +345,8 @@ static bool overrun(pair_t *pair, pgas_verbs_cq_t *small)
     pgas_verbs_request_t r = request(pair, PGAS_VERBS_WRITE, 0, 8, 4096);
     while (pgasi_now_ns() - begin_ns < UINT64_C(20000000000)) {
         bool again = n_posted == n_got;
-        for (int k = 0; again && k < BURST && pgas_verbs_qp_post(pair->qps[0], &r, 1, NULL) == PGAS_OK; k++)
+        for (int k = 0;
+             again && k < BURST && pgas_verbs_qp_post(pair->qps[0], &r, 1, NULL) == PGAS_OK; k++)
             n_posted++;
         for (int k = 0; again && k < YIELDS; k++)
             sched_yield();
@@ -388,7 +419,8 @@ static void test_addresses(void)
     open_pair(&other, "mlx5_0", 0);
     pgas_verbs_qp_t *qp = open_qp(&pair, 0, 0, 0);
     pgas_verbs_qp_address(other.qps[0], &address);
-    is_int(pgas_verbs_qp_connect(qp, &address), PGAS_ERR_MISMATCH, "no way from RoCE to InfiniBand");
+    is_int(pgas_verbs_qp_connect(qp, &address), PGAS_ERR_MISMATCH,
+           "no way from RoCE to InfiniBand");
     pgas_verbs_qp_address(pair.qps[0], &address);
     must(pgasi_rdma_address_unpack(&address, &inside), "an address of our own");
     inside.gid[15]++;
@@ -409,14 +441,16 @@ static void test_other_gid(void)
     opts.gid_index = 2;
     open_dev(&pair, &opts);
     pgas_verbs_query(pair.dev, &info);
-    ok(info.gid_index == 2 && !strcmp(info.link, "RoCE v1"), "RoCE: another GID that was asked for");
+    ok(info.gid_index == 2 && !strcmp(info.link, "RoCE v1"),
+       "RoCE: another GID that was asked for");
     for (int k = 0; k < 2; k++)
         pair.qps[k] = open_qp(&pair, k, 0, 0);
     pgas_verbs_address_t address;
     pgasi_rdma_address_t inside;
     pgas_verbs_qp_address(pair.qps[0], &address);
     must(pgasi_rdma_address_unpack(&address, &inside), "an address of our own");
-    ok(memcmp(info.gid, inside.gid, sizeof info.gid) == 0 && info.gid[15] != 0, "RoCE: addresses have that GID");
+    ok(memcmp(info.gid, inside.gid, sizeof info.gid) == 0 && info.gid[15] != 0,
+       "RoCE: addresses have that GID");
     connect_qps(pair.qps[0], pair.qps[1]);
     pgas_verbs_request_t r = request(&pair, PGAS_VERBS_WRITE, 0, 8, 4096);
     post(&pair, 0, &r);
@@ -444,7 +478,8 @@ static void test_both(void)
         r.remote_addr = (uint64_t)(uintptr_t)(pairs[1 - k].bytes + 4096);
         r.rkey = pairs[1 - k].mem.rkey;
         post(&pairs[k], 0, &r);
-        ok(wait_one(&pairs[k], 0).status == PGAS_OK && !memcmp(pairs[k].bytes, pairs[1 - k].bytes + 4096, 100),
+        ok(wait_one(&pairs[k], 0).status == PGAS_OK &&
+               !memcmp(pairs[k].bytes, pairs[1 - k].bytes + 4096, 100),
            "from %s to %s", names[k], names[1 - k]);
     }
     ok(close_pair(&pairs[0]) && close_pair(&pairs[1]), "and both can be closed");

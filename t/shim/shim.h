@@ -1,12 +1,15 @@
-/** The shim: a preloaded object that shows fake mlx5 cards to the stock libibverbs and libmlx5 of the system, and has the
- *  engine of the software NIC execute what they post. One process; nothing needs rights.
+/** The shim: a preloaded object that shows fake mlx5 cards to the stock libibverbs and libmlx5 of
+ *  the system, and has the engine of the software NIC execute what they post. One process; nothing
+ *  needs rights.
  *
  *  interpose.c  the few functions of libc that those libraries reach the kernel by
  *  uverbs.c     the kernel's commands, as they are written to the device
  *  devx.c       the kernel's ioctls for objects by DEVX: pages of doorbells, memory, queue pairs
- *  card.c       the objects, and the thread that looks at doorbells: libmlx5 rings by a plain store to a mapped page
+ *  card.c       the objects, and the thread that looks at doorbells: libmlx5 rings by a plain store
+ *               to a mapped page
  *
- *  All other ioctls are refused as an old kernel does, so libibverbs falls back to written commands. */
+ *  All other ioctls are refused as an old kernel does, so libibverbs falls back to written
+ *  commands. */
 #ifndef T_SHIM_H
 #define T_SHIM_H
 
@@ -17,13 +20,13 @@
 #include <sys/types.h>
 #include "verbs_backend/engine.h"
 
-#define SHIM_CARDS 3
+#define SHIM_CARDS    3
 #define SHIM_CONTEXTS 64
-#define SHIM_PAGE 4096
+#define SHIM_PAGE     4096
 
 typedef struct {
     bool ethernet;
-    bool chains;     /* has the capability cd */
+    bool chains; /* has the capability cd */
     uint16_t lid;
     uint8_t mac[6];
     int n_gids;
@@ -41,31 +44,43 @@ typedef struct {
     shim_object_t *events; /* the channel of what nobody asked for: overruns */
 } shim_context_t;
 
-typedef enum { SHIM_PD = 1, SHIM_MR, SHIM_CQ, SHIM_SRQ, SHIM_QP, SHIM_AH, SHIM_CHANNEL, SHIM_UAR, SHIM_UMEM } shim_kind_t;
+typedef enum {
+    SHIM_PD = 1,
+    SHIM_MR,
+    SHIM_CQ,
+    SHIM_SRQ,
+    SHIM_QP,
+    SHIM_AH,
+    SHIM_CHANNEL,
+    SHIM_UAR,
+    SHIM_UMEM
+} shim_kind_t;
 
 struct shim_object {
     shim_kind_t kind;
     shim_context_t *context;
     uint32_t handle;
-    uint32_t number;         /* the engine's: domain, key, cqn, srqn, qpn */
-    int n_users;             /* that keep it from being destroyed */
+    uint32_t number; /* the engine's: domain, key, cqn, srqn, qpn */
+    int n_users;     /* that keep it from being destroyed */
     shim_object_t *uses[4];
-    uint32_t *record;        /* CQ, SRQ, QP */
-    uint32_t seen[2];        /* of the record, as it stands there */
+    uint32_t *record; /* CQ, SRQ, QP */
+    uint32_t seen[2]; /* of the record, as it stands there */
     /* CQ */
     uint64_t user_handle;
-    int pipe[2];             /* CQ: from the engine to us; CHANNEL: from us to the program (its own copy is closed by it) */
-    uint32_t n_events;       /* put into the channel */
-    bool dead;               /* has overrun, and the context's channel says so */
+    /* CQ: from the engine to us; CHANNEL: from us to the program (its own copy is closed by it) */
+    int pipe[2];
+    uint32_t n_events; /* put into the channel */
+    bool dead;         /* has overrun, and the context's channel says so */
     /* QP */
     bool managed_send;
     uint32_t access;
-    int state;               /* enum ibv_qp_state */
-    uint32_t caps[5];        /* send and receive requests, spans of both, inline bytes: as they were asked for */
+    int state; /* enum ibv_qp_state */
+    /* send and receive requests, spans of both, inline bytes: as they were asked for */
+    uint32_t caps[5];
     /* UAR, UMEM */
     unsigned char *page;
     int page_fd;
-    uint64_t bells[8];       /* seen last in the registers from 0x800 on */
+    uint64_t bells[8]; /* seen last in the registers from 0x800 on */
     uint64_t addr, bytes;
 };
 
@@ -84,7 +99,8 @@ int shim_destroy(shim_object_t *object);
 /** Everything of a device file that is closed. */
 void shim_destroy_all(const shim_context_t *context);
 /** Takes a queue's events back that a channel still holds. @return how many */
-uint32_t shim_retract_events(const shim_object_t *channel, const shim_object_t *cq, size_t event_bytes);
+uint32_t shim_retract_events(const shim_object_t *channel, const shim_object_t *cq,
+                             size_t event_bytes);
 /** Where the page of a UAR is found by mmap. */
 int shim_page_fd(uint32_t page_index);
 
@@ -97,7 +113,8 @@ shim_object_t *shim_qp_new(shim_context_t *context, shim_qp_t *qp);
 int shim_qp_modify(shim_object_t *qp, int state, const pgasi_snic_qp_state_t *values);
 /** The number of the peer that this address reaches, 0 if it leads nowhere. */
 uint32_t shim_route_lid(const shim_context_t *context, uint16_t lid, uint32_t qpn);
-uint32_t shim_route_gid(const shim_context_t *context, int gid_index, const uint8_t *gid, const uint8_t *mac, uint32_t qpn);
+uint32_t shim_route_gid(const shim_context_t *context, int gid_index, const uint8_t *gid,
+                        const uint8_t *mac, uint32_t qpn);
 uint32_t shim_access(uint32_t ibv_access_flags);
 
 /* ---- the kernel's side; 0 or an errno ---- */

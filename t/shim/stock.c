@@ -1,5 +1,6 @@
-/* what:   a program of libibverbs, which knows nothing of us, has its requests carried out by the software NIC's engine: the stock libmlx5
- *         writes entries that the engine understands, and understands the engine's completions
+/* what:   a program of libibverbs, which knows nothing of us, has its requests carried out by the
+ *         software NIC's engine: the stock libmlx5 writes entries that the engine understands, and
+ *         understands the engine's completions
  * env:    SHIM_ADVERSARY=0 | SHIM_ADVERSARY=7
  * source: ibv_post_send(3), ibv_poll_cq(3), ibv_get_cq_event(3) */
 #include "config.h"
@@ -42,10 +43,9 @@ static struct ibv_context *open_device(const char *name)
 {
     struct ibv_device **devices = ibv_get_device_list(NULL);
     struct ibv_context *context = NULL;
-    for (int k = 0; devices && devices[k]; k++) {
+    for (int k = 0; devices && devices[k]; k++)
         if (!strcmp(ibv_get_device_name(devices[k]), name))
             context = ibv_open_device(devices[k]);
-    }
     if (devices)
         ibv_free_device_list(devices);
     must(context != NULL, name);
@@ -54,9 +54,14 @@ static struct ibv_context *open_device(const char *name)
 
 static struct ibv_qp *make_qp(pair_t *pair, int which)
 {
-    struct ibv_qp_init_attr attr = { .send_cq = pair->cqs[which], .recv_cq = pair->cqs[which], .qp_type = IBV_QPT_RC,
+    struct ibv_qp_init_attr attr = { .send_cq = pair->cqs[which],
+                                     .recv_cq = pair->cqs[which],
+                                     .qp_type = IBV_QPT_RC,
                                      .srq = which ? pair->srq : NULL,
-                                     .cap = { .max_send_wr = DEPTH, .max_recv_wr = 64, .max_send_sge = 3, .max_recv_sge = 2,
+                                     .cap = { .max_send_wr = DEPTH,
+                                              .max_recv_wr = 64,
+                                              .max_send_sge = 3,
+                                              .max_recv_sge = 2,
                                               .max_inline_data = 100 } };
     struct ibv_qp *qp = ibv_create_qp(pair->pd, &attr);
     must(qp != NULL, "queue pair");
@@ -65,23 +70,43 @@ static struct ibv_qp *make_qp(pair_t *pair, int which)
 
 static void connect_qp(pair_t *pair, struct ibv_qp *qp, const struct ibv_qp *peer)
 {
-    enum { ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS };
-    must(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "to INIT");
-    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = pair->port.active_mtu, .dest_qp_num = peer->qp_num, .rq_psn = 5,
-                                 .max_dest_rd_atomic = 4, .min_rnr_timer = 1, .ah_attr = { .dlid = pair->port.lid, .port_num = 1 } };
+    enum {
+        ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                 IBV_ACCESS_REMOTE_ATOMIC
+    };
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+                                .port_num = 1,
+                                .qp_access_flags = ACCESS };
+    must(!ibv_modify_qp(qp, &attr,
+                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+         "to INIT");
+    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+                                 .path_mtu = pair->port.active_mtu,
+                                 .dest_qp_num = peer->qp_num,
+                                 .rq_psn = 5,
+                                 .max_dest_rd_atomic = 4,
+                                 .min_rnr_timer = 1,
+                                 .ah_attr = { .dlid = pair->port.lid, .port_num = 1 } };
     if (pair->port.link_layer == IBV_LINK_LAYER_ETHERNET) {
         attr.ah_attr.is_global = 1;
         attr.ah_attr.grh.sgid_index = 1;
         attr.ah_attr.grh.hop_limit = 8;
         must(!ibv_query_gid(pair->context, 1, 1, &attr.ah_attr.grh.dgid), "GID");
     }
-    must(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "to RTR");
-    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 0, .sq_psn = 5,
+    must(!ibv_modify_qp(qp, &attr,
+                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+         "to RTR");
+    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+                                 .timeout = 14,
+                                 .retry_cnt = 7,
+                                 .rnr_retry = 0,
+                                 .sq_psn = 5,
                                  .max_rd_atomic = 4 };
-    must(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                       IBV_QP_MAX_QP_RD_ATOMIC), "to RTS");
+    must(!ibv_modify_qp(qp, &attr,
+                        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                            IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+         "to RTS");
 }
 
 static void open_pair(pair_t *pair, const char *device, bool shared)
@@ -93,8 +118,9 @@ static void open_pair(pair_t *pair, const char *device, bool shared)
     must(pair->pd != NULL, "domain");
     pair->bytes = calloc(1, BYTES);
     must(pair->bytes != NULL, "bytes");
-    pair->mr = ibv_reg_mr(pair->pd, pair->bytes, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-                                                            IBV_ACCESS_REMOTE_ATOMIC);
+    pair->mr = ibv_reg_mr(pair->pd, pair->bytes, BYTES,
+                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                              IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
     must(pair->mr != NULL, "memory");
     pair->channel = ibv_create_comp_channel(pair->context);
     must(pair->channel != NULL, "channel");
@@ -151,9 +177,12 @@ static struct ibv_sge piece(const pair_t *pair, size_t at, uint32_t bytes)
     return (struct ibv_sge){ (uintptr_t)(pair->bytes + at), bytes, pair->mr->lkey };
 }
 
-static struct ibv_send_wr request(const pair_t *pair, enum ibv_wr_opcode op, struct ibv_sge *from, size_t remote_at)
+static struct ibv_send_wr request(const pair_t *pair, enum ibv_wr_opcode op, struct ibv_sge *from,
+                                  size_t remote_at)
 {
-    struct ibv_send_wr wr = { .opcode = op, .send_flags = IBV_SEND_SIGNALED, .sg_list = from, .num_sge = 1 };
+    struct ibv_send_wr wr = {
+        .opcode = op, .send_flags = IBV_SEND_SIGNALED, .sg_list = from, .num_sge = 1
+    };
     wr.wr.rdma.remote_addr = (uintptr_t)(pair->bytes + remote_at);
     wr.wr.rdma.rkey = pair->mr->rkey;
     return wr;
@@ -175,10 +204,12 @@ static void test_device(const char *name, pair_t *pair)
 {
     struct ibv_device_attr attr;
     must(!ibv_query_device(pair->context, &attr), "device");
-    ok(attr.vendor_id == 0x15b3 && attr.phys_port_cnt == 1 && attr.atomic_cap == IBV_ATOMIC_HCA, "%s: tells what it is", name);
+    ok(attr.vendor_id == 0x15b3 && attr.phys_port_cnt == 1 && attr.atomic_cap == IBV_ATOMIC_HCA,
+       "%s: tells what it is", name);
     struct ibv_qp_attr state;
     struct ibv_qp_init_attr init;
-    ok(!ibv_query_qp(pair->qps[0], &state, IBV_QP_STATE, &init) && state.qp_state == IBV_QPS_RTS, "%s: and a queue pair's state", name);
+    ok(!ibv_query_qp(pair->qps[0], &state, IBV_QP_STATE, &init) && state.qp_state == IBV_QPS_RTS,
+       "%s: and a queue pair's state", name);
 }
 
 static void test_write_read(const char *name, pair_t *pair)
@@ -188,12 +219,16 @@ static void test_write_read(const char *name, pair_t *pair)
         pair->bytes[k] = (unsigned char)(k * 13 + k / 256);
     struct ibv_send_wr wr = request(pair, IBV_WR_RDMA_WRITE, from, 4096);
     wr.num_sge = 3;
-    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && !memcmp(pair->bytes + 4096, pair->bytes, 100) &&
-       !memcmp(pair->bytes + 4196, pair->bytes + 500, 200) && !memcmp(pair->bytes + 4396, pair->bytes + 1000, 300),
+    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS &&
+           !memcmp(pair->bytes + 4096, pair->bytes, 100) &&
+           !memcmp(pair->bytes + 4196, pair->bytes + 500, 200) &&
+           !memcmp(pair->bytes + 4396, pair->bytes + 1000, 300),
        "%s: a write of three pieces", name);
     struct ibv_sge into = piece(pair, 8192, 600);
     wr = request(pair, IBV_WR_RDMA_READ, &into, 4096);
-    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && !memcmp(pair->bytes + 8192, pair->bytes + 4096, 600), "%s: a read", name);
+    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS &&
+           !memcmp(pair->bytes + 8192, pair->bytes + 4096, 600),
+       "%s: a read", name);
     char text[54] = "an entry of two blocks, with 53 bytes inside of it..";
     struct ibv_sge inside = { (uintptr_t)text, 53, 0 };
     wr = request(pair, IBV_WR_RDMA_WRITE, &inside, 12000);
@@ -201,7 +236,8 @@ static void test_write_read(const char *name, pair_t *pair)
     bool good = true;
     for (int k = 0; k < 300; k++) { /* around the ring's end */
         text[0] = (char)('a' + k % 26);
-        good = good && post_and_wait(pair, &wr) == IBV_WC_SUCCESS && !memcmp(pair->bytes + 12000, text, 53);
+        good = good && post_and_wait(pair, &wr) == IBV_WC_SUCCESS &&
+               !memcmp(pair->bytes + 12000, text, 53);
     }
     ok(good, "%s: inline data in two blocks", name);
 }
@@ -215,18 +251,23 @@ static void test_atomics(const char *name, pair_t *pair)
     wr.wr.atomic.rkey = pair->mr->rkey;
     wr.wr.atomic.compare_add = 5;
     *word = 100;
-    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && *old == 100 && *word == 105, "%s: fetch and add", name);
+    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && *old == 100 && *word == 105,
+       "%s: fetch and add", name);
     wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
     wr.wr.atomic.compare_add = 105;
     wr.wr.atomic.swap = UINT64_C(0x0102030405060708);
-    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && *old == 105 && *word == wr.wr.atomic.swap, "%s: compare and swap", name);
-    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && *old == *word && *word == wr.wr.atomic.swap, "%s: and not if they differ", name);
+    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && *old == 105 && *word == wr.wr.atomic.swap,
+       "%s: compare and swap", name);
+    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && *old == *word && *word == wr.wr.atomic.swap,
+       "%s: and not if they differ", name);
 }
 
 static void post_receive(pair_t *pair, uint64_t id, struct ibv_sge *into)
 {
     struct ibv_recv_wr wr = { .wr_id = id, .sg_list = into, .num_sge = 1 }, *bad;
-    must(!(pair->srq ? ibv_post_srq_recv(pair->srq, &wr, &bad) : ibv_post_recv(pair->qps[1], &wr, &bad)), "receive buffer");
+    must(!(pair->srq ? ibv_post_srq_recv(pair->srq, &wr, &bad)
+                     : ibv_post_recv(pair->qps[1], &wr, &bad)),
+         "receive buffer");
 }
 
 static void test_messages(const char *name, pair_t *pair)
@@ -240,14 +281,17 @@ static void test_messages(const char *name, pair_t *pair)
         wr.imm_data = htobe32((uint32_t)k + 7);
         good = good && post_and_wait(pair, &wr) == IBV_WC_SUCCESS;
         struct ibv_wc wc = wait_one(pair, 1);
-        good = good && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wr_id == k && wc.byte_len == 40 &&
-               wc.wc_flags & IBV_WC_WITH_IMM && be32toh(wc.imm_data) == k + 7 && wc.qp_num == pair->qps[1]->qp_num &&
+        good = good && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wr_id == k &&
+               wc.byte_len == 40 && wc.wc_flags & IBV_WC_WITH_IMM &&
+               be32toh(wc.imm_data) == k + 7 && wc.qp_num == pair->qps[1]->qp_num &&
                !memcmp(pair->bytes, pair->bytes + 4096, 40);
     }
-    ok(good, "%s: 200 messages with an immediate value%s", name, pair->srq ? ", through a shared receive queue" : "");
+    ok(good, "%s: 200 messages with an immediate value%s", name,
+       pair->srq ? ", through a shared receive queue" : "");
 }
 
-/* libmlx5 frees a whole run of entries with the completion behind it; the queue has room for two runs of EACH only twice over. */
+/* libmlx5 frees a whole run of entries with the completion behind it; the queue has room for two
+ * runs of EACH only twice over. */
 static void test_selective(const char *name, pair_t *pair)
 {
     struct ibv_sge from = piece(pair, 0, 8);
@@ -285,9 +329,11 @@ static void test_events(const char *name, pair_t *pair)
         good = good && !ibv_req_notify_cq(pair->cqs[1], 0);
         struct ibv_send_wr wr = request(pair, IBV_WR_SEND, &from, 0);
         post(pair, &wr);
-        good = good && !ibv_get_cq_event(pair->channel, &cq, &context) && cq == pair->cqs[1] && context == pair;
+        good = good && !ibv_get_cq_event(pair->channel, &cq, &context) && cq == pair->cqs[1] &&
+               context == pair;
         ibv_ack_cq_events(pair->cqs[1], 1);
-        good = good && wait_one(pair, 1).status == IBV_WC_SUCCESS && wait_one(pair, 0).status == IBV_WC_SUCCESS;
+        good = good && wait_one(pair, 1).status == IBV_WC_SUCCESS &&
+               wait_one(pair, 0).status == IBV_WC_SUCCESS;
     }
     ok(good, "%s: ten events by a completion channel", name);
 }
@@ -295,7 +341,8 @@ static void test_events(const char *name, pair_t *pair)
 static void test_errors(const char *name, pair_t *pair)
 {
     struct ibv_sge from = piece(pair, 0, 8);
-    struct ibv_send_wr wrs[2] = { request(pair, IBV_WR_RDMA_WRITE, &from, 4096), request(pair, IBV_WR_RDMA_WRITE, &from, 4096) };
+    struct ibv_send_wr wrs[2] = { request(pair, IBV_WR_RDMA_WRITE, &from, 4096),
+                                  request(pair, IBV_WR_RDMA_WRITE, &from, 4096) };
     wrs[0].wr_id = 1;
     wrs[0].wr.rdma.rkey ^= 0x7700;
     wrs[0].next = &wrs[1];
@@ -303,10 +350,12 @@ static void test_errors(const char *name, pair_t *pair)
     post(pair, wrs);
     struct ibv_wc bad = wait_one(pair, 0), flushed = wait_one(pair, 0);
     ok(bad.status == IBV_WC_REM_ACCESS_ERR && bad.wr_id == 1, "%s: a key that is none", name);
-    ok(flushed.status == IBV_WC_WR_FLUSH_ERR && flushed.wr_id == 2, "%s: flushes what is behind it", name);
+    ok(flushed.status == IBV_WC_WR_FLUSH_ERR && flushed.wr_id == 2, "%s: flushes what is behind it",
+       name);
     struct ibv_qp_attr state;
     struct ibv_qp_init_attr init;
-    ok(!ibv_query_qp(pair->qps[0], &state, IBV_QP_STATE, &init) && state.qp_state == IBV_QPS_ERR, "%s: and ends the queue pair", name);
+    ok(!ibv_query_qp(pair->qps[0], &state, IBV_QP_STATE, &init) && state.qp_state == IBV_QPS_ERR,
+       "%s: and ends the queue pair", name);
 }
 
 /* Messages carry numbers: after a reset of both ends they begin again. */
@@ -320,9 +369,11 @@ static void test_reset(const char *name, pair_t *pair)
     struct ibv_sge from = piece(pair, 0, 8);
     struct ibv_send_wr wr = request(pair, IBV_WR_RDMA_WRITE, &from, 4096);
     memcpy(pair->bytes, "again..", 8);
-    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && !memcmp(pair->bytes + 4096, "again..", 8), "%s: a reset mends it", name);
+    ok(post_and_wait(pair, &wr) == IBV_WC_SUCCESS && !memcmp(pair->bytes + 4096, "again..", 8),
+       "%s: a reset mends it", name);
     wr = request(pair, IBV_WR_SEND, &from, 0);
-    is_int(post_and_wait(pair, &wr), IBV_WC_RNR_RETRY_EXC_ERR, "%s: a message without a receive buffer", name);
+    is_int(post_and_wait(pair, &wr), IBV_WC_RNR_RETRY_EXC_ERR,
+           "%s: a message without a receive buffer", name);
 }
 
 static void test_all(const char *name)

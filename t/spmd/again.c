@@ -1,17 +1,19 @@
 /* Transports without room.
- *   what:   ranks that issue more than their transports take, each to the other at the same time and without service threads,
- *           finish: a rank that waits for room serves its peers meanwhile, also in a flush, and on a shared lane
+ *   what:   ranks that issue more than their transports take, each to the other at the same time
+ *           and without service threads, finish: a rank that waits for room serves its peers
+ *           meanwhile, also in a flush, and on a shared lane
  *   np:     2 3
  *   nodes:  1
  *   tls:    tcp,self
- *   env:    PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic | PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic |
+ *   env:    PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_SERVICE_THREADS=0 PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic PGAS_LANES=1
  *   source: include/pgas/rma.h
  */
 #include <pthread.h>
 #include "t/spmd/job.h"
 
-#define N_AMOS 20000
+#define N_AMOS  20000
 #define THREADS 2
 
 static pgas_gptr_t words[JOB_RANKS_MAX];
@@ -21,7 +23,8 @@ static int issue(pgas_req_t *reqs, uint32_t *olds, bool fetch)
 {
     int n_bad = 0, next = (pgas_rank() + 1) % pgas_n_ranks();
     for (int i = 0; i < N_AMOS; i++)
-        n_bad += pgas_amo_u32_nb(words[next], PGAS_AMO_ADD, 1, 0, fetch ? &olds[i] : NULL, &reqs[i]) != PGAS_OK;
+        n_bad += pgas_amo_u32_nb(words[next], PGAS_AMO_ADD, 1, 0, fetch ? &olds[i] : NULL,
+                                 &reqs[i]) != PGAS_OK;
     for (int i = 0; i < N_AMOS; i++)
         n_bad += pgas_wait_local(&reqs[i]) != PGAS_OK;
     n_bad += pgas_flush(next) != PGAS_OK;
@@ -74,7 +77,8 @@ int main(int argc, char **argv)
         pthread_join(thread[i], NULL);
         n_bad += n_bad_of[i];
     }
-    spmd_ok(n_bad == 0 && own_word() == (2 + 2 * THREADS) * (uint32_t)N_AMOS, "of several threads, too");
+    spmd_ok(n_bad == 0 && own_word() == (2 + 2 * THREADS) * (uint32_t)N_AMOS,
+            "of several threads, too");
     pgas_free(own);
     return job_end();
 }

@@ -1,11 +1,14 @@
 /* Aggregators.
- *   what:   gathered calls run after a flush, when enough are gathered, behind a direct call, at quiesce, and not before; in
- *           order, none lost; handlers gather too; a counter tells when it has run
+ *   what:   gathered calls run after a flush, when enough are gathered, behind a direct call, at
+ *           quiesce, and not before; in order, none lost; handlers gather too; a counter tells when
+ *           it has run
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_AGG_SIZE=64 PGAS_CALL_MAX=64 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
- *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_AGG_SIZE=1M PGAS_CHUNK_SIZE=16K | PGAS_SERVICE_THREADS=2
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_AGG_SIZE=64 PGAS_CALL_MAX=64 | PGAS_CHUNK_SIZE=4K
+ *   env:    PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_AGG_SIZE=1M PGAS_CHUNK_SIZE=16K |
+ *   env:    PGAS_SERVICE_THREADS=2
  *   source: pgas/call.h
  */
 #include "base/rng.h"
@@ -27,7 +30,8 @@ static void on_add(const void *args, size_t bytes, pgas_thread_t source, void *c
     (void)context;
     memcpy(&value, args, bytes < 8 ? bytes : 8);
     sum += value;
-    __atomic_store_n(&n_added, n_added + 1, __ATOMIC_RELEASE); /* whoever waits for the last one looks at the sum */
+    /* whoever waits for the last one looks at the sum */
+    __atomic_store_n(&n_added, n_added + 1, __ATOMIC_RELEASE);
 }
 
 static void on_ordered(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -47,7 +51,8 @@ static void on_forward(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)context;
     memcpy(&value, args, sizeof value);
     for (uint64_t i = 0; i < 3; i++)
-        n_wrong += pgas_agg_call(handlers_agg, (int)((value + i) % (uint64_t)n_ranks), add, &value, sizeof value) != PGAS_OK;
+        n_wrong += pgas_agg_call(handlers_agg, (int)((value + i) % (uint64_t)n_ranks), add, &value,
+                                 sizeof value) != PGAS_OK;
     if (value % 16 == 0)
         n_wrong += pgas_agg_flush(handlers_agg, (int)(value % (uint64_t)n_ranks)) != PGAS_OK;
     if (value % 64 == 0)
@@ -82,7 +87,8 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)source;
     (void)context;
     for (int i = 0; i < 9; i++)
-        n_wrong += pgas_agg_call(handlers_agg, (me + 1) % n_ranks, add_here, args, bytes) != PGAS_OK;
+        n_wrong +=
+            pgas_agg_call(handlers_agg, (me + 1) % n_ranks, add_here, args, bytes) != PGAS_OK;
     n_wrong += pgas_agg_flush_sync(handlers_agg, (me + 1) % n_ranks, &relayed) != PGAS_OK;
 }
 
@@ -108,7 +114,8 @@ static void reset(void)
     pgas_barrier(NULL);
 }
 
-/* A question from the same thread would publish (calls of a thread keep their order), so the owners look themselves. */
+/* A question from the same thread would publish (calls of a thread keep their order), so the owners
+ * look themselves. */
 static void nothing_runs_before_its_time(void)
 {
     uint64_t value = 5;
@@ -155,7 +162,8 @@ static void enough_publishes_itself(void)
     spmd_is_int(n_bad, 0, "a direct call to the rank takes along what was gathered before");
     n_bad += pgas_agg_call(agg, right, add, &value, 8) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_added == 42, "quiesce publishes");
-    n_bad += pgas_agg_call(agg, right, add, &value, 8) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
+    n_bad +=
+        pgas_agg_call(agg, right, add, &value, 8) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
     n_bad += ran_at(right) < 42 || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_added == 43, "so does the end of an aggregator");
 }
@@ -187,7 +195,8 @@ static void one_order_for_all(uint64_t seed)
     pgas_alltoall(NULL, sent, expected, sizeof sent[0]);
     for (int r = 0; r < n_ranks; r++)
         n_bad += next_of[r] != expected[r];
-    spmd_ok(n_bad == 0 && n_wrong == 0, "calls of a thread to a rank run in order, whatever they went through");
+    spmd_ok(n_bad == 0 && n_wrong == 0,
+            "calls of a thread to a rank run in order, whatever they went through");
     next_of[me]++;
     uint64_t args[1] = { sent[me] };
     n_bad = pgas_agg_call(agg[0], me, ordered, args, 8 + args[0] % 5 * 4 <= 8 ? 8 : 8) != PGAS_OK;
@@ -208,12 +217,14 @@ static void handlers_gather(void)
     n_bad += pgas_agg_create(&opts, &handlers_agg) != PGAS_OK;
     pgas_barrier(NULL);
     for (uint64_t i = 0; i < N; i++)
-        n_bad += pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), forward, &i, sizeof i) != PGAS_OK;
+        n_bad +=
+            pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), forward, &i, sizeof i) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t mine[2] = { n_added, sum }, all[2] = { 0, 0 };
     pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
     uint64_t n = (uint64_t)n_ranks * N;
-    spmd_ok(n_bad == 0 && n_wrong == 0 && all[0] == 3 * n && all[1] == 3 * (uint64_t)n_ranks * N * (N - 1) / 2,
+    spmd_ok(n_bad == 0 && n_wrong == 0 && all[0] == 3 * n &&
+                all[1] == 3 * (uint64_t)n_ranks * N * (N - 1) / 2,
             "what handlers gather runs as well");
     n_bad = pgas_agg_flush_all(handlers_agg) != PGAS_ERR_CONTEXT;
     n_bad += pgas_agg_call_far(handlers_agg, me, add, NULL, 0) != PGAS_ERR_CONTEXT;
@@ -244,12 +255,15 @@ static void a_counter_tells(void)
     n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
         n_bad += pgas_agg_call(my_agg, right, add_here, &i, sizeof i) != PGAS_OK;
-    n_bad += pgas_agg_flush_sync(my_agg, right, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
-    spmd_ok(n_bad == 0 && counter_at(right) == N, "a counter falls when what was gathered for a rank has run");
+    n_bad += pgas_agg_flush_sync(my_agg, right, &sync) != PGAS_OK ||
+             pgas_sync_wait(&sync, -1) != PGAS_OK;
+    spmd_ok(n_bad == 0 && counter_at(right) == N,
+            "a counter falls when what was gathered for a rank has run");
     pgas_barrier(NULL);
     pgas_sync_add(&sync, 2);
     for (uint64_t i = 0; i < N * (uint64_t)n_ranks; i++)
-        n_bad += pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), add_here, &i, sizeof i) != PGAS_OK;
+        n_bad +=
+            pgas_agg_call(my_agg, (int)(i % (uint64_t)n_ranks), add_here, &i, sizeof i) != PGAS_OK;
     n_bad += pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_OK;
     while (sync.count > 1)
         pgas_progress();
@@ -257,13 +271,18 @@ static void a_counter_tells(void)
     for (int r = 0; r < n_ranks; r++)
         others |= counter_at(r) < 2 * N;
     n_bad += pgas_sync_test(&sync) != PGAS_INPROGRESS;
-    n_bad += pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
-    spmd_ok(n_bad == 0 && !others && sync.count == 0, "and once when it has run at all ranks, again if asked again");
-    n_bad = pgas_agg_flush_sync(my_agg, n_ranks, &sync) != PGAS_ERR_RANGE || pgas_agg_flush_sync(my_agg, -2, &sync) != PGAS_ERR_RANGE;
-    n_bad += pgas_agg_flush_sync(my_agg, 0, NULL) != PGAS_ERR_INVALID || pgas_agg_flush_sync(NULL, 0, &sync) != PGAS_ERR_INVALID;
+    n_bad += pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_OK ||
+             pgas_sync_wait(&sync, -1) != PGAS_OK;
+    spmd_ok(n_bad == 0 && !others && sync.count == 0,
+            "and once when it has run at all ranks, again if asked again");
+    n_bad = pgas_agg_flush_sync(my_agg, n_ranks, &sync) != PGAS_ERR_RANGE ||
+            pgas_agg_flush_sync(my_agg, -2, &sync) != PGAS_ERR_RANGE;
+    n_bad += pgas_agg_flush_sync(my_agg, 0, NULL) != PGAS_ERR_INVALID ||
+             pgas_agg_flush_sync(NULL, 0, &sync) != PGAS_ERR_INVALID;
     pgas_sync_fini(&sync);
     n_bad += pgas_agg_flush_sync(my_agg, me, &sync) != PGAS_ERR_INVALID ||
-             pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_ERR_INVALID || sync.count != 0;
+             pgas_agg_flush_sync(my_agg, PGAS_AGG_ALL, &sync) != PGAS_ERR_INVALID ||
+             sync.count != 0;
     spmd_is_int(n_bad, 0, "no such rank, no counter, one that has ended");
 }
 
@@ -275,7 +294,8 @@ static void handlers_tell(void)
     n_wrong = 0;
     reset();
     *counter = 0;
-    int n_bad = pgas_agg_create(&opts, &handlers_agg) != PGAS_OK || pgas_sync_init(&relayed, 1) != PGAS_OK;
+    int n_bad =
+        pgas_agg_create(&opts, &handlers_agg) != PGAS_OK || pgas_sync_init(&relayed, 1) != PGAS_OK;
     pgas_barrier(NULL);
     n_bad += pgas_call((me + 1) % n_ranks, relay, &value, sizeof value, NULL) != PGAS_OK;
     n_bad += pgas_sync_wait(&relayed, -1) != PGAS_OK || counter_at((me + 1) % n_ranks) != 9;

@@ -1,6 +1,6 @@
 /* Aggregators that overflow.
- *   what:   calls go at once while there is room, are gathered while there is none, up to a limit, then refused; in order,
- *           none lost; afterwards they go at once again
+ *   what:   calls go at once while there is room, are gathered while there is none, up to a limit,
+ *           then refused; in order, none lost; afterwards they go at once again
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -25,7 +25,8 @@ static void on_ordered(const void *args, size_t bytes, pgas_thread_t source, voi
     uint64_t number;
     (void)context;
     memcpy(&number, args, sizeof number);
-    n_wrong += number != next_of[pgas_thread_rank(source)]++ || (bytes != 8 && bytes != 16 + number % 7 * 8);
+    n_wrong += number != next_of[pgas_thread_rank(source)]++ ||
+               (bytes != 8 && bytes != 16 + number % 7 * 8);
     __atomic_fetch_add(&n_ran, 1, __ATOMIC_RELEASE);
 }
 
@@ -76,7 +77,8 @@ static void at_once(void)
 static void up_to_a_limit(void)
 {
     enum { MOST = 200000 };
-    bool stuck = plain_node() && getenv("PGAS_SERVICE_THREADS") && strcmp(getenv("PGAS_SERVICE_THREADS"), "0") == 0;
+    bool stuck = plain_node() && getenv("PGAS_SERVICE_THREADS") &&
+                 strcmp(getenv("PGAS_SERVICE_THREADS"), "0") == 0;
     uint64_t n = 0, all = 0;
     pgas_status_t status = PGAS_OK;
     reset();
@@ -90,14 +92,17 @@ static void up_to_a_limit(void)
     bool again = second == PGAS_ERR_AGAIN;
     n += status == PGAS_ERR_AGAIN && second == PGAS_OK; /* a service thread may have made room */
     MPI_Barrier(MPI_COMM_WORLD); /* nobody makes progress until all have tried */
-    spmd_ok(status == PGAS_OK || status == PGAS_ERR_AGAIN, "calls are taken, or refused for want of room");
-    spmd_ok(!stuck || (again && s.waited > 0 && s.waiting_high_bytes > LIMIT / 2), "refused when too much waits");
+    spmd_ok(status == PGAS_OK || status == PGAS_ERR_AGAIN,
+            "calls are taken, or refused for want of room");
+    spmd_ok(!stuck || (again && s.waited > 0 && s.waiting_high_bytes > LIMIT / 2),
+            "refused when too much waits");
     spmd_ok(s.waiting_high_bytes <= LIMIT + 8192, "no more waits than was said");
     pgas_allreduce(NULL, &n, &all, 1, PGAS_UINT64, PGAS_SUM);
     int n_bad = pgas_quiesce() != PGAS_OK;
     uint64_t ran = n_ran, sum = 0;
     pgas_allreduce(NULL, &ran, &sum, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(n_bad == 0 && n_wrong == 0 && sum == all, "what was taken runs, in order, what was refused does not");
+    spmd_ok(n_bad == 0 && n_wrong == 0 && sum == all,
+            "what was taken runs, in order, what was refused does not");
     at_once();
 }
 
@@ -120,7 +125,8 @@ static void in_order(uint64_t seed)
         if (draw % 512 == 1)
             n_bad += pgas_agg_flush(agg, rank) != PGAS_OK;
         if (draw % 512 == 2)
-            n_bad += pgas_call(rank, ordered, &sent[rank], sizeof sent[rank], NULL) != PGAS_OK || !++sent[rank];
+            n_bad += pgas_call(rank, ordered, &sent[rank], sizeof sent[rank], NULL) != PGAS_OK ||
+                     !++sent[rank];
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     pgas_alltoall(NULL, sent, expected, sizeof sent[0]);

@@ -1,10 +1,11 @@
 /* Limits and counters of aggregators.
- *   what:   what is gathered leaves in time while its thread makes progress or waits, when its buffer is needed, and not
- *           before; the counters tell why
+ *   what:   what is gathered leaves in time while its thread makes progress or waits, when its
+ *           buffer is needed, and not before; the counters tell why
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=16K | PGAS_FAULT=delay=5,reorder=4,again=3
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=16K |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3
  *   source: pgas/agg.h
  */
 #include "t/spmd/job.h"
@@ -81,20 +82,26 @@ static void reasons_are_counted(pgas_agg_t *agg)
             "what is gathered without limit stays");
     n_bad += pgas_agg_flush(agg, right) != PGAS_OK;
     s = counted(agg);
-    spmd_ok(n_bad == 0 && s.calls == 3 && s.bytes == 8 + 3 * 8 && s.explicit_flush == 1 && all_reasons(&s) == 1, "a flush");
+    spmd_ok(n_bad == 0 && s.calls == 3 && s.bytes == 8 + 3 * 8 && s.explicit_flush == 1 &&
+                all_reasons(&s) == 1,
+            "a flush");
     n_bad += gather(agg, right, 2) + (pgas_call(right, add, &value, sizeof value, NULL) != PGAS_OK);
     s = counted(agg);
     uint64_t queued = s.calls - 5; /* the direct one, if its channel was full */
-    spmd_ok(n_bad == 0 && queued <= 1 && s.order == 1 + queued && all_reasons(&s) == 2 + queued, "a direct call behind");
+    spmd_ok(n_bad == 0 && queued <= 1 && s.order == 1 + queued && all_reasons(&s) == 2 + queued,
+            "a direct call behind");
     n_bad += gather(agg, right, 1) + (pgas_quiesce() != PGAS_OK);
     s = counted(agg);
-    spmd_ok(n_bad == 0 && s.calls == 6 + queued && s.quiesce == 1 && all_reasons(&s) == 3 + queued && added() == 7,
+    spmd_ok(n_bad == 0 && s.calls == 6 + queued && s.quiesce == 1 &&
+                all_reasons(&s) == 3 + queued && added() == 7,
             "quiesce");
     pgas_sync_t sync;
-    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK || gather(agg, right, 1) || pgas_agg_flush_sync(agg, right, &sync) != PGAS_OK;
+    n_bad += pgas_sync_init(&sync, 1) != PGAS_OK || gather(agg, right, 1) ||
+             pgas_agg_flush_sync(agg, right, &sync) != PGAS_OK;
     s = counted(agg);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
-    spmd_ok(n_bad == 0 && s.explicit_flush == 2 && all_reasons(&s) == 4 + queued, "a flush with a counter, at once");
+    spmd_ok(n_bad == 0 && s.explicit_flush == 2 && all_reasons(&s) == 4 + queued,
+            "a flush with a counter, at once");
     pgas_sync_fini(&sync);
 }
 
@@ -109,9 +116,11 @@ static void sizes_are_counted(pgas_agg_t *agg)
         n_bad += pgas_agg_call(agg, right, add, block, i % 2 ? 33 : 0) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     pgas_agg_stats_t s = counted(agg);
-    spmd_ok(n_bad == 0 && added() == 2 * N && s.calls - before.calls == 2 * N, "runs and single records add up to the calls");
+    spmd_ok(n_bad == 0 && added() == 2 * N && s.calls - before.calls == 2 * N,
+            "runs and single records add up to the calls");
     uint64_t singles = N / 2 * 8 + N / 2 * 48, bytes = s.bytes - before.bytes - singles;
-    spmd_ok(bytes > 8 * N && bytes < 8 * N + N && s.full > before.full, "and to their bytes; full batches are counted");
+    spmd_ok(bytes > 8 * N && bytes < 8 * N + N && s.full > before.full,
+            "and to their bytes; full batches are counted");
     spmd_ok((s.waited > 0) == (s.waiting_high_bytes > 0), "batches that waited took memory");
 }
 
@@ -124,7 +133,8 @@ static void printed_too(void)
     pgas_status_t status = pgas_stats_print(out);
     fclose(out);
     const char *at = strstr(text, "gathered ");
-    spmd_ok(status == PGAS_OK && at && sscanf(at, "gathered %llu calls", &calls) == 1 && calls >= 40000,
+    spmd_ok(status == PGAS_OK && at && sscanf(at, "gathered %llu calls", &calls) == 1 &&
+                calls >= 40000,
             "pgas_stats_print tells them");
     free(text);
 }
@@ -136,7 +146,8 @@ static void time_is_limited(pgas_agg_t *agg)
     int n_bad = gather(agg, right, 5);
     while (counted(agg).time == before.time || added() < 5)
         pgas_progress();
-    spmd_ok(n_bad == 0 && counted(agg).calls == before.calls + 5, "what is gathered leaves while its thread makes progress");
+    spmd_ok(n_bad == 0 && counted(agg).calls == before.calls + 5,
+            "what is gathered leaves while its thread makes progress");
     reset();
     before = counted(agg);
     n_bad += gather(agg, right, 1);
@@ -167,14 +178,14 @@ static void memory_is_limited(void)
     reset();
     pgas_agg_stats_t before = counted(agg);
     int n_bad = 0;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS; i++)
         for (int r = 0; r < n_ranks; r++)
             n_bad += gather(agg, r, 1 + i % 3);
-    }
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t n = (uint64_t)n_ranks * (ROUNDS + 199); /* 0 + 1 + 2 + 0 + .. */
     pgas_agg_stats_t s = counted(agg);
-    spmd_ok(n_bad == 0 && added() == n && s.calls - before.calls == n, "one buffer serves all peers");
+    spmd_ok(n_bad == 0 && added() == n && s.calls - before.calls == n,
+            "one buffer serves all peers");
     spmd_ok(n_ranks == 1 || s.room > before.room, "which it leaves for the next");
     pgas_agg_destroy(agg);
 }
@@ -183,10 +194,12 @@ static void refusals(pgas_agg_t *agg)
 {
     pgas_agg_stats_t stats = PGAS_AGG_STATS_INIT, small = PGAS_AGG_STATS_INIT;
     small.size = 8;
-    spmd_ok(pgas_agg_stats(NULL, &stats) == PGAS_ERR_INVALID && pgas_agg_stats(agg, NULL) == PGAS_ERR_INVALID &&
+    spmd_ok(pgas_agg_stats(NULL, &stats) == PGAS_ERR_INVALID &&
+                pgas_agg_stats(agg, NULL) == PGAS_ERR_INVALID &&
                 pgas_agg_stats(agg, &small) == PGAS_ERR_INVALID,
             "counters of nothing, to nowhere, of another size");
-    spmd_ok(pgas_agg_flush(agg, n_ranks) == PGAS_ERR_RANGE && pgas_agg_flush(agg, -1) == PGAS_ERR_RANGE,
+    spmd_ok(pgas_agg_flush(agg, n_ranks) == PGAS_ERR_RANGE &&
+                pgas_agg_flush(agg, -1) == PGAS_ERR_RANGE,
             "a flush to ranks that are none");
 }
 

@@ -1,7 +1,8 @@
 /* Memory of other ranks.
- *   what:   a block on any rank, for any of its threads; it is live and no other's until it is freed, from anywhere, also by
- *           a handler; what fails there is told here. The same from the allocators of NUMA zones, which machines with one
- *           zone are made to use here (t/spmd/zones.c tells where pages lie)
+ *   what:   a block on any rank, for any of its threads; it is live and no other's until it is
+ *           freed, from anywhere, also by a handler; what fails there is told here. The same from
+ *           the allocators of NUMA zones, which machines with one zone are made to use here
+ *           (t/spmd/zones.c tells where pages lie)
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix tcp,self
@@ -17,7 +18,7 @@
 #include "mem/thread.h"
 #include "t/spmd/job.h"
 
-#define N_LIVE 20
+#define N_LIVE  20
 #define N_STEPS 300
 
 static int me, n_ranks;
@@ -53,7 +54,9 @@ static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *c
     in_handler[1] = pgas_alloc_on(pgas_thread_make(me, PGAS_SLOT_ANY), 100, &ptr);
     if (in_handler[1] == PGAS_OK)
         in_handler[1] = pgas_free_on(ptr);
-    in_handler[2] = n_ranks == 1 ? PGAS_ERR_CONTEXT : pgas_alloc_on(pgas_thread_make((me + 1) % n_ranks, 0), 100, &ptr);
+    in_handler[2] = n_ranks == 1
+                        ? PGAS_ERR_CONTEXT
+                        : pgas_alloc_on(pgas_thread_make((me + 1) % n_ranks, 0), 100, &ptr);
 }
 
 typedef struct {
@@ -74,10 +77,12 @@ static int n_different(const block_t *b)
 
 static int take(block_t *b, pgasi_rng_t *rng)
 {
-    int rank = (int)pgasi_rng_below(rng, (uint64_t)n_ranks), slot = pgasi_rng_below(rng, 2) ? 0 : PGAS_SLOT_ANY;
+    int rank = (int)pgasi_rng_below(rng, (uint64_t)n_ranks),
+        slot = pgasi_rng_below(rng, 2) ? 0 : PGAS_SLOT_ANY;
     b->bytes = 1 + (size_t)pgasi_rng_below(rng, 20000);
     b->value = (unsigned char)pgasi_rng_u64(rng);
-    if (pgas_alloc_on(pgas_thread_make(rank, slot), b->bytes, &b->ptr) != PGAS_OK || pgas_gptr_rank(b->ptr) != rank)
+    if (pgas_alloc_on(pgas_thread_make(rank, slot), b->bytes, &b->ptr) != PGAS_OK ||
+        pgas_gptr_rank(b->ptr) != rank)
         return 1;
     unsigned char *data = job_alloc(b->bytes);
     memset(data, b->value, b->bytes);
@@ -108,16 +113,19 @@ static void random_blocks(uint64_t seed)
         if (i % 2)
             n_bad += pgas_free_on(live[i].ptr) != PGAS_OK;
         else if (live[i].ptr) /* by a handler of somebody else */
-            n_bad += pgas_call((me + 1) % n_ranks, freer, &live[i].ptr, sizeof live[i].ptr, NULL) != PGAS_OK;
+            n_bad += pgas_call((me + 1) % n_ranks, freer, &live[i].ptr, sizeof live[i].ptr, NULL) !=
+                     PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && in_handler[0] == PGAS_OK, "%s: blocks here and there are nobody else's, and are freed from anywhere",
+    spmd_ok(n_bad == 0 && in_handler[0] == PGAS_OK,
+            "%s: blocks here and there are nobody else's, and are freed from anywhere",
             pgasi_alloc_zone_always ? "from zones" : "from heaps");
     spmd_ok(local_bytes() == before, "and all of it comes back");
     block_t one;
     n_bad = take(&one, &rng);
     one.value++;
-    spmd_ok(n_bad == 0 && n_different(&one) > 0 && pgas_free_on(one.ptr) == PGAS_OK, "a changed block is noticed");
+    spmd_ok(n_bad == 0 && n_different(&one) > 0 && pgas_free_on(one.ptr) == PGAS_OK,
+            "a changed block is noticed");
 }
 
 static void refusals(void)
@@ -128,14 +136,17 @@ static void refusals(void)
     n_bad += pgas_alloc_on(pgas_thread_make(right, 0), 8, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_alloc_on(pgas_thread_make(right, 9), 8, &ptr) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_alloc_on(pgas_thread_make(right, 4094), 8, &ptr) != PGAS_ERR_NOT_FOUND;
-    n_bad += pgas_alloc_on(pgas_thread_make(right, 0), (size_t)1 << 40, &ptr) != PGAS_ERR_NO_MEMORY || ptr != 77;
+    n_bad +=
+        pgas_alloc_on(pgas_thread_make(right, 0), (size_t)1 << 40, &ptr) != PGAS_ERR_NO_MEMORY ||
+        ptr != 77;
     n_bad += pgas_alloc_on(pgas_thread_make(right, 0), 0, &ptr) != PGAS_OK || ptr != PGAS_NULL;
     n_bad += pgas_free_on(PGAS_NULL) != PGAS_OK;
     n_bad += pgas_free_on(pgas_gptr_make(n_ranks, UINT64_C(1) << 30)) != PGAS_ERR_RANGE;
     n_bad += pgas_alloc_on(pgas_thread_make(right, PGAS_SLOT_SERVICE), 8, &mine) != PGAS_OK;
     n_bad += pgas_free_on(mine) != PGAS_OK || pgas_free_on(mine) != PGAS_ERR_INVALID;
     n_bad += pgas_alloc(64, &symmetric) != PGAS_OK;
-    n_bad += pgas_free_on(pgas_gptr_at(symmetric, right)) != PGAS_ERR_INVALID || pgas_free(symmetric) != PGAS_OK;
+    n_bad += pgas_free_on(pgas_gptr_at(symmetric, right)) != PGAS_ERR_INVALID ||
+             pgas_free(symmetric) != PGAS_OK;
     spmd_is_int(n_bad, 0, "what fails there is told here, and only success gives a pointer");
     n_bad = pgas_call(right, asker, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && in_handler[1] == PGAS_OK && in_handler[2] == PGAS_ERR_CONTEXT,
@@ -145,10 +156,12 @@ static void refusals(void)
 static void in_a_zone(void)
 {
     pgas_gptr_t ptr = PGAS_NULL;
-    int n_bad = pgas_alloc_on(pgas_thread_self(), 100, &ptr) != PGAS_OK || pgas_free_local(ptr) != PGAS_ERR_INVALID;
+    int n_bad = pgas_alloc_on(pgas_thread_self(), 100, &ptr) != PGAS_OK ||
+                pgas_free_local(ptr) != PGAS_ERR_INVALID;
     n_bad += pgas_free_on(ptr) != PGAS_OK || pgas_free_on(ptr) != PGAS_ERR_INVALID;
     n_bad += pgas_zone_alloc(PGAS_ZONE_NONE, 100, &ptr) != PGAS_OK || pgas_free_on(ptr) != PGAS_OK;
-    n_bad += pgas_alloc_on(pgas_thread_self(), 100, &ptr) != PGAS_OK || pgas_zone_free(ptr) != PGAS_OK;
+    n_bad +=
+        pgas_alloc_on(pgas_thread_self(), 100, &ptr) != PGAS_OK || pgas_zone_free(ptr) != PGAS_OK;
     spmd_is_int(n_bad, 0, "blocks of zones are those of pgas_zone_alloc");
     pgas_barrier(NULL);
 }
@@ -158,8 +171,8 @@ static void slots(void)
     uint16_t slot[PGAS_THREADS_MAX];
     int zone = -2, n = pgasi_thread_slots(slot, PGAS_THREADS_MAX);
     spmd_ok(n == 1 && slot[0] == 0 && pgasi_thread_slots(slot, 0) == 0, "one thread is attached");
-    spmd_ok(pgasi_thread_zone(0, &zone) && zone >= -1 && !pgasi_thread_zone(1, &zone) && !pgasi_thread_zone(-1, &zone) &&
-                !pgasi_thread_zone(PGAS_THREADS_MAX, &zone),
+    spmd_ok(pgasi_thread_zone(0, &zone) && zone >= -1 && !pgasi_thread_zone(1, &zone) &&
+                !pgasi_thread_zone(-1, &zone) && !pgasi_thread_zone(PGAS_THREADS_MAX, &zone),
             "and has a zone, others have none");
 }
 

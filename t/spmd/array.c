@@ -1,8 +1,8 @@
 /* Arrays: what they are, and their elements.
- *   what:   arrays are made with any number of elements of any size, any partition, on any team, several at once, and end
- *           without losing memory; home and range say where elements are; they begin as zero; set, get, typed or not, fill,
- *           load, store, gather, scatter, compare_swap and fetch_op do what they say, also across chunks and homes; info
- *           counts
+ *   what:   arrays are made with any number of elements of any size, any partition, on any team,
+ *           several at once, and end without losing memory; home and range say where elements are;
+ *           they begin as zero; set, get, typed or not, fill, load, store, gather, scatter,
+ *           compare_swap and fetch_op do what they say, also across chunks and homes; info counts
  *   np:     1 2 3 4 5
  *   nodes:  1 1 2 0 2
  *   tls:    posix posix posix posix tcp,self
@@ -13,7 +13,8 @@
 
 static int me, n_ranks;
 
-static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n, const pgas_array_opts_t *opts)
+static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n,
+                          const pgas_array_opts_t *opts)
 {
     pgas_array_t *array = NULL;
     BAD(pgas_array_create(team, bytes, n, opts, &array));
@@ -22,7 +23,8 @@ static pgas_array_t *make(pgas_team_t *team, size_t bytes, uint64_t n, const pga
 
 /* ---- what they are ---- */
 
-/* The cache has lines for as many chunks as its bytes are, and for no more than there are on other nodes. */
+/* The cache has lines for as many chunks as its bytes are, and for no more than there are on other
+ * nodes. */
 static bool has_lines(const pgas_array_t *array, uint64_t n_lines)
 {
     pgas_array_info_t info;
@@ -31,14 +33,17 @@ static bool has_lines(const pgas_array_t *array, uint64_t n_lines)
         BAD(pgas_array_range(array, r, &first, &n));
         n_far += pgas_node_of(r) != pgas_node() ? (n + chunk - 1) / chunk : 0;
     }
-    return !BAD(pgas_array_info(array, &info)) && info.n_lines == (n_far < n_lines ? n_far : n_lines);
+    return !BAD(pgas_array_info(array, &info)) &&
+           info.n_lines == (n_far < n_lines ? n_far : n_lines);
 }
 
 static void sizes(void)
 {
     static const struct {
         size_t asked, is;
-    } chunks[] = { { 0, 512 }, { 1, 1 }, { 5, 8 }, { 64, 64 }, { 1000, 1024 }, { 1 << 20, 1 << 20 } };
+    } chunks[] = {
+        { 0, 512 }, { 1, 1 }, { 5, 8 }, { 64, 64 }, { 1000, 1024 }, { 1 << 20, 1 << 20 }
+    };
     for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
         pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
         opts.chunk_elems = chunks[i].asked;
@@ -46,13 +51,15 @@ static void sizes(void)
         pgas_array_t *array = make(NULL, 1, 2000 + i, &opts);
         crew_judge(pgas_array_chunk_elems(array) == chunks[i].is, "the length of chunks");
         crew_judge(has_lines(array, 7), "as many lines as were asked for");
-        crew_judge(pgas_array_n_elems(array) == 2000 + i && pgas_array_elem_bytes(array) == 1, "elements and their size");
+        crew_judge(pgas_array_n_elems(array) == 2000 + i && pgas_array_elem_bytes(array) == 1,
+                   "elements and their size");
         BAD(pgas_array_destroy(array));
     }
     pgas_array_t *none = make(NULL, 8, 0, NULL);
     uint64_t first = 1, n = 1;
     BAD(pgas_array_range(none, -1, &first, &n));
-    crew_judge(n == 0 && pgas_array_n_elems(none) == 0 && pgas_array_home(none, 0) == -1, "an array of no elements");
+    crew_judge(n == 0 && pgas_array_n_elems(none) == 0 && pgas_array_home(none, 0) == -1,
+               "an array of no elements");
     BAD(pgas_array_fill(none, &n));
     BAD(pgas_array_load(none, 0, 0, NULL));
     BAD(pgas_array_destroy(none));
@@ -68,14 +75,17 @@ static void use_partition(pgas_array_t *array, const uint64_t *offsets)
     uint64_t at = 0, first = 0, n = 0, value = 0;
     for (int r = 0; r < n_ranks; r++) {
         BAD(pgas_array_range(array, r, &first, &n));
-        crew_judge(offsets ? first == offsets[r] && first + n == offsets[r + 1] : n == 0 || first == at, "a range");
+        crew_judge(offsets ? first == offsets[r] && first + n == offsets[r + 1]
+                           : n == 0 || first == at,
+                   "a range");
         for (uint64_t i = first; i < first + n; i++)
             crew_judge(pgas_array_home(array, i) == r, "a home");
         at += n;
     }
     crew_judge(at == pgas_array_n_elems(array) && pgas_array_home(array, at) == -1, "all ranges");
     BAD(pgas_array_range(array, -1, &first, &n));
-    bool own = n == 0 || (pgas_array_home(array, first) == me && pgas_array_home(array, first + n - 1) == me);
+    bool own = n == 0 ||
+               (pgas_array_home(array, first) == me && pgas_array_home(array, first + n - 1) == me);
     crew_judge(own, "the own range");
     for (uint64_t i = (uint64_t)me; i < at; i += (uint64_t)n_ranks) {
         BAD(pgas_array_get_u64(array, i, &value));
@@ -91,15 +101,18 @@ static void use_partition(pgas_array_t *array, const uint64_t *offsets)
 
 static void partitions(void)
 {
-    uint64_t offsets[JOB_RANKS_MAX + 1] = { 0 }, n = 150, first, most = 0, least = UINT64_MAX, count;
+    uint64_t offsets[JOB_RANKS_MAX + 1] = { 0 }, n = 150, first, most = 0, least = UINT64_MAX,
+                                     count;
     for (int how = 0; how < 4; how++) {
         pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
         opts.chunk_elems = 16;
         opts.cache_bytes = 3 * 16 * 8;
         /* odd borders; all at one rank; the first ranks have nothing; all within one chunk */
         for (int r = 1; r < n_ranks; r++)
-            offsets[r] = how == 0 ? (uint64_t)r * n / (uint64_t)n_ranks : how == 1 ? (r > n_ranks / 2 ? n : 0) :
-                         how == 2 ? (r == n_ranks - 1 ? 77 : 0) : (uint64_t)(16 + r);
+            offsets[r] = how == 0   ? (uint64_t)r * n / (uint64_t)n_ranks
+                         : how == 1 ? (r > n_ranks / 2 ? n : 0)
+                         : how == 2 ? (r == n_ranks - 1 ? 77 : 0)
+                                    : (uint64_t)(16 + r);
         offsets[n_ranks] = n;
         opts.offsets = offsets;
         pgas_array_t *array = make(NULL, 8, n, &opts);
@@ -119,7 +132,8 @@ static void partitions(void)
     }
     crew_judge(most - least <= 1, "even shares");
     BAD(pgas_array_destroy(even));
-    spmd_is_int(crew_faults(), 0, "partitions: odd, with ranks without elements, within a chunk, and even");
+    spmd_is_int(crew_faults(), 0,
+                "partitions: odd, with ranks without elements, within a chunk, and even");
 }
 
 /* ---- elements ---- */
@@ -146,7 +160,8 @@ static void any_size(void)
             value_of(i, value, all[s]);
             memset(back, 0, sizeof back);
             BAD(pgas_array_get(array, i, back));
-            crew_judge(memcmp(value, back, all[s]) == 0 && (all[s] == 5000 || back[all[s]] == 0), "what was set");
+            crew_judge(memcmp(value, back, all[s]) == 0 && (all[s] == 5000 || back[all[s]] == 0),
+                       "what was set");
         }
         value_of(999, value, all[s]);
         BAD(pgas_array_fill(array, value));
@@ -159,18 +174,18 @@ static void any_size(void)
     spmd_is_int(crew_faults(), 0, "elements of 1 to 5000 bytes: set and get, fill");
 }
 
-#define TYPED(tag, type, from)                                                                  \
-    do {                                                                                        \
-        pgas_array_t *array = crew_array(sizeof(type), 64 * 50, 512, 3, NULL);                  \
-        for (uint64_t i = (uint64_t)me; i < 64; i += (uint64_t)n_ranks)                         \
-            BAD(pgas_array_set_##tag(array, i * 50, (type)((from) + (type)i)));                 \
-        BAD(pgas_barrier(NULL));                                                                \
-        for (uint64_t i = 0; i < 64; i++) {                                                     \
-            type value = 0;                                                                     \
-            BAD(pgas_array_get_##tag(array, i * 50, &value));                                   \
-            crew_judge(value == (type)((from) + (type)i), "a typed element: " #tag);            \
-        }                                                                                       \
-        BAD(pgas_array_destroy(array));                                                         \
+#define TYPED(tag, type, from)                                                       \
+    do {                                                                             \
+        pgas_array_t *array = crew_array(sizeof(type), 64 * 50, 512, 3, NULL);       \
+        for (uint64_t i = (uint64_t)me; i < 64; i += (uint64_t)n_ranks)              \
+            BAD(pgas_array_set_##tag(array, i * 50, (type)((from) + (type)i)));      \
+        BAD(pgas_barrier(NULL));                                                     \
+        for (uint64_t i = 0; i < 64; i++) {                                          \
+            type value = 0;                                                          \
+            BAD(pgas_array_get_##tag(array, i * 50, &value));                        \
+            crew_judge(value == (type)((from) + (type)i), "a typed element: " #tag); \
+        }                                                                            \
+        BAD(pgas_array_destroy(array));                                              \
     } while (0)
 
 static void any_type(void)
@@ -206,7 +221,8 @@ static void bulk(void)
         BAD(pgas_barrier(NULL));
         memset(to, 0xaa, sizeof to);
         BAD(pgas_array_load(array, first, n, to));
-        crew_judge(memcmp(to, from + first * 12, n * 12) == 0 && to[n * 12] == 0xaa, "what was stored");
+        crew_judge(memcmp(to, from + first * 12, n * 12) == 0 && to[n * 12] == 0xaa,
+                   "what was stored");
         BAD(pgas_array_load(array, 0, N, to));
         crew_judge(memcmp(to, from, N * 12) == 0, "the whole array");
         BAD(pgas_barrier(NULL));
@@ -242,7 +258,8 @@ static void bulk(void)
     spmd_is_int(crew_faults(), 0, "load and store, gather and scatter, over chunks and homes");
 }
 
-/* Runs of elements larger than a call may be; who stores is another one each time, so that all chunks are elsewhere. */
+/* Runs of elements larger than a call may be; who stores is another one each time, so that all
+ * chunks are elsewhere. */
 static void large_runs(void)
 {
     enum { WORDS = 60000 };
@@ -268,7 +285,8 @@ static void large_runs(void)
     pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
     opts.chunk_elems = 2;
     static unsigned char value[65536], back[65536];
-    pgas_array_t *wide = make(NULL, sizeof value, 2 * (uint64_t)n_ranks, &opts); /* single elements larger than that */
+    /* single elements larger than that */
+    pgas_array_t *wide = make(NULL, sizeof value, 2 * (uint64_t)n_ranks, &opts);
     for (uint64_t turn = 0; turn < 2 * (uint64_t)n_ranks; turn++) {
         uint64_t i = (3 * turn + 6) % (2 * (uint64_t)n_ranks);
         bool by_index = turn >= (uint64_t)n_ranks;
@@ -350,7 +368,8 @@ static void teams(void)
         crew_judge(value == i * 10 + (uint64_t)(me % 2), "an element of the team's array");
         if (i < 90)
             BAD(pgas_array_get_u64(all, i, &value));
-        crew_judge(i >= 90 || value == (uint64_t)(n_ranks * (n_ranks - 1) / 2), "an element of all");
+        crew_judge(i >= 90 || value == (uint64_t)(n_ranks * (n_ranks - 1) / 2),
+                   "an element of all");
     }
     uint32_t sum = 0, x = 0;
     for (uint64_t i = 0; i < 33; i++)
@@ -407,12 +426,14 @@ static void info(void)
     for (int r = 0; r < n_ranks; r++)
         far = pgas_node_of(r) != pgas_node() ? r : far;
     BAD(pgas_array_info(array, &begun));
-    crew_judge((begun.n_lines >= 1) == (pgas_n_nodes() > 1) && begun.n_free == begun.n_lines, "lines at the beginning");
+    crew_judge((begun.n_lines >= 1) == (pgas_n_nodes() > 1) && begun.n_free == begun.n_lines,
+               "lines at the beginning");
     crew_judge(begun.misses + begun.evictions + begun.fetches == 0, "info at the beginning");
     crew_judge(begun.bytes >= n / (uint64_t)n_ranks * 8, "bytes of info");
     if (far >= 0) {
         BAD(pgas_array_range(array, far, &first, &count));
-        for (int k = 0; k < 50; k++) /* by then the chunk is here, however cautious the first accesses are */
+        /* by then the chunk is here, however cautious the first accesses are */
+        for (int k = 0; k < 50; k++)
             BAD(pgas_array_get_u64(array, first + (uint64_t)k % CHUNK, &value));
         BAD(pgas_array_info(array, &once));
         crew_judge(once.misses > begun.misses && once.messages > 0, "misses are counted");
@@ -421,7 +442,8 @@ static void info(void)
         for (int k = 0; k < 50; k++)
             BAD(pgas_array_get_u64(array, first + (uint64_t)k % CHUNK, &value));
         BAD(pgas_array_info(array, &again));
-        crew_judge(again.misses == once.misses && again.fetches == once.fetches, "what is held is not asked for again");
+        crew_judge(again.misses == once.misses && again.fetches == once.fetches,
+                   "what is held is not asked for again");
     }
     pgas_array_walk_t w;
     BAD(pgas_array_walk_begin(array, 0, n, PGAS_ARRAY_PIN_READ, 0, &w));
@@ -429,10 +451,12 @@ static void info(void)
         count += w.n;
     BAD(pgas_array_walk_end(&w));
     BAD(pgas_array_info(array, &all));
-    crew_judge(far < 0 || (all.evictions > 0 && all.data_bytes + all.fetches > 0), "evictions are counted");
+    crew_judge(far < 0 || (all.evictions > 0 && all.data_bytes + all.fetches > 0),
+               "evictions are counted");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "info counts misses, fetches, evictions; what is held costs none");
+    spmd_is_int(crew_faults(), 0,
+                "info counts misses, fetches, evictions; what is held costs none");
 }
 
 /* Whatever was judged here can also be found wrong. */

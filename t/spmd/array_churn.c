@@ -1,5 +1,6 @@
 /* Arrays that come and go.
- *   what:   5,000 arrays made and destroyed leave the process as it was: memory, mappings, open files, heap
+ *   what:   5,000 arrays made and destroyed leave the process as it was: memory, mappings, open
+ *           files, heap
  *   np:     2
  *   nodes:  0
  *   needs:  no-sanitizers
@@ -10,8 +11,8 @@
 #include "t/spmd/job.h"
 
 #define WARM_ROUNDS 1000 /* the allocator of the C library settles */
-#define ROUNDS 5000
-#define SLACK_KIB 24 /* a pointer an array would be 40 */
+#define ROUNDS      5000
+#define SLACK_KIB   24 /* a pointer an array would be 40 */
 
 typedef struct {
     uint64_t anonymous_kib, mappings, files, heap_bytes;
@@ -55,8 +56,8 @@ static process_t look(void)
 {
     pgas_heap_info_t info = { 0 };
     pgas_heap_info(&info);
-    return (process_t){ status_kib("RssAnon: %" SCNu64), count_lines("/proc/self/maps"), count_files(),
-                        info.symmetric_bytes + info.local_bytes };
+    return (process_t){ status_kib("RssAnon: %" SCNu64), count_lines("/proc/self/maps"),
+                        count_files(), info.symmetric_bytes + info.local_bytes };
 }
 
 /* Returns how often something went wrong. */
@@ -83,8 +84,10 @@ int main(int argc, char **argv)
     process_t after = look();
     spmd_is_int(n_bad, 0, "%d arrays come and go", ROUNDS);
     if (!spmd_ok(after.anonymous_kib < before.anonymous_kib + SLACK_KIB, "no memory stays behind"))
-        printf("# %" PRIu64 " KiB before, %" PRIu64 " after\n", before.anonymous_kib, after.anonymous_kib);
-    spmd_ok(after.mappings <= before.mappings + 8 && after.files == before.files, "no mapping, no file");
+        printf("# %" PRIu64 " KiB before, %" PRIu64 " after\n", before.anonymous_kib,
+               after.anonymous_kib);
+    spmd_ok(after.mappings <= before.mappings + 8 && after.files == before.files,
+            "no mapping, no file");
     spmd_is_int(after.heap_bytes, before.heap_bytes, "the heap is as it was");
     return job_end();
 }

@@ -1,10 +1,12 @@
-/* The crew of a test of arrays: threads of all ranks that work at the same time, and what they find wrong.
+/* The crew of a test of arrays: threads of all ranks that work at the same time, and what they find
+ * wrong.
  *
  *   static void body(int who, void *arg) { ...; crew_meet(who); ... }
  *   crew_run(3, body, NULL);             3 threads a rank; thread 0 is the caller
  *
- * BAD(call): the call did not give PGAS_OK, which is counted; GAVE(call, status): it gave what it should;
- * crew_judge(condition, "words"): counted if it is not so. The first few of each rank are printed as remarks. */
+ * BAD(call): the call did not give PGAS_OK, which is counted; GAVE(call, status): it gave what it
+ * should; crew_judge(condition, "words"): counted if it is not so. The first few of each rank are
+ * printed as remarks. */
 #ifndef T_SPMD_ARRAY_CREW_H
 #define T_SPMD_ARRAY_CREW_H
 
@@ -15,7 +17,7 @@
 #include "t/spmd/job.h"
 
 #define CREW_THREADS_MAX 4
-#define CREW_REMARKS 8
+#define CREW_REMARKS     8
 
 static struct {
     int n_threads, n_arrived, lap, n_bad, n_wrong, n_remarks;
@@ -26,8 +28,8 @@ static struct {
 static inline void crew_remark(const char *what, const char *gave)
 {
     if (__atomic_fetch_add(&crew.n_remarks, 1, __ATOMIC_RELAXED) < CREW_REMARKS)
-        printf("# rank %d, slot %d: %s%s%s\n", pgas_rank(), pgas_thread_slot(pgas_thread_self()), what, *gave ? ": " : "",
-               gave);
+        printf("# rank %d, slot %d: %s%s%s\n", pgas_rank(), pgas_thread_slot(pgas_thread_self()),
+               what, *gave ? ": " : "", gave);
 }
 
 static inline bool crew_is_bad(pgas_status_t got, pgas_status_t want, const char *what)
@@ -43,7 +45,7 @@ static inline bool crew_gave(pgas_status_t got, pgas_status_t want, const char *
 {
     return !crew_is_bad(got, want, what);
 }
-#define BAD(call) crew_is_bad((call), PGAS_OK, #call)
+#define BAD(call)          crew_is_bad((call), PGAS_OK, #call)
 #define GAVE(call, status) crew_gave((call), (status), #call)
 
 static inline bool crew_judge(bool good, const char *what)
@@ -59,7 +61,8 @@ static inline bool crew_judge(bool good, const char *what)
 static inline int crew_faults(void)
 {
     crew.n_remarks = 0;
-    return __atomic_exchange_n(&crew.n_bad, 0, __ATOMIC_RELAXED) + __atomic_exchange_n(&crew.n_wrong, 0, __ATOMIC_RELAXED);
+    return __atomic_exchange_n(&crew.n_bad, 0, __ATOMIC_RELAXED) +
+           __atomic_exchange_n(&crew.n_wrong, 0, __ATOMIC_RELAXED);
 }
 
 /* No remarks until then: what follows is wrong on purpose. */
@@ -122,8 +125,8 @@ static inline void crew_run(int n_threads, void (*body)(int who, void *arg), voi
 }
 
 /* An array of the whole job with chunks and a cache of a few lines. */
-static inline pgas_array_t *crew_array(size_t elem_bytes, uint64_t n_elems, size_t chunk_elems, size_t n_lines,
-                                       const uint64_t *offsets)
+static inline pgas_array_t *crew_array(size_t elem_bytes, uint64_t n_elems, size_t chunk_elems,
+                                       size_t n_lines, const uint64_t *offsets)
 {
     pgas_array_opts_t opts = PGAS_ARRAY_OPTS_INIT;
     pgas_array_t *array = NULL;
@@ -132,7 +135,8 @@ static inline pgas_array_t *crew_array(size_t elem_bytes, uint64_t n_elems, size
     opts.offsets = offsets;
     pgas_status_t status = pgas_array_create(NULL, elem_bytes, n_elems, &opts, &array);
     if (status != PGAS_OK) {
-        printf("Bail out! no array of %llu elements: %s\n", (unsigned long long)n_elems, pgas_status_text(status));
+        printf("Bail out! no array of %llu elements: %s\n", (unsigned long long)n_elems,
+               pgas_status_text(status));
         fflush(stdout);
         MPI_Abort(MPI_COMM_WORLD, 99);
     }

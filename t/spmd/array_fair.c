@@ -1,7 +1,8 @@
 /* Locks of elements.
- *   what:   readers share a lock, writers have it alone, of ranks and threads; a waiting writer passes later readers, and is
- *           not starved; try does not wait, a time-out takes the request back; what was done under a lock is seen under the
- *           next; locks of many elements are one by one; what is wrong gets a status
+ *   what:   readers share a lock, writers have it alone, of ranks and threads; a waiting writer
+ *           passes later readers, and is not starved; try does not wait, a time-out takes the
+ *           request back; what was done under a lock is seen under the next; locks of many elements
+ *           are one by one; what is wrong gets a status
  *   np:     1 2 3 4
  *   nodes:  0 1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=5,reorder=5,again=2
@@ -10,9 +11,9 @@
 #include "base/clock.h"
 #include "t/spmd/array_crew.h"
 
-#define CHUNK 4
-#define N 40 /* elements */
-#define ROUNDS 150
+#define CHUNK   4
+#define N       40 /* elements */
+#define ROUNDS  150
 #define GUARD_S 30 /* after which a loop that should end by itself is a fault */
 
 static int me, n_ranks;
@@ -59,7 +60,8 @@ static void shared_and_exclusive(void)
             BAD(pgas_barrier(NULL));
         }
         if (me == 0)
-            BAD(pgas_array_wlock(array, i)); /* what was given back may still be on its way: no try */
+            /* what was given back may still be on its way: no try */
+            BAD(pgas_array_wlock(array, i));
         if (me == 0)
             BAD(pgas_array_unlock(array, i));
         BAD(pgas_barrier(NULL));
@@ -69,7 +71,8 @@ static void shared_and_exclusive(void)
 
 static void many_elements(void)
 {
-    for (uint64_t i = (uint64_t)me; i < N; i += (uint64_t)n_ranks) /* each has a part of all, at once */
+    /* each has a part of all, at once */
+    for (uint64_t i = (uint64_t)me; i < N; i += (uint64_t)n_ranks)
         BAD(i % 3 ? pgas_array_wlock(array, i) : pgas_array_rlock(array, i));
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 0; i < N; i++) {
@@ -100,7 +103,8 @@ static void many_elements(void)
 
 /* ---- all threads ---- */
 
-/* Two elements, of different homes where there are, that writers change together, and counts that only a lock protects. */
+/* Two elements, of different homes where there are, that writers change together, and counts that
+ * only a lock protects. */
 static void protect(int who, void *arg)
 {
     uint64_t i = 2, j = far_element() + 1, a = 0, b = 0, last = 0;
@@ -122,7 +126,8 @@ static void protect(int who, void *arg)
             last = a;
         }
         BAD(pgas_array_unlock(array, i));
-        uint64_t other = 5 + (uint64_t)((k * 4 + who) % 15); /* and a lock of another element between */
+        /* and a lock of another element between */
+        uint64_t other = 5 + (uint64_t)((k * 4 + who) % 15);
         BAD(pgas_array_wlock(array, other));
         BAD(pgas_array_apply_u64(array, other, PGAS_ARRAY_ADD_U64, 1));
         BAD(pgas_array_unlock(array, other));
@@ -136,14 +141,14 @@ static void protection(void)
         BAD(pgas_array_fill(array, &zero));
         crew_run(threads, protect, NULL);
         want = 0;
-        for (int k = 0; k < ROUNDS; k++) {
+        for (int k = 0; k < ROUNDS; k++)
             for (int r = 0; r < n_ranks * threads; r++)
                 want += (k + r % threads + r / threads) % 3 == 0;
-        }
         BAD(pgas_array_get_u64(array, 2, &a));
         crew_judge(a == want, "a change is lost");
     }
-    spmd_is_int(crew_faults(), 0, "what was done under a lock is seen under the next, nothing is lost");
+    spmd_is_int(crew_faults(), 0,
+                "what was done under a lock is seen under the next, nothing is lost");
     crew_mute();
     crew_judge(a == want + 1, "on purpose");
     spmd_is_int(crew_faults(), 1, "a lost change would be noticed");
@@ -168,17 +173,19 @@ static void wait_for_value(uint64_t i, uint64_t least)
     crew_judge(value >= least, "nobody comes");
 }
 
-/* Rank 0 reads; a writer waits, which is known from a reader's try that fails; a later reader waits, too; the writer has it
- * first. */
+/* Rank 0 reads; a writer waits, which is known from a reader's try that fails; a later reader
+ * waits, too; the writer has it first. */
 static void passes_readers(int who, void *arg)
 {
     uint64_t i = far_element(), turn = 0, one = 1, begun = pgasi_now_ns();
-    int role = (me * 3 + who) % (n_ranks * 3), writer = n_ranks > 1 ? 3 : 1, reader = n_ranks > 2 ? 6 : 2;
+    int role = (me * 3 + who) % (n_ranks * 3), writer = n_ranks > 1 ? 3 : 1,
+        reader = n_ranks > 2 ? 6 : 2;
     (void)arg;
     if (role == 0) {
         BAD(pgas_array_rlock(array, i));
         BAD(pgas_array_set_u64(array, NOTED, 1));
-        wait_for_value(NOTED, 2); /* the later reader knows that the writer waits, and waits itself soon */
+        /* the later reader knows that the writer waits, and waits itself soon */
+        wait_for_value(NOTED, 2);
         BAD(pgas_array_unlock(array, i));
     } else if (role == writer) {
         wait_for_value(NOTED, 1);
@@ -189,7 +196,8 @@ static void passes_readers(int who, void *arg)
     } else if (role == reader) {
         wait_for_value(NOTED, 1);
         pgas_status_t status = PGAS_OK;
-        while (status == PGAS_OK && crew_judge(still_time(begun), "readers go on passing a writer")) {
+        while (status == PGAS_OK &&
+               crew_judge(still_time(begun), "readers go on passing a writer")) {
             status = pgas_array_rlock_try(array, i);
             if (status == PGAS_OK)
                 BAD(pgas_array_unlock(array, i));
@@ -248,7 +256,8 @@ static void on_plain(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)bytes;
     (void)source;
     (void)context;
-    n_plain_bad += pgas_array_rlock(array, 0) != PGAS_ERR_CONTEXT || pgas_array_wlock_try(array, N - 1) != PGAS_ERR_CONTEXT;
+    n_plain_bad += pgas_array_rlock(array, 0) != PGAS_ERR_CONTEXT ||
+                   pgas_array_wlock_try(array, N - 1) != PGAS_ERR_CONTEXT;
 }
 
 static void on_blocking(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -259,7 +268,8 @@ static void on_blocking(const void *args, size_t bytes, pgas_thread_t source, vo
     (void)source;
     (void)context;
     n_blocking_bad += pgas_array_wlock(array, i) != PGAS_OK;
-    n_blocking_bad += pgas_array_get_u64(array, i, &value) != PGAS_OK || pgas_array_set_u64(array, i, value + 1) != PGAS_OK;
+    n_blocking_bad += pgas_array_get_u64(array, i, &value) != PGAS_OK ||
+                      pgas_array_set_u64(array, i, value + 1) != PGAS_OK;
     n_blocking_bad += pgas_array_unlock(array, i) != PGAS_OK;
 }
 

@@ -1,24 +1,29 @@
 /* Litmus tests of arrays.
- *   what:   reads and writes of elements are sequentially consistent: store buffering, message passing, independent readers
- *           of independent writers, one order of the writes to an element for all; what was applied, by one operator or two
- *           in one chunk, is seen by whoever was told; increments by locks, fetch_op, apply and compare_swap are all there;
- *           what is pinned holds still although others want it; with elements in one chunk, in several, of one home, of
- *           several, and of structures, and threads on one node or on several
+ *   what:   reads and writes of elements are sequentially consistent: store buffering, message
+ *           passing, independent readers of independent writers, one order of the writes to an
+ *           element for all; what was applied, by one operator or two in one chunk, is seen by
+ *           whoever was told; increments by locks, fetch_op, apply and compare_swap are all there;
+ *           what is pinned holds still although others want it; with elements in one chunk, in
+ *           several, of one home, of several, and of structures, and threads on one node or on
+ *           several
  *   np:     2 3 4 4
  *   nodes:  1 1 1 2
- *   env:    PGAS_ARRAY_ACCESS=open | PGAS_FAULT=delay=5,reorder=5,again=2 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
- *   source: pgas/array.h; `make soak` runs more (LITMUS_ROUNDS). Values only grow, so that each read is judged against all
- *           writes, not those of its own round: of x = r; a = y and y = s; b = x either a >= s or b >= r, for all r and s
+ *   env:    PGAS_ARRAY_ACCESS=open | PGAS_FAULT=delay=5,reorder=5,again=2 | PGAS_SERVICE_THREADS=0
+ *   env:    | PGAS_LANES=1
+ *   source: pgas/array.h; `make soak` runs more (LITMUS_ROUNDS). Values only grow, so that each
+ *   read is judged against all
+ *           writes, not those of its own round: of x = r; a = y and y = s; b = x either a >= s or b
+ *           >= r, for all r and s
  */
 #include "base/clock.h"
 #include "base/param.h"
 #include "t/spmd/array_crew.h"
 
-#define ROLES_MAX 4
-#define ROUNDS_MAX 4000
-#define N_CHUNKS 12
+#define ROLES_MAX    4
+#define ROUNDS_MAX   4000
+#define N_CHUNKS     12
 #define CHUNK_INLINE 512 /* scalars in smaller chunks are not used by plain instructions */
-#define CHUNK_SMALL 8
+#define CHUNK_SMALL  8
 
 static int me, n_ranks, n_rounds;
 static uint64_t recalls_ns, chunk;
@@ -61,7 +66,8 @@ static void play(int who, void *arg)
         cast->litmus->role(cast->litmus, cast->here[who]);
 }
 
-/* Elements of 8 bytes bear a number; structures bear it in each of their words, else they are torn. */
+/* Elements of 8 bytes bear a number; structures bear it in each of their words, else they are
+ * torn. */
 #define STRUCT_WORDS 5
 
 static void put(uint64_t i, uint64_t value)
@@ -95,7 +101,8 @@ static bool takes_the_short_way(void)
     pgas_array_info_t info = { 0 };
     uint64_t sum[2];
     BAD(pgas_array_info(array, &info));
-    BAD(pgas_allreduce(NULL, (uint64_t[]){ info.guarded, info.misses }, sum, 2, PGAS_UINT64, PGAS_SUM));
+    BAD(pgas_allreduce(NULL, (uint64_t[]){ info.guarded, info.misses }, sum, 2, PGAS_UINT64,
+                       PGAS_SUM));
     bool words = layout->bytes == 8 && layout->chunk == CHUNK_INLINE;
     return !words || pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN || sum[0] <= sum[1];
 }
@@ -107,10 +114,9 @@ static int perform(const litmus_t *l)
     uint64_t zero[STRUCT_WORDS] = { 0 };
     memset(notes, 0, sizeof notes);
     int n_roles = l->one_a_rank && n_ranks < l->n_roles ? n_ranks : l->n_roles;
-    for (int r = 0; r < n_roles; r++) {
+    for (int r = 0; r < n_roles; r++)
         if ((r + shift) % n_ranks == me)
             cast.here[cast.n_here++] = r;
-    }
     int32_t mine = cast.n_here, most = 0;
     BAD(pgas_allreduce(NULL, &mine, &most, 1, PGAS_INT32, PGAS_MAX));
     if (layout->bytes <= sizeof zero)
@@ -141,7 +147,8 @@ static bool buffering_is_allowed(const litmus_t *l)
     int n_bad = 0;
     (void)l;
     for (int r = 1; r <= n_rounds; r++) {
-        uint64_t a = all_notes[0][0][r - 1]; /* so the other's write of a + 1 came later, and its read as well */
+        /* so the other's write of a + 1 came later, and its read as well */
+        uint64_t a = all_notes[0][0][r - 1];
         n_bad += a < (uint64_t)n_rounds && all_notes[1][0][a] < (uint64_t)r;
         n_bad += r > 1 && a < all_notes[0][0][r - 2];
     }
@@ -161,7 +168,8 @@ static void pass(uint64_t i, uint64_t value, int how)
 {
     uint64_t old[STRUCT_WORDS], words[STRUCT_WORDS], last[STRUCT_WORDS], index = i;
     pgas_array_pin_t pin;
-    bool apart = pgas_n_nodes() == n_ranks && n_ranks >= 3; /* nobody on the node reads what is written by a pointer */
+    /* nobody on the node reads what is written by a pointer */
+    bool apart = pgas_n_nodes() == n_ranks && n_ranks >= 3;
     for (int k = 0; k < STRUCT_WORDS; k++) {
         words[k] = value;
         last[k] = value - 1;
@@ -206,7 +214,8 @@ static bool passing_is_allowed(const litmus_t *l)
     for (int role = 1; role < l->n_roles; role++) {
         for (int r = 0; r < n_rounds; r++) {
             n_bad += all_notes[role][1][r] < all_notes[role][0][r];
-            n_bad += r > 0 && all_notes[role][0][r] < all_notes[role][1][r - 1] - 1 && all_notes[role][1][r - 1] > 0;
+            n_bad += r > 0 && all_notes[role][0][r] < all_notes[role][1][r - 1] - 1 &&
+                     all_notes[role][1][r - 1] > 0;
         }
     }
     return n_bad == 0;
@@ -238,10 +247,9 @@ static bool independent_is_allowed(const litmus_t *l)
 {
     (void)l;
     for (int i = 0; i < n_rounds; i++) {
-        for (int j = 0; j < n_rounds; j++) {
+        for (int j = 0; j < n_rounds; j++)
             if (all_notes[2][0][i] > all_notes[3][1][j] && all_notes[3][0][j] > all_notes[2][1][i])
                 return false;
-        }
     }
     return true;
 }
@@ -264,8 +272,8 @@ static void coherence_role(const litmus_t *l, int role)
     }
 }
 
-/* No value comes back in a log after another one, and any two values have the same order in any two logs. Writers number
- * their values upwards, so these must also grow by writer. */
+/* No value comes back in a log after another one, and any two values have the same order in any two
+ * logs. Writers number their values upwards, so these must also grow by writer. */
 static bool coherence_is_allowed(const litmus_t *l)
 {
     static int place[ROLES_MAX][2 * ROUNDS_MAX + 2];
@@ -276,7 +284,8 @@ static bool coherence_is_allowed(const litmus_t *l)
             uint64_t value = all_notes[role][0][r];
             if (value == last)
                 continue;
-            if (value > 2 * (uint64_t)n_rounds + 1 || place[role][value] || value < newest[value % 2])
+            if (value > 2 * (uint64_t)n_rounds + 1 || place[role][value] ||
+                value < newest[value % 2])
                 return false;
             place[role][value] = at++;
             last = newest[value % 2] = value;
@@ -307,14 +316,17 @@ static void coherence_spoil(void)
 
 /* ---- n-way increments ---- */
 
-/* By a lock, fetch_op, apply and compare_swap; of elements side by side, with two operators, and reads between. */
+/* By a lock, fetch_op, apply and compare_swap; of elements side by side, with two operators, and
+ * reads between. */
 static void increments_role(const litmus_t *l, int role)
 {
-    uint64_t x = layout->x, first = x / chunk * chunk, value = 0, old = 0, expected, seen = 0, one = 1;
+    uint64_t x = layout->x, first = x / chunk * chunk, value = 0, old = 0, expected, seen = 0,
+             one = 1;
     (void)l;
     for (int r = 1; r <= n_rounds; r++) {
         int how = (r + role) % 4;
-        how = how == 0 && r % 16 > 3 ? 2 : how; /* without service threads a lock changes hands at the pace of naps */
+        /* without service threads a lock changes hands at the pace of naps */
+        how = how == 0 && r % 16 > 3 ? 2 : how;
         if (how == 0) {
             BAD(pgas_array_wlock(array, x));
             BAD(pgas_array_get_u64(array, x, &value));
@@ -334,7 +346,8 @@ static void increments_role(const litmus_t *l, int role)
             BAD(pgas_array_get_u64(array, first + 6, &value));
             do {
                 expected = value;
-                BAD(pgas_array_compare_swap(array, first + 6, &expected, &(uint64_t){ expected + 1 }, &value));
+                BAD(pgas_array_compare_swap(array, first + 6, &expected,
+                                            &(uint64_t){ expected + 1 }, &value));
             } while (value != expected);
         }
         notes[role][0][how]++;
@@ -364,8 +377,8 @@ static void increments_spoil(void)
 
 /* ---- applies and reads ---- */
 
-/* Everybody applies with two operators to elements of one chunk, which goes to and fro for that; reads see all of
- * one's own. */
+/* Everybody applies with two operators to elements of one chunk, which goes to and fro for that;
+ * reads see all of one's own. */
 static void applies_role(const litmus_t *l, int role)
 {
     uint64_t first = layout->x / chunk * chunk, sum = 0, most = 0, value = 0;
@@ -407,14 +420,15 @@ static void applies_spoil(void)
 
 /* ---- pins against recalls ---- */
 
-/* Two write a whole chunk through a pin, one number for all; the others read it in a pin, twice. Only where ranks have nodes
- * of their own, since pins of one node share the chunk. */
+/* Two write a whole chunk through a pin, one number for all; the others read it in a pin, twice.
+ * Only where ranks have nodes of their own, since pins of one node share the chunk. */
 static void pins_role(const litmus_t *l, int role)
 {
     pgas_array_pin_t pin;
     (void)l;
     for (int r = 1; r <= n_rounds / 4; r++) {
-        if (BAD(pgas_array_pin(array, layout->x, role < 2 ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &pin)))
+        if (BAD(pgas_array_pin(array, layout->x,
+                               role < 2 ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &pin)))
             return;
         volatile uint64_t *data = pin.data;
         uint64_t words = pin.n * layout->bytes / 8, was = data[0], n_other = 0;
@@ -446,7 +460,8 @@ static void pins_spoil(void)
 #define LARGE_WORDS 8192
 static _Thread_local uint64_t large[LARGE_WORDS];
 
-/* Elements of 8 bytes, and such that take so long to copy that whoever does is interrupted there. */
+/* Elements of 8 bytes, and such that take so long to copy that whoever does is interrupted
+ * there. */
 static void put_any(uint64_t i, uint64_t value)
 {
     if (layout->bytes < sizeof large) {
@@ -475,8 +490,9 @@ static uint64_t recalled_at(int role)
     return layout->x / chunk * chunk + (uint64_t)role;
 }
 
-/* Each writes an element of its own in one chunk and reads it back. The first does so all the time, the others now and then,
- * and look at its element, so that the chunk is taken from the first wherever it may be. */
+/* Each writes an element of its own in one chunk and reads it back. The first does so all the time,
+ * the others now and then, and look at its element, so that the chunk is taken from the first
+ * wherever it may be. */
 static void recalls_role(const litmus_t *l, int role)
 {
     uint64_t value = 0, elsewhere = N_CHUNKS * chunk - 1, begun = pgasi_now_ns(), number = 0;
@@ -493,7 +509,8 @@ static void recalls_role(const litmus_t *l, int role)
             value = seen;
             look_any(elsewhere);
         }
-        if (role > 0 || pgasi_param.service_threads == 0) /* else another thread takes the chunk away */
+        /* else another thread takes the chunk away */
+        if (role > 0 || pgasi_param.service_threads == 0)
             crew_serve();
     }
     notes[role][0][0] = number;
@@ -519,11 +536,13 @@ enum { BUFFERING, PASSING, INDEPENDENT, COHERENCE, INCREMENTS, APPLIES, PINS, RE
 static const litmus_t all[N_LITMUS] = {
     { "store buffering", 2, buffering_role, buffering_is_allowed, buffering_spoil, false },
     { "message passing", 3, passing_role, passing_is_allowed, passing_spoil, false },
-    { "independent reads of independent writes", 4, independent_role, independent_is_allowed, independent_spoil, false },
+    { "independent reads of independent writes", 4, independent_role, independent_is_allowed,
+      independent_spoil, false },
     { "coherence of one element", 4, coherence_role, coherence_is_allowed, coherence_spoil, false },
-    { "increments by locks, fetch_op, apply and compare_swap", 4, increments_role, increments_is_allowed, increments_spoil,
+    { "increments by locks, fetch_op, apply and compare_swap", 4, increments_role,
+      increments_is_allowed, increments_spoil, false },
+    { "applies with two operators, and reads", 4, applies_role, applies_is_allowed, applies_spoil,
       false },
-    { "applies with two operators, and reads", 4, applies_role, applies_is_allowed, applies_spoil, false },
     { "pins against recalls", 4, pins_role, pins_is_allowed, pins_spoil, true },
     { "accesses against recalls", 3, recalls_role, recalls_is_allowed, recalls_spoil, false },
 };

@@ -1,7 +1,8 @@
 /* Locks of elements.
- *   what:   writers have a lock alone, readers together, ranks, threads and handlers that block alike; what was done under it
- *           before is seen; a writer that waits is not overtaken; a time-out takes the request back, and keeps nobody waiting; what
- *           is wrong gets a status; locks keep an array from being destroyed, and none is left to the next; a lock of the
+ *   what:   writers have a lock alone, readers together, ranks, threads and handlers that block
+ *           alike; what was done under it before is seen; a writer that waits is not overtaken; a
+ *           time-out takes the request back, and keeps nobody waiting; what is wrong gets a status;
+ *           locks keep an array from being destroyed, and none is left to the next; a lock of the
  *           own rank sends nothing
  *   np:     1 2 3 4
  *   nodes:  0 1 2
@@ -15,17 +16,17 @@
 #include "pgas/array.h"
 #include "t/spmd/job.h"
 
-#define N_ROUNDS 40
-#define N_THREADS 3
+#define N_ROUNDS   40
+#define N_THREADS  3
 #define N_COUNTERS 5
-#define N_ELEMS 4096
+#define N_ELEMS    4096
 
 static int me, n_ranks, n_bad_inside;
 static pgas_array_t *array;
 static pgas_handler_t add_blocking, refused;
 
-/* Counters are elements beside those that are locked; a rank that had a chunk of them alone would notice nothing, so they are
- * read and written apart from each other. */
+/* Counters are elements beside those that are locked; a rank that had a chunk of them alone would
+ * notice nothing, so they are read and written apart from each other. */
 static uint64_t counter_of(int k)
 {
     return (uint64_t)(k * (N_ELEMS / N_COUNTERS));
@@ -90,20 +91,23 @@ static void one_writer_at_a_time(void)
     int n_bad = add_to_all(), bad[N_THREADS];
     pthread_t thread[N_THREADS];
     pgas_barrier(NULL);
-    spmd_ok(n_bad == 0 && sum() == (uint64_t)(n_ranks * N_ROUNDS), "ranks write one at a time, and nobody while others read");
+    spmd_ok(n_bad == 0 && sum() == (uint64_t)(n_ranks * N_ROUNDS),
+            "ranks write one at a time, and nobody while others read");
     pgas_barrier(NULL);
     for (int t = 0; t < N_THREADS; t++)
         n_bad += pthread_create(&thread[t], NULL, work, &bad[t]) != 0;
     for (int t = 0; t < N_THREADS; t++)
         n_bad += pthread_join(thread[t], NULL) != 0 || bad[t] != 0;
     pgas_barrier(NULL);
-    spmd_ok(n_bad == 0 && sum() == (uint64_t)(n_ranks * N_ROUNDS * (1 + N_THREADS)), "threads of ranks too");
+    spmd_ok(n_bad == 0 && sum() == (uint64_t)(n_ranks * N_ROUNDS * (1 + N_THREADS)),
+            "threads of ranks too");
     uint64_t before = sum();
     pgas_barrier(NULL);
     for (int i = 0; i < 5; i++)
         n_bad += pgas_call_broadcast(add_blocking, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + (uint64_t)(5 * n_ranks * n_ranks), "handlers that block, too");
+    spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + (uint64_t)(5 * n_ranks * n_ranks),
+            "handlers that block, too");
     before = sum();
     pgas_barrier(NULL);
     n_bad += me == 0 && pgas_array_set_u64(array, 0, 0) != PGAS_OK; /* what the lock is for */
@@ -126,7 +130,8 @@ static void *lock_from_there(void *arg)
     other_t *o = arg;
     pgas_status_t status = pgas_thread_attach();
     if (status == PGAS_OK)
-        status = o->writes ? pgas_array_wlock_for(array, 7, o->timeout_us) : pgas_array_rlock_for(array, 7, o->timeout_us);
+        status = o->writes ? pgas_array_wlock_for(array, 7, o->timeout_us)
+                           : pgas_array_rlock_for(array, 7, o->timeout_us);
     if (status == PGAS_OK && o->unlocks)
         status = pgas_array_unlock(array, 7);
     o->status = status;
@@ -168,15 +173,16 @@ static void readers_share(void)
         n_bad += pgas_array_wlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
     n_bad += try_from_there(true) != PGAS_ERR_BUSY || try_from_there(false) != PGAS_ERR_BUSY;
-    n_bad += me != n_ranks - 1 && (pgas_array_rlock_try(array, 7) != PGAS_ERR_BUSY || pgas_array_wlock_for(array, 7, 0) !=
-                                   PGAS_ERR_BUSY);
+    n_bad += me != n_ranks - 1 && (pgas_array_rlock_try(array, 7) != PGAS_ERR_BUSY ||
+                                   pgas_array_wlock_for(array, 7, 0) != PGAS_ERR_BUSY);
     pgas_barrier(NULL);
     n_bad += me == n_ranks - 1 && pgas_array_unlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
     spmd_is_int(n_bad, 0, "readers have it together, a writer alone");
 }
 
-/* The last rank reads, a thread of the first waits to write; then nobody gets past it, until its time is over. */
+/* The last rank reads, a thread of the first waits to write; then nobody gets past it, until its
+ * time is over. */
 static void writers_are_not_overtaken(void)
 {
     other_t writer, reader;
@@ -190,7 +196,8 @@ static void writers_are_not_overtaken(void)
     pgas_barrier(NULL);
     n_bad += try_from_there(false) != PGAS_ERR_BUSY;
     begin(&reader, false, -1);
-    n_bad += try_from_there(false) != PGAS_ERR_BUSY || __atomic_load_n(&reader.done, __ATOMIC_ACQUIRE);
+    n_bad +=
+        try_from_there(false) != PGAS_ERR_BUSY || __atomic_load_n(&reader.done, __ATOMIC_ACQUIRE);
     pgas_barrier(NULL);
     n_bad += me == n_ranks - 1 && pgas_array_unlock(array, 7) != PGAS_OK;
     n_bad += me == 0 && end(&writer) != PGAS_OK;
@@ -206,14 +213,16 @@ static void time_outs_take_back(void)
     pgas_barrier(NULL);
     if (me == 0) {
         begin(&writer, true, 20000);
-        begin(&reader, false, -1); /* before or behind it: it comes in while the other reader is still there */
+        /* before or behind it: it comes in while the other reader is still there */
+        begin(&reader, false, -1);
         n_bad += end(&writer) != PGAS_ERR_TIMEOUT || end(&reader) != PGAS_OK;
     }
     n_bad += me != n_ranks - 1 && pgas_array_wlock_for(array, 7, 1000) != PGAS_ERR_TIMEOUT;
     pgas_barrier(NULL);
     n_bad += me == n_ranks - 1 && pgas_array_unlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
-    n_bad += pgas_array_wlock_for(array, 7, 60000000) != PGAS_OK || pgas_array_unlock(array, 7) != PGAS_OK;
+    n_bad += pgas_array_wlock_for(array, 7, 60000000) != PGAS_OK ||
+             pgas_array_unlock(array, 7) != PGAS_OK;
     pgas_barrier(NULL);
     spmd_is_int(n_bad, 0, "a time-out takes the request back, and lets those behind in");
 }
@@ -226,7 +235,8 @@ static void on_refused(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)bytes;
     (void)source;
     (void)context;
-    n_bad_inside += pgas_array_wlock(array, 3) != PGAS_ERR_CONTEXT || pgas_array_unlock(array, 3) != PGAS_ERR_CONTEXT;
+    n_bad_inside += pgas_array_wlock(array, 3) != PGAS_ERR_CONTEXT ||
+                    pgas_array_unlock(array, 3) != PGAS_ERR_CONTEXT;
 }
 
 static void *refused_unattached(void *arg)
@@ -240,16 +250,24 @@ static void refusals(void)
 {
     uint64_t mine = 1000 + (uint64_t)me;
     pthread_t thread;
-    int bad = 0, n_bad = pgas_array_rlock(array, N_ELEMS) != PGAS_ERR_RANGE || pgas_array_unlock(array, N_ELEMS) != PGAS_ERR_RANGE;
-    n_bad += pgas_array_wlock(NULL, 0) != PGAS_ERR_INVALID || pgas_array_unlock(NULL, 0) != PGAS_ERR_INVALID;
+    int bad = 0, n_bad = pgas_array_rlock(array, N_ELEMS) != PGAS_ERR_RANGE ||
+                         pgas_array_unlock(array, N_ELEMS) != PGAS_ERR_RANGE;
+    n_bad += pgas_array_wlock(NULL, 0) != PGAS_ERR_INVALID ||
+             pgas_array_unlock(NULL, 0) != PGAS_ERR_INVALID;
     n_bad += pgas_array_unlock(array, mine) != PGAS_ERR_INVALID;
-    n_bad += pgas_array_rlock(array, mine) != PGAS_OK || pgas_array_rlock(array, mine) != PGAS_ERR_DEADLOCK;
-    n_bad += pgas_array_wlock_try(array, mine) != PGAS_ERR_DEADLOCK || pgas_array_unlock(array, mine) != PGAS_OK;
-    n_bad += pgas_array_wlock(array, mine) != PGAS_OK || pgas_array_rlock_for(array, mine, 10) != PGAS_ERR_DEADLOCK;
-    n_bad += pgas_array_unlock(array, mine) != PGAS_OK || pgas_array_unlock(array, mine) != PGAS_ERR_INVALID;
-    n_bad += pthread_create(&thread, NULL, refused_unattached, &bad) != 0 || pthread_join(thread, NULL) != 0;
+    n_bad += pgas_array_rlock(array, mine) != PGAS_OK ||
+             pgas_array_rlock(array, mine) != PGAS_ERR_DEADLOCK;
+    n_bad += pgas_array_wlock_try(array, mine) != PGAS_ERR_DEADLOCK ||
+             pgas_array_unlock(array, mine) != PGAS_OK;
+    n_bad += pgas_array_wlock(array, mine) != PGAS_OK ||
+             pgas_array_rlock_for(array, mine, 10) != PGAS_ERR_DEADLOCK;
+    n_bad += pgas_array_unlock(array, mine) != PGAS_OK ||
+             pgas_array_unlock(array, mine) != PGAS_ERR_INVALID;
+    n_bad += pthread_create(&thread, NULL, refused_unattached, &bad) != 0 ||
+             pthread_join(thread, NULL) != 0;
     n_bad_inside = 0;
-    n_bad += pgas_call(n_ranks - 1 - me, refused, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad +=
+        pgas_call(n_ranks - 1 - me, refused, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_is_int(n_bad + bad + n_bad_inside, 0, "what is wrong gets a status");
 }
 
@@ -281,7 +299,8 @@ static void own_locks_send_nothing(void)
     uint64_t sent = pgasi_outboxes_sent();
     for (uint64_t i = first; i < first + n; i++)
         n_bad += pgas_array_wlock(array, i) != PGAS_OK || pgas_array_unlock(array, i) != PGAS_OK;
-    spmd_ok(n_bad == 0 && n > 0 && pgasi_outboxes_sent() == sent, "a lock of the own rank sends nothing");
+    spmd_ok(n_bad == 0 && n > 0 && pgasi_outboxes_sent() == sent,
+            "a lock of the own rank sends nothing");
 }
 
 static void destroy_refuses(void)
@@ -289,7 +308,8 @@ static void destroy_refuses(void)
     int n_bad = me == n_ranks - 1 && pgas_array_rlock(array, 5) != PGAS_OK;
     n_bad += pgas_array_destroy(array) != PGAS_ERR_BUSY;
     n_bad += me == n_ranks - 1 && pgas_array_unlock(array, 5) != PGAS_OK;
-    spmd_ok(n_bad == 0 && pgas_array_destroy(array) == PGAS_OK, "an array is not destroyed while somebody has a lock");
+    spmd_ok(n_bad == 0 && pgas_array_destroy(array) == PGAS_OK,
+            "an array is not destroyed while somebody has a lock");
 }
 
 static void nothing_is_left(void)
@@ -299,7 +319,8 @@ static void nothing_is_left(void)
         n_bad += pgas_array_create(NULL, 8, N_ELEMS, NULL, &array) != PGAS_OK;
         for (uint64_t i = 1; i < N_ELEMS; i += 100) {
             if ((int)(i + (uint64_t)round) % n_ranks == me)
-                n_bad += pgas_array_wlock_try(array, i) != PGAS_OK || pgas_array_unlock(array, i) != PGAS_OK;
+                n_bad += pgas_array_wlock_try(array, i) != PGAS_OK ||
+                         pgas_array_unlock(array, i) != PGAS_OK;
         }
         n_bad += pgas_array_destroy(array) != PGAS_OK;
     }

@@ -1,16 +1,20 @@
 /* An array against a plain one.
- *   what:   whatever all threads of all ranks do at the same time, to elements of any size, by every function, through
- *           caches of a few lines of tiny chunks, over a transport that delays, reorders and refuses: each read gives what
- *           the plain array has, operands are applied once, numbers of fetch_op and compare_swap are given once, no value is
- *           seen in halves, what a thread applied it sees, and no sum goes back
+ *   what:   whatever all threads of all ranks do at the same time, to elements of any size, by
+ *           every function, through caches of a few lines of tiny chunks, over a transport that
+ *           delays, reorders and refuses: each read gives what the plain array has, operands are
+ *           applied once, numbers of fetch_op and compare_swap are given once, no value is seen in
+ *           halves, what a thread applied it sees, and no sum goes back
  *   np:     2 3 4 5 6 7
  *   nodes:  1 2 3 1 2 1
  *   tls:    posix posix tcp,self posix posix posix
  *   env:    PGAS_FAULT=delay=5,reorder=5,again=2 | PGAS_SERVICE_THREADS=1 |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_FAULT=delay=5,reorder=5,again=2 |
- *   env:    PGAS_SERVICE_THREADS=0 | PGAS_LANES=2 PGAS_FAR_CALLS=put PGAS_FAULT=delay=9,reorder=9,again=3 |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2
+ *   env:    PGAS_FAULT=delay=5,reorder=5,again=2 |
+ *   env:    PGAS_SERVICE_THREADS=0 | PGAS_LANES=2 PGAS_FAR_CALLS=put
+ *   env:    PGAS_FAULT=delay=9,reorder=9,again=3 |
  *   env:    PGAS_FAR_CALLS=message PGAS_SERVICE_THREADS=0
- *   source: pgas/array.h; `make soak` runs more (ARRAY_ROUNDS: arrays with settings drawn anew, ARRAY_STEPS: of a thread in
+ *   source: pgas/array.h; `make soak` runs more (ARRAY_ROUNDS: arrays with settings drawn anew,
+ *   ARRAY_STEPS: of a thread in
  *           a phase)
  */
 #include "array/array.h"
@@ -27,11 +31,13 @@ static uint64_t below(uint64_t n)
 
 /* ---- a phase of operands ---- */
 
-/* Which thread of this node may use a pointer to operands of element i; none if it is applied to by everybody. */
+/* Which thread of this node may use a pointer to operands of element i; none if it is applied to by
+ * everybody. */
 static bool plain_operands(const model_t *m, uint64_t i, int who)
 {
     uint64_t h = model_hash(m, 3, i);
-    return h % 5 == 0 && (int)(h / 5 % (uint64_t)(pgas_node_size() * m->n_threads)) == pgas_node_rank() * m->n_threads + who;
+    return h % 5 == 0 && (int)(h / 5 % (uint64_t)(pgas_node_size() * m->n_threads)) ==
+                             pgas_node_rank() * m->n_threads + who;
 }
 
 static bool by_everybody(const model_t *m, uint64_t i)
@@ -49,7 +55,8 @@ static void operate(model_t *m, model_thread_t *t, uint64_t at, int who)
     pgas_array_pin_t pin;
     if (!model_is_scalar(m))
         return;
-    pgas_status_t status = pgas_array_pin(m->array, at, PGAS_ARRAY_PIN_OPERATE, m->op[model_kind(m, at)], &pin);
+    pgas_status_t status =
+        pgas_array_pin(m->array, at, PGAS_ARRAY_PIN_OPERATE, m->op[model_kind(m, at)], &pin);
     if (model_no_pin(m, status, "pin to operate"))
         return;
     for (uint64_t i = pin.first; i < pin.first + pin.n; i++) {
@@ -81,11 +88,13 @@ static void look_at_operands(model_t *m, model_thread_t *t, uint64_t i)
         crew_judge(model_is_whole(m, value), "half a value");
     } else if (kind == KIND_MAX || kind == KIND_MIN) {
         uint64_t least = model_combined(kind, model_combined(kind, t->seen[i], t->applied[i]), was);
-        crew_judge(model_combined(kind, word, least) == word, "a maximum or minimum that went back");
+        crew_judge(model_combined(kind, word, least) == word,
+                   "a maximum or minimum that went back");
         t->seen[i] = word;
     } else if (kind == KIND_ADD && m->bytes >= 4) {
         uint64_t more = (word - was) & model_mask(m);
-        crew_judge(more >= t->seen[i] && more >= t->applied[i] && more < 1 << 24, "a sum that went back");
+        crew_judge(more >= t->seen[i] && more >= t->applied[i] && more < 1 << 24,
+                   "a sum that went back");
         t->seen[i] = more;
     }
 }
@@ -97,7 +106,8 @@ static void apply_phase(model_t *m, int who, int n_steps)
         t->applied[i] = t->seen[i] = model_kind(m, i) == KIND_MIN ? UINT64_MAX : 0;
     uint64_t base = model_below(t, m->n), span = 1 + model_below(t, 2 * m->chunk);
     for (int k = 0; k < n_steps; k++) {
-        uint64_t i = model_below(t, 3) ? (base + model_below(t, span)) % m->n : model_below(t, m->n);
+        uint64_t i =
+            model_below(t, 3) ? (base + model_below(t, span)) % m->n : model_below(t, m->n);
         uint64_t what = model_below(t, 10);
         if (what < 6 && by_everybody(m, i)) {
             uint64_t operand = model_operand(m, t, i);
@@ -121,10 +131,9 @@ static void share_operands(model_t *m)
                 m->deltas[i] = model_combined(kind, m->deltas[i], m->thread[t].applied[i]);
         }
         BAD(pgas_allreduce(NULL, m->deltas, m->all, m->n, PGAS_UINT64, ops[kind]));
-        for (uint32_t i = 0; i < m->n; i++) {
+        for (uint32_t i = 0; i < m->n; i++)
             if (model_kind(m, i) == kind)
                 model_merge(m, model_elem(m, m->is, i), i, m->all[i]);
-        }
     }
 }
 
@@ -170,19 +179,20 @@ static void one_ticket(model_t *m, model_thread_t *t, int hot)
 
 static void tickets_phase(model_t *m, int who)
 {
-    for (int hot = 0; hot < MODEL_HOT; hot++) {
+    for (int hot = 0; hot < MODEL_HOT; hot++)
         for (int k = 0; k < n_tickets(m); k++)
             one_ticket(m, &m->thread[who], hot);
-    }
 }
 
 static void share_tickets(model_t *m)
 {
     uint32_t n = (uint32_t)(n_tickets(m) * m->n_ranks * m->n_threads);
-    BAD(pgas_allreduce(NULL, m->marks, m->all_marks, MODEL_HOT * MODEL_TICKETS_MAX, PGAS_UINT32, PGAS_SUM));
+    BAD(pgas_allreduce(NULL, m->marks, m->all_marks, MODEL_HOT * MODEL_TICKETS_MAX, PGAS_UINT32,
+                       PGAS_SUM));
     for (int hot = 0; hot < MODEL_HOT; hot++) {
         for (uint32_t k = 0; k < MODEL_TICKETS_MAX; k++)
-            crew_judge(m->all_marks[hot * MODEL_TICKETS_MAX + (int)k] == (k < n), "a number is given once");
+            crew_judge(m->all_marks[hot * MODEL_TICKETS_MAX + (int)k] == (k < n),
+                       "a number is given once");
         uint64_t i = hot_elem(m, hot) % m->n, word = model_word(m, model_elem(m, m->is, i)) + n;
         if (model_is_scalar(m))
             memcpy(model_elem(m, m->is, i), &word, m->bytes);
@@ -201,7 +211,8 @@ static void read_phase(model_t *m, int who, int n_steps)
     for (int k = 0; k < n_steps; k++) {
         uint64_t i = model_below(t, m->n);
         model_get(m, t, i, value);
-        crew_judge(memcmp(value, model_elem(m, m->is, i), m->bytes) == 0, "what get gave of others");
+        crew_judge(memcmp(value, model_elem(m, m->is, i), m->bytes) == 0,
+                   "what get gave of others");
     }
     if (model_below(t, 2)) {
         static _Thread_local unsigned char all[MODEL_ELEMS_MAX * MODEL_BYTES_MAX];
@@ -213,7 +224,8 @@ static void read_phase(model_t *m, int who, int n_steps)
     BAD(pgas_array_walk_begin(m->array, 0, m->n, PGAS_ARRAY_PIN_READ, 0, &w));
     uint64_t n = 0;
     for (; pgas_array_walk_next(&w); n += w.n)
-        crew_judge(memcmp(w.data, model_elem(m, m->is, w.first), w.n * m->bytes) == 0, "what a walk gave of others");
+        crew_judge(memcmp(w.data, model_elem(m, m->is, w.first), w.n * m->bytes) == 0,
+                   "what a walk gave of others");
     if (!model_no_pin(m, pgas_array_walk_end(&w), "walk"))
         crew_judge(n == m->n, "a walk over all");
 }
@@ -228,7 +240,8 @@ static void play(int who, void *arg)
 {
     const plan_t *plan = arg;
     model_t *m = &model;
-    pgasi_rng_seed(&m->thread[who].rng, m->seed + (uint64_t)(m->me * CREW_THREADS_MAX + who) * 7919);
+    pgasi_rng_seed(&m->thread[who].rng,
+                   m->seed + (uint64_t)(m->me * CREW_THREADS_MAX + who) * 7919);
     for (int phase = 1; phase <= plan->n_phases; phase++) {
         crew_meet(who);
         if (who == 0) {
@@ -262,7 +275,9 @@ static const uint64_t *draw_offsets(const model_t *m)
         return NULL;
     for (int r = 1; r < m->n_ranks; r++) {
         uint64_t most = m->n - offsets[r - 1], even = m->n / (uint64_t)m->n_ranks;
-        offsets[r] = offsets[r - 1] + (how == 1 ? below(most + 1) : below(2 * even + 1) < most ? even : 0);
+        offsets[r] = offsets[r - 1] + (how == 1                     ? below(most + 1)
+                                       : below(2 * even + 1) < most ? even
+                                                                    : 0);
     }
     offsets[m->n_ranks] = m->n;
     return offsets;
@@ -275,8 +290,10 @@ static void set_up(model_t *m)
     m->seed = pgasi_rng_u64(&rng);
     m->n_threads = 1 + (int)below(3);
     m->bytes = sizes[below(sizeof sizes / sizeof sizes[0])];
-    m->chunk = below(2) ? 1u << below(5) : 512; /* scalars in smaller chunks are not used by plain instructions */
-    m->n = m->chunk < 512 ? 50 + (uint32_t)below(550) : 600 + (uint32_t)below(MODEL_ELEMS_MAX - 600);
+    /* scalars in smaller chunks are not used by plain instructions */
+    m->chunk = below(2) ? 1u << below(5) : 512;
+    m->n =
+        m->chunk < 512 ? 50 + (uint32_t)below(550) : 600 + (uint32_t)below(MODEL_ELEMS_MAX - 600);
     if (!m->is) {
         m->is = job_alloc(bytes);
         m->next = job_alloc(bytes);
@@ -325,16 +342,19 @@ static void rounds(int n, int n_steps)
         crew_run(model.n_threads, play, &plan);
         int faults = crew_faults();
         if (faults > 0)
-            printf("# round %d: %u elements of %u bytes in chunks of %u, %d threads%s\n", i, model.n, model.bytes,
-                   model.chunk, model.n_threads, model.scarce ? ", one line" : "");
+            printf("# round %d: %u elements of %u bytes in chunks of %u, %d threads%s\n", i,
+                   model.n, model.bytes, model.chunk, model.n_threads,
+                   model.scarce ? ", one line" : "");
         n_faults += faults;
         n_contradictions += contradictions(&model);
         tear_down(&model);
     }
-    spmd_diag("%llu phases; here %llu evictions, %llu requests, %llu recalls", (unsigned long long)n_phases,
-              (unsigned long long)n_evictions, (unsigned long long)n_fetches, (unsigned long long)n_recalls);
+    spmd_diag("%llu phases; here %llu evictions, %llu requests, %llu recalls",
+              (unsigned long long)n_phases, (unsigned long long)n_evictions,
+              (unsigned long long)n_fetches, (unsigned long long)n_recalls);
     spmd_is_int(n_faults + crew_faults(), 0, "%d arrays: everything is as in the plain array", n);
-    spmd_ok(pgas_n_nodes() == 1 || (job_any(n_evictions > 0) && job_any(n_fetches > 0) && job_any(n_recalls > 0)),
+    spmd_ok(pgas_n_nodes() == 1 ||
+                (job_any(n_evictions > 0) && job_any(n_fetches > 0) && job_any(n_recalls > 0)),
             "chunks were fetched, evicted and recalled");
     spmd_is_int((long)n_contradictions, 0, "homes and caches agree");
 }

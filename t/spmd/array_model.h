@@ -1,18 +1,20 @@
-/* Random operations of all threads of all ranks on an array, against a plain one: the model of t/spmd/array_model.c.
+/* Random operations of all threads of all ranks on an array, against a plain one: the model of
+ * t/spmd/array_model.c.
  *
- * Every rank knows what all elements are at the beginning of a phase. In a phase of owners each element is changed by one
- * thread, which knows what it made of it; in one of operands everybody applies and keeps what it applied; in one of tickets
- * all add one to a few elements and keep the numbers that they got. Then the ranks tell each other, and everybody reads.
- * Elements of more than 8 bytes are whole: each byte follows from the first eight, so that half a value is noticed. */
+ * Every rank knows what all elements are at the beginning of a phase. In a phase of owners each
+ * element is changed by one thread, which knows what it made of it; in one of operands everybody
+ * applies and keeps what it applied; in one of tickets all add one to a few elements and keep the
+ * numbers that they got. Then the ranks tell each other, and everybody reads. Elements of more than
+ * 8 bytes are whole: each byte follows from the first eight, so that half a value is noticed. */
 #ifndef T_SPMD_ARRAY_MODEL_H
 #define T_SPMD_ARRAY_MODEL_H
 
 #include "t/spmd/array_crew.h"
 
-#define MODEL_ELEMS_MAX 3000
-#define MODEL_BYTES_MAX 100
+#define MODEL_ELEMS_MAX   3000
+#define MODEL_BYTES_MAX   100
 #define MODEL_TICKETS_MAX 256
-#define MODEL_HOT 4
+#define MODEL_HOT         4
 
 typedef struct {
     pgasi_rng_t rng;
@@ -26,11 +28,12 @@ typedef struct {
     uint64_t seed, phase;
     int n_threads, me, n_ranks; /* threads of each rank */
     uint32_t n, bytes, chunk;
-    pgas_array_op_t op[4];      /* by kind; of structures all are one */
-    bool scarce;                /* fewer lines than threads: then all may be pinned */
-    bool plain_writes;          /* through pins, in this phase: then values of others may be seen half written on the node */
+    pgas_array_op_t op[4]; /* by kind; of structures all are one */
+    bool scarce;           /* fewer lines than threads: then all may be pinned */
+    /* through pins, in this phase: then values of others may be seen half written on the node */
+    bool plain_writes;
     unsigned char *is, *next;
-    uint64_t *deltas, *all;     /* n, by kind of the element */
+    uint64_t *deltas, *all; /* n, by kind of the element */
     uint32_t *marks, *all_marks;
     model_thread_t *thread;
 } model_t;
@@ -96,13 +99,14 @@ static void add_operand(void *to, const void *from)
 static inline void add_bytes(void *elem, const void *operand, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
-        ((unsigned char *)elem)[i] = (unsigned char)(((unsigned char *)elem)[i] + *(const unsigned char *)operand);
+        ((unsigned char *)elem)[i] =
+            (unsigned char)(((unsigned char *)elem)[i] + *(const unsigned char *)operand);
 }
 
-#define ADD_BYTES(n)                                         \
+#define ADD_BYTES(n)                                           \
     static void add_bytes_##n(void *elem, const void *operand) \
-    {                                                        \
-        add_bytes(elem, operand, n);                         \
+    {                                                          \
+        add_bytes(elem, operand, n);                           \
     }
 ADD_BYTES(3)
 ADD_BYTES(12)
@@ -115,12 +119,16 @@ static inline bool model_register(model_t *m)
         uint32_t bytes;
         const char *name;
         void (*merge)(void *elem, const void *operand);
-    } made[] = { { 3, "t.add3", add_bytes_3 }, { 12, "t.add12", add_bytes_12 }, { 24, "t.add24", add_bytes_24 },
+    } made[] = { { 3, "t.add3", add_bytes_3 },
+                 { 12, "t.add12", add_bytes_12 },
+                 { 24, "t.add24", add_bytes_24 },
                  { 100, "t.add100", add_bytes_100 } };
     static const unsigned char zero;
     if (model_is_scalar(m)) {
-        uint32_t type = m->bytes == 1 ? PGAS_ARRAY_TYPE_U8 : m->bytes == 2 ? PGAS_ARRAY_TYPE_U16 :
-                        m->bytes == 4 ? PGAS_ARRAY_TYPE_U32 : PGAS_ARRAY_TYPE_U64;
+        uint32_t type = m->bytes == 1   ? PGAS_ARRAY_TYPE_U8
+                        : m->bytes == 2 ? PGAS_ARRAY_TYPE_U16
+                        : m->bytes == 4 ? PGAS_ARRAY_TYPE_U32
+                                        : PGAS_ARRAY_TYPE_U64;
         m->op[KIND_ADD] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_ADD, type);
         m->op[KIND_XOR] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_XOR, type);
         m->op[KIND_MAX] = PGAS_ARRAY_OP(PGAS_ARRAY_KIND_MAX, type);
@@ -143,7 +151,10 @@ static inline int model_kind(const model_t *m, uint64_t i)
 
 static inline uint64_t model_combined(int kind, uint64_t a, uint64_t b)
 {
-    return kind == KIND_ADD ? a + b : kind == KIND_XOR ? a ^ b : kind == KIND_MAX ? (a > b ? a : b) : (a < b ? a : b);
+    return kind == KIND_ADD   ? a + b
+           : kind == KIND_XOR ? a ^ b
+           : kind == KIND_MAX ? (a > b ? a : b)
+                              : (a < b ? a : b);
 }
 
 /* What element i becomes by an operand of its kind. */
@@ -222,7 +233,8 @@ static inline bool model_no_pin(const model_t *m, pgas_status_t status, const ch
 static inline int model_owner(const model_t *m, uint64_t i)
 {
     uint64_t run[] = { 1, 3, m->chunk, 2 * m->chunk + 1 };
-    return (int)(model_hash(m, 1, i / run[model_hash(m, 2, 0) % 4]) % (uint64_t)(m->n_ranks * m->n_threads));
+    return (int)(model_hash(m, 1, i / run[model_hash(m, 2, 0) % 4]) %
+                 (uint64_t)(m->n_ranks * m->n_threads));
 }
 
 static inline uint32_t model_run(const model_t *m, uint64_t i, uint32_t most)
@@ -268,7 +280,8 @@ static inline void own_bulk(model_t *m, model_thread_t *t, uint64_t i)
     uint32_t n = model_run(m, i, 1 + (uint32_t)model_below(t, 64));
     if (model_below(t, 2)) {
         BAD(pgas_array_load(m->array, i, n, buffer));
-        crew_judge(memcmp(buffer, model_elem(m, m->next, i), (size_t)n * m->bytes) == 0, "what load gave");
+        crew_judge(memcmp(buffer, model_elem(m, m->next, i), (size_t)n * m->bytes) == 0,
+                   "what load gave");
         return;
     }
     for (uint32_t k = 0; k < n; k++)
@@ -282,15 +295,19 @@ static inline void own_scattered(model_t *m, model_thread_t *t)
 {
     uint64_t index[9];
     unsigned char buffer[9 * MODEL_BYTES_MAX];
-    uint32_t n = 1 + (uint32_t)model_below(t, t->n_own < 9 ? t->n_own : 9), at = (uint32_t)model_below(t, t->n_own);
+    uint32_t n = 1 + (uint32_t)model_below(t, t->n_own < 9 ? t->n_own : 9),
+             at = (uint32_t)model_below(t, t->n_own);
     bool reads = model_below(t, 2);
-    uint32_t step = reads ? (uint32_t)model_below(t, t->n_own) : t->n_own - 1; /* backwards: none is named twice */
+    /* backwards: none is named twice */
+    uint32_t step = reads ? (uint32_t)model_below(t, t->n_own) : t->n_own - 1;
     for (uint32_t k = 0; k < n; k++)
         index[k] = t->own[(at + k * step) % t->n_own];
     if (reads) {
         BAD(pgas_array_gather(m->array, index, n, buffer));
         for (uint32_t k = 0; k < n; k++)
-            crew_judge(memcmp(buffer + k * m->bytes, model_elem(m, m->next, index[k]), m->bytes) == 0, "what gather gave");
+            crew_judge(memcmp(buffer + k * m->bytes, model_elem(m, m->next, index[k]), m->bytes) ==
+                           0,
+                       "what gather gave");
         return;
     }
     for (uint32_t k = 0; k < n; k++) {
@@ -301,8 +318,8 @@ static inline void own_scattered(model_t *m, model_thread_t *t)
 }
 
 /* Own elements of a pinned span, through the pointer or by functions. */
-static inline void own_span(model_t *m, model_thread_t *t, unsigned char *data, uint64_t first, uint64_t n, bool writes,
-                            int id)
+static inline void own_span(model_t *m, model_thread_t *t, unsigned char *data, uint64_t first,
+                            uint64_t n, bool writes, int id)
 {
     for (uint64_t i = first; i < first + n; i++) {
         unsigned char *there = data + (i - first) * m->bytes, value[MODEL_BYTES_MAX];
@@ -317,7 +334,8 @@ static inline void own_span(model_t *m, model_thread_t *t, unsigned char *data, 
             model_set(m, t, i, model_elem(m, m->next, i));
         } else if (model_below(t, 6) == 0) {
             model_get(m, t, i, value);
-            crew_judge(memcmp(value, model_elem(m, m->next, i), m->bytes) == 0, "a get within a pin");
+            crew_judge(memcmp(value, model_elem(m, m->next, i), m->bytes) == 0,
+                       "a get within a pin");
         }
     }
 }
@@ -326,13 +344,16 @@ static inline void own_pin(model_t *m, model_thread_t *t, uint64_t i, int id)
 {
     pgas_array_pin_t pin, nested;
     bool writes = m->plain_writes && model_below(t, 2);
-    pgas_status_t status = pgas_array_pin(m->array, i, writes ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &pin);
+    pgas_status_t status =
+        pgas_array_pin(m->array, i, writes ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &pin);
     if (model_no_pin(m, status, "pin"))
         return;
     crew_judge(pin.first <= i && i < pin.first + pin.n && pin.n <= m->chunk, "a pin's span");
     own_span(m, t, pin.data, pin.first, pin.n, writes, id);
-    if (model_below(t, 3) == 0 && !BAD(pgas_array_pin(m->array, i, PGAS_ARRAY_PIN_READ, 0, &nested))) {
-        crew_judge(nested.data == pin.data && nested.first == pin.first && nested.n == pin.n, "a nested pin");
+    if (model_below(t, 3) == 0 &&
+        !BAD(pgas_array_pin(m->array, i, PGAS_ARRAY_PIN_READ, 0, &nested))) {
+        crew_judge(nested.data == pin.data && nested.first == pin.first && nested.n == pin.n,
+                   "a nested pin");
         BAD(pgas_array_unpin(&nested));
         own_span(m, t, pin.data, pin.first, pin.n, writes, id);
     }
@@ -345,7 +366,8 @@ static inline void own_walk(model_t *m, model_thread_t *t, uint64_t i, int id)
     bool writes = m->plain_writes && model_below(t, 2);
     uint64_t n = 1 + model_below(t, m->n - i), at = i;
     n = n < 5 * m->chunk ? n : 5 * m->chunk;
-    if (BAD(pgas_array_walk_begin(m->array, i, n, writes ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &w)))
+    if (BAD(pgas_array_walk_begin(m->array, i, n,
+                                  writes ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &w)))
         return;
     while (pgas_array_walk_next(&w)) {
         crew_judge(w.first == at && w.n > 0, "a step of a walk");
@@ -415,26 +437,23 @@ static inline void model_own(model_t *m, int who, int n_steps)
     model_thread_t *t = &m->thread[who];
     int id = m->me * m->n_threads + who;
     t->n_own = 0;
-    for (uint32_t i = 0; i < m->n; i++) {
+    for (uint32_t i = 0; i < m->n; i++)
         if (model_owner(m, i) == id)
             t->own[t->n_own++] = i;
-    }
-    for (int k = 0; k < n_steps; k++) {
+    for (int k = 0; k < n_steps; k++)
         if (t->n_own > 0)
             model_own_step(m, t, id);
         else
             look_at_others(m, t);
-    }
 }
 
 /* The owners tell all. */
 static inline void model_share_owned(model_t *m)
 {
     size_t bytes = (size_t)m->n * m->bytes, words = (bytes + 7) / 8;
-    for (uint32_t i = 0; i < m->n; i++) {
+    for (uint32_t i = 0; i < m->n; i++)
         if (model_owner(m, i) / m->n_threads != m->me)
             memset(model_elem(m, m->next, i), 0, m->bytes);
-    }
     BAD(pgas_allreduce(NULL, m->next, m->is, words, PGAS_UINT64, PGAS_XOR));
 }
 

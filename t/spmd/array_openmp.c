@@ -1,7 +1,7 @@
 /* Arrays in OpenMP regions.
- *   what:   the threads of a region, each attached, share the elements of the rank and walk, read, write and operate at the
- *           same time, also over other ranks' elements; sums are those of a plain loop; regions with other numbers of
- *           threads follow
+ *   what:   the threads of a region, each attached, share the elements of the rank and walk, read,
+ *           write and operate at the same time, also over other ranks' elements; sums are those of
+ *           a plain loop; regions with other numbers of threads follow
  *   np:     1 2 3
  *   nodes:  0 1 2
  *   env:    OMP_NUM_THREADS=3 | OMP_NUM_THREADS=4 PGAS_LANES=2 | OMP_NUM_THREADS=2
@@ -11,7 +11,7 @@
 #include <omp.h>
 #include "t/spmd/array_crew.h"
 
-#define N 5000
+#define N    5000
 #define BINS 200
 
 static int me, n_ranks;
@@ -28,10 +28,9 @@ static void write_own(pgas_array_t *array, int n_threads)
             pgas_array_walk_t w;
             BAD(pgas_array_share(array, part, n_threads * 2, &first, &n));
             BAD(pgas_array_walk_begin(array, first, n, PGAS_ARRAY_PIN_WRITE, 0, &w));
-            while (pgas_array_walk_next(&w)) {
+            while (pgas_array_walk_next(&w))
                 for (uint64_t k = 0; k < w.n; k++)
                     ((uint64_t *)w.data)[k] = (w.first + k) * 3;
-            }
             BAD(pgas_array_walk_end(&w));
         }
         BAD(pgas_thread_detach());
@@ -73,11 +72,11 @@ static void operate(pgas_array_t *array, int n_threads)
         uint64_t first = N * part / parts, end = N * (part + 1) / parts;
         pgas_array_walk_t w;
         BAD(pgas_thread_attach());
-        BAD(pgas_array_walk_begin(array, first, end - first, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &w));
-        while (pgas_array_walk_next(&w)) {
+        BAD(pgas_array_walk_begin(array, first, end - first, PGAS_ARRAY_PIN_OPERATE,
+                                  PGAS_ARRAY_ADD_U64, &w));
+        while (pgas_array_walk_next(&w))
             for (uint64_t k = 0; k < w.n; k++)
                 ((uint64_t *)w.data)[k] += 1;
-        }
         BAD(pgas_array_walk_end(&w));
         BAD(pgas_thread_detach());
     }
@@ -101,7 +100,8 @@ int main(int argc, char **argv)
         BAD(pgas_barrier(NULL));
         for (uint64_t b = 0; b < BINS; b++) {
             BAD(pgas_array_get_u64(bins, b, &value));
-            crew_judge(value == (uint64_t)(N / BINS * n_ranks), "a bin"); /* 3 and BINS have no common divisor */
+            /* 3 and BINS have no common divisor */
+            crew_judge(value == (uint64_t)(N / BINS * n_ranks), "a bin");
         }
         BAD(pgas_barrier(NULL));
     }
@@ -110,7 +110,8 @@ int main(int argc, char **argv)
     BAD(pgas_barrier(NULL));
     for (uint64_t i = 0; i < N; i += 7) {
         BAD(pgas_array_get_u64(array, i, &value));
-        crew_judge(value == i * 3 + (uint64_t)pgas_n_nodes(), "an element that each node has operated on");
+        crew_judge(value == i * 3 + (uint64_t)pgas_n_nodes(),
+                   "an element that each node has operated on");
     }
     spmd_is_int(crew_faults(), 0, "threads of regions operate through pins");
     BAD(pgas_barrier(NULL));

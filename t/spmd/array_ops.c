@@ -1,7 +1,8 @@
 /* Operators of arrays.
- *   what:   the built-in operators of all types combine as C does, by apply, typed or not, and by fetch_op; those of a
- *           program may have operands of another type than the elements; registered in any order they are the same
- *           everywhere; an operand is applied once, also when operators take turns
+ *   what:   the built-in operators of all types combine as C does, by apply, typed or not, and by
+ *           fetch_op; those of a program may have operands of another type than the elements;
+ *           registered in any order they are the same everywhere; an operand is applied once, also
+ *           when operators take turns
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   tls:    posix posix tcp,self
@@ -10,14 +11,17 @@
 #include <float.h>
 #include "t/spmd/array_crew.h"
 
-#define N 24      /* elements of each array that are used */
-#define APART 100 /* those of built-in operators, in several chunks of 512: scalars in them are used by plain instructions */
+#define N 24 /* elements of each array that are used */
+/* those of built-in operators, in several chunks of 512: scalars in them are used by plain
+ * instructions */
+#define APART 100
 
 static int me, n_ranks;
 
 /* ---- built-in ---- */
 
-/* What rank r applies to element i, at step k; small enough for sums of floats to be exact, of either sign. */
+/* What rank r applies to element i, at step k; small enough for sums of floats to be exact, of
+ * either sign. */
 static int operand_of(int r, uint64_t i, int k)
 {
     return (int)((r * 53 + (int)i * 17 + k * 29) % 101) - 40;
@@ -28,21 +32,23 @@ static int begin_of(uint64_t i)
     return (int)(i * 37 % 90) - 20;
 }
 
-#define COMBINE_3(type)                                                  \
-    static type combine_##type(int kind, type a, type b)                \
-    {                                                                    \
-        if (kind == PGAS_ARRAY_KIND_ADD)                                 \
-            return (type)(a + b);                                        \
+#define COMBINE_3(type)                                                         \
+    static type combine_##type(int kind, type a, type b)                        \
+    {                                                                           \
+        if (kind == PGAS_ARRAY_KIND_ADD)                                        \
+            return (type)(a + b);                                               \
         return kind == PGAS_ARRAY_KIND_MIN ? (b < a ? b : a) : (b > a ? b : a); \
     }
-#define COMBINE_6(type)                                                                                      \
-    static type combine_##type(int kind, type a, type b)                                                     \
-    {                                                                                                        \
-        if (kind < PGAS_ARRAY_KIND_MIN)                                                                      \
-            return (type)(a + b);                                                                            \
-        if (kind < PGAS_ARRAY_KIND_AND)                                                                      \
-            return kind == PGAS_ARRAY_KIND_MIN ? (b < a ? b : a) : (b > a ? b : a);                          \
-        return (type)(kind == PGAS_ARRAY_KIND_AND ? a & b : kind == PGAS_ARRAY_KIND_OR ? a | b : a ^ b);     \
+#define COMBINE_6(type)                                                             \
+    static type combine_##type(int kind, type a, type b)                            \
+    {                                                                               \
+        if (kind < PGAS_ARRAY_KIND_MIN)                                             \
+            return (type)(a + b);                                                   \
+        if (kind < PGAS_ARRAY_KIND_AND)                                             \
+            return kind == PGAS_ARRAY_KIND_MIN ? (b < a ? b : a) : (b > a ? b : a); \
+        return (type)(kind == PGAS_ARRAY_KIND_AND  ? a & b                          \
+                      : kind == PGAS_ARRAY_KIND_OR ? a | b                          \
+                                                   : a ^ b);                        \
     }
 COMBINE_6(uint8_t)
 COMBINE_6(uint16_t)
@@ -55,40 +61,40 @@ COMBINE_6(int64_t)
 COMBINE_3(float)
 COMBINE_3(double)
 
-/* All kinds of one type, on one array; elements take turns in who applies first, and some operands go by fetch_op. */
-#define BUILT_IN(tag, TAG, type, n_kinds)                                                                       \
-    static void built_in_##tag(void)                                                                            \
-    {                                                                                                           \
-        pgas_array_t *array = crew_array(sizeof(type), N * APART, 512, 3, NULL);                                \
-        for (int kind = 0; kind < (n_kinds); kind++) {                                                          \
-            pgas_array_op_t op = PGAS_ARRAY_OP(kind, PGAS_ARRAY_TYPE_##TAG);                                    \
-            for (uint64_t i = (uint64_t)me; i < N; i += (uint64_t)n_ranks)                                      \
-                BAD(pgas_array_set_##tag(array, i * APART, (type)begin_of(i)));                                 \
-            BAD(pgas_barrier(NULL));                                                                            \
-            for (int k = 0; k < 4; k++) {                                                                       \
-                for (uint64_t i = 0; i < N; i++) {                                                              \
-                    type operand = (type)operand_of(me, i, k), old;                                             \
-                    if (k == 3 && i % 5 == 0)                                                                   \
-                        BAD(pgas_array_fetch_op(array, i * APART, op, &operand, &old));                         \
-                    else if (k % 2)                                                                             \
-                        BAD(pgas_array_apply(array, i * APART, op, &operand));                                  \
-                    else                                                                                        \
-                        BAD(pgas_array_apply_##tag(array, i * APART, op, operand));                             \
-                }                                                                                               \
-            }                                                                                                   \
-            BAD(pgas_barrier(NULL));                                                                            \
-            for (uint64_t i = 0; i < N; i++) {                                                                  \
-                type want = (type)begin_of(i), is = 0;                                                          \
-                for (int r = 0; r < n_ranks; r++) {                                                             \
-                    for (int k = 0; k < 4; k++)                                                                 \
-                        want = combine_##type(kind, want, (type)operand_of(r, i, k));                           \
-                }                                                                                               \
-                BAD(pgas_array_get_##tag(array, i * APART, &is));                                               \
-                crew_judge(is == want, "operands of " #tag);                                                    \
-            }                                                                                                   \
-            BAD(pgas_barrier(NULL));                                                                            \
-        }                                                                                                       \
-        BAD(pgas_array_destroy(array));                                                                         \
+/* All kinds of one type, on one array; elements take turns in who applies first, and some operands
+ * go by fetch_op. */
+#define BUILT_IN(tag, TAG, type, n_kinds)                                              \
+    static void built_in_##tag(void)                                                   \
+    {                                                                                  \
+        pgas_array_t *array = crew_array(sizeof(type), N * APART, 512, 3, NULL);       \
+        for (int kind = 0; kind < (n_kinds); kind++) {                                 \
+            pgas_array_op_t op = PGAS_ARRAY_OP(kind, PGAS_ARRAY_TYPE_##TAG);           \
+            for (uint64_t i = (uint64_t)me; i < N; i += (uint64_t)n_ranks)             \
+                BAD(pgas_array_set_##tag(array, i *APART, (type)begin_of(i)));         \
+            BAD(pgas_barrier(NULL));                                                   \
+            for (int k = 0; k < 4; k++) {                                              \
+                for (uint64_t i = 0; i < N; i++) {                                     \
+                    type operand = (type)operand_of(me, i, k), old;                    \
+                    if (k == 3 && i % 5 == 0)                                          \
+                        BAD(pgas_array_fetch_op(array, i *APART, op, &operand, &old)); \
+                    else if (k % 2)                                                    \
+                        BAD(pgas_array_apply(array, i *APART, op, &operand));          \
+                    else                                                               \
+                        BAD(pgas_array_apply_##tag(array, i *APART, op, operand));     \
+                }                                                                      \
+            }                                                                          \
+            BAD(pgas_barrier(NULL));                                                   \
+            for (uint64_t i = 0; i < N; i++) {                                         \
+                type want = (type)begin_of(i), is = 0;                                 \
+                for (int r = 0; r < n_ranks; r++)                                      \
+                    for (int k = 0; k < 4; k++)                                        \
+                        want = combine_##type(kind, want, (type)operand_of(r, i, k));  \
+                BAD(pgas_array_get_##tag(array, i *APART, &is));                       \
+                crew_judge(is == want, "operands of " #tag);                           \
+            }                                                                          \
+            BAD(pgas_barrier(NULL));                                                   \
+        }                                                                              \
+        BAD(pgas_array_destroy(array));                                                \
     }
 BUILT_IN(u8, U8, uint8_t, 6)
 BUILT_IN(u16, U16, uint16_t, 6)
@@ -200,7 +206,9 @@ static void register_all(void)
         pgas_array_op_def_t def;
         pgas_array_op_t *op;
     } all[] = {
-        { "stat", { sizeof(stat_t), sizeof(sample_t), &no_sample, combine_samples, merge_sample }, &stat_op },
+        { "stat",
+          { sizeof(stat_t), sizeof(sample_t), &no_sample, combine_samples, merge_sample },
+          &stat_op },
         { "multiply", { 8, 0, &one, multiply, NULL }, &multiply_op },
         { "prefer", { 3, 3, zeros, prefer, NULL }, &prefer_op },
         { "byte", { sizeof(large_t), 1, zeros, add_byte, merge_byte }, &byte_op },
@@ -258,7 +266,8 @@ static void of_another_type(void)
     large_t value = { { 0 } };
     for (int k = 0; k < 300; k++) {
         if (k % 100 == 50)
-            BAD(pgas_array_set(large, (uint64_t)(me + n_ranks), &value)); /* an element that nobody operates on, beside */
+            /* an element that nobody operates on, beside */
+            BAD(pgas_array_set(large, (uint64_t)(me + n_ranks), &value));
         BAD(pgas_array_apply(large, (uint64_t)(k % n_ranks), byte_op, &operands[k % 3]));
     }
     BAD(pgas_barrier(NULL));
@@ -268,7 +277,8 @@ static void of_another_type(void)
         sum += value.word[49];
     }
     /* Combined operands are bytes, too: what is lost is a multiple of 256. */
-    crew_judge(sum % 256 == (uint64_t)(n_ranks * 100 * 255) % 256, "operands of a byte for elements of 400");
+    crew_judge(sum % 256 == (uint64_t)(n_ranks * 100 * 255) % 256,
+               "operands of a byte for elements of 400");
     BAD(pgas_array_destroy(large));
     spmd_is_int(crew_faults(), 0, "operands of another type than the elements'");
 }
@@ -286,7 +296,8 @@ static void of_the_same_type(void)
             if (k % 2)
                 BAD(pgas_array_apply(words, i, multiply_op, &x));
             else
-                BAD(pgas_array_apply_u64(words, i, multiply_op, x)); /* typed forms take all operators of that size */
+                /* typed forms take all operators of that size */
+                BAD(pgas_array_apply_u64(words, i, multiply_op, x));
             three[0] = (unsigned char)operand_of(me, i, k);
             three[1] = (unsigned char)me;
             three[2] = (unsigned char)k;

@@ -1,8 +1,9 @@
 /* Code paths of accesses.
- *   what:   accesses take the path meant for them, as the counters show: own elements and copies are used without a lock and
- *           without the home; a chunk that is used again is fetched once, one that is used once is not; operands of built-in
- *           operators are kept in lines from the first on, those of others from the second on; a walk is read ahead; threads
- *           of a node share a chunk without a lock
+ *   what:   accesses take the path meant for them, as the counters show: own elements and copies
+ *           are used without a lock and without the home; a chunk that is used again is fetched
+ *           once, one that is used once is not; operands of built-in operators are kept in lines
+ *           from the first on, those of others from the second on; a walk is read ahead; threads of
+ *           a node share a chunk without a lock
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
@@ -10,8 +11,8 @@
  */
 #include "t/spmd/array_crew.h"
 
-#define CHUNK 512
-#define N_TIMES 1000
+#define CHUNK       512
+#define N_TIMES     1000
 #define CHUNKS_EACH 4
 
 static int me, n_ranks;
@@ -77,16 +78,17 @@ typedef struct {
 static bool took(const pgas_array_t *array, ways_t want)
 {
     pgas_array_info_t is = info_of(array);
-    bool good = is.misses == want.misses && is.fetches == want.fetches && is.remote_ops == want.remote_ops &&
-                is.guarded == want.guarded;
+    bool good = is.misses == want.misses && is.fetches == want.fetches &&
+                is.remote_ops == want.remote_ops && is.guarded == want.guarded;
     if (!good)
-        printf("# rank %d: %d misses, %d fetches, %d at the home, %d under a lock\n", me, (int)is.misses, (int)is.fetches,
-               (int)is.remote_ops, (int)is.guarded);
+        printf("# rank %d: %d misses, %d fetches, %d at the home, %d under a lock\n", me,
+               (int)is.misses, (int)is.fetches, (int)is.remote_ops, (int)is.guarded);
     return good;
 }
 
 /* One rank after the other, so that no rank takes a chunk away. */
-static void in_turns(void (*body)(pgas_array_t *array, uint64_t i), bool far, ways_t want, const char *what)
+static void in_turns(void (*body)(pgas_array_t *array, uint64_t i), bool far, ways_t want,
+                     const char *what)
 {
     for (int turn = 0; turn < n_ranks; turn++) {
         pgas_array_t *array = make(64);
@@ -155,19 +157,24 @@ static void own_elements(void)
     in_turns(change_often, false, (ways_t){ 0, 0, 0, 0 }, "and exchanged");
 }
 
-/* The access that has waited for a chunk is made under the lock, by the thread that brings the chunk. */
+/* The access that has waited for a chunk is made under the lock, by the thread that brings the
+ * chunk. */
 static void far_elements(void)
 {
     in_turns(get_often, true, (ways_t){ 1, 1, 0, 1 }, "a chunk is fetched once to be read");
     in_turns(set_often, true, (ways_t){ 1, 1, 0, 1 }, "and once to be written");
-    in_turns(apply_often, true, (ways_t){ 1, 1, 0, 1 }, "operands of a built-in operator stay in a line from the first on");
-    in_turns(apply_own_often, true, (ways_t){ 2, 1, 1, 1 }, "those of another one from the second on");
-    in_turns(apply_pairs_often, true, (ways_t){ N_TIMES / 10, 0, N_TIMES / 10, 0 }, "large operands are applied at home");
-    in_turns(change_often, true, (ways_t){ N_TIMES / 5, 0, N_TIMES / 5, 0 }, "what is exchanged is exchanged at home");
+    in_turns(apply_often, true, (ways_t){ 1, 1, 0, 1 },
+             "operands of a built-in operator stay in a line from the first on");
+    in_turns(apply_own_often, true, (ways_t){ 2, 1, 1, 1 },
+             "those of another one from the second on");
+    in_turns(apply_pairs_often, true, (ways_t){ N_TIMES / 10, 0, N_TIMES / 10, 0 },
+             "large operands are applied at home");
+    in_turns(change_often, true, (ways_t){ N_TIMES / 5, 0, N_TIMES / 5, 0 },
+             "what is exchanged is exchanged at home");
 }
 
-/* The cache has two lines, of which one is kept free: what is used once is not fetched, what is used again is.
- * Backwards, or it would be a walk. */
+/* The cache has two lines, of which one is kept free: what is used once is not fetched, what is
+ * used again is. Backwards, or it would be a walk. */
 static void used_once_and_again(void)
 {
     uint64_t value = 0;
@@ -177,7 +184,8 @@ static void used_once_and_again(void)
         BAD(pgas_array_get_u64(array, i + (uint64_t)k * CHUNK, &value));
     BAD(pgas_barrier(NULL)); /* what is done here for others would be counted as guarded */
     pgas_array_info_t is = info_of(array);
-    crew_judge(is.fetches == 0 && is.remote_ops == CHUNKS_EACH, "what is used once is read at its home");
+    crew_judge(is.fetches == 0 && is.remote_ops == CHUNKS_EACH,
+               "what is used once is read at its home");
     for (uint64_t k = 0; k < CHUNK; k++)
         BAD(pgas_array_get_u64(array, i + k, &value));
     is = info_of(array);
@@ -195,7 +203,8 @@ static void walks(void)
     for (uint64_t k = 0; k < CHUNKS_EACH * CHUNK; k++)
         BAD(pgas_array_get_u64(array, i + k, &value));
     pgas_array_info_t is = info_of(array);
-    crew_judge(is.fetches == 2 && is.prefetches >= CHUNKS_EACH - 2, "two chunks are waited for, then the rest is on its way");
+    crew_judge(is.fetches == 2 && is.prefetches >= CHUNKS_EACH - 2,
+               "two chunks are waited for, then the rest is on its way");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0, "a walk is read ahead");
@@ -240,7 +249,8 @@ static void a_lock_is_counted(void)
     crew_judge(took(array, (ways_t){ 0, 0, 0, N_TIMES }), "each access is counted");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "accesses to elements of small chunks are under the lock, and are counted");
+    spmd_is_int(crew_faults(), 0,
+                "accesses to elements of small chunks are under the lock, and are counted");
 }
 
 int main(int argc, char **argv)

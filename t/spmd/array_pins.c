@@ -1,8 +1,9 @@
 /* Pins, walks and prefetch.
- *   what:   a pin gives the part of a chunk that lies at one rank, as a plain pointer, to read, write or operate; it keeps
- *           the chunk although others want it, and lets them have it afterwards; pins nest; what would wait for the thread's
- *           own pin is refused; get, set and apply work within; a cache of which all lines are pinned says so; walks go over
- *           a range once, in order, prefetch harms nothing, shares are the own elements
+ *   what:   a pin gives the part of a chunk that lies at one rank, as a plain pointer, to read,
+ *           write or operate; it keeps the chunk although others want it, and lets them have it
+ *           afterwards; pins nest; what would wait for the thread's own pin is refused; get, set
+ *           and apply work within; a cache of which all lines are pinned says so; walks go over a
+ *           range once, in order, prefetch harms nothing, shares are the own elements
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_LANES=1
@@ -13,7 +14,8 @@
 #include "t/spmd/array_crew.h"
 
 static int me, n_ranks;
-static uint64_t chunk; /* of 8 elements, and of 512: scalars in those are used by plain instructions */
+/* of 8 elements, and of 512: scalars in those are used by plain instructions */
+static uint64_t chunk;
 static pgas_handler_t rung;
 static int n_rung;
 
@@ -83,7 +85,8 @@ static void writes_and_operands(void)
         }
         BAD(pgas_barrier(NULL));
         BAD(pgas_array_get_u32(array, n - 1 - (uint64_t)me, &value));
-        crew_judge(value == (uint32_t)(n - 1 - (uint64_t)me) * 8 + (uint32_t)turn, "what was written through a pin");
+        crew_judge(value == (uint32_t)(n - 1 - (uint64_t)me) * 8 + (uint32_t)turn,
+                   "what was written through a pin");
         BAD(pgas_barrier(NULL));
     }
     /* All operate at once; of a node only one, since threads of a node share what is pinned. */
@@ -91,7 +94,8 @@ static void writes_and_operands(void)
         BAD(pgas_array_pin(array, i, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U32, &pin));
         for (uint64_t k = 0; k < pin.n; k++)
             ((uint32_t *)pin.data)[k] += 1000;
-        BAD(pgas_array_apply_u32(array, i, PGAS_ARRAY_ADD_U32, 100000)); /* and beside the pointer */
+        /* and beside the pointer */
+        BAD(pgas_array_apply_u32(array, i, PGAS_ARRAY_ADD_U32, 100000));
         BAD(pgas_array_unpin(&pin));
     }
     BAD(pgas_barrier(NULL));
@@ -100,7 +104,8 @@ static void writes_and_operands(void)
         span_of(array, i, &first, &end);
         uint32_t want = (uint32_t)(i * 8) + (uint32_t)n_ranks - 1 + 1000 * (uint32_t)pgas_n_nodes();
         BAD(pgas_array_get_u32(array, i, &value));
-        crew_judge(value == want + (i == first ? 100000 * (uint32_t)pgas_n_nodes() : 0), "operands through a pin");
+        crew_judge(value == want + (i == first ? 100000 * (uint32_t)pgas_n_nodes() : 0),
+                   "operands through a pin");
     }
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
@@ -138,7 +143,8 @@ static void nested(void)
     BAD(pgas_barrier(NULL));
     for (int r = 0; r < n_ranks; r++) {
         BAD(pgas_array_get_u64(array, (uint64_t)r * (2 * chunk + chunk / 2) + chunk + 0, &value));
-        crew_judge(value == 11 || (uint64_t)r * (2 * chunk + chunk / 2) % chunk != 0, "seen by all");
+        crew_judge(value == 11 || (uint64_t)r * (2 * chunk + chunk / 2) % chunk != 0,
+                   "seen by all");
     }
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
@@ -156,23 +162,30 @@ static void own_deadlocks(void)
     pgas_array_t *array = make_array(8, 6);
     pgas_array_pin_t pin, inner;
     uint64_t begin = UINT64_MAX, value = 7, old = 0;
-    for (uint64_t i = 0; i < pgas_array_n_elems(array); i++) {
-        if (begin == UINT64_MAX && pgas_node_of(pgas_array_home(array, i)) != pgas_node() && i % chunk == 0)
+    for (uint64_t i = 0; i < pgas_array_n_elems(array); i++)
+        if (begin == UINT64_MAX && pgas_node_of(pgas_array_home(array, i)) != pgas_node() &&
+            i % chunk == 0)
             begin = i;
-    }
-    if (begin != UINT64_MAX && me == n_ranks - 1) { /* a chunk of another node; nobody else has it */
+    /* a chunk of another node; nobody else has it */
+    if (begin != UINT64_MAX && me == n_ranks - 1) {
         BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_READ, 0, &pin));
         GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &inner), PGAS_ERR_DEADLOCK);
-        crew_judge(done_or_refused(pgas_array_set_u64(array, begin, 7)), "set of what is pinned to read");
-        crew_judge(done_or_refused(pgas_array_apply_u64(array, begin, PGAS_ARRAY_ADD_U64, 0)), "apply to such");
-        crew_judge(done_or_refused(pgas_array_fetch_op(array, begin, PGAS_ARRAY_ADD_U64, &old, &value)), "fetch_op, too");
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &inner),
+             PGAS_ERR_DEADLOCK);
+        crew_judge(done_or_refused(pgas_array_set_u64(array, begin, 7)),
+                   "set of what is pinned to read");
+        crew_judge(done_or_refused(pgas_array_apply_u64(array, begin, PGAS_ARRAY_ADD_U64, 0)),
+                   "apply to such");
+        crew_judge(done_or_refused(
+                       pgas_array_fetch_op(array, begin, PGAS_ARRAY_ADD_U64, &old, &value)),
+                   "fetch_op, too");
         BAD(pgas_array_get_u64(array, begin + 1, &value));
         BAD(pgas_array_unpin(&pin));
         BAD(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_U64, &pin));
         GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_READ, 0, &inner), PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_WRITE, 0, &inner), PGAS_ERR_DEADLOCK);
-        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_MAX_U64, &inner), PGAS_ERR_DEADLOCK);
+        GAVE(pgas_array_pin(array, begin, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_MAX_U64, &inner),
+             PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_get_u64(array, begin, &value), PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_set_u64(array, begin, 3), PGAS_ERR_DEADLOCK);
         GAVE(pgas_array_apply_u64(array, begin, PGAS_ARRAY_MAX_U64, 3), PGAS_ERR_DEADLOCK);
@@ -213,7 +226,8 @@ static void by_neighbours(void)
     BAD(pgas_barrier(NULL));
     for (int k = 0; k < PINS; k++) {
         pgas_array_pin_t outer, inner;
-        BAD(pgas_array_pin(array, first, k % 2 ? PGAS_ARRAY_PIN_READ : PGAS_ARRAY_PIN_WRITE, 0, &outer));
+        BAD(pgas_array_pin(array, first, k % 2 ? PGAS_ARRAY_PIN_READ : PGAS_ARRAY_PIN_WRITE, 0,
+                           &outer));
         BAD(pgas_array_pin(array, first, PGAS_ARRAY_PIN_READ, 0, &inner));
         BAD(pgas_array_unpin(&outer));
         BAD(pgas_array_unpin(&inner));
@@ -241,30 +255,35 @@ static void a_full_cache(void)
         BAD(pgas_array_range(array, far, &first, &n));
         pgas_status_t status = PGAS_OK;
         while (n_pins < MOST && status == PGAS_OK) {
-            status = pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_PIN_READ, 0, &pins[n_pins]);
+            status = pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_PIN_READ, 0,
+                                    &pins[n_pins]);
             n_pins += status == PGAS_OK;
         }
-        crew_judge(status == PGAS_ERR_NO_MEMORY && n_pins == (int)info.n_lines, "as many pins as lines");
+        crew_judge(status == PGAS_ERR_NO_MEMORY && n_pins == (int)info.n_lines,
+                   "as many pins as lines");
         BAD(pgas_array_pin(array, first, PGAS_ARRAY_PIN_READ, 0, &more)); /* that one is there */
         BAD(pgas_array_unpin(&more));
         BAD(pgas_array_get_u64(array, first + (uint64_t)n_pins * chunk + 1, &value));
         crew_judge(value == 0, "get goes on without lines");
-        BAD(pgas_array_fetch_op(array, first + (uint64_t)(n_pins + 1) * chunk + (uint64_t)me, PGAS_ARRAY_ADD_U64,
-                                &(uint64_t){ 1 }, &value));
+        BAD(pgas_array_fetch_op(array, first + (uint64_t)(n_pins + 1) * chunk + (uint64_t)me,
+                                PGAS_ARRAY_ADD_U64, &(uint64_t){ 1 }, &value));
         BAD(pgas_array_unpin(&pins[n_pins / 2]));
-        BAD(pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_PIN_READ, 0, &pins[n_pins / 2]));
+        BAD(pgas_array_pin(array, first + (uint64_t)n_pins * chunk, PGAS_ARRAY_PIN_READ, 0,
+                           &pins[n_pins / 2]));
         while (n_pins > 0)
             BAD(pgas_array_unpin(&pins[--n_pins]));
     }
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "a cache of which all lines are pinned has no room, and has it again");
+    spmd_is_int(crew_faults(), 0,
+                "a cache of which all lines are pinned has no room, and has it again");
 }
 
 /* ---- others' wishes ---- */
 
-/* While rank 0 has a chunk of a rank pinned, of the last one or its own, the others set, apply and read it. They ring first;
- * what rank 0 sees stays as it is until it lets go, and then their wishes come true. */
+/* While rank 0 has a chunk of a rank pinned, of the last one or its own, the others set, apply and
+ * read it. They ring first; what rank 0 sees stays as it is until it lets go, and then their wishes
+ * come true. */
 static void keeps_still(pgas_array_pin_mode_t mode, int home)
 {
     pgas_array_t *array = make_array(8, 3);
@@ -275,7 +294,8 @@ static void keeps_still(pgas_array_pin_mode_t mode, int home)
     BAD(pgas_barrier(NULL));
     if (me == 0) {
         pgas_array_pin_t pin;
-        BAD(pgas_array_pin(array, i, mode, mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_ADD_U64 : 0, &pin));
+        BAD(pgas_array_pin(array, i, mode, mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_ADD_U64 : 0,
+                           &pin));
         BAD(pgas_barrier(NULL));
         volatile uint64_t *data = pin.data;
         while (__atomic_load_n(&n_rung, __ATOMIC_ACQUIRE) < n_ranks - 1)
@@ -328,9 +348,11 @@ static void walks(void)
     uint64_t n = pgas_array_n_elems(array), first, end;
     pgas_array_walk_t w;
     for (int k = 0; k < 60; k++) {
-        uint64_t from = (uint64_t)(k * 29) % n, count = (uint64_t)(k * 13) % (n - from + 1), at = from;
+        uint64_t from = (uint64_t)(k * 29) % n, count = (uint64_t)(k * 13) % (n - from + 1),
+                 at = from;
         pgas_array_pin_mode_t mode = k % 5 == 4 ? PGAS_ARRAY_PIN_OPERATE : PGAS_ARRAY_PIN_READ;
-        BAD(pgas_array_walk_begin(array, from, count, mode, mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_MAX_U32 : 0, &w));
+        BAD(pgas_array_walk_begin(array, from, count, mode,
+                                  mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_MAX_U32 : 0, &w));
         while (pgas_array_walk_next(&w)) {
             span_of(array, at, &first, &end);
             end = end < from + count ? end : from + count;
@@ -342,17 +364,18 @@ static void walks(void)
         BAD(pgas_array_walk_end(&w));
         crew_judge(at == from + count || k % 7 == 6, "a walk over a range");
         if (k % 3 == 0)
-            BAD(pgas_array_prefetch(array, from, count, mode, mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_MAX_U32 : 0));
+            BAD(pgas_array_prefetch(array, from, count, mode,
+                                    mode == PGAS_ARRAY_PIN_OPERATE ? PGAS_ARRAY_MAX_U32 : 0));
     }
     BAD(pgas_barrier(NULL));
-    uint64_t share = n / (uint64_t)n_ranks, begin = (uint64_t)((me + 1) % n_ranks) * share; /* another one's */
+    /* another one's */
+    uint64_t share = n / (uint64_t)n_ranks, begin = (uint64_t)((me + 1) % n_ranks) * share;
     uint64_t mine = me == n_ranks - 2 ? n - begin : share;
     BAD(pgas_array_prefetch(array, begin, mine, PGAS_ARRAY_PIN_WRITE, 0));
     BAD(pgas_array_walk_begin(array, begin, mine, PGAS_ARRAY_PIN_WRITE, 0, &w));
-    while (pgas_array_walk_next(&w)) {
+    while (pgas_array_walk_next(&w))
         for (uint64_t k = 0; k < w.n; k++)
             ((uint32_t *)w.data)[k] += (uint32_t)(w.first + k);
-    }
     BAD(pgas_array_walk_end(&w));
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_prefetch(array, 0, n, PGAS_ARRAY_PIN_READ, 0));
@@ -365,22 +388,23 @@ static void walks(void)
     GAVE(pgas_array_prefetch(array, n, 1, PGAS_ARRAY_PIN_READ, 0), PGAS_ERR_RANGE);
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "walks go over a range once and in order; prefetch harms nothing");
+    spmd_is_int(crew_faults(), 0,
+                "walks go over a range once and in order; prefetch harms nothing");
 }
 
-/* The home's threads pin, and add through the pointer; the others have the home add. What they do at one time would be lost. */
+/* The home's threads pin, and add through the pointer; the others have the home add. What they do
+ * at one time would be lost. */
 static void foreign_accesses(void)
 {
     enum { ADDS = 30000 };
     pgas_array_t *array = make_array(8, 3);
     uint64_t one = 1, value = 0, sum = 0;
     int64_t mine = ADDS, all = 0;
-    if (me == 0 || pgas_node_of(0) != pgas_node()) {
+    if (me == 0 || pgas_node_of(0) != pgas_node())
         for (int n = 0; n < ADDS; n++)
             BAD(pgas_array_fetch_op(array, 3, PGAS_ARRAY_ADD_U64, &one, &value));
-    } else {
+    else
         mine = 0;
-    }
     for (; me == 0 && sum < ADDS * (uint64_t)n_ranks * 2; mine++) {
         pgas_array_pin_t pin;
         if (BAD(pgas_array_pin(array, 3, PGAS_ARRAY_PIN_WRITE, 0, &pin)))
@@ -395,7 +419,8 @@ static void foreign_accesses(void)
     crew_judge(value == (uint64_t)all, "what was added");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "no access of another node comes between what is done through a pin at home");
+    spmd_is_int(crew_faults(), 0,
+                "no access of another node comes between what is done through a pin at home");
 }
 
 /* ---- fewer lines than pins ---- */
@@ -423,7 +448,8 @@ static void pin_after_another(int who, void *arg)
     if (far_chunk(arg, (uint64_t)who, &i) && who == 0) {
         BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &pin));
         __atomic_store_n(&n_taken, 1, __ATOMIC_RELEASE);
-        while (!__atomic_load_n(&pgasi_array_of(arg)->want_line, __ATOMIC_RELAXED) && !__atomic_load_n(&n_ended, __ATOMIC_ACQUIRE))
+        while (!__atomic_load_n(&pgasi_array_of(arg)->want_line, __ATOMIC_RELAXED) &&
+               !__atomic_load_n(&n_ended, __ATOMIC_ACQUIRE))
             crew_serve();
         crew_judge(n_ended == 0, "a pin ended that had no line");
         BAD(pgas_array_unpin(&pin));
@@ -436,17 +462,20 @@ static void pin_after_another(int who, void *arg)
     }
 }
 
-/* Two lines: each thread has one and wants another. The one that asks last is refused, so that neither waits for ever. */
+/* Two lines: each thread has one and wants another. The one that asks last is refused, so that
+ * neither waits for ever. */
 static void pin_crosswise(int who, void *arg)
 {
     pgas_array_pin_t first, second;
     uint64_t i, other;
     for (uint64_t n = 0; n < 30; n++) {
-        bool far = far_chunk(arg, (n * 5 + 2 * (uint64_t)who) % 8, &i) && far_chunk(arg, (n * 5 + 2 * (uint64_t)who + 1) % 8, &other);
+        bool far = far_chunk(arg, (n * 5 + 2 * (uint64_t)who) % 8, &i) &&
+                   far_chunk(arg, (n * 5 + 2 * (uint64_t)who + 1) % 8, &other);
         if (far)
             BAD(pgas_array_pin(arg, i, PGAS_ARRAY_PIN_READ, 0, &first));
         crew_meet(who);
-        pgas_status_t status = far ? pgas_array_pin(arg, other, PGAS_ARRAY_PIN_READ, 0, &second) : PGAS_ERR_NO_MEMORY;
+        pgas_status_t status =
+            far ? pgas_array_pin(arg, other, PGAS_ARRAY_PIN_READ, 0, &second) : PGAS_ERR_NO_MEMORY;
         if (status == PGAS_OK)
             BAD(pgas_array_unpin(&second));
         else
@@ -469,18 +498,21 @@ static void all_want_more(void)
     crew_run(2, pin_after_another, array);
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "a pin waits for a line as long as only pins of others have them");
+    spmd_is_int(crew_faults(), 0,
+                "a pin waits for a line as long as only pins of others have them");
     array = crew_array(8, (uint64_t)n_ranks * 8 * chunk, (size_t)chunk, 2, NULL);
     crew_run(2, pin_crosswise, array);
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
-    spmd_is_int(crew_faults(), 0, "of threads that pin more than the cache has none waits for ever");
+    spmd_is_int(crew_faults(), 0,
+                "of threads that pin more than the cache has none waits for ever");
 }
 
 /* ---- threads inside an access ---- */
 
-/* The holder's second thread is inside an access of an element, in its operator, while the taker asks for the first chunk. The
- * looker is the rank that gives that chunk away: its home, or the one with a line. */
+/* The holder's second thread is inside an access of an element, in its operator, while the taker
+ * asks for the first chunk. The looker is the rank that gives that chunk away: its home, or the one
+ * with a line. */
 static struct {
     int holder, looker, taker, n_inside, n_let_go;
     uint64_t i; /* of the holder's access */
@@ -531,7 +563,8 @@ static void look(pgas_array_t *array, uint64_t n_before)
     } while (info.recalls == n_before);
     pgasi_path_state_t before = pgasi_serve_begin();
     pgasi_array_poll();
-    crew_judge(waits(pgasi_array_of(array)) == (inside.i == 0), "a chunk waits for a thread that is inside it, and for no other");
+    crew_judge(waits(pgasi_array_of(array)) == (inside.i == 0),
+               "a chunk waits for a thread that is inside it, and for no other");
     pgasi_serve_end(before);
     BAD(pgas_call(inside.holder, let_go, NULL, 0, NULL));
 }
@@ -539,7 +572,8 @@ static void look(pgas_array_t *array, uint64_t n_before)
 static bool may_combine(const pgas_array_t *array)
 {
     uint64_t rights = pgas_array_rights(pgas_array_entry(array, inside.i));
-    return (rights & PGAS_ARRAY_CHANGE) || ((rights & PGAS_ARRAY_COMBINE) && rights >> 32 == stay_op);
+    return (rights & PGAS_ARRAY_CHANGE) ||
+           ((rights & PGAS_ARRAY_COMBINE) && rights >> 32 == stay_op);
 }
 
 static void stay_inside(int who, void *array)
@@ -547,13 +581,15 @@ static void stay_inside(int who, void *array)
     uint64_t one = 1;
     pgas_array_info_t info = { 0 };
     pgas_array_pin_t pin;
-    for (int k = 0; k < 2; k++) { /* the second time, threads that share the chunk have entries for the operator */
+    /* the second time, threads that share the chunk have entries for the operator */
+    for (int k = 0; k < 2; k++) {
         if (me == inside.looker || me == inside.holder)
             BAD(pgas_array_apply(array, me == inside.looker ? 0 : inside.i, stay_op, &one));
         crew_meet(who);
     }
     if (who == 1 && me == inside.holder) {
-        stays = crew_judge(may_combine(array), "threads that share a chunk operate without its lock");
+        stays =
+            crew_judge(may_combine(array), "threads that share a chunk operate without its lock");
         BAD(pgas_array_apply(array, inside.i, stay_op, &one));
         __atomic_store_n(&inside.n_inside, 1, __ATOMIC_RELEASE);
     }
@@ -572,7 +608,8 @@ static void stay_inside(int who, void *array)
     BAD(pgas_array_unpin(&pin));
 }
 
-static void kept_by_access(pgas_array_pin_mode_t mode, int holder, uint64_t i, int looker, int taker, const char *what)
+static void kept_by_access(pgas_array_pin_mode_t mode, int holder, uint64_t i, int looker,
+                           int taker, const char *what)
 {
     pgas_array_t *array = crew_array(8, (uint64_t)n_ranks * 1024, 512, 3, NULL);
     pgas_array_pin_t pin;
@@ -592,14 +629,18 @@ static void kept_by_access(pgas_array_pin_mode_t mode, int holder, uint64_t i, i
 
 static void accesses_keep(void)
 {
-    pgas_array_op_def_t def = { .elem_bytes = 8, .identity = &(uint64_t){ 0 }, .combine = add_and_stay };
+    pgas_array_op_def_t def = { .elem_bytes = 8,
+                                .identity = &(uint64_t){ 0 },
+                                .combine = add_and_stay };
     BAD(pgas_array_op_register("t.stay", &def, &stay_op));
     int last = n_ranks - 1, neighbour = n_ranks / pgas_n_nodes() - 1;
     const pgas_array_pin_mode_t writes = PGAS_ARRAY_PIN_WRITE, operates = PGAS_ARRAY_PIN_OPERATE;
-    kept_by_access(writes, neighbour, 0, 0, last, "a home gives a chunk away when no thread of its node is inside");
+    kept_by_access(writes, neighbour, 0, 0, last,
+                   "a home gives a chunk away when no thread of its node is inside");
     kept_by_access(writes, last, 0, last, 0, "and a cache its line, when no thread of its rank is");
     kept_by_access(operates, last, 0, last, 0, "also a line of operands");
-    kept_by_access(writes, last - 1, (uint64_t)(last - 1) * 1024 + 512, last, 0, "whatever threads of other ranks do");
+    kept_by_access(writes, last - 1, (uint64_t)(last - 1) * 1024 + 512, last, 0,
+                   "whatever threads of other ranks do");
 }
 
 static void shares(void)

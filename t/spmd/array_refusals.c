@@ -1,9 +1,10 @@
 /* What arrays refuse.
- *   what:   indices out of range, elements of another size, null pointers, operators that are unknown, here or at the home,
- *           or for other elements, parameters that are wrong or differ between ranks, an end with pins or locks held,
- *           threads that are not attached, handlers, calls before init and after finalize: each gives the promised status,
- *           the same on all ranks where all take part, with a line of the log where one is promised, and leaves the array as
- *           it was
+ *   what:   indices out of range, elements of another size, null pointers, operators that are
+ *           unknown, here or at the home, or for other elements, parameters that are wrong or
+ *           differ between ranks, an end with pins or locks held, threads that are not attached,
+ *           handlers, calls before init and after finalize: each gives the promised status, the
+ *           same on all ranks where all take part, with a line of the log where one is promised,
+ *           and leaves the array as it was
  *   np:     2 3 4
  *   nodes:  1 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0
@@ -13,7 +14,7 @@
 #include "t/spmd/said.h"
 
 #define CHUNK 8
-#define N 100
+#define N     100
 
 static int me, n_ranks;
 static pgas_array_t *array; /* of 64 bits */
@@ -44,7 +45,7 @@ static void without_the_library(const char *when)
     GAVE(pgas_array_gather(&none, &value, 1, &value), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_scatter(&none, &value, 1, &value), PGAS_ERR_NOT_INIT);
     GAVE(pgas_array_prefetch(&none, 0, 1, PGAS_ARRAY_PIN_READ, 0), PGAS_ERR_NOT_INIT);
-    crew_judge(made == NULL, "nothing is made");
+    crew_judge(!made, "nothing is made");
     spmd_is_int(crew_faults(), 0, "%s: PGAS_ERR_NOT_INIT", when);
 }
 
@@ -172,8 +173,13 @@ static void merge_two(void *to, const void *from)
 static void operators(void)
 {
     static const uint64_t zeros[2];
-    static const pgas_array_op_t unknown[] = { 0, 16, PGAS_ARRAY_OP(PGAS_ARRAY_KIND_XOR, PGAS_ARRAY_TYPE_F64),
-                                               PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0), 0x7fffffff, UINT32_MAX };
+    static const pgas_array_op_t unknown[] = { 0,
+                                               16,
+                                               PGAS_ARRAY_OP(PGAS_ARRAY_KIND_XOR,
+                                                             PGAS_ARRAY_TYPE_F64),
+                                               PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0),
+                                               0x7fffffff,
+                                               UINT32_MAX };
     pgas_array_op_def_t def = { 8, 8, zeros, add_two, merge_two };
     pgas_array_op_t merged = 0, none = 0;
     pgas_array_pin_t pin;
@@ -183,11 +189,13 @@ static void operators(void)
         GAVE(pgas_array_apply_u64(array, 3, unknown[k], 1), PGAS_ERR_NOT_FOUND);
         GAVE(pgas_array_apply(array, N - 3, unknown[k], &value), PGAS_ERR_NOT_FOUND);
         GAVE(pgas_array_fetch_op(array, 3, unknown[k], &value, &value), PGAS_ERR_NOT_FOUND);
-        GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_PIN_OPERATE, unknown[k], &pin), PGAS_ERR_NOT_FOUND);
+        GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_PIN_OPERATE, unknown[k], &pin),
+             PGAS_ERR_NOT_FOUND);
     }
     GAVE(pgas_array_apply(array, 3, PGAS_ARRAY_ADD_U32, &half), PGAS_ERR_MISMATCH);
     GAVE(pgas_array_fetch_op(array, N - 1, PGAS_ARRAY_MAX_U8, &half, &value), PGAS_ERR_MISMATCH);
-    GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_F32, &pin), PGAS_ERR_MISMATCH);
+    GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_PIN_OPERATE, PGAS_ARRAY_ADD_F32, &pin),
+         PGAS_ERR_MISMATCH);
     BAD(pgas_array_op_register("merged", &def, &merged));
     GAVE(pgas_array_pin(array, 3, PGAS_ARRAY_PIN_OPERATE, merged, &pin), PGAS_ERR_MISMATCH);
     GAVE(pgas_array_op_register(NULL, &def, &none), PGAS_ERR_INVALID);
@@ -225,7 +233,8 @@ static void unknown_at_home(void)
             GAVE(pgas_array_fetch_op(array, 2, op, &value, &old), PGAS_ERR_NOT_FOUND);
         }
         pgas_array_pin_t pin;
-        if (far && !GAVE(pgas_array_pin(array, 1, PGAS_ARRAY_PIN_OPERATE, op, &pin), PGAS_ERR_NOT_FOUND))
+        if (far &&
+            !GAVE(pgas_array_pin(array, 1, PGAS_ARRAY_PIN_OPERATE, op, &pin), PGAS_ERR_NOT_FOUND))
             BAD(pgas_array_unpin(&pin));
         static const char row[1 << 15]; /* no call carries it */
         def = (pgas_array_op_def_t){ 8, sizeof row, row, add_two, merge_two };
@@ -266,7 +275,8 @@ static void wrong_parameters(void)
     BAD(create_with(65536, 10, &opts));
     opts.chunk_elems = (1 << 20) + 1;
     pgas_status_t status = create_with(1, 10, &opts);
-    crew_judge(status == PGAS_ERR_INVALID || status == PGAS_ERR_LIMIT, "chunks of too many elements");
+    crew_judge(status == PGAS_ERR_INVALID || status == PGAS_ERR_LIMIT,
+               "chunks of too many elements");
     opts = plain;
     opts.size = 4;
     GAVE(create_with(8, 10, &opts), PGAS_ERR_INVALID);
@@ -290,7 +300,8 @@ static void wrong_parameters(void)
         offsets[how == 0 ? 0 : how == 1 ? n_ranks : 1] += how == 2 ? 10 * (uint64_t)n_ranks + 1 : 1;
         GAVE(create_with(8, (uint64_t)n_ranks * 10, &opts), PGAS_ERR_INVALID);
     }
-    GAVE(create_with(me == n_ranks - 1 ? 0 : 8, 10, NULL), PGAS_ERR_INVALID); /* of one rank: all are told */
+    /* of one rank: all are told */
+    GAVE(create_with(me == n_ranks - 1 ? 0 : 8, 10, NULL), PGAS_ERR_INVALID);
     spmd_is_int(crew_faults(), 0, "wrong parameters of create");
     said_begin();
     GAVE(create_with(8, UINT64_C(1) << 32, NULL), PGAS_ERR_NO_MEMORY);

@@ -1,24 +1,27 @@
 /* Soak: everything that arrays offer, at once.
- *   what:   threads of all ranks count by fetch_op and compare_swap, apply with several operators, keep elements of their
- *           own between those of others, change pairs under locks, set and read structures, pin and walk, all in the same
- *           chunks and without phases: after each round no count, operand or element is lost or doubled, meanwhile nothing
- *           goes back, is torn or is another's
+ *   what:   threads of all ranks count by fetch_op and compare_swap, apply with several operators,
+ *           keep elements of their own between those of others, change pairs under locks, set and
+ *           read structures, pin and walk, all in the same chunks and without phases: after each
+ *           round no count, operand or element is lost or doubled, meanwhile nothing goes back, is
+ *           torn or is another's
  *   np:     2 3 4 7
  *   nodes:  1 1 2 3
  *   tls:    posix posix posix tcp,self
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_ARRAY_ACCESS=open PGAS_LANES=2 |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=512 PGAS_CHUNKS_MAX=2 PGAS_SERVICE_THREADS=0 | PGAS_ARRAY_ACCESS=guarded
- *   source: pgas/array.h; `make soak` runs it for a minute (ARRAY_SOAK_SECONDS: of one configuration)
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=512 PGAS_CHUNKS_MAX=2 PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_ARRAY_ACCESS=guarded
+ *   source: pgas/array.h; `make soak` runs it for a minute (ARRAY_SOAK_SECONDS: of one
+ *   configuration)
  */
 #include "base/clock.h"
 #include "t/spmd/array_crew.h"
 
-#define THREADS 3
-#define CHUNK 512 /* scalars in smaller chunks are not used by plain instructions */
-#define APART 64 /* elements that are used */
-#define N_SHARED 8 /* elements of each kind */
-#define N_OWN 6    /* elements of each thread */
-#define WORDS 5
+#define THREADS   3
+#define CHUNK     512 /* scalars in smaller chunks are not used by plain instructions */
+#define APART     64  /* elements that are used */
+#define N_SHARED  8   /* elements of each kind */
+#define N_OWN     6   /* elements of each thread */
+#define WORDS     5
 #define N_STRUCTS 12
 
 enum { COUNTS, SUMS, BITS, MOSTS, PAIRS, N_KINDS };
@@ -32,13 +35,15 @@ typedef struct {
 static int me, n_ranks, n_all, over, n_rounds;
 static pgas_array_t *array, *structs;
 static worker_t worker[THREADS];
-static uint64_t given[N_KINDS * N_SHARED], all_given[N_KINDS * N_SHARED]; /* what this rank, all ranks, have brought in */
+/* what this rank, all ranks, have brought in */
+static uint64_t given[N_KINDS * N_SHARED], all_given[N_KINDS * N_SHARED];
 static uint64_t n_steps;
 
 /* Elements of one kind are spread: chunks have some of each, and own ones of several threads. */
 static uint64_t shared_at(int kind, uint64_t k)
 {
-    return (k * N_KINDS + (uint64_t)kind) * (uint64_t)(1 + N_OWN * n_all / (N_KINDS * N_SHARED)) * APART;
+    return (k * N_KINDS + (uint64_t)kind) * (uint64_t)(1 + N_OWN * n_all / (N_KINDS * N_SHARED)) *
+           APART;
 }
 
 static uint64_t n_elems(void)
@@ -56,10 +61,9 @@ static bool is_shared(uint64_t i)
 static uint64_t own_at(int id, int k)
 {
     uint64_t number = (uint64_t)(k * n_all + id), i = 0;
-    for (uint64_t n = 0;; i += APART) {
+    for (uint64_t n = 0;; i += APART)
         if (!is_shared(i) && n++ == number)
             return i;
-    }
 }
 
 static void give(int kind, uint64_t k, uint64_t x)
@@ -101,7 +105,8 @@ static void apply(worker_t *w, uint64_t k)
     case 1:
         x = w->stamp += (uint64_t)n_all;
         BAD(pgas_array_apply_u64(array, shared_at(MOSTS, k), PGAS_ARRAY_MAX_U64, x));
-        w->seen[MOSTS * N_SHARED + k] = x > w->seen[MOSTS * N_SHARED + k] ? x : w->seen[MOSTS * N_SHARED + k];
+        w->seen[MOSTS * N_SHARED + k] =
+            x > w->seen[MOSTS * N_SHARED + k] ? x : w->seen[MOSTS * N_SHARED + k];
         return;
     case 2:
         BAD(pgas_array_get_u64(array, shared_at(SUMS, k), &value));
@@ -137,7 +142,8 @@ static void change_pair(worker_t *w, uint64_t k)
 
 static void use_own(worker_t *w, int k)
 {
-    uint64_t i = own_at(w->id, k), value = 0, x = pgasi_rng_u64(&w->rng), index[N_OWN], values[N_OWN];
+    uint64_t i = own_at(w->id, k), value = 0, x = pgasi_rng_u64(&w->rng), index[N_OWN],
+             values[N_OWN];
     pgas_array_pin_t pin;
     switch (pgasi_rng_below(&w->rng, 6)) {
     case 0:
@@ -145,7 +151,8 @@ static void use_own(worker_t *w, int k)
         w->own[k] = x;
         break;
     case 1:
-        BAD(pgas_array_compare_swap(array, i, x % 2 ? &w->own[k] : &x, &(uint64_t){ x / 2 }, &value));
+        BAD(pgas_array_compare_swap(array, i, x % 2 ? &w->own[k] : &x, &(uint64_t){ x / 2 },
+                                    &value));
         crew_judge(value == w->own[k], "compare_swap's old value");
         w->own[k] = x % 2 || x == w->own[k] ? x / 2 : w->own[k];
         break;
@@ -195,7 +202,8 @@ static void use_struct(worker_t *w)
 static void walk(worker_t *w)
 {
     pgas_array_walk_t walk;
-    uint64_t first = pgasi_rng_below(&w->rng, n_elems()), n = pgasi_rng_below(&w->rng, n_elems() - first), at = first;
+    uint64_t first = pgasi_rng_below(&w->rng, n_elems()),
+             n = pgasi_rng_below(&w->rng, n_elems() - first), at = first;
     BAD(pgas_array_walk_begin(array, first, n, PGAS_ARRAY_PIN_READ, 0, &walk));
     while (pgas_array_walk_next(&walk))
         at += walk.n;
@@ -232,7 +240,8 @@ static void compare(void)
         for (uint64_t k = 0; k < N_SHARED && kind != MOSTS; k++) {
             int at = kind * N_SHARED + (int)k;
             BAD(pgas_array_get_u64(array, shared_at(kind, k), &value));
-            crew_judge(value == (kind == BITS ? xored[at] : all_given[at]), "what all have brought in");
+            crew_judge(value == (kind == BITS ? xored[at] : all_given[at]),
+                       "what all have brought in");
         }
     }
 }

@@ -1,6 +1,7 @@
-/* One rank of this job is killed while all use an array: the program of t/spmd/array_kill.t, no test by itself.
- *   array_victim RANK HOW      HOW is traffic: in the middle of accesses; pin: with a chunk pinned that the others want;
- *                              lock: with a lock that the others wait for
+/* One rank of this job is killed while all use an array: the program of t/spmd/array_kill.t, no
+ * test by itself.
+ *   array_victim RANK HOW      HOW is traffic: in the middle of accesses; pin: with a chunk pinned
+ *                              that the others want; lock: with a lock that the others wait for
  * The others go on if PGAS_ON_PEER_DEATH says so, and say what they saw. */
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "pgas/array.h"
 #include "pgas/pgas.h"
 
-#define CHUNK 16
+#define CHUNK  16
 #define DEADLY 3000 /* accesses of a rank until it dies */
 
 static pgas_array_t *array;
@@ -66,8 +67,8 @@ static int traffic(bool dies)
     return expect(status, PGAS_ERR_PEER, "an access");
 }
 
-/* The victim keeps what the others want, all of them; it dies once the first has asked, or soon after: in any case they wait
- * for it, before or after its death. */
+/* The victim keeps what the others want, all of them; it dies once the first has asked, or soon
+ * after: in any case they wait for it, before or after its death. */
 static int keeps(bool dies, bool locks)
 {
     uint64_t i = n_elems / 2, value;
@@ -76,7 +77,8 @@ static int keeps(bool dies, bool locks)
     if (dies && locks)
         n_bad += expect(pgas_array_wlock(array, i), PGAS_OK, "the victim's lock");
     if (dies && !locks)
-        n_bad += expect(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin), PGAS_OK, "the victim's pin");
+        n_bad += expect(pgas_array_pin(array, i, PGAS_ARRAY_PIN_WRITE, 0, &pin), PGAS_OK,
+                        "the victim's pin");
     pgas_barrier(NULL);
     for (int n = 0; dies && n < DEADLY; n++)
         pgas_progress();
@@ -85,7 +87,8 @@ static int keeps(bool dies, bool locks)
     if (locks)
         return n_bad + expect(pgas_array_rlock(array, i), PGAS_ERR_PEER, "a lock");
     pgas_status_t status = pgas_array_get_u64(array, i, &value);
-    bool may_be_at_hand = pgas_node() == pgas_node_of(pgas_array_home(array, i)); /* until the home notices */
+    /* until the home notices */
+    bool may_be_at_hand = pgas_node() == pgas_node_of(pgas_array_home(array, i));
     while (status == PGAS_OK && may_be_at_hand)
         status = pgas_array_get_u64(array, draw(n_elems), &value);
     return n_bad + expect(status, PGAS_ERR_PEER, "an access to a chunk that was pinned");
@@ -114,10 +117,9 @@ int main(int argc, char **argv)
     state = (uint64_t)pgas_rank() + 1;
     if (pgas_array_create(NULL, 8, n_elems, &opts, &array) != PGAS_OK)
         return 4;
-    for (int n = 0; n < 100; n++) {
+    for (int n = 0; n < 100; n++)
         if (expect(one_access(), PGAS_OK, "an access of all") > 0)
             return 5;
-    }
     pgas_barrier(NULL);
     if (pgas_rank() == 0) {
         printf("started %lld\n", (long long)time(NULL));
@@ -125,10 +127,12 @@ int main(int argc, char **argv)
     }
     pgas_barrier(NULL);
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    int n_bad = strcmp(argv[2], "traffic") == 0 ? traffic(dies) : keeps(dies, strcmp(argv[2], "lock") == 0);
+    int n_bad =
+        strcmp(argv[2], "traffic") == 0 ? traffic(dies) : keeps(dies, strcmp(argv[2], "lock") == 0);
     clock_gettime(CLOCK_MONOTONIC, &ended);
     n_bad += after();
-    printf("%s %d after %d s\n", n_bad == 0 ? "survived" : "failed", pgas_rank(), (int)(ended.tv_sec - begun.tv_sec));
+    printf("%s %d after %d s\n", n_bad == 0 ? "survived" : "failed", pgas_rank(),
+           (int)(ended.tv_sec - begun.tv_sec));
     fflush(stdout);
     _exit(n_bad);
 }

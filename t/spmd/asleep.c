@@ -1,12 +1,14 @@
 /* Calls that arrive while a waiter is being woken.
- *   what:   a call runs at once although the ring for it found a thread that was just leaving its wait: a rank whose thread
- *           leaves a barrier and computes, while its service thread sleeps, runs the call of the rank that came last; so it
- *           does if calls of several threads come
+ *   what:   a call runs at once although the ring for it found a thread that was just leaving its
+ *           wait: a rank whose thread leaves a barrier and computes, while its service thread
+ *           sleeps, runs the call of the rank that came last; so it does if calls of several
+ *           threads come
  *   np:     2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2
  *   source: src/boot/wait.h
- * A call counts as lost if it has not run 50 ms after its sender went on, and no other thread of the rank is ready to run: a
- * machine that is busy delays calls too, but then the service thread is ready, not asleep. */
+ * A call counts as lost if it has not run 50 ms after its sender went on, and no other thread of
+ * the rank is ready to run: a machine that is busy delays calls too, but then the service thread is
+ * ready, not asleep. */
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
@@ -16,12 +18,12 @@
 #include "boot/wait.h"
 #include "t/spmd/job.h"
 
-#define ROUNDS 40
-#define TRIES 20
-#define LATE_NS UINT64_C(50000000)
+#define ROUNDS    40
+#define TRIES     20
+#define LATE_NS   UINT64_C(50000000)
 #define ASLEEP_NS UINT64_C(3000000)
-#define CALLER 0
-#define TARGET 1
+#define CALLER    0
+#define TARGET    1
 
 static pgas_handler_t mark;
 static uint64_t n_marked;
@@ -48,7 +50,7 @@ static bool some_thread_is_ready(void)
     DIR *tasks = opendir("/proc/self/task");
     const struct dirent *entry;
     bool ready = !tasks;
-    while (tasks && (entry = readdir(tasks)) != NULL) {
+    while (tasks && (entry = readdir(tasks))) {
         char path[300], state = 'R';
         int tid = atoi(entry->d_name);
         if (tid == 0 || tid == getpid())
@@ -83,13 +85,13 @@ static bool compute(uint64_t n_calls)
     return true;
 }
 
-/* Until the target's thread sleeps, and its service thread too: for long enough that neither is just looking around. */
+/* Until the target's thread sleeps, and its service thread too: for long enough that neither is
+ * just looking around. */
 static void wait_until_asleep(void)
 {
-    for (uint64_t since = pgasi_now_ns(); pgasi_now_ns() < since + ASLEEP_NS; sched_yield()) {
+    for (uint64_t since = pgasi_now_ns(); pgasi_now_ns() < since + ASLEEP_NS; sched_yield())
         if (!bell_shows(PGASI_BELL_SERVICE + 1))
             since = pgasi_now_ns();
-    }
 }
 
 static void tell(uint64_t n_calls)
@@ -155,7 +157,8 @@ static int rounds(uint64_t n_rounds, bool beside)
     return n_bad + (failed != NULL);
 }
 
-/* The count of sleepers is taken away, so that nobody wakes the service. True on the target if the call was lost. */
+/* The count of sleepers is taken away, so that nobody wakes the service. True on the target if the
+ * call was lost. */
 static bool lose_a_call(void)
 {
     bool lost = false;
@@ -174,7 +177,8 @@ static bool lose_a_call(void)
             pgas_progress();
     } else {
         pgas_barrier(NULL);
-        while (__atomic_load_n((uint64_t *)pgas_gptr_local(words[TARGET], 8), __ATOMIC_ACQUIRE) != UINT64_MAX)
+        while (__atomic_load_n((uint64_t *)pgas_gptr_local(words[TARGET], 8), __ATOMIC_ACQUIRE) !=
+               UINT64_MAX)
             sched_yield();
         pgas_call(TARGET, mark, NULL, 0, NULL);
         tell(n_calls);
@@ -183,7 +187,8 @@ static bool lose_a_call(void)
     return lost;
 }
 
-/* A service thread wakes by itself once a second and may run the call: then the judge gets another one. */
+/* A service thread wakes by itself once a second and may run the call: then the judge gets another
+ * one. */
 static void the_judge_can_fail(void)
 {
     int32_t lost = 0;

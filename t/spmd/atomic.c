@@ -1,6 +1,7 @@
 /* Atomics that meet.
- *   what:   concurrent atomics of all ranks on one word lose nothing, also together with the owner's own C11 atomics, on the
- *           heap and on attached memory, 32 and 64 bits, fetching and not
+ *   what:   concurrent atomics of all ranks on one word lose nothing, also together with the
+ *           owner's own C11 atomics, on the heap and on attached memory, 32 and 64 bits, fetching
+ *           and not
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -46,7 +47,8 @@ static void counters(const place_t *p)
         else
             n_bad += pgas_fetch_add_u64(p->at[0], 1, &old64) != PGAS_OK;
         sum += old64;
-        n_bad += pgas_fetch_add_u32(pgas_gptr_add(p->at[i % n_ranks], 12), 3, &old32) != PGAS_OK || old32 % 3 != 0;
+        n_bad += pgas_fetch_add_u32(pgas_gptr_add(p->at[i % n_ranks], 12), 3, &old32) != PGAS_OK ||
+                 old32 % 3 != 0;
         n_bad += pgas_atomic_add_u64(pgas_gptr_add(p->at[i % n_ranks], 16), 5) != PGAS_OK;
         n_bad += pgas_atomic_add_u32(pgas_gptr_add(p->at[i % n_ranks], 24), 7) != PGAS_OK;
     }
@@ -56,7 +58,8 @@ static void counters(const place_t *p)
     for (int i = 0; i < N; i++)
         turns += i % n_ranks == me;
     turns *= (uint64_t)n_ranks;
-    spmd_ok(n_bad == 0 && total == all * (all - 1) / 2 && (me != 0 || *(uint64_t *)word_of(p, 0) == all),
+    spmd_ok(n_bad == 0 && total == all * (all - 1) / 2 &&
+                (me != 0 || *(uint64_t *)word_of(p, 0) == all),
             "%s: a shared counter gives every number once", p->name);
     spmd_ok(*(uint32_t *)word_of(p, 12) == 3 * turns && *(uint64_t *)word_of(p, 16) == 5 * turns &&
                 *(uint32_t *)word_of(p, 24) == 7 * turns && *(uint32_t *)word_of(p, 8) == 0 &&
@@ -106,7 +109,8 @@ static void a_lock(const place_t *p)
                 pgas_progress();
         }
         n_bad += pgas_get_u64(sum, &value) != PGAS_OK || pgas_put_u64(sum, value + 1) != PGAS_OK;
-        n_bad += pgas_flush(0) != PGAS_OK || pgas_swap_u64(lock, 0, &old) != PGAS_OK || old != (uint64_t)me + 1;
+        n_bad += pgas_flush(0) != PGAS_OK || pgas_swap_u64(lock, 0, &old) != PGAS_OK ||
+                 old != (uint64_t)me + 1;
     }
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && (me != 0 || *(uint64_t *)word_of(p, 72) == (uint64_t)n_ranks * ROUNDS),
@@ -120,7 +124,8 @@ static void a_lock(const place_t *p)
     n_bad += pgas_fetch_xor_u32(small, 2, &old32) != PGAS_OK || old32 != 6;
     n_bad += pgas_fetch_or_u32(small, 3, &old32) != PGAS_OK || old32 != 4;
     n_bad += pgas_fetch_and_u32(small, 1, &old32) != PGAS_OK || old32 != 7;
-    n_bad += *(uint32_t *)word_of(p, 84) != 1 || *(uint32_t *)word_of(p, 80) != 0 || *(uint32_t *)word_of(p, 88) != 0;
+    n_bad += *(uint32_t *)word_of(p, 84) != 1 || *(uint32_t *)word_of(p, 80) != 0 ||
+             *(uint32_t *)word_of(p, 88) != 0;
     spmd_is_int(n_bad, 0, "%s: every form in 32 bits", p->name);
 }
 
@@ -157,7 +162,8 @@ static void refusals(const place_t *p)
                 pgas_amo_u64_nb(w, PGAS_AMO_ADD, 1, 0, &old, NULL) == PGAS_ERR_INVALID &&
                 pgas_amo_u32_nb(w, PGAS_AMO_SWAP, 1, 0, NULL, &req) == PGAS_ERR_INVALID &&
                 pgas_fetch_add_u64(PGAS_NULL, 1, &old) == PGAS_ERR_RANGE &&
-                pgas_fetch_add_u64(pgas_gptr_make(n_ranks, pgas_gptr_offset(w)), 1, &old) == PGAS_ERR_RANGE &&
+                pgas_fetch_add_u64(pgas_gptr_make(n_ranks, pgas_gptr_offset(w)), 1, &old) ==
+                    PGAS_ERR_RANGE &&
                 old == 77 && old32 == 77,
             "%s: misaligned, missing and foreign words are refused", p->name);
 }
@@ -170,7 +176,8 @@ int main(int argc, char **argv)
     n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL, user = PGAS_NULL;
     user_words = aligned_alloc(64, 256);
-    bool good = pgas_alloc(256, &ptr) == PGAS_OK && pgas_mem_attach(user_words, 256, &user) == PGAS_OK;
+    bool good =
+        pgas_alloc(256, &ptr) == PGAS_OK && pgas_mem_attach(user_words, 256, &user) == PGAS_OK;
     job_gather(ptr, heap.at);
     job_gather(user, attached.at);
     heap.own = pgas_gptr_local(ptr, 256);

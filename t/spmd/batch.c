@@ -1,10 +1,13 @@
 /* Batch handlers.
- *   what:   runs of gathered calls reach the batch form at once, single calls the plain one; together all of them, in order
+ *   what:   runs of gathered calls reach the batch form at once, single calls the plain one;
+ *           together all of them, in order
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_AGG_SIZE=64 PGAS_CALL_MAX=64 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
- *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_AGG_SIZE=256K PGAS_CHUNK_SIZE=1M | PGAS_SERVICE_THREADS=2
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_AGG_SIZE=64 PGAS_CALL_MAX=64 | PGAS_CHUNK_SIZE=4K
+ *   env:    PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_AGG_SIZE=256K PGAS_CHUNK_SIZE=1M |
+ *   env:    PGAS_SERVICE_THREADS=2
  *   source: pgas/handler.h; seeded model test
  */
 #include "base/rng.h"
@@ -39,7 +42,8 @@ static void on_ordered(const void *args, size_t bytes, pgas_thread_t source, voi
     look_at(args, bytes, source);
 }
 
-static void on_ordered_batch(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void on_ordered_batch(const void *args, size_t bytes, size_t stride, size_t n,
+                             pgas_thread_t source, void *context)
 {
     n_wrong += context != &n_wrong || n < 2 || n > RUN_MAX || stride % 8 != 0 || stride < bytes;
     n_batches++;
@@ -69,7 +73,8 @@ static void send_on(const void *args)
 {
     uint64_t value;
     memcpy(&value, args, sizeof value);
-    n_wrong += pgas_agg_call(handlers_agg, (int)(value % (uint64_t)n_ranks), add, &value, sizeof value) != PGAS_OK;
+    n_wrong += pgas_agg_call(handlers_agg, (int)(value % (uint64_t)n_ranks), add, &value,
+                             sizeof value) != PGAS_OK;
 }
 
 static void on_forward(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -80,7 +85,8 @@ static void on_forward(const void *args, size_t bytes, pgas_thread_t source, voi
     send_on(args);
 }
 
-static void on_forward_batch(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void on_forward_batch(const void *args, size_t bytes, size_t stride, size_t n,
+                             pgas_thread_t source, void *context)
 {
     (void)bytes;
     (void)source;
@@ -101,7 +107,8 @@ static int send(int rank, pgas_handler_t handler, uint8_t *number, size_t bytes,
 {
     char args[64];
     memset(args, (*number)++, sizeof args);
-    return (gather ? pgas_agg_call(agg, rank, handler, args, bytes) : pgas_call(rank, handler, args, bytes, NULL)) != PGAS_OK;
+    return (gather ? pgas_agg_call(agg, rank, handler, args, bytes)
+                   : pgas_call(rank, handler, args, bytes, NULL)) != PGAS_OK;
 }
 
 static void single_calls_are_plain(void)
@@ -114,7 +121,8 @@ static void single_calls_are_plain(void)
     for (int i = 0; i < 20; i++)
         n_bad += send(right, ordered, &number, 8, true) || pgas_agg_flush(agg, right) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain == 120 && n_batches == 0, "single calls go to the plain form");
+    spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain == 120 && n_batches == 0,
+            "single calls go to the plain form");
 }
 
 static void runs_go_at_once(void)
@@ -126,10 +134,13 @@ static void runs_go_at_once(void)
     for (int i = 0; i < N; i++)
         n_bad += send(right, ordered, &number, 8, true);
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain + n_batched == N, "each call of a run runs once, in order");
-    spmd_ok(n_batches > 0 && n_batched > n_plain && n_longest <= RUN_MAX, "as batches, no longer than a header tells");
+    spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain + n_batched == N,
+            "each call of a run runs once, in order");
+    spmd_ok(n_batches > 0 && n_batched > n_plain && n_longest <= RUN_MAX,
+            "as batches, no longer than a header tells");
     const char *size = getenv("PGAS_AGG_SIZE");
-    spmd_ok(!size || strcmp(size, "256K") != 0 || (n_longest == RUN_MAX && n_batches >= N / RUN_MAX),
+    spmd_ok(!size || strcmp(size, "256K") != 0 ||
+                (n_longest == RUN_MAX && n_batches >= N / RUN_MAX),
             "what is longer is several batches");
 }
 
@@ -145,7 +156,8 @@ static void any_mixture(uint64_t seed)
     reset();
     memset(sent, 0, sizeof sent);
     for (int i = 0; i < N;) {
-        uint64_t draw = pgasi_rng_u64(&rng), length = draw % 40 == 0 ? 1 + draw / 64 % 700 : 1 + draw / 64 % 6;
+        uint64_t draw = pgasi_rng_u64(&rng),
+                 length = draw % 40 == 0 ? 1 + draw / 64 % 700 : 1 + draw / 64 % 6;
         int rank = (int)(draw / 65536 % (uint64_t)n_ranks);
         bool plain = draw >> 40 & 1, direct = (draw >> 41) % 16 == 0;
         size_t bytes = size_of[(draw >> 48) % N_SIZES];
@@ -162,7 +174,8 @@ static void any_mixture(uint64_t seed)
         n_bad += next_of[r] != expected[r];
         n += n_expected[r];
     }
-    spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain + n_batched == n, "runs and others in one order, all of them");
+    spmd_ok(n_bad == 0 && n_wrong == 0 && n_plain + n_batched == n,
+            "runs and others in one order, all of them");
     next_of[(me + 1) % n_ranks]++;
     reset();
     uint8_t gap = 1;
@@ -180,11 +193,13 @@ static void batches_send_too(void)
     n_bad += pgas_agg_create(&opts, &handlers_agg) != PGAS_OK;
     reset();
     for (uint64_t i = 0; i < N; i++)
-        n_bad += pgas_agg_call(agg, (int)(i / 50 % (uint64_t)n_ranks), forward, &i, sizeof i) != PGAS_OK;
+        n_bad +=
+            pgas_agg_call(agg, (int)(i / 50 % (uint64_t)n_ranks), forward, &i, sizeof i) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     uint64_t all = 0;
     pgas_allreduce(NULL, &n_added, &all, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(n_bad == 0 && n_wrong == 0 && all == (uint64_t)n_ranks * N, "a batch sends what its calls would");
+    spmd_ok(n_bad == 0 && n_wrong == 0 && all == (uint64_t)n_ranks * N,
+            "a batch sends what its calls would");
     n_bad = pgas_agg_destroy(handlers_agg) != PGAS_OK;
     spmd_is_int(n_bad, 0, "the handlers' aggregator ends");
 }
@@ -195,8 +210,10 @@ int main(int argc, char **argv)
     int n_bad = 0;
     opts.batch = on_ordered_batch;
     other.batch = on_forward_batch;
-    n_bad += pgas_handler_register_opts("t.ordered", on_ordered, &n_wrong, &opts, &ordered) != PGAS_OK;
-    n_bad += pgas_handler_register_opts("t.ordered", on_ordered, &n_wrong, &other, &ordered) != PGAS_ERR_EXISTS;
+    n_bad +=
+        pgas_handler_register_opts("t.ordered", on_ordered, &n_wrong, &opts, &ordered) != PGAS_OK;
+    n_bad += pgas_handler_register_opts("t.ordered", on_ordered, &n_wrong, &other, &ordered) !=
+             PGAS_ERR_EXISTS;
     n_bad += pgas_handler_register("t.single", on_single, NULL, &single) != PGAS_OK;
     n_bad += pgas_handler_register("t.add", on_add, NULL, &add) != PGAS_OK;
     n_bad += pgas_handler_register_opts("t.forward", on_forward, NULL, &other, &forward) != PGAS_OK;

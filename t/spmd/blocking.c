@@ -1,7 +1,8 @@
 /* Handlers that wait.
- *   what:   a handler registered as blocking may wait for replies and counters while others run: a chain of 100 nested calls over
- *           the ranks, 100 that wait for one counter; they start in order and run one at a time; spawned handlers run at once;
- *           what they must not do is refused
+ *   what:   a handler registered as blocking may wait for replies and counters while others run: a
+ *           chain of 100 nested calls over the ranks, 100 that wait for one counter; they start in
+ *           order and run one at a time; spawned handlers run at once; what they must not do is
+ *           refused
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   tls:    posix sysv,cma
@@ -14,7 +15,8 @@
 
 #define DEPTH 100
 
-static pgas_handler_t nest, wait_for, plain_wait, refused, put_far, first_of_pair, second_of_pair, attach, attach_plain;
+static pgas_handler_t nest, wait_for, plain_wait, refused, put_far, first_of_pair, second_of_pair,
+    attach, attach_plain;
 static uint64_t n_plain_bad = 7;
 static int me, n_ranks;
 static pgas_sync_t gate;
@@ -35,7 +37,8 @@ static void on_nest(const void *args, size_t bytes, pgas_thread_t source, void *
     pgas_status_t status = PGAS_OK;
     level--;
     if (level > 0)
-        status = pgas_call_return((me + 1) % n_ranks, nest, &level, sizeof level, &below, sizeof below, NULL);
+        status = pgas_call_return((me + 1) % n_ranks, nest, &level, sizeof level, &below,
+                                  sizeof below, NULL);
     below = status == PGAS_OK ? below + 1 : 1000000;
     pgas_reply(&below, sizeof below);
 }
@@ -43,8 +46,10 @@ static void on_nest(const void *args, size_t bytes, pgas_thread_t source, void *
 static void a_hundred_nest(void)
 {
     uint64_t level = DEPTH, below = 0;
-    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, nest, &level, sizeof level, &below, sizeof below, NULL);
-    spmd_ok(status == PGAS_OK && below == DEPTH, "%d nested calls, each of which waits for the next (%d)", DEPTH, (int)below);
+    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, nest, &level, sizeof level, &below,
+                                            sizeof below, NULL);
+    spmd_ok(status == PGAS_OK && below == DEPTH,
+            "%d nested calls, each of which waits for the next (%d)", DEPTH, (int)below);
     pgas_barrier(NULL);
 }
 
@@ -103,7 +108,8 @@ static void on_refused(const void *args, size_t bytes, pgas_thread_t source, voi
     (void)source;
     (void)context;
     uint64_t bad = (pgas_barrier(NULL) != PGAS_ERR_CONTEXT) + (pgas_quiesce() != PGAS_ERR_CONTEXT) +
-                   (pgas_thread_detach() != PGAS_ERR_CONTEXT) + (pgas_finalize() != PGAS_ERR_CONTEXT) +
+                   (pgas_thread_detach() != PGAS_ERR_CONTEXT) +
+                   (pgas_finalize() != PGAS_ERR_CONTEXT) +
                    (pgas_init(NULL, NULL) != PGAS_ERR_CONTEXT);
     pgas_reply(&bad, sizeof bad);
 }
@@ -111,12 +117,14 @@ static void on_refused(const void *args, size_t bytes, pgas_thread_t source, voi
 static void what_concerns_all_is_refused(void)
 {
     uint64_t bad = 7;
-    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, refused, NULL, 0, &bad, sizeof bad, NULL);
-    spmd_ok(status == PGAS_OK && bad == 0, "collectives, quiescence and the end are refused in handlers");
+    pgas_status_t status =
+        pgas_call_return((me + 1) % n_ranks, refused, NULL, 0, &bad, sizeof bad, NULL);
+    spmd_ok(status == PGAS_OK && bad == 0,
+            "collectives, quiescence and the end are refused in handlers");
 }
 
-/* As a function that attaches and detaches does, whoever calls it; what the handler leaves attached, the next one does not
- * see. */
+/* As a function that attaches and detaches does, whoever calls it; what the handler leaves
+ * attached, the next one does not see. */
 static void on_attach(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -125,10 +133,12 @@ static void on_attach(const void *args, size_t bytes, pgas_thread_t source, void
     (void)context;
     pgas_thread_t self = pgas_thread_self();
     uint64_t bad = pgas_thread_detach() != PGAS_ERR_CONTEXT;
-    bad += pgas_thread_attach() != PGAS_OK || pgas_thread_self() != self || pgas_thread_detach() != PGAS_OK;
+    bad += pgas_thread_attach() != PGAS_OK || pgas_thread_self() != self ||
+           pgas_thread_detach() != PGAS_OK;
     bad += pgas_thread_detach() != PGAS_ERR_CONTEXT || pgas_thread_self() != self;
     bad += pgas_thread_attach() != PGAS_OK;
-    bad += pgas_call_return(me, attach_plain, NULL, 0, &n_plain_bad, sizeof n_plain_bad, NULL) != PGAS_OK;
+    bad += pgas_call_return(me, attach_plain, NULL, 0, &n_plain_bad, sizeof n_plain_bad, NULL) !=
+           PGAS_OK;
     pgas_reply(&bad, sizeof bad);
 }
 
@@ -138,7 +148,8 @@ static void on_attach_plain(const void *args, size_t bytes, pgas_thread_t source
     (void)bytes;
     (void)source;
     (void)context;
-    uint64_t bad = (pgas_thread_attach() != PGAS_ERR_CONTEXT) + (pgas_thread_detach() != PGAS_ERR_CONTEXT);
+    uint64_t bad =
+        (pgas_thread_attach() != PGAS_ERR_CONTEXT) + (pgas_thread_detach() != PGAS_ERR_CONTEXT);
     pgas_reply(&bad, sizeof bad);
 }
 
@@ -147,7 +158,9 @@ static void attaching_nests(void)
     uint64_t bad = 0, n_bad = 0;
     bool good = true;
     for (int i = 0; i < 3; i++) {
-        good = pgas_call_return((me + 1) % n_ranks, attach, NULL, 0, &bad, sizeof bad, NULL) == PGAS_OK && good;
+        good = pgas_call_return((me + 1) % n_ranks, attach, NULL, 0, &bad, sizeof bad, NULL) ==
+                   PGAS_OK &&
+               good;
         n_bad += bad;
     }
     spmd_ok(good && n_bad == 0, "a blocking handler attaches and detaches, down to where it began");
@@ -177,7 +190,8 @@ static void they_transfer(void)
     job_gather(word, words);
     pgas_barrier(NULL);
     uint64_t value = 4711 + (uint64_t)me, good = 0;
-    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, put_far, &value, sizeof value, &good, sizeof good, NULL);
+    pgas_status_t status = pgas_call_return((me + 1) % n_ranks, put_far, &value, sizeof value,
+                                            &good, sizeof good, NULL);
     spmd_ok(status == PGAS_OK && good == 1, "put, flush and get, also to other nodes");
     pgas_barrier(NULL);
     pgas_free(word);
@@ -204,7 +218,8 @@ static void spawned_handlers_run_at_once(void)
     int peer = (me + 1) % n_ranks;
     bool good = pgas_spawn(peer, first_of_pair, NULL, 0, &opts) == PGAS_OK &&
                 pgas_spawn(peer, second_of_pair, NULL, 0, &opts) == PGAS_OK;
-    spmd_ok(good && pgas_sync_wait(&done, -1) == PGAS_OK, "spawned handlers have threads of their own");
+    spmd_ok(good && pgas_sync_wait(&done, -1) == PGAS_OK,
+            "spawned handlers have threads of their own");
     pgas_sync_fini(&done);
     spmd_ok(pgas_spawn(n_ranks, first_of_pair, NULL, 0, NULL) == PGAS_ERR_RANGE &&
                 pgas_spawn(0, 4000, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND,
@@ -230,9 +245,11 @@ static void no_more_than_the_limit_wait(void)
     n_bad += pgas_call(me, wait_for, &number, sizeof number, &done) != PGAS_OK;
     for (int i = 0; i < 1000; i++)
         pgas_progress();
-    bool held = __atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) == 2 && pgas_sync_test(&done) == PGAS_INPROGRESS;
+    bool held = __atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) == 2 &&
+                pgas_sync_test(&done) == PGAS_INPROGRESS;
     n_bad += pgas_call(me, plain_wait, NULL, 0, &gate) != PGAS_OK;
-    spmd_ok(n_bad == 0 && held && pgas_sync_wait(&done, -1) == PGAS_OK, "beyond PGAS_HANDLER_THREADS calls wait");
+    spmd_ok(n_bad == 0 && held && pgas_sync_wait(&done, -1) == PGAS_OK,
+            "beyond PGAS_HANDLER_THREADS calls wait");
     pgas_sync_fini(&gate);
     pgas_sync_fini(&done);
 }
@@ -256,10 +273,12 @@ static void on_slow(const void *args, size_t bytes, pgas_thread_t source, void *
 static void quiescence_waits_for_them(void)
 {
     uint64_t mine = 0, all = 0;
-    int n_bad = pgas_call((me + 1) % n_ranks, slow, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    int n_bad =
+        pgas_call((me + 1) % n_ranks, slow, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     mine = __atomic_load_n(&n_slow, __ATOMIC_RELAXED);
     pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks, "quiescence waits for handlers that have begun");
+    spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks,
+            "quiescence waits for handlers that have begun");
 }
 
 int main(int argc, char **argv)

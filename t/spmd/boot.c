@@ -1,8 +1,10 @@
-/* what:    all ranks leave the start with the same status and the same idea of ranks, nodes and parameters, whatever
- *          was wrong on one of them; what was started is undone; waiting ranks keep running the progress hook
+/* what:    all ranks leave the start with the same status and the same idea of ranks, nodes and
+ *          parameters, whatever was wrong on one of them; what was started is undone; waiting ranks
+ *          keep running the progress hook
  * np:      1 2 3 4 5 7
  * nodes:   0 2 3 1
- * source:  the log is read back from a file, so that expected errors are judged here and not by t/launch */
+ * source:  the log is read back from a file, so that expected errors are judged here and not by
+ *          t/launch */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -82,8 +84,8 @@ static bool nodes_make_sense(void)
             return false;
         members += mine;
     }
-    return highest + 1 == b->n_nodes && members == b->node_size && b->node_members[b->node_rank] == b->rank &&
-           b->node_pids[b->node_rank] == getpid();
+    return highest + 1 == b->n_nodes && members == b->node_size &&
+           b->node_members[b->node_rank] == b->rank && b->node_pids[b->node_rank] == getpid();
 }
 
 /* A pid is that of a living process, or not known. */
@@ -94,7 +96,8 @@ static bool host_makes_sense(void)
     for (int i = 0; i < b->host_ranks; i++) {
         bool me = b->host_members[i] == b->rank;
         n_me += me;
-        if (b->host_pids[i] != 0 && (me != (b->host_pids[i] == getpid()) || kill(b->host_pids[i], 0) != 0))
+        if (b->host_pids[i] != 0 &&
+            (me != (b->host_pids[i] == getpid()) || kill(b->host_pids[i], 0) != 0))
             return false;
         if (b->host_pids[i] == 0 && b->node_size > 1 && b->local_of[b->host_members[i]] >= 0)
             return false;
@@ -105,20 +108,24 @@ static bool host_makes_sense(void)
 static void maps(void)
 {
     const pgasi_boot_t *b = &pgasi_boot;
-    int size = spmd_size(), limit = pgasi_param.node_maxsize, *all = calloc((size_t)size * (size_t)size, sizeof *all);
-    spmd_ok(b->rank == spmd_rank() && b->n_ranks == size && b->host_ranks == size && b->host_cpus > 0 &&
-                b->oversubscribed == (size > b->host_cpus),
+    int size = spmd_size(), limit = pgasi_param.node_maxsize,
+        *all = calloc((size_t)size * (size_t)size, sizeof *all);
+    spmd_ok(b->rank == spmd_rank() && b->n_ranks == size && b->host_ranks == size &&
+                b->host_cpus > 0 && b->oversubscribed == (size > b->host_cpus),
             "ranks and host are those of MPI");
     spmd_ok(host_makes_sense(), "processes of the host are known by their numbers");
-    spmd_ok(nodes_make_sense() && b->same_host_peers == (b->node_size < size), "nodes and their members fit together");
-    spmd_ok(b->node_size <= (limit > 0 ? limit : size) && b->n_nodes == (limit > 0 ? (size + limit - 1) / limit : 1),
+    spmd_ok(nodes_make_sense() && b->same_host_peers == (b->node_size < size),
+            "nodes and their members fit together");
+    spmd_ok(b->node_size <= (limit > 0 ? limit : size) &&
+                b->n_nodes == (limit > 0 ? (size + limit - 1) / limit : 1),
             "fake nodes have %d ranks at most", limit);
     bool same = pgasi_boot_allgather(b->node_of, all, (size_t)size * sizeof *all) == PGAS_OK;
     for (int i = 0; i < size * size; i++)
         same = same && all[i] == b->node_of[i % size];
     free(all);
     uint64_t key = b->job_key;
-    same = same && pgasi_boot_broadcast(&key, sizeof key, size - 1) == PGAS_OK && key == b->job_key && key != 0;
+    same = same && pgasi_boot_broadcast(&key, sizeof key, size - 1) == PGAS_OK &&
+           key == b->job_key && key != 0;
     spmd_ok(same, "all ranks have the same node map and job key");
 }
 
@@ -139,9 +146,9 @@ static int count_fds(void)
 {
     int n = 0;
     DIR *dir = opendir("/proc/self/fd");
-    while (dir != NULL && readdir(dir) != NULL)
+    while (dir && readdir(dir))
         n++;
-    if (dir != NULL)
+    if (dir)
         closedir(dir);
     return n;
 }
@@ -151,7 +158,8 @@ static void one_region(pgas_team_t *team, const char *name)
     enum { STRIDE = 1 << 20 };
     pgasi_shm_t shm;
     int me = pgasi_boot.node_rank, n = pgasi_boot.node_size, before = count_fds();
-    bool good = pgasi_shm_create(team, (size_t)n * STRIDE + 5, &shm) == PGAS_OK && shm.bytes >= (size_t)n * STRIDE + 5;
+    bool good = pgasi_shm_create(team, (size_t)n * STRIDE + 5, &shm) == PGAS_OK &&
+                shm.bytes >= (size_t)n * STRIDE + 5;
     char *base = good ? shm.base : NULL;
     good = good && base[me * STRIDE] == 0;
     if (good)
@@ -160,9 +168,10 @@ static void one_region(pgas_team_t *team, const char *name)
     for (int i = 0; good && i < n; i++)
         good = base[i * STRIDE] == (char)(i + 1);
     pgasi_boot_barrier();
-    if (base != NULL)
+    if (base)
         pgasi_shm_release(&shm);
-    spmd_ok(good && count_fds() == before, "%s shares one zeroed region, without a descriptor left open", name);
+    spmd_ok(good && count_fds() == before,
+            "%s shares one zeroed region, without a descriptor left open", name);
 }
 
 static void region_of_each(size_t bytes, bool want_huge)
@@ -170,7 +179,8 @@ static void region_of_each(size_t bytes, bool want_huge)
     pgasi_shm_t mine = { NULL, 0, 0 };
     int me = pgasi_boot.node_rank, n = pgasi_boot.node_size, before = count_fds();
     void *addr_of[64] = { NULL };
-    bool good = pgasi_shm_create_each(bytes, want_huge, &mine, addr_of) == PGAS_OK && addr_of[me] == mine.base;
+    bool good = pgasi_shm_create_each(bytes, want_huge, &mine, addr_of) == PGAS_OK &&
+                addr_of[me] == mine.base;
     for (int i = 0; good && i < n; i++)
         ((char *)addr_of[i])[bytes - 1 - (size_t)me] = (char)(10 * i + me + 1);
     good = pgasi_boot_barrier() == PGAS_OK && good;
@@ -178,15 +188,15 @@ static void region_of_each(size_t bytes, bool want_huge)
         good = ((char *)mine.base)[bytes - 1 - (size_t)i] == (char)(10 * me + i + 1);
     pgasi_boot_barrier();
     pgasi_shm_release_each(&mine, addr_of);
-    spmd_ok(good && mine.base == NULL && count_fds() == before, "everybody's region of %zu bytes is seen by the node",
-            bytes);
+    spmd_ok(good && !mine.base && count_fds() == before,
+            "everybody's region of %zu bytes is seen by the node", bytes);
 }
 
 static bool host_has_huge_pages(void)
 {
     unsigned long n = 0;
     FILE *f = fopen("/proc/sys/vm/nr_hugepages", "r");
-    if (f != NULL) {
+    if (f) {
         if (fscanf(f, "%lu", &n) != 1)
             n = 0;
         fclose(f);
@@ -212,14 +222,17 @@ static void huge_pages(void)
     }
     pgasi_boot_stop();
     const char *text = log_end();
-    spmd_ok(good && n_lines(text) == (spmd_rank() == 0) && (*text == '\0' || strstr(text, "nr_hugepages") != NULL),
+    spmd_ok(good && n_lines(text) == (spmd_rank() == 0) &&
+                (*text == '\0' || strstr(text, "nr_hugepages") != NULL),
             "asked for in vain, huge pages give one warning");
     log_begin();
     good = pgasi_boot_start(NULL, "HUGEPAGES=yes") == PGAS_OK;
-    good = good && pgasi_shm_create_each((size_t)4 << 20, true, &mine, addr_of) == PGAS_ERR_NO_MEMORY;
+    good =
+        good && pgasi_shm_create_each((size_t)4 << 20, true, &mine, addr_of) == PGAS_ERR_NO_MEMORY;
     pgasi_boot_stop();
     text = log_end();
-    spmd_ok(good && n_lines(text) <= 1 && (*text == '\0' || strstr(text, "PGAS_HUGEPAGES=yes") != NULL),
+    spmd_ok(good && n_lines(text) <= 1 &&
+                (*text == '\0' || strstr(text, "PGAS_HUGEPAGES=yes") != NULL),
             "demanded in vain, huge pages are refused on all ranks");
 }
 
@@ -232,8 +245,8 @@ static void parameters(void)
     set_here(0, "PGAS_HEAP_SIZE", "banana");
     pgas_status_t status = try_start(NULL, &text);
     spmd_ok(status == PGAS_ERR_INVALID && n_lines(text) == (spmd_rank() == 0) &&
-                (spmd_rank() != 0 ||
-                 (strstr(text, "PGAS_HEAP_SIZE") && strstr(text, "banana") && strstr(text, "64K..8T"))),
+                (spmd_rank() != 0 || (strstr(text, "PGAS_HEAP_SIZE") && strstr(text, "banana") &&
+                                      strstr(text, "64K..8T"))),
             "a value that does not parse on rank 0 is refused everywhere and named once");
     unsetenv("PGAS_HEAP_SIZE");
     set_here(last, "PGAS_SPIN_US", "banana");
@@ -243,7 +256,8 @@ static void parameters(void)
             "so is one that does not parse on another rank, which names it");
     setenv("PGAS_SPIN_US", spmd_rank() == 0 ? "7" : "9", 1);
     status = pgasi_boot_start(NULL, "NAP_MAX_US=77\n  STATS=yes ");
-    spmd_ok(status == PGAS_OK && pgasi_param.spin_us == 7 && pgasi_param.nap_max_us == 77 && pgasi_param.stats,
+    spmd_ok(status == PGAS_OK && pgasi_param.spin_us == 7 && pgasi_param.nap_max_us == 77 &&
+                pgasi_param.stats,
             "rank 0's values rule, and options of init win over the environment");
     if (status == PGAS_OK)
         pgasi_boot_stop();
@@ -253,7 +267,9 @@ static void parameters(void)
     good = try_start("HEAP_SIZE", &text) == PGAS_ERR_INVALID && good;
     good = good && (spmd_rank() != 0 || strstr(text, "not NAME=VALUE") != NULL);
     good = try_start("SPIN_US=-1", &text) == PGAS_ERR_INVALID && good;
-    spmd_ok(good, "unknown names, items without a value and bad values in the options of init are refused");
+    spmd_ok(
+        good,
+        "unknown names, items without a value and bad values in the options of init are refused");
 }
 
 static void versions(void)
@@ -270,19 +286,21 @@ static void versions(void)
         return;
     }
     spmd_ok(status == PGAS_ERR_MISMATCH && n_lines(text) == (spmd_rank() == odd) &&
-                (spmd_rank() != odd || (strstr(text, "9.8.7") != NULL && strstr(text, PGAS_VERSION_TEXT) != NULL)),
+                (spmd_rank() != odd ||
+                 (strstr(text, "9.8.7") != NULL && strstr(text, PGAS_VERSION_TEXT))),
             "another version on one rank is refused everywhere, both are named once");
 }
 
 static void set_or_not(const char *name, const char *value)
 {
-    if (value != NULL)
+    if (value)
         setenv(name, value, 1);
     else
         unsetenv(name);
 }
 
-static const char *const pairs[][3] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun" },
+static const char *const pairs[][3] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+                                          "Open MPI's mpirun" },
                                         { "PMI_SIZE", "PMI_RANK", "MPICH's mpiexec" },
                                         { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
                                         { "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux" },
@@ -299,8 +317,8 @@ static void launchers(void)
         rank = rank != NULL ? strdup(rank) : NULL;
         setenv(pairs[i][0], "3", 1);
         setenv(pairs[i][1], "0", 1);
-        good = try_start(NULL, &text) == PGAS_ERR_MISMATCH && n_lines(text) == 1 && strstr(text, pairs[i][2]) != NULL &&
-               strstr(text, "MPICC") != NULL && good;
+        good = try_start(NULL, &text) == PGAS_ERR_MISMATCH && n_lines(text) == 1 &&
+               strstr(text, pairs[i][2]) && strstr(text, "MPICC") != NULL && good;
         setenv(pairs[i][1], "2", 1);
         good = try_start(NULL, &text) == PGAS_ERR_MISMATCH && *text == '\0' && good;
         set_or_not(pairs[i][0], size);
@@ -344,8 +362,8 @@ static void unshared(void)
     log_begin();
     bool good = pgasi_boot_start(NULL, NULL) == PGAS_OK && nodes_make_sense();
     good = good && pgasi_boot.n_nodes == 1 + (limit > 0 ? (others + limit - 1) / limit : 1) &&
-           (pgasi_boot.rank != last || pgasi_boot.node_size == 1) && pgasi_boot_barrier() == PGAS_OK &&
-           pgasi_boot.same_host_peers;
+           (pgasi_boot.rank != last || pgasi_boot.node_size == 1) &&
+           pgasi_boot_barrier() == PGAS_OK && pgasi_boot.same_host_peers;
     pgasi_boot_stop();
     const char *said = log_end();
     unsetenv("PGAS_TEST_UNSHARED");
@@ -372,10 +390,13 @@ static void communicators(void)
            pgas_allreduce(NULL, &one, &sum, 1, PGAS_INT64, PGAS_SUM) == PGAS_OK && sum == size;
     MPI_Comm world = MPI_COMM_WORLD;
     pgas_team_t *team = NULL;
-    bool refused = spmd_size() == 1 || (pgas_team_from_comm(&world, &team) == PGAS_ERR_INVALID && team == NULL);
+    bool refused =
+        spmd_size() == 1 || (pgas_team_from_comm(&world, &team) == PGAS_ERR_INVALID && !team);
     pgasi_boot_stop();
     spmd_ok(refused, "a team with processes of another job is refused");
-    spmd_ok(good, "a job can be half of the ranks, backwards, and does not need the communicator any longer");
+    spmd_ok(
+        good,
+        "a job can be half of the ranks, backwards, and does not need the communicator any longer");
 }
 
 /* ---- progress while waiting ---- */
@@ -437,7 +458,8 @@ static void progress(void)
 {
     spmd_ok(others_run_their_hook(in_barrier), "ranks in a barrier run the progress hook");
     spmd_ok(others_run_their_hook(in_allreduce), "ranks in an allreduce run the progress hook");
-    spmd_ok(others_run_their_hook(in_large_alltoall), "ranks in a large all-to-all run the progress hook");
+    spmd_ok(others_run_their_hook(in_large_alltoall),
+            "ranks in a large all-to-all run the progress hook");
     spmd_ok(others_run_their_hook(in_split), "ranks that make a team run the progress hook");
 }
 
@@ -478,7 +500,8 @@ int main(int argc, char **argv)
     unshared();
     communicators();
     huge_pages();
-    spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK && pgasi_boot.job_key != key, "a new start has a new job key");
+    spmd_ok(pgasi_boot_start(NULL, NULL) == PGAS_OK && pgasi_boot.job_key != key,
+            "a new start has a new job key");
     pgasi_boot_stop();
     int after = count_fds();
     if (before != after)

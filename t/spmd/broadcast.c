@@ -1,8 +1,9 @@
 /* Broadcasts of calls.
- *   what:   every rank runs the handler once, whichever rank is the root, with its arguments and the root as its source; no
- *           rank sends more than ceil(log2 N) messages, acknowledgements included; the counter falls once, when all have
- *           run, received or been told; many roots at once, in the order of each; from handlers; with handlers that block; and once
- *           on every thread of the program
+ *   what:   every rank runs the handler once, whichever rank is the root, with its arguments and
+ *           the root as its source; no rank sends more than ceil(log2 N) messages, acknowledgements
+ *           included; the counter falls once, when all have run, received or been told; many roots
+ *           at once, in the order of each; from handlers; with handlers that block; and once on
+ *           every thread of the program
  *   np:     1 2 3 5 7 8
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -38,8 +39,8 @@ static void on_once(const void *args, size_t bytes, pgas_thread_t source, void *
     int32_t root = -1;
     if (bytes >= sizeof root)
         memcpy(&root, args, sizeof root);
-    n_wrong += root != pgas_thread_rank(source) || pgas_thread_slot(source) != 0 || context != &n_runs ||
-               (uintptr_t)args % 8 != 0;
+    n_wrong += root != pgas_thread_rank(source) || pgas_thread_slot(source) != 0 ||
+               context != &n_runs || (uintptr_t)args % 8 != 0;
     for (size_t i = sizeof root; i < bytes; i++)
         n_wrong += ((const unsigned char *)args)[i] != (unsigned char)(bytes * 31 + i);
     __atomic_fetch_add(&n_runs, 1, __ATOMIC_RELAXED);
@@ -62,7 +63,8 @@ static pgas_status_t broadcast_once(size_t bytes, pgas_when_t when, pgas_sync_t 
 static uint64_t n_sent(void)
 {
     const pgasi_bcast_stats_t *s = &pgasi_bcast_stats;
-    return __atomic_load_n(&s->n_down, __ATOMIC_ACQUIRE) + __atomic_load_n(&s->n_up, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&s->n_down, __ATOMIC_ACQUIRE) +
+           __atomic_load_n(&s->n_up, __ATOMIC_ACQUIRE);
 }
 
 static bool is_few(uint64_t n)
@@ -84,17 +86,21 @@ static void one_root_after_the_other(void)
             uint64_t before = n_sent();
             pgas_barrier(NULL);
             if (me == root)
-                n_bad += broadcast_once(bytes, PGAS_EXECUTED, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
+                n_bad += broadcast_once(bytes, PGAS_EXECUTED, &sync) != PGAS_OK ||
+                         pgas_sync_wait(&sync, -1) != PGAS_OK;
             pgas_barrier(NULL); /* all have run, by what the root waited for */
             n_bad += __atomic_load_n(&n_runs, __ATOMIC_RELAXED) != 1;
             pgas_quiesce();
-            n_bad_counts += !is_few(n_sent() - before) || (root == me && n_ranks > 1 && n_sent() == before);
+            n_bad_counts +=
+                !is_few(n_sent() - before) || (root == me && n_ranks > 1 && n_sent() == before);
             n_bad += root == me && sync.count != 0;
             pgas_sync_fini(&sync);
         }
     }
-    spmd_is_int(n_bad + n_wrong, 0, "every rank runs it once before the root's counter falls, from every root");
-    spmd_is_int(n_bad_counts, 0, "no rank sends more than ceil(log2 N) messages, those back included");
+    spmd_is_int(n_bad + n_wrong, 0,
+                "every rank runs it once before the root's counter falls, from every root");
+    spmd_is_int(n_bad_counts, 0,
+                "no rank sends more than ceil(log2 N) messages, those back included");
     spmd_ok(!is_few((uint64_t)limit() + 1), "and one more would be noticed");
 }
 
@@ -116,7 +122,8 @@ static void other_completions(void)
         pgas_sync_fini(&sync);
         pgas_barrier(NULL);
     }
-    spmd_is_int(n_bad + n_wrong, 0, "a counter falls once a broadcast, on local, remote and executed completion");
+    spmd_is_int(n_bad + n_wrong, 0,
+                "a counter falls once a broadcast, on local, remote and executed completion");
 }
 
 /* ---- many roots ---- */
@@ -140,7 +147,8 @@ static pgas_status_t broadcast_number(uint32_t number, size_t bytes, const pgas_
     for (size_t i = sizeof number; i < bytes; i++)
         args[i] = (unsigned char)(number + i);
     pgas_status_t status;
-    while ((status = pgas_call_broadcast(ordered, args, bytes, PGAS_SCOPE_RANKS, o)) == PGAS_ERR_AGAIN)
+    while ((status = pgas_call_broadcast(ordered, args, bytes, PGAS_SCOPE_RANKS, o)) ==
+           PGAS_ERR_AGAIN)
         pgas_progress();
     return status;
 }
@@ -165,7 +173,8 @@ static void many_roots_at_once(uint64_t seed)
     n_bad += pgas_quiesce() != PGAS_OK;
     for (int r = 0; r < n_ranks; r++)
         n_bad += next_of[r] != N_AT_ONCE;
-    spmd_is_int(n_bad + n_wrong, 0, "all ranks at once: everything runs everywhere, in the order of its root");
+    spmd_is_int(n_bad + n_wrong, 0,
+                "all ranks at once: everything runs everywhere, in the order of its root");
     pgas_sync_fini(&sync);
     n_wrong = 0;
     pgas_barrier(NULL);
@@ -191,7 +200,8 @@ static void on_again(const void *args, size_t bytes, pgas_thread_t source, void 
     n_again[level]++;
     int32_t below = 1;
     if (level == 0)
-        n_again_failed += pgas_call_broadcast(again, &below, sizeof below, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+        n_again_failed +=
+            pgas_call_broadcast(again, &below, sizeof below, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
 }
 
 static void from_handlers(void)
@@ -220,7 +230,8 @@ static void handlers_that_block(void)
 {
     pgas_sync_t arrived, ran;
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
-    int n_bad = pgas_sync_init(&arrived, 1) != PGAS_OK || pgas_sync_init(&ran, PGAS_BROADCASTS_MAX) != PGAS_OK;
+    int n_bad = pgas_sync_init(&arrived, 1) != PGAS_OK ||
+                pgas_sync_init(&ran, PGAS_BROADCASTS_MAX) != PGAS_OK;
     int n_early = 0, n_refused = 0;
     if (me == 0) {
         o.sync = &arrived;
@@ -246,7 +257,8 @@ static void handlers_that_block(void)
     __atomic_store_n(&gate, 1, __ATOMIC_RELEASE);
     n_bad += me == 0 && pgas_sync_wait(&ran, -1) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_is_int(n_bad + n_early + n_wrong, 0, "handlers that block: it arrived while they wait, it ran when they return");
+    spmd_is_int(n_bad + n_early + n_wrong, 0,
+                "handlers that block: it arrived while they wait, it ran when they return");
     spmd_ok(n_gated == 1 + PGAS_BROADCASTS_MAX && (me != 0 || n_refused),
             "one more than can be under way: AGAIN, nothing runs");
     pgas_sync_fini(&arrived);
@@ -279,8 +291,9 @@ static void on_each_waits(const void *args, size_t bytes, pgas_thread_t source, 
 {
     pgas_sync_t sync;
     (void)source;
-    n_wrong += context != &n_elsewhere || bytes != 4 || args == NULL;
-    n_wrong += pgas_sync_init(&sync, 1) != PGAS_OK || pgas_call(me, again, &(int32_t){ 1 }, 4, &sync) != PGAS_OK;
+    n_wrong += context != &n_elsewhere || bytes != 4 || !args;
+    n_wrong += pgas_sync_init(&sync, 1) != PGAS_OK ||
+               pgas_call(me, again, &(int32_t){ 1 }, 4, &sync) != PGAS_OK;
     n_wrong += pgas_sync_wait(&sync, -1) != PGAS_OK;
     pgas_sync_fini(&sync);
     __atomic_fetch_add(&n_elsewhere, 1, __ATOMIC_RELAXED);
@@ -345,29 +358,35 @@ static void every_thread(void)
     n_wrong = 0;
     pgas_quiesce();
     n_bad += broadcast_to_threads(on_each, &error) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_wrong == 0 && n_unlike(1, n_ranks) == 0,
-            "every thread runs it once; not those of the library, where handlers that block have run");
+    spmd_ok(
+        n_bad + n_wrong == 0 && n_unlike(1, n_ranks) == 0,
+        "every thread runs it once; not those of the library, where handlers that block have run");
     for (int i = 0; i < N_WORKERS; i++)
         n_bad += pthread_create(&thread[i], NULL, work, &worker[i]) != 0;
     while (__atomic_load_n(&n_ready, __ATOMIC_ACQUIRE) < N_WORKERS)
         pgas_progress();
-    n_bad += with_ports(N_WORKERS + 2) == N_WORKERS + 2 && pgas_consumers_start(N_WORKERS + 1, 2) != PGAS_OK;
+    n_bad += with_ports(N_WORKERS + 2) == N_WORKERS + 2 &&
+             pgas_consumers_start(N_WORKERS + 1, 2) != PGAS_OK;
     pgas_barrier(NULL);
     pgas_status_t status = broadcast_to_threads(on_each, &error);
-    n_bad += status != expected || (status != PGAS_OK && (error.handler != on_each || error.status != status));
+    n_bad += status != expected ||
+             (status != PGAS_OK && (error.handler != on_each || error.status != status));
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad + n_wrong == 0 && n_unlike(1 + N_WORKERS, n_ranks) == 0,
             "threads of the program, not consumers; those beyond PGAS_LANES are told of");
     pgas_barrier(NULL);
     n_bad += broadcast_to_threads(each_waits, &error) != expected || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_wrong == 0 && n_elsewhere == n_ranks * with_ports(1 + N_WORKERS), "and handlers that block, once a thread");
-    n_bad += with_ports(N_WORKERS + 2) == N_WORKERS + 2 && pgas_consumers_stop(N_WORKERS + 1) != PGAS_OK;
+    spmd_ok(n_bad + n_wrong == 0 && n_elsewhere == n_ranks * with_ports(1 + N_WORKERS),
+            "and handlers that block, once a thread");
+    n_bad +=
+        with_ports(N_WORKERS + 2) == N_WORKERS + 2 && pgas_consumers_stop(N_WORKERS + 1) != PGAS_OK;
     __atomic_store_n(&work_over, 1, __ATOMIC_RELEASE);
     for (int i = 0; i < N_WORKERS; i++)
         n_bad += pthread_join(thread[i], NULL) != 0 || worker[i].bad != 0;
     pgas_quiesce();
     n_bad += broadcast_to_threads(on_each, &error) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_wrong == 0 && n_unlike(1, n_ranks) == 0, "threads that have left are not meant any more");
+    spmd_ok(n_bad + n_wrong == 0 && n_unlike(1, n_ranks) == 0,
+            "threads that have left are not meant any more");
 }
 
 /* As if the thread left between the look at who is there and its turn. */
@@ -379,12 +398,15 @@ static void a_thread_that_leaves(void)
         pgasi_port_set_left(port, true);
     pgas_barrier(NULL);
     if (me == 0)
-        n_bad += broadcast_to_threads(on_each, &error) != PGAS_ERR_PEER || error.rank != last || error.handler != on_each;
+        n_bad += broadcast_to_threads(on_each, &error) != PGAS_ERR_PEER || error.rank != last ||
+                 error.handler != on_each;
     pgas_barrier(NULL);
     if (me == last)
         pgasi_port_set_left(port, false);
     n_bad += pgas_quiesce() != PGAS_OK || n_unlike(me != last, 1) != 0;
-    spmd_is_int(n_bad, 0, "a thread that leaves before its turn: the counter falls all the same, and names rank and handler");
+    spmd_is_int(n_bad, 0,
+                "a thread that leaves before its turn: the counter falls all the same, and names "
+                "rank and handler");
 }
 
 /* ---- refusals ---- */
@@ -394,8 +416,10 @@ static void refusals(void)
     unsigned char *args = job_alloc(call_max + 1);
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_sync_t never = { 1, PGAS_OK, 0 };
-    int n_bad = pgas_call_broadcast(once, args, call_max + 1, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_LIMIT;
-    n_bad += pgas_call_broadcast(once, args, call_max - 23, PGAS_SCOPE_THREADS, NULL) != PGAS_ERR_LIMIT;
+    int n_bad =
+        pgas_call_broadcast(once, args, call_max + 1, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_LIMIT;
+    n_bad +=
+        pgas_call_broadcast(once, args, call_max - 23, PGAS_SCOPE_THREADS, NULL) != PGAS_ERR_LIMIT;
     n_bad += pgas_call_broadcast(once, NULL, 1, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_call_broadcast(0, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_call_broadcast(4000, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_ERR_NOT_FOUND;
@@ -423,7 +447,8 @@ int main(int argc, char **argv)
     pgas_handler_register("t.again", on_again, NULL, &again);
     pgas_handler_register_opts("t.gated", on_gated, NULL, &may_block, &gated);
     pgas_handler_register("t.each", on_each_thread, NULL, &on_each);
-    pgas_handler_register_opts("t.each_waits", on_each_waits, &n_elsewhere, &may_block, &each_waits);
+    pgas_handler_register_opts("t.each_waits", on_each_waits, &n_elsewhere, &may_block,
+                               &each_waits);
     job_begin(&argc, &argv, 15);
     me = pgas_rank();
     n_ranks = pgas_n_ranks();

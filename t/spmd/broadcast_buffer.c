@@ -1,7 +1,8 @@
 /* Broadcasts of buffers.
- *   what:   every rank has the buffer, or its piece, when its handler runs, pushed, pulled or scattered, of 0 bytes to MiB,
- *           from any root; handlers may write to what they got; what is held is freed; the caller's memory is left alone
- *           until the counter has fallen, and may be touched on return where the header says so; no room is told
+ *   what:   every rank has the buffer, or its piece, when its handler runs, pushed, pulled or
+ *           scattered, of 0 bytes to MiB, from any root; handlers may write to what they got; what
+ *           is held is freed; the caller's memory is left alone until the counter has fallen, and
+ *           may be touched on return where the header says so; no room is told
  *   np:     1 2 3 5 7 8
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -16,7 +17,7 @@
 #include "call/bcast.h"
 #include "t/spmd/job.h"
 
-#define LARGE ((size_t)3 << 19)
+#define LARGE    ((size_t)3 << 19)
 #define N_RANDOM 40
 
 static pgas_handler_t filled, slow, bare;
@@ -60,7 +61,8 @@ static void check(const what_t *w, const unsigned char *data, size_t bytes)
 {
     bool each = w->bytes == UINT64_MAX;
     uint64_t seed = w->seed + (each ? (uint64_t)me : 0);
-    int bad = !data || bytes != (each ? piece_bytes(w->seed, me) : w->bytes) || n_different(data, seed, bytes) != 0;
+    int bad = !data || bytes != (each ? piece_bytes(w->seed, me) : w->bytes) ||
+              n_different(data, seed, bytes) != 0;
     __atomic_fetch_add(&n_wrong, bad, __ATOMIC_RELAXED);
     __atomic_fetch_add(&n_runs, 1, __ATOMIC_RELEASE);
 }
@@ -116,7 +118,8 @@ static size_t local_bytes(void)
     return pgas_heap_info(&info) == PGAS_OK ? info.local_bytes : 1;
 }
 
-static int one(int root, pgas_broadcast_way_t way, const unsigned char *data, size_t bytes, pgas_when_t when, uint64_t seed)
+static int one(int root, pgas_broadcast_way_t way, const unsigned char *data, size_t bytes,
+               pgas_when_t when, uint64_t seed)
 {
     what_t w = { seed, bytes, way == PGAS_BROADCAST_PULL, { 0 } };
     pgas_broadcast_buffer_t b = { way, data, bytes, NULL, pgas_gptr_at(place, 0) };
@@ -129,7 +132,8 @@ static int one(int root, pgas_broadcast_way_t way, const unsigned char *data, si
     size_t before = local_bytes();
     pgas_barrier(NULL);
     if (me == root) {
-        n_bad += pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o) != PGAS_OK;
+        n_bad +=
+            pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o) != PGAS_OK;
         n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0;
     }
     pgas_barrier(NULL);
@@ -150,13 +154,16 @@ static void pushed(void)
     for (int root = 0; root < n_ranks; root++) {
         for (size_t i = 0; i < N_SIZES; i++) {
             fill(data, (uint64_t)root + i, sizes[i]);
-            n_bad += one(root, PGAS_BROADCAST_PUSH, data, sizes[i], (pgas_when_t)(i % 3), (uint64_t)root + i);
+            n_bad += one(root, PGAS_BROADCAST_PUSH, data, sizes[i], (pgas_when_t)(i % 3),
+                         (uint64_t)root + i);
         }
     }
     spmd_is_int(n_bad + n_wrong, 0, "pushed into a place: it is there when the handler runs");
     fill(pgas_gptr_local(place, 1), 3, 1000);
-    spmd_is_int(one(n_ranks - 1, PGAS_BROADCAST_PUSH, pgas_gptr_local(place, 1), 1000, PGAS_EXECUTED, 3) + n_wrong, 0,
-                "also from the place itself");
+    spmd_is_int(one(n_ranks - 1, PGAS_BROADCAST_PUSH, pgas_gptr_local(place, 1), 1000,
+                    PGAS_EXECUTED, 3) +
+                    n_wrong,
+                0, "also from the place itself");
     free(data);
 }
 
@@ -169,11 +176,13 @@ static void pulled(void)
         for (size_t i = 0; i < 2 * N_SIZES; i++) {
             data = i % 2 ? heap : plain;
             fill(data, (uint64_t)root + i, sizes[i / 2]);
-            n_bad += one(root, PGAS_BROADCAST_PULL, data, sizes[i / 2], (pgas_when_t)(i % 3), (uint64_t)root + i);
+            n_bad += one(root, PGAS_BROADCAST_PULL, data, sizes[i / 2], (pgas_when_t)(i % 3),
+                         (uint64_t)root + i);
             n_bad += n_different(data, (uint64_t)root + i, sizes[i / 2]) != 0;
         }
     }
-    spmd_is_int(n_bad + n_wrong, 0, "pulled, from memory that peers reach and from other, and freed again");
+    spmd_is_int(n_bad + n_wrong, 0,
+                "pulled, from memory that peers reach and from other, and freed again");
     n_bad = pgas_free_local(block) != PGAS_OK;
     block = PGAS_NULL;
     n_bad += pgas_mem_attach(plain, LARGE, &block) != PGAS_OK;
@@ -194,10 +203,13 @@ static int scatter(int root, uint64_t seed, size_t equal, pgas_sync_t *sync)
     size_t at = 0;
     for (int r = 0; r < n_ranks; at += bytes_of[r++])
         fill(data + at, seed + (equal ? 0 : (uint64_t)r), bytes_of[r]);
-    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_EACH, data, equal, equal ? NULL : bytes_of, PGAS_NULL };
+    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_EACH, data, equal, equal ? NULL : bytes_of,
+                                  PGAS_NULL };
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     o.sync = sync;
-    pgas_status_t status = me == root ? pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o) : PGAS_OK;
+    pgas_status_t status =
+        me == root ? pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o)
+                   : PGAS_OK;
     memset(data, 0xDD, sum);
     free(data);
     return status != PGAS_OK;
@@ -223,7 +235,8 @@ static void scattered(void)
     }
     pgas_quiesce();
     spmd_ok(n_bad + n_wrong == 0 && local_bytes() == before,
-            "each rank gets its piece, of any size, in the message or read; the caller may touch them on return");
+            "each rank gets its piece, of any size, in the message or read; the caller may touch "
+            "them on return");
 }
 
 static void many_at_once(uint64_t seed)
@@ -245,12 +258,14 @@ static void many_at_once(uint64_t seed)
         unsigned char *data = job_alloc(bytes);
         pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, data, bytes, NULL, PGAS_NULL };
         fill(data, s, bytes);
-        n_bad += pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
+        n_bad +=
+            pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
         memset(data, 0xDD, bytes);
         free(data);
     }
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_wrong == 0 && n_runs == N_RANDOM * n_ranks, "many roots at once, nobody waits");
+    spmd_ok(n_bad + n_wrong == 0 && n_runs == N_RANDOM * n_ranks,
+            "many roots at once, nobody waits");
     spmd_ok(local_bytes() == before, "and nothing is left in the heap");
     what_t w = { 1, 8, 1, { 0 } };
     unsigned char wrong[8] = { 1, 2, 3 };
@@ -263,7 +278,8 @@ static void many_at_once(uint64_t seed)
     pgas_barrier(NULL);
 }
 
-/* The buffer stays while handlers that block have not ended, though everything has arrived long ago. */
+/* The buffer stays while handlers that block have not ended, though everything has arrived long
+ * ago. */
 static void handlers_that_block(void)
 {
     unsigned char data[100];
@@ -279,7 +295,8 @@ static void handlers_that_block(void)
     n_runs = 0;
     pgas_barrier(NULL);
     if (me == 0) {
-        n_bad += pgas_call_broadcast_buffer(slow, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o) != PGAS_OK;
+        n_bad +=
+            pgas_call_broadcast_buffer(slow, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o) != PGAS_OK;
         n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
         memset(data, 0xDD, sizeof data);
     }
@@ -321,13 +338,16 @@ static void every_thread(void)
     n_runs = 0;
     pgas_barrier(NULL);
     for (int i = 0; i < 3 && me == n_ranks - 1; i++) {
-        pgas_broadcast_buffer_t b = { i == 2 ? PGAS_BROADCAST_PUSH : PGAS_BROADCAST_PULL, data, bytes, NULL, place };
+        pgas_broadcast_buffer_t b = { i == 2 ? PGAS_BROADCAST_PUSH : PGAS_BROADCAST_PULL, data,
+                                      bytes, NULL, place };
         what_t w = { 5, bytes, 1, { 0 } };
         fill(data, 5, bytes);
-        n_bad += pgas_call_broadcast_buffer(i ? filled : slow, &w, sizeof w, &b, PGAS_SCOPE_THREADS, NULL) != PGAS_OK;
+        n_bad += pgas_call_broadcast_buffer(i ? filled : slow, &w, sizeof w, &b, PGAS_SCOPE_THREADS,
+                                            NULL) != PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_wrong == 0 && n_runs == 3 * (1 + N_WORKERS) && local_bytes() == before, "every thread has the buffer");
+    spmd_ok(n_bad + n_wrong == 0 && n_runs == 3 * (1 + N_WORKERS) && local_bytes() == before,
+            "every thread has the buffer");
     __atomic_store_n(&work_over, 1, __ATOMIC_RELEASE);
     for (int i = 0; i < N_WORKERS; i++)
         n_bad += pthread_join(thread[i], NULL) != 0 || bad[i] != 0;
@@ -352,15 +372,18 @@ static void no_room(void)
         n_bad += pgas_alloc_local(info.largest_free - LARGE / 2, &block) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == 0) {
-        pgas_status_t status = pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o);
-        n_bad += n_ranks == 1 ? status != PGAS_ERR_NO_MEMORY
-                              : status != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_ERR_NO_MEMORY;
+        pgas_status_t status =
+            pgas_call_broadcast_buffer(filled, &w, sizeof w, &b, PGAS_SCOPE_RANKS, &o);
+        n_bad += n_ranks == 1
+                     ? status != PGAS_ERR_NO_MEMORY
+                     : status != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_ERR_NO_MEMORY;
     }
     pgas_barrier(NULL);
     pgas_quiesce();
     n_bad += me == n_ranks - 1 && n_runs != 0;
     n_bad += pgas_free_local(block) != PGAS_OK;
-    spmd_is_int(n_bad + n_wrong, 0, "a rank without room: said by the counter, and its handler does not run");
+    spmd_is_int(n_bad + n_wrong, 0,
+                "a rank without room: said by the counter, and its handler does not run");
     pgas_sync_fini(&sync);
     free(data);
 }
@@ -368,7 +391,8 @@ static void no_room(void)
 static void refusals(void)
 {
     unsigned char *args = job_alloc(pgasi_param.call_max);
-    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, args, 8, NULL, place }, no_data = b, no_way = b, outside = b;
+    pgas_broadcast_buffer_t b = { PGAS_BROADCAST_PULL, args, 8, NULL, place }, no_data = b,
+                            no_way = b, outside = b;
     no_data.data = NULL;
     no_way.way = (pgas_broadcast_way_t)3;
     outside.way = PGAS_BROADCAST_PUSH;

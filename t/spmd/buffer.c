@@ -1,11 +1,13 @@
 /* Calls with buffers.
- *   what:   copied, pushed and pulled buffers of any size arrive whole before the handler runs, alone and several in one call;
- *           a buffer may be reused at local completion; order is kept; AGAIN means that nothing has happened; what is wrong is
- *           refused; replies larger than a call come back
+ *   what:   copied, pushed and pulled buffers of any size arrive whole before the handler runs,
+ *           alone and several in one call; a buffer may be reused at local completion; order is
+ *           kept; AGAIN means that nothing has happened; what is wrong is refused; replies larger
+ *           than a call come back
  *   np:     2 3 1 5
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_VM_READ=0 | PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_VM_READ=0 | PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K
+ *   env:    PGAS_CALL_MAX=1K |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_VM_READ=0 | PGAS_CALL_MAX=64
  *   source: pgas/buffer.h
  */
@@ -14,12 +16,14 @@
 #include "base/rng.h"
 #include "t/spmd/job.h"
 
-#define PLACE_BYTES ((size_t)4 << 20) /* of each rank's heap: where others push to, and where it pulls from */
-#define N_SIZES 11
-#define N_MIX 150
-#define N_FLIGHT 400
+/* of each rank's heap: where others push to, and where it pulls from */
+#define PLACE_BYTES ((size_t)4 << 20)
+#define N_SIZES     11
+#define N_MIX       150
+#define N_FLIGHT    400
 
-static pgas_handler_t check, ordered, numbered, keep, relay, relayed, give, give_short, give_none, gate, count;
+static pgas_handler_t check, ordered, numbered, keep, relay, relayed, give, give_short, give_none,
+    gate, count;
 static int me, n_ranks;
 static size_t call_max;
 static pgas_gptr_t to_place[JOB_RANKS_MAX], from_place;
@@ -59,10 +63,9 @@ static void fill(void *to, uint64_t seed, size_t bytes)
 static bool is_filled(const void *from, uint64_t seed, size_t bytes)
 {
     const unsigned char *at = from;
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i++)
         if (at[i] != byte_of(seed, i, bytes))
             return false;
-    }
     return true;
 }
 
@@ -86,7 +89,8 @@ static void on_check(const void *args, size_t bytes, pgas_thread_t source, void 
     for (size_t i = 0; good && i < e.n; i++) {
         void *address = NULL;
         size_t n = SIZE_MAX;
-        good = pgas_buffer_get(i, &address, &n) == PGAS_OK && (n == 0 || (address && (uintptr_t)address % 8 == 0)) &&
+        good = pgas_buffer_get(i, &address, &n) == PGAS_OK &&
+               (n == 0 || (address && (uintptr_t)address % 8 == 0)) &&
                is_filled(address, e.seed + i, n);
         sum += n;
     }
@@ -97,9 +101,22 @@ static void on_check(const void *args, size_t bytes, pgas_thread_t source, void 
     n_bad_seen += !good;
 }
 
-typedef enum { COPY, PUSH, PULL_HEAP, PULL_PRIVATE, PULL_ATTACHED, PULL_HEAP_HELPED, PULL_PRIVATE_HELPED, N_KINDS } kind_t;
-static const char *const kind_names[N_KINDS] = { "copied", "pushed", "pulled from the heap", "pulled from private memory",
-                                                 "pulled from attached memory", "pulled from the heap by a helper",
+typedef enum {
+    COPY,
+    PUSH,
+    PULL_HEAP,
+    PULL_PRIVATE,
+    PULL_ATTACHED,
+    PULL_HEAP_HELPED,
+    PULL_PRIVATE_HELPED,
+    N_KINDS
+} kind_t;
+static const char *const kind_names[N_KINDS] = { "copied",
+                                                 "pushed",
+                                                 "pulled from the heap",
+                                                 "pulled from private memory",
+                                                 "pulled from attached memory",
+                                                 "pulled from the heap by a helper",
                                                  "pulled from private memory by a helper" };
 
 static pgas_buffer_t buffer_of(kind_t kind, int rank, size_t place, size_t bytes, uint64_t seed)
@@ -118,8 +135,8 @@ static pgas_buffer_t buffer_of(kind_t kind, int rank, size_t place, size_t bytes
     return b;
 }
 
-static pgas_status_t call_checked(int rank, const pgas_buffer_t *b, size_t n, uint64_t seed, pgas_sync_t *executed,
-                                  pgas_sync_t *local)
+static pgas_status_t call_checked(int rank, const pgas_buffer_t *b, size_t n, uint64_t seed,
+                                  pgas_sync_t *executed, pgas_sync_t *local)
 {
     expect_t e = { seed, (uint32_t)n, (uint32_t)me, 0 };
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
@@ -138,13 +155,16 @@ static void begin(void)
 
 static void sizes(void)
 {
-    const size_t size[N_SIZES] = { 0, 1, 7, 8, 4095, 4096, call_max - 1, call_max, call_max + 1, 100000, (size_t)3 << 20 };
+    const size_t size[N_SIZES] = {
+        0, 1, 7, 8, 4095, 4096, call_max - 1, call_max, call_max + 1, 100000, (size_t)3 << 20
+    };
     for (int kind = 0; kind < N_KINDS; kind++) {
         int n_bad = 0;
         begin();
         for (int i = 0; i < N_SIZES; i++) {
             pgas_sync_t executed, local;
-            n_bad += pgas_sync_init(&executed, 1) != PGAS_OK || pgas_sync_init(&local, 1) != PGAS_OK;
+            n_bad +=
+                pgas_sync_init(&executed, 1) != PGAS_OK || pgas_sync_init(&local, 1) != PGAS_OK;
             pgas_buffer_t b = buffer_of((kind_t)kind, right(), 0, size[i], (uint64_t)i);
             n_bad += call_checked(right(), &b, 1, (uint64_t)i, &executed, &local) != PGAS_OK;
             n_bad += kind <= PUSH && pgas_sync_test(&local) != PGAS_OK;
@@ -153,7 +173,8 @@ static void sizes(void)
             pgas_sync_fini(&executed);
         }
         n_bad += pgas_quiesce() != PGAS_OK;
-        spmd_ok(n_bad == 0 && n_run == N_SIZES && n_bad_seen == 0, "%s, of 0 to 3 MiB", kind_names[kind]);
+        spmd_ok(n_bad == 0 && n_run == N_SIZES && n_bad_seen == 0, "%s, of 0 to 3 MiB",
+                kind_names[kind]);
     }
 }
 
@@ -163,7 +184,8 @@ static void the_checker_checks(void)
     begin();
     pgas_sync_t executed;
     int n_bad = pgas_sync_init(&executed, 3) != PGAS_OK;
-    pgas_buffer_t b[2] = { buffer_of(COPY, right(), 0, 20000, 1), buffer_of(COPY, right(), 20000, 8, 2) };
+    pgas_buffer_t b[2] = { buffer_of(COPY, right(), 0, 20000, 1),
+                           buffer_of(COPY, right(), 20000, 8, 2) };
     private_memory[19999] ^= 1;
     n_bad += call_checked(right(), b, 2, 1, &executed, NULL) != PGAS_OK;
     private_memory[19999] ^= 1;
@@ -177,7 +199,8 @@ static void the_checker_checks(void)
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     pgas_sync_fini(&executed);
     pgas_barrier(NULL);
-    spmd_ok(n_bad == 0 && n_run == 3 && n_bad_seen == 3, "the handler that checks sees what is wrong");
+    spmd_ok(n_bad == 0 && n_run == 3 && n_bad_seen == 3,
+            "the handler that checks sees what is wrong");
 }
 
 /* ---- several buffers ---- */
@@ -190,16 +213,21 @@ static void several_in_one_call(void)
         pgas_buffer_t b[PGAS_BUFFERS_MAX];
         size_t n = round == 3 ? PGAS_BUFFERS_MAX : 7;
         for (size_t i = 0; i < n; i++) {
-            size_t bytes = round == 0 ? 3 * i : round == 1 ? 5000 + i : round == 2 ? i % 2 * 60000 : 900 * (i % 5);
+            size_t bytes = round == 0   ? 3 * i
+                           : round == 1 ? 5000 + i
+                           : round == 2 ? i % 2 * 60000
+                                        : 900 * (i % 5);
             b[i] = buffer_of((kind_t)(i % N_KINDS), right(), i * 60032, bytes, 100 + i);
         }
         pgas_sync_t executed;
         n_bad += pgas_sync_init(&executed, 1) != PGAS_OK;
-        n_bad += call_checked(right(), b, n, 100, &executed, NULL) != PGAS_OK || pgas_sync_wait(&executed, -1) != PGAS_OK;
+        n_bad += call_checked(right(), b, n, 100, &executed, NULL) != PGAS_OK ||
+                 pgas_sync_wait(&executed, -1) != PGAS_OK;
         pgas_sync_fini(&executed);
     }
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && n_run == 4 && n_bad_seen == 0, "up to 64 buffers in one call, each in its own way");
+    spmd_ok(n_bad == 0 && n_run == 4 && n_bad_seen == 0,
+            "up to 64 buffers in one call, each in its own way");
 }
 
 /* ---- local completion ---- */
@@ -219,7 +247,8 @@ static void reuse_after_local_completion(void)
             n_bad += pgas_sync_init(&local, 1) != PGAS_OK;
             opts.sync = &local;
             opts.when = PGAS_LOCAL;
-            n_bad += pgas_call_buffer(any(right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
+            n_bad +=
+                pgas_call_buffer(any(right()), check, &e, sizeof e, &b, 1, &opts, NULL) != PGAS_OK;
             n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
             memset((void *)(uintptr_t)b.address, 0xee, bytes);
             pgas_sync_fini(&local);
@@ -249,7 +278,8 @@ static void remote_completion(void)
         pgas_sync_fini(&remote);
         n_bad += pgas_quiesce() != PGAS_OK;
     }
-    spmd_ok(n_bad == 0 && n_run == N_KINDS && n_bad_seen == 0, "a counter of remote completion falls, once");
+    spmd_ok(n_bad == 0 && n_run == N_KINDS && n_bad_seen == 0,
+            "a counter of remote completion falls, once");
 }
 
 /* ---- order ---- */
@@ -291,10 +321,14 @@ static void order_is_kept(void)
         }
         bool is_pull = kind >= PULL_HEAP;
         uint64_t args[2] = { is_pull ? pull++ : number++, is_pull };
-        pgas_buffer_t b = { is_pull ? PGAS_BUFFER_PULL : kind == PUSH ? PGAS_BUFFER_PUSH : PGAS_BUFFER_COPY,
-                            (kind == PULL_HEAP || kind == PULL_HEAP_HELPED ? from_heap : private_memory), (size_t)i * 97,
-                            to_place[right()], kind >= PULL_HEAP_HELPED };
-        n_bad += pgas_call_buffer(any(right()), ordered, args, sizeof args, &b, 1, NULL, NULL) != PGAS_OK;
+        pgas_buffer_t b = { is_pull        ? PGAS_BUFFER_PULL
+                            : kind == PUSH ? PGAS_BUFFER_PUSH
+                                           : PGAS_BUFFER_COPY,
+                            (kind == PULL_HEAP || kind == PULL_HEAP_HELPED ? from_heap
+                                                                           : private_memory),
+                            (size_t)i * 97, to_place[right()], kind >= PULL_HEAP_HELPED };
+        n_bad += pgas_call_buffer(any(right()), ordered, args, sizeof args, &b, 1, NULL, NULL) !=
+                 PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_out_of_order == 0 && next_number == number && next_pull == pull,
@@ -311,11 +345,13 @@ static void many_in_flight(void)
     int n_bad = 0;
     pgas_sync_t executed, local;
     begin();
-    n_bad += pgas_sync_init(&executed, N_FLIGHT) != PGAS_OK || pgas_sync_init(&local, N_FLIGHT) != PGAS_OK;
+    n_bad += pgas_sync_init(&executed, N_FLIGHT) != PGAS_OK ||
+             pgas_sync_init(&local, N_FLIGHT) != PGAS_OK;
     fill(private_memory, 1, 5000);
     fill(from_heap, 1, 5000);
     for (int i = 0; i < N_FLIGHT; i++) {
-        pgas_buffer_t b = { PGAS_BUFFER_PULL, i % 2 ? private_memory : from_heap, 5000, PGAS_NULL, i % 64 == 5 };
+        pgas_buffer_t b = { PGAS_BUFFER_PULL, i % 2 ? private_memory : from_heap, 5000, PGAS_NULL,
+                            i % 64 == 5 };
         n_bad += call_checked(i % n_ranks, &b, 1, 1, &executed, &local) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&local, -1) != PGAS_OK || pgas_sync_wait(&executed, -1) != PGAS_OK;
@@ -360,7 +396,8 @@ static void seeded_mix(uint64_t seed)
         n_bad += call_checked(rank, b, n, draw, &executed, &local) != PGAS_OK;
         expected[rank]++;
         if (place + 200000 > mine || first > place) {
-            n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK || pgas_sync_wait(&local, -1) != PGAS_OK;
+            n_bad +=
+                pgas_sync_wait(&executed, -1) != PGAS_OK || pgas_sync_wait(&local, -1) != PGAS_OK;
             place = 0;
         }
     }
@@ -372,7 +409,8 @@ static void seeded_mix(uint64_t seed)
     int sum = 0;
     for (int r = 0; r < n_ranks; r++)
         sum += (int)got[r];
-    spmd_ok(n_bad == 0 && n_bad_seen == 0 && n_run == sum, "a random mix of kinds, sizes and ranks");
+    spmd_ok(n_bad == 0 && n_bad_seen == 0 && n_run == sum,
+            "a random mix of kinds, sizes and ranks");
 }
 
 /* ---- what handlers do ---- */
@@ -389,7 +427,8 @@ static void on_keep(const void *args, size_t bytes, pgas_thread_t source, void *
     (void)context;
     void *address;
     for (size_t i = 0; i < 3; i++) {
-        n_bad_seen += pgas_buffer_take(i, &kept[i]) != PGAS_OK || pgas_buffer_get(i, &address, &kept_bytes[i]) != PGAS_OK;
+        n_bad_seen += pgas_buffer_take(i, &kept[i]) != PGAS_OK ||
+                      pgas_buffer_get(i, &address, &kept_bytes[i]) != PGAS_OK;
         n_bad_seen += address != kept[i];
     }
     take_twice = pgas_buffer_take(0, &address);
@@ -399,15 +438,19 @@ static void on_keep(const void *args, size_t bytes, pgas_thread_t source, void *
 static void handlers_take_buffers(void)
 {
     begin();
-    pgas_buffer_t b[4] = { buffer_of(COPY, right(), 0, 24, 1), buffer_of(COPY, right(), 64, 50000, 2),
-                           buffer_of(PULL_PRIVATE, right(), 50112, 50000, 4), buffer_of(PUSH, right(), 200000, 8, 5) };
-    int n_bad = pgas_call_buffer(any(right()), keep, NULL, 0, b, 4, NULL, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    pgas_buffer_t b[4] = { buffer_of(COPY, right(), 0, 24, 1),
+                           buffer_of(COPY, right(), 64, 50000, 2),
+                           buffer_of(PULL_PRIVATE, right(), 50112, 50000, 4),
+                           buffer_of(PUSH, right(), 200000, 8, 5) };
+    int n_bad = pgas_call_buffer(any(right()), keep, NULL, 0, b, 4, NULL, NULL) != PGAS_OK ||
+                pgas_quiesce() != PGAS_OK;
     void *address;
-    spmd_ok(n_bad == 0 && n_bad_seen == 0 && kept_bytes[0] == 24 && kept_bytes[1] == 50000 && kept_bytes[2] == 50000 &&
-                is_filled(kept[0], 1, 24) && is_filled(kept[1], 2, 50000) && is_filled(kept[2], 4, 50000),
+    spmd_ok(n_bad == 0 && n_bad_seen == 0 && kept_bytes[0] == 24 && kept_bytes[1] == 50000 &&
+                kept_bytes[2] == 50000 && is_filled(kept[0], 1, 24) &&
+                is_filled(kept[1], 2, 50000) && is_filled(kept[2], 4, 50000),
             "a handler keeps buffers, copied and pulled");
-    spmd_ok(take_twice == PGAS_ERR_INVALID && take_pushed == PGAS_ERR_INVALID && pgas_buffer_count() == 0 &&
-                pgas_buffer_take(0, &address) == PGAS_ERR_RANGE,
+    spmd_ok(take_twice == PGAS_ERR_INVALID && take_pushed == PGAS_ERR_INVALID &&
+                pgas_buffer_count() == 0 && pgas_buffer_take(0, &address) == PGAS_ERR_RANGE,
             "not twice, not what was pushed, and nothing outside of a handler");
     for (int i = 0; i < 3; i++)
         free(kept[i]);
@@ -428,7 +471,8 @@ static void on_relay(const void *args, size_t bytes, pgas_thread_t source, void 
     fill(private_memory + 300000, 77, 30000);
     pgas_buffer_t b[2] = { { PGAS_BUFFER_COPY, address, n, PGAS_NULL, false },
                            { PGAS_BUFFER_PULL, private_memory + 300000, 30000, PGAS_NULL, false } };
-    relay_bad += pgas_call_buffer(any(pgas_thread_rank(source)), relayed, NULL, 0, b, 2, NULL, NULL) != PGAS_OK;
+    relay_bad += pgas_call_buffer(any(pgas_thread_rank(source)), relayed, NULL, 0, b, 2, NULL,
+                                  NULL) != PGAS_OK;
     pgas_buffer_t push = { PGAS_BUFFER_PUSH, address, n, to_place[far_of_me], false };
     if (far_of_me != me)
         relay_far_push = pgas_call_buffer(any(far_of_me), check, NULL, 0, &push, 1, NULL, NULL);
@@ -452,15 +496,16 @@ static void handlers_call_with_buffers(void)
     begin();
     relay_bad = 0;
     far_of_me = me;
-    for (int r = 0; r < n_ranks; r++) {
+    for (int r = 0; r < n_ranks; r++)
         if (pgas_node_of(r) != pgas_node())
             far_of_me = r;
-    }
     relay_far_push = far_of_me == me ? PGAS_ERR_CONTEXT : PGAS_OK;
     pgas_barrier(NULL);
     pgas_buffer_t b = buffer_of(COPY, right(), 0, 70000, 76);
-    int n_bad = pgas_call_buffer(any(right()), relay, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && relay_bad == 0 && n_run == 1 && n_bad_seen == 0, "a handler calls back with buffers");
+    int n_bad = pgas_call_buffer(any(right()), relay, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK ||
+                pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && relay_bad == 0 && n_run == 1 && n_bad_seen == 0,
+            "a handler calls back with buffers");
     spmd_is_int(relay_far_push, PGAS_ERR_CONTEXT, "but does not push to another node");
 }
 
@@ -507,18 +552,20 @@ static void large_replies(void)
         for (size_t k = 0; k < PGASI_ARRAY_LENGTH(place); k++) {
             uint64_t ask[2] = { i + k, size[i] };
             memset(place[k], 0xaa, size[i] + 1);
-            n_bad += pgas_call_return(right(), give, ask, sizeof ask, place[k], size[i], NULL) != PGAS_OK;
+            n_bad += pgas_call_return(right(), give, ask, sizeof ask, place[k], size[i], NULL) !=
+                     PGAS_OK;
             n_bad += !is_filled(place[k], i + k, size[i]) || place[k][size[i]] != 0xaa;
         }
     }
-    spmd_ok(n_bad == 0 && n_bad_seen == 0, "replies of up to 3 MiB, into heap, private and attached memory");
+    spmd_ok(n_bad == 0 && n_bad_seen == 0,
+            "replies of up to 3 MiB, into heap, private and attached memory");
     enum { N = 8 };
     pgas_sync_t executed;
     n_bad = pgas_sync_init(&executed, N) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++) {
         uint64_t ask[2] = { i, 50000 };
-        n_bad += pgas_call_return((int)i % n_ranks, give, ask, sizeof ask, private_memory + i * 50048, 50000, &executed) !=
-                 PGAS_OK;
+        n_bad += pgas_call_return((int)i % n_ranks, give, ask, sizeof ask,
+                                  private_memory + i * 50048, 50000, &executed) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
@@ -526,8 +573,10 @@ static void large_replies(void)
     pgas_sync_fini(&executed);
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && n_bad_seen == 0, "many at once, on one counter");
-    spmd_ok(pgas_call_return(right(), give_short, NULL, 0, private_memory, 100000, NULL) == PGAS_ERR_MISMATCH &&
-                pgas_call_return(right(), give_none, NULL, 0, private_memory, 100000, NULL) == PGAS_ERR_MISMATCH,
+    spmd_ok(pgas_call_return(right(), give_short, NULL, 0, private_memory, 100000, NULL) ==
+                    PGAS_ERR_MISMATCH &&
+                pgas_call_return(right(), give_none, NULL, 0, private_memory, 100000, NULL) ==
+                    PGAS_ERR_MISMATCH,
             "another size than expected, or none, gives MISMATCH");
     pgas_barrier(NULL);
 }
@@ -557,8 +606,10 @@ static void again_means_nothing_happened(void)
     begin();
     gate_open = 0;
     memset(private_memory, 0x11, 200);
-    bool near = me != 0 && pgas_node_of(0) == pgas_node(); /* elsewhere a push waits for who is there */
-    n_bad += pgas_put(to_place[0] + (uint64_t)me * 4096, &before, 8) != PGAS_OK || pgas_flush(0) != PGAS_OK;
+    /* elsewhere a push waits for who is there */
+    bool near = me != 0 && pgas_node_of(0) == pgas_node();
+    n_bad += pgas_put(to_place[0] + (uint64_t)me * 4096, &before, 8) != PGAS_OK ||
+             pgas_flush(0) != PGAS_OK;
     pgas_barrier(NULL);
     spmd_progress(NULL);
     spmd_barrier();
@@ -573,12 +624,14 @@ static void again_means_nothing_happened(void)
     spmd_ok(!near || full, "copies to a full peer of the node give AGAIN");
     for (status = PGAS_OK; near && status == PGAS_OK && n_sent < 40000;) {
         before++;
-        pgas_buffer_t b = { PGAS_BUFFER_PUSH, &before, 8, to_place[0] + (uint64_t)me * 4096, false };
+        pgas_buffer_t b = { PGAS_BUFFER_PUSH, &before, 8, to_place[0] + (uint64_t)me * 4096,
+                            false };
         status = pgas_call_buffer(any(0), count, NULL, 0, &b, 1, &opts, NULL);
         n_sent += status == PGAS_OK;
     }
     if (near)
-        n_bad += status != PGAS_ERR_AGAIN || pgas_get(&seen, to_place[0] + (uint64_t)me * 4096, 8) != PGAS_OK ||
+        n_bad += status != PGAS_ERR_AGAIN ||
+                 pgas_get(&seen, to_place[0] + (uint64_t)me * 4096, 8) != PGAS_OK ||
                  seen != before - 1;
     spmd_is_int(n_bad, 0, "and a push to it has pushed nothing");
     if (me == 0)
@@ -612,8 +665,10 @@ static void refusals(void)
     pgas_barrier(NULL);
     spmd_ok(pgas_call_buffer(any(n_ranks), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE &&
                 pgas_call_buffer(any(0), 0, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_NOT_FOUND &&
-                pgas_call_buffer(any(0), count, private_memory, call_max + 1, b, 1, NULL, NULL) == PGAS_ERR_LIMIT &&
-                pgas_call_buffer(any(0), count, NULL, 0, b, PGAS_BUFFERS_MAX + 1, NULL, NULL) == PGAS_ERR_LIMIT &&
+                pgas_call_buffer(any(0), count, private_memory, call_max + 1, b, 1, NULL, NULL) ==
+                    PGAS_ERR_LIMIT &&
+                pgas_call_buffer(any(0), count, NULL, 0, b, PGAS_BUFFERS_MAX + 1, NULL, NULL) ==
+                    PGAS_ERR_LIMIT &&
                 pgas_call_buffer(any(0), count, NULL, 0, NULL, 1, NULL, NULL) == PGAS_ERR_INVALID,
             "ranks, handlers, arguments and numbers of buffers that cannot be");
     b[0].bytes = 8;
@@ -624,7 +679,8 @@ static void refusals(void)
     b[0].mode = PGAS_BUFFER_PUSH;
     good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE;
     b[0].target = to_place[right()];
-    good = good && (n_ranks == 1 || pgas_call_buffer(any(me), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE);
+    good = good && (n_ranks == 1 ||
+                    pgas_call_buffer(any(me), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE);
     b[0].target = pgas_gptr_make(0, PGAS_OFFSET_MAX);
     good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_RANGE;
     spmd_ok(good, "null buffers, unknown modes and places of other ranks");
@@ -641,9 +697,12 @@ static void refusals(void)
     good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID;
     opts.when = PGAS_EXECUTED;
     opts.size = 1;
-    good = good && pgas_call_buffer(any(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID && live.count == 1;
+    good = good &&
+           pgas_call_buffer(any(0), count, NULL, 0, b, 1, &opts, NULL) == PGAS_ERR_INVALID &&
+           live.count == 1;
     pgas_sync_fini(&live);
-    spmd_ok(good && pgas_quiesce() == PGAS_OK && n_run == 0, "counters and options that are none; and nothing ran");
+    spmd_ok(good && pgas_quiesce() == PGAS_OK && n_run == 0,
+            "counters and options that are none; and nothing ran");
 }
 
 static void register_all(void)
@@ -670,7 +729,9 @@ int main(int argc, char **argv)
     n_ranks = pgas_n_ranks();
     call_max = pgasi_param.call_max;
     pgas_gptr_t to = PGAS_NULL, attached_ptr = PGAS_NULL;
-    spmd_ok(pgas_alloc(PLACE_BYTES, &to) == PGAS_OK && pgas_alloc(PLACE_BYTES, &from_place) == PGAS_OK, "alloc");
+    spmd_ok(pgas_alloc(PLACE_BYTES, &to) == PGAS_OK &&
+                pgas_alloc(PLACE_BYTES, &from_place) == PGAS_OK,
+            "alloc");
     job_gather(to, to_place);
     from_heap = pgas_gptr_local(from_place, PLACE_BYTES);
     private_memory = job_alloc(PLACE_BYTES);

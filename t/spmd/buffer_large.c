@@ -1,5 +1,6 @@
 /* Large buffers.
- *   what:   64 MiB are copied, pushed, pulled by whoever serves and by a helper, and come back as a reply, every word of them
+ *   what:   64 MiB are copied, pushed, pulled by whoever serves and by a helper, and come back as a
+ *           reply, every word of them
  *   np:     2
  *   nodes:  0 1
  *   tls:    posix tcp,self
@@ -8,7 +9,7 @@
  */
 #include "t/spmd/job.h"
 
-#define BYTES ((size_t)64 << 20)
+#define BYTES   ((size_t)64 << 20)
 #define N_WORDS (BYTES / 8)
 
 static pgas_handler_t check, give;
@@ -42,7 +43,8 @@ static void on_check(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)source;
     (void)context;
     memcpy(&seed, args, sizeof seed);
-    if (bytes == 8 && pgas_buffer_get(0, &address, &n) == PGAS_OK && n == BYTES && first_wrong(address, seed) == N_WORDS)
+    if (bytes == 8 && pgas_buffer_get(0, &address, &n) == PGAS_OK && n == BYTES &&
+        first_wrong(address, seed) == N_WORDS)
         n_good++;
     else
         n_bad_words++;
@@ -59,8 +61,8 @@ static void on_give(const void *args, size_t bytes, pgas_thread_t source, void *
 }
 
 /* Rank 0 calls rank 1. */
-static void goes_over(pgas_buffer_mode_t mode, uint64_t *from, pgas_gptr_t to, bool helper, uint64_t seed, uint64_t told,
-                      const char *what)
+static void goes_over(pgas_buffer_mode_t mode, uint64_t *from, pgas_gptr_t to, bool helper,
+                      uint64_t seed, uint64_t told, const char *what)
 {
     int n_bad = 0;
     n_good = n_bad_words = 0;
@@ -72,13 +74,15 @@ static void goes_over(pgas_buffer_mode_t mode, uint64_t *from, pgas_gptr_t to, b
         opts.sync = &executed;
         fill(from, seed);
         n_bad += pgas_sync_init(&executed, 1) != PGAS_OK;
-        n_bad += pgas_call_buffer(pgas_thread_make(1, PGAS_SLOT_ANY), check, &told, 8, &b, 1, &opts, NULL) != PGAS_OK;
+        n_bad += pgas_call_buffer(pgas_thread_make(1, PGAS_SLOT_ANY), check, &told, 8, &b, 1, &opts,
+                                  NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK;
         pgas_sync_fini(&executed);
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     bool here = pgas_rank() == 1;
-    spmd_ok(n_bad == 0 && n_good == (here && seed == told) && n_bad_words == (here && seed != told), "64 MiB %s", what);
+    spmd_ok(n_bad == 0 && n_good == (here && seed == told) && n_bad_words == (here && seed != told),
+            "64 MiB %s", what);
 }
 
 int main(int argc, char **argv)
@@ -95,12 +99,15 @@ int main(int argc, char **argv)
     goes_over(PGAS_BUFFER_PULL, in_heap, PGAS_NULL, false, 3, 3, "pulled from the heap");
     goes_over(PGAS_BUFFER_PULL, in_private, PGAS_NULL, false, 4, 4, "pulled from private memory");
     goes_over(PGAS_BUFFER_PULL, in_heap, PGAS_NULL, true, 5, 5, "pulled from the heap by a helper");
-    goes_over(PGAS_BUFFER_PULL, in_private, PGAS_NULL, true, 6, 6, "pulled from private memory by a helper");
-    goes_over(PGAS_BUFFER_PULL, in_heap, PGAS_NULL, false, 7, 8, "of another kind than told are noticed");
+    goes_over(PGAS_BUFFER_PULL, in_private, PGAS_NULL, true, 6, 6,
+              "pulled from private memory by a helper");
+    goes_over(PGAS_BUFFER_PULL, in_heap, PGAS_NULL, false, 7, 8,
+              "of another kind than told are noticed");
     int n_bad = 0;
     for (int i = 0; i < 2 && pgas_rank() == 0; i++) {
         uint64_t *place = i ? in_heap : in_private;
-        n_bad += pgas_call_return(1, give, NULL, 0, place, BYTES, NULL) != PGAS_OK || first_wrong(place, 9) != N_WORDS;
+        n_bad += pgas_call_return(1, give, NULL, 0, place, BYTES, NULL) != PGAS_OK ||
+                 first_wrong(place, 9) != N_WORDS;
     }
     pgas_barrier(NULL);
     spmd_is_int(n_bad, 0, "64 MiB as a reply, into heap and private memory");

@@ -1,6 +1,7 @@
 /* Limits of calls with buffers.
- *   what:   what is larger than PGAS_BUFFER_LIMIT is refused; pulls wait until there is room for them; a copy that finds none
- *           falls with PGAS_ERR_NO_MEMORY, and the next one is well; a rank has 256 open pulls at most
+ *   what:   what is larger than PGAS_BUFFER_LIMIT is refused; pulls wait until there is room for
+ *           them; a copy that finds none falls with PGAS_ERR_NO_MEMORY, and the next one is well; a
+ *           rank has 256 open pulls at most
  *   np:     2 3
  *   nodes:  0 1
  *   env:    PGAS_BUFFER_LIMIT=256K | PGAS_BUFFER_LIMIT=256K PGAS_VM_READ=0
@@ -15,11 +16,11 @@
 #include "call/record.h"
 #include "t/spmd/job.h"
 
-#define LIMIT ((size_t)256 << 10)
-#define N_PULLS 30
+#define LIMIT      ((size_t)256 << 10)
+#define N_PULLS    30
 #define PULL_BYTES 100000
 #define FULL_TRIES 1000
-#define HALF ((size_t)200 << 10)
+#define HALF       ((size_t)200 << 10)
 
 static pgas_handler_t whole, count, gate, give;
 static int me, n_ranks, gate_open, n_whole, n_counted;
@@ -75,14 +76,19 @@ static void too_large(void)
                            { PGAS_BUFFER_PULL, memory, LIMIT, PGAS_NULL, false } };
     bool good = pgas_call_buffer(any(right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
     b[0].mode = PGAS_BUFFER_PULL;
-    good = good && pgas_call_buffer(any(right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
+    good =
+        good && pgas_call_buffer(any(right()), count, NULL, 0, b, 1, NULL, NULL) == PGAS_ERR_LIMIT;
     b[0].bytes = 9;
-    good = good && pgas_call_buffer(any(right()), count, NULL, 0, b, 2, NULL, NULL) == PGAS_ERR_LIMIT;
-    good = good && pgas_call_return(right(), give, NULL, 0, memory, LIMIT + 1, NULL) == PGAS_ERR_LIMIT;
-    spmd_ok(good && pgas_quiesce() == PGAS_OK && n_counted == 0, "more than PGAS_BUFFER_LIMIT, alone or in sum, is refused");
+    good =
+        good && pgas_call_buffer(any(right()), count, NULL, 0, b, 2, NULL, NULL) == PGAS_ERR_LIMIT;
+    good =
+        good && pgas_call_return(right(), give, NULL, 0, memory, LIMIT + 1, NULL) == PGAS_ERR_LIMIT;
+    spmd_ok(good && pgas_quiesce() == PGAS_OK && n_counted == 0,
+            "more than PGAS_BUFFER_LIMIT, alone or in sum, is refused");
     b[0].mode = PGAS_BUFFER_COPY;
     b[0].bytes = LIMIT;
-    good = pgas_call_buffer(any(right()), whole, NULL, 0, b, 2, NULL, NULL) == PGAS_OK && pgas_quiesce() == PGAS_OK;
+    good = pgas_call_buffer(any(right()), whole, NULL, 0, b, 2, NULL, NULL) == PGAS_OK &&
+           pgas_quiesce() == PGAS_OK;
     spmd_ok(good && n_whole == 1, "as much as that copied, and pulled, is not");
 }
 
@@ -124,8 +130,9 @@ static pgas_status_t send_some(uint64_t id, size_t from, size_t to)
     to = PGASI_MIN(to, sizeof stream);
     for (size_t at = from; at < to && status == PGAS_OK; at += 1024) {
         pgasi_parcel_piece_t piece = { id, sizeof stream, at };
-        status = pgasi_outbox_call_pair(right(), PGASI_PORT_ANY, false, PGASI_REC_PARCEL, &piece, sizeof piece,
-                                        (const char *)&stream + at, PGASI_MIN(to - at, (size_t)1024), PGASI_FULL_WAIT);
+        status = pgasi_outbox_call_pair(right(), PGASI_PORT_ANY, false, PGASI_REC_PARCEL, &piece,
+                                        sizeof piece, (const char *)&stream + at,
+                                        PGASI_MIN(to - at, (size_t)1024), PGASI_FULL_WAIT);
     }
     return status;
 }
@@ -153,7 +160,8 @@ static void copies_find_no_room(void)
     spmd_is_int(copy_and_wait(), PGAS_ERR_NO_MEMORY,
                 "beside a large one that has begun, a copy finds no room: its counter says so");
     pgas_buffer_t b = { PGAS_BUFFER_COPY, memory, PULL_BYTES, PGAS_NULL, false };
-    n_bad += pgas_call_buffer(any(right()), whole, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK; /* the log says so */
+    /* the log says so */
+    n_bad += pgas_call_buffer(any(right()), whole, NULL, 0, &b, 1, NULL, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_whole == 0, "and its handler does not run");
     n_bad = send_some(UINT64_C(1) << 40, 2048, SIZE_MAX) != PGAS_OK || pgas_quiesce() != PGAS_OK;
@@ -174,7 +182,8 @@ static void open_pulls_are_limited(void)
     if (me == 1)
         n_bad += pgas_call(0, gate, NULL, 0, NULL) != PGAS_OK;
     bool going = me == 1;
-    for (int n_full = 0; going && n_full < FULL_TRIES && n_sent < 1000;) { /* the way there may be full too, until it has grown */
+    /* the way there may be full too, until it has grown */
+    for (int n_full = 0; going && n_full < FULL_TRIES && n_sent < 1000;) {
         pgas_buffer_t b = { PGAS_BUFFER_PULL, memory, 8, PGAS_NULL, false };
         status = pgas_call_buffer(any(0), count, NULL, 0, &b, 1, &opts, NULL);
         n_sent += status == PGAS_OK;

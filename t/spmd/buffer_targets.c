@@ -1,11 +1,13 @@
 /* Calls with buffers for threads, services and handlers that wait.
- *   what:   copied, pushed and pulled buffers arrive whole at the thread that a call is for, which runs it; at the service while
- *           the application computes; a handler that waits keeps its buffers and its turn, and answers with a large reply;
- *           a thread that has left refuses, and all counters fall; so do counters that are written
+ *   what:   copied, pushed and pulled buffers arrive whole at the thread that a call is for, which
+ *           runs it; at the service while the application computes; a handler that waits keeps its
+ *           buffers and its turn, and answers with a large reply; a thread that has left refuses,
+ *           and all counters fall; so do counters that are written
  *   np:     1 2 3
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 PGAS_VM_READ=0 |
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64
+ *   env:    PGAS_VM_READ=0 |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3
  *   log:    a call with buffers from rank [0-9]+ is lost: peer
  *   source: pgas/buffer.h, pgas/call.h
@@ -15,9 +17,9 @@
 #include "t/spmd/job.h"
 
 #define N_THREADS 2 /* beside the initialising one */
-#define SLOTS (N_THREADS + 1)
-#define N_ROUNDS 12
-#define LARGE 50000
+#define SLOTS     (N_THREADS + 1)
+#define N_ROUNDS  12
+#define LARGE     50000
 #define N_WAITING 10
 
 typedef enum { COPY, COPY_LARGE, PUSH, PULL_HEAP, PULL_PRIVATE, PULL_HELPED, N_KINDS } kind_t;
@@ -40,10 +42,9 @@ static unsigned char byte_at(size_t i)
 static bool is_whole(const void *address, size_t bytes)
 {
     const unsigned char *at = address;
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i++)
         if (at[i] != byte_at(i))
             return false;
-    }
     return true;
 }
 
@@ -55,8 +56,9 @@ static size_t bytes_of(kind_t kind)
 /* place: which of those that others push to */
 static pgas_buffer_t buffer_of(kind_t kind, int rank, size_t place)
 {
-    static const pgas_buffer_mode_t modes[N_KINDS] = { PGAS_BUFFER_COPY, PGAS_BUFFER_COPY, PGAS_BUFFER_PUSH,
-                                                       PGAS_BUFFER_PULL, PGAS_BUFFER_PULL, PGAS_BUFFER_PULL };
+    static const pgas_buffer_mode_t modes[N_KINDS] = { PGAS_BUFFER_COPY, PGAS_BUFFER_COPY,
+                                                       PGAS_BUFFER_PUSH, PGAS_BUFFER_PULL,
+                                                       PGAS_BUFFER_PULL, PGAS_BUFFER_PULL };
     const void *from = kind == PULL_HEAP ? in_heap : in_private;
     pgas_gptr_t to = kind == PUSH ? to_place[rank] + place * 64 : PGAS_NULL;
     return (pgas_buffer_t){ modes[kind], from, bytes_of(kind), to, kind == PULL_HELPED };
@@ -88,7 +90,8 @@ static void on_check(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)source;
     (void)context;
     memcpy(&e, args, sizeof e);
-    wrong_unless(bytes == sizeof e && pgas_thread_self() == pgas_thread_make(me, (int)e.slot) && pgas_buffer_count() == 1 &&
+    wrong_unless(bytes == sizeof e && pgas_thread_self() == pgas_thread_make(me, (int)e.slot) &&
+                 pgas_buffer_count() == 1 &&
                  buffer_is_right(0, bytes_of((kind_t)e.kind) - e.n_less));
     if (e.slot < SLOTS)
         __atomic_fetch_add(&n_ran[e.slot], 1, __ATOMIC_RELEASE);
@@ -104,12 +107,14 @@ static void call_all_threads(int slot, unsigned round)
             expect_t e = { s, kind, 0 };
             pgas_buffer_t b = buffer_of(kind, r, (size_t)(me * SLOTS + slot));
             pgas_thread_t target = pgas_thread_make(r, (int)s);
-            wrong_unless(pgas_call_buffer(target, check, &e, sizeof e, &b, 1, NULL, NULL) == PGAS_OK);
+            wrong_unless(pgas_call_buffer(target, check, &e, sizeof e, &b, 1, NULL, NULL) ==
+                         PGAS_OK);
         }
     }
 }
 
-/* Every thread of every rank calls every thread of every rank, then serves until all its calls have come. */
+/* Every thread of every rank calls every thread of every rank, then serves until all its calls have
+ * come. */
 static void *send_and_serve(void *arg)
 {
     if (arg)
@@ -139,7 +144,8 @@ static void threads_run_their_calls(void)
     bool quiet = pgas_quiesce() == PGAS_OK;
     uint64_t all = (uint64_t)N_ROUNDS * (uint64_t)n_ranks * SLOTS;
     spmd_ok(quiet && n_wrong == 0 && n_ran[0] == all && n_ran[1] == all && n_ran[2] == all,
-            "each thread runs the calls for it, with whole buffers of each kind (%d wrong)", n_wrong);
+            "each thread runs the calls for it, with whole buffers of each kind (%d wrong)",
+            n_wrong);
     expect_t e = { 0, COPY_LARGE, 1 };
     pgas_buffer_t b = buffer_of(COPY_LARGE, me, 0);
     pgas_call_buffer(pgas_thread_make(me, 0), check, &e, sizeof e, &b, 1, NULL, NULL);
@@ -163,7 +169,8 @@ static void the_service_runs_its_calls(void)
     while (__atomic_load_n(&service_ran, __ATOMIC_ACQUIRE) < N_KINDS) /* no library in here */
         sched_yield();
     pgas_quiesce();
-    spmd_ok(n_wrong == 0 && service_ran == N_KINDS, "the service runs calls with buffers while the application computes");
+    spmd_ok(n_wrong == 0 && service_ran == N_KINDS,
+            "the service runs calls with buffers while the application computes");
 }
 
 /* ---- handlers that wait ---- */
@@ -190,13 +197,15 @@ static void waiting_handlers_keep_buffers(kind_t kind)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = &done;
     n_waiting = 0;
-    wrong_unless(pgas_sync_init(&gate, 1) == PGAS_OK && pgas_sync_init(&done, N_WAITING) == PGAS_OK &&
+    wrong_unless(pgas_sync_init(&gate, 1) == PGAS_OK &&
+                 pgas_sync_init(&done, N_WAITING) == PGAS_OK &&
                  pgas_sync_init(&local, N_WAITING) == PGAS_OK);
     pgas_barrier(NULL);
     for (uint64_t i = 0; i < N_WAITING; i++) {
         pgas_buffer_t b = buffer_of(kind, peer, 0);
         pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
-        wrong_unless(pgas_call_buffer(target, waits, &i, sizeof i, &b, 1, &opts, &local) == PGAS_OK);
+        wrong_unless(pgas_call_buffer(target, waits, &i, sizeof i, &b, 1, &opts, &local) ==
+                     PGAS_OK);
     }
     wrong_unless(pgas_sync_wait(&local, -1) == PGAS_OK);
     while (__atomic_load_n(&n_waiting, __ATOMIC_ACQUIRE) < N_WAITING)
@@ -224,7 +233,8 @@ static void on_gives(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)context;
     wrong_unless(pgas_get(&own, to_place[pgas_thread_rank(source)], sizeof own) == PGAS_OK);
     wrong_unless(pgas_put(to_place[pgas_thread_rank(source)] + 8, &word, sizeof word) == PGAS_OK);
-    wrong_unless(pgas_reply(in_private, LARGE) == PGAS_OK && pgas_reply(in_private, LARGE) == PGAS_ERR_CONTEXT);
+    wrong_unless(pgas_reply(in_private, LARGE) == PGAS_OK &&
+                 pgas_reply(in_private, LARGE) == PGAS_ERR_CONTEXT);
 }
 
 static void waiting_handlers_give_large_replies(void)
@@ -232,11 +242,13 @@ static void waiting_handlers_give_large_replies(void)
     unsigned char *place[] = { job_alloc(LARGE), in_heap };
     for (size_t i = 0; i < 2; i++) {
         memset(place[i], 0, LARGE);
-        wrong_unless(pgas_call_return((me + 1) % n_ranks, gives, NULL, 0, place[i], LARGE, NULL) == PGAS_OK &&
+        wrong_unless(pgas_call_return((me + 1) % n_ranks, gives, NULL, 0, place[i], LARGE, NULL) ==
+                         PGAS_OK &&
                      is_whole(place[i], LARGE));
     }
     free(place[0]);
-    wrong_unless(pgas_call_return((me + 1) % n_ranks, gives, NULL, 0, in_heap, LARGE + 1, NULL) == PGAS_ERR_MISMATCH);
+    wrong_unless(pgas_call_return((me + 1) % n_ranks, gives, NULL, 0, in_heap, LARGE + 1, NULL) ==
+                 PGAS_ERR_MISMATCH);
     pgas_barrier(NULL);
     spmd_ok(n_wrong == 0, "and give large replies");
 }
@@ -258,8 +270,8 @@ static void written_counters_fall(void)
         expect_t e = { 0, kind, 0 };
         opts.when = i < 2 * N_KINDS ? PGAS_REMOTE : PGAS_EXECUTED;
         opts.sync = &sync[i < 2 * N_KINDS];
-        wrong_unless(pgas_call_buffer(pgas_thread_make((me + 1) % n_ranks, 0), check, &e, sizeof e, &b, 1, &opts,
-                                      i < 2 * N_KINDS ? &sync[2] : NULL) == PGAS_OK);
+        wrong_unless(pgas_call_buffer(pgas_thread_make((me + 1) % n_ranks, 0), check, &e, sizeof e,
+                                      &b, 1, &opts, i < 2 * N_KINDS ? &sync[2] : NULL) == PGAS_OK);
     }
     for (int i = 0; i < 3; i++)
         wrong_unless(pgas_sync_wait(&sync[i], -1) == PGAS_OK);
@@ -268,7 +280,8 @@ static void written_counters_fall(void)
         wrong_unless(sync[i].count == 0);
         pgas_sync_fini(&sync[i]);
     }
-    spmd_ok(n_wrong == 0, "counters in the heap fall with remote, executed and local completion, once each");
+    spmd_ok(n_wrong == 0,
+            "counters in the heap fall with remote, executed and local completion, once each");
 }
 
 /* ---- who has left ---- */
@@ -292,19 +305,22 @@ static void threads_that_left_refuse(void)
         pgas_buffer_t b = buffer_of((kind_t)kind, (me + 1) % n_ranks, (size_t)me);
         pgas_thread_t target = pgas_thread_make((me + 1) % n_ranks, 1);
         bool pull = kind >= PULL_HEAP;
-        wrong_unless(pgas_sync_init(&executed, 1) == PGAS_OK && pgas_sync_init(&local, 1) == PGAS_OK);
+        wrong_unless(pgas_sync_init(&executed, 1) == PGAS_OK &&
+                     pgas_sync_init(&local, 1) == PGAS_OK);
         wrong_unless(pgas_call_buffer(target, never, NULL, 0, &b, 1, &opts, &local) == PGAS_OK);
         wrong_unless(pgas_sync_wait(&executed, -1) == PGAS_ERR_PEER);
         wrong_unless(pgas_sync_wait(&local, -1) == (pull ? PGAS_ERR_PEER : PGAS_OK));
-        wrong_unless(pgas_call_buffer(target, never, NULL, 0, &b, 1, NULL, NULL) == PGAS_OK); /* the log says so */
+        /* the log says so */
+        wrong_unless(pgas_call_buffer(target, never, NULL, 0, &b, 1, NULL, NULL) == PGAS_OK);
         pgas_sync_fini(&executed);
         pgas_sync_fini(&local);
     }
     pgas_quiesce();
-    spmd_ok(n_wrong == 0 && n_never == 0, "a thread that has left refuses: counters fall with PGAS_ERR_PEER");
+    spmd_ok(n_wrong == 0 && n_never == 0,
+            "a thread that has left refuses: counters fall with PGAS_ERR_PEER");
     pgas_buffer_t b = buffer_of(COPY, 0, 0);
-    spmd_is_int(pgas_call_buffer(pgas_thread_make(0, 4000), never, NULL, 0, &b, 1, NULL, NULL), PGAS_ERR_LIMIT,
-                "a slot that has no port is refused");
+    spmd_is_int(pgas_call_buffer(pgas_thread_make(0, 4000), never, NULL, 0, &b, 1, NULL, NULL),
+                PGAS_ERR_LIMIT, "a slot that has no port is refused");
 }
 
 int main(int argc, char **argv)
@@ -319,7 +335,9 @@ int main(int argc, char **argv)
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_gptr_t to = PGAS_NULL, from = PGAS_NULL;
-    spmd_ok(pgas_alloc(64 * SLOTS * JOB_RANKS_MAX, &to) == PGAS_OK && pgas_alloc(LARGE + 8, &from) == PGAS_OK, "alloc");
+    spmd_ok(pgas_alloc(64 * SLOTS * JOB_RANKS_MAX, &to) == PGAS_OK &&
+                pgas_alloc(LARGE + 8, &from) == PGAS_OK,
+            "alloc");
     job_gather(to, to_place);
     in_heap = pgas_gptr_local(from, LARGE + 8);
     in_private = job_alloc(LARGE);

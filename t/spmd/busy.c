@@ -1,13 +1,13 @@
 /* A rank that computes.
- *   what:   while a rank computes without calling the library, its peers' atomics, transfers and calls to it complete: on the
- *           node, off it, and on memory that it attached
+ *   what:   while a rank computes without calling the library, its peers' atomics, transfers and
+ *           calls to it complete: on the node, off it, and on memory that it attached
  *   np:     2 3 4
  *   nodes:  1 0 2
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2
  *   source: public headers; the progress rule of pgas_info
- * Nothing is timed: the computation ends when the peers' marks have arrived in its memory, or after a limit that only a
- * peer that was not served reaches. */
+ * Nothing is timed: the computation ends when the peers' marks have arrived in its memory, or after
+ * a limit that only a peer that was not served reaches. */
 #include "base/clock.h"
 #include "t/spmd/job.h"
 
@@ -55,7 +55,8 @@ static int atomics(void)
     uint64_t old;
     int n_bad = 0;
     for (int i = 0; i < 50; i++)
-        n_bad += pgas_fetch_add_u64(words[0], 1, &old) != PGAS_OK || pgas_atomic_add_u64(words[0], 1) != PGAS_OK;
+        n_bad += pgas_fetch_add_u64(words[0], 1, &old) != PGAS_OK ||
+                 pgas_atomic_add_u64(words[0], 1) != PGAS_OK;
     return n_bad + (pgas_flush(0) != PGAS_OK);
 }
 
@@ -78,9 +79,11 @@ static int attached_memory(void)
     int n_bad = 0;
     for (int i = 0; i < 20; i++) {
         memset(out, i, sizeof out);
-        n_bad += pgas_put(pgas_gptr_add(users[0], (int64_t)me * 512), out, sizeof out) != PGAS_OK || pgas_flush(0) != PGAS_OK;
+        n_bad += pgas_put(pgas_gptr_add(users[0], (int64_t)me * 512), out, sizeof out) != PGAS_OK ||
+                 pgas_flush(0) != PGAS_OK;
         n_bad += pgas_get(in, pgas_gptr_add(users[0], (int64_t)me * 512), sizeof in) != PGAS_OK;
-        n_bad += memcmp(in, out, sizeof in) != 0 || pgas_fetch_add_u64(users[0], 1, &old) != PGAS_OK;
+        n_bad +=
+            memcmp(in, out, sizeof in) != 0 || pgas_fetch_add_u64(users[0], 1, &old) != PGAS_OK;
     }
     return n_bad;
 }
@@ -94,7 +97,8 @@ static int calls(void)
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     for (uint64_t i = 0; i < 40; i++) {
         uint64_t back = 0;
-        n_bad += pgas_call_return(0, echo, &i, sizeof i, &back, sizeof back, NULL) != PGAS_OK || back != i;
+        n_bad += pgas_call_return(0, echo, &i, sizeof i, &back, sizeof back, NULL) != PGAS_OK ||
+                 back != i;
     }
     pgas_sync_fini(&sync);
     return n_bad;
@@ -108,16 +112,19 @@ static void served_while_computing(int (*work)(void), const char *text)
     if (me == 0)
         n_bad += !compute((uint64_t)n_ranks - 1, LIMIT_NS);
     else
-        n_bad += work() + (pgas_atomic_add_u64(pgas_gptr_add(words[0], 8), 1) != PGAS_OK) + (pgas_flush(0) != PGAS_OK);
+        n_bad += work() + (pgas_atomic_add_u64(pgas_gptr_add(words[0], 8), 1) != PGAS_OK) +
+                 (pgas_flush(0) != PGAS_OK);
     spmd_is_int(n_bad, 0, "%s of a rank that computes", text);
     pgas_barrier(NULL);
 }
 
-/* The last round left a mark of each peer: those are found, one more is not, and the computation ends with its limit. */
+/* The last round left a mark of each peer: those are found, one more is not, and the computation
+ * ends with its limit. */
 static void missing_marks_are_noticed(void)
 {
     uint64_t n_marks = me == 0 ? (uint64_t)n_ranks - 1 : 0;
-    spmd_ok(compute(n_marks, LIMIT_NS) && !compute(n_marks + 1, 10000000), "a mark that is missing is missed");
+    spmd_ok(compute(n_marks, LIMIT_NS) && !compute(n_marks + 1, 10000000),
+            "a mark that is missing is missed");
 }
 
 int main(int argc, char **argv)

@@ -1,12 +1,14 @@
 /* Calls between ranks.
- *   what:   every call runs once, in the order of its thread, with its arguments; replies and completions come back;
- *           calls from handlers run too; a full peer gives AGAIN and loses nothing; what handlers must not do is refused
+ *   what:   every call runs once, in the order of its thread, with its arguments; replies and
+ *           completions come back; calls from handlers run too; a full peer gives AGAIN and loses
+ *           nothing; what handlers must not do is refused
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 |
  *   env:    PGAS_SERVICE_THREADS=0 PGAS_CALL_MAX=1K PGAS_CHUNK_SIZE=4K |
- *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_FAR_CALLS=put | PGAS_SERVICE_THREADS=2 PGAS_AGG_SIZE=64 |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_FAR_CALLS=put | PGAS_SERVICE_THREADS=2
+ *   env:    PGAS_AGG_SIZE=64 |
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_FAR_CALLS=put
  *   source: pgas/call.h
  */
@@ -15,12 +17,13 @@
 #include "base/rng.h"
 #include "t/spmd/job.h"
 
-#define N_ORDERED 1500
-#define SLOTS 4
-#define TREE_DEPTH 7
+#define N_ORDERED      1500
+#define SLOTS          4
+#define TREE_DEPTH     7
 #define GATE_BYTES_MAX ((size_t)256 << 20)
 
-static pgas_handler_t numbered, sized, echo, count, silent, longer, twice, chain, tree, probe, gate, answering;
+static pgas_handler_t numbered, sized, echo, count, silent, longer, twice, chain, tree, probe, gate,
+    answering;
 static int me, n_ranks;
 static size_t call_max;
 static pgas_gptr_t words[JOB_RANKS_MAX]; /* 64 bytes on each rank */
@@ -44,10 +47,9 @@ static void fill(unsigned char *to, uint64_t seed, size_t bytes)
 static bool is_filled(const void *from, uint64_t seed, size_t bytes)
 {
     const unsigned char *at = from;
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i++)
         if (at[i] != pattern(seed, i))
             return false;
-    }
     return true;
 }
 
@@ -62,15 +64,17 @@ static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, vo
     uint64_t number;
     int slot = pgas_thread_slot(source);
     memcpy(&number, args, sizeof number);
-    if (slot >= SLOTS || number != next_of[pgas_thread_rank(source)][slot]++ || (uintptr_t)args % 8 != 0 ||
-        !is_filled((const char *)args + 8, number, bytes - 8) || context != (void *)&n_out_of_order)
+    if (slot >= SLOTS || number != next_of[pgas_thread_rank(source)][slot]++ ||
+        (uintptr_t)args % 8 != 0 || !is_filled((const char *)args + 8, number, bytes - 8) ||
+        context != (void *)&n_out_of_order)
         n_out_of_order++;
 }
 
 static pgas_status_t send_numbered(pgas_agg_t *agg, int rank, uint64_t number, uint64_t draw)
 {
     unsigned char args[8192];
-    size_t bytes = 8 + (size_t)(draw >> 8) % (draw & 16 ? 24 : PGASI_MIN(call_max, sizeof args) - 7);
+    size_t bytes =
+        8 + (size_t)(draw >> 8) % (draw & 16 ? 24 : PGASI_MIN(call_max, sizeof args) - 7);
     memcpy(args, &number, 8);
     fill(args + 8, number, bytes - 8);
     if (draw % 4 == 0)
@@ -114,12 +118,15 @@ static void order_of_direct_and_gathered_calls(uint64_t seed)
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     spmd_ok(all_arrived(sent), "after quiesce every call has run");
-    spmd_is_int(n_bad + n_out_of_order, 0, "in order, with their arguments, direct and gathered mixed");
+    spmd_is_int(n_bad + n_out_of_order, 0,
+                "in order, with their arguments, direct and gathered mixed");
     uint64_t wrong = 1000000;
-    n_bad = pgas_call(right(), numbered, &wrong, sizeof wrong, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad = pgas_call(right(), numbered, &wrong, sizeof wrong, NULL) != PGAS_OK ||
+            pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && n_out_of_order == 1, "and a wrong number is noticed");
     n_out_of_order = 0;
-    spmd_ok(pgas_agg_destroy(agg) == PGAS_OK && pgas_agg_destroy(NULL) == PGAS_OK, "an aggregator ends");
+    spmd_ok(pgas_agg_destroy(agg) == PGAS_OK && pgas_agg_destroy(NULL) == PGAS_OK,
+            "an aggregator ends");
 }
 
 /* ---- sizes ---- */
@@ -232,10 +239,12 @@ static void replies(void)
     n_bad += pgas_call_return(right(), echo, args, 7, back, 8, NULL) != PGAS_ERR_MISMATCH;
     n_bad += pgas_call_return(right(), echo, args, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_call_return(right(), echo, args, 8, back, 0, NULL) != PGAS_ERR_MISMATCH;
-    n_bad += pgas_call_return(right(), echo, args, 8, back, pgasi_param.buffer_limit + 1, NULL) != PGAS_ERR_LIMIT;
+    n_bad += pgas_call_return(right(), echo, args, 8, back, pgasi_param.buffer_limit + 1, NULL) !=
+             PGAS_ERR_LIMIT;
     n_bad += pgas_reply(args, 8) != PGAS_ERR_CONTEXT;
     spmd_is_int(n_bad, 0, "a missing reply or one of another size is a mismatch");
-    n_bad = pgas_call_return(right(), twice, args, 8, back, 8, NULL) != PGAS_OK || !is_filled(back, 5, 8);
+    n_bad = pgas_call_return(right(), twice, args, 8, back, 8, NULL) != PGAS_OK ||
+            !is_filled(back, 5, 8);
     pgas_barrier(NULL);
     spmd_ok(n_bad == 0 && reply_status[0] == PGAS_ERR_LIMIT && reply_status[1] == PGAS_OK &&
                 reply_status[2] == PGAS_ERR_CONTEXT,
@@ -275,7 +284,8 @@ static void completion_means_executed(void)
         n_bad += __atomic_load_n(&n_counted, __ATOMIC_RELAXED) != (uint64_t)(round + 1) * N;
     }
     pgas_sync_add(&sync, 1);
-    n_bad += pgas_sync_test(&sync) != PGAS_INPROGRESS || pgas_sync_wait(&sync, 2000) != PGAS_ERR_TIMEOUT;
+    n_bad +=
+        pgas_sync_test(&sync) != PGAS_INPROGRESS || pgas_sync_wait(&sync, 2000) != PGAS_ERR_TIMEOUT;
     pgas_sync_add(&sync, -1);
     n_bad += pgas_sync_test(&sync) != PGAS_OK || pgas_sync_test(NULL) != PGAS_ERR_INVALID;
     pgas_sync_fini(&sync);
@@ -292,7 +302,8 @@ static void completion_means_executed(void)
             "a counter falls when the handler has run; it times out and is used again");
 }
 
-/* The counter is given back before its call has run; the next one has its place and is left alone. */
+/* The counter is given back before its call has run; the next one has its place and is left
+ * alone. */
 static void late_completion_is_ignored(void)
 {
     pgas_sync_t first, second;
@@ -324,8 +335,10 @@ static void chains(void)
     uint64_t length = LENGTH;
     n_counted = 0;
     pgas_barrier(NULL);
-    int n_bad = pgas_call(right(), chain, &length, sizeof length, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && n_counted == LENGTH + 1 && n_sized_wrong == 0, "chains of calls from handlers, all of them");
+    int n_bad = pgas_call(right(), chain, &length, sizeof length, NULL) != PGAS_OK ||
+                pgas_quiesce() != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_counted == LENGTH + 1 && n_sized_wrong == 0,
+            "chains of calls from handlers, all of them");
 }
 
 typedef struct {
@@ -355,7 +368,8 @@ static void on_tree(const void *args, size_t bytes, pgas_thread_t source, void *
     for (uint64_t i = 0; i < fan; i++) {
         uint64_t state = b.seed + i;
         branch_t child = { pgasi_rng_splitmix(&state), b.depth - 1 };
-        n_sized_wrong += pgas_call((int)(child.seed / 64 % (uint64_t)n_ranks), tree, &child, sizeof child, NULL) != PGAS_OK;
+        n_sized_wrong += pgas_call((int)(child.seed / 64 % (uint64_t)n_ranks), tree, &child,
+                                   sizeof child, NULL) != PGAS_OK;
     }
 }
 
@@ -370,7 +384,8 @@ static void random_trees(uint64_t seed)
         for (int i = 0; i < 4; i++) {
             branch_t root = { pgasi_rng_splitmix(&state), TREE_DEPTH };
             sizes_here += tree_size(root);
-            n_bad += pgas_call((int)(root.seed / 64 % (uint64_t)n_ranks), tree, &root, sizeof root, NULL) != PGAS_OK;
+            n_bad += pgas_call((int)(root.seed / 64 % (uint64_t)n_ranks), tree, &root, sizeof root,
+                               NULL) != PGAS_OK;
         }
         n_bad += pgas_quiesce() != PGAS_OK;
         uint64_t ran = n_counted;
@@ -405,8 +420,9 @@ static void answers_by_calls(void)
 /* ---- what a handler may do ---- */
 
 static struct {
-    int near_put, near_amo, alloc_local, agg, far_put, far_get, far_amo, attached, flush, sync_wait, barrier, quiesce,
-        alloc, call_return, init, finalize, detach, progress, signal, agree, self_slot;
+    int near_put, near_amo, alloc_local, agg, far_put, far_get, far_amo, attached, flush, sync_wait,
+        barrier, quiesce, alloc, call_return, init, finalize, detach, progress, signal, agree,
+        self_slot;
 } seen;
 static pgas_gptr_t user[JOB_RANKS_MAX];
 static int near_rank, far_rank, other_rank;
@@ -460,21 +476,24 @@ static void what_handlers_may_do(void)
         if (r != me)
             other_rank = r;
     }
-    int far = far_rank < 0 ? PGAS_OK : PGAS_ERR_CONTEXT, other = other_rank < 0 ? PGAS_OK : PGAS_ERR_CONTEXT;
+    int far = far_rank < 0 ? PGAS_OK : PGAS_ERR_CONTEXT,
+        other = other_rank < 0 ? PGAS_OK : PGAS_ERR_CONTEXT;
     far_rank = far_rank < 0 ? me : far_rank;
     other_rank = other_rank < 0 ? me : other_rank;
     pgas_barrier(NULL);
     n_bad += pgas_call(right(), probe, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && seen.near_put == PGAS_OK && seen.near_amo == PGAS_OK && seen.alloc_local == PGAS_OK,
+    spmd_ok(n_bad == 0 && seen.near_put == PGAS_OK && seen.near_amo == PGAS_OK &&
+                seen.alloc_local == PGAS_OK,
             "in a handler: put, atomics and alloc_local within the node");
     spmd_ok(seen.far_put == far && seen.far_get == far && seen.far_amo == far,
             "in a handler: nothing one-sided to other nodes");
     spmd_is_int(seen.attached, other, "in a handler: not to attached memory of others");
-    spmd_ok(seen.flush == PGAS_ERR_CONTEXT && seen.sync_wait == PGAS_ERR_CONTEXT && seen.barrier == PGAS_ERR_CONTEXT &&
-                seen.quiesce == PGAS_ERR_CONTEXT && seen.alloc == PGAS_ERR_CONTEXT &&
-                seen.call_return == PGAS_ERR_CONTEXT && seen.init == PGAS_ERR_CONTEXT &&
-                seen.finalize == PGAS_ERR_CONTEXT && seen.detach == PGAS_ERR_CONTEXT &&
-                seen.signal == PGAS_ERR_CONTEXT && seen.agree == PGAS_ERR_CONTEXT && seen.progress == 0,
+    spmd_ok(seen.flush == PGAS_ERR_CONTEXT && seen.sync_wait == PGAS_ERR_CONTEXT &&
+                seen.barrier == PGAS_ERR_CONTEXT && seen.quiesce == PGAS_ERR_CONTEXT &&
+                seen.alloc == PGAS_ERR_CONTEXT && seen.call_return == PGAS_ERR_CONTEXT &&
+                seen.init == PGAS_ERR_CONTEXT && seen.finalize == PGAS_ERR_CONTEXT &&
+                seen.detach == PGAS_ERR_CONTEXT && seen.signal == PGAS_ERR_CONTEXT &&
+                seen.agree == PGAS_ERR_CONTEXT && seen.progress == 0,
             "in a handler: nothing that waits");
     pgas_barrier(NULL);
     spmd_ok(pgas_mem_detach(ptr) == PGAS_OK && pgas_initialized(), "the library goes on");
@@ -494,7 +513,8 @@ static void on_gate(const void *args, size_t bytes, pgas_thread_t source, void *
     }
 }
 
-/* Rank 0 serves nothing until all others have heard AGAIN; its first thread stays out of the library meanwhile. */
+/* Rank 0 serves nothing until all others have heard AGAIN; its first thread stays out of the
+ * library meanwhile. */
 static void full_peer_says_again(void)
 {
     static uint32_t sent[JOB_RANKS_MAX];
@@ -527,7 +547,8 @@ static void full_peer_says_again(void)
     }
     spmd_progress(job_progress);
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(all_arrived(sent) && n_out_of_order == 0 && n_bad == 0, "and what it took runs once, in order, also behind that");
+    spmd_ok(all_arrived(sent) && n_out_of_order == 0 && n_bad == 0,
+            "and what it took runs once, in order, also behind that");
 }
 
 static void who_is_not_there(void)
@@ -539,16 +560,19 @@ static void who_is_not_there(void)
                 pgas_call(0, 0, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND &&
                 pgas_call_try(0, 4000, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND &&
                 pgas_call_return(0, 0xffff, &x, 8, &x, 8, NULL) == PGAS_ERR_NOT_FOUND &&
-                pgas_sync_init(NULL, 1) == PGAS_ERR_INVALID && pgas_sync_wait(NULL, 0) == PGAS_ERR_INVALID,
+                pgas_sync_init(NULL, 1) == PGAS_ERR_INVALID &&
+                pgas_sync_wait(NULL, 0) == PGAS_ERR_INVALID,
             "ranks and handlers that do not exist are refused");
     int n_bad = 0;
     pgas_agg_t *agg = NULL;
-    n_bad += pgas_agg_create(NULL, NULL) != PGAS_ERR_INVALID || pgas_agg_create(NULL, &agg) != PGAS_OK;
+    n_bad +=
+        pgas_agg_create(NULL, NULL) != PGAS_ERR_INVALID || pgas_agg_create(NULL, &agg) != PGAS_OK;
     n_bad += pgas_agg_call(agg, -1, count, NULL, 0) != PGAS_ERR_RANGE;
     n_bad += pgas_agg_call(agg, n_ranks, count, NULL, 0) != PGAS_ERR_RANGE;
     n_bad += pgas_agg_call(agg, 0, 0, NULL, 0) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_agg_call(agg, 0, count, &x, call_max + 1) != PGAS_ERR_LIMIT;
-    n_bad += pgas_agg_flush(agg, n_ranks) != PGAS_ERR_RANGE || pgas_agg_flush(NULL, 0) != PGAS_ERR_INVALID;
+    n_bad += pgas_agg_flush(agg, n_ranks) != PGAS_ERR_RANGE ||
+             pgas_agg_flush(NULL, 0) != PGAS_ERR_INVALID;
     n_bad += pgas_agg_flush_all(NULL) != PGAS_ERR_INVALID || pgas_agg_destroy(agg) != PGAS_OK;
     spmd_is_int(n_bad, 0, "by aggregators too");
     pgas_sync_init(&sync, 1);

@@ -1,11 +1,14 @@
 /* Limits of calls.
- *   what:   a handler hears AGAIN when what it queued for a full peer reaches PGAS_BACKLOG_LIMIT, and nothing that was
- *           accepted is lost; completions and replies are never given up; the number of counters is limited
+ *   what:   a handler hears AGAIN when what it queued for a full peer reaches PGAS_BACKLOG_LIMIT,
+ *           and nothing that was accepted is lost; completions and replies are never given up; the
+ *           number of counters is limited
  *   np:     2 3 4
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_BACKLOG_LIMIT=2K PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 | PGAS_BACKLOG_LIMIT=0 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=256 |
- *   env:    PGAS_BACKLOG_LIMIT=64K PGAS_FAULT=again=3,delay=3 | PGAS_BACKLOG_LIMIT=2K PGAS_SERVICE_THREADS=0
+ *   env:    PGAS_BACKLOG_LIMIT=2K PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 | PGAS_BACKLOG_LIMIT=0
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=256 |
+ *   env:    PGAS_BACKLOG_LIMIT=64K PGAS_FAULT=again=3,delay=3 | PGAS_BACKLOG_LIMIT=2K
+ *   env:    PGAS_SERVICE_THREADS=0
  *   source: pgas/call.h
  */
 #include "base/checks.h"
@@ -87,8 +90,10 @@ static void handlers_hear_again(void)
     spmd_progress(NULL);
     spmd_barrier();
     if (me == 1) {
-        n_bad += pgas_call(0, gate, NULL, 0, NULL) != PGAS_OK || pgas_call(1, pour, NULL, 0, NULL) != PGAS_OK;
-        while (!__atomic_load_n(&n_again, __ATOMIC_ACQUIRE) && __atomic_load_n(&n_accepted, __ATOMIC_ACQUIRE) < SENT_MAX)
+        n_bad += pgas_call(0, gate, NULL, 0, NULL) != PGAS_OK ||
+                 pgas_call(1, pour, NULL, 0, NULL) != PGAS_OK;
+        while (!__atomic_load_n(&n_again, __ATOMIC_ACQUIRE) &&
+               __atomic_load_n(&n_accepted, __ATOMIC_ACQUIRE) < SENT_MAX)
             pgas_progress();
     }
     spmd_barrier();
@@ -96,7 +101,8 @@ static void handlers_hear_again(void)
         __atomic_store_n(&gate_open, 1, __ATOMIC_RELEASE);
     spmd_progress(job_progress);
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && n_wrong == 0 && (me != 1 || n_again == 1), "a handler that pours into a full peer hears AGAIN");
+    spmd_ok(n_bad == 0 && n_wrong == 0 && (me != 1 || n_again == 1),
+            "a handler that pours into a full peer hears AGAIN");
     uint64_t mine[2] = { n_accepted, n_arrived }, all[2] = { 0, 0 };
     pgas_allreduce(NULL, mine, all, 2, PGAS_UINT64, PGAS_SUM);
     spmd_ok(all[0] == all[1] && all[0] > 0, "what it could send before arrived, in order");
@@ -108,19 +114,20 @@ static void answers_are_never_given_up(void)
     enum { N = 1500, REPLIES = 300 };
     static unsigned char back[REPLIES][64];
     pgas_sync_t executed, replied;
-    int n_bad = pgas_sync_init(&executed, N) != PGAS_OK || pgas_sync_init(&replied, REPLIES) != PGAS_OK;
+    int n_bad =
+        pgas_sync_init(&executed, N) != PGAS_OK || pgas_sync_init(&replied, REPLIES) != PGAS_OK;
     pgas_barrier(NULL);
     for (int i = 0; i < N; i++) {
         n_bad += pgas_call(i % n_ranks, count, NULL, 0, &executed) != PGAS_OK;
         unsigned char value = (unsigned char)i;
         if (i < REPLIES)
-            n_bad += pgas_call_return(i % n_ranks, fat_reply, &value, 1, back[i], sizeof back[i], &replied) != PGAS_OK;
+            n_bad += pgas_call_return(i % n_ranks, fat_reply, &value, 1, back[i], sizeof back[i],
+                                      &replied) != PGAS_OK;
     }
     n_bad += pgas_sync_wait(&executed, -1) != PGAS_OK || pgas_sync_wait(&replied, -1) != PGAS_OK;
-    for (int i = 0; i < REPLIES; i++) {
+    for (int i = 0; i < REPLIES; i++)
         for (size_t k = 0; k < sizeof back[i]; k++)
             n_bad += back[i][k] != (unsigned char)i;
-    }
     pgas_sync_fini(&executed);
     pgas_sync_fini(&replied);
     spmd_ok(n_bad == 0 && n_wrong == 0, "completions and replies come whatever the limit");
@@ -140,7 +147,8 @@ static void counters_have_a_limit(void)
     for (int i = 0; i < n; i++)
         pgas_sync_fini(&syncs[i]);
     n_bad += pgas_sync_init(&syncs[0], 1) != PGAS_OK;
-    n_bad += pgas_call((me + 1) % n_ranks, count, NULL, 0, &syncs[0]) != PGAS_OK || pgas_sync_wait(&syncs[0], -1) != PGAS_OK;
+    n_bad += pgas_call((me + 1) % n_ranks, count, NULL, 0, &syncs[0]) != PGAS_OK ||
+             pgas_sync_wait(&syncs[0], -1) != PGAS_OK;
     pgas_sync_fini(&syncs[0]);
     spmd_is_int(n_bad, 0, "65536 counters, which are used again");
     free(syncs);

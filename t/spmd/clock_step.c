@@ -1,6 +1,6 @@
 /* A wall clock that somebody sets.
- *   what:   the library never asks for the time of day, so a step of that clock neither delays nor ends anything; several
- *           service threads start and end without it
+ *   what:   the library never asks for the time of day, so a step of that clock neither delays nor
+ *           ends anything; several service threads start and end without it
  *   np:     2
  *   nodes:  0 1
  *   tls:    posix

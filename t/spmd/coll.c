@@ -1,8 +1,10 @@
-/* what:    every collective gives what a plain loop over all ranks' data gives: all types and operations, sizes from
- *          nothing to 1 MiB, all kinds of roots, teams in any order; and every rank gets the same bits
+/* what:    every collective gives what a plain loop over all ranks' data gives: all types and
+ *          operations, sizes from nothing to 1 MiB, all kinds of roots, teams in any order; and
+ *          every rank gets the same bits
  * np:      1 2 3 4 5 7
  * nodes:   0 2 3 1
- * source:  a seeded model: anybody can compute what any rank contributes, so nothing is communicated to check */
+ * source:  a seeded model: anybody can compute what any rank contributes, so nothing is
+ *          communicated to check */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +17,11 @@
 #include "pgas/init.h"
 #include "t/spmd.h"
 
-#define MAX_BYTES ((size_t)1 << 20)
+#define MAX_BYTES   ((size_t)1 << 20)
 #define GUARD_BYTES 64
-#define PATTERN 0xa5
-#define N_TYPES 6
-#define N_OPS 7
+#define PATTERN     0xa5
+#define N_TYPES     6
+#define N_OPS       7
 
 typedef struct {
     pgas_team_t *team;
@@ -43,7 +45,8 @@ static bool is_float(int type)
     return type == PGAS_FLOAT || type == PGAS_DOUBLE;
 }
 
-/* What member `who` contributes to the operation `key`. Floats are such that no order of combining rounds. */
+/* What member `who` contributes to the operation `key`. Floats are such that no order of combining
+ * rounds. */
 static void fill(unsigned char *at, size_t n, int type, int op, uint64_t key, int who)
 {
     static const double factors[4] = { 1, -1, 2, 0.5 };
@@ -98,7 +101,10 @@ static void combine_one(unsigned char *a_at, const unsigned char *b_at, int type
             memcpy(&x, a_at, sizeof x);
             memcpy(&y, b_at, sizeof y);
         }
-        double z = op == PGAS_SUM ? x + y : op == PGAS_PROD ? x * y : picks_second(op, y < x) ? y : x;
+        double z = op == PGAS_SUM            ? x + y
+                   : op == PGAS_PROD         ? x * y
+                   : picks_second(op, y < x) ? y
+                                             : x;
         f = (float)z;
         memcpy(a_at, type == PGAS_DOUBLE ? (void *)&z : (void *)&f, bytes);
         return;
@@ -106,9 +112,9 @@ static void combine_one(unsigned char *a_at, const unsigned char *b_at, int type
     memcpy(&a, a_at, bytes);
     memcpy(&b, b_at, bytes);
     if (op == PGAS_MIN || op == PGAS_MAX) {
-        bool less = type == PGAS_INT32    ? (int32_t)b < (int32_t)a
-                    : type == PGAS_INT64  ? b < a
-                                          : (uint64_t)b < (uint64_t)a;
+        bool less = type == PGAS_INT32   ? (int32_t)b < (int32_t)a
+                    : type == PGAS_INT64 ? b < a
+                                         : (uint64_t)b < (uint64_t)a;
         a = picks_second(op, less) ? b : a;
     } else {
         a = (int64_t)wrap((uint64_t)a, (uint64_t)b, op);
@@ -148,10 +154,9 @@ static void clear(size_t bytes)
 
 static bool untouched(const unsigned char *at, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i++)
         if (at[i] != PATTERN)
             return false;
-    }
     return true;
 }
 
@@ -164,12 +169,13 @@ static bool is_want(const unsigned char *got, size_t bytes)
 /* A size: often at the borders of notices (56 bytes, 8 KiB) and small, now and then large. */
 static size_t choose_bytes(pgasi_rng_t *rng, size_t limit)
 {
-    static const size_t borders[] = { 0, 1, 8, 55, 56, 57, 64, 8191, 8192, 8193, 16384, 65536, 262145 };
+    static const size_t borders[] = { 0,    1,    8,    55,    56,    57,    64,
+                                      8191, 8192, 8193, 16384, 65536, 262145 };
     uint64_t kind = pgasi_rng_below(rng, 16);
-    size_t bytes = kind == 0    ? pgasi_rng_below(rng, MAX_BYTES + 1)
-                   : kind < 4   ? pgasi_rng_below(rng, 40000)
-                   : kind < 8   ? pgasi_rng_below(rng, 300)
-                                : borders[pgasi_rng_below(rng, sizeof borders / sizeof borders[0])];
+    size_t bytes = kind == 0  ? pgasi_rng_below(rng, MAX_BYTES + 1)
+                   : kind < 4 ? pgasi_rng_below(rng, 40000)
+                   : kind < 8 ? pgasi_rng_below(rng, 300)
+                              : borders[pgasi_rng_below(rng, sizeof borders / sizeof borders[0])];
     return bytes < limit ? bytes : limit;
 }
 
@@ -188,7 +194,9 @@ typedef struct {
 static case_t draw(const side_t *side, int number)
 {
     pgasi_rng_t rng;
-    case_t c = { side->team, pgas_team_rank(side->team), pgas_team_size(side->team), 0, 0, 0, 0, 0, 0, false };
+    case_t c = {
+        side->team, pgas_team_rank(side->team), pgas_team_size(side->team), 0, 0, 0, 0, 0, 0, false
+    };
     c.key = pgasi_hash_combine(pgasi_hash_combine(seed, side->key), (uint64_t)number);
     pgasi_rng_seed(&rng, c.key);
     c.root = (int)pgasi_rng_below(&rng, (uint64_t)c.n);
@@ -222,7 +230,8 @@ static unsigned char *target(const case_t *c)
 static bool one_allreduce(const case_t *c)
 {
     unsigned char *out = target(c);
-    if (pgas_allreduce(c->team, src, out, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op) != PGAS_OK)
+    if (pgas_allreduce(c->team, src, out, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op) !=
+        PGAS_OK)
         return false;
     model(0, c->n, c->n_elems, c->type, c->op, c->key);
     return is_want(out, c->n_elems * bytes_of(c->type));
@@ -232,7 +241,8 @@ static bool one_reduce(const case_t *c)
 {
     unsigned char *out = target(c);
     void *given = c->me == c->root ? out : c->key % 2 ? dst : NULL;
-    if (pgas_reduce(c->team, src, given, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op, c->root) != PGAS_OK)
+    if (pgas_reduce(c->team, src, given, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op,
+                    c->root) != PGAS_OK)
         return false;
     if (c->me != c->root)
         return untouched(dst, c->n_elems * bytes_of(c->type) + GUARD_BYTES);
@@ -243,7 +253,8 @@ static bool one_reduce(const case_t *c)
 static bool one_exscan(const case_t *c)
 {
     unsigned char *out = target(c);
-    if (pgas_exscan(c->team, src, out, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op) != PGAS_OK)
+    if (pgas_exscan(c->team, src, out, c->n_elems, (pgas_type_t)c->type, (pgas_op_t)c->op) !=
+        PGAS_OK)
         return false;
     if (c->me == 0)
         return is_neutral(out, c->n_elems, c->type, c->op, c->key);
@@ -272,7 +283,8 @@ static bool one_gather(const case_t *c)
     if (pgas_gather(c->team, src, at_root || c->key % 2 ? dst : NULL, c->bytes, c->root) != PGAS_OK)
         return false;
     want_blocks(c, 0);
-    return at_root ? is_want(dst, (size_t)c->n * c->bytes) : untouched(dst, (size_t)c->n * c->bytes + GUARD_BYTES);
+    return at_root ? is_want(dst, (size_t)c->n * c->bytes)
+                   : untouched(dst, (size_t)c->n * c->bytes + GUARD_BYTES);
 }
 
 static bool one_allgather(const case_t *c)
@@ -305,8 +317,9 @@ typedef bool (*one_fn_t)(const case_t *c);
 static const struct {
     const char *name;
     one_fn_t run;
-} kinds[] = { { "broadcast", one_broadcast }, { "allreduce", one_allreduce }, { "reduce", one_reduce },
-              { "exscan", one_exscan },       { "gather", one_gather },       { "allgather", one_allgather },
+} kinds[] = { { "broadcast", one_broadcast }, { "allreduce", one_allreduce },
+              { "reduce", one_reduce },       { "exscan", one_exscan },
+              { "gather", one_gather },       { "allgather", one_allgather },
               { "alltoall", one_alltoall },   { "barrier", one_barrier } };
 #define N_KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
@@ -314,12 +327,14 @@ static const struct {
 
 static void explain(const side_t *side, const char *kind, const case_t *c)
 {
-    printf("# rank %d: %s over %s (member %d of %d) is wrong: root %d, %zu bytes, %zu elements, type %d, op %d%s\n",
-           pgasi_boot.rank, kind, side->name, c->me, c->n, c->root, c->bytes, c->n_elems, c->type, c->op,
-           c->in_place ? ", in place" : "");
+    printf("# rank %d: %s over %s (member %d of %d) is wrong: root %d, %zu bytes, %zu elements, "
+           "type %d, op %d%s\n",
+           pgasi_boot.rank, kind, side->name, c->me, c->n, c->root, c->bytes, c->n_elems, c->type,
+           c->op, c->in_place ? ", in place" : "");
 }
 
-/* Runs a case; says what is wrong the first time. Goes on afterwards, for others may have found nothing. */
+/* Runs a case; says what is wrong the first time. Goes on afterwards, for others may have found
+ * nothing. */
 static void run(const side_t *side, const char *name, one_fn_t fn, const case_t *c, bool *good_io)
 {
     if (!fn(c) && *good_io) {
@@ -341,7 +356,8 @@ static bool many(const side_t *side, int kind, int n_cases)
 static void each_alone(const side_t *side)
 {
     for (int kind = 0; kind < N_KINDS; kind++)
-        spmd_ok(many(side, kind, 12), "%s over %s is what the model says", kinds[kind].name, side->name);
+        spmd_ok(many(side, kind, 12), "%s over %s is what the model says", kinds[kind].name,
+                side->name);
 }
 
 /* No barrier between them: a slot of the board that is reused too early shows here. */
@@ -401,28 +417,30 @@ static void same_bits(const side_t *side, size_t n)
 /* What MPI is asked to do, by MPI's profiling interface: calls, and bytes that this rank gives. */
 static size_t n_alltoall, n_allgather, allgather_bytes;
 
-int MPI_Ialltoall(const void *from, int n_from, MPI_Datatype from_type, void *to, int n_to, MPI_Datatype to_type, MPI_Comm comm,
-                  MPI_Request *request)
+int MPI_Ialltoall(const void *from, int n_from, MPI_Datatype from_type, void *to, int n_to,
+                  MPI_Datatype to_type, MPI_Comm comm, MPI_Request *request)
 {
     n_alltoall++;
     return PMPI_Ialltoall(from, n_from, from_type, to, n_to, to_type, comm, request);
 }
 
-int MPI_Iallgather(const void *from, int n_from, MPI_Datatype from_type, void *to, int n_to, MPI_Datatype to_type, MPI_Comm comm,
-                   MPI_Request *request)
+int MPI_Iallgather(const void *from, int n_from, MPI_Datatype from_type, void *to, int n_to,
+                   MPI_Datatype to_type, MPI_Comm comm, MPI_Request *request)
 {
     n_allgather++;
     allgather_bytes += (size_t)n_from;
     return PMPI_Iallgather(from, n_from, from_type, to, n_to, to_type, comm, request);
 }
 
-/* Small: each leader gets all. Large: each combines one share, and gives that alone to all. In chunks, of which the last may be
- * small. Ranks that do not lead ask MPI for nothing. */
+/* Small: each leader gets all. Large: each combines one share, and gives that alone to all. In
+ * chunks, of which the last may be small. Ranks that do not lead ask MPI for nothing. */
 static bool goes_by(const side_t *side, size_t n)
 {
     pgas_team_t *team = side->team != NULL ? side->team : pgasi_team_world();
-    size_t n_nodes = (size_t)team->n_nodes, piece = PGASI_TEAM_CHUNK / sizeof(double), n_shared = 0, n_given = 0, n_chunks = 0;
-    for (size_t done = 0; n_nodes > 1 && team->board.me == 0 && done < n; done += piece, n_chunks++) {
+    size_t n_nodes = (size_t)team->n_nodes, piece = PGASI_TEAM_CHUNK / sizeof(double), n_shared = 0,
+           n_given = 0, n_chunks = 0;
+    for (size_t done = 0; n_nodes > 1 && team->board.me == 0 && done < n;
+         done += piece, n_chunks++) {
         size_t here = n - done < piece ? n - done : piece;
         bool large = here * sizeof(double) * n_nodes > (64 << 10);
         n_shared += large;
@@ -430,13 +448,15 @@ static bool goes_by(const side_t *side, size_t n)
     }
     n_alltoall = n_allgather = allgather_bytes = 0;
     memset(src, 0, n * sizeof(double));
-    return pgas_allreduce(team, src, dst, n, PGAS_DOUBLE, PGAS_SUM) == PGAS_OK && n_alltoall == n_shared &&
-           n_allgather == n_chunks && allgather_bytes == n_given * sizeof(double);
+    return pgas_allreduce(team, src, dst, n, PGAS_DOUBLE, PGAS_SUM) == PGAS_OK &&
+           n_alltoall == n_shared && n_allgather == n_chunks &&
+           allgather_bytes == n_given * sizeof(double);
 }
 
 static void ways(const side_t *side)
 {
-    spmd_ok(goes_by(side, 1) && goes_by(side, 500), "small reductions over %s: all to all leaders", side->name);
+    spmd_ok(goes_by(side, 1) && goes_by(side, 500), "small reductions over %s: all to all leaders",
+            side->name);
     spmd_ok(goes_by(side, 60000) && goes_by(side, 100000), "large ones: a share for each leader");
 }
 
@@ -464,7 +484,8 @@ static void refusals(void)
     spmd_ok(pgas_allreduce(NULL, &x, &y, 1, (pgas_type_t)99, PGAS_SUM) == PGAS_ERR_INVALID &&
                 pgas_allreduce(NULL, &x, &y, 1, PGAS_INT32, (pgas_op_t)99) == PGAS_ERR_INVALID,
             "unknown types and operations are refused");
-    spmd_ok(pgas_broadcast(NULL, &x, 4, n) == PGAS_ERR_INVALID && pgas_broadcast(NULL, &x, 4, -1) == PGAS_ERR_INVALID &&
+    spmd_ok(pgas_broadcast(NULL, &x, 4, n) == PGAS_ERR_INVALID &&
+                pgas_broadcast(NULL, &x, 4, -1) == PGAS_ERR_INVALID &&
                 pgas_gather(NULL, &x, &y, 4, n) == PGAS_ERR_INVALID &&
                 pgas_reduce(NULL, &x, &y, 1, PGAS_INT32, PGAS_SUM, n) == PGAS_ERR_INVALID,
             "roots outside the team are refused");
@@ -472,9 +493,11 @@ static void refusals(void)
                 pgas_allgather(NULL, NULL, &y, 4) == PGAS_ERR_INVALID &&
                 pgas_alltoall(NULL, &x, NULL, 4) == PGAS_ERR_INVALID &&
                 pgas_allreduce(NULL, NULL, &y, 1, PGAS_INT32, PGAS_SUM) == PGAS_ERR_INVALID &&
-                pgas_allreduce(NULL, &x, &y, SIZE_MAX / 2, PGAS_INT32, PGAS_SUM) == PGAS_ERR_INVALID,
+                pgas_allreduce(NULL, &x, &y, SIZE_MAX / 2, PGAS_INT32, PGAS_SUM) ==
+                    PGAS_ERR_INVALID,
             "NULL with a size, and sizes that overflow, are refused");
-    spmd_ok(pgas_broadcast(NULL, NULL, 0, 0) == PGAS_OK && pgas_allgather(NULL, NULL, NULL, 0) == PGAS_OK &&
+    spmd_ok(pgas_broadcast(NULL, NULL, 0, 0) == PGAS_OK &&
+                pgas_allgather(NULL, NULL, NULL, 0) == PGAS_OK &&
                 pgas_allreduce(NULL, NULL, NULL, 0, PGAS_INT32, PGAS_SUM) == PGAS_OK && y == 7,
             "NULL without a size is nothing to do, and no refusal has written anything");
 }
@@ -487,7 +510,8 @@ static pgas_status_t guarded(void)
 static void guard_is_asked(void)
 {
     pgasi_boot_set_guard(guarded);
-    bool good = pgas_barrier(NULL) == PGAS_ERR_CONTEXT && pgas_alltoall(NULL, src, dst, 8) == PGAS_ERR_CONTEXT;
+    bool good = pgas_barrier(NULL) == PGAS_ERR_CONTEXT &&
+                pgas_alltoall(NULL, src, dst, 8) == PGAS_ERR_CONTEXT;
     pgasi_boot_set_guard(NULL);
     spmd_ok(good, "where the guard says no, collectives are refused");
 }
@@ -517,7 +541,8 @@ static pgas_team_t *split(int color, int key)
     return team;
 }
 
-/* Each rank in turn comes late, and meanwhile looks for messages that others send behind the barrier. */
+/* Each rank in turn comes late, and meanwhile looks for messages that others send behind the
+ * barrier. */
 static void nobody_leaves_early(const side_t *side)
 {
     bool good = true;
@@ -549,12 +574,13 @@ int main(int argc, char **argv)
     if (pgasi_boot_start(NULL, NULL) != PGAS_OK)
         return 99;
     int rank = pgasi_boot.rank;
-    side_t sides[5] = {{NULL, "all ranks", 1, false},
-                       {pgas_team_node(), "the node", 10 + (uint64_t)pgasi_boot.node, false},
-                       {split(rank % 2, rank), "odd and even ranks", 1000 + (uint64_t)(rank % 2), false},
-                       {split(0, -rank), "all ranks backwards", 2000, false},
-                       {split(rank == 1 ? PGAS_COLOR_NONE : 3, rank * 5 % 7), "all but one, shuffled", 3000,
-                        rank == 1}};
+    side_t sides[5] = { { NULL, "all ranks", 1, false },
+                        { pgas_team_node(), "the node", 10 + (uint64_t)pgasi_boot.node, false },
+                        { split(rank % 2, rank), "odd and even ranks", 1000 + (uint64_t)(rank % 2),
+                          false },
+                        { split(0, -rank), "all ranks backwards", 2000, false },
+                        { split(rank == 1 ? PGAS_COLOR_NONE : 3, rank * 5 % 7),
+                          "all but one, shuffled", 3000, rank == 1 } };
     for (int i = 0; i < 5; i++) {
         each_alone(&sides[i]);
         all_mixed(&sides[i]);
@@ -575,10 +601,9 @@ int main(int argc, char **argv)
     nobody_leaves_early(&sides[0]);
     nobody_leaves_early(&sides[3]);
     checker_can_fail();
-    for (int i = 2; i < 5; i++) {
-        if (sides[i].team != NULL)
+    for (int i = 2; i < 5; i++)
+        if (sides[i].team)
             pgas_team_destroy(sides[i].team);
-    }
     pgasi_boot_stop();
     free(src);
     free(dst);

@@ -1,6 +1,6 @@
 /* One rank of this job ends badly: the program of t/spmd/crash.t, no test by itself.
- *   crash RANK HOW       HOW: segfault; abort; handled, with a handler that the program installed before pgas_init;
- *                        later, a segfault after pgas_finalize */
+ *   crash RANK HOW       HOW: segfault; abort; handled, with a handler that the program installed
+ *                        before pgas_init; later, a segfault after pgas_finalize */
 #include <pgas/pgas.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static void on_signal(int number)
 {
     static const char text[] = "the program's own handler ran\n";
     (void)number;
-    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
     _exit(7);
 }
 

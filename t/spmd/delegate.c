@@ -1,6 +1,7 @@
 /* Delegation.
- *   what:   operations on an object run at its owner, one at a time, each once, and their results come back, one by one or
- *           combined; threads that ask while others wait share a call; what is wrong gets a status
+ *   what:   operations on an object run at its owner, one at a time, each once, and their results
+ *           come back, one by one or combined; threads that ask while others wait share a call;
+ *           what is wrong gets a status
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix tcp,self
@@ -13,7 +14,7 @@
 #include "call/delegate.h"
 #include "t/spmd/job.h"
 
-#define N_ROUNDS 100
+#define N_ROUNDS  100
 #define N_THREADS 4
 
 typedef struct {
@@ -30,7 +31,8 @@ static pgas_status_t inner_status, outer_status, handler_status[2];
 static pgas_object_t second_name;
 
 /* Gives the value before, and who asked. */
-static void op_add(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+static void op_add(void *object, const void *args, size_t bytes, void *result, size_t result_bytes,
+                   pgas_thread_t source)
 {
     object_t *o = object;
     uint64_t by = 0, back[2] = { o->value, source };
@@ -41,7 +43,8 @@ static void op_add(void *object, const void *args, size_t bytes, void *result, s
     o->busy--;
 }
 
-static void op_echo(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+static void op_echo(void *object, const void *args, size_t bytes, void *result, size_t result_bytes,
+                    pgas_thread_t source)
 {
     (void)object;
     (void)source;
@@ -49,7 +52,8 @@ static void op_echo(void *object, const void *args, size_t bytes, void *result, 
 }
 
 /* Ends when so many requests lie there. */
-static void op_hold(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+static void op_hold(void *object, const void *args, size_t bytes, void *result, size_t result_bytes,
+                    pgas_thread_t source)
 {
     uint64_t want;
     (void)object;
@@ -61,7 +65,8 @@ static void op_hold(void *object, const void *args, size_t bytes, void *result, 
     }
 }
 
-static void op_inner(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+static void op_inner(void *object, const void *args, size_t bytes, void *result,
+                     size_t result_bytes, pgas_thread_t source)
 {
     uint64_t one = 1, back;
     (void)object;
@@ -86,7 +91,8 @@ static void on_handler(const void *args, size_t bytes, pgas_thread_t source, voi
 }
 
 /* On `mine`: asks for the second object, whose operation asks for `mine` again. */
-static void op_outer(void *object, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+static void op_outer(void *object, const void *args, size_t bytes, void *result,
+                     size_t result_bytes, pgas_thread_t source)
 {
     (void)object;
     (void)args;
@@ -143,7 +149,8 @@ static void adds(pgas_delegate_way_t way, const char *text)
     calls = pgasi_delegate_stats.n_calls - calls;
     requests = pgasi_delegate_stats.n_requests - requests;
     n_bad += requests != n || (way == PGAS_DELEGATE_COMBINE ? calls > n : calls != n);
-    n_bad += mine.value != n || mine.n_overlaps != 0 || all != (uint64_t)n_ranks * (n * (n - 1) / 2);
+    n_bad +=
+        mine.value != n || mine.n_overlaps != 0 || all != (uint64_t)n_ranks * (n * (n - 1) / 2);
     spmd_is_int(n_bad, 0, "%s", text);
 }
 
@@ -153,7 +160,8 @@ static void *one_request(void *arg)
     uint64_t value = *(uint64_t *)arg, back;
     pgas_handler_t op = value == 1 ? add : hold;
     o.way = PGAS_DELEGATE_COMBINE;
-    int bad = pgas_thread_attach() != PGAS_OK || pgas_delegate(mine.name, op, &value, 8, &back, 8, &o) != PGAS_OK;
+    int bad = pgas_thread_attach() != PGAS_OK ||
+              pgas_delegate(mine.name, op, &value, 8, &back, 8, &o) != PGAS_OK;
     *(uint64_t *)arg = (uint64_t)(bad + (pgas_thread_detach() != PGAS_OK));
     return NULL;
 }
@@ -162,7 +170,8 @@ static void *one_request(void *arg)
 static void threads_share_a_call(void)
 {
     pthread_t thread[N_THREADS];
-    uint64_t arg[N_THREADS], laid = pgasi_delegate_stats.n_laid_down, calls = pgasi_delegate_stats.n_calls;
+    uint64_t arg[N_THREADS], laid = pgasi_delegate_stats.n_laid_down,
+                             calls = pgasi_delegate_stats.n_calls;
     int n_bad = 0;
     mine.value = 0;
     pgas_barrier(NULL);
@@ -176,7 +185,8 @@ static void threads_share_a_call(void)
         n_bad += pthread_join(thread[t], NULL) != 0 || arg[t] != 0;
     calls = pgasi_delegate_stats.n_calls - calls;
     uint64_t fit = pgasi_param.call_max < 200 ? 1 + 2 : 1 + 1;
-    spmd_ok(n_bad == 0 && mine.value == N_THREADS - 1, "requests that wait for each other are all carried out");
+    spmd_ok(n_bad == 0 && mine.value == N_THREADS - 1,
+            "requests that wait for each other are all carried out");
     spmd_ok(calls <= fit && calls >= 2, "and those that were laid down meanwhile share a call");
     pgas_barrier(NULL);
 }
@@ -186,18 +196,22 @@ static void sizes(void)
     size_t most = pgasi_param.call_max - 32;
     unsigned char *args = job_alloc(most + 1), *back = job_alloc(most + 1);
     int n_bad = 0, right = (me + 1) % n_ranks;
-    for (size_t bytes = 0; bytes <= most; bytes = bytes == most ? most + 1 : bytes * 3 + 1 > most ? most : bytes * 3 + 1) {
+    for (size_t bytes = 0; bytes <= most; bytes = bytes == most          ? most + 1
+                                                  : bytes * 3 + 1 > most ? most
+                                                                         : bytes * 3 + 1) {
         for (int way = PGAS_DELEGATE_CALL; way <= PGAS_DELEGATE_COMBINE; way++) {
             pgas_delegate_opts_t o = { sizeof o, (pgas_delegate_way_t)way };
             memset(args, (int)(bytes + 1) & 255, bytes);
             memset(back, 0, most + 1);
             n_bad += pgas_delegate(names[right], echo, args, bytes, back, most, &o) != PGAS_OK;
-            n_bad += memcmp(args, back, bytes) != 0 || back[most] != 0 || (bytes < most && back[bytes] != 0);
+            n_bad += memcmp(args, back, bytes) != 0 || back[most] != 0 ||
+                     (bytes < most && back[bytes] != 0);
         }
     }
     n_bad += pgas_delegate(names[right], echo, NULL, 0, NULL, 0, NULL) != PGAS_OK;
     n_bad += pgas_delegate(names[right], echo, args, most + 1, NULL, 0, NULL) != PGAS_ERR_LIMIT;
-    n_bad += pgas_delegate(names[right], echo, args, 0, back, (size_t)1 << 33, NULL) != PGAS_ERR_LIMIT;
+    n_bad +=
+        pgas_delegate(names[right], echo, args, 0, back, (size_t)1 << 33, NULL) != PGAS_ERR_LIMIT;
     spmd_is_int(n_bad, 0, "arguments and results of 0 bytes to the limit");
     free(args);
     free(back);
@@ -207,7 +221,8 @@ static void refusals(void)
 {
     uint64_t x = 0;
     int right = (me + 1) % n_ranks, other = 0;
-    pgas_delegate_opts_t htm = { sizeof htm, PGAS_DELEGATE_HTM }, wrong = { sizeof wrong, (pgas_delegate_way_t)3 };
+    pgas_delegate_opts_t htm = { sizeof htm, PGAS_DELEGATE_HTM },
+                         wrong = { sizeof wrong, (pgas_delegate_way_t)3 };
     pgas_object_t gone = 0;
     int n_bad = pgas_delegate(names[right], add, &x, 8, &x, 8, &htm) != PGAS_ERR_UNSUPPORTED;
     n_bad += pgas_delegate(names[right], add, &x, 8, &x, 8, &wrong) != PGAS_ERR_INVALID;
@@ -215,17 +230,20 @@ static void refusals(void)
     n_bad += pgas_delegate(names[right], from_handler, &x, 8, &x, 8, NULL) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_delegate(names[right], add, NULL, 8, &x, 8, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_delegate(names[right], add, &x, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_object_create(&other, NULL) != PGAS_ERR_INVALID || pgas_object_create(NULL, &gone) != PGAS_ERR_INVALID;
+    n_bad += pgas_object_create(&other, NULL) != PGAS_ERR_INVALID ||
+             pgas_object_create(NULL, &gone) != PGAS_ERR_INVALID;
     n_bad += pgas_object_create(&other, &gone) != PGAS_OK || pgas_object_destroy(gone) != PGAS_OK;
     n_bad += pgas_object_destroy(gone) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_delegate(gone, add, &x, 8, &x, 8, NULL) != PGAS_ERR_NOT_FOUND;
     n_bad += n_ranks > 1 && pgas_object_destroy(names[right]) != PGAS_ERR_RANGE;
     spmd_is_int(n_bad, 0, "what is wrong gets a status, hardware transactions too");
     inner_status = PGAS_OK;
-    n_bad = pgas_delegate(names[me], inner, NULL, 0, NULL, 0, NULL) != PGAS_OK || inner_status != PGAS_ERR_DEADLOCK;
+    n_bad = pgas_delegate(names[me], inner, NULL, 0, NULL, 0, NULL) != PGAS_OK ||
+            inner_status != PGAS_ERR_DEADLOCK;
     n_bad += pgas_call(right, from_handler, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     n_bad += handler_status[0] != PGAS_OK || handler_status[1] != PGAS_ERR_CONTEXT;
-    spmd_is_int(n_bad, 0, "an operation cannot ask for its own object; handlers reach those of their rank");
+    spmd_is_int(n_bad, 0,
+                "an operation cannot ask for its own object; handlers reach those of their rank");
 }
 
 #define N_WAITING 50
@@ -264,8 +282,10 @@ static void from_handlers_that_wait(void)
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     pgas_allreduce(NULL, &sum_inside, &all, 1, PGAS_UINT64, PGAS_SUM);
-    n_bad += mine.value != n || mine.n_overlaps != 0 || all != (uint64_t)n_ranks * (n * (n - 1) / 2);
-    spmd_is_int(n_bad + n_bad_inside, 0, "%d handlers that block of each rank ask every rank, in both ways", N_WAITING);
+    n_bad +=
+        mine.value != n || mine.n_overlaps != 0 || all != (uint64_t)n_ranks * (n * (n - 1) / 2);
+    spmd_is_int(n_bad + n_bad_inside, 0,
+                "%d handlers that block of each rank ask every rank, in both ways", N_WAITING);
     pgas_barrier(NULL);
 }
 
@@ -275,7 +295,8 @@ static void chains(void)
     pgas_call_opts_t o = PGAS_CALL_OPTS_INIT;
     pgas_sync_t sync;
     static int second;
-    int n_bad = pgas_object_create(&second, &second_name) != PGAS_OK || pgas_sync_init(&sync, 1) != PGAS_OK;
+    int n_bad =
+        pgas_object_create(&second, &second_name) != PGAS_OK || pgas_sync_init(&sync, 1) != PGAS_OK;
     inner_status = outer_status = PGAS_OK;
     n_bad += pgas_delegate(names[me], outer, NULL, 0, NULL, 0, NULL) != PGAS_OK;
     n_bad += outer_status != PGAS_OK || inner_status != PGAS_ERR_DEADLOCK;
@@ -283,7 +304,8 @@ static void chains(void)
     handler_status[0] = handler_status[1] = PGAS_OK;
     pgas_barrier(NULL);
     o.sync = &sync;
-    n_bad += pgas_call_to(pgas_thread_make((me + 1) % n_ranks, 0), from_handler, NULL, 0, &o) != PGAS_OK;
+    n_bad +=
+        pgas_call_to(pgas_thread_make((me + 1) % n_ranks, 0), from_handler, NULL, 0, &o) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     n_bad += handler_status[0] != PGAS_OK || handler_status[1] != PGAS_ERR_CONTEXT;
     spmd_is_int(n_bad, 0, "handlers of one thread reach objects of their rank");
@@ -294,7 +316,8 @@ static void chains(void)
 
 int main(int argc, char **argv)
 {
-    int n_bad = pgas_op_register("t.add", op_add, &add) != PGAS_OK || pgas_op_register("t.echo", op_echo, &echo) != PGAS_OK;
+    int n_bad = pgas_op_register("t.add", op_add, &add) != PGAS_OK ||
+                pgas_op_register("t.echo", op_echo, &echo) != PGAS_OK;
     n_bad += pgas_op_register("t.hold", op_hold, &hold) != PGAS_OK;
     n_bad += pgas_op_register("t.inner", op_inner, &inner) != PGAS_OK;
     n_bad += pgas_op_register("t.add", op_add, &add) != PGAS_OK;

@@ -1,17 +1,23 @@
 /* Channels between nodes.
- *   what:   a channel to another node comes by itself where PGAS_FAR_CALLS and the transport allow, or ahead; calls of any
- *           kind stay in order, whole and once each while messages give way to the channel, over many laps of small chunks,
- *           with zeros, and while handlers of both ends fill each other's channels; chunks are taken when the target
- *           stays away and given back; who gets none goes on with messages; calls to a thread that left are refused;
- *           arguments built in place leave from there; a record that has arrived in part is never run
+ *   what:   a channel to another node comes by itself where PGAS_FAR_CALLS and the transport allow,
+ *           or ahead; calls of any kind stay in order, whole and once each while messages give way
+ *           to the channel, over many laps of small chunks, with zeros, and while handlers of both
+ *           ends fill each other's channels; chunks are taken when the target stays away and given
+ *           back; who gets none goes on with messages; calls to a thread that left are refused;
+ *           arguments built in place leave from there; a record that has arrived in part is never
+ *           run
  *   np:     2 3 4
  *   nodes:  1
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_FAR_CALLS=auto | PGAS_FAR_CALLS=put PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=put |
+ *   env:    PGAS_FAR_CALLS=auto | PGAS_FAR_CALLS=put PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
+ *   env:    PGAS_FAR_CALLS=put |
  *   env:    PGAS_FAR_CALLS=map PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
- *   env:    PGAS_FAR_CALLS=put PGAS_FAULT=delay=5,reorder=4,again=20 PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=message |
- *   env:    PGAS_FAR_CALLS=put PGAS_FAR_CHUNK_MEMORY=40K PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS=4 PGAS_CHUNKS_MAX=2 |
- *   env:    PGAS_FAR_CALLS=put PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_FAR_CHUNK_MEMORY=0
+ *   env:    PGAS_FAR_CALLS=put PGAS_FAULT=delay=5,reorder=4,again=20 PGAS_CALL_MAX=1K |
+ *   env:    PGAS_FAR_CALLS=message |
+ *   env:    PGAS_FAR_CALLS=put PGAS_FAR_CHUNK_MEMORY=40K PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K
+ *   env:    PGAS_CHUNKS=4 PGAS_CHUNKS_MAX=2 |
+ *   env:    PGAS_FAR_CALLS=put PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
+ *   env:    PGAS_FAR_CHUNK_MEMORY=0
  *   log:    tells nonsense of a channel
  *   source: pgas/call.h, src/call/far_channel.h; seeded model test
  */
@@ -29,10 +35,10 @@
 #include "t/spmd/job.h"
 #include "t/spmd/pieces.h"
 
-#define BODY_MAX 8192
-#define THREADS 2
+#define BODY_MAX  8192
+#define THREADS   2
 #define RANKS_MAX 8
-#define DEPTH 12 /* of calls that call back twice */
+#define DEPTH     12 /* of calls that call back twice */
 
 /* What a call of a queue says; handlers have one queue of their own to each rank. */
 enum { TO_ANY, TO_SERVICE, TO_FIRST, TO_SECOND, FROM_HANDLERS, QUEUES };
@@ -54,12 +60,14 @@ static bool over_wire(void)
     char text[PGASI_PARAM_TEXT_BYTES];
     const char *tls = getenv("PGAS_UCX_TLS");
     bool tcp = tls && strstr(tls, "tcp") != NULL;
-    return tcp || strcmp(pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, text), "verbs") == 0;
+    return tcp ||
+           strcmp(pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, text), "verbs") == 0;
 }
 
 static bool wants_stores(void)
 {
-    bool may = pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO || pgasi_param.far_calls == PGASI_FAR_CALLS_MAP;
+    bool may = pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO ||
+               pgasi_param.far_calls == PGASI_FAR_CALLS_MAP;
     return may && pgasi_region.n_chunks && !over_wire() && !*pgasi_param.fault && !pgasi_lane_wrap;
 }
 
@@ -121,16 +129,16 @@ static void write_message(char *args, const message_t *m)
 
 static uint64_t seed_of(int queue, int source, int thread, int target)
 {
-    return seed + (uint64_t)((queue * RANKS_MAX + source) * THREADS + thread) * RANKS_MAX + (uint64_t)target;
+    return seed + (uint64_t)((queue * RANKS_MAX + source) * THREADS + thread) * RANKS_MAX +
+           (uint64_t)target;
 }
 
 static void begin_queues(void)
 {
     for (int q = 0; q < QUEUES; q++) {
-        for (int r = 0; r < n_ranks; r++) {
+        for (int r = 0; r < n_ranks; r++)
             for (int t = 0; t < THREADS; t++)
                 pgasi_rng_seed(&model[q][r][t], seed_of(q, r, t, me));
-        }
     }
     for (int r = 0; r < n_ranks; r++)
         pgasi_rng_seed(&handlers_draw[r], seed_of(FROM_HANDLERS, me, 0, r));
@@ -179,7 +187,8 @@ static pgas_thread_t target_of(int queue, int rank)
 }
 
 /* One way or another. */
-static int send_one(int queue, int rank, pgasi_rng_t *rng, pgasi_rng_t *ways, pgas_agg_t *agg, pgas_sync_t *done)
+static int send_one(int queue, int rank, pgasi_rng_t *rng, pgasi_rng_t *ways, pgas_agg_t *agg,
+                    pgas_sync_t *done)
 {
     char args[BODY_MAX];
     void *place = args;
@@ -197,24 +206,28 @@ static int send_one(int queue, int rank, pgasi_rng_t *rng, pgasi_rng_t *ways, pg
         return pgas_call_commit() != PGAS_OK;
     case 1:
         opts.sync = done;
-        opts.when = (pgas_when_t[]){ PGAS_EXECUTED, PGAS_REMOTE, PGAS_LOCAL }[pgasi_rng_below(ways, 3)];
+        opts.when =
+            (pgas_when_t[]){ PGAS_EXECUTED, PGAS_REMOTE, PGAS_LOCAL }[pgasi_rng_below(ways, 3)];
         pgas_sync_add(done, 1);
         return pgas_call_to(target, queued[queue], args, m.bytes, &opts) != PGAS_OK;
     case 2:
         if (queue == TO_ANY) {
-            while ((status = pgas_agg_call(agg, rank, queued[queue], args, m.bytes)) == PGAS_ERR_AGAIN)
+            while ((status = pgas_agg_call(agg, rank, queued[queue], args, m.bytes)) ==
+                   PGAS_ERR_AGAIN)
                 pgas_progress();
             return status != PGAS_OK;
         }
         /* fall through */
     case 3:
         opts.full = PGAS_FULL_AGAIN;
-        while ((status = pgas_call_to(target, queued[queue], args, m.bytes, &opts)) == PGAS_ERR_AGAIN)
+        while ((status = pgas_call_to(target, queued[queue], args, m.bytes, &opts)) ==
+               PGAS_ERR_AGAIN)
             pgas_progress();
         return status != PGAS_OK;
     case 4:
         opts.full = PGAS_FULL_QUEUE;
-        while ((status = pgas_call_to(target, queued[queue], args, m.bytes, &opts)) == PGAS_ERR_AGAIN)
+        while ((status = pgas_call_to(target, queued[queue], args, m.bytes, &opts)) ==
+               PGAS_ERR_AGAIN)
             pgas_progress();
         return status != PGAS_OK;
     default:
@@ -241,8 +254,10 @@ static int send_queues(int thread, int n_each)
         }
     }
     while (n_left > 0) {
-        int q = (int)pgasi_rng_below(&ways, TO_SECOND + 1), r = (int)pgasi_rng_below(&ways, (uint64_t)n_ranks);
-        for (uint64_t n = 1 + pgasi_rng_below(&ways, 20); n > 0 && left[q][r] > 0; n--, left[q][r]--, n_left--)
+        int q = (int)pgasi_rng_below(&ways, TO_SECOND + 1),
+            r = (int)pgasi_rng_below(&ways, (uint64_t)n_ranks);
+        for (uint64_t n = 1 + pgasi_rng_below(&ways, 20); n > 0 && left[q][r] > 0;
+             n--, left[q][r]--, n_left--)
             n_bad += send_one(q, r, &rng[q][r], &ways, agg, &done);
         if (pgasi_rng_below(&ways, 8) == 0)
             pgas_progress();
@@ -326,8 +341,10 @@ static void a_channel_comes_by_itself(void)
     uint64_t sums[2] = { n_counted, (uint64_t)n_sent }, all[2];
     pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
     spmd_ok(!before, "the first calls are messages");
-    spmd_ok(!is_ample() || as_wanted(target), "after some tens of calls there is a channel, if there may be one");
-    spmd_ok(!n_bad && all[0] == all[1], "and nothing is lost on the way (%d of %d)", (int)all[0], (int)all[1]);
+    spmd_ok(!is_ample() || as_wanted(target),
+            "after some tens of calls there is a channel, if there may be one");
+    spmd_ok(!n_bad && all[0] == all[1], "and nothing is lost on the way (%d of %d)", (int)all[0],
+            (int)all[1]);
 }
 
 static bool all_taken(const uint64_t *of_handlers, int n_each)
@@ -335,7 +352,8 @@ static bool all_taken(const uint64_t *of_handlers, int n_each)
     bool all = true;
     for (int r = 0; r < n_ranks; r++) {
         for (int q = 0; q <= TO_SECOND; q++)
-            all = all && n_taken[q][r][0] == (uint64_t)n_each && n_taken[q][r][1] == (uint64_t)n_each;
+            all =
+                all && n_taken[q][r][0] == (uint64_t)n_each && n_taken[q][r][1] == (uint64_t)n_each;
         all = all && n_taken[FROM_HANDLERS][r][0] == of_handlers[r * n_ranks + me];
     }
     return all;
@@ -353,7 +371,8 @@ static void each_is_a_queue(const char *how, int n_each)
     n_bad += pgas_quiesce() != PGAS_OK || second.n_bad;
     order_second(COME);
     pgas_allgather(NULL, n_of_handlers, sent, (size_t)n_ranks * sizeof *sent);
-    spmd_ok(!n_bad && all_taken(sent, n_each), "each call of each thread, and of handlers, came once%s", how);
+    spmd_ok(!n_bad && all_taken(sent, n_each),
+            "each call of each thread, and of handlers, came once%s", how);
     spmd_is_int(n_wrong, 0, "as out of queues: in order, whole, with all their zeros%s", how);
 }
 
@@ -387,7 +406,8 @@ static void on_split(const void *args, size_t bytes, pgas_thread_t source, void 
     memcpy(words, args, sizeof words);
     for (int i = 0; i < 2 && words[0] > 0; i++) {
         uint64_t next[16] = { words[0] - 1 };
-        n_split_bad += pgas_call(pgas_thread_rank(source), split, next, sizeof next, NULL) != PGAS_OK;
+        n_split_bad +=
+            pgas_call(pgas_thread_rank(source), split, next, sizeof next, NULL) != PGAS_OK;
     }
 }
 
@@ -396,11 +416,12 @@ static void handlers_fill_channels_of_each_other(void)
     uint64_t words[16] = { DEPTH };
     n_split = n_split_bad = 0;
     spmd_barrier();
-    bool good = pgas_call(peer, split, words, sizeof words, NULL) == PGAS_OK && pgas_quiesce() == PGAS_OK;
+    bool good =
+        pgas_call(peer, split, words, sizeof words, NULL) == PGAS_OK && pgas_quiesce() == PGAS_OK;
     uint64_t all = 0, want = (uint64_t)n_ranks * ((UINT64_C(2) << DEPTH) - 1);
     pgas_allreduce(NULL, &n_split, &all, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(good && n_split_bad == 0 && all == want, "handlers that fill the channels of each other get on (%d of %d)",
-            (int)all, (int)want);
+    spmd_ok(good && n_split_bad == 0 && all == want,
+            "handlers that fill the channels of each other get on (%d of %d)", (int)all, (int)want);
 }
 
 static uint32_t n_granted(void)
@@ -415,7 +436,9 @@ static uint32_t n_granted(void)
 static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
 {
     static const char data[3 * BODY_MAX];
-    pgas_buffer_t buffer = { .mode = PGAS_BUFFER_COPY, .address = (void *)(uintptr_t)data, .bytes = sizeof data };
+    pgas_buffer_t buffer = { .mode = PGAS_BUFFER_COPY,
+                             .address = (void *)(uintptr_t)data,
+                             .bytes = sizeof data };
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.full = PGAS_FULL_AGAIN;
     while (pgas_call_to(target, count, NULL, 0, &opts) == PGAS_OK)
@@ -423,8 +446,9 @@ static bool is_full(pgas_thread_t target, uint64_t *n_sent_p)
     return pgas_call_buffer(target, count, NULL, 0, &buffer, 1, &opts, NULL) == PGAS_ERR_AGAIN;
 }
 
-/* The service of the target tells, of what stands in the channel as of messages. All of it must fit: nothing of the
- * smallest channels, two chunks of 4 KiB, becomes free meanwhile but the chunk that is ahead. */
+/* The service of the target tells, of what stands in the channel as of messages. All of it must
+ * fit: nothing of the smallest channels, two chunks of 4 KiB, becomes free meanwhile but the chunk
+ * that is ahead. */
 static void arrival_is_told_while_the_thread_stays_away(void)
 {
     pgas_thread_t target = pgas_thread_make(peer, 1);
@@ -456,16 +480,19 @@ static void a_channel_grows_and_shrinks(void)
 {
     pgas_thread_t target = pgas_thread_make(peer, 1);
     uint64_t one[32] = { 0 }, n_sent = 0, n_tries = 0, sums[2], all[2];
-    bool good = pgas_channel_open(target) == PGAS_OK, some = (wants_stores() || wants_puts()) && is_ample();
+    bool good = pgas_channel_open(target) == PGAS_OK,
+         some = (wants_stores() || wants_puts()) && is_ample();
     pgas_channel_info_t info = look(target);
-    while (some && !has_channel(target)) { /* a call that was queued before stands in the way of opening */
+    /* a call that was queued before stands in the way of opening */
+    while (some && !has_channel(target)) {
         n_sent += pgas_call_to(target, count, one, 8, NULL) == PGAS_OK;
         pgas_progress();
     }
     spmd_ok(good && (!some || as_wanted(target)), "a channel is set up ahead");
     pgas_channel_close(target); /* as small as it gets */
     pgas_quiesce();
-    n_counted = 0; /* not before: what opened the peer's channel may still wait for the second thread */
+    /* not before: what opened the peer's channel may still wait for the second thread */
+    n_counted = 0;
     uint64_t before = n_granted();
     order_second(AWAY);
     spmd_barrier();
@@ -479,7 +506,8 @@ static void a_channel_grows_and_shrinks(void)
     } while (++n_tries < 100 || (some && info.n_chunks < pgasi_param.chunks_max));
     bool full = !some || *pgasi_param.fault || is_full(target, &n_sent);
     bool grew = info.consumed <= info.sent;
-    spmd_ok(grew && (!some || info.n_chunks == pgasi_param.chunks_max), "it grows while its target stays away");
+    spmd_ok(grew && (!some || info.n_chunks == pgasi_param.chunks_max),
+            "it grows while its target stays away");
     spmd_ok(full, "a call of several pieces that may not wait is refused then, too");
     spmd_barrier();
     uint64_t most = n_granted();
@@ -492,9 +520,11 @@ static void a_channel_grows_and_shrinks(void)
         info = look(target);
     }
     pgas_quiesce();
-    spmd_ok(good && info.consumed == info.sent && (!some || info.n_chunks <= pgasi_param.chunks + 1),
+    spmd_ok(good && info.consumed == info.sent &&
+                (!some || info.n_chunks <= pgasi_param.chunks + 1),
             "it is drained and gives back what it took");
-    spmd_ok(!some || pgasi_param.chunks_max <= pgasi_param.chunks + 1 || (most > before && n_granted() < most),
+    spmd_ok(!some || pgasi_param.chunks_max <= pgasi_param.chunks + 1 ||
+                (most > before && n_granted() < most),
             "and the target's node has it again");
     good = pgas_channel_open(target) == PGAS_OK;
     n_sent += pgas_call_to(target, count, one, sizeof one, NULL) == PGAS_OK;
@@ -502,10 +532,12 @@ static void a_channel_grows_and_shrinks(void)
     sums[0] = n_counted;
     sums[1] = n_sent;
     pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(good && all[0] == all[1], "nothing is lost, and it opens again (%d of %d)", (int)all[0], (int)all[1]);
+    spmd_ok(good && all[0] == all[1], "nothing is lost, and it opens again (%d of %d)", (int)all[0],
+            (int)all[1]);
 }
 
-static void tell(pgasi_note_what_t what, int lane, uint32_t channel, uint32_t number, uint64_t position)
+static void tell(pgasi_note_what_t what, int lane, uint32_t channel, uint32_t number,
+                 uint64_t position)
 {
     pgasi_note_t note;
     memset(&note, 0, sizeof note);
@@ -552,7 +584,8 @@ static void nonsense_is_dropped(void)
     int n = tell_nonsense();
     pgas_quiesce();
     spmd_ok(pgasi_n_dropped == before + (uint64_t)n && n_granted() == granted,
-            "notes that make no sense are dropped and counted (%d of %d)", (int)(pgasi_n_dropped - before), n);
+            "notes that make no sense are dropped and counted (%d of %d)",
+            (int)(pgasi_n_dropped - before), n);
 }
 
 static void who_gets_none_is_counted(void)
@@ -566,10 +599,12 @@ static void who_gets_none_is_counted(void)
         fclose(f);
     pgasi_region_count(&n, &high, &refused);
     char words[64];
-    snprintf(words, sizeof words, "at most %u, refused %llu;", (unsigned)high, (unsigned long long)refused);
+    snprintf(words, sizeof words, "at most %u, refused %llu;", (unsigned)high,
+             (unsigned long long)refused);
     pgas_allreduce(NULL, &refused, &all, 1, PGAS_UINT64, PGAS_SUM);
     bool tiny = pgasi_region.n_chunks && wants_puts() && !is_ample();
-    spmd_ok(printed && strstr(text, words) && (all > 0) >= tiny && (all > 0) <= !is_ample() && n <= pgasi_region.n_chunks,
+    spmd_ok(printed && strstr(text, words) && (all > 0) >= tiny && (all > 0) <= !is_ample() &&
+                n <= pgasi_region.n_chunks,
             "channels that were asked for in vain are counted and told");
 }
 
@@ -585,7 +620,8 @@ static void a_thread_that_left_refuses(void)
     spmd_barrier();
     bool good = pgas_call_to(target, count, one, sizeof one, &opts) == PGAS_OK;
     pgas_status_t status = pgas_sync_wait(&done, -1);
-    spmd_ok(good && status == PGAS_ERR_PEER && second.n_bad == 0, "a thread that has left refuses what comes through a channel");
+    spmd_ok(good && status == PGAS_ERR_PEER && second.n_bad == 0,
+            "a thread that has left refuses what comes through a channel");
     pgas_sync_fini(&done);
     pgas_quiesce();
 }
@@ -601,8 +637,10 @@ static void stores_are_in_place(void)
         memcpy(args, words, sizeof words);
     spmd_barrier();
     size_t chunks = pgasi_region.n_chunks < 256 ? pgasi_region.n_chunks : 256;
-    bool seen = chunks && memmem(pgasi_heap_tail() + pgasi_region.chunks_at, chunks * pgasi_chunk_bytes, words, sizeof words);
-    spmd_ok(good && seen == (wants_stores() && n_ranks > 1), "by stores arguments are built where the target reads them");
+    bool seen = chunks && memmem(pgasi_heap_tail() + pgasi_region.chunks_at,
+                                 chunks * pgasi_chunk_bytes, words, sizeof words);
+    spmd_ok(good && seen == (wants_stores() && n_ranks > 1),
+            "by stores arguments are built where the target reads them");
     good = pgas_call_commit() == PGAS_OK;
     spmd_ok(good, "and sent");
     pgas_quiesce();
@@ -663,10 +701,12 @@ static void built_arguments_leave_from_there(void)
         n_from += p->from <= (char *)args && p->from + p->bytes >= (char *)args + sizeof words;
     }
     spmd_ok(good && n_words_wrong == 0 && n_from == 1 && n_with_words == 1,
-            "the put reads what was built where it was built, and nobody has a copy (%d, %d)", n_from, n_with_words);
+            "the put reads what was built where it was built, and nobody has a copy (%d, %d)",
+            n_from, n_with_words);
 }
 
-/* A header overtakes its arguments: the checker must see it. Every rank gets one such call, in chunks never used before. */
+/* A header overtakes its arguments: the checker must see it. Every rank gets one such call, in
+ * chunks never used before. */
 static void a_header_before_its_arguments_is_noticed(void)
 {
     unsigned char words[64];
@@ -692,7 +732,8 @@ static void a_header_before_its_arguments_is_noticed(void)
     spmd_barrier();
     __atomic_store_n(&pieces_mode, PIECES_TORN, __ATOMIC_RELAXED);
     pgas_quiesce();
-    spmd_ok(before == 0 && wrong == 1, "arguments behind their header are noticed (broken on purpose)");
+    spmd_ok(before == 0 && wrong == 1,
+            "arguments behind their header are noticed (broken on purpose)");
 }
 
 static void with_the_wrapper(void)
@@ -716,7 +757,8 @@ static void with_the_wrapper(void)
     each_is_a_queue(", torn", 150);
     handlers_fill_channels_of_each_other();
     order_second(LEAVE);
-    spmd_ok(n_torn > 100 && n_fences_torn > 100 && n_not_mapped == 0, "puts were torn (%d)", (int)n_torn);
+    spmd_ok(n_torn > 100 && n_fences_torn > 100 && n_not_mapped == 0, "puts were torn (%d)",
+            (int)n_torn);
     pgas_quiesce();
     spmd_ok(second.n_bad == 0, "the second thread too");
     job_stop();

@@ -1,11 +1,12 @@
 /* Messages for a thread that stays away.
- *   what:   who sends messages to a thread of another node that does not look is stopped after PGAS_FAR_QUEUE bytes and
- *           what is under way, and goes on when it has looked; nothing is lost, and the order stays; refused calls are
- *           not counted
+ *   what:   who sends messages to a thread of another node that does not look is stopped after
+ *           PGAS_FAR_QUEUE bytes and what is under way, and goes on when it has looked; nothing is
+ *           lost, and the order stays; refused calls are not counted
  *   np:     2 3
  *   nodes:  1
  *   tls:    posix tcp,self
- *   env:    PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=64K | PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=16K PGAS_SERVICE_THREADS=2 |
+ *   env:    PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=64K | PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=16K
+ *   env:    PGAS_SERVICE_THREADS=2 |
  *   env:    PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=64K PGAS_FAULT=delay=5,reorder=4,again=3
  *   source: pgas/call.h, src/call/far.c
  */
@@ -16,7 +17,8 @@
 #include "t/spmd/job.h"
 
 #define PIECE 1000
-#define SLACK ((uint64_t)16 << 20) /* what is under way when a sender is told: buffers of sockets, too */
+/* what is under way when a sender is told: buffers of sockets, too */
+#define SLACK  ((uint64_t)16 << 20)
 #define ENOUGH ((uint64_t)64 << 20)
 
 static pgas_handler_t note_handler;
@@ -40,7 +42,8 @@ static uint64_t send_until_refused(uint64_t *n_sent)
     pgas_status_t status = PGAS_OK;
     uint64_t bytes = 0;
     int n_refused = 0;
-    while (n_refused < 1000 && bytes < ENOUGH) { /* with faults the transport refuses too, but not for long */
+    /* with faults the transport refuses too, but not for long */
+    while (n_refused < 1000 && bytes < ENOUGH) {
         args[0] = *n_sent;
         status = pgas_call_to(pgas_thread_make(0, 0), note_handler, args, PIECE, &opts);
         if (status == PGAS_OK) {
@@ -79,10 +82,9 @@ static void stopped_and_on_again(void)
     memset(away, 0, 64 * sizeof *away);
     pgas_barrier(NULL);
     if (pgas_rank() == 0) {
-        for (int r = 1; r < pgas_n_ranks(); r++) {
+        for (int r = 1; r < pgas_n_ranks(); r++)
             while (!__atomic_load_n(&away[r], __ATOMIC_ACQUIRE))
                 sched_yield();
-        }
     } else {
         uint64_t n_queued = waited(), n_published = published();
         taken = send_until_refused(&n_sent);
@@ -96,13 +98,15 @@ static void stopped_and_on_again(void)
     pgas_quiesce();
     pgas_allreduce(NULL, &taken, &all, 1, PGAS_UINT64, PGAS_SUM);
     uint64_t most = (uint64_t)(pgas_n_ranks() - 1) * (pgasi_param.far_queue + SLACK);
-    spmd_ok(all >= pgasi_param.far_queue / 2 && all < most, "senders are stopped (%llu bytes were taken)", (unsigned long long)all);
+    spmd_ok(all >= pgasi_param.far_queue / 2 && all < most,
+            "senders are stopped (%llu bytes were taken)", (unsigned long long)all);
     spmd_ok(counts_sane, "refused calls are not counted");
     pgas_allreduce(NULL, &n_sent, &all, 1, PGAS_UINT64, PGAS_SUM);
     uint64_t sum = 0;
     for (int r = 0; r < pgas_n_ranks(); r++)
         sum += n_ran[r];
-    spmd_ok(pgas_rank() != 0 || (sum == all && n_wrong == 0), "what was taken ran, in order, and so did what came later");
+    spmd_ok(pgas_rank() != 0 || (sum == all && n_wrong == 0),
+            "what was taken ran, in order, and so did what came later");
     pgas_free(flags);
 }
 

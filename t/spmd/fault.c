@@ -1,12 +1,13 @@
 /* Faults on purpose.
- *   what:   under heavy delay, reordering and refusals of the transport memory still holds what a plain array says, and calls
- *           run once and in order; memory that cannot be registered on one rank is refused, everywhere alike where all
- *           take part, and nobody hangs
+ *   what:   under heavy delay, reordering and refusals of the transport memory still holds what a
+ *           plain array says, and calls run once and in order; memory that cannot be registered on
+ *           one rank is refused, everywhere alike where all take part, and nobody hangs
  *   np:     2 3 4
  *   nodes:  1 2
  *   tls:    sysv,cma posix tcp,self
  *   env:    PGAS_FAULT=delay=60,reorder=30,again=12 | PGAS_FAULT=again=100 PGAS_LANES=1 |
- *   env:    PGAS_FAULT=delay=200,seed=5 PGAS_SERVICE_THREADS=0 | PGAS_FAULT=reorder=64,delay=9 PGAS_FAULT_SEED=77
+ *   env:    PGAS_FAULT=delay=200,seed=5 PGAS_SERVICE_THREADS=0 | PGAS_FAULT=reorder=64,delay=9
+ *   env:    PGAS_FAULT_SEED=77
  *   log:    PGAS_FAULT drop-reg: registering
  *   source: public headers; src/transport/fault.h
  */
@@ -52,7 +53,9 @@ static void calls(void)
         int rank = (i * 7 + me) % n_ranks;
         uint64_t args[6] = { sent[rank]++, 0, 0, 0, 0, 0 }, back = 0;
         if (args[0] % 7 == 0)
-            n_bad += pgas_call_return(rank, numbered, args, 8, &back, sizeof back, NULL) != PGAS_OK || back != args[0];
+            n_bad +=
+                pgas_call_return(rank, numbered, args, 8, &back, sizeof back, NULL) != PGAS_OK ||
+                back != args[0];
         else
             n_bad += pgas_call(rank, numbered, args, 8 + (size_t)i % 5 * 8, NULL) != PGAS_OK;
     }
@@ -69,7 +72,8 @@ static void no_heap(void)
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
     opts.params = "FAULT=drop-reg=1";
     pgas_status_t status = pgas_init(NULL, &opts);
-    spmd_ok(status < 0 && !pgas_initialized(), "a heap that cannot be registered on one rank: no rank starts");
+    spmd_ok(status < 0 && !pgas_initialized(),
+            "a heap that cannot be registered on one rank: no rank starts");
     int same[2] = { (int)status, -(int)status };
     MPI_Allreduce(MPI_IN_PLACE, same, 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     spmd_is_int(same[0], -same[1], "and all have the same status");
@@ -88,10 +92,12 @@ static void no_attached_memory(void)
     }
     spmd_progress(job_progress);
     status = pgas_mem_attach(memory, sizeof memory, &ptr);
-    spmd_ok(pgas_rank() == 1 ? status < 0 && !ptr : status == PGAS_OK, "attached memory that cannot be registered is refused");
+    spmd_ok(pgas_rank() == 1 ? status < 0 && !ptr : status == PGAS_OK,
+            "attached memory that cannot be registered is refused");
     if (ptr)
         pgas_mem_detach(ptr);
-    spmd_ok(pgas_alloc(64, &block) == PGAS_OK && pgas_free(block) == PGAS_OK, "and the job goes on");
+    spmd_ok(pgas_alloc(64, &block) == PGAS_OK && pgas_free(block) == PGAS_OK,
+            "and the job goes on");
     spmd_progress(NULL);
     pgas_finalize();
 }
@@ -102,7 +108,8 @@ static void nonsense(void)
     opts.params = "FAULT=sometimes=3";
     said_begin();
     pgas_status_t status = pgas_init(NULL, &opts);
-    spmd_ok(said("PGAS_FAULT=sometimes=3") && status < 0 && !pgas_initialized(), "faults that do not parse are refused");
+    spmd_ok(said("PGAS_FAULT=sometimes=3") && status < 0 && !pgas_initialized(),
+            "faults that do not parse are refused");
 }
 
 int main(int argc, char **argv)

@@ -1,13 +1,14 @@
 /* A rank that has no file left for a connection.
- *   what:   an operation that needs a connection is refused with PGAS_ERR_LIMIT, logged once, and works when files are
- *           available again; UCX does not end the process
+ *   what:   an operation that needs a connection is refused with PGAS_ERR_LIMIT, logged once, and
+ *           works when files are available again; UCX does not end the process
  *   np:     3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx
  *   tls:    tcp,self
  *   needs:  no-sanitizers
  *   source: ucx_backend/endpoint.c; setrlimit(2)
- * With an argument, for t/spmd/limits.t: rank 1 has no file for the connection by which it answers rank 0; the job ends. */
+ * With an argument, for t/spmd/limits.t: rank 1 has no file for the connection by which it answers
+ * rank 0; the job ends. */
 #include <dirent.h>
 #include <sys/resource.h>
 #include "t/spmd/job.h"
@@ -39,7 +40,8 @@ static void refused_and_again(pgas_gptr_t there, pgas_gptr_t elsewhere)
 {
     uint64_t value = 1, seen = 0;
     pgas_status_t status = PGAS_OK, second = PGAS_OK;
-    spmd_ok(pgas_put(elsewhere, &value, sizeof value) == PGAS_OK && pgas_flush_all() == PGAS_OK, "a first connection");
+    spmd_ok(pgas_put(elsewhere, &value, sizeof value) == PGAS_OK && pgas_flush_all() == PGAS_OK,
+            "a first connection");
     said_begin();
     if (pgas_rank() == 0) {
         allow(open_files() + 4);
@@ -49,8 +51,10 @@ static void refused_and_again(pgas_gptr_t there, pgas_gptr_t elsewhere)
     }
     int n_said = said_by("no file is left to connect");
     bool rank_0 = pgas_rank() == 0;
-    spmd_ok(!rank_0 || (status == PGAS_ERR_LIMIT && second == PGAS_ERR_LIMIT), "no file, no connection: refused");
-    spmd_ok(n_said == 1 && (!rank_0 || !strstr(strstr(said_text, "no file") + 1, "no file")), "said once");
+    spmd_ok(!rank_0 || (status == PGAS_ERR_LIMIT && second == PGAS_ERR_LIMIT),
+            "no file, no connection: refused");
+    spmd_ok(n_said == 1 && (!rank_0 || !strstr(strstr(said_text, "no file") + 1, "no file")),
+            "said once");
     bool good = pgas_put(there, &value, sizeof value) == PGAS_OK && pgas_flush_all() == PGAS_OK &&
                 pgas_get(&seen, there, sizeof seen) == PGAS_OK && seen == 1;
     spmd_ok(good, "with files again it works");
@@ -63,7 +67,8 @@ int main(int argc, char **argv)
     pgas_alloc(sizeof(uint64_t), &word);
     pgas_gptr_t right = pgas_gptr_make((pgas_rank() + 1) % pgas_n_ranks(), pgas_gptr_offset(word));
     if (argc == 1) {
-        refused_and_again(right, pgas_gptr_make((pgas_rank() + 2) % pgas_n_ranks(), pgas_gptr_offset(word)));
+        refused_and_again(right, pgas_gptr_make((pgas_rank() + 2) % pgas_n_ranks(),
+                                                pgas_gptr_offset(word)));
         return job_end();
     }
     uint64_t seen;

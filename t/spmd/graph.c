@@ -1,6 +1,6 @@
 /* Graphs from files and streams.
- *   what:   whatever the number of ranks, a text becomes the graph that a serial reading gives, and a bad one the same
- *           status on all ranks, with file, true line and reason in the log once
+ *   what:   whatever the number of ranks, a text becomes the graph that a serial reading gives, and
+ *           a bad one the same status on all ranks, with file, true line and reason in the log once
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=0
@@ -17,26 +17,27 @@
 static int me, n_ranks;
 static char folder[256], path[300];
 
-/* ---- files, streams and the log --------------------------------------------------------------------------------- */
+/* ---- files, streams and the log ---- */
 
 static void make_folder(void)
 {
     const char *top = getenv("TMPDIR");
-    snprintf(folder, sizeof(folder), "%s/libpgas-graph.XXXXXX", top != NULL ? top : "/tmp");
-    if (me == 0 && mkdtemp(folder) == NULL) {
+    snprintf(folder, sizeof folder, "%s/libpgas-graph.XXXXXX", top != NULL ? top : "/tmp");
+    if (me == 0 && !mkdtemp(folder)) {
         printf("Bail out! cannot make %s\n", folder);
         exit(99);
     }
-    pgas_broadcast(NULL, folder, sizeof(folder), 0);
+    pgas_broadcast(NULL, folder, sizeof folder, 0);
 }
 
 /* Sets path. */
 static void write_file(const char *name, const text_t *text)
 {
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     if (me == 0) {
         FILE *file = fopen(path, "w");
-        if (file == NULL || (text->n > 0 && fwrite(text->bytes, 1, text->n, file) != text->n) || fclose(file) != 0) {
+        if (!file || (text->n > 0 && fwrite(text->bytes, 1, text->n, file) != text->n) ||
+            fclose(file) != 0) {
             printf("Bail out! cannot write %s\n", path);
             exit(99);
         }
@@ -49,9 +50,9 @@ static pgas_graph_t *read_file(pgas_graph_format_t format)
     pgas_graph_t *graph = NULL;
     pgas_graph_read_opts_t opts = PGAS_GRAPH_READ_OPTS_INIT;
     opts.format = format;
-    if (pgas_graph_read(me == 0 ? path : NULL, me == 0 ? &opts : NULL, &graph) != PGAS_OK) { /* rank 0's rule */
+    /* rank 0's rule */
+    if (pgas_graph_read(me == 0 ? path : NULL, me == 0 ? &opts : NULL, &graph) != PGAS_OK)
         return NULL;
-    }
     return graph;
 }
 
@@ -66,9 +67,8 @@ static void *write_stream(void *arg)
     for (size_t at = 0; at < w->text->n;) {
         size_t n = w->text->n - at < 5000 ? w->text->n - at : 5000;
         ssize_t written = write(w->fd, w->text->bytes + at, n);
-        if (written <= 0) {
+        if (written <= 0)
             break; /* the reader went away: it refused what it had read */
-        }
         at += (size_t)written;
     }
     close(w->fd);
@@ -78,9 +78,9 @@ static void *write_stream(void *arg)
 /* Reads a text through a pipe: as standard input, or as a path that is no regular file. */
 static pgas_status_t read_stream(const text_t *text, bool as_stdin, pgas_graph_t **graph_p)
 {
-    int fds[2] = {-1, -1}, saved = -1;
+    int fds[2] = { -1, -1 }, saved = -1;
     pthread_t thread;
-    writer_t writer = {-1, text};
+    writer_t writer = { -1, text };
     char name[64] = "-";
     if (me == 0) {
         if (pipe(fds) != 0) {
@@ -89,11 +89,10 @@ static pgas_status_t read_stream(const text_t *text, bool as_stdin, pgas_graph_t
         }
         writer.fd = fds[1];
         saved = dup(STDIN_FILENO);
-        if (as_stdin) {
+        if (as_stdin)
             dup2(fds[0], STDIN_FILENO);
-        } else {
-            snprintf(name, sizeof(name), "/dev/fd/%d", fds[0]);
-        }
+        else
+            snprintf(name, sizeof name, "/dev/fd/%d", fds[0]);
         pthread_create(&thread, NULL, write_stream, &writer);
     }
     pgas_status_t status = pgas_graph_read(name, NULL, graph_p);
@@ -112,7 +111,7 @@ static int log_fd;
 static void log_begin(void)
 {
     char name[320];
-    snprintf(name, sizeof(name), "%s/log.%d", folder, me);
+    snprintf(name, sizeof name, "%s/log.%d", folder, me);
     log_fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
     pgasi_log_set_fd(log_fd);
 }
@@ -121,21 +120,19 @@ static int log_end(const char *want)
 {
     char text[4096];
     pgasi_log_set_fd(STDERR_FILENO);
-    ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
+    ssize_t n = pread(log_fd, text, sizeof text - 1, 0);
     close(log_fd);
     text[n > 0 ? n : 0] = '\0';
-    int32_t sums[2] = {0, strstr(text, want) != NULL};
-    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++) {
+    int32_t sums[2] = { 0, strstr(text, want) != NULL };
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
         sums[0]++;
-    }
     pgas_allreduce(NULL, sums, sums, 2, PGAS_INT32, PGAS_SUM);
-    if (sums[1] == 0 && n > 0) {
+    if (sums[1] == 0 && n > 0)
         fprintf(stdout, "# rank %d logged: %s", me, text);
-    }
     return sums[1] > 0 ? sums[0] : -1;
 }
 
-/* ---- good texts --------------------------------------------------------------------------------------------------- */
+/* ---- good texts ---- */
 
 static void reads_as(const model_t *m, pgas_graph_format_t format, const char *what)
 {
@@ -146,7 +143,7 @@ static void reads_as(const model_t *m, pgas_graph_format_t format, const char *w
 
 static void edge_lists(const model_t *m)
 {
-    text_t text = {0};
+    text_t text = { 0 };
     text_add(&text, "# a comment\n\n");
     text_add_edges(&text, m, 0, " ", "");
     write_file("a.el", &text);
@@ -164,7 +161,7 @@ static void edge_lists(const model_t *m)
 /* The same text behind a byte-order mark, as a file and as a stream. */
 static void behind_a_mark(const model_t *m)
 {
-    text_t text = {0};
+    text_t text = { 0 };
     pgas_graph_t *graph = NULL;
     unsigned long long n = m->n_vertices, n_edges = m->n_edges;
     text_add(&text, "\xef\xbb\xbf");
@@ -175,7 +172,8 @@ static void behind_a_mark(const model_t *m)
     spmd_ok(status == PGAS_OK && model_is(m, graph), "the same from standard input");
     pgas_graph_destroy(graph);
     text.n = 3;
-    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%llu %llu %llu\n", n, n, n_edges);
+    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%llu %llu %llu\n", n, n,
+             n_edges);
     text_add_edges(&text, m, 1, " ", "");
     write_file("mark.txt", &text);
     reads_as(m, PGAS_GRAPH_AUTO, "a matrix behind a byte-order mark");
@@ -185,16 +183,15 @@ static void behind_a_mark(const model_t *m)
 /* Ranges of ranks begin and end within lines longer than themselves. */
 static void uneven_lines(const model_t *m)
 {
-    text_t text = {0};
+    text_t text = { 0 };
     for (uint64_t i = 0; i < 3; i++) {
-        text_add(&text, "%%%*s\n%llu %llu\n", i == 1 ? 8000 : 1, "", (unsigned long long)m->ends[2 * i],
-                 (unsigned long long)m->ends[2 * i + 1]);
+        text_add(&text, "%%%*s\n%llu %llu\n", i == 1 ? 8000 : 1, "",
+                 (unsigned long long)m->ends[2 * i], (unsigned long long)m->ends[2 * i + 1]);
     }
-    model_t few = {m->n_vertices, 3, m->ends, NULL, NULL};
+    model_t few = { m->n_vertices, 3, m->ends, NULL, NULL };
     uint64_t last = 0;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         last = m->ends[i] > last ? m->ends[i] : last;
-    }
     few.n_vertices = last + 1;
     model_make_rows(&few);
     write_file("uneven.el", &text);
@@ -206,14 +203,16 @@ static void uneven_lines(const model_t *m)
 
 static void matrices(const model_t *m)
 {
-    text_t text = {0};
+    text_t text = { 0 };
     unsigned long long n = m->n_vertices, n_edges = m->n_edges;
-    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%% c\n%llu %llu %llu\n", n, n, n_edges);
+    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%% c\n%llu %llu %llu\n", n,
+             n, n_edges);
     text_add_edges(&text, m, 1, " ", "");
     write_file("a.mtx", &text);
     reads_as(m, PGAS_GRAPH_AUTO, "a matrix");
     text.n = 0;
-    text_add(&text, "%%%%MatrixMarket matrix coordinate real general\n%llu %llu %llu\n", n, n, n_edges);
+    text_add(&text, "%%%%MatrixMarket matrix coordinate real general\n%llu %llu %llu\n", n, n,
+             n_edges);
     text_add_edges(&text, m, 1, " ", " -2.5e-3");
     write_file("b.txt", &text);
     reads_as(m, PGAS_GRAPH_AUTO, "a matrix of values, told by its first line");
@@ -223,7 +222,7 @@ static void matrices(const model_t *m)
 static void symmetric_matrix(uint64_t seed)
 {
     model_t half = model_make(seed, 300, 1000), m = half;
-    text_t text = {0};
+    text_t text = { 0 };
     m.ends = (uint64_t *)job_alloc(4 * half.n_edges * sizeof(uint64_t));
     m.n_edges = 0;
     for (uint64_t i = 0; i < half.n_edges; i++) {
@@ -236,7 +235,8 @@ static void symmetric_matrix(uint64_t seed)
     text_add(&text, "%%%%MatrixMarket matrix coordinate integer symmetric\n300 300 1000\n");
     text_add_edges(&text, &half, 1, " ", " 7");
     write_file("s.mtx", &text);
-    reads_as(&m, PGAS_GRAPH_AUTO, "a symmetric matrix has each edge in both directions, loops once");
+    reads_as(&m, PGAS_GRAPH_AUTO,
+             "a symmetric matrix has each edge in both directions, loops once");
     model_free(&half);
     model_free(&m);
     free(text.bytes);
@@ -244,9 +244,9 @@ static void symmetric_matrix(uint64_t seed)
 
 static void matrix_without_entries(void)
 {
-    text_t text = {0};
-    uint64_t none[1] = {0};
-    model_t m = {5, 0, none, NULL, NULL};
+    text_t text = { 0 };
+    uint64_t none[1] = { 0 };
+    model_t m = { 5, 0, none, NULL, NULL };
     model_make_rows(&m);
     text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n5 5 0\n");
     write_file("none.mtx", &text);
@@ -256,14 +256,15 @@ static void matrix_without_entries(void)
     free(text.bytes);
 }
 
-/* The model with its vertices renumbered as they first appear, as `v17`; name_of[new number] is 17. Every 50th line is a
- * vertex alone, which may be new. */
+/* The model with its vertices renumbered as they first appear, as `v17`; name_of[new number] is 17.
+ * Every 50th line is a vertex alone, which may be new. */
 static model_t rename_model(const model_t *m, text_t *text, uint64_t *name_of)
 {
-    model_t named = {0, m->n_edges, (uint64_t *)job_alloc(2 * m->n_edges * sizeof(uint64_t)), NULL, NULL};
+    model_t named = { 0, m->n_edges, (uint64_t *)job_alloc(2 * m->n_edges * sizeof(uint64_t)), NULL,
+                      NULL };
     uint64_t *number_of = (uint64_t *)job_alloc(m->n_vertices * sizeof(uint64_t)); /* plus 1 */
     for (uint64_t i = 0; i < m->n_edges; i++) {
-        uint64_t met[3] = {m->ends[2 * i], m->ends[2 * i + 1], i % m->n_vertices};
+        uint64_t met[3] = { m->ends[2 * i], m->ends[2 * i + 1], i % m->n_vertices };
         for (int k = 0; k < (i % 50 == 0 ? 3 : 2); k++) {
             if (number_of[met[k]] == 0) {
                 name_of[named.n_vertices] = met[k];
@@ -273,16 +274,16 @@ static model_t rename_model(const model_t *m, text_t *text, uint64_t *name_of)
         named.ends[2 * i] = number_of[met[0]] - 1;
         named.ends[2 * i + 1] = number_of[met[1]] - 1;
         text_add(text, "v%llu\tv%llu\n", (unsigned long long)met[0], (unsigned long long)met[1]);
-        if (i % 50 == 0) {
+        if (i % 50 == 0)
             text_add(text, "v%llu\n", (unsigned long long)met[2]);
-        }
     }
     free(number_of);
     model_make_rows(&named);
     return named;
 }
 
-static bool names_are(const pgas_graph_t *graph, const uint64_t *name_of, uint64_t n_vertices, uint64_t seed)
+static bool names_are(const pgas_graph_t *graph, const uint64_t *name_of, uint64_t n_vertices,
+                      uint64_t seed)
 {
     enum { N = 200 };
     uint64_t vertices[N];
@@ -291,16 +292,14 @@ static bool names_are(const pgas_graph_t *graph, const uint64_t *name_of, uint64
     bool good = true;
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, seed + (uint64_t)me);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         vertices[i] = pgasi_rng_below(&rng, n_vertices);
-    }
-    if (pgas_graph_names(graph, vertices, n, names) != PGAS_OK) {
+    if (pgas_graph_names(graph, vertices, n, names) != PGAS_OK)
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         char want[24];
-        snprintf(want, sizeof(want), name_of != NULL ? "v%llu" : "%llu",
-                 (unsigned long long)(name_of != NULL ? name_of[vertices[i]] : vertices[i]));
+        snprintf(want, sizeof want, name_of != NULL ? "v%llu" : "%llu",
+                 (unsigned long long)(name_of ? name_of[vertices[i]] : vertices[i]));
         good = good && strcmp(names[i], want) == 0;
         free(names[i]);
     }
@@ -309,7 +308,7 @@ static bool names_are(const pgas_graph_t *graph, const uint64_t *name_of, uint64
 
 static void names(const model_t *m, uint64_t seed)
 {
-    text_t text = {0};
+    text_t text = { 0 };
     uint64_t *name_of = (uint64_t *)job_alloc(m->n_vertices * sizeof(uint64_t)), vertex = 0;
     model_t named = rename_model(m, &text, name_of);
     char *name;
@@ -324,10 +323,12 @@ static void names(const model_t *m, uint64_t seed)
     vertex = named.n_vertices;
     log_begin();
     pgas_status_t status = pgas_graph_names(graph, &vertex, me == 0, &name);
-    spmd_ok(log_end("there is no vertex ") == 1 && status == PGAS_ERR_RANGE, "not for a vertex that does not exist");
+    spmd_ok(log_end("there is no vertex ") == 1 && status == PGAS_ERR_RANGE,
+            "not for a vertex that does not exist");
     spmd_ok(pgas_graph_owner(graph, vertex) == -1, "which nobody owns");
     status = read_stream(&text, true, &streamed);
-    spmd_ok(status == PGAS_OK && model_is(&named, streamed) && names_are(streamed, name_of, named.n_vertices, seed),
+    spmd_ok(status == PGAS_OK && model_is(&named, streamed) &&
+                names_are(streamed, name_of, named.n_vertices, seed),
             "names from standard input");
     pgas_graph_destroy(graph);
     pgas_graph_destroy(streamed);
@@ -339,15 +340,16 @@ static void names(const model_t *m, uint64_t seed)
 /* More than a piece for every rank, so that there are several rounds. */
 static void streams(const model_t *m)
 {
-    text_t text = {0};
+    text_t text = { 0 };
     pgas_graph_t *graph = NULL;
     size_t pad = ((size_t)n_ranks + 1) * 1100000 / m->n_edges;
     for (uint64_t i = 0; i < m->n_edges; i++) {
-        text_add(&text, "%llu %llu\n#%*s\n", (unsigned long long)m->ends[2 * i], (unsigned long long)m->ends[2 * i + 1],
-                 (int)pad, "");
+        text_add(&text, "%llu %llu\n#%*s\n", (unsigned long long)m->ends[2 * i],
+                 (unsigned long long)m->ends[2 * i + 1], (int)pad, "");
     }
     pgas_status_t status = read_stream(&text, true, &graph);
-    spmd_ok(status == PGAS_OK && model_is(m, graph), "%.1f MB of standard input", (double)text.n / 1e6);
+    spmd_ok(status == PGAS_OK && model_is(m, graph), "%.1f MB of standard input",
+            (double)text.n / 1e6);
     pgas_graph_destroy(graph);
     graph = NULL;
     text.n -= pad + 3; /* up to the last edge, without its line end */
@@ -359,19 +361,20 @@ static void streams(const model_t *m)
     text_add(&text, "\n\n5 six\n7\n");
     status = read_stream(&text, true, &graph);
     char want[64];
-    snprintf(want, sizeof(want), "standard input:%llu: not a whole number: 'six'",
+    snprintf(want, sizeof want, "standard input:%llu: not a whole number: 'six'",
              (unsigned long long)(2 * m->n_edges + 1));
     spmd_is_int(log_end(want), 1, "the log names the true line of a stream, once");
-    spmd_ok(status == PGAS_ERR_FORMAT && graph == NULL, "and all ranks get the status");
+    spmd_ok(status == PGAS_ERR_FORMAT && !graph, "and all ranks get the status");
     free(text.bytes);
 }
 
 static void streamed_matrix(const model_t *m)
 {
-    text_t text = {0};
+    text_t text = { 0 };
     pgas_graph_t *graph = NULL;
     unsigned long long n = m->n_vertices, n_edges = m->n_edges;
-    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%%\n%llu %llu %llu\n", n, n, n_edges);
+    text_add(&text, "%%%%MatrixMarket matrix coordinate pattern general\n%%\n%llu %llu %llu\n", n,
+             n, n_edges);
     text_add_edges(&text, m, 1, " ", "");
     pgas_status_t status = read_stream(&text, true, &graph);
     spmd_ok(status == PGAS_OK && model_is(m, graph), "a matrix from standard input");
@@ -379,37 +382,36 @@ static void streamed_matrix(const model_t *m)
     graph = NULL;
     log_begin();
     text.n /= 2;
-    while (text.bytes[text.n - 1] != '\n') {
+    while (text.bytes[text.n - 1] != '\n')
         text.n--;
-    }
     status = read_stream(&text, true, &graph);
     spmd_is_int(log_end("entries that line 3 announces"), 1, "cut in the middle: the log says so");
-    spmd_ok(status == PGAS_ERR_FORMAT && graph == NULL, "and all ranks get the status");
+    spmd_ok(status == PGAS_ERR_FORMAT && !graph, "and all ranks get the status");
     free(text.bytes);
 }
 
-/* ---- bad texts ---------------------------------------------------------------------------------------------------- */
+/* ---- bad texts ---- */
 
-static void refused(const text_t *text, const char *name, const char *want, pgas_status_t want_status)
+static void refused(const text_t *text, const char *name, const char *want,
+                    pgas_status_t want_status)
 {
     pgas_graph_t *graph = NULL;
     write_file(name, text);
     log_begin();
     pgas_status_t status = pgas_graph_read(path, NULL, &graph);
     int n_lines = log_end(want);
-    spmd_ok(status == want_status && graph == NULL && n_lines == 1, "%s: %s, '%s' once", name,
+    spmd_ok(status == want_status && !graph && n_lines == 1, "%s: %s, '%s' once", name,
             pgas_status_name(want_status), want);
 }
 
 /* 3000 lines of which one or two are bad: the first bad line is the one to name. */
-static void bad_line(const char *name, const char *header, const char *good, unsigned at, const char *bad,
-                     const char *want, pgas_status_t want_status)
+static void bad_line(const char *name, const char *header, const char *good, unsigned at,
+                     const char *bad, const char *want, pgas_status_t want_status)
 {
-    text_t text = {0};
+    text_t text = { 0 };
     text_add(&text, "%s", header);
-    for (unsigned line = 1; line <= 3000; line++) {
+    for (unsigned line = 1; line <= 3000; line++)
         text_add(&text, "%s\n", line == at || line == 2900 ? bad : good);
-    }
     refused(&text, name, want, want_status);
     free(text.bytes);
 }
@@ -417,25 +419,30 @@ static void bad_line(const char *name, const char *header, const char *good, uns
 static void bad_files(void)
 {
     static const char mtx[] = "%%MatrixMarket matrix coordinate pattern general\n%\n9 9 3000\n";
-    text_t text = {0};
+    text_t text = { 0 };
     pgas_graph_t *graph = NULL;
-    bad_line("bad.el", "", "1 2", 2345, "1 b", "bad.el:2345: not a whole number: 'b'", PGAS_ERR_FORMAT);
+    bad_line("bad.el", "", "1 2", 2345, "1 b", "bad.el:2345: not a whole number: 'b'",
+             PGAS_ERR_FORMAT);
     bad_line("short.el", "", "1 2", 1, "1", "short.el:1: a number is missing", PGAS_ERR_FORMAT);
-    bad_line("negative.el", "# c\n", "1 2", 1700, "1 -2", "negative.el:1701: a negative number: '-2'", PGAS_ERR_RANGE);
-    bad_line("great.el", "", "1 2", 2899, "9223372036854775808 2", "great.el:2899: a number above 2^63-1",
-             PGAS_ERR_RANGE);
-    bad_line("weights.el", "", "1 2", 1111, "1 2 0.5", "weights.el:1111: a third column, such as weights",
+    bad_line("negative.el", "# c\n", "1 2", 1700, "1 -2",
+             "negative.el:1701: a negative number: '-2'", PGAS_ERR_RANGE);
+    bad_line("great.el", "", "1 2", 2899, "9223372036854775808 2",
+             "great.el:2899: a number above 2^63-1", PGAS_ERR_RANGE);
+    bad_line("weights.el", "", "1 2", 1111, "1 2 0.5",
+             "weights.el:1111: a third column, such as weights", PGAS_ERR_FORMAT);
+    bad_line("weights.tsv", "", "a\tb", 1112, "a\tb\t3",
+             "weights.tsv:1112: a third column, such as weights", PGAS_ERR_FORMAT);
+    bad_line("bad.tsv", "", "a\tb", 1234, "a\tb\tc", "bad.tsv:1234: more than two names",
              PGAS_ERR_FORMAT);
-    bad_line("weights.tsv", "", "a\tb", 1112, "a\tb\t3", "weights.tsv:1112: a third column, such as weights",
+    bad_line("beyond.mtx", mtx, "1 2", 2000, "10 2",
+             "beyond.mtx:2003: an index outside of the matrix: '10'", PGAS_ERR_RANGE);
+    bad_line("more.mtx", mtx, "1 2\n2 3", 2900, "1 2",
+             "more.mtx:3: announces 3000 entries, there are 5999", PGAS_ERR_FORMAT);
+    bad_line("fewer.mtx", mtx, "%", 7, "1 2", "fewer.mtx:3003: ends after 2 of the 3000",
              PGAS_ERR_FORMAT);
-    bad_line("bad.tsv", "", "a\tb", 1234, "a\tb\tc", "bad.tsv:1234: more than two names", PGAS_ERR_FORMAT);
-    bad_line("beyond.mtx", mtx, "1 2", 2000, "10 2", "beyond.mtx:2003: an index outside of the matrix: '10'",
-             PGAS_ERR_RANGE);
-    bad_line("more.mtx", mtx, "1 2\n2 3", 2900, "1 2", "more.mtx:3: announces 3000 entries, there are 5999",
-             PGAS_ERR_FORMAT);
-    bad_line("fewer.mtx", mtx, "%", 7, "1 2", "fewer.mtx:3003: ends after 2 of the 3000", PGAS_ERR_FORMAT);
     text_add(&text, "\x1f\x8b\x08");
-    refused(&text, "a.el.gz", "a.el.gz: is compressed by gzip, which is not supported", PGAS_ERR_FORMAT);
+    refused(&text, "a.el.gz", "a.el.gz: is compressed by gzip, which is not supported",
+            PGAS_ERR_FORMAT);
     text.n = 0;
     text_add(&text, "\xef\xbb\xbf");
     refused(&text, "mark.el", "mark.el:1: empty", PGAS_ERR_FORMAT);
@@ -450,7 +457,8 @@ static void bad_files(void)
     refused(&text, "comments.el", "comments.el:2: nothing but comments", PGAS_ERR_FORMAT);
     text.n = 0;
     text_add(&text, "a b\nb c\n");
-    refused(&text, "words", "words: is neither a matrix nor a list of numbers, and without a tab", PGAS_ERR_FORMAT);
+    refused(&text, "words", "words: is neither a matrix nor a list of numbers, and without a tab",
+            PGAS_ERR_FORMAT);
     spmd_ok((graph = read_file(PGAS_GRAPH_NAMES)) != NULL, "unless names were asked for");
     pgas_graph_destroy(graph);
     graph = NULL;
@@ -460,15 +468,17 @@ static void bad_files(void)
     free(text.bytes);
 
     log_begin();
-    snprintf(path, sizeof(path), "%s/missing.el", folder);
+    snprintf(path, sizeof path, "%s/missing.el", folder);
     pgas_status_t status = pgas_graph_read(path, NULL, &graph);
-    spmd_ok(log_end("missing.el: cannot open: No such file") == 1 && status == PGAS_ERR_IO, "a missing file");
+    spmd_ok(log_end("missing.el: cannot open: No such file") == 1 && status == PGAS_ERR_IO,
+            "a missing file");
     log_begin();
     status = pgas_graph_read(folder, NULL, &graph);
     spmd_ok(log_end("cannot read: Is a directory") == 1 && status == PGAS_ERR_IO, "a folder");
     log_begin();
     status = pgas_graph_read("", NULL, &graph);
-    spmd_ok(log_end("the path is empty") == 1 && status == PGAS_ERR_INVALID && graph == NULL, "an empty path");
+    spmd_ok(log_end("the path is empty") == 1 && status == PGAS_ERR_INVALID && !graph,
+            "an empty path");
 }
 
 /* On a rank or all, no matter: the same status everywhere. */
@@ -477,19 +487,22 @@ static void bad_arguments(const model_t *m)
     pgas_graph_t *graph = NULL;
     pgas_graph_info_t info;
     pgas_graph_generate_opts_t generate = PGAS_GRAPH_GENERATE_OPTS_INIT;
-    uint64_t end[2] = {0, 5};
+    uint64_t end[2] = { 0, 5 };
     log_begin();
     pgas_status_t status = pgas_graph_read(NULL, NULL, &graph);
     spmd_ok(log_end("pgas_graph_read: no path") == 1 && status == PGAS_ERR_INVALID, "no path");
     log_begin();
     status = pgas_graph_read(path, NULL, me == n_ranks - 1 ? NULL : &graph);
-    spmd_ok(log_end("no place for the graph") == 1 && status == PGAS_ERR_INVALID, "no place for the graph");
+    spmd_ok(log_end("no place for the graph") == 1 && status == PGAS_ERR_INVALID,
+            "no place for the graph");
     log_begin();
     status = pgas_graph_create(0, NULL, 0, &graph);
-    spmd_ok(log_end("pgas_graph_create: no vertices") == 1 && status == PGAS_ERR_INVALID, "no vertices");
+    spmd_ok(log_end("pgas_graph_create: no vertices") == 1 && status == PGAS_ERR_INVALID,
+            "no vertices");
     log_begin();
     status = pgas_graph_create(5, end, me == n_ranks - 1, &graph);
-    spmd_ok(log_end("edge 0 has the end 5, but there are 5 vertices") == 1 && status == PGAS_ERR_RANGE,
+    spmd_ok(log_end("edge 0 has the end 5, but there are 5 vertices") == 1 &&
+                status == PGAS_ERR_RANGE,
             "an end beyond the vertices, on one rank");
     if (n_ranks == 1) {
         spmd_skip(1, "needs two ranks");
@@ -502,19 +515,22 @@ static void bad_arguments(const model_t *m)
     generate.edges_per_vertex = -1;
     log_begin();
     status = pgas_graph_generate(&generate, &graph);
-    spmd_ok(log_end("with -1 edges each cannot be made") == 1 && status == PGAS_ERR_INVALID && graph == NULL,
+    spmd_ok(log_end("with -1 edges each cannot be made") == 1 && status == PGAS_ERR_INVALID &&
+                !graph,
             "a negative number of edges");
     generate.edges_per_vertex = 0;
     generate.n_vertices = UINT64_C(1) << 40;
     log_begin();
     status = pgas_graph_generate(&generate, &graph);
-    spmd_ok(log_end("use more nodes or a smaller graph") == 1 && status == PGAS_ERR_NO_MEMORY && graph == NULL,
+    spmd_ok(log_end("use more nodes or a smaller graph") == 1 && status == PGAS_ERR_NO_MEMORY &&
+                !graph,
             "more edges than memory: said once");
-    spmd_ok(pgas_graph_info(NULL, &info) == PGAS_ERR_INVALID && pgas_graph_owner(NULL, 0) == -1, "no graph to ask");
+    spmd_ok(pgas_graph_info(NULL, &info) == PGAS_ERR_INVALID && pgas_graph_owner(NULL, 0) == -1,
+            "no graph to ask");
     (void)m;
 }
 
-/* ---- made graphs -------------------------------------------------------------------------------------------------- */
+/* ---- made graphs ---- */
 
 /* Each rank gives the edges i with i % n_ranks = rank. */
 static void created(const model_t *m)
@@ -540,11 +556,9 @@ static uint64_t checksum(const pgas_graph_t *graph)
     pgas_graph_info_t info;
     uint64_t sum = 0;
     pgas_graph_info(graph, &info);
-    for (uint64_t v = 0; v < info.n_local; v++) {
-        for (uint64_t e = info.offsets[v]; e < info.offsets[v + 1]; e++) {
+    for (uint64_t v = 0; v < info.n_local; v++)
+        for (uint64_t e = info.offsets[v]; e < info.offsets[v + 1]; e++)
             sum += pgasi_hash_combine(info.first_vertex + v, info.targets[e]);
-        }
-    }
     pgas_allreduce(NULL, &sum, &sum, 1, PGAS_UINT64, PGAS_SUM);
     return sum;
 }
@@ -558,13 +572,16 @@ static void generated(void)
     opts.edges_per_vertex = 4;
     pgas_status_t status = pgas_graph_generate(&opts, &graph);
     pgas_graph_info(graph, &info);
-    spmd_ok(status == PGAS_OK && info.n_vertices == 3000 && info.n_edges == 12000, "a generated graph");
-    spmd_is_int(checksum(graph), INT64_C(2299933769953262411), "is the same on any number of ranks");
+    spmd_ok(status == PGAS_OK && info.n_vertices == 3000 && info.n_edges == 12000,
+            "a generated graph");
+    spmd_is_int(checksum(graph), INT64_C(2299933769953262411),
+                "is the same on any number of ranks");
     pgas_graph_destroy(graph);
     opts.n_vertices = 1;
     status = pgas_graph_generate(&opts, &graph);
     pgas_graph_info(graph, &info);
-    spmd_ok(status == PGAS_OK && info.n_vertices == 1 && info.n_edges == 4, "one vertex with four loops");
+    spmd_ok(status == PGAS_OK && info.n_vertices == 1 && info.n_edges == 4,
+            "one vertex with four loops");
     pgas_graph_destroy(graph);
 }
 
@@ -591,7 +608,7 @@ int main(int argc, char **argv)
     generated();
     if (me == 0) {
         char command[320];
-        snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+        snprintf(command, sizeof command, "rm -rf '%s'", folder);
         spmd_diag("%s", system(command) == 0 ? "cleared" : "not cleared");
     }
     model_free(&m);

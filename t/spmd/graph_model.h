@@ -23,24 +23,24 @@ static inline void model_make_rows(model_t *m)
 {
     m->offsets = (uint64_t *)job_alloc((m->n_vertices + 2) * sizeof(uint64_t));
     m->targets = (uint64_t *)job_alloc(m->n_edges * sizeof(uint64_t));
-    for (uint64_t i = 0; i < m->n_edges; i++) {
+    for (uint64_t i = 0; i < m->n_edges; i++)
         m->offsets[m->ends[2 * i] + 2]++;
-    }
-    for (uint64_t v = 0; v < m->n_vertices; v++) {
+    for (uint64_t v = 0; v < m->n_vertices; v++)
         m->offsets[v + 2] += m->offsets[v + 1];
-    }
-    for (uint64_t i = 0; i < m->n_edges; i++) {
+    for (uint64_t i = 0; i < m->n_edges; i++)
         m->targets[m->offsets[m->ends[2 * i] + 1]++] = m->ends[2 * i + 1];
-    }
     for (uint64_t v = 0; v < m->n_vertices; v++) {
-        qsort(m->targets + m->offsets[v], m->offsets[v + 1] - m->offsets[v], sizeof(uint64_t), model_by_value);
+        qsort(m->targets + m->offsets[v], m->offsets[v + 1] - m->offsets[v], sizeof(uint64_t),
+              model_by_value);
     }
 }
 
-/* Edges between random vertices, many at few of them; every third vertex has no out-edges. The last one has an in-edge. */
+/* Edges between random vertices, many at few of them; every third vertex has no out-edges. The last
+ * one has an in-edge. */
 static inline model_t model_make(uint64_t seed, uint64_t n_vertices, uint64_t n_edges)
 {
-    model_t m = {n_vertices, n_edges, (uint64_t *)job_alloc(2 * n_edges * sizeof(uint64_t)), NULL, NULL};
+    model_t m = { n_vertices, n_edges, (uint64_t *)job_alloc(2 * n_edges * sizeof(uint64_t)), NULL,
+                  NULL };
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, seed);
     for (uint64_t i = 0; i < n_edges; i++) {
@@ -64,29 +64,29 @@ static inline void model_free(model_t *m)
 static inline bool model_is(const model_t *m, const pgas_graph_t *graph)
 {
     pgas_graph_info_t info;
-    if (graph == NULL || pgas_graph_info(graph, &info) != PGAS_OK || info.n_vertices != m->n_vertices ||
-        info.n_edges != m->n_edges) {
+    if (!graph || pgas_graph_info(graph, &info) != PGAS_OK || info.n_vertices != m->n_vertices ||
+        info.n_edges != m->n_edges)
         return false;
-    }
     for (uint64_t i = 0; i < info.n_local; i++) {
         uint64_t v = info.first_vertex + i, degree = m->offsets[v + 1] - m->offsets[v];
-        if (pgas_graph_owner(graph, v) != pgas_rank() || info.offsets[i + 1] - info.offsets[i] != degree ||
-            (degree > 0 &&
-             memcmp(info.targets + info.offsets[i], m->targets + m->offsets[v], degree * sizeof(uint64_t)) != 0)) {
+        if (pgas_graph_owner(graph, v) != pgas_rank() ||
+            info.offsets[i + 1] - info.offsets[i] != degree ||
+            (degree > 0 && memcmp(info.targets + info.offsets[i], m->targets + m->offsets[v],
+                                  degree * sizeof(uint64_t)) != 0))
             return false;
-        }
     }
     return true;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 typedef struct {
     char *bytes;
     size_t n, room;
 } text_t;
 
-__attribute__((format(printf, 2, 3))) static inline void text_add(text_t *text, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static inline void text_add(text_t *text, const char *format,
+                                                                  ...)
 {
     va_list args;
     if (text->room - text->n < 8192) {
@@ -98,9 +98,10 @@ __attribute__((format(printf, 2, 3))) static inline void text_add(text_t *text, 
     va_end(args);
 }
 
-/* The edges of a model; numbers are written with `first` added, between them `between`, after them `after`. */
-static inline void text_add_edges(text_t *text, const model_t *m, uint64_t first, const char *between,
-                                  const char *after)
+/* The edges of a model; numbers are written with `first` added, between them `between`, after them
+ * `after`. */
+static inline void text_add_edges(text_t *text, const model_t *m, uint64_t first,
+                                  const char *between, const char *after)
 {
     for (uint64_t i = 0; i < m->n_edges; i++) {
         text_add(text, "%llu%s%llu%s\n", (unsigned long long)(m->ends[2 * i] + first), between,

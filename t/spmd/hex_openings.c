@@ -1,27 +1,31 @@
 /* Openings of Hex that win.
- *   what:   from the empty board the search chooses a first move that wins by perfect play, on 1, 2 and 4 ranks, with 1 and
- *           2 threads, UCB1 and PUCT, each way to count what is under way, both styles of aggregators; and what it says is
- *           proven is true
+ *   what:   from the empty board the search chooses a first move that wins by perfect play, on 1, 2
+ *           and 4 ranks, with 1 and 2 threads, UCB1 and PUCT, each way to count what is under way,
+ *           both styles of aggregators; and what it says is proven is true
  *   np:     1 2 4
- *   source: the table below. Found by a df-pn solver for 2x2 to 6x6, those to 4x4 once more by plain brute force; this
+ *   source: the table below. Found by a df-pn solver for 2x2 to 6x6, those to 4x4 once more by
+ *   plain brute force; this
  *           program repeats 2x2 and 3x3 by brute force
  *
- * In the suite each of the 24 settings searches 3x3 and 4x4 with one seed of its own, 30,000 rollouts; on 2 ranks 5x5
- * follows with two seeds, 200,000 rollouts. `make soak` runs the rest: OPENINGS=product gives each setting 20 seeds, and
- * all must win; OPENINGS=large searches 5x5 and 6x6 with 50 seeds for each policy, 200,000 rollouts, of which 95 in a
- * hundred must win. Searches that ignore what is under way send many rollouts the same way; of them, which are there for
+ * In the suite each of the 24 settings searches 3x3 and 4x4 with one seed of its own, 30,000
+ * rollouts; on 2 ranks 5x5 follows with two seeds, 200,000 rollouts. `make soak` runs the rest:
+ * OPENINGS=product gives each setting 20 seeds, and all must win; OPENINGS=large searches 5x5 and
+ * 6x6 with 50 seeds for each policy, 200,000 rollouts, of which 95 in a hundred must win. Searches
+ * that ignore what is under way send many rollouts the same way; of them, which are there for
  * comparison, three in four must win (on 4 ranks with 2 threads about one in fifty does not). */
 #include "t/spmd/job.h"
 #include "pgas/hex.h"
 
 #define SMALL_ROLLOUTS 30000
 #define LARGE_ROLLOUTS 200000
-#define CELLS_MAX 36
-#define N_SETTINGS 24
+#define CELLS_MAX      36
+#define N_SETTINGS     24
 
-/* For who connects top and bottom, and begins. By symmetry each list is the same when the board is turned by half. */
+/* For who connects top and bottom, and begins. By symmetry each list is the same when the board is
+ * turned by half. */
 static const char *const openings[] = {
-    "", "",
+    "",
+    "",
     "b1 a2",
     "c1 a2 b2 c2 a3",
     "d1 c2 b3 a4",
@@ -57,7 +61,8 @@ static const char *name_of(setting_t s)
 {
     static const char *const pending[] = { "unobserved", "virtual loss", "ignored" };
     static char text[100];
-    snprintf(text, sizeof text, "%s, %s, %s, %d threads", s.policy == PGAS_MCTS_PUCT ? "PUCT" : "UCB1", pending[s.pending],
+    snprintf(text, sizeof text, "%s, %s, %s, %d threads",
+             s.policy == PGAS_MCTS_PUCT ? "PUCT" : "UCB1", pending[s.pending],
              s.style == PGAS_AGG_OVERFLOW ? "ovfl" : "trad", s.n_threads);
     return text;
 }
@@ -65,14 +70,16 @@ static const char *name_of(setting_t s)
 static const char *cell_name(pgas_mcts_move_t cell, int size)
 {
     static char text[16];
-    snprintf(text, sizeof text, "%c%d", (char)('a' + cell % (unsigned)size), (int)(cell / (unsigned)size) + 1);
+    snprintf(text, sizeof text, "%c%d", (char)('a' + cell % (unsigned)size),
+             (int)(cell / (unsigned)size) + 1);
     return text;
 }
 
 static bool wins(pgas_mcts_move_t cell, int size)
 {
-    const char *found = cell < (unsigned)(size * size) ? strstr(openings[size], cell_name(cell, size)) : NULL;
-    return found != NULL;
+    const char *found =
+        cell < (unsigned)(size * size) ? strstr(openings[size], cell_name(cell, size)) : NULL;
+    return found;
 }
 
 /* Does who is to move win? memo by the stones as digits of base 3: 0 is unknown. */
@@ -80,7 +87,9 @@ static bool mover_wins(const pgas_hex_t *hex, int8_t *memo)
 {
     int index = 0, n = hex->size;
     for (int i = 0; i < n * n; i++)
-        index = index * 3 + (hex->stones[0][i / n] >> i % n & 1 ? 1 : hex->stones[1][i / n] >> i % n & 1 ? 2 : 0);
+        index = index * 3 + (hex->stones[0][i / n] >> i % n & 1   ? 1
+                             : hex->stones[1][i / n] >> i % n & 1 ? 2
+                                                                  : 0);
     for (pgas_mcts_move_t i = 0; memo[index] == 0 && i < (unsigned)(n * n); i++) {
         pgas_hex_t next = *hex;
         if (pgas_hex_play(&next, i) != PGAS_OK)
@@ -101,7 +110,8 @@ static int cells_off_the_table(int size)
     memset(memo, 0, sizeof memo);
     for (pgas_mcts_move_t i = 0; i < (unsigned)(size * size); i++) {
         pgas_hex_t hex;
-        bool good = pgas_hex_init(&hex, size, false) == PGAS_OK && pgas_hex_play(&hex, i) == PGAS_OK;
+        bool good =
+            pgas_hex_init(&hex, size, false) == PGAS_OK && pgas_hex_play(&hex, i) == PGAS_OK;
         n_off += !good || wins(i, size) == mover_wins(&hex, memo);
     }
     return n_off;
@@ -112,7 +122,8 @@ static int untrue_proofs(const pgas_mcts_t *mcts, int size)
 {
     pgas_mcts_child_t child[CELLS_MAX];
     size_t n = 0;
-    int n_untrue = pgas_mcts_children(mcts, child, CELLS_MAX, &n) != PGAS_OK || n != (size_t)(size * size);
+    int n_untrue =
+        pgas_mcts_children(mcts, child, CELLS_MAX, &n) != PGAS_OK || n != (size_t)(size * size);
     for (size_t i = 0; i < n && i < CELLS_MAX; i++)
         n_untrue += child[i].proven && (child[i].value != 0 && child[i].value != 1);
     for (size_t i = 0; i < n && i < CELLS_MAX; i++)
@@ -120,10 +131,12 @@ static int untrue_proofs(const pgas_mcts_t *mcts, int size)
     return n_untrue;
 }
 
-static void judge(tally_t *tally, const pgas_mcts_t *mcts, const pgas_mcts_info_t *info, int size, uint64_t rollouts)
+static void judge(tally_t *tally, const pgas_mcts_t *mcts, const pgas_mcts_info_t *info, int size,
+                  uint64_t rollouts)
 {
-    bool enough = info->end == PGAS_MCTS_BY_PROOF ? info->proven && info->rollouts <= rollouts :
-                                                    info->end == PGAS_MCTS_BY_ROLLOUTS && info->rollouts == rollouts;
+    bool enough = info->end == PGAS_MCTS_BY_PROOF
+                      ? info->proven && info->rollouts <= rollouts
+                      : info->end == PGAS_MCTS_BY_ROLLOUTS && info->rollouts == rollouts;
     tally->n_won += wins(info->best, size);
     tally->n_proven += info->proven;
     tally->n_failed += !enough || info->lost != 0 || info->visits != info->rollouts;
@@ -151,27 +164,30 @@ static void search(tally_t *tally, setting_t s, int size, uint64_t seed, uint64_
         tally->n_failed++;
         return;
     }
-    if (pgas_mcts_set_state(mcts, &hex) != PGAS_OK || pgas_mcts_search(mcts, &budget, &info) != PGAS_OK)
+    if (pgas_mcts_set_state(mcts, &hex) != PGAS_OK ||
+        pgas_mcts_search(mcts, &budget, &info) != PGAS_OK)
         tally->n_failed++;
     else
         judge(tally, mcts, &info, size, rollouts);
     if (!wins(info.best, size) && rollouts > 1)
-        spmd_diag("%dx%d, seed %llu, %s: opens with %s after %llu rollouts", size, size, (unsigned long long)seed,
-                  name_of(s), cell_name(info.best, size), (unsigned long long)info.rollouts);
+        spmd_diag("%dx%d, seed %llu, %s: opens with %s after %llu rollouts", size, size,
+                  (unsigned long long)seed, name_of(s), cell_name(info.best, size),
+                  (unsigned long long)info.rollouts);
     tally->n_failed += pgas_mcts_destroy(mcts) != PGAS_OK;
 }
 
 static void say(const tally_t *tally, int size)
 {
-    spmd_diag("%dx%d: %d of %d searches open with a move that wins, %d proved it, %.1f s", size, size, tally->n_won,
-              tally->n, tally->n_proven, tally->seconds);
+    spmd_diag("%dx%d: %d of %d searches open with a move that wins, %d proved it, %.1f s", size,
+              size, tally->n_won, tally->n, tally->n_proven, tally->seconds);
 }
 
 /* Three promises. */
 static void promise(const tally_t *tally, int size, int want)
 {
     say(tally, size);
-    spmd_ok(tally->n_won >= want, "%dx%d: %d of %d searches open with a move that wins", size, size, want, tally->n);
+    spmd_ok(tally->n_won >= want, "%dx%d: %d of %d searches open with a move that wins", size, size,
+            want, tally->n);
     spmd_is_int(tally->n_failed, 0, "%dx%d: all rollouts are accounted for", size, size);
     spmd_is_int(tally->n_untrue, 0, "%dx%d: what is proven is true", size, size);
 }
@@ -184,11 +200,13 @@ static void small_boards(int n_seeds)
         for (int i = 0; i < N_SETTINGS * n_seeds; i++) {
             setting_t s = setting_of(i % N_SETTINGS);
             uint64_t seed = first_seed + (uint64_t)(n_seeds > 1 ? i / N_SETTINGS : i);
-            search(s.pending == PGAS_MCTS_IGNORED ? &ignoring : &tally, s, size, seed, SMALL_ROLLOUTS);
+            search(s.pending == PGAS_MCTS_IGNORED ? &ignoring : &tally, s, size, seed,
+                   SMALL_ROLLOUTS);
         }
         promise(&tally, size, tally.n);
         say(&ignoring, size);
-        spmd_ok(ignoring.n_won * 4 >= ignoring.n * 3 && ignoring.n_failed == 0 && ignoring.n_untrue == 0,
+        spmd_ok(ignoring.n_won * 4 >= ignoring.n * 3 && ignoring.n_failed == 0 &&
+                    ignoring.n_untrue == 0,
                 "%dx%d: three in four of %d that ignore what is under way", size, size, ignoring.n);
     }
 }
@@ -208,7 +226,8 @@ static void the_judge_can_fail(void)
     tally_t tally = { 0, 0, 0, 0, 0, 0 };
     setting_t s = setting_of(0);
     pgas_mcts_move_t corner = 0;
-    spmd_ok(!wins(corner, 3) && !wins(PGAS_MCTS_NO_MOVE, 3) && wins(4, 3), "a corner does not win, the middle does");
+    spmd_ok(!wins(corner, 3) && !wins(PGAS_MCTS_NO_MOVE, 3) && wins(4, 3),
+            "a corner does not win, the middle does");
     for (uint64_t seed = 1; seed <= 20; seed++)
         search(&tally, s, 4, seed, 1);
     spmd_ok(tally.n_won < tally.n, "a search of one rollout does not always open well");

@@ -27,7 +27,10 @@ static command_t read_command(void)
     command_t c = { QUIT, 0 };
     if (!fgets(line, sizeof line, stdin) || sscanf(line, "%9s %" SCNu64, word, &c.number) < 1)
         return c;
-    c.what = strcmp(word, "new") == 0 ? NEW : strcmp(word, "play") == 0 ? PLAY : strcmp(word, "go") == 0 ? GO : QUIT;
+    c.what = strcmp(word, "new") == 0    ? NEW
+             : strcmp(word, "play") == 0 ? PLAY
+             : strcmp(word, "go") == 0   ? GO
+                                         : QUIT;
     return c;
 }
 
@@ -36,8 +39,10 @@ static bool begin(uint64_t seed)
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_hex_t hex;
     opts.seed = seed;
-    return pgas_mcts_destroy(mcts) == PGAS_OK && pgas_mcts_create(pgas_hex_spec(size), &opts, &mcts) == PGAS_OK &&
-           pgas_hex_init(&hex, size, false) == PGAS_OK && pgas_mcts_set_state(mcts, &hex) == PGAS_OK;
+    return pgas_mcts_destroy(mcts) == PGAS_OK &&
+           pgas_mcts_create(pgas_hex_spec(size), &opts, &mcts) == PGAS_OK &&
+           pgas_hex_init(&hex, size, false) == PGAS_OK &&
+           pgas_mcts_set_state(mcts, &hex) == PGAS_OK;
 }
 
 static bool obey(command_t c, int *move_p)
@@ -50,7 +55,8 @@ static bool obey(command_t c, int *move_p)
     if (c.what == PLAY)
         return pgas_mcts_advance(mcts, (pgas_mcts_move_t)c.number) == PGAS_OK;
     budget.rollouts = rollouts;
-    if (pgas_mcts_search(mcts, &budget, &info) != PGAS_OK || info.lost > 0 || info.best == PGAS_MCTS_NO_MOVE)
+    if (pgas_mcts_search(mcts, &budget, &info) != PGAS_OK || info.lost > 0 ||
+        info.best == PGAS_MCTS_NO_MOVE)
         return false;
     *move_p = (int)info.best;
     return pgas_mcts_advance(mcts, info.best) == PGAS_OK;

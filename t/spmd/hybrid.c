@@ -1,10 +1,11 @@
 /* Ranks times OpenMP threads.
- *   what:   the threads of a parallel region attach, transfer, count and call at the same time, and detach; regions follow one
- *           another with other numbers of threads
+ *   what:   the threads of a parallel region attach, transfer, count and call at the same time, and
+ *           detach; regions follow one another with other numbers of threads
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
- *   env:    OMP_NUM_THREADS=3 | OMP_NUM_THREADS=6 PGAS_LANES=2 | OMP_NUM_THREADS=2 PGAS_SERVICE_THREADS=0
+ *   env:    OMP_NUM_THREADS=3 | OMP_NUM_THREADS=6 PGAS_LANES=2 | OMP_NUM_THREADS=2
+ *   env:    PGAS_SERVICE_THREADS=0
  *   needs:  openmp
  *   source: public headers
  */
@@ -12,7 +13,7 @@
 #include "t/spmd/job.h"
 
 #define ITEMS 600
-#define BINS 64
+#define BINS  64
 
 static pgas_handler_t add;
 static int me, n_ranks;
@@ -45,14 +46,17 @@ static int region(int n_threads, bool calls)
             if (calls)
                 n_bad += pgas_agg_call(agg, rank, add, &bin, sizeof bin) != PGAS_OK;
             else
-                n_bad += pgas_atomic_add_u64(pgas_gptr_elem(tables[rank], bin % BINS, 8), 1) != PGAS_OK;
+                n_bad +=
+                    pgas_atomic_add_u64(pgas_gptr_elem(tables[rank], bin % BINS, 8), 1) != PGAS_OK;
         }
         n_bad += pgas_agg_destroy(agg) != PGAS_OK;
         n_bad += pgas_flush_all() != PGAS_OK;
         n_bad += pgas_thread_detach() != PGAS_OK;
         __atomic_add_fetch(&n_done, 1, __ATOMIC_RELEASE);
-        /* Without a service thread somebody must serve until all ranks are done: each thread, until its region is. */
-        while (omp_get_thread_num() == 0 && __atomic_load_n(&n_done, __ATOMIC_ACQUIRE) < omp_get_num_threads())
+        /* Without a service thread somebody must serve until all ranks are done: each thread, until
+         * its region is. */
+        while (omp_get_thread_num() == 0 &&
+               __atomic_load_n(&n_done, __ATOMIC_ACQUIRE) < omp_get_num_threads())
             pgas_progress();
     }
     return n_bad;

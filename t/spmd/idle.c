@@ -1,8 +1,9 @@
 /* Ranks that wait.
- *   what:   four ranks that wait for a fifth which is more than a second late, in a barrier, for a signal or for a
- *           completion, leave the processor to others: all together use less than a tenth of a core, while one that spins
- *           uses a whole one. (A guard against a wait that spins, with room for a machine that is shared: measured are 1 to 3
- *           percent; how little exactly, the benchmarks tell.)
+ *   what:   four ranks that wait for a fifth which is more than a second late, in a barrier, for a
+ *           signal or for a completion, leave the processor to others: all together use less than a
+ *           tenth of a core, while one that spins uses a whole one. (A guard against a wait that
+ *           spins, with room for a machine that is shared: measured are 1 to 3 percent; how little
+ *           exactly, the benchmarks tell.)
  *   np:     5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self
@@ -58,8 +59,8 @@ static pgas_status_t for_signal(void)
     return status == PGAS_OK ? pgas_flush_all() : status;
 }
 
-/* A handler of the late rank completes what the others wait for. (Not a handler that takes long itself: that would be a rank
- * that computes.) */
+/* A handler of the late rank completes what the others wait for. (Not a handler that takes long
+ * itself: that would be a rank that computes.) */
 static void on_wake(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)args;
@@ -80,7 +81,8 @@ static pgas_status_t for_completion(void)
     return status;
 }
 
-/* The judge: processor time of all ranks together while they waited; wall: of the rank that is late, for others may begin late. */
+/* The judge: processor time of all ranks together while they waited; wall: of the rank that is
+ * late, for others may begin late. */
 static bool is_idle(uint64_t used, uint64_t wall)
 {
     return used < wall / 10;
@@ -101,8 +103,8 @@ static void waits_cost_little(pgas_status_t (*wait)(void), const char *text)
             "waiting %s uses less than a tenth of a core, all ranks together", text);
 }
 
-/* What spins is found guilty: the checker can fail. Processor time is what it spins for, so that a loaded machine does not
- * acquit it. */
+/* What spins is found guilty: the checker can fail. Processor time is what it spins for, so that a
+ * loaded machine does not acquit it. */
 static void spinning_is_noticed(void)
 {
     uint64_t used = cpu_ns(), own = 0, all = 0;

@@ -1,12 +1,14 @@
 /* Calls built in place, and channels.
- *   what:   arguments built by pgas_call_begin arrive as they were written, once, in order with other calls, and on the node
- *           lie in the target's memory from the start; abandoned calls leave nothing; channels are set up ahead, tell how
- *           far the target is, grow while it stays away and give back what they took; what is queued without a lane leaves;
- *           threads without one build calls too
+ *   what:   arguments built by pgas_call_begin arrive as they were written, once, in order with
+ *           other calls, and on the node lie in the target's memory from the start; abandoned calls
+ *           leave nothing; channels are set up ahead, tell how far the target is, grow while it
+ *           stays away and give back what they took; what is queued without a lane leaves; threads
+ *           without one build calls too
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_SERVICE_THREADS=0 PGAS_CALL_MAX=1K | PGAS_LANES=1 PGAS_CALL_MAX=1K |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K | PGAS_SERVICE_THREADS=0 PGAS_CALL_MAX=1K |
+ *   env:    PGAS_LANES=1 PGAS_CALL_MAX=1K |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_CALL_MAX=1K
  *   source: pgas/call.h
  */
@@ -17,7 +19,7 @@
 #include "call/record.h"
 #include "t/spmd/job.h"
 
-#define N_CALLS 600
+#define N_CALLS   600
 #define BYTES_MAX 1024
 
 static pgas_handler_t filled, stay_away, count;
@@ -72,7 +74,8 @@ static bool lies_at_target(int peer, const void *args)
     pgasi_channel_t channel;
     pgasi_inbox_open(pgasi_boot.local_of[peer], PGASI_PORT_ANY, pgasi_self.lane->index, &channel);
     const char *first = channel.chunks + channel.first * pgasi_chunk_bytes;
-    return (const char *)args >= first && (const char *)args < first + channel.n_first * pgasi_chunk_bytes;
+    return (const char *)args >= first &&
+           (const char *)args < first + channel.n_first * pgasi_chunk_bytes;
 }
 
 static void built_calls_arrive(void)
@@ -90,7 +93,8 @@ static void built_calls_arrive(void)
     pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY);
     n_bad += pgas_call_begin(target, filled, size_of(0), NULL, &args) != PGAS_OK;
     bool near = pgas_node_of(peer) == pgas_node();
-    spmd_ok(!near || lies_at_target(peer, args), "on the node arguments are built in the target's memory");
+    spmd_ok(!near || lies_at_target(peer, args),
+            "on the node arguments are built in the target's memory");
     n_bad += pgas_call(peer, count, NULL, 0, NULL) != PGAS_ERR_BUSY;
     n_bad += pgas_call_begin(target, filled, 8, NULL, &args) != PGAS_ERR_BUSY;
     fill(args, 0);
@@ -123,8 +127,10 @@ static void built_calls_arrive(void)
     pgas_sync_fini(&done);
     pgas_quiesce();
     int from = (me + n_ranks - 1) % n_ranks;
-    spmd_ok(n_bad == 0 && n_told > 0, "they are accepted, one at a time, and told of (%d are not)", n_bad);
-    spmd_ok(n_wrong == 0 && next_of[from] == N_CALLS, "each came once, whole, in order (%d wrong)", n_wrong);
+    spmd_ok(n_bad == 0 && n_told > 0, "they are accepted, one at a time, and told of (%d are not)",
+            n_bad);
+    spmd_ok(n_wrong == 0 && next_of[from] == N_CALLS, "each came once, whole, in order (%d wrong)",
+            n_wrong);
     pgas_barrier(NULL);
     fill(copy, 3);
     pgas_call(peer, filled, copy, size_of(3), NULL);
@@ -150,14 +156,17 @@ static void on_stay_away(const void *args, size_t bytes, pgas_thread_t source, v
 static void channels_grow_and_shrink(void)
 {
     int peer = (me + 1) % n_ranks;
-    pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY), service = pgas_thread_make(peer, PGAS_SLOT_SERVICE);
+    pgas_thread_t target = pgas_thread_make(peer, PGAS_SLOT_ANY),
+                  service = pgas_thread_make(peer, PGAS_SLOT_SERVICE);
     pgas_channel_info_t info;
     bool near = pgas_node_of(peer) == pgas_node();
     bool good = pgas_channel_query(service, &info) == PGAS_OK && !info.open;
-    good = good && pgas_channel_open(service) == PGAS_OK && pgas_channel_query(service, &info) == PGAS_OK && info.open;
+    good = good && pgas_channel_open(service) == PGAS_OK &&
+           pgas_channel_query(service, &info) == PGAS_OK && info.open;
     spmd_ok(good, "a channel is set up ahead");
     pgas_channel_close(target); /* as small as it gets */
-    good = pgas_channel_query(target, &info) == PGAS_OK && info.stores >= near && info.consumed <= info.sent;
+    good = pgas_channel_query(target, &info) == PGAS_OK && info.stores >= near &&
+           info.consumed <= info.sent;
     int first = info.n_chunks;
     uint64_t room = (uint64_t)info.n_chunks * info.chunk_bytes, sent = 0, one[64] = { 0 };
     pgas_gptr_t flag;
@@ -168,10 +177,9 @@ static void channels_grow_and_shrink(void)
     pgas_barrier(NULL);
     if (near && n_ranks > 1) { /* from here on nobody of the peer runs calls */
         good = pgas_call(peer, stay_away, NULL, 0, NULL) == PGAS_OK && good;
-        while (sent < room + room / 2) {
+        while (sent < room + room / 2)
             if (pgas_call_try(peer, count, one, sizeof one, NULL) == PGAS_OK)
                 sent += sizeof one;
-        }
         good = pgas_channel_query(target, &info) == PGAS_OK && info.n_chunks > first && good;
     }
     uint64_t go = 1, sums[2], all[2];
@@ -189,7 +197,8 @@ static void channels_grow_and_shrink(void)
     spmd_ok(good && all[0] == all[1], "and works on");
     pgas_free(flag);
     spmd_ok(pgas_channel_open(pgas_thread_make(n_ranks, 0)) == PGAS_ERR_RANGE &&
-                pgas_channel_open(pgas_thread_make(0, 200)) == PGAS_ERR_LIMIT && pgas_channel_query(target, NULL) == PGAS_ERR_INVALID,
+                pgas_channel_open(pgas_thread_make(0, 200)) == PGAS_ERR_LIMIT &&
+                pgas_channel_query(target, NULL) == PGAS_ERR_INVALID,
             "no such targets");
 }
 
@@ -218,8 +227,8 @@ static void what_is_abandoned_is_not_run(void)
             pgas_progress();
     }
     pgas_quiesce();
-    spmd_ok(n_bad == 0 && n_counted == n_expected, "what is abandoned is not run (%d calls from rank %d)",
-            (int)n_counted, from);
+    spmd_ok(n_bad == 0 && n_counted == n_expected,
+            "what is abandoned is not run (%d calls from rank %d)", (int)n_counted, from);
 }
 
 /* Each rank begins a call to the next, and is asked by it meanwhile. */
@@ -231,13 +240,15 @@ static void answers_pass_what_is_begun(void)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     pgas_sync_init(&done, 1);
     opts.sync = &done;
-    bool good = pgas_call_begin(pgas_thread_make(peer, PGAS_SLOT_ANY), count, 8, NULL, &args) == PGAS_OK;
+    bool good =
+        pgas_call_begin(pgas_thread_make(peer, PGAS_SLOT_ANY), count, 8, NULL, &args) == PGAS_OK;
     pgas_barrier(NULL);
     good = pgas_call_to(pgas_thread_make(from, 0), count, NULL, 0, &opts) == PGAS_OK && good;
     good = pgas_sync_wait(&done, 20000000) == PGAS_OK && good;
     pgas_barrier(NULL);
     memset(args, 0, 8);
-    spmd_ok(good && pgas_call_commit() == PGAS_OK, "a thread that builds a call answers those that it runs");
+    spmd_ok(good && pgas_call_commit() == PGAS_OK,
+            "a thread that builds a call answers those that it runs");
     pgas_sync_fini(&done);
     pgas_quiesce();
 }
@@ -246,11 +257,13 @@ static void *begin_and_leave(void *target_p)
 {
     const pgas_thread_t *target = target_p;
     void *args = NULL;
-    bool good = pgas_thread_attach() == PGAS_OK && pgas_call_begin(*target, count, 8, NULL, &args) == PGAS_OK;
+    bool good = pgas_thread_attach() == PGAS_OK &&
+                pgas_call_begin(*target, count, 8, NULL, &args) == PGAS_OK;
     good = pgas_thread_detach() == PGAS_OK && good;
     good = pgas_thread_attach() == PGAS_OK && pgas_call_commit() == PGAS_ERR_NOT_FOUND && good;
     good = pgas_call(pgas_thread_rank(*target), count, NULL, 0, NULL) == PGAS_OK && good;
-    good = pgas_call_begin(*target, count, 8, NULL, &args) == PGAS_OK && pgas_call_abandon() == PGAS_OK && good;
+    good = pgas_call_begin(*target, count, 8, NULL, &args) == PGAS_OK &&
+           pgas_call_abandon() == PGAS_OK && good;
     return pgas_thread_detach() == PGAS_OK && good ? target_p : NULL;
 }
 
@@ -267,8 +280,10 @@ static void who_leaves_has_begun_nothing(void)
     job_stop();
     job_start(NULL);
     begun = pgas_call_commit() == PGAS_ERR_NOT_FOUND && begun;
-    begun = pgas_call_begin(target, count, 8, NULL, &args) == PGAS_OK && pgas_call_abandon() == PGAS_OK && begun;
-    spmd_ok(begun && pgas_call((me + 1) % n_ranks, count, NULL, 0, NULL) == PGAS_OK, "and so does the end of the job");
+    begun = pgas_call_begin(target, count, 8, NULL, &args) == PGAS_OK &&
+            pgas_call_abandon() == PGAS_OK && begun;
+    spmd_ok(begun && pgas_call((me + 1) % n_ranks, count, NULL, 0, NULL) == PGAS_OK,
+            "and so does the end of the job");
 }
 
 /* More than the channel takes, of a lane that no thread has: some wait. */
@@ -304,8 +319,8 @@ static void what_waits_in_the_shared_lane_leaves(void)
     pgas_quiesce();
     sums[0] = n_counted;
     pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(good && sums[1] == 200 && all[0] == all[1], "what threads without a lane have queued leaves (%d of %d)",
-            (int)all[0], (int)all[1]);
+    spmd_ok(good && sums[1] == 200 && all[0] == all[1],
+            "what threads without a lane have queued leaves (%d of %d)", (int)all[0], (int)all[1]);
     pgas_free(flag);
 }
 
@@ -330,7 +345,8 @@ static void *build_unattached(void *arg)
             continue;
         }
         if (i % 3 == 0) { /* something else is given up first */
-            *n_bad += pgas_call_begin(target, filled, BYTES_MAX, &opts, &args) != PGAS_OK || (uintptr_t)args % 8;
+            *n_bad += pgas_call_begin(target, filled, BYTES_MAX, &opts, &args) != PGAS_OK ||
+                      (uintptr_t)args % 8;
             memset(args, 0xFF, BYTES_MAX);
             *n_bad += pgas_call_abandon() != PGAS_OK;
         }
@@ -356,7 +372,8 @@ static void who_has_no_lane_builds_calls(void)
     pthread_join(thread, NULL);
     pgas_quiesce();
     spmd_ok(good && n_bad == 0 && n_wrong == 0 && next_of[from] == N_CALLS,
-            "a thread that is not attached builds calls that are sent (%d not accepted, %d wrong)", (int)n_bad, n_wrong);
+            "a thread that is not attached builds calls that are sent (%d not accepted, %d wrong)",
+            (int)n_bad, n_wrong);
     pgas_sync_fini(&built);
 }
 

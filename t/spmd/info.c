@@ -1,6 +1,7 @@
 /* What the library says about itself.
- *   what:   pgas_info tells version, MPI, transports, every parameter with value, default and origin, the progress rule as it
- *           is with these service threads, and the bytes per rank; pgas_stats counts what was done
+ *   what:   pgas_info tells version, MPI, transports, every parameter with value, default and
+ *           origin, the progress rule as it is with these service threads, and the bytes per rank;
+ *           pgas_stats counts what was done
  *   np:     1 2 3
  *   nodes:  0 1
  *   tls:    posix tcp,self
@@ -41,7 +42,8 @@ static const char *line_with(const char *in, const char *words)
     return line;
 }
 
-/* Whether a line begins with the name (after "\n", and with a blank behind it), and its second word is the value. */
+/* Whether a line begins with the name (after "\n", and with a blank behind it), and its second word
+ * is the value. */
 static bool line_says(const char *in, const char *name, const char *value)
 {
     const char *at = strstr(in, name);
@@ -57,13 +59,15 @@ static void before_init(void)
 {
     const char *said = printed(pgas_info_print, PGAS_OK);
     bool first = spmd_rank() == 0;
-    spmd_ok(first ? strstr(said, "libpgas " PGAS_VERSION_TEXT) && strstr(said, "transports:") && strstr(said, "PGAS_HEAP_SIZE") &&
-                        !strstr(said, "job: rank") && *line_with(said, "bytes per rank")
+    spmd_ok(first ? strstr(said, "libpgas " PGAS_VERSION_TEXT) && strstr(said, "transports:") &&
+                        strstr(said, "PGAS_HEAP_SIZE") && !strstr(said, "job: rank") &&
+                        *line_with(said, "bytes per rank")
                   : !*said,
             "before init the first rank tells what needs no job");
     const char *build = line_with(said, "build: ");
-    spmd_ok(!first || (strstr(build, PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT) && strstr(build, "UCX " PGAS_UCX_VERSION_TEXT) &&
-                       strstr(build, "hwloc") && (strstr(build, "gcc ") || strstr(build, "lang "))),
+    spmd_ok(!first || (strstr(build, PGAS_MPI_NAME " " PGAS_MPI_VERSION_TEXT) &&
+                       strstr(build, "UCX " PGAS_UCX_VERSION_TEXT) && strstr(build, "hwloc") &&
+                       (strstr(build, "gcc ") || strstr(build, "lang "))),
             "MPI, UCX, hwloc and compiler of the build");
 }
 
@@ -71,10 +75,11 @@ static void the_job(void)
 {
     char words[100], transport[PGASI_PARAM_TEXT_BYTES], in_use[PGASI_PARAM_TEXT_BYTES + 32];
     const char *said = printed(pgas_info_print, PGAS_OK);
-    snprintf(words, sizeof words, "job: rank %d of %d, node %d of %d", pgas_rank(), pgas_n_ranks(), pgas_node(),
-             pgas_n_nodes());
+    snprintf(words, sizeof words, "job: rank %d of %d, node %d of %d", pgas_rank(), pgas_n_ranks(),
+             pgas_node(), pgas_n_nodes());
     spmd_ok(strstr(said, words) && strstr(said, "MPI_THREAD_"), "the job and its MPI");
-    snprintf(in_use, sizeof in_use, "in use between nodes: %s", pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, transport));
+    snprintf(in_use, sizeof in_use, "in use between nodes: %s",
+             pgasi_param_text(&pgasi_param, PGASI_PARAM_ID_TRANSPORT, transport));
     spmd_ok(pgas_n_nodes() > 1 ? strstr(said, in_use) != NULL
                                : strstr(said, "all ranks share one node") != NULL,
             "the transport in use");
@@ -97,7 +102,8 @@ static void parameters(void)
     const char *tls = getenv("PGAS_UCX_TLS");
     spmd_ok(!tls || line_says(said, "\nPGAS_UCX_TLS ", tls), "and what was set for UCX");
     const char *line = line_with(said, "PGAS_SPIN_US");
-    spmd_ok(strstr(line, "7") && strstr(line, "20") && strstr(line, "environment") && strstr(line, "microseconds"),
+    spmd_ok(strstr(line, "7") && strstr(line, "20") && strstr(line, "environment") &&
+                strstr(line, "microseconds"),
             "value, default, origin and unit of one that was set");
     spmd_ok(!*line_with(said, "PGAS_SPIN_US_"), "a line that is not there is not found");
 }
@@ -107,10 +113,12 @@ static void progress_rule(void)
     const char *said = printed(pgas_info_print, PGAS_OK);
     const char *calls = line_with(said, "calls and replies");
     bool serves = pgasi_param.service_threads > 0;
-    spmd_ok(strstr(said, "progress rule") && (serves ? strstr(calls, "service thread") != NULL
-                                                     : strstr(calls, "PGAS_SERVICE_THREADS=0") != NULL),
+    spmd_ok(strstr(said, "progress rule") &&
+                (serves ? strstr(calls, "service thread") != NULL
+                        : strstr(calls, "PGAS_SERVICE_THREADS=0") != NULL),
             "the progress rule of calls, with %d service threads", pgasi_param.service_threads);
-    spmd_ok(strstr(line_with(said, "within the node"), "nobody") != NULL, "and of node-local transfers");
+    spmd_ok(strstr(line_with(said, "within the node"), "nobody") != NULL,
+            "and of node-local transfers");
 }
 
 static void bytes_per_rank(void)
@@ -118,7 +126,8 @@ static void bytes_per_rank(void)
     const char *said = printed(pgas_info_print, PGAS_OK);
     char sum[40];
     snprintf(sum, sizeof sum, "%llu", (unsigned long long)pgasi_account_worst());
-    spmd_ok(strstr(line_with(said, "  sum "), sum) && pgasi_account_worst() > 0, "bytes per rank, with their sum");
+    spmd_ok(strstr(line_with(said, "  sum "), sum) && pgasi_account_worst() > 0,
+            "bytes per rank, with their sum");
     char lanes[40];
     snprintf(lanes, sizeof lanes, "lanes: %d ", pgasi_param.lanes + 2);
     spmd_ok(*line_with(said, lanes), "and the number of lanes in them");
@@ -137,17 +146,22 @@ static void on_nothing(const void *args, size_t bytes, pgas_thread_t source, voi
 static void statistics(void)
 {
     unsigned long long before = 0, after = 0;
-    sscanf(line_with(printed(pgas_stats_print, PGAS_OK), "pgas stats"), "pgas stats, rank %*d: sent %llu", &before);
+    sscanf(line_with(printed(pgas_stats_print, PGAS_OK), "pgas stats"),
+           "pgas stats, rank %*d: sent %llu", &before);
     for (int i = 0; i < 10; i++)
         pgas_call((pgas_rank() + 1) % pgas_n_ranks(), nothing, &i, sizeof i, NULL);
     pgas_quiesce();
-    sscanf(line_with(printed(pgas_stats_print, PGAS_OK), "pgas stats"), "pgas stats, rank %*d: sent %llu", &after);
+    sscanf(line_with(printed(pgas_stats_print, PGAS_OK), "pgas stats"),
+           "pgas stats, rank %*d: sent %llu", &after);
     spmd_ok(after >= before + 10 * 16, "statistics count bytes of calls");
-    spmd_ok(pgas_info_print(NULL) == PGAS_ERR_INVALID && pgas_stats_print(NULL) == PGAS_ERR_INVALID, "nowhere to print");
+    spmd_ok(pgas_info_print(NULL) == PGAS_ERR_INVALID && pgas_stats_print(NULL) == PGAS_ERR_INVALID,
+            "nowhere to print");
     FILE *full = fopen("/dev/full", "w");
     if (full)
         setvbuf(full, NULL, _IONBF, 0);
-    spmd_ok(!full || (pgas_info_print(full) == PGAS_ERR_IO && pgas_stats_print(full) == PGAS_ERR_IO), "no room to print");
+    spmd_ok(!full ||
+                (pgas_info_print(full) == PGAS_ERR_IO && pgas_stats_print(full) == PGAS_ERR_IO),
+            "no room to print");
     if (full)
         fclose(full);
 }

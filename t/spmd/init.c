@@ -1,10 +1,12 @@
 /* Starting and ending.
- *   what:   pgas_init works before and after MPI_Init, on any communicator, counts, takes options, can be called again after
- *           the last pgas_finalize, and ends MPI only if it began it; a weak thread level of MPI is respected
+ *   what:   pgas_init works before and after MPI_Init, on any communicator, counts, takes options,
+ *           can be called again after the last pgas_finalize, and ends MPI only if it began it; a
+ *           weak thread level of MPI is respected
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_TEST_MPI=none | PGAS_TEST_MPI=serialized | PGAS_TEST_MPI=single | PGAS_TEST_MPI=multiple PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_TEST_MPI=none | PGAS_TEST_MPI=serialized | PGAS_TEST_MPI=single |
+ *   env:    PGAS_TEST_MPI=multiple PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_TEST_MPI=funneled
  *   source: pgas/init.h; public headers
  */
@@ -35,7 +37,8 @@ static bool works(void)
     bool good = pgas_alloc(8, &ptr) == PGAS_OK;
     word = pgas_gptr_local(ptr, 8);
     job_gather(ptr, all);
-    good = good && pgas_put_u64(all[(me + 1) % n], (uint64_t)me + 5) == PGAS_OK && pgas_flush_all() == PGAS_OK;
+    good = good && pgas_put_u64(all[(me + 1) % n], (uint64_t)me + 5) == PGAS_OK &&
+           pgas_flush_all() == PGAS_OK;
     for (int r = 0; r < n; r++)
         good = pgas_call(r, count, NULL, 0, NULL) == PGAS_OK && good;
     good = pgas_quiesce() == PGAS_OK && good;
@@ -58,9 +61,11 @@ static void the_library_owns_mpi(void)
     int level = 0;
     MPI_Query_thread(&level);
     spmd_progress(job_progress);
-    spmd_ok(good && mpi_is(true) && level >= MPI_THREAD_SERIALIZED && pgas_initialized(), "init starts MPI, for threads");
+    spmd_ok(good && mpi_is(true) && level >= MPI_THREAD_SERIALIZED && pgas_initialized(),
+            "init starts MPI, for threads");
     spmd_ok(works() && pgas_rank() == spmd_rank() && pgas_n_ranks() == spmd_size(), "and works");
-    good = pgas_init(NULL, NULL) == PGAS_OK && pgas_finalize() == PGAS_OK && pgas_initialized() && works();
+    good = pgas_init(NULL, NULL) == PGAS_OK && pgas_finalize() == PGAS_OK && pgas_initialized() &&
+           works();
     spmd_ok(good, "a second init counts");
     spmd_progress(NULL);
     good = pgas_finalize() == PGAS_OK && !pgas_initialized() && mpi_is(false);
@@ -68,7 +73,8 @@ static void the_library_owns_mpi(void)
     said_begin();
     pgas_status_t status = pgas_init(NULL, NULL);
     said_end();
-    spmd_ok(status == PGAS_ERR_MPI && strstr(said_text, "MPI has been finalised"), "init after the end of MPI is refused");
+    spmd_ok(status == PGAS_ERR_MPI && strstr(said_text, "MPI has been finalised"),
+            "init after the end of MPI is refused");
 }
 
 static void start_and_stop(const MPI_Comm *comm, const char *text)
@@ -117,11 +123,13 @@ static void options(void)
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
     pgas_heap_info_t info;
     opts.params = spmd_rank() == 0 ? "HEAP_SIZE=1M  PGAS_LANES=3" : "HEAP_SIZE=2M";
-    bool good = pgas_init(NULL, &opts) == PGAS_OK && pgas_heap_info(&info) == PGAS_OK && info.heap_bytes == 1 << 20;
+    bool good = pgas_init(NULL, &opts) == PGAS_OK && pgas_heap_info(&info) == PGAS_OK &&
+                info.heap_bytes == 1 << 20;
     good = good && pgasi_param.lanes == 3;
     spmd_ok(good, "options win over the environment, and those of rank 0 rule");
     opts.params = "HEAP_SIZE=4M";
-    good = pgas_init(NULL, &opts) == PGAS_OK && pgas_heap_info(&info) == PGAS_OK && info.heap_bytes == 1 << 20;
+    good = pgas_init(NULL, &opts) == PGAS_OK && pgas_heap_info(&info) == PGAS_OK &&
+           info.heap_bytes == 1 << 20;
     good = pgas_finalize() == PGAS_OK && pgas_initialized() && works() && good;
     good = pgas_finalize() == PGAS_OK && !pgas_initialized() && good;
     spmd_ok(good, "a second init only counts");
@@ -133,7 +141,8 @@ static int thread_bad;
 static void *second_thread(void *arg)
 {
     (void)arg;
-    thread_bad += pgas_thread_attach() != PGAS_OK || pgas_call(pgas_rank(), count, NULL, 0, NULL) != PGAS_OK;
+    thread_bad +=
+        pgas_thread_attach() != PGAS_OK || pgas_call(pgas_rank(), count, NULL, 0, NULL) != PGAS_OK;
     pgas_gptr_t ptr = PGAS_NULL;
     from_thread[0] = pgas_barrier(NULL);
     from_thread[1] = pgas_alloc(8, &ptr);
@@ -155,7 +164,8 @@ static void collectives_of_another_thread(void)
     good = pgas_quiesce() == PGAS_OK && good && works() && thread_bad == 0;
     good = pgas_finalize() == PGAS_OK && good;
     for (int i = 0; i < 4; i++)
-        good = good && from_thread[i] == (level < MPI_THREAD_SERIALIZED ? PGAS_ERR_CONTEXT : PGAS_OK);
+        good =
+            good && from_thread[i] == (level < MPI_THREAD_SERIALIZED ? PGAS_ERR_CONTEXT : PGAS_OK);
     spmd_ok(good, "collectives of another thread at this thread level of MPI");
 }
 
@@ -177,10 +187,9 @@ int main(int argc, char **argv)
         the_library_owns_mpi();
         return spmd_end();
     }
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
         if (strcmp(mode, levels[i].name) == 0)
             spmd_begin(&argc, &argv, levels[i].level);
-    }
     spmd_plan(10);
     on_many_communicators();
     options();

@@ -41,7 +41,8 @@ static inline void job_start(const char *params)
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
     opts.params = params;
     pgas_status_t status = pgas_init(NULL, &opts);
-    if (!spmd_ok(status == PGAS_OK, "pgas_init%s%s", params ? " with " : "", params ? params : "")) {
+    if (!spmd_ok(status == PGAS_OK, "pgas_init%s%s", params ? " with " : "",
+                 params ? params : "")) {
         printf("Bail out! the library does not start: %s\n", pgas_status_text(status));
         fflush(stdout);
         MPI_Abort(MPI_COMM_WORLD, 99);

@@ -1,5 +1,6 @@
-/* A thread whose lane cannot be opened, for lane.t: rank 0 fills /dev/shm, then a thread of each rank tries, and after
- * rank 0 has made room again the same thread tries once more. Each rank prints one line of statuses. */
+/* A thread whose lane cannot be opened, for lane.t: rank 0 fills /dev/shm, then a thread of each
+ * rank tries, and after rank 0 has made room again the same thread tries once more. Each rank
+ * prints one line of statuses. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include "pgas/pgas.h"
 
 #define N_TRIES 100
-#define ROOM (1 << 20) /* less than a lane takes; other users of /dev/shm keep it */
+#define ROOM    (1 << 20) /* less than a lane takes; other users of /dev/shm keep it */
 
 static pgas_handler_t seen;
 static pthread_barrier_t phase;

@@ -1,6 +1,7 @@
 /* Handlers registered after init.
- *   what:   libraries that are loaded late register handlers in any order; all ranks agree on numbers and keep the earlier
- *           ones; a handler that is missing on a rank is named, everywhere refused, and can be registered again
+ *   what:   libraries that are loaded late register handlers in any order; all ranks agree on
+ *           numbers and keep the earlier ones; a handler that is missing on a rank is named,
+ *           everywhere refused, and can be registered again
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -57,7 +58,9 @@ static void any_order(void)
         for (int k = 0; k < i; k++)
             n_bad += late[i] == late[k];
     }
-    spmd_is_int(n_bad, 0, "numbers are the same everywhere, whatever the order of registration; earlier ones stay");
+    spmd_is_int(
+        n_bad, 0,
+        "numbers are the same everywhere, whatever the order of registration; earlier ones stay");
     n_bad = 0;
     for (int i = 0; i < N_LATE; i++)
         n_bad += pgas_call((me + i) % n_ranks, late[i], NULL, 0, NULL) != PGAS_OK;
@@ -72,7 +75,8 @@ static void any_order(void)
 
 static void nothing_new(void)
 {
-    spmd_ok(pgas_handlers_agree() == PGAS_OK && pgas_handlers_agree() == PGAS_OK, "agreeing on nothing is agreed on");
+    spmd_ok(pgas_handlers_agree() == PGAS_OK && pgas_handlers_agree() == PGAS_OK,
+            "agreeing on nothing is agreed on");
 }
 
 static void missing_on_one_rank(void)
@@ -85,13 +89,16 @@ static void missing_on_one_rank(void)
     said_begin();
     pgas_status_t status = pgas_handlers_agree();
     int ranks = said_by("handler 'late.extra' is registered on rank 0 but missing on rank ");
-    spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1, "a handler that is missing on a rank: refused everywhere, named once");
-    spmd_ok(again == 0 && pgas_call(me, again, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND, "those of the round are forgotten");
+    spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1,
+            "a handler that is missing on a rank: refused everywhere, named once");
+    spmd_ok(again == 0 && pgas_call(me, again, NULL, 0, NULL) == PGAS_ERR_NOT_FOUND,
+            "those of the round are forgotten");
     static pgas_handler_t first = 1, second = 1;
     int n_bad = pgas_handler_register("late.extra", on_call, &runs, &second) != PGAS_OK;
     n_bad += pgas_handler_register("late.common", on_call, &runs, &first) != PGAS_OK;
     n_bad += pgas_handlers_agree() != PGAS_OK || first == 0 || second == 0;
-    n_bad += pgas_call((me + 1) % n_ranks, first, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad +=
+        pgas_call((me + 1) % n_ranks, first, NULL, 0, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && runs == 1, "and can be registered again");
 }
 
@@ -102,7 +109,8 @@ static void different_on_one_rank(void)
     pgas_handler_register(me == 0 ? "late.zero" : "late.other", on_other, NULL, &h);
     said_begin();
     pgas_status_t status = pgas_handlers_agree();
-    spmd_ok(said("but missing on rank") && status == PGAS_ERR_MISMATCH, "a handler in place of another is noticed");
+    spmd_ok(said("but missing on rank") && status == PGAS_ERR_MISMATCH,
+            "a handler in place of another is noticed");
 }
 
 static void names(void)
@@ -120,8 +128,11 @@ static void names(void)
     n_bad += pgas_handler_register("late.3", on_other, NULL, &h) != PGAS_ERR_EXISTS || h != 5;
     n_bad += pgas_handler_register("late.3", on_call, &ran[3], &h) != PGAS_OK || h != late[3];
     name[PGAS_HANDLER_NAME_MAX] = '\0';
-    n_bad += pgas_handler_register(name, on_other, NULL, &h) != PGAS_OK || pgas_handlers_agree() != PGAS_OK || h == 0;
-    spmd_is_int(n_bad, 0, "names: not empty, not too long, not another's; the same again is the same handler");
+    n_bad += pgas_handler_register(name, on_other, NULL, &h) != PGAS_OK ||
+             pgas_handlers_agree() != PGAS_OK || h == 0;
+    spmd_is_int(
+        n_bad, 0,
+        "names: not empty, not too long, not another's; the same again is the same handler");
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* A thread that leaves.
- *   what:   calls that have arrived for a thread when it detaches run, however few of them stand in a chunk; what comes later
- *           is refused
+ *   what:   calls that have arrived for a thread when it detaches run, however few of them stand in
+ *           a chunk; what comes later is refused
  *   np:     2 3
  *   nodes:  0 1
  *   tls:    posix
@@ -11,7 +11,7 @@
 #include <sched.h>
 #include "t/spmd/job.h"
 
-#define BYTES 2500 /* one of them in a chunk */
+#define BYTES   2500 /* one of them in a chunk */
 #define N_CALLS 6
 
 static pgas_handler_t count;
@@ -78,12 +78,14 @@ static void what_came_runs(void)
     uint64_t before = __atomic_load_n(&n_counted, __ATOMIC_RELAXED);
     step_to(2);
     pthread_join(thread, NULL);
-    spmd_ok(n_bad == 0 && before == 0 && n_counted == N_CALLS, "all calls that have arrived run when their thread leaves");
+    spmd_ok(n_bad == 0 && before == 0 && n_counted == N_CALLS,
+            "all calls that have arrived run when their thread leaves");
     pgas_barrier(NULL);
     pgas_sync_t sync;
     pgas_sync_init(&sync, 1);
     n_bad = call(next, &sync) != PGAS_OK;
-    spmd_ok(n_bad == 0 && pgas_sync_wait(&sync, -1) < 0 && n_counted == N_CALLS, "later ones are refused");
+    spmd_ok(n_bad == 0 && pgas_sync_wait(&sync, -1) < 0 && n_counted == N_CALLS,
+            "later ones are refused");
     pgas_sync_fini(&sync);
 }
 

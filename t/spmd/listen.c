@@ -1,6 +1,7 @@
 /* Where a job of one host listens.
- *   what:   over UCX's TCP ranks of one host listen on the loopback interface alone, so that an interface that comes or
- *           goes beside the job does not touch it; without TCP in PGAS_UCX_TLS they listen nowhere
+ *   what:   over UCX's TCP ranks of one host listen on the loopback interface alone, so that an
+ *           interface that comes or goes beside the job does not touch it; without TCP in
+ *           PGAS_UCX_TLS they listen nowhere
  *   np:     2
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx
@@ -26,7 +27,8 @@ static void own_sockets(sockets_t *s)
     for (struct dirent *e = dir ? readdir(dir) : NULL; e && s->n < SOCKETS_MAX; e = readdir(dir)) {
         char path[300], target[64] = "";
         snprintf(path, sizeof path, "/proc/self/fd/%s", e->d_name);
-        if (readlink(path, target, sizeof target - 1) > 0 && sscanf(target, "socket:[%lu]", &s->inodes[s->n]) == 1)
+        if (readlink(path, target, sizeof target - 1) > 0 &&
+            sscanf(target, "socket:[%lu]", &s->inodes[s->n]) == 1)
             s->n++;
     }
     if (dir)
@@ -41,16 +43,18 @@ static bool has(const sockets_t *s, unsigned long inode)
     return false;
 }
 
-/* Listening sockets that are in `now` and were not in `before`: all of them, and those not on loopback. */
-static void count(const sockets_t *before, const sockets_t *now, const char *file, const char *loopback, int *all_p,
-                  int *elsewhere_p)
+/* Listening sockets that are in `now` and were not in `before`: all of them, and those not on
+ * loopback. */
+static void count(const sockets_t *before, const sockets_t *now, const char *file,
+                  const char *loopback, int *all_p, int *elsewhere_p)
 {
     char line[512], address[64];
     FILE *table = fopen(file, "r");
     while (table && fgets(line, sizeof line, table)) {
         unsigned state;
         unsigned long inode;
-        if (sscanf(line, " %*d: %63[0-9A-F]:%*x %*[0-9A-F]:%*x %x %*s %*s %*s %*u %*u %lu", address, &state, &inode) != 3)
+        if (sscanf(line, " %*d: %63[0-9A-F]:%*x %*[0-9A-F]:%*x %x %*s %*s %*s %*u %*u %lu", address,
+                   &state, &inode) != 3)
             continue;
         if (state != STATE_LISTEN || !has(now, inode) || has(before, inode))
             continue;
@@ -73,8 +77,10 @@ int main(int argc, char **argv)
     job_start(NULL);
     own_sockets(&now);
     count(&before, &now, "/proc/self/net/tcp", "0100007F", &n_all, &n_elsewhere);
-    count(&before, &now, "/proc/self/net/tcp6", "00000000000000000000000001000000", &n_all, &n_elsewhere);
-    spmd_ok(tcp ? n_all > 0 : n_all == 0, "%s", tcp ? "TCP is asked for: the rank listens" : "no TCP: the rank listens nowhere");
+    count(&before, &now, "/proc/self/net/tcp6", "00000000000000000000000001000000", &n_all,
+          &n_elsewhere);
+    spmd_ok(tcp ? n_all > 0 : n_all == 0, "%s",
+            tcp ? "TCP is asked for: the rank listens" : "no TCP: the rank listens nowhere");
     spmd_is_int(n_elsewhere, 0, "and on no other interface than loopback");
     return job_end();
 }

@@ -1,6 +1,7 @@
 /* Locks.
- *   what:   one thread at a time has a lock, of ranks and threads and handlers that block; who comes first has it first; a
- *           time-out takes the request back; what is wrong gets a status
+ *   what:   one thread at a time has a lock, of ranks and threads and handlers that block; who
+ *           comes first has it first; a time-out takes the request back; what is wrong gets a
+ *           status
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix tcp,self
@@ -12,7 +13,7 @@
 #include "call/lock.h"
 #include "t/spmd/job.h"
 
-#define N_ROUNDS 60
+#define N_ROUNDS  60
 #define N_THREADS 3
 
 static int me, n_ranks;
@@ -79,13 +80,15 @@ static void one_at_a_time(void)
     for (int t = 0; t < N_THREADS; t++)
         n_bad += pthread_join(thread[t], NULL) != 0 || bad[t] != 0;
     pgas_barrier(NULL);
-    spmd_ok(n_bad == 0 && sum() == (uint64_t)(n_ranks * N_ROUNDS * (1 + N_THREADS)), "threads of ranks too");
+    spmd_ok(n_bad == 0 && sum() == (uint64_t)(n_ranks * N_ROUNDS * (1 + N_THREADS)),
+            "threads of ranks too");
     uint64_t before = sum();
     pgas_barrier(NULL);
     for (int i = 0; i < 5; i++)
         n_bad += pgas_call_broadcast(locked, NULL, 0, PGAS_SCOPE_RANKS, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + (uint64_t)(5 * n_ranks * n_ranks), "handlers that block, too");
+    spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + (uint64_t)(5 * n_ranks * n_ranks),
+            "handlers that block, too");
     before = sum();
     pgas_barrier(NULL);
     if (me == 0 && n_ranks > 1) /* what the lock is for */
@@ -118,7 +121,9 @@ static void busy_and_late(void)
     n_bad += me == 0 && pgas_lock_acquire(lock, -1, NULL) != PGAS_ERR_DEADLOCK;
     pgas_barrier(NULL);
     n_bad += me == 0 && (pgasi_locks_waiting() != 0 || pgas_lock_release(lock) != PGAS_OK);
-    spmd_is_int(n_bad, 0, "a time-out, a try, and a lock that the thread has: told, and nobody is left in the queue");
+    spmd_is_int(
+        n_bad, 0,
+        "a time-out, a try, and a lock that the thread has: told, and nobody is left in the queue");
 }
 
 /* Everybody asks while rank 0 has it, the last rank first. */
@@ -130,20 +135,24 @@ static void first_come_first_served(void)
     pgas_barrier(NULL);
     n_bad += me == 0 && pgas_lock_acquire(lock, -1, NULL) != PGAS_OK;
     for (int r = n_ranks - 1; r > 0 && me == 0; r--) {
-        n_bad += pgas_put_signal(pgas_gptr_at(bell, r), NULL, 0, pgas_gptr_at(bell, r), go, PGAS_SIGNAL_SET) != PGAS_OK;
+        n_bad += pgas_put_signal(pgas_gptr_at(bell, r), NULL, 0, pgas_gptr_at(bell, r), go,
+                                 PGAS_SIGNAL_SET) != PGAS_OK;
         n_bad += pgas_flush(r) != PGAS_OK;
         while (pgasi_locks_waiting() != (uint32_t)(n_ranks - r))
             pgas_progress();
     }
     if (me > 0) {
-        n_bad += pgas_signal_wait(pgas_gptr_local(pgas_gptr_at(bell, me), 8), PGAS_EQ, 1, -1, NULL) != PGAS_OK;
-        n_bad += pgas_lock_acquire(lock, -1, NULL) != PGAS_OK || pgas_call(0, order, NULL, 0, NULL) != PGAS_OK;
+        n_bad += pgas_signal_wait(pgas_gptr_local(pgas_gptr_at(bell, me), 8), PGAS_EQ, 1, -1,
+                                  NULL) != PGAS_OK;
+        n_bad += pgas_lock_acquire(lock, -1, NULL) != PGAS_OK ||
+                 pgas_call(0, order, NULL, 0, NULL) != PGAS_OK;
     }
     n_bad += pgas_lock_release(lock) != PGAS_OK;
     pgas_quiesce();
     for (int i = 0; me == 0 && i < n_ranks - 1; i++)
         n_wrong_turns += turn[i] != n_ranks - 1 - i;
-    spmd_ok(n_bad + n_wrong_turns == 0 && (me != 0 || n_turns == n_ranks - 1), "who asks first has it first");
+    spmd_ok(n_bad + n_wrong_turns == 0 && (me != 0 || n_turns == n_ranks - 1),
+            "who asks first has it first");
 }
 
 #define N_WAITING 50
@@ -180,18 +189,21 @@ static void many_handlers_wait(void)
             n_bad += pgas_call(last, queued, &i, sizeof i, &sync) != PGAS_OK;
         while (pgasi_locks_waiting() != N_WAITING)
             pgas_progress();
-        n_bad += sync.count != N_WAITING || pgas_lock_release(lock) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
+        n_bad += sync.count != N_WAITING || pgas_lock_release(lock) != PGAS_OK ||
+                 pgas_sync_wait(&sync, -1) != PGAS_OK;
     }
     n_bad += pgas_quiesce() != PGAS_OK;
     n_bad += me == last && (n_queued_runs != N_WAITING || n_out_of_order != 0);
     spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + N_WAITING,
-            "%d handlers wait for one lock at a time, and have it one after the other, in order", N_WAITING);
+            "%d handlers wait for one lock at a time, and have it one after the other, in order",
+            N_WAITING);
     pgas_sync_fini(&sync);
     pgas_barrier(NULL);
     for (int64_t i = 0; i < N_WAITING; i++)
         n_bad += pgas_call((me + (int)i) % n_ranks, locked, NULL, 0, NULL) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + N_WAITING * (uint64_t)(n_ranks + 1), "on all ranks at once, too");
+    spmd_ok(n_bad + n_bad_inside == 0 && sum() == before + N_WAITING * (uint64_t)(n_ranks + 1),
+            "on all ranks at once, too");
     pgas_barrier(NULL);
 }
 
@@ -200,9 +212,11 @@ static void refusals(void)
     pgas_lock_t mine = 0;
     int n_bad = pgas_lock_create(NULL) != PGAS_ERR_INVALID || pgas_lock_create(&mine) != PGAS_OK;
     pgas_lock_t other = mine ^ (uint64_t)1 << 20;
-    n_bad += pgas_lock_acquire(0, -1, NULL) != PGAS_ERR_INVALID || pgas_lock_release(0) != PGAS_ERR_INVALID;
+    n_bad += pgas_lock_acquire(0, -1, NULL) != PGAS_ERR_INVALID ||
+             pgas_lock_release(0) != PGAS_ERR_INVALID;
     n_bad += pgas_lock_acquire((uint64_t)n_ranks << 44 | 1 << 20, -1, NULL) != PGAS_ERR_INVALID;
-    n_bad += pgas_lock_acquire(other, -1, NULL) != PGAS_ERR_NOT_FOUND || pgas_lock_destroy(other) != PGAS_ERR_NOT_FOUND;
+    n_bad += pgas_lock_acquire(other, -1, NULL) != PGAS_ERR_NOT_FOUND ||
+             pgas_lock_destroy(other) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_lock_try(mine, NULL) != PGAS_OK || pgas_lock_destroy(mine) != PGAS_ERR_BUSY;
     n_bad += pgas_lock_release(mine) != PGAS_OK || pgas_lock_acquire(mine, 0, NULL) < 0;
     n_bad += pgas_lock_release(mine) != PGAS_OK || pgas_lock_release(mine) != PGAS_OK;
@@ -210,7 +224,8 @@ static void refusals(void)
     n_bad += me > 0 && pgas_lock_destroy(lock) != PGAS_ERR_RANGE;
     n_bad += pgas_lock_destroy(mine) != PGAS_OK || pgas_lock_destroy(mine) != PGAS_ERR_NOT_FOUND;
     n_bad += pgas_lock_acquire(mine, -1, NULL) != PGAS_ERR_NOT_FOUND;
-    n_bad += pgas_lock_create(&other) != PGAS_OK || other == mine || pgas_lock_destroy(other) != PGAS_OK;
+    n_bad +=
+        pgas_lock_create(&other) != PGAS_OK || other == mine || pgas_lock_destroy(other) != PGAS_OK;
     spmd_is_int(n_bad, 0, "what is wrong gets a status; a name is never used again");
 }
 
@@ -239,6 +254,7 @@ int main(int argc, char **argv)
     refusals();
     pgas_barrier(NULL);
     spmd_ok((me != 0 || pgas_lock_destroy(lock) == PGAS_OK) && pgas_free(counter) == PGAS_OK &&
-                pgas_free(bell) == PGAS_OK, "and ended");
+                pgas_free(bell) == PGAS_OK,
+            "and ended");
     return job_end();
 }

@@ -1,6 +1,7 @@
 /* Connections of ranks that live come to an end.
- *   what:   a rank shuts its TCP sockets down at random: calls run once and in order all the same, puts and gets have the
- *           right contents, an atomic that succeeds counts once and any other reports an error, and no rank counts as dead
+ *   what:   a rank shuts its TCP sockets down at random: calls run once and in order all the same,
+ *           puts and gets have the right contents, an atomic that succeeds counts once and any
+ *           other reports an error, and no rank counts as dead
  *   np:     2 3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx | PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
@@ -131,7 +132,8 @@ int main(int argc, char **argv)
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgasi_rng_seed(&rng, spmd_seed(77) + (uint64_t)me);
-    bool good = pgas_alloc((size_t)n_ranks * LARGE, &mine) == PGAS_OK && pgas_alloc(sizeof(uint64_t), &word) == PGAS_OK;
+    bool good = pgas_alloc((size_t)n_ranks * LARGE, &mine) == PGAS_OK &&
+                pgas_alloc(sizeof(uint64_t), &word) == PGAS_OK;
     spmd_ok(good, "memory");
     job_gather(mine, cells);
     job_gather(word, words);
@@ -146,13 +148,16 @@ int main(int argc, char **argv)
             if (cuts && round % 2 == 1 && i == N_CALLS)
                 cut(&rng); /* while calls are */
             if (to != me)
-                n_bad_calls += pgas_call(to, seen, &n_sent[to], sizeof n_sent[to], NULL) != PGAS_OK || !++n_sent[to];
+                n_bad_calls +=
+                    pgas_call(to, seen, &n_sent[to], sizeof n_sent[to], NULL) != PGAS_OK ||
+                    !++n_sent[to];
         }
         n_bad_calls += pgas_quiesce() != PGAS_OK;
         for (int k = 1; k < n_ranks; k++) {
             int to = (me + k) % n_ranks;
             uint64_t old;
-            n_bad_moves += !move(cells[to] + (uint64_t)me * LARGE, round % 5 == 4 ? LARGE : SMALL, round, buffer);
+            n_bad_moves += !move(cells[to] + (uint64_t)me * LARGE, round % 5 == 4 ? LARGE : SMALL,
+                                 round, buffer);
             pgas_status_t status = pgas_fetch_add_u64(words[to], 1, &old);
             n_added += status == PGAS_OK;
             n_doubtful += status == PGAS_ERR_TRANSPORT;
@@ -170,7 +175,8 @@ int main(int argc, char **argv)
         expected[r] = got_all[r * n_ranks + me];
         n_missing += r != me && n_seen[r] != expected[r];
     }
-    spmd_ok(n_bad_calls == 0 && n_missing == 0 && n_wrong == 0, "every call runs once and in order");
+    spmd_ok(n_bad_calls == 0 && n_missing == 0 && n_wrong == 0,
+            "every call runs once and in order");
     spmd_is_int(n_bad_moves, 0, "what was put is what is got");
     all[0] = n_added;
     all[1] = n_doubtful;

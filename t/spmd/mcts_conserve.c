@@ -1,16 +1,22 @@
 /* Nothing of a search is lost.
- *   what:   whatever the transport delays, reorders and refuses, however small channels, calls and queues are, on 2 to 7
- *           ranks with 1 to 3 threads: at rest each visit of each node has been answered by a report, the root was visited
- *           once for each rollout, none is lost, also of searches that are stopped, end by time or run out of memory; and
- *           states arrive as they left, also those larger than a call may be
+ *   what:   whatever the transport delays, reorders and refuses, however small channels, calls and
+ *           queues are, on 2 to 7 ranks with 1 to 3 threads: at rest each visit of each node has
+ *           been answered by a report, the root was visited once for each rollout, none is lost,
+ *           also of searches that are stopped, end by time or run out of memory; and states arrive
+ *           as they left, also those larger than a call may be
  *   np:     2 3 4 5 6 7
  *   nodes:  1 2 0
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_FAR_CALLS=put PGAS_FAULT=delay=5,reorder=4,again=3 |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_BACKLOG_LIMIT=64K PGAS_LANES=2 |
- *   env:    PGAS_CALL_MAX=512 PGAS_FAR_CALLS=message PGAS_SERVICE_THREADS=0 PGAS_FAULT=delay=9,reorder=9,again=3 |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_BACKLOG_LIMIT=64K PGAS_FAR_CALLS=map |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_SERVICE_THREADS=0 PGAS_AGG_SIZE=256
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_FAR_CALLS=put
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_BACKLOG_LIMIT=64K
+ *   env:    PGAS_LANES=2 |
+ *   env:    PGAS_CALL_MAX=512 PGAS_FAR_CALLS=message PGAS_SERVICE_THREADS=0
+ *   env:    PGAS_FAULT=delay=9,reorder=9,again=3 |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_BACKLOG_LIMIT=64K
+ *   env:    PGAS_FAR_CALLS=map |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_CHUNKS_MAX=2 PGAS_SERVICE_THREADS=0
+ *   env:    PGAS_AGG_SIZE=256
  *   source: pgas/mcts.h; `make soak` runs more (CONSERVE_ROUNDS: searches with settings drawn anew)
  */
 #include "mcts/mcts.h"
@@ -18,7 +24,7 @@
 #include "t/spmd/job.h"
 #include "t/spmd/mcts_made.h"
 
-#define N_GAMES 4
+#define N_GAMES   4
 #define STATE_MAX 10240
 
 static made_game_t games[N_GAMES] = {
@@ -78,7 +84,8 @@ static void draw_budget(pgas_mcts_budget_t *b, made_game_t *game, pgas_mcts_t *m
         b->even_if_proven = true;
     }
     game->stop_at = 0;
-    if (game->n_players > 0 && below(6) == 0) { /* by some rank, in the middle of what its threads do for the game */
+    /* by some rank, in the middle of what its threads do for the game */
+    if (game->n_players > 0 && below(6) == 0) {
         bool me = below((uint64_t)pgas_n_ranks()) == (uint64_t)pgas_rank();
         game->to_stop = mcts;
         game->stop_at = me ? __atomic_load_n(&game->n_seen, __ATOMIC_RELAXED) + 200 : 0;
@@ -89,21 +96,26 @@ static const char *describe(const pgas_mcts_opts_t *o, int game)
 {
     static char text[300];
     snprintf(text, sizeof text,
-             "game %d, seed %llu, %d threads, %d playouts, policy %d, pending %d, mode %d, place %d, style %d%s%s%s, "
+             "game %d, seed %llu, %d threads, %d playouts, policy %d, pending %d, mode %d, place "
+             "%d, style %d%s%s%s, "
              "in_flight %d, phase %d, widening %g, fpu %g, max_depth %d, memory %zu",
-             game, (unsigned long long)o->seed, o->n_threads, o->playouts, (int)o->policy, (int)o->pending, (int)o->mode,
-             (int)o->place, (int)o->style, o->always_call ? ", always_call" : "", o->no_combining ? ", no_combining" : "",
-             o->no_proofs ? ", no_proofs" : "", o->in_flight, o->phase, o->widening, o->fpu, o->max_depth, o->memory_bytes);
+             game, (unsigned long long)o->seed, o->n_threads, o->playouts, (int)o->policy,
+             (int)o->pending, (int)o->mode, (int)o->place, (int)o->style,
+             o->always_call ? ", always_call" : "", o->no_combining ? ", no_combining" : "",
+             o->no_proofs ? ", no_proofs" : "", o->in_flight, o->phase, o->widening, o->fpu,
+             o->max_depth, o->memory_bytes);
     return text;
 }
 
 /* What the search says of itself against what was asked, and what was there before. */
-static int check_info(const pgas_mcts_info_t *info, const pgas_mcts_budget_t *b, const pgas_mcts_t *mcts, uint64_t visits)
+static int check_info(const pgas_mcts_info_t *info, const pgas_mcts_budget_t *b,
+                      const pgas_mcts_t *mcts, uint64_t visits)
 {
     pgas_mcts_stats_t stats = PGAS_MCTS_STATS_INIT;
     n_ends[info->end]++;
     n_lost += info->lost != 0;
-    int n_bad = pgas_mcts_stats(mcts, &stats) != PGAS_OK || stats.rollouts != info->rollouts || stats.lost != info->lost;
+    int n_bad = pgas_mcts_stats(mcts, &stats) != PGAS_OK || stats.rollouts != info->rollouts ||
+                stats.lost != info->lost;
     n_bad += info->end == PGAS_MCTS_BY_ROLLOUTS && info->rollouts != b->rollouts;
     n_bad += info->rollouts > b->rollouts || (b->even_if_proven && info->end == PGAS_MCTS_BY_PROOF);
     n_bad += info->visits != visits + info->rollouts;
@@ -132,8 +144,9 @@ static bool draw_move(const pgas_mcts_t *mcts, pgas_mcts_child_t *move)
     return true;
 }
 
-/* Is a child visited as often as a child as it will have been as the root? Not if it has several parents, nor if it is one
- * child of several trees, of which those that do not have it begin anew. */
+/* Is a child visited as often as a child as it will have been as the root? Not if it has several
+ * parents, nor if it is one child of several trees, of which those that do not have it begin
+ * anew. */
 static bool keeps_visits(const pgas_mcts_opts_t *o)
 {
     return o->place != PGAS_MCTS_HASH && o->mode != PGAS_MCTS_ROOT;
@@ -200,11 +213,14 @@ static void rounds(int n)
         n_bad_states += games[i].n_bad;
         n_seen += games[i].n_seen;
     }
-    spmd_diag("%d searches, %llu rollouts, %llu steps to other ranks, %llu states looked at; ends by rollouts, time, "
-              "memory, stop, proof, end: %d %d %d %d %d %d", n_searches, (unsigned long long)n_rollouts,
-              (unsigned long long)n_remote, (unsigned long long)n_seen, n_ends[0], n_ends[1], n_ends[2], n_ends[3],
-              n_ends[4], n_ends[5]);
-    spmd_ok(n_searches >= n && n_remote > 0 && n_seen > 0, "%d rounds with settings of their own", n);
+    spmd_diag("%d searches, %llu rollouts, %llu steps to other ranks, %llu states looked at; ends "
+              "by rollouts, time, "
+              "memory, stop, proof, end: %d %d %d %d %d %d",
+              n_searches, (unsigned long long)n_rollouts, (unsigned long long)n_remote,
+              (unsigned long long)n_seen, n_ends[0], n_ends[1], n_ends[2], n_ends[3], n_ends[4],
+              n_ends[5]);
+    spmd_ok(n_searches >= n && n_remote > 0 && n_seen > 0, "%d rounds with settings of their own",
+            n);
     spmd_is_int(n_bad_status, 0, "every function gives PGAS_OK");
     spmd_is_int(n_bad_counts, 0, "the root was visited once for each rollout that was asked for");
     spmd_is_int(n_lost, 0, "no rollout is lost");
@@ -237,8 +253,8 @@ static void the_audit_can_fail(void)
     uint64_t wrong[3] = { 1, 1, 1 }, open[3] = { 1, 1, 1 };
     budget.rollouts = 500;
     pgas_hex_init(&hex, 5, false);
-    if (BAD(pgas_mcts_create(pgas_hex_spec(5), NULL, &mcts)) || BAD(pgas_mcts_set_state(mcts, &hex)) ||
-        BAD(pgas_mcts_search(mcts, &budget, NULL)))
+    if (BAD(pgas_mcts_create(pgas_hex_spec(5), NULL, &mcts)) ||
+        BAD(pgas_mcts_set_state(mcts, &hex)) || BAD(pgas_mcts_search(mcts, &budget, NULL)))
         return;
     for (int i = 0; i <= mcts->n_threads && pgas_rank() == pgas_n_ranks() - 1; i++)
         node = mcts->worker[i].nodes ? mcts->worker[i].nodes : node;
@@ -247,7 +263,8 @@ static void the_audit_can_fail(void)
             node->visits += i == 1 ? 1 : i == 2 ? UINT64_MAX : 0;
         BAD(pgas_mcts_audit(mcts, &wrong[i], &open[i]));
     }
-    spmd_ok(wrong[0] == 0 && open[0] == 0 && wrong[1] == 1 && open[1] == 1, "a visit too many is noticed");
+    spmd_ok(wrong[0] == 0 && open[0] == 0 && wrong[1] == 1 && open[1] == 1,
+            "a visit too many is noticed");
     spmd_ok(wrong[2] == 0 && open[2] == 0, "and missed by nobody when it is gone");
     BAD(pgas_mcts_destroy(mcts));
 }

@@ -1,6 +1,7 @@
 /* Tree search: budgets, stopping, looking, moving on.
- *   what:   a search ends at the first of its budgets, exactly where that is a number; any thread stops it, looks at it; a
- *           move keeps what is known below it and gives back the rest on every rank; a new state drops all
+ *   what:   a search ends at the first of its budgets, exactly where that is a number; any thread
+ *           stops it, looks at it; a move keeps what is known below it and gives back the rest on
+ *           every rank; a new state drops all
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0
@@ -37,11 +38,11 @@ static bool same_on_all(uint64_t number)
     return low == high;
 }
 
-/* ---- budgets ------------------------------------------------------------------------------------------------------ */
+/* ---- budgets ---- */
 
 static void rollouts(void)
 {
-    static const uint64_t n[] = {1, 2, 7, 100, 3001};
+    static const uint64_t n[] = { 1, 2, 7, 100, 3001 };
     pgas_mcts_spec_t spec = ring_spec();
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     opts.phase = 64;
@@ -54,8 +55,10 @@ static void rollouts(void)
         sum += n[i];
         good = good && r.info.visits == sum;
     }
-    spmd_ok(good, "so many rollouts, no more and no less; searches go on from the tree that is there");
-    spmd_ok(same_on_all(r.info.best) && same_on_all(r.info.visits) && same_on_all((uint64_t)(r.info.value * 1e9)) &&
+    spmd_ok(good,
+            "so many rollouts, no more and no less; searches go on from the tree that is there");
+    spmd_ok(same_on_all(r.info.best) && same_on_all(r.info.visits) &&
+                same_on_all((uint64_t)(r.info.value * 1e9)) &&
                 same_on_all((uint64_t)(r.info.seconds * 1e9)) && same_on_all(r.stats.nodes) &&
                 same_on_all(r.stats.selections) && same_on_all(r.children[1].visits),
             "what came out is the same on all ranks");
@@ -71,14 +74,17 @@ static void times_and_memory(void)
     pgas_mcts_t *mcts = search_at(&ring, &opts, &walk_start);
     pgas_mcts_budget_t budget = no_budget();
     bool good = true;
-    for (budget.time_us = 30000, r.info.rollouts = 0; good && r.info.rollouts == 0; budget.time_us *= 2) {
-        good = search(mcts, &ring, &budget) && r.info.end == PGAS_MCTS_BY_TIME; /* none if another rank began too late */
+    for (budget.time_us = 30000, r.info.rollouts = 0; good && r.info.rollouts == 0;
+         budget.time_us *= 2) {
+        /* none if another rank began too late */
+        good = search(mcts, &ring, &budget) && r.info.end == PGAS_MCTS_BY_TIME;
         good = good && r.info.seconds * 1e6 >= (double)budget.time_us;
     }
     spmd_ok(good && r.info.rollouts > 0, "a time limit");
     budget.time_us = INT64_C(3600000000);
     budget.rollouts = 500;
-    spmd_ok(search(mcts, &ring, &budget) && r.info.end == PGAS_MCTS_BY_ROLLOUTS && r.info.rollouts == 500,
+    spmd_ok(search(mcts, &ring, &budget) && r.info.end == PGAS_MCTS_BY_ROLLOUTS &&
+                r.info.rollouts == 500,
             "the first limit counts");
     pgas_mcts_destroy(mcts);
     opts.no_proofs = true;
@@ -87,8 +93,10 @@ static void times_and_memory(void)
     budget.memory_bytes = 200000;
     budget.rollouts = 1000000;
     good = search(mcts, &spec, &budget);
-    spmd_ok(good && r.info.end == PGAS_MCTS_BY_MEMORY && r.stats.bytes_high >= 200000 && r.stats.bytes_high < 2000000,
-            "a limit to memory ends the search: %llu bytes", (unsigned long long)r.stats.bytes_high);
+    spmd_ok(good && r.info.end == PGAS_MCTS_BY_MEMORY && r.stats.bytes_high >= 200000 &&
+                r.stats.bytes_high < 2000000,
+            "a limit to memory ends the search: %llu bytes",
+            (unsigned long long)r.stats.bytes_high);
     pgas_mcts_destroy(mcts);
 }
 
@@ -108,7 +116,8 @@ static void memory_option(void)
             (unsigned long long)nodes, (unsigned long long)r.stats.nodes, (unsigned long long)high);
 }
 
-/* A few rollouts with so much memory: whether a move is known. Refused: the log says how much is needed. */
+/* A few rollouts with so much memory: whether a move is known. Refused: the log says how much is
+ * needed. */
 static bool works_within(size_t bytes, size_t least)
 {
     pgas_mcts_spec_t spec = noughts_spec();
@@ -126,12 +135,15 @@ static bool works_within(size_t bytes, size_t least)
     pgas_status_t status = pgas_mcts_set_state(mcts, &noughts_start);
     if (status == PGAS_OK)
         status = pgas_mcts_search(mcts, &budget, &info);
-    snprintf(words, sizeof words, "memory_bytes is %zu: the root and its moves alone take %zu", bytes, least);
+    snprintf(words, sizeof words, "memory_bytes is %zu: the root and its moves alone take %zu",
+             bytes, least);
     bool refused = said(words);
     pgas_mcts_stats(mcts, &stats);
-    good = good && stats.bytes_high <= bytes && (status == PGAS_OK ? !refused && info.best != PGAS_MCTS_NO_MOVE && info.rollouts == 200
-                                                                   : refused && status == PGAS_ERR_NO_MEMORY);
-    spmd_ok(all(good), "%zu bytes: %s, %llu are taken", bytes, pgas_status_name(status), (unsigned long long)stats.bytes_high);
+    good = good && stats.bytes_high <= bytes &&
+           (status == PGAS_OK ? !refused && info.best != PGAS_MCTS_NO_MOVE && info.rollouts == 200
+                              : refused && status == PGAS_ERR_NO_MEMORY);
+    spmd_ok(all(good), "%zu bytes: %s, %llu are taken", bytes, pgas_status_name(status),
+            (unsigned long long)stats.bytes_high);
     pgas_mcts_destroy(mcts);
     return status == PGAS_OK;
 }
@@ -139,11 +151,13 @@ static bool works_within(size_t bytes, size_t least)
 static void least_memory(void)
 {
     enum { LEAST = 512 }; /* of the root, 128, and of nine moves, 384 */
-    spmd_ok(!works_within(1, LEAST) && !works_within(130, LEAST) && !works_within(LEAST - 1, LEAST), "too little memory is refused");
-    spmd_ok(works_within(LEAST, LEAST) && works_within(20000, LEAST), "the least that is named is enough, and no limit is passed");
+    spmd_ok(!works_within(1, LEAST) && !works_within(130, LEAST) && !works_within(LEAST - 1, LEAST),
+            "too little memory is refused");
+    spmd_ok(works_within(LEAST, LEAST) && works_within(20000, LEAST),
+            "the least that is named is enough, and no limit is passed");
 }
 
-/* ---- progress and stops ------------------------------------------------------------------------------------------- */
+/* ---- progress and stops ---- */
 
 static int n_told, n_backwards;
 static uint64_t last_told;
@@ -162,20 +176,18 @@ static void on_progress(const pgas_mcts_info_t *info, void *arg)
     n_told++;
     n_backwards += info->rollouts < last_told || arg != &n_told;
     last_told = info->rollouts;
-    if (stop_by == 1) {
+    if (stop_by == 1)
         pgas_mcts_stop(running);
-    } else if (stop_by == 2) {
+    else if (stop_by == 2)
         __atomic_store_n(&may_stop, true, __ATOMIC_RELEASE);
-    } else if (stop_by == 3) {
+    else if (stop_by == 3)
         raise(SIGUSR1);
-    }
 }
 
 static void *stopper(void *arg)
 {
-    while (!__atomic_load_n(&may_stop, __ATOMIC_ACQUIRE)) {
+    while (!__atomic_load_n(&may_stop, __ATOMIC_ACQUIRE))
         sched_yield();
-    }
     pgas_mcts_stop(arg);
     return NULL;
 }
@@ -191,15 +203,17 @@ static void progress(void)
     budget.progress = on_progress;
     budget.progress_arg = &n_told;
     bool good = search(mcts, &spec, &budget);
-    good =
-        good && (me == 0 ? n_told >= 6 && n_backwards == 0 && last_told <= budget.rollouts && last_told > 0 : n_told == 0);
+    good = good && (me == 0 ? n_told >= 6 && n_backwards == 0 && last_told <= budget.rollouts &&
+                                  last_told > 0
+                            : n_told == 0);
     spmd_ok(good && r.stats.phases >= 8, "rank 0 is told after each phase");
     pgas_mcts_destroy(mcts);
 }
 
 static void stops(void)
 {
-    static const char *names[] = {"", "between phases", "by a thread that is not attached", "in a signal handler"};
+    static const char *names[] = { "", "between phases", "by a thread that is not attached",
+                                   "in a signal handler" };
     pgas_mcts_spec_t spec = ring_spec();
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     opts.phase = 50;
@@ -213,14 +227,13 @@ static void stops(void)
     for (stop_by = 1; stop_by <= 3; stop_by++) {
         pthread_t thread;
         last_told = 0;
-        if (stop_by == 2 && me == 0) {
+        if (stop_by == 2 && me == 0)
             pthread_create(&thread, NULL, stopper, running);
-        }
         bool good = search(running, &spec, &budget);
-        if (stop_by == 2 && me == 0) {
+        if (stop_by == 2 && me == 0)
             pthread_join(thread, NULL);
-        }
-        spmd_ok(good && r.info.end == PGAS_MCTS_BY_STOP && r.info.rollouts > 0, "stopped %s", names[stop_by]);
+        spmd_ok(good && r.info.end == PGAS_MCTS_BY_STOP && r.info.rollouts > 0, "stopped %s",
+                names[stop_by]);
     }
     stop_by = 0;
     pgas_mcts_destroy(running);
@@ -232,9 +245,8 @@ static void stop_before(void)
     pgas_mcts_t *mcts = search_at(&spec, NULL, &walk_start);
     pgas_mcts_budget_t budget = no_budget();
     budget.until_stop = true;
-    if (me == n_ranks - 1) {
+    if (me == n_ranks - 1)
         pgas_mcts_stop(mcts);
-    }
     bool good = search(mcts, &spec, &budget);
     spmd_ok(good && r.info.end == PGAS_MCTS_BY_STOP && r.info.rollouts == 0,
             "a stop before, on the last rank, ends the next search");
@@ -245,11 +257,12 @@ static void stop_before(void)
         pgas_mcts_unstop(mcts);
     }
     good = search_for(mcts, &spec, 50);
-    spmd_ok(good && r.info.end == PGAS_MCTS_BY_ROLLOUTS && r.info.rollouts == 50, "a stop taken back does not");
+    spmd_ok(good && r.info.end == PGAS_MCTS_BY_ROLLOUTS && r.info.rollouts == 50,
+            "a stop taken back does not");
     pgas_mcts_destroy(mcts);
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------------ */
+/* ---- looking ---- */
 
 typedef struct {
     pgas_mcts_t *mcts;
@@ -265,8 +278,8 @@ static void *looker(void *arg)
     l->n_bad += pgas_mcts_look(l->mcts, &info) != PGAS_ERR_CONTEXT; /* not attached yet */
     l->n_bad += pgas_thread_attach() != PGAS_OK;
     while (l->seen < 500 && l->n_bad == 0) {
-        l->n_bad +=
-            pgas_mcts_look(l->mcts, &info) != PGAS_OK || info.visits < l->seen || !(info.value >= 0 && info.value <= 1);
+        l->n_bad += pgas_mcts_look(l->mcts, &info) != PGAS_OK || info.visits < l->seen ||
+                    !(info.value >= 0 && info.value <= 1);
         l->seen = info.visits;
         l->n_looks++;
     }
@@ -285,32 +298,31 @@ static void looks(void)
         pgas_mcts_t *mcts = search_at(&spec, &opts, &walk_start);
         pgas_mcts_budget_t budget = no_budget();
         budget.until_stop = true;
-        looker_t l = {mcts, 0, 0, me != (from ? n_ranks - 1 : 0), 0};
+        looker_t l = { mcts, 0, 0, me != (from ? n_ranks - 1 : 0), 0 };
         bool looks_here = !l.over;
         pthread_t thread;
-        if (looks_here) {
+        if (looks_here)
             pthread_create(&thread, NULL, looker, &l);
-        }
         bool good = search(mcts, &spec, &budget);
-        while (!__atomic_load_n(&l.over, __ATOMIC_ACQUIRE)) {
+        while (!__atomic_load_n(&l.over, __ATOMIC_ACQUIRE))
             pgas_progress();
-        }
         if (looks_here) {
             pthread_join(thread, NULL);
             good = good && l.n_looks > 0 && l.seen >= 500;
         }
         spmd_ok(good && l.n_bad == 0 && r.info.end == PGAS_MCTS_BY_STOP && r.info.visits >= 500,
-                "another thread of the %s rank looks at a search that runs, and ends it", from ? "last" : "first");
+                "another thread of the %s rank looks at a search that runs, and ends it",
+                from ? "last" : "first");
         pgas_mcts_info_t info;
-        spmd_ok(pgas_mcts_look(mcts, &info) == PGAS_OK && info.visits == r.info.visits && info.best == r.info.best &&
-                    fabs(info.value - r.info.value) < 1e-6,
+        spmd_ok(pgas_mcts_look(mcts, &info) == PGAS_OK && info.visits == r.info.visits &&
+                    info.best == r.info.best && fabs(info.value - r.info.value) < 1e-6,
                 "at rest all ranks see what the search has said");
         spmd_barrier();
         pgas_mcts_destroy(mcts);
     }
 }
 
-/* ---- moving on ---------------------------------------------------------------------------------------------------- */
+/* ---- moving on ---- */
 
 static uint64_t visits_of_root(pgas_mcts_t *mcts)
 {
@@ -341,9 +353,10 @@ static void advance(void)
         const pgas_mcts_child_t *child = &r.children[i % 2]; /* also one that is not best */
         pgas_mcts_move_t move = child->move;
         uint64_t visits = child->visits, nodes = r.stats.nodes, bytes = r.stats.bytes;
-        good = good && pgas_mcts_advance(mcts, me == 0 ? move : 12345) == PGAS_OK; /* rank 0's move rules */
+        /* rank 0's move rules */
+        good = good && pgas_mcts_advance(mcts, me == 0 ? move : 12345) == PGAS_OK;
         noughts_apply(&state, move, NULL);
-        good = good && memcmp(pgas_mcts_state(mcts), &state, sizeof(state)) == 0;
+        good = good && memcmp(pgas_mcts_state(mcts), &state, sizeof state) == 0;
         kept = kept && visits_of_root(mcts) == visits;
         pgas_mcts_stats_t stats = stats_of(mcts);
         less = less && stats.nodes < nodes && stats.bytes < bytes && stats.nodes > 0;
@@ -357,7 +370,8 @@ static void advance(void)
     pgas_mcts_destroy(mcts);
 }
 
-/* A tree on each rank: who has not tried the move begins anew, the others go on from what they know. */
+/* A tree on each rank: who has not tried the move begins anew, the others go on from what they
+ * know. */
 static void advance_each_tree(void)
 {
     pgas_mcts_spec_t spec = noughts_spec();
@@ -407,10 +421,13 @@ static void advance_refused(void)
     bool good = pgas_mcts_advance(mcts, nim_take(0, 4)) == PGAS_ERR_RANGE &&
                 pgas_mcts_advance(mcts, PGAS_MCTS_NO_MOVE) == PGAS_ERR_RANGE;
     good = search_for(mcts, &spec, 300) && good;
-    good = pgas_mcts_advance(mcts, nim_take(0, 4)) == PGAS_ERR_RANGE && good && visits_of_root(mcts) == 300;
-    spmd_ok(good && memcmp(pgas_mcts_state(mcts), &state, sizeof(state)) == 0, "a move that is not legal changes nothing");
+    good = pgas_mcts_advance(mcts, nim_take(0, 4)) == PGAS_ERR_RANGE && good &&
+           visits_of_root(mcts) == 300;
+    spmd_ok(good && memcmp(pgas_mcts_state(mcts), &state, sizeof state) == 0,
+            "a move that is not legal changes nothing");
     pgas_mcts_set_state(mcts, &over);
-    spmd_ok(pgas_mcts_advance(mcts, nim_take(0, 1)) == PGAS_ERR_RANGE, "at a final root no move is legal");
+    spmd_ok(pgas_mcts_advance(mcts, nim_take(0, 1)) == PGAS_ERR_RANGE,
+            "at a final root no move is legal");
     pgas_mcts_destroy(mcts);
 }
 
@@ -418,16 +435,18 @@ static void advance_untried(void)
 {
     pgas_mcts_spec_t spec = noughts_spec(), dice = dice_spec();
     noughts_t state = noughts_start;
-    dice_t thrown = {0, 0, 0, 0, 0};
+    dice_t thrown = { 0, 0, 0, 0, 0 };
     pgas_mcts_t *mcts = search_at(&spec, NULL, &state);
     bool good = pgas_mcts_advance(mcts, 4) == PGAS_OK;
     noughts_apply(&state, 4, NULL);
-    good = good && memcmp(pgas_mcts_state(mcts), &state, sizeof(state)) == 0 && visits_of_root(mcts) == 0;
+    good = good && memcmp(pgas_mcts_state(mcts), &state, sizeof state) == 0 &&
+           visits_of_root(mcts) == 0;
     good = search_for(mcts, &spec, 500) && good && r.info.visits == 500;
     spmd_ok(good, "a move that was never tried, before any search");
     pgas_mcts_destroy(mcts);
     mcts = search_at(&dice, NULL, &thrown);
-    good = search_for(mcts, &dice, 1000) && pgas_mcts_advance(mcts, 6) == PGAS_OK && pgas_mcts_advance(mcts, 5) == PGAS_OK;
+    good = search_for(mcts, &dice, 1000) && pgas_mcts_advance(mcts, 6) == PGAS_OK &&
+           pgas_mcts_advance(mcts, 5) == PGAS_OK;
     good = search_for(mcts, &dice, 500) && good && r.info.best == DICE_KEEP;
     spmd_ok(good, "what chance has drawn is a move, too");
     pgas_mcts_destroy(mcts);
@@ -438,20 +457,22 @@ static void new_state(void)
     pgas_mcts_spec_t spec = digits_spec();
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     opts.no_proofs = true;
-    digits_t other = {1, {0}};
+    digits_t other = { 1, { 0 } };
     pgas_mcts_t *mcts = NULL;
     bool good = pgas_mcts_create(&spec, &opts, &mcts) == PGAS_OK && !pgas_mcts_state(mcts);
     good = good && pgas_mcts_set_state(mcts, me == 0 ? &digits_start : NULL) == PGAS_OK;
-    good = good && memcmp(pgas_mcts_state(mcts), &digits_start, sizeof(digits_start)) == 0;
+    good = good && memcmp(pgas_mcts_state(mcts), &digits_start, sizeof digits_start) == 0;
     spmd_ok(all(good), "rank 0's state rules; before there is none");
     good = search_for(mcts, &spec, 800);
     pgas_mcts_stats_t before = r.stats;
     good = pgas_mcts_set_state(mcts, me == 0 ? &other : &digits_start) == PGAS_OK && good;
-    good = good && memcmp(pgas_mcts_state(mcts), &other, sizeof(other)) == 0 && visits_of_root(mcts) == 0;
+    good = good && memcmp(pgas_mcts_state(mcts), &other, sizeof other) == 0 &&
+           visits_of_root(mcts) == 0;
     pgas_mcts_stats_t after = stats_of(mcts);
     good = good && after.nodes <= 1 && after.bytes * 50 < before.bytes;
     good = search_for(mcts, &spec, 400) && good;
-    spmd_ok(good && r.info.visits == 400 && r.line[0] == digits_best[1], "a new state drops the tree");
+    spmd_ok(good && r.info.visits == 400 && r.line[0] == digits_best[1],
+            "a new state drops the tree");
     pgas_mcts_destroy(mcts);
 }
 

@@ -1,6 +1,7 @@
 /* Tree search: corners.
- *   what:   times and memory beyond all limits; ways through a graph that is known; a root of chance, probabilities that are
- *           none; many threads that look all the time while others search and move; few rollouts on many roots
+ *   what:   times and memory beyond all limits; ways through a graph that is known; a root of
+ *           chance, probabilities that are none; many threads that look all the time while others
+ *           search and move; few rollouts on many roots
  *   np:     1 2 3 5
  *   nodes:  0 1
  *   source: pgas/mcts.h
@@ -29,9 +30,8 @@ static uint32_t maze_moves(const void *state, pgas_mcts_move_t *moves, float *pr
     (void)state, (void)arg;
     for (uint32_t i = 0; i < maze.n_moves; i++) {
         moves[i] = i;
-        if (priors) {
+        if (priors)
             priors[i] = 1 / (float)maze.n_moves;
-        }
     }
     return maze.n_moves;
 }
@@ -74,28 +74,32 @@ static pgas_mcts_spec_t maze_spec(uint64_t n, uint32_t n_moves)
 
 static pgas_mcts_t *shared;
 
-static pgas_mcts_t *make(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *opts, const void *state)
+static pgas_mcts_t *make(const pgas_mcts_spec_t *spec, const pgas_mcts_opts_t *opts,
+                         const void *state)
 {
     pgas_mcts_t *mcts = NULL;
-    bool good = pgas_mcts_create(spec, opts, &mcts) == PGAS_OK && pgas_mcts_set_state(mcts, state) == PGAS_OK;
+    bool good = pgas_mcts_create(spec, opts, &mcts) == PGAS_OK &&
+                pgas_mcts_set_state(mcts, state) == PGAS_OK;
     return good ? mcts : NULL;
 }
 
-/* Once all positions are known, each way goes through thousands of moves that nobody has made before. */
+/* Once all positions are known, each way goes through thousands of moves that nobody has made
+ * before. */
 static void long_ways(void)
 {
     pgas_mcts_spec_t spec = maze_spec(200, 400);
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info = {0};
-    maze_t start = {1};
+    pgas_mcts_info_t info = { 0 };
+    maze_t start = { 1 };
     opts.place = PGAS_MCTS_HASH;
     opts.max_depth = pgas_n_ranks() == 1 ? 65000 : 1000;
     opts.in_flight = 4;
     budget.rollouts = 220;
     pgas_mcts_t *mcts = make(&spec, &opts, &start);
     pgas_status_t status = pgas_mcts_search(mcts, &budget, &info);
-    spmd_ok(status == PGAS_OK && info.rollouts == 220 && info.lost == 0, "ways as long as they may be, in a graph that is known");
+    spmd_ok(status == PGAS_OK && info.rollouts == 220 && info.lost == 0,
+            "ways as long as they may be, in a graph that is known");
     pgas_mcts_destroy(mcts);
 }
 
@@ -109,21 +113,23 @@ static void call_back(const pgas_mcts_info_t *info, void *arg)
     budget.rollouts = 1;
     *n_p += pgas_mcts_search(shared, &budget, NULL) == PGAS_ERR_CONTEXT;
     *n_p += pgas_mcts_audit(shared, &wrong, &open) == PGAS_ERR_CONTEXT;
-    *n_p += pgas_mcts_advance(shared, 0) == PGAS_ERR_CONTEXT && pgas_mcts_destroy(shared) == PGAS_ERR_CONTEXT;
+    *n_p += pgas_mcts_advance(shared, 0) == PGAS_ERR_CONTEXT &&
+            pgas_mcts_destroy(shared) == PGAS_ERR_CONTEXT;
 }
 
 static void calls_back(void)
 {
     pgas_mcts_spec_t spec = maze_spec(1000, 10);
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    maze_t start = {1};
+    maze_t start = { 1 };
     int n = 0;
     budget.rollouts = 100;
     budget.progress = call_back;
     budget.progress_arg = &n;
     shared = make(&spec, NULL, &start);
     pgas_status_t status = pgas_mcts_search(shared, &budget, NULL);
-    spmd_ok(status == PGAS_OK && n == (pgas_rank() == 0 ? 3 : 0), "a search's progress function begins nothing with it");
+    spmd_ok(status == PGAS_OK && n == (pgas_rank() == 0 ? 3 : 0),
+            "a search's progress function begins nothing with it");
     pgas_mcts_destroy(shared);
 }
 
@@ -132,19 +138,21 @@ static void beyond(void)
     pgas_mcts_spec_t spec = maze_spec(1000000, 10);
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    pgas_mcts_info_t info = {0};
-    maze_t start = {1};
+    pgas_mcts_info_t info = { 0 };
+    maze_t start = { 1 };
     opts.memory_bytes = 64 << 10;
     opts.phase = 64;
     pgas_mcts_t *mcts = make(&spec, &opts, &start);
     budget.rollouts = 100;
     budget.time_us = INT64_MAX;
     pgas_status_t status = pgas_mcts_search(mcts, &budget, &info);
-    spmd_ok(status == PGAS_OK && info.end == PGAS_MCTS_BY_ROLLOUTS && info.rollouts == 100, "more time than clocks can tell");
+    spmd_ok(status == PGAS_OK && info.end == PGAS_MCTS_BY_ROLLOUTS && info.rollouts == 100,
+            "more time than clocks can tell");
     budget = (pgas_mcts_budget_t)PGAS_MCTS_BUDGET_INIT;
     budget.memory_bytes = 1 << 20;
     status = pgas_mcts_search(mcts, &budget, &info);
-    spmd_ok(status == PGAS_OK && info.end == PGAS_MCTS_BY_MEMORY, "memory that the search does not take ends it all the same");
+    spmd_ok(status == PGAS_OK && info.end == PGAS_MCTS_BY_MEMORY,
+            "memory that the search does not take ends it all the same");
     pgas_mcts_destroy(mcts);
 }
 
@@ -158,7 +166,8 @@ static void *look_all_the_time(void *arg)
     pgas_mcts_info_t info;
     *good_p = pgas_thread_attach() == PGAS_OK;
     while (*good_p && !__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
-        *good_p = pgas_mcts_look(shared, &info) == PGAS_OK && info.visits > 0 && info.best != PGAS_MCTS_NO_MOVE;
+        *good_p = pgas_mcts_look(shared, &info) == PGAS_OK && info.visits > 0 &&
+                  info.best != PGAS_MCTS_NO_MOVE;
     }
     pgas_thread_detach();
     return NULL;
@@ -170,7 +179,7 @@ static void looks(void)
     pgas_mcts_spec_t spec = maze_spec(1000000, 3);
     pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    maze_t start = {1};
+    maze_t start = { 1 };
     pthread_t thread;
     bool good = true, others = true;
     budget.rollouts = 2000;
@@ -182,7 +191,8 @@ static void looks(void)
     for (int i = 0; i < 4 && good; i++) {
         pgas_mcts_child_t best;
         size_t n;
-        good = pgas_mcts_search(shared, &budget, NULL) == PGAS_OK && pgas_mcts_children(shared, &best, 1, &n) == PGAS_OK;
+        good = pgas_mcts_search(shared, &budget, NULL) == PGAS_OK &&
+               pgas_mcts_children(shared, &best, 1, &n) == PGAS_OK;
         good = good && pgas_mcts_advance(shared, best.move) == PGAS_OK;
     }
     __atomic_store_n(&done, true, __ATOMIC_RELEASE);
@@ -202,19 +212,21 @@ static void few_rollouts(void)
         pgas_mcts_spec_t spec = maze_spec(1000, 40);
         pgas_mcts_opts_t opts = PGAS_MCTS_OPTS_INIT;
         pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-        pgas_mcts_info_t info = {0};
+        pgas_mcts_info_t info = { 0 };
         pgas_mcts_move_t move = PGAS_MCTS_NO_MOVE;
-        maze_t start = {seed};
+        maze_t start = { seed };
         size_t n = 0;
         opts.seed = seed;
         opts.mode = PGAS_MCTS_ROOT;
         budget.rollouts = 2 * (uint64_t)pgas_n_ranks() + 1;
         pgas_mcts_t *mcts = make(&spec, &opts, &start);
-        n_bad += pgas_mcts_search(mcts, &budget, &info) != PGAS_OK || pgas_mcts_line(mcts, &move, 1, &n) != PGAS_OK;
+        n_bad += pgas_mcts_search(mcts, &budget, &info) != PGAS_OK ||
+                 pgas_mcts_line(mcts, &move, 1, &n) != PGAS_OK;
         n_bad += info.best == PGAS_MCTS_NO_MOVE || n == 0 || move != info.best;
         pgas_mcts_destroy(mcts);
     }
-    spmd_ok(n_bad == 0, "mode ROOT: the variation begins with the best move, also if rank 0 has not tried it");
+    spmd_ok(n_bad == 0,
+            "mode ROOT: the variation begins with the best move, also if rank 0 has not tried it");
 }
 
 /* ---- chance at the root ---- */
@@ -235,9 +247,8 @@ static uint32_t die_moves(const void *state, pgas_mcts_move_t *moves, float *pri
     (void)state, (void)arg;
     for (uint32_t i = 0; i < 3; i++) {
         moves[i] = i + 1;
-        if (priors) {
+        if (priors)
             priors[i] = chances[i];
-        }
     }
     return 3;
 }
@@ -258,7 +269,7 @@ static bool roll(float a, float b, float c, pgas_mcts_child_t *child, pgas_mcts_
 {
     pgas_mcts_spec_t spec = PGAS_MCTS_SPEC_INIT;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
-    maze_t start = {0};
+    maze_t start = { 0 };
     size_t n = 0;
     chances[0] = a, chances[1] = b, chances[2] = c;
     spec.name = "die";
@@ -281,7 +292,8 @@ static void dice(void)
 {
     pgas_mcts_info_t info;
     pgas_mcts_child_t child[3];
-    bool good = roll(.5f, .25f, .25f, child, &info) && info.proven && fabs(info.value - .6875) < 1e-4;
+    bool good =
+        roll(.5f, .25f, .25f, child, &info) && info.proven && fabs(info.value - .6875) < 1e-4;
     int n_bad = 0;
     for (int i = 0; i < 3; i++) {
         double want = child[i].move == 1 ? 1 : child[i].move == 2 ? .5 : .25;

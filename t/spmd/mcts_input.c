@@ -1,6 +1,7 @@
 /* Tree search: bad input.
- *   what:   descriptions, options and budgets that make no sense are refused with the stated status, the same on all ranks,
- *           and with a line that says what is wrong; nothing works before init or after finalize; nothing is lost by it
+ *   what:   descriptions, options and budgets that make no sense are refused with the stated
+ *           status, the same on all ranks, and with a line that says what is wrong; nothing works
+ *           before init or after finalize; nothing is lost by it
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   source: pgas/mcts.h
@@ -14,31 +15,30 @@ static int me, n_ranks;
 
 static bool bad(bool good, const char *what)
 {
-    if (!good) {
+    if (!good)
         printf("# rank %d, not as promised: %s\n", spmd_rank(), what);
-    }
     return !good;
 }
 
-/* ---- without the library ----------------------------------------------------------------------------------------- */
+/* ---- without the library ---- */
 
 static void without_library(const char *when)
 {
     pgas_mcts_spec_t spec = digits_spec();
     pgas_mcts_t *mcts = NULL;
-    spmd_ok(pgas_mcts_create(&spec, NULL, &mcts) == PGAS_ERR_NOT_INIT && !mcts, "%s there is no search", when);
+    spmd_ok(pgas_mcts_create(&spec, NULL, &mcts) == PGAS_ERR_NOT_INIT && !mcts,
+            "%s there is no search", when);
 }
 
-/* ---- descriptions ------------------------------------------------------------------------------------------------ */
+/* ---- descriptions ---- */
 
 static int refused_spec(const pgas_mcts_spec_t *spec, pgas_status_t want, const char *what)
 {
     pgas_mcts_t *mcts = NULL;
     pgas_status_t status = pgas_mcts_create(spec, NULL, &mcts);
     int n_bad = bad(status == want && !mcts, what);
-    if (mcts) {
+    if (mcts)
         pgas_mcts_destroy(mcts);
-    }
     return n_bad;
 }
 
@@ -69,13 +69,14 @@ static void descriptions(void)
     SPEC(spec.moves_max = UINT32_MAX, PGAS_ERR_LIMIT);
     n_bad += refused_spec(NULL, PGAS_ERR_INVALID, "no description");
     pgas_mcts_spec_t good = noughts_spec();
-    n_bad += bad(pgas_mcts_create(&good, NULL, NULL) == PGAS_ERR_INVALID, "no place for the search");
+    n_bad +=
+        bad(pgas_mcts_create(&good, NULL, NULL) == PGAS_ERR_INVALID, "no place for the search");
     bool has_said = said("mcts");
     spmd_ok(n_bad == 0, "descriptions that make no sense");
     spmd_ok(has_said, "and the log says so");
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 static int refused_opts(const pgas_mcts_opts_t *opts, pgas_status_t want, const char *what)
 {
@@ -83,9 +84,8 @@ static int refused_opts(const pgas_mcts_opts_t *opts, pgas_status_t want, const 
     pgas_mcts_t *mcts = NULL;
     pgas_status_t status = pgas_mcts_create(&spec, opts, &mcts);
     int n_bad = bad(status == want && !mcts, what);
-    if (mcts) {
+    if (mcts)
         pgas_mcts_destroy(mcts);
-    }
     return n_bad;
 }
 
@@ -149,7 +149,8 @@ static void ranks_disagree(void)
         if (i == 3) { /* bad on one rank only: the same status on all */
             pgas_status_t status = pgas_mcts_create(last ? NULL : &mine, NULL, &mcts);
             bool has_said = said("mcts");
-            spmd_ok(status == PGAS_ERR_INVALID && !mcts && has_said, "bad on one rank, refused on all");
+            spmd_ok(status == PGAS_ERR_INVALID && !mcts && has_said,
+                    "bad on one rank, refused on all");
         } else {
             pgas_status_t status = pgas_mcts_create(&mine, &opts, &mcts);
             bool has_said = said("mcts");
@@ -161,14 +162,16 @@ static void ranks_disagree(void)
     }
 }
 
-/* ---- budgets and calls ------------------------------------------------------------------------------------------- */
+/* ---- budgets and calls ---- */
 
-#define BUDGET(change)                                                                                          \
-    do {                                                                                                        \
-        pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;                                                      \
-        pgas_mcts_info_t info = {.visits = 77};                                                                 \
-        change;                                                                                                 \
-        n_bad += bad(pgas_mcts_search(mcts, &budget, &info) == PGAS_ERR_INVALID && info.visits == 77, #change); \
+#define BUDGET(change)                                                                           \
+    do {                                                                                         \
+        pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;                                       \
+        pgas_mcts_info_t info = { .visits = 77 };                                                \
+        change;                                                                                  \
+        n_bad +=                                                                                 \
+            bad(pgas_mcts_search(mcts, &budget, &info) == PGAS_ERR_INVALID && info.visits == 77, \
+                #change);                                                                        \
     } while (0)
 
 static void budgets(void)
@@ -191,7 +194,8 @@ static void budgets(void)
     spmd_ok(has_said, "and the log says so");
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
     budget.rollouts = 300;
-    spmd_ok(pgas_mcts_search(mcts, &budget, NULL) == PGAS_OK && search_for(mcts, &spec, 300) && r.info.visits == 600,
+    spmd_ok(pgas_mcts_search(mcts, &budget, NULL) == PGAS_OK && search_for(mcts, &spec, 300) &&
+                r.info.visits == 600,
             "after that it works as before");
     pgas_mcts_destroy(mcts);
 }
@@ -209,7 +213,7 @@ static void without_state(void)
     int n_bad = bad(pgas_mcts_create(&spec, NULL, &mcts) == PGAS_OK, "create");
     budget.rollouts = 5;
     said_begin();
-    n_bad += bad(pgas_mcts_state(mcts) == NULL, "state");
+    n_bad += bad(!pgas_mcts_state(mcts), "state");
     n_bad += bad(pgas_mcts_search(mcts, &budget, &info) == PGAS_ERR_INVALID, "search");
     n_bad += bad(pgas_mcts_advance(mcts, 0) == PGAS_ERR_INVALID, "advance");
     n_bad += bad(pgas_mcts_set_state(mcts, NULL) == PGAS_ERR_INVALID, "set_state of nothing");
@@ -221,12 +225,16 @@ static void without_state(void)
     spmd_ok(n_bad == 0, "without a state, or a place for the answer");
     n_bad = bad(pgas_mcts_set_state(mcts, &digits_start) == PGAS_OK, "set_state");
     n_bad += bad(pgas_mcts_search(mcts, &budget, &info) == PGAS_OK, "search");
-    n_bad += bad(pgas_mcts_children(mcts, NULL, 0, &n) == PGAS_OK && n == DIGITS_BASE, "how many children");
-    n_bad += bad(pgas_mcts_children(mcts, &child, 1, &n) == PGAS_OK && n == DIGITS_BASE && child.move == info.best,
+    n_bad += bad(pgas_mcts_children(mcts, NULL, 0, &n) == PGAS_OK && n == DIGITS_BASE,
+                 "how many children");
+    n_bad += bad(pgas_mcts_children(mcts, &child, 1, &n) == PGAS_OK && n == DIGITS_BASE &&
+                     child.move == info.best,
                  "the first child");
     n_bad += bad(pgas_mcts_line(mcts, NULL, 0, &n) == PGAS_OK && n > 0, "how long a line");
-    n_bad += bad(pgas_mcts_line(mcts, &move, 1, &n) == PGAS_OK && move == info.best, "the first move");
-    n_bad += bad(pgas_mcts_audit(mcts, &wrong, &open) == PGAS_OK && wrong == 0 && open == 0, "audit");
+    n_bad +=
+        bad(pgas_mcts_line(mcts, &move, 1, &n) == PGAS_OK && move == info.best, "the first move");
+    n_bad +=
+        bad(pgas_mcts_audit(mcts, &wrong, &open) == PGAS_OK && wrong == 0 && open == 0, "audit");
     spmd_ok(n_bad == 0, "answers that are cut short");
     pgas_mcts_destroy(mcts);
 }
@@ -242,7 +250,7 @@ static void no_search(void)
     budget.rollouts = 5;
     said_begin();
     int n_bad = bad(pgas_mcts_destroy(NULL) == PGAS_OK, "destroy");
-    n_bad += bad(pgas_mcts_state(NULL) == NULL, "state");
+    n_bad += bad(!pgas_mcts_state(NULL), "state");
     n_bad += bad(pgas_mcts_set_state(NULL, &digits_start) == PGAS_ERR_INVALID, "set_state");
     n_bad += bad(pgas_mcts_search(NULL, &budget, &info) == PGAS_ERR_INVALID, "search");
     n_bad += bad(pgas_mcts_advance(NULL, 0) == PGAS_ERR_INVALID, "advance");
@@ -257,7 +265,7 @@ static void no_search(void)
     spmd_ok(n_bad == 0, "no search is refused, destroying nothing is not");
 }
 
-/* ---- who may call ------------------------------------------------------------------------------------------------ */
+/* ---- who may call ---- */
 
 static pgas_mcts_t *shared;
 
@@ -269,10 +277,12 @@ static void *stranger(void *arg)
     pgas_mcts_info_t info;
     pgas_mcts_budget_t budget = PGAS_MCTS_BUDGET_INIT;
     budget.rollouts = 5;
-    *n_bad_p +=
-        bad(pgas_mcts_create(&spec, NULL, &mcts) == PGAS_ERR_CONTEXT && !mcts, "create by a thread that is not attached");
-    *n_bad_p += bad(pgas_mcts_search(shared, &budget, &info) == PGAS_ERR_CONTEXT, "search by a thread that is not attached");
-    *n_bad_p += bad(pgas_mcts_look(shared, &info) == PGAS_ERR_CONTEXT, "look by a thread that is not attached");
+    *n_bad_p += bad(pgas_mcts_create(&spec, NULL, &mcts) == PGAS_ERR_CONTEXT && !mcts,
+                    "create by a thread that is not attached");
+    *n_bad_p += bad(pgas_mcts_search(shared, &budget, &info) == PGAS_ERR_CONTEXT,
+                    "search by a thread that is not attached");
+    *n_bad_p += bad(pgas_mcts_look(shared, &info) == PGAS_ERR_CONTEXT,
+                    "look by a thread that is not attached");
     return NULL;
 }
 
@@ -286,7 +296,8 @@ static void strangers(void)
     pthread_create(&thread, NULL, stranger, &n_bad);
     pthread_join(thread, NULL);
     said_end();
-    spmd_ok(n_bad == 0 && search_for(shared, &spec, 100), "threads that are not attached are refused");
+    spmd_ok(n_bad == 0 && search_for(shared, &spec, 100),
+            "threads that are not attached are refused");
     pgas_mcts_destroy(shared);
 }
 

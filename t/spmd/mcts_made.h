@@ -1,5 +1,6 @@
-/* A game that is made up: a tree, or with a hash a graph, in which all follows from a key. States have any size and are
- * full of words that follow from the key too, so that one that was changed or cut on its way is noticed. */
+/* A game that is made up: a tree, or with a hash a graph, in which all follows from a key. States
+ * have any size and are full of words that follow from the key too, so that one that was changed or
+ * cut on its way is noticed. */
 #ifndef T_SPMD_MCTS_MADE_H
 #define T_SPMD_MCTS_MADE_H
 
@@ -54,10 +55,12 @@ static inline int made_turn(const void *state, void *arg)
 {
     const made_t *s = state;
     const made_game_t *game = arg;
-    return game->chance && s->depth % 4 == 3 ? PGAS_MCTS_CHANCE : (int)(s->depth % (unsigned)game->n_players);
+    return game->chance && s->depth % 4 == 3 ? PGAS_MCTS_CHANCE
+                                             : (int)(s->depth % (unsigned)game->n_players);
 }
 
-static inline uint32_t made_moves(const void *state, pgas_mcts_move_t *moves, float *priors, void *arg)
+static inline uint32_t made_moves(const void *state, pgas_mcts_move_t *moves, float *priors,
+                                  void *arg)
 {
     const made_t *s = state;
     const made_game_t *game = arg;
@@ -86,7 +89,8 @@ static inline void made_values(const made_t *s, float *values, const made_game_t
 {
     uint64_t bits = made_mix(s->key ^ s->depth);
     for (int p = 0; p < game->n_players; p++)
-        values[p] = game->n_players == 2 ? (float)((bits ^ (unsigned)p) & 1) : (float)(bits >> (8 * p) & 255) / 255;
+        values[p] = game->n_players == 2 ? (float)((bits ^ (unsigned)p) & 1)
+                                         : (float)(bits >> (8 * p) & 255) / 255;
 }
 
 static inline bool made_outcome(const void *state, float *values, void *arg)

@@ -1,7 +1,8 @@
 /* Memory of a search.
- *   what:   over 100 moves of games against itself neither the memory of nodes nor that of the process grows, though many
- *           times as much is made and dropped; a move, and a new state, give back what is not below them, on every rank; at
- *           the end of a search all is given back, threads too
+ *   what:   over 100 moves of games against itself neither the memory of nodes nor that of the
+ *           process grows, though many times as much is made and dropped; a move, and a new state,
+ *           give back what is not below them, on every rank; at the end of a search all is given
+ *           back, threads too
  *   np:     1 2 3
  *   nodes:  0 1 2
  *   needs:  no-sanitizers
@@ -13,11 +14,12 @@
 #include "pgas/hex.h"
 #include "t/spmd/job.h"
 
-#define SIZE 7
-#define N_MOVES 100
-#define WARM_UP 20
+#define SIZE     7
+#define N_MOVES  100
+#define WARM_UP  20
 #define ROLLOUTS 3000
-#define GROWTH (6 << 20) /* bytes of a rank that are not called growth: nodes are taken from pieces of 2 MiB */
+/* bytes of a rank that are not called growth: nodes are taken from pieces of 2 MiB */
+#define GROWTH (6 << 20)
 
 static int n_bad;
 
@@ -92,7 +94,8 @@ static pgas_mcts_t *begin_search(uint64_t seed)
 static void memory_stays(uint64_t seed)
 {
     int64_t early = 0, growth;
-    uint64_t high = 0, peak = 0, made = 0, before = 0; /* of all ranks: how they share the nodes depends on their load */
+    /* of all ranks: how they share the nodes depends on their load */
+    uint64_t high = 0, peak = 0, made = 0, before = 0;
     int n_kept = 0;
     pgas_mcts_t *mcts = begin_search(seed);
     begin_game(mcts);
@@ -116,12 +119,15 @@ static void memory_stays(uint64_t seed)
         }
     }
     growth = resident_bytes() - early;
-    spmd_diag("rank 0: %.1f MiB grew by %.2f MiB, nodes: at most %.2f MiB after %d moves, %.2f MiB after %d; "
-              "%.1f MiB made meanwhile by all", (double)early / 1048576, (double)growth / 1048576, (double)high / 1048576,
-              WARM_UP, (double)peak / 1048576, N_MOVES, (double)made / 1048576);
+    spmd_diag("rank 0: %.1f MiB grew by %.2f MiB, nodes: at most %.2f MiB after %d moves, %.2f MiB "
+              "after %d; "
+              "%.1f MiB made meanwhile by all",
+              (double)early / 1048576, (double)growth / 1048576, (double)high / 1048576, WARM_UP,
+              (double)peak / 1048576, N_MOVES, (double)made / 1048576);
     spmd_ok(made > 4 * (uint64_t)pgas_n_ranks() * GROWTH, "far more is made than may be kept");
     spmd_ok(growth < GROWTH, "the process does not grow");
-    spmd_ok(peak < 3 * high, "nor does what the nodes take at most, but for what is known below a good move");
+    spmd_ok(peak < 3 * high,
+            "nor does what the nodes take at most, but for what is known below a good move");
     spmd_is_int(n_kept, 0, "each move gives something back");
     BAD(pgas_mcts_destroy(mcts));
 }
@@ -144,16 +150,17 @@ static void dropped_trees(uint64_t seed)
     pgas_mcts_stats_t full = stats_of(mcts);
     BAD(pgas_mcts_children(mcts, child, SIZE * SIZE, &n));
     bool tried = n == 0 || child[n - 1].visits > 0;
-    spmd_ok(!tried && full.nodes > 1000, "%d nodes, and a move that was not tried", (int)full.nodes);
+    spmd_ok(!tried && full.nodes > 1000, "%d nodes, and a move that was not tried",
+            (int)full.nodes);
     BAD(pgas_mcts_advance(mcts, n > 0 ? child[n - 1].move : 0));
     pgas_mcts_stats_t left = stats_of(mcts);
-    spmd_ok(left.nodes <= 1 && left.bytes * 100 < full.bytes, "after it %d nodes, %d bytes of %d", (int)left.nodes,
-            (int)left.bytes, (int)full.bytes);
+    spmd_ok(left.nodes <= 1 && left.bytes * 100 < full.bytes, "after it %d nodes, %d bytes of %d",
+            (int)left.nodes, (int)left.bytes, (int)full.bytes);
     BAD(pgas_mcts_search(mcts, &budget, NULL));
     begin_game(mcts);
     left = stats_of(mcts);
-    spmd_ok(left.nodes <= 1 && left.bytes * 100 < full.bytes, "after a new state %d nodes, %d bytes", (int)left.nodes,
-            (int)left.bytes);
+    spmd_ok(left.nodes <= 1 && left.bytes * 100 < full.bytes,
+            "after a new state %d nodes, %d bytes", (int)left.nodes, (int)left.bytes);
     BAD(pgas_mcts_destroy(mcts));
 }
 

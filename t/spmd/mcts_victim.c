@@ -1,5 +1,7 @@
-/* One rank of this job is killed while all search a tree: the program of t/spmd/mcts_kill.t, no test by itself.
- *   mcts_victim RANK HOW THREADS    HOW is search: in a playout; or rest: after a search, while the others begin the next.
+/* One rank of this job is killed while all search a tree: the program of t/spmd/mcts_kill.t, no
+ * test by itself.
+ *   mcts_victim RANK HOW THREADS    HOW is search: in a playout; or rest: after a search, while the
+ *                                   others begin the next.
  * The others go on if PGAS_ON_PEER_DEATH says so, and say what they saw. */
 #include <signal.h>
 #include <stdio.h>
@@ -41,7 +43,8 @@ static pgas_mcts_t *begin(int n_threads)
     pgas_hex_t hex;
     spec.playout = deadly_playout;
     opts.n_threads = n_threads;
-    if (pgas_hex_init(&hex, 7, false) != PGAS_OK || pgas_mcts_create(&spec, &opts, &mcts) != PGAS_OK ||
+    if (pgas_hex_init(&hex, 7, false) != PGAS_OK ||
+        pgas_mcts_create(&spec, &opts, &mcts) != PGAS_OK ||
         pgas_mcts_set_state(mcts, &hex) != PGAS_OK)
         exit(4);
     return mcts;
@@ -84,7 +87,8 @@ int main(int argc, char **argv)
     int n_bad = expect(pgas_mcts_search(mcts, &budget, NULL), PGAS_ERR_PEER, "the search");
     clock_gettime(CLOCK_MONOTONIC, &ended);
     n_bad += after(mcts, &budget);
-    printf("%s %d after %d s\n", n_bad == 0 ? "survived" : "failed", pgas_rank(), (int)(ended.tv_sec - begun.tv_sec));
+    printf("%s %d after %d s\n", n_bad == 0 ? "survived" : "failed", pgas_rank(),
+           (int)(ended.tv_sec - begun.tv_sec));
     fflush(stdout);
     _exit(n_bad);
 }

@@ -1,12 +1,15 @@
 /* The messenger against a model: what one rank sends to another is a queue.
- *   what:   calls of random sizes in both directions at once come out of every channel as they would of a queue: in order,
- *           whole, zeros included, while chunks rotate, while a receiver stays away and the channel grows, and with chunks of
- *           the least size; after the first of ten million calls own and pinned memory
- *           grow by a chunk at most, shared memory by what channels may take
+ *   what:   calls of random sizes in both directions at once come out of every channel as they
+ *           would of a queue: in order, whole, zeros included, while chunks rotate, while a
+ *           receiver stays away and the channel grows, and with chunks of the least size; after the
+ *           first of ten million calls own and pinned memory grow by a chunk at most, shared memory
+ *           by what channels may take
  *   np:     2 3 4 7
  *   nodes:  0 1 2
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 | PGAS_FAULT=delay=5,reorder=4,again=3 |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CHUNKS_MAX=2 PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=put PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CHUNKS_MAX=2 PGAS_CALL_MAX=1K | PGAS_FAR_CALLS=put
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
  *   env:    PGAS_FAR_CALLS=message
  *   source: pgas/call.h; seeded model test
  */
@@ -15,14 +18,15 @@
 #include "base/rng.h"
 #include "t/spmd/job.h"
 
-#define BODY_MAX 8192
-#define N_SENT 1500
+#define BODY_MAX  8192
+#define N_SENT    1500
 #define N_MILLION UINT64_C(1000000)
 
 static pgas_handler_t queued, hold, count;
 static int me, n_ranks;
 static uint64_t seed, n_counted;
-static pgasi_rng_t model[JOB_RANKS_MAX]; /* what the source draws from; here it tells what must come next */
+/* what the source draws from; here it tells what must come next */
+static pgasi_rng_t model[JOB_RANKS_MAX];
 static uint64_t n_taken[JOB_RANKS_MAX];
 static int n_wrong;
 static volatile uint64_t *let_go; /* in the heap: a peer stores there */
@@ -127,13 +131,15 @@ static void each_channel_is_a_queue(void)
     }
     while (n_left > 0) {
         int r = (int)pgasi_rng_below(&order, (uint64_t)n_ranks);
-        for (uint64_t n = 1 + pgasi_rng_below(&order, 30); n > 0 && left[r] > 0; n--, left[r]--, n_left--)
+        for (uint64_t n = 1 + pgasi_rng_below(&order, 30); n > 0 && left[r] > 0;
+             n--, left[r]--, n_left--)
             n_bad += send_one(r, &rng[r]);
         if (pgasi_rng_below(&order, 8) == 0)
             pgas_progress();
     }
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && all_taken(N_SENT), "all calls of all pairs arrive once, in both directions at once");
+    spmd_ok(n_bad == 0 && all_taken(N_SENT),
+            "all calls of all pairs arrive once, in both directions at once");
     spmd_is_int(n_wrong, 0, "as out of queues: in order, whole, with all their zeros");
 }
 
@@ -151,11 +157,13 @@ static void a_channel_that_grows_is_a_queue(void)
     *let_go = 0;
     begin_queues();
     pgasi_rng_seed(&rng, seed + (uint64_t)(me * n_ranks + peer));
-    bool near = n_ranks > 1 && pgas_node_of(peer) == pgas_node(); /* elsewhere a put would need the one who stays away */
+    /* elsewhere a put would need the one who stays away */
+    bool near = n_ranks > 1 && pgas_node_of(peer) == pgas_node();
     if (near)
         n_bad += pgas_call(peer, hold, NULL, 0, NULL) != PGAS_OK;
     pgas_status_t status = PGAS_OK;
-    while (near && n < 2000 && (status == PGAS_OK || (pgasi_param.chunks_max > 2 && n_chunks <= 2))) {
+    while (near && n < 2000 &&
+           (status == PGAS_OK || (pgasi_param.chunks_max > 2 && n_chunks <= 2))) {
         static char args[BODY_MAX];
         pgasi_rng_t before = rng;
         message_t m = draw(&rng);
@@ -176,7 +184,8 @@ static void a_channel_that_grows_is_a_queue(void)
     n_bad += pgas_quiesce() != PGAS_OK;
     pgas_allgather(NULL, &n, n_all, sizeof n);
     spmd_ok(grew, "a channel grows while its receiver stays away (%d chunks)", n_chunks);
-    spmd_ok(n_bad == 0 && n_wrong == 0 && n_taken[from] == n_all[from], "and is a queue all the same (%d wrong)", n_wrong);
+    spmd_ok(n_bad == 0 && n_wrong == 0 && n_taken[from] == n_all[from],
+            "and is a queue all the same (%d wrong)", n_wrong);
     pgas_barrier(NULL);
     pgas_free(flag);
 }
@@ -191,7 +200,8 @@ static void a_call_out_of_place_is_noticed(void)
     for (int i = 0; i < 20; i++)
         n_bad += send_one(peer, &rng);
     pgas_quiesce();
-    spmd_ok(n_bad == 0 && n_wrong > 0, "a queue without its first call is noticed (broken on purpose)");
+    spmd_ok(n_bad == 0 && n_wrong > 0,
+            "a queue without its first call is noticed (broken on purpose)");
     pgas_barrier(NULL);
 }
 
@@ -200,10 +210,9 @@ static uint64_t status_kib(const char *field)
     char line[256];
     unsigned long long kib = 0;
     FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f)) {
+    while (f && fgets(line, sizeof line, f))
         if (strncmp(line, field, strlen(field)) == 0)
             sscanf(line + strlen(field), ": %llu", &kib);
-    }
     if (f)
         fclose(f);
     return kib;
@@ -223,17 +232,17 @@ static uint64_t pinned_bytes(void)
 static int send_a_million(pgas_agg_t *agg, int peer, bool gathered, uint64_t n)
 {
     int n_bad = 0;
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         if (gathered)
             n_bad += pgas_agg_call(agg, peer, count, &i, sizeof i) != PGAS_OK;
         else
             n_bad += pgas_call(peer, count, &i, sizeof i, NULL) != PGAS_OK;
-    }
     return n_bad + (pgas_quiesce() != PGAS_OK);
 }
 
-/* Ten millions over all ranks, the first of them to warm up. Off the node all are gathered, for time's sake. Pages of chunks
- * are resident once they are first used: of the channels to and from a neighbour as many as these may have. */
+/* Ten millions over all ranks, the first of them to warm up. Off the node all are gathered, for
+ * time's sake. Pages of chunks are resident once they are first used: of the channels to and from a
+ * neighbour as many as these may have. */
 static void memory_stays(void)
 {
     int peer = (me + 1) % n_ranks, n_bad = 0;
@@ -247,14 +256,18 @@ static void memory_stays(void)
     uint64_t own = status_kib("RssAnon"), shared = status_kib("RssShmem"), pinned = pinned_bytes();
     for (int i = 0; i < 9; i++)
         n_bad += send_a_million(agg, peer, far || i % 2 == 0, share);
-    int64_t grown = (int64_t)(status_kib("RssAnon") - own) * 1024, touched = (int64_t)(status_kib("RssShmem") - shared) * 1024;
-    int64_t pinned_more = (int64_t)(pinned_bytes() - pinned), chunk = (int64_t)pgasi_param.chunk_size;
+    int64_t grown = (int64_t)(status_kib("RssAnon") - own) * 1024,
+            touched = (int64_t)(status_kib("RssShmem") - shared) * 1024;
+    int64_t pinned_more = (int64_t)(pinned_bytes() - pinned),
+            chunk = (int64_t)pgasi_param.chunk_size;
     uint64_t sum[2] = { n_counted, 10 * share }, all[2] = { 0, 1 };
     pgas_allreduce(NULL, sum, all, 2, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && all[0] == all[1], "%llu calls", (unsigned long long)all[1]);
     /* malloc takes 128 KiB at a time; a byte left behind by each call would be nine million. */
-    spmd_ok(own > 0 && grown <= PGASI_MAX(chunk, 128 * 1024), "own memory grew by %lld bytes after the first million", (long long)grown);
-    spmd_ok(touched <= 2 * chunk * pgasi_param.chunks_max, "shared memory in use by %lld", (long long)touched);
+    spmd_ok(own > 0 && grown <= PGASI_MAX(chunk, 128 * 1024),
+            "own memory grew by %lld bytes after the first million", (long long)grown);
+    spmd_ok(touched <= 2 * chunk * pgasi_param.chunks_max, "shared memory in use by %lld",
+            (long long)touched);
     spmd_ok(pinned_more <= chunk, "pinned memory by %lld", (long long)pinned_more);
     pgas_agg_destroy(agg);
 }

@@ -1,6 +1,6 @@
 /* A rank without membarrier.
- *   what:   if one rank of a node, or of another one, has no membarrier, all ranks make fences instead; calls, barriers and
- *           transfers work as ever
+ *   what:   if one rank of a node, or of another one, has no membarrier, all ranks make fences
+ *           instead; calls, barriers and transfers work as ever
  *   np:     2 3
  *   nodes:  0 1
  *   tls:    posix
@@ -44,7 +44,8 @@ int main(int argc, char **argv)
     int rank, n_ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
-    spmd_ok(rank != n_ranks - 1 || forbid_syscall(SYS_membarrier, ENOSYS), "the last rank has no membarrier");
+    spmd_ok(rank != n_ranks - 1 || forbid_syscall(SYS_membarrier, ENOSYS),
+            "the last rank has no membarrier");
     job_start(NULL);
     spmd_ok(pgasi_wait_light_is_fence, "all ranks make fences");
     calls_arrive();

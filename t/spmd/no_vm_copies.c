@@ -1,6 +1,7 @@
 /* Ranks that may not copy each other's memory.
- *   what:   if a filter refuses process_vm_readv and process_vm_writev, always or only between ranks, the transport that
- *           needs them reports it, and init fails on all ranks; other transports carry buffers of calls all the same
+ *   what:   if a filter refuses process_vm_readv and process_vm_writev, always or only between
+ *           ranks, the transport that needs them reports it, and init fails on all ranks; other
+ *           transports carry buffers of calls all the same
  *   np:     2
  *   nodes:  0 1
  *   env:    PGAS_TRANSPORT=ucx
@@ -42,7 +43,8 @@ static void the_transport_says_so(const char *text)
     opts.params = "TRANSPORT=verbs VERBS_DEVICE=snic NODE_MAXSIZE=1";
     said_begin();
     pgas_status_t status = pgas_init(NULL, &opts);
-    spmd_ok(said_by("needs process_vm_readv") > 0 && status == PGAS_ERR_UNSUPPORTED, "verbs on the software NIC: %s", text);
+    spmd_ok(said_by("needs process_vm_readv") > 0 && status == PGAS_ERR_UNSUPPORTED,
+            "verbs on the software NIC: %s", text);
 }
 
 static void buffers_travel(void)
@@ -53,7 +55,8 @@ static void buffers_travel(void)
     pgas_buffer_t buffer = { .address = data, .bytes = sizeof data, .mode = PGAS_BUFFER_PULL };
     pgas_thread_t other = pgas_thread_make(1 - pgas_rank(), PGAS_SLOT_ANY);
     pgas_status_t status = pgas_call_buffer(other, sum, NULL, 0, &buffer, 1, NULL, NULL);
-    spmd_ok(status == PGAS_OK && pgas_quiesce() == PGAS_OK && n_summed == 3 * BYTES, "a buffer that is pulled arrives");
+    spmd_ok(status == PGAS_OK && pgas_quiesce() == PGAS_OK && n_summed == 3 * BYTES,
+            "a buffer that is pulled arrives");
 }
 
 int main(int argc, char **argv)
@@ -61,10 +64,13 @@ int main(int argc, char **argv)
     pgas_handler_register("t.sum", on_sum, NULL, &sum);
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(7);
-    spmd_ok(forbid_others(SYS_process_vm_readv, EPERM) && forbid_others(SYS_process_vm_writev, EPERM),
+    spmd_ok(forbid_others(SYS_process_vm_readv, EPERM) &&
+                forbid_others(SYS_process_vm_writev, EPERM),
             "a filter refuses both between ranks, as Yama does");
     the_transport_says_so("refused and said");
-    spmd_ok(forbid_syscall(SYS_process_vm_readv, EPERM) && forbid_syscall(SYS_process_vm_writev, EPERM), "a filter refuses both");
+    spmd_ok(forbid_syscall(SYS_process_vm_readv, EPERM) &&
+                forbid_syscall(SYS_process_vm_writev, EPERM),
+            "a filter refuses both");
     the_transport_says_so("refused and said again");
     buffers_travel();
     return job_end();

@@ -1,6 +1,6 @@
 /* A connection that only one of two ranks can open again.
- *   what:   rank 0's connection to rank 1 is cut, and its attempts to connect are never answered: it uses the connection
- *           that rank 1 opens, also for a new lane
+ *   what:   rank 0's connection to rank 1 is cut, and its attempts to connect are never answered:
+ *           it uses the connection that rank 1 opens, also for a new lane
  *   np:     2
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
@@ -29,7 +29,8 @@ int connect(int fd, __CONST_SOCKADDR_ARG given, socklen_t bytes)
     int (*next)(int, const struct sockaddr *, socklen_t);
     *(void **)&next = dlsym(RTLD_NEXT, "connect");
     bool other = redirects && address->sa_family == AF_INET;
-    return other ? next(fd, (const struct sockaddr *)&silent, sizeof silent) : next(fd, address, bytes);
+    return other ? next(fd, (const struct sockaddr *)&silent, sizeof silent)
+                 : next(fd, address, bytes);
 }
 
 #pragma GCC visibility pop
@@ -38,7 +39,8 @@ static bool is_connected(int fd)
 {
     struct sockaddr_storage peer;
     socklen_t bytes = sizeof peer;
-    return getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+    return getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0 &&
+           (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
 }
 
 static bool make_silent(void)
@@ -89,13 +91,15 @@ int main(int argc, char **argv)
     pgas_alloc(sizeof(uint64_t), &word);
     bool good = make_silent() && (pgas_rank() == 0 || put(word) == PGAS_OK);
     pgas_barrier(NULL);
-    spmd_ok(good && (pgas_rank() == 1 || put(word) == PGAS_OK), "both ranks put over the connection of rank 1");
+    spmd_ok(good && (pgas_rank() == 1 || put(word) == PGAS_OK),
+            "both ranks put over the connection of rank 1");
     pgas_barrier(NULL);
     redirects = pgas_rank() == 0;
     good = pgas_rank() == 1 || cut() > 0;
     pthread_create(&thread, NULL, put_on_new_lane, &word);
     pthread_join(thread, &result);
-    spmd_ok(good && *(pgas_status_t *)result == PGAS_OK && put(word) == PGAS_OK, "and over the one that it opens again");
+    spmd_ok(good && *(pgas_status_t *)result == PGAS_OK && put(word) == PGAS_OK,
+            "and over the one that it opens again");
     pgas_barrier(NULL);
     int status = job_end();
     MPI_Finalize();

@@ -1,7 +1,8 @@
-/* A wrapper around a transport whose puts arrive as they may at worst: late, the last ones first, from their ends, in
- * pieces of a few bytes; but all of those before a fence before those after it, and a word of 8 aligned bytes at once. Put
- * and fence are refused now and then. It stores into memory that this process maps, so it wants transports where keys can be
- * mapped; others it leaves alone.
+/* A wrapper around a transport whose puts arrive as they may at worst: late, the last ones first,
+ * from their ends, in pieces of a few bytes; but all of those before a fence before those after it,
+ * and a word of 8 aligned bytes at once. Put and fence are refused now and then. It stores into
+ * memory that this process maps, so it wants transports where keys can be mapped; others it leaves
+ * alone.
  *
  *   pgasi_lane_wrap = pieces_wrap;      before the job starts
  *   pieces_mode = PIECES_TORN;          any time
@@ -16,9 +17,10 @@
 #include "transport/wrap.h"
 
 typedef enum {
-    PIECES_WHOLE,  /* as they come */
+    PIECES_WHOLE, /* as they come */
     PIECES_TORN,
-    PIECES_CROSSED /* what must not be: of pieces_lane, puts of words at once, others when the mode changes */
+    /* what must not be: of pieces_lane, puts of words at once, others when the mode changes */
+    PIECES_CROSSED
 } pieces_mode_t;
 
 /* A put as it was issued, and what it read. */
@@ -31,7 +33,8 @@ typedef struct {
 static pieces_mode_t pieces_mode;
 static int pieces_lane = -1;
 static uint64_t pieces_seed = 1, n_torn, n_fences_torn, n_not_mapped;
-/* Puts of the lane, while pieces_noting; and those puts and messages that held the words looked for. */
+/* Puts of the lane, while pieces_noting; and those puts and messages that held the words looked
+ * for. */
 static bool pieces_noting;
 static pieces_put_t pieces_noted[PIECES_NOTED_MAX];
 static int n_noted;
@@ -141,7 +144,8 @@ static void carry_out(pieces_lane_t *lane, int peer)
 
 static bool is_crossed(const pieces_lane_t *lane)
 {
-    return __atomic_load_n(&pieces_mode, __ATOMIC_RELAXED) == PIECES_CROSSED && lane->index == pieces_lane;
+    return __atomic_load_n(&pieces_mode, __ATOMIC_RELAXED) == PIECES_CROSSED &&
+           lane->index == pieces_lane;
 }
 
 /* A few pieces of this and that. */
@@ -213,8 +217,8 @@ static bool refused(pieces_lane_t *lane)
     return pgasi_rng_below(&lane->rng, 8) == 0;
 }
 
-static pgas_status_t pieces_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *key, uint64_t at, const void *from,
-                                size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t pieces_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *key,
+                                uint64_t at, const void *from, size_t bytes, pgasi_tp_comp_t *comp)
 {
     pieces_lane_t *lane = pieces_lane_of(tp_lane);
     pgasi_tp_lane_t *inner = lane->super.inner;
@@ -263,22 +267,25 @@ static pgas_status_t pieces_flush(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_c
     return lane->super.inner->ops->flush(lane->super.inner, peer, comp);
 }
 
-static pgas_status_t pieces_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t at, void *to, size_t bytes,
-                                pgasi_tp_comp_t *comp)
+static pgas_status_t pieces_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t at,
+                                void *to, size_t bytes, pgasi_tp_comp_t *comp)
 {
     pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
     return inner->ops->get(inner, peer, pgasi_wrap_key(key), at, to, bytes, comp);
 }
 
-static pgas_status_t pieces_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t at, pgasi_amo_t op,
-                                size_t bytes, uint64_t operand, uint64_t compare, void *result, pgasi_tp_comp_t *comp)
+static pgas_status_t pieces_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t at,
+                                pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
+                                void *result, pgasi_tp_comp_t *comp)
 {
     pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
-    return inner->ops->amo(inner, peer, pgasi_wrap_key(key), at, op, bytes, operand, compare, result, comp);
+    return inner->ops->amo(inner, peer, pgasi_wrap_key(key), at, op, bytes, operand, compare,
+                           result, comp);
 }
 
-static pgas_status_t pieces_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes, const void *data,
-                               size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t pieces_am(pgasi_tp_lane_t *lane, int peer, const void *header,
+                               size_t header_bytes, const void *data, size_t bytes,
+                               pgasi_tp_comp_t *comp)
 {
     pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
     note_source(pieces_lane_of(lane), data, bytes, false);

@@ -1,11 +1,13 @@
 /* Quiescence.
- *   what:   when pgas_quiesce returns on any rank, every call has run, with all calls that it led to, however they were
- *           sent and whichever thread ran them; many rounds with more threads than cores; with work of the program's own, all
- *           of that has ended too, and is done while others are waited for
+ *   what:   when pgas_quiesce returns on any rank, every call has run, with all calls that it led
+ *           to, however they were sent and whichever thread ran them; many rounds with more threads
+ *           than cores; with work of the program's own, all of that has ended too, and is done
+ *           while others are waited for
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 | PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=64 |
+ *   env:    PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_FAULT=delay=5,reorder=4,again=3
  *   source: pgas/call.h; Mattern's four counters
  */
@@ -29,7 +31,8 @@ static uint32_t round_now;
 static int n_early;
 static pgas_agg_t *agg;
 
-/* Each call leads to none, one or two more, directly, gathered, or through the handlers' aggregator. */
+/* Each call leads to none, one or two more, directly, gathered, or through the handlers'
+ * aggregator. */
 static void on_branch(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     branch_t b;
@@ -42,8 +45,9 @@ static void on_branch(const void *args, size_t bytes, pgas_thread_t source, void
         uint64_t state = b.seed + i;
         branch_t child = { pgasi_rng_splitmix(&state), b.depth - 1, b.round };
         int rank = (int)(child.seed / 16 % (uint64_t)n_ranks);
-        pgas_status_t status = child.seed & 8 ? pgas_agg_call(agg, rank, branch, &child, sizeof child)
-                                              : pgas_call(rank, branch, &child, sizeof child, NULL);
+        pgas_status_t status = child.seed & 8
+                                   ? pgas_agg_call(agg, rank, branch, &child, sizeof child)
+                                   : pgas_call(rank, branch, &child, sizeof child, NULL);
         n_led_to += status == PGAS_OK;
         n_refused += status != PGAS_OK;
     }
@@ -58,7 +62,8 @@ static void on_count(const void *args, size_t bytes, pgas_thread_t source, void 
     n_ran++;
 }
 
-/* All that was sent has run, over all ranks; round_now changes afterwards, so a straggler is early for the next round. */
+/* All that was sent has run, over all ranks; round_now changes afterwards, so a straggler is early
+ * for the next round. */
 static bool one_round(uint64_t seed, uint32_t round, uint64_t off_by)
 {
     pgasi_rng_t rng;
@@ -70,7 +75,9 @@ static bool one_round(uint64_t seed, uint32_t round, uint64_t off_by)
     pgas_barrier(NULL);
     for (uint64_t i = pgasi_rng_below(&rng, 4); i > 0; i--) {
         branch_t b = { pgasi_rng_u64(&rng), 8, round };
-        good = pgas_call((int)pgasi_rng_below(&rng, (uint64_t)n_ranks), branch, &b, sizeof b, NULL) == PGAS_OK && good;
+        good = pgas_call((int)pgasi_rng_below(&rng, (uint64_t)n_ranks), branch, &b, sizeof b,
+                         NULL) == PGAS_OK &&
+               good;
         sent++;
     }
     good = pgas_quiesce() == PGAS_OK && good;
@@ -85,7 +92,8 @@ static void random_rounds(uint64_t seed)
     int n_bad = 0;
     for (uint32_t round = 0; round < ROUNDS; round++)
         n_bad += !one_round(seed, round, 0);
-    spmd_ok(n_bad == 0 && n_early == 0 && n_refused == 0, "%d rounds of calls that lead to calls", ROUNDS);
+    spmd_ok(n_bad == 0 && n_early == 0 && n_refused == 0, "%d rounds of calls that lead to calls",
+            ROUNDS);
     spmd_ok(!one_round(seed, ROUNDS, me == 0), "a call that did not run would be noticed");
 }
 
@@ -135,14 +143,16 @@ static void calls_of_other_threads(void)
     int n_bad = pgas_quiesce() != PGAS_OK;
     uint64_t mine = n_ran, all = 0;
     pgas_allreduce(NULL, &mine, &all, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(n_bad == 0 && n_thread_bad == 0 && all == 300 * (uint64_t)n_ranks, "calls of other threads");
+    spmd_ok(n_bad == 0 && n_thread_bad == 0 && all == 300 * (uint64_t)n_ranks,
+            "calls of other threads");
 }
 
 static sem_t issued, over;
 static size_t away_bytes;
 static int away_calls;
 
-/* Calls, alone and gathered, then stays attached and out of the library until the others have quiesced. */
+/* Calls, alone and gathered, then stays attached and out of the library until the others have
+ * quiesced. */
 static void *caller_that_goes_away(void *arg)
 {
     static char args[4096];
@@ -192,7 +202,8 @@ static int n_inside, n_nested;           /* of run_unit */
 static uint32_t waiting[64 * UNITS];
 static pgasi_rng_t unit_rng;
 
-/* Whoever sees the count sees the unit: with service threads another thread runs the handlers, one at a time. */
+/* Whoever sees the count sees the unit: with service threads another thread runs the handlers, one
+ * at a time. */
 static void on_unit(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)bytes, (void)source, (void)context;
@@ -213,12 +224,13 @@ static void on_echo(const void *args, size_t bytes, pgas_thread_t source, void *
 static void wait_a_moment(uint64_t word)
 {
     uint64_t answer = 0;
-    n_nested += pgas_call_return((me + 1) % n_ranks, echo, &word, sizeof word, &answer, sizeof answer, NULL) != PGAS_OK;
+    n_nested += pgas_call_return((me + 1) % n_ranks, echo, &word, sizeof word, &answer,
+                                 sizeof answer, NULL) != PGAS_OK;
     n_nested += answer != word;
 }
 
-/* One unit: two further ones somewhere, of one depth less. Handlers run in progress alone, which is not called in between
- * unless a call waits. */
+/* One unit: two further ones somewhere, of one depth less. Handlers run in progress alone, which is
+ * not called in between unless a call waits. */
 static int run_unit(void *arg)
 {
     (void)arg;
@@ -231,7 +243,8 @@ static int run_unit(void *arg)
         wait_a_moment(word);
     for (int i = 0; i < 2 && word > 0; i++) {
         uint64_t next = word - 1;
-        pgas_call((int)pgasi_rng_below(&unit_rng, (uint64_t)n_ranks), unit, &next, sizeof next, NULL);
+        pgas_call((int)pgasi_rng_below(&unit_rng, (uint64_t)n_ranks), unit, &next, sizeof next,
+                  NULL);
     }
     __atomic_fetch_add(&work.ended, 1, __ATOMIC_RELEASE);
     n_inside--;
@@ -245,7 +258,8 @@ static void work_of_the_program_ends(uint64_t seed)
     pgasi_rng_seed(&unit_rng, seed + (uint64_t)me);
     work.run = run_unit;
     for (int round = 0; round < 5; round++) {
-        n_bad += me == round % n_ranks && pgas_call((me + 1) % n_ranks, unit, &deep, sizeof deep, NULL) != PGAS_OK;
+        n_bad += me == round % n_ranks &&
+                 pgas_call((me + 1) % n_ranks, unit, &deep, sizeof deep, NULL) != PGAS_OK;
         n_bad += pgas_quiesce_work(&work) != PGAS_OK;
         n_left += n_units_done != n_waiting;
         spmd_barrier();
@@ -255,7 +269,8 @@ static void work_of_the_program_ends(uint64_t seed)
     sums[2] = work.ended;
     pgas_allreduce(NULL, sums, all, 3, PGAS_UINT64, PGAS_SUM);
     spmd_ok(n_bad == 0 && n_left == 0 && all[0] == 5 * want && all[1] == all[2],
-            "work of the program has ended, with all that it led to (%d of %d)", (int)all[0], (int)(5 * want));
+            "work of the program has ended, with all that it led to (%d of %d)", (int)all[0],
+            (int)(5 * want));
     spmd_is_int(n_nested, 0, "work is not begun inside itself, when it waits");
     spmd_barrier();
     n_bad += pgas_call((me + 1) % n_ranks, unit, &deep, sizeof deep, NULL) != PGAS_OK;
@@ -263,7 +278,8 @@ static void work_of_the_program_ends(uint64_t seed)
     spmd_ok(n_bad == 0 && n_units_done + 1 == n_waiting, "without it, it stays");
     pgas_quiesce_work(&work);
     work.run = NULL;
-    spmd_ok(pgas_quiesce_work(&work) == PGAS_ERR_INVALID && pgas_quiesce_work(NULL) == PGAS_OK, "work without a function is refused");
+    spmd_ok(pgas_quiesce_work(&work) == PGAS_ERR_INVALID && pgas_quiesce_work(NULL) == PGAS_OK,
+            "work without a function is refused");
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* What is refused.
- *   what:   bad input and wrong use end with the promised status, the same on all ranks where all take part, with a line that
- *           names what is wrong, and leave everything usable
+ *   what:   bad input and wrong use end with the promised status, the same on all ranks where all
+ *           take part, with a line that names what is wrong, and leave everything usable
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -62,7 +62,9 @@ static int memory_refuses(void)
     REFUSES(pgas_mem_attach(user_memory, 8, &out));
     REFUSES(pgas_mem_detach(ptr));
     REFUSES(pgas_heap_info(&info));
-    n_bad += bad(out == PGAS_NULL && pgas_gptr_of(user_memory) == PGAS_NULL && !pgas_gptr_local(ptr, 1), "pointers");
+    n_bad +=
+        bad(out == PGAS_NULL && pgas_gptr_of(user_memory) == PGAS_NULL && !pgas_gptr_local(ptr, 1),
+            "pointers");
     return n_bad;
 }
 
@@ -129,13 +131,16 @@ static int calls_refuse(void)
     REFUSES(pgas_quiesce());
     REFUSES(pgas_agg_create(NULL, &agg));
     n_bad += bad(pgas_reply(&x, 8) == PGAS_ERR_CONTEXT && !agg, "pgas_reply, pgas_agg_create");
-    n_bad += bad(pgas_agg_flush(NULL, 0) < 0 && pgas_agg_flush_all(NULL) < 0 && pgas_agg_destroy(NULL) == PGAS_OK, "agg");
+    n_bad += bad(pgas_agg_flush(NULL, 0) < 0 && pgas_agg_flush_all(NULL) < 0 &&
+                     pgas_agg_destroy(NULL) == PGAS_OK,
+                 "agg");
     n_bad += bad(pgas_agg_call_far(NULL, 0, 1, &x, 8) < 0, "pgas_agg_call_far");
     pgas_sync_add(&sync, -1);
     n_bad += bad(pgas_sync_test(&sync) == PGAS_OK, "pgas_sync_test");
     pgas_sync_error_t error;
     n_bad += bad(pgas_sync_done(&sync, 2) == PGAS_OK && sync.count == -2, "pgas_sync_done");
-    n_bad += bad(pgas_sync_reset(&sync, 1) == PGAS_ERR_INVALID && pgas_sync_error(&sync, &error) == PGAS_ERR_INVALID,
+    n_bad += bad(pgas_sync_reset(&sync, 1) == PGAS_ERR_INVALID &&
+                     pgas_sync_error(&sync, &error) == PGAS_ERR_INVALID,
                  "pgas_sync_reset, pgas_sync_error");
     n_bad += bad(!pgas_handler_name(1), "pgas_handler_name");
     pgas_sync_fini(&sync);
@@ -177,11 +182,13 @@ static int runtime_refuses(void)
     REFUSES(pgas_thread_place(&place));
     REFUSES(pgas_stats_print(stdout));
     REFUSES(pgas_graph_read("/dev/null", NULL, &graph));
-    n_bad += bad(!pgas_initialized() && pgas_rank() == -1 && pgas_n_ranks() == 0 && pgas_node() == -1 &&
-                     pgas_n_nodes() == 0 && pgas_node_of(0) == -1 && pgas_node_rank() == -1 && pgas_node_size() == 0 &&
-                     pgas_progress() == 0 && pgas_thread_slot(pgas_thread_self()) == 4094,
+    n_bad += bad(!pgas_initialized() && pgas_rank() == -1 && pgas_n_ranks() == 0 &&
+                     pgas_node() == -1 && pgas_n_nodes() == 0 && pgas_node_of(0) == -1 &&
+                     pgas_node_rank() == -1 && pgas_node_size() == 0 && pgas_progress() == 0 &&
+                     pgas_thread_slot(pgas_thread_self()) == 4094,
                  "ranks, nodes, threads");
-    n_bad += bad(strcmp(pgas_version(), PGAS_VERSION_TEXT) == 0 && strcmp(pgas_status_name(PGAS_ERR_PEER), "PGAS_ERR_PEER") == 0,
+    n_bad += bad(strcmp(pgas_version(), PGAS_VERSION_TEXT) == 0 &&
+                     strcmp(pgas_status_name(PGAS_ERR_PEER), "PGAS_ERR_PEER") == 0,
                  "what needs no library");
     return n_bad;
 }
@@ -189,21 +196,23 @@ static int runtime_refuses(void)
 static void unstarted(const char *when)
 {
     spmd_is_int(memory_refuses() + transfers_refuse(), 0, "%s: memory and transfers", when);
-    spmd_is_int(calls_refuse() + collectives_refuse() + runtime_refuses(), 0, "%s: calls, collectives, runtime", when);
+    spmd_is_int(calls_refuse() + collectives_refuse() + runtime_refuses(), 0,
+                "%s: calls, collectives, runtime", when);
 }
 
 /* ---- init that does not start ---- */
 
 static void init_refuses(const char *params, pgas_status_t want, const char *words)
 {
-    int size = spmd_size(), most = strstr(params, "CHUNK_MEMORY") ? size : 1; /* rings are a matter of each node */
+    /* rings are a matter of each node */
+    int size = spmd_size(), most = strstr(params, "CHUNK_MEMORY") ? size : 1;
     pgas_init_opts_t opts = PGAS_INIT_OPTS_INIT;
     opts.params = params;
     said_begin();
     pgas_status_t status = pgas_init(NULL, &opts);
     int ranks = said_by(words);
-    spmd_ok(status == want && ranks >= 1 && ranks <= most && !pgas_initialized(), "init with %s: %s, said once", params,
-            pgas_status_name(want));
+    spmd_ok(status == want && ranks >= 1 && ranks <= most && !pgas_initialized(),
+            "init with %s: %s, said once", params, pgas_status_name(want));
     if (status == PGAS_OK)
         pgas_finalize();
 }
@@ -223,7 +232,8 @@ static void parameters(void)
     if (pgasi_tp_find("verbs"))
         spmd_skip(1, "all transports are in this build");
     else
-        init_refuses("TRANSPORT=verbs", PGAS_ERR_UNSUPPORTED, "PGAS_TRANSPORT=verbs is not in this build");
+        init_refuses("TRANSPORT=verbs", PGAS_ERR_UNSUPPORTED,
+                     "PGAS_TRANSPORT=verbs is not in this build");
     said_begin();
     pgas_init_opts_t opts = { sizeof opts, "TRANSPORT=loopback" };
     pgas_status_t status = pgas_init(NULL, &opts);
@@ -231,7 +241,8 @@ static void parameters(void)
     pgas_finalize();
     int ranks = said_by("PGAS_TRANSPORT=loopback does not reach");
     spmd_ok(started ? alone && !ranks : status == PGAS_ERR_UNSUPPORTED && ranks == 1,
-            "a transport that does not reach the other nodes is refused, said once; on one node none is needed");
+            "a transport that does not reach the other nodes is refused, said once; on one node "
+            "none is needed");
     setenv("PGAS_SPIN_US", "-3", 1);
     init_refuses("INFO=0", PGAS_ERR_INVALID, "PGAS_SPIN_US=-3");
     unsetenv("PGAS_SPIN_US");
@@ -244,18 +255,21 @@ static void sizes_of_options(void)
     said_begin();
     pgas_status_t status = pgas_init(NULL, &opts);
     int ranks = said_by("pgas_init_opts_t has a size of 1");
-    spmd_ok(status == PGAS_ERR_INVALID && ranks == 1 && !pgas_initialized(), "options of a wrong size, on one rank");
+    spmd_ok(status == PGAS_ERR_INVALID && ranks == 1 && !pgas_initialized(),
+            "options of a wrong size, on one rank");
     pgas_init_opts_t zero = { 0, "SPIN_US=77" }, wrong = { 8, NULL };
     status = pgas_init(NULL, &zero);
     pgas_agg_opts_t agg_opts = PGAS_AGG_OPTS_INIT, agg_zero = PGAS_AGG_OPTS_INIT;
     agg_opts.size = 8;
     agg_zero.size = 0;
     pgas_agg_t *agg = NULL;
-    spmd_ok(status == PGAS_OK && pgasi_param.spin_us == 77 && pgas_init(NULL, &wrong) == PGAS_ERR_INVALID &&
-                pgas_agg_create(&agg_opts, &agg) == PGAS_ERR_INVALID && !agg &&
-                pgas_agg_create(&agg_zero, &agg) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK &&
-                pgas_finalize() == PGAS_OK && !pgas_initialized(),
-            "no size is that of the first version; a further init and aggregators refuse a wrong one");
+    spmd_ok(
+        status == PGAS_OK && pgasi_param.spin_us == 77 &&
+            pgas_init(NULL, &wrong) == PGAS_ERR_INVALID &&
+            pgas_agg_create(&agg_opts, &agg) == PGAS_ERR_INVALID && !agg &&
+            pgas_agg_create(&agg_zero, &agg) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK &&
+            pgas_finalize() == PGAS_OK && !pgas_initialized(),
+        "no size is that of the first version; a further init and aggregators refuse a wrong one");
 }
 
 static void unknown_variable(void)
@@ -265,7 +279,8 @@ static void unknown_variable(void)
     pgas_status_t status = pgas_init(NULL, NULL);
     int ranks = said_by("PGAS_HEEP_SIZE is not a known variable: did you mean PGAS_HEAP_SIZE?");
     unsetenv("PGAS_HEEP_SIZE");
-    spmd_ok(status == PGAS_OK && ranks == 1, "an unknown PGAS_ name is warned about, with the one that is meant");
+    spmd_ok(status == PGAS_OK && ranks == 1,
+            "an unknown PGAS_ name is warned about, with the one that is meant");
     pgas_finalize();
 }
 
@@ -280,7 +295,8 @@ static void versions(void)
     pgas_status_t status = pgas_init(NULL, NULL);
     int ranks = said_by("runs libpgas 9.8.7, rank 0 runs " PGAS_VERSION_TEXT);
     unsetenv("PGAS_TEST_VERSION");
-    spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1 && !pgas_initialized(), "another version on a rank");
+    spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1 && !pgas_initialized(),
+            "another version on a rank");
 }
 
 static void missing_handler(void)
@@ -295,13 +311,15 @@ static void missing_handler(void)
     said_begin();
     pgas_status_t status = pgas_init(NULL, NULL);
     int ranks = said_by("handler 't.extra' is registered on rank 0 but missing on rank 1");
-    spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1 && !pgas_initialized(), "a handler that is missing on a rank");
+    spmd_ok(status == PGAS_ERR_MISMATCH && ranks == 1 && !pgas_initialized(),
+            "a handler that is missing on a rank");
     pgas_handler_register("t.count", on_count, NULL, &count); /* a refused init forgets them */
 }
 
 /* ---- pointers and sizes ---- */
 
-/* Every way to use a pointer, with a size that may not fit; returns the statuses that differ from want. */
+/* Every way to use a pointer, with a size that may not fit; returns the statuses that differ from
+ * want. */
 static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
 {
     unsigned char *buffer = job_alloc(2 * AREA), before[2 * AREA];
@@ -313,16 +331,22 @@ static int all_forms(pgas_gptr_t ptr, size_t bytes, pgas_status_t want)
     memcpy(before, buffer, sizeof before);
     n_bad += bad(pgas_put(ptr, buffer, bytes) == want, "put");
     n_bad += bad(pgas_get(buffer, ptr, bytes) == want, "get");
-    n_bad += bad(pgas_copy(ptr, areas[me], bytes) < 0 && pgas_copy(areas[me], ptr, bytes) < 0, "copy");
-    n_bad += bad(pgas_put_nb(ptr, buffer, bytes, &req) == want && pgas_get_nb(buffer, ptr, bytes, &req) == want, "nb");
+    n_bad +=
+        bad(pgas_copy(ptr, areas[me], bytes) < 0 && pgas_copy(areas[me], ptr, bytes) < 0, "copy");
+    n_bad += bad(pgas_put_nb(ptr, buffer, bytes, &req) == want &&
+                     pgas_get_nb(buffer, ptr, bytes, &req) == want,
+                 "nb");
     n_bad += bad(pgas_put_strided(ptr, (int64_t)sane, buffer, 1, bytes, 2) == want, "put_strided");
     n_bad += bad(pgas_get_strided(buffer, 1, ptr, (int64_t)sane, bytes, 2) == want, "get_strided");
     n_bad += bad(pgas_put_indexed(ptr, index, buffer, bytes, 2) == want, "put_indexed");
     n_bad += bad(pgas_get_indexed(buffer, ptr, index, bytes, 2) == want, "get_indexed");
     if (bytes == 8 && ptr % 8 == 0) {
         n_bad += bad(pgas_put_u64(ptr, 1) == want && pgas_get_u64(ptr, &old) == want, "scalar");
-        n_bad += bad(pgas_fetch_add_u64(ptr, 1, &old) == want && pgas_atomic_add_u64(ptr, 1) == want, "atomic");
-        n_bad += bad(pgas_put_signal(ptr, buffer, 0, ptr, 1, PGAS_SIGNAL_ADD) == want, "put_signal");
+        n_bad +=
+            bad(pgas_fetch_add_u64(ptr, 1, &old) == want && pgas_atomic_add_u64(ptr, 1) == want,
+                "atomic");
+        n_bad +=
+            bad(pgas_put_signal(ptr, buffer, 0, ptr, 1, PGAS_SIGNAL_ADD) == want, "put_signal");
     }
     n_bad += bad(memcmp(buffer, before, sizeof before) == 0, "nothing was transferred");
     free(buffer);
@@ -353,8 +377,10 @@ static void pointers(const char *when)
     n_bad += all_forms(pgas_gptr_add(users[right()], INT64_C(1) << 33), 8, PGAS_ERR_RANGE);
     spmd_is_int(n_bad, 0, "bytes behind attached memory, segments that do not exist, %s", when);
     uint64_t x = 0;
-    n_bad = pgas_put(areas[right()], NULL, 8) != PGAS_ERR_INVALID || pgas_get(NULL, areas[right()], 8) != PGAS_ERR_INVALID;
-    n_bad += pgas_put_nb(areas[right()], &x, 8, NULL) != PGAS_ERR_INVALID || pgas_wait_local(NULL) != PGAS_ERR_INVALID;
+    n_bad = pgas_put(areas[right()], NULL, 8) != PGAS_ERR_INVALID ||
+            pgas_get(NULL, areas[right()], 8) != PGAS_ERR_INVALID;
+    n_bad += pgas_put_nb(areas[right()], &x, 8, NULL) != PGAS_ERR_INVALID ||
+             pgas_wait_local(NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_put_strided(areas[right()], 8, NULL, 8, 8, 1) != PGAS_ERR_INVALID;
     n_bad += pgas_get_indexed(&x, areas[right()], NULL, 8, 1) != PGAS_ERR_INVALID;
     n_bad += pgas_put_strided(areas[right()], INT64_MAX, &x, 0, 1, 3) != PGAS_ERR_RANGE;
@@ -375,7 +401,8 @@ static void known_heaps(void)
     pgas_gptr_t last = pgas_gptr_make(right(), (UINT64_C(1) << 30) + (UINT64_C(1) << 20) - 8);
     uint64_t x = 0, old = 0;
     int n_bad = pgas_get(&x, last, 8) != PGAS_OK || pgas_get_u64(last, &old) != PGAS_OK;
-    n_bad += pgas_fetch_add_u64(last, 0, &old) != PGAS_OK || pgas_put(areas[right()], own, 8) != PGAS_OK;
+    n_bad +=
+        pgas_fetch_add_u64(last, 0, &old) != PGAS_OK || pgas_put(areas[right()], own, 8) != PGAS_OK;
     n_bad += pgas_flush_all() != PGAS_OK;
     spmd_is_int(n_bad, 0, "the last bytes of the heap are within bounds");
 }
@@ -389,20 +416,27 @@ static void null_values(void)
     pgas_barrier(NULL); /* nobody calls before all have counted */
     int n_bad = 0, before = ran;
     pgas_barrier(NULL);
-    n_bad += bad(pgas_get_u8(there, NULL) == PGAS_ERR_INVALID && pgas_get_u16(there, NULL) == PGAS_ERR_INVALID &&
-                     pgas_get_u32(there, NULL) == PGAS_ERR_INVALID && pgas_get_u64(there, NULL) == PGAS_ERR_INVALID,
+    n_bad += bad(pgas_get_u8(there, NULL) == PGAS_ERR_INVALID &&
+                     pgas_get_u16(there, NULL) == PGAS_ERR_INVALID &&
+                     pgas_get_u32(there, NULL) == PGAS_ERR_INVALID &&
+                     pgas_get_u64(there, NULL) == PGAS_ERR_INVALID,
                  "get of scalars");
-    n_bad += bad(pgas_fetch_add_u64(there, 0, NULL) == PGAS_OK && pgas_fetch_or_u32(there, 0, NULL) == PGAS_OK,
+    n_bad += bad(pgas_fetch_add_u64(there, 0, NULL) == PGAS_OK &&
+                     pgas_fetch_or_u32(there, 0, NULL) == PGAS_OK,
                  "fetching without a place is as not fetching");
-    n_bad += bad(pgas_swap_u64(there, 1, NULL) == PGAS_ERR_INVALID && pgas_swap_u32(there, 1, NULL) == PGAS_ERR_INVALID &&
+    n_bad += bad(pgas_swap_u64(there, 1, NULL) == PGAS_ERR_INVALID &&
+                     pgas_swap_u32(there, 1, NULL) == PGAS_ERR_INVALID &&
                      pgas_compare_swap_u64(there, 1, x, NULL) == PGAS_ERR_INVALID &&
                      pgas_compare_swap_u32(there, 1, x32, NULL) == PGAS_ERR_INVALID,
                  "swap");
     pgas_agg_t *agg = NULL;
     n_bad += bad(pgas_agg_create(NULL, &agg) == PGAS_OK, "pgas_agg_create");
     for (int i = 0; i < 3; i++) /* the third finds the run of the others open */
-        n_bad += bad(pgas_agg_call(agg, right(), count, i < 2 ? &x : NULL, 8) == (i < 2 ? PGAS_OK : PGAS_ERR_INVALID), "agg");
-    n_bad += bad(pgas_agg_destroy(agg) == PGAS_OK && pgas_quiesce() == PGAS_OK && ran == before + 2, "calls run");
+        n_bad += bad(pgas_agg_call(agg, right(), count, i < 2 ? &x : NULL, 8) ==
+                         (i < 2 ? PGAS_OK : PGAS_ERR_INVALID),
+                     "agg");
+    n_bad += bad(pgas_agg_destroy(agg) == PGAS_OK && pgas_quiesce() == PGAS_OK && ran == before + 2,
+                 "calls run");
     spmd_is_int(n_bad, 0, "null values are refused, on the node as elsewhere");
 }
 
@@ -415,14 +449,17 @@ static void frees(void)
     job_gather(local, all);
     said_begin();
     pgas_status_t status = pgas_free(pgas_gptr_add(block, 64));
-    spmd_ok(said("no live block of pgas_alloc") && status == PGAS_ERR_INVALID, "free of the middle of a block");
+    spmd_ok(said("no live block of pgas_alloc") && status == PGAS_ERR_INVALID,
+            "free of the middle of a block");
     said_begin();
     status = pgas_free_local(block);
-    spmd_ok(said("no live block of pgas_alloc_local") && status == PGAS_ERR_INVALID, "a symmetric block is not a local one");
+    spmd_ok(said("no live block of pgas_alloc_local") && status == PGAS_ERR_INVALID,
+            "a symmetric block is not a local one");
     said_begin();
     status = pgas_free(pgas_gptr_at(local, me));
     bool named = said("pgas_free of ");
-    spmd_ok(named && (status == PGAS_ERR_INVALID || status == PGAS_ERR_MISMATCH), "and the reverse");
+    spmd_ok(named && (status == PGAS_ERR_INVALID || status == PGAS_ERR_MISMATCH),
+            "and the reverse");
     n_bad += pgas_free(block) != PGAS_OK || pgas_free_local(local) != PGAS_OK;
     said_begin();
     status = pgas_free(block);
@@ -437,15 +474,18 @@ static void frees(void)
     }
     said_begin();
     status = pgas_free_local(all[right()]);
-    spmd_ok(said_by("which must free it") == n_ranks && status == PGAS_ERR_RANGE, "free of another rank's block");
+    spmd_ok(said_by("which must free it") == n_ranks && status == PGAS_ERR_RANGE,
+            "free of another rank's block");
     said_begin();
     status = pgas_alloc(me == n_ranks - 1 ? 64 : 128, &block);
-    spmd_ok(said("sizes must be the same") && status == PGAS_ERR_MISMATCH, "different sizes: refused on all ranks");
+    spmd_ok(said("sizes must be the same") && status == PGAS_ERR_MISMATCH,
+            "different sizes: refused on all ranks");
     pgas_gptr_t first = PGAS_NULL, second = PGAS_NULL;
     n_bad += pgas_alloc(64, &first) != PGAS_OK || pgas_alloc(64, &second) != PGAS_OK;
     said_begin();
     status = pgas_free(me == n_ranks - 1 ? first : second);
-    spmd_ok(said("but of another block on rank 0") && status == PGAS_ERR_MISMATCH, "different blocks: refused on all ranks");
+    spmd_ok(said("but of another block on rank 0") && status == PGAS_ERR_MISMATCH,
+            "different blocks: refused on all ranks");
     n_bad += pgas_free(pgas_gptr_at(first, right())) != PGAS_OK || pgas_free(second) != PGAS_OK;
     spmd_is_int(n_bad, 0, "the good ones work; a block is freed by the pointer of any rank");
 }
@@ -460,8 +500,9 @@ static void exhausted(void)
     pgas_status_t status = pgas_alloc((size_t)700 << 10, &block);
     int ranks = said_by("pgas_alloc of 716800 bytes does not fit: PGAS_HEAP_SIZE=1048576");
     n_bad += pgas_free_local(local) != PGAS_OK;
-    spmd_ok(status == PGAS_ERR_NO_MEMORY && block == 5 && ranks == 1 && n_bad == 0,
-            "a heap that is exhausted on one rank: every rank hears it, that one says what was asked");
+    spmd_ok(
+        status == PGAS_ERR_NO_MEMORY && block == 5 && ranks == 1 && n_bad == 0,
+        "a heap that is exhausted on one rank: every rank hears it, that one says what was asked");
 }
 
 /* ---- messages from nowhere ---- */
@@ -490,12 +531,14 @@ static void strangers(void)
         pgasi_lane_lock(lane); /* the service thread would lend a hand */
         for (int i = 0; i < 8; i++) {
             size_t header_bytes = i == 4 ? 3 : sizeof header;
-            header = pgasi_far_mark(i == 1 ? n_ranks : me, i == 2 ? 17 : 16) ^ (i == 0 ? 1u << 31 : 0);
+            header =
+                pgasi_far_mark(i == 1 ? n_ranks : me, i == 2 ? 17 : 16) ^ (i == 0 ? 1u << 31 : 0);
             records[0] = pgasi_rec_header(i == 3 ? 4000 : count, i == 5 ? 800 : 8, 0);
             records[0] = i == 6 ? 5 : i == 7 ? pgasi_rec_header(PGASI_REC_BATCH, 8, 0) : records[0];
             pgas_status_t status = pgasi_lane_open(lane);
             while (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
-                status = lane->tp->ops->am(lane->tp, right(), &header, header_bytes, records, 16, NULL);
+                status =
+                    lane->tp->ops->am(lane->tp, right(), &header, header_bytes, records, 16, NULL);
                 if (status != PGAS_ERR_AGAIN)
                     break;
                 lane->tp->ops->progress(lane->tp);
@@ -508,11 +551,12 @@ static void strangers(void)
         pgasi_lane_unlock(lane);
         n_bad += pgas_call(right(), count, NULL, 0, NULL) != PGAS_OK;
     }
-    /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call instead,
-     * which may come through a channel and overtake them. */
+    /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call
+     * instead, which may come through a channel and overtake them. */
     int left = (me + n_ranks - 1) % n_ranks;
-    while (pgas_node_of(left) != pgas_node() && (__atomic_load_n(&ran, __ATOMIC_RELAXED) == n_ran ||
-                                                 __atomic_load_n(&pgasi_n_dropped, __ATOMIC_RELAXED) < own_before + 8))
+    while (pgas_node_of(left) != pgas_node() &&
+           (__atomic_load_n(&ran, __ATOMIC_RELAXED) == n_ran ||
+            __atomic_load_n(&pgasi_n_dropped, __ATOMIC_RELAXED) < own_before + 8))
         pgas_progress();
     pgas_barrier(NULL);
     if (pgas_node_of(left) != pgas_node())
@@ -523,8 +567,9 @@ static void strangers(void)
     int lines = 0;
     for (const char *at = said_text; (at = strstr(at, "dropped")); at++)
         lines++;
-    spmd_ok(n_bad == 0 && ranks > 0 && lines <= 1 && ran == n_ran + (pgas_node_of(left) != pgas_node()),
-            "messages without the job's key, and malformed ones, are dropped, counted and logged once");
+    spmd_ok(
+        n_bad == 0 && ranks > 0 && lines <= 1 && ran == n_ran + (pgas_node_of(left) != pgas_node()),
+        "messages without the job's key, and malformed ones, are dropped, counted and logged once");
 }
 
 int main(int argc, char **argv)
@@ -542,7 +587,8 @@ int main(int argc, char **argv)
     me = pgas_rank();
     n_ranks = pgas_n_ranks();
     pgas_gptr_t ptr = PGAS_NULL, user = PGAS_NULL;
-    bool good = pgas_alloc(AREA, &ptr) == PGAS_OK && pgas_mem_attach(user_memory, AREA, &user) == PGAS_OK;
+    bool good =
+        pgas_alloc(AREA, &ptr) == PGAS_OK && pgas_mem_attach(user_memory, AREA, &user) == PGAS_OK;
     own = pgas_gptr_local(ptr, AREA);
     job_gather(ptr, areas);
     job_gather(user, users);

@@ -1,11 +1,13 @@
 /* Registered memory between ranks.
- *   what:   what a thread fills in blocks of its rings and gives to pgas_put_nb arrives unchanged, while blocks are used again
- *           and again; it reaches the transport where it stands, and nothing is registered for it; peers read and write
- *           blocks of every allocator by their global pointers; pgas_info tells the owners
+ *   what:   what a thread fills in blocks of its rings and gives to pgas_put_nb arrives unchanged,
+ *           while blocks are used again and again; it reaches the transport where it stands, and
+ *           nothing is registered for it; peers read and write blocks of every allocator by their
+ *           global pointers; pgas_info tells the owners
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix tcp,self sysv,cma
- *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=64K | PGAS_FAULT=delay=20,reorder=10,again=5 PGAS_REG_UNIT=4K PGAS_REG_MAX=20K
+ *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=64K | PGAS_FAULT=delay=20,reorder=10,again=5
+ *   env:    PGAS_REG_UNIT=4K PGAS_REG_MAX=20K
  *   env:    | PGAS_LANES=1 PGAS_REG_GROWTH=linear | PGAS_SERVICE_THREADS=0
  *   source: pgas/regmem.h; seeded test; src/transport/count.h
  */
@@ -18,10 +20,10 @@
 #include "t/spmd/job.h"
 #include "transport/count.h"
 
-#define N_THREADS 3
-#define PUTS 150      /* of each thread to each rank */
+#define N_THREADS  3
+#define PUTS       150 /* of each thread to each rank */
 #define SLOT_BYTES 768
-#define WINDOW 40     /* puts that may be under way at one time */
+#define WINDOW     40 /* puts that may be under way at one time */
 
 static int me, n_ranks;
 
@@ -179,11 +181,14 @@ static void uncopied(void)
     pgasi_tp_counts_t last = counted();
     pgasi_tp_count_watch(NULL, 0);
     uint64_t n_puts = after.n_ops[PGASI_COUNT_PUT] - before.n_ops[PGASI_COUNT_PUT];
-    spmd_ok(n_puts == (uint64_t)(ROUNDS * n_far()) && after.n_watched - before.n_watched == n_puts &&
+    spmd_ok(n_puts == (uint64_t)(ROUNDS * n_far()) &&
+                after.n_watched - before.n_watched == n_puts &&
                 after.watched_bytes - before.watched_bytes == n_puts * BYTES,
             "the transport gets each block where it stands, once");
-    spmd_ok(after.n_registered == (pgasi_tp != NULL), "and nothing but the heap was ever registered");
-    spmd_ok(last.n_watched == after.n_watched && last.n_ops[PGASI_COUNT_PUT] - after.n_ops[PGASI_COUNT_PUT] == (uint64_t)n_far(),
+    spmd_ok(after.n_registered == (pgasi_tp != NULL),
+            "and nothing but the heap was ever registered");
+    spmd_ok(last.n_watched == after.n_watched &&
+                last.n_ops[PGASI_COUNT_PUT] - after.n_ops[PGASI_COUNT_PUT] == (uint64_t)n_far(),
             "other memory is not taken for it");
     spmd_diag("%d of %d peers of rank 0 are reached by the transport", n_far(), n_ranks);
     pgas_free(target);
@@ -198,8 +203,8 @@ static void from_afar(void)
     pgas_linear_t *linear;
     pgas_general_t *general;
     pgas_block_t b[5];
-    int n_bad = pgas_super_create(NULL, &super) + pgas_circular_create(NULL, &circular) + pgas_linear_create(NULL, &linear) +
-                pgas_general_create(NULL, &general);
+    int n_bad = pgas_super_create(NULL, &super) + pgas_circular_create(NULL, &circular) +
+                pgas_linear_create(NULL, &linear) + pgas_general_create(NULL, &general);
     n_bad += pgas_super_acquire(super, 500, &b[0]) + pgas_circular_acquire(circular, 500, &b[1]) +
              pgas_linear_acquire(linear, 500, &b[2]) + pgas_general_acquire(general, 500, &b[3]) +
              pgas_reg_acquire(PGAS_REG_ANY, 500, &b[4]);
@@ -210,14 +215,17 @@ static void from_afar(void)
         mine[0] = (uint64_t)(me * 100 + i);
         mine[60] = 0;
         job_gather(b[i].ptr, all);
-        n_bad += pgas_get(&value, all[right], sizeof value) != PGAS_OK || value != (uint64_t)(right * 100 + i);
+        n_bad += pgas_get(&value, all[right], sizeof value) != PGAS_OK ||
+                 value != (uint64_t)(right * 100 + i);
         value = (uint64_t)(me * 1000 + i);
-        n_bad += pgas_put(all[right] + 480, &value, sizeof value) != PGAS_OK || pgas_flush(right) != PGAS_OK;
+        n_bad += pgas_put(all[right] + 480, &value, sizeof value) != PGAS_OK ||
+                 pgas_flush(right) != PGAS_OK;
         n_bad += (pgas_gptr_local(all[right], 500) != NULL) != (pgas_node_of(right) == pgas_node());
         pgas_barrier(NULL);
         n_bad += mine[60] != (uint64_t)(left * 1000 + i);
     }
-    spmd_is_int(n_bad, 0, "peers read and write blocks of every allocator, on the node by loads and stores");
+    spmd_is_int(n_bad, 0,
+                "peers read and write blocks of every allocator, on the node by loads and stores");
     pgas_reg_release(&b[4]);
     pgas_super_destroy(super);
     pgas_circular_destroy(circular);
@@ -236,9 +244,11 @@ static void told(void)
     const char *at = strstr(text, "\n  threads ");
     pgas_regmem_info_t info;
     bool good = at && sscanf(at, " threads %llu %llu %llu", &now, &high, &limit) == 3;
-    spmd_ok(good && pgas_reg_info(PGAS_REG_ANY, &info) == PGAS_OK && now == info.bytes && high >= now && limit == info.max_bytes,
+    spmd_ok(good && pgas_reg_info(PGAS_REG_ANY, &info) == PGAS_OK && now == info.bytes &&
+                high >= now && limit == info.max_bytes,
             "pgas_info tells what threads have, had, and may have");
-    spmd_ok(strstr(text, "\n  attached memory ") && !strstr(text, "\n  nobody "), "and who else has some");
+    spmd_ok(strstr(text, "\n  attached memory ") && !strstr(text, "\n  nobody "),
+            "and who else has some");
     free(text);
 }
 
@@ -262,7 +272,8 @@ static void every_byte(void)
     uint64_t before = accounted();
     int n_bad = pgas_mem_attach(mine, sizeof mine, &ptr) != PGAS_OK;
     uint64_t with = accounted(), registered = pgasi_tp ? counted().registered_bytes : with;
-    spmd_ok(!n_bad && with == registered && with == heap.heap_bytes + pgasi_heap_tail_bytes + sizeof mine,
+    spmd_ok(!n_bad && with == registered &&
+                with == heap.heap_bytes + pgasi_heap_tail_bytes + sizeof mine,
             "the account has every byte that was registered with the transport");
     spmd_ok(before != registered || !pgasi_tp, "a byte that nobody told of would be missed");
     pgas_mem_detach(ptr);

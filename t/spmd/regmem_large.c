@@ -1,5 +1,6 @@
 /* Blocks above 1 GiB between ranks; only some pages of them are touched.
- *   what:   peers reach every part of a block of more than 1 GiB, across the borders of the GiB that pointers are mapped by
+ *   what:   peers reach every part of a block of more than 1 GiB, across the borders of the GiB
+ *           that pointers are mapped by
  *   np:     1 2 3
  *   nodes:  0
  *   env:    PGAS_HEAP_SIZE=6G PGAS_REG_MAX=5G PGAS_REG_UNIT=2M
@@ -7,11 +8,12 @@
  */
 #include "t/spmd/job.h"
 
-#define GIB (UINT64_C(1) << 30)
+#define GIB   (UINT64_C(1) << 30)
 #define PIECE ((size_t)1 << 20)
 
 /* A piece around each place, with its number. */
-static const uint64_t places[] = { 0, GIB - PIECE / 2, 2 * GIB - PIECE / 3 / 8 * 8, 3 * GIB + GIB / 2 };
+static const uint64_t places[] = { 0, GIB - PIECE / 2, 2 * GIB - PIECE / 3 / 8 * 8,
+                                   3 * GIB + GIB / 2 };
 #define N_PLACES (sizeof places / sizeof places[0])
 
 static void fill(uint64_t *piece, uint64_t first)
@@ -22,16 +24,16 @@ static void fill(uint64_t *piece, uint64_t first)
 
 static bool holds(const uint64_t *piece, uint64_t first)
 {
-    for (size_t i = 0; i < PIECE / 8; i++) {
+    for (size_t i = 0; i < PIECE / 8; i++)
         if (piece[i] != first + i)
             return false;
-    }
     return true;
 }
 
 static int to_and_fro(const pgas_block_t *b)
 {
-    int me = pgas_rank(), n = pgas_n_ranks(), right = (me + 1) % n, left = (me + n - 1) % n, n_bad = 0;
+    int me = pgas_rank(), n = pgas_n_ranks(), right = (me + 1) % n, left = (me + n - 1) % n,
+        n_bad = 0;
     pgas_gptr_t all[JOB_RANKS_MAX];
     uint64_t *piece = job_alloc(PIECE);
     job_gather(b->ptr, all);
@@ -42,8 +44,10 @@ static int to_and_fro(const pgas_block_t *b)
     n_bad += pgas_flush(right) != PGAS_OK;
     pgas_barrier(NULL);
     for (size_t i = 0; i < N_PLACES; i++) {
-        n_bad += !holds((const uint64_t *)(const void *)((char *)b->address + places[i]), (uint64_t)(left + 1) << 32 | i << 24);
-        n_bad += pgas_get(piece, all[right] + places[i], PIECE) != PGAS_OK || !holds(piece, (uint64_t)(me + 1) << 32 | i << 24);
+        n_bad += !holds((const uint64_t *)(const void *)((char *)b->address + places[i]),
+                        (uint64_t)(left + 1) << 32 | i << 24);
+        n_bad += pgas_get(piece, all[right] + places[i], PIECE) != PGAS_OK ||
+                 !holds(piece, (uint64_t)(me + 1) << 32 | i << 24);
         n_bad += holds(piece, (uint64_t)(me + 1) << 32 | (i + 1) << 24);
     }
     pgas_barrier(NULL);
@@ -58,9 +62,11 @@ int main(int argc, char **argv)
     pgas_block_t b;
     int n_bad = pgas_general_create(NULL, &general) != PGAS_OK;
     n_bad += pgas_general_acquire(general, 3 * GIB + GIB / 2 + PIECE, &b) != PGAS_OK;
-    spmd_ok(n_bad == 0 && to_and_fro(&b) == 0, "peers write and read a block of 3.5 GiB of a general allocator");
+    spmd_ok(n_bad == 0 && to_and_fro(&b) == 0,
+            "peers write and read a block of 3.5 GiB of a general allocator");
     pgas_general_destroy(general);
     n_bad = pgas_reg_acquire(PGAS_REG_ANY, 3 * GIB + GIB / 2 + PIECE, &b) != PGAS_OK;
-    spmd_ok(n_bad == 0 && to_and_fro(&b) == 0 && pgas_reg_release(&b) == PGAS_OK, "and of a thread's ring");
+    spmd_ok(n_bad == 0 && to_and_fro(&b) == 0 && pgas_reg_release(&b) == PGAS_OK,
+            "and of a thread's ring");
     return job_end();
 }

@@ -1,6 +1,7 @@
 /* Heaps between the nodes of one host are reserved, not written.
- *   what:   init takes no memory for a heap that nobody has touched, whatever transport carries the data; a peer's heap is
- *           loaded and stored directly all the same, however little room /dev/shm has
+ *   what:   init takes no memory for a heap that nobody has touched, whatever transport carries the
+ *           data; a peer's heap is loaded and stored directly all the same, however little room
+ *           /dev/shm has
  *   np:     2
  *   nodes:  1
  *   tls:    posix sysv,cma
@@ -56,9 +57,11 @@ static void heaps_are_mapped(void)
     spmd_ok(pgas_alloc(sizeof value, &word) == PGAS_OK, "alloc");
     pgas_gptr_t there = pgas_gptr_make(peer, pgas_gptr_offset(word));
     spmd_ok(pgas_put(there, &value, sizeof value) == PGAS_OK && pgas_flush_all() == PGAS_OK &&
-                pgas_barrier(NULL) == PGAS_OK && pgas_get(&seen, word, sizeof seen) == PGAS_OK && seen == 40 + (uint64_t)peer,
+                pgas_barrier(NULL) == PGAS_OK && pgas_get(&seen, word, sizeof seen) == PGAS_OK &&
+                seen == 40 + (uint64_t)peer,
             "put and get between the nodes");
-    spmd_ok(pgasi_lanes[0]->has_direct || pgasi_self.lane->has_direct, "the peer's heap is loaded and stored directly");
+    spmd_ok(pgasi_lanes[0]->has_direct || pgasi_self.lane->has_direct,
+            "the peer's heap is loaded and stored directly");
 }
 
 int main(int argc, char **argv)

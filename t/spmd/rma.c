@@ -1,18 +1,19 @@
 /* Put, get and their kin.
- *   what:   global pointers, transfers of every form and their completion do to memory what a plain array says, on the
- *           node, off it, and on memory that the program attached
+ *   what:   global pointers, transfers of every form and their completion do to memory what a plain
+ *           array says, on the node, off it, and on memory that the program attached
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=0 | PGAS_CALL_MAX=64
+ *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=0
+ *   env:    | PGAS_CALL_MAX=64
  *   source: pgas/gptr.h, pgas/rma.h, pgas/atomic.h; seeded model test
  */
 #include "base/param.h"
 #include "t/spmd/rma_model.h"
 
-#define STEPS_HEAP 500
+#define STEPS_HEAP     500
 #define STEPS_ATTACHED 150
-#define ROUNDS 60
+#define ROUNDS         60
 
 static area_t heap, attached;
 static unsigned char *user_memory;
@@ -48,7 +49,8 @@ static void tear_down(void)
 {
     pgas_barrier(NULL);
     spmd_ok(pgas_mem_detach(attached.base[me]) == PGAS_OK, "detach");
-    spmd_ok(!pgas_gptr_local(attached.base[me], 1) && pgas_mem_detach(attached.base[me]) == PGAS_ERR_INVALID,
+    spmd_ok(!pgas_gptr_local(attached.base[me], 1) &&
+                pgas_mem_detach(attached.base[me]) == PGAS_ERR_INVALID,
             "what was detached is gone");
     free(user_memory);
     spmd_ok(pgas_free(heap.base[me]) == PGAS_OK, "free");
@@ -57,7 +59,8 @@ static void tear_down(void)
 static void models(uint64_t seed)
 {
     spmd_is_int(model_run(&heap, seed, STEPS_HEAP, -1), 0, "random operations on the heap");
-    spmd_is_int(model_run(&attached, seed + 1, STEPS_ATTACHED, -1), 0, "random operations on attached memory");
+    spmd_is_int(model_run(&attached, seed + 1, STEPS_ATTACHED, -1), 0,
+                "random operations on attached memory");
 }
 
 /* The model must see one wrong bit, wherever it is believed. */
@@ -71,17 +74,21 @@ static void pointers(void)
 {
     pgas_gptr_t p = heap.base[me], q = heap.base[right()];
     bool good = pgas_gptr_rank(q) == right() && pgas_gptr_add(PGAS_NULL, 8) == PGAS_NULL &&
-                pgas_gptr_add(pgas_gptr_add(q, 100), -100) == q && pgas_gptr_diff(pgas_gptr_elem(q, 3, 8), q) == 24 &&
-                pgas_gptr_diff(q, pgas_gptr_elem(q, 3, 8)) == -24 && pgas_gptr_at(p, right()) == q &&
-                pgas_gptr_at(PGAS_NULL, 1) == PGAS_NULL && pgas_gptr_at(q, me) == p;
+                pgas_gptr_add(pgas_gptr_add(q, 100), -100) == q &&
+                pgas_gptr_diff(pgas_gptr_elem(q, 3, 8), q) == 24 &&
+                pgas_gptr_diff(q, pgas_gptr_elem(q, 3, 8)) == -24 &&
+                pgas_gptr_at(p, right()) == q && pgas_gptr_at(PGAS_NULL, 1) == PGAS_NULL &&
+                pgas_gptr_at(q, me) == p;
     spmd_ok(good, "arithmetic");
     good = pgas_gptr_of(heap.own + 17) == pgas_gptr_add(p, 17) &&
-           pgas_gptr_of(user_memory + 5) == pgas_gptr_add(attached.base[me], 5) && pgas_gptr_of(&good) == PGAS_NULL;
+           pgas_gptr_of(user_memory + 5) == pgas_gptr_add(attached.base[me], 5) &&
+           pgas_gptr_of(&good) == PGAS_NULL;
     spmd_ok(good, "from an address back to its pointer");
     good = true;
     for (int r = 0; r < n_ranks; r++) {
         bool near = pgas_node_of(r) == pgas_node();
-        good = good && pgas_gptr_is_local(heap.base[r]) == near && pgas_gptr_is_local(attached.base[r]) == (r == me);
+        good = good && pgas_gptr_is_local(heap.base[r]) == near &&
+               pgas_gptr_is_local(attached.base[r]) == (r == me);
     }
     spmd_ok(good, "what is local: the node's heaps and one's own attached memory");
     spmd_ok(!pgas_gptr_local(PGAS_NULL, 1) && !pgas_gptr_local(pgas_gptr_make(n_ranks, 0), 1) &&
@@ -99,18 +106,22 @@ static void scalars_leave_neighbours_alone(const area_t *area)
         memset(sent, 0x5a, sizeof sent);
         n_bad += pgas_put(to, sent, sizeof sent) != PGAS_OK || pgas_fence() != PGAS_OK;
         memset(sent + 8, (int)bytes, bytes);
-        n_bad += put_scalar(pgas_gptr_add(to, 8), sent + 8, bytes) != PGAS_OK || pgas_flush(right()) != PGAS_OK;
+        n_bad += put_scalar(pgas_gptr_add(to, 8), sent + 8, bytes) != PGAS_OK ||
+                 pgas_flush(right()) != PGAS_OK;
         n_bad += pgas_get(back, to, sizeof back) != PGAS_OK || memcmp(sent, back, sizeof back) != 0;
         memset(back, 0, sizeof back);
-        n_bad += get_scalar(back, pgas_gptr_add(to, 8), bytes) != PGAS_OK || memcmp(back, sent + 8, bytes) != 0;
+        n_bad += get_scalar(back, pgas_gptr_add(to, 8), bytes) != PGAS_OK ||
+                 memcmp(back, sent + 8, bytes) != 0;
         if (bytes > 1)
             n_bad += put_scalar(pgas_gptr_add(to, 9), sent, bytes) != PGAS_ERR_INVALID ||
                      get_scalar(back, pgas_gptr_add(to, 9), bytes) != PGAS_ERR_INVALID;
     }
-    spmd_is_int(n_bad, 0, "%s: scalars of 1, 2, 4, 8 bytes; misaligned ones are refused", area->name);
+    spmd_is_int(n_bad, 0, "%s: scalars of 1, 2, 4, 8 bytes; misaligned ones are refused",
+                area->name);
 }
 
-/* After local completion the buffer is ours although the data may still travel; after remote completion they are there. */
+/* After local completion the buffer is ours although the data may still travel; after remote
+ * completion they are there. */
 static void completion_is_local_then_remote(const area_t *area)
 {
     enum { BYTES = SHARD, N = 8 };
@@ -121,7 +132,8 @@ static void completion_is_local_then_remote(const area_t *area)
     for (int i = 0; i < N; i++) {
         size_t bytes = BYTES >> i;
         memset(buffer, i + 1, bytes);
-        n_bad += pgas_put_nb(to, buffer, bytes, &req[i]) != PGAS_OK || pgas_wait_local(&req[i]) != PGAS_OK;
+        n_bad += pgas_put_nb(to, buffer, bytes, &req[i]) != PGAS_OK ||
+                 pgas_wait_local(&req[i]) != PGAS_OK;
         memset(buffer, 0xff, BYTES);
         n_bad += pgas_wait_remote(&req[i]) != PGAS_OK;
         n_bad += pgas_get(back, to, bytes) != PGAS_OK;
@@ -133,12 +145,15 @@ static void completion_is_local_then_remote(const area_t *area)
     n_bad += pgas_flush(right()) != PGAS_OK;
     for (int i = N - 1; i >= 0; i--)
         n_bad += pgas_test_local(&req[i]) != PGAS_OK || pgas_test_remote(&req[i]) != PGAS_OK;
-    spmd_is_int(n_bad, 0, "%s: local completion frees the buffer, remote completion and flush show the data", area->name);
+    spmd_is_int(n_bad, 0,
+                "%s: local completion frees the buffer, remote completion and flush show the data",
+                area->name);
     free(buffer);
     free(back);
 }
 
-/* Looks until the operation is remotely complete, or as often as told; the looks that found it pending. */
+/* Looks until the operation is remotely complete, or as often as told; the looks that found it
+ * pending. */
 static int look(pgas_req_t *req, int n_looks, int *n_bad_p)
 {
     int n_pending = 0;
@@ -151,8 +166,9 @@ static int look(pgas_req_t *req, int n_looks, int *n_bad_p)
     return n_pending;
 }
 
-/* Looking for remote completion returns although the peer serves nobody (without service threads it would never come), and
- * finds it in the end. Under faults, which hold flushes up, it is seen to be pending. */
+/* Looking for remote completion returns although the peer serves nobody (without service threads it
+ * would never come), and finds it in the end. Under faults, which hold flushes up, it is seen to be
+ * pending. */
 static void looking_does_not_wait(const area_t *area)
 {
     int target = n_ranks - 1, n_bad = 0, n_pending = 0;
@@ -164,13 +180,15 @@ static void looking_does_not_wait(const area_t *area)
         n_bad += pgas_put(to, &word, sizeof word) != PGAS_OK || pgas_flush(target) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == 0) {
-        n_bad += pgas_put_nb(to, &word, sizeof word, &req) != PGAS_OK || pgas_wait_local(&req) != PGAS_OK;
+        n_bad += pgas_put_nb(to, &word, sizeof word, &req) != PGAS_OK ||
+                 pgas_wait_local(&req) != PGAS_OK;
         look(&req, 100, &n_bad);
         for (int r = 1; r < n_ranks; r++)
             MPI_Send(&word, 1, MPI_UINT64_T, r, 0, MPI_COMM_WORLD);
         look(&req, -1, &n_bad);
         for (word = 2; word < 50; word++) {
-            n_bad += pgas_put_nb(to, &word, sizeof word, &req) != PGAS_OK || pgas_wait_local(&req) != PGAS_OK;
+            n_bad += pgas_put_nb(to, &word, sizeof word, &req) != PGAS_OK ||
+                     pgas_wait_local(&req) != PGAS_OK;
             n_pending += look(&req, -1, &n_bad);
         }
     } else {
@@ -184,16 +202,19 @@ static void looking_does_not_wait(const area_t *area)
     pgas_barrier(NULL);
 }
 
-/* Rounds of data, fence, number: who sees the number sees the data. Buffers alternate, the reader confirms. Data and
- * number may travel by different ways: the one to attached memory, the other to the heap. */
+/* Rounds of data, fence, number: who sees the number sees the data. Buffers alternate, the reader
+ * confirms. Data and number may travel by different ways: the one to attached memory, the other to
+ * the heap. */
 static void fence_orders(const area_t *area, const area_t *numbers)
 {
     enum { BYTES = 6000, FLAG = 12000, CONFIRM = 12008 };
-    uint64_t *flag = (uint64_t *)(void *)(numbers->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD + FLAG);
+    uint64_t *flag =
+        (uint64_t *)(void *)(numbers->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD + FLAG);
     uint64_t *confirmed = (uint64_t *)(void *)(area->own + (size_t)me * SHARD + CONFIRM);
     const unsigned char *data = area->own + (size_t)((me + n_ranks - 1) % n_ranks) * SHARD;
     pgas_gptr_t to = pgas_gptr_add(area->base[right()], (int64_t)((size_t)me * SHARD));
-    pgas_gptr_t number = pgas_gptr_add(numbers->base[right()], (int64_t)((size_t)me * SHARD) + FLAG);
+    pgas_gptr_t number =
+        pgas_gptr_add(numbers->base[right()], (int64_t)((size_t)me * SHARD) + FLAG);
     int left = (me + n_ranks - 1) % n_ranks, n_bad = 0;
     pgas_gptr_t tell = pgas_gptr_add(area->base[left], (int64_t)((size_t)left * SHARD) + CONFIRM);
     unsigned char buffer[BYTES];
@@ -231,22 +252,27 @@ static void strides_of_every_sign(const area_t *area)
     n_bad += pgas_get_strided(back + (N - 1) * B, -B, to, 10, B, N) != PGAS_OK;
     for (int i = 0; i < N; i++)
         n_bad += memcmp(back + i * B, rows, B) != 0;
-    n_bad += pgas_put_strided(to, 10, rows, B, B, 0) != PGAS_OK || pgas_put_strided(to, 10, rows, B, 0, N) != PGAS_OK;
+    n_bad += pgas_put_strided(to, 10, rows, B, B, 0) != PGAS_OK ||
+             pgas_put_strided(to, 10, rows, B, 0, N) != PGAS_OK;
     spmd_is_int(n_bad, 0, "%s: strides backwards, zero, and nothing at all", area->name);
 }
 
 static void nothing_moves_nothing(void)
 {
     pgas_req_t req;
-    spmd_ok(pgas_put(heap.base[right()], NULL, 0) == PGAS_OK && pgas_get(NULL, heap.base[right()], 0) == PGAS_OK &&
-                pgas_put(PGAS_NULL, NULL, 0) == PGAS_ERR_RANGE && pgas_copy(heap.base[me], heap.base[me], 0) == PGAS_OK &&
-                pgas_put_nb(heap.base[right()], NULL, 0, &req) == PGAS_OK && pgas_wait_remote(&req) == PGAS_OK &&
+    spmd_ok(pgas_put(heap.base[right()], NULL, 0) == PGAS_OK &&
+                pgas_get(NULL, heap.base[right()], 0) == PGAS_OK &&
+                pgas_put(PGAS_NULL, NULL, 0) == PGAS_ERR_RANGE &&
+                pgas_copy(heap.base[me], heap.base[me], 0) == PGAS_OK &&
+                pgas_put_nb(heap.base[right()], NULL, 0, &req) == PGAS_OK &&
+                pgas_wait_remote(&req) == PGAS_OK &&
                 pgas_put_indexed(heap.base[right()], NULL, NULL, 8, 0) == PGAS_OK,
             "zero bytes are a checked no-op");
     size_t many = (size_t)INT64_MAX; /* one by one they would never end */
     uint64_t index[1] = { 0 };
     pgas_gptr_t there = heap.base[right()];
-    spmd_ok(pgas_put_strided(there, 0, NULL, 0, 0, many) == PGAS_OK && pgas_get_strided(NULL, 0, there, 0, 0, many) == PGAS_OK &&
+    spmd_ok(pgas_put_strided(there, 0, NULL, 0, 0, many) == PGAS_OK &&
+                pgas_get_strided(NULL, 0, there, 0, 0, many) == PGAS_OK &&
                 pgas_put_indexed(there, index, NULL, 0, many) == PGAS_OK &&
                 pgas_get_indexed(NULL, there, index, 0, many) == PGAS_OK &&
                 pgas_put_strided(PGAS_NULL, 0, NULL, 0, 0, many) == PGAS_ERR_RANGE &&

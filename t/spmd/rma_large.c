@@ -6,18 +6,18 @@
  *   tls:    sysv,cma
  *   env:    PGAS_HEAP_SIZE=6G PGAS_HUGEPAGES=no PGAS_MEMORY_LIMIT=1T
  *   source: pgas/rma.h; public headers
- * Both sides of the large transfers are a ladder: rungs of 8 MiB of which most are the same memory, mapped again and
- * again, while the first and last ones and those about 2^31 are memory of their own. What is shifted or missing shows,
- * and little is touched. The same holds for the heap. */
+ * Both sides of the large transfers are a ladder: rungs of 8 MiB of which most are the same memory,
+ * mapped again and again, while the first and last ones and those about 2^31 are memory of their
+ * own. What is shifted or missing shows, and little is touched. The same holds for the heap. */
 #include <sys/mman.h>
 #include <unistd.h>
 #include "t/spmd/job.h"
 
-#define RUNG ((size_t)8 << 20)
+#define RUNG    ((size_t)8 << 20)
 #define N_RUNGS 513
-#define LADDER (N_RUNGS * RUNG)
-#define TWICE (2 * (size_t)INT32_MAX)
-#define SKEW 3
+#define LADDER  (N_RUNGS * RUNG)
+#define TWICE   (2 * (size_t)INT32_MAX)
+#define SKEW    3
 
 static int me;
 
@@ -30,11 +30,13 @@ static bool is_apart(size_t rung)
 static unsigned char *ladder_create(void)
 {
     int fd = memfd_create("rung", MFD_CLOEXEC);
-    unsigned char *base = mmap(NULL, LADDER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *base = mmap(NULL, LADDER, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     bool good = fd >= 0 && ftruncate(fd, (off_t)RUNG) == 0 && base != MAP_FAILED;
     for (size_t i = 0; i < N_RUNGS && good; i++) {
         if (!is_apart(i))
-            good = mmap(base + i * RUNG, RUNG, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+            good = mmap(base + i * RUNG, RUNG, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                        0) != MAP_FAILED;
     }
     close(fd);
     return good ? base : NULL;
@@ -57,7 +59,8 @@ static bool ladder_fill(unsigned char *ladder, uint64_t salt)
     return true;
 }
 
-/* True if [SKEW, SKEW + bytes) is the pattern and what lies around it is zero, as far as it is apart. */
+/* True if [SKEW, SKEW + bytes) is the pattern and what lies around it is zero, as far as it is
+ * apart. */
 static bool ladder_holds(const unsigned char *ladder, size_t bytes, uint64_t salt)
 {
     for (size_t rung = 0; rung < N_RUNGS; rung++) {
@@ -81,7 +84,8 @@ static bool ladder_holds(const unsigned char *ladder, size_t bytes, uint64_t sal
 }
 
 static unsigned char *here, *there; /* ordinary and attached memory */
-static pgas_gptr_t target;          /* the attached ladder of the rank that rank 0 talks to, SKEW bytes on */
+/* the attached ladder of the rank that rank 0 talks to, SKEW bytes on */
+static pgas_gptr_t target;
 static int target_rank;
 
 static void one_put(size_t bytes, const char *text)
@@ -96,7 +100,8 @@ static void one_put(size_t bytes, const char *text)
             status = pgas_flush(target_rank);
     }
     pgas_barrier(NULL);
-    spmd_ok(status == PGAS_OK && (me != target_rank || ladder_holds(there, bytes, 1)), "a put of %s bytes", text);
+    spmd_ok(status == PGAS_OK && (me != target_rank || ladder_holds(there, bytes, 1)),
+            "a put of %s bytes", text);
 }
 
 static void one_get(size_t bytes, const char *text)
@@ -111,7 +116,8 @@ static void one_get(size_t bytes, const char *text)
         if (status == PGAS_OK)
             status = pgas_wait_local(&req);
     }
-    spmd_ok(status == PGAS_OK && (me != 0 || ladder_holds(here, bytes, 2)), "a get of %s bytes", text);
+    spmd_ok(status == PGAS_OK && (me != 0 || ladder_holds(here, bytes, 2)), "a get of %s bytes",
+            text);
 }
 
 static void large_transfers(void)
@@ -119,7 +125,8 @@ static void large_transfers(void)
     pgas_gptr_t mine = PGAS_NULL, all[JOB_RANKS_MAX];
     here = ladder_create();
     there = ladder_create();
-    spmd_ok(here && there && pgas_mem_attach(there, LADDER, &mine) == PGAS_OK, "4 GiB of attached memory");
+    spmd_ok(here && there && pgas_mem_attach(there, LADDER, &mine) == PGAS_OK,
+            "4 GiB of attached memory");
     job_gather(mine, all);
     target_rank = pgas_n_nodes() > 1 ? 1 : 0;
     target = pgas_gptr_add(all[target_rank], SKEW);
@@ -138,15 +145,18 @@ static void far_places_of_the_heap(pgas_gptr_t block)
     uint64_t rows[3] = { 11, 22, 33 }, back[3] = { 0, 0, 0 };
     int64_t stride = (INT64_C(1) << 31) + 8;
     pgas_gptr_t far = pgas_gptr_at(block, 1 - me);
-    int n_bad = pgas_put_strided(far, stride, rows, 8, 8, 3) != PGAS_OK || pgas_flush_all() != PGAS_OK;
-    n_bad += pgas_get_strided(back, 8, far, stride, 8, 3) != PGAS_OK || memcmp(rows, back, sizeof rows) != 0;
+    int n_bad =
+        pgas_put_strided(far, stride, rows, 8, 8, 3) != PGAS_OK || pgas_flush_all() != PGAS_OK;
+    n_bad += pgas_get_strided(back, 8, far, stride, 8, 3) != PGAS_OK ||
+             memcmp(rows, back, sizeof rows) != 0;
     pgas_barrier(NULL);
     for (int i = 0; i < 3; i++)
         n_bad += *(uint64_t *)pgas_gptr_local(pgas_gptr_add(block, i * stride), 8) != rows[i];
     pgas_barrier(NULL);
     uint64_t index[2] = { 0, (UINT64_C(5) << 30) / 8 }, two[2] = { 7, 8 }, two_back[2] = { 0, 0 };
     n_bad += pgas_put_indexed(far, index, two, 8, 2) != PGAS_OK || pgas_flush_all() != PGAS_OK;
-    n_bad += pgas_get_indexed(two_back, far, index, 8, 2) != PGAS_OK || memcmp(two, two_back, sizeof two) != 0;
+    n_bad += pgas_get_indexed(two_back, far, index, 8, 2) != PGAS_OK ||
+             memcmp(two, two_back, sizeof two) != 0;
     spmd_is_int(n_bad, 0, "strides and indices beyond 2^31 bytes");
     pgas_barrier(NULL);
 }
@@ -164,8 +174,10 @@ static void across_borders(pgas_gptr_t block)
         for (int k = 0; k < BYTES; k++)
             data[k] = (unsigned char)(k * 7 + i + me);
         memset(back, 0, BYTES);
-        n_bad += pgas_put(pgas_gptr_add(far, offset), data, BYTES) != PGAS_OK || pgas_flush_all() != PGAS_OK;
-        n_bad += pgas_get(back, pgas_gptr_add(far, offset), BYTES) != PGAS_OK || memcmp(data, back, BYTES) != 0;
+        n_bad += pgas_put(pgas_gptr_add(far, offset), data, BYTES) != PGAS_OK ||
+                 pgas_flush_all() != PGAS_OK;
+        n_bad += pgas_get(back, pgas_gptr_add(far, offset), BYTES) != PGAS_OK ||
+                 memcmp(data, back, BYTES) != 0;
         n_bad += pgas_gptr_local(pgas_gptr_add(block, offset), BYTES) != NULL;
     }
     spmd_is_int(n_bad, 0, "transfers across every GiB");

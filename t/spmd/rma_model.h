@@ -1,15 +1,16 @@
 /* Random one-sided operations against a plain array: the model of t/spmd/rma.c and its kin.
  *
- * Every rank owns a shard of every rank's area and keeps what that shard should hold. Operations on it are random; what
- * is read is compared at once, and at the end every owner compares its area with what the others believe. The model
- * knows only what pgas/rma.h promises: it fences between writes that overlap and flushes before it reads what it wrote. */
+ * Every rank owns a shard of every rank's area and keeps what that shard should hold. Operations on
+ * it are random; what is read is compared at once, and at the end every owner compares its area
+ * with what the others believe. The model knows only what pgas/rma.h promises: it fences between
+ * writes that overlap and flushes before it reads what it wrote. */
 #ifndef T_SPMD_RMA_MODEL_H
 #define T_SPMD_RMA_MODEL_H
 
 #include "base/rng.h"
 #include "t/spmd/job.h"
 
-#define SHARD 24576u
+#define SHARD    24576u
 #define MODEL_NB 8
 
 typedef struct {
@@ -60,10 +61,9 @@ static unsigned char *is_at(model_t *m, int rank, size_t offset)
 
 static bool any_set(const unsigned char *flags, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i++)
         if (flags[i])
             return true;
-    }
     return false;
 }
 
@@ -210,7 +210,8 @@ static void one_scalar(model_t *m, int rank)
 /* Blocks on the far side do not overlap; on the near side they may when they are only read. */
 static void one_strided(model_t *m, int rank)
 {
-    size_t block = (size_t)below(m, 100) + 1, n = (size_t)below(m, 20), far_step = block + (size_t)below(m, 60);
+    size_t block = (size_t)below(m, 100) + 1, n = (size_t)below(m, 20),
+           far_step = block + (size_t)below(m, 60);
     size_t near_step = block + (size_t)below(m, 30);
     int64_t far_stride = below(m, 2) ? (int64_t)far_step : -(int64_t)far_step;
     size_t span = n ? (n - 1) * far_step + block : 0;
@@ -225,17 +226,24 @@ static void one_strided(model_t *m, int rank)
     if (put) {
         before_write(m, rank, low, span);
         for (size_t i = 0; i < n; i++)
-            memcpy(is_at(m, rank, (size_t)((int64_t)first + (int64_t)i * far_stride)), near + (int64_t)i * near_stride,
-                   block);
-        judge(m, pgas_put_strided(at(m, rank, first), far_stride, near, near_stride, block, n) == PGAS_OK, "put_strided");
+            memcpy(is_at(m, rank, (size_t)((int64_t)first + (int64_t)i * far_stride)),
+                   near + (int64_t)i * near_stride, block);
+        judge(m,
+              pgas_put_strided(at(m, rank, first), far_stride, near, near_stride, block, n) ==
+                  PGAS_OK,
+              "put_strided");
         wrote(m, rank, low, span);
         return;
     }
     before_read(m, rank, low, span);
-    judge(m, pgas_get_strided(near, near_stride, at(m, rank, first), far_stride, block, n) == PGAS_OK, "get_strided");
+    judge(m,
+          pgas_get_strided(near, near_stride, at(m, rank, first), far_stride, block, n) == PGAS_OK,
+          "get_strided");
     for (size_t i = 0; i < n; i++)
-        judge(m, memcmp(near + (int64_t)i * near_stride,
-                        is_at(m, rank, (size_t)((int64_t)first + (int64_t)i * far_stride)), block) == 0,
+        judge(m,
+              memcmp(near + (int64_t)i * near_stride,
+                     is_at(m, rank, (size_t)((int64_t)first + (int64_t)i * far_stride)),
+                     block) == 0,
               "blocks of get_strided");
 }
 
@@ -257,7 +265,8 @@ static void one_indexed(model_t *m, int rank)
         randomize(m, m->buffer, n * elem);
         for (size_t i = 0; i < n; i++)
             memcpy(is_at(m, rank, (size_t)index[i] * elem), m->buffer + i * elem, elem);
-        judge(m, pgas_put_indexed(at(m, rank, 0), index, m->buffer, elem, n) == PGAS_OK, "put_indexed");
+        judge(m, pgas_put_indexed(at(m, rank, 0), index, m->buffer, elem, n) == PGAS_OK,
+              "put_indexed");
         for (size_t i = 0; i < n; i++)
             wrote(m, rank, (size_t)index[i] * elem, elem);
         return;
@@ -269,7 +278,8 @@ static void one_indexed(model_t *m, int rank)
               "elements of get_indexed");
 }
 
-/* Several puts in the air, each with a buffer of its own; some are known to be visible by their request alone. */
+/* Several puts in the air, each with a buffer of its own; some are known to be visible by their
+ * request alone. */
 static void some_puts_nb(model_t *m, int rank)
 {
     pgas_req_t req[MODEL_NB];
@@ -311,12 +321,16 @@ static void some_gets_nb(model_t *m, int rank)
     for (int i = 0; i < MODEL_NB; i++) {
         bytes[i] = pick_bytes(m, SHARD / 2);
         offset[i] = (size_t)below(m, SHARD - bytes[i] + 1);
-        judge(m, pgas_get_nb(m->buffer + (size_t)i * SHARD, at(m, rank, offset[i]), bytes[i], &req[i]) == PGAS_OK,
+        judge(m,
+              pgas_get_nb(m->buffer + (size_t)i * SHARD, at(m, rank, offset[i]), bytes[i],
+                          &req[i]) == PGAS_OK,
               "get_nb");
     }
     for (int i = MODEL_NB - 1; i >= 0; i--) {
-        judge(m, (i % 2 ? pgas_wait_remote(&req[i]) : pgas_wait_local(&req[i])) == PGAS_OK, "wait of a get");
-        judge(m, memcmp(m->buffer + (size_t)i * SHARD, is_at(m, rank, offset[i]), bytes[i]) == 0, "bytes of get_nb");
+        judge(m, (i % 2 ? pgas_wait_remote(&req[i]) : pgas_wait_local(&req[i])) == PGAS_OK,
+              "wait of a get");
+        judge(m, memcmp(m->buffer + (size_t)i * SHARD, is_at(m, rank, offset[i]), bytes[i]) == 0,
+              "bytes of get_nb");
     }
 }
 
@@ -355,7 +369,8 @@ static void one_amo(model_t *m, int rank)
     pgas_req_t req;
     pgas_status_t status;
     if (bytes == 4 && nb)
-        status = pgas_amo_u32_nb(ptr, op, (uint32_t)operand, (uint32_t)compare, fetch ? &old32 : NULL, &req);
+        status = pgas_amo_u32_nb(ptr, op, (uint32_t)operand, (uint32_t)compare,
+                                 fetch ? &old32 : NULL, &req);
     else if (bytes == 4)
         status = pgas_amo_u32(ptr, op, (uint32_t)operand, (uint32_t)compare, fetch ? &old32 : NULL);
     else if (nb)
@@ -365,7 +380,8 @@ static void one_amo(model_t *m, int rank)
     judge(m, status == PGAS_OK, "atomic");
     if (nb)
         judge(m, pgas_wait_local(&req) == PGAS_OK, "wait_local of an atomic");
-    judge(m, !fetch || (bytes == 4 ? old32 == (uint32_t)was : old64 == was), "old value of an atomic");
+    judge(m, !fetch || (bytes == 4 ? old32 == (uint32_t)was : old64 == was),
+          "old value of an atomic");
     if (bytes == 4) {
         uint32_t now = (uint32_t)apply(op, (uint32_t)was, (uint32_t)operand, (uint32_t)compare);
         memcpy(is_at(m, rank, offset), &now, bytes);
@@ -389,7 +405,9 @@ static void one_put_signal(model_t *m, int rank)
     now = op == PGAS_SIGNAL_SET ? value : now + value;
     memcpy(is_at(m, rank, word), &now, 8);
     memcpy(is_at(m, rank, offset), m->buffer, bytes);
-    judge(m, pgas_put_signal(at(m, rank, offset), m->buffer, bytes, at(m, rank, word), value, op) == PGAS_OK,
+    judge(m,
+          pgas_put_signal(at(m, rank, offset), m->buffer, bytes, at(m, rank, word), value, op) ==
+              PGAS_OK,
           "put_signal");
     wrote(m, rank, offset, bytes);
     wrote(m, rank, word, 8);
@@ -441,13 +459,14 @@ static int compare_all(model_t *m)
     return n_bad;
 }
 
-/* Runs n_steps random operations. One bit of what rank breaker (-1: none) believes is turned over at the end.
- * Returns how many things were wrong, here; prints the first. */
+/* Runs n_steps random operations. One bit of what rank breaker (-1: none) believes is turned over
+ * at the end. Returns how many things were wrong, here; prints the first. */
 static int model_run(const area_t *area, uint64_t seed, int n_steps, int breaker)
 {
-    static void (*const ops[])(model_t *, int) = { one_put,      one_get,      one_scalar, one_strided,    one_indexed,
-                                                   some_puts_nb, some_gets_nb, one_amo,    one_put_signal, one_copy,
-                                                   one_order };
+    static void (*const ops[])(model_t *, int) = { one_put,      one_get,     one_scalar,
+                                                   one_strided,  one_indexed, some_puts_nb,
+                                                   some_gets_nb, one_amo,     one_put_signal,
+                                                   one_copy,     one_order };
     size_t bytes = (size_t)pgas_n_ranks() * SHARD;
     model_t m = { .area = area, .me = pgas_rank(), .n = pgas_n_ranks() };
     m.is = job_alloc(bytes);
@@ -467,8 +486,8 @@ static int model_run(const area_t *area, uint64_t seed, int n_steps, int breaker
         m.is[below(&m, bytes)] ^= 4;
     int n_wrong = compare_all(&m);
     if (m.n_bad || (n_wrong && breaker < 0))
-        printf("# rank %d, %s: %d wrong, first: %s; %d bytes of the area differ at the end\n", m.me, area->name, m.n_bad,
-               m.n_bad ? m.what : "-", n_wrong);
+        printf("# rank %d, %s: %d wrong, first: %s; %d bytes of the area differ at the end\n", m.me,
+               area->name, m.n_bad, m.n_bad ? m.what : "-", n_wrong);
     free(m.is);
     free(m.unordered);
     free(m.unseen);

@@ -1,6 +1,6 @@
 /* Routes of aggregators.
- *   what:   calls that travel over other ranks do the same as direct ones: source, order, batches, handlers that call,
- *           flushes, counters, quiescence
+ *   what:   calls that travel over other ranks do the same as direct ones: source, order, batches,
+ *           handlers that call, flushes, counters, quiescence
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -17,9 +17,10 @@
 #include "t/spmd/job.h"
 
 #define SLOTS 2
-#define N 2500
+#define N     2500
 
-static const pgas_route_t routes[] = { PGAS_ROUTE_DIRECT, PGAS_ROUTE_TWO, PGAS_ROUTE_THREE, PGAS_ROUTE_AUTO };
+static const pgas_route_t routes[] = { PGAS_ROUTE_DIRECT, PGAS_ROUTE_TWO, PGAS_ROUTE_THREE,
+                                       PGAS_ROUTE_AUTO };
 static const char *const route_name[] = { "direct", "two hops", "three hops", "auto" };
 
 static pgas_handler_t plain, batched, add, relay, hold;
@@ -38,7 +39,8 @@ static void note(const void *args, size_t bytes, pgas_thread_t source, int kind)
         return;
     }
     n_wrong += bytes > 0 && *(const uint8_t *)args != (uint8_t)(rank * SLOTS + slot);
-    seen[rank][slot] = pgasi_hash_u64(seen[rank][slot] ^ pgasi_hash_bytes(args, bytes, (uint64_t)kind));
+    seen[rank][slot] =
+        pgasi_hash_u64(seen[rank][slot] ^ pgasi_hash_bytes(args, bytes, (uint64_t)kind));
 }
 
 static void on_plain(const void *args, size_t bytes, pgas_thread_t source, void *context)
@@ -53,7 +55,8 @@ static void on_batched(const void *args, size_t bytes, pgas_thread_t source, voi
     note(args, bytes, source, 2);
 }
 
-static void on_batch(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void on_batch(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source,
+                     void *context)
 {
     (void)context;
     n_batches++;
@@ -108,7 +111,8 @@ static void reset(void)
     pgas_barrier(NULL);
 }
 
-/* One thread's part: runs of calls of several sizes to two handlers; the same whatever the route. */
+/* One thread's part: runs of calls of several sizes to two handlers; the same whatever the
+ * route. */
 typedef struct {
     pgas_route_t route;
     uint64_t seed;
@@ -128,7 +132,8 @@ static void send_part(part_t *p)
         for (uint64_t k = 0; k < 1 + draw % 7; k++, i++) {
             memset(args, i, sizeof args);
             args[0] = (char)(me * SLOTS + p->slot);
-            p->n_bad += pgas_agg_call(agg, rank, draw & 1024 ? plain : batched, args, size_of[draw / 2048 % 4]) != PGAS_OK;
+            p->n_bad += pgas_agg_call(agg, rank, draw & 1024 ? plain : batched, args,
+                                      size_of[draw / 2048 % 4]) != PGAS_OK;
         }
     }
     p->n_bad += pgas_agg_destroy(agg) != PGAS_OK;
@@ -163,7 +168,8 @@ static void as_direct_ones(uint64_t seed)
     spmd_ok(n_bad == 0 && n_wrong == 0, "direct");
     for (int i = 1; i < 4; i++) {
         n_bad = send_all(routes[i], seed);
-        spmd_ok(n_bad == 0 && n_wrong == 0 && memcmp(direct, seen, sizeof seen) == 0, "%s: the same", route_name[i]);
+        spmd_ok(n_bad == 0 && n_wrong == 0 && memcmp(direct, seen, sizeof seen) == 0,
+                "%s: the same", route_name[i]);
         spmd_ok(n_batches > 0, "runs are still runs");
     }
     send_all(PGAS_ROUTE_TWO, seed + 1);
@@ -191,7 +197,8 @@ static void flushes(pgas_route_t route, const char *name)
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK, across = (me + n_ranks / 2) % n_ranks;
     reset();
-    n_bad += pgas_agg_call(agg, across, add, NULL, 0) != PGAS_OK || pgas_agg_flush(agg, across) != PGAS_OK;
+    n_bad += pgas_agg_call(agg, across, add, NULL, 0) != PGAS_OK ||
+             pgas_agg_flush(agg, across) != PGAS_OK;
     while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < 1)
         pgas_progress();
     spmd_is_int(n_bad, 0, "%s: a flush sends on its way what is gathered", name);
@@ -216,8 +223,10 @@ static int no_early_answer(pgas_agg_t *agg, int target, int next)
 {
     pgas_sync_t sync, later;
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_sync_init(&later, 1) != PGAS_OK;
-    n_bad += pgas_agg_call(agg, target, hold, NULL, 0) != PGAS_OK || pgas_agg_flush_sync(agg, target, &sync) != PGAS_OK;
-    n_bad += pgas_call(next, add, NULL, 0, &later) != PGAS_OK || pgas_sync_wait(&later, -1) != PGAS_OK;
+    n_bad += pgas_agg_call(agg, target, hold, NULL, 0) != PGAS_OK ||
+             pgas_agg_flush_sync(agg, target, &sync) != PGAS_OK;
+    n_bad +=
+        pgas_call(next, add, NULL, 0, &later) != PGAS_OK || pgas_sync_wait(&later, -1) != PGAS_OK;
     n_bad += pgas_sync_test(&sync) != PGAS_INPROGRESS;
     MPI_Send(NULL, 0, MPI_BYTE, target, 0, MPI_COMM_WORLD);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
@@ -256,7 +265,8 @@ static void handlers_call(pgas_route_t route, const char *name)
     for (uint64_t i = 0; i < 100; i++)
         n_bad += pgas_agg_call(agg, (int)(i % (uint64_t)n_ranks), relay, &i, sizeof i) != PGAS_OK;
     n_bad += pgas_quiesce() != PGAS_OK;
-    spmd_ok(n_bad == 0 && n_wrong == 0 && *counter == 100 * (uint64_t)n_ranks, "%s: handlers call over routes too", name);
+    spmd_ok(n_bad == 0 && n_wrong == 0 && *counter == 100 * (uint64_t)n_ranks,
+            "%s: handlers call over routes too", name);
     pgas_agg_destroy(agg);
     pgas_agg_destroy(handlers_agg);
 }
@@ -269,7 +279,7 @@ static void refusals(void)
     int n_bad = pgas_agg_create(&opts, &agg) != PGAS_ERR_INVALID;
     opts.route = PGAS_ROUTE_TWO;
     opts.style = PGAS_AGG_OVERFLOW;
-    n_bad += pgas_agg_create(&opts, &agg) != PGAS_ERR_INVALID || agg != NULL;
+    n_bad += pgas_agg_create(&opts, &agg) != PGAS_ERR_INVALID || agg;
     spmd_is_int(n_bad, 0, "no such route; none for what leaves at once");
 }
 

@@ -1,10 +1,12 @@
-/* What the library says in its log, read back, so that expected lines are judged by the test itself.
+/* What the library says in its log, read back, so that expected lines are judged by the test
+ * itself.
  *
  *   said_begin();
  *   ... something that is refused ...
  *   spmd_ok(said("PGAS_HEAP_SIZE"), "the refusal names the variable");      on any rank
  *
- * Between said_begin and said (or said_nothing) no line reaches stderr. Collective, and MPI must be up. */
+ * Between said_begin and said (or said_nothing) no line reaches stderr. Collective, and MPI must be
+ * up. */
 #ifndef T_SPMD_SAID_H
 #define T_SPMD_SAID_H
 
@@ -34,7 +36,8 @@ static inline void said_end(void)
     close(said_file);
 }
 
-/* The number of ranks of the job that said the words, in one line; ends the capture. Lines without them go to stderr. */
+/* The number of ranks of the job that said the words, in one line; ends the capture. Lines without
+ * them go to stderr. */
 static inline int said_by(const char *words)
 {
     said_end();

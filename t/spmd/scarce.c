@@ -1,6 +1,7 @@
 /* Limits of a process that are too low.
- *   what:   init names a limit of open files, address space or threads that is too low, once and with the number needed;
- *           with that number it starts; threads that cannot be started later are named too, and the job goes on
+ *   what:   init names a limit of open files, address space or threads that is too low, once and
+ *           with the number needed; with that number it starts; threads that cannot be started
+ *           later are named too, and the job goes on
  *   np:     2
  *   nodes:  0 1
  *   env:    PGAS_TRANSPORT=ucx
@@ -74,8 +75,10 @@ static bool writes_to_other(void)
 {
     pgas_gptr_t mine = PGAS_NULL, all[2];
     uint64_t word = 7, got = 0;
-    bool good = pgas_alloc(sizeof word, &mine) == PGAS_OK && pgas_allgather(NULL, &mine, all, sizeof mine) == PGAS_OK;
-    good = good && pgas_put(all[1 - pgas_rank()], &word, sizeof word) == PGAS_OK && pgas_flush(1 - pgas_rank()) == PGAS_OK &&
+    bool good = pgas_alloc(sizeof word, &mine) == PGAS_OK &&
+                pgas_allgather(NULL, &mine, all, sizeof mine) == PGAS_OK;
+    good = good && pgas_put(all[1 - pgas_rank()], &word, sizeof word) == PGAS_OK &&
+           pgas_flush(1 - pgas_rank()) == PGAS_OK &&
            pgas_get(&got, all[1 - pgas_rank()], sizeof got) == PGAS_OK && got == word;
     return pgas_barrier(NULL) == PGAS_OK && good;
 }
@@ -88,14 +91,17 @@ static void a_limit(int resource, rlim_t low, uint64_t unit, const char *words, 
     pgas_status_t status = start();
     lower(resource, before);
     uint64_t needed = named(words, &n_said);
-    spmd_ok(status == PGAS_ERR_LIMIT && n_said == 1 && !pgas_initialized(), "%s too low: refused, said once", what);
+    spmd_ok(status == PGAS_ERR_LIMIT && n_said == 1 && !pgas_initialized(),
+            "%s too low: refused, said once", what);
     lower(resource, (rlim_t)(needed * unit));
     status = start();
     uint64_t sum = 0, one = 1;
-    bool works = status == PGAS_OK && pgas_allreduce(NULL, &one, &sum, 1, PGAS_UINT64, PGAS_SUM) == PGAS_OK && sum == 2 &&
-                 writes_to_other() && pgas_finalize() == PGAS_OK;
+    bool works = status == PGAS_OK &&
+                 pgas_allreduce(NULL, &one, &sum, 1, PGAS_UINT64, PGAS_SUM) == PGAS_OK &&
+                 sum == 2 && writes_to_other() && pgas_finalize() == PGAS_OK;
     lower(resource, before);
-    if (!spmd_ok(needed > 0 && works, "%s as the refusal names it: the library starts and works", what))
+    if (!spmd_ok(needed > 0 && works, "%s as the refusal names it: the library starts and works",
+                 what))
         printf("# %" PRIu64 ": %s\n", needed, pgas_status_text(status));
 }
 
@@ -112,7 +118,8 @@ static void no_threads(void)
     spmd_ok(pgas_barrier(NULL) == PGAS_OK && pgas_finalize() == PGAS_OK, "the job goes on");
     said_begin();
     status = start();
-    spmd_ok(said_by("raise the limit of processes") == 1 && status == PGAS_ERR_LIMIT, "init without threads is refused, said once");
+    spmd_ok(said_by("raise the limit of processes") == 1 && status == PGAS_ERR_LIMIT,
+            "init without threads is refused, said once");
 }
 
 int main(int argc, char **argv)

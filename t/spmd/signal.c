@@ -1,5 +1,6 @@
 /* Signals.
- *   what:   who sees a signal sees the data put before it; waiting wakes, looks, compares and times out as it says
+ *   what:   who sees a signal sees the data put before it; waiting wakes, looks, compares and times
+ *           out as it says
  *   np:     1 2 3 4 5 7
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
@@ -9,7 +10,7 @@
 #include "t/spmd/job.h"
 
 #define ROUNDS 80
-#define DATA 5000
+#define DATA   5000
 
 typedef struct {
     uint64_t arrived, confirmed, count, spare;
@@ -25,7 +26,8 @@ static pgas_gptr_t at(int rank, size_t offset)
     return pgas_gptr_add(boards[rank], (int64_t)offset);
 }
 
-/* Ping to the right, confirmation to the left; sizes change, so that data and signal go different ways. */
+/* Ping to the right, confirmation to the left; sizes change, so that data and signal go different
+ * ways. */
 static void data_before_signal(void)
 {
     static const size_t sizes[] = { 8, DATA, 0, 700, 64 };
@@ -35,14 +37,17 @@ static void data_before_signal(void)
         size_t bytes = sizes[round % 5];
         uint64_t value = 0;
         memset(data, (int)(round % 250) + 1, bytes);
-        n_bad += pgas_put_signal(at(right, offsetof(board_t, data)), data, bytes, at(right, offsetof(board_t, arrived)),
-                                 round, PGAS_SIGNAL_SET) != PGAS_OK;
+        n_bad += pgas_put_signal(at(right, offsetof(board_t, data)), data, bytes,
+                                 at(right, offsetof(board_t, arrived)), round,
+                                 PGAS_SIGNAL_SET) != PGAS_OK;
         memset(data, 0, bytes);
-        n_bad += pgas_signal_wait(&own->arrived, PGAS_EQ, round, -1, &value) != PGAS_OK || value != round;
+        n_bad += pgas_signal_wait(&own->arrived, PGAS_EQ, round, -1, &value) != PGAS_OK ||
+                 value != round;
         for (size_t i = 0; i < bytes; i++)
             n_bad += own->data[i] != round % 250 + 1;
-        n_bad += pgas_put_signal(at(left, offsetof(board_t, spare)), NULL, 0, at(left, offsetof(board_t, confirmed)), 1,
-                                 PGAS_SIGNAL_ADD) != PGAS_OK;
+        n_bad +=
+            pgas_put_signal(at(left, offsetof(board_t, spare)), NULL, 0,
+                            at(left, offsetof(board_t, confirmed)), 1, PGAS_SIGNAL_ADD) != PGAS_OK;
         n_bad += pgas_signal_wait(&own->confirmed, PGAS_GE, round, -1, NULL) != PGAS_OK;
     }
     spmd_is_int(n_bad, 0, "data are there when the signal is");
@@ -56,11 +61,13 @@ static void additions_of_all(void)
     pgas_barrier(NULL);
     for (int i = 0; i < EACH; i++) {
         for (int r = 0; r < n_ranks; r++)
-            n_bad += pgas_put_signal(at(r, offsetof(board_t, data) + (size_t)me * 64), &n_bad, sizeof n_bad,
-                                     at(r, offsetof(board_t, count)), 2, PGAS_SIGNAL_ADD) != PGAS_OK;
+            n_bad += pgas_put_signal(at(r, offsetof(board_t, data) + (size_t)me * 64), &n_bad,
+                                     sizeof n_bad, at(r, offsetof(board_t, count)), 2,
+                                     PGAS_SIGNAL_ADD) != PGAS_OK;
     }
     uint64_t value = 0;
-    n_bad += pgas_signal_wait(&own->count, PGAS_GE, 2 * EACH * (uint64_t)n_ranks, -1, &value) != PGAS_OK;
+    n_bad +=
+        pgas_signal_wait(&own->count, PGAS_GE, 2 * EACH * (uint64_t)n_ranks, -1, &value) != PGAS_OK;
     spmd_ok(n_bad == 0 && value == 2 * EACH * (uint64_t)n_ranks, "signals of all ranks add up");
     pgas_barrier(NULL);
 }
@@ -70,8 +77,9 @@ static void comparisons(void)
     static const struct {
         pgas_compare_t compare;
         bool below, equal, above; /* holds for a word below, equal to, above the value */
-    } cases[] = { { PGAS_EQ, false, true, false }, { PGAS_NE, true, false, true }, { PGAS_LT, true, false, false },
-                  { PGAS_LE, true, true, false },  { PGAS_GT, false, false, true }, { PGAS_GE, false, true, true } };
+    } cases[] = { { PGAS_EQ, false, true, false }, { PGAS_NE, true, false, true },
+                  { PGAS_LT, true, false, false }, { PGAS_LE, true, true, false },
+                  { PGAS_GT, false, false, true }, { PGAS_GE, false, true, true } };
     int n_bad = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t word, seen;
@@ -79,9 +87,11 @@ static void comparisons(void)
             bool want = d < 0 ? cases[i].below : d == 0 ? cases[i].equal : cases[i].above;
             word = UINT64_C(0x8000000000000000) + (uint64_t)(int64_t)d;
             seen = 5;
-            pgas_status_t status = pgas_signal_test(&word, cases[i].compare, UINT64_C(0x8000000000000000), &seen);
+            pgas_status_t status =
+                pgas_signal_test(&word, cases[i].compare, UINT64_C(0x8000000000000000), &seen);
             n_bad += status != (want ? PGAS_OK : PGAS_INPROGRESS) || seen != (want ? word : 5);
-            status = pgas_signal_wait(&word, cases[i].compare, UINT64_C(0x8000000000000000), 0, &seen);
+            status =
+                pgas_signal_wait(&word, cases[i].compare, UINT64_C(0x8000000000000000), 0, &seen);
             n_bad += status != (want ? PGAS_OK : PGAS_ERR_TIMEOUT);
         }
     }
@@ -96,13 +106,16 @@ static void refusals(void)
                 pgas_signal_wait(NULL, PGAS_EQ, 2, 0, NULL) == PGAS_ERR_INVALID &&
                 pgas_signal_test(&word, (pgas_compare_t)9, 2, NULL) == PGAS_ERR_INVALID,
             "time runs out; nonsense is refused");
-    pgas_gptr_t data = at(right, offsetof(board_t, data)), signal = at(right, offsetof(board_t, spare));
-    spmd_ok(pgas_put_signal(data, &word, 8, pgas_gptr_add(signal, 4), 1, PGAS_SIGNAL_SET) == PGAS_ERR_INVALID &&
-                pgas_put_signal(data, &word, 8, signal, 1, (pgas_signal_op_t)5) == PGAS_ERR_INVALID &&
+    pgas_gptr_t data = at(right, offsetof(board_t, data)),
+                signal = at(right, offsetof(board_t, spare));
+    spmd_ok(pgas_put_signal(data, &word, 8, pgas_gptr_add(signal, 4), 1, PGAS_SIGNAL_SET) ==
+                    PGAS_ERR_INVALID &&
+                pgas_put_signal(data, &word, 8, signal, 1, (pgas_signal_op_t)5) ==
+                    PGAS_ERR_INVALID &&
                 pgas_put_signal(data, NULL, 8, signal, 1, PGAS_SIGNAL_SET) == PGAS_ERR_INVALID &&
                 pgas_put_signal(data, &word, 8, PGAS_NULL, 1, PGAS_SIGNAL_SET) < 0 &&
-                (n_ranks == 1 ||
-                 pgas_put_signal(data, &word, 8, at(me, offsetof(board_t, spare)), 1, PGAS_SIGNAL_SET) == PGAS_ERR_INVALID),
+                (n_ranks == 1 || pgas_put_signal(data, &word, 8, at(me, offsetof(board_t, spare)),
+                                                 1, PGAS_SIGNAL_SET) == PGAS_ERR_INVALID),
             "a signal is an aligned word of the same rank");
     pgas_barrier(NULL);
     spmd_ok(own->spare == 0, "and what was refused did not happen");
@@ -114,7 +127,8 @@ static void plain_store(void)
     int right = (me + 1) % n_ranks, n_bad = 0;
     own->spare = 0;
     pgas_barrier(NULL);
-    n_bad += pgas_put_u64(at(right, offsetof(board_t, spare)), 4) != PGAS_OK || pgas_flush_all() != PGAS_OK;
+    n_bad += pgas_put_u64(at(right, offsetof(board_t, spare)), 4) != PGAS_OK ||
+             pgas_flush_all() != PGAS_OK;
     n_bad += pgas_signal_wait(&own->spare, PGAS_EQ, 4, -1, NULL) != PGAS_OK;
     spmd_is_int(n_bad, 0, "a plain put wakes as well");
 }

@@ -1,15 +1,18 @@
 /* Soak: all primitives at once.
- *   what:   calls of every kind (inline, any size, built in place, gathered, with replies, to ranks, threads, services, sent,
- *           blocking, spawned, with buffers, broadcast, from handlers) beside puts, gets and atomics: after each round nothing
- *           is lost, doubled, changed or out of order for any source thread and target, every counter has fallen, every reply
- *           is right
+ *   what:   calls of every kind (inline, any size, built in place, gathered, with replies, to
+ *           ranks, threads, services, sent, blocking, spawned, with buffers, broadcast, from
+ *           handlers) beside puts, gets and atomics: after each round nothing is lost, doubled,
+ *           changed or out of order for any source thread and target, every counter has fallen,
+ *           every reply is right
  *   np:     2 3 4 7
  *   nodes:  0 1 2
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_FAULT=delay=5,reorder=4,again=3 PGAS_FAR_CALLS=put |
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K PGAS_AGG_SIZE=256 |
- *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=512 PGAS_CHUNKS_MAX=2 PGAS_LANES=2 PGAS_SERVICE_THREADS=0 |
+ *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=512 PGAS_CHUNKS_MAX=2 PGAS_LANES=2
+ *   env:    PGAS_SERVICE_THREADS=0 |
  *   env:    PGAS_AGG_SIZE=256 PGAS_BACKLOG_LIMIT=64K PGAS_FAULT=delay=5,reorder=4,again=3
- *   source: pgas/call.h, pgas/agg.h; `make soak` runs it for a minute (SOAK_SECONDS: of one configuration)
+ *   source: pgas/call.h, pgas/agg.h; `make soak` runs it for a minute (SOAK_SECONDS: of one
+ *   configuration)
  */
 #include <pthread.h>
 #include "base/clock.h"
@@ -18,13 +21,22 @@
 #include "t/spmd/job.h"
 
 #define THREADS_MAX 3
-#define SLOTS 64 /* of sources */
-#define BODY_MAX 8192
-#define CELL 1024 /* where one thread puts */
-#define N_REPLIES 16
+#define SLOTS       64 /* of sources */
+#define BODY_MAX    8192
+#define CELL        1024 /* where one thread puts */
+#define N_REPLIES   16
 
 /* Calls of one thread to one target in one way; the first N_STREAMS keep an order. */
-enum { ANY, SLOT0, SERVICE = SLOT0 + THREADS_MAX, SENT, BLOCKING, N_STREAMS, SPAWNED = N_STREAMS, RELAYED };
+enum {
+    ANY,
+    SLOT0,
+    SERVICE = SLOT0 + THREADS_MAX,
+    SENT,
+    BLOCKING,
+    N_STREAMS,
+    SPAWNED = N_STREAMS,
+    RELAYED
+};
 
 typedef struct {
     uint64_t of[N_STREAMS][SLOTS];
@@ -82,7 +94,8 @@ static uint64_t mix(uint64_t x)
     return pgasi_rng_splitmix(&x);
 }
 
-/* The first word of a call: stream, number, and 32 bits that fit only this source, target and size. */
+/* The first word of a call: stream, number, and 32 bits that fit only this source, target and
+ * size. */
 static uint64_t word_of(pgas_thread_t source, int target, int stream, uint64_t number, size_t bytes)
 {
     uint64_t low = (uint64_t)stream << 60 | (number & 0xfffffff) << 32;
@@ -121,8 +134,9 @@ static void relay(uint64_t word)
 {
     uint64_t next = mix(word);
     int to = (int)(next % (uint64_t)n_ranks);
-    pgas_status_t status = next >> 32 & 1 ? pgas_call(to, relayed, &next, sizeof next, NULL) :
-                                            pgas_agg_call(handlers_agg, to, relayed, &next, sizeof next);
+    pgas_status_t status = next >> 32 & 1
+                               ? pgas_call(to, relayed, &next, sizeof next, NULL)
+                               : pgas_agg_call(handlers_agg, to, relayed, &next, sizeof next);
     if (status == PGAS_OK) {
         note(&loose[1].n_sent, 1);
         note(&loose[1].sum_sent, next);
@@ -141,11 +155,13 @@ static uint64_t take(const void *args, size_t bytes, pgas_thread_t source)
         return word;
     }
     uint64_t *number = &got[rank].of[stream][slot];
-    bool right = word == word_of(source, me, stream, *number, bytes) && is_filled(args, word, bytes);
+    bool right =
+        word == word_of(source, me, stream, *number, bytes) && is_filled(args, word, bytes);
     ++*number;
     note(&n_wrong, !right);
     bool for_thread = stream >= SLOT0 && stream < SERVICE;
-    note(&n_elsewhere, for_thread && pgas_thread_slot(pgas_thread_self()) != slots[me][stream - SLOT0]);
+    note(&n_elsewhere,
+         for_thread && pgas_thread_slot(pgas_thread_self()) != slots[me][stream - SLOT0]);
     return word;
 }
 
@@ -157,7 +173,8 @@ static void on_plain(const void *args, size_t bytes, pgas_thread_t source, void 
         relay(word);
 }
 
-static void on_batch(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source, void *context)
+static void on_batch(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t source,
+                     void *context)
 {
     (void)context;
     for (size_t i = 0; i < n; i++)
@@ -248,7 +265,8 @@ static void on_loaded(const void *args, size_t bytes, pgas_thread_t source, void
     (void)source;
     (void)context;
     memcpy(&word, args, sizeof word);
-    bool right = bytes == sizeof word && pgas_buffer_count() == 1 && pgas_buffer_get(0, &address, &n) == PGAS_OK;
+    bool right = bytes == sizeof word && pgas_buffer_count() == 1 &&
+                 pgas_buffer_get(0, &address, &n) == PGAS_OK;
     note(&n_wrong, !right || n < 8 || !is_filled(address, word, n));
     note(&loose[2].n_got, 1);
     note(&loose[2].sum_got, word ^ n);
@@ -282,7 +300,8 @@ static size_t some_size(worker_t *w)
 /* The next call of a stream, in args. Counted as sent: whoever took the number must get it away. */
 static uint64_t prepare(worker_t *w, int rank, int stream, char *args, size_t bytes)
 {
-    uint64_t word = word_of(pgas_thread_make(me, w->slot), rank, stream, sent[rank].of[stream][w->slot]++, bytes);
+    uint64_t word = word_of(pgas_thread_make(me, w->slot), rank, stream,
+                            sent[rank].of[stream][w->slot]++, bytes);
     fill(args, word, bytes);
     return word;
 }
@@ -313,13 +332,15 @@ static void call_to(worker_t *w, int rank, int stream)
     pgas_handler_t handler = stream == BLOCKING ? blocking : plain;
     prepare(w, rank, stream, w->args, bytes);
     pgas_status_t status;
-    while ((status = pgas_call_to(pgas_thread_make(rank, slot), handler, w->args, bytes, &opts)) == PGAS_ERR_AGAIN)
+    while ((status = pgas_call_to(pgas_thread_make(rank, slot), handler, w->args, bytes, &opts)) ==
+           PGAS_ERR_AGAIN)
         pgas_progress();
     w->n_bad += is_bad(status, __func__);
 }
 
 /* One that gets PGAS_ERR_AGAIN, also from commit, begins anew. */
-static pgas_status_t build(worker_t *w, pgas_thread_t target, size_t bytes, const pgas_call_opts_t *opts, uint64_t word)
+static pgas_status_t build(worker_t *w, pgas_thread_t target, size_t bytes,
+                           const pgas_call_opts_t *opts, uint64_t word)
 {
     void *args;
     pgas_status_t status = pgas_call_begin(target, plain, bytes, opts, &args);
@@ -341,7 +362,8 @@ static void call_in_place(worker_t *w, int rank)
     pgas_status_t status;
     some_options(w, &opts);
     uint64_t word = prepare(w, rank, ANY, w->args, bytes);
-    while ((status = build(w, pgas_thread_make(rank, PGAS_SLOT_ANY), bytes, &opts, word)) == PGAS_ERR_AGAIN)
+    while ((status = build(w, pgas_thread_make(rank, PGAS_SLOT_ANY), bytes, &opts, word)) ==
+           PGAS_ERR_AGAIN)
         pgas_progress();
     w->n_bad += is_bad(status, __func__);
 }
@@ -359,7 +381,8 @@ static void call_direct(worker_t *w, int rank)
     else if (below(w, 2))
         status = pgas_call(rank, plain, w->args, bytes, counted ? &w->done : NULL);
     else
-        while ((status = pgas_call_try(rank, plain, w->args, bytes, counted ? &w->done : NULL)) == PGAS_ERR_AGAIN)
+        while ((status = pgas_call_try(rank, plain, w->args, bytes, counted ? &w->done : NULL)) ==
+               PGAS_ERR_AGAIN)
             pgas_progress();
     w->n_bad += is_bad(status, __func__);
 }
@@ -389,8 +412,12 @@ static void publish(worker_t *w, int rank)
 {
     pgas_status_t status = PGAS_OK;
     switch (below(w, 3)) {
-    case 0: status = pgas_agg_flush(w->agg, rank); break;
-    case 1: status = pgas_agg_flush_all(w->agg); break;
+    case 0:
+        status = pgas_agg_flush(w->agg, rank);
+        break;
+    case 1:
+        status = pgas_agg_flush_all(w->agg);
+        break;
     default:
         pgas_sync_add(&w->done, 1);
         status = pgas_agg_flush_sync(w->agg, below(w, 2) ? rank : PGAS_AGG_ALL, &w->done);
@@ -402,7 +429,8 @@ static void check_replies(worker_t *w)
 {
     w->n_bad += BAD(pgas_sync_wait(&w->done, -1));
     for (int i = 0; i < w->n_replies; i++)
-        note(&n_bad_replies, !is_filled(w->reply[i].answer, mix(w->reply[i].word), w->reply[i].bytes));
+        note(&n_bad_replies,
+             !is_filled(w->reply[i].answer, mix(w->reply[i].word), w->reply[i].bytes));
     w->n_replies = 0;
 }
 
@@ -419,7 +447,8 @@ static void call_and_return(worker_t *w, int rank)
         w->n_replies++;
         pgas_sync_add(&w->done, 1);
     }
-    w->n_bad += BAD(pgas_call_return(rank, asked, w->args, bytes, reply->answer, reply->bytes, at_once ? NULL : &w->done));
+    w->n_bad += BAD(pgas_call_return(rank, asked, w->args, bytes, reply->answer, reply->bytes,
+                                     at_once ? NULL : &w->done));
     note(&n_bad_replies, at_once && !is_filled(reply->answer, mix(reply->word), reply->bytes));
 }
 
@@ -440,7 +469,8 @@ static void spawn(worker_t *w, int rank)
 static void call_with_buffer(worker_t *w, int rank)
 {
     char *body = w->reply[N_REPLIES - 1].answer; /* nobody's unless all are taken */
-    pgas_buffer_t buffer = { below(w, 2) ? PGAS_BUFFER_COPY : PGAS_BUFFER_PULL, body, 8 + below(w, BODY_MAX - 7), 0, false };
+    pgas_buffer_t buffer = { below(w, 2) ? PGAS_BUFFER_COPY : PGAS_BUFFER_PULL, body,
+                             8 + below(w, BODY_MAX - 7), 0, false };
     uint64_t word = pgasi_rng_u64(&w->rng);
     if (w->n_replies == N_REPLIES)
         check_replies(w);
@@ -450,7 +480,8 @@ static void call_with_buffer(worker_t *w, int rank)
     note(&loose[2].sum_sent, word ^ buffer.bytes);
     pgas_sync_add(&w->done, 1);
     pgas_thread_t target = pgas_thread_make(rank, PGAS_SLOT_ANY);
-    w->n_bad += BAD(pgas_call_buffer(target, loaded, &word, sizeof word, &buffer, 1, NULL, &w->done));
+    w->n_bad +=
+        BAD(pgas_call_buffer(target, loaded, &word, sizeof word, &buffer, 1, NULL, &w->done));
     check_replies(w);
 }
 
@@ -485,22 +516,66 @@ static void do_something(worker_t *w)
 {
     int rank = (int)below(w, (uint64_t)n_ranks);
     switch (below(w, 32)) {
-    case 0: spawn(w, rank); break;
-    case 1: case 2: call_to(w, rank, BLOCKING); break;
-    case 3: case 4: case 5: call_to(w, rank, SLOT0 + (int)below(w, (uint64_t)n_slots)); break;
-    case 6: case 7: call_to(w, rank, SERVICE); break;
-    case 8: case 9: call_to(w, rank, SENT); break;
-    case 10: case 11: call_to(w, rank, ANY); break;
-    case 12: case 13: call_in_place(w, rank); break;
-    case 14: case 15: call_and_return(w, rank); break;
-    case 16: case 17: transfer(w, rank); break;
-    case 18: case 19: publish(w, rank); break;
-    case 20: case 21: stream_inline(w, rank); break;
-    case 22: pgas_progress(); break;
-    case 23: call_with_buffer(w, rank); break;
-    case 24: tell_all(w); break;
-    case 25: case 26: case 27: gather_some(w, rank); break;
-    default: call_direct(w, rank);
+    case 0:
+        spawn(w, rank);
+        break;
+    case 1:
+    case 2:
+        call_to(w, rank, BLOCKING);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        call_to(w, rank, SLOT0 + (int)below(w, (uint64_t)n_slots));
+        break;
+    case 6:
+    case 7:
+        call_to(w, rank, SERVICE);
+        break;
+    case 8:
+    case 9:
+        call_to(w, rank, SENT);
+        break;
+    case 10:
+    case 11:
+        call_to(w, rank, ANY);
+        break;
+    case 12:
+    case 13:
+        call_in_place(w, rank);
+        break;
+    case 14:
+    case 15:
+        call_and_return(w, rank);
+        break;
+    case 16:
+    case 17:
+        transfer(w, rank);
+        break;
+    case 18:
+    case 19:
+        publish(w, rank);
+        break;
+    case 20:
+    case 21:
+        stream_inline(w, rank);
+        break;
+    case 22:
+        pgas_progress();
+        break;
+    case 23:
+        call_with_buffer(w, rank);
+        break;
+    case 24:
+        tell_all(w);
+        break;
+    case 25:
+    case 26:
+    case 27:
+        gather_some(w, rank);
+        break;
+    default:
+        call_direct(w, rank);
     }
 }
 
@@ -511,7 +586,8 @@ static void begin_worker(worker_t *w)
     slots[me][w->index] = w->slot;
     opts.publish_bytes = below(w, 2) ? 0 : 64 + below(w, 4000);
     opts.latency_us = below(w, 2) ? 0 : -1;
-    w->n_bad += w->slot >= SLOTS || pgas_agg_create(&opts, &w->agg) != PGAS_OK || pgas_sync_init(&w->done, 0) != PGAS_OK;
+    w->n_bad += w->slot >= SLOTS || pgas_agg_create(&opts, &w->agg) != PGAS_OK ||
+                pgas_sync_init(&w->done, 0) != PGAS_OK;
     w->args = job_alloc(BODY_MAX);
     for (int i = 0; i < N_REPLIES; i++)
         w->reply[i].answer = job_alloc(BODY_MAX);
@@ -574,11 +650,9 @@ static uint64_t compare_counts(void)
 {
     uint64_t n_off = 0;
     pgas_alltoall(NULL, sent, owed, sizeof *sent);
-    for (int r = 0; r < n_ranks; r++) {
-        for (int s = 0; s < N_STREAMS * SLOTS; s++) {
+    for (int r = 0; r < n_ranks; r++)
+        for (int s = 0; s < N_STREAMS * SLOTS; s++)
             n_off += owed[r].of[s / SLOTS][s % SLOTS] != got[r].of[s / SLOTS][s % SLOTS];
-        }
-    }
     return n_off;
 }
 
@@ -625,7 +699,8 @@ static void soak_with(int threads, double seconds)
     n_arrived = round_now = over = 0;
     for (int t = 0; t < n_threads; t++) {
         worker[t].index = t;
-        pgasi_rng_seed(&worker[t].rng, seed + (uint64_t)(me * THREADS_MAX + t) + 1000 * (uint64_t)threads);
+        pgasi_rng_seed(&worker[t].rng,
+                       seed + (uint64_t)(me * THREADS_MAX + t) + 1000 * (uint64_t)threads);
         if (t > 0)
             pthread_create(&thread[t], NULL, work, &worker[t]);
     }
@@ -649,17 +724,17 @@ static void all_at_once(double seconds)
 {
     for (int threads = 1; threads <= THREADS_MAX; threads++)
         soak_with(threads, seconds / THREADS_MAX);
-    for (int r = 0; r < n_ranks; r++) {
+    for (int r = 0; r < n_ranks; r++)
         for (int s = 0; s < N_STREAMS * SLOTS; s++)
             n_calls += got[r].of[s / SLOTS][s % SLOTS];
-    }
     spmd_diag("%d rounds, %llu calls to rank 0", n_rounds, (unsigned long long)n_calls);
     spmd_ok(n_rounds >= THREADS_MAX && n_calls > 0, "rounds with 1, 2 and 3 threads");
     spmd_is_int(n_missing, 0, "no call lost or doubled, for each source thread and target");
     spmd_is_int(n_wrong, 0, "each has the content and the place in order that it was sent with");
     spmd_is_int(n_elsewhere, 0, "what is for a thread ran there");
     spmd_is_int(n_bad_replies, 0, "replies are right");
-    spmd_is_int(n_off_sums, 0, "spawned, relayed and broadcast calls, those with buffers and atomics add up");
+    spmd_is_int(n_off_sums, 0,
+                "spawned, relayed and broadcast calls, those with buffers and atomics add up");
     spmd_is_int(n_bad_data, 0, "what is put comes back");
     spmd_is_int(n_bad_status, 0, "every function gives PGAS_OK, every counter falls without error");
 }
@@ -677,7 +752,8 @@ static void what_is_wrong_is_noticed(void)
     pgas_barrier(NULL);
     do
         prepare(&w, peer, ANY, one, sizeof one);
-    while (one[0] % 8 == 1 && pgas_call(peer, plain, one, sizeof one, NULL) == PGAS_OK); /* those are relayed */
+    /* those are relayed */
+    while (one[0] % 8 == 1 && pgas_call(peer, plain, one, sizeof one, NULL) == PGAS_OK);
     one[12] = (char)(one[12] + 1);
     pgas_call(peer, plain, one, sizeof one, NULL);
     pgas_quiesce();

@@ -1,12 +1,14 @@
 /* Counters of calls between ranks.
- *   what:   a counter falls on local, remote or executed completion, as asked; it is written by who ran the call where it
- *           lies in the heap of the same node, and told by message elsewhere; it is lowered by hand, runs its function at zero,
- *           is used again; errors name peer and handler; answers leave from whatever thread runs the handler
+ *   what:   a counter falls on local, remote or executed completion, as asked; it is written by who
+ *           ran the call where it lies in the heap of the same node, and told by message elsewhere;
+ *           it is lowered by hand, runs its function at zero, is used again; errors name peer and
+ *           handler; answers leave from whatever thread runs the handler
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_SERVICE_THREADS=1 | PGAS_SERVICE_THREADS=0 | PGAS_ON_PEER_DEATH=continue |
- *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K
+ *   env:    PGAS_FAULT=delay=5,reorder=4,again=3 | PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K
+ *   env:    PGAS_CALL_MAX=1K
  *   log:    which does not exist here
  *   source: pgas/sync.h, pgas/call.h
  */
@@ -49,7 +51,8 @@ static pgas_sync_t *in_heap(void)
     return pgas_gptr_local(counter_memory, sizeof(pgas_sync_t));
 }
 
-static pgas_status_t call_when(int rank, pgas_handler_t handler, pgas_when_t when, pgas_full_t full, pgas_sync_t *sync)
+static pgas_status_t call_when(int rank, pgas_handler_t handler, pgas_when_t when, pgas_full_t full,
+                               pgas_sync_t *sync)
 {
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     opts.sync = sync;
@@ -98,14 +101,17 @@ static void on_ran(const void *args, size_t bytes, pgas_thread_t source, void *c
     __atomic_store_n(&n_ran, n_ran + 1, __ATOMIC_RELEASE);
 }
 
-/* What is missing of one completion when the word from inside the handler has come back; on return of the call if the caller
- * can tell by itself. */
-static int64_t missing(int rank, pgas_when_t when, pgas_full_t full, pgas_sync_t *sync, int *n_bad_p)
+/* What is missing of one completion when the word from inside the handler has come back; on return
+ * of the call if the caller can tell by itself. */
+static int64_t missing(int rank, pgas_when_t when, pgas_full_t full, pgas_sync_t *sync,
+                       int *n_bad_p)
 {
     uint64_t before = __atomic_load_n(&n_ran, __ATOMIC_ACQUIRE);
     watched = sync;
-    *n_bad_p += pgas_sync_init(sync, 1) != PGAS_OK || call_when(rank, order, when, full, sync) != PGAS_OK;
-    bool at_once = when == PGAS_LOCAL || (when == PGAS_REMOTE && is_near(rank) && full == PGAS_FULL_WAIT);
+    *n_bad_p +=
+        pgas_sync_init(sync, 1) != PGAS_OK || call_when(rank, order, when, full, sync) != PGAS_OK;
+    bool at_once =
+        when == PGAS_LOCAL || (when == PGAS_REMOTE && is_near(rank) && full == PGAS_FULL_WAIT);
     int64_t now = sync->count;
     while (__atomic_load_n(&n_ran, __ATOMIC_ACQUIRE) == before)
         pgas_progress();
@@ -151,7 +157,8 @@ static void from_handlers(void)
     for (int i = 0; i < 20; i++) {
         pgas_sync_t sync, *used = i % 2 ? &sync : in_heap();
         watched = used;
-        n_bad += pgas_sync_init(used, 3) != PGAS_OK || pgas_call(me, relay, NULL, 0, NULL) != PGAS_OK;
+        n_bad +=
+            pgas_sync_init(used, 3) != PGAS_OK || pgas_call(me, relay, NULL, 0, NULL) != PGAS_OK;
         n_bad += pgas_sync_wait(used, -1) != PGAS_OK || used->count != 0;
         pgas_sync_fini(used);
     }
@@ -171,7 +178,8 @@ static void on_release(const void *args, size_t bytes, pgas_thread_t source, voi
     __atomic_store_n(&released, 1, __ATOMIC_RELEASE);
 }
 
-/* Odd ranks' first threads stay away from the library until they are released, if somebody else serves. */
+/* Odd ranks' first threads stay away from the library until they are released, if somebody else
+ * serves. */
 static void to_a_thread(void)
 {
     bool serves = pgasi_param.service_threads > 0;
@@ -186,20 +194,21 @@ static void to_a_thread(void)
         spmd_progress(job_progress);
     }
     if (me % 2) {
-        while (!__atomic_load_n(&released, __ATOMIC_ACQUIRE)) {
+        while (!__atomic_load_n(&released, __ATOMIC_ACQUIRE))
             if (!serves)
                 pgas_progress();
-        }
     } else if (rank < n_ranks) {
         pgas_thread_t thread = pgas_thread_make(rank, 0);
         n_bad += pgas_sync_init(&arrived, 1) != PGAS_OK;
         for (int k = 0; k < 2; k++) {
             opts.sync = syncs[k];
-            n_bad += pgas_sync_init(syncs[k], 1) != PGAS_OK || pgas_call_to(thread, count, NULL, 0, &opts) != PGAS_OK;
+            n_bad += pgas_sync_init(syncs[k], 1) != PGAS_OK ||
+                     pgas_call_to(thread, count, NULL, 0, &opts) != PGAS_OK;
         }
         opts.sync = &arrived;
         opts.when = PGAS_REMOTE;
-        n_bad += pgas_call_to(thread, count, NULL, 0, &opts) != PGAS_OK || pgas_sync_wait(&arrived, -1) != PGAS_OK;
+        n_bad += pgas_call_to(thread, count, NULL, 0, &opts) != PGAS_OK ||
+                 pgas_sync_wait(&arrived, -1) != PGAS_OK;
         n_bad += serves && (syncs[0]->count != 1 || syncs[1]->count != 1);
         n_bad += pgas_call(rank, release, NULL, 0, NULL) != PGAS_OK;
         for (int k = 0; k < 2; k++) {
@@ -210,7 +219,8 @@ static void to_a_thread(void)
     }
     pgas_quiesce();
     free(syncs[0]);
-    spmd_is_int(n_bad, 0, "a call to a thread that is away has arrived, and runs when the thread is back");
+    spmd_is_int(n_bad, 0,
+                "a call to a thread that is away has arrived, and runs when the thread is back");
 }
 
 /* ---- which way ---- */
@@ -230,8 +240,10 @@ static told_t told_for(pgas_sync_t *sync, pgas_when_t when, pgas_full_t full, in
         *n_bad_p += call_when(right(), count, when, full, sync) != PGAS_OK;
     *n_bad_p += pgas_sync_wait(sync, -1) != PGAS_OK || sync->count != 0;
     pgas_sync_fini(sync);
-    *n_bad_p += pgas_quiesce() != PGAS_OK; /* what is written is counted afterwards, maybe by a service thread */
-    return (told_t){ pgasi_sync_stats.n_answers - before.n_answers, pgasi_sync_stats.n_written - before.n_written };
+    /* what is written is counted afterwards, maybe by a service thread */
+    *n_bad_p += pgas_quiesce() != PGAS_OK;
+    return (told_t){ pgasi_sync_stats.n_answers - before.n_answers,
+                     pgasi_sync_stats.n_written - before.n_written };
 }
 
 static void on_zero(pgas_sync_t *sync, void *arg)
@@ -247,14 +259,15 @@ static void ways(void)
     bool near = is_near(left()), writes = near && writes_counters();
     told_t t = told_for(in_heap(), PGAS_EXECUTED, PGAS_FULL_WAIT, &n_bad);
     spmd_ok(n_bad == 0 && t.written == (writes ? N : 0) && t.answers == (writes ? 0 : N),
-            "in the heap of the node: written, no message; between nodes and where ranks may die: messages");
+            "in the heap of the node: written, no message; between nodes and where ranks may die: "
+            "messages");
     t = told_for(&sync, PGAS_EXECUTED, PGAS_FULL_WAIT, &n_bad);
     spmd_ok(n_bad == 0 && t.written == 0 && t.answers == N, "elsewhere in memory: messages");
     t = told_for(in_heap(), PGAS_REMOTE, PGAS_FULL_QUEUE, &n_bad);
     told_t u = told_for(in_heap(), PGAS_REMOTE, PGAS_FULL_WAIT, &n_bad);
     told_t v = told_for(in_heap(), PGAS_LOCAL, PGAS_FULL_WAIT, &n_bad);
-    spmd_ok(n_bad == 0 && t.written == (writes ? N : 0) && t.answers == (writes ? 0 : N) && u.written == 0 &&
-                u.answers == (near ? 0 : N) && v.written + v.answers == 0,
+    spmd_ok(n_bad == 0 && t.written == (writes ? N : 0) && t.answers == (writes ? 0 : N) &&
+                u.written == 0 && u.answers == (near ? 0 : N) && v.written + v.answers == 0,
             "remote and local: only where the caller cannot know by itself");
 }
 
@@ -270,7 +283,8 @@ static uint64_t stat(const char *label)
 
 static void statistics(void)
 {
-    spmd_ok(stat("told by message ") == pgasi_sync_stats.n_answers && stat("written to the counter ") == pgasi_sync_stats.n_written,
+    spmd_ok(stat("told by message ") == pgasi_sync_stats.n_answers &&
+                stat("written to the counter ") == pgasi_sync_stats.n_written,
             "the statistics tell how many of each");
 }
 
@@ -280,17 +294,24 @@ static void by_hand(void)
 {
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, 10) != PGAS_OK;
-    n_bad += pgas_sync_done(&sync, 7) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS || sync.count != 3;
+    n_bad += pgas_sync_done(&sync, 7) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS ||
+             sync.count != 3;
     n_bad += pgas_sync_done(&sync, 0) != PGAS_OK || sync.count != 3;
-    n_bad += pgas_call(right(), count, NULL, 0, &sync) != PGAS_OK || pgas_call(left(), count, NULL, 0, &sync) != PGAS_OK;
-    n_bad += pgas_sync_done(&sync, 1) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK || sync.count != 0;
+    n_bad += pgas_call(right(), count, NULL, 0, &sync) != PGAS_OK ||
+             pgas_call(left(), count, NULL, 0, &sync) != PGAS_OK;
+    n_bad += pgas_sync_done(&sync, 1) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK ||
+             sync.count != 0;
     n_bad += pgas_sync_done(&sync, 2) != PGAS_OK || pgas_sync_test(&sync) != PGAS_OK;
     n_bad += pgas_sync_reset(&sync, 1) != PGAS_OK || pgas_sync_test(&sync) != PGAS_INPROGRESS;
-    n_bad += call_when(right(), count, PGAS_REMOTE, PGAS_FULL_WAIT, &sync) != PGAS_OK || pgas_sync_wait(&sync, -1) != PGAS_OK;
-    n_bad += pgas_sync_done(&sync, -1) != PGAS_ERR_INVALID || pgas_sync_done(NULL, 1) != PGAS_ERR_INVALID || sync.count != 0;
+    n_bad += call_when(right(), count, PGAS_REMOTE, PGAS_FULL_WAIT, &sync) != PGAS_OK ||
+             pgas_sync_wait(&sync, -1) != PGAS_OK;
+    n_bad += pgas_sync_done(&sync, -1) != PGAS_ERR_INVALID ||
+             pgas_sync_done(NULL, 1) != PGAS_ERR_INVALID || sync.count != 0;
     pgas_sync_fini(&sync);
-    n_bad += pgas_sync_reset(&sync, 1) != PGAS_ERR_INVALID || pgas_sync_reset(NULL, 1) != PGAS_ERR_INVALID;
-    spmd_is_int(n_bad, 0, "calls and the program lower one counter, by one and by n; it is used again");
+    n_bad += pgas_sync_reset(&sync, 1) != PGAS_ERR_INVALID ||
+             pgas_sync_reset(NULL, 1) != PGAS_ERR_INVALID;
+    spmd_is_int(n_bad, 0,
+                "calls and the program lower one counter, by one and by n; it is used again");
 }
 
 static void functions(void)
@@ -299,27 +320,33 @@ static void functions(void)
     int n_bad = 0;
     for (int k = 0; k < 2; k++) {
         int n_zero = 0;
-        n_bad += pgas_sync_init_fn(syncs[k], 0, on_zero, &n_zero) != PGAS_OK || pgas_sync_done(syncs[k], 0) != PGAS_OK;
+        n_bad += pgas_sync_init_fn(syncs[k], 0, on_zero, &n_zero) != PGAS_OK ||
+                 pgas_sync_done(syncs[k], 0) != PGAS_OK;
         for (int round = 1; round <= 20; round++) {
             n_bad += __atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) != round - 1;
             pgas_sync_add(syncs[k], n_ranks + 5 - (int64_t)syncs[k]->count);
             for (int r = 0; r < n_ranks; r++)
-                n_bad += call_when(r, count, (pgas_when_t)(round % 3), PGAS_FULL_WAIT, syncs[k]) != PGAS_OK;
+                n_bad += call_when(r, count, (pgas_when_t)(round % 3), PGAS_FULL_WAIT, syncs[k]) !=
+                         PGAS_OK;
             n_bad += __atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) != round - 1;
-            n_bad += pgas_sync_done(syncs[k], 4) != PGAS_OK || pgas_sync_done(syncs[k], 1) != PGAS_OK;
+            n_bad +=
+                pgas_sync_done(syncs[k], 4) != PGAS_OK || pgas_sync_done(syncs[k], 1) != PGAS_OK;
             while (__atomic_load_n(&n_zero, __ATOMIC_ACQUIRE) < round)
                 pgas_progress();
-            n_bad += syncs[k]->count != 0 || pgas_sync_done(syncs[k], 3) != PGAS_OK; /* below zero it runs nothing */
+            /* below zero it runs nothing */
+            n_bad += syncs[k]->count != 0 || pgas_sync_done(syncs[k], 3) != PGAS_OK;
         }
         n_bad += pgas_quiesce() != PGAS_OK || n_zero != 20;
         pgas_sync_fini(syncs[k]);
         n_bad += pgas_sync_init_fn(syncs[k], 1, NULL, NULL) != PGAS_ERR_INVALID;
     }
     free(syncs[0]);
-    spmd_is_int(n_bad, 0, "a function runs once for each time at zero, whoever makes the counter fall");
+    spmd_is_int(n_bad, 0,
+                "a function runs once for each time at zero, whoever makes the counter fall");
 }
 
-/* Each zero calls on, until the last; the call comes last, since whoever answers it may be at the next zero at once. */
+/* Each zero calls on, until the last; the call comes last, since whoever answers it may be at the
+ * next zero at once. */
 static int n_hops_left, hops_bad;
 
 static void on_zero_call_on(pgas_sync_t *sync, void *arg)
@@ -339,7 +366,8 @@ static void functions_call(void)
     hops_bad += pgas_sync_done(&sync, 1) != PGAS_OK;
     while (__atomic_load_n(&n_hops_left, __ATOMIC_ACQUIRE) >= 0)
         pgas_progress();
-    spmd_ok(hops_bad == 0 && sync.count == 1, "a function makes the next call and begins its counter again");
+    spmd_ok(hops_bad == 0 && sync.count == 1,
+            "a function makes the next call and begins its counter again");
     pgas_quiesce();
     pgas_sync_fini(&sync);
 }
@@ -362,7 +390,8 @@ static void too_late(void)
         n_bad += other.count != 1;
         pgas_sync_fini(&other);
     }
-    spmd_is_int(n_bad, 0, "completions that come too late touch neither the memory nor the next counter");
+    spmd_is_int(n_bad, 0,
+                "completions that come too late touch neither the memory nor the next counter");
 }
 
 /* ---- errors ---- */
@@ -370,7 +399,8 @@ static void too_late(void)
 static int names_it(const pgas_sync_t *sync, int rank, pgas_handler_t handler)
 {
     pgas_sync_error_t e = { PGAS_OK, -1, 0 };
-    return pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_ERR_NOT_FOUND || e.rank != rank || e.handler != handler;
+    return pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_ERR_NOT_FOUND ||
+           e.rank != rank || e.handler != handler;
 }
 
 /* Odd ranks forget the last handler for a while. */
@@ -382,11 +412,14 @@ static int ask_the_forgetful(int rank)
     int n_bad = 0;
     for (int k = 0; k < 2; k++) {
         pgas_sync_t *sync = syncs[k];
-        n_bad += pgas_sync_init(sync, 3) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_OK;
-        n_bad += pgas_call(me, count, NULL, 0, sync) != PGAS_OK || pgas_call(rank, hidden, NULL, 0, sync) != PGAS_OK;
+        n_bad += pgas_sync_init(sync, 3) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK ||
+                 e.status != PGAS_OK;
+        n_bad += pgas_call(me, count, NULL, 0, sync) != PGAS_OK ||
+                 pgas_call(rank, hidden, NULL, 0, sync) != PGAS_OK;
         n_bad += pgas_call(rank, count, NULL, 0, sync) != PGAS_OK;
         n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
-        n_bad += pgas_sync_reset(sync, 1) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_OK;
+        n_bad += pgas_sync_reset(sync, 1) != PGAS_OK || pgas_sync_error(sync, &e) != PGAS_OK ||
+                 e.status != PGAS_OK;
         n_bad += pgas_call_return(rank, hidden, NULL, 0, &reply, sizeof reply, sync) != PGAS_OK;
         n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_NOT_FOUND || names_it(sync, rank, hidden);
         n_bad += pgas_sync_reset(sync, 1) != PGAS_OK;
@@ -395,9 +428,11 @@ static int ask_the_forgetful(int rank)
         pgas_sync_fini(sync);
         n_bad += pgas_sync_error(sync, &e) != PGAS_ERR_INVALID;
     }
-    n_bad += pgas_sync_init(&on_stack, 1) != PGAS_OK || pgas_call(rank, hidden, NULL, 0, &on_stack) != PGAS_OK;
+    n_bad += pgas_sync_init(&on_stack, 1) != PGAS_OK ||
+             pgas_call(rank, hidden, NULL, 0, &on_stack) != PGAS_OK;
     n_bad += pgas_sync_wait(&on_stack, -1) != PGAS_ERR_NOT_FOUND;
-    n_bad += !names_it(&on_stack, rank, count) || !names_it(&on_stack, me, hidden); /* what looks at them can fail */
+    /* what looks at them can fail */
+    n_bad += !names_it(&on_stack, rank, count) || !names_it(&on_stack, me, hidden);
     pgas_sync_fini(&on_stack);
     return n_bad + (pgas_sync_error(NULL, &e) != PGAS_ERR_INVALID);
 }
@@ -420,13 +455,15 @@ static void unknown_handler(void)
         pgasi_n_handlers++;
     pgas_barrier(NULL);
     const char *name = pgas_handler_name(hidden);
-    n_bad += !name || strcmp(name, "z.hidden") != 0 || pgas_handler_name(0) || pgas_handler_name(PGAS_HANDLERS_MAX);
+    n_bad += !name || strcmp(name, "z.hidden") != 0 || pgas_handler_name(0) ||
+             pgas_handler_name(PGAS_HANDLERS_MAX);
     spmd_is_int(n_bad, 0, "a handler that the target does not know: the counter names both");
 }
 
 /* ---- answers of other threads ---- */
 
-/* As for a handler thread: the call is taken out of the one that serves, to be ended by the first thread of the program. */
+/* As for a handler thread: the call is taken out of the one that serves, to be ended by the first
+ * thread of the program. */
 static pgasi_call_t deferred[64];
 static uint64_t deferred_args[64];
 static int n_deferred;
@@ -448,10 +485,13 @@ static int end_deferred(int i)
 {
     uint64_t question = (uint64_t)i, back = 0;
     int n_bad = 0;
-    pgasi_call_t before = pgasi_call_begin(deferred[i].source, deferred[i].handler, deferred[i].wire);
+    pgasi_call_t before =
+        pgasi_call_begin(deferred[i].source, deferred[i].handler, deferred[i].wire);
     /* Others run here meanwhile, with answers of their own. */
-    n_bad += pgas_call_return(right(), echo, &question, sizeof question, &back, sizeof back, NULL) != PGAS_OK;
-    n_bad += back != question || pgas_call_return(me, echo, &question, sizeof question, &back, sizeof back, NULL) != PGAS_OK;
+    n_bad += pgas_call_return(right(), echo, &question, sizeof question, &back, sizeof back,
+                              NULL) != PGAS_OK;
+    n_bad += back != question || pgas_call_return(me, echo, &question, sizeof question, &back,
+                                                  sizeof back, NULL) != PGAS_OK;
     deferred_args[i]++;
     n_bad += pgas_reply(&deferred_args[i], sizeof deferred_args[i]) != PGAS_OK;
     if (pgasi_wire_wants_reply(deferred[i].wire))
@@ -472,11 +512,14 @@ static void replies_of_all_sizes(void)
     for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sizes); k++) {
         size_t bytes = sizes[k];
         memset(got, 0, sizeof got);
-        n_bad += pgas_call_return(right(), echo, asked, bytes, bytes ? got : NULL, bytes, NULL) != PGAS_OK;
+        n_bad += pgas_call_return(right(), echo, asked, bytes, bytes ? got : NULL, bytes, NULL) !=
+                 PGAS_OK;
         n_bad += memcmp(got, asked, bytes) != 0 || (bytes < sizeof got && got[bytes] != 0);
         n_bad += pgas_call_return(right(), echo, asked, bytes, got, bytes, &sync) != PGAS_OK;
-        n_bad += pgas_call_return(right(), echo, asked, bytes ? 0 : 8, got, bytes, NULL) != PGAS_ERR_MISMATCH;
-        n_bad += pgas_call_return(right(), count, asked, 8, got, bytes, NULL) != PGAS_ERR_MISMATCH; /* which does not reply */
+        n_bad += pgas_call_return(right(), echo, asked, bytes ? 0 : 8, got, bytes, NULL) !=
+                 PGAS_ERR_MISMATCH;
+        /* which does not reply */
+        n_bad += pgas_call_return(right(), count, asked, 8, got, bytes, NULL) != PGAS_ERR_MISMATCH;
     }
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     n_bad += pgas_call_return(right(), echo, asked, 8, NULL, 8, NULL) != PGAS_ERR_INVALID;
@@ -490,11 +533,13 @@ static void other_threads_answer(void)
     enum { ROUNDS = 10 };
     uint64_t reply[ROUNDS] = { 0 };
     pgas_sync_t sync, *heap = in_heap();
-    int n_bad = pgas_sync_init(&sync, 2 * ROUNDS) != PGAS_OK || pgas_sync_init(heap, ROUNDS) != PGAS_OK;
+    int n_bad =
+        pgas_sync_init(&sync, 2 * ROUNDS) != PGAS_OK || pgas_sync_init(heap, ROUNDS) != PGAS_OK;
     n_deferred = 0;
     pgas_barrier(NULL);
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        n_bad += pgas_call_return(right(), defer, &i, sizeof i, &reply[i], sizeof reply[i], &sync) != PGAS_OK;
+        n_bad += pgas_call_return(right(), defer, &i, sizeof i, &reply[i], sizeof reply[i],
+                                  &sync) != PGAS_OK;
         n_bad += pgas_call(right(), defer, &i, sizeof i, &sync) != PGAS_OK;
         n_bad += pgas_call(right(), defer, &i, sizeof i, heap) != PGAS_OK;
     }
@@ -503,12 +548,15 @@ static void other_threads_answer(void)
             pgas_progress();
         n_bad += end_deferred(i);
     }
-    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_sync_wait(heap, -1) != PGAS_OK || sync.count || heap->count;
+    n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_sync_wait(heap, -1) != PGAS_OK ||
+             sync.count || heap->count;
     for (uint64_t i = 0; i < ROUNDS; i++)
         n_bad += reply[i] != i + 1;
     pgas_sync_fini(&sync);
     pgas_sync_fini(heap);
-    spmd_is_int(n_bad, 0, "calls that end on another thread are answered from there, also when others run in between");
+    spmd_is_int(n_bad, 0,
+                "calls that end on another thread are answered from there, also when others run in "
+                "between");
 }
 
 /* ---- handlers that wait ---- */
@@ -541,9 +589,11 @@ static void on_ask(const void *args, size_t bytes, pgas_thread_t source, void *c
     uint64_t number = 0;
     (void)source;
     (void)context;
-    int n_bad = pgas_call_return(right(), echo, args, bytes, &number, sizeof number, NULL) != PGAS_OK;
+    int n_bad =
+        pgas_call_return(right(), echo, args, bytes, &number, sizeof number, NULL) != PGAS_OK;
     number++;
-    n_bad += pgas_reply(&number, sizeof number) != PGAS_OK || pgas_reply(&number, sizeof number) != PGAS_ERR_CONTEXT;
+    n_bad += pgas_reply(&number, sizeof number) != PGAS_OK ||
+             pgas_reply(&number, sizeof number) != PGAS_ERR_CONTEXT;
     __atomic_add_fetch(&ask_bad, n_bad, __ATOMIC_RELAXED);
 }
 
@@ -556,7 +606,8 @@ static void arrived_and_waiting(void)
     n_bad += call_when(right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, &on_stack) != PGAS_OK;
     n_bad += call_when(right(), gate, PGAS_EXECUTED, PGAS_FULL_WAIT, heap) != PGAS_OK;
     for (int i = 0; i < 3; i++)
-        n_bad += call_when(right(), gate, PGAS_REMOTE, i % 2 ? PGAS_FULL_WAIT : PGAS_FULL_QUEUE, &arrived) != PGAS_OK;
+        n_bad += call_when(right(), gate, PGAS_REMOTE, i % 2 ? PGAS_FULL_WAIT : PGAS_FULL_QUEUE,
+                           &arrived) != PGAS_OK;
     n_bad += pgas_sync_wait(&arrived, -1) != PGAS_OK || on_stack.count != 1 || heap->count != 1;
     n_bad += pgas_call(right(), open_gate, NULL, 0, NULL) != PGAS_OK;
     n_bad += pgas_sync_wait(&on_stack, -1) != PGAS_OK || pgas_sync_wait(heap, -1) != PGAS_OK;
@@ -565,7 +616,9 @@ static void arrived_and_waiting(void)
     pgas_sync_fini(&on_stack);
     pgas_sync_fini(heap);
     pgas_sync_fini(&closed);
-    spmd_is_int(n_bad, 0, "calls whose handlers wait have arrived, and have run when the handlers have ended");
+    spmd_is_int(
+        n_bad, 0,
+        "calls whose handlers wait have arrived, and have run when the handlers have ended");
 }
 
 static void waiting_handlers_answer(void)
@@ -574,7 +627,8 @@ static void waiting_handlers_answer(void)
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, N) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
-        n_bad += pgas_call_return((int)i % n_ranks, ask, &i, sizeof i, &reply[i], sizeof reply[i], &sync) != PGAS_OK;
+        n_bad += pgas_call_return((int)i % n_ranks, ask, &i, sizeof i, &reply[i], sizeof reply[i],
+                                  &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK;
     for (uint64_t i = 0; i < N; i++)
         n_bad += reply[i] != i + 1;

@@ -1,7 +1,7 @@
 /* Targets.
- *   what:   calls for a thread run on that thread, in order, whatever others do; for the service on the service thread while
- *           the application computes; by who asks for a slot, by consumer threads; refused once a thread has left; sent by
- *           threads that are not attached
+ *   what:   calls for a thread run on that thread, in order, whatever others do; for the service on
+ *           the service thread while the application computes; by who asks for a slot, by consumer
+ *           threads; refused once a thread has left; sent by threads that are not attached
  *   np:     1 2 3 4
  *   nodes:  0 1 2
  *   tls:    posix sysv,cma tcp,self
@@ -18,8 +18,8 @@
 #include "t/spmd/said.h"
 
 #define N_THREADS 2 /* beside the initialising one */
-#define SLOTS (N_THREADS + 1)
-#define N_CALLS 300
+#define SLOTS     (N_THREADS + 1)
+#define N_CALLS   300
 
 static pgas_handler_t numbered, set_flag, who;
 static int me, n_ranks;
@@ -35,8 +35,9 @@ static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, vo
     (void)context;
     memcpy(number, args, sizeof number);
     int slot = (int)number[1], rank = pgas_thread_rank(source);
-    bool right = bytes == sizeof number && pgas_thread_self() == pgas_thread_make(me, slot) && slot < SLOTS &&
-                 pgas_thread_slot(source) < SLOTS && number[0] == next_of[slot][rank][pgas_thread_slot(source)]++;
+    bool right = bytes == sizeof number && pgas_thread_self() == pgas_thread_make(me, slot) &&
+                 slot < SLOTS && pgas_thread_slot(source) < SLOTS &&
+                 number[0] == next_of[slot][rank][pgas_thread_slot(source)]++;
     if (!right)
         __atomic_fetch_add(&n_wrong, 1, __ATOMIC_RELAXED);
     if (slot < SLOTS)
@@ -62,7 +63,8 @@ static void on_who(const void *args, size_t bytes, pgas_thread_t source, void *c
     __atomic_fetch_add(&n_ran[SLOTS], 1, __ATOMIC_RELEASE);
 }
 
-/* Every thread of every rank calls every thread of every rank, then serves until all its calls have come. */
+/* Every thread of every rank calls every thread of every rank, then serves until all its calls have
+ * come. */
 static void *send_and_serve(void *arg)
 {
     int slot = (int)(intptr_t)arg, n_bad = 0;
@@ -74,7 +76,8 @@ static void *send_and_serve(void *arg)
         for (int r = 0; r < n_ranks; r++) {
             for (int s = 0; s < SLOTS; s++) {
                 uint64_t number[2] = { i, (uint64_t)s };
-                n_bad += pgas_call_to(pgas_thread_make(r, s), numbered, number, sizeof number, NULL) != PGAS_OK;
+                n_bad += pgas_call_to(pgas_thread_make(r, s), numbered, number, sizeof number,
+                                      NULL) != PGAS_OK;
             }
         }
     }
@@ -99,7 +102,8 @@ static void calls_run_on_their_thread(void)
     for (int i = 0; i < N_THREADS; i++)
         pthread_join(thread[i], NULL);
     pgas_quiesce();
-    spmd_ok(n_wrong == 0, "each thread runs the calls for it, in the order of each source (%d wrong)", n_wrong);
+    spmd_ok(n_wrong == 0,
+            "each thread runs the calls for it, in the order of each source (%d wrong)", n_wrong);
     next_of[0][0][0] = 0;
     uint64_t number[2] = { 5, 0 };
     pgas_call_to(pgas_thread_make(me, 0), numbered, number, sizeof number, NULL);
@@ -116,10 +120,12 @@ static void the_service_serves_while_we_compute(void)
     pgas_sync_init(&sync, 1);
     opts.sync = &sync;
     int peer = (me + 1) % n_ranks;
-    bool good = pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_SERVICE), set_flag, NULL, 0, &opts) == PGAS_OK;
+    bool good = pgas_call_to(pgas_thread_make(peer, PGAS_SLOT_SERVICE), set_flag, NULL, 0, &opts) ==
+                PGAS_OK;
     while (!__atomic_load_n(&flag, __ATOMIC_ACQUIRE)) /* no library in here */
         sched_yield();
-    spmd_ok(good && flag == PGAS_SLOT_SERVICE + 1, "a service call runs on the service thread of a rank that computes (slot %d)",
+    spmd_ok(good && flag == PGAS_SLOT_SERVICE + 1,
+            "a service call runs on the service thread of a rank that computes (slot %d)",
             (int)flag - 1);
     spmd_ok(pgas_sync_wait(&sync, -1) == PGAS_OK, "and its end is told");
     pgas_sync_fini(&sync);
@@ -144,13 +150,15 @@ static void others_run_what_is_for_a_slot(void)
     pgas_barrier(NULL);
     spmd_ok(n_ran[SLOTS] == N, "until somebody asks for them");
     pgas_barrier(NULL);
-    bool good = pgas_consumers_start(SLOT, 2) == PGAS_OK && pgas_consumers_start(SLOT, 1) == PGAS_ERR_EXISTS;
+    bool good = pgas_consumers_start(SLOT, 2) == PGAS_OK &&
+                pgas_consumers_start(SLOT, 1) == PGAS_ERR_EXISTS;
     pgas_barrier(NULL);
     for (int i = 0; i < N; i++)
         n_bad += pgas_call_to(pgas_thread_make(peer, SLOT), who, NULL, 0, NULL) != PGAS_OK;
     pgas_quiesce();
     spmd_ok(good && n_bad == 0 && n_ran[SLOTS] == 2 * N, "or consumer threads run them");
-    spmd_ok(pgas_consumers_stop(SLOT) == PGAS_OK && pgas_consumers_stop(SLOT) == PGAS_ERR_NOT_FOUND, "until they are stopped");
+    spmd_ok(pgas_consumers_stop(SLOT) == PGAS_OK && pgas_consumers_stop(SLOT) == PGAS_ERR_NOT_FOUND,
+            "until they are stopped");
 }
 
 static void *come_and_go(void *arg)
@@ -188,16 +196,19 @@ static void who_has_left_is_not_waited_for(void)
     pgas_barrier(NULL); /* nobody calls before */
     pgas_thread_t gone = pgas_thread_make(peer, (int)(intptr_t)slot);
     bool good = pgas_call_to(gone, who, NULL, 0, &opts) == PGAS_OK;
-    spmd_ok(good && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER, "a call to a thread that has left ends with PGAS_ERR_PEER");
+    spmd_ok(good && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
+            "a call to a thread that has left ends with PGAS_ERR_PEER");
     pgas_sync_reset(&sync, 1);
     opts.when = PGAS_REMOTE;
     good = pgas_call_to(gone, who, NULL, 0, &opts) == PGAS_OK;
     pgas_status_t told = pgas_sync_wait(&sync, -1), wanted = near(peer) ? PGAS_OK : PGAS_ERR_PEER;
-    spmd_ok(good && told == wanted, "that it has left is told instead of the arrival, where the target tells");
+    spmd_ok(good && told == wanted,
+            "that it has left is told instead of the arrival, where the target tells");
     pgas_sync_fini(&sync);
     pgas_call_to(gone, who, NULL, 0, NULL);
     spmd_ok(pgas_quiesce() == PGAS_OK, "quiescence does not wait for it");
-    spmd_is_int(n_dropped() - before, near((me + n_ranks - 1) % n_ranks) ? 2 : 1, "what nobody waits for is counted");
+    spmd_is_int(n_dropped() - before, near((me + n_ranks - 1) % n_ranks) ? 2 : 1,
+                "what nobody waits for is counted");
 }
 
 /* Its consumers stay. */
@@ -223,12 +234,14 @@ static void consumers_outlast_the_thread(void)
     pgas_barrier(NULL);
     pgas_sync_init(&sync, 1);
     opts.sync = &sync;
-    bool good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK && pgas_sync_wait(&sync, -1) == PGAS_OK;
+    bool good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK &&
+                pgas_sync_wait(&sync, -1) == PGAS_OK;
     pgas_barrier(NULL);
     good = pgas_consumers_stop((int)(intptr_t)slot) == PGAS_OK && good;
     pgas_barrier(NULL);
     pgas_sync_reset(&sync, 1);
-    good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER && good;
+    good = pgas_call_to(target, who, NULL, 0, &opts) == PGAS_OK &&
+           pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER && good;
     spmd_ok(good, "consumers of a thread that leaves go on, until they are stopped");
     pgas_sync_fini(&sync);
 }
@@ -239,9 +252,11 @@ static void *send_unattached(void *arg)
     int n_bad = 0;
     opts.way = PGAS_WAY_SEND;
     (void)arg;
-    n_bad += pgas_call_to(pgas_thread_make(0, PGAS_SLOT_ANY), who, NULL, 0, NULL) != PGAS_ERR_CONTEXT;
+    n_bad +=
+        pgas_call_to(pgas_thread_make(0, PGAS_SLOT_ANY), who, NULL, 0, NULL) != PGAS_ERR_CONTEXT;
     for (int i = 0; i < 50; i++)
-        n_bad += pgas_call_to(pgas_thread_make((me + i) % n_ranks, PGAS_SLOT_ANY), who, NULL, 0, &opts) != PGAS_OK;
+        n_bad += pgas_call_to(pgas_thread_make((me + i) % n_ranks, PGAS_SLOT_ANY), who, NULL, 0,
+                              &opts) != PGAS_OK;
     return (void *)(intptr_t)n_bad;
 }
 
@@ -258,7 +273,8 @@ static void threads_without_set_up_send(void)
     pgas_quiesce();
     uint64_t sum = 0;
     pgas_allreduce(NULL, &n_ran[SLOTS], &sum, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(!n_bad[0] && !n_bad[1] && sum == 100 * (uint64_t)n_ranks, "threads that are not attached send");
+    spmd_ok(!n_bad[0] && !n_bad[1] && sum == 100 * (uint64_t)n_ranks,
+            "threads that are not attached send");
 }
 
 /* Gives the slot consumers as soon as the log says that calls wait for it. */
@@ -285,25 +301,32 @@ static void quiescence_says_for_whom_it_waits(void)
     said_begin();
     pgas_barrier(NULL);
     for (int i = 0; i < 5; i++)
-        n_bad += pgas_call_to(pgas_thread_make((me + 1) % n_ranks, 3), who, NULL, 0, NULL) != PGAS_OK;
+        n_bad +=
+            pgas_call_to(pgas_thread_make((me + 1) % n_ranks, 3), who, NULL, 0, NULL) != PGAS_OK;
     pthread_create(&thread, NULL, reads_the_log, &n_bad);
     pgas_status_t status = pgas_quiesce();
     pthread_join(thread, &good);
     pgas_consumers_stop(3);
     int n_said = said_by("5 calls are for slot 3 of this rank, which no thread has");
-    spmd_ok(n_said == n_ranks, "quiescence says for which slot it waits, and how many calls (%d ranks)", n_said);
-    spmd_ok(good && n_bad == 0 && status == PGAS_OK && n_ran[SLOTS] == 5, "and ends when somebody runs them");
+    spmd_ok(n_said == n_ranks,
+            "quiescence says for which slot it waits, and how many calls (%d ranks)", n_said);
+    spmd_ok(good && n_bad == 0 && status == PGAS_OK && n_ran[SLOTS] == 5,
+            "and ends when somebody runs them");
 }
 
 static void bad_targets_are_refused(void)
 {
     pgas_call_opts_t odd = PGAS_CALL_OPTS_INIT;
     odd.way = (pgas_way_t)7;
-    spmd_ok(pgas_call_to(pgas_thread_make(n_ranks, 0), who, NULL, 0, NULL) == PGAS_ERR_RANGE, "no such rank");
-    spmd_ok(pgas_call_to(pgas_thread_make(0, 100), who, NULL, 0, NULL) == PGAS_ERR_LIMIT, "no such port");
-    spmd_ok(pgas_call_to(pgas_thread_make(0, 0), who, NULL, 0, &odd) == PGAS_ERR_INVALID, "no such way");
+    spmd_ok(pgas_call_to(pgas_thread_make(n_ranks, 0), who, NULL, 0, NULL) == PGAS_ERR_RANGE,
+            "no such rank");
+    spmd_ok(pgas_call_to(pgas_thread_make(0, 100), who, NULL, 0, NULL) == PGAS_ERR_LIMIT,
+            "no such port");
+    spmd_ok(pgas_call_to(pgas_thread_make(0, 0), who, NULL, 0, &odd) == PGAS_ERR_INVALID,
+            "no such way");
     spmd_ok(pgas_progress_for(-1) == 0 && pgas_consumers_start(-1, 1) == PGAS_ERR_RANGE &&
-                pgas_consumers_start(0, 0) == PGAS_ERR_INVALID && pgas_consumers_start(3000, 1) == PGAS_ERR_LIMIT,
+                pgas_consumers_start(0, 0) == PGAS_ERR_INVALID &&
+                pgas_consumers_start(3000, 1) == PGAS_ERR_LIMIT,
             "no such slots, no threads");
 }
 
@@ -341,8 +364,10 @@ static void the_end_waits_for_no_thread(void)
     job_stop();
     pthread_barrier_wait(&together);
     pthread_join(thread, NULL);
-    spmd_ok(good && n_ran[SLOTS] == 1, "the end runs what is for a thread that stays away, and refuses what is for none");
-    spmd_is_int(n_dropped() - before, 2, "it counts what it refuses, also what was said to have arrived");
+    spmd_ok(good && n_ran[SLOTS] == 1,
+            "the end runs what is for a thread that stays away, and refuses what is for none");
+    spmd_is_int(n_dropped() - before, 2,
+                "it counts what it refuses, also what was said to have arrived");
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* what:    teams number their members as told, know global ranks both ways, live independently of their parents, are
- *          made and ended by all or by nobody, and are freed with a warning when the program forgot them
+/* what:    teams number their members as told, know global ranks both ways, live independently of
+ *          their parents, are made and ended by all or by nobody, and are freed with a warning when
+ *          the program forgot them
  * np:      1 2 3 4 5 7
  * nodes:   0 2 3 1
  * source:  members are computed from the arguments of the split, which are functions of the rank */
@@ -18,7 +19,8 @@
 
 static int rank, size;
 
-/* The team is exactly members[0 .. n-1] in this order, seen through all its functions and through its data. */
+/* The team is exactly members[0 .. n-1] in this order, seen through all its functions and through
+ * its data. */
 static bool consists_of(pgas_team_t *team, const int *members, int n)
 {
     int me = -1;
@@ -27,7 +29,8 @@ static bool consists_of(pgas_team_t *team, const int *members, int n)
                 pgas_team_from_global(team, -1) == -1;
     int *seen = calloc((size_t)n, sizeof *seen);
     for (int i = 0; i < n; i++) {
-        good = good && pgas_team_to_global(team, i) == members[i] && pgas_team_from_global(team, members[i]) == i;
+        good = good && pgas_team_to_global(team, i) == members[i] &&
+               pgas_team_from_global(team, members[i]) == i;
         me = members[i] == rank ? i : me;
     }
     for (int r = 0; r < size; r++) {
@@ -36,21 +39,22 @@ static bool consists_of(pgas_team_t *team, const int *members, int n)
             at = members[i] == r ? i : at;
         good = good && pgas_team_from_global(team, r) == at;
     }
-    good = pgas_allgather(team, &rank, seen, sizeof rank) == PGAS_OK && good && pgas_team_rank(team) == me;
+    good = pgas_allgather(team, &rank, seen, sizeof rank) == PGAS_OK && good &&
+           pgas_team_rank(team) == me;
     for (int i = 0; i < n; i++)
         good = good && seen[i] == members[i];
     free(seen);
     return good;
 }
 
-/* Members of this rank's color by key, then by rank: a selection sort over functions of the rank. */
+/* Members of this rank's color by key, then by rank: a selection sort over functions of the
+ * rank. */
 static int expect(int (*color)(int), int (*key)(int), int *members)
 {
     int n = 0;
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < size; r++)
         if (color(r) == color(rank))
             members[n++] = r;
-    }
     for (int i = 0; i < n; i++) {
         for (int j = i + 1; j < n; j++) {
             int a = members[i], b = members[j];
@@ -94,14 +98,17 @@ static void splits(void)
     static const struct {
         int (*color)(int), (*key)(int);
         const char *name;
-    } kinds[] = { { zero, zero, "all by rank" },          { zero, backwards, "all backwards" },
-                  { parity, zero, "odd and even" },       { parity, backwards, "odd and even backwards" },
-                  { triple, shuffled, "threes shuffled" }, { zero, two_keys, "all, even ones first" } };
+    } kinds[] = {
+        { zero, zero, "all by rank" },           { zero, backwards, "all backwards" },
+        { parity, zero, "odd and even" },        { parity, backwards, "odd and even backwards" },
+        { triple, shuffled, "threes shuffled" }, { zero, two_keys, "all, even ones first" }
+    };
     for (int i = 0; i < 6; i++) {
         int members[64], n = expect(kinds[i].color, kinds[i].key, members);
         pgas_team_t *team = NULL;
-        bool good = pgas_team_split(NULL, kinds[i].color(rank), kinds[i].key(rank), &team) == PGAS_OK && team != NULL &&
-                    consists_of(team, members, n);
+        bool good =
+            pgas_team_split(NULL, kinds[i].color(rank), kinds[i].key(rank), &team) == PGAS_OK &&
+            team && consists_of(team, members, n);
         good = good && pgas_team_destroy(team) == PGAS_OK;
         spmd_ok(good, "a split gives %s", kinds[i].name);
     }
@@ -116,8 +123,10 @@ static void fixed_teams(void)
             mine[n_mine++] = r;
     }
     spmd_ok(consists_of(NULL, all, size), "NULL is the team of all ranks");
-    spmd_ok(consists_of(pgas_team_node(), mine, n_mine), "the node's team has the ranks of the node");
-    spmd_ok(pgas_team_destroy(NULL) == PGAS_ERR_INVALID && pgas_team_destroy(pgas_team_node()) == PGAS_ERR_INVALID,
+    spmd_ok(consists_of(pgas_team_node(), mine, n_mine),
+            "the node's team has the ranks of the node");
+    spmd_ok(pgas_team_destroy(NULL) == PGAS_ERR_INVALID &&
+                pgas_team_destroy(pgas_team_node()) == PGAS_ERR_INVALID,
             "neither of them can be destroyed");
 }
 
@@ -125,8 +134,10 @@ static void no_color(void)
 {
     pgas_team_t *team = (pgas_team_t *)&rank;
     bool in = rank % 2 == 0;
-    bool good = pgas_team_split(NULL, in ? 7 : PGAS_COLOR_NONE, 0, &team) == PGAS_OK && (team != NULL) == in;
-    good = good && (!in || (pgas_team_size(team) == (size + 1) / 2 && pgas_barrier(team) == PGAS_OK));
+    bool good = pgas_team_split(NULL, in ? 7 : PGAS_COLOR_NONE, 0, &team) == PGAS_OK &&
+                (team != NULL) == in;
+    good =
+        good && (!in || (pgas_team_size(team) == (size + 1) / 2 && pgas_barrier(team) == PGAS_OK));
     if (good && in)
         good = pgas_team_destroy(team) == PGAS_OK;
     spmd_ok(good, "ranks without a color get no team");
@@ -136,7 +147,8 @@ static void bad_colors(void)
 {
     pgas_team_t *team = (pgas_team_t *)&rank;
     int last = size - 1;
-    spmd_ok(pgas_team_split(NULL, rank == last ? -5 : 0, 0, &team) == PGAS_ERR_INVALID && team == (pgas_team_t *)&rank,
+    spmd_ok(pgas_team_split(NULL, rank == last ? -5 : 0, 0, &team) == PGAS_ERR_INVALID &&
+                team == (pgas_team_t *)&rank,
             "one negative color refuses the split on all ranks, and writes nothing");
     spmd_ok(pgas_team_split(NULL, 0, 0, rank == last ? NULL : &team) == PGAS_ERR_INVALID,
             "NULL for the result likewise");
@@ -149,7 +161,8 @@ static void children_outlive_parents(void)
     bool good = pgas_team_split(NULL, 0, -rank, &parent) == PGAS_OK &&
                 pgas_team_split(parent, pgas_team_rank(parent) / 2, 0, &child) == PGAS_OK;
     int n = good ? pgas_team_size(child) : 0, place = size - 1 - rank;
-    good = good && n == (place / 2 * 2 + 1 < size ? 2 : 1) && pgas_team_to_global(child, 0) == size - 1 - place / 2 * 2;
+    good = good && n == (place / 2 * 2 + 1 < size ? 2 : 1) &&
+           pgas_team_to_global(child, 0) == size - 1 - place / 2 * 2;
     good = good && pgas_team_destroy(parent) == PGAS_OK &&
            pgas_allreduce(child, &one, &sum, 1, PGAS_INT32, PGAS_SUM) == PGAS_OK && sum == n;
     good = good && pgas_team_destroy(child) == PGAS_OK;
@@ -180,7 +193,9 @@ static void many_at_once(uint64_t seed)
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, seed);
     for (int i = 0; i < N; i++)
-        good = pgas_team_split(NULL, (rank + i) % (1 + i % 3), rank * (i % 2 ? 1 : -1), &teams[i]) == PGAS_OK && good;
+        good = pgas_team_split(NULL, (rank + i) % (1 + i % 3), rank * (i % 2 ? 1 : -1),
+                               &teams[i]) == PGAS_OK &&
+               good;
     for (int i = 0; good && i < 300; i++) {
         int which = (int)pgasi_rng_below(&rng, N);
         int64_t x = rank * 1000 + i, least = -1, want = INT64_MAX;
@@ -200,10 +215,12 @@ static void used_after_destroy(void)
 {
     pgas_team_t *team;
     bool good = pgas_team_split(NULL, 0, 0, &team) == PGAS_OK && pgas_team_destroy(team) == PGAS_OK;
-    spmd_ok(good && pgas_team_destroy(team) == PGAS_ERR_INVALID, "a team that is destroyed twice is refused");
+    spmd_ok(good && pgas_team_destroy(team) == PGAS_ERR_INVALID,
+            "a team that is destroyed twice is refused");
 }
 
-/* The last rank plays dead: the others of its node are told, and it stays away from their barrier at first. */
+/* The last rank plays dead: the others of its node are told, and it stays away from their barrier
+ * at first. */
 static void dead_members(void)
 {
     pgas_team_t *node = pgas_team_node();
@@ -239,7 +256,8 @@ static void forgotten(void)
     close(file);
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
         lines++;
-    spmd_ok(good && lines == (first ? 2 : 0) && (lines == 0 || strstr(text, "pgas_team_destroy") != NULL),
+    spmd_ok(good && lines == (first ? 2 : 0) &&
+                (lines == 0 || strstr(text, "pgas_team_destroy") != NULL),
             "teams that were forgotten are freed, with a warning of their first members");
 }
 
@@ -248,11 +266,13 @@ static void outside_the_library(void)
     pgas_team_t *team;
     int32_t x = 0;
     MPI_Comm world = MPI_COMM_WORLD;
-    spmd_ok(pgas_team_rank(NULL) == -1 && pgas_team_size(NULL) == 0 && pgas_team_to_global(NULL, 0) == -1 &&
-                pgas_team_from_global(NULL, 0) == -1 && pgas_team_node() == NULL,
+    spmd_ok(pgas_team_rank(NULL) == -1 && pgas_team_size(NULL) == 0 &&
+                pgas_team_to_global(NULL, 0) == -1 && pgas_team_from_global(NULL, 0) == -1 &&
+                !pgas_team_node(),
             "without the library there are no teams");
     spmd_ok(pgas_team_split(NULL, 0, 0, &team) == PGAS_ERR_NOT_INIT &&
-                pgas_team_from_comm(&world, &team) == PGAS_ERR_NOT_INIT && pgas_barrier(NULL) == PGAS_ERR_NOT_INIT &&
+                pgas_team_from_comm(&world, &team) == PGAS_ERR_NOT_INIT &&
+                pgas_barrier(NULL) == PGAS_ERR_NOT_INIT &&
                 pgas_broadcast(NULL, &x, 4, 0) == PGAS_ERR_NOT_INIT &&
                 pgas_allreduce(NULL, &x, &x, 1, PGAS_INT32, PGAS_SUM) == PGAS_ERR_NOT_INIT,
             "and no collectives");

@@ -1,11 +1,12 @@
 /* Threads.
- *   what:   attached threads, also more than there are lanes, call and transfer at the same time, each in its own order;
- *           slots are given and taken back; detach completes what was issued, also while the job ends; who is not attached
- *           is refused
+ *   what:   attached threads, also more than there are lanes, call and transfer at the same time,
+ *           each in its own order; slots are given and taken back; detach completes what was
+ *           issued, also while the job ends; who is not attached is refused
  *   np:     1 2 3 4 5
  *   nodes:  0 1 2 3
  *   tls:    posix sysv,cma tcp,self
- *   env:    PGAS_LANES=2 | PGAS_LANES=1 PGAS_SERVICE_THREADS=0 | PGAS_LANES=2 PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=256 |
+ *   env:    PGAS_LANES=2 | PGAS_LANES=1 PGAS_SERVICE_THREADS=0 | PGAS_LANES=2
+ *   env:    PGAS_SERVICE_THREADS=2 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=256 |
  *   env:    PGAS_LANES=3 PGAS_FAULT=delay=4,reorder=4,again=3
  *   source: pgas/runtime.h, pgas/call.h
  */
@@ -18,9 +19,9 @@
 #include "t/spmd/job.h"
 
 #define N_THREADS 5
-#define SLOTS (N_THREADS + 2)
-#define N_CALLS 400
-#define SHARD 8192
+#define SLOTS     (N_THREADS + 2)
+#define N_CALLS   400
+#define SHARD     8192
 
 static pgas_handler_t numbered, echo, count;
 static int me, n_ranks;
@@ -36,7 +37,8 @@ static void on_numbered(const void *args, size_t bytes, pgas_thread_t source, vo
     (void)bytes;
     (void)context;
     memcpy(&number, args, sizeof number);
-    if (pgas_thread_slot(source) >= SLOTS || number != next_of[pgas_thread_rank(source)][pgas_thread_slot(source)]++)
+    if (pgas_thread_slot(source) >= SLOTS ||
+        number != next_of[pgas_thread_rank(source)][pgas_thread_slot(source)]++)
         n_out_of_order++;
 }
 
@@ -125,10 +127,9 @@ static void calls_keep_order(void)
 {
     int n_bad = on_all_threads(call_in_order) + (pgas_quiesce() != PGAS_OK);
     uint64_t ran = 0, all = 0;
-    for (int r = 0; r < n_ranks; r++) {
+    for (int r = 0; r < n_ranks; r++)
         for (int s = 0; s < SLOTS; s++)
             ran += next_of[r][s];
-    }
     pgas_allreduce(NULL, &ran, &all, 1, PGAS_UINT64, PGAS_SUM);
     uint64_t each = N_CALLS + (uint64_t)n_ranks;
     spmd_ok(n_bad == 0 && n_out_of_order == 0 && all == (uint64_t)n_ranks * N_THREADS * each,
@@ -143,7 +144,8 @@ static int ask_and_wait(int index)
     int n_bad = 0;
     for (uint64_t i = 0; i < 60; i++) {
         uint64_t args[2] = { i * 1000 + (uint64_t)index, (uint64_t)me }, back[2] = { 0, 0 };
-        n_bad += pgas_call_return((int)(i % (uint64_t)n_ranks), echo, args, sizeof args, back, sizeof back, NULL) != PGAS_OK;
+        n_bad += pgas_call_return((int)(i % (uint64_t)n_ranks), echo, args, sizeof args, back,
+                                  sizeof back, NULL) != PGAS_OK;
         n_bad += memcmp(args, back, sizeof args) != 0;
     }
     pgas_sync_t sync;
@@ -161,7 +163,8 @@ static void replies(void)
     int n_bad = on_all_threads(ask_and_wait) + (pgas_quiesce() != PGAS_OK);
     uint64_t ran = n_counted, all = 0;
     pgas_allreduce(NULL, &ran, &all, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks * N_THREADS * 100, "threads wait for replies and completions of their own");
+    spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks * N_THREADS * 100,
+            "threads wait for replies and completions of their own");
 }
 
 static int transfer(int index)
@@ -172,7 +175,8 @@ static int transfer(int index)
     pgasi_rng_seed(&rng, (uint64_t)(me * 77 + index));
     for (int i = 0; i < 40; i++) {
         int rank = (int)pgasi_rng_below(&rng, (uint64_t)n_ranks);
-        pgas_gptr_t to = pgas_gptr_add(areas[rank], (int64_t)(8 + (size_t)(me * N_THREADS + index) * SHARD));
+        pgas_gptr_t to =
+            pgas_gptr_add(areas[rank], (int64_t)(8 + (size_t)(me * N_THREADS + index) * SHARD));
         size_t bytes = 1 + (size_t)pgasi_rng_below(&rng, i % 4 ? 200 : SHARD);
         uint64_t old = 0;
         pgas_req_t req;
@@ -194,7 +198,8 @@ static void transfers(void)
     int n_bad = on_all_threads(transfer);
     pgas_barrier(NULL);
     pgas_allreduce(NULL, counter, &all, 1, PGAS_UINT64, PGAS_SUM);
-    spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks * N_THREADS * 80, "threads put, get and count at the same time");
+    spmd_ok(n_bad == 0 && all == (uint64_t)n_ranks * N_THREADS * 80,
+            "threads put, get and count at the same time");
     pgas_barrier(NULL);
 }
 
@@ -205,8 +210,10 @@ static int leave_in_a_hurry(int index)
     uint64_t value = (uint64_t)index + 1;
     int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
     for (int r = 0; r < n_ranks; r++) {
-        pgas_gptr_t to = pgas_gptr_add(areas[r], (int64_t)(8 + (size_t)(me * N_THREADS + index) * SHARD));
-        n_bad += pgas_agg_call(agg, r, count, NULL, 0) != PGAS_OK || pgas_put(to, &value, 8) != PGAS_OK;
+        pgas_gptr_t to =
+            pgas_gptr_add(areas[r], (int64_t)(8 + (size_t)(me * N_THREADS + index) * SHARD));
+        n_bad +=
+            pgas_agg_call(agg, r, count, NULL, 0) != PGAS_OK || pgas_put(to, &value, 8) != PGAS_OK;
     }
     return n_bad;
 }
@@ -216,10 +223,12 @@ static void detach_completes(void)
     n_counted = 0;
     int n_bad = on_all_threads(leave_in_a_hurry);
     pgas_barrier(NULL);
-    while (__atomic_load_n(&n_counted, __ATOMIC_RELAXED) < (uint64_t)n_ranks * N_THREADS) /* nobody else will publish them */
+    /* nobody else will publish them */
+    while (__atomic_load_n(&n_counted, __ATOMIC_RELAXED) < (uint64_t)n_ranks * N_THREADS)
         pgas_progress();
     for (int i = 0; i < n_ranks * N_THREADS; i++) {
-        uint64_t *word = pgas_gptr_local(pgas_gptr_add(areas[me], (int64_t)(8 + (size_t)i * SHARD)), 8);
+        uint64_t *word =
+            pgas_gptr_local(pgas_gptr_add(areas[me], (int64_t)(8 + (size_t)i * SHARD)), 8);
         n_bad += *word != (uint64_t)(i % N_THREADS) + 1;
     }
     spmd_is_int(n_bad, 0, "detach publishes calls and completes puts");
@@ -234,7 +243,8 @@ static int nested(int index)
     n_bad += pgas_thread_attach() != PGAS_OK || pgas_thread_slot(pgas_thread_self()) != slot;
     n_bad += pgas_thread_detach() != PGAS_OK || pgas_thread_slot(pgas_thread_self()) != slot;
     n_bad += pgas_finalize() != PGAS_ERR_CONTEXT || !pgas_initialized();
-    n_bad += pgas_thread_place(&place) != PGAS_OK || place.cpu < -1 || pgas_thread_place(NULL) != PGAS_ERR_INVALID;
+    n_bad += pgas_thread_place(&place) != PGAS_OK || place.cpu < -1 ||
+             pgas_thread_place(NULL) != PGAS_ERR_INVALID;
     return n_bad;
 }
 
@@ -250,7 +260,8 @@ static void *leaves_behind(void *arg)
 {
     int *n_bad_p = arg;
     *n_bad_p += pgas_thread_attach() != PGAS_OK || pgas_thread_detach() != PGAS_ERR_PEER;
-    *n_bad_p += pgas_thread_slot(pgas_thread_self()) != 4094 || pgas_thread_detach() != PGAS_ERR_CONTEXT;
+    *n_bad_p +=
+        pgas_thread_slot(pgas_thread_self()) != 4094 || pgas_thread_detach() != PGAS_ERR_CONTEXT;
     return NULL;
 }
 
@@ -276,18 +287,24 @@ static void *stranger(void *arg)
     (void)arg;
     unattached_bad += pgas_call(me, count, NULL, 0, NULL) != PGAS_ERR_CONTEXT;
     unattached_bad += pgas_call_return(me, echo, &x, 8, &x, 8, NULL) != PGAS_ERR_CONTEXT;
-    unattached_bad += pgas_thread_detach() != PGAS_ERR_CONTEXT || pgas_quiesce() != PGAS_ERR_CONTEXT;
-    unattached_bad += pgas_barrier(NULL) != PGAS_ERR_CONTEXT || pgas_flush_all() != PGAS_ERR_CONTEXT;
-    unattached_bad += pgas_agg_create(NULL, &agg) != PGAS_ERR_CONTEXT || pgas_alloc_local(8, &ptr) != PGAS_ERR_CONTEXT;
-    unattached_bad += pgas_sync_init(&sync, 1) != PGAS_ERR_CONTEXT || pgas_finalize() != PGAS_ERR_CONTEXT;
-    unattached_bad += pgas_signal_wait(&x, PGAS_EQ, 1, 0, NULL) != PGAS_ERR_CONTEXT || pgas_fence() != PGAS_ERR_CONTEXT;
+    unattached_bad +=
+        pgas_thread_detach() != PGAS_ERR_CONTEXT || pgas_quiesce() != PGAS_ERR_CONTEXT;
+    unattached_bad +=
+        pgas_barrier(NULL) != PGAS_ERR_CONTEXT || pgas_flush_all() != PGAS_ERR_CONTEXT;
+    unattached_bad += pgas_agg_create(NULL, &agg) != PGAS_ERR_CONTEXT ||
+                      pgas_alloc_local(8, &ptr) != PGAS_ERR_CONTEXT;
+    unattached_bad +=
+        pgas_sync_init(&sync, 1) != PGAS_ERR_CONTEXT || pgas_finalize() != PGAS_ERR_CONTEXT;
+    unattached_bad += pgas_signal_wait(&x, PGAS_EQ, 1, 0, NULL) != PGAS_ERR_CONTEXT ||
+                      pgas_fence() != PGAS_ERR_CONTEXT;
     return NULL;
 }
 
 static void refusals(void)
 {
     pthread_t thread;
-    spmd_is_int(on_all_threads(nested), 0, "attaching twice counts; others than the first do not finalize");
+    spmd_is_int(on_all_threads(nested), 0,
+                "attaching twice counts; others than the first do not finalize");
     pthread_create(&thread, NULL, stranger, NULL);
     pthread_join(thread, NULL);
     spmd_is_int(unattached_bad, 0, "who is not attached is refused");
@@ -313,7 +330,7 @@ static void slots_are_used_again(void)
 
 /* Calls, and begins to detach before the end, but goes on only when that has begun. */
 static pthread_barrier_t end_begins, has_ended; /* of main and one thread each */
-static bool ran_on; /* the library, meanwhile */
+static bool ran_on;                             /* the library, meanwhile */
 static pgas_status_t leaves_slowly(void)
 {
     pthread_barrier_wait(&end_begins);
@@ -343,7 +360,8 @@ static void *detaches_after_the_end(void *arg)
     *good_p = pgas_thread_attach() == PGAS_OK;
     pthread_barrier_wait(&has_ended); /* not yet */
     pthread_barrier_wait(&has_ended);
-    *good_p = pgas_thread_detach() == PGAS_ERR_NOT_INIT && pgas_thread_attach() == PGAS_ERR_NOT_INIT && *good_p;
+    *good_p = pgas_thread_detach() == PGAS_ERR_NOT_INIT &&
+              pgas_thread_attach() == PGAS_ERR_NOT_INIT && *good_p;
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* Typed handlers.
- *   what:   a typed call runs its handler with its argument, to a rank, a target, or everybody; a typed answer comes back; a
- *           call by number with another size does not run. That a wrong type does not compile: t/lint/typed.t
+ *   what:   a typed call runs its handler with its argument, to a rank, a target, or everybody; a
+ *           typed answer comes back; a call by number with another size does not run. That a wrong
+ *           type does not compile: t/lint/typed.t
  *   np:     1 2 3
  *   nodes:  0 1
  *   source: pgas/typed.h
@@ -43,7 +44,9 @@ PGAS_HANDLER_DEFINE_RETURN(norm_there, point_t, double)
     double result = -1;
     (void)source;
     (void)context;
-    return pgas_call_return_norm((pgas_rank() + 1) % pgas_n_ranks(), arg, &result, NULL) == PGAS_OK ? result : -1;
+    return pgas_call_return_norm((pgas_rank() + 1) % pgas_n_ranks(), arg, &result, NULL) == PGAS_OK
+               ? result
+               : -1;
 }
 
 static void calls(int me, int right)
@@ -61,7 +64,8 @@ static void calls(int me, int right)
         pgas_sync_add(&sync, -1);
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && balance == 15, "a call, a call with options, a broadcast");
-    n_bad = pgas_call(right, pgas_handler_deposit, &five, 8, NULL) != PGAS_OK || pgas_quiesce() != PGAS_OK;
+    n_bad = pgas_call(right, pgas_handler_deposit, &five, 8, NULL) != PGAS_OK ||
+            pgas_quiesce() != PGAS_OK;
     spmd_ok(n_bad == 0 && balance == 15, "another size does not run");
     pgas_sync_fini(&sync);
 }
@@ -70,11 +74,14 @@ static void answers(int right)
 {
     point_t p = { 3, 4 };
     double result = 0;
-    spmd_ok(pgas_call_return_norm(right, &p, &result, NULL) == PGAS_OK && result == 25, "a typed answer");
-    spmd_ok(pgas_call_return(right, pgas_handler_norm, &p, 8, &result, sizeof result, NULL) == PGAS_ERR_MISMATCH,
+    spmd_ok(pgas_call_return_norm(right, &p, &result, NULL) == PGAS_OK && result == 25,
+            "a typed answer");
+    spmd_ok(pgas_call_return(right, pgas_handler_norm, &p, 8, &result, sizeof result, NULL) ==
+                PGAS_ERR_MISMATCH,
             "no answer to another size");
     result = 0;
-    spmd_ok(pgas_call_return_norm_there(right, &p, &result, NULL) == PGAS_OK && result == 25, "by a handler that waits for it");
+    spmd_ok(pgas_call_return_norm_there(right, &p, &result, NULL) == PGAS_OK && result == 25,
+            "by a handler that waits for it");
 }
 
 int main(int argc, char **argv)

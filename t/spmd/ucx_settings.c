@@ -1,6 +1,6 @@
 /* Settings that only rank 0 has.
- *   what:   PGAS_UCX_ variables that a launcher gives to rank 0 alone count on all ranks that set none of their own, until
- *           the library ends
+ *   what:   PGAS_UCX_ variables that a launcher gives to rank 0 alone count on all ranks that set
+ *           none of their own, until the library ends
  *   np:     2 3
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx
@@ -17,7 +17,8 @@ static void on_all_ranks(void)
     bool good = pgas_alloc(sizeof value, &word) == PGAS_OK;
     pgas_gptr_t right = pgas_gptr_make((pgas_rank() + 1) % pgas_n_ranks(), pgas_gptr_offset(word));
     good = pgas_put(right, &value, sizeof value) == PGAS_OK && pgas_flush_all() == PGAS_OK && good;
-    good = pgas_barrier(NULL) == PGAS_OK && pgas_get(&seen, right, sizeof seen) == PGAS_OK && seen == value && good;
+    good = pgas_barrier(NULL) == PGAS_OK && pgas_get(&seen, right, sizeof seen) == PGAS_OK &&
+           seen == value && good;
     spmd_ok(good, "all ranks reach each other");
 }
 
@@ -37,6 +38,7 @@ int main(int argc, char **argv)
     job_start(NULL);
     on_all_ranks();
     job_stop();
-    spmd_ok(rank == 0 || !getenv("PGAS_UCX_TLS"), "a rank that had no such variable has none afterwards");
+    spmd_ok(rank == 0 || !getenv("PGAS_UCX_TLS"),
+            "a rank that had no such variable has none afterwards");
     return spmd_end();
 }

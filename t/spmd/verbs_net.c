@@ -1,6 +1,7 @@
-/* what: a net connects every rank and thread with every other over MPI's allgather: writes arrive where they should,
- *       messages whole, in order and from whom they are; threads beyond the cap share transmitters; errors are the same
- *       on all ranks
+/* what: a net connects every rank and thread with every other over MPI's allgather: writes arrive
+ * where they should,
+ *       messages whole, in order and from whom they are; threads beyond the cap share transmitters;
+ *       errors are the same on all ranks
  * np: 1 2 3 4
  * source: pgas/verbs.h, nets */
 #include <pthread.h>
@@ -10,11 +11,11 @@
 #include "pgas/verbs.h"
 #include "t/spmd.h"
 
-#define THREADS 3
+#define THREADS     3
 #define CONNECTIONS 2
-#define RANKS_MAX 8
-#define MESSAGES 200
-#define LARGE 3000
+#define RANKS_MAX   8
+#define MESSAGES    200
+#define LARGE       3000
 #define PATIENCE_NS UINT64_C(60000000000)
 
 static pgas_verbs_dev_t *dev;
@@ -60,7 +61,8 @@ static uint64_t word_of(int from, int thread, int to)
     return UINT64_C(0x1000000) + (uint64_t)(from * 10000 + thread * 100 + to);
 }
 
-static pgas_status_t post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request, uint64_t *number_p)
+static pgas_status_t post(pgas_verbs_tx_t *tx, const pgas_verbs_request_t *request,
+                          uint64_t *number_p)
 {
     pgas_status_t status;
     while ((status = pgas_verbs_tx_post(tx, request, number_p)) == PGAS_ERR_AGAIN) {
@@ -78,15 +80,19 @@ static void *write_words(void *arg)
         uint64_t word = word_of(spmd_rank(), w->thread, peer), number = 0;
         uint64_t at = (uint64_t)(spmd_rank() * THREADS + w->thread) * 8;
         pgas_verbs_span_t span = { (uintptr_t)&word, 8, 0 };
-        pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE, .spans = &span, .n_spans = 1,
+        pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
+                                         .spans = &span,
+                                         .n_spans = 1,
                                          .remote_addr = (uintptr_t)w->world->all[peer].addr + at,
                                          .rkey = w->world->all[peer].rkey };
-        w->n_bad += post(tx, &request, &number) != PGAS_OK || pgas_verbs_tx_wait(tx, number, PATIENCE_NS) != PGAS_OK;
+        w->n_bad += post(tx, &request, &number) != PGAS_OK ||
+                    pgas_verbs_tx_wait(tx, number, PATIENCE_NS) != PGAS_OK;
     }
     return NULL;
 }
 
-static int run_workers(world_t *world, void *(*fn)(void *), void (*meanwhile)(world_t *world, int *n_bad))
+static int run_workers(world_t *world, void *(*fn)(void *),
+                       void (*meanwhile)(world_t *world, int *n_bad))
 {
     worker_t workers[THREADS];
     pthread_t threads[THREADS];
@@ -95,7 +101,7 @@ static int run_workers(world_t *world, void *(*fn)(void *), void (*meanwhile)(wo
         workers[t] = (worker_t){ .world = world, .thread = t };
         pthread_create(&threads[t], NULL, fn, &workers[t]);
     }
-    if (meanwhile != NULL)
+    if (meanwhile)
         meanwhile(world, &n_bad);
     for (int t = 0; t < THREADS; t++) {
         pthread_join(threads[t], NULL);
@@ -109,7 +115,8 @@ static void write_to_all(world_t *world)
     size_t bytes = (size_t)spmd_size() * THREADS * 8;
     bool good = pgas_verbs_mem_alloc(dev, bytes, PGAS_VERBS_ACCESS_ALL, &world->mine) == PGAS_OK;
     good = good && pgas_verbs_net_share(world->net, &world->mine, world->all) == PGAS_OK;
-    good = good && world->all[spmd_rank()].addr == world->mine.addr && world->all[spmd_rank()].rkey == world->mine.rkey;
+    good = good && world->all[spmd_rank()].addr == world->mine.addr &&
+           world->all[spmd_rank()].rkey == world->mine.rkey;
     spmd_ok(good, "memory is known to all ranks");
     int n_bad = run_workers(world, write_words, NULL);
     spmd_barrier();
@@ -127,7 +134,8 @@ typedef struct {
 
 static uint32_t size_of(uint32_t thread, uint32_t sequence)
 {
-    return (uint32_t)sizeof(head_t) + (sequence * 7 + thread) % 50 + (sequence % 16 == 5 ? LARGE : 0);
+    return (uint32_t)sizeof(head_t) + (sequence * 7 + thread) % 50 +
+           (sequence % 16 == 5 ? LARGE : 0);
 }
 
 static unsigned char byte_at(const head_t *head, uint32_t i)
@@ -144,10 +152,11 @@ static void make_message(void *to, const head_t *head)
 
 static bool is_message(const pgas_verbs_message_t *message, head_t *head_p)
 {
-    if (message->data == NULL || message->bytes < sizeof *head_p)
+    if (!message->data || message->bytes < sizeof *head_p)
         return false;
     memcpy(head_p, message->data, sizeof *head_p);
-    bool good = head_p->bytes == message->bytes && (int)head_p->source == message->source && head_p->thread < THREADS &&
+    bool good = head_p->bytes == message->bytes && (int)head_p->source == message->source &&
+                head_p->thread < THREADS &&
                 message->bytes == size_of(head_p->thread, head_p->sequence) && message->has_imm &&
                 message->imm == head_p->sequence;
     for (uint32_t i = sizeof *head_p; good && i < message->bytes; i++)
@@ -174,7 +183,9 @@ static void *send_messages(void *arg)
         }
         make_message((void *)(uintptr_t)span.addr, &head);
         span.bytes = head.bytes;
-        pgas_verbs_request_t request = { .op = PGAS_VERBS_SEND_IMM, .spans = &span, .n_spans = 1, .imm = head.sequence };
+        pgas_verbs_request_t request = {
+            .op = PGAS_VERBS_SEND_IMM, .spans = &span, .n_spans = 1, .imm = head.sequence
+        };
         uint64_t number = 0;
         w->n_bad += post(tx, &request, &number) != PGAS_OK;
         pgas_verbs_bufs_give(bufs, &span, tx, number);
@@ -188,7 +199,7 @@ static void *send_messages(void *arg)
 
 static void receive_messages(world_t *world, int *n_bad)
 {
-    uint32_t next[RANKS_MAX][THREADS] = {{0}};
+    uint32_t next[RANKS_MAX][THREADS] = { { 0 } };
     for (int left = MESSAGES * THREADS * spmd_size(); left > 0; left--) {
         pgas_verbs_message_t message;
         pgas_status_t status;
@@ -212,7 +223,8 @@ static void send_to_all(world_t *world)
         n_bad += pgas_verbs_bufs_open(dev, 4096, 8, &world->bufs[t]) != PGAS_OK;
     n_bad += run_workers(world, send_messages, receive_messages);
     spmd_is_int(n_bad, 0,
-                "messages of all threads arrive whole, in order, from whom they are, with more under way than buffers");
+                "messages of all threads arrive whole, in order, from whom they are, with more "
+                "under way than buffers");
 }
 
 static void notify(world_t *world)
@@ -221,27 +233,36 @@ static void notify(world_t *world)
     pgas_verbs_tx_t *tx = pgas_verbs_net_tx(world->net, peer, 0);
     uint64_t word = 4711, number = 0;
     pgas_verbs_span_t span = { (uintptr_t)&word, 8, 0 };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE_IMM, .spans = &span, .n_spans = 1, .imm = 99,
-                                     .remote_addr = (uintptr_t)world->all[peer].addr, .rkey = world->all[peer].rkey };
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE_IMM,
+                                     .spans = &span,
+                                     .n_spans = 1,
+                                     .imm = 99,
+                                     .remote_addr = (uintptr_t)world->all[peer].addr,
+                                     .rkey = world->all[peer].rkey };
     n_bad += post(tx, &request, &number) != PGAS_OK;
     pgas_verbs_tx_ring(tx);
     pgas_verbs_message_t message;
     pgas_status_t status;
     while ((status = pgas_verbs_net_receive(world->net, &message)) == PGAS_ERR_AGAIN)
         sched_yield();
-    n_bad += status != PGAS_OK || message.data != NULL || !message.has_imm || message.imm != 99 || message.bytes != 8;
-    n_bad += message.source != (spmd_rank() + spmd_size() - 1) % spmd_size() || *(const uint64_t *)world->mine.addr != 4711;
+    n_bad += status != PGAS_OK || message.data || !message.has_imm || message.imm != 99 ||
+             message.bytes != 8;
+    n_bad += message.source != (spmd_rank() + spmd_size() - 1) % spmd_size() ||
+             *(const uint64_t *)world->mine.addr != 4711;
     pgas_verbs_net_release(world->net, &message);
     spmd_is_int(n_bad, 0, "a write with immediate data tells its receiver, without data");
 }
 
 static void share_transmitters(world_t *world)
 {
-    pgas_verbs_tx_t *first = pgas_verbs_net_tx(world->net, 0, 0), *second = pgas_verbs_net_tx(world->net, 0, 1);
-    spmd_ok(first != NULL && second != NULL && first != second && pgas_verbs_net_tx(world->net, 0, 2) == first,
+    pgas_verbs_tx_t *first = pgas_verbs_net_tx(world->net, 0, 0),
+                    *second = pgas_verbs_net_tx(world->net, 0, 1);
+    spmd_ok(first && second && first != second && pgas_verbs_net_tx(world->net, 0, 2) == first,
             "threads have transmitters of their own up to the cap, and share them beyond");
-    spmd_ok(pgas_verbs_net_tx(world->net, -1, 0) == NULL && pgas_verbs_net_tx(world->net, spmd_size(), 0) == NULL &&
-            pgas_verbs_net_tx(world->net, 0, THREADS) == NULL, "ranks and threads that do not exist have none");
+    spmd_ok(!pgas_verbs_net_tx(world->net, -1, 0) &&
+                !pgas_verbs_net_tx(world->net, spmd_size(), 0) &&
+                !pgas_verbs_net_tx(world->net, 0, THREADS),
+            "ranks and threads that do not exist have none");
 }
 
 static void leave(world_t *world)
@@ -251,7 +272,8 @@ static void leave(world_t *world)
     pgas_verbs_request_t request = { .op = PGAS_VERBS_SEND, .spans = &span, .n_spans = 1 };
     bool good = true;
     for (int i = 0; i < 100; i++) /* more than there are buffers, and nobody receives */
-        good = good && post(pgas_verbs_net_tx(world->net, (spmd_rank() + 1) % spmd_size(), 1), &request, NULL) == PGAS_OK;
+        good = good && post(pgas_verbs_net_tx(world->net, (spmd_rank() + 1) % spmd_size(), 1),
+                            &request, NULL) == PGAS_OK;
     spmd_barrier();
     pgas_verbs_net_close(world->net);
     for (int t = 0; t < THREADS; t++)
@@ -284,11 +306,13 @@ static void use_maps(void)
     bool good = pgas_verbs_net_open(dev, &opts, &net) == PGAS_OK;
     for (int peer = 0; good && peer < spmd_size(); peer++)
         good = pgas_verbs_net_tx(net, peer, 0) == pgas_verbs_net_tx(net, peer, 2);
-    spmd_ok(good, "a map of the program's chooses connections, and a net may be without receive buffers");
+    spmd_ok(good,
+            "a map of the program's chooses connections, and a net may be without receive buffers");
     if (good)
         pgas_verbs_net_close(net);
     opts.map = out_of_range;
-    spmd_ok(pgas_verbs_net_open(dev, &opts, &net) == PGAS_ERR_RANGE, "a map that is wrong on one rank is refused on all");
+    spmd_ok(pgas_verbs_net_open(dev, &opts, &net) == PGAS_ERR_RANGE,
+            "a map that is wrong on one rank is refused on all");
 }
 
 static void refuse(void)
@@ -296,13 +320,15 @@ static void refuse(void)
     pgas_verbs_net_opts_t opts = make_opts();
     pgas_verbs_net_t *net;
     opts.n_threads = spmd_rank() == 0 ? 1 : THREADS;
-    pgas_status_t want = spmd_size() > 1 ? PGAS_ERR_MISMATCH : PGAS_OK, status = pgas_verbs_net_open(dev, &opts, &net);
+    pgas_status_t want = spmd_size() > 1 ? PGAS_ERR_MISMATCH : PGAS_OK,
+                  status = pgas_verbs_net_open(dev, &opts, &net);
     spmd_ok(status == want, "ranks that disagree are all refused");
     if (status == PGAS_OK)
         pgas_verbs_net_close(net);
     opts = make_opts();
     opts.qp.send_spans = spmd_rank() == 0 ? 1000 : 5;
-    spmd_ok(pgas_verbs_net_open(dev, &opts, &net) == PGAS_ERR_LIMIT, "queues that one rank cannot open are refused on all");
+    spmd_ok(pgas_verbs_net_open(dev, &opts, &net) == PGAS_ERR_LIMIT,
+            "queues that one rank cannot open are refused on all");
     opts = make_opts();
     int n_bad = 0;
     for (int i = 0; i < 4; i++) {
@@ -312,7 +338,8 @@ static void refuse(void)
     failing_exchanges = -1;
     spmd_is_int(n_bad, 0, "an exchange that fails, at whatever time, is told");
     opts.exchange = NULL;
-    spmd_ok(pgas_verbs_net_open(dev, &opts, &net) == PGAS_ERR_INVALID, "without an exchange there is no net");
+    spmd_ok(pgas_verbs_net_open(dev, &opts, &net) == PGAS_ERR_INVALID,
+            "without an exchange there is no net");
 }
 
 int main(int argc, char **argv)
@@ -324,7 +351,8 @@ int main(int argc, char **argv)
     pgas_verbs_dev_opts_t dev_opts = PGAS_VERBS_DEV_OPTS_INIT;
     dev_opts.device = "snic";
     pgas_verbs_net_opts_t opts = make_opts();
-    bool good = pgas_verbs_open(&dev_opts, &dev) == PGAS_OK && pgas_verbs_net_open(dev, &opts, &world.net) == PGAS_OK;
+    bool good = pgas_verbs_open(&dev_opts, &dev) == PGAS_OK &&
+                pgas_verbs_net_open(dev, &opts, &world.net) == PGAS_OK;
     if (!spmd_ok(good, "a net opens"))
         MPI_Abort(MPI_COMM_WORLD, 99);
     share_transmitters(&world);

@@ -1,4 +1,5 @@
-/* what: a queue pair posted to by hand, a transmitter and pgas_call in one program: each does its part of the work, and a
+/* what: a queue pair posted to by hand, a transmitter and pgas_call in one program: each does its
+ * part of the work, and a
  *       call finds what both have written before it
  * np: 1 2 3 4
  * nodes: 0 1
@@ -8,9 +9,9 @@
 #include "pgas/verbs.h"
 #include "t/spmd/job.h"
 
-#define ROUNDS 200
-#define STREAM 5000
-#define SECOND_NS UINT64_C(1000000000)
+#define ROUNDS      200
+#define STREAM      5000
+#define SECOND_NS   UINT64_C(1000000000)
 #define PATIENCE_NS (60 * SECOND_NS)
 
 /* What the left neighbour writes here. */
@@ -23,7 +24,8 @@ typedef struct {
 typedef struct {
     pgas_verbs_dev_t *dev;
     pgas_verbs_cq_t *cq;
-    pgas_verbs_qp_t *to_right, *to_left; /* by hand; the second is the other end of the left neighbour's first */
+    /* by hand; the second is the other end of the left neighbour's first */
+    pgas_verbs_qp_t *to_right, *to_left;
     pgas_verbs_net_t *net;
     pgas_verbs_mem_t mine, all[JOB_RANKS_MAX];
 } layers_t;
@@ -45,7 +47,8 @@ static void handle_look_up(const void *args, size_t bytes, pgas_thread_t source,
     pgas_reply(found, sizeof found);
 }
 
-static void handle_look_at_stream(const void *args, size_t bytes, pgas_thread_t source, void *context)
+static void handle_look_at_stream(const void *args, size_t bytes, pgas_thread_t source,
+                                  void *context)
 {
     uint64_t last = *(const uint64_t *)args, n_good = 0;
     (void)bytes, (void)source, (void)context;
@@ -93,7 +96,8 @@ static bool open_layers(layers_t *l)
     net.exchange = exchange;
     net.srq_depth = 0;
     bool good = pgas_verbs_open(&dev, &l->dev) == PGAS_OK;
-    good = good && pgas_verbs_mem_alloc(l->dev, sizeof(area_t), PGAS_VERBS_ACCESS_ALL, &l->mine) == PGAS_OK;
+    good = good &&
+           pgas_verbs_mem_alloc(l->dev, sizeof(area_t), PGAS_VERBS_ACCESS_ALL, &l->mine) == PGAS_OK;
     area = l->mine.addr;
     good = !job_any(!good) && open_by_hand(l);
     return good && pgas_verbs_net_open(l->dev, &net, &l->net) == PGAS_OK &&
@@ -111,11 +115,16 @@ static bool close_layers(layers_t *l)
 
 /* ---- use ---- */
 
-static pgas_verbs_request_t write_of(const layers_t *l, const pgas_verbs_span_t *span, size_t offset)
+static pgas_verbs_request_t write_of(const layers_t *l, const pgas_verbs_span_t *span,
+                                     size_t offset)
 {
     const pgas_verbs_mem_t *right = &l->all[rank_beside(1)];
-    return (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_INLINE, .spans = span, .n_spans = 1,
-                                   .remote_addr = (uintptr_t)right->addr + offset, .rkey = right->rkey };
+    return (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE,
+                                   .flags = PGAS_VERBS_INLINE,
+                                   .spans = span,
+                                   .n_spans = 1,
+                                   .remote_addr = (uintptr_t)right->addr + offset,
+                                   .rkey = right->rkey };
 }
 
 /* By hand: signaled, rung, polled. */
@@ -127,8 +136,9 @@ static bool write_by_hand(layers_t *l, uint64_t round, uint64_t value)
     request.flags |= PGAS_VERBS_SIGNAL;
     request.id = round;
     return pgas_verbs_qp_post(l->to_right, &request, 1, NULL) == PGAS_OK &&
-           pgas_verbs_cq_wait(l->cq, PATIENCE_NS) == PGAS_OK && pgas_verbs_cq_poll(l->cq, &c, 1) == 1 &&
-           c.status == PGAS_OK && c.id == round && c.qp == l->to_right;
+           pgas_verbs_cq_wait(l->cq, PATIENCE_NS) == PGAS_OK &&
+           pgas_verbs_cq_poll(l->cq, &c, 1) == 1 && c.status == PGAS_OK && c.id == round &&
+           c.qp == l->to_right;
 }
 
 static bool write_by_transmitter(layers_t *l, uint64_t round, uint64_t value)
@@ -137,7 +147,8 @@ static bool write_by_transmitter(layers_t *l, uint64_t round, uint64_t value)
     pgas_verbs_span_t span = { (uintptr_t)&value, 8, 0 };
     pgas_verbs_request_t request = write_of(l, &span, offsetof(area_t, by_transmitter) + round * 8);
     uint64_t number;
-    return pgas_verbs_tx_post(tx, &request, &number) == PGAS_OK && pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK;
+    return pgas_verbs_tx_post(tx, &request, &number) == PGAS_OK &&
+           pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK;
 }
 
 static void write_and_call(layers_t *l)
@@ -146,7 +157,8 @@ static void write_and_call(layers_t *l)
     for (uint64_t round = 0; round < ROUNDS; round++) {
         uint64_t found[2] = { 0, 0 }, value = (uint64_t)pgas_rank() * 100000 + round + 1;
         n_bad += !write_by_hand(l, round, value) || !write_by_transmitter(l, round, value + 50000);
-        n_bad += pgas_call_return(rank_beside(1), look_up, &round, sizeof round, found, sizeof found, NULL) != PGAS_OK;
+        n_bad += pgas_call_return(rank_beside(1), look_up, &round, sizeof round, found,
+                                  sizeof found, NULL) != PGAS_OK;
         n_bad += found[0] != value || found[1] != value + 50000;
     }
     spmd_is_int(n_bad, 0, "a call finds what was written by hand and by the transmitter before it");
@@ -172,14 +184,17 @@ static void stream_and_call(layers_t *l)
         if (i % 100 == 0)
             n_bad += !write_by_hand(l, hand++, i);
         if (i % 250 == 0)
-            n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good, sizeof n_good, NULL) !=
-                     PGAS_OK;
+            n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good,
+                                      sizeof n_good, NULL) != PGAS_OK;
     }
     n_bad += pgas_verbs_tx_wait(tx, number, PATIENCE_NS) != PGAS_OK;
     pgas_verbs_tx_stats(tx, &after);
-    n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good, sizeof n_good, NULL) != PGAS_OK;
-    spmd_ok(n_bad == 0 && n_good == 64, "a stream of writes, writes by hand and calls go on side by side");
-    spmd_ok(after.completions - before.completions <= STREAM / 32 + 1, "with one completion for 32 writes of the stream");
+    n_bad += pgas_call_return(rank_beside(1), look_at_stream, &last, sizeof last, &n_good,
+                              sizeof n_good, NULL) != PGAS_OK;
+    spmd_ok(n_bad == 0 && n_good == 64,
+            "a stream of writes, writes by hand and calls go on side by side");
+    spmd_ok(after.completions - before.completions <= STREAM / 32 + 1,
+            "with one completion for 32 writes of the stream");
 }
 
 int main(int argc, char **argv)

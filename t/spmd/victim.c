@@ -1,8 +1,10 @@
-/* One rank of this job is killed, the others wait for it: the program of t/spmd/kill.t, no test by itself.
- *   victim RANK HOW       HOW is what the survivors do: barrier, compute, reply, signal, progress; or
- *                         survive: they go on (PGAS_ON_PEER_DEATH=continue) and say what they saw; or
- *                         broadcast: the same, and the rank dies of a broadcast of rank 0; or
- *                         lock: the same, and the rank dies with a lock of rank 0, and one of its own, others wait for */
+/* One rank of this job is killed, the others wait for it: the program of t/spmd/kill.t, no test by
+ * itself.
+ *   victim RANK HOW       HOW is what the survivors do: barrier, compute, reply, signal, progress;
+ *                         or survive: they go on (PGAS_ON_PEER_DEATH=continue) and say what they
+ *                         saw; or broadcast: the same, and the rank dies of a broadcast of rank 0;
+ *                         or lock: the same, and the rank dies with a lock of rank 0, and one of
+ *                         its own, others wait for */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,13 +96,16 @@ static int not_peer(const char *what, pgas_status_t status)
 static int names_other(const pgas_sync_t *sync, int rank, pgas_handler_t handler)
 {
     pgas_sync_error_t e = { PGAS_OK, -1, 0 };
-    if (pgas_sync_error(sync, &e) == PGAS_OK && e.status == PGAS_ERR_PEER && e.rank == rank && e.handler == handler)
+    if (pgas_sync_error(sync, &e) == PGAS_OK && e.status == PGAS_ERR_PEER && e.rank == rank &&
+        e.handler == handler)
         return 0;
-    printf("rank %d: the counter names rank %d, handler %d: %s\n", pgas_rank(), e.rank, e.handler, pgas_status_name(e.status));
+    printf("rank %d: the counter names rank %d, handler %d: %s\n", pgas_rank(), e.rank, e.handler,
+           pgas_status_name(e.status));
     return 1;
 }
 
-/* Sent behind the call that kills: whether it left here or not, somebody says that the rank has died. */
+/* Sent behind the call that kills: whether it left here or not, somebody says that the rank has
+ * died. */
 static int pull_is_owed(int victim)
 {
     static char memory[100000];
@@ -110,7 +115,8 @@ static int pull_is_owed(int victim)
                            { PGAS_BUFFER_COPY, memory, 100, PGAS_NULL, false } };
     int n_bad = pgas_sync_init(&executed, 1) != PGAS_OK || pgas_sync_init(&local, 1) != PGAS_OK;
     opts.sync = &executed;
-    pgas_status_t status = pgas_call_buffer(pgas_thread_make(victim, PGAS_SLOT_ANY), never, NULL, 0, b, 2, &opts, &local);
+    pgas_status_t status = pgas_call_buffer(pgas_thread_make(victim, PGAS_SLOT_ANY), never, NULL, 0,
+                                            b, 2, &opts, &local);
     if (status != PGAS_OK) {
         n_bad += not_peer("a call with buffers", status);
     } else {
@@ -128,15 +134,18 @@ static int buffers_are_refused(int victim)
     static char memory[100000];
     int n_bad = 0;
     for (int mode = 0; mode < 3; mode++) {
-        pgas_buffer_t b = { (pgas_buffer_mode_t)mode, memory, mode == PGAS_BUFFER_PUSH ? 0 : sizeof memory, PGAS_NULL, false };
-        n_bad += not_peer("a call with a buffer", pgas_call_buffer(pgas_thread_make(victim, PGAS_SLOT_ANY), never, NULL, 0, &b,
-                                                                   1, NULL, NULL));
+        pgas_buffer_t b = { (pgas_buffer_mode_t)mode, memory,
+                            mode == PGAS_BUFFER_PUSH ? 0 : sizeof memory, PGAS_NULL, false };
+        n_bad += not_peer("a call with a buffer",
+                          pgas_call_buffer(pgas_thread_make(victim, PGAS_SLOT_ANY), never, NULL, 0,
+                                           &b, 1, NULL, NULL));
     }
     return n_bad + not_peer("a call with a large reply",
                             pgas_call_return(victim, never, NULL, 0, memory, sizeof memory, NULL));
 }
 
-/* The victim dies of a call; every survivor waits for one of its own to it. The other ways to wait end as well. */
+/* The victim dies of a call; every survivor waits for one of its own to it. The other ways to wait
+ * end as well. */
 static void survive(int victim)
 {
     static uint64_t word;
@@ -152,26 +161,31 @@ static void survive(int victim)
     opts.sync = &built;
     n_bad += pgas_sync_init(&built, 1) != PGAS_OK;
     if (me != victim)
-        n_bad += pgas_call_begin(pgas_thread_make(victim, 0), never, 64, &opts, &args) != PGAS_OK; /* it dies meanwhile */
+        /* it dies meanwhile */
+        n_bad += pgas_call_begin(pgas_thread_make(victim, 0), never, 64, &opts, &args) != PGAS_OK;
     pgas_barrier(NULL);
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
     n_bad += pgas_sync_init(sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
     pgas_status_t status = pgas_call(victim, dies, NULL, 0, sync);
-    if (pgas_node_size() > 1) /* a transport may never tell the end of a message to a dead rank: each wait then takes 2 s */
+    /* a transport may never tell the end of a message to a dead rank: each wait then takes 2 s */
+    if (pgas_node_size() > 1)
         n_bad += pull_is_owed(victim);
-    n_bad += not_peer("a call that is waited for", status == PGAS_OK ? pgas_sync_wait(sync, -1) : status);
+    n_bad += not_peer("a call that is waited for",
+                      status == PGAS_OK ? pgas_sync_wait(sync, -1) : status);
     n_bad += status == PGAS_OK && names_other(sync, victim, dies);
     pgas_sync_fini(sync);
     n_bad += not_peer("a call of 8 bytes", pgas_call(victim, never, &x, 8, NULL));
     n_bad += not_peer("a call with a reply", pgas_call_return(victim, never, NULL, 0, &x, 8, NULL));
     n_bad += buffers_are_refused(victim);
     status = pgas_call_commit();
-    n_bad += not_peer("a call that was begun", status == PGAS_OK ? pgas_sync_wait(&built, -1) : status);
+    n_bad +=
+        not_peer("a call that was begun", status == PGAS_OK ? pgas_sync_wait(&built, -1) : status);
     n_bad += status != PGAS_OK && pgas_sync_test(&built) != PGAS_INPROGRESS; /* never both */
     pgas_sync_fini(&built);
     if (pgas_node_of(victim) == pgas_node())
-        pgas_channel_close(pgas_thread_make(victim, PGAS_SLOT_ANY)); /* ends, whether all had run or not */
+        /* ends, whether all had run or not */
+        pgas_channel_close(pgas_thread_make(victim, PGAS_SLOT_ANY));
     n_bad += not_peer("a gathered call", pgas_agg_call(agg, victim, never, &x, 8));
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
     n_bad += not_peer("a barrier", pgas_barrier(NULL));
@@ -209,7 +223,8 @@ static void survive_broadcast(int victim)
     if (me == victim)
         pgas_signal_wait(&word, PGAS_EQ, 1, -1, NULL);
     if (me == 0) {
-        n_bad += not_peer("a broadcast of which a rank dies", broadcast_and_wait(dies_there, victim));
+        n_bad +=
+            not_peer("a broadcast of which a rank dies", broadcast_and_wait(dies_there, victim));
         n_bad += not_peer("a broadcast over a dead rank", broadcast_and_wait(note, 0));
         n_bad += n_bad_counts;
     }
@@ -222,14 +237,16 @@ static void survive_broadcast(int victim)
     _exit(n_bad);
 }
 
-/* Lock 0 lives at rank 0, and the victim has it; lock 1 lives at the victim. Each survivor waits for both. */
+/* Lock 0 lives at rank 0, and the victim has it; lock 1 lives at the victim. Each survivor waits
+ * for both. */
 static void survive_locks(int victim)
 {
     static uint64_t word;
     pgas_lock_t lock[2] = { 0, 0 };
     bool broken = false;
     int n_bad = 0, me = pgas_rank();
-    n_bad += (me == 0 && pgas_lock_create(&lock[0]) != PGAS_OK) || (me == victim && pgas_lock_create(&lock[1]) != PGAS_OK);
+    n_bad += (me == 0 && pgas_lock_create(&lock[0]) != PGAS_OK) ||
+             (me == victim && pgas_lock_create(&lock[1]) != PGAS_OK);
     pgas_broadcast(NULL, &lock[0], sizeof lock[0], 0);
     pgas_broadcast(NULL, &lock[1], sizeof lock[1], victim);
     for (int i = 0; i < 2 && me == victim; i++)
@@ -241,7 +258,8 @@ static void survive_locks(int victim)
     pgas_call(victim, dies, NULL, 0, NULL); /* unless it has died of another's */
     n_bad += pgas_lock_acquire(lock[0], -1, &broken) != PGAS_OK;
     int was_broken = broken;
-    n_bad += pgas_call(0, note, &was_broken, sizeof was_broken, NULL) != PGAS_OK || pgas_lock_release(lock[0]) != PGAS_OK;
+    n_bad += pgas_call(0, note, &was_broken, sizeof was_broken, NULL) != PGAS_OK ||
+             pgas_lock_release(lock[0]) != PGAS_OK;
     n_bad += not_peer("a lock of a dead rank", pgas_lock_acquire(lock[1], -1, NULL));
     while (me == 0 && __atomic_load_n(&n_notes, __ATOMIC_ACQUIRE) < pgas_n_ranks() - 1)
         pgas_progress();

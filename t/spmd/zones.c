@@ -1,8 +1,9 @@
-/* Registered memory and NUMA zones. Where the machine has one zone only, most is skipped: `make numa-vm` runs this in a
- * virtual machine that has two.
- *   what:   pages of an allocator lie in the zone that it was made for, whoever touches them first, and pages that are there
- *           already move; once given back they lie where they are touched; a thread's rings lie where the thread runs; blocks
- *           of pgas_alloc_on lie where the thread attached
+/* Registered memory and NUMA zones. Where the machine has one zone only, most is skipped: `make
+ * numa-vm` runs this in a virtual machine that has two.
+ *   what:   pages of an allocator lie in the zone that it was made for, whoever touches them first,
+ *           and pages that are there already move; once given back they lie where they are touched;
+ *           a thread's rings lie where the thread runs; blocks of pgas_alloc_on lie where the
+ *           thread attached
  *   np:     1 2
  *   nodes:  0 1
  *   source: pgas/regmem.h; move_pages(2) tells where a page lies
@@ -16,8 +17,8 @@
 #include "t/spmd/job.h"
 
 #define ZONES_MAX 16
-#define PAGE 4096
-#define PAGES 300
+#define PAGE      4096
+#define PAGES     300
 
 static int n_zones;
 static int cpu_of[ZONES_MAX], node_of[ZONES_MAX]; /* of a zone: one CPU; the system's number */
@@ -30,7 +31,8 @@ static bool run_on(int cpu)
     return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
-/* Goes to every CPU that this process may use and asks both the library and the system where that is. */
+/* Goes to every CPU that this process may use and asks both the library and the system where that
+ * is. */
 static bool find_zones(void)
 {
     cpu_set_t allowed;
@@ -51,10 +53,9 @@ static bool find_zones(void)
         }
     }
     sched_setaffinity(0, sizeof allowed, &allowed);
-    for (int z = 0; z < n_zones && n_zones > 1; z++) {
+    for (int z = 0; z < n_zones && n_zones > 1; z++)
         if (cpu_of[z] < 0)
             return false;
-    }
     return true;
 }
 
@@ -115,17 +116,23 @@ static void in_the_zone(void)
         pgas_block_t b[4];
         pgas_regmem_info_t info;
         n_bad += pgas_super_create(&opts, &super) + pgas_circular_create(&opts, &circular) +
-                 pgas_linear_create(&opts, &linear) + pgas_general_create(&opts, &general) != PGAS_OK;
-        n_bad += pgas_super_acquire(super, PAGES * PAGE, &b[0]) + pgas_circular_acquire(circular, PAGES * PAGE, &b[1]) +
-                 pgas_linear_acquire(linear, 15 * PAGE, &b[2]) + pgas_general_acquire(general, PAGES * PAGE, &b[3]) != PGAS_OK;
+                     pgas_linear_create(&opts, &linear) + pgas_general_create(&opts, &general) !=
+                 PGAS_OK;
+        n_bad += pgas_super_acquire(super, PAGES * PAGE, &b[0]) +
+                     pgas_circular_acquire(circular, PAGES * PAGE, &b[1]) +
+                     pgas_linear_acquire(linear, 15 * PAGE, &b[2]) +
+                     pgas_general_acquire(general, PAGES * PAGE, &b[3]) !=
+                 PGAS_OK;
         for (int i = 0; i < 4; i++) {
             touch_from(other(z), &b[i]);
             n_bad += n_elsewhere(b[i].address, b[i].bytes, z);
         }
         n_bad += pgas_super_info(super, &info) != PGAS_OK || info.zone != z;
         pgas_gptr_t ptr = PGAS_NULL;
-        n_bad += pgas_n_zones() != n_zones || pgas_zone_alloc(PGAS_ZONE(z), PAGES * PAGE, &ptr) != PGAS_OK;
-        pgas_block_t of_rank = { .address = pgas_gptr_local(ptr, PAGES * PAGE), .bytes = PAGES * PAGE };
+        n_bad += pgas_n_zones() != n_zones ||
+                 pgas_zone_alloc(PGAS_ZONE(z), PAGES * PAGE, &ptr) != PGAS_OK;
+        pgas_block_t of_rank = { .address = pgas_gptr_local(ptr, PAGES * PAGE),
+                                 .bytes = PAGES * PAGE };
         touch_from(other(z), &of_rank);
         n_bad += n_elsewhere(of_rank.address, of_rank.bytes, z) + (pgas_zone_free(ptr) != PGAS_OK);
         pgas_super_destroy(super);
@@ -170,7 +177,8 @@ static void they_move(void)
     spmd_is_int(n_bad, 0, "pages that are there already move");
     pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(1));
     pgas_block_t fresh;
-    n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, 12 << 20, &fresh); /* half was never touched */
+    /* half was never touched */
+    n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, 12 << 20, &fresh);
     pgas_super_destroy(super);
     n_bad += pgas_alloc_local(12 << 20, &local);
     fresh.bytes = PAGES * PAGE;
@@ -194,7 +202,8 @@ static void peers_touch(void)
     run_on(cpu_of[0]);
     n_bad += pgas_put(all[right], data, PAGES * PAGE) + pgas_flush(right);
     pgas_barrier(NULL);
-    for (size_t i = 0; i < b.bytes; i += PAGE) /* the system tells nothing about pages that this process has not touched */
+    /* the system tells nothing about pages that this process has not touched */
+    for (size_t i = 0; i < b.bytes; i += PAGE)
         n_bad += ((volatile char *)b.address)[i] != 0;
     n_bad += n_elsewhere(b.address, b.bytes, 1);
     spmd_is_int(n_bad, 0, "also if a peer touches them first");
@@ -203,7 +212,8 @@ static void peers_touch(void)
     n_bad = pgas_super_create(&opts, &super) + pgas_super_acquire(super, PAGES * PAGE, &b);
     memset(b.address, 1, b.bytes);
     n_bad += n_elsewhere(b.address, b.bytes, 0);
-    spmd_ok(pgasi_tp || n_bad == 0, "and those that peers have touched are replaced, where no transport knows them");
+    spmd_ok(pgasi_tp || n_bad == 0,
+            "and those that peers have touched are replaced, where no transport knows them");
     pgas_super_destroy(super);
     free(data);
 }
@@ -217,7 +227,8 @@ static void *ring_main(void *arg)
     ring_arg_t *a = arg;
     pgas_block_t b;
     pgas_regmem_info_t info;
-    a->n_bad = !run_on(cpu_of[a->zone]) + pgas_thread_attach() + pgas_reg_acquire(PGAS_REG_ANY, 60000, &b);
+    a->n_bad =
+        !run_on(cpu_of[a->zone]) + pgas_thread_attach() + pgas_reg_acquire(PGAS_REG_ANY, 60000, &b);
     touch_from(other(a->zone), &b);
     a->n_bad += n_elsewhere(b.address, b.bytes, a->zone) + pgas_reg_release(&b);
     a->n_bad += pgas_reg_info(PGAS_REG_ANY, &info) != PGAS_OK || info.zone != a->zone;
@@ -243,7 +254,8 @@ static void *near_main(void *arg)
     ring_arg_t *a = arg;
     pgas_gptr_t ptr = PGAS_NULL;
     size_t bytes = 3 * PAGE;
-    a->n_bad = !run_on(cpu_of[a->zone]) + pgas_thread_attach() + pgas_alloc_on(pgas_thread_self(), bytes, &ptr);
+    a->n_bad = !run_on(cpu_of[a->zone]) + pgas_thread_attach() +
+               pgas_alloc_on(pgas_thread_self(), bytes, &ptr);
     pgas_block_t b = { .address = pgas_gptr_local(ptr, bytes), .ptr = ptr, .bytes = bytes };
     touch_from(other(a->zone), &b);
     a->n_bad += n_elsewhere(b.address, bytes, a->zone) + pgas_free_on(ptr);
@@ -269,9 +281,11 @@ static void refusals(void)
     pgas_regmem_opts_t opts = opts_of(PGAS_ZONE(n_zones));
     pgas_super_t *super = NULL;
     pgas_regmem_info_t info;
-    spmd_ok(pgas_super_create(&opts, &super) == PGAS_ERR_NOT_FOUND && !super, "a zone that is not there");
+    spmd_ok(pgas_super_create(&opts, &super) == PGAS_ERR_NOT_FOUND && !super,
+            "a zone that is not there");
     opts = opts_of(PGAS_ZONE_NONE);
-    spmd_ok(pgas_super_create(&opts, &super) == PGAS_OK && pgas_super_info(super, &info) == PGAS_OK && info.zone == -1,
+    spmd_ok(pgas_super_create(&opts, &super) == PGAS_OK &&
+                pgas_super_info(super, &info) == PGAS_OK && info.zone == -1,
             "no zone in particular");
     pgas_super_destroy(super);
 }

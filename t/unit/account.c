@@ -1,5 +1,7 @@
-/* what: the worst-case bytes of a rank are the sum of what is printed, cover what the library maps, follow the parameters
- *       that they name, and PGAS_MEMORY_LIMIT refuses what exceeds it by one byte, whatever was started before
+/* what: the worst-case bytes of a rank are the sum of what is printed, cover what the library maps,
+ * follow the parameters
+ *       that they name, and PGAS_MEMORY_LIMIT refuses what exceeds it by one byte, whatever was
+ *       started before
  * source: src/call/account.h; public headers */
 #include <fcntl.h>
 #include "base/log.h"
@@ -47,24 +49,30 @@ static uint64_t printed_item(const char *name)
 
 static void it_covers_what_is_mapped(void)
 {
-    static const char *const params[] = { "SERVICE_THREADS=0 BACKLOG_LIMIT=0", "SERVICE_THREADS=0 CHUNK_MEMORY=8M LANES=2",
-                                          "SERVICE_THREADS=0 CHUNK_SIZE=1M CHUNK_MEMORY=1G", "SERVICE_THREADS=0 CALL_MAX=128K" };
+    static const char *const params[] = { "SERVICE_THREADS=0 BACKLOG_LIMIT=0",
+                                          "SERVICE_THREADS=0 CHUNK_MEMORY=8M LANES=2",
+                                          "SERVICE_THREADS=0 CHUNK_SIZE=1M CHUNK_MEMORY=1G",
+                                          "SERVICE_THREADS=0 CALL_MAX=128K" };
     int n_bad = 0;
     for (size_t i = 0; i < sizeof params / sizeof params[0]; i++) {
-        n_bad += lone_init(8, params[i]) != PGAS_OK || printed_item("channels into this rank") != lone_inbox_bytes;
+        n_bad += lone_init(8, params[i]) != PGAS_OK ||
+                 printed_item("channels into this rank") != lone_inbox_bytes;
         pgas_finalize();
     }
-    is_int(n_bad, 0, "the rings are counted as they are mapped, also where they shrink or grow to fit");
+    is_int(n_bad, 0,
+           "the rings are counted as they are mapped, also where they shrink or grow to fit");
     uint64_t before = mapped_bytes(), slack = UINT64_C(1) << 20; /* malloc takes more at a time */
     static unsigned char user[4096];
     pgas_gptr_t ptr;
     pgas_agg_t *agg = NULL;
     lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0 BACKLOG_LIMIT=0");
-    bool good = pgas_mem_attach(user, sizeof user, &ptr) == PGAS_OK && pgas_agg_create(NULL, &agg) == PGAS_OK;
+    bool good = pgas_mem_attach(user, sizeof user, &ptr) == PGAS_OK &&
+                pgas_agg_create(NULL, &agg) == PGAS_OK;
     uint64_t grown = mapped_bytes() - before, worst = pgasi_account_worst() + pgasi_param.heap_size;
     pgas_agg_destroy(agg);
     pgas_finalize();
-    ok(good && grown <= worst + slack, "%" PRIu64 " bytes are mapped, %" PRIu64 " accounted for", grown, worst);
+    ok(good && grown <= worst + slack, "%" PRIu64 " bytes are mapped, %" PRIu64 " accounted for",
+       grown, worst);
 }
 
 /* The numbers of a printed account: those of the items, then "sum". */
@@ -102,10 +110,14 @@ static void it_follows_parameters(void)
     uint64_t worst = worst_with(4, base);
     ok(worst > 0 && worst == worst_with(4, base), "the same twice");
     ok(worst_with(8, base) > worst, "more ranks, more bytes");
-    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G CHUNK_SIZE=1M") > worst, "larger rings, more bytes");
-    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G LANES=8") > worst, "more lanes, more bytes");
-    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G BACKLOG_LIMIT=1G") > worst, "longer queues, more bytes");
-    is_int(worst_with(4, "HEAP_SIZE=1M SERVICE_THREADS=0 CHUNK_MEMORY=1G"), worst, "the heap is the user's");
+    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G CHUNK_SIZE=1M") > worst,
+       "larger rings, more bytes");
+    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G LANES=8") > worst,
+       "more lanes, more bytes");
+    ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G BACKLOG_LIMIT=1G") > worst,
+       "longer queues, more bytes");
+    is_int(worst_with(4, "HEAP_SIZE=1M SERVICE_THREADS=0 CHUNK_MEMORY=1G"), worst,
+           "the heap is the user's");
 }
 
 static void the_limit(void)
@@ -116,7 +128,8 @@ static void the_limit(void)
     pgas_finalize();
     snprintf(params, sizeof params, "HEAP_SIZE=64K SERVICE_THREADS=0 MEMORY_LIMIT=%" PRIu64, need);
     ok(lone_init(2, params) == PGAS_OK && pgas_finalize() == PGAS_OK, "what is needed is enough");
-    snprintf(params, sizeof params, "HEAP_SIZE=64K SERVICE_THREADS=0 MEMORY_LIMIT=%" PRIu64, need - 1);
+    snprintf(params, sizeof params, "HEAP_SIZE=64K SERVICE_THREADS=0 MEMORY_LIMIT=%" PRIu64,
+             need - 1);
     int former = pgasi_log_set_fd(open("/dev/null", O_WRONLY));
     ok(lone_init(2, params) == PGAS_ERR_LIMIT && !pgas_initialized(), "one byte less is refused");
     close(pgasi_log_set_fd(former));
@@ -134,7 +147,8 @@ static void the_limit_is_that_of_this_start(void)
     for (int i = 0; i < 4; i++) {
         char params[200];
         worst_with(2, of[1 - i % 2]);
-        snprintf(params, sizeof params, "%s MEMORY_LIMIT=%" PRIu64, of[i % 2], need[i % 2] - (i >= 2));
+        snprintf(params, sizeof params, "%s MEMORY_LIMIT=%" PRIu64, of[i % 2],
+                 need[i % 2] - (i >= 2));
         n_bad += lone_init(2, params) != (i < 2 ? PGAS_OK : PGAS_ERR_LIMIT);
         if (pgas_initialized())
             pgas_finalize();

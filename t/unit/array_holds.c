@@ -1,4 +1,5 @@
-/* what: one thread at a time is inside a hold, also while the hold becomes another chunk's; of threads that begin to use arrays
+/* what: one thread at a time is inside a hold, also while the hold becomes another chunk's; of
+ * threads that begin to use arrays
  *       none does so before the first one's time alone is over
  * needs: tsan-ok
  * source: src/array/array.h, src/array/slots.c */
@@ -14,9 +15,10 @@
 #include "t/unit/lone.h"
 
 #define N_RENEWALS 100000 /* and until so many reads */
-#define N_READS 1000
-#define WORDS 64 /* of an element: long enough that another thread comes in between, if it can */
-#define HEAT 4   /* recalls after which a chunk is guarded: each access is under the lock */
+#define N_READS    1000
+/* of an element: long enough that another thread comes in between, if it can */
+#define WORDS 64
+#define HEAT  4 /* recalls after which a chunk is guarded: each access is under the lock */
 
 static pgas_array_t *array;
 static pgasi_array_hold_t hold;
@@ -35,10 +37,9 @@ static bool get_whole(uint64_t *words)
     if (pgasi_array_try(&at, &x, false) != PGAS_OK)
         return true; /* between two chunks */
     __atomic_add_fetch(&n_reads, 1, __ATOMIC_RELAXED);
-    for (int k = 1; k < WORDS; k++) {
+    for (int k = 1; k < WORDS; k++)
         if (words[k] != words[0])
             return false;
-    }
     return true;
 }
 
@@ -57,13 +58,16 @@ static void renewals(void)
     uint64_t words[WORDS];
     n_running = 1;
     pthread_create(&reader, NULL, read_all_the_time, NULL);
-    for (uint64_t n = 0; n < N_RENEWALS || __atomic_load_n(&n_reads, __ATOMIC_RELAXED) < N_READS; n++) {
+    for (uint64_t n = 0; n < N_RENEWALS || __atomic_load_n(&n_reads, __ATOMIC_RELAXED) < N_READS;
+         n++) {
         pgasi_array_site_t at = site();
         for (int k = 0; k < WORDS; k++)
             words[k] = n;
         pgasi_array_hold_renew(&hold, 0, HEAT);
         pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0);
-        pgasi_array_try(&at, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .n = 1, .in = words }, false);
+        pgasi_array_try(&at,
+                        &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .n = 1, .in = words },
+                        false);
     }
     __atomic_store_n(&n_running, 0, __ATOMIC_RELEASE);
     pthread_join(reader, NULL);
@@ -108,7 +112,8 @@ static void pins_keep_away(void)
 {
     pgasi_array_site_t at = site();
     open_fresh();
-    bool good = pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) != 2;
+    bool good =
+        pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) != 2;
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ), "a pin to read lets writing be taken away");
     open_fresh();
     good = pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
@@ -117,21 +122,26 @@ static void pins_keep_away(void)
     good = pins(PGAS_ARRAY_PIN_WRITE) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
     ok(good && unpin_recalls(PGAS_ARRAY_PIN_WRITE), "a pin to write keeps writing, until it ends");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_READ) &&
+           pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
     good = good && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_READ),
        "of two wishes the greater one waits for all pins");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_WRITE) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
-    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_WRITE), "the last of equal pins is the end");
+    good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_WRITE) &&
+           pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+    ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_WRITE),
+       "the last of equal pins is the end");
     open_fresh();
     pgasi_array_access_t other = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_PIN_READ, .n = 1 };
     good = pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
-    good = good && pgasi_array_try(&at, &other, false) == PGAS_INPROGRESS && pins(PGAS_ARRAY_PIN_READ);
+    good =
+        good && pgasi_array_try(&at, &other, false) == PGAS_INPROGRESS && pins(PGAS_ARRAY_PIN_READ);
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ) && unpin_recalls(PGAS_ARRAY_PIN_READ),
        "while somebody waits for pins none of other threads is added");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_GET) && is_kept_away(PGASI_ARRAY_SET);
+    good = pins(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_GET) &&
+           is_kept_away(PGASI_ARRAY_SET);
     good = good && unpin_recalls(PGAS_ARRAY_PIN_READ) && !is_kept_away(PGASI_ARRAY_SET);
     ok(good && pins(PGAS_ARRAY_PIN_READ) && !unpin_recalls(PGAS_ARRAY_PIN_READ),
        "accesses of another node wait for pins that are against them, and for no others");
@@ -149,20 +159,24 @@ static void *come(void *arg)
     bool bad = pgas_thread_attach() != PGAS_OK;
     __atomic_add_fetch(&n_begun, 1, __ATOMIC_ACQ_REL);
     bad = pgas_array_get_u64(arg, 1, &value) != PGAS_OK || value != 7 || bad;
-    __atomic_add_fetch(&n_early, bad || !__atomic_load_n(&is_over, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
+    __atomic_add_fetch(&n_early, bad || !__atomic_load_n(&is_over, __ATOMIC_ACQUIRE),
+                       __ATOMIC_RELAXED);
     __atomic_add_fetch(&n_done, 1, __ATOMIC_RELEASE);
     pgas_thread_detach();
     return NULL;
 }
 
-/* As long as the first thread is alone it stores without fences, and what it owns is shown to readers. That ends with the rank's
- * receive lock, which the test keeps. Until then no other thread reads, however many come at once. */
+/* As long as the first thread is alone it stores without fences, and what it owns is shown to
+ * readers. That ends with the rank's receive lock, which the test keeps. Until then no other thread
+ * reads, however many come at once. */
 static void newcomers(void)
 {
     pthread_t thread[N_NEWCOMERS];
     pgas_array_t *words = NULL;
-    bool good = pgas_array_create(NULL, 8, 512, NULL, &words) == PGAS_OK && pgas_array_set_u64(words, 1, 7) == PGAS_OK;
-    ok(good && pgasi_array_is_sole() && (pgas_array_readable(words, 1) & 1), "the first thread is alone");
+    bool good = pgas_array_create(NULL, 8, 512, NULL, &words) == PGAS_OK &&
+                pgas_array_set_u64(words, 1, 7) == PGAS_OK;
+    ok(good && pgasi_array_is_sole() && (pgas_array_readable(words, 1) & 1),
+       "the first thread is alone");
     pgasi_path_state_t before = pgasi_serve_begin();
     for (int k = 0; k < N_NEWCOMERS; k++)
         pthread_create(&thread[k], NULL, come, words);
@@ -190,7 +204,8 @@ static void newcomers(void)
 #endif
 
 enum { RENEW, OPEN, CLOSE, UNSHOW, ASK, PIN, UNPIN, GET, SET, N_STEPPED };
-static const char *const stepped[N_STEPPED] = { "renew", "open", "close", "unshow", "ask for pins", "pin", "unpin", "get", "set" };
+static const char *const stepped[N_STEPPED] = { "renew", "open",  "close", "unshow", "ask for pins",
+                                                "pin",   "unpin", "get",   "set" };
 
 #if defined __x86_64__ && !defined SANITIZED
 
@@ -207,8 +222,9 @@ static void after_instruction(int signal)
 }
 
 /* Below the stack's pointer 128 bytes may be in use. */
-#define TRAP_FLAG(how)                                                                               \
-    __asm__ volatile("sub $128, %%rsp; pushfq; " how ", (%%rsp); popfq; add $128, %%rsp" ::: "cc", "memory")
+#define TRAP_FLAG(how)                                                                      \
+    __asm__ volatile("sub $128, %%rsp; pushfq; " how ", (%%rsp); popfq; add $128, %%rsp" :: \
+                         : "cc", "memory")
 
 static void step_through(int what)
 {
@@ -223,15 +239,33 @@ static void step_through(int what)
     n_taken = n_given = 0;
     TRAP_FLAG("orq $0x100");
     switch (what) {
-    case RENEW: pgasi_array_hold_renew(&hold, 0, HEAT); break;
-    case OPEN: pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0); break;
-    case CLOSE: pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, false); break;
-    case UNSHOW: pgasi_array_unshow(&at); break;
-    case ASK: pgasi_array_is_pinned_against(&hold, &set); break;
-    case PIN: pgasi_array_try(&at, &pin, true); break;
-    case UNPIN: pgasi_array_unpin_hold(&hold, PGAS_ARRAY_PIN_READ, &recall); break;
-    case GET: pgasi_array_try(&at, &get, true); break;
-    default: pgasi_array_try(&at, &set, true); break;
+    case RENEW:
+        pgasi_array_hold_renew(&hold, 0, HEAT);
+        break;
+    case OPEN:
+        pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0);
+        break;
+    case CLOSE:
+        pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, false);
+        break;
+    case UNSHOW:
+        pgasi_array_unshow(&at);
+        break;
+    case ASK:
+        pgasi_array_is_pinned_against(&hold, &set);
+        break;
+    case PIN:
+        pgasi_array_try(&at, &pin, true);
+        break;
+    case UNPIN:
+        pgasi_array_unpin_hold(&hold, PGAS_ARRAY_PIN_READ, &recall);
+        break;
+    case GET:
+        pgasi_array_try(&at, &get, true);
+        break;
+    default:
+        pgasi_array_try(&at, &set, true);
+        break;
     }
     TRAP_FLAG("andq $~0x100");
 }
@@ -248,7 +282,8 @@ static void locked_once(int node_rank)
         step_through(what);
         if (n_taken == 1 && n_given == 1)
             continue;
-        diag("%s: the lock is taken %d times and given back %d times", stepped[what], n_taken, n_given);
+        diag("%s: the lock is taken %d times and given back %d times", stepped[what], n_taken,
+             n_given);
         n_bad++;
     }
     pgasi_boot.node_rank = was;

@@ -1,4 +1,5 @@
-/* what: the home of an element does not pass requests of other ranks that have arrived more than 64 times in a row, nor once while
+/* what: the home of an element does not pass requests of other ranks that have arrived more than 64
+ * times in a row, nor once while
  *       others ask again and again
  * source: pgas/array.h, locks: first come, first served */
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "t/unit/lone.h"
 
 #define ELEMENT 3
-#define MOST 64
+#define MOST    64
 #define WAIT_US 2000 /* of an own request that another rank's has come before */
 
 static pgas_array_t *array;
@@ -79,7 +80,8 @@ int main(void)
     diag("%d times", n);
     ok(n <= MOST, "a request that has arrived waits for at most %d of the home's own", MOST);
     is_int(n_before_rank_1(), 0, "for none if another has come not long before");
-    ok(pgas_array_wlock(array, ELEMENT) == PGAS_OK && pgas_array_unlock(array, ELEMENT) == PGAS_OK, "then the home has its turn");
+    ok(pgas_array_wlock(array, ELEMENT) == PGAS_OK && pgas_array_unlock(array, ELEMENT) == PGAS_OK,
+       "then the home has its turn");
     for (int k = 0; k < 3 * MOST; k++)
         pgas_array_unlock(array, ELEMENT + (pgas_array_wlock(array, ELEMENT) != PGAS_OK));
     n = n_before_rank_1();

@@ -1,4 +1,5 @@
-/* what: locks of elements go to who came first; readers share, but not past a writer that waits; who takes a request back, or
+/* what: locks of elements go to who came first; readers share, but not past a writer that waits;
+ * who takes a request back, or
  *       dies, keeps nobody waiting; what nobody has or wants leaves nothing behind
  * source: include/pgas/array.h, locks; the model is the rule in one sentence: see is_due */
 #include "array/lock_queue.h"
@@ -17,7 +18,8 @@ static int n_wanted, n_wrong, n_told;
 static bool unfair; /* the model is wrong on purpose */
 static pgasi_array_lock_queue_t q;
 
-static bool is_same_element(const pgasi_array_lock_request_t *a, const pgasi_array_lock_request_t *b)
+static bool is_same_element(const pgasi_array_lock_request_t *a,
+                            const pgasi_array_lock_request_t *b)
 {
     return a->array == b->array && a->index == b->index;
 }
@@ -46,7 +48,8 @@ static void hear(const pgasi_array_lock_request_t *r, pgas_status_t status)
     n_told++;
     for (int k = 0; k < n_wanted; k++) {
         wanted_t *w = &wanted[k];
-        if (w->request.who == r->who && w->request.number == r->number && is_same_element(&w->request, r)) {
+        if (w->request.who == r->who && w->request.number == r->number &&
+            is_same_element(&w->request, r)) {
             n_wrong += w->has || w->refused || w->request.writes != r->writes;
             w->has = status == PGAS_OK;
             w->refused = status == PGAS_ERR_PEER;
@@ -64,10 +67,9 @@ static void compare(void)
 
 static int find_thread(pgas_thread_t who)
 {
-    for (int k = 0; k < n_wanted; k++) {
+    for (int k = 0; k < n_wanted; k++)
         if (wanted[k].request.who == who)
             return k;
-    }
     return -1;
 }
 
@@ -76,7 +78,8 @@ static int find_thread(pgas_thread_t who)
 static void want_something(pgasi_rng_t *rng, pgas_thread_t who)
 {
     static uint32_t number;
-    pgasi_array_lock_request_t r = { pgasi_rng_below(rng, N_ELEMS / 2) << 40, (uint32_t)pgasi_rng_below(rng, 2), ++number, who,
+    pgasi_array_lock_request_t r = { pgasi_rng_below(rng, N_ELEMS / 2) << 40,
+                                     (uint32_t)pgasi_rng_below(rng, 2), ++number, who,
                                      pgasi_rng_below(rng, 2) == 0 };
     bool tries = pgasi_rng_below(rng, 4) == 0;
     wanted[n_wanted++] = (wanted_t){ r, false, false };
@@ -105,7 +108,8 @@ static void give_back(int k)
 
 static void step(pgasi_rng_t *rng)
 {
-    pgas_thread_t who = pgas_thread_make((int)pgasi_rng_below(rng, N_RANKS), (int)pgasi_rng_below(rng, N_SLOTS));
+    pgas_thread_t who =
+        pgas_thread_make((int)pgasi_rng_below(rng, N_RANKS), (int)pgasi_rng_below(rng, N_SLOTS));
     int k = find_thread(who);
     if (k < 0)
         want_something(rng, who);
@@ -186,14 +190,17 @@ static void many_elements(void)
     }
     is_int(q.n, N, "a thread may have many");
     for (uint64_t i = 0; i < N; i += 2)
-        wrong += !pgasi_array_lock_release(&q, 3, i, who) || pgasi_array_lock_release(&q, 3, i, who);
+        wrong +=
+            !pgasi_array_lock_release(&q, 3, i, who) || pgasi_array_lock_release(&q, 3, i, who);
     is_int(wrong, 0, "each is given back once");
     is_int(q.n, N / 2, "the others stay");
     want(0, 0, true);
     pgasi_array_lock_forget(&q, 3);
-    ok(q.n == 1 && pgasi_array_lock_in_use(&q, 9), "also when those of another array are forgotten");
+    ok(q.n == 1 && pgasi_array_lock_in_use(&q, 9),
+       "also when those of another array are forgotten");
     pgasi_array_lock_clear(&q);
-    ok(is_empty() && !pgasi_array_lock_in_use(&q, 9) && !pgasi_array_lock_release(&q, 3, 1, who), "until they are forgotten");
+    ok(is_empty() && !pgasi_array_lock_in_use(&q, 9) && !pgasi_array_lock_release(&q, 3, 1, who),
+       "until they are forgotten");
 }
 
 int main(void)

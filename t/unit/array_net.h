@@ -1,9 +1,11 @@
-/* One chunk of a coherent array over a simulated network: a plain engine that obeys the protocol's table, threads that are
- * nothing but a state, and an oracle. Nothing happens by itself: whoever tests lets threads begin and leave, lines be
- * evicted, messages arrive, in any order that queues allow. Contents are copied when they are sent, or when they arrive, or
- * stored at the receiver ahead of their message: by chance.
+/* One chunk of a coherent array over a simulated network: a plain engine that obeys the protocol's
+ * table, threads that are nothing but a state, and an oracle. Nothing happens by itself: whoever
+ * tests lets threads begin and leave, lines be evicted, messages arrive, in any order that queues
+ * allow. Contents are copied when they are sent, or when they arrive, or stored at the receiver
+ * ahead of their message: by chance.
  *
- * The oracle is one plain number, and what is read must be that. Operators 1 and 2 (plus, times) do not commute. */
+ * The oracle is one plain number, and what is read must be that. Operators 1 and 2 (plus, times) do
+ * not commute. */
 #ifndef T_UNIT_ARRAY_NET_H
 #define T_UNIT_ARRAY_NET_H
 
@@ -14,17 +16,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NET_NODES 4
+#define NET_NODES   4
 #define NET_THREADS 8 /* two a node: thread t is at node t / 2 */
-#define NET_QUEUE 16
-#define NET_POISON UINT64_C(0xdeaddeaddeaddead)
-#define NET_DONE PGASI_ARRAY_N_EVENTS /* a message: the access that was sent has been carried out */
+#define NET_QUEUE   16
+#define NET_POISON  UINT64_C(0xdeaddeaddeaddead)
+/* a message: the access that was sent has been carried out */
+#define NET_DONE PGASI_ARRAY_N_EVENTS
 
 typedef enum { NET_R, NET_W, NET_O1, NET_O2, NET_KINDS } net_kind_t;
 typedef enum { NET_IDLE, NET_INSIDE, NET_WAITS, NET_SENT } net_where_t;
 typedef enum { NET_SHUT, NET_READ, NET_ALL, NET_OPERATE } net_open_t;
 typedef enum { NET_COPIED, NET_AHEAD, NET_LATE, NET_WAYS } net_way_t;
-typedef const pgasi_array_step_t *(*net_table_t)(pgasi_array_state_t state, pgasi_array_event_t event);
+typedef const pgasi_array_step_t *(*net_table_t)(pgasi_array_state_t state,
+                                                 pgasi_array_event_t event);
 
 typedef struct {
     net_where_t where;
@@ -67,10 +71,10 @@ typedef struct {
     char error[160]; /* the first one */
 } net_t;
 
-#define NET_CHECK(net, condition, ...)                                   \
-    do {                                                                 \
-        if (!(condition) && !(net)->error[0])                            \
-            snprintf((net)->error, sizeof (net)->error, __VA_ARGS__);    \
+#define NET_CHECK(net, condition, ...)                               \
+    do {                                                             \
+        if (!(condition) && !(net)->error[0])                        \
+            snprintf((net)->error, sizeof(net)->error, __VA_ARGS__); \
     } while (0)
 
 static inline int net_node_of(int thread)
@@ -111,10 +115,16 @@ static inline net_message_t net_pop(net_queue_t *q)
 
 static inline void net_send(net_t *net, int from, int to, int event, int op)
 {
-    net_way_t way = net->way < NET_WAYS ? net->way : (net_way_t)pgasi_rng_below(&net->rng, NET_WAYS);
+    net_way_t way =
+        net->way < NET_WAYS ? net->way : (net_way_t)pgasi_rng_below(&net->rng, NET_WAYS);
     bool fills = event == PGASI_E_DATA_R || event == PGASI_E_DATA_W;
     bool stores = event == PGASI_E_WB || event == PGASI_E_WB_KEEP;
-    net_message_t m = { .event = event, .node = from, .thread = -1, .op = op, .way = way, .value = net->node[from].value };
+    net_message_t m = { .event = event,
+                        .node = from,
+                        .thread = -1,
+                        .op = op,
+                        .way = way,
+                        .value = net->node[from].value };
     if (way == NET_AHEAD && (fills || stores))
         net->node[to].value = m.value;
     net_push(net, &net->channel[from][to], m);
@@ -143,8 +153,8 @@ static inline void net_access(net_t *net, int n, int t)
     net_thread_t *thread = &net->thread[t];
     uint64_t *value = &net->node[n].value;
     if (thread->kind == NET_R) {
-        NET_CHECK(net, *value == net->truth, "thread %d reads %#llx at node %d, not %#llx", t, (unsigned long long)*value, n,
-                  (unsigned long long)net->truth);
+        NET_CHECK(net, *value == net->truth, "thread %d reads %#llx at node %d, not %#llx", t,
+                  (unsigned long long)*value, n, (unsigned long long)net->truth);
         net->n_reads++;
     } else if (thread->kind == NET_W) {
         *value = net->truth = thread->operand;
@@ -174,18 +184,20 @@ static inline void net_open(net_t *net, int n, net_open_t open)
         const net_node_t *other = &net->node[m];
         bool read_only = other->open <= NET_READ && !net_inside(net, m, false);
         bool idle = other->open == NET_SHUT && !net_inside(net, m, true);
-        bool same = other->form == NET_OPERATE && other->op == node->op && other->open != NET_READ && other->open != NET_ALL;
-        NET_CHECK(net, m == n || idle || (open == NET_READ && read_only) || (open == NET_OPERATE && same),
+        bool same = other->form == NET_OPERATE && other->op == node->op &&
+                    other->open != NET_READ && other->open != NET_ALL;
+        NET_CHECK(net,
+                  m == n || idle || (open == NET_READ && read_only) ||
+                      (open == NET_OPERATE && same),
                   "node %d is opened for %d while node %d is in use", n, (int)open, m);
     }
 }
 
 static inline void net_let_in(net_t *net, int n)
 {
-    for (int t = 2 * n; t < 2 * n + 2; t++) {
+    for (int t = 2 * n; t < 2 * n + 2; t++)
         if (net->thread[t].where == NET_WAITS && net_permits(&net->node[n], net->thread[t].kind))
             net->thread[t].where = NET_INSIDE;
-    }
 }
 
 /* ---- actions ---- */
@@ -199,10 +211,9 @@ static inline void net_ask_to_give(net_t *net, int n, int event)
 
 static inline void net_give(net_t *net, int but)
 {
-    for (int n = 1; n < net->n_nodes; n++) {
+    for (int n = 1; n < net->n_nodes; n++)
         if (n != but && net->member[n])
             net_ask_to_give(net, n, PGASI_E_GIVE);
-    }
 }
 
 static inline void net_merge(net_t *net)
@@ -218,19 +229,22 @@ static inline void net_keep(net_t *net, const net_message_t *m)
     bool good = m->op == net->node[0].op && net->n_kept < NET_QUEUE;
     NET_CHECK(net, good, "operands of operator %d, not %d", m->op, net->node[0].op);
     net->kept_op = m->op;
-    net->kept[net->n_kept++ % NET_QUEUE] = m->way == NET_COPIED ? m->value : net->node[m->node].value;
+    net->kept[net->n_kept++ % NET_QUEUE] =
+        m->way == NET_COPIED ? m->value : net->node[m->node].value;
 }
 
 static inline void net_execute(net_t *net, const net_message_t *m)
 {
     net_thread_t *thread = &net->thread[m->thread];
-    NET_CHECK(net, net_permits(&net->node[0], thread->kind), "an access is carried out that home does not permit");
+    NET_CHECK(net, net_permits(&net->node[0], thread->kind),
+              "an access is carried out that home does not permit");
     if (m->node == 0) {
         thread->where = NET_INSIDE;
         return;
     }
     net_access(net, 0, m->thread);
-    net_push(net, &net->channel[0][m->node], (net_message_t){ .event = NET_DONE, .thread = m->thread });
+    net_push(net, &net->channel[0][m->node],
+             (net_message_t){ .event = NET_DONE, .thread = m->thread });
 }
 
 static inline void net_quiesce(net_t *net, int n, int leaving)
@@ -245,63 +259,128 @@ static inline void net_act(net_t *net, int n, pgasi_array_action_t action, const
 {
     net_node_t *node = &net->node[n];
     switch (action) {
-    case PGASI_A_QUIESCE: net_quiesce(net, n, 2); break;
-    case PGASI_A_QUIESCE_WRITES: net_quiesce(net, n, 1); break;
-    case PGASI_A_STORE: node->value = net_contents(net, m, 0); break;
-    case PGASI_A_KEEP: net_keep(net, m); break;
-    case PGASI_A_MERGE: net_merge(net); break;
-    case PGASI_A_DROP: net->member[m->node] = false; break;
+    case PGASI_A_QUIESCE:
+        net_quiesce(net, n, 2);
+        break;
+    case PGASI_A_QUIESCE_WRITES:
+        net_quiesce(net, n, 1);
+        break;
+    case PGASI_A_STORE:
+        node->value = net_contents(net, m, 0);
+        break;
+    case PGASI_A_KEEP:
+        net_keep(net, m);
+        break;
+    case PGASI_A_MERGE:
+        net_merge(net);
+        break;
+    case PGASI_A_DROP:
+        net->member[m->node] = false;
+        break;
     case PGASI_A_JOIN:
-    case PGASI_A_ADD: net->member[m->node] = true; break;
-    case PGASI_A_GIVE_ALL: net_give(net, -1); break;
-    case PGASI_A_GIVE_OTHERS: net_give(net, m->node); break;
-    case PGASI_A_GIVE_OWNER: net_ask_to_give(net, net->owner, PGASI_E_GIVE); break;
-    case PGASI_A_LEND_OWNER: net_ask_to_give(net, net->owner, PGASI_E_LEND); break;
-    case PGASI_A_SET_OP: node->op = m->op; break;
+    case PGASI_A_ADD:
+        net->member[m->node] = true;
+        break;
+    case PGASI_A_GIVE_ALL:
+        net_give(net, -1);
+        break;
+    case PGASI_A_GIVE_OTHERS:
+        net_give(net, m->node);
+        break;
+    case PGASI_A_GIVE_OWNER:
+        net_ask_to_give(net, net->owner, PGASI_E_GIVE);
+        break;
+    case PGASI_A_LEND_OWNER:
+        net_ask_to_give(net, net->owner, PGASI_E_LEND);
+        break;
+    case PGASI_A_SET_OP:
+        node->op = m->op;
+        break;
     case PGASI_A_OWN:
         net->member[m->node] = false;
         net->owner = m->node;
         break;
-    case PGASI_A_OPEN_ALL: net_open(net, n, NET_ALL); break;
-    case PGASI_A_OPEN_READ: net_open(net, n, NET_READ); break;
+    case PGASI_A_OPEN_ALL:
+        net_open(net, n, NET_ALL);
+        break;
+    case PGASI_A_OPEN_READ:
+        net_open(net, n, NET_READ);
+        break;
     case PGASI_A_OPEN_OPERATE:
         if (n)
             node->value = node->op == 1 ? 0 : 1;
         net_open(net, n, NET_OPERATE);
         break;
-    case PGASI_A_SEND_DATA_R: net_send(net, 0, m->node, PGASI_E_DATA_R, 0); break;
-    case PGASI_A_SEND_DATA_W: net_send(net, 0, m->node, PGASI_E_DATA_W, 0); break;
-    case PGASI_A_SEND_GRANT_W: net_send(net, 0, m->node, PGASI_E_GRANT_W, 0); break;
-    case PGASI_A_SEND_GRANT_O: net_send(net, 0, m->node, PGASI_E_GRANT_O, node->op); break;
-    case PGASI_A_SEND_WB_ACK: net_send(net, 0, m->node, PGASI_E_WB_ACK, 0); break;
-    case PGASI_A_SEND_FETCH_R: net_send(net, n, 0, PGASI_E_FETCH_R, 0); break;
-    case PGASI_A_SEND_FETCH_W: net_send(net, n, 0, PGASI_E_FETCH_W, 0); break;
+    case PGASI_A_SEND_DATA_R:
+        net_send(net, 0, m->node, PGASI_E_DATA_R, 0);
+        break;
+    case PGASI_A_SEND_DATA_W:
+        net_send(net, 0, m->node, PGASI_E_DATA_W, 0);
+        break;
+    case PGASI_A_SEND_GRANT_W:
+        net_send(net, 0, m->node, PGASI_E_GRANT_W, 0);
+        break;
+    case PGASI_A_SEND_GRANT_O:
+        net_send(net, 0, m->node, PGASI_E_GRANT_O, node->op);
+        break;
+    case PGASI_A_SEND_WB_ACK:
+        net_send(net, 0, m->node, PGASI_E_WB_ACK, 0);
+        break;
+    case PGASI_A_SEND_FETCH_R:
+        net_send(net, n, 0, PGASI_E_FETCH_R, 0);
+        break;
+    case PGASI_A_SEND_FETCH_W:
+        net_send(net, n, 0, PGASI_E_FETCH_W, 0);
+        break;
     case PGASI_A_SEND_FETCH_O:
         node->op = m->op;
         net_send(net, n, 0, PGASI_E_FETCH_O, node->op);
         break;
-    case PGASI_A_SEND_UPGRADE: net_send(net, n, 0, PGASI_E_UPGRADE, 0); break;
-    case PGASI_A_SEND_ACK: net_send(net, n, 0, PGASI_E_ACK, 0); break;
-    case PGASI_A_SEND_WB: net_send(net, n, 0, PGASI_E_WB, 0); break;
-    case PGASI_A_SEND_WB_KEEP: net_send(net, n, 0, PGASI_E_WB_KEEP, 0); break;
-    case PGASI_A_SEND_WB_O: net_send(net, n, 0, PGASI_E_WB_O, node->op); break;
-    case PGASI_A_COUNT: net->pending--; break;
-    case PGASI_A_EXEC: net_execute(net, m); break;
-    case PGASI_A_RUN: net_let_in(net, n); break;
-    case PGASI_A_FREE: node->value = NET_POISON; break;
-    case PGASI_A_NEXT: net_pop(&net->requests); break;
-    default: break; /* SERVE: what home's loop does */
+    case PGASI_A_SEND_UPGRADE:
+        net_send(net, n, 0, PGASI_E_UPGRADE, 0);
+        break;
+    case PGASI_A_SEND_ACK:
+        net_send(net, n, 0, PGASI_E_ACK, 0);
+        break;
+    case PGASI_A_SEND_WB:
+        net_send(net, n, 0, PGASI_E_WB, 0);
+        break;
+    case PGASI_A_SEND_WB_KEEP:
+        net_send(net, n, 0, PGASI_E_WB_KEEP, 0);
+        break;
+    case PGASI_A_SEND_WB_O:
+        net_send(net, n, 0, PGASI_E_WB_O, node->op);
+        break;
+    case PGASI_A_COUNT:
+        net->pending--;
+        break;
+    case PGASI_A_EXEC:
+        net_execute(net, m);
+        break;
+    case PGASI_A_RUN:
+        net_let_in(net, n);
+        break;
+    case PGASI_A_FREE:
+        node->value = NET_POISON;
+        break;
+    case PGASI_A_NEXT:
+        net_pop(&net->requests);
+        break;
+    default:
+        break; /* SERVE: what home's loop does */
     }
 }
 
 /* ---- the engine ---- */
 
-static inline void net_step(net_t *net, int n, pgasi_array_event_t event, const net_message_t *about)
+static inline void net_step(net_t *net, int n, pgasi_array_event_t event,
+                            const net_message_t *about)
 {
     net_node_t *node = &net->node[n];
     net_message_t m = *about; /* NEXT takes it out of the queue */
     const pgasi_array_step_t *step = net->table(node->state, event);
-    NET_CHECK(net, step->known, "%s comes in state %s", pgasi_array_event_name(event), pgasi_array_state_name(node->state));
+    NET_CHECK(net, step->known, "%s comes in state %s", pgasi_array_event_name(event),
+              pgasi_array_state_name(node->state));
     if (net->error[0])
         return;
     node->state = (pgasi_array_state_t)step->next;
@@ -326,14 +405,13 @@ static inline pgasi_array_event_t net_request_event(const net_t *net)
 static inline void net_home_goes_on(net_t *net)
 {
     static const net_message_t nothing;
-    while (!net->error[0]) {
+    while (!net->error[0])
         if (pgasi_array_is_transit(net->node[0].state) && net->pending == 0)
             net_step(net, 0, PGASI_E_ALL_IN, &nothing);
         else if (!pgasi_array_is_transit(net->node[0].state) && net->requests.n)
             net_step(net, 0, net_request_event(net), &net->requests.item[0]);
         else
             break;
-    }
 }
 
 static inline bool net_is_request(int event)
@@ -341,7 +419,8 @@ static inline bool net_is_request(int event)
     return event <= PGASI_E_OP_A_OTHER;
 }
 
-/* The first message from one node to the other arrives. False: there is none; so with all that follow. */
+/* The first message from one node to the other arrives. False: there is none; so with all that
+ * follow. */
 static inline bool net_deliver(net_t *net, int from, int to)
 {
     if (!net->channel[from][to].n)
@@ -408,7 +487,9 @@ static inline bool net_begin_there(net_t *net, int t, net_kind_t kind, uint64_t 
     if (net->thread[t].where != NET_IDLE || n == 0 || net_permits(&net->node[n], kind))
         return false;
     net->thread[t] = (net_thread_t){ .where = NET_SENT, .kind = kind, .operand = operand };
-    net_message_t m = { .event = net_op_event(kind), .node = n, .thread = t, .op = net_op_of(kind) };
+    net_message_t m = {
+        .event = net_op_event(kind), .node = n, .thread = t, .op = net_op_of(kind)
+    };
     net_push(net, &net->channel[n][0], m);
     return true;
 }
@@ -425,11 +506,14 @@ static inline bool net_evict(net_t *net, int n)
 /* For a thread that waits: asks for what its line does not permit. */
 static inline bool net_ask(net_t *net, int t)
 {
-    static const pgasi_array_event_t needs[] = { PGASI_E_NEED_R, PGASI_E_NEED_W, PGASI_E_NEED_O, PGASI_E_NEED_O };
+    static const pgasi_array_event_t needs[] = { PGASI_E_NEED_R, PGASI_E_NEED_W, PGASI_E_NEED_O,
+                                                 PGASI_E_NEED_O };
     net_thread_t *thread = &net->thread[t];
     int n = net_node_of(t);
     const net_node_t *node = &net->node[n];
-    net_message_t m = { .event = net_op_event(thread->kind), .node = n, .thread = t, .op = net_op_of(thread->kind) };
+    net_message_t m = {
+        .event = net_op_event(thread->kind), .node = n, .thread = t, .op = net_op_of(thread->kind)
+    };
     if (thread->where != NET_WAITS)
         return false;
     if (n == 0) {
@@ -444,7 +528,8 @@ static inline bool net_ask(net_t *net, int t)
         net_step(net, n, needs[thread->kind], &m);
         return true;
     }
-    bool in_the_way = node->state == PGASI_C_S || (node->state == PGASI_C_O && !net_permits(node, thread->kind));
+    bool in_the_way =
+        node->state == PGASI_C_S || (node->state == PGASI_C_O && !net_permits(node, thread->kind));
     return in_the_way && net_evict(net, n);
 }
 
@@ -464,12 +549,17 @@ static inline bool net_quiet(net_t *net, int n)
 /* Something that is under way goes on, number `which` of all that could. */
 static inline bool net_go_on(net_t *net, int which)
 {
-    int from = which % NET_NODES, to = which / NET_NODES % NET_NODES, what = which / NET_NODES / NET_NODES;
+    int from = which % NET_NODES, to = which / NET_NODES % NET_NODES,
+        what = which / NET_NODES / NET_NODES;
     switch (what) {
-    case 0: return net_deliver(net, from, to);
-    case 1: return net_quiet(net, from);
-    case 2: return net_ask(net, which % NET_THREADS);
-    default: return net_leave(net, which % NET_THREADS);
+    case 0:
+        return net_deliver(net, from, to);
+    case 1:
+        return net_quiet(net, from);
+    case 2:
+        return net_ask(net, which % NET_THREADS);
+    default:
+        return net_leave(net, which % NET_THREADS);
     }
 }
 #define NET_WHICH (4 * NET_NODES * NET_NODES)
@@ -478,10 +568,9 @@ static inline bool net_go_on(net_t *net, int which)
 static inline bool net_go_on_somewhere(net_t *net)
 {
     int begin = (int)pgasi_rng_below(&net->rng, NET_WHICH);
-    for (int i = 0; i < NET_WHICH; i++) {
+    for (int i = 0; i < NET_WHICH; i++)
         if (net_go_on(net, (begin + i) % NET_WHICH))
             return true;
-    }
     return false;
 }
 
@@ -494,7 +583,8 @@ static inline void net_finish(net_t *net)
     NET_CHECK(net, left, "it goes on for ever");
     for (int t = 0; t < NET_THREADS; t++)
         NET_CHECK(net, net->thread[t].where == NET_IDLE, "thread %d waits for ever", t);
-    bool rests = net->node[0].state <= PGASI_H_O && !net->requests.n && !net->pending && !net->n_kept;
+    bool rests =
+        net->node[0].state <= PGASI_H_O && !net->requests.n && !net->pending && !net->n_kept;
     NET_CHECK(net, rests, "home is not at rest");
     for (int n = 1; n < net->n_nodes; n++) {
         NET_CHECK(net, net->node[n].state <= PGASI_C_O, "node %d is not at rest", n);
@@ -528,7 +618,8 @@ static inline void net_do_by_chance(net_t *net, unsigned kinds)
         net_go_on_somewhere(net);
 }
 
-/* Rounds of such steps, few or many, after each of which all comes to rest; in the end home reads. */
+/* Rounds of such steps, few or many, after each of which all comes to rest; in the end home
+ * reads. */
 static inline void net_run(net_t *net, int n_rounds, unsigned kinds)
 {
     for (int i = 0; i < n_rounds && !net->error[0]; i++) {

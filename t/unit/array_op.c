@@ -1,6 +1,7 @@
-/* what: built-in operators combine as plain C does, one by one and in runs; identities change nothing; a name gives the same
- *       number whatever was registered before; other definitions, hashes that collide and a full table are refused; numbers
- *       are found while others are registered
+/* what: built-in operators combine as plain C does, one by one and in runs; identities change
+ * nothing; a name gives the same
+ *       number whatever was registered before; other definitions, hashes that collide and a full
+ *       table are refused; numbers are found while others are registered
  * source: include/pgas/array.h, operators */
 #include <math.h>
 #include <pthread.h>
@@ -19,9 +20,10 @@ typedef struct {
     bool is_signed, is_float;
 } type_t;
 static const type_t types[PGAS_ARRAY_N_TYPES] = {
-    { "u8", 1, false, false }, { "u16", 2, false, false }, { "u32", 4, false, false }, { "u64", 8, false, false },
-    { "i8", 1, true, false }, { "i16", 2, true, false }, { "i32", 4, true, false }, { "i64", 8, true, false },
-    { "f32", 4, true, true }, { "f64", 8, true, true }
+    { "u8", 1, false, false },  { "u16", 2, false, false }, { "u32", 4, false, false },
+    { "u64", 8, false, false }, { "i8", 1, true, false },   { "i16", 2, true, false },
+    { "i32", 4, true, false },  { "i64", 8, true, false },  { "f32", 4, true, true },
+    { "f64", 8, true, true }
 };
 
 static uint64_t read_word(const void *from, const type_t *t)
@@ -64,19 +66,26 @@ static uint64_t model_sum(uint64_t a, uint64_t b, const type_t *t)
 static uint64_t model(int kind, uint64_t a, uint64_t b, const type_t *t)
 {
     switch (kind) {
-    case PGAS_ARRAY_KIND_ADD: return model_sum(a, b, t);
-    case PGAS_ARRAY_KIND_MIN: return value_of(b, t) < value_of(a, t) ? b : a;
-    case PGAS_ARRAY_KIND_MAX: return value_of(b, t) > value_of(a, t) ? b : a;
-    case PGAS_ARRAY_KIND_AND: return a & b;
-    case PGAS_ARRAY_KIND_OR: return a | b;
-    default: return a ^ b;
+    case PGAS_ARRAY_KIND_ADD:
+        return model_sum(a, b, t);
+    case PGAS_ARRAY_KIND_MIN:
+        return value_of(b, t) < value_of(a, t) ? b : a;
+    case PGAS_ARRAY_KIND_MAX:
+        return value_of(b, t) > value_of(a, t) ? b : a;
+    case PGAS_ARRAY_KIND_AND:
+        return a & b;
+    case PGAS_ARRAY_KIND_OR:
+        return a | b;
+    default:
+        return a ^ b;
     }
 }
 
 static uint64_t any_value(pgasi_rng_t *rng, const type_t *t)
 {
     if (!t->is_float)
-        return pgasi_rng_below(rng, 4) ? pgasi_rng_u64(rng) : UINT64_MAX << pgasi_rng_below(rng, 64);
+        return pgasi_rng_below(rng, 4) ? pgasi_rng_u64(rng)
+                                       : UINT64_MAX << pgasi_rng_below(rng, 64);
     double d = ((double)pgasi_rng_below(rng, 2001) - 1000) / 8;
     float f = (float)d;
     uint64_t word = 0;
@@ -85,7 +94,8 @@ static uint64_t any_value(pgasi_rng_t *rng, const type_t *t)
 }
 
 /* How many elements differ from the model: in a run, in a run of merges, one by one. */
-static int differences(int kind, const type_t *t, const pgas_array_op_def_t *def, int broken, pgasi_rng_t *rng)
+static int differences(int kind, const type_t *t, const pgas_array_op_def_t *def, int broken,
+                       pgasi_rng_t *rng)
 {
     unsigned char to[N * 8], elems[N * 8], from[N * 8];
     uint64_t want[N];
@@ -104,7 +114,8 @@ static int differences(int kind, const type_t *t, const pgas_array_op_def_t *def
     pgasi_array_op_combine_run(def, to, from, N);
     pgasi_array_op_merge_run(def, elems, from, N);
     for (size_t k = 0; k < N; k++)
-        wrong += (read_word(to + k * t->bytes, t) != want[k]) + (read_word(elems + k * t->bytes, t) != want[k]);
+        wrong += (read_word(to + k * t->bytes, t) != want[k]) +
+                 (read_word(elems + k * t->bytes, t) != want[k]);
     return wrong;
 }
 
@@ -134,9 +145,11 @@ static void built_ins_combine(pgasi_rng_t *rng)
     is_int(wrong, 0, "built-in operators are what plain C is, in runs and one by one");
     is_int(wrong_sizes, 0, "for operands of their elements' size");
     is_int(unexpected, 0, "all kinds of all types, and nothing between");
-    is_int(differences(PGAS_ARRAY_KIND_ADD, &types[3], pgasi_array_op_find(PGAS_ARRAY_ADD_U64), 5, rng), 3,
-           "a value that the model gets wrong is found thrice");
-    ok(!pgasi_array_op_find(0) && !pgasi_array_op_find(PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0)) && !pgasi_array_op_find(UINT32_MAX),
+    is_int(differences(PGAS_ARRAY_KIND_ADD, &types[3], pgasi_array_op_find(PGAS_ARRAY_ADD_U64), 5,
+                       rng),
+           3, "a value that the model gets wrong is found thrice");
+    ok(!pgasi_array_op_find(0) && !pgasi_array_op_find(PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0)) &&
+           !pgasi_array_op_find(UINT32_MAX),
        "other numbers are unknown");
 }
 
@@ -194,7 +207,8 @@ static void combine_nothing(void *to, const void *from)
 }
 
 static const summand_t no_summand = { 0, 0 };
-static const pgas_array_op_def_t mean_def = { sizeof(mean_t), sizeof(summand_t), &no_summand, combine_summands, merge_summand };
+static const pgas_array_op_def_t mean_def = { sizeof(mean_t), sizeof(summand_t), &no_summand,
+                                              combine_summands, merge_summand };
 static pgas_array_op_t mean;
 
 static void registers_once(void)
@@ -203,18 +217,23 @@ static void registers_once(void)
     pgas_array_op_def_t def = mean_def;
     pgas_array_op_t again = 0, other = 7;
     def.identity = &own_identity;
-    ok(pgas_array_op_register("test.mean", &def, &mean) == PGAS_OK && mean >> 31, "a name gives a number of its own");
+    ok(pgas_array_op_register("test.mean", &def, &mean) == PGAS_OK && mean >> 31,
+       "a name gives a number of its own");
     own_identity.n = 99;
-    is_int(pgas_array_op_register("test.mean", &mean_def, &again), PGAS_OK, "the same again is right, the identity was copied");
+    is_int(pgas_array_op_register("test.mean", &mean_def, &again), PGAS_OK,
+           "the same again is right, the identity was copied");
     is_int(again, mean, "and gives the same number");
     const pgas_array_op_def_t *found = pgasi_array_op_find(mean);
-    ok(found && found->elem_bytes == sizeof(mean_t) && found->operand_bytes == sizeof(summand_t), "it is found");
+    ok(found && found->elem_bytes == sizeof(mean_t) && found->operand_bytes == sizeof(summand_t),
+       "it is found");
     def = mean_def;
     def.combine = combine_nothing;
-    is_int(pgas_array_op_register("test.mean", &def, &other), PGAS_ERR_EXISTS, "not with another definition");
+    is_int(pgas_array_op_register("test.mean", &def, &other), PGAS_ERR_EXISTS,
+           "not with another definition");
     def = mean_def;
     def.identity = &(summand_t){ 0, 1 };
-    is_int(pgas_array_op_register("test.mean", &def, &other), PGAS_ERR_EXISTS, "nor another identity");
+    is_int(pgas_array_op_register("test.mean", &def, &other), PGAS_ERR_EXISTS,
+           "nor another identity");
     is_int(other, 7, "and the output is left alone");
 }
 
@@ -261,11 +280,12 @@ static void identities_fill(void)
     is_int(wrong, 0, "identities fill as many operands as asked for, of any size");
 }
 
-static pgas_status_t refused(size_t elem_bytes, size_t operand_bytes, const void *identity, bool combine, bool merge)
+static pgas_status_t refused(size_t elem_bytes, size_t operand_bytes, const void *identity,
+                             bool combine, bool merge)
 {
     pgas_array_op_t op;
-    pgas_array_op_def_t def = { elem_bytes, operand_bytes, identity, combine ? combine_nothing : NULL,
-                                merge ? combine_nothing : NULL };
+    pgas_array_op_def_t def = { elem_bytes, operand_bytes, identity,
+                                combine ? combine_nothing : NULL, merge ? combine_nothing : NULL };
     return pgas_array_op_register("test.refused", &def, &op);
 }
 
@@ -273,13 +293,19 @@ static void bad_ones_are_refused(void)
 {
     static const unsigned char zeros[65536];
     pgas_array_op_t op;
-    ok(refused(0, 0, zeros, true, false) == PGAS_ERR_INVALID && refused(65537, 8, zeros, true, true) == PGAS_ERR_INVALID &&
-           refused(8, 65537, zeros, true, true) == PGAS_ERR_INVALID, "sizes");
-    ok(refused(8, 0, NULL, true, false) == PGAS_ERR_INVALID && refused(8, 0, zeros, false, false) == PGAS_ERR_INVALID &&
-           refused(8, 4, zeros, true, false) == PGAS_ERR_INVALID, "no identity, no combine, no merge where sizes differ");
-    ok(pgas_array_op_register(NULL, &mean_def, &op) == PGAS_ERR_INVALID && pgas_array_op_register("x", NULL, &op) ==
-           PGAS_ERR_INVALID && pgas_array_op_register("x", &mean_def, NULL) == PGAS_ERR_INVALID &&
-           pgas_array_op_register("", &mean_def, &op) == PGAS_ERR_INVALID, "no name, no definition, no place for the number");
+    ok(refused(0, 0, zeros, true, false) == PGAS_ERR_INVALID &&
+           refused(65537, 8, zeros, true, true) == PGAS_ERR_INVALID &&
+           refused(8, 65537, zeros, true, true) == PGAS_ERR_INVALID,
+       "sizes");
+    ok(refused(8, 0, NULL, true, false) == PGAS_ERR_INVALID &&
+           refused(8, 0, zeros, false, false) == PGAS_ERR_INVALID &&
+           refused(8, 4, zeros, true, false) == PGAS_ERR_INVALID,
+       "no identity, no combine, no merge where sizes differ");
+    ok(pgas_array_op_register(NULL, &mean_def, &op) == PGAS_ERR_INVALID &&
+           pgas_array_op_register("x", NULL, &op) == PGAS_ERR_INVALID &&
+           pgas_array_op_register("x", &mean_def, NULL) == PGAS_ERR_INVALID &&
+           pgas_array_op_register("", &mean_def, &op) == PGAS_ERR_INVALID,
+       "no name, no definition, no place for the number");
     is_int(refused(8, 0, zeros, true, false), PGAS_OK, "and the name was free until it is right");
 }
 

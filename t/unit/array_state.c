@@ -1,6 +1,8 @@
-/* what: the coherence protocol's table loses no write and no operand over a network with any order of events, and settles
+/* what: the coherence protocol's table loses no write and no operand over a network with any order
+ * of events, and settles
  *       each race that it was made for; a changed table, or one with any action less, is noticed
- * source: src/array/state.h; DArray (Ding, Han, Chen; ICPP 2023), figure 9 and table 1; a plain number as oracle */
+ * source: src/array/state.h; DArray (Ding, Han, Chen; ICPP 2023), figure 9 and table 1; a plain
+ * number as oracle */
 #include "t/tap.h"
 #include "t/unit/array_net.h"
 
@@ -12,14 +14,16 @@ static net_t net;
 static bool as_told;
 
 /* A step of a story: must be possible. */
-#define NOW(what) tell((what), #what, __LINE__)
+#define NOW(what)         tell((what), #what, __LINE__)
 #define IN_STATE(n, name) tell(net.node[n].state == PGASI_##name, #n " is in " #name, __LINE__)
 
 static void tell(bool holds, const char *what, int line)
 {
     if (!holds && as_told)
-        diag("line %d: not so: %s (home %s, one %s, two %s) %s", line, what, pgasi_array_state_name(net.node[HOME].state),
-             pgasi_array_state_name(net.node[ONE].state), pgasi_array_state_name(net.node[TWO].state), net.error);
+        diag("line %d: not so: %s (home %s, one %s, two %s) %s", line, what,
+             pgasi_array_state_name(net.node[HOME].state),
+             pgasi_array_state_name(net.node[ONE].state),
+             pgasi_array_state_name(net.node[TWO].state), net.error);
     as_told = as_told && holds;
 }
 
@@ -147,7 +151,8 @@ static void acknowledgements_come_before_their_count_is_known(void)
     NOW(net_deliver(&net, ONE, HOME));
     NOW(net_deliver(&net, HOME, TWO));
     NOW(net_quiet(&net, TWO));
-    NOW(net_deliver(&net, TWO, HOME)); /* the only acknowledgement, and home's own threads are still inside */
+    /* the only acknowledgement, and home's own threads are still inside */
+    NOW(net_deliver(&net, TWO, HOME));
     IN_STATE(HOME, H_Su);
     NOW(net.pending == 1);
     NOW(!net_quiet(&net, HOME));
@@ -312,7 +317,8 @@ static void any_order_of_events(uint64_t seed)
             for (int s = 0; s < PGASI_ARRAY_N_STATES; s++)
                 seen[s] += net.seen[s];
         }
-        ok(!error[0], "%d nodes, reads, writes and two operators in any order%s%s", n_nodes, error[0] ? ": " : "", error);
+        ok(!error[0], "%d nodes, reads, writes and two operators in any order%s%s", n_nodes,
+           error[0] ? ": " : "", error);
     }
     for (int s = 0; s < PGASI_ARRAY_N_STATES; s++)
         n_states += seen[s] > 0;
@@ -330,7 +336,8 @@ static struct {
 
 static const pgasi_array_step_t *changed_step(pgasi_array_state_t state, pgasi_array_event_t event)
 {
-    return state == change.state && event == change.event ? &change.step : pgasi_array_step(state, event);
+    return state == change.state && event == change.event ? &change.step
+                                                          : pgasi_array_step(state, event);
 }
 
 static void change_that(pgasi_array_state_t state, pgasi_array_event_t event)
@@ -341,7 +348,7 @@ static void change_that(pgasi_array_state_t state, pgasi_array_event_t event)
 }
 
 #define ACTION(name) (UINT64_C(1) << PGASI_A_##name)
-#define OF(s, e) change_that(PGASI_##s, PGASI_E_##e)
+#define OF(s, e)     change_that(PGASI_##s, PGASI_E_##e)
 
 /* By the network with the change, in one of many runs. */
 static bool fails(uint64_t seed)
@@ -388,13 +395,14 @@ static void a_changed_table_is_noticed(uint64_t seed)
     is_noticed("home that writes while others read", seed);
 }
 
-/* Actions that spare messages, or repeat what holds already, or serve sets of ranks that are known roughly; and those that
- * the network does of itself, by looking at the first request. */
+/* Actions that spare messages, or repeat what holds already, or serve sets of ranks that are known
+ * roughly; and those that the network does of itself, by looking at the first request. */
 static bool may_be_left_out(pgasi_array_state_t state, pgasi_array_event_t event, int action)
 {
     return action == PGASI_A_SERVE || action == PGASI_A_NEXT || action == PGASI_A_DROP ||
            (action == PGASI_A_OPEN_READ && (state == PGASI_H_Uw || state == PGASI_C_Dd)) ||
-           (action == PGASI_A_RUN && state == PGASI_C_Sa) || (state == PGASI_H_Or && event == PGASI_E_ACK);
+           (action == PGASI_A_RUN && state == PGASI_C_Sa) ||
+           (state == PGASI_H_Or && event == PGASI_E_ACK);
 }
 
 static void every_action_counts(uint64_t seed)
@@ -410,7 +418,8 @@ static void every_action_counts(uint64_t seed)
             if (may_be_left_out(state, event, action) || (n++, fails(seed)))
                 continue;
             n_missed++;
-            diag("not missed: %s, %s without %s", pgasi_array_state_name(state), pgasi_array_event_name(event),
+            diag("not missed: %s, %s without %s", pgasi_array_state_name(state),
+                 pgasi_array_event_name(event),
                  pgasi_array_action_name((pgasi_array_action_t)action));
         }
     }

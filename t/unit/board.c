@@ -1,8 +1,9 @@
-/* what:    the notice board gives every member what a plain loop over all members gives, for any number of members
- *          (flat and in groups), in the order of members, with writers running ahead; and nothing races
+/* what:    the notice board gives every member what a plain loop over all members gives, for any
+ *          number of members (flat and in groups), in the order of members, with writers running
+ *          ahead; and nothing races
  * needs:   tsan-ok
- * source:  members are threads of one process. The operation is the composition of functions x -> a x + b, which is
- *          associative but not commutative, so a wrong order shows */
+ * source:  members are threads of one process. The operation is the composition of functions x -> a
+ *          x + b, which is associative but not commutative, so a wrong order shows */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,8 @@ static step_t draw(uint64_t number, int n_members)
     static const size_t sizes[] = { 0, 1, 2, 3, 6, 7, 8, 9, 40, 100, 1000, 1025, 4095, 4096, 4097 };
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, pgasi_hash_combine(seed, number));
-    step_t s = { number, (int)pgasi_rng_below(&rng, 9), (int)pgasi_rng_below(&rng, (uint64_t)n_members),
+    step_t s = { number, (int)pgasi_rng_below(&rng, 9),
+                 (int)pgasi_rng_below(&rng, (uint64_t)n_members),
                  sizes[pgasi_rng_below(&rng, sizeof sizes / sizeof sizes[0])] };
     size_t limit = s.kind < 6 ? BYTES_MAX / 8 : BYTES_MAX / 8 / (size_t)n_members;
     if (s.n > limit)
@@ -110,8 +112,8 @@ static bool combining(pgasi_board_t *board, const member_t *m, const step_t *s)
 {
     fill(m->src, s->n, s->number, m->me);
     if (s->kind == 3) {
-        bool good =
-            pgasi_board_reduce(board, m->src, m->me == s->root ? m->dst : NULL, s->n, 8, compose, s->root) == PGAS_OK;
+        bool good = pgasi_board_reduce(board, m->src, m->me == s->root ? m->dst : NULL, s->n, 8,
+                                       compose, s->root) == PGAS_OK;
         model(m->want, s->n, s->number, m->n);
         return good && (m->me != s->root || same(m, s->n));
     }
@@ -132,12 +134,15 @@ static bool moving(pgasi_board_t *board, const member_t *m, const step_t *s)
     for (int i = 0; i < (all ? m->n : 1); i++)
         fill(m->src + (size_t)i * block, s->n, s->number + (uint64_t)i * 1000000, m->me);
     for (int i = 0; i < m->n; i++)
-        fill(m->want + (size_t)i * block, s->n, s->number + (all ? (uint64_t)m->me * 1000000 : 0), i);
+        fill(m->want + (size_t)i * block, s->n, s->number + (all ? (uint64_t)m->me * 1000000 : 0),
+             i);
     if (s->kind == 6) {
-        good = pgasi_board_gather(board, m->src, m->me == s->root ? m->dst : NULL, block, s->root) == PGAS_OK;
+        good = pgasi_board_gather(board, m->src, m->me == s->root ? m->dst : NULL, block,
+                                  s->root) == PGAS_OK;
         return good && (m->me != s->root || same(m, s->n * (size_t)m->n));
     }
-    good = (all ? pgasi_board_alltoall : pgasi_board_allgather)(board, m->src, m->dst, block) == PGAS_OK;
+    good = (all ? pgasi_board_alltoall : pgasi_board_allgather)(board, m->src, m->dst, block) ==
+           PGAS_OK;
     return good && same(m, s->n * (size_t)m->n);
 }
 
@@ -155,7 +160,8 @@ static bool one(pgasi_board_t *board, const member_t *m, const step_t *s)
 
 /* ---- promises ---- */
 
-/* What has a root and is small is done several times with the same one: who only gives runs ahead until slots are used up. */
+/* What has a root and is small is done several times with the same one: who only gives runs ahead
+ * until slots are used up. */
 static void *run(void *arg)
 {
     member_t *m = arg;

@@ -29,9 +29,8 @@ static void clock_counts_nanoseconds(void)
 static void cycles_grow(void)
 {
     uint64_t start_ns = pgasi_now_ns(), start = pgasi_cycles();
-    while (pgasi_now_ns() - start_ns < 100000) {
+    while (pgasi_now_ns() - start_ns < 100000)
         pgasi_cpu_relax();
-    }
     ok(pgasi_cycles() > start, "the cycle counter grew in 100 us");
 }
 

@@ -15,10 +15,9 @@ static int by_value(const void *a, const void *b)
 static int collisions(uint64_t *hashes, int n)
 {
     int found = 0;
-    qsort(hashes, (size_t)n, sizeof(*hashes), by_value);
-    for (int i = 1; i < n; i++) {
+    qsort(hashes, (size_t)n, sizeof *hashes, by_value);
+    for (int i = 1; i < n; i++)
         found += hashes[i] == hashes[i - 1];
-    }
     return found;
 }
 

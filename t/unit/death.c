@@ -1,5 +1,7 @@
-/* what: when a rank dies and the others go on (PGAS_ON_PEER_DEATH=continue), what it owes falls with PGAS_ERR_PEER, once;
- *       calls to it are refused at once on every path; nobody waits for its full ring; each death is reported once
+/* what: when a rank dies and the others go on (PGAS_ON_PEER_DEATH=continue), what it owes falls
+ * with PGAS_ERR_PEER, once;
+ *       calls to it are refused at once on every path; nobody waits for its full ring; each death
+ *       is reported once
  * source: pgas/call.h */
 #include <fcntl.h>
 #include <string.h>
@@ -82,7 +84,8 @@ static void completions_fall(void)
 {
     pgas_sync_t sync, other;
     int n_bad = pgas_sync_init(&sync, 5) != PGAS_OK || pgas_sync_init(&other, 1) != PGAS_OK;
-    n_bad += pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK || pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK;
+    n_bad += pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK ||
+             pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK;
     for (int i = 0; i < 3; i++)
         n_bad += pgas_call(1, nop, NULL, 0, &sync) != PGAS_OK;
     n_bad += pgas_call(2, nop, NULL, 0, &other) != PGAS_OK;
@@ -98,7 +101,8 @@ static void completions_fall(void)
     pgas_sync_fini(&sync);
     pgas_sync_fini(&other);
     n_bad = pgas_sync_init(&sync, 2) != PGAS_OK || pgas_call(0, nop, NULL, 0, &sync) != PGAS_OK;
-    n_bad += pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK || pgas_sync_wait(&sync, 0) != PGAS_ERR_TIMEOUT;
+    n_bad += pgas_call(2, nop, NULL, 0, &sync) != PGAS_OK ||
+             pgas_sync_wait(&sync, 0) != PGAS_ERR_TIMEOUT;
     pgas_sync_fini(&sync); /* while two calls owe */
     n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
     pgasi_peer_died(2);
@@ -114,16 +118,21 @@ static void refused_at_once(int rank)
     pgas_agg_t *agg;
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_agg_create(NULL, &agg) != PGAS_OK;
     for (int i = 0; i < 3; i++)
-        n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_OK || pgas_call(0, nop, &x, 8, NULL) != PGAS_OK;
-    n_bad += pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_OK || pgas_agg_flush(agg, rank) != PGAS_OK;
+        n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_OK ||
+                 pgas_call(0, nop, &x, 8, NULL) != PGAS_OK;
+    n_bad +=
+        pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_OK || pgas_agg_flush(agg, rank) != PGAS_OK;
     pgasi_peer_died(rank);
     n_bad += pgas_call(rank, nop, &x, 8, NULL) != PGAS_ERR_PEER;
     is_int(n_bad, 0, "after the death the next inline call is refused");
     n_bad = pgas_call_try(rank, nop, &x, 8, NULL) != PGAS_ERR_PEER;
-    n_bad += pgas_call(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER || pgas_call_try(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER;
-    n_bad += pgas_call(rank, nop, &x, 4, &sync) != PGAS_ERR_PEER || sync.count != 1 || sync.status != PGAS_OK;
+    n_bad += pgas_call(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER ||
+             pgas_call_try(rank, nop, &x, 4, NULL) != PGAS_ERR_PEER;
+    n_bad += pgas_call(rank, nop, &x, 4, &sync) != PGAS_ERR_PEER || sync.count != 1 ||
+             sync.status != PGAS_OK;
     n_bad += pgas_call_return(rank, nop, &x, 8, &reply, 8, NULL) != PGAS_ERR_PEER;
-    n_bad += pgas_call_return(rank, nop, &x, 8, &reply, 8, &sync) != PGAS_ERR_PEER || sync.count != 1;
+    n_bad +=
+        pgas_call_return(rank, nop, &x, 8, &reply, 8, &sync) != PGAS_ERR_PEER || sync.count != 1;
     n_bad += pgas_agg_call(agg, rank, nop, &x, 8) != PGAS_ERR_PEER;
     n_bad += pgas_agg_flush_all(agg) != PGAS_OK || pgas_agg_destroy(agg) != PGAS_OK;
     is_int(n_bad, 0, "calls of other kinds as well, which leave the counter as it is");
@@ -144,7 +153,8 @@ static void full_ring(int rank)
     while (status == PGAS_OK)
         status = pgas_agg_call(agg, rank, nop, data, sizeof data);
     ok(n_bad == 0 && status == PGAS_ERR_PEER, "who waits for room hears of the death");
-    ok(pgas_agg_flush_all(agg) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK, "and what waited is dropped");
+    ok(pgas_agg_flush_all(agg) == PGAS_OK && pgas_agg_destroy(agg) == PGAS_OK,
+       "and what waited is dropped");
 }
 
 static void full_ring_and_a_reply(int rank)
@@ -154,7 +164,8 @@ static void full_ring_and_a_reply(int rank)
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK, n_same = 0;
     fill_ring(rank);
     dies_in_a_wait(rank);
-    pgas_status_t status = pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync);
+    pgas_status_t status =
+        pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync);
     n_bad += status == PGAS_OK ? sync.count != 0 || pgas_sync_wait(&sync, -1) != PGAS_ERR_PEER
                                : status != PGAS_ERR_PEER || sync.count != 1;
     is_int(n_bad, 0, "a call that waits for room ends once: by its status or by its counter");
@@ -169,7 +180,8 @@ static void full_ring_and_a_reply(int rank)
     pgas_sync_fini(&sync);
 }
 
-/* As if another thread had noticed the death, and ended what the rank owes, before the waiting one looks. */
+/* As if another thread had noticed the death, and ended what the rank owes, before the waiting one
+ * looks. */
 static int settled_rank;
 
 static void dies_and_is_settled(void)
@@ -189,11 +201,13 @@ static void settled_before_it_is_seen(int rank, bool reply_wanted)
     settled_rank = rank;
     pgasi_wait_look_around = dies_and_is_settled;
     if (reply_wanted)
-        n_bad += pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync) != PGAS_OK;
+        n_bad +=
+            pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync) != PGAS_OK;
     else
         n_bad += pgas_call(rank, nop, data, sizeof data, &sync) != PGAS_OK;
     ok(n_bad == 0 && sync.count == 0 && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
-       "a call %swhose counter fell while it waited for room is not refused as well", reply_wanted ? "with a reply " : "");
+       "a call %swhose counter fell while it waited for room is not refused as well",
+       reply_wanted ? "with a reply " : "");
     pgasi_wait_look_around = former;
     pgas_sync_fini(&sync);
 }
@@ -201,7 +215,8 @@ static void settled_before_it_is_seen(int rank, bool reply_wanted)
 static void handlers_queue(int rank)
 {
     pgas_sync_t sync;
-    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK || pgas_call(0, pour, &rank, sizeof rank, &sync) != PGAS_OK;
+    int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK ||
+                pgas_call(0, pour, &rank, sizeof rank, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || poured != PGAS_ERR_AGAIN;
     pgasi_peer_died(rank);
     while (pgasi_outbox_held(pgasi_lanes[PGASI_LANE_SERVICE]->outbox))
@@ -231,18 +246,27 @@ static void names_and_functions(int rank)
     int n_bad = pgas_alloc_local(sizeof(pgas_sync_t), &at) != PGAS_OK;
     pgas_sync_t *sync = pgas_gptr_local(at, sizeof *sync), with_fn, replied;
     uint64_t reply;
-    n_bad += pgas_sync_init(sync, 3) != PGAS_OK || pgas_sync_init_fn(&with_fn, 2, on_zero, &nop) != PGAS_OK;
+    n_bad += pgas_sync_init(sync, 3) != PGAS_OK ||
+             pgas_sync_init_fn(&with_fn, 2, on_zero, &nop) != PGAS_OK;
     n_bad += pgas_sync_init(&onward, 1) != PGAS_OK || pgas_sync_init(&replied, 1) != PGAS_OK;
-    n_bad += pgas_call(rank, nop, NULL, 0, sync) != PGAS_OK || pgas_call(rank, pour, NULL, 0, sync) != PGAS_OK;
+    n_bad += pgas_call(rank, nop, NULL, 0, sync) != PGAS_OK ||
+             pgas_call(rank, pour, NULL, 0, sync) != PGAS_OK;
     n_bad += pgas_call(0, nop, NULL, 0, sync) != PGAS_OK;
-    n_bad += pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK || pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK;
+    n_bad += pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK ||
+             pgas_call(rank, nop, NULL, 0, &with_fn) != PGAS_OK;
     n_bad += pgas_call_return(rank, die, NULL, 0, &reply, sizeof reply, &replied) != PGAS_OK;
     pgasi_peer_died(rank);
-    n_bad += pgas_sync_wait(sync, -1) != PGAS_ERR_PEER || pgas_sync_wait(&replied, -1) != PGAS_ERR_PEER;
-    n_bad += pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_ERR_PEER || e.rank != rank || e.handler != pour;
-    n_bad += pgas_sync_error(&replied, &e) != PGAS_OK || e.status != PGAS_ERR_PEER || e.rank != rank || e.handler != die;
-    is_int(n_bad, 0, "the counter names who died and the latest handler that it owes, or the one that was to reply");
-    ok(pgas_sync_wait(&onward, -1) == PGAS_OK && n_zero == 1 && with_fn.count == 0, "its function runs once, and may call");
+    n_bad +=
+        pgas_sync_wait(sync, -1) != PGAS_ERR_PEER || pgas_sync_wait(&replied, -1) != PGAS_ERR_PEER;
+    n_bad += pgas_sync_error(sync, &e) != PGAS_OK || e.status != PGAS_ERR_PEER || e.rank != rank ||
+             e.handler != pour;
+    n_bad += pgas_sync_error(&replied, &e) != PGAS_OK || e.status != PGAS_ERR_PEER ||
+             e.rank != rank || e.handler != die;
+    is_int(n_bad, 0,
+           "the counter names who died and the latest handler that it owes, or the one that was to "
+           "reply");
+    ok(pgas_sync_wait(&onward, -1) == PGAS_OK && n_zero == 1 && with_fn.count == 0,
+       "its function runs once, and may call");
     pgas_sync_fini(sync);
     pgas_sync_fini(&with_fn);
     pgas_sync_fini(&onward);
@@ -254,7 +278,8 @@ static void zeroed_counters(void)
     pgas_sync_t zeroed = { 0 }, first;
     uint64_t x = 0;
     pgas_sync_init(&first, 1);
-    ok(pgas_call(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID && pgas_call_try(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID &&
+    ok(pgas_call(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID &&
+           pgas_call_try(0, nop, &x, 8, &zeroed) == PGAS_ERR_INVALID &&
            pgas_call_return(0, nop, &x, 8, &x, 8, &zeroed) == PGAS_ERR_INVALID,
        "a counter that was never begun is refused");
     pgas_sync_fini(&first);
@@ -271,7 +296,7 @@ static void reports(void)
         char words[32];
         snprintf(words, sizeof words, "rank %d died\n", r);
         const char *at = strstr(text, words);
-        n_bad += !at || strstr(at + 1, words) != NULL;
+        n_bad += !at || strstr(at + 1, words);
     }
     is_int(n_bad, 0, "every death is reported once");
 }
@@ -284,8 +309,10 @@ int main(void)
     pgas_handler_register("t.nop", on_nop, NULL, &nop);
     pgas_handler_register("t.die", on_die, NULL, &die);
     pgas_handler_register("t.pour", on_pour, NULL, &pour);
-    ok(lone_init(RANKS, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue CHUNK_SIZE=4K CHUNKS_MAX=2 CALL_MAX=256 "
-                        "BACKLOG_LIMIT=8K") == PGAS_OK, "init");
+    ok(lone_init(RANKS, "HEAP_SIZE=64K SERVICE_THREADS=0 ON_PEER_DEATH=continue CHUNK_SIZE=4K "
+                        "CHUNKS_MAX=2 CALL_MAX=256 "
+                        "BACKLOG_LIMIT=8K") == PGAS_OK,
+       "init");
     zeroed_counters();
     completions_fall();
     refused_at_once(3);
@@ -296,7 +323,8 @@ int main(void)
     settled_before_it_is_seen(8, true);
     names_and_functions(9);
     reports();
-    lone_consumed = pgasi_outboxes_sent() - pgasi_inbox_consumed(); /* what the dead will never take */
+    /* what the dead will never take */
+    lone_consumed = pgasi_outboxes_sent() - pgasi_inbox_consumed();
     is_int(pgas_finalize(), PGAS_OK, "finalize");
     pgasi_log_set_fd(stderr_fd);
     return done();

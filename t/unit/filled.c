@@ -1,10 +1,12 @@
-/* Fills the channel of a rank to itself with calls, then drains it, in one thread: for instructions.t, which counts what
- * that takes between the entry and the exit of count_fill and of count_drain, first with n calls, then with 2 n.
+/* Fills the channel of a rank to itself with calls, then drains it, in one thread: for
+ * instructions.t, which counts what that takes between the entry and the exit of count_fill and of
+ * count_drain, first with n calls, then with 2 n.
  *
  * Chunks are large enough to take all: nobody waits for room.
  *
- * usage: filled WAY BYTES N, where WAY is trad, batch, write, or slow, which is trad and 10 instructions. Exit status 0 if
- * all calls ran, none of them before it was drained; 77 if this was compiled without optimization. */
+ * usage: filled WAY BYTES N, where WAY is trad, batch, write, or slow, which is trad and 10
+ * instructions. Exit status 0 if all calls ran, none of them before it was drained; 77 if this was
+ * compiled without optimization. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,8 @@ static pgas_agg_t *agg;
 static uint64_t n_ran, n_bad;
 
 /* Not counted. */
-static __attribute__((noinline)) void run_item(const void *data, size_t bytes, pgas_thread_t source, void *context)
+static __attribute__((noinline)) void run_item(const void *data, size_t bytes, pgas_thread_t source,
+                                               void *context)
 {
     (void)data;
     (void)bytes;
@@ -27,8 +30,8 @@ static __attribute__((noinline)) void run_item(const void *data, size_t bytes, p
     n_ran++;
 }
 
-static __attribute__((noinline)) void run_items(const void *data, size_t bytes, size_t stride, size_t n,
-                                                pgas_thread_t source, void *context)
+static __attribute__((noinline)) void run_items(const void *data, size_t bytes, size_t stride,
+                                                size_t n, pgas_thread_t source, void *context)
 {
     (void)data;
     (void)bytes;
@@ -44,22 +47,22 @@ static inline void waste(void)
 }
 
 /* As a program would, with a size that the compiler knows. */
-#define FILL(WAY, BYTES, CALL)                                                   \
-    static __attribute__((noinline)) void WAY##_##BYTES(size_t n)                \
-    {                                                                            \
-        pgas_agg_t *a = agg;                                                     \
-        pgas_status_t bad = PGAS_OK;                                             \
-        for (size_t i = 0; i < n; i++) {                                         \
-            struct {                                                             \
-                uint64_t word[BYTES / 8];                                        \
-            } args = { { i } };                                                  \
-            bad |= CALL;                                                         \
-        }                                                                        \
-        n_bad += bad != PGAS_OK || pgas_agg_flush(a, 0) != PGAS_OK;              \
+#define FILL(WAY, BYTES, CALL)                                      \
+    static __attribute__((noinline)) void WAY##_##BYTES(size_t n)   \
+    {                                                               \
+        pgas_agg_t *a = agg;                                        \
+        pgas_status_t bad = PGAS_OK;                                \
+        for (size_t i = 0; i < n; i++) {                            \
+            struct {                                                \
+                uint64_t word[BYTES / 8];                           \
+            } args = { { i } };                                     \
+            bad |= CALL;                                            \
+        }                                                           \
+        n_bad += bad != PGAS_OK || pgas_agg_flush(a, 0) != PGAS_OK; \
     }
-#define FILLS(BYTES)                                                             \
-    FILL(trad, BYTES, pgas_agg_call(a, 0, item, &args, sizeof args))             \
-    FILL(batch, BYTES, pgas_agg_call(a, 0, items, &args, sizeof args))           \
+#define FILLS(BYTES)                                                   \
+    FILL(trad, BYTES, pgas_agg_call(a, 0, item, &args, sizeof args))   \
+    FILL(batch, BYTES, pgas_agg_call(a, 0, items, &args, sizeof args)) \
     FILL(write, BYTES, pgas_call(0, item, &args, sizeof args, NULL))
 FILLS(8)
 FILLS(64)
@@ -121,7 +124,8 @@ int main(int argc, char **argv)
     printf("not optimized\n");
     return 77;
 #endif
-    while (k < PGASI_ARRAY_LENGTH(fills) && (argc != 4 || bytes != fills[k].bytes || strcmp(argv[1], fills[k].way) != 0))
+    while (k < PGASI_ARRAY_LENGTH(fills) &&
+           (argc != 4 || bytes != fills[k].bytes || strcmp(argv[1], fills[k].way) != 0))
         k++;
     if (k == PGASI_ARRAY_LENGTH(fills)) {
         fprintf(stderr, "usage: filled trad|batch|write|slow 8|64|256 N\n");

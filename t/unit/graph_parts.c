@@ -1,4 +1,5 @@
-/* what: the table of names numbers as an array would, arcs are sorted as by a stable sort, the serial PageRank gives what
+/* what: the table of names numbers as an array would, arcs are sorted as by a stable sort, the
+ * serial PageRank gives what
  *       can be computed by hand
  * source: src/graph/names.h, plan.h, pagerank.h; seeded model tests; design.md, PageRank */
 #include <math.h>
@@ -8,11 +9,12 @@
 #include "graph/plan.h"
 #include "t/tap.h"
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names ---- */
 
 #define N_NAMES 1200
 
-/* adds random names to a table and to an array; counts where they disagree. hash_mask 0 makes all names collide. */
+/* adds random names to a table and to an array; counts where they disagree. hash_mask 0 makes all
+ * names collide. */
 static int run_names(uint64_t seed, uint64_t hash_mask, bool break_it)
 {
     static char model[N_NAMES][24];
@@ -24,16 +26,15 @@ static int run_names(uint64_t seed, uint64_t hash_mask, bool break_it)
     pgasi_names_init(&names);
     for (int step = 0; step < 4000; step++) {
         char name[24];
-        int bytes = snprintf(name, sizeof(name), "n%d", (int)pgasi_rng_below(&rng, N_NAMES));
+        int bytes = snprintf(name, sizeof name, "n%d", (int)pgasi_rng_below(&rng, N_NAMES));
         uint32_t at = 0;
-        while (at < n_model && strcmp(model[at], name) != 0) {
+        while (at < n_model && strcmp(model[at], name) != 0)
             at++;
-        }
-        if (at == n_model) {
-            memcpy(model[n_model++], name, sizeof(name));
-        }
+        if (at == n_model)
+            memcpy(model[n_model++], name, sizeof name);
         uint64_t hash = pgasi_names_hash(name, (size_t)bytes) & hash_mask;
-        n_bad += pgasi_names_add(&names, name, (size_t)bytes, hash, &number) != PGAS_OK || number != at;
+        n_bad +=
+            pgasi_names_add(&names, name, (size_t)bytes, hash, &number) != PGAS_OK || number != at;
         model[0][1] ^= break_it && step == 3000;
     }
     for (uint32_t i = 0; i < n_model; i++) {
@@ -50,7 +51,8 @@ static void names_are_numbered(uint64_t seed)
 {
     is_int(run_names(seed, UINT64_MAX, false), 0, "4000 random names");
     is_int(run_names(seed, 0, false), 0, "names that all have the same hash");
-    ok(run_names(seed, UINT64_MAX, true) > 0, "the check finds one changed letter (broken on purpose)");
+    ok(run_names(seed, UINT64_MAX, true) > 0,
+       "the check finds one changed letter (broken on purpose)");
 }
 
 static void arrays_grow(void)
@@ -59,39 +61,40 @@ static void arrays_grow(void)
     uint32_t *array = NULL;
     int n_bad = 0;
     for (uint32_t i = 0; i < 10000; i++) {
-        array = (uint32_t *)pgasi_grow(array, &room, i + 1, sizeof(*array));
-        n_bad += array == NULL || room <= i;
+        array = (uint32_t *)pgasi_grow(array, &room, i + 1, sizeof *array);
+        n_bad += !array || room <= i;
         array[i] = i;
     }
-    for (uint32_t i = 0; i < 10000; i++) {
+    for (uint32_t i = 0; i < 10000; i++)
         n_bad += array[i] != i;
-    }
     is_int(n_bad, 0, "an array keeps its elements while it grows");
     uint64_t before = room;
-    ok(pgasi_grow(array, &room, UINT64_MAX / 8, 16) == NULL && room == before, "what cannot be had is refused");
+    ok(!pgasi_grow(array, &room, UINT64_MAX / 8, 16) && room == before,
+       "what cannot be had is refused");
     free(array);
 }
 
-/* ---- sorting ---------------------------------------------------------------------------------------------------- */
+/* ---- sorting ---- */
 
 static int run_sort(uint64_t seed, uint64_t n, uint64_t limit, bool break_it)
 {
     pgasi_rng_t rng;
-    pgasi_arc_t *arcs = (pgasi_arc_t *)malloc((n + 1) * sizeof(*arcs)),
-                *scratch = (pgasi_arc_t *)malloc((n + 1) * sizeof(*arcs));
+    pgasi_arc_t *arcs = (pgasi_arc_t *)malloc((n + 1) * sizeof *arcs),
+                *scratch = (pgasi_arc_t *)malloc((n + 1) * sizeof *arcs);
     char *seen = (char *)calloc(n + 1, 1);
     uint64_t sum = 0;
     int n_bad = 0;
     pgasi_rng_seed(&rng, seed);
     for (uint32_t i = 0; i < n; i++) {
-        arcs[i] = (pgasi_arc_t){pgasi_rng_below(&rng, limit), i};
+        arcs[i] = (pgasi_arc_t){ pgasi_rng_below(&rng, limit), i };
         sum += arcs[i].target * (i + 1);
     }
     pgasi_arc_t *sorted = pgasi_arcs_sort(arcs, scratch, n, limit);
     sorted[n / 2].target += break_it;
     for (uint64_t i = 0; i < n; i++) {
-        bool rises = i == 0 || sorted[i - 1].target < sorted[i].target ||
-                     (sorted[i - 1].target == sorted[i].target && sorted[i - 1].source < sorted[i].source);
+        bool rises =
+            i == 0 || sorted[i - 1].target < sorted[i].target ||
+            (sorted[i - 1].target == sorted[i].target && sorted[i - 1].source < sorted[i].source);
         n_bad += !rises || seen[sorted[i].source]++;
         sum -= sorted[i].target * (sorted[i].source + 1);
     }
@@ -103,61 +106,75 @@ static int run_sort(uint64_t seed, uint64_t n, uint64_t limit, bool break_it)
 
 static void arcs_are_sorted(uint64_t seed)
 {
-    static const uint64_t limits[] = {1, 2, 100, 2048, 2049, 68000, UINT64_C(1) << 40, INT64_MAX};
+    static const uint64_t limits[] = { 1, 2, 100, 2048, 2049, 68000, UINT64_C(1) << 40, INT64_MAX };
     int n_bad = 0;
-    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        n_bad += run_sort(seed + i, 5000, limits[i], false) + run_sort(seed + i, i, limits[i], false);
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        n_bad +=
+            run_sort(seed + i, 5000, limits[i], false) + run_sort(seed + i, i, limits[i], false);
     }
     is_int(n_bad, 0, "0 to 5000 arcs, targets below 1 to 2^63-1");
-    ok(run_sort(seed, 5000, 2048, true) > 0, "the check finds one changed target (broken on purpose)");
+    ok(run_sort(seed, 5000, 2048, true) > 0,
+       "the check finds one changed target (broken on purpose)");
 }
 
-/* ---- PageRank by hand ------------------------------------------------------------------------------------------- */
+/* ---- PageRank by hand ---- */
 
-static bool serial_is(uint64_t n, const uint64_t *offsets, const uint64_t *targets, pgasi_pagerank_rule_t rule,
-                      const double *want)
+static bool serial_is(uint64_t n, const uint64_t *offsets, const uint64_t *targets,
+                      pgasi_pagerank_rule_t rule, const double *want)
 {
     double x[8], y[8];
     bool good = true;
     pgasi_pagerank_serial(n, offsets, targets, &rule, x, y);
-    for (uint64_t v = 0; v < n; v++) {
+    for (uint64_t v = 0; v < n; v++)
         good = good && fabs(x[v] - want[v]) < 1e-14;
-    }
     return good;
 }
 
 static void serial_pagerank(void)
 {
-    static const uint64_t ring_offsets[] = {0, 1, 2, 3}, ring[] = {1, 2, 0};
-    static const uint64_t star_offsets[] = {0, 0, 1, 2}, star[] = {0, 0}; /* 1 and 2 point to 0, which is dangling */
-    pgasi_pagerank_rule_t rule = {.damping = 0.85, .tolerance = -1, .iterations = 1};
+    static const uint64_t ring_offsets[] = { 0, 1, 2, 3 }, ring[] = { 1, 2, 0 };
+    /* 1 and 2 point to 0, which is dangling */
+    static const uint64_t star_offsets[] = { 0, 0, 1, 2 }, star[] = { 0, 0 };
+    pgasi_pagerank_rule_t rule = { .damping = 0.85, .tolerance = -1, .iterations = 1 };
     double third = 1.0 / 3;
-    ok(serial_is(3, ring_offsets, ring, rule, (double[]){third, third, third}), "a ring stays as it starts");
+    ok(serial_is(3, ring_offsets, ring, rule, (double[]){ third, third, third }),
+       "a ring stays as it starts");
     double base = 0.05 + 0.85 * third / 3;
-    ok(serial_is(3, star_offsets, star, rule, (double[]){base + 0.85 * 2 * third, base, base}), "a star, one sweep");
+    ok(serial_is(3, star_offsets, star, rule, (double[]){ base + 0.85 * 2 * third, base, base }),
+       "a star, one sweep");
     rule.no_dangling = 1;
-    ok(serial_is(3, star_offsets, star, rule, (double[]){0.05 + 0.85 * 2 * third, 0.05, 0.05}), "mass may be lost");
+    ok(serial_is(3, star_offsets, star, rule, (double[]){ 0.05 + 0.85 * 2 * third, 0.05, 0.05 }),
+       "mass may be lost");
     rule.damping = 1;
-    ok(serial_is(3, star_offsets, star, rule, (double[]){2 * third, 0, 0}), "damping 1");
+    ok(serial_is(3, star_offsets, star, rule, (double[]){ 2 * third, 0, 0 }), "damping 1");
     rule.iterations = 2;
-    ok(serial_is(3, star_offsets, star, rule, (double[]){0, 0, 0}), "all of it, after two sweeps");
-    ok(!serial_is(3, star_offsets, star, rule, (double[]){0, 1e-9, 0}), "the comparison can fail (broken on purpose)");
+    ok(serial_is(3, star_offsets, star, rule, (double[]){ 0, 0, 0 }),
+       "all of it, after two sweeps");
+    ok(!serial_is(3, star_offsets, star, rule, (double[]){ 0, 1e-9, 0 }),
+       "the comparison can fail (broken on purpose)");
 }
 
-/* LDBC Graphalytics' example of a directed graph, two sweeps; its values are published with the benchmark. */
+/* LDBC Graphalytics' example of a directed graph, two sweeps; its values are published with the
+ * benchmark. */
 static void serial_pagerank_as_published(void)
 {
-    static const uint64_t offsets[] = {0, 2, 5, 9, 9, 12, 14, 15, 16, 17, 17};
-    static const uint64_t targets[] = {2, 4, 3, 4, 9, 0, 4, 7, 9, 2, 3, 7, 2, 3, 3, 0, 3};
-    static const double want[] = {
-        1.477629166666667e-01, 4.753375e-02, 1.550469444444444e-01, 1.597573611111111e-01, 1.4624e-01,
-        4.753375e-02,          4.753375e-02, 1.135740277777778e-01, 4.753375e-02,          8.748375000000001e-02};
-    pgasi_pagerank_rule_t rule = {.damping = 0.85, .tolerance = -1, .iterations = 2};
+    static const uint64_t offsets[] = { 0, 2, 5, 9, 9, 12, 14, 15, 16, 17, 17 };
+    static const uint64_t targets[] = { 2, 4, 3, 4, 9, 0, 4, 7, 9, 2, 3, 7, 2, 3, 3, 0, 3 };
+    static const double want[] = { 1.477629166666667e-01,
+                                   4.753375e-02,
+                                   1.550469444444444e-01,
+                                   1.597573611111111e-01,
+                                   1.4624e-01,
+                                   4.753375e-02,
+                                   4.753375e-02,
+                                   1.135740277777778e-01,
+                                   4.753375e-02,
+                                   8.748375000000001e-02 };
+    pgasi_pagerank_rule_t rule = { .damping = 0.85, .tolerance = -1, .iterations = 2 };
     double x[10], y[10], l1 = 0;
     pgasi_pagerank_serial(10, offsets, targets, &rule, x, y);
-    for (int v = 0; v < 10; v++) {
+    for (int v = 0; v < 10; v++)
         l1 += fabs(x[v] - want[v]);
-    }
     ok(l1 < 1e-14, "ten vertices of LDBC's example (off by %.1e)", l1);
 }
 

@@ -1,4 +1,5 @@
-/* what: readers of graph texts give the edges that were written, refuse what is wrong with its line number and reason, and
+/* what: readers of graph texts give the edges that were written, refuse what is wrong with its line
+ * number and reason, and
  *       do both the same way wherever the text is cut into pieces
  * source: src/graph/reader.h; public headers; seeded round trip */
 #include "base/rng.h"
@@ -23,29 +24,28 @@ static pgas_status_t store_edge(void *arg, uint64_t from, uint64_t to)
     return f->n_ends < 40000 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-static pgas_status_t store_names(void *arg, const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+static pgas_status_t store_names(void *arg, const char *a, size_t a_bytes, const char *b,
+                                 size_t b_bytes)
 {
     found_t *f = (found_t *)arg;
-    if (f->n_bytes + a_bytes + b_bytes + 3 >= sizeof(f->names)) {
+    if (f->n_bytes + a_bytes + b_bytes + 3 >= sizeof f->names)
         return PGAS_ERR_NO_MEMORY;
-    }
     f->n_bytes += (size_t)sprintf(f->names + f->n_bytes, "%.*s", (int)a_bytes, a);
-    if (b != NULL) {
+    if (b)
         f->n_bytes += (size_t)sprintf(f->names + f->n_bytes, ">%.*s", (int)b_bytes, b);
-    }
     f->n_bytes += (size_t)sprintf(f->names + f->n_bytes, ";");
     return PGAS_OK;
 }
 
-static const pgasi_reader_ops_t ops = {store_edge, store_names};
+static const pgasi_reader_ops_t ops = { store_edge, store_names };
 
 /* Reads a text whose pieces end at the given places, and judges it as a whole. */
-static void read_pieces(pgas_graph_format_t format, const char *text, size_t bytes, const size_t *cut, size_t n_cuts,
-                        found_t *f)
+static void read_pieces(pgas_graph_format_t format, const char *text, size_t bytes,
+                        const size_t *cut, size_t n_cuts, found_t *f)
 {
     pgasi_reader_t reader;
     size_t at = 0;
-    memset(f, 0, sizeof(*f));
+    memset(f, 0, sizeof *f);
     pgasi_reader_init(&reader, format, &ops, f);
     for (size_t i = 0; i <= n_cuts; i++) {
         size_t end = i < n_cuts ? cut[i] : bytes;
@@ -76,13 +76,13 @@ static const found_t *read_text(pgas_graph_format_t format, const char *text)
 
 static bool same(const found_t *a, const found_t *b)
 {
-    return a->n_ends == b->n_ends && memcmp(a->end, b->end, a->n_ends * sizeof(a->end[0])) == 0 &&
-           strcmp(a->names, b->names) == 0 && a->n_lines == b->n_lines && a->n_entries == b->n_entries &&
-           a->error.status == b->error.status && a->error.line == b->error.line &&
-           strcmp(a->error.text, b->error.text) == 0;
+    return a->n_ends == b->n_ends && memcmp(a->end, b->end, a->n_ends * sizeof a->end[0]) == 0 &&
+           strcmp(a->names, b->names) == 0 && a->n_lines == b->n_lines &&
+           a->n_entries == b->n_entries && a->error.status == b->error.status &&
+           a->error.line == b->error.line && strcmp(a->error.text, b->error.text) == 0;
 }
 
-/* ---- refusals, by name ------------------------------------------------------------------------------------------ */
+/* ---- refusals, by name ---- */
 
 #define BANNER "%%MatrixMarket matrix coordinate pattern general\n"
 
@@ -94,83 +94,109 @@ static const struct {
     uint64_t line;
     const char *reason;
 } refusals[] = {
-    {"empty", PGAS_GRAPH_NAMES, "", PGAS_ERR_FORMAT, 1, "empty: there is no vertex in it"},
-    {"only empty lines", PGAS_GRAPH_NAMES, "\n\n", PGAS_ERR_FORMAT, 2, "nothing but comments and empty lines"},
-    {"no first name", PGAS_GRAPH_NAMES, "a\tb\n\tc\n", PGAS_ERR_FORMAT, 2, "a name is missing: '?c'"},
-    {"no second name", PGAS_GRAPH_NAMES, "a\tb\nc\t\n", PGAS_ERR_FORMAT, 2, "a name is missing: 'c?'"},
-    {"cut behind a tab", PGAS_GRAPH_NAMES, "a\tb\nc\t", PGAS_ERR_FORMAT, 2, "a name is missing"},
-    {"a weight", PGAS_GRAPH_NAMES, "a\tb\t0.5\n", PGAS_ERR_FORMAT, 1, "a third column, such as weights, which are not supported"},
-    {"a weight and more", PGAS_GRAPH_NAMES, "a\tb\t0.5\tc\n", PGAS_ERR_FORMAT, 1, "more than two names"},
-    {"three names", PGAS_GRAPH_NAMES, "a\n\nb\tc\td\n", PGAS_ERR_FORMAT, 3, "more than two names"},
+    { "empty", PGAS_GRAPH_NAMES, "", PGAS_ERR_FORMAT, 1, "empty: there is no vertex in it" },
+    { "only empty lines", PGAS_GRAPH_NAMES, "\n\n", PGAS_ERR_FORMAT, 2,
+      "nothing but comments and empty lines" },
+    { "no first name", PGAS_GRAPH_NAMES, "a\tb\n\tc\n", PGAS_ERR_FORMAT, 2,
+      "a name is missing: '?c'" },
+    { "no second name", PGAS_GRAPH_NAMES, "a\tb\nc\t\n", PGAS_ERR_FORMAT, 2,
+      "a name is missing: 'c?'" },
+    { "cut behind a tab", PGAS_GRAPH_NAMES, "a\tb\nc\t", PGAS_ERR_FORMAT, 2, "a name is missing" },
+    { "a weight", PGAS_GRAPH_NAMES, "a\tb\t0.5\n", PGAS_ERR_FORMAT, 1,
+      "a third column, such as weights, which are not supported" },
+    { "a weight and more", PGAS_GRAPH_NAMES, "a\tb\t0.5\tc\n", PGAS_ERR_FORMAT, 1,
+      "more than two names" },
+    { "three names", PGAS_GRAPH_NAMES, "a\n\nb\tc\td\n", PGAS_ERR_FORMAT, 3,
+      "more than two names" },
 
-    {"empty", PGAS_GRAPH_EL, "", PGAS_ERR_FORMAT, 1, "empty"},
-    {"only comments", PGAS_GRAPH_EL, "# a\n% b\n", PGAS_ERR_FORMAT, 2, "nothing but comments"},
-    {"one number", PGAS_GRAPH_EL, "0 1\n5\n", PGAS_ERR_FORMAT, 2, "a number is missing"},
-    {"cut in the middle", PGAS_GRAPH_EL, "0 1\n1 2\n2 ", PGAS_ERR_FORMAT, 3, "a number is missing"},
-    {"a weight", PGAS_GRAPH_EL, "0 1 7\n", PGAS_ERR_FORMAT, 1, "a third column, such as weights, which are not supported"},
-    {"a real weight", PGAS_GRAPH_EL, "0 1\n0 1 -.7e3 \n", PGAS_ERR_FORMAT, 2, "(keep the first two): '0 1 -.7e3"},
-    {"four numbers", PGAS_GRAPH_EL, "0 1 7 8\n", PGAS_ERR_FORMAT, 1, "more than two numbers: '0 1 7 8'"},
-    {"a word behind", PGAS_GRAPH_EL, "0 1 x\n", PGAS_ERR_FORMAT, 1, "more than two numbers: '0 1 x'"},
-    {"a word", PGAS_GRAPH_EL, "# x\n0 1\n1 two\n", PGAS_ERR_FORMAT, 3, "not a whole number: 'two'"},
-    {"a fraction", PGAS_GRAPH_EL, "0 1.5\n", PGAS_ERR_FORMAT, 1, "not a whole number: '1.5'"},
-    {"a minus alone", PGAS_GRAPH_EL, "0 -\n", PGAS_ERR_FORMAT, 1, "not a whole number: '-'"},
-    {"negative", PGAS_GRAPH_EL, "0 1\n0 -1\n", PGAS_ERR_RANGE, 2, "a negative number: '-1'"},
-    {"2^63", PGAS_GRAPH_EL, "0 9223372036854775808\n", PGAS_ERR_RANGE, 1, "a number above 2^63-1"},
-    {"2^64", PGAS_GRAPH_EL, "18446744073709551616 0\n", PGAS_ERR_RANGE, 1, "a number above 2^63-1"},
-    {"thirty digits", PGAS_GRAPH_EL, "0 999999999999999999999999999999\n", PGAS_ERR_RANGE, 1,
-     "'999999999999999999999999...'"},
-    {"very negative", PGAS_GRAPH_EL, "-99999999999999999999 0\n", PGAS_ERR_RANGE, 1, "above 2^63-1"},
-    {"control characters", PGAS_GRAPH_EL, "0 \033[2J\n", PGAS_ERR_FORMAT, 1, "'?[2J'"},
+    { "empty", PGAS_GRAPH_EL, "", PGAS_ERR_FORMAT, 1, "empty" },
+    { "only comments", PGAS_GRAPH_EL, "# a\n% b\n", PGAS_ERR_FORMAT, 2, "nothing but comments" },
+    { "one number", PGAS_GRAPH_EL, "0 1\n5\n", PGAS_ERR_FORMAT, 2, "a number is missing" },
+    { "cut in the middle", PGAS_GRAPH_EL, "0 1\n1 2\n2 ", PGAS_ERR_FORMAT, 3,
+      "a number is missing" },
+    { "a weight", PGAS_GRAPH_EL, "0 1 7\n", PGAS_ERR_FORMAT, 1,
+      "a third column, such as weights, which are not supported" },
+    { "a real weight", PGAS_GRAPH_EL, "0 1\n0 1 -.7e3 \n", PGAS_ERR_FORMAT, 2,
+      "(keep the first two): '0 1 -.7e3" },
+    { "four numbers", PGAS_GRAPH_EL, "0 1 7 8\n", PGAS_ERR_FORMAT, 1,
+      "more than two numbers: '0 1 7 8'" },
+    { "a word behind", PGAS_GRAPH_EL, "0 1 x\n", PGAS_ERR_FORMAT, 1,
+      "more than two numbers: '0 1 x'" },
+    { "a word", PGAS_GRAPH_EL, "# x\n0 1\n1 two\n", PGAS_ERR_FORMAT, 3,
+      "not a whole number: 'two'" },
+    { "a fraction", PGAS_GRAPH_EL, "0 1.5\n", PGAS_ERR_FORMAT, 1, "not a whole number: '1.5'" },
+    { "a minus alone", PGAS_GRAPH_EL, "0 -\n", PGAS_ERR_FORMAT, 1, "not a whole number: '-'" },
+    { "negative", PGAS_GRAPH_EL, "0 1\n0 -1\n", PGAS_ERR_RANGE, 2, "a negative number: '-1'" },
+    { "2^63", PGAS_GRAPH_EL, "0 9223372036854775808\n", PGAS_ERR_RANGE, 1,
+      "a number above 2^63-1" },
+    { "2^64", PGAS_GRAPH_EL, "18446744073709551616 0\n", PGAS_ERR_RANGE, 1,
+      "a number above 2^63-1" },
+    { "thirty digits", PGAS_GRAPH_EL, "0 999999999999999999999999999999\n", PGAS_ERR_RANGE, 1,
+      "'999999999999999999999999...'" },
+    { "very negative", PGAS_GRAPH_EL, "-99999999999999999999 0\n", PGAS_ERR_RANGE, 1,
+      "above 2^63-1" },
+    { "control characters", PGAS_GRAPH_EL, "0 \033[2J\n", PGAS_ERR_FORMAT, 1, "'?[2J'" },
 
-    {"empty", PGAS_GRAPH_MTX, "", PGAS_ERR_FORMAT, 1, "empty"},
-    {"no banner", PGAS_GRAPH_MTX, "3 3 1\n1 2\n", PGAS_ERR_FORMAT, 1, "the first line must begin with %%MatrixMarket"},
-    {"an empty first line", PGAS_GRAPH_MTX, "\n" BANNER, PGAS_ERR_FORMAT, 1, "the first line"},
-    {"an array", PGAS_GRAPH_MTX, "%%MatrixMarket matrix array real general\n", PGAS_ERR_FORMAT, 1,
-     "'matrix coordinate'"},
-    {"a vector", PGAS_GRAPH_MTX, "%%MatrixMarket vector coordinate real general\n", PGAS_ERR_FORMAT, 1, "'matrix"},
-    {"complex", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate complex general\n", PGAS_ERR_FORMAT, 1, "'complex'"},
-    {"hermitian", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real hermitian\n", PGAS_ERR_FORMAT, 1,
-     "'hermitian'"},
-    {"skew", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real skew-symmetric\n", PGAS_ERR_FORMAT, 1, "'skew-sym"},
-    {"a banner cut short", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate", PGAS_ERR_FORMAT, 1, "values must be"},
-    {"a banner alone", PGAS_GRAPH_MTX, BANNER "% c\n", PGAS_ERR_FORMAT, 2, "ends before the line of rows"},
-    {"two sizes", PGAS_GRAPH_MTX, BANNER "3 3\n", PGAS_ERR_FORMAT, 2, "a number is missing"},
-    {"four sizes", PGAS_GRAPH_MTX, BANNER "3 3 1 1\n", PGAS_ERR_FORMAT, 2, "more than rows, columns and entries"},
-    {"not square", PGAS_GRAPH_MTX, BANNER "%\n3 4 1\n", PGAS_ERR_FORMAT, 3, "not square"},
-    {"negative size", PGAS_GRAPH_MTX, BANNER "-3 -3 1\n", PGAS_ERR_RANGE, 2, "negative"},
-    {"no rows", PGAS_GRAPH_MTX, BANNER "0 0 0\n", PGAS_ERR_FORMAT, 2, "no rows"},
-    {"row 0", PGAS_GRAPH_MTX, BANNER "3 3 1\n0 1\n", PGAS_ERR_RANGE, 3, "outside of the matrix: '0'"},
-    {"column 4 of 3", PGAS_GRAPH_MTX, BANNER "3 3 2\n1 1\n1 4\n", PGAS_ERR_RANGE, 4, "outside of the matrix: '4'"},
-    {"a negative row", PGAS_GRAPH_MTX, BANNER "3 3 1\n-1 1\n", PGAS_ERR_RANGE, 3, "negative"},
-    {"a value too many", PGAS_GRAPH_MTX, BANNER "3 3 1\n1 2 1.5\n", PGAS_ERR_FORMAT, 3, "more words"},
-    {"no value", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2\n", PGAS_ERR_FORMAT, 3,
-     "the value is missing"},
-    {"no number", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 x\n", PGAS_ERR_FORMAT, 3,
-     "the value is no number"},
-    {"too few entries", PGAS_GRAPH_MTX, BANNER "% c\n3 3 3\n1 2\n2 3\n", PGAS_ERR_FORMAT, 5,
-     "ends after 2 of the 3 entries that line 3 announces"},
-    {"too many entries", PGAS_GRAPH_MTX, BANNER "% c\n3 3 1\n1 2\n2 3\n", PGAS_ERR_FORMAT, 3,
-     "announces 1 entries, there are 2"},
+    { "empty", PGAS_GRAPH_MTX, "", PGAS_ERR_FORMAT, 1, "empty" },
+    { "no banner", PGAS_GRAPH_MTX, "3 3 1\n1 2\n", PGAS_ERR_FORMAT, 1,
+      "the first line must begin with %%MatrixMarket" },
+    { "an empty first line", PGAS_GRAPH_MTX, "\n" BANNER, PGAS_ERR_FORMAT, 1, "the first line" },
+    { "an array", PGAS_GRAPH_MTX, "%%MatrixMarket matrix array real general\n", PGAS_ERR_FORMAT, 1,
+      "'matrix coordinate'" },
+    { "a vector", PGAS_GRAPH_MTX, "%%MatrixMarket vector coordinate real general\n",
+      PGAS_ERR_FORMAT, 1, "'matrix" },
+    { "complex", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate complex general\n",
+      PGAS_ERR_FORMAT, 1, "'complex'" },
+    { "hermitian", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real hermitian\n",
+      PGAS_ERR_FORMAT, 1, "'hermitian'" },
+    { "skew", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real skew-symmetric\n",
+      PGAS_ERR_FORMAT, 1, "'skew-sym" },
+    { "a banner cut short", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate", PGAS_ERR_FORMAT, 1,
+      "values must be" },
+    { "a banner alone", PGAS_GRAPH_MTX, BANNER "% c\n", PGAS_ERR_FORMAT, 2,
+      "ends before the line of rows" },
+    { "two sizes", PGAS_GRAPH_MTX, BANNER "3 3\n", PGAS_ERR_FORMAT, 2, "a number is missing" },
+    { "four sizes", PGAS_GRAPH_MTX, BANNER "3 3 1 1\n", PGAS_ERR_FORMAT, 2,
+      "more than rows, columns and entries" },
+    { "not square", PGAS_GRAPH_MTX, BANNER "%\n3 4 1\n", PGAS_ERR_FORMAT, 3, "not square" },
+    { "negative size", PGAS_GRAPH_MTX, BANNER "-3 -3 1\n", PGAS_ERR_RANGE, 2, "negative" },
+    { "no rows", PGAS_GRAPH_MTX, BANNER "0 0 0\n", PGAS_ERR_FORMAT, 2, "no rows" },
+    { "row 0", PGAS_GRAPH_MTX, BANNER "3 3 1\n0 1\n", PGAS_ERR_RANGE, 3,
+      "outside of the matrix: '0'" },
+    { "column 4 of 3", PGAS_GRAPH_MTX, BANNER "3 3 2\n1 1\n1 4\n", PGAS_ERR_RANGE, 4,
+      "outside of the matrix: '4'" },
+    { "a negative row", PGAS_GRAPH_MTX, BANNER "3 3 1\n-1 1\n", PGAS_ERR_RANGE, 3, "negative" },
+    { "a value too many", PGAS_GRAPH_MTX, BANNER "3 3 1\n1 2 1.5\n", PGAS_ERR_FORMAT, 3,
+      "more words" },
+    { "no value", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2\n",
+      PGAS_ERR_FORMAT, 3, "the value is missing" },
+    { "no number", PGAS_GRAPH_MTX, "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 x\n",
+      PGAS_ERR_FORMAT, 3, "the value is no number" },
+    { "too few entries", PGAS_GRAPH_MTX, BANNER "% c\n3 3 3\n1 2\n2 3\n", PGAS_ERR_FORMAT, 5,
+      "ends after 2 of the 3 entries that line 3 announces" },
+    { "too many entries", PGAS_GRAPH_MTX, BANNER "% c\n3 3 1\n1 2\n2 3\n", PGAS_ERR_FORMAT, 3,
+      "announces 1 entries, there are 2" },
 };
-#define N_REFUSALS (int)(sizeof(refusals) / sizeof(refusals[0]))
+#define N_REFUSALS (int)(sizeof refusals / sizeof refusals[0])
 
 static void refusals_have_line_and_reason(void)
 {
-    static const char *const formats[] = {"", "names", "el", "mtx"};
+    static const char *const formats[] = { "", "names", "el", "mtx" };
     for (int i = 0; i < N_REFUSALS; i++) {
         const pgasi_graph_error_t *e = &read_text(refusals[i].format, refusals[i].text)->error;
         bool good = e->status == refusals[i].status && e->line == refusals[i].line &&
                     strstr(e->text, refusals[i].reason) != NULL;
-        if (!ok(good, "%s: %s, line %d", formats[refusals[i].format], refusals[i].name, (int)refusals[i].line)) {
+        if (!ok(good, "%s: %s, line %d", formats[refusals[i].format], refusals[i].name,
+                (int)refusals[i].line))
             diag("got %s, line %d: %s", pgas_status_name(e->status), (int)e->line, e->text);
-        }
     }
 }
 
 static void nul_is_refused(void)
 {
     read_pieces(PGAS_GRAPH_NAMES, "a\tb\nc\0d\te\n", 10, NULL, 0, &whole);
-    ok(whole.error.status == PGAS_ERR_FORMAT && whole.error.line == 2 && strstr(whole.error.text, "NUL") != NULL,
+    ok(whole.error.status == PGAS_ERR_FORMAT && whole.error.line == 2 &&
+           strstr(whole.error.text, "NUL") != NULL,
        "names: a NUL byte, line 2");
 }
 
@@ -194,20 +220,25 @@ static pgas_status_t status_of(pgas_graph_format_t format, char *text)
 
 static void limits_are_exact(void)
 {
-    is_int(status_of(PGAS_GRAPH_NAMES, long_text("a\t", 'x', 4095, "\n")), PGAS_OK, "a name of 4095 bytes");
-    is_int(status_of(PGAS_GRAPH_NAMES, long_text("a\t", 'x', 4096, "\n")), PGAS_ERR_FORMAT, "not of 4096");
-    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 65535, "\r\n1 2\n")), PGAS_OK, "a line of 65536 bytes");
-    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 65536, "\r\n1 2\n")), PGAS_ERR_FORMAT, "not of 65537");
+    is_int(status_of(PGAS_GRAPH_NAMES, long_text("a\t", 'x', 4095, "\n")), PGAS_OK,
+           "a name of 4095 bytes");
+    is_int(status_of(PGAS_GRAPH_NAMES, long_text("a\t", 'x', 4096, "\n")), PGAS_ERR_FORMAT,
+           "not of 4096");
+    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 65535, "\r\n1 2\n")), PGAS_OK,
+           "a line of 65536 bytes");
+    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 65536, "\r\n1 2\n")), PGAS_ERR_FORMAT,
+           "not of 65537");
     is_int(whole.error.line, 2, "which is line 2");
-    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 300000, "")), PGAS_ERR_FORMAT, "not one without end");
+    is_int(status_of(PGAS_GRAPH_EL, long_text("0 1\n#", '#', 300000, "")), PGAS_ERR_FORMAT,
+           "not one without end");
 }
 
-/* ---- what is taken ---------------------------------------------------------------------------------------------- */
+/* ---- what is taken ---- */
 
 static bool edges_are(const found_t *f, size_t n_ends, const uint64_t *ends)
 {
     return f->error.status == PGAS_OK && f->n_ends == n_ends &&
-           (n_ends == 0 || memcmp(f->end, ends, n_ends * sizeof(*ends)) == 0);
+           (n_ends == 0 || memcmp(f->end, ends, n_ends * sizeof *ends) == 0);
 }
 
 static void forms_that_are_taken(void)
@@ -215,16 +246,22 @@ static void forms_that_are_taken(void)
     is_str(read_text(PGAS_GRAPH_NAMES, "a\tb\r\n\r\nb c\n#x\td")->names, "a>b;b c;#x>d;",
            "names: CR LF, an empty line, a vertex alone, blanks and # in names, no last line end");
     ok(edges_are(read_text(PGAS_GRAPH_EL, "# c\n%c\n\n 0\t1\r\n+2  3 \n  # c\n0009 -0"), 6,
-                 (uint64_t[]){0, 1, 2, 3, 9, 0}),
+                 (uint64_t[]){ 0, 1, 2, 3, 9, 0 }),
        "el: comments, blanks, signs, leading zeros, no last line end");
-    ok(edges_are(read_text(PGAS_GRAPH_EL, "9223372036854775807 0\n"), 2, (uint64_t[]){INT64_MAX, 0}), "el: 2^63-1");
-    ok(edges_are(read_text(PGAS_GRAPH_MTX,
-                           "%%matrixmarket MATRIX Coordinate Real Symmetric\r\n%\n\n3 3 2\n2 1 -1e3\n3 3 .5"),
-                 6, (uint64_t[]){1, 0, 0, 1, 2, 2}),
+    ok(edges_are(read_text(PGAS_GRAPH_EL, "9223372036854775807 0\n"), 2,
+                 (uint64_t[]){ INT64_MAX, 0 }),
+       "el: 2^63-1");
+    ok(edges_are(
+           read_text(
+               PGAS_GRAPH_MTX,
+               "%%matrixmarket MATRIX Coordinate Real Symmetric\r\n%\n\n3 3 2\n2 1 -1e3\n3 3 .5"),
+           6, (uint64_t[]){ 1, 0, 0, 1, 2, 2 }),
        "mtx: symmetric gives two edges, on the diagonal one; letters of any case");
-    ok(edges_are(read_text(PGAS_GRAPH_MTX, BANNER "3 3 2\n% late\n1 2\n1 2\n"), 4, (uint64_t[]){0, 1, 0, 1}),
+    ok(edges_are(read_text(PGAS_GRAPH_MTX, BANNER "3 3 2\n% late\n1 2\n1 2\n"), 4,
+                 (uint64_t[]){ 0, 1, 0, 1 }),
        "mtx: entries that stand twice");
-    ok(edges_are(read_text(PGAS_GRAPH_MTX, BANNER "3 3 0"), 0, NULL), "mtx: vertices without edges");
+    ok(edges_are(read_text(PGAS_GRAPH_MTX, BANNER "3 3 0"), 0, NULL),
+       "mtx: vertices without edges");
 }
 
 static void header_ends_where_entries_begin(void)
@@ -232,14 +269,14 @@ static void header_ends_where_entries_begin(void)
     static const char text[] = BANNER "% c\n4 4 2\n1 2\n3 4\n";
     pgasi_reader_t reader;
     size_t used = 0, at = 0, n_bad = 0;
-    for (size_t piece = 1; piece < sizeof(text); piece++) {
+    for (size_t piece = 1; piece < sizeof text; piece++) {
         pgasi_reader_init(&reader, PGAS_GRAPH_MTX, NULL, NULL);
-        for (at = 0; at < sizeof(text) - 1 && reader.mtx_state != PGASI_MTX_ENTRIES; at += used) {
-            size_t n = sizeof(text) - 1 - at < piece ? sizeof(text) - 1 - at : piece;
+        for (at = 0; at < sizeof text - 1 && reader.mtx_state != PGASI_MTX_ENTRIES; at += used) {
+            size_t n = sizeof text - 1 - at < piece ? sizeof text - 1 - at : piece;
             n_bad += pgasi_reader_feed_header(&reader, text + at, n, &used) != PGAS_OK;
         }
-        n_bad += strcmp(text + at, "1 2\n3 4\n") != 0 || reader.mtx.n_vertices != 4 || reader.mtx.n_entries != 2 ||
-                 reader.mtx.line != 3 || reader.n_lines != 3;
+        n_bad += strcmp(text + at, "1 2\n3 4\n") != 0 || reader.mtx.n_vertices != 4 ||
+                 reader.mtx.n_entries != 2 || reader.mtx.line != 3 || reader.n_lines != 3;
         pgasi_reader_fini(&reader);
     }
     is_int(n_bad, 0, "mtx: a header is taken apart from entries, in pieces of any size");
@@ -250,28 +287,27 @@ static void formats_are_told(void)
     static const struct {
         const char *text;
         pgas_graph_format_t format;
-    } sniff[] = {{BANNER, PGAS_GRAPH_MTX},        {"%%matrixmarket x", PGAS_GRAPH_MTX},
-                 {"# c\n\n0 1\n", PGAS_GRAPH_EL}, {"1\t2\n", PGAS_GRAPH_EL},
-                 {"0 x\n", PGAS_GRAPH_EL},        {"5\n", PGAS_GRAPH_EL},
-                 {"-1 2\n", PGAS_GRAPH_EL},       {"", PGAS_GRAPH_EL},
-                 {"a\tb\n", PGAS_GRAPH_NAMES},    {"0ad\t0ad-data\n", PGAS_GRAPH_NAMES},
-                 {"0ad\n", PGAS_GRAPH_NAMES},     {"1\tb\n", PGAS_GRAPH_NAMES},
-                 {"a b\n", PGAS_GRAPH_NAMES},     {"\r\n0 1\r\n", PGAS_GRAPH_EL}};
+    } sniff[] = { { BANNER, PGAS_GRAPH_MTX },        { "%%matrixmarket x", PGAS_GRAPH_MTX },
+                  { "# c\n\n0 1\n", PGAS_GRAPH_EL }, { "1\t2\n", PGAS_GRAPH_EL },
+                  { "0 x\n", PGAS_GRAPH_EL },        { "5\n", PGAS_GRAPH_EL },
+                  { "-1 2\n", PGAS_GRAPH_EL },       { "", PGAS_GRAPH_EL },
+                  { "a\tb\n", PGAS_GRAPH_NAMES },    { "0ad\t0ad-data\n", PGAS_GRAPH_NAMES },
+                  { "0ad\n", PGAS_GRAPH_NAMES },     { "1\tb\n", PGAS_GRAPH_NAMES },
+                  { "a b\n", PGAS_GRAPH_NAMES },     { "\r\n0 1\r\n", PGAS_GRAPH_EL } };
     static const struct {
         const char *path;
         pgas_graph_format_t format;
-    } named[] = {{"x.el", PGAS_GRAPH_EL},       {"/a/b.MTX", PGAS_GRAPH_MTX}, {"x.tsv", PGAS_GRAPH_NAMES},
-                 {"x.names", PGAS_GRAPH_NAMES}, {"x.txt", PGAS_GRAPH_AUTO},   {".el", PGAS_GRAPH_AUTO},
-                 {"-", PGAS_GRAPH_AUTO}};
+    } named[] = { { "x.el", PGAS_GRAPH_EL },     { "/a/b.MTX", PGAS_GRAPH_MTX },
+                  { "x.tsv", PGAS_GRAPH_NAMES }, { "x.names", PGAS_GRAPH_NAMES },
+                  { "x.txt", PGAS_GRAPH_AUTO },  { ".el", PGAS_GRAPH_AUTO },
+                  { "-", PGAS_GRAPH_AUTO } };
     int n_bad = 0;
-    for (size_t i = 0; i < sizeof(sniff) / sizeof(sniff[0]); i++) {
+    for (size_t i = 0; i < sizeof sniff / sizeof sniff[0]; i++)
         n_bad += pgasi_reader_sniff(sniff[i].text, strlen(sniff[i].text)) != sniff[i].format;
-    }
     is_int(n_bad, 0, "the format is told from the first lines");
     n_bad = 0;
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
         n_bad += pgasi_reader_format_of(named[i].path) != named[i].format;
-    }
     is_int(n_bad, 0, "and from the file's name");
 }
 
@@ -281,29 +317,35 @@ static void before_the_text(void)
         const char *bytes;
         size_t n_bytes, skip;
         const char *what; /* NULL: a text */
-    } begin[] = {{"0 1\n", 4, 0, NULL},
-                 {"", 0, 0, NULL},
-                 {"\xef\xbb\xbf" "0 1\n", 7, 3, NULL},
-                 {"\xef\xbb\xbf", 3, 3, NULL},
-                 {"\xef\xbb", 2, 0, NULL},
-                 {"\x1f\x8b\x08\x00", 4, 0, "gzip"},
-                 {"\x1f", 1, 0, NULL},
-                 {"\xfd" "7zXZ", 6, 0, "xz"},
-                 {"\x28\xb5\x2f\xfd", 4, 0, "zstd"},
-                 {"PK\x03\x04", 4, 0, "zip"},
-                 {"PK\t1", 4, 0, NULL},
-                 {"\xff\xfe" "0", 4, 0, "UTF-16"},
-                 {"\xfe\xff", 2, 0, "UTF-16"}};
+    } begin[] = { { "0 1\n", 4, 0, NULL },
+                  { "", 0, 0, NULL },
+                  { "\xef\xbb\xbf"
+                    "0 1\n",
+                    7, 3, NULL },
+                  { "\xef\xbb\xbf", 3, 3, NULL },
+                  { "\xef\xbb", 2, 0, NULL },
+                  { "\x1f\x8b\x08\x00", 4, 0, "gzip" },
+                  { "\x1f", 1, 0, NULL },
+                  { "\xfd"
+                    "7zXZ",
+                    6, 0, "xz" },
+                  { "\x28\xb5\x2f\xfd", 4, 0, "zstd" },
+                  { "PK\x03\x04", 4, 0, "zip" },
+                  { "PK\t1", 4, 0, NULL },
+                  { "\xff\xfe"
+                    "0",
+                    4, 0, "UTF-16" },
+                  { "\xfe\xff", 2, 0, "UTF-16" } };
     int n_bad = 0;
-    for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++) {
-        pgasi_graph_error_t error = {.status = PGAS_OK};
+    for (size_t i = 0; i < sizeof begin / sizeof begin[0]; i++) {
+        pgasi_graph_error_t error = { .status = PGAS_OK };
         size_t skip = pgasi_reader_begin(begin[i].bytes, begin[i].n_bytes, &error);
-        bool named = begin[i].what != NULL ? strstr(error.text, begin[i].what) != NULL : error.text[0] == '\0';
-        bool good = skip == begin[i].skip && named && (error.status == PGAS_OK) == (begin[i].what == NULL);
+        bool named = begin[i].what != NULL ? strstr(error.text, begin[i].what) != NULL
+                                           : error.text[0] == '\0';
+        bool good = skip == begin[i].skip && named && (error.status == PGAS_OK) == (!begin[i].what);
         n_bad += !good;
-        if (!good) {
+        if (!good)
             diag("begin %d: skips %d, %s", (int)i, (int)skip, error.text);
-        }
     }
     is_int(n_bad, 0, "a byte-order mark is skipped; compressed and UTF-16 input is named");
 }
@@ -316,16 +358,17 @@ static pgas_status_t refuse_edge(void *arg, uint64_t from, uint64_t to)
 
 static void sink_can_refuse(void)
 {
-    static const pgasi_reader_ops_t refusing = {refuse_edge, NULL};
+    static const pgasi_reader_ops_t refusing = { refuse_edge, NULL };
     pgasi_reader_t reader;
     pgasi_reader_init(&reader, PGAS_GRAPH_EL, &refusing, NULL);
     pgasi_reader_feed(&reader, "0 1\n2 3\n4 5\n", 12);
-    ok(pgasi_reader_finish(&reader) == PGAS_ERR_NO_MEMORY && reader.error.line == 2 && reader.n_lines == 2,
+    ok(pgasi_reader_finish(&reader) == PGAS_ERR_NO_MEMORY && reader.error.line == 2 &&
+           reader.n_lines == 2,
        "a refusal of the caller ends the reading at its line");
     pgasi_reader_fini(&reader);
 }
 
-/* ---- pieces ----------------------------------------------------------------------------------------------------- */
+/* ---- pieces ---- */
 
 static int n_differences(pgas_graph_format_t format, const char *text)
 {
@@ -344,16 +387,17 @@ static int n_differences(pgas_graph_format_t format, const char *text)
 
 static void cuts_make_no_difference(void)
 {
-    static const char mtx[] =
-        "%%MatrixMarket matrix coordinate integer symmetric\r\n% c\n5 5 4\n1 2 7\n2 2 8\n\n5 1 9\n4 3 1";
+    static const char mtx[] = "%%MatrixMarket matrix coordinate integer symmetric\r\n% c\n5 5 4\n1 "
+                              "2 7\n2 2 8\n\n5 1 9\n4 3 1";
     int n_bad = 0;
-    is_int(n_differences(PGAS_GRAPH_NAMES, "libc6\tlibgcc-s1\n\nlibgcc-s1\tgcc-12-base\r\ngcc-12-base\n"), 0,
-           "names: cut at every byte");
-    is_int(n_differences(PGAS_GRAPH_EL, "# c\n0 1\r\n12 345\n\n 6\t7 \n89 10"), 0, "el: cut at every byte");
+    is_int(n_differences(PGAS_GRAPH_NAMES,
+                         "libc6\tlibgcc-s1\n\nlibgcc-s1\tgcc-12-base\r\ngcc-12-base\n"),
+           0, "names: cut at every byte");
+    is_int(n_differences(PGAS_GRAPH_EL, "# c\n0 1\r\n12 345\n\n 6\t7 \n89 10"), 0,
+           "el: cut at every byte");
     is_int(n_differences(PGAS_GRAPH_MTX, mtx), 0, "mtx: cut at every byte");
-    for (int i = 0; i < N_REFUSALS; i++) {
+    for (int i = 0; i < N_REFUSALS; i++)
         n_bad += n_differences(refusals[i].format, refusals[i].text);
-    }
     is_int(n_bad, 0, "refused texts: cut at every byte");
 }
 
@@ -371,7 +415,7 @@ static void long_lines_in_pieces(void)
     is_int(n_bad, 0, "a line that is too long: cut near its limit");
 }
 
-/* ---- round trip --------------------------------------------------------------------------------------------------- */
+/* ---- round trip ---- */
 
 static size_t put_noise(pgasi_rng_t *rng, char *at, bool comments)
 {
@@ -407,17 +451,19 @@ static int round_trips(uint64_t seed, pgas_graph_format_t format, bool break_it)
         uint64_t n_vertices = 1 + pgasi_rng_below(&rng, run % 2 == 0 ? 50 : UINT64_C(1) << 62);
         uint64_t first = format == PGAS_GRAPH_MTX;
         if (format == PGAS_GRAPH_MTX) {
-            bytes = (size_t)sprintf(text, "%s%llu %llu %zu\n", BANNER, (unsigned long long)n_vertices,
-                                    (unsigned long long)n_vertices, n_edges);
+            bytes =
+                (size_t)sprintf(text, "%s%llu %llu %zu\n", BANNER, (unsigned long long)n_vertices,
+                                (unsigned long long)n_vertices, n_edges);
         }
         for (size_t i = 0; i < n_edges; i++) {
             ends[2 * i] = pgasi_rng_below(&rng, n_vertices);
             ends[2 * i + 1] = pgasi_rng_below(&rng, n_vertices);
             bytes += put_noise(&rng, text + bytes, true);
-            bytes +=
-                (size_t)sprintf(text + bytes, "%llu%c%llu%s", (unsigned long long)(ends[2 * i] + first),
-                                pgasi_rng_below(&rng, 2) ? ' ' : '\t', (unsigned long long)(ends[2 * i + 1] + first),
-                                pgasi_rng_below(&rng, 5) ? "\n" : " \r\n");
+            bytes += (size_t)sprintf(text + bytes, "%llu%c%llu%s",
+                                     (unsigned long long)(ends[2 * i] + first),
+                                     pgasi_rng_below(&rng, 2) ? ' ' : '\t',
+                                     (unsigned long long)(ends[2 * i + 1] + first),
+                                     pgasi_rng_below(&rng, 5) ? "\n" : " \r\n");
         }
         ends[0] ^= break_it;
         cut_anywhere(&rng, bytes, cut);
@@ -471,7 +517,8 @@ int main(void)
     is_int(round_trips(seed, PGAS_GRAPH_EL, false), 0, "el: random graphs come back");
     is_int(round_trips(seed, PGAS_GRAPH_MTX, false), 0, "mtx: random graphs come back");
     is_int(round_trips_of_names(seed), 0, "names: random graphs come back");
-    is_int(round_trips(seed, PGAS_GRAPH_EL, true), 30, "the comparison finds one wrong end (broken on purpose)");
+    is_int(round_trips(seed, PGAS_GRAPH_EL, true), 30,
+           "the comparison finds one wrong end (broken on purpose)");
     read_text(PGAS_GRAPH_EL, "0 1\n2 3\n");
     read_pieces(PGAS_GRAPH_EL, "0 1\n2 4\n", 8, NULL, 0, &other);
     ok(!same(&whole, &other), "and that of pieces, too");

@@ -1,11 +1,13 @@
-/* what: handlers get numbers by sorted name, whatever the order of registration; names are checked; what is registered after
- *       init gets its number by agreement and leaves earlier ones alone; finalize takes numbers away, not registrations
+/* what: handlers get numbers by sorted name, whatever the order of registration; names are checked;
+ * what is registered after
+ *       init gets its number by agreement and leaves earlier ones alone; finalize takes numbers
+ *       away, not registrations
  * source: pgas/call.h, src/call/handler.c; seeded model test */
 #include "base/rng.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define N 300
+#define N      300
 #define PARAMS "HEAP_SIZE=64K SERVICE_THREADS=0"
 
 static char name[N][40];
@@ -41,7 +43,8 @@ static int register_some(pgasi_rng_t *rng, int from, int to)
     }
     for (int i = from; i < to; i++) {
         int k = order[i];
-        n_bad += pgas_handler_register(name[k], on_call, &runs[k], &number[k]) != PGAS_OK || number[k] != 0;
+        n_bad += pgas_handler_register(name[k], on_call, &runs[k], &number[k]) != PGAS_OK ||
+                 number[k] != 0;
     }
     return n_bad;
 }
@@ -64,7 +67,8 @@ static void numbers_follow_names(uint64_t seed)
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, seed);
     for (int i = 0; i < N; i++)
-        snprintf(name[i], sizeof name[i], "%c%" PRIx64 ".%d", 'A' + i % 50, pgasi_rng_u64(&rng) >> (i % 60), i);
+        snprintf(name[i], sizeof name[i], "%c%" PRIx64 ".%d", 'A' + i % 50,
+                 pgasi_rng_u64(&rng) >> (i % 60), i);
     int n_bad = register_some(&rng, 0, N / 2);
     n_bad += lone_init(1, PARAMS) != PGAS_OK;
     is_int(n_bad + wrong_numbers(0, N / 2), 0, "numbers from 1 on, by sorted name");
@@ -91,7 +95,8 @@ static void names(void)
     char longest[PGAS_HANDLER_NAME_MAX + 2];
     memset(longest, 'n', sizeof longest);
     longest[PGAS_HANDLER_NAME_MAX + 1] = '\0';
-    ok(pgas_handler_register(longest, on_call, NULL, &h) == PGAS_ERR_INVALID, "a name of 64 characters is too long");
+    ok(pgas_handler_register(longest, on_call, NULL, &h) == PGAS_ERR_INVALID,
+       "a name of 64 characters is too long");
     longest[PGAS_HANDLER_NAME_MAX] = '\0';
     ok(pgas_handler_register(longest, on_call, NULL, &h) == PGAS_OK, "63 are allowed");
     ok(pgas_handler_register("", on_call, NULL, &h) == PGAS_ERR_INVALID &&
@@ -108,8 +113,10 @@ static void names(void)
 
 static void over_a_finalize(void)
 {
-    ok(pgas_finalize() == PGAS_OK && number[3] == 0 && number[N - 1] == 0, "finalize takes the numbers away");
-    ok(lone_init(1, PARAMS) == PGAS_OK && number[3] != 0 && number[3] != number[4], "init gives them again");
+    ok(pgas_finalize() == PGAS_OK && number[3] == 0 && number[N - 1] == 0,
+       "finalize takes the numbers away");
+    ok(lone_init(1, PARAMS) == PGAS_OK && number[3] != 0 && number[3] != number[4],
+       "init gives them again");
 }
 
 static void there_is_a_limit(void)
@@ -124,7 +131,8 @@ static void there_is_a_limit(void)
         n += status == PGAS_OK;
     }
     ok(status == PGAS_ERR_LIMIT && n == PGAS_HANDLERS_MAX - N - 1, "4096 handlers and no more");
-    ok(pgas_handlers_agree() == PGAS_OK && many[0] != 0 && many[n - 1] != 0, "they all have numbers");
+    ok(pgas_handlers_agree() == PGAS_OK && many[0] != 0 && many[n - 1] != 0,
+       "they all have numbers");
     int n_same = 0;
     for (int i = 0; i < n; i++)
         n_same += many[i] <= N || many[i] > PGAS_HANDLERS_MAX;

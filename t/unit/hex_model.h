@@ -1,4 +1,5 @@
-/* Hex for tests, slow and plain: a cell each, a search from cell to cell. It shares nothing with src/mcts/hex.c but rules. */
+/* Hex for tests, slow and plain: a cell each, a search from cell to cell. It shares nothing with
+ * src/mcts/hex.c but rules. */
 #ifndef T_UNIT_HEX_MODEL_H
 #define T_UNIT_HEX_MODEL_H
 
@@ -13,12 +14,14 @@ typedef struct {
 } model_t;
 
 typedef const int model_steps_t[6][2];
-static model_steps_t model_steps = {{-1, 0}, {-1, 1}, {0, -1}, {0, 1}, {1, -1}, {1, 0}};
+static model_steps_t model_steps = {
+    { -1, 0 }, { -1, 1 }, { 0, -1 }, { 0, 1 }, { 1, -1 }, { 1, 0 }
+};
 
 static inline model_t model_empty(int size)
 {
-    model_t model = {.size = size};
-    memset(model.cell, NOBODY, sizeof(model.cell));
+    model_t model = { .size = size };
+    memset(model.cell, NOBODY, sizeof model.cell);
     return model;
 }
 
@@ -27,11 +30,9 @@ static inline model_t model_of(const pgas_hex_t *hex)
     model_t model = model_empty(hex->size);
     for (int r = 0; r < hex->size; r++) {
         for (int c = 0; c < hex->size; c++) {
-            for (int player = 0; player < 2; player++) {
-                if ((hex->stones[player][r] >> c & 1) != 0) {
+            for (int player = 0; player < 2; player++)
+                if ((hex->stones[player][r] >> c & 1) != 0)
                     model.cell[r][c] = (signed char)player;
-                }
-            }
         }
     }
     return model;
@@ -53,10 +54,11 @@ static inline pgas_hex_t model_to_hex(const model_t *model, int turn)
     return hex;
 }
 
-/* From the stones of a player at its first side, from stone to stone: does one lie at the other side? */
+/* From the stones of a player at its first side, from stone to stone: does one lie at the other
+ * side? */
 static inline bool model_joins(const model_t *model, int player, model_steps_t steps)
 {
-    bool seen[PGAS_HEX_SIZE_MAX][PGAS_HEX_SIZE_MAX] = {{false}};
+    bool seen[PGAS_HEX_SIZE_MAX][PGAS_HEX_SIZE_MAX] = { { false } };
     int todo[PGAS_HEX_SIZE_MAX * PGAS_HEX_SIZE_MAX], n = 0, last = model->size - 1;
     for (int i = 0; i <= last; i++) {
         int r = player == 0 ? 0 : i, c = player == 0 ? i : 0;
@@ -67,12 +69,12 @@ static inline bool model_joins(const model_t *model, int player, model_steps_t s
     }
     while (n > 0) {
         int r = todo[--n] / model->size, c = todo[n] % model->size;
-        if ((player == 0 ? r : c) == last) {
+        if ((player == 0 ? r : c) == last)
             return true;
-        }
         for (int i = 0; i < 6; i++) {
             int y = r + steps[i][0], x = c + steps[i][1];
-            if (y >= 0 && y <= last && x >= 0 && x <= last && model->cell[y][x] == player && !seen[y][x]) {
+            if (y >= 0 && y <= last && x >= 0 && x <= last && model->cell[y][x] == player &&
+                !seen[y][x]) {
                 seen[y][x] = true;
                 todo[n++] = y * model->size + x;
             }
@@ -90,11 +92,9 @@ static inline int model_winner(const model_t *model)
 static inline int model_empties(const model_t *model, int *cells)
 {
     int n = 0;
-    for (int i = 0; i < model->size * model->size; i++) {
-        if (model->cell[i / model->size][i % model->size] == NOBODY) {
+    for (int i = 0; i < model->size * model->size; i++)
+        if (model->cell[i / model->size][i % model->size] == NOBODY)
             cells[n++] = i;
-        }
-    }
     return n;
 }
 

@@ -1,8 +1,11 @@
-/* what: playouts of Hex end as random games do that are played move by move, with the turn of whoever has it
- * source: include/pgas/hex.h; random games from the empty board are won by black with 0.5236 (11x11) and 0.573 (5x5)
+/* what: playouts of Hex end as random games do that are played move by move, with the turn of
+ * whoever has it
+ * source: include/pgas/hex.h; random games from the empty board are won by black with 0.5236
+ * (11x11) and 0.573 (5x5)
  *
- * 0.5236 is itself measured: 25 million games played by shuffling gave 0.5230, 80 million of these playouts, too, both to
- * 0.0001. The seed is fixed: a chance of one in some hundred of being wrong, at each run, would be too many. */
+ * 0.5236 is itself measured: 25 million games played by shuffling gave 0.5230, 80 million of these
+ * playouts, too, both to 0.0001. The seed is fixed: a chance of one in some hundred of being wrong,
+ * at each run, would be too many. */
 #include <math.h>
 #include "base/rng.h"
 #include "hex_model.h"
@@ -18,7 +21,7 @@ static int below(int n)
     return (int)pgasi_rng_below(&rng, (uint64_t)n);
 }
 
-/* ---- from the empty board --------------------------------------------------------------------------------------- */
+/* ---- from the empty board ---- */
 
 /* standard errors between what was seen and what is told */
 static double distance_of_rate(int size, int turn, int n, double told)
@@ -27,9 +30,8 @@ static double distance_of_rate(int size, int turn, int n, double told)
     int won = 0;
     (void)pgas_hex_init(&hex, size, false);
     hex.turn = (uint8_t)turn;
-    for (int i = 0; i < n; i += 1000) {
+    for (int i = 0; i < n; i += 1000)
         won += pgas_hex_playouts(&hex, &playout_rng, 1000);
-    }
     diag("%dx%d, player %d begins: player 0 won %.4f of %d", size, size, turn, (double)won / n, n);
     return fabs((double)won / n - told) / sqrt(told * (1 - told) / n);
 }
@@ -38,12 +40,14 @@ static void who_begins_wins_as_often_as_is_known(void)
 {
     ok(distance_of_rate(11, 0, 500000, 0.5236) < 3, "11x11: the first player wins 0.5236");
     ok(distance_of_rate(5, 0, 1000000, 0.573) < 3, "5x5: the first player wins 0.573");
-    ok(distance_of_rate(11, 0, 1000000, 0.5230) < 3, "11x11: and as often as in 25 million slow games, 0.5230");
+    ok(distance_of_rate(11, 0, 1000000, 0.5230) < 3,
+       "11x11: and as often as in 25 million slow games, 0.5230");
     ok(distance_of_rate(11, 1, 500000, 1 - 0.5236) < 3, "11x11, white to move: the same for white");
-    ok(distance_of_rate(11, 1, 100000, 0.5236) > 3, "the check finds the wrong player's turn (made on purpose)");
+    ok(distance_of_rate(11, 1, 100000, 0.5236) > 3,
+       "the check finds the wrong player's turn (made on purpose)");
 }
 
-/* ---- some moves before the end ---------------------------------------------------------------------------------- */
+/* ---- some moves before the end ---- */
 
 /* A board of random stones but for n_empty cells. */
 static model_t nearly_full(int size, int n_empty)
@@ -57,17 +61,18 @@ static model_t nearly_full(int size, int n_empty)
     return model;
 }
 
-/* Black's share of wins over all ways to fill the board in which black gets n_black cells; n_black < 0: over all ways. */
+/* Black's share of wins over all ways to fill the board in which black gets n_black cells; n_black
+ * < 0: over all ways. */
 static double exact_rate(const model_t *model, int n_black)
 {
     int cells[361], n = model_empties(model, cells), n_ways = 0, n_won = 0;
     for (int way = 0; way < 1 << n; way++) {
         model_t full = *model;
-        if (n_black >= 0 && __builtin_popcount((unsigned)way) != n_black) {
+        if (n_black >= 0 && __builtin_popcount((unsigned)way) != n_black)
             continue;
-        }
         for (int i = 0; i < n; i++) {
-            full.cell[cells[i] / model->size][cells[i] % model->size] = (signed char)!(way >> i & 1);
+            full.cell[cells[i] / model->size][cells[i] % model->size] =
+                (signed char)!(way >> i & 1);
         }
         n_ways++;
         n_won += model_winner(&full) == 0;
@@ -76,10 +81,11 @@ static double exact_rate(const model_t *model, int n_black)
 }
 
 typedef struct {
-    int n_certain, n_wrong;    /* positions whose result is certain; of them, those that ended otherwise */
-    int n_only_by_turns;       /* ... certain only because each gets its share of the cells */
-    int n_open;                /* others, and the sum over them of (seen - exact)^2 / variance, */
-    double sum, sum_of_coins;  /* ... of (seen - what coins would give)^2 / variance of that */
+    /* positions whose result is certain; of them, those that ended otherwise */
+    int n_certain, n_wrong;
+    int n_only_by_turns;      /* ... certain only because each gets its share of the cells */
+    int n_open;               /* others, and the sum over them of (seen - exact)^2 / variance, */
+    double sum, sum_of_coins; /* ... of (seen - what coins would give)^2 / variance of that */
 } tally_t;
 
 static double squared_distance(double seen, double rate, int n)
@@ -88,11 +94,13 @@ static double squared_distance(double seen, double rate, int n)
 }
 
 /* One position; the playouts see whose turn it is, the tally is told another if it is to fail. */
-static void compare_with_all_ways(const model_t *model, int n_empty, int turn, int turn_told, tally_t *tally)
+static void compare_with_all_ways(const model_t *model, int n_empty, int turn, int turn_told,
+                                  tally_t *tally)
 {
     enum { N = 300 };
     pgas_hex_t hex = model_to_hex(model, turn);
-    double exact = exact_rate(model, turn_told == 0 ? (n_empty + 1) / 2 : n_empty / 2), coins = exact_rate(model, -1);
+    double exact = exact_rate(model, turn_told == 0 ? (n_empty + 1) / 2 : n_empty / 2),
+           coins = exact_rate(model, -1);
     double seen = pgas_hex_playouts(&hex, &playout_rng, N) / (double)N;
     if (exact <= 0 || exact >= 1) {
         tally->n_certain++;
@@ -107,11 +115,12 @@ static void compare_with_all_ways(const model_t *model, int n_empty, int turn, i
 
 static tally_t compare_many(int n_empty, bool other_turn)
 {
-    tally_t tally = {0};
+    tally_t tally = { 0 };
     for (int i = 0; i < 200; i++) {
         model_t model = nearly_full(2 + i % 5, n_empty < 4 ? n_empty : 4 + below(n_empty - 3));
         int cells[361], turn = i / 5 % 2;
-        compare_with_all_ways(&model, model_empties(&model, cells), turn, other_turn ? !turn : turn, &tally);
+        compare_with_all_ways(&model, model_empties(&model, cells), turn, other_turn ? !turn : turn,
+                              &tally);
     }
     return tally;
 }
@@ -125,22 +134,26 @@ static void ends_are_exact(void)
 {
     for (int n_empty = 1; n_empty <= 3; n_empty++) {
         tally_t tally = compare_many(n_empty, false);
-        ok(tally.n_certain > 50 && tally.n_wrong == 0, "%d before the end: certain results are sure (%d wrong of %d)",
-           n_empty, tally.n_wrong, tally.n_certain);
-        ok(tally.n_only_by_turns > 5, "... %d of them only because each gets its share", tally.n_only_by_turns);
+        ok(tally.n_certain > 50 && tally.n_wrong == 0,
+           "%d before the end: certain results are sure (%d wrong of %d)", n_empty, tally.n_wrong,
+           tally.n_certain);
+        ok(tally.n_only_by_turns > 5, "... %d of them only because each gets its share",
+           tally.n_only_by_turns);
         ok((tally.n_open > 30) == (n_empty > 1) && !is_too_much(tally.sum, tally.n_open),
            "... others as often as all ways to end (%.1f of %d)", tally.sum, tally.n_open);
     }
     tally_t tally = compare_many(EMPTIES_MAX, false), told_wrong = compare_many(1, true);
     ok(tally.n_wrong == 0 && tally.n_open > 50 && !is_too_much(tally.sum, tally.n_open),
-       "4 to %d before the end: as often as all ways to end (%.1f of %d)", EMPTIES_MAX, tally.sum, tally.n_open);
-    ok(is_too_much(tally.sum_of_coins, tally.n_open), "the check finds cells given by coins (%.1f, made on purpose)",
-       tally.sum_of_coins);
-    ok(told_wrong.n_wrong > 0, "the check finds the wrong player's turn (%d of %d, made on purpose)", told_wrong.n_wrong,
+       "4 to %d before the end: as often as all ways to end (%.1f of %d)", EMPTIES_MAX, tally.sum,
+       tally.n_open);
+    ok(is_too_much(tally.sum_of_coins, tally.n_open),
+       "the check finds cells given by coins (%.1f, made on purpose)", tally.sum_of_coins);
+    ok(told_wrong.n_wrong > 0,
+       "the check finds the wrong player's turn (%d of %d, made on purpose)", told_wrong.n_wrong,
        told_wrong.n_certain);
 }
 
-/* ---- in the middle of a game ------------------------------------------------------------------------------------ */
+/* ---- in the middle of a game ---- */
 
 /* A random game move by move, which ends when somebody has won. */
 static int slow_playout(model_t model, int turn)
@@ -160,9 +173,8 @@ static double distance_from_slow(const pgas_hex_t *hex, int turn_told)
 {
     enum { N = 50000, N_SLOW = 2000 };
     int won = pgas_hex_playouts(hex, &playout_rng, N), won_slow = 0;
-    for (int i = 0; i < N_SLOW; i++) {
+    for (int i = 0; i < N_SLOW; i++)
         won_slow += slow_playout(model_of(hex), turn_told) == 0;
-    }
     double rate = (double)(won + won_slow) / (N + N_SLOW);
     double distance = fabs((double)won / N - (double)won_slow / N_SLOW);
     return distance > 0 ? distance / sqrt(rate * (1 - rate) * (1.0 / N + 1.0 / N_SLOW)) : 0;
@@ -186,18 +198,22 @@ static void games_end_as_slow_games_do(void)
     static const struct {
         int size, n_moves;
         bool swaps;
-    } cases[] = {{3, 2, false}, {4, 3, true}, {5, 6, false}, {6, 9, false}, {7, 12, true}, {9, 31, false}, {11, 40, false},
-                 {11, 53, false}};
+    } cases[] = { { 3, 2, false }, { 4, 3, true },   { 5, 6, false },   { 6, 9, false },
+                  { 7, 12, true }, { 9, 31, false }, { 11, 40, false }, { 11, 53, false } };
     double worst = 0;
-    for (int i = 0; i < (int)(sizeof(cases) / sizeof(*cases)); i++) {
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         pgas_hex_t hex = after_moves(cases[i].size, cases[i].n_moves, cases[i].swaps);
         double distance = distance_from_slow(&hex, hex.turn);
         worst = distance > worst ? distance : worst;
     }
-    ok(worst < 4, "games from the middle of a game end as those move by move (at most %.1f standard errors off)", worst);
+    ok(worst < 4,
+       "games from the middle of a game end as those move by move (at most %.1f standard errors "
+       "off)",
+       worst);
     pgas_hex_t hex = after_moves(5, 0, false); /* 25 cells: one more for who begins */
     double wrong = distance_from_slow(&hex, !hex.turn);
-    ok(wrong > 4, "the check finds the wrong player's turn (%.1f standard errors, made on purpose)", wrong);
+    ok(wrong > 4, "the check finds the wrong player's turn (%.1f standard errors, made on purpose)",
+       wrong);
 }
 
 static void what_is_decided_stays(void)
@@ -205,7 +221,8 @@ static void what_is_decided_stays(void)
     int n_wrong = 0;
     for (int size = 2; size <= 19; size++) {
         pgas_hex_t hex = after_moves(size, size * size, false);
-        n_wrong += hex.winner < 0 || pgas_hex_playouts(&hex, &playout_rng, 100) != (hex.winner == 0 ? 100 : 0);
+        n_wrong += hex.winner < 0 ||
+                   pgas_hex_playouts(&hex, &playout_rng, 100) != (hex.winner == 0 ? 100 : 0);
         model_t full = nearly_full(size, 0);
         hex = model_to_hex(&full, 0);
         n_wrong += pgas_hex_playouts(&hex, &playout_rng, 3) != (model_winner(&full) == 0 ? 3 : 0);
@@ -213,7 +230,7 @@ static void what_is_decided_stays(void)
     is_int(n_wrong, 0, "games that are won stay won, full boards are counted, sizes 2 to 19");
 }
 
-/* ---- what is given and changed ---------------------------------------------------------------------------------- */
+/* ---- what is given and changed ---- */
 
 static void same_numbers_same_games(void)
 {
@@ -228,9 +245,9 @@ static void same_numbers_same_games(void)
         n_same += won == pgas_hex_playouts(&hex, &b, 100);
         n_same_other += won == pgas_hex_playouts(&hex, &c, 100);
     }
-    ok(n_same == 100 && memcmp(&a, &b, sizeof(a)) == 0, "the same random numbers: the same games");
+    ok(n_same == 100 && memcmp(&a, &b, sizeof a) == 0, "the same random numbers: the same games");
     ok(n_same_other < 50, "others: other games (%d of 100 the same)", n_same_other);
-    ok(memcmp(&hex, &before, sizeof(hex)) == 0, "the position is untouched");
+    ok(memcmp(&hex, &before, sizeof hex) == 0, "the position is untouched");
     is_int(pgas_hex_playouts(&hex, &a, 0), 0, "no game, no win");
 }
 
@@ -239,12 +256,13 @@ static void description_plays_the_same(void)
     pgas_hex_t hex = after_moves(8, 9, false);
     const pgas_mcts_spec_t *spec = pgas_hex_spec(8);
     pgas_mcts_rng_t a, b;
-    float sums[2] = {3, 4};
+    float sums[2] = { 3, 4 };
     pgas_mcts_rng_seed(&a, 7);
     pgas_mcts_rng_seed(&b, 7);
     spec->playout(&hex, &a, 500, sums, spec->arg);
     int won = pgas_hex_playouts(&hex, &b, 500);
-    ok((int)sums[0] == won + 3 && (int)sums[1] == 500 - won + 4, "the description adds each player's wins");
+    ok((int)sums[0] == won + 3 && (int)sums[1] == 500 - won + 4,
+       "the description adds each player's wins");
     ok(won > 0 && won < 500, "of which both have some");
 }
 

@@ -1,6 +1,8 @@
-/* what: a lane is used by its owner or by who lends a hand, never by both: the owner takes no lock, the borrower makes sure by
+/* what: a lane is used by its owner or by who lends a hand, never by both: the owner takes no lock,
+ * the borrower makes sure by
  *       a barrier; a lane that nobody looks at gets help, one whose owner looks does not need it
- * source: src/mem/lane.h; the transport is a stand-in whose progress notices company. (ThreadSanitizer does not see the
+ * source: src/mem/lane.h; the transport is a stand-in whose progress notices company.
+ * (ThreadSanitizer does not see the
  *         barrier.) */
 #include <pthread.h>
 #include "base/clock.h"
@@ -69,7 +71,9 @@ static int run_together(pgasi_lane_t *lane)
     lane->in_flight = 1;
     pthread_create(&helper, NULL, helper_main, NULL);
     /* On a busy machine they may take turns for long. */
-    for (int i = 0; i < SECTIONS || (i < 5000 * SECTIONS && (n_helped == 0 || (careless && n_met == 0))); i++) {
+    for (int i = 0;
+         i < SECTIONS || (i < 5000 * SECTIONS && (n_helped == 0 || (careless && n_met == 0)));
+         i++) {
         bool nested = i % 16 == 0;
         if (!careless)
             pgasi_lane_lock(lane);
@@ -102,7 +106,8 @@ int main(void)
     pgasi_lanes_help(); /* sees how often the owner has looked */
     n_helped = 0;
     pgasi_lanes_help();
-    is_int(n_helped, 1, "a lane with operations under way is helped when its owner has not looked since");
+    is_int(n_helped, 1,
+           "a lane with operations under way is helped when its owner has not looked since");
     pgasi_lane_lock(lane);
     pgasi_lane_progress(lane);
     pgasi_lane_unlock(lane);

@@ -1,4 +1,5 @@
-/* what: PGAS_LOG selects per module, a line is one write with rank and host, fatal errors end with a backtrace, and
+/* what: PGAS_LOG selects per module, a line is one write with rank and host, fatal errors end with
+ * a backtrace, and
  *       the signal handlers hide no signal and hand it on
  * source: public headers; HACKING.md; src/base/log.h */
 #include <errno.h>
@@ -13,7 +14,8 @@
 #include "t/tap.h"
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
 #define SANITIZED 1
 #endif
 #endif
@@ -29,9 +31,8 @@ static char why[512];
 static void open_log(void)
 {
     int ends[2];
-    if (pipe2(ends, O_DIRECT | O_NONBLOCK) != 0) {
+    if (pipe2(ends, O_DIRECT | O_NONBLOCK) != 0)
         bail("no pipe: %s", strerror(errno));
-    }
     pipe_out = ends[0];
     log_in = ends[1];
     pgasi_log_set_fd(log_in);
@@ -40,14 +41,14 @@ static void open_log(void)
 /* the next line that was written, or "" */
 static const char *catch (void)
 {
-    ssize_t length = read(pipe_out, text, sizeof(text) - 1);
+    ssize_t length = read(pipe_out, text, sizeof text - 1);
     text[length > 0 ? length : 0] = '\0';
     return text;
 }
 
 static int setup(const char *spec)
 {
-    return pgasi_log_setup(spec, 3, 8, why, sizeof(why));
+    return pgasi_log_setup(spec, 3, 8, why, sizeof why);
 }
 
 static void prefix_names_rank_and_host(void)
@@ -55,13 +56,13 @@ static void prefix_names_rank_and_host(void)
     struct utsname host;
     char want[600];
     uname(&host);
-    pgasi_log_setup("warn", -1, -1, why, sizeof(why));
+    pgasi_log_setup("warn", -1, -1, why, sizeof why);
     PGASI_WARN("boot", "no rank yet");
-    snprintf(want, sizeof(want), "-/- %s boot: warn: no rank yet\n", host.nodename);
+    snprintf(want, sizeof want, "-/- %s boot: warn: no rank yet\n", host.nodename);
     is_str(catch (), want, "a line before ranks are known");
     setup("warn");
     PGASI_ERROR("mem", "%d of %s", 5, "them");
-    snprintf(want, sizeof(want), "3/8 %s mem: error: 5 of them\n", host.nodename);
+    snprintf(want, sizeof want, "3/8 %s mem: error: 5 of them\n", host.nodename);
     is_str(catch (), want, "a line of rank 3 of 8");
 }
 
@@ -83,7 +84,8 @@ static void levels_select(void)
     setup("info,call=trace,mem=error,mem=debug");
     PGASI_DEBUG("boot", "silent");
     PGASI_TRACE("mem", "silent");
-    is_str(catch (), "", "a module without a word has the default; another module's trace does not open it");
+    is_str(catch (), "",
+           "a module without a word has the default; another module's trace does not open it");
     PGASI_TRACE("call", "heard");
     ok(strstr(catch (), "call: trace: heard") != NULL, "call=trace");
     PGASI_DEBUG("mem", "heard");
@@ -99,26 +101,36 @@ static void levels_select(void)
 
 static void malformed_texts_are_refused(void)
 {
-    static const char *const bad[] = {
-        "",       "loud", "warn,",      ",warn",           "warn,debug",
-        "=debug", "mem=", "mem=loud",   "warn,mem",        "me m=debug",
-        "warn=",  "2",    "mem==debug", "warn,,mem=debug", "a_module_name_beyond_thirty_one_letters=debug"};
+    static const char *const bad[] = { "",
+                                       "loud",
+                                       "warn,",
+                                       ",warn",
+                                       "warn,debug",
+                                       "=debug",
+                                       "mem=",
+                                       "mem=loud",
+                                       "warn,mem",
+                                       "me m=debug",
+                                       "warn=",
+                                       "2",
+                                       "mem==debug",
+                                       "warn,,mem=debug",
+                                       "a_module_name_beyond_thirty_one_letters=debug" };
     int n_refused = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(bad); i++) {
         why[0] = '\0';
-        bool refused = pgasi_log_check(bad[i], why, sizeof(why)) == PGAS_ERR_INVALID &&
+        bool refused = pgasi_log_check(bad[i], why, sizeof why) == PGAS_ERR_INVALID &&
                        strstr(why, "allowed: level[,module=level]*") != NULL;
-        if (!refused) {
+        if (!refused)
             diag("accepted, or refused without a reason: \"%s\": %s", bad[i], why);
-        }
         n_refused += refused;
     }
     is_int(n_refused, PGASI_ARRAY_LENGTH(bad), "malformed texts are refused with what is allowed");
     char many[400] = "warn";
-    for (int i = 0; i <= PGASI_LOG_MODULES_MAX; i++) {
-        snprintf(many + strlen(many), sizeof(many) - strlen(many), ",m%d=debug", i);
-    }
-    is_int(pgasi_log_check(many, why, sizeof(why)), PGAS_ERR_INVALID, "more modules than there is room for");
+    for (int i = 0; i <= PGASI_LOG_MODULES_MAX; i++)
+        snprintf(many + strlen(many), sizeof many - strlen(many), ",m%d=debug", i);
+    is_int(pgasi_log_check(many, why, sizeof why), PGAS_ERR_INVALID,
+           "more modules than there is room for");
     setup("info");
     setup("loud");
     PGASI_INFO("mem", "heard");
@@ -129,14 +141,15 @@ static void malformed_texts_are_refused(void)
 static void a_line_is_one_line(void)
 {
     char big[6000];
-    memset(big, 'x', sizeof(big) - 1);
-    big[sizeof(big) - 1] = '\0';
+    memset(big, 'x', sizeof big - 1);
+    big[sizeof big - 1] = '\0';
     PGASI_WARN("mem", "one\ntwo\n");
-    ok(strstr(catch (), "one two\n") != NULL, "line ends inside become blanks, one at the end is dropped");
+    ok(strstr(catch (), "one two\n") != NULL,
+       "line ends inside become blanks, one at the end is dropped");
     PGASI_WARN("mem", "%s", big);
     size_t length = strlen(catch ());
-    ok(length == 4096 - 1 && strcmp(text + length - 5, "x...\n") == 0, "6000 characters are cut in one write (%zu)",
-       length);
+    ok(length == 4096 - 1 && strcmp(text + length - 5, "x...\n") == 0,
+       "6000 characters are cut in one write (%zu)", length);
     is_str(catch (), "", "and nothing follows");
 }
 
@@ -154,9 +167,8 @@ static void warn_once_warns_once(void)
 {
     static int warned;
     uint64_t before = pgasi_log_count(PGASI_LOG_WARN);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         pgasi_warn_once(&warned, "mem", "no huge pages (%d)", i);
-    }
     ok(strstr(catch (), "no huge pages (0)") != NULL, "the first is heard");
     is_str(catch (), "", "the others are not");
     is_int(pgasi_log_count(PGASI_LOG_WARN) - before, 1, "one warning was counted");
@@ -168,7 +180,7 @@ static void warn_once_warns_once(void)
 static int die(void (*body)(void))
 {
     FILE *log = tmpfile();
-    struct rlimit no_core = {0, 0};
+    struct rlimit no_core = { 0, 0 };
     int status = 0;
     fflush(stdout);
     pid_t child = fork();
@@ -181,7 +193,7 @@ static int die(void (*body)(void))
     }
     waitpid(child, &status, 0);
     rewind(log);
-    size_t length = fread(text, 1, sizeof(text) - 1, log);
+    size_t length = fread(text, 1, sizeof text - 1, log);
     text[length] = '\0';
     fclose(log);
     return status;
@@ -190,9 +202,8 @@ static int die(void (*body)(void))
 static int count(const char *needle)
 {
     int n = 0;
-    for (const char *at = text; (at = strstr(at, needle)) != NULL; at++) {
+    for (const char *at = text; (at = strstr(at, needle)) != NULL; at++)
         n++;
-    }
     return n;
 }
 
@@ -239,7 +250,7 @@ static void open_page(int number, siginfo_t *info, void *context)
 static void body_handled_fault(void)
 {
     struct sigaction action;
-    memset(&action, 0, sizeof(action));
+    memset(&action, 0, sizeof action);
     action.sa_sigaction = open_page;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSEGV, &action, NULL);
@@ -289,7 +300,7 @@ static int dig(volatile char *above, int depth)
 static void body_stack_overflow(void)
 {
     pgasi_log_install_backtrace();
-    struct rlimit small = {1 << 20, 1 << 20};
+    struct rlimit small = { 1 << 20, 1 << 20 };
     setrlimit(RLIMIT_STACK, &small);
     _exit(dig(NULL, 1 << 20) == 0);
 }
@@ -316,13 +327,17 @@ static void signals_are_reported_and_not_hidden(void)
 {
     int status = die(body_fault);
     ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "a fault still ends by SIGSEGV");
-    ok(count("signal: error: SIGSEGV at address 0x") == 1 && count("[0x") >= 2, "after one line and a backtrace");
+    ok(count("signal: error: SIGSEGV at address 0x") == 1 && count("[0x") >= 2,
+       "after one line and a backtrace");
     status = die(body_abort);
-    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && count("SIGABRT sent by process") == 1, "abort as well");
+    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && count("SIGABRT sent by process") == 1,
+       "abort as well");
     status = die(body_sent);
-    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS && count("SIGBUS sent by process") == 1, "a sent SIGBUS too");
+    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS && count("SIGBUS sent by process") == 1,
+       "a sent SIGBUS too");
     status = die(body_stack_overflow);
-    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && count("SIGSEGV") == 1, "and a stack overflow");
+    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && count("SIGSEGV") == 1,
+       "and a stack overflow");
 }
 
 static void former_handlers_are_called(void)
@@ -369,7 +384,8 @@ int main(void)
     a_reader_may_go();
 #ifdef SANITIZED
     skip(17, "the sanitizer has signal handlers of its own");
-    (void)fatal_prints_calls_and_aborts, (void)signals_are_reported_and_not_hidden, (void)former_handlers_are_called;
+    (void)fatal_prints_calls_and_aborts, (void)signals_are_reported_and_not_hidden,
+        (void)former_handlers_are_called;
 #else
     fatal_prints_calls_and_aborts();
     signals_are_reported_and_not_hidden();

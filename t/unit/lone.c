@@ -35,7 +35,8 @@ pgas_status_t lone_init(int ranks, const char *params)
     return pgas_init(NULL, &opts);
 }
 
-/* A sender's place depends on who sends, so we are each of them for a moment, before service threads run. */
+/* A sender's place depends on who sends, so we are each of them for a moment, before service
+ * threads run. */
 static void open_senders(void)
 {
     for (int r = 1; r < n_ranks; r++) {
@@ -65,7 +66,8 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
     (void)comm;
     pgas_status_t status = pgasi_param_load(&pgasi_param, pgasi_param_origins, why, sizeof why);
     if (status == PGAS_OK && init_params)
-        status = pgasi_param_set_list(&pgasi_param, pgasi_param_origins, init_params, PGASI_PARAM_FROM_INIT, why, sizeof why);
+        status = pgasi_param_set_list(&pgasi_param, pgasi_param_origins, init_params,
+                                      PGASI_PARAM_FROM_INIT, why, sizeof why);
     if (status != PGAS_OK) {
         PGASI_ERROR("param", "%s", why);
         return PGAS_ERR_INVALID;
@@ -205,10 +207,9 @@ void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
 
 bool pgasi_boot_some_dead(void)
 {
-    for (int i = 0; i < n_ranks; i++) {
+    for (int i = 0; i < n_ranks; i++)
         if (pgasi_boot_is_dead(i))
             return true;
-    }
     return false;
 }
 
@@ -248,12 +249,14 @@ pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone)
     return PGAS_ERR_UNSUPPORTED;
 }
 
-pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p, void **addr_of)
+pgas_status_t pgasi_shm_create_each(size_t bytes, bool want_huge, pgasi_shm_t *mine_p,
+                                    void **addr_of)
 {
     if (!want_huge)
         lone_inbox_bytes = bytes;
     for (int i = 0; i < n_ranks; i++) {
-        addr_of[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        addr_of[i] = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (addr_of[i] == MAP_FAILED)
             return PGAS_ERR_NO_MEMORY;
     }
@@ -311,12 +314,14 @@ pgas_status_t pgas_allgather(pgas_team_t *team, const void *src, void *dst, size
     return pgas_barrier(team);
 }
 
-pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems, pgas_type_t type, pgas_op_t op)
+pgas_status_t pgas_allreduce(pgas_team_t *team, const void *src, void *dst, size_t n_elems,
+                             pgas_type_t type, pgas_op_t op)
 {
     (void)team;
     if (!started)
         return PGAS_ERR_NOT_INIT;
-    memmove(dst, src, n_elems * (type == PGAS_INT32 || type == PGAS_UINT32 || type == PGAS_FLOAT ? 4 : 8));
+    memmove(dst, src,
+            n_elems * (type == PGAS_INT32 || type == PGAS_UINT32 || type == PGAS_FLOAT ? 4 : 8));
     if (n_elems == 2 && type == PGAS_UINT64 && op == PGAS_SUM) {
         ((uint64_t *)dst)[0] += __atomic_load_n(&lone_consumed, __ATOMIC_ACQUIRE);
         ((uint64_t *)dst)[1] += __atomic_load_n(&lone_sent, __ATOMIC_ACQUIRE);

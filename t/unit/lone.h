@@ -1,8 +1,10 @@
-/* A job without MPI in one process, for tests of src/mem and src/call: rank 0 is the library; other ranks are only memory
- * on the same node, which the test reads and writes as those ranks would. Their inboxes are plain memory, their bells ring
- * unheard, and in collectives they agree with rank 0.
+/* A job without MPI in one process, for tests of src/mem and src/call: rank 0 is the library; other
+ * ranks are only memory on the same node, which the test reads and writes as those ranks would.
+ * Their inboxes are plain memory, their bells ring unheard, and in collectives they agree with rank
+ * 0.
  *
- * Link t/unit/lone.c: its functions stand in for those of src/boot, but for wait.c, which is the real one. */
+ * Link t/unit/lone.c: its functions stand in for those of src/boot, but for wait.c, which is the
+ * real one. */
 #ifndef T_UNIT_LONE_H
 #define T_UNIT_LONE_H
 
@@ -13,10 +15,12 @@
 /** As pgas_init on a node of n_ranks, of which we are rank 0. */
 pgas_status_t lone_init(int n_ranks, const char *params);
 
-/** What rank `rank` sends to us, to any thread, through its lane LONE_LANE, goes into this channel. */
+/** What rank `rank` sends to us, to any thread, through its lane LONE_LANE, goes into this
+ *  channel. */
 #define LONE_LANE 3
 pgasi_channel_t lone_sender(int rank);
-/** What we send to a port of `rank` through a lane comes out of this one; the test writes to where `consumed` points. */
+/** What we send to a port of `rank` through a lane comes out of this one; the test writes to where
+ *  `consumed` points. */
 pgasi_channel_t lone_receiver(int rank, int port, int lane);
 
 /** Bytes of the region that rank 0 mapped last without huge pages: its inbox. */

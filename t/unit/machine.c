@@ -1,7 +1,9 @@
 /* Limits of the machine and of its cgroups.
- *   what:   memory, and the limits of cgroups of both versions on memory and processor time, are read from any folder up to
- *           the root; files that are missing, strange or unlimited are no limit
- *   source: cgroups(7), Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, scheduler/sched-bwc.rst */
+ *   what:   memory, and the limits of cgroups of both versions on memory and processor time, are
+ *           read from any folder up to the root; files that are missing, strange or unlimited are
+ *           no limit
+ *   source: cgroups(7), Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst,
+ *   scheduler/sched-bwc.rst */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,12 +52,15 @@ static void plain_machine(void)
 {
     fresh();
     pgasi_machine_t m = look();
-    ok(m.memory_bytes == 0 && m.cgroup_bytes == NONE && m.cgroup_free == NONE && m.quota_percent == 0,
+    ok(m.memory_bytes == 0 && m.cgroup_bytes == NONE && m.cgroup_free == NONE &&
+           m.quota_percent == 0,
        "nothing to read is nothing known and no limit");
-    put("/proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  600 kB\nSwapTotal: 24 kB\nSwapFree: 20 kB\n");
+    put("/proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  600 kB\nSwapTotal: 24 "
+                         "kB\nSwapFree: 20 kB\n");
     put("/proc/self/cgroup", "0::/\n");
     m = look();
-    ok(m.memory_bytes == 1024 << 10 && m.memory_free == 620 << 10 && m.cgroup_bytes == NONE, "RAM and swap without cgroups");
+    ok(m.memory_bytes == 1024 << 10 && m.memory_free == 620 << 10 && m.cgroup_bytes == NONE,
+       "RAM and swap without cgroups");
 }
 
 static void version_2(void)
@@ -70,28 +75,33 @@ static void version_2(void)
     put("/sys/fs/cgroup/job/memory.current", "1200\n");
     put("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
     m = look();
-    ok(m.cgroup_bytes == 5000 && m.cgroup_free == 3800 && m.quota_percent == 150, "the limits of a folder above hold");
+    ok(m.cgroup_bytes == 5000 && m.cgroup_free == 3800 && m.quota_percent == 150,
+       "the limits of a folder above hold");
     put("/sys/fs/cgroup/job/step/memory.max", "4000\n");
     put("/sys/fs/cgroup/job/step/memory.current", "4100\n");
     put("/sys/fs/cgroup/job/step/cpu.max", "50000 100000\n");
     m = look();
-    ok(m.cgroup_bytes == 4000 && m.cgroup_free == 0 && m.quota_percent == 50, "the lowest of several");
+    ok(m.cgroup_bytes == 4000 && m.cgroup_free == 0 && m.quota_percent == 50,
+       "the lowest of several");
 }
 
 static void version_1(void)
 {
     fresh();
-    put("/proc/self/cgroup", "9:name=systemd:/x\n5:memory:/job\n4:cpu,cpuacct:/job\n3:cpuset:/other\n0::/\n");
+    put("/proc/self/cgroup",
+        "9:name=systemd:/x\n5:memory:/job\n4:cpu,cpuacct:/job\n3:cpuset:/other\n0::/\n");
     put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
     put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
     put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
     pgasi_machine_t m = look();
-    ok(m.cgroup_bytes == NONE && m.quota_percent == 0, "version 1: no limit has numbers of its own");
+    ok(m.cgroup_bytes == NONE && m.quota_percent == 0,
+       "version 1: no limit has numbers of its own");
     put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "7000\n");
     put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1000\n");
     put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "25000\n");
     m = look();
-    ok(m.cgroup_bytes == 7000 && m.cgroup_free == 6000 && m.quota_percent == 25, "version 1: limits");
+    ok(m.cgroup_bytes == 7000 && m.cgroup_free == 6000 && m.quota_percent == 25,
+       "version 1: limits");
 }
 
 static void containers(void)
@@ -103,7 +113,8 @@ static void containers(void)
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
     put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     pgasi_machine_t m = look();
-    ok(m.cgroup_bytes == 8000 && m.cgroup_free == 5000 && m.quota_percent == 200, "a container's own limits are the root's");
+    ok(m.cgroup_bytes == 8000 && m.cgroup_free == 5000 && m.quota_percent == 200,
+       "a container's own limits are the root's");
 }
 
 static void nonsense(void)
@@ -118,7 +129,8 @@ static void nonsense(void)
     put("/sys/fs/cgroup/memory.max", "plenty\n");
     put("/sys/fs/cgroup/cpu.max", "0 0\n");
     pgasi_machine_t m = look();
-    ok(m.memory_bytes == 0 && m.cgroup_bytes == NONE && m.quota_percent == 0, "what does not parse is no limit");
+    ok(m.memory_bytes == 0 && m.cgroup_bytes == NONE && m.quota_percent == 0,
+       "what does not parse is no limit");
 }
 
 static void words(void)
@@ -144,7 +156,8 @@ int main(void)
     words();
     pgasi_machine_t here;
     pgasi_machine_read("", &here);
-    ok(here.memory_bytes > 1 << 20 && here.memory_free <= here.memory_bytes, "this machine has memory");
+    ok(here.memory_bytes > 1 << 20 && here.memory_free <= here.memory_bytes,
+       "this machine has memory");
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", scratch);
     return system(command) == 0 ? done() : 1;

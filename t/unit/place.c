@@ -1,4 +1,5 @@
-/* what:    threads of ranks that share CPUs go to objects of their own as long as there are enough, and never outside
+/* what:    threads of ranks that share CPUs go to objects of their own as long as there are enough,
+ *          and never outside
  * source:  every combination up to 12 objects, 12 ranks and 24 threads */
 #include <string.h>
 
@@ -40,7 +41,8 @@ static void apart(void)
             for (int i = 0; i < n; i++)
                 good = good && load[i] <= 1;
         }
-    ok(good, "ranks with no more threads than their share of objects have each object for one thread");
+    ok(good,
+       "ranks with no more threads than their share of objects have each object for one thread");
 }
 
 static void even(void)
@@ -78,7 +80,8 @@ static void query(void)
     int cpu = -2, numa = -2;
     bool bound = false;
     pgas_status_t status = pgasi_place_query(&cpu, &numa, &bound);
-    ok(status == PGAS_OK && cpu >= 0 && numa >= -1, "this thread runs on CPU %d in zone %d", cpu, numa);
+    ok(status == PGAS_OK && cpu >= 0 && numa >= -1, "this thread runs on CPU %d in zone %d", cpu,
+       numa);
     pgasi_place_stop();
 }
 

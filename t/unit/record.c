@@ -1,5 +1,7 @@
-/* what: a header says what went into it; a run of records is cut into calls as a naive reader cuts it, runs of calls under
- *       one header included; what is cut short, has no mark or names nobody is dropped and counted, and stops nothing else
+/* what: a header says what went into it; a run of records is cut into calls as a naive reader cuts
+ * it, runs of calls under
+ *       one header included; what is cut short, has no mark or names nobody is dropped and counted,
+ *       and stops nothing else
  * source: src/call/record.h, src/call/handler.h; seeded model test */
 #include <fcntl.h>
 #include "base/log.h"
@@ -8,7 +10,7 @@
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define ROUNDS 400
+#define ROUNDS    400
 #define BYTES_MAX 20000
 
 static pgas_handler_t first, second;
@@ -34,7 +36,9 @@ static void on_call(const void *args, size_t bytes, pgas_thread_t source, void *
 static void headers(void)
 {
     static const size_t bytes[] = { 0, 1, 7, 8, 9, 4096, PGASI_REC_BYTES_MAX };
-    static const uint32_t handlers[] = { 1, 2, PGAS_HANDLERS_MAX, PGASI_REC_ACK, PGASI_REC_BATCH, PGASI_REC_NEXT };
+    static const uint32_t handlers[] = {
+        1, 2, PGAS_HANDLERS_MAX, PGASI_REC_ACK, PGASI_REC_BATCH, PGASI_REC_NEXT
+    };
     static const int slots[] = { 0, 1, 4093, PGAS_SLOT_SERVICE };
     int n_wrong = 0;
     for (size_t b = 0; b < sizeof bytes / sizeof bytes[0]; b++) {
@@ -43,12 +47,14 @@ static void headers(void)
                 uint64_t header = pgasi_rec_header(handlers[h], bytes[b], slots[s]);
                 size_t padded = (bytes[b] + 7) / 8 * 8;
                 n_wrong += !(header & PGASI_REC_VALID) || pgasi_rec_handler(header) != handlers[h];
-                n_wrong += pgasi_rec_bytes(header) != bytes[b] || pgasi_rec_slot(header) != slots[s];
+                n_wrong +=
+                    pgasi_rec_bytes(header) != bytes[b] || pgasi_rec_slot(header) != slots[s];
                 n_wrong += pgasi_rec_more(header) != 0 || (header & PGASI_REC_TOKEN) != 0;
                 n_wrong += pgasi_rec_room(header) != 8 + padded;
                 n_wrong += pgasi_rec_room(header | PGASI_REC_TOKEN) != 16 + padded;
                 header |= (uint64_t)PGASI_REC_MORE_MAX << PGASI_REC_MORE_SHIFT;
-                n_wrong += pgasi_rec_more(header) != PGASI_REC_MORE_MAX || pgasi_rec_bytes(header) != bytes[b];
+                n_wrong += pgasi_rec_more(header) != PGASI_REC_MORE_MAX ||
+                           pgasi_rec_bytes(header) != bytes[b];
                 n_wrong += pgasi_rec_room(header) != 8 + padded * (1 + (size_t)PGASI_REC_MORE_MAX);
             }
         }
@@ -57,7 +63,8 @@ static void headers(void)
 }
 
 /* Writes random records to `at`, and what they amount to into *sum_p and *n_p. */
-static size_t write_records(pgasi_rng_t *rng, uint64_t *words, uint64_t *sum_p, int *n_p, int source_rank)
+static size_t write_records(pgasi_rng_t *rng, uint64_t *words, uint64_t *sum_p, int *n_p,
+                            int source_rank)
 {
     size_t used = 0;
     for (uint64_t records = pgasi_rng_below(rng, 30); records > 0; records--) {
@@ -94,7 +101,8 @@ static int model(uint64_t seed, bool break_one)
         seen_sum = 0;
         n_seen = 0;
         uint64_t n = pgasi_records_run((const char *)words, bytes, rank);
-        n_wrong += n != (uint64_t)n_want || n_seen != n_want || seen_sum != want || pgasi_n_dropped != dropped;
+        n_wrong += n != (uint64_t)n_want || n_seen != n_want || seen_sum != want ||
+                   pgasi_n_dropped != dropped;
     }
     return n_wrong + n_bad;
 }
@@ -120,17 +128,26 @@ static void malformed(void)
 {
     uint64_t good = pgasi_rec_header(first, 8, 0);
     int former = pgasi_log_set_fd(open("/dev/null", O_WRONLY));
-    ok(runs((uint64_t[]){ good, 1, pgasi_rec_header(first, 9, 0), 2 }, 32, 1, 1), "the last record is cut short");
+    ok(runs((uint64_t[]){ good, 1, pgasi_rec_header(first, 9, 0), 2 }, 32, 1, 1),
+       "the last record is cut short");
     ok(runs((uint64_t[]){ good, 1, good }, 24, 1, 1), "a header without its arguments");
     ok(runs((uint64_t[]){ good, 1, 0 }, 20, 1, 0), "a rest that is no header is left");
-    ok(runs((uint64_t[]){ good & ~PGASI_REC_VALID, 1, good, 1 }, 32, 0, 1), "a header without its mark ends the run");
-    ok(runs((uint64_t[]){ pgasi_rec_header(0, 8, 0), 1, good, 1 }, 32, 1, 1), "handler 0 is nobody");
-    ok(runs((uint64_t[]){ pgasi_rec_header(3, 8, 0), 1, good, 1 }, 32, 1, 1), "so is the first one behind the last");
-    ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_NEXT, 0, 0), good, 1 }, 24, 1, 1), "no ends of chunks within a batch");
-    ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_BATCH, 8, 0), 1, good, 1 }, 32, 1, 1), "no batches within a batch");
-    ok(runs((uint64_t[]){ good | UINT64_C(1) << PGASI_REC_MORE_SHIFT, 1 }, 16, 0, 1), "a run of two with one");
-    ok(runs((uint64_t[]){ pgasi_rec_header(first, PGASI_REC_BYTES_MAX, 0), 1 }, 16, 0, 1), "a size beyond the message");
-    ok(runs((uint64_t[]){ good }, 0, 0, 0) && runs((uint64_t[]){ good }, 7, 0, 0), "nothing is nothing");
+    ok(runs((uint64_t[]){ good & ~PGASI_REC_VALID, 1, good, 1 }, 32, 0, 1),
+       "a header without its mark ends the run");
+    ok(runs((uint64_t[]){ pgasi_rec_header(0, 8, 0), 1, good, 1 }, 32, 1, 1),
+       "handler 0 is nobody");
+    ok(runs((uint64_t[]){ pgasi_rec_header(3, 8, 0), 1, good, 1 }, 32, 1, 1),
+       "so is the first one behind the last");
+    ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_NEXT, 0, 0), good, 1 }, 24, 1, 1),
+       "no ends of chunks within a batch");
+    ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_BATCH, 8, 0), 1, good, 1 }, 32, 1, 1),
+       "no batches within a batch");
+    ok(runs((uint64_t[]){ good | UINT64_C(1) << PGASI_REC_MORE_SHIFT, 1 }, 16, 0, 1),
+       "a run of two with one");
+    ok(runs((uint64_t[]){ pgasi_rec_header(first, PGASI_REC_BYTES_MAX, 0), 1 }, 16, 0, 1),
+       "a size beyond the message");
+    ok(runs((uint64_t[]){ good }, 0, 0, 0) && runs((uint64_t[]){ good }, 7, 0, 0),
+       "nothing is nothing");
     close(pgasi_log_set_fd(former));
 }
 

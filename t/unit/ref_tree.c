@@ -1,4 +1,5 @@
-/* what: the reference tree of the benchmarks finds winning openings, counts every rollout once with any number of threads,
+/* what: the reference tree of the benchmarks finds winning openings, counts every rollout once with
+ * any number of threads,
  *       does the same again from the same seed, and lives with a full arena
  * source: winning first moves of 2x2, 3x3 and 4x4, from an exhaustive search */
 #include "benchmarks/ref_tree.h"
@@ -19,8 +20,8 @@ static ref_tree_t *tree_of(int size, int n_threads, int playouts, size_t bytes, 
 
 static bool is_winning(int size, pgas_mcts_move_t move, const char *winning)
 {
-    char name[4] = {(char)('a' + (int)move % size), (char)('1' + (int)move / size), ' ', '\0'};
-    return strstr(winning, name) != NULL;
+    char name[4] = { (char)('a' + (int)move % size), (char)('1' + (int)move / size), ' ', '\0' };
+    return strstr(winning, name);
 }
 
 static int count_found(int size, int n_threads, int playouts, const char *winning)
@@ -43,7 +44,8 @@ static void openings_are_found(void)
     is_int(count_found(3, 2, 16, "c1 a2 b2 c2 a3 "), 5, "3x3, two threads");
     is_int(count_found(4, 1, 16, "d1 c2 b3 a4 "), 5, "4x4");
     is_int(count_found(4, 2, 1, "d1 c2 b3 a4 "), 5, "4x4, two threads, one playout");
-    ok(count_found(4, 1, 16, "a1 b1 a2 b2 ") < 5, "the check finds wrong openings (broken on purpose)");
+    ok(count_found(4, 1, 16, "a1 b1 a2 b2 ") < 5,
+       "the check finds wrong openings (broken on purpose)");
 }
 
 static void rollouts_are_counted(void)
@@ -53,11 +55,14 @@ static void rollouts_are_counted(void)
         uint64_t visits, nodes;
         int status = ref_tree_search(tree, 10001, NULL) | ref_tree_search(tree, 7, NULL);
         ref_tree_count(tree, &visits, &nodes);
-        ok(status == 0 && visits == 10008, "%d threads: every rollout visits the root once", n_threads);
-        ok(nodes <= visits && nodes > visits / 2, "%d threads: %llu nodes", n_threads, (unsigned long long)nodes);
+        ok(status == 0 && visits == 10008, "%d threads: every rollout visits the root once",
+           n_threads);
+        ok(nodes <= visits && nodes > visits / 2, "%d threads: %llu nodes", n_threads,
+           (unsigned long long)nodes);
         ref_tree_clear(tree);
         ref_tree_count(tree, &visits, &nodes);
-        ok(visits == 0 && nodes == 0 && ref_tree_best(tree, &visits) == PGAS_MCTS_NO_MOVE, "none after it was cleared");
+        ok(visits == 0 && nodes == 0 && ref_tree_best(tree, &visits) == PGAS_MCTS_NO_MOVE,
+           "none after it was cleared");
         ref_tree_destroy(tree);
     }
 }
@@ -73,7 +78,8 @@ static void one_seed_one_tree(void)
         best[i] = ref_tree_best(tree, &best_visits[i]);
         ref_tree_destroy(tree);
     }
-    ok(nodes[0] == nodes[1] && best[0] == best[1] && best_visits[0] == best_visits[1], "one seed, one thread, one tree");
+    ok(nodes[0] == nodes[1] && best[0] == best[1] && best_visits[0] == best_visits[1],
+       "one seed, one thread, one tree");
     ok(nodes[0] == visits[0], "each rollout makes a node while there are moves");
 }
 
@@ -83,7 +89,8 @@ static void a_full_arena_ends_growth_only(void)
     uint64_t visits, nodes;
     (void)ref_tree_search(tree, 5000, NULL);
     ref_tree_count(tree, &visits, &nodes);
-    ok(visits == 5000 && nodes < 4096 / 16, "searches on without memory, with %llu nodes", (unsigned long long)nodes);
+    ok(visits == 5000 && nodes < 4096 / 16, "searches on without memory, with %llu nodes",
+       (unsigned long long)nodes);
     ref_tree_destroy(tree);
 }
 
@@ -94,7 +101,8 @@ static void games_are_those_of_hex(void)
     (void)pgas_hex_init(&hex, 11, false);
     wins = ref_hex_games(&hex, 2000, 16, 3);
     /* who begins wins a game of random moves with 0.5236; six standard errors */
-    ok(wins > 32000 * 0.5068 && wins < 32000 * 0.5404, "%llu of 32000 games", (unsigned long long)wins);
+    ok(wins > 32000 * 0.5068 && wins < 32000 * 0.5404, "%llu of 32000 games",
+       (unsigned long long)wins);
 }
 
 int main(void)

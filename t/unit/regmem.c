@@ -1,6 +1,7 @@
-/* what: the allocators of registered memory give blocks that are apart, aligned, reachable and keep their contents; place
- *       them where a naive model does; grow as configured and never above their limit; take back everything; reuse in bulk
- *       by completion numbers; and refuse what cannot be, in words
+/* what: the allocators of registered memory give blocks that are apart, aligned, reachable and keep
+ * their contents; place
+ *       them where a naive model does; grow as configured and never above their limit; take back
+ *       everything; reuse in bulk by completion numbers; and refuse what cannot be, in words
  * log:  exceeds the allocator's limit of
  * log:  units of .* bytes \(PGAS_REG_UNIT\) exceed the limit
  * log:  a super-chunk of .* bytes does not fit
@@ -13,7 +14,7 @@
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define UNIT 4096
+#define UNIT     4096
 #define LIVE_MAX 400
 
 /* ---- one face for the four ---- */
@@ -21,7 +22,8 @@
 typedef enum { SUPER, CIRCULAR, LINEAR, GENERAL, N_KINDS } kind_t;
 static const char *const names[N_KINDS] = { "super", "circular", "linear", "general" };
 
-typedef enum { RIGHT, OVERLAPS, FORGETS, MISALIGNS } mistake_t; /* made on purpose between the allocator and the model */
+/* made on purpose between the allocator and the model */
+typedef enum { RIGHT, OVERLAPS, FORGETS, MISALIGNS } mistake_t;
 
 typedef struct {
     kind_t kind;
@@ -151,17 +153,16 @@ static bool overlap(const pgas_block_t *a, const pgas_block_t *b)
 static bool is_marked(const live_t *l)
 {
     const unsigned char *at = l->block.address;
-    for (size_t i = 0; i < l->block.bytes; i++) {
+    for (size_t i = 0; i < l->block.bytes; i++)
         if (at[i] != l->mark)
             return false;
-    }
     return true;
 }
 
 static bool is_good(const run_t *run, const pgas_block_t *b, size_t bytes)
 {
-    bool good = b->bytes == bytes && (uintptr_t)b->address % run->alignment == 0 && pgas_gptr_of(b->address) == b->ptr &&
-                pgas_gptr_local(b->ptr, bytes) == b->address;
+    bool good = b->bytes == bytes && (uintptr_t)b->address % run->alignment == 0 &&
+                pgas_gptr_of(b->address) == b->ptr && pgas_gptr_local(b->ptr, bytes) == b->address;
     for (int i = 0; i < run->n_live; i++)
         good = good && !overlap(b, &run->live[i].block);
     return good;
@@ -187,7 +188,8 @@ static void step_acquire(run_t *run, pgasi_rng_t *rng)
     }
     run->n_again++;
     pgas_regmem_info_t i = info(&run->s); /* it has grown as far as it may, and something is out */
-    run->n_bad += status != PGAS_ERR_AGAIN || run->n_live == 0 || i.bytes + PGASI_ALIGN_UP(bytes, UNIT) <= i.max_bytes;
+    run->n_bad += status != PGAS_ERR_AGAIN || run->n_live == 0 ||
+                  i.bytes + PGASI_ALIGN_UP(bytes, UNIT) <= i.max_bytes;
 }
 
 static void forget(run_t *run, int which)
@@ -215,14 +217,14 @@ static void step_give_back(run_t *run, pgasi_rng_t *rng)
     run->n_bad += release(&run->s, &block) != PGAS_OK;
 }
 
-/* Retired blocks are the network's until their number is complete: they must keep their contents until then. */
+/* Retired blocks are the network's until their number is complete: they must keep their contents
+ * until then. */
 static void step_complete(run_t *run, uint64_t number)
 {
     run->completed = PGASI_MAX(run->completed, number);
-    for (int i = run->n_live - 1; i >= 0; i--) {
+    for (int i = run->n_live - 1; i >= 0; i--)
         if (run->live[i].retired && run->live[i].number <= run->completed)
             forget(run, i);
-    }
     if (run->s.kind == CIRCULAR || run->s.kind == LINEAR)
         complete(&run->s, number);
 }
@@ -235,19 +237,19 @@ static void check_numbers(run_t *run)
     pgas_heap_info(&heap);
     for (int k = 0; k < run->n_live; k++)
         sum += run->live[k].block.bytes;
-    run->n_bad += i.bytes > i.max_bytes || i.max_bytes != run->max_bytes || i.high_bytes < i.bytes ||
-                  i.high_bytes > i.max_bytes || i.used_bytes < sum || i.used_bytes > i.bytes ||
-                  i.n_blocks < (size_t)run->n_live || heap.local_bytes != i.bytes;
+    run->n_bad += i.bytes > i.max_bytes || i.max_bytes != run->max_bytes ||
+                  i.high_bytes < i.bytes || i.high_bytes > i.max_bytes || i.used_bytes < sum ||
+                  i.used_bytes > i.bytes || i.n_blocks < (size_t)run->n_live ||
+                  heap.local_bytes != i.bytes;
     if (run->s.kind == SUPER || run->s.kind == GENERAL)
         run->n_bad += i.n_blocks != (size_t)run->n_live;
 }
 
 static void all_comes_back(run_t *run)
 {
-    for (int i = run->n_live - 1; i >= 0; i--) {
+    for (int i = run->n_live - 1; i >= 0; i--)
         if (!run->live[i].retired)
             run->n_bad += release(&run->s, &run->live[i].block) != PGAS_OK;
-    }
     step_complete(run, run->number);
     run->n_live = 0;
     pgas_regmem_info_t i = info(&run->s);
@@ -256,7 +258,8 @@ static void all_comes_back(run_t *run)
     i = info(&run->s);
     run->n_bad += i.bytes != 0 || i.n_chunks != 0;
     pgas_block_t all; /* and in one piece */
-    run->n_bad += acquire(&run->s, run->max_bytes, &all) != PGAS_OK || release(&run->s, &all) != PGAS_OK;
+    run->n_bad +=
+        acquire(&run->s, run->max_bytes, &all) != PGAS_OK || release(&run->s, &all) != PGAS_OK;
 }
 
 /* How many promises were broken. */
@@ -304,8 +307,8 @@ static void models(uint64_t seed)
 {
     for (kind_t kind = 0; kind < N_KINDS; kind++) {
         int n_again = 0;
-        is_int(random_steps(kind, seed + kind, RIGHT, &n_again), 0, "%s: 24000 random steps, limits and contents kept",
-               names[kind]);
+        is_int(random_steps(kind, seed + kind, RIGHT, &n_again), 0,
+               "%s: 24000 random steps, limits and contents kept", names[kind]);
         ok(n_again > 0, "%s: and the limit was met (%d times)", names[kind], n_again);
     }
     ok(random_steps(GENERAL, seed, OVERLAPS, NULL) > 0, "blocks that overlap are noticed");
@@ -326,10 +329,9 @@ typedef struct {
 
 static bool is_free(const naive_t *m, int at, int n)
 {
-    for (int i = at; i < at + n; i++) {
+    for (int i = at; i < at + n; i++)
         if (i >= GRAINS || m->owner[i])
             return false;
-    }
     return true;
 }
 
@@ -343,10 +345,9 @@ static int free_run(const naive_t *m, int at)
 
 static int first_fit(const naive_t *m, int n)
 {
-    for (int at = 0; at + n <= GRAINS; at++) {
+    for (int at = 0; at + n <= GRAINS; at++)
         if (is_free(m, at, n))
             return at;
-    }
     return -1;
 }
 
@@ -382,7 +383,9 @@ static int choose(naive_t *m, kind_t kind, int n, bool wrong)
 {
     if (kind == CIRCULAR)
         return wrong ? first_fit(m, n) : next_in_ring(m, n);
-    return kind == SUPER ? (wrong ? best_fit(m, n) : first_fit(m, n)) : wrong ? first_fit(m, n) : best_fit(m, n);
+    return kind == SUPER ? (wrong ? best_fit(m, n) : first_fit(m, n))
+           : wrong       ? first_fit(m, n)
+                         : best_fit(m, n);
 }
 
 /* The first step at which the model differs, or -1. */
@@ -408,9 +411,11 @@ static int same_places(kind_t kind, uint64_t seed, bool wrong)
         memset(&m, 0, sizeof m);
         for (int i = 0; i < 300 && differs < 0; i++) {
             if (pgasi_rng_below(&rng, 100) < 52) {
-                int n = 1 + (int)pgasi_rng_below(&rng, pgasi_rng_below(&rng, 8) ? 12 : 120), at = choose(&m, kind, n, wrong);
+                int n = 1 + (int)pgasi_rng_below(&rng, pgasi_rng_below(&rng, 8) ? 12 : 120),
+                    at = choose(&m, kind, n, wrong);
                 pgas_status_t status = acquire(&s, (size_t)n * grain, &block);
-                if (at < 0 ? status != PGAS_ERR_AGAIN : status != PGAS_OK || block.address != base + (size_t)at * grain) {
+                if (at < 0 ? status != PGAS_ERR_AGAIN
+                           : status != PGAS_OK || block.address != base + (size_t)at * grain) {
                     differs = round * 300 + i;
                 } else if (status == PGAS_OK) {
                     int k = m.last++;
@@ -422,23 +427,22 @@ static int same_places(kind_t kind, uint64_t seed, bool wrong)
                     mark(&m, k, k + 1);
                 }
             } else if (m.last > m.first) {
-                int k = m.first + (int)pgasi_rng_below(&rng, PGASI_MIN((uint64_t)(m.last - m.first), 6));
+                int k = m.first +
+                        (int)pgasi_rng_below(&rng, PGASI_MIN((uint64_t)(m.last - m.first), 6));
                 if (!m.done[k]) {
                     m.done[k] = true;
                     release(&s, &blocks[k]);
                     if (kind != CIRCULAR)
                         mark(&m, k, 0);
                 }
-                for (; m.first < m.last && m.done[m.first]; m.first++) {
+                for (; m.first < m.last && m.done[m.first]; m.first++)
                     if (kind == CIRCULAR)
                         mark(&m, m.first, 0);
-                }
             }
         }
-        for (int k = m.first; k < m.last; k++) {
+        for (int k = m.first; k < m.last; k++)
             if (!m.done[k])
                 release(&s, &blocks[k]);
-        }
     }
     destroy(&s);
     return differs;
@@ -448,9 +452,11 @@ static void places(uint64_t seed)
 {
     is_int(same_places(SUPER, seed, false), -1, "super: runs of units are where the first fit is");
     ok(same_places(SUPER, seed, true) >= 0, "which is not where a model by best fit looks");
-    is_int(same_places(CIRCULAR, seed, false), -1, "circular: blocks are where a ring has them, refused when it has no room");
+    is_int(same_places(CIRCULAR, seed, false), -1,
+           "circular: blocks are where a ring has them, refused when it has no room");
     ok(same_places(CIRCULAR, seed, true) >= 0, "which is not where the first fit is");
-    is_int(same_places(GENERAL, seed, false), -1, "general: blocks are at the best fit, and neighbours join");
+    is_int(same_places(GENERAL, seed, false), -1,
+           "general: blocks are at the best fit, and neighbours join");
     ok(same_places(GENERAL, seed, true) >= 0, "which is not where the first fit is");
 }
 
@@ -483,7 +489,8 @@ static int growth_of(pgas_growth_t growth, uint32_t grow_units, size_t max_units
 
 static void growth(void)
 {
-    is_int(growth_of(PGAS_GROWTH_EXPONENTIAL, 0, 16), 11248, "exponential: each super-chunk as large as all before");
+    is_int(growth_of(PGAS_GROWTH_EXPONENTIAL, 0, 16), 11248,
+           "exponential: each super-chunk as large as all before");
     is_int(growth_of(PGAS_GROWTH_EXPONENTIAL, 3, 14), 3362, "from 3 units on, up to the limit");
     is_int(growth_of(PGAS_GROWTH_LINEAR, 2, 9), 22221, "linear: 2 units each, up to the limit");
     is_int(growth_of(PGAS_GROWTH_LINEAR, 0, 4), 1111, "or one");
@@ -510,10 +517,11 @@ static void bulk(kind_t kind)
     complete(&s, 48);
     size_t after_48 = info(&s).n_blocks;
     /* one of four units each is complete with 16 blocks */
-    is_int(after_15 * 100 + after_48, kind == CIRCULAR ? 4916 : 6416, "%s: all blocks up to a number come free at once",
-           names[kind]);
+    is_int(after_15 * 100 + after_48, kind == CIRCULAR ? 4916 : 6416,
+           "%s: all blocks up to a number come free at once", names[kind]);
     n_bad += retire(&s, &b[20], 60) != PGAS_ERR_INVALID || release(&s, &b[20]) != PGAS_ERR_INVALID;
-    n_bad += acquire(&s, 256, &more) != PGAS_OK || retire(&s, &more, UINT64_MAX) != PGAS_ERR_INVALID;
+    n_bad +=
+        acquire(&s, 256, &more) != PGAS_OK || retire(&s, &more, UINT64_MAX) != PGAS_ERR_INVALID;
     n_bad += retire(&s, &more, 48) != PGAS_OK; /* complete already */
     complete(&s, UINT64_MAX - 1);
     n_bad += info(&s).n_blocks != 0;
@@ -563,7 +571,8 @@ static void large_blocks(void)
                 n_bad += a[at] != (char)(at >> 20);
             n_bad += a[large.bytes - 1] != 77 || pgas_gptr_of(a + 3 * gib) != large.ptr + 3 * gib;
             n_bad += pgas_gptr_local(large.ptr + 3 * gib, 5) != a + 3 * gib;
-            n_bad += release(&s, &small) != PGAS_OK || release(&s, &large) != PGAS_OK || info(&s).used_bytes != 0;
+            n_bad += release(&s, &small) != PGAS_OK || release(&s, &large) != PGAS_OK ||
+                     info(&s).used_bytes != 0;
         }
         is_int(n_bad, 0, "%s: a block of 3 GiB", names[kind]);
         destroy(&s);
@@ -598,20 +607,24 @@ static void refusals(void)
         n_bad += create(&s, &opts) != PGAS_ERR_LIMIT || s.object;
         opts.max_bytes = 8 * UNIT;
         n_bad += create(&s, &opts) != PGAS_OK;
-        n_bad += acquire(&s, 0, &b) != PGAS_ERR_INVALID || acquire(&s, 8 * UNIT + 1, &b) != PGAS_ERR_LIMIT;
+        n_bad += acquire(&s, 0, &b) != PGAS_ERR_INVALID ||
+                 acquire(&s, 8 * UNIT + 1, &b) != PGAS_ERR_LIMIT;
         n_bad += acquire(&s, SIZE_MAX, &b) != PGAS_ERR_LIMIT || b.address;
         n_bad += acquire(&s, 100, &b) != PGAS_OK;
         old = b;
         b.ptr += 64;
         b.ticket += 5;
-        n_bad += release(&s, &b) != PGAS_ERR_INVALID || pgas_free_local(old.ptr) != PGAS_ERR_INVALID;
+        n_bad +=
+            release(&s, &b) != PGAS_ERR_INVALID || pgas_free_local(old.ptr) != PGAS_ERR_INVALID;
         n_bad += release(&s, &old) != PGAS_OK || release(&s, &old) != PGAS_ERR_INVALID;
         destroy(&s);
         opts.owner = "too much";
         opts.unit_bytes = 0;
         opts.max_bytes = (size_t)1 << 42;
-        n_bad += create(&s, &opts) != PGAS_OK || acquire(&s, (size_t)1 << 41, &b) != PGAS_ERR_NO_MEMORY;
-        n_bad += acquire(&s, 64, &b) != PGAS_OK || acquire(&s, (size_t)1 << 41, &old) != PGAS_ERR_AGAIN;
+        n_bad +=
+            create(&s, &opts) != PGAS_OK || acquire(&s, (size_t)1 << 41, &b) != PGAS_ERR_NO_MEMORY;
+        n_bad +=
+            acquire(&s, 64, &b) != PGAS_OK || acquire(&s, (size_t)1 << 41, &old) != PGAS_ERR_AGAIN;
         destroy(&s);
         is_int(n_bad, 0, "%s: refusals", names[kind]);
     }
@@ -619,8 +632,10 @@ static void refusals(void)
     pgas_circular_destroy(NULL);
     pgas_linear_destroy(NULL);
     pgas_general_destroy(NULL);
-    ok(pgas_super_create(NULL, NULL) == PGAS_ERR_INVALID && pgas_circular_create(NULL, NULL) == PGAS_ERR_INVALID &&
-           pgas_linear_create(NULL, NULL) == PGAS_ERR_INVALID && pgas_general_create(NULL, NULL) == PGAS_ERR_INVALID,
+    ok(pgas_super_create(NULL, NULL) == PGAS_ERR_INVALID &&
+           pgas_circular_create(NULL, NULL) == PGAS_ERR_INVALID &&
+           pgas_linear_create(NULL, NULL) == PGAS_ERR_INVALID &&
+           pgas_general_create(NULL, NULL) == PGAS_ERR_INVALID,
        "nowhere to put it");
 }
 
@@ -654,7 +669,8 @@ static void owners(void)
     ok(owner_bytes("tester", &high, &max) == 6 * UNIT && high == 6 * UNIT && max == 20 * UNIT,
        "bytes, high water and limit of two allocators of one owner");
     destroy(&s[0]);
-    ok(owner_bytes("tester", &high, &max) == 3 * UNIT && high == 6 * UNIT && max == 10 * UNIT, "and when one is gone");
+    ok(owner_bytes("tester", &high, &max) == 3 * UNIT && high == 6 * UNIT && max == 10 * UNIT,
+       "and when one is gone");
     ok(owner_bytes("nobody", &high, &max) == UINT64_MAX, "who never had any is not there");
     destroy(&s[1]);
 }
@@ -664,19 +680,25 @@ static void zones(void)
     pgas_gptr_t a = PGAS_NULL, b = PGAS_NULL, c = PGAS_NULL;
     uint64_t high = 0, max = 0;
     int n_bad = pgas_n_zones() != 1 || pgas_zone_alloc(PGAS_ZONE(0), 1000, &a) != PGAS_OK;
-    n_bad += pgas_zone_alloc(PGAS_ZONE_OWN, 5000000, &b) != PGAS_OK || pgas_zone_alloc(PGAS_ZONE_NONE, 1, &c) != PGAS_OK;
+    n_bad += pgas_zone_alloc(PGAS_ZONE_OWN, 5000000, &b) != PGAS_OK ||
+             pgas_zone_alloc(PGAS_ZONE_NONE, 1, &c) != PGAS_OK;
     memset(pgas_gptr_local(a, 1000), 1, 1000);
     memset(pgas_gptr_local(b, 5000000), 2, 5000000);
     n_bad += *(char *)pgas_gptr_local(a + 999, 1) != 1 || a % 64 || b % 64 || c % 64;
     n_bad += owner_bytes("zones", &high, &max) < 5001001 || pgas_zone_free(PGAS_NULL) != PGAS_OK;
-    n_bad += pgas_zone_free(a) != PGAS_OK || pgas_zone_free(b) != PGAS_OK || pgas_zone_free(c) != PGAS_OK;
+    n_bad += pgas_zone_free(a) != PGAS_OK || pgas_zone_free(b) != PGAS_OK ||
+             pgas_zone_free(c) != PGAS_OK;
     is_int(n_bad, 0, "blocks of the rank's zones");
     pgas_gptr_t none = 1;
-    n_bad = pgas_zone_free(b) != PGAS_ERR_INVALID || pgas_zone_free(pgas_gptr_make(1, 1 << 30)) != PGAS_ERR_RANGE;
-    n_bad += pgas_zone_alloc(PGAS_ZONE(1), 8, &none) != PGAS_ERR_NOT_FOUND || pgas_zone_alloc(0, 0, &none) != PGAS_ERR_INVALID;
-    n_bad += pgas_zone_alloc(-2, 8, &none) != PGAS_ERR_INVALID || pgas_zone_alloc(0, 8, NULL) != PGAS_ERR_INVALID;
+    n_bad = pgas_zone_free(b) != PGAS_ERR_INVALID ||
+            pgas_zone_free(pgas_gptr_make(1, 1 << 30)) != PGAS_ERR_RANGE;
+    n_bad += pgas_zone_alloc(PGAS_ZONE(1), 8, &none) != PGAS_ERR_NOT_FOUND ||
+             pgas_zone_alloc(0, 0, &none) != PGAS_ERR_INVALID;
+    n_bad += pgas_zone_alloc(-2, 8, &none) != PGAS_ERR_INVALID ||
+             pgas_zone_alloc(0, 8, NULL) != PGAS_ERR_INVALID;
     n_bad += pgas_zone_alloc(0, (size_t)17 << 30, &none) != PGAS_ERR_NO_MEMORY || none != 1;
-    n_bad += pgas_zone_alloc(0, 64, &a) != PGAS_OK || pgas_zone_alloc(0, (size_t)16 << 30, &none) != PGAS_ERR_NO_MEMORY;
+    n_bad += pgas_zone_alloc(0, 64, &a) != PGAS_OK ||
+             pgas_zone_alloc(0, (size_t)16 << 30, &none) != PGAS_ERR_NO_MEMORY;
     is_int(n_bad + (pgas_zone_free(a) != PGAS_OK), 0, "and refusals");
 }
 
@@ -697,7 +719,9 @@ int main(void)
     zones();
     pgas_general_t *left = NULL;
     pgas_block_t b;
-    ok(pgas_general_create(NULL, &left) == PGAS_OK && pgas_general_acquire(left, 100, &b) == PGAS_OK, "one is left over");
+    ok(pgas_general_create(NULL, &left) == PGAS_OK &&
+           pgas_general_acquire(left, 100, &b) == PGAS_OK,
+       "one is left over");
     is_int(pgas_finalize(), PGAS_OK, "which finalize frees");
     pgas_super_t *super;
     is_int(pgas_super_create(NULL, &super), PGAS_ERR_NOT_INIT, "and then there is no library");

@@ -1,9 +1,11 @@
-/* what: a block of a thread's ring is not used again before what was sent from it is complete, whatever the order in which
- *       peers complete, and is then without being asked for; a ring for one peer does not wait for others; flushes are few;
- *       what cannot be is refused, in words; the account adds up
+/* what: a block of a thread's ring is not used again before what was sent from it is complete,
+ * whatever the order in which
+ *       peers complete, and is then without being asked for; a ring for one peer does not wait for
+ *       others; flushes are few; what cannot be is refused, in words; the account adds up
  * log:  would wait for itself
  * log:  detaches without having released 1 blocks
- * source: pgas/regmem.h; seeded test. The transport is a stand-in that looks at the data of a put when it completes */
+ * source: pgas/regmem.h; seeded test. The transport is a stand-in that looks at the data of a put
+ * when it completes */
 #include <pthread.h>
 #include "base/checks.h"
 #include "base/rng.h"
@@ -20,7 +22,7 @@
 /* ---- the stand-in: puts complete in order for each peer, when told; flushes with them ---- */
 
 typedef struct {
-    int peer; /* -1: a flush of all */
+    int peer;                  /* -1: a flush of all */
     const unsigned char *data; /* NULL: a flush */
     size_t bytes;
     unsigned char mark;
@@ -37,10 +39,9 @@ static pgasi_lane_t *lane;
 
 static bool is_intact(const op_t *op)
 {
-    for (size_t i = 0; i < op->bytes; i++) {
+    for (size_t i = 0; i < op->bytes; i++)
         if (op->data[i] != op->mark)
             return false;
-    }
     return true;
 }
 
@@ -57,10 +58,9 @@ static void end_op(op_t *op)
 
 static bool before_it_all_done(int i)
 {
-    for (int k = 0; k < i; k++) {
+    for (int k = 0; k < i; k++)
         if (!ops[k].done && ops[k].data && (ops[i].peer < 0 || ops[k].peer == ops[i].peer))
             return false;
-    }
     return true;
 }
 
@@ -73,15 +73,13 @@ static void end_puts(int peer, int n)
             n--;
         }
     }
-    for (int i = 0; i < n_ops; i++) {
+    for (int i = 0; i < n_ops; i++)
         if (!ops[i].done && !ops[i].data && before_it_all_done(i))
             end_op(&ops[i]);
-    }
     int kept = 0;
-    for (int i = 0; i < n_ops; i++) {
+    for (int i = 0; i < n_ops; i++)
         if (!ops[i].done)
             ops[kept++] = ops[i];
-    }
     n_ops = kept;
 }
 
@@ -113,7 +111,9 @@ static void stand_in_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p)
     attr_p->receive_bytes = 12345;
 }
 
-static pgasi_tp_ops_t table = { .progress = stand_in_progress, .flush = stand_in_flush, .query = stand_in_query };
+static pgasi_tp_ops_t table = { .progress = stand_in_progress,
+                                .flush = stand_in_flush,
+                                .query = stand_in_query };
 static pgasi_tp_lane_t tp_lane = { &table };
 static pgasi_tp_t tp = { &table };
 
@@ -215,9 +215,11 @@ static int random_traffic(uint64_t seed, bool lying, int *n_again_p, int *n_sent
 static void contents_stay(uint64_t seed)
 {
     int n_again, n_sent;
-    is_int(random_traffic(seed, false, &n_again, &n_sent), 0, "what was sent is not changed before it is complete");
+    is_int(random_traffic(seed, false, &n_again, &n_sent), 0,
+           "what was sent is not changed before it is complete");
     ok(n_again > 100 && n_sent > 5000, "with rings full %d times, %d puts", n_again, n_sent);
-    ok(random_traffic(seed, true, &n_again, &n_sent) > 0, "a transport that tells a flush too early is noticed");
+    ok(random_traffic(seed, true, &n_again, &n_sent) > 0,
+       "a transport that tells a flush too early is noticed");
 }
 
 static void idle_lanes_cost_nothing(void)
@@ -231,7 +233,8 @@ static void idle_lanes_cost_nothing(void)
         first = first ? first : b.address;
         n_bad += b.address != first || pgas_reg_release(&b) != PGAS_OK;
     }
-    ok(n_bad == 0 && n_flushes == 0, "with nothing under way a block is reused at once, without a flush");
+    ok(n_bad == 0 && n_flushes == 0,
+       "with nothing under way a block is reused at once, without a flush");
     close_stand_in();
 }
 
@@ -247,8 +250,8 @@ static void flushes_are_few(void)
     }
     pgas_reg_info(PGAS_REG_ANY, &info);
     int most = (int)(20000 * 64 / (info.max_bytes / 4)) + 1;
-    ok(n_bad == 0 && n_wrong == 0 && n_flushes > 0 && n_flushes <= most, "%d flushes for 20000 blocks, at most %d", n_flushes,
-       most);
+    ok(n_bad == 0 && n_wrong == 0 && n_flushes > 0 && n_flushes <= most,
+       "%d flushes for 20000 blocks, at most %d", n_flushes, most);
     close_stand_in();
 }
 
@@ -268,7 +271,8 @@ static void a_slow_peer(void)
     }
     pgas_regmem_info_t info;
     pgas_reg_info(PGAS_REG_ANY, &info);
-    is_int(n_any, info.max_bytes / 64, "a peer that does not take what it gets holds back the thread's own ring");
+    is_int(n_any, info.max_bytes / 64,
+           "a peer that does not take what it gets holds back the thread's own ring");
     is_int(n_own, 5000, "not the ring of another peer");
     close_stand_in();
 }
@@ -282,7 +286,8 @@ static void waiting(void)
         releases = send_one(PGAS_REG_ANY, 3, 64, 5) == PGAS_ERR_AGAIN ? 1 : -1;
         if (releases < 0)
             continue;
-        n_bad += pgas_reg_acquire(PGAS_REG_ANY, 64, &b) != PGAS_OK || pgas_reg_release(&b) != PGAS_OK;
+        n_bad +=
+            pgas_reg_acquire(PGAS_REG_ANY, 64, &b) != PGAS_OK || pgas_reg_release(&b) != PGAS_OK;
         releases = -1;
     }
     is_int(n_bad + n_wrong, 0, "acquire waits, with progress, until blocks come back");
@@ -308,12 +313,17 @@ static void refusals(void)
     pgas_block_t b = { .address = NULL }, held[200];
     pgas_regmem_info_t info;
     int n_bad = 0, n = 0;
-    n_bad += pgas_reg_info(0, &info) != PGAS_ERR_NOT_FOUND || pgas_reg_release(&b) != PGAS_ERR_INVALID;
-    n_bad += pgas_reg_acquire(N_RANKS, 8, &b) != PGAS_ERR_RANGE || pgas_reg_acquire_try(-2, 8, &b) != PGAS_ERR_RANGE;
-    n_bad += pgas_reg_acquire(0, 8, NULL) != PGAS_ERR_INVALID || pgas_reg_acquire(0, 0, &b) != PGAS_ERR_INVALID;
-    n_bad += pgas_reg_release(NULL) != PGAS_ERR_INVALID || pgas_reg_info(0, NULL) != PGAS_ERR_INVALID || b.address;
+    n_bad +=
+        pgas_reg_info(0, &info) != PGAS_ERR_NOT_FOUND || pgas_reg_release(&b) != PGAS_ERR_INVALID;
+    n_bad += pgas_reg_acquire(N_RANKS, 8, &b) != PGAS_ERR_RANGE ||
+             pgas_reg_acquire_try(-2, 8, &b) != PGAS_ERR_RANGE;
+    n_bad += pgas_reg_acquire(0, 8, NULL) != PGAS_ERR_INVALID ||
+             pgas_reg_acquire(0, 0, &b) != PGAS_ERR_INVALID;
+    n_bad += pgas_reg_release(NULL) != PGAS_ERR_INVALID ||
+             pgas_reg_info(0, NULL) != PGAS_ERR_INVALID || b.address;
     pgasi_self.in_handler++;
-    n_bad += pgas_reg_acquire(0, 8, &b) != PGAS_ERR_CONTEXT || pgas_reg_release(&b) != PGAS_ERR_CONTEXT;
+    n_bad +=
+        pgas_reg_acquire(0, 8, &b) != PGAS_ERR_CONTEXT || pgas_reg_release(&b) != PGAS_ERR_CONTEXT;
     pgasi_self.in_handler--;
     while (n < 200 && pgas_reg_acquire_try(2, 1024, &held[n]) == PGAS_OK)
         n++;
@@ -365,7 +375,8 @@ static void threads_leave(void)
     pthread_create(&thread, NULL, leaver_main, &during);
     pthread_join(thread, NULL);
     ok(during >= before + 3 * 8192, "a thread has rings of its own");
-    ok(bytes_of("threads", &sum) == before, "and gives them back when it detaches, with a warning about blocks it kept");
+    ok(bytes_of("threads", &sum) == before,
+       "and gives them back when it detaches, with a warning about blocks it kept");
 }
 
 static void the_account(void)
@@ -380,17 +391,22 @@ static void the_account(void)
     opts.owner = "an owner whose name is longer than there is room for";
     pgas_heap_info(&heap);
     bytes_of("", &without);
-    int n = 0, n_bad = pgas_alloc_local(1024, &local) != PGAS_OK || pgas_mem_attach(mine, sizeof mine, &attached) != PGAS_OK;
-    n_bad += pgas_general_create(&opts, &g) != PGAS_OK || pgas_general_acquire(g, 100, &b) != PGAS_OK;
-    n_bad += bytes_of("pgas_alloc_local", &with) != 1024 || bytes_of("attached memory", &with) != 1000;
+    int n = 0, n_bad = pgas_alloc_local(1024, &local) != PGAS_OK ||
+                       pgas_mem_attach(mine, sizeof mine, &attached) != PGAS_OK;
+    n_bad +=
+        pgas_general_create(&opts, &g) != PGAS_OK || pgas_general_acquire(g, 100, &b) != PGAS_OK;
+    n_bad +=
+        bytes_of("pgas_alloc_local", &with) != 1024 || bytes_of("attached memory", &with) != 1000;
     n_bad += bytes_of("an owner whose name is longer t", &with) != 4096;
-    ok(!n_bad && without == heap.heap_bytes && with == without + 1000, "the account: owners add up to the heap and what is attached");
+    ok(!n_bad && without == heap.heap_bytes && with == without + 1000,
+       "the account: owners add up to the heap and what is attached");
     pgas_general_destroy(g);
     pgas_free_local(local);
     pgas_mem_detach(attached);
     ok(bytes_of("attached memory", &with) == 0 && with == without, "and down again");
     pgas_reg_owner_t one[2] = { { .bytes = 1 }, { .bytes = 77 } };
-    ok(pgas_reg_account(one, 1, &n) == PGAS_OK && n >= 4 && one[1].bytes == 77 && pgas_reg_account(NULL, 1, &n) < 0,
+    ok(pgas_reg_account(one, 1, &n) == PGAS_OK && n >= 4 && one[1].bytes == 77 &&
+           pgas_reg_account(NULL, 1, &n) < 0,
        "as many lines as there is room for");
 }
 
@@ -398,7 +414,8 @@ int main(void)
 {
     plan(22);
     uint64_t seed = tap_seed(20240110);
-    ok(lone_init(N_RANKS, "HEAP_SIZE=4M SERVICE_THREADS=0 REG_UNIT=4K REG_MAX=32K") == PGAS_OK, "init");
+    ok(lone_init(N_RANKS, "HEAP_SIZE=4M SERVICE_THREADS=0 REG_UNIT=4K REG_MAX=32K") == PGAS_OK,
+       "init");
     refusals();
     contents_stay(seed);
     idle_lanes_cost_nothing();
@@ -412,10 +429,14 @@ int main(void)
     is_int(pgas_finalize(), PGAS_OK, "finalize");
     int n;
     pgas_reg_owner_t owner;
-    ok(pgas_reg_acquire(1, 100, &b) == PGAS_ERR_NOT_INIT && pgas_reg_release(&b) == PGAS_ERR_NOT_INIT &&
-           pgas_reg_account(&owner, 1, &n) == PGAS_ERR_NOT_INIT, "and then there is no library");
-    ok(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0 REG_UNIT=4K REG_MAX=32K") == PGAS_OK, "once more");
-    ok(pgas_reg_acquire(PGAS_REG_ANY, 100, &b) == PGAS_OK && pgas_reg_release(&b) == PGAS_OK && pgas_finalize() == PGAS_OK,
+    ok(pgas_reg_acquire(1, 100, &b) == PGAS_ERR_NOT_INIT &&
+           pgas_reg_release(&b) == PGAS_ERR_NOT_INIT &&
+           pgas_reg_account(&owner, 1, &n) == PGAS_ERR_NOT_INIT,
+       "and then there is no library");
+    ok(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0 REG_UNIT=4K REG_MAX=32K") == PGAS_OK,
+       "once more");
+    ok(pgas_reg_acquire(PGAS_REG_ANY, 100, &b) == PGAS_OK && pgas_reg_release(&b) == PGAS_OK &&
+           pgas_finalize() == PGAS_OK,
        "with rings of its own");
     return done();
 }

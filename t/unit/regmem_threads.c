@@ -1,4 +1,5 @@
-/* what: the super-chunk and the general allocator may be used by many threads at once, which also release what others have
+/* what: the super-chunk and the general allocator may be used by many threads at once, which also
+ * release what others have
  *       acquired; each thread has a ring of its own meanwhile; the account stays right
  * needs: tsan-ok
  * source: pgas/regmem.h; seeded test */
@@ -10,8 +11,8 @@
 #include "t/unit/lone.h"
 
 #define N_THREADS 4
-#define STEPS 20000
-#define SHELF 64
+#define STEPS     20000
+#define SHELF     64
 
 typedef struct {
     pgas_block_t block; /* bytes 0: empty */
@@ -120,9 +121,12 @@ int main(void)
     opts.owner = "shared";
     opts.unit_bytes = 4096;
     opts.max_bytes = 192 << 10;
-    ok(pgas_super_create(&opts, &super) == PGAS_OK && pgas_general_create(&opts, &general) == PGAS_OK, "two allocators");
+    ok(pgas_super_create(&opts, &super) == PGAS_OK &&
+           pgas_general_create(&opts, &general) == PGAS_OK,
+       "two allocators");
     int n_bad = run(N_THREADS);
-    is_int(n_bad + clear_shelf(), 0, "%d threads acquire, and release what others have acquired", N_THREADS);
+    is_int(n_bad + clear_shelf(), 0, "%d threads acquire, and release what others have acquired",
+           N_THREADS);
     pgas_super_info(super, &info[0]);
     pgas_general_info(general, &info[1]);
     pgas_reg_account(owners, PGAS_REG_OWNERS_MAX, &n_owners);
@@ -131,7 +135,8 @@ int main(void)
         bytes += strcmp(owners[i].name, "shared") ? 0 : owners[i].bytes;
         others += strcmp(owners[i].name, "threads") ? 0 : owners[i].bytes;
     }
-    ok(info[0].n_blocks == 0 && info[1].n_blocks == 0 && bytes == info[0].bytes + info[1].bytes && others == 0,
+    ok(info[0].n_blocks == 0 && info[1].n_blocks == 0 && bytes == info[0].bytes + info[1].bytes &&
+           others == 0,
        "all is back, and accounted for");
     careless = true;
     ok(run(1) > 0, "a block that is released twice is noticed");

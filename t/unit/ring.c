@@ -1,7 +1,10 @@
-/* what: rings keep to their form on both sides: what the library writes for a peer is what a naive reader finds, and what a
- *       naive writer puts there is what the library runs, over many laps, with the reader far behind or at once
+/* what: rings keep to their form on both sides: what the library writes for a peer is what a naive
+ * reader finds, and what a
+ *       naive writer puts there is what the library runs, over many laps, with the reader far
+ *       behind or at once
  * needs: tsan-ok
- * source: src/call/inbox.h, record.h; the other rank is a thread with code of its own; seeded model test */
+ * source: src/call/inbox.h, record.h; the other rank is a thread with code of its own; seeded model
+ * test */
 #include <pthread.h>
 #include <sched.h>
 #include "base/checks.h"
@@ -13,8 +16,8 @@
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define N_CALLS 12000
-#define ARGS_MAX 256
+#define N_CALLS   12000
+#define ARGS_MAX  256
 #define MIXED_MAX 64
 
 static pgas_handler_t numbered;
@@ -66,24 +69,26 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
-/* Calls come in stretches that are longer than a lap: some of one size and by themselves, which take the short paths, some
- * mixed. */
+/* Calls come in stretches that are longer than a lap: some of one size and by themselves, which
+ * take the short paths, some mixed. */
 static bool is_plain_stretch(uint64_t number)
 {
     return number / 600 % 2 == 0;
 }
 
-/* The arguments of call number n are n, then words that look like headers of either lap, made from n; the size follows
- * from n. */
+/* The arguments of call number n are n, then words that look like headers of either lap, made from
+ * n; the size follows from n. */
 static size_t size_of(uint64_t number)
 {
     static const size_t plain[] = { 8, 64, 16, 256, 8 };
-    return is_plain_stretch(number) ? plain[number / 1200 % 5] : 8 + (size_t)(number * 2654435761u >> 7) % (MIXED_MAX - 7);
+    return is_plain_stretch(number) ? plain[number / 1200 % 5]
+                                    : 8 + (size_t)(number * 2654435761u >> 7) % (MIXED_MAX - 7);
 }
 
 static unsigned char byte_of(uint64_t number, size_t i)
 {
-    uint64_t word = (pgasi_rec_header(numbered, 8, 5) & ~PGASI_REC_LAPS) | (UINT64_C(1) << ((number + i / 8) % 2 ? 53 : 63));
+    uint64_t word = (pgasi_rec_header(numbered, 8, 5) & ~PGASI_REC_LAPS) |
+                    (UINT64_C(1) << ((number + i / 8) % 2 ? 53 : 63));
     return ((unsigned char *)&word)[i % 8];
 }
 
@@ -109,7 +114,8 @@ static void read_records(reader_t *r, const char *at, size_t bytes)
     while (bytes > 0) {
         uint64_t header = *(const uint64_t *)(const void *)at;
         size_t room = pgasi_rec_room(header), stride = pgasi_rec_stride(header);
-        r->n_bad += !(header & PGASI_REC_LAPS) || room > bytes || pgasi_rec_handler(header) != numbered;
+        r->n_bad +=
+            !(header & PGASI_REC_LAPS) || room > bytes || pgasi_rec_handler(header) != numbered;
         if (r->n_bad)
             return;
         for (uint32_t i = 0; i <= pgasi_rec_more(header); i++)
@@ -162,11 +168,13 @@ static void *reader_main(void *arg)
     return NULL;
 }
 
-/* A call by itself; whoever adds up what was sent must find it there at once, whether or not the tail is stored. */
+/* A call by itself; whoever adds up what was sent must find it there at once, whether or not the
+ * tail is stored. */
 static int call_and_count(const char *args, size_t bytes)
 {
     uint64_t before = pgasi_outboxes_sent();
-    int status = bytes == 8 ? pgas_call(1, numbered, args, 8, NULL) : pgas_call(1, numbered, args, bytes, NULL);
+    int status = bytes == 8 ? pgas_call(1, numbered, args, 8, NULL)
+                            : pgas_call(1, numbered, args, bytes, NULL);
     return status != PGAS_OK || pgasi_outboxes_sent() - before < round_up(8 + bytes);
 }
 
@@ -185,7 +193,8 @@ static int send_to_reader(bool slow, uint64_t seed)
     for (uint64_t i = 0; i < N_CALLS && !n_bad; i++) {
         char args[ARGS_MAX];
         make_call(args, i);
-        bool direct = pgasi_rng_below(&rng, 4) == 0, plain = is_plain_stretch(i) && pgasi_rng_below(&rng, 1000) > 0;
+        bool direct = pgasi_rng_below(&rng, 4) == 0,
+             plain = is_plain_stretch(i) && pgasi_rng_below(&rng, 1000) > 0;
         if (plain && pgasi_rng_below(&rng, 10) == 0)
             n_bad += call_and_count(args, size_of(i));
         else if (plain && size_of(i) == 8)
@@ -196,7 +205,8 @@ static int send_to_reader(bool slow, uint64_t seed)
             n_bad += pgas_agg_call(agg, 1, numbered, args, size_of(i)) != PGAS_OK;
         if (pgasi_rng_below(&rng, 100) == 0)
             n_bad += pgas_agg_flush(agg, 1) != PGAS_OK;
-        if (pgasi_rng_below(&rng, i / 300 % 2 ? 6 : 60) == 0) /* single calls and streams: see pgas_call_inline */
+        /* single calls and streams: see pgas_call_inline */
+        if (pgasi_rng_below(&rng, i / 300 % 2 ? 6 : 60) == 0)
             pgas_progress();
     }
     n_bad += pgas_agg_destroy(agg) != PGAS_OK;
@@ -224,13 +234,16 @@ typedef struct {
     place_t at;
 } writer_t;
 
-/* Room for a record at the tail, and 16 bytes behind it: in the other chunk of the two, when it is free, if not here. */
+/* Room for a record at the tail, and 16 bytes behind it: in the other chunk of the two, when it is
+ * free, if not here. */
 static void make_room(place_t *p, size_t bytes)
 {
     if (p->offset + bytes + 16 <= pgasi_chunk_bytes)
         return;
-    uint64_t uses = p->left / pgasi_chunk_bytes + 1, number = p->channel.first + uses % 2, *word = word_at(p, 0);
-    while (uses > 1 && __atomic_load_n(p->channel.consumed, __ATOMIC_ACQUIRE) < (uses - 1) * pgasi_chunk_bytes)
+    uint64_t uses = p->left / pgasi_chunk_bytes + 1, number = p->channel.first + uses % 2,
+             *word = word_at(p, 0);
+    while (uses > 1 &&
+           __atomic_load_n(p->channel.consumed, __ATOMIC_ACQUIRE) < (uses - 1) * pgasi_chunk_bytes)
         sched_yield();
     bool odd = uses / 2 % 2 == 1;
     uint64_t first_word = mark_of(p) | PGASI_REC_NEXT | (uint64_t)odd << PGASI_REC_SLOT_SHIFT;
@@ -255,7 +268,8 @@ static void *writer_main(void *arg)
         make_room(p, round_up(bytes));
         char *at = (char *)word_at(p, 0);
         if (in_batch > 1) {
-            first_word = PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)(bytes - 8) << PGASI_REC_BYTES_SHIFT;
+            first_word =
+                PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)(bytes - 8) << PGASI_REC_BYTES_SHIFT;
             at += 8;
         }
         for (uint64_t k = 0; k < n; k++, i++) {
@@ -270,7 +284,8 @@ static void *writer_main(void *arg)
             at += pgasi_rec_room(header);
         }
         *word_at(p, round_up(bytes)) = 0;
-        __atomic_store_n(word_at(p, 0), (first_word & ~PGASI_REC_LAPS) | mark_of(p), __ATOMIC_RELEASE);
+        __atomic_store_n(word_at(p, 0), (first_word & ~PGASI_REC_LAPS) | mark_of(p),
+                         __ATOMIC_RELEASE);
         p->offset += round_up(bytes);
     }
     return NULL;
@@ -323,9 +338,11 @@ static int from_liar(uint64_t seed)
 
 int main(void)
 {
-    static const char *const params[] = { "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=4K CALL_MAX=256",
-                                          "HEAP_SIZE=64K SERVICE_THREADS=1 CHUNK_SIZE=4K CALL_MAX=256 AGG_SIZE=300",
-                                          "HEAP_SIZE=64K SERVICE_THREADS=2 CHUNK_SIZE=16K AGG_SIZE=1K" };
+    static const char *const params[] = {
+        "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_SIZE=4K CALL_MAX=256",
+        "HEAP_SIZE=64K SERVICE_THREADS=1 CHUNK_SIZE=4K CALL_MAX=256 AGG_SIZE=300",
+        "HEAP_SIZE=64K SERVICE_THREADS=2 CHUNK_SIZE=16K AGG_SIZE=1K"
+    };
     plan(10);
     uint64_t seed = tap_seed(3);
     pgas_handler_register("numbered", on_numbered, NULL, &numbered);

@@ -1,5 +1,6 @@
-/** For tests of the software NIC's rules by the public functions: a device, pairs of connected queue pairs, each end with
- *  memory of its own, and ways to see things done. What goes wrong in here ends the program. */
+/** For tests of the software NIC's rules by the public functions: a device, pairs of connected
+ *  queue pairs, each end with memory of its own, and ways to see things done. What goes wrong in
+ *  here ends the program. */
 #ifndef T_SNIC_H
 #define T_SNIC_H
 
@@ -28,7 +29,8 @@ static inline void snic_must(pgas_status_t status, const char *what)
         bail("%s: %s", what, pgas_status_name(status));
 }
 
-static inline pgas_verbs_dev_t *snic_device(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t seed)
+static inline pgas_verbs_dev_t *snic_device(pgas_verbs_engine_t engine, uint32_t adversary,
+                                            uint64_t seed)
 {
     pgas_verbs_dev_opts_t opts = PGAS_VERBS_DEV_OPTS_INIT;
     pgas_verbs_dev_t *dev = NULL;
@@ -51,7 +53,8 @@ static inline void snic_connect(pgas_verbs_qp_t *from, const pgas_verbs_qp_t *to
     snic_must(pgas_verbs_qp_connect(from, &address), "connect");
 }
 
-static inline pgas_verbs_qp_t *snic_qp(pgas_verbs_dev_t *dev, pgas_verbs_qp_opts_t opts, pgas_verbs_cq_t *cq)
+static inline pgas_verbs_qp_t *snic_qp(pgas_verbs_dev_t *dev, pgas_verbs_qp_opts_t opts,
+                                       pgas_verbs_cq_t *cq)
 {
     pgas_verbs_qp_t *qp = NULL;
     opts.send_cq = opts.send_cq != NULL ? opts.send_cq : cq;
@@ -60,8 +63,10 @@ static inline pgas_verbs_qp_t *snic_qp(pgas_verbs_dev_t *dev, pgas_verbs_qp_opts
     return qp;
 }
 
-/** @param opts queues that are NULL are the pair's; NULL: defaults  @param access of each end's memory */
-static inline void pair_on(pair_t *p, pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts, uint32_t access)
+/** @param opts queues that are NULL are the pair's; NULL: defaults @param access of each end's
+ *  memory */
+static inline void pair_on(pair_t *p, pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
+                           uint32_t access)
 {
     pgas_verbs_qp_opts_t defaults = PGAS_VERBS_QP_OPTS_INIT;
     *p = (pair_t){ .dev = dev };
@@ -75,7 +80,8 @@ static inline void pair_on(pair_t *p, pgas_verbs_dev_t *dev, const pgas_verbs_qp
     snic_connect(p->qp[1], p->qp[0]);
 }
 
-static inline void pair_open(pair_t *p, pgas_verbs_engine_t engine, uint32_t adversary, uint64_t seed)
+static inline void pair_open(pair_t *p, pgas_verbs_engine_t engine, uint32_t adversary,
+                             uint64_t seed)
 {
     pair_on(p, snic_device(engine, adversary, seed), NULL, PGAS_VERBS_ACCESS_ALL);
     p->own_dev = true;
@@ -84,7 +90,7 @@ static inline void pair_open(pair_t *p, pgas_verbs_engine_t engine, uint32_t adv
 static inline void pair_close(pair_t *p)
 {
     for (int i = 0; i < 2; i++)
-        if (p->qp[i] != NULL)
+        if (p->qp[i])
             pgas_verbs_qp_close(p->qp[i]);
     for (int i = 0; i < 2; i++) {
         snic_must(pgas_verbs_cq_close(p->cq[i]), "close a completion queue");
@@ -105,8 +111,10 @@ static inline int snic_settle(pgas_verbs_dev_t *dev)
     return n;
 }
 
-/** Takes completions until there are n: in mode STEP, or there is nothing to do. @return how many; -1: the queue is dead */
-static inline int snic_take(pgas_verbs_dev_t *dev, pgas_verbs_cq_t *cq, pgas_verbs_completion_t *got, int n)
+/** Takes completions until there are n: in mode STEP, or there is nothing to do. @return how many;
+ *  -1: the queue is dead */
+static inline int snic_take(pgas_verbs_dev_t *dev, pgas_verbs_cq_t *cq,
+                            pgas_verbs_completion_t *got, int n)
 {
     int n_got = 0, idle = 0;
     for (int round = 0; n_got < n && idle < 2; round++) {
@@ -148,9 +156,11 @@ static inline pgas_verbs_span_t pair_span(const pair_t *p, int end, uint32_t at,
     return (pgas_verbs_span_t){ (uintptr_t)p->bytes[end] + at, bytes, p->mem[end].lkey };
 }
 
-/** A request of one span from end 0 to a place at end 1, signaled, with an id. The span must live until it is posted. */
-static inline pgas_verbs_request_t pair_request(const pair_t *p, pgas_verbs_op_t op, const pgas_verbs_span_t *span,
-                                                uint32_t remote_at, uint64_t id)
+/** A request of one span from end 0 to a place at end 1, signaled, with an id. The span must live
+ *  until it is posted. */
+static inline pgas_verbs_request_t pair_request(const pair_t *p, pgas_verbs_op_t op,
+                                                const pgas_verbs_span_t *span, uint32_t remote_at,
+                                                uint64_t id)
 {
     return (pgas_verbs_request_t){ .op = op,
                                    .flags = PGAS_VERBS_SIGNAL,
@@ -162,8 +172,8 @@ static inline pgas_verbs_request_t pair_request(const pair_t *p, pgas_verbs_op_t
 }
 
 /** Post a write, read or send of `bytes` bytes from place to place; flags besides. */
-static inline void pair_post(const pair_t *p, pgas_verbs_op_t op, uint32_t at, uint32_t remote_at, uint32_t bytes,
-                             uint32_t flags, uint64_t id)
+static inline void pair_post(const pair_t *p, pgas_verbs_op_t op, uint32_t at, uint32_t remote_at,
+                             uint32_t bytes, uint32_t flags, uint64_t id)
 {
     pgas_verbs_span_t span = pair_span(p, 0, at, bytes);
     pgas_verbs_request_t request = pair_request(p, op, &span, remote_at, id);
@@ -183,8 +193,10 @@ static inline bool is_done(const pgas_verbs_completion_t *c, uint64_t id, pgas_s
 {
     bool good = c->id == id && c->status == status && (c->syndrome == 0) == (status == PGAS_OK);
     if (!good)
-        diag("completion: id %" PRIu64 " status %s syndrome 0x%x op %d, wanted id %" PRIu64 " status %s", c->id,
-             pgas_status_name(c->status), c->syndrome, (int)c->op, id, pgas_status_name(status));
+        diag("completion: id %" PRIu64 " status %s syndrome 0x%x op %d, wanted id %" PRIu64
+             " status %s",
+             c->id, pgas_status_name(c->status), c->syndrome, (int)c->op, id,
+             pgas_status_name(status));
     return good;
 }
 

@@ -1,4 +1,5 @@
-/* what: the software NIC's atomics are atomic with those of processors and of other queue pairs on the same word, in the host's order
+/* what: the software NIC's atomics are atomic with those of processors and of other queue pairs on
+ * the same word, in the host's order
  *       of bytes; operands are those of the request
  * source: pgas/verbs.h (cpu_atomic); sums and a lock that must come out even */
 #include <pthread.h>
@@ -37,13 +38,15 @@ static void *lose_some(void *arg)
     uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
     (void)arg;
     __atomic_fetch_add(&n_started, 1, __ATOMIC_RELEASE);
-    while (__atomic_load_n(word, __ATOMIC_RELAXED) == old && !__atomic_load_n(&no_more, __ATOMIC_ACQUIRE))
+    while (__atomic_load_n(word, __ATOMIC_RELAXED) == old &&
+           !__atomic_load_n(&no_more, __ATOMIC_ACQUIRE))
         sched_yield();
     __atomic_store_n(word, old, __ATOMIC_RELAXED);
     return NULL;
 }
 
-/* Queue pairs add to one word of the first pair's far memory while threads do. @return what is missing */
+/* Queue pairs add to one word of the first pair's far memory while threads do. @return what is
+ * missing */
 static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversary, uint32_t n_adds,
                                     void *(*thread_main)(void *))
 {
@@ -66,7 +69,8 @@ static intmax_t add_from_everywhere(pgas_verbs_engine_t engine, uint32_t adversa
         for (int i = 0; i < N_PAIRS; i++) {
             pgas_verbs_completion_t c;
             pgas_verbs_span_t result = pair_span(&pairs[i], 0, 8 * (n_posted[i] % 64), 8);
-            pgas_verbs_request_t add = pair_request(&pairs[i], PGAS_VERBS_FADD, &result, 0, n_posted[i]);
+            pgas_verbs_request_t add =
+                pair_request(&pairs[i], PGAS_VERBS_FADD, &result, 0, n_posted[i]);
             add.remote_addr = (uintptr_t)word;
             add.rkey = pairs[0].mem[1].rkey;
             add.operand = 1;
@@ -95,9 +99,11 @@ static void sums_are_whole(void)
 {
     is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, 0, N_MANY, add_by_processor), 0,
            "FADD against processors, by who polls");
-    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_THREAD, 0, N_FEW, add_by_processor), 0, "the same by the engine's thread");
-    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, N_FEW, add_by_processor), 0,
-           "under all adversaries");
+    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_THREAD, 0, N_FEW, add_by_processor), 0,
+           "the same by the engine's thread");
+    is_int(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, N_FEW,
+                               add_by_processor),
+           0, "under all adversaries");
     ok(add_from_everywhere(PGAS_VERBS_ENGINE_CALLER, 0, N_FEW, lose_some) > 0,
        "additions that are lost are noticed (on purpose)");
 }
@@ -118,7 +124,8 @@ static void *lock_by_processor(void *arg)
     (void)arg;
     for (uint32_t i = 0; i < 500; i++) {
         uint64_t free_word = 0;
-        while (!__atomic_compare_exchange_n(word, &free_word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        while (!__atomic_compare_exchange_n(word, &free_word, 1, false, __ATOMIC_ACQUIRE,
+                                            __ATOMIC_RELAXED)) {
             free_word = 0;
             sched_yield();
         }
@@ -163,8 +170,8 @@ static void locks_exclude(pgas_verbs_engine_t engine)
             bail("the lock is somebody else's");
     }
     pthread_join(thread, NULL);
-    ok(n_uneven == 0 && plain[0] == 1000 && plain[1] == 1000, "a lock by CSWAP, from here and there, engine %d",
-       (int)engine);
+    ok(n_uneven == 0 && plain[0] == 1000 && plain[1] == 1000,
+       "a lock by CSWAP, from here and there, engine %d", (int)engine);
     pair_close(&p);
 }
 
@@ -181,18 +188,20 @@ static void operands_are_numbers_of_the_host(void)
     pgas_verbs_request_t r = pair_request(&p, PGAS_VERBS_FADD, &result, 0, 1);
     r.operand = (uint64_t)-9;
     snic_post(p.qp[0], &r);
-    ok(snic_take(p.dev, p.cq[0], c, 1) == 1 && here[0] == 0x0102030405060708 && far[0] == 0x01020304050606ff &&
-           c[0].bytes == 8,
+    ok(snic_take(p.dev, p.cq[0], c, 1) == 1 && here[0] == 0x0102030405060708 &&
+           far[0] == 0x01020304050606ff && c[0].bytes == 8,
        "FADD of a negative number");
     r.op = PGAS_VERBS_CSWAP;
     r.compare = 0x01020304050606fe;
     r.operand = 7;
     snic_post(p.qp[0], &r);
-    ok(snic_take(p.dev, p.cq[0], c, 1) == 1 && here[0] == 0x01020304050606ff && far[0] == 0x01020304050606ff,
+    ok(snic_take(p.dev, p.cq[0], c, 1) == 1 && here[0] == 0x01020304050606ff &&
+           far[0] == 0x01020304050606ff,
        "CSWAP of a word that differs leaves it and tells it");
     r.compare = here[0];
     snic_post(p.qp[0], &r);
-    ok(snic_take(p.dev, p.cq[0], c, 1) == 1 && here[0] == 0x01020304050606ff && far[0] == 7, "CSWAP of one that is equal");
+    ok(snic_take(p.dev, p.cq[0], c, 1) == 1 && here[0] == 0x01020304050606ff && far[0] == 7,
+       "CSWAP of one that is equal");
     pair_close(&p);
 }
 

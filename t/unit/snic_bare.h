@@ -1,5 +1,6 @@
-/** Queues of the software NIC without a provider: entries and completions as bytes, for what the public functions do not let happen.
- *  Everything is in the caller's memory, by address; mode STEP. */
+/** Queues of the software NIC without a provider: entries and completions as bytes, for what the
+ *  public functions do not let happen. Everything is in the caller's memory, by address; mode
+ *  STEP. */
 #ifndef T_SNIC_BARE_H
 #define T_SNIC_BARE_H
 
@@ -24,7 +25,9 @@ typedef struct {
 
 static inline pgasi_snic_t *bare_open_nic(uint32_t adversary, uint64_t seed)
 {
-    pgasi_snic_opts_t opts = { .engine = PGAS_VERBS_ENGINE_STEP, .adversary = adversary, .seed = seed, .in_process = true };
+    pgasi_snic_opts_t opts = {
+        .engine = PGAS_VERBS_ENGINE_STEP, .adversary = adversary, .seed = seed, .in_process = true
+    };
     pgasi_snic_t *snic = NULL;
     return pgasi_snic_open(&opts, &snic) == PGAS_OK ? snic : NULL;
 }
@@ -32,7 +35,7 @@ static inline pgasi_snic_t *bare_open_nic(uint32_t adversary, uint64_t seed)
 static inline void *bare_memory(size_t bytes)
 {
     void *memory = aligned_alloc(64, bytes);
-    if (memory != NULL)
+    if (memory)
         memset(memory, 0, bytes);
     return memory;
 }
@@ -48,9 +51,10 @@ static inline bool bare_open(bare_t *b, pgasi_snic_t *snic, uint32_t pd, uint32_
     b->cq_record = bare_memory(64);
     for (uint32_t i = 0; i < BARE_CQES; i++)
         b->cq[i].op_own = 0xf1;
-    pgasi_snic_cq_opts_t cq = {
-        .log_entries = 6, .ring = PGASI_SNIC_ADDRESS(b->cq), .record = PGASI_SNIC_ADDRESS(b->cq_record), .event_fd = -1
-    };
+    pgasi_snic_cq_opts_t cq = { .log_entries = 6,
+                                .ring = PGASI_SNIC_ADDRESS(b->cq),
+                                .record = PGASI_SNIC_ADDRESS(b->cq_record),
+                                .event_fd = -1 };
     b->cqn = pgasi_snic_cq_open(snic, &cq);
     pgasi_snic_qp_opts_t qp = { .pd = pd,
                                 .send_cqn = b->cqn,
@@ -114,14 +118,15 @@ static inline unsigned char *bare_entry(bare_t *b, uint8_t op, unsigned segments
 {
     unsigned char *at = b->sq + (size_t)(b->pi % BARE_BLOCKS) * PGASI_WQE_BB;
     memset(at, 0, PGASI_WQE_BB);
-    pgasi_wqe_set_ctrl((pgasi_wqe_ctrl_t *)(void *)at, b->pi, (pgasi_wqe_op_t)op, b->qpn, segments, flags, 0);
+    pgasi_wqe_set_ctrl((pgasi_wqe_ctrl_t *)(void *)at, b->pi, (pgasi_wqe_op_t)op, b->qpn, segments,
+                       flags, 0);
     b->pi += segments > 4 ? pgasi_wqe_blocks(segments) : 1;
     return at;
 }
 
 /** A WRITE or READ of bytes between here and there. */
-static inline void bare_transfer(bare_t *b, uint8_t op, const void *here, uint32_t lkey, const void *there, uint32_t rkey,
-                                 uint32_t bytes, unsigned flags)
+static inline void bare_transfer(bare_t *b, uint8_t op, const void *here, uint32_t lkey,
+                                 const void *there, uint32_t rkey, uint32_t bytes, unsigned flags)
 {
     unsigned char *at = bare_entry(b, op, 3, flags);
     pgasi_wqe_set_raddr((pgasi_wqe_raddr_t *)(void *)(at + 16), (uintptr_t)there, rkey);
@@ -129,7 +134,8 @@ static inline void bare_transfer(bare_t *b, uint8_t op, const void *here, uint32
 }
 
 /** A WAIT, SEND_EN or RECV_EN. */
-static inline void bare_enable(bare_t *b, uint8_t op, uint32_t index, uint32_t number, unsigned flags)
+static inline void bare_enable(bare_t *b, uint8_t op, uint32_t index, uint32_t number,
+                               unsigned flags)
 {
     unsigned char *at = bare_entry(b, op, 2, flags);
     pgasi_wqe_set_enable((pgasi_wqe_enable_t *)(void *)(at + 16), index, number);
@@ -137,7 +143,8 @@ static inline void bare_enable(bare_t *b, uint8_t op, uint32_t index, uint32_t n
 
 static inline void bare_recv(bare_t *b, const void *room, uint32_t lkey, uint32_t bytes)
 {
-    pgasi_wqe_data_t *data = (pgasi_wqe_data_t *)(void *)(b->rq + (size_t)(b->rq_pi % BARE_ENTRIES) * BARE_STRIDE);
+    pgasi_wqe_data_t *data =
+        (pgasi_wqe_data_t *)(void *)(b->rq + (size_t)(b->rq_pi % BARE_ENTRIES) * BARE_STRIDE);
     pgasi_wqe_set_data(&data[0], (uintptr_t)room, bytes, lkey);
     pgasi_wqe_set_data(&data[1], 0, 0, PGASI_WQE_LKEY_END);
     b->rq_pi++;

@@ -1,8 +1,10 @@
-/* what: writes that two replicas pass on by entries alone: a client's message fills in the entry that the replica's card carries out
- *       next; thousands under every adversary, none wrong; with queues that are not managed, rung when they are filled, they
- *       are found wrong
+/* what: writes that two replicas pass on by entries alone: a client's message fills in the entry
+ * that the replica's card carries out
+ *       next; thousands under every adversary, none wrong; with queues that are not managed, rung
+ *       when they are filled, they are found wrong
  * needs: tsan-ok
- * source: chained writes after Hyperloop and RedN; seeded test with its own check of what arrived */
+ * source: chained writes after Hyperloop and RedN; seeded test with its own check of what
+ * arrived */
 #include "t/unit/snic.h"
 #include "verbs_backend/wqe.h"
 
@@ -46,7 +48,8 @@ typedef struct {
     uint32_t bytes[WINDOW];
 } client_t;
 
-static void open_machine(machine_t *m, pgas_verbs_engine_t engine, uint32_t adversary, uint64_t seed)
+static void open_machine(machine_t *m, pgas_verbs_engine_t engine, uint32_t adversary,
+                         uint64_t seed)
 {
     m->dev = snic_device(engine, adversary, seed);
     snic_must(pgas_verbs_mem_alloc(m->dev, SNIC_BYTES, ACCESS, &m->mem), "memory");
@@ -60,7 +63,8 @@ static pgas_verbs_cq_t *open_cq(const machine_t *m)
     return cq;
 }
 
-static pgas_verbs_qp_t *open_qp(const machine_t *m, pgas_verbs_cq_t *send_cq, pgas_verbs_cq_t *recv_cq, uint32_t flags)
+static pgas_verbs_qp_t *open_qp(const machine_t *m, pgas_verbs_cq_t *send_cq,
+                                pgas_verbs_cq_t *recv_cq, uint32_t flags)
 {
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     opts.send_cq = send_cq;
@@ -78,7 +82,8 @@ static void open_replica(replica_t *r, const machine_t *behind, bool managed)
     r->master_cq = open_cq(&r->m);
     r->prev = open_qp(&r->m, r->recv_cq, r->recv_cq, 0);
     r->next = open_qp(&r->m, r->next_cq, r->next_cq,
-                      PGAS_VERBS_QP_REMOTE_SLOTS | (managed ? PGAS_VERBS_QP_MANAGED_SEND : PGAS_VERBS_QP_MASTER));
+                      PGAS_VERBS_QP_REMOTE_SLOTS |
+                          (managed ? PGAS_VERBS_QP_MANAGED_SEND : PGAS_VERBS_QP_MASTER));
     r->master = open_qp(&r->m, r->master_cq, r->master_cq, PGAS_VERBS_QP_MASTER);
     snic_connect(r->master, r->master);
     snic_must(pgas_verbs_qp_buffer(r->next, &r->slots, &r->slot_bytes), "the slots");
@@ -90,28 +95,33 @@ static void connect_both(pgas_verbs_qp_t *a, pgas_verbs_qp_t *b)
     snic_connect(b, a);
 }
 
-/* The next operation: a receive entry that scatters into the entry which forwards, and what lets that go. */
+/* The next operation: a receive entry that scatters into the entry which forwards, and what lets
+ * that go. */
 static void prepare(replica_t *r)
 {
     uint32_t number = r->n_prepared++, n = 0;
     pgas_verbs_request_t wait = { .op = PGAS_VERBS_WAIT, .cq = r->recv_cq, .index = number };
     if (!r->managed)
         snic_must(pgas_verbs_qp_write(r->next, &wait, 1, NULL), "a wait");
-    uint32_t position = pgas_verbs_qp_position(r->next) % (uint32_t)(r->slots.bytes / r->slot_bytes);
+    uint32_t position =
+        pgas_verbs_qp_position(r->next) % (uint32_t)(r->slots.bytes / r->slot_bytes);
     unsigned char *entry = (unsigned char *)r->slots.addr + (size_t)position * r->slot_bytes;
     pgas_verbs_span_t nothing = { (uintptr_t)r->m.bytes + SCRATCH, 8, r->m.mem.lkey };
     pgas_verbs_request_t requests[2];
-    if (r->behind != NULL)
-        requests[n++] = (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE,
-                                                .spans = &nothing,
-                                                .n_spans = 1,
-                                                .remote_addr = (uintptr_t)r->behind->bytes + SCRATCH,
-                                                .rkey = r->behind->mem.rkey };
-    requests[n++] = (pgas_verbs_request_t){ .op = r->behind != NULL ? PGAS_VERBS_SEND : PGAS_VERBS_SEND_IMM,
-                                            .flags = PGAS_VERBS_SIGNAL,
-                                            .imm = number };
+    if (r->behind)
+        requests[n++] =
+            (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE,
+                                    .spans = &nothing,
+                                    .n_spans = 1,
+                                    .remote_addr = (uintptr_t)r->behind->bytes + SCRATCH,
+                                    .rkey = r->behind->mem.rkey };
+    requests[n++] =
+        (pgas_verbs_request_t){ .op = r->behind != NULL ? PGAS_VERBS_SEND : PGAS_VERBS_SEND_IMM,
+                                .flags = PGAS_VERBS_SIGNAL,
+                                .imm = number };
     snic_must(pgas_verbs_qp_post(r->next, requests, n, NULL), "what forwards");
-    pgas_verbs_span_t patch = { (uintptr_t)entry + PGASI_WQE_SEGMENT, 2 * PGASI_WQE_SEGMENT, r->slots.lkey };
+    pgas_verbs_span_t patch = { (uintptr_t)entry + PGASI_WQE_SEGMENT, 2 * PGASI_WQE_SEGMENT,
+                                r->slots.lkey };
     pgas_verbs_recv_t recv = { number, &patch, r->behind != NULL };
     snic_must(pgas_verbs_qp_recv(r->prev, &recv, 1, NULL), "a receive entry");
     pgas_verbs_request_t go[2] = { wait,
@@ -123,7 +133,8 @@ static void prepare(replica_t *r)
         snic_must(pgas_verbs_qp_post(r->master, go, 2, NULL), "what lets it go");
 }
 
-/* The replica's processor: off the way of messages, it prepares one operation for each that is done. */
+/* The replica's processor: off the way of messages, it prepares one operation for each that is
+ * done. */
 static int serve(replica_t *r)
 {
     pgas_verbs_completion_t c;
@@ -143,29 +154,33 @@ static int serve(replica_t *r)
 /* The bytes go to the first replica; the message says how its card forwards them to the second. */
 static void issue(client_t *c, const replica_t *r, uint32_t number, pgasi_rng_t *rng)
 {
-    uint32_t place = number % WINDOW, at = place * PLACE, bytes = 1 + (uint32_t)pgasi_rng_below(rng, PLACE);
+    uint32_t place = number % WINDOW, at = place * PLACE,
+             bytes = 1 + (uint32_t)pgasi_rng_below(rng, PLACE);
     unsigned char patch[2 * PGASI_WQE_SEGMENT];
     fill(c->m.bytes + at, bytes, pgasi_rng_u64(rng));
     memcpy(c->expected[place], c->m.bytes + at, bytes);
     c->bytes[place] = bytes;
     pgasi_wqe_set_raddr((void *)patch, (uintptr_t)r->behind->bytes + at, r->behind->mem.rkey);
-    pgasi_wqe_set_data((void *)(patch + PGASI_WQE_SEGMENT), (uintptr_t)r->m.bytes + at, bytes, r->m.mem.lkey);
+    pgasi_wqe_set_data((void *)(patch + PGASI_WQE_SEGMENT), (uintptr_t)r->m.bytes + at, bytes,
+                       r->m.mem.lkey);
     pgas_verbs_span_t data = { (uintptr_t)c->m.bytes + at, bytes, c->m.mem.lkey },
                       text = { (uintptr_t)patch, sizeof patch, 0 };
     pgas_verbs_recv_t recv = { number, NULL, 0 };
-    pgas_verbs_request_t requests[2] = {
-        { .op = PGAS_VERBS_WRITE,
-          .spans = &data,
-          .n_spans = 1,
-          .remote_addr = (uintptr_t)r->m.bytes + at,
-          .rkey = r->m.mem.rkey },
-        { .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE | PGAS_VERBS_SIGNAL, .spans = &text, .n_spans = 1 }
-    };
+    pgas_verbs_request_t requests[2] = { { .op = PGAS_VERBS_WRITE,
+                                           .spans = &data,
+                                           .n_spans = 1,
+                                           .remote_addr = (uintptr_t)r->m.bytes + at,
+                                           .rkey = r->m.mem.rkey },
+                                         { .op = PGAS_VERBS_SEND,
+                                           .flags = PGAS_VERBS_INLINE | PGAS_VERBS_SIGNAL,
+                                           .spans = &text,
+                                           .n_spans = 1 } };
     snic_must(pgas_verbs_qp_recv(c->ack, &recv, 1, NULL), "room for an answer");
     snic_must(pgas_verbs_qp_post(c->out, requests, 2, NULL), "an operation");
 }
 
-/* An answer has come: the bytes are everywhere, or they are wrong. Places are cleared for the next. */
+/* An answer has come: the bytes are everywhere, or they are wrong. Places are cleared for the
+ * next. */
 static bool is_right(const client_t *c, const replica_t *replicas, uint32_t number)
 {
     uint32_t place = number % WINDOW, at = place * PLACE;
@@ -186,7 +201,8 @@ static void close_machine(machine_t *m, pgas_verbs_cq_t *const *cqs, int n_cqs)
 }
 
 /* @return operations that were wrong; -1: something failed */
-static int run_chain(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t seed, uint32_t n_operations, bool managed)
+static int run_chain(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t seed,
+                     uint32_t n_operations, bool managed)
 {
     static client_t c;
     static replica_t r[2];
@@ -231,12 +247,14 @@ static int run_chain(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t se
         if (round > 50 * SNIC_STEPS_MAX)
             bail("the chain has come to a stop after %u operations", n_done);
     }
-    pgas_verbs_qp_t *qps[] = { c.out, c.ack, r[0].prev, r[0].next, r[0].master, r[1].prev, r[1].next, r[1].master };
+    pgas_verbs_qp_t *qps[] = { c.out,       c.ack,     r[0].prev, r[0].next,
+                               r[0].master, r[1].prev, r[1].next, r[1].master };
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(qps); i++)
         pgas_verbs_qp_close(qps[i]);
     close_machine(&c.m, (pgas_verbs_cq_t *[]){ c.send_cq, c.ack_cq }, 2);
     for (int i = 0; i < 2; i++)
-        close_machine(&r[i].m, (pgas_verbs_cq_t *[]){ r[i].recv_cq, r[i].next_cq, r[i].master_cq }, 3);
+        close_machine(&r[i].m, (pgas_verbs_cq_t *[]){ r[i].recv_cq, r[i].next_cq, r[i].master_cq },
+                      3);
     return n_bad > 0 ? -1 : n_wrong;
 }
 
@@ -251,22 +269,29 @@ int main(void)
     plan((int)PGASI_ARRAY_LENGTH(adversaries) + 7);
     uint64_t seed = tap_seed(7);
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(adversaries); i++)
-        is_int(run_chain(PGAS_VERBS_ENGINE_STEP, adversaries[i], seed + i, 3000, true), 0, "3000 operations, adversary %u",
-               (unsigned)adversaries[i]);
+        is_int(run_chain(PGAS_VERBS_ENGINE_STEP, adversaries[i], seed + i, 3000, true), 0,
+               "3000 operations, adversary %u", (unsigned)adversaries[i]);
     int n_wrong = 0;
     for (uint64_t i = 0; i < 20; i++)
-        n_wrong += run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_ALL, seed + 100 + i, 300, true);
+        n_wrong +=
+            run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_ALL, seed + 100 + i, 300, true);
     is_int(n_wrong, 0, "20 seeds, all adversaries");
-    is_int(run_chain(PGAS_VERBS_ENGINE_CALLER, 0, seed, 20000, true), 0, "20000 operations by the thread that polls");
-    is_int(run_chain(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, seed, 3000, true), 0, "the same, all adversaries");
-    is_int(run_chain(PGAS_VERBS_ENGINE_THREAD, PGAS_VERBS_SNIC_ALL, seed, 1000, true), 0, "by the engines' threads");
+    is_int(run_chain(PGAS_VERBS_ENGINE_CALLER, 0, seed, 20000, true), 0,
+           "20000 operations by the thread that polls");
+    is_int(run_chain(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, seed, 3000, true), 0,
+           "the same, all adversaries");
+    is_int(run_chain(PGAS_VERBS_ENGINE_THREAD, PGAS_VERBS_SNIC_ALL, seed, 1000, true), 0,
+           "by the engines' threads");
 #ifndef SANITIZED
-    is_int(run_chain(PGAS_VERBS_ENGINE_PROCESS, PGAS_VERBS_SNIC_ALL, seed, 1000, true), 0, "by the engines' process");
+    is_int(run_chain(PGAS_VERBS_ENGINE_PROCESS, PGAS_VERBS_SNIC_ALL, seed, 1000, true), 0,
+           "by the engines' process");
 #else
     skip(1, "a process of its own, not in a sanitizer build");
 #endif
     n_wrong = run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_PREFETCH, seed, 2000, false);
-    ok(n_wrong > 1000, "queues that are not managed, rung when they are filled, with PREFETCH: %d of 2000 wrong", n_wrong);
+    ok(n_wrong > 1000,
+       "queues that are not managed, rung when they are filled, with PREFETCH: %d of 2000 wrong",
+       n_wrong);
     n_wrong = run_chain(PGAS_VERBS_ENGINE_STEP, PGAS_VERBS_SNIC_ALL, seed, 2000, false);
     ok(n_wrong > 1000, "the same with all adversaries: %d of 2000 wrong", n_wrong);
     return done();

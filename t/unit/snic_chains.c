@@ -1,6 +1,8 @@
-/* what: WAIT holds a queue until a completion queue has produced what it waits for, by indices that wrap; ENABLE alone lets managed
- *       queues go on, up to a position; entries that are rewritten before that are carried out as they are then, also by
- *       peers, while those of other queues are too late; a result that is used without a fence may not be there
+/* what: WAIT holds a queue until a completion queue has produced what it waits for, by indices that
+ * wrap; ENABLE alone lets managed
+ *       queues go on, up to a position; entries that are rewritten before that are carried out as
+ *       they are then, also by peers, while those of other queues are too late; a result that is
+ *       used without a fence may not be there
  * source: pgas/verbs.h; rdma-core's and DPDK's WAIT and SEND_EN */
 #include "t/unit/snic.h"
 #include "verbs_backend/wqe.h"
@@ -25,7 +27,8 @@ static void post_wait(const pair_t *p, pgas_verbs_cq_t *cq, uint32_t index)
     snic_post(p->qp[0], &wait);
 }
 
-static void post_enable(const pair_t *p, pgas_verbs_op_t op, pgas_verbs_qp_t *target, uint32_t index, uint32_t flags)
+static void post_enable(const pair_t *p, pgas_verbs_op_t op, pgas_verbs_qp_t *target,
+                        uint32_t index, uint32_t flags)
 {
     pgas_verbs_request_t enable = { .op = op, .qp = target, .index = index, .flags = flags };
     snic_post(p->qp[0], &enable);
@@ -82,7 +85,8 @@ static void waits_look_at_indices(void)
     post_wait(&p, events.cq[0], 0xffffff);
     post_wait(&p, events.cq[0], 0x800001);
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 1);
-    is_int(snic_take(dev, p.cq[0], got, 1), 1, "WAIT for what came before passes, half of the indices back");
+    is_int(snic_take(dev, p.cq[0], got, 1), 1,
+           "WAIT for what came before passes, half of the indices back");
     post_wait(&p, events.cq[0], 0x7ffff0);
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 2);
     is_int(snic_take(dev, p.cq[0], got, 1), 0, "WAIT for what comes much later does not");
@@ -91,7 +95,8 @@ static void waits_look_at_indices(void)
     pair_post(&other, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 3);
     is_int(snic_take(dev, other.cq[0], got, 1), 1, "nor does it hold up others");
     pgas_verbs_request_t wait = { .op = PGAS_VERBS_WAIT, .cq = events.cq[0] };
-    is_int(pgas_verbs_qp_post(other.qp[0], &wait, 1, NULL), PGAS_ERR_INVALID, "who is no master cannot wait");
+    is_int(pgas_verbs_qp_post(other.qp[0], &wait, 1, NULL), PGAS_ERR_INVALID,
+           "who is no master cannot wait");
     pair_close(&other);
     pair_close(&p);
     pair_close(&events);
@@ -168,7 +173,8 @@ static void enable_goes_up_to_a_position(void)
     }
     is_int(n_bad, 0, "it goes on up to what is enabled; what was enabled before changes nothing");
     pgas_verbs_request_t enable = { .op = PGAS_VERBS_SEND_ENABLE, .qp = p.qp[0] };
-    is_int(pgas_verbs_qp_post(p.qp[1], &enable, 1, NULL), PGAS_ERR_INVALID, "who is no master cannot enable");
+    is_int(pgas_verbs_qp_post(p.qp[1], &enable, 1, NULL), PGAS_ERR_INVALID,
+           "who is no master cannot enable");
     pair_close(&p);
     pair_close(&master);
     snic_must(pgas_verbs_close(dev), "close the device");
@@ -204,13 +210,14 @@ static void receive_queues_are_managed_too(void)
 
 typedef enum { BY_STORE, BY_PEER } rewriter_t;
 
-/* A write whose source address is rewritten after it was posted and, if the queue is not managed, rung. @return the byte that arrived:
- * 1 as it was posted, 2 as it was rewritten */
+/* A write whose source address is rewritten after it was posted and, if the queue is not managed,
+ * rung. @return the byte that arrived: 1 as it was posted, 2 as it was rewritten */
 static int rewritten(bool managed, rewriter_t by)
 {
     pgas_verbs_dev_t *dev = snic_device(STEP, adversary, seed);
     pair_t master, p, q;
-    uint32_t flags = PGAS_VERBS_QP_REMOTE_SLOTS | (managed ? PGAS_VERBS_QP_MANAGED_SEND : 0), slot_bytes = 0;
+    uint32_t flags = PGAS_VERBS_QP_REMOTE_SLOTS | (managed ? PGAS_VERBS_QP_MANAGED_SEND : 0),
+             slot_bytes = 0;
     pgas_verbs_mem_t slots;
     chain_pair(&master, dev, PGAS_VERBS_QP_MASTER);
     chain_pair(&p, dev, flags);
@@ -237,7 +244,8 @@ static int rewritten(bool managed, rewriter_t by)
             bail("the slots cannot be written to");
     }
     if (managed)
-        post_enable(&master, PGAS_VERBS_SEND_ENABLE, p.qp[0], pgas_verbs_qp_position(p.qp[0]), SIGNAL);
+        post_enable(&master, PGAS_VERBS_SEND_ENABLE, p.qp[0], pgas_verbs_qp_position(p.qp[0]),
+                    SIGNAL);
     snic_settle(dev);
     int arrived = p.bytes[1][0];
     pair_close(&q);
@@ -249,13 +257,15 @@ static int rewritten(bool managed, rewriter_t by)
 
 static void managed_entries_can_be_rewritten(void)
 {
-    is_int(rewritten(true, BY_STORE), 2, "an entry of a managed queue is rewritten before it is enabled");
+    is_int(rewritten(true, BY_STORE), 2,
+           "an entry of a managed queue is rewritten before it is enabled");
     is_int(rewritten(true, BY_PEER), 2, "the same by a peer's write");
     if ((adversary & PGAS_VERBS_SNIC_PREFETCH) != 0) {
         is_int(rewritten(false, BY_STORE), 1, "an entry of another queue is rewritten too late");
         is_int(rewritten(false, BY_PEER), 1, "the same by a peer's write");
     } else {
-        is_int(rewritten(false, BY_STORE), 2, "without an adversary it goes well with another queue, too");
+        is_int(rewritten(false, BY_STORE), 2,
+               "without an adversary it goes well with another queue, too");
         skip(1, "the write and the entry run at the same time");
     }
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1);
@@ -269,8 +279,8 @@ static void managed_entries_can_be_rewritten(void)
     snic_must(pgas_verbs_close(dev), "close the device");
 }
 
-/* An entry that is rung and enabled is rewritten by one behind it: never seen in time. By one before it, of the same queue, enabled
- * apart: always. */
+/* An entry that is rung and enabled is rewritten by one behind it: never seen in time. By one
+ * before it, of the same queue, enabled apart: always. */
 static void entries_rewrite_the_next(void)
 {
     pgas_verbs_dev_t *dev = snic_device(STEP, adversary, seed);
@@ -283,14 +293,16 @@ static void entries_rewrite_the_next(void)
     opts.flags = PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_MANAGED_SEND;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
     snic_must(pgas_verbs_qp_buffer(p.qp[0], &slots, &slot_bytes), "the slots");
-    uint32_t n_slots = (uint32_t)(slots.bytes / slot_bytes), first = pgas_verbs_qp_position(p.qp[0]);
+    uint32_t n_slots = (uint32_t)(slots.bytes / slot_bytes),
+             first = pgas_verbs_qp_position(p.qp[0]);
     uint64_t address = htobe64((uintptr_t)p.bytes[0] + 33);
     p.bytes[0][32] = 1;
     p.bytes[0][33] = 2;
     memcpy(p.bytes[0], &address, 8);
     pgas_verbs_span_t span = pair_span(&p, 0, 0, 8);
     pgas_verbs_request_t rewrite = pair_request(&p, PGAS_VERBS_WRITE, &span, 0, 1);
-    rewrite.remote_addr = (uintptr_t)slots.addr + (size_t)((first + 1) % n_slots) * slot_bytes + 2 * PGASI_WQE_SEGMENT + 8;
+    rewrite.remote_addr = (uintptr_t)slots.addr + (size_t)((first + 1) % n_slots) * slot_bytes +
+                          2 * PGASI_WQE_SEGMENT + 8;
     rewrite.rkey = slots.rkey;
     snic_post(p.qp[0], &rewrite);
     pair_post(&p, PGAS_VERBS_WRITE, 32, 0, 1, SIGNAL, 2);
@@ -299,7 +311,8 @@ static void entries_rewrite_the_next(void)
     post_enable(&master, PGAS_VERBS_SEND_ENABLE, p.qp[0], first + 2, 0);
     bool good = snic_take(dev, p.cq[0], got, 1) == 1 && is_done(&got[0], 1, PGAS_OK);
     good = good && snic_take(dev, p.cq[0], got, 1) == 1 && is_done(&got[0], 2, PGAS_OK);
-    ok(good && p.bytes[1][0] == 2, "an entry of a managed queue rewrites the next, which is enabled when that is done");
+    ok(good && p.bytes[1][0] == 2,
+       "an entry of a managed queue rewrites the next, which is enabled when that is done");
     pair_close(&p);
     pair_close(&master);
     snic_must(pgas_verbs_close(dev), "close the device");
@@ -335,7 +348,8 @@ static void results_come_late_without_fence(void)
     }
     is_int(n_fenced, 100, "a result that is used behind a fence is right");
     if ((adversary & PGAS_VERBS_SNIC_DELAY) != 0)
-        ok(n_right > 0 && n_right < 100, "without, it is wrong for some seeds (right %d of 100)", n_right);
+        ok(n_right > 0 && n_right < 100, "without, it is wrong for some seeds (right %d of 100)",
+           n_right);
     else
         is_int(n_right, 100, "without, it is right as long as nothing is late");
 }
@@ -352,13 +366,14 @@ static uint64_t trace(uint64_t with_seed)
         pair_on(&pairs[i], dev, NULL, PGAS_VERBS_ACCESS_ALL);
         memset(pairs[i].bytes[0], 1, 64);
         for (uint32_t k = 0; k < 16; k++)
-            pair_post(&pairs[i], k % 3 ? PGAS_VERBS_WRITE : PGAS_VERBS_READ, k % 3 ? k : 512 + k, k % 3 ? k : 0, 1, SIGNAL,
-                      k);
+            pair_post(&pairs[i], k % 3 ? PGAS_VERBS_WRITE : PGAS_VERBS_READ, k % 3 ? k : 512 + k,
+                      k % 3 ? k : 0, 1, SIGNAL, k);
     }
     for (int step = 0; pgas_verbs_snic_step(dev); step++) {
         for (int i = 0; i < 4; i++)
             for (int k = 0; k < 16; k++)
-                hash = (hash ^ (uint64_t)(pairs[i].bytes[1][k] + pairs[i].bytes[0][512 + k])) * 1099511628211u;
+                hash = (hash ^ (uint64_t)(pairs[i].bytes[1][k] + pairs[i].bytes[0][512 + k])) *
+                       1099511628211u;
     }
     for (int i = 0; i < 4; i++)
         pair_close(&pairs[i]);

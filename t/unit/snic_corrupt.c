@@ -1,7 +1,7 @@
 /* t/unit/snic_corrupt.c
- *   what:   random words in the software NIC's regions crash neither the owner, nor a peer, nor the process that executes, which
- *           goes on serving others. The test spares lock words: a write to them stops the others,
- *           which the same user can do anyway
+ *   what:   random words in the software NIC's regions crash neither the owner, nor a peer, nor the
+ *           process that executes, which goes on serving others. The test spares lock words: a
+ *           write to them stops the others, which the same user can do anyway
  *   needs:  no-sanitizers
  *   log:    snic
  *   source: verbs_backend/README.md; random words, half of them nearly right */
@@ -19,11 +19,11 @@
 #include "t/tap.h"
 #include "verbs_backend/snic.h"
 
-#define TRIALS 60
-#define STEPS 120
-#define PLACES 4u      /* of each table that are in use */
+#define TRIALS      60
+#define STEPS       120
+#define PLACES      4u /* of each table that are in use */
 #define ARENA_BYTES (256u << 10)
-#define GUARD_S 20
+#define GUARD_S     20
 
 static char name[64];
 
@@ -35,7 +35,7 @@ typedef struct {
     pgas_verbs_qp_t *qp, *shared; /* the second receives by srq */
     pgas_verbs_mem_t mem, plain;
     snic_region_t *region;
-    uint64_t addr[2];    /* of the other end's memory */
+    uint64_t addr[2]; /* of the other end's memory */
     uint32_t rkey[2];
 } side_t;
 
@@ -53,16 +53,17 @@ static snic_region_t *map_own_region(void)
 {
     DIR *folder = opendir("/proc/self/fd");
     snic_region_t *region = NULL;
-    for (struct dirent *entry; folder != NULL && region == NULL && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; folder != NULL && !region && (entry = readdir(folder));) {
         char path[300], target[128] = "";
         snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
-        if (readlink(path, target, sizeof target - 1) < 0 || strncmp(target, "/memfd:pgas-snic ", 17) != 0)
+        if (readlink(path, target, sizeof target - 1) < 0 ||
+            strncmp(target, "/memfd:pgas-snic ", 17) != 0)
             continue;
-        void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                         atoi(entry->d_name), 0);
+        void *map = mmap(NULL, SNIC_REGION_BYTES + SNIC_ARENA_BYTES, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_NORESERVE, atoi(entry->d_name), 0);
         region = map == MAP_FAILED ? NULL : map;
     }
-    if (folder != NULL)
+    if (folder)
         closedir(folder);
     return region;
 }
@@ -73,7 +74,8 @@ static void must(pgas_status_t status)
         _exit(60);
 }
 
-static void begin(side_t *s, pgas_verbs_engine_t engine, uint32_t adversary, uint64_t seed, int socket)
+static void begin(side_t *s, pgas_verbs_engine_t engine, uint32_t adversary, uint64_t seed,
+                  int socket)
 {
     pgas_verbs_dev_opts_t dev = PGAS_VERBS_DEV_OPTS_INIT;
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
@@ -100,7 +102,7 @@ static void begin(side_t *s, pgas_verbs_engine_t engine, uint32_t adversary, uin
     mine.addr[1] = (uintptr_t)plain;
     mine.rkey[0] = s->mem.rkey;
     mine.rkey[1] = s->plain.rkey;
-    if (s->region == NULL || write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
+    if (!s->region || write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
         read(socket, &theirs, sizeof theirs) != (ssize_t)sizeof theirs)
         _exit(61);
     must(pgas_verbs_qp_connect(s->qp, &theirs.qp));
@@ -119,26 +121,41 @@ static void receive(const side_t *s)
 
 static void post(const side_t *s, pgasi_rng_t *rng)
 {
-    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_SEND, PGAS_VERBS_SEND_IMM, PGAS_VERBS_WRITE, PGAS_VERBS_WRITE_IMM, PGAS_VERBS_READ,
-                                           PGAS_VERBS_CSWAP, PGAS_VERBS_FADD, PGAS_VERBS_NOP };
+    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_SEND,  PGAS_VERBS_SEND_IMM,
+                                           PGAS_VERBS_WRITE, PGAS_VERBS_WRITE_IMM,
+                                           PGAS_VERBS_READ,  PGAS_VERBS_CSWAP,
+                                           PGAS_VERBS_FADD,  PGAS_VERBS_NOP };
     pgas_verbs_op_t op = ops[pgasi_rng_below(rng, PGASI_ARRAY_LENGTH(ops))];
     int which = (int)pgasi_rng_below(rng, 2);
-    uint32_t bytes = op == PGAS_VERBS_CSWAP || op == PGAS_VERBS_FADD ? 8 : (uint32_t)pgasi_rng_below(rng, 64);
-    uint32_t flags = (uint32_t)pgasi_rng_below(rng, 8) | (op <= PGAS_VERBS_WRITE_IMM ? (uint32_t)pgasi_rng_below(rng, 2) * 8 : 0);
-    pgas_verbs_span_t span = { (uintptr_t)s->mem.addr + 8 * pgasi_rng_below(rng, 256), bytes, s->mem.lkey };
-    const pgas_verbs_request_t r = { .op = op, .flags = flags, .id = 1, .spans = &span, .n_spans = op != PGAS_VERBS_NOP,
-                                     .remote_addr = s->addr[which] + 8 * pgasi_rng_below(rng, 256), .rkey = s->rkey[which] };
+    uint32_t bytes =
+        op == PGAS_VERBS_CSWAP || op == PGAS_VERBS_FADD ? 8 : (uint32_t)pgasi_rng_below(rng, 64);
+    uint32_t flags = (uint32_t)pgasi_rng_below(rng, 8) |
+                     (op <= PGAS_VERBS_WRITE_IMM ? (uint32_t)pgasi_rng_below(rng, 2) * 8 : 0);
+    pgas_verbs_span_t span = { (uintptr_t)s->mem.addr + 8 * pgasi_rng_below(rng, 256), bytes,
+                               s->mem.lkey };
+    const pgas_verbs_request_t r = { .op = op,
+                                     .flags = flags,
+                                     .id = 1,
+                                     .spans = &span,
+                                     .n_spans = op != PGAS_VERBS_NOP,
+                                     .remote_addr = s->addr[which] + 8 * pgasi_rng_below(rng, 256),
+                                     .rkey = s->rkey[which] };
     pgas_verbs_qp_post(pgasi_rng_below(rng, 2) ? s->qp : s->shared, &r, 1, NULL);
 }
 
 static uint32_t a_value(uint32_t now, pgasi_rng_t *rng)
 {
-    static const uint32_t often[] = { 0, 1, 2, 0x7fffffff, 0x80000000, 0xffffffff, 4096, 16, 31, 32, 64, 0xfff0 };
+    static const uint32_t often[] = { 0,    1,  2,  0x7fffffff, 0x80000000, 0xffffffff,
+                                      4096, 16, 31, 32,         64,         0xfff0 };
     switch (pgasi_rng_below(rng, 4)) {
-    case 0: return often[pgasi_rng_below(rng, PGASI_ARRAY_LENGTH(often))];
-    case 1: return now ^ UINT32_C(1) << pgasi_rng_below(rng, 32);
-    case 2: return now + (uint32_t)pgasi_rng_below(rng, 64) - 32;
-    default: return (uint32_t)pgasi_rng_u64(rng);
+    case 0:
+        return often[pgasi_rng_below(rng, PGASI_ARRAY_LENGTH(often))];
+    case 1:
+        return now ^ UINT32_C(1) << pgasi_rng_below(rng, 32);
+    case 2:
+        return now + (uint32_t)pgasi_rng_below(rng, 64) - 32;
+    default:
+        return (uint32_t)pgasi_rng_u64(rng);
     }
 }
 
@@ -151,10 +168,14 @@ static void spoil(snic_region_t *region, pgasi_rng_t *rng)
         size_t lock; /* where its lock is; the size if it has none */
     } parts[] = { { &region->magic, offsetof(snic_region_t, lock), offsetof(snic_region_t, lock) },
                   { region->active, 64, 64 },
-                  { &region->mrs[SNIC_MR_FIRST + pgasi_rng_below(rng, PLACES)], sizeof region->mrs[0], sizeof region->mrs[0] },
-                  { &region->cqs[pgasi_rng_below(rng, PLACES)], sizeof region->cqs[0], offsetof(snic_cq_t, lock) },
-                  { &region->srqs[pgasi_rng_below(rng, PLACES)], sizeof region->srqs[0], offsetof(snic_srq_t, lock) },
-                  { &region->qps[pgasi_rng_below(rng, PLACES)], sizeof region->qps[0], offsetof(snic_qp_t, lock) },
+                  { &region->mrs[SNIC_MR_FIRST + pgasi_rng_below(rng, PLACES)],
+                    sizeof region->mrs[0], sizeof region->mrs[0] },
+                  { &region->cqs[pgasi_rng_below(rng, PLACES)], sizeof region->cqs[0],
+                    offsetof(snic_cq_t, lock) },
+                  { &region->srqs[pgasi_rng_below(rng, PLACES)], sizeof region->srqs[0],
+                    offsetof(snic_srq_t, lock) },
+                  { &region->qps[pgasi_rng_below(rng, PLACES)], sizeof region->qps[0],
+                    offsetof(snic_qp_t, lock) },
                   { (char *)region + SNIC_REGION_BYTES, ARENA_BYTES, ARENA_BYTES } };
     size_t i = (size_t)pgasi_rng_below(rng, PGASI_ARRAY_LENGTH(parts));
     size_t at = (size_t)pgasi_rng_below(rng, parts[i].bytes / 4) * 4;
@@ -199,7 +220,8 @@ static void end(side_t *s)
 
 static int one_end(pgas_verbs_engine_t engine, uint64_t seed, int socket)
 {
-    static const uint32_t adversaries[] = { 0, 0, PGAS_VERBS_SNIC_ALL, PGAS_VERBS_SNIC_DELAY, PGAS_VERBS_SNIC_PREFETCH };
+    static const uint32_t adversaries[] = { 0, 0, PGAS_VERBS_SNIC_ALL, PGAS_VERBS_SNIC_DELAY,
+                                            PGAS_VERBS_SNIC_PREFETCH };
     side_t s;
     char byte = 0;
     alarm(GUARD_S);
@@ -236,7 +258,8 @@ static bool trial(pgas_verbs_engine_t engine, uint64_t seed)
         int status;
         waitpid(pids[i], &status, 0);
         if (WIFSIGNALED(status) || WEXITSTATUS(status) != 0) {
-            diag("seed %llu: end %d: %s %d", (unsigned long long)seed, i, WIFSIGNALED(status) ? "signal" : "status",
+            diag("seed %llu: end %d: %s %d", (unsigned long long)seed, i,
+                 WIFSIGNALED(status) ? "signal" : "status",
                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
             bad++;
         }
@@ -249,8 +272,9 @@ static void trials(pgas_verbs_engine_t engine, uint64_t seed, const char *text)
     int n_bad = 0;
     for (uint64_t i = 0; i < TRIALS && n_bad < 5; i++)
         n_bad += !trial(engine, seed + i);
-    is_int(n_bad, 0, "%s: %d pairs of processes, whose regions they spoil, come to their end, from seed %llu", text, TRIALS,
-           (unsigned long long)seed);
+    is_int(n_bad, 0,
+           "%s: %d pairs of processes, whose regions they spoil, come to their end, from seed %llu",
+           text, TRIALS, (unsigned long long)seed);
 }
 
 int main(void)
@@ -269,7 +293,8 @@ int main(void)
     while (pgas_verbs_snic_query(name, &info) != PGAS_OK)
         usleep(100);
     trials(PGAS_VERBS_ENGINE_PROCESS, seed, "process");
-    ok(pgas_verbs_snic_query(name, &info) == PGAS_OK && info.pid == (int)nic, "the process that executes is still the same");
+    ok(pgas_verbs_snic_query(name, &info) == PGAS_OK && info.pid == (int)nic,
+       "the process that executes is still the same");
     kill(nic, SIGKILL);
     waitpid(nic, NULL, 0);
     return done();

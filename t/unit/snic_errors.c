@@ -1,6 +1,7 @@
-/* what: an error completes what caused it and all behind it, on both sides; receivers that have no buffer are tried
- *       again, or given up; queues that run over are errors unless that is to be ignored; who closes is noticed, whatever
- *       is under way; options out of range open no queue pair
+/* what: an error completes what caused it and all behind it, on both sides; receivers that have no
+ * buffer are tried
+ *       again, or given up; queues that run over are errors unless that is to be ignored; who
+ *       closes is noticed, whatever is under way; options out of range open no queue pair
  * needs: tsan-ok
  * source: pgas/verbs.h; the InfiniBand architecture */
 #include "t/unit/snic.h"
@@ -19,8 +20,12 @@ static void sends_fit_or_fail(void)
     static const struct {
         uint32_t sent, room;
         pgas_status_t sender, receiver;
-    } sizes[] = { { 64, 64, PGAS_OK, PGAS_OK }, { 63, 64, PGAS_OK, PGAS_OK }, { 65, 64, PGAS_ERR_INVALID, PGAS_ERR_LIMIT },
-                  { 0, 64, PGAS_OK, PGAS_OK },  { 0, 0, PGAS_OK, PGAS_OK },   { 1, 0, PGAS_ERR_INVALID, PGAS_ERR_LIMIT } };
+    } sizes[] = { { 64, 64, PGAS_OK, PGAS_OK },
+                  { 63, 64, PGAS_OK, PGAS_OK },
+                  { 65, 64, PGAS_ERR_INVALID, PGAS_ERR_LIMIT },
+                  { 0, 64, PGAS_OK, PGAS_OK },
+                  { 0, 0, PGAS_OK, PGAS_OK },
+                  { 1, 0, PGAS_ERR_INVALID, PGAS_ERR_LIMIT } };
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(sizes); i++) {
         pair_t p;
         pgas_verbs_completion_t got[2][3];
@@ -30,13 +35,16 @@ static void sends_fit_or_fail(void)
         pair_recv(&p, 1, 512, 64, 101);
         pair_post(&p, PGAS_VERBS_SEND, 0, 0, sizes[i].sent, SIGNAL, 1);
         pair_post(&p, PGAS_VERBS_SEND, 0, 0, 8, SIGNAL, 2);
-        bool good = snic_take(p.dev, p.cq[0], got[0], 3) == 2 && snic_take(p.dev, p.cq[1], got[1], 3) == 2,
+        bool good = snic_take(p.dev, p.cq[0], got[0], 3) == 2 &&
+                    snic_take(p.dev, p.cq[1], got[1], 3) == 2,
              all = sizes[i].sender == PGAS_OK;
-        good = good && is_done(&got[0][0], 1, sizes[i].sender) && is_done(&got[0][1], 2, all ? PGAS_OK : PGAS_ERR_PEER);
-        good =
-            good && is_done(&got[1][0], 100, sizes[i].receiver) && is_done(&got[1][1], 101, all ? PGAS_OK : PGAS_ERR_PEER);
+        good = good && is_done(&got[0][0], 1, sizes[i].sender) &&
+               is_done(&got[0][1], 2, all ? PGAS_OK : PGAS_ERR_PEER);
+        good = good && is_done(&got[1][0], 100, sizes[i].receiver) &&
+               is_done(&got[1][1], 101, all ? PGAS_OK : PGAS_ERR_PEER);
         if (all)
-            good = good && got[1][0].bytes == sizes[i].sent && memcmp(p.bytes[1], p.bytes[0], sizes[i].sent) == 0;
+            good = good && got[1][0].bytes == sizes[i].sent &&
+                   memcmp(p.bytes[1], p.bytes[0], sizes[i].sent) == 0;
         for (uint32_t k = all ? sizes[i].sent : 0; k < 512; k++)
             good = good && p.bytes[1][k] == 0;
         ok(good, "a SEND of %u bytes to a buffer of %u", sizes[i].sent, sizes[i].room);
@@ -44,7 +52,8 @@ static void sends_fit_or_fail(void)
     }
 }
 
-/* Posts that fail at the k-th: those before are done, without signal in silence; all behind are flushed, signaled or not. */
+/* Posts that fail at the k-th: those before are done, without signal in silence; all behind are
+ * flushed, signaled or not. */
 static void all_behind_an_error_is_flushed(void)
 {
     pair_t p;
@@ -58,14 +67,17 @@ static void all_behind_an_error_is_flushed(void)
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 2);
     pair_post(&p, PGAS_VERBS_WRITE, 0, SNIC_BYTES, 8, 0, 3); /* beyond its memory */
     for (uint64_t i = 0; i < N_BEHIND; i++)
-        pair_post(&p, i % 2 ? PGAS_VERBS_SEND : PGAS_VERBS_WRITE, 0, 8, 8, i % 2 ? SIGNAL : 0, 4 + i);
+        pair_post(&p, i % 2 ? PGAS_VERBS_SEND : PGAS_VERBS_WRITE, 0, 8, 8, i % 2 ? SIGNAL : 0,
+                  4 + i);
     int n = snic_take(p.dev, p.cq[0], got[0], 20);
-    is_int(n, 2 + N_BEHIND + 3, "one that was asked for, the error, those behind it, and the receive buffers here");
+    is_int(n, 2 + N_BEHIND + 3,
+           "one that was asked for, the error, those behind it, and the receive buffers here");
     bool good = is_done(&got[0][0], 2, PGAS_OK) && is_done(&got[0][1], 3, PGAS_ERR_RANGE);
     int n_sends = 0, n_recvs = 0;
     for (int i = 2; i < n; i++) {
         bool recv = got[0][i].op == PGAS_VERBS_RECV;
-        good = good && is_done(&got[0][i], recv ? 200u + (uint64_t)n_recvs : 4u + (uint64_t)n_sends, PGAS_ERR_PEER);
+        good = good && is_done(&got[0][i], recv ? 200u + (uint64_t)n_recvs : 4u + (uint64_t)n_sends,
+                               PGAS_ERR_PEER);
         n_sends += !recv;
         n_recvs += recv;
     }
@@ -98,15 +110,19 @@ static void bad_receive_buffers_are_refused(void)
         span.lkey ^= buffers[i].key;
         pgas_verbs_mem_t readable = { .addr = NULL };
         if (buffers[i].for_reads)
-            snic_must(pgas_verbs_mem_register(p.dev, p.bytes[1], SNIC_BYTES, PGAS_VERBS_REMOTE_READ, &readable), "memory");
+            snic_must(pgas_verbs_mem_register(p.dev, p.bytes[1], SNIC_BYTES, PGAS_VERBS_REMOTE_READ,
+                                              &readable),
+                      "memory");
         span.lkey = buffers[i].for_reads ? readable.lkey : span.lkey;
         pgas_verbs_recv_t recv = { 100, &span, 1 };
         snic_must(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), "a receive buffer");
         memset(p.bytes[0], 1, 16);
         pair_post(&p, PGAS_VERBS_SEND, 0, 0, 16, SIGNAL, 1);
-        bool good = snic_take(p.dev, p.cq[0], got[0], 2) == 1 && snic_take(p.dev, p.cq[1], got[1], 2) == 1;
-        ok(good && is_done(&got[0][0], 1, PGAS_ERR_TRANSPORT) && is_done(&got[1][0], 100, PGAS_ERR_RANGE) &&
-               p.bytes[1][SNIC_BYTES - 1] == 0 && p.bytes[1][0] == 0,
+        bool good =
+            snic_take(p.dev, p.cq[0], got[0], 2) == 1 && snic_take(p.dev, p.cq[1], got[1], 2) == 1;
+        ok(good && is_done(&got[0][0], 1, PGAS_ERR_TRANSPORT) &&
+               is_done(&got[1][0], 100, PGAS_ERR_RANGE) && p.bytes[1][SNIC_BYTES - 1] == 0 &&
+               p.bytes[1][0] == 0,
            "a receive buffer %s", buffers[i].what);
         pgas_verbs_mem_release(p.dev, &readable);
         pair_close(&p);
@@ -151,15 +167,17 @@ static void tries_without_end_go_on(pgas_verbs_op_t op)
     pair_post(&p, PGAS_VERBS_WRITE, 0, 1024, 8, SIGNAL, 2);
     for (int i = 0; i < 1000; i++)
         pgas_verbs_snic_step(p.dev);
-    ok(pgas_verbs_cq_poll(p.cq[0], got, 3) == 0 && p.bytes[1][1024] == 0, "nothing is done, and nothing behind it");
+    ok(pgas_verbs_cq_poll(p.cq[0], got, 3) == 0 && p.bytes[1][1024] == 0,
+       "nothing is done, and nothing behind it");
     pair_recv(&p, 1, 0, 64, 100);
-    ok(snic_take(p.dev, p.cq[0], got, 2) == 2 && is_done(&got[0], 1, PGAS_OK) && is_done(&got[1], 2, PGAS_OK) &&
-           p.bytes[1][1024] == 7,
+    ok(snic_take(p.dev, p.cq[0], got, 2) == 2 && is_done(&got[0], 1, PGAS_OK) &&
+           is_done(&got[1], 2, PGAS_OK) && p.bytes[1][1024] == 7,
        "a buffer, and all goes on");
     pair_close(&p);
 }
 
-/* The same by the engines that run by themselves: the buffer comes when the sender has waited for long. */
+/* The same by the engines that run by themselves: the buffer comes when the sender has waited for
+ * long. */
 static void engines_try_again(pgas_verbs_engine_t engine)
 {
     pgas_verbs_completion_t got[1];
@@ -170,8 +188,8 @@ static void engines_try_again(pgas_verbs_engine_t engine)
     for (int i = 0; i < 1000; i++)
         n += pgas_verbs_cq_poll(p.cq[0], got, 1);
     pair_recv(&p, 1, 0, 64, 100);
-    ok(n == 0 && snic_await(p.cq[0], got, 1) == 1 && is_done(&got[0], 1, PGAS_OK), "engine %d tries again by itself",
-       (int)engine);
+    ok(n == 0 && snic_await(p.cq[0], got, 1) == 1 && is_done(&got[0], 1, PGAS_OK),
+       "engine %d tries again by itself", (int)engine);
     pair_close(&p);
 }
 
@@ -192,9 +210,10 @@ static void closed_peers_do_not_answer(bool before)
     if (before)
         pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 1);
     pair_post(&p, PGAS_VERBS_WRITE, 0, 0, 8, SIGNAL, 2);
-    ok(snic_take(p.dev, p.cq[0], got, 3) == 2 && is_done(&got[0], 1, PGAS_ERR_PEER) && is_done(&got[1], 2, PGAS_ERR_PEER) &&
-           got[0].syndrome != got[1].syndrome,
-       "a peer that was closed %s: retries are exceeded, what is behind is flushed", before ? "before" : "meanwhile");
+    ok(snic_take(p.dev, p.cq[0], got, 3) == 2 && is_done(&got[0], 1, PGAS_ERR_PEER) &&
+           is_done(&got[1], 2, PGAS_ERR_PEER) && got[0].syndrome != got[1].syndrome,
+       "a peer that was closed %s: retries are exceeded, what is behind is flushed",
+       before ? "before" : "meanwhile");
     pair_close(&p);
 }
 
@@ -204,7 +223,9 @@ static void peers_in_error_do_not_answer(void)
     pgas_verbs_completion_t got[3];
     pair_t p;
     pair_open(&p, STEP, adversary, 1);
-    pgas_verbs_request_t bad = { .op = PGAS_VERBS_READ, .flags = SIGNAL, .id = 9, .rkey = 0x40000000 };
+    pgas_verbs_request_t bad = {
+        .op = PGAS_VERBS_READ, .flags = SIGNAL, .id = 9, .rkey = 0x40000000
+    };
     pgas_verbs_span_t span = pair_span(&p, 1, 0, 8);
     bad.spans = &span;
     bad.n_spans = 1;
@@ -214,11 +235,13 @@ static void peers_in_error_do_not_answer(void)
     pgas_verbs_request_t request = pair_request(&p, PGAS_VERBS_WRITE, &own, 0, 1);
     pgas_status_t status = pgas_verbs_qp_post(p.qp[0], &request, 1, NULL);
     int n = snic_take(p.dev, p.cq[0], got, 3);
-    ok(good && (status == PGAS_ERR_PEER || (n == 1 && is_done(&got[0], 1, PGAS_ERR_PEER))), "a peer in error");
+    ok(good && (status == PGAS_ERR_PEER || (n == 1 && is_done(&got[0], 1, PGAS_ERR_PEER))),
+       "a peer in error");
     pair_close(&p);
 }
 
-/* Random traffic on two pairs of one device; one end is closed in the middle. The other pair notices nothing. */
+/* Random traffic on two pairs of one device; one end is closed in the middle. The other pair
+ * notices nothing. */
 static void close_while_traffic(pgas_verbs_engine_t engine)
 {
     int n_bad = 0;
@@ -281,7 +304,8 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
     pgas_verbs_cq_t *small = NULL;
     pair_t p;
     pgas_verbs_dev_t *dev = snic_device(STEP, 0, 1);
-    snic_must(pgas_verbs_cq_open(dev, 4, ignore ? PGAS_VERBS_CQ_IGNORE_OVERRUN : 0, &small), "a small queue");
+    snic_must(pgas_verbs_cq_open(dev, 4, ignore ? PGAS_VERBS_CQ_IGNORE_OVERRUN : 0, &small),
+              "a small queue");
     opts.send_cq = small;
     pair_on(&p, dev, &opts, PGAS_VERBS_ACCESS_ALL);
     memset(p.bytes[0], 5, 64);
@@ -297,7 +321,8 @@ static void completion_queues_die_or_are_overwritten(bool ignore)
     if (ignore)
         ok(n_arrived == 32 && polled == 0, "overrun is ignored: all %d are done", n_arrived);
     else
-        ok(n_arrived < 32 && n_arrived >= 4 && polled == -1, "overrun: after %d requests the queue is dead", n_arrived);
+        ok(n_arrived < 32 && n_arrived >= 4 && polled == -1,
+           "overrun: after %d requests the queue is dead", n_arrived);
     if (!ignore) {
         ok(pgas_verbs_cq_wait(small, 1000) == PGAS_ERR_TRANSPORT, "who waits for it is told");
         pgas_verbs_request_t more = { .op = PGAS_VERBS_NOP, .flags = SIGNAL };
@@ -341,22 +366,31 @@ static void options_are_checked(void)
 #define WITH(field, value) (changed = good, changed.field = (value), gives(dev, &changed))
     is_int(gives(dev, &good), PGAS_OK, "the defaults");
     ok(gives(NULL, &good) == PGAS_ERR_INVALID && gives(dev, NULL) == PGAS_ERR_INVALID &&
-           pgas_verbs_qp_open(dev, &good, NULL) == PGAS_ERR_INVALID && WITH(size, sizeof good - 8) == PGAS_ERR_INVALID,
+           pgas_verbs_qp_open(dev, &good, NULL) == PGAS_ERR_INVALID &&
+           WITH(size, sizeof good - 8) == PGAS_ERR_INVALID,
        "no device, no options, no place, options of another size");
-    ok(WITH(send_cq, NULL) == PGAS_ERR_INVALID && WITH(recv_cq, NULL) == PGAS_ERR_INVALID, "no queue");
+    ok(WITH(send_cq, NULL) == PGAS_ERR_INVALID && WITH(recv_cq, NULL) == PGAS_ERR_INVALID,
+       "no queue");
     ok(WITH(send_cq, other_cq) == PGAS_ERR_INVALID && WITH(recv_cq, other_cq) == PGAS_ERR_INVALID &&
            WITH(srq, other_srq) == PGAS_ERR_INVALID,
        "a queue of another device");
-    ok(WITH(send_depth, 1) == PGAS_OK && WITH(send_depth, 0) == PGAS_ERR_INVALID, "a depth of 1 at least");
-    ok(WITH(send_spans, 1) == PGAS_OK && WITH(send_spans, 0) == PGAS_ERR_INVALID, "a span at least");
+    ok(WITH(send_depth, 1) == PGAS_OK && WITH(send_depth, 0) == PGAS_ERR_INVALID,
+       "a depth of 1 at least");
+    ok(WITH(send_spans, 1) == PGAS_OK && WITH(send_spans, 0) == PGAS_ERR_INVALID,
+       "a span at least");
     ok(WITH(reads_max, 1) == PGAS_OK && WITH(reads_max, 0) == PGAS_ERR_INVALID, "a read at least");
     ok(WITH(retry, 7) == PGAS_OK && WITH(retry, 8) == PGAS_ERR_INVALID, "7 tries at most");
-    ok(WITH(rnr_retry, 7) == PGAS_OK && WITH(rnr_retry, 8) == PGAS_ERR_INVALID, "and 7 of no receive buffer");
-    ok(WITH(access, 0) == PGAS_OK && WITH(access, PGAS_VERBS_ACCESS_ALL + 1) == PGAS_ERR_INVALID, "kinds of access");
-    ok(WITH(flags, PGAS_VERBS_QP_IGNORE_OVERRUN) == PGAS_OK && WITH(flags, 2 * PGAS_VERBS_QP_IGNORE_OVERRUN) == PGAS_ERR_INVALID,
+    ok(WITH(rnr_retry, 7) == PGAS_OK && WITH(rnr_retry, 8) == PGAS_ERR_INVALID,
+       "and 7 of no receive buffer");
+    ok(WITH(access, 0) == PGAS_OK && WITH(access, PGAS_VERBS_ACCESS_ALL + 1) == PGAS_ERR_INVALID,
+       "kinds of access");
+    ok(WITH(flags, PGAS_VERBS_QP_IGNORE_OVERRUN) == PGAS_OK &&
+           WITH(flags, 2 * PGAS_VERBS_QP_IGNORE_OVERRUN) == PGAS_ERR_INVALID,
        "flags");
-    ok(WITH(send_depth, UINT32_MAX) == PGAS_ERR_LIMIT && WITH(recv_depth, UINT32_MAX) == PGAS_ERR_LIMIT &&
-           WITH(send_spans, UINT32_MAX) == PGAS_ERR_LIMIT && WITH(recv_spans, UINT32_MAX) == PGAS_ERR_LIMIT &&
+    ok(WITH(send_depth, UINT32_MAX) == PGAS_ERR_LIMIT &&
+           WITH(recv_depth, UINT32_MAX) == PGAS_ERR_LIMIT &&
+           WITH(send_spans, UINT32_MAX) == PGAS_ERR_LIMIT &&
+           WITH(recv_spans, UINT32_MAX) == PGAS_ERR_LIMIT &&
            WITH(inline_max, UINT32_MAX) == PGAS_ERR_LIMIT,
        "what is beyond the limits");
 #undef WITH

@@ -1,13 +1,14 @@
 /* t/unit/snic_laps.c
- *   what:   a managed queue whose entries are posted once and run for many laps: an ENABLE beyond what was posted runs the ring again,
- *           a patch that comes before a message on its connection is seen by the entry behind the message's WAIT, under every
- *           adversary; a patch that comes behind the message is not
+ *   what:   a managed queue whose entries are posted once and run for many laps: an ENABLE beyond
+ *           what was posted runs the ring again, a patch that comes before a message on its
+ *           connection is seen by the entry behind the message's WAIT, under every adversary; a
+ *           patch that comes behind the message is not
  *   needs:  tsan-ok
  *   source: pgas/verbs.h, "chains" */
 #include <endian.h>
 #include "t/unit/snic.h"
 
-#define ROUNDS 300
+#define ROUNDS  300
 #define N_WORDS 15 /* not the number of slots: each lap has other words in a slot */
 
 typedef struct {
@@ -19,7 +20,8 @@ typedef struct {
     uint32_t slot_bytes, n_slots, first;
 } chain_t;
 
-static pgas_verbs_qp_t *make_qp(const chain_t *c, pgas_verbs_cq_t *send_cq, pgas_verbs_cq_t *recv_cq, uint32_t flags)
+static pgas_verbs_qp_t *make_qp(const chain_t *c, pgas_verbs_cq_t *send_cq,
+                                pgas_verbs_cq_t *recv_cq, uint32_t flags)
 {
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
     opts.send_depth = opts.recv_depth = 8;
@@ -55,7 +57,8 @@ static void open_chain(chain_t *c, uint32_t adversary, uint64_t seed)
     c->server = make_qp(c, c->unseen, c->arrived, 0);
     c->master = make_qp(c, c->enabled, c->enabled, PGAS_VERBS_QP_MASTER);
     c->ring = make_qp(c, c->unseen, c->unseen,
-                      PGAS_VERBS_QP_MANAGED_SEND | PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_IGNORE_OVERRUN);
+                      PGAS_VERBS_QP_MANAGED_SEND | PGAS_VERBS_QP_REMOTE_SLOTS |
+                          PGAS_VERBS_QP_IGNORE_OVERRUN);
     c->back = make_qp(c, c->sent, c->answered, 0);
     snic_connect(c->client, c->server);
     snic_connect(c->server, c->client);
@@ -65,10 +68,15 @@ static void open_chain(chain_t *c, uint32_t adversary, uint64_t seed)
     c->first = pgas_verbs_qp_position(c->ring);
     snic_must(pgas_verbs_qp_buffer(c->ring, &c->slots, &c->slot_bytes), "the slots");
     c->n_slots = (uint32_t)(c->slots.bytes / c->slot_bytes);
-    pgas_verbs_span_t word = { (uintptr_t)&c->words[N_WORDS + 1], 8, c->mem.lkey }; /* wrong unless it is rewritten */
+    /* wrong unless it is rewritten */
+    pgas_verbs_span_t word = { (uintptr_t)&c->words[N_WORDS + 1], 8, c->mem.lkey };
     for (uint32_t i = 0; i < c->n_slots; i++)
-        post_one(c->ring, (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE_IMM, .flags = PGAS_VERBS_SIGNAL, .spans = &word, .n_spans = 1,
-                                                  .remote_addr = (uintptr_t)&c->words[N_WORDS], .rkey = c->mem.rkey });
+        post_one(c->ring, (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE_IMM,
+                                                  .flags = PGAS_VERBS_SIGNAL,
+                                                  .spans = &word,
+                                                  .n_spans = 1,
+                                                  .remote_addr = (uintptr_t)&c->words[N_WORDS],
+                                                  .rkey = c->mem.rkey });
 }
 
 static void close_chain(chain_t *c)
@@ -87,11 +95,17 @@ static void close_chain(chain_t *c)
 static void patch(const chain_t *c, uint32_t round)
 {
     uint64_t chosen = (uintptr_t)&c->words[round % N_WORDS];
-    uint32_t bytes[] = { htobe32(8), htobe32(c->mem.lkey), htobe32((uint32_t)(chosen >> 32)), htobe32((uint32_t)chosen) };
+    uint32_t bytes[] = { htobe32(8), htobe32(c->mem.lkey), htobe32((uint32_t)(chosen >> 32)),
+                         htobe32((uint32_t)chosen) };
     pgas_verbs_span_t from = { (uintptr_t)bytes, sizeof bytes, 0 };
-    uint64_t slot = (uintptr_t)c->slots.addr + (uint64_t)((c->first + round) % c->n_slots) * c->slot_bytes;
-    post_one(c->client, (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_INLINE, .spans = &from, .n_spans = 1,
-                                                .remote_addr = slot + 32, .rkey = c->slots.rkey });
+    uint64_t slot =
+        (uintptr_t)c->slots.addr + (uint64_t)((c->first + round) % c->n_slots) * c->slot_bytes;
+    post_one(c->client, (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE,
+                                                .flags = PGAS_VERBS_INLINE,
+                                                .spans = &from,
+                                                .n_spans = 1,
+                                                .remote_addr = slot + 32,
+                                                .rkey = c->slots.rkey });
 }
 
 static bool take(const chain_t *c, pgas_verbs_cq_t *cq)
@@ -112,12 +126,16 @@ static int run(uint32_t adversary, uint64_t seed, bool in_time)
         c.words[i % N_WORDS] = 1000 + i;
         snic_must(pgas_verbs_qp_recv(c.server, &none, 1, NULL), "a receive buffer");
         snic_must(pgas_verbs_qp_recv(c.back, &none, 1, NULL), "a receive buffer");
-        post_one(c.master, (pgas_verbs_request_t){ .op = PGAS_VERBS_WAIT, .cq = c.arrived, .index = i });
-        post_one(c.master, (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND_ENABLE, .flags = PGAS_VERBS_SIGNAL, .qp = c.ring,
+        post_one(c.master,
+                 (pgas_verbs_request_t){ .op = PGAS_VERBS_WAIT, .cq = c.arrived, .index = i });
+        post_one(c.master, (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND_ENABLE,
+                                                   .flags = PGAS_VERBS_SIGNAL,
+                                                   .qp = c.ring,
                                                    .index = c.first + i + 1 });
         if (in_time)
             patch(&c, i);
-        post_one(c.client, (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_SIGNAL });
+        post_one(c.client,
+                 (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_SIGNAL });
         good = take(&c, c.answered);
         n_right += good && c.words[N_WORDS] == 1000 + i;
         good = good && take(&c, c.arrived) && take(&c, c.sent) && take(&c, c.enabled);
@@ -141,9 +159,11 @@ int main(void)
     plan((int)PGASI_ARRAY_LENGTH(adversaries) + 1);
     uint64_t seed = tap_seed(3);
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(adversaries); i++)
-        is_int(run(adversaries[i], seed + i, true), ROUNDS, "%d runs of a ring that was posted once, adversary %u", ROUNDS,
+        is_int(run(adversaries[i], seed + i, true), ROUNDS,
+               "%d runs of a ring that was posted once, adversary %u", ROUNDS,
                (unsigned)adversaries[i]);
     int n_right = run(0, seed, false);
-    ok(n_right >= 0 && n_right < ROUNDS / 2, "a patch behind the message comes too late: %d of %d right", n_right, ROUNDS);
+    ok(n_right >= 0 && n_right < ROUNDS / 2,
+       "a patch behind the message comes too late: %d of %d right", n_right, ROUNDS);
     return done();
 }

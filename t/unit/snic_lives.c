@@ -1,7 +1,8 @@
 /* t/unit/snic_lives.c
- *   what:   things of the software NIC that end while others go on: memory released while queue pairs connect; keys, places of queue
- *           pairs and descriptors that are used again; a peer that closes what a sender knows; no descriptors left; the process that
- *           executes is killed
+ *   what:   things of the software NIC that end while others go on: memory released while queue
+ *           pairs connect; keys, places of queue pairs and descriptors that are used again; a peer
+ *           that closes what a sender knows; no descriptors left; the process that executes is
+ *           killed
  *   needs:  no-sanitizers
  *   log:    the process of the software NIC|no memory to share .*: Too many open|see ulimit -n
  *   source: pgas/verbs.h */
@@ -22,15 +23,15 @@
 #include "verbs_backend/device.h"
 #include "verbs_backend/snic.h"
 
-#define SECOND_NS UINT64_C(1000000000)
-#define ROUNDS 6000 /* more than a place has numbers of queue pairs */
-#define FEW_WRITES 3000
-#define MUCH (UINT32_C(64) << 20)
-#define TAGS 256
+#define SECOND_NS     UINT64_C(1000000000)
+#define ROUNDS        6000 /* more than a place has numbers of queue pairs */
+#define FEW_WRITES    3000
+#define MUCH          (UINT32_C(64) << 20)
+#define TAGS          256
 #define LOCKED_WRITES 20
-#define MANY_EVENTS 40
-#define LOOKS 5000 /* more than a waiter makes before it asks whether the holder lives */
-#define WRITING_NS (SECOND_NS / 4) /* many looks whether the peer runs */
+#define MANY_EVENTS   40
+#define LOOKS         5000 /* more than a waiter makes before it asks whether the holder lives */
+#define WRITING_NS    (SECOND_NS / 4) /* many looks whether the peer runs */
 
 /** One end: a device, a queue pair with its completion queue, and memory. */
 typedef struct {
@@ -106,7 +107,8 @@ static void connect_sides(const side_t *s, int socket, told_t *theirs)
 {
     told_t mine = { .addr = (uint64_t)(uintptr_t)s->mem.addr, .rkey = s->mem.rkey };
     pgas_verbs_qp_address(s->qp, &mine.qp);
-    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine || read(socket, theirs, sizeof *theirs) != (ssize_t)sizeof *theirs)
+    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
+        read(socket, theirs, sizeof *theirs) != (ssize_t)sizeof *theirs)
         bail("the other process is gone");
     must(pgas_verbs_qp_connect(s->qp, &theirs->qp), "connect");
 }
@@ -114,7 +116,12 @@ static void connect_sides(const side_t *s, int socket, told_t *theirs)
 static void post(const side_t *s, pgas_verbs_op_t op, uint64_t addr, uint32_t rkey)
 {
     pgas_verbs_span_t span = { (uintptr_t)s->mem.addr, 8, s->mem.lkey };
-    pgas_verbs_request_t r = { .op = op, .flags = PGAS_VERBS_SIGNAL, .id = 1, .spans = &span, .n_spans = 1, .remote_addr = addr,
+    pgas_verbs_request_t r = { .op = op,
+                               .flags = PGAS_VERBS_SIGNAL,
+                               .id = 1,
+                               .spans = &span,
+                               .n_spans = 1,
+                               .remote_addr = addr,
                                .rkey = rkey };
     must(pgas_verbs_qp_post(s->qp, &r, 1, NULL), "a post");
 }
@@ -185,7 +192,8 @@ static void *register_and_release(void *arg)
     static char bytes[4096];
     while (!__atomic_load_n(&enough, __ATOMIC_ACQUIRE)) {
         pgas_verbs_mem_t mem;
-        must(pgas_verbs_mem_register(s->dev, bytes, sizeof bytes, PGAS_VERBS_ACCESS_ALL, &mem), "register");
+        must(pgas_verbs_mem_register(s->dev, bytes, sizeof bytes, PGAS_VERBS_ACCESS_ALL, &mem),
+             "register");
         pgas_verbs_mem_release(s->dev, &mem);
     }
     return NULL;
@@ -247,13 +255,15 @@ static void test_kept(void)
     is_int(pgas_verbs_cq_wait(s.cq, SECOND_NS), PGAS_OK, "a completion was waited for");
     is_int(pgas_verbs_cq_arm(s.cq, false), PGAS_ERR_BUSY, "and is there when the queue is armed");
     pgas_verbs_qp_close(s.qp);
-    ok(pgas_verbs_cq_poll(s.cq, &c, 1) == 1 && c.qp == NULL, "its queue pair was closed before it was polled");
+    ok(pgas_verbs_cq_poll(s.cq, &c, 1) == 1 && !c.qp,
+       "its queue pair was closed before it was polled");
     must(pgas_verbs_cq_close(s.cq), "close");
     open_qp(&s);
     end(&s);
 }
 
-/* A message to a shared receive queue that was closed is polled when another is in its place, all of whose buffers are posted. */
+/* A message to a shared receive queue that was closed is polled when another is in its place, all
+ * of whose buffers are posted. */
 static void test_shared_again(void)
 {
     static uint64_t words[4];
@@ -280,14 +290,18 @@ static void test_shared_again(void)
         must(pgas_verbs_qp_connect(qp, &self), "connect to itself");
         if (round == 1) {
             int n = pgas_verbs_cq_poll(cq, &c, 1);
-            ok(n == 1 && c.qp == NULL && c.id == 0, "what came to a closed queue is not another's: %d with id %d", n, (int)c.id);
+            ok(n == 1 && !c.qp && c.id == 0,
+               "what came to a closed queue is not another's: %d with id %d", n, (int)c.id);
         }
         for (uint64_t i = 0; i < (round == 0 ? 1 : 3); i++) {
             pgas_verbs_span_t span = { (uintptr_t)&words[i], 8, 0 };
-            pgas_verbs_request_t r = { .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1 };
+            pgas_verbs_request_t r = {
+                .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1
+            };
             must(pgas_verbs_qp_post(qp, &r, 1, NULL), "a post");
             if (round == 1)
-                n_right += pgas_verbs_cq_wait(cq, 20 * SECOND_NS) == PGAS_OK && pgas_verbs_cq_poll(cq, &c, 1) == 1 && c.id == 11 + i;
+                n_right += pgas_verbs_cq_wait(cq, 20 * SECOND_NS) == PGAS_OK &&
+                           pgas_verbs_cq_poll(cq, &c, 1) == 1 && c.id == 11 + i;
         }
         pgas_verbs_qp_close(qp);
         must(pgas_verbs_srq_close(opts.srq), "close");
@@ -304,17 +318,22 @@ static void test_refusals(void)
     begin(&s, PGAS_VERBS_ENGINE_CALLER);
     char *gap = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(gap + 4096, 4096);
-    is_int(pgas_verbs_mem_register(s.dev, gap, 3 * 4096, PGAS_VERBS_ACCESS_ALL, &mem), PGAS_ERR_INVALID, "memory with a hole");
-    is_int(pgas_verbs_mem_register(s.dev, gap, SIZE_MAX, PGAS_VERBS_ACCESS_ALL, &mem), PGAS_ERR_INVALID, "memory around the end");
-    is_int(pgas_verbs_mem_register(s.dev, gap + 4095, 1, PGAS_VERBS_ACCESS_ALL, &mem), PGAS_OK, "its last byte");
+    is_int(pgas_verbs_mem_register(s.dev, gap, 3 * 4096, PGAS_VERBS_ACCESS_ALL, &mem),
+           PGAS_ERR_INVALID, "memory with a hole");
+    is_int(pgas_verbs_mem_register(s.dev, gap, SIZE_MAX, PGAS_VERBS_ACCESS_ALL, &mem),
+           PGAS_ERR_INVALID, "memory around the end");
+    is_int(pgas_verbs_mem_register(s.dev, gap + 4095, 1, PGAS_VERBS_ACCESS_ALL, &mem), PGAS_OK,
+           "its last byte");
     pgas_verbs_mem_release(s.dev, &mem);
     munmap(gap, 4096);
     munmap(gap + 2 * 4096, 4096);
     pgas_verbs_span_t room = { (uintptr_t)s.mem.addr, (UINT32_C(1) << 31) + 5, s.mem.lkey };
     const pgas_verbs_recv_t recv = { 1, &room, 1 };
-    is_int(pgas_verbs_qp_recv(s.qp, &recv, 1, NULL), PGAS_ERR_LIMIT, "a receive buffer of more than 2 GiB");
+    is_int(pgas_verbs_qp_recv(s.qp, &recv, 1, NULL), PGAS_ERR_LIMIT,
+           "a receive buffer of more than 2 GiB");
     pgas_verbs_cq_t *cq;
-    is_int(pgas_verbs_cq_open(NULL, 16, 0, &cq), PGAS_ERR_INVALID, "a completion queue of no device");
+    is_int(pgas_verbs_cq_open(NULL, 16, 0, &cq), PGAS_ERR_INVALID,
+           "a completion queue of no device");
     is_int(pgas_verbs_qp_connect(s.qp, NULL), PGAS_ERR_INVALID, "no address");
     is_int(pgas_verbs_close(NULL), PGAS_ERR_INVALID, "no device");
     struct rlimit old, none = { 0, 0 };
@@ -345,7 +364,8 @@ static void receiver_again(pgas_verbs_engine_t engine, int socket)
         must(pgas_verbs_cq_arm(s.cq, false), "arm");
         must(pgas_verbs_cq_fd(s.cq, &wanted.fd), "descriptor");
         connect_sides(&s, socket, &theirs);
-        if (poll(&wanted, 1, 20000) != 1 || pgas_verbs_cq_poll(s.cq, &c, 1) != 1 || c.status != PGAS_OK)
+        if (poll(&wanted, 1, 20000) != 1 || pgas_verbs_cq_poll(s.cq, &c, 1) != 1 ||
+            c.status != PGAS_OK)
             _exit(1);
         tell(socket);
         if (!hear(socket))
@@ -435,11 +455,13 @@ static void test_forked_later(pgas_verbs_engine_t engine, const char *text)
     told_t theirs;
     word = 0;
     open_device(&s, engine);
-    must(pgas_verbs_mem_register(s.dev, &word, sizeof word, PGAS_VERBS_ACCESS_ALL, &s.mem), "register");
+    must(pgas_verbs_mem_register(s.dev, &word, sizeof word, PGAS_VERBS_ACCESS_ALL, &s.mem),
+         "register");
     open_qp(&s);
     pid_t pid = start(writing_child, engine, &socket);
     connect_sides(&s, socket, &theirs);
-    ok(hear(socket) && __atomic_load_n(&word, __ATOMIC_ACQUIRE) == 77, "%s: a child that was forked later writes to its parent", text);
+    ok(hear(socket) && __atomic_load_n(&word, __ATOMIC_ACQUIRE) == 77,
+       "%s: a child that was forked later writes to its parent", text);
     finish(pid, socket);
     end(&s);
 }
@@ -502,10 +524,9 @@ static void gone_peer(pgas_verbs_engine_t engine, int socket)
     begin(&s, engine);
     pgas_verbs_qp_address(s.qp, &mine.qp);
     end(&s);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         if (memfd_create("other", MFD_CLOEXEC) < 0)
             _exit(1);
-    }
     if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine)
         _exit(1);
     while (hear(socket)) {
@@ -521,7 +542,8 @@ static void test_stale_address(void)
     begin(&s, PGAS_VERBS_ENGINE_CALLER);
     if (read(socket, &theirs, sizeof theirs) != (ssize_t)sizeof theirs)
         bail("the other process is gone");
-    is_int(pgas_verbs_qp_connect(s.qp, &theirs.qp), PGAS_ERR_PEER, "an address whose device was closed");
+    is_int(pgas_verbs_qp_connect(s.qp, &theirs.qp), PGAS_ERR_PEER,
+           "an address whose device was closed");
     finish(pid, socket);
     end(&s);
 }
@@ -583,7 +605,8 @@ static void test_connects_without_descriptors(void)
     begin(&s, PGAS_VERBS_ENGINE_CALLER);
     told_t mine = { .addr = (uint64_t)(uintptr_t)s.mem.addr, .rkey = s.mem.rkey };
     pgas_verbs_qp_address(s.qp, &mine.qp);
-    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine || read(socket, &theirs, sizeof theirs) != (ssize_t)sizeof theirs)
+    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
+        read(socket, &theirs, sizeof theirs) != (ssize_t)sizeof theirs)
         bail("the other process is gone");
     fill(&full);
     pgas_status_t status = pgas_verbs_qp_connect(s.qp, &theirs.qp);
@@ -638,7 +661,8 @@ static void locked_peer(pgas_verbs_engine_t engine, int socket)
     told_t theirs;
     begin(&s, engine);
     pgas_verbs_qp_address(s.qp, &address);
-    memcpy(&id, address.bytes + sizeof(pgasi_verbs_address_head_t) + 2 * sizeof(uint32_t), sizeof id);
+    memcpy(&id, address.bytes + sizeof(pgasi_verbs_address_head_t) + 2 * sizeof(uint32_t),
+           sizeof id);
     snic_view_t *view = pgasi_snic_view_get(&id, &status);
     must(status, "its own region");
     connect_sides(&s, socket, &theirs);
@@ -687,7 +711,7 @@ static int n_descriptors(void)
 {
     int n = 0;
     DIR *folder = opendir("/proc/self/fd");
-    while (folder != NULL && readdir(folder) != NULL)
+    while (folder && readdir(folder))
         n++;
     closedir(folder);
     return n;
@@ -720,7 +744,8 @@ static void test_lock_of_zombie(void)
     siginfo_t info;
     waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
     pgasi_snic_lock(lock);
-    ok(info.si_status == 0 && (uint32_t)*lock != (uint32_t)pid, "a lock is taken over from a zombie");
+    ok(info.si_status == 0 && (uint32_t)*lock != (uint32_t)pid,
+       "a lock is taken over from a zombie");
     pid_t second = fork();
     if (second == 0) {
         pgasi_snic_try_lock(&lock[2]);
@@ -740,7 +765,8 @@ static void *lock_it(void *arg)
     return NULL;
 }
 
-/* Its holder has died and a thread that lives, this one, has got its number; a holder that lives keeps it. */
+/* Its holder has died and a thread that lives, this one, has got its number; a holder that lives
+ * keeps it. */
 static void test_lock_of_used_id(void)
 {
     uint64_t lock[2] = { 0, 0 };
@@ -749,12 +775,15 @@ static void test_lock_of_used_id(void)
     pthread_create(&thread, NULL, lock_it, lock);
     for (int i = 0; i < LOOKS; i++)
         sched_yield();
-    is_int((long)__atomic_load_n(&lock[1], __ATOMIC_ACQUIRE), 0, "a lock whose holder lives is not taken over");
-    __atomic_store_n(&lock[0], lock[0] + (UINT64_C(1) << 32), __ATOMIC_RELEASE); /* it started at another time */
+    is_int((long)__atomic_load_n(&lock[1], __ATOMIC_ACQUIRE), 0,
+           "a lock whose holder lives is not taken over");
+    /* it started at another time */
+    __atomic_store_n(&lock[0], lock[0] + (UINT64_C(1) << 32), __ATOMIC_RELEASE);
     uint64_t until_ns = pgasi_now_ns() + 20 * SECOND_NS;
     while (__atomic_load_n(&lock[1], __ATOMIC_ACQUIRE) == 0 && pgasi_now_ns() < until_ns)
         sched_yield();
-    is_int((long)__atomic_load_n(&lock[1], __ATOMIC_ACQUIRE), 1, "one whose holder's number is another thread's now is");
+    is_int((long)__atomic_load_n(&lock[1], __ATOMIC_ACQUIRE), 1,
+           "one whose holder's number is another thread's now is");
     if (lock[1] == 1)
         pthread_join(thread, NULL);
 }
@@ -771,8 +800,12 @@ static void busy_writer(pgas_verbs_engine_t engine, int socket)
     connect_sides(&s, socket, &theirs);
     for (;;) {
         pgas_verbs_span_t span = { (uintptr_t)mem.addr, MUCH, mem.lkey };
-        pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_SIGNAL, .spans = &span, .n_spans = 1,
-                                   .remote_addr = theirs.addr, .rkey = theirs.rkey };
+        pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE,
+                                   .flags = PGAS_VERBS_SIGNAL,
+                                   .spans = &span,
+                                   .n_spans = 1,
+                                   .remote_addr = theirs.addr,
+                                   .rkey = theirs.rkey };
         must(pgas_verbs_qp_post(s.qp, &r, 1, NULL), "a post");
         if (completed(&s) != PGAS_OK)
             break;
@@ -786,12 +819,15 @@ static void test_release_under_write(pgas_verbs_engine_t engine, const char *tex
 {
     int socket;
     pid_t pid = start(busy_writer, engine, &socket);
-    volatile char *room = mmap(NULL, MUCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    volatile char *room =
+        mmap(NULL, MUCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     side_t s;
     told_t theirs;
     begin(&s, engine);
     pgas_verbs_mem_t own = s.mem;
-    must(pgas_verbs_mem_register(s.dev, (void *)(uintptr_t)room, MUCH, PGAS_VERBS_ACCESS_ALL, &s.mem), "register");
+    must(pgas_verbs_mem_register(s.dev, (void *)(uintptr_t)room, MUCH, PGAS_VERBS_ACCESS_ALL,
+                                 &s.mem),
+         "register");
     connect_sides(&s, socket, &theirs);
     while (__atomic_load_n(&room[0], __ATOMIC_RELAXED) == 0) {
     }
@@ -813,8 +849,8 @@ static void test_release_under_write(pgas_verbs_engine_t engine, const char *tex
 
 /* ---- the process that executes ---- */
 
-/* In the foreground, under the name that devices here have. It is there on return: else whoever opens a device would start
- * another one. Whoever looks has the name himself for a moment. */
+/* In the foreground, under the name that devices here have. It is there on return: else whoever
+ * opens a device would start another one. Whoever looks has the name himself for a moment. */
 static pid_t start_nic(void)
 {
     pid_t pid = fork();

@@ -1,16 +1,19 @@
-/* what: a queue pair carries out its requests in order, and completes them in order: what is written later is never
- *       overtaken by what was written before, receive buffers are used one after the other, a completion comes after the
- *       bytes, and no more reads are under way than agreed; under every adversary
+/* what: a queue pair carries out its requests in order, and completes them in order: what is
+ * written later is never
+ *       overtaken by what was written before, receive buffers are used one after the other, a
+ *       completion comes after the bytes, and no more reads are under way than agreed; under every
+ *       adversary
  * source: pgas/verbs.h; the InfiniBand architecture; seeded model test */
 #include "t/unit/snic.h"
 
-#define STEP         PGAS_VERBS_ENGINE_STEP
-#define N_STREAMS    3
-#define N_OPS        1500
-#define N_UNDER_WAY  60 /* requests that are not complete */
-#define N_SLOTS      64 /* of 64 bytes each, at the far end, for writes and atomics */
-#define SLOT         64u
-#define LANDING      (N_SLOTS * SLOT) /* results of reads, and what arrives by sends: a place for each of the last 128 */
+#define STEP        PGAS_VERBS_ENGINE_STEP
+#define N_STREAMS   3
+#define N_OPS       1500
+#define N_UNDER_WAY 60 /* requests that are not complete */
+#define N_SLOTS     64 /* of 64 bytes each, at the far end, for writes and atomics */
+#define SLOT        64u
+/* results of reads, and what arrives by sends: a place for each of the last 128 */
+#define LANDING      (N_SLOTS * SLOT)
 #define N_LANDINGS   128u
 #define OTHER_PLACES (LANDING + N_LANDINGS * SLOT)
 #define N_OTHER      64u
@@ -48,16 +51,20 @@ static uint32_t landing_of(uint64_t number)
 
 static bool overwrites(pgas_verbs_op_t op)
 {
-    return op == PGAS_VERBS_WRITE || op == PGAS_VERBS_WRITE_IMM || op == PGAS_VERBS_FADD || op == PGAS_VERBS_CSWAP;
+    return op == PGAS_VERBS_WRITE || op == PGAS_VERBS_WRITE_IMM || op == PGAS_VERBS_FADD ||
+           op == PGAS_VERBS_CSWAP;
 }
 
 /* The bytes of a request, cut into spans at random; every other piece stands elsewhere. */
-static uint32_t cut(stream_t *s, const unsigned char *data, uint32_t bytes, pgas_verbs_span_t *spans)
+static uint32_t cut(stream_t *s, const unsigned char *data, uint32_t bytes,
+                    pgas_verbs_span_t *spans)
 {
     uint32_t n = 0, done = 0;
     while (n < 5 && (done < bytes || n == 0)) {
-        uint32_t piece = n == 4 ? bytes - done : (uint32_t)pgasi_rng_below(&s->rng, bytes - done + 1);
-        uint32_t place = n % 2 ? OTHER_PLACES + (uint32_t)(s->n_posted % N_OTHER) * SLOT : landing_of(s->n_posted);
+        uint32_t piece =
+            n == 4 ? bytes - done : (uint32_t)pgasi_rng_below(&s->rng, bytes - done + 1);
+        uint32_t place = n % 2 ? OTHER_PLACES + (uint32_t)(s->n_posted % N_OTHER) * SLOT
+                               : landing_of(s->n_posted);
         memcpy(s->p.bytes[0] + place + done, data + done, piece);
         spans[n++] = pair_span(&s->p, 0, place + done, piece);
         done += piece;
@@ -80,26 +87,34 @@ static void apply(stream_t *s, op_t *op, const pgas_verbs_request_t *r, const un
         word = r->operand;
     if (op->op == PGAS_VERBS_FADD || op->op == PGAS_VERBS_CSWAP)
         memcpy(slot, &word, 8);
-    if (op->op == PGAS_VERBS_SEND || op->op == PGAS_VERBS_SEND_IMM || op->op == PGAS_VERBS_WRITE_IMM) {
+    if (op->op == PGAS_VERBS_SEND || op->op == PGAS_VERBS_SEND_IMM ||
+        op->op == PGAS_VERBS_WRITE_IMM) {
         message_t *m = &s->messages[s->n_sent++];
-        *m = (message_t){ op->bytes, r->imm, op->op != PGAS_VERBS_SEND, op->op != PGAS_VERBS_WRITE_IMM, { 0 } };
+        *m = (message_t){
+            op->bytes, r->imm, op->op != PGAS_VERBS_SEND, op->op != PGAS_VERBS_WRITE_IMM, { 0 }
+        };
         memcpy(m->data, data, op->bytes);
     }
 }
 
 static void post_one(stream_t *s)
 {
-    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_WRITE,     PGAS_VERBS_READ,     PGAS_VERBS_SEND,
-                                           PGAS_VERBS_WRITE_IMM, PGAS_VERBS_SEND_IMM, PGAS_VERBS_FADD,
-                                           PGAS_VERBS_CSWAP,     PGAS_VERBS_NOP,      PGAS_VERBS_WRITE };
+    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_WRITE,    PGAS_VERBS_READ,
+                                           PGAS_VERBS_SEND,     PGAS_VERBS_WRITE_IMM,
+                                           PGAS_VERBS_SEND_IMM, PGAS_VERBS_FADD,
+                                           PGAS_VERBS_CSWAP,    PGAS_VERBS_NOP,
+                                           PGAS_VERBS_WRITE };
     op_t *op = &s->ops[s->n_posted];
     unsigned char data[SLOT];
     pgas_verbs_span_t spans[5];
     *op = (op_t){ .op = ops[pgasi_rng_below(&s->rng, PGASI_ARRAY_LENGTH(ops))] };
-    op->signaled = pgasi_rng_below(&s->rng, 3) == 0 || s->n_posted + 1 == N_OPS || s->n_posted % 16 == 15;
+    op->signaled =
+        pgasi_rng_below(&s->rng, 3) == 0 || s->n_posted + 1 == N_OPS || s->n_posted % 16 == 15;
     op->slot = (uint32_t)pgasi_rng_below(&s->rng, N_SLOTS);
-    bool gets = op->op == PGAS_VERBS_READ || op->op == PGAS_VERBS_FADD || op->op == PGAS_VERBS_CSWAP;
-    op->bytes = gets && op->op != PGAS_VERBS_READ ? 8 : 8 + (uint32_t)pgasi_rng_below(&s->rng, SLOT - 7);
+    bool gets =
+        op->op == PGAS_VERBS_READ || op->op == PGAS_VERBS_FADD || op->op == PGAS_VERBS_CSWAP;
+    op->bytes =
+        gets && op->op != PGAS_VERBS_READ ? 8 : 8 + (uint32_t)pgasi_rng_below(&s->rng, SLOT - 7);
     if (op->op == PGAS_VERBS_NOP)
         op->bytes = 0;
     fill(data, sizeof data, s->n_posted + 77);
@@ -109,12 +124,15 @@ static void post_one(stream_t *s)
     r.imm = (uint32_t)s->n_posted * 3;
     memcpy(&r.compare, s->far + op->slot * SLOT, 8);
     r.operand =
-        op->op == PGAS_VERBS_CSWAP ? r.compare + (UINT64_C(1) << 41) : UINT64_C(1) << 40; /* the number below stays */
+        /* the number below stays */
+        op->op == PGAS_VERBS_CSWAP ? r.compare + (UINT64_C(1) << 41) : UINT64_C(1) << 40;
     if (gets) {
         spans[0] = pair_span(&s->p, 0, landing_of(s->n_posted), op->bytes);
     } else {
         r.n_spans = op->op == PGAS_VERBS_NOP ? 0 : cut(s, data, op->bytes, spans);
-        r.flags |= op->op != PGAS_VERBS_NOP && op->bytes <= 60 && pgasi_rng_below(&s->rng, 2) ? PGAS_VERBS_INLINE : 0;
+        r.flags |= op->op != PGAS_VERBS_NOP && op->bytes <= 60 && pgasi_rng_below(&s->rng, 2)
+                       ? PGAS_VERBS_INLINE
+                       : 0;
     }
     if ((overwrites(op->op) && s->is_read[op->slot]) || pgasi_rng_below(&s->rng, 20) == 0) {
         r.flags |= PGAS_VERBS_FENCE;
@@ -152,7 +170,8 @@ static void poll_sender(stream_t *s)
         uint64_t next = s->n_done;
         while (next < s->n_posted && !s->ops[next].signaled)
             next++;
-        s->n_bad += c.id != next || c.status != PGAS_OK || c.qp != s->p.qp[0] || c.op != s->ops[next].op;
+        s->n_bad +=
+            c.id != next || c.status != PGAS_OK || c.qp != s->p.qp[0] || c.op != s->ops[next].op;
         if (c.id < s->n_posted)
             look_back(s, c.id);
     }
@@ -163,7 +182,8 @@ static void poll_receiver(stream_t *s)
     pgas_verbs_completion_t c;
     while (pgas_verbs_cq_poll(s->p.cq[1], &c, 1) == 1) {
         const message_t *m = &s->messages[s->n_received];
-        s->n_bad += s->n_received >= s->n_sent || c.id != s->n_received || c.status != PGAS_OK || c.bytes != m->bytes;
+        s->n_bad += s->n_received >= s->n_sent || c.id != s->n_received || c.status != PGAS_OK ||
+                    c.bytes != m->bytes;
         s->n_bad += c.has_imm != m->has_imm || (m->has_imm && c.imm != m->imm);
         s->n_bad += (c.op == PGAS_VERBS_RECV) != m->has_data;
         s->n_bad += m->has_data && memcmp(s->p.bytes[1] + landing_of(c.id), m->data, m->bytes) != 0;
@@ -217,8 +237,8 @@ static int run_streams(pgas_verbs_engine_t engine, uint32_t adversary, uint64_t 
 
 #define N_READS 48
 
-/* The peer's word counts steps, so each result says when the word was read; it is seen to arrive later. Returns how many
- * were under way at once, at most. */
+/* The peer's word counts steps, so each result says when the word was read; it is seen to arrive
+ * later. Returns how many were under way at once, at most. */
 static int reads_under_way(uint32_t reads_max, uint64_t seed)
 {
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
@@ -227,7 +247,8 @@ static int reads_under_way(uint32_t reads_max, uint64_t seed)
     volatile uint64_t *clock;
     pair_t p;
     opts.reads_max = reads_max;
-    pair_on(&p, snic_device(STEP, PGAS_VERBS_SNIC_DELAY | PGAS_VERBS_SNIC_SHUFFLE, seed), &opts, PGAS_VERBS_ACCESS_ALL);
+    pair_on(&p, snic_device(STEP, PGAS_VERBS_SNIC_DELAY | PGAS_VERBS_SNIC_SHUFFLE, seed), &opts,
+            PGAS_VERBS_ACCESS_ALL);
     p.own_dev = true;
     clock = (volatile uint64_t *)(void *)p.bytes[1];
     for (uint32_t i = 0; i < N_READS; i++)
@@ -273,11 +294,13 @@ int main(void)
     plan((int)PGASI_ARRAY_LENGTH(adversaries) + 8);
     uint64_t seed = tap_seed(11);
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(adversaries); i++)
-        is_int(run_streams(STEP, adversaries[i], seed + i, false), 0, "%d streams of %d requests, adversary %u", N_STREAMS,
-               N_OPS, (unsigned)adversaries[i]);
+        is_int(run_streams(STEP, adversaries[i], seed + i, false), 0,
+               "%d streams of %d requests, adversary %u", N_STREAMS, N_OPS,
+               (unsigned)adversaries[i]);
     ok(run_streams(STEP, 0, seed, true) > 0, "a byte that was changed is noticed (on purpose)");
     is_int(run_streams(PGAS_VERBS_ENGINE_CALLER, 0, seed, false), 0, "by the thread that polls");
-    is_int(run_streams(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, seed, false), 0, "the same, all adversaries");
+    is_int(run_streams(PGAS_VERBS_ENGINE_CALLER, PGAS_VERBS_SNIC_ALL, seed, false), 0,
+           "the same, all adversaries");
     is_int(run_streams(PGAS_VERBS_ENGINE_THREAD, PGAS_VERBS_SNIC_ALL, seed, false), 0,
            "by the engine's thread, all adversaries");
     reads_are_counted();

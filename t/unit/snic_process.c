@@ -1,7 +1,8 @@
 /* t/unit/snic_process.c
- *   what:   between two processes: transfers, and a chain (WAIT, SEND_ENABLE, a write back) that one of them has posted. With the
- *           software NIC in a process of its own the chain runs while its owner is stopped; without, when the owner goes on. After
- *           kill -9 requests end with PGAS_ERR_PEER. Private memory of the other process is reached too, but for atomics
+ *   what:   between two processes: transfers, and a chain (WAIT, SEND_ENABLE, a write back) that
+ *           one of them has posted. With the software NIC in a process of its own the chain runs
+ *           while its owner is stopped; without, when the owner goes on. After kill -9 requests end
+ *           with PGAS_ERR_PEER. Private memory of the other process is reached too, but for atomics
  *   needs:  no-sanitizers
  *   source: Hyperloop (replicas take part without their CPUs) */
 #include <errno.h>
@@ -13,10 +14,11 @@
 #include "t/tap.h"
 
 #define SECOND_NS UINT64_C(1000000000)
-#define HANG_S 30
-#define LOOKS 2000
+#define HANG_S    30
+#define LOOKS     2000
 
-/** What each process has: one queue pair to the other, and in the child a managed one that writes back. */
+/** What each process has: one queue pair to the other, and in the child a managed one that writes
+ *  back. */
 typedef struct {
     pgas_verbs_dev_t *dev;
     pgas_verbs_cq_t *send_cq, *recv_cq;
@@ -60,7 +62,9 @@ static void begin(side_t *s, pgas_verbs_engine_t engine, const char *name)
     memset(s, 0, sizeof *s);
     must(pgas_verbs_open(&opts, &s->dev), "the device");
     must(pgas_verbs_mem_alloc(s->dev, 1 << 16, PGAS_VERBS_ACCESS_ALL, &s->mem), "memory");
-    must(pgas_verbs_mem_register(s->dev, private_words, sizeof private_words, PGAS_VERBS_ACCESS_ALL, &s->private), "private memory");
+    must(pgas_verbs_mem_register(s->dev, private_words, sizeof private_words, PGAS_VERBS_ACCESS_ALL,
+                                 &s->private),
+         "private memory");
     must(pgas_verbs_cq_open(s->dev, 256, 0, &s->send_cq), "a completion queue");
     must(pgas_verbs_cq_open(s->dev, 256, 0, &s->recv_cq), "a completion queue");
     s->words = s->mem.addr;
@@ -91,14 +95,16 @@ static void connect_sides(side_t *s, int socket, told_t *theirs)
     pgas_verbs_qp_address(s->qp, &mine.qp);
     pgas_verbs_qp_address(s->back, &mine.back);
     pgas_verbs_qp_address(s->master, &self);
-    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine || read(socket, theirs, sizeof *theirs) != (ssize_t)sizeof *theirs)
+    if (write(socket, &mine, sizeof mine) != (ssize_t)sizeof mine ||
+        read(socket, theirs, sizeof *theirs) != (ssize_t)sizeof *theirs)
         bail("the other process is gone");
     must(pgas_verbs_qp_connect(s->qp, &theirs->qp), "connect");
     must(pgas_verbs_qp_connect(s->back, &theirs->back), "connect the managed one");
     must(pgas_verbs_qp_connect(s->master, &self), "connect to itself");
 }
 
-static void request(side_t *s, pgas_verbs_qp_t *qp, pgas_verbs_request_t r, uint64_t from, uint32_t bytes)
+static void request(side_t *s, pgas_verbs_qp_t *qp, pgas_verbs_request_t r, uint64_t from,
+                    uint32_t bytes)
 {
     pgas_verbs_span_t span = { from, bytes, s->mem.lkey };
     r.spans = &span;
@@ -115,7 +121,8 @@ static pgas_status_t completed(pgas_verbs_cq_t *cq)
     return status;
 }
 
-/* The child: when a message comes, word 9 goes to the parent's word 8, without the child. It posts this and stops. */
+/* The child: when a message comes, word 9 goes to the parent's word 8, without the child. It posts
+ * this and stops. */
 static void child(pgas_verbs_engine_t engine, const char *name, int socket)
 {
     side_t s;
@@ -127,11 +134,17 @@ static void child(pgas_verbs_engine_t engine, const char *name, int socket)
     const pgas_verbs_recv_t recv = { 1, &room, 1 };
     s.words[9] = 4711;
     must(pgas_verbs_qp_recv(s.qp, &recv, 1, NULL), "a receive buffer");
-    request(&s, s.back, (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE, .remote_addr = parent.addr + 64, .rkey = parent.rkey },
+    request(&s, s.back,
+            (pgas_verbs_request_t){
+                .op = PGAS_VERBS_WRITE, .remote_addr = parent.addr + 64, .rkey = parent.rkey },
             (uint64_t)(uintptr_t)&s.words[9], 8);
-    request(&s, s.master, (pgas_verbs_request_t){ .op = PGAS_VERBS_WAIT, .cq = s.recv_cq, .index = 0 }, 0, 0);
     request(&s, s.master,
-            (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND_ENABLE, .qp = s.back, .index = pgas_verbs_qp_position(s.back) }, 0, 0);
+            (pgas_verbs_request_t){ .op = PGAS_VERBS_WAIT, .cq = s.recv_cq, .index = 0 }, 0, 0);
+    request(&s, s.master,
+            (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND_ENABLE,
+                                    .qp = s.back,
+                                    .index = pgas_verbs_qp_position(s.back) },
+            0, 0);
     if (write(socket, &byte, 1) != 1 || raise(SIGSTOP) != 0)
         bail("the child cannot stop");
     while (read(socket, &byte, 1) == 1) { /* until the parent ends us */
@@ -164,7 +177,8 @@ static void idle_child(pgas_verbs_engine_t engine, const char *name, int socket)
 }
 
 /* A child and we ourselves, connected. @return its pid; *socket_p leads to it */
-static pid_t with_child(pgas_verbs_engine_t engine, void (*body)(pgas_verbs_engine_t engine, const char *name, int socket),
+static pid_t with_child(pgas_verbs_engine_t engine,
+                        void (*body)(pgas_verbs_engine_t engine, const char *name, int socket),
                         side_t *s, told_t *theirs, int *socket_p)
 {
     int sockets[2];
@@ -196,7 +210,10 @@ static void run(pgas_verbs_engine_t engine, const char *text)
     waitpid(pid, &status, WUNTRACED);
     ok(WIFSTOPPED(status), "%s: the child is stopped", text);
 
-    pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE, .flags = PGAS_VERBS_SIGNAL, .remote_addr = theirs.addr, .rkey = theirs.rkey };
+    pgas_verbs_request_t r = { .op = PGAS_VERBS_WRITE,
+                               .flags = PGAS_VERBS_SIGNAL,
+                               .remote_addr = theirs.addr,
+                               .rkey = theirs.rkey };
     s.words[0] = 77;
     request(&s, s.qp, r, (uint64_t)(uintptr_t)s.words, 8);
     is_int(completed(s.send_cq), PGAS_OK, "%s: a write to it", text);
@@ -230,12 +247,14 @@ static void run(pgas_verbs_engine_t engine, const char *text)
     r.op = PGAS_VERBS_FADD;
     r.operand = 1;
     request(&s, s.qp, r, (uint64_t)(uintptr_t)&s.words[3], 8);
-    is_int(completed(s.send_cq), PGAS_ERR_TRANSPORT, "%s: an atomic in its private memory is refused", text);
+    is_int(completed(s.send_cq), PGAS_ERR_TRANSPORT,
+           "%s: an atomic in its private memory is refused", text);
 
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     pgas_verbs_qp_t *late = make_qp(&s, 0);
-    is_int(pgas_verbs_qp_connect(late, &theirs.qp), PGAS_ERR_PEER, "%s: a dead process is not connected to", text);
+    is_int(pgas_verbs_qp_connect(late, &theirs.qp), PGAS_ERR_PEER,
+           "%s: a dead process is not connected to", text);
     pgas_verbs_qp_close(late);
     close(socket);
     end(&s);
@@ -248,15 +267,18 @@ static void die(pgas_verbs_engine_t engine, const char *text)
     side_t s;
     told_t theirs;
     pid_t pid = with_child(engine, idle_child, &s, &theirs, &socket);
-    request(&s, s.qp, (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_SIGNAL }, (uint64_t)(uintptr_t)s.words, 8);
+    request(&s, s.qp, (pgas_verbs_request_t){ .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_SIGNAL },
+            (uint64_t)(uintptr_t)s.words, 8);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
-    is_int(completed(s.send_cq), PGAS_ERR_PEER, "%s: a message to a process that was killed ends", text);
+    is_int(completed(s.send_cq), PGAS_ERR_PEER, "%s: a message to a process that was killed ends",
+           text);
     close(socket);
     end(&s);
 }
 
-/* A queue pair in the place of another that was closed, with another context as its peer: what the process knew is forgotten. */
+/* A queue pair in the place of another that was closed, with another context as its peer: what the
+ * process knew is forgotten. */
 static void places_are_used_again(pgas_verbs_engine_t engine, const char *name)
 {
     side_t a, b[2];

@@ -1,6 +1,8 @@
-/* what: requests of every shape do what they say: gathered from up to five places, scattered into several, inline around a
- *       ring's end, of no bytes, with a word for the receiver; what is larger than a request may be is refused; solicited
- *       ones wake who sleeps on them; queue pairs are connected to themselves; several share a receive queue
+/* what: requests of every shape do what they say: gathered from up to five places, scattered into
+ * several, inline around a
+ *       ring's end, of no bytes, with a word for the receiver; what is larger than a request may be
+ *       is refused; solicited ones wake who sleeps on them; queue pairs are connected to
+ *       themselves; several share a receive queue
  * needs: tsan-ok
  * source: pgas/verbs.h; compared with plain copies */
 #include <poll.h>
@@ -10,7 +12,8 @@
 #define SIGNAL PGAS_VERBS_SIGNAL
 #define FAR_AT 8192u
 
-/* Random gather lists, by data pointers and inline, through a small queue so that entries wrap at its end. */
+/* Random gather lists, by data pointers and inline, through a small queue so that entries wrap at
+ * its end. */
 static int n_bad_lists(pgas_verbs_op_t op, uint32_t flags, uint32_t adversary, bool spoil)
 {
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
@@ -45,8 +48,8 @@ static int n_bad_lists(pgas_verbs_op_t op, uint32_t flags, uint32_t adversary, b
         snic_post(p.qp[0], &request);
         n_bad += snic_take(p.dev, p.cq[0], got[0], 1) != 1 || !is_done(&got[0][0], i, PGAS_OK);
         if (op == PGAS_VERBS_SEND)
-            n_bad +=
-                snic_take(p.dev, p.cq[1], got[1], 1) != 1 || !is_done(&got[1][0], i, PGAS_OK) || got[1][0].bytes != bytes;
+            n_bad += snic_take(p.dev, p.cq[1], got[1], 1) != 1 ||
+                     !is_done(&got[1][0], i, PGAS_OK) || got[1][0].bytes != bytes;
         n_bad += memcmp(p.bytes[1] + FAR_AT, want, sizeof want) != 0;
     }
     pair_close(&p);
@@ -76,31 +79,37 @@ static void lists_are_scattered(void)
     pair_on(&p, snic_device(STEP, 0, 1), &opts, PGAS_VERBS_ACCESS_ALL);
     p.own_dev = true;
     fill(p.bytes[1], 256, 1);
-    pgas_verbs_span_t spans[3] = { pair_span(&p, 0, 1000, 10), pair_span(&p, 0, 0, 100), pair_span(&p, 0, 500, 7) };
+    pgas_verbs_span_t spans[3] = { pair_span(&p, 0, 1000, 10), pair_span(&p, 0, 0, 100),
+                                   pair_span(&p, 0, 500, 7) };
     pgas_verbs_request_t read = pair_request(&p, PGAS_VERBS_READ, spans, 3, 1);
     read.n_spans = 3;
     snic_post(p.qp[0], &read);
-    ok(snic_take(p.dev, p.cq[0], got, 1) == 1 && is_done(&got[0], 1, PGAS_OK) && got[0].bytes == 117 &&
-           memcmp(p.bytes[0] + 1000, p.bytes[1] + 3, 10) == 0 && memcmp(p.bytes[0], p.bytes[1] + 13, 100) == 0 &&
+    ok(snic_take(p.dev, p.cq[0], got, 1) == 1 && is_done(&got[0], 1, PGAS_OK) &&
+           got[0].bytes == 117 && memcmp(p.bytes[0] + 1000, p.bytes[1] + 3, 10) == 0 &&
+           memcmp(p.bytes[0], p.bytes[1] + 13, 100) == 0 &&
            memcmp(p.bytes[0] + 500, p.bytes[1] + 113, 7) == 0 && p.bytes[0][507] == 0,
        "a READ into three pieces");
-    pgas_verbs_span_t room[3] = { pair_span(&p, 1, 1000, 10), pair_span(&p, 1, 2000, 100), pair_span(&p, 1, 3000, 7) };
+    pgas_verbs_span_t room[3] = { pair_span(&p, 1, 1000, 10), pair_span(&p, 1, 2000, 100),
+                                  pair_span(&p, 1, 3000, 7) };
     pgas_verbs_recv_t recv = { 5, room, 3 };
     snic_must(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), "a receive buffer");
     pair_post(&p, PGAS_VERBS_SEND, 0, 0, 60, SIGNAL, 2);
-    ok(snic_take(p.dev, p.cq[1], got, 1) == 1 && is_done(&got[0], 5, PGAS_OK) && got[0].bytes == 60 &&
-           memcmp(p.bytes[1] + 1000, p.bytes[0], 10) == 0 && memcmp(p.bytes[1] + 2000, p.bytes[0] + 10, 50) == 0 &&
-           p.bytes[1][2050] == 0 && p.bytes[1][3000] == 0,
+    ok(snic_take(p.dev, p.cq[1], got, 1) == 1 && is_done(&got[0], 5, PGAS_OK) &&
+           got[0].bytes == 60 && memcmp(p.bytes[1] + 1000, p.bytes[0], 10) == 0 &&
+           memcmp(p.bytes[1] + 2000, p.bytes[0] + 10, 50) == 0 && p.bytes[1][2050] == 0 &&
+           p.bytes[1][3000] == 0,
        "a SEND into the first two pieces of three");
     pair_close(&p);
 }
 
 static void no_bytes_are_fine(void)
 {
-    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_WRITE,     PGAS_VERBS_READ,     PGAS_VERBS_SEND,
-                                           PGAS_VERBS_WRITE_IMM, PGAS_VERBS_SEND_IMM, PGAS_VERBS_NOP };
+    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_WRITE,    PGAS_VERBS_READ,
+                                           PGAS_VERBS_SEND,     PGAS_VERBS_WRITE_IMM,
+                                           PGAS_VERBS_SEND_IMM, PGAS_VERBS_NOP };
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(ops); i++) {
-        bool receives = ops[i] == PGAS_VERBS_SEND || ops[i] == PGAS_VERBS_WRITE_IMM || ops[i] == PGAS_VERBS_SEND_IMM;
+        bool receives = ops[i] == PGAS_VERBS_SEND || ops[i] == PGAS_VERBS_WRITE_IMM ||
+                        ops[i] == PGAS_VERBS_SEND_IMM;
         pgas_verbs_completion_t got[2][2];
         pair_t p;
         pair_open(&p, STEP, 0, 1);
@@ -109,11 +118,13 @@ static void no_bytes_are_fine(void)
         request.rkey = 0x40000000; /* looked at by nobody */
         request.imm = 0xfeedface;
         snic_post(p.qp[0], &request);
-        bool good = snic_take(p.dev, p.cq[0], got[0], 2) == 1 && is_done(&got[0][0], 1, PGAS_OK) && got[0][0].bytes == 0;
+        bool good = snic_take(p.dev, p.cq[0], got[0], 2) == 1 && is_done(&got[0][0], 1, PGAS_OK) &&
+                    got[0][0].bytes == 0;
         good = good && snic_take(p.dev, p.cq[1], got[1], 2) == receives;
         if (receives)
             good = good && is_done(&got[1][0], 9, PGAS_OK) && got[1][0].bytes == 0 &&
-                   got[1][0].has_imm == (ops[i] != PGAS_VERBS_SEND) && (!got[1][0].has_imm || got[1][0].imm == 0xfeedface);
+                   got[1][0].has_imm == (ops[i] != PGAS_VERBS_SEND) &&
+                   (!got[1][0].has_imm || got[1][0].imm == 0xfeedface);
         ok(good, "operation %d of no bytes", (int)ops[i]);
         pair_close(&p);
     }
@@ -130,21 +141,24 @@ static void what_is_too_large_is_refused(void)
         spans[i] = pair_span(&p, 0, 0, 8);
     pgas_verbs_request_t request = pair_request(&p, PGAS_VERBS_WRITE, spans, 0, 1);
     request.n_spans = 6;
-    is_int(pgas_verbs_qp_post(p.qp[0], &request, 1, NULL), PGAS_ERR_LIMIT, "six pieces where five are agreed");
+    is_int(pgas_verbs_qp_post(p.qp[0], &request, 1, NULL), PGAS_ERR_LIMIT,
+           "six pieces where five are agreed");
     request.n_spans = 2;
     spans[0].bytes = 0x7fffffff;
     spans[1].bytes = 2;
     is_int(pgas_verbs_qp_post(p.qp[0], &request, 1, NULL), PGAS_ERR_LIMIT, "2 GiB and a byte");
     spans[0].bytes = 0x80000001;
     request.n_spans = 1;
-    is_int(pgas_verbs_qp_post(p.qp[0], &request, 1, NULL), PGAS_ERR_LIMIT, "2 GiB and a byte in one piece");
+    is_int(pgas_verbs_qp_post(p.qp[0], &request, 1, NULL), PGAS_ERR_LIMIT,
+           "2 GiB and a byte in one piece");
     spans[0].bytes = 61;
     request.flags |= PGAS_VERBS_INLINE;
     uint32_t position = pgas_verbs_qp_position(p.qp[0]);
     pgas_verbs_request_t large = request;
     pgas_verbs_span_t over = pair_span(&p, 0, 0, 1000);
     large.spans = &over;
-    is_int(pgas_verbs_qp_post(p.qp[0], &large, 1, NULL), PGAS_ERR_LIMIT, "inline more than is agreed");
+    is_int(pgas_verbs_qp_post(p.qp[0], &large, 1, NULL), PGAS_ERR_LIMIT,
+           "inline more than is agreed");
     is_int(pgas_verbs_qp_position(p.qp[0]), position, "what was refused takes no room");
     pgas_verbs_recv_t recv = { 1, spans, 2 };
     is_int(pgas_verbs_qp_recv(p.qp[1], &recv, 1, NULL), PGAS_ERR_LIMIT,
@@ -186,7 +200,8 @@ static void solicited_requests_wake(bool solicited_only)
     bool solicited = is_readable(fd);
     ok(!before && plain == !solicited_only && solicited, "%s",
        solicited_only ? "a solicited SEND alone wakes" : "any SEND wakes");
-    is_int(pgas_verbs_cq_arm(cq, false), PGAS_ERR_BUSY, "armed while completions are there: poll them");
+    is_int(pgas_verbs_cq_arm(cq, false), PGAS_ERR_BUSY,
+           "armed while completions are there: poll them");
     is_int(pgas_verbs_cq_poll(cq, got, 8), 2, "they are");
     is_int(pgas_verbs_cq_arm(cq, solicited_only), PGAS_OK, "armed again");
     ok(!is_readable(fd), "what the descriptor held is taken");
@@ -199,7 +214,8 @@ static void solicited_requests_wake(bool solicited_only)
     ok(again && !is_readable(fd), "it wakes once, until it is armed again");
     is_int(pgas_verbs_cq_poll(cq, got, 8), 2, "both are there");
     is_int(pgas_verbs_cq_arm(cq, solicited_only), PGAS_OK, "and it is armed again");
-    pair_post(&p, PGAS_VERBS_WRITE, 0, SNIC_BYTES, 8, SIGNAL, 3); /* fails; the receiver's buffers are flushed */
+    /* fails; the receiver's buffers are flushed */
+    pair_post(&p, PGAS_VERBS_WRITE, 0, SNIC_BYTES, 8, SIGNAL, 3);
     snic_settle(dev);
     ok(is_readable(fd), "an error wakes, solicited or not");
     for (int i = 0; i < 2; i++) {
@@ -225,7 +241,8 @@ static void oneself_can_be_the_peer(pgas_verbs_engine_t engine)
     pgas_verbs_qp_t *qp = snic_qp(dev, opts, cq);
     snic_connect(qp, qp);
     memcpy(mem.addr, "hello", 5);
-    pgas_verbs_span_t from = { (uintptr_t)mem.addr, 5, mem.lkey }, room = { (uintptr_t)mem.addr + 2048, 64, mem.lkey };
+    pgas_verbs_span_t from = { (uintptr_t)mem.addr, 5, mem.lkey },
+                      room = { (uintptr_t)mem.addr + 2048, 64, mem.lkey };
     pgas_verbs_recv_t recv = { 100, &room, 1 };
     pgas_verbs_request_t requests[2] = {
         { .op = PGAS_VERBS_WRITE,
@@ -254,7 +271,8 @@ static void oneself_can_be_the_peer(pgas_verbs_engine_t engine)
 #define N_SHARING  4
 #define N_MESSAGES 400
 
-/* Senders of different queue pairs; every buffer is used once, by whoever comes; messages of each come in order. */
+/* Senders of different queue pairs; every buffer is used once, by whoever comes; messages of each
+ * come in order. */
 static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adversary)
 {
     pgas_verbs_dev_t *dev = snic_device(engine, adversary, 9);
@@ -276,7 +294,8 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
         if (n_sent[i] < N_MESSAGES && round % 3 == 0) {
             pgas_verbs_span_t span = pair_span(&pairs[i], 0, 0, 16);
             uint64_t words[2] = { (uint64_t)i, n_sent[i] };
-            pgas_verbs_request_t request = pair_request(&pairs[i], PGAS_VERBS_SEND, &span, 0, n_sent[i]);
+            pgas_verbs_request_t request =
+                pair_request(&pairs[i], PGAS_VERBS_SEND, &span, 0, n_sent[i]);
             memcpy(pairs[i].bytes[0], words, sizeof words);
             request.flags |= PGAS_VERBS_INLINE;
             n_sent[i] += pgas_verbs_qp_post(pairs[i].qp[0], &request, 1, NULL) == PGAS_OK;
@@ -290,8 +309,8 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
         while (pgas_verbs_cq_poll(pairs[i].cq[1], &c, 1) == 1) {
             uint64_t words[2];
             memcpy(words, (char *)room->addr + c.id * 64, sizeof words);
-            n_bad += c.status != PGAS_OK || c.bytes != 16 || c.qp != pairs[i].qp[1] || words[0] != (uint64_t)i ||
-                     words[1] != n_came[i] || !is_posted[c.id];
+            n_bad += c.status != PGAS_OK || c.bytes != 16 || c.qp != pairs[i].qp[1] ||
+                     words[0] != (uint64_t)i || words[1] != n_came[i] || !is_posted[c.id];
             is_posted[c.id] = false;
             n_came[i]++;
             n_received++;
@@ -301,8 +320,9 @@ static void receive_queues_are_shared(pgas_verbs_engine_t engine, uint32_t adver
         if (engine == PGAS_VERBS_ENGINE_THREAD)
             sched_yield();
     }
-    ok(n_received == N_SHARING * N_MESSAGES && n_bad == 0, "%d queue pairs share a receive queue, engine %d, adversary %u",
-       N_SHARING, (int)engine, (unsigned)adversary);
+    ok(n_received == N_SHARING * N_MESSAGES && n_bad == 0,
+       "%d queue pairs share a receive queue, engine %d, adversary %u", N_SHARING, (int)engine,
+       (unsigned)adversary);
     for (int i = 0; i < N_SHARING; i++)
         pair_close(&pairs[i]);
     snic_must(pgas_verbs_srq_close(srq), "close the shared queue");

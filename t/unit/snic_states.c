@@ -1,6 +1,7 @@
-/* what: queue pairs of the software NIC change their states as they may, and do in each what it allows; what a driver gets wrong is
- *       an error of that queue pair alone: entries that make no sense, protection domains, doorbells beyond the ring, managed queues that
- *       are rung, peers that do not agree
+/* what: queue pairs of the software NIC change their states as they may, and do in each what it
+ * allows; what a driver gets wrong is
+ *       an error of that queue pair alone: entries that make no sense, protection domains,
+ *       doorbells beyond the ring, managed queues that are rung, peers that do not agree
  * source: verbs_backend/engine.h; the InfiniBand architecture */
 #include "base/checks.h"
 #include "t/tap.h"
@@ -23,13 +24,14 @@ static void build(world_t *w, uint32_t flags, pgasi_snic_state_t state)
 {
     memset(w, 0, sizeof *w);
     w->snic = bare_open_nic(0, 1);
-    if (w->snic == NULL)
+    if (!w->snic)
         bail("no NIC");
     w->pd = pgasi_snic_pd_open(w->snic);
     w->other_pd = pgasi_snic_pd_open(w->snic);
     for (int i = 0; i < 2; i++) {
         w->bytes[i] = bare_memory(4096);
-        w->key[i] = pgasi_snic_mr_open(w->snic, w->pd, w->bytes[i], 4096, PGAS_VERBS_ACCESS_ALL, -1, 0);
+        w->key[i] =
+            pgasi_snic_mr_open(w->snic, w->pd, w->bytes[i], 4096, PGAS_VERBS_ACCESS_ALL, -1, 0);
         if (w->key[i] == 0 || !bare_open(&w->end[i], w->snic, w->pd, i == 0 ? flags : 0))
             bail("no queue pair");
     }
@@ -52,7 +54,8 @@ static void take_down(world_t *w)
 static void write_byte(world_t *w, uint32_t at, unsigned char byte)
 {
     w->bytes[0][at] = byte;
-    bare_transfer(&w->end[0], PGASI_WQE_WRITE, w->bytes[0] + at, w->key[0], w->bytes[1] + at, w->key[1], 1, S);
+    bare_transfer(&w->end[0], PGASI_WQE_WRITE, w->bytes[0] + at, w->key[0], w->bytes[1] + at,
+                  w->key[1], 1, S);
     bare_ring(&w->end[0]);
     bare_settle(w->snic);
 }
@@ -61,11 +64,12 @@ static void write_byte(world_t *w, uint32_t at, unsigned char byte)
 static bool is_next(bare_t *b, pgasi_cqe_op_t op, uint8_t syndrome, uint16_t counter)
 {
     pgasi_cqe_fields_t f = { 0 };
-    bool there = bare_poll(b, &f),
-         good = there && f.op == op && f.syndrome == syndrome && f.counter == counter && f.qpn == b->qpn;
+    bool there = bare_poll(b, &f), good = there && f.op == op && f.syndrome == syndrome &&
+                                          f.counter == counter && f.qpn == b->qpn;
     if (!good)
-        diag("completion: there %d op %u syndrome 0x%x counter %u; wanted op %u syndrome 0x%x counter %u", there, f.op,
-             f.syndrome, f.counter, (unsigned)op, syndrome, counter);
+        diag("completion: there %d op %u syndrome 0x%x counter %u; wanted op %u syndrome 0x%x "
+             "counter %u",
+             there, f.op, f.syndrome, f.counter, (unsigned)op, syndrome, counter);
     return good;
 }
 
@@ -86,11 +90,13 @@ static void transitions_are_checked(void)
             build(&w, 0, from == PGASI_SNIC_ERROR ? PGASI_SNIC_INIT : (pgasi_snic_state_t)from);
             if (from == PGASI_SNIC_ERROR)
                 n_bad += bare_modify(&w.end[0], PGASI_SNIC_ERROR, &w.end[1]) != PGAS_OK;
-            bool allowed = to == PGASI_SNIC_RESET || to == PGASI_SNIC_ERROR || (to == from + 1 && from != PGASI_SNIC_ERROR);
+            bool allowed = to == PGASI_SNIC_RESET || to == PGASI_SNIC_ERROR ||
+                           (to == from + 1 && from != PGASI_SNIC_ERROR);
             pgas_status_t status = bare_modify(&w.end[0], (pgasi_snic_state_t)to, &w.end[1]);
             int now = (int)pgasi_snic_qp_query(w.snic, w.end[0].qpn);
             if (status != (allowed ? PGAS_OK : PGAS_ERR_INVALID) || now != (allowed ? to : from)) {
-                diag("%s to %s: %s, now %s", names[from], names[to], pgas_status_name(status), names[now]);
+                diag("%s to %s: %s, now %s", names[from], names[to], pgas_status_name(status),
+                     names[now]);
                 n_bad++;
             }
             take_down(&w);
@@ -114,10 +120,11 @@ static void nothing_is_sent_before_rts(void)
         }
         for (int s = state + 1; s <= PGASI_SNIC_RTS; s++)
             for (int i = 0; i < 2; i++)
-                idle = idle && bare_modify(&w.end[i], (pgasi_snic_state_t)s, &w.end[1 - i]) == PGAS_OK;
+                idle =
+                    idle && bare_modify(&w.end[i], (pgasi_snic_state_t)s, &w.end[1 - i]) == PGAS_OK;
         bare_settle(w.snic);
-        ok(idle && w.bytes[1][5] == 9 && is_next(&w.end[0], PGASI_CQE_REQ, 0, 0), "rung in %s: it waits for RTS",
-           names[state]);
+        ok(idle && w.bytes[1][5] == 9 && is_next(&w.end[0], PGASI_CQE_REQ, 0, 0),
+           "rung in %s: it waits for RTS", names[state]);
         take_down(&w);
     }
 }
@@ -130,11 +137,13 @@ static void receivers_answer_from_rtr_on(void)
     bool good = bare_modify(&w.end[0], PGASI_SNIC_RTR, &w.end[1]) == PGAS_OK &&
                 bare_modify(&w.end[0], PGASI_SNIC_RTS, &w.end[1]) == PGAS_OK;
     w.bytes[0][3] = 4;
-    bare_transfer(&w.end[0], PGASI_WQE_WRITE, w.bytes[0] + 3, w.key[0], w.bytes[1] + 3, w.key[1], 1, S);
+    bare_transfer(&w.end[0], PGASI_WQE_WRITE, w.bytes[0] + 3, w.key[0], w.bytes[1] + 3, w.key[1], 1,
+                  S);
     bare_ring(&w.end[0]);
     for (int i = 0; i < 20; i++)
         pgasi_snic_step(w.snic);
-    good = good && is_empty(&w.end[0]) && bare_modify(&w.end[1], PGASI_SNIC_RTR, &w.end[0]) == PGAS_OK;
+    good =
+        good && is_empty(&w.end[0]) && bare_modify(&w.end[1], PGASI_SNIC_RTR, &w.end[0]) == PGAS_OK;
     bare_settle(w.snic);
     ok(good && w.bytes[1][3] == 4 && is_next(&w.end[0], PGASI_CQE_REQ, 0, 0),
        "a receiver that comes to RTR in time answers");
@@ -175,11 +184,13 @@ static void error_flushes_and_reset_begins_anew(void)
     for (int i = 0; i < 2; i++)
         good = good && bare_raise(&w.end[i], PGASI_SNIC_RTS, &w.end[1 - i]);
     write_byte(&w, 9, 8);
-    ok(good && w.bytes[1][9] == 8 && is_next(&w.end[0], PGASI_CQE_REQ, 0, 0), "after RESET it begins anew");
+    ok(good && w.bytes[1][9] == 8 && is_next(&w.end[0], PGASI_CQE_REQ, 0, 0),
+       "after RESET it begins anew");
     take_down(&w);
 }
 
-/* What was done before comes before what is flushed, however late. @return seeds for which it did not */
+/* What was done before comes before what is flushed, however late. @return seeds for which it did
+ * not */
 static int flushed_out_of_order(void)
 {
     int n_bad = 0;
@@ -187,7 +198,8 @@ static int flushed_out_of_order(void)
         pgasi_snic_t *snic = bare_open_nic(PGAS_VERBS_SNIC_DELAY, seed);
         bare_t b;
         pgasi_cqe_fields_t f;
-        if (snic == NULL || !bare_open(&b, snic, pgasi_snic_pd_open(snic), 0) || !bare_raise(&b, PGASI_SNIC_RTS, &b))
+        if (!snic || !bare_open(&b, snic, pgasi_snic_pd_open(snic), 0) ||
+            !bare_raise(&b, PGASI_SNIC_RTS, &b))
             bail("no queue pair");
         for (int i = 0; i < 6; i++)
             bare_entry(&b, PGASI_WQE_NOP, 1, S);
@@ -197,7 +209,8 @@ static int flushed_out_of_order(void)
         bool good = bare_modify(&b, PGASI_SNIC_ERROR, &b) == PGAS_OK, failed = false;
         bare_settle(snic);
         for (uint16_t i = 0; i < 6; i++) {
-            good = good && bare_poll(&b, &f) && f.counter == i && (!failed || f.op == PGASI_CQE_REQ_ERR);
+            good = good && bare_poll(&b, &f) && f.counter == i &&
+                   (!failed || f.op == PGASI_CQE_REQ_ERR);
             failed = failed || f.op == PGASI_CQE_REQ_ERR;
         }
         n_bad += !good || !is_empty(&b);
@@ -225,7 +238,9 @@ static void peers_must_agree(void)
     take_down(&w);
 
     build(&w, 0, PGASI_SNIC_INIT);
-    pgasi_snic_qp_state_t s = { .state = PGASI_SNIC_RTR, .peer_qpn = w.end[0].qpn, .psn_in = 99, .reads_max_in = 16 };
+    pgasi_snic_qp_state_t s = {
+        .state = PGASI_SNIC_RTR, .peer_qpn = w.end[0].qpn, .psn_in = 99, .reads_max_in = 16
+    };
     good = bare_modify(&w.end[0], PGASI_SNIC_RTR, &w.end[1]) == PGAS_OK &&
            bare_modify(&w.end[0], PGASI_SNIC_RTS, &w.end[1]) == PGAS_OK;
     good = good && pgasi_snic_qp_modify(w.snic, w.end[1].qpn, &s) == PGAS_OK;
@@ -237,13 +252,15 @@ static void peers_must_agree(void)
     build(&w, 0, PGASI_SNIC_RTS);
     uint32_t old = w.end[1].qpn;
     bare_close(&w.end[1]);
-    good = bare_open(&w.end[1], w.snic, w.pd, 0) && w.end[1].qpn != old && bare_raise(&w.end[1], PGASI_SNIC_RTS, &w.end[0]);
+    good = bare_open(&w.end[1], w.snic, w.pd, 0) && w.end[1].qpn != old &&
+           bare_raise(&w.end[1], PGASI_SNIC_RTS, &w.end[0]);
     write_byte(&w, 1, 7);
     ok(good && is_next(&w.end[0], PGASI_CQE_REQ_ERR, PGASI_CQE_RETRY, 0) && w.bytes[1][1] == 0,
        "another queue pair in the place of a closed one is not taken for it");
     good = pgasi_snic_qp_query(w.snic, old) == PGASI_SNIC_RESET;
     s.state = PGASI_SNIC_INIT;
-    ok(good && pgasi_snic_qp_modify(w.snic, old, &s) == PGAS_ERR_INVALID, "its old number is nobody's");
+    ok(good && pgasi_snic_qp_modify(w.snic, old, &s) == PGAS_ERR_INVALID,
+       "its old number is nobody's");
     take_down(&w);
 }
 
@@ -252,14 +269,16 @@ static void domains_are_apart(void)
     for (int side = 0; side < 2; side++) {
         world_t w;
         build(&w, 0, PGASI_SNIC_RTS);
-        uint32_t foreign = pgasi_snic_mr_open(w.snic, w.other_pd, w.bytes[side], 4096, PGAS_VERBS_ACCESS_ALL, -1, 0);
+        uint32_t foreign = pgasi_snic_mr_open(w.snic, w.other_pd, w.bytes[side], 4096,
+                                              PGAS_VERBS_ACCESS_ALL, -1, 0);
         uint32_t right = w.key[side];
         w.key[side] = foreign;
         write_byte(&w, 2, 3);
         w.key[side] = right;
         pgasi_snic_mr_close(w.snic, foreign);
         ok(foreign != 0 && w.bytes[1][2] == 0 &&
-               is_next(&w.end[0], PGASI_CQE_REQ_ERR, side == 0 ? PGASI_CQE_LOCAL_PROT : PGASI_CQE_REMOTE_ACCESS, 0),
+               is_next(&w.end[0], PGASI_CQE_REQ_ERR,
+                       side == 0 ? PGASI_CQE_LOCAL_PROT : PGASI_CQE_REMOTE_ACCESS, 0),
            "memory of another protection domain %s", side == 0 ? "here" : "there");
         take_down(&w);
     }
@@ -287,9 +306,11 @@ static const nonsense_t nonsense[] = {
     { "a WAIT for queue 0", PGASI_WQE_WAIT, 2, PGASI_SNIC_MASTER, 0 },
     { "a WAIT for a time", PGASI_WQE_WAIT, 2, PGASI_SNIC_MASTER | TIMED, 1u << 31 },
     { "a WAIT by who is no master", PGASI_WQE_WAIT, 2, 0, 1u << 31 },
-    { "a SEND_EN of a queue pair that is not there", PGASI_WQE_SEND_EN, 2, PGASI_SNIC_MASTER, 0x123456 },
+    { "a SEND_EN of a queue pair that is not there", PGASI_WQE_SEND_EN, 2, PGASI_SNIC_MASTER,
+      0x123456 },
     { "a SEND_EN by who is no master", PGASI_WQE_SEND_EN, 2, 0, 1u << 31 },
-    { "a RECV_EN of a queue pair that is not there", PGASI_WQE_RECV_EN, 2, PGASI_SNIC_MASTER, 0x123456 },
+    { "a RECV_EN of a queue pair that is not there", PGASI_WQE_RECV_EN, 2, PGASI_SNIC_MASTER,
+      0x123456 },
     { "a RECV_EN by who is no master", PGASI_WQE_RECV_EN, 2, 0, 1u << 31 },
 };
 
@@ -323,7 +344,8 @@ static void signals_are_as_asked(void)
         world_t w;
         build(&w, all ? PGASI_SNIC_SIGNAL_ALL : 0, PGASI_SNIC_RTS);
         for (unsigned k = 0; k < 4; k++)
-            bare_entry(&w.end[0], PGASI_WQE_NOP, 1, k << 2); /* on error; on the first error; always; reserved */
+            /* on error; on the first error; always; reserved */
+            bare_entry(&w.end[0], PGASI_WQE_NOP, 1, k << 2);
         bare_entry(&w.end[0], PGASI_WQE_NOP, 1, S);
         bare_ring(&w.end[0]);
         bare_settle(w.snic);
@@ -356,7 +378,8 @@ static void doorbells_beyond_the_ring(void)
     w.end[0].pi += BARE_BLOCKS + 1;
     bare_ring(&w.end[0]);
     bare_settle(w.snic);
-    is_int(pgasi_snic_qp_query(w.snic, w.end[0].qpn), PGASI_SNIC_ERROR, "one more than the ring has is an error");
+    is_int(pgasi_snic_qp_query(w.snic, w.end[0].qpn), PGASI_SNIC_ERROR,
+           "one more than the ring has is an error");
     take_down(&w);
     build(&w, 0, PGASI_SNIC_RTS);
     for (uint32_t i = 0; i < BARE_BLOCKS; i++)
@@ -370,14 +393,16 @@ static void doorbells_beyond_the_ring(void)
     take_down(&w);
 }
 
-/* A card runs what it is told of, also of a managed queue: who rings before the entry is complete sees the old one. */
+/* A card runs what it is told of, also of a managed queue: who rings before the entry is complete
+ * sees the old one. */
 static void managed_queues_that_are_rung_run(void)
 {
     for (int early = 0; early < 2; early++) {
         world_t w;
         bare_t master;
         build(&w, PGASI_SNIC_MANAGED_SEND, PGASI_SNIC_RTS);
-        bool good = bare_open(&master, w.snic, w.pd, PGASI_SNIC_MASTER) && bare_raise(&master, PGASI_SNIC_RTS, &master);
+        bool good = bare_open(&master, w.snic, w.pd, PGASI_SNIC_MASTER) &&
+                    bare_raise(&master, PGASI_SNIC_RTS, &master);
         w.bytes[0][0] = 1;
         w.bytes[0][1] = 2;
         bare_transfer(&w.end[0], PGASI_WQE_WRITE, w.bytes[0], w.key[0], w.bytes[1], w.key[1], 1, S);
@@ -389,7 +414,8 @@ static void managed_queues_that_are_rung_run(void)
         bare_enable(&master, PGASI_WQE_SEND_EN, 1, w.end[0].qpn, 0);
         bare_ring(&master);
         bare_settle(w.snic);
-        ok(good && w.bytes[1][0] == (early ? 1 : 2) && is_next(&w.end[0], PGASI_CQE_REQ, 0, 0) && is_empty(&w.end[0]),
+        ok(good && w.bytes[1][0] == (early ? 1 : 2) && is_next(&w.end[0], PGASI_CQE_REQ, 0, 0) &&
+               is_empty(&w.end[0]),
            early ? "a managed queue that is rung too early does the wrong thing"
                  : "one that is enabled in time does the right thing");
         bare_close(&master);

@@ -1,7 +1,9 @@
 /* t/unit/snic_strangers.c
- *   what:   the software NIC's process and its clients trust nobody but processes of their own user, and those no further than needed:
- *           a folder or socket that another user made first; a process that answers with nothing, nonsense or the wrong memory; clients
- *           that say nothing, of other users, too many of them; no descriptors left; what it tells of itself
+ *   what:   the software NIC's process and its clients trust nobody but processes of their own
+ *           user, and those no further than needed: a folder or socket that another user made
+ *           first; a process that answers with nothing, nonsense or the wrong memory; clients that
+ *           say nothing, of other users, too many of them; no descriptors left; what it tells of
+ *           itself
  *   needs:  no-sanitizers
  *   log:    the software NIC|pgas_snic
  *   source: pgas/verbs.h, verbs_backend/README.md */
@@ -24,17 +26,17 @@
 #include "t/tap.h"
 #include "verbs_backend/snic.h"
 
-#define SECOND_NS UINT64_C(1000000000)
-#define GUARD_MS 30000
-#define STRANGER_UID 65534
-#define OWNER_UID 65533
-#define N_FOLDERS 32
-#define OWNERS "/tmp/snic_strangers.owners"
-#define HUB_BYTES 4096
-#define HUB_MAGIC 0x42554853u
+#define SECOND_NS     UINT64_C(1000000000)
+#define GUARD_MS      30000
+#define STRANGER_UID  65534
+#define OWNER_UID     65533
+#define N_FOLDERS     32
+#define OWNERS        "/tmp/snic_strangers.owners"
+#define HUB_BYTES     4096
+#define HUB_MAGIC     0x42554853u
 #define MESSAGE_MAGIC 0x6d43494eu
-#define SPIN_NS SECOND_NS
-#define CLIENTS_MAX 1024
+#define SPIN_NS       SECOND_NS
+#define CLIENTS_MAX   1024
 
 static char name[64];
 
@@ -62,8 +64,10 @@ static bool works(pgas_verbs_dev_t *dev)
     if (pgas_verbs_qp_open(dev, &opts, &qp) != PGAS_OK)
         return false;
     pgas_verbs_qp_address(qp, &self);
-    bool good = pgas_verbs_qp_connect(qp, &self) == PGAS_OK && pgas_verbs_qp_post(qp, &nop, 1, NULL) == PGAS_OK &&
-                pgas_verbs_cq_wait(cq, 20 * SECOND_NS) == PGAS_OK && pgas_verbs_cq_poll(cq, &c, 1) == 1 && c.status == PGAS_OK;
+    bool good = pgas_verbs_qp_connect(qp, &self) == PGAS_OK &&
+                pgas_verbs_qp_post(qp, &nop, 1, NULL) == PGAS_OK &&
+                pgas_verbs_cq_wait(cq, 20 * SECOND_NS) == PGAS_OK &&
+                pgas_verbs_cq_poll(cq, &c, 1) == 1 && c.status == PGAS_OK;
     pgas_verbs_qp_close(qp);
     pgas_verbs_cq_close(cq);
     return good;
@@ -135,13 +139,15 @@ static void stop(pid_t pid)
 
 /* ---- folders of others ---- */
 
-/* The names that an owner's processes could use in /tmp: folders of somebody else, and a link to a folder of the owner's. */
+/* The names that an owner's processes could use in /tmp: folders of somebody else, and a link to a
+ * folder of the owner's. */
 static int squat(void *arg)
 {
     int n = *(int *)arg;
     for (int i = 0; i < n; i++) {
         char path[64];
-        snprintf(path, sizeof path, i == 0 ? "/tmp/libpgas-%d" : "/tmp/libpgas-%d.%d", OWNER_UID, i);
+        snprintf(path, sizeof path, i == 0 ? "/tmp/libpgas-%d" : "/tmp/libpgas-%d.%d", OWNER_UID,
+                 i);
         if (i == 1 ? symlink(OWNERS, path) != 0 : mkdir(path, 0777) != 0 || chmod(path, 0777) != 0)
             return 1;
     }
@@ -179,21 +185,35 @@ static void test_squatters(void)
     leave(OWNER_UID);
     if (mkdir(OWNERS, 0700) != 0 || chown(OWNERS, OWNER_UID, OWNER_UID) != 0)
         bail("no folder of the owner's");
-    is_int(end_of(fork_as(STRANGER_UID, squat, &few)), 0, "a stranger makes the first folders that an owner would use");
+    is_int(end_of(fork_as(STRANGER_UID, squat, &few)), 0,
+           "a stranger makes the first folders that an owner would use");
     pid_t nic = start_nic(OWNER_UID, 0);
     is_int(end_of(fork_as(OWNER_UID, try_to_open, NULL)), 0, "the owner uses another folder");
     stop(nic);
     leave(OWNER_UID);
     is_int(end_of(fork_as(STRANGER_UID, squat, &all)), 0, "a stranger makes all of them");
-    is_int(end_of(fork_as(OWNER_UID, try_to_open, NULL)), -PGAS_ERR_IO, "the owner is refused, and does not wait");
+    is_int(end_of(fork_as(OWNER_UID, try_to_open, NULL)), -PGAS_ERR_IO,
+           "the owner is refused, and does not wait");
     leave(OWNER_UID);
     is_int(rmdir(OWNERS), 0, "nothing was made in a folder to which a stranger's link led");
 }
 
 /* ---- who answers as if it were the process ---- */
 
-typedef enum { SILENT, CLOSES, GARBAGE, NO_MEMORY_GIVEN, READ_ONLY_FILE, TMP_FILE, TOO_SMALL, TOO_LARGE, UNSEALED, WRONG_MAGIC, TWO_FDS,
-               RANDOM_WORDS } fake_t;
+typedef enum {
+    SILENT,
+    CLOSES,
+    GARBAGE,
+    NO_MEMORY_GIVEN,
+    READ_ONLY_FILE,
+    TMP_FILE,
+    TOO_SMALL,
+    TOO_LARGE,
+    UNSEALED,
+    WRONG_MAGIC,
+    TWO_FDS,
+    RANDOM_WORDS
+} fake_t;
 
 typedef struct {
     fake_t how;
@@ -212,7 +232,9 @@ typedef struct {
 
 static int hub_of(const fake_arg_t *fake)
 {
-    uint64_t bytes = fake->how == TOO_SMALL ? HUB_BYTES / 2 : fake->how == TOO_LARGE ? 2 * HUB_BYTES : HUB_BYTES;
+    uint64_t bytes = fake->how == TOO_SMALL   ? HUB_BYTES / 2
+                     : fake->how == TOO_LARGE ? 2 * HUB_BYTES
+                                              : HUB_BYTES;
     int fd = -1;
     if (fake->how == READ_ONLY_FILE || fake->how == TMP_FILE)
         return open(fake->file, (fake->how == TMP_FILE ? O_RDWR : O_RDONLY) | O_CLOEXEC);
@@ -250,7 +272,8 @@ static int answer_wrongly(void *arg)
         if (fake->how == GARBAGE)
             pgasi_snic_tell(socket, question, 100, -1);
         else if (fake->how != SILENT && fake->how != TWO_FDS)
-            pgasi_snic_tell(socket, &answer, sizeof answer, fake->how == NO_MEMORY_GIVEN ? -1 : (fd = hub_of(fake)));
+            pgasi_snic_tell(socket, &answer, sizeof answer,
+                            fake->how == NO_MEMORY_GIVEN ? -1 : (fd = hub_of(fake)));
         if (fake->how == TWO_FDS) {
             union {
                 struct cmsghdr head;
@@ -258,9 +281,14 @@ static int answer_wrongly(void *arg)
             } control;
             int fds[2] = { hub_of(fake), hub_of(fake) };
             struct iovec part = { &answer, sizeof answer };
-            struct msghdr whole = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+            struct msghdr whole = { .msg_iov = &part,
+                                    .msg_iovlen = 1,
+                                    .msg_control = &control,
+                                    .msg_controllen = sizeof control };
             memset(&control, 0, sizeof control);
-            control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fds), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+            control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fds),
+                                             .cmsg_level = SOL_SOCKET,
+                                             .cmsg_type = SCM_RIGHTS };
             memcpy(CMSG_DATA(&control.head), fds, sizeof fds);
             sendmsg(socket, &whole, MSG_NOSIGNAL);
         }
@@ -268,7 +296,8 @@ static int answer_wrongly(void *arg)
 }
 
 /* Opens the device while a process of this user answers so. */
-static pgas_status_t open_with(fake_t how, uint64_t seed, const char *file, pgas_verbs_dev_t **dev_p, pid_t *pid_p)
+static pgas_status_t open_with(fake_t how, uint64_t seed, const char *file,
+                               pgas_verbs_dev_t **dev_p, pid_t *pid_p)
 {
     fake_arg_t fake = { .how = how, .seed = seed, .file = file };
     if (pgasi_snic_listen(name, 8, &fake.listener) != PGAS_OK)
@@ -285,9 +314,15 @@ static void test_wrong_answers(void)
     static const struct {
         fake_t how;
         const char *text;
-    } cases[] = { { SILENT, "says nothing" }, { GARBAGE, "says nonsense" }, { NO_MEMORY_GIVEN, "gives no memory" },
-                  { READ_ONLY_FILE, "gives a file that may only be read" }, { TMP_FILE, "gives a file" }, { TOO_SMALL, "gives too little" },
-                  { TOO_LARGE, "gives too much" }, { UNSEALED, "gives memory that can shrink" }, { WRONG_MAGIC, "gives other memory" },
+    } cases[] = { { SILENT, "says nothing" },
+                  { GARBAGE, "says nonsense" },
+                  { NO_MEMORY_GIVEN, "gives no memory" },
+                  { READ_ONLY_FILE, "gives a file that may only be read" },
+                  { TMP_FILE, "gives a file" },
+                  { TOO_SMALL, "gives too little" },
+                  { TOO_LARGE, "gives too much" },
+                  { UNSEALED, "gives memory that can shrink" },
+                  { WRONG_MAGIC, "gives other memory" },
                   { TWO_FDS, "gives two descriptors" } };
     char file[] = "/tmp/snic_strangersXXXXXX", before[HUB_BYTES], after[HUB_BYTES];
     int fd = mkstemp(file);
@@ -300,12 +335,14 @@ static void test_wrong_answers(void)
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(cases); i++) {
         pgas_verbs_dev_t *dev;
         pid_t pid;
-        is_int(open_with(cases[i].how, 0, file, &dev, &pid), PGAS_ERR_IO, "a process that %s is refused", cases[i].text);
+        is_int(open_with(cases[i].how, 0, file, &dev, &pid), PGAS_ERR_IO,
+               "a process that %s is refused", cases[i].text);
         stop(pid);
     }
     pgasi_snic_answer_ms = 10000;
-    is_int(pread(fd, after, sizeof after, 0) == (ssize_t)sizeof after && memcmp(before, after, sizeof after) == 0, 1,
-           "the file is as it was");
+    is_int(pread(fd, after, sizeof after, 0) == (ssize_t)sizeof after &&
+               memcmp(before, after, sizeof after) == 0,
+           1, "the file is as it was");
     close(fd);
     unlink(file);
 }
@@ -330,7 +367,8 @@ static void test_random_hub(uint64_t seed)
             opts.recv_cq = opts.send_cq;
             good = good && pgas_verbs_qp_open(dev, &opts, &qp) == PGAS_OK;
             pgas_verbs_qp_address(qp, &self);
-            good = good && pgas_verbs_qp_connect(qp, &self) == PGAS_OK && pgas_verbs_qp_post(qp, &nop, 1, NULL) == PGAS_OK &&
+            good = good && pgas_verbs_qp_connect(qp, &self) == PGAS_OK &&
+                   pgas_verbs_qp_post(qp, &nop, 1, NULL) == PGAS_OK &&
                    pgas_verbs_cq_poll(opts.send_cq, &c, 1) == 0;
             pgas_verbs_qp_close(qp);
             pgas_verbs_cq_close(opts.send_cq);
@@ -340,7 +378,8 @@ static void test_random_hub(uint64_t seed)
         }
         n_bad += end_of(child) != 0;
     }
-    is_int(n_bad, 0, "nobody falls over a hub of random words, seed %llu", (unsigned long long)seed);
+    is_int(n_bad, 0, "nobody falls over a hub of random words, seed %llu",
+           (unsigned long long)seed);
 }
 
 /* ---- clients ---- */
@@ -360,7 +399,8 @@ static void test_silent_clients(void)
     pid_t nic = start_nic(0, 0);
     for (int i = 0; i < 8; i++)
         sockets[i] = pgasi_snic_connect(name, false, GUARD_MS);
-    ok(open_nic(&dev) == PGAS_OK && works(dev), "a device is opened beside clients that say nothing");
+    ok(open_nic(&dev) == PGAS_OK && works(dev),
+       "a device is opened beside clients that say nothing");
     for (int i = 0; i < 8; i++) {
         n_gone += is_hung_up(sockets[i]);
         close(sockets[i]);
@@ -370,7 +410,8 @@ static void test_silent_clients(void)
     pgas_verbs_close(dev);
     int fd = pgasi_snic_connect(name, false, GUARD_MS);
     char junk[300] = "what is this?";
-    ok(pgasi_snic_tell(fd, junk, sizeof junk, -1) && is_hung_up(fd), "a client that says nonsense is hung up on at once");
+    ok(pgasi_snic_tell(fd, junk, sizeof junk, -1) && is_hung_up(fd),
+       "a client that says nonsense is hung up on at once");
     close(fd);
     stop(nic);
 }
@@ -383,17 +424,18 @@ static int connect_as_root(uid_t owner, struct sockaddr_un *address_p)
     snprintf(path, sizeof path, "/tmp/libpgas-%d", (int)owner);
     DIR *folder = opendir(path);
     int fd = -1;
-    for (struct dirent *entry; folder != NULL && fd < 0 && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; folder != NULL && fd < 0 && (entry = readdir(folder));) {
         if (strncmp(entry->d_name, "snic-", 5) != 0)
             continue;
         fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        if (snprintf(address.sun_path, sizeof address.sun_path, "%s/%.64s", path, entry->d_name) < 0 ||
+        if (snprintf(address.sun_path, sizeof address.sun_path, "%s/%.64s", path, entry->d_name) <
+                0 ||
             connect(fd, (struct sockaddr *)(void *)&address, sizeof address) != 0) {
             close(fd);
             fd = -1;
         }
     }
-    if (folder != NULL)
+    if (folder)
         closedir(folder);
     *address_p = address;
     return fd;
@@ -419,9 +461,11 @@ static void test_other_users(void)
     if (fd < 0)
         bail("the socket of another user is not found");
     char byte;
-    ssize_t n = recv(fd, &byte, 1, 0); /* it would wait for two seconds if it were one that may say something */
+    /* it would wait for two seconds if it were one that may say something */
+    ssize_t n = recv(fd, &byte, 1, 0);
     ok(n <= 0, "another user, even root, is hung up on");
-    is_int(end_of(fork_as(STRANGER_UID, try_to_connect, address.sun_path)), EACCES, "and one that is not root does not get so far");
+    is_int(end_of(fork_as(STRANGER_UID, try_to_connect, address.sun_path)), EACCES,
+           "and one that is not root does not get so far");
     close(fd);
     stop(nic);
     leave(OWNER_UID);
@@ -433,18 +477,20 @@ static uint64_t cpu_ticks(pid_t pid)
     unsigned long user = 0, kernel = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
-    if (file != NULL && fgets(text, sizeof text, file) != NULL && strrchr(text, ')') != NULL)
-        sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
-    if (file != NULL)
+    if (file && fgets(text, sizeof text, file) && strrchr(text, ')') != NULL)
+        sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+               &kernel);
+    if (file)
         fclose(file);
     return user + kernel;
 }
 
 #define FEW_FDS 24
-#define MANY 40
-#define TRIES 20
+#define MANY    40
+#define TRIES   20
 
-/* Its descriptors are in use; more and more clients come, and stay. What it needs of a processor meanwhile is a small part. */
+/* Its descriptors are in use; more and more clients come, and stay. What it needs of a processor
+ * meanwhile is a small part. */
 static void test_no_descriptors(void)
 {
     pgas_verbs_dev_t *dev = NULL, *more = NULL;
@@ -455,7 +501,8 @@ static void test_no_descriptors(void)
     pgas_status_t status = PGAS_OK;
     for (int i = 0; i < MANY; i++)
         sockets[i] = pgasi_snic_connect(name, false, GUARD_MS);
-    for (int tries = 0; tries < TRIES && (status = open_nic(&more)) == PGAS_OK; tries++) { /* they were here too long, and are gone */
+    /* they were here too long, and are gone */
+    for (int tries = 0; tries < TRIES && (status = open_nic(&more)) == PGAS_OK; tries++) {
         pgas_verbs_close(more);
         for (int i = 0; i < MANY; i++) {
             close(sockets[i]);
@@ -467,7 +514,8 @@ static void test_no_descriptors(void)
     while (pgasi_now_ns() < until_ns)
         poll(NULL, 0, 50);
     uint64_t ticks = cpu_ticks(nic) - before;
-    ok(ticks * 4 < (uint64_t)sysconf(_SC_CLK_TCK), "it does not spin: %d ticks of %ld", (int)ticks, sysconf(_SC_CLK_TCK));
+    ok(ticks * 4 < (uint64_t)sysconf(_SC_CLK_TCK), "it does not spin: %d ticks of %ld", (int)ticks,
+       sysconf(_SC_CLK_TCK));
     ok(works(dev), "and still serves the client that it has");
     for (int i = 0; i < MANY; i++) {
         n_bad += sockets[i] < 0;
@@ -502,7 +550,8 @@ static void test_too_many(void)
     is_int(status, PGAS_ERR_LIMIT, "one more is refused, and told why");
     while (n > 0)
         pgasi_snic_close(all[--n]);
-    ok(pgas_verbs_snic_query(name, &info) == PGAS_OK && info.n_clients_max == CLIENTS_MAX, "and it still tells of itself");
+    ok(pgas_verbs_snic_query(name, &info) == PGAS_OK && info.n_clients_max == CLIENTS_MAX,
+       "and it still tells of itself");
     close(silent);
     free(all);
     stop(nic);
@@ -518,7 +567,8 @@ static int ask_without_process(void *arg)
         return 70;
     int n = 0;
     for (int i = 0; i < N_FOLDERS; i++) {
-        snprintf(path, sizeof path, i == 0 ? "/tmp/libpgas-%d" : "/tmp/libpgas-%d.%d", OWNER_UID, i);
+        snprintf(path, sizeof path, i == 0 ? "/tmp/libpgas-%d" : "/tmp/libpgas-%d.%d", OWNER_UID,
+                 i);
         n += access(path, F_OK) == 0;
     }
     return n;
@@ -543,12 +593,14 @@ static void test_status(void)
     is_int(pgas_verbs_snic_query(name, &wrong), PGAS_ERR_INVALID, "of another size");
     pid_t nic = start_nic(0, 0);
     bool open = open_nic(&dev) == PGAS_OK;
-    ok(open && pgas_verbs_snic_query(name, &info) == PGAS_OK && info.pid == (int)nic && info.n_clients == 1 &&
-           info.n_clients_max == CLIENTS_MAX && info.up_ns > 0, "the process with one client");
+    ok(open && pgas_verbs_snic_query(name, &info) == PGAS_OK && info.pid == (int)nic &&
+           info.n_clients == 1 && info.n_clients_max == CLIENTS_MAX && info.up_ns > 0,
+       "the process with one client");
     pgas_verbs_close(dev);
     is_int(pgas_verbs_snic_serve(name, 1), PGAS_ERR_EXISTS, "there is one already");
     stop(nic);
-    is_int(pgas_verbs_snic_serve(name, 1), PGAS_OK, "what one that was killed has left is no obstacle");
+    is_int(pgas_verbs_snic_serve(name, 1), PGAS_OK,
+           "what one that was killed has left is no obstacle");
 }
 
 int main(void)

@@ -1,5 +1,7 @@
-/* what: whatever arrives for broadcasts, locks, delegation and memory of other ranks, from whomever: what makes no sense does
- *       nothing but perhaps a line of the log, and what makes sense runs; proper messages still work afterwards
+/* what: whatever arrives for broadcasts, locks, delegation and memory of other ranks, from
+ * whomever: what makes no sense does
+ *       nothing but perhaps a line of the log, and what makes sense runs; proper messages still
+ *       work afterwards
  * log: malformed broadcast
  * log: no live block
  * log: does not fit
@@ -22,9 +24,9 @@
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define RANKS 5
+#define RANKS      5
 #define N_MESSAGES 20000
-#define ARGS_MAX 160
+#define ARGS_MAX   160
 
 static pgas_handler_t nop, add;
 static uint64_t n_runs, counter;
@@ -41,7 +43,8 @@ static void on_nop(const void *args, size_t bytes, pgas_thread_t source, void *c
     n_runs++;
 }
 
-static void op_add(void *at, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+static void op_add(void *at, const void *args, size_t bytes, void *result, size_t result_bytes,
+                   pgas_thread_t source)
 {
     (void)args;
     (void)bytes;
@@ -68,8 +71,18 @@ static void receive(uint32_t id, const void *args, size_t bytes, int rank)
 static uint64_t a_word(pgasi_rng_t *rng)
 {
     uint64_t draw = pgasi_rng_u64(rng), small = draw >> 8 & 7;
-    const uint64_t known[] = { lock, object, block, small, small | small << 32, nop, (uint64_t)nop | 1 << 16, draw,
-                               pgas_gptr_make((int)small, (UINT64_C(1) << 30) + (draw >> 16 & 0xFFF8)), 64, 1u << 20 };
+    const uint64_t known[] = { lock,
+                               object,
+                               block,
+                               small,
+                               small | small << 32,
+                               nop,
+                               (uint64_t)nop | 1 << 16,
+                               draw,
+                               pgas_gptr_make((int)small,
+                                              (UINT64_C(1) << 30) + (draw >> 16 & 0xFFF8)),
+                               64,
+                               1u << 20 };
     return known[(draw >> 3) % (sizeof known / sizeof known[0])];
 }
 
@@ -83,8 +96,11 @@ static size_t nearly_right(uint32_t id, char *args, pgasi_rng_t *rng)
     if (id <= PGASI_REC_BCAST_BUFFER && n >= 3 && pgasi_rng_below(rng, 2)) {
         uint64_t draw = pgasi_rng_u64(rng);
         uint32_t root = (uint32_t)(draw % RANKS), low = (uint32_t)(draw >> 8) % RANKS;
-        pgasi_bcast_head_t h = { pgas_thread_make((int)root, 0), low, low + 1 + (uint32_t)(draw >> 16) % (RANKS - low),
-                                 (uint32_t)(draw >> 24 & 3), nop, (uint8_t)(draw >> 32 & 15), (uint8_t)(draw >> 40 & 31), 0 };
+        pgasi_bcast_head_t h = {
+            pgas_thread_make((int)root, 0), low, low + 1 + (uint32_t)(draw >> 16) % (RANKS - low),
+            (uint32_t)(draw >> 24 & 3),     nop, (uint8_t)(draw >> 32 & 15),
+            (uint8_t)(draw >> 40 & 31),     0
+        };
         memcpy(args, &h, sizeof h);
     }
     return 8 * n;
@@ -92,8 +108,10 @@ static size_t nearly_right(uint32_t id, char *args, pgasi_rng_t *rng)
 
 static void random_messages(uint64_t seed)
 {
-    static const uint32_t ids[] = { PGASI_REC_BCAST, PGASI_REC_BCAST_BUFFER, PGASI_REC_BCAST_ACK, PGASI_REC_BCAST_THREAD,
-                                    PGASI_REC_LOCK, PGASI_REC_DELEGATE, PGASI_REC_ALLOC };
+    static const uint32_t ids[] = { PGASI_REC_BCAST,     PGASI_REC_BCAST_BUFFER,
+                                    PGASI_REC_BCAST_ACK, PGASI_REC_BCAST_THREAD,
+                                    PGASI_REC_LOCK,      PGASI_REC_DELEGATE,
+                                    PGASI_REC_ALLOC };
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, seed);
     for (int i = 0; i < N_MESSAGES; i++) {
@@ -124,7 +142,8 @@ static void proper_ones(void)
     receive(PGASI_REC_BCAST, &h, sizeof h, 2);
     is_int((intmax_t)(n_runs - before), 1, "one of no stretch does not");
     uint64_t value = counter;
-    ok(pgas_delegate(object, add, NULL, 0, NULL, 0, NULL) == PGAS_OK && counter == value + 1, "the object still answers");
+    ok(pgas_delegate(object, add, NULL, 0, NULL, 0, NULL) == PGAS_OK && counter == value + 1,
+       "the object still answers");
 }
 
 int main(void)
@@ -133,7 +152,8 @@ int main(void)
     pgas_handler_register("t.nop", on_nop, NULL, &nop);
     pgas_op_register("t.add", op_add, &add);
     bool good = lone_init(RANKS, "HEAP_SIZE=1M SERVICE_THREADS=0 CALL_MAX=1K") == PGAS_OK &&
-                pgas_lock_create(&lock) == PGAS_OK && pgas_object_create(&counter, &object) == PGAS_OK &&
+                pgas_lock_create(&lock) == PGAS_OK &&
+                pgas_object_create(&counter, &object) == PGAS_OK &&
                 pgas_alloc_local(4096, &block) == PGAS_OK;
     ok(good, "a lock, an object, a block");
     random_messages(tap_seed(7));

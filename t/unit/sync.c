@@ -1,6 +1,8 @@
-/* what: tokens of completions are distinct while they live; an answer counts for the counter that asked, once; answers that
- *       come late, twice, from nowhere or in another size change nothing; so it is with those that are written. The program's
- *       own decrements count as well; the first error stays and names peer and handler; a function runs at each zero
+/* what: tokens of completions are distinct while they live; an answer counts for the counter that
+ * asked, once; answers that
+ *       come late, twice, from nowhere or in another size change nothing; so it is with those that
+ *       are written. The program's own decrements count as well; the first error stays and names
+ *       peer and handler; a function runs at each zero
  * needs: tsan-ok
  * source: pgas/call.h, src/call/sync.c; seeded model test */
 #include <pthread.h>
@@ -15,7 +17,7 @@
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
-#define N 200
+#define N     200
 #define STEPS 20000
 
 typedef struct {
@@ -31,7 +33,8 @@ typedef struct {
 static pgas_sync_t *heap; /* [N] */
 
 /* As if an answer had come from rank 1. */
-static void answer_of(uint32_t id, uint32_t token, pgas_status_t status, uint32_t handler, const void *data, size_t bytes)
+static void answer_of(uint32_t id, uint32_t token, pgas_status_t status, uint32_t handler,
+                      const void *data, size_t bytes)
 {
     uint64_t words[16] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t) + bytes, 0) };
     pgasi_rec_ack_t ack = { token, (int16_t)status, (uint16_t)handler };
@@ -45,7 +48,8 @@ static void answer_of(uint32_t id, uint32_t token, pgas_status_t status, uint32_
     pgasi_inbox_unlock();
 }
 
-static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void *data, size_t bytes)
+static void answer(uint32_t id, uint32_t token, pgas_status_t status, const void *data,
+                   size_t bytes)
 {
     answer_of(id, token, status, 0, data, bytes);
 }
@@ -66,7 +70,8 @@ static void completed(entry_t *e, pgas_status_t status, int rank, uint32_t handl
 /* One random answer to entry e, good or not; the model says what it does. */
 static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
 {
-    static const pgas_status_t statuses[] = { PGAS_OK, PGAS_OK, PGAS_ERR_NOT_FOUND, PGAS_ERR_MISMATCH };
+    static const pgas_status_t statuses[] = { PGAS_OK, PGAS_OK, PGAS_ERR_NOT_FOUND,
+                                              PGAS_ERR_MISMATCH };
     pgas_status_t status = statuses[pgasi_rng_below(rng, 4)];
     uint32_t token = e->token, handler = 1 + (uint32_t)pgasi_rng_below(rng, 0xFFFF);
     size_t bytes = sizeof e->data;
@@ -74,7 +79,9 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
     uint32_t id = e->reply ? PGASI_REC_REPLY : PGASI_REC_ACK;
     bool counts = e->live, writes = e->written && pgasi_rng_below(rng, 2);
     switch (pgasi_rng_below(rng, 6)) {
-    case 0: /* of another generation, or from nowhere; what comes late might hit the entry's next token */
+    case 0:
+        /* of another generation, or from nowhere; what comes late might hit the entry's next
+         * token */
         token ^= e->live ? 1u << pgasi_rng_below(rng, 15) : 0;
         counts = false;
         break;
@@ -135,11 +142,13 @@ static int some_use(entry_t *e, pgasi_rng_t *rng)
 static int wrong(const entry_t *e)
 {
     pgas_sync_error_t error = e->error;
-    int n_bad = e->sync->count != e->count || e->sync->status != (int32_t)e->error.status || e->n_zero != e->want_zero;
+    int n_bad = e->sync->count != e->count || e->sync->status != (int32_t)e->error.status ||
+                e->n_zero != e->want_zero;
     n_bad += memcmp(e->data, e->want, sizeof e->data) != 0;
     if (e->live && !e->reply)
         n_bad += pgas_sync_error(e->sync, &error) != PGAS_OK;
-    return n_bad + (error.status != e->error.status || error.rank != e->error.rank || error.handler != e->error.handler);
+    return n_bad + (error.status != e->error.status || error.rank != e->error.rank ||
+                    error.handler != e->error.handler);
 }
 
 static void on_zero(pgas_sync_t *sync, void *arg)
@@ -162,7 +171,8 @@ static int begin(entry_t *e, int i, pgasi_rng_t *rng)
         e->own = (pgas_sync_t){ e->count, PGAS_OK, 0 };
         return pgasi_token_take(e->sync, 1, e->data, sizeof e->data, &e->token) != PGAS_OK;
     }
-    pgas_status_t status = e->has_fn ? pgas_sync_init_fn(e->sync, e->count, on_zero, e) : pgas_sync_init(e->sync, e->count);
+    pgas_status_t status = e->has_fn ? pgas_sync_init_fn(e->sync, e->count, on_zero, e)
+                                     : pgas_sync_init(e->sync, e->count);
     e->token = e->sync->token;
     return status != PGAS_OK;
 }
@@ -200,12 +210,11 @@ static int model(uint64_t seed, bool forget_one)
         }
         n_bad += wrong(e);
     }
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < N; i++)
         if (entry[i].live && entry[i].reply)
             pgasi_token_give(entry[i].token);
         else if (entry[i].live)
             pgas_sync_fini(entry[i].sync);
-    }
     return n_bad;
 }
 
@@ -230,11 +239,10 @@ static void *take_and_give(void *arg)
     uint32_t token[16] = { 0 };
     (void)arg;
     for (int round = 0; round < 2000; round++) {
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < 16; i++)
             if (pgasi_token_take(&nobody, 1, NULL, 0, &token[i]) != PGAS_OK ||
                 __atomic_exchange_n(&taken[token[i] >> 16], 1, __ATOMIC_RELAXED))
                 __atomic_add_fetch(&n_twice, 1, __ATOMIC_RELAXED);
-        }
         for (int i = 0; i < 16; i++) {
             __atomic_store_n(&taken[token[i] >> 16], 0, __ATOMIC_RELAXED);
             pgasi_token_give(token[i]);
@@ -256,7 +264,8 @@ static void threads_take_tokens(void)
 static void waiting(void)
 {
     pgas_sync_t sync;
-    ok(pgas_sync_init(&sync, 2) == PGAS_OK && pgas_sync_test(&sync) == PGAS_INPROGRESS, "two are missing");
+    ok(pgas_sync_init(&sync, 2) == PGAS_OK && pgas_sync_test(&sync) == PGAS_INPROGRESS,
+       "two are missing");
     ok(pgas_sync_wait(&sync, 500) == PGAS_ERR_TIMEOUT, "waiting ends in time");
     answer(PGASI_REC_ACK, sync.token, PGAS_OK, NULL, 0);
     answer(PGASI_REC_ACK, sync.token, PGAS_ERR_NOT_FOUND, NULL, 0);
@@ -264,7 +273,8 @@ static void waiting(void)
     pgas_sync_fini(&sync);
 }
 
-/* A reply that a dead rank owes is ended by the death; who then finds that it could not ask ends it a second time. */
+/* A reply that a dead rank owes is ended by the death; who then finds that it could not ask ends it
+ * a second time. */
 static void ended_twice(void)
 {
     pgas_sync_t sync = { 2, PGAS_OK, 0 }, other[4];
@@ -273,7 +283,8 @@ static void ended_twice(void)
     int n_same = 0;
     ok(pgasi_token_take(&sync, 1, &reply, sizeof reply, &token) == PGAS_OK, "a reply is awaited");
     pgasi_sync_peer_died(1);
-    ok(sync.count == 1 && sync.status == PGAS_ERR_PEER && !pgasi_token_give(token) && !pgasi_token_give(token),
+    ok(sync.count == 1 && sync.status == PGAS_ERR_PEER && !pgasi_token_give(token) &&
+           !pgasi_token_give(token),
        "the death of the rank ends it, nobody else does");
     answer(PGASI_REC_REPLY, token, PGAS_OK, &reply, sizeof reply);
     is_int((int)sync.count, 1, "not even a late reply");
@@ -287,7 +298,8 @@ static void ended_twice(void)
         pgas_sync_fini(&other[i]);
 }
 
-/* Answers run one at a time: a thread that serves nobody takes the inbox for one, and gives it back. */
+/* Answers run one at a time: a thread that serves nobody takes the inbox for one, and gives it
+ * back. */
 static uint64_t answer_begun, answer_ended, end_begun, end_ended;
 
 static void *answer_from_outside(void *arg)
@@ -311,11 +323,13 @@ static void answered_from_outside(void)
         sched_yield();
     for (int i = 0; i < 3000 && !early; i++) {
         sched_yield();
-        early = __atomic_load_n(&answer_ended, __ATOMIC_ACQUIRE) || __atomic_load_n(&sync.count, __ATOMIC_ACQUIRE) != 2;
+        early = __atomic_load_n(&answer_ended, __ATOMIC_ACQUIRE) ||
+                __atomic_load_n(&sync.count, __ATOMIC_ACQUIRE) != 2;
     }
     pgasi_inbox_unlock();
     pthread_join(thread, NULL);
-    ok(!early && sync.count == 1 && sync.status == PGAS_ERR_NOT_FOUND, "an answer from outside waits for those that run");
+    ok(!early && sync.count == 1 && sync.status == PGAS_ERR_NOT_FOUND,
+       "an answer from outside waits for those that run");
     bool given_back = pgasi_inbox_try_lock();
     if (given_back)
         pgasi_inbox_unlock();
@@ -356,10 +370,12 @@ static void ended_from_outside(void)
     bool given_back = pgasi_inbox_try_lock();
     if (given_back)
         pgasi_inbox_unlock();
-    ok(!early && given_back, "the end of a counter in use waits for answers that run, and lets others run again");
+    ok(!early && given_back,
+       "the end of a counter in use waits for answers that run, and lets others run again");
 }
 
-/* Before everything else: the counter of the first entry is the one that zeroed memory might name. */
+/* Before everything else: the counter of the first entry is the one that zeroed memory might
+ * name. */
 static void never_begun(void)
 {
     pgas_sync_t sync, copy, zeroed = { 0 };
@@ -391,12 +407,14 @@ static void on_tick(const void *args, size_t bytes, pgas_thread_t source, void *
 /* What is waited for happens in the wait: there is no service thread. */
 static void long_waits(void)
 {
-    static const int64_t long_us[] = { INT64_MAX, INT64_MAX / 2, INT64_MAX / 1000 + 1, INT64_MAX / 500 };
+    static const int64_t long_us[] = { INT64_MAX, INT64_MAX / 2, INT64_MAX / 1000 + 1,
+                                       INT64_MAX / 500 };
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, 0) != PGAS_OK;
     for (size_t i = 0; i < sizeof long_us / sizeof long_us[0]; i++) {
         pgas_sync_add(&sync, 1);
-        n_bad += pgas_call(0, tick, NULL, 0, &sync) != PGAS_OK || pgas_sync_wait(&sync, long_us[i]) != PGAS_OK;
+        n_bad += pgas_call(0, tick, NULL, 0, &sync) != PGAS_OK ||
+                 pgas_sync_wait(&sync, long_us[i]) != PGAS_OK;
         n_bad += pgas_call(0, tick, NULL, 0, NULL) != PGAS_OK;
         n_bad += pgas_signal_wait(&word, PGAS_EQ, 2 * i + 2, long_us[i], NULL) != PGAS_OK;
     }

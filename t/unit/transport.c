@@ -1,6 +1,7 @@
 /* The seam: refusals, registry, loopback, and the wrappers.
- *   what:   nothing in a table is NULL; loopback keeps the contract of transport.h; the fault wrapper breaks what it may
- *           and keeps what is promised, the same way for the same seed; counters count
+ *   what:   nothing in a table is NULL; loopback keeps the contract of transport.h; the fault
+ *           wrapper breaks what it may and keeps what is promised, the same way for the same seed;
+ *           counters count
  *   log:    fault: warn: PGAS_FAULT drop-reg
  *   log:    loopback: warn: dropped a message
  *   source: transport.h, fault.h, count.h
@@ -40,15 +41,13 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
 {
     header_t header;
     (void)arg;
-    memcpy(&header, am->header, sizeof(header));
+    memcpy(&header, am->header, sizeof header);
     inbox.n_arrived++;
     inbox.n_late += header.number != inbox.next[header.lane & 1]++;
-    for (size_t i = 0; i < am->data_bytes; i++) {
+    for (size_t i = 0; i < am->data_bytes; i++)
         inbox.n_bad += ((unsigned char *)am->data)[i] != (unsigned char)(header.number + i);
-    }
-    if (inbox.keep) {
+    if (inbox.keep)
         inbox.kept = am->data;
-    }
     return inbox.keep;
 }
 
@@ -56,19 +55,19 @@ static uint32_t next_number[2];
 
 static void open_world(const pgasi_tp_ops_t *table)
 {
-    pgasi_tp_opts_t opts = {.rank = 0, .n_ranks = 1, .am_data_max = DATA_MAX, .am_fn = on_am};
+    pgasi_tp_opts_t opts = { .rank = 0, .n_ranks = 1, .am_data_max = DATA_MAX, .am_fn = on_am };
     char packed[PGASI_TP_KEY_MAX];
-    size_t bytes = sizeof(packed);
+    size_t bytes = sizeof packed;
     void *addr = NULL;
     ops = table;
-    memset(&inbox, 0, sizeof(inbox));
-    memset(next_number, 0, sizeof(next_number));
+    memset(&inbox, 0, sizeof inbox);
+    memset(next_number, 0, sizeof next_number);
     if (ops->open(&opts, &tp) != PGAS_OK || ops->lane_open(tp, 0, &lanes[0]) != PGAS_OK ||
-        ops->lane_open(tp, 1, &lanes[1]) != PGAS_OK || ops->mem_alloc(tp, HEAP, &mem, &addr) != PGAS_OK ||
+        ops->lane_open(tp, 1, &lanes[1]) != PGAS_OK ||
+        ops->mem_alloc(tp, HEAP, &mem, &addr) != PGAS_OK ||
         ops->key_pack(tp, mem, packed, &bytes) != PGAS_OK ||
-        ops->key_unpack(lanes[0], 0, packed, bytes, &key) != PGAS_OK) {
+        ops->key_unpack(lanes[0], 0, packed, bytes, &key) != PGAS_OK)
         bail("the transport does not open");
-    }
     heap = addr;
 }
 
@@ -124,29 +123,27 @@ static pgas_status_t wait_for(pgas_status_t status, pending_t *pending)
         n_wrong_completions += pending->n_done;
         return status;
     }
-    for (int i = 0; pending->n_done == 0 && i < 100000; i++) {
+    for (int i = 0; pending->n_done == 0 && i < 100000; i++)
         traced_progress();
-    }
     return pending->n_done == 0 ? PGAS_ERR_TIMEOUT : pending->status;
 }
 
-#define RETRY(result, call)                          \
-    do {                                             \
-        while (((result) = (call)) == PGAS_ERR_AGAIN) { \
-            traced_progress();                       \
-        }                                            \
+#define RETRY(result, call)                           \
+    do {                                              \
+        while (((result) = (call)) == PGAS_ERR_AGAIN) \
+            traced_progress();                        \
     } while (0)
 
 static pgas_status_t send(int lane, size_t bytes)
 {
     static unsigned char data[DATA_MAX];
-    header_t header = {(uint32_t)lane, next_number[lane]};
-    pending_t pending = {.super.fn = completed};
+    header_t header = { (uint32_t)lane, next_number[lane] };
+    pending_t pending = { .super.fn = completed };
     pgas_status_t status;
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i++)
         data[i] = (unsigned char)(header.number + i);
-    }
-    RETRY(status, lanes[lane]->ops->am(lanes[lane], 0, &header, sizeof(header), data, bytes, &pending.super));
+    RETRY(status, lanes[lane]->ops->am(lanes[lane], 0, &header, sizeof header, data, bytes,
+                                       &pending.super));
     next_number[lane] += status >= 0;
     return wait_for(status, &pending);
 }
@@ -156,20 +153,20 @@ static pgas_status_t send(int lane, size_t bytes)
 static void refuses(void)
 {
     const pgasi_tp_ops_t *no = &pgasi_tp_refusals;
-    void *entries[sizeof(*no) / sizeof(void *)];
+    void *entries[sizeof *no / sizeof(void *)];
     bool all = true;
-    memcpy(entries, no, sizeof(entries));
-    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-        all = all && entries[i] != NULL;
-    }
+    memcpy(entries, no, sizeof entries);
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
+        all = all && entries[i];
     ok(all, "no entry of the refusals is NULL");
     uint64_t word = 5;
-    ok(no->open(NULL, NULL) == PGAS_ERR_UNSUPPORTED && no->put(NULL, 0, NULL, 0, &word, 8, NULL) == PGAS_ERR_UNSUPPORTED &&
+    ok(no->open(NULL, NULL) == PGAS_ERR_UNSUPPORTED &&
+           no->put(NULL, 0, NULL, 0, &word, 8, NULL) == PGAS_ERR_UNSUPPORTED &&
            no->get(NULL, 0, NULL, 0, &word, 8, NULL) == PGAS_ERR_UNSUPPORTED &&
            no->amo(NULL, 0, NULL, 0, PGASI_AMO_ADD, 8, 1, 1, &word, NULL) == PGAS_ERR_UNSUPPORTED &&
            no->am(NULL, 0, NULL, 0, NULL, 0, NULL) == PGAS_ERR_UNSUPPORTED &&
-           no->flush(NULL, 0, NULL) == PGAS_ERR_UNSUPPORTED && no->arm(NULL) == PGAS_ERR_UNSUPPORTED &&
-           no->progress(NULL) == 0 && word == 5,
+           no->flush(NULL, 0, NULL) == PGAS_ERR_UNSUPPORTED &&
+           no->arm(NULL) == PGAS_ERR_UNSUPPORTED && no->progress(NULL) == 0 && word == 5,
        "they refuse, and change nothing");
     no->close(NULL);
     no->lane_close(NULL);
@@ -181,46 +178,50 @@ static void refuses(void)
         const pgasi_tp_ops_t *table = pgasi_tp_find(i == 0 ? "loopback" : "ucx");
         all = table != NULL;
         if (all) {
-            memcpy(entries, table, sizeof(entries));
-            for (size_t j = 0; j < sizeof(entries) / sizeof(entries[0]); j++) {
-                all = all && entries[j] != NULL;
-            }
+            memcpy(entries, table, sizeof entries);
+            for (size_t j = 0; j < sizeof entries / sizeof entries[0]; j++)
+                all = all && entries[j];
         }
         ok(all, "%s is there, without a hole", i == 0 ? "loopback" : "ucx");
     }
-    ok(pgasi_tp_find("telegraph") == NULL && pgasi_tp_find("") == NULL, "what nobody built is not found");
+    ok(pgasi_tp_find("telegraph") == NULL && pgasi_tp_find("") == NULL,
+       "what nobody built is not found");
 }
 
 /* --- loopback --- */
 
 static void moves_data(void)
 {
-    char data[100], back[100] = {0};
+    char data[100], back[100] = { 0 };
     uint64_t word = 0;
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++)
         data[i] = (char)(i * 7);
-    }
-    ok(ops->put(lanes[0], 0, key, at(33), data, 100, NULL) == PGAS_OK && memcmp(heap + 33, data, 100) == 0 &&
-           ops->get(lanes[1], 0, key, at(33), back, 100, NULL) == PGAS_OK && memcmp(back, data, 100) == 0 &&
+    ok(ops->put(lanes[0], 0, key, at(33), data, 100, NULL) == PGAS_OK &&
+           memcmp(heap + 33, data, 100) == 0 &&
+           ops->get(lanes[1], 0, key, at(33), back, 100, NULL) == PGAS_OK &&
+           memcmp(back, data, 100) == 0 &&
            ops->put(lanes[0], 0, key, at(0), NULL, 0, NULL) == PGAS_OK,
        "put and get");
     ok(ops->put(lanes[0], 0, key, at(HEAP - 7), data, 8, NULL) == PGAS_ERR_RANGE &&
            ops->put(lanes[0], 0, key, at(0) - 1, data, 1, NULL) == PGAS_ERR_RANGE &&
            ops->get(lanes[0], 0, key, at(1), back, SIZE_MAX, NULL) == PGAS_ERR_RANGE &&
-           ops->amo(lanes[0], 0, key, at(HEAP), PGASI_AMO_ADD, 8, 1, 0, &word, NULL) == PGAS_ERR_RANGE,
+           ops->amo(lanes[0], 0, key, at(HEAP), PGASI_AMO_ADD, 8, 1, 0, &word, NULL) ==
+               PGAS_ERR_RANGE,
        "outside of the memory: refused");
     ok(ops->put(lanes[0], 1, key, at(0), data, 8, NULL) == PGAS_ERR_RANGE &&
-           ops->flush(lanes[0], 1, NULL) == PGAS_ERR_RANGE && ops->am(lanes[0], -3, data, 8, data, 8, NULL) == PGAS_ERR_RANGE,
+           ops->flush(lanes[0], 1, NULL) == PGAS_ERR_RANGE &&
+           ops->am(lanes[0], -3, data, 8, data, 8, NULL) == PGAS_ERR_RANGE,
        "ranks that do not exist: refused");
 }
 
-static uint64_t expect(pgasi_amo_t op, size_t bytes, uint64_t word, uint64_t operand, uint64_t compare)
+static uint64_t expect(pgasi_amo_t op, size_t bytes, uint64_t word, uint64_t operand,
+                       uint64_t compare)
 {
     uint64_t mask = bytes == 4 ? UINT32_MAX : UINT64_MAX;
-    uint64_t result = op == PGASI_AMO_ADD   ? word + operand
-                      : op == PGASI_AMO_AND ? word & operand
-                      : op == PGASI_AMO_OR  ? word | operand
-                      : op == PGASI_AMO_XOR ? word ^ operand
+    uint64_t result = op == PGASI_AMO_ADD                                ? word + operand
+                      : op == PGASI_AMO_AND                              ? word & operand
+                      : op == PGASI_AMO_OR                               ? word | operand
+                      : op == PGASI_AMO_XOR                              ? word ^ operand
                       : op == PGASI_AMO_SWAP || word == (compare & mask) ? operand
                                                                          : word;
     return result & mask;
@@ -238,97 +239,99 @@ static void does_atomics(size_t bytes)
         uint64_t operand = pgasi_rng_u64(&rng), compare = i % 2 == 0 ? word : operand;
         bool fetching = op >= PGASI_AMO_SWAP || i % 3 == 0;
         result = 0;
-        good = ops->amo(lanes[i % 2], 0, key, at(24), op, bytes, operand, compare, fetching ? &result : NULL, NULL) ==
-                   PGAS_OK &&
+        good = ops->amo(lanes[i % 2], 0, key, at(24), op, bytes, operand, compare,
+                        fetching ? &result : NULL, NULL) == PGAS_OK &&
                (!fetching || result == word) && good;
         word = expect(op, bytes, word, operand, compare);
     }
     result = 0;
     memcpy(&result, heap + 24, bytes);
     ok(good && result == word, "%zu bytes: every atomic does what a plain word would", bytes);
-    ok(ops->amo(lanes[0], 0, key, at(1), PGASI_AMO_ADD, bytes, 1, 0, NULL, NULL) == PGAS_ERR_INVALID &&
-           ops->amo(lanes[0], 0, key, at(0), PGASI_AMO_CSWAP, bytes, 1, 0, NULL, NULL) == PGAS_ERR_INVALID &&
-           ops->amo(lanes[0], 0, key, at(0), PGASI_AMO_ADD, bytes - 1, 1, 0, NULL, NULL) == PGAS_ERR_INVALID,
+    ok(ops->amo(lanes[0], 0, key, at(1), PGASI_AMO_ADD, bytes, 1, 0, NULL, NULL) ==
+               PGAS_ERR_INVALID &&
+           ops->amo(lanes[0], 0, key, at(0), PGASI_AMO_CSWAP, bytes, 1, 0, NULL, NULL) ==
+               PGAS_ERR_INVALID &&
+           ops->amo(lanes[0], 0, key, at(0), PGASI_AMO_ADD, bytes - 1, 1, 0, NULL, NULL) ==
+               PGAS_ERR_INVALID,
        "%zu bytes: what makes no sense is refused", bytes);
 }
 
 static void sends_messages(void)
 {
     bool good = true;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 500; i++)
         good = send(i % 2, (size_t)(i * 37 % 5000)) >= 0 && good;
-    }
-    while (inbox.n_arrived < 500) {
+    while (inbox.n_arrived < 500)
         progress();
-    }
     ok(good && inbox.n_late == 0 && inbox.n_bad == 0, "messages arrive in order and unchanged");
-    ok(lanes[0]->ops->am(lanes[0], 0, heap, PGASI_TP_AM_HEADER_MAX + 1, heap, 1, NULL) == PGAS_ERR_LIMIT,
+    ok(lanes[0]->ops->am(lanes[0], 0, heap, PGASI_TP_AM_HEADER_MAX + 1, heap, 1, NULL) ==
+           PGAS_ERR_LIMIT,
        "a header that is too long is refused");
     inbox.keep = true;
     good = send(0, 300) >= 0;
-    while (inbox.kept == NULL) {
+    while (!inbox.kept)
         progress();
-    }
     inbox.keep = false;
     good = send(0, 300) >= 0 && good;
     progress();
     const unsigned char *data = inbox.kept;
-    for (size_t i = 0; i < 300; i++) {
+    for (size_t i = 0; i < 300; i++)
         good = good && data[i] == (unsigned char)(next_number[0] - 2 + i);
-    }
     lanes[0]->ops->am_release(lanes[0], inbox.kept);
     ok(good, "kept data stays");
     int before = inbox.n_arrived;
-    ok(lanes[0]->ops->am(lanes[0], 0, "12345678", 8, heap, DATA_MAX + 1, NULL) == PGAS_OK, "what is too large is taken,");
+    ok(lanes[0]->ops->am(lanes[0], 0, "12345678", 8, heap, DATA_MAX + 1, NULL) == PGAS_OK,
+       "what is too large is taken,");
     progress();
     is_int(inbox.n_arrived, before, "and dropped");
     pgas_status_t status = PGAS_OK;
-    header_t header = {0, 0};
+    header_t header = { 0, 0 };
     for (int i = 0; i < 100000 && status == PGAS_OK; i++) {
         header.number = next_number[0];
-        status = lanes[0]->ops->am(lanes[0], 0, &header, sizeof(header), heap, 0, NULL);
+        status = lanes[0]->ops->am(lanes[0], 0, &header, sizeof header, heap, 0, NULL);
         next_number[0] += status == PGAS_OK;
     }
     is_int(status, PGAS_ERR_AGAIN, "a full queue refuses");
-    while (inbox.n_arrived < (int)(next_number[0] + next_number[1])) {
+    while (inbox.n_arrived < (int)(next_number[0] + next_number[1]))
         progress();
-    }
     is_int(inbox.n_late, 0, "and loses nothing");
 }
 
 static void sleeps_and_wakes(void)
 {
     int fd;
-    struct pollfd poll_fd = {.events = POLLIN};
+    struct pollfd poll_fd = { .events = POLLIN };
     pgasi_tp_lane_t *lane = lanes[0];
-    while (lane->ops->arm(lane) == PGAS_ERR_BUSY) {
+    while (lane->ops->arm(lane) == PGAS_ERR_BUSY)
         progress();
-    }
     bool good = lane->ops->event_fd(lane, &fd) == PGAS_OK;
     poll_fd.fd = fd;
     ok(good && poll(&poll_fd, 1, 0) == 0, "armed: the descriptor is quiet");
-    ok(lane->ops->wake(lane) == PGAS_OK && poll(&poll_fd, 1, 10000) == 1 && lane->ops->arm(lane) == PGAS_ERR_BUSY &&
-           lane->ops->arm(lane) == PGAS_OK,
+    ok(lane->ops->wake(lane) == PGAS_OK && poll(&poll_fd, 1, 10000) == 1 &&
+           lane->ops->arm(lane) == PGAS_ERR_BUSY && lane->ops->arm(lane) == PGAS_OK,
        "wake() rings, once");
     good = send(1, 10) >= 0;
-    ok(good && poll(&poll_fd, 1, 10000) == 1 && lane->ops->arm(lane) == PGAS_ERR_BUSY, "so does a message");
+    ok(good && poll(&poll_fd, 1, 10000) == 1 && lane->ops->arm(lane) == PGAS_ERR_BUSY,
+       "so does a message");
     progress();
 }
 
 static void keys(void)
 {
     char packed[PGASI_TP_KEY_MAX], bad[PGASI_TP_KEY_MAX];
-    size_t bytes = sizeof(packed), small = 3;
+    size_t bytes = sizeof packed, small = 3;
     pgasi_tp_key_t *bad_key = NULL;
     void *addr;
     bool all = ops->key_pack(tp, mem, packed, &bytes) == PGAS_OK;
-    ok(all && ops->key_pack(tp, mem, bad, &small) == PGAS_ERR_LIMIT && small == 3, "a buffer too small for a key");
+    ok(all && ops->key_pack(tp, mem, bad, &small) == PGAS_ERR_LIMIT && small == 3,
+       "a buffer too small for a key");
     for (size_t i = 0; i < bytes; i++) {
-        memcpy(bad, packed, sizeof(bad));
+        memcpy(bad, packed, sizeof bad);
         bad[i] ^= 4;
         all = all && ops->key_unpack(lanes[0], 0, bad, bytes, &bad_key) == PGAS_ERR_FORMAT;
     }
-    ok(all && bad_key == NULL && ops->key_unpack(lanes[0], 0, packed, bytes - 1, &bad_key) == PGAS_ERR_FORMAT,
+    ok(all && !bad_key &&
+           ops->key_unpack(lanes[0], 0, packed, bytes - 1, &bad_key) == PGAS_ERR_FORMAT,
        "a key with any byte changed, or cut short, is refused");
     ok(ops->key_map(key, at(16), &addr) == PGAS_OK && addr == heap + 16 &&
            ops->key_map(key, at(HEAP), &addr) == PGAS_ERR_RANGE,
@@ -339,38 +342,52 @@ static void keys(void)
 
 static void parses(void)
 {
-    static const char *const bad[] = {"delay",      "delay=",      "delay=x",     "delay=-1",     "delay=1,",
-                                      "delay=1,,",  "=4",          "lose=3",      "delay=1x",     "delay= 1",
-                                      "drop-reg=1:", "drop-reg=:2", "again=99999999999999999999", "delay=2000000",
-                                      "reorder=1 ,again=2", "seed=18446744073709551616"};
+    static const char *const bad[] = { "delay",
+                                       "delay=",
+                                       "delay=x",
+                                       "delay=-1",
+                                       "delay=1,",
+                                       "delay=1,,",
+                                       "=4",
+                                       "lose=3",
+                                       "delay=1x",
+                                       "delay= 1",
+                                       "drop-reg=1:",
+                                       "drop-reg=:2",
+                                       "again=99999999999999999999",
+                                       "delay=2000000",
+                                       "reorder=1 ,again=2",
+                                       "seed=18446744073709551616" };
     char why[256];
-    pgasi_fault_plan_t plan = {.delay = 77};
+    pgasi_fault_plan_t plan = { .delay = 77 };
     bool all = true;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         why[0] = '\0';
-        bool refused = pgasi_fault_parse(bad[i], &plan, why, sizeof(why)) == PGAS_ERR_INVALID &&
-                       !strstr(why, "PGAS_FAULT") && strstr(why, "allowed") != NULL && plan.delay == 77;
-        if (!refused) {
+        bool refused = pgasi_fault_parse(bad[i], &plan, why, sizeof why) == PGAS_ERR_INVALID &&
+                       !strstr(why, "PGAS_FAULT") && strstr(why, "allowed") != NULL &&
+                       plan.delay == 77;
+        if (!refused)
             diag("not refused: \"%s\"", bad[i]);
-        }
         all = all && refused;
     }
-    ok(all, "%zu malformed texts are refused with the reason", sizeof(bad) / sizeof(bad[0]));
-    ok(pgasi_fault_parse("delay=3,reorder=0,again=12,drop-reg=2:5,seed=18446744073709551615", &plan, why,
-                         sizeof(why)) == PGAS_OK &&
-           plan.delay == 3 && plan.reorder == 0 && plan.again == 12 && plan.drop_reg == 2 && plan.drop_reg_after == 5 &&
-           plan.has_seed && plan.seed == UINT64_MAX,
+    ok(all, "%zu malformed texts are refused with the reason", sizeof bad / sizeof bad[0]);
+    ok(pgasi_fault_parse("delay=3,reorder=0,again=12,drop-reg=2:5,seed=18446744073709551615", &plan,
+                         why, sizeof why) == PGAS_OK &&
+           plan.delay == 3 && plan.reorder == 0 && plan.again == 12 && plan.drop_reg == 2 &&
+           plan.drop_reg_after == 5 && plan.has_seed && plan.seed == UINT64_MAX,
        "a full text is understood");
-    ok(pgasi_fault_parse("", &plan, why, sizeof(why)) == PGAS_OK && plan.delay == 0 && plan.drop_reg == -1 &&
-           !plan.has_seed,
+    ok(pgasi_fault_parse("", &plan, why, sizeof why) == PGAS_OK && plan.delay == 0 &&
+           plan.drop_reg == -1 && !plan.has_seed,
        "an empty one means no faults");
-    ok(pgasi_tp_fault_wrap(ops, "", 1, why, sizeof(why)) == ops && pgasi_tp_fault_wrap(ops, NULL, 1, why, sizeof(why)) == ops &&
-           pgasi_tp_fault_wrap(ops, "nonsense", 1, why, sizeof(why)) == NULL,
+    ok(pgasi_tp_fault_wrap(ops, "", 1, why, sizeof why) == ops &&
+           pgasi_tp_fault_wrap(ops, NULL, 1, why, sizeof why) == ops &&
+           pgasi_tp_fault_wrap(ops, "nonsense", 1, why, sizeof why) == NULL,
        "and wraps nothing; nonsense gives NULL");
 }
 
-/* Random operations of all kinds through a table, against a plain array; what was promised is checked at each flush.
- * Words are written by one operation between two fences at most, so any order of the rest is right. */
+/* Random operations of all kinds through a table, against a plain array; what was promised is
+ * checked at each flush. Words are written by one operation between two fences at most, so any
+ * order of the rest is right. */
 static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
 {
     enum { STEPS = 3000, SLOTS = 40 };
@@ -379,34 +396,32 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
         uint64_t value, result, old;
         bool busy, fetches;
     } slots[SLOTS];
-    uint64_t model[N_WORDS] = {0};
-    bool touched[N_WORDS] = {false};
+    uint64_t model[N_WORDS] = { 0 };
+    bool touched[N_WORDS] = { false };
     static unsigned char message[4096];
     pgasi_rng_t rng;
     bool good = true;
     int n_sent = 0;
     pgasi_rng_seed(&rng, seed);
     open_world(table);
-    memset(slots, 0, sizeof(slots));
+    memset(slots, 0, sizeof slots);
     n_wrong_completions = 0;
     trace = 0;
     for (int step = 0; step < STEPS; step++) {
         size_t i = (size_t)step % SLOTS, word = pgasi_rng_below(&rng, N_WORDS);
         int kind = (int)pgasi_rng_below(&rng, 8);
         pgas_status_t status = PGAS_OK;
-        while (slots[i].busy && slots[i].pending.n_done == 0) {
+        while (slots[i].busy && slots[i].pending.n_done == 0)
             traced_progress();
-        }
         good = good && (!slots[i].busy || slots[i].pending.status == PGAS_OK);
         good = good && (!slots[i].fetches || slots[i].result == slots[i].old);
-        slots[i].pending = (pending_t){.super.fn = completed};
+        slots[i].pending = (pending_t){ .super.fn = completed };
         slots[i].busy = slots[i].fetches = false;
         slots[i].value = pgasi_rng_u64(&rng);
         pgasi_tp_comp_t *comp = &slots[i].pending.super;
         pgasi_tp_lane_t *lane = lanes[0];
-        if (kind < 5 && touched[word]) {
+        if (kind < 5 && touched[word])
             continue;
-        }
         touched[word] = touched[word] || kind < 5;
         switch (kind) {
         case 0:
@@ -420,34 +435,35 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
             slots[i].fetches = true;
             break;
         case 3:
-            RETRY(status, lane->ops->amo(lane, 0, key, at(word * 8), PGASI_AMO_ADD, 8, slots[i].value, 0,
-                                         &slots[i].result, comp));
+            RETRY(status, lane->ops->amo(lane, 0, key, at(word * 8), PGASI_AMO_ADD, 8,
+                                         slots[i].value, 0, &slots[i].result, comp));
             slots[i].old = model[word];
             slots[i].fetches = true;
             model[word] += slots[i].value;
             break;
         case 4: /* nobody but a flush tells */
-            RETRY(status, lane->ops->amo(lane, 0, key, at(word * 8), PGASI_AMO_XOR, 8, slots[i].value, 0, NULL, NULL));
+            RETRY(status, lane->ops->amo(lane, 0, key, at(word * 8), PGASI_AMO_XOR, 8,
+                                         slots[i].value, 0, NULL, NULL));
             model[word] ^= slots[i].value;
             status = status == PGAS_INPROGRESS ? PGAS_OK : status;
             break;
         case 5:
             if (step % 3 == 0) {
                 RETRY(status, lane->ops->fence(lane));
-                memset(touched, 0, sizeof(touched));
+                memset(touched, 0, sizeof touched);
             }
             break;
         case 6:
         case 7: {
             uint32_t from = (uint32_t)kind - 6;
-            header_t header = {from, next_number[from]};
+            header_t header = { from, next_number[from] };
             size_t bytes = pgasi_rng_below(&rng, 100);
-            memset(message, 0, sizeof(message));
-            for (size_t j = 0; j < bytes; j++) {
+            memset(message, 0, sizeof message);
+            for (size_t j = 0; j < bytes; j++)
                 message[j] = (unsigned char)(header.number + j);
-            }
-            pending_t sent = {.super.fn = completed};
-            RETRY(status, lanes[from]->ops->am(lanes[from], 0, &header, sizeof(header), message, bytes, &sent.super));
+            pending_t sent = { .super.fn = completed };
+            RETRY(status, lanes[from]->ops->am(lanes[from], 0, &header, sizeof header, message,
+                                               bytes, &sent.super));
             next_number[from] += status >= 0;
             status = wait_for(status, &sent);
             n_sent++;
@@ -458,22 +474,21 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
         slots[i].busy = status == PGAS_INPROGRESS;
         good = good && status >= 0;
         if (step % 100 == 99) {
-            pending_t flushed = {.super.fn = completed};
-            RETRY(status, lane->ops->flush(lane, step % 200 == 99 ? 0 : PGASI_TP_ALL_PEERS, &flushed.super));
+            pending_t flushed = { .super.fn = completed };
+            RETRY(status, lane->ops->flush(lane, step % 200 == 99 ? 0 : PGASI_TP_ALL_PEERS,
+                                           &flushed.super));
             good = good && wait_for(status, &flushed) == PGAS_OK;
-            good = good && memcmp(heap, model, sizeof(model)) == 0;
-            memset(touched, 0, sizeof(touched));
+            good = good && memcmp(heap, model, sizeof model) == 0;
+            memset(touched, 0, sizeof touched);
         }
     }
-    for (int i = 0; i < 100000 && inbox.n_arrived < n_sent; i++) {
+    for (int i = 0; i < 100000 && inbox.n_arrived < n_sent; i++)
         traced_progress();
-    }
-    for (size_t i = 0; i < SLOTS; i++) {
-        while (slots[i].busy && slots[i].pending.n_done == 0) {
+    for (size_t i = 0; i < SLOTS; i++)
+        while (slots[i].busy && slots[i].pending.n_done == 0)
             traced_progress();
-        }
-    }
-    good = good && inbox.n_arrived == n_sent && inbox.n_late == 0 && inbox.n_bad == 0 && n_wrong_completions == 0;
+    good = good && inbox.n_arrived == n_sent && inbox.n_late == 0 && inbox.n_bad == 0 &&
+           n_wrong_completions == 0;
     close_world();
     return good;
 }
@@ -481,25 +496,29 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
 static const pgasi_tp_ops_t *with_faults(const char *text, uint64_t seed)
 {
     char why[256] = "";
-    const pgasi_tp_ops_t *table = pgasi_tp_fault_wrap(pgasi_tp_find("loopback"), text, seed, why, sizeof(why));
-    if (table == NULL) {
+    const pgasi_tp_ops_t *table =
+        pgasi_tp_fault_wrap(pgasi_tp_find("loopback"), text, seed, why, sizeof why);
+    if (!table)
         bail("%s", why);
-    }
     return table;
 }
 
 static void under_faults(void)
 {
-    static const char *const faults[] = {"delay=1",  "delay=9",   "reorder=1", "reorder=9",
-                                         "again=1",  "again=9",   "delay=4,reorder=6,again=3",
-                                         "delay=30,reorder=30,again=30"};
+    static const char *const faults[] = { "delay=1",
+                                          "delay=9",
+                                          "reorder=1",
+                                          "reorder=9",
+                                          "again=1",
+                                          "again=9",
+                                          "delay=4,reorder=6,again=3",
+                                          "delay=30,reorder=30,again=30" };
     uint64_t seed = tap_seed(42);
     ok(keeps_promises(pgasi_tp_find("loopback"), seed), "the promises hold without faults");
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         bool good = true;
-        for (uint64_t j = 0; j < 5; j++) {
+        for (uint64_t j = 0; j < 5; j++)
             good = keeps_promises(with_faults(faults[i], seed + j), seed + j) && good;
-        }
         ok(good, "and with %s", faults[i]);
     }
 }
@@ -530,30 +549,32 @@ static void does_harm(void)
         n_again += again;
         longest = run > longest ? run : longest;
     }
-    ok(n_again > 500 && longest == 4, "again=4: %d of 2000 refused, up to %d in a row", n_again, longest);
+    ok(n_again > 500 && longest == 4, "again=4: %d of 2000 refused, up to %d in a row", n_again,
+       longest);
     close_world();
     open_world(with_faults("delay=5", 3));
     for (int i = 0; i < 500; i++) {
-        pending_t pending = {.super.fn = completed};
+        pending_t pending = { .super.fn = completed };
         pgas_status_t status = ops->put(lanes[0], 0, key, at(0), &word, 8, &pending.super);
         n_held += status == PGAS_INPROGRESS;
         int n_calls = 0;
         for (; status == PGAS_INPROGRESS && pending.n_done == 0; n_calls++) {
-            if (n_calls == 0 && lanes[0]->ops->arm(lanes[0]) != PGAS_ERR_BUSY) {
+            if (n_calls == 0 && lanes[0]->ops->arm(lanes[0]) != PGAS_ERR_BUSY)
                 n_wrong_completions++;
-            }
             traced_progress();
         }
         most = n_calls > most ? n_calls : most;
     }
-    ok(n_held > 250 && most == 5, "delay=5: %d of 500 completions held, up to %d calls", n_held, most);
+    ok(n_held > 250 && most == 5, "delay=5: %d of 500 completions held, up to %d calls", n_held,
+       most);
     is_int(n_wrong_completions, 0, "and nobody may sleep meanwhile");
     close_world();
     open_world(with_faults("reorder=5", 3));
     int n_swapped = 0;
-    for (int i = 0; i < 200; i++) { /* unordered by contract: the first put may be seen after the second */
-        uint64_t values[2] = {1, 2};
-        pending_t pending[2] = {{.super.fn = completed}, {.super.fn = completed}};
+    /* unordered by contract: the first put may be seen after the second */
+    for (int i = 0; i < 200; i++) {
+        uint64_t values[2] = { 1, 2 };
+        pending_t pending[2] = { { .super.fn = completed }, { .super.fn = completed } };
         memset(heap, 0, 8);
         pgas_status_t a = ops->put(lanes[0], 0, key, at(0), &values[0], 8, &pending[0].super);
         pgas_status_t b = ops->put(lanes[0], 0, key, at(0), &values[1], 8, &pending[1].super);
@@ -561,7 +582,8 @@ static void does_harm(void)
         wait_for(b, &pending[1]);
         n_swapped += heap[0] == 1;
     }
-    ok(n_swapped > 20 && n_swapped < 180, "reorder=5: %d of 200 pairs of puts change places", n_swapped);
+    ok(n_swapped > 20 && n_swapped < 180, "reorder=5: %d of 200 pairs of puts change places",
+       n_swapped);
     close_world();
 }
 
@@ -571,12 +593,13 @@ static void drops_registrations(void)
     void *addr;
     char plain[64];
     open_world(with_faults("drop-reg=0:1", 1));
-    ok(ops->mem_register(tp, plain, sizeof(plain), &more) == PGAS_ERR_NO_MEMORY &&
+    ok(ops->mem_register(tp, plain, sizeof plain, &more) == PGAS_ERR_NO_MEMORY &&
            ops->mem_alloc(tp, 4096, &more, &addr) == PGAS_ERR_NO_MEMORY,
        "drop-reg=0:1: the first registration succeeds, later ones fail");
     close_world();
     open_world(with_faults("drop-reg=1", 1));
-    ok(ops->mem_register(tp, plain, sizeof(plain), &more) == PGAS_OK, "on another rank: nothing happens here");
+    ok(ops->mem_register(tp, plain, sizeof plain, &more) == PGAS_OK,
+       "on another rank: nothing happens here");
     ops->mem_release(tp, more);
     close_world();
 }
@@ -586,8 +609,9 @@ static void drops_registrations(void)
 static pgasi_tp_ops_t liar;
 static int n_lies;
 
-static pgas_status_t lying_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes,
-                              const void *data, size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t lying_am(pgasi_tp_lane_t *lane, int peer, const void *header,
+                              size_t header_bytes, const void *data, size_t bytes,
+                              pgasi_tp_comp_t *comp)
 {
     static struct {
         unsigned char header[32], data[4096];
@@ -595,7 +619,8 @@ static pgas_status_t lying_am(pgasi_tp_lane_t *lane, int peer, const void *heade
         bool full;
     } held;
     const pgasi_tp_ops_t *real = pgasi_tp_find("loopback");
-    if (!held.full && ++n_lies % 50 == 0 && bytes <= sizeof(held.data)) { /* this one goes after the next */
+    /* this one goes after the next */
+    if (!held.full && ++n_lies % 50 == 0 && bytes <= sizeof held.data) {
         memcpy(held.header, header, header_bytes);
         memcpy(held.data, data, bytes);
         held.header_bytes = header_bytes;
@@ -611,11 +636,13 @@ static pgas_status_t lying_am(pgasi_tp_lane_t *lane, int peer, const void *heade
     return status;
 }
 
-static pgas_status_t lying_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *to, uint64_t remote_addr,
-                               const void *src, size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t lying_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *to,
+                               uint64_t remote_addr, const void *src, size_t bytes,
+                               pgasi_tp_comp_t *comp)
 {
-    return ++n_lies % 50 == 0 ? PGAS_OK
-                              : pgasi_tp_find("loopback")->put(lane, peer, to, remote_addr, src, bytes, comp);
+    return ++n_lies % 50 == 0
+               ? PGAS_OK
+               : pgasi_tp_find("loopback")->put(lane, peer, to, remote_addr, src, bytes, comp);
 }
 
 /* loopback's lanes carry loopback's table; this puts the liar's in its place */
@@ -655,12 +682,12 @@ static void counts(void)
     pgas_status_t status;
     RETRY(status, ops->get(lanes[0], 0, key, at(HEAP), &word, 8, NULL));
     send(0, 100);
-    while (inbox.n_arrived == 0) {
+    while (inbox.n_arrived == 0)
         progress();
-    }
     ok(pgasi_tp_count_query(tp, &seen) && seen.n_ops[PGASI_COUNT_PUT] == (uint64_t)n_put &&
-           seen.n_bytes[PGASI_COUNT_PUT] == 8 * (uint64_t)n_put && seen.n_again >= (uint64_t)n_again &&
-           seen.n_failed == 1 && seen.n_ops[PGASI_COUNT_AM] == 1 && seen.n_bytes[PGASI_COUNT_AM] == 100 &&
+           seen.n_bytes[PGASI_COUNT_PUT] == 8 * (uint64_t)n_put &&
+           seen.n_again >= (uint64_t)n_again && seen.n_failed == 1 &&
+           seen.n_ops[PGASI_COUNT_AM] == 1 && seen.n_bytes[PGASI_COUNT_AM] == 100 &&
            seen.n_received == 1 && seen.received_bytes == 100,
        "operations, bytes, refusals and messages of both lanes are counted");
     uint64_t words[2] = { 0, 0 };
@@ -671,9 +698,10 @@ static void counts(void)
     pgasi_tp_count_watch(NULL, 0);
     RETRY(status, ops->put(lanes[0], 0, key, at(0), &words[1], 8, NULL));
     n_put += 4;
-    ok(pgasi_tp_count_query(tp, &seen) && seen.n_watched == 1 && seen.watched_bytes == 4 && seen.n_registered == 1 &&
-           seen.registered_bytes == HEAP,
-       "what is sent from memory that is watched is counted apart, and so is memory that is registered");
+    ok(pgasi_tp_count_query(tp, &seen) && seen.n_watched == 1 && seen.watched_bytes == 4 &&
+           seen.n_registered == 1 && seen.registered_bytes == HEAP,
+       "what is sent from memory that is watched is counted apart, and so is memory that is "
+       "registered");
     ops->lane_close(lanes[1]);
     pgasi_tp_counts_t after;
     ok(pgasi_tp_count_query(tp, &after) && after.n_ops[PGASI_COUNT_PUT] == (uint64_t)n_put,

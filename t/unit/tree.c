@@ -1,6 +1,7 @@
-/* what: the tree of a broadcast reaches every rank once, from any root, over any nodes; nobody sends more than ceil(log2 N)
- *       times, who is not the root once less; as many levels; messages cross nodes no more often than there are further
- *       nodes where sizes are powers of two
+/* what: the tree of a broadcast reaches every rank once, from any root, over any nodes; nobody
+ * sends more than ceil(log2 N)
+ *       times, who is not the root once less; as many levels; messages cross nodes no more often
+ *       than there are further nodes where sizes are powers of two
  * source: src/call/tree.h; a plain model that follows every message
  */
 #include <stdlib.h>
@@ -18,7 +19,8 @@ typedef struct {
     int depth, crossings;
 } walk_t;
 
-static void follow(const pgasi_tree_t *t, cut_fn_t cut, int root, uint32_t low, uint32_t high, int level, walk_t *w)
+static void follow(const pgasi_tree_t *t, cut_fn_t cut, int root, uint32_t low, uint32_t high,
+                   int level, walk_t *w)
 {
     int rank = pgasi_tree_rank(t, root, low);
     w->reached[rank]++;
@@ -30,7 +32,8 @@ static void follow(const pgasi_tree_t *t, cut_fn_t cut, int root, uint32_t low, 
         int child = pgasi_tree_rank(t, root, at);
         w->sent[rank]++;
         w->crossings += t->node_of[rank] != t->node_of[child];
-        follow(t, cut, root, at, high, level + (int)w->sent[rank], w); /* a message leaves after those before it */
+        /* a message leaves after those before it */
+        follow(t, cut, root, at, high, level + (int)w->sent[rank], w);
         high = at;
     }
 }
@@ -67,7 +70,8 @@ static void any_nodes_any_root(void)
     pgasi_rng_seed(&rng, tap_seed(1));
     int n_bad = 0, node_of[N_MAX];
     for (int i = 0; i < 300; i++) {
-        int n = 1 + (int)pgasi_rng_below(&rng, i < 200 ? 20 : N_MAX), n_nodes = random_nodes(&rng, n, node_of);
+        int n = 1 + (int)pgasi_rng_below(&rng, i < 200 ? 20 : N_MAX),
+            n_nodes = random_nodes(&rng, n, node_of);
         pgasi_tree_t t;
         walk_t w;
         n_bad += pgasi_tree_init(&t, n, node_of, n_nodes) != PGAS_OK;

@@ -1,7 +1,10 @@
-/* what: threads of a rank read, write, apply, exchange, lock and pin elements of one array at the same time, close together
- *       and far apart, while the first thread serves: counts and sums are right, structures are whole, and nothing races
+/* what: threads of a rank read, write, apply, exchange, lock and pin elements of one array at the
+ * same time, close together
+ *       and far apart, while the first thread serves: counts and sums are right, structures are
+ *       whole, and nothing races
  * needs: tsan-ok
- * source: pgas/array.h. One rank has no other nodes: what threads share is the chunk at home and its hold */
+ * source: pgas/array.h. One rank has no other nodes: what threads share is the chunk at home and
+ * its hold */
 #include <pthread.h>
 #include "base/rng.h"
 #include "pgas/array.h"
@@ -9,13 +12,22 @@
 #include "t/unit/lone.h"
 
 #define N_THREADS 5
-#define N_STEPS 5000
-#define N 256
-#define CHUNK 16
-#define WORDS 5
+#define N_STEPS   5000
+#define N         256
+#define CHUNK     16
+#define WORDS     5
 
 /* Elements: counted by fetch_op and compare_swap, summed by apply, set by all, kept by a lock. */
-enum { COUNTED = 3, SWAPPED = 4, SUMMED = 5, MOST = 40, SET = 41, LOCK = 42, LOCKED = 100, OWN = 128 };
+enum {
+    COUNTED = 3,
+    SWAPPED = 4,
+    SUMMED = 5,
+    MOST = 40,
+    SET = 41,
+    LOCK = 42,
+    LOCKED = 100,
+    OWN = 128
+};
 
 static pgas_array_t *array, *structs;
 static uint64_t n_counted, n_swapped, sum, n_locked; /* by atomics */
@@ -24,7 +36,8 @@ static pthread_barrier_t all_here;
 
 static int step(pgasi_rng_t *rng, int who)
 {
-    uint64_t value = 0, old = 0, one = 1, x = pgasi_rng_below(rng, 1000), own = OWN + (uint64_t)who * 9;
+    uint64_t value = 0, old = 0, one = 1, x = pgasi_rng_below(rng, 1000),
+             own = OWN + (uint64_t)who * 9;
     uint64_t words[WORDS], element = pgasi_rng_below(rng, 20);
     pgas_array_pin_t pin;
     int n_bad = 0;
@@ -37,7 +50,8 @@ static int step(pgasi_rng_t *rng, int who)
         n_bad += pgas_array_get_u64(array, SWAPPED, &value) != PGAS_OK;
         do {
             old = value;
-            n_bad += pgas_array_compare_swap(array, SWAPPED, &old, &(uint64_t){ old + 1 }, &value) != PGAS_OK;
+            n_bad += pgas_array_compare_swap(array, SWAPPED, &old, &(uint64_t){ old + 1 },
+                                             &value) != PGAS_OK;
         } while (value != old && n_bad == 0);
         __atomic_add_fetch(&n_swapped, 1, __ATOMIC_RELAXED);
         return n_bad;
@@ -47,11 +61,13 @@ static int step(pgasi_rng_t *rng, int who)
         __atomic_add_fetch(&sum, x, __ATOMIC_RELAXED);
         return n_bad;
     case 3:
-        n_bad += pgas_array_set_u64(array, SET, x) != PGAS_OK || pgas_array_get_u64(array, SET, &value) != PGAS_OK;
+        n_bad += pgas_array_set_u64(array, SET, x) != PGAS_OK ||
+                 pgas_array_get_u64(array, SET, &value) != PGAS_OK;
         return n_bad + (value >= 1000);
     case 4:
         n_bad += pgas_array_wlock(array, LOCK) != PGAS_OK;
-        n_bad += pgas_array_get_u64(array, LOCKED, &value) != PGAS_OK || value != n_locked; /* plain: the lock orders it */
+        /* plain: the lock orders it */
+        n_bad += pgas_array_get_u64(array, LOCKED, &value) != PGAS_OK || value != n_locked;
         n_locked++;
         n_bad += pgas_array_set_u64(array, LOCKED, value + 1) != PGAS_OK;
         return n_bad + (pgas_array_unlock(array, LOCK) != PGAS_OK);
@@ -65,12 +81,15 @@ static int step(pgasi_rng_t *rng, int who)
             n_bad += words[k] != words[0];
         return n_bad;
     case 7:
-        n_bad += pgas_array_set_u64(array, own, x) != PGAS_OK || pgas_array_get_u64(array, own, &value) != PGAS_OK;
+        n_bad += pgas_array_set_u64(array, own, x) != PGAS_OK ||
+                 pgas_array_get_u64(array, own, &value) != PGAS_OK;
         return n_bad + (value != x);
     default:
-        if (pgas_array_pin(array, own, x % 2 ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0, &pin) != PGAS_OK)
+        if (pgas_array_pin(array, own, x % 2 ? PGAS_ARRAY_PIN_WRITE : PGAS_ARRAY_PIN_READ, 0,
+                           &pin) != PGAS_OK)
             return 1;
-        n_bad += pgas_array_get_u64(array, own, &value) != PGAS_OK || ((uint64_t *)pin.data)[own - pin.first] != value;
+        n_bad += pgas_array_get_u64(array, own, &value) != PGAS_OK ||
+                 ((uint64_t *)pin.data)[own - pin.first] != value;
         return n_bad + (pgas_array_unpin(&pin) != PGAS_OK);
     }
 }
@@ -107,7 +126,8 @@ static bool holds(uint64_t i, uint64_t want)
 {
     uint64_t value = want + 1;
     if (pgas_array_get_u64(array, i, &value) != PGAS_OK || value != want)
-        diag("element %d: %llu, not %llu", (int)i, (unsigned long long)value, (unsigned long long)want);
+        diag("element %d: %llu, not %llu", (int)i, (unsigned long long)value,
+             (unsigned long long)want);
     return value == want;
 }
 
@@ -117,7 +137,8 @@ static void everything(const char *params)
     n_counted = n_swapped = sum = n_locked = 0;
     n_wrong = 0;
     opts.chunk_elems = CHUNK;
-    bool good = lone_init(1, params) == PGAS_OK && pgas_array_create(NULL, 8, N, &opts, &array) == PGAS_OK &&
+    bool good = lone_init(1, params) == PGAS_OK &&
+                pgas_array_create(NULL, 8, N, &opts, &array) == PGAS_OK &&
                 pgas_array_create(NULL, WORDS * 8, 20, &opts, &structs) == PGAS_OK;
     ok(good, "%s: arrays", params);
     together();

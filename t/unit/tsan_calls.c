@@ -1,18 +1,21 @@
-/* what: many threads of a rank call it, ask, gather, count and wait at the same time, through rings of their own and shared
- *       ones, served by each other and by service threads: nothing is lost, nothing is out of order, and nothing races
+/* what: many threads of a rank call it, ask, gather, count and wait at the same time, through rings
+ * of their own and shared
+ *       ones, served by each other and by service threads: nothing is lost, nothing is out of
+ *       order, and nothing races
  * needs: tsan-ok
- * source: public headers. The sides of a ring are those of ranks: a thread writes it, another one, or a service thread, reads it */
+ * source: public headers. The sides of a ring are those of ranks: a thread writes it, another one,
+ * or a service thread, reads it */
 #include <pthread.h>
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
 #define N_THREADS 6
-#define N_CALLS 500
-#define SLOTS 16
+#define N_CALLS   500
+#define SLOTS     16
 
 static pgas_handler_t numbered, echo, hop, count, summed, apart, waits, large;
 static uint64_t next_of[SLOTS], n_counted, sum; /* plain: handlers never overlap */
-static uint64_t n_apart; /* but those of other targets do */
+static uint64_t n_apart;                        /* but those of other targets do */
 static int n_wrong;
 static pgas_gptr_t words;
 
@@ -66,7 +69,8 @@ static int in_order(void)
     for (uint64_t i = 0; i < N_CALLS; i++) {
         args[0] = i;
         size_t bytes = 8 + i % 7 * 8;
-        n_bad += (i % 5 ? pgas_agg_call(agg, 0, numbered, args, bytes) : pgas_call(0, numbered, args, bytes, NULL)) != PGAS_OK;
+        n_bad += (i % 5 ? pgas_agg_call(agg, 0, numbered, args, bytes)
+                        : pgas_call(0, numbered, args, bytes, NULL)) != PGAS_OK;
     }
     return n_bad + (pgas_agg_destroy(agg) != PGAS_OK);
 }
@@ -76,7 +80,8 @@ static int questions(void)
     int n_bad = 0;
     for (uint64_t i = 0; i < 60; i++) {
         uint64_t out[3] = { i, i * i, 5 }, in[3] = { 0, 0, 0 };
-        n_bad += pgas_call_return(0, echo, out, sizeof out, in, sizeof in, NULL) != PGAS_OK || memcmp(out, in, sizeof in) != 0;
+        n_bad += pgas_call_return(0, echo, out, sizeof out, in, sizeof in, NULL) != PGAS_OK ||
+                 memcmp(out, in, sizeof in) != 0;
     }
     return n_bad;
 }
@@ -108,7 +113,8 @@ static int memory(void)
         for (int i = 0; i < 8; i++)
             n_bad += pgas_alloc_local(64 + (size_t)i * 40, &block[i]) != PGAS_OK;
         for (int i = 0; i < 8; i++) {
-            n_bad += pgas_put_u64(block[i], 3) != PGAS_OK || pgas_fetch_add_u64(words, 1, &old) != PGAS_OK;
+            n_bad += pgas_put_u64(block[i], 3) != PGAS_OK ||
+                     pgas_fetch_add_u64(words, 1, &old) != PGAS_OK;
             n_bad += pgas_free_local(block[i]) != PGAS_OK;
         }
     }
@@ -178,12 +184,13 @@ static int buffers(void)
         opts.sync = &executed;
         pgas_sync_add(&executed, 1);
         pgas_sync_add(&local, 1);
-        n_bad += pgas_call_buffer(pgas_thread_make(0, PGAS_SLOT_ANY), summed, &value, 1, b, i % 3 ? 3 : 1, &opts, &local) !=
-                 PGAS_OK;
+        n_bad += pgas_call_buffer(pgas_thread_make(0, PGAS_SLOT_ANY), summed, &value, 1, b,
+                                  i % 3 ? 3 : 1, &opts, &local) != PGAS_OK;
         pgas_sync_add(&executed, 1);
         pgas_sync_add(&local, 1);
         pgas_thread_t beside = pgas_thread_make(0, i % 2 ? PGAS_SLOT_SERVICE : PGAS_SLOT_ANY);
-        n_bad += pgas_call_buffer(beside, i % 2 ? apart : waits, &value, 1, b, i % 3 ? 3 : 1, &opts, &local) != PGAS_OK;
+        n_bad += pgas_call_buffer(beside, i % 2 ? apart : waits, &value, 1, b, i % 3 ? 3 : 1, &opts,
+                                  &local) != PGAS_OK;
         n_bad += pgas_sync_wait(&local, -1) != PGAS_OK;
         if (i % 4 == 0)
             n_bad += pgas_call_return(0, large, NULL, 0, memory, 20000, NULL) != PGAS_OK;
@@ -238,7 +245,8 @@ static void everything(const char *params)
     memset(next_of, 0, sizeof next_of);
     n_counted = sum = 0;
     n_wrong = 0;
-    int n_bad = lone_init(1, params) != PGAS_OK || pgas_alloc(64, &words) != PGAS_OK || pgas_put_u64(words, 0) != PGAS_OK;
+    int n_bad = lone_init(1, params) != PGAS_OK || pgas_alloc(64, &words) != PGAS_OK ||
+                pgas_put_u64(words, 0) != PGAS_OK;
     n_bad += together(in_order);
     uint64_t ran = 0;
     for (int i = 0; i < SLOTS; i++)
@@ -255,7 +263,8 @@ static void everything(const char *params)
     ok(n_bad == 0 && value == N_THREADS * 30 * 8, "memory and atomics");
     n_counted = n_apart = 0;
     n_bad = together(buffers);
-    ok(n_bad == 0 && n_wrong == 0 && n_counted == N_THREADS * N_BUFFERS && n_apart == N_THREADS * N_BUFFERS,
+    ok(n_bad == 0 && n_wrong == 0 && n_counted == N_THREADS * N_BUFFERS &&
+           n_apart == N_THREADS * N_BUFFERS,
        "calls with buffers, also for the service and handlers that wait; large replies");
     n_bad = pgas_finalize() != PGAS_OK;
     is_int(n_bad, 0, "the end");

@@ -1,7 +1,9 @@
-/* what: many threads of a rank broadcast, lock, delegate, combine, and get memory at the same time, also from handlers that
+/* what: many threads of a rank broadcast, lock, delegate, combine, and get memory at the same time,
+ * also from handlers that
  *       block: everything runs once, nothing overlaps that must not, and nothing races
  * needs: tsan-ok
- * source: pgas/broadcast.h, pgas/lock.h, pgas/delegate.h, pgas/mem.h. One rank: what travels between ranks is in t/spmd
+ * source: pgas/broadcast.h, pgas/lock.h, pgas/delegate.h, pgas/mem.h. One rank: what travels
+ * between ranks is in t/spmd
  */
 #include <pthread.h>
 #include "mem/alloc_zone.h"
@@ -9,12 +11,13 @@
 #include "t/unit/lone.h"
 
 #define N_THREADS 5
-#define N_ROUNDS 120
+#define N_ROUNDS  120
 
 static pgas_handler_t once, locked, add;
 static pgas_lock_t lock;
 static pgas_object_t object;
-static uint64_t n_once, n_locked, total; /* plain: handlers, holders of a lock, and operations do not overlap */
+/* plain: handlers, holders of a lock, and operations do not overlap */
+static uint64_t n_once, n_locked, total;
 static int n_bad;
 
 static void bad(bool is)
@@ -47,7 +50,8 @@ static void on_locked(const void *args, size_t bytes, pgas_thread_t source, void
     with_lock();
 }
 
-static void op_add(void *at, const void *args, size_t bytes, void *result, size_t result_bytes, pgas_thread_t source)
+static void op_add(void *at, const void *args, size_t bytes, void *result, size_t result_bytes,
+                   pgas_thread_t source)
 {
     uint64_t by;
     (void)source;
@@ -103,7 +107,8 @@ static void together(const char *params)
     bad(pgas_finalize() != PGAS_OK);
     uint64_t all = N_THREADS * N_ROUNDS;
     is_int(n_bad, 0, "%s: all goes well", params);
-    ok(n_once == all && n_locked == all + N_THREADS * (N_ROUNDS / 30) && total == all, "%s: everything ran once", params);
+    ok(n_once == all && n_locked == all + N_THREADS * (N_ROUNDS / 30) && total == all,
+       "%s: everything ran once", params);
 }
 
 int main(void)
@@ -113,7 +118,8 @@ int main(void)
     plan(5);
     bool good = pgas_handler_register("t.once", on_once, NULL, &once) == PGAS_OK &&
                 pgas_op_register("t.add", op_add, &add) == PGAS_OK;
-    good = good && pgas_handler_register_opts("t.locked", on_locked, NULL, &may_block, &locked) == PGAS_OK;
+    good = good &&
+           pgas_handler_register_opts("t.locked", on_locked, NULL, &may_block, &locked) == PGAS_OK;
     ok(good, "handlers are known");
     together("HEAP_SIZE=1M SERVICE_THREADS=1");
     together("HEAP_SIZE=1M SERVICE_THREADS=0 LANES=2");

@@ -1,6 +1,8 @@
-/* what: threads of a rank share counters: their calls, their own decrements and the thread that serves lower them at the same
- *       time, by message and by writing; functions run once per zero; what was stored before a fall is seen after the wait;
- *       counters end while late completions come; threads end calls that others took up. Nothing races
+/* what: threads of a rank share counters: their calls, their own decrements and the thread that
+ * serves lower them at the same
+ *       time, by message and by writing; functions run once per zero; what was stored before a fall
+ *       is seen after the wait; counters end while late completions come; threads end calls that
+ *       others took up. Nothing races
  * needs: tsan-ok
  * source: public headers, src/call/sync.h */
 #include <pthread.h>
@@ -10,8 +12,8 @@
 #include "t/unit/lone.h"
 
 #define N_THREADS 4
-#define ROUNDS 30
-#define N_CALLS 20
+#define ROUNDS    30
+#define N_CALLS   20
 
 static pgas_handler_t add, defer, echo;
 static uint64_t sum; /* plain: handlers never overlap */
@@ -136,12 +138,15 @@ static int end_one(void)
     uint64_t word = 7, back = 0;
     int mine = __atomic_load_n(&n_ended, __ATOMIC_RELAXED), n_bad = 0;
     if (mine == __atomic_load_n(&n_taken, __ATOMIC_ACQUIRE) ||
-        !__atomic_compare_exchange_n(&n_ended, &mine, mine + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        !__atomic_compare_exchange_n(&n_ended, &mine, mine + 1, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED)) {
         pgas_progress();
         return 0;
     }
-    pgasi_call_t before = pgasi_call_begin(taken[mine].source, taken[mine].handler, taken[mine].wire);
-    n_bad += pgas_call_return(0, echo, &word, sizeof word, &back, sizeof back, NULL) != PGAS_OK || back != word;
+    pgasi_call_t before =
+        pgasi_call_begin(taken[mine].source, taken[mine].handler, taken[mine].wire);
+    n_bad += pgas_call_return(0, echo, &word, sizeof word, &back, sizeof back, NULL) != PGAS_OK ||
+             back != word;
     n_bad += pgas_reply(&word, sizeof word) != PGAS_OK;
     pgasi_call_end(before, PGAS_OK);
     return n_bad;
@@ -208,14 +213,16 @@ static void everything(const char *params)
 {
     const uint64_t calls = (uint64_t)N_THREADS * ROUNDS * N_CALLS;
     pgas_gptr_t at = PGAS_NULL;
-    int n_bad = lone_init(1, params) != PGAS_OK || pgas_alloc_local((1 + N_THREADS) * sizeof *in_heap, &at) != PGAS_OK;
+    int n_bad = lone_init(1, params) != PGAS_OK ||
+                pgas_alloc_local((1 + N_THREADS) * sizeof *in_heap, &at) != PGAS_OK;
     in_heap = pgas_gptr_local(at, sizeof *in_heap);
     sum = 0;
     n_zero = n_taken = n_ended = 0;
     n_bad += pgas_sync_init(&on_stack, 0) != PGAS_OK || pgas_sync_init(in_heap, 0) != PGAS_OK;
     n_bad += pgas_sync_init_fn(&with_fn, N_THREADS * (N_CALLS + 2), on_zero, &n_zero) != PGAS_OK;
     n_bad += together(by_message);
-    ok(n_bad == 0 && sum == calls && pgasi_sync_stats.n_written == 0, "%s: one counter, by message", params);
+    ok(n_bad == 0 && sum == calls && pgasi_sync_stats.n_written == 0, "%s: one counter, by message",
+       params);
     n_bad = together(by_writing);
     ok(n_bad == 0 && sum == 2 * calls && pgasi_sync_stats.n_written > 0, "by writing");
     n_bad = together(with_function);

@@ -1,5 +1,7 @@
-/* what: threads of a rank call each other, the service, slots of consumers and handlers that wait, build calls in place,
- *       close channels, come and go, and send without being attached, all at the same time: nothing is lost, nothing races
+/* what: threads of a rank call each other, the service, slots of consumers and handlers that wait,
+ * build calls in place,
+ *       close channels, come and go, and send without being attached, all at the same time: nothing
+ *       is lost, nothing races
  * needs: tsan-ok
  * source: public headers, pgas/call.h */
 #include <pthread.h>
@@ -7,13 +9,13 @@
 #include "t/unit/lone.h"
 
 #define N_THREADS 4
-#define N_CALLS 200
-#define SLOTS 64
-#define CONSUMED 2 /* the slot of consumers: those of threads lie below or are refused */
+#define N_CALLS   200
+#define SLOTS     64
+#define CONSUMED  2 /* the slot of consumers: those of threads lie below or are refused */
 
 static pgas_handler_t counted, waits, nests;
-static uint64_t of_slot[SLOTS];        /* plain: handlers of one target never overlap */
-static uint64_t n_any, n_service;      /* the same */
+static uint64_t of_slot[SLOTS];   /* plain: handlers of one target never overlap */
+static uint64_t n_any, n_service; /* the same */
 static uint64_t n_waited, n_inside, n_wrong, n_unnested;
 
 /* The argument says for whom the call is. */
@@ -46,7 +48,8 @@ static void on_waits(const void *args, size_t bytes, pgas_thread_t source, void 
     n_wrong += pgas_sync_init(&done, 1) != PGAS_OK;
     opts.sync = &done;
     n_inside--;
-    pgas_status_t status = pgas_call_to(pgas_thread_make(0, PGAS_SLOT_ANY), counted, &slot, sizeof slot, &opts);
+    pgas_status_t status =
+        pgas_call_to(pgas_thread_make(0, PGAS_SLOT_ANY), counted, &slot, sizeof slot, &opts);
     if (status == PGAS_OK)
         status = pgas_sync_wait(&done, -1);
     n_wrong += n_inside++ != 0;
@@ -64,7 +67,8 @@ static void on_nests(const void *args, size_t bytes, pgas_thread_t source, void 
     (void)bytes;
     (void)source;
     (void)context;
-    bool good = pgas_sync_init(&done, 1) == PGAS_OK && pgas_call(0, waits, NULL, 0, &done) == PGAS_OK &&
+    bool good = pgas_sync_init(&done, 1) == PGAS_OK &&
+                pgas_call(0, waits, NULL, 0, &done) == PGAS_OK &&
                 pgas_sync_wait(&done, -1) == PGAS_OK;
     pgas_sync_fini(&done);
     __atomic_fetch_add(&n_unnested, !good, __ATOMIC_RELAXED);
@@ -75,13 +79,15 @@ static int n_running;
 
 static int call_slot(uint64_t slot, const pgas_call_opts_t *opts)
 {
-    return pgas_call_to(pgas_thread_make(0, (int)slot), counted, &slot, sizeof slot, opts) != PGAS_OK;
+    return pgas_call_to(pgas_thread_make(0, (int)slot), counted, &slot, sizeof slot, opts) !=
+           PGAS_OK;
 }
 
 static int build(uint64_t slot, bool abandon)
 {
     void *args = NULL;
-    int n_bad = pgas_call_begin(pgas_thread_make(0, (int)slot), counted, sizeof slot, NULL, &args) != PGAS_OK;
+    int n_bad = pgas_call_begin(pgas_thread_make(0, (int)slot), counted, sizeof slot, NULL,
+                                &args) != PGAS_OK;
     memcpy(args, &slot, sizeof slot);
     return n_bad + ((abandon ? pgas_call_abandon() : pgas_call_commit()) != PGAS_OK);
 }
@@ -102,7 +108,8 @@ static void *attached(void *arg)
         n_bad += call_slot(PGAS_SLOT_SERVICE, &opts);
         n_bad += i % 16 == 0 ? build(CONSUMED, true) : 0;
         if (i % 20 == 0)
-            n_bad += (pgas_call(0, waits, NULL, 0, NULL) != PGAS_OK) + (pgas_spawn(0, nests, NULL, 0, NULL) != PGAS_OK);
+            n_bad += (pgas_call(0, waits, NULL, 0, NULL) != PGAS_OK) +
+                     (pgas_spawn(0, nests, NULL, 0, NULL) != PGAS_OK);
         if (i % 50 == 0)
             n_bad += pgas_channel_close(pgas_thread_make(0, CONSUMED)) != PGAS_OK;
     }
@@ -122,15 +129,16 @@ static void *unattached(void *arg)
     pthread_barrier_wait(&all_here);
     for (int i = 0; i < N_CALLS; i++) {
         opts.full = i % 2 ? PGAS_FULL_QUEUE : PGAS_FULL_WAIT;
-        n_bad += call_slot(PGAS_SLOT_ANY, &opts) + call_slot(CONSUMED, &opts) + call_slot(PGAS_SLOT_SERVICE, &opts);
+        n_bad += call_slot(PGAS_SLOT_ANY, &opts) + call_slot(CONSUMED, &opts) +
+                 call_slot(PGAS_SLOT_SERVICE, &opts);
     }
     *n_bad_p = n_bad;
     __atomic_sub_fetch(&n_running, 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
-/* Comes and goes, so that its slot is that of others in between; starts and stops consumers of a slot that nobody calls, as
- * its twin does: one of them at a time succeeds. */
+/* Comes and goes, so that its slot is that of others in between; starts and stops consumers of a
+ * slot that nobody calls, as its twin does: one of them at a time succeeds. */
 static void *restless(void *arg)
 {
     int *n_bad_p = arg, n_bad = 0;
@@ -157,7 +165,11 @@ static int all_together(void)
     n_running = N;
     pthread_barrier_init(&all_here, NULL, N);
     for (int i = 0; i < N; i++)
-        pthread_create(&thread[i], NULL, i < N_THREADS ? attached : i < N_THREADS + 2 ? unattached : restless, &n_bad[i]);
+        pthread_create(&thread[i], NULL,
+                       i < N_THREADS       ? attached
+                       : i < N_THREADS + 2 ? unattached
+                                           : restless,
+                       &n_bad[i]);
     while (__atomic_load_n(&n_running, __ATOMIC_ACQUIRE) > 0)
         pgas_progress();
     for (int i = 0; i < N; i++) {
@@ -176,7 +188,8 @@ static void everything(const char *params)
     int n_bad = lone_init(1, params) != PGAS_OK || pgas_consumers_start(CONSUMED, 2) != PGAS_OK;
     n_bad += all_together();
     is_int(n_bad, 0, "%s: all are accepted", params);
-    ok(of_slot[CONSUMED] == n_each && n_service == n_each, "consumers and the service ran each once");
+    ok(of_slot[CONSUMED] == n_each && n_service == n_each,
+       "consumers and the service ran each once");
     ok(n_any == n_each + 2 * 20 + n_waits && n_waited == n_waits && n_wrong + n_unnested == 0,
        "so did the rank's threads, and handlers that wait, one at a time");
     is_int(pgas_finalize(), PGAS_OK, "the end");

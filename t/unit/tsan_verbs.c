@@ -1,8 +1,10 @@
 /* t/unit/tsan_verbs.c
- *   what:   threads over two contexts of the software NIC at once: each sends on a transmitter of its own and on one that all
- *           share, receives from a shared receive queue, opens and closes queue pairs and memory meanwhile. Each message arrives
- *           once, with its bytes. Connections whose memory is released, or whose peer is closed, while requests are under way and
- *           another thread polls: each request completes once. Under ThreadSanitizer without a race
+ *   what:   threads over two contexts of the software NIC at once: each sends on a transmitter of
+ *           its own and on one that all share, receives from a shared receive queue, opens and
+ *           closes queue pairs and memory meanwhile. Each message arrives once, with its bytes.
+ *           Connections whose memory is released, or whose peer is closed, while requests are under
+ *           way and another thread polls: each request completes once. Under ThreadSanitizer
+ *           without a race
  *   needs:  tsan-ok
  *   source: include/pgas/verbs.h */
 #include <pthread.h>
@@ -10,14 +12,14 @@
 #include "pgas/verbs.h"
 #include "t/tap.h"
 
-#define THREADS 3
-#define MESSAGES 2000
-#define BUFFERS 64
+#define THREADS      3
+#define MESSAGES     2000
+#define BUFFERS      64
 #define BUFFER_BYTES 64
-#define SECOND_NS UINT64_C(1000000000)
-#define HANG_S 60
-#define LIVES 60   /* of connections, each thread */
-#define REQUESTS 8 /* of each */
+#define SECOND_NS    UINT64_C(1000000000)
+#define HANG_S       60
+#define LIVES        60 /* of connections, each thread */
+#define REQUESTS     8  /* of each */
 
 typedef struct {
     pgas_verbs_dev_t *dev;
@@ -43,7 +45,8 @@ static void must(pgas_status_t status, const char *what)
 
 static void post_buffer(const side_t *side, uint64_t i)
 {
-    pgas_verbs_span_t room = { (uint64_t)(uintptr_t)side->mem.addr + i * BUFFER_BYTES, BUFFER_BYTES, side->mem.lkey };
+    pgas_verbs_span_t room = { (uint64_t)(uintptr_t)side->mem.addr + i * BUFFER_BYTES, BUFFER_BYTES,
+                               side->mem.lkey };
     const pgas_verbs_recv_t recv = { i, &room, 1 };
     must(pgas_verbs_srq_recv(side->srq, &recv, 1, NULL), "a receive buffer");
 }
@@ -59,7 +62,8 @@ static void open_device(pgas_verbs_engine_t engine, pgas_verbs_dev_t **dev_p)
 static void open_side(side_t *side, pgas_verbs_engine_t engine)
 {
     open_device(engine, &side->dev);
-    must(pgas_verbs_mem_alloc(side->dev, BUFFERS * BUFFER_BYTES, PGAS_VERBS_ACCESS_ALL, &side->mem), "memory");
+    must(pgas_verbs_mem_alloc(side->dev, BUFFERS * BUFFER_BYTES, PGAS_VERBS_ACCESS_ALL, &side->mem),
+         "memory");
     must(pgas_verbs_cq_open(side->dev, 4096, 0, &side->send_cq), "a completion queue");
     must(pgas_verbs_cq_open(side->dev, 4096, 0, &side->recv_cq), "a completion queue");
     must(pgas_verbs_srq_open(side->dev, BUFFERS, 1, &side->srq), "a shared receive queue");
@@ -132,7 +136,9 @@ static void *send_all(void *arg)
         pgas_verbs_tx_t *tx = i % 2 == 0 ? s->own : s->shared;
         uint64_t words[2] = { (uint64_t)s->number << 32 | i, ~i }, number;
         pgas_verbs_span_t span = { (uint64_t)(uintptr_t)words, sizeof words, 0 };
-        pgas_verbs_request_t r = { .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1 };
+        pgas_verbs_request_t r = {
+            .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1
+        };
         pgas_status_t status;
         while ((status = pgas_verbs_tx_post(tx, &r, &number)) == PGAS_ERR_AGAIN) {
             pgas_verbs_tx_poll(tx);
@@ -165,7 +171,8 @@ static int receive_all(void)
             uint64_t words[2];
             memcpy(words, (const char *)side->mem.addr + c[i].id * BUFFER_BYTES, sizeof words);
             uint64_t from = words[0] >> 32, number = words[0] & 0xffffffffu;
-            bool sane = c[i].status == PGAS_OK && c[i].bytes == sizeof words && from < THREADS && number < MESSAGES;
+            bool sane = c[i].status == PGAS_OK && c[i].bytes == sizeof words && from < THREADS &&
+                        number < MESSAGES;
             n_good += sane && words[1] == ~number && seen[from][number]++ == 0;
             post_buffer(side, c[i].id);
         }
@@ -195,13 +202,15 @@ static void run(pgas_verbs_engine_t engine, const char *text)
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, send_all, &senders[i]) != 0)
             bail("no thread");
-    is_int(receive_all(), THREADS * MESSAGES, "%s: every message arrived once, with its bytes", text);
+    is_int(receive_all(), THREADS * MESSAGES, "%s: every message arrived once, with its bytes",
+           text);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
         all = all && senders[i].good;
     }
     ok(all, "%s: every thread has sent all", text);
-    is_int(pgas_verbs_tx_wait(shared, pgas_verbs_tx_posted(shared), HANG_S * SECOND_NS), PGAS_OK, "%s: the shared one too", text);
+    is_int(pgas_verbs_tx_wait(shared, pgas_verbs_tx_posted(shared), HANG_S * SECOND_NS), PGAS_OK,
+           "%s: the shared one too", text);
     for (int i = 0; i <= THREADS; i++)
         for (int k = 0; k < 2; k++)
             pgas_verbs_qp_close(qps[i][k]);
@@ -215,7 +224,7 @@ static void run(pgas_verbs_engine_t engine, const char *text)
 typedef struct {
     unsigned random;
     pgas_verbs_engine_t engine;
-    int n_bad;   /* connections with a request that has not completed, or twice */
+    int n_bad; /* connections with a request that has not completed, or twice */
     char here[REQUESTS][64], there[REQUESTS][64];
 } life_t;
 
@@ -230,17 +239,21 @@ static pgas_verbs_qp_t *make_end(life_t *life, const side_t *side, const pgas_ve
     opts.send_depth = opts.recv_depth = REQUESTS;
     must(pgas_verbs_qp_open(side->dev, &opts, &qp), "a queue pair");
     for (int i = 0; i < REQUESTS; i++) {
-        pgas_verbs_span_t room = { (uint64_t)(uintptr_t)life->there[i], sizeof life->there[i], mem->lkey };
+        pgas_verbs_span_t room = { (uint64_t)(uintptr_t)life->there[i], sizeof life->there[i],
+                                   mem->lkey };
         const pgas_verbs_recv_t recv = { BUFFERS, &room, 1 };
         must(pgas_verbs_qp_recv(qp, &recv, 1, NULL), "a receive buffer");
     }
     return qp;
 }
 
-static void request(life_t *life, pgas_verbs_qp_t *qp, int i, const pgas_verbs_mem_t *from, const pgas_verbs_mem_t *to)
+static void request(life_t *life, pgas_verbs_qp_t *qp, int i, const pgas_verbs_mem_t *from,
+                    const pgas_verbs_mem_t *to)
 {
-    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_SEND, PGAS_VERBS_WRITE, PGAS_VERBS_READ, PGAS_VERBS_WRITE_IMM };
-    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)life->here[i], sizeof life->here[i], from->lkey };
+    static const pgas_verbs_op_t ops[] = { PGAS_VERBS_SEND, PGAS_VERBS_WRITE, PGAS_VERBS_READ,
+                                           PGAS_VERBS_WRITE_IMM };
+    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)life->here[i], sizeof life->here[i],
+                               from->lkey };
     const pgas_verbs_request_t r = { .op = ops[rand_r(&life->random) % 4],
                                      .flags = PGAS_VERBS_SIGNAL,
                                      .spans = &span,
@@ -265,9 +278,13 @@ static void live_once(life_t *life)
         open_device(life->engine, &third);
         dev = third;
     }
-    must(pgas_verbs_cq_open(dev, 2 * REQUESTS, what & 8 ? PGAS_VERBS_CQ_EVENTS : 0, &cq), "a completion queue");
-    must(pgas_verbs_mem_register(dev, life->here, sizeof life->here, PGAS_VERBS_ACCESS_ALL, &from), "register");
-    must(pgas_verbs_mem_register(sides[1].dev, life->there, sizeof life->there, PGAS_VERBS_ACCESS_ALL, &to), "register");
+    must(pgas_verbs_cq_open(dev, 2 * REQUESTS, what & 8 ? PGAS_VERBS_CQ_EVENTS : 0, &cq),
+         "a completion queue");
+    must(pgas_verbs_mem_register(dev, life->here, sizeof life->here, PGAS_VERBS_ACCESS_ALL, &from),
+         "register");
+    must(pgas_verbs_mem_register(sides[1].dev, life->there, sizeof life->there,
+                                 PGAS_VERBS_ACCESS_ALL, &to),
+         "register");
     opts.send_cq = opts.recv_cq = cq;
     opts.send_depth = REQUESTS;
     opts.retry = 0;
@@ -278,7 +295,8 @@ static void live_once(life_t *life)
         request(life, qps[0], i, &from, &to);
         if (i == REQUESTS / 2 && (what & 16) != 0) {
             pgas_verbs_mem_release(sides[1].dev, &to);
-            must(pgas_verbs_mem_register(sides[1].dev, life->there, 64, PGAS_VERBS_ACCESS_ALL, &to), "register");
+            must(pgas_verbs_mem_register(sides[1].dev, life->there, 64, PGAS_VERBS_ACCESS_ALL, &to),
+                 "register");
         }
         if (i == REQUESTS / 2 && (what & 32) != 0) {
             pgas_verbs_qp_close(qps[1]);
@@ -291,12 +309,12 @@ static void live_once(life_t *life)
         n_completed += pgas_verbs_cq_poll(cq, &c, 1);
     life->n_bad += n_completed != REQUESTS || pgas_verbs_cq_poll(cq, &c, 1) != 0;
     for (int i = 0; i < 2; i++)
-        if (qps[i] != NULL)
+        if (qps[i])
             pgas_verbs_qp_close(qps[i]);
     pgas_verbs_mem_release(sides[1].dev, &to);
     pgas_verbs_mem_release(dev, &from);
     must(pgas_verbs_cq_close(cq), "close");
-    if (third != NULL)
+    if (third)
         must(pgas_verbs_close(third), "close");
     memset(life->there, 0, sizeof life->there); /* nobody else writes there now */
 }

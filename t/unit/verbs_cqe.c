@@ -1,4 +1,5 @@
-/* what: completions have mlx5's bytes; what was written is what is read; the owner's bit tells a lap from the next
+/* what: completions have mlx5's bytes; what was written is what is read; the owner's bit tells a
+ * lap from the next
  * needs: tsan-ok
  * source: infiniband/mlx5dv.h where it is installed; seeded model test */
 #include "base/checks.h"
@@ -14,8 +15,9 @@
 
 static void choose_completion(pgasi_rng_t *rng, pgasi_cqe_fields_t *f)
 {
-    static const uint8_t ops[] = { PGASI_CQE_REQ,           PGASI_CQE_RESP_WRITE_IMM, PGASI_CQE_RESP_SEND,
-                                   PGASI_CQE_RESP_SEND_IMM, PGASI_CQE_REQ_ERR,        PGASI_CQE_RESP_ERR };
+    static const uint8_t ops[] = { PGASI_CQE_REQ,       PGASI_CQE_RESP_WRITE_IMM,
+                                   PGASI_CQE_RESP_SEND, PGASI_CQE_RESP_SEND_IMM,
+                                   PGASI_CQE_REQ_ERR,   PGASI_CQE_RESP_ERR };
     *f = (pgasi_cqe_fields_t){ .op = ops[pgasi_rng_below(rng, sizeof ops)],
                                .wqe_op = (uint8_t)pgasi_rng_u64(rng),
                                .solicited = pgasi_rng_below(rng, 2),
@@ -30,22 +32,29 @@ static void choose_completion(pgasi_rng_t *rng, pgasi_cqe_fields_t *f)
 
 static bool same_completion(const pgasi_cqe_fields_t *a, const pgasi_cqe_fields_t *b)
 {
-    return a->op == b->op && a->wqe_op == b->wqe_op && a->solicited == b->solicited && a->syndrome == b->syndrome &&
-           a->vendor == b->vendor && a->counter == b->counter && a->qpn == b->qpn && a->srqn == b->srqn &&
-           a->bytes == b->bytes && a->imm == b->imm;
+    return a->op == b->op && a->wqe_op == b->wqe_op && a->solicited == b->solicited &&
+           a->syndrome == b->syndrome && a->vendor == b->vendor && a->counter == b->counter &&
+           a->qpn == b->qpn && a->srqn == b->srqn && a->bytes == b->bytes && a->imm == b->imm;
 }
 
 static void completions_are_golden(void)
 {
     unsigned char want[64];
     pgasi_cqe_t got = { .reserved0 = { 0 } };
-    pgasi_cqe_fields_t f = {
-        PGASI_CQE_RESP_SEND_IMM, PGASI_WQE_SEND_IMM, true, 0, 0, 0x1234, 0xabcdef, 0x77, 0x400, 0xc0ffee01
-    };
-    size_t n = from_hex(
-        "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000077 c0ffee01 00000000 00000400"
-        "00000000 00000000 0babcdef 12340033",
-        want);
+    pgasi_cqe_fields_t f = { PGASI_CQE_RESP_SEND_IMM,
+                             PGASI_WQE_SEND_IMM,
+                             true,
+                             0,
+                             0,
+                             0x1234,
+                             0xabcdef,
+                             0x77,
+                             0x400,
+                             0xc0ffee01 };
+    size_t n = from_hex("00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+                        "00000077 c0ffee01 00000000 00000400"
+                        "00000000 00000000 0babcdef 12340033",
+                        want);
     pgasi_cqe_encode(&got, &f);
     got.op_own = pgasi_cqe_own(&f, true);
     ok(n == 64 && memcmp(&got, want, 64) == 0, "a receiver's completion");
@@ -53,7 +62,8 @@ static void completions_are_golden(void)
         PGASI_CQE_REQ_ERR, PGASI_WQE_WRITE, false, PGASI_CQE_REMOTE_ACCESS, 0x88, 0xffff, 7, 0, 0, 0
     };
     memset(&got, 0, sizeof got);
-    from_hex("00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000"
+    from_hex("00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
+             "00000000 00000000 00000000"
              "00000000 00008813 08000007 ffff00d0",
              want);
     pgasi_cqe_encode(&got, &f);
@@ -63,7 +73,8 @@ static void completions_are_golden(void)
 
 static int n_changed(uint64_t seed, bool spoil)
 {
-    static const unsigned char told[] = { 32 + 3, 39, 47, 54, 55, 56, 59, 60, 61, 63 }; /* bytes that matter */
+    /* bytes that matter */
+    static const unsigned char told[] = { 32 + 3, 39, 47, 54, 55, 56, 59, 60, 61, 63 };
     pgasi_rng_t rng;
     int n_bad = 0;
     pgasi_rng_seed(&rng, seed);
@@ -91,11 +102,13 @@ static void owners_tell_the_lap(void)
         ring[i].op_own = 0xf1;
     for (uint32_t ci = 0; ci < 8; ci++)
         n_bad += pgasi_cqe_is_there(&ring[ci], ci, 8);
-    /* from before the index wraps at 24 bits until after; each is seen in its lap, not in the next */
+    /* from before the index wraps at 24 bits until after; each is seen in its lap, not in the
+     * next */
     for (uint32_t ci = 0xfffff0 - 8; ci < 0x1000020; ci++) {
         pgasi_cqe_t *cqe = &ring[ci % 8];
         cqe->op_own = pgasi_cqe_own(&f, (ci & 8) != 0);
-        n_bad += !pgasi_cqe_is_there(cqe, ci & 0xffffff, 8) + pgasi_cqe_is_there(cqe, (ci + 8) & 0xffffff, 8);
+        n_bad += !pgasi_cqe_is_there(cqe, ci & 0xffffff, 8) +
+                 pgasi_cqe_is_there(cqe, (ci + 8) & 0xffffff, 8);
     }
     is_int(n_bad, 0, "a completion is there in its lap alone");
     n_bad = 0;
@@ -130,10 +143,14 @@ static int n_unlike_theirs(uint64_t seed, bool spoil)
         pgasi_cqe_encode(&cqe.ours, &f);
         cqe.ours.op_own = pgasi_cqe_own(&f, owner);
         f.imm += spoil;
-        n_bad += mlx5dv_get_cqe_opcode(&cqe.theirs) != f.op || mlx5dv_get_cqe_owner(&cqe.theirs) != owner ||
-                 mlx5dv_get_cqe_se(&cqe.theirs) != f.solicited || mlx5dv_get_cqe_format(&cqe.theirs) != 0 ||
-                 be32toh(cqe.theirs.srqn_uidx) != f.srqn || be32toh(cqe.theirs.imm_inval_pkey) != f.imm ||
-                 be32toh(cqe.theirs.byte_cnt) != f.bytes || be16toh(cqe.theirs.wqe_counter) != f.counter ||
+        n_bad += mlx5dv_get_cqe_opcode(&cqe.theirs) != f.op ||
+                 mlx5dv_get_cqe_owner(&cqe.theirs) != owner ||
+                 mlx5dv_get_cqe_se(&cqe.theirs) != f.solicited ||
+                 mlx5dv_get_cqe_format(&cqe.theirs) != 0 ||
+                 be32toh(cqe.theirs.srqn_uidx) != f.srqn ||
+                 be32toh(cqe.theirs.imm_inval_pkey) != f.imm ||
+                 be32toh(cqe.theirs.byte_cnt) != f.bytes ||
+                 be16toh(cqe.theirs.wqe_counter) != f.counter ||
                  be32toh(cqe.theirs.sop_drop_qpn) != ((uint32_t)f.wqe_op << 24 | f.qpn) ||
                  cqe.error.syndrome != f.syndrome || cqe.error.vendor_err_synd != f.vendor;
     }
@@ -171,7 +188,8 @@ static void bytes_are_those_of_mlx5dv(uint64_t seed)
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(constants); i++)
         n_bad += constants[i].ours != constants[i].theirs;
     is_int(n_bad, 0, "constants are those of mlx5dv.h");
-    is_int(n_unlike_theirs(seed, false), 0, "completions at random are read by mlx5dv as they were meant");
+    is_int(n_unlike_theirs(seed, false), 0,
+           "completions at random are read by mlx5dv as they were meant");
     is_int(n_unlike_theirs(seed, true), N_RANDOM, "another word is noticed (broken on purpose)");
 }
 #else

@@ -1,9 +1,10 @@
-/* A provider of queue pairs that are connected to nobody: requests are carried out later, by whoever steps, in an order
- * among queue pairs that a seed gives, and each says what it finds wrong. For tests of what stands above providers.
+/* A provider of queue pairs that are connected to nobody: requests are carried out later, by
+ * whoever steps, in an order among queue pairs that a seed gives, and each says what it finds
+ * wrong. For tests of what stands above providers.
  *
- * It is stricter than hardware: a place in a send queue is free when a completion that tells so has been polled, a
- * completion without room is noticed at once, bytes that change between posting and execution are noticed by their sum,
- * and after an error each request has a completion. */
+ * It is stricter than hardware: a place in a send queue is free when a completion that tells so has
+ * been polled, a completion without room is noticed at once, bytes that change between posting and
+ * execution are noticed by their sum, and after an error each request has a completion. */
 #ifndef T_UNIT_VERBS_FAKE_H
 #define T_UNIT_VERBS_FAKE_H
 
@@ -15,10 +16,10 @@
 #include "base/rng.h"
 #include "verbs_backend/device.h"
 
-#define FAKE_QPS_MAX 8
-#define FAKE_SPANS_MAX 5
+#define FAKE_QPS_MAX    8
+#define FAKE_SPANS_MAX  5
 #define FAKE_INLINE_MAX 24
-#define FAKE_NEVER UINT64_MAX
+#define FAKE_NEVER      UINT64_MAX
 
 typedef struct {
     pgas_verbs_request_t request;
@@ -32,7 +33,7 @@ typedef struct {
     pgas_verbs_completion_t *ring;
     uint64_t *positions; /* of the requests */
     uint64_t head, tail;
-    uint32_t room;       /* what it really has */
+    uint32_t room; /* what it really has */
 } fake_cq_t;
 
 typedef struct {
@@ -103,7 +104,8 @@ static void fake_copy(fake_dev_t *dev, const fake_entry_t *e)
     }
 }
 
-static void fake_complete(fake_dev_t *dev, fake_qp_t *qp, const fake_entry_t *e, pgas_status_t status)
+static void fake_complete(fake_dev_t *dev, fake_qp_t *qp, const fake_entry_t *e,
+                          pgas_status_t status)
 {
     fake_cq_t *cq = (fake_cq_t *)(void *)qp->super.opts.send_cq;
     if (cq->tail - cq->head == cq->room)
@@ -113,7 +115,8 @@ static void fake_complete(fake_dev_t *dev, fake_qp_t *qp, const fake_entry_t *e,
         return;
     }
     cq->ring[cq->tail % cq->super.depth] = (pgas_verbs_completion_t){
-        .id = e->request.id, .qp = &qp->super, .status = status, .op = e->request.op };
+        .id = e->request.id, .qp = &qp->super, .status = status, .op = e->request.op
+    };
     cq->positions[cq->tail++ % cq->super.depth] = qp->executed;
 }
 
@@ -126,7 +129,9 @@ static bool fake_step_locked(fake_dev_t *dev)
         if (qp->executed == qp->rung)
             continue;
         const fake_entry_t *e = &qp->ring[qp->executed % qp->super.opts.send_depth];
-        pgas_status_t status = qp->dead ? PGAS_ERR_PEER : qp->executed >= qp->fail_at ? PGAS_ERR_RANGE : PGAS_OK;
+        pgas_status_t status = qp->dead                      ? PGAS_ERR_PEER
+                               : qp->executed >= qp->fail_at ? PGAS_ERR_RANGE
+                                                             : PGAS_OK;
         qp->dead = status != PGAS_OK;
         if (!qp->dead)
             fake_copy(dev, e);
@@ -153,11 +158,12 @@ static void fake_some_steps(fake_dev_t *dev)
         fake_step_locked(dev);
 }
 
-static pgas_status_t fake_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access, pgas_verbs_mem_t *mem_p)
+static pgas_status_t fake_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                    pgas_verbs_mem_t *mem_p)
 {
     (void)dev, (void)access;
     *mem_p = (pgas_verbs_mem_t){ calloc(1, bytes), bytes, 1, 1, NULL };
-    return mem_p->addr != NULL ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+    return mem_p->addr ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
 static void fake_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
@@ -166,7 +172,8 @@ static void fake_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
     free(mem->addr);
 }
 
-static pgas_status_t fake_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags, pgas_verbs_cq_t **cq_p)
+static pgas_status_t fake_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
+                                  pgas_verbs_cq_t **cq_p)
 {
     (void)flags;
     fake_cq_t *cq = calloc(1, sizeof *cq);
@@ -205,7 +212,8 @@ static int fake_cq_poll(pgas_verbs_cq_t *base, pgas_verbs_completion_t *completi
     return n;
 }
 
-static pgas_status_t fake_qp_open(pgas_verbs_dev_t *base, const pgas_verbs_qp_opts_t *opts, pgas_verbs_qp_t **qp_p)
+static pgas_status_t fake_qp_open(pgas_verbs_dev_t *base, const pgas_verbs_qp_opts_t *opts,
+                                  pgas_verbs_qp_t **qp_p)
 {
     fake_dev_t *dev = fake_dev(base);
     fake_qp_t *qp = calloc(1, sizeof *qp);
@@ -245,7 +253,8 @@ static pgas_status_t fake_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_addre
     return PGAS_OK;
 }
 
-static pgas_status_t fake_qp_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t *requests, uint32_t n, uint32_t *n_p)
+static pgas_status_t fake_qp_write(pgas_verbs_qp_t *base, const pgas_verbs_request_t *requests,
+                                   uint32_t n, uint32_t *n_p)
 {
     fake_qp_t *qp = fake_qp(base);
     fake_dev_t *dev = fake_dev(base->dev);
@@ -265,7 +274,7 @@ static pgas_status_t fake_qp_write(pgas_verbs_qp_t *base, const pgas_verbs_reque
         qp->written++;
     }
     pthread_mutex_unlock(&dev->lock);
-    if (n_p != NULL)
+    if (n_p)
         *n_p = n;
     return PGAS_OK;
 }
@@ -283,17 +292,31 @@ static pgas_status_t fake_qp_ring(pgas_verbs_qp_t *base)
 }
 
 static const pgasi_verbs_ops_t fake_ops = {
-    .name = "fake", .step = fake_step, .mem_alloc = fake_mem_alloc, .mem_release = fake_mem_release, .cq_open = fake_cq_open,
-    .cq_close = fake_cq_close, .cq_poll = fake_cq_poll, .qp_open = fake_qp_open, .qp_close = fake_qp_close,
-    .qp_address = fake_qp_address, .qp_connect = fake_qp_connect, .qp_write = fake_qp_write, .qp_ring = fake_qp_ring,
+    .name = "fake",
+    .step = fake_step,
+    .mem_alloc = fake_mem_alloc,
+    .mem_release = fake_mem_release,
+    .cq_open = fake_cq_open,
+    .cq_close = fake_cq_close,
+    .cq_poll = fake_cq_poll,
+    .qp_open = fake_qp_open,
+    .qp_close = fake_qp_close,
+    .qp_address = fake_qp_address,
+    .qp_connect = fake_qp_connect,
+    .qp_write = fake_qp_write,
+    .qp_ring = fake_qp_ring,
 };
 
 static void fake_begin(fake_dev_t *dev, uint64_t seed, uint32_t lie)
 {
     memset(dev, 0, sizeof *dev);
     dev->super.ops = &fake_ops;
-    dev->super.limits = (pgasi_verbs_limits_t){ .send_depth_max = 1024, .recv_depth_max = 1024, .spans_max = FAKE_SPANS_MAX,
-                                                .inline_max = FAKE_INLINE_MAX, .reads_max = 16, .message_max = 1000,
+    dev->super.limits = (pgasi_verbs_limits_t){ .send_depth_max = 1024,
+                                                .recv_depth_max = 1024,
+                                                .spans_max = FAKE_SPANS_MAX,
+                                                .inline_max = FAKE_INLINE_MAX,
+                                                .reads_max = 16,
+                                                .message_max = 1000,
                                                 .nop = true };
     pthread_mutex_init(&dev->lock, NULL);
     pgasi_rng_seed(&dev->rng, seed);

@@ -1,24 +1,28 @@
 /* what: a write and a read of more than 2 GiB by a transmitter arrive whole, as two requests
  * needs: no-sanitizers
- * source: pgas/verbs.h, pgas_verbs_tx_write; memory that is mapped again and again stands for so much, so it costs 4 MiB */
+ * source: pgas/verbs.h, pgas_verbs_tx_write; memory that is mapped again and again stands for so
+ * much, so it costs 4 MiB */
 #include <stdint.h>
 #include <sys/mman.h>
 #include "pgas/verbs.h"
 #include "t/tap.h"
 
-#define PIECE (UINT64_C(2) << 20)
-#define N_PIECES 1025
-#define BYTES (N_PIECES * PIECE - 5)
+#define PIECE       (UINT64_C(2) << 20)
+#define N_PIECES    1025
+#define BYTES       (N_PIECES * PIECE - 5)
 #define PATIENCE_NS UINT64_C(100000000000)
 
-/* N_PIECES pieces one behind the other, all of them the same memory. @return NULL if that cannot be had */
+/* N_PIECES pieces one behind the other, all of them the same memory. @return NULL if that cannot be
+ * had */
 static char *map_often(void)
 {
     int fd = memfd_create("verbs_large", 0);
-    char *all = mmap(NULL, N_PIECES * PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *all =
+        mmap(NULL, N_PIECES * PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     bool good = fd >= 0 && all != MAP_FAILED && ftruncate(fd, (off_t)PIECE) == 0;
     for (uint64_t i = 0; good && i < N_PIECES; i++)
-        good = mmap(all + i * PIECE, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+        good = mmap(all + i * PIECE, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                    0) != MAP_FAILED;
     close(fd);
     return good ? all : NULL;
 }
@@ -37,7 +41,7 @@ static bool is_same(const char *a, const char *b)
 int main(void)
 {
     char *from = map_often(), *to = map_often();
-    if (from == NULL || to == NULL)
+    if (!from || !to)
         skip_all("memory cannot be mapped %d times", 2 * N_PIECES);
     plan(4);
     pgas_verbs_dev_opts_t dev_opts = PGAS_VERBS_DEV_OPTS_INIT;
@@ -49,8 +53,10 @@ int main(void)
     pgas_verbs_tx_t *tx;
     dev_opts.device = "snic";
     must(pgas_verbs_open(&dev_opts, &dev), "the device");
-    must(pgas_verbs_mem_register(dev, from, N_PIECES * PIECE, PGAS_VERBS_ACCESS_ALL, &ours), "registering");
-    must(pgas_verbs_mem_register(dev, to, N_PIECES * PIECE, PGAS_VERBS_ACCESS_ALL, &theirs), "registering");
+    must(pgas_verbs_mem_register(dev, from, N_PIECES * PIECE, PGAS_VERBS_ACCESS_ALL, &ours),
+         "registering");
+    must(pgas_verbs_mem_register(dev, to, N_PIECES * PIECE, PGAS_VERBS_ACCESS_ALL, &theirs),
+         "registering");
     must(pgas_verbs_cq_open(dev, 1024, 0, &qp_opts.send_cq), "a completion queue");
     qp_opts.recv_cq = qp_opts.send_cq;
     must(pgas_verbs_qp_open(dev, &qp_opts, &qp), "a queue pair");
@@ -61,17 +67,20 @@ int main(void)
     uint64_t at = 0, number = 0;
     for (uint64_t i = 0; i < PIECE; i++)
         from[i] = (char)(i * 7 + i / 1000);
-    pgas_status_t status = pgas_verbs_tx_write(tx, (uintptr_t)to, theirs.rkey, from, ours.lkey, BYTES, &at, &number);
+    pgas_status_t status =
+        pgas_verbs_tx_write(tx, (uintptr_t)to, theirs.rkey, from, ours.lkey, BYTES, &at, &number);
     if (status == PGAS_OK)
         status = pgas_verbs_tx_wait(tx, number, PATIENCE_NS);
-    ok(status == PGAS_OK && at == BYTES && is_same(from, to),
-       "a write of %" PRIu64 " bytes (%s)", at, pgas_status_name(status));
+    ok(status == PGAS_OK && at == BYTES && is_same(from, to), "a write of %" PRIu64 " bytes (%s)",
+       at, pgas_status_name(status));
     is_int((intmax_t)number, 2, "is two requests");
     memset(from, 0, PIECE);
-    status = pgas_verbs_tx_read(tx, (uintptr_t)to, theirs.rkey, from, ours.lkey, BYTES, &at, &number);
+    status =
+        pgas_verbs_tx_read(tx, (uintptr_t)to, theirs.rkey, from, ours.lkey, BYTES, &at, &number);
     if (status == PGAS_OK)
         status = pgas_verbs_tx_wait(tx, number, PATIENCE_NS);
-    ok(status == PGAS_OK && at == BYTES && is_same(from, to), "a read of as many (%s)", pgas_status_name(status));
+    ok(status == PGAS_OK && at == BYTES && is_same(from, to), "a read of as many (%s)",
+       pgas_status_name(status));
 
     pgas_verbs_qp_close(qp);
     pgas_verbs_cq_close(qp_opts.send_cq);

@@ -1,6 +1,8 @@
-/* what: transmitters over the software NIC: a hundred thousand writes with one completion for 32, of one's own and shared
- *       among threads; reads, atomics, messages and gathered writes; transfers that are cut; sleeping until something is
- *       done; a connection that ends; also over a NIC that is as late and as much in disorder as it may be
+/* what: transmitters over the software NIC: a hundred thousand writes with one completion for 32,
+ * of one's own and shared
+ *       among threads; reads, atomics, messages and gathered writes; transfers that are cut;
+ *       sleeping until something is done; a connection that ends; also over a NIC that is as late
+ *       and as much in disorder as it may be
  * needs: tsan-ok
  * source: pgas/verbs.h */
 #include <pthread.h>
@@ -10,9 +12,9 @@
 #include "t/tap.h"
 #include "verbs_backend/device.h"
 
-#define WRITES 100000
-#define THREADS 4
-#define BUFS 64
+#define WRITES      100000
+#define THREADS     4
+#define BUFS        64
 #define PATIENCE_NS UINT64_C(60000000000)
 
 /* Two queue pairs that are connected to each other; the second receives. */
@@ -32,7 +34,8 @@ static void must(pgas_status_t status, const char *what)
         bail("%s: %s", what, pgas_status_name(status));
 }
 
-static void open_pair(pair_t *p, size_t bytes, const pgas_verbs_tx_opts_t *tx, uint32_t cq_flags, uint64_t message_max)
+static void open_pair(pair_t *p, size_t bytes, const pgas_verbs_tx_opts_t *tx, uint32_t cq_flags,
+                      uint64_t message_max)
 {
     pgas_verbs_dev_opts_t dev = PGAS_VERBS_DEV_OPTS_INIT;
     dev.device = "snic";
@@ -90,7 +93,10 @@ static uint64_t post(pair_t *p, const pgas_verbs_request_t *request)
 
 static pgas_verbs_request_t write_of(const pair_t *p, const pgas_verbs_span_t *span, void *to)
 {
-    return (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE, .spans = span, .n_spans = 1, .remote_addr = (uintptr_t)to,
+    return (pgas_verbs_request_t){ .op = PGAS_VERBS_WRITE,
+                                   .spans = span,
+                                   .n_spans = 1,
+                                   .remote_addr = (uintptr_t)to,
                                    .rkey = p->mem.rkey };
 }
 
@@ -110,13 +116,15 @@ static void *write_words(void *arg)
     pgas_verbs_span_t span = { (uintptr_t)&value, 8, 0 };
     for (uint64_t i = 0; i < WRITES; i++) {
         value = i + 1;
-        pgas_verbs_request_t request = write_of(p, &span, theirs(p, ((uint64_t)w->index * 512 + i % 512) * 8));
+        pgas_verbs_request_t request =
+            write_of(p, &span, theirs(p, ((uint64_t)w->index * 512 + i % 512) * 8));
         number = post(p, &request);
         w->n_bad += number == 0;
     }
     w->n_bad += pgas_verbs_tx_wait(p->tx, number, PATIENCE_NS) != PGAS_OK;
     for (uint64_t i = WRITES - 512; i < WRITES; i++)
-        w->n_bad += memcmp(theirs(p, ((uint64_t)w->index * 512 + i % 512) * 8), &(uint64_t){ i + 1 }, 8) != 0;
+        w->n_bad += memcmp(theirs(p, ((uint64_t)w->index * 512 + i % 512) * 8),
+                           &(uint64_t){ i + 1 }, 8) != 0;
     return NULL;
 }
 
@@ -131,7 +139,8 @@ static void write_alone(void)
     is_int(writer.n_bad, 0, "%d writes arrive, in order", WRITES);
     ok(stats.completions <= WRITES / 32 + 1 && stats.posted == WRITES && stats.inlined == WRITES,
        "with %d completions, by themselves inline", (int)stats.completions);
-    ok(stats.doorbells <= WRITES / 16 + stats.refused + 2, "and %d doorbells", (int)stats.doorbells);
+    ok(stats.doorbells <= WRITES / 16 + stats.refused + 2, "and %d doorbells",
+       (int)stats.doorbells);
     ok(close_pair(&pair), "nothing is left");
 }
 
@@ -155,7 +164,8 @@ static void write_together(void)
     }
     pgas_verbs_tx_stats(pair.tx, &stats);
     is_int(n_bad, 0, "%d threads write by one queue pair", THREADS);
-    ok(stats.posted == (uint64_t)THREADS * WRITES && stats.completions <= stats.posted / 32 + THREADS + 1,
+    ok(stats.posted == (uint64_t)THREADS * WRITES &&
+           stats.completions <= stats.posted / 32 + THREADS + 1,
        "with %d completions", (int)stats.completions);
     close_pair(&pair);
 }
@@ -172,8 +182,12 @@ static void read_and_add(pair_t *p)
 {
     uint64_t *old = (uint64_t *)(void *)ours(p, 0), *word = (uint64_t *)(void *)theirs(p, 0);
     pgas_verbs_span_t span = { (uintptr_t)old, 8, p->mem.lkey };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_FADD, .spans = &span, .n_spans = 1, .remote_addr = (uintptr_t)word,
-                                     .rkey = p->mem.rkey, .operand = 5 };
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_FADD,
+                                     .spans = &span,
+                                     .n_spans = 1,
+                                     .remote_addr = (uintptr_t)word,
+                                     .rkey = p->mem.rkey,
+                                     .operand = 5 };
     *word = 37;
     ok(carry_out(p, &request) && *old == 37 && *word == 42, "fetch and add");
     request.op = PGAS_VERBS_CSWAP;
@@ -200,20 +214,24 @@ static void gather(pair_t *p, uint32_t piece, bool small)
     pgas_verbs_tx_stats(p->tx, &after);
     for (uint32_t i = 0; i < 5 * piece; i++)
         good = good && *theirs(p, i) == (char)(i / piece + 1);
-    ok(good && after.inlined - before.inlined == small,
-       "five pieces of %u bytes, %s", piece, small ? "inline" : "by pointers");
+    ok(good && after.inlined - before.inlined == small, "five pieces of %u bytes, %s", piece,
+       small ? "inline" : "by pointers");
     request.n_spans = 6;
     ok(pgas_verbs_tx_post(p->tx, &request, NULL) == PGAS_ERR_LIMIT, "six are too many");
 }
 
 static void send(pair_t *p)
 {
-    pgas_verbs_span_t room = { (uintptr_t)theirs(p, 0), 64, p->mem.lkey }, span = { (uintptr_t)"message", 8, 0 };
+    pgas_verbs_span_t room = { (uintptr_t)theirs(p, 0), 64, p->mem.lkey },
+                      span = { (uintptr_t) "message", 8, 0 };
     pgas_verbs_recv_t recv = { .id = 5, .spans = &room, .n_spans = 1 };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_SEND_IMM, .spans = &span, .n_spans = 1, .imm = 11 };
+    pgas_verbs_request_t request = {
+        .op = PGAS_VERBS_SEND_IMM, .spans = &span, .n_spans = 1, .imm = 11
+    };
     pgas_verbs_completion_t c;
     bool good = pgas_verbs_qp_recv(p->qps[1], &recv, 1, NULL) == PGAS_OK && carry_out(p, &request);
-    good = good && pgas_verbs_cq_wait(p->cqs[1], PATIENCE_NS) == PGAS_OK && pgas_verbs_cq_poll(p->cqs[1], &c, 1) == 1;
+    good = good && pgas_verbs_cq_wait(p->cqs[1], PATIENCE_NS) == PGAS_OK &&
+           pgas_verbs_cq_poll(p->cqs[1], &c, 1) == 1;
     ok(good && c.id == 5 && c.bytes == 8 && c.imm == 11 && strcmp(theirs(p, 0), "message") == 0,
        "a message with immediate data");
 }
@@ -254,7 +272,8 @@ static void use_buffers(void)
         if (i % 50 == 49) {
             n_bad += pgas_verbs_tx_wait(pair.tx, number, PATIENCE_NS) != PGAS_OK;
             for (uint64_t k = 0; k < 50; k++)
-                n_bad += *theirs(&pair, k * 500) != (char)(i - 49 + k) || *theirs(&pair, k * 500 + 99) != (char)(i - 49 + k);
+                n_bad += *theirs(&pair, k * 500) != (char)(i - 49 + k) ||
+                         *theirs(&pair, k * 500 + 99) != (char)(i - 49 + k);
         }
     }
     is_int(n_bad, 0, "buffers go round without a byte lost");
@@ -275,13 +294,15 @@ static bool transfer(pair_t *p, uint64_t bytes, bool reads)
     while (status == PGAS_ERR_AGAIN) {
         uint64_t more = 0;
         uint64_t remote = (uintptr_t)theirs(p, at);
-        status = reads ? pgas_verbs_tx_read(p->tx, remote, p->mem.rkey, ours(p, at), p->mem.lkey, bytes - at, &more, &number)
-                       : pgas_verbs_tx_write(p->tx, remote, p->mem.rkey, ours(p, at), p->mem.lkey, bytes - at, &more,
-                                             &number);
+        status = reads ? pgas_verbs_tx_read(p->tx, remote, p->mem.rkey, ours(p, at), p->mem.lkey,
+                                            bytes - at, &more, &number)
+                       : pgas_verbs_tx_write(p->tx, remote, p->mem.rkey, ours(p, at), p->mem.lkey,
+                                             bytes - at, &more, &number);
         at += more;
         pgas_verbs_tx_poll(p->tx);
     }
-    return status == PGAS_OK && at == bytes && pgas_verbs_tx_wait(p->tx, number, PATIENCE_NS) == PGAS_OK;
+    return status == PGAS_OK && at == bytes &&
+           pgas_verbs_tx_wait(p->tx, number, PATIENCE_NS) == PGAS_OK;
 }
 
 static void cut_transfers(void)
@@ -294,11 +315,13 @@ static void cut_transfers(void)
     pgasi_rng_seed(&rng, 3);
     for (uint64_t i = 0; i < BYTES / 8; i++)
         ((uint64_t *)(void *)ours(&pair, 0))[i] = pgasi_rng_u64(&rng);
-    ok(transfer(&pair, BYTES, false) && memcmp(ours(&pair, 0), theirs(&pair, 0), BYTES) == 0, "a write of many requests");
+    ok(transfer(&pair, BYTES, false) && memcmp(ours(&pair, 0), theirs(&pair, 0), BYTES) == 0,
+       "a write of many requests");
     pgas_verbs_tx_stats(pair.tx, &stats);
     is_int((int)stats.posted, BYTES / 4096 + 1, "as many as it takes");
     memset(ours(&pair, 0), 0, BYTES);
-    ok(transfer(&pair, BYTES, true) && memcmp(ours(&pair, 0), theirs(&pair, 0), BYTES) == 0, "a read of many requests");
+    ok(transfer(&pair, BYTES, true) && memcmp(ours(&pair, 0), theirs(&pair, 0), BYTES) == 0,
+       "a read of many requests");
     close_pair(&pair);
 }
 
@@ -321,7 +344,7 @@ static void sleep_until(uint32_t cq_flags, const char *how)
     pthread_t later;
     void *result;
     open_pair(&pair, 4096, NULL, cq_flags, 0);
-    pgas_verbs_span_t span = { (uintptr_t)"late", 5, 0 };
+    pgas_verbs_span_t span = { (uintptr_t) "late", 5, 0 };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_SEND, .spans = &span, .n_spans = 1 };
     uint64_t number = post(&pair, &request);
     pgas_status_t first = pgas_verbs_tx_wait(pair.tx, number, 20000000);
@@ -358,7 +381,7 @@ static void end_connection(void)
     opts.advance = note_end;
     opts.arg = &ending;
     open_pair(&pair, 1 << 16, &opts, 0, 0);
-    uint64_t word = 1, numbers[200] = {0};
+    uint64_t word = 1, numbers[200] = { 0 };
     pgas_verbs_span_t span = { (uintptr_t)&word, 8, 0 };
     int n = 0;
     for (; n < 200; n++) {
@@ -373,14 +396,18 @@ static void end_connection(void)
     int n_bad = 0;
     for (int i = 0; i < n; i++) {
         pgas_status_t status = pgas_verbs_tx_wait(pair.tx, numbers[i], PATIENCE_NS);
-        n_bad += i >= 100 ? status != PGAS_ERR_RANGE : status != PGAS_OK && status != PGAS_ERR_RANGE;
+        n_bad +=
+            i >= 100 ? status != PGAS_ERR_RANGE : status != PGAS_OK && status != PGAS_ERR_RANGE;
     }
     ok(n > 100 && n_bad == 0, "after a request that fails all end, with its status");
     pgas_verbs_request_t request = write_of(&pair, &span, theirs(&pair, 0));
-    ok(pgas_verbs_tx_post(pair.tx, &request, NULL) == PGAS_ERR_PEER && pgas_verbs_tx_mark(pair.tx) == PGAS_ERR_PEER,
+    ok(pgas_verbs_tx_post(pair.tx, &request, NULL) == PGAS_ERR_PEER &&
+           pgas_verbs_tx_mark(pair.tx) == PGAS_ERR_PEER,
        "nothing more is posted");
-    ok(ending.n_ends == 1 && ending.status == PGAS_ERR_RANGE && ending.done == pgas_verbs_tx_posted(pair.tx) &&
-       pgas_verbs_tx_done(pair.tx) == ending.done, "who asked for it is told once");
+    ok(ending.n_ends == 1 && ending.status == PGAS_ERR_RANGE &&
+           ending.done == pgas_verbs_tx_posted(pair.tx) &&
+           pgas_verbs_tx_done(pair.tx) == ending.done,
+       "who asked for it is told once");
     ok(close_pair(&pair), "nothing is left");
 }
 

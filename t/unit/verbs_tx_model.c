@@ -1,9 +1,12 @@
-/* what: transmitters over a provider that is late: neither queue ever overflows, no buffer comes back early, the number
- *       that is done never falls, at most one completion for `interval` requests beside those asked for, all completes,
- *       also in error; a poll ends after a bounded number of steps, whoever else is inside
+/* what: transmitters over a provider that is late: neither queue ever overflows, no buffer comes
+ * back early, the number
+ *       that is done never falls, at most one completion for `interval` requests beside those asked
+ *       for, all completes, also in error; a poll ends after a bounded number of steps, whoever
+ *       else is inside
  * needs: tsan-ok
  * log: a transmitter on a send queue of
- * source: pgas/verbs.h; verbs_backend/tx.c, bufs.c; the provider of t/unit/verbs_fake.h; seeded model test */
+ * source: pgas/verbs.h; verbs_backend/tx.c, bufs.c; the provider of t/unit/verbs_fake.h; seeded
+ * model test */
 #include <sched.h>
 #include <stdint.h>
 
@@ -15,9 +18,9 @@ static __thread uint64_t steps;
 #include "t/unit/verbs_fake.h"
 
 #define THREADS_MAX 4
-#define LINKS_MAX 4
-#define BUFS 12
-#define SLOT 96
+#define LINKS_MAX   4
+#define BUFS        12
+#define SLOT        96
 #define PATIENCE_NS UINT64_C(60000000000)
 
 typedef struct {
@@ -69,7 +72,8 @@ typedef struct {
 static void advance(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status)
 {
     link_t *link = arg;
-    link->n_bad += link->n_ends > 0 || (status == PGAS_OK && done <= link->told) || done < link->told;
+    link->n_bad +=
+        link->n_ends > 0 || (status == PGAS_OK && done <= link->told) || done < link->told;
     link->n_bad += done > pgas_verbs_tx_posted(tx);
     link->n_ends += status != PGAS_OK;
     link->told = done;
@@ -80,7 +84,9 @@ static void advance(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t
 static void fill(const worker_t *w, uint64_t op, unsigned char *bytes, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        bytes[i] = (unsigned char)(pgasi_hash_u64(w->run->seed + op * 5 + (uint64_t)w->index * 1000003 + i) >> 8);
+        bytes[i] = (unsigned char)(pgasi_hash_u64(w->run->seed + op * 5 +
+                                                  (uint64_t)w->index * 1000003 + i) >>
+                                   8);
 }
 
 static bool is_filled(const worker_t *w, uint64_t op, const unsigned char *bytes, uint32_t n)
@@ -152,7 +158,8 @@ static uint32_t cut(worker_t *w, pgas_verbs_span_t whole, pgas_verbs_span_t *spa
     uint32_t n = 0, at = 0;
     while (at < whole.bytes) {
         uint32_t left = whole.bytes - at;
-        uint32_t more = n == FAKE_SPANS_MAX - 1 ? left : 1 + (uint32_t)pgasi_rng_below(&w->rng, left);
+        uint32_t more =
+            n == FAKE_SPANS_MAX - 1 ? left : 1 + (uint32_t)pgasi_rng_below(&w->rng, left);
         spans[n++] = (pgas_verbs_span_t){ whole.addr + at, more, whole.lkey };
         at += more;
     }
@@ -170,7 +177,9 @@ static void write_buffer(worker_t *w, int k, uint64_t op)
     pgas_verbs_span_t buffer = take_buffer(w), spans[FAKE_SPANS_MAX];
     uint32_t bytes = 1 + (uint32_t)pgasi_rng_below(&w->rng, SLOT);
     fill(w, op, (unsigned char *)(uintptr_t)buffer.addr, bytes);
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE, .flags = random_flags(w), .spans = spans,
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
+                                     .flags = random_flags(w),
+                                     .spans = spans,
                                      .remote_addr = (uintptr_t)(w->remote + op * SLOT) };
     request.n_spans = cut(w, (pgas_verbs_span_t){ buffer.addr, bytes, buffer.lkey }, spans);
     uint64_t number = 0;
@@ -187,7 +196,9 @@ static void write_small(worker_t *w, int k, uint64_t op)
     uint32_t n = 1 + (uint32_t)pgasi_rng_below(&w->rng, sizeof bytes);
     pgas_verbs_span_t spans[FAKE_SPANS_MAX], whole = { (uintptr_t)bytes, n, 0 };
     fill(w, op, bytes, whole.bytes);
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE, .flags = random_flags(w), .spans = spans,
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
+                                     .flags = random_flags(w),
+                                     .spans = spans,
                                      .remote_addr = (uintptr_t)(w->remote + op * SLOT) };
     request.n_spans = cut(w, whole, spans);
     uint64_t number;
@@ -206,7 +217,9 @@ static void read_back(worker_t *w, uint64_t op)
         return;
     pgas_verbs_span_t buffer = take_buffer(w), span = { buffer.addr, note.bytes, buffer.lkey };
     memset((void *)(uintptr_t)buffer.addr, 0, SLOT);
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_READ, .spans = &span, .n_spans = 1,
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_READ,
+                                     .spans = &span,
+                                     .n_spans = 1,
                                      .remote_addr = (uintptr_t)(w->remote + other * SLOT) };
     if (insist(w, note.link, &request, &number) && wait_for(w, note.link, number) == PGAS_OK)
         w->n_bad += !is_filled(w, other, (void *)(uintptr_t)buffer.addr, note.bytes);
@@ -241,7 +254,8 @@ static void settle(worker_t *w)
         if (note->link < 0)
             continue;
         bool good = wait_for(w, note->link, note->number) == PGAS_OK;
-        w->n_bad += good && !w->run->plan.careless && !is_filled(w, op, w->remote + op * SLOT, note->bytes);
+        w->n_bad +=
+            good && !w->run->plan.careless && !is_filled(w, op, w->remote + op * SLOT, note->bytes);
     }
 }
 
@@ -258,10 +272,9 @@ static void *work(void *arg)
 static void *run_engine(void *arg)
 {
     run_t *run = arg;
-    while (!__atomic_load_n(&run->stop, __ATOMIC_ACQUIRE)) {
+    while (!__atomic_load_n(&run->stop, __ATOMIC_ACQUIRE))
         if (!fake_step(&run->dev.super))
             sched_yield();
-    }
     return NULL;
 }
 
@@ -273,7 +286,8 @@ static int begin_links(run_t *run)
     int n_bad = 0;
     uint32_t per_cq = (uint32_t)((plan->n_links + plan->n_cqs - 1) / plan->n_cqs);
     for (int i = 0; i < plan->n_cqs; i++)
-        n_bad += pgas_verbs_cq_open(&run->dev.super, plan->depth * per_cq, 0, &run->cqs[i]) != PGAS_OK;
+        n_bad +=
+            pgas_verbs_cq_open(&run->dev.super, plan->depth * per_cq, 0, &run->cqs[i]) != PGAS_OK;
     for (int k = 0; k < plan->n_links; k++) {
         link_t *link = &run->links[k];
         pgas_verbs_address_t address;
@@ -332,11 +346,13 @@ static int end_links(run_t *run)
     for (int k = 0; k < run->plan.n_links; k++) {
         link_t *link = &run->links[k];
         pgas_verbs_tx_stats_t stats;
-        pgas_status_t status = pgas_verbs_tx_wait(link->tx, pgas_verbs_tx_posted(link->tx), PATIENCE_NS);
+        pgas_status_t status =
+            pgas_verbs_tx_wait(link->tx, pgas_verbs_tx_posted(link->tx), PATIENCE_NS);
         pgas_verbs_tx_stats(link->tx, &stats);
         bool failed = status != PGAS_OK && fake_qp(link->qp)->fail_at != FAKE_NEVER;
         n_bad += link->n_bad + (pgas_verbs_tx_done(link->tx) != pgas_verbs_tx_posted(link->tx));
-        n_bad += failed ? status != PGAS_ERR_RANGE || link->n_ends != 1 : status != PGAS_OK || link->n_ends != 0;
+        n_bad += failed ? status != PGAS_ERR_RANGE || link->n_ends != 1
+                        : status != PGAS_OK || link->n_ends != 0;
         n_bad += !failed && stats.completions != stats.signaled;
         n_bad += !failed && !is_frugal(&stats, link->n_asked + 1, true_interval(&run->plan));
     }
@@ -353,7 +369,8 @@ static void begin_worker(run_t *run, worker_t *w, int index)
     pgasi_rng_seed(&w->rng, run->seed + 77 * (uint64_t)index);
     w->remote = calloc(run->plan.n_ops, SLOT);
     w->notes = calloc(run->plan.n_ops, sizeof *w->notes);
-    if (w->remote == NULL || w->notes == NULL || pgas_verbs_bufs_open(&run->dev.super, SLOT, BUFS, &w->bufs) != PGAS_OK)
+    if (!w->remote || !w->notes ||
+        pgas_verbs_bufs_open(&run->dev.super, SLOT, BUFS, &w->bufs) != PGAS_OK)
         bail("no memory");
 }
 
@@ -407,8 +424,13 @@ static plan_t random_plan(pgasi_rng_t *rng, bool shared, bool fails)
 {
     static const uint32_t depths[] = { 1, 2, 4, 5, 8, 11, 16 };
     int n_threads = 1 + (int)pgasi_rng_below(rng, THREADS_MAX);
-    plan_t plan = { .n_threads = n_threads, .n_links = shared ? 1 + (int)pgasi_rng_below(rng, 2) : n_threads,
-                    .shared = shared, .fails = fails, .n_ops = 400, .lie = 1, .engine = pgasi_rng_below(rng, 2) };
+    plan_t plan = { .n_threads = n_threads,
+                    .n_links = shared ? 1 + (int)pgasi_rng_below(rng, 2) : n_threads,
+                    .shared = shared,
+                    .fails = fails,
+                    .n_ops = 400,
+                    .lie = 1,
+                    .engine = pgasi_rng_below(rng, 2) };
     plan.n_cqs = 1 + (int)pgasi_rng_below(rng, (uint64_t)plan.n_links);
     plan.depth = depths[pgasi_rng_below(rng, PGASI_ARRAY_LENGTH(depths))];
     plan.interval = 1 + (uint32_t)pgasi_rng_below(rng, 6);
@@ -426,19 +448,28 @@ static void keep_promises(uint64_t seed, bool shared, bool fails, int n_runs)
         plan_t plan = random_plan(&rng, shared, fails);
         int bad = carry_out(&run, &plan, pgasi_rng_u64(&rng));
         if (bad != 0)
-            diag("run %d: %d bad; threads %d, links %d, cqs %d, depth %u, interval %u, batch %u, engine %d", i, bad,
-                 plan.n_threads, plan.n_links, plan.n_cqs, plan.depth, plan.interval, plan.batch, plan.engine);
+            diag("run %d: %d bad; threads %d, links %d, cqs %d, depth %u, interval %u, batch %u, "
+                 "engine %d",
+                 i, bad, plan.n_threads, plan.n_links, plan.n_cqs, plan.depth, plan.interval,
+                 plan.batch, plan.engine);
         n_bad += bad;
     }
-    is_int(n_bad, 0, "%d runs with %s queue pairs%s keep all promises", n_runs, shared ? "shared" : "own",
-           fails ? " of which some fail" : "");
+    is_int(n_bad, 0, "%d runs with %s queue pairs%s keep all promises", n_runs,
+           shared ? "shared" : "own", fails ? " of which some fail" : "");
 }
 
 /* Each judge must be able to fail. */
 static void break_promises(uint64_t seed)
 {
     static run_t run;
-    plan_t plan = { .n_threads = 1, .n_links = 1, .n_cqs = 1, .depth = 16, .interval = 4, .batch = 2, .n_ops = 300, .lie = 1,
+    plan_t plan = { .n_threads = 1,
+                    .n_links = 1,
+                    .n_cqs = 1,
+                    .depth = 16,
+                    .interval = 4,
+                    .batch = 2,
+                    .n_ops = 300,
+                    .lie = 1,
                     .careless = true }; /* one thread, so that it is no race */
     carry_out(&run, &plan, seed);
     ok(run.dev.n_poisoned > 0, "buffers that are reused at once are noticed");
@@ -454,7 +485,13 @@ static void break_promises(uint64_t seed)
 static void begin_alone(run_t *run, uint32_t depth, uint32_t interval)
 {
     memset(run, 0, sizeof *run);
-    run->plan = (plan_t){ .n_links = 1, .n_cqs = 1, .depth = depth, .interval = interval, .batch = 1, .lie = 1, .n_ops = 1 };
+    run->plan = (plan_t){ .n_links = 1,
+                          .n_cqs = 1,
+                          .depth = depth,
+                          .interval = interval,
+                          .batch = 1,
+                          .lie = 1,
+                          .n_ops = 1 };
     fake_begin(&run->dev, 1, 1);
     if (begin_links(run) != 0)
         bail("no link");
@@ -472,7 +509,10 @@ static uint64_t post_small(run_t *run, uint32_t flags)
 {
     static uint64_t from, to;
     pgas_verbs_span_t span = { (uintptr_t)&from, 8, 0 };
-    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE, .flags = flags, .spans = &span, .n_spans = 1,
+    pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
+                                     .flags = flags,
+                                     .spans = &span,
+                                     .n_spans = 1,
                                      .remote_addr = (uintptr_t)&to };
     uint64_t number = 0;
     return pgas_verbs_tx_post(run->links[0].tx, &request, &number) == PGAS_OK ? number : 0;
@@ -531,25 +571,31 @@ static void mark_and_force(void)
     pgas_verbs_tx_stats_t stats;
     begin_alone(&run, 16, 4);
     pgas_verbs_tx_t *tx = run.links[0].tx;
-    ok(pgas_verbs_tx_mark(tx) == PGAS_OK && pgas_verbs_tx_posted(tx) == 0, "a mark behind nothing costs nothing");
-    bool good = post_small(&run, 0) == 1 && post_small(&run, 0) == 2 && pgas_verbs_tx_mark(tx) == PGAS_OK;
-    ok(good && pgas_verbs_tx_posted(tx) == 3 && pgas_verbs_tx_mark(tx) == PGAS_OK && pgas_verbs_tx_posted(tx) == 3,
+    ok(pgas_verbs_tx_mark(tx) == PGAS_OK && pgas_verbs_tx_posted(tx) == 0,
+       "a mark behind nothing costs nothing");
+    bool good =
+        post_small(&run, 0) == 1 && post_small(&run, 0) == 2 && pgas_verbs_tx_mark(tx) == PGAS_OK;
+    ok(good && pgas_verbs_tx_posted(tx) == 3 && pgas_verbs_tx_mark(tx) == PGAS_OK &&
+           pgas_verbs_tx_posted(tx) == 3,
        "a mark takes one number, a second one none");
-    ok(post_small(&run, PGAS_VERBS_SIGNAL) == 4 && pgas_verbs_tx_mark(tx) == PGAS_OK && pgas_verbs_tx_posted(tx) == 4,
+    ok(post_small(&run, PGAS_VERBS_SIGNAL) == 4 && pgas_verbs_tx_mark(tx) == PGAS_OK &&
+           pgas_verbs_tx_posted(tx) == 4,
        "nor does one behind a forced signal");
     int n = 0;
     while (post_small(&run, 0) != 0)
         n++;
     ok(n == 11 && pgas_verbs_tx_mark(tx) == PGAS_OK && pgas_verbs_tx_posted(tx) == 16,
        "posts leave room for a mark, which fits into a full queue");
-    ok(pgas_verbs_tx_wait(tx, 17, 0) == PGAS_ERR_RANGE && pgas_verbs_tx_wait(tx, 16, 1000) == PGAS_ERR_TIMEOUT,
+    ok(pgas_verbs_tx_wait(tx, 17, 0) == PGAS_ERR_RANGE &&
+           pgas_verbs_tx_wait(tx, 16, 1000) == PGAS_ERR_TIMEOUT,
        "waiting for a number never posted is refused, for one that does not come ends in time");
     while (fake_step(&run.dev.super))
         ;
     pgas_status_t status = pgas_verbs_tx_wait(tx, 16, PATIENCE_NS);
     pgas_verbs_tx_stats(tx, &stats);
-    ok(status == PGAS_OK && stats.posted == 14 && stats.signaled == 5 && stats.completions == 5 && stats.refused == 1 &&
-       stats.inlined == 14, "the counts are right");
+    ok(status == PGAS_OK && stats.posted == 14 && stats.signaled == 5 && stats.completions == 5 &&
+           stats.refused == 1 && stats.inlined == 14,
+       "the counts are right");
     end_alone(&run);
 }
 
@@ -562,26 +608,33 @@ static void cut_transfers(void)
     begin_alone(&run, 4, 1);
     pgas_verbs_tx_t *tx = run.links[0].tx;
     memset(from, 7, sizeof from);
-    pgas_status_t status = pgas_verbs_tx_write(tx, (uintptr_t)to, 0, from, 0, sizeof from, &at, &number);
-    ok(status == PGAS_ERR_AGAIN && at == 4000 && number == 4, "a write is cut, as far as there is room");
+    pgas_status_t status =
+        pgas_verbs_tx_write(tx, (uintptr_t)to, 0, from, 0, sizeof from, &at, &number);
+    ok(status == PGAS_ERR_AGAIN && at == 4000 && number == 4,
+       "a write is cut, as far as there is room");
     while (fake_step(&run.dev.super))
         ;
     uint64_t more = 0;
-    status = pgas_verbs_tx_write(tx, (uintptr_t)to + at, 0, from + at, 0, sizeof from - at, &more, &number);
+    status = pgas_verbs_tx_write(tx, (uintptr_t)to + at, 0, from + at, 0, sizeof from - at, &more,
+                                 &number);
     pgas_verbs_tx_ring(tx);
     while (fake_step(&run.dev.super))
         ;
-    ok(status == PGAS_OK && at + more == sizeof from && pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK &&
-       memcmp(from, to, sizeof from) == 0, "and goes on where it stopped");
+    ok(status == PGAS_OK && at + more == sizeof from &&
+           pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK &&
+           memcmp(from, to, sizeof from) == 0,
+       "and goes on where it stopped");
     memset(from, 0, sizeof from);
     status = pgas_verbs_tx_read(tx, (uintptr_t)to, 0, from, 0, 2500, &at, &number);
     pgas_verbs_tx_ring(tx);
     while (fake_step(&run.dev.super))
         ;
-    ok(status == PGAS_OK && pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK && from[0] == 7 && from[2499] == 7 &&
-       from[2500] == 0, "so does a read");
-    ok(pgas_verbs_tx_write(tx, 0, 0, from, 0, UINT64_C(1) << 49, &at, NULL) == PGAS_ERR_LIMIT && at == 0 &&
-       pgas_verbs_tx_write(tx, (uintptr_t)to, 0, from, 0, 0, NULL, &number) == PGAS_OK,
+    ok(status == PGAS_OK && pgas_verbs_tx_wait(tx, number, PATIENCE_NS) == PGAS_OK &&
+           from[0] == 7 && from[2499] == 7 && from[2500] == 0,
+       "so does a read");
+    ok(pgas_verbs_tx_write(tx, 0, 0, from, 0, UINT64_C(1) << 49, &at, NULL) == PGAS_ERR_LIMIT &&
+           at == 0 &&
+           pgas_verbs_tx_write(tx, (uintptr_t)to, 0, from, 0, 0, NULL, &number) == PGAS_OK,
        "too much is refused, nothing is a request like others");
     end_alone(&run);
 }
@@ -598,8 +651,9 @@ static void break_devices(void)
     bool before = pgas_verbs_tx_wait(link->tx, good, PATIENCE_NS) == PGAS_OK;
     run.dev.bells_fail = true;
     uint64_t lost = post_small(&run, 0);
-    ok(before && pgas_verbs_tx_wait(link->tx, lost, PATIENCE_NS) == PGAS_ERR_IO && post_small(&run, 0) == 0 &&
-       pgas_verbs_tx_wait(link->tx, good, PATIENCE_NS) == PGAS_OK && link->n_ends == 1 && link->n_bad == 0,
+    ok(before && pgas_verbs_tx_wait(link->tx, lost, PATIENCE_NS) == PGAS_ERR_IO &&
+           post_small(&run, 0) == 0 && pgas_verbs_tx_wait(link->tx, good, PATIENCE_NS) == PGAS_OK &&
+           link->n_ends == 1 && link->n_bad == 0,
        "a doorbell that fails ends the connection; what was done before stays done");
     run.dev.cqs_dead = true;
     pgas_verbs_tx_poll(link->tx);
@@ -609,7 +663,9 @@ static void break_devices(void)
 
     for (int round = 0; round < 2; round++) {
         memset(&run, 0, sizeof run);
-        run.plan = (plan_t){ .n_links = 2, .n_cqs = 1, .depth = 16, .interval = 4, .batch = 1, .lie = 1, .n_ops = 1 };
+        run.plan = (plan_t){
+            .n_links = 2, .n_cqs = 1, .depth = 16, .interval = 4, .batch = 1, .lie = 1, .n_ops = 1
+        };
         fake_begin(&run.dev, 1, 1);
         begin_links(&run);
         run.dev.bells_fail = round == 0;
@@ -617,14 +673,16 @@ static void break_devices(void)
         if (round > 0)
             break;
         pgas_verbs_tx_poll(run.links[1].tx);
-        ok(run.links[0].n_ends == 1 && run.links[1].n_ends == 0, "who polls one transmitter ends the other, whose doorbell failed");
+        ok(run.links[0].n_ends == 1 && run.links[1].n_ends == 0,
+           "who polls one transmitter ends the other, whose doorbell failed");
         for (int k = 0; k < 2; k++)
             pgas_verbs_qp_close(run.links[k].qp);
         pgas_verbs_cq_close(run.cqs[0]);
     }
     run.dev.cqs_dead = true;
-    ok(pgas_verbs_tx_wait(run.links[0].tx, lost, PATIENCE_NS) == PGAS_ERR_TRANSPORT && run.links[0].n_ends == 1 &&
-       run.links[1].n_ends == 1 && pgas_verbs_tx_mark(run.links[1].tx) == PGAS_ERR_PEER,
+    ok(pgas_verbs_tx_wait(run.links[0].tx, lost, PATIENCE_NS) == PGAS_ERR_TRANSPORT &&
+           run.links[0].n_ends == 1 && run.links[1].n_ends == 1 &&
+           pgas_verbs_tx_mark(run.links[1].tx) == PGAS_ERR_PEER,
        "a completion queue that dies ends all connections on it");
     for (int k = 0; k < 2; k++)
         pgas_verbs_qp_close(run.links[k].qp);
@@ -649,7 +707,8 @@ static void refuse_small_cqs(void)
        "a completion queue without room takes no further transmitter");
     pgas_verbs_qp_close(second);
     pgas_verbs_qp_close(run.links[0].qp);
-    ok(run.cqs[0]->reserved == 0 && pgas_verbs_cq_close(run.cqs[0]) == PGAS_OK, "room comes back at close");
+    ok(run.cqs[0]->reserved == 0 && pgas_verbs_cq_close(run.cqs[0]) == PGAS_OK,
+       "room comes back at close");
 }
 
 int main(void)

@@ -1,8 +1,10 @@
-/* what: a sleeping thread is counted, woken by a ring and not counted afterwards; a ring without sleepers costs nothing
- *       that could be seen; the service's sleep ends by its descriptor; no order of ring and sleep loses a change, also not of
- *       what is for the service alone; a thread that a ring wakes looks at everything, and a ring that wakes no thread wakes the
- *       service; ranks are woken by one descriptor each, a dead one without a signal; a rank that cannot be woken polls; a
- *       barrier that fails later ends the process
+/* what: a sleeping thread is counted, woken by a ring and not counted afterwards; a ring without
+ * sleepers costs nothing
+ *       that could be seen; the service's sleep ends by its descriptor; no order of ring and sleep
+ *       loses a change, also not of what is for the service alone; a thread that a ring wakes looks
+ *       at everything, and a ring that wakes no thread wakes the service; ranks are woken by one
+ *       descriptor each, a dead one without a signal; a rank that cannot be woken polls; a barrier
+ *       that fails later ends the process
  * needs: tsan-ok
  * log: cannot open the pipe of process
  * source: src/boot/wait.h */
@@ -89,13 +91,15 @@ static void sleepers_are_counted(void)
     ball = 0;
     uint32_t word = __atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED);
     pgasi_bell_ring(0);
-    is_int(__atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED), word, "a ring without sleepers changes nothing");
+    is_int(__atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED), word,
+           "a ring without sleepers changes nothing");
     for (int i = 0; i < 3; i++)
         pthread_create(&thread[i], NULL, sleeper, NULL);
     while (__atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_ACQUIRE) != 3)
         sched_yield();
     throw(1);
-    ok(__atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED) != word, "a ring with sleepers does");
+    ok(__atomic_load_n(&pgasi_bells[0]->word, __ATOMIC_RELAXED) != word,
+       "a ring with sleepers does");
     for (int i = 0; i < 3; i++)
         pthread_join(thread[i], NULL);
     is_int(pgasi_bells[0]->sleepers, 0, "and they are gone");
@@ -116,7 +120,8 @@ static void the_service_sleeps_on_a_descriptor(void)
     ok(!readable(fd), "asleep, not yet");
     pgasi_bell_ring(0);
     pgasi_bell_ring(0);
-    ok(readable(fd) && !(__atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_RELAXED) & PGASI_BELL_SERVICE),
+    ok(readable(fd) &&
+           !(__atomic_load_n(&pgasi_bells[0]->sleepers, __ATOMIC_RELAXED) & PGASI_BELL_SERVICE),
        "a ring kicks it once");
     pgasi_wait_service_revoke();
     ok(!readable(fd), "and is used up");
@@ -179,7 +184,8 @@ static void a_ring_before_the_sleep(void)
     bool woke = pgasi_bell_wake_threads(0);
     pgasi_wait_step(&w);
     pgasi_wait_when_rung = NULL;
-    ok(!woke && n_rung == 1 && !w.announced && pgasi_bells[0]->sleepers == 0, "a ring just before the sleep is one, too");
+    ok(!woke && n_rung == 1 && !w.announced && pgasi_bells[0]->sleepers == 0,
+       "a ring just before the sleep is one, too");
     pgasi_wait_end(&w);
 }
 
@@ -196,7 +202,8 @@ static void quiet_waits_are_not_counted(void)
     bool announced = loud.announced;
     pgasi_wait_end(&loud);
     pgasi_wait_end(&w);
-    ok(announced && !counted && pgasi_bells[0]->sleepers == 0, "a wait that serves nobody is not counted as asleep");
+    ok(announced && !counted && pgasi_bells[0]->sleepers == 0,
+       "a wait that serves nobody is not counted as asleep");
 }
 
 static int counted_at_end = -1;
@@ -226,12 +233,13 @@ static void a_wait_that_ends_is_not_counted(void)
 /* ---- what is for the service alone ---- */
 
 #define SERVICE_ROUNDS 60000
-#define LOST_MS 2000
+#define LOST_MS        2000
 
 static uint64_t for_service, by_service;
 static bool announces; /* else it only rests */
 
-/* Lines that both write: the ringer's stores to them hold up the one that matters, which its look at the bell may overtake. */
+/* Lines that both write: the ringer's stores to them hold up the one that matters, which its look
+ * at the bell may overtake. */
 static struct {
     _Alignas(64) uint64_t word;
 } ballast[12];
@@ -261,7 +269,8 @@ static void sleep_ends(void)
 static void *ring_the_service(void *arg)
 {
     (void)arg;
-    for (uint64_t i = 1; i <= SERVICE_ROUNDS && __atomic_load_n(&by_service, __ATOMIC_ACQUIRE) != UINT64_MAX; i++) {
+    for (uint64_t i = 1;
+         i <= SERVICE_ROUNDS && __atomic_load_n(&by_service, __ATOMIC_ACQUIRE) != UINT64_MAX; i++) {
         while (__atomic_load_n(&by_service, __ATOMIC_ACQUIRE) < i - 1) {
         }
         write_ballast(i);
@@ -274,8 +283,8 @@ static void *ring_the_service(void *arg)
     return NULL;
 }
 
-/* The service looks once between its sleep's announcement and the sleep; the ringer looks once behind its store. The service
- * is late by some instructions more each time, so that both meet. */
+/* The service looks once between its sleep's announcement and the sleep; the ringer looks once
+ * behind its store. The service is late by some instructions more each time, so that both meet. */
 static void rings_for_the_service_are_heard(bool by_bell)
 {
     pthread_t thread;
@@ -288,7 +297,8 @@ static void rings_for_the_service_are_heard(bool by_bell)
         for (volatile uint64_t late = done % 128; late > 0; late--) {
         }
         sleep_begins();
-        if (__atomic_load_n(&for_service, __ATOMIC_ACQUIRE) == done && poll(&kicked, 1, LOST_MS) == 0)
+        if (__atomic_load_n(&for_service, __ATOMIC_ACQUIRE) == done &&
+            poll(&kicked, 1, LOST_MS) == 0)
             n_lost += __atomic_load_n(&for_service, __ATOMIC_ACQUIRE) != done;
         sleep_ends();
         done = __atomic_load_n(&for_service, __ATOMIC_ACQUIRE);
@@ -296,14 +306,15 @@ static void rings_for_the_service_are_heard(bool by_bell)
         __atomic_store_n(&by_service, n_lost ? UINT64_MAX : done, __ATOMIC_RELEASE);
     }
     pthread_join(thread, NULL);
-    is_int(n_lost, 0, "no ring for the service is lost, %s", by_bell ? "by the bell" : "also in a nap");
+    is_int(n_lost, 0, "no ring for the service is lost, %s",
+           by_bell ? "by the bell" : "also in a nap");
     ok(pgasi_bells[0]->resting == 0 && pgasi_bells[0]->sleepers == 0, "and it sleeps no more");
 }
 
 /* ---- other processes ---- */
 
-#define KICKERS 4
-#define PEERS 16
+#define KICKERS    4
+#define PEERS      16
 #define FIRST_PEER 1
 
 static uint64_t n_at_start;
@@ -327,12 +338,13 @@ static pid_t peer_start(int first, int n, int *read_end_p)
     if (pipe(fds) != 0 || fstat(fds[1], &s) != 0)
         bail("no pipe");
     pid_t pid = fork();
-    if (pid == 0) {
+    if (pid == 0)
         for (;;)
             pause();
-    }
     for (int i = first; i < first + n; i++)
-        *pgasi_bells[i] = (pgasi_bell_t){ .kick_fd = fds[1], .pid = (int32_t)pid, .kick_inode = (uint64_t)s.st_ino };
+        *pgasi_bells[i] = (pgasi_bell_t){ .kick_fd = fds[1],
+                                          .pid = (int32_t)pid,
+                                          .kick_inode = (uint64_t)s.st_ino };
     close(fds[1]);
     *read_end_p = fds[0];
     return pid;
@@ -349,7 +361,8 @@ static void *kick_all(void *arg)
     (void)arg;
     __atomic_fetch_add(&n_at_start, 1, __ATOMIC_ACQ_REL);
     for (int i = FIRST_PEER; i < FIRST_PEER + PEERS; i++) {
-        while (__atomic_load_n(&n_at_start, __ATOMIC_ACQUIRE) < (uint64_t)KICKERS * (uint64_t)(i - FIRST_PEER + 1)) {
+        while (__atomic_load_n(&n_at_start, __ATOMIC_ACQUIRE) <
+               (uint64_t)KICKERS * (uint64_t)(i - FIRST_PEER + 1)) {
         }
         pgasi_bell_ring_service(i);
         __atomic_fetch_add(&n_at_start, 1, __ATOMIC_ACQ_REL);
@@ -400,7 +413,8 @@ static void what_cannot_be_kicked(void)
     pgasi_bells[number]->resting = 1;
     struct pollfd p = { .fd = read_end, .events = POLLIN };
     pgasi_bell_ring_service(number);
-    ok(pgasi_bells[number]->unreached && poll(&p, 1, 0) == 0, "nothing is written to what is not that rank's pipe");
+    ok(pgasi_bells[number]->unreached && poll(&p, 1, 0) == 0,
+       "nothing is written to what is not that rank's pipe");
     close(read_end);
     peer_kill(pid);
 
@@ -457,14 +471,16 @@ static void a_barrier_that_fails(void)
         used += (size_t)n;
     close(fds[0]);
     waitpid(pid, &status, 0);
-    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(said, "membarrier fails (errno 38)"),
+    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+           strstr(said, "membarrier fails (errno 38)"),
        "a process whose barrier fails later ends, and says why");
 }
 
 static void limits(void)
 {
     uint64_t before = pgasi_now_ns(), limit = pgasi_wait_limit(1000), after = pgasi_now_ns();
-    ok(limit >= before + 1000000 && limit <= after + 1000000 && !pgasi_wait_is_over(limit) && pgasi_wait_is_over(before - 1),
+    ok(limit >= before + 1000000 && limit <= after + 1000000 && !pgasi_wait_is_over(limit) &&
+           pgasi_wait_is_over(before - 1),
        "a wait ends after its microseconds");
     ok(pgasi_wait_limit(-1) == UINT64_MAX && pgasi_wait_limit(INT64_MAX) == UINT64_MAX &&
            pgasi_wait_limit(INT64_MAX / 400) == UINT64_MAX && !pgasi_wait_is_over(UINT64_MAX),

@@ -14,12 +14,13 @@
 #define TIMEOUT_NS UINT64_C(1000000000)
 
 static const pgasi_address_t loopback = {
-    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}, 0, 104};
+    { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1 }, 0, 104
+};
 
 static pgasi_ring_t ring;
 static pgasi_ring_ops_t ops;
 static pgasi_address_t addresses[2];
-static const int host_of[2] = {0, 1};
+static const int host_of[2] = { 0, 1 };
 static int epoll_fd, n_died;
 static pgasi_ring_cause_t why;
 
@@ -33,7 +34,7 @@ static void on_died(void *arg, int rank, pgasi_ring_cause_t cause)
 /* A listener that stands for rank 1: nobody reads there, but the kernel accepts. */
 static int listen_for(pgasi_address_t *address)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t bytes = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(fd, (void *)&at, bytes) != 0 || listen(fd, 8) != 0)
@@ -87,7 +88,8 @@ static void come_late_for_an_answer(void)
     begin();
     stay_away();
     pgasi_links_timers();
-    is_int(n_died, 0, "a dial that was answered has not failed, though its event was not seen in time");
+    is_int(n_died, 0,
+           "a dial that was answered has not failed, though its event was not seen in time");
     end();
     close(fd);
 }
@@ -135,7 +137,8 @@ static void find_no_way(void)
     begin();
     while (n_died == 0 && pgasi_now_ns() < guard)
         look();
-    ok(n_died == 1 && why == PGASI_RING_SILENT, "without any way to a rank it is silent in the end");
+    ok(n_died == 1 && why == PGASI_RING_SILENT,
+       "without any way to a rank it is silent in the end");
     end();
 }
 

@@ -1,6 +1,7 @@
 /* what: on a simulated network every live rank learns exactly which ranks are dead, or cut off from
  *       it, and the circle of links closes again after any deaths, cuts, delays and repairs; then
- *       the live ranks leave together: none leaves before all are done, and none takes this for a death
+ *       the live ranks leave together: none leaves before all are done, and none takes this for a
+ *       death
  * source: src/boot/ring.h; the model is the plain list of what was done to ranks and hosts */
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +9,15 @@
 #include "boot/ring.h"
 #include "t/tap.h"
 
-#define RANKS_MAX 24
-#define LINKS_MAX 4096
-#define DIALS_MAX 4096
-#define STEPS_MAX 200000
+#define RANKS_MAX   24
+#define LINKS_MAX   4096
+#define DIALS_MAX   4096
+#define STEPS_MAX   200000
 #define LEAVE_EVERY 40 /* games of which one goes on until all have left */
 
 typedef enum { NO_BUG, NO_EXCHANGE, NO_FLOOD, LEAVES_EARLY } bug_t;
 
-#define QUEUE_MAX (2 * PGASI_N_RING_NEWS * RANKS_MAX)
+#define QUEUE_MAX  (2 * PGASI_N_RING_NEWS * RANKS_MAX)
 #define VALUES_MAX 1000
 
 /* Messages on their way: what * VALUES_MAX + value; -1: the end of the link. */
@@ -68,10 +69,9 @@ static int rank_of(const void *arg)
 static void on_dial(void *arg, int rank)
 {
     int me = rank_of(arg);
-    for (int i = 0; i < n_dials; i++) {
+    for (int i = 0; i < n_dials; i++)
         if (dials[i].from == me && dials[i].to == rank)
             return;
-    }
     if (n_dials < DIALS_MAX) {
         dials[n_dials].from = me;
         dials[n_dials++].to = rank;
@@ -115,7 +115,7 @@ static void on_report(void *arg)
     n_reports[rank_of(arg)]++;
 }
 
-static const pgasi_ring_ops_t ops = {on_dial, on_tell, on_hang_up, on_died, on_report};
+static const pgasi_ring_ops_t ops = { on_dial, on_tell, on_hang_up, on_died, on_report };
 
 /* ---- what the network does ---- */
 
@@ -226,10 +226,9 @@ static void start(int rank)
 static bool step(void)
 {
     int n = n_dials + 2 * n_links, at = n ? below(n) : 0;
-    for (int i = 0; i < n; i++, at = (at + 1) % n) {
+    for (int i = 0; i < n; i++, at = (at + 1) % n)
         if (at < n_dials ? answer(at) : deliver((at - n_dials) / 2, (at - n_dials) % 2))
             return true;
-    }
     return see_exits();
 }
 
@@ -300,10 +299,9 @@ static void harm(bool cuts)
     if (below(4) > 0) {
         kill_rank(rank);
     } else if (host != host_of[0] && !is_cut) {
-        for (int r = 0; r < n_ranks; r++) {
+        for (int r = 0; r < n_ranks; r++)
             if (host_of[r] == host)
                 lives[r] = !(down[r] = true);
-        }
     } else if (cuts && !is_cut) {
         is_cut = true;
         for (int h = 0; h < RANKS_MAX; h++)
@@ -386,10 +384,9 @@ static bool play(uint64_t seed, bug_t with, bool says)
     build();
     bool cuts = below(2), good = true;
     int n_harms = below(8), n_steps = 0;
-    for (int r = 0; r < n_ranks; r++) {
+    for (int r = 0; r < n_ranks; r++)
         if (below(4) > 0)
             start(r);
-    }
     while (n_harms > 0) {
         for (int n = below(40); n > 0 && step(); n--) {
         }
@@ -450,8 +447,8 @@ static void count_tell(void *arg, int link, pgasi_ring_news_t what, int rank)
 
 static void a_host_is_small(void)
 {
-    static const pgasi_ring_ops_t quiet = {on_dial, count_tell, on_hang_up, on_died, on_report};
-    static const int hosts[6] = {5, 5, 5, 9, 9, 9};
+    static const pgasi_ring_ops_t quiet = { on_dial, count_tell, on_hang_up, on_died, on_report };
+    static const int hosts[6] = { 5, 5, 5, 9, 9, 9 };
     pgasi_ring_t *ring = &rings[0];
     n_dials = n_links = n_told = 0;
     memset(believed, 0, sizeof believed);
@@ -482,7 +479,7 @@ static void a_host_is_small(void)
 /* Eight hosts; so many dials, each to another rank, in the end. */
 static void silence_spreads(void)
 {
-    static const int hosts[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    static const int hosts[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
     pgasi_ring_t *ring = &rings[0];
     n_dials = 0;
     memset(believed, 0, sizeof believed);
