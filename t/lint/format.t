@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# what: no tabs, no long lines, no trailing blanks, a last newline, no paths of one machine; examples stay short
+# what: C files are as clang-format makes them; no tabs, no long lines, no trailing blanks, a last newline, no paths of one
+#       machine; examples stay short
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-WIDTH=140
-EXAMPLE_LINES=140
+WIDTH=140   # of scripts
+C_WIDTH=100 # of C, comments included
+EXAMPLE_LINES=200
 
 # texts FOLDER: all text files of ours under it, without what autogen.sh and builds make, also in place. Git knows; where
 # there is none, names tell.
@@ -31,7 +33,13 @@ trailing() { texts "$1" | grep -v '\.md$' | lines "$1" '[[:blank:]]$' | head; }
 returns() { texts "$1" | lines "$1" "$(printf '\r')" | head; }
 long() {
     texts "$1" | is_code |
-        (cd "$1" && xargs -r "$AWK" -v w=$WIDTH 'length > w { print FILENAME ":" FNR ": " length }')
+        (cd "$1" && xargs -r "$AWK" -v w=$WIDTH -v c=$C_WIDTH \
+            'length > (FILENAME ~ /\.[ch]$/ ? c : w) { print FILENAME ":" FNR ": " length }')
+}
+# clang-format's own words; only the version that the tree was formatted with agrees with it in every detail.
+other_style() {
+    texts "$1" | grep '\.[ch]$' | (cd "$1" && xargs -r clang-format --style="file:$TOP/.clang-format" --dry-run 2>&1) |
+        grep warning | head
 }
 unended() { (cd "$1" && texts . | while read -r f; do [ -z "$(tail -c 1 "$f")" ] || echo "$f"; done); }
 # The brackets keep this line from finding itself.
@@ -48,7 +56,7 @@ big_examples() {
         'FNR == n + 1 { print FILENAME " has more than " n " lines" }' {} \; 2>/dev/null)
 }
 
-plan 16
+plan 18
 for check in tabs trailing returns long unended machine_paths foreign_places big_examples; do
     empty "$($check "$TOP")" "the tree: no ${check//_/ }"
 done
@@ -63,10 +71,16 @@ bad=$scratch/examples/bad.c
     printf '%0*d\n' $((WIDTH + 1)) 0
     printf 'char *p = "/wor%s/main";\n' k
     printf 'char *q = "/tm%s/x";\n' p
-    for ((i = 0; i < 140; i++)); do echo; done
+    for ((i = 0; i < EXAMPLE_LINES; i++)); do echo; done
     printf 'int last;'
 } >"$bad"
 for check in tabs trailing returns long unended machine_paths foreign_places big_examples; do
     fails "${check//_/ } are caught" test -z "$($check "$scratch")"
 done
+case $(clang-format --version 2>&1) in
+*' 14.'*)
+    empty "$(other_style "$TOP")" "the tree: no other style"
+    fails "other style is caught" test -z "$(other_style "$scratch")" ;;
+*) skip 2 "clang-format 14 is not installed" ;;
+esac
 done_testing
