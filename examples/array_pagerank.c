@@ -8,37 +8,59 @@
 #include <pgas/pgas.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
-/* elements, for which there is one lock, and one message from each other node that adds */
+
+/* elements of a chunk; a chunk has one lock, and costs one message from each node that adds to it */
 #define CHUNK 8192
 
 static pgas_graph_info_t graph;
 static pgas_array_t *sums; /* of what each vertex gets in a sweep; zeros before */
-/* vertex t gets from own vertices sources[begin[t]] .. sources[begin[t + 1] - 1] */
+
+/* Vertex t gets from own vertices sources[begin[t]] .. sources[begin[t + 1] - 1]. */
 static uint32_t *begin, *sources;
-/* of own vertices; what each gives along an edge; base: what all get */
-static double *values, *shares, damping, base;
-/* in a sweep: change, values of vertices without out-edges, errors */
-static double totals[3];
-static pgas_status_t error; /* here */
+
+static double *values; /* of own vertices */
+static double *shares; /* what each own vertex gives along an edge */
+static double damping;
+static double base; /* what every vertex gets */
+
+/* Of a sweep, at this rank: */
+enum { CHANGE, DANGLING, ERRORS, N_TOTALS }; /* DANGLING: values of vertices without out-edges */
+static double totals[N_TOTALS];
+static pgas_status_t error;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool add_totals(double change, double dangling, pgas_status_t status)
 {
     pthread_mutex_lock(&lock);
-    totals[0] += change, totals[1] += dangling, totals[2] += status != PGAS_OK;
-    error = status != PGAS_OK ? status : error;
+    totals[CHANGE] += change;
+    totals[DANGLING] += dangling;
+    if (status != PGAS_OK) {
+        totals[ERRORS]++;
+        error = status;
+    }
     pthread_mutex_unlock(&lock);
     return status == PGAS_OK;
 }
 
-/* What own vertices give, to every n-th chunk for thread i of n. Ranks of a node add into the same
- * memory: one at a time. */
+static void add_to_chunk(pgas_array_walk_t *w)
+{
+    for (uint64_t k = 0; k < w->n; k++) {
+        double sum = 0;
+        for (uint32_t e = begin[w->first + k]; e < begin[w->first + k + 1]; e++)
+            sum += shares[sources[e]];
+        ((double *)w->data)[k] += sum;
+    }
+}
+
+/* Thread i of n adds what own vertices give to every n-th chunk. Ranks of a node add into the same
+ * memory, so each locks the chunk. */
 static void give(int i, int n, void *arg)
 {
     (void)arg;
-    uint64_t n_chunks = (graph.n_vertices + CHUNK - 1) / CHUNK,
-             start = (graph.first_vertex + graph.n_local) / CHUNK;
+    uint64_t n_chunks = (graph.n_vertices + CHUNK - 1) / CHUNK;
+    uint64_t start = (graph.first_vertex + graph.n_local) / CHUNK;
     for (uint64_t c = (uint64_t)i; c < n_chunks; c += (uint64_t)n) {
         uint64_t first = (start + c) % n_chunks * CHUNK, rest = graph.n_vertices - first;
         pgas_array_walk_t w;
@@ -46,15 +68,10 @@ static void give(int i, int n, void *arg)
             return;
         pgas_array_walk_begin(sums, first, rest < CHUNK ? rest : CHUNK, PGAS_ARRAY_PIN_OPERATE,
                               PGAS_ARRAY_ADD_F64, &w);
-        /* a chunk at the border of two ranks comes in two pieces */
-        while (pgas_array_walk_next(&w))
-            for (uint64_t k = 0; k < w.n; k++) {
-                double sum = 0;
-                for (uint32_t e = begin[w.first + k]; e < begin[w.first + k + 1]; e++)
-                    sum += shares[sources[e]];
-                ((double *)w.data)[k] += sum;
-            }
-        add_totals(0, 0, pgas_array_walk_end(&w)), add_totals(0, 0, pgas_array_unlock(sums, first));
+        while (pgas_array_walk_next(&w)) /* a chunk at the border of two ranks has two pieces */
+            add_to_chunk(&w);
+        add_totals(0, 0, pgas_array_walk_end(&w));
+        add_totals(0, 0, pgas_array_unlock(sums, first));
     }
 }
 
@@ -69,9 +86,10 @@ static void take(int i, int n, void *arg)
     pgas_array_walk_begin(sums, first, n_elems, PGAS_ARRAY_PIN_WRITE, 0, &w);
     while (pgas_array_walk_next(&w))
         for (uint64_t k = 0; k < w.n; k++) {
-            uint64_t v = w.first + k - graph.first_vertex,
-                     degree = graph.offsets[v + 1] - graph.offsets[v];
-            double *sum = (double *)w.data + k, value = base + damping * *sum;
+            uint64_t v = w.first + k - graph.first_vertex;
+            uint64_t degree = graph.offsets[v + 1] - graph.offsets[v];
+            double *sum = (double *)w.data + k;
+            double value = base + damping * *sum;
             change += fabs(value - values[v]);
             dangling += degree == 0 ? value : 0;
             values[v] = value;
@@ -81,19 +99,41 @@ static void take(int i, int n, void *arg)
     add_totals(change, dangling, pgas_array_walk_end(&w));
 }
 
-/* Elements lie where vertices do. Edges are sorted by target: counts, two places ahead, become
- * begins. */
-static pgas_status_t prepare(void)
+/* The same status on all ranks, so that none waits for a rank that has given up. */
+static pgas_status_t agree(pgas_status_t status)
 {
-    uint64_t n = graph.n_vertices, n_ranks = (uint64_t)pgas_n_ranks(),
-             *offsets = calloc(n_ranks + 1, sizeof *offsets);
+    int32_t bad = status != PGAS_OK, n_bad = 0;
+    pgas_status_t reduced = pgas_allreduce(NULL, &bad, &n_bad, 1, PGAS_INT32, PGAS_SUM);
+    if (status == PGAS_OK && n_bad > 0)
+        return PGAS_ERR_NO_MEMORY;
+    return status == PGAS_OK ? reduced : status;
+}
+
+/* Each rank is the home of its vertices' elements. */
+static pgas_status_t create_sums(void)
+{
+    uint64_t n = graph.n_vertices, n_ranks = (uint64_t)pgas_n_ranks();
+    uint64_t *offsets = malloc((n_ranks + 1) * sizeof *offsets);
+    if (agree(offsets ? PGAS_OK : PGAS_ERR_NO_MEMORY) != PGAS_OK) {
+        free(offsets);
+        return PGAS_ERR_NO_MEMORY;
+    }
     for (uint64_t k = 0; k <= n_ranks; k++)
         offsets[k] = k * graph.block < n ? k * graph.block : n;
     pgas_array_opts_t opts = { .size = sizeof opts, .chunk_elems = CHUNK, .offsets = offsets };
     pgas_status_t status = pgas_array_create(NULL, sizeof(double), n, &opts, &sums);
     free(offsets);
-    begin = calloc(n + 2, sizeof *begin),
+    return status;
+}
+
+/* Sorts edges by target: counts, two places ahead, become begins. */
+static pgas_status_t sort_edges(void)
+{
+    uint64_t n = graph.n_vertices;
+    begin = calloc(n + 2, sizeof *begin);
     sources = malloc((graph.offsets[graph.n_local] + 1) * sizeof *sources);
+    if (!begin || !sources)
+        return PGAS_ERR_NO_MEMORY;
     for (uint64_t e = 0; e < graph.offsets[graph.n_local]; e++)
         begin[graph.targets[e] + 2]++;
     for (uint64_t t = 0; t < n; t++)
@@ -101,45 +141,58 @@ static pgas_status_t prepare(void)
     for (uint64_t v = 0; v < graph.n_local; v++)
         for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; e++)
             sources[begin[graph.targets[e] + 1]++] = (uint32_t)v;
-    return status;
+    return PGAS_OK;
+}
+
+static int most_sweeps(const pgas_pagerank_opts_t *o)
+{
+    if (o->iterations > 0)
+        return o->iterations;
+    return o->tolerance > 0 ? 1000 : 20;
 }
 
 pgas_status_t array_pagerank(const pgas_graph_t *g, const pgas_pagerank_opts_t *o, double *result,
                              pgas_pagerank_info_t *info_p)
 {
-    int most = o->iterations > 0  ? o->iterations
-               : o->tolerance > 0 ? 1000
-                                  : 20,
-        n_threads = o->n_threads + !o->n_threads;
+    int most = most_sweeps(o), n_threads = o->n_threads > 0 ? o->n_threads : 1;
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     pgas_graph_info(g, &graph);
-    values = memset(result, 0, graph.n_local * sizeof *result),
+    values = result;
+    memset(values, 0, graph.n_local * sizeof *values);
     shares = malloc((graph.n_local + 1) * sizeof *shares);
-    /* for the first take */
-    damping = o->damping > 0 ? o->damping : 0.85, base = 1 / (double)graph.n_vertices;
-    pgas_status_t status = prepare();
+    damping = o->damping > 0 ? o->damping : 0.85;
+    base = 1 / (double)graph.n_vertices; /* for the first take */
+    pgas_status_t status = create_sums();
+    if (status == PGAS_OK)
+        status = agree(shares ? sort_edges() : PGAS_ERR_NO_MEMORY);
+
     for (info_p->iterations = 0; status == PGAS_OK; info_p->iterations++) {
         o->parallel(n_threads, take, NULL);
-        status = pgas_allreduce(NULL, totals, totals, 3, PGAS_DOUBLE, PGAS_SUM);
-        info_p->change = totals[0];
-        base =
-            (1 - damping + (o->no_dangling ? 0 : damping * totals[1])) / (double)graph.n_vertices;
-        bool stop = status != PGAS_OK || totals[2] > 0 || info_p->iterations == most ||
-                    totals[0] <= o->tolerance;
+        status = pgas_allreduce(NULL, totals, totals, N_TOTALS, PGAS_DOUBLE, PGAS_SUM);
+        info_p->change = totals[CHANGE];
+        double dangling = o->no_dangling ? 0 : damping * totals[DANGLING];
+        base = (1 - damping + dangling) / (double)graph.n_vertices;
+        bool stop = status != PGAS_OK || totals[ERRORS] > 0 || info_p->iterations == most ||
+                    totals[CHANGE] <= o->tolerance;
         o->progress("rank", (uint64_t)info_p->iterations,
                     (uint64_t)(stop ? info_p->iterations : most), o->progress_arg);
         if (stop)
             break;
-        totals[0] = totals[1] = 0;
+        totals[CHANGE] = totals[DANGLING] = 0;
         o->parallel(n_threads, give, NULL);
         pgas_barrier(NULL);
     }
-    pgas_array_destroy(sums), free(begin), free(sources), free(shares);
+
+    if (sums)
+        pgas_array_destroy(sums);
+    free(begin);
+    free(sources);
+    free(shares);
     clock_gettime(CLOCK_MONOTONIC, &to);
     info_p->seconds =
         (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
-    return error != PGAS_OK                     ? error
-           : status == PGAS_OK && totals[2] > 0 ? PGAS_ERR_MISMATCH
-                                                : status;
+    if (error != PGAS_OK)
+        return error;
+    return status == PGAS_OK && totals[ERRORS] > 0 ? PGAS_ERR_MISMATCH : status;
 }
