@@ -25,6 +25,7 @@
 #define FRAMES_MAX  24
 #define N_OWN       2 /* frames of the handler itself */
 #define PATIENCE_MS 1000
+#define STEP_MS     10
 #define INTERVAL_NS UINT64_C(1000000000) /* a launcher may send the signal to all ranks */
 
 static pthread_t initial;
@@ -154,8 +155,11 @@ static bool get_stack(void)
     int rc;
     if (stored_fd < 0 || (read(stored_fd, &count, sizeof count) < 0 && errno != EAGAIN))
         return false;
-    if (!initial_takes_signal())
-        return false;
+    for (int ms = 0; !initial_takes_signal(); ms += STEP_MS) { /* it may be inside the handler */
+        if (!has_handler() || ms >= PATIENCE_MS)
+            return false;
+        poll(NULL, 0, STEP_MS);
+    }
     __atomic_store_n(&wants_stack, true, __ATOMIC_RELEASE);
     if (pthread_kill(initial, SIGNAL) != 0)
         return false;
