@@ -92,7 +92,7 @@ static void completions_fall(void)
     answer(1, PGASI_REC_ACK, sync.token);
     ok(n_bad == 0 && sync.count == 4, "five calls, one is answered");
     pgasi_peer_died(1);
-    ok(pgas_sync_wait(&sync, 1000) == PGAS_ERR_TIMEOUT && sync.count == 1 && other.count == 1,
+    ok(pgas_sync_wait(&sync, 100000) == PGAS_ERR_TIMEOUT && sync.count == 1 && other.count == 1,
        "what the dead rank owes falls, and nothing else");
     answer(1, PGASI_REC_ACK, sync.token);
     is_int((int)sync.count, 1, "an answer that it sent before does not count again");
@@ -106,7 +106,7 @@ static void completions_fall(void)
     pgas_sync_fini(&sync); /* while two calls owe */
     n_bad += pgas_sync_init(&sync, 1) != PGAS_OK;
     pgasi_peer_died(2);
-    n_bad += pgas_sync_wait(&sync, 1000) != PGAS_ERR_TIMEOUT || sync.count != 1;
+    n_bad += pgas_sync_wait(&sync, 100000) != PGAS_ERR_TIMEOUT || sync.count != 1;
     is_int(n_bad, 0, "what was owed to a counter that has ended is not owed to the next");
     pgas_sync_fini(&sync);
 }
