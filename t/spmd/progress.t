@@ -7,9 +7,8 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch
 
-# MPICH's launcher drops what ranks say while it ends a job: there ranks write to the file themselves.
-program=("$BUILD/examples/hex/hex")
-if [ "$MPI_FLAVOR" = mpich ]; then program=(bash -c 'exec "$0" "$@" 2>>"$ERRORS"' "${program[@]}"); fi
+# Launchers may drop output of ranks while they end a job, so ranks write to the file themselves.
+program=(bash -c 'exec "$0" "$@" 2>>"$ERRORS"' "$BUILD/examples/hex/hex")
 
 # A search of hours, output in $scratch/err; signals reach it though tests may run in the background.
 search() {
