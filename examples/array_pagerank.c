@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* elements of a chunk; a chunk has one lock, and costs one message from each node that adds to it */
+/* elements of a chunk; a chunk has one lock, and costs one message from each node that adds */
 #define CHUNK 8192
 
 static pgas_graph_info_t graph;
