@@ -152,7 +152,8 @@ static void fetch_parents(const char *args, size_t bytes, size_t stride, size_t 
     }
     for (size_t i = 0; i < n && n > 1 && bytes >= sizeof(report_call_t); i++) {
         const report_call_t *c = (const report_call_t *)(const void *)(args + i * stride);
-        if (!(c->place & 1))
+        bool is_here = worker_of(c->id, bytes, sizeof *c); /* else its search has ended */
+        if (is_here && !(c->place & 1))
             pgasi_mcts_fetch(
                 __atomic_load_n(&((const node_t *)ref_pointer(c->place))->edges, __ATOMIC_RELAXED));
     }
