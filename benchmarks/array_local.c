@@ -1,7 +1,7 @@
 /* Time of an access to an element of the array that is held where it is used: on one node one's own
  * elements, between nodes those of the next rank, in the cache. Next to it a plain array, and
- * chunks that count who is inside, as the DArray paper has them. Sizes are bytes of the elements
- * that are used.
+ * chunks that count the threads inside, as the DArray paper has them. Sizes are bytes of the
+ * elements that are used.
  *
  * get, set, apply: in the order of an index list, the same one on all sides, drawn before the clock
  * runs, with nothing known to the compiler. pinned-*: chunk after chunk is pinned and gone through

@@ -1,8 +1,8 @@
 /* Adds to elements of a distributed array that are drawn by Zipf's law with skew 0.99, all ranks
  * over all elements: by pgas_array_apply, and by sections (lock for writing, get, set, unlock),
  * which is what one does without operators. Next to them a plain array of the same size that each
- * rank has to itself, chunks that count who is inside, and an uncached fetch-and-add each, as in
- * BCL. As many elements with any number of ranks, so that what many gain can be seen
+ * rank has to itself, chunks that count the threads inside, and an uncached fetch-and-add each, as
+ * in BCL. As many elements with any number of ranks, so that what many gain can be seen
  * (benchmarks/ratios); which elements is drawn before the clock runs.
  *
  * *-latency: the median of single operations, the clock's own time in it, and the 99th percentile

@@ -1,6 +1,7 @@
 /* Latency of operations on a rank that computes for a second without calling the library, next to
  * the same with the rank waiting in a barrier ("limit"). Operations come one by one with pauses, so
- * that whoever serves them at the target has gone to sleep before; median of a round. */
+ * that the thread that serves them at the target sleeps when they arrive. The figure is the median
+ * of a round. */
 #include "benchmarks/bench.h"
 #include "benchmarks/ref.h"
 

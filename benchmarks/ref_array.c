@@ -3,8 +3,8 @@
  * The counted chunks are written from the DArray paper's description (Ding, Han, Chen; ICPP 2023),
  * of which no code was published: a chunk has a count of the threads that are inside and a state; a
  * thread adds itself, looks whether the state allows what it wants, accesses the element, and takes
- * itself off again; who wants the chunk changes the state and waits until the count is 0. Both
- * changes of the count are locked instructions. */
+ * itself off again. A thread that wants the chunk changes the state and waits until the count is
+ * 0. Both changes of the count are locked instructions. */
 #include "benchmarks/ref_array.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* 09_targets: calls to threads and to services, handlers that wait, threads started elsewhere.
  *
- * A workshop of ranks. Each has two workers with their own drawers (a call for a thread runs on
- * that thread, so a drawer needs no lock), a porter who answers while all work (the service), a
- * clerk who has to ask the next rank before he can answer (a handler that waits), and takes in
- * helpers sent by others (spawned threads).
+ * Each rank is a workshop. It has two workers with drawers of their own: a call for a thread runs
+ * on that thread, so a drawer needs no lock. Its porter is the service, which answers while all work.
+ * Its clerk is a handler that waits: it asks the next rank before it answers. The rank also takes
+ * in helpers that others send: spawned threads.
  *
  *   mpirun -n 4 build/examples/09_targets */
 #include <pgas/pgas.h>
