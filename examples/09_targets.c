@@ -1,9 +1,9 @@
 /* 09_targets: calls to threads and to services, handlers that wait, threads started elsewhere.
  *
  * Each rank is a workshop. It has two workers with drawers of their own: a call for a thread runs
- * on that thread, so a drawer needs no lock. Its porter is the service, which answers while all work.
- * Its clerk is a handler that waits: it asks the next rank before it answers. The rank also takes
- * in helpers that others send: spawned threads.
+ * on that thread, so a drawer needs no lock. Its porter is the service, which answers while all
+ * work. Its clerk is a handler that waits: it asks the next rank before it answers. The rank also
+ * takes in helpers that others send: spawned threads.
  *
  *   mpirun -n 4 build/examples/09_targets */
 #include <pgas/pgas.h>
