@@ -8,43 +8,43 @@
 static void send_done(void *request, ucs_status_t status, void *unused)
 {
     pgasi_ucx_request_t *ours = request;
-    pgasi_ucx_lane_t *lane = ours->lane;
+    pgasi_ucx_ctx_t *ctx = ours->ctx;
     pgasi_ucx_send_t *send = ours->extra;
     pgasi_ucx_ep_t *ep = send->ep;
     pgasi_tp_comp_t *comp = ours->comp;
     uint64_t mark = send->flush_mark;
     (void)unused;
-    lane->n_pending--;
+    ctx->n_pending--;
     ucp_request_free(request);
-    pgasi_pool_release(&lane->sends, send);
+    pgasi_pool_release(&ctx->sends, send);
     if (--ep->n_am_pending == 0) {
         ep->n_am_ahead = 0;
         ep->am_ahead_bytes = 0;
     }
     if (mark != 0) {
         ep->n_am_flushed--;
-        pgasi_ucx_send_flushed(lane, ep->peer, mark);
+        pgasi_ucx_send_flushed(ctx, ep->peer, mark);
     } else {
-        pgasi_ucx_tell(lane, comp, pgasi_ucx_status(status));
+        pgasi_ucx_tell(ctx, comp, pgasi_ucx_status(status));
     }
 }
 
 /* UCX keeps the message: so do we, with its header. */
-static void keep_send(pgasi_ucx_lane_t *lane, pgasi_ucx_ep_t *ep, ucs_status_ptr_t ptr,
+static void keep_send(pgasi_ucx_ctx_t *ctx, pgasi_ucx_ep_t *ep, ucs_status_ptr_t ptr,
                       pgasi_tp_comp_t *comp)
 {
-    pgasi_ucx_send_t *send = lane->spare;
-    pgasi_ucx_posted(lane, ptr, comp);
+    pgasi_ucx_send_t *send = ctx->spare;
+    pgasi_ucx_posted(ctx, ptr, comp);
     ((pgasi_ucx_request_t *)ptr)->extra = send;
     send->ep = ep;
     send->flush_mark = 0;
     ep->n_am_pending++;
     if (!comp) {
-        send->flush_mark = lane->flush_mark;
+        send->flush_mark = ctx->flush_mark;
         ep->n_am_flushed++;
-        lane->n_flushed_sends++;
+        ctx->n_flushed_sends++;
     }
-    lane->spare = pgasi_pool_acquire(&lane->sends);
+    ctx->spare = pgasi_pool_acquire(&ctx->sends);
 }
 
 /* Whether the peer would have to hold too much back if this message arrived before those under
@@ -55,14 +55,14 @@ static bool is_far_ahead(const pgasi_ucx_ep_t *ep)
            (ep->n_am_ahead >= PGASI_UCX_AHEAD_MAX || ep->am_ahead_bytes >= PGASI_UCX_AHEAD_BYTES);
 }
 
-static bool take_spare(pgasi_ucx_lane_t *lane)
+static bool take_spare(pgasi_ucx_ctx_t *ctx)
 {
-    if (!lane->spare)
-        lane->spare = pgasi_pool_acquire(&lane->sends);
-    return lane->spare;
+    if (!ctx->spare)
+        ctx->spare = pgasi_pool_acquire(&ctx->sends);
+    return ctx->spare;
 }
 
-pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *header,
+pgas_status_t pgasi_ucx_am(pgasi_tp_ctx_t *tp_ctx, int peer, const void *header,
                            size_t header_bytes, const void *data, size_t bytes,
                            pgasi_tp_comp_t *comp)
 {
@@ -71,9 +71,9 @@ pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *heade
         .cb.send = send_done,
         .memory_type = UCS_MEMORY_TYPE_HOST,
     };
-    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
+    pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
     pgasi_ucx_ep_t *ep;
-    pgas_status_t status = pgasi_ucx_ep_get(lane, peer, &ep);
+    pgas_status_t status = pgasi_ucx_ep_get(ctx, peer, &ep);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
     if (PGAS_UNLIKELY(header_bytes > PGASI_TP_AM_HEADER_MAX))
@@ -82,10 +82,10 @@ pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *heade
         return PGAS_ERR_PEER;
     if (ep->journal.on)
         return pgasi_ucx_journal_am(ep, header, header_bytes, data, bytes, comp);
-    if (PGAS_UNLIKELY(lane->n_pending >= PGASI_UCX_PENDING_MAX || is_far_ahead(ep) ||
-                      !take_spare(lane)))
+    if (PGAS_UNLIKELY(ctx->n_pending >= PGASI_UCX_PENDING_MAX || is_far_ahead(ep) ||
+                      !take_spare(ctx)))
         return PGAS_ERR_AGAIN;
-    pgasi_ucx_send_t *send = lane->spare;
+    pgasi_ucx_send_t *send = ctx->spare;
     pgasi_ucx_copy(send->header.user, header, header_bytes);
     ucs_status_ptr_t ptr;
     if (PGAS_LIKELY(ep->am_compact)) {
@@ -108,7 +108,7 @@ pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *tp_lane, int peer, const void *heade
     ep->n_am_ahead++;
     ep->am_ahead_bytes += bytes;
     if (ptr) {
-        keep_send(lane, ep, ptr, comp);
+        keep_send(ctx, ep, ptr, comp);
         return PGAS_INPROGRESS;
     }
     return PGAS_OK;

@@ -1,9 +1,9 @@
-/* Receiving active messages, on lane 0. A small message in order is shown in place, or (from UCX's
- * passing memory, where the consumer may keep it) copied, and costs a table look-up more than UCX's
- * own callback. A message that arrives before its turn, because an earlier one is large and still
- * under way, waits in a list of its sender, sorted by number; the sender bounds how many can
+/* Receiving active messages, on context 0. A small message in order is shown in place, or (from
+ * UCX's passing memory, where the consumer may keep it) copied, and costs a table look-up more than
+ * UCX's own callback. A message that arrives before its turn, because an earlier one is large and
+ * still under way, waits in a list of its sender, sorted by number; the sender bounds how many can
  * (PGASI_UCX_AHEAD_MAX). Nothing that comes in is believed before it is checked; what carries
- * another job's cookie, a rank or lane out of range or an absurd number is dropped, counted, and
+ * another job's cookie, a rank or context out of range or an absurd number is dropped, counted, and
  * logged once. */
 #include "ucx_backend/ucx.h"
 
@@ -14,7 +14,7 @@
 /** A message that waits: for its data, for its turn, or for both. */
 typedef struct held {
     struct held *next;
-    pgasi_ucx_lane_t *lane; /* that receives */
+    pgasi_ucx_ctx_t *ctx; /* that receives */
     struct source *source;
     uint32_t number;
     bool complete;
@@ -26,18 +26,18 @@ typedef struct held {
     size_t bytes;
 } held_t;
 
-/** One opening of one lane of one peer. */
+/** One opening of one context of one peer. */
 typedef struct source {
     uint32_t next_number;
     int rank;
     bool seen; /* since this opening's turn came */
-    pgasi_ucx_lane_t *lane;
+    pgasi_ucx_ctx_t *ctx;
     held_t *held;
 } source_t;
 
 typedef struct {
     uint32_t n_sources;
-    source_t *sources[]; /* by lane and opening; each allocated when it first sends */
+    source_t *sources[]; /* by context and opening; each allocated when it first sends */
 } sender_t;
 
 struct pgasi_ucx_rx {
@@ -56,9 +56,9 @@ struct pgasi_ucx_rx {
 };
 
 /* Senders repeat messages after the loss of a connection (journal.c). */
-static bool repeats(const pgasi_ucx_lane_t *lane)
+static bool repeats(const pgasi_ucx_ctx_t *ctx)
 {
-    return lane->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER;
+    return ctx->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER;
 }
 
 static void drop(pgasi_ucx_rx_t *rx, const char *why, uint32_t source)
@@ -71,9 +71,9 @@ static void drop(pgasi_ucx_rx_t *rx, const char *why, uint32_t source)
     }
 }
 
-static source_t *add_source(pgasi_ucx_lane_t *lane, uint32_t rank, uint32_t index)
+static source_t *add_source(pgasi_ucx_ctx_t *ctx, uint32_t rank, uint32_t index)
 {
-    sender_t *sender = lane->rx->senders[rank];
+    sender_t *sender = ctx->rx->senders[rank];
     uint32_t n_had = !sender ? 0 : sender->n_sources;
     if (index >= n_had) {
         uint32_t n = PGASI_MAX(index + 1, 2 * n_had);
@@ -82,11 +82,11 @@ static source_t *add_source(pgasi_ucx_lane_t *lane, uint32_t rank, uint32_t inde
             return NULL;
         memset(&sender->sources[n_had], 0, (n - n_had) * sizeof sender->sources[0]);
         sender->n_sources = n;
-        lane->rx->senders[rank] = sender;
+        ctx->rx->senders[rank] = sender;
     }
     source_t *source = calloc(1, sizeof *source);
     if (source) {
-        source->lane = lane;
+        source->ctx = ctx;
         source->rank = (int)rank;
         sender->sources[index] = source;
     }
@@ -97,27 +97,27 @@ static source_t *add_source(pgasi_ucx_lane_t *lane, uint32_t rank, uint32_t inde
 static inline bool show(const source_t *source, const void *header, size_t header_bytes, void *data,
                         size_t bytes)
 {
-    pgasi_ucx_lane_t *lane = source->lane;
+    pgasi_ucx_ctx_t *ctx = source->ctx;
     const pgasi_tp_am_t am = { .header = header,
                                .header_bytes = header_bytes,
                                .data = data,
                                .data_bytes = bytes,
                                .source = source->rank };
-    lane->gate = PGASI_UCX_GATE_SHOWING;
-    bool kept = lane->rx->am_fn(lane->rx->arg, &am);
-    lane->gate = 0;
+    ctx->gate = PGASI_UCX_GATE_SHOWING;
+    bool kept = ctx->rx->am_fn(ctx->rx->arg, &am);
+    ctx->gate = 0;
     return kept;
 }
 
-static void free_held(pgasi_ucx_lane_t *lane, held_t *held, bool with_data)
+static void free_held(pgasi_ucx_ctx_t *ctx, held_t *held, bool with_data)
 {
     if (with_data && held->data) {
         if (held->ucx_data)
-            ucp_am_data_release(lane->worker, held->data);
+            ucp_am_data_release(ctx->worker, held->data);
         else
-            pgasi_ucx_buffer_release(&lane->rx->buffers, held->data);
+            pgasi_ucx_buffer_release(&ctx->rx->buffers, held->data);
     }
-    pgasi_pool_release(&lane->rx->held, held);
+    pgasi_pool_release(&ctx->rx->held, held);
 }
 
 /* The first message of an opening: the one before the last is over, and its place will be used
@@ -128,32 +128,32 @@ static void begin_opening(sender_t *sender, uint32_t index)
     sender->sources[index]->seen = true;
     source_t *old = over < sender->n_sources ? sender->sources[over] : NULL;
     if (old && old->seen) {
-        pgasi_ucx_lane_t *lane = old->lane;
+        pgasi_ucx_ctx_t *ctx = old->ctx;
         for (held_t *held = old->held, *next; held != NULL; held = next) {
             next = held->next;
             /* else its data is still to come, and it is found to be orphaned then */
             if (held->complete) {
-                free_held(lane, held, true);
+                free_held(ctx, held, true);
             } else {
                 held->skip = true;
                 held->source = NULL;
             }
         }
-        *old = (source_t){ .lane = lane, .rank = old->rank };
+        *old = (source_t){ .ctx = ctx, .rank = old->rank };
     }
 }
 
-static source_t *find_source(pgasi_ucx_lane_t *lane, uint32_t packed)
+static source_t *find_source(pgasi_ucx_ctx_t *ctx, uint32_t packed)
 {
     uint32_t rank = packed & ((1u << PGASI_UCX_RANK_BITS) - 1);
     uint32_t index = packed >> PGASI_UCX_RANK_BITS;
-    if (rank >= (uint32_t)lane->tp->opts.n_ranks)
+    if (rank >= (uint32_t)ctx->tp->opts.n_ranks)
         return NULL;
-    sender_t *sender = lane->rx->senders[rank];
+    sender_t *sender = ctx->rx->senders[rank];
     if (!sender || index >= sender->n_sources || !sender->sources[index]) {
-        if (!add_source(lane, rank, index))
+        if (!add_source(ctx, rank, index))
             return NULL;
-        sender = lane->rx->senders[rank];
+        sender = ctx->rx->senders[rank];
     }
     if (!sender->sources[index]->seen)
         begin_opening(sender, index);
@@ -163,16 +163,16 @@ static source_t *find_source(pgasi_ucx_lane_t *lane, uint32_t packed)
 /* Show what waits and whose turn it is. */
 static int show_held(source_t *source)
 {
-    pgasi_ucx_lane_t *lane = source->lane;
+    pgasi_ucx_ctx_t *ctx = source->ctx;
     int n_shown = 0;
     while (source->held && source->held->number == source->next_number && source->held->complete &&
-           lane->gate == 0) {
+           ctx->gate == 0) {
         held_t *held = source->held;
         source->held = held->next;
         source->next_number++;
         bool kept =
             !held->skip && show(source, held->header, held->header_bytes, held->data, held->bytes);
-        free_held(lane, held, !kept);
+        free_held(ctx, held, !kept);
         n_shown++;
     }
     return n_shown;
@@ -181,10 +181,10 @@ static int show_held(source_t *source)
 /* Now if we may, else in the next progress call. */
 static void show_or_wait(source_t *source)
 {
-    if (source->lane->gate == 0)
+    if (source->ctx->gate == 0)
         show_held(source);
     else
-        source->lane->n_ready++;
+        source->ctx->n_ready++;
 }
 
 /* The message has arrived again while its data is still in flight on the lost connection. */
@@ -204,14 +204,14 @@ static held_t *hold(source_t *source, uint32_t number, const void *header, size_
     while (*at && (int32_t)((*at)->number - number) < 0)
         at = &(*at)->next;
     if (*at && (*at)->number == number) {
-        if ((*at)->complete || !repeats(source->lane))
+        if ((*at)->complete || !repeats(source->ctx))
             return NULL;
         orphan(at);
     }
-    held_t *held = pgasi_pool_acquire(&source->lane->rx->held);
+    held_t *held = pgasi_pool_acquire(&source->ctx->rx->held);
     if (held) {
         memset(held, 0, sizeof *held);
-        held->lane = source->lane;
+        held->ctx = source->ctx;
         held->source = source;
         held->number = number;
         held->header_bytes = header_bytes;
@@ -225,25 +225,25 @@ static held_t *hold(source_t *source, uint32_t number, const void *header, size_
 static void received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     held_t *held = user_data;
-    pgasi_ucx_lane_t *lane = held->lane;
+    pgasi_ucx_ctx_t *ctx = held->ctx;
     (void)length;
     ucp_request_free(request);
     held->complete = true;
-    if (!held->source) { /* orphaned by a later opening of its lane */
-        free_held(lane, held, true);
+    if (!held->source) { /* orphaned by a later opening of its context */
+        free_held(ctx, held, true);
         return;
     }
-    if (status != UCS_OK && repeats(lane)) { /* the sender repeats it */
+    if (status != UCS_OK && repeats(ctx)) { /* the sender repeats it */
         held_t **at = &held->source->held;
         while (*at != held)
             at = &(*at)->next;
         *at = held->next;
-        free_held(lane, held, true);
+        free_held(ctx, held, true);
         return;
     }
     if (status != UCS_OK) {
         held->skip = true;
-        drop(lane->rx, ucs_status_string(status), 0);
+        drop(ctx->rx, ucs_status_string(status), 0);
     }
     show_or_wait(held->source);
 }
@@ -251,15 +251,15 @@ static void received(void *request, ucs_status_t status, size_t length, void *us
 /* A rendezvous: fetch the data into a buffer of ours. */
 static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
 {
-    pgasi_ucx_lane_t *lane = held->lane;
+    pgasi_ucx_ctx_t *ctx = held->ctx;
     held->bytes = bytes;
-    if (bytes <= lane->tp->opts.am_data_max)
-        held->data = pgasi_ucx_buffer_acquire(&lane->rx->buffers, bytes);
+    if (bytes <= ctx->tp->opts.am_data_max)
+        held->data = pgasi_ucx_buffer_acquire(&ctx->rx->buffers, bytes);
     if (!held->data) {
-        if (lane->rx->n_too_large++ == 0) {
+        if (ctx->rx->n_too_large++ == 0) {
             PGASI_WARN("ucx",
                        "dropped a message of %zu bytes (limit %zu); further ones are only counted",
-                       bytes, lane->tp->opts.am_data_max);
+                       bytes, ctx->tp->opts.am_data_max);
         }
         held->complete = held->skip = true;
         return UCS_OK;
@@ -271,7 +271,7 @@ static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
     param.cb.recv_am = received;
     param.user_data = held;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
-    ucs_status_ptr_t ptr = ucp_am_recv_data_nbx(lane->worker, desc, held->data, bytes, &param);
+    ucs_status_ptr_t ptr = ucp_am_recv_data_nbx(ctx->worker, desc, held->data, bytes, &param);
     if (UCS_PTR_IS_PTR(ptr))
         return UCS_INPROGRESS;
     held->complete = true;
@@ -283,16 +283,16 @@ static ucs_status_t fetch(held_t *held, void *desc, size_t bytes)
 static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, const void *header,
                             size_t header_bytes, void *data, size_t bytes, uint64_t attr)
 {
-    pgasi_ucx_lane_t *lane = source->lane;
+    pgasi_ucx_ctx_t *ctx = source->ctx;
     held_t *held = NULL;
-    if (behind > 0 && behind <= PGASI_UCX_REORDER_MAX && repeats(lane)) /* it has been shown */
+    if (behind > 0 && behind <= PGASI_UCX_REORDER_MAX && repeats(ctx)) /* it has been shown */
         return UCS_OK;
     if (ahead < PGASI_UCX_REORDER_MAX)
         held = hold(source, source->next_number + ahead, header, header_bytes);
-    if (!held && ahead < PGASI_UCX_REORDER_MAX && repeats(lane))
+    if (!held && ahead < PGASI_UCX_REORDER_MAX && repeats(ctx))
         return UCS_OK;
     if (!held) {
-        drop(lane->rx, "its number is impossible: another job's, or a fault", 0);
+        drop(ctx->rx, "its number is impossible: another job's, or a fault", 0);
         return UCS_OK;
     }
     ucs_status_t status = UCS_OK;
@@ -302,8 +302,8 @@ static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, c
         held->complete = true;
         held->bytes = bytes;
         held->ucx_data = (attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
-        held->data = held->ucx_data ? data : pgasi_ucx_buffer_acquire(&lane->rx->buffers, bytes);
-        held->skip = !held->data || bytes > lane->tp->opts.am_data_max;
+        held->data = held->ucx_data ? data : pgasi_ucx_buffer_acquire(&ctx->rx->buffers, bytes);
+        held->skip = !held->data || bytes > ctx->tp->opts.am_data_max;
         if (held->ucx_data)
             status = UCS_INPROGRESS;
         else if (held->data)
@@ -317,25 +317,25 @@ static ucs_status_t on_late(source_t *source, uint32_t ahead, uint32_t behind, c
 static inline ucs_status_t on_time(source_t *source, const void *header, size_t header_bytes,
                                    void *data, size_t bytes, uint64_t attr)
 {
-    pgasi_ucx_lane_t *lane = source->lane;
+    pgasi_ucx_ctx_t *ctx = source->ctx;
     ucs_status_t status = UCS_OK;
     source->next_number++;
-    if (PGAS_UNLIKELY(bytes > lane->rx->data_max)) {
-        drop(lane->rx, "larger than the limit", 0);
-    } else if (lane->rx->in_passing) {
+    if (PGAS_UNLIKELY(bytes > ctx->rx->data_max)) {
+        drop(ctx->rx, "larger than the limit", 0);
+    } else if (ctx->rx->in_passing) {
         show(source, header, header_bytes, data, bytes);
     } else if ((attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) {
         status = show(source, header, header_bytes, data, bytes) ? UCS_INPROGRESS : UCS_OK;
     } else {
-        void *copy = pgasi_ucx_buffer_borrow(&lane->rx->buffers, bytes);
+        void *copy = pgasi_ucx_buffer_borrow(&ctx->rx->buffers, bytes);
         if (!copy) {
-            drop(lane->rx, "no memory is left", 0);
+            drop(ctx->rx, "no memory is left", 0);
         } else {
             pgasi_ucx_copy(copy, data, bytes);
             if (show(source, header, header_bytes, copy, bytes))
-                pgasi_ucx_buffer_keep(&lane->rx->buffers, copy);
+                pgasi_ucx_buffer_keep(&ctx->rx->buffers, copy);
             else
-                pgasi_ucx_buffer_return(&lane->rx->buffers, copy);
+                pgasi_ucx_buffer_return(&ctx->rx->buffers, copy);
         }
     }
     if (PGAS_UNLIKELY(source->held))
@@ -344,26 +344,26 @@ static inline ucs_status_t on_time(source_t *source, const void *header, size_t 
 }
 
 /* A message of either form, after its prefix has been read. */
-static inline ucs_status_t on_am(pgasi_ucx_lane_t *lane, uint32_t packed, uint32_t number,
+static inline ucs_status_t on_am(pgasi_ucx_ctx_t *ctx, uint32_t packed, uint32_t number,
                                  uint32_t number_mask, const void *header, size_t header_bytes,
                                  void *data, size_t bytes, uint64_t attr)
 {
-    pgasi_ucx_rx_t *rx = lane->rx;
+    pgasi_ucx_rx_t *rx = ctx->rx;
     if (PGAS_UNLIKELY(packed != rx->last_packed || !rx->last)) {
-        source_t *source = find_source(lane, packed);
+        source_t *source = find_source(ctx, packed);
         if (!source) {
-            drop(rx, "there is no such rank or lane", packed);
+            drop(rx, "there is no such rank or context", packed);
             return UCS_OK;
         }
         rx->last_packed = packed;
         rx->last = source;
     }
     if (PGAS_LIKELY(((number ^ rx->last->next_number) & number_mask) == 0 &&
-                    (attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 && lane->gate == 0))
+                    (attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 && ctx->gate == 0))
         return on_time(rx->last, header, header_bytes, data, bytes, attr);
     uint32_t ahead = (number - rx->last->next_number) & number_mask;
     uint32_t behind = (rx->last->next_number - number) & number_mask;
-    return (lane->gate & PGASI_UCX_GATE_STOPPED) != 0
+    return (ctx->gate & PGASI_UCX_GATE_STOPPED) != 0
                ? UCS_OK
                : on_late(rx->last, ahead, behind, header, header_bytes, data, bytes, attr);
 }
@@ -371,18 +371,18 @@ static inline ucs_status_t on_am(pgasi_ucx_lane_t *lane, uint32_t packed, uint32
 static ucs_status_t on_compact(void *arg, const void *header, size_t header_bytes, void *data,
                                size_t bytes, const ucp_am_recv_param_t *param)
 {
-    pgasi_ucx_lane_t *lane = arg;
+    pgasi_ucx_ctx_t *ctx = arg;
     uint32_t word;
     if (PGAS_UNLIKELY(header_bytes < sizeof word ||
                       header_bytes > sizeof word + PGASI_TP_AM_HEADER_MAX)) {
-        drop(lane->rx, "its header is malformed", 0);
+        drop(ctx->rx, "its header is malformed", 0);
         return UCS_OK;
     }
     memcpy(&word, header, sizeof word);
-    word ^= lane->rx->cookie;
-    uint32_t source = word >> PGASI_UCX_NUMBER_BITS, rank = source & lane->rx->rank_mask;
-    uint32_t packed = rank | source >> lane->tp->rank_bits << PGASI_UCX_RANK_BITS;
-    return on_am(lane, packed, word, (1u << PGASI_UCX_NUMBER_BITS) - 1,
+    word ^= ctx->rx->cookie;
+    uint32_t source = word >> PGASI_UCX_NUMBER_BITS, rank = source & ctx->rx->rank_mask;
+    uint32_t packed = rank | source >> ctx->tp->rank_bits << PGASI_UCX_RANK_BITS;
+    return on_am(ctx, packed, word, (1u << PGASI_UCX_NUMBER_BITS) - 1,
                  (const char *)header + sizeof word, header_bytes - sizeof word, data, bytes,
                  param->recv_attr);
 }
@@ -390,68 +390,68 @@ static ucs_status_t on_compact(void *arg, const void *header, size_t header_byte
 static ucs_status_t on_long(void *arg, const void *header, size_t header_bytes, void *data,
                             size_t bytes, const ucp_am_recv_param_t *param)
 {
-    pgasi_ucx_lane_t *lane = arg;
+    pgasi_ucx_ctx_t *ctx = arg;
     pgasi_ucx_am_prefix_t prefix;
     if (PGAS_UNLIKELY(header_bytes < sizeof prefix ||
                       header_bytes > sizeof prefix + PGASI_TP_AM_HEADER_MAX)) {
-        drop(lane->rx, "its header is malformed", 0);
+        drop(ctx->rx, "its header is malformed", 0);
         return UCS_OK;
     }
     memcpy(&prefix, header, sizeof prefix);
-    return on_am(lane, prefix.source, prefix.number ^ lane->rx->cookie, UINT32_MAX,
+    return on_am(ctx, prefix.source, prefix.number ^ ctx->rx->cookie, UINT32_MAX,
                  (const char *)header + sizeof prefix, header_bytes - sizeof prefix, data, bytes,
                  param->recv_attr);
 }
 
-int pgasi_ucx_rx_deliver(pgasi_ucx_lane_t *lane)
+int pgasi_ucx_rx_deliver(pgasi_ucx_ctx_t *ctx)
 {
     int n_shown = 0;
-    lane->n_ready = 0;
-    const sender_t *self = lane->rx->senders[lane->tp->opts.rank];
+    ctx->n_ready = 0;
+    const sender_t *self = ctx->rx->senders[ctx->tp->opts.rank];
     for (uint32_t i = 0; self != NULL && i < self->n_sources; i++)
         n_shown += self->sources[i] != NULL ? show_held(self->sources[i]) : 0;
     return n_shown;
 }
 
-static ucs_status_t set_handler(pgasi_ucx_lane_t *lane, unsigned id, ucp_am_recv_callback_t handler)
+static ucs_status_t set_handler(pgasi_ucx_ctx_t *ctx, unsigned id, ucp_am_recv_callback_t handler)
 {
     ucp_am_handler_param_t param = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                       UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = id,
         .cb = handler,
-        .arg = lane,
+        .arg = ctx,
     };
-    return ucp_worker_set_am_recv_handler(lane->worker, &param);
+    return ucp_worker_set_am_recv_handler(ctx->worker, &param);
 }
 
-pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane)
+pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_ctx_t *ctx)
 {
     pgasi_ucx_rx_t *rx = calloc(1, sizeof *rx);
     if (!rx)
         return PGAS_ERR_NO_MEMORY;
     pgas_status_t status = PGAS_ERR_NO_MEMORY;
-    rx->senders = calloc((size_t)lane->tp->opts.n_ranks, sizeof rx->senders[0]);
+    rx->senders = calloc((size_t)ctx->tp->opts.n_ranks, sizeof rx->senders[0]);
     if (!rx->senders)
         goto free_rx;
     status = pgasi_ucx_buffers_init(&rx->buffers);
     if (status != PGAS_OK)
         goto free_senders;
     pgasi_pool_init(&rx->held, sizeof(held_t), 0, 64, 0);
-    rx->am_fn = lane->tp->opts.am_fn;
-    rx->arg = lane->tp->opts.arg;
-    rx->data_max = lane->tp->opts.am_data_max;
-    rx->in_passing = lane->tp->opts.am_in_passing;
-    rx->cookie = lane->tp->cookie;
-    rx->rank_mask = (1u << lane->tp->rank_bits) - 1;
-    lane->rx = rx;
-    ucs_status_t ucs = set_handler(lane, PGASI_UCX_AM_COMPACT, on_compact);
+    rx->am_fn = ctx->tp->opts.am_fn;
+    rx->arg = ctx->tp->opts.arg;
+    rx->data_max = ctx->tp->opts.am_data_max;
+    rx->in_passing = ctx->tp->opts.am_in_passing;
+    rx->cookie = ctx->tp->cookie;
+    rx->rank_mask = (1u << ctx->tp->rank_bits) - 1;
+    ctx->rx = rx;
+    ucs_status_t ucs = set_handler(ctx, PGASI_UCX_AM_COMPACT, on_compact);
     if (ucs == UCS_OK)
-        ucs = set_handler(lane, PGASI_UCX_AM_LONG, on_long);
+        ucs = set_handler(ctx, PGASI_UCX_AM_LONG, on_long);
     if (ucs == UCS_OK)
         return PGAS_OK;
     status = pgasi_ucx_failed(ucs, "installing the handler of active messages", NULL);
-    lane->rx = NULL;
+    ctx->rx = NULL;
     pgasi_ucx_buffers_fini(&rx->buffers);
 free_senders:
     free(rx->senders);
@@ -460,30 +460,30 @@ free_rx:
     return status;
 }
 
-void pgasi_ucx_rx_stop(pgasi_ucx_lane_t *lane)
+void pgasi_ucx_rx_stop(pgasi_ucx_ctx_t *ctx)
 {
-    pgasi_ucx_rx_t *rx = lane->rx;
-    for (int rank = 0; rx != NULL && rank < lane->tp->opts.n_ranks; rank++) {
+    pgasi_ucx_rx_t *rx = ctx->rx;
+    for (int rank = 0; rx != NULL && rank < ctx->tp->opts.n_ranks; rank++) {
         sender_t *sender = rx->senders[rank];
         for (uint32_t i = 0; sender != NULL && i < sender->n_sources; i++) {
             held_t *held = sender->sources[i] != NULL ? sender->sources[i]->held : NULL;
             for (; held != NULL; held = held->next) {
                 if (held->ucx_data && held->data) {
-                    ucp_am_data_release(lane->worker, held->data);
+                    ucp_am_data_release(ctx->worker, held->data);
                     held->data = NULL;
                 }
             }
         }
     }
-    lane->gate = PGASI_UCX_GATE_STOPPED;
+    ctx->gate = PGASI_UCX_GATE_STOPPED;
 }
 
-void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane)
+void pgasi_ucx_rx_close(pgasi_ucx_ctx_t *ctx)
 {
-    pgasi_ucx_rx_t *rx = lane->rx;
+    pgasi_ucx_rx_t *rx = ctx->rx;
     if (!rx)
         return;
-    for (int rank = 0; rank < lane->tp->opts.n_ranks; rank++) {
+    for (int rank = 0; rank < ctx->tp->opts.n_ranks; rank++) {
         sender_t *sender = rx->senders[rank];
         for (uint32_t i = 0; sender != NULL && i < sender->n_sources; i++)
             free(sender->sources[i]);
@@ -493,12 +493,12 @@ void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane)
     pgasi_ucx_buffers_fini(&rx->buffers);
     free(rx->senders);
     free(rx);
-    lane->rx = NULL;
+    ctx->rx = NULL;
 }
 
-void pgasi_ucx_am_release(pgasi_tp_lane_t *tp_lane, void *data)
+void pgasi_ucx_am_release(pgasi_tp_ctx_t *tp_ctx, void *data)
 {
-    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
-    if (!pgasi_ucx_buffer_release(&lane->rx->buffers, data))
-        ucp_am_data_release(lane->worker, data);
+    pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
+    if (!pgasi_ucx_buffer_release(&ctx->rx->buffers, data))
+        ucp_am_data_release(ctx->worker, data);
 }

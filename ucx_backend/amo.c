@@ -48,7 +48,7 @@ static void fetch_done(void *request, ucs_status_t status, void *unused)
         return;
     }
     pgasi_ucx_ep_t *ep = ours->extra;
-    if (status != UCS_OK && ep->journal.on && ours->lane->phase != PGASI_UCX_GIVEN_UP) {
+    if (status != UCS_OK && ep->journal.on && ours->ctx->phase != PGASI_UCX_GIVEN_UP) {
         ours->extra = NULL; /* UCX has finished; the status depends on whether the peer has died */
         if (ours->n_lost == ep->journal.n_lost)
             pgasi_ucx_journal_lost(ep, status);
@@ -60,13 +60,13 @@ static void fetch_done(void *request, ucs_status_t status, void *unused)
 
 static void fail_fetch(pgasi_ucx_request_t *request, pgas_status_t status)
 {
-    pgasi_ucx_lane_t *lane = request->lane;
+    pgasi_ucx_ctx_t *ctx = request->ctx;
     pgasi_tp_comp_t *comp = request->comp;
     unlink_fetch(request);
-    lane->n_pending--;
+    ctx->n_pending--;
     if (!request->extra)
         ucp_request_free(request);
-    pgasi_ucx_tell(lane, comp, status);
+    pgasi_ucx_tell(ctx, comp, status);
 }
 
 void pgasi_ucx_fail_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status)
@@ -97,7 +97,7 @@ static pgas_status_t bound_posts(pgasi_ucx_ep_t *ep)
     if (ep->posts_flushing)
         return ep->n_posts < 2 * PGASI_UCX_POSTS_MAX ? PGAS_OK : PGAS_ERR_AGAIN;
     ep->posts_comp.fn = posts_flushed;
-    pgas_status_t status = pgasi_ucx_flush_peer(&ep->lane->super, ep->peer, &ep->posts_comp);
+    pgas_status_t status = pgasi_ucx_flush_peer(&ep->ctx->super, ep->peer, &ep->posts_comp);
     if (status < 0)
         return status;
     ep->posts_flushing = status == PGAS_INPROGRESS;
@@ -155,7 +155,7 @@ static pgas_status_t amo_mapped(void *word, pgasi_amo_t op, size_t bytes, uint64
     return PGAS_OK;
 }
 
-static pgas_status_t amo_remote(pgasi_ucx_lane_t *lane, pgasi_ucx_key_t *key, uint64_t remote_addr,
+static pgas_status_t amo_remote(pgasi_ucx_ctx_t *ctx, pgasi_ucx_key_t *key, uint64_t remote_addr,
                                 pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
                                 void *result, pgasi_tp_comp_t *comp)
 {
@@ -195,28 +195,28 @@ static pgas_status_t amo_remote(pgasi_ucx_lane_t *lane, pgasi_ucx_key_t *key, ui
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
         return PGAS_ERR_TRANSPORT;
     }
-    status = pgasi_ucx_posted(lane, ptr, comp);
+    status = pgasi_ucx_posted(ctx, ptr, comp);
     if (status == PGAS_INPROGRESS)
         link_fetch(ep, ptr);
     return status;
 }
 
-pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key,
+pgas_status_t pgasi_ucx_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
                             uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                             uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
-    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
+    pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
     pgasi_ucx_key_t *key = pgasi_ucx_key_of(tp_key);
-    pgas_status_t status = pgasi_ucx_check(lane, key, peer, remote_addr, bytes);
+    pgas_status_t status = pgasi_ucx_check(ctx, key, peer, remote_addr, bytes);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
     if (PGAS_UNLIKELY(!is_sane(op, bytes, remote_addr, result)))
         return PGAS_ERR_INVALID;
     if (key->mapped) {
-        if (pgasi_ucx_must_wait(lane))
+        if (pgasi_ucx_must_wait(ctx))
             return PGAS_ERR_AGAIN;
         return amo_mapped((char *)key->mapped + (remote_addr - key->base), op, bytes, operand,
                           compare, result);
     }
-    return amo_remote(lane, key, remote_addr, op, bytes, operand, compare, result, comp);
+    return amo_remote(ctx, key, remote_addr, op, bytes, operand, compare, result, comp);
 }

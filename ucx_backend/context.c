@@ -221,7 +221,7 @@ static void ucx_close(pgasi_tp_t *tp_base)
 {
     pgasi_ucx_t *tp = pgasi_ucx_of(tp_base);
     ucp_cleanup(tp->context);
-    for (int i = 0; i < PGASI_UCX_LANES_MAX; i++)
+    for (int i = 0; i < PGASI_UCX_CTXS_MAX; i++)
         if (tp->n_openings[i])
             munmap(tp->n_openings[i], (size_t)tp->opts.n_ranks);
     munmap(tp->dead, (size_t)tp->opts.n_ranks);
@@ -271,9 +271,9 @@ static void ucx_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
     snprintf(attr_p->detail, sizeof attr_p->detail, "%s", tp->detail);
     attr_p->caps = tp->caps;
     attr_p->am_inline_max = PGASI_UCX_EAGER_MAX;
-    /* measured with UCX 1.13: a lane is 4.2 MiB or 110 KiB, its buffer pools another 0.4 to 0.5 MiB
-     * once it is used */
-    attr_p->lane_bytes = shared ? 5u << 20 : 640u << 10;
+    /* measured with UCX 1.13: a context is 4.2 MiB or 110 KiB, its buffer pools another 0.4 to 0.5
+     * MiB once it is used */
+    attr_p->ctx_bytes = shared ? 5u << 20 : 640u << 10;
     attr_p->peer_bytes = shared ? 20u << 10 : 4u << 10;
     attr_p->receive_bytes = pgasi_ucx_buffers_bytes();
 }
@@ -293,9 +293,9 @@ const pgasi_tp_ops_t pgasi_ucx_table = {
     .query = ucx_query,
     .address = pgasi_ucx_address,
     .set_peers = ucx_set_peers,
-    .lane_open = pgasi_ucx_lane_open,
-    .lane_drain = pgasi_ucx_lane_drain,
-    .lane_close = pgasi_ucx_lane_close,
+    .ctx_open = pgasi_ucx_ctx_open,
+    .ctx_drain = pgasi_ucx_ctx_drain,
+    .ctx_close = pgasi_ucx_ctx_close,
     .mem_alloc = pgasi_ucx_mem_alloc,
     .mem_register = pgasi_ucx_mem_register,
     .mem_release = pgasi_ucx_mem_release,

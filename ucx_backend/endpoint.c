@@ -1,5 +1,5 @@
-/* Endpoints: one per lane and peer that are really used, opened on first use. A peer that is found
- * dead on one lane is marked on all of them, reported once, and never tried again. */
+/* Endpoints: one per context and peer that are really used, opened on first use. A peer that is
+ * found dead on one context is marked on all of them, reported once, and never tried again. */
 #include "ucx_backend/ucx.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/log.h"
 
-#define FILES_OF_CONNECTION 3 /* over TCP: one per direction, and one of the service lane */
+#define FILES_OF_CONNECTION 3 /* over TCP: one per direction, and one of the service context */
 #define FILES_SPARED        8 /* for connections of peers that come at the same time */
 
 /* True if it was marked already. */
@@ -19,13 +19,13 @@ static bool mark_dead(pgasi_ucx_t *tp, int peer)
     bool known = (__atomic_fetch_or(&tp->dead[peer], PGASI_UCX_DEAD, __ATOMIC_RELAXED) &
                   PGASI_UCX_DEAD) != 0;
     pthread_mutex_lock(&tp->lock);
-    for (int i = 0; i < PGASI_UCX_LANES_MAX; i++) {
-        pgasi_ucx_lane_t *lane = tp->lanes[i];
+    for (int i = 0; i < PGASI_UCX_CTXS_MAX; i++) {
+        pgasi_ucx_ctx_t *ctx = tp->ctxs[i];
         pgasi_ucx_ep_t *ep =
-            lane != NULL ? __atomic_load_n(&lane->eps[peer], __ATOMIC_ACQUIRE) : NULL;
+            ctx != NULL ? __atomic_load_n(&ctx->eps[peer], __ATOMIC_ACQUIRE) : NULL;
         if (ep) {
             __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
-            __atomic_store_n(&lane->repairs, 1, __ATOMIC_SEQ_CST);
+            __atomic_store_n(&ctx->repairs, 1, __ATOMIC_SEQ_CST);
         }
     }
     pthread_mutex_unlock(&tp->lock);
@@ -50,22 +50,22 @@ void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why)
 /* Logged once for each peer. */
 void pgasi_ucx_reopened(pgasi_ucx_ep_t *ep)
 {
-    pgasi_ucx_t *tp = ep->lane->tp;
+    pgasi_ucx_t *tp = ep->ctx->tp;
     bool told = (__atomic_fetch_or(&tp->dead[ep->peer], PGASI_UCX_REOPENED, __ATOMIC_RELAXED) &
                  PGASI_UCX_REOPENED) != 0;
     PGASI_LOG_AT(
         told ? PGASI_LOG_DEBUG : PGASI_LOG_WARN, "ucx",
-        "the connection of lane %d to rank %d was lost although the rank is alive (%s), and "
+        "the connection of context %d to rank %d was lost although the rank is alive (%s), and "
         "was reopened. UCX has one status for every such loss: PGAS_UCX_LOG_LEVEL=diag "
         "shows the cause. Possible timeouts: "
         "PGAS_UCX_TCP_KEEPIDLE (ours: inf), PGAS_UCX_TCP_MAX_CONN_RETRIES and the kernel's "
         "net.ipv4.tcp_retries2",
-        ep->lane->index, ep->peer, ucs_status_string(ep->journal.why));
+        ep->ctx->index, ep->peer, ucs_status_string(ep->journal.why));
 }
 
 void pgasi_ucx_unreachable(pgasi_ucx_ep_t *ep)
 {
-    pgasi_ucx_t *tp = ep->lane->tp;
+    pgasi_ucx_t *tp = ep->ctx->tp;
     PGASI_ERROR("ucx",
                 "no connection to rank %d could be opened again for %d s: operations to it end "
                 "with PGAS_ERR_TRANSPORT",
@@ -84,13 +84,13 @@ static void on_error(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
         return;
     }
     __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
-    pgasi_ucx_peer_gone(ep->lane->tp, ep->peer, ucs_status_string(status));
+    pgasi_ucx_peer_gone(ep->ctx->tp, ep->peer, ucs_status_string(status));
     pgasi_ucx_fail_fetches(ep, PGAS_ERR_PEER);
 }
 
 ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep)
 {
-    const pgasi_ucx_t *tp = ep->lane->tp;
+    const pgasi_ucx_t *tp = ep->ctx->tp;
     const pgasi_ucx_address_t *address = tp->addr_of(tp->addr_arg, ep->peer);
     ucp_ep_params_t params;
     memset(&params, 0, sizeof params);
@@ -100,7 +100,7 @@ ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep)
     params.err_mode = tp->err_mode;
     params.err_handler.cb = on_error;
     params.err_handler.arg = ep;
-    return ucp_ep_create(ep->lane->worker, &params, &ep->ep);
+    return ucp_ep_create(ep->ctx->worker, &params, &ep->ep);
 }
 
 /* With a journal, a connection that cannot be opened counts as lost: the backend tries again, and
@@ -112,8 +112,8 @@ static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
         return PGAS_OK;
     ep->ep = NULL;
     char doing[64];
-    snprintf(doing, sizeof doing, "connecting lane %d to rank %d", ep->lane->index, ep->peer);
-    pgasi_ucx_t *tp = ep->lane->tp;
+    snprintf(doing, sizeof doing, "connecting context %d to rank %d", ep->ctx->index, ep->peer);
+    pgasi_ucx_t *tp = ep->ctx->tp;
     pgas_status_t result = pgasi_ucx_failed_again(
         &tp->told_connect, status, doing,
         "PGAS_UCX_TLS and PGAS_UCX_NET_DEVICES must allow a connection to every rank");
@@ -127,8 +127,8 @@ static pgas_status_t connect_first(pgasi_ucx_ep_t *ep)
 /* The compact form of messages where our name fits. */
 static void choose_prefix(pgasi_ucx_ep_t *ep, unsigned n_openings)
 {
-    const pgasi_ucx_t *tp = ep->lane->tp;
-    uint32_t source = pgasi_ucx_source(tp->opts.rank, ep->lane->index, n_openings);
+    const pgasi_ucx_t *tp = ep->ctx->tp;
+    uint32_t source = pgasi_ucx_source(tp->opts.rank, ep->ctx->index, n_openings);
     uint32_t compact = (uint32_t)tp->opts.rank | source >> PGASI_UCX_RANK_BITS << tp->rank_bits;
     ep->am_compact = (uint64_t)(source >> PGASI_UCX_RANK_BITS) << tp->rank_bits <
                          1u << (32 - PGASI_UCX_NUMBER_BITS) &&
@@ -151,15 +151,15 @@ static bool has_files_left(pgasi_ucx_t *tp, int peer)
         PGASI_ERROR("ucx",
                     "no file is left to connect to rank %d: %" PRIu64
                     " are allowed; raise the limit (ulimit -n) by %d for each "
-                    "rank of another node and each lane that talks to it",
+                    "rank of another node and each context that talks to it",
                     peer, (uint64_t)limit.rlim_cur, FILES_OF_CONNECTION);
     }
     return false;
 }
 
-pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p)
+pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_ctx_t *ctx, int peer, pgasi_ucx_ep_t **ep_p)
 {
-    pgasi_ucx_t *tp = lane->tp;
+    pgasi_ucx_t *tp = ctx->tp;
     if (!tp->addr_of)
         return PGAS_ERR_NOT_INIT;
     if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD)
@@ -177,19 +177,19 @@ pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t
     pgasi_ucx_ep_t *ep = calloc(1, sizeof *ep);
     if (!ep)
         return PGAS_ERR_NO_MEMORY;
-    ep->lane = lane;
+    ep->ctx = ctx;
     ep->peer = peer;
     ep->am_cookie = address->cookie;
-    choose_prefix(ep, tp->n_openings[lane->index][peer]);
+    choose_prefix(ep, tp->n_openings[ctx->index][peer]);
     pgasi_ucx_journal_init(ep);
     pgas_status_t status = connect_first(ep);
     if (status != PGAS_OK) {
         free(ep);
         return status;
     }
-    ep->next = lane->all_eps;
-    lane->all_eps = ep;
-    __atomic_store_n(&lane->eps[peer], ep, __ATOMIC_RELEASE);
+    ep->next = ctx->all_eps;
+    ctx->all_eps = ep;
+    __atomic_store_n(&ctx->eps[peer], ep, __ATOMIC_RELEASE);
     /* it went while we connected */
     if (__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_UCX_DEAD)
         __atomic_store_n(&ep->dead, true, __ATOMIC_RELAXED);
@@ -203,7 +203,7 @@ static void closed(void *request, ucs_status_t status, void *user_data)
     (void)status;
     if (ep->close_request) { /* else it was given up */
         ep->close_request = NULL;
-        ep->lane->n_closing--;
+        ep->ctx->n_closing--;
         ucp_request_free(request);
     }
 }
@@ -215,7 +215,7 @@ static void begin_close(pgasi_ucx_ep_t *ep)
     bool unused = !ep->used && ep->am_number == 0;
     bool down = ep->journal.link != PGASI_UCX_LINK_UP;
     bool force =
-        ep->lane->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && (unused || ep->dead || down);
+        ep->ctx->tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && (unused || ep->dead || down);
     if (!ep->ep)
         return;
     ucp_request_param_t param;
@@ -228,19 +228,19 @@ static void begin_close(pgasi_ucx_ep_t *ep)
     ucs_status_ptr_t ptr = ucp_ep_close_nbx(ep->ep, &param);
     if (UCS_PTR_IS_PTR(ptr)) {
         ep->close_request = ptr;
-        ep->lane->n_closing++;
+        ep->ctx->n_closing++;
     }
 }
 
-void pgasi_ucx_eps_begin_close(pgasi_ucx_lane_t *lane)
+void pgasi_ucx_eps_begin_close(pgasi_ucx_ctx_t *ctx)
 {
-    for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next)
+    for (pgasi_ucx_ep_t *ep = ctx->all_eps; ep != NULL; ep = ep->next)
         begin_close(ep);
 }
 
-void pgasi_ucx_eps_give_up(pgasi_ucx_lane_t *lane)
+void pgasi_ucx_eps_give_up(pgasi_ucx_ctx_t *ctx)
 {
-    for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next) {
+    for (pgasi_ucx_ep_t *ep = ctx->all_eps; ep != NULL; ep = ep->next) {
         /* UCX wants its requests back before it destroys the worker */
         if (ep->close_request) {
             void *request = ep->close_request;
@@ -250,12 +250,12 @@ void pgasi_ucx_eps_give_up(pgasi_ucx_lane_t *lane)
     }
 }
 
-void pgasi_ucx_eps_free(pgasi_ucx_lane_t *lane)
+void pgasi_ucx_eps_free(pgasi_ucx_ctx_t *ctx)
 {
-    for (pgasi_ucx_ep_t *ep = lane->all_eps, *next; ep != NULL; ep = next) {
+    for (pgasi_ucx_ep_t *ep = ctx->all_eps, *next; ep != NULL; ep = next) {
         next = ep->next;
-        lane->tp->n_openings[lane->index][ep->peer] += ep->am_number > 0;
+        ctx->tp->n_openings[ctx->index][ep->peer] += ep->am_number > 0;
         free(ep);
     }
-    lane->all_eps = NULL;
+    ctx->all_eps = NULL;
 }

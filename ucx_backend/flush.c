@@ -8,13 +8,13 @@ void pgasi_ucx_activate(pgasi_ucx_ep_t *ep)
     ep->dirty = true;
     ep->used = true;
     if (!ep->active) {
-        pgasi_ucx_lane_t *lane = ep->lane;
+        pgasi_ucx_ctx_t *ctx = ep->ctx;
         ep->active = true;
-        ep->active_next = lane->active_eps;
-        ep->active_back = &lane->active_eps;
-        if (lane->active_eps)
-            lane->active_eps->active_back = &ep->active_next;
-        lane->active_eps = ep;
+        ep->active_next = ctx->active_eps;
+        ep->active_back = &ctx->active_eps;
+        if (ctx->active_eps)
+            ctx->active_eps->active_back = &ep->active_next;
+        ctx->active_eps = ep;
     }
 }
 
@@ -40,7 +40,7 @@ void pgasi_ucx_part_done(pgasi_ucx_flush_t *flush, pgas_status_t status)
     *flush->back = flush->next;
     if (flush->next)
         flush->next->back = flush->back;
-    pgasi_pool_release(&flush->lane->flushes, flush);
+    pgasi_pool_release(&flush->ctx->flushes, flush);
     if (comp)
         comp->fn(comp, status);
 }
@@ -50,17 +50,17 @@ static void ep_flushed(void *request, ucs_status_t status, void *unused)
     pgasi_ucx_request_t *ours = request;
     pgasi_ucx_flush_part_t part = *(pgasi_ucx_flush_part_t *)ours->extra;
     (void)unused;
-    pgasi_pool_release(&ours->lane->flush_parts, ours->extra);
+    pgasi_pool_release(&ours->ctx->flush_parts, ours->extra);
     ucp_request_free(request);
     part.ep->n_flushes--;
     pgasi_ucx_deactivate_if_clean(part.ep);
     pgasi_ucx_part_done(part.flush, pgasi_ucx_status(status));
 }
 
-void pgasi_ucx_send_flushed(pgasi_ucx_lane_t *lane, int peer, uint64_t mark)
+void pgasi_ucx_send_flushed(pgasi_ucx_ctx_t *ctx, int peer, uint64_t mark)
 {
-    lane->n_flushed_sends--;
-    for (pgasi_ucx_flush_t *flush = lane->running, *next; flush != NULL; flush = next) {
+    ctx->n_flushed_sends--;
+    for (pgasi_ucx_flush_t *flush = ctx->running, *next; flush != NULL; flush = next) {
         next = flush->next;
         if (mark < flush->mark && (flush->peer == peer || flush->peer == PGASI_TP_ALL_PEERS))
             pgasi_ucx_part_done(flush, PGAS_OK);
@@ -82,7 +82,7 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
         flush->n_parts += pgasi_ucx_journal_flush(ep, flush);
         return;
     }
-    pgasi_ucx_flush_part_t *part = pgasi_pool_acquire(&flush->lane->flush_parts);
+    pgasi_ucx_flush_part_t *part = pgasi_pool_acquire(&flush->ctx->flush_parts);
     if (!part) {
         flush->status = PGAS_ERR_NO_MEMORY;
         return;
@@ -93,24 +93,24 @@ static void flush_ep(pgasi_ucx_flush_t *flush, pgasi_ucx_ep_t *ep)
     if (UCS_PTR_IS_PTR(ptr)) {
         pgasi_ucx_request_t *ours = ptr;
         *part = (pgasi_ucx_flush_part_t){ .ep = ep, .flush = flush };
-        ours->lane = flush->lane;
+        ours->ctx = flush->ctx;
         ours->extra = part;
         ep->n_flushes++;
         flush->n_parts++;
         return;
     }
-    pgasi_pool_release(&flush->lane->flush_parts, part);
+    pgasi_pool_release(&flush->ctx->flush_parts, part);
     pgasi_ucx_deactivate_if_clean(ep);
     if (ptr)
         flush->status = pgasi_ucx_status(UCS_PTR_STATUS(ptr));
 }
 
 /* Messages under way to the peer (or all) that only a flush tells of. */
-static size_t count_sends(const pgasi_ucx_lane_t *lane, int peer)
+static size_t count_sends(const pgasi_ucx_ctx_t *ctx, int peer)
 {
-    if (lane->n_flushed_sends == 0 || peer == PGASI_TP_ALL_PEERS)
-        return lane->n_flushed_sends;
-    return lane->eps[peer]->n_am_flushed;
+    if (ctx->n_flushed_sends == 0 || peer == PGASI_TP_ALL_PEERS)
+        return ctx->n_flushed_sends;
+    return ctx->eps[peer]->n_am_flushed;
 }
 
 /* The common case: one peer, which UCX flushes at once. */
@@ -123,46 +123,46 @@ static bool flush_at_once(pgasi_ucx_ep_t *ep, pgas_status_t *status_p)
 }
 
 /* Our own stores into mapped memory: visible to everybody before anything that follows. */
-static void flush_stores(pgasi_ucx_lane_t *lane)
+static void flush_stores(pgasi_ucx_ctx_t *ctx)
 {
-    if (lane->stored_directly) {
-        lane->stored_directly = false;
+    if (ctx->stored_directly) {
+        ctx->stored_directly = false;
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }
 }
 
-pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_comp_t *comp)
+pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_comp_t *comp)
 {
-    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
+    pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
     pgasi_ucx_ep_t *ep = NULL;
     pgas_status_t status;
-    flush_stores(lane);
+    flush_stores(ctx);
     if (peer != PGASI_TP_ALL_PEERS) {
-        if (peer < 0 || peer >= lane->tp->opts.n_ranks)
+        if (peer < 0 || peer >= ctx->tp->opts.n_ranks)
             return PGAS_ERR_RANGE;
-        ep = lane->eps[peer];
+        ep = ctx->eps[peer];
         if (!ep || flush_at_once(ep, &status))
             return PGAS_OK;
-    } else if (!lane->active_eps && lane->n_flushed_sends == 0) {
+    } else if (!ctx->active_eps && ctx->n_flushed_sends == 0) {
         return PGAS_OK;
     }
-    pgasi_ucx_flush_t *flush = pgasi_pool_acquire(&lane->flushes);
+    pgasi_ucx_flush_t *flush = pgasi_pool_acquire(&ctx->flushes);
     if (!flush)
         return PGAS_ERR_NO_MEMORY;
     /* one part of our own, so that parts which end at once cannot complete it here */
     *flush = (pgasi_ucx_flush_t){
-        .lane = lane, .peer = peer, .status = PGAS_OK, .mark = ++lane->flush_mark
+        .ctx = ctx, .peer = peer, .status = PGAS_OK, .mark = ++ctx->flush_mark
     };
-    flush->n_parts = 1 + count_sends(lane, peer);
-    flush->next = lane->running;
-    flush->back = &lane->running;
-    if (lane->running)
-        lane->running->back = &flush->next;
-    lane->running = flush;
+    flush->n_parts = 1 + count_sends(ctx, peer);
+    flush->next = ctx->running;
+    flush->back = &ctx->running;
+    if (ctx->running)
+        ctx->running->back = &flush->next;
+    ctx->running = flush;
     if (ep) {
         flush_ep(flush, ep);
     } else {
-        for (pgasi_ucx_ep_t *at = lane->active_eps, *next; at != NULL; at = next) {
+        for (pgasi_ucx_ep_t *at = ctx->active_eps, *next; at != NULL; at = next) {
             next = at->active_next;
             flush_ep(flush, at);
         }
@@ -178,26 +178,25 @@ pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_
 static void fence_over(pgasi_tp_comp_t *self, pgas_status_t status)
 {
     (void)status;
-    PGASI_CONTAINER_OF(self, pgasi_ucx_lane_t, fence_comp)->n_fences--;
+    PGASI_CONTAINER_OF(self, pgasi_ucx_ctx_t, fence_comp)->n_fences--;
 }
 
 /* UCX orders what goes through it; our own stores, which do not, wait for a flush. */
-static pgas_status_t fence_direct(pgasi_ucx_lane_t *lane)
+static pgas_status_t fence_direct(pgasi_ucx_ctx_t *ctx)
 {
-    lane->fence_comp.fn = fence_over;
-    lane->n_fences++;
-    pgas_status_t status =
-        pgasi_ucx_flush_peer(&lane->super, PGASI_TP_ALL_PEERS, &lane->fence_comp);
+    ctx->fence_comp.fn = fence_over;
+    ctx->n_fences++;
+    pgas_status_t status = pgasi_ucx_flush_peer(&ctx->super, PGASI_TP_ALL_PEERS, &ctx->fence_comp);
     if (status != PGAS_INPROGRESS)
-        lane->n_fences--;
+        ctx->n_fences--;
     return status < 0 && status != PGAS_ERR_PEER ? status : PGAS_OK;
 }
 
-pgas_status_t pgasi_ucx_fence(pgasi_tp_lane_t *tp_lane)
+pgas_status_t pgasi_ucx_fence(pgasi_tp_ctx_t *tp_ctx)
 {
-    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
-    flush_stores(lane);
-    lane->fence++;
-    pgas_status_t status = lane->has_direct && lane->active_eps ? fence_direct(lane) : PGAS_OK;
-    return status == PGAS_OK ? pgasi_ucx_status(ucp_worker_fence(lane->worker)) : status;
+    pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
+    flush_stores(ctx);
+    ctx->fence++;
+    pgas_status_t status = ctx->has_direct && ctx->active_eps ? fence_direct(ctx) : PGAS_OK;
+    return status == PGAS_OK ? pgasi_ucx_status(ucp_worker_fence(ctx->worker)) : status;
 }

@@ -41,7 +41,7 @@ struct pgasi_ucx_entry {
     enum { MESSAGE, PUT, GET, POST } kind;
     bool small;           /* it comes from the pool of small entries */
     bool ended;           /* its last request releases it */
-    uint32_t fence;       /* the lane's count when it was issued */
+    uint32_t fence;       /* the context's count when it was issued */
     uint32_t n_requests;  /* requests of UCX that refer to it */
     uint64_t number;      /* of a get: the number of the entry before it */
     pgasi_ucx_key_t *key; /* of a put or get; NULL: released meanwhile */
@@ -55,17 +55,17 @@ static void ask(pgasi_ucx_ep_t *ep);
 
 void pgasi_ucx_journal_init(pgasi_ucx_ep_t *ep)
 {
-    const pgasi_ucx_t *tp = ep->lane->tp;
+    const pgasi_ucx_t *tp = ep->ctx->tp;
     ep->journal.on = tp->err_mode == UCP_ERR_HANDLING_MODE_PEER && ep->peer != tp->opts.rank;
     ep->journal.last = &ep->journal.first;
     ep->journal.last_get = &ep->journal.gets;
 }
 
-void pgasi_ucx_journal_pools(pgasi_ucx_lane_t *lane)
+void pgasi_ucx_journal_pools(pgasi_ucx_ctx_t *ctx)
 {
     size_t large = PGASI_TP_AM_HEADER_MAX + sizeof(pgasi_ucx_am_prefix_t) + 8 + COPY_MAX;
-    pgasi_pool_init(&lane->small_entries, sizeof(pgasi_ucx_entry_t) + SMALL_MAX, 0, 64, 0);
-    pgasi_pool_init(&lane->large_entries, sizeof(pgasi_ucx_entry_t) + large, 0, 16, 0);
+    pgasi_pool_init(&ctx->small_entries, sizeof(pgasi_ucx_entry_t) + SMALL_MAX, 0, 64, 0);
+    pgasi_pool_init(&ctx->large_entries, sizeof(pgasi_ucx_entry_t) + large, 0, 16, 0);
 }
 
 static bool is_up(const pgasi_ucx_ep_t *ep)
@@ -80,8 +80,8 @@ static bool is_full(const pgasi_ucx_journal_t *j)
 
 static void release(pgasi_ucx_entry_t *entry)
 {
-    pgasi_ucx_lane_t *lane = entry->ep->lane;
-    pgasi_pool_release(entry->small ? &lane->small_entries : &lane->large_entries, entry);
+    pgasi_ucx_ctx_t *ctx = entry->ep->ctx;
+    pgasi_pool_release(entry->small ? &ctx->small_entries : &ctx->large_entries, entry);
 }
 
 static void end_entry(pgasi_ucx_entry_t *entry)
@@ -99,7 +99,7 @@ static void end_marks(pgasi_ucx_ep_t *ep, uint64_t number, pgas_status_t status)
         pgasi_ucx_flush_part_t *mark = j->marks;
         pgasi_ucx_flush_t *flush = mark->flush;
         j->marks = mark->next;
-        pgasi_pool_release(&ep->lane->flush_parts, mark);
+        pgasi_pool_release(&ep->ctx->flush_parts, mark);
         ep->n_flushes--;
         pgas_status_t told = status == PGAS_OK && j->doubtful ? PGAS_ERR_TRANSPORT : status;
         j->doubtful = false;
@@ -121,7 +121,7 @@ static void retire(pgasi_ucx_ep_t *ep)
         j->n_entries--;
         j->bytes -= entry->weight;
         release(entry);
-        pgasi_ucx_tell(ep->lane, comp, PGAS_OK);
+        pgasi_ucx_tell(ep->ctx, comp, PGAS_OK);
     }
     uint64_t number = j->first != NULL ? j->first->number - 1 : j->issued;
     ep->dirty = j->first || j->doubtful;
@@ -173,7 +173,7 @@ static void ask(pgasi_ucx_ep_t *ep)
     ucs_status_ptr_t ptr = ucp_ep_flush_nbx(ep->ep, &param);
     if (UCS_PTR_IS_PTR(ptr)) {
         pgasi_ucx_request_t *ours = ptr;
-        ours->lane = ep->lane;
+        ours->ctx = ep->ctx;
         ours->extra = ep;
         ours->n_lost = j->n_lost;
         j->n_requests++;
@@ -181,7 +181,7 @@ static void ask(pgasi_ucx_ep_t *ep)
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
     } else { /* callbacks run in progress only */
         answered(ep);
-        ep->lane->repairs = 1;
+        ep->ctx->repairs = 1;
     }
 }
 
@@ -206,7 +206,7 @@ static void get_done(pgasi_ucx_entry_t *entry, pgas_status_t status)
     pgasi_tp_comp_t *comp = entry->comp;
     unlink_get(entry);
     end_entry(entry);
-    pgasi_ucx_tell(ep->lane, comp, status);
+    pgasi_ucx_tell(ep->ctx, comp, status);
 }
 
 static void entry_done(void *request, ucs_status_t status, void *unused)
@@ -216,7 +216,7 @@ static void entry_done(void *request, ucs_status_t status, void *unused)
     pgasi_ucx_ep_t *ep = entry->ep;
     uint32_t n_lost = ours->n_lost;
     (void)unused;
-    ours->lane->n_pending--;
+    ours->ctx->n_pending--;
     ucp_request_free(request);
     entry->n_requests--;
     ep->journal.n_requests--;
@@ -264,13 +264,13 @@ static bool issue(pgasi_ucx_entry_t *entry)
     ucs_status_ptr_t ptr = start(entry);
     if (UCS_PTR_IS_PTR(ptr)) {
         pgasi_ucx_request_t *ours = ptr;
-        ours->lane = ep->lane;
+        ours->ctx = ep->ctx;
         ours->comp = NULL;
         ours->extra = entry;
         ours->n_lost = ep->journal.n_lost;
         entry->n_requests++;
         ep->journal.n_requests++;
-        ep->lane->n_pending++;
+        ep->ctx->n_pending++;
     } else if (ptr) {
         pgasi_ucx_journal_lost(ep, UCS_PTR_STATUS(ptr));
     }
@@ -280,11 +280,11 @@ static bool issue(pgasi_ucx_entry_t *entry)
 static pgasi_ucx_entry_t *new_entry(pgasi_ucx_ep_t *ep, size_t copy_bytes)
 {
     bool small = copy_bytes <= SMALL_MAX;
-    pgasi_pool_t *pool = small ? &ep->lane->small_entries : &ep->lane->large_entries;
+    pgasi_pool_t *pool = small ? &ep->ctx->small_entries : &ep->ctx->large_entries;
     pgasi_ucx_entry_t *entry = pgasi_pool_acquire(pool);
     if (PGAS_LIKELY(entry)) {
         *entry = (pgasi_ucx_entry_t){
-            .ep = ep, .small = small, .weight = pool->object_bytes, .fence = ep->lane->fence
+            .ep = ep, .small = small, .weight = pool->object_bytes, .fence = ep->ctx->fence
         };
     }
     return entry;
@@ -325,8 +325,8 @@ static pgas_status_t refusal(const pgasi_ucx_ep_t *ep)
 {
     if (PGAS_UNLIKELY(ep->journal.link == PGASI_UCX_LINK_ENDED))
         return pgasi_ucx_is_dead(ep) ? PGAS_ERR_PEER : PGAS_ERR_TRANSPORT;
-    return ep->lane->n_pending >= PGASI_UCX_PENDING_MAX || is_full(&ep->journal) ? PGAS_ERR_AGAIN
-                                                                                 : PGAS_OK;
+    return ep->ctx->n_pending >= PGASI_UCX_PENDING_MAX || is_full(&ep->journal) ? PGAS_ERR_AGAIN
+                                                                                : PGAS_OK;
 }
 
 pgas_status_t pgasi_ucx_journal_am(pgasi_ucx_ep_t *ep, const void *header, size_t header_bytes,
@@ -443,7 +443,7 @@ bool pgasi_ucx_journal_flush(pgasi_ucx_ep_t *ep, pgasi_ucx_flush_t *flush)
         pgasi_ucx_deactivate_if_clean(ep);
         return false;
     }
-    pgasi_ucx_flush_part_t *mark = pgasi_pool_acquire(&ep->lane->flush_parts);
+    pgasi_ucx_flush_part_t *mark = pgasi_pool_acquire(&ep->ctx->flush_parts);
     if (!mark) {
         flush->status = PGAS_ERR_NO_MEMORY;
         return false;
@@ -499,14 +499,14 @@ void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status)
     j->link = PGASI_UCX_LINK_LOST;
     j->why = status;
     j->since_ns = j->since_ns == 0 ? pgasi_now_ns() : j->since_ns;
-    ep->lane->repairs = 1;
+    ep->ctx->repairs = 1;
 }
 
 /* End all issued operations with a status; the endpoint accepts no further ones. */
 static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    pgasi_ucx_lane_t *lane = ep->lane;
+    pgasi_ucx_ctx_t *ctx = ep->ctx;
     j->link = PGASI_UCX_LINK_ENDED;
     pgasi_ucx_fail_fetches(ep, status);
     while (j->first) {
@@ -514,7 +514,7 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
         pgasi_tp_comp_t *comp = entry->comp;
         j->first = entry->next;
         end_entry(entry);
-        pgasi_ucx_tell(lane, comp, status);
+        pgasi_ucx_tell(ctx, comp, status);
     }
     j->last = &j->first;
     j->n_entries = 0;
@@ -524,7 +524,7 @@ static void end_all(pgasi_ucx_ep_t *ep, pgas_status_t status)
         pgasi_tp_comp_t *comp = entry->comp;
         unlink_get(entry);
         end_entry(entry);
-        pgasi_ucx_tell(lane, comp, status);
+        pgasi_ucx_tell(ctx, comp, status);
     }
     ep->dirty = false;
     end_marks(ep, UINT64_MAX, status);
@@ -569,7 +569,7 @@ static void repeat(pgasi_ucx_ep_t *ep)
         get = takes_get ? get->next : get;
         entry = takes_get ? entry : entry->next;
         if (!is_first && at->fence != fence)
-            ucp_worker_fence(ep->lane->worker);
+            ucp_worker_fence(ep->ctx->worker);
         fence = at->fence;
         is_first = false;
         repeat_one(at);
@@ -616,7 +616,7 @@ static void reopen(pgasi_ucx_ep_t *ep, uint64_t now)
 static bool repair(pgasi_ucx_ep_t *ep)
 {
     pgasi_ucx_journal_t *j = &ep->journal;
-    pgasi_ucx_t *tp = ep->lane->tp;
+    pgasi_ucx_t *tp = ep->ctx->tp;
     if (pgasi_ucx_is_dead(ep)) {
         if (j->link != PGASI_UCX_LINK_ENDED)
             end_all(ep, PGAS_ERR_PEER);
@@ -628,7 +628,7 @@ static bool repair(pgasi_ucx_ep_t *ep)
     }
     if (j->link == PGASI_UCX_LINK_ENDED)
         return false;
-    if (ep->lane->phase != PGASI_UCX_OPEN && ep->lane->phase != PGASI_UCX_DRAINING)
+    if (ep->ctx->phase != PGASI_UCX_OPEN && ep->ctx->phase != PGASI_UCX_DRAINING)
         return false;
     uint64_t now = pgasi_now_ns();
     if (j->link == PGASI_UCX_LINK_DOWN && now < j->retry_ns)
@@ -654,13 +654,13 @@ static bool repair(pgasi_ucx_ep_t *ep)
     return j->link != PGASI_UCX_LINK_UP;
 }
 
-int pgasi_ucx_repair(pgasi_ucx_lane_t *lane)
+int pgasi_ucx_repair(pgasi_ucx_ctx_t *ctx)
 {
     bool again = false;
-    __atomic_store_n(&lane->repairs, 0, __ATOMIC_SEQ_CST);
-    for (pgasi_ucx_ep_t *ep = lane->all_eps; ep != NULL; ep = ep->next)
+    __atomic_store_n(&ctx->repairs, 0, __ATOMIC_SEQ_CST);
+    for (pgasi_ucx_ep_t *ep = ctx->all_eps; ep != NULL; ep = ep->next)
         again |= ep->journal.on && repair(ep);
     if (again)
-        __atomic_store_n(&lane->repairs, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&ctx->repairs, 1, __ATOMIC_RELAXED);
     return 1;
 }

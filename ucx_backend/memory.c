@@ -240,10 +240,10 @@ static bool is_key(const void *buffer, size_t bytes, key_header_t *header_p)
 }
 
 /* UCX's key, for memory that is not mapped here. UCX asks the peer for a connection when it unpacks
- * the key of memory that its transports do not map. Nothing waits for the answer: if the lane is
- * closed before that, the peer looks for files of the lane that are closed (/proc/PID/fd), or finds
- * others under their numbers, and UCX ends the peer by an assertion. So a key that is loaded and
- * stored directly has no key of UCX. */
+ * the key of memory that its transports do not map. Nothing waits for the answer: if the context is
+ * closed before that, the peer looks for files of the context that are closed (/proc/PID/fd), or
+ * finds others under their numbers, and UCX ends the peer by an assertion. So a key that is loaded
+ * and stored directly has no key of UCX. */
 static pgas_status_t unpack_ucx_key(pgasi_ucx_key_t *key, const void *packed, size_t bytes)
 {
     /* else it is unpacked once the connection is */
@@ -257,24 +257,24 @@ static pgas_status_t unpack_ucx_key(pgasi_ucx_key_t *key, const void *packed, si
     return status;
 }
 
-pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer,
+pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_ctx_t *tp_ctx, int peer, const void *buffer,
                                    size_t bytes, pgasi_tp_key_t **key_p)
 {
     key_header_t header;
     pgasi_ucx_ep_t *ep;
     if (!is_key(buffer, bytes, &header)) {
-        pgasi_warn_once(&pgasi_ucx_lane_of(tp_lane)->tp->warned_key, "ucx",
+        pgasi_warn_once(&pgasi_ucx_ctx_of(tp_ctx)->tp->warned_key, "ucx",
                         "%zu bytes from rank %d are no key of this transport", bytes, peer);
         return PGAS_ERR_FORMAT;
     }
-    pgas_status_t status = pgasi_ucx_ep_get(pgasi_ucx_lane_of(tp_lane), peer, &ep);
+    pgas_status_t status = pgasi_ucx_ep_get(pgasi_ucx_ctx_of(tp_ctx), peer, &ep);
     if (status != PGAS_OK)
         return status;
     pgasi_ucx_key_t *key = calloc(1, sizeof *key);
     if (!key)
         return PGAS_ERR_NO_MEMORY;
     key->ep = ep;
-    if (peer == pgasi_ucx_lane_of(tp_lane)->tp->opts.rank) {
+    if (peer == pgasi_ucx_ctx_of(tp_ctx)->tp->opts.rank) {
         key->mapped = (void *)(uintptr_t)header.base;
     } else {
         key->mapped = map_file_of(&header);
@@ -288,7 +288,7 @@ pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const voi
     }
     key->super.ops = &pgasi_ucx_table;
     key->super.direct = key->mapped != NULL;
-    ep->lane->has_direct |= key->mapped && peer != ep->lane->tp->opts.rank;
+    ep->ctx->has_direct |= key->mapped && peer != ep->ctx->tp->opts.rank;
     key->base = header.base;
     key->bytes = header.length;
     *key_p = &key->super;

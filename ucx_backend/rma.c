@@ -13,27 +13,27 @@ static const ucp_request_param_t rma_param = {
 void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused)
 {
     pgasi_ucx_request_t *ours = request;
-    pgasi_ucx_lane_t *lane = ours->lane;
+    pgasi_ucx_ctx_t *ctx = ours->ctx;
     pgasi_tp_comp_t *comp = ours->comp;
     (void)unused;
-    lane->n_pending--;
+    ctx->n_pending--;
     ucp_request_free(request);
-    pgasi_ucx_tell(lane, comp, pgasi_ucx_status(status));
+    pgasi_ucx_tell(ctx, comp, pgasi_ucx_status(status));
 }
 
-pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key,
+pgas_status_t pgasi_ucx_put(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
                             uint64_t remote_addr, const void *src, size_t bytes,
                             pgasi_tp_comp_t *comp)
 {
-    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
+    pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
     pgasi_ucx_key_t *key = pgasi_ucx_key_of(tp_key);
-    pgas_status_t status = pgasi_ucx_check(lane, key, peer, remote_addr, bytes);
+    pgas_status_t status = pgasi_ucx_check(ctx, key, peer, remote_addr, bytes);
     if (PGAS_UNLIKELY(status != PGAS_OK || bytes == 0))
         return status;
     if (key->mapped) {
-        if (pgasi_ucx_must_wait(lane))
+        if (pgasi_ucx_must_wait(ctx))
             return PGAS_ERR_AGAIN;
-        lane->stored_directly = true;
+        ctx->stored_directly = true;
         pgasi_ucx_copy((char *)key->mapped + (remote_addr - key->base), src, bytes);
         return PGAS_OK;
     }
@@ -41,15 +41,15 @@ pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *
         return pgasi_ucx_journal_put(key->ep, key, remote_addr, src, bytes, comp);
     pgasi_ucx_dirty(key->ep);
     return pgasi_ucx_posted(
-        lane, ucp_put_nbx(key->ep->ep, src, bytes, remote_addr, key->rkey, &rma_param), comp);
+        ctx, ucp_put_nbx(key->ep->ep, src, bytes, remote_addr, key->rkey, &rma_param), comp);
 }
 
-pgas_status_t pgasi_ucx_get(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key,
+pgas_status_t pgasi_ucx_get(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
                             uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    pgasi_ucx_lane_t *lane = pgasi_ucx_lane_of(tp_lane);
+    pgasi_ucx_ctx_t *ctx = pgasi_ucx_ctx_of(tp_ctx);
     pgasi_ucx_key_t *key = pgasi_ucx_key_of(tp_key);
-    pgas_status_t status = pgasi_ucx_check(lane, key, peer, remote_addr, bytes);
+    pgas_status_t status = pgasi_ucx_check(ctx, key, peer, remote_addr, bytes);
     if (PGAS_UNLIKELY(status != PGAS_OK || bytes == 0))
         return status;
     if (key->mapped) {
@@ -62,5 +62,5 @@ pgas_status_t pgasi_ucx_get(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *
     if (!comp)
         pgasi_ucx_dirty(key->ep); /* then a flush is what tells */
     return pgasi_ucx_posted(
-        lane, ucp_get_nbx(key->ep->ep, dst, bytes, remote_addr, key->rkey, &rma_param), comp);
+        ctx, ucp_get_nbx(key->ep->ep, dst, bytes, remote_addr, key->rkey, &rma_param), comp);
 }

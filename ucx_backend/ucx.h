@@ -1,11 +1,11 @@
-/** Inside of the UCX backend: one context per rank, one worker per lane, endpoints by (lane, peer)
- *  on first use.
+/** Inside of the UCX backend: one context per rank, one worker per context, endpoints by (context,
+ *  peer) on first use.
  *
  *  Hot paths cost one call into UCX and a handful of instructions: keys know their endpoint,
  *  requests carry our three words in front (request_size), nothing is allocated for an operation
  *  that completes at once. All waiting lists are bounded; what does not fit is refused with
- *  PGAS_ERR_AGAIN. A lane's fields belong to the thread that uses the lane; only `dead` marks are
- *  written by others. */
+ *  PGAS_ERR_AGAIN. A context's fields belong to the thread that uses the context; only `dead` marks
+ *  are written by others. */
 #ifndef PGASI_UCX_H
 #define PGASI_UCX_H
 
@@ -16,8 +16,8 @@
 #include "base/pool.h"
 #include "transport/transport.h"
 
-#define PGASI_UCX_LANES_MAX 1024
-/* requests that UCX may hold for a lane before we say AGAIN */
+#define PGASI_UCX_CTXS_MAX 1024
+/* requests that UCX may hold for a context before we say AGAIN */
 #define PGASI_UCX_PENDING_MAX 4096
 /* unacknowledged non-fetching atomics per endpoint before we flush by ourselves */
 #define PGASI_UCX_POSTS_MAX 4096
@@ -27,7 +27,7 @@
 /* a sequence number further ahead than this is no message of ours */
 #define PGASI_UCX_REORDER_MAX 8192
 #define PGASI_UCX_EAGER_MAX   7680 /* what one UCX segment of 8 KiB holds beside all headers */
-#define PGASI_UCX_CLOSE_NS    UINT64_C(1000000000) /* for draining a lane by itself */
+#define PGASI_UCX_CLOSE_NS    UINT64_C(1000000000) /* for draining a context by itself */
 
 #define PGASI_UCX_GIVE_UP_S 20 /* for opening a lost connection again */
 
@@ -36,7 +36,7 @@
 #define PGASI_UCX_REOPENED 2 /* a connection to it was lost although it is alive; logged */
 
 typedef struct pgasi_ucx pgasi_ucx_t;
-typedef struct pgasi_ucx_lane pgasi_ucx_lane_t;
+typedef struct pgasi_ucx_ctx pgasi_ucx_ctx_t;
 typedef struct pgasi_ucx_ep pgasi_ucx_ep_t;
 typedef struct pgasi_ucx_rx pgasi_ucx_rx_t;
 typedef struct pgasi_ucx_flush pgasi_ucx_flush_t;
@@ -45,29 +45,30 @@ typedef struct pgasi_ucx_entry pgasi_ucx_entry_t;
 typedef struct pgasi_ucx_flush_part pgasi_ucx_flush_part_t;
 
 #define PGASI_UCX_RANK_BITS 20
-/* a lane that is closed and opened again numbers its messages from zero */
+/* a context that is closed and opened again numbers its messages from zero */
 #define PGASI_UCX_OPENINGS    4
 #define PGASI_UCX_AM_LONG     17 /* ids of the two forms of messages */
 #define PGASI_UCX_AM_COMPACT  18
 #define PGASI_UCX_NUMBER_BITS 15 /* of a compact prefix; twice PGASI_UCX_REORDER_MAX must fit */
 
 /** What stands before a user's header in every active message: who sent it, and its number among
- *  those of that lane to that peer, xor the receiver's cookie, which its address tells: what comes
- *  from another job has an impossible number.
+ *  those of that context to that peer, xor the receiver's cookie, which its address tells: what
+ *  comes from another job has an impossible number.
  *
  *  The compact form is the second word alone, source and the last bits of the number in one. It is
- *  used where the source fits into 17 bits (up to 2 ranks of 8192 lanes, 1024 of 32, and so on), so
- *  that a short call and all its headers stay in one cache line of UCX's shared-memory queues. */
+ *  used where the source fits into 17 bits (up to 2 ranks of 8192 contexts, 1024 of 32, and so on),
+ *  so that a short call and all its headers stay in one cache line of UCX's shared-memory
+ *  queues. */
 typedef struct {
-    /* rank in the low 20 bits, above it the lane, and in two bits which opening of it */
+    /* rank in the low 20 bits, above it the context, and in two bits which opening of it */
     uint32_t source;
     uint32_t number;
 } pgasi_ucx_am_prefix_t;
 
-/* What a lane calls itself in messages of its n-th opening. */
-static inline uint32_t pgasi_ucx_source(int rank, int lane, unsigned n)
+/* What a context calls itself in messages of its n-th opening. */
+static inline uint32_t pgasi_ucx_source(int rank, int ctx, unsigned n)
 {
-    return (uint32_t)rank | ((uint32_t)lane * PGASI_UCX_OPENINGS + n % PGASI_UCX_OPENINGS)
+    return (uint32_t)rank | ((uint32_t)ctx * PGASI_UCX_OPENINGS + n % PGASI_UCX_OPENINGS)
                                 << PGASI_UCX_RANK_BITS;
 }
 
@@ -84,7 +85,7 @@ typedef struct pgasi_ucx_send {
 
 /** Ours, at the start of every UCX request; written when an operation does not complete at once. */
 typedef struct pgasi_ucx_request {
-    pgasi_ucx_lane_t *lane;
+    pgasi_ucx_ctx_t *ctx;
     pgasi_tp_comp_t *comp;
     void *extra;     /* send, part of a flush, or entry of a journal */
     uint32_t n_lost; /* of the endpoint, when an entry was issued */
@@ -119,12 +120,12 @@ typedef struct {
 
 struct pgasi_ucx_ep {
     ucp_ep_h ep;
-    pgasi_ucx_lane_t *lane;
+    pgasi_ucx_ctx_t *ctx;
     int peer;
     bool dead;     /* set by any thread, relaxed */
     bool used;     /* something was ever issued, messages apart */
     bool dirty;    /* puts or atomics since the last flush began */
-    bool active;   /* in the lane's list: dirty or being flushed */
+    bool active;   /* in the context's list: dirty or being flushed */
     int n_flushes; /* under way */
     uint32_t am_source;
     bool am_compact; /* am_source is the compact one */
@@ -139,7 +140,7 @@ struct pgasi_ucx_ep {
     pgasi_ucx_request_t *fetches; /* fetching atomics under way */
     pgasi_tp_comp_t posts_comp;
     pgasi_ucx_ep_t *active_next, **active_back;
-    pgasi_ucx_ep_t *next; /* all endpoints of the lane */
+    pgasi_ucx_ep_t *next; /* all endpoints of the context */
     void *close_request;
     pgasi_ucx_journal_t journal;
 };
@@ -151,7 +152,7 @@ struct pgasi_ucx_ep {
 
 /** A flush under way: completes when n_parts reaches zero. */
 struct pgasi_ucx_flush {
-    pgasi_ucx_lane_t *lane;
+    pgasi_ucx_ctx_t *ctx;
     pgasi_tp_comp_t *comp;
     int peer; /* or PGASI_TP_ALL_PEERS */
     pgas_status_t status;
@@ -167,8 +168,8 @@ struct pgasi_ucx_flush_part {
     pgasi_ucx_flush_part_t *next;
 };
 
-struct pgasi_ucx_lane {
-    pgasi_tp_lane_t super;
+struct pgasi_ucx_ctx {
+    pgasi_tp_ctx_t super;
     pgasi_ucx_t *tp;
     int index;
     ucp_worker_h worker;
@@ -191,7 +192,7 @@ struct pgasi_ucx_lane {
     pgasi_pool_t flush_parts;
     pgasi_pool_t small_entries, large_entries; /* of journals */
     pgasi_ucx_flush_t *running;
-    pgasi_ucx_rx_t *rx; /* lane 0 only */
+    pgasi_ucx_rx_t *rx; /* context 0 only */
     uint32_t n_ready;   /* messages that wait only for the next progress */
     unsigned gate;      /* 0: messages may be shown now; else why not (PGASI_UCX_GATE_*) */
     uint32_t fence;     /* counts fences */
@@ -210,21 +211,21 @@ struct pgasi_ucx {
     char detail[128];
     const void *(*addr_of)(void *arg, int rank);
     void *addr_arg;
-    void *address; /* header and UCX address of lane 0, one block */
+    void *address; /* header and UCX address of context 0, one block */
     size_t address_bytes;
     unsigned char *dead; /* n_ranks: PGASI_UCX_DEAD, PGASI_UCX_REOPENED */
     bool closing;
     int warned_key;
     int told_files;       /* logged: no file is left for a connection */
-    int told_lane;        /* logged: a lane could not be opened */
+    int told_ctx;         /* logged: a context could not be opened */
     int told_connect;     /* logged: a connection could not be opened */
-    pthread_mutex_t lock; /* lanes */
-    pgasi_ucx_lane_t *lanes[PGASI_UCX_LANES_MAX];
-    /* by rank: how often a lane of this index was opened for messages */
-    unsigned char *n_openings[PGASI_UCX_LANES_MAX];
+    pthread_mutex_t lock; /* contexts */
+    pgasi_ucx_ctx_t *ctxs[PGASI_UCX_CTXS_MAX];
+    /* by rank: how often a context of this index was opened for messages */
+    unsigned char *n_openings[PGASI_UCX_CTXS_MAX];
 };
 
-/** A peer's memory as one lane sees it. */
+/** A peer's memory as one context sees it. */
 struct pgasi_ucx_key {
     pgasi_tp_key_t super;
     pgasi_ucx_ep_t *ep;
@@ -249,9 +250,9 @@ static inline pgasi_ucx_t *pgasi_ucx_of(pgasi_tp_t *tp)
 {
     return (pgasi_ucx_t *)(void *)tp;
 }
-static inline pgasi_ucx_lane_t *pgasi_ucx_lane_of(pgasi_tp_lane_t *lane)
+static inline pgasi_ucx_ctx_t *pgasi_ucx_ctx_of(pgasi_tp_ctx_t *ctx)
 {
-    return (pgasi_ucx_lane_t *)(void *)lane;
+    return (pgasi_ucx_ctx_t *)(void *)ctx;
 }
 static inline pgasi_ucx_key_t *pgasi_ucx_key_of(pgasi_tp_key_t *key)
 {
@@ -288,25 +289,25 @@ pgas_status_t pgasi_ucx_failed_again(int *told, ucs_status_t status, const char 
 /* context.c */
 extern const pgasi_tp_ops_t pgasi_ucx_table;
 
-/* lane.c */
-pgas_status_t pgasi_ucx_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p);
-pgas_status_t pgasi_ucx_lane_drain(pgasi_tp_lane_t *lane);
-void pgasi_ucx_lane_close(pgasi_tp_lane_t *lane);
+/* ctx.c */
+pgas_status_t pgasi_ucx_ctx_open(pgasi_tp_t *tp, int index, pgasi_tp_ctx_t **ctx_p);
+pgas_status_t pgasi_ucx_ctx_drain(pgasi_tp_ctx_t *ctx);
+void pgasi_ucx_ctx_close(pgasi_tp_ctx_t *ctx);
 pgas_status_t pgasi_ucx_address(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
-int pgasi_ucx_progress(pgasi_tp_lane_t *lane);
-pgas_status_t pgasi_ucx_event_fd(pgasi_tp_lane_t *lane, int *fd_p);
-pgas_status_t pgasi_ucx_arm(pgasi_tp_lane_t *lane);
-pgas_status_t pgasi_ucx_wake(pgasi_tp_lane_t *lane);
+int pgasi_ucx_progress(pgasi_tp_ctx_t *ctx);
+pgas_status_t pgasi_ucx_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p);
+pgas_status_t pgasi_ucx_arm(pgasi_tp_ctx_t *ctx);
+pgas_status_t pgasi_ucx_wake(pgasi_tp_ctx_t *ctx);
 
 /* endpoint.c */
-pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_lane_t *lane, int peer, pgasi_ucx_ep_t **ep_p);
-/** Begin to close all endpoints of the lane; n_closing are on their way then. */
-void pgasi_ucx_eps_begin_close(pgasi_ucx_lane_t *lane);
+pgas_status_t pgasi_ucx_ep_open(pgasi_ucx_ctx_t *ctx, int peer, pgasi_ucx_ep_t **ep_p);
+/** Begin to close all endpoints of the context; n_closing are on their way then. */
+void pgasi_ucx_eps_begin_close(pgasi_ucx_ctx_t *ctx);
 /** Wait no longer for those that are on their way. */
-void pgasi_ucx_eps_give_up(pgasi_ucx_lane_t *lane);
+void pgasi_ucx_eps_give_up(pgasi_ucx_ctx_t *ctx);
 /** After the worker is destroyed. */
-void pgasi_ucx_eps_free(pgasi_ucx_lane_t *lane);
-/** Mark a peer as dead on all lanes. */
+void pgasi_ucx_eps_free(pgasi_ucx_ctx_t *ctx);
+/** Mark a peer as dead on all contexts. */
 void pgasi_ucx_peer_dead(pgasi_tp_t *tp, int peer);
 /** The same; logs and tells the owner the first time. */
 void pgasi_ucx_peer_gone(pgasi_ucx_t *tp, int peer, const char *why);
@@ -321,17 +322,16 @@ static inline bool pgasi_ucx_is_dead(const pgasi_ucx_ep_t *ep)
     return PGAS_UNLIKELY(__atomic_load_n(&ep->dead, __ATOMIC_RELAXED));
 }
 
-static inline pgas_status_t pgasi_ucx_ep_get(pgasi_ucx_lane_t *lane, int peer,
-                                             pgasi_ucx_ep_t **ep_p)
+static inline pgas_status_t pgasi_ucx_ep_get(pgasi_ucx_ctx_t *ctx, int peer, pgasi_ucx_ep_t **ep_p)
 {
-    if (PGAS_UNLIKELY(peer < 0 || peer >= lane->tp->opts.n_ranks))
+    if (PGAS_UNLIKELY(peer < 0 || peer >= ctx->tp->opts.n_ranks))
         return PGAS_ERR_RANGE;
-    pgasi_ucx_ep_t *ep = lane->eps[peer];
+    pgasi_ucx_ep_t *ep = ctx->eps[peer];
     if (PGAS_LIKELY(ep)) {
         *ep_p = ep;
         return PGAS_OK;
     }
-    return pgasi_ucx_ep_open(lane, peer, ep_p);
+    return pgasi_ucx_ep_open(ctx, peer, ep_p);
 }
 
 /* memory.c */
@@ -342,18 +342,18 @@ pgas_status_t pgasi_ucx_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
 void pgasi_ucx_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
 pgas_status_t pgasi_ucx_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer,
                                  size_t *bytes_io);
-pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer,
-                                   size_t bytes, pgasi_tp_key_t **key_p);
+pgas_status_t pgasi_ucx_key_unpack(pgasi_tp_ctx_t *ctx, int peer, const void *buffer, size_t bytes,
+                                   pgasi_tp_key_t **key_p);
 pgas_status_t pgasi_ucx_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
 void pgasi_ucx_key_release(pgasi_tp_key_t *key);
 
 /* rma.c, amo.c */
-pgas_status_t pgasi_ucx_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+pgas_status_t pgasi_ucx_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                             uint64_t remote_addr, const void *src, size_t bytes,
                             pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_ucx_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+pgas_status_t pgasi_ucx_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                             uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_ucx_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+pgas_status_t pgasi_ucx_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                             uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                             uint64_t compare, void *result, pgasi_tp_comp_t *comp);
 /** Fail the fetching atomics of an endpoint, which UCX forgets when it fails. */
@@ -363,16 +363,17 @@ void pgasi_ucx_fail_old_fetches(pgasi_ucx_ep_t *ep, pgas_status_t status);
 /** The callback of puts and gets. */
 void pgasi_ucx_op_done(void *request, ucs_status_t status, void *unused);
 
-/** Call what was given with an operation; not of a lane that is given up, where it may be gone. */
-static inline void pgasi_ucx_tell(const pgasi_ucx_lane_t *lane, pgasi_tp_comp_t *comp,
+/** Call what was given with an operation; not of a context that is given up, where it may be
+ *  gone. */
+static inline void pgasi_ucx_tell(const pgasi_ucx_ctx_t *ctx, pgasi_tp_comp_t *comp,
                                   pgas_status_t status)
 {
-    if (comp && lane->phase != PGASI_UCX_GIVEN_UP)
+    if (comp && ctx->phase != PGASI_UCX_GIVEN_UP)
         comp->fn(comp, status);
 }
 
 /** Turn what UCX returned for an operation into a status; keeps what the callback needs. */
-static inline pgas_status_t pgasi_ucx_posted(pgasi_ucx_lane_t *lane, ucs_status_ptr_t ptr,
+static inline pgas_status_t pgasi_ucx_posted(pgasi_ucx_ctx_t *ctx, ucs_status_ptr_t ptr,
                                              pgasi_tp_comp_t *comp)
 {
     if (PGAS_LIKELY(!ptr))
@@ -380,37 +381,36 @@ static inline pgas_status_t pgasi_ucx_posted(pgasi_ucx_lane_t *lane, ucs_status_
     if (PGAS_UNLIKELY(UCS_PTR_IS_ERR(ptr)))
         return pgasi_ucx_status(UCS_PTR_STATUS(ptr));
     pgasi_ucx_request_t *request = ptr;
-    request->lane = lane;
+    request->ctx = ctx;
     request->comp = comp;
-    lane->n_pending++;
+    ctx->n_pending++;
     return PGAS_INPROGRESS;
 }
 
 /** Refuse an operation through a key before UCX sees it. */
-static inline pgas_status_t pgasi_ucx_check(const pgasi_ucx_lane_t *lane,
-                                            const pgasi_ucx_key_t *key, int peer,
-                                            uint64_t remote_addr, size_t bytes)
+static inline pgas_status_t pgasi_ucx_check(const pgasi_ucx_ctx_t *ctx, const pgasi_ucx_key_t *key,
+                                            int peer, uint64_t remote_addr, size_t bytes)
 {
     if (PGAS_UNLIKELY(bytes > key->bytes || remote_addr - key->base > key->bytes - bytes))
         return PGAS_ERR_RANGE;
-    if (PGAS_UNLIKELY(key->ep->peer != peer || key->ep->lane != lane))
+    if (PGAS_UNLIKELY(key->ep->peer != peer || key->ep->ctx != ctx))
         return PGAS_ERR_INVALID;
     if (pgasi_ucx_is_dead(key->ep))
         return PGAS_ERR_PEER;
-    return PGAS_LIKELY(lane->n_pending < PGASI_UCX_PENDING_MAX) ? PGAS_OK : PGAS_ERR_AGAIN;
+    return PGAS_LIKELY(ctx->n_pending < PGASI_UCX_PENDING_MAX) ? PGAS_OK : PGAS_ERR_AGAIN;
 }
 
 /* flush.c */
-pgas_status_t pgasi_ucx_fence(pgasi_tp_lane_t *lane);
-pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_lane_t *lane, int peer, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_ucx_fence(pgasi_tp_ctx_t *ctx);
+pgas_status_t pgasi_ucx_flush_peer(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
 void pgasi_ucx_activate(pgasi_ucx_ep_t *ep);
 /** A message without completion of its own is done: flushes may be waiting for it. */
-void pgasi_ucx_send_flushed(pgasi_ucx_lane_t *lane, int peer, uint64_t mark);
+void pgasi_ucx_send_flushed(pgasi_ucx_ctx_t *ctx, int peer, uint64_t mark);
 
 /** Whether a store of our own would overtake what a fence put before it. */
-static inline bool pgasi_ucx_must_wait(const pgasi_ucx_lane_t *lane)
+static inline bool pgasi_ucx_must_wait(const pgasi_ucx_ctx_t *ctx)
 {
-    return PGAS_UNLIKELY(lane->n_fences > 0);
+    return PGAS_UNLIKELY(ctx->n_fences > 0);
 }
 
 /** One part of a flush has ended. */
@@ -425,7 +425,7 @@ static inline void pgasi_ucx_dirty(pgasi_ucx_ep_t *ep)
 }
 
 /* am.c */
-pgas_status_t pgasi_ucx_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes,
+pgas_status_t pgasi_ucx_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                            const void *data, size_t bytes, pgasi_tp_comp_t *comp);
 
 /* journal.c */
@@ -449,20 +449,20 @@ void pgasi_ucx_journal_forget_key(pgasi_ucx_key_t *key);
 /** The connection is lost. */
 void pgasi_ucx_journal_lost(pgasi_ucx_ep_t *ep, ucs_status_t status);
 /** Reopens lost connections and ends operations to dead peers. Not inside callbacks of UCX. */
-int pgasi_ucx_repair(pgasi_ucx_lane_t *lane);
-/** The lane's pools of entries. */
-void pgasi_ucx_journal_pools(pgasi_ucx_lane_t *lane);
+int pgasi_ucx_repair(pgasi_ucx_ctx_t *ctx);
+/** The context's pools of entries. */
+void pgasi_ucx_journal_pools(pgasi_ucx_ctx_t *ctx);
 /** Connect an endpoint, for the first time or again. */
 ucs_status_t pgasi_ucx_connect(pgasi_ucx_ep_t *ep);
 
 /* am_recv.c */
-pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_lane_t *lane);
+pgas_status_t pgasi_ucx_rx_open(pgasi_ucx_ctx_t *ctx);
 /** Show nothing from now on, and give UCX its memory back; close comes after the worker is
  *  destroyed. */
-void pgasi_ucx_rx_stop(pgasi_ucx_lane_t *lane);
-void pgasi_ucx_rx_close(pgasi_ucx_lane_t *lane);
+void pgasi_ucx_rx_stop(pgasi_ucx_ctx_t *ctx);
+void pgasi_ucx_rx_close(pgasi_ucx_ctx_t *ctx);
 /** Deliver what came in while nobody was allowed to look (messages to oneself). */
-int pgasi_ucx_rx_deliver(pgasi_ucx_lane_t *lane);
-void pgasi_ucx_am_release(pgasi_tp_lane_t *lane, void *data);
+int pgasi_ucx_rx_deliver(pgasi_ucx_ctx_t *ctx);
+void pgasi_ucx_am_release(pgasi_tp_ctx_t *ctx, void *data);
 
 #endif

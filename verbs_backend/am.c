@@ -1,7 +1,7 @@
-/* Sending active messages: SENDs into the receive buffers of the peer's lane 0, small ones inside
- * of the queue entry. What is larger than a receive buffer goes in pieces, one behind the other on
- * the same queue pair, and is put together there. Order per lane and peer is that of the queue
- * pair. */
+/* Sending active messages: SENDs into the receive buffers of the peer's context 0, small ones
+ * inside of the queue entry. What is larger than a receive buffer goes in pieces, one behind the
+ * other on the same queue pair, and is put together there. Order per context and peer is that of
+ * the queue pair. */
 #include "verbs_backend/transport.h"
 
 #define PREFIX sizeof(pgasi_verbs_prefix_t)
@@ -32,7 +32,7 @@ static pgas_status_t send(pgasi_verbs_ep_t *ep, const char *from, size_t bytes,
                           pgasi_verbs_buffer_t *buffer)
 {
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)from, (uint32_t)bytes,
-                               buffer != NULL ? ep->lane->buffer_mem.lkey : 0 };
+                               buffer != NULL ? ep->ctx->buffer_mem.lkey : 0 };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_SEND,
                                      .flags = buffer != NULL ? 0 : PGAS_VERBS_INLINE,
                                      .spans = &span,
@@ -49,9 +49,9 @@ pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *
         char in_place[PGASI_VERBS_INLINE];
         pgasi_verbs_buffer_t *buffer = NULL;
         if (bytes > sizeof in_place) {
-            buffer = pgasi_verbs_buffer_take(ep->lane, bytes);
+            buffer = pgasi_verbs_buffer_take(ep->ctx, bytes);
             if (!buffer) {
-                pgasi_verbs_reclaim(ep->lane);
+                pgasi_verbs_reclaim(ep->ctx);
                 return PGAS_ERR_AGAIN;
             }
         }
@@ -65,13 +65,13 @@ pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_verbs_am(pgasi_tp_lane_t *tp_lane, int peer, const void *header,
+pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *tp_ctx, int peer, const void *header,
                              size_t header_bytes, const void *data, size_t bytes,
                              pgasi_tp_comp_t *comp)
 {
-    pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(tp_lane);
+    pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);
     pgasi_verbs_ep_t *ep;
-    pgas_status_t status = pgasi_verbs_ep_get(lane, peer, &ep);
+    pgas_status_t status = pgasi_verbs_ep_get(ctx, peer, &ep);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
     if (PGAS_UNLIKELY(header_bytes > PGASI_TP_AM_HEADER_MAX || bytes > UINT32_MAX))

@@ -1,6 +1,6 @@
 /* Atomics. The card does additions and compare-and-swaps of 8 bytes where it does them atomically
  * with the CPUs, and where the owner's memory is such that it can (memory that the transport
- * allocated). All others are questions to the owner's lane 0, which are answered in the order of
+ * allocated). All others are questions to the owner's context 0, which are answered in the order of
  * asking, by a write into a slot of ours. */
 #include "verbs_backend/transport.h"
 
@@ -46,10 +46,10 @@ uint64_t pgasi_verbs_apply(void *word, pgasi_amo_t op, size_t bytes, uint64_t op
 pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 {
     bool fetches = todo->u.amo.result != NULL;
-    if (fetches && todo->slot == 0 && !pgasi_verbs_slot_take(ep->lane, &todo->slot))
+    if (fetches && todo->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &todo->slot))
         return PGAS_ERR_AGAIN;
-    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&ep->lane->slots[todo->slot].result, 8,
-                               ep->lane->slot_mem.lkey };
+    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&ep->ctx->slots[todo->slot].result, 8,
+                               ep->ctx->slot_mem.lkey };
     pgas_verbs_request_t request = { .op = todo->op == PGASI_AMO_ADD ? PGAS_VERBS_FADD
                                                                      : PGAS_VERBS_CSWAP,
                                      .flags = fetches ? PGAS_VERBS_SIGNAL : 0,
@@ -70,7 +70,7 @@ pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t 
         pgasi_verbs_prefix_t prefix;
         pgasi_verbs_question_t question;
     } message;
-    if (todo->slot == 0 && !pgasi_verbs_slot_take(ep->lane, &todo->slot))
+    if (todo->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &todo->slot))
         return PGAS_ERR_AGAIN;
     bool compares = todo->op == PGASI_AMO_CSWAP;
     message.prefix = (pgasi_verbs_prefix_t){ .cookie = ep->cookie,
@@ -78,7 +78,7 @@ pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t 
                                              .kind = PGASI_VERBS_ATOMIC,
                                              .header_bytes = (uint8_t)todo->bytes,
                                              .op = todo->op,
-                                             .bytes = ep->lane->question + 1 };
+                                             .bytes = ep->ctx->question + 1 };
     message.question = (pgasi_verbs_question_t){ .addr = todo->remote_addr,
                                                  .operand = todo->u.amo.operand,
                                                  .mem = todo->name,
@@ -92,7 +92,7 @@ pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t 
     pgas_status_t status = pgasi_verbs_post(ep, &request, NULL);
     if (status != PGAS_OK)
         return status;
-    todo->number = ++ep->lane->question;
+    todo->number = ++ep->ctx->question;
     return PGAS_INPROGRESS;
 }
 
@@ -102,7 +102,7 @@ int pgasi_verbs_take_answers(pgasi_verbs_ep_t *ep)
     int n = 0;
     while (ep->answers.first) {
         pgasi_verbs_todo_t *todo = ep->answers.first;
-        const pgasi_verbs_answer_t *slot = &ep->lane->slots[todo->slot];
+        const pgasi_verbs_answer_t *slot = &ep->ctx->slots[todo->slot];
         uint64_t check = __atomic_load_n(&slot->check, __ATOMIC_ACQUIRE);
         if (check == 0)
             break;
@@ -120,14 +120,14 @@ int pgasi_verbs_take_answers(pgasi_verbs_ep_t *ep)
     return n;
 }
 
-pgas_status_t pgasi_verbs_amo(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *tp_key,
+pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
                               uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
-    pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(tp_lane);
+    pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);
     const pgasi_verbs_key_t *key = pgasi_verbs_key_of(tp_key);
     pgasi_verbs_ep_t *ep;
-    pgas_status_t status = pgasi_verbs_check(lane, key, peer, remote_addr, bytes, &ep);
+    pgas_status_t status = pgasi_verbs_check(ctx, key, peer, remote_addr, bytes, &ep);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
     if ((bytes != 4 && bytes != 8) || remote_addr % bytes != 0 || (unsigned)op > PGASI_AMO_CSWAP ||

@@ -18,7 +18,7 @@ if HAVE_MLX5DV
 verbs_low_sources += %D%/prm.h %D%/prm.c %D%/mlx5.h %D%/mlx5_qp.c %D%/provider_mlx5.c
 endif
 verbs_transport_sources = \
-	%D%/transport.h %D%/tp.c %D%/lane.c %D%/endpoint.c %D%/wire.c %D%/memory.c %D%/bounce.c %D%/todo.c %D%/rma.c %D%/amo.c \
+	%D%/transport.h %D%/tp.c %D%/ctx.c %D%/endpoint.c %D%/wire.c %D%/memory.c %D%/bounce.c %D%/todo.c %D%/rma.c %D%/amo.c \
 	%D%/flush.c %D%/am.c %D%/receive.c %D%/lost.c
 
 libpgas_core_la_SOURCES += $(verbs_low_sources) $(verbs_transport_sources)

@@ -133,24 +133,24 @@ bool pgasi_verbs_mem_has(const pgasi_verbs_tp_t *tp, uint32_t name, uint64_t add
            holds(tp->mems[place], addr, bytes);
 }
 
-uint32_t pgasi_verbs_lkey_of(pgasi_verbs_lane_t *lane, const void *addr, uint64_t bytes)
+uint32_t pgasi_verbs_lkey_of(pgasi_verbs_ctx_t *ctx, const void *addr, uint64_t bytes)
 {
-    pgasi_verbs_tp_t *tp = lane->tp;
+    pgasi_verbs_tp_t *tp = ctx->tp;
     const char *from = addr;
     uint32_t version = __atomic_load_n(&tp->mem_version, __ATOMIC_ACQUIRE);
-    if (lane->last_mem.version == version && from >= lane->last_mem.from &&
-        from < lane->last_mem.to && bytes <= (uint64_t)(lane->last_mem.to - from))
-        return lane->last_mem.lkey;
+    if (ctx->last_mem.version == version && from >= ctx->last_mem.from && from < ctx->last_mem.to &&
+        bytes <= (uint64_t)(ctx->last_mem.to - from))
+        return ctx->last_mem.lkey;
     uint32_t lkey = 0;
     pthread_mutex_lock(&tp->lock);
     for (uint32_t i = 0; i < tp->n_mems && lkey == 0; i++) {
         if (holds(tp->mems[i], (uint64_t)(uintptr_t)addr, bytes)) {
             const pgas_verbs_mem_t *mem = &tp->mems[i]->mem;
             lkey = mem->lkey;
-            lane->last_mem.from = mem->addr;
-            lane->last_mem.to = (const char *)mem->addr + mem->bytes;
-            lane->last_mem.lkey = lkey;
-            lane->last_mem.version = tp->mem_version;
+            ctx->last_mem.from = mem->addr;
+            ctx->last_mem.to = (const char *)mem->addr + mem->bytes;
+            ctx->last_mem.lkey = lkey;
+            ctx->last_mem.version = tp->mem_version;
         }
     }
     pthread_mutex_unlock(&tp->lock);
@@ -204,15 +204,15 @@ static bool is_key(const void *buffer, size_t bytes, packed_key_t *key_p)
            key_p->check == key_check(key_p, (const char *)buffer + sizeof *key_p);
 }
 
-pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer,
+pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_ctx_t *tp_ctx, int peer, const void *buffer,
                                      size_t bytes, pgasi_tp_key_t **key_p)
 {
-    pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(tp_lane);
+    pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);
     packed_key_t packed;
-    if (peer < 0 || peer >= lane->tp->opts.n_ranks)
+    if (peer < 0 || peer >= ctx->tp->opts.n_ranks)
         return PGAS_ERR_RANGE;
     if (!is_key(buffer, bytes, &packed)) {
-        pgasi_warn_once(&lane->tp->warned_key, "verbs",
+        pgasi_warn_once(&ctx->tp->warned_key, "verbs",
                         "%zu bytes from rank %d are no key of this transport", bytes, peer);
         return PGAS_ERR_FORMAT;
     }
@@ -220,8 +220,8 @@ pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const v
     if (!key)
         return PGAS_ERR_NO_MEMORY;
     key->super.ops = &pgasi_verbs_table;
-    key->lane = lane;
-    key->tp = lane->tp;
+    key->ctx = ctx;
+    key->tp = ctx->tp;
     key->peer = peer;
     key->rkey = packed.rkey;
     key->name = packed.name;

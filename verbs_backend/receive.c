@@ -1,7 +1,7 @@
-/* Receiving, on lane 0: messages of all lanes of all peers come in over one shared receive queue,
- * into buffers of one size. A message that fits one is shown where it lies, if the consumer said
- * that he keeps nothing, else copied; larger ones are put together. Atomics are carried out here,
- * and answered on the queue pair on which they came. Buffers go back in batches.
+/* Receiving, on context 0: messages of all contexts of all peers come in over one shared receive
+ * queue, into buffers of one size. A message that fits one is shown where it lies, if the consumer
+ * said that he keeps nothing, else copied; larger ones are put together. Atomics are carried out
+ * here, and answered on the queue pair on which they came. Buffers go back in batches.
  *
  * What comes in is checked: the cookie, the number of the queue pair and that it is this one,
  * sizes; what does not fit is dropped, counted and logged once. */
@@ -17,11 +17,11 @@ typedef struct answer {
     pgasi_verbs_answer_t answer;
 } answer_t;
 
-/** Our end of a queue pair that a lane of a peer sends on. */
+/** Our end of a queue pair that a context of a peer sends on. */
 typedef struct inbound {
     struct inbound *rung_next; /* those with answers that the card does not know yet */
     bool to_ring, leaving;
-    int rank, lane;
+    int rank, ctx;
     uint32_t number;
     pgas_verbs_qp_t *qp;
     pgas_verbs_tx_t *tx; /* made with the first answer */
@@ -68,10 +68,10 @@ static void drop(pgasi_verbs_receiver_t *receiver, const char *why)
 
 /* ---- messages ---- */
 
-static void show(pgasi_verbs_lane_t *lane, const inbound_t *inbound, const void *header,
+static void show(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const void *header,
                  size_t header_bytes, void *data, size_t bytes, bool ours)
 {
-    const pgasi_tp_opts_t *opts = &lane->tp->opts;
+    const pgasi_tp_opts_t *opts = &ctx->tp->opts;
     const pgasi_tp_am_t am = { .header = header,
                                .header_bytes = header_bytes,
                                .data = data,
@@ -82,34 +82,34 @@ static void show(pgasi_verbs_lane_t *lane, const inbound_t *inbound, const void 
         free(data);
 }
 
-void pgasi_verbs_am_release(pgasi_tp_lane_t *lane, void *data)
+void pgasi_verbs_am_release(pgasi_tp_ctx_t *ctx, void *data)
 {
-    (void)lane;
+    (void)ctx;
     free(data);
 }
 
 /* All of it is here. */
-static void on_whole(pgasi_verbs_lane_t *lane, const inbound_t *inbound, const void *header,
+static void on_whole(pgasi_verbs_ctx_t *ctx, const inbound_t *inbound, const void *header,
                      size_t header_bytes, char *data, size_t bytes)
 {
-    if (PGAS_LIKELY(lane->tp->opts.am_in_passing)) {
-        show(lane, inbound, header, header_bytes, data, bytes, false);
+    if (PGAS_LIKELY(ctx->tp->opts.am_in_passing)) {
+        show(ctx, inbound, header, header_bytes, data, bytes, false);
         return;
     }
     char *copy = malloc(PGASI_MAX(bytes, 1u));
     if (!copy) {
-        drop(lane->receiver, "no memory is left");
+        drop(ctx->receiver, "no memory is left");
         return;
     }
     memcpy(copy, data, bytes);
-    show(lane, inbound, header, header_bytes, copy, bytes, true);
+    show(ctx, inbound, header, header_bytes, copy, bytes, true);
 }
 
 /* One more piece of what is put together. */
-static void on_piece(pgasi_verbs_lane_t *lane, inbound_t *inbound, const char *data, size_t bytes)
+static void on_piece(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, const char *data, size_t bytes)
 {
     if (!inbound->large.under_way || bytes > inbound->large.bytes - inbound->large.at) {
-        drop(lane->receiver, "a piece that belongs to nothing");
+        drop(ctx->receiver, "a piece that belongs to nothing");
         return;
     }
     if (inbound->large.data)
@@ -120,32 +120,32 @@ static void on_piece(pgasi_verbs_lane_t *lane, inbound_t *inbound, const char *d
         inbound->large.under_way = false;
         inbound->large.data = NULL;
         if (whole) {
-            show(lane, inbound, inbound->large.header, inbound->large.header_bytes, whole,
+            show(ctx, inbound, inbound->large.header, inbound->large.header_bytes, whole,
                  inbound->large.bytes, true);
         }
     }
 }
 
-static void on_message(pgasi_verbs_lane_t *lane, inbound_t *inbound,
+static void on_message(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
                        const pgasi_verbs_prefix_t *prefix, char *body, size_t bytes)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     size_t header_room = PGASI_ALIGN_UP(prefix->header_bytes, 8);
     if (prefix->header_bytes > PGASI_TP_AM_HEADER_MAX || bytes < header_room ||
         bytes - header_room > prefix->bytes || inbound->large.under_way) {
         drop(receiver, "it is malformed");
         return;
     }
-    bool too_large = prefix->bytes > lane->tp->opts.am_data_max;
+    bool too_large = prefix->bytes > ctx->tp->opts.am_data_max;
     if (PGAS_UNLIKELY(too_large) && receiver->n_too_large++ == 0) {
         PGASI_WARN("verbs",
                    "dropped a message of %u bytes (limit %zu); further ones are only counted",
-                   prefix->bytes, lane->tp->opts.am_data_max);
+                   prefix->bytes, ctx->tp->opts.am_data_max);
     }
     bytes -= header_room;
     if (PGAS_LIKELY(bytes == prefix->bytes)) {
         if (!too_large)
-            on_whole(lane, inbound, body, prefix->header_bytes, body + header_room, bytes);
+            on_whole(ctx, inbound, body, prefix->header_bytes, body + header_room, bytes);
         return;
     }
     inbound->large.under_way = true;
@@ -156,19 +156,19 @@ static void on_message(pgasi_verbs_lane_t *lane, inbound_t *inbound,
     inbound->large.data = too_large ? NULL : malloc(prefix->bytes);
     if (!too_large && !inbound->large.data)
         drop(receiver, "no memory is left");
-    on_piece(lane, inbound, body + header_room, bytes);
+    on_piece(ctx, inbound, body + header_room, bytes);
 }
 
 /* ---- atomics ---- */
 
 /* @return false: not now, for want of room or of memory for the way back. A peer that has gone
  * needs no answer. */
-static bool post_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot,
+static bool post_answer(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slot,
                         const pgasi_verbs_answer_t *answer)
 {
     pgas_status_t status = PGAS_OK;
     if (!inbound->tx)
-        status = pgasi_verbs_lane_tx_open(lane, inbound->cq, inbound->qp, NULL, &inbound->tx);
+        status = pgasi_verbs_ctx_tx_open(ctx, inbound->cq, inbound->qp, NULL, &inbound->tx);
     if (status != PGAS_OK)
         return status != PGAS_ERR_NO_MEMORY;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)answer, sizeof *answer, 0 };
@@ -181,40 +181,40 @@ static bool post_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t s
     status = pgas_verbs_tx_post(inbound->tx, &request, NULL);
     if (!inbound->to_ring) {
         inbound->to_ring = true;
-        inbound->rung_next = lane->receiver->to_ring;
-        lane->receiver->to_ring = inbound;
+        inbound->rung_next = ctx->receiver->to_ring;
+        ctx->receiver->to_ring = inbound;
     }
     return status != PGAS_ERR_AGAIN;
 }
 
-static void give_answer(pgasi_verbs_lane_t *lane, inbound_t *inbound, uint32_t slot,
+static void give_answer(pgasi_verbs_ctx_t *ctx, inbound_t *inbound, uint32_t slot,
                         const pgasi_verbs_answer_t *answer)
 {
-    if (!inbound->owed && post_answer(lane, inbound, slot, answer))
+    if (!inbound->owed && post_answer(ctx, inbound, slot, answer))
         return;
     answer_t *owed = malloc(sizeof *owed);
     if (!owed)
         pgasi_fatal("verbs", "no memory for the answer to an atomic operation");
     *owed = (answer_t){ .slot = slot, .answer = *answer };
-    lane->receiver->n_owing += !inbound->owed;
+    ctx->receiver->n_owing += !inbound->owed;
     *inbound->owed_last = owed;
     inbound->owed_last = &owed->next;
 }
 
-static void on_atomic(pgasi_verbs_lane_t *lane, inbound_t *inbound,
+static void on_atomic(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
                       const pgasi_verbs_prefix_t *prefix, const char *body, size_t body_bytes)
 {
-    pgasi_verbs_tp_t *tp = lane->tp;
+    pgasi_verbs_tp_t *tp = ctx->tp;
     pgasi_verbs_question_t question = { 0 };
     size_t bytes = prefix->header_bytes, least = offsetof(pgasi_verbs_question_t, compare);
     if (body_bytes < (prefix->op == PGASI_AMO_CSWAP ? sizeof question : least) ||
         (bytes != 4 && bytes != 8) || prefix->op > PGASI_AMO_CSWAP) {
-        drop(lane->receiver, "an atomic operation that makes no sense");
+        drop(ctx->receiver, "an atomic operation that makes no sense");
         return;
     }
     memcpy(&question, body, PGASI_MIN(body_bytes, sizeof question));
     if (question.slot == 0 || question.slot >= PGASI_VERBS_SLOTS) {
-        drop(lane->receiver, "an atomic operation that cannot be answered");
+        drop(ctx->receiver, "an atomic operation that cannot be answered");
         return;
     }
     pgasi_verbs_answer_t answer = { 0, 0 };
@@ -227,19 +227,19 @@ static void on_atomic(pgasi_verbs_lane_t *lane, inbound_t *inbound,
     }
     pthread_mutex_unlock(&tp->lock);
     answer.check = pgasi_verbs_answer_check(answer.result, prefix->bytes, !good);
-    give_answer(lane, inbound, question.slot, &answer);
+    give_answer(ctx, inbound, question.slot, &answer);
 }
 
 /* Answers that found no room before. */
-static int pay(pgasi_verbs_lane_t *lane)
+static int pay(pgasi_verbs_ctx_t *ctx)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     int n = 0;
     for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_owing > 0; i++) {
         inbound_t *inbound = receiver->inbounds[i];
         while (inbound && inbound->owed) {
             answer_t *owed = inbound->owed;
-            if (!post_answer(lane, inbound, owed->slot, &owed->answer))
+            if (!post_answer(ctx, inbound, owed->slot, &owed->answer))
                 break;
             n++;
             inbound->owed = owed->next;
@@ -265,16 +265,16 @@ static void ring(pgasi_verbs_receiver_t *receiver)
 
 /* ---- queue pairs of peers ---- */
 
-static void close_inbound(pgasi_verbs_lane_t *lane, inbound_t *inbound)
+static void close_inbound(pgasi_verbs_ctx_t *ctx, inbound_t *inbound)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     receiver->n_leaving -= inbound->leaving;
     receiver->n_owing -= inbound->owed != NULL;
     receiver->inbounds[inbound->number] = NULL;
     if (inbound->tx)
-        pgasi_verbs_lane_tx_close(lane, inbound->cq, inbound->tx);
+        pgasi_verbs_ctx_tx_close(ctx, inbound->cq, inbound->tx);
     pgas_verbs_qp_close(inbound->qp);
-    pgasi_verbs_lane_cq_leave(lane, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
+    pgasi_verbs_ctx_cq_leave(ctx, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
     while (inbound->owed) {
         answer_t *owed = inbound->owed;
         inbound->owed = owed->next;
@@ -284,17 +284,17 @@ static void close_inbound(pgasi_verbs_lane_t *lane, inbound_t *inbound)
     free(inbound);
 }
 
-static void close_leaving(pgasi_verbs_lane_t *lane)
+static void close_leaving(pgasi_verbs_ctx_t *ctx)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     for (uint32_t i = 0; i < receiver->n_inbounds && receiver->n_leaving > 0; i++)
         if (receiver->inbounds[i] && receiver->inbounds[i]->leaving)
-            close_inbound(lane, receiver->inbounds[i]);
+            close_inbound(ctx, receiver->inbounds[i]);
 }
 
-void pgasi_verbs_dismiss(pgasi_verbs_lane_t *lane, int peer, uint32_t number)
+void pgasi_verbs_dismiss(pgasi_verbs_ctx_t *ctx, int peer, uint32_t number)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     for (uint32_t i = 0; i < receiver->n_inbounds; i++) {
         inbound_t *inbound = receiver->inbounds[i];
         if (inbound && inbound->rank == peer && !inbound->leaving &&
@@ -305,9 +305,9 @@ void pgasi_verbs_dismiss(pgasi_verbs_lane_t *lane, int peer, uint32_t number)
     }
 }
 
-pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_lane_t *lane, int cq)
+pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_ctx_t *ctx, int cq)
 {
-    const pgasi_verbs_receiver_t *receiver = lane->receiver;
+    const pgasi_verbs_receiver_t *receiver = ctx->receiver;
     for (uint32_t i = 0; i < receiver->n_inbounds; i++) {
         const inbound_t *inbound = receiver->inbounds[i];
         if (inbound && inbound->tx && inbound->cq == cq)
@@ -338,30 +338,30 @@ static inbound_t *add_inbound(pgasi_verbs_receiver_t *receiver)
     return inbound;
 }
 
-pgas_status_t pgasi_verbs_accept(pgasi_verbs_lane_t *lane, int peer, int peer_lane,
+pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
                                  const pgas_verbs_address_t *theirs, uint64_t slots_addr,
                                  uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
                                  uint32_t *inbound_p)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     inbound_t *inbound = add_inbound(receiver);
     if (!inbound)
         return PGAS_ERR_NO_MEMORY;
     inbound->rank = peer;
-    inbound->lane = peer_lane;
+    inbound->ctx = peer_ctx;
     inbound->slots_addr = slots_addr;
     inbound->slots_rkey = slots_rkey;
     pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
-    pgas_status_t status = pgasi_verbs_lane_cq(lane, PGASI_VERBS_INBOUND_DEPTH, &inbound->cq);
+    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, PGASI_VERBS_INBOUND_DEPTH, &inbound->cq);
     if (status != PGAS_OK)
         goto free_inbound;
-    opts.send_cq = lane->cqs[inbound->cq].cq;
+    opts.send_cq = ctx->cqs[inbound->cq].cq;
     opts.recv_cq = receiver->cq;
     opts.srq = receiver->srq;
     opts.send_depth = PGASI_VERBS_INBOUND_DEPTH;
     opts.send_spans = 1;
     opts.inline_max = sizeof(pgasi_verbs_answer_t);
-    status = pgas_verbs_qp_open(lane->tp->dev, &opts, &inbound->qp);
+    status = pgas_verbs_qp_open(ctx->tp->dev, &opts, &inbound->qp);
     if (status != PGAS_OK)
         goto leave_cq;
     status = pgas_verbs_qp_connect(inbound->qp, theirs);
@@ -374,11 +374,11 @@ pgas_status_t pgasi_verbs_accept(pgasi_verbs_lane_t *lane, int peer, int peer_la
 close_qp:
     pgas_verbs_qp_close(inbound->qp);
 leave_cq:
-    pgasi_verbs_lane_cq_leave(lane, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
+    pgasi_verbs_ctx_cq_leave(ctx, PGASI_VERBS_INBOUND_DEPTH, inbound->cq);
 free_inbound:
     free(inbound);
     if (status != PGAS_ERR_PEER) { /* of which its socket tells */
-        PGASI_ERROR("verbs", "connecting with lane %d of rank %d failed: %s", peer_lane, peer,
+        PGASI_ERROR("verbs", "connecting with context %d of rank %d failed: %s", peer_ctx, peer,
                     pgas_status_text(status));
     }
     return status;
@@ -404,10 +404,10 @@ static pgas_status_t give_buffers(const pgasi_verbs_receiver_t *receiver, const 
     return pgas_verbs_srq_recv(receiver->srq, recvs, n, NULL);
 }
 
-static void on_arrival(pgasi_verbs_lane_t *lane, const pgas_verbs_completion_t *completion,
+static void on_arrival(pgasi_verbs_ctx_t *ctx, const pgas_verbs_completion_t *completion,
                        char *buffer)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     pgasi_verbs_prefix_t prefix;
     if (completion->bytes < sizeof prefix || completion->bytes > receiver->stride) {
         drop(receiver, completion->bytes < sizeof prefix ? "it is too short"
@@ -417,7 +417,7 @@ static void on_arrival(pgasi_verbs_lane_t *lane, const pgas_verbs_completion_t *
     memcpy(&prefix, buffer, sizeof prefix);
     inbound_t *inbound =
         prefix.inbound < receiver->n_inbounds ? receiver->inbounds[prefix.inbound] : NULL;
-    if (prefix.cookie != lane->tp->address.cookie || !inbound ||
+    if (prefix.cookie != ctx->tp->address.cookie || !inbound ||
         (completion->qp && completion->qp != inbound->qp)) {
         drop(receiver, "it is of another job, or a fault");
         return;
@@ -426,22 +426,22 @@ static void on_arrival(pgasi_verbs_lane_t *lane, const pgas_verbs_completion_t *
     size_t bytes = completion->bytes - sizeof prefix;
     switch (prefix.kind) {
     case PGASI_VERBS_MESSAGE:
-        on_message(lane, inbound, &prefix, body, bytes);
+        on_message(ctx, inbound, &prefix, body, bytes);
         break;
     case PGASI_VERBS_MORE:
-        on_piece(lane, inbound, body, bytes);
+        on_piece(ctx, inbound, body, bytes);
         break;
     case PGASI_VERBS_ATOMIC:
-        on_atomic(lane, inbound, &prefix, body, bytes);
+        on_atomic(ctx, inbound, &prefix, body, bytes);
         break;
     default:
         drop(receiver, "its kind is unknown");
     }
 }
 
-int pgasi_verbs_receive(pgasi_verbs_lane_t *lane)
+int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     pgas_verbs_completion_t completions[BATCH];
     uint64_t used[BATCH];
     uint32_t n_used = 0;
@@ -455,22 +455,22 @@ int pgasi_verbs_receive(pgasi_verbs_lane_t *lane)
         if (completions[i].id >= receiver->n_buffers)
             continue;
         if (PGAS_LIKELY(completions[i].status == PGAS_OK))
-            on_arrival(lane, &completions[i], buffer_at(receiver, completions[i].id));
+            on_arrival(ctx, &completions[i], buffer_at(receiver, completions[i].id));
         used[n_used++] = completions[i].id;
     }
     if (n_used > 0 && give_buffers(receiver, used, n_used) != PGAS_OK)
         PGASI_ERROR("verbs", "giving back %u receive buffers failed", n_used);
     if (PGAS_UNLIKELY(receiver->n_owing > 0))
-        n_paid = pay(lane);
+        n_paid = pay(ctx);
     ring(receiver);
     if (PGAS_UNLIKELY(receiver->n_leaving > 0) && n == 0)
-        close_leaving(lane);
+        close_leaving(ctx);
     return n + n_paid;
 }
 
-bool pgasi_verbs_receiver_arm(pgasi_verbs_lane_t *lane)
+bool pgasi_verbs_receiver_arm(pgasi_verbs_ctx_t *ctx)
 {
-    return pgas_verbs_cq_arm(lane->receiver->cq, false) == PGAS_OK && lane->receiver->n_owing == 0;
+    return pgas_verbs_cq_arm(ctx->receiver->cq, false) == PGAS_OK && ctx->receiver->n_owing == 0;
 }
 
 static pgas_status_t fill(const pgasi_verbs_receiver_t *receiver)
@@ -487,9 +487,9 @@ static pgas_status_t fill(const pgasi_verbs_receiver_t *receiver)
     return status;
 }
 
-pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_lane_t *lane)
+pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_ctx_t *ctx)
 {
-    pgasi_verbs_tp_t *tp = lane->tp;
+    pgasi_verbs_tp_t *tp = ctx->tp;
     pgasi_verbs_receiver_t *receiver = calloc(1, sizeof *receiver);
     if (!receiver)
         return PGAS_ERR_NO_MEMORY;
@@ -510,12 +510,12 @@ pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_lane_t *lane)
     int fd;
     status = pgas_verbs_cq_fd(receiver->cq, &fd);
     if (status == PGAS_OK)
-        status = pgasi_verbs_lane_watch(lane, fd);
+        status = pgasi_verbs_ctx_watch(ctx, fd);
     if (status == PGAS_OK)
         status = fill(receiver);
     if (status != PGAS_OK)
         goto release_memory;
-    lane->receiver = receiver;
+    ctx->receiver = receiver;
     return PGAS_OK;
 release_memory:
     pgas_verbs_mem_release(tp->dev, &receiver->mem);
@@ -533,16 +533,16 @@ free_receiver:
     return status;
 }
 
-void pgasi_verbs_receiver_close(pgasi_verbs_lane_t *lane)
+void pgasi_verbs_receiver_close(pgasi_verbs_ctx_t *ctx)
 {
-    pgasi_verbs_receiver_t *receiver = lane->receiver;
+    pgasi_verbs_receiver_t *receiver = ctx->receiver;
     for (uint32_t i = 0; i < receiver->n_inbounds; i++)
         if (receiver->inbounds[i])
-            close_inbound(lane, receiver->inbounds[i]);
-    lane->receiver = NULL;
+            close_inbound(ctx, receiver->inbounds[i]);
+    ctx->receiver = NULL;
     pgas_verbs_srq_close(receiver->srq);
     pgas_verbs_cq_close(receiver->cq);
-    pgas_verbs_mem_release(lane->tp->dev, &receiver->mem);
+    pgas_verbs_mem_release(ctx->tp->dev, &receiver->mem);
     free(receiver->inbounds);
     free(receiver);
 }

@@ -4,19 +4,19 @@
  * done. */
 #include "verbs_backend/transport.h"
 
-pgas_status_t pgasi_verbs_check(pgasi_verbs_lane_t *lane, const pgasi_verbs_key_t *key, int peer,
+pgas_status_t pgasi_verbs_check(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_key_t *key, int peer,
                                 uint64_t remote_addr, size_t bytes, pgasi_verbs_ep_t **ep_p)
 {
     if (PGAS_UNLIKELY(bytes > key->bytes || remote_addr - key->base > key->bytes - bytes))
         return PGAS_ERR_RANGE;
-    if (PGAS_UNLIKELY(key->peer != peer || key->lane != lane))
+    if (PGAS_UNLIKELY(key->peer != peer || key->ctx != ctx))
         return PGAS_ERR_INVALID;
-    return pgasi_verbs_ep_get(lane, peer, ep_p);
+    return pgasi_verbs_ep_get(ctx, peer, ep_p);
 }
 
 static uint64_t piece_max(const pgasi_verbs_ep_t *ep)
 {
-    return PGASI_MIN(ep->lane->tp->dev->limits.message_max, PGASI_VERBS_PIECE_MAX);
+    return PGASI_MIN(ep->ctx->tp->dev->limits.message_max, PGASI_VERBS_PIECE_MAX);
 }
 
 /* Looked up once per operation; small ones are copied in any case. */
@@ -24,7 +24,7 @@ static void look_up(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 {
     if (!todo->looked) {
         todo->lkey = todo->bytes > PGASI_VERBS_SMALL
-                         ? pgasi_verbs_lkey_of(ep->lane, todo->local, todo->bytes)
+                         ? pgasi_verbs_lkey_of(ep->ctx, todo->local, todo->bytes)
                          : 0;
         todo->looked = true;
     }
@@ -34,7 +34,7 @@ static pgas_status_t put_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *t
                                uint32_t flags, pgasi_verbs_buffer_t *buffer)
 {
     const char *from = buffer != NULL ? buffer->data : todo->local + todo->at;
-    uint32_t lkey = buffer != NULL ? ep->lane->buffer_mem.lkey : todo->lkey;
+    uint32_t lkey = buffer != NULL ? ep->ctx->buffer_mem.lkey : todo->lkey;
     pgas_verbs_span_t span = { (uint64_t)(uintptr_t)from, (uint32_t)bytes, lkey };
     pgas_verbs_request_t request = { .op = PGAS_VERBS_WRITE,
                                      .flags = flags,
@@ -68,14 +68,14 @@ pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo
     if (todo->lkey != 0)
         return put_in_place(ep, todo);
     while (todo->at < todo->bytes) {
-        uint64_t bytes = PGASI_MIN(todo->bytes - todo->at, (uint64_t)ep->lane->large_bytes);
-        pgasi_verbs_buffer_t *buffer = pgasi_verbs_buffer_take(ep->lane, bytes);
+        uint64_t bytes = PGASI_MIN(todo->bytes - todo->at, (uint64_t)ep->ctx->large_bytes);
+        pgasi_verbs_buffer_t *buffer = pgasi_verbs_buffer_take(ep->ctx, bytes);
         if (!buffer) {
-            pgasi_verbs_reclaim(ep->lane);
+            pgasi_verbs_reclaim(ep->ctx);
             return PGAS_ERR_AGAIN;
         }
         bytes = PGASI_MIN(bytes,
-                          (uint64_t)(buffer->is_large ? ep->lane->large_bytes : PGASI_VERBS_SMALL));
+                          (uint64_t)(buffer->is_large ? ep->ctx->large_bytes : PGASI_VERBS_SMALL));
         memcpy(buffer->data, todo->local + todo->at, bytes);
         pgas_status_t status = put_piece(ep, todo, bytes, 0, buffer);
         if (status != PGAS_OK)
@@ -103,14 +103,14 @@ static pgas_status_t read_into(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *t
 /* One read into a buffer, which a todo of its own copies from. */
 static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *todo, uint64_t bytes)
 {
-    pgasi_verbs_lane_t *lane = ep->lane;
-    pgasi_verbs_todo_t *piece = pgasi_pool_acquire(&lane->pieces);
-    pgasi_verbs_buffer_t *buffer = piece != NULL ? pgasi_verbs_buffer_take(lane, bytes) : NULL;
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
+    pgasi_verbs_todo_t *piece = pgasi_pool_acquire(&ctx->pieces);
+    pgasi_verbs_buffer_t *buffer = piece != NULL ? pgasi_verbs_buffer_take(ctx, bytes) : NULL;
     pgas_status_t status = PGAS_ERR_AGAIN;
     if (!buffer)
-        pgasi_verbs_reclaim(lane);
+        pgasi_verbs_reclaim(ctx);
     else
-        status = read_into(ep, todo, buffer->data, lane->buffer_mem.lkey, bytes);
+        status = read_into(ep, todo, buffer->data, ctx->buffer_mem.lkey, bytes);
     if (status == PGAS_OK) {
         *piece = (pgasi_verbs_todo_t){ .kind = PGASI_VERBS_TODO_PIECE,
                                        .number = ep->posted,
@@ -121,16 +121,16 @@ static pgas_status_t get_piece(pgasi_verbs_ep_t *ep, const pgasi_verbs_todo_t *t
         return PGAS_OK;
     }
     if (buffer)
-        pgasi_verbs_buffer_give(lane, buffer);
+        pgasi_verbs_buffer_give(ctx, buffer);
     if (piece)
-        pgasi_pool_release(&lane->pieces, piece);
+        pgasi_pool_release(&ctx->pieces, piece);
     return status;
 }
 
 pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 {
     look_up(ep, todo);
-    uint64_t most = todo->lkey != 0 ? piece_max(ep) : ep->lane->large_bytes;
+    uint64_t most = todo->lkey != 0 ? piece_max(ep) : ep->ctx->large_bytes;
     while (todo->at < todo->bytes) {
         uint64_t bytes = PGASI_MIN(todo->bytes - todo->at, most);
         pgas_status_t status = todo->lkey != 0
@@ -144,14 +144,14 @@ pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo
     return PGAS_INPROGRESS;
 }
 
-static pgas_status_t transfer(pgasi_verbs_todo_kind_t kind, pgasi_tp_lane_t *tp_lane, int peer,
+static pgas_status_t transfer(pgasi_verbs_todo_kind_t kind, pgasi_tp_ctx_t *tp_ctx, int peer,
                               pgasi_tp_key_t *tp_key, uint64_t remote_addr, char *local,
                               size_t bytes, pgasi_tp_comp_t *comp)
 {
     const pgasi_verbs_key_t *key = pgasi_verbs_key_of(tp_key);
     pgasi_verbs_ep_t *ep;
     pgas_status_t status =
-        pgasi_verbs_check(pgasi_verbs_lane_of(tp_lane), key, peer, remote_addr, bytes, &ep);
+        pgasi_verbs_check(pgasi_verbs_ctx_of(tp_ctx), key, peer, remote_addr, bytes, &ep);
     if (PGAS_UNLIKELY(status != PGAS_OK || bytes == 0))
         return status;
     pgasi_verbs_todo_t todo = { .kind = kind,
@@ -163,16 +163,16 @@ static pgas_status_t transfer(pgasi_verbs_todo_kind_t kind, pgasi_tp_lane_t *tp_
     return pgasi_verbs_submit(ep, &todo);
 }
 
-pgas_status_t pgasi_verbs_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+pgas_status_t pgasi_verbs_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, const void *src, size_t bytes,
                               pgasi_tp_comp_t *comp)
 {
-    return transfer(PGASI_VERBS_TODO_PUT, lane, peer, key, remote_addr, (char *)(uintptr_t)src,
+    return transfer(PGASI_VERBS_TODO_PUT, ctx, peer, key, remote_addr, (char *)(uintptr_t)src,
                     bytes, comp);
 }
 
-pgas_status_t pgasi_verbs_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+pgas_status_t pgasi_verbs_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    return transfer(PGASI_VERBS_TODO_GET, lane, peer, key, remote_addr, dst, bytes, comp);
+    return transfer(PGASI_VERBS_TODO_GET, ctx, peer, key, remote_addr, dst, bytes, comp);
 }

@@ -16,7 +16,7 @@ void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_st
     while (ep->lent && ep->lent->number <= done) {
         pgasi_verbs_buffer_t *buffer = ep->lent;
         ep->lent = buffer->next;
-        pgasi_verbs_buffer_give(ep->lane, buffer);
+        pgasi_verbs_buffer_give(ep->ctx, buffer);
     }
     if (!ep->lent)
         ep->lent_last = &ep->lent;
@@ -38,16 +38,16 @@ pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t 
         return PGAS_OK;
     }
     if (buffer)
-        pgasi_verbs_buffer_give(ep->lane, buffer);
+        pgasi_verbs_buffer_give(ep->ctx, buffer);
     if (status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK)
         ep->broken = status;
     /* a broken endpoint ends in progress, with a status that says whether the peer has died */
     return PGAS_ERR_AGAIN;
 }
 
-void pgasi_verbs_reclaim(pgasi_verbs_lane_t *lane)
+void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx)
 {
-    for (pgasi_verbs_ep_t *ep = lane->active_eps; ep != NULL; ep = ep->active_next) {
+    for (pgasi_verbs_ep_t *ep = ctx->active_eps; ep != NULL; ep = ep->active_next) {
         if (ep->state == PGASI_VERBS_EP_READY && ep->done < ep->posted) {
             pgas_verbs_tx_mark(ep->tx);
             pgas_verbs_tx_ring(ep->tx);
@@ -96,9 +96,9 @@ static void let_fly(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 {
     pgas_status_t status = PGAS_ERR_AGAIN;
-    pgasi_verbs_lane_t *lane = ep->lane;
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
     /* A place is found first: what has begun cannot be refused. */
-    pgasi_verbs_todo_t *kept = pgasi_pool_acquire(&lane->todos);
+    pgasi_verbs_todo_t *kept = pgasi_pool_acquire(&ctx->todos);
     if (PGAS_UNLIKELY(!kept))
         return PGAS_ERR_AGAIN;
     bool asks = todo->kind == PGASI_VERBS_TODO_QUESTION,
@@ -113,8 +113,8 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
     }
     if (PGAS_UNLIKELY(status < 0 && status != PGAS_ERR_AGAIN)) {
         if (todo->slot != 0)
-            pgasi_verbs_slot_give(lane, todo->slot);
-        pgasi_pool_release(&lane->todos, kept);
+            pgasi_verbs_slot_give(ctx, todo->slot);
+        pgasi_pool_release(&ctx->todos, kept);
         return status;
     }
     ep->n_asked += asks;
@@ -122,7 +122,7 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
         asks || todo->kind == PGASI_VERBS_TODO_PUT || todo->kind == PGASI_VERBS_TODO_AMO;
     if (status == PGAS_OK ||
         (status == PGAS_INPROGRESS && !asks && !tells && todo->kind != PGASI_VERBS_TODO_AMO)) {
-        pgasi_pool_release(&lane->todos, kept);
+        pgasi_pool_release(&ctx->todos, kept);
         return status;
     }
     *kept = *todo;
@@ -137,31 +137,31 @@ pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 
 void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_status_t status)
 {
-    pgasi_verbs_lane_t *lane = ep->lane;
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
     pgasi_tp_comp_t *comp = todo->comp;
     switch (todo->kind) {
     case PGASI_VERBS_TODO_PIECE:
         if (status == PGAS_OK)
             memcpy(todo->local, todo->u.buffer->data, todo->bytes);
-        pgasi_verbs_buffer_give(lane, todo->u.buffer);
-        pgasi_pool_release(&lane->pieces, todo);
+        pgasi_verbs_buffer_give(ctx, todo->u.buffer);
+        pgasi_pool_release(&ctx->pieces, todo);
         return;
     case PGASI_VERBS_TODO_AMO:
     case PGASI_VERBS_TODO_QUESTION:
         if (status == PGAS_OK && todo->u.amo.result) {
-            uint64_t old = __atomic_load_n(&lane->slots[todo->slot].result, __ATOMIC_RELAXED);
+            uint64_t old = __atomic_load_n(&ctx->slots[todo->slot].result, __ATOMIC_RELAXED);
             uint32_t old_32 = (uint32_t)old;
             memcpy(todo->u.amo.result, todo->bytes == 4 ? (void *)&old_32 : (void *)&old,
                    todo->bytes);
         }
         if (todo->slot != 0)
-            pgasi_verbs_slot_give(lane, todo->slot);
+            pgasi_verbs_slot_give(ctx, todo->slot);
         break;
     case PGASI_VERBS_TODO_FLUSH: {
         pgasi_verbs_flush_t *flush = todo->u.flush.flush;
-        pgasi_pool_release(&lane->todos, todo);
+        pgasi_pool_release(&ctx->todos, todo);
         /* messages end by themselves */
-        pgasi_verbs_part_done(lane, flush, flush->of_all && !ep->has_data ? PGAS_OK : status);
+        pgasi_verbs_part_done(ctx, flush, flush->of_all && !ep->has_data ? PGAS_OK : status);
         return;
     }
     case PGASI_VERBS_TODO_PUT:
@@ -169,8 +169,8 @@ void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_sta
     case PGASI_VERBS_TODO_MESSAGE:
         break;
     }
-    pgasi_pool_release(&lane->todos, todo);
-    pgasi_verbs_tell(lane, comp, status);
+    pgasi_pool_release(&ctx->todos, todo);
+    pgasi_verbs_tell(ctx, comp, status);
 }
 
 /* What flew and has arrived. */
@@ -214,7 +214,7 @@ static int begin_waiting(pgasi_verbs_ep_t *ep)
             pgasi_tp_comp_t *comp = todo->comp;
             todo->comp = NULL;
             let_fly(ep, todo);
-            pgasi_verbs_tell(ep->lane, comp, PGAS_OK);
+            pgasi_verbs_tell(ep->ctx, comp, PGAS_OK);
         } else {
             let_fly(ep, todo);
         }
@@ -240,7 +240,7 @@ static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
  * peer has died */
 static pgas_status_t judge(const pgasi_verbs_ep_t *ep, bool left)
 {
-    pgasi_verbs_tp_t *tp = ep->lane->tp;
+    pgasi_verbs_tp_t *tp = ep->ctx->tp;
     pgas_status_t end = pgasi_verbs_end_of(tp, ep->peer);
     if (end != PGAS_OK)
         return end;
@@ -266,10 +266,10 @@ int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
 {
     int n = 0;
     bool left =
-        (__atomic_load_n(&ep->lane->tp->dead[ep->peer], __ATOMIC_ACQUIRE) & PGASI_VERBS_LEFT) != 0;
+        (__atomic_load_n(&ep->ctx->tp->dead[ep->peer], __ATOMIC_ACQUIRE) & PGASI_VERBS_LEFT) != 0;
     if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_CONNECTING))
         n += pgasi_verbs_ep_connect(ep);
-    if (PGAS_UNLIKELY(pgasi_verbs_end_of(ep->lane->tp, ep->peer) != PGAS_OK ||
+    if (PGAS_UNLIKELY(pgasi_verbs_end_of(ep->ctx->tp, ep->peer) != PGAS_OK ||
                       ep->broken != PGAS_OK) &&
         ep->state != PGASI_VERBS_EP_DEAD) {
         pgas_status_t status = judge(ep, left);

@@ -224,8 +224,8 @@ static void verbs_query(pgasi_tp_t *tp_base, pgasi_tp_attr_t *attr_p)
                 (can_map(tp) ? PGASI_TP_MEM_ALLOC : 0u),
         .am_inline_max = tp->address.message_bytes - PGASI_TP_AM_HEADER_MAX,
         /* queue entries are blocks of 64 bytes, two for what is sent inline */
-        .lane_bytes = sizeof(pgasi_verbs_lane_t) + buffers + PGASI_VERBS_CQ_DEPTH * (size_t)64 +
-                      PGASI_VERBS_SLOTS * (sizeof(pgasi_verbs_answer_t) + sizeof(uint32_t)),
+        .ctx_bytes = sizeof(pgasi_verbs_ctx_t) + buffers + PGASI_VERBS_CQ_DEPTH * (size_t)64 +
+                     PGASI_VERBS_SLOTS * (sizeof(pgasi_verbs_answer_t) + sizeof(uint32_t)),
         .peer_bytes = sizeof(pgasi_verbs_ep_t) + depth * (2 * 64 + 16) +
                       PGASI_VERBS_INBOUND_DEPTH * (size_t)(64 + 16) + 1024,
         .receive_bytes = pgasi_verbs_receiver_bytes(tp),
@@ -295,9 +295,9 @@ const pgasi_tp_ops_t pgasi_verbs_table = {
     .query = verbs_query,
     .address = verbs_address,
     .set_peers = verbs_set_peers,
-    .lane_open = pgasi_verbs_lane_open,
-    .lane_drain = pgasi_verbs_lane_drain,
-    .lane_close = pgasi_verbs_lane_close,
+    .ctx_open = pgasi_verbs_ctx_open,
+    .ctx_drain = pgasi_verbs_ctx_drain,
+    .ctx_close = pgasi_verbs_ctx_close,
     .mem_alloc = pgasi_verbs_tp_mem_alloc,
     .mem_register = pgasi_verbs_tp_mem_register,
     .mem_release = pgasi_verbs_tp_mem_release,

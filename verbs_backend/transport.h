@@ -1,20 +1,20 @@
-/** Inside of the transport "verbs": one device per rank, and for each lane a completion queue and
- *  one queue pair per peer, made on first use. Peers' queue pairs are made by their lane 0, over
- *  whose receive queue and receive buffers all messages come in.
+/** Inside of the transport "verbs": one device per rank, and for each context a completion queue
+ *  and one queue pair per peer, made on first use. Peers' queue pairs are made by their context 0,
+ *  over whose receive queue and receive buffers all messages come in.
  *
  *  What is asked for is a to-do (pgasi_verbs_todo_t) on an endpoint. It is carried out at once if
  *  the endpoint is connected, nothing waits before it and the send queue has room; else it waits in
  *  the endpoint's line, which progress works off. What has been posted and is to be told of flies
- *  until its number is done. So order per lane and peer is the order of asking. Lists are bounded
- *  by the lane's pool of to-dos; beyond it PGAS_ERR_AGAIN.
+ *  until its number is done. So order per context and peer is the order of asking. Lists are
+ *  bounded by the context's pool of to-dos; beyond it PGAS_ERR_AGAIN.
  *
- *  Atomics that the card cannot do together with the CPUs are messages to the owner's lane 0,
- *  answered by a write into a slot of the asking lane, on the queue pair on which the question
- *  came: so an answer needs no progress of other lanes.
+ *  Atomics that the card cannot do together with the CPUs are messages to the owner's context 0,
+ *  answered by a write into a slot of the asking context, on the queue pair on which the question
+ *  came: so an answer needs no progress of other contexts.
  *
- *  Threads. A lane's fields belong to the thread that uses the lane. What connects ranks (wire.c)
- *  is used by all lanes, under a lock of its own that no transfer takes; `dead` marks are written
- *  by any thread. */
+ *  Threads. A context's fields belong to the thread that uses the context. What connects ranks
+ *  (wire.c) is used by all contexts, under a lock of its own that no transfer takes; `dead` marks
+ *  are written by any thread. */
 #ifndef PGASI_VERBS_TRANSPORT_H
 #define PGASI_VERBS_TRANSPORT_H
 
@@ -26,21 +26,21 @@
 #include "transport/transport.h"
 #include "verbs_backend/device.h"
 
-#define PGASI_VERBS_LANES_MAX 1024
-#define PGASI_VERBS_TODOS_MAX 4096 /* waiting and flying on a lane before we say AGAIN */
-#define PGASI_VERBS_SLOTS     1024 /* atomics under way on a lane */
+#define PGASI_VERBS_CTXS_MAX  1024
+#define PGASI_VERBS_TODOS_MAX 4096 /* waiting and flying on a context before we say AGAIN */
+#define PGASI_VERBS_SLOTS     1024 /* atomics under way on a context */
 /* bytes of a small buffer; what is smaller is copied even if it is registered */
 #define PGASI_VERBS_SMALL         512
 #define PGASI_VERBS_N_SMALL       256
 #define PGASI_VERBS_N_LARGE       64
 #define PGASI_VERBS_CQ_DEPTH      4096
 #define PGASI_VERBS_INLINE        60
-#define PGASI_VERBS_INBOUND_DEPTH 32                   /* answers under way to one lane of a peer */
-#define PGASI_VERBS_CLOSE_NS      UINT64_C(1000000000) /* for draining a lane by itself */
+#define PGASI_VERBS_INBOUND_DEPTH 32 /* answers under way to one context of a peer */
+#define PGASI_VERBS_CLOSE_NS      UINT64_C(1000000000) /* for draining a context by itself */
 #define PGASI_VERBS_PIECE_MAX     (UINT64_C(1) << 30)
 
 typedef struct pgasi_verbs_tp pgasi_verbs_tp_t;
-typedef struct pgasi_verbs_lane pgasi_verbs_lane_t;
+typedef struct pgasi_verbs_ctx pgasi_verbs_ctx_t;
 typedef struct pgasi_verbs_ep pgasi_verbs_ep_t;
 typedef struct pgasi_verbs_todo pgasi_verbs_todo_t;
 typedef struct pgasi_verbs_wire pgasi_verbs_wire_t;
@@ -80,7 +80,7 @@ typedef struct {
 uint64_t pgasi_verbs_answer_check(uint64_t result, uint32_t number, bool refused);
 
 #define PGASI_VERBS_HOSTS_MAX 8
-/** The address of lane 0: how to come to talk with it, and what to know before the first
+/** The address of context 0: how to come to talk with it, and what to know before the first
  *  message. */
 typedef struct {
     uint32_t magic;
@@ -108,11 +108,11 @@ typedef struct {
     bool allocated;
 } pgasi_verbs_mem_t;
 
-/** A peer's memory as one lane sees it. */
+/** A peer's memory as one context sees it. */
 typedef struct {
     pgasi_tp_key_t super;
     pgasi_verbs_tp_t *tp;
-    const pgasi_verbs_lane_t *lane;
+    const pgasi_verbs_ctx_t *ctx;
     int peer;
     uint32_t rkey, name;
     bool nic_atomics; /* the card's atomics may be used */
@@ -188,10 +188,10 @@ typedef struct {
 
 /* ---- wire: how ranks come to talk (wire.c) ---- */
 
-/** What a lane asks a peer for, and what it says. */
+/** What a context asks a peer for, and what it says. */
 typedef struct pgasi_verbs_dial {
     struct pgasi_verbs_dial *next;
-    pgasi_verbs_lane_t *lane;
+    pgasi_verbs_ctx_t *ctx;
     int peer;
     uint64_t ticket;
     pgas_verbs_address_t mine;
@@ -213,14 +213,14 @@ typedef enum {
 } pgasi_verbs_ep_state_t;
 
 struct pgasi_verbs_ep {
-    pgasi_verbs_lane_t *lane;
+    pgasi_verbs_ctx_t *ctx;
     int peer;
     pgasi_verbs_ep_state_t state;
     /* why the connection ended; progress then ends all that is under way */
     pgas_status_t broken;
     pgas_verbs_qp_t *qp;
     pgas_verbs_tx_t *tx;
-    int cq; /* of the lane's */
+    int cq; /* of the context's */
     uint64_t posted, done;
     uint32_t cookie, inbound; /* in front of messages */
     uint32_t message_bytes;   /* header and data of one message to this peer */
@@ -230,12 +230,12 @@ struct pgasi_verbs_ep {
     uint64_t fence;                          /* what begins now waits until so many are answered */
     pgasi_verbs_buffer_t *lent, **lent_last; /* in order of their numbers */
     pgasi_verbs_dial_t dial;
-    bool dialing; /* counted in the lane's n_connecting */
+    bool dialing; /* counted in the context's n_connecting */
     /* puts or atomics since it was idle: they may be lost with the peer */
     bool has_data;
-    bool active; /* in the lane's list of endpoints that have something under way */
+    bool active; /* in the context's list of endpoints that have something under way */
     pgasi_verbs_ep_t *active_next, **active_back;
-    pgasi_verbs_ep_t *next; /* all endpoints of the lane */
+    pgasi_verbs_ep_t *next; /* all endpoints of the context */
 };
 
 typedef struct {
@@ -244,8 +244,8 @@ typedef struct {
     pgas_verbs_tx_t *tx; /* one of those on it, by which all are polled */
 } pgasi_verbs_send_cq_t;
 
-struct pgasi_verbs_lane {
-    pgasi_tp_lane_t super;
+struct pgasi_verbs_ctx {
+    pgasi_tp_ctx_t super;
     pgasi_verbs_tp_t *tp;
     int index;
     enum { PGASI_VERBS_OPEN, PGASI_VERBS_DRAINING, PGASI_VERBS_DRAINED, PGASI_VERBS_CLOSING } phase;
@@ -273,7 +273,7 @@ struct pgasi_verbs_lane {
     int wake_fd, epoll_fd;
     pgasi_tp_comp_t drain_comp; /* its fn NULL: the flush has ended */
     uint32_t n_idle;
-    pgasi_verbs_receiver_t *receiver; /* lane 0 */
+    pgasi_verbs_receiver_t *receiver; /* context 0 */
 };
 
 struct pgasi_verbs_tp {
@@ -294,8 +294,8 @@ struct pgasi_verbs_tp {
     bool closing;
     int warned_key, warned_machine;
     pgasi_verbs_wire_t *wire;
-    pthread_mutex_t lock; /* lanes, memory */
-    pgasi_verbs_lane_t *lanes[PGASI_VERBS_LANES_MAX];
+    pthread_mutex_t lock; /* contexts, memory */
+    pgasi_verbs_ctx_t *ctxs[PGASI_VERBS_CTXS_MAX];
     pgasi_verbs_mem_t **mems; /* by place, NULL: free */
     uint16_t *mem_uses;
     uint32_t n_mems;
@@ -307,9 +307,9 @@ static inline pgasi_verbs_tp_t *pgasi_verbs_tp_of(pgasi_tp_t *tp)
 {
     return (pgasi_verbs_tp_t *)(void *)tp;
 }
-static inline pgasi_verbs_lane_t *pgasi_verbs_lane_of(pgasi_tp_lane_t *lane)
+static inline pgasi_verbs_ctx_t *pgasi_verbs_ctx_of(pgasi_tp_ctx_t *ctx)
 {
-    return (pgasi_verbs_lane_t *)(void *)lane;
+    return (pgasi_verbs_ctx_t *)(void *)ctx;
 }
 static inline pgasi_verbs_key_t *pgasi_verbs_key_of(pgasi_tp_key_t *key)
 {
@@ -341,8 +341,8 @@ extern const pgasi_tp_ops_t pgasi_verbs_table;
 /** The address that a rank gave, wherever it lies. @return false: it is none of this transport */
 bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank,
                             pgasi_verbs_tp_address_t *address_p);
-/** Mark a peer as gone on all lanes; logs and tells the owner the first time. Any thread, no lock
- *  of ours held. */
+/** Mark a peer as gone on all contexts; logs and tells the owner the first time. Any thread, no
+ *  lock of ours held. */
 void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why);
 /** LEFT: it has ended as it should, and answers no more. UNREACHABLE: it is alive, but its
  *  connection is lost. */
@@ -376,58 +376,58 @@ bool pgasi_verbs_has_died(const pgasi_verbs_tp_t *tp, int peer);
  *  ours held. */
 void pgasi_verbs_unreachable(pgasi_verbs_tp_t *tp, int peer, const char *why);
 
-/* lane.c */
-pgas_status_t pgasi_verbs_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p);
-pgas_status_t pgasi_verbs_lane_drain(pgasi_tp_lane_t *lane);
-void pgasi_verbs_lane_close(pgasi_tp_lane_t *lane);
-int pgasi_verbs_progress(pgasi_tp_lane_t *lane);
-/** Readable: wakes who sleeps on the lane's descriptor. */
-pgas_status_t pgasi_verbs_lane_watch(const pgasi_verbs_lane_t *lane, int fd);
-/** A completion queue of the lane with room for the signals of one more queue pair of this depth,
- *  and its place. */
-pgas_status_t pgasi_verbs_lane_cq(pgasi_verbs_lane_t *lane, uint32_t depth, int *index_p);
-void pgasi_verbs_lane_cq_leave(pgasi_verbs_lane_t *lane, uint32_t depth, int index);
-/** A transmitter on the queue pair, whose send queue is one of the lane's; close ends it. */
-pgas_status_t pgasi_verbs_lane_tx_open(pgasi_verbs_lane_t *lane, int cq, pgas_verbs_qp_t *qp,
-                                       const pgas_verbs_tx_opts_t *opts, pgas_verbs_tx_t **tx_p);
-void pgasi_verbs_lane_tx_close(pgasi_verbs_lane_t *lane, int cq, pgas_verbs_tx_t *tx);
-pgas_status_t pgasi_verbs_event_fd(pgasi_tp_lane_t *lane, int *fd_p);
-pgas_status_t pgasi_verbs_arm(pgasi_tp_lane_t *lane);
-pgas_status_t pgasi_verbs_wake(pgasi_tp_lane_t *lane);
+/* ctx.c */
+pgas_status_t pgasi_verbs_ctx_open(pgasi_tp_t *tp, int index, pgasi_tp_ctx_t **ctx_p);
+pgas_status_t pgasi_verbs_ctx_drain(pgasi_tp_ctx_t *ctx);
+void pgasi_verbs_ctx_close(pgasi_tp_ctx_t *ctx);
+int pgasi_verbs_progress(pgasi_tp_ctx_t *ctx);
+/** Readable: wakes who sleeps on the context's descriptor. */
+pgas_status_t pgasi_verbs_ctx_watch(const pgasi_verbs_ctx_t *ctx, int fd);
+/** A completion queue of the context with room for the signals of one more queue pair of this
+ *  depth, and its place. */
+pgas_status_t pgasi_verbs_ctx_cq(pgasi_verbs_ctx_t *ctx, uint32_t depth, int *index_p);
+void pgasi_verbs_ctx_cq_leave(pgasi_verbs_ctx_t *ctx, uint32_t depth, int index);
+/** A transmitter on the queue pair, whose send queue is one of the context's; close ends it. */
+pgas_status_t pgasi_verbs_ctx_tx_open(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_qp_t *qp,
+                                      const pgas_verbs_tx_opts_t *opts, pgas_verbs_tx_t **tx_p);
+void pgasi_verbs_ctx_tx_close(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_tx_t *tx);
+pgas_status_t pgasi_verbs_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p);
+pgas_status_t pgasi_verbs_arm(pgasi_tp_ctx_t *ctx);
+pgas_status_t pgasi_verbs_wake(pgasi_tp_ctx_t *ctx);
 
 /* bounce.c */
-/** Makes the lane's buffers, if they are not there. */
-pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_lane_t *lane);
-/** A buffer for so many bytes, at most lane->large_bytes; NULL: none is free now. */
-pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_lane_t *lane, size_t bytes);
-void pgasi_verbs_buffer_give(pgasi_verbs_lane_t *lane, pgasi_verbs_buffer_t *buffer);
-void pgasi_verbs_buffers_fini(pgasi_verbs_lane_t *lane);
+/** Makes the context's buffers, if they are not there. */
+pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_ctx_t *ctx);
+/** A buffer for so many bytes, at most ctx->large_bytes; NULL: none is free now. */
+pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_ctx_t *ctx, size_t bytes);
+void pgasi_verbs_buffer_give(pgasi_verbs_ctx_t *ctx, pgasi_verbs_buffer_t *buffer);
+void pgasi_verbs_buffers_fini(pgasi_verbs_ctx_t *ctx);
 /** The slots of atomics; number 0 is for results that nobody wants. */
-pgas_status_t pgasi_verbs_slots_init(pgasi_verbs_lane_t *lane);
-bool pgasi_verbs_slot_take(pgasi_verbs_lane_t *lane, uint32_t *slot_p);
-void pgasi_verbs_slot_give(pgasi_verbs_lane_t *lane, uint32_t slot);
+pgas_status_t pgasi_verbs_slots_init(pgasi_verbs_ctx_t *ctx);
+bool pgasi_verbs_slot_take(pgasi_verbs_ctx_t *ctx, uint32_t *slot_p);
+void pgasi_verbs_slot_give(pgasi_verbs_ctx_t *ctx, uint32_t slot);
 
 /* endpoint.c */
-pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_lane_t *lane, int peer, pgasi_verbs_ep_t **ep_p);
+pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_ep_t **ep_p);
 /** Look whether the peer has answered. @return whether it has */
 bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep);
 void pgasi_verbs_ep_activate(pgasi_verbs_ep_t *ep);
 void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep);
 /** End what is under way with a status; nothing is begun from now on. */
 void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status);
-/** Close all endpoints of the lane; says so to the peers. */
-void pgasi_verbs_eps_close(pgasi_verbs_lane_t *lane);
+/** Close all endpoints of the context; says so to the peers. */
+void pgasi_verbs_eps_close(pgasi_verbs_ctx_t *ctx);
 
 /** The endpoint of a peer; opened if it is not. */
-static inline pgas_status_t pgasi_verbs_ep_get(pgasi_verbs_lane_t *lane, int peer,
+static inline pgas_status_t pgasi_verbs_ep_get(pgasi_verbs_ctx_t *ctx, int peer,
                                                pgasi_verbs_ep_t **ep_p)
 {
-    if (PGAS_UNLIKELY(peer < 0 || peer >= lane->tp->opts.n_ranks))
+    if (PGAS_UNLIKELY(peer < 0 || peer >= ctx->tp->opts.n_ranks))
         return PGAS_ERR_RANGE;
-    pgasi_verbs_ep_t *ep = lane->eps[peer];
+    pgasi_verbs_ep_t *ep = ctx->eps[peer];
     if (PGAS_UNLIKELY(!ep))
-        return pgasi_verbs_ep_open(lane, peer, ep_p);
-    pgas_status_t end = pgasi_verbs_end_of(lane->tp, peer);
+        return pgasi_verbs_ep_open(ctx, peer, ep_p);
+    pgas_status_t end = pgasi_verbs_end_of(ctx->tp, peer);
     if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_DEAD || end != PGAS_OK))
         return end != PGAS_OK ? end : PGAS_ERR_PEER;
     *ep_p = ep;
@@ -447,7 +447,7 @@ void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_st
 /** End a todo that is in no line any more: its buffers and slots come back, its owner is told. */
 void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_status_t status);
 /** Buffers ran out: have everything signaled that uses some. */
-void pgasi_verbs_reclaim(pgasi_verbs_lane_t *lane);
+void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx);
 
 static inline bool pgasi_verbs_ep_is_idle(const pgasi_verbs_ep_t *ep)
 {
@@ -455,11 +455,11 @@ static inline bool pgasi_verbs_ep_is_idle(const pgasi_verbs_ep_t *ep)
            ep->done >= ep->posted;
 }
 
-/** Tell the owner of an operation; not of a lane that is closing, where he may be gone. */
-static inline void pgasi_verbs_tell(const pgasi_verbs_lane_t *lane, pgasi_tp_comp_t *comp,
+/** Tell the owner of an operation; not of a context that is closing, where he may be gone. */
+static inline void pgasi_verbs_tell(const pgasi_verbs_ctx_t *ctx, pgasi_tp_comp_t *comp,
                                     pgas_status_t status)
 {
-    if (comp && lane->phase != PGASI_VERBS_CLOSING)
+    if (comp && ctx->phase != PGASI_VERBS_CLOSING)
         comp->fn(comp, status);
 }
 
@@ -473,19 +473,18 @@ pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo
 pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
 pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
 
-pgas_status_t pgasi_verbs_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+pgas_status_t pgasi_verbs_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, const void *src, size_t bytes,
                               pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_verbs_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+pgas_status_t pgasi_verbs_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_verbs_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp);
-pgas_status_t pgasi_verbs_am(pgasi_tp_lane_t *lane, int peer, const void *header,
-                             size_t header_bytes, const void *data, size_t bytes,
-                             pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
+                             const void *data, size_t bytes, pgasi_tp_comp_t *comp);
 /** Refuse an operation through a key before anything is done; gives the endpoint. */
-pgas_status_t pgasi_verbs_check(pgasi_verbs_lane_t *lane, const pgasi_verbs_key_t *key, int peer,
+pgas_status_t pgasi_verbs_check(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_key_t *key, int peer,
                                 uint64_t remote_addr, size_t bytes, pgasi_verbs_ep_t **ep_p);
 /** Carry out an atomic operation on a word of ours; returns the old value. @param bytes 4 or 8 */
 uint64_t pgasi_verbs_apply(void *word, pgasi_amo_t op, size_t bytes, uint64_t operand,
@@ -494,10 +493,10 @@ uint64_t pgasi_verbs_apply(void *word, pgasi_amo_t op, size_t bytes, uint64_t op
 int pgasi_verbs_take_answers(pgasi_verbs_ep_t *ep);
 
 /* flush.c */
-pgas_status_t pgasi_verbs_fence(pgasi_tp_lane_t *lane);
-pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_lane_t *lane, int peer, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_verbs_fence(pgasi_tp_ctx_t *ctx);
+pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
 /** A part of a flush is through. */
-void pgasi_verbs_part_done(pgasi_verbs_lane_t *lane, pgasi_verbs_flush_t *flush,
+void pgasi_verbs_part_done(pgasi_verbs_ctx_t *ctx, pgasi_verbs_flush_t *flush,
                            pgas_status_t status);
 
 /* memory.c */
@@ -508,33 +507,33 @@ pgas_status_t pgasi_verbs_tp_mem_register(pgasi_tp_t *tp, void *addr, size_t byt
 void pgasi_verbs_tp_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
 pgas_status_t pgasi_verbs_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer,
                                    size_t *bytes_io);
-pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer,
+pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_ctx_t *ctx, int peer, const void *buffer,
                                      size_t bytes, pgasi_tp_key_t **key_p);
 pgas_status_t pgasi_verbs_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
 void pgasi_verbs_key_release(pgasi_tp_key_t *key);
 /** The key of memory of ours, or 0: it is not registered as a whole. */
-uint32_t pgasi_verbs_lkey_of(pgasi_verbs_lane_t *lane, const void *addr, uint64_t bytes);
+uint32_t pgasi_verbs_lkey_of(pgasi_verbs_ctx_t *ctx, const void *addr, uint64_t bytes);
 /** Whether bytes at addr are inside of the memory of that name; the table is locked by the caller
  *  (tp->lock). */
 bool pgasi_verbs_mem_has(const pgasi_verbs_tp_t *tp, uint32_t name, uint64_t addr, uint64_t bytes);
 
-/* receive.c, lane 0 */
-pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_lane_t *lane);
-void pgasi_verbs_receiver_close(pgasi_verbs_lane_t *lane);
-int pgasi_verbs_receive(pgasi_verbs_lane_t *lane);
-/** Some transmitter of answers on that queue of lane 0, or NULL. */
-pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_lane_t *lane, int cq);
+/* receive.c, context 0 */
+pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_ctx_t *ctx);
+void pgasi_verbs_receiver_close(pgasi_verbs_ctx_t *ctx);
+int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx);
+/** Some transmitter of answers on that queue of context 0, or NULL. */
+pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_ctx_t *ctx, int cq);
 /** @return whether nothing had come yet, so that the caller may sleep */
-bool pgasi_verbs_receiver_arm(pgasi_verbs_lane_t *lane);
-void pgasi_verbs_am_release(pgasi_tp_lane_t *lane, void *data);
-/** A lane of a peer wants to send to us: make the other end. Called by lane 0's thread. */
-pgas_status_t pgasi_verbs_accept(pgasi_verbs_lane_t *lane, int peer, int peer_lane,
+bool pgasi_verbs_receiver_arm(pgasi_verbs_ctx_t *ctx);
+void pgasi_verbs_am_release(pgasi_tp_ctx_t *ctx, void *data);
+/** A context of a peer wants to send to us: make the other end. Called by context 0's thread. */
+pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
                                  const pgas_verbs_address_t *theirs, uint64_t slots_addr,
                                  uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
                                  uint32_t *inbound_p);
 /** It is through: close that end when what came has been shown. @param inbound
  *  PGASI_VERBS_ALL_INBOUND: all of the peer's */
-void pgasi_verbs_dismiss(pgasi_verbs_lane_t *lane, int peer, uint32_t inbound);
+void pgasi_verbs_dismiss(pgasi_verbs_ctx_t *ctx, int peer, uint32_t inbound);
 #define PGASI_VERBS_ALL_INBOUND UINT32_MAX
 size_t pgasi_verbs_receiver_bytes(const pgasi_verbs_tp_t *tp);
 
@@ -547,7 +546,8 @@ bool pgasi_verbs_wire_waits(const pgasi_verbs_tp_t *tp);
 /** Ask for a connection; the dial stays where it is until it is answered or hung up. */
 void pgasi_verbs_wire_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial);
 void pgasi_verbs_wire_hang_up(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial);
-/** Whoever is telling a lane of an answer has done so: the lane and its endpoints may be freed. */
+/** Whoever is telling a context of an answer has done so: the context and its endpoints may be
+ *  freed. */
 void pgasi_verbs_wire_settle(pgasi_verbs_tp_t *tp);
 /** What we used of a peer is no longer needed. */
 void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
@@ -555,11 +555,11 @@ void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
 void pgasi_verbs_wire_leave(pgasi_verbs_tp_t *tp);
 /** Opens the connection to a peer again. @return whether it is open */
 bool pgasi_verbs_wire_redial(pgasi_verbs_tp_t *tp, int peer);
-/** A peer has died: lane 0 closes the ends that it used. */
+/** A peer has died: context 0 closes the ends that it used. */
 void pgasi_verbs_wire_dismiss(pgasi_verbs_tp_t *tp, int peer);
-/** Lane 0 runs the wire again in a moment, even if it sleeps. Any thread. */
+/** Context 0 runs the wire again in a moment, even if it sleeps. Any thread. */
 void pgasi_verbs_wire_look_later(pgasi_verbs_tp_t *tp);
-/** Read and write what can be; lane 0 answers. @return how much happened */
-int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane);
+/** Read and write what can be; context 0 answers. @return how much happened */
+int pgasi_verbs_wire_run(pgasi_verbs_ctx_t *ctx);
 
 #endif

@@ -1,11 +1,12 @@
-/* How ranks come to talk: a TCP connection between two ranks when the first lane of either dials
- * the other, over which all lanes of both exchange the addresses of queue pairs. It stays open as a
- * sign of life: a queue pair learns late, or never, that the process behind it is gone, a socket at
- * once. A rank that leaves says so first. Any other end of a connection proves nothing (lost.c).
+/* How ranks come to talk: a TCP connection between two ranks when the first context of either dials
+ * the other, over which all contexts of both exchange the addresses of queue pairs. It stays open
+ * as a sign of life: a queue pair learns late, or never, that the process behind it is gone, a
+ * socket at once. A rank that leaves says so first. Any other end of a connection proves nothing
+ * (lost.c).
  *
- * Everything here is under one lock, which no transfer takes, and never blocks. Any lane may read
- * and write; what needs the receive queue (making the other end of a queue pair, closing it) is a
- * job for lane 0.
+ * Everything here is under one lock, which no transfer takes, and never blocks. Any context may
+ * read and write; what needs the receive queue (making the other end of a queue pair, closing it)
+ * is a job for context 0.
  *
  * Records have one size. Who connects must know the secret of the other's address. */
 #include "verbs_backend/transport.h"
@@ -40,7 +41,7 @@ typedef struct {
     uint32_t magic;
     uint16_t kind;
     int16_t status;      /* ANSWER */
-    uint32_t rank, lane; /* of the sender; lane: DIAL */
+    uint32_t rank, ctx;  /* of the sender; context: DIAL */
     uint64_t secret;     /* HELLO: the receiver's */
     uint64_t ticket;     /* DIAL, ANSWER */
     uint64_t slots_addr; /* DIAL */
@@ -64,7 +65,7 @@ typedef struct connection {
     char *out;
 } connection_t;
 
-/** For lane 0. */
+/** For context 0. */
 typedef struct job {
     struct job *next;
     uint64_t connection; /* id */
@@ -264,14 +265,14 @@ static void add_job(pgasi_verbs_wire_t *wire, uint64_t connection, int peer, con
 static void wake_service(pgasi_verbs_tp_t *tp)
 {
     pthread_mutex_lock(&tp->lock);
-    if (tp->lanes[0])
-        pgasi_verbs_wake(&tp->lanes[0]->super);
+    if (tp->ctxs[0])
+        pgasi_verbs_wake(&tp->ctxs[0]->super);
     pthread_mutex_unlock(&tp->lock);
 }
 
 /* ---- dials ---- */
 
-/* Takes it out of the list. Its lane may go on from here on. */
+/* Takes it out of the list. Its context may go on from here on. */
 static void answer_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial, pgas_status_t status)
 {
     pgasi_verbs_dial_t **at = &tp->wire->dials;
@@ -280,7 +281,7 @@ static void answer_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial, pgas_sta
     *at = dial->next;
     dial->status = status;
     __atomic_store_n(&dial->answered, 1, __ATOMIC_RELEASE);
-    pgasi_verbs_wake(&dial->lane->super);
+    pgasi_verbs_wake(&dial->ctx->super);
 }
 
 static void answer_all(pgasi_verbs_tp_t *tp, int peer, pgas_status_t status)
@@ -295,7 +296,7 @@ static void answer_all(pgasi_verbs_tp_t *tp, int peer, pgas_status_t status)
 static void send_dial(pgasi_verbs_tp_t *tp, connection_t *connection, pgasi_verbs_dial_t *dial)
 {
     record_t record = { .kind = DIAL,
-                        .lane = (uint32_t)dial->lane->index,
+                        .ctx = (uint32_t)dial->ctx->index,
                         .ticket = dial->ticket,
                         .slots_addr = dial->slots_addr,
                         .slots_rkey = dial->slots_rkey,
@@ -671,7 +672,7 @@ static void look_at_limits(pgasi_verbs_tp_t *tp)
     }
 }
 
-/* ---- jobs of lane 0 ---- */
+/* ---- jobs of context 0 ---- */
 
 static connection_t *find_connection(const pgasi_verbs_wire_t *wire, uint64_t id)
 {
@@ -694,38 +695,38 @@ static job_t *take_job(pgasi_verbs_wire_t *wire)
     return job;
 }
 
-static void do_job(pgasi_verbs_lane_t *lane, const job_t *job)
+static void do_job(pgasi_verbs_ctx_t *ctx, const job_t *job)
 {
     const record_t *asked = &job->record;
     if (asked->kind != DIAL) {
-        pgasi_verbs_dismiss(lane, job->peer,
+        pgasi_verbs_dismiss(ctx, job->peer,
                             asked->kind == BYE ? asked->inbound : PGASI_VERBS_ALL_INBOUND);
         return;
     }
     record_t record = { .kind = ANSWER, .ticket = asked->ticket };
-    record.status = (int16_t)pgasi_verbs_accept(lane, job->peer, (int)asked->lane, &asked->address,
+    record.status = (int16_t)pgasi_verbs_accept(ctx, job->peer, (int)asked->ctx, &asked->address,
                                                 asked->slots_addr, asked->slots_rkey,
                                                 &record.address, &record.inbound);
-    pthread_mutex_lock(&lane->tp->wire->lock);
-    connection_t *connection = find_connection(lane->tp->wire, job->connection);
+    pthread_mutex_lock(&ctx->tp->wire->lock);
+    connection_t *connection = find_connection(ctx->tp->wire, job->connection);
     if (connection)
-        say(lane->tp->wire, connection, lane->tp, &record);
-    pthread_mutex_unlock(&lane->tp->wire->lock);
+        say(ctx->tp->wire, connection, ctx->tp, &record);
+    pthread_mutex_unlock(&ctx->tp->wire->lock);
     if (!connection && record.status == PGAS_OK) /* the peer asks again on another one */
-        pgasi_verbs_dismiss(lane, job->peer, record.inbound);
+        pgasi_verbs_dismiss(ctx, job->peer, record.inbound);
 }
 
-static int do_jobs(pgasi_verbs_lane_t *lane)
+static int do_jobs(pgasi_verbs_ctx_t *ctx)
 {
     int n = 0;
-    for (job_t *job; (job = take_job(lane->tp->wire)) != NULL; n++) {
-        do_job(lane, job);
+    for (job_t *job; (job = take_job(ctx->tp->wire)) != NULL; n++) {
+        do_job(ctx, job);
         free(job);
     }
     return n;
 }
 
-/* ---- for lanes ---- */
+/* ---- for contexts ---- */
 
 int pgasi_verbs_wire_fd(const pgasi_verbs_tp_t *tp)
 {
@@ -768,9 +769,9 @@ void pgasi_verbs_wire_dismiss(pgasi_verbs_tp_t *tp, int peer)
     pthread_mutex_unlock(&tp->wire->lock);
 }
 
-int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane)
+int pgasi_verbs_wire_run(pgasi_verbs_ctx_t *ctx)
 {
-    pgasi_verbs_tp_t *tp = lane->tp;
+    pgasi_verbs_tp_t *tp = ctx->tp;
     pgasi_verbs_wire_t *wire = tp->wire;
     struct epoll_event events[EVENTS];
     if (pthread_mutex_trylock(&wire->lock) != 0)
@@ -786,8 +787,8 @@ int pgasi_verbs_wire_run(pgasi_verbs_lane_t *lane)
     sweep(wire);
     pthread_mutex_unlock(&wire->lock);
     pgasi_verbs_lost_run(tp);
-    if (lane->index == 0 && lane->receiver)
-        n += do_jobs(lane);
+    if (ctx->index == 0 && ctx->receiver)
+        n += do_jobs(ctx);
     else if (pgasi_verbs_wire_waits(tp))
         wake_service(tp);
     return PGASI_MAX(n, 0);

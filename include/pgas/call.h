@@ -221,7 +221,7 @@ typedef enum {
     PGAS_FULL_AGAIN, /* give PGAS_ERR_AGAIN, nothing has happened */
     /* keep a copy behind those that wait, in order; up to PGAS_BACKLOG_LIMIT bytes a thread, then
      * PGAS_ERR_AGAIN. Sent by any progress of the thread; with PGAS_WAY_SEND, and of a thread
-     * without a lane of its own, by that of any thread and by the service thread. */
+     * without a context of its own, by that of any thread and by the service thread. */
     PGAS_FULL_QUEUE
 } pgas_full_t;
 
@@ -267,7 +267,7 @@ PGAS_API pgas_status_t pgas_call_to(pgas_thread_t target, pgas_handler_t handler
  *          other calls to the same target give PGAS_ERR_BUSY (not those that are sent), and its
  *          aggregators must not be used for that rank.
  *  Done:   *args_p: `bytes` bytes, aligned to 8, contents undefined, the caller's until commit. On
- *          the node they lie in the target's memory (a thread with a lane of its own, outside of
+ *          the node they lie in the target's memory (a thread with a context of its own, outside of
  *          handlers, while the channel has room), between nodes in the message; otherwise, with
  *          PGAS_WAY_SEND always, in a block that commit copies.
  *  @return as pgas_call_to; PGAS_ERR_BUSY (the thread has begun one). */

@@ -25,10 +25,10 @@
  *  Completion numbers: who sends gives each block a number that grows with time when he is done
  *  with it (retire), and tells once in a while up to which number all is complete (complete): that
  *  frees all blocks with such numbers, at the cost of a comparison each, with no event per block.
- *  pgas_reg_acquire below does this with the numbers of the thread's lane.
+ *  pgas_reg_acquire below does this with the numbers of the thread's context.
  *
  *  Source: Seriema (super-chunk, circular, linear-circular and general allocators); the public code
- *  of the paper keeps a counter per buffer, here a number of the lane stands for all. */
+ *  of the paper keeps a counter per buffer, here a number of the context stands for all. */
 #ifndef PGAS_REGMEM_H
 #define PGAS_REGMEM_H
 
@@ -205,8 +205,8 @@ PGAS_API pgas_status_t pgas_general_info(pgas_general_t *general, pgas_regmem_in
  *          transport copies into packets is its own: UCX does with small puts.)
  *  Owns:   until pgas_reg_release. What is not released when the thread detaches is gone.
  *  Cost:   no lock, no system call, no allocation while blocks come back in time; a look at the
- *          lane's numbers when the room in use is full. One flush for each quarter of PGAS_REG_MAX
- *          that is released while something is under way.
+ *          context's numbers when the room in use is full. One flush for each quarter of
+ *          PGAS_REG_MAX that is released while something is under way.
  *  @return PGAS_OK. acquire waits, with progress, for blocks to come back; acquire_try gives
  *          PGAS_ERR_AGAIN instead. PGAS_ERR_DEADLOCK (acquire: no room, and the oldest block is
  *          still held by this thread; logged); PGAS_ERR_PEER (acquire: a peer died, and the
@@ -218,7 +218,7 @@ PGAS_API pgas_status_t pgas_reg_acquire_try(int peer, size_t bytes, pgas_block_t
 
 /** Says that all that uses the block has been issued, on this thread; it may still be under way.
  *  The block must not be touched any more. It is reused once what the thread had issued by now is
- *  complete, as its lane's completion numbers tell: no wait, no event per block.
+ *  complete, as its context's completion numbers tell: no wait, no event per block.
  *  @return PGAS_OK; PGAS_ERR_INVALID (null, not a block of this thread that is out);
  *  PGAS_ERR_CONTEXT, PGAS_ERR_NOT_INIT. */
 PGAS_API pgas_status_t pgas_reg_release(const pgas_block_t *block);

@@ -64,8 +64,8 @@ static inline int pgas_thread_slot(pgas_thread_t thread)
  *  Shape:  any thread of an initialised rank, e.g. at the start of an OpenMP parallel region.
  *          Attaching twice counts; so does attaching in a blocking or spawned handler, whose thread
  *          is attached already: what it does not undo ends with it.
- *  Done:   the thread has the lowest free slot. The first PGAS_LANES slots own a lane (no locks);
- *          others share one.
+ *  Done:   the thread has the lowest free slot. The first PGAS_LANES slots own a context (no
+ *          locks); others share one.
  *  @return PGAS_OK, PGAS_ERR_NOT_INIT, PGAS_ERR_LIMIT (PGAS_THREADS_MAX threads are attached),
  *          PGAS_ERR_CONTEXT (in a plain handler: its thread is attached, and not its own). */
 PGAS_API pgas_status_t pgas_thread_attach(void);

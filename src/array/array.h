@@ -394,7 +394,7 @@ void pgasi_array_cache_forget(pgasi_array_t *a, pgasi_array_access_t *x);
 bool pgasi_array_cache_empty(pgasi_array_t *a);
 pgasi_array_site_t pgasi_array_line_site(pgasi_array_t *a, uint32_t line);
 
-/* wire.c: messages, through lane 0 */
+/* wire.c: messages, through context 0 */
 enum {
     PGASI_ARRAY_M_REQUEST,
     PGASI_ARRAY_M_OP,

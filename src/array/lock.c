@@ -23,7 +23,7 @@
 #include "call/handler.h"
 #include "call/outbox.h"
 #include "call/progress.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 
 enum { ACQUIRE, TRY, CANCEL, RELEASE, ANSWER };

@@ -1,5 +1,5 @@
-/* The array's messages: calls of one internal handler, through lane 0, so that those of one rank to
- * another stay in order.
+/* The array's messages: calls of one internal handler, through context 0, so that those of one rank
+ * to another stay in order.
  *
  * Contents travel by one copy where heaps are mapped (ranks of one host that count as several
  * nodes), else as messages of pieces. Lines are filled by their rank, which reads the chunk at its
@@ -118,7 +118,7 @@ static void tell_heap(pgasi_array_t *a, int to)
 /* The address here of bytes at an offset of a rank's heap; NULL: not mapped. */
 static char *mapped(int rank, uint64_t offset, uint64_t bytes)
 {
-    const pgasi_lane_peer_t *peer = &pgasi_lanes[PGASI_LANE_SERVICE]->peer[rank];
+    const pgasi_ctx_peer_t *peer = &pgasi_ctxs[PGASI_CTX_SERVICE]->peer[rank];
     offset -= PGASI_HEAP_OFFSET;
     return offset <= peer->heap_bytes && bytes <= peer->heap_bytes - offset ? peer->heap + offset
                                                                             : NULL;
@@ -447,9 +447,9 @@ static void on_hello(const void *data, size_t bytes, int source)
     if (bytes != sizeof wire)
         return;
     memcpy(&wire, data, sizeof wire);
-    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
-    if (lane->tp)
-        pgasi_key_learn(lane, source, &wire); /* if not, contents travel in messages */
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
+    if (ctx->tp)
+        pgasi_key_learn(ctx, source, &wire); /* if not, contents travel in messages */
 }
 
 static bool is_answer(uint8_t event)

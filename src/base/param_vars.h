@@ -23,8 +23,8 @@ PGASI_PARAM(TRANSPORT, transport, CHOICE, "ucx", "ucx|loopback|verbs", "",
             "what carries data between nodes")
 PGASI_PARAM(SERVICE_THREADS, service_threads, INT, "1", "0..16", "threads",
             "threads that serve peers; 0 lets any application thread serve inside library calls")
-PGASI_PARAM(LANES, lanes, INT, "4", "1..64", "lanes",
-            "threads with a lane of their own; further threads share lanes")
+PGASI_PARAM(LANES, ctxs, INT, "4", "1..64", "contexts",
+            "threads with a context of their own; further threads share contexts")
 PGASI_PARAM(LOG, log, LOG, "warn", "", "",
             "level[,module=level]* with error, warn, info, debug, trace")
 PGASI_PARAM(INFO, info, BOOL, "0", "", "",

@@ -3,8 +3,8 @@
  * MPI and UCX end the process, or fail with a bare error number, if they run out of files or
  * threads half way. So init first counts what it needs. The counts were measured in /proc/self/fd.
  * Without a transport a rank opens a pipe, two epolls, an eventfd, a pidfd for each rank of its
- * host, and for a moment two anonymous files. UCX and verbs open 15 to 20 more with one lane.
- * Connections and lanes of further threads need more files when they are used. */
+ * host, and for a moment two anonymous files. UCX and verbs open 15 to 20 more with one context.
+ * Connections and contexts of further threads need more files when they are used. */
 #include "boot/internal.h"
 
 #include <dirent.h>

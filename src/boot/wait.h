@@ -11,7 +11,7 @@
  *      pgasi_wait_end(&w);
  *
  *  Each step first runs the progress hook. Sleeps are futex waits bounded by PGAS_NAP_MAX_US, so a
- *  change by somebody who does not ring (a plain store, MPI, a lane) is noticed too. */
+ *  change by somebody who does not ring (a plain store, MPI, a context) is noticed too. */
 #ifndef PGASI_WAIT_H
 #define PGASI_WAIT_H
 

@@ -10,7 +10,7 @@
  *  parameters; the heap apart. Not in it: MPI, the program's teams, calls larger than a batch while
  *  they are under way, messages that overtake others, and answers and routed calls that queue
  *  behind a peer that does not take them, records of the allocators of registered memory (32 bytes
- *  a block of a circular one), whose memory is the heap's. Valid once lanes are started. */
+ *  a block of a circular one), whose memory is the heap's. Valid once contexts are started. */
 uint64_t pgasi_account_worst(void);
 /** PGAS_ERR_LIMIT, the same on all ranks and logged, if that and the heap exceed
  *  PGAS_MEMORY_LIMIT. */

@@ -19,7 +19,7 @@
 typedef struct {
     pgas_agg_t visible; /* first: what the inline path sees */
     pgasi_outbox_t *outbox;
-    pgasi_lane_t *lane;
+    pgasi_ctx_t *ctx;
     bool for_handlers;
     size_t overflow_bytes; /* of style OVERFLOW: what may wait */
     int hops;              /* 1: direct */
@@ -91,18 +91,19 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     a->for_handlers = o.for_handlers;
     a->visible.overflow = o.style == PGAS_AGG_OVERFLOW;
     a->overflow_bytes = o.memory_bytes ? o.memory_bytes : pgasi_param.backlog_limit;
-    a->lane = o.for_handlers ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.lane;
-    /* The service's lane belongs to whoever holds the inbox, the shared one to whoever locks it. */
+    a->ctx = o.for_handlers ? pgasi_ctxs[PGASI_CTX_SERVICE] : pgasi_self.ctx;
+    /* The service's context belongs to whoever holds the inbox, the shared one to whoever locks
+     * it. */
     bool lock_inbox = o.for_handlers && !pgasi_self.in_handler;
     if (lock_inbox)
         pgasi_inbox_lock();
-    pgasi_lane_lock(a->lane);
-    status = pgasi_outbox_of(a->lane, &a->outbox);
+    pgasi_ctx_lock(a->ctx);
+    status = pgasi_outbox_of(a->ctx, &a->outbox);
     if (status == PGAS_OK) {
         set_limits(a, &o);
         a->before = *pgasi_outbox_stats(a->outbox);
     }
-    pgasi_lane_unlock(a->lane);
+    pgasi_ctx_unlock(a->ctx);
     if (lock_inbox)
         pgasi_inbox_unlock();
     if (status != PGAS_OK) {
@@ -112,9 +113,9 @@ pgas_status_t pgas_agg_create(const pgas_agg_opts_t *opts, pgas_agg_t **agg_p)
     }
     pgasi_call_path_open();
     a->visible.cursor = pgasi_outbox_cursors(a->outbox);
-    /* A shared lane is locked for every call, so nothing goes through the inline path there. */
+    /* A shared context is locked for every call, so nothing goes through the inline path there. */
     a->visible.n_ranks =
-        a->lane->shared || a->visible.overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
+        a->ctx->shared || a->visible.overflow || a->hops > 1 ? 0 : (uint32_t)pgasi_boot.n_ranks;
     *agg_p = &a->visible;
     return PGAS_OK;
 }
@@ -124,7 +125,7 @@ static pgas_status_t check_user(const agg_t *a)
 {
     pgas_status_t status = pgasi_thread_check();
     if (status == PGAS_OK && (a->for_handlers != (pgasi_self.in_handler > 0) ||
-                              (a->for_handlers && a->lane != pgasi_self.handler_lane)))
+                              (a->for_handlers && a->ctx != pgasi_self.handler_ctx)))
         status = PGAS_ERR_CONTEXT;
     return status;
 }
@@ -157,11 +158,11 @@ pgas_status_t pgas_agg_call_far(pgas_agg_t *agg, int rank, pgas_handler_t handle
         status = check_user(a);
     if (status != PGAS_OK)
         return status;
-    pgasi_lane_lock(a->lane);
+    pgasi_ctx_lock(a->ctx);
     status = a->visible.overflow
                  ? pgasi_outbox_overflow(a->outbox, rank, handler, args, bytes, a->overflow_bytes)
                  : gather(a, rank, handler, args, bytes);
-    pgasi_lane_unlock(a->lane);
+    pgasi_ctx_unlock(a->ctx);
     return status;
 }
 
@@ -179,9 +180,9 @@ pgas_status_t pgas_agg_flush(pgas_agg_t *agg, int rank)
     status = pgasi_route_next(a->hops, rank, &next);
     if (status != PGAS_OK)
         return status;
-    pgasi_lane_lock(a->lane);
+    pgasi_ctx_lock(a->ctx);
     status = pgasi_outbox_flush(a->outbox, next);
-    pgasi_lane_unlock(a->lane);
+    pgasi_ctx_unlock(a->ctx);
     return status;
 }
 
@@ -198,7 +199,7 @@ pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)
     return pgasi_outbox_publish_all(a->outbox, PGASI_PUBLISH_EXPLICIT);
 }
 
-/* The counter falls when the peer has run what was gathered for it; lane locked. */
+/* The counter falls when the peer has run what was gathered for it; context locked. */
 static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
 {
     pgasi_sync_call_t c;
@@ -269,9 +270,9 @@ pgas_status_t pgas_agg_flush_sync(pgas_agg_t *agg, int rank, pgas_sync_t *sync)
         return status;
     if (rank != PGAS_AGG_ALL && (uint32_t)rank >= (uint32_t)pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
-    pgasi_lane_lock(a->lane);
+    pgasi_ctx_lock(a->ctx);
     status = rank == PGAS_AGG_ALL ? mark_all(a, sync) : mark(a, rank, sync);
-    pgasi_lane_unlock(a->lane);
+    pgasi_ctx_unlock(a->ctx);
     return status;
 }
 
@@ -312,7 +313,7 @@ pgas_status_t pgas_agg_stats(const pgas_agg_t *agg, pgas_agg_stats_t *stats_p)
     if (!agg || !stats_p || stats_p->size < sizeof *stats_p)
         return PGAS_ERR_INVALID;
     const agg_t *a = (const agg_t *)(const void *)agg;
-    if (!a->for_handlers && a->lane != pgasi_self.lane)
+    if (!a->for_handlers && a->ctx != pgasi_self.ctx)
         return PGAS_ERR_CONTEXT;
     const pgasi_outbox_stats_t *now = pgasi_outbox_stats(a->outbox), *then = &a->before;
     *stats_p = (pgas_agg_stats_t){

@@ -22,7 +22,7 @@ uint32_t pgasi_outbox_shared_held;
 static void set_held(pgasi_outbox_t *ob, int n)
 {
     __atomic_store_n(&ob->n_held, n, __ATOMIC_RELEASE);
-    if (ob->lane->shared)
+    if (ob->ctx->shared)
         __atomic_store_n(&pgasi_outbox_shared_held, (uint32_t)n, __ATOMIC_RELAXED);
 }
 
@@ -310,7 +310,7 @@ __attribute__((noinline, cold)) pgas_status_t pgasi_out_shut(pgasi_outbox_t *ob,
     return PGAS_ERR_PEER;
 }
 
-/* Sends by the rules of `full`; lane locked by the caller, given up while waiting. */
+/* Sends by the rules of `full`; context locked by the caller, given up while waiting. */
 pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full,
                              bool now)
 {
@@ -326,14 +326,14 @@ pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, p
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t begin_ns = pgasi_now_ns();
     while (status == PGAS_ERR_AGAIN) {
-        pgasi_lane_unlock(ob->lane);
+        pgasi_ctx_unlock(ob->ctx);
         pgasi_wait_step(&w);
-        pgasi_lane_lock(ob->lane);
+        pgasi_ctx_lock(ob->ctx);
         status = pgasi_boot_is_dead(rank) ? PGAS_ERR_PEER : send(ob, dest, m, full, now);
     }
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
     pgasi_wait_end(&w);
-    pgasi_lane_lock(ob->lane);
+    pgasi_ctx_lock(ob->ctx);
     ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
     return status;
 }
@@ -450,13 +450,13 @@ pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *ob, int dest)
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t begin_ns = pgasi_now_ns();
     while (out->waiting || out->batch || pgasi_far_channel_owes(out)) {
-        pgasi_lane_unlock(ob->lane);
+        pgasi_ctx_unlock(ob->ctx);
         pgasi_wait_step(&w);
-        pgasi_lane_lock(ob->lane);
+        pgasi_ctx_lock(ob->ctx);
     }
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
     pgasi_wait_end(&w);
-    pgasi_lane_lock(ob->lane);
+    pgasi_ctx_lock(ob->ctx);
     ob->stats.blocked_ns += pgasi_now_ns() - begin_ns;
     return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
 }

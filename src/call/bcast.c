@@ -27,7 +27,7 @@
 #include "call/sync.h"
 #include "call/task.h"
 #include "call/tree.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 
 #define UNSYNCED 8 /* of so many broadcasts that nobody waits for one is acknowledged */

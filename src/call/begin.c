@@ -3,9 +3,9 @@
  *
  * On the node the place is in the receiver's chunk, behind the tail, which does not move before the
  * commit; elsewhere it is in the buffer that becomes the message. Where neither is possible now, in
- * handlers, and for what goes through the shared lane, it is a block of its own that is copied;
+ * handlers, and for what goes through the shared context, it is a block of its own that is copied;
  * threads that are not attached send such blocks. A thread builds one call at a time, and nothing
- * else goes from its lane to that destination meanwhile. */
+ * else goes from its context to that destination meanwhile. */
 #include "call/out.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static size_t record_head(const begun_t *b)
     return 8 + (b->header & PGASI_REC_TOKEN ? 8 : 0);
 }
 
-/* A place in the channel or in a buffer that is sent as it is; false if there is none now. Lane
+/* A place in the channel or in a buffer that is sent as it is; false if there is none now. Context
  * locked. */
 static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
 {
@@ -54,8 +54,7 @@ static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
         out->begun = true;
         close_window(out);
     } else {
-        if (pgasi_lane_open(ob->lane) != PGAS_OK ||
-            !(b->buffer = pgasi_out_buffer(ob, room, false)))
+        if (pgasi_ctx_open(ob->ctx) != PGAS_OK || !(b->buffer = pgasi_out_buffer(ob, room, false)))
             return false;
         b->own_buffer = b->buffer->slot < 0;
         b->args = b->buffer->data + record_head(b);
@@ -86,7 +85,7 @@ static pgas_status_t finish(begun_t *b, bool send_it)
 {
     pgasi_outbox_t *ob = b->ob;
     int dest = b->port * (int)ob->n_ranks + b->rank;
-    pgasi_lane_lock(ob->lane);
+    pgasi_ctx_lock(ob->ctx);
     out_t *out = &ob->out[dest];
     pgas_status_t status = pgasi_boot_is_dead(b->rank) ? PGAS_ERR_PEER : PGAS_OK;
     out->begun = false;
@@ -112,7 +111,7 @@ static pgas_status_t finish(begun_t *b, bool send_it)
     }
     if (out->kind == OUT_NODE)
         update_window(out);
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
     return status;
 }
 
@@ -160,11 +159,11 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
     b.header = pgasi_rec_header(handler, bytes, pgasi_self.slot) | (b.wire ? PGASI_REC_TOKEN : 0);
     pgasi_outbox_t *ob = NULL;
     bool in_place = false;
-    if (!b.shared && !pgasi_self.in_handler && !pgasi_self.lane->shared &&
-        pgasi_outbox_of(pgasi_self.lane, &ob) == PGAS_OK) {
-        pgasi_lane_lock(ob->lane);
+    if (!b.shared && !pgasi_self.in_handler && !pgasi_self.ctx->shared &&
+        pgasi_outbox_of(pgasi_self.ctx, &ob) == PGAS_OK) {
+        pgasi_ctx_lock(ob->ctx);
         in_place = reserve(&b, ob, b.port * (int)ob->n_ranks + b.rank);
-        pgasi_lane_unlock(ob->lane);
+        pgasi_ctx_unlock(ob->ctx);
     }
     if (!in_place) {
         b.args = b.block = malloc(bytes ? bytes : 1);

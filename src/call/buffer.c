@@ -241,7 +241,7 @@ static const char *next_bytes(stream_t *s, size_t bytes, char *gathered)
 /* One call on its way to a target. */
 typedef struct {
     int rank, port;
-    bool shared; /* through the lane of threads without one */
+    bool shared; /* through the context of threads without one */
     const void *args;
     size_t bytes;
     const pgas_buffer_t *buffers;

@@ -22,19 +22,19 @@
  * PGAS_ERR_PEER: some were for a rank that died. */
 static pgas_status_t hand_over(pgasi_publish_reason_t reason)
 {
-    pgasi_lane_t *lane = pgasi_self.lane;
-    /* others may make it, on a shared lane */
-    pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
+    pgasi_ctx_t *ctx = pgasi_self.ctx;
+    /* others may make it, on a shared context */
+    pgasi_outbox_t *ob = __atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE);
     if (!ob)
         return PGAS_OK;
-    pgasi_lane_lock(lane);
+    pgasi_ctx_lock(ctx);
     pgas_status_t status = pgasi_outbox_publish_all(ob, reason);
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (pgasi_outbox_held(ob))
         pgasi_wait_step(&w);
     pgasi_wait_end(&w);
-    pgas_status_t idle = pgasi_lane_wait_idle(lane);
+    pgas_status_t idle = pgasi_ctx_wait_idle(ctx);
     return status != PGAS_OK ? status : idle;
 }
 
@@ -99,13 +99,13 @@ pgas_status_t pgas_quiesce_work(pgas_work_t *work)
         pgasi_self.in_task || own_work ? PGAS_ERR_CONTEXT : pgasi_thread_check_wait();
     if (status != PGAS_OK || (work && !work->run))
         return status != PGAS_OK ? status : PGAS_ERR_INVALID;
-    pgasi_lanes_help_all(true);
+    pgasi_ctxs_help_all(true);
     own_work = work;
     pgasi_wait_work = work ? run_work : NULL;
     status = waves(work);
     pgasi_wait_work = NULL;
     own_work = NULL;
-    pgasi_lanes_help_all(false);
+    pgasi_ctxs_help_all(false);
     return status;
 }
 

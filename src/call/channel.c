@@ -31,7 +31,7 @@ void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh)
 void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest)
 {
     int node_rank = pgasi_boot.local_of[out->rank];
-    pgasi_inbox_open(node_rank, out->port, ob->lane->index, &out->channel);
+    pgasi_inbox_open(node_rank, out->port, ob->ctx->index, &out->channel);
     size_t index = (size_t)(out->port * pgasi_boot.node_size + node_rank);
     pgasi_channel_set_chunks(out, &ob->chunks[index * (size_t)pgasi_param.chunks_max], true);
     out->bell_number = node_rank;
@@ -176,8 +176,8 @@ __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const 
 
 /* ---- set up and taken down by the program ---- */
 
-/* The destination of a channel of the calling thread's lane, which is locked then; not looked at:
- * it may not be known yet. */
+/* The destination of a channel of the calling thread's context, which is locked then; not looked
+ * at: it may not be known yet. */
 static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, int *dest_p)
 {
     int rank = pgas_thread_rank(target), port = pgasi_port_of_slot(pgas_thread_slot(target));
@@ -189,15 +189,15 @@ static pgas_status_t own_channel(pgas_thread_t target, pgasi_outbox_t **ob_p, in
     if (port < 0)
         return PGAS_ERR_LIMIT;
     *dest_p = port * pgasi_boot.n_ranks + rank;
-    pgasi_lane_lock(pgasi_self.lane);
-    status = pgasi_outbox_of(pgasi_self.lane, ob_p);
+    pgasi_ctx_lock(pgasi_self.ctx);
+    status = pgasi_outbox_of(pgasi_self.ctx, ob_p);
     if (status != PGAS_OK)
-        pgasi_lane_unlock(pgasi_self.lane);
+        pgasi_ctx_unlock(pgasi_self.ctx);
     return status;
 }
 
 /* Asks, waits for the answer, and goes on by it if nothing is before that; else the next call does.
- * Lane locked, given up while waiting. */
+ * Context locked, given up while waiting. */
 static pgas_status_t open_far(pgasi_outbox_t *ob, out_t *out, int dest)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
@@ -205,13 +205,13 @@ static pgas_status_t open_far(pgasi_outbox_t *ob, out_t *out, int dest)
     while ((!(asked = asked || pgasi_far_channel_ask(ob, out)) ||
             pgasi_far_channel_state(out) == FAR_ASKED) &&
            !pgasi_boot_is_dead(out->rank)) {
-        pgasi_lane_unlock(ob->lane);
+        pgasi_ctx_unlock(ob->ctx);
         pgasi_wait_step(&w);
-        pgasi_lane_lock(ob->lane);
+        pgasi_ctx_lock(ob->ctx);
     }
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
     pgasi_wait_end(&w);
-    pgasi_lane_lock(ob->lane);
+    pgasi_ctx_lock(ob->ctx);
     if (is_granted(out) && !out->waiting && !out->batch && !out->begun)
         pgasi_far_channel_join(ob, out, dest);
     return pgasi_boot_is_dead(out->rank) ? PGAS_ERR_PEER : PGAS_OK;
@@ -226,10 +226,10 @@ pgas_status_t pgas_channel_open(pgas_thread_t target)
         return status;
     out_t *out = out_of(ob, dest);
     if (out->kind == OUT_FAR)
-        status = pgasi_lane_open(ob->lane);
+        status = pgasi_ctx_open(ob->ctx);
     if (status == PGAS_OK && out->kind == OUT_FAR)
         status = open_far(ob, out, dest);
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
     return status;
 }
 
@@ -283,20 +283,20 @@ pgas_status_t pgas_channel_close(pgas_thread_t target)
         status = pgasi_outbox_flush(ob, dest);
     /* a chunk that was made ready and not used is not written to later */
     if (status == PGAS_OK && out->kind == OUT_PUT) {
-        pgasi_lane_unlock(ob->lane);
+        pgasi_ctx_unlock(ob->ctx);
         status = pgas_flush(out->rank);
-        pgasi_lane_lock(ob->lane);
+        pgasi_ctx_lock(ob->ctx);
     }
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (status == PGAS_OK && has_chunks(out) &&
            (head_of(out) < pgasi_channel_handed_over(out) || !give_back(out))) {
-        pgasi_lane_unlock(ob->lane);
+        pgasi_ctx_unlock(ob->ctx);
         pgasi_wait_step(&w);
-        pgasi_lane_lock(ob->lane);
+        pgasi_ctx_lock(ob->ctx);
         if (pgasi_boot_is_dead(out->rank))
             status = PGAS_ERR_PEER;
     }
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
     pgasi_wait_end(&w);
     return status;
 }
@@ -318,6 +318,6 @@ pgas_status_t pgas_channel_query(pgas_thread_t target, pgas_channel_info_t *info
         info_p->sent = pgasi_channel_handed_over(out);
         info_p->consumed = head_of(out);
     }
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
     return PGAS_OK;
 }

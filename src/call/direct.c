@@ -1,4 +1,4 @@
-/* The public calls and their short ways. A call of a thread with a lane of its own, outside of
+/* The public calls and their short ways. A call of a thread with a context of its own, outside of
  * handlers, that nobody waits for, is written straight into the channel, or into a message of its
  * own, if that can be done at once. On the node this takes no lock; calls of 8 bytes
  * (include/pgas/call.h) and streams of equal ones rarely even store the tail. Whatever is not
@@ -21,7 +21,7 @@ __thread pgas_call_path_t pgas_call_path;
 
 typedef struct {
     int port;
-    bool shared; /* through the lane of threads without one */
+    bool shared; /* through the context of threads without one */
     pgasi_full_t full;
 } how_t;
 
@@ -63,11 +63,11 @@ void pgasi_outbox_peer_died(void)
 static __attribute__((noinline, cold)) void shut_windows(pgasi_outbox_t *ob, uint64_t epoch)
 {
     ob->epoch = epoch;
-    pgasi_lane_lock(ob->lane);
+    pgasi_ctx_lock(ob->ctx);
     for (int i = 0; i < ob->n_known; i++)
         if (pgasi_boot_is_dead(ob->out[ob->known[i]].rank))
             pgasi_out_shut(ob, ob->known[i]);
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
 }
 
 /* Opens the inline parts to the calling thread, whose outbox this is; not towards ranks that
@@ -96,8 +96,8 @@ static inline void note_sized(pgas_call_window_t *w)
     pgas_call_path.used = w;
 }
 
-/* The usual case without a stop: own lane, same node, room in the chunk, nobody waits for it; and
- * the inline part may do it from now on if it has 8 bytes. */
+/* The usual case without a stop: own context, same node, room in the chunk, nobody waits for it;
+ * and the inline part may do it from now on if it has 8 bytes. */
 static inline bool call_direct(int rank, pgas_handler_t handler, const void *args, size_t bytes,
                                const pgas_sync_t *executed)
 {
@@ -138,17 +138,17 @@ static inline bool call_far(int rank, pgas_handler_t handler, const void *args, 
     if (!ob || executed || bytes != 8 || !args || (uint32_t)rank >= ob->n_ranks ||
         handler - 1u >= pgasi_n_handlers || pgasi_self.in_handler || !pgasi_thread_attached())
         return false;
-    pgasi_lane_lock(ob->lane);
+    pgasi_ctx_lock(ob->ctx);
     pgas_status_t status;
     buffer_t *buffer = far_buffer(ob, &ob->out[rank], 16);
     if (!buffer) {
-        pgasi_lane_unlock(ob->lane);
+        pgasi_ctx_unlock(ob->ctx);
         return false;
     }
     *(uint64_t *)(void *)buffer->data = PGASI_REC_VALID | ob->header | handler;
     memcpy(buffer->data + 8, args, 8);
     status = pgasi_far_send(ob, &ob->out[rank], buffer, 16);
-    pgasi_lane_unlock(ob->lane);
+    pgasi_ctx_unlock(ob->ctx);
     return status == PGAS_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Calls to and from other nodes: active messages of the sender's lane to the peer's lane 0, with
- * the records that a channel would hold, behind a header that tells the job and the port.
+/* Calls to and from other nodes: active messages of the sender's context to the peer's context 0,
+ * with the records that a channel would hold, behind a header that tells the job and the port.
  *
  * A batch is sent from the buffer in which it was gathered. A call by itself is written into a
  * spare buffer, which is used up only if the transport keeps it. What arrives for any thread of the
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 
 uint64_t pgasi_far_consumed;
 static char *far_scratch; /* for data that arrives misaligned */
@@ -24,7 +24,7 @@ void pgasi_far_left(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     buffer_t *buffer = PGASI_CONTAINER_OF(comp, buffer_t, comp);
     (void)status; /* a lost peer is reported by the transport's error function */
-    pgasi_lane_count(buffer->outbox->lane, -1);
+    pgasi_ctx_count(buffer->outbox->ctx, -1);
     buffer_drop(buffer);
 }
 
@@ -41,7 +41,7 @@ static inline size_t far_header(int port, size_t bytes, uint32_t header[2])
 static inline pgas_status_t send_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer,
                                          size_t bytes)
 {
-    pgasi_tp_lane_t *tp = ob->lane->tp;
+    pgasi_tp_ctx_t *tp = ob->ctx->tp;
     uint32_t header[2];
     size_t header_bytes = far_header(port, bytes, header);
     buffer->n_uses = 1;
@@ -55,7 +55,7 @@ static inline pgas_status_t send_message(pgasi_outbox_t *ob, out_t *out, int por
     }
     ob->stats.n_far++;
     if (status == PGAS_INPROGRESS) {
-        pgasi_lane_count(ob->lane, 1);
+        pgasi_ctx_count(ob->ctx, 1);
         count_issued(ob, out);
     }
     return status;
@@ -63,7 +63,7 @@ static inline pgas_status_t send_message(pgasi_outbox_t *ob, out_t *out, int por
 
 pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer)
 {
-    pgas_status_t status = pgasi_lane_open(ob->lane);
+    pgas_status_t status = pgasi_ctx_open(ob->ctx);
     if (status == PGAS_OK) {
         status = send_message(ob, out, port, buffer, buffer->used);
         if (status == PGAS_OK)
@@ -138,7 +138,7 @@ pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, s
 
 static size_t stops_bytes(void)
 {
-    return (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.lanes) * (size_t)pgasi_boot.n_ranks *
+    return (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.ctxs) * (size_t)pgasi_boot.n_ranks *
            sizeof *stops;
 }
 

@@ -43,9 +43,9 @@ struct far_channel {
     chunk_t chunks[]; /* PGAS_CHUNKS_MAX */
 };
 
-static pgasi_outbox_t *outbox_of(int lane)
+static pgasi_outbox_t *outbox_of(int ctx)
 {
-    pgasi_lane_t *l = __atomic_load_n(&pgasi_lanes[lane], __ATOMIC_ACQUIRE);
+    pgasi_ctx_t *l = __atomic_load_n(&pgasi_ctxs[ctx], __ATOMIC_ACQUIRE);
     return l ? __atomic_load_n(&l->outbox, __ATOMIC_ACQUIRE) : NULL;
 }
 
@@ -83,7 +83,7 @@ static pgasi_note_t note_of(const pgasi_outbox_t *ob, const out_t *out, pgasi_no
     memset(&note, 0, sizeof note);
     note.what = what;
     note.port = (uint32_t)out->port;
-    note.lane = (uint32_t)ob->lane->index;
+    note.ctx = (uint32_t)ob->ctx->index;
     return note;
 }
 
@@ -140,7 +140,7 @@ static bool on_grant(far_channel_t *far, const pgasi_note_t *note, const char *d
     return sane || !note->n;
 }
 
-/* Told by whoever runs the message, and read by who may use the lane. */
+/* Told by whoever runs the message, and read by who may use the context. */
 static void raise_told(far_channel_t *far, uint64_t position)
 {
     uint64_t was = __atomic_load_n(&far->told[0], __ATOMIC_RELAXED);
@@ -167,10 +167,10 @@ static bool on_told(far_channel_t *far, const pgasi_note_t *note)
     return sane;
 }
 
-/* About the channel of a lane of this rank. */
+/* About the channel of a context of this rank. */
 static bool take_note(const pgasi_note_t *note, int source, const char *data, size_t bytes)
 {
-    pgasi_outbox_t *ob = outbox_of((int)note->lane);
+    pgasi_outbox_t *ob = outbox_of((int)note->ctx);
     out_t *out = ob ? &ob->out[note->port * ob->n_ranks + (uint32_t)source] : NULL;
     far_channel_t *far = out ? __atomic_load_n(&out->far, __ATOMIC_ACQUIRE) : NULL;
     if (far && note->what == PGASI_NOTE_GRANT)
@@ -192,9 +192,9 @@ bool pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *da
     return sane;
 }
 
-void pgasi_far_channel_tell(int port, int source_rank, int source_lane, uint64_t position)
+void pgasi_far_channel_tell(int port, int source_rank, int source_ctx, uint64_t position)
 {
-    pgasi_note_t note = { PGASI_NOTE_TOLD, (uint32_t)port, (uint32_t)source_lane, 0, 0, 0, 0, 0,
+    pgasi_note_t note = { PGASI_NOTE_TOLD, (uint32_t)port, (uint32_t)source_ctx, 0, 0, 0, 0, 0,
                           position };
     pgasi_note_tell(source_rank, &note, NULL, 0);
 }
@@ -253,8 +253,8 @@ void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest)
     pgasi_tp_key_t *key;
     uint64_t address;
     char *mapped;
-    if (pgasi_key_learn(ob->lane, out->rank, &far->wire) != PGAS_OK ||
-        pgasi_heap_tail_of(ob->lane, out->rank, &key, &address, &mapped) != PGAS_OK) {
+    if (pgasi_key_learn(ob->ctx, out->rank, &far->wire) != PGAS_OK ||
+        pgasi_heap_tail_of(ob->ctx, out->rank, &key, &address, &mapped) != PGAS_OK) {
         decline(ob, out);
         return;
     }
@@ -314,14 +314,14 @@ bool pgasi_far_channel_shrink(out_t *out, uint32_t number)
 static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at,
                          const void *from, size_t bytes)
 {
-    pgasi_lane_t *lane = ob->lane;
+    pgasi_ctx_t *ctx = ob->ctx;
     pgas_status_t status =
-        lane->tp->ops->put(lane->tp, out->rank, out->far->key, at, from, bytes, &buffer->comp);
+        ctx->tp->ops->put(ctx->tp, out->rank, out->far->key, at, from, bytes, &buffer->comp);
     if (status < PGAS_OK)
         return status;
     if (status == PGAS_INPROGRESS) {
         buffer->n_uses++;
-        pgasi_lane_count(lane, 1);
+        pgasi_ctx_count(ctx, 1);
     }
     count_issued(ob, out);
     return PGAS_OK;
@@ -330,7 +330,7 @@ static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer,
 /* The header of a record whose arguments have left. */
 static pgas_status_t show_far(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at)
 {
-    pgas_status_t status = ob->lane->tp->ops->fence(ob->lane->tp);
+    pgas_status_t status = ob->ctx->tp->ops->fence(ob->ctx->tp);
     return status < PGAS_OK ? status
                             : put(ob, out, buffer, at, &buffer->shown, sizeof buffer->shown);
 }
@@ -473,24 +473,24 @@ static void was_read(pgasi_tp_comp_t *comp, pgas_status_t status)
     far_channel_t *far = PGASI_CONTAINER_OF(comp, far_channel_t, read);
     if (status == PGAS_OK)
         take_seen(far);
-    pgasi_lane_count(far->ob->lane, -1);
+    pgasi_ctx_count(far->ob->ctx, -1);
     far->reading = false;
 }
 
 void pgasi_far_channel_look(out_t *out)
 {
     far_channel_t *far = out->far;
-    pgasi_lane_t *lane = far->ob->lane;
+    pgasi_ctx_t *ctx = far->ob->ctx;
     if (far->reading)
         return;
     uint64_t at = far->region + pgasi_region.lines_at + far->granted.channel * sizeof(pgasi_line_t);
     far->read.fn = was_read;
-    pgas_status_t status = lane->tp->ops->get(lane->tp, out->rank, far->key, at, far->seen,
-                                              sizeof far->seen, &far->read);
+    pgas_status_t status = ctx->tp->ops->get(ctx->tp, out->rank, far->key, at, far->seen,
+                                             sizeof far->seen, &far->read);
     if (status == PGAS_OK)
         take_seen(far);
     far->reading = status == PGAS_INPROGRESS;
-    pgasi_lane_count(lane, far->reading);
+    pgasi_ctx_count(ctx, far->reading);
 }
 
 /* Asks the receiver's line; what the last question brought. */

@@ -29,6 +29,6 @@ bool pgasi_far_wants_channels(bool same_host);
 bool pgasi_far_channel_note(const pgasi_note_t *note, int source, const char *data, size_t bytes);
 
 /** To the sender of a channel that is written by puts: chunks up to a position have been left. */
-void pgasi_far_channel_tell(int port, int source_rank, int source_lane, uint64_t position);
+void pgasi_far_channel_tell(int port, int source_rank, int source_ctx, uint64_t position);
 
 #endif

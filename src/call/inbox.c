@@ -22,7 +22,7 @@
 #include "call/progress.h"
 #include "call/record.h"
 #include "call/region.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 
 #define HEADER_BYTES   65536
@@ -56,7 +56,7 @@ typedef struct {
     pgasi_line_t *line;
     char *chunks; /* number 0 */
     uint32_t first, n_first, n_chunks;
-    int source_rank, source_lane;
+    int source_rank, source_ctx;
     int bell; /* number of the sender's */
     bool grown, by_put;
 } incoming_t;
@@ -151,8 +151,8 @@ static char *chunks_of(int node_rank)
  * the memory or more is left for channels that grow. */
 pgas_status_t pgasi_inbox_size(const pgasi_params_t *p, size_t n_ranks, pgasi_inbox_size_t *size_p)
 {
-    size_t n = n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)p->lanes) *
-               (PGASI_PORT_FIRST_THREAD + (size_t)p->lanes);
+    size_t n = n_ranks * (PGASI_CTX_FIRST_OWN + (size_t)p->ctxs) *
+               (PGASI_PORT_FIRST_THREAD + (size_t)p->ctxs);
     size_t n_first = (size_t)PGASI_MIN(p->chunks, p->chunks_max);
     uint64_t least = 4096;
     while (least < p->call_max + 256)
@@ -187,9 +187,9 @@ static pgas_status_t choose_size(void)
 {
     pgas_status_t status = pgasi_inbox_size_here(&size);
     pgasi_chunk_bytes = size.chunk_bytes;
-    pgasi_n_ports = PGASI_PORT_FIRST_THREAD + pgasi_param.lanes;
+    pgasi_n_ports = PGASI_PORT_FIRST_THREAD + pgasi_param.ctxs;
     channels_per_port = size.n_channels / (size_t)pgasi_n_ports;
-    incoming_max = (size_t)pgasi_boot.n_ranks * (PGASI_LANE_FIRST_OWN + (size_t)pgasi_param.lanes);
+    incoming_max = (size_t)pgasi_boot.n_ranks * (PGASI_CTX_FIRST_OWN + (size_t)pgasi_param.ctxs);
     if (status != PGAS_OK && pgasi_boot.node_rank == 0) {
         if (size.n_chunks * pgasi_chunk_bytes > pgasi_param.chunk_memory)
             PGASI_ERROR("call",
@@ -278,9 +278,9 @@ void pgasi_inboxes_stop(void)
     free_ports();
 }
 
-void pgasi_inbox_open(int node_rank, int port, int lane, pgasi_channel_t *channel_p)
+void pgasi_inbox_open(int node_rank, int port, int ctx, pgasi_channel_t *channel_p)
 {
-    size_t of_port = (size_t)pgasi_boot.node_rank * (size_t)pgasi_n_lanes + (size_t)lane;
+    size_t of_port = (size_t)pgasi_boot.node_rank * (size_t)pgasi_n_ctxs + (size_t)ctx;
     size_t channel = (size_t)port * channels_per_port + of_port;
     header_t *header = header_of(node_rank);
     *channel_p =
@@ -391,7 +391,7 @@ void pgasi_inbox_join(const pgasi_join_t *join)
                                 .n_first = pgasi_region.n_first,
                                 .n_chunks = join->n_chunks,
                                 .source_rank = join->source_rank,
-                                .source_lane = join->source_lane,
+                                .source_ctx = join->source_ctx,
                                 .by_put = join->by_put,
                                 .bell = pgasi_boot.node_size + join->source_rank });
 }
@@ -412,7 +412,7 @@ static __attribute__((noinline)) void find_opened(port_t *port, uint32_t n_opene
             known = port->incoming[k].line == line;
         if (known)
             continue;
-        int source = (int)(i / (size_t)pgasi_n_lanes);
+        int source = (int)(i / (size_t)pgasi_n_ctxs);
         uint32_t number = (uint32_t)(channel * size.n_first);
         add_incoming(port, &(incoming_t){ .line = line,
                                           .chunks = chunks_of(me),
@@ -461,7 +461,7 @@ static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, ui
     in->lap = lap_of(pgasi_rec_slot(header) & 1);
     __atomic_store_n(&in->line->consumed, in->base, __ATOMIC_RELEASE);
     if (PGAS_UNLIKELY(in->by_put))
-        pgasi_far_channel_tell((int)(port - ports), in->source_rank, in->source_lane, in->base);
+        pgasi_far_channel_tell((int)(port - ports), in->source_rank, in->source_ctx, in->base);
     else if (PGAS_LIKELY(pgasi_bells[in->bell]))
         pgasi_bell_ring(in->bell);
 }

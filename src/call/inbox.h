@@ -1,5 +1,5 @@
-/** The receiving side of a node: for each (port, sending rank, lane) a channel of chunks, in memory
- *  of the receiver that its node maps.
+/** The receiving side of a node: for each (port, sending rank, context) a channel of chunks, in
+ *  memory of the receiver that its node maps.
  *
  *  A port is whom a call is for: any thread of the rank, its service, or one attached thread. A
  *  channel carries records (record.h) from chunk to chunk. A record has arrived when its header
@@ -20,7 +20,7 @@
 #include "pgas/status.h"
 
 enum { PGASI_PORT_ANY, PGASI_PORT_SERVICE, PGASI_PORT_FIRST_THREAD };
-extern int pgasi_n_ports; /* threads with a lane of their own have one */
+extern int pgasi_n_ports; /* threads with a context of their own have one */
 
 /** The port of a target's slot, or -1. */
 int pgasi_port_of_slot(int slot);
@@ -54,7 +54,7 @@ typedef struct {
 
 /** A channel from another node, whose chunks this rank has granted; the port's lock is held. */
 typedef struct {
-    int port, source_rank, source_lane;
+    int port, source_rank, source_ctx;
     pgasi_line_t *line;
     char *chunks;             /* of the region */
     uint32_t first, n_chunks; /* its first; all of the region */
@@ -78,14 +78,14 @@ typedef struct {
 } pgasi_channel_t;
 
 /** The end of the calling rank's channel at a rank of the node; makes it known there. */
-void pgasi_inbox_open(int node_rank, int port, int lane, pgasi_channel_t *channel_p);
+void pgasi_inbox_open(int node_rank, int port, int ctx, pgasi_channel_t *channel_p);
 /** A further chunk of that rank's; false if there is none. Atomic operations on its memory, nobody
  *  there takes part. *fresh_p: it holds zeros. */
 bool pgasi_inbox_grow(int node_rank, uint32_t *number_p, bool *fresh_p);
 /** Gives it back, when the receiver has left it behind. */
 void pgasi_inbox_shrink(int node_rank, uint32_t number);
 
-/** The rank's inbox lock: who holds it runs handlers of PGASI_PORT_ANY and uses lane 0. */
+/** The rank's inbox lock: who holds it runs handlers of PGASI_PORT_ANY and uses context 0. */
 void pgasi_inbox_lock(void);
 bool pgasi_inbox_try_lock(void);
 void pgasi_inbox_unlock(void);

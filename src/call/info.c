@@ -24,7 +24,7 @@
 #include "call/region.h"
 #include "call/sync.h"
 #include "call/task.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "pgas/call.h"
@@ -59,7 +59,7 @@ static void account(item_t items[N_ITEMS])
 {
     uint64_t n = (uint64_t)pgasi_boot.n_ranks, node = (uint64_t)pgasi_boot.node_size,
              far = n - node;
-    uint64_t lanes = PGASI_LANE_FIRST_OWN + (uint64_t)pgasi_param.lanes;
+    uint64_t ctxs = PGASI_CTX_FIRST_OWN + (uint64_t)pgasi_param.ctxs;
     pgasi_tp_attr_t attr;
     pgasi_inbox_size_t inbox;
     memset(&attr, 0, sizeof attr);
@@ -67,29 +67,29 @@ static void account(item_t items[N_ITEMS])
         pgasi_tp->ops->query(pgasi_tp, &attr);
     memset(&inbox, 0, sizeof inbox);
     (void)pgasi_inbox_size_here(&inbox); /* too large: refused where it is made */
-    uint64_t tables = n * sizeof(pgasi_lane_peer_t) + pgasi_outbox_table_bytes(n);
+    uint64_t tables = n * sizeof(pgasi_ctx_peer_t) + pgasi_outbox_table_bytes(n);
     uint64_t region = pgasi_region.bytes;
     item_t all[N_ITEMS] = {
         { "addresses of peers", "ranks x 256 B (0 on one node)", far ? n * 256 : 0 },
         { "channels into this rank",
-          "64 KiB + ranks of node x lanes x ports x 64 B + chunks within PGAS_CHUNK_MEMORY",
+          "64 KiB + ranks of node x contexts x ports x 64 B + chunks within PGAS_CHUNK_MEMORY",
           inbox.bytes },
         { "channels from elsewhere", "behind the heap, within PGAS_FAR_CHUNK_MEMORY (0 without)",
           region },
-        { "transport lanes", "lanes x bytes of a lane (0 on one node)",
-          far ? lanes * attr.lane_bytes : 0 },
-        { "endpoints and keys", "lanes x far ranks x bytes of an endpoint",
-          lanes * far * attr.peer_bytes },
+        { "transport contexts", "contexts x bytes of a context (0 on one node)",
+          far ? ctxs * attr.ctx_bytes : 0 },
+        { "endpoints and keys", "contexts x far ranks x bytes of an endpoint",
+          ctxs * far * attr.peer_bytes },
         { "receive buffers", "what the transport reserves for messages (0 on one node)",
           far ? attr.receive_bytes : 0 },
-        { "tables of lanes", "lanes x ranks x bytes of a peer", lanes * tables },
-        { "send buffers", "lanes x 64 x the largest batch",
-          lanes * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
-        { "queued calls of handlers", "lanes x PGAS_BACKLOG_LIMIT",
-          lanes * pgasi_param.backlog_limit },
+        { "tables of contexts", "contexts x ranks x bytes of a peer", ctxs * tables },
+        { "send buffers", "contexts x 64 x the largest batch",
+          ctxs * pgasi_outbox_pool_bytes(inbox.chunk_bytes) },
+        { "queued calls of handlers", "contexts x PGAS_BACKLOG_LIMIT",
+          ctxs * pgasi_param.backlog_limit },
         { "messages for threads",
           "ports x PGAS_FAR_QUEUE, and what is under way when it is reached (0 on one node)",
-          far ? (1 + (uint64_t)pgasi_param.lanes) * pgasi_param.far_queue : 0 },
+          far ? (1 + (uint64_t)pgasi_param.ctxs) * pgasi_param.far_queue : 0 },
         { "calls that are answered", "65536 counters x (120 B + ranks x 6 B)",
           pgasi_sync_table_bytes(n) },
         { "buffers of calls", "2 x PGAS_BUFFER_LIMIT: copied, pulled",
@@ -263,9 +263,9 @@ static void print_all(FILE *out)
     if (pgasi_running) {
         pgasi_watch_print(out);
         fprintf(out,
-                "lanes: %d (PGAS_LANES, the service thread's, and one that all further threads "
+                "contexts: %d (PGAS_LANES, the service thread's, and one that all further threads "
                 "share)\n",
-                pgasi_n_lanes);
+                pgasi_n_ctxs);
         pgasi_account_print(out);
         print_registered(out);
     } else {
@@ -343,10 +343,10 @@ pgas_status_t pgas_stats_print(FILE *out)
         return PGAS_ERR_NOT_INIT;
     pgasi_outbox_stats_t sum;
     memset(&sum, 0, sizeof sum);
-    for (int i = 0; i < pgasi_n_lanes; i++) {
-        if (!pgasi_lanes[i] || !pgasi_lanes[i]->outbox)
+    for (int i = 0; i < pgasi_n_ctxs; i++) {
+        if (!pgasi_ctxs[i] || !pgasi_ctxs[i]->outbox)
             continue;
-        const pgasi_outbox_stats_t *s = pgasi_outbox_stats(pgasi_lanes[i]->outbox);
+        const pgasi_outbox_stats_t *s = pgasi_outbox_stats(pgasi_ctxs[i]->outbox);
         for (size_t k = 0; k < PGASI_ARRAY_LENGTH(sum.published); k++)
             sum.published[k] += s->published[k];
         sum.calls += s->calls;

@@ -18,7 +18,7 @@
 #include "call/named.h"
 #include "call/outbox.h"
 #include "call/progress.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 
 enum { ACQUIRE, TRY, CANCEL, RELEASE, GRANTED, REFUSED };

@@ -3,8 +3,8 @@
  *  direct.c has the public calls and their short ways, begin.c calls that are built in place. No
  *  other file includes this.
  *
- *  What stands on the way of every call is inline here; all of it wants the lane locked, or to be
- *  the caller's own. */
+ *  What stands on the way of every call is inline here; all of it wants the context locked, or to
+ *  be the caller's own. */
 #ifndef PGASI_OUT_H
 #define PGASI_OUT_H
 
@@ -97,11 +97,11 @@ struct pgasi_outbox {
     uint64_t header;  /* of a call of 8 bytes of the owning thread, but for handler and lap */
     uint64_t context; /* whose calls are gathered here: see pgas_call_path_t */
     uint64_t epoch;   /* pgas_call_run's when windows to dead ranks were last closed */
-    pgasi_lane_t *lane;
+    pgasi_ctx_t *ctx;
     pgas_agg_cursor_t *cursor; /* by destination */
     int *dirty, *held;
     int n_dirty, n_held;
-    bool answered; /* lane 0: a handler of this round of serving has sent something already */
+    bool answered; /* context 0: a handler of this round of serving has sent something already */
     size_t publish_bytes;
     uint64_t latency_ns, ticked_ns, tick; /* see pgasi_outbox_look */
     bool ticking;
@@ -152,7 +152,7 @@ pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer
 /** The same as a message to a port of the rank. */
 pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer);
 /** Sends what far_buffer gave, one record; the transport may keep that, then it is no spare buffer
- *  any more. Lane open. */
+ *  any more. Context open. */
 pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes);
 /** The receiver has too much of what waits for a port and is not through a channel. */
 bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out);
@@ -197,7 +197,7 @@ void pgasi_out_hold(pgasi_outbox_t *ob, out_t *out);
 /** Sends a closed batch on its way, whichever that is, and takes it, unless PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_out_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *batch);
 
-/** Sends by the rules of `full`; now: not gathered. Lane locked by the caller, given up while
+/** Sends by the rules of `full`; now: not gathered. Context locked by the caller, given up while
  *  waiting. */
 pgas_status_t pgasi_out_send(pgasi_outbox_t *ob, int dest, const message_t *m, pgasi_full_t full,
                              bool now);
@@ -352,8 +352,8 @@ static inline void buffer_drop(buffer_t *buffer)
 /* What the transport carries: so that a flush waits for it. */
 static inline void count_issued(pgasi_outbox_t *ob, const out_t *out)
 {
-    ob->lane->peer[out->rank].issued++;
-    ob->lane->issued++;
+    ob->ctx->peer[out->rank].issued++;
+    ob->ctx->issued++;
 }
 
 /* A channel to elsewhere has been granted and waits to be used. */
@@ -368,7 +368,7 @@ static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, s
 {
     buffer_t *buffer = ob->free_buffers;
     bool usable = out->kind >= OUT_FAR && !out->dead && !out->batch && !out->waiting &&
-                  ob->lane->tp && buffer && room <= buffer->capacity && !is_granted(out) &&
+                  ob->ctx->tp && buffer && room <= buffer->capacity && !is_granted(out) &&
                   !(out->port && pgasi_far_is_stopped(ob, out));
     return usable ? buffer : NULL;
 }

@@ -1,10 +1,10 @@
 /* The sending side of calls: see outbox.h, and out.h for its files. Here outboxes are made and end,
  * and here are the ways of other files into it.
  *
- * One set of cursors per lane serves direct calls, aggregators and answers, so calls of one thread
- * to one rank keep their order. A direct call on the node is written in place into the receiver's
- * ring; gathered calls into a buffer that is copied into the ring in one go, or sent by the
- * transport as one active message. Nothing is allocated unless a peer is full or the first use
+ * One set of cursors per context serves direct calls, aggregators and answers, so calls of one
+ * thread to one rank keep their order. A direct call on the node is written in place into the
+ * receiver's ring; gathered calls into a buffer that is copied into the ring in one go, or sent by
+ * the transport as one active message. Nothing is allocated unless a peer is full or the first use
  * makes it necessary. */
 #include "call/out.h"
 #include "call/region.h"
@@ -36,27 +36,27 @@ static size_t chunk_table_bytes(void)
            sizeof(chunk_t);
 }
 
-pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
+pgas_status_t pgasi_outbox_of(pgasi_ctx_t *ctx, pgasi_outbox_t **outbox_p)
 {
-    if (PGAS_LIKELY(lane->outbox)) {
-        *outbox_p = lane->outbox;
+    if (PGAS_LIKELY(ctx->outbox)) {
+        *outbox_p = ctx->outbox;
         return PGAS_OK;
     }
     size_t n = (size_t)pgasi_boot.n_ranks * (size_t)pgasi_n_ports;
     pgasi_outbox_t *ob = calloc(1, sizeof *ob);
     if (!ob)
         return PGAS_ERR_NO_MEMORY;
-    ob->lane = lane;
+    ob->ctx = ctx;
     ob->n_ranks = (uint32_t)pgasi_boot.n_ranks;
     ob->n_dests = (uint32_t)n;
     ob->header =
-        pgasi_rec_header(0, 8, PGASI_MAX(lane->index - PGASI_LANE_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
-    ob->context = lane->index == PGASI_LANE_SERVICE ? PGAS_CALL_HANDLERS
-                  : lane->shared                    ? PGAS_CALL_NOBODY
-                                 : PGAS_CALL_CONTEXT(lane->index - PGASI_LANE_FIRST_OWN);
+        pgasi_rec_header(0, 8, PGASI_MAX(ctx->index - PGASI_CTX_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
+    ob->context = ctx->index == PGASI_CTX_SERVICE ? PGAS_CALL_HANDLERS
+                  : ctx->shared                   ? PGAS_CALL_NOBODY
+                                : PGAS_CALL_CONTEXT(ctx->index - PGASI_CTX_FIRST_OWN);
     ob->publish_bytes = publish_bytes_for(pgasi_param.agg_size);
     ob->buffers_max = BUFFERS_MAX;
-    ob->slots = pgasi_region_buffers(lane->index);
+    ob->slots = pgasi_region_buffers(ctx->index);
     ob->backlog_limit = pgasi_param.backlog_limit;
     ob->latency_ns = UINT64_MAX;
     ob->cursor = pgasi_lazy_alloc(n * sizeof *ob->cursor);
@@ -71,8 +71,8 @@ pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p)
         pgasi_outbox_destroy(ob);
         return PGAS_ERR_NO_MEMORY;
     }
-    __atomic_store_n(&lane->outbox, ob, __ATOMIC_RELEASE);
-    if (pgasi_self.lane == lane && !lane->shared && lane->index != PGASI_LANE_SERVICE)
+    __atomic_store_n(&ctx->outbox, ob, __ATOMIC_RELEASE);
+    if (pgasi_self.ctx == ctx && !ctx->shared && ctx->index != PGASI_CTX_SERVICE)
         pgasi_self.outbox = ob;
     *outbox_p = ob;
     return PGAS_OK;
@@ -103,7 +103,7 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
     free_list(ob->free_buffers);
     for (int i = 0; ob->known && i < ob->n_known; i++)
         pgasi_far_channel_free(&ob->out[ob->known[i]]);
-    if (ob->lane->shared)
+    if (ob->ctx->shared)
         pgasi_outbox_shared_held = 0;
     pgasi_lazy_free(ob->cursor, n * sizeof *ob->cursor);
     pgasi_lazy_free(ob->out, n * sizeof *ob->out);
@@ -112,7 +112,7 @@ void pgasi_outbox_destroy(pgasi_outbox_t *ob)
     pgasi_lazy_free(ob->held, n * sizeof *ob->held);
     pgasi_lazy_free(ob->known, n * sizeof *ob->known);
     pgasi_lazy_free(ob->chunks, chunk_table_bytes());
-    ob->lane->outbox = NULL;
+    ob->ctx->outbox = NULL;
     free(ob);
 }
 
@@ -208,22 +208,22 @@ static bool is_first_answer(pgasi_outbox_t *ob)
     return first;
 }
 
-/* Now, unless it is gathered behind lane 0's first of the round, which ends with all being
+/* Now, unless it is gathered behind context 0's first of the round, which ends with all being
  * published. */
 static inline bool is_now(pgasi_outbox_t *ob)
 {
-    return !pgasi_self.in_handler || ob->lane->index != PGASI_LANE_SERVICE || is_first_answer(ob);
+    return !pgasi_self.in_handler || ob->ctx->index != PGASI_CTX_SERVICE || is_first_answer(ob);
 }
 
-static pgas_status_t call_through(pgasi_lane_t *lane, int rank, int port, const message_t *m,
+static pgas_status_t call_through(pgasi_ctx_t *ctx, int rank, int port, const message_t *m,
                                   pgasi_full_t full, bool now)
 {
-    pgasi_lane_lock(lane);
+    pgasi_ctx_lock(ctx);
     pgasi_outbox_t *ob;
-    pgas_status_t status = pgasi_outbox_of(lane, &ob);
+    pgas_status_t status = pgasi_outbox_of(ctx, &ob);
     if (PGAS_LIKELY(status == PGAS_OK))
         status = pgasi_out_send(ob, port * (int)ob->n_ranks + rank, m, full, is_now(ob) || now);
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     return status;
 }
 
@@ -232,10 +232,10 @@ static inline int slot_of_caller(void)
     return pgasi_thread_attached() ? pgasi_self.slot : PGASI_SLOT_NONE;
 }
 
-/* The lane through which the caller's calls go. */
-static inline pgasi_lane_t *lane_for(bool shared)
+/* The context through which the caller's calls go. */
+static inline pgasi_ctx_t *ctx_for(bool shared)
 {
-    return shared && !pgasi_self.in_handler ? pgasi_lanes[PGASI_LANE_SHARED] : pgasi_thread_lane();
+    return shared && !pgasi_self.in_handler ? pgasi_ctxs[PGASI_CTX_SHARED] : pgasi_thread_ctx();
 }
 
 pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes,
@@ -256,7 +256,7 @@ pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t h
                     args,
                     0,
                     bytes };
-    return call_through(lane_for(shared), rank, port, &m, full, false);
+    return call_through(ctx_for(shared), rank, port, &m, full, false);
 }
 
 pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler,
@@ -269,10 +269,10 @@ pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t h
                     data,
                     head_bytes,
                     bytes };
-    return call_through(lane_for(shared), rank, port, &m, full, false);
+    return call_through(ctx_for(shared), rank, port, &m, full, false);
 }
 
-/* Lane locked. */
+/* Context locked. */
 static pgas_status_t probe(pgasi_outbox_t *ob, int dest, size_t bytes, bool queue)
 {
     out_t *out = out_of(ob, dest);
@@ -294,24 +294,24 @@ static pgas_status_t probe(pgasi_outbox_t *ob, int dest, size_t bytes, bool queu
 
 pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, bool queue)
 {
-    pgasi_lane_t *lane = lane_for(shared);
-    pgasi_lane_lock(lane);
+    pgasi_ctx_t *ctx = ctx_for(shared);
+    pgasi_ctx_lock(ctx);
     pgasi_outbox_t *ob;
-    pgas_status_t status = pgasi_outbox_of(lane, &ob);
+    pgas_status_t status = pgasi_outbox_of(ctx, &ob);
     if (status == PGAS_OK)
         status = probe(ob, port * (int)ob->n_ranks + rank, bytes, queue);
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     return status;
 }
 
-/* Past a call that the thread is building in its own lane, for that may last until somebody has
+/* Past a call that the thread is building in its own context, for that may last until somebody has
  * this answer. */
-static pgasi_lane_t *lane_for_answer(int rank)
+static pgasi_ctx_t *ctx_for_answer(int rank)
 {
-    pgasi_lane_t *lane = pgasi_thread_lane();
-    const pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
+    pgasi_ctx_t *ctx = pgasi_thread_ctx();
+    const pgasi_outbox_t *ob = __atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE);
     bool begun = ob && ob->out[PGASI_PORT_ANY * ob->n_ranks + (uint32_t)rank].begun;
-    return PGAS_UNLIKELY(begun) ? pgasi_lanes[PGASI_LANE_SHARED] : lane;
+    return PGAS_UNLIKELY(begun) ? pgasi_ctxs[PGASI_CTX_SHARED] : ctx;
 }
 
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes,
@@ -324,7 +324,7 @@ pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, 
                     head_bytes,
                     bytes };
     pgas_status_t status =
-        call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
+        call_through(ctx_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, false);
     pgasi_out_check_lost(rank, status);
     return status;
 }
@@ -336,7 +336,7 @@ pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *he
         pgasi_rec_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0
     };
     pgas_status_t status =
-        call_through(lane_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
+        call_through(ctx_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);
     pgasi_out_check_lost(rank, status);
     return status;
 }
@@ -378,7 +378,7 @@ size_t pgasi_outbox_table_bytes(size_t n_ranks)
 {
     const pgasi_outbox_t *ob = NULL;
     return sizeof *ob + chunk_table_bytes() +
-           (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.lanes) * n_ranks *
+           (PGASI_PORT_FIRST_THREAD + (size_t)pgasi_param.ctxs) * n_ranks *
                (pgasi_far_channel_bytes() + sizeof *ob->out + sizeof *ob->window +
                 sizeof *ob->cursor + sizeof *ob->dirty + sizeof *ob->held + sizeof *ob->known);
 }
@@ -398,12 +398,12 @@ const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *ob)
 uint64_t pgasi_outboxes_sent(void)
 {
     uint64_t sum = 0;
-    for (int l = 0; l < pgasi_n_lanes; l++) {
-        pgasi_lane_t *lane = __atomic_load_n(&pgasi_lanes[l], __ATOMIC_ACQUIRE);
-        pgasi_outbox_t *ob = lane ? __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE) : NULL;
+    for (int l = 0; l < pgasi_n_ctxs; l++) {
+        pgasi_ctx_t *ctx = __atomic_load_n(&pgasi_ctxs[l], __ATOMIC_ACQUIRE);
+        pgasi_outbox_t *ob = ctx ? __atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE) : NULL;
         if (!ob)
             continue;
-        if (l == PGASI_LANE_SERVICE)
+        if (l == PGASI_CTX_SERVICE)
             sum += (uint64_t)__atomic_load_n(&ob->n_dirty, __ATOMIC_ACQUIRE);
         sum += (uint64_t)__atomic_load_n(&ob->n_held, __ATOMIC_ACQUIRE);
         int n_known = __atomic_load_n(&ob->n_known, __ATOMIC_ACQUIRE);

@@ -1,4 +1,4 @@
-/** The sending side: what a lane has to send, per peer. Rings on the node, active messages
+/** The sending side: what a context has to send, per peer. Rings on the node, active messages
  *  elsewhere, both filled with the same records; a batch is open while its records are not yet
  *  published. Where a parameter is named dest it is a destination, port * n_ranks + rank; a rank
  *  alone is its own number at PGASI_PORT_ANY. */
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "boot/boot.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 #include "pgas/agg.h"
 
@@ -45,20 +45,20 @@ typedef enum {
 typedef struct pgasi_outbox pgasi_outbox_t;
 #define PGASI_OUTBOX_BUFFERS 64 /* that it keeps */
 
-/** Around the running of handlers: what they call goes through lane 0 if they run for any thread of
- *  the rank, else through the lane of the thread that runs them, but not by its short path, which
- *  leave opens again. */
+/** Around the running of handlers: what they call goes through context 0 if they run for any thread
+ *  of the rank, else through the context of the thread that runs them, but not by its short path,
+ *  which leave opens again. */
 typedef struct {
     uint64_t epoch;
     uint64_t context;
-    pgasi_lane_t *lane;
+    pgasi_ctx_t *ctx;
 } pgasi_path_state_t;
 static inline pgasi_path_state_t pgasi_handlers_enter(bool for_any)
 {
     pgasi_path_state_t before = { pgas_call_path.epoch, pgas_call_path.context,
-                                  pgasi_self.handler_lane };
+                                  pgasi_self.handler_ctx };
     pgasi_self.in_handler++;
-    pgasi_self.handler_lane = for_any ? pgasi_lanes[PGASI_LANE_SERVICE] : pgasi_self.port_lane;
+    pgasi_self.handler_ctx = for_any ? pgasi_ctxs[PGASI_CTX_SERVICE] : pgasi_self.port_ctx;
     pgas_call_path.epoch = 0;
     pgas_call_path.context = for_any ? PGAS_CALL_HANDLERS : 0;
     return before;
@@ -66,7 +66,7 @@ static inline pgasi_path_state_t pgasi_handlers_enter(bool for_any)
 static inline void pgasi_handlers_leave(pgasi_path_state_t before)
 {
     pgasi_self.in_handler--;
-    pgasi_self.handler_lane = before.lane;
+    pgasi_self.handler_ctx = before.ctx;
     pgas_call_path.epoch = before.epoch;
     pgas_call_path.context = before.context;
 }
@@ -74,12 +74,12 @@ static inline void pgasi_handlers_leave(pgasi_path_state_t before)
 void pgasi_call_forget(void);
 /** Makes the tail exact of a window in which the calling thread made inline calls. */
 void pgasi_call_settle(pgas_call_window_t *window);
-/** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if it has a lane
+/** Opens the inline parts of pgas_call and pgas_agg_call to the calling thread, if it has a context
  *  and outbox of its own. */
 void pgasi_call_path_open(void);
 
-/** The outbox of a lane, made on first use; destroyed with the lane's calls. */
-pgas_status_t pgasi_outbox_of(pgasi_lane_t *lane, pgasi_outbox_t **outbox_p);
+/** The outbox of a context, made on first use; destroyed with the context's calls. */
+pgas_status_t pgasi_outbox_of(pgasi_ctx_t *ctx, pgasi_outbox_t **outbox_p);
 void pgasi_outbox_destroy(pgasi_outbox_t *outbox);
 
 /** Options as the rest uses them; NULL: defaults. @return PGAS_OK, PGAS_ERR_INVALID. */
@@ -89,11 +89,11 @@ pgasi_full_t pgasi_full_of(pgas_full_t full);
 /** The checks that every public call makes. */
 pgas_status_t pgasi_call_check(int rank, uint32_t handler, const void *args, size_t bytes);
 
-/** Sends one call through the caller's lane; wire_token NULL: nobody waits for it. Publishes,
+/** Sends one call through the caller's context; wire_token NULL: nobody waits for it. Publishes,
  *  except in handlers. */
 pgas_status_t pgasi_outbox_call(int rank, uint32_t handler, const void *args, size_t bytes,
                                 const uint64_t *wire_token, pgasi_full_t full);
-/** The same to a port; shared: through the lane of threads that have none, whatever thread
+/** The same to a port; shared: through the context of threads that have none, whatever thread
  *  calls. */
 pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t handler,
                                      const void *args, size_t bytes, const uint64_t *wire_token,
@@ -105,7 +105,7 @@ pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t h
 /** Whether a record of so many bytes would find room now, as far as can be seen; queue: whether so
  *  many bytes may wait. */
 pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, bool queue);
-/** From a handler to the one who asked: two pieces as one argument block. Through the lane of
+/** From a handler to the one who asked: two pieces as one argument block. Through the context of
  *  handlers, queued without limit; on a thread that may wait, which then is not inside of a handler
  *  for the library, through its own. */
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes,
@@ -114,12 +114,12 @@ pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, 
 pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *head,
                                       size_t head_bytes);
 
-/** Appends to the open batch (opening or renewing it), not published. Lane locked or the caller's
- *  own. */
+/** Appends to the open batch (opening or renewing it), not published. Context locked or the
+ *  caller's own. */
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *outbox, int rank, uint32_t handler,
                                   const void *args, size_t bytes, pgasi_full_t full);
 /** Sends at once, or gathers behind what waits for room, up to so many bytes, then PGAS_ERR_AGAIN.
- *  Lane locked. */
+ *  Context locked. */
 pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *outbox, int rank, uint32_t handler,
                                     const void *args, size_t bytes, size_t limit_bytes);
 /** The short ways of pgas_call, for the calling thread's own outbox and outside of handlers; false:
@@ -140,12 +140,12 @@ pgas_status_t pgasi_outbox_publish(pgasi_outbox_t *outbox, int dest, pgasi_publi
 pgas_status_t pgasi_outbox_flush(pgasi_outbox_t *outbox, int dest);
 pgas_status_t pgasi_outbox_publish_all(pgasi_outbox_t *outbox, pgasi_publish_reason_t reason);
 
-/** Goes on with what was held up: full transport, queued calls. Lane locked. Returns events. */
+/** Goes on with what was held up: full transport, queued calls. Context locked. Returns events. */
 int pgasi_outbox_progress(pgasi_outbox_t *outbox);
 /** True if calls are held up. */
 bool pgasi_outbox_held(const pgasi_outbox_t *outbox);
-/** Destinations of the shared lane whose calls are held up: any thread goes on with them, for
- *  perhaps none has that lane. */
+/** Destinations of the shared context whose calls are held up: any thread goes on with them, for
+ *  perhaps none has that context. */
 extern uint32_t pgasi_outbox_shared_held;
 
 /** A rank is now known to be dead: every thread closes its window for inline calls when it makes
@@ -162,8 +162,8 @@ void pgasi_outbox_set_memory(pgasi_outbox_t *outbox, size_t bytes);
 void pgasi_outbox_set_latency(pgasi_outbox_t *outbox, uint64_t latency_ns);
 /** True if somebody must look at the time now and then. */
 bool pgasi_outbox_timed(const pgasi_outbox_t *outbox);
-/** Looks at the time, and publishes what is gathered for too long. Lane locked or the caller's own.
- *  Returns events. */
+/** Looks at the time, and publishes what is gathered for too long. Context locked or the caller's
+ *  own. Returns events. */
 int pgasi_outbox_look(pgasi_outbox_t *outbox);
 const pgasi_outbox_stats_t *pgasi_outbox_stats(const pgasi_outbox_t *outbox);
 

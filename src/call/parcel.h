@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "call/sync.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "pgas/buffer.h"
@@ -142,7 +142,7 @@ const pgasi_parcel_t *pgasi_parcel_running(void);
 /** The thread runs handlers for any thread of the rank, with the inbox lock. */
 static inline bool pgasi_parcel_in_inbox(void)
 {
-    return pgasi_self.in_handler && pgasi_self.handler_lane == pgasi_lanes[PGASI_LANE_SERVICE];
+    return pgasi_self.in_handler && pgasi_self.handler_ctx == pgasi_ctxs[PGASI_CTX_SERVICE];
 }
 /** What a rank that died had begun to send, or asked for, is forgotten. Takes the inbox lock. */
 void pgasi_parcels_peer_died(int rank);
@@ -177,7 +177,7 @@ void *pgasi_parcel_reach(int rank, pgas_gptr_t ptr, uint64_t bytes);
 
 /** Asks for a round of pgasi_pulls_progress. */
 void pgasi_pulls_call(void);
-/** Makes a segment known to lane 0 by the key that came with a parcel, if ptr and bytes lie in
+/** Makes a segment known to context 0 by the key that came with a parcel, if ptr and bytes lie in
  *  it. */
 bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t ptr,
                         uint64_t bytes);

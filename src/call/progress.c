@@ -1,13 +1,13 @@
 /* Progress and service threads.
  *
- * One round: go on with the thread's own held-up calls and its lane, then, if the inbox lock is
+ * One round: go on with the thread's own held-up calls and its context, then, if the inbox lock is
  * free, run what arrived in rings and messages and publish what the handlers gathered. Rounds of
  * idle ranks cost some loads.
  *
  * A service thread sleeps in epoll on the rank's kick pipe and the transport's event descriptor.
  * While application threads poll it only naps (their rounds serve peers); it announces its sleep in
  * the bell when none has polled for a nap's length, and the next sender kicks it awake. It also
- * makes progress on lanes that no thread polls. Without service threads a waiting thread does
+ * makes progress on contexts that no thread polls. Without service threads a waiting thread does
  * that. */
 #include "call/progress.h"
 
@@ -31,13 +31,13 @@
 #include "call/outbox.h"
 #include "call/parcel.h"
 #include "call/sync.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 
 #define NAP_MS 1 /* how soon a service thread notices that nobody polls any more */
-/* idle lanes are looked at in every so many rounds that look at the transport */
-#define LANE_EVERY 16
-#define EAGER      64 /* looks in vain at the transport until it counts as quiet */
+/* idle contexts are looked at in every so many rounds that look at the transport */
+#define CTX_EVERY 16
+#define EAGER     64 /* looks in vain at the transport until it counts as quiet */
 /* then it is left alone for this part of the time that it has been quiet, */
 #define QUIET_SHARE 64
 #define QUIET_COSTS 8 /* at most for as long as so many looks take */
@@ -72,7 +72,7 @@ void pgasi_peer_died(int rank)
     if (!pgasi_boot_peer_died(rank))
         return;
     PGASI_ERROR("service", "rank %d died", rank);
-    pgasi_lanes_peer_dead(rank);
+    pgasi_ctxs_peer_dead(rank);
     pgasi_outbox_peer_died();
     __atomic_store_n(&deaths_unsettled, true, __ATOMIC_RELEASE);
     pgasi_bell_ring(pgasi_boot.node_rank);
@@ -111,7 +111,7 @@ pgasi_path_state_t pgasi_serve_begin(void)
 void pgasi_serve_end(pgasi_path_state_t before)
 {
     pgasi_handlers_leave(before);
-    pgasi_outbox_t *ob = pgasi_lanes[PGASI_LANE_SERVICE]->outbox;
+    pgasi_outbox_t *ob = pgasi_ctxs[PGASI_CTX_SERVICE]->outbox;
     if (ob)
         pgasi_outbox_publish_all(ob, PGASI_PUBLISH_DRAINED);
     pgasi_inbox_unlock();
@@ -161,7 +161,7 @@ static inline bool look_is_due(void)
 }
 
 /* Lock held. */
-static int look_at_quiet(pgasi_tp_lane_t *tp)
+static int look_at_quiet(pgasi_tp_ctx_t *tp)
 {
     uint64_t begin = pgasi_cycles(), cost = get(&transport.cost);
     int n = tp->ops->progress(tp);
@@ -174,7 +174,7 @@ static int look_at_quiet(pgasi_tp_lane_t *tp)
 }
 
 /* Lock held. */
-static int look_at_transport(pgasi_tp_lane_t *tp)
+static int look_at_transport(pgasi_tp_ctx_t *tp)
 {
     if (!is_eager())
         return look_at_quiet(tp);
@@ -193,30 +193,30 @@ static __thread uint32_t idle_rounds __attribute__((tls_model("initial-exec")));
 static __thread uint32_t open_rounds __attribute__((tls_model("initial-exec")));
 static __thread uint32_t busy_rounds __attribute__((tls_model("initial-exec")));
 
-static __attribute__((noinline)) int own_round(pgasi_lane_t *lane, bool held, bool look, bool timed)
+static __attribute__((noinline)) int own_round(pgasi_ctx_t *ctx, bool held, bool look, bool timed)
 {
-    pgasi_outbox_t *ob = lane->outbox;
-    if (lane->index == PGASI_LANE_SERVICE || !pgasi_lane_try_lock(lane))
+    pgasi_outbox_t *ob = ctx->outbox;
+    if (ctx->index == PGASI_CTX_SERVICE || !pgasi_ctx_try_lock(ctx))
         return 0;
-    int n = look ? pgasi_lane_progress(lane) : 0;
+    int n = look ? pgasi_ctx_progress(ctx) : 0;
     if (held)
         n += pgasi_outbox_progress(ob);
     if (timed)
         n += pgasi_outbox_look(ob);
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     return n;
 }
 
-/* What service handlers and threads without a lane have sent: whoever passes goes on with it. */
+/* What service handlers and threads without a context have sent: whoever passes goes on with it. */
 static __attribute__((noinline)) int shared_round(void)
 {
-    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SHARED];
-    if (!pgasi_lane_try_lock(lane))
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SHARED];
+    if (!pgasi_ctx_try_lock(ctx))
         return 0;
-    int n = lane->outbox ? pgasi_outbox_progress(lane->outbox) : 0;
-    if (lane->tp)
-        n += pgasi_lane_progress(lane);
-    pgasi_lane_unlock(lane);
+    int n = ctx->outbox ? pgasi_outbox_progress(ctx->outbox) : 0;
+    if (ctx->tp)
+        n += pgasi_ctx_progress(ctx);
+    pgasi_ctx_unlock(ctx);
     return n;
 }
 
@@ -234,20 +234,20 @@ static bool held_back(const pgasi_outbox_t *ob)
 static int serve(uint64_t n, bool look)
 {
     static uint32_t n_rounds;
-    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     if (PGAS_UNLIKELY(!pgasi_param.service_threads && ++n_rounds % HELP_EVERY == 0))
-        n += (uint64_t)pgasi_lanes_help();
-    if (look && lane->tp)
-        n += (uint64_t)look_at_transport(lane->tp);
+        n += (uint64_t)pgasi_ctxs_help();
+    if (look && ctx->tp)
+        n += (uint64_t)look_at_transport(ctx->tp);
     if (PGAS_UNLIKELY(pgasi_pulls_wait()))
         n += (uint64_t)pgasi_pulls_progress();
     if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED)))
         n += (uint64_t)pgasi_serve_more();
-    if (lane->outbox) {
-        if (pgasi_outbox_held(lane->outbox))
-            n += (uint64_t)pgasi_outbox_progress(lane->outbox);
+    if (ctx->outbox) {
+        if (pgasi_outbox_held(ctx->outbox))
+            n += (uint64_t)pgasi_outbox_progress(ctx->outbox);
         /* leaves nothing open that quiescence counts */
-        pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_DRAINED);
+        pgasi_outbox_publish_all(ctx->outbox, PGASI_PUBLISH_DRAINED);
     }
     return n > INT32_MAX ? INT32_MAX : (int)n;
 }
@@ -262,17 +262,17 @@ static int serve_if_free(void)
     return n;
 }
 
-/* Whether lane 0 has work that needs progress; a ring may announce it. */
+/* Whether context 0 has work that needs progress; a ring may announce it. */
 static bool service_has_work(void)
 {
-    const pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    const pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     return pgasi_pulls_wait() || __atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED) ||
-           held_back(__atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE));
+           held_back(__atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE));
 }
 
 static bool service_waits(void)
 {
-    return __atomic_load_n(&pgasi_lanes[PGASI_LANE_SERVICE]->in_flight, __ATOMIC_RELAXED) ||
+    return __atomic_load_n(&pgasi_ctxs[PGASI_CTX_SERVICE]->in_flight, __ATOMIC_RELAXED) ||
            service_has_work();
 }
 
@@ -318,19 +318,19 @@ static inline int progress_round(void)
         pgasi_call_settle(pgas_call_path.used);
         pgas_call_path.used = NULL;
     }
-    pgasi_lane_t *lane = pgasi_self.lane;
+    pgasi_ctx_t *ctx = pgasi_self.ctx;
     bool arrived = pgasi_inbox_pending();
     bool ask = !arrived || is_eager() || ++busy_rounds % BUSY_EVERY == 0;
     bool due = pgasi_tp && ((ask && look_is_due()) || service_waits());
     int n = 0;
-    if (PGAS_LIKELY(lane)) {
-        const pgasi_outbox_t *ob = __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE);
+    if (PGAS_LIKELY(ctx)) {
+        const pgasi_outbox_t *ob = __atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE);
         bool held = ob && pgasi_outbox_held(ob);
-        bool look = lane->tp && (__atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) ||
-                                 (due && ++idle_rounds % LANE_EVERY == 0));
+        bool look = ctx->tp && (__atomic_load_n(&ctx->in_flight, __ATOMIC_RELAXED) ||
+                                (due && ++idle_rounds % CTX_EVERY == 0));
         bool timed = ob && pgasi_outbox_timed(ob) && ++open_rounds % TIME_EVERY == 0;
         if (PGAS_UNLIKELY(held || look || timed))
-            n = own_round(lane, held, look, timed);
+            n = own_round(ctx, held, look, timed);
     }
     if (PGAS_UNLIKELY(pgasi_port_used(pgasi_self.port) && pgasi_self.port))
         n += (int)pgasi_port_drain_if_free(pgasi_self.port);
@@ -350,15 +350,15 @@ int pgasi_progress(void)
 
 void pgasi_progress_before_sleep(void)
 {
-    pgasi_lane_t *lane = pgasi_self.lane;
+    pgasi_ctx_t *ctx = pgasi_self.ctx;
     set(&transport.looked, 0); /* a look is due, whatever comes before the sleep */
-    const pgasi_outbox_t *ob = lane ? __atomic_load_n(&lane->outbox, __ATOMIC_ACQUIRE) : NULL;
-    bool timed = ob && lane->index != PGASI_LANE_SERVICE && !pgasi_self.in_handler &&
+    const pgasi_outbox_t *ob = ctx ? __atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE) : NULL;
+    bool timed = ob && ctx->index != PGASI_CTX_SERVICE && !pgasi_self.in_handler &&
                  pgasi_thread_attached() && pgasi_outbox_timed(ob);
-    if (!timed || !pgasi_lane_try_lock(lane))
+    if (!timed || !pgasi_ctx_try_lock(ctx))
         return;
-    pgasi_outbox_publish_all(lane->outbox, PGASI_PUBLISH_TIME);
-    pgasi_lane_unlock(lane);
+    pgasi_outbox_publish_all(ctx->outbox, PGASI_PUBLISH_TIME);
+    pgasi_ctx_unlock(ctx);
 }
 
 /* Handles everything that a ring may announce, except calls for threads that poll by themselves. */
@@ -436,7 +436,7 @@ static bool arm_transport(void)
         return true;
     if (!pgasi_inbox_try_lock())
         return false;
-    pgasi_tp_lane_t *tp = pgasi_lanes[PGASI_LANE_SERVICE]->tp;
+    pgasi_tp_ctx_t *tp = pgasi_ctxs[PGASI_CTX_SERVICE]->tp;
     bool armed = tp->ops->arm(tp) == PGAS_OK;
     pgasi_inbox_unlock();
     return armed;
@@ -444,12 +444,12 @@ static bool arm_transport(void)
 
 static void service_sleep(void)
 {
-    __atomic_store_n(&pgasi_lanes_unwatched, 1, __ATOMIC_RELAXED);
-    /* with a barrier: who leaves something in a lane sees this, or is seen */
+    __atomic_store_n(&pgasi_ctxs_unwatched, 1, __ATOMIC_RELAXED);
+    /* with a barrier: who leaves something in a context sees this, or is seen */
     pgasi_wait_service_announce();
-    bool lanes_wait = pgasi_lanes_need_help();
-    if (lanes_wait)
-        __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
+    bool ctxs_wait = pgasi_ctxs_need_help();
+    if (ctxs_wait)
+        __atomic_store_n(&pgasi_ctxs_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(true);
     bool held = shared_held();
     bool quiet = !(held && shared_round() > 0) && pgasi_ports_tell() == 0 && serve_if_free() == 0 &&
@@ -460,9 +460,9 @@ static void service_sleep(void)
         /* which wakes nobody */
         bool by_put = __atomic_load_n(&pgasi_inbox_by_put, __ATOMIC_RELAXED);
         bool by_itself = by_put || pgasi_wait_is_unreached();
-        sleep_in_epoll(lanes_wait || held || by_itself ? HELP_MS : SLEEP_MAX_MS);
+        sleep_in_epoll(ctxs_wait || held || by_itself ? HELP_MS : SLEEP_MAX_MS);
     }
-    __atomic_store_n(&pgasi_lanes_unwatched, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pgasi_ctxs_unwatched, 0, __ATOMIC_RELAXED);
     pgasi_wait_service_rests(false);
     pgasi_wait_service_revoke();
 }
@@ -492,7 +492,7 @@ static void *service_main(void *arg)
             pgasi_ports_refuse();
         __atomic_fetch_add(&pgasi_service_stats.rounds, 1, __ATOMIC_RELAXED);
         settle_deaths();
-        if ((shared_held() && shared_round() > 0) || pgasi_lanes_help() > 0)
+        if ((shared_held() && shared_round() > 0) || pgasi_ctxs_help() > 0)
             pgasi_bell_ring(pgasi_boot.node_rank);
         if (__atomic_exchange_n(&polled, 0, __ATOMIC_RELAXED)) {
             __atomic_fetch_add(&pgasi_service_stats.naps, 1, __ATOMIC_RELAXED);
@@ -518,7 +518,7 @@ pgas_status_t pgasi_service_start(void)
     pgas_status_t status = threads && epoll_fd >= 0 ? PGAS_OK : PGAS_ERR_NO_MEMORY;
     if (status == PGAS_OK && serves)
         status = watch(pgasi_wait_kick_fd());
-    pgasi_tp_lane_t *tp = pgasi_lanes[PGASI_LANE_SERVICE]->tp;
+    pgasi_tp_ctx_t *tp = pgasi_ctxs[PGASI_CTX_SERVICE]->tp;
     if (status == PGAS_OK && serves && tp && tp->ops->event_fd(tp, &transport_fd) == PGAS_OK)
         status = watch(transport_fd);
     while (status == PGAS_OK && n_threads < pgasi_param.service_threads)

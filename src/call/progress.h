@@ -18,18 +18,18 @@ void pgasi_progress_before_sleep(void);
 void pgasi_progress_when_rung(void);
 
 /** Publishes what the calling thread has gathered and waits until all that it has issued has left,
- *  so that the thread may stay away from the library: nobody else progresses its lane. Not in a
+ *  so that the thread may stay away from the library: nobody else progresses its context. Not in a
  *  handler. */
 pgas_status_t pgasi_call_complete(void);
 
-/** Around what handlers might do, elsewhere: with the inbox lock, sending through lane 0. No lane's
- *  lock is held, but a port's may be. */
+/** Around what handlers might do, elsewhere: with the inbox lock, sending through context 0. No
+ *  context's lock is held, but a port's may be. */
 pgasi_path_state_t pgasi_serve_begin(void);
 void pgasi_serve_end(pgasi_path_state_t before);
 /** The thread is inside of that, or runs a handler for any thread of the rank. */
 static inline bool pgasi_is_serving(void)
 {
-    return pgasi_self.in_handler && pgasi_self.handler_lane == pgasi_lanes[PGASI_LANE_SERVICE];
+    return pgasi_self.in_handler && pgasi_self.handler_ctx == pgasi_ctxs[PGASI_CTX_SERVICE];
 }
 
 /** What a floor above does in rounds of progress, with the inbox lock, while it says that something

@@ -2,8 +2,8 @@
  *
  *      own rank, or a segment that is mapped here       loads
  *      other memory on the node                         process_vm_readv, unless refused
- *      a segment of another node                        one get on lane 0, whose key came with the
- *                                                       call
+ *      a segment of another node                        one get on context 0, whose key came with
+ *                                                       the call
  *      all else                                         the source sends pieces of what it is asked
  *                                                       for
  *
@@ -115,7 +115,7 @@ static bool read_near(pgasi_part_t *part, const pgasi_parcel_part_t *w, int rank
 static void got(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     pgasi_part_t *part = PGASI_CONTAINER_OF(comp, pgasi_part_t, comp);
-    pgasi_lane_count(pgasi_lanes[PGASI_LANE_SERVICE], -1);
+    pgasi_ctx_count(pgasi_ctxs[PGASI_CTX_SERVICE], -1);
     part->state = PGASI_PART_DONE;
     if (status != PGAS_OK && part->parcel->status == PGAS_OK)
         part->parcel->status = status;
@@ -124,9 +124,9 @@ static void got(pgasi_tp_comp_t *comp, pgas_status_t status)
 
 bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t ptr, uint64_t bytes)
 {
-    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     pgasi_segment_wire_t wire;
-    if (!key_at_8 || !ptr || !lane->tp)
+    if (!key_at_8 || !ptr || !ctx->tp)
         return false;
     memset(&wire, 0, sizeof wire);
     memcpy(&wire, p->block + key_at_8 * 8,
@@ -134,31 +134,31 @@ bool pgasi_parcel_learn(const pgasi_parcel_t *p, uint64_t key_at_8, pgas_gptr_t 
     uint64_t inside = pgas_gptr_offset(ptr) - wire.offset;
     bool sane =
         wire.key_bytes <= sizeof wire.key && inside <= wire.bytes && bytes <= wire.bytes - inside;
-    return sane && pgasi_key_learn(lane, pgas_thread_rank(p->source), &wire) == PGAS_OK;
+    return sane && pgasi_key_learn(ctx, pgas_thread_rank(p->source), &wire) == PGAS_OK;
 }
 
 /* PGAS_OK: done; INPROGRESS; AGAIN; anything else: not in this way. */
 static pgas_status_t read_far(pgasi_part_t *part, const pgasi_parcel_part_t *w, int rank)
 {
-    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     pgasi_tp_key_t *key;
     uint64_t address, offset = pgas_gptr_offset(w->ptr);
     if (!pgasi_parcel_learn(part->parcel, w->key_at_8, w->ptr, w->bytes))
         return PGAS_ERR_UNSUPPORTED;
-    pgasi_lane_peer_t *peer = &lane->peer[rank];
+    pgasi_ctx_peer_t *peer = &ctx->peer[rank];
     uint64_t inside = offset - PGASI_HEAP_OFFSET;
     if (peer->heap_bytes && w->bytes <= peer->heap_bytes && inside <= peer->heap_bytes - w->bytes) {
         memcpy(part->address, peer->heap + inside, w->bytes);
         return PGAS_OK;
     }
-    pgas_status_t status = pgasi_key_get(lane, rank, offset, w->bytes, &key, &address);
+    pgas_status_t status = pgasi_key_get(ctx, rank, offset, w->bytes, &key, &address);
     if (status != PGAS_OK)
         return status;
     part->comp.fn = got;
     part->state = PGASI_PART_GET; /* before its callback, which comes in progress */
-    status = lane->tp->ops->get(lane->tp, rank, key, address, part->address, w->bytes, &part->comp);
+    status = ctx->tp->ops->get(ctx->tp, rank, key, address, part->address, w->bytes, &part->comp);
     if (status == PGAS_INPROGRESS)
-        pgasi_lane_count(lane, 1);
+        pgasi_ctx_count(ctx, 1);
     return status;
 }
 
@@ -594,7 +594,7 @@ static void destroy_all(pgasi_parcel_t **list)
     }
 }
 
-/* After the lanes: nothing is being read any more. */
+/* After the contexts: nothing is being read any more. */
 void pgasi_pulls_stop(void)
 {
     destroy_all(&pending);

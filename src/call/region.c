@@ -20,13 +20,13 @@
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/record.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/segment.h"
 
 /* Who has a line. */
 typedef struct {
     int source;
-    uint32_t port, lane, first;
+    uint32_t port, ctx, first;
     bool joined;
 } owner_t;
 
@@ -37,7 +37,7 @@ static uint32_t *channel_of;                     /* by chunk, while it is grante
 static owner_t *owners;                          /* by channel */
 static uint32_t n_owners, n_taken, n_taken_high; /* n_owners: ports look at it too */
 static uint64_t n_refused;
-static size_t pool_bytes; /* of one lane's buffers; 0: none */
+static size_t pool_bytes; /* of one context's buffers; 0: none */
 
 /* ---- size ---- */
 
@@ -93,13 +93,13 @@ pgas_status_t pgasi_region_plan(void)
                                                                               : PGAS_OK) != PGAS_OK)
         plan_chunks(inbox.chunk_bytes);
     pool_bytes = PGASI_ALIGN_UP(pgasi_outbox_pool_bytes(inbox.chunk_bytes), 4096);
-    pgasi_heap_tail_bytes = pgasi_region.bytes + (size_t)pgasi_n_lanes * pool_bytes;
+    pgasi_heap_tail_bytes = pgasi_region.bytes + (size_t)pgasi_n_ctxs * pool_bytes;
     return PGAS_OK;
 }
 
-char *pgasi_region_buffers(int lane)
+char *pgasi_region_buffers(int ctx)
 {
-    return pool_bytes ? pgasi_heap_tail() + pgasi_region.bytes + (size_t)lane * pool_bytes : NULL;
+    return pool_bytes ? pgasi_heap_tail() + pgasi_region.bytes + (size_t)ctx * pool_bytes : NULL;
 }
 
 /* ---- granting ---- */
@@ -155,7 +155,7 @@ static owner_t *owner_at(const pgasi_note_t *note, int source)
     owner_t *o = note->channel < __atomic_load_n(&n_owners, __ATOMIC_ACQUIRE)
                      ? &owners[note->channel]
                      : NULL;
-    return o && o->source == source && o->port == note->port && o->lane == note->lane ? o : NULL;
+    return o && o->source == source && o->port == note->port && o->ctx == note->ctx ? o : NULL;
 }
 
 /* One channel each, so that a port has room for all that may join. */
@@ -164,7 +164,7 @@ static bool has_one(const pgasi_note_t *note, int source)
     bool has = false;
     for (uint32_t i = 0; i < n_owners && !has; i++)
         has = owners[i].source == source && owners[i].port == note->port &&
-              owners[i].lane == note->lane;
+              owners[i].ctx == note->ctx;
     return has;
 }
 
@@ -182,7 +182,7 @@ static void on_ask(pgasi_note_t *note, int source)
     note->fresh = fresh;
     if (got) {
         note->channel = n_owners;
-        owners[n_owners] = (owner_t){ source, note->port, note->lane, note->number, false };
+        owners[n_owners] = (owner_t){ source, note->port, note->ctx, note->number, false };
         __atomic_store_n(&n_owners, n_owners + 1, __ATOMIC_RELEASE);
         *(uint64_t *)(void *)chunk_at(note->number) = 0;
     }
@@ -219,7 +219,7 @@ static pgasi_join_t join_of(const pgasi_note_t *note, const owner_t *o)
     pgasi_line_t *line = (pgasi_line_t *)(void *)(region + pgasi_region.lines_at) + note->channel;
     return (pgasi_join_t){ (int)note->port,
                            o->source,
-                           (int)note->lane,
+                           (int)note->ctx,
                            line,
                            region + pgasi_region.chunks_at,
                            o->first,
@@ -278,7 +278,7 @@ static void on_note(const void *args, size_t bytes, pgas_thread_t thread, void *
     bool sane = bytes >= sizeof note;
     if (sane)
         memcpy(&note, args, sizeof note);
-    sane = sane && note.port < (uint32_t)pgasi_n_ports && note.lane < (uint32_t)pgasi_n_lanes;
+    sane = sane && note.port < (uint32_t)pgasi_n_ports && note.ctx < (uint32_t)pgasi_n_ctxs;
     if (!sane || !follow(&note, source, (const char *)args + sizeof note, bytes - sizeof note))
         drop(source);
 }

@@ -4,12 +4,12 @@
  *  The owner grants chunks to senders that ask, inside the handling of messages: no thread of the
  *  program takes part. A sender's first calls to a port are messages; then it asks (ASK), and goes
  *  on with messages until the answer (GRANT) is there. JOIN is its last message: it goes to the
- *  same port through the same lane, and messages of one lane to one peer arrive in order, so the
- *  receiver begins to look at the channel when what was sent before has run. Who gets no chunks,
- *  for the region is full, goes on with messages.
+ *  same port through the same context, and messages of one context to one peer arrive in order, so
+ *  the receiver begins to look at the channel when what was sent before has run. Who gets no
+ *  chunks, for the region is full, goes on with messages.
  *
  *  Layout, the same on all ranks: the bell of the rank (wait.h), a line for each channel, chunks;
- *  behind them, for the owner alone, the buffers from which its lanes send. */
+ *  behind them, for the owner alone, the buffers from which its contexts send. */
 #ifndef PGASI_REGION_H
 #define PGASI_REGION_H
 
@@ -27,7 +27,7 @@ extern pgasi_region_t pgasi_region;
 
 /** What ranks tell each other about a channel: arguments of PGASI_REC_CHANNEL. */
 typedef enum {
-    PGASI_NOTE_ASK, /* sender: wants a channel for (port, lane) */
+    PGASI_NOTE_ASK, /* sender: wants a channel for (port, context) */
     /* its line and chunks from `number` on, the key of the heap behind; or none */
     PGASI_NOTE_GRANT,
     PGASI_NOTE_JOIN,  /* sender: from here on look at the channel */
@@ -41,7 +41,7 @@ typedef enum {
     PGASI_NOTE_GO
 } pgasi_note_what_t;
 typedef struct pgasi_note {
-    uint32_t what, port, lane, channel;
+    uint32_t what, port, ctx, channel;
     uint32_t number, n;     /* n 0: none */
     uint32_t fresh, by_put; /* fresh: zeros */
     uint64_t position;
@@ -50,15 +50,15 @@ typedef struct pgasi_note {
 /** In a handler: tells a sender, with data behind. What cannot be sent is logged. */
 void pgasi_note_tell(int rank, const pgasi_note_t *note, const void *data, size_t bytes);
 
-/** How large it is, once there are lanes. Collective. */
+/** How large it is, once there are contexts. Collective. */
 pgas_status_t pgasi_region_plan(void);
 /** Behind the segments' start and before their stop. Collective. */
 pgas_status_t pgasi_region_start(void);
 void pgasi_region_stop(void);
 
-/** Registered memory for the buffers of a lane's outbox, as much as pgasi_outbox_pool_bytes says;
- *  NULL: there are no other nodes. What is sent from there the transport need not copy. */
-char *pgasi_region_buffers(int lane);
+/** Registered memory for the buffers of a context's outbox, as much as pgasi_outbox_pool_bytes
+ *  says; NULL: there are no other nodes. What is sent from there the transport need not copy. */
+char *pgasi_region_buffers(int ctx);
 
 /** Chunks that are granted now, and at most; channels that asked in vain. */
 void pgasi_region_count(uint32_t *n_p, uint32_t *high_p, uint64_t *n_refused_p);

@@ -2,9 +2,9 @@
  *
  * The call that asks is a parcel, which tells where the reply goes. On the node it is written there
  * and a short record says so. Elsewhere, if the place lies in a segment, it is put from a copy,
- * flushed, and then told; otherwise it travels in pieces. Puts of handlers go through lane 0; their
- * steps happen under the inbox lock, in progress, never in the transport's callback. A handler that
- * may wait puts by itself. */
+ * flushed, and then told; otherwise it travels in pieces. Puts of handlers go through context 0;
+ * their steps happen under the inbox lock, in progress, never in the transport's callback. A
+ * handler that may wait puts by itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "call/parcel.h"
 #include "call/record.h"
 #include "call/sync.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 #include "pgas/rma.h"
 
@@ -60,7 +60,7 @@ static pgas_status_t send_pieces(int rank, uint32_t token, const char *data, uin
 static void step_done(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
     push_t *p = PGASI_CONTAINER_OF(comp, push_t, comp);
-    pgasi_lane_count(pgasi_lanes[PGASI_LANE_SERVICE], -1);
+    pgasi_ctx_count(pgasi_ctxs[PGASI_CTX_SERVICE], -1);
     p->step = status == PGAS_OK ? p->step + 1 : FAILED;
     p->waits = false;
     pgasi_pulls_call();
@@ -69,15 +69,15 @@ static void step_done(pgasi_tp_comp_t *comp, pgas_status_t status)
 /* As far as it goes; true if the transport says AGAIN. */
 static bool take_steps(push_t *p)
 {
-    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     while (!p->waits && !p->dropped && p->step < TO_TELL) {
         p->waits = true; /* its callback comes in progress, not before */
         pgas_status_t status = p->step == TO_PUT
-                                   ? lane->tp->ops->put(lane->tp, p->rank, p->key, p->address,
-                                                        p->data, p->bytes, &p->comp)
-                                   : lane->tp->ops->flush(lane->tp, p->rank, &p->comp);
+                                   ? ctx->tp->ops->put(ctx->tp, p->rank, p->key, p->address,
+                                                       p->data, p->bytes, &p->comp)
+                                   : ctx->tp->ops->flush(ctx->tp, p->rank, &p->comp);
         if (status == PGAS_INPROGRESS) {
-            pgasi_lane_count(lane, 1);
+            pgasi_ctx_count(ctx, 1);
             break;
         }
         p->waits = false;
@@ -117,12 +117,12 @@ bool pgasi_replies_progress(void)
 /* The place is in a segment of another node, whose key came with the call. */
 static bool begin_push(const pgasi_parcel_t *asked, int rank, const void *data, uint64_t bytes)
 {
-    pgasi_lane_t *lane = pgasi_lanes[PGASI_LANE_SERVICE];
+    pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
     const pgasi_parcel_head_t *h = &asked->head;
     pgasi_tp_key_t *key;
     uint64_t address, offset = pgas_gptr_offset(h->reply_ptr);
     if (!pgasi_parcel_learn(asked, h->reply_key_at_8, h->reply_ptr, bytes) ||
-        pgasi_key_get(lane, rank, offset, bytes, &key, &address) != PGAS_OK)
+        pgasi_key_get(ctx, rank, offset, bytes, &key, &address) != PGAS_OK)
         return false;
     push_t *p = malloc(sizeof *p + bytes);
     if (!p)
@@ -188,7 +188,7 @@ void pgasi_replies_peer_died(int rank)
         p->dropped = p->dropped || p->rank == rank;
 }
 
-/* After the lanes: nothing is being put any more. */
+/* After the contexts: nothing is being put any more. */
 void pgasi_replies_stop(void)
 {
     while (pushes) {

@@ -228,7 +228,7 @@ static void pass_on(uint32_t id, int hops, const char *args, size_t bytes)
     memcpy(&word, args, sizeof word);
     pgas_status_t status = pgasi_route_next(hops, target_of(word), &next);
     if (status == PGAS_OK)
-        status = pgasi_outbox_of(pgasi_lanes[PGASI_LANE_SERVICE], &ob);
+        status = pgasi_outbox_of(pgasi_ctxs[PGASI_CTX_SERVICE], &ob);
     if (status == PGAS_OK)
         status = pgasi_outbox_append_two(ob, next, id, args, bytes, NULL, 0, PGASI_FULL_QUEUE);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)

@@ -36,7 +36,7 @@ pgas_status_t pgasi_route_next(int hops, int rank, int *next_p);
 /** The most ranks that a node of this job has. */
 int pgasi_route_node_ranks(void);
 
-/** Appends a call, or a mark, for a rank to the batch for the next one. Lane locked. */
+/** Appends a call, or a mark, for a rank to the batch for the next one. Context locked. */
 pgas_status_t pgasi_route_append(pgasi_outbox_t *outbox, int hops, int rank, uint32_t handler,
                                  const void *args, size_t bytes);
 pgas_status_t pgasi_route_mark(pgasi_outbox_t *outbox, int hops, int rank, uint64_t wire_token);

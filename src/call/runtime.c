@@ -41,9 +41,9 @@ static pgas_status_t guard(void)
 
 static void outboxes_stop(void)
 {
-    for (int i = 0; i < pgasi_n_lanes; i++)
-        if (pgasi_lanes[i])
-            pgasi_outbox_destroy(pgasi_lanes[i]->outbox);
+    for (int i = 0; i < pgasi_n_ctxs; i++)
+        if (pgasi_ctxs[i])
+            pgasi_outbox_destroy(pgasi_ctxs[i]->outbox);
 }
 
 static void thread_comes(void)
@@ -86,9 +86,9 @@ static pgas_status_t call_start(void)
     pgasi_owner_start();
     pgasi_spawn_set_handler();
     pgasi_agg_start();
-    pgasi_lane_am_fn = pgasi_far_arrived;
-    pgasi_lane_peer_lost = pgasi_peer_lost;
-    pgasi_lane_peer_suspect = pgasi_watch_suspect;
+    pgasi_ctx_am_fn = pgasi_far_arrived;
+    pgasi_ctx_peer_lost = pgasi_peer_lost;
+    pgasi_ctx_peer_suspect = pgasi_watch_suspect;
     pgasi_thread_on_attach = thread_comes;
     pgasi_thread_on_detach = thread_leaves;
     return pgasi_boot_agree(status);
@@ -168,13 +168,13 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
         return status;
     status = agree_on_opts(opts);
     if (status == PGAS_OK)
-        status = pgasi_lanes_check();
+        status = pgasi_ctxs_check();
     if (status != PGAS_OK)
         goto stop_boot;
     status = call_start();
     if (status != PGAS_OK)
         goto stop_calls;
-    status = pgasi_lanes_start();
+    status = pgasi_ctxs_start();
     if (status != PGAS_OK)
         goto stop_calls;
     status = pgasi_region_plan();
@@ -183,7 +183,7 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
     if (status == PGAS_OK)
         status = pgasi_inboxes_start();
     if (status != PGAS_OK)
-        goto stop_lanes;
+        goto stop_ctxs;
     status = pgasi_segments_start();
     if (status != PGAS_OK)
         goto stop_inboxes;
@@ -204,8 +204,8 @@ static pgas_status_t start_all(const MPI_Comm *comm, const pgas_init_opts_t *opt
     pgasi_segments_stop();
 stop_inboxes:
     pgasi_inboxes_stop();
-stop_lanes:
-    pgasi_lanes_stop();
+stop_ctxs:
+    pgasi_ctxs_stop();
 stop_calls:
     call_stop();
 stop_boot:
@@ -234,7 +234,7 @@ pgas_status_t pgas_init(const MPI_Comm *comm, const pgas_init_opts_t *opts)
  * job. */
 static void stand_in_for_threads(void)
 {
-    for (int slot = 0; slot < pgasi_param.lanes; slot++) {
+    for (int slot = 0; slot < pgasi_param.ctxs; slot++) {
         int port = pgasi_port_of_slot(slot);
         if (pgasi_slot_reserve(slot))
             pgasi_port_set_left(port, true);
@@ -261,13 +261,13 @@ static pgas_status_t stop_all(void)
     /* Nobody takes its memory away while another rank still looks at it, or messages are on their
      * way out of it. */
     pgasi_boot_barrier();
-    pgasi_lanes_drain();
+    pgasi_ctxs_drain();
     outboxes_stop();
     pgasi_handlers_stop();
     pgasi_region_stop();
     pgasi_segments_stop();
     pgasi_inboxes_stop();
-    pgasi_lanes_stop();
+    pgasi_ctxs_stop();
     call_stop();
     pgas_status_t end = pgasi_boot_stop();
     return status == PGAS_ERR_PEER ? status : end;

@@ -22,7 +22,7 @@
 #include "call/outbox.h"
 #include "call/parcel.h"
 #include "call/progress.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 
 #define N_ENTRIES 65536u

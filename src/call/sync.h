@@ -49,15 +49,15 @@ pgas_status_t pgasi_sync_issued(const pgasi_sync_call_t *c, pgas_status_t status
 
 /** The same for what this rank brings about together with others, as one completion that it owes
  *  itself. If c->wire is not 0, answered with its token makes the counter fall: any thread that may
- *  make calls, also in handlers, without a lane's lock. rank and handler are those that status is
- *  about. */
+ *  make calls, also in handlers, without a context's lock. rank and handler are those that status
+ *  is about. */
 pgas_status_t pgasi_sync_issue_own(pgasi_sync_call_t *c, pgas_sync_t *sync, uint32_t handler,
                                    pgas_when_t when);
 void pgasi_sync_answered(uint32_t token, pgas_status_t status, int rank, uint32_t handler);
 
 /** The counter, which is live, falls by n > 0; status, rank and handler say what went wrong, if
  *  anything: with fall it was something of this rank. Any thread that may make calls, without a
- *  lane's lock, for the counter's function may run here. */
+ *  context's lock, for the counter's function may run here. */
 void pgasi_sync_fall_by(pgas_sync_t *sync, int64_t n, pgas_status_t status, int rank,
                         uint32_t handler);
 void pgasi_sync_fall(pgas_sync_t *sync, int64_t n, pgas_status_t status);
@@ -77,7 +77,7 @@ typedef struct {
  *  that runs outside of the inbox lock, on a thread of its own with in_handler 0: then also with
  *  wire 0, so that pgas_reply knows that it is in a handler. They nest: begin returns the call that
  *  the thread was running, end takes it back. end sends the answer; where handlers run under the
- *  inbox lock through lane 0, on a thread of its own through its lane, which may wait. */
+ *  inbox lock through context 0, on a thread of its own through its context, which may wait. */
 pgasi_call_t pgasi_call_begin(pgas_thread_t source, uint32_t handler, uint64_t wire);
 void pgasi_call_end(pgasi_call_t before, pgas_status_t status);
 /** A call has arrived that runs later: tells who asked for that. The token with which it begins

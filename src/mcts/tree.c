@@ -329,11 +329,11 @@ static inline __attribute__((always_inline)) float find_best(const edges_t *e, u
             who = (more & i) | (~more & who);
         }
     }
-    int lane = 0;
+    int ctx = 0;
     for (int k = 1; k < 4; k++)
-        lane = best[k] > best[lane] || (best[k] == best[lane] && who[k] < who[lane]) ? k : lane;
-    *best_p = (uint32_t)who[lane];
-    return best[lane];
+        ctx = best[k] > best[ctx] || (best[k] == best[ctx] && who[k] < who[ctx]) ? k : ctx;
+    *best_p = (uint32_t)who[ctx];
+    return best[ctx];
 }
 
 /* The same, in the instructions that most machines have besides those that all have. Not fused, so

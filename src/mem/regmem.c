@@ -1,9 +1,9 @@
-/* Rings of threads: circular allocators whose blocks come free by the numbers of the thread's lane;
- * and the account.
+/* Rings of threads: circular allocators whose blocks come free by the numbers of the thread's
+ * context; and the account.
  *
  * A block is retired with the number of operations that its thread had issued, over all peers or to
  * the ring's one. All up to a number is complete when a flush that covers it is, or when nothing of
- * the lane is in flight at some moment. So blocks cost nothing each; a flush is started, and not
+ * the context is in flight at some moment. So blocks cost nothing each; a flush is started, and not
  * waited for, once for each quarter of the limit and before a ring grows. */
 #include "mem/regmem.h"
 
@@ -17,7 +17,7 @@
 
 typedef struct {
     pgas_circular_t *circular;
-    pgasi_lane_t *lane;
+    pgasi_ctx_t *ctx;
     int peer;              /* PGAS_REG_ANY: all */
     size_t quarter, since; /* bytes released since a flush was started */
 } ring_t;
@@ -70,7 +70,7 @@ static pgas_status_t make_ring(int peer, ring_t **ring_p)
         return status;
     }
     pgas_circular_info(ring->circular, &info);
-    ring->lane = pgasi_self.lane;
+    ring->ctx = pgasi_self.ctx;
     ring->peer = peer;
     ring->quarter = info.max_bytes / 4;
     *ring_p = ring;
@@ -117,33 +117,33 @@ static pgas_status_t find_ring(int peer, bool make, ring_t **ring_p)
 
 static uint64_t issued(const ring_t *ring)
 {
-    return ring->peer >= 0 ? ring->lane->peer[ring->peer].issued : ring->lane->issued;
+    return ring->peer >= 0 ? ring->ctx->peer[ring->peer].issued : ring->ctx->issued;
 }
 
-/* Nothing that this thread has issued is under way. What an own lane has issued its owner knows
+/* Nothing that this thread has issued is under way. What an own context has issued its owner knows
  * without a lock. */
 static inline bool is_idle(const ring_t *ring)
 {
-    return !ring->lane->shared && !__atomic_load_n(&ring->lane->in_flight, __ATOMIC_ACQUIRE);
+    return !ring->ctx->shared && !__atomic_load_n(&ring->ctx->in_flight, __ATOMIC_ACQUIRE);
 }
 
 static uint64_t issued_now(const ring_t *ring)
 {
-    if (PGAS_LIKELY(!ring->lane->shared))
+    if (PGAS_LIKELY(!ring->ctx->shared))
         return issued(ring);
-    pgasi_lane_lock(ring->lane);
+    pgasi_ctx_lock(ring->ctx);
     uint64_t number = issued(ring);
-    pgasi_lane_unlock(ring->lane);
+    pgasi_ctx_unlock(ring->ctx);
     return number;
 }
 
-/* Lane locked. */
+/* Context locked. */
 static uint64_t completed(const ring_t *ring)
 {
-    const pgasi_lane_t *lane = ring->lane;
-    if (!__atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE) || lane->flushed == lane->issued)
+    const pgasi_ctx_t *ctx = ring->ctx;
+    if (!__atomic_load_n(&ctx->in_flight, __ATOMIC_ACQUIRE) || ctx->flushed == ctx->issued)
         return issued(ring);
-    return ring->peer >= 0 ? lane->peer[ring->peer].flushed : lane->flushed;
+    return ring->peer >= 0 ? ctx->peer[ring->peer].flushed : ctx->flushed;
 }
 
 static void reclaim(ring_t *ring)
@@ -152,9 +152,9 @@ static void reclaim(ring_t *ring)
     if (is_idle(ring)) {
         number = issued(ring);
     } else {
-        pgasi_lane_lock(ring->lane);
+        pgasi_ctx_lock(ring->ctx);
         number = completed(ring);
-        pgasi_lane_unlock(ring->lane);
+        pgasi_ctx_unlock(ring->ctx);
     }
     pgas_circular_complete(ring->circular, number);
 }
@@ -169,10 +169,10 @@ static pgas_status_t look(ring_t *ring)
         pgas_circular_complete(ring->circular, issued(ring));
         return status;
     }
-    pgasi_lane_lock(ring->lane);
-    if (ring->lane->tp && completed(ring) < issued(ring))
-        status = pgasi_lane_flush_look(ring->lane, ring->peer, issued(ring));
-    pgasi_lane_unlock(ring->lane);
+    pgasi_ctx_lock(ring->ctx);
+    if (ring->ctx->tp && completed(ring) < issued(ring))
+        status = pgasi_ctx_flush_look(ring->ctx, ring->peer, issued(ring));
+    pgasi_ctx_unlock(ring->ctx);
     reclaim(ring);
     return status < 0 ? status : PGAS_OK;
 }
@@ -216,10 +216,10 @@ static pgas_status_t wait_and_take(ring_t *ring, size_t bytes, pgas_block_t *blo
             status = held_by_caller(bytes);
             break;
         }
-        if (failed != PGAS_OK && ring->lane->shared)
+        if (failed != PGAS_OK && ring->ctx->shared)
             status = failed;
         else if (failed != PGAS_OK)
-            status = pgasi_lane_wait_idle(ring->lane);
+            status = pgasi_ctx_wait_idle(ring->ctx);
         if (status != PGAS_ERR_AGAIN && status != PGAS_OK)
             break;
         failed = PGAS_OK;

@@ -1,8 +1,8 @@
 /* Put, get, flush, fence: the slow sides of include/pgas/rma.h.
  *
  * Typed scalars and pgas_gptr_local never come here on the node. Off the node a put is one
- * transport call on the thread's own lane, no lock; remote completion is a number per lane and
- * peer: a put remembers how many operations were issued, a flush remembers how many of them it
+ * transport call on the thread's own context, no lock; remote completion is a number per context
+ * and peer: a put remembers how many operations were issued, a flush remembers how many of them it
  * covered, so any number of puts share one flush. Heaps that the transport says may be loaded and
  * stored are (fake nodes over shared memory): complete when done, nothing is counted. */
 #include "mem/rma.h"
@@ -14,7 +14,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 
-#define LANE_SPINS 256 /* looks at the own lane alone before the general wait */
+#define CTX_SPINS 256 /* looks at the own context alone before the general wait */
 
 pgas_status_t (*pgasi_rma_service)(const pgasi_rma_t *rma);
 
@@ -25,7 +25,7 @@ static void part_done(pgasi_tp_comp_t *comp, pgas_status_t status)
     pgasi_req_t *req = PGASI_CONTAINER_OF(comp, pgasi_req_t, comp);
     if (status != PGAS_OK && req->status == PGAS_OK)
         req->status = status;
-    pgasi_lane_count(pgasi_lanes[req->lane], -1);
+    pgasi_ctx_count(pgasi_ctxs[req->ctx], -1);
     __atomic_store_n(&req->pending, req->pending - 1, __ATOMIC_RELEASE);
 }
 
@@ -35,7 +35,7 @@ void pgasi_req_begin(pgasi_req_t *req)
     req->pending = 0;
     req->status = PGAS_OK;
     req->peer = 0;
-    req->lane = pgasi_self.lane ? pgasi_self.lane->index : 0;
+    req->ctx = pgasi_self.ctx ? pgasi_self.ctx->index : 0;
     req->number = 0;
 }
 
@@ -44,18 +44,18 @@ static inline int32_t pending(const pgasi_req_t *req)
     return __atomic_load_n(&req->pending, __ATOMIC_ACQUIRE);
 }
 
-static int lane_progress(pgasi_lane_t *lane)
+static int ctx_progress(pgasi_ctx_t *ctx)
 {
-    pgasi_lane_lock(lane);
-    int n = pgasi_lane_progress(lane);
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_lock(ctx);
+    int n = pgasi_ctx_progress(ctx);
+    pgasi_ctx_unlock(ctx);
     return n;
 }
 
 pgas_status_t pgasi_req_wait(pgasi_req_t *req)
 {
-    for (int i = 0; i < LANE_SPINS && pending(req); i++)
-        lane_progress(pgasi_lanes[req->lane]);
+    for (int i = 0; i < CTX_SPINS && pending(req); i++)
+        ctx_progress(pgasi_ctxs[req->ctx]);
     pgasi_wait_t w = PGASI_WAIT_INIT;
     while (pending(req))
         pgasi_wait_step(&w);
@@ -65,53 +65,53 @@ pgas_status_t pgasi_req_wait(pgasi_req_t *req)
 
 /* ---- carrying out ---- */
 
-/* The issuing of one part, lane open and locked. */
-static pgas_status_t issue(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req_t *req)
+/* The issuing of one part, context open and locked. */
+static pgas_status_t issue(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_req_t *req)
 {
     int rank = pgas_gptr_rank(rma->ptr);
     pgasi_tp_key_t *key;
     uint64_t address;
     pgas_status_t status =
-        pgasi_key_get(lane, rank, pgas_gptr_offset(rma->ptr), rma->bytes, &key, &address);
+        pgasi_key_get(ctx, rank, pgas_gptr_offset(rma->ptr), rma->bytes, &key, &address);
     if (status != PGAS_OK)
         return status;
-    const pgasi_tp_ops_t *ops = lane->tp->ops;
+    const pgasi_tp_ops_t *ops = ctx->tp->ops;
     switch (rma->kind) {
     case PGASI_RMA_PUT:
-        return ops->put(lane->tp, rank, key, address, rma->buffer, rma->bytes, &req->comp);
+        return ops->put(ctx->tp, rank, key, address, rma->buffer, rma->bytes, &req->comp);
     case PGASI_RMA_GET:
-        return ops->get(lane->tp, rank, key, address, rma->buffer, rma->bytes, &req->comp);
+        return ops->get(ctx->tp, rank, key, address, rma->buffer, rma->bytes, &req->comp);
     case PGASI_RMA_AMO:
-        return ops->amo(lane->tp, rank, key, address, rma->op, rma->bytes, rma->operand,
+        return ops->amo(ctx->tp, rank, key, address, rma->op, rma->bytes, rma->operand,
                         rma->compare, rma->buffer, &req->comp);
     }
     return PGAS_ERR_INTERNAL;
 }
 
 /* The transport has no room. Peers may have to act first, and they may wait for this rank. So the
- * wait serves them, and it releases the lock of a shared lane meanwhile. Lane locked. */
-static void wait_for_room(pgasi_lane_t *lane, pgasi_wait_t *w)
+ * wait serves them, and it releases the lock of a shared context meanwhile. Context locked. */
+static void wait_for_room(pgasi_ctx_t *ctx, pgasi_wait_t *w)
 {
-    if (pgasi_lane_progress(lane) > 0)
+    if (pgasi_ctx_progress(ctx) > 0)
         return;
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     pgasi_wait_step(w);
-    pgasi_lane_lock(lane);
+    pgasi_ctx_lock(ctx);
 }
 
 static __attribute__((noinline)) pgas_status_t
-issue_with_room(pgasi_lane_t *lane, const pgasi_rma_t *rma, pgasi_req_t *req)
+issue_with_room(pgasi_ctx_t *ctx, const pgasi_rma_t *rma, pgasi_req_t *req)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     pgas_status_t status = PGAS_ERR_AGAIN;
     while (status == PGAS_ERR_AGAIN) {
-        wait_for_room(lane, &w);
+        wait_for_room(ctx, &w);
         status =
-            pgasi_boot_is_dead(pgas_gptr_rank(rma->ptr)) ? PGAS_ERR_PEER : issue(lane, rma, req);
+            pgasi_boot_is_dead(pgas_gptr_rank(rma->ptr)) ? PGAS_ERR_PEER : issue(ctx, rma, req);
     }
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     pgasi_wait_end(&w);
-    pgasi_lane_lock(lane);
+    pgasi_ctx_lock(ctx);
     return status;
 }
 
@@ -120,28 +120,28 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
     pgas_status_t status = pgasi_thread_check_wait();
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    pgasi_lane_t *lane = pgasi_self.lane;
+    pgasi_ctx_t *ctx = pgasi_self.ctx;
     bool writes = rma->kind == PGASI_RMA_PUT || (rma->kind == PGASI_RMA_AMO && !rma->buffer);
-    pgasi_lane_lock(lane);
-    status = pgasi_lane_open(lane);
+    pgasi_ctx_lock(ctx);
+    status = pgasi_ctx_open(ctx);
     /* Counted before issuing: the callback may come at once. */
     req->pending++;
-    pgasi_lane_count(lane, 1);
+    pgasi_ctx_count(ctx, 1);
     if (PGAS_LIKELY(status == PGAS_OK))
-        status = issue(lane, rma, req);
+        status = issue(ctx, rma, req);
     if (PGAS_UNLIKELY(status == PGAS_ERR_AGAIN))
-        status = issue_with_room(lane, rma, req);
+        status = issue_with_room(ctx, rma, req);
     if (status != PGAS_INPROGRESS) {
         req->pending--;
-        pgasi_lane_count(lane, -1);
+        pgasi_ctx_count(ctx, -1);
     }
     if (status >= PGAS_OK && writes) {
         int rank = pgas_gptr_rank(rma->ptr);
         req->peer = rank;
-        req->number = ++lane->peer[rank].issued;
-        __atomic_store_n(&lane->issued, lane->issued + 1, __ATOMIC_RELAXED);
+        req->number = ++ctx->peer[rank].issued;
+        __atomic_store_n(&ctx->issued, ctx->issued + 1, __ATOMIC_RELAXED);
     }
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     return status < PGAS_OK ? status : PGAS_OK;
 }
 
@@ -149,12 +149,12 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req)
  * address, or NULL. Errors of all kinds give NULL and are found out on the long way. */
 static inline void *reach(pgas_gptr_t ptr, size_t bytes)
 {
-    const pgasi_lane_t *lane = pgasi_self.lane;
+    const pgasi_ctx_t *ctx = pgasi_self.ctx;
     int rank = pgas_gptr_rank(ptr);
-    if (PGAS_UNLIKELY(!pgasi_thread_attached() || !lane || pgasi_self.in_handler ||
+    if (PGAS_UNLIKELY(!pgasi_thread_attached() || !ctx || pgasi_self.in_handler ||
                       rank >= pgasi_boot.n_ranks))
         return NULL;
-    const pgasi_lane_peer_t *peer = &lane->peer[rank];
+    const pgasi_ctx_peer_t *peer = &ctx->peer[rank];
     uint64_t heap_bytes = __atomic_load_n(&peer->heap_bytes, __ATOMIC_ACQUIRE);
     uint64_t inside = pgas_gptr_offset(ptr) - PGASI_HEAP_OFFSET;
     return heap_bytes && bytes <= heap_bytes && inside <= heap_bytes - bytes ? peer->heap + inside
@@ -416,49 +416,49 @@ AMO_TYPED(64)
 
 /* ---- public: completion ---- */
 
-/* Other threads of a shared lane may have flushed more meanwhile, and threads read this without its
- * lock. */
-static void set_flushed(pgasi_lane_t *lane, uint64_t *flushed, uint64_t number)
+/* Other threads of a shared context may have flushed more meanwhile, and threads read this without
+ * its lock. */
+static void set_flushed(pgasi_ctx_t *ctx, uint64_t *flushed, uint64_t number)
 {
     if (__atomic_load_n(flushed, __ATOMIC_RELAXED) >= number)
         return;
-    pgasi_lane_lock(lane);
+    pgasi_ctx_lock(ctx);
     if (*flushed < number)
         __atomic_store_n(flushed, number, __ATOMIC_RELAXED);
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
 }
 
 /* Makes the operations numbered up to now to a rank (or all: -1) visible there. */
-static pgas_status_t flush_lane(pgasi_lane_t *lane, int rank)
+static pgas_status_t flush_ctx(pgasi_ctx_t *ctx, int rank)
 {
     pgasi_req_t req;
     pgasi_wait_t w = PGASI_WAIT_INIT;
     pgasi_req_begin(&req);
-    pgasi_lane_lock(lane);
-    uint64_t number = rank >= 0 ? lane->peer[rank].issued : lane->issued;
-    uint64_t *flushed = rank >= 0 ? &lane->peer[rank].flushed : &lane->flushed;
+    pgasi_ctx_lock(ctx);
+    uint64_t number = rank >= 0 ? ctx->peer[rank].issued : ctx->issued;
+    uint64_t *flushed = rank >= 0 ? &ctx->peer[rank].flushed : &ctx->flushed;
     pgas_status_t status = PGAS_OK;
     if (*flushed < number) {
         req.pending = 1;
-        pgasi_lane_count(lane, 1);
+        pgasi_ctx_count(ctx, 1);
         int peers = rank >= 0 ? rank : PGASI_TP_ALL_PEERS;
-        while ((status = lane->tp->ops->flush(lane->tp, peers, &req.comp)) == PGAS_ERR_AGAIN)
-            wait_for_room(lane, &w);
+        while ((status = ctx->tp->ops->flush(ctx->tp, peers, &req.comp)) == PGAS_ERR_AGAIN)
+            wait_for_room(ctx, &w);
         if (status != PGAS_INPROGRESS) {
             req.pending = 0;
-            pgasi_lane_count(lane, -1);
+            pgasi_ctx_count(ctx, -1);
         }
     }
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     pgasi_wait_end(&w);
     if (status == PGAS_INPROGRESS)
         status = pgasi_req_wait(&req);
     if (status == PGAS_OK)
-        set_flushed(lane, flushed, number);
+        set_flushed(ctx, flushed, number);
     /* What is visible there is complete here too, also for who looks at its request: a transport
-     * may tell the one before the other. (A shared lane may never be idle; there the requests
+     * may tell the one before the other. (A shared context may never be idle; there the requests
      * themselves are waited for.) */
-    return status == PGAS_OK && !lane->shared ? pgasi_lane_wait_idle(lane) : status;
+    return status == PGAS_OK && !ctx->shared ? pgasi_ctx_wait_idle(ctx) : status;
 }
 
 pgas_status_t pgas_flush(int rank)
@@ -469,7 +469,7 @@ pgas_status_t pgas_flush(int rank)
     if (rank < 0 || rank >= pgasi_boot.n_ranks)
         return PGAS_ERR_RANGE;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return pgasi_self.lane->issued ? flush_lane(pgasi_self.lane, rank) : PGAS_OK;
+    return pgasi_self.ctx->issued ? flush_ctx(pgasi_self.ctx, rank) : PGAS_OK;
 }
 
 pgas_status_t pgas_flush_all(void)
@@ -478,7 +478,7 @@ pgas_status_t pgas_flush_all(void)
     if (status != PGAS_OK)
         return status;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return flush_lane(pgasi_self.lane, -1);
+    return flush_ctx(pgasi_self.ctx, -1);
 }
 
 pgas_status_t pgas_fence(void)
@@ -487,15 +487,15 @@ pgas_status_t pgas_fence(void)
     if (status != PGAS_OK)
         return status;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    pgasi_lane_t *lane = pgasi_self.lane;
-    if (!lane->issued)
+    pgasi_ctx_t *ctx = pgasi_self.ctx;
+    if (!ctx->issued)
         return PGAS_OK;
-    pgasi_lane_lock(lane);
+    pgasi_ctx_lock(ctx);
     /* Direct stores, which may follow, would overtake what is still under way. */
-    bool wait = lane->has_direct && lane->flushed != lane->issued && !pgasi_self.in_handler;
-    status = wait ? PGAS_OK : lane->tp->ops->fence(lane->tp);
-    pgasi_lane_unlock(lane);
-    return wait ? flush_lane(lane, -1) : status;
+    bool wait = ctx->has_direct && ctx->flushed != ctx->issued && !pgasi_self.in_handler;
+    status = wait ? PGAS_OK : ctx->tp->ops->fence(ctx->tp);
+    pgasi_ctx_unlock(ctx);
+    return wait ? flush_ctx(ctx, -1) : status;
 }
 
 pgas_status_t pgas_wait_local_far(pgas_req_t *req)
@@ -513,7 +513,7 @@ pgas_status_t pgas_test_local(pgas_req_t *req)
         return status != PGAS_OK ? status : PGAS_ERR_INVALID;
     pgasi_req_t *r = pgasi_req(req);
     if (pending(r) && !pgasi_self.in_handler)
-        lane_progress(pgasi_lanes[r->lane]);
+        ctx_progress(pgasi_ctxs[r->ctx]);
     return pending(r) ? PGAS_INPROGRESS : (pgas_status_t)r->status;
 }
 
@@ -521,10 +521,10 @@ static bool is_flushed(const pgasi_req_t *r)
 {
     if (r->number == 0) /* then nothing else need be set: see pgas_put_nb */
         return true;
-    const pgasi_lane_t *lane = pgasi_lanes[r->lane];
-    return __atomic_load_n(&lane->peer[r->peer].flushed, __ATOMIC_RELAXED) >= r->number ||
-           __atomic_load_n(&lane->flushed, __ATOMIC_RELAXED) ==
-               __atomic_load_n(&lane->issued, __ATOMIC_RELAXED);
+    const pgasi_ctx_t *ctx = pgasi_ctxs[r->ctx];
+    return __atomic_load_n(&ctx->peer[r->peer].flushed, __ATOMIC_RELAXED) >= r->number ||
+           __atomic_load_n(&ctx->flushed, __ATOMIC_RELAXED) ==
+               __atomic_load_n(&ctx->issued, __ATOMIC_RELAXED);
 }
 
 pgas_status_t pgas_wait_remote(pgas_req_t *req)
@@ -532,28 +532,28 @@ pgas_status_t pgas_wait_remote(pgas_req_t *req)
     pgas_status_t status = pgas_wait_local_far(req);
     if (status != PGAS_OK || is_flushed(pgasi_req(req)))
         return status;
-    return flush_lane(pgasi_lanes[pgasi_req(req)->lane], pgasi_req(req)->peer);
+    return flush_ctx(pgasi_ctxs[pgasi_req(req)->ctx], pgasi_req(req)->peer);
 }
 
 static void flush_done(pgasi_tp_comp_t *comp, pgas_status_t status)
 {
-    pgasi_lane_flush_t *f = PGASI_CONTAINER_OF(comp, pgasi_lane_flush_t, comp);
-    uint64_t *flushed = f->rank >= 0 ? &f->lane->peer[f->rank].flushed : &f->lane->flushed;
+    pgasi_ctx_flush_t *f = PGASI_CONTAINER_OF(comp, pgasi_ctx_flush_t, comp);
+    uint64_t *flushed = f->rank >= 0 ? &f->ctx->peer[f->rank].flushed : &f->ctx->flushed;
     if (status == PGAS_OK)
         __atomic_store_n(flushed, PGASI_MAX(*flushed, f->number), __ATOMIC_RELAXED);
     f->status = status;
     f->running = false;
-    pgasi_lane_count(f->lane, -1);
+    pgasi_ctx_count(f->ctx, -1);
 }
 
-/* Lane locked. */
-static pgas_status_t flush_start(pgasi_lane_flush_t *f)
+/* Context locked. */
+static pgas_status_t flush_start(pgasi_ctx_flush_t *f)
 {
     int peers = f->rank >= 0 ? f->rank : PGASI_TP_ALL_PEERS;
-    f->number = f->rank >= 0 ? f->lane->peer[f->rank].issued : f->lane->issued;
+    f->number = f->rank >= 0 ? f->ctx->peer[f->rank].issued : f->ctx->issued;
     f->running = true;
-    pgasi_lane_count(f->lane, 1);
-    pgas_status_t status = f->lane->tp->ops->flush(f->lane->tp, peers, &f->comp);
+    pgasi_ctx_count(f->ctx, 1);
+    pgas_status_t status = f->ctx->tp->ops->flush(f->ctx->tp, peers, &f->comp);
     if (status == PGAS_INPROGRESS)
         return status;
     flush_done(&f->comp, status);
@@ -562,18 +562,18 @@ static pgas_status_t flush_start(pgasi_lane_flush_t *f)
 }
 
 /* No more than one flush at a time to a peer: those who look meanwhile share it, or the next. */
-pgas_status_t pgasi_lane_flush_look(pgasi_lane_t *lane, int rank, uint64_t number)
+pgas_status_t pgasi_ctx_flush_look(pgasi_ctx_t *ctx, int rank, uint64_t number)
 {
-    pgasi_lane_flush_t **own = rank >= 0 ? &lane->peer[rank].flush : &lane->flush, *f = *own;
+    pgasi_ctx_flush_t **own = rank >= 0 ? &ctx->peer[rank].flush : &ctx->flush, *f = *own;
     if (!f) {
         f = *own = calloc(1, sizeof *f);
         if (!f)
             return PGAS_ERR_NO_MEMORY;
-        *f = (pgasi_lane_flush_t){ .comp.fn = flush_done, .lane = lane, .rank = rank };
+        *f = (pgasi_ctx_flush_t){ .comp.fn = flush_done, .ctx = ctx, .rank = rank };
     }
-    lane->tp->ops->progress(lane->tp);
+    ctx->tp->ops->progress(ctx->tp);
     pgas_status_t failed = f->status;
-    if ((rank >= 0 ? lane->peer[rank].flushed : lane->flushed) >= number)
+    if ((rank >= 0 ? ctx->peer[rank].flushed : ctx->flushed) >= number)
         return PGAS_OK;
     f->status = PGAS_OK;
     return failed != PGAS_OK ? failed : f->running ? PGAS_INPROGRESS : flush_start(f);
@@ -588,8 +588,8 @@ pgas_status_t pgas_test_remote(pgas_req_t *req)
     if (status != PGAS_OK)
         return status;
     pgasi_req_t *r = pgasi_req(req);
-    pgasi_lane_lock(pgasi_lanes[r->lane]);
-    status = pgasi_lane_flush_look(pgasi_lanes[r->lane], r->peer, r->number);
-    pgasi_lane_unlock(pgasi_lanes[r->lane]);
+    pgasi_ctx_lock(pgasi_ctxs[r->ctx]);
+    status = pgasi_ctx_flush_look(pgasi_ctxs[r->ctx], r->peer, r->number);
+    pgasi_ctx_unlock(pgasi_ctxs[r->ctx]);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef PGASI_RMA_H
 #define PGASI_RMA_H
 
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "pgas/atomic.h"
@@ -12,10 +12,11 @@
 typedef struct {
     int32_t pending; /* parts not locally complete */
     int32_t status;  /* first error */
-    uint64_t number; /* of the last part among the lane's operations to peer; 0: nothing to flush */
+    uint64_t
+        number; /* of the last part among the context's operations to peer; 0: nothing to flush */
     pgasi_tp_comp_t comp;
     int32_t peer;
-    int32_t lane;
+    int32_t ctx;
 } pgasi_req_t;
 PGASI_STATIC_ASSERT(sizeof(pgasi_req_t) <= sizeof(pgas_req_t), "pgas_req_t is too small");
 PGASI_STATIC_ASSERT(offsetof(pgasi_req_t, number) == offsetof(pgas_req_t, number),
@@ -44,11 +45,11 @@ pgas_status_t pgasi_rma_far(const pgasi_rma_t *rma, pgasi_req_t *req);
 pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req);
 pgas_status_t pgasi_req_wait(pgasi_req_t *req);
 
-/** One look, with progress, whether the operations of a lane up to a number are visible at a rank
- *  (or, counted over all peers, everywhere: -1); starts a flush if none is under way, and does not
- *  wait. Lane open and locked, its transport there.
+/** One look, with progress, whether the operations of a context up to a number are visible at a
+ *  rank (or, counted over all peers, everywhere: -1); starts a flush if none is under way, and does
+ *  not wait. Context open and locked, its transport there.
  *  @return PGAS_OK, PGAS_INPROGRESS, PGAS_ERR_NO_MEMORY; what a flush failed with, once. */
-pgas_status_t pgasi_lane_flush_look(pgasi_lane_t *lane, int rank, uint64_t number);
+pgas_status_t pgasi_ctx_flush_look(pgasi_ctx_t *ctx, int rank, uint64_t number);
 
 /** Carries an operation out on plain memory (checked by the caller). */
 void pgasi_rma_apply(const pgasi_rma_t *rma, void *address);

@@ -120,7 +120,7 @@ static pgas_status_t heap_from_transport(size_t bytes)
             heap_of[i] = address;
             continue;
         }
-        status = pgasi_tp->ops->key_unpack(pgasi_lanes[0]->tp, rank, all[rank].key,
+        status = pgasi_tp->ops->key_unpack(pgasi_ctxs[0]->tp, rank, all[rank].key,
                                            all[rank].key_bytes, &heap_keys[i]);
         if (status == PGAS_OK)
             status = pgasi_tp->ops->key_map(heap_keys[i], all[rank].address, &heap_of[i]);
@@ -381,9 +381,9 @@ pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire
     return status;
 }
 
-static pgasi_peer_key_t *find_key(const pgasi_lane_t *lane, int rank, uint64_t offset)
+static pgasi_peer_key_t *find_key(const pgasi_ctx_t *ctx, int rank, uint64_t offset)
 {
-    pgasi_peer_key_t *entry = lane->peer[rank].keys;
+    pgasi_peer_key_t *entry = ctx->peer[rank].keys;
     while (entry && !(offset >= entry->offset && offset - entry->offset < entry->bytes))
         entry = entry->next;
     return entry;
@@ -391,22 +391,22 @@ static pgasi_peer_key_t *find_key(const pgasi_lane_t *lane, int rank, uint64_t o
 
 /* Peers of the same host may have mapped each other's heaps although they are no node: fake nodes
  * over shared memory. */
-static void open_heap(pgasi_lane_t *lane, int rank, const pgasi_peer_key_t *entry)
+static void open_heap(pgasi_ctx_t *ctx, int rank, const pgasi_peer_key_t *entry)
 {
-    pgasi_lane_peer_t *peer = &lane->peer[rank];
+    pgasi_ctx_peer_t *peer = &ctx->peer[rank];
     void *heap;
     if (!entry->key->direct ||
         entry->key->ops->key_map(entry->key, entry->address, &heap) != PGAS_OK)
         return;
     peer->heap = heap;
-    lane->has_direct = true;
-    /* looked at without a shared lane's lock */
+    ctx->has_direct = true;
+    /* looked at without a shared context's lock */
     __atomic_store_n(&peer->heap_bytes, entry->bytes, __ATOMIC_RELEASE);
 }
 
-pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_wire_t *wire)
+pgas_status_t pgasi_key_learn(pgasi_ctx_t *ctx, int rank, const pgasi_segment_wire_t *wire)
 {
-    if (find_key(lane, rank, wire->offset))
+    if (find_key(ctx, rank, wire->offset))
         return PGAS_OK;
     pgasi_peer_key_t *entry = calloc(1, sizeof *entry);
     if (!entry)
@@ -415,26 +415,26 @@ pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_
     entry->bytes = wire->bytes;
     entry->address = wire->address;
     pgas_status_t status =
-        lane->tp->ops->key_unpack(lane->tp, rank, wire->key, wire->key_bytes, &entry->key);
+        ctx->tp->ops->key_unpack(ctx->tp, rank, wire->key, wire->key_bytes, &entry->key);
     if (status != PGAS_OK) {
         free(entry);
         return status;
     }
-    pgasi_peer_key_t **tail = &lane->peer[rank].keys;
+    pgasi_peer_key_t **tail = &ctx->peer[rank].keys;
     while (*tail && wire->offset != PGASI_HEAP_OFFSET)
         tail = &(*tail)->next;
     entry->next = *tail;
     *tail = entry;
     if (wire->offset == PGASI_HEAP_OFFSET)
-        open_heap(lane, rank, entry);
+        open_heap(ctx, rank, entry);
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_key_t **key_p,
+pgas_status_t pgasi_heap_tail_of(const pgasi_ctx_t *ctx, int rank, pgasi_tp_key_t **key_p,
                                  uint64_t *address_p, char **mapped_p)
 {
-    const pgasi_lane_peer_t *peer = &lane->peer[rank];
-    const pgasi_peer_key_t *entry = find_key(lane, rank, PGASI_HEAP_OFFSET);
+    const pgasi_ctx_peer_t *peer = &ctx->peer[rank];
+    const pgasi_peer_key_t *entry = find_key(ctx, rank, PGASI_HEAP_OFFSET);
     if (!entry)
         return PGAS_ERR_NOT_FOUND;
     *key_p = entry->key;
@@ -443,29 +443,29 @@ pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_ke
     return PGAS_OK;
 }
 
-/* The request goes through the same lane, so a shared lane is given up meanwhile; another thread
- * may be faster. */
-static pgas_status_t key_fetch(pgasi_lane_t *lane, int rank, uint64_t offset,
+/* The request goes through the same context, so a shared context is given up meanwhile; another
+ * thread may be faster. */
+static pgas_status_t key_fetch(pgasi_ctx_t *ctx, int rank, uint64_t offset,
                                pgasi_peer_key_t **entry_p)
 {
     pgasi_segment_wire_t wire;
-    pgasi_lane_unlock(lane);
+    pgasi_ctx_unlock(ctx);
     pgas_status_t status = pgasi_segment_ask(rank, offset, &wire);
-    pgasi_lane_lock(lane);
+    pgasi_ctx_lock(ctx);
     if (status == PGAS_OK)
-        status = pgasi_key_learn(lane, rank, &wire);
+        status = pgasi_key_learn(ctx, rank, &wire);
     if (status != PGAS_OK)
         return status;
-    *entry_p = find_key(lane, rank, offset);
+    *entry_p = find_key(ctx, rank, offset);
     return *entry_p ? PGAS_OK : PGAS_ERR_RANGE;
 }
 
-pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint64_t bytes,
+pgas_status_t pgasi_key_get(pgasi_ctx_t *ctx, int rank, uint64_t offset, uint64_t bytes,
                             pgasi_tp_key_t **key_p, uint64_t *address_p)
 {
-    pgasi_peer_key_t *entry = find_key(lane, rank, offset);
+    pgasi_peer_key_t *entry = find_key(ctx, rank, offset);
     if (PGAS_UNLIKELY(!entry)) {
-        pgas_status_t status = key_fetch(lane, rank, offset, &entry);
+        pgas_status_t status = key_fetch(ctx, rank, offset, &entry);
         if (status != PGAS_OK)
             return status;
     }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "pgas/gptr.h"
 
 #define PGASI_SLOT_BYTES     (UINT64_C(1) << PGAS_SEGTAB_SHIFT)
@@ -35,9 +35,9 @@ extern size_t pgasi_heap_tail_bytes;
 /** Where they are; those of another rank of the node. */
 char *pgasi_heap_tail(void);
 char *pgasi_heap_tail_at(int node_rank);
-/** A peer's tail as the lane (open, locked, with the heap's key learned) sees it; *mapped_p NULL:
- *  by the key only. PGAS_ERR_NOT_FOUND: no key. */
-pgas_status_t pgasi_heap_tail_of(const pgasi_lane_t *lane, int rank, pgasi_tp_key_t **key_p,
+/** A peer's tail as the context (open, locked, with the heap's key learned) sees it; *mapped_p
+ *  NULL: by the key only. PGAS_ERR_NOT_FOUND: no key. */
+pgas_status_t pgasi_heap_tail_of(const pgasi_ctx_t *ctx, int rank, pgasi_tp_key_t **key_p,
                                  uint64_t *address_p, char **mapped_p);
 
 /** Allocates, maps and registers the heap; fills the table. Collective. */
@@ -59,9 +59,9 @@ pgas_status_t pgasi_resolve(pgas_gptr_t ptr, size_t bytes, pgasi_where_t *where_
  *  checked by this. */
 pgasi_segment_t *pgasi_segment_find(uint64_t offset, uint64_t bytes);
 
-/** The key through which the lane (open, locked) reaches bytes at (rank, offset), and the address
- *  there. May wait for the owner to send it. PGAS_ERR_RANGE if there is no such segment. */
-pgas_status_t pgasi_key_get(pgasi_lane_t *lane, int rank, uint64_t offset, uint64_t bytes,
+/** The key through which the context (open, locked) reaches bytes at (rank, offset), and the
+ *  address there. May wait for the owner to send it. PGAS_ERR_RANGE if there is no such segment. */
+pgas_status_t pgasi_key_get(pgasi_ctx_t *ctx, int rank, uint64_t offset, uint64_t bytes,
                             pgasi_tp_key_t **key_p, uint64_t *address_p);
 
 /** What a rank tells about a segment; the answer to a key request. */
@@ -70,8 +70,9 @@ typedef struct {
     uint32_t key_bytes;
     uint8_t key[PGASI_TP_KEY_MAX];
 } pgasi_segment_wire_t;
-/** Makes a peer's segment known to the lane (open, locked), so that pgasi_key_get need not ask. */
-pgas_status_t pgasi_key_learn(pgasi_lane_t *lane, int rank, const pgasi_segment_wire_t *wire);
+/** Makes a peer's segment known to the context (open, locked), so that pgasi_key_get need not
+ *  ask. */
+pgas_status_t pgasi_key_learn(pgasi_ctx_t *ctx, int rank, const pgasi_segment_wire_t *wire);
 /** Fills wire with the own segment at offset; PGAS_ERR_RANGE if there is none. */
 pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p);
 

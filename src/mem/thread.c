@@ -1,8 +1,8 @@
-/* Slots of attached threads and the lanes behind them.
+/* Slots of attached threads and the contexts behind them.
  *
  * Attaching is rare (once per thread or parallel region), so it takes a lock; issuing looks only at
  * a thread-local record. The lowest free slot is given out, so that OpenMP regions of the same
- * width reuse the same lanes. */
+ * width reuse the same contexts. */
 #include "mem/thread.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/regmem.h"
 
 __thread pgasi_thread_t pgasi_self;
@@ -115,8 +115,8 @@ static pgas_status_t attach(bool highest)
     int slot = take_slot(highest);
     if (slot < 0)
         return PGAS_ERR_LIMIT;
-    struct pgasi_lane *lane = NULL;
-    pgas_status_t status = pgasi_lane_of_slot(slot, &lane);
+    struct pgasi_ctx *ctx = NULL;
+    pgas_status_t status = pgasi_ctx_of_slot(slot, &ctx);
     if (status != PGAS_OK) {
         pgasi_slot_release(slot);
         return status;
@@ -124,9 +124,9 @@ static pgas_status_t attach(bool highest)
     pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch,
                                    .slot = slot,
                                    .n_attached = 1,
-                                   .lane = lane,
-                                   .port_lane = lane,
-                                   .outbox = lane->shared ? NULL : lane->outbox };
+                                   .ctx = ctx,
+                                   .port_ctx = ctx,
+                                   .outbox = ctx->shared ? NULL : ctx->outbox };
     if (pgasi_thread_forget)
         pgasi_thread_forget();
     pgasi_place_bind(slot);
@@ -251,6 +251,6 @@ void pgasi_thread_be_service(void)
     pgasi_self = (pgasi_thread_t){ .epoch = pgasi_epoch,
                                    .slot = PGAS_SLOT_SERVICE,
                                    .n_attached = 1,
-                                   .lane = pgasi_lanes[PGASI_LANE_SERVICE],
-                                   .port_lane = pgasi_lanes[PGASI_LANE_SHARED] };
+                                   .ctx = pgasi_ctxs[PGASI_CTX_SERVICE],
+                                   .port_ctx = pgasi_ctxs[PGASI_CTX_SHARED] };
 }

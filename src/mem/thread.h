@@ -1,4 +1,4 @@
-/** Threads of this rank: slots, lanes, and what the calling thread may do at the moment. */
+/** Threads of this rank: slots, contexts, and what the calling thread may do at the moment. */
 #ifndef PGASI_THREAD_H
 #define PGASI_THREAD_H
 
@@ -7,20 +7,21 @@
 #include "pgas/runtime.h"
 #include "pgas/status.h"
 
-struct pgasi_lane;
+struct pgasi_ctx;
 
 typedef struct {
     uint64_t epoch; /* in which it attached; 0: it has not */
     int slot;
-    int n_attached;              /* nested attaches */
-    struct pgasi_lane *lane;     /* what it issues through outside of handlers */
-    struct pgasi_outbox *outbox; /* that of its own lane, once it has one; NULL on a shared lane */
-    bool in_task;                /* it runs a handler that may wait */
+    int n_attached;        /* nested attaches */
+    struct pgasi_ctx *ctx; /* what it issues through outside of handlers */
+    struct pgasi_outbox
+        *outbox;    /* that of its own context, once it has one; NULL on a shared context */
+    bool in_task;   /* it runs a handler that may wait */
     int in_handler; /* depth of handlers on this thread's stack: it then issues through: */
     int port;       /* at which calls for this thread arrive; 0: none */
-    struct pgasi_lane *handler_lane;
-    struct pgasi_lane *port_lane; /* for handlers that run for this thread alone */
-    struct pgasi_rings *rings;    /* its allocators of registered memory; NULL until used */
+    struct pgasi_ctx *handler_ctx;
+    struct pgasi_ctx *port_ctx; /* for handlers that run for this thread alone */
+    struct pgasi_rings *rings;  /* its allocators of registered memory; NULL until used */
 } pgasi_thread_t;
 
 /** The calling thread's record; zero until it attaches. */
@@ -45,9 +46,9 @@ pgas_status_t pgasi_thread_start(void);
 void pgasi_thread_stop(void);
 
 /** What the calling thread issues calls through at the moment. */
-static inline struct pgasi_lane *pgasi_thread_lane(void)
+static inline struct pgasi_ctx *pgasi_thread_ctx(void)
 {
-    return pgasi_self.in_handler ? pgasi_self.handler_lane : pgasi_self.lane;
+    return pgasi_self.in_handler ? pgasi_self.handler_ctx : pgasi_self.ctx;
 }
 
 /** As pgas_thread_attach, with the highest free slot: for threads of the library. */
@@ -71,7 +72,7 @@ int pgasi_thread_slots(uint16_t *slots, int room);
  *  hwloc's logical number, -1 if unknown or the machine has one only. */
 bool pgasi_thread_zone(int slot, int *zone_p);
 
-/** Gives a service thread its identity: slot PGAS_SLOT_SERVICE, lane 0. */
+/** Gives a service thread its identity: slot PGAS_SLOT_SERVICE, context 0. */
 void pgasi_thread_be_service(void);
 
 /** OK if the caller may issue: library running, thread attached. */
@@ -94,7 +95,8 @@ static inline pgas_status_t pgasi_thread_check_wait(void)
 extern void (*pgasi_thread_forget)(void);
 /** Called when a thread has attached. */
 extern void (*pgasi_thread_on_attach)(void);
-/** Called when a thread detaches, before its lane is given back (call layer: publish and flush). */
+/** Called when a thread detaches, before its context is given back (call layer: publish and
+ *  flush). */
 extern pgas_status_t (*pgasi_thread_on_detach)(void);
 
 #endif

@@ -7,17 +7,17 @@
 #include "base/checks.h"
 #include "transport/wrap.h"
 
-typedef struct count_lane {
-    pgasi_wrap_lane_t super;
+typedef struct count_ctx {
+    pgasi_wrap_ctx_t super;
     pgasi_tp_counts_t counts;
-    struct count_lane *next;
-} count_lane_t;
+    struct count_ctx *next;
+} count_ctx_t;
 
 typedef struct {
     pgasi_wrap_t super;
-    pthread_mutex_t lock; /* lanes and closed */
-    count_lane_t *lanes;
-    pgasi_tp_counts_t closed; /* of lanes that were closed, and what came in */
+    pthread_mutex_t lock; /* contexts and closed */
+    count_ctx_t *ctxs;
+    pgasi_tp_counts_t closed; /* of contexts that were closed, and what came in */
     pgasi_tp_am_fn_t am_fn;
     pgasi_tp_error_fn_t error_fn;
     pgasi_tp_suspect_fn_t suspect_fn;
@@ -34,9 +34,9 @@ static count_t *count_of(pgasi_tp_t *tp)
     return (count_t *)(void *)tp;
 }
 
-static count_lane_t *lane_of(pgasi_tp_lane_t *lane)
+static count_ctx_t *ctx_of(pgasi_tp_ctx_t *ctx)
 {
-    return (count_lane_t *)(void *)lane;
+    return (count_ctx_t *)(void *)ctx;
 }
 
 /* One writer: a plain addition, made visible to whoever sums. */
@@ -45,10 +45,10 @@ static void add(uint64_t *counter, uint64_t n)
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-static pgas_status_t count(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, size_t bytes,
+static pgas_status_t count(pgasi_tp_ctx_t *ctx, pgasi_count_kind_t kind, size_t bytes,
                            pgas_status_t status)
 {
-    pgasi_tp_counts_t *counts = &lane_of(lane)->counts;
+    pgasi_tp_counts_t *counts = &ctx_of(ctx)->counts;
     if (PGAS_LIKELY(status >= 0)) {
         add(&counts->n_ops[kind], 1);
         add(&counts->n_bytes[kind], bytes);
@@ -59,16 +59,16 @@ static pgas_status_t count(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, size_
 }
 
 /* Data that an operation was given where they stand. */
-static pgas_status_t count_data(pgasi_tp_lane_t *lane, pgasi_count_kind_t kind, const void *data,
+static pgas_status_t count_data(pgasi_tp_ctx_t *ctx, pgasi_count_kind_t kind, const void *data,
                                 size_t bytes, pgas_status_t status)
 {
     size_t inside = (size_t)((const char *)data - watched);
     if (status >= 0 && inside < watched_bytes && bytes <= watched_bytes - inside) {
-        pgasi_tp_counts_t *counts = &lane_of(lane)->counts;
+        pgasi_tp_counts_t *counts = &ctx_of(ctx)->counts;
         add(&counts->n_watched, 1);
         add(&counts->watched_bytes, bytes);
     }
-    return count(lane, kind, bytes, status);
+    return count(ctx, kind, bytes, status);
 }
 
 static pgas_status_t count_memory(pgasi_tp_t *tp, size_t bytes, pgas_status_t status)
@@ -141,96 +141,96 @@ static void count_close(pgasi_tp_t *tp_base)
     free(tp);
 }
 
-static pgas_status_t count_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lane_t **lane_p)
+static pgas_status_t count_ctx_open(pgasi_tp_t *tp_base, int index, pgasi_tp_ctx_t **ctx_p)
 {
     count_t *tp = count_of(tp_base);
-    count_lane_t *lane;
-    if (posix_memalign((void **)&lane, PGASI_CACHELINE,
-                       PGASI_ALIGN_UP(sizeof *lane, PGASI_CACHELINE)) != 0)
+    count_ctx_t *ctx;
+    if (posix_memalign((void **)&ctx, PGASI_CACHELINE,
+                       PGASI_ALIGN_UP(sizeof *ctx, PGASI_CACHELINE)) != 0)
         return PGAS_ERR_NO_MEMORY;
-    *lane = (count_lane_t){ .super = { .super.ops = &table, .tp = &tp->super } };
+    *ctx = (count_ctx_t){ .super = { .super.ops = &table, .tp = &tp->super } };
     pgas_status_t status =
-        tp->super.inner->ops->lane_open(tp->super.inner, index, &lane->super.inner);
+        tp->super.inner->ops->ctx_open(tp->super.inner, index, &ctx->super.inner);
     if (status != PGAS_OK) {
-        free(lane);
+        free(ctx);
         return status;
     }
     pthread_mutex_lock(&tp->lock);
-    lane->next = tp->lanes;
-    tp->lanes = lane;
+    ctx->next = tp->ctxs;
+    tp->ctxs = ctx;
     pthread_mutex_unlock(&tp->lock);
-    *lane_p = &lane->super.super;
+    *ctx_p = &ctx->super.super;
     return PGAS_OK;
 }
 
-static void count_lane_close(pgasi_tp_lane_t *tp_lane)
+static void count_ctx_close(pgasi_tp_ctx_t *tp_ctx)
 {
-    count_lane_t *lane = lane_of(tp_lane);
-    count_t *tp = (count_t *)(void *)lane->super.tp;
-    lane->super.inner->ops->lane_close(lane->super.inner);
+    count_ctx_t *ctx = ctx_of(tp_ctx);
+    count_t *tp = (count_t *)(void *)ctx->super.tp;
+    ctx->super.inner->ops->ctx_close(ctx->super.inner);
     pthread_mutex_lock(&tp->lock);
-    count_lane_t **at = &tp->lanes;
-    while (*at != lane)
+    count_ctx_t **at = &tp->ctxs;
+    while (*at != ctx)
         at = &(*at)->next;
-    *at = lane->next;
-    sum(&tp->closed, &lane->counts);
+    *at = ctx->next;
+    sum(&tp->closed, &ctx->counts);
     pthread_mutex_unlock(&tp->lock);
-    free(lane);
+    free(ctx);
 }
 
-static pgas_status_t count_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t count_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                                uint64_t remote_addr, const void *src, size_t bytes,
                                pgasi_tp_comp_t *comp)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     pgas_status_t status =
         inner->ops->put(inner, peer, pgasi_wrap_key(key), remote_addr, src, bytes, comp);
-    return count_data(lane, PGASI_COUNT_PUT, src, bytes, status);
+    return count_data(ctx, PGASI_COUNT_PUT, src, bytes, status);
 }
 
-static pgas_status_t count_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t count_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                                uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     pgas_status_t status =
         inner->ops->get(inner, peer, pgasi_wrap_key(key), remote_addr, dst, bytes, comp);
-    return count(lane, PGASI_COUNT_GET, bytes, status);
+    return count(ctx, PGASI_COUNT_GET, bytes, status);
 }
 
-static pgas_status_t count_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t count_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                                uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                                uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     pgas_status_t status = inner->ops->amo(inner, peer, pgasi_wrap_key(key), remote_addr, op, bytes,
                                            operand, compare, result, comp);
-    return count(lane, PGASI_COUNT_AMO, bytes, status);
+    return count(ctx, PGASI_COUNT_AMO, bytes, status);
 }
 
-static pgas_status_t count_am(pgasi_tp_lane_t *lane, int peer, const void *header,
+static pgas_status_t count_am(pgasi_tp_ctx_t *ctx, int peer, const void *header,
                               size_t header_bytes, const void *data, size_t bytes,
                               pgasi_tp_comp_t *comp)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     pgas_status_t status = inner->ops->am(inner, peer, header, header_bytes, data, bytes, comp);
-    return count_data(lane, PGASI_COUNT_AM, data, bytes, status);
+    return count_data(ctx, PGASI_COUNT_AM, data, bytes, status);
 }
 
-static pgas_status_t count_fence(pgasi_tp_lane_t *lane)
+static pgas_status_t count_fence(pgasi_tp_ctx_t *ctx)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
-    return count(lane, PGASI_COUNT_FENCE, 0, inner->ops->fence(inner));
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
+    return count(ctx, PGASI_COUNT_FENCE, 0, inner->ops->fence(inner));
 }
 
-static pgas_status_t count_flush(pgasi_tp_lane_t *lane, int peer, pgasi_tp_comp_t *comp)
+static pgas_status_t count_flush(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
-    return count(lane, PGASI_COUNT_FLUSH, 0, inner->ops->flush(inner, peer, comp));
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
+    return count(ctx, PGASI_COUNT_FLUSH, 0, inner->ops->flush(inner, peer, comp));
 }
 
-static int count_progress(pgasi_tp_lane_t *lane)
+static int count_progress(pgasi_tp_ctx_t *ctx)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     return inner->ops->progress(inner);
 }
 
@@ -252,9 +252,9 @@ static const pgasi_tp_ops_t table = {
     .query = pgasi_wrap_query,
     .address = pgasi_wrap_address,
     .set_peers = pgasi_wrap_set_peers,
-    .lane_open = count_lane_open,
-    .lane_drain = pgasi_wrap_lane_drain,
-    .lane_close = count_lane_close,
+    .ctx_open = count_ctx_open,
+    .ctx_drain = pgasi_wrap_ctx_drain,
+    .ctx_close = count_ctx_close,
     .mem_alloc = count_mem_alloc,
     .mem_register = count_mem_register,
     .mem_release = pgasi_wrap_mem_release,
@@ -296,8 +296,8 @@ bool pgasi_tp_count_query(pgasi_tp_t *tp_base, pgasi_tp_counts_t *counts_p)
     *counts_p = (pgasi_tp_counts_t){ 0 };
     pthread_mutex_lock(&tp->lock);
     sum(counts_p, &tp->closed);
-    for (const count_lane_t *lane = tp->lanes; lane != NULL; lane = lane->next)
-        sum(counts_p, &lane->counts);
+    for (const count_ctx_t *ctx = tp->ctxs; ctx != NULL; ctx = ctx->next)
+        sum(counts_p, &ctx->counts);
     pthread_mutex_unlock(&tp->lock);
     return true;
 }

@@ -1,5 +1,5 @@
 /** Counting what goes through a transport: a wrapper for PGAS_STATS and for tests. Costs a call and
- *  two additions an operation; each lane counts for itself, so no cache line is shared. Goes
+ *  two additions an operation; each context counts for itself, so no cache line is shared. Goes
  *  outside of other wrappers, to see what the library asks for, or inside of them, to see what the
  *  network gets. */
 #ifndef PGASI_TRANSPORT_COUNT_H
@@ -39,7 +39,7 @@ const pgasi_tp_ops_t *pgasi_tp_count_wrap(const pgasi_tp_ops_t *ops);
  *  nobody's. Not while other threads issue. */
 void pgasi_tp_count_watch(const void *from, size_t bytes);
 
-/** Sum over lanes, closed ones included. Any thread; what others do meanwhile may be counted or
+/** Sum over contexts, closed ones included. Any thread; what others do meanwhile may be counted or
  *  not.
  *  @return false when the instance does not count. */
 bool pgasi_tp_count_query(pgasi_tp_t *tp, pgasi_tp_counts_t *counts_p);

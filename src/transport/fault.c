@@ -1,10 +1,10 @@
 /* The fault-injecting wrapper; fault.h says what it may do, transport.h what it may not.
  *
- * Every operation becomes a record. It is refused, or issued at once, or put into its lane's list
- * of deferred ones and issued by a later progress call; when the wrapped transport has completed
- * it, the completion may wait in the list of finished ones. Fences and flushes first issue whatever
- * is deferred and concerns them. Sizes are those of tests: lists are walked, records come from a
- * pool, both are bounded. */
+ * Every operation becomes a record. It is refused, or issued at once, or put into its context's
+ * list of deferred ones and issued by a later progress call; when the wrapped transport has
+ * completed it, the completion may wait in the list of finished ones. Fences and flushes first
+ * issue whatever is deferred and concerns them. Sizes are those of tests: lists are walked, records
+ * come from a pool, both are bounded. */
 #include "transport/fault.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ typedef struct {
 typedef struct op {
     pgasi_tp_comp_t inner_comp;
     struct op *next;
-    struct fault_lane *lane;
+    struct fault_ctx *ctx;
     kind_t kind;
     int peer;
     pgasi_tp_key_t *key; /* the wrapped one */
@@ -48,8 +48,8 @@ typedef struct op {
     pgas_status_t status;
 } op_t;
 
-typedef struct fault_lane {
-    pgasi_wrap_lane_t super;
+typedef struct fault_ctx {
+    pgasi_wrap_ctx_t super;
     pgasi_rng_t rng;
     pgasi_pool_t ops;
     uint64_t now; /* progress calls so far */
@@ -59,8 +59,8 @@ typedef struct fault_lane {
     int n_refusals; /* still to come in this run */
     bool was_refused;
     bool progressing;
-    bool draining; /* what is not through when the lane is closed is given up */
-} fault_lane_t;
+    bool draining; /* what is not through when the context is closed is given up */
+} fault_ctx_t;
 
 static struct {
     const pgasi_tp_ops_t *ops;
@@ -70,39 +70,39 @@ static struct {
 
 static const pgasi_tp_ops_t table;
 
-static fault_lane_t *lane_of(pgasi_tp_lane_t *lane)
+static fault_ctx_t *ctx_of(pgasi_tp_ctx_t *ctx)
 {
-    return (fault_lane_t *)(void *)lane;
+    return (fault_ctx_t *)(void *)ctx;
 }
 
-static const pgasi_fault_plan_t *plan_of(const fault_lane_t *lane)
+static const pgasi_fault_plan_t *plan_of(const fault_ctx_t *ctx)
 {
-    return &((const fault_t *)(const void *)lane->super.tp)->plan;
+    return &((const fault_t *)(const void *)ctx->super.tp)->plan;
 }
 
 /* A number of progress calls in 0 .. n. */
-static uint64_t draw(fault_lane_t *lane, int n)
+static uint64_t draw(fault_ctx_t *ctx, int n)
 {
-    return n == 0 ? 0 : pgasi_rng_below(&lane->rng, (uint64_t)n + 1);
+    return n == 0 ? 0 : pgasi_rng_below(&ctx->rng, (uint64_t)n + 1);
 }
 
-static bool refuses(fault_lane_t *lane)
+static bool refuses(fault_ctx_t *ctx)
 {
-    int most = plan_of(lane)->again;
+    int most = plan_of(ctx)->again;
     if (most == 0)
         return false;
-    if (lane->n_refusals == 0 && !lane->was_refused && pgasi_rng_below(&lane->rng, 3) == 0)
-        lane->n_refusals = 1 + (int)pgasi_rng_below(&lane->rng, (uint64_t)most);
-    lane->was_refused = lane->n_refusals > 0;
-    lane->n_refusals -= lane->was_refused;
-    return lane->was_refused;
+    if (ctx->n_refusals == 0 && !ctx->was_refused && pgasi_rng_below(&ctx->rng, 3) == 0)
+        ctx->n_refusals = 1 + (int)pgasi_rng_below(&ctx->rng, (uint64_t)most);
+    ctx->was_refused = ctx->n_refusals > 0;
+    ctx->n_refusals -= ctx->was_refused;
+    return ctx->was_refused;
 }
 
 static void complete(op_t *op)
 {
     pgasi_tp_comp_t *comp = op->comp;
     pgas_status_t status = op->status;
-    pgasi_pool_release(&op->lane->ops, op);
+    pgasi_pool_release(&op->ctx->ops, op);
     if (comp)
         comp->fn(comp, status);
 }
@@ -110,13 +110,13 @@ static void complete(op_t *op)
 /* Holds a completion back, perhaps. */
 static bool hold_completion(op_t *op)
 {
-    fault_lane_t *lane = op->lane;
-    uint64_t calls = draw(lane, PGASI_MAX(plan_of(lane)->delay, plan_of(lane)->reorder));
+    fault_ctx_t *ctx = op->ctx;
+    uint64_t calls = draw(ctx, PGASI_MAX(plan_of(ctx)->delay, plan_of(ctx)->reorder));
     if (!op->comp || calls == 0)
         return false;
-    op->due = lane->now + calls;
-    op->next = lane->finished;
-    lane->finished = op;
+    op->due = ctx->now + calls;
+    op->next = ctx->finished;
+    ctx->finished = op;
     return true;
 }
 
@@ -132,7 +132,7 @@ static void inner_done(pgasi_tp_comp_t *self, pgas_status_t status)
  * waits for it. */
 static pgas_status_t issue(op_t *op)
 {
-    pgasi_tp_lane_t *inner = op->lane->super.inner;
+    pgasi_tp_ctx_t *inner = op->ctx->super.inner;
     pgasi_tp_comp_t *comp = NULL;
     if (op->comp) {
         op->inner_comp.fn = inner_done;
@@ -157,17 +157,17 @@ static pgas_status_t issue(op_t *op)
 
 static void defer(op_t *op, uint64_t calls)
 {
-    fault_lane_t *lane = op->lane;
-    op->due = lane->now + calls;
+    fault_ctx_t *ctx = op->ctx;
+    op->due = ctx->now + calls;
     op->next = NULL;
-    *lane->deferred_end = op;
-    lane->deferred_end = &op->next;
-    lane->n_deferred++;
+    *ctx->deferred_end = op;
+    ctx->deferred_end = &op->next;
+    ctx->n_deferred++;
 }
 
-static bool has_earlier_message(const fault_lane_t *lane, int peer, const op_t *before)
+static bool has_earlier_message(const fault_ctx_t *ctx, int peer, const op_t *before)
 {
-    for (const op_t *op = lane->deferred; op != before; op = op->next)
+    for (const op_t *op = ctx->deferred; op != before; op = op->next)
         if (op->kind == OP_AM && op->peer == peer)
             return true;
     return false;
@@ -175,13 +175,13 @@ static bool has_earlier_message(const fault_lane_t *lane, int peer, const op_t *
 
 static pgas_status_t submit(op_t *op)
 {
-    fault_lane_t *lane = op->lane;
-    const pgasi_fault_plan_t *plan = plan_of(lane);
+    fault_ctx_t *ctx = op->ctx;
+    const pgasi_fault_plan_t *plan = plan_of(ctx);
     int most = op->kind == OP_FLUSH ? 0
                : op->kind == OP_AM  ? PGASI_MAX(plan->delay, plan->reorder)
                                     : plan->reorder;
-    uint64_t calls = draw(lane, most);
-    if (calls > 0 || (op->kind == OP_AM && has_earlier_message(lane, op->peer, NULL))) {
+    uint64_t calls = draw(ctx, most);
+    if (calls > 0 || (op->kind == OP_AM && has_earlier_message(ctx, op->peer, NULL))) {
         defer(op, calls);
         return PGAS_INPROGRESS;
     }
@@ -192,22 +192,22 @@ static pgas_status_t submit(op_t *op)
             return PGAS_INPROGRESS;
     }
     if (status != PGAS_INPROGRESS || !op->comp)
-        pgasi_pool_release(&lane->ops, op);
+        pgasi_pool_release(&ctx->ops, op);
     return status;
 }
 
 /* A record for an operation, or PGAS_ERR_AGAIN. */
-static pgas_status_t make_op(pgasi_tp_lane_t *tp_lane, kind_t kind, int peer, pgasi_tp_comp_t *comp,
+static pgas_status_t make_op(pgasi_tp_ctx_t *tp_ctx, kind_t kind, int peer, pgasi_tp_comp_t *comp,
                              op_t **op_p)
 {
-    fault_lane_t *lane = lane_of(tp_lane);
-    if (lane->n_deferred >= DEFERRED_MAX || refuses(lane))
+    fault_ctx_t *ctx = ctx_of(tp_ctx);
+    if (ctx->n_deferred >= DEFERRED_MAX || refuses(ctx))
         return PGAS_ERR_AGAIN;
-    op_t *op = pgasi_pool_acquire(&lane->ops);
+    op_t *op = pgasi_pool_acquire(&ctx->ops);
     if (!op)
         return PGAS_ERR_AGAIN;
     memset(op, 0, sizeof *op);
-    op->lane = lane;
+    op->ctx = ctx;
     op->kind = kind;
     op->peer = peer;
     op->comp = comp;
@@ -217,7 +217,7 @@ static pgas_status_t make_op(pgasi_tp_lane_t *tp_lane, kind_t kind, int peer, pg
 
 /* Takes the operation at *at out of the deferred list and issues it; puts it back if the transport
  * says AGAIN. */
-static pgas_status_t issue_deferred(fault_lane_t *lane, op_t **at)
+static pgas_status_t issue_deferred(fault_ctx_t *ctx, op_t **at)
 {
     op_t *op = *at;
     op_t *next = op->next;
@@ -226,53 +226,52 @@ static pgas_status_t issue_deferred(fault_lane_t *lane, op_t **at)
         return status;
     *at = next;
     if (!next)
-        lane->deferred_end = at;
-    lane->n_deferred--;
+        ctx->deferred_end = at;
+    ctx->n_deferred--;
     if (status == PGAS_INPROGRESS && op->comp)
         return status;
     op->status = status;
     if (status == PGAS_INPROGRESS) { /* a flush will tell */
-        pgasi_pool_release(&lane->ops, op);
-    } else if (lane->progressing) {
+        pgasi_pool_release(&ctx->ops, op);
+    } else if (ctx->progressing) {
         complete(op);
     } else { /* not inside progress: completions have to wait for it */
-        op->due = lane->now;
-        op->next = lane->finished;
-        lane->finished = op;
+        op->due = ctx->now;
+        op->next = ctx->finished;
+        ctx->finished = op;
     }
     return PGAS_OK;
 }
 
 /* Issues all that is deferred for the peer, in any order that keeps messages in theirs. */
-static pgas_status_t issue_all(fault_lane_t *lane, int peer)
+static pgas_status_t issue_all(fault_ctx_t *ctx, int peer)
 {
-    for (op_t **at = &lane->deferred; *at != NULL;)
+    for (op_t **at = &ctx->deferred; *at != NULL;)
         if (peer != PGASI_TP_ALL_PEERS && (*at)->peer != peer)
             at = &(*at)->next;
-        else if (issue_deferred(lane, at) == PGAS_ERR_AGAIN)
+        else if (issue_deferred(ctx, at) == PGAS_ERR_AGAIN)
             return PGAS_ERR_AGAIN;
     return PGAS_OK;
 }
 
-static op_t **choose_due(fault_lane_t *lane)
+static op_t **choose_due(fault_ctx_t *ctx)
 {
     op_t **chosen = NULL;
     uint64_t n_due = 0;
-    for (op_t **at = &lane->deferred; *at != NULL; at = &(*at)->next)
-        if ((*at)->due <= lane->now &&
-            !((*at)->kind == OP_AM && has_earlier_message(lane, (*at)->peer, *at)) &&
-            (plan_of(lane)->reorder == 0 ? n_due++ == 0
-                                         : pgasi_rng_below(&lane->rng, ++n_due) == 0))
+    for (op_t **at = &ctx->deferred; *at != NULL; at = &(*at)->next)
+        if ((*at)->due <= ctx->now &&
+            !((*at)->kind == OP_AM && has_earlier_message(ctx, (*at)->peer, *at)) &&
+            (plan_of(ctx)->reorder == 0 ? n_due++ == 0 : pgasi_rng_below(&ctx->rng, ++n_due) == 0))
             chosen = at;
     return chosen;
 }
 
-static op_t *choose_finished(fault_lane_t *lane)
+static op_t *choose_finished(fault_ctx_t *ctx)
 {
     op_t **chosen = NULL;
     uint64_t n_due = 0;
-    for (op_t **at = &lane->finished; *at != NULL; at = &(*at)->next)
-        if ((*at)->due <= lane->now && pgasi_rng_below(&lane->rng, ++n_due) == 0)
+    for (op_t **at = &ctx->finished; *at != NULL; at = &(*at)->next)
+        if ((*at)->due <= ctx->now && pgasi_rng_below(&ctx->rng, ++n_due) == 0)
             chosen = at;
     if (!chosen)
         return NULL;
@@ -281,27 +280,27 @@ static op_t *choose_finished(fault_lane_t *lane)
     return op;
 }
 
-static int fault_progress(pgasi_tp_lane_t *tp_lane)
+static int fault_progress(pgasi_tp_ctx_t *tp_ctx)
 {
-    fault_lane_t *lane = lane_of(tp_lane);
-    lane->progressing = true;
-    int n = lane->super.inner->ops->progress(lane->super.inner);
-    lane->now++;
-    for (op_t **at; (at = choose_due(lane)) != NULL; n++)
-        if (issue_deferred(lane, at) == PGAS_ERR_AGAIN)
+    fault_ctx_t *ctx = ctx_of(tp_ctx);
+    ctx->progressing = true;
+    int n = ctx->super.inner->ops->progress(ctx->super.inner);
+    ctx->now++;
+    for (op_t **at; (at = choose_due(ctx)) != NULL; n++)
+        if (issue_deferred(ctx, at) == PGAS_ERR_AGAIN)
             break;
-    for (op_t *op; (op = choose_finished(lane)) != NULL; n++)
+    for (op_t *op; (op = choose_finished(ctx)) != NULL; n++)
         complete(op);
-    lane->progressing = false;
+    ctx->progressing = false;
     return n;
 }
 
-static pgas_status_t fault_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t fault_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                                uint64_t remote_addr, const void *src, size_t bytes,
                                pgasi_tp_comp_t *comp)
 {
     op_t *op;
-    pgas_status_t status = make_op(lane, OP_PUT, peer, comp, &op);
+    pgas_status_t status = make_op(ctx, OP_PUT, peer, comp, &op);
     if (status != PGAS_OK)
         return status;
     op->key = pgasi_wrap_key(key);
@@ -311,11 +310,11 @@ static pgas_status_t fault_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *
     return submit(op);
 }
 
-static pgas_status_t fault_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t fault_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                                uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
     op_t *op;
-    pgas_status_t status = make_op(lane, OP_GET, peer, comp, &op);
+    pgas_status_t status = make_op(ctx, OP_GET, peer, comp, &op);
     if (status != PGAS_OK)
         return status;
     op->key = pgasi_wrap_key(key);
@@ -325,13 +324,13 @@ static pgas_status_t fault_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *
     return submit(op);
 }
 
-static pgas_status_t fault_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t fault_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                                uint64_t remote_addr, pgasi_amo_t amo, size_t bytes,
                                uint64_t operand, uint64_t compare, void *result,
                                pgasi_tp_comp_t *comp)
 {
     op_t *op;
-    pgas_status_t status = make_op(lane, OP_AMO, peer, comp, &op);
+    pgas_status_t status = make_op(ctx, OP_AMO, peer, comp, &op);
     if (status != PGAS_OK)
         return status;
     op->key = pgasi_wrap_key(key);
@@ -344,14 +343,14 @@ static pgas_status_t fault_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *
     return submit(op);
 }
 
-static pgas_status_t fault_am(pgasi_tp_lane_t *lane, int peer, const void *header,
+static pgas_status_t fault_am(pgasi_tp_ctx_t *ctx, int peer, const void *header,
                               size_t header_bytes, const void *data, size_t bytes,
                               pgasi_tp_comp_t *comp)
 {
     op_t *op;
     if (header_bytes > PGASI_TP_AM_HEADER_MAX)
         return PGAS_ERR_LIMIT;
-    pgas_status_t status = make_op(lane, OP_AM, peer, comp, &op);
+    pgas_status_t status = make_op(ctx, OP_AM, peer, comp, &op);
     if (status != PGAS_OK)
         return status;
     op->header_bytes = header_bytes;
@@ -362,26 +361,26 @@ static pgas_status_t fault_am(pgasi_tp_lane_t *lane, int peer, const void *heade
     return submit(op);
 }
 
-static pgas_status_t fault_fence(pgasi_tp_lane_t *tp_lane)
+static pgas_status_t fault_fence(pgasi_tp_ctx_t *tp_ctx)
 {
-    fault_lane_t *lane = lane_of(tp_lane);
-    pgas_status_t status = issue_all(lane, PGASI_TP_ALL_PEERS);
-    return status == PGAS_OK ? lane->super.inner->ops->fence(lane->super.inner) : status;
+    fault_ctx_t *ctx = ctx_of(tp_ctx);
+    pgas_status_t status = issue_all(ctx, PGASI_TP_ALL_PEERS);
+    return status == PGAS_OK ? ctx->super.inner->ops->fence(ctx->super.inner) : status;
 }
 
-static pgas_status_t fault_flush(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_comp_t *comp)
+static pgas_status_t fault_flush(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_comp_t *comp)
 {
     op_t *op;
-    pgas_status_t status = issue_all(lane_of(tp_lane), peer);
+    pgas_status_t status = issue_all(ctx_of(tp_ctx), peer);
     if (status == PGAS_OK)
-        status = make_op(tp_lane, OP_FLUSH, peer, comp, &op);
+        status = make_op(tp_ctx, OP_FLUSH, peer, comp, &op);
     return status == PGAS_OK ? submit(op) : status;
 }
 
-static pgas_status_t fault_arm(pgasi_tp_lane_t *tp_lane)
+static pgas_status_t fault_arm(pgasi_tp_ctx_t *tp_ctx)
 {
-    const fault_lane_t *lane = lane_of(tp_lane);
-    return lane->deferred || lane->finished ? PGAS_ERR_BUSY : pgasi_wrap_arm(tp_lane);
+    const fault_ctx_t *ctx = ctx_of(tp_ctx);
+    return ctx->deferred || ctx->finished ? PGAS_ERR_BUSY : pgasi_wrap_arm(tp_ctx);
 }
 
 /* Whether this registration is one of those that fail. */
@@ -433,50 +432,50 @@ static void fault_close(pgasi_tp_t *tp)
     free(tp);
 }
 
-static pgas_status_t fault_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lane_t **lane_p)
+static pgas_status_t fault_ctx_open(pgasi_tp_t *tp_base, int index, pgasi_tp_ctx_t **ctx_p)
 {
     fault_t *tp = (fault_t *)(void *)tp_base;
-    fault_lane_t *lane = calloc(1, sizeof *lane);
-    if (!lane)
+    fault_ctx_t *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
         return PGAS_ERR_NO_MEMORY;
-    lane->super.super.ops = &table;
-    lane->super.tp = &tp->super;
+    ctx->super.super.ops = &table;
+    ctx->super.tp = &tp->super;
     pgas_status_t status =
-        tp->super.inner->ops->lane_open(tp->super.inner, index, &lane->super.inner);
+        tp->super.inner->ops->ctx_open(tp->super.inner, index, &ctx->super.inner);
     if (status != PGAS_OK) {
-        free(lane);
+        free(ctx);
         return status;
     }
-    lane->deferred_end = &lane->deferred;
-    pgasi_pool_init(&lane->ops, sizeof(op_t), 0, 64, 1 << 16);
-    pgasi_rng_seed(&lane->rng, tp->seed * 1000003u + (uint64_t)tp->rank * 4099u + (uint64_t)index);
-    *lane_p = &lane->super.super;
+    ctx->deferred_end = &ctx->deferred;
+    pgasi_pool_init(&ctx->ops, sizeof(op_t), 0, 64, 1 << 16);
+    pgasi_rng_seed(&ctx->rng, tp->seed * 1000003u + (uint64_t)tp->rank * 4099u + (uint64_t)index);
+    *ctx_p = &ctx->super.super;
     return PGAS_OK;
 }
 
-static pgas_status_t fault_lane_drain(pgasi_tp_lane_t *tp_lane)
+static pgas_status_t fault_ctx_drain(pgasi_tp_ctx_t *tp_ctx)
 {
-    fault_lane_t *lane = lane_of(tp_lane);
-    lane->draining = true;
-    bool issued = issue_all(lane, PGASI_TP_ALL_PEERS) != PGAS_ERR_AGAIN;
-    if (!issued || pgasi_wrap_lane_drain(tp_lane) == PGAS_INPROGRESS || lane->finished)
+    fault_ctx_t *ctx = ctx_of(tp_ctx);
+    ctx->draining = true;
+    bool issued = issue_all(ctx, PGASI_TP_ALL_PEERS) != PGAS_ERR_AGAIN;
+    if (!issued || pgasi_wrap_ctx_drain(tp_ctx) == PGAS_INPROGRESS || ctx->finished)
         return PGAS_INPROGRESS;
     return PGAS_OK;
 }
 
-static void fault_lane_close(pgasi_tp_lane_t *tp_lane)
+static void fault_ctx_close(pgasi_tp_ctx_t *tp_ctx)
 {
-    fault_lane_t *lane = lane_of(tp_lane);
+    fault_ctx_t *ctx = ctx_of(tp_ctx);
     uint64_t deadline = pgasi_now_ns() + CLOSE_NS;
-    while (!lane->draining && issue_all(lane, PGASI_TP_ALL_PEERS) == PGAS_ERR_AGAIN &&
+    while (!ctx->draining && issue_all(ctx, PGASI_TP_ALL_PEERS) == PGAS_ERR_AGAIN &&
            pgasi_now_ns() < deadline)
-        lane->super.inner->ops->progress(lane->super.inner);
-    lane->super.inner->ops->lane_close(lane->super.inner);
-    lane->now = UINT64_MAX;
-    for (op_t *op; !lane->draining && (op = choose_finished(lane));)
+        ctx->super.inner->ops->progress(ctx->super.inner);
+    ctx->super.inner->ops->ctx_close(ctx->super.inner);
+    ctx->now = UINT64_MAX;
+    for (op_t *op; !ctx->draining && (op = choose_finished(ctx));)
         complete(op);
-    pgasi_pool_fini(&lane->ops);
-    free(lane);
+    pgasi_pool_fini(&ctx->ops);
+    free(ctx);
 }
 
 static const pgasi_tp_ops_t table = {
@@ -485,9 +484,9 @@ static const pgasi_tp_ops_t table = {
     .query = pgasi_wrap_query,
     .address = pgasi_wrap_address,
     .set_peers = pgasi_wrap_set_peers,
-    .lane_open = fault_lane_open,
-    .lane_drain = fault_lane_drain,
-    .lane_close = fault_lane_close,
+    .ctx_open = fault_ctx_open,
+    .ctx_drain = fault_ctx_drain,
+    .ctx_close = fault_ctx_close,
     .mem_alloc = fault_mem_alloc,
     .mem_register = fault_mem_register,
     .mem_release = pgasi_wrap_mem_release,

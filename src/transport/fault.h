@@ -12,7 +12,7 @@
  *                       (default 0)
  *    seed=N             in place of the caller's seed
  *
- *  What the contract promises still holds: messages of a lane to one peer stay in order, a fence
+ *  What the contract promises still holds: messages of a context to one peer stay in order, a fence
  *  separates, a flush waits, nothing completes twice or before its time. A rank that makes the same
  *  calls sees the same faults. Held work needs progress: arm() says PGAS_ERR_BUSY while there is
  *  any. */

@@ -1,5 +1,5 @@
 /* The transport to oneself: for jobs of one rank and for tests. Everything completes at once; only
- * active messages wait, in a bounded queue, until lane 0 progresses. Keys carry their range, and
+ * active messages wait, in a bounded queue, until context 0 progresses. Keys carry their range, and
  * every access is checked against it. Other ranks are refused. */
 #include "transport/transport.h"
 
@@ -29,18 +29,18 @@ typedef struct message {
 typedef struct loop {
     pgasi_tp_t super;
     pgasi_tp_opts_t opts;
-    struct lane *service;
+    struct ctx *service;
     pthread_mutex_t lock; /* the queue */
     message_t *first, **last;
     size_t n_messages, n_bytes;
     int warned_too_large;
 } loop_t;
 
-typedef struct lane {
-    pgasi_tp_lane_t super;
+typedef struct ctx {
+    pgasi_tp_ctx_t super;
     loop_t *tp;
     int event_fd;
-} lane_t;
+} ctx_t;
 
 typedef struct {
     void *addr;
@@ -69,9 +69,9 @@ static loop_t *tp_of(pgasi_tp_t *tp)
     return (loop_t *)(void *)tp;
 }
 
-static lane_t *lane_of(pgasi_tp_lane_t *lane)
+static ctx_t *ctx_of(pgasi_tp_ctx_t *ctx)
 {
-    return (lane_t *)(void *)lane;
+    return (ctx_t *)(void *)ctx;
 }
 
 static const loop_key_t *key_of(const pgasi_tp_key_t *key)
@@ -120,7 +120,7 @@ static void loop_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p)
         .caps = PGASI_TP_PUT | PGASI_TP_GET | PGASI_TP_AMO | PGASI_TP_AM | PGASI_TP_MEM_ALLOC |
                 PGASI_TP_WAKEUP,
         .am_inline_max = SIZE_MAX,
-        .lane_bytes = sizeof(lane_t),
+        .ctx_bytes = sizeof(ctx_t),
         .peer_bytes = 0,
     };
 }
@@ -140,36 +140,36 @@ static pgas_status_t loop_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void 
     return PGAS_OK;
 }
 
-static pgas_status_t loop_lane_open(pgasi_tp_t *tp_base, int index, pgasi_tp_lane_t **lane_p)
+static pgas_status_t loop_ctx_open(pgasi_tp_t *tp_base, int index, pgasi_tp_ctx_t **ctx_p)
 {
     loop_t *tp = tp_of(tp_base);
     if (index < 0)
         return PGAS_ERR_RANGE;
     if (index == 0 && tp->service)
         return PGAS_ERR_EXISTS;
-    lane_t *lane = calloc(1, sizeof *lane);
-    if (!lane)
+    ctx_t *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
         return PGAS_ERR_NO_MEMORY;
-    lane->super.ops = &table;
-    lane->tp = tp;
-    lane->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (lane->event_fd < 0) {
-        free(lane);
+    ctx->super.ops = &table;
+    ctx->tp = tp;
+    ctx->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (ctx->event_fd < 0) {
+        free(ctx);
         return PGAS_ERR_IO;
     }
     if (index == 0)
-        tp->service = lane;
-    *lane_p = &lane->super;
+        tp->service = ctx;
+    *ctx_p = &ctx->super;
     return PGAS_OK;
 }
 
-static void loop_lane_close(pgasi_tp_lane_t *tp_lane)
+static void loop_ctx_close(pgasi_tp_ctx_t *tp_ctx)
 {
-    lane_t *lane = lane_of(tp_lane);
-    if (lane->tp->service == lane)
-        lane->tp->service = NULL;
-    close(lane->event_fd);
-    free(lane);
+    ctx_t *ctx = ctx_of(tp_ctx);
+    if (ctx->tp->service == ctx)
+        ctx->tp->service = NULL;
+    close(ctx->event_fd);
+    free(ctx);
 }
 
 static pgas_status_t keep_memory(void *addr, size_t bytes, bool allocated, pgasi_tp_mem_t **mem_p)
@@ -239,18 +239,18 @@ static pgas_status_t loop_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *tp_mem, void 
 }
 
 /* Only we ourselves are there. */
-static pgas_status_t check_peer(const lane_t *lane, int peer)
+static pgas_status_t check_peer(const ctx_t *ctx, int peer)
 {
-    if (peer < 0 || peer >= lane->tp->opts.n_ranks)
+    if (peer < 0 || peer >= ctx->tp->opts.n_ranks)
         return PGAS_ERR_RANGE;
-    return peer == lane->tp->opts.rank ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
+    return peer == ctx->tp->opts.rank ? PGAS_OK : PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t loop_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer,
+static pgas_status_t loop_key_unpack(pgasi_tp_ctx_t *tp_ctx, int peer, const void *buffer,
                                      size_t bytes, pgasi_tp_key_t **key_p)
 {
     packed_key_t packed;
-    pgas_status_t status = check_peer(lane_of(tp_lane), peer);
+    pgas_status_t status = check_peer(ctx_of(tp_ctx), peer);
     if (status != PGAS_OK)
         return status;
     if (bytes < sizeof packed)
@@ -273,10 +273,10 @@ static void loop_key_release(pgasi_tp_key_t *key)
     free(key);
 }
 
-static pgas_status_t check_access(const lane_t *lane, int peer, const loop_key_t *key,
-                                  uint64_t addr, size_t bytes)
+static pgas_status_t check_access(const ctx_t *ctx, int peer, const loop_key_t *key, uint64_t addr,
+                                  size_t bytes)
 {
-    pgas_status_t status = check_peer(lane, peer);
+    pgas_status_t status = check_peer(ctx, peer);
     if (status != PGAS_OK)
         return status;
     return bytes > key->bytes || addr - key->base > key->bytes - bytes ? PGAS_ERR_RANGE : PGAS_OK;
@@ -290,21 +290,21 @@ static pgas_status_t loop_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, voi
     return PGAS_OK;
 }
 
-static pgas_status_t loop_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t loop_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, const void *src, size_t bytes,
                               pgasi_tp_comp_t *comp)
 {
-    pgas_status_t status = check_access(lane_of(lane), peer, key_of(key), remote_addr, bytes);
+    pgas_status_t status = check_access(ctx_of(ctx), peer, key_of(key), remote_addr, bytes);
     (void)comp;
     if (status == PGAS_OK && bytes > 0)
         memmove((void *)(uintptr_t)remote_addr, src, bytes);
     return status;
 }
 
-static pgas_status_t loop_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t loop_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    pgas_status_t status = check_access(lane_of(lane), peer, key_of(key), remote_addr, bytes);
+    pgas_status_t status = check_access(ctx_of(ctx), peer, key_of(key), remote_addr, bytes);
     (void)comp;
     if (status == PGAS_OK && bytes > 0)
         memmove(dst, (const void *)(uintptr_t)remote_addr, bytes);
@@ -343,11 +343,11 @@ APPLY(uint32_t)
 APPLY(uint64_t)
 #undef APPLY
 
-static pgas_status_t loop_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t loop_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
-    pgas_status_t status = check_access(lane_of(lane), peer, key_of(key), remote_addr, bytes);
+    pgas_status_t status = check_access(ctx_of(ctx), peer, key_of(key), remote_addr, bytes);
     void *word = (void *)(uintptr_t)remote_addr;
     (void)comp;
     if (status != PGAS_OK)
@@ -362,10 +362,10 @@ static pgas_status_t loop_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *k
     return PGAS_OK;
 }
 
-static pgas_status_t loop_wake(pgasi_tp_lane_t *lane)
+static pgas_status_t loop_wake(pgasi_tp_ctx_t *ctx)
 {
     uint64_t one = 1;
-    ssize_t n = write(lane_of(lane)->event_fd, &one, sizeof one);
+    ssize_t n = write(ctx_of(ctx)->event_fd, &one, sizeof one);
     return n == sizeof one || errno == EAGAIN ? PGAS_OK : PGAS_ERR_IO;
 }
 
@@ -389,12 +389,12 @@ static message_t *make_message(const void *header, size_t header_bytes, const vo
     return message;
 }
 
-static pgas_status_t loop_am(pgasi_tp_lane_t *tp_lane, int peer, const void *header,
+static pgas_status_t loop_am(pgasi_tp_ctx_t *tp_ctx, int peer, const void *header,
                              size_t header_bytes, const void *data, size_t bytes,
                              pgasi_tp_comp_t *comp)
 {
-    loop_t *tp = lane_of(tp_lane)->tp;
-    pgas_status_t status = check_peer(lane_of(tp_lane), peer);
+    loop_t *tp = ctx_of(tp_ctx)->tp;
+    pgas_status_t status = check_peer(ctx_of(tp_ctx), peer);
     (void)comp;
     if (status != PGAS_OK)
         return status;
@@ -440,11 +440,11 @@ static message_t *take_message(loop_t *tp)
     return message;
 }
 
-static int loop_progress(pgasi_tp_lane_t *tp_lane)
+static int loop_progress(pgasi_tp_ctx_t *tp_ctx)
 {
-    loop_t *tp = lane_of(tp_lane)->tp;
+    loop_t *tp = ctx_of(tp_ctx)->tp;
     int n = 0;
-    if (lane_of(tp_lane) != tp->service)
+    if (ctx_of(tp_ctx) != tp->service)
         return 0;
     for (message_t *message; n < BATCH_MAX && (message = take_message(tp)); n++) {
         const pgasi_tp_am_t am = { .header = message->header,
@@ -459,41 +459,41 @@ static int loop_progress(pgasi_tp_lane_t *tp_lane)
     return n;
 }
 
-static void loop_am_release(pgasi_tp_lane_t *lane, void *data)
+static void loop_am_release(pgasi_tp_ctx_t *ctx, void *data)
 {
-    (void)lane;
+    (void)ctx;
     free(data);
 }
 
-static pgas_status_t loop_fence(pgasi_tp_lane_t *lane)
+static pgas_status_t loop_fence(pgasi_tp_ctx_t *ctx)
 {
-    (void)lane;
+    (void)ctx;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return PGAS_OK;
 }
 
-static pgas_status_t loop_flush(pgasi_tp_lane_t *lane, int peer, pgasi_tp_comp_t *comp)
+static pgas_status_t loop_flush(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp)
 {
     (void)comp;
-    return peer == PGASI_TP_ALL_PEERS ? PGAS_OK : check_peer(lane_of(lane), peer);
+    return peer == PGASI_TP_ALL_PEERS ? PGAS_OK : check_peer(ctx_of(ctx), peer);
 }
 
-static pgas_status_t loop_event_fd(pgasi_tp_lane_t *lane, int *fd_p)
+static pgas_status_t loop_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p)
 {
-    *fd_p = lane_of(lane)->event_fd;
+    *fd_p = ctx_of(ctx)->event_fd;
     return PGAS_OK;
 }
 
 /* Takes what the descriptor holds; if it held something, or messages wait, the caller looks again
  * before it sleeps. */
-static pgas_status_t loop_arm(pgasi_tp_lane_t *tp_lane)
+static pgas_status_t loop_arm(pgasi_tp_ctx_t *tp_ctx)
 {
-    lane_t *lane = lane_of(tp_lane);
+    ctx_t *ctx = ctx_of(tp_ctx);
     uint64_t count;
-    bool was_woken = read(lane->event_fd, &count, sizeof count) == sizeof count;
-    pthread_mutex_lock(&lane->tp->lock);
-    bool waits = lane == lane->tp->service && lane->tp->first;
-    pthread_mutex_unlock(&lane->tp->lock);
+    bool was_woken = read(ctx->event_fd, &count, sizeof count) == sizeof count;
+    pthread_mutex_lock(&ctx->tp->lock);
+    bool waits = ctx == ctx->tp->service && ctx->tp->first;
+    pthread_mutex_unlock(&ctx->tp->lock);
     return was_woken || waits ? PGAS_ERR_BUSY : PGAS_OK;
 }
 
@@ -503,8 +503,8 @@ static const pgasi_tp_ops_t table = {
     .query = loop_query,
     .address = loop_address,
     .set_peers = loop_set_peers,
-    .lane_open = loop_lane_open,
-    .lane_close = loop_lane_close,
+    .ctx_open = loop_ctx_open,
+    .ctx_close = loop_ctx_close,
     .mem_alloc = loop_mem_alloc,
     .mem_register = loop_mem_register,
     .mem_release = loop_mem_release,

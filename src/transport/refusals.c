@@ -32,21 +32,21 @@ static pgas_status_t no_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *a
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p)
+static pgas_status_t no_ctx_open(pgasi_tp_t *tp, int index, pgasi_tp_ctx_t **ctx_p)
 {
-    (void)tp, (void)index, (void)lane_p;
+    (void)tp, (void)index, (void)ctx_p;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_lane_drain(pgasi_tp_lane_t *lane)
+static pgas_status_t no_ctx_drain(pgasi_tp_ctx_t *ctx)
 {
-    (void)lane;
+    (void)ctx;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static void no_lane_close(pgasi_tp_lane_t *lane)
+static void no_ctx_close(pgasi_tp_ctx_t *ctx)
 {
-    (void)lane;
+    (void)ctx;
 }
 
 static pgas_status_t no_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
@@ -75,10 +75,10 @@ static pgas_status_t no_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buff
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer,
-                                   size_t bytes, pgasi_tp_key_t **key_p)
+static pgas_status_t no_key_unpack(pgasi_tp_ctx_t *ctx, int peer, const void *buffer, size_t bytes,
+                                   pgasi_tp_key_t **key_p)
 {
-    (void)lane, (void)peer, (void)buffer, (void)bytes, (void)key_p;
+    (void)ctx, (void)peer, (void)buffer, (void)bytes, (void)key_p;
     return PGAS_ERR_UNSUPPORTED;
 }
 
@@ -93,71 +93,71 @@ static void no_key_release(pgasi_tp_key_t *key)
     (void)key;
 }
 
-static pgas_status_t no_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t no_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                             uint64_t remote_addr, const void *src, size_t bytes,
                             pgasi_tp_comp_t *comp)
 {
-    (void)lane, (void)peer, (void)key, (void)remote_addr, (void)src, (void)bytes, (void)comp;
+    (void)ctx, (void)peer, (void)key, (void)remote_addr, (void)src, (void)bytes, (void)comp;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t no_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                             uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    (void)lane, (void)peer, (void)key, (void)remote_addr, (void)dst, (void)bytes, (void)comp;
+    (void)ctx, (void)peer, (void)key, (void)remote_addr, (void)dst, (void)bytes, (void)comp;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key,
+static pgas_status_t no_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                             uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                             uint64_t compare, void *result, pgasi_tp_comp_t *comp)
 {
-    (void)lane, (void)peer, (void)key, (void)remote_addr, (void)op, (void)bytes, (void)operand,
+    (void)ctx, (void)peer, (void)key, (void)remote_addr, (void)op, (void)bytes, (void)operand,
         (void)compare;
     (void)result, (void)comp;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_am(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes,
+static pgas_status_t no_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                            const void *data, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    (void)lane, (void)peer, (void)header, (void)header_bytes, (void)data, (void)bytes, (void)comp;
+    (void)ctx, (void)peer, (void)header, (void)header_bytes, (void)data, (void)bytes, (void)comp;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_fence(pgasi_tp_lane_t *lane)
+static pgas_status_t no_fence(pgasi_tp_ctx_t *ctx)
 {
-    (void)lane;
+    (void)ctx;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_flush(pgasi_tp_lane_t *lane, int peer, pgasi_tp_comp_t *comp)
+static pgas_status_t no_flush(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp)
 {
-    (void)lane, (void)peer, (void)comp;
+    (void)ctx, (void)peer, (void)comp;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static int no_progress(pgasi_tp_lane_t *lane)
+static int no_progress(pgasi_tp_ctx_t *ctx)
 {
-    (void)lane;
+    (void)ctx;
     return 0;
 }
 
-static pgas_status_t no_event_fd(pgasi_tp_lane_t *lane, int *fd_p)
+static pgas_status_t no_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p)
 {
-    (void)lane, (void)fd_p;
+    (void)ctx, (void)fd_p;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static pgas_status_t no_lane_operation(pgasi_tp_lane_t *lane)
+static pgas_status_t no_ctx_operation(pgasi_tp_ctx_t *ctx)
 {
-    (void)lane;
+    (void)ctx;
     return PGAS_ERR_UNSUPPORTED;
 }
 
-static void no_am_release(pgasi_tp_lane_t *lane, void *data)
+static void no_am_release(pgasi_tp_ctx_t *ctx, void *data)
 {
-    (void)lane, (void)data;
+    (void)ctx, (void)data;
 }
 
 static void no_peer_dead(pgasi_tp_t *tp, int peer)
@@ -171,9 +171,9 @@ const pgasi_tp_ops_t pgasi_tp_refusals = {
     .query = no_query,
     .address = no_address,
     .set_peers = no_set_peers,
-    .lane_open = no_lane_open,
-    .lane_drain = no_lane_drain,
-    .lane_close = no_lane_close,
+    .ctx_open = no_ctx_open,
+    .ctx_drain = no_ctx_drain,
+    .ctx_close = no_ctx_close,
     .mem_alloc = no_mem_alloc,
     .mem_register = no_mem_register,
     .mem_release = no_mem_release,
@@ -189,8 +189,8 @@ const pgasi_tp_ops_t pgasi_tp_refusals = {
     .flush = no_flush,
     .progress = no_progress,
     .event_fd = no_event_fd,
-    .arm = no_lane_operation,
-    .wake = no_lane_operation,
+    .arm = no_ctx_operation,
+    .wake = no_ctx_operation,
     .am_release = no_am_release,
     .peer_dead = no_peer_dead,
 };

@@ -1,14 +1,14 @@
 /** The seam between libpgas and a network: one ops table, filled with refusals, overlaid by
  *  backends.
  *
- *  A transport instance (`pgasi_tp_t`) belongs to one rank. It has lanes: lane 0 is the service
- *  lane, whose address peers use; further lanes only initiate. A lane is used by one thread at a
- *  time (the caller sees to that); two lanes may be used by two threads at once. Peers are named by
- *  rank. Endpoints open on first use.
+ *  A transport instance (`pgasi_tp_t`) belongs to one rank. It has contexts: context 0 is the
+ *  service context, whose address peers use; further contexts only initiate. A context is used by
+ *  one thread at a time (the caller sees to that); two contexts may be used by two threads at once.
+ *  Peers are named by rank. Endpoints open on first use.
  *
  *  Completion: an operation returns PGAS_OK when it is locally complete (buffer reusable; for get
  *  and fetching atomics: result stored), PGAS_INPROGRESS when it was accepted and `comp->fn` will
- *  run once, inside progress() of the same lane, or an error (PGAS_ERR_AGAIN: nothing happened,
+ *  run once, inside progress() of the same context, or an error (PGAS_ERR_AGAIN: nothing happened,
  *  progress and try again). `comp` may be NULL: then only a flush tells. Remote completion of puts
  *  and non-fetching atomics is known by flush alone. A callback may issue operations, but never
  *  calls progress().
@@ -22,9 +22,9 @@
 #include "pgas/status.h"
 
 typedef struct pgasi_tp pgasi_tp_t;
-typedef struct pgasi_tp_lane pgasi_tp_lane_t;
+typedef struct pgasi_tp_ctx pgasi_tp_ctx_t;
 typedef struct pgasi_tp_mem pgasi_tp_mem_t; /* registered or allocated memory of this rank */
-typedef struct pgasi_tp_key pgasi_tp_key_t; /* a peer's memory as one lane sees it */
+typedef struct pgasi_tp_key pgasi_tp_key_t; /* a peer's memory as one context sees it */
 
 typedef struct pgasi_tp_comp {
     void (*fn)(struct pgasi_tp_comp *self, pgas_status_t status);
@@ -55,8 +55,8 @@ typedef enum {
 
 /** What an incoming active message shows to its consumer. header and data are valid during the
  *  callback; when the callback returns true it has kept `data`, which stays valid until
- *  am_release(lane, data). (Backends that get the data in passing memory copy it first, unless the
- *  consumer said `am_in_passing`; data of a large message arrives whole, however it travelled.)
+ *  am_release(context, data). (Backends that get the data in passing memory copy it first, unless
+ *  the consumer said `am_in_passing`; data of a large message arrives whole, however it travelled.)
  *  Nothing in it can be trusted: the consumer checks the job key, sizes and numbers. */
 typedef struct {
     const void *header;
@@ -70,7 +70,7 @@ typedef bool (*pgasi_tp_am_fn_t)(void *arg, const pgasi_tp_am_t *am);
 typedef void (*pgasi_tp_error_fn_t)(void *arg, int peer, pgas_status_t status);
 
 /** A connection to a peer was lost; the transport asks whether the rank has died. Runs inside
- *  progress() of any lane.
+ *  progress() of any context.
  *  @return true: the transport gives up the peer and calls error_fn. False: the rank is alive, or
  *          its state is not known yet. Then the transport reopens the connection if it can, and the
  *          owner calls peer_dead when it learns of the death. */
@@ -83,7 +83,7 @@ typedef struct {
     bool same_host_only; /* and none is on another host: no network is needed */
     /* larger incoming active messages are dropped, counted and logged once */
     size_t am_data_max;
-    pgasi_tp_am_fn_t am_fn; /* runs inside progress() of lane 0 */
+    pgasi_tp_am_fn_t am_fn; /* runs inside progress() of context 0 */
     /* am_fn never keeps data: it may be shown where it arrived, at any alignment */
     bool am_in_passing;
     /* operations to a peer end with this status from now on; may be NULL */
@@ -100,85 +100,88 @@ typedef struct {
     uint32_t caps;    /* pgasi_tp_cap_t */
     /* active messages up to this are sent without a copy kept (completes at once as a rule) */
     size_t am_inline_max;
-    size_t lane_bytes;    /* estimate of memory of one lane */
+    size_t ctx_bytes;     /* estimate of memory of one context */
     size_t peer_bytes;    /* estimate of memory of one open endpoint */
-    size_t receive_bytes; /* the most that lane 0 reserves for incoming messages */
+    size_t receive_bytes; /* the most that context 0 reserves for incoming messages */
 } pgasi_tp_attr_t;
 
 typedef struct pgasi_tp_ops {
     pgas_status_t (*open)(const pgasi_tp_opts_t *opts, pgasi_tp_t **tp_p);
-    /* after all lanes are closed; collective ordering is the caller's business */
+    /* after all contexts are closed; collective ordering is the caller's business */
     void (*close)(pgasi_tp_t *tp);
     void (*query)(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p);
-    /** The address of lane 0: valid until close. */
+    /** The address of context 0: valid until close. */
     pgas_status_t (*address)(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
     /** addr_of(rank) is called when an endpoint opens; the caller keeps addresses alive until
      *  close. */
     pgas_status_t (*set_peers)(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank),
                                void *arg);
 
-    /* 0 = service lane */
-    pgas_status_t (*lane_open)(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p);
-    /** Begins, and goes on, to complete what was issued on a lane and to close its endpoints,
-     *  without waiting; nothing is issued there from now on. PGAS_INPROGRESS: progress the lane and
-     *  ask again. It may need peers that progress their lane 0, so drain all lanes at once while
-     *  lane 0 is progressed. Anything else: lane_close has nothing left to wait for. */
-    pgas_status_t (*lane_drain)(pgasi_tp_lane_t *lane);
+    /* 0 = service context */
+    pgas_status_t (*ctx_open)(pgasi_tp_t *tp, int index, pgasi_tp_ctx_t **ctx_p);
+    /** Begins, and goes on, to complete what was issued on a context and to close its endpoints,
+     *  without waiting; nothing is issued there from now on. PGAS_INPROGRESS: progress the context
+     *  and ask again. It may need peers that progress their context 0, so drain all contexts at
+     *  once while context 0 is progressed. Anything else: ctx_close has nothing left to wait
+     *  for. */
+    pgas_status_t (*ctx_drain)(pgasi_tp_ctx_t *ctx);
     /** Closes; drains before that if nobody has begun to, bounded in time also when peers are dead.
      *  Call it all the same. What is not through by then is given up without a word: no callback
      *  after a drain that the caller gave up. */
-    void (*lane_close)(pgasi_tp_lane_t *lane);
+    void (*ctx_close)(pgasi_tp_ctx_t *ctx);
 
     pgas_status_t (*mem_alloc)(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p, void **addr_p);
     pgas_status_t (*mem_register)(pgasi_tp_t *tp, void *addr, size_t bytes, pgasi_tp_mem_t **mem_p);
     void (*mem_release)(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
     pgas_status_t (*key_pack)(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer, size_t *bytes_io);
-    pgas_status_t (*key_unpack)(pgasi_tp_lane_t *lane, int peer, const void *buffer, size_t bytes,
+    pgas_status_t (*key_unpack)(pgasi_tp_ctx_t *ctx, int peer, const void *buffer, size_t bytes,
                                 pgasi_tp_key_t **key_p);
     /** A plain address through which this process loads and stores the peer's memory;
      *  PGAS_ERR_UNSUPPORTED if none. Valid until key_release. */
     pgas_status_t (*key_map)(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
     void (*key_release)(pgasi_tp_key_t *key);
 
-    pgas_status_t (*put)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
+    pgas_status_t (*put)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
                          const void *src, size_t bytes, pgasi_tp_comp_t *comp);
-    pgas_status_t (*get)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
+    pgas_status_t (*get)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
                          void *dst, size_t bytes, pgasi_tp_comp_t *comp);
     /** bytes is 4 or 8. result NULL: not fetching (ADD, AND, OR, XOR only). CSWAP stores `operand`
      *  if the word equals `compare`; *result becomes the old word. result is touched until
      *  completion. */
-    pgas_status_t (*amo)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
+    pgas_status_t (*amo)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t remote_addr,
                          pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
                          void *result, pgasi_tp_comp_t *comp);
     /** To the peer's am_fn. header up to PGASI_TP_AM_HEADER_MAX, copied at once; data stays the
-     *  caller's until completion. Messages of one lane to one peer arrive in the order issued (also
-     *  across size classes: the backend sees to it), those of different lanes in any order.
-     *  Execution at the peer does not follow from flush. */
-    pgas_status_t (*am)(pgasi_tp_lane_t *lane, int peer, const void *header, size_t header_bytes,
+     *  caller's until completion. Messages of one context to one peer arrive in the order issued
+     *  (also across size classes: the backend sees to it), those of different contexts in any
+     *  order. Execution at the peer does not follow from flush. */
+    pgas_status_t (*am)(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
                         const void *data, size_t bytes, pgasi_tp_comp_t *comp);
     /** Puts and atomics before it become visible at each peer before those after it. */
-    pgas_status_t (*fence)(pgasi_tp_lane_t *lane);
-    /** Completes when all puts and atomics issued on the lane to peer (or PGASI_TP_ALL_PEERS) are
-     *  visible there. */
-    pgas_status_t (*flush)(pgasi_tp_lane_t *lane, int peer, pgasi_tp_comp_t *comp);
+    pgas_status_t (*fence)(pgasi_tp_ctx_t *ctx);
+    /** Completes when all puts and atomics issued on the context to peer (or PGASI_TP_ALL_PEERS)
+     *  are visible there. */
+    pgas_status_t (*flush)(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
 
-    int (*progress)(pgasi_tp_lane_t *lane); /* returns > 0 if something happened */
-    pgas_status_t (*event_fd)(pgasi_tp_lane_t *lane, int *fd_p);
-    pgas_status_t (*arm)(pgasi_tp_lane_t *lane); /* PGAS_ERR_BUSY: events wait, progress first */
+    int (*progress)(pgasi_tp_ctx_t *ctx); /* returns > 0 if something happened */
+    pgas_status_t (*event_fd)(pgasi_tp_ctx_t *ctx, int *fd_p);
+    pgas_status_t (*arm)(pgasi_tp_ctx_t *ctx); /* PGAS_ERR_BUSY: events wait, progress first */
     /* makes event_fd readable; callable from any thread */
-    pgas_status_t (*wake)(pgasi_tp_lane_t *lane);
-    void (*am_release)(pgasi_tp_lane_t *lane, void *data); /* by the thread that may use the lane */
+    pgas_status_t (*wake)(pgasi_tp_ctx_t *ctx);
+    void (*am_release)(pgasi_tp_ctx_t *ctx,
+                       void *data); /* by the thread that may use the context */
     /** The owner knows that a peer has died: operations to it that are in flight or issued later
      *  end with PGAS_ERR_PEER. Callable from any thread, more than once. Operations in flight end
-     *  inside the next progress() of their lane. */
+     *  inside the next progress() of their context. */
     void (*peer_dead)(pgasi_tp_t *tp, int peer);
 } pgasi_tp_ops_t;
 
-/** First member of every backend's instance, lane and key, so that calls need no second look-up. */
+/** First member of every backend's instance, context and key, so that calls need no second
+ *  look-up. */
 struct pgasi_tp {
     const pgasi_tp_ops_t *ops;
 };
-struct pgasi_tp_lane {
+struct pgasi_tp_ctx {
     const pgasi_tp_ops_t *ops;
 };
 struct pgasi_tp_key {

@@ -22,10 +22,10 @@ pgas_status_t pgasi_wrap_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *
     return inner->ops->set_peers(inner, addr_of, arg);
 }
 
-pgas_status_t pgasi_wrap_lane_drain(pgasi_tp_lane_t *lane)
+pgas_status_t pgasi_wrap_ctx_drain(pgasi_tp_ctx_t *ctx)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
-    return inner->ops->lane_drain(inner);
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
+    return inner->ops->ctx_drain(inner);
 }
 
 pgas_status_t pgasi_wrap_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
@@ -55,20 +55,20 @@ pgas_status_t pgasi_wrap_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buf
     return inner->ops->key_pack(inner, mem, buffer, bytes_io);
 }
 
-pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_lane_t *tp_lane, int peer, const void *buffer,
+pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_ctx_t *tp_ctx, int peer, const void *buffer,
                                     size_t bytes, pgasi_tp_key_t **key_p)
 {
-    pgasi_wrap_lane_t *lane = pgasi_wrap_lane_of(tp_lane);
+    pgasi_wrap_ctx_t *ctx = pgasi_wrap_ctx_of(tp_ctx);
     pgasi_wrap_key_t *key = malloc(sizeof *key);
     if (!key)
         return PGAS_ERR_NO_MEMORY;
     pgas_status_t status =
-        lane->inner->ops->key_unpack(lane->inner, peer, buffer, bytes, &key->inner);
+        ctx->inner->ops->key_unpack(ctx->inner, peer, buffer, bytes, &key->inner);
     if (status != PGAS_OK) {
         free(key);
         return status;
     }
-    key->super.ops = tp_lane->ops;
+    key->super.ops = tp_ctx->ops;
     key->super.direct = false; /* what the wrapper does to operations it must see */
     *key_p = &key->super;
     return PGAS_OK;
@@ -89,27 +89,27 @@ void pgasi_wrap_key_release(pgasi_tp_key_t *key)
     }
 }
 
-pgas_status_t pgasi_wrap_event_fd(pgasi_tp_lane_t *lane, int *fd_p)
+pgas_status_t pgasi_wrap_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     return inner->ops->event_fd(inner, fd_p);
 }
 
-pgas_status_t pgasi_wrap_arm(pgasi_tp_lane_t *lane)
+pgas_status_t pgasi_wrap_arm(pgasi_tp_ctx_t *ctx)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     return inner->ops->arm(inner);
 }
 
-pgas_status_t pgasi_wrap_wake(pgasi_tp_lane_t *lane)
+pgas_status_t pgasi_wrap_wake(pgasi_tp_ctx_t *ctx)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     return inner->ops->wake(inner);
 }
 
-void pgasi_wrap_am_release(pgasi_tp_lane_t *lane, void *data)
+void pgasi_wrap_am_release(pgasi_tp_ctx_t *ctx, void *data)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     inner->ops->am_release(inner, data);
 }
 

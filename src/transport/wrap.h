@@ -1,4 +1,4 @@
-/** What wrappers around an ops table have in common: instances, lanes and keys that hold the
+/** What wrappers around an ops table have in common: instances, contexts and keys that hold the
  *  wrapped ones, and entries that only pass a call on. A wrapper embeds these structs first in its
  *  own and overrides the entries it cares for.
  *
@@ -15,10 +15,10 @@ typedef struct {
 } pgasi_wrap_t;
 
 typedef struct {
-    pgasi_tp_lane_t super;
+    pgasi_tp_ctx_t super;
     pgasi_wrap_t *tp;
-    pgasi_tp_lane_t *inner;
-} pgasi_wrap_lane_t;
+    pgasi_tp_ctx_t *inner;
+} pgasi_wrap_ctx_t;
 
 typedef struct {
     pgasi_tp_key_t super;
@@ -29,9 +29,9 @@ static inline pgasi_wrap_t *pgasi_wrap_of(pgasi_tp_t *tp)
 {
     return (pgasi_wrap_t *)(void *)tp;
 }
-static inline pgasi_wrap_lane_t *pgasi_wrap_lane_of(pgasi_tp_lane_t *lane)
+static inline pgasi_wrap_ctx_t *pgasi_wrap_ctx_of(pgasi_tp_ctx_t *ctx)
 {
-    return (pgasi_wrap_lane_t *)(void *)lane;
+    return (pgasi_wrap_ctx_t *)(void *)ctx;
 }
 static inline pgasi_tp_key_t *pgasi_wrap_key(pgasi_tp_key_t *key)
 {
@@ -42,7 +42,7 @@ void pgasi_wrap_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p);
 pgas_status_t pgasi_wrap_address(pgasi_tp_t *tp, const void **addr_p, size_t *bytes_p);
 pgas_status_t pgasi_wrap_set_peers(pgasi_tp_t *tp, const void *(*addr_of)(void *arg, int rank),
                                    void *arg);
-pgas_status_t pgasi_wrap_lane_drain(pgasi_tp_lane_t *lane);
+pgas_status_t pgasi_wrap_ctx_drain(pgasi_tp_ctx_t *ctx);
 pgas_status_t pgasi_wrap_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
                                    void **addr_p);
 pgas_status_t pgasi_wrap_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
@@ -50,14 +50,14 @@ pgas_status_t pgasi_wrap_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
 void pgasi_wrap_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
 pgas_status_t pgasi_wrap_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer,
                                   size_t *bytes_io);
-pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_lane_t *lane, int peer, const void *buffer,
-                                    size_t bytes, pgasi_tp_key_t **key_p);
+pgas_status_t pgasi_wrap_key_unpack(pgasi_tp_ctx_t *ctx, int peer, const void *buffer, size_t bytes,
+                                    pgasi_tp_key_t **key_p);
 pgas_status_t pgasi_wrap_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
 void pgasi_wrap_key_release(pgasi_tp_key_t *key);
-pgas_status_t pgasi_wrap_event_fd(pgasi_tp_lane_t *lane, int *fd_p);
-pgas_status_t pgasi_wrap_arm(pgasi_tp_lane_t *lane);
-pgas_status_t pgasi_wrap_wake(pgasi_tp_lane_t *lane);
-void pgasi_wrap_am_release(pgasi_tp_lane_t *lane, void *data);
+pgas_status_t pgasi_wrap_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p);
+pgas_status_t pgasi_wrap_arm(pgasi_tp_ctx_t *ctx);
+pgas_status_t pgasi_wrap_wake(pgasi_tp_ctx_t *ctx);
+void pgasi_wrap_am_release(pgasi_tp_ctx_t *ctx, void *data);
 void pgasi_wrap_peer_dead(pgasi_tp_t *tp, int peer);
 
 #endif

@@ -1,6 +1,6 @@
 /* Active messages over the ops table.
- *   what:   each message arrives once, unchanged, in the order of its lane and sender whatever the
- *           sizes; kept data stays; handlers may send; what is too large or foreign is dropped
+ *   what:   each message arrives once, unchanged, in the order of its context and sender whatever
+ *           the sizes; kept data stays; handlers may send; what is too large or foreign is dropped
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_FAULT= | PGAS_TEST_FAULT=delay=5,reorder=7,again=3 |
@@ -17,14 +17,14 @@
 enum { SENDERS_MAX = 8, KEEP_MAX = 4000, DATA_MAX = 4 << 20, PINGS_MAX = 4096 };
 
 typedef struct {
-    uint32_t kind, sender, lane, number;
+    uint32_t kind, sender, ctx, number;
     uint64_t seed;
 } header_t;
 
 enum { PLAIN, KEEP, PING, PONG };
 
 static struct {
-    uint32_t next[SENDERS_MAX][WORLD_LANES_MAX];
+    uint32_t next[SENDERS_MAX][WORLD_CTXS_MAX];
     uint64_t n_arrived, n_bad, n_late;
     uint64_t n_pongs;
     struct {
@@ -48,12 +48,12 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
         return false;
     }
     memcpy(&header, am->header, sizeof header);
-    if (header.sender >= SENDERS_MAX || header.lane >= WORLD_LANES_MAX) {
+    if (header.sender >= SENDERS_MAX || header.ctx >= WORLD_CTXS_MAX) {
         inbox.n_bad++;
         return false;
     }
     inbox.n_bad += am->source != (int)header.sender;
-    inbox.n_late += header.number != inbox.next[header.sender][header.lane]++;
+    inbox.n_late += header.number != inbox.next[header.sender][header.ctx]++;
     inbox.n_bad += !world_matches(am->data, header.seed, 0, am->data_bytes);
     if (header.kind == PING)
         inbox.pings[inbox.n_pings_waiting++ % PINGS_MAX] = header.sender;
@@ -67,15 +67,14 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
     return false;
 }
 
-static uint32_t next_number[SENDERS_MAX][WORLD_LANES_MAX];
+static uint32_t next_number[SENDERS_MAX][WORLD_CTXS_MAX];
 
-static bool send(int lane, int peer, uint32_t kind, size_t bytes, uint64_t seed)
+static bool send(int ctx, int peer, uint32_t kind, size_t bytes, uint64_t seed)
 {
     static unsigned char data[DATA_MAX];
-    header_t header = { kind, (uint32_t)world.rank, (uint32_t)lane, next_number[peer][lane]++,
-                        seed };
+    header_t header = { kind, (uint32_t)world.rank, (uint32_t)ctx, next_number[peer][ctx]++, seed };
     world_fill(data, seed, 0, bytes);
-    return world_am(lane, peer, &header, sizeof header, data, bytes) == PGAS_OK;
+    return world_am(ctx, peer, &header, sizeof header, data, bytes) == PGAS_OK;
 }
 
 /* Until n messages have come in since the test began, everywhere. */
@@ -111,15 +110,15 @@ static void sizes(void)
     begin();
     for (size_t i = 0; i < n; i++) {
         for (int peer = 0; peer < world.size; peer++)
-            for (int lane = 0; lane < world.n_lanes; lane++)
-                good = send(lane, peer, PLAIN, bytes[i], i) && good;
+            for (int ctx = 0; ctx < world.n_ctxs; ctx++)
+                good = send(ctx, peer, PLAIN, bytes[i], i) && good;
     }
-    await(n * (uint64_t)world.size * (uint64_t)world.n_lanes);
+    await(n * (uint64_t)world.size * (uint64_t)world.n_ctxs);
     spmd_ok(good && is_clean(),
-            "0 bytes to 4 MiB arrive unchanged from every lane, also to oneself");
+            "0 bytes to 4 MiB arrive unchanged from every context, also to oneself");
     for (int peer = 0; peer < world.size; peer++)
         world_am(0, peer, "abc", 3, NULL, 0);
-    await((n * (uint64_t)world.n_lanes + 1) * (uint64_t)world.size);
+    await((n * (uint64_t)world.n_ctxs + 1) * (uint64_t)world.size);
     spmd_ok(inbox.n_bad == 0, "a short header and no data");
 }
 
@@ -139,7 +138,7 @@ static void order(void)
     begin();
     for (int i = 0; i < N; i++) {
         int peer = (world.rank + 1 + i % (world.size - 1)) % world.size,
-            lane = (int)pgasi_rng_below(&rng, 2);
+            ctx = (int)pgasi_rng_below(&rng, 2);
         size_t bytes = i % 16 == 0 ? pgasi_rng_below(&rng, 600000)
                                    : pgasi_rng_below(&rng, i % 5 == 0 ? 20000 : 200);
         slot_t *slot = &slots[i % SLOTS];
@@ -148,13 +147,12 @@ static void order(void)
         free(slot->data);
         slot->data = malloc(bytes + 1);
         world_fill(slot->data, (uint64_t)i, 0, bytes);
-        header_t header = { PLAIN, (uint32_t)world.rank, (uint32_t)lane, next_number[peer][lane]++,
+        header_t header = { PLAIN, (uint32_t)world.rank, (uint32_t)ctx, next_number[peer][ctx]++,
                             (uint64_t)i };
         pgas_status_t status;
-        while ((status =
-                    world.lanes[lane]->ops->am(world.lanes[lane], peer, &header, sizeof header,
-                                               slot->data, bytes, world_pending(&slot->pending))) ==
-               PGAS_ERR_AGAIN)
+        while ((status = world.ctxs[ctx]->ops->am(world.ctxs[ctx], peer, &header, sizeof header,
+                                                  slot->data, bytes,
+                                                  world_pending(&slot->pending))) == PGAS_ERR_AGAIN)
             world_progress();
         slot->used = status == PGAS_INPROGRESS;
         good = good && status >= 0;
@@ -178,7 +176,7 @@ static void order(void)
         }
     } while (all[0] != all[1]);
     spmd_ok(good && is_clean(),
-            "%d messages of mixed sizes arrive in order of their lane and sender", N);
+            "%d messages of mixed sizes arrive in order of their context and sender", N);
 }
 
 /* Messages without a completion: a flush gives the buffers back. */
@@ -186,7 +184,7 @@ static void no_completion(void)
 {
     enum { N = 40 };
     static unsigned char data[N][70000];
-    pgasi_tp_lane_t *lane = world.lanes[1];
+    pgasi_tp_ctx_t *ctx = world.ctxs[1];
     int peer = (world.rank + 1) % world.size;
     bool good = true;
     begin();
@@ -195,7 +193,7 @@ static void no_completion(void)
         header_t header = { PLAIN, (uint32_t)world.rank, 1, next_number[peer][1]++, (uint64_t)i };
         world_fill(data[i], (uint64_t)i, 0, bytes);
         pgas_status_t status;
-        while ((status = lane->ops->am(lane, peer, &header, sizeof header, data[i], bytes, NULL)) ==
+        while ((status = ctx->ops->am(ctx, peer, &header, sizeof header, data[i], bytes, NULL)) ==
                PGAS_ERR_AGAIN)
             world_progress();
         good = good && status >= 0;
@@ -223,7 +221,7 @@ static void keeping(void)
     for (int i = 0; i < N / 2; i++) { /* half of the buffers back, then more traffic through them */
         good = good && world_matches(inbox.kept[2 * i].data, inbox.kept[2 * i].seed, 0,
                                      inbox.kept[2 * i].bytes);
-        world.lanes[0]->ops->am_release(world.lanes[0], inbox.kept[2 * i].data);
+        world.ctxs[0]->ops->am_release(world.ctxs[0], inbox.kept[2 * i].data);
     }
     for (int i = 0; i < N; i++) {
         good =
@@ -234,7 +232,7 @@ static void keeping(void)
     for (int i = 0; i < N / 2; i++) {
         good = good && world_matches(inbox.kept[2 * i + 1].data, inbox.kept[2 * i + 1].seed, 0,
                                      inbox.kept[2 * i + 1].bytes);
-        world.lanes[0]->ops->am_release(world.lanes[0], inbox.kept[2 * i + 1].data);
+        world.ctxs[0]->ops->am_release(world.ctxs[0], inbox.kept[2 * i + 1].data);
     }
     spmd_ok(good && is_clean(), "%d kept messages stay what they are while others come", N);
     inbox.n_kept = 1;

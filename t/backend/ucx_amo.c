@@ -62,7 +62,7 @@ static void model(size_t bytes)
                                          fetching ? &result : NULL);
         results = results && status == PGAS_OK && (!fetching || result == word);
         word = expect(op, bytes, word, operand, compare);
-        if (!fetching || step % 2 != 0) /* the next one comes from another lane */
+        if (!fetching || step % 2 != 0) /* the next one comes from another context */
             results = world_flush(step % 2, right()) == PGAS_OK && results;
     }
     result = 0;
@@ -168,12 +168,12 @@ static void flood(void)
     memset(world.heap + at, 0, 8);
     world_barrier();
     bool good = true;
-    pgasi_tp_lane_t *lane = world.lanes[1];
+    pgasi_tp_ctx_t *ctx = world.ctxs[1];
     for (int i = 0; i < N; i++) {
         pgas_status_t status;
-        while ((status =
-                    lane->ops->amo(lane, right(), world.keys[1][right()], world.bases[right()] + at,
-                                   PGASI_AMO_ADD, 8, 3, 0, NULL, NULL)) == PGAS_ERR_AGAIN)
+        while (
+            (status = ctx->ops->amo(ctx, right(), world.keys[1][right()], world.bases[right()] + at,
+                                    PGASI_AMO_ADD, 8, 3, 0, NULL, NULL)) == PGAS_ERR_AGAIN)
             world_progress();
         good = status >= 0 && good;
     }

@@ -66,7 +66,7 @@ static const void *address_of(void *arg, int rank)
     return shared->address[rank];
 }
 
-static pgasi_tp_t *open_rank(int rank, pgasi_tp_lane_t *lanes[2])
+static pgasi_tp_t *open_rank(int rank, pgasi_tp_ctx_t *ctxs[2])
 {
     const pgasi_tp_ops_t *ops = pgasi_tp_find(transport);
     pgasi_tp_opts_t opts = { .rank = rank,
@@ -78,8 +78,8 @@ static pgasi_tp_t *open_rank(int rank, pgasi_tp_lane_t *lanes[2])
     pgasi_tp_t *tp;
     const void *address;
     size_t bytes = 0;
-    if (ops->open(&opts, &tp) != PGAS_OK || ops->lane_open(tp, 0, &lanes[0]) != PGAS_OK ||
-        ops->lane_open(tp, 1, &lanes[1]) != PGAS_OK ||
+    if (ops->open(&opts, &tp) != PGAS_OK || ops->ctx_open(tp, 0, &ctxs[0]) != PGAS_OK ||
+        ops->ctx_open(tp, 1, &ctxs[1]) != PGAS_OK ||
         ops->address(tp, &address, &bytes) != PGAS_OK || bytes > sizeof shared->address[0])
         bail("rank %d cannot open its transport", rank);
     memcpy(shared->address[rank], address, bytes);
@@ -90,8 +90,8 @@ static pgasi_tp_t *open_rank(int rank, pgasi_tp_lane_t *lanes[2])
 /* Serves until told to stop, then hangs until it is killed. */
 static void child(void)
 {
-    pgasi_tp_lane_t *lanes[2];
-    pgasi_tp_t *tp = open_rank(1, lanes);
+    pgasi_tp_ctx_t *ctxs[2];
+    pgasi_tp_t *tp = open_rank(1, ctxs);
     pgasi_tp_mem_t *mem;
     void *heap = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared->key_bytes = sizeof shared->key;
@@ -101,7 +101,7 @@ static void child(void)
         _exit(1);
     shared->phase = 1;
     while (shared->phase != 11) {
-        lanes[0]->ops->progress(lanes[0]);
+        ctxs[0]->ops->progress(ctxs[0]);
         if (n_messages >= 2 && shared->phase == 10)
             shared->phase = 2;
     }
@@ -122,7 +122,7 @@ static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
     pending->status = status;
 }
 
-static pgasi_tp_lane_t *lanes[2];
+static pgasi_tp_ctx_t *ctxs[2];
 static pgasi_tp_key_t *key;
 
 static bool within_limit(uint64_t begin)
@@ -132,8 +132,8 @@ static bool within_limit(uint64_t begin)
 
 static void progress(void)
 {
-    lanes[0]->ops->progress(lanes[0]);
-    lanes[1]->ops->progress(lanes[1]);
+    ctxs[0]->ops->progress(ctxs[0]);
+    ctxs[1]->ops->progress(ctxs[1]);
 }
 
 static pgas_status_t finish(pgas_status_t status, pending_t *pending, uint64_t begin)
@@ -151,15 +151,15 @@ static pid_t start(pgasi_tp_t **tp_p)
     pid_t pid = fork();
     if (pid == 0)
         child();
-    *tp_p = open_rank(0, lanes);
+    *tp_p = open_rank(0, ctxs);
     while (shared->phase != 1)
         sched_yield();
-    if (lanes[0]->ops->key_unpack(lanes[0], 1, shared->key, shared->key_bytes, &key) != PGAS_OK)
+    if (ctxs[0]->ops->key_unpack(ctxs[0], 1, shared->key, shared->key_bytes, &key) != PGAS_OK)
         bail("no key");
     shared->phase = 10;
-    for (int i = 0; i < 2; i++) { /* both lanes are connected then */
+    for (int i = 0; i < 2; i++) { /* both contexts are connected then */
         pending_t pending = { .super.fn = completed };
-        finish(lanes[i]->ops->am(lanes[i], 1, "x", 1, NULL, 0, &pending.super), &pending,
+        finish(ctxs[i]->ops->am(ctxs[i], 1, "x", 1, NULL, 0, &pending.super), &pending,
                pgasi_now_ns());
     }
     while (shared->phase != 2)
@@ -171,8 +171,8 @@ static void stop(pgasi_tp_t *tp)
 {
     uint64_t begin = pgasi_now_ns();
     key->ops->key_release(key);
-    lanes[1]->ops->lane_close(lanes[1]);
-    lanes[0]->ops->lane_close(lanes[0]);
+    ctxs[1]->ops->ctx_close(ctxs[1]);
+    ctxs[0]->ops->ctx_close(ctxs[0]);
     tp->ops->close(tp);
     ok(pgasi_now_ns() - begin < UINT64_C(3000000000), "closing took %.1f s",
        (double)(pgasi_now_ns() - begin) * 1e-9);
@@ -190,20 +190,20 @@ static void while_idle(void)
     ok(n_errors == 1 && error_peer == 1 && error_status == PGAS_ERR_PEER,
        "the owner hears of it after %.1f s", (double)(pgasi_now_ns() - begin) * 1e-9);
     for (int i = 0; i < 2; i++) {
-        pgasi_tp_lane_t *lane = lanes[i];
-        ok(lane->ops->am(lane, 1, "x", 1, NULL, 0, NULL) == PGAS_ERR_PEER,
-           "lane %d: later messages are refused", i);
+        pgasi_tp_ctx_t *ctx = ctxs[i];
+        ok(ctx->ops->am(ctx, 1, "x", 1, NULL, 0, NULL) == PGAS_ERR_PEER,
+           "context %d: later messages are refused", i);
     }
-    ok(lanes[0]->ops->put(lanes[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
-           lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
-           lanes[0]->ops->amo(lanes[0], 1, key, shared->base, PGASI_AMO_ADD, 8, 1, 0, &word,
-                              NULL) == PGAS_ERR_PEER &&
-           lanes[0]->ops->flush(lanes[0], 1, NULL) == PGAS_ERR_PEER,
+    ok(ctxs[0]->ops->put(ctxs[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
+           ctxs[0]->ops->get(ctxs[0], 1, key, shared->base, &word, 8, NULL) == PGAS_ERR_PEER &&
+           ctxs[0]->ops->amo(ctxs[0], 1, key, shared->base, PGASI_AMO_ADD, 8, 1, 0, &word, NULL) ==
+               PGAS_ERR_PEER &&
+           ctxs[0]->ops->flush(ctxs[0], 1, NULL) == PGAS_ERR_PEER,
        "so are puts, gets, atomics and flushes");
     for (int i = 0; i < 1000; i++)
         progress();
     is_int(n_errors, 1, "and hears of it once");
-    ok(lanes[0]->ops->am(lanes[0], 0, "x", 1, NULL, 0, NULL) >= 0, "messages to others still go");
+    ok(ctxs[0]->ops->am(ctxs[0], 0, "x", 1, NULL, 0, NULL) >= 0, "messages to others still go");
     stop(tp);
 }
 
@@ -216,12 +216,12 @@ static void while_busy(void)
     pending_t put = { .super.fn = completed }, get = put, amo = put, am = put, flush = put;
     pgas_status_t s_put, s_get, s_amo, s_am, s_flush;
     shared->phase = 11; /* it no longer serves */
-    s_put = lanes[0]->ops->put(lanes[0], 1, key, shared->base, data, BIG, &put.super);
-    s_get = lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, &get.super);
-    s_amo = lanes[0]->ops->amo(lanes[0], 1, key, shared->base, PGASI_AMO_OR, 8, 1, 0, &word,
-                               &amo.super);
-    s_am = lanes[1]->ops->am(lanes[1], 1, "x", 1, data, BIG, &am.super);
-    s_flush = lanes[0]->ops->flush(lanes[0], 1, &flush.super);
+    s_put = ctxs[0]->ops->put(ctxs[0], 1, key, shared->base, data, BIG, &put.super);
+    s_get = ctxs[0]->ops->get(ctxs[0], 1, key, shared->base, &word, 8, &get.super);
+    s_amo =
+        ctxs[0]->ops->amo(ctxs[0], 1, key, shared->base, PGASI_AMO_OR, 8, 1, 0, &word, &amo.super);
+    s_am = ctxs[1]->ops->am(ctxs[1], 1, "x", 1, data, BIG, &am.super);
+    s_flush = ctxs[0]->ops->flush(ctxs[0], 1, &flush.super);
     for (int i = 0; i < 10000; i++)
         progress();
     ok((is_one_sided || (s_get == PGAS_INPROGRESS && !get.done)) && s_amo == PGAS_INPROGRESS &&
@@ -253,8 +253,8 @@ static void while_nobody_knows(void)
     waitpid(pid, NULL, 0);
     while (n_suspected == 0 && within_limit(begin))
         progress();
-    pgas_status_t s_am = lanes[0]->ops->am(lanes[0], 1, "x", 1, shared, sizeof *shared, &am.super);
-    pgas_status_t s_get = lanes[0]->ops->get(lanes[0], 1, key, shared->base, &word, 8, &get.super);
+    pgas_status_t s_am = ctxs[0]->ops->am(ctxs[0], 1, "x", 1, shared, sizeof *shared, &am.super);
+    pgas_status_t s_get = ctxs[0]->ops->get(ctxs[0], 1, key, shared->base, &word, 8, &get.super);
     while (n_suspected < 3 && within_limit(begin))
         progress();
     ok(n_suspected >= 3 && n_errors == 0,
@@ -264,7 +264,7 @@ static void while_nobody_knows(void)
        "meanwhile operations are accepted and wait");
     tp->ops->peer_dead(tp, 1);
     is_int(finish(s_get, &get, begin), PGAS_ERR_PEER, "it learns of the death: they end");
-    is_int(lanes[1]->ops->am(lanes[1], 1, "x", 1, NULL, 0, NULL), PGAS_ERR_PEER,
+    is_int(ctxs[1]->ops->am(ctxs[1], 1, "x", 1, NULL, 0, NULL), PGAS_ERR_PEER,
            "and later ones are refused");
     stop(tp);
 }

@@ -1,5 +1,5 @@
 /* What the backend chooses when the user chooses nothing.
- *   what:   on real nodes no shared-memory transports are opened, lanes are small, peers are
+ *   what:   on real nodes no shared-memory transports are opened, contexts are small, peers are
  *           watched; with peers on the host memory is shared; a wrong PGAS_UCX_TLS is refused with
  *           its name
  *   np:     2
@@ -52,7 +52,7 @@ static void exchange(const char *what)
 static void real_nodes(void)
 {
     void *addr;
-    pgasi_tp_lane_t *lanes[8];
+    pgasi_tp_ctx_t *ctxs[8];
     world_open(&(world_opts_t){ .am_fn = on_am, .real_nodes = true });
     spmd_diag("%s", world.attr.detail);
     spmd_ok((world.attr.caps & PGASI_TP_MEM_ALLOC) == 0 &&
@@ -62,12 +62,12 @@ static void real_nodes(void)
     exchange("real nodes");
     long before = resident_kib();
     for (int i = 0; i < 8; i++)
-        world.ops->lane_open(world.tp, 10 + i, &lanes[i]);
+        world.ops->ctx_open(world.tp, 10 + i, &ctxs[i]);
     long each = (resident_kib() - before) / 8;
-    spmd_ok((size_t)each * 1024 <= world.attr.lane_bytes,
-            "a lane takes %ld KiB, no more than announced", each);
+    spmd_ok((size_t)each * 1024 <= world.attr.ctx_bytes,
+            "a context takes %ld KiB, no more than announced", each);
     for (int i = 0; i < 8; i++)
-        world.ops->lane_close(lanes[i]);
+        world.ops->ctx_close(ctxs[i]);
     world_close();
 }
 

@@ -24,15 +24,15 @@ static int right(void)
 }
 
 /* Puts a run, flushes, gets it back. */
-static bool there_and_back(int lane, size_t offset, size_t bytes, size_t skew)
+static bool there_and_back(int ctx, size_t offset, size_t bytes, size_t skew)
 {
     unsigned char *src = malloc(bytes + 64), *dst = malloc(bytes + 64);
     world_fill(src + skew, bytes + (uint64_t)world.rank, 0, bytes);
     memset(dst, 0, bytes + 64);
-    bool good = world_put(lane, right(), offset + skew, src + skew, bytes) == PGAS_OK;
+    bool good = world_put(ctx, right(), offset + skew, src + skew, bytes) == PGAS_OK;
     memset(src + skew, 0, bytes); /* locally complete: ours again */
-    good = good && world_flush(lane, right()) == PGAS_OK;
-    good = good && world_get(lane, right(), offset + skew, dst + 1, bytes) == PGAS_OK;
+    good = good && world_flush(ctx, right()) == PGAS_OK;
+    good = good && world_get(ctx, right(), offset + skew, dst + 1, bytes) == PGAS_OK;
     good = good && world_matches(dst + 1, bytes + (uint64_t)world.rank, 0, bytes) && dst[0] == 0 &&
            dst[bytes + 1] == 0;
     free(src);
@@ -56,11 +56,11 @@ static void sizes(void)
                                     1 << 18, (1 << 20) - 1,
                                     1 << 20, (1 << 20) + 13,
                                     5 << 20 };
-    for (int lane = 0; lane < world.n_lanes; lane++) {
+    for (int ctx = 0; ctx < world.n_ctxs; ctx++) {
         bool good = true;
         for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
-            good = there_and_back(lane, (size_t)lane << 23, bytes[i], i % 9) && good;
-        spmd_ok(good, "lane %d: 0 bytes to 5 MiB, odd sizes and places", lane);
+            good = there_and_back(ctx, (size_t)ctx << 23, bytes[i], i % 9) && good;
+        spmd_ok(good, "context %d: 0 bytes to 5 MiB, odd sizes and places", ctx);
         world_barrier();
     }
 }
@@ -76,7 +76,7 @@ static void big(void)
     world_barrier();
 }
 
-/* Random runs from random lanes against a copy of what each peer's part should hold. */
+/* Random runs from random contexts against a copy of what each peer's part should hold. */
 static void model(void)
 {
     enum { PART = 1 << 16, STEPS = 400 };
@@ -88,7 +88,7 @@ static void model(void)
     world_barrier();
     for (int step = 0; step < STEPS; step++) {
         int peer = (int)pgasi_rng_below(&rng, (uint64_t)world.size),
-            lane = (int)pgasi_rng_below(&rng, 2);
+            ctx = (int)pgasi_rng_below(&rng, 2);
         size_t at = pgasi_rng_below(&rng, PART), bytes = pgasi_rng_below(&rng, PART - at);
         bytes = step % 3 == 0 ? bytes : bytes % 40;
         unsigned char *model_at = mine + (size_t)peer * PART + at;
@@ -96,10 +96,10 @@ static void model(void)
         if (step % 2 == 0) {
             world_fill(buffer, (uint64_t)step, 0, bytes);
             memcpy(model_at, buffer, bytes);
-            good = world_put(lane, peer, offset, buffer, bytes) == PGAS_OK && good;
-            good = world_flush(lane, peer) == PGAS_OK && good;
+            good = world_put(ctx, peer, offset, buffer, bytes) == PGAS_OK && good;
+            good = world_flush(ctx, peer) == PGAS_OK && good;
         } else {
-            good = world_get(lane, peer, offset, buffer, bytes) == PGAS_OK && good;
+            good = world_get(ctx, peer, offset, buffer, bytes) == PGAS_OK && good;
             good = memcmp(buffer, model_at, bytes) == 0 && good;
         }
     }
@@ -126,10 +126,10 @@ static void flush_tells(void)
         values[i] = i * 1000 + (uint64_t)world.rank;
         for (int peer = 0; peer < world.size; peer++) {
             pgas_status_t status;
-            pgasi_tp_lane_t *lane = world.lanes[1];
-            while ((status = lane->ops->put(lane, peer, world.keys[1][peer],
-                                            world.bases[peer] + (i + (size_t)world.rank * N) * 8,
-                                            &values[i], 8, NULL)) == PGAS_ERR_AGAIN)
+            pgasi_tp_ctx_t *ctx = world.ctxs[1];
+            while ((status = ctx->ops->put(ctx, peer, world.keys[1][peer],
+                                           world.bases[peer] + (i + (size_t)world.rank * N) * 8,
+                                           &values[i], 8, NULL)) == PGAS_ERR_AGAIN)
                 world_progress();
             good = good && status >= 0;
         }
@@ -165,18 +165,18 @@ static void fence_orders(void)
     world_barrier();
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         memset(src, (int)round, bytes);
-        pgasi_tp_lane_t *lane = world.lanes[0];
+        pgasi_tp_ctx_t *ctx = world.ctxs[0];
         pending_t data, mark;
         pgas_status_t a, b;
         do {
-            a = lane->ops->put(lane, right(), world.keys[0][right()], world.bases[right()], src,
-                               bytes, world_pending(&data));
+            a = ctx->ops->put(ctx, right(), world.keys[0][right()], world.bases[right()], src,
+                              bytes, world_pending(&data));
             world_progress();
         } while (a == PGAS_ERR_AGAIN);
         good = world_fence(0) == PGAS_OK && good;
         do {
-            b = lane->ops->put(lane, right(), world.keys[0][right()],
-                               world.bases[right()] + flag_at, &round, 8, world_pending(&mark));
+            b = ctx->ops->put(ctx, right(), world.keys[0][right()], world.bases[right()] + flag_at,
+                              &round, 8, world_pending(&mark));
             world_progress();
         } while (b == PGAS_ERR_AGAIN);
         while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < round)
@@ -195,14 +195,14 @@ static void fence_orders(void)
 static pgas_status_t attempt(bool is_put, int peer, uint64_t addr, size_t bytes)
 {
     static uint64_t word;
-    pgasi_tp_lane_t *lane = world.lanes[0];
+    pgasi_tp_ctx_t *ctx = world.ctxs[0];
     pgasi_tp_key_t *key = world.keys[0][right()];
     pending_t pending;
     pgas_status_t status;
     do {
         pgasi_tp_comp_t *comp = world_pending(&pending);
-        status = is_put ? lane->ops->put(lane, peer, key, addr, &word, bytes, comp)
-                        : lane->ops->get(lane, peer, key, addr, &word, bytes, comp);
+        status = is_put ? ctx->ops->put(ctx, peer, key, addr, &word, bytes, comp)
+                        : ctx->ops->get(ctx, peer, key, addr, &word, bytes, comp);
         world_progress();
     } while (status == PGAS_ERR_AGAIN);
     return world_wait(status, &pending);
@@ -210,7 +210,7 @@ static pgas_status_t attempt(bool is_put, int peer, uint64_t addr, size_t bytes)
 
 static void refusals(void)
 {
-    pgasi_tp_lane_t *lane = world.lanes[0];
+    pgasi_tp_ctx_t *ctx = world.ctxs[0];
     uint64_t base = world.bases[right()];
     bool good = attempt(true, right(), base + HEAP - 4, 8) == PGAS_ERR_RANGE &&
                 attempt(true, right(), base - 1, 8) == PGAS_ERR_RANGE &&
@@ -228,12 +228,11 @@ static void refusals(void)
     for (size_t i = 0; i < world.key_bytes[0]; i++) {
         memcpy(bad, world.packed_keys, sizeof bad);
         bad[i] = (char)(bad[i] ^ 0x10);
-        all =
-            lane->ops->key_unpack(lane, 0, bad, world.key_bytes[0], &bad_key) == PGAS_ERR_FORMAT &&
-            all;
+        all = ctx->ops->key_unpack(ctx, 0, bad, world.key_bytes[0], &bad_key) == PGAS_ERR_FORMAT &&
+              all;
     }
-    all = lane->ops->key_unpack(lane, 0, world.packed_keys, 7, &bad_key) == PGAS_ERR_FORMAT && all;
-    all = lane->ops->key_unpack(lane, 0, world.packed_keys, world.key_bytes[0] - 1, &bad_key) ==
+    all = ctx->ops->key_unpack(ctx, 0, world.packed_keys, 7, &bad_key) == PGAS_ERR_FORMAT && all;
+    all = ctx->ops->key_unpack(ctx, 0, world.packed_keys, world.key_bytes[0] - 1, &bad_key) ==
               PGAS_ERR_FORMAT &&
           all;
     spmd_ok(all && !bad_key, "a key with any byte changed, or cut short, is refused");
@@ -272,14 +271,14 @@ static void mapping(void)
     world_barrier();
 }
 
-/* More gets than a lane takes, all asked for before anything is connected: those that were taken
+/* More gets than a context takes, all asked for before anything is connected: those that were taken
  * end all the same. */
 static void many_gets(void)
 {
     enum { N = 6000 };
     static pending_t pending[N];
     static uint64_t values[N];
-    pgasi_tp_lane_t *lane = world.lanes[1];
+    pgasi_tp_ctx_t *ctx = world.ctxs[1];
     size_t n = 0;
     bool good = true;
     for (size_t i = 0; i < N; i++)
@@ -287,8 +286,8 @@ static void many_gets(void)
     world_barrier();
     for (size_t i = 0; i < N; i++) {
         pgas_status_t status =
-            lane->ops->get(lane, right(), world.keys[1][right()], world.bases[right()] + n * 8,
-                           &values[n], 8, world_pending(&pending[n]));
+            ctx->ops->get(ctx, right(), world.keys[1][right()], world.bases[right()] + n * 8,
+                          &values[n], 8, world_pending(&pending[n]));
         pending[n].done |= status != PGAS_INPROGRESS;
         good = good && (status >= 0 || status == PGAS_ERR_AGAIN);
         n += status != PGAS_ERR_AGAIN;
@@ -299,7 +298,8 @@ static void many_gets(void)
         good = good && values[i] == i * 7;
     }
     world_barrier();
-    spmd_ok(good && n > 0, "as many gets as a lane takes at once, before it is connected, all end");
+    spmd_ok(good && n > 0,
+            "as many gets as a context takes at once, before it is connected, all end");
 }
 
 int main(int argc, char **argv)

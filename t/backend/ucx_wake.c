@@ -1,5 +1,5 @@
 /* Sleeping and waking.
- *   what:   who sleeps in poll on a lane's event descriptor wakes for messages, one-sided
+ *   what:   who sleeps in poll on a context's event descriptor wakes for messages, one-sided
  *           operations that need it, and wake(); arm() refuses while something waits, so nothing is
  *           slept over
  *   np:     2
@@ -36,14 +36,14 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
  * for nothing. */
 static bool serve_once(void)
 {
-    pgasi_tp_lane_t *lane = world.lanes[0];
+    pgasi_tp_ctx_t *ctx = world.ctxs[0];
     int fd, n;
-    if (lane->ops->progress(lane) > 0)
+    if (ctx->ops->progress(ctx) > 0)
         return true;
-    pgas_status_t status = lane->ops->arm(lane);
+    pgas_status_t status = ctx->ops->arm(ctx);
     if (status != PGAS_OK)
         return status == PGAS_ERR_BUSY;
-    if (lane->ops->event_fd(lane, &fd) != PGAS_OK)
+    if (ctx->ops->event_fd(ctx, &fd) != PGAS_OK)
         return false;
     struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
     n_slept++;
@@ -111,8 +111,8 @@ static void one_sided(void)
 
 static void *waker(void *arg)
 {
-    pgasi_tp_lane_t *lane = arg;
-    return lane->ops->wake(lane) == PGAS_OK ? NULL : arg;
+    pgasi_tp_ctx_t *ctx = arg;
+    return ctx->ops->wake(ctx) == PGAS_OK ? NULL : arg;
 }
 
 static void wake_from_thread(void)
@@ -122,18 +122,18 @@ static void wake_from_thread(void)
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
         void *failed = NULL;
-        pgasi_tp_lane_t *lane = world.lanes[i % 2];
+        pgasi_tp_ctx_t *ctx = world.ctxs[i % 2];
         int fd;
-        good = lane->ops->event_fd(lane, &fd) == PGAS_OK && good;
-        while (lane->ops->arm(lane) == PGAS_ERR_BUSY)
-            lane->ops->progress(lane);
-        good = pthread_create(&thread, NULL, waker, lane) == 0 && good;
+        good = ctx->ops->event_fd(ctx, &fd) == PGAS_OK && good;
+        while (ctx->ops->arm(ctx) == PGAS_ERR_BUSY)
+            ctx->ops->progress(ctx);
+        good = pthread_create(&thread, NULL, waker, ctx) == 0 && good;
         struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
         good = poll(&poll_fd, 1, 20000) == 1 && good;
         pthread_join(thread, &failed);
         good = good && !failed;
         /* taking the signal back is no sleep */
-        good = lane->ops->arm(lane) == PGAS_ERR_BUSY && good;
+        good = ctx->ops->arm(ctx) == PGAS_ERR_BUSY && good;
     }
     spmd_ok(good, "wake() by another thread ends a sleep, also one that has not begun");
     world_barrier();

@@ -1,6 +1,6 @@
-/* What a lane keeps when things go wrong.
+/* What a context keeps when things go wrong.
  *   what:   a flush that finds no place does not forget what was lost with a peer; an atomic whose
- *           queue pair refuses it gives its slot back; a lane without memory for buffers takes
+ *           queue pair refuses it gives its slot back; a context without memory for buffers takes
  *           nothing on; strangers who connect and say nothing cannot keep all descriptors; a
  *           connection when none are left is refused; an interface that does not exist is refused;
  *           a completion queue that cannot be slept on is not used; listeners are bound to
@@ -38,23 +38,23 @@ static pgas_status_t write_or_refuse(pgas_verbs_qp_t *qp, const pgas_verbs_reque
     return is_refusing ? PGAS_ERR_TRANSPORT : true_ops->qp_write_one(qp, request, flags, id);
 }
 
-static pgas_status_t put_word(int lane, const uint64_t *word)
+static pgas_status_t put_word(int ctx, const uint64_t *word)
 {
-    return world.ops->put(world.lanes[lane], 0, world.keys[lane][0], world.bases[0], word, 8, NULL);
+    return world.ops->put(world.ctxs[ctx], 0, world.keys[ctx][0], world.bases[0], word, 8, NULL);
 }
 
 /* Nothing is connected yet, so all that is asked for waits. */
 static void loss_is_told(void)
 {
     static const uint64_t word = 5;
-    pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(world.lanes[1]);
+    pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(world.ctxs[1]);
     pending_t pending;
     pgas_status_t status;
     while (put_word(1, &word) != PGAS_ERR_AGAIN) {
     }
-    lane->lost = PGAS_ERR_TRANSPORT;
-    status = world.ops->flush(world.lanes[1], PGASI_TP_ALL_PEERS, world_pending(&pending));
-    spmd_ok(status == PGAS_ERR_AGAIN, "a lane that is full takes no flush");
+    ctx->lost = PGAS_ERR_TRANSPORT;
+    status = world.ops->flush(world.ctxs[1], PGASI_TP_ALL_PEERS, world_pending(&pending));
+    spmd_ok(status == PGAS_ERR_AGAIN, "a context that is full takes no flush");
     spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_ERR_TRANSPORT,
             "the next one tells of the loss");
     spmd_ok(world_flush(1, PGASI_TP_ALL_PEERS) == PGAS_OK, "and the one after that does not");
@@ -68,7 +68,7 @@ static void slot_comes_back(void)
     static const uint64_t word = 5;
     static pgasi_verbs_ops_t ops;
     pgas_verbs_dev_t *dev = pgasi_verbs_tp_of(world.tp)->dev;
-    const pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(world.lanes[2]);
+    const pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(world.ctxs[2]);
     uint64_t result;
     pending_t pending;
     true_ops = dev->ops;
@@ -76,17 +76,18 @@ static void slot_comes_back(void)
     ops.qp_write_one = write_or_refuse;
     dev->ops = &ops;
     bool good = put_word(2, &word) >= 0 && world_flush(2, 0) == PGAS_OK; /* connects */
-    uint32_t n_free = lane->n_free_slots;
+    uint32_t n_free = ctx->n_free_slots;
     is_refusing = true;
-    pgas_status_t status = world.ops->amo(world.lanes[2], 0, world.keys[2][0], world.bases[0],
+    pgas_status_t status = world.ops->amo(world.ctxs[2], 0, world.keys[2][0], world.bases[0],
                                           PGASI_AMO_XOR, 8, 1, 0, &result, world_pending(&pending));
     is_refusing = false;
     status = world_wait(status, &pending);
-    spmd_ok(good && status == PGAS_ERR_TRANSPORT && lane->n_free_slots == n_free,
+    spmd_ok(good && status == PGAS_ERR_TRANSPORT && ctx->n_free_slots == n_free,
             "an atomic that is refused gives its slot back");
-    spmd_ok(lost_rank == 0 && lost_status == PGAS_ERR_TRANSPORT &&
-                put_word(1, &word) == PGAS_ERR_TRANSPORT,
-            "the rank is alive: later operations to it, on any lane, have a status of their own");
+    spmd_ok(
+        lost_rank == 0 && lost_status == PGAS_ERR_TRANSPORT &&
+            put_word(1, &word) == PGAS_ERR_TRANSPORT,
+        "the rank is alive: later operations to it, on any context, have a status of their own");
     dev->ops = true_ops;
 }
 
@@ -122,10 +123,10 @@ static void buffers_first(void)
     ops = *true_ops;
     ops.mem_alloc = refuse_alloc;
     dev->ops = &ops;
-    pgas_status_t status = world.ops->put(world.lanes[3], 0, world.keys[3][0], world.bases[0],
-                                          bytes, sizeof bytes, world_pending(&pending));
+    pgas_status_t status = world.ops->put(world.ctxs[3], 0, world.keys[3][0], world.bases[0], bytes,
+                                          sizeof bytes, world_pending(&pending));
     dev->ops = true_ops;
-    spmd_ok(status == PGAS_ERR_LIMIT, "a put is refused by a lane that cannot have buffers");
+    spmd_ok(status == PGAS_ERR_LIMIT, "a put is refused by a context that cannot have buffers");
     world_wait(status, &pending);
     spmd_ok(world_put(3, 0, 0, bytes, sizeof bytes) == PGAS_OK, "and taken when it can");
 }
@@ -136,30 +137,30 @@ static pgas_status_t refuse_fd(pgas_verbs_cq_t *cq, int *fd_p)
     return PGAS_ERR_UNSUPPORTED;
 }
 
-/* The first queue is full, so that the lane needs another. */
+/* The first queue is full, so that the context needs another. */
 static void queue_unheard(void)
 {
     static pgasi_verbs_ops_t ops;
-    pgasi_verbs_lane_t *lane = pgasi_verbs_lane_of(world.lanes[3]);
-    pgas_verbs_dev_t *dev = lane->tp->dev;
-    uint32_t rest = PGASI_VERBS_CQ_DEPTH - lane->cqs[0].reserved;
+    pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(world.ctxs[3]);
+    pgas_verbs_dev_t *dev = ctx->tp->dev;
+    uint32_t rest = PGASI_VERBS_CQ_DEPTH - ctx->cqs[0].reserved;
     int first = 0, second = -1;
-    bool good = lane->n_cqs == 1 && pgasi_verbs_lane_cq(lane, rest, &first) == PGAS_OK;
+    bool good = ctx->n_cqs == 1 && pgasi_verbs_ctx_cq(ctx, rest, &first) == PGAS_OK;
     true_ops = dev->ops;
     ops = *true_ops;
     ops.cq_fd = refuse_fd;
     dev->ops = &ops;
-    pgas_status_t status = pgasi_verbs_lane_cq(lane, 1, &second);
+    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, 1, &second);
     dev->ops = true_ops;
-    spmd_ok(good && status == PGAS_ERR_UNSUPPORTED && lane->n_cqs == 1,
+    spmd_ok(good && status == PGAS_ERR_UNSUPPORTED && ctx->n_cqs == 1,
             "a queue that cannot be slept on is not kept");
-    spmd_ok(pgasi_verbs_lane_cq(lane, 1, &second) == PGAS_OK && lane->n_cqs == 2,
+    spmd_ok(pgasi_verbs_ctx_cq(ctx, 1, &second) == PGAS_OK && ctx->n_cqs == 2,
             "another is made when it can");
-    pgasi_verbs_lane_cq_leave(lane, 1, second);
-    pgasi_verbs_lane_cq_leave(lane, rest, first);
+    pgasi_verbs_ctx_cq_leave(ctx, 1, second);
+    pgasi_verbs_ctx_cq_leave(ctx, rest, first);
 }
 
-/* @return a socket that is connected with the lane 0 of this rank, or -1 */
+/* @return a socket that is connected with the context 0 of this rank, or -1 */
 static int dial_oneself(void)
 {
     const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(world.tp)->address;
@@ -334,7 +335,7 @@ typedef struct {
     uint32_t magic;
     uint16_t kind;
     int16_t status;
-    uint32_t rank, lane;
+    uint32_t rank, ctx;
     uint64_t secret, ticket, slots_addr;
     uint32_t slots_rkey, inbound;
     pgas_verbs_address_t address;
@@ -369,10 +370,10 @@ static int say_hello(const pgasi_tp_t *tp, uint32_t magic, uint64_t secret)
 }
 
 /* @return whether an answer, or the end, has come */
-static bool settles(pgasi_tp_lane_t *lane, int fd, bool (*as)(int fd))
+static bool settles(pgasi_tp_ctx_t *ctx, int fd, bool (*as)(int fd))
 {
     for (int i = 0; i < 1000000; i++) {
-        lane->ops->progress(lane);
+        ctx->ops->progress(ctx);
         if (as(fd))
             return true;
     }
@@ -400,37 +401,37 @@ static void introductions(void)
         .n_ranks = 2, .same_host_only = true, .am_fn = no_message, .error_fn = on_gone
     };
     pgasi_tp_t *tp;
-    pgasi_tp_lane_t *lane;
+    pgasi_tp_ctx_t *ctx;
     if (pgasi_tp_find("verbs")->open(&opts, &tp) != PGAS_OK ||
         tp->ops->set_peers(tp, no_address, NULL) != PGAS_OK ||
-        tp->ops->lane_open(tp, 0, &lane) != PGAS_OK) {
+        tp->ops->ctx_open(tp, 0, &ctx) != PGAS_OK) {
         spmd_ok(false, "another transport opens");
         return;
     }
-    spmd_ok(pgasi_verbs_lane_of(lane)->n_cqs == 1,
-            "a lane has a completion queue before its first connection");
+    spmd_ok(pgasi_verbs_ctx_of(ctx)->n_cqs == 1,
+            "a context has a completion queue before its first connection");
     const pgasi_verbs_tp_address_t *address = &pgasi_verbs_tp_of(tp)->address;
     spmd_ok(address->machine != 0 && address->network != 0,
             "an address names the machine and the network");
     uint64_t secret = address->secret;
     int fds[] = { say_hello(tp, magic, secret), say_hello(tp, magic + 1, secret),
                   say_hello(tp, magic, secret + 1), -1 };
-    bool welcome = settles(lane, fds[0], has_welcome);
-    spmd_ok(welcome && settles(lane, fds[1], is_hung_up) && settles(lane, fds[2], is_hung_up),
+    bool welcome = settles(ctx, fds[0], has_welcome);
+    spmd_ok(welcome && settles(ctx, fds[1], is_hung_up) && settles(ctx, fds[2], is_hung_up),
             "nonsense, and a wrong secret, are hung up on");
     fds[3] = say_hello(tp, magic, secret);
-    bool again = settles(lane, fds[3], has_welcome);
+    bool again = settles(ctx, fds[3], has_welcome);
     close(fds[3]);
     /* when this one is welcome the end of the other has been seen */
     fds[3] = say_hello(tp, magic, secret);
-    again = again && settles(lane, fds[3], has_welcome);
+    again = again && settles(ctx, fds[3], has_welcome);
     spmd_ok(again && n_gone == 0, "the end of a connection that repeats a hello is not the rank's");
     close(fds[3]);
     close(fds[0]);
-    spmd_ok(settles(lane, fds[0], is_gone) && n_gone == 1, "the end of its own is");
+    spmd_ok(settles(ctx, fds[0], is_gone) && n_gone == 1, "the end of its own is");
     close(fds[1]);
     close(fds[2]);
-    tp->ops->lane_close(lane);
+    tp->ops->ctx_close(ctx);
     tp->ops->close(tp);
 }
 
@@ -443,7 +444,7 @@ int main(int argc, char **argv)
     interface();
     listeners();
     introductions();
-    world_open(&(world_opts_t){ .n_lanes = 4, .error_fn = on_lost, .suspect_fn = is_dead });
+    world_open(&(world_opts_t){ .n_ctxs = 4, .error_fn = on_lost, .suspect_fn = is_dead });
     loss_is_told();
     turned_away();
     strangers();

@@ -26,15 +26,15 @@ int main(int argc, char **argv)
     bool good = true;
     if (world.rank == 1) {
         MPI_Barrier(MPI_COMM_WORLD); /* the question is there; nobody looks at it */
-        for (int lane = world.n_lanes - 1; lane >= 0; lane--) {
-            world.ops->lane_drain(world.lanes[lane]); /* begun, so that closing makes no progress */
-            world.ops->lane_close(world.lanes[lane]);
+        for (int ctx = world.n_ctxs - 1; ctx >= 0; ctx--) {
+            world.ops->ctx_drain(world.ctxs[ctx]); /* begun, so that closing makes no progress */
+            world.ops->ctx_close(world.ctxs[ctx]);
         }
         world.ops->close(world.tp);
     } else {
         pending_t pending;
         pgas_status_t status =
-            world.ops->amo(world.lanes[0], other, world.keys[0][other], world.bases[other],
+            world.ops->amo(world.ctxs[0], other, world.keys[0][other], world.bases[other],
                            PGASI_AMO_XOR, 8, 1, 0, &result, world_pending(&pending));
         MPI_Barrier(MPI_COMM_WORLD);
         good = world_wait(status, &pending) == PGAS_ERR_PEER;

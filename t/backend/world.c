@@ -92,12 +92,12 @@ static void exchange_keys(void)
     MPI_Allgather(&bytes, sizeof bytes, MPI_BYTE, world.key_bytes, sizeof bytes, MPI_BYTE,
                   MPI_COMM_WORLD);
     MPI_Allgather(&base, sizeof base, MPI_BYTE, world.bases, sizeof base, MPI_BYTE, MPI_COMM_WORLD);
-    for (int lane = 0; lane < world.n_lanes; lane++) {
-        world.keys[lane] = calloc(n, sizeof(pgasi_tp_key_t *));
+    for (int ctx = 0; ctx < world.n_ctxs; ctx++) {
+        world.keys[ctx] = calloc(n, sizeof(pgasi_tp_key_t *));
         for (int i = 0; i < world.size; i++) {
-            demand(world.ops->key_unpack(world.lanes[lane], i,
+            demand(world.ops->key_unpack(world.ctxs[ctx], i,
                                          world.packed_keys + (size_t)i * PGASI_TP_KEY_MAX,
-                                         world.key_bytes[i], &world.keys[lane][i]),
+                                         world.key_bytes[i], &world.keys[ctx][i]),
                    "key_unpack");
         }
     }
@@ -126,7 +126,7 @@ void world_open(const world_opts_t *opts)
     char why[256];
     world.rank = spmd_rank();
     world.size = spmd_size();
-    world.n_lanes = opts->n_lanes != 0 ? opts->n_lanes : 2;
+    world.n_ctxs = opts->n_ctxs != 0 ? opts->n_ctxs : 2;
     pgasi_log_setup("warn", world.rank, world.size, why, sizeof why);
     choose_table();
     pgasi_tp_opts_t tp_opts = {
@@ -140,8 +140,8 @@ void world_open(const world_opts_t *opts)
     };
     demand(world.ops->open(&tp_opts, &world.tp), "open");
     world.ops->query(world.tp, &world.attr);
-    for (int i = 0; i < world.n_lanes; i++)
-        demand(world.ops->lane_open(world.tp, i, &world.lanes[i]), "lane_open");
+    for (int i = 0; i < world.n_ctxs; i++)
+        demand(world.ops->ctx_open(world.tp, i, &world.ctxs[i]), "ctx_open");
     exchange_addresses();
     make_heap(opts);
     exchange_keys();
@@ -152,15 +152,15 @@ void world_open(const world_opts_t *opts)
 void world_close(void)
 {
     world_barrier();
-    for (int lane = 0; lane < world.n_lanes; lane++) {
+    for (int ctx = 0; ctx < world.n_ctxs; ctx++) {
         for (int i = 0; i < world.size; i++)
-            world.ops->key_release(world.keys[lane][i]);
-        free(world.keys[lane]);
+            world.ops->key_release(world.keys[ctx][i]);
+        free(world.keys[ctx]);
     }
     world_barrier();
     spmd_progress(NULL);
-    for (int lane = world.n_lanes - 1; lane >= 0; lane--)
-        world.ops->lane_close(world.lanes[lane]);
+    for (int ctx = world.n_ctxs - 1; ctx >= 0; ctx--)
+        world.ops->ctx_close(world.ctxs[ctx]);
     MPI_Barrier(MPI_COMM_WORLD);
     world.ops->mem_release(world.tp, heap_mem);
     if (heap_is_ours)
@@ -192,8 +192,8 @@ void world_progress(void)
 {
     static int n_idle;
     int n = 0;
-    for (int i = 0; i < world.n_lanes; i++)
-        n += world.lanes[i]->ops->progress(world.lanes[i]);
+    for (int i = 0; i < world.n_ctxs; i++)
+        n += world.ctxs[i]->ops->progress(world.ctxs[i]);
     n_idle = n > 0 ? 0 : n_idle + 1;
     if (n_idle > 50) /* there may be more ranks than cores */
         sched_yield();
@@ -222,42 +222,42 @@ pgas_status_t world_wait(pgas_status_t status, pending_t *pending)
         return world_wait(status, &pending);             \
     } while (0)
 
-pgas_status_t world_put(int lane, int peer, size_t offset, const void *src, size_t bytes)
+pgas_status_t world_put(int ctx, int peer, size_t offset, const void *src, size_t bytes)
 {
-    UNTIL_DONE(world.lanes[lane]->ops->put(world.lanes[lane], peer, world.keys[lane][peer],
-                                           world.bases[peer] + offset, src, bytes, comp));
+    UNTIL_DONE(world.ctxs[ctx]->ops->put(world.ctxs[ctx], peer, world.keys[ctx][peer],
+                                         world.bases[peer] + offset, src, bytes, comp));
 }
 
-pgas_status_t world_get(int lane, int peer, size_t offset, void *dst, size_t bytes)
+pgas_status_t world_get(int ctx, int peer, size_t offset, void *dst, size_t bytes)
 {
-    UNTIL_DONE(world.lanes[lane]->ops->get(world.lanes[lane], peer, world.keys[lane][peer],
-                                           world.bases[peer] + offset, dst, bytes, comp));
+    UNTIL_DONE(world.ctxs[ctx]->ops->get(world.ctxs[ctx], peer, world.keys[ctx][peer],
+                                         world.bases[peer] + offset, dst, bytes, comp));
 }
 
-pgas_status_t world_amo(int lane, int peer, size_t offset, pgasi_amo_t op, size_t bytes,
+pgas_status_t world_amo(int ctx, int peer, size_t offset, pgasi_amo_t op, size_t bytes,
                         uint64_t operand, uint64_t compare, void *result)
 {
-    UNTIL_DONE(world.lanes[lane]->ops->amo(world.lanes[lane], peer, world.keys[lane][peer],
-                                           world.bases[peer] + offset, op, bytes, operand, compare,
-                                           result, comp));
+    UNTIL_DONE(world.ctxs[ctx]->ops->amo(world.ctxs[ctx], peer, world.keys[ctx][peer],
+                                         world.bases[peer] + offset, op, bytes, operand, compare,
+                                         result, comp));
 }
 
-pgas_status_t world_am(int lane, int peer, const void *header, size_t header_bytes,
-                       const void *data, size_t bytes)
+pgas_status_t world_am(int ctx, int peer, const void *header, size_t header_bytes, const void *data,
+                       size_t bytes)
 {
-    UNTIL_DONE(world.lanes[lane]->ops->am(world.lanes[lane], peer, header, header_bytes, data,
-                                          bytes, comp));
+    UNTIL_DONE(
+        world.ctxs[ctx]->ops->am(world.ctxs[ctx], peer, header, header_bytes, data, bytes, comp));
 }
 
-pgas_status_t world_flush(int lane, int peer)
+pgas_status_t world_flush(int ctx, int peer)
 {
-    UNTIL_DONE(world.lanes[lane]->ops->flush(world.lanes[lane], peer, comp));
+    UNTIL_DONE(world.ctxs[ctx]->ops->flush(world.ctxs[ctx], peer, comp));
 }
 
-pgas_status_t world_fence(int lane)
+pgas_status_t world_fence(int ctx)
 {
     pgas_status_t status;
-    while ((status = world.lanes[lane]->ops->fence(world.lanes[lane])) == PGAS_ERR_AGAIN)
+    while ((status = world.ctxs[ctx]->ops->fence(world.ctxs[ctx])) == PGAS_ERR_AGAIN)
         world_progress();
     return status;
 }

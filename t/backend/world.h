@@ -1,6 +1,6 @@
 /* A transport's ops table between the ranks of an MPI job, without the library above it: addresses
  * and keys go by MPI. Every rank has a heap that all others hold keys of. Everything waits with
- * progress on all lanes.
+ * progress on all contexts.
  *
  * Which table: that of PGAS_TEST_TRANSPORT (default ucx), or the one that PGAS_TEST_FAULT
  * (delay=N,...) makes of it. */
@@ -14,12 +14,12 @@
 #include "t/spmd.h"
 #include "transport/transport.h"
 
-#define WORLD_LANES_MAX 4
+#define WORLD_CTXS_MAX 4
 
 typedef struct {
     size_t heap_bytes;
     size_t am_data_max;     /* 0: 16 MiB */
-    int n_lanes;            /* 0: 2 */
+    int n_ctxs;             /* 0: 2 */
     int job_ranks;          /* tell the transport that the job has so many ranks; 0: the truth */
     bool real_nodes;        /* do not say that peers share the host */
     bool registered;        /* the heap is plain memory, registered */
@@ -29,16 +29,16 @@ typedef struct {
 } world_opts_t;
 
 typedef struct {
-    int rank, size, n_lanes;
+    int rank, size, n_ctxs;
     const pgasi_tp_ops_t *ops;
     pgasi_tp_t *tp;
     pgasi_tp_attr_t attr;
-    pgasi_tp_lane_t *lanes[WORLD_LANES_MAX];
+    pgasi_tp_ctx_t *ctxs[WORLD_CTXS_MAX];
     char *heap;
     size_t heap_bytes;
-    uint64_t *bases;                        /* of every rank's heap */
-    pgasi_tp_key_t **keys[WORLD_LANES_MAX]; /* by lane and rank */
-    char *packed_keys;                      /* PGASI_TP_KEY_MAX each */
+    uint64_t *bases;                       /* of every rank's heap */
+    pgasi_tp_key_t **keys[WORLD_CTXS_MAX]; /* by context and rank */
+    char *packed_keys;                     /* PGASI_TP_KEY_MAX each */
     size_t *key_bytes;
 } world_t;
 
@@ -61,18 +61,18 @@ pgasi_tp_comp_t *world_pending(pending_t *pending);
  * status. */
 pgas_status_t world_wait(pgas_status_t status, pending_t *pending);
 
-/* Progress of all lanes, once. */
+/* Progress of all contexts, once. */
 void world_progress(void);
 
-/* Blocking forms over lane `lane`, repeated while refused with PGAS_ERR_AGAIN. */
-pgas_status_t world_put(int lane, int peer, size_t offset, const void *src, size_t bytes);
-pgas_status_t world_get(int lane, int peer, size_t offset, void *dst, size_t bytes);
-pgas_status_t world_amo(int lane, int peer, size_t offset, pgasi_amo_t op, size_t bytes,
+/* Blocking forms over context `context`, repeated while refused with PGAS_ERR_AGAIN. */
+pgas_status_t world_put(int ctx, int peer, size_t offset, const void *src, size_t bytes);
+pgas_status_t world_get(int ctx, int peer, size_t offset, void *dst, size_t bytes);
+pgas_status_t world_amo(int ctx, int peer, size_t offset, pgasi_amo_t op, size_t bytes,
                         uint64_t operand, uint64_t compare, void *result);
-pgas_status_t world_am(int lane, int peer, const void *header, size_t header_bytes,
-                       const void *data, size_t bytes);
-pgas_status_t world_flush(int lane, int peer);
-pgas_status_t world_fence(int lane);
+pgas_status_t world_am(int ctx, int peer, const void *header, size_t header_bytes, const void *data,
+                       size_t bytes);
+pgas_status_t world_flush(int ctx, int peer);
+pgas_status_t world_fence(int ctx);
 
 /* All ranks come here, with progress. */
 void world_barrier(void);

@@ -164,7 +164,7 @@ heals_first() {
     begin -1 none first PGAS_PEER_TIMEOUT_S=20
     until_true said started && ip -n "$h0" route add unreachable "$address"
     touch "$TAP_DEATHS.go"
-    until_true said 'connecting lane'
+    until_true said 'connecting context'
     ip -n "$h0" route del unreachable "$address"
     until_true all_well
     judge $? "no route to h1 when ranks connect: the result is right"

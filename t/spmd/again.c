@@ -1,7 +1,7 @@
 /* Transports without room.
  *   what:   ranks that issue more than their transports take, each to the other at the same time
  *           and without service threads, finish: a rank that waits for room serves its peers
- *           meanwhile, also in a flush, and on a shared lane
+ *           meanwhile, also in a flush, and on a shared context
  *   np:     2 3
  *   nodes:  1
  *   tls:    tcp,self
@@ -18,7 +18,7 @@
 
 static pgas_gptr_t words[JOB_RANKS_MAX];
 
-/* 32-bit atomics: the software NIC cannot execute them, so the peer's lane 0 does. */
+/* 32-bit atomics: the software NIC cannot execute them, so the peer's context 0 does. */
 static int issue(pgas_req_t *reqs, uint32_t *olds, bool fetch)
 {
     int n_bad = 0, next = (pgas_rank() + 1) % pgas_n_ranks();

@@ -68,7 +68,7 @@ static bool wants_stores(void)
 {
     bool may = pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO ||
                pgasi_param.far_calls == PGASI_FAR_CALLS_MAP;
-    return may && pgasi_region.n_chunks && !over_wire() && !*pgasi_param.fault && !pgasi_lane_wrap;
+    return may && pgasi_region.n_chunks && !over_wire() && !*pgasi_param.fault && !pgasi_ctx_wrap;
 }
 
 static bool wants_puts(void)
@@ -536,13 +536,13 @@ static void a_channel_grows_and_shrinks(void)
             (int)all[1]);
 }
 
-static void tell(pgasi_note_what_t what, int lane, uint32_t channel, uint32_t number,
+static void tell(pgasi_note_what_t what, int ctx, uint32_t channel, uint32_t number,
                  uint64_t position)
 {
     pgasi_note_t note;
     memset(&note, 0, sizeof note);
     note.what = what;
-    note.lane = (uint32_t)lane;
+    note.ctx = (uint32_t)ctx;
     note.channel = channel;
     note.number = number;
     note.n = pgasi_region.n_first;
@@ -550,10 +550,10 @@ static void tell(pgasi_note_what_t what, int lane, uint32_t channel, uint32_t nu
     pgasi_outbox_answer(peer, PGASI_REC_CHANNEL, &note, sizeof note, NULL, 0);
 }
 
-/* Each rank to the next; what comes back would be more notes. The last lane is nobody's. */
+/* Each rank to the next; what comes back would be more notes. The last context is nobody's. */
 static int tell_nonsense(void)
 {
-    int mine = pgasi_self.lane->index, unused = pgasi_n_lanes - 1, n = 0;
+    int mine = pgasi_self.ctx->index, unused = pgasi_n_ctxs - 1, n = 0;
     for (uint32_t c = 0; c < 8; c++, n += 3) {
         tell(PGASI_NOTE_JOIN, mine, c, 0, 0); /* this one has joined, or was never granted */
         tell(PGASI_NOTE_BACK, unused, c, 2 * c, 0);
@@ -687,7 +687,7 @@ static void built_arguments_leave_from_there(void)
     n_noted = n_with_words = 0;
     pieces_words = words;
     pieces_words_bytes = sizeof words;
-    pieces_lane = pgasi_self.lane->index;
+    pieces_ctx = pgasi_self.ctx->index;
     pieces_noting = true;
     bool good = pgas_call_begin(target, check_words, sizeof words, NULL, &args) == PGAS_OK;
     if (good)
@@ -722,7 +722,7 @@ static void a_header_before_its_arguments_is_noticed(void)
         pgas_progress();
     int before = n_words_wrong;
     n_words_run = 0;
-    pieces_lane = pgasi_self.lane->index;
+    pieces_ctx = pgasi_self.ctx->index;
     spmd_barrier();
     __atomic_store_n(&pieces_mode, PIECES_CROSSED, __ATOMIC_RELAXED);
     pgas_call_to(target, check_words, words, sizeof words, NULL);
@@ -744,7 +744,7 @@ static void with_the_wrapper(void)
         return;
     }
     job_stop();
-    pgasi_lane_wrap = pieces_wrap;
+    pgasi_ctx_wrap = pieces_wrap;
     pieces_seed = seed;
     pieces_mode = PIECES_TORN;
     job_start("FAR_CALLS=put");

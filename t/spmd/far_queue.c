@@ -61,13 +61,13 @@ static uint64_t send_until_refused(uint64_t *n_sent)
 /* Batches of the own thread: that waited for room, and that left as their order asked. */
 static uint64_t waited(void)
 {
-    const pgasi_outbox_t *outbox = pgasi_self.lane->outbox;
+    const pgasi_outbox_t *outbox = pgasi_self.ctx->outbox;
     return outbox ? pgasi_outbox_stats(outbox)->n_queued : 0;
 }
 
 static uint64_t published(void)
 {
-    const pgasi_outbox_t *outbox = pgasi_self.lane->outbox;
+    const pgasi_outbox_t *outbox = pgasi_self.ctx->outbox;
     return outbox ? pgasi_outbox_stats(outbox)->published[PGASI_PUBLISH_ORDER] : 0;
 }
 

@@ -2,8 +2,8 @@
  *   what:   arguments built by pgas_call_begin arrive as they were written, once, in order with
  *           other calls, and on the node lie in the target's memory from the start; abandoned calls
  *           leave nothing; channels are set up ahead, tell how far the target is, grow while it
- *           stays away and give back what they took; what is queued without a lane leaves; threads
- *           without one build calls too
+ *           stays away and give back what they took; what is queued without a context leaves;
+ *           threads without one build calls too
  *   np:     1 2 3 4
  *   nodes:  0 1
  *   tls:    posix sysv,cma tcp,self
@@ -72,7 +72,7 @@ static void fill(char *args, uint64_t number)
 static bool lies_at_target(int peer, const void *args)
 {
     pgasi_channel_t channel;
-    pgasi_inbox_open(pgasi_boot.local_of[peer], PGASI_PORT_ANY, pgasi_self.lane->index, &channel);
+    pgasi_inbox_open(pgasi_boot.local_of[peer], PGASI_PORT_ANY, pgasi_self.ctx->index, &channel);
     const char *first = channel.chunks + channel.first * pgasi_chunk_bytes;
     return (const char *)args >= first &&
            (const char *)args < first + channel.n_first * pgasi_chunk_bytes;
@@ -286,7 +286,7 @@ static void who_leaves_has_begun_nothing(void)
             "and so does the end of the job");
 }
 
-/* More than the channel takes, of a lane that no thread has: some wait. */
+/* More than the channel takes, of a context that no thread has: some wait. */
 static void *queue_unattached(void *arg)
 {
     uint64_t one[64] = { 0 }, *n_sent = arg;
@@ -299,7 +299,7 @@ static void *queue_unattached(void *arg)
     return NULL;
 }
 
-static void what_waits_in_the_shared_lane_leaves(void)
+static void what_waits_in_the_shared_ctx_leaves(void)
 {
     pthread_t thread;
     pgas_gptr_t flag;
@@ -320,7 +320,8 @@ static void what_waits_in_the_shared_lane_leaves(void)
     sums[0] = n_counted;
     pgas_allreduce(NULL, sums, all, 2, PGAS_UINT64, PGAS_SUM);
     spmd_ok(good && sums[1] == 200 && all[0] == all[1],
-            "what threads without a lane have queued leaves (%d of %d)", (int)all[0], (int)all[1]);
+            "what threads without a context have queued leaves (%d of %d)", (int)all[0],
+            (int)all[1]);
     pgas_free(flag);
 }
 
@@ -358,7 +359,7 @@ static void *build_unattached(void *arg)
     return NULL;
 }
 
-static void who_has_no_lane_builds_calls(void)
+static void who_has_no_ctx_builds_calls(void)
 {
     pthread_t thread;
     int from = (me + n_ranks - 1) % n_ranks;
@@ -388,8 +389,8 @@ int main(int argc, char **argv)
     pgas_barrier(NULL); /* nobody calls before */
     built_calls_arrive();
     channels_grow_and_shrink();
-    what_waits_in_the_shared_lane_leaves();
-    who_has_no_lane_builds_calls();
+    what_waits_in_the_shared_ctx_leaves();
+    who_has_no_ctx_builds_calls();
     what_is_abandoned_is_not_run();
     answers_pass_what_is_begun();
     who_leaves_has_begun_nothing();

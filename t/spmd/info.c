@@ -128,9 +128,9 @@ static void bytes_per_rank(void)
     snprintf(sum, sizeof sum, "%llu", (unsigned long long)pgasi_account_worst());
     spmd_ok(strstr(line_with(said, "  sum "), sum) && pgasi_account_worst() > 0,
             "bytes per rank, with their sum");
-    char lanes[40];
-    snprintf(lanes, sizeof lanes, "lanes: %d ", pgasi_param.lanes + 2);
-    spmd_ok(*line_with(said, lanes), "and the number of lanes in them");
+    char ctxs[40];
+    snprintf(ctxs, sizeof ctxs, "contexts: %d ", pgasi_param.ctxs + 2);
+    spmd_ok(*line_with(said, ctxs), "and the number of contexts in them");
 }
 
 static pgas_handler_t nothing;

@@ -125,7 +125,7 @@ static void options(void)
     opts.params = spmd_rank() == 0 ? "HEAP_SIZE=1M  PGAS_LANES=3" : "HEAP_SIZE=2M";
     bool good = pgas_init(NULL, &opts) == PGAS_OK && pgas_heap_info(&info) == PGAS_OK &&
                 info.heap_bytes == 1 << 20;
-    good = good && pgasi_param.lanes == 3;
+    good = good && pgasi_param.ctxs == 3;
     spmd_ok(good, "options win over the environment, and those of rank 0 rule");
     opts.params = "HEAP_SIZE=4M";
     good = pgas_init(NULL, &opts) == PGAS_OK && pgas_heap_info(&info) == PGAS_OK &&

@@ -6,7 +6,7 @@
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=ucx | PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
  *   tls:    tcp,self
- *   log:    ucx: warn: the connection of lane [0-9]+ to rank [0-9]+ was lost
+ *   log:    ucx: warn: the connection of context [0-9]+ to rank [0-9]+ was lost
  *   source: pgas/call.h, pgas/rma.h; README of the UCX and verbs backends
  */
 #include <dirent.h>

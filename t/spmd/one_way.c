@@ -1,6 +1,6 @@
 /* A connection that only one of two ranks can open again.
  *   what:   rank 0's connection to rank 1 is cut, and its attempts to connect are never answered:
- *           it uses the connection that rank 1 opens, also for a new lane
+ *           it uses the connection that rank 1 opens, also for a new context
  *   np:     2
  *   nodes:  1
  *   env:    PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
@@ -68,7 +68,7 @@ static pgas_status_t put(pgas_gptr_t word)
     return status == PGAS_OK ? pgas_flush_all() : status;
 }
 
-static void *put_on_new_lane(void *arg)
+static void *put_on_new_ctx(void *arg)
 {
     static pgas_status_t status;
     status = pgas_thread_attach();
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     pgas_barrier(NULL);
     redirects = pgas_rank() == 0;
     good = pgas_rank() == 1 || cut() > 0;
-    pthread_create(&thread, NULL, put_on_new_lane, &word);
+    pthread_create(&thread, NULL, put_on_new_ctx, &word);
     pthread_join(thread, &result);
     spmd_ok(good && *(pgas_status_t *)result == PGAS_OK && put(word) == PGAS_OK,
             "and over the one that it opens again");

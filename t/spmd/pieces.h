@@ -4,7 +4,7 @@
  * memory that this process maps, so it wants transports where keys can be mapped; others it leaves
  * alone.
  *
- *   pgasi_lane_wrap = pieces_wrap;      before the job starts
+ *   pgasi_ctx_wrap = pieces_wrap;      before the job starts
  *   pieces_mode = PIECES_TORN;          any time
  */
 #ifndef T_SPMD_PIECES_H
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/rng.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "transport/wrap.h"
 
 typedef enum {
     PIECES_WHOLE, /* as they come */
     PIECES_TORN,
-    /* what must not be: of pieces_lane, puts of words at once, others when the mode changes */
+    /* what must not be: of pieces_ctx, puts of words at once, others when the mode changes */
     PIECES_CROSSED
 } pieces_mode_t;
 
@@ -31,9 +31,9 @@ typedef struct {
 
 #define PIECES_NOTED_MAX 64
 static pieces_mode_t pieces_mode;
-static int pieces_lane = -1;
+static int pieces_ctx = -1;
 static uint64_t pieces_seed = 1, n_torn, n_fences_torn, n_not_mapped;
-/* Puts of the lane, while pieces_noting; and those puts and messages that held the words looked
+/* Puts of the context, while pieces_noting; and those puts and messages that held the words looked
  * for. */
 static bool pieces_noting;
 static pieces_put_t pieces_noted[PIECES_NOTED_MAX];
@@ -53,11 +53,11 @@ typedef struct pieces_op {
 } pieces_op_t;
 
 typedef struct {
-    pgasi_wrap_lane_t super;
+    pgasi_wrap_ctx_t super;
     int index;
     pgasi_rng_t rng;
     pieces_op_t *pending, *arrived; /* the last one first */
-} pieces_lane_t;
+} pieces_ctx_t;
 
 static const pgasi_tp_ops_t *pieces_ops;
 static int pieces_rank;
@@ -85,31 +85,31 @@ static void pieces_close(pgasi_tp_t *tp)
     free(tp);
 }
 
-static pgas_status_t pieces_lane_open(pgasi_tp_t *tp, int index, pgasi_tp_lane_t **lane_p)
+static pgas_status_t pieces_ctx_open(pgasi_tp_t *tp, int index, pgasi_tp_ctx_t **ctx_p)
 {
-    pieces_lane_t *lane = calloc(1, sizeof *lane);
-    if (!lane)
+    pieces_ctx_t *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
         return PGAS_ERR_NO_MEMORY;
-    lane->super.super.ops = &pieces_table;
-    lane->super.tp = pgasi_wrap_of(tp);
-    lane->index = index;
-    pgasi_rng_seed(&lane->rng, pieces_seed + (uint64_t)(pieces_rank * 64 + index));
+    ctx->super.super.ops = &pieces_table;
+    ctx->super.tp = pgasi_wrap_of(tp);
+    ctx->index = index;
+    pgasi_rng_seed(&ctx->rng, pieces_seed + (uint64_t)(pieces_rank * 64 + index));
     pgasi_tp_t *inner = pgasi_wrap_of(tp)->inner;
-    pgas_status_t status = inner->ops->lane_open(inner, index, &lane->super.inner);
+    pgas_status_t status = inner->ops->ctx_open(inner, index, &ctx->super.inner);
     if (status == PGAS_OK)
-        *lane_p = &lane->super.super;
+        *ctx_p = &ctx->super.super;
     else
-        free(lane);
+        free(ctx);
     return status;
 }
 
-static pieces_lane_t *pieces_lane_of(pgasi_tp_lane_t *lane)
+static pieces_ctx_t *pieces_ctx_of(pgasi_tp_ctx_t *ctx)
 {
-    return (pieces_lane_t *)(void *)lane;
+    return (pieces_ctx_t *)(void *)ctx;
 }
 
 /* Some bytes of the end of a put; the source is read now, not before. */
-static void one_piece(pieces_lane_t *lane, pieces_op_t *op)
+static void one_piece(pieces_ctx_t *ctx, pieces_op_t *op)
 {
     if (op->word) {
         uint64_t word;
@@ -118,184 +118,184 @@ static void one_piece(pieces_lane_t *lane, pieces_op_t *op)
         op->left = 0;
         return;
     }
-    for (uint64_t n = 1 + pgasi_rng_below(&lane->rng, 8); n > 0 && op->left > 0; n--) {
+    for (uint64_t n = 1 + pgasi_rng_below(&ctx->rng, 8); n > 0 && op->left > 0; n--) {
         op->left--;
         *(volatile char *)(op->to + op->left) = op->from[op->left];
     }
 }
 
 /* All that is pending for a peer, the last put first. */
-static void carry_out(pieces_lane_t *lane, int peer)
+static void carry_out(pieces_ctx_t *ctx, int peer)
 {
-    for (pieces_op_t **at = &lane->pending; *at;) {
+    for (pieces_op_t **at = &ctx->pending; *at;) {
         pieces_op_t *op = *at;
         if (peer != PGASI_TP_ALL_PEERS && op->peer != peer) {
             at = &op->next;
             continue;
         }
         while (op->left > 0)
-            one_piece(lane, op);
+            one_piece(ctx, op);
         *at = op->next;
-        op->next = lane->arrived;
-        lane->arrived = op;
+        op->next = ctx->arrived;
+        ctx->arrived = op;
     }
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-static bool is_crossed(const pieces_lane_t *lane)
+static bool is_crossed(const pieces_ctx_t *ctx)
 {
     return __atomic_load_n(&pieces_mode, __ATOMIC_RELAXED) == PIECES_CROSSED &&
-           lane->index == pieces_lane;
+           ctx->index == pieces_ctx;
 }
 
 /* A few pieces of this and that. */
-static void carry_on(pieces_lane_t *lane)
+static void carry_on(pieces_ctx_t *ctx)
 {
-    for (uint64_t n = pgasi_rng_below(&lane->rng, 40); n > 0 && lane->pending; n--) {
-        pieces_op_t **at = &lane->pending;
-        while ((*at)->next && pgasi_rng_below(&lane->rng, 3) == 0)
+    for (uint64_t n = pgasi_rng_below(&ctx->rng, 40); n > 0 && ctx->pending; n--) {
+        pieces_op_t **at = &ctx->pending;
+        while ((*at)->next && pgasi_rng_below(&ctx->rng, 3) == 0)
             at = &(*at)->next;
-        one_piece(lane, *at);
+        one_piece(ctx, *at);
         if ((*at)->left == 0) {
             pieces_op_t *op = *at;
             *at = op->next;
-            op->next = lane->arrived;
-            lane->arrived = op;
+            op->next = ctx->arrived;
+            ctx->arrived = op;
         }
     }
 }
 
-static void complete_arrived(pieces_lane_t *lane)
+static void complete_arrived(pieces_ctx_t *ctx)
 {
-    while (lane->arrived) {
-        pieces_op_t *op = lane->arrived;
-        lane->arrived = op->next;
+    while (ctx->arrived) {
+        pieces_op_t *op = ctx->arrived;
+        ctx->arrived = op->next;
         if (op->comp)
             op->comp->fn(op->comp, PGAS_OK);
         free(op);
     }
 }
 
-static int pieces_progress(pgasi_tp_lane_t *tp_lane)
+static int pieces_progress(pgasi_tp_ctx_t *tp_ctx)
 {
-    pieces_lane_t *lane = pieces_lane_of(tp_lane);
-    int n = lane->super.inner->ops->progress(lane->super.inner);
-    if (!is_crossed(lane))
-        carry_on(lane);
-    complete_arrived(lane);
+    pieces_ctx_t *ctx = pieces_ctx_of(tp_ctx);
+    int n = ctx->super.inner->ops->progress(ctx->super.inner);
+    if (!is_crossed(ctx))
+        carry_on(ctx);
+    complete_arrived(ctx);
     return n;
 }
 
-static void pieces_lane_close(pgasi_tp_lane_t *tp_lane)
+static void pieces_ctx_close(pgasi_tp_ctx_t *tp_ctx)
 {
-    pieces_lane_t *lane = pieces_lane_of(tp_lane);
-    carry_out(lane, PGASI_TP_ALL_PEERS);
-    complete_arrived(lane);
-    lane->super.inner->ops->lane_close(lane->super.inner);
-    free(lane);
+    pieces_ctx_t *ctx = pieces_ctx_of(tp_ctx);
+    carry_out(ctx, PGASI_TP_ALL_PEERS);
+    complete_arrived(ctx);
+    ctx->super.inner->ops->ctx_close(ctx->super.inner);
+    free(ctx);
 }
 
-static pgas_status_t pieces_lane_drain(pgasi_tp_lane_t *tp_lane)
+static pgas_status_t pieces_ctx_drain(pgasi_tp_ctx_t *tp_ctx)
 {
-    pieces_lane_t *lane = pieces_lane_of(tp_lane);
-    carry_out(lane, PGASI_TP_ALL_PEERS);
-    pgas_status_t status = pgasi_wrap_lane_drain(tp_lane);
-    return lane->arrived ? PGAS_INPROGRESS : status;
+    pieces_ctx_t *ctx = pieces_ctx_of(tp_ctx);
+    carry_out(ctx, PGASI_TP_ALL_PEERS);
+    pgas_status_t status = pgasi_wrap_ctx_drain(tp_ctx);
+    return ctx->arrived ? PGAS_INPROGRESS : status;
 }
 
-static void note_source(const pieces_lane_t *lane, const void *from, size_t bytes, bool is_put)
+static void note_source(const pieces_ctx_t *ctx, const void *from, size_t bytes, bool is_put)
 {
-    if (!__atomic_load_n(&pieces_noting, __ATOMIC_RELAXED) || lane->index != pieces_lane)
+    if (!__atomic_load_n(&pieces_noting, __ATOMIC_RELAXED) || ctx->index != pieces_ctx)
         return;
     if (is_put && n_noted < PIECES_NOTED_MAX)
         pieces_noted[n_noted++] = (pieces_put_t){ from, bytes };
     n_with_words += memmem(from, bytes, pieces_words, pieces_words_bytes) != NULL;
 }
 
-static bool refused(pieces_lane_t *lane)
+static bool refused(pieces_ctx_t *ctx)
 {
-    return pgasi_rng_below(&lane->rng, 8) == 0;
+    return pgasi_rng_below(&ctx->rng, 8) == 0;
 }
 
-static pgas_status_t pieces_put(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_key_t *key,
-                                uint64_t at, const void *from, size_t bytes, pgasi_tp_comp_t *comp)
+static pgas_status_t pieces_put(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *key, uint64_t at,
+                                const void *from, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    pieces_lane_t *lane = pieces_lane_of(tp_lane);
-    pgasi_tp_lane_t *inner = lane->super.inner;
+    pieces_ctx_t *ctx = pieces_ctx_of(tp_ctx);
+    pgasi_tp_ctx_t *inner = ctx->super.inner;
     pgasi_tp_key_t *inner_key = pgasi_wrap_key(key);
     void *to;
-    note_source(lane, from, bytes, true);
+    note_source(ctx, from, bytes, true);
     pieces_mode_t mode = __atomic_load_n(&pieces_mode, __ATOMIC_RELAXED);
-    if (mode == PIECES_WHOLE || (mode == PIECES_CROSSED && !is_crossed(lane)))
+    if (mode == PIECES_WHOLE || (mode == PIECES_CROSSED && !is_crossed(ctx)))
         return inner->ops->put(inner, peer, inner_key, at, from, bytes, comp);
     if (inner_key->ops->key_map(inner_key, at, &to) != PGAS_OK) {
         n_not_mapped++;
         return inner->ops->put(inner, peer, inner_key, at, from, bytes, comp);
     }
-    pieces_op_t *op = !is_crossed(lane) && refused(lane) ? NULL : malloc(sizeof *op);
+    pieces_op_t *op = !is_crossed(ctx) && refused(ctx) ? NULL : malloc(sizeof *op);
     if (!op)
         return PGAS_ERR_AGAIN;
-    *op = (pieces_op_t){ lane->pending, to, from, bytes, bytes == 8 && at % 8 == 0, peer, comp };
+    *op = (pieces_op_t){ ctx->pending, to, from, bytes, bytes == 8 && at % 8 == 0, peer, comp };
     n_torn += !op->word;
-    if (op->word && is_crossed(lane)) {
-        one_piece(lane, op);
-        op->next = lane->arrived;
-        lane->arrived = op;
+    if (op->word && is_crossed(ctx)) {
+        one_piece(ctx, op);
+        op->next = ctx->arrived;
+        ctx->arrived = op;
     } else {
-        lane->pending = op;
+        ctx->pending = op;
     }
     return PGAS_INPROGRESS;
 }
 
-static pgas_status_t pieces_fence(pgasi_tp_lane_t *tp_lane)
+static pgas_status_t pieces_fence(pgasi_tp_ctx_t *tp_ctx)
 {
-    pieces_lane_t *lane = pieces_lane_of(tp_lane);
-    if (is_crossed(lane))
+    pieces_ctx_t *ctx = pieces_ctx_of(tp_ctx);
+    if (is_crossed(ctx))
         return PGAS_OK;
-    if (lane->pending && refused(lane))
+    if (ctx->pending && refused(ctx))
         return PGAS_ERR_AGAIN;
-    n_fences_torn += lane->pending != NULL;
-    carry_out(lane, PGASI_TP_ALL_PEERS);
-    return lane->super.inner->ops->fence(lane->super.inner);
+    n_fences_torn += ctx->pending != NULL;
+    carry_out(ctx, PGASI_TP_ALL_PEERS);
+    return ctx->super.inner->ops->fence(ctx->super.inner);
 }
 
-static pgas_status_t pieces_flush(pgasi_tp_lane_t *tp_lane, int peer, pgasi_tp_comp_t *comp)
+static pgas_status_t pieces_flush(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_comp_t *comp)
 {
-    pieces_lane_t *lane = pieces_lane_of(tp_lane);
-    if (!is_crossed(lane))
-        carry_out(lane, peer);
-    return lane->super.inner->ops->flush(lane->super.inner, peer, comp);
+    pieces_ctx_t *ctx = pieces_ctx_of(tp_ctx);
+    if (!is_crossed(ctx))
+        carry_out(ctx, peer);
+    return ctx->super.inner->ops->flush(ctx->super.inner, peer, comp);
 }
 
-static pgas_status_t pieces_get(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t at,
+static pgas_status_t pieces_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t at,
                                 void *to, size_t bytes, pgasi_tp_comp_t *comp)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     return inner->ops->get(inner, peer, pgasi_wrap_key(key), at, to, bytes, comp);
 }
 
-static pgas_status_t pieces_amo(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *key, uint64_t at,
+static pgas_status_t pieces_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key, uint64_t at,
                                 pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
                                 void *result, pgasi_tp_comp_t *comp)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
     return inner->ops->amo(inner, peer, pgasi_wrap_key(key), at, op, bytes, operand, compare,
                            result, comp);
 }
 
-static pgas_status_t pieces_am(pgasi_tp_lane_t *lane, int peer, const void *header,
+static pgas_status_t pieces_am(pgasi_tp_ctx_t *ctx, int peer, const void *header,
                                size_t header_bytes, const void *data, size_t bytes,
                                pgasi_tp_comp_t *comp)
 {
-    pgasi_tp_lane_t *inner = pgasi_wrap_lane_of(lane)->inner;
-    note_source(pieces_lane_of(lane), data, bytes, false);
+    pgasi_tp_ctx_t *inner = pgasi_wrap_ctx_of(ctx)->inner;
+    note_source(pieces_ctx_of(ctx), data, bytes, false);
     return inner->ops->am(inner, peer, header, header_bytes, data, bytes, comp);
 }
 
-static pgas_status_t pieces_arm(pgasi_tp_lane_t *tp_lane)
+static pgas_status_t pieces_arm(pgasi_tp_ctx_t *tp_ctx)
 {
-    const pieces_lane_t *lane = pieces_lane_of(tp_lane);
-    return lane->pending || lane->arrived ? PGAS_ERR_BUSY : pgasi_wrap_arm(tp_lane);
+    const pieces_ctx_t *ctx = pieces_ctx_of(tp_ctx);
+    return ctx->pending || ctx->arrived ? PGAS_ERR_BUSY : pgasi_wrap_arm(tp_ctx);
 }
 
 static const pgasi_tp_ops_t pieces_table = {
@@ -304,9 +304,9 @@ static const pgasi_tp_ops_t pieces_table = {
     .query = pgasi_wrap_query,
     .address = pgasi_wrap_address,
     .set_peers = pgasi_wrap_set_peers,
-    .lane_open = pieces_lane_open,
-    .lane_drain = pieces_lane_drain,
-    .lane_close = pieces_lane_close,
+    .ctx_open = pieces_ctx_open,
+    .ctx_drain = pieces_ctx_drain,
+    .ctx_close = pieces_ctx_close,
     .mem_alloc = pgasi_wrap_mem_alloc,
     .mem_register = pgasi_wrap_mem_register,
     .mem_release = pgasi_wrap_mem_release,

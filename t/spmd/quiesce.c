@@ -296,7 +296,7 @@ int main(int argc, char **argv)
     opts.for_handlers = true;
     if (pgas_agg_create(&opts, &agg) != PGAS_OK)
         return 1;
-    calls_of_a_thread_that_is_away(1, 8); /* first: its lane is not connected yet */
+    calls_of_a_thread_that_is_away(1, 8); /* first: its context is not connected yet */
     calls_of_a_thread_that_is_away(1, pgasi_param.call_max < 4096 ? pgasi_param.call_max : 4096);
     calls_of_a_thread_that_is_away(100, 64);
     random_rounds(seed);

@@ -11,7 +11,7 @@
 #include "boot/boot.h"
 #include "call/handler.h"
 #include "call/outbox.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 #include "pgas/graph.h"
 #include "t/spmd/job.h"
@@ -519,7 +519,7 @@ static void strangers(void)
     uint32_t header;
     uint64_t records[2] = { pgasi_rec_header(count, 8, 0), 0 }, before = dropped_at_right();
     uint64_t own_before = pgasi_n_dropped;
-    pgasi_lane_t *lane = pgasi_self.lane;
+    pgasi_ctx_t *ctx = pgasi_self.ctx;
     int n_bad = 0, n_sent = 0, n_ran = ran;
     if (pgas_n_nodes() == 1) {
         spmd_skip(1, "all ranks share a node");
@@ -528,27 +528,27 @@ static void strangers(void)
     said_begin();
     pgas_barrier(NULL);
     if (pgas_node_of(right()) != pgas_node()) {
-        pgasi_lane_lock(lane); /* the service thread would lend a hand */
+        pgasi_ctx_lock(ctx); /* the service thread would lend a hand */
         for (int i = 0; i < 8; i++) {
             size_t header_bytes = i == 4 ? 3 : sizeof header;
             header =
                 pgasi_far_mark(i == 1 ? n_ranks : me, i == 2 ? 17 : 16) ^ (i == 0 ? 1u << 31 : 0);
             records[0] = pgasi_rec_header(i == 3 ? 4000 : count, i == 5 ? 800 : 8, 0);
             records[0] = i == 6 ? 5 : i == 7 ? pgasi_rec_header(PGASI_REC_BATCH, 8, 0) : records[0];
-            pgas_status_t status = pgasi_lane_open(lane);
+            pgas_status_t status = pgasi_ctx_open(ctx);
             while (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
                 status =
-                    lane->tp->ops->am(lane->tp, right(), &header, header_bytes, records, 16, NULL);
+                    ctx->tp->ops->am(ctx->tp, right(), &header, header_bytes, records, 16, NULL);
                 if (status != PGAS_ERR_AGAIN)
                     break;
-                lane->tp->ops->progress(lane->tp);
+                ctx->tp->ops->progress(ctx->tp);
             }
             n_bad += status != PGAS_OK && status != PGAS_INPROGRESS;
             for (int k = 0; k < 1000; k++) /* the data must stay until it has left */
-                lane->tp->ops->progress(lane->tp);
+                ctx->tp->ops->progress(ctx->tp);
             n_sent++;
         }
-        pgasi_lane_unlock(lane);
+        pgasi_ctx_unlock(ctx);
         n_bad += pgas_call(right(), count, NULL, 0, NULL) != PGAS_OK;
     }
     /* Bytes that nobody counted as sent would confuse pgas_quiesce: wait for the one good call

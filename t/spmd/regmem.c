@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include "base/checks.h"
 #include "base/rng.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
@@ -152,7 +152,7 @@ static int n_far(void)
 {
     int n = 0;
     for (int r = 0; r < n_ranks; r++)
-        n += pgas_node_of(r) != pgas_node() && !pgasi_self.lane->peer[r].heap_bytes;
+        n += pgas_node_of(r) != pgas_node() && !pgasi_self.ctx->peer[r].heap_bytes;
     return n;
 }
 
@@ -163,7 +163,7 @@ static void uncopied(void)
     pgas_gptr_t target;
     pgas_block_t b;
     pgas_alloc((size_t)(BYTES * n_ranks), &target);
-    put_around(target, plain, BYTES); /* opens lanes, fetches keys */
+    put_around(target, plain, BYTES); /* opens contexts, fetches keys */
     char *heap = pgas_gptr_local(pgas_gptr_make(me, UINT64_C(1) << PGAS_SEGTAB_SHIFT), 1);
     pgas_heap_info_t info;
     pgas_heap_info(&info);
@@ -281,7 +281,7 @@ static void every_byte(void)
 
 int main(int argc, char **argv)
 {
-    pgasi_lane_wrap = pgasi_tp_count_wrap;
+    pgasi_ctx_wrap = pgasi_tp_count_wrap;
     setenv("PGAS_HEAP_SIZE", "48M", 0);
     job_begin(&argc, &argv, 11);
     me = pgas_rank();

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <sys/statvfs.h>
 #include "base/param.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
 
@@ -60,7 +60,7 @@ static void heaps_are_mapped(void)
                 pgas_barrier(NULL) == PGAS_OK && pgas_get(&seen, word, sizeof seen) == PGAS_OK &&
                 seen == 40 + (uint64_t)peer,
             "put and get between the nodes");
-    spmd_ok(pgasi_lanes[0]->has_direct || pgasi_self.lane->has_direct,
+    spmd_ok(pgasi_ctxs[0]->has_direct || pgasi_self.ctx->has_direct,
             "the peer's heap is loaded and stored directly");
 }
 

@@ -323,7 +323,7 @@ static void call_to(worker_t *w, int rank, int stream)
     pgas_call_opts_t opts = PGAS_CALL_OPTS_INIT;
     size_t bytes = some_size(w);
     int slot = stream == SERVICE ? PGAS_SLOT_SERVICE : PGAS_SLOT_ANY;
-    if (stream > SLOT0 && stream < SERVICE && slots[rank][stream - SLOT0] >= pgasi_param.lanes)
+    if (stream > SLOT0 && stream < SERVICE && slots[rank][stream - SLOT0] >= pgasi_param.ctxs)
         stream = SLOT0; /* handler threads have taken the slots that can be called */
     if (stream >= SLOT0 && stream < SERVICE)
         slot = slots[rank][stream - SLOT0];
@@ -695,7 +695,7 @@ static void soak_with(int threads, double seconds)
     pthread_t thread[THREADS_MAX];
     memset(worker, 0, sizeof worker);
     n_threads = threads;
-    n_slots = n_threads < pgasi_param.lanes ? n_threads : pgasi_param.lanes;
+    n_slots = n_threads < pgasi_param.ctxs ? n_threads : pgasi_param.ctxs;
     n_arrived = round_now = over = 0;
     for (int t = 0; t < n_threads; t++) {
         worker[t].index = t;

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "boot/boot.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "t/spmd/job.h"
 
 #define ZONES_MAX 16

@@ -113,7 +113,7 @@ static void it_follows_parameters(void)
     ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G CHUNK_SIZE=1M") > worst,
        "larger rings, more bytes");
     ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G LANES=8") > worst,
-       "more lanes, more bytes");
+       "more contexts, more bytes");
     ok(worst_with(4, "HEAP_SIZE=64K SERVICE_THREADS=0 CHUNK_MEMORY=1G BACKLOG_LIMIT=1G") > worst,
        "longer queues, more bytes");
     is_int(worst_with(4, "HEAP_SIZE=1M SERVICE_THREADS=0 CHUNK_MEMORY=1G"), worst,

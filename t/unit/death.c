@@ -219,7 +219,7 @@ static void handlers_queue(int rank)
                 pgas_call(0, pour, &rank, sizeof rank, &sync) != PGAS_OK;
     n_bad += pgas_sync_wait(&sync, -1) != PGAS_OK || poured != PGAS_ERR_AGAIN;
     pgasi_peer_died(rank);
-    while (pgasi_outbox_held(pgasi_lanes[PGASI_LANE_SERVICE]->outbox))
+    while (pgasi_outbox_held(pgasi_ctxs[PGASI_CTX_SERVICE]->outbox))
         pgas_progress();
     is_int(n_bad, 0, "what handlers queued for it is dropped");
     n_bad = pgas_call(0, pour, &rank, sizeof rank, NULL) != PGAS_OK;

@@ -30,7 +30,7 @@ check_PROGRAMS += %D%/transport.t
 %C%_transport_t_SOURCES = %D%/transport.c
 # Tests of src/mem and src/call in a job that is one process, without MPI: see lone.h.
 check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t %D%/wait.t %D%/tsan_calls.t \
-    %D%/tsan_targets.t %D%/death.t %D%/lane.t
+    %D%/tsan_targets.t %D%/death.t %D%/ctx.t
 %C%_record_t_SOURCES = %D%/record.c %D%/lone.c %D%/lone.h
 %C%_ring_t_SOURCES = %D%/ring.c %D%/lone.c %D%/lone.h
 %C%_handler_t_SOURCES = %D%/handler.c %D%/lone.c %D%/lone.h
@@ -40,7 +40,7 @@ check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t
 %C%_tsan_calls_t_SOURCES = %D%/tsan_calls.c %D%/lone.c %D%/lone.h
 %C%_tsan_targets_t_SOURCES = %D%/tsan_targets.c %D%/lone.c %D%/lone.h
 %C%_death_t_SOURCES = %D%/death.c %D%/lone.c %D%/lone.h
-%C%_lane_t_SOURCES = %D%/lane.c %D%/lone.c %D%/lone.h
+%C%_ctx_t_SOURCES = %D%/ctx.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/tsan_sync.t
 %C%_tsan_sync_t_SOURCES = %D%/tsan_sync.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/tree.t

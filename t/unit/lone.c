@@ -41,7 +41,7 @@ static void open_senders(void)
 {
     for (int r = 1; r < n_ranks; r++) {
         pgasi_boot.node_rank = r;
-        pgasi_inbox_open(0, PGASI_PORT_ANY, LONE_LANE, &sender[r]);
+        pgasi_inbox_open(0, PGASI_PORT_ANY, LONE_CTX, &sender[r]);
     }
     pgasi_boot.node_rank = 0;
 }
@@ -51,10 +51,10 @@ pgasi_channel_t lone_sender(int rank)
     return sender[rank];
 }
 
-pgasi_channel_t lone_receiver(int rank, int port, int lane)
+pgasi_channel_t lone_receiver(int rank, int port, int ctx)
 {
     pgasi_channel_t channel;
-    pgasi_inbox_open(rank, port, lane, &channel);
+    pgasi_inbox_open(rank, port, ctx, &channel);
     return channel;
 }
 

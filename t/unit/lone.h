@@ -15,13 +15,13 @@
 /** As pgas_init on a node of n_ranks, of which we are rank 0. */
 pgas_status_t lone_init(int n_ranks, const char *params);
 
-/** What rank `rank` sends to us, to any thread, through its lane LONE_LANE, goes into this
+/** What rank `rank` sends to us, to any thread, through its context LONE_CTX, goes into this
  *  channel. */
-#define LONE_LANE 3
+#define LONE_CTX 3
 pgasi_channel_t lone_sender(int rank);
-/** What we send to a port of `rank` through a lane comes out of this one; the test writes to where
- *  `consumed` points. */
-pgasi_channel_t lone_receiver(int rank, int port, int lane);
+/** What we send to a port of `rank` through a context comes out of this one; the test writes to
+ *  where `consumed` points. */
+pgasi_channel_t lone_receiver(int rank, int port, int ctx);
 
 /** Bytes of the region that rank 0 mapped last without huge pages: its inbox. */
 extern size_t lone_inbox_bytes;

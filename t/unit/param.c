@@ -59,8 +59,8 @@ static void defaults_are_the_promised_ones(void)
     is_int(params.heap_size, 256 << 20, "heap of 256 MiB");
     char word[PGASI_PARAM_TEXT_BYTES];
     is_str(pgasi_param_text(&params, PGASI_PARAM_ID_TRANSPORT, word), "ucx", "over UCX");
-    ok(params.service_threads == 1 && params.lanes == 4 && params.node_maxsize == 0,
-       "one service thread, 4 lanes");
+    ok(params.service_threads == 1 && params.ctxs == 4 && params.node_maxsize == 0,
+       "one service thread, 4 contexts");
     ok(strcmp(params.log, "warn") == 0 && params.fault[0] == '\0' && !params.info,
        "texts and switches");
 }
@@ -263,7 +263,7 @@ static void environment_is_loaded(void)
     is_int(pgasi_param_load(&params, origins, why, sizeof why), PGAS_ERR_INVALID,
            "an unsound one is refused");
     ok(strncmp(why, "PGAS_LANES=many: ", 17) == 0, "with the first reason: %s", why);
-    ok(params.lanes == 4 && params.segments == 7,
+    ok(params.ctxs == 4 && params.segments == 7,
        "the refused keep their default, the others are set");
     forget_environment();
     setenv("PGAS_TEST_SOMETHING", "x", 1);
@@ -275,10 +275,10 @@ static void lists_are_set(void)
 {
     set_defaults();
     is_int(pgasi_param_set_list(&params, origins,
-                                "  HEAP_SIZE=2M\tPGAS_LANES=2\r\nFAULT=delay=3,again=2 ",
+                                "  HEAP_SIZE=2M\tPGAS_CTXS=2\r\nFAULT=delay=3,again=2 ",
                                 PGASI_PARAM_FROM_INIT, why, sizeof why),
            PGAS_OK, "a list of three");
-    ok(params.heap_size == 2 << 20 && params.lanes == 2 &&
+    ok(params.heap_size == 2 << 20 && params.ctxs == 2 &&
            strcmp(params.fault, "delay=3,again=2") == 0,
        "is taken");
     is_int(origins[PGASI_PARAM_ID_FAULT], PGASI_PARAM_FROM_INIT, "and shows as origin");
@@ -288,7 +288,7 @@ static void lists_are_set(void)
                                 sizeof why),
            PGAS_ERR_INVALID, "an item without a value");
     is_str(why, "`HEAP_SIZE' is not NAME=VALUE; allowed: NAME=VALUE NAME=VALUE", "is named");
-    is_int(pgasi_param_set_list(&params, origins, "LANE=3", PGASI_PARAM_FROM_INIT, why, sizeof why),
+    is_int(pgasi_param_set_list(&params, origins, "CTX=3", PGASI_PARAM_FROM_INIT, why, sizeof why),
            PGAS_ERR_NOT_FOUND, "an unknown name");
     char long_list[500] = "FAULT=";
     memset(long_list + 6, 'x', sizeof long_list - 7);
@@ -348,7 +348,7 @@ static void table_is_printed(void)
 static void unknown_names_are_warned_about(void)
 {
     static const char *const fine[] = { "PGAS_HEAP_SIZE=1G", "PGAS_UCX_TLS=tcp", "PGAS_TEST_SEED=1",
-                                        "PATH=/bin",         "PGASX=1",          "pgas_lanes=1" };
+                                        "PATH=/bin",         "PGASX=1",          "pgas_ctxs=1" };
     int n_fine = 0;
     for (size_t i = 0; i < PGASI_ARRAY_LENGTH(fine); i++)
         n_fine += !pgasi_param_unknown(fine[i], why, sizeof why);

@@ -35,7 +35,7 @@ static int n_ops, n_wrong, n_flushes;
 static bool lies;    /* tells the end of a flush at once, before that of the puts */
 static bool fails;   /* flushes fail */
 static int releases; /* what progress completes: -1 nothing, else of all peers, so many */
-static pgasi_lane_t *lane;
+static pgasi_ctx_t *ctx;
 
 static bool is_intact(const op_t *op)
 {
@@ -50,7 +50,7 @@ static void end_op(op_t *op)
     op->done = true;
     if (op->data) {
         n_wrong += !is_intact(op);
-        pgasi_lane_count(lane, -1);
+        pgasi_ctx_count(ctx, -1);
     } else if (op->comp) {
         op->comp->fn(op->comp, PGAS_OK);
     }
@@ -83,7 +83,7 @@ static void end_puts(int peer, int n)
     n_ops = kept;
 }
 
-static int stand_in_progress(pgasi_tp_lane_t *tp)
+static int stand_in_progress(pgasi_tp_ctx_t *tp)
 {
     (void)tp;
     if (releases > 0)
@@ -91,7 +91,7 @@ static int stand_in_progress(pgasi_tp_lane_t *tp)
     return 0;
 }
 
-static pgas_status_t stand_in_flush(pgasi_tp_lane_t *tp, int peer, pgasi_tp_comp_t *comp)
+static pgas_status_t stand_in_flush(pgasi_tp_ctx_t *tp, int peer, pgasi_tp_comp_t *comp)
 {
     (void)tp;
     n_flushes++;
@@ -114,13 +114,13 @@ static void stand_in_query(pgasi_tp_t *tp, pgasi_tp_attr_t *attr_p)
 static pgasi_tp_ops_t table = { .progress = stand_in_progress,
                                 .flush = stand_in_flush,
                                 .query = stand_in_query };
-static pgasi_tp_lane_t tp_lane = { &table };
+static pgasi_tp_ctx_t tp_ctx = { &table };
 static pgasi_tp_t tp = { &table };
 
 static void open_stand_in(void)
 {
-    lane = pgasi_self.lane;
-    lane->tp = &tp_lane;
+    ctx = pgasi_self.ctx;
+    ctx->tp = &tp_ctx;
     pgasi_tp = &tp;
     n_ops = n_wrong = n_flushes = 0;
     lies = fails = false;
@@ -130,8 +130,8 @@ static void open_stand_in(void)
 static void close_stand_in(void)
 {
     end_puts(-1, OPS_MAX);
-    lane->flushed = lane->issued;
-    lane->tp = NULL;
+    ctx->flushed = ctx->issued;
+    ctx->tp = NULL;
     pgasi_tp = NULL;
 }
 
@@ -139,9 +139,9 @@ static void close_stand_in(void)
 static void put(int peer, const pgas_block_t *b, unsigned char mark)
 {
     ops[n_ops++] = (op_t){ peer, b->address, b->bytes, mark, NULL, false };
-    pgasi_lane_count(lane, 1);
-    lane->peer[peer].issued++;
-    lane->issued++;
+    pgasi_ctx_count(ctx, 1);
+    ctx->peer[peer].issued++;
+    ctx->issued++;
 }
 
 static size_t out(int peer)
@@ -222,7 +222,7 @@ static void contents_stay(uint64_t seed)
        "a transport that tells a flush too early is noticed");
 }
 
-static void idle_lanes_cost_nothing(void)
+static void idle_ctxs_cost_nothing(void)
 {
     int n_bad = 0;
     pgas_block_t b;
@@ -418,7 +418,7 @@ int main(void)
        "init");
     refusals();
     contents_stay(seed);
-    idle_lanes_cost_nothing();
+    idle_ctxs_cost_nothing();
     flushes_are_few();
     a_slow_peer();
     waiting();

@@ -12,7 +12,7 @@
 #include "call/inbox.h"
 #include "call/outbox.h"
 #include "call/record.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 
@@ -186,7 +186,7 @@ static int send_to_reader(bool slow, uint64_t seed)
     pthread_t thread;
     pgas_agg_t *agg = NULL;
     int n_bad = pgas_agg_create(NULL, &agg) != PGAS_OK;
-    reader.at = first_place(lone_receiver(1, PGASI_PORT_ANY, PGASI_LANE_FIRST_OWN));
+    reader.at = first_place(lone_receiver(1, PGASI_PORT_ANY, PGASI_CTX_FIRST_OWN));
     reader.consumed = (uint64_t *)(uintptr_t)reader.at.channel.consumed;
     pgasi_rng_seed(&rng, seed);
     pthread_create(&thread, NULL, reader_main, &reader);

@@ -17,11 +17,11 @@
 
 enum { HEAP = 1 << 16, N_WORDS = 64, DATA_MAX = 1 << 20 };
 
-/* --- an instance with two lanes and a heap, and what came in --- */
+/* --- an instance with two contexts and a heap, and what came in --- */
 
 static const pgasi_tp_ops_t *ops;
 static pgasi_tp_t *tp;
-static pgasi_tp_lane_t *lanes[2];
+static pgasi_tp_ctx_t *ctxs[2];
 static pgasi_tp_mem_t *mem;
 static pgasi_tp_key_t *key;
 static char *heap;
@@ -34,7 +34,7 @@ static struct {
 } inbox;
 
 typedef struct {
-    uint32_t lane, number;
+    uint32_t ctx, number;
 } header_t;
 
 static bool on_am(void *arg, const pgasi_tp_am_t *am)
@@ -43,7 +43,7 @@ static bool on_am(void *arg, const pgasi_tp_am_t *am)
     (void)arg;
     memcpy(&header, am->header, sizeof header);
     inbox.n_arrived++;
-    inbox.n_late += header.number != inbox.next[header.lane & 1]++;
+    inbox.n_late += header.number != inbox.next[header.ctx & 1]++;
     for (size_t i = 0; i < am->data_bytes; i++)
         inbox.n_bad += ((unsigned char *)am->data)[i] != (unsigned char)(header.number + i);
     if (inbox.keep)
@@ -62,11 +62,11 @@ static void open_world(const pgasi_tp_ops_t *table)
     ops = table;
     memset(&inbox, 0, sizeof inbox);
     memset(next_number, 0, sizeof next_number);
-    if (ops->open(&opts, &tp) != PGAS_OK || ops->lane_open(tp, 0, &lanes[0]) != PGAS_OK ||
-        ops->lane_open(tp, 1, &lanes[1]) != PGAS_OK ||
+    if (ops->open(&opts, &tp) != PGAS_OK || ops->ctx_open(tp, 0, &ctxs[0]) != PGAS_OK ||
+        ops->ctx_open(tp, 1, &ctxs[1]) != PGAS_OK ||
         ops->mem_alloc(tp, HEAP, &mem, &addr) != PGAS_OK ||
         ops->key_pack(tp, mem, packed, &bytes) != PGAS_OK ||
-        ops->key_unpack(lanes[0], 0, packed, bytes, &key) != PGAS_OK)
+        ops->key_unpack(ctxs[0], 0, packed, bytes, &key) != PGAS_OK)
         bail("the transport does not open");
     heap = addr;
 }
@@ -74,8 +74,8 @@ static void open_world(const pgasi_tp_ops_t *table)
 static void close_world(void)
 {
     ops->key_release(key);
-    ops->lane_close(lanes[1]);
-    ops->lane_close(lanes[0]);
+    ops->ctx_close(ctxs[1]);
+    ops->ctx_close(ctxs[0]);
     ops->mem_release(tp, mem);
     ops->close(tp);
 }
@@ -87,8 +87,8 @@ static uint64_t at(size_t offset)
 
 static void progress(void)
 {
-    lanes[0]->ops->progress(lanes[0]);
-    lanes[1]->ops->progress(lanes[1]);
+    ctxs[0]->ops->progress(ctxs[0]);
+    ctxs[1]->ops->progress(ctxs[1]);
 }
 
 typedef struct {
@@ -134,17 +134,17 @@ static pgas_status_t wait_for(pgas_status_t status, pending_t *pending)
             traced_progress();                        \
     } while (0)
 
-static pgas_status_t send(int lane, size_t bytes)
+static pgas_status_t send(int ctx, size_t bytes)
 {
     static unsigned char data[DATA_MAX];
-    header_t header = { (uint32_t)lane, next_number[lane] };
+    header_t header = { (uint32_t)ctx, next_number[ctx] };
     pending_t pending = { .super.fn = completed };
     pgas_status_t status;
     for (size_t i = 0; i < bytes; i++)
         data[i] = (unsigned char)(header.number + i);
-    RETRY(status, lanes[lane]->ops->am(lanes[lane], 0, &header, sizeof header, data, bytes,
-                                       &pending.super));
-    next_number[lane] += status >= 0;
+    RETRY(status,
+          ctxs[ctx]->ops->am(ctxs[ctx], 0, &header, sizeof header, data, bytes, &pending.super));
+    next_number[ctx] += status >= 0;
     return wait_for(status, &pending);
 }
 
@@ -169,7 +169,7 @@ static void refuses(void)
            no->arm(NULL) == PGAS_ERR_UNSUPPORTED && no->progress(NULL) == 0 && word == 5,
        "they refuse, and change nothing");
     no->close(NULL);
-    no->lane_close(NULL);
+    no->ctx_close(NULL);
     no->mem_release(NULL, NULL);
     no->key_release(NULL);
     no->am_release(NULL, NULL);
@@ -196,21 +196,21 @@ static void moves_data(void)
     uint64_t word = 0;
     for (int i = 0; i < 100; i++)
         data[i] = (char)(i * 7);
-    ok(ops->put(lanes[0], 0, key, at(33), data, 100, NULL) == PGAS_OK &&
+    ok(ops->put(ctxs[0], 0, key, at(33), data, 100, NULL) == PGAS_OK &&
            memcmp(heap + 33, data, 100) == 0 &&
-           ops->get(lanes[1], 0, key, at(33), back, 100, NULL) == PGAS_OK &&
+           ops->get(ctxs[1], 0, key, at(33), back, 100, NULL) == PGAS_OK &&
            memcmp(back, data, 100) == 0 &&
-           ops->put(lanes[0], 0, key, at(0), NULL, 0, NULL) == PGAS_OK,
+           ops->put(ctxs[0], 0, key, at(0), NULL, 0, NULL) == PGAS_OK,
        "put and get");
-    ok(ops->put(lanes[0], 0, key, at(HEAP - 7), data, 8, NULL) == PGAS_ERR_RANGE &&
-           ops->put(lanes[0], 0, key, at(0) - 1, data, 1, NULL) == PGAS_ERR_RANGE &&
-           ops->get(lanes[0], 0, key, at(1), back, SIZE_MAX, NULL) == PGAS_ERR_RANGE &&
-           ops->amo(lanes[0], 0, key, at(HEAP), PGASI_AMO_ADD, 8, 1, 0, &word, NULL) ==
+    ok(ops->put(ctxs[0], 0, key, at(HEAP - 7), data, 8, NULL) == PGAS_ERR_RANGE &&
+           ops->put(ctxs[0], 0, key, at(0) - 1, data, 1, NULL) == PGAS_ERR_RANGE &&
+           ops->get(ctxs[0], 0, key, at(1), back, SIZE_MAX, NULL) == PGAS_ERR_RANGE &&
+           ops->amo(ctxs[0], 0, key, at(HEAP), PGASI_AMO_ADD, 8, 1, 0, &word, NULL) ==
                PGAS_ERR_RANGE,
        "outside of the memory: refused");
-    ok(ops->put(lanes[0], 1, key, at(0), data, 8, NULL) == PGAS_ERR_RANGE &&
-           ops->flush(lanes[0], 1, NULL) == PGAS_ERR_RANGE &&
-           ops->am(lanes[0], -3, data, 8, data, 8, NULL) == PGAS_ERR_RANGE,
+    ok(ops->put(ctxs[0], 1, key, at(0), data, 8, NULL) == PGAS_ERR_RANGE &&
+           ops->flush(ctxs[0], 1, NULL) == PGAS_ERR_RANGE &&
+           ops->am(ctxs[0], -3, data, 8, data, 8, NULL) == PGAS_ERR_RANGE,
        "ranks that do not exist: refused");
 }
 
@@ -239,7 +239,7 @@ static void does_atomics(size_t bytes)
         uint64_t operand = pgasi_rng_u64(&rng), compare = i % 2 == 0 ? word : operand;
         bool fetching = op >= PGASI_AMO_SWAP || i % 3 == 0;
         result = 0;
-        good = ops->amo(lanes[i % 2], 0, key, at(24), op, bytes, operand, compare,
+        good = ops->amo(ctxs[i % 2], 0, key, at(24), op, bytes, operand, compare,
                         fetching ? &result : NULL, NULL) == PGAS_OK &&
                (!fetching || result == word) && good;
         word = expect(op, bytes, word, operand, compare);
@@ -247,11 +247,11 @@ static void does_atomics(size_t bytes)
     result = 0;
     memcpy(&result, heap + 24, bytes);
     ok(good && result == word, "%zu bytes: every atomic does what a plain word would", bytes);
-    ok(ops->amo(lanes[0], 0, key, at(1), PGASI_AMO_ADD, bytes, 1, 0, NULL, NULL) ==
+    ok(ops->amo(ctxs[0], 0, key, at(1), PGASI_AMO_ADD, bytes, 1, 0, NULL, NULL) ==
                PGAS_ERR_INVALID &&
-           ops->amo(lanes[0], 0, key, at(0), PGASI_AMO_CSWAP, bytes, 1, 0, NULL, NULL) ==
+           ops->amo(ctxs[0], 0, key, at(0), PGASI_AMO_CSWAP, bytes, 1, 0, NULL, NULL) ==
                PGAS_ERR_INVALID &&
-           ops->amo(lanes[0], 0, key, at(0), PGASI_AMO_ADD, bytes - 1, 1, 0, NULL, NULL) ==
+           ops->amo(ctxs[0], 0, key, at(0), PGASI_AMO_ADD, bytes - 1, 1, 0, NULL, NULL) ==
                PGAS_ERR_INVALID,
        "%zu bytes: what makes no sense is refused", bytes);
 }
@@ -264,7 +264,7 @@ static void sends_messages(void)
     while (inbox.n_arrived < 500)
         progress();
     ok(good && inbox.n_late == 0 && inbox.n_bad == 0, "messages arrive in order and unchanged");
-    ok(lanes[0]->ops->am(lanes[0], 0, heap, PGASI_TP_AM_HEADER_MAX + 1, heap, 1, NULL) ==
+    ok(ctxs[0]->ops->am(ctxs[0], 0, heap, PGASI_TP_AM_HEADER_MAX + 1, heap, 1, NULL) ==
            PGAS_ERR_LIMIT,
        "a header that is too long is refused");
     inbox.keep = true;
@@ -277,10 +277,10 @@ static void sends_messages(void)
     const unsigned char *data = inbox.kept;
     for (size_t i = 0; i < 300; i++)
         good = good && data[i] == (unsigned char)(next_number[0] - 2 + i);
-    lanes[0]->ops->am_release(lanes[0], inbox.kept);
+    ctxs[0]->ops->am_release(ctxs[0], inbox.kept);
     ok(good, "kept data stays");
     int before = inbox.n_arrived;
-    ok(lanes[0]->ops->am(lanes[0], 0, "12345678", 8, heap, DATA_MAX + 1, NULL) == PGAS_OK,
+    ok(ctxs[0]->ops->am(ctxs[0], 0, "12345678", 8, heap, DATA_MAX + 1, NULL) == PGAS_OK,
        "what is too large is taken,");
     progress();
     is_int(inbox.n_arrived, before, "and dropped");
@@ -288,7 +288,7 @@ static void sends_messages(void)
     header_t header = { 0, 0 };
     for (int i = 0; i < 100000 && status == PGAS_OK; i++) {
         header.number = next_number[0];
-        status = lanes[0]->ops->am(lanes[0], 0, &header, sizeof header, heap, 0, NULL);
+        status = ctxs[0]->ops->am(ctxs[0], 0, &header, sizeof header, heap, 0, NULL);
         next_number[0] += status == PGAS_OK;
     }
     is_int(status, PGAS_ERR_AGAIN, "a full queue refuses");
@@ -301,17 +301,17 @@ static void sleeps_and_wakes(void)
 {
     int fd;
     struct pollfd poll_fd = { .events = POLLIN };
-    pgasi_tp_lane_t *lane = lanes[0];
-    while (lane->ops->arm(lane) == PGAS_ERR_BUSY)
+    pgasi_tp_ctx_t *ctx = ctxs[0];
+    while (ctx->ops->arm(ctx) == PGAS_ERR_BUSY)
         progress();
-    bool good = lane->ops->event_fd(lane, &fd) == PGAS_OK;
+    bool good = ctx->ops->event_fd(ctx, &fd) == PGAS_OK;
     poll_fd.fd = fd;
     ok(good && poll(&poll_fd, 1, 0) == 0, "armed: the descriptor is quiet");
-    ok(lane->ops->wake(lane) == PGAS_OK && poll(&poll_fd, 1, 10000) == 1 &&
-           lane->ops->arm(lane) == PGAS_ERR_BUSY && lane->ops->arm(lane) == PGAS_OK,
+    ok(ctx->ops->wake(ctx) == PGAS_OK && poll(&poll_fd, 1, 10000) == 1 &&
+           ctx->ops->arm(ctx) == PGAS_ERR_BUSY && ctx->ops->arm(ctx) == PGAS_OK,
        "wake() rings, once");
     good = send(1, 10) >= 0;
-    ok(good && poll(&poll_fd, 1, 10000) == 1 && lane->ops->arm(lane) == PGAS_ERR_BUSY,
+    ok(good && poll(&poll_fd, 1, 10000) == 1 && ctx->ops->arm(ctx) == PGAS_ERR_BUSY,
        "so does a message");
     progress();
 }
@@ -328,10 +328,10 @@ static void keys(void)
     for (size_t i = 0; i < bytes; i++) {
         memcpy(bad, packed, sizeof bad);
         bad[i] ^= 4;
-        all = all && ops->key_unpack(lanes[0], 0, bad, bytes, &bad_key) == PGAS_ERR_FORMAT;
+        all = all && ops->key_unpack(ctxs[0], 0, bad, bytes, &bad_key) == PGAS_ERR_FORMAT;
     }
     ok(all && !bad_key &&
-           ops->key_unpack(lanes[0], 0, packed, bytes - 1, &bad_key) == PGAS_ERR_FORMAT,
+           ops->key_unpack(ctxs[0], 0, packed, bytes - 1, &bad_key) == PGAS_ERR_FORMAT,
        "a key with any byte changed, or cut short, is refused");
     ok(ops->key_map(key, at(16), &addr) == PGAS_OK && addr == heap + 16 &&
            ops->key_map(key, at(HEAP), &addr) == PGAS_ERR_RANGE,
@@ -419,37 +419,37 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
         slots[i].busy = slots[i].fetches = false;
         slots[i].value = pgasi_rng_u64(&rng);
         pgasi_tp_comp_t *comp = &slots[i].pending.super;
-        pgasi_tp_lane_t *lane = lanes[0];
+        pgasi_tp_ctx_t *ctx = ctxs[0];
         if (kind < 5 && touched[word])
             continue;
         touched[word] = touched[word] || kind < 5;
         switch (kind) {
         case 0:
         case 1:
-            RETRY(status, lane->ops->put(lane, 0, key, at(word * 8), &slots[i].value, 8, comp));
+            RETRY(status, ctx->ops->put(ctx, 0, key, at(word * 8), &slots[i].value, 8, comp));
             model[word] = slots[i].value;
             break;
         case 2:
-            RETRY(status, lane->ops->get(lane, 0, key, at(word * 8), &slots[i].result, 8, comp));
+            RETRY(status, ctx->ops->get(ctx, 0, key, at(word * 8), &slots[i].result, 8, comp));
             slots[i].old = model[word];
             slots[i].fetches = true;
             break;
         case 3:
-            RETRY(status, lane->ops->amo(lane, 0, key, at(word * 8), PGASI_AMO_ADD, 8,
-                                         slots[i].value, 0, &slots[i].result, comp));
+            RETRY(status, ctx->ops->amo(ctx, 0, key, at(word * 8), PGASI_AMO_ADD, 8, slots[i].value,
+                                        0, &slots[i].result, comp));
             slots[i].old = model[word];
             slots[i].fetches = true;
             model[word] += slots[i].value;
             break;
         case 4: /* nobody but a flush tells */
-            RETRY(status, lane->ops->amo(lane, 0, key, at(word * 8), PGASI_AMO_XOR, 8,
-                                         slots[i].value, 0, NULL, NULL));
+            RETRY(status, ctx->ops->amo(ctx, 0, key, at(word * 8), PGASI_AMO_XOR, 8, slots[i].value,
+                                        0, NULL, NULL));
             model[word] ^= slots[i].value;
             status = status == PGAS_INPROGRESS ? PGAS_OK : status;
             break;
         case 5:
             if (step % 3 == 0) {
-                RETRY(status, lane->ops->fence(lane));
+                RETRY(status, ctx->ops->fence(ctx));
                 memset(touched, 0, sizeof touched);
             }
             break;
@@ -462,8 +462,8 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
             for (size_t j = 0; j < bytes; j++)
                 message[j] = (unsigned char)(header.number + j);
             pending_t sent = { .super.fn = completed };
-            RETRY(status, lanes[from]->ops->am(lanes[from], 0, &header, sizeof header, message,
-                                               bytes, &sent.super));
+            RETRY(status, ctxs[from]->ops->am(ctxs[from], 0, &header, sizeof header, message, bytes,
+                                              &sent.super));
             next_number[from] += status >= 0;
             status = wait_for(status, &sent);
             n_sent++;
@@ -475,8 +475,8 @@ static bool keeps_promises(const pgasi_tp_ops_t *table, uint64_t seed)
         good = good && status >= 0;
         if (step % 100 == 99) {
             pending_t flushed = { .super.fn = completed };
-            RETRY(status, lane->ops->flush(lane, step % 200 == 99 ? 0 : PGASI_TP_ALL_PEERS,
-                                           &flushed.super));
+            RETRY(status,
+                  ctx->ops->flush(ctx, step % 200 == 99 ? 0 : PGASI_TP_ALL_PEERS, &flushed.super));
             good = good && wait_for(status, &flushed) == PGAS_OK;
             good = good && memcmp(heap, model, sizeof model) == 0;
             memset(touched, 0, sizeof touched);
@@ -544,7 +544,7 @@ static void does_harm(void)
     int longest = 0, n_again = 0, n_held = 0, run = 0, most = 0;
     open_world(with_faults("again=4", 3));
     for (int i = 0; i < 2000; i++) {
-        bool again = ops->put(lanes[0], 0, key, at(0), &word, 8, NULL) == PGAS_ERR_AGAIN;
+        bool again = ops->put(ctxs[0], 0, key, at(0), &word, 8, NULL) == PGAS_ERR_AGAIN;
         run = again ? run + 1 : 0;
         n_again += again;
         longest = run > longest ? run : longest;
@@ -555,11 +555,11 @@ static void does_harm(void)
     open_world(with_faults("delay=5", 3));
     for (int i = 0; i < 500; i++) {
         pending_t pending = { .super.fn = completed };
-        pgas_status_t status = ops->put(lanes[0], 0, key, at(0), &word, 8, &pending.super);
+        pgas_status_t status = ops->put(ctxs[0], 0, key, at(0), &word, 8, &pending.super);
         n_held += status == PGAS_INPROGRESS;
         int n_calls = 0;
         for (; status == PGAS_INPROGRESS && pending.n_done == 0; n_calls++) {
-            if (n_calls == 0 && lanes[0]->ops->arm(lanes[0]) != PGAS_ERR_BUSY)
+            if (n_calls == 0 && ctxs[0]->ops->arm(ctxs[0]) != PGAS_ERR_BUSY)
                 n_wrong_completions++;
             traced_progress();
         }
@@ -576,8 +576,8 @@ static void does_harm(void)
         uint64_t values[2] = { 1, 2 };
         pending_t pending[2] = { { .super.fn = completed }, { .super.fn = completed } };
         memset(heap, 0, 8);
-        pgas_status_t a = ops->put(lanes[0], 0, key, at(0), &values[0], 8, &pending[0].super);
-        pgas_status_t b = ops->put(lanes[0], 0, key, at(0), &values[1], 8, &pending[1].super);
+        pgas_status_t a = ops->put(ctxs[0], 0, key, at(0), &values[0], 8, &pending[0].super);
+        pgas_status_t b = ops->put(ctxs[0], 0, key, at(0), &values[1], 8, &pending[1].super);
         wait_for(a, &pending[0]);
         wait_for(b, &pending[1]);
         n_swapped += heap[0] == 1;
@@ -609,7 +609,7 @@ static void drops_registrations(void)
 static pgasi_tp_ops_t liar;
 static int n_lies;
 
-static pgas_status_t lying_am(pgasi_tp_lane_t *lane, int peer, const void *header,
+static pgas_status_t lying_am(pgasi_tp_ctx_t *ctx, int peer, const void *header,
                               size_t header_bytes, const void *data, size_t bytes,
                               pgasi_tp_comp_t *comp)
 {
@@ -628,39 +628,39 @@ static pgas_status_t lying_am(pgasi_tp_lane_t *lane, int peer, const void *heade
         held.full = true;
         return PGAS_OK;
     }
-    pgas_status_t status = real->am(lane, peer, header, header_bytes, data, bytes, comp);
+    pgas_status_t status = real->am(ctx, peer, header, header_bytes, data, bytes, comp);
     if (held.full && status == PGAS_OK) {
         held.full = false;
-        real->am(lane, peer, held.header, held.header_bytes, held.data, held.bytes, NULL);
+        real->am(ctx, peer, held.header, held.header_bytes, held.data, held.bytes, NULL);
     }
     return status;
 }
 
-static pgas_status_t lying_put(pgasi_tp_lane_t *lane, int peer, pgasi_tp_key_t *to,
+static pgas_status_t lying_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *to,
                                uint64_t remote_addr, const void *src, size_t bytes,
                                pgasi_tp_comp_t *comp)
 {
     return ++n_lies % 50 == 0
                ? PGAS_OK
-               : pgasi_tp_find("loopback")->put(lane, peer, to, remote_addr, src, bytes, comp);
+               : pgasi_tp_find("loopback")->put(ctx, peer, to, remote_addr, src, bytes, comp);
 }
 
-/* loopback's lanes carry loopback's table; this puts the liar's in its place */
-static pgas_status_t lying_lane_open(pgasi_tp_t *on, int index, pgasi_tp_lane_t **lane_p)
+/* loopback's contexts carry loopback's table; this puts the liar's in its place */
+static pgas_status_t lying_ctx_open(pgasi_tp_t *on, int index, pgasi_tp_ctx_t **ctx_p)
 {
-    pgas_status_t status = pgasi_tp_find("loopback")->lane_open(on, index, lane_p);
-    (*lane_p)->ops = &liar;
+    pgas_status_t status = pgasi_tp_find("loopback")->ctx_open(on, index, ctx_p);
+    (*ctx_p)->ops = &liar;
     return status;
 }
 
 static void checker_can_fail(void)
 {
     liar = *pgasi_tp_find("loopback");
-    liar.lane_open = lying_lane_open;
+    liar.ctx_open = lying_ctx_open;
     liar.am = lying_am;
     ok(!keeps_promises(&liar, 1), "messages out of order are found");
     liar = *pgasi_tp_find("loopback");
-    liar.lane_open = lying_lane_open;
+    liar.ctx_open = lying_ctx_open;
     liar.put = lying_put;
     ok(!keeps_promises(&liar, 1), "lost puts are found");
 }
@@ -675,12 +675,12 @@ static void counts(void)
     open_world(table);
     int n_put = 0, n_again = 0;
     for (int i = 0; i < 300; i++) {
-        pgas_status_t status = ops->put(lanes[i % 2], 0, key, at(0), &word, 8, NULL);
+        pgas_status_t status = ops->put(ctxs[i % 2], 0, key, at(0), &word, 8, NULL);
         n_put += status == PGAS_OK;
         n_again += status == PGAS_ERR_AGAIN;
     }
     pgas_status_t status;
-    RETRY(status, ops->get(lanes[0], 0, key, at(HEAP), &word, 8, NULL));
+    RETRY(status, ops->get(ctxs[0], 0, key, at(HEAP), &word, 8, NULL));
     send(0, 100);
     while (inbox.n_arrived == 0)
         progress();
@@ -689,24 +689,24 @@ static void counts(void)
            seen.n_again >= (uint64_t)n_again && seen.n_failed == 1 &&
            seen.n_ops[PGASI_COUNT_AM] == 1 && seen.n_bytes[PGASI_COUNT_AM] == 100 &&
            seen.n_received == 1 && seen.received_bytes == 100,
-       "operations, bytes, refusals and messages of both lanes are counted");
+       "operations, bytes, refusals and messages of both contexts are counted");
     uint64_t words[2] = { 0, 0 };
     pgasi_tp_count_watch(&words[1], sizeof words[1]);
-    RETRY(status, ops->put(lanes[0], 0, key, at(0), &words[0], 8, NULL));
-    RETRY(status, ops->put(lanes[0], 0, key, at(0), &words[0], 16, NULL));
-    RETRY(status, ops->put(lanes[0], 0, key, at(0), (char *)&words[1] + 4, 4, NULL));
+    RETRY(status, ops->put(ctxs[0], 0, key, at(0), &words[0], 8, NULL));
+    RETRY(status, ops->put(ctxs[0], 0, key, at(0), &words[0], 16, NULL));
+    RETRY(status, ops->put(ctxs[0], 0, key, at(0), (char *)&words[1] + 4, 4, NULL));
     pgasi_tp_count_watch(NULL, 0);
-    RETRY(status, ops->put(lanes[0], 0, key, at(0), &words[1], 8, NULL));
+    RETRY(status, ops->put(ctxs[0], 0, key, at(0), &words[1], 8, NULL));
     n_put += 4;
     ok(pgasi_tp_count_query(tp, &seen) && seen.n_watched == 1 && seen.watched_bytes == 4 &&
            seen.n_registered == 1 && seen.registered_bytes == HEAP,
        "what is sent from memory that is watched is counted apart, and so is memory that is "
        "registered");
-    ops->lane_close(lanes[1]);
+    ops->ctx_close(ctxs[1]);
     pgasi_tp_counts_t after;
     ok(pgasi_tp_count_query(tp, &after) && after.n_ops[PGASI_COUNT_PUT] == (uint64_t)n_put,
-       "also those of a lane that was closed");
-    ops->lane_open(tp, 1, &lanes[1]);
+       "also those of a context that was closed");
+    ops->ctx_open(tp, 1, &ctxs[1]);
     close_world();
     open_world(pgasi_tp_find("loopback"));
     ok(!pgasi_tp_count_query(tp, &seen), "an instance that does not count says so");

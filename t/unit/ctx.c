@@ -1,13 +1,13 @@
-/* what: a lane is used by its owner or by who lends a hand, never by both: the owner takes no lock,
- * the borrower makes sure by
- *       a barrier; a lane that nobody looks at gets help, one whose owner looks does not need it
- * source: src/mem/lane.h; the transport is a stand-in whose progress notices company.
+/* what: a context is used by its owner or by who lends a hand, never by both: the owner takes no
+ * lock, the borrower makes sure by
+ *       a barrier; a context that nobody looks at gets help, one whose owner looks does not need it
+ * source: src/mem/ctx.h; the transport is a stand-in whose progress notices company.
  * (ThreadSanitizer does not see the
  *         barrier.) */
 #include <pthread.h>
 #include "base/clock.h"
 #include "call/outbox.h"
-#include "mem/lane.h"
+#include "mem/ctx.h"
 #include "mem/thread.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
@@ -26,16 +26,16 @@ static void use(void)
     __atomic_store_n(&in_use, 0, __ATOMIC_RELAXED);
 }
 
-static int stand_in_progress(pgasi_tp_lane_t *lane)
+static int stand_in_progress(pgasi_tp_ctx_t *ctx)
 {
-    (void)lane;
+    (void)ctx;
     n_helped++;
     use();
     return 1;
 }
 
 static pgasi_tp_ops_t stand_in;
-static pgasi_tp_lane_t tp_lane;
+static pgasi_tp_ctx_t tp_ctx;
 static pgasi_tp_t tp;
 static int over;
 
@@ -43,32 +43,32 @@ static void *helper_main(void *arg)
 {
     (void)arg;
     while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE))
-        pgasi_lanes_help();
+        pgasi_ctxs_help();
     return NULL;
 }
 
-static void open_stand_in(pgasi_lane_t *lane)
+static void open_stand_in(pgasi_ctx_t *ctx)
 {
     stand_in.progress = stand_in_progress;
-    tp_lane.ops = &stand_in;
+    tp_ctx.ops = &stand_in;
     tp.ops = &stand_in;
     pgasi_tp = &tp;
-    lane->tp = &tp_lane;
+    ctx->tp = &tp_ctx;
 }
 
-static void close_stand_in(pgasi_lane_t *lane)
+static void close_stand_in(pgasi_ctx_t *ctx)
 {
-    lane->tp = NULL;
-    lane->in_flight = 0;
+    ctx->tp = NULL;
+    ctx->in_flight = 0;
     pgasi_tp = NULL;
 }
 
 /* The owner goes in and out while another thread helps; how often they met. */
-static int run_together(pgasi_lane_t *lane)
+static int run_together(pgasi_ctx_t *ctx)
 {
     pthread_t helper;
     n_met = n_helped = over = 0;
-    lane->in_flight = 1;
+    ctx->in_flight = 1;
     pthread_create(&helper, NULL, helper_main, NULL);
     /* On a busy machine they may take turns for long. */
     for (int i = 0;
@@ -76,15 +76,15 @@ static int run_together(pgasi_lane_t *lane)
          i++) {
         bool nested = i % 16 == 0;
         if (!careless)
-            pgasi_lane_lock(lane);
+            pgasi_ctx_lock(ctx);
         if (nested && !careless)
-            pgasi_lane_lock(lane);
+            pgasi_ctx_lock(ctx);
         use();
         if (nested && !careless)
-            pgasi_lane_unlock(lane);
+            pgasi_ctx_unlock(ctx);
         use();
         if (!careless)
-            pgasi_lane_unlock(lane);
+            pgasi_ctx_unlock(ctx);
     }
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
     pthread_join(helper, NULL);
@@ -95,30 +95,30 @@ int main(void)
 {
     plan(8);
     ok(lone_init(1, "HEAP_SIZE=64K SERVICE_THREADS=0") == PGAS_OK, "init");
-    pgasi_lane_t *lane = pgasi_self.lane;
-    open_stand_in(lane);
-    is_int(run_together(lane), 0, "owner and helper never meet");
+    pgasi_ctx_t *ctx = pgasi_self.ctx;
+    open_stand_in(ctx);
+    is_int(run_together(ctx), 0, "owner and helper never meet");
     ok(n_helped > 0, "and the helper has been there");
     careless = true;
-    ok(run_together(lane) > 0, "an owner that does not say that it is inside is met");
+    ok(run_together(ctx) > 0, "an owner that does not say that it is inside is met");
 
     n_helped = 0;
-    pgasi_lanes_help(); /* sees how often the owner has looked */
+    pgasi_ctxs_help(); /* sees how often the owner has looked */
     n_helped = 0;
-    pgasi_lanes_help();
+    pgasi_ctxs_help();
     is_int(n_helped, 1,
-           "a lane with operations under way is helped when its owner has not looked since");
-    pgasi_lane_lock(lane);
-    pgasi_lane_progress(lane);
-    pgasi_lane_unlock(lane);
+           "a context with operations under way is helped when its owner has not looked since");
+    pgasi_ctx_lock(ctx);
+    pgasi_ctx_progress(ctx);
+    pgasi_ctx_unlock(ctx);
     n_helped = 0;
-    pgasi_lanes_help();
+    pgasi_ctxs_help();
     is_int(n_helped, 0, "not when it has");
-    pgasi_lane_lock(lane);
-    pgasi_lanes_help();
+    pgasi_ctx_lock(ctx);
+    pgasi_ctxs_help();
     is_int(n_helped, 0, "nor while it is inside");
-    pgasi_lane_unlock(lane);
-    close_stand_in(lane);
+    pgasi_ctx_unlock(ctx);
+    close_stand_in(ctx);
     is_int(pgas_finalize(), PGAS_OK, "finalize");
     return done();
 }

@@ -1,9 +1,9 @@
-/* Lanes over the transport: see lane.h.
+/* Contexts over the transport: see ctx.h.
  *
- * Lane 0 uses the transport's service lane, which also receives: both are guarded by the rank's
- * inbox lock. Other lanes open a transport lane when first used off the node; a job on one node
- * opens no transport at all. */
-#include "mem/lane.h"
+ * Context 0 uses the transport's service context, which also receives: both are guarded by the
+ * rank's inbox lock. Other contexts open a transport context when first used off the node; a job on
+ * one node opens no transport at all. */
+#include "mem/ctx.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -20,15 +20,15 @@
 
 #define FAR_MESSAGE_LEAST 16384 /* the library's own requests */
 #define GIVE_UP_NS        UINT64_C(2000000000)
-#define WATCH_NS          UINT64_C(200000000) /* for so long after use a lane is looked at */
+#define WATCH_NS          UINT64_C(200000000) /* for so long after use a context is looked at */
 
-pgasi_lane_t **pgasi_lanes;
-int pgasi_n_lanes;
+pgasi_ctx_t **pgasi_ctxs;
+int pgasi_n_ctxs;
 pgasi_tp_t *pgasi_tp;
-pgasi_tp_am_fn_t pgasi_lane_am_fn;
-void (*pgasi_lane_peer_lost)(int rank);
-bool (*pgasi_lane_peer_suspect)(int rank);
-const pgasi_tp_ops_t *(*pgasi_lane_wrap)(const pgasi_tp_ops_t *ops);
+pgasi_tp_am_fn_t pgasi_ctx_am_fn;
+void (*pgasi_ctx_peer_lost)(int rank);
+bool (*pgasi_ctx_peer_suspect)(int rank);
+const pgasi_tp_ops_t *(*pgasi_ctx_wrap)(const pgasi_tp_ops_t *ops);
 
 static char *addresses; /* [n_ranks][address_bytes] */
 static size_t address_bytes;
@@ -46,119 +46,119 @@ void pgasi_lazy_free(void *memory, size_t bytes)
         munmap(memory, bytes);
 }
 
-static pgas_status_t lane_create(int index, pgasi_lane_t **lane_p)
+static pgas_status_t ctx_create(int index, pgasi_ctx_t **ctx_p)
 {
-    pgasi_lane_t *lane = calloc(1, sizeof *lane);
-    if (!lane)
+    pgasi_ctx_t *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
         return PGAS_ERR_NO_MEMORY;
-    lane->index = index;
-    lane->shared = index == PGASI_LANE_SHARED;
-    lane->peer = pgasi_lazy_alloc((size_t)pgasi_boot.n_ranks * sizeof *lane->peer);
-    if (!lane->peer) {
-        free(lane);
+    ctx->index = index;
+    ctx->shared = index == PGASI_CTX_SHARED;
+    ctx->peer = pgasi_lazy_alloc((size_t)pgasi_boot.n_ranks * sizeof *ctx->peer);
+    if (!ctx->peer) {
+        free(ctx);
         return PGAS_ERR_NO_MEMORY;
     }
-    *lane_p = lane;
+    *ctx_p = ctx;
     return PGAS_OK;
 }
 
-static void lane_destroy(pgasi_lane_t *lane)
+static void ctx_destroy(pgasi_ctx_t *ctx)
 {
-    bool touched = lane->issued || lane->tp; /* any entry of a peer */
+    bool touched = ctx->issued || ctx->tp; /* any entry of a peer */
     if (touched) {
         for (int r = 0; r < pgasi_boot.n_ranks; r++) {
-            while (lane->peer[r].keys) {
-                pgasi_peer_key_t *key = lane->peer[r].keys;
-                lane->peer[r].keys = key->next;
+            while (ctx->peer[r].keys) {
+                pgasi_peer_key_t *key = ctx->peer[r].keys;
+                ctx->peer[r].keys = key->next;
                 if (key->key)
                     key->key->ops->key_release(key->key);
                 free(key);
             }
         }
     }
-    if (lane->tp)
-        lane->tp->ops->lane_close(lane->tp);
+    if (ctx->tp)
+        ctx->tp->ops->ctx_close(ctx->tp);
     for (int r = 0; touched && r < pgasi_boot.n_ranks; r++)
-        free(lane->peer[r].flush); /* closing may have ended it */
-    free(lane->flush);
-    pgasi_lazy_free(lane->peer, (size_t)pgasi_boot.n_ranks * sizeof *lane->peer);
-    free(lane);
+        free(ctx->peer[r].flush); /* closing may have ended it */
+    free(ctx->flush);
+    pgasi_lazy_free(ctx->peer, (size_t)pgasi_boot.n_ranks * sizeof *ctx->peer);
+    free(ctx);
 }
 
-pgas_status_t pgasi_lane_of_slot(int slot, pgasi_lane_t **lane_p)
+pgas_status_t pgasi_ctx_of_slot(int slot, pgasi_ctx_t **ctx_p)
 {
-    int index = slot < pgasi_param.lanes ? PGASI_LANE_FIRST_OWN + slot : PGASI_LANE_SHARED;
-    pgasi_lane_t *lane = __atomic_load_n(&pgasi_lanes[index], __ATOMIC_ACQUIRE);
-    if (!lane) {
-        pgas_status_t status = lane_create(index, &lane);
+    int index = slot < pgasi_param.ctxs ? PGASI_CTX_FIRST_OWN + slot : PGASI_CTX_SHARED;
+    pgasi_ctx_t *ctx = __atomic_load_n(&pgasi_ctxs[index], __ATOMIC_ACQUIRE);
+    if (!ctx) {
+        pgas_status_t status = ctx_create(index, &ctx);
         if (status != PGAS_OK)
             return status;
-        pgasi_lane_t *expected = NULL;
-        if (!__atomic_compare_exchange_n(&pgasi_lanes[index], &expected, lane, false,
+        pgasi_ctx_t *expected = NULL;
+        if (!__atomic_compare_exchange_n(&pgasi_ctxs[index], &expected, ctx, false,
                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            lane_destroy(lane);
-            lane = expected;
+            ctx_destroy(ctx);
+            ctx = expected;
         }
     }
-    *lane_p = lane;
+    *ctx_p = ctx;
     return PGAS_OK;
 }
 
-pgas_status_t pgasi_lane_open(pgasi_lane_t *lane)
+pgas_status_t pgasi_ctx_open(pgasi_ctx_t *ctx)
 {
-    if (PGAS_LIKELY(lane->tp))
+    if (PGAS_LIKELY(ctx->tp))
         return PGAS_OK;
     if (!pgasi_tp)
         return PGAS_ERR_UNSUPPORTED;
-    pgasi_tp_lane_t *tp = NULL;
-    pgas_status_t status = pgasi_tp->ops->lane_open(pgasi_tp, lane->index, &tp);
+    pgasi_tp_ctx_t *tp = NULL;
+    pgas_status_t status = pgasi_tp->ops->ctx_open(pgasi_tp, ctx->index, &tp);
     if (status == PGAS_OK)
-        __atomic_store_n(&lane->tp, tp, __ATOMIC_RELEASE);
+        __atomic_store_n(&ctx->tp, tp, __ATOMIC_RELEASE);
     return status;
 }
 
-int pgasi_lane_progress(pgasi_lane_t *lane)
+int pgasi_ctx_progress(pgasi_ctx_t *ctx)
 {
-    __atomic_store_n(&lane->n_progressed, lane->n_progressed + 1, __ATOMIC_RELAXED);
-    return lane->tp ? lane->tp->ops->progress(lane->tp) : 0;
+    __atomic_store_n(&ctx->n_progressed, ctx->n_progressed + 1, __ATOMIC_RELAXED);
+    return ctx->tp ? ctx->tp->ops->progress(ctx->tp) : 0;
 }
 
-/* Own lanes: waits until it is given back. Whoever is inside already stays so: the borrower sees it
- * and goes away. */
-void pgasi_lane_lock_slow(pgasi_lane_t *lane)
+/* Own contexts: waits until it is given back. Whoever is inside already stays so: the borrower sees
+ * it and goes away. */
+void pgasi_ctx_lock_slow(pgasi_ctx_t *ctx)
 {
-    if (!lane->shared) {
-        while (lane->inside == 1 && __atomic_load_n(&lane->borrowed, __ATOMIC_ACQUIRE)) {
-            pgasi_lane_leave(lane);
-            while (__atomic_load_n(&lane->borrowed, __ATOMIC_ACQUIRE))
+    if (!ctx->shared) {
+        while (ctx->inside == 1 && __atomic_load_n(&ctx->borrowed, __ATOMIC_ACQUIRE)) {
+            pgasi_ctx_leave(ctx);
+            while (__atomic_load_n(&ctx->borrowed, __ATOMIC_ACQUIRE))
                 sched_yield();
-            pgasi_lane_enter(lane);
+            pgasi_ctx_enter(ctx);
         }
         return;
     }
-    while (__atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE))
-        while (__atomic_load_n(&lane->lock, __ATOMIC_RELAXED))
+    while (__atomic_exchange_n(&ctx->lock, 1, __ATOMIC_ACQUIRE))
+        while (__atomic_load_n(&ctx->lock, __ATOMIC_RELAXED))
             sched_yield();
-    __atomic_store_n(&lane->n_entered, lane->n_entered + 1, __ATOMIC_RELAXED); /* see needs_help */
+    __atomic_store_n(&ctx->n_entered, ctx->n_entered + 1, __ATOMIC_RELAXED); /* see needs_help */
 }
 
-bool pgasi_lane_try_lock(pgasi_lane_t *lane)
+bool pgasi_ctx_try_lock(pgasi_ctx_t *ctx)
 {
-    if (lane->shared)
-        return __atomic_exchange_n(&lane->lock, 1, __ATOMIC_ACQUIRE) == 0;
-    pgasi_lane_enter(lane);
-    if (lane->inside > 1 || !__atomic_load_n(&lane->borrowed, __ATOMIC_ACQUIRE))
+    if (ctx->shared)
+        return __atomic_exchange_n(&ctx->lock, 1, __ATOMIC_ACQUIRE) == 0;
+    pgasi_ctx_enter(ctx);
+    if (ctx->inside > 1 || !__atomic_load_n(&ctx->borrowed, __ATOMIC_ACQUIRE))
         return true;
-    pgasi_lane_leave(lane);
+    pgasi_ctx_leave(ctx);
     return false;
 }
 
-pgas_status_t pgasi_lane_wait_idle(pgasi_lane_t *lane)
+pgas_status_t pgasi_ctx_wait_idle(pgasi_ctx_t *ctx)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     uint64_t give_up_ns = 0;
     pgas_status_t status = PGAS_OK;
-    while (__atomic_load_n(&lane->in_flight, __ATOMIC_ACQUIRE)) {
+    while (__atomic_load_n(&ctx->in_flight, __ATOMIC_ACQUIRE)) {
         if (PGAS_UNLIKELY(pgasi_boot_some_dead())) {
             uint64_t now = pgasi_now_ns();
             give_up_ns = give_up_ns ? give_up_ns : now + GIVE_UP_NS;
@@ -175,88 +175,88 @@ pgas_status_t pgasi_lane_wait_idle(pgasi_lane_t *lane)
 
 /* ---- lending a hand ---- */
 
-uint32_t pgasi_lanes_unwatched;
+uint32_t pgasi_ctxs_unwatched;
 static uint32_t help_all;
 static int helping;
 
-void pgasi_lanes_watch(void)
+void pgasi_ctxs_watch(void)
 {
-    if (__atomic_exchange_n(&pgasi_lanes_unwatched, 0, __ATOMIC_ACQ_REL))
+    if (__atomic_exchange_n(&pgasi_ctxs_unwatched, 0, __ATOMIC_ACQ_REL))
         pgasi_wait_kick_own();
 }
 
-void pgasi_lanes_help_all(bool on)
+void pgasi_ctxs_help_all(bool on)
 {
     __atomic_fetch_add(&help_all, on ? 1 : UINT32_MAX, __ATOMIC_ACQ_REL);
     if (on)
-        pgasi_lanes_watch();
+        pgasi_ctxs_watch();
 }
 
-static pgasi_lane_t *open_lane(int index)
+static pgasi_ctx_t *open_ctx(int index)
 {
-    pgasi_lane_t *lane = __atomic_load_n(&pgasi_lanes[index], __ATOMIC_ACQUIRE);
-    return lane && __atomic_load_n(&lane->tp, __ATOMIC_ACQUIRE) ? lane : NULL;
+    pgasi_ctx_t *ctx = __atomic_load_n(&pgasi_ctxs[index], __ATOMIC_ACQUIRE);
+    return ctx && __atomic_load_n(&ctx->tp, __ATOMIC_ACQUIRE) ? ctx : NULL;
 }
 
-/* What the transport took is not always out: it has buffers of its own. So a lane is watched for a
- * while after use. */
-static bool needs_help(pgasi_lane_t *lane, uint64_t now)
+/* What the transport took is not always out: it has buffers of its own. So a context is watched for
+ * a while after use. */
+static bool needs_help(pgasi_ctx_t *ctx, uint64_t now)
 {
-    uint32_t entered = __atomic_load_n(&lane->n_entered, __ATOMIC_RELAXED);
-    if (entered != lane->seen_entered) {
-        lane->seen_entered = entered;
-        lane->watch_until_ns = now + WATCH_NS;
+    uint32_t entered = __atomic_load_n(&ctx->n_entered, __ATOMIC_RELAXED);
+    if (entered != ctx->seen_entered) {
+        ctx->seen_entered = entered;
+        ctx->watch_until_ns = now + WATCH_NS;
     }
-    return __atomic_load_n(&lane->in_flight, __ATOMIC_RELAXED) || now < lane->watch_until_ns ||
+    return __atomic_load_n(&ctx->in_flight, __ATOMIC_RELAXED) || now < ctx->watch_until_ns ||
            __atomic_load_n(&help_all, __ATOMIC_RELAXED);
 }
 
-bool pgasi_lanes_need_help(void)
+bool pgasi_ctxs_need_help(void)
 {
     uint64_t now = pgasi_now_ns();
     bool some = false;
-    for (int i = PGASI_LANE_SHARED; pgasi_tp && i < pgasi_n_lanes && !some; i++) {
-        pgasi_lane_t *lane = open_lane(i);
-        some = lane && needs_help(lane, now);
+    for (int i = PGASI_CTX_SHARED; pgasi_tp && i < pgasi_n_ctxs && !some; i++) {
+        pgasi_ctx_t *ctx = open_ctx(i);
+        some = ctx && needs_help(ctx, now);
     }
     return some;
 }
 
-int pgasi_lanes_help(void)
+int pgasi_ctxs_help(void)
 {
     if (!pgasi_tp || __atomic_exchange_n(&helping, 1, __ATOMIC_ACQUIRE))
         return 0;
     uint64_t now = pgasi_now_ns();
     int n = 0, n_borrowed = 0;
-    for (int i = PGASI_LANE_SHARED; i < pgasi_n_lanes; i++) {
-        pgasi_lane_t *lane = open_lane(i);
-        if (!lane || !needs_help(lane, now))
+    for (int i = PGASI_CTX_SHARED; i < pgasi_n_ctxs; i++) {
+        pgasi_ctx_t *ctx = open_ctx(i);
+        if (!ctx || !needs_help(ctx, now))
             continue;
-        uint32_t progressed = __atomic_load_n(&lane->n_progressed, __ATOMIC_RELAXED);
-        bool looked_at = progressed != lane->seen_progressed;
-        lane->seen_progressed = progressed;
+        uint32_t progressed = __atomic_load_n(&ctx->n_progressed, __ATOMIC_RELAXED);
+        bool looked_at = progressed != ctx->seen_progressed;
+        ctx->seen_progressed = progressed;
         if (looked_at)
             continue;
-        if (lane->shared) {
-            if (pgasi_lane_try_lock(lane)) {
-                n += lane->tp->ops->progress(lane->tp);
-                pgasi_lane_unlock(lane);
+        if (ctx->shared) {
+            if (pgasi_ctx_try_lock(ctx)) {
+                n += ctx->tp->ops->progress(ctx->tp);
+                pgasi_ctx_unlock(ctx);
             }
         } else {
-            __atomic_store_n(&lane->borrowed, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&ctx->borrowed, 1, __ATOMIC_RELAXED);
             n_borrowed++;
         }
     }
     if (n_borrowed)
         pgasi_wait_heavy_barrier();
-    for (int i = PGASI_LANE_FIRST_OWN; i < pgasi_n_lanes && n_borrowed; i++) {
-        pgasi_lane_t *lane = open_lane(i);
-        if (!lane || !__atomic_load_n(&lane->borrowed, __ATOMIC_RELAXED))
+    for (int i = PGASI_CTX_FIRST_OWN; i < pgasi_n_ctxs && n_borrowed; i++) {
+        pgasi_ctx_t *ctx = open_ctx(i);
+        if (!ctx || !__atomic_load_n(&ctx->borrowed, __ATOMIC_RELAXED))
             continue;
         n_borrowed--;
-        if (__atomic_load_n(&lane->inside, __ATOMIC_ACQUIRE) == 0)
-            n += lane->tp->ops->progress(lane->tp);
-        __atomic_store_n(&lane->borrowed, 0, __ATOMIC_RELEASE);
+        if (__atomic_load_n(&ctx->inside, __ATOMIC_ACQUIRE) == 0)
+            n += ctx->tp->ops->progress(ctx->tp);
+        __atomic_store_n(&ctx->borrowed, 0, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&helping, 0, __ATOMIC_RELEASE);
     return n;
@@ -272,17 +272,17 @@ static void on_error(void *arg, int peer, pgas_status_t status)
 {
     (void)arg;
     (void)status;
-    if (pgasi_lane_peer_lost)
-        pgasi_lane_peer_lost(peer);
+    if (pgasi_ctx_peer_lost)
+        pgasi_ctx_peer_lost(peer);
 }
 
 static bool on_suspect(void *arg, int peer)
 {
     (void)arg;
-    return !pgasi_lane_peer_suspect || pgasi_lane_peer_suspect(peer);
+    return !pgasi_ctx_peer_suspect || pgasi_ctx_peer_suspect(peer);
 }
 
-void pgasi_lanes_peer_dead(int rank)
+void pgasi_ctxs_peer_dead(int rank)
 {
     if (pgasi_tp)
         pgasi_tp->ops->peer_dead(pgasi_tp, rank);
@@ -294,7 +294,7 @@ static const char *transport_name(char *text)
     return text;
 }
 
-pgas_status_t pgasi_lanes_check(void)
+pgas_status_t pgasi_ctxs_check(void)
 {
     char why[PGASI_PARAM_WHY_BYTES] = "", text[PGASI_PARAM_TEXT_BYTES];
     const char *name = transport_name(text);
@@ -318,14 +318,14 @@ pgas_status_t pgasi_lanes_check(void)
     return status;
 }
 
-/* What pgasi_lanes_check has found good. */
+/* What pgasi_ctxs_check has found good. */
 static const pgasi_tp_ops_t *choose_ops(void)
 {
     char why[PGASI_PARAM_WHY_BYTES], text[PGASI_PARAM_TEXT_BYTES];
     const pgasi_tp_ops_t *ops =
         pgasi_tp_fault_wrap(pgasi_tp_find(transport_name(text)), pgasi_param.fault,
                             (uint64_t)pgasi_param.fault_seed, why, sizeof why);
-    return ops && pgasi_lane_wrap ? pgasi_lane_wrap(ops) : ops;
+    return ops && pgasi_ctx_wrap ? pgasi_ctx_wrap(ops) : ops;
 }
 
 size_t pgasi_far_message_max(void)
@@ -345,7 +345,7 @@ static pgas_status_t open_transport(void)
         .same_host_peers = pgasi_boot.same_host_peers,
         .same_host_only = pgasi_boot.host_ranks == pgasi_boot.n_ranks,
         .am_data_max = pgasi_far_message_max(),
-        .am_fn = pgasi_lane_am_fn,
+        .am_fn = pgasi_ctx_am_fn,
         .am_in_passing = true,
         .error_fn = on_error,
         .suspect_fn = on_suspect,
@@ -354,7 +354,7 @@ static pgas_status_t open_transport(void)
     pgas_status_t status = ops->open(&opts, &pgasi_tp);
     if (status != PGAS_OK)
         return status;
-    return ops->lane_open(pgasi_tp, 0, &pgasi_lanes[0]->tp);
+    return ops->ctx_open(pgasi_tp, 0, &pgasi_ctxs[0]->tp);
 }
 
 /* Every rank's address to every rank: the one thing that is kept for each peer. */
@@ -390,15 +390,15 @@ static pgas_status_t exchange_addresses(void)
     return status;
 }
 
-pgas_status_t pgasi_lanes_start(void)
+pgas_status_t pgasi_ctxs_start(void)
 {
-    pgasi_n_lanes = PGASI_LANE_FIRST_OWN + pgasi_param.lanes;
-    pgasi_lanes = calloc((size_t)pgasi_n_lanes, sizeof *pgasi_lanes);
-    if (!pgasi_lanes)
+    pgasi_n_ctxs = PGASI_CTX_FIRST_OWN + pgasi_param.ctxs;
+    pgasi_ctxs = calloc((size_t)pgasi_n_ctxs, sizeof *pgasi_ctxs);
+    if (!pgasi_ctxs)
         return PGAS_ERR_NO_MEMORY;
-    pgas_status_t status = lane_create(PGASI_LANE_SERVICE, &pgasi_lanes[PGASI_LANE_SERVICE]);
+    pgas_status_t status = ctx_create(PGASI_CTX_SERVICE, &pgasi_ctxs[PGASI_CTX_SERVICE]);
     if (status == PGAS_OK)
-        status = lane_create(PGASI_LANE_SHARED, &pgasi_lanes[PGASI_LANE_SHARED]);
+        status = ctx_create(PGASI_CTX_SHARED, &pgasi_ctxs[PGASI_CTX_SHARED]);
     bool needed = pgasi_boot.n_nodes > 1;
     if (status == PGAS_OK && needed)
         status = open_transport();
@@ -406,27 +406,27 @@ pgas_status_t pgasi_lanes_start(void)
     if (status == PGAS_OK && needed)
         status = pgasi_boot_agree(exchange_addresses());
     if (status != PGAS_OK)
-        pgasi_lanes_stop();
+        pgasi_ctxs_stop();
     return status;
 }
 
-/* Connections end together with the peers' ends of them, which their lane 0 sees to: it is
- * progressed until all have come this far, and closes its own when the other lanes of all ranks are
- * through. */
+/* Connections end together with the peers' ends of them, which their context 0 sees to: it is
+ * progressed until all have come this far, and closes its own when the other contexts of all ranks
+ * are through. */
 static int serve_connections(void)
 {
-    return pgasi_lane_progress(pgasi_lanes[PGASI_LANE_SERVICE]);
+    return pgasi_ctx_progress(pgasi_ctxs[PGASI_CTX_SERVICE]);
 }
 
-/* Lanes of first to last that are not through. */
+/* Contexts of first to last that are not through. */
 static int drain_some(int first, int last)
 {
     int n_left = 0;
     for (int i = first; i <= last; i++) {
-        pgasi_lane_t *lane = open_lane(i);
-        if (!lane || lane->tp->ops->lane_drain(lane->tp) != PGAS_INPROGRESS)
+        pgasi_ctx_t *ctx = open_ctx(i);
+        if (!ctx || ctx->tp->ops->ctx_drain(ctx->tp) != PGAS_INPROGRESS)
             continue;
-        pgasi_lane_progress(lane);
+        pgasi_ctx_progress(ctx);
         n_left++;
     }
     return n_left;
@@ -443,29 +443,29 @@ static int drain_until_through(int first, int last)
     return n_left;
 }
 
-int pgasi_lanes_drain(void)
+int pgasi_ctxs_drain(void)
 {
     if (!pgasi_tp)
         return 0;
     pgasi_boot_set_progress(serve_connections);
-    int n_left = drain_until_through(PGASI_LANE_SHARED, pgasi_n_lanes - 1);
-    n_left += drain_until_through(PGASI_LANE_SERVICE, PGASI_LANE_SERVICE);
+    int n_left = drain_until_through(PGASI_CTX_SHARED, pgasi_n_ctxs - 1);
+    n_left += drain_until_through(PGASI_CTX_SERVICE, PGASI_CTX_SERVICE);
     pgasi_boot_set_progress(NULL);
     return n_left;
 }
 
-void pgasi_lanes_stop(void)
+void pgasi_ctxs_stop(void)
 {
-    if (pgasi_lanes) {
-        for (int i = pgasi_n_lanes - 1; i >= 0; i--) /* lane 0, which receives, last */
-            if (pgasi_lanes[i])
-                lane_destroy(pgasi_lanes[i]);
+    if (pgasi_ctxs) {
+        for (int i = pgasi_n_ctxs - 1; i >= 0; i--) /* context 0, which receives, last */
+            if (pgasi_ctxs[i])
+                ctx_destroy(pgasi_ctxs[i]);
     }
     if (pgasi_tp)
         pgasi_tp->ops->close(pgasi_tp);
     pgasi_tp = NULL;
-    free(pgasi_lanes);
-    pgasi_lanes = NULL;
+    free(pgasi_ctxs);
+    pgasi_ctxs = NULL;
     free(addresses);
     addresses = NULL;
 }

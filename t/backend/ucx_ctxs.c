@@ -1,7 +1,7 @@
-/* Lanes.
- *   what:   lanes of several threads work at once; a lane can be closed and opened again in the
- *           middle of traffic, and nobody takes that for the death of a rank; many are drained at
- *           once
+/* Contexts.
+ *   what:   contexts of several threads work at once; a context can be closed and opened again in
+ *           the middle of traffic, and nobody takes that for the death of a rank; many are drained
+ *           at once
  *   np:     2 3
  *   tls:    posix sysv,cma tcp,self
  *   env:    PGAS_TEST_TRANSPORT=ucx | PGAS_TEST_TRANSPORT=verbs
@@ -44,48 +44,48 @@ static void completed(pgasi_tp_comp_t *self, pgas_status_t status)
     pending->status = status;
 }
 
-/* As world_wait, but with progress of one lane only: that of the calling thread. */
-static pgas_status_t wait_on(pgasi_tp_lane_t *lane, pgas_status_t status, pending_t *pending)
+/* As world_wait, but with progress of one context only: that of the calling thread. */
+static pgas_status_t wait_on(pgasi_tp_ctx_t *ctx, pgas_status_t status, pending_t *pending)
 {
     while (status == PGAS_INPROGRESS && !pending->done)
-        if (lane->ops->progress(lane) == 0)
+        if (ctx->ops->progress(ctx) == 0)
             sched_yield(); /* more threads than cores */
     return status == PGAS_INPROGRESS ? pending->status : status;
 }
 
-#define DO(result, lane, call)                          \
-    do {                                                \
-        pending_t pending = { .super.fn = completed };  \
-        pgasi_tp_comp_t *comp = &pending.super;         \
-        while (((result) = (call)) == PGAS_ERR_AGAIN)   \
-            (lane)->ops->progress(lane);                \
-        (result) = wait_on((lane), (result), &pending); \
+#define DO(result, ctx, call)                          \
+    do {                                               \
+        pending_t pending = { .super.fn = completed }; \
+        pgasi_tp_comp_t *comp = &pending.super;        \
+        while (((result) = (call)) == PGAS_ERR_AGAIN)  \
+            (ctx)->ops->progress(ctx);                 \
+        (result) = wait_on((ctx), (result), &pending); \
     } while (0)
 
 /* Puts and gets of its own words, additions to a common one, messages now and then. */
 static void *work(void *arg)
 {
     int index = (int)(intptr_t)arg;
-    pgasi_tp_lane_t *lane = world.lanes[index];
+    pgasi_tp_ctx_t *ctx = world.ctxs[index];
     pgasi_tp_key_t *key = world.keys[index][right()];
     unsigned char data[300];
     bool good = true;
     for (uint64_t i = 0; i < STEPS; i++) {
         pgas_status_t status;
         uint64_t at = world.bases[right()] + 1024 * (uint64_t)index + i % 100 * 8, back = 0;
-        DO(status, lane, lane->ops->put(lane, right(), key, at, &i, 8, comp));
+        DO(status, ctx, ctx->ops->put(ctx, right(), key, at, &i, 8, comp));
         good = good && status == PGAS_OK;
-        DO(status, lane, lane->ops->flush(lane, right(), comp));
+        DO(status, ctx, ctx->ops->flush(ctx, right(), comp));
         good = good && status == PGAS_OK;
-        DO(status, lane, lane->ops->get(lane, right(), key, at, &back, 8, comp));
+        DO(status, ctx, ctx->ops->get(ctx, right(), key, at, &back, 8, comp));
         good = good && status == PGAS_OK && back == i;
-        DO(status, lane,
-           lane->ops->amo(lane, right(), key, world.bases[right()], PGASI_AMO_ADD, 8, 1, 0, &back,
-                          comp));
+        DO(status, ctx,
+           ctx->ops->amo(ctx, right(), key, world.bases[right()], PGASI_AMO_ADD, 8, 1, 0, &back,
+                         comp));
         good = good && status == PGAS_OK;
         if (i % 10 == 0) {
             world_fill(data, i, 0, sizeof data);
-            DO(status, lane, lane->ops->am(lane, right(), &i, sizeof i, data, sizeof data, comp));
+            DO(status, ctx, ctx->ops->am(ctx, right(), &i, sizeof i, data, sizeof data, comp));
             good = good && status == PGAS_OK;
         }
     }
@@ -95,7 +95,7 @@ static void *work(void *arg)
 
 static void threads_at_once(void)
 {
-    enum { N = WORLD_LANES_MAX - 1 };
+    enum { N = WORLD_CTXS_MAX - 1 };
     pthread_t threads[N];
     bool good = true;
     n_arrived = n_bad = 0;
@@ -105,8 +105,8 @@ static void threads_at_once(void)
     for (int i = 0; i < N; i++)
         pthread_create(&threads[i], NULL, work, (void *)(intptr_t)(i + 1));
     while (n_running > 0 || n_arrived < N * STEPS / 10) {
-        /* lane 0 only: the others are in use */
-        if (world.lanes[0]->ops->progress(world.lanes[0]) == 0)
+        /* context 0 only: the others are in use */
+        if (world.ctxs[0]->ops->progress(world.ctxs[0]) == 0)
             sched_yield();
     }
     for (int i = 0; i < N; i++) {
@@ -118,7 +118,7 @@ static void threads_at_once(void)
     uint64_t sum;
     memcpy(&sum, world.heap, 8);
     spmd_ok(good && n_bad == 0 && sum == N * STEPS,
-            "%d threads with a lane each put, get, add and send at once", N);
+            "%d threads with a context each put, get, add and send at once", N);
 }
 
 static void open_and_close(void)
@@ -128,12 +128,12 @@ static void open_and_close(void)
     n_arrived = n_bad = 0;
     world_barrier();
     for (int round = 0; round < ROUNDS; round++) {
-        pgasi_tp_lane_t *lane;
+        pgasi_tp_ctx_t *ctx;
         pgasi_tp_key_t *key;
-        good = world.ops->lane_open(world.tp, 7, &lane) == PGAS_OK && good;
-        good = lane->ops->key_unpack(lane, right(),
-                                     world.packed_keys + (size_t)right() * PGASI_TP_KEY_MAX,
-                                     world.key_bytes[right()], &key) == PGAS_OK &&
+        good = world.ops->ctx_open(world.tp, 7, &ctx) == PGAS_OK && good;
+        good = ctx->ops->key_unpack(ctx, right(),
+                                    world.packed_keys + (size_t)right() * PGASI_TP_KEY_MAX,
+                                    world.key_bytes[right()], &key) == PGAS_OK &&
                good;
         for (uint64_t i = 0; i < MESSAGES && round != 3; i++) { /* once it sends nothing */
             size_t bytes = i % 10 == 3 ? sizeof data : 100;
@@ -141,51 +141,51 @@ static void open_and_close(void)
             pgas_status_t status;
             world_fill(data, i, 0, bytes);
             do {
-                status = lane->ops->am(lane, right(), &i, sizeof i, data, bytes,
-                                       world_pending(&pending));
-                lane->ops->progress(lane);
+                status =
+                    ctx->ops->am(ctx, right(), &i, sizeof i, data, bytes, world_pending(&pending));
+                ctx->ops->progress(ctx);
                 world_progress();
             } while (status == PGAS_ERR_AGAIN);
             while (status == PGAS_INPROGRESS && !pending.done) {
-                lane->ops->progress(lane);
+                ctx->ops->progress(ctx);
                 world_progress();
             }
             good = good && (status == PGAS_OK || pending.status == PGAS_OK);
         }
         uint64_t word = 77;
         pending_t pending;
-        pgas_status_t status = lane->ops->put(lane, right(), key, world.bases[right()] + 8, &word,
-                                              8, world_pending(&pending));
+        pgas_status_t status = ctx->ops->put(ctx, right(), key, world.bases[right()] + 8, &word, 8,
+                                             world_pending(&pending));
         while (status == PGAS_INPROGRESS && !pending.done) {
-            lane->ops->progress(lane);
+            ctx->ops->progress(ctx);
             world_progress();
         }
-        lane->ops->key_release(key);
+        ctx->ops->key_release(key);
         /* its flush needs the peer's progress: peers are between two such calls, or in one */
-        lane->ops->lane_close(lane);
+        ctx->ops->ctx_close(ctx);
         world_progress();
     }
     while (n_arrived < (ROUNDS - 1) * MESSAGES)
         world_progress();
     world_barrier();
     spmd_ok(good && n_bad == 0 && n_arrived == (ROUNDS - 1) * MESSAGES,
-            "a lane opened and closed %d times loses nothing", ROUNDS);
-    pgasi_tp_lane_t *lane = NULL;
-    spmd_ok(world.ops->lane_open(world.tp, 1, &lane) == PGAS_ERR_EXISTS &&
-                world.ops->lane_open(world.tp, -1, &lane) == PGAS_ERR_RANGE && !lane,
-            "a lane that is open cannot be opened again, nor one that cannot be");
+            "a context opened and closed %d times loses nothing", ROUNDS);
+    pgasi_tp_ctx_t *ctx = NULL;
+    spmd_ok(world.ops->ctx_open(world.tp, 1, &ctx) == PGAS_ERR_EXISTS &&
+                world.ops->ctx_open(world.tp, -1, &ctx) == PGAS_ERR_RANGE && !ctx,
+            "a context that is open cannot be opened again, nor one that cannot be");
     for (int i = 0; i < 2000; i++)
         world_progress();
-    spmd_is_int(n_errors, 0, "nobody took a closed lane for a dead rank");
+    spmd_is_int(n_errors, 0, "nobody took a closed context for a dead rank");
 }
 
-/* A first and only message on each lane: its connection is being made while the lane is drained,
- * with the help of peers that progress nothing but their lane 0. */
+/* A first and only message on each context: its connection is being made while the context is
+ * drained, with the help of peers that progress nothing but their context 0. */
 static void drained_together(void)
 {
     enum { N = 6, FIRST = 8 };
     static unsigned char data[N][9000];
-    pgasi_tp_lane_t *lanes[N];
+    pgasi_tp_ctx_t *ctxs[N];
     pending_t pending[N];
     bool good = true, sent[N];
     int n_left = N;
@@ -194,28 +194,28 @@ static void drained_together(void)
     for (int i = 0; i < N; i++) {
         uint64_t seed = (uint64_t)i;
         world_fill(data[i], seed, 0, sizeof data[i]);
-        good = world.ops->lane_open(world.tp, FIRST + i, &lanes[i]) == PGAS_OK && good;
-        pgas_status_t status = lanes[i]->ops->am(lanes[i], right(), &seed, sizeof seed, data[i],
-                                                 sizeof data[i], world_pending(&pending[i]));
+        good = world.ops->ctx_open(world.tp, FIRST + i, &ctxs[i]) == PGAS_OK && good;
+        pgas_status_t status = ctxs[i]->ops->am(ctxs[i], right(), &seed, sizeof seed, data[i],
+                                                sizeof data[i], world_pending(&pending[i]));
         sent[i] = status == PGAS_OK;
         good = status >= PGAS_OK && good;
     }
     while (n_left > 0) { /* for ever, if it does not work */
         n_left = 0;
         for (int i = 0; i < N; i++) {
-            n_left += lanes[i]->ops->lane_drain(lanes[i]) == PGAS_INPROGRESS;
-            lanes[i]->ops->progress(lanes[i]);
+            n_left += ctxs[i]->ops->ctx_drain(ctxs[i]) == PGAS_INPROGRESS;
+            ctxs[i]->ops->progress(ctxs[i]);
         }
-        world.lanes[0]->ops->progress(world.lanes[0]);
+        world.ctxs[0]->ops->progress(world.ctxs[0]);
     }
     for (int i = 0; i < N; i++)
         good = good && (sent[i] || (pending[i].done && pending[i].status == PGAS_OK));
-    spmd_ok(good, "%d lanes are drained at once: what was under way is complete", N);
+    spmd_ok(good, "%d contexts are drained at once: what was under way is complete", N);
     while (n_arrived < N)
         world_progress();
     world_barrier();
     for (int i = 0; i < N; i++)
-        lanes[i]->ops->lane_close(lanes[i]);
+        ctxs[i]->ops->ctx_close(ctxs[i]);
     spmd_ok(n_bad == 0 && n_arrived == N, "and has arrived");
 }
 
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
 {
     spmd_begin(&argc, &argv, MPI_THREAD_SERIALIZED);
     spmd_plan(6);
-    world_open(&(world_opts_t){ .am_fn = on_am, .error_fn = on_error, .n_lanes = WORLD_LANES_MAX });
+    world_open(&(world_opts_t){ .am_fn = on_am, .error_fn = on_error, .n_ctxs = WORLD_CTXS_MAX });
     spmd_diag("%s", world.attr.detail);
     threads_at_once();
     drained_together();

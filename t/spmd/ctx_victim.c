@@ -1,5 +1,5 @@
-/* A thread whose lane cannot be opened, for lane.t: rank 0 fills /dev/shm, then a thread of each
- * rank tries, and after rank 0 has made room again the same thread tries once more. Each rank
+/* A thread whose context cannot be opened, for context.t: rank 0 fills /dev/shm, then a thread of
+ * each rank tries, and after rank 0 has made room again the same thread tries once more. Each rank
  * prints one line of statuses. */
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "pgas/pgas.h"
 
 #define N_TRIES 100
-#define ROOM    (1 << 20) /* less than a lane takes; other users of /dev/shm keep it */
+#define ROOM    (1 << 20) /* less than a context takes; other users of /dev/shm keep it */
 
 static pgas_handler_t seen;
 static pthread_barrier_t phase;
@@ -68,8 +68,8 @@ static void *other_thread(void *arg)
 int main(int argc, char **argv)
 {
     pthread_t thread;
-    const char *path = argc > 1 ? argv[1] : "/dev/shm/lane-victim";
-    pgas_handler_register("lane.seen", on_seen, NULL, &seen);
+    const char *path = argc > 1 ? argv[1] : "/dev/shm/ctx-victim";
+    pgas_handler_register("context.seen", on_seen, NULL, &seen);
     if (pgas_init(NULL, NULL) != PGAS_OK || pgas_alloc(sizeof(uint64_t), &word) != PGAS_OK)
         return 1;
     word = pgas_gptr_make(1 - pgas_rank(), pgas_gptr_offset(word));
