@@ -5,7 +5,7 @@
  * belongs to whoever has the inbox lock: handlers, and threads of the rank that are serving, who
  * need no message.
  *
- * As for other locks (call/lock.c), a thread waits for one at a time, so its slot names the place
+ * As for other locks (object/lock.c), a thread waits for one at a time, so its slot names the place
  * where the answer goes, and a number tells answers to this request from late ones. Every request
  * is answered once; one that is taken back after a time-out with that, unless the lock was on its
  * way. A request of a rank that died is ignored, whenever it comes. */
@@ -21,7 +21,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "call/outbox.h"
+#include "msg/outbox.h"
 #include "call/progress.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"

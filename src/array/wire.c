@@ -17,7 +17,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/handler.h"
-#include "call/outbox.h"
+#include "msg/outbox.h"
 #include "call/progress.h"
 #include "mem/segment.h"
 

@@ -6,7 +6,7 @@
  * handlers, and for what goes through the shared context, it is a block of its own that is copied;
  * threads that are not attached send such blocks. A thread builds one call at a time, and nothing
  * else goes from its context to that destination meanwhile. */
-#include "call/out.h"
+#include "msg/out.h"
 
 #include <stdlib.h>
 #include <string.h>

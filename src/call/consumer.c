@@ -9,7 +9,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/consumer.h"
-#include "call/inbox.h"
+#include "msg/inbox.h"
 #include "mem/thread.h"
 #include "pgas/call.h"
 

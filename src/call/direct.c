@@ -3,7 +3,7 @@
  * own, if that can be done at once. On the node this takes no lock; calls of 8 bytes
  * (include/pgas/call.h) and streams of equal ones rarely even store the tail. Whatever is not
  * plain, errors too, takes the long way through outbox.c. */
-#include "call/out.h"
+#include "msg/out.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "boot/boot.h"
-#include "call/parcel.h"
+#include "bulk/parcel.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/thread.h"

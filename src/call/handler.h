@@ -3,7 +3,7 @@
 #define PGASI_HANDLER_H
 
 #include <stdbool.h>
-#include "call/record.h"
+#include "msg/record.h"
 #include "pgas/call.h"
 
 typedef struct {

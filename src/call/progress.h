@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "call/inbox.h"
-#include "call/outbox.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
 #include "pgas/status.h"
 
 /** What every wait calls: one round for the calling thread. */

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "call/handler.h"
-#include "call/record.h"
+#include "msg/record.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 

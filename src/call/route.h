@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "call/outbox.h"
+#include "msg/outbox.h"
 
 typedef struct {
     int hops; /* at most: the dimensions, 1 .. 3 */

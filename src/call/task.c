@@ -16,7 +16,7 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "call/outbox.h"
+#include "msg/outbox.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 

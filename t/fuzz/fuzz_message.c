@@ -11,8 +11,8 @@
 #include "t/unit/lone.c"
 #include "base/log.h"
 #include "call/handler.h"
-#include "call/outbox.h"
-#include "call/parcel.h"
+#include "msg/outbox.h"
+#include "bulk/parcel.h"
 #include "mem/thread.h"
 
 #define SEGMENT 4096

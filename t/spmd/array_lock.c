@@ -12,7 +12,7 @@
  *   source: pgas/array.h, locks
  */
 #include <pthread.h>
-#include "call/outbox.h"
+#include "msg/outbox.h"
 #include "pgas/array.h"
 #include "t/spmd/job.h"
 

@@ -15,9 +15,9 @@
 #include "base/param.h"
 #include "base/rng.h"
 #include "boot/boot.h"
-#include "call/bcast.h"
-#include "call/inbox.h"
-#include "call/tree.h"
+#include "bcast/bcast.h"
+#include "msg/inbox.h"
+#include "bcast/tree.h"
 #include "t/spmd/job.h"
 
 #define N_AT_ONCE 300

@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include "base/param.h"
 #include "base/rng.h"
-#include "call/bcast.h"
+#include "bcast/bcast.h"
 #include "t/spmd/job.h"
 
 #define LARGE    ((size_t)3 << 19)

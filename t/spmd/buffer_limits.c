@@ -10,10 +10,10 @@
  */
 #include "base/checks.h"
 #include "base/param.h"
-#include "call/inbox.h"
-#include "call/outbox.h"
-#include "call/parcel.h"
-#include "call/record.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
+#include "bulk/parcel.h"
+#include "msg/record.h"
 #include "t/spmd/job.h"
 
 #define LIMIT      ((size_t)256 << 10)

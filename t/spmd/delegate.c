@@ -11,7 +11,7 @@
  */
 #include <pthread.h>
 #include "base/param.h"
-#include "call/delegate.h"
+#include "object/delegate.h"
 #include "t/spmd/job.h"
 
 #define N_ROUNDS  100

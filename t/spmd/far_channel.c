@@ -19,17 +19,17 @@
  *   env:    PGAS_FAR_CALLS=put PGAS_SERVICE_THREADS=0 PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=1K |
  *   env:    PGAS_FAR_CHUNK_MEMORY=0
  *   log:    tells nonsense of a channel
- *   source: pgas/call.h, src/call/far_channel.h; seeded model test
+ *   source: pgas/call.h, src/msg/far_channel.h; seeded model test
  */
 #include <pthread.h>
 #include <sched.h>
 #include "base/param.h"
 #include "base/rng.h"
-#include "call/far_channel.h"
+#include "msg/far_channel.h"
 #include "call/handler.h"
-#include "call/inbox.h"
-#include "call/outbox.h"
-#include "call/record.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
+#include "msg/record.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"

@@ -8,11 +8,11 @@
  *   env:    PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=64K | PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=16K
  *   env:    PGAS_SERVICE_THREADS=2 |
  *   env:    PGAS_FAR_CALLS=message PGAS_FAR_QUEUE=64K PGAS_FAULT=delay=5,reorder=4,again=3
- *   source: pgas/call.h, src/call/far.c
+ *   source: pgas/call.h, src/msg/far.c
  */
 #include <sched.h>
 #include "base/param.h"
-#include "call/outbox.h"
+#include "msg/outbox.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
 

@@ -14,9 +14,9 @@
  */
 #include <pthread.h>
 #include "base/rng.h"
-#include "call/inbox.h"
-#include "call/outbox.h"
-#include "call/record.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
+#include "msg/record.h"
 #include "t/spmd/job.h"
 
 #define N_CALLS   600

@@ -11,7 +11,7 @@
 #include "config.h"
 
 #include "base/param.h"
-#include "call/account.h"
+#include "init/account.h"
 #include "t/spmd/job.h"
 
 static char *text;

@@ -5,7 +5,7 @@
  *   nodes:  0 1
  *   tls:    posix
  *   env:    PGAS_CHUNK_SIZE=4K PGAS_CALL_MAX=3000 PGAS_CHUNKS=8 PGAS_LANES=4
- *   source: include/pgas/thread.h, src/call/inbox.c
+ *   source: include/pgas/thread.h, src/msg/inbox.c
  */
 #include <pthread.h>
 #include <sched.h>

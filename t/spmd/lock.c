@@ -10,7 +10,7 @@
  *   source: pgas/lock.h
  */
 #include <pthread.h>
-#include "call/lock.h"
+#include "object/lock.h"
 #include "t/spmd/job.h"
 
 #define N_ROUNDS  60

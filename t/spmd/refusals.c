@@ -10,7 +10,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/handler.h"
-#include "call/outbox.h"
+#include "msg/outbox.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
 #include "pgas/graph.h"

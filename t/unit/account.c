@@ -2,11 +2,11 @@
  * follow the parameters
  *       that they name, and PGAS_MEMORY_LIMIT refuses what exceeds it by one byte, whatever was
  *       started before
- * source: src/call/account.h; public headers */
+ * source: src/init/account.h; public headers */
 #include <fcntl.h>
 #include "base/log.h"
 #include "base/param.h"
-#include "call/account.h"
+#include "init/account.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
 

@@ -10,7 +10,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "call/inbox.h"
+#include "msg/inbox.h"
 
 #define RANKS_MAX 64
 

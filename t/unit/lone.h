@@ -9,7 +9,7 @@
 #define T_UNIT_LONE_H
 
 #include <stdint.h>
-#include "call/inbox.h"
+#include "msg/inbox.h"
 #include "pgas/pgas.h"
 
 /** As pgas_init on a node of n_ranks, of which we are rank 0. */

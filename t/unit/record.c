@@ -2,7 +2,7 @@
  * it, runs of calls under
  *       one header included; what is cut short, has no mark or names nobody is dropped and counted,
  *       and stops nothing else
- * source: src/call/record.h, src/call/handler.h; seeded model test */
+ * source: src/msg/record.h, src/call/handler.h; seeded model test */
 #include <fcntl.h>
 #include "base/log.h"
 #include "base/rng.h"

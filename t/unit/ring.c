@@ -3,15 +3,15 @@
  *       naive writer puts there is what the library runs, over many laps, with the reader far
  *       behind or at once
  * needs: tsan-ok
- * source: src/call/inbox.h, record.h; the other rank is a thread with code of its own; seeded model
+ * source: src/msg/inbox.h, record.h; the other rank is a thread with code of its own; seeded model
  * test */
 #include <pthread.h>
 #include <sched.h>
 #include "base/checks.h"
 #include "base/rng.h"
-#include "call/inbox.h"
-#include "call/outbox.h"
-#include "call/record.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
+#include "msg/record.h"
 #include "mem/ctx.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"

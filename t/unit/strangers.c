@@ -8,17 +8,17 @@
  * log: a block of rank
  * log: releases a lock
  * log: does not exist here
- * source: src/call/bcast.h, src/call/record.h; random messages, half of them nearly right
+ * source: src/bcast/bcast.h, src/msg/record.h; random messages, half of them nearly right
  */
 #include <sched.h>
 #include <unistd.h>
 #include "base/log.h"
 #include "base/rng.h"
 #include "boot/boot.h"
-#include "call/bcast.h"
+#include "bcast/bcast.h"
 #include "call/handler.h"
-#include "call/inbox.h"
-#include "call/outbox.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
 #include "call/task.h"
 #include "mem/thread.h"
 #include "t/tap.h"

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include "base/rng.h"
 #include "call/handler.h"
-#include "call/inbox.h"
+#include "msg/inbox.h"
 #include "call/notify.h"
 #include "call/progress.h"
 #include "call/sync.h"

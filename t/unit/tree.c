@@ -2,12 +2,12 @@
  * sends more than ceil(log2 N)
  *       times, who is not the root once less; as many levels; messages cross nodes no more often
  *       than there are further nodes where sizes are powers of two
- * source: src/call/tree.h; a plain model that follows every message
+ * source: src/bcast/tree.h; a plain model that follows every message
  */
 #include <stdlib.h>
 #include <string.h>
 #include "base/rng.h"
-#include "call/tree.h"
+#include "bcast/tree.h"
 #include "t/tap.h"
 
 #define N_MAX 200

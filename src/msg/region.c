@@ -3,7 +3,7 @@
  * Asked for a few times per channel, so a bitmap that is searched is enough. All of it is touched
  * while messages are handled, which one thread does at a time. What a note says is checked against
  * what was granted: it may come from a rank that is out of its mind. */
-#include "call/region.h"
+#include "msg/region.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "call/far_channel.h"
+#include "msg/far_channel.h"
 #include "call/handler.h"
-#include "call/inbox.h"
-#include "call/outbox.h"
-#include "call/record.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
+#include "msg/record.h"
 #include "mem/ctx.h"
 #include "mem/segment.h"
 

@@ -5,7 +5,7 @@
  * When a peer is full, closed batches wait in order for progress to send them; a caller waits for
  * them with progress, a handler, which must not wait, goes on gathering behind them. A call by
  * itself that nothing is before is written straight into the channel, or into one message. */
-#include "call/out.h"
+#include "msg/out.h"
 
 #include "base/clock.h"
 #include "boot/boot.h"

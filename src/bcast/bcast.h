@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "call/tree.h"
+#include "bcast/tree.h"
 #include "pgas/broadcast.h"
 #include "pgas/status.h"
 

@@ -1,5 +1,5 @@
 /* Names of things of this rank: see named.h. */
-#include "call/named.h"
+#include "object/named.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * what channel.c does on the node, or two puts a record or batch, from the buffer in which it was
  * gathered. The header's put may find no room when the arguments have left: it is owed then, and
  * paid before anything else goes there. */
-#include "call/far_channel.h"
+#include "msg/far_channel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "call/out.h"
+#include "msg/out.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 

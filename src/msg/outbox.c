@@ -6,8 +6,8 @@
  * receiver's ring; gathered calls into a buffer that is copied into the ring in one go, or sent by
  * the transport as one active message. Nothing is allocated unless a peer is full or the first use
  * makes it necessary. */
-#include "call/out.h"
-#include "call/region.h"
+#include "msg/out.h"
+#include "msg/region.h"
 
 #include <stdlib.h>
 

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "call/region.h"
+#include "msg/region.h"
 
 /** Whether PGAS_FAR_CALLS wants channels to ranks of this host, or of others. */
 bool pgasi_far_wants_channels(bool same_host);

@@ -5,7 +5,7 @@
  * list's mark free, takes the whole list, oldest first, and sends it in as few calls as
  * PGAS_CALL_MAX allows; the others wait. Lists are chosen by a hash of the object's name, so
  * objects seldom wait for each other. */
-#include "call/delegate.h"
+#include "object/delegate.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "call/named.h"
-#include "call/outbox.h"
+#include "object/named.h"
+#include "msg/outbox.h"
 #include "call/progress.h"
 #include "call/sync.h"
 #include "mem/thread.h"

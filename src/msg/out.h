@@ -13,9 +13,9 @@
 #include "base/checks.h"
 #include "base/param.h"
 #include "call/handler.h"
-#include "call/inbox.h"
-#include "call/outbox.h"
-#include "call/record.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
+#include "msg/record.h"
 
 /** A batch being gathered, or a message being sent. */
 typedef struct buffer {

@@ -8,7 +8,7 @@
  * atomically, so that an acknowledgement, the death of a child and a message that cannot be sent
  * may come together, on different threads: one of them counts. Broadcasts that nobody waits for are
  * acknowledged now and then, which bounds what ranks on the way must queue. */
-#include "call/bcast.h"
+#include "bcast/bcast.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,13 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "call/inbox.h"
+#include "msg/inbox.h"
 #include "call/notify.h"
-#include "call/outbox.h"
+#include "msg/outbox.h"
 #include "call/progress.h"
 #include "call/sync.h"
 #include "call/task.h"
-#include "call/tree.h"
+#include "bcast/tree.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
 

@@ -5,7 +5,7 @@
  * taken only when none was free for a while: few chunks stay in caches. The tail always moves
  * before a record shows, so that quiescence never sees more consumed than sent. Programs may set
  * channels up ahead, and take them down. */
-#include "call/out.h"
+#include "msg/out.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "call/handler.h"
-#include "call/owner.h"
+#include "object/owner.h"
 #include "call/sync.h"
 #include "mem/rma.h"
 

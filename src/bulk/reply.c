@@ -10,9 +10,9 @@
 
 #include "base/checks.h"
 #include "boot/boot.h"
-#include "call/outbox.h"
-#include "call/parcel.h"
-#include "call/record.h"
+#include "msg/outbox.h"
+#include "bulk/parcel.h"
+#include "msg/record.h"
 #include "call/sync.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"

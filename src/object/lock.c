@@ -5,7 +5,7 @@
  * lock, or with why not; one that is taken back after a time-out with that, unless the lock was on
  * its way. So a thread that no longer waits has the lock or has not, and the owner agrees. A
  * request of a rank that died is ignored, whenever it comes. */
-#include "call/lock.h"
+#include "object/lock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "call/named.h"
-#include "call/outbox.h"
+#include "object/named.h"
+#include "msg/outbox.h"
 #include "call/progress.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"

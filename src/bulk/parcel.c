@@ -6,7 +6,7 @@
  * alternate. Ports receive at the same time: the list of parcels has a lock, and the thread that
  * adds a piece has the parcel to itself. Nothing in a parcel is believed before check_head has seen
  * it. */
-#include "call/parcel.h"
+#include "bulk/parcel.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@
 #include "boot/boot.h"
 #include "boot/wait.h"
 #include "call/handler.h"
-#include "call/inbox.h"
-#include "call/outbox.h"
-#include "call/record.h"
+#include "msg/inbox.h"
+#include "msg/outbox.h"
+#include "msg/record.h"
 #include "call/sync.h"
 #include "call/task.h"
 

@@ -4,7 +4,7 @@
  * ever used, a single call moves one cache line, a published batch is walked without looking at
  * marks. Chunks live in sparse memory: one that was never used costs nothing. Each port has a lock
  * of its own, so that what is for a thread waits for nobody else. */
-#include "call/inbox.h"
+#include "msg/inbox.h"
 
 #include <sched.h>
 #include <stddef.h>
@@ -16,12 +16,12 @@
 #include "base/param.h"
 #include "boot/boot.h"
 #include "boot/wait.h"
-#include "call/far_channel.h"
+#include "msg/far_channel.h"
 #include "call/handler.h"
-#include "call/outbox.h"
+#include "msg/outbox.h"
 #include "call/progress.h"
-#include "call/record.h"
-#include "call/region.h"
+#include "msg/record.h"
+#include "msg/region.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
 

@@ -5,7 +5,7 @@
  * spare buffer, which is used up only if the transport keeps it. What arrives for any thread of the
  * rank runs at once, where it lies if it is aligned; what is for a port of its own is kept in order
  * until that is drained. */
-#include "call/out.h"
+#include "msg/out.h"
 
 #include <stdlib.h>
 #include <string.h>

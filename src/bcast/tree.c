@@ -1,6 +1,6 @@
 /* The tree that broadcasts travel along: see tree.h. Each question is a few loads, for any number
  * of ranks. */
-#include "call/tree.h"
+#include "bcast/tree.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
