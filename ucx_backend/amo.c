@@ -105,56 +105,6 @@ static pgas_status_t bound_posts(pgasi_ucx_ep_t *ep)
     return PGAS_OK;
 }
 
-static bool is_sane(pgasi_amo_t op, size_t bytes, uint64_t remote_addr, const void *result)
-{
-    return (unsigned)op < PGASI_ARRAY_LENGTH(ucp_op) && (bytes == 4 || bytes == 8) &&
-           remote_addr % bytes == 0 && (result || op < PGASI_AMO_SWAP);
-}
-
-#define APPLY(type)                                                                         \
-    static inline void apply_##type(type *word, pgasi_amo_t op, type operand, type compare, \
-                                    void *result)                                           \
-    {                                                                                       \
-        type old = compare;                                                                 \
-        switch (op) {                                                                       \
-        case PGASI_AMO_ADD:                                                                 \
-            old = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                      \
-            break;                                                                          \
-        case PGASI_AMO_AND:                                                                 \
-            old = __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                      \
-            break;                                                                          \
-        case PGASI_AMO_OR:                                                                  \
-            old = __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                       \
-            break;                                                                          \
-        case PGASI_AMO_XOR:                                                                 \
-            old = __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                      \
-            break;                                                                          \
-        case PGASI_AMO_SWAP:                                                                \
-            old = __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                     \
-            break;                                                                          \
-        case PGASI_AMO_CSWAP: /* leaves the word's value in old when it differs */          \
-            __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST,       \
-                                        __ATOMIC_SEQ_CST);                                  \
-            break;                                                                          \
-        }                                                                                   \
-        if (result) {                                                                       \
-            memcpy(result, &old, sizeof(old));                                              \
-        }                                                                                   \
-    }
-APPLY(uint32_t)
-APPLY(uint64_t)
-#undef APPLY
-
-static pgas_status_t amo_mapped(void *word, pgasi_amo_t op, size_t bytes, uint64_t operand,
-                                uint64_t compare, void *result)
-{
-    if (bytes == 8)
-        apply_uint64_t(word, op, operand, compare, result);
-    else
-        apply_uint32_t(word, op, (uint32_t)operand, (uint32_t)compare, result);
-    return PGAS_OK;
-}
-
 static pgas_status_t amo_remote(pgasi_ucx_ctx_t *ctx, pgasi_ucx_key_t *key, uint64_t remote_addr,
                                 pgasi_amo_t op, size_t bytes, uint64_t operand, uint64_t compare,
                                 void *result, pgasi_tp_comp_t *comp)
@@ -210,13 +160,14 @@ pgas_status_t pgasi_ucx_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp
     pgas_status_t status = pgasi_ucx_check(ctx, key, peer, remote_addr, bytes);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    if (PGAS_UNLIKELY(!is_sane(op, bytes, remote_addr, result)))
+    if (PGAS_UNLIKELY(!pgasi_amo_is_valid(op, bytes, remote_addr, result)))
         return PGAS_ERR_INVALID;
     if (key->mapped) {
         if (pgasi_ucx_must_wait(ctx))
             return PGAS_ERR_AGAIN;
-        return amo_mapped((char *)key->mapped + (remote_addr - key->base), op, bytes, operand,
-                          compare, result);
+        void *word = (char *)key->mapped + (remote_addr - key->base);
+        pgasi_amo_store(result, bytes, pgasi_amo_apply(word, op, bytes, operand, compare));
+        return PGAS_OK;
     }
     return amo_remote(ctx, key, remote_addr, op, bytes, operand, compare, result, comp);
 }

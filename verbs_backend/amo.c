@@ -11,38 +11,6 @@ uint64_t pgasi_verbs_answer_check(uint64_t result, uint32_t number, bool refused
     return pgasi_hash_combine(pgasi_hash_u64(result + 1), (uint64_t)number << 1 | refused) | 1;
 }
 
-#define APPLY(type)                                                                       \
-    static type apply_##type(type *word, pgasi_amo_t op, type operand, type compare)      \
-    {                                                                                     \
-        switch (op) {                                                                     \
-        case PGASI_AMO_ADD:                                                               \
-            return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                   \
-        case PGASI_AMO_AND:                                                               \
-            return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                   \
-        case PGASI_AMO_OR:                                                                \
-            return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                    \
-        case PGASI_AMO_XOR:                                                               \
-            return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                   \
-        case PGASI_AMO_SWAP:                                                              \
-            return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                  \
-        case PGASI_AMO_CSWAP: /* compare becomes the word's value when it differs */      \
-            __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST, \
-                                        __ATOMIC_SEQ_CST);                                \
-            return compare;                                                               \
-        }                                                                                 \
-        return 0;                                                                         \
-    }
-APPLY(uint32_t)
-APPLY(uint64_t)
-#undef APPLY
-
-uint64_t pgasi_verbs_apply(void *word, pgasi_amo_t op, size_t bytes, uint64_t operand,
-                           uint64_t compare)
-{
-    return bytes == 4 ? apply_uint32_t(word, op, (uint32_t)operand, (uint32_t)compare)
-                      : apply_uint64_t(word, op, operand, compare);
-}
-
 pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
 {
     bool fetches = todo->u.amo.result != NULL;
@@ -130,8 +98,7 @@ pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *
     pgas_status_t status = pgasi_verbs_check(ctx, key, peer, remote_addr, bytes, &ep);
     if (PGAS_UNLIKELY(status != PGAS_OK))
         return status;
-    if ((bytes != 4 && bytes != 8) || remote_addr % bytes != 0 || (unsigned)op > PGASI_AMO_CSWAP ||
-        (!result && op >= PGASI_AMO_SWAP))
+    if (!pgasi_amo_is_valid(op, bytes, remote_addr, result))
         return PGAS_ERR_INVALID;
     bool by_nic = key->nic_atomics && bytes == 8 && (op == PGASI_AMO_ADD || op == PGASI_AMO_CSWAP);
     pgasi_verbs_todo_t todo = { .kind = by_nic ? PGASI_VERBS_TODO_AMO : PGASI_VERBS_TODO_QUESTION,

@@ -222,8 +222,8 @@ static void on_atomic(pgasi_verbs_ctx_t *ctx, inbound_t *inbound,
     bool good =
         question.addr % bytes == 0 && pgasi_verbs_mem_has(tp, question.mem, question.addr, bytes);
     if (good) {
-        answer.result = pgasi_verbs_apply((void *)(uintptr_t)question.addr, (pgasi_amo_t)prefix->op,
-                                          bytes, question.operand, question.compare);
+        answer.result = pgasi_amo_apply((void *)(uintptr_t)question.addr, (pgasi_amo_t)prefix->op,
+                                        bytes, question.operand, question.compare);
     }
     pthread_mutex_unlock(&tp->lock);
     answer.check = pgasi_verbs_answer_check(answer.result, prefix->bytes, !good);

@@ -148,12 +148,9 @@ void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_sta
         return;
     case PGASI_VERBS_TODO_AMO:
     case PGASI_VERBS_TODO_QUESTION:
-        if (status == PGAS_OK && todo->u.amo.result) {
-            uint64_t old = __atomic_load_n(&ctx->slots[todo->slot].result, __ATOMIC_RELAXED);
-            uint32_t old_32 = (uint32_t)old;
-            memcpy(todo->u.amo.result, todo->bytes == 4 ? (void *)&old_32 : (void *)&old,
-                   todo->bytes);
-        }
+        if (status == PGAS_OK)
+            pgasi_amo_store(todo->u.amo.result, todo->bytes,
+                            __atomic_load_n(&ctx->slots[todo->slot].result, __ATOMIC_RELAXED));
         if (todo->slot != 0)
             pgasi_verbs_slot_give(ctx, todo->slot);
         break;

@@ -486,9 +486,6 @@ pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, 
 /** Refuse an operation through a key before anything is done; gives the endpoint. */
 pgas_status_t pgasi_verbs_check(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_key_t *key, int peer,
                                 uint64_t remote_addr, size_t bytes, pgasi_verbs_ep_t **ep_p);
-/** Carry out an atomic operation on a word of ours; returns the old value. @param bytes 4 or 8 */
-uint64_t pgasi_verbs_apply(void *word, pgasi_amo_t op, size_t bytes, uint64_t operand,
-                           uint64_t compare);
 /** Answers that have come. @return how many */
 int pgasi_verbs_take_answers(pgasi_verbs_ep_t *ep);
 

@@ -161,48 +161,6 @@ static inline void *reach(pgas_gptr_t ptr, size_t bytes)
                                                                              : NULL;
 }
 
-static uint64_t amo_apply_64(uint64_t *word, pgasi_amo_t op, uint64_t operand, uint64_t compare)
-{
-    switch (op) {
-    case PGASI_AMO_ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_AND:
-        return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_XOR:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_SWAP:
-        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_CSWAP:
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST);
-        return compare;
-    }
-    return 0;
-}
-
-static uint32_t amo_apply_32(uint32_t *word, pgasi_amo_t op, uint32_t operand, uint32_t compare)
-{
-    switch (op) {
-    case PGASI_AMO_ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_AND:
-        return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_XOR:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_SWAP:
-        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
-    case PGASI_AMO_CSWAP:
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST);
-        return compare;
-    }
-    return 0;
-}
-
 void pgasi_rma_apply(const pgasi_rma_t *rma, void *address)
 {
     switch (rma->kind) {
@@ -213,16 +171,8 @@ void pgasi_rma_apply(const pgasi_rma_t *rma, void *address)
         memmove(rma->buffer, address, rma->bytes);
         break;
     case PGASI_RMA_AMO:
-        if (rma->bytes == 4) {
-            uint32_t old =
-                amo_apply_32(address, rma->op, (uint32_t)rma->operand, (uint32_t)rma->compare);
-            if (rma->buffer)
-                memcpy(rma->buffer, &old, sizeof old);
-        } else {
-            uint64_t old = amo_apply_64(address, rma->op, rma->operand, rma->compare);
-            if (rma->buffer)
-                memcpy(rma->buffer, &old, sizeof old);
-        }
+        pgasi_amo_store(rma->buffer, rma->bytes,
+                        pgasi_amo_apply(address, rma->op, rma->bytes, rma->operand, rma->compare));
         break;
     }
 }
@@ -392,7 +342,7 @@ FAR_TYPED(64)
         uint##BITS##_t *there = reach(word, sizeof operand);                                     \
         if (there && op <= PGAS_AMO_CSWAP && (old_p || op < PGAS_AMO_SWAP) &&                    \
             pgas_gptr_offset(word) % sizeof operand == 0) {                                      \
-            operand = amo_apply_##BITS(there, (pgasi_amo_t)op, operand, compare);                \
+            operand = pgasi_amo_apply_##BITS(there, (pgasi_amo_t)op, operand, compare);          \
             if (old_p)                                                                           \
                 *old_p = operand;                                                                \
             return PGAS_OK;                                                                      \

@@ -311,38 +311,6 @@ static pgas_status_t loop_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key
     return status;
 }
 
-#define APPLY(type)                                                                                \
-    static void apply_##type(type *word, pgasi_amo_t op, type operand, type compare, void *result) \
-    {                                                                                              \
-        type old = compare;                                                                        \
-        switch (op) {                                                                              \
-        case PGASI_AMO_ADD:                                                                        \
-            old = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                             \
-            break;                                                                                 \
-        case PGASI_AMO_AND:                                                                        \
-            old = __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                             \
-            break;                                                                                 \
-        case PGASI_AMO_OR:                                                                         \
-            old = __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                              \
-            break;                                                                                 \
-        case PGASI_AMO_XOR:                                                                        \
-            old = __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                             \
-            break;                                                                                 \
-        case PGASI_AMO_SWAP:                                                                       \
-            old = __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                            \
-            break;                                                                                 \
-        case PGASI_AMO_CSWAP: /* old becomes the word's value when it differs */                   \
-            __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST,              \
-                                        __ATOMIC_SEQ_CST);                                         \
-            break;                                                                                 \
-        }                                                                                          \
-        if (result)                                                                                \
-            memcpy(result, &old, sizeof(old));                                                     \
-    }
-APPLY(uint32_t)
-APPLY(uint64_t)
-#undef APPLY
-
 static pgas_status_t loop_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
                               uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
                               uint64_t compare, void *result, pgasi_tp_comp_t *comp)
@@ -352,13 +320,9 @@ static pgas_status_t loop_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key
     (void)comp;
     if (status != PGAS_OK)
         return status;
-    if ((bytes != 4 && bytes != 8) || remote_addr % bytes != 0 || (unsigned)op > PGASI_AMO_CSWAP ||
-        (!result && op >= PGASI_AMO_SWAP))
+    if (!pgasi_amo_is_valid(op, bytes, remote_addr, result))
         return PGAS_ERR_INVALID;
-    if (bytes == 4)
-        apply_uint32_t(word, op, (uint32_t)operand, (uint32_t)compare, result);
-    else
-        apply_uint64_t(word, op, operand, compare, result);
+    pgasi_amo_store(result, bytes, pgasi_amo_apply(word, op, bytes, operand, compare));
     return PGAS_OK;
 }
 

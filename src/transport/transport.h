@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "pgas/status.h"
 
 typedef struct pgasi_tp pgasi_tp_t;
@@ -48,6 +49,64 @@ typedef enum {
     PGASI_AMO_SWAP,
     PGASI_AMO_CSWAP
 } pgasi_amo_t;
+
+/** Whether the arguments of an atomic operation are valid: 4 or 8 bytes, aligned, a known operator;
+ *  SWAP and CSWAP need a result. */
+static inline bool pgasi_amo_is_valid(pgasi_amo_t op, size_t bytes, uint64_t addr,
+                                      const void *result)
+{
+    return (unsigned)op <= PGASI_AMO_CSWAP && (bytes == 4 || bytes == 8) && addr % bytes == 0 &&
+           (result || op < PGASI_AMO_SWAP);
+}
+
+/* __atomic_compare_exchange_n leaves the word's value in compare if the two differ. */
+#define PGASI_AMO_APPLY(bits)                                                                 \
+    static inline uint##bits##_t pgasi_amo_apply_##bits(uint##bits##_t *word, pgasi_amo_t op, \
+                                                        uint##bits##_t operand,               \
+                                                        uint##bits##_t compare)               \
+    {                                                                                         \
+        switch (op) {                                                                         \
+        case PGASI_AMO_ADD:                                                                   \
+            return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);                       \
+        case PGASI_AMO_AND:                                                                   \
+            return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);                       \
+        case PGASI_AMO_OR:                                                                    \
+            return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);                        \
+        case PGASI_AMO_XOR:                                                                   \
+            return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);                       \
+        case PGASI_AMO_SWAP:                                                                  \
+            return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);                      \
+        case PGASI_AMO_CSWAP:                                                                 \
+            __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,     \
+                                        __ATOMIC_SEQ_CST);                                    \
+            return compare;                                                                   \
+        }                                                                                     \
+        return 0;                                                                             \
+    }
+PGASI_AMO_APPLY(32)
+PGASI_AMO_APPLY(64)
+#undef PGASI_AMO_APPLY
+
+/** Stores the old value of a word of 4 or 8 bytes as the result of an operation.
+ *  @param result  NULL: nobody wants it */
+static inline void pgasi_amo_store(void *result, size_t bytes, uint64_t old)
+{
+    uint32_t old_32 = (uint32_t)old;
+    if (result && bytes == 4)
+        memcpy(result, &old_32, 4);
+    else if (result)
+        memcpy(result, &old, 8);
+}
+
+/** Applies an operation to a word of 4 or 8 bytes by an instruction of this CPU.
+ *  @return the old value */
+static inline uint64_t pgasi_amo_apply(void *word, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                                       uint64_t compare)
+{
+    if (bytes == 4)
+        return pgasi_amo_apply_32((uint32_t *)word, op, (uint32_t)operand, (uint32_t)compare);
+    return pgasi_amo_apply_64((uint64_t *)word, op, operand, compare);
+}
 
 #define PGASI_TP_ALL_PEERS     (-1)
 #define PGASI_TP_AM_HEADER_MAX 32
