@@ -62,7 +62,7 @@ typedef struct {
     /* the tail in the peer's chunk, or before it in the same block; up to where inline calls may
      * go */
     char *pos, *end;
-    uint64_t lap; /* the bit of a header that shows a record in this lap */
+    uint64_t phase; /* the bit of a header that shows a record in this phase */
     const uint32_t *sleepers;
     /* short calls since the thread last made progress: 0, 1, more; with more the tail is not
      * exact */
@@ -73,7 +73,7 @@ typedef struct {
 typedef struct {
     uint64_t epoch;             /* 0 in handlers, which have another way */
     pgas_call_window_t *window; /* by rank */
-    uint64_t header;            /* of a call of 8 bytes of this thread, but for lap and handler */
+    uint64_t header;            /* of a call of 8 bytes of this thread, but for phase and handler */
     pgas_call_window_t *used;   /* the last window in which recent is not 0 */
     /* whose aggregators may be used: of PGAS_CALL_CONTEXT(the thread's slot), or of
      * PGAS_CALL_HANDLERS in handlers; 0: nobody's */
@@ -83,8 +83,8 @@ typedef struct {
 #define PGAS_CALL_HANDLERS      (UINT64_C(0xFFFFFF) << 40)
 #define PGAS_CALL_NOBODY        (UINT64_C(1) << 63)
 PGAS_API extern __thread pgas_call_path_t pgas_call_path __attribute__((tls_model("initial-exec")));
-#define PGAS_CALL_LAP_EVEN (UINT64_C(1) << 63)
-#define PGAS_CALL_LAP_ODD  (UINT64_C(1) << 53)
+#define PGAS_CALL_PHASE_EVEN (UINT64_C(1) << 63)
+#define PGAS_CALL_PHASE_ODD  (UINT64_C(1) << 53)
 PGAS_API void pgas_call_wake(int rank);
 /* the lines of a block but its first, none of which holds anything yet */
 PGAS_API void pgas_call_fetch(char *pos);
@@ -98,7 +98,7 @@ PGAS_API pgas_status_t pgas_call_try_far(int rank, pgas_handler_t handler, const
  * the caller is about to set. */
 #define PGAS_CALL_BLOCK       256
 #define PGAS_CALL_ROOM(bytes) (((size_t)(bytes) + 8 + 15) & ~(size_t)15)
-PGAS_INLINE char *pgas_call_tail(char *pos, uint64_t lap, uint64_t usual, size_t usual_room)
+PGAS_INLINE char *pgas_call_tail(char *pos, uint64_t phase, uint64_t usual, size_t usual_room)
 {
     if ((uintptr_t)pos % 64 == 0)
         return pos;
@@ -106,7 +106,7 @@ PGAS_INLINE char *pgas_call_tail(char *pos, uint64_t lap, uint64_t usual, size_t
         uint64_t header;
         while ((header = __atomic_load_n((uint64_t *)(void *)pos, __ATOMIC_RELAXED)) == usual)
             pos += usual_room; /* foretold, so that loads overlap */
-        if ((header & (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)) != lap)
+        if ((header & (PGAS_CALL_PHASE_EVEN | PGAS_CALL_PHASE_ODD)) != phase)
             return pos;
         pos += PGAS_CALL_ROOM(header >> 16 & 0xFFFFFF);
     }
@@ -126,9 +126,9 @@ PGAS_INLINE bool pgas_call_inline(int rank, pgas_handler_t handler, uint64_t wor
         return false;
     pgas_call_window_t *w = &pgas_call_path.window[rank];
     char *pos = w->pos;
-    uint64_t lap = w->lap, recent = w->recent, header = pgas_call_path.header | lap | handler;
+    uint64_t phase = w->phase, recent = w->recent, header = pgas_call_path.header | phase | handler;
     if (recent > 1)
-        pos = pgas_call_tail(pos, lap, header, 16);
+        pos = pgas_call_tail(pos, phase, header, 16);
     if (PGAS_UNLIKELY(w->end - pos < 16))
         return false;
     if (recent == 0 || (uintptr_t)pos % 64 == 48 || (uintptr_t)pos % 64 == 0)

@@ -125,7 +125,8 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
     __atomic_store_n(&out->w->pos, record + room, __ATOMIC_RELAXED); /* first, as in show() */
     uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_REC_BYTES_SHIFT) |
                       (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
-    __atomic_store_n((uint64_t *)(void *)record, header | out->w->lap | handler, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(void *)record, header | out->w->phase | handler,
+                     __ATOMIC_RELEASE);
     pgasi_bell_ring_at(out->bell, out->bell_number);
     return true;
 }
@@ -185,10 +186,10 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
     pgas_call_window_t *w = &pgas_call_path.window[rank];
     size_t room = PGAS_CALL_ROOM(bytes);
     uint64_t header =
-        (pgas_call_path.header ^ UINT64_C(8) << 16) | (uint64_t)bytes << 16 | handler | w->lap;
+        (pgas_call_path.header ^ UINT64_C(8) << 16) | (uint64_t)bytes << 16 | handler | w->phase;
     if (w->recent < 2 || !w->sized)
         return false;
-    char *pos = pgas_call_tail(w->pos, w->lap, header, room);
+    char *pos = pgas_call_tail(w->pos, w->phase, header, room);
     if (w->sized_end - pos < (ptrdiff_t)room)
         return false;
     __atomic_store_n((uint64_t *)(void *)(pos + room), 0, __ATOMIC_RELAXED);

@@ -411,7 +411,7 @@ static inline void run_all(uint64_t header, const char *args, pgas_thread_t sour
 static inline uint64_t header_at(const char *at, const char *end, int source_rank)
 {
     uint64_t header = *(const uint64_t *)(const void *)at;
-    if (PGAS_LIKELY(header & PGASI_REC_LAPS && pgasi_rec_room(header) <= (size_t)(end - at)))
+    if (PGAS_LIKELY(header & PGASI_REC_PHASES && pgasi_rec_room(header) <= (size_t)(end - at)))
         return header;
     report_malformed(source_rank);
     return 0;

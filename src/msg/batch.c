@@ -388,7 +388,7 @@ pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t han
 }
 
 /* A receiver that is at work gives room again within microseconds, and behind batches single calls
- * take the slower way for a lap of the ring: so gathering begins a little later. */
+ * take the slower way for one pass over the ring: so gathering begins a little later. */
 static void wait_for_room(out_t *out, size_t room)
 {
     int n = pgasi_boot.oversubscribed || pgasi_self.in_handler ? 0 : SPINS_FOR_ROOM;

@@ -44,7 +44,7 @@ void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest)
     out->bell = pgasi_bells[out->bell_number];
     out->w = &ob->window[dest];
     out->w->sleepers = &out->bell->sleepers;
-    out->w->lap = PGAS_CALL_LAP_EVEN;
+    out->w->phase = PGAS_CALL_PHASE_EVEN;
     set_pos(out, out->chunk);
     __atomic_store_n(&out->kind, OUT_NODE, __ATOMIC_RELEASE);
     update_window(out);
@@ -53,8 +53,7 @@ void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest)
 void pgasi_call_settle(pgas_call_window_t *w)
 {
     if (w->recent > 1)
-        __atomic_store_n(&w->pos, (char *)(uintptr_t)end_of_marks(w->pos, w->lap),
-                         __ATOMIC_RELEASE);
+        __atomic_store_n(&w->pos, (char *)(uintptr_t)true_tail(w->pos, w->phase), __ATOMIC_RELEASE);
     w->recent = 0;
 }
 
@@ -93,8 +92,8 @@ bool pgasi_channel_next(out_t *out)
     if (!pgasi_channel_find_chunk(out))
         return false;
     char *pos = out->w->pos;
-    uint64_t first_word = PGASI_REC_VALID | PGASI_REC_NEXT;
-    uint64_t shown = pgasi_rec_shown(first_word, out->w->lap);
+    uint64_t first_word = PGASI_REC_VALID | PGASI_REC_WRAP;
+    uint64_t shown = pgasi_rec_shown(first_word, out->w->phase);
     chunk_t *left = &out->chunks[out->current], *c;
     left->free_at = out->base + pgasi_chunk_bytes;
     uint32_t end = (uint32_t)(pos - out->chunk) + PGASI_RING_UNIT;
@@ -113,7 +112,7 @@ bool pgasi_channel_next(out_t *out)
     __atomic_store_n(&out->base, out->base + pgasi_chunk_bytes, __ATOMIC_RELAXED);
     out->chunk = out->channel.chunks + c->number * pgasi_chunk_bytes;
     /* behind base */
-    __atomic_store_n(&out->w->lap, c->odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN,
+    __atomic_store_n(&out->w->phase, c->odd ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN,
                      __ATOMIC_RELEASE);
     __atomic_store_n((uint64_t *)(void *)out->chunk, 0, __ATOMIC_RELAXED);
     set_pos(out, out->chunk);
@@ -154,10 +153,10 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
 
 /* Another thread may be sending. The order in which the tail's parts are stored lets us see too
  * much for a moment, never too little. What is written meanwhile behind the tail is no mark of this
- * lap, or of a call that counts. */
+ * phase, or of a call that counts. */
 __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const out_t *out)
 {
-    uint64_t base, lap;
+    uint64_t base, phase;
     const char *pos, *end;
     out_kind_t kind = __atomic_load_n(&out->kind, __ATOMIC_ACQUIRE);
     if (kind != OUT_NODE)
@@ -165,8 +164,8 @@ __attribute__((no_sanitize("thread"))) uint64_t pgasi_channel_handed_over(const 
     do {
         base = __atomic_load_n(&out->base, __ATOMIC_ACQUIRE);
         pos = __atomic_load_n(&out->w->pos, __ATOMIC_ACQUIRE);
-        lap = __atomic_load_n(&out->w->lap, __ATOMIC_RELAXED);
-        end = end_of_marks(pos, lap);
+        phase = __atomic_load_n(&out->w->phase, __ATOMIC_RELAXED);
+        end = true_tail(pos, phase);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
     } while (base != __atomic_load_n(&out->base, __ATOMIC_RELAXED) ||
              pos != __atomic_load_n(&out->w->pos, __ATOMIC_RELAXED));

@@ -34,7 +34,7 @@ struct far_channel {
     uint64_t told[2];  /* by puts: as a line of inbox.h, told by messages and read on demand */
     uint64_t seen[2];  /* what is being read of it */
     uint64_t position; /* by puts: the tail; a chunk counts as a whole */
-    uint64_t lap;
+    uint64_t phase;
     pgasi_tp_key_t *key;
     uint64_t region; /* address there */
     owed_t owed;
@@ -230,7 +230,7 @@ static void go_by_puts(out_t *out, pgasi_tp_key_t *key, uint64_t region)
     far->key = key;
     far->region = region;
     far->position = 0;
-    far->lap = PGAS_CALL_LAP_EVEN;
+    far->phase = PGAS_CALL_PHASE_EVEN;
     out->channel.consumed = far->told;
     __atomic_store_n(&out->kind, OUT_PUT, __ATOMIC_RELEASE);
 }
@@ -395,7 +395,7 @@ static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
     int next = (out->current + 1) % out->n_chunks;
     chunk_t *left = &out->chunks[out->current], *c = &out->chunks[next];
     uint64_t words[2] = { c->number, 0 };
-    uint64_t header = pgasi_rec_shown(PGASI_REC_VALID | PGASI_REC_NEXT, far->lap) |
+    uint64_t header = pgasi_rec_shown(PGASI_REC_VALID | PGASI_REC_WRAP, far->phase) |
                       (uint64_t)!c->odd << PGASI_REC_SLOT_SHIFT;
     memcpy(buffer->data, words, sizeof words);
     buffer->n_uses = 1;
@@ -412,7 +412,7 @@ static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
     left->free_at = base + pgasi_chunk_bytes;
     out->current = next;
     c->odd = !c->odd;
-    far->lap = c->odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
+    far->phase = c->odd ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN;
     return PGAS_OK;
 }
 
@@ -452,7 +452,7 @@ pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *bu
     memset(buffer->data + room - (batch ? 8 : 0), 0, 8);
     uint64_t inside = far->position & (pgasi_chunk_bytes - 1);
     return put_record(ob, out, buffer, address_of(far, &out->chunks[out->current], inside), body,
-                      room, pgasi_rec_shown(header, far->lap), far->position + room);
+                      room, pgasi_rec_shown(header, far->phase), far->position + room);
 }
 
 /* ---- for others ---- */

@@ -50,7 +50,7 @@ PGASI_STATIC_ASSERT(sizeof(header_t) <= HEADER_BYTES,
 
 typedef struct {
     const char *at;    /* the next record */
-    uint64_t lap;      /* the mark it will bear */
+    uint64_t phase;    /* the mark it will bear */
     const char *chunk; /* in which it stands */
     uint64_t base;     /* position of the chunk's first byte */
     pgasi_line_t *line;
@@ -64,7 +64,7 @@ typedef struct {
 /* A place in a channel. */
 typedef struct {
     const char *at, *chunk; /* the next record; in which it stands */
-    uint64_t base, lap;     /* position of the chunk; the mark that it will bear */
+    uint64_t base, phase;   /* position of the chunk; the mark that it will bear */
 } place_t;
 
 /* A channel from elsewhere to a thread, joined or about to be: up to where it was told what has
@@ -89,7 +89,7 @@ typedef struct {
     uint32_t n_incoming, n_opened_seen;
     bool left;
     incoming_t *incoming; /* [incoming_max], the first n_incoming used */
-    uintptr_t *marks;     /* where the next record of each will show; lowest bit: in an odd lap */
+    uintptr_t *marks;     /* where the next record of each will show; lowest bit: in an odd phase */
     /* the channel in which something came last, and how often in a row it alone was drained */
     uint32_t recent, turns;
     uint64_t n_calls;
@@ -356,15 +356,15 @@ void pgasi_inbox_unlock(void)
 
 /* ---- receiving ---- */
 
-static inline uint64_t lap_of(bool odd)
+static inline uint64_t phase_of(bool odd)
 {
-    return odd ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
+    return odd ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN;
 }
 
 /* Others may look where the next record will show, and how far we are. */
 static inline void set_head(port_t *port, incoming_t *in)
 {
-    uintptr_t mark = (uintptr_t)in->at | (in->lap == PGAS_CALL_LAP_ODD);
+    uintptr_t mark = (uintptr_t)in->at | (in->phase == PGAS_CALL_PHASE_ODD);
     __atomic_store_n(&port->marks[in - port->incoming], mark, __ATOMIC_RELAXED);
     __atomic_store_n(&in->line->head, in->base + (uint64_t)(in->at - in->chunk), __ATOMIC_RELEASE);
 }
@@ -375,7 +375,7 @@ static void add_incoming(port_t *port, const incoming_t *channel)
     incoming_t *in = &port->incoming[port->n_incoming];
     *in = *channel;
     in->at = in->chunk = in->chunks + in->first * pgasi_chunk_bytes;
-    in->lap = lap_of(false);
+    in->phase = phase_of(false);
     set_head(port, in);
     __atomic_store_n(&port->n_incoming, port->n_incoming + 1, __ATOMIC_RELEASE);
 }
@@ -433,7 +433,7 @@ __attribute__((no_sanitize("thread"))) static inline bool has_arrived(const port
 {
     uintptr_t mark = __atomic_load_n(&port->marks[i], __ATOMIC_RELAXED);
     return pgasi_rec_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1),
-                                 lap_of(mark & 1));
+                                 phase_of(mark & 1));
 }
 
 bool pgasi_port_pending(int number)
@@ -448,7 +448,7 @@ bool pgasi_port_pending(int number)
            __atomic_load_n(&port->far, __ATOMIC_RELAXED) != NULL;
 }
 
-/* On to the chunk that a NEXT record names; tells the sender that it may use the one left
+/* On to the chunk that a wrap record names; tells the sender that it may use the one left
  * behind. */
 static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, uint64_t number)
 {
@@ -458,7 +458,7 @@ static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, ui
     in->grown |= number - in->first >= in->n_first;
     in->base += pgasi_chunk_bytes;
     in->chunk = in->at = in->chunks + number * pgasi_chunk_bytes;
-    in->lap = lap_of(pgasi_rec_slot(header) & 1);
+    in->phase = phase_of(pgasi_rec_slot(header) & 1);
     __atomic_store_n(&in->line->consumed, in->base, __ATOMIC_RELEASE);
     if (PGAS_UNLIKELY(in->by_put))
         pgasi_far_channel_tell((int)(port - ports), in->source_rank, in->source_ctx, in->base);
@@ -478,7 +478,7 @@ static inline uint64_t run_records(const port_t *port, const char *records, size
 static uint64_t take(const port_t *port, incoming_t *in, uint64_t header)
 {
     uint32_t id = pgasi_rec_handler(header);
-    if (id == PGASI_REC_NEXT) {
+    if (id == PGASI_REC_WRAP) {
         change_chunk(port, in, header, *(const uint64_t *)(const void *)(in->at + 8));
         return 0;
     }
@@ -506,11 +506,11 @@ static uint64_t drain_channel(port_t *port, incoming_t *in)
 {
     const uint32_t source_bits = (uint32_t)in->source_rank << PGAS_SLOT_BITS;
     const char *at = in->at, *end = in->chunk + pgasi_chunk_bytes, *chunk = in->chunk;
-    const uint64_t lap = in->lap;
+    const uint64_t phase = in->phase;
     uint64_t n = 0;
     for (;;) {
         uint64_t header = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
-        if (!pgasi_rec_has_arrived(header, lap))
+        if (!pgasi_rec_has_arrived(header, phase))
             break;
         size_t bytes = pgasi_rec_bytes(header);
         if (PGAS_LIKELY(is_plain(header) && bytes < (size_t)(end - at) - 8 && !port->left)) {
@@ -680,7 +680,7 @@ void pgasi_port_drain_out(int number)
 
 static place_t place_of(const incoming_t *in)
 {
-    return (place_t){ in->at, in->chunk, in->base, in->lap };
+    return (place_t){ in->at, in->chunk, in->base, in->phase };
 }
 
 /* The records that were published together at a place, which goes on behind them; false: nothing
@@ -691,10 +691,10 @@ static bool next_records(place_t *p, const char *chunks, uint64_t n_chunks, cons
     uint64_t header;
     while (pgasi_rec_has_arrived(header = __atomic_load_n((const uint64_t *)(const void *)p->at,
                                                           __ATOMIC_ACQUIRE),
-                                 p->lap)) {
+                                 p->phase)) {
         uint32_t id = pgasi_rec_handler(header);
         uint64_t number = *(const uint64_t *)(const void *)(p->at + 8);
-        if (id != PGASI_REC_NEXT) {
+        if (id != PGASI_REC_WRAP) {
             uint64_t front = id == PGASI_REC_BATCH ? 8 : 0;
             *bytes_p = front ? pgasi_rec_bytes(header) : pgasi_rec_room(header);
             *records_p = p->at + front;
@@ -707,7 +707,7 @@ static bool next_records(place_t *p, const char *chunks, uint64_t n_chunks, cons
             return false;
         p->base += pgasi_chunk_bytes;
         p->at = p->chunk = chunks + number * pgasi_chunk_bytes;
-        p->lap = lap_of(pgasi_rec_slot(header) & 1);
+        p->phase = phase_of(pgasi_rec_slot(header) & 1);
     }
     return false;
 }
@@ -738,7 +738,7 @@ static uint64_t tell_channel(const port_t *port, tell_t *t)
         pgasi_records_arrived((char *)(uintptr_t)records, bytes, t->channel.source_rank);
     t->place.chunk = p.chunk;
     t->place.base = p.base;
-    __atomic_store_n(&t->place.lap, p.lap, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->place.phase, p.phase, __ATOMIC_RELAXED);
     __atomic_store_n(&t->place.at, p.at, __ATOMIC_RELAXED);
     __atomic_store_n(&t->position, p.base + (uint64_t)(p.at - p.chunk), __ATOMIC_RELAXED);
     return n;
@@ -748,11 +748,11 @@ static uint64_t tell_channel(const port_t *port, tell_t *t)
 __attribute__((no_sanitize("thread"))) static bool has_untold(int number, const tell_t *t)
 {
     const char *at = __atomic_load_n(&t->place.at, __ATOMIC_RELAXED);
-    uint64_t lap = __atomic_load_n(&t->place.lap, __ATOMIC_RELAXED);
+    uint64_t phase = __atomic_load_n(&t->place.phase, __ATOMIC_RELAXED);
     if (__atomic_load_n(&t->position, __ATOMIC_RELAXED) <
         __atomic_load_n(&t->channel.line->head, __ATOMIC_RELAXED))
         return pgasi_port_pending(number);
-    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)at, lap);
+    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)at, phase);
 }
 
 static uint64_t tell_port(int number)
@@ -791,7 +791,7 @@ static void expect(int number, int source_rank, const char *records, size_t byte
     if (t.channel.by_put)
         __atomic_store_n(&pgasi_inbox_by_put, true, __ATOMIC_RELAXED);
     t.place.at = t.place.chunk = t.channel.chunks + t.channel.first * pgasi_chunk_bytes;
-    t.place.lap = lap_of(false);
+    t.place.phase = phase_of(false);
     tell_t *kept = malloc(sizeof *kept);
     if (!kept)
         return;

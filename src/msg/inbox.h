@@ -2,14 +2,14 @@
  *  memory of the receiver that its node maps.
  *
  *  A port is whom a call is for: any thread of the rank, its service, or one attached thread. A
- *  channel carries records (record.h) from chunk to chunk. A record has arrived when its header
- *  bears the mark of the lap: the sender writes the arguments, sees to it that the word behind the
- *  record does not bear it, then stores the header (release). So that also a payload of zeros is
- *  exact, and no chunk is ever cleared. A chunk ends with a NEXT record that names the following
- *  one and its mark, which changes with every use of a chunk; the order of chunks is the sender's
- *  business, and stays the same on both sides when he takes further ones. Positions are 64-bit,
- *  never wrap, and each chunk counts as a whole. The receiver tells how far it is when it leaves a
- *  chunk. */
+ *  channel carries records (record.h) from chunk to chunk. A record has arrived when its header has
+ *  the valid bit of the phase. The sender writes the arguments, makes sure that the word behind the
+ *  record does not have that bit, then stores the header (release). Thus a payload of zeros is
+ *  exact, too, and no chunk is ever cleared. A chunk ends with a wrap record that names the next
+ *  chunk and its phase, which changes with every use of a chunk. The sender decides the order of
+ *  chunks. That order is the same on both sides when the sender takes further chunks. Positions are
+ *  64-bit, never wrap, and each chunk counts as a whole. The receiver publishes its position when
+ *  it leaves a chunk. */
 #ifndef PGASI_INBOX_H
 #define PGASI_INBOX_H
 

@@ -75,7 +75,7 @@ typedef struct {
     char *run;       /* header of the open run, if the cursor has a kind */
     char *chunk;     /* node: in which the tail is */
     uint64_t base;   /* position of its first byte */
-    /* bytes of it from here on hold nothing that could pass for a mark of their lap */
+    /* bytes of it from here on hold nothing that could pass for a mark of their phase */
     uint32_t clean_from;
     uint32_t dirty_to; /* ... and will not in its next use */
     int n_chunks, current;
@@ -94,7 +94,7 @@ struct pgasi_outbox {
     int n_known;
     chunk_t *chunks;            /* by port and rank of the node, PGAS_CHUNKS_MAX each */
     pgas_call_window_t *window; /* by destination */
-    uint64_t header;  /* of a call of 8 bytes of the owning thread, but for handler and lap */
+    uint64_t header;  /* of a call of 8 bytes of the owning thread, but for handler and phase */
     uint64_t context; /* whose calls are gathered here: see pgas_call_path_t */
     uint64_t epoch;   /* pgas_call_run's when windows to dead ranks were last closed */
     pgasi_ctx_t *ctx;
@@ -226,14 +226,14 @@ static inline void set_pos(out_t *out, const char *pos)
 /* Where the records end that short calls have set from pos on (see pgas_call_tail). Others than the
  * sender may look, at what is no record any more: never beyond the block. (Not for ThreadSanitizer,
  * for the sake of pgasi_channel_handed_over.) */
-__attribute__((no_sanitize("thread"))) static inline const char *end_of_marks(const char *pos,
-                                                                              uint64_t lap)
+__attribute__((no_sanitize("thread"))) static inline const char *true_tail(const char *pos,
+                                                                           uint64_t phase)
 {
     const char *end = pos;
     while ((uintptr_t)pos % 64 &&
            (uintptr_t)end / PGAS_CALL_BLOCK == (uintptr_t)pos / PGAS_CALL_BLOCK) {
         uint64_t header = *(const volatile uint64_t *)(const void *)end;
-        if (!pgasi_rec_has_arrived(header, lap))
+        if (!pgasi_rec_has_arrived(header, phase))
             break;
         end += PGAS_CALL_ROOM(pgasi_rec_bytes(header));
     }
@@ -243,7 +243,7 @@ __attribute__((no_sanitize("thread"))) static inline const char *end_of_marks(co
 /* Makes the tail exact. */
 static inline void settle(out_t *out)
 {
-    set_pos(out, end_of_marks(out->w->pos, out->w->lap));
+    set_pos(out, true_tail(out->w->pos, out->w->phase));
 }
 
 /* Whether a call may go straight into the channel: nothing is gathered or waits before it. */
@@ -288,7 +288,7 @@ static inline void clear_mark(const out_t *out, char *at)
 static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 {
     char *pos = out->w->pos;
-    uint64_t shown = pgasi_rec_shown(first_word, out->w->lap);
+    uint64_t shown = pgasi_rec_shown(first_word, out->w->phase);
     bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
     clear_mark(out, pos + bytes);
     if (bytes > PGASI_RING_UNIT)

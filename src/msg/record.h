@@ -8,12 +8,12 @@
  *  bit  52     a token follows: the caller wants to know that the handler ran
  *  bit  53     see bit 63
  *  bits 54..62 further calls of the same kind, whose arguments follow: a run shares one header
- *  bit  63     1, so that a header is never zero. For the first word of what is shown in a chunk:
- *              bit 63 in even laps, bit 53 in odd ones (pgasi_rec_shown), so that a word of the lap
- *              before is not taken for a new one
- *  What is shown in a chunk takes a multiple of 16 bytes, from a multiple of 16. NEXT, with a word
- *  behind it, ends a chunk and names the next; its slot is 1 if marks there are odd. BATCH stands
- *  before `bytes` bytes of records that are published at once. */
+ *  bit  63     1, so that a header is never zero. The first header of what a sender publishes in a
+ *              chunk has exactly one valid bit: bit 63 in even phases, bit 53 in odd ones
+ *              (pgasi_rec_shown). A header of the previous phase is therefore never taken as valid.
+ *  Each publication in a chunk starts at a multiple of 16 bytes and takes a multiple of 16. WRAP,
+ *  with one word behind it, ends a chunk and names the next. Its slot is 1 if the next chunk is in
+ *  an odd phase. BATCH precedes `bytes` bytes of records that are published at once. */
 #ifndef PGASI_RECORD_H
 #define PGASI_RECORD_H
 
@@ -22,8 +22,8 @@
 #include <stdint.h>
 #include "pgas/call.h"
 
-#define PGASI_REC_VALID       PGAS_CALL_LAP_EVEN
-#define PGASI_REC_LAPS        (PGAS_CALL_LAP_EVEN | PGAS_CALL_LAP_ODD)
+#define PGASI_REC_VALID       PGAS_CALL_PHASE_EVEN
+#define PGASI_REC_PHASES      (PGAS_CALL_PHASE_EVEN | PGAS_CALL_PHASE_ODD)
 #define PGASI_RING_UNIT       16
 #define PGASI_REC_TOKEN       (UINT64_C(1) << 52)
 #define PGASI_REC_SLOT_SHIFT  40
@@ -66,7 +66,7 @@ enum {
     PGASI_REC_ARRAY_LOCK,   /* as LOCK, of an element */
     PGASI_REC_END_INTERNAL,
     PGASI_REC_BATCH = 0xFFFE,
-    PGASI_REC_NEXT = 0xFFFF
+    PGASI_REC_WRAP = 0xFFFF
 };
 
 /** The token: bits 0..31 name the counter or reply at the caller, bits 32..61 are 1 + the bytes of
@@ -131,14 +131,14 @@ static inline size_t pgasi_rec_stride(uint64_t header)
 {
     return (pgasi_rec_bytes(header) + 7) & ~(size_t)7;
 }
-static inline bool pgasi_rec_has_arrived(uint64_t word, uint64_t lap)
+static inline bool pgasi_rec_has_arrived(uint64_t word, uint64_t phase)
 {
-    return (word & PGASI_REC_LAPS) == lap;
+    return (word & PGASI_REC_PHASES) == phase;
 }
 /** A header as it is shown in a ring. */
-static inline uint64_t pgasi_rec_shown(uint64_t header, uint64_t lap)
+static inline uint64_t pgasi_rec_shown(uint64_t header, uint64_t phase)
 {
-    return (header & ~PGASI_REC_VALID) | lap;
+    return (header & ~PGASI_REC_VALID) | phase;
 }
 /** Bytes of the whole record. */
 static inline size_t pgasi_rec_room(uint64_t header)

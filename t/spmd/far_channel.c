@@ -1,7 +1,7 @@
 /* Channels between nodes.
  *   what:   a channel to another node comes by itself where PGAS_FAR_CALLS and the transport allow,
  *           or ahead; calls of any kind stay in order, whole and once each while messages give way
- *           to the channel, over many laps of small chunks, with zeros, and while handlers of both
+ *           to the channel, over many uses of small chunks, with zeros, and while handlers of both
  *           ends fill each other's channels; chunks are taken when the target stays away and given
  *           back; who gets none goes on with messages; calls to a thread that left are refused;
  *           arguments built in place leave from there; a record that has arrived in part is never

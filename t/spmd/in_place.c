@@ -202,7 +202,7 @@ static void channels_grow_and_shrink(void)
             "no such targets");
 }
 
-/* What looks like records of either lap must never run. */
+/* What looks like records of either phase must never run. */
 static void what_is_abandoned_is_not_run(void)
 {
     int peer = (me + 1) % n_ranks, from = (me + n_ranks - 1) % n_ranks, n_bad = 0;
@@ -212,7 +212,7 @@ static void what_is_abandoned_is_not_run(void)
     pgas_barrier(NULL);
     for (int i = 0; i < 40; i++) {
         void *args = NULL;
-        uint64_t mark = i % 2 ? PGAS_CALL_LAP_ODD : PGAS_CALL_LAP_EVEN;
+        uint64_t mark = i % 2 ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN;
         n_bad += pgas_call_begin(target, count, BYTES_MAX, NULL, &args) != PGAS_OK;
         for (size_t k = 0; k < BYTES_MAX / 8; k++)
             ((uint64_t *)args)[k] = mark | (uint64_t)8 << PGASI_REC_BYTES_SHIFT | count;

@@ -1,6 +1,6 @@
 /* what: rings keep to their form on both sides: what the library writes for a peer is what a naive
  * reader finds, and what a
- *       naive writer puts there is what the library runs, over many laps, with the reader far
+ *       naive writer puts there is what the library runs, over many passes, with the reader far
  *       behind or at once
  * needs: tsan-ok
  * source: src/msg/inbox.h, record.h; the other rank is a thread with code of its own; seeded model
@@ -69,14 +69,14 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
-/* Calls come in stretches that are longer than a lap: some of one size and by themselves, which
+/* Calls come in stretches that are longer than a pass: some of one size and by themselves, which
  * take the short paths, some mixed. */
 static bool is_plain_stretch(uint64_t number)
 {
     return number / 600 % 2 == 0;
 }
 
-/* The arguments of call number n are n, then words that look like headers of either lap, made from
+/* The arguments of call number n are n, then words that look like headers of a phase, made from
  * n; the size follows from n. */
 static size_t size_of(uint64_t number)
 {
@@ -87,7 +87,7 @@ static size_t size_of(uint64_t number)
 
 static unsigned char byte_of(uint64_t number, size_t i)
 {
-    uint64_t word = (pgasi_rec_header(numbered, 8, 5) & ~PGASI_REC_LAPS) |
+    uint64_t word = (pgasi_rec_header(numbered, 8, 5) & ~PGASI_REC_PHASES) |
                     (UINT64_C(1) << ((number + i / 8) % 2 ? 53 : 63));
     return ((unsigned char *)&word)[i % 8];
 }
@@ -115,7 +115,7 @@ static void read_records(reader_t *r, const char *at, size_t bytes)
         uint64_t header = *(const uint64_t *)(const void *)at;
         size_t room = pgasi_rec_room(header), stride = pgasi_rec_stride(header);
         r->n_bad +=
-            !(header & PGASI_REC_LAPS) || room > bytes || pgasi_rec_handler(header) != numbered;
+            !(header & PGASI_REC_PHASES) || room > bytes || pgasi_rec_handler(header) != numbered;
         if (r->n_bad)
             return;
         for (uint32_t i = 0; i <= pgasi_rec_more(header); i++)
@@ -130,10 +130,10 @@ static bool read_one(reader_t *r)
 {
     const uint64_t *word = word_at(&r->at, 0);
     uint64_t header = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-    if ((header & PGASI_REC_LAPS) != mark_of(&r->at))
+    if ((header & PGASI_REC_PHASES) != mark_of(&r->at))
         return false;
     size_t bytes = pgasi_rec_room(header);
-    if (pgasi_rec_handler(header) == PGASI_REC_NEXT) {
+    if (pgasi_rec_handler(header) == PGASI_REC_WRAP) {
         enter(&r->at, word[1], pgasi_rec_slot(header) == 1);
         return true;
     }
@@ -246,7 +246,7 @@ static void make_room(place_t *p, size_t bytes)
            __atomic_load_n(p->channel.consumed, __ATOMIC_ACQUIRE) < (uses - 1) * pgasi_chunk_bytes)
         sched_yield();
     bool odd = uses / 2 % 2 == 1;
-    uint64_t first_word = mark_of(p) | PGASI_REC_NEXT | (uint64_t)odd << PGASI_REC_SLOT_SHIFT;
+    uint64_t first_word = mark_of(p) | PGASI_REC_WRAP | (uint64_t)odd << PGASI_REC_SLOT_SHIFT;
     word[1] = number;
     enter(p, number, odd);
     *word_at(p, 0) = 0;
@@ -284,7 +284,7 @@ static void *writer_main(void *arg)
             at += pgasi_rec_room(header);
         }
         *word_at(p, round_up(bytes)) = 0;
-        __atomic_store_n(word_at(p, 0), (first_word & ~PGASI_REC_LAPS) | mark_of(p),
+        __atomic_store_n(word_at(p, 0), (first_word & ~PGASI_REC_PHASES) | mark_of(p),
                          __ATOMIC_RELEASE);
         p->offset += round_up(bytes);
     }
