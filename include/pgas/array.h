@@ -66,21 +66,21 @@ typedef struct {
     /* any thread of this rank: READ, CHANGE, COMBINE; or an owner's slot + 1, shifted by 8, with
      * DATA or OPERATE. Upper half: the operator of OPERATE and COMBINE */
     uint64_t rights;
-} pgas_array_entry_t;
-#define PGAS_ARRAY_CELL_SHIFT 9
-#define PGAS_ARRAY_READ       1u
-#define PGAS_ARRAY_DATA       2u  /* read, write, operate */
-#define PGAS_ARRAY_OPERATE    4u  /* combine operands of one operator */
-#define PGAS_ARRAY_CHANGE     8u  /* write and operate by atomic instructions; not inline */
-#define PGAS_ARRAY_COMBINE    16u /* the same for operands of one operator */
+} pgas_array_mapping_t;
+#define PGAS_ARRAY_SUBBLOCK_SHIFT 9
+#define PGAS_ARRAY_READ           1u
+#define PGAS_ARRAY_DATA           2u  /* read, write, operate */
+#define PGAS_ARRAY_OPERATE        4u  /* combine operands of one operator */
+#define PGAS_ARRAY_CHANGE         8u  /* write and operate by atomic instructions; not inline */
+#define PGAS_ARRAY_COMBINE        16u /* the same for operands of one operator */
 
 /** An array; what stands here is for the inline functions below. */
 typedef struct pgas_array {
     /* number of elements if they have 1, 2, 4, 8 bytes and chunks are not smaller than cells, else
      * 0 */
     uint64_t limit[4];
-    /* by cell: index >> shift, which is PGAS_ARRAY_CELL_SHIFT but in arrays of smaller chunks */
-    const pgas_array_entry_t *table;
+    /* by cell: index >> shift, which is PGAS_ARRAY_SUBBLOCK_SHIFT but in arrays of smaller chunks */
+    const pgas_array_mapping_t *table;
     /* the same in short, for reading: base + 1 if all threads of this rank may read, else 0 */
     const uintptr_t *readable;
     uint64_t epoch; /* in which it was made */
@@ -316,7 +316,7 @@ typedef struct {
     void *data;
     uint64_t first, n;   /* elements first .. first + n - 1 */
     pgas_array_t *array; /* the rest is the library's */
-    struct pgasi_array_hold *hold;
+    struct pgasi_array_grant *grant;
     pgas_array_pin_mode_t mode;
 } pgas_array_pin_t;
 
@@ -449,21 +449,21 @@ PGAS_INLINE void pgas_array_leave(uint32_t *slot)
 }
 /* By a constant, since shifts by a variable are slow: a long chunk has several entries, all
  * alike. */
-PGAS_INLINE const pgas_array_entry_t *pgas_array_entry(const pgas_array_t *array, uint64_t i)
+PGAS_INLINE const pgas_array_mapping_t *pgas_array_mapping(const pgas_array_t *array, uint64_t i)
 {
-    return &array->table[i >> PGAS_ARRAY_CELL_SHIFT];
+    return &array->table[i >> PGAS_ARRAY_SUBBLOCK_SHIFT];
 }
 PGAS_INLINE uintptr_t pgas_array_readable(const pgas_array_t *array, uint64_t i)
 {
-    return __atomic_load_n(&array->readable[i >> PGAS_ARRAY_CELL_SHIFT], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&array->readable[i >> PGAS_ARRAY_SUBBLOCK_SHIFT], __ATOMIC_ACQUIRE);
 }
-PGAS_INLINE uint64_t pgas_array_rights(const pgas_array_entry_t *entry)
+PGAS_INLINE uint64_t pgas_array_rights(const pgas_array_mapping_t *mapping)
 {
-    return __atomic_load_n(&entry->rights, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&mapping->rights, __ATOMIC_ACQUIRE);
 }
-PGAS_INLINE void *pgas_array_at(const pgas_array_entry_t *entry, uint64_t i, int log_bytes)
+PGAS_INLINE void *pgas_array_at(const pgas_array_mapping_t *mapping, uint64_t i, int log_bytes)
 {
-    return __atomic_load_n(&entry->base, __ATOMIC_RELAXED) + (i << log_bytes);
+    return __atomic_load_n(&mapping->base, __ATOMIC_RELAXED) + (i << log_bytes);
 }
 PGAS_API pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes,
                                             void *value_p);
@@ -487,9 +487,9 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
                 memcpy(value_p, &bits, sizeof bits);                                               \
                 return PGAS_OK;                                                                    \
             }                                                                                      \
-            const pgas_array_entry_t *entry = pgas_array_entry(array, i);                          \
-            if (pgas_array_rights(entry) == pgas_array_path.data) {                                \
-                bits = __atomic_load_n((const word *)pgas_array_at(entry, i, log_bytes),           \
+            const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);                    \
+            if (pgas_array_rights(mapping) == pgas_array_path.data) {                              \
+                bits = __atomic_load_n((const word *)pgas_array_at(mapping, i, log_bytes),         \
                                        __ATOMIC_RELAXED);                                          \
                 pgas_array_leave(slot);                                                            \
                 memcpy(value_p, &bits, sizeof bits);                                               \
@@ -506,11 +506,11 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     {                                                                                              \
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                            \
             uint32_t *slot = pgas_array_enter(pgas_array_path.slot);                               \
-            const pgas_array_entry_t *entry = pgas_array_entry(array, i);                          \
-            if (PGAS_LIKELY(pgas_array_rights(entry) == pgas_array_path.data)) {                   \
+            const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);                    \
+            if (PGAS_LIKELY(pgas_array_rights(mapping) == pgas_array_path.data)) {                 \
                 word bits;                                                                         \
                 memcpy(&bits, &value, sizeof bits);                                                \
-                __atomic_store_n((word *)pgas_array_at(entry, i, log_bytes), bits,                 \
+                __atomic_store_n((word *)pgas_array_at(mapping, i, log_bytes), bits,               \
                                  __ATOMIC_RELAXED);                                                \
                 pgas_array_leave(slot);                                                            \
                 return PGAS_OK;                                                                    \
@@ -537,11 +537,11 @@ PGAS_API pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, s
     {                                                                                      \
         if (PGAS_LIKELY(i < array->limit[log_bytes])) {                                    \
             uint32_t *slot = pgas_array_enter(pgas_array_path.slot);                       \
-            const pgas_array_entry_t *entry = pgas_array_entry(array, i);                  \
-            uint64_t rights = pgas_array_rights(entry);                                    \
+            const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);            \
+            uint64_t rights = pgas_array_rights(mapping);                                  \
             if (PGAS_LIKELY(rights == ((uint64_t)op << 32 | pgas_array_path.operate) ||    \
                             rights == pgas_array_path.data)) {                             \
-                word *at = (word *)pgas_array_at(entry, i, log_bytes),                     \
+                word *at = (word *)pgas_array_at(mapping, i, log_bytes),                   \
                      bits = __atomic_load_n(at, __ATOMIC_RELAXED);                         \
                 type last, next;                                                           \
                 memcpy(&last, &bits, sizeof last);                                         \

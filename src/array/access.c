@@ -18,28 +18,28 @@
 
 /* ---- where ---- */
 
-bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place,
+bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
                       pgasi_array_site_t *site_p)
 {
-    const pgasi_array_peer_t *peer = &a->peer[place->home];
+    const pgasi_array_peer_t *peer = &a->peer[loc->home];
     if (peer->data) {
         *site_p = (pgasi_array_site_t){ a,
-                                        &peer->holds[place->index],
-                                        peer->data + place->index * a->stride,
-                                        place->chunk,
+                                        &peer->grants[loc->index],
+                                        peer->data + loc->index * a->stride,
+                                        loc->chunk,
                                         true,
-                                        place->cut };
+                                        loc->cut };
         return true;
     }
-    uint32_t number = __atomic_load_n(&a->line_of[place->chunk], __ATOMIC_ACQUIRE);
+    uint32_t number = __atomic_load_n(&a->line_of[loc->chunk], __ATOMIC_ACQUIRE);
     if (!number)
         return false;
     *site_p = (pgasi_array_site_t){ a,
-                                    &a->line[number - 1].hold,
+                                    &a->line[number - 1].grant,
                                     a->line_data + (number - 1) * (uint64_t)a->stride,
-                                    place->chunk,
+                                    loc->chunk,
                                     false,
-                                    place->cut };
+                                    loc->cut };
     return true;
 }
 
@@ -51,34 +51,33 @@ static __thread struct {
     uint32_t array, streak;
 } walk __attribute__((tls_model("initial-exec")));
 
-static bool note_walk(const pgasi_array_t *a, const pgasi_array_place_t *place)
+static bool note_walk(const pgasi_array_t *a, const pgasi_array_location_t *loc)
 {
-    if (walk.array != a->id || (place->chunk != walk.last && place->chunk != walk.last + 1)) {
+    if (walk.array != a->id || (loc->chunk != walk.last && loc->chunk != walk.last + 1)) {
         walk.array = a->id;
         walk.streak = 0;
-        walk.ahead = place->chunk;
-    } else if (place->chunk == walk.last + 1) {
+        walk.ahead = loc->chunk;
+    } else if (loc->chunk == walk.last + 1) {
         walk.streak++;
     }
-    walk.last = place->chunk;
+    walk.last = loc->chunk;
     return walk.streak > 0;
 }
 
 /* Asks for the next chunks once half of those asked for have been used. Serving. */
-static void read_ahead(pgasi_array_t *a, const pgasi_array_place_t *place,
+static void read_ahead(pgasi_array_t *a, const pgasi_array_location_t *loc,
                        const pgasi_array_access_t *x)
 {
-    uint64_t from = PGASI_MAX(walk.ahead, place->chunk) + 1,
-             to = place->chunk + (uint64_t)a->prefetch;
+    uint64_t from = PGASI_MAX(walk.ahead, loc->chunk) + 1, to = loc->chunk + (uint64_t)a->prefetch;
     walk.ahead = to;
     if (from <= to)
         pgasi_array_cache_prefetch(a, from, to - from + 1, pgasi_array_need(x), x->op);
 }
 
-static bool wants_ahead(const pgasi_array_t *a, const pgasi_array_place_t *place)
+static bool wants_ahead(const pgasi_array_t *a, const pgasi_array_location_t *loc)
 {
-    return walk.streak > 0 && a->prefetch && !place->cut &&
-           place->chunk + (uint64_t)a->prefetch / 2 >= walk.ahead;
+    return walk.streak > 0 && a->prefetch && !loc->cut &&
+           loc->chunk + (uint64_t)a->prefetch / 2 >= walk.ahead;
 }
 
 /* ---- misses ---- */
@@ -90,17 +89,17 @@ void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status)
     pgasi_bell_ring(pgasi_boot.node_rank);
 }
 
-static void begin_access(pgasi_array_t *a, const pgasi_array_place_t *place,
+static void begin_access(pgasi_array_t *a, const pgasi_array_location_t *loc,
                          pgasi_array_access_t *x, bool sequential)
 {
     pgas_status_t status = PGAS_OK;
     pgasi_array_own_pins_note(x);
-    if (place->home == a->rank)
-        status = pgasi_array_home_own(a, place->index, x);
-    else if (a->node_rank[place->home] >= 0)
-        status = pgasi_array_send_op(a, a->global[place->home], x);
+    if (loc->home == a->rank)
+        status = pgasi_array_home_own(a, loc->index, x);
+    else if (a->node_rank[loc->home] >= 0)
+        status = pgasi_array_send_op(a, a->global[loc->home], x);
     else
-        pgasi_array_cache_need(a, place, x, sequential);
+        pgasi_array_cache_need(a, loc, x, sequential);
     if (status != PGAS_OK)
         pgasi_array_done(x, status);
 }
@@ -144,19 +143,19 @@ static pgas_status_t may_wait(const pgasi_array_t *a)
 }
 
 /* A pin has ended that somebody may wait for. Serving. */
-static void tell_unpinned(pgasi_array_t *a, const pgasi_array_place_t *place,
-                          pgasi_array_hold_t *hold)
+static void tell_unpinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
+                          pgasi_array_grant_t *grant)
 {
-    if (place->home == a->rank)
-        pgasi_array_home_unpinned(a, place->index);
-    else if (a->node_rank[place->home] >= 0)
-        pgasi_array_send_unpinned(a, a->global[place->home], place->chunk);
+    if (loc->home == a->rank)
+        pgasi_array_home_unpinned(a, loc->index);
+    else if (a->node_rank[loc->home] >= 0)
+        pgasi_array_send_unpinned(a, a->global[loc->home], loc->chunk);
     else
-        pgasi_array_cache_unpinned(a, hold);
+        pgasi_array_cache_unpinned(a, grant);
 }
 
 /* By the thread that had it. */
-static void end_pin(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_hold_t *hold,
+static void end_pin(pgasi_array_t *a, const pgasi_array_location_t *loc, pgasi_array_grant_t *grant,
                     bool recall)
 {
     /* the pin is gone before we look whether somebody waits for its line */
@@ -164,14 +163,14 @@ static void end_pin(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_ar
     if (!recall && !__atomic_load_n(&a->want_line, __ATOMIC_RELAXED))
         return;
     pgasi_path_state_t before = pgasi_serve_begin();
-    tell_unpinned(a, place, hold);
+    tell_unpinned(a, loc, grant);
     pgasi_array_cache_look(a);
     pgasi_array_poll();
     pgasi_serve_end(before);
 }
 
 /* More than a call carries, and than a line has room for: done here under a pin. */
-static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *place,
+static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                pgasi_array_access_t *x)
 {
     pgasi_array_site_t site;
@@ -182,37 +181,37 @@ static pgas_status_t do_pinned(pgasi_array_t *a, const pgasi_array_place_t *plac
     };
     pgas_status_t status = pgasi_array_own_pin_room();
     if (status == PGAS_OK)
-        status = pgasi_array_do(a, place, &pin);
+        status = pgasi_array_do(a, loc, &pin);
     if (status != PGAS_OK)
         return status;
-    pgasi_array_site(a, place, &site);
-    pgasi_array_own_pin_add(site.hold);
-    status = pgasi_array_try(&site, x, true);
-    pgasi_array_unpin_hold(site.hold, mode, &recall);
-    end_pin(a, place, site.hold, recall);
+    pgasi_array_site(a, loc, &site);
+    pgasi_array_own_pin_add(site.grant);
+    status = pgasi_array_grant_try(&site, x, true);
+    pgasi_array_grant_unpin(site.grant, mode, &recall);
+    end_pin(a, loc, site.grant, recall);
     return status;
 }
 
-static bool is_too_large(const pgasi_array_t *a, const pgasi_array_place_t *place,
+static bool is_too_large(const pgasi_array_t *a, const pgasi_array_location_t *loc,
                          const pgasi_array_access_t *x)
 {
     size_t in = pgasi_array_in_bytes(a, x);
-    if (place->home == a->rank ||
+    if (loc->home == a->rank ||
         PGASI_MAX(in, pgasi_array_out_bytes(a, x)) <= PGASI_ARRAY_CALL_BYTES)
         return false;
-    return a->node_rank[place->home] >= 0 ||
+    return a->node_rank[loc->home] >= 0 ||
            (x->kind == PGASI_ARRAY_APPLY && in > a->open.elem_bytes);
 }
 
-pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place,
+pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_location_t *loc,
                              pgasi_array_access_t *x)
 {
     pgasi_array_site_t site;
-    bool far = a->node_rank[place->home] < 0;
-    bool sequential = far && note_walk(a, place),
-         ahead = sequential && wants_ahead(a, place) && !pgasi_self.in_handler;
+    bool far = a->node_rank[loc->home] < 0;
+    bool sequential = far && note_walk(a, loc),
+         ahead = sequential && wants_ahead(a, loc) && !pgasi_self.in_handler;
     pgas_status_t status =
-        pgasi_array_site(a, place, &site) ? pgasi_array_try(&site, x, true) : PGAS_INPROGRESS;
+        pgasi_array_site(a, loc, &site) ? pgasi_array_grant_try(&site, x, true) : PGAS_INPROGRESS;
     if (PGAS_LIKELY(status != PGAS_INPROGRESS && !ahead))
         return status;
     bool missed = status == PGAS_INPROGRESS;
@@ -220,22 +219,22 @@ pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place,
         status = may_wait(a);
         if (status != PGAS_OK)
             return status;
-        if (is_too_large(a, place, x))
-            return do_pinned(a, place, x);
+        if (is_too_large(a, loc, x))
+            return do_pinned(a, loc, x);
         pgasi_array_note(&a->info.misses, 1);
         x->done = 0;
     }
     pgasi_path_state_t before = pgasi_serve_begin();
     if (missed)
-        begin_access(a, place, x, sequential);
+        begin_access(a, loc, x, sequential);
     if (ahead)
-        read_ahead(a, place, x);
+        read_ahead(a, loc, x);
     pgasi_array_poll();
     pgasi_serve_end(before);
     return missed ? wait_for(a, x) : status;
 }
 
-pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *place,
+pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                  pgasi_array_access_t *x, size_t n)
 {
     pgasi_array_site_t site;
@@ -243,8 +242,9 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *pl
     pgas_status_t first = PGAS_OK;
     for (size_t j = 0; j < n; j++) {
         x[j].done = 1;
-        x[j].status = pgasi_array_site(a, &place[j], &site) ? pgasi_array_try(&site, &x[j], true)
-                                                            : PGAS_INPROGRESS;
+        x[j].status = pgasi_array_site(a, &loc[j], &site)
+                          ? pgasi_array_grant_try(&site, &x[j], true)
+                          : PGAS_INPROGRESS;
         n_missed += x[j].status == PGAS_INPROGRESS;
     }
     pgas_status_t status = n_missed ? may_wait(a) : PGAS_OK;
@@ -254,10 +254,10 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *pl
         pgasi_array_note(&a->info.misses, n_missed);
         pgasi_path_state_t before = pgasi_serve_begin();
         for (size_t j = 0; j < n; j++) {
-            if (x[j].status != PGAS_INPROGRESS || is_too_large(a, &place[j], &x[j]))
+            if (x[j].status != PGAS_INPROGRESS || is_too_large(a, &loc[j], &x[j]))
                 continue;
             x[j].done = 0;
-            begin_access(a, &place[j], &x[j], false);
+            begin_access(a, &loc[j], &x[j], false);
         }
         pgasi_array_poll();
         pgasi_serve_end(before);
@@ -265,7 +265,7 @@ pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *pl
     for (size_t j = 0; j < n; j++) {
         status = wait_for(a, &x[j]);
         if (status == PGAS_INPROGRESS) /* too large to have been begun with the others */
-            status = do_pinned(a, &place[j], &x[j]);
+            status = do_pinned(a, &loc[j], &x[j]);
         first = first == PGAS_OK ? status : first;
     }
     return first;
@@ -297,11 +297,11 @@ pgas_status_t pgasi_array_check(const pgas_array_t *array, uint64_t i)
 static pgas_status_t access_one(pgas_array_t *array, uint64_t i, pgasi_array_access_t *x)
 {
     pgasi_array_t *a = pgasi_array_of(array);
-    pgasi_array_place_t place = pgasi_array_place(&a->map, i);
-    x->chunk = place.chunk;
+    pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);
+    x->chunk = loc.chunk;
     x->k = (uint32_t)(i & array->mask);
     x->n = 1;
-    return pgasi_array_do(a, &place, x);
+    return pgasi_array_do(a, &loc, x);
 }
 
 static pgas_status_t check_sized(const pgas_array_t *array, uint64_t i, size_t bytes,
@@ -317,7 +317,7 @@ static pgas_status_t check_sized(const pgas_array_t *array, uint64_t i, size_t b
 static bool has_words(const pgas_array_t *array)
 {
     const pgasi_array_t *a = pgasi_array_of_const(array);
-    return !a->wide && a->map.shift >= PGAS_ARRAY_CELL_SHIFT;
+    return !a->wide && a->map.shift >= PGAS_ARRAY_SUBBLOCK_SHIFT;
 }
 
 pgas_status_t pgas_array_get_sized(pgas_array_t *array, uint64_t i, size_t bytes, void *value_p)
@@ -348,21 +348,21 @@ pgas_status_t pgasi_array_check_op(const pgas_array_t *array, pgas_array_op_t op
 
 /* Of an element whose home is on another node. Operands are kept in a line only if the home can
  * bring them into the elements. */
-static pgas_status_t check_op_there(pgasi_array_t *a, const pgasi_array_place_t *place,
+static pgas_status_t check_op_there(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                     pgas_array_op_t op)
 {
-    if (a->node_rank[place->home] >= 0 || pgasi_array_home_knows(a, place->home, op))
+    if (a->node_rank[loc->home] >= 0 || pgasi_array_home_knows(a, loc->home, op))
         return PGAS_OK;
     pgas_status_t status = may_wait(a);
     if (status != PGAS_OK)
         return status;
     pgasi_array_access_t x = { .kind = PGASI_ARRAY_ASK,
                                .op = op,
-                               .k = (uint32_t)(place->first & a->open.mask),
+                               .k = (uint32_t)(loc->first & a->open.mask),
                                .n = 1,
-                               .chunk = place->chunk };
+                               .chunk = loc->chunk };
     pgasi_path_state_t before = pgasi_serve_begin();
-    status = pgasi_array_send_op(a, a->global[place->home], &x);
+    status = pgasi_array_send_op(a, a->global[loc->home], &x);
     pgasi_serve_end(before);
     return status == PGAS_OK ? wait_for(a, &x) : status;
 }
@@ -380,8 +380,8 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
     pgasi_array_t *a = pgasi_array_of(array);
     /* others are sent to the home at first, which says so */
     if (PGAS_UNLIKELY(def->operand_bytes > PGASI_ARRAY_CALL_BYTES)) {
-        pgasi_array_place_t place = pgasi_array_place(&a->map, i);
-        status = check_op_there(a, &place, op);
+        pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);
+        status = check_op_there(a, &loc, op);
         if (status != PGAS_OK)
             return status;
     }
@@ -392,15 +392,15 @@ pgas_status_t pgas_array_apply_sized(pgas_array_t *array, uint64_t i, size_t byt
 
 /* Elements that no single load reads: those whom an entry lets in are alone, or all of them
  * read. */
-static const pgas_array_entry_t *enter_wide(const pgas_array_t *array, uint64_t i,
-                                            uint64_t *rights_p)
+static const pgas_array_mapping_t *enter_wide(const pgas_array_t *array, uint64_t i,
+                                              uint64_t *rights_p)
 {
     if (PGAS_UNLIKELY(i >= array->n_elems))
         return NULL;
     pgas_array_enter(pgas_array_path.slot);
-    const pgas_array_entry_t *entry = &array->table[i >> array->shift];
-    *rights_p = pgas_array_rights(entry);
-    return entry;
+    const pgas_array_mapping_t *mapping = &array->table[i >> array->shift];
+    *rights_p = pgas_array_rights(mapping);
+    return mapping;
 }
 
 pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
@@ -420,10 +420,10 @@ pgas_status_t pgas_array_get(pgas_array_t *array, uint64_t i, void *value_p)
         break;
     }
     uint64_t rights = 0;
-    const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
-    if (!entry || (!(rights & pgas_array_path.read) && rights != pgas_array_path.data))
+    const pgas_array_mapping_t *mapping = enter_wide(array, i, &rights);
+    if (!mapping || (!(rights & pgas_array_path.read) && rights != pgas_array_path.data))
         return pgas_array_get_sized(array, i, array->elem_bytes, value_p);
-    memcpy(value_p, __atomic_load_n(&entry->base, __ATOMIC_RELAXED) + i * array->elem_bytes,
+    memcpy(value_p, __atomic_load_n(&mapping->base, __ATOMIC_RELAXED) + i * array->elem_bytes,
            array->elem_bytes);
     pgas_array_leave(pgas_array_path.slot);
     return PGAS_OK;
@@ -449,10 +449,10 @@ pgas_status_t pgas_array_set(pgas_array_t *array, uint64_t i, const void *value)
         break;
     }
     uint64_t rights = 0;
-    const pgas_array_entry_t *entry = enter_wide(array, i, &rights);
-    if (!entry || rights != pgas_array_path.data)
+    const pgas_array_mapping_t *mapping = enter_wide(array, i, &rights);
+    if (!mapping || rights != pgas_array_path.data)
         return pgas_array_set_sized(array, i, array->elem_bytes, value);
-    memcpy(__atomic_load_n(&entry->base, __ATOMIC_RELAXED) + i * array->elem_bytes, value,
+    memcpy(__atomic_load_n(&mapping->base, __ATOMIC_RELAXED) + i * array->elem_bytes, value,
            array->elem_bytes);
     pgas_array_leave(pgas_array_path.slot);
     return PGAS_OK;
@@ -527,41 +527,41 @@ pgas_status_t pgas_array_pin(pgas_array_t *array, uint64_t i, pgas_array_pin_mod
     if (status != PGAS_OK)
         return status;
     pgasi_array_t *a = pgasi_array_of(array);
-    pgasi_array_place_t place = pgasi_array_place(&a->map, i);
-    status = mode == PGAS_ARRAY_PIN_OPERATE ? check_op_there(a, &place, op) : PGAS_OK;
+    pgasi_array_location_t loc = pgasi_array_locate(&a->map, i);
+    status = mode == PGAS_ARRAY_PIN_OPERATE ? check_op_there(a, &loc, op) : PGAS_OK;
     if (status != PGAS_OK)
         return status;
     pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN,
                                .pin = (uint8_t)mode,
                                .op = mode == PGAS_ARRAY_PIN_OPERATE ? op : 0,
-                               .chunk = place.chunk,
+                               .chunk = loc.chunk,
                                .k = (uint32_t)(i & array->mask),
                                .n = 1 };
-    status = pgasi_array_do(a, &place, &x);
+    status = pgasi_array_do(a, &loc, &x);
     if (status != PGAS_OK)
         return status;
     pgasi_array_site_t site;
-    pgasi_array_site(a, &place, &site); /* the pin keeps it */
-    pgasi_array_own_pin_add(site.hold);
-    char *data = site.data + (place.first & array->mask) * array->elem_bytes;
-    *pin_p = (pgas_array_pin_t){ data, place.first, place.n, array, site.hold, mode };
+    pgasi_array_site(a, &loc, &site); /* the pin keeps it */
+    pgasi_array_own_pin_add(site.grant);
+    char *data = site.data + (loc.first & array->mask) * array->elem_bytes;
+    *pin_p = (pgas_array_pin_t){ data, loc.first, loc.n, array, site.grant, mode };
     return PGAS_OK;
 }
 
 pgas_status_t pgas_array_unpin(pgas_array_pin_t *pin)
 {
-    if (!pin || !pin->hold)
+    if (!pin || !pin->grant)
         return PGAS_ERR_INVALID;
     pgas_status_t status = pgasi_array_check(pin->array, pin->first);
     bool recall = false;
     if (status == PGAS_OK)
-        status = pgasi_array_unpin_hold(pin->hold, pin->mode, &recall);
+        status = pgasi_array_grant_unpin(pin->grant, pin->mode, &recall);
     if (status != PGAS_OK)
         return status;
     pgasi_array_t *a = pgasi_array_of(pin->array);
-    pgasi_array_place_t place = pgasi_array_place(&a->map, pin->first);
-    pgasi_array_hold_t *hold = pin->hold;
-    pin->hold = NULL;
-    end_pin(a, &place, hold, recall);
+    pgasi_array_location_t loc = pgasi_array_locate(&a->map, pin->first);
+    pgasi_array_grant_t *grant = pin->grant;
+    pin->grant = NULL;
+    end_pin(a, &loc, grant, recall);
     return PGAS_OK;
 }

@@ -1,7 +1,7 @@
 /* Arrays as a whole: create, destroy, what is known of them.
  *
  * A rank's part of an array lies in blocks of its own heap, which its node maps and its transport
- * has registered: elements, holds, the table of entries (others of the node take entries away
+ * has registered: elements, grants, the table of entries (others of the node take entries away
  * there), operators by cell, lines. Numbers of arrays are agreed on by the team and unique on each
  * of its ranks. */
 #include "array/array.h"
@@ -330,23 +330,23 @@ static pgas_status_t take_private(pgasi_array_t *a)
     return ok ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 
-enum { BLOCK_DATA, BLOCK_HOLDS, BLOCK_TABLE, BLOCK_READABLE, BLOCK_LINES, N_BLOCKS };
+enum { BLOCK_DATA, BLOCK_GRANTS, BLOCK_TABLE, BLOCK_READABLE, BLOCK_LINES, N_BLOCKS };
 
 static pgas_status_t take_shared(pgasi_array_t *a)
 {
     pgasi_array_peer_t *me = &a->peer[a->rank];
-    uint64_t n_entries = (a->map.n_elems >> a->open.shift) + 1;
+    uint64_t n_mappings = (a->map.n_elems >> a->open.shift) + 1;
     void *at;
     pgas_status_t status = take(a, BLOCK_DATA, PGASI_MAX(a->n_home, 1) * a->stride, true, &at);
     me->data = at;
     if (status == PGAS_OK)
-        status = take(a, BLOCK_HOLDS, PGASI_MAX(a->n_home, 1) * sizeof *me->holds, true, &at);
-    me->holds = at;
+        status = take(a, BLOCK_GRANTS, PGASI_MAX(a->n_home, 1) * sizeof *me->grants, true, &at);
+    me->grants = at;
     if (status == PGAS_OK)
-        status = take(a, BLOCK_TABLE, n_entries * sizeof *me->table, true, &at);
+        status = take(a, BLOCK_TABLE, n_mappings * sizeof *me->table, true, &at);
     me->table = at;
     if (status == PGAS_OK)
-        status = take(a, BLOCK_READABLE, n_entries * sizeof *me->readable, true, &at);
+        status = take(a, BLOCK_READABLE, n_mappings * sizeof *me->readable, true, &at);
     me->readable = at;
     if (status == PGAS_OK)
         status = take(a, BLOCK_LINES, (uint64_t)a->n_lines * a->stride, false, &at);
@@ -356,7 +356,7 @@ static pgas_status_t take_shared(pgasi_array_t *a)
                     "an array of %" PRIu64 " elements of %" PRIu32 " bytes needs %" PRIu64
                     " bytes of this rank's heap, and more: raise PGAS_HEAP_SIZE",
                     a->map.n_elems, a->open.elem_bytes,
-                    a->n_home * (a->stride + sizeof *me->holds) + n_entries * 24 +
+                    a->n_home * (a->stride + sizeof *me->grants) + n_mappings * 24 +
                         (uint64_t)a->n_lines * a->stride);
     return status;
 }
@@ -384,7 +384,7 @@ static void learn(pgasi_array_t *a, const told_t *all)
         if (a->node_rank[r] < 0 || r == a->rank)
             continue;
         peer->data = pgas_gptr_local(all[r].block[BLOCK_DATA], 1);
-        peer->holds = pgas_gptr_local(all[r].block[BLOCK_HOLDS], 1);
+        peer->grants = pgas_gptr_local(all[r].block[BLOCK_GRANTS], 1);
         peer->table = pgas_gptr_local(all[r].block[BLOCK_TABLE], 1);
         peer->readable = pgas_gptr_local(all[r].block[BLOCK_READABLE], 1);
         pgasi_array_slots_learn(a->node_rank[r], pgas_gptr_local(all[r].slots, 1));
@@ -423,7 +423,7 @@ static pgas_status_t make_map(pgasi_array_t *a, const pgas_array_opts_t *o, uint
     a->map.n_elems = n_elems;
     a->map.shift = shift_of(o->chunk_elems);
     a->map.n_ranks = n;
-    a->map.n_cells = (n_elems >> a->map.shift) + ((n_elems & (o->chunk_elems - 1)) != 0);
+    a->map.n_blocks = (n_elems >> a->map.shift) + ((n_elems & (o->chunk_elems - 1)) != 0);
     if (o->offsets)
         memcpy(a->map.offsets, o->offsets, ((size_t)n + 1) * sizeof *a->map.offsets);
     else
@@ -437,17 +437,17 @@ static void make_open(pgasi_array_t *a, size_t elem_bytes, uint64_t n_elems)
 {
     pgas_array_t *open = &a->open;
     a->wide = elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4 && elem_bytes != 8;
-    if (!a->wide && a->map.shift >= PGAS_ARRAY_CELL_SHIFT)
+    if (!a->wide && a->map.shift >= PGAS_ARRAY_SUBBLOCK_SHIFT)
         open->limit[shift_of(elem_bytes)] = n_elems;
     open->epoch = pgasi_epoch;
-    open->shift = PGASI_MIN(a->map.shift, PGAS_ARRAY_CELL_SHIFT);
+    open->shift = PGASI_MIN(a->map.shift, PGAS_ARRAY_SUBBLOCK_SHIFT);
     open->mask = (UINT64_C(1) << a->map.shift) - 1;
     open->elem_bytes = (uint32_t)elem_bytes;
     open->n_elems = n_elems;
     a->stride = PGASI_ALIGN_UP(((size_t)1 << a->map.shift) * elem_bytes, 64);
     a->guard_all = pgasi_wait_light_is_fence ||
                    pgasi_param.array_access == PGASI_ARRAY_ACCESS_GUARDED ||
-                   (!a->wide && a->map.shift < PGAS_ARRAY_CELL_SHIFT);
+                   (!a->wide && a->map.shift < PGAS_ARRAY_SUBBLOCK_SHIFT);
 }
 
 static pgas_status_t fill_in(pgasi_array_t *a, const pgas_array_opts_t *o, size_t elem_bytes,
@@ -538,14 +538,14 @@ static pgas_status_t check_idle(pgasi_array_t *a)
 {
     uint64_t element = 0;
     for (uint64_t j = 0; j < a->n_home + a->n_lines; j++) {
-        const pgasi_array_hold_t *hold =
-            j < a->n_home ? &a->peer[a->rank].holds[j] : &a->line[j - a->n_home].hold;
-        pgasi_array_place_t place;
-        if (!pgasi_array_hold_is_pinned(hold) ||
-            !pgasi_array_place_of_chunk(&a->map, hold->now.chunk, &place))
+        const pgasi_array_grant_t *grant =
+            j < a->n_home ? &a->peer[a->rank].grants[j] : &a->line[j - a->n_home].grant;
+        pgasi_array_location_t loc;
+        if (!pgasi_array_grant_is_pinned(grant) ||
+            !pgasi_array_locate_chunk(&a->map, grant->now.chunk, &loc))
             continue;
         PGASI_ERROR("array", "pgas_array_destroy: the chunk of element %" PRIu64 " is pinned",
-                    place.first);
+                    loc.first);
         return PGAS_ERR_BUSY;
     }
     if (pgasi_array_locks_held(a->id, &element)) {
@@ -651,9 +651,9 @@ pgas_status_t pgas_array_share(const pgas_array_t *array, int part, int n_parts,
     if (part < 0 || part >= n_parts || !first_p || !n_p)
         return PGAS_ERR_INVALID;
     uint32_t shift = pgasi_array_of_const(array)->map.shift;
-    uint64_t cell = first >> shift, n_cells = n ? ((first + n - 1) >> shift) - cell + 1 : 0;
-    uint64_t low = cell + n_cells * (uint64_t)part / (uint64_t)n_parts;
-    uint64_t high = cell + n_cells * ((uint64_t)part + 1) / (uint64_t)n_parts;
+    uint64_t cell = first >> shift, n_blocks = n ? ((first + n - 1) >> shift) - cell + 1 : 0;
+    uint64_t low = cell + n_blocks * (uint64_t)part / (uint64_t)n_parts;
+    uint64_t high = cell + n_blocks * ((uint64_t)part + 1) / (uint64_t)n_parts;
     uint64_t begin = PGASI_MIN(PGASI_MAX(low << shift, first), first + n);
     uint64_t end = PGASI_MAX(PGASI_MIN(high << shift, first + n), begin);
     *first_p = begin;

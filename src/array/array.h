@@ -1,8 +1,8 @@
-/** The array inside the library: places, holds, lines, directory entries, and which file does what.
+/** The array inside the library: places, grants, lines, directory entries, and which file does what.
  *
- *  Two halves. Holds (hold.c) say what the threads of one site may do with a chunk at the moment:
+ *  Two halves. Holds (grant.c) say what the threads of one site may do with a chunk at the moment:
  *  those of the home's node at home, in shared memory; those of one rank with a line of its cache.
- *  Any thread works on a hold, under its lock, without the protocol. The protocol (home.c, cache.c,
+ *  Any thread works on a grant, under its lock, without the protocol. The protocol (home.c, cache.c,
  *  driven by the table in state.c) runs on one thread of a rank at a time: the one that has the
  *  inbox lock, be it a service thread that has received a message or a thread of the program that
  *  misses something (pgasi_serve_begin). It opens holds and closes them again.
@@ -23,13 +23,13 @@
 
 struct pgasi_array;
 
-/* ---- places (place.c, pure) ---- */
+/* ---- places (loc.c, pure) ---- */
 
 /** How elements lie: cells of 2^shift elements; a cell with a border between ranks inside is cut
- *  into pieces, which have chunk numbers behind those of cells: n_cells + 2 r for the piece at the
+ *  into pieces, which have chunk numbers behind those of cells: n_blocks + 2 r for the piece at the
  *  beginning of rank r's part, + 1 for that at its end. */
 typedef struct {
-    uint64_t n_elems, n_cells;
+    uint64_t n_elems, n_blocks;
     uint32_t shift;
     int n_ranks;
     bool whole;        /* no cell is cut */
@@ -41,26 +41,26 @@ typedef struct {
     int home;                 /* team rank */
     uint64_t index;           /* among the chunks of its home */
     bool cut;                 /* a piece of a cell */
-} pgasi_array_place_t;
+} pgasi_array_location_t;
 
 /** Even shares of whole chunks. */
 void pgasi_array_even_offsets(uint64_t n_elems, uint32_t shift, int n_ranks, uint64_t *offsets);
 int pgasi_array_home_of(const pgasi_array_map_t *map, uint64_t i);
 /** Of element i, which exists. */
-pgasi_array_place_t pgasi_array_place(const pgasi_array_map_t *map, uint64_t i);
+pgasi_array_location_t pgasi_array_locate(const pgasi_array_map_t *map, uint64_t i);
 /** Of a chunk by number; false if there is none. */
-bool pgasi_array_place_of_chunk(const pgasi_array_map_t *map, uint64_t chunk,
-                                pgasi_array_place_t *place_p);
+bool pgasi_array_locate_chunk(const pgasi_array_map_t *map, uint64_t chunk,
+                              pgasi_array_location_t *loc_p);
 /** Of a rank's chunk number index. */
-pgasi_array_place_t pgasi_array_place_of_index(const pgasi_array_map_t *map, int rank,
-                                               uint64_t index);
+pgasi_array_location_t pgasi_array_locate_index(const pgasi_array_map_t *map, int rank,
+                                                uint64_t index);
 /** Whether no cell is cut. */
 bool pgasi_array_is_whole(const pgasi_array_map_t *map);
 /** How many chunks a rank is home of, and chunk numbers in all. */
 uint64_t pgasi_array_n_home(const pgasi_array_map_t *map, int rank);
 static inline uint64_t pgasi_array_n_chunks(const pgasi_array_map_t *map)
 {
-    return map->n_cells + 2 * (uint64_t)map->n_ranks;
+    return map->n_blocks + 2 * (uint64_t)map->n_ranks;
 }
 
 /* ---- accesses ---- */
@@ -99,14 +99,14 @@ typedef enum { PGASI_ARRAY_NEED_R, PGASI_ARRAY_NEED_W, PGASI_ARRAY_NEED_O } pgas
 #define PGASI_ARRAY_VALUE_MAX 256 /* bytes of elements and operands that are compared and fetched */
 pgasi_array_need_t pgasi_array_need(const pgasi_array_access_t *x);
 
-/* ---- holds (hold.c) ---- */
+/* ---- holds (grant.c) ---- */
 
 typedef enum {
     PGASI_ARRAY_NOTHING,
     PGASI_ARRAY_READS,
     PGASI_ARRAY_OPERATES,
     PGASI_ARRAY_ALL
-} pgasi_array_grant_t;
+} pgasi_array_permit_t;
 typedef enum {
     PGASI_ARRAY_OPEN, /* entries may be shown */
     /* several threads, some write: entries for readers and for atomic instructions */
@@ -120,36 +120,36 @@ typedef enum { PGASI_ARRAY_KEEP, PGASI_ARRAY_NO_WRITES, PGASI_ARRAY_NO_ACCESS } 
  *  They are changed with the lock held. shown: there may have been entries since the last barrier,
  *  also if they have been taken away again. */
 typedef struct {
-    uint8_t grant, mode, recall, shown; /* recall: the level that pins keep from being reached */
-    uint32_t op;                        /* OPERATES: of which operator */
-    uint32_t owner;                     /* node rank * 4096 + slot + 1; 0: nobody */
+    uint8_t permits, mode, recall, shown; /* recall: the level that pins keep from being reached */
+    uint32_t op;                          /* OPERATES: of which operator */
+    uint32_t owner;                       /* node rank * 4096 + slot + 1; 0: nobody */
     /* recalls that cost a barrier; accesses until it is no longer guarded */
     uint16_t heat, budget;
     /* bit: node rank (those from 63 on share one) has a READ entry */
     uint64_t readers;
     uint64_t chunk;
-} pgasi_array_held_t;
+} pgasi_array_grant_state_t;
 
 /** The lock itself, and the fields that threads read without it, lie outside of `now`, because an
  *  assignment to `now` may store intermediate values. */
-typedef struct pgasi_array_hold {
+typedef struct pgasi_array_grant {
     uint32_t lock;
     uint32_t touched;
     uint32_t pins_read, pins_write; /* write: operate, too */
-    pgasi_array_held_t now;
+    pgasi_array_grant_state_t now;
     uint64_t unused[2];
-} pgasi_array_hold_t;
+} pgasi_array_grant_t;
 
-static inline bool pgasi_array_hold_is_pinned(const pgasi_array_hold_t *hold)
+static inline bool pgasi_array_grant_is_pinned(const pgasi_array_grant_t *grant)
 {
-    return __atomic_load_n(&hold->pins_read, __ATOMIC_ACQUIRE) ||
-           __atomic_load_n(&hold->pins_write, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&grant->pins_read, __ATOMIC_ACQUIRE) ||
+           __atomic_load_n(&grant->pins_write, __ATOMIC_ACQUIRE);
 }
 
 /** Where a hold's data are for this process, and the tables that may show it. */
 typedef struct {
     struct pgasi_array *array;
-    pgasi_array_hold_t *hold;
+    pgasi_array_grant_t *grant;
     char *data; /* where element 0 of the cell would be */
     uint64_t chunk;
     bool at_home; /* shared by the node; else a line of this rank */
@@ -159,35 +159,35 @@ typedef struct {
 /** Carries the access out if the hold allows it now; by: the calling thread's own, so that entries
  *  may be shown to it. PGAS_INPROGRESS: it does not allow it. PGAS_ERR_DEADLOCK: nor can it while
  *  the thread's own pin lasts. */
-pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access_t *x,
-                              bool by_thread);
+pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_access_t *x,
+                                    bool by_thread);
 /** A pin that keeps a foreign access away; the hold then says when it ends. */
-bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_access_t *x);
+bool pgasi_array_grant_is_pinned_against(pgasi_array_grant_t *grant, const pgasi_array_access_t *x);
 /** By an entry that allows it to all threads of the rank; false: there is none. For arrays with a
  *  limit; i is in range. */
 bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *value);
 bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op,
                               const pgas_array_op_def_t *def, const void *operand);
 /** Makes it another chunk's, with no grant and no entries. */
-void pgasi_array_hold_renew(pgasi_array_hold_t *hold, uint64_t chunk, uint16_t heat);
-void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op);
+void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_t heat);
+void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t permits, uint32_t op);
 /** No new accesses from now on; recall: because others want the chunk. @return 0: nobody is inside;
- *  1: somebody may be, a barrier and a look at slots tell (pgasi_array_is_left); 2: pins: to be
+ *  1: somebody may be, a barrier and a look at slots tell (pgasi_array_all_left); 2: pins: to be
  *  tried again when they have ended. */
-int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall);
-/** Takes entries away without a barrier, so that the next access goes through the hold. */
-void pgasi_array_unshow(const pgasi_array_site_t *site);
+int pgasi_array_grant_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall);
+/** Takes entries away without a barrier, so that the next access goes through the grant. */
+void pgasi_array_grant_withdraw(const pgasi_array_site_t *site);
 /** One pin less of the calling thread; true if that was what a recall waits for. PGAS_ERR_INVALID:
  *  none. */
-pgas_status_t pgasi_array_unpin_hold(pgasi_array_hold_t *hold, pgas_array_pin_mode_t mode,
-                                     bool *recall_p);
-bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold);
+pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_pin_mode_t mode,
+                                      bool *recall_p);
+bool pgasi_array_has_own_pin(const pgasi_array_grant_t *grant);
 /** Room for one more pin of the calling thread, and its note. */
 pgas_status_t pgasi_array_own_pin_room(void);
-void pgasi_array_own_pin_add(const pgasi_array_hold_t *hold);
+void pgasi_array_own_pin_add(const pgasi_array_grant_t *grant);
 /** Records in the access the pins of the calling thread. They last until the access is done. */
 void pgasi_array_own_pins_note(pgasi_array_access_t *x);
-bool pgasi_array_is_pinned_by(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x);
+bool pgasi_array_is_pinned_by(const pgasi_array_grant_t *grant, const pgasi_array_access_t *x);
 /** A second thread of this rank begins to use arrays: what the first one owns is not readable in
  *  short any more. */
 void pgasi_array_second_thread(void);
@@ -196,19 +196,19 @@ bool pgasi_array_thread_known(void);
 /* ---- lines and directory ---- */
 
 typedef struct {
-    pgasi_array_hold_t hold;
+    pgasi_array_grant_t grant;
     uint8_t state;
     uint8_t level, closed; /* as in a directory entry */
     bool leaving;          /* evicted, not free yet */
     uint32_t op;           /* asked for */
     pgasi_array_access_t *waiting, **waiting_end;
     uint32_t next_free, next_closing;
-} pgasi_array_line_t;
+} pgasi_array_cache_line_t;
 
-#define PGASI_ARRAY_OPERAND_ALIGN 16 /* as malloc gives */
+#define PGASI_ARRAY_CONTRIBUTION_ALIGN 16 /* as malloc gives */
 
 typedef struct pgasi_array_request {
-    _Alignas(PGASI_ARRAY_OPERAND_ALIGN) struct pgasi_array_request *next;
+    _Alignas(PGASI_ARRAY_CONTRIBUTION_ALIGN) struct pgasi_array_request *next;
     uint8_t event;
     int source; /* team rank */
     uint32_t line, op;
@@ -218,19 +218,19 @@ typedef struct pgasi_array_request {
     pgasi_array_access_t x;    /* of another rank, with what it brings behind */
 } pgasi_array_request_t;
 
-typedef struct pgasi_array_kept {
-    struct pgasi_array_kept *next;
+typedef struct pgasi_array_contribution {
+    struct pgasi_array_contribution *next;
     uint32_t op;
     int source;
     bool whole;           /* its answer has come; before, pieces are still on their way */
     const char *operands; /* behind it; or still in the message that is being looked at */
-    _Alignas(PGASI_ARRAY_OPERAND_ALIGN) char room[];
-} pgasi_array_kept_t;
+    _Alignas(PGASI_ARRAY_CONTRIBUTION_ALIGN) char room[];
+} pgasi_array_contribution_t;
 
 typedef struct {
-    uint64_t who; /* sharers or operators: a bit each (coarse from 65 ranks on); D: the owner */
+    uint64_t members; /* sharers or operators: a bit each (coarse from 65 ranks on); D: the owner */
     pgasi_array_request_t *first, *last;
-    pgasi_array_kept_t *kept;
+    pgasi_array_contribution_t *kept;
     uint32_t pending, next_closing;
     uint32_t op;
     int32_t owner;
@@ -245,8 +245,8 @@ typedef struct {
 /** What every rank tells the others of its node, and where a rank's things are in this process. */
 typedef struct {
     char *data; /* NULL: another node */
-    pgasi_array_hold_t *holds;
-    pgas_array_entry_t *table;
+    pgasi_array_grant_t *grants;
+    pgas_array_mapping_t *table;
     uintptr_t *readable;
 } pgasi_array_peer_t;
 
@@ -269,11 +269,11 @@ typedef struct pgasi_array {
     uint64_t n_home;
     uint32_t closing_dir;
     pgasi_array_request_t *spare; /* requests without anything behind */
-    pgasi_array_kept_t *spare_kept;
-    uint32_t n_spare_kept;
+    pgasi_array_contribution_t *spare_contributions;
+    uint32_t n_spare_contributions;
     /* cache */
     uint32_t *line_of; /* by chunk: line + 1, 0: none */
-    pgasi_array_line_t *line;
+    pgasi_array_cache_line_t *line;
     char *line_data;
     uint32_t n_lines, n_free, first_free, n_low, n_high, hand, closing_line, n_closing, n_leaving;
     uint64_t *home_offset; /* of data in that of each team rank */
@@ -323,13 +323,13 @@ bool pgasi_array_is_broken(const pgasi_array_t *a);
 
 /** The hold through which this rank reaches the chunk now; false: none (not at home on the node,
  *  and no line). */
-bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_place_t *place,
+bool pgasi_array_site(pgasi_array_t *a, const pgasi_array_location_t *loc,
                       pgasi_array_site_t *site_p);
 /** Carries an access out, waiting as needed. x->chunk is set. */
-pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_place_t *place,
+pgas_status_t pgasi_array_do(pgasi_array_t *a, const pgasi_array_location_t *loc,
                              pgasi_array_access_t *x);
-/** The same for many, whose waits overlap: x[j] at place[j]. Returns the first error. */
-pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_place_t *place,
+/** The same for many, whose waits overlap: x[j] at loc[j]. Returns the first error. */
+pgas_status_t pgasi_array_do_all(pgasi_array_t *a, const pgasi_array_location_t *loc,
                                  pgasi_array_access_t *x, size_t n);
 /** The access is done; wakes who waits for it. */
 void pgasi_array_done(pgasi_array_access_t *x, pgas_status_t status);
@@ -358,10 +358,10 @@ void pgasi_array_home_answer(pgasi_array_t *a, uint64_t index, pgasi_array_event
 /** What is written back comes, a piece of it or all. */
 void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset, const void *data,
                                size_t bytes);
-void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
-                               uint64_t offset, const void *data, size_t bytes);
+void pgasi_array_home_contribution_piece(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
+                                         uint64_t offset, const void *data, size_t bytes);
 /** The same if all of them came in one piece, with the answer WB_O in the same message. */
-void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
+void pgasi_array_home_contribution(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
                                    const void *data, size_t bytes);
 void pgasi_array_home_unpinned(pgasi_array_t *a, uint64_t index);
 void pgasi_array_home_poll(pgasi_array_t *a);
@@ -371,7 +371,7 @@ bool pgasi_array_home_is_quiet(const pgasi_array_t *a);
 /* cache.c */
 void pgasi_array_cache_start(pgasi_array_t *a);
 /** An access that found no line, or one that does not allow it. */
-void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place,
+void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_location_t *loc,
                             pgasi_array_access_t *x, bool sequential);
 /** The home's GIVE, LEND, DATA_*, GRANT_*, WB_ACK. */
 void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event_t event,
@@ -379,20 +379,20 @@ void pgasi_array_cache_event(pgasi_array_t *a, uint64_t chunk, pgasi_array_event
 /** The home has the operator: what is not built in may be missing there, and is asked about before
  *  lines are operated on. */
 bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op);
-void pgasi_array_note_op(pgasi_array_t *a, int home, uint32_t op);
+void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op);
 /** A piece of a chunk comes. */
 void pgasi_array_cache_elements(pgasi_array_t *a, uint64_t chunk, uint32_t line, uint64_t offset,
                                 const void *data, size_t bytes);
 /** Somebody may wait for a line that can be evicted from now on. */
 void pgasi_array_cache_look(pgasi_array_t *a);
-void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_hold_t *hold);
+void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant);
 void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t n,
                                 pgasi_array_need_t need, uint32_t op);
 void pgasi_array_cache_poll(pgasi_array_t *a);
 void pgasi_array_cache_forget(pgasi_array_t *a, pgasi_array_access_t *x);
 /** Evicts everything; true once no line is left. */
 bool pgasi_array_cache_empty(pgasi_array_t *a);
-pgasi_array_site_t pgasi_array_line_site(pgasi_array_t *a, uint32_t line);
+pgasi_array_site_t pgasi_array_cache_site(pgasi_array_t *a, uint32_t line);
 
 /* wire.c: messages, through context 0 */
 enum {
@@ -402,7 +402,7 @@ enum {
     PGASI_ARRAY_M_ANSWER,
     PGASI_ARRAY_M_TO_CACHE,
     PGASI_ARRAY_M_ELEMENTS,
-    PGASI_ARRAY_M_OPERANDS,
+    PGASI_ARRAY_M_CONTRIBUTION,
     PGASI_ARRAY_M_FILL,
     PGASI_ARRAY_M_UNPINNED,
     PGASI_ARRAY_M_HELLO
@@ -427,8 +427,8 @@ void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array
 void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
                                const void *data, size_t bytes);
 /** With the answer WB_O. */
-void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
-                               const void *data, size_t bytes);
+void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
+                                   const void *data, size_t bytes);
 /** An access that the home carries out. */
 pgas_status_t pgasi_array_send_op(pgasi_array_t *a, int to, pgasi_array_access_t *x);
 void pgasi_array_send_reply(pgasi_array_t *a, int to, const pgasi_array_access_t *x,
@@ -443,7 +443,7 @@ size_t pgasi_array_out_bytes(const pgasi_array_t *a, const pgasi_array_access_t 
 /* audit.c */
 /** Of a chunk at home, of a line: what threads may do is what the state says. For assertions. */
 bool pgasi_array_home_is_sound(const pgasi_array_t *a, uint64_t index);
-bool pgasi_array_line_is_sound(const pgasi_array_t *a, uint32_t line);
+bool pgasi_array_cache_line_is_sound(const pgasi_array_t *a, uint32_t line);
 /** Waits until nothing is under way anywhere, then compares what homes know with what caches have.
  *  Collective over the team, no thread uses the array. *n_wrong_p: contradictions found by this
  *  rank. */

@@ -13,39 +13,40 @@
 bool pgasi_array_home_is_sound(const pgasi_array_t *a, uint64_t index)
 {
     const pgasi_array_dir_t *dir = &a->dir[index];
-    const pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
+    const pgasi_array_grant_t *grant = &a->peer[a->rank].grants[index];
     switch (dir->state) {
     case PGASI_H_U:
-        return hold->now.grant == PGASI_ARRAY_ALL && !dir->pending && !dir->who;
+        return grant->now.permits == PGASI_ARRAY_ALL && !dir->pending && !dir->members;
     case PGASI_H_S:
-        return hold->now.grant == PGASI_ARRAY_READS && !dir->pending;
+        return grant->now.permits == PGASI_ARRAY_READS && !dir->pending;
     case PGASI_H_O:
-        return hold->now.grant == PGASI_ARRAY_OPERATES && hold->now.op == dir->op && !dir->pending;
+        return grant->now.permits == PGASI_ARRAY_OPERATES && grant->now.op == dir->op &&
+               !dir->pending;
     case PGASI_H_D:
-        return hold->now.grant == PGASI_ARRAY_NOTHING && !dir->pending && !dir->who &&
+        return grant->now.permits == PGASI_ARRAY_NOTHING && !dir->pending && !dir->members &&
                dir->owner >= 0 && dir->owner < a->n_ranks && a->node_rank[dir->owner] < 0;
     default:
         return true; /* on its way */
     }
 }
 
-bool pgasi_array_line_is_sound(const pgasi_array_t *a, uint32_t li)
+bool pgasi_array_cache_line_is_sound(const pgasi_array_t *a, uint32_t li)
 {
-    const pgasi_array_line_t *line = &a->line[li];
+    const pgasi_array_cache_line_t *line = &a->line[li];
     switch (line->state) {
     case PGASI_C_I:
     case PGASI_C_IS:
     case PGASI_C_IW:
     case PGASI_C_IO:
     case PGASI_C_W:
-        return line->hold.now.grant == PGASI_ARRAY_NOTHING;
+        return line->grant.now.permits == PGASI_ARRAY_NOTHING;
     case PGASI_C_S:
     case PGASI_C_SW:
-        return line->hold.now.grant == PGASI_ARRAY_READS;
+        return line->grant.now.permits == PGASI_ARRAY_READS;
     case PGASI_C_D:
-        return line->hold.now.grant == PGASI_ARRAY_ALL;
+        return line->grant.now.permits == PGASI_ARRAY_ALL;
     case PGASI_C_O:
-        return line->hold.now.grant == PGASI_ARRAY_OPERATES && line->hold.now.op == line->op;
+        return line->grant.now.permits == PGASI_ARRAY_OPERATES && line->grant.now.op == line->op;
     default:
         return true;
     }
@@ -94,15 +95,15 @@ static uint64_t compare(const pgasi_array_t *a, int r, const held_t *held, uint6
 {
     uint64_t wrong = 0, bit = pgasi_array_bit_of(a, r);
     for (uint64_t j = 0; j < n; j++) {
-        pgasi_array_place_t place;
-        if (!pgasi_array_place_of_chunk(&a->map, held[j].chunk, &place)) {
+        pgasi_array_location_t loc;
+        if (!pgasi_array_locate_chunk(&a->map, held[j].chunk, &loc)) {
             wrong++;
             continue;
         }
-        if (place.home != a->rank)
+        if (loc.home != a->rank)
             continue;
-        const pgasi_array_dir_t *dir = &a->dir[place.index];
-        bool listed = (dir->who & bit) != 0;
+        const pgasi_array_dir_t *dir = &a->dir[loc.index];
+        bool listed = (dir->members & bit) != 0;
         bool ok = held[j].state == PGASI_C_S ? dir->state == PGASI_H_S && listed
                   : held[j].state == PGASI_C_D
                       ? dir->state == PGASI_H_D && dir->owner == r
@@ -117,9 +118,9 @@ static uint64_t list(const pgasi_array_t *a, held_t *held)
 {
     uint64_t n = 0;
     for (uint32_t li = 0; li < a->n_lines; li++) {
-        const pgasi_array_line_t *line = &a->line[li];
+        const pgasi_array_cache_line_t *line = &a->line[li];
         if (line->state != PGASI_C_I)
-            held[n++] = (held_t){ line->hold.now.chunk, line->state, line->op };
+            held[n++] = (held_t){ line->grant.now.chunk, line->state, line->op };
     }
     return n;
 }
@@ -148,7 +149,7 @@ pgas_status_t pgasi_array_audit(pgas_array_t *array, uint64_t *n_wrong_p)
         n_owned -= a->dir[j].state == PGASI_H_D;
     }
     for (uint32_t li = 0; li < a->n_lines; li++)
-        wrong += !pgasi_array_line_is_sound(a, li);
+        wrong += !pgasi_array_cache_line_is_sound(a, li);
     *n_wrong_p = wrong + (n_owned != 0);
     return status;
 }

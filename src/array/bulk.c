@@ -1,6 +1,6 @@
 /* Many elements at a time: fill, load and store, gather and scatter, prefetch, walks.
  *
- * Runs of elements within a chunk are one access of the hold, so an element costs a load and a
+ * Runs of elements within a chunk are one access of the grant, so an element costs a load and a
  * store. Gather and scatter give all accesses of a batch to the protocol before they wait for the
  * first. */
 #include "array/array.h"
@@ -38,22 +38,22 @@ static pgas_status_t move(pgas_array_t *array, uint64_t first, uint64_t n, void 
     pgasi_array_t *a = pgasi_array_of(array);
     pgas_status_t status = PGAS_OK;
     for (uint64_t done = 0; done < n && status == PGAS_OK;) {
-        pgasi_array_place_t place = pgasi_array_place(&a->map, first + done);
-        uint64_t most = place.first + place.n - (first + done);
+        pgasi_array_location_t loc = pgasi_array_locate(&a->map, first + done);
+        uint64_t most = loc.first + loc.n - (first + done);
         pgasi_array_access_t x = { .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET,
-                                   .chunk = place.chunk };
+                                   .chunk = loc.chunk };
         x.k = (uint32_t)((first + done) & array->mask);
         x.n = (uint32_t)PGASI_MIN(most, n - done);
         if (to)
             x.out = (char *)to + done * array->elem_bytes;
         else
             x.in = (const char *)from + done * array->elem_bytes;
-        status = pgasi_array_do(a, &place, &x);
+        status = pgasi_array_do(a, &loc, &x);
         size_t fit = PGASI_ARRAY_CALL_BYTES / array->elem_bytes;
         /* all lines are pinned: at the home, in parts */
         if (PGAS_UNLIKELY(status == PGAS_ERR_NO_MEMORY && x.n > fit && fit)) {
             x.n = (uint32_t)fit;
-            status = pgasi_array_do(a, &place, &x);
+            status = pgasi_array_do(a, &loc, &x);
         }
         done += x.n;
     }
@@ -113,15 +113,15 @@ static pgas_status_t by_index(pgas_array_t *array, const uint64_t *index, size_t
         if (index[j] >= array->n_elems)
             return PGAS_ERR_RANGE;
     pgasi_array_t *a = pgasi_array_of(array);
-    pgasi_array_place_t place[BATCH];
+    pgasi_array_location_t loc[BATCH];
     pgasi_array_access_t x[BATCH];
     for (size_t done = 0; done < n && status == PGAS_OK; done += BATCH) {
         size_t some = PGASI_MIN(n - done, (size_t)BATCH);
         for (size_t j = 0; j < some; j++) {
             uint64_t i = index[done + j];
-            place[j] = pgasi_array_place(&a->map, i);
+            loc[j] = pgasi_array_locate(&a->map, i);
             x[j] = (pgasi_array_access_t){ .kind = to ? PGASI_ARRAY_GET : PGASI_ARRAY_SET,
-                                           .chunk = place[j].chunk,
+                                           .chunk = loc[j].chunk,
                                            .n = 1 };
             x[j].k = (uint32_t)(i & array->mask);
             if (to)
@@ -129,7 +129,7 @@ static pgas_status_t by_index(pgas_array_t *array, const uint64_t *index, size_t
             else
                 x[j].in = (const char *)from + (done + j) * array->elem_bytes;
         }
-        status = pgasi_array_do_all(a, place, x, some);
+        status = pgasi_array_do_all(a, loc, x, some);
     }
     return status;
 }

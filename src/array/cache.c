@@ -21,14 +21,14 @@
 #define NO_CHUNK UINT64_MAX
 
 static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event);
-static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x);
+static void fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc, pgasi_array_access_t *x);
 
-pgasi_array_site_t pgasi_array_line_site(pgasi_array_t *a, uint32_t li)
+pgasi_array_site_t pgasi_array_cache_site(pgasi_array_t *a, uint32_t li)
 {
-    pgasi_array_line_t *line = &a->line[li];
-    uint64_t chunk = line->hold.now.chunk;
-    return (pgasi_array_site_t){ a,     &line->hold, a->line_data + (uint64_t)li * a->stride,
-                                 chunk, false,       chunk >= a->map.n_cells };
+    pgasi_array_cache_line_t *line = &a->line[li];
+    uint64_t chunk = line->grant.now.chunk;
+    return (pgasi_array_site_t){ a,     &line->grant, a->line_data + (uint64_t)li * a->stride,
+                                 chunk, false,        chunk >= a->map.n_blocks };
 }
 
 static uint32_t find_line(const pgasi_array_t *a, uint64_t chunk)
@@ -36,12 +36,12 @@ static uint32_t find_line(const pgasi_array_t *a, uint64_t chunk)
     return a->line_of[chunk] - 1; /* PGASI_ARRAY_NONE is what 0 gives */
 }
 
-static pgasi_array_place_t place_of(const pgasi_array_t *a, uint64_t chunk)
+static pgasi_array_location_t place_of(const pgasi_array_t *a, uint64_t chunk)
 {
-    pgasi_array_place_t place;
-    if (!pgasi_array_place_of_chunk(&a->map, chunk, &place))
+    pgasi_array_location_t loc;
+    if (!pgasi_array_locate_chunk(&a->map, chunk, &loc))
         pgasi_array_broken(a, "no chunk", chunk, 0, 0);
-    return place;
+    return loc;
 }
 
 static int home_of(const pgasi_array_t *a, uint64_t chunk)
@@ -61,10 +61,10 @@ static uint32_t take_line(pgasi_array_t *a, uint64_t chunk)
     uint32_t li = a->first_free;
     if (li == PGASI_ARRAY_NONE)
         return li;
-    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_cache_line_t *line = &a->line[li];
     a->first_free = line->next_free;
     a->n_free--;
-    pgasi_array_hold_renew(&line->hold, chunk, *heat_of(a, chunk));
+    pgasi_array_grant_renew(&line->grant, chunk, *heat_of(a, chunk));
     line->state = PGASI_C_I;
     line->leaving = false;
     line->waiting = NULL;
@@ -93,26 +93,26 @@ static pgasi_array_access_t *next_wanting(pgasi_array_t *a)
  * line. */
 static void give_line(pgasi_array_t *a, uint32_t li)
 {
-    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_cache_line_t *line = &a->line[li];
     a->n_leaving -= line->leaving;
     line->leaving = false;
     if (line->waiting) {
         line->op = line->waiting->op;
-        pgasi_array_hold_renew(&line->hold, line->hold.now.chunk, line->hold.now.heat);
+        pgasi_array_grant_renew(&line->grant, line->grant.now.chunk, line->grant.now.heat);
         step(a, li, event_of(pgasi_array_need(line->waiting)));
         return;
     }
-    uint64_t chunk = line->hold.now.chunk;
+    uint64_t chunk = line->grant.now.chunk;
     __atomic_store_n(&a->line_of[chunk], 0, __ATOMIC_RELEASE);
-    *heat_of(a, chunk) = line->hold.now.heat;
-    pgasi_array_hold_renew(&line->hold, NO_CHUNK, 0);
+    *heat_of(a, chunk) = line->grant.now.heat;
+    pgasi_array_grant_renew(&line->grant, NO_CHUNK, 0);
     line->next_free = a->first_free;
     a->first_free = li;
     a->n_free++;
     while (a->want_line && a->n_free) { /* the first may find that its chunk has a line by now */
         pgasi_array_access_t *x = next_wanting(a);
-        pgasi_array_place_t place = place_of(a, x->chunk);
-        fetch_for(a, &place, x);
+        pgasi_array_location_t loc = place_of(a, x->chunk);
+        fetch_for(a, &loc, x);
     }
 }
 
@@ -120,9 +120,9 @@ static void give_line(pgasi_array_t *a, uint32_t li)
 
 static void close_line(pgasi_array_t *a, uint32_t li, bool recall)
 {
-    pgasi_array_line_t *line = &a->line[li];
-    pgasi_array_site_t site = pgasi_array_line_site(a, li);
-    line->closed = (uint8_t)pgasi_array_close(&site, line->level, recall);
+    pgasi_array_cache_line_t *line = &a->line[li];
+    pgasi_array_site_t site = pgasi_array_cache_site(a, li);
+    line->closed = (uint8_t)pgasi_array_grant_close(&site, line->level, recall);
     if (line->closed == 1) {
         line->next_closing = a->closing_line;
         a->closing_line = li;
@@ -138,9 +138,9 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
     uint32_t li = a->closing_line;
     a->closing_line = PGASI_ARRAY_NONE;
     while (li != PGASI_ARRAY_NONE) {
-        pgasi_array_line_t *line = &a->line[li];
+        pgasi_array_cache_line_t *line = &a->line[li];
         uint32_t next = line->next_closing;
-        if (pgasi_array_is_left(false)) {
+        if (pgasi_array_all_left(false)) {
             a->n_closing--;
             line->closed = 0;
             step(a, li, PGASI_E_QUIET);
@@ -153,9 +153,9 @@ void pgasi_array_cache_poll(pgasi_array_t *a)
     keep_some_free(a);
 }
 
-void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_hold_t *hold)
+void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_grant_t *grant)
 {
-    uint32_t li = (uint32_t)((pgasi_array_line_t *)(void *)hold - a->line);
+    uint32_t li = (uint32_t)((pgasi_array_cache_line_t *)(void *)grant - a->line);
     if (a->line[li].closed == 2) {
         close_line(a, li, true);
         if (a->line[li].closed == 0)
@@ -168,11 +168,11 @@ void pgasi_array_cache_unpinned(pgasi_array_t *a, pgasi_array_hold_t *hold)
 /* As many as the line allows, in order. */
 static void run(pgasi_array_t *a, uint32_t li)
 {
-    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_cache_line_t *line = &a->line[li];
     while (line->waiting) {
         pgasi_array_access_t *x = line->waiting, *next = x->next;
-        pgasi_array_site_t site = pgasi_array_line_site(a, li);
-        pgas_status_t status = pgasi_array_try(&site, x, false);
+        pgasi_array_site_t site = pgasi_array_cache_site(a, li);
+        pgas_status_t status = pgasi_array_grant_try(&site, x, false);
         if (status == PGAS_INPROGRESS)
             return;
         line->waiting = next;
@@ -182,7 +182,7 @@ static void run(pgasi_array_t *a, uint32_t li)
     }
 }
 
-static bool is_stable(const pgasi_array_line_t *line)
+static bool is_stable(const pgasi_array_cache_line_t *line)
 {
     return line->state == PGASI_C_S || line->state == PGASI_C_D || line->state == PGASI_C_O;
 }
@@ -190,7 +190,7 @@ static bool is_stable(const pgasi_array_line_t *line)
 /* Carries out what can be, and asks for what the first of the others needs. */
 static void serve(pgasi_array_t *a, uint32_t li)
 {
-    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_cache_line_t *line = &a->line[li];
     if (!is_stable(line) || !line->waiting)
         return;
     run(a, li);
@@ -203,7 +203,7 @@ static void serve(pgasi_array_t *a, uint32_t li)
 
 static void wait_at(pgasi_array_t *a, uint32_t li, pgasi_array_access_t *x)
 {
-    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_cache_line_t *line = &a->line[li];
     x->next = NULL;
     *line->waiting_end = x;
     line->waiting_end = &x->next;
@@ -240,7 +240,7 @@ bool pgasi_array_home_knows(const pgasi_array_t *a, int home, uint32_t op)
            (j < 64 && __atomic_load_n(&a->knows[home], __ATOMIC_ACQUIRE) >> j & 1);
 }
 
-void pgasi_array_note_op(pgasi_array_t *a, int home, uint32_t op)
+void pgasi_array_home_note_op(pgasi_array_t *a, int home, uint32_t op)
 {
     uint32_t j = number_of(a, op);
     if (j == sizeof a->known_op / sizeof *a->known_op || op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0))
@@ -271,10 +271,10 @@ static bool should_fetch(pgasi_array_t *a, const pgasi_array_access_t *x, bool s
     return sequential || a->fits || is_missed_again(a, x->chunk);
 }
 
-static bool is_pinned_by_waiting(const pgasi_array_t *a, const pgasi_array_hold_t *hold)
+static bool is_pinned_by_waiting(const pgasi_array_t *a, const pgasi_array_grant_t *grant)
 {
     for (const pgasi_array_access_t *w = a->want_line; w; w = w->next)
-        if (pgasi_array_is_pinned_by(hold, w))
+        if (pgasi_array_is_pinned_by(grant, w))
             return true;
     return false;
 }
@@ -284,41 +284,41 @@ static bool is_pinned_by_waiting(const pgasi_array_t *a, const pgasi_array_hold_
 static bool would_wait_for_ever(const pgasi_array_t *a, const pgasi_array_access_t *x)
 {
     for (uint32_t li = 0; li < a->n_lines; li++) {
-        const pgasi_array_hold_t *hold = &a->line[li].hold;
-        if (!pgasi_array_is_pinned_by(hold, x) && !is_pinned_by_waiting(a, hold))
+        const pgasi_array_grant_t *grant = &a->line[li].grant;
+        if (!pgasi_array_is_pinned_by(grant, x) && !is_pinned_by_waiting(a, grant))
             return false;
     }
     return true;
 }
 
-static void carry_out_there(pgasi_array_t *a, const pgasi_array_place_t *place,
+static void carry_out_there(pgasi_array_t *a, const pgasi_array_location_t *loc,
                             pgasi_array_access_t *x)
 {
     pgasi_array_count(&a->info.remote_ops, 1);
-    pgas_status_t status = pgasi_array_send_op(a, a->global[place->home], x);
+    pgas_status_t status = pgasi_array_send_op(a, a->global[loc->home], x);
     if (status != PGAS_OK)
         pgasi_array_done(x, status);
 }
 
 /* ---- eviction ---- */
 
-static bool is_evictable(const pgasi_array_line_t *line)
+static bool is_evictable(const pgasi_array_cache_line_t *line)
 {
     return is_stable(line) && !line->waiting && !line->closed &&
-           !pgasi_array_hold_is_pinned(&line->hold);
+           !pgasi_array_grant_is_pinned(&line->grant);
 }
 
 static void evict(pgasi_array_t *a)
 {
     for (uint32_t looks = 2 * a->n_lines; looks && a->n_free + a->n_leaving < a->n_high; looks--) {
         uint32_t li = a->hand;
-        pgasi_array_line_t *line = &a->line[li];
+        pgasi_array_cache_line_t *line = &a->line[li];
         a->hand = li + 1 == a->n_lines ? 0 : li + 1;
         if (!is_evictable(line))
             continue;
-        if (__atomic_load_n(&line->hold.touched, __ATOMIC_RELAXED)) {
-            pgasi_array_site_t site = pgasi_array_line_site(a, li);
-            pgasi_array_unshow(&site);
+        if (__atomic_load_n(&line->grant.touched, __ATOMIC_RELAXED)) {
+            pgasi_array_site_t site = pgasi_array_cache_site(a, li);
+            pgasi_array_grant_withdraw(&site);
             continue;
         }
         line->leaving = true;
@@ -337,17 +337,17 @@ static void keep_some_free(pgasi_array_t *a)
         evict(a);
 }
 
-static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_array_access_t *x)
+static void fetch_for(pgasi_array_t *a, const pgasi_array_location_t *loc, pgasi_array_access_t *x)
 {
-    uint32_t li = find_line(a, place->chunk);
+    uint32_t li = find_line(a, loc->chunk);
     if (li != PGASI_ARRAY_NONE) {
         wait_at(a, li, x);
         return;
     }
-    li = take_line(a, place->chunk);
+    li = take_line(a, loc->chunk);
     if (li == PGASI_ARRAY_NONE) {
         if (carried_out_there(a, x)) {
-            carry_out_there(a, place, x);
+            carry_out_there(a, loc, x);
         } else if (would_wait_for_ever(a, x)) {
             pgasi_array_done(x, PGAS_ERR_NO_MEMORY);
         } else {
@@ -363,16 +363,16 @@ static void fetch_for(pgasi_array_t *a, const pgasi_array_place_t *place, pgasi_
     step(a, li, event_of(pgasi_array_need(x)));
 }
 
-void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_place_t *place,
+void pgasi_array_cache_need(pgasi_array_t *a, const pgasi_array_location_t *loc,
                             pgasi_array_access_t *x, bool sequential)
 {
-    bool unknown = x->kind == PGASI_ARRAY_APPLY && !pgasi_array_home_knows(a, place->home, x->op) &&
+    bool unknown = x->kind == PGASI_ARRAY_APPLY && !pgasi_array_home_knows(a, loc->home, x->op) &&
                    carried_out_there(a, x);
     if (!unknown &&
-        (find_line(a, place->chunk) != PGASI_ARRAY_NONE || should_fetch(a, x, sequential)))
-        fetch_for(a, place, x);
+        (find_line(a, loc->chunk) != PGASI_ARRAY_NONE || should_fetch(a, x, sequential)))
+        fetch_for(a, loc, x);
     else
-        carry_out_there(a, place, x);
+        carry_out_there(a, loc, x);
     keep_some_free(a);
 }
 
@@ -387,12 +387,13 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
     if (need == PGASI_ARRAY_NEED_O && operand_is_too_large(a, op))
         return;
     pgasi_array_run_begin();
-    for (uint64_t chunk = first_chunk; chunk < first_chunk + n && chunk < a->map.n_cells; chunk++) {
-        pgasi_array_place_t place;
-        if (!pgasi_array_place_of_chunk(&a->map, chunk, &place) || a->node_rank[place.home] >= 0 ||
+    for (uint64_t chunk = first_chunk; chunk < first_chunk + n && chunk < a->map.n_blocks;
+         chunk++) {
+        pgasi_array_location_t loc;
+        if (!pgasi_array_locate_chunk(&a->map, chunk, &loc) || a->node_rank[loc.home] >= 0 ||
             find_line(a, chunk) != PGASI_ARRAY_NONE)
             continue;
-        if (need == PGASI_ARRAY_NEED_O && !pgasi_array_home_knows(a, place.home, op))
+        if (need == PGASI_ARRAY_NEED_O && !pgasi_array_home_knows(a, loc.home, op))
             break;
         if (!a->fits && a->n_free <= PGASI_MAX(a->n_lines / 16, 1))
             break;
@@ -409,32 +410,32 @@ void pgasi_array_cache_prefetch(pgasi_array_t *a, uint64_t first_chunk, uint64_t
 
 static void open_operate(pgasi_array_t *a, uint32_t li)
 {
-    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_cache_line_t *line = &a->line[li];
     const pgas_array_op_def_t *def = pgasi_array_op_find(line->op);
     pgasi_array_op_fill_identity(def, a->line_data + (uint64_t)li * a->stride, a->open.mask + 1);
-    pgasi_array_open(&line->hold, PGASI_ARRAY_OPERATES, line->op);
+    pgasi_array_grant_open(&line->grant, PGASI_ARRAY_OPERATES, line->op);
 }
 
 static void send_back(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
 {
-    pgasi_array_line_t *line = &a->line[li];
-    pgasi_array_place_t place = place_of(a, line->hold.now.chunk);
+    pgasi_array_cache_line_t *line = &a->line[li];
+    pgasi_array_location_t loc = place_of(a, line->grant.now.chunk);
     const char *data = a->line_data + (uint64_t)li * a->stride;
-    uint64_t end = (place.first & a->open.mask) + place.n;
-    int home = a->global[place.home];
+    uint64_t end = (loc.first & a->open.mask) + loc.n;
+    int home = a->global[loc.home];
     if (event == PGASI_E_WB_O) {
-        pgasi_array_send_operands(a, home, place.chunk, line->op, data,
-                                  end * pgasi_array_op_find(line->op)->operand_bytes);
+        pgasi_array_send_contribution(a, home, loc.chunk, line->op, data,
+                                      end * pgasi_array_op_find(line->op)->operand_bytes);
         return;
     }
-    pgasi_array_send_elements(a, home, place.chunk, event, data, end * a->open.elem_bytes);
+    pgasi_array_send_elements(a, home, loc.chunk, event, data, end * a->open.elem_bytes);
 }
 
 static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action,
                 pgasi_array_event_t event)
 {
-    pgasi_array_line_t *line = &a->line[li];
-    uint64_t chunk = line->hold.now.chunk;
+    pgasi_array_cache_line_t *line = &a->line[li];
+    uint64_t chunk = line->grant.now.chunk;
     switch (action) {
     case PGASI_A_QUIESCE:
     case PGASI_A_QUIESCE_WRITES:
@@ -442,10 +443,10 @@ static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action,
         close_line(a, li, event != PGASI_E_EVICT);
         break;
     case PGASI_A_OPEN_ALL:
-        pgasi_array_open(&line->hold, PGASI_ARRAY_ALL, 0);
+        pgasi_array_grant_open(&line->grant, PGASI_ARRAY_ALL, 0);
         break;
     case PGASI_A_OPEN_READ:
-        pgasi_array_open(&line->hold, PGASI_ARRAY_READS, 0);
+        pgasi_array_grant_open(&line->grant, PGASI_ARRAY_READS, 0);
         break;
     case PGASI_A_OPEN_OPERATE:
         open_operate(a, li);
@@ -487,17 +488,17 @@ static void act(pgasi_array_t *a, uint32_t li, pgasi_array_action_t action,
 
 static void step(pgasi_array_t *a, uint32_t li, pgasi_array_event_t event)
 {
-    pgasi_array_line_t *line = &a->line[li];
+    pgasi_array_cache_line_t *line = &a->line[li];
     const pgasi_array_step_t *s = pgasi_array_step(line->state, event);
     if (!s->known)
-        pgasi_array_broken(a, "line of", line->hold.now.chunk, line->state, (int)event);
+        pgasi_array_broken(a, "line of", line->grant.now.chunk, line->state, (int)event);
     bool asked = (s->actions &
                   (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
     bool freed = (s->actions & UINT64_C(1) << PGASI_A_FREE) != 0;
     line->state = s->next;
     for (uint64_t left = s->actions; left; left &= left - 1)
         act(a, li, (pgasi_array_action_t)__builtin_ctzll(left), event);
-    PGASI_ASSERT(freed || line->closed || asked || pgasi_array_line_is_sound(a, li));
+    PGASI_ASSERT(freed || line->closed || asked || pgasi_array_cache_line_is_sound(a, li));
     if (asked && line->closed == 0)
         step(a, li, PGASI_E_QUIET);
     else if (!freed)
@@ -538,7 +539,7 @@ void pgasi_array_cache_start(pgasi_array_t *a)
     for (uint32_t li = a->n_lines; li-- > 0;) {
         memset(&a->line[li], 0, sizeof a->line[li]);
         a->line[li].state = PGASI_C_I;
-        a->line[li].hold.now.chunk = NO_CHUNK;
+        a->line[li].grant.now.chunk = NO_CHUNK;
         a->line[li].waiting_end = &a->line[li].waiting;
         a->line[li].next_free = a->first_free;
         a->first_free = li;

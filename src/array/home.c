@@ -26,27 +26,27 @@ static bool is_exact(const pgasi_array_t *a)
 
 static pgasi_array_site_t site_of(pgasi_array_t *a, uint64_t index)
 {
-    pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
+    pgasi_array_grant_t *grant = &a->peer[a->rank].grants[index];
     return (pgasi_array_site_t){ a,
-                                 hold,
+                                 grant,
                                  a->peer[a->rank].data + index * a->stride,
-                                 hold->now.chunk,
+                                 grant->now.chunk,
                                  true,
-                                 hold->now.chunk >= a->map.n_cells };
+                                 grant->now.chunk >= a->map.n_blocks };
 }
 
 /* Those that have it give it back; each answers. */
 static void give(pgasi_array_t *a, uint64_t index, int but)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
-    uint64_t chunk = a->peer[a->rank].holds[index].now.chunk;
-    for (int r = 0; r < a->n_ranks && dir->who; r++) {
-        if (r == but || a->node_rank[r] >= 0 || !(dir->who & pgasi_array_bit_of(a, r)))
+    uint64_t chunk = a->peer[a->rank].grants[index].now.chunk;
+    for (int r = 0; r < a->n_ranks && dir->members; r++) {
+        if (r == but || a->node_rank[r] >= 0 || !(dir->members & pgasi_array_bit_of(a, r)))
             continue;
         pgasi_array_send_event(a, a->global[r], chunk, PGASI_E_GIVE, 0);
         dir->pending++;
     }
-    dir->who = but < 0 ? 0 : pgasi_array_bit_of(a, but);
+    dir->members = but < 0 ? 0 : pgasi_array_bit_of(a, but);
 }
 
 /* ---- threads of this node leave ---- */
@@ -55,7 +55,7 @@ static void close_home(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
     pgasi_array_site_t site = site_of(a, index);
-    dir->closed = (uint8_t)pgasi_array_close(&site, dir->level, true);
+    dir->closed = (uint8_t)pgasi_array_grant_close(&site, dir->level, true);
     if (dir->closed == 1) {
         dir->next_closing = a->closing_dir;
         a->closing_dir = (uint32_t)index;
@@ -79,7 +79,7 @@ void pgasi_array_home_poll(pgasi_array_t *a)
     while (index != PGASI_ARRAY_NONE) {
         pgasi_array_dir_t *dir = &a->dir[index];
         uint32_t next = dir->next_closing;
-        if (pgasi_array_is_left(true)) {
+        if (pgasi_array_all_left(true)) {
             a->n_closing--;
             dir->closed = 0;
             step(a, index, PGASI_E_QUIET, -1);
@@ -109,7 +109,7 @@ static pgasi_array_event_t event_of(const pgasi_array_t *a, const pgasi_array_di
 {
     const pgasi_array_request_t *r = dir->first;
     if (r->event == PGASI_E_UPGRADE && dir->state == PGASI_H_S &&
-        !(is_exact(a) && (dir->who & pgasi_array_bit_of(a, r->source))))
+        !(is_exact(a) && (dir->members & pgasi_array_bit_of(a, r->source))))
         return PGASI_E_FETCH_W; /* it has lost its copy meanwhile */
     if (dir->state == PGASI_H_O && dir->op != r->op) {
         if (r->event == PGASI_E_FETCH_O)
@@ -125,7 +125,7 @@ static bool is_kept_waiting(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_request_t *r = a->dir[index].first;
     return r->event >= PGASI_E_OP_R && r->event <= PGASI_E_OP_A && r->x.foreign &&
-           pgasi_array_is_pinned_against(&a->peer[a->rank].holds[index], &r->x);
+           pgasi_array_grant_is_pinned_against(&a->peer[a->rank].grants[index], &r->x);
 }
 
 static void dispatch(pgasi_array_t *a, uint64_t index)
@@ -201,14 +201,14 @@ pgas_status_t pgasi_array_home_own(pgasi_array_t *a, uint64_t index, pgasi_array
     return PGAS_OK;
 }
 
-/* Of the first request: by the hold, which allows it now. False: a thread of this node has pinned
+/* Of the first request: by the grant, which allows it now. False: a thread of this node has pinned
  * the chunk since it was looked at, and the access is of another node. */
 static bool execute(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_request_t *r = a->dir[index].first;
     pgasi_array_site_t site = site_of(a, index);
     if (r->own) {
-        pgas_status_t status = pgasi_array_try(&site, r->own, false);
+        pgas_status_t status = pgasi_array_grant_try(&site, r->own, false);
         PGASI_ASSERT(status != PGAS_INPROGRESS);
         pgasi_array_done(r->own, status);
     } else if (r->source != a->rank) {
@@ -216,7 +216,7 @@ static bool execute(pgasi_array_t *a, uint64_t index)
         size_t bytes = pgasi_array_out_bytes(a, &r->x);
         void *out = bytes <= sizeof small ? small : malloc(bytes);
         r->x.out = out;
-        r->x.status = out ? pgasi_array_try(&site, &r->x, false) : PGAS_ERR_NO_MEMORY;
+        r->x.status = out ? pgasi_array_grant_try(&site, &r->x, false) : PGAS_ERR_NO_MEMORY;
         PGASI_ASSERT(r->x.status != PGAS_INPROGRESS || r->x.foreign);
         bool kept = r->x.status == PGAS_INPROGRESS;
         if (!kept)
@@ -240,48 +240,51 @@ void pgasi_array_home_elements(pgasi_array_t *a, uint64_t index, uint64_t offset
 
 #define SPARE_KEPT 64 /* buffers that are not given back */
 
-static pgasi_array_kept_t *new_kept(pgasi_array_t *a, uint64_t index, int source, uint32_t op)
+static pgasi_array_contribution_t *new_kept(pgasi_array_t *a, uint64_t index, int source,
+                                            uint32_t op)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
-    pgasi_array_kept_t *k = a->spare_kept;
+    pgasi_array_contribution_t *k = a->spare_contributions;
     if (k) {
-        a->spare_kept = k->next;
-        a->n_spare_kept--;
+        a->spare_contributions = k->next;
+        a->n_spare_contributions--;
     } else {
         k = malloc(sizeof *k + a->stride);
     }
     if (!k)
-        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].holds[index].now.chunk,
+        pgasi_array_broken(a, "no memory for operands of", a->peer[a->rank].grants[index].now.chunk,
                            dir->state, 0);
-    *k = (pgasi_array_kept_t){ .next = dir->kept, .op = op, .source = source, .operands = k->room };
+    *k = (pgasi_array_contribution_t){
+        .next = dir->kept, .op = op, .source = source, .operands = k->room
+    };
     dir->kept = k;
     return k;
 }
 
-static void free_kept(pgasi_array_t *a, pgasi_array_kept_t *k)
+static void free_kept(pgasi_array_t *a, pgasi_array_contribution_t *k)
 {
-    if (a->n_spare_kept == SPARE_KEPT) {
+    if (a->n_spare_contributions == SPARE_KEPT) {
         free(k);
         return;
     }
-    k->next = a->spare_kept;
-    a->spare_kept = k;
-    a->n_spare_kept++;
+    k->next = a->spare_contributions;
+    a->spare_contributions = k;
+    a->n_spare_contributions++;
 }
 
 /* There is at most one, because a cache gets the chunk again only after the merge. */
-static pgasi_array_kept_t *coming_from(const pgasi_array_dir_t *dir, int source)
+static pgasi_array_contribution_t *coming_from(const pgasi_array_dir_t *dir, int source)
 {
-    pgasi_array_kept_t *k = dir->kept;
+    pgasi_array_contribution_t *k = dir->kept;
     while (k && k->source != source)
         k = k->next;
     return k;
 }
 
-void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
-                               uint64_t offset, const void *data, size_t bytes)
+void pgasi_array_home_contribution_piece(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
+                                         uint64_t offset, const void *data, size_t bytes)
 {
-    pgasi_array_kept_t *k = coming_from(&a->dir[index], source);
+    pgasi_array_contribution_t *k = coming_from(&a->dir[index], source);
     if (!k)
         k = new_kept(a, index, source, op);
     if (offset <= a->stride && bytes <= a->stride - offset)
@@ -290,13 +293,13 @@ void pgasi_array_home_operands(pgasi_array_t *a, uint64_t index, int source, uin
 
 /* As a rule they are merged before the message has been looked at, without a copy; but operators of
  * the program may rely on alignment. */
-void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
+void pgasi_array_home_contribution(pgasi_array_t *a, uint64_t index, int source, uint32_t op,
                                    const void *data, size_t bytes)
 {
     if (bytes > a->stride)
         return;
-    pgasi_array_kept_t *k = new_kept(a, index, source, op);
-    bool aligned = (uintptr_t)data % PGASI_ARRAY_OPERAND_ALIGN == 0 ||
+    pgasi_array_contribution_t *k = new_kept(a, index, source, op);
+    bool aligned = (uintptr_t)data % PGASI_ARRAY_CONTRIBUTION_ALIGN == 0 ||
                    op < PGAS_ARRAY_OP(PGAS_ARRAY_N_KINDS, 0);
     k->operands = aligned ? data : memcpy(k->room, data, bytes);
     step(a, index, PGASI_E_WB_O, source);
@@ -312,18 +315,18 @@ void pgasi_array_home_operands_all(pgasi_array_t *a, uint64_t index, int source,
 static void merge(pgasi_array_t *a, uint64_t index)
 {
     pgasi_array_dir_t *dir = &a->dir[index];
-    pgasi_array_place_t place = pgasi_array_place_of_index(&a->map, a->rank, index);
-    uint64_t k0 = place.first & a->open.mask;
+    pgasi_array_location_t loc = pgasi_array_locate_index(&a->map, a->rank, index);
+    uint64_t k0 = loc.first & a->open.mask;
     char *data = a->peer[a->rank].data + index * a->stride + k0 * a->open.elem_bytes;
-    for (pgasi_array_kept_t **at = &dir->kept, *k; (k = *at);) {
+    for (pgasi_array_contribution_t **at = &dir->kept, *k; (k = *at);) {
         if (!k->whole) {
             at = &k->next;
             continue;
         }
         const pgas_array_op_def_t *def = pgasi_array_op_find(k->op);
         if (!def)
-            pgasi_array_broken(a, "unknown operator for", place.chunk, dir->state, 0);
-        pgasi_array_op_merge_run(def, data, k->operands + k0 * def->operand_bytes, place.n);
+            pgasi_array_broken(a, "unknown operator for", loc.chunk, dir->state, 0);
+        pgasi_array_op_merge_run(def, data, k->operands + k0 * def->operand_bytes, loc.n);
         *at = k->next;
         free_kept(a, k);
     }
@@ -331,7 +334,7 @@ static void merge(pgasi_array_t *a, uint64_t index)
 
 static void keep(const pgasi_array_dir_t *dir, int source)
 {
-    pgasi_array_kept_t *k = coming_from(dir, source);
+    pgasi_array_contribution_t *k = coming_from(dir, source);
     if (k)
         k->whole = true;
 }
@@ -342,7 +345,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
 {
     pgasi_array_dir_t *dir = &a->dir[index];
     pgasi_array_request_t *r = dir->first;
-    pgasi_array_hold_t *hold = &a->peer[a->rank].holds[index];
+    pgasi_array_grant_t *grant = &a->peer[a->rank].grants[index];
     int to = source >= 0 ? a->global[source] : -1;
     const char *data = a->peer[a->rank].data + index * a->stride;
     switch (action) {
@@ -359,10 +362,10 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         merge(a, index);
         break;
     case PGASI_A_DROP:
-        dir->who &= is_exact(a) ? ~pgasi_array_bit_of(a, source) : ~UINT64_C(0);
+        dir->members &= is_exact(a) ? ~pgasi_array_bit_of(a, source) : ~UINT64_C(0);
         break;
     case PGASI_A_JOIN:
-        dir->who |= pgasi_array_bit_of(a, source);
+        dir->members |= pgasi_array_bit_of(a, source);
         break;
     case PGASI_A_GIVE_ALL:
         give(a, index, -1);
@@ -372,7 +375,7 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         break;
     case PGASI_A_GIVE_OWNER:
     case PGASI_A_LEND_OWNER:
-        pgasi_array_send_event(a, a->global[dir->owner], hold->now.chunk,
+        pgasi_array_send_event(a, a->global[dir->owner], grant->now.chunk,
                                action == PGASI_A_LEND_OWNER ? PGASI_E_LEND : PGASI_E_GIVE, 0);
         dir->pending++;
         break;
@@ -380,35 +383,35 @@ static void act(pgasi_array_t *a, uint64_t index, pgasi_array_action_t action, i
         dir->op = r->op;
         break;
     case PGASI_A_OWN:
-        dir->who = 0;
+        dir->members = 0;
         dir->owner = source;
         break;
     case PGASI_A_ADD:
-        dir->who |= pgasi_array_bit_of(a, source);
+        dir->members |= pgasi_array_bit_of(a, source);
         break;
     case PGASI_A_OPEN_ALL:
-        pgasi_array_open(hold, PGASI_ARRAY_ALL, 0);
+        pgasi_array_grant_open(grant, PGASI_ARRAY_ALL, 0);
         break;
     case PGASI_A_OPEN_READ:
-        pgasi_array_open(hold, PGASI_ARRAY_READS, 0);
+        pgasi_array_grant_open(grant, PGASI_ARRAY_READS, 0);
         break;
     case PGASI_A_OPEN_OPERATE:
-        pgasi_array_open(hold, PGASI_ARRAY_OPERATES, dir->op);
+        pgasi_array_grant_open(grant, PGASI_ARRAY_OPERATES, dir->op);
         break;
     case PGASI_A_SEND_DATA_R:
     case PGASI_A_SEND_DATA_W:
-        pgasi_array_send_data(a, to, hold->now.chunk,
+        pgasi_array_send_data(a, to, grant->now.chunk,
                               action == PGASI_A_SEND_DATA_R ? PGASI_E_DATA_R : PGASI_E_DATA_W,
                               r->line, data, r->pull);
         break;
     case PGASI_A_SEND_GRANT_W:
-        pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_GRANT_W, r->line);
+        pgasi_array_send_event(a, to, grant->now.chunk, PGASI_E_GRANT_W, r->line);
         break;
     case PGASI_A_SEND_GRANT_O:
-        pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_GRANT_O, r->line);
+        pgasi_array_send_event(a, to, grant->now.chunk, PGASI_E_GRANT_O, r->line);
         break;
     case PGASI_A_SEND_WB_ACK:
-        pgasi_array_send_event(a, to, hold->now.chunk, PGASI_E_WB_ACK, 0);
+        pgasi_array_send_event(a, to, grant->now.chunk, PGASI_E_WB_ACK, 0);
         break;
     case PGASI_A_COUNT:
         dir->pending--;
@@ -427,7 +430,7 @@ static void step(pgasi_array_t *a, uint64_t index, pgasi_array_event_t event, in
     pgasi_array_dir_t *dir = &a->dir[index];
     const pgasi_array_step_t *s = pgasi_array_step(dir->state, event);
     if (!s->known)
-        pgasi_array_broken(a, "home of", a->peer[a->rank].holds[index].now.chunk, dir->state,
+        pgasi_array_broken(a, "home of", a->peer[a->rank].grants[index].now.chunk, dir->state,
                            (int)event);
     bool asked = (s->actions &
                   (UINT64_C(1) << PGASI_A_QUIESCE | UINT64_C(1) << PGASI_A_QUIESCE_WRITES)) != 0;
@@ -460,10 +463,10 @@ void pgasi_array_home_start(pgasi_array_t *a)
 {
     a->closing_dir = PGASI_ARRAY_NONE;
     for (uint64_t j = 0; j < a->n_home; j++) {
-        pgasi_array_hold_t *hold = &a->peer[a->rank].holds[j];
-        memset(hold, 0, sizeof *hold);
-        hold->now.chunk = pgasi_array_place_of_index(&a->map, a->rank, j).chunk;
-        hold->now.grant = PGASI_ARRAY_ALL;
+        pgasi_array_grant_t *grant = &a->peer[a->rank].grants[j];
+        memset(grant, 0, sizeof *grant);
+        grant->now.chunk = pgasi_array_locate_index(&a->map, a->rank, j).chunk;
+        grant->now.permits = PGASI_ARRAY_ALL;
         a->dir[j].state = PGASI_H_U;
     }
 }
@@ -474,15 +477,15 @@ void pgasi_array_home_stop(pgasi_array_t *a)
         while (a->dir[j].first)
             pop(a, &a->dir[j]);
         while (a->dir[j].kept) {
-            pgasi_array_kept_t *k = a->dir[j].kept;
+            pgasi_array_contribution_t *k = a->dir[j].kept;
             a->dir[j].kept = k->next;
             free_kept(a, k);
         }
     }
     free(a->dir);
-    while (a->spare_kept) {
-        pgasi_array_kept_t *k = a->spare_kept;
-        a->spare_kept = k->next;
+    while (a->spare_contributions) {
+        pgasi_array_contribution_t *k = a->spare_contributions;
+        a->spare_contributions = k->next;
         free(k);
     }
     while (a->spare) {

@@ -150,7 +150,7 @@ static bool is_outside(int node_rank)
     return true;
 }
 
-bool pgasi_array_is_left(bool at_home)
+bool pgasi_array_all_left(bool at_home)
 {
     if (!at_home)
         return is_outside(pgasi_boot.node_rank);

@@ -24,7 +24,7 @@ bool pgasi_array_is_sole(void);
 bool pgasi_array_is_alone(bool at_home);
 /** After a barrier: every thread of the rank, or (at_home) of the node, has been outside of
  *  accesses since then. */
-bool pgasi_array_is_left(bool at_home);
+bool pgasi_array_all_left(bool at_home);
 
 /** Ranks of the node that die inside never leave, and never unlock. */
 bool pgasi_array_has_died(int node_rank);

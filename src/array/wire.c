@@ -155,18 +155,18 @@ void pgasi_array_send_data(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array
     send_to_run(a, to, &m);
 }
 
-static char *mapped_chunk(const pgasi_array_t *a, const pgasi_array_place_t *place)
+static char *mapped_chunk(const pgasi_array_t *a, const pgasi_array_location_t *loc)
 {
-    return mapped(a->global[place->home], a->home_offset[place->home] + place->index * a->stride,
+    return mapped(a->global[loc->home], a->home_offset[loc->home] + loc->index * a->stride,
                   a->stride);
 }
 
 void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
                                const void *data, size_t bytes)
 {
-    pgasi_array_place_t place;
-    pgasi_array_place_of_chunk(&a->map, chunk, &place);
-    char *there = mapped_chunk(a, &place);
+    pgasi_array_location_t loc;
+    pgasi_array_locate_chunk(&a->map, chunk, &loc);
+    char *there = mapped_chunk(a, &loc);
     if (there) {
         memcpy(there, data, bytes);
         pgasi_array_count(&a->info.data_bytes, bytes);
@@ -178,10 +178,10 @@ void pgasi_array_send_elements(pgasi_array_t *a, int to, uint64_t chunk, pgasi_a
     }
 }
 
-void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
-                               const void *data, size_t bytes)
+void pgasi_array_send_contribution(pgasi_array_t *a, int to, uint64_t chunk, uint32_t op,
+                                   const void *data, size_t bytes)
 {
-    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_OPERANDS, 0, op, chunk, 0, 0, 0, 0 };
+    message_t m = { (uint16_t)a->id, PGASI_ARRAY_M_CONTRIBUTION, 0, op, chunk, 0, 0, 0, 0 };
     if (bytes <= pgasi_param.call_max - sizeof m) {
         m.event = PGASI_E_WB_O;
         send(a, to, &m, data, bytes);
@@ -196,10 +196,10 @@ void pgasi_array_send_operands(pgasi_array_t *a, int to, uint64_t chunk, uint32_
 void pgasi_array_send_request(pgasi_array_t *a, int to, uint64_t chunk, pgasi_array_event_t event,
                               uint32_t line, uint32_t op)
 {
-    pgasi_array_place_t place;
-    pgasi_array_place_of_chunk(&a->map, chunk, &place);
+    pgasi_array_location_t loc;
+    pgasi_array_locate_chunk(&a->map, chunk, &loc);
     tell_heap(a, to);
-    bool pull = mapped_chunk(a, &place) != NULL;
+    bool pull = mapped_chunk(a, &loc) != NULL;
     send_to_run(a, to,
                 &(message_t){ (uint16_t)a->id, PGASI_ARRAY_M_REQUEST, (uint8_t)event, op, chunk, 0,
                               line, pull, 0 });
@@ -356,12 +356,12 @@ static void drop(const message_t *m, int source)
 }
 
 /* Of all of a chunk's elements; 0: an operator that is unknown here. */
-static size_t operands_bytes(const pgasi_array_t *a, const pgasi_array_place_t *place, uint32_t op)
+static size_t operands_bytes(const pgasi_array_t *a, const pgasi_array_location_t *loc, uint32_t op)
 {
-    return ((place->first & a->open.mask) + place->n) * operand_bytes(op);
+    return ((loc->first & a->open.mask) + loc->n) * operand_bytes(op);
 }
 
-static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place,
+static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_location_t *loc,
                      const void *data, size_t bytes)
 {
     pgasi_array_access_t *x = find_access(m->line);
@@ -369,7 +369,7 @@ static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
         return; /* nobody waits any more */
     close_number(m->line);
     if (m->status == PGAS_OK && (x->kind == PGASI_ARRAY_APPLY || x->kind == PGASI_ARRAY_ASK))
-        pgasi_array_note_op(a, place->home, x->op);
+        pgasi_array_home_note_op(a, loc->home, x->op);
     bool fits = bytes == pgasi_array_out_bytes(a, x);
     if (m->status == PGAS_OK && fits && bytes)
         memcpy(x->out, data, bytes);
@@ -378,11 +378,11 @@ static void on_reply(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
 
 /* Whether what it brings and asks for fits the array; PGAS_ERR_NOT_FOUND: an operator that is
  * unknown here. */
-static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_place_t *place,
+static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_location_t *loc,
                               const pgasi_array_access_t *x, size_t bytes)
 {
-    uint64_t k0 = place->first & a->open.mask;
-    if (x->kind > PGASI_ARRAY_ASK || x->k < k0 || x->k + (uint64_t)x->n > k0 + place->n || !x->n)
+    uint64_t k0 = loc->first & a->open.mask;
+    if (x->kind > PGASI_ARRAY_ASK || x->k < k0 || x->k + (uint64_t)x->n > k0 + loc->n || !x->n)
         return PGAS_ERR_INVALID;
     if (x->kind == PGASI_ARRAY_FETCH || x->kind == PGASI_ARRAY_APPLY ||
         x->kind == PGASI_ARRAY_ASK) {
@@ -395,7 +395,7 @@ static pgas_status_t check_op(const pgasi_array_t *a, const pgasi_array_place_t 
     return pgasi_array_in_bytes(a, x) == bytes ? PGAS_OK : PGAS_ERR_INVALID;
 }
 
-static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place,
+static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_location_t *loc,
                   const void *data, size_t bytes, int source)
 {
     packed_t packed;
@@ -408,7 +408,7 @@ static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_
                                .chunk = m->chunk,
                                .token = m->line };
     x.foreign = a->node_rank[member(a, source)] < 0;
-    x.status = check_op(a, place, &x, bytes);
+    x.status = check_op(a, loc, &x, bytes);
     bool more = x.status == PGAS_OK && x.kind != PGASI_ARRAY_ASK;
     pgasi_array_request_t *r = more ? pgasi_array_new_request(a, bytes) : NULL;
     if (!r) {
@@ -423,10 +423,10 @@ static void on_op(pgasi_array_t *a, const message_t *m, const pgasi_array_place_
     r->x = x;
     r->x.in = r + 1;
     r->x.in2 = (const char *)(r + 1) + (x.kind == PGASI_ARRAY_CAS ? bytes / 2 : 0);
-    pgasi_array_home_request(a, place->index, r);
+    pgasi_array_home_request(a, loc->index, r);
 }
 
-static void on_request(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place,
+static void on_request(pgasi_array_t *a, const message_t *m, const pgasi_array_location_t *loc,
                        int source)
 {
     tell_heap(a, source);
@@ -438,7 +438,7 @@ static void on_request(pgasi_array_t *a, const message_t *m, const pgasi_array_p
     r->line = m->line;
     r->op = m->op;
     r->pull = m->status != 0;
-    pgasi_array_home_request(a, place->index, r);
+    pgasi_array_home_request(a, loc->index, r);
 }
 
 static void on_hello(const void *data, size_t bytes, int source)
@@ -464,39 +464,39 @@ static bool is_fetch(uint8_t event)
 }
 
 /* For the home of the chunk. */
-static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_place_t *place,
+static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_location_t *loc,
                      const void *data, size_t bytes, int source)
 {
     switch (m->kind) {
     case PGASI_ARRAY_M_OP:
-        on_op(a, m, place, data, bytes, source);
+        on_op(a, m, loc, data, bytes, source);
         return true;
     case PGASI_ARRAY_M_ELEMENTS:
-        pgasi_array_home_elements(a, place->index, m->offset, data, bytes);
+        pgasi_array_home_elements(a, loc->index, m->offset, data, bytes);
         if (is_answer(m->event))
-            pgasi_array_home_answer(a, place->index, (pgasi_array_event_t)m->event,
+            pgasi_array_home_answer(a, loc->index, (pgasi_array_event_t)m->event,
                                     member(a, source));
         return true;
-    case PGASI_ARRAY_M_OPERANDS:
+    case PGASI_ARRAY_M_CONTRIBUTION:
         if (m->event == PGASI_E_WB_O && operand_bytes(m->op) &&
-            bytes != operands_bytes(a, place, m->op))
+            bytes != operands_bytes(a, loc, m->op))
             return false;
         if (m->event == PGASI_E_WB_O)
-            pgasi_array_home_operands_all(a, place->index, member(a, source), m->op, data, bytes);
+            pgasi_array_home_contribution(a, loc->index, member(a, source), m->op, data, bytes);
         else
-            pgasi_array_home_operands(a, place->index, member(a, source), m->op, m->offset, data,
-                                      bytes);
+            pgasi_array_home_contribution_piece(a, loc->index, member(a, source), m->op, m->offset,
+                                                data, bytes);
         return true;
     case PGASI_ARRAY_M_UNPINNED:
-        pgasi_array_home_unpinned(a, place->index);
+        pgasi_array_home_unpinned(a, loc->index);
         return true;
     case PGASI_ARRAY_M_REQUEST:
         if (is_fetch(m->event))
-            on_request(a, m, place, source);
+            on_request(a, m, loc, source);
         return is_fetch(m->event);
     case PGASI_ARRAY_M_ANSWER:
         if (is_answer(m->event))
-            pgasi_array_home_answer(a, place->index, (pgasi_array_event_t)m->event,
+            pgasi_array_home_answer(a, loc->index, (pgasi_array_event_t)m->event,
                                     member(a, source));
         return is_answer(m->event);
     default:
@@ -506,26 +506,26 @@ static bool for_home(pgasi_array_t *a, const message_t *m, const pgasi_array_pla
 
 static void on_one(pgasi_array_t *a, const message_t *m, const void *data, size_t bytes, int source)
 {
-    pgasi_array_place_t place;
-    if (!pgasi_array_place_of_chunk(&a->map, m->chunk, &place)) {
+    pgasi_array_location_t loc;
+    if (!pgasi_array_locate_chunk(&a->map, m->chunk, &loc)) {
         drop(m, source);
     } else if (m->kind == PGASI_ARRAY_M_REPLY) {
-        on_reply(a, m, &place, data, bytes);
+        on_reply(a, m, &loc, data, bytes);
     } else if (m->kind == PGASI_ARRAY_M_FILL) {
         pgasi_array_cache_elements(a, m->chunk, m->line, m->offset, data, bytes);
         if (m->event == PGASI_E_DATA_R || m->event == PGASI_E_DATA_W)
             pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
     } else if (m->kind == PGASI_ARRAY_M_TO_CACHE && m->event >= PGASI_E_GIVE &&
                m->event < PGASI_ARRAY_N_EVENTS) {
-        if (a->global[place.home] != source) {
+        if (a->global[loc.home] != source) {
             drop(m, source);
             return;
         }
-        const char *there = m->status ? mapped_chunk(a, &place) : NULL;
+        const char *there = m->status ? mapped_chunk(a, &loc) : NULL;
         if (there)
             pgasi_array_cache_elements(a, m->chunk, m->line, 0, there, a->stride);
         pgasi_array_cache_event(a, m->chunk, (pgasi_array_event_t)m->event, m->line);
-    } else if (place.home != a->rank || !for_home(a, m, &place, data, bytes, source)) {
+    } else if (loc.home != a->rank || !for_home(a, m, &loc, data, bytes, source)) {
         drop(m, source);
     }
 }

@@ -233,8 +233,8 @@ static void by_neighbours(void)
         BAD(pgas_array_unpin(&inner));
     }
     BAD(pgas_barrier(NULL));
-    const pgasi_array_hold_t *hold = &a->peer[neighbour].holds[0];
-    crew_judge(hold->pins_read == 0 && hold->pins_write == 0, "pins are left that nobody has");
+    const pgasi_array_grant_t *grant = &a->peer[neighbour].grants[0];
+    crew_judge(grant->pins_read == 0 && grant->pins_write == 0, "pins are left that nobody has");
     BAD(pgas_barrier(NULL));
     BAD(pgas_array_destroy(array));
     spmd_is_int(crew_faults(), 0, "all pins of ranks of one node are counted");
@@ -547,7 +547,7 @@ static void add_and_stay(void *to, const void *from)
 /* Whether the first chunk waits for a thread inside, at this rank. Serving. */
 static bool waits(const pgasi_array_t *a)
 {
-    pgasi_array_place_t place = pgasi_array_place(&a->map, 0);
+    pgasi_array_location_t place = pgasi_array_locate(&a->map, 0);
     if (place.home == me)
         return a->dir[place.index].closed == 1;
     uint32_t number = a->line_of[place.chunk];
@@ -571,7 +571,7 @@ static void look(pgas_array_t *array, uint64_t n_before)
 
 static bool may_combine(const pgas_array_t *array)
 {
-    uint64_t rights = pgas_array_rights(pgas_array_entry(array, inside.i));
+    uint64_t rights = pgas_array_rights(pgas_array_mapping(array, inside.i));
     return (rights & PGAS_ARRAY_CHANGE) ||
            ((rights & PGAS_ARRAY_COMBINE) && rights >> 32 == stay_op);
 }

@@ -76,8 +76,8 @@ check_PROGRAMS += %D%/tsan_array.t
 %C%_tsan_array_t_SOURCES = %D%/tsan_array.c %D%/lone.c %D%/lone.h
 check_PROGRAMS += %D%/array_lock.t
 %C%_array_lock_t_SOURCES = %D%/array_lock.c %D%/lone.c %D%/lone.h
-check_PROGRAMS += %D%/array_holds.t
-%C%_array_holds_t_SOURCES = %D%/array_holds.c %D%/lone.c %D%/lone.h
+check_PROGRAMS += %D%/array_grants.t
+%C%_array_grants_t_SOURCES = %D%/array_grants.c %D%/lone.c %D%/lone.h
 # The coherence protocol: its table is that of the model, which spin explores, and works over a simulated network.
 check_scripts += %D%/array_model.t %D%/wait_model.t
 check_PROGRAMS += %D%/array_state.t %D%/array_table.t

@@ -1,4 +1,4 @@
-/* what: one thread at a time is inside a hold, also while the hold becomes another chunk's; of
+/* what: one thread at a time is inside a grant, also while the hold becomes another chunk's; of
  * threads that begin to use arrays
  *       none does so before the first one's time alone is over
  * needs: tsan-ok
@@ -21,20 +21,20 @@
 #define HEAT  4 /* recalls after which a chunk is guarded: each access is under the lock */
 
 static pgas_array_t *array;
-static pgasi_array_hold_t hold;
+static pgasi_array_grant_t grant;
 static uint64_t element[WORDS];
 static int n_running, n_torn, n_reads;
 
 static pgasi_array_site_t site(void)
 {
-    return (pgasi_array_site_t){ pgasi_array_of(array), &hold, (char *)element, 0, false, false };
+    return (pgasi_array_site_t){ pgasi_array_of(array), &grant, (char *)element, 0, false, false };
 }
 
 static bool get_whole(uint64_t *words)
 {
     pgasi_array_access_t x = { .kind = PGASI_ARRAY_GET, .n = 1, .out = words };
     pgasi_array_site_t at = site();
-    if (pgasi_array_try(&at, &x, false) != PGAS_OK)
+    if (pgasi_array_grant_try(&at, &x, false) != PGAS_OK)
         return true; /* between two chunks */
     __atomic_add_fetch(&n_reads, 1, __ATOMIC_RELAXED);
     for (int k = 1; k < WORDS; k++)
@@ -63,11 +63,10 @@ static void renewals(void)
         pgasi_array_site_t at = site();
         for (int k = 0; k < WORDS; k++)
             words[k] = n;
-        pgasi_array_hold_renew(&hold, 0, HEAT);
-        pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0);
-        pgasi_array_try(&at,
-                        &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .n = 1, .in = words },
-                        false);
+        pgasi_array_grant_renew(&grant, 0, HEAT);
+        pgasi_array_grant_open(&grant, PGASI_ARRAY_ALL, 0);
+        pgasi_array_grant_try(
+            &at, &(pgasi_array_access_t){ .kind = PGASI_ARRAY_SET, .n = 1, .in = words }, false);
     }
     __atomic_store_n(&n_running, 0, __ATOMIC_RELEASE);
     pthread_join(reader, NULL);
@@ -83,9 +82,10 @@ static bool pins(pgas_array_pin_mode_t mode)
 {
     pgasi_array_access_t x = { .kind = PGASI_ARRAY_PIN, .pin = (uint8_t)mode, .n = 1 };
     pgasi_array_site_t at = site();
-    bool good = pgasi_array_own_pin_room() == PGAS_OK && pgasi_array_try(&at, &x, true) == PGAS_OK;
+    bool good =
+        pgasi_array_own_pin_room() == PGAS_OK && pgasi_array_grant_try(&at, &x, true) == PGAS_OK;
     if (good)
-        pgasi_array_own_pin_add(&hold);
+        pgasi_array_own_pin_add(&grant);
     return good;
 }
 
@@ -93,19 +93,19 @@ static bool pins(pgas_array_pin_mode_t mode)
 static bool unpin_recalls(pgas_array_pin_mode_t mode)
 {
     bool recall = false;
-    return pgasi_array_unpin_hold(&hold, mode, &recall) == PGAS_OK && recall;
+    return pgasi_array_grant_unpin(&grant, mode, &recall) == PGAS_OK && recall;
 }
 
 static bool is_kept_away(uint8_t kind)
 {
     pgasi_array_access_t x = { .kind = kind, .n = 1, .foreign = true };
-    return pgasi_array_is_pinned_against(&hold, &x);
+    return pgasi_array_grant_is_pinned_against(&grant, &x);
 }
 
 static void open_fresh(void)
 {
-    pgasi_array_hold_renew(&hold, 0, HEAT);
-    pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0);
+    pgasi_array_grant_renew(&grant, 0, HEAT);
+    pgasi_array_grant_open(&grant, PGASI_ARRAY_ALL, 0);
 }
 
 static void pins_keep_away(void)
@@ -113,30 +113,33 @@ static void pins_keep_away(void)
     pgasi_array_site_t at = site();
     open_fresh();
     bool good =
-        pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) != 2;
+        pins(PGAS_ARRAY_PIN_READ) && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) != 2;
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ), "a pin to read lets writing be taken away");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    good =
+        pins(PGAS_ARRAY_PIN_READ) && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
     ok(good && unpin_recalls(PGAS_ARRAY_PIN_READ), "and keeps reading, until it ends");
     open_fresh();
-    good = pins(PGAS_ARRAY_PIN_WRITE) && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+    good = pins(PGAS_ARRAY_PIN_WRITE) &&
+           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
     ok(good && unpin_recalls(PGAS_ARRAY_PIN_WRITE), "a pin to write keeps writing, until it ends");
     open_fresh();
     good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_READ) &&
-           pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
-    good = good && pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    good = good && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_READ),
        "of two wishes the greater one waits for all pins");
     open_fresh();
     good = pins(PGAS_ARRAY_PIN_WRITE) && pins(PGAS_ARRAY_PIN_WRITE) &&
-           pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
+           pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, true) == 2;
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_WRITE) && unpin_recalls(PGAS_ARRAY_PIN_WRITE),
        "the last of equal pins is the end");
     open_fresh();
     pgasi_array_access_t other = { .kind = PGASI_ARRAY_PIN, .pin = PGAS_ARRAY_PIN_READ, .n = 1 };
-    good = pins(PGAS_ARRAY_PIN_READ) && pgasi_array_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
     good =
-        good && pgasi_array_try(&at, &other, false) == PGAS_INPROGRESS && pins(PGAS_ARRAY_PIN_READ);
+        pins(PGAS_ARRAY_PIN_READ) && pgasi_array_grant_close(&at, PGASI_ARRAY_NO_ACCESS, true) == 2;
+    good = good && pgasi_array_grant_try(&at, &other, false) == PGAS_INPROGRESS &&
+           pins(PGAS_ARRAY_PIN_READ);
     ok(good && !unpin_recalls(PGAS_ARRAY_PIN_READ) && unpin_recalls(PGAS_ARRAY_PIN_READ),
        "while somebody waits for pins none of other threads is added");
     open_fresh();
@@ -214,7 +217,7 @@ static volatile int n_taken, n_given;
 
 static void after_instruction(int signal)
 {
-    uint32_t lock = __atomic_load_n(&hold.lock, __ATOMIC_RELAXED);
+    uint32_t lock = __atomic_load_n(&grant.lock, __ATOMIC_RELAXED);
     (void)signal;
     n_taken += lock != 0 && last_lock == 0;
     n_given += lock == 0 && last_lock != 0;
@@ -235,36 +238,36 @@ static void step_through(int what)
     pgasi_array_site_t at = site();
     bool recall;
     if (what == UNPIN && pgasi_array_own_pin_room() == PGAS_OK)
-        pgasi_array_own_pin_add(&hold);
+        pgasi_array_own_pin_add(&grant);
     n_taken = n_given = 0;
     TRAP_FLAG("orq $0x100");
     switch (what) {
     case RENEW:
-        pgasi_array_hold_renew(&hold, 0, HEAT);
+        pgasi_array_grant_renew(&grant, 0, HEAT);
         break;
     case OPEN:
-        pgasi_array_open(&hold, PGASI_ARRAY_ALL, 0);
+        pgasi_array_grant_open(&grant, PGASI_ARRAY_ALL, 0);
         break;
     case CLOSE:
-        pgasi_array_close(&at, PGASI_ARRAY_NO_WRITES, false);
+        pgasi_array_grant_close(&at, PGASI_ARRAY_NO_WRITES, false);
         break;
     case UNSHOW:
-        pgasi_array_unshow(&at);
+        pgasi_array_grant_withdraw(&at);
         break;
     case ASK:
-        pgasi_array_is_pinned_against(&hold, &set);
+        pgasi_array_grant_is_pinned_against(&grant, &set);
         break;
     case PIN:
-        pgasi_array_try(&at, &pin, true);
+        pgasi_array_grant_try(&at, &pin, true);
         break;
     case UNPIN:
-        pgasi_array_unpin_hold(&hold, PGAS_ARRAY_PIN_READ, &recall);
+        pgasi_array_grant_unpin(&grant, PGAS_ARRAY_PIN_READ, &recall);
         break;
     case GET:
-        pgasi_array_try(&at, &get, true);
+        pgasi_array_grant_try(&at, &get, true);
         break;
     default:
-        pgasi_array_try(&at, &set, true);
+        pgasi_array_grant_try(&at, &set, true);
         break;
     }
     TRAP_FLAG("andq $~0x100");
@@ -277,7 +280,7 @@ static void locked_once(int node_rank)
     int n_bad = 0, was = pgasi_boot.node_rank;
     sigaction(SIGTRAP, &act, &before);
     pgasi_boot.node_rank = node_rank;
-    pgasi_array_hold_renew(&hold, 0, HEAT);
+    pgasi_array_grant_renew(&grant, 0, HEAT);
     for (int what = RENEW; what < N_STEPPED; what++) {
         step_through(what);
         if (n_taken == 1 && n_given == 1)

@@ -34,26 +34,26 @@
 /* ---- the lock ---- */
 
 /* By node rank + 1, so that a lock whose holder has died is free. */
-static void lock(pgasi_array_hold_t *hold)
+static void lock(pgasi_array_grant_t *grant)
 {
     uint32_t me = (uint32_t)pgasi_boot.node_rank + 1, holder = 0, n = 0;
-    while (PGAS_UNLIKELY(!__atomic_compare_exchange_n(&hold->lock, &holder, me, false,
+    while (PGAS_UNLIKELY(!__atomic_compare_exchange_n(&grant->lock, &holder, me, false,
                                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
-        while ((holder = __atomic_load_n(&hold->lock, __ATOMIC_RELAXED)) &&
+        while ((holder = __atomic_load_n(&grant->lock, __ATOMIC_RELAXED)) &&
                !pgasi_array_has_died((int)holder - 1))
             pgasi_array_let_others_run(++n);
 }
 
-static void unlock(pgasi_array_hold_t *hold)
+static void unlock(pgasi_array_grant_t *grant)
 {
-    __atomic_store_n(&hold->lock, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&grant->lock, 0, __ATOMIC_RELEASE);
 }
 
 /* For the cache, which reads it without the lock. */
-static void touch(pgasi_array_hold_t *hold)
+static void touch(pgasi_array_grant_t *grant)
 {
-    if (!__atomic_load_n(&hold->touched, __ATOMIC_RELAXED))
-        __atomic_store_n(&hold->touched, 1, __ATOMIC_RELAXED);
+    if (!__atomic_load_n(&grant->touched, __ATOMIC_RELAXED))
+        __atomic_store_n(&grant->touched, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- entries; lock held ---- */
@@ -65,14 +65,14 @@ static pgasi_array_peer_t *peer_of_node_rank(pgasi_array_t *a, int node_rank)
 }
 
 /* A chunk has an entry for every cell in it; the last chunk of an array may have fewer. */
-static pgas_array_entry_t *entries_of(const pgasi_array_site_t *site,
-                                      const pgasi_array_peer_t *peer)
+static pgas_array_mapping_t *mappings_of(const pgasi_array_site_t *site,
+                                         const pgasi_array_peer_t *peer)
 {
     const pgasi_array_t *a = site->array;
     return &peer->table[site->chunk << (a->map.shift - a->open.shift)];
 }
 
-static uint64_t n_entries(const pgasi_array_site_t *site)
+static uint64_t n_mappings(const pgasi_array_site_t *site)
 {
     const pgasi_array_t *a = site->array;
     uint64_t n = UINT64_C(1) << (a->map.shift - a->open.shift),
@@ -86,42 +86,42 @@ static void hide(const pgasi_array_site_t *site, int node_rank)
     pgasi_array_t *a = site->array;
     pgasi_array_peer_t *peer =
         node_rank == pgasi_boot.node_rank ? &a->peer[a->rank] : peer_of_node_rank(a, node_rank);
-    pgas_array_entry_t *entry = peer && peer->table ? entries_of(site, peer) : NULL;
-    for (uint64_t j = 0; entry && j < n_entries(site); j++)
-        __atomic_store_n(&entry[j].rights, 0, __ATOMIC_RELEASE);
-    uintptr_t *readable = entry ? peer->readable + (entry - peer->table) : NULL;
-    for (uint64_t j = 0; readable && j < n_entries(site); j++)
+    pgas_array_mapping_t *mapping = peer && peer->table ? mappings_of(site, peer) : NULL;
+    for (uint64_t j = 0; mapping && j < n_mappings(site); j++)
+        __atomic_store_n(&mapping[j].rights, 0, __ATOMIC_RELEASE);
+    uintptr_t *readable = mapping ? peer->readable + (mapping - peer->table) : NULL;
+    for (uint64_t j = 0; readable && j < n_mappings(site); j++)
         __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
 }
 
 static void hide_owner(const pgasi_array_site_t *site)
 {
-    if (site->hold->now.owner)
-        hide(site, (int)(site->hold->now.owner >> 12));
-    site->hold->now.owner = 0;
+    if (site->grant->now.owner)
+        hide(site, (int)(site->grant->now.owner >> 12));
+    site->grant->now.owner = 0;
 }
 
 static void hide_readers(const pgasi_array_site_t *site)
 {
-    uint64_t readers = site->hold->now.readers;
+    uint64_t readers = site->grant->now.readers;
     if (!site->at_home && readers)
         hide(site, pgasi_boot.node_rank);
     for (int r = 0; site->at_home && readers && r < pgasi_boot.node_size; r++)
         if (readers >> PGASI_MIN(r, LAST_BIT) & 1)
             hide(site, r);
-    site->hold->now.readers = 0;
+    site->grant->now.readers = 0;
 }
 
 /* Those whose entries have just been taken away leave. They never need the lock while they are
  * inside. */
 static void wait_until_left(const pgasi_array_site_t *site)
 {
-    site->hold->now.shown = site->hold->now.owner || site->hold->now.readers;
+    site->grant->now.shown = site->grant->now.owner || site->grant->now.readers;
     if (pgasi_array_is_alone(site->at_home))
         return;
     pgasi_wait_heavy_barrier();
     pgasi_array_note(&site->array->info.barriers, 1);
-    for (uint32_t n = 1; !pgasi_array_is_left(site->at_home); n++)
+    for (uint32_t n = 1; !pgasi_array_all_left(site->at_home); n++)
         pgasi_array_let_others_run(n);
 }
 
@@ -130,24 +130,24 @@ static void wait_until_left(const pgasi_array_site_t *site)
 static void show(const pgasi_array_site_t *site, uint64_t rights)
 {
     pgasi_array_t *a = site->array;
-    pgas_array_entry_t *entry = entries_of(site, &a->peer[a->rank]);
+    pgas_array_mapping_t *mapping = mappings_of(site, &a->peer[a->rank]);
     char *base = site->data - (site->chunk << a->map.shift) * a->open.elem_bytes;
-    for (uint64_t j = 0; j < n_entries(site); j++) {
-        __atomic_store_n(&entry[j].base, base, __ATOMIC_RELAXED);
-        __atomic_store_n(&entry[j].rights, rights, __ATOMIC_RELEASE);
+    for (uint64_t j = 0; j < n_mappings(site); j++) {
+        __atomic_store_n(&mapping[j].base, base, __ATOMIC_RELAXED);
+        __atomic_store_n(&mapping[j].rights, rights, __ATOMIC_RELEASE);
     }
-    site->hold->now.shown = 1;
+    site->grant->now.shown = 1;
     bool own = rights == pgas_array_path.data;
     if (!(rights & PGAS_ARRAY_READ) && !(own && pgasi_array_is_sole()))
         return;
-    uintptr_t *readable = a->peer[a->rank].readable + (entry - a->peer[a->rank].table);
-    for (uint64_t j = 0; j < n_entries(site); j++)
+    uintptr_t *readable = a->peer[a->rank].readable + (mapping - a->peer[a->rank].table);
+    for (uint64_t j = 0; j < n_mappings(site); j++)
         __atomic_store_n(&readable[j], (uintptr_t)base + 1, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!own || pgasi_array_is_sole())
         return;
     /* another thread has come just now, and may have seen them */
-    for (uint64_t j = 0; j < n_entries(site); j++)
+    for (uint64_t j = 0; j < n_mappings(site); j++)
         __atomic_store_n(&readable[j], 0, __ATOMIC_RELEASE);
     wait_until_left(site);
 }
@@ -157,23 +157,23 @@ static bool may_show(const pgasi_array_site_t *site, bool by_thread)
     return by_thread && !site->cut && !site->array->guard_all && pgasi_array_self() != 0;
 }
 
-static void guard(pgasi_array_hold_t *hold, uint16_t budget)
+static void guard(pgasi_array_grant_t *grant, uint16_t budget)
 {
-    hold->now.mode = PGASI_ARRAY_GUARDED;
-    hold->now.budget = budget;
+    grant->now.mode = PGASI_ARRAY_GUARDED;
+    grant->now.budget = budget;
 }
 
 /* To all threads of this rank, what they may do at the same time as others. */
 static void show_all(const pgasi_array_site_t *site)
 {
-    pgasi_array_hold_t *hold = site->hold;
-    bool shared = hold->now.mode == PGASI_ARRAY_SHARED;
-    uint64_t rights = hold->now.grant == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
-    if (shared && hold->now.grant != PGASI_ARRAY_READS)
-        rights |= hold->now.grant == PGASI_ARRAY_ALL
+    pgasi_array_grant_t *grant = site->grant;
+    bool shared = grant->now.mode == PGASI_ARRAY_SHARED;
+    uint64_t rights = grant->now.permits == PGASI_ARRAY_OPERATES ? 0 : PGAS_ARRAY_READ;
+    if (shared && grant->now.permits != PGASI_ARRAY_READS)
+        rights |= grant->now.permits == PGASI_ARRAY_ALL
                       ? PGAS_ARRAY_CHANGE
-                      : (uint64_t)hold->now.op << 32 | PGAS_ARRAY_COMBINE;
-    hold->now.readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
+                      : (uint64_t)grant->now.op << 32 | PGAS_ARRAY_COMBINE;
+    grant->now.readers |= UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
     show(site, rights);
 }
 
@@ -183,24 +183,24 @@ static void end_ownership(const pgasi_array_site_t *site)
     hide_owner(site);
     wait_until_left(site);
     if (site->array->wide)
-        guard(site->hold, GUARD_WIDE);
+        guard(site->grant, GUARD_WIDE);
     else
-        site->hold->now.mode = PGASI_ARRAY_SHARED;
+        site->grant->now.mode = PGASI_ARRAY_SHARED;
 }
 
 /* Before a read: nobody writes but the thread itself, or by atomic instructions. */
 static void settle_read(const pgasi_array_site_t *site, bool by_thread)
 {
-    pgasi_array_hold_t *hold = site->hold;
+    pgasi_array_grant_t *grant = site->grant;
     uint32_t me = pgasi_array_self();
-    if (hold->now.owner && (hold->now.owner != me || !by_thread))
+    if (grant->now.owner && (grant->now.owner != me || !by_thread))
         end_ownership(site);
-    if (hold->now.mode == PGASI_ARRAY_GUARDED || !may_show(site, by_thread))
+    if (grant->now.mode == PGASI_ARRAY_GUARDED || !may_show(site, by_thread))
         return;
-    if (hold->now.owner == me)
+    if (grant->now.owner == me)
         show(site, pgas_array_path.data);
-    else if (!(site->array->wide && hold->now.grant != PGASI_ARRAY_READS &&
-               hold->now.mode == PGASI_ARRAY_SHARED))
+    else if (!(site->array->wide && grant->now.permits != PGASI_ARRAY_READS &&
+               grant->now.mode == PGASI_ARRAY_SHARED))
         show_all(site);
 }
 
@@ -209,56 +209,56 @@ static bool others_read(const pgasi_array_site_t *site)
 {
     uint64_t mine = UINT64_C(1) << PGASI_MIN(pgasi_boot.node_rank, LAST_BIT);
     bool sole = pgasi_array_is_sole() && pgasi_boot.node_rank < LAST_BIT;
-    return (site->hold->now.readers & ~(sole ? mine : 0)) != 0;
+    return (site->grant->now.readers & ~(sole ? mine : 0)) != 0;
 }
 
 /* Before a write, or an operation: the thread becomes the owner, or nobody is, and (of wide
  * elements) nobody reads. */
 static void settle_write(const pgasi_array_site_t *site, bool by_thread)
 {
-    pgasi_array_hold_t *hold = site->hold;
+    pgasi_array_grant_t *grant = site->grant;
     uint32_t me = pgasi_array_self();
-    bool all = hold->now.grant == PGASI_ARRAY_ALL;
+    bool all = grant->now.permits == PGASI_ARRAY_ALL;
     uint64_t rights =
-        all ? pgas_array_path.data : (uint64_t)hold->now.op << 32 | pgas_array_path.operate;
-    bool mine = hold->now.owner == me && by_thread;
-    if (hold->now.owner && !mine)
+        all ? pgas_array_path.data : (uint64_t)grant->now.op << 32 | pgas_array_path.operate;
+    bool mine = grant->now.owner == me && by_thread;
+    if (grant->now.owner && !mine)
         end_ownership(site);
     if (may_show(site, by_thread) &&
-        (mine || (hold->now.mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
-        bool read = hold->now.readers != 0;
-        hold->now.readers = 0;
-        hold->now.owner = me;
+        (mine || (grant->now.mode == PGASI_ARRAY_OPEN && !others_read(site)))) {
+        bool read = grant->now.readers != 0;
+        grant->now.readers = 0;
+        grant->now.owner = me;
         show(site, rights);
         if (PGAS_LIKELY(!read || pgasi_array_is_sole()))
             return;
         /* another thread of this rank has come just now, and may be inside as a reader */
         end_ownership(site);
     }
-    hold->now.mode = PGASI_ARRAY_SHARED;
+    grant->now.mode = PGASI_ARRAY_SHARED;
     if (!site->array->wide) {
         if (may_show(site, by_thread))
             show_all(site);
         return;
     }
-    if (hold->now.readers) {
+    if (grant->now.readers) {
         hide_readers(site);
         wait_until_left(site);
     }
-    guard(hold, GUARD_WIDE);
+    guard(grant, GUARD_WIDE);
 }
 
 static void settle(const pgasi_array_site_t *site, bool writes, bool by_thread)
 {
-    pgasi_array_hold_t *hold = site->hold;
+    pgasi_array_grant_t *grant = site->grant;
     if (by_thread)
-        touch(hold);
-    if (hold->now.mode == PGASI_ARRAY_GUARDED ||
-        (!may_show(site, by_thread) && !hold->now.owner && !hold->now.readers)) {
+        touch(grant);
+    if (grant->now.mode == PGASI_ARRAY_GUARDED ||
+        (!may_show(site, by_thread) && !grant->now.owner && !grant->now.readers)) {
         pgasi_array_count(&site->array->info.guarded, 1);
-        if (hold->now.mode == PGASI_ARRAY_GUARDED && by_thread && --hold->now.budget == 0) {
-            hold->now.mode = PGASI_ARRAY_OPEN;
-            hold->now.heat = 0;
+        if (grant->now.mode == PGASI_ARRAY_GUARDED && by_thread && --grant->now.budget == 0) {
+            grant->now.mode = PGASI_ARRAY_OPEN;
+            grant->now.heat = 0;
         }
         return;
     }
@@ -347,7 +347,7 @@ static void change(void *at, size_t bytes, change_fn_t fn, const void *with, voi
 static pgas_status_t combine(const pgasi_array_site_t *site, pgasi_array_access_t *x, size_t elem)
 {
     const pgas_array_op_def_t *def = pgasi_array_op_find(x->op);
-    bool operands = site->hold->now.grant == PGASI_ARRAY_OPERATES && !site->at_home;
+    bool operands = site->grant->now.permits == PGASI_ARRAY_OPERATES && !site->at_home;
     size_t bytes = operands ? def->operand_bytes : elem;
     change_fn_t fn = operands || !def->merge ? def->combine : def->merge;
     change(site->data + x->k * bytes, bytes, fn, x->in,
@@ -386,11 +386,11 @@ static pgas_status_t compare_swap(const pgasi_array_site_t *site, pgasi_array_ac
 
 bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *value)
 {
-    const pgas_array_entry_t *entry = pgas_array_entry(array, i);
+    const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);
     uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
-    bool may = (pgas_array_rights(entry) & PGAS_ARRAY_CHANGE) && pgas_array_path.read;
+    bool may = (pgas_array_rights(mapping) & PGAS_ARRAY_CHANGE) && pgas_array_path.read;
     if (may)
-        store(entry->base + i * array->elem_bytes, value, array->elem_bytes, 1);
+        store(mapping->base + i * array->elem_bytes, value, array->elem_bytes, 1);
     pgas_array_leave(slot);
     return may;
 }
@@ -398,13 +398,13 @@ bool pgasi_array_set_shared(const pgas_array_t *array, uint64_t i, const void *v
 bool pgasi_array_apply_shared(const pgas_array_t *array, uint64_t i, pgas_array_op_t op,
                               const pgas_array_op_def_t *def, const void *operand)
 {
-    const pgas_array_entry_t *entry = pgas_array_entry(array, i);
+    const pgas_array_mapping_t *mapping = pgas_array_mapping(array, i);
     uint32_t *slot = pgas_array_enter(pgas_array_path.slot);
-    uint64_t rights = pgas_array_rights(entry);
+    uint64_t rights = pgas_array_rights(mapping);
     bool combines = (rights & PGAS_ARRAY_COMBINE) && rights >> 32 == op && !def->merge;
     bool may = ((rights & PGAS_ARRAY_CHANGE) || combines) && pgas_array_path.read;
     if (may)
-        change(entry->base + i * array->elem_bytes, array->elem_bytes,
+        change(mapping->base + i * array->elem_bytes, array->elem_bytes,
                def->merge ? def->merge : def->combine, operand, NULL);
     pgas_array_leave(slot);
     return may;
@@ -430,7 +430,7 @@ static pgas_status_t carry_out(const pgasi_array_site_t *site, pgasi_array_acces
 /* ---- pins of the calling thread ---- */
 
 typedef struct pgasi_array_own_pin {
-    const pgasi_array_hold_t *hold;
+    const pgasi_array_grant_t *grant;
     uint32_t n;
 } own_pin_t;
 #define OWN_PINS 8 /* for more there is memory of their own */
@@ -456,19 +456,19 @@ void pgasi_array_own_pins_note(pgasi_array_access_t *x)
     x->n_pins = n_own_pins;
 }
 
-bool pgasi_array_is_pinned_by(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
+bool pgasi_array_is_pinned_by(const pgasi_array_grant_t *grant, const pgasi_array_access_t *x)
 {
     for (uint32_t i = 0; i < x->n_pins; i++)
-        if (x->pins[i].hold == hold)
+        if (x->pins[i].grant == grant)
             return true;
     return false;
 }
 
-bool pgasi_array_has_own_pin(const pgasi_array_hold_t *hold)
+bool pgasi_array_has_own_pin(const pgasi_array_grant_t *grant)
 {
     pgasi_array_access_t own;
     pgasi_array_own_pins_note(&own);
-    return pgasi_array_is_pinned_by(hold, &own);
+    return pgasi_array_is_pinned_by(grant, &own);
 }
 
 /* By the thread itself, also if somebody else has counted the pin for it. */
@@ -492,22 +492,22 @@ pgas_status_t pgasi_array_own_pin_room(void)
     return PGAS_OK;
 }
 
-void pgasi_array_own_pin_add(const pgasi_array_hold_t *hold)
+void pgasi_array_own_pin_add(const pgasi_array_grant_t *grant)
 {
     for (uint32_t i = 0; i < n_own_pins; i++) {
-        if (own_pins[i].hold == hold) {
+        if (own_pins[i].grant == grant) {
             own_pins[i].n++;
             return;
         }
     }
-    own_pins[n_own_pins++] = (own_pin_t){ hold, 1 };
+    own_pins[n_own_pins++] = (own_pin_t){ grant, 1 };
 }
 
-static bool own_pin_remove(const pgasi_array_hold_t *hold)
+static bool own_pin_remove(const pgasi_array_grant_t *grant)
 {
     forget_old_pins();
     for (uint32_t i = 0; i < n_own_pins; i++) {
-        if (own_pins[i].hold != hold)
+        if (own_pins[i].grant != grant)
             continue;
         if (--own_pins[i].n == 0)
             own_pins[i] = own_pins[--n_own_pins];
@@ -520,19 +520,19 @@ static bool own_pin_remove(const pgasi_array_hold_t *hold)
     return false;
 }
 
-pgas_status_t pgasi_array_unpin_hold(pgasi_array_hold_t *hold, pgas_array_pin_mode_t mode,
-                                     bool *recall_p)
+pgas_status_t pgasi_array_grant_unpin(pgasi_array_grant_t *grant, pgas_array_pin_mode_t mode,
+                                      bool *recall_p)
 {
-    if (!own_pin_remove(hold))
+    if (!own_pin_remove(grant))
         return PGAS_ERR_INVALID;
-    lock(hold);
+    lock(grant);
     if (mode == PGAS_ARRAY_PIN_READ)
-        hold->pins_read--;
+        grant->pins_read--;
     else
-        hold->pins_write--;
-    *recall_p = hold->now.recall && !hold->pins_write &&
-                (hold->now.recall == PGASI_ARRAY_NO_WRITES || !hold->pins_read);
-    unlock(hold);
+        grant->pins_write--;
+    *recall_p = grant->now.recall && !grant->pins_write &&
+                (grant->now.recall == PGASI_ARRAY_NO_WRITES || !grant->pins_read);
+    unlock(grant);
     return PGAS_OK;
 }
 
@@ -547,114 +547,115 @@ pgasi_array_need_t pgasi_array_need(const pgasi_array_access_t *x)
     return x->kind == PGASI_ARRAY_APPLY ? PGASI_ARRAY_NEED_O : PGASI_ARRAY_NEED_W;
 }
 
-static bool is_pinned_against(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
+static bool is_pinned_against(const pgasi_array_grant_t *grant, const pgasi_array_access_t *x)
 {
-    return hold->pins_write || (hold->pins_read && pgasi_array_need(x) != PGASI_ARRAY_NEED_R);
+    return grant->pins_write || (grant->pins_read && pgasi_array_need(x) != PGASI_ARRAY_NEED_R);
 }
 
-static bool allows(const pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
+static bool allows(const pgasi_array_grant_t *grant, const pgasi_array_access_t *x)
 {
     pgasi_array_need_t need = pgasi_array_need(x);
-    if (hold->now.grant == PGASI_ARRAY_ALL)
+    if (grant->now.permits == PGASI_ARRAY_ALL)
         return true;
-    if (hold->now.grant == PGASI_ARRAY_READS)
+    if (grant->now.permits == PGASI_ARRAY_READS)
         return need == PGASI_ARRAY_NEED_R;
-    return hold->now.grant == PGASI_ARRAY_OPERATES && need == PGASI_ARRAY_NEED_O &&
-           hold->now.op == x->op;
+    return grant->now.permits == PGASI_ARRAY_OPERATES && need == PGASI_ARRAY_NEED_O &&
+           grant->now.op == x->op;
 }
 
-pgas_status_t pgasi_array_try(const pgasi_array_site_t *site, pgasi_array_access_t *x,
-                              bool by_thread)
+pgas_status_t pgasi_array_grant_try(const pgasi_array_site_t *site, pgasi_array_access_t *x,
+                                    bool by_thread)
 {
-    pgasi_array_hold_t *hold = site->hold;
+    pgasi_array_grant_t *grant = site->grant;
     pgas_status_t status = PGAS_INPROGRESS;
-    bool own_pin = by_thread && n_own_pins && pgasi_array_has_own_pin(hold);
-    lock(hold);
-    if (PGAS_UNLIKELY(hold->now.chunk != site->chunk)) {
+    bool own_pin = by_thread && n_own_pins && pgasi_array_has_own_pin(grant);
+    lock(grant);
+    if (PGAS_UNLIKELY(grant->now.chunk != site->chunk)) {
         own_pin = false; /* the line has become another's */
-    } else if (x->foreign && is_pinned_against(hold, x)) {
+    } else if (x->foreign && is_pinned_against(grant, x)) {
         /* since it was looked at */
-    } else if (allows(hold, x) && !(x->kind == PGASI_ARRAY_PIN && hold->now.recall && !own_pin)) {
+    } else if (allows(grant, x) && !(x->kind == PGASI_ARRAY_PIN && grant->now.recall && !own_pin)) {
         status = PGAS_OK;
         if (x->kind != PGASI_ARRAY_PIN) {
             settle(site, pgasi_array_need(x) != PGASI_ARRAY_NEED_R, by_thread);
             status = carry_out(site, x);
         } else if (x->pin == PGAS_ARRAY_PIN_READ) {
-            hold->pins_read++;
+            grant->pins_read++;
         } else {
-            hold->pins_write++;
+            grant->pins_write++;
         }
-        touch(hold);
+        touch(grant);
     }
-    unlock(hold);
+    unlock(grant);
     return status == PGAS_INPROGRESS && own_pin ? PGAS_ERR_DEADLOCK : status;
 }
 
-bool pgasi_array_is_pinned_against(pgasi_array_hold_t *hold, const pgasi_array_access_t *x)
+bool pgasi_array_grant_is_pinned_against(pgasi_array_grant_t *grant, const pgasi_array_access_t *x)
 {
     bool reads = pgasi_array_need(x) == PGASI_ARRAY_NEED_R;
-    lock(hold);
-    bool pinned = is_pinned_against(hold, x);
-    if (pinned && hold->now.recall < (reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS))
-        hold->now.recall = reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS;
+    lock(grant);
+    bool pinned = is_pinned_against(grant, x);
+    if (pinned && grant->now.recall < (reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS))
+        grant->now.recall = reads ? PGASI_ARRAY_NO_WRITES : PGASI_ARRAY_NO_ACCESS;
     else if (!pinned)
-        hold->now.recall = PGASI_ARRAY_KEEP;
-    unlock(hold);
+        grant->now.recall = PGASI_ARRAY_KEEP;
+    unlock(grant);
     return pinned;
 }
 
-void pgasi_array_hold_renew(pgasi_array_hold_t *hold, uint64_t chunk, uint16_t heat)
+void pgasi_array_grant_renew(pgasi_array_grant_t *grant, uint64_t chunk, uint16_t heat)
 {
-    lock(hold); /* a thread may have found the line while it was another chunk's */
-    hold->now = (pgasi_array_held_t){ .chunk = chunk, .heat = heat };
-    touch(hold);
-    unlock(hold);
+    lock(grant); /* a thread may have found the line while it was another chunk's */
+    grant->now = (pgasi_array_grant_state_t){ .chunk = chunk, .heat = heat };
+    touch(grant);
+    unlock(grant);
 }
 
-void pgasi_array_open(pgasi_array_hold_t *hold, pgasi_array_grant_t grant, uint32_t op)
+void pgasi_array_grant_open(pgasi_array_grant_t *grant, pgasi_array_permit_t permits, uint32_t op)
 {
-    lock(hold);
-    hold->now.recall = PGASI_ARRAY_KEEP;
-    hold->now.grant = grant;
-    hold->now.op = op;
-    if (hold->now.heat >= HEAT_MAX)
-        guard(hold, GUARD);
-    else if (!hold->now.owner)
-        hold->now.mode = PGASI_ARRAY_OPEN;
-    unlock(hold);
+    lock(grant);
+    grant->now.recall = PGASI_ARRAY_KEEP;
+    grant->now.permits = permits;
+    grant->now.op = op;
+    if (grant->now.heat >= HEAT_MAX)
+        guard(grant, GUARD);
+    else if (!grant->now.owner)
+        grant->now.mode = PGASI_ARRAY_OPEN;
+    unlock(grant);
 }
 
-int pgasi_array_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall)
+int pgasi_array_grant_close(const pgasi_array_site_t *site, pgasi_array_level_t level, bool recall)
 {
-    pgasi_array_hold_t *hold = site->hold;
+    pgasi_array_grant_t *grant = site->grant;
     int result = 0;
-    lock(hold);
-    if (hold->pins_write || (level == PGASI_ARRAY_NO_ACCESS && hold->pins_read)) {
-        hold->now.recall = (uint8_t)PGASI_MAX((int)hold->now.recall, (int)level);
+    lock(grant);
+    if (grant->pins_write || (level == PGASI_ARRAY_NO_ACCESS && grant->pins_read)) {
+        grant->now.recall = (uint8_t)PGASI_MAX((int)grant->now.recall, (int)level);
         result = 2;
     } else {
-        hold->now.grant = level == PGASI_ARRAY_NO_ACCESS ? PGASI_ARRAY_NOTHING : PGASI_ARRAY_READS;
-        bool had_owner = hold->now.owner != 0;
-        bool all = level == PGASI_ARRAY_NO_ACCESS || hold->now.mode == PGASI_ARRAY_SHARED;
+        grant->now.permits =
+            level == PGASI_ARRAY_NO_ACCESS ? PGASI_ARRAY_NOTHING : PGASI_ARRAY_READS;
+        bool had_owner = grant->now.owner != 0;
+        bool all = level == PGASI_ARRAY_NO_ACCESS || grant->now.mode == PGASI_ARRAY_SHARED;
         hide_owner(site);
         if (all)
             hide_readers(site);
-        if (hold->now.shown && (had_owner || all)) {
-            hold->now.shown = hold->now.readers != 0;
-            hold->now.heat += recall && hold->now.heat < HEAT_MAX &&
-                              pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
+        if (grant->now.shown && (had_owner || all)) {
+            grant->now.shown = grant->now.readers != 0;
+            grant->now.heat += recall && grant->now.heat < HEAT_MAX &&
+                               pgasi_param.array_access != PGASI_ARRAY_ACCESS_OPEN;
             result = !pgasi_array_is_alone(site->at_home);
         }
     }
-    unlock(hold);
+    unlock(grant);
     return result;
 }
 
-void pgasi_array_unshow(const pgasi_array_site_t *site)
+void pgasi_array_grant_withdraw(const pgasi_array_site_t *site)
 {
-    lock(site->hold);
-    __atomic_store_n(&site->hold->touched, 0, __ATOMIC_RELAXED);
-    if (site->hold->now.owner || site->hold->now.readers)
+    lock(site->grant);
+    __atomic_store_n(&site->grant->touched, 0, __ATOMIC_RELAXED);
+    if (site->grant->now.owner || site->grant->now.readers)
         hide(site, pgasi_boot.node_rank);
-    unlock(site->hold);
+    unlock(site->grant);
 }
