@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/progress.h"
 #include "mem/segment.h"
@@ -79,12 +80,12 @@ static uint32_t n_closing(void)
 void pgasi_array_poll_soon(void)
 {
     unfenced = true;
-    __atomic_store_n(&pgasi_serve_more_waits, 1, __ATOMIC_RELAXED);
+    pgasi_hooks_want_poll(PGASI_LAYER_ARRAY, true);
 }
 
 void pgasi_array_poll(void)
 {
-    if (!__atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED))
+    if (!pgasi_hooks_poll_is_wanted(PGASI_LAYER_ARRAY))
         return;
     bool fence = unfenced, counted = false;
     unfenced = false;
@@ -101,7 +102,7 @@ void pgasi_array_poll(void)
         pgasi_array_cache_poll(a);
     }
     if (!unfenced && n_closing() == 0)
-        __atomic_store_n(&pgasi_serve_more_waits, 0, __ATOMIC_RELAXED);
+        pgasi_hooks_want_poll(PGASI_LAYER_ARRAY, false);
 }
 
 static int poll_in_progress(void)
@@ -160,7 +161,7 @@ static pgas_status_t start(void)
         status = pgasi_array_locks_start();
     if (status != PGAS_OK)
         return status;
-    pgasi_serve_more = poll_in_progress;
+    pgasi_hooks.poll[PGASI_LAYER_ARRAY] = poll_in_progress;
     started_epoch = pgasi_epoch;
     return PGAS_OK;
 }

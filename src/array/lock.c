@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "msg/outbox.h"
@@ -392,6 +393,6 @@ pgas_status_t pgasi_array_locks_start(void)
     n_held = held_room = 0;
     pthread_mutex_unlock(&held_lock);
     pgasi_handler_set_internal(PGASI_REC_ARRAY_LOCK, on_message);
-    pgasi_died_more = drop_dead;
+    pgasi_hooks.death_settled[PGASI_LAYER_ARRAY] = drop_dead;
     return PGAS_OK;
 }

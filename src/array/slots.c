@@ -14,6 +14,7 @@
 
 #include "array/array.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "mem/thread.h"
 #include "pgas/mem.h"
@@ -41,17 +42,16 @@ static slots_t **slots_of; /* by node rank; NULL: it has made no array */
 static slots_t *own_slots;
 static uint64_t slots_epoch;
 static bool is_shared; /* the first thread of this rank knows that it is not alone */
-static pgas_status_t (*next_on_detach)(void);
 
 static void forget_thread(void)
 {
     pgas_array_path = (pgas_array_path_t)NO_PATH;
 }
 
-static pgas_status_t on_detach(void)
+static pgas_status_t forget_at_detach(void)
 {
     forget_thread();
-    return next_on_detach ? next_on_detach() : PGAS_OK;
+    return PGAS_OK;
 }
 
 bool pgasi_array_thread_known(void)
@@ -77,10 +77,9 @@ pgas_status_t pgasi_array_slots_start(void)
     memset(own_slots, 0, sizeof *own_slots);
     slots_of[pgasi_boot.node_rank] = own_slots;
     is_shared = false;
-    pgasi_thread_forget = forget_thread; /* of an earlier job */
+    pgasi_hooks.thread_attached[PGASI_LAYER_ARRAY] = forget_thread; /* of an earlier job */
+    pgasi_hooks.thread_detaching[PGASI_LAYER_ARRAY] = forget_at_detach;
     forget_thread();
-    next_on_detach = pgasi_thread_on_detach;
-    pgasi_thread_on_detach = on_detach;
     slots_epoch = pgasi_epoch;
     return PGAS_OK;
 }
@@ -136,8 +135,8 @@ void pgasi_array_let_others_run(uint32_t n)
     if (n % LOOKS != 0)
         return;
     sched_yield();
-    if (n % (LOOKS * LOOKS) == 0 && pgasi_wait_look_around)
-        pgasi_wait_look_around();
+    if (n % (LOOKS * LOOKS) == 0 && pgasi_hooks.look_around)
+        pgasi_hooks.look_around();
 }
 
 static bool is_outside(int node_rank)

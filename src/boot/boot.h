@@ -65,7 +65,7 @@ pgas_team_t *pgasi_team_world(void);
 bool pgasi_boot_peer_died(int rank);
 
 /** The watch (watch.c) runs from the middle of start to the end of stop. It has a thread of its own
- *  if PGAS_SERVICE_THREADS > 0; otherwise waits run it before they sleep (pgasi_wait_look_around).
+ *  if PGAS_SERVICE_THREADS > 0; otherwise waits run it before they sleep (pgasi_hooks.look_around).
  *
  *  run: init is complete. Before it a death ends the job in both modes of PGAS_ON_PEER_DEATH.
  *  leave: after a death, waits with progress until all live ranks have called it. Then no rank
@@ -126,14 +126,6 @@ int pgasi_place_distance(const char *device);
  *  PGAS_ERR_NOT_FOUND; PGAS_ERR_UNSUPPORTED (one warning). */
 int pgasi_place_n_zones(void);
 pgas_status_t pgasi_place_memory(void *address, size_t bytes, int zone);
-
-/** For collectives and pgasi_wait_step: what to call while waiting (call/progress.c sets it).
- *  Returns events handled. */
-void pgasi_boot_set_progress(int (*progress)(void));
-
-/** Set by the call layer: whether the calling thread may enter a collective (not in a handler,
- *  attached...). */
-void pgasi_boot_set_guard(pgas_status_t (*guard)(void));
 
 /** Which of its tasks a launcher says that this process is; 0 without a launcher. Before start,
  *  where MPI cannot tell. */

@@ -8,6 +8,7 @@
  * order need not be that of nodes. Gather, allgather and all-to-all over several nodes are MPI's,
  * over all ranks. */
 #include "boot/internal.h"
+#include "boot/hooks.h"
 
 #include <string.h>
 
@@ -285,13 +286,6 @@ pgas_status_t pgasi_coll_allgather(pgas_team_t *team, const void *src, void *dst
 
 /* ---- the public functions ---- */
 
-static pgas_status_t (*guard_fn)(void);
-
-void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
-{
-    guard_fn = guard;
-}
-
 static inline pgas_status_t enter(pgas_team_t **team_io)
 {
     pgas_team_t *team = *team_io != NULL ? *team_io : pgasi_team_world();
@@ -300,7 +294,7 @@ static inline pgas_status_t enter(pgas_team_t **team_io)
     if (PGAS_UNLIKELY(pgasi_boot.funneled) && !pgasi_launch_may_call())
         return PGAS_ERR_CONTEXT;
     *team_io = team;
-    return guard_fn ? guard_fn() : PGAS_OK;
+    return pgasi_hooks.may_enter ? pgasi_hooks.may_enter() : PGAS_OK;
 }
 
 pgas_status_t pgasi_coll_enter(pgas_team_t **team_io)

@@ -6,6 +6,7 @@
  * leave with the same status; versions are compared before anything whose layout may depend on
  * them. */
 #include "boot/internal.h"
+#include "boot/hooks.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -236,8 +237,8 @@ pgas_status_t pgasi_boot_stop(void)
         pgasi_launch_abandon();
         pgasi_watch_leave();
     }
-    pgasi_boot_set_progress(NULL);
-    pgasi_boot_set_guard(NULL);
+    pgasi_hooks.progress = NULL;
+    pgasi_hooks.may_enter = NULL;
     pgasi_place_stop();
     /* no rings follow */
     if (pgasi_watch_end(all_live ? world : MPI_COMM_NULL) != PGAS_OK && all_live) {
@@ -256,11 +257,6 @@ pgas_status_t pgasi_boot_stop(void)
     memset(&pgasi_boot, 0, sizeof pgasi_boot);
     pgasi_boot.rank = -1;
     return all_live ? PGAS_OK : PGAS_ERR_PEER;
-}
-
-void pgasi_boot_set_progress(int (*progress)(void))
-{
-    pgasi_wait_progress = progress;
 }
 
 /* ---- small collectives for set-up ---- */

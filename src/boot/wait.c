@@ -36,6 +36,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 
 #define SPINS_PER_CLOCK     16
 #define FREE_LOOKS          64 /* the progress round between them is pause enough */
@@ -47,12 +48,6 @@
 
 pgasi_bell_t **pgasi_bells;
 bool pgasi_wait_light_is_fence;
-int (*pgasi_wait_progress)(void);
-void (*pgasi_wait_look_around)(void);
-__thread void (*pgasi_wait_on_block)(bool begins);
-__thread int (*pgasi_wait_work)(void);
-void (*pgasi_wait_before_sleep)(void);
-void (*pgasi_wait_when_rung)(void);
 
 static int kick_pipe[2] = { -1, -1 };
 static int peer_kick_fds[KICK_FDS_MAX]; /* fd + 1 by number of the bell, 0: not open yet */
@@ -285,8 +280,8 @@ uint64_t pgasi_wait_limit(int64_t timeout_us)
 static void announce(pgasi_wait_t *w)
 {
     pgasi_bell_t *bell = own_bell();
-    if (pgasi_wait_before_sleep)
-        pgasi_wait_before_sleep();
+    if (pgasi_hooks.before_sleep)
+        pgasi_hooks.before_sleep();
     w->word = __atomic_load_n(&bell->word, __ATOMIC_ACQUIRE);
     __atomic_fetch_add(&bell->sleepers, 1, __ATOMIC_SEQ_CST);
     w->announced = true;
@@ -307,15 +302,15 @@ static void nap(pgasi_wait_t *w)
     nap_us = PGASI_MAX(nap_us, NAP_MIN_US);
     struct timespec limit = { (time_t)(nap_us / 1000000), (long)(nap_us % 1000000) * 1000 };
     pgasi_bell_t *bell = own_bell();
-    if (pgasi_wait_look_around)
-        pgasi_wait_look_around();
+    if (pgasi_hooks.look_around)
+        pgasi_hooks.look_around();
     long rc = syscall(SYS_futex, &bell->word, FUTEX_WAIT, w->word, &limit, NULL, 0);
     if (rc == 0 || errno == EAGAIN) { /* rung: stay awake for a while, more may come */
         withdraw(w);
         w->steps = 0;
         w->spin_until_ns = 0;
-        if (pgasi_wait_when_rung)
-            pgasi_wait_when_rung();
+        if (pgasi_hooks.woken)
+            pgasi_hooks.woken();
     }
 }
 
@@ -347,25 +342,25 @@ static bool stay_awake(pgasi_wait_t *w)
 static void begin_block(pgasi_wait_t *w)
 {
     w->away = true;
-    pgasi_wait_on_block(true);
+    pgasi_thread_hooks.on_block(true);
 }
 
 int pgasi_wait_do_work(void)
 {
-    int (*work)(void) = pgasi_wait_work;
-    pgasi_wait_work = NULL;
+    int (*work)(void) = pgasi_thread_hooks.work;
+    pgasi_thread_hooks.work = NULL;
     int n = work();
-    pgasi_wait_work = work;
+    pgasi_thread_hooks.work = work;
     return n;
 }
 
 void pgasi_wait_step(pgasi_wait_t *w)
 {
-    if (PGAS_UNLIKELY(pgasi_wait_on_block) && !w->away)
+    if (PGAS_UNLIKELY(pgasi_thread_hooks.on_block) && !w->away)
         begin_block(w);
-    int (*progress)(void) = pgasi_wait_progress; /* once: it goes when the job ends */
+    int (*progress)(void) = pgasi_hooks.progress; /* once: it goes when the job ends */
     if ((progress && progress() > 0) ||
-        (PGAS_UNLIKELY(pgasi_wait_work) && pgasi_wait_do_work() > 0)) {
+        (PGAS_UNLIKELY(pgasi_thread_hooks.work) && pgasi_wait_do_work() > 0)) {
         if (w->announced)
             withdraw(w);
         w->steps = 0;
@@ -390,12 +385,12 @@ void pgasi_wait_end_slow(pgasi_wait_t *w)
 {
     if (w->announced) {
         withdraw(w);
-        int (*progress)(void) = pgasi_wait_progress;
+        int (*progress)(void) = pgasi_hooks.progress;
         if (progress)
             progress();
     }
     if (w->away) { /* last: it may take long, and the thread must not be counted meanwhile */
         w->away = false;
-        pgasi_wait_on_block(false);
+        pgasi_thread_hooks.on_block(false);
     }
 }

@@ -54,26 +54,8 @@ typedef struct {
         0, 0, 0, 0, false, false \
     }
 
-/** progress: what to call while waiting, set by the call layer through pgasi_boot_set_progress;
- *  NULL: nothing. */
-extern int (*pgasi_wait_progress)(void);
-/** What a waiting thread does each time before it sleeps, set by the call layer where no service
- *  thread does it; or NULL. */
-extern void (*pgasi_wait_look_around)(void);
-/** Called by a thread whose wait begins (true), once it is not over at once, and when it ends
- *  (false); or NULL. */
-extern __thread void (*pgasi_wait_on_block)(bool begins) __attribute__((tls_model("initial-exec")));
-/** What a thread does besides in the steps of its waits, once progress has found nothing, how many
- *  things; or NULL. */
-extern __thread int (*pgasi_wait_work)(void) __attribute__((tls_model("initial-exec")));
-/** Does it once. It may wait itself, and is not begun again there. */
+/** Calls the work hook of the calling thread, once. A wait inside it does not call the hook again. */
 int pgasi_wait_do_work(void);
-/** What a waiting thread does once before it begins to sleep, set by the call layer; or NULL. */
-extern void (*pgasi_wait_before_sleep)(void);
-/** A thread that a ring has woken calls this; set by the call layer, or NULL. The ring has woken
- *  only such threads, no service thread. So each of them runs everything that has arrived, and
- *  rings again for the rest. */
-extern void (*pgasi_wait_when_rung)(void);
 void pgasi_wait_step(pgasi_wait_t *w);
 void pgasi_wait_end_slow(pgasi_wait_t *w);
 static inline void pgasi_wait_end(pgasi_wait_t *w)

@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "boot/hooks.h"
 
 #define NS_PER_S     UINT64_C(1000000000)
 #define SOLO_MS      1000 /* interval of checks of processes without pidfd */
@@ -51,7 +52,6 @@ enum { SUSPECT = 1, LOST };
 static enum { OFF, STARTING, INIT, RUN, ENDING } phase;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t hook_lock = PTHREAD_MUTEX_INITIALIZER;
-static void (*hook)(int rank);
 static int epoll_fd = -1, wake_fd = -1;
 static int *pid_fds; /* [host_ranks] */
 static int n_pidfds, n_solo;
@@ -189,8 +189,8 @@ static bool go_on_without(int rank)
 {
     pthread_mutex_lock(&hook_lock);
     bool can = !is_member(blocked, rank);
-    if (can && hook)
-        hook(rank);
+    if (can && pgasi_hooks.rank_died)
+        pgasi_hooks.rank_died(rank);
     else if (can && pgasi_boot_peer_died(rank))
         PGASI_ERROR("watch", "rank %d died", rank);
     pthread_mutex_unlock(&hook_lock);
@@ -560,13 +560,13 @@ void pgasi_watch_run(void)
     if (pgasi_param.service_threads > 0)
         return;
     stop_thread();
-    pgasi_wait_look_around = look_around;
+    pgasi_hooks.look_around = look_around;
 }
 
 void pgasi_watch_set_hook(void (*died)(int rank))
 {
     pthread_mutex_lock(&hook_lock);
-    hook = died;
+    pgasi_hooks.rank_died = died;
     pthread_mutex_unlock(&hook_lock);
 }
 
@@ -697,7 +697,7 @@ static void release(void)
 {
     stop_thread();
     pgasi_report_stop();
-    pgasi_wait_look_around = NULL;
+    pgasi_hooks.look_around = NULL;
     pthread_mutex_lock(&lock);
     if (has_ring)
         pgasi_links_say_bye();

@@ -5,6 +5,7 @@
 
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
@@ -101,9 +102,9 @@ pgas_status_t pgas_quiesce_work(pgas_work_t *work)
         return status != PGAS_OK ? status : PGAS_ERR_INVALID;
     pgasi_ctxs_help_all(true);
     own_work = work;
-    pgasi_wait_work = work ? run_work : NULL;
+    pgasi_thread_hooks.work = work ? run_work : NULL;
     status = waves(work);
-    pgasi_wait_work = NULL;
+    pgasi_thread_hooks.work = NULL;
     own_work = NULL;
     pgasi_ctxs_help_all(false);
     return status;

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "bcast/bcast.h"
 #include "msg/inbox.h"
@@ -57,9 +58,6 @@
 
 bool pgasi_leaving;
 pgasi_service_stats_t pgasi_service_stats;
-int (*pgasi_serve_more)(void);
-uint32_t pgasi_serve_more_waits;
-void (*pgasi_died_more)(int rank);
 
 static bool deaths_unsettled;
 /* an application thread has progressed since the service thread last looked */
@@ -97,8 +95,7 @@ static __attribute__((noinline)) void settle_deaths(void)
         pgasi_parcels_peer_died(r);
         pgasi_bcast_peer_died(r);
         pgasi_locks_peer_died(r);
-        if (pgasi_died_more)
-            pgasi_died_more(r);
+        pgasi_hooks_death_settled(r);
     }
 }
 
@@ -241,8 +238,8 @@ static int serve(uint64_t n, bool look)
         n += (uint64_t)look_at_transport(ctx->tp);
     if (PGAS_UNLIKELY(pgasi_pulls_wait()))
         n += (uint64_t)pgasi_pulls_progress();
-    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED)))
-        n += (uint64_t)pgasi_serve_more();
+    if (PGAS_UNLIKELY(__atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED)))
+        n += (uint64_t)pgasi_hooks_poll();
     if (ctx->outbox) {
         if (pgasi_outbox_held(ctx->outbox))
             n += (uint64_t)pgasi_outbox_progress(ctx->outbox);
@@ -266,7 +263,7 @@ static int serve_if_free(void)
 static bool service_has_work(void)
 {
     const pgasi_ctx_t *ctx = pgasi_ctxs[PGASI_CTX_SERVICE];
-    return pgasi_pulls_wait() || __atomic_load_n(&pgasi_serve_more_waits, __ATOMIC_RELAXED) ||
+    return pgasi_pulls_wait() || __atomic_load_n(&pgasi_hooks.poll_wanted, __ATOMIC_RELAXED) ||
            held_back(__atomic_load_n(&ctx->outbox, __ATOMIC_ACQUIRE));
 }
 
@@ -407,8 +404,8 @@ static __attribute__((noinline)) void idle_round(uint32_t n_idle, uint32_t in_a_
 {
     if (pgasi_self.in_handler)
         return;
-    if (pgasi_wait_look_around && n_idle % LOOK_EVERY == 0)
-        pgasi_wait_look_around();
+    if (pgasi_hooks.look_around && n_idle % LOOK_EVERY == 0)
+        pgasi_hooks.look_around();
     if (in_a_row % YIELD_EVERY == 0)
         sched_yield();
 }

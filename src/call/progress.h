@@ -32,13 +32,6 @@ static inline bool pgasi_is_serving(void)
     return pgasi_self.in_handler && pgasi_self.handler_ctx == pgasi_ctxs[PGASI_CTX_SERVICE];
 }
 
-/** What a floor above does in rounds of progress, with the inbox lock, while it says that something
- *  waits (an atomic flag): returns events. NULL: nothing. */
-extern int (*pgasi_serve_more)(void);
-extern uint32_t pgasi_serve_more_waits;
-/** What a floor above does once a rank has died, without any lock; NULL: nothing. */
-extern void (*pgasi_died_more)(int rank);
-
 pgas_status_t pgasi_service_start(void);
 void pgasi_service_stop(void);
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "msg/outbox.h"
@@ -120,7 +121,7 @@ static void pass_baton(bool away)
 
 static void run(task_t *t, bool with_baton)
 {
-    pgasi_wait_on_block = with_baton ? pass_baton : NULL;
+    pgasi_thread_hooks.on_block = with_baton ? pass_baton : NULL;
     pgasi_self.in_task = with_baton || !t->fn;
     if (t->fn) {
         t->fn(t->arg);
@@ -132,7 +133,7 @@ static void run(task_t *t, bool with_baton)
     pgasi_call_forget();
     pgasi_self.n_attached = 1; /* whatever the handler has attached and not undone */
     pgasi_self.in_task = false;
-    pgasi_wait_on_block = NULL;
+    pgasi_thread_hooks.on_block = NULL;
     free(t);
 }
 

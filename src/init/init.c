@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "init/account.h"
 #include "call/agg.h"
@@ -86,11 +87,11 @@ static pgas_status_t call_start(void)
     pgasi_owner_start();
     pgasi_spawn_set_handler();
     pgasi_agg_start();
-    pgasi_ctx_am_fn = pgasi_far_arrived;
-    pgasi_ctx_peer_lost = pgasi_peer_lost;
-    pgasi_ctx_peer_suspect = pgasi_watch_suspect;
-    pgasi_thread_on_attach = thread_comes;
-    pgasi_thread_on_detach = thread_leaves;
+    pgasi_hooks.message_arrived = pgasi_far_arrived;
+    pgasi_hooks.peer_lost = pgasi_peer_lost;
+    pgasi_hooks.peer_suspect = pgasi_watch_suspect;
+    pgasi_hooks.thread_attached[PGASI_LAYER_CALL] = thread_comes;
+    pgasi_hooks.thread_detaching[PGASI_LAYER_CALL] = thread_leaves;
     return pgasi_boot_agree(status);
 }
 
@@ -115,10 +116,10 @@ static pgas_status_t serve_start(void)
     pgasi_running = true;
     pgas_call_run =
         (pgas_call_run_t){ pgasi_epoch, (uint32_t)pgasi_boot.n_ranks, pgasi_n_handlers };
-    pgasi_boot_set_progress(pgasi_progress);
-    pgasi_wait_before_sleep = pgasi_progress_before_sleep;
-    pgasi_wait_when_rung = pgasi_progress_when_rung;
-    pgasi_boot_set_guard(guard);
+    pgasi_hooks.progress = pgasi_progress;
+    pgasi_hooks.before_sleep = pgasi_progress_before_sleep;
+    pgasi_hooks.woken = pgasi_progress_when_rung;
+    pgasi_hooks.may_enter = guard;
     status = pgasi_tasks_start();
     status = pgasi_boot_agree(status == PGAS_OK ? pgasi_service_start() : status);
     if (status != PGAS_OK)
@@ -141,10 +142,10 @@ static void serve_stop(void)
 {
     pgasi_service_stop();
     pgasi_watch_set_hook(NULL);
-    pgasi_boot_set_progress(NULL);
-    pgasi_wait_before_sleep = NULL;
-    pgasi_wait_when_rung = NULL;
-    pgasi_boot_set_guard(NULL);
+    pgasi_hooks.progress = NULL;
+    pgasi_hooks.before_sleep = NULL;
+    pgasi_hooks.woken = NULL;
+    pgasi_hooks.may_enter = NULL;
     pgasi_running = false;
     memset(&pgas_call_run, 0, sizeof pgas_call_run);
     pgasi_thread_stop();

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "mem/thread.h"
 #include "transport/fault.h"
 
@@ -25,10 +26,6 @@
 pgasi_ctx_t **pgasi_ctxs;
 int pgasi_n_ctxs;
 pgasi_tp_t *pgasi_tp;
-pgasi_tp_am_fn_t pgasi_ctx_am_fn;
-void (*pgasi_ctx_peer_lost)(int rank);
-bool (*pgasi_ctx_peer_suspect)(int rank);
-const pgasi_tp_ops_t *(*pgasi_ctx_wrap)(const pgasi_tp_ops_t *ops);
 
 static char *addresses; /* [n_ranks][address_bytes] */
 static size_t address_bytes;
@@ -272,14 +269,14 @@ static void on_error(void *arg, int peer, pgas_status_t status)
 {
     (void)arg;
     (void)status;
-    if (pgasi_ctx_peer_lost)
-        pgasi_ctx_peer_lost(peer);
+    if (pgasi_hooks.peer_lost)
+        pgasi_hooks.peer_lost(peer);
 }
 
 static bool on_suspect(void *arg, int peer)
 {
     (void)arg;
-    return !pgasi_ctx_peer_suspect || pgasi_ctx_peer_suspect(peer);
+    return !pgasi_hooks.peer_suspect || pgasi_hooks.peer_suspect(peer);
 }
 
 void pgasi_ctxs_peer_dead(int rank)
@@ -325,7 +322,7 @@ static const pgasi_tp_ops_t *choose_ops(void)
     const pgasi_tp_ops_t *ops =
         pgasi_tp_fault_wrap(pgasi_tp_find(transport_name(text)), pgasi_param.fault,
                             (uint64_t)pgasi_param.fault_seed, why, sizeof why);
-    return ops && pgasi_ctx_wrap ? pgasi_ctx_wrap(ops) : ops;
+    return ops && pgasi_hooks.wrap_transport ? pgasi_hooks.wrap_transport(ops) : ops;
 }
 
 size_t pgasi_far_message_max(void)
@@ -345,7 +342,7 @@ static pgas_status_t open_transport(void)
         .same_host_peers = pgasi_boot.same_host_peers,
         .same_host_only = pgasi_boot.host_ranks == pgasi_boot.n_ranks,
         .am_data_max = pgasi_far_message_max(),
-        .am_fn = pgasi_ctx_am_fn,
+        .am_fn = pgasi_hooks.message_arrived,
         .am_in_passing = true,
         .error_fn = on_error,
         .suspect_fn = on_suspect,
@@ -447,10 +444,10 @@ int pgasi_ctxs_drain(void)
 {
     if (!pgasi_tp)
         return 0;
-    pgasi_boot_set_progress(serve_connections);
+    pgasi_hooks.progress = serve_connections;
     int n_left = drain_until_through(PGASI_CTX_SHARED, pgasi_n_ctxs - 1);
     n_left += drain_until_through(PGASI_CTX_SERVICE, PGASI_CTX_SERVICE);
-    pgasi_boot_set_progress(NULL);
+    pgasi_hooks.progress = NULL;
     return n_left;
 }
 

@@ -165,17 +165,6 @@ void pgasi_lazy_free(void *memory, size_t bytes);
  *  fitted. */
 size_t pgasi_far_message_max(void);
 
-/** An active message arrived (inside progress of context 0's transport context); set by the call
- *  layer before start. */
-extern pgasi_tp_am_fn_t pgasi_ctx_am_fn;
-/** The transport lost a peer. */
-extern void (*pgasi_ctx_peer_lost)(int rank);
-/** The transport lost a connection to a peer. @return whether the rank has died; false: it is
- *  alive, or this is not known yet. NULL counts as true. */
-extern bool (*pgasi_ctx_peer_suspect)(int rank);
 /** A rank has died: operations in flight to it end with PGAS_ERR_PEER. Any thread. */
 void pgasi_ctxs_peer_dead(int rank);
-/** Goes around the transport's table before it is opened; NULL: nothing. Tests count with it. */
-extern const pgasi_tp_ops_t *(*pgasi_ctx_wrap)(const pgasi_tp_ops_t *ops);
-
 #endif

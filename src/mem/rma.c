@@ -12,11 +12,10 @@
 
 #include "base/log.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 
 #define CTX_SPINS 256 /* looks at the own context alone before the general wait */
-
-pgas_status_t (*pgasi_rma_service)(const pgasi_rma_t *rma);
 
 /* ---- requests ---- */
 
@@ -200,7 +199,7 @@ pgas_status_t pgasi_rma_start(const pgasi_rma_t *rma, pgasi_req_t *req)
         return PGAS_OK;
     }
     status = pgasi_thread_check_wait();
-    return status == PGAS_OK ? pgasi_rma_service(rma) : status;
+    return status == PGAS_OK ? pgasi_hooks.rma_by_owner(rma) : status;
 }
 
 static inline pgas_status_t blocking(const pgasi_rma_t *rma)

@@ -31,7 +31,7 @@ void pgasi_req_begin(pgasi_req_t *req);
 
 /** An operation through the transport: one part of req. Waits while the transport says AGAIN. */
 typedef enum { PGASI_RMA_PUT, PGASI_RMA_GET, PGASI_RMA_AMO } pgasi_rma_kind_t;
-typedef struct {
+typedef struct pgasi_rma {
     pgasi_rma_kind_t kind;
     pgas_gptr_t ptr;
     void *buffer; /* source of a put, destination of a get, old value of an atomic or NULL */
@@ -53,8 +53,5 @@ pgas_status_t pgasi_ctx_flush_look(pgasi_ctx_t *ctx, int rank, uint64_t number);
 
 /** Carries an operation out on plain memory (checked by the caller). */
 void pgasi_rma_apply(const pgasi_rma_t *rma, void *address);
-
-/** Set by the call layer: the owner's service carries the operation out; returns when done. */
-extern pgas_status_t (*pgasi_rma_service)(const pgasi_rma_t *rma);
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/machine.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "mem/regmem.h"
 #include "mem/thread.h"
 #include "pgas/mem.h"
@@ -29,8 +30,6 @@ int pgasi_n_segments;
 size_t pgasi_heap_page_bytes;
 bool pgasi_heap_from_transport;
 size_t pgasi_heap_tail_bytes;
-pgas_status_t (*pgasi_segment_ask)(int rank, uint64_t offset, pgasi_segment_wire_t *wire_p);
-
 static pgas_segtab_t *table;
 static size_t table_bytes;
 static void **heap_of; /* [node_size] the node's heaps as mapped here */
@@ -450,7 +449,7 @@ static pgas_status_t key_fetch(pgasi_ctx_t *ctx, int rank, uint64_t offset,
 {
     pgasi_segment_wire_t wire;
     pgasi_ctx_unlock(ctx);
-    pgas_status_t status = pgasi_segment_ask(rank, offset, &wire);
+    pgas_status_t status = pgasi_hooks.segment_ask(rank, offset, &wire);
     pgasi_ctx_lock(ctx);
     if (status == PGAS_OK)
         status = pgasi_key_learn(ctx, rank, &wire);

@@ -65,7 +65,7 @@ pgas_status_t pgasi_key_get(pgasi_ctx_t *ctx, int rank, uint64_t offset, uint64_
                             pgasi_tp_key_t **key_p, uint64_t *address_p);
 
 /** What a rank tells about a segment; the answer to a key request. */
-typedef struct {
+typedef struct pgasi_segment_wire {
     uint64_t offset, bytes, address;
     uint32_t key_bytes;
     uint8_t key[PGASI_TP_KEY_MAX];
@@ -75,9 +75,6 @@ typedef struct {
 pgas_status_t pgasi_key_learn(pgasi_ctx_t *ctx, int rank, const pgasi_segment_wire_t *wire);
 /** Fills wire with the own segment at offset; PGAS_ERR_RANGE if there is none. */
 pgas_status_t pgasi_segment_describe(uint64_t offset, pgasi_segment_wire_t *wire_p);
-
-/** Set by the call layer: asks a rank for its segment at offset, waits for the answer. */
-extern pgas_status_t (*pgasi_segment_ask)(int rank, uint64_t offset, pgasi_segment_wire_t *wire_p);
 
 /** Bytes of attached memory, now and at most. */
 void pgasi_segments_attached(uint64_t *bytes_p, uint64_t *high_p);

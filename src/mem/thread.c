@@ -11,6 +11,7 @@
 #include "base/bitmap.h"
 #include "base/log.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "mem/ctx.h"
 #include "mem/regmem.h"
@@ -18,9 +19,6 @@
 __thread pgasi_thread_t pgasi_self;
 bool pgasi_running;
 uint64_t pgasi_epoch = 2;
-void (*pgasi_thread_on_attach)(void);
-pgas_status_t (*pgasi_thread_on_detach)(void);
-void (*pgasi_thread_forget)(void);
 
 static bool gate_closed; /* the job ends */
 static int n_passing;    /* threads that attach or detach at the moment */
@@ -127,12 +125,9 @@ static pgas_status_t attach(bool highest)
                                    .ctx = ctx,
                                    .port_ctx = ctx,
                                    .outbox = ctx->shared ? NULL : ctx->outbox };
-    if (pgasi_thread_forget)
-        pgasi_thread_forget();
     pgasi_place_bind(slot);
     note_zone(slot);
-    if (pgasi_thread_on_attach)
-        pgasi_thread_on_attach();
+    pgasi_hooks_thread_attached();
     mark_program(slot, !highest);
     return PGAS_OK;
 }
@@ -186,10 +181,8 @@ pgas_status_t pgasi_thread_attach_high(void)
 
 pgas_status_t pgasi_thread_detach(void)
 {
-    pgas_status_t status = PGAS_OK;
     mark_program(pgasi_self.slot, false);
-    if (pgasi_thread_on_detach)
-        status = pgasi_thread_on_detach();
+    pgas_status_t status = pgasi_hooks_thread_detaching();
     pgasi_rings_leave();
     pgasi_slot_release(pgasi_self.slot);
     memset(&pgasi_self, 0, sizeof pgasi_self);

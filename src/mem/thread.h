@@ -90,13 +90,4 @@ static inline pgas_status_t pgasi_thread_check_wait(void)
     return status == PGAS_OK && pgasi_self.in_handler ? PGAS_ERR_CONTEXT : status;
 }
 
-/** Called when a thread attaches, before anything else, for what floors above keep of threads; it
- *  stays set over finalize. */
-extern void (*pgasi_thread_forget)(void);
-/** Called when a thread has attached. */
-extern void (*pgasi_thread_on_attach)(void);
-/** Called when a thread detaches, before its context is given back (call layer: publish and
- *  flush). */
-extern pgas_status_t (*pgasi_thread_on_detach)(void);
-
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "call/handler.h"
 #include "object/owner.h"
 #include "call/sync.h"
@@ -150,6 +151,6 @@ void pgasi_owner_start(void)
     pgasi_handler_set_internal(PGASI_REC_SEGMENT, on_segment);
     pgasi_handler_set_internal(PGASI_REC_RMA, on_rma);
     pgasi_alloc_on_start();
-    pgasi_segment_ask = ask_segment;
-    pgasi_rma_service = by_service;
+    pgasi_hooks.segment_ask = ask_segment;
+    pgasi_hooks.rma_by_owner = by_service;
 }

@@ -117,7 +117,7 @@ static inline uint64_t pgasi_amo_apply(void *word, pgasi_amo_t op, size_t bytes,
  *  am_release(context, data). (Backends that get the data in passing memory copy it first, unless
  *  the consumer said `am_in_passing`; data of a large message arrives whole, however it travelled.)
  *  Nothing in it can be trusted: the consumer checks the job key, sizes and numbers. */
-typedef struct {
+typedef struct pgasi_tp_am {
     const void *header;
     size_t header_bytes;
     void *data;

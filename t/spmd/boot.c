@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "pgas/coll.h"
 #include "pgas/init.h"
@@ -419,9 +420,9 @@ static bool others_run_their_hook(pgas_status_t (*collective)(void))
     for (int i = 1; spmd_rank() == 0 && i < spmd_size(); i++)
         MPI_Recv(&calls, 1, MPI_INT, i, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (spmd_rank() != 0)
-        pgasi_boot_set_progress(hook);
+        pgasi_hooks.progress = hook;
     bool good = collective() == PGAS_OK;
-    pgasi_boot_set_progress(NULL);
+    pgasi_hooks.progress = NULL;
     return good;
 }
 
@@ -468,11 +469,11 @@ static void checker_can_fail(void)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     hook_calls = -1000000;
-    pgasi_boot_set_progress(hook);
+    pgasi_hooks.progress = hook;
     for (int i = 0; i < 100; i++)
         pgasi_wait_step_quiet(&w);
     bool quiet = hook_calls == -1000000;
-    pgasi_boot_set_progress(NULL);
+    pgasi_hooks.progress = NULL;
     pgasi_wait_end(&w);
     spmd_ok(quiet, "the hook counts only waits with progress");
 }

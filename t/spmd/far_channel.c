@@ -25,6 +25,7 @@
 #include <sched.h>
 #include "base/param.h"
 #include "base/rng.h"
+#include "boot/hooks.h"
 #include "msg/far_channel.h"
 #include "call/handler.h"
 #include "msg/inbox.h"
@@ -68,7 +69,8 @@ static bool wants_stores(void)
 {
     bool may = pgasi_param.far_calls == PGASI_FAR_CALLS_AUTO ||
                pgasi_param.far_calls == PGASI_FAR_CALLS_MAP;
-    return may && pgasi_region.n_chunks && !over_wire() && !*pgasi_param.fault && !pgasi_ctx_wrap;
+    return may && pgasi_region.n_chunks && !over_wire() && !*pgasi_param.fault &&
+           !pgasi_hooks.wrap_transport;
 }
 
 static bool wants_puts(void)
@@ -744,7 +746,7 @@ static void with_the_wrapper(void)
         return;
     }
     job_stop();
-    pgasi_ctx_wrap = pieces_wrap;
+    pgasi_hooks.wrap_transport = pieces_wrap;
     pieces_seed = seed;
     pieces_mode = PIECES_TORN;
     job_start("FAR_CALLS=put");

@@ -4,7 +4,7 @@
  * memory that this process maps, so it wants transports where keys can be mapped; others it leaves
  * alone.
  *
- *   pgasi_ctx_wrap = pieces_wrap;      before the job starts
+ *   pgasi_hooks.wrap_transport = pieces_wrap;      before the job starts
  *   pieces_mode = PIECES_TORN;          any time
  */
 #ifndef T_SPMD_PIECES_H

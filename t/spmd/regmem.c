@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include "base/checks.h"
 #include "base/rng.h"
+#include "boot/hooks.h"
 #include "mem/ctx.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
@@ -281,7 +282,7 @@ static void every_byte(void)
 
 int main(int argc, char **argv)
 {
-    pgasi_ctx_wrap = pgasi_tp_count_wrap;
+    pgasi_hooks.wrap_transport = pgasi_tp_count_wrap;
     setenv("PGAS_HEAP_SIZE", "48M", 0);
     job_begin(&argc, &argv, 11);
     me = pgas_rank();

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <unistd.h>
 #include "base/rng.h"
+#include "boot/hooks.h"
 #include "call/progress.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
@@ -269,11 +270,11 @@ static void detach_tells(void)
 {
     pthread_t thread;
     int n_bad = 0;
-    flush_for_detach = pgasi_thread_on_detach;
-    pgasi_thread_on_detach = flush_fails;
+    flush_for_detach = pgasi_hooks.thread_detaching[PGASI_LAYER_CALL];
+    pgasi_hooks.thread_detaching[PGASI_LAYER_CALL] = flush_fails;
     pthread_create(&thread, NULL, leaves_behind, &n_bad);
     pthread_join(thread, NULL);
-    pgasi_thread_on_detach = flush_for_detach;
+    pgasi_hooks.thread_detaching[PGASI_LAYER_CALL] = flush_for_detach;
     spmd_is_int(n_bad, 0, "detach tells what could not be completed, and detaches");
 }
 
@@ -373,8 +374,8 @@ static void the_end_waits_for_who_detaches(void)
     pthread_barrier_init(&has_ended, NULL, 2);
     pthread_create(&threads[1], NULL, detaches_after_the_end, &good[1]);
     pthread_barrier_wait(&has_ended);
-    flush_for_detach = pgasi_thread_on_detach;
-    pgasi_thread_on_detach = leaves_slowly;
+    flush_for_detach = pgasi_hooks.thread_detaching[PGASI_LAYER_CALL];
+    pgasi_hooks.thread_detaching[PGASI_LAYER_CALL] = leaves_slowly;
     pthread_create(&threads[0], NULL, detaches_at_the_end, &good[0]);
     pthread_barrier_wait(&end_begins);
     job_stop();

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "array/array.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "call/handler.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
@@ -48,7 +49,7 @@ static void has_arrived(uint8_t op)
 /* What is on its way arrives in the next round of progress. */
 static int arrive(void)
 {
-    __atomic_store_n(&pgasi_serve_more_waits, 0, __ATOMIC_RELAXED);
+    pgasi_hooks_want_poll(PGASI_LAYER_ARRAY, false);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
     rank_1_asks(ACQUIRE);
     pgasi_handlers_leave(before);
@@ -59,7 +60,7 @@ static int arrive(void)
 static int n_before_rank_1(void)
 {
     int n = 0;
-    __atomic_store_n(&pgasi_serve_more_waits, 1, __ATOMIC_RELAXED);
+    pgasi_hooks_want_poll(PGASI_LAYER_ARRAY, true);
     while (n < 10 * MOST && pgas_array_wlock_for(array, ELEMENT, WAIT_US) == PGAS_OK) {
         pgas_array_unlock(array, ELEMENT);
         n++;
@@ -74,8 +75,8 @@ int main(void)
     lone_init(2, "HEAP_SIZE=1M SERVICE_THREADS=0 LANES=1");
     if (pgas_array_create(NULL, 8, 8, NULL, &array) != PGAS_OK)
         bail("no array");
-    int (*array_rounds)(void) = pgasi_serve_more;
-    pgasi_serve_more = arrive;
+    int (*array_rounds)(void) = pgasi_hooks.poll[PGASI_LAYER_ARRAY];
+    pgasi_hooks.poll[PGASI_LAYER_ARRAY] = arrive;
     int n = n_before_rank_1();
     diag("%d times", n);
     ok(n <= MOST, "a request that has arrived waits for at most %d of the home's own", MOST);
@@ -86,7 +87,7 @@ int main(void)
         pgas_array_unlock(array, ELEMENT + (pgas_array_wlock(array, ELEMENT) != PGAS_OK));
     n = n_before_rank_1();
     ok(n > 0 && n <= MOST, "after a while without others the home looks seldom again");
-    pgasi_serve_more = array_rounds;
+    pgasi_hooks.poll[PGASI_LAYER_ARRAY] = array_rounds;
     pgas_array_destroy(array);
     lone_consumed = pgasi_outboxes_sent() - pgasi_inbox_consumed(); /* rank 1's answers */
     pgas_finalize();

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "call/handler.h"
 #include "msg/inbox.h"
@@ -186,7 +187,7 @@ static int settled_rank;
 
 static void dies_and_is_settled(void)
 {
-    pgasi_wait_look_around = NULL;
+    pgasi_hooks.look_around = NULL;
     pgasi_peer_died(settled_rank);
     pgas_progress();
 }
@@ -194,12 +195,12 @@ static void dies_and_is_settled(void)
 static void settled_before_it_is_seen(int rank, bool reply_wanted)
 {
     uint64_t data[8] = { 0 }, reply;
-    void (*former)(void) = pgasi_wait_look_around;
+    void (*former)(void) = pgasi_hooks.look_around;
     pgas_sync_t sync;
     int n_bad = pgas_sync_init(&sync, 1) != PGAS_OK;
     fill_ring(rank);
     settled_rank = rank;
-    pgasi_wait_look_around = dies_and_is_settled;
+    pgasi_hooks.look_around = dies_and_is_settled;
     if (reply_wanted)
         n_bad +=
             pgas_call_return(rank, nop, data, sizeof data, &reply, sizeof reply, &sync) != PGAS_OK;
@@ -208,7 +209,7 @@ static void settled_before_it_is_seen(int rank, bool reply_wanted)
     ok(n_bad == 0 && sync.count == 0 && pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER,
        "a call %swhose counter fell while it waited for room is not refused as well",
        reply_wanted ? "with a reply " : "");
-    pgasi_wait_look_around = former;
+    pgasi_hooks.look_around = former;
     pgas_sync_fini(&sync);
 }
 

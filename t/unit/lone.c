@@ -9,6 +9,7 @@
 
 #include "base/param.h"
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "msg/inbox.h"
 
@@ -106,7 +107,7 @@ pgas_status_t pgasi_boot_start(const void *comm, const char *init_params)
 
 pgas_status_t pgasi_boot_stop(void)
 {
-    pgasi_wait_progress = NULL;
+    pgasi_hooks.progress = NULL;
     pgasi_wait_stop();
     memset(&pgasi_boot, 0, sizeof pgasi_boot);
     pgasi_boot.rank = -1;
@@ -193,18 +194,6 @@ const char *pgasi_boot_mpi_text(void)
     return "no MPI";
 }
 
-void pgasi_boot_set_progress(int (*progress)(void))
-{
-    pgasi_wait_progress = progress;
-}
-
-/* Set when everything but the service threads is there. */
-void pgasi_boot_set_guard(pgas_status_t (*guard)(void))
-{
-    if (guard)
-        open_senders();
-}
-
 bool pgasi_boot_some_dead(void)
 {
     for (int i = 0; i < n_ranks; i++)
@@ -218,9 +207,11 @@ pgas_status_t pgasi_boot_enter(void)
     return PGAS_OK;
 }
 
+/* The initial thread attaches when everything but the service threads is there. */
 void pgasi_place_bind(int slot)
 {
-    (void)slot;
+    if (slot == 0)
+        open_senders();
 }
 
 pgas_status_t pgasi_place_query(int *cpu_p, int *numa_p, bool *bound_p)

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "boot/boot.h"
+#include "boot/hooks.h"
 #include "boot/wait.h"
 #include "t/forbid.h"
 #include "t/tap.h"
@@ -146,7 +147,7 @@ static void a_ring_wakes_somebody(void)
     pthread_t thread;
     int fd = pgasi_wait_kick_fd();
     ball = n_rung = 0;
-    pgasi_wait_when_rung = count_rung;
+    pgasi_hooks.woken = count_rung;
     pgasi_wait_service_announce();
     pthread_create(&thread, NULL, sleeper, NULL);
     while (__atomic_load_n(&n_rung, __ATOMIC_ACQUIRE) == 0) {
@@ -156,7 +157,7 @@ static void a_ring_wakes_somebody(void)
     }
     throw(1);
     pthread_join(thread, NULL);
-    pgasi_wait_when_rung = NULL;
+    pgasi_hooks.woken = NULL;
     ok(n_rung > 0, "a thread that a ring has woken looks at everything");
     pgasi_wait_service_revoke();
     pgasi_wait_service_announce();
@@ -178,12 +179,12 @@ static void a_ring_before_the_sleep(void)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
     n_rung = 0;
-    pgasi_wait_when_rung = count_rung;
+    pgasi_hooks.woken = count_rung;
     while (!w.announced)
         pgasi_wait_step(&w);
     bool woke = pgasi_bell_wake_threads(0);
     pgasi_wait_step(&w);
-    pgasi_wait_when_rung = NULL;
+    pgasi_hooks.woken = NULL;
     ok(!woke && n_rung == 1 && !w.announced && pgasi_bells[0]->sleepers == 0,
        "a ring just before the sleep is one, too");
     pgasi_wait_end(&w);
@@ -218,14 +219,14 @@ static void on_block(bool begins)
 static void a_wait_that_ends_is_not_counted(void)
 {
     pgasi_wait_t w = PGASI_WAIT_INIT;
-    pgasi_wait_on_block = on_block;
+    pgasi_thread_hooks.on_block = on_block;
     while (!w.announced)
         pgasi_wait_step(&w);
     n_progress = 0;
-    pgasi_wait_progress = progress_sees_itself_counted;
+    pgasi_hooks.progress = progress_sees_itself_counted;
     pgasi_wait_end(&w);
-    pgasi_wait_progress = progress_nothing;
-    pgasi_wait_on_block = NULL;
+    pgasi_hooks.progress = progress_nothing;
+    pgasi_thread_hooks.on_block = NULL;
     is_int(counted_at_end, 0, "a thread that waits for its run token is not counted");
     is_int(n_progress, 0, "nor in its last round of progress");
 }
@@ -491,7 +492,7 @@ int main(void)
 {
     plan(37);
     ok(pgasi_boot_start(NULL, "SPIN_US=5 NAP_MAX_US=2000") == PGAS_OK, "start");
-    pgasi_boot_set_progress(progress_nothing);
+    pgasi_hooks.progress = progress_nothing;
     changes_are_seen();
     sleepers_are_counted();
     the_service_sleeps_on_a_descriptor();
