@@ -16,7 +16,7 @@
  *   log:    opening a completion queue
  *   log:    no interface of that name
  *   log:    no descriptors are left
- *   source: verbs_backend/transport.h
+ *   source: verbs_backend/transport/inside.h
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -27,7 +27,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "t/backend/world.h"
-#include "verbs_backend/transport.h"
+#include "verbs_backend/transport/inside.h"
 
 static bool is_refusing;
 static const pgasi_verbs_ops_t *true_ops;

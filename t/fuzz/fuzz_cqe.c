@@ -1,13 +1,13 @@
 /* what: whatever stands in a completion queue, polling takes what is there, reads and writes only
  * its own, says that it was good
  *       only of what is a good completion, and goes on
- * source: verbs_backend/raw.h; libFuzzer
+ * source: verbs_backend/queue/raw.h; libFuzzer
  * Input: steps, each a byte that says what and bytes for it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "verbs_backend/raw.h"
+#include "verbs_backend/queue/raw.h"
 
 #define DEPTH 8
 #define BATCH 5

@@ -1,7 +1,7 @@
 /* what: whatever stands in a send queue, the decoder reads inside of the ring alone, and what it
  * takes is whole; the software
  *       NIC that executes it ends, and writes to nothing but registered memory
- * source: verbs_backend/wqe.h, engine.h; libFuzzer Input: a byte that chooses; for the decoder a
+ * source: verbs_backend/wqe.h, snic/snic.h; libFuzzer Input: a byte that chooses; for the decoder a
  * byte for the ring's length, two for the block, then the ring; for the engine a byte of
  * adversaries, then steps, each a byte that says what and bytes for it. */
 #include <fcntl.h>

@@ -29,8 +29,23 @@ function check_foreign() {
     if (header ~ /^pgas\/(init|pgas)\.h$/ && (folder == "src/base" || top ~ /_backend$/)) blame("it includes mpi.h")
     if (header ~ /^(hwloc\.h|hwloc\/)/ && folder != "src/boot") blame("hwloc is src/boot's")
     if (header ~ /^uc[pst]\// && top != "ucx_backend" && !ref) blame("UCX is ucx_backend's")
-    if (header ~ /^infiniband\// && top != "verbs_backend") blame("verbs are verbs_backend's")
+    if (header ~ /^infiniband\// && folder != "verbs_backend/queue") blame("verbs are verbs_backend/queue's")
     if (header == "omp.h" && top != "examples" && top != "benchmarks") blame("the library does not use OpenMP")
+}
+
+# The floor of a file of verbs_backend, from its path.
+function verbs_floor(path) {
+    if (path ~ /^verbs_backend\/transport\//) return 3
+    if (path ~ /^verbs_backend\/queue\//) return 2
+    return path ~ /^verbs_backend\/snic\// ? 1 : 0
+}
+
+# Folders of verbs_backend: transport over queue over snic over wqe.h.
+function check_verbs() {
+    if (header ~ /^verbs_backend\// && verbs_floor(header) > verbs_floor(FILENAME))
+        blame("a folder includes only folders below it")
+    if (header == "transport/transport.h" && verbs_floor(FILENAME) != 3)
+        blame("queue and snic stand on base alone")
 }
 
 # Folders of src, seen from a folder of src.
@@ -54,6 +69,7 @@ function check_ours() {
         if (backend && header !~ "^" top "/") blame("backends do not know each other")
         else if (other != "" && other != "base" && header != "transport/transport.h")
             blame("a backend includes base and transport/transport.h")
+        if (top == "verbs_backend") check_verbs()
     } else if (top != "t" && (other != "" || backend || header == "config.h"))
         blame("only public headers here")
     if (top != "t" && header ~ /^(t\/|tap\.h|spmd\.h)/) blame("test headers are for tests")

@@ -20,7 +20,7 @@ try() {
 caught() { if [ -n "$(try "$1" "$2")" ]; then ok 0 "caught: $2 in $1"; else ok 1 "caught: $2 in $1"; fi; }
 allowed() { empty "$(try "$1" "$2")" "allowed: $2 in $1"; }
 
-plan 28
+plan 35
 empty "$(offenders "$TOP")" "the tree keeps to its layers"
 
 caught src/base/x.c '#include "boot/boot.h"'
@@ -45,10 +45,17 @@ caught src/base/x.c '#include "../mem/heap.h"'
 caught src/base/x.c '#/**/include "mem/heap.h"'
 caught src/base/x.c '#include "pgas/init.h"'
 caught ucx_backend/x.c '#include "pgas/pgas.h"'
+caught verbs_backend/snic/x.c '#include "verbs_backend/queue/device.h"'
+caught verbs_backend/queue/x.c '#include "verbs_backend/transport/inside.h"'
+caught verbs_backend/wqe.c '#include "verbs_backend/snic/snic.h"'
+caught verbs_backend/queue/x.c '#include "transport/transport.h"'
+caught verbs_backend/transport/x.c '#include <infiniband/verbs.h>'
 
 allowed src/call/x.c '#include "base/log.h"'
 allowed src/boot/x.c '#include <mpi.h>'
 allowed ucx_backend/x.c '#include "transport/transport.h"'
+allowed verbs_backend/transport/x.c '#include "transport/transport.h"'
+allowed verbs_backend/queue/x.c '#include "verbs_backend/snic/snic.h"'
 allowed benchmarks/ref_mpi.c '#include <mpi.h>'
 allowed include/pgas/init.h '#include <mpi.h>'
 done_testing

@@ -15,7 +15,7 @@ int main(void)
 #else
 #include "t/shim/pair.h"
 #include "t/shim/under.h"
-#include "verbs_backend/raw.h"
+#include "verbs_backend/queue/raw.h"
 
 enum {
     N_OF_EACH = 18,

@@ -19,7 +19,7 @@ int main(void)
 #include "base/clock.h"
 #include "t/shim/pair.h"
 #include "t/shim/under.h"
-#include "verbs_backend/gid.h" /* device.h, too */
+#include "verbs_backend/queue/gid.h" /* device.h, too */
 
 enum { N_OF_EACH = 44, MANY = 100000, EACH = 32 };
 

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "verbs_backend/engine.h"
+#include "verbs_backend/snic/snic.h"
 
 #define SHIM_CARDS    3
 #define SHIM_CONTEXTS 64

@@ -7,7 +7,7 @@
  *   env:    PGAS_TRANSPORT=ucx
  *   tls:    posix
  *   needs:  no-sanitizers
- *   source: process_vm_readv(2), seccomp(2); verbs_backend/README.md */
+ *   source: process_vm_readv(2), seccomp(2); verbs_backend/snic/README.md */
 #include "t/forbid.h"
 #include "t/spmd/job.h"
 #include "t/spmd/said.h"

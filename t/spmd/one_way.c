@@ -6,7 +6,7 @@
  *   env:    PGAS_TRANSPORT=verbs PGAS_VERBS_DEVICE=snic
  *   tls:    tcp,self
  *   turn:   waits
- *   source: verbs_backend/README.md
+ *   source: verbs_backend/transport/README.md
  */
 #include <dlfcn.h>
 #include <netinet/in.h>

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "verbs_backend/engine.h"
+#include "verbs_backend/snic/snic.h"
 
 #define BARE_BLOCKS  16u
 #define BARE_ENTRIES 16u

@@ -4,7 +4,7 @@
  *           write to them stops the others, which the same user can do anyway
  *   needs:  no-sanitizers
  *   log:    snic
- *   source: verbs_backend/README.md; random words, half of them nearly right */
+ *   source: verbs_backend/snic/README.md; random words, half of them nearly right */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include "base/rng.h"
 #include "pgas/verbs.h"
 #include "t/tap.h"
-#include "verbs_backend/snic.h"
+#include "verbs_backend/snic/inside.h"
 
 #define TRIALS      60
 #define STEPS       120

@@ -20,8 +20,8 @@
 #include "base/clock.h"
 #include "pgas/verbs.h"
 #include "t/tap.h"
-#include "verbs_backend/device.h"
-#include "verbs_backend/snic.h"
+#include "verbs_backend/queue/device.h"
+#include "verbs_backend/snic/inside.h"
 
 #define SECOND_NS     UINT64_C(1000000000)
 #define ROUNDS        6000 /* more than a place has numbers of queue pairs */

@@ -2,7 +2,7 @@
  * allows; what a driver gets wrong is
  *       an error of that queue pair alone: entries that make no sense, protection domains,
  *       doorbells beyond the ring, managed queues that are rung, peers that do not agree
- * source: verbs_backend/engine.h; the InfiniBand architecture */
+ * source: verbs_backend/snic/snic.h; the InfiniBand architecture */
 #include "base/checks.h"
 #include "t/tap.h"
 #include "t/unit/snic_bare.h"

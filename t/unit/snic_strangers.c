@@ -6,7 +6,7 @@
  *           itself
  *   needs:  no-sanitizers
  *   log:    the software NIC|pgas_snic
- *   source: pgas/verbs.h, verbs_backend/README.md */
+ *   source: pgas/verbs.h, verbs_backend/snic/README.md */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include "base/rng.h"
 #include "pgas/verbs.h"
 #include "t/tap.h"
-#include "verbs_backend/snic.h"
+#include "verbs_backend/snic/inside.h"
 
 #define SECOND_NS     UINT64_C(1000000000)
 #define GUARD_MS      30000

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # what: pgas_snic answers --help, --version and --status, and names an option that it does not know
-# source: README.md of verbs_backend
+# source: verbs_backend/snic/README.md
 set -u
 . "$(dirname "$0")/../tap.sh"
 make_scratch

@@ -14,7 +14,7 @@
 #include <string.h>
 #include "base/hash.h"
 #include "base/rng.h"
-#include "verbs_backend/device.h"
+#include "verbs_backend/queue/device.h"
 
 #define FAKE_QPS_MAX    8
 #define FAKE_SPANS_MAX  5

@@ -1,7 +1,7 @@
 /* what: which GID a port uses, and the bytes that tell a peer of it
- * source: RoCE v2 annex; the order is that of verbs_backend/gid.h */
+ * source: RoCE v2 annex; the order is that of verbs_backend/queue/gid.h */
 #include "t/tap.h"
-#include "verbs_backend/gid.h"
+#include "verbs_backend/queue/gid.h"
 
 #define V4(a, b, c, d)                       \
     {                                        \

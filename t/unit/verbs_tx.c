@@ -10,7 +10,7 @@
 #include "base/checks.h"
 #include "base/rng.h"
 #include "t/tap.h"
-#include "verbs_backend/device.h"
+#include "verbs_backend/queue/device.h"
 
 #define WRITES      100000
 #define THREADS     4

@@ -5,14 +5,14 @@
  *       else is inside
  * needs: tsan-ok
  * log: a transmitter on a send queue of
- * source: pgas/verbs.h; verbs_backend/tx.c, bufs.c; the provider of t/unit/verbs_fake.h; seeded
+ * source: pgas/verbs.h; verbs_backend/queue/tx.c, bufs.c; the provider of t/unit/verbs_fake.h; seeded
  * model test */
 #include <sched.h>
 #include <stdint.h>
 
 static __thread uint64_t steps;
 #define PGASI_TX_STEP() (steps++)
-#include "verbs_backend/tx.c"
+#include "verbs_backend/queue/tx.c"
 
 #include "t/tap.h"
 #include "t/unit/verbs_fake.h"

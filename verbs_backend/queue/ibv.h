@@ -1,0 +1,115 @@
+/** The provider "verbs": queues of libibverbs, on any card. What its two halves share: ibv_queue.c
+ *  posts and polls, provider_ibv.c makes and closes.
+ *
+ *  libibverbs takes requests as lists and copies them into queues of its own, so requests are
+ *  gathered here until the doorbell, and whether a queue is full is counted here: sent says what
+ *  stands at each position, pi is behind the last one written, ci behind the last one that a
+ *  completion has told of. A work request's id (wr_id) says where in our notes it stands, since
+ *  libibverbs does not tell a failed receive from a failed send. */
+#ifndef PGASI_VERBS_IBV_H
+#define PGASI_VERBS_IBV_H
+
+#include <infiniband/verbs.h>
+#include "verbs_backend/queue/mr.h"
+#include "verbs_backend/queue/port.h"
+
+/* requests that are gathered before they are posted without having been asked to */
+#define PGASI_IBV_STAGE       32
+#define PGASI_IBV_PAGE        1024
+#define PGASI_IBV_PAGES       ((1u << 24) / PGASI_IBV_PAGE)
+#define PGASI_IBV_RECV        (UINT64_C(1) << 63)
+#define PGASI_IBV_SRQ         (UINT64_C(1) << 62)
+#define PGASI_IBV_SERIAL_MASK ((1u << 30) - 1)
+
+typedef struct pgasi_ibv_dev pgasi_ibv_dev_t;
+
+/** A request under way. */
+typedef struct {
+    uint64_t id;
+    uint32_t bytes; /* that it reads */
+    uint8_t op;     /* pgas_verbs_op_t */
+} pgasi_ibv_note_t;
+
+typedef struct pgasi_ibv_srq {
+    pgas_verbs_srq_t super;
+    struct ibv_srq *srq;
+    uint32_t serial;
+    struct pgasi_ibv_srq *next; /* the device's list */
+    int lock;                   /* of all below: who posts and who polls may be several threads */
+    uint32_t n_free;
+    uint32_t *free_slots;
+    uint64_t *ids;         /* of each slot */
+    struct ibv_sge *spans; /* of the one being posted */
+} pgasi_ibv_srq_t;
+
+typedef struct {
+    pgas_verbs_cq_t super;
+    struct ibv_cq *cq;
+    struct ibv_comp_channel *channel; /* NULL: without events */
+    /* polls that found nothing, since events of the device were last looked for */
+    uint32_t n_empty;
+    bool dead;     /* overrun */
+    bool ended;    /* that was told: some devices go on when there is room again */
+    bool has_next; /* next was taken while arming */
+    struct ibv_wc next;
+} pgasi_ibv_cq_t;
+
+typedef struct {
+    pgas_verbs_qp_t super;
+    struct ibv_qp *qp;
+    uint32_t serial, psn;
+    bool dead; /* an error completion was seen, or the device refused */
+    uint32_t sq_mask, sq_pi, sq_ci;
+    pgasi_ibv_note_t *sent;
+    uint32_t rq_mask, rq_pi, rq_ci;
+    uint64_t *received; /* ids */
+    uint32_t n_staged;  /* not yet posted */
+    struct ibv_send_wr wrs[PGASI_IBV_STAGE];
+    struct ibv_sge *spans;  /* send_spans of each */
+    unsigned char *inlined; /* inline_max of each */
+    struct ibv_sge *recv_spans;
+} pgasi_ibv_qp_t;
+
+struct pgasi_ibv_dev {
+    pgas_verbs_dev_t super;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    pgasi_rdma_address_t at; /* of the port */
+    bool atomics;
+    pthread_mutex_t lock; /* of what follows; pollers read pages without it */
+    uint32_t serial;      /* the last one given */
+    pgasi_ibv_srq_t *srqs;
+    /* queue pairs by number; pages are made when needed and kept until close */
+    pgasi_ibv_qp_t **pages[PGASI_IBV_PAGES];
+};
+
+static inline pgasi_ibv_dev_t *pgasi_ibv_dev(pgas_verbs_dev_t *dev)
+{
+    return (pgasi_ibv_dev_t *)(void *)dev;
+}
+static inline pgasi_ibv_cq_t *pgasi_ibv_cq(pgas_verbs_cq_t *cq)
+{
+    return (pgasi_ibv_cq_t *)(void *)cq;
+}
+static inline pgasi_ibv_srq_t *pgasi_ibv_srq(pgas_verbs_srq_t *srq)
+{
+    return (pgasi_ibv_srq_t *)(void *)srq;
+}
+static inline pgasi_ibv_qp_t *pgasi_ibv_qp(pgas_verbs_qp_t *qp)
+{
+    return (pgasi_ibv_qp_t *)(void *)qp;
+}
+
+/* entries of the table */
+pgas_status_t pgasi_ibv_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n,
+                              uint32_t *n_p);
+pgas_status_t pgasi_ibv_ring(pgas_verbs_qp_t *qp);
+uint32_t pgasi_ibv_position(const pgas_verbs_qp_t *qp);
+pgas_status_t pgasi_ibv_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n,
+                             uint32_t *n_p);
+pgas_status_t pgasi_ibv_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                 uint32_t *n_p);
+int pgasi_ibv_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
+pgas_status_t pgasi_ibv_arm(pgas_verbs_cq_t *cq, bool solicited);
+
+#endif

@@ -1,0 +1,76 @@
+/** The provider "mlx5": queue pairs that are made by commands of the card (prm.h) and written and
+ *  read by ourselves (raw.h), on NVIDIA's cards from ConnectX-4 on. Domains, memory, completion and
+ *  shared receive queues are libibverbs', looked into by mlx5dv_init_obj: so registration,
+ *  completion channels and the kernel's clean-up are as everywhere. provider_mlx5.c has those,
+ *  mlx5_qp.c queue pairs. */
+#ifndef PGASI_VERBS_MLX5_H
+#define PGASI_VERBS_MLX5_H
+
+#include <infiniband/mlx5dv.h>
+#include "verbs_backend/queue/mr.h"
+#include "verbs_backend/queue/port.h"
+#include "verbs_backend/queue/raw.h"
+
+/* blocks or strides: what four bits of the context, and the 16-bit indices, allow */
+#define PGASI_MLX5_RING_LOG_MAX 15
+
+typedef struct {
+    pgasi_raw_dev_t raw;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    uint32_t pdn;
+    struct mlx5dv_devx_uar *uar;
+    pgasi_rdma_address_t at; /* of the port */
+} pgasi_mlx5_dev_t;
+
+typedef struct {
+    pgasi_raw_cq_t raw;
+    struct ibv_cq *cq;
+    struct ibv_comp_channel *channel; /* NULL: without events */
+    void *page;                       /* of doorbells */
+    uint32_t n_events;                /* of the channel, that were taken */
+    /* polls that found nothing: now and then they look for events of the device */
+    uint32_t n_empty;
+} pgasi_mlx5_cq_t;
+
+typedef struct {
+    pgasi_raw_srq_t raw;
+    struct ibv_srq *srq;
+} pgasi_mlx5_srq_t;
+
+static inline pgasi_mlx5_dev_t *pgasi_mlx5_dev(pgas_verbs_dev_t *dev)
+{
+    return (pgasi_mlx5_dev_t *)(void *)dev;
+}
+static inline pgasi_mlx5_cq_t *pgasi_mlx5_cq(pgas_verbs_cq_t *cq)
+{
+    return (pgasi_mlx5_cq_t *)(void *)cq;
+}
+static inline pgasi_mlx5_srq_t *pgasi_mlx5_srq(pgas_verbs_srq_t *srq)
+{
+    return (pgasi_mlx5_srq_t *)(void *)srq;
+}
+
+/* Before a doorbell: what was stored to memory is seen first. After it: it leaves now, and does not
+ * wait in a buffer that combines stores. */
+static inline void pgasi_mlx5_order_stores(void)
+{
+#if defined __x86_64__
+    __asm__ volatile("sfence" ::: "memory");
+#elif defined __aarch64__
+    __asm__ volatile("dsb st" ::: "memory");
+#else
+    __sync_synchronize();
+#endif
+}
+
+/* entries of the table */
+pgas_status_t pgasi_mlx5_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *opts,
+                                 pgas_verbs_qp_t **qp_p);
+void pgasi_mlx5_qp_close(pgas_verbs_qp_t *qp);
+void pgasi_mlx5_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p);
+pgas_status_t pgasi_mlx5_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer);
+pgas_status_t pgasi_mlx5_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
+                                   uint32_t *slot_bytes_p);
+
+#endif

@@ -1,0 +1,124 @@
+/** Queues that we write and read ourselves, by mlx5's bytes: the hot half of the providers mlx5 and
+ *  snic, which differ only in how queues come into being and what a doorbell is.
+ *
+ *  A send queue is a ring of blocks (wqe.h). pi counts blocks written, rung those the device knows
+ *  of, ci those that completions have told of. For each first block of an entry, ids and ends keep
+ *  the caller's id and the position behind it. Receive queues are rings of strides (a power of two
+ *  of data segments). */
+#ifndef PGASI_VERBS_RAW_H
+#define PGASI_VERBS_RAW_H
+
+#include "verbs_backend/queue/device.h"
+#include "verbs_backend/wqe.h"
+
+typedef struct pgasi_raw_qp pgasi_raw_qp_t;
+typedef struct pgasi_raw_dev pgasi_raw_dev_t;
+
+/** Send or receive. */
+typedef struct {
+    unsigned char *ring;
+    uint32_t mask; /* blocks, or strides, minus one */
+    uint32_t pi, rung, ci;
+    uint32_t start;   /* what pi began with */
+    uint32_t *record; /* the doorbell record's word */
+    uint64_t *ids;
+    uint32_t *ends; /* send queues only */
+} pgasi_raw_queue_t;
+
+struct pgasi_raw_qp {
+    pgas_verbs_qp_t super;
+    pgasi_raw_queue_t sq, rq;
+    uint32_t number;
+    uint32_t rq_stride; /* bytes; 0: there is no receive queue */
+    uint32_t room;      /* blocks that may be under way before another request is written */
+    bool dead;          /* an error completion was seen */
+    const void *last;   /* the control segment of the last entry written */
+    /** The device's part of the doorbell; the record has been written. */
+    void (*ring_bell)(pgasi_raw_qp_t *qp);
+};
+
+typedef struct {
+    pgas_verbs_srq_t super;
+    /* strides as mlx5's linked receive entries: a next segment, then data segments */
+    unsigned char *ring;
+    uint32_t mask, stride;
+    uint32_t pi; /* entries posted in all */
+    /* slots: the next to post; the last of the free ones, which stays free so that the list never
+     * ends */
+    uint32_t head, tail;
+    uint32_t number;
+    uint32_t *record;
+    uint64_t *ids;
+    int lock; /* posting, and completions that free slots, may be two threads */
+} pgasi_raw_srq_t;
+
+typedef struct pgasi_raw_cq {
+    pgas_verbs_cq_t super;
+    pgasi_cqe_t *ring;
+    uint32_t mask, ci, number;
+    uint32_t start;   /* what ci began with */
+    uint32_t *record; /* two words: consumer index, arm */
+    bool dead;
+    struct pgasi_raw_cq *next; /* the device's list */
+} pgasi_raw_cq_t;
+
+#define PGASI_RAW_NUMBER_BITS 24
+#define PGASI_RAW_PAGE        1024
+/** Begins a device of these providers: queue pairs by number, for completions. */
+struct pgasi_raw_dev {
+    pgas_verbs_dev_t super;
+    pthread_mutex_t lock;
+    pgasi_raw_cq_t *cqs;
+    /* pages, made when needed, kept until close */
+    void **qps[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE];
+    void **srqs[(1u << PGASI_RAW_NUMBER_BITS) / PGASI_RAW_PAGE];
+};
+
+pgas_status_t pgasi_raw_dev_init(pgasi_raw_dev_t *dev);
+void pgasi_raw_dev_fini(pgasi_raw_dev_t *dev);
+/** Enter (or with NULL remove) under its number. What was removed is nobody's any more on return:
+ *  pollers have looked again. */
+pgas_status_t pgasi_raw_enter_qp(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_qp_t *qp);
+pgas_status_t pgasi_raw_enter_srq(pgasi_raw_dev_t *dev, uint32_t number, pgasi_raw_srq_t *srq);
+/** A completion queue is polled from now on, or (also one that was never entered) no more. */
+void pgasi_raw_enter_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
+void pgasi_raw_leave_cq(pgasi_raw_dev_t *dev, pgasi_raw_cq_t *cq);
+
+/** Blocks of a send ring, and bytes of a receive stride (linked: of a shared receive queue), for
+ *  what options ask; powers of two. */
+uint32_t pgasi_raw_blocks(const pgas_verbs_qp_opts_t *opts);
+uint32_t pgasi_raw_stride(uint32_t spans, bool linked);
+/** The blocks that one request may take at most. */
+uint32_t pgasi_raw_request_blocks(const pgas_verbs_qp_opts_t *opts);
+
+/** Give a queue pair its rings (opts filled in before); makes ids and ends. record: two words,
+ *  receive and send.
+ *  @param sq_blocks, rq_strides powers of two; 0 strides: no receive queue */
+pgas_status_t pgasi_raw_qp_init(pgasi_raw_qp_t *qp, void *sq, uint32_t sq_blocks, void *rq,
+                                uint32_t rq_strides, uint32_t rq_stride, uint32_t *record);
+void pgasi_raw_qp_fini(pgasi_raw_qp_t *qp);
+/** Mark all completions as not there yet. */
+void pgasi_raw_cq_init(pgasi_raw_cq_t *cq, void *ring, uint32_t n, uint32_t *record);
+pgas_status_t pgasi_raw_srq_init(pgasi_raw_srq_t *srq, void *ring, uint32_t n, uint32_t stride,
+                                 uint32_t *record);
+/** Let positions and counts begin with this instead of 0, where the device does so too; right after
+ *  init. */
+void pgasi_raw_qp_start(pgasi_raw_qp_t *qp, uint32_t start);
+void pgasi_raw_cq_start(pgasi_raw_cq_t *cq, uint32_t start);
+void pgasi_raw_srq_start(pgasi_raw_srq_t *srq, uint32_t start);
+void pgasi_raw_srq_fini(pgasi_raw_srq_t *srq);
+
+/* entries of the table that both providers share; they need cqs and qps of theirs */
+pgas_status_t pgasi_raw_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests, uint32_t n,
+                              uint32_t *n_p);
+pgas_status_t pgasi_raw_write_one(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *request,
+                                  uint32_t flags, uint64_t id);
+pgas_status_t pgasi_raw_ring(pgas_verbs_qp_t *qp);
+uint32_t pgasi_raw_position(const pgas_verbs_qp_t *qp);
+pgas_status_t pgasi_raw_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n,
+                             uint32_t *n_p);
+pgas_status_t pgasi_raw_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                 uint32_t *n_p);
+int pgasi_raw_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n);
+
+#endif

@@ -1,0 +1,554 @@
+/* The public functions of queues: arguments are checked and what is open is counted here, the rest
+ * is the provider's. */
+#include "config.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <poll.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "verbs_backend/queue/device.h"
+#include "verbs_backend/wqe.h"
+
+#define CQ_DEPTH_MAX   (1u << 22)
+#define WAIT_SPINS     200
+#define WAIT_YIELDS    20
+#define NAP_NS         50000u
+#define MILLISECOND_NS 1000000u
+
+const pgasi_verbs_ops_t *const pgasi_verbs_providers[] = {
+#ifdef PGAS_HAVE_MLX5DV
+    &pgasi_verbs_mlx5,
+#endif
+#ifdef PGAS_HAVE_VERBS
+    &pgasi_verbs_ibv,
+#endif
+    &pgasi_verbs_snic,
+    NULL,
+};
+
+pgas_status_t pgasi_verbs_syndrome_status(uint32_t syndrome)
+{
+    switch (syndrome) {
+    case PGASI_CQE_OK:
+        return PGAS_OK;
+    case PGASI_CQE_LOCAL_LENGTH:
+        return PGAS_ERR_LIMIT;
+    case PGASI_CQE_LOCAL_QP_OP:
+    case PGASI_CQE_REMOTE_INVALID:
+        return PGAS_ERR_INVALID;
+    case PGASI_CQE_LOCAL_PROT:
+    case PGASI_CQE_LOCAL_ACCESS:
+    case PGASI_CQE_REMOTE_ACCESS:
+        return PGAS_ERR_RANGE;
+    case PGASI_CQE_FLUSHED:
+    case PGASI_CQE_RETRY:
+        return PGAS_ERR_PEER;
+    case PGASI_CQE_RNR_RETRY:
+        return PGAS_ERR_AGAIN;
+    default:
+        return PGAS_ERR_TRANSPORT;
+    }
+}
+
+/* ---- devices ---- */
+
+pgas_status_t pgas_verbs_list(pgas_verbs_info_t *infos, int n_max, int *n_p)
+{
+    int n = 0;
+    pgas_status_t status = !n_p || n_max < 0 || (!infos && n_max > 0) ? PGAS_ERR_INVALID : PGAS_OK;
+    for (int i = 0; status == PGAS_OK && pgasi_verbs_providers[i]; i++)
+        status = pgasi_verbs_providers[i]->list(infos, n_max, &n);
+    if (status == PGAS_OK)
+        *n_p = n;
+    return status;
+}
+
+pgas_status_t pgas_verbs_gids(const char *device, int port, pgas_verbs_gid_t *gids, int n_max,
+                              int *n_p)
+{
+    if (!device || port < 1 || port > 255 || n_max < 0 || (!gids && n_max > 0) || !n_p)
+        return PGAS_ERR_INVALID;
+    if (strcmp(device, pgasi_verbs_snic.name) == 0 && port == 1) {
+        *n_p = 0;
+        return PGAS_OK;
+    }
+#ifdef PGAS_HAVE_VERBS
+    return pgasi_verbs_gids(device, port, gids, n_max, n_p);
+#else
+    return PGAS_ERR_NOT_FOUND;
+#endif
+}
+
+/** A name as the user gave it, in parts. */
+typedef struct {
+    const pgasi_verbs_ops_t *ops; /* NULL: whoever has the device */
+    char device[64];
+    int port; /* 0: not given */
+} name_t;
+
+static const pgasi_verbs_ops_t *find_provider(const char *name, size_t bytes)
+{
+    for (int i = 0; pgasi_verbs_providers[i] != NULL; i++)
+        if (strlen(pgasi_verbs_providers[i]->name) == bytes &&
+            strncmp(pgasi_verbs_providers[i]->name, name, bytes) == 0)
+            return pgasi_verbs_providers[i];
+    return NULL;
+}
+
+/* [provider:]device[:port] */
+static pgas_status_t parse_name(const char *text, name_t *name_p)
+{
+    const char *colon = strchr(text, ':');
+    memset(name_p, 0, sizeof *name_p);
+    if (colon) {
+        name_p->ops = find_provider(text, (size_t)(colon - text));
+        if (name_p->ops && strcmp(name_p->ops->name, "snic") != 0)
+            text = colon + 1;
+    }
+    colon = strchr(text, ':');
+    size_t bytes = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    if (bytes == 0 || bytes >= sizeof name_p->device)
+        return PGAS_ERR_INVALID;
+    memcpy(name_p->device, text, bytes);
+    if (colon) {
+        char *end;
+        long port = strtol(colon + 1, &end, 10);
+        if (end == colon + 1 || *end != '\0' || port < 1 || port > 255)
+            return PGAS_ERR_INVALID;
+        name_p->port = (int)port;
+    }
+    return PGAS_OK;
+}
+
+/* Which provider has the device; with no name at all, the first active port. */
+static pgas_status_t choose(name_t *name)
+{
+    int n = 0;
+    pgas_status_t status = pgas_verbs_list(NULL, 0, &n);
+    pgas_verbs_info_t *infos =
+        status == PGAS_OK ? calloc((size_t)PGASI_MAX(n, 1), sizeof *infos) : NULL;
+    if (!infos)
+        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
+    status = pgas_verbs_list(infos, n, &n);
+    const pgas_verbs_info_t *found = NULL;
+    for (int i = 0; status == PGAS_OK && i < n && !found; i++) {
+        bool named = strcmp(infos[i].name, name->device) == 0 &&
+                     (name->port == 0 || infos[i].port == name->port);
+        if (name->device[0] == '\0' ? infos[i].active : named)
+            found = &infos[i];
+    }
+    if (status == PGAS_OK && !found)
+        status = PGAS_ERR_NOT_FOUND;
+    if (status == PGAS_OK) {
+        name->ops = find_provider(found->provider, strlen(found->provider));
+        memmove(name->device, found->name, sizeof name->device);
+        name->port = name->port != 0 || !found->active ? name->port : found->port;
+    }
+    free(infos);
+    return status;
+}
+
+/* Options of any version of ours, the later fields defaulted. */
+static pgas_status_t take_opts(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev_opts_t *opts_p)
+{
+    *opts_p = (pgas_verbs_dev_opts_t)PGAS_VERBS_DEV_OPTS_INIT;
+    if (!given)
+        return PGAS_OK;
+    if (given->size != sizeof *given)
+        return PGAS_ERR_INVALID;
+    *opts_p = *given;
+    bool sane = (unsigned)given->engine <= PGAS_VERBS_ENGINE_STEP &&
+                (given->adversary & ~PGAS_VERBS_SNIC_ALL) == 0 && given->gid_index >= -1;
+    return sane ? PGAS_OK : PGAS_ERR_INVALID;
+}
+
+pgas_status_t pgas_verbs_open(const pgas_verbs_dev_opts_t *given, pgas_verbs_dev_t **dev_p)
+{
+    pgas_verbs_dev_opts_t opts;
+    name_t name;
+    memset(&name, 0, sizeof name);
+    pgas_status_t status = !dev_p ? PGAS_ERR_INVALID : take_opts(given, &opts);
+    if (status == PGAS_OK && opts.device && opts.device[0] != '\0')
+        status = parse_name(opts.device, &name);
+    if (status == PGAS_OK && !name.ops)
+        status = choose(&name);
+    if (status != PGAS_OK)
+        return status;
+    pgas_verbs_dev_t *dev = NULL;
+    status = name.ops->open(&opts, name.device, name.port, &dev);
+    if (status == PGAS_OK) {
+        dev->ops = name.ops;
+        dev->n_open = 0;
+        *dev_p = dev;
+    }
+    return status;
+}
+
+pgas_status_t pgas_verbs_close(pgas_verbs_dev_t *dev)
+{
+    if (!dev)
+        return PGAS_ERR_INVALID;
+    if (__atomic_load_n(&dev->n_open, __ATOMIC_ACQUIRE) != 0)
+        return PGAS_ERR_BUSY;
+    dev->ops->close(dev);
+    return PGAS_OK;
+}
+
+void pgas_verbs_query(const pgas_verbs_dev_t *dev, pgas_verbs_info_t *info_p)
+{
+    *info_p = dev->info;
+}
+
+bool pgas_verbs_snic_step(pgas_verbs_dev_t *dev)
+{
+    return dev->ops->step && dev->ops->step(dev);
+}
+
+/* One more, or one less, of whatever must be closed before the device. */
+static void count(pgas_verbs_dev_t *dev, int change)
+{
+    __atomic_fetch_add(&dev->n_open, change, __ATOMIC_ACQ_REL);
+}
+
+/* ---- memory ---- */
+
+static pgas_status_t check_memory(size_t bytes, uint32_t access, const pgas_verbs_mem_t *mem_p)
+{
+    bool writes = access & (PGAS_VERBS_REMOTE_WRITE | PGAS_VERBS_REMOTE_ATOMIC);
+    bool sane = mem_p && bytes > 0 && (access & ~PGAS_VERBS_ACCESS_ALL) == 0 &&
+                (!writes || (access & PGAS_VERBS_LOCAL_WRITE) != 0);
+    return sane ? PGAS_OK : PGAS_ERR_INVALID;
+}
+
+pgas_status_t pgas_verbs_mem_register(pgas_verbs_dev_t *dev, void *addr, size_t bytes,
+                                      uint32_t access, pgas_verbs_mem_t *mem_p)
+{
+    pgas_status_t status = !addr ? PGAS_ERR_INVALID : check_memory(bytes, access, mem_p);
+    if (status == PGAS_OK)
+        status = dev->ops->mem_register(dev, addr, bytes, access, mem_p);
+    if (status == PGAS_OK)
+        count(dev, 1);
+    return status;
+}
+
+pgas_status_t pgas_verbs_mem_alloc(pgas_verbs_dev_t *dev, size_t bytes, uint32_t access,
+                                   pgas_verbs_mem_t *mem_p)
+{
+    pgas_status_t status = check_memory(bytes, access, mem_p);
+    if (status == PGAS_OK)
+        status = dev->ops->mem_alloc(dev, bytes, access, mem_p);
+    if (status == PGAS_OK)
+        count(dev, 1);
+    return status;
+}
+
+void pgas_verbs_mem_release(pgas_verbs_dev_t *dev, pgas_verbs_mem_t *mem)
+{
+    if (!mem->addr)
+        return;
+    dev->ops->mem_release(dev, mem);
+    memset(mem, 0, sizeof *mem);
+    count(dev, -1);
+}
+
+/* ---- completion queues ---- */
+
+pgas_status_t pgas_verbs_cq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t flags,
+                                 pgas_verbs_cq_t **cq_p)
+{
+    if (!dev || !cq_p || depth == 0 ||
+        (flags & ~(PGAS_VERBS_CQ_IGNORE_OVERRUN | PGAS_VERBS_CQ_EVENTS)) != 0)
+        return PGAS_ERR_INVALID;
+    if (depth > CQ_DEPTH_MAX)
+        return PGAS_ERR_LIMIT;
+    pgas_verbs_cq_t *cq = NULL;
+    pgas_status_t status = dev->ops->cq_open(dev, depth, flags, &cq);
+    if (status == PGAS_OK) {
+        cq->dev = dev;
+        cq->flags = flags;
+        count(dev, 1);
+        *cq_p = cq;
+    }
+    return status;
+}
+
+pgas_status_t pgas_verbs_cq_close(pgas_verbs_cq_t *cq)
+{
+    pgas_verbs_dev_t *dev = cq->dev;
+    if (__atomic_load_n(&cq->n_users, __ATOMIC_ACQUIRE) != 0)
+        return PGAS_ERR_BUSY;
+    dev->ops->cq_close(cq);
+    count(dev, -1);
+    return PGAS_OK;
+}
+
+static bool has_kept(const pgas_verbs_cq_t *cq)
+{
+    return __atomic_load_n(&cq->has_kept, __ATOMIC_RELAXED);
+}
+
+static void set_kept(pgas_verbs_cq_t *cq, bool there)
+{
+    __atomic_store_n(&cq->has_kept, there, __ATOMIC_RELAXED);
+}
+
+/* Under the lock: a completion is either still in the queue or known to who closes its queue pair.
+ * @return as poll */
+static int keep_one(pgas_verbs_cq_t *cq)
+{
+    pgasi_verbs_lock(&cq->kept_lock);
+    int n = pgasi_verbs_poll_bare(cq, &cq->kept, 1);
+    set_kept(cq, n > 0);
+    pgasi_verbs_unlock(&cq->kept_lock);
+    return n;
+}
+
+static void take_kept(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completion_p)
+{
+    pgasi_verbs_lock(&cq->kept_lock);
+    *completion_p = cq->kept;
+    set_kept(cq, false);
+    pgasi_verbs_unlock(&cq->kept_lock);
+}
+
+int pgas_verbs_cq_poll(pgas_verbs_cq_t *cq, pgas_verbs_completion_t *completions, int n)
+{
+    if (PGAS_UNLIKELY(has_kept(cq)) && n > 0) {
+        take_kept(cq, &completions[0]);
+        int more = n > 1 ? pgasi_verbs_poll_bare(cq, completions + 1, n - 1) : 0;
+        return more < 0 ? 1 : more + 1;
+    }
+    return pgasi_verbs_poll_bare(cq, completions, n);
+}
+
+/* Sleeps until the device says that something came, or for a moment where it cannot say. */
+static void nap(pgas_verbs_cq_t *cq, uint64_t left_ns)
+{
+    int fd;
+    if ((cq->flags & PGAS_VERBS_CQ_EVENTS) != 0 && pgas_verbs_cq_arm(cq, false) == PGAS_OK &&
+        pgas_verbs_cq_fd(cq, &fd) == PGAS_OK) {
+        struct pollfd wanted = { .fd = fd, .events = POLLIN };
+        uint64_t milliseconds = left_ns / MILLISECOND_NS + 1;
+        poll(&wanted, 1, (int)PGASI_MIN(milliseconds, UINT64_C(100)));
+    } else {
+        struct timespec moment = { .tv_nsec = (long)PGASI_MIN(left_ns, (uint64_t)NAP_NS) };
+        nanosleep(&moment, NULL);
+    }
+}
+
+pgas_status_t pgas_verbs_cq_wait(pgas_verbs_cq_t *cq, uint64_t timeout_ns)
+{
+    uint64_t begin_ns = pgasi_now_ns(), spent_ns = 0;
+    for (int round = 0;; round++) {
+        int n = has_kept(cq) ? 1 : keep_one(cq);
+        if (n != 0)
+            return n > 0 ? PGAS_OK : PGAS_ERR_TRANSPORT;
+        if (round < WAIT_SPINS) {
+            pgasi_cpu_relax();
+            continue;
+        }
+        spent_ns = pgasi_now_ns() - begin_ns;
+        if (spent_ns >= timeout_ns)
+            return PGAS_ERR_TIMEOUT;
+        if (round < WAIT_SPINS + WAIT_YIELDS)
+            sched_yield();
+        else
+            nap(cq, timeout_ns - spent_ns);
+    }
+}
+
+pgas_status_t pgas_verbs_cq_fd(pgas_verbs_cq_t *cq, int *fd_p)
+{
+    return (cq->flags & PGAS_VERBS_CQ_EVENTS) == 0 ? PGAS_ERR_UNSUPPORTED
+                                                   : cq->dev->ops->cq_fd(cq, fd_p);
+}
+
+pgas_status_t pgas_verbs_cq_arm(pgas_verbs_cq_t *cq, bool solicited)
+{
+    if ((cq->flags & PGAS_VERBS_CQ_EVENTS) == 0)
+        return PGAS_ERR_UNSUPPORTED;
+    return has_kept(cq) ? PGAS_ERR_BUSY : cq->dev->ops->cq_arm(cq, solicited);
+}
+
+/* ---- receive queues and queue pairs ---- */
+
+pgas_status_t pgas_verbs_srq_open(pgas_verbs_dev_t *dev, uint32_t depth, uint32_t spans,
+                                  pgas_verbs_srq_t **srq_p)
+{
+    if (!dev || !srq_p || depth == 0 || spans == 0)
+        return PGAS_ERR_INVALID;
+    if (depth > dev->limits.recv_depth_max || spans > dev->limits.spans_max)
+        return PGAS_ERR_LIMIT;
+    pgas_verbs_srq_t *srq = NULL;
+    pgas_status_t status = dev->ops->srq_open(dev, depth, spans, &srq);
+    if (status == PGAS_OK) {
+        srq->dev = dev;
+        count(dev, 1);
+        *srq_p = srq;
+    }
+    return status;
+}
+
+pgas_status_t pgas_verbs_srq_close(pgas_verbs_srq_t *srq)
+{
+    pgas_verbs_dev_t *dev = srq->dev;
+    if (__atomic_load_n(&srq->n_users, __ATOMIC_ACQUIRE) != 0)
+        return PGAS_ERR_BUSY;
+    dev->ops->srq_close(srq);
+    count(dev, -1);
+    return PGAS_OK;
+}
+
+pgas_status_t pgas_verbs_srq_recv(pgas_verbs_srq_t *srq, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                  uint32_t *n_p)
+{
+    return srq->dev->ops->srq_recv(srq, recvs, n, n_p);
+}
+
+#define CHAIN_FLAGS (PGAS_VERBS_QP_MASTER | PGAS_VERBS_QP_MANAGED_SEND | PGAS_VERBS_QP_MANAGED_RECV)
+#define QP_FLAGS    (CHAIN_FLAGS | PGAS_VERBS_QP_REMOTE_SLOTS | PGAS_VERBS_QP_IGNORE_OVERRUN)
+
+static pgas_status_t check_qp(const pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *o)
+{
+    const pgasi_verbs_limits_t *limits = &dev->limits;
+    bool sane = o->send_cq && o->recv_cq && o->send_cq->dev == dev && o->recv_cq->dev == dev &&
+                (!o->srq || o->srq->dev == dev) && o->send_depth > 0 && o->send_spans > 0 &&
+                (o->flags & ~QP_FLAGS) == 0 && (o->access & ~PGAS_VERBS_ACCESS_ALL) == 0 &&
+                o->retry <= 7 && o->rnr_retry <= 7 && o->reads_max > 0;
+    if (!sane)
+        return PGAS_ERR_INVALID;
+    if (o->send_depth > limits->send_depth_max || o->recv_depth > limits->recv_depth_max ||
+        o->send_spans > limits->spans_max || o->recv_spans > limits->spans_max ||
+        o->inline_max > limits->inline_max)
+        return PGAS_ERR_LIMIT;
+    if ((o->flags & CHAIN_FLAGS) != 0 && !limits->chains) {
+        PGASI_WARN("verbs", "%s has no WAIT and ENABLE: %s", dev->info.name, dev->info.chains_why);
+        return PGAS_ERR_UNSUPPORTED;
+    }
+    return PGAS_OK;
+}
+
+/* What a queue pair keeps from being closed. */
+static void use_queues(const pgas_verbs_qp_opts_t *opts, int change)
+{
+    __atomic_fetch_add(&opts->send_cq->n_users, change, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&opts->recv_cq->n_users, change, __ATOMIC_ACQ_REL);
+    if (opts->srq)
+        __atomic_fetch_add(&opts->srq->n_users, change, __ATOMIC_ACQ_REL);
+}
+
+pgas_status_t pgas_verbs_qp_open(pgas_verbs_dev_t *dev, const pgas_verbs_qp_opts_t *given,
+                                 pgas_verbs_qp_t **qp_p)
+{
+    if (!dev || !given || !qp_p || given->size != sizeof *given)
+        return PGAS_ERR_INVALID;
+    pgas_verbs_qp_opts_t opts = *given;
+    opts.recv_depth = opts.srq != NULL ? 0 : opts.recv_depth;
+    opts.recv_spans = PGASI_MAX(opts.recv_spans, 1u);
+    opts.reads_max = PGASI_MIN(opts.reads_max, dev->limits.reads_max);
+    pgas_status_t status = check_qp(dev, &opts);
+    pgas_verbs_qp_t *qp = NULL;
+    if (status == PGAS_OK)
+        status = dev->ops->qp_open(dev, &opts, &qp);
+    if (status == PGAS_OK) {
+        use_queues(&opts, 1);
+        count(dev, 1);
+        *qp_p = qp;
+    }
+    return status;
+}
+
+/* A completion that waiting has taken may be of a queue pair that closes. Its lock is held. */
+static void forget_kept(pgas_verbs_cq_t *cq, const pgas_verbs_qp_t *qp)
+{
+    if (has_kept(cq) && cq->kept.qp == qp)
+        cq->kept.qp = NULL;
+}
+
+void pgas_verbs_qp_close(pgas_verbs_qp_t *qp)
+{
+    pgas_verbs_dev_t *dev = qp->dev;
+    const pgas_verbs_qp_opts_t opts = qp->opts;
+    if (qp->tx)
+        pgas_verbs_tx_close(qp->tx);
+    pgasi_verbs_hold_poller(opts.send_cq); /* one closes at a time: the two locks have no order */
+    pgasi_verbs_lock(&opts.send_cq->kept_lock);
+    if (opts.recv_cq != opts.send_cq)
+        pgasi_verbs_lock(&opts.recv_cq->kept_lock);
+    forget_kept(opts.send_cq, qp);
+    forget_kept(opts.recv_cq, qp);
+    dev->ops->qp_close(qp);
+    if (opts.recv_cq != opts.send_cq)
+        pgasi_verbs_unlock(&opts.recv_cq->kept_lock);
+    pgasi_verbs_unlock(&opts.send_cq->kept_lock);
+    pgasi_verbs_release_poller(opts.send_cq);
+    use_queues(&opts, -1);
+    count(dev, -1);
+}
+
+void pgas_verbs_qp_address(const pgas_verbs_qp_t *qp, pgas_verbs_address_t *address_p)
+{
+    memset(address_p, 0, sizeof *address_p);
+    qp->dev->ops->qp_address(qp, address_p);
+}
+
+pgas_status_t pgas_verbs_qp_connect(pgas_verbs_qp_t *qp, const pgas_verbs_address_t *peer)
+{
+    pgasi_verbs_address_head_t head;
+    if (!qp || !peer)
+        return PGAS_ERR_INVALID;
+    memcpy(&head, peer->bytes, sizeof head);
+    if (head.magic != PGASI_VERBS_ADDRESS_MAGIC)
+        return PGAS_ERR_FORMAT;
+    if (qp->connected)
+        return PGAS_ERR_EXISTS;
+    pgas_status_t status = qp->dev->ops->qp_connect(qp, peer);
+    qp->connected = status == PGAS_OK;
+    return status;
+}
+
+pgas_status_t pgas_verbs_qp_write(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
+                                  uint32_t n, uint32_t *n_p)
+{
+    if (PGAS_UNLIKELY(!qp->connected)) {
+        if (n_p)
+            *n_p = 0;
+        return PGAS_ERR_NOT_INIT;
+    }
+    return qp->dev->ops->qp_write(qp, requests, n, n_p);
+}
+
+pgas_status_t pgas_verbs_qp_ring(pgas_verbs_qp_t *qp)
+{
+    return qp->dev->ops->qp_ring(qp);
+}
+
+pgas_status_t pgas_verbs_qp_post(pgas_verbs_qp_t *qp, const pgas_verbs_request_t *requests,
+                                 uint32_t n, uint32_t *n_p)
+{
+    pgas_status_t status = pgas_verbs_qp_write(qp, requests, n, n_p);
+    pgas_status_t rung = qp->connected ? qp->dev->ops->qp_ring(qp) : PGAS_OK;
+    return status == PGAS_OK ? rung : status;
+}
+
+uint32_t pgas_verbs_qp_position(const pgas_verbs_qp_t *qp)
+{
+    return qp->dev->ops->qp_position(qp);
+}
+
+pgas_status_t pgas_verbs_qp_recv(pgas_verbs_qp_t *qp, const pgas_verbs_recv_t *recvs, uint32_t n,
+                                 uint32_t *n_p)
+{
+    return qp->dev->ops->qp_recv(qp, recvs, n, n_p);
+}
+
+pgas_status_t pgas_verbs_qp_buffer(pgas_verbs_qp_t *qp, pgas_verbs_mem_t *mem_p,
+                                   uint32_t *slot_bytes_p)
+{
+    bool asked = qp->opts.flags & PGAS_VERBS_QP_REMOTE_SLOTS;
+    return asked && qp->dev->ops->qp_buffer ? qp->dev->ops->qp_buffer(qp, mem_p, slot_bytes_p)
+                                            : PGAS_ERR_UNSUPPORTED;
+}

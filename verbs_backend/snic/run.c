@@ -1,0 +1,247 @@
+/* Who carries a context's work out: the caller, a thread, or one process per node; and how who
+ * sleeps is woken.
+ *
+ *  CALLER  whoever rings or polls, if no other thread is at it. What is left waiting (for a
+ *          completion, for a receive entry, for a peer) is for a thread that sleeps until somebody
+ *          else's work changes that, or a moment has passed.
+ *  THREAD  a thread, which spins briefly before it sleeps.
+ *  PROCESS one process per node, which looks at the contexts of all (snic_process.c).
+ *  STEP    nobody but pgasi_snic_step. */
+#include "verbs_backend/snic/inside.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+
+#define ROUNDS     4 /* of one caller before it leaves the rest to the thread */
+#define SPINS      2000
+#define YIELDS     50
+#define BLOCKED_NS 1000000 /* between two looks at what waits for other processes */
+#define IDLE_NS    100000000
+
+enum { AWAKE, LONG, SHORTLY }; /* how a context's thread sleeps */
+
+static bool has_work(const snic_region_t *region)
+{
+    return __atomic_load_n(&region->work, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* One round, unless another thread is at it: then it sees what we would have seen. */
+unsigned pgasi_snic_run_once(snic_view_t *view)
+{
+    snic_region_t *region = view->region;
+    if ((!has_work(region) && !__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE)) ||
+        !pgasi_snic_try_lock(&region->lock))
+        return 0;
+    unsigned n = pgasi_snic_execute(view);
+    snic_unlock(&region->lock);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return n;
+}
+
+void pgasi_snic_let_go(snic_view_t *view)
+{
+    snic_region_t *region = view->region;
+    snic_unlock(&region->lock);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    while (view->id.engine == PGAS_VERBS_ENGINE_CALLER && has_work(region) &&
+           __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0)
+        pgasi_snic_run_once(view);
+}
+
+static void wake(snic_region_t *region)
+{
+    __atomic_add_fetch(&region->seq, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) != 0)
+        syscall(SYS_futex, &region->seq, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void pgasi_snic_notify(snic_view_t *view)
+{
+    snic_region_t *region = view->region;
+    __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST);
+    struct snic_hub *hub = __atomic_load_n(&view->hub, __ATOMIC_ACQUIRE);
+    if (hub)
+        pgasi_snic_wake_process(hub);
+    else if (__atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) != 0)
+        wake(region);
+}
+
+static void *sleeper(void *arg)
+{
+    pgasi_snic_t *snic = arg;
+    snic_region_t *region = snic->view->region;
+    bool eager = snic->opts.engine == PGAS_VERBS_ENGINE_THREAD;
+    for (unsigned idle = 0; !__atomic_load_n(&snic->stop, __ATOMIC_ACQUIRE);) {
+        uint32_t seq = __atomic_load_n(&region->seq, __ATOMIC_SEQ_CST);
+        unsigned n = pgasi_snic_run_once(snic->view);
+        idle = n > 0 ? 0 : idle + 1;
+        if (n > 0 || (eager && idle < SPINS)) {
+            pgasi_cpu_relax();
+            continue;
+        }
+        if (eager && idle < SPINS + YIELDS) {
+            sched_yield();
+            continue;
+        }
+        bool blocked = __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0;
+        struct timespec nap = { .tv_nsec = blocked ? BLOCKED_NS : IDLE_NS };
+        __atomic_store_n(&region->sleeping, blocked ? SHORTLY : LONG, __ATOMIC_SEQ_CST);
+        /* what waits now has seen us awake */
+        bool more = !blocked && __atomic_load_n(&region->blocked, __ATOMIC_SEQ_CST) != 0;
+        if (!has_work(region) && !more && !__atomic_load_n(&snic->stop, __ATOMIC_SEQ_CST))
+            syscall(SYS_futex, &region->seq, FUTEX_WAIT, seq, &nap, NULL, 0);
+        __atomic_store_n(&region->sleeping, AWAKE, __ATOMIC_SEQ_CST);
+    }
+    return NULL;
+}
+
+static pgas_status_t start_thread(pgasi_snic_t *snic)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's threads */
+    pthread_mutex_lock(&snic->lock);
+    if (!snic->has_thread && !snic->stop)
+        __atomic_store_n(&snic->has_thread, pthread_create(&snic->thread, NULL, sleeper, snic) == 0,
+                         __ATOMIC_RELEASE);
+    bool there = snic->has_thread || snic->stop;
+    pthread_mutex_unlock(&snic->lock);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return there ? PGAS_OK : PGAS_ERR_NO_MEMORY;
+}
+
+/* What is left waits for others: somebody must look again without being asked. */
+static void need_thread(pgasi_snic_t *snic, bool now)
+{
+    snic_region_t *region = snic->view->region;
+    if (PGAS_UNLIKELY(!__atomic_load_n(&snic->has_thread, __ATOMIC_ACQUIRE)))
+        start_thread(snic);
+    else if (now || __atomic_load_n(&region->sleeping, __ATOMIC_SEQ_CST) == LONG)
+        wake(region);
+}
+
+void pgasi_snic_need_sleeper(pgasi_snic_t *snic)
+{
+    if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER &&
+        PGAS_UNLIKELY(!__atomic_load_n(&snic->has_thread, __ATOMIC_ACQUIRE)))
+        start_thread(snic);
+}
+
+pgas_status_t pgasi_snic_start(pgasi_snic_t *snic)
+{
+    if (snic->opts.engine == PGAS_VERBS_ENGINE_PROCESS) {
+        pgas_status_t status = pgasi_snic_join(snic);
+        snic->joined = status == PGAS_OK;
+        return status;
+    }
+    return snic->opts.engine == PGAS_VERBS_ENGINE_THREAD ? start_thread(snic) : PGAS_OK;
+}
+
+void pgasi_snic_stop(pgasi_snic_t *snic)
+{
+    pthread_mutex_lock(&snic->lock);
+    __atomic_store_n(&snic->stop, true, __ATOMIC_SEQ_CST);
+    bool running = snic->has_thread;
+    pthread_mutex_unlock(&snic->lock);
+    if (snic->joined)
+        pgasi_snic_leave(snic);
+    if (running) {
+        wake(snic->view->region);
+        pthread_join(snic->thread, NULL);
+    }
+}
+
+bool pgasi_snic_run(pgasi_snic_t *snic)
+{
+    snic_region_t *region = snic->view->region;
+    unsigned all = 0, rounds = 0;
+    if (snic->opts.engine != PGAS_VERBS_ENGINE_CALLER ||
+        (!has_work(region) && !__atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE)))
+        return false;
+    do
+        all += pgasi_snic_run_once(snic->view);
+    while (has_work(region) && ++rounds < ROUNDS &&
+           __atomic_load_n(&region->lock, __ATOMIC_RELAXED) == 0);
+    bool left = has_work(region) && rounds == ROUNDS;
+    if (PGAS_UNLIKELY(left || __atomic_load_n(&region->blocked, __ATOMIC_ACQUIRE) != 0))
+        need_thread(snic, left);
+    return all > 0;
+}
+
+bool pgasi_snic_step(pgasi_snic_t *snic)
+{
+    if (snic->opts.engine != PGAS_VERBS_ENGINE_STEP)
+        return false;
+    pgasi_snic_lock(&snic->view->region->lock);
+    bool done = pgasi_snic_execute_step(snic->view);
+    snic_unlock(&snic->view->region->lock);
+    return done;
+}
+
+void pgasi_snic_ring(pgasi_snic_t *snic, uint32_t qpn, uint32_t pi)
+{
+    snic_region_t *region = snic->view->region;
+    uint32_t place = qpn & (SNIC_QPS - 1);
+    __atomic_store_n(&region->qps[place].bell, 1u << 16 | (pi & 0xffffu), __ATOMIC_RELEASE);
+    __atomic_store_n(&region->active[place], 1, __ATOMIC_RELEASE);
+    if (PGAS_UNLIKELY((region->adversary & PGAS_VERBS_SNIC_PREFETCH) != 0 &&
+                      snic->opts.engine != PGAS_VERBS_ENGINE_PROCESS)) {
+        pgasi_snic_lock(&region->lock);
+        pgasi_snic_hear(snic->view, qpn);
+        snic_unlock(&region->lock);
+    }
+    if (snic->opts.engine == PGAS_VERBS_ENGINE_CALLER) {
+        /* nobody is woken for what we do ourselves */
+        __atomic_store_n(&region->work, 1, __ATOMIC_SEQ_CST);
+        pgasi_snic_run(snic);
+    } else {
+        pgasi_snic_notify(snic->view);
+    }
+}
+
+/* Whoever has found no receive entry may try again. */
+static void wake_sender(pgasi_snic_t *snic, uint32_t place)
+{
+    snic_qp_t *qp = &snic->view->region->qps[place];
+    if (PGAS_LIKELY(__atomic_load_n(&qp->wanted, __ATOMIC_ACQUIRE) == 0))
+        return;
+    __atomic_store_n(&qp->wanted, 0, __ATOMIC_SEQ_CST);
+    if (snic->view->peers[place])
+        pgasi_snic_notify(snic->view->peers[place]);
+}
+
+void pgasi_snic_recv_posted(pgasi_snic_t *snic, uint32_t qpn)
+{
+    uint32_t place = qpn & (SNIC_QPS - 1);
+    snic_region_t *region = snic->view->region;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    wake_sender(snic, place);
+    if (PGAS_UNLIKELY(__atomic_load_n(&region->qps[place].state, __ATOMIC_ACQUIRE) ==
+                      PGASI_SNIC_ERROR)) {
+        __atomic_store_n(&region->active[place], 1, __ATOMIC_RELEASE); /* to be flushed */
+        pgasi_snic_notify(snic->view);
+        pgasi_snic_run(snic);
+    }
+}
+
+void pgasi_snic_srq_posted(pgasi_snic_t *snic, uint32_t srqn)
+{
+    snic_region_t *region = snic->view->region;
+    snic_srq_t *srq = &region->srqs[srqn & (SNIC_SRQS - 1)];
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (PGAS_LIKELY(__atomic_load_n(&srq->wanted, __ATOMIC_RELAXED) == 0))
+        return;
+    __atomic_store_n(&srq->wanted, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&snic->lock); /* queue pairs stay as they are */
+    for (uint32_t i = 0; i < snic_high(region); i++)
+        if (region->qps[i].srqn == srqn)
+            wake_sender(snic, i);
+    pthread_mutex_unlock(&snic->lock);
+}

@@ -1,0 +1,114 @@
+/* Atomics. The card does additions and compare-and-swaps of 8 bytes where it does them atomically
+ * with the CPUs, and where the owner's memory is such that it can (memory that the transport
+ * allocated). All others are questions to the owner's context 0, which are answered in the order of
+ * asking, by a write into a slot of ours. */
+#include "verbs_backend/transport/inside.h"
+
+#include "base/hash.h"
+
+uint64_t pgasi_verbs_answer_check(uint64_t result, uint32_t number, bool refused)
+{
+    return pgasi_hash_combine(pgasi_hash_u64(result + 1), (uint64_t)number << 1 | refused) | 1;
+}
+
+pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    bool fetches = todo->u.amo.result != NULL;
+    if (fetches && todo->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &todo->slot))
+        return PGAS_ERR_AGAIN;
+    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&ep->ctx->slots[todo->slot].result, 8,
+                               ep->ctx->slot_mem.lkey };
+    pgas_verbs_request_t request = { .op = todo->op == PGASI_AMO_ADD ? PGAS_VERBS_FADD
+                                                                     : PGAS_VERBS_CSWAP,
+                                     .flags = fetches ? PGAS_VERBS_SIGNAL : 0,
+                                     .spans = &span,
+                                     .n_spans = 1,
+                                     .remote_addr = todo->remote_addr,
+                                     .rkey = todo->rkey,
+                                     .operand = todo->u.amo.operand,
+                                     .compare = todo->u.amo.compare };
+    pgas_status_t status = pgasi_verbs_post(ep, &request, NULL);
+    todo->number = ep->posted;
+    return status != PGAS_OK ? status : fetches ? PGAS_INPROGRESS : PGAS_OK;
+}
+
+pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    struct {
+        pgasi_verbs_prefix_t prefix;
+        pgasi_verbs_question_t question;
+    } message;
+    if (todo->slot == 0 && !pgasi_verbs_slot_take(ep->ctx, &todo->slot))
+        return PGAS_ERR_AGAIN;
+    bool compares = todo->op == PGASI_AMO_CSWAP;
+    message.prefix = (pgasi_verbs_prefix_t){ .cookie = ep->cookie,
+                                             .inbound = ep->inbound,
+                                             .kind = PGASI_VERBS_ATOMIC,
+                                             .header_bytes = (uint8_t)todo->bytes,
+                                             .op = todo->op,
+                                             .bytes = ep->ctx->question + 1 };
+    message.question = (pgasi_verbs_question_t){ .addr = todo->remote_addr,
+                                                 .operand = todo->u.amo.operand,
+                                                 .mem = todo->name,
+                                                 .slot = todo->slot,
+                                                 .compare = todo->u.amo.compare };
+    size_t bytes = compares ? sizeof message : sizeof message - sizeof message.question.compare;
+    pgas_verbs_span_t span = { (uint64_t)(uintptr_t)&message, (uint32_t)bytes, 0 };
+    pgas_verbs_request_t request = {
+        .op = PGAS_VERBS_SEND, .flags = PGAS_VERBS_INLINE, .spans = &span, .n_spans = 1
+    };
+    pgas_status_t status = pgasi_verbs_post(ep, &request, NULL);
+    if (status != PGAS_OK)
+        return status;
+    todo->number = ++ep->ctx->question;
+    return PGAS_INPROGRESS;
+}
+
+/* They come in the order of asking, so only the oldest is looked for. */
+int pgasi_verbs_take_answers(pgasi_verbs_ep_t *ep)
+{
+    int n = 0;
+    while (ep->answers.first) {
+        pgasi_verbs_todo_t *todo = ep->answers.first;
+        const pgasi_verbs_answer_t *slot = &ep->ctx->slots[todo->slot];
+        uint64_t check = __atomic_load_n(&slot->check, __ATOMIC_ACQUIRE);
+        if (check == 0)
+            break;
+        uint64_t result = __atomic_load_n(&slot->result, __ATOMIC_ACQUIRE);
+        bool is_there = check == pgasi_verbs_answer_check(result, (uint32_t)todo->number, false);
+        bool is_refused =
+            !is_there && check == pgasi_verbs_answer_check(result, (uint32_t)todo->number, true);
+        if (!is_there && !is_refused)
+            break; /* half of it */
+        pgasi_verbs_line_take(&ep->answers);
+        ep->n_answered++;
+        n++;
+        pgasi_verbs_finish(ep, todo, is_refused ? PGAS_ERR_RANGE : PGAS_OK);
+    }
+    return n;
+}
+
+pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_key_t *tp_key,
+                              uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                              uint64_t compare, void *result, pgasi_tp_comp_t *comp)
+{
+    pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);
+    const pgasi_verbs_key_t *key = pgasi_verbs_key_of(tp_key);
+    pgasi_verbs_ep_t *ep;
+    pgas_status_t status = pgasi_verbs_check(ctx, key, peer, remote_addr, bytes, &ep);
+    if (PGAS_UNLIKELY(status != PGAS_OK))
+        return status;
+    if (!pgasi_amo_is_valid(op, bytes, remote_addr, result))
+        return PGAS_ERR_INVALID;
+    bool by_nic = key->nic_atomics && bytes == 8 && (op == PGASI_AMO_ADD || op == PGASI_AMO_CSWAP);
+    pgasi_verbs_todo_t todo = { .kind = by_nic ? PGASI_VERBS_TODO_AMO : PGASI_VERBS_TODO_QUESTION,
+                                .comp = comp,
+                                .remote_addr = remote_addr,
+                                .rkey = key->rkey,
+                                .bytes = bytes,
+                                .op = (uint8_t)op,
+                                .name = key->name,
+                                .u.amo = {
+                                    .operand = operand, .compare = compare, .result = result } };
+    return pgasi_verbs_submit(ep, &todo);
+}

@@ -1,0 +1,102 @@
+/* Registered memory of a context: buffers that unregistered data passes through, and slots for the
+ * results of atomics. Buffers come back by the number of the request that used them last, in bulk
+ * (todo.c): no event per buffer. Two sizes, in one allocation that is made with the context's first
+ * endpoint, for context 0 with the context: what has been taken on can be carried out. */
+#include "verbs_backend/transport/inside.h"
+
+#include <stdlib.h>
+
+static pgas_status_t make_buffers(pgasi_verbs_ctx_t *ctx)
+{
+    const uint32_t n = PGASI_VERBS_N_SMALL + PGASI_VERBS_N_LARGE;
+    size_t bytes = (size_t)PGASI_VERBS_N_SMALL * PGASI_VERBS_SMALL +
+                   (size_t)PGASI_VERBS_N_LARGE * ctx->large_bytes;
+    pgas_status_t status =
+        pgas_verbs_mem_alloc(ctx->tp->dev, bytes, PGAS_VERBS_LOCAL_WRITE, &ctx->buffer_mem);
+    if (status != PGAS_OK)
+        return status;
+    ctx->buffers = calloc(n, sizeof ctx->buffers[0]);
+    if (!ctx->buffers) {
+        pgas_verbs_mem_release(ctx->tp->dev, &ctx->buffer_mem);
+        return PGAS_ERR_NO_MEMORY;
+    }
+    char *at = ctx->buffer_mem.addr;
+    for (uint32_t i = 0; i < n; i++) {
+        pgasi_verbs_buffer_t *buffer = &ctx->buffers[i];
+        buffer->is_large = i < PGASI_VERBS_N_LARGE;
+        buffer->data = at;
+        at += buffer->is_large ? ctx->large_bytes : PGASI_VERBS_SMALL;
+        pgasi_verbs_buffer_give(ctx, buffer);
+    }
+    return PGAS_OK;
+}
+
+pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_ctx_t *ctx)
+{
+    pgas_status_t status = !ctx->buffers ? make_buffers(ctx) : PGAS_OK;
+    if (status != PGAS_OK) {
+        PGASI_ERROR(
+            "verbs",
+            "context %d has no buffers: %s; it needs memory and a descriptor, see ulimit -n "
+            "and ulimit -l",
+            ctx->index, pgas_status_text(status));
+    }
+    return status;
+}
+
+pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_ctx_t *ctx, size_t bytes)
+{
+    pgasi_verbs_buffer_t **list =
+        bytes <= PGASI_VERBS_SMALL && ctx->free_small ? &ctx->free_small : &ctx->free_large;
+    pgasi_verbs_buffer_t *buffer = *list;
+    if (buffer)
+        *list = buffer->next;
+    return buffer;
+}
+
+void pgasi_verbs_buffer_give(pgasi_verbs_ctx_t *ctx, pgasi_verbs_buffer_t *buffer)
+{
+    pgasi_verbs_buffer_t **list = buffer->is_large ? &ctx->free_large : &ctx->free_small;
+    buffer->next = *list;
+    *list = buffer;
+}
+
+void pgasi_verbs_buffers_fini(pgasi_verbs_ctx_t *ctx)
+{
+    pgas_verbs_mem_release(ctx->tp->dev, &ctx->buffer_mem);
+    pgas_verbs_mem_release(ctx->tp->dev, &ctx->slot_mem);
+    free(ctx->buffers);
+    free(ctx->free_slots);
+}
+
+pgas_status_t pgasi_verbs_slots_init(pgasi_verbs_ctx_t *ctx)
+{
+    pgas_status_t status =
+        pgas_verbs_mem_alloc(ctx->tp->dev, PGASI_VERBS_SLOTS * sizeof ctx->slots[0],
+                             PGAS_VERBS_LOCAL_WRITE | PGAS_VERBS_REMOTE_WRITE, &ctx->slot_mem);
+    if (status != PGAS_OK)
+        return status;
+    ctx->free_slots = malloc(PGASI_VERBS_SLOTS * sizeof ctx->free_slots[0]);
+    if (!ctx->free_slots) {
+        pgas_verbs_mem_release(ctx->tp->dev, &ctx->slot_mem);
+        return PGAS_ERR_NO_MEMORY;
+    }
+    ctx->slots = ctx->slot_mem.addr;
+    for (uint32_t i = PGASI_VERBS_SLOTS - 1; i > 0; i--)
+        ctx->free_slots[ctx->n_free_slots++] = i;
+    return PGAS_OK;
+}
+
+bool pgasi_verbs_slot_take(pgasi_verbs_ctx_t *ctx, uint32_t *slot_p)
+{
+    if (ctx->n_free_slots == 0)
+        return false;
+    *slot_p = ctx->free_slots[--ctx->n_free_slots];
+    ctx->slots[*slot_p] = (pgasi_verbs_answer_t){ 0, 0 };
+    return true;
+}
+
+void pgasi_verbs_slot_give(pgasi_verbs_ctx_t *ctx, uint32_t slot)
+{
+    ctx->free_slots[ctx->n_free_slots++] = slot;
+}

@@ -1,0 +1,205 @@
+/* Endpoints: a queue pair per context and peer that are really used, made on first use; the peer
+ * makes its end when it reads our dial. What is asked for meanwhile waits in line. An endpoint that
+ * fails stays dead: its peer is gone, or is given up. */
+#include "verbs_backend/transport/inside.h"
+
+#include <stdlib.h>
+
+void pgasi_verbs_ep_activate(pgasi_verbs_ep_t *ep)
+{
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
+    ep->active = true;
+    ep->active_next = ctx->active_eps;
+    ep->active_back = &ctx->active_eps;
+    if (ctx->active_eps)
+        ctx->active_eps->active_back = &ep->active_next;
+    ctx->active_eps = ep;
+}
+
+void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep)
+{
+    if (ep->active) {
+        ep->active = ep->has_data = false;
+        *ep->active_back = ep->active_next;
+        if (ep->active_next)
+            ep->active_next->active_back = ep->active_back;
+    }
+}
+
+/* The peer's address, if its transport is the same and its card can be reached from ours. */
+static pgas_status_t find_address(pgasi_verbs_tp_t *tp, int peer, pgasi_verbs_tp_address_t *address)
+{
+    if (!tp->addr_of)
+        return PGAS_ERR_NOT_INIT;
+    if (!pgasi_verbs_address_of(tp, peer, address)) {
+        PGASI_ERROR(
+            "verbs",
+            "rank %d gave an address that is not one of verbs: all ranks need the same transport",
+            peer);
+        return PGAS_ERR_MISMATCH;
+    }
+    bool reaches = address->is_snic == tp->address.is_snic &&
+                   (!address->is_snic || address->machine == tp->address.machine);
+    if (!reaches) {
+        pgasi_warn_once(&tp->warned_machine, "verbs",
+                        "rank %d cannot be reached: %s; see PGAS_VERBS_DEVICE", peer,
+                        address->is_snic != tp->address.is_snic
+                            ? "its device is of another kind than ours"
+                            : "the software NIC ends with this machine");
+        return PGAS_ERR_MISMATCH;
+    }
+    return PGAS_OK;
+}
+
+static pgas_status_t make_queue_pair(pgasi_verbs_ep_t *ep)
+{
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
+    pgas_verbs_qp_opts_t opts = PGAS_VERBS_QP_OPTS_INIT;
+    opts.send_depth = (uint32_t)ctx->tp->params.verbs_send_depth;
+    pgas_status_t status = pgasi_verbs_ctx_cq(ctx, opts.send_depth, &ep->cq);
+    if (status != PGAS_OK)
+        return status;
+    opts.send_cq = opts.recv_cq = ctx->cqs[ep->cq].cq;
+    opts.recv_depth = 1; /* nothing is ever received here */
+    opts.send_spans = 1;
+    opts.inline_max = PGASI_VERBS_INLINE;
+    status = pgas_verbs_qp_open(ctx->tp->dev, &opts, &ep->qp);
+    if (status != PGAS_OK) {
+        pgasi_verbs_ctx_cq_leave(ctx, opts.send_depth, ep->cq);
+        PGASI_ERROR("verbs", "making a queue pair from context %d to rank %d failed: %s",
+                    ctx->index, ep->peer, pgas_status_text(status));
+    }
+    return status;
+}
+
+static void free_queue_pair(pgasi_verbs_ep_t *ep)
+{
+    if (ep->qp) {
+        if (ep->tx)
+            pgasi_verbs_ctx_tx_close(ep->ctx, ep->cq, ep->tx);
+        uint32_t depth = (uint32_t)ep->ctx->tp->params.verbs_send_depth;
+        pgas_verbs_qp_close(ep->qp);
+        pgasi_verbs_ctx_cq_leave(ep->ctx, depth, ep->cq);
+    }
+    ep->qp = NULL;
+    ep->tx = NULL;
+}
+
+pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_ep_t **ep_p)
+{
+    pgasi_verbs_tp_t *tp = ctx->tp;
+    pgasi_verbs_tp_address_t address;
+    pgas_status_t status = pgasi_verbs_end_of(tp, peer);
+    if (status == PGAS_OK)
+        status = find_address(tp, peer, &address);
+    if (status == PGAS_OK)
+        status = pgasi_verbs_buffers_init(ctx);
+    pgasi_verbs_ep_t *ep = status == PGAS_OK ? calloc(1, sizeof *ep) : NULL;
+    if (!ep)
+        return status == PGAS_OK ? PGAS_ERR_NO_MEMORY : status;
+    ep->ctx = ctx;
+    ep->peer = peer;
+    ep->cookie = address.cookie;
+    ep->message_bytes =
+        PGASI_MIN(address.message_bytes, ctx->large_bytes - (uint32_t)sizeof(pgasi_verbs_prefix_t));
+    pgasi_verbs_line_init(&ep->waiting);
+    pgasi_verbs_line_init(&ep->flying);
+    pgasi_verbs_line_init(&ep->settling);
+    pgasi_verbs_line_init(&ep->answers);
+    ep->lent_last = &ep->lent;
+    status = make_queue_pair(ep);
+    if (status != PGAS_OK) {
+        free(ep);
+        return status;
+    }
+    ep->next = ctx->all_eps;
+    ctx->all_eps = ep;
+    ctx->eps[peer] = ep;
+    ctx->n_connecting++;
+    ep->dialing = true;
+    ep->dial = (pgasi_verbs_dial_t){ .ctx = ctx,
+                                     .peer = peer,
+                                     .slots_addr = (uint64_t)(uintptr_t)ctx->slots,
+                                     .slots_rkey = ctx->slot_mem.rkey };
+    pgas_verbs_qp_address(ep->qp, &ep->dial.mine);
+    pgasi_verbs_wire_dial(tp, &ep->dial);
+    *ep_p = ep;
+    return PGAS_OK;
+}
+
+bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep)
+{
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
+    if (!ep->dialing || !__atomic_load_n(&ep->dial.answered, __ATOMIC_ACQUIRE))
+        return false;
+    ctx->n_connecting--;
+    ep->dialing = false;
+    pgas_status_t status = ep->dial.status;
+    if (status == PGAS_OK)
+        status = pgas_verbs_qp_connect(ep->qp, &ep->dial.theirs);
+    pgas_verbs_tx_opts_t opts = PGAS_VERBS_TX_OPTS_INIT;
+    opts.advance = pgasi_verbs_advanced;
+    opts.arg = ep;
+    if (status == PGAS_OK)
+        status = pgasi_verbs_ctx_tx_open(ctx, ep->cq, ep->qp, &opts, &ep->tx);
+    if (status == PGAS_OK) {
+        ep->inbound = ep->dial.inbound;
+        ep->state = PGASI_VERBS_EP_READY;
+        return true;
+    }
+    if (status != PGAS_ERR_PEER) {
+        PGASI_ERROR("verbs", "connecting context %d with rank %d failed: %s", ctx->index, ep->peer,
+                    pgas_status_text(status));
+        pgasi_verbs_wire_hang_up(ctx->tp, &ep->dial); /* the peer may have made its end */
+    }
+    ep->broken = status;
+    return true;
+}
+
+static void fail_line(pgasi_verbs_ep_t *ep, pgasi_verbs_line_t *line, pgas_status_t status)
+{
+    while (line->first)
+        pgasi_verbs_finish(ep, pgasi_verbs_line_take(line), status);
+}
+
+void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status)
+{
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
+    ctx->lost = ep->has_data ? status : ctx->lost;
+    if (ep->dialing) {
+        pgasi_verbs_wire_hang_up(ctx->tp, &ep->dial);
+        ctx->n_connecting--;
+        ep->dialing = false;
+    }
+    ep->state = PGASI_VERBS_EP_DEAD;
+    free_queue_pair(ep); /* from here on the card touches none of our memory for it */
+    while (ep->lent) {
+        pgasi_verbs_buffer_t *buffer = ep->lent;
+        ep->lent = buffer->next;
+        pgasi_verbs_buffer_give(ctx, buffer);
+    }
+    ep->lent_last = &ep->lent;
+    ep->done = ep->posted;
+    fail_line(ep, &ep->flying, status);
+    fail_line(ep, &ep->answers, status);
+    fail_line(ep, &ep->settling, status);
+    fail_line(ep, &ep->waiting, status);
+    pgasi_verbs_ep_deactivate(ep);
+    ep->n_answered = ep->n_asked;
+}
+
+void pgasi_verbs_eps_close(pgasi_verbs_ctx_t *ctx)
+{
+    while (ctx->all_eps) {
+        pgasi_verbs_ep_t *ep = ctx->all_eps;
+        bool told = ep->state == PGASI_VERBS_EP_READY;
+        ctx->all_eps = ep->next;
+        ctx->eps[ep->peer] = NULL;
+        if (ep->state != PGASI_VERBS_EP_DEAD)
+            pgasi_verbs_ep_fail(ep, PGAS_ERR_PEER);
+        if (told && pgasi_verbs_end_of(ctx->tp, ep->peer) == PGAS_OK)
+            pgasi_verbs_wire_bye(ctx->tp, ep->peer, ep->inbound);
+        pgasi_verbs_wire_settle(ctx->tp);
+        free(ep);
+    }
+}

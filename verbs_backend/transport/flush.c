@@ -1,0 +1,87 @@
+/* Fence and flush. A flush is a todo in the line of each endpoint that has something under way:
+ * when it comes to the front, what was before it is posted; when that number is done and the
+ * questions asked before it are answered, its part is through. Endpoints that are idle cost
+ * nothing.
+ *
+ * A queue pair keeps writes, atomics and messages in order, so a fence has to hold something back
+ * only behind questions. */
+#include "verbs_backend/transport/inside.h"
+
+void pgasi_verbs_part_done(pgasi_verbs_ctx_t *ctx, pgasi_verbs_flush_t *flush, pgas_status_t status)
+{
+    if (status != PGAS_OK)
+        flush->status = status;
+    if (--flush->n_parts > 0)
+        return;
+    pgasi_tp_comp_t *comp = flush->comp;
+    status = flush->status;
+    pgasi_pool_release(&ctx->flushes, flush);
+    pgasi_verbs_tell(ctx, comp, status);
+}
+
+/* One more part; false: nothing to wait for, or (status) it cannot be. */
+static pgas_status_t add_part(pgasi_verbs_ep_t *ep, pgasi_verbs_flush_t *flush)
+{
+    if (pgasi_verbs_ep_is_idle(ep))
+        return PGAS_OK;
+    pgasi_verbs_todo_t todo = { .kind = PGASI_VERBS_TODO_FLUSH,
+                                .u.flush = { .flush = flush, .answers = ep->n_asked } };
+    flush->n_parts++;
+    pgas_status_t status = pgasi_verbs_submit(ep, &todo);
+    if (status != PGAS_INPROGRESS)
+        flush->n_parts--;
+    return status == PGAS_INPROGRESS ? PGAS_OK : status;
+}
+
+pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_ctx_t *tp_ctx, int peer, pgasi_tp_comp_t *comp)
+{
+    pgasi_verbs_ctx_t *ctx = pgasi_verbs_ctx_of(tp_ctx);
+    if (peer != PGASI_TP_ALL_PEERS) {
+        if (peer < 0 || peer >= ctx->tp->opts.n_ranks)
+            return PGAS_ERR_RANGE;
+        const pgasi_verbs_ep_t *ep = ctx->eps[peer];
+        pgas_status_t end = pgasi_verbs_end_of(ctx->tp, peer);
+        if (end != PGAS_OK)
+            return end;
+        if (!ep || pgasi_verbs_ep_is_idle(ep))
+            return PGAS_OK;
+    } else if (!ctx->active_eps && ctx->lost == PGAS_OK) {
+        return PGAS_OK;
+    }
+    pgasi_verbs_flush_t *flush = pgasi_pool_acquire(&ctx->flushes);
+    if (!flush)
+        return PGAS_ERR_NO_MEMORY;
+    /* one part of our own, so that it cannot end here */
+    *flush = (pgasi_verbs_flush_t){ .n_parts = 1, .of_all = peer == PGASI_TP_ALL_PEERS };
+    pgas_status_t status = PGAS_OK;
+    if (peer != PGASI_TP_ALL_PEERS) {
+        status = add_part(ctx->eps[peer], flush);
+    } else {
+        flush->status = ctx->lost;
+        ctx->lost = PGAS_OK;
+        for (pgasi_verbs_ep_t *ep = ctx->active_eps; ep != NULL && status == PGAS_OK;
+             ep = ep->active_next)
+            status = add_part(ep, flush);
+        if (status == PGAS_ERR_AGAIN)
+            ctx->lost = flush->status; /* the next flush reports it */
+    }
+    if (status != PGAS_OK && status != PGAS_ERR_AGAIN) {
+        flush->status = status;
+        status = PGAS_OK;
+    }
+    bool complete = flush->n_parts == 1;
+    if (status == PGAS_OK) { /* else the parts that have begun end without anybody to be told */
+        status = complete ? flush->status : PGAS_INPROGRESS;
+        flush->comp = complete ? NULL : comp;
+    }
+    pgasi_verbs_part_done(ctx, flush, PGAS_OK);
+    return status;
+}
+
+pgas_status_t pgasi_verbs_fence(pgasi_tp_ctx_t *tp_ctx)
+{
+    for (pgasi_verbs_ep_t *ep = pgasi_verbs_ctx_of(tp_ctx)->active_eps; ep != NULL;
+         ep = ep->active_next)
+        ep->fence = ep->n_asked;
+    return PGAS_OK;
+}

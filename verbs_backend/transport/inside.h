@@ -1,0 +1,562 @@
+/** Inside of the transport "verbs": one device per rank, and for each context a completion queue
+ *  and one queue pair per peer, made on first use. Peers' queue pairs are made by their context 0,
+ *  over whose receive queue and receive buffers all messages come in.
+ *
+ *  What is asked for is a to-do (pgasi_verbs_todo_t) on an endpoint. It is carried out at once if
+ *  the endpoint is connected, nothing waits before it and the send queue has room; else it waits in
+ *  the endpoint's line, which progress works off. What has been posted and is to be told of flies
+ *  until its number is done. So order per context and peer is the order of asking. Lists are
+ *  bounded by the context's pool of to-dos; beyond it PGAS_ERR_AGAIN.
+ *
+ *  Atomics that the card cannot do together with the CPUs are messages to the owner's context 0,
+ *  answered by a write into a slot of the asking context, on the queue pair on which the question
+ *  came: so an answer needs no progress of other contexts.
+ *
+ *  Threads. A context's fields belong to the thread that uses the context. What connects ranks
+ *  (wire.c) is used by all contexts, under a lock of its own that no transfer takes; `dead` marks
+ *  are written by any thread. */
+#ifndef PGASI_VERBS_TRANSPORT_INSIDE_H
+#define PGASI_VERBS_TRANSPORT_INSIDE_H
+
+#include <pthread.h>
+#include <string.h>
+#include "base/checks.h"
+#include "base/param.h"
+#include "base/pool.h"
+#include "transport/transport.h"
+#include "verbs_backend/queue/device.h"
+
+#define PGASI_VERBS_CTXS_MAX  1024
+#define PGASI_VERBS_TODOS_MAX 4096 /* waiting and flying on a context before we say AGAIN */
+#define PGASI_VERBS_SLOTS     1024 /* atomics under way on a context */
+/* bytes of a small buffer; what is smaller is copied even if it is registered */
+#define PGASI_VERBS_SMALL         512
+#define PGASI_VERBS_N_SMALL       256
+#define PGASI_VERBS_N_LARGE       64
+#define PGASI_VERBS_CQ_DEPTH      4096
+#define PGASI_VERBS_INLINE        60
+#define PGASI_VERBS_INBOUND_DEPTH 32 /* answers under way to one context of a peer */
+#define PGASI_VERBS_CLOSE_NS      UINT64_C(1000000000) /* for draining a context by itself */
+#define PGASI_VERBS_PIECE_MAX     (UINT64_C(1) << 30)
+
+typedef struct pgasi_verbs_tp pgasi_verbs_tp_t;
+typedef struct pgasi_verbs_ctx pgasi_verbs_ctx_t;
+typedef struct pgasi_verbs_ep pgasi_verbs_ep_t;
+typedef struct pgasi_verbs_todo pgasi_verbs_todo_t;
+typedef struct pgasi_verbs_wire pgasi_verbs_wire_t;
+typedef struct pgasi_verbs_lost pgasi_verbs_lost_t;
+typedef struct pgasi_verbs_receiver pgasi_verbs_receiver_t;
+
+/* ---- what goes over the network ---- */
+
+/** Before each message. The header follows, padded to 8 bytes, then data. */
+typedef struct {
+    uint32_t cookie;      /* the receiver's, from its address */
+    uint32_t inbound;     /* what the receiver calls the queue pair */
+    uint8_t kind;         /* PGASI_VERBS_MESSAGE .. */
+    uint8_t header_bytes; /* MESSAGE; of an atomic: the word's bytes */
+    uint8_t op;           /* pgasi_amo_t */
+    uint8_t reserved;
+    uint32_t bytes; /* MESSAGE: data, of all pieces; of an atomic: its number */
+} pgasi_verbs_prefix_t;
+
+enum { PGASI_VERBS_MESSAGE = 1, PGASI_VERBS_MORE, PGASI_VERBS_ATOMIC };
+
+/** A question to the owner of a word. compare is sent for CSWAP only. */
+typedef struct {
+    uint64_t addr, operand;
+    uint32_t mem;  /* pgasi_verbs_mem_t.name */
+    uint32_t slot; /* for the answer */
+    uint64_t compare;
+} pgasi_verbs_question_t;
+
+/** The answer, and where a card puts the old value. It is there when check fits: it may arrive in
+ *  two parts. */
+typedef struct {
+    uint64_t result;
+    uint64_t check; /* pgasi_verbs_answer_check of result, number and status */
+} pgasi_verbs_answer_t;
+
+uint64_t pgasi_verbs_answer_check(uint64_t result, uint32_t number, bool refused);
+
+#define PGASI_VERBS_HOSTS_MAX 8
+/** The address of context 0: how to come to talk with it, and what to know before the first
+ *  message. */
+typedef struct {
+    uint32_t magic;
+    uint32_t cookie;  /* in front of every message */
+    uint64_t secret;  /* that who connects must know */
+    uint64_t machine; /* boot id, hashed: whether memory can be shared */
+    uint64_t network; /* network namespace of the machine: whether 127.0.0.1 is the same */
+    /* software NIC: address of a byte of process pid; peers copy it to find out whether they may */
+    uint64_t sample;
+    uint32_t pid;
+    uint32_t message_bytes; /* header and data of one message */
+    uint8_t is_snic, n_hosts;
+    /* where the rank listens: one at each of these addresses, and nowhere else */
+    uint16_t ports[PGASI_VERBS_HOSTS_MAX];
+    uint8_t hosts[PGASI_VERBS_HOSTS_MAX][16]; /* IPv6, or IPv4 in it */
+} pgasi_verbs_tp_address_t;
+#define PGASI_VERBS_TP_MAGIC 0x32505456u
+
+/* ---- memory ---- */
+
+/** Registered memory. */
+typedef struct {
+    pgas_verbs_mem_t mem;
+    uint32_t name; /* place in the table, and how often that was used */
+    bool allocated;
+} pgasi_verbs_mem_t;
+
+/** A peer's memory as one context sees it. */
+typedef struct {
+    pgasi_tp_key_t super;
+    pgasi_verbs_tp_t *tp;
+    const pgasi_verbs_ctx_t *ctx;
+    int peer;
+    uint32_t rkey, name;
+    bool nic_atomics; /* the card's atomics may be used */
+    uint64_t base, bytes;
+    void *mapped; /* where we can reach base by load and store, or NULL */
+    size_t packed_bytes;
+    unsigned char packed[]; /* what the device needs to map it */
+} pgasi_verbs_key_t;
+
+/** A registered buffer that data passes through. */
+typedef struct pgasi_verbs_buffer {
+    struct pgasi_verbs_buffer *next;
+    char *data;
+    uint64_t number; /* of the request that uses it */
+    bool is_large;
+} pgasi_verbs_buffer_t;
+
+/* ---- what is asked for ---- */
+
+typedef enum {
+    PGASI_VERBS_TODO_PUT,
+    PGASI_VERBS_TODO_GET,
+    PGASI_VERBS_TODO_PIECE,    /* of a get, through a buffer */
+    PGASI_VERBS_TODO_AMO,      /* by the card */
+    PGASI_VERBS_TODO_QUESTION, /* an atomic by the owner's CPU */
+    PGASI_VERBS_TODO_MESSAGE,
+    PGASI_VERBS_TODO_FLUSH
+} pgasi_verbs_todo_kind_t;
+
+typedef struct pgasi_verbs_flush pgasi_verbs_flush_t;
+
+struct pgasi_verbs_todo {
+    pgasi_verbs_todo_t *next;
+    pgasi_tp_comp_t *comp;
+    uint64_t number; /* flying: done with this request */
+    uint64_t after;  /* answers that must be there before it begins (a fence) */
+    uint64_t remote_addr;
+    char *local;
+    uint64_t bytes, at; /* at: so much is posted */
+    pgasi_verbs_todo_kind_t kind;
+    uint32_t rkey;
+    uint32_t lkey;    /* of local, or 0: not registered */
+    bool looked;      /* lkey is known */
+    bool header_left; /* MESSAGE: the first piece is posted */
+    uint8_t header_bytes;
+    uint8_t op;          /* pgasi_amo_t */
+    uint32_t slot, name; /* of atomics; name: of the memory */
+    union {
+        struct {
+            uint64_t operand, compare;
+            void *result;
+        } amo;
+        pgasi_verbs_buffer_t *buffer; /* PIECE */
+        struct {
+            pgasi_verbs_flush_t *flush;
+            uint64_t answers; /* that must be there */
+        } flush;
+        unsigned char header[PGASI_TP_AM_HEADER_MAX];
+    } u;
+};
+
+/** A flush under way: completes when n_parts reaches zero. */
+struct pgasi_verbs_flush {
+    pgasi_tp_comp_t *comp;
+    pgas_status_t status;
+    bool of_all;
+    size_t n_parts;
+};
+
+typedef struct {
+    pgasi_verbs_todo_t *first, **last;
+} pgasi_verbs_line_t;
+
+/* ---- wire: how ranks come to talk (wire.c) ---- */
+
+/** What a context asks a peer for, and what it says. */
+typedef struct pgasi_verbs_dial {
+    struct pgasi_verbs_dial *next;
+    pgasi_verbs_ctx_t *ctx;
+    int peer;
+    uint64_t ticket;
+    pgas_verbs_address_t mine;
+    uint64_t slots_addr;
+    uint32_t slots_rkey;
+    bool sent;
+    int answered; /* by whoever reads the wire, last; then the dial is in no list */
+    pgas_status_t status;
+    uint32_t inbound;
+    pgas_verbs_address_t theirs;
+} pgasi_verbs_dial_t;
+
+/* ---- endpoints ---- */
+
+typedef enum {
+    PGASI_VERBS_EP_CONNECTING,
+    PGASI_VERBS_EP_READY,
+    PGASI_VERBS_EP_DEAD
+} pgasi_verbs_ep_state_t;
+
+struct pgasi_verbs_ep {
+    pgasi_verbs_ctx_t *ctx;
+    int peer;
+    pgasi_verbs_ep_state_t state;
+    /* why the connection ended; progress then ends all that is under way */
+    pgas_status_t broken;
+    pgas_verbs_qp_t *qp;
+    pgas_verbs_tx_t *tx;
+    int cq; /* of the context's */
+    uint64_t posted, done;
+    uint32_t cookie, inbound; /* in front of messages */
+    uint32_t message_bytes;   /* header and data of one message to this peer */
+    /* settling: flushes that wait for answers */
+    pgasi_verbs_line_t waiting, flying, settling, answers;
+    uint64_t n_asked, n_answered;            /* questions */
+    uint64_t fence;                          /* what begins now waits until so many are answered */
+    pgasi_verbs_buffer_t *lent, **lent_last; /* in order of their numbers */
+    pgasi_verbs_dial_t dial;
+    bool dialing; /* counted in the context's n_connecting */
+    /* puts or atomics since it was idle: they may be lost with the peer */
+    bool has_data;
+    bool active; /* in the context's list of endpoints that have something under way */
+    pgasi_verbs_ep_t *active_next, **active_back;
+    pgasi_verbs_ep_t *next; /* all endpoints of the context */
+};
+
+typedef struct {
+    pgas_verbs_cq_t *cq;
+    uint32_t reserved;   /* completions that its queue pairs may have outstanding */
+    pgas_verbs_tx_t *tx; /* one of those on it, by which all are polled */
+} pgasi_verbs_send_cq_t;
+
+struct pgasi_verbs_ctx {
+    pgasi_tp_ctx_t super;
+    pgasi_verbs_tp_t *tp;
+    int index;
+    enum { PGASI_VERBS_OPEN, PGASI_VERBS_DRAINING, PGASI_VERBS_DRAINED, PGASI_VERBS_CLOSING } phase;
+    pgasi_verbs_ep_t **eps; /* n_ranks pointers, touched where used */
+    pgasi_verbs_ep_t *all_eps, *active_eps;
+    pgasi_verbs_send_cq_t *cqs;
+    int n_cqs;
+    uint32_t n_connecting;
+    uint32_t question; /* number of the last one */
+    /* status of puts or atomics that were lost with a peer since the last flush of all; PGAS_OK:
+     * none */
+    pgas_status_t lost;
+    /* pieces: as many as there are buffers, so that gets that wait cannot use them up */
+    pgasi_pool_t todos, pieces, flushes;
+    pgas_verbs_mem_t buffer_mem, slot_mem;
+    pgasi_verbs_buffer_t *buffers, *free_small, *free_large; /* made with the first endpoint */
+    uint32_t large_bytes;
+    pgasi_verbs_answer_t *slots;
+    uint32_t *free_slots;
+    uint32_t n_free_slots;
+    struct {
+        const char *from, *to;
+        uint32_t lkey, version;
+    } last_mem; /* found last */
+    int wake_fd, epoll_fd;
+    pgasi_tp_comp_t drain_comp; /* its fn NULL: the flush has ended */
+    uint32_t n_idle;
+    pgasi_verbs_receiver_t *receiver; /* context 0 */
+};
+
+struct pgasi_verbs_tp {
+    pgasi_tp_t super;
+    pgasi_tp_opts_t opts;
+    pgasi_params_t params;
+    pgas_verbs_dev_t *dev;
+    pgasi_verbs_tp_address_t address;
+    char sample; /* peers copy it */
+    const void *(*addr_of)(void *arg, int rank);
+    void *addr_arg;
+    char detail[128];
+    /* n_ranks: PGASI_VERBS_GONE, PGASI_VERBS_LEFT, PGASI_VERBS_UNREACHABLE */
+    unsigned char *dead;
+    pthread_mutex_t lost_lock;
+    pgasi_verbs_lost_t *lost; /* connections that were lost, of ranks that may be alive */
+    int n_lost;               /* read without the lock */
+    bool closing;
+    int warned_key, warned_machine;
+    pgasi_verbs_wire_t *wire;
+    pthread_mutex_t lock; /* contexts, memory */
+    pgasi_verbs_ctx_t *ctxs[PGASI_VERBS_CTXS_MAX];
+    pgasi_verbs_mem_t **mems; /* by place, NULL: free */
+    uint16_t *mem_uses;
+    uint32_t n_mems;
+    uint32_t mem_version; /* changes when memory is released */
+};
+
+/* casts from the table's types: each of ours begins with them */
+static inline pgasi_verbs_tp_t *pgasi_verbs_tp_of(pgasi_tp_t *tp)
+{
+    return (pgasi_verbs_tp_t *)(void *)tp;
+}
+static inline pgasi_verbs_ctx_t *pgasi_verbs_ctx_of(pgasi_tp_ctx_t *ctx)
+{
+    return (pgasi_verbs_ctx_t *)(void *)ctx;
+}
+static inline pgasi_verbs_key_t *pgasi_verbs_key_of(pgasi_tp_key_t *key)
+{
+    return (pgasi_verbs_key_t *)(void *)key;
+}
+
+static inline void pgasi_verbs_line_init(pgasi_verbs_line_t *line)
+{
+    line->first = NULL;
+    line->last = &line->first;
+}
+static inline void pgasi_verbs_line_add(pgasi_verbs_line_t *line, pgasi_verbs_todo_t *todo)
+{
+    todo->next = NULL;
+    *line->last = todo;
+    line->last = &todo->next;
+}
+static inline pgasi_verbs_todo_t *pgasi_verbs_line_take(pgasi_verbs_line_t *line)
+{
+    pgasi_verbs_todo_t *todo = line->first;
+    line->first = todo->next;
+    if (!line->first)
+        line->last = &line->first;
+    return todo;
+}
+
+/* tp.c */
+extern const pgasi_tp_ops_t pgasi_verbs_table;
+/** The address that a rank gave, wherever it lies. @return false: it is none of this transport */
+bool pgasi_verbs_address_of(const pgasi_verbs_tp_t *tp, int rank,
+                            pgasi_verbs_tp_address_t *address_p);
+/** Mark a peer as gone on all contexts; logs and tells the owner the first time. Any thread, no
+ *  lock of ours held. */
+void pgasi_verbs_peer_gone(pgasi_verbs_tp_t *tp, int peer, const char *why);
+/** LEFT: it has ended as it should, and answers no more. UNREACHABLE: it is alive, but its
+ *  connection is lost. */
+enum { PGASI_VERBS_GONE = 1, PGASI_VERBS_LEFT = 2, PGASI_VERBS_UNREACHABLE = 4 };
+static inline bool pgasi_verbs_is_dead(const pgasi_verbs_tp_t *tp, int peer)
+{
+    return PGAS_UNLIKELY((__atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED) & PGASI_VERBS_GONE) !=
+                         0);
+}
+/** The status with which operations to a peer end from now on: PGAS_ERR_PEER or PGAS_ERR_TRANSPORT.
+ *  PGAS_OK: they go on. */
+static inline pgas_status_t pgasi_verbs_end_of(const pgasi_verbs_tp_t *tp, int peer)
+{
+    unsigned char marks = __atomic_load_n(&tp->dead[peer], __ATOMIC_RELAXED);
+    if (PGAS_LIKELY((marks & (PGASI_VERBS_GONE | PGASI_VERBS_UNREACHABLE)) == 0))
+        return PGAS_OK;
+    return (marks & PGASI_VERBS_UNREACHABLE) != 0 ? PGAS_ERR_TRANSPORT : PGAS_ERR_PEER;
+}
+
+/* lost.c */
+/** A connection to a peer was lost: the backend asks its owner whether the peer has died. Any
+ *  thread; wire's lock may be held.
+ *  @param socket  its socket has ended; false: a queue pair is broken */
+void pgasi_verbs_lost_add(pgasi_verbs_tp_t *tp, int peer, bool socket, const char *why);
+/** Asks about each lost connection that is due. No lock is held. */
+void pgasi_verbs_lost_run(pgasi_verbs_tp_t *tp);
+void pgasi_verbs_lost_fini(pgasi_verbs_tp_t *tp);
+/** Whether a peer is known to have died; without suspect_fn every lost connection is a death. */
+bool pgasi_verbs_has_died(const pgasi_verbs_tp_t *tp, int peer);
+/** Gives up a peer that is alive; logs and tells the owner the first time. Any thread, no lock of
+ *  ours held. */
+void pgasi_verbs_unreachable(pgasi_verbs_tp_t *tp, int peer, const char *why);
+
+/* ctx.c */
+pgas_status_t pgasi_verbs_ctx_open(pgasi_tp_t *tp, int index, pgasi_tp_ctx_t **ctx_p);
+pgas_status_t pgasi_verbs_ctx_drain(pgasi_tp_ctx_t *ctx);
+void pgasi_verbs_ctx_close(pgasi_tp_ctx_t *ctx);
+int pgasi_verbs_progress(pgasi_tp_ctx_t *ctx);
+/** Readable: wakes who sleeps on the context's descriptor. */
+pgas_status_t pgasi_verbs_ctx_watch(const pgasi_verbs_ctx_t *ctx, int fd);
+/** A completion queue of the context with room for the signals of one more queue pair of this
+ *  depth, and its place. */
+pgas_status_t pgasi_verbs_ctx_cq(pgasi_verbs_ctx_t *ctx, uint32_t depth, int *index_p);
+void pgasi_verbs_ctx_cq_leave(pgasi_verbs_ctx_t *ctx, uint32_t depth, int index);
+/** A transmitter on the queue pair, whose send queue is one of the context's; close ends it. */
+pgas_status_t pgasi_verbs_ctx_tx_open(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_qp_t *qp,
+                                      const pgas_verbs_tx_opts_t *opts, pgas_verbs_tx_t **tx_p);
+void pgasi_verbs_ctx_tx_close(pgasi_verbs_ctx_t *ctx, int cq, pgas_verbs_tx_t *tx);
+pgas_status_t pgasi_verbs_event_fd(pgasi_tp_ctx_t *ctx, int *fd_p);
+pgas_status_t pgasi_verbs_arm(pgasi_tp_ctx_t *ctx);
+pgas_status_t pgasi_verbs_wake(pgasi_tp_ctx_t *ctx);
+
+/* bounce.c */
+/** Makes the context's buffers, if they are not there. */
+pgas_status_t pgasi_verbs_buffers_init(pgasi_verbs_ctx_t *ctx);
+/** A buffer for so many bytes, at most ctx->large_bytes; NULL: none is free now. */
+pgasi_verbs_buffer_t *pgasi_verbs_buffer_take(pgasi_verbs_ctx_t *ctx, size_t bytes);
+void pgasi_verbs_buffer_give(pgasi_verbs_ctx_t *ctx, pgasi_verbs_buffer_t *buffer);
+void pgasi_verbs_buffers_fini(pgasi_verbs_ctx_t *ctx);
+/** The slots of atomics; number 0 is for results that nobody wants. */
+pgas_status_t pgasi_verbs_slots_init(pgasi_verbs_ctx_t *ctx);
+bool pgasi_verbs_slot_take(pgasi_verbs_ctx_t *ctx, uint32_t *slot_p);
+void pgasi_verbs_slot_give(pgasi_verbs_ctx_t *ctx, uint32_t slot);
+
+/* endpoint.c */
+pgas_status_t pgasi_verbs_ep_open(pgasi_verbs_ctx_t *ctx, int peer, pgasi_verbs_ep_t **ep_p);
+/** Look whether the peer has answered. @return whether it has */
+bool pgasi_verbs_ep_connect(pgasi_verbs_ep_t *ep);
+void pgasi_verbs_ep_activate(pgasi_verbs_ep_t *ep);
+void pgasi_verbs_ep_deactivate(pgasi_verbs_ep_t *ep);
+/** End what is under way with a status; nothing is begun from now on. */
+void pgasi_verbs_ep_fail(pgasi_verbs_ep_t *ep, pgas_status_t status);
+/** Close all endpoints of the context; says so to the peers. */
+void pgasi_verbs_eps_close(pgasi_verbs_ctx_t *ctx);
+
+/** The endpoint of a peer; opened if it is not. */
+static inline pgas_status_t pgasi_verbs_ep_get(pgasi_verbs_ctx_t *ctx, int peer,
+                                               pgasi_verbs_ep_t **ep_p)
+{
+    if (PGAS_UNLIKELY(peer < 0 || peer >= ctx->tp->opts.n_ranks))
+        return PGAS_ERR_RANGE;
+    pgasi_verbs_ep_t *ep = ctx->eps[peer];
+    if (PGAS_UNLIKELY(!ep))
+        return pgasi_verbs_ep_open(ctx, peer, ep_p);
+    pgas_status_t end = pgasi_verbs_end_of(ctx->tp, peer);
+    if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_DEAD || end != PGAS_OK))
+        return end != PGAS_OK ? end : PGAS_ERR_PEER;
+    *ep_p = ep;
+    return PGAS_OK;
+}
+
+/* todo.c */
+/** Begin what stands in todo (the caller's, copied if it is kept): the status of the operation. */
+pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
+/** Work off what waits and what has ended. @return how much happened */
+int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep);
+/** Post a request; a buffer comes back when it is done. @return as pgas_verbs_tx_post */
+pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t *request,
+                               pgasi_verbs_buffer_t *buffer);
+/** For transmitters of endpoints: numbers move on here, nothing of the caller's is called. */
+void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status);
+/** End a todo that is in no line any more: its buffers and slots come back, its owner is told. */
+void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_status_t status);
+/** Buffers ran out: have everything signaled that uses some. */
+void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx);
+
+static inline bool pgasi_verbs_ep_is_idle(const pgasi_verbs_ep_t *ep)
+{
+    return !ep->waiting.first && !ep->flying.first && !ep->answers.first && !ep->settling.first &&
+           ep->done >= ep->posted;
+}
+
+/** Tell the owner of an operation; not of a context that is closing, where he may be gone. */
+static inline void pgasi_verbs_tell(const pgasi_verbs_ctx_t *ctx, pgasi_tp_comp_t *comp,
+                                    pgas_status_t status)
+{
+    if (comp && ctx->phase != PGASI_VERBS_CLOSING)
+        comp->fn(comp, status);
+}
+
+/* rma.c, amo.c, am.c: the operations, and how their to-dos are carried out. Each of these returns
+ * PGAS_OK: all is posted and nothing is left to be told; PGAS_INPROGRESS: all is posted, and
+ * todo->number tells; PGAS_ERR_AGAIN: call again with the same todo; else the connection has
+ * ended. */
+pgas_status_t pgasi_verbs_run_put(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
+pgas_status_t pgasi_verbs_run_get(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
+pgas_status_t pgasi_verbs_run_amo(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
+pgas_status_t pgasi_verbs_run_question(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
+pgas_status_t pgasi_verbs_run_message(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo);
+
+pgas_status_t pgasi_verbs_put(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
+                              uint64_t remote_addr, const void *src, size_t bytes,
+                              pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_verbs_get(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
+                              uint64_t remote_addr, void *dst, size_t bytes, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_verbs_amo(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_key_t *key,
+                              uint64_t remote_addr, pgasi_amo_t op, size_t bytes, uint64_t operand,
+                              uint64_t compare, void *result, pgasi_tp_comp_t *comp);
+pgas_status_t pgasi_verbs_am(pgasi_tp_ctx_t *ctx, int peer, const void *header, size_t header_bytes,
+                             const void *data, size_t bytes, pgasi_tp_comp_t *comp);
+/** Refuse an operation through a key before anything is done; gives the endpoint. */
+pgas_status_t pgasi_verbs_check(pgasi_verbs_ctx_t *ctx, const pgasi_verbs_key_t *key, int peer,
+                                uint64_t remote_addr, size_t bytes, pgasi_verbs_ep_t **ep_p);
+/** Answers that have come. @return how many */
+int pgasi_verbs_take_answers(pgasi_verbs_ep_t *ep);
+
+/* flush.c */
+pgas_status_t pgasi_verbs_fence(pgasi_tp_ctx_t *ctx);
+pgas_status_t pgasi_verbs_flush_peer(pgasi_tp_ctx_t *ctx, int peer, pgasi_tp_comp_t *comp);
+/** A part of a flush is through. */
+void pgasi_verbs_part_done(pgasi_verbs_ctx_t *ctx, pgasi_verbs_flush_t *flush,
+                           pgas_status_t status);
+
+/* memory.c */
+pgas_status_t pgasi_verbs_tp_mem_alloc(pgasi_tp_t *tp, size_t bytes, pgasi_tp_mem_t **mem_p,
+                                       void **addr_p);
+pgas_status_t pgasi_verbs_tp_mem_register(pgasi_tp_t *tp, void *addr, size_t bytes,
+                                          pgasi_tp_mem_t **mem_p);
+void pgasi_verbs_tp_mem_release(pgasi_tp_t *tp, pgasi_tp_mem_t *mem);
+pgas_status_t pgasi_verbs_key_pack(pgasi_tp_t *tp, pgasi_tp_mem_t *mem, void *buffer,
+                                   size_t *bytes_io);
+pgas_status_t pgasi_verbs_key_unpack(pgasi_tp_ctx_t *ctx, int peer, const void *buffer,
+                                     size_t bytes, pgasi_tp_key_t **key_p);
+pgas_status_t pgasi_verbs_key_map(pgasi_tp_key_t *key, uint64_t remote_addr, void **addr_p);
+void pgasi_verbs_key_release(pgasi_tp_key_t *key);
+/** The key of memory of ours, or 0: it is not registered as a whole. */
+uint32_t pgasi_verbs_lkey_of(pgasi_verbs_ctx_t *ctx, const void *addr, uint64_t bytes);
+/** Whether bytes at addr are inside of the memory of that name; the table is locked by the caller
+ *  (tp->lock). */
+bool pgasi_verbs_mem_has(const pgasi_verbs_tp_t *tp, uint32_t name, uint64_t addr, uint64_t bytes);
+
+/* receive.c, context 0 */
+pgas_status_t pgasi_verbs_receiver_open(pgasi_verbs_ctx_t *ctx);
+void pgasi_verbs_receiver_close(pgasi_verbs_ctx_t *ctx);
+int pgasi_verbs_receive(pgasi_verbs_ctx_t *ctx);
+/** Some transmitter of answers on that queue of context 0, or NULL. */
+pgas_verbs_tx_t *pgasi_verbs_receiver_tx(const pgasi_verbs_ctx_t *ctx, int cq);
+/** @return whether nothing had come yet, so that the caller may sleep */
+bool pgasi_verbs_receiver_arm(pgasi_verbs_ctx_t *ctx);
+void pgasi_verbs_am_release(pgasi_tp_ctx_t *ctx, void *data);
+/** A context of a peer wants to send to us: make the other end. Called by context 0's thread. */
+pgas_status_t pgasi_verbs_accept(pgasi_verbs_ctx_t *ctx, int peer, int peer_ctx,
+                                 const pgas_verbs_address_t *theirs, uint64_t slots_addr,
+                                 uint32_t slots_rkey, pgas_verbs_address_t *mine_p,
+                                 uint32_t *inbound_p);
+/** It is through: close that end when what came has been shown. @param inbound
+ *  PGASI_VERBS_ALL_INBOUND: all of the peer's */
+void pgasi_verbs_dismiss(pgasi_verbs_ctx_t *ctx, int peer, uint32_t inbound);
+#define PGASI_VERBS_ALL_INBOUND UINT32_MAX
+size_t pgasi_verbs_receiver_bytes(const pgasi_verbs_tp_t *tp);
+
+/* wire.c */
+pgas_status_t pgasi_verbs_wire_open(pgasi_verbs_tp_t *tp);
+void pgasi_verbs_wire_close(pgasi_verbs_tp_t *tp);
+/** A descriptor that is readable when wire_run has something to do. */
+int pgasi_verbs_wire_fd(const pgasi_verbs_tp_t *tp);
+bool pgasi_verbs_wire_waits(const pgasi_verbs_tp_t *tp);
+/** Ask for a connection; the dial stays where it is until it is answered or hung up. */
+void pgasi_verbs_wire_dial(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial);
+void pgasi_verbs_wire_hang_up(pgasi_verbs_tp_t *tp, pgasi_verbs_dial_t *dial);
+/** Whoever is telling a context of an answer has done so: the context and its endpoints may be
+ *  freed. */
+void pgasi_verbs_wire_settle(pgasi_verbs_tp_t *tp);
+/** What we used of a peer is no longer needed. */
+void pgasi_verbs_wire_bye(pgasi_verbs_tp_t *tp, int peer, uint32_t inbound);
+/** That we go, and are not dead. */
+void pgasi_verbs_wire_leave(pgasi_verbs_tp_t *tp);
+/** Opens the connection to a peer again. @return whether it is open */
+bool pgasi_verbs_wire_redial(pgasi_verbs_tp_t *tp, int peer);
+/** A peer has died: context 0 closes the ends that it used. */
+void pgasi_verbs_wire_dismiss(pgasi_verbs_tp_t *tp, int peer);
+/** Context 0 runs the wire again in a moment, even if it sleeps. Any thread. */
+void pgasi_verbs_wire_look_later(pgasi_verbs_tp_t *tp);
+/** Read and write what can be; context 0 answers. @return how much happened */
+int pgasi_verbs_wire_run(pgasi_verbs_ctx_t *ctx);
+
+#endif

@@ -1,0 +1,295 @@
+/* To-dos: begun at once where that is possible, else worked off by progress, in order; those that
+ * fly end when their number is done. Completions of the caller's run in progress alone: what the
+ * transmitter tells while it is posted to only moves numbers. */
+#include "verbs_backend/transport/inside.h"
+
+void pgasi_verbs_advanced(void *arg, pgas_verbs_tx_t *tx, uint64_t done, pgas_status_t status)
+{
+    pgasi_verbs_ep_t *ep = arg;
+    (void)tx;
+    if (status != PGAS_OK && ep->broken == PGAS_OK) {
+        ep->broken = status;
+        /* what was under way has failed: its buffers come back when the queue pair is closed */
+        return;
+    }
+    ep->done = done;
+    while (ep->lent && ep->lent->number <= done) {
+        pgasi_verbs_buffer_t *buffer = ep->lent;
+        ep->lent = buffer->next;
+        pgasi_verbs_buffer_give(ep->ctx, buffer);
+    }
+    if (!ep->lent)
+        ep->lent_last = &ep->lent;
+}
+
+pgas_status_t pgasi_verbs_post(pgasi_verbs_ep_t *ep, const pgas_verbs_request_t *request,
+                               pgasi_verbs_buffer_t *buffer)
+{
+    uint64_t number;
+    pgas_status_t status = pgas_verbs_tx_post(ep->tx, request, &number);
+    if (PGAS_LIKELY(status == PGAS_OK)) {
+        ep->posted = number;
+        if (buffer) {
+            buffer->number = number;
+            buffer->next = NULL;
+            *ep->lent_last = buffer;
+            ep->lent_last = &buffer->next;
+        }
+        return PGAS_OK;
+    }
+    if (buffer)
+        pgasi_verbs_buffer_give(ep->ctx, buffer);
+    if (status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK)
+        ep->broken = status;
+    /* a broken endpoint ends in progress, with a status that says whether the peer has died */
+    return PGAS_ERR_AGAIN;
+}
+
+void pgasi_verbs_reclaim(pgasi_verbs_ctx_t *ctx)
+{
+    for (pgasi_verbs_ep_t *ep = ctx->active_eps; ep != NULL; ep = ep->active_next) {
+        if (ep->state == PGASI_VERBS_EP_READY && ep->done < ep->posted) {
+            pgas_verbs_tx_mark(ep->tx);
+            pgas_verbs_tx_ring(ep->tx);
+        }
+    }
+}
+
+/* A flush has come to the front of the line: what was before it is posted. */
+static pgas_status_t run_flush(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    todo->number = ep->posted;
+    pgas_status_t status = ep->done < ep->posted ? pgas_verbs_tx_mark(ep->tx) : PGAS_OK;
+    if (status != PGAS_OK && status != PGAS_ERR_AGAIN && ep->broken == PGAS_OK)
+        ep->broken = status;
+    return status == PGAS_OK ? PGAS_INPROGRESS : PGAS_ERR_AGAIN;
+}
+
+static pgas_status_t run(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    switch (todo->kind) {
+    case PGASI_VERBS_TODO_PUT:
+        return pgasi_verbs_run_put(ep, todo);
+    case PGASI_VERBS_TODO_GET:
+        return pgasi_verbs_run_get(ep, todo);
+    case PGASI_VERBS_TODO_AMO:
+        return pgasi_verbs_run_amo(ep, todo);
+    case PGASI_VERBS_TODO_QUESTION:
+        return pgasi_verbs_run_question(ep, todo);
+    case PGASI_VERBS_TODO_MESSAGE:
+        return pgasi_verbs_run_message(ep, todo);
+    case PGASI_VERBS_TODO_FLUSH:
+        return run_flush(ep, todo);
+    case PGASI_VERBS_TODO_PIECE:
+        break;
+    }
+    return PGAS_ERR_INTERNAL;
+}
+
+/* Where a todo goes whose requests are all posted, and that is still to be told of. */
+static void let_fly(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    pgasi_verbs_line_add(todo->kind == PGASI_VERBS_TODO_QUESTION ? &ep->answers : &ep->flying,
+                         todo);
+}
+
+pgas_status_t pgasi_verbs_submit(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo)
+{
+    pgas_status_t status = PGAS_ERR_AGAIN;
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
+    /* A place is found first: what has begun cannot be refused. */
+    pgasi_verbs_todo_t *kept = pgasi_pool_acquire(&ctx->todos);
+    if (PGAS_UNLIKELY(!kept))
+        return PGAS_ERR_AGAIN;
+    bool asks = todo->kind == PGASI_VERBS_TODO_QUESTION,
+         tells = todo->comp || todo->kind == PGASI_VERBS_TODO_FLUSH;
+    todo->after = ep->fence;
+    if (!ep->active)
+        pgasi_verbs_ep_activate(ep);
+    if (PGAS_LIKELY(!ep->waiting.first && ep->state == PGASI_VERBS_EP_READY &&
+                    ep->n_answered >= todo->after && ep->broken == PGAS_OK)) {
+        status = run(ep, todo);
+        pgas_verbs_tx_ring(ep->tx);
+    }
+    if (PGAS_UNLIKELY(status < 0 && status != PGAS_ERR_AGAIN)) {
+        if (todo->slot != 0)
+            pgasi_verbs_slot_give(ctx, todo->slot);
+        pgasi_pool_release(&ctx->todos, kept);
+        return status;
+    }
+    ep->n_asked += asks;
+    ep->has_data |=
+        asks || todo->kind == PGASI_VERBS_TODO_PUT || todo->kind == PGASI_VERBS_TODO_AMO;
+    if (status == PGAS_OK ||
+        (status == PGAS_INPROGRESS && !asks && !tells && todo->kind != PGASI_VERBS_TODO_AMO)) {
+        pgasi_pool_release(&ctx->todos, kept);
+        return status;
+    }
+    *kept = *todo;
+    if (status == PGAS_INPROGRESS) {
+        let_fly(ep, kept);
+        /* the operand has left: that is all there is to wait for */
+        return asks && !todo->u.amo.result ? (kept->comp = NULL, PGAS_OK) : PGAS_INPROGRESS;
+    }
+    pgasi_verbs_line_add(&ep->waiting, kept);
+    return PGAS_INPROGRESS;
+}
+
+void pgasi_verbs_finish(pgasi_verbs_ep_t *ep, pgasi_verbs_todo_t *todo, pgas_status_t status)
+{
+    pgasi_verbs_ctx_t *ctx = ep->ctx;
+    pgasi_tp_comp_t *comp = todo->comp;
+    switch (todo->kind) {
+    case PGASI_VERBS_TODO_PIECE:
+        if (status == PGAS_OK)
+            memcpy(todo->local, todo->u.buffer->data, todo->bytes);
+        pgasi_verbs_buffer_give(ctx, todo->u.buffer);
+        pgasi_pool_release(&ctx->pieces, todo);
+        return;
+    case PGASI_VERBS_TODO_AMO:
+    case PGASI_VERBS_TODO_QUESTION:
+        if (status == PGAS_OK)
+            pgasi_amo_store(todo->u.amo.result, todo->bytes,
+                            __atomic_load_n(&ctx->slots[todo->slot].result, __ATOMIC_RELAXED));
+        if (todo->slot != 0)
+            pgasi_verbs_slot_give(ctx, todo->slot);
+        break;
+    case PGASI_VERBS_TODO_FLUSH: {
+        pgasi_verbs_flush_t *flush = todo->u.flush.flush;
+        pgasi_pool_release(&ctx->todos, todo);
+        /* messages end by themselves */
+        pgasi_verbs_part_done(ctx, flush, flush->of_all && !ep->has_data ? PGAS_OK : status);
+        return;
+    }
+    case PGASI_VERBS_TODO_PUT:
+    case PGASI_VERBS_TODO_GET:
+    case PGASI_VERBS_TODO_MESSAGE:
+        break;
+    }
+    pgasi_pool_release(&ctx->todos, todo);
+    pgasi_verbs_tell(ctx, comp, status);
+}
+
+/* What flew and has arrived. */
+static int land(pgasi_verbs_ep_t *ep)
+{
+    int n = 0;
+    while (ep->flying.first && ep->flying.first->number <= ep->done &&
+           ep->state == PGASI_VERBS_EP_READY) {
+        pgasi_verbs_todo_t *todo = pgasi_verbs_line_take(&ep->flying);
+        n++;
+        if (todo->kind == PGASI_VERBS_TODO_FLUSH && ep->n_answered < todo->u.flush.answers)
+            pgasi_verbs_line_add(&ep->settling, todo);
+        else
+            pgasi_verbs_finish(ep, todo, PGAS_OK);
+    }
+    while (ep->settling.first && ep->n_answered >= ep->settling.first->u.flush.answers) {
+        pgasi_verbs_finish(ep, pgasi_verbs_line_take(&ep->settling), PGAS_OK);
+        n++;
+    }
+    return n;
+}
+
+/* What waits, as far as there is room. A completion that runs here may add to the line. */
+static int begin_waiting(pgasi_verbs_ep_t *ep)
+{
+    int n = 0;
+    while (ep->waiting.first && ep->state == PGASI_VERBS_EP_READY && ep->broken == PGAS_OK) {
+        pgasi_verbs_todo_t *todo = ep->waiting.first;
+        uint64_t posted = ep->posted;
+        if (ep->n_answered < todo->after)
+            break;
+        pgas_status_t status = run(ep, todo);
+        n += ep->posted != posted;
+        if (status < 0)
+            break; /* no room, or the connection has ended: then all of the line fails */
+        pgasi_verbs_line_take(&ep->waiting);
+        n++;
+        if (status == PGAS_OK || (!todo->comp && (todo->kind == PGASI_VERBS_TODO_PUT))) {
+            pgasi_verbs_finish(ep, todo, PGAS_OK);
+        } else if (todo->kind == PGASI_VERBS_TODO_QUESTION && !todo->u.amo.result) {
+            pgasi_tp_comp_t *comp = todo->comp;
+            todo->comp = NULL;
+            let_fly(ep, todo);
+            pgasi_verbs_tell(ep->ctx, comp, PGAS_OK);
+        } else {
+            let_fly(ep, todo);
+        }
+    }
+    return n;
+}
+
+static const char *why_broken(const pgasi_verbs_ep_t *ep, bool left)
+{
+    switch (ep->broken) {
+    case PGAS_ERR_PEER:
+        return left      ? "it has left"
+               : !ep->tx ? "it could not be reached"
+                         : "its card does not answer";
+    case PGAS_ERR_RANGE:
+        return "it refused an access to memory that was released, or never registered";
+    default:
+        return pgas_status_text(ep->broken);
+    }
+}
+
+/* @return the status with which the endpoint ends; PGAS_INPROGRESS: it is not known yet whether its
+ * peer has died */
+static pgas_status_t judge(const pgasi_verbs_ep_t *ep, bool left)
+{
+    pgasi_verbs_tp_t *tp = ep->ctx->tp;
+    pgas_status_t end = pgasi_verbs_end_of(tp, ep->peer);
+    if (end != PGAS_OK)
+        return end;
+    const char *why = why_broken(ep, left);
+    if (left || !tp->opts.suspect_fn) {
+        pgasi_verbs_peer_gone(tp, ep->peer, why);
+        return PGAS_ERR_PEER;
+    }
+    if (ep->broken == PGAS_ERR_PEER) {
+        pgasi_verbs_lost_add(tp, ep->peer, false, why);
+        return PGAS_INPROGRESS;
+    }
+    if (pgasi_verbs_has_died(tp, ep->peer)) {
+        pgasi_verbs_peer_gone(tp, ep->peer, why);
+        return PGAS_ERR_PEER;
+    }
+    /* its card has answered, so there is nothing to wait for */
+    pgasi_verbs_unreachable(tp, ep->peer, why);
+    return PGAS_ERR_TRANSPORT;
+}
+
+int pgasi_verbs_ep_progress(pgasi_verbs_ep_t *ep)
+{
+    int n = 0;
+    bool left =
+        (__atomic_load_n(&ep->ctx->tp->dead[ep->peer], __ATOMIC_ACQUIRE) & PGASI_VERBS_LEFT) != 0;
+    if (PGAS_UNLIKELY(ep->state == PGASI_VERBS_EP_CONNECTING))
+        n += pgasi_verbs_ep_connect(ep);
+    if (PGAS_UNLIKELY(pgasi_verbs_end_of(ep->ctx->tp, ep->peer) != PGAS_OK ||
+                      ep->broken != PGAS_OK) &&
+        ep->state != PGASI_VERBS_EP_DEAD) {
+        pgas_status_t status = judge(ep, left);
+        if (status != PGAS_INPROGRESS) {
+            pgasi_verbs_ep_fail(ep, status);
+            n++;
+        }
+        return n;
+    }
+    if (ep->state != PGASI_VERBS_EP_READY)
+        return n;
+    n += pgasi_verbs_take_answers(ep);
+    if (PGAS_UNLIKELY(left && ep->answers.first && ep->broken == PGAS_OK)) {
+        /* what it has not answered it never will; its card may have taken all the same */
+        ep->broken = PGAS_ERR_PEER;
+        return n + 1;
+    }
+    n += land(ep);
+    if (ep->waiting.first) {
+        n += begin_waiting(ep);
+        pgas_verbs_tx_ring(ep->tx);
+    }
+    if (pgasi_verbs_ep_is_idle(ep))
+        pgasi_verbs_ep_deactivate(ep);
+    return n;
+}
