@@ -1,11 +1,12 @@
-/** The array inside the library: places, grants, lines, directory entries, and which file does what.
+/** The array inside the library: places, grants, lines, directory entries, and which file does
+ *  what.
  *
  *  Two halves. Holds (grant.c) say what the threads of one site may do with a chunk at the moment:
  *  those of the home's node at home, in shared memory; those of one rank with a line of its cache.
- *  Any thread works on a grant, under its lock, without the protocol. The protocol (home.c, cache.c,
- *  driven by the table in state.c) runs on one thread of a rank at a time: the one that has the
- *  inbox lock, be it a service thread that has received a message or a thread of the program that
- *  misses something (pgasi_serve_begin). It opens holds and closes them again.
+ *  Any thread works on a grant, under its lock, without the protocol. The protocol (home.c,
+ *  cache.c, driven by the table in state.c) runs on one thread of a rank at a time: the one that
+ *  has the inbox lock, be it a service thread that has received a message or a thread of the
+ *  program that misses something (pgasi_serve_begin). It opens holds and closes them again.
  *
  *  A line belongs to one rank, not to the node: ranks of a node that both use a chunk from
  *  elsewhere hold it twice. That costs memory and a second transfer; in return no thread ever needs
@@ -185,7 +186,7 @@ bool pgasi_array_has_own_pin(const pgasi_array_grant_t *grant);
 /** Room for one more pin of the calling thread, and its note. */
 pgas_status_t pgasi_array_own_pin_room(void);
 void pgasi_array_own_pin_add(const pgasi_array_grant_t *grant);
-/** Records in the access the pins of the calling thread. They last until the access is done. */
+/** Descriptors in the access the pins of the calling thread. They last until the access is done. */
 void pgasi_array_own_pins_note(pgasi_array_access_t *x);
 bool pgasi_array_is_pinned_by(const pgasi_array_grant_t *grant, const pgasi_array_access_t *x);
 /** A second thread of this rank begins to use arrays: what the first one owns is not readable in

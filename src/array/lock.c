@@ -169,7 +169,7 @@ static void answer(const pgasi_array_lock_request_t *r, pgas_status_t status)
     if (rank == pgasi_boot.rank)
         take_answer(slot, r->number, rank, status);
     else
-        pgasi_outbox_call(rank, PGASI_REC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
+        pgasi_outbox_call(rank, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
 }
 
 static pgasi_array_lock_queue_t queue = { .tell = answer }; /* of who serves */
@@ -245,7 +245,7 @@ static pgas_status_t send(int home, int op, const pgasi_array_lock_request_t *r)
         0,        0
     };
     if (home != pgasi_boot.rank)
-        return pgasi_outbox_call(home, PGASI_REC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_WAIT);
+        return pgasi_outbox_call(home, PGASI_DESC_ARRAY_LOCK, &m, sizeof m, NULL, PGASI_FULL_WAIT);
     pgasi_path_state_t before = pgasi_serve_begin();
     pgas_status_t status = carry_out(op, r);
     if (status != PGAS_INPROGRESS)
@@ -392,7 +392,7 @@ pgas_status_t pgasi_array_locks_start(void)
     held = NULL;
     n_held = held_room = 0;
     pthread_mutex_unlock(&held_lock);
-    pgasi_handler_set_internal(PGASI_REC_ARRAY_LOCK, on_message);
+    pgasi_handler_set_internal(PGASI_DESC_ARRAY_LOCK, on_message);
     pgasi_hooks.death_settled[PGASI_LAYER_ARRAY] = drop_dead;
     return PGAS_OK;
 }

@@ -52,7 +52,7 @@ static void post(pgasi_array_t *a, int to, const message_t *m, const void *data,
     pgasi_array_count(&a->info.messages, 1);
     if (bytes)
         pgasi_array_count(&a->info.data_bytes, bytes);
-    pgasi_outbox_answer(to, PGASI_REC_ARRAY, m, sizeof *m, data, bytes);
+    pgasi_outbox_answer(to, PGASI_DESC_ARRAY, m, sizeof *m, data, bytes);
 }
 
 static void send_run(void)
@@ -575,6 +575,6 @@ pgas_status_t pgasi_array_wire_start(void)
     free(has_told);
     has_told = calloc((size_t)pgasi_boot.n_ranks, 1);
     memset(&open, 0, sizeof open); /* of an earlier job: gone with its accesses */
-    pgasi_handler_set_internal(PGASI_REC_ARRAY, on_message);
+    pgasi_handler_set_internal(PGASI_DESC_ARRAY, on_message);
     return has_told ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }

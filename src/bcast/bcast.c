@@ -198,7 +198,7 @@ static void tell_above(const pgasi_bcast_entry_t *e)
     ack_t ack = { root, e->number, e->error, e->slot, 0 };
     count(&pgasi_bcast_stats.n_up);
     /* it may be dead by now */
-    pgasi_outbox_call(e->above, PGASI_REC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_QUEUE);
+    pgasi_outbox_call(e->above, PGASI_DESC_BCAST_ACK, &ack, sizeof ack, NULL, PGASI_FULL_QUEUE);
 }
 
 static void end_at_root(const pgasi_bcast_entry_t *e)
@@ -437,7 +437,7 @@ static void tell_thread(int slot, const for_thread_t *f, const void *args, size_
     int port = pgasi_port_of_slot(slot);
     pgas_status_t status = PGAS_ERR_LIMIT;
     if (port >= 0)
-        status = pgasi_outbox_call_pair(pgasi_boot.rank, port, false, PGASI_REC_BCAST_THREAD, f,
+        status = pgasi_outbox_call_pair(pgasi_boot.rank, port, false, PGASI_DESC_BCAST_THREAD, f,
                                         sizeof *f, args, bytes, PGASI_FULL_QUEUE);
     if (status != PGAS_OK)
         shared_run_ended(f->shared, status);
@@ -487,7 +487,7 @@ static pgas_status_t send_down(const pgasi_bcast_head_t *h, const pgasi_bcast_ch
     pgasi_bcast_head_t theirs = *h;
     theirs.low = c->low;
     theirs.high = c->high;
-    return pgasi_outbox_call_pair(c->rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST, &theirs,
+    return pgasi_outbox_call_pair(c->rank, PGASI_PORT_ANY, false, PGASI_DESC_BCAST, &theirs,
                                   sizeof theirs, args, bytes, full);
 }
 
@@ -641,10 +641,10 @@ pgas_status_t pgasi_bcast_start(void)
     entries = pgasi_lazy_alloc(n * sizeof *entries);
     places_taken = 0;
     pgasi_bcast_stats = (pgasi_bcast_stats_t){ 0, 0 };
-    pgasi_handler_set_internal(PGASI_REC_BCAST, on_bcast);
-    pgasi_handler_set_internal(PGASI_REC_BCAST_ACK, on_ack);
-    pgasi_handler_set_internal(PGASI_REC_BCAST_THREAD, on_thread);
-    pgasi_handler_set_refused(PGASI_REC_BCAST_THREAD, on_thread_left);
+    pgasi_handler_set_internal(PGASI_DESC_BCAST, on_bcast);
+    pgasi_handler_set_internal(PGASI_DESC_BCAST_ACK, on_ack);
+    pgasi_handler_set_internal(PGASI_DESC_BCAST_THREAD, on_thread);
+    pgasi_handler_set_refused(PGASI_DESC_BCAST_THREAD, on_thread_left);
     pgasi_bcast_buffer_start();
     return status == PGAS_OK && !entries ? PGAS_ERR_NO_MEMORY : status;
 }

@@ -143,7 +143,7 @@ static pgas_status_t send(int rank, const head_t *head, const void *args, const 
                           size_t sizes_bytes, const void *pieces)
 {
     if (!(head->flags & IN_MESSAGE))
-        return pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST_BUFFER, head,
+        return pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_DESC_BCAST_BUFFER, head,
                                       sizeof *head, args, head->args_bytes, wait_or_queue());
     size_t room = padded(head->args_bytes), bytes = room + sizes_bytes + head->bytes;
     char *all = calloc(1, bytes + 1);
@@ -154,7 +154,7 @@ static pgas_status_t send(int rank, const head_t *head, const void *args, const 
     memcpy(all + room, sizes, sizes_bytes);
     memcpy(all + room + sizes_bytes, pieces, head->bytes);
     pgas_status_t status =
-        pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_REC_BCAST_BUFFER, head,
+        pgasi_outbox_call_pair(rank, PGASI_PORT_ANY, false, PGASI_DESC_BCAST_BUFFER, head,
                                sizeof *head, all, bytes, wait_or_queue());
     free(all);
     return status;
@@ -572,5 +572,5 @@ pgas_status_t pgas_call_broadcast_buffer(pgas_handler_t handler, const void *arg
 void pgasi_bcast_buffer_start(void)
 {
     pgasi_bcast_release = block_release;
-    pgasi_handler_set_internal(PGASI_REC_BCAST_BUFFER, on_buffer);
+    pgasi_handler_set_internal(PGASI_DESC_BCAST_BUFFER, on_buffer);
 }

@@ -18,7 +18,7 @@
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "bulk/parcel.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "msg/region.h"
 #include "call/sync.h"
 #include "mem/rma.h"
@@ -141,12 +141,12 @@ static void send_asked(const pgasi_parcel_ask_t *a, const open_t *o, int rank)
     size_t piece_max = pgasi_parcel_piece_max(rank);
     pgasi_parcel_data_t d = { a->offset, a->number, a->part, o ? PGAS_OK : PGAS_ERR_RANGE };
     if (!o) {
-        pgasi_outbox_answer(rank, PGASI_REC_BUFFER_DATA, &d, sizeof d, NULL, 0);
+        pgasi_outbox_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d, NULL, 0);
         return;
     }
     for (uint64_t done = 0; done < a->bytes; done += piece_max) {
         d.offset = a->offset + done;
-        pgasi_outbox_answer(rank, PGASI_REC_BUFFER_DATA, &d, sizeof d,
+        pgasi_outbox_answer(rank, PGASI_DESC_BUFFER_DATA, &d, sizeof d,
                             o->buffer[a->part].address + d.offset,
                             PGASI_MIN(a->bytes - done, piece_max));
     }
@@ -177,9 +177,9 @@ static void on_free(const void *args, size_t bytes, pgas_thread_t source, void *
         return;
     memcpy(&f, args, sizeof f);
     close_open(f.open, pgas_thread_rank(source));
-    pgasi_rec_ack_t ack = { f.local, (int16_t)f.status, 0 };
+    pgasi_desc_ack_t ack = { f.local, (int16_t)f.status, 0 };
     if (f.local)
-        pgasi_handler_run_here(PGASI_REC_ACK, &ack, sizeof ack, source);
+        pgasi_handler_run_here(PGASI_DESC_ACK, &ack, sizeof ack, source);
 }
 
 /* ---- the stream ---- */
@@ -255,7 +255,7 @@ typedef struct {
 static pgas_status_t send_piece(const order_t *o, const pgasi_parcel_piece_t *piece,
                                 const char *data, size_t bytes, pgasi_full_t full)
 {
-    return pgasi_outbox_call_pair(o->rank, o->port, o->shared, PGASI_REC_PARCEL, piece,
+    return pgasi_outbox_call_pair(o->rank, o->port, o->shared, PGASI_DESC_PARCEL, piece,
                                   sizeof *piece, data, bytes, full);
 }
 
@@ -554,8 +554,8 @@ pgas_status_t pgasi_parcel_return(int rank, pgas_handler_t handler, const void *
 pgas_status_t pgasi_buffers_start(void)
 {
     opened = pgasi_lazy_alloc(N_OPEN * sizeof *opened);
-    pgasi_handler_set_internal(PGASI_REC_BUFFER_READ, on_read);
-    pgasi_handler_set_internal(PGASI_REC_BUFFER_FREE, on_free);
+    pgasi_handler_set_internal(PGASI_DESC_BUFFER_READ, on_read);
+    pgasi_handler_set_internal(PGASI_DESC_BUFFER_FREE, on_free);
     return opened ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 

@@ -1,7 +1,7 @@
 /* Parcels arrive: put together, checked, run. See parcel.h.
  *
- * What comes in one record is run where it lies, without an allocation. What comes in pieces gets
- * its head in one block and each copied buffer in memory of its own, which a handler may keep;
+ * What comes in one descriptor is run where it lies, without an allocation. What comes in pieces
+ * gets its head in one block and each copied buffer in memory of its own, which a handler may keep;
  * pieces of one parcel come in order and to one port, those of several parcels of a rank may
  * alternate. Ports receive at the same time: the list of parcels has a lock, and the thread that
  * adds a piece has the parcel to itself. Nothing in a parcel is believed before check_head has seen
@@ -20,7 +20,7 @@
 #include "call/handler.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "call/sync.h"
 #include "call/task.h"
 
@@ -241,7 +241,8 @@ static void refuse(const char *block, pgas_thread_t source, pgas_status_t status
     p.status = status;
     pgasi_parcel_free_t f = { p.head.open, p.head.local, status, 0 };
     if (p.head.open)
-        pgasi_outbox_answer(pgas_thread_rank(source), PGASI_REC_BUFFER_FREE, &f, sizeof f, NULL, 0);
+        pgasi_outbox_answer(pgas_thread_rank(source), PGASI_DESC_BUFFER_FREE, &f, sizeof f, NULL,
+                            0);
     run(&p);
 }
 
@@ -527,14 +528,14 @@ static void on_ready(const void *args, size_t bytes, pgas_thread_t source, void 
 bool pgasi_parcel_refuse(uint32_t handler, const void *args, size_t bytes, pgas_thread_t source)
 {
     pgasi_parcel_t *p =
-        handler == PGASI_REC_PARCEL_READY ? pgasi_pull_ready(args, bytes, source) : NULL;
-    if (handler == PGASI_REC_PARCEL)
+        handler == PGASI_DESC_PARCEL_READY ? pgasi_pull_ready(args, bytes, source) : NULL;
+    if (handler == PGASI_DESC_PARCEL)
         piece_arrived(args, bytes, source, true);
     if (p) {
         p->status = PGAS_ERR_PEER;
         pgasi_parcel_finish(p);
     }
-    return p || handler == PGASI_REC_PARCEL;
+    return p || handler == PGASI_DESC_PARCEL;
 }
 
 /* ---- what handlers see ---- */
@@ -626,8 +627,8 @@ pgas_status_t pgasi_parcels_start(void)
 {
     partial = NULL;
     copies_held = 0;
-    pgasi_handler_set_internal(PGASI_REC_PARCEL, on_parcel);
-    pgasi_handler_set_internal(PGASI_REC_PARCEL_READY, on_ready);
+    pgasi_handler_set_internal(PGASI_DESC_PARCEL, on_parcel);
+    pgasi_handler_set_internal(PGASI_DESC_PARCEL_READY, on_ready);
     pgasi_pulls_start();
     return PGAS_OK;
 }

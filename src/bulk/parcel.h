@@ -1,12 +1,12 @@
-/** Parcels: calls that do not fit one record, or whose buffers must be fetched. A parcel is a
+/** Parcels: calls that do not fit one descriptor, or whose buffers must be fetched. A parcel is a
  *  stream of bytes,
  *
  *      head, parts (one per buffer), keys of segments, arguments | copied buffers, each padded to 8
  *
- *  that travels as records of PGASI_REC_PARCEL: one if it fits, else one for each piece, in order,
- *  to the port of the call's target. The call runs there when the stream is complete and every
- *  pulled buffer has been read; on a handler thread if its handler may wait. What is read is read
- *  under the inbox lock, for all ports; then the port is told that the call is ready. */
+ *  that travels as descriptors of PGASI_DESC_PARCEL: one if it fits, else one for each piece, in
+ *  order, to the port of the call's target. The call runs there when the stream is complete and
+ *  every pulled buffer has been read; on a handler thread if its handler may wait. What is read is
+ *  read under the inbox lock, for all ports; then the port is told that the call is ready. */
 #ifndef PGASI_PARCEL_H
 #define PGASI_PARCEL_H
 
@@ -34,7 +34,7 @@ typedef struct {
     uint32_t args_at, args_bytes;
     uint16_t handler;
     uint8_t n_parts, spare;
-    uint64_t wire; /* token of the call, see record.h; 0: nobody asks */
+    uint64_t wire; /* token of the call, see descriptor.h; 0: nobody asks */
     /* token of a counter at the source that falls when all is read; 0: none */
     uint32_t local;
     uint32_t open;           /* the entry of the source's table of open pulls */
@@ -133,8 +133,8 @@ void pgasi_parcels_stop(void);
 /** Runs the call, here or on a handler thread, or tells its counter why not; then the parcel is
  *  gone. In the context of handlers. */
 void pgasi_parcel_finish(pgasi_parcel_t *p);
-/** A record for parcels at a port that no thread answers to any more: its call is not run, who
- *  waits hears PGAS_ERR_PEER. False if it is another record. */
+/** A descriptor for parcels at a port that no thread answers to any more: its call is not run, who
+ *  waits hears PGAS_ERR_PEER. False if it is another descriptor. */
 bool pgasi_parcel_refuse(uint32_t handler, const void *args, size_t bytes, pgas_thread_t source);
 void pgasi_parcel_destroy(pgasi_parcel_t *p);
 /** The one whose handler the thread runs, or NULL. */

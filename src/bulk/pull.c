@@ -27,7 +27,7 @@
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "bulk/parcel.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "call/sync.h"
 #include "call/task.h"
 #include "mem/rma.h"
@@ -178,7 +178,7 @@ static void ask(pgasi_parcel_t *p)
     while (part && part->asked < part->bytes && part->asked < part->arrived + 2 * ASK_BYTES) {
         pgasi_parcel_ask_t a = { part->asked, PGASI_MIN(part->bytes - part->asked, ASK_BYTES),
                                  p->number, p->head.open, (uint32_t)(part - p->part) };
-        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_REC_BUFFER_READ, &a, sizeof a, NULL,
+        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_READ, &a, sizeof a, NULL,
                             0);
         part->asked += a.bytes;
     }
@@ -229,7 +229,7 @@ static pgas_status_t read_by_asking(pgasi_part_t *part, int rank)
     for (uint64_t done = 0; done < part->bytes && status == PGAS_OK;) {
         uint64_t bytes = PGASI_MIN(part->bytes - done, piece_max);
         pgasi_parcel_ask_t a = { done, bytes, 0, p->head.open, (uint32_t)(part - p->part) };
-        status = pgasi_ask(rank, PGASI_REC_BUFFER_READ, &a, sizeof a, part->address + done, bytes);
+        status = pgasi_ask(rank, PGASI_DESC_BUFFER_READ, &a, sizeof a, part->address + done, bytes);
         done += bytes;
     }
     return status;
@@ -397,7 +397,7 @@ static void tell_source(pgasi_parcel_t *p)
     }
     p->asking = false;
     if (!p->dropped)
-        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_REC_BUFFER_FREE, &f, sizeof f, NULL,
+        pgasi_outbox_answer(pgas_thread_rank(p->source), PGASI_DESC_BUFFER_FREE, &f, sizeof f, NULL,
                             0);
 }
 
@@ -417,19 +417,19 @@ static void hand_to_port(pgasi_parcel_t *p)
     struct {
         uint64_t header;
         pgasi_parcel_ready_t ready;
-    } record = { pgasi_rec_header(PGASI_REC_PARCEL_READY, sizeof record.ready,
-                                  pgas_thread_slot(p->source)),
-                 { p->number } };
+    } desc = { pgasi_desc_header(PGASI_DESC_PARCEL_READY, sizeof desc.ready,
+                                 pgas_thread_slot(p->source)),
+               { p->number } };
     int port = (int)p->head.port, rank = pgas_thread_rank(p->source);
     if (p->status == PGAS_OK)
         p->head.wire = pgasi_call_arrived(p->source, p->head.handler, p->head.wire);
     /* which the port counts as consumed */
-    __atomic_fetch_add(&pgasi_pulls_begun, sizeof record, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&pgasi_pulls_begun, sizeof desc, __ATOMIC_RELEASE);
     pthread_mutex_lock(&lock);
     p->next = read_for_ports;
     read_for_ports = p;
     pthread_mutex_unlock(&lock);
-    if (pgasi_port_put(port, rank, &record, sizeof record) != PGAS_OK)
+    if (pgasi_port_put(port, rank, &desc, sizeof desc) != PGAS_OK)
         pgasi_fatal("call", "no memory for a call with buffers");
     pgasi_bell_ring(pgasi_boot.node_rank);
     if (port == PGASI_PORT_SERVICE)
@@ -582,7 +582,7 @@ void pgasi_pulls_start(void)
     pulls_held = held_high = pgasi_pulls_begun = pgasi_pulls_ended = 0;
     n_asking = ready = 0;
     vm_refused = false;
-    pgasi_handler_set_internal(PGASI_REC_BUFFER_DATA, on_data);
+    pgasi_handler_set_internal(PGASI_DESC_BUFFER_DATA, on_data);
 }
 
 static void destroy_all(pgasi_parcel_t **list)

@@ -1,7 +1,7 @@
 /* Replies larger than PGAS_CALL_MAX.
  *
  * The call that asks is a parcel, which tells where the reply goes. On the node it is written there
- * and a short record says so. Elsewhere, if the place lies in a segment, it is put from a copy,
+ * and a short descriptor says so. Elsewhere, if the place lies in a segment, it is put from a copy,
  * flushed, and then told; otherwise it travels in pieces. Puts of handlers go through context 0;
  * their steps happen under the inbox lock, in progress, never in the transport's callback. A
  * handler that may wait puts by itself. */
@@ -12,7 +12,7 @@
 #include "boot/boot.h"
 #include "msg/outbox.h"
 #include "bulk/parcel.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "call/sync.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
@@ -39,18 +39,18 @@ static push_t *pushes;
 
 static pgas_status_t tell_end(int rank, uint32_t token, uint64_t bytes)
 {
-    pgasi_rec_reply_piece_t piece = { bytes, token, 0 };
-    return pgasi_outbox_answer(rank, PGASI_REC_REPLY_PIECE, &piece, sizeof piece, NULL, 0);
+    pgasi_desc_reply_piece_t piece = { bytes, token, 0 };
+    return pgasi_outbox_answer(rank, PGASI_DESC_REPLY_PIECE, &piece, sizeof piece, NULL, 0);
 }
 
 static pgas_status_t send_pieces(int rank, uint32_t token, const char *data, uint64_t bytes)
 {
     size_t piece_max = pgasi_parcel_piece_max(rank);
-    pgasi_rec_reply_piece_t piece = { 0, token, 0 };
+    pgasi_desc_reply_piece_t piece = { 0, token, 0 };
     pgas_status_t status = PGAS_OK;
     for (; piece.offset < bytes && status == PGAS_OK; piece.offset += piece_max)
         status =
-            pgasi_outbox_answer(rank, PGASI_REC_REPLY_PIECE, &piece, sizeof piece,
+            pgasi_outbox_answer(rank, PGASI_DESC_REPLY_PIECE, &piece, sizeof piece,
                                 data + piece.offset, PGASI_MIN(bytes - piece.offset, piece_max));
     return status;
 }
@@ -172,8 +172,8 @@ pgas_status_t pgasi_reply_large(const pgasi_call_t *call, const void *data, uint
     if (asked && pgasi_wire_token(asked->head.wire) != token)
         asked = NULL;
     if (bytes != (asked ? asked->head.reply_bytes : pgasi_wire_reply_bytes(call->wire))) {
-        pgasi_rec_ack_t ack = { token, PGAS_ERR_MISMATCH, (uint16_t)call->handler };
-        return pgasi_outbox_answer(rank, PGASI_REC_REPLY, &ack, sizeof ack, NULL, 0);
+        pgasi_desc_ack_t ack = { token, PGAS_ERR_MISMATCH, (uint16_t)call->handler };
+        return pgasi_outbox_answer(rank, PGASI_DESC_REPLY, &ack, sizeof ack, NULL, 0);
     }
     if (asked && (write_reply(&asked->head, rank, data, bytes) ||
                   (!pgasi_self.in_handler && put_reply(&asked->head, rank, data, bytes))))

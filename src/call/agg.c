@@ -11,7 +11,7 @@
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "call/progress.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "call/route.h"
 #include "call/sync.h"
 #include "mem/thread.h"
@@ -203,7 +203,7 @@ pgas_status_t pgas_agg_flush_all(pgas_agg_t *agg)
 static pgas_status_t mark(const agg_t *a, int rank, pgas_sync_t *sync)
 {
     pgasi_sync_call_t c;
-    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, PGASI_REC_MARK, PGAS_EXECUTED, true);
+    pgas_status_t status = pgasi_sync_issue(&c, sync, rank, PGASI_DESC_MARK, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
         return status;
     return pgasi_sync_issued(&c, a->hops == 1 ? pgasi_outbox_mark(a->outbox, rank, c.wire)
@@ -237,7 +237,7 @@ static pgas_status_t mark_all(const agg_t *a, pgas_sync_t *sync)
     const int *known;
     int n = pgasi_outbox_known(a->outbox, &known), me = pgasi_boot.rank;
     pgasi_sync_call_t c;
-    pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_REC_MARK, PGAS_EXECUTED, true);
+    pgas_status_t status = pgasi_sync_issue(&c, sync, me, PGASI_DESC_MARK, PGAS_EXECUTED, true);
     if (status != PGAS_OK)
         return status;
     /* it was only asked whether the counter lives */
@@ -287,7 +287,7 @@ static void do_nothing(const void *args, size_t bytes, pgas_thread_t source, voi
 void pgasi_agg_start(void)
 {
     pgasi_route_start();
-    pgasi_handler_set_internal(PGASI_REC_MARK, do_nothing);
+    pgasi_handler_set_internal(PGASI_DESC_MARK, do_nothing);
 }
 
 pgas_status_t pgas_agg_destroy(pgas_agg_t *agg)

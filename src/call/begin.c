@@ -15,7 +15,7 @@
 #include "call/sync.h"
 #include "mem/thread.h"
 
-/* What a thread has begun: a record at the tail of a channel, or in a buffer of its own. */
+/* What a thread has begun: a descriptor at the tail of a channel, or in a buffer of its own. */
 typedef struct {
     bool begun;
     uint64_t epoch; /* after another init nothing of it is left */
@@ -33,9 +33,9 @@ typedef struct {
 } begun_t;
 static __thread begun_t begun;
 
-static size_t record_head(const begun_t *b)
+static size_t desc_head(const begun_t *b)
 {
-    return 8 + (b->header & PGASI_REC_TOKEN ? 8 : 0);
+    return 8 + (b->header & PGASI_DESC_TOKEN ? 8 : 0);
 }
 
 /* A place in the channel or in a buffer that is sent as it is; false if there is none now. Context
@@ -43,31 +43,31 @@ static size_t record_head(const begun_t *b)
 static bool reserve(begun_t *b, pgasi_outbox_t *ob, int dest)
 {
     out_t *out = out_of(ob, dest);
-    size_t room = pgasi_rec_room(b->header);
+    size_t room = pgasi_desc_room(b->header);
     pgasi_outbox_publish(ob, dest, PGASI_PUBLISH_ORDER);
     if (out->dead || out->batch || out->waiting)
         return false;
     if (out->kind == OUT_NODE) {
         if (!ring_room(out, room))
             return false;
-        b->args = out->w->pos + record_head(b);
+        b->args = out->w->pos + desc_head(b);
         out->begun = true;
         close_window(out);
     } else {
         if (pgasi_ctx_open(ob->ctx) != PGAS_OK || !(b->buffer = pgasi_out_buffer(ob, room, false)))
             return false;
         b->own_buffer = b->buffer->slot < 0;
-        b->args = b->buffer->data + record_head(b);
+        b->args = b->buffer->data + desc_head(b);
         out->begun = true;
     }
     b->ob = ob;
     return true;
 }
 
-static void fill_token(const begun_t *b, char *record)
+static void fill_token(const begun_t *b, char *desc)
 {
-    if (b->header & PGASI_REC_TOKEN)
-        memcpy(record + 8, &b->wire, 8);
+    if (b->header & PGASI_DESC_TOKEN)
+        memcpy(desc + 8, &b->wire, 8);
 }
 
 /* What was built stays behind the tail, and could pass for marks there. */
@@ -92,14 +92,14 @@ static pgas_status_t finish(begun_t *b, bool send_it)
     send_it = send_it && status == PGAS_OK;
     if (!b->buffer && send_it) {
         fill_token(b, out->w->pos);
-        show(out, pgasi_rec_room(b->header), b->header);
+        show(out, pgasi_desc_room(b->header), b->header);
         ring_bell(out);
     } else if (!b->buffer) {
-        leave_dirty(out, pgasi_rec_room(b->header));
+        leave_dirty(out, pgasi_desc_room(b->header));
     } else {
         memcpy(b->buffer->data, &b->header, 8);
         fill_token(b, b->buffer->data);
-        b->buffer->used = pgasi_rec_room(b->header);
+        b->buffer->used = pgasi_desc_room(b->header);
         if (send_it)
             status = pgasi_out_publish(ob, out, b->buffer);
         else
@@ -156,7 +156,7 @@ pgas_status_t pgas_call_begin(pgas_thread_t target, pgas_handler_t handler, size
     b.wire = b.has_sync ? b.sync.wire : 0;
     b.shared = o.way == PGAS_WAY_SEND;
     b.full = pgasi_full_of(o.full);
-    b.header = pgasi_rec_header(handler, bytes, pgasi_self.slot) | (b.wire ? PGASI_REC_TOKEN : 0);
+    b.header = pgasi_desc_header(handler, bytes, pgasi_self.slot) | (b.wire ? PGASI_DESC_TOKEN : 0);
     pgasi_outbox_t *ob = NULL;
     bool in_place = false;
     if (!b.shared && !pgasi_self.in_handler && !pgasi_self.ctx->shared &&
@@ -190,8 +190,8 @@ static pgas_status_t end_call(bool send_it)
         status = finish(&b, send_it);
     else if (send_it)
         status =
-            pgasi_outbox_call_port(b.rank, b.port, b.shared, pgasi_rec_handler(b.header), b.block,
-                                   pgasi_rec_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
+            pgasi_outbox_call_port(b.rank, b.port, b.shared, pgasi_desc_handler(b.header), b.block,
+                                   pgasi_desc_bytes(b.header), b.wire ? &b.wire : NULL, b.full);
     free(b.block);
     if (!send_it) {
         if (b.has_sync)

@@ -114,19 +114,18 @@ static inline bool call_direct(int rank, pgas_handler_t handler, const void *arg
         settle(out);
     if (bytes % 8 == 0 && bytes - 16 <= PGAS_CALL_STREAM_MAX - 16)
         note_sized(out->w);
-    char *record = out->w->pos;
+    char *desc = out->w->pos;
     size_t room = PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
-    if (out->end - record < (ptrdiff_t)room || bytes > pgasi_param.call_max)
+    if (out->end - desc < (ptrdiff_t)room || bytes > pgasi_param.call_max)
         return false;
-    copy_args(record + 8, args, bytes);
-    clear_mark(out, record + room);
+    copy_args(desc + 8, args, bytes);
+    clear_mark(out, desc + room);
     if (room > PGASI_RING_UNIT)
-        out->dirty_to = (uint32_t)(record + room - out->chunk);
-    __atomic_store_n(&out->w->pos, record + room, __ATOMIC_RELAXED); /* first, as in show() */
-    uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_REC_BYTES_SHIFT) |
-                      (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
-    __atomic_store_n((uint64_t *)(void *)record, header | out->w->phase | handler,
-                     __ATOMIC_RELEASE);
+        out->dirty_to = (uint32_t)(desc + room - out->chunk);
+    __atomic_store_n(&out->w->pos, desc + room, __ATOMIC_RELAXED); /* first, as in show() */
+    uint64_t header = (ob->header ^ UINT64_C(8) << PGASI_DESC_BYTES_SHIFT) |
+                      (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT;
+    __atomic_store_n((uint64_t *)(void *)desc, header | out->w->phase | handler, __ATOMIC_RELEASE);
     pgasi_bell_ring_at(out->bell, out->bell_number);
     return true;
 }
@@ -146,7 +145,7 @@ static inline bool call_far(int rank, pgas_handler_t handler, const void *args, 
         pgasi_ctx_unlock(ob->ctx);
         return false;
     }
-    *(uint64_t *)(void *)buffer->data = PGASI_REC_VALID | ob->header | handler;
+    *(uint64_t *)(void *)buffer->data = PGASI_DESC_VALID | ob->header | handler;
     memcpy(buffer->data + 8, args, 8);
     status = pgasi_far_send(ob, &ob->out[rank], buffer, 16);
     pgasi_ctx_unlock(ob->ctx);
@@ -195,7 +194,7 @@ bool pgas_call_stream(int rank, pgas_handler_t handler, const void *args, size_t
     __atomic_store_n((uint64_t *)(void *)(pos + room), 0, __ATOMIC_RELAXED);
     bool leaves = ((uintptr_t)w->pos ^ (uintptr_t)(pos + room)) >= PGAS_CALL_BLOCK;
     if ((uintptr_t)w->pos % 64 == 0 || leaves)
-        /* before the record shows, as in show() */
+        /* before the descriptor shows, as in show() */
         __atomic_store_n(&w->pos, pos + room, __ATOMIC_RELEASE);
     for (size_t i = bytes; i > 0; i -= 8) {
         uint64_t word;
@@ -300,7 +299,7 @@ pgas_status_t pgas_spawn(int rank, pgas_handler_t handler, const void *args, siz
     memcpy(block, &(uint64_t){ handler }, sizeof(uint64_t));
     if (bytes)
         memcpy(block + sizeof(uint64_t), args, bytes);
-    status = call(rank, PGASI_REC_SPAWN, block, sizeof(uint64_t) + bytes, o.sync, o.when, how);
+    status = call(rank, PGASI_DESC_SPAWN, block, sizeof(uint64_t) + bytes, o.sync, o.when, how);
     free(block);
     return status;
 }

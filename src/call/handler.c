@@ -39,10 +39,10 @@ uint64_t pgasi_n_dropped;
 
 /* as registered, also of those that may wait */
 static pgasi_handler_entry_t waiting_entries[PGAS_HANDLERS_MAX + 1];
-static pgas_handler_fn_t internal[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
-static pgas_handler_batch_fn_t internal_batch[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
+static pgas_handler_fn_t internal[PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL];
+static pgas_handler_batch_fn_t internal_batch[PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL];
 /* NULL: nobody wants to know */
-static pgas_handler_fn_t refused[PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL];
+static pgas_handler_fn_t refused[PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL];
 static registration_t *registered; /* agreed ones first, by number */
 static uint32_t n_registered, registered_room;
 
@@ -215,17 +215,17 @@ void pgasi_handlers_stop(void)
 
 void pgasi_handler_set_internal(uint32_t id, pgas_handler_fn_t fn)
 {
-    internal[id - PGASI_REC_FIRST_INTERNAL] = fn;
+    internal[id - PGASI_DESC_FIRST_INTERNAL] = fn;
 }
 
 void pgasi_handler_set_internal_batch(uint32_t id, pgas_handler_batch_fn_t fn)
 {
-    internal_batch[id - PGASI_REC_FIRST_INTERNAL] = fn;
+    internal_batch[id - PGASI_DESC_FIRST_INTERNAL] = fn;
 }
 
 void pgasi_handler_set_refused(uint32_t id, pgas_handler_fn_t fn)
 {
-    refused[id - PGASI_REC_FIRST_INTERNAL] = fn;
+    refused[id - PGASI_DESC_FIRST_INTERNAL] = fn;
 }
 
 /* ---- running ---- */
@@ -233,9 +233,9 @@ void pgasi_handler_set_refused(uint32_t id, pgas_handler_fn_t fn)
 static __attribute__((noinline)) pgas_status_t run_other(uint32_t number, const void *args,
                                                          size_t bytes, pgas_thread_t source)
 {
-    if (number >= PGASI_REC_FIRST_INTERNAL && number < PGASI_REC_END_INTERNAL &&
-        internal[number - PGASI_REC_FIRST_INTERNAL]) {
-        internal[number - PGASI_REC_FIRST_INTERNAL](args, bytes, source, NULL);
+    if (number >= PGASI_DESC_FIRST_INTERNAL && number < PGASI_DESC_END_INTERNAL &&
+        internal[number - PGASI_DESC_FIRST_INTERNAL]) {
+        internal[number - PGASI_DESC_FIRST_INTERNAL](args, bytes, source, NULL);
         return PGAS_OK;
     }
     if (pgasi_first_dropped())
@@ -298,23 +298,23 @@ static void on_spawn(const void *args, size_t bytes, pgas_thread_t source, void 
 
 void pgasi_spawn_set_handler(void)
 {
-    pgasi_handler_set_internal(PGASI_REC_SPAWN, on_spawn);
+    pgasi_handler_set_internal(PGASI_DESC_SPAWN, on_spawn);
 }
 
 /* Answers when it has run, on another thread. */
-static bool run_later(uint64_t header, const char *record, pgas_thread_t source, uint64_t wire)
+static bool run_later(uint64_t header, const char *desc, pgas_thread_t source, uint64_t wire)
 {
-    uint32_t number = pgasi_rec_handler(header);
-    size_t bytes = pgasi_rec_bytes(header);
-    if (number == PGASI_REC_SPAWN) {
-        spawn(record + 16, bytes, source, wire);
+    uint32_t number = pgasi_desc_handler(header);
+    size_t bytes = pgasi_desc_bytes(header);
+    if (number == PGASI_DESC_SPAWN) {
+        spawn(desc + 16, bytes, source, wire);
         return true;
     }
     if (!pgasi_handler_blocks(number))
         return false;
     wire = pgasi_call_arrived(source, number, wire);
     pgasi_task_call_t call = { &waiting_entries[number], source, number, false, wire };
-    pgasi_task_call(&call, record + 16, bytes);
+    pgasi_task_call(&call, desc + 16, bytes);
     return true;
 }
 
@@ -331,20 +331,20 @@ pgas_status_t pgasi_handler_run_here(uint32_t number, const void *args, size_t b
 pgas_status_t pgasi_handler_run_one(uint32_t number, const void *args, size_t bytes,
                                     pgas_thread_t source)
 {
-    return number < PGASI_REC_FIRST_INTERNAL ? pgasi_handler_run_here(number, args, bytes, source)
-                                             : PGAS_ERR_NOT_FOUND;
+    return number < PGASI_DESC_FIRST_INTERNAL ? pgasi_handler_run_here(number, args, bytes, source)
+                                              : PGAS_ERR_NOT_FOUND;
 }
 
-static __attribute__((noinline)) void run_with_token(uint64_t header, const char *record,
+static __attribute__((noinline)) void run_with_token(uint64_t header, const char *desc,
                                                      pgas_thread_t source)
 {
     uint64_t wire;
-    memcpy(&wire, record + 8, sizeof wire);
-    if (run_later(header, record, source, wire))
+    memcpy(&wire, desc + 8, sizeof wire);
+    if (run_later(header, desc, source, wire))
         return;
-    pgasi_call_t before = pgasi_call_begin(source, pgasi_rec_handler(header), wire);
+    pgasi_call_t before = pgasi_call_begin(source, pgasi_desc_handler(header), wire);
     pgas_status_t status =
-        run(pgasi_rec_handler(header), record + 16, pgasi_rec_bytes(header), source);
+        run(pgasi_desc_handler(header), desc + 16, pgasi_desc_bytes(header), source);
     pgasi_call_end(before, status);
 }
 
@@ -357,8 +357,8 @@ static __attribute__((noinline, cold)) void report_malformed(int source_rank)
 static __attribute__((noinline)) void run_others(uint32_t number, const char *args, size_t bytes,
                                                  size_t stride, size_t n, pgas_thread_t source)
 {
-    uint32_t i = number - PGASI_REC_FIRST_INTERNAL;
-    if (i < PGASI_REC_END_INTERNAL - PGASI_REC_FIRST_INTERNAL && internal_batch[i]) {
+    uint32_t i = number - PGASI_DESC_FIRST_INTERNAL;
+    if (i < PGASI_DESC_END_INTERNAL - PGASI_DESC_FIRST_INTERNAL && internal_batch[i]) {
         internal_batch[i](args, bytes, stride, n, source, NULL);
         return;
     }
@@ -403,52 +403,52 @@ void pgasi_handler_run(uint32_t number, const char *args, size_t bytes, size_t s
 /* The calls of one header. */
 static inline void run_all(uint64_t header, const char *args, pgas_thread_t source)
 {
-    run_calls(pgasi_rec_handler(header), args, pgasi_rec_bytes(header), pgasi_rec_stride(header),
-              1 + (size_t)pgasi_rec_more(header), source);
+    run_calls(pgasi_desc_handler(header), args, pgasi_desc_bytes(header), pgasi_desc_stride(header),
+              1 + (size_t)pgasi_desc_more(header), source);
 }
 
 /* The header at `at`, checked; 0: malformed. */
 static inline uint64_t header_at(const char *at, const char *end, int source_rank)
 {
     uint64_t header = *(const uint64_t *)(const void *)at;
-    if (PGAS_LIKELY(header & PGASI_REC_PHASES && pgasi_rec_room(header) <= (size_t)(end - at)))
+    if (PGAS_LIKELY(header & PGASI_DESC_PHASES && pgasi_desc_room(header) <= (size_t)(end - at)))
         return header;
     report_malformed(source_rank);
     return 0;
 }
 
-uint64_t pgasi_records_run(const char *records, size_t bytes, int source_rank)
+uint64_t pgasi_descs_run(const char *descs, size_t bytes, int source_rank)
 {
-    const char *at = records, *end = records + bytes;
+    const char *at = descs, *end = descs + bytes;
     const uint32_t source_bits = (uint32_t)source_rank << PGAS_SLOT_BITS;
     uint64_t n = 0;
     while (end - at >= 8) {
         uint64_t header = header_at(at, end, source_rank);
         if (PGAS_UNLIKELY(!header))
             break;
-        pgas_thread_t source = source_bits | (pgas_thread_t)pgasi_rec_slot(header);
-        if (PGAS_UNLIKELY(header & PGASI_REC_TOKEN))
+        pgas_thread_t source = source_bits | (pgas_thread_t)pgasi_desc_slot(header);
+        if (PGAS_UNLIKELY(header & PGASI_DESC_TOKEN))
             run_with_token(header, at, source);
         else
             run_all(header, at + 8, source);
-        at += pgasi_rec_room(header);
-        n += 1 + (uint64_t)pgasi_rec_more(header);
+        at += pgasi_desc_room(header);
+        n += 1 + (uint64_t)pgasi_desc_more(header);
     }
     return n;
 }
 
-void pgasi_records_arrived(char *records, size_t bytes, int source_rank)
+void pgasi_descs_arrived(char *descs, size_t bytes, int source_rank)
 {
-    char *at = records, *end = records + bytes;
+    char *at = descs, *end = descs + bytes;
     while (end - at >= 8) {
         uint64_t header = *(const uint64_t *)(const void *)at, wire;
-        size_t room = pgasi_rec_room(header);
+        size_t room = pgasi_desc_room(header);
         if (room > (size_t)(end - at))
             break;
-        if (header & PGASI_REC_TOKEN) {
+        if (header & PGASI_DESC_TOKEN) {
             memcpy(&wire, at + 8, sizeof wire);
-            wire = pgasi_call_arrived(pgas_thread_make(source_rank, pgasi_rec_slot(header)),
-                                      pgasi_rec_handler(header), wire);
+            wire = pgasi_call_arrived(pgas_thread_make(source_rank, pgasi_desc_slot(header)),
+                                      pgasi_desc_handler(header), wire);
             memcpy(at + 8, &wire, sizeof wire);
         }
         at += room;
@@ -458,11 +458,12 @@ void pgasi_records_arrived(char *records, size_t bytes, int source_rank)
 /* Calls of the library's own whose end somebody waits for all the same; false if they are none. */
 static bool tell_refused(uint64_t header, const char *args, pgas_thread_t source)
 {
-    uint32_t number = pgasi_rec_handler(header);
-    size_t bytes = pgasi_rec_bytes(header), stride = pgasi_rec_stride(header);
-    bool ours = number >= PGASI_REC_FIRST_INTERNAL && number < PGASI_REC_END_INTERNAL, told = false;
-    pgas_handler_fn_t fn = ours ? refused[number - PGASI_REC_FIRST_INTERNAL] : NULL;
-    for (uint32_t i = 0; ours && i <= pgasi_rec_more(header); i++, args += stride) {
+    uint32_t number = pgasi_desc_handler(header);
+    size_t bytes = pgasi_desc_bytes(header), stride = pgasi_desc_stride(header);
+    bool ours = number >= PGASI_DESC_FIRST_INTERNAL && number < PGASI_DESC_END_INTERNAL,
+         told = false;
+    pgas_handler_fn_t fn = ours ? refused[number - PGASI_DESC_FIRST_INTERNAL] : NULL;
+    for (uint32_t i = 0; ours && i <= pgasi_desc_more(header); i++, args += stride) {
         if (fn)
             fn(args, bytes, source, NULL);
         told = fn || pgasi_parcel_refuse(number, args, bytes, source);
@@ -470,27 +471,27 @@ static bool tell_refused(uint64_t header, const char *args, pgas_thread_t source
     return told;
 }
 
-uint64_t pgasi_records_refuse(const char *records, size_t bytes, int source_rank)
+uint64_t pgasi_descs_refuse(const char *descs, size_t bytes, int source_rank)
 {
-    const char *at = records, *end = records + bytes;
+    const char *at = descs, *end = descs + bytes;
     uint64_t n = 0;
     while (end - at >= 8) {
         uint64_t header = header_at(at, end, source_rank), wire;
         if (!header)
             break;
-        pgas_thread_t source = pgas_thread_make(source_rank, pgasi_rec_slot(header));
-        bool token = header & PGASI_REC_TOKEN;
+        pgas_thread_t source = pgas_thread_make(source_rank, pgasi_desc_slot(header));
+        bool token = header & PGASI_DESC_TOKEN;
         memcpy(&wire, at + (token ? 8 : 0), sizeof wire);
         if (token && wire) { /* 0: whoever asked has heard that it arrived */
-            pgasi_call_end(pgasi_call_begin(source, pgasi_rec_handler(header),
+            pgasi_call_end(pgasi_call_begin(source, pgasi_desc_handler(header),
                                             wire & ~PGASI_WIRE_ARRIVED),
                            PGAS_ERR_PEER);
         } else if (!tell_refused(header, at + (token ? 16 : 8), source) && pgasi_first_dropped()) {
             PGASI_ERROR("call", "rank %d called handler %u on a thread that has left: dropped",
-                        source_rank, pgasi_rec_handler(header));
+                        source_rank, pgasi_desc_handler(header));
         }
-        at += pgasi_rec_room(header);
-        n += 1 + (uint64_t)pgasi_rec_more(header);
+        at += pgasi_desc_room(header);
+        n += 1 + (uint64_t)pgasi_desc_more(header);
     }
     return n;
 }

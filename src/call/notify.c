@@ -1,8 +1,8 @@
 /* Completions that are written into registered memory: see notify.h.
  *
  * Per completion an atomic addition on the notice, one on the counter and one on the notice again,
- * two lines of the owner, instead of a record in its ring and the running of it. Notices are sparse
- * memory: those of counters never used cost nothing. */
+ * two lines of the owner, instead of a descriptor in its ring and the running of it. Notices are
+ * sparse memory: those of counters never used cost nothing. */
 #include "call/notify.h"
 
 #include <stdlib.h>

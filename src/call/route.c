@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "boot/boot.h"
 #include "call/handler.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "call/sync.h"
 #include "mem/thread.h"
 
@@ -190,7 +190,7 @@ pgas_status_t pgasi_route_append(pgasi_outbox_t *ob, int hops, int rank, uint32_
     if (next == rank)
         return pgasi_outbox_append(ob, rank, handler, args, bytes, PGASI_FULL_WAIT);
     uint64_t word = word_of(rank, handler);
-    return pgasi_outbox_append_two(ob, next, hops == 2 ? PGASI_REC_ROUTE_2 : PGASI_REC_ROUTE_3,
+    return pgasi_outbox_append_two(ob, next, hops == 2 ? PGASI_DESC_ROUTE_2 : PGASI_DESC_ROUTE_3,
                                    &word, sizeof word, args, bytes, PGASI_FULL_WAIT);
 }
 
@@ -203,10 +203,10 @@ pgas_status_t pgasi_route_mark(pgasi_outbox_t *ob, int hops, int rank, uint64_t 
     if (next == rank)
         return pgasi_outbox_mark(ob, rank, wire_token);
     uint64_t word = word_of(rank, 1);
-    status =
-        pgasi_outbox_append_two(ob, next,
-                                hops == 2 ? PGASI_REC_ROUTE_MARK_2 : PGASI_REC_ROUTE_MARK_3, &word,
-                                sizeof word, &wire_token, sizeof wire_token, PGASI_FULL_QUEUE);
+    status = pgasi_outbox_append_two(ob, next,
+                                     hops == 2 ? PGASI_DESC_ROUTE_MARK_2 : PGASI_DESC_ROUTE_MARK_3,
+                                     &word, sizeof word, &wire_token, sizeof wire_token,
+                                     PGASI_FULL_QUEUE);
     if (status == PGAS_OK)
         pgasi_outbox_publish(ob, next, PGASI_PUBLISH_EXPLICIT);
     return status;
@@ -273,14 +273,14 @@ static void on_route_2(const void *args, size_t bytes, size_t stride, size_t n, 
                        void *context)
 {
     (void)context;
-    on_route(PGASI_REC_ROUTE_2, 2, args, bytes, stride, n, from);
+    on_route(PGASI_DESC_ROUTE_2, 2, args, bytes, stride, n, from);
 }
 
 static void on_route_3(const void *args, size_t bytes, size_t stride, size_t n, pgas_thread_t from,
                        void *context)
 {
     (void)context;
-    on_route(PGASI_REC_ROUTE_3, 3, args, bytes, stride, n, from);
+    on_route(PGASI_DESC_ROUTE_3, 3, args, bytes, stride, n, from);
 }
 
 static void on_mark(uint32_t id, int hops, const char *args, size_t bytes, pgas_thread_t from)
@@ -291,27 +291,27 @@ static void on_mark(uint32_t id, int hops, const char *args, size_t bytes, pgas_
     else if (target_of(part[0]) != pgasi_boot.rank)
         pass_on(id, hops, args, bytes);
     else
-        pgasi_call_end(pgasi_call_begin((pgas_thread_t)part[0], PGASI_REC_MARK, part[1]), PGAS_OK);
+        pgasi_call_end(pgasi_call_begin((pgas_thread_t)part[0], PGASI_DESC_MARK, part[1]), PGAS_OK);
 }
 
 static void on_mark_2(const void *args, size_t bytes, pgas_thread_t from, void *context)
 {
     (void)context;
-    on_mark(PGASI_REC_ROUTE_MARK_2, 2, args, bytes, from);
+    on_mark(PGASI_DESC_ROUTE_MARK_2, 2, args, bytes, from);
 }
 
 static void on_mark_3(const void *args, size_t bytes, pgas_thread_t from, void *context)
 {
     (void)context;
-    on_mark(PGASI_REC_ROUTE_MARK_3, 3, args, bytes, from);
+    on_mark(PGASI_DESC_ROUTE_MARK_3, 3, args, bytes, from);
 }
 
 void pgasi_route_start(void)
 {
-    pgasi_handler_set_internal_batch(PGASI_REC_ROUTE_2, on_route_2);
-    pgasi_handler_set_internal_batch(PGASI_REC_ROUTE_3, on_route_3);
-    pgasi_handler_set_internal(PGASI_REC_ROUTE_MARK_2, on_mark_2);
-    pgasi_handler_set_internal(PGASI_REC_ROUTE_MARK_3, on_mark_3);
+    pgasi_handler_set_internal_batch(PGASI_DESC_ROUTE_2, on_route_2);
+    pgasi_handler_set_internal_batch(PGASI_DESC_ROUTE_3, on_route_3);
+    pgasi_handler_set_internal(PGASI_DESC_ROUTE_MARK_2, on_mark_2);
+    pgasi_handler_set_internal(PGASI_DESC_ROUTE_MARK_3, on_mark_3);
 }
 
 void pgasi_route_stop(void)

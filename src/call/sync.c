@@ -273,7 +273,7 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
 {
     int rank = pgas_thread_rank(source);
     (void)context;
-    pgasi_rec_ack_t ack;
+    pgasi_desc_ack_t ack;
     if (bytes != sizeof ack)
         return;
     memcpy(&ack, args, sizeof ack);
@@ -288,7 +288,7 @@ static void on_ack(const void *args, size_t bytes, pgas_thread_t source, void *c
 static void on_reply(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)context;
-    pgasi_rec_ack_t ack;
+    pgasi_desc_ack_t ack;
     if (bytes < sizeof ack)
         return;
     memcpy(&ack, args, sizeof ack);
@@ -327,7 +327,7 @@ static void fall_for(entry_t *e, int rank)
 static void on_reply_piece(const void *args, size_t bytes, pgas_thread_t source, void *context)
 {
     (void)context;
-    pgasi_rec_reply_piece_t piece;
+    pgasi_desc_reply_piece_t piece;
     if (bytes < sizeof piece)
         return;
     memcpy(&piece, args, sizeof piece);
@@ -431,14 +431,14 @@ static inline void count(uint64_t *counter)
 static pgas_status_t answer(const pgasi_call_t *c, pgas_status_t status, const void *data,
                             size_t bytes)
 {
-    pgasi_rec_ack_t ack = { pgasi_wire_token(c->wire), (int16_t)status, (uint16_t)c->handler };
+    pgasi_desc_ack_t ack = { pgasi_wire_token(c->wire), (int16_t)status, (uint16_t)c->handler };
     int rank = pgas_thread_rank(c->source);
     count(&pgasi_sync_stats.n_answers);
     if (pgasi_wire_wants_reply(c->wire))
-        return pgasi_outbox_answer(rank, PGASI_REC_REPLY, &ack, sizeof ack, data, bytes);
+        return pgasi_outbox_answer(rank, PGASI_DESC_REPLY, &ack, sizeof ack, data, bytes);
     if (c->wire & PGASI_WIRE_ARRIVED)
-        return pgasi_outbox_answer_now(rank, PGASI_REC_ACK, &ack, sizeof ack);
-    return pgasi_outbox_answer(rank, PGASI_REC_ACK, &ack, sizeof ack, NULL, 0);
+        return pgasi_outbox_answer_now(rank, PGASI_DESC_ACK, &ack, sizeof ack);
+    return pgasi_outbox_answer(rank, PGASI_DESC_ACK, &ack, sizeof ack, NULL, 0);
 }
 
 static void complete(const pgasi_call_t *c, pgas_status_t status)
@@ -692,7 +692,7 @@ pgas_status_t pgas_call_return(int rank, pgas_handler_t handler, const void *arg
 
 void pgasi_sync_set_handlers(void)
 {
-    pgasi_handler_set_internal(PGASI_REC_ACK, on_ack);
-    pgasi_handler_set_internal(PGASI_REC_REPLY, on_reply);
-    pgasi_handler_set_internal(PGASI_REC_REPLY_PIECE, on_reply_piece);
+    pgasi_handler_set_internal(PGASI_DESC_ACK, on_ack);
+    pgasi_handler_set_internal(PGASI_DESC_REPLY, on_reply);
+    pgasi_handler_set_internal(PGASI_DESC_REPLY_PIECE, on_reply_piece);
 }

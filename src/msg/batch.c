@@ -41,8 +41,8 @@ static void close_run(pgas_agg_cursor_t *c, out_t *out)
     if (!c->kind)
         return;
     uint64_t header = *(uint64_t *)(void *)out->run;
-    size_t more = (size_t)(c->pos - out->run - 8) / pgasi_rec_stride(header) - 1;
-    *(uint64_t *)(void *)out->run = header | (uint64_t)more << PGASI_REC_MORE_SHIFT;
+    size_t more = (size_t)(c->pos - out->run - 8) / pgasi_desc_stride(header) - 1;
+    *(uint64_t *)(void *)out->run = header | (uint64_t)more << PGASI_DESC_MORE_SHIFT;
     out->batch->n_calls += (uint32_t)more;
     c->kind = 0;
 }
@@ -161,17 +161,17 @@ static bool open_batch(pgasi_outbox_t *ob, out_t *out, int dest, size_t room, bo
 
 /* ---- gathering ---- */
 
-/* Starts a run with the record just written, which ends at pos. */
+/* Starts a run with the descriptor just written, which ends at pos. */
 static void open_run(pgas_agg_cursor_t *c, out_t *out, uint64_t context, uint64_t header,
-                     char *record)
+                     char *desc)
 {
-    size_t stride = pgasi_rec_stride(header);
-    if (!stride || header & PGASI_REC_TOKEN)
+    size_t stride = pgasi_desc_stride(header);
+    if (!stride || header & PGASI_DESC_TOKEN)
         return;
-    char *last = record + 8 + stride * (size_t)PGASI_REC_MORE_MAX;
-    out->run = record;
-    c->kind =
-        pgas_agg_kind(context, (pgas_handler_t)pgasi_rec_handler(header), pgasi_rec_bytes(header));
+    char *last = desc + 8 + stride * (size_t)PGASI_DESC_MORE_MAX;
+    out->run = desc;
+    c->kind = pgas_agg_kind(context, (pgas_handler_t)pgasi_desc_handler(header),
+                            pgasi_desc_bytes(header));
     c->end = PGASI_MIN(c->end - stride, last);
 }
 
@@ -195,10 +195,10 @@ static __attribute__((noinline)) bool make_room(pgasi_outbox_t *ob)
 static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m,
                             pgasi_full_t full)
 {
-    size_t room = pgasi_rec_room(m->header);
+    size_t room = pgasi_desc_room(m->header);
     pgas_agg_cursor_t *c = &ob->cursor[dest];
     if (c->kind) {
-        size_t stride = pgasi_rec_stride(m->header);
+        size_t stride = pgasi_desc_stride(m->header);
         if (*(uint64_t *)(void *)out->run == m->header && c->pos <= c->end) { /* the run goes on */
             write_body(c->pos - 8, m);
             c->pos += stride;
@@ -221,21 +221,21 @@ static pgas_status_t append(pgasi_outbox_t *ob, out_t *out, int dest, const mess
             return status;
         }
     }
-    char *record = c->pos;
-    *(uint64_t *)(void *)record = m->header;
-    write_body(record, m);
+    char *desc = c->pos;
+    *(uint64_t *)(void *)desc = m->header;
+    write_body(desc, m);
     out->batch->n_calls++;
-    c->pos = record + room;
-    open_run(c, out, ob->context, m->header, record);
+    c->pos = desc + room;
+    open_run(c, out, ob->context, m->header, desc);
     return PGAS_OK;
 }
 
 /* ---- calls by themselves ---- */
 
-/* A call by itself on the node: one record, shown at once. */
+/* A call by itself on the node: one descriptor, shown at once. */
 static inline bool ring_direct(pgasi_outbox_t *ob, out_t *out, const message_t *m)
 {
-    size_t room = pgasi_rec_room(m->header);
+    size_t room = pgasi_desc_room(m->header);
     if (PGAS_UNLIKELY(!ring_room(out, room))) {
         ob->stats.n_full++;
         return false;
@@ -265,7 +265,7 @@ static pgas_status_t take_back(pgasi_outbox_t *ob, out_t *out)
 static inline pgas_status_t send_now(pgasi_outbox_t *ob, out_t *out, int dest, const message_t *m,
                                      pgasi_full_t full)
 {
-    size_t room = pgasi_rec_room(m->header);
+    size_t room = pgasi_desc_room(m->header);
     bool queue = may_queue(ob, room, full);
     pgas_status_t status =
         out->batch && !queue ? publish(ob, out, dest, PGASI_PUBLISH_ORDER) : PGAS_OK;
@@ -370,7 +370,9 @@ bool pgasi_outbox_held(const pgasi_outbox_t *ob)
 pgas_status_t pgasi_outbox_append(pgasi_outbox_t *ob, int rank, uint32_t handler, const void *args,
                                   size_t bytes, pgasi_full_t full)
 {
-    message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes };
+    message_t m = {
+        pgasi_desc_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes
+    };
     return pgasi_out_send(ob, rank, &m, full, false);
 }
 
@@ -378,7 +380,7 @@ pgas_status_t pgasi_outbox_append_two(pgasi_outbox_t *ob, int rank, uint32_t han
                                       const void *head, size_t head_bytes, const void *data,
                                       size_t bytes, pgasi_full_t full)
 {
-    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot),
+    message_t m = { pgasi_desc_header(handler, head_bytes + bytes, pgasi_self.slot),
                     NULL,
                     head,
                     data,
@@ -400,7 +402,7 @@ static void wait_for_room(out_t *out, size_t room)
 static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int dest, const message_t *m)
 {
     out_t *out = out_of(ob, dest);
-    wait_for_room(out, pgasi_rec_room(m->header));
+    wait_for_room(out, pgasi_desc_room(m->header));
     if (out->waiting && ++ob->n_overflows % OVERFLOWS_PER_TRY == 0)
         send_waiting(ob, out);
     pgas_status_t status = pgasi_out_send(ob, dest, m, PGASI_FULL_ASYNC, true);
@@ -413,7 +415,9 @@ static pgas_status_t send_or_gather(pgasi_outbox_t *ob, int dest, const message_
 pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handler,
                                     const void *args, size_t bytes, size_t limit_bytes)
 {
-    message_t m = { pgasi_rec_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes };
+    message_t m = {
+        pgasi_desc_header(handler, bytes, pgasi_self.slot), NULL, NULL, args, 0, bytes
+    };
     size_t usual = ob->backlog_limit;
     ob->backlog_limit = limit_bytes;
     pgas_status_t status = send_or_gather(ob, rank, &m);
@@ -424,7 +428,7 @@ pgas_status_t pgasi_outbox_overflow(pgasi_outbox_t *ob, int rank, uint32_t handl
 /* A call that does nothing, behind all that was gathered. */
 pgas_status_t pgasi_outbox_mark(pgasi_outbox_t *ob, int rank, uint64_t wire_token)
 {
-    message_t m = { pgasi_rec_header(PGASI_REC_MARK, 0, pgasi_self.slot) | PGASI_REC_TOKEN,
+    message_t m = { pgasi_desc_header(PGASI_DESC_MARK, 0, pgasi_self.slot) | PGASI_DESC_TOKEN,
                     &wire_token,
                     NULL,
                     NULL,

@@ -1,10 +1,10 @@
 /* Channels on the node, the sender's side; inbox.h has the other.
  *
- * A channel is a ring of chunks in the receiver's memory; a record is written once, in place, and
- * shown by its first word. A chunk is left with a record that names the next. A further one is
- * taken only when none was free for a while: few chunks stay in caches. The tail always moves
- * before a record shows, so that quiescence never sees more consumed than sent. Programs may set
- * channels up ahead, and take them down. */
+ * A channel is a ring of chunks in the receiver's memory; a descriptor is written once, in place,
+ * and shown by its first word. A chunk is left with a descriptor that names the next. A further one
+ * is taken only when none was free for a while: few chunks stay in caches. The tail always moves
+ * before a descriptor shows, so that quiescence never sees more consumed than sent. Programs may
+ * set channels up ahead, and take them down. */
 #include "msg/out.h"
 
 #include <string.h>
@@ -85,15 +85,15 @@ bool pgasi_channel_find_chunk(out_t *out)
     return true;
 }
 
-/* Goes on in the next chunk, with a record that says so at the tail. As ever the tail moves
+/* Goes on in the next chunk, with a descriptor that says so at the tail. As ever the tail moves
  * first. */
 bool pgasi_channel_next(out_t *out)
 {
     if (!pgasi_channel_find_chunk(out))
         return false;
     char *pos = out->w->pos;
-    uint64_t first_word = PGASI_REC_VALID | PGASI_REC_WRAP;
-    uint64_t shown = pgasi_rec_shown(first_word, out->w->phase);
+    uint64_t first_word = PGASI_DESC_VALID | PGASI_DESC_WRAP;
+    uint64_t shown = pgasi_desc_shown(first_word, out->w->phase);
     chunk_t *left = &out->chunks[out->current], *c;
     left->free_at = out->base + pgasi_chunk_bytes;
     uint32_t end = (uint32_t)(pos - out->chunk) + PGASI_RING_UNIT;
@@ -117,7 +117,7 @@ bool pgasi_channel_next(out_t *out)
     __atomic_store_n((uint64_t *)(void *)out->chunk, 0, __ATOMIC_RELAXED);
     set_pos(out, out->chunk);
     close_window(out); /* its end was that of the chunk before */
-    __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_REC_SLOT_SHIFT,
+    __atomic_store_n((uint64_t *)(void *)pos, shown | (uint64_t)c->odd << PGASI_DESC_SLOT_SHIFT,
                      __ATOMIC_RELEASE);
     ring_bell(out);
     return true;
@@ -145,7 +145,7 @@ pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch)
     fetch_lines(out->w->pos, 8 + bytes);
     memcpy(out->w->pos + 8, batch->data, bytes);
     show(out, 8 + bytes,
-         PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT);
+         PGASI_DESC_VALID | PGASI_DESC_BATCH | (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT);
     buffer_release(batch);
     ring_bell(out);
     return PGAS_OK;

@@ -1,5 +1,5 @@
 /* Calls to and from other nodes: active messages of the sender's context to the peer's context 0,
- * with the records that a channel would hold, behind a header that tells the job and the port.
+ * with the descriptors that a channel would hold, behind a header that tells the job and the port.
  *
  * A batch is sent from the buffer in which it was gathered. A call by itself is written into a
  * spare buffer, which is used up only if the transport keeps it. What arrives for any thread of the
@@ -206,13 +206,13 @@ bool pgasi_far_arrived(void *arg, const pgasi_tp_am_t *am)
             pgasi_bell_ring_service(pgasi_boot.node_rank);
         return false;
     }
-    const char *records = am->data;
-    if ((uintptr_t)records % 8) {
-        copy_words(far_scratch, records, am->data_bytes);
-        records = far_scratch;
+    const char *descs = am->data;
+    if ((uintptr_t)descs % 8) {
+        copy_words(far_scratch, descs, am->data_bytes);
+        descs = far_scratch;
     }
     pgasi_path_state_t before = pgasi_handlers_enter(true);
-    pgasi_records_run(records, am->data_bytes, am->source);
+    pgasi_descs_run(descs, am->data_bytes, am->source);
     pgasi_handlers_leave(before);
     __atomic_store_n(&pgasi_far_consumed, pgasi_far_consumed + am->data_bytes, __ATOMIC_RELEASE);
     return false;

@@ -1,9 +1,9 @@
 /* Channels to other nodes, the sender's side: see far_channel.h.
  *
  * Asking and growing are messages, once per channel and chunk; what is sent through it is either
- * what channel.c does on the node, or two puts a record or batch, from the buffer in which it was
- * gathered. The header's put may find no room when the arguments have left: it is owed then, and
- * paid before anything else goes there. */
+ * what channel.c does on the node, or two puts a descriptor or batch, from the buffer in which it
+ * was gathered. The header's put may find no room when the arguments have left: it is owed then,
+ * and paid before anything else goes there. */
 #include "msg/far_channel.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 #define ASK_AGAIN 65536u /* messages after a refusal */
 
-/* What a record's header was when its put found no room. */
+/* What a descriptor's header was when its put found no room. */
 typedef struct {
     buffer_t *buffer; /* in which it stands; NULL: nothing is owed */
     uint64_t at;      /* address there */
@@ -64,13 +64,13 @@ int pgasi_far_channel_state(const out_t *out)
 /* A message to the rank of a destination, out of the order of what waits for it. False: not now. */
 static bool send_note(pgasi_outbox_t *ob, out_t *out, int port, const pgasi_note_t *note)
 {
-    uint64_t header = pgasi_rec_header(PGASI_REC_CHANNEL, sizeof *note, 0);
-    buffer_t *buffer = pgasi_out_buffer(ob, pgasi_rec_room(header), true);
+    uint64_t header = pgasi_desc_header(PGASI_DESC_CHANNEL, sizeof *note, 0);
+    buffer_t *buffer = pgasi_out_buffer(ob, pgasi_desc_room(header), true);
     if (!buffer)
         return false;
     memcpy(buffer->data, &header, sizeof header);
     memcpy(buffer->data + sizeof header, note, sizeof *note);
-    buffer->used = pgasi_rec_room(header);
+    buffer->used = pgasi_desc_room(header);
     pgas_status_t status = pgasi_far_message(ob, out, port, buffer);
     if (status == PGAS_ERR_AGAIN)
         buffer_release(buffer);
@@ -327,7 +327,7 @@ static pgas_status_t put(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer,
     return PGAS_OK;
 }
 
-/* The header of a record whose arguments have left. */
+/* The header of a descriptor whose arguments have left. */
 static pgas_status_t show_far(pgasi_outbox_t *ob, const out_t *out, buffer_t *buffer, uint64_t at)
 {
     pgas_status_t status = ob->ctx->tp->ops->fence(ob->ctx->tp);
@@ -358,8 +358,8 @@ pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out)
 /* Puts `bytes` bytes of a buffer, with the zero at their end, behind the place of a header, and
  * shows that, which moves the tail. PGAS_ERR_AGAIN: nothing has happened. Otherwise the buffer's
  * use has ended, or ends when the header has left. */
-static pgas_status_t put_record(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, uint64_t at,
-                                const char *body, size_t bytes, uint64_t header, uint64_t tail)
+static pgas_status_t put_desc(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, uint64_t at,
+                              const char *body, size_t bytes, uint64_t header, uint64_t tail)
 {
     buffer->shown = header;
     pgas_status_t status = put(ob, out, buffer, at + 8, body, bytes);
@@ -384,7 +384,8 @@ static uint64_t address_of(const far_channel_t *far, const chunk_t *chunk, uint6
     return far->region + pgasi_region.chunks_at + chunk->number * pgasi_chunk_bytes + inside;
 }
 
-/* On to the next chunk: its first header is cleared before the record that names it is shown. */
+/* On to the next chunk: its first header is cleared before the descriptor that names it is
+ * shown. */
 static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
 {
     far_channel_t *far = out->far;
@@ -395,15 +396,15 @@ static pgas_status_t next_chunk(pgasi_outbox_t *ob, out_t *out)
     int next = (out->current + 1) % out->n_chunks;
     chunk_t *left = &out->chunks[out->current], *c = &out->chunks[next];
     uint64_t words[2] = { c->number, 0 };
-    uint64_t header = pgasi_rec_shown(PGASI_REC_VALID | PGASI_REC_WRAP, far->phase) |
-                      (uint64_t)!c->odd << PGASI_REC_SLOT_SHIFT;
+    uint64_t header = pgasi_desc_shown(PGASI_DESC_VALID | PGASI_DESC_WRAP, far->phase) |
+                      (uint64_t)!c->odd << PGASI_DESC_SLOT_SHIFT;
     memcpy(buffer->data, words, sizeof words);
     buffer->n_uses = 1;
     pgas_status_t status = put(ob, out, buffer, address_of(far, c, 0), buffer->data + 8, 8);
     bool cleared = status == PGAS_OK;
     if (cleared)
-        status = put_record(ob, out, buffer, address_of(far, left, inside), buffer->data, 8, header,
-                            base + pgasi_chunk_bytes);
+        status = put_desc(ob, out, buffer, address_of(far, left, inside), buffer->data, 8, header,
+                          base + pgasi_chunk_bytes);
     if (status != PGAS_OK) {
         if (!cleared || status == PGAS_ERR_AGAIN)
             buffer_drop(buffer); /* else it has been */
@@ -436,7 +437,8 @@ pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *bu
                                     bool batch)
 {
     far_channel_t *far = out->far;
-    uint64_t header = PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)bytes << PGASI_REC_BYTES_SHIFT;
+    uint64_t header =
+        PGASI_DESC_VALID | PGASI_DESC_BATCH | (uint64_t)bytes << PGASI_DESC_BYTES_SHIFT;
     const char *body = batch ? buffer->data : buffer->data + 8;
     if (!batch)
         memcpy(&header, buffer->data, sizeof header);
@@ -451,8 +453,8 @@ pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *bu
         return status;
     memset(buffer->data + room - (batch ? 8 : 0), 0, 8);
     uint64_t inside = far->position & (pgasi_chunk_bytes - 1);
-    return put_record(ob, out, buffer, address_of(far, &out->chunks[out->current], inside), body,
-                      room, pgasi_rec_shown(header, far->phase), far->position + room);
+    return put_desc(ob, out, buffer, address_of(far, &out->chunks[out->current], inside), body,
+                    room, pgasi_desc_shown(header, far->phase), far->position + room);
 }
 
 /* ---- for others ---- */

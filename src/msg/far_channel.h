@@ -5,8 +5,8 @@
  *  receiver reads it in the same way. It is written in one of two ways:
  *  - by stores, where one host's memory can be mapped by the transport's key (fake nodes): all as
  *  on the node;
- *  - by puts. A record is never run while it has arrived in part, and this needs no order among the
- *    bytes of a put, nor between puts: the arguments, with the zero behind them that stops the
+ *  - by puts. A descriptor is never run while it has arrived in part, and this needs no order among
+ *    the bytes of a put, nor between puts: the arguments, with the zero behind them that stops the
  *    receiver, are one put; then a fence; then the header, a word of 8 aligned bytes, is another.
  *    The fence is the transport's promise (transport.h) that puts before it are visible at the peer
  *    before those after it: UCX keeps it on each transport, by the order of a queue pair, by the

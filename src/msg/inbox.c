@@ -20,7 +20,7 @@
 #include "call/handler.h"
 #include "msg/outbox.h"
 #include "call/progress.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "msg/region.h"
 #include "mem/ctx.h"
 #include "mem/thread.h"
@@ -49,7 +49,7 @@ PGASI_STATIC_ASSERT(sizeof(header_t) <= HEADER_BYTES,
                     "the header has its place in front of the lines");
 
 typedef struct {
-    const char *at;    /* the next record */
+    const char *at;    /* the next descriptor */
     uint64_t phase;    /* the mark it will bear */
     const char *chunk; /* in which it stands */
     uint64_t base;     /* position of the chunk's first byte */
@@ -63,7 +63,7 @@ typedef struct {
 
 /* A place in a channel. */
 typedef struct {
-    const char *at, *chunk; /* the next record; in which it stands */
+    const char *at, *chunk; /* the next descriptor; in which it stands */
     uint64_t base, phase;   /* position of the chunk; the mark that it will bear */
 } place_t;
 
@@ -89,7 +89,7 @@ typedef struct {
     uint32_t n_incoming, n_opened_seen;
     bool left;
     incoming_t *incoming; /* [incoming_max], the first n_incoming used */
-    uintptr_t *marks;     /* where the next record of each will show; lowest bit: in an odd phase */
+    uintptr_t *marks; /* where the next descriptor of each will show; lowest bit: in an odd phase */
     /* the channel in which something came last, and how often in a row it alone was drained */
     uint32_t recent, turns;
     uint64_t n_calls;
@@ -361,7 +361,7 @@ static inline uint64_t phase_of(bool odd)
     return odd ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN;
 }
 
-/* Others may look where the next record will show, and how far we are. */
+/* Others may look where the next descriptor will show, and how far we are. */
 static inline void set_head(port_t *port, incoming_t *in)
 {
     uintptr_t mark = (uintptr_t)in->at | (in->phase == PGAS_CALL_PHASE_ODD);
@@ -432,8 +432,8 @@ __attribute__((no_sanitize("thread"))) static inline bool has_arrived(const port
                                                                       uint32_t i)
 {
     uintptr_t mark = __atomic_load_n(&port->marks[i], __ATOMIC_RELAXED);
-    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1),
-                                 phase_of(mark & 1));
+    return pgasi_desc_has_arrived(*(const volatile uint64_t *)(mark & ~(uintptr_t)1),
+                                  phase_of(mark & 1));
 }
 
 bool pgasi_port_pending(int number)
@@ -448,17 +448,17 @@ bool pgasi_port_pending(int number)
            __atomic_load_n(&port->far, __ATOMIC_RELAXED) != NULL;
 }
 
-/* On to the chunk that a wrap record names; tells the sender that it may use the one left
+/* On to the chunk that a wrap descriptor names; tells the sender that it may use the one left
  * behind. */
 static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, uint64_t number)
 {
     if (PGAS_UNLIKELY(number >= in->n_chunks))
-        pgasi_fatal("call", "broken record from rank %d: chunk %llu", in->source_rank,
+        pgasi_fatal("call", "broken descriptor from rank %d: chunk %llu", in->source_rank,
                     (unsigned long long)number);
     in->grown |= number - in->first >= in->n_first;
     in->base += pgasi_chunk_bytes;
     in->chunk = in->at = in->chunks + number * pgasi_chunk_bytes;
-    in->phase = phase_of(pgasi_rec_slot(header) & 1);
+    in->phase = phase_of(pgasi_desc_slot(header) & 1);
     __atomic_store_n(&in->line->consumed, in->base, __ATOMIC_RELEASE);
     if (PGAS_UNLIKELY(in->by_put))
         pgasi_far_channel_tell((int)(port - ports), in->source_rank, in->source_ctx, in->base);
@@ -466,41 +466,42 @@ static void change_chunk(const port_t *port, incoming_t *in, uint64_t header, ui
         pgasi_bell_ring(in->bell);
 }
 
-static inline uint64_t run_records(const port_t *port, const char *records, size_t bytes,
-                                   int source_rank)
+static inline uint64_t run_descs(const port_t *port, const char *descs, size_t bytes,
+                                 int source_rank)
 {
-    return port->left ? pgasi_records_refuse(records, bytes, source_rank)
-                      : pgasi_records_run(records, bytes, source_rank);
+    return port->left ? pgasi_descs_refuse(descs, bytes, source_rank)
+                      : pgasi_descs_run(descs, bytes, source_rank);
 }
 
-/* One published thing that is no plain call: a batch, the end of a chunk, a record with a token or
- * for the library. */
+/* One published thing that is no plain call: a batch, the end of a chunk, a descriptor with a token
+ * or for the library. */
 static uint64_t take(const port_t *port, incoming_t *in, uint64_t header)
 {
-    uint32_t id = pgasi_rec_handler(header);
-    if (id == PGASI_REC_WRAP) {
+    uint32_t id = pgasi_desc_handler(header);
+    if (id == PGASI_DESC_WRAP) {
         change_chunk(port, in, header, *(const uint64_t *)(const void *)(in->at + 8));
         return 0;
     }
-    bool batch = id == PGASI_REC_BATCH;
-    uint64_t bytes = batch ? 8 + pgasi_rec_bytes(header) : pgasi_rec_room(header);
+    bool batch = id == PGASI_DESC_BATCH;
+    uint64_t bytes = batch ? 8 + pgasi_desc_bytes(header) : pgasi_desc_room(header);
     if (PGAS_UNLIKELY(bytes > (uint64_t)(in->chunk + pgasi_chunk_bytes - in->at)))
-        pgasi_fatal("call", "broken record of %llu bytes from rank %d", (unsigned long long)bytes,
-                    in->source_rank);
+        pgasi_fatal("call", "broken descriptor of %llu bytes from rank %d",
+                    (unsigned long long)bytes, in->source_rank);
     uint64_t n =
-        run_records(port, in->at + (batch ? 8 : 0), bytes - (batch ? 8 : 0), in->source_rank);
+        run_descs(port, in->at + (batch ? 8 : 0), bytes - (batch ? 8 : 0), in->source_rank);
     in->at += PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
     return n;
 }
 
-/* A record that is one call of a program's handler, with nobody waiting for it. */
+/* A descriptor that is one call of a program's handler, with nobody waiting for it. */
 static inline bool is_plain(uint64_t header)
 {
-    const uint64_t special = PGASI_REC_TOKEN | (uint64_t)PGASI_REC_MORE_MAX << PGASI_REC_MORE_SHIFT;
-    return !(header & special) && pgasi_rec_handler(header) - 1u < pgasi_n_handlers;
+    const uint64_t special = PGASI_DESC_TOKEN | (uint64_t)PGASI_DESC_MORE_MAX
+                                                    << PGASI_DESC_MORE_SHIFT;
+    return !(header & special) && pgasi_desc_handler(header) - 1u < pgasi_n_handlers;
 }
 
-/* Runs what has arrived in one channel, up to the end of a chunk. Plain records are run right
+/* Runs what has arrived in one channel, up to the end of a chunk. Plain descriptors are run right
  * here. */
 static uint64_t drain_channel(port_t *port, incoming_t *in)
 {
@@ -510,12 +511,12 @@ static uint64_t drain_channel(port_t *port, incoming_t *in)
     uint64_t n = 0;
     for (;;) {
         uint64_t header = __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
-        if (!pgasi_rec_has_arrived(header, phase))
+        if (!pgasi_desc_has_arrived(header, phase))
             break;
-        size_t bytes = pgasi_rec_bytes(header);
+        size_t bytes = pgasi_desc_bytes(header);
         if (PGAS_LIKELY(is_plain(header) && bytes < (size_t)(end - at) - 8 && !port->left)) {
-            const pgasi_handler_entry_t *e = &pgasi_handlers[pgasi_rec_handler(header)];
-            e->fn(at + 8, bytes, source_bits | (pgas_thread_t)pgasi_rec_slot(header), e->context);
+            const pgasi_handler_entry_t *e = &pgasi_handlers[pgasi_desc_handler(header)];
+            e->fn(at + 8, bytes, source_bits | (pgas_thread_t)pgasi_desc_slot(header), e->context);
             at += PGASI_ALIGN_UP(8 + bytes, PGASI_RING_UNIT);
             n++;
             continue;
@@ -578,28 +579,28 @@ static uint64_t drain_far(port_t *port)
         unlock(&port->far_lock);
         if (PGAS_UNLIKELY(some_stopped))
             let_go(port);
-        n += run_records(port, f->data, f->bytes, f->source_rank);
+        n += run_descs(port, f->data, f->bytes, f->source_rank);
         __atomic_store_n(&port->far_consumed, port->far_consumed + f->bytes, __ATOMIC_RELEASE);
         free(f);
     }
     return n;
 }
 
-static void expect(int number, int source_rank, const char *records, size_t bytes);
+static void expect(int number, int source_rank, const char *descs, size_t bytes);
 
-pgas_status_t pgasi_port_put(int number, int source_rank, const void *records, size_t bytes)
+pgas_status_t pgasi_port_put(int number, int source_rank, const void *descs, size_t bytes)
 {
     port_t *port = &ports[number];
     far_t *f = malloc(sizeof *f + bytes);
     if (!f)
         return PGAS_ERR_NO_MEMORY;
     *f = (far_t){ NULL, bytes, source_rank };
-    memcpy(f->data, records, bytes);
+    memcpy(f->data, descs, bytes);
     expect(number, source_rank, f->data, bytes);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
     /* else they will be refused, and that is what is told */
     if (!__atomic_load_n(&port->left, __ATOMIC_RELAXED))
-        pgasi_records_arrived(f->data, bytes, source_rank);
+        pgasi_descs_arrived(f->data, bytes, source_rank);
     lock(&port->far_lock);
     __atomic_store_n(port->far_end, f, __ATOMIC_RELEASE);
     port->far_end = &f->next;
@@ -683,21 +684,21 @@ static place_t place_of(const incoming_t *in)
     return (place_t){ in->at, in->chunk, in->base, in->phase };
 }
 
-/* The records that were published together at a place, which goes on behind them; false: nothing
- * (yet), or nothing sane, which who drains it says. Port locked. */
-static bool next_records(place_t *p, const char *chunks, uint64_t n_chunks, const char **records_p,
-                         size_t *bytes_p)
+/* The descriptors that were published together at a place, which goes on behind them; false:
+ * nothing (yet), or nothing sane, which who drains it says. Port locked. */
+static bool next_descs(place_t *p, const char *chunks, uint64_t n_chunks, const char **descs_p,
+                       size_t *bytes_p)
 {
     uint64_t header;
-    while (pgasi_rec_has_arrived(header = __atomic_load_n((const uint64_t *)(const void *)p->at,
-                                                          __ATOMIC_ACQUIRE),
-                                 p->phase)) {
-        uint32_t id = pgasi_rec_handler(header);
+    while (pgasi_desc_has_arrived(header = __atomic_load_n((const uint64_t *)(const void *)p->at,
+                                                           __ATOMIC_ACQUIRE),
+                                  p->phase)) {
+        uint32_t id = pgasi_desc_handler(header);
         uint64_t number = *(const uint64_t *)(const void *)(p->at + 8);
-        if (id != PGASI_REC_WRAP) {
-            uint64_t front = id == PGASI_REC_BATCH ? 8 : 0;
-            *bytes_p = front ? pgasi_rec_bytes(header) : pgasi_rec_room(header);
-            *records_p = p->at + front;
+        if (id != PGASI_DESC_WRAP) {
+            uint64_t front = id == PGASI_DESC_BATCH ? 8 : 0;
+            *bytes_p = front ? pgasi_desc_bytes(header) : pgasi_desc_room(header);
+            *descs_p = p->at + front;
             if (front + *bytes_p > (uint64_t)(p->chunk + pgasi_chunk_bytes - p->at))
                 return false;
             p->at += PGASI_ALIGN_UP(front + *bytes_p, PGASI_RING_UNIT);
@@ -707,7 +708,7 @@ static bool next_records(place_t *p, const char *chunks, uint64_t n_chunks, cons
             return false;
         p->base += pgasi_chunk_bytes;
         p->at = p->chunk = chunks + number * pgasi_chunk_bytes;
-        p->phase = phase_of(pgasi_rec_slot(header) & 1);
+        p->phase = phase_of(pgasi_desc_slot(header) & 1);
     }
     return false;
 }
@@ -726,16 +727,16 @@ static void catch_up(const port_t *port, tell_t *t)
     }
 }
 
-/* Tells senders that wait for it; the records stay. Both locks held. */
+/* Tells senders that wait for it; the descriptors stay. Both locks held. */
 static uint64_t tell_channel(const port_t *port, tell_t *t)
 {
-    const char *records;
+    const char *descs;
     size_t bytes;
     uint64_t n = 0;
     catch_up(port, t);
     place_t p = t->place;
-    for (; next_records(&p, t->channel.chunks, t->channel.n_chunks, &records, &bytes); n++)
-        pgasi_records_arrived((char *)(uintptr_t)records, bytes, t->channel.source_rank);
+    for (; next_descs(&p, t->channel.chunks, t->channel.n_chunks, &descs, &bytes); n++)
+        pgasi_descs_arrived((char *)(uintptr_t)descs, bytes, t->channel.source_rank);
     t->place.chunk = p.chunk;
     t->place.base = p.base;
     __atomic_store_n(&t->place.phase, p.phase, __ATOMIC_RELAXED);
@@ -752,7 +753,7 @@ __attribute__((no_sanitize("thread"))) static bool has_untold(int number, const 
     if (__atomic_load_n(&t->position, __ATOMIC_RELAXED) <
         __atomic_load_n(&t->channel.line->head, __ATOMIC_RELAXED))
         return pgasi_port_pending(number);
-    return pgasi_rec_has_arrived(*(const volatile uint64_t *)(const void *)at, phase);
+    return pgasi_desc_has_arrived(*(const volatile uint64_t *)(const void *)at, phase);
 }
 
 static uint64_t tell_port(int number)
@@ -776,16 +777,16 @@ static uint64_t tell_port(int number)
 
 /* The sender has joined, but the port learns that in its turn only. Without memory it tells when
  * calls run. */
-static void expect(int number, int source_rank, const char *records, size_t bytes)
+static void expect(int number, int source_rank, const char *descs, size_t bytes)
 {
     pgasi_note_t note;
     tell_t t = { .position = 0 };
     uint64_t header;
-    memcpy(&header, records, sizeof header);
-    if (number < PGASI_PORT_FIRST_THREAD || pgasi_rec_handler(header) != PGASI_REC_CHANNEL ||
+    memcpy(&header, descs, sizeof header);
+    if (number < PGASI_PORT_FIRST_THREAD || pgasi_desc_handler(header) != PGASI_DESC_CHANNEL ||
         bytes < 8 + sizeof note)
         return;
-    memcpy(&note, records + 8, sizeof note);
+    memcpy(&note, descs + 8, sizeof note);
     if (!pgasi_region_find(&note, source_rank, &t.channel) || t.channel.port != number)
         return;
     if (t.channel.by_put)
@@ -850,13 +851,13 @@ uint64_t pgasi_ports_refuse(void)
 
 /* ---- calls that wait for a thread that never came ---- */
 
-static uint64_t count_records(const char *at, size_t bytes)
+static uint64_t count_descs(const char *at, size_t bytes)
 {
     uint64_t n = 0;
     for (const char *end = at + bytes; end - at >= 8;) {
         uint64_t header = *(const uint64_t *)(const void *)at;
-        n += 1 + (uint64_t)pgasi_rec_more(header);
-        at += pgasi_rec_room(header);
+        n += 1 + (uint64_t)pgasi_desc_more(header);
+        at += pgasi_desc_room(header);
     }
     return n;
 }
@@ -865,11 +866,11 @@ static uint64_t count_records(const char *at, size_t bytes)
 static uint64_t count_channel(const incoming_t *in)
 {
     place_t p = place_of(in);
-    const char *records;
+    const char *descs;
     size_t bytes;
     uint64_t n = 0;
-    while (next_records(&p, in->chunks, in->n_chunks, &records, &bytes))
-        n += count_records(records, bytes);
+    while (next_descs(&p, in->chunks, in->n_chunks, &descs, &bytes))
+        n += count_descs(descs, bytes);
     return n;
 }
 
@@ -886,7 +887,7 @@ static uint64_t count_waiting(int number)
         n += count_channel(&port->incoming[i]);
     lock(&port->far_lock);
     for (const far_t *f = port->far; f; f = f->next)
-        n += count_records(f->data, f->bytes);
+        n += count_descs(f->data, f->bytes);
     unlock(&port->far_lock);
     return n;
 }

@@ -2,14 +2,14 @@
  *  memory of the receiver that its node maps.
  *
  *  A port is whom a call is for: any thread of the rank, its service, or one attached thread. A
- *  channel carries records (record.h) from chunk to chunk. A record has arrived when its header has
- *  the valid bit of the phase. The sender writes the arguments, makes sure that the word behind the
- *  record does not have that bit, then stores the header (release). Thus a payload of zeros is
- *  exact, too, and no chunk is ever cleared. A chunk ends with a wrap record that names the next
- *  chunk and its phase, which changes with every use of a chunk. The sender decides the order of
- *  chunks. That order is the same on both sides when the sender takes further chunks. Positions are
- *  64-bit, never wrap, and each chunk counts as a whole. The receiver publishes its position when
- *  it leaves a chunk. */
+ *  channel carries descriptors (descriptor.h) from chunk to chunk. A descriptor has arrived when
+ *  its header has the valid bit of the phase. The sender writes the arguments, makes sure that the
+ *  word behind the descriptor does not have that bit, then stores the header (release). Thus a
+ *  payload of zeros is exact, too, and no chunk is ever cleared. A chunk ends with a wrap
+ *  descriptor that names the next chunk and its phase, which changes with every use of a chunk. The
+ *  sender decides the order of chunks. That order is the same on both sides when the sender takes
+ *  further chunks. Positions are 64-bit, never wrap, and each chunk counts as a whole. The receiver
+ *  publishes its position when it leaves a chunk. */
 #ifndef PGASI_INBOX_H
 #define PGASI_INBOX_H
 
@@ -133,7 +133,7 @@ void pgasi_ports_tell_orphans(void);
 
 /** What came from elsewhere for a port that other threads run: kept in order until they do. Inbox
  *  lock held. */
-pgas_status_t pgasi_port_put(int port, int source_rank, const void *records, size_t bytes);
+pgas_status_t pgasi_port_put(int port, int source_rank, const void *descs, size_t bytes);
 
 /** Bytes consumed from all channels, for quiescence. */
 uint64_t pgasi_inbox_consumed(void);

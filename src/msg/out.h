@@ -15,7 +15,7 @@
 #include "call/handler.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 
 /** A batch being gathered, or a message being sent. */
 typedef struct buffer {
@@ -28,7 +28,7 @@ typedef struct buffer {
     int n_uses;
     bool pooled;
     int slot;       /* of the outbox' registered memory, in which it lies; -1: of malloc's */
-    uint64_t shown; /* of a record that is put: its header, which goes last */
+    uint64_t shown; /* of a descriptor that is put: its header, which goes last */
     _Alignas(64) char data[];
 } buffer_t;
 
@@ -38,7 +38,7 @@ typedef enum { OUT_UNKNOWN, OUT_NODE, OUT_FAR, OUT_PUT } out_kind_t;
 /** A sender's channel to another node, if it has asked for one: far_channel.c. */
 typedef struct far_channel far_channel_t;
 #define PGASI_FAR_ASK_AFTER 16u /* messages: who sends few needs no chunks */
-/* bytes of a buffer behind its capacity, for the zero that ends a record which is put */
+/* bytes of a buffer behind its capacity, for the zero that ends a descriptor which is put */
 #define PGASI_BUFFER_SLACK 32
 typedef enum {
     FAR_NONE,
@@ -129,16 +129,16 @@ typedef struct {
 void pgasi_channel_start(pgasi_outbox_t *ob, out_t *out, int dest);
 /** Notes the first chunks of out->channel in chunks; fresh: they hold zeros. */
 void pgasi_channel_set_chunks(out_t *out, chunk_t *chunks, bool fresh);
-/** The tail stands before the first chunk's first record, from now on. */
+/** The tail stands before the first chunk's first descriptor, from now on. */
 void pgasi_channel_begin(pgasi_outbox_t *ob, out_t *out, int dest);
 /** The chunk behind the present one is free, or another has been put there that is; else false. */
 bool pgasi_channel_find_chunk(out_t *out);
-/** Goes on in the next chunk, with a record that says so at the tail; false if none is free. */
+/** Goes on in the next chunk, with a descriptor that says so at the tail; false if none is free. */
 bool pgasi_channel_next(out_t *out);
 /** Copies a batch into the channel and releases it; PGAS_ERR_AGAIN: there is no room, the batch
  *  stays the caller's. */
 pgas_status_t pgasi_channel_publish(out_t *out, buffer_t *batch);
-/** Position up to which records were handed over; any thread may ask. */
+/** Position up to which descriptors were handed over; any thread may ask. */
 uint64_t pgasi_channel_handed_over(const out_t *out);
 
 /** Checks the status of a send whose caller cannot receive it. If files or memory are missing and
@@ -147,12 +147,12 @@ void pgasi_out_check_lost(int rank, pgas_status_t status);
 
 /* ---- far.c ---- */
 
-/** Sends a buffer, one record or more, and takes it, unless PGAS_ERR_AGAIN. */
+/** Sends a buffer, one descriptor or more, and takes it, unless PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_far_publish(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer);
 /** The same as a message to a port of the rank. */
 pgas_status_t pgasi_far_message(pgasi_outbox_t *ob, out_t *out, int port, buffer_t *buffer);
-/** Sends what far_buffer gave, one record; the transport may keep that, then it is no spare buffer
- *  any more. Context open. */
+/** Sends what far_buffer gave, one descriptor; the transport may keep that, then it is no spare
+ *  buffer any more. Context open. */
 pgas_status_t pgasi_far_send(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes);
 /** The receiver has too much of what waits for a port and is not through a channel. */
 bool pgasi_far_is_stopped(const pgasi_outbox_t *ob, const out_t *out);
@@ -169,13 +169,13 @@ void pgasi_far_channel_join(pgasi_outbox_t *ob, out_t *out, int dest);
 /** As pgasi_inbox_grow and pgasi_inbox_shrink, by messages. False: not now. */
 bool pgasi_far_channel_grow(out_t *out, uint32_t *number_p, bool *fresh_p);
 bool pgasi_far_channel_shrink(out_t *out, uint32_t number);
-/** Puts a batch, or one record with its header in front, and takes the buffer, unless
+/** Puts a batch, or one descriptor with its header in front, and takes the buffer, unless
  *  PGAS_ERR_AGAIN. */
 pgas_status_t pgasi_far_channel_put(pgasi_outbox_t *ob, out_t *out, buffer_t *buffer, size_t bytes,
                                     bool batch);
 /** PGAS_OK if it would find room for so many bytes now. */
 pgas_status_t pgasi_far_channel_probe(pgasi_outbox_t *ob, out_t *out, size_t bytes);
-/** The last record's header could not leave with its arguments; pays that. @return PGAS_OK,
+/** The last descriptor's header could not leave with its arguments; pays that. @return PGAS_OK,
  *  PGAS_ERR_AGAIN. */
 bool pgasi_far_channel_owes(const out_t *out);
 pgas_status_t pgasi_far_channel_pay(pgasi_outbox_t *ob, const out_t *out);
@@ -223,9 +223,9 @@ static inline void set_pos(out_t *out, const char *pos)
     __atomic_store_n(&out->w->pos, (char *)(uintptr_t)pos, __ATOMIC_RELEASE);
 }
 
-/* Where the records end that short calls have set from pos on (see pgas_call_tail). Others than the
- * sender may look, at what is no record any more: never beyond the block. (Not for ThreadSanitizer,
- * for the sake of pgasi_channel_handed_over.) */
+/* Where the descriptors end that short calls have set from pos on (see pgas_call_tail). Others than
+ * the sender may look, at what is no descriptor any more: never beyond the block. (Not for
+ * ThreadSanitizer, for the sake of pgasi_channel_handed_over.) */
 __attribute__((no_sanitize("thread"))) static inline const char *true_tail(const char *pos,
                                                                            uint64_t phase)
 {
@@ -233,9 +233,9 @@ __attribute__((no_sanitize("thread"))) static inline const char *true_tail(const
     while ((uintptr_t)pos % 64 &&
            (uintptr_t)end / PGAS_CALL_BLOCK == (uintptr_t)pos / PGAS_CALL_BLOCK) {
         uint64_t header = *(const volatile uint64_t *)(const void *)end;
-        if (!pgasi_rec_has_arrived(header, phase))
+        if (!pgasi_desc_has_arrived(header, phase))
             break;
-        end += PGAS_CALL_ROOM(pgasi_rec_bytes(header));
+        end += PGAS_CALL_ROOM(pgasi_desc_bytes(header));
     }
     return end;
 }
@@ -274,9 +274,9 @@ static inline void close_window(out_t *out)
         out->w->end = out->w->sized_end = out->w->pos;
 }
 
-/* Sees to it that there is no mark behind a record, where there could be one. Not everywhere: the
- * place may lie in the next line, and until that has come from the receiver's core the store would
- * hold up the one that shows the record. */
+/* Sees to it that there is no mark behind a descriptor, where there could be one. Not everywhere:
+ * the place may lie in the next line, and until that has come from the receiver's core the store
+ * would hold up the one that shows the descriptor. */
 static inline void clear_mark(const out_t *out, char *at)
 {
     if ((uint64_t)(at - out->chunk) < out->clean_from)
@@ -288,7 +288,7 @@ static inline void clear_mark(const out_t *out, char *at)
 static inline void show(out_t *out, uint64_t bytes, uint64_t first_word)
 {
     char *pos = out->w->pos;
-    uint64_t shown = pgasi_rec_shown(first_word, out->w->phase);
+    uint64_t shown = pgasi_desc_shown(first_word, out->w->phase);
     bytes = PGASI_ALIGN_UP(bytes, PGASI_RING_UNIT);
     clear_mark(out, pos + bytes);
     if (bytes > PGASI_RING_UNIT)
@@ -314,7 +314,7 @@ static inline bool ring_room(out_t *out, uint64_t bytes)
            pgasi_channel_next(out);
 }
 
-/* ---- destinations, buffers, records ---- */
+/* ---- destinations, buffers, descriptors ---- */
 
 static inline out_t *out_of(pgasi_outbox_t *ob, int dest)
 {
@@ -362,8 +362,8 @@ static inline bool is_granted(const out_t *out)
     return out->kind == OUT_FAR && out->far && pgasi_far_channel_state(out) == FAR_GRANTED;
 }
 
-/* A call by itself to elsewhere is one message, or two puts. Its record stands in a spare buffer,
- * which is used up only if the transport keeps it. */
+/* A call by itself to elsewhere is one message, or two puts. Its descriptor stands in a spare
+ * buffer, which is used up only if the transport keeps it. */
 static inline buffer_t *far_buffer(const pgasi_outbox_t *ob, const out_t *out, size_t room)
 {
     buffer_t *buffer = ob->free_buffers;
@@ -385,7 +385,7 @@ static inline void copy_args(char *to, const void *from, size_t bytes)
         memcpy(to + i, args + i, bytes - i);
 }
 
-/* Everything of the record but its header. */
+/* Everything of the descriptor but its header. */
 static inline void write_body(char *at, const message_t *m)
 {
     at += 8;

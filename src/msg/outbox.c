@@ -50,7 +50,7 @@ pgas_status_t pgasi_outbox_of(pgasi_ctx_t *ctx, pgasi_outbox_t **outbox_p)
     ob->n_ranks = (uint32_t)pgasi_boot.n_ranks;
     ob->n_dests = (uint32_t)n;
     ob->header =
-        pgasi_rec_header(0, 8, PGASI_MAX(ctx->index - PGASI_CTX_FIRST_OWN, 0)) & ~PGASI_REC_VALID;
+        pgasi_desc_header(0, 8, PGASI_MAX(ctx->index - PGASI_CTX_FIRST_OWN, 0)) & ~PGASI_DESC_VALID;
     ob->context = ctx->index == PGASI_CTX_SERVICE ? PGAS_CALL_HANDLERS
                   : ctx->shared                   ? PGAS_CALL_NOBODY
                                 : PGAS_CALL_CONTEXT(ctx->index - PGASI_CTX_FIRST_OWN);
@@ -249,8 +249,8 @@ pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t h
                                      const void *args, size_t bytes, const uint64_t *wire_token,
                                      pgasi_full_t full)
 {
-    message_t m = { pgasi_rec_header(handler, bytes, slot_of_caller()) |
-                        (wire_token ? PGASI_REC_TOKEN : 0),
+    message_t m = { pgasi_desc_header(handler, bytes, slot_of_caller()) |
+                        (wire_token ? PGASI_DESC_TOKEN : 0),
                     wire_token,
                     NULL,
                     args,
@@ -263,7 +263,7 @@ pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t h
                                      const void *head, size_t head_bytes, const void *data,
                                      size_t bytes, pgasi_full_t full)
 {
-    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, slot_of_caller()),
+    message_t m = { pgasi_desc_header(handler, head_bytes + bytes, slot_of_caller()),
                     NULL,
                     head,
                     data,
@@ -317,7 +317,7 @@ static pgasi_ctx_t *ctx_for_answer(int rank)
 pgas_status_t pgasi_outbox_answer(int rank, uint32_t handler, const void *head, size_t head_bytes,
                                   const void *data, size_t bytes)
 {
-    message_t m = { pgasi_rec_header(handler, head_bytes + bytes, pgasi_self.slot),
+    message_t m = { pgasi_desc_header(handler, head_bytes + bytes, pgasi_self.slot),
                     NULL,
                     head,
                     data,
@@ -333,7 +333,7 @@ pgas_status_t pgasi_outbox_answer_now(int rank, uint32_t handler, const void *he
                                       size_t head_bytes)
 {
     message_t m = {
-        pgasi_rec_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0
+        pgasi_desc_header(handler, head_bytes, pgasi_self.slot), NULL, head, NULL, head_bytes, 0
     };
     pgas_status_t status =
         call_through(ctx_for_answer(rank), rank, PGASI_PORT_ANY, &m, PGASI_FULL_QUEUE, true);

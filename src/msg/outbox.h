@@ -1,7 +1,7 @@
 /** The sending side: what a context has to send, per peer. Rings on the node, active messages
- *  elsewhere, both filled with the same records; a batch is open while its records are not yet
- *  published. Where a parameter is named dest it is a destination, port * n_ranks + rank; a rank
- *  alone is its own number at PGASI_PORT_ANY. */
+ *  elsewhere, both filled with the same descriptors; a batch is open while its descriptors are not
+ *  yet published. Where a parameter is named dest it is a destination, port * n_ranks + rank; a
+ *  rank alone is its own number at PGASI_PORT_ANY. */
 #ifndef PGASI_OUTBOX_H
 #define PGASI_OUTBOX_H
 
@@ -102,8 +102,8 @@ pgas_status_t pgasi_outbox_call_port(int rank, int port, bool shared, uint32_t h
 pgas_status_t pgasi_outbox_call_pair(int rank, int port, bool shared, uint32_t handler,
                                      const void *head, size_t head_bytes, const void *data,
                                      size_t bytes, pgasi_full_t full);
-/** Whether a record of so many bytes would find room now, as far as can be seen; queue: whether so
- *  many bytes may wait. */
+/** Whether a descriptor of so many bytes would find room now, as far as can be seen; queue: whether
+ *  so many bytes may wait. */
 pgas_status_t pgasi_outbox_probe(int rank, int port, bool shared, size_t bytes, bool queue);
 /** From a handler to the one who asked: two pieces as one argument block. Through the context of
  *  handlers, queued without limit; on a thread that may wait, which then is not inside of a handler
@@ -177,9 +177,9 @@ uint64_t pgasi_outboxes_sent(void);
 /** Bytes of far messages consumed by this rank (inbox lock held by the receiver). */
 extern uint64_t pgasi_far_consumed;
 
-/** What stands before the records of a far message: who sends how much, mixed with the job's key.
- *  One word, so that a small call and all headers share a cache line of UCX's shared-memory queues;
- *  the transport has a key of its own beside it. */
+/** What stands before the descriptors of a far message: who sends how much, mixed with the job's
+ *  key. One word, so that a small call and all headers share a cache line of UCX's shared-memory
+ *  queues; the transport has a key of its own beside it. */
 static inline uint32_t pgasi_far_mark(int source_rank, size_t bytes)
 {
     uint32_t key = (uint32_t)(pgasi_boot.job_key ^ pgasi_boot.job_key >> 32);

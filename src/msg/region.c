@@ -19,7 +19,7 @@
 #include "call/handler.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "mem/ctx.h"
 #include "mem/segment.h"
 
@@ -138,7 +138,7 @@ static bool take(uint32_t n, uint32_t channel, uint32_t *first_p, bool *fresh_p)
 void pgasi_note_tell(int rank, const pgasi_note_t *note, const void *data, size_t bytes)
 {
     pgas_status_t status =
-        pgasi_outbox_answer(rank, PGASI_REC_CHANNEL, note, sizeof *note, data, bytes);
+        pgasi_outbox_answer(rank, PGASI_DESC_CHANNEL, note, sizeof *note, data, bytes);
     if (status != PGAS_OK && status != PGAS_ERR_PEER)
         PGASI_ERROR("call", "cannot tell rank %d about its channel: %s", rank,
                     pgas_status_text(status));
@@ -305,9 +305,9 @@ static pgas_status_t move_bells(void)
 pgas_status_t pgasi_region_start(void)
 {
     size_t words = pgasi_bitmap_words(pgasi_region.n_chunks) + 1;
-    pgasi_handler_set_internal(PGASI_REC_CHANNEL, on_note);
+    pgasi_handler_set_internal(PGASI_DESC_CHANNEL, on_note);
     /* of a thread that has left: it refuses what comes then */
-    pgasi_handler_set_refused(PGASI_REC_CHANNEL, on_note);
+    pgasi_handler_set_refused(PGASI_DESC_CHANNEL, on_note);
     n_owners = n_taken = n_taken_high = 0;
     n_refused = 0;
     channel_of = pgasi_lazy_alloc((pgasi_region.n_chunks + 1) * sizeof *channel_of);

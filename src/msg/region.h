@@ -25,7 +25,7 @@ typedef struct {
 } pgasi_region_t;
 extern pgasi_region_t pgasi_region;
 
-/** What ranks tell each other about a channel: arguments of PGASI_REC_CHANNEL. */
+/** What ranks tell each other about a channel: arguments of PGASI_DESC_CHANNEL. */
 typedef enum {
     PGASI_NOTE_ASK, /* sender: wants a channel for (port, context) */
     /* its line and chunks from `number` on, the key of the heap behind; or none */

@@ -39,7 +39,7 @@ static void on_alloc(const void *args, size_t bytes, pgas_thread_t source, void 
 
 static pgas_status_t ask(int rank, const request_t *r, answer_t *a_p)
 {
-    pgas_status_t status = pgasi_ask(rank, PGASI_REC_ALLOC, r, sizeof *r, a_p, sizeof *a_p);
+    pgas_status_t status = pgasi_ask(rank, PGASI_DESC_ALLOC, r, sizeof *r, a_p, sizeof *a_p);
     return status == PGAS_OK ? (pgas_status_t)a_p->status : status;
 }
 
@@ -77,11 +77,11 @@ pgas_status_t pgas_free_on(pgas_gptr_t ptr)
     request_t r = { 0, ptr, 0 };
     answer_t a;
     if (pgasi_self.in_handler)
-        return pgasi_outbox_call(rank, PGASI_REC_ALLOC, &r, sizeof r, NULL, PGASI_FULL_WAIT);
+        return pgasi_outbox_call(rank, PGASI_DESC_ALLOC, &r, sizeof r, NULL, PGASI_FULL_WAIT);
     return ask(rank, &r, &a);
 }
 
 void pgasi_alloc_on_start(void)
 {
-    pgasi_handler_set_internal(PGASI_REC_ALLOC, on_alloc);
+    pgasi_handler_set_internal(PGASI_DESC_ALLOC, on_alloc);
 }

@@ -268,7 +268,7 @@ static request_t *send_some(request_t *r)
     pack(r, n, both, answer_bytes);
     __atomic_add_fetch(&pgasi_delegate_stats.n_calls, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&pgasi_delegate_stats.n_requests, n, __ATOMIC_RELAXED);
-    pgas_status_t status = pgasi_ask(pgasi_named_rank(r->object), PGASI_REC_DELEGATE, both, bytes,
+    pgas_status_t status = pgasi_ask(pgasi_named_rank(r->object), PGASI_DESC_DELEGATE, both, bytes,
                                      both + bytes, answer_bytes);
     request_t *rest = unpack(r, n, status, both + bytes);
     if (both != small)
@@ -493,7 +493,7 @@ pgas_status_t pgas_delegate(pgas_object_t object, pgas_handler_t op, const void 
 void pgasi_delegate_start(void)
 {
     pgasi_delegate_stats = (pgasi_delegate_stats_t){ 0, 0, 0 };
-    pgasi_handler_set_internal(PGASI_REC_DELEGATE, on_delegate);
+    pgasi_handler_set_internal(PGASI_DESC_DELEGATE, on_delegate);
 }
 
 void pgasi_delegate_stop(void)

@@ -66,7 +66,7 @@ static void answer(pgas_lock_t lock, pgas_thread_t who, uint32_t number, pgas_st
 {
     uint8_t op = status == PGAS_OK ? GRANTED : REFUSED;
     message_t m = { lock, number, (uint16_t)pgas_thread_slot(who), op, broken, status, 0 };
-    pgasi_outbox_call(pgas_thread_rank(who), PGASI_REC_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
+    pgasi_outbox_call(pgas_thread_rank(who), PGASI_DESC_LOCK, &m, sizeof m, NULL, PGASI_FULL_QUEUE);
 }
 
 static void grant(lock_t *l, pgas_lock_t name, pgas_thread_t who, uint32_t number)
@@ -217,7 +217,7 @@ static void on_lock(const void *args, size_t bytes, pgas_thread_t source, void *
 static pgas_status_t send(pgas_lock_t lock, uint32_t number, uint8_t op)
 {
     message_t m = { lock, number, (uint16_t)pgasi_self.slot, op, 0, 0, 0 };
-    return pgasi_outbox_call(pgasi_named_rank(lock), PGASI_REC_LOCK, &m, sizeof m, NULL,
+    return pgasi_outbox_call(pgasi_named_rank(lock), PGASI_DESC_LOCK, &m, sizeof m, NULL,
                              PGASI_FULL_WAIT);
 }
 
@@ -361,7 +361,7 @@ static void release_lock(void *thing)
 pgas_status_t pgasi_locks_start(void)
 {
     waits = pgasi_lazy_alloc(PGAS_THREADS_MAX * sizeof *waits);
-    pgasi_handler_set_internal(PGASI_REC_LOCK, on_lock);
+    pgasi_handler_set_internal(PGASI_DESC_LOCK, on_lock);
     return waits ? PGAS_OK : PGAS_ERR_NO_MEMORY;
 }
 

@@ -47,7 +47,8 @@ static pgas_status_t ask_segment(int rank, uint64_t offset, pgasi_segment_wire_t
         int64_t status;
         pgasi_segment_wire_t wire;
     } a;
-    pgas_status_t status = pgasi_ask(rank, PGASI_REC_SEGMENT, &offset, sizeof offset, &a, sizeof a);
+    pgas_status_t status =
+        pgasi_ask(rank, PGASI_DESC_SEGMENT, &offset, sizeof offset, &a, sizeof a);
     if (status == PGAS_OK)
         status = (pgas_status_t)a.status;
     if (status == PGAS_OK)
@@ -128,7 +129,7 @@ static pgas_status_t one_piece(const pgasi_rma_t *rma, size_t done, size_t piece
     if (put)
         memcpy(q.data, (const char *)rma->buffer + done, piece);
     pgas_status_t status =
-        pgasi_ask(pgas_gptr_rank(rma->ptr), PGASI_REC_RMA, &q, sizeof q.r + (put ? piece : 0), &a,
+        pgasi_ask(pgas_gptr_rank(rma->ptr), PGASI_DESC_RMA, &q, sizeof q.r + (put ? piece : 0), &a,
                   sizeof a.head + (put ? 0 : piece));
     if (status == PGAS_OK)
         status = (pgas_status_t)a.head.status;
@@ -148,8 +149,8 @@ static pgas_status_t by_service(const pgasi_rma_t *rma)
 
 void pgasi_owner_start(void)
 {
-    pgasi_handler_set_internal(PGASI_REC_SEGMENT, on_segment);
-    pgasi_handler_set_internal(PGASI_REC_RMA, on_rma);
+    pgasi_handler_set_internal(PGASI_DESC_SEGMENT, on_segment);
+    pgasi_handler_set_internal(PGASI_DESC_RMA, on_rma);
     pgasi_alloc_on_start();
     pgasi_hooks.segment_ask = ask_segment;
     pgasi_hooks.rma_by_owner = by_service;

@@ -1,5 +1,5 @@
-/* what: whatever arrives as a message between nodes, as records, or as a request to the owner of
- * memory, the library reads
+/* what: whatever arrives as a message between nodes, as descriptors, or as a request to the owner
+ * of memory, the library reads
  *       and writes only what is its own, answers what can be answered, drops the rest, and goes on
  * source: pgas/call.h, the checks of what arrives; libFuzzer
  * Input: a byte that picks the way in, a byte of choices, then words. */
@@ -104,34 +104,34 @@ static void as_message(const uint8_t *data, size_t n_bytes, unsigned choices)
     free(body);
 }
 
-static void as_records(const uint8_t *data, size_t n_bytes)
+static void as_descs(const uint8_t *data, size_t n_bytes)
 {
-    char *records = exact(data, n_bytes, 0);
+    char *descs = exact(data, n_bytes, 0);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
-    pgasi_records_run(records, n_bytes, 0);
+    pgasi_descs_run(descs, n_bytes, 0);
     pgasi_handlers_leave(before);
-    free(records);
+    free(descs);
 }
 
-/* One record with a good header around arguments that are anything; a request often names memory
- * that exists. */
+/* One descriptor with a good header around arguments that are anything; a request often names
+ * memory that exists. */
 static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
 {
-    static const uint32_t ids[] = { PGASI_REC_RMA, PGASI_REC_RMA, PGASI_REC_SEGMENT, PGASI_REC_ACK,
-                                    PGASI_REC_REPLY };
-    static const uint32_t buffers[] = { PGASI_REC_BUFFER_READ, PGASI_REC_BUFFER_DATA,
-                                        PGASI_REC_BUFFER_FREE, PGASI_REC_REPLY_PIECE };
+    static const uint32_t ids[] = { PGASI_DESC_RMA, PGASI_DESC_RMA, PGASI_DESC_SEGMENT,
+                                    PGASI_DESC_ACK, PGASI_DESC_REPLY };
+    static const uint32_t buffers[] = { PGASI_DESC_BUFFER_READ, PGASI_DESC_BUFFER_DATA,
+                                        PGASI_DESC_BUFFER_FREE, PGASI_DESC_REPLY_PIECE };
     uint32_t id = choices >> 6 == 3  ? buffers[choices % 4]
                   : choices % 8 < 5  ? ids[choices % 8]
                   : choices % 8 == 5 ? echo
                                      : nothing;
     bool token = choices & 8;
     size_t room = 8 + (token ? 8 : 0) + (n_bytes + 7) / 8 * 8;
-    char *record = calloc(1, room), *args = record + (token ? 16 : 8);
-    uint64_t header = pgasi_rec_header(id, n_bytes, 1) | (token ? PGASI_REC_TOKEN : 0), offset;
-    memcpy(record, &header, 8);
+    char *desc = calloc(1, room), *args = desc + (token ? 16 : 8);
+    uint64_t header = pgasi_desc_header(id, n_bytes, 1) | (token ? PGASI_DESC_TOKEN : 0), offset;
+    memcpy(desc, &header, 8);
     if (token)
-        memset(record + 8, (int)choices, 8); /* wants a reply of some size */
+        memset(desc + 8, (int)choices, 8); /* wants a reply of some size */
     if (n_bytes)
         memcpy(args, data, n_bytes);
     if (n_bytes >= 8 && choices & 0x30) {
@@ -141,24 +141,24 @@ static void as_request(const uint8_t *data, size_t n_bytes, unsigned choices)
         memcpy(args, &offset, 8);
     }
     pgasi_path_state_t before = pgasi_handlers_enter(true);
-    pgasi_records_run(record, room, 0);
+    pgasi_descs_run(desc, room, 0);
     pgasi_handlers_leave(before);
-    free(record);
+    free(desc);
 }
 
 static void run_piece(uint64_t id, uint64_t total, uint64_t offset, const char *data, size_t bytes)
 {
     pgasi_parcel_piece_t piece = { id, total, offset };
     size_t room = 8 + sizeof piece + (bytes + 7) / 8 * 8;
-    char *record = calloc(1, room);
-    uint64_t header = pgasi_rec_header(PGASI_REC_PARCEL, sizeof piece + bytes, 1);
-    memcpy(record, &header, 8);
-    memcpy(record + 8, &piece, sizeof piece);
-    memcpy(record + 8 + sizeof piece, data, bytes);
+    char *desc = calloc(1, room);
+    uint64_t header = pgasi_desc_header(PGASI_DESC_PARCEL, sizeof piece + bytes, 1);
+    memcpy(desc, &header, 8);
+    memcpy(desc + 8, &piece, sizeof piece);
+    memcpy(desc + 8 + sizeof piece, data, bytes);
     pgasi_path_state_t before = pgasi_handlers_enter(true);
-    pgasi_records_run(record, room, 0);
+    pgasi_descs_run(desc, room, 0);
     pgasi_handlers_leave(before);
-    free(record);
+    free(desc);
 }
 
 /* A call with buffers, in one piece or two; its head mostly has sizes that agree, or nothing else
@@ -213,7 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     if (way % 4 == 0)
         as_message(data + 2, n_bytes - 2, choices);
     else if (way % 4 == 1)
-        as_records(data + 2, n_bytes - 2);
+        as_descs(data + 2, n_bytes - 2);
     else if (way % 4 == 2)
         as_parcel(data + 2, n_bytes - 2, choices);
     else

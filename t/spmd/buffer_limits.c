@@ -13,7 +13,7 @@
 #include "msg/inbox.h"
 #include "msg/outbox.h"
 #include "bulk/parcel.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "t/spmd/job.h"
 
 #define LIMIT      ((size_t)256 << 10)
@@ -130,7 +130,7 @@ static pgas_status_t send_some(uint64_t id, size_t from, size_t to)
     to = PGASI_MIN(to, sizeof stream);
     for (size_t at = from; at < to && status == PGAS_OK; at += 1024) {
         pgasi_parcel_piece_t piece = { id, sizeof stream, at };
-        status = pgasi_outbox_call_pair(right(), PGASI_PORT_ANY, false, PGASI_REC_PARCEL, &piece,
+        status = pgasi_outbox_call_pair(right(), PGASI_PORT_ANY, false, PGASI_DESC_PARCEL, &piece,
                                         sizeof piece, (const char *)&stream + at,
                                         PGASI_MIN(to - at, (size_t)1024), PGASI_FULL_WAIT);
     }

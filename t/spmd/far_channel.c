@@ -30,7 +30,7 @@
 #include "call/handler.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "mem/segment.h"
 #include "mem/thread.h"
 #include "t/spmd/job.h"
@@ -549,7 +549,7 @@ static void tell(pgasi_note_what_t what, int ctx, uint32_t channel, uint32_t num
     note.number = number;
     note.n = pgasi_region.n_first;
     note.position = position;
-    pgasi_outbox_answer(peer, PGASI_REC_CHANNEL, &note, sizeof note, NULL, 0);
+    pgasi_outbox_answer(peer, PGASI_DESC_CHANNEL, &note, sizeof note, NULL, 0);
 }
 
 /* Each rank to the next; what comes back would be more notes. The last context is nobody's. */
@@ -570,7 +570,7 @@ static int tell_nonsense(void)
     tell(PGASI_NOTE_TOLD, mine, 0, 0, UINT64_C(1) << 60);
     tell((pgasi_note_what_t)99, mine, 0, 0, 0);
     tell(PGASI_NOTE_ASK, 1000, 0, 0, 0);
-    pgasi_outbox_answer(peer, PGASI_REC_CHANNEL, &n, sizeof n, NULL, 0);
+    pgasi_outbox_answer(peer, PGASI_DESC_CHANNEL, &n, sizeof n, NULL, 0);
     return n + 10;
 }
 

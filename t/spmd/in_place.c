@@ -16,7 +16,7 @@
 #include "base/rng.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "t/spmd/job.h"
 
 #define N_CALLS   600
@@ -202,7 +202,7 @@ static void channels_grow_and_shrink(void)
             "no such targets");
 }
 
-/* What looks like records of either phase must never run. */
+/* What looks like descriptors of either phase must never run. */
 static void what_is_abandoned_is_not_run(void)
 {
     int peer = (me + 1) % n_ranks, from = (me + n_ranks - 1) % n_ranks, n_bad = 0;
@@ -215,7 +215,7 @@ static void what_is_abandoned_is_not_run(void)
         uint64_t mark = i % 2 ? PGAS_CALL_PHASE_ODD : PGAS_CALL_PHASE_EVEN;
         n_bad += pgas_call_begin(target, count, BYTES_MAX, NULL, &args) != PGAS_OK;
         for (size_t k = 0; k < BYTES_MAX / 8; k++)
-            ((uint64_t *)args)[k] = mark | (uint64_t)8 << PGASI_REC_BYTES_SHIFT | count;
+            ((uint64_t *)args)[k] = mark | (uint64_t)8 << PGASI_DESC_BYTES_SHIFT | count;
         n_bad += pgas_call_abandon() != PGAS_OK;
         for (int k = 0; k < i % 5; k++) { /* some inline */
             if (k % 2)

@@ -517,7 +517,7 @@ static uint64_t dropped_at_right(void)
 static void strangers(void)
 {
     uint32_t header;
-    uint64_t records[2] = { pgasi_rec_header(count, 8, 0), 0 }, before = dropped_at_right();
+    uint64_t records[2] = { pgasi_desc_header(count, 8, 0), 0 }, before = dropped_at_right();
     uint64_t own_before = pgasi_n_dropped;
     pgasi_ctx_t *ctx = pgasi_self.ctx;
     int n_bad = 0, n_sent = 0, n_ran = ran;
@@ -533,8 +533,10 @@ static void strangers(void)
             size_t header_bytes = i == 4 ? 3 : sizeof header;
             header =
                 pgasi_far_mark(i == 1 ? n_ranks : me, i == 2 ? 17 : 16) ^ (i == 0 ? 1u << 31 : 0);
-            records[0] = pgasi_rec_header(i == 3 ? 4000 : count, i == 5 ? 800 : 8, 0);
-            records[0] = i == 6 ? 5 : i == 7 ? pgasi_rec_header(PGASI_REC_BATCH, 8, 0) : records[0];
+            records[0] = pgasi_desc_header(i == 3 ? 4000 : count, i == 5 ? 800 : 8, 0);
+            records[0] = i == 6   ? 5
+                         : i == 7 ? pgasi_desc_header(PGASI_DESC_BATCH, 8, 0)
+                                  : records[0];
             pgas_status_t status = pgasi_ctx_open(ctx);
             while (status == PGAS_OK || status == PGAS_ERR_AGAIN) {
                 status =

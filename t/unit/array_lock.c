@@ -34,9 +34,9 @@ typedef struct {
 static void rank_1_asks(uint8_t op)
 {
     message_t m = { ELEMENT, 1, (uint16_t)pgasi_array_of(array)->id, 0, op, 1, 0, 0 };
-    uint64_t words[1 + sizeof m / 8] = { pgasi_rec_header(PGASI_REC_ARRAY_LOCK, sizeof m, 0) };
+    uint64_t words[1 + sizeof m / 8] = { pgasi_desc_header(PGASI_DESC_ARRAY_LOCK, sizeof m, 0) };
     memcpy(words + 1, &m, sizeof m);
-    pgasi_records_run((const char *)words, pgasi_rec_room(words[0]), 1);
+    pgasi_descs_run((const char *)words, pgasi_desc_room(words[0]), 1);
 }
 
 static void has_arrived(uint8_t op)

@@ -58,12 +58,12 @@ static void on_pour(const void *args, size_t bytes, pgas_thread_t source, void *
 /* As if the rank had answered. */
 static void answer(int rank, uint32_t id, uint32_t token)
 {
-    uint64_t words[2] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t), 0) };
-    pgasi_rec_ack_t ack = { token, PGAS_OK, 0 };
+    uint64_t words[2] = { pgasi_desc_header(id, sizeof(pgasi_desc_ack_t), 0) };
+    pgasi_desc_ack_t ack = { token, PGAS_OK, 0 };
     memcpy(words + 1, &ack, sizeof ack);
     pgasi_inbox_lock();
     pgasi_self.in_handler++;
-    pgasi_records_run((const char *)words, pgasi_rec_room(words[0]), rank);
+    pgasi_descs_run((const char *)words, pgasi_desc_room(words[0]), rank);
     pgasi_self.in_handler--;
     pgasi_inbox_unlock();
 }
@@ -90,14 +90,14 @@ static void completions_fall(void)
     for (int i = 0; i < 3; i++)
         n_bad += pgas_call(1, nop, NULL, 0, &sync) != PGAS_OK;
     n_bad += pgas_call(2, nop, NULL, 0, &other) != PGAS_OK;
-    answer(1, PGASI_REC_ACK, sync.token);
+    answer(1, PGASI_DESC_ACK, sync.token);
     ok(n_bad == 0 && sync.count == 4, "five calls, one is answered");
     pgasi_peer_died(1);
     ok(pgas_sync_wait(&sync, 100000) == PGAS_ERR_TIMEOUT && sync.count == 1 && other.count == 1,
        "what the dead rank owes falls, and nothing else");
-    answer(1, PGASI_REC_ACK, sync.token);
+    answer(1, PGASI_DESC_ACK, sync.token);
     is_int((int)sync.count, 1, "an answer that it sent before does not count again");
-    answer(2, PGASI_REC_ACK, sync.token);
+    answer(2, PGASI_DESC_ACK, sync.token);
     ok(pgas_sync_wait(&sync, -1) == PGAS_ERR_PEER, "and the counter says PEER");
     pgas_sync_fini(&sync);
     pgas_sync_fini(&other);

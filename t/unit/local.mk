@@ -29,9 +29,9 @@ check_PROGRAMS += %D%/board.t
 check_PROGRAMS += %D%/transport.t
 %C%_transport_t_SOURCES = %D%/transport.c
 # Tests of src/mem and src/call in a job that is one process, without MPI: see lone.h.
-check_PROGRAMS += %D%/record.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t %D%/wait.t %D%/tsan_calls.t \
+check_PROGRAMS += %D%/descriptor.t %D%/ring.t %D%/handler.t %D%/sync.t %D%/account.t %D%/wait.t %D%/tsan_calls.t \
     %D%/tsan_targets.t %D%/death.t %D%/ctx.t
-%C%_record_t_SOURCES = %D%/record.c %D%/lone.c %D%/lone.h
+%C%_descriptor_t_SOURCES = %D%/descriptor.c %D%/lone.c %D%/lone.h
 %C%_ring_t_SOURCES = %D%/ring.c %D%/lone.c %D%/lone.h
 %C%_handler_t_SOURCES = %D%/handler.c %D%/lone.c %D%/lone.h
 %C%_sync_t_SOURCES = %D%/sync.c %D%/lone.c %D%/lone.h

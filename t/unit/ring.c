@@ -3,15 +3,15 @@
  *       naive writer puts there is what the library runs, over many passes, with the reader far
  *       behind or at once
  * needs: tsan-ok
- * source: src/msg/inbox.h, record.h; the other rank is a thread with code of its own; seeded model
- * test */
+ * source: src/msg/inbox.h, descriptor.h; the other rank is a thread with code of its own; seeded
+ * model test */
 #include <pthread.h>
 #include <sched.h>
 #include "base/checks.h"
 #include "base/rng.h"
 #include "msg/inbox.h"
 #include "msg/outbox.h"
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "mem/ctx.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"
@@ -87,7 +87,7 @@ static size_t size_of(uint64_t number)
 
 static unsigned char byte_of(uint64_t number, size_t i)
 {
-    uint64_t word = (pgasi_rec_header(numbered, 8, 5) & ~PGASI_REC_PHASES) |
+    uint64_t word = (pgasi_desc_header(numbered, 8, 5) & ~PGASI_DESC_PHASES) |
                     (UINT64_C(1) << ((number + i / 8) % 2 ? 53 : 63));
     return ((unsigned char *)&word)[i % 8];
 }
@@ -109,17 +109,17 @@ static void make_call(char *args, uint64_t number)
         args[i] = (char)byte_of(number, i);
 }
 
-static void read_records(reader_t *r, const char *at, size_t bytes)
+static void read_descs(reader_t *r, const char *at, size_t bytes)
 {
     while (bytes > 0) {
         uint64_t header = *(const uint64_t *)(const void *)at;
-        size_t room = pgasi_rec_room(header), stride = pgasi_rec_stride(header);
+        size_t room = pgasi_desc_room(header), stride = pgasi_desc_stride(header);
         r->n_bad +=
-            !(header & PGASI_REC_PHASES) || room > bytes || pgasi_rec_handler(header) != numbered;
+            !(header & PGASI_DESC_PHASES) || room > bytes || pgasi_desc_handler(header) != numbered;
         if (r->n_bad)
             return;
-        for (uint32_t i = 0; i <= pgasi_rec_more(header); i++)
-            r->n_bad += !is_call(at + 8 + i * stride, pgasi_rec_bytes(header), r->next++);
+        for (uint32_t i = 0; i <= pgasi_desc_more(header); i++)
+            r->n_bad += !is_call(at + 8 + i * stride, pgasi_desc_bytes(header), r->next++);
         at += room;
         bytes -= room;
     }
@@ -130,18 +130,18 @@ static bool read_one(reader_t *r)
 {
     const uint64_t *word = word_at(&r->at, 0);
     uint64_t header = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-    if ((header & PGASI_REC_PHASES) != mark_of(&r->at))
+    if ((header & PGASI_DESC_PHASES) != mark_of(&r->at))
         return false;
-    size_t bytes = pgasi_rec_room(header);
-    if (pgasi_rec_handler(header) == PGASI_REC_WRAP) {
-        enter(&r->at, word[1], pgasi_rec_slot(header) == 1);
+    size_t bytes = pgasi_desc_room(header);
+    if (pgasi_desc_handler(header) == PGASI_DESC_WRAP) {
+        enter(&r->at, word[1], pgasi_desc_slot(header) == 1);
         return true;
     }
-    if (pgasi_rec_handler(header) == PGASI_REC_BATCH) {
-        bytes = 8 + pgasi_rec_bytes(header);
-        read_records(r, (const char *)(word + 1), bytes - 8);
+    if (pgasi_desc_handler(header) == PGASI_DESC_BATCH) {
+        bytes = 8 + pgasi_desc_bytes(header);
+        read_descs(r, (const char *)(word + 1), bytes - 8);
     } else {
-        read_records(r, (const char *)word, bytes);
+        read_descs(r, (const char *)word, bytes);
     }
     r->at.offset += round_up(bytes);
     r->n_bad += r->at.offset > pgasi_chunk_bytes - 16;
@@ -234,8 +234,8 @@ typedef struct {
     place_t at;
 } writer_t;
 
-/* Room for a record at the tail, and 16 bytes behind it: in the other chunk of the two, when it is
- * free, if not here. */
+/* Room for a descriptor at the tail, and 16 bytes behind it: in the other chunk of the two, when it
+ * is free, if not here. */
 static void make_room(place_t *p, size_t bytes)
 {
     if (p->offset + bytes + 16 <= pgasi_chunk_bytes)
@@ -246,7 +246,7 @@ static void make_room(place_t *p, size_t bytes)
            __atomic_load_n(p->channel.consumed, __ATOMIC_ACQUIRE) < (uses - 1) * pgasi_chunk_bytes)
         sched_yield();
     bool odd = uses / 2 % 2 == 1;
-    uint64_t first_word = mark_of(p) | PGASI_REC_WRAP | (uint64_t)odd << PGASI_REC_SLOT_SHIFT;
+    uint64_t first_word = mark_of(p) | PGASI_DESC_WRAP | (uint64_t)odd << PGASI_DESC_SLOT_SHIFT;
     word[1] = number;
     enter(p, number, odd);
     *word_at(p, 0) = 0;
@@ -268,12 +268,12 @@ static void *writer_main(void *arg)
         make_room(p, round_up(bytes));
         char *at = (char *)word_at(p, 0);
         if (in_batch > 1) {
-            first_word =
-                PGASI_REC_VALID | PGASI_REC_BATCH | (uint64_t)(bytes - 8) << PGASI_REC_BYTES_SHIFT;
+            first_word = PGASI_DESC_VALID | PGASI_DESC_BATCH |
+                         (uint64_t)(bytes - 8) << PGASI_DESC_BYTES_SHIFT;
             at += 8;
         }
         for (uint64_t k = 0; k < n; k++, i++) {
-            uint64_t header = pgasi_rec_header(numbered, size_of(i), 5);
+            uint64_t header = pgasi_desc_header(numbered, size_of(i), 5);
             make_call(at + 8, i);
             if (w->n_flipped && i == N_CALLS / 2)
                 at[8] ^= 1;
@@ -281,10 +281,10 @@ static void *writer_main(void *arg)
                 memcpy(at, &header, 8);
             else
                 first_word = header;
-            at += pgasi_rec_room(header);
+            at += pgasi_desc_room(header);
         }
         *word_at(p, round_up(bytes)) = 0;
-        __atomic_store_n(word_at(p, 0), (first_word & ~PGASI_REC_PHASES) | mark_of(p),
+        __atomic_store_n(word_at(p, 0), (first_word & ~PGASI_DESC_PHASES) | mark_of(p),
                          __ATOMIC_RELEASE);
         p->offset += round_up(bytes);
     }

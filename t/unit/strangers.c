@@ -8,7 +8,7 @@
  * log: a block of rank
  * log: releases a lock
  * log: does not exist here
- * source: src/bcast/bcast.h, src/msg/record.h; random messages, half of them nearly right
+ * source: src/bcast/bcast.h, src/msg/descriptor.h; random messages, half of them nearly right
  */
 #include <sched.h>
 #include <unistd.h>
@@ -58,11 +58,11 @@ static void op_add(void *at, const void *args, size_t bytes, void *result, size_
 static void receive(uint32_t id, const void *args, size_t bytes, int rank)
 {
     static uint64_t words[ARGS_MAX / 8 + 2];
-    words[0] = pgasi_rec_header(id, bytes, 0);
+    words[0] = pgasi_desc_header(id, bytes, 0);
     memcpy(words + 1, args, bytes);
     pgasi_inbox_lock();
     pgasi_path_state_t before = pgasi_handlers_enter(true);
-    pgasi_records_run((const char *)words, pgasi_rec_room(words[0]), rank);
+    pgasi_descs_run((const char *)words, pgasi_desc_room(words[0]), rank);
     pgasi_handlers_leave(before);
     pgasi_inbox_unlock();
 }
@@ -93,7 +93,7 @@ static size_t nearly_right(uint32_t id, char *args, pgasi_rng_t *rng)
         uint64_t word = a_word(rng);
         memcpy(args + 8 * i, &word, 8);
     }
-    if (id <= PGASI_REC_BCAST_BUFFER && n >= 3 && pgasi_rng_below(rng, 2)) {
+    if (id <= PGASI_DESC_BCAST_BUFFER && n >= 3 && pgasi_rng_below(rng, 2)) {
         uint64_t draw = pgasi_rng_u64(rng);
         uint32_t root = (uint32_t)(draw % RANKS), low = (uint32_t)(draw >> 8) % RANKS;
         pgasi_bcast_head_t h = {
@@ -108,10 +108,10 @@ static size_t nearly_right(uint32_t id, char *args, pgasi_rng_t *rng)
 
 static void random_messages(uint64_t seed)
 {
-    static const uint32_t ids[] = { PGASI_REC_BCAST,     PGASI_REC_BCAST_BUFFER,
-                                    PGASI_REC_BCAST_ACK, PGASI_REC_BCAST_THREAD,
-                                    PGASI_REC_LOCK,      PGASI_REC_DELEGATE,
-                                    PGASI_REC_ALLOC };
+    static const uint32_t ids[] = { PGASI_DESC_BCAST,     PGASI_DESC_BCAST_BUFFER,
+                                    PGASI_DESC_BCAST_ACK, PGASI_DESC_BCAST_THREAD,
+                                    PGASI_DESC_LOCK,      PGASI_DESC_DELEGATE,
+                                    PGASI_DESC_ALLOC };
     pgasi_rng_t rng;
     pgasi_rng_seed(&rng, seed);
     for (int i = 0; i < N_MESSAGES; i++) {
@@ -134,12 +134,12 @@ static void proper_ones(void)
     uint64_t before = n_runs;
     for (h.low = 0; h.low < RANKS; h.low++) { /* one of these places is ours */
         h.high = h.low + 1;
-        receive(PGASI_REC_BCAST, &h, sizeof h, 2);
+        receive(PGASI_DESC_BCAST, &h, sizeof h, 2);
     }
     is_int((intmax_t)(n_runs - before), 1, "a proper broadcast runs once");
     h.low = 1;
     h.high = 0;
-    receive(PGASI_REC_BCAST, &h, sizeof h, 2);
+    receive(PGASI_DESC_BCAST, &h, sizeof h, 2);
     is_int((intmax_t)(n_runs - before), 1, "one of no stretch does not");
     uint64_t value = counter;
     ok(pgas_delegate(object, add, NULL, 0, NULL, 0, NULL) == PGAS_OK && counter == value + 1,

@@ -36,14 +36,14 @@ static pgas_sync_t *heap; /* [N] */
 static void answer_of(uint32_t id, uint32_t token, pgas_status_t status, uint32_t handler,
                       const void *data, size_t bytes)
 {
-    uint64_t words[16] = { pgasi_rec_header(id, sizeof(pgasi_rec_ack_t) + bytes, 0) };
-    pgasi_rec_ack_t ack = { token, (int16_t)status, (uint16_t)handler };
+    uint64_t words[16] = { pgasi_desc_header(id, sizeof(pgasi_desc_ack_t) + bytes, 0) };
+    pgasi_desc_ack_t ack = { token, (int16_t)status, (uint16_t)handler };
     memcpy(words + 1, &ack, sizeof ack);
     if (bytes)
         memcpy(words + 2, data, bytes);
     pgasi_inbox_lock();
     pgasi_self.in_handler++;
-    pgasi_records_run((const char *)words, pgasi_rec_room(words[0]), 1);
+    pgasi_descs_run((const char *)words, pgasi_desc_room(words[0]), 1);
     pgasi_self.in_handler--;
     pgasi_inbox_unlock();
 }
@@ -76,7 +76,7 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
     uint32_t token = e->token, handler = 1 + (uint32_t)pgasi_rng_below(rng, 0xFFFF);
     size_t bytes = sizeof e->data;
     unsigned char data[64];
-    uint32_t id = e->reply ? PGASI_REC_REPLY : PGASI_REC_ACK;
+    uint32_t id = e->reply ? PGASI_DESC_REPLY : PGASI_DESC_ACK;
     bool counts = e->live, writes = e->written && pgasi_rng_below(rng, 2);
     switch (pgasi_rng_below(rng, 6)) {
     case 0:
@@ -86,7 +86,7 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
         counts = false;
         break;
     case 1: /* of the other kind */
-        id = e->reply ? PGASI_REC_ACK : PGASI_REC_REPLY;
+        id = e->reply ? PGASI_DESC_ACK : PGASI_DESC_REPLY;
         counts = counts && writes;
         break;
     case 2: /* of another size */
@@ -95,7 +95,7 @@ static void some_answer(entry_t *e, pgasi_rng_t *rng, bool forget)
     }
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (unsigned char)pgasi_rng_u64(rng);
-    if (!e->reply && id == PGASI_REC_ACK)
+    if (!e->reply && id == PGASI_DESC_ACK)
         bytes = 0;
     if (writes)
         pgasi_notify_write(0, token, status, handler);
@@ -267,8 +267,8 @@ static void waiting(void)
     ok(pgas_sync_init(&sync, 2) == PGAS_OK && pgas_sync_test(&sync) == PGAS_INPROGRESS,
        "two are missing");
     ok(pgas_sync_wait(&sync, 500) == PGAS_ERR_TIMEOUT, "waiting ends in time");
-    answer(PGASI_REC_ACK, sync.token, PGAS_OK, NULL, 0);
-    answer(PGASI_REC_ACK, sync.token, PGAS_ERR_NOT_FOUND, NULL, 0);
+    answer(PGASI_DESC_ACK, sync.token, PGAS_OK, NULL, 0);
+    answer(PGASI_DESC_ACK, sync.token, PGAS_ERR_NOT_FOUND, NULL, 0);
     ok(pgas_sync_wait(&sync, -1) == PGAS_ERR_NOT_FOUND, "the first error is the result");
     pgas_sync_fini(&sync);
 }
@@ -286,7 +286,7 @@ static void ended_twice(void)
     ok(sync.count == 1 && sync.status == PGAS_ERR_PEER && !pgasi_token_give(token) &&
            !pgasi_token_give(token),
        "the death of the rank ends it, nobody else does");
-    answer(PGASI_REC_REPLY, token, PGAS_OK, &reply, sizeof reply);
+    answer(PGASI_DESC_REPLY, token, PGAS_OK, &reply, sizeof reply);
     is_int((int)sync.count, 1, "not even a late reply");
     for (int i = 0; i < 4; i++) {
         pgas_sync_init(&other[i], 1);
@@ -381,13 +381,13 @@ static void never_begun(void)
     pgas_sync_t sync, copy, zeroed = { 0 };
     pgas_sync_init(&sync, 2);
     pgas_sync_fini(&zeroed);
-    answer(PGASI_REC_ACK, sync.token, PGAS_OK, NULL, 0);
+    answer(PGASI_DESC_ACK, sync.token, PGAS_OK, NULL, 0);
     is_int((int)sync.count, 1, "the end of a counter that never began is no other's");
-    answer(PGASI_REC_ACK, zeroed.token, PGAS_OK, NULL, 0);
+    answer(PGASI_DESC_ACK, zeroed.token, PGAS_OK, NULL, 0);
     is_int((int)sync.count, 1, "an answer to it is nobody's");
     copy = sync;
     pgas_sync_fini(&copy);
-    answer(PGASI_REC_ACK, sync.token, PGAS_OK, NULL, 0);
+    answer(PGASI_DESC_ACK, sync.token, PGAS_OK, NULL, 0);
     ok(sync.count == 0 && pgas_sync_test(&sync) == PGAS_OK, "nor does a copy end it");
     pgas_sync_fini(&sync);
 }

@@ -6,7 +6,7 @@
  * needs: tsan-ok
  * source: public headers, src/call/sync.h */
 #include <pthread.h>
-#include "msg/record.h"
+#include "msg/descriptor.h"
 #include "call/sync.h"
 #include "t/tap.h"
 #include "t/unit/lone.h"

@@ -1,8 +1,8 @@
-/* what: a header says what went into it; a run of records is cut into calls as a naive reader cuts
- * it, runs of calls under
+/* what: a header says what went into it; a run of descriptors is cut into calls as a naive reader
+ * cuts it, runs of calls under
  *       one header included; what is cut short, has no mark or names nobody is dropped and counted,
  *       and stops nothing else
- * source: src/msg/record.h, src/call/handler.h; seeded model test */
+ * source: src/msg/descriptor.h, src/call/handler.h; seeded model test */
 #include <fcntl.h>
 #include "base/log.h"
 #include "base/rng.h"
@@ -35,44 +35,46 @@ static void on_call(const void *args, size_t bytes, pgas_thread_t source, void *
 
 static void headers(void)
 {
-    static const size_t bytes[] = { 0, 1, 7, 8, 9, 4096, PGASI_REC_BYTES_MAX };
+    static const size_t bytes[] = { 0, 1, 7, 8, 9, 4096, PGASI_DESC_BYTES_MAX };
     static const uint32_t handlers[] = {
-        1, 2, PGAS_HANDLERS_MAX, PGASI_REC_ACK, PGASI_REC_BATCH, PGASI_REC_NEXT
+        1, 2, PGAS_HANDLERS_MAX, PGASI_DESC_ACK, PGASI_DESC_BATCH, PGASI_DESC_WRAP
     };
     static const int slots[] = { 0, 1, 4093, PGAS_SLOT_SERVICE };
     int n_wrong = 0;
     for (size_t b = 0; b < sizeof bytes / sizeof bytes[0]; b++) {
         for (size_t h = 0; h < sizeof handlers / sizeof handlers[0]; h++) {
             for (size_t s = 0; s < sizeof slots / sizeof slots[0]; s++) {
-                uint64_t header = pgasi_rec_header(handlers[h], bytes[b], slots[s]);
+                uint64_t header = pgasi_desc_header(handlers[h], bytes[b], slots[s]);
                 size_t padded = (bytes[b] + 7) / 8 * 8;
-                n_wrong += !(header & PGASI_REC_VALID) || pgasi_rec_handler(header) != handlers[h];
                 n_wrong +=
-                    pgasi_rec_bytes(header) != bytes[b] || pgasi_rec_slot(header) != slots[s];
-                n_wrong += pgasi_rec_more(header) != 0 || (header & PGASI_REC_TOKEN) != 0;
-                n_wrong += pgasi_rec_room(header) != 8 + padded;
-                n_wrong += pgasi_rec_room(header | PGASI_REC_TOKEN) != 16 + padded;
-                header |= (uint64_t)PGASI_REC_MORE_MAX << PGASI_REC_MORE_SHIFT;
-                n_wrong += pgasi_rec_more(header) != PGASI_REC_MORE_MAX ||
-                           pgasi_rec_bytes(header) != bytes[b];
-                n_wrong += pgasi_rec_room(header) != 8 + padded * (1 + (size_t)PGASI_REC_MORE_MAX);
+                    !(header & PGASI_DESC_VALID) || pgasi_desc_handler(header) != handlers[h];
+                n_wrong +=
+                    pgasi_desc_bytes(header) != bytes[b] || pgasi_desc_slot(header) != slots[s];
+                n_wrong += pgasi_desc_more(header) != 0 || (header & PGASI_DESC_TOKEN) != 0;
+                n_wrong += pgasi_desc_room(header) != 8 + padded;
+                n_wrong += pgasi_desc_room(header | PGASI_DESC_TOKEN) != 16 + padded;
+                header |= (uint64_t)PGASI_DESC_MORE_MAX << PGASI_DESC_MORE_SHIFT;
+                n_wrong += pgasi_desc_more(header) != PGASI_DESC_MORE_MAX ||
+                           pgasi_desc_bytes(header) != bytes[b];
+                n_wrong +=
+                    pgasi_desc_room(header) != 8 + padded * (1 + (size_t)PGASI_DESC_MORE_MAX);
             }
         }
     }
     is_int(n_wrong, 0, "headers give back what was put in");
 }
 
-/* Writes random records to `at`, and what they amount to into *sum_p and *n_p. */
-static size_t write_records(pgasi_rng_t *rng, uint64_t *words, uint64_t *sum_p, int *n_p,
-                            int source_rank)
+/* Writes random descriptors to `at`, and what they amount to into *sum_p and *n_p. */
+static size_t write_descs(pgasi_rng_t *rng, uint64_t *words, uint64_t *sum_p, int *n_p,
+                          int source_rank)
 {
     size_t used = 0;
-    for (uint64_t records = pgasi_rng_below(rng, 30); records > 0; records--) {
+    for (uint64_t descs = pgasi_rng_below(rng, 30); descs > 0; descs--) {
         size_t bytes = (size_t)pgasi_rng_below(rng, 60), stride = (bytes + 7) / 8 * 8;
         uint64_t more = bytes && pgasi_rng_below(rng, 3) == 0 ? pgasi_rng_below(rng, 6) : 0;
         int slot = (int)pgasi_rng_below(rng, 4096);
         pgas_handler_t handler = pgasi_rng_below(rng, 2) ? first : second;
-        words[used / 8] = pgasi_rec_header(handler, bytes, slot) | more << PGASI_REC_MORE_SHIFT;
+        words[used / 8] = pgasi_desc_header(handler, bytes, slot) | more << PGASI_DESC_MORE_SHIFT;
         used += 8;
         for (uint64_t i = 0; i <= more; i++) {
             for (size_t k = 0; k < stride; k++)
@@ -95,12 +97,12 @@ static int model(uint64_t seed, bool break_one)
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t want = 0, dropped = pgasi_n_dropped;
         int n_want = 0, rank = (int)pgasi_rng_below(&rng, 1000);
-        size_t bytes = write_records(&rng, words, &want, &n_want, rank);
+        size_t bytes = write_descs(&rng, words, &want, &n_want, rank);
         if (break_one && bytes > 16)
             words[1] ^= 1;
         seen_sum = 0;
         n_seen = 0;
-        uint64_t n = pgasi_records_run((const char *)words, bytes, rank);
+        uint64_t n = pgasi_descs_run((const char *)words, bytes, rank);
         n_wrong += n != (uint64_t)n_want || n_seen != n_want || seen_sum != want ||
                    pgasi_n_dropped != dropped;
     }
@@ -109,42 +111,42 @@ static int model(uint64_t seed, bool break_one)
 
 static void models(uint64_t seed)
 {
-    is_int(model(seed, false), 0, "random records run as a naive reader runs them");
+    is_int(model(seed, false), 0, "random descriptors run as a naive reader runs them");
     int former = pgasi_log_set_fd(open("/dev/null", O_WRONLY));
     ok(model(seed, true) > 0, "a wrong bit is noticed");
     close(pgasi_log_set_fd(former));
 }
 
-/* Runs one record and says how many calls ran and how many drops were counted. */
+/* Runs one descriptor and says how many calls ran and how many drops were counted. */
 static bool runs(const uint64_t *words, size_t bytes, int calls, uint64_t drops)
 {
     uint64_t before = pgasi_n_dropped;
     n_seen = 0;
-    pgasi_records_run((const char *)words, bytes, 0);
+    pgasi_descs_run((const char *)words, bytes, 0);
     return n_seen == calls && pgasi_n_dropped == before + drops;
 }
 
 static void malformed(void)
 {
-    uint64_t good = pgasi_rec_header(first, 8, 0);
+    uint64_t good = pgasi_desc_header(first, 8, 0);
     int former = pgasi_log_set_fd(open("/dev/null", O_WRONLY));
-    ok(runs((uint64_t[]){ good, 1, pgasi_rec_header(first, 9, 0), 2 }, 32, 1, 1),
-       "the last record is cut short");
+    ok(runs((uint64_t[]){ good, 1, pgasi_desc_header(first, 9, 0), 2 }, 32, 1, 1),
+       "the last descriptor is cut short");
     ok(runs((uint64_t[]){ good, 1, good }, 24, 1, 1), "a header without its arguments");
     ok(runs((uint64_t[]){ good, 1, 0 }, 20, 1, 0), "a rest that is no header is left");
-    ok(runs((uint64_t[]){ good & ~PGASI_REC_VALID, 1, good, 1 }, 32, 0, 1),
+    ok(runs((uint64_t[]){ good & ~PGASI_DESC_VALID, 1, good, 1 }, 32, 0, 1),
        "a header without its mark ends the run");
-    ok(runs((uint64_t[]){ pgasi_rec_header(0, 8, 0), 1, good, 1 }, 32, 1, 1),
+    ok(runs((uint64_t[]){ pgasi_desc_header(0, 8, 0), 1, good, 1 }, 32, 1, 1),
        "handler 0 is nobody");
-    ok(runs((uint64_t[]){ pgasi_rec_header(3, 8, 0), 1, good, 1 }, 32, 1, 1),
+    ok(runs((uint64_t[]){ pgasi_desc_header(3, 8, 0), 1, good, 1 }, 32, 1, 1),
        "so is the first one behind the last");
-    ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_NEXT, 0, 0), good, 1 }, 24, 1, 1),
+    ok(runs((uint64_t[]){ pgasi_desc_header(PGASI_DESC_WRAP, 0, 0), good, 1 }, 24, 1, 1),
        "no ends of chunks within a batch");
-    ok(runs((uint64_t[]){ pgasi_rec_header(PGASI_REC_BATCH, 8, 0), 1, good, 1 }, 32, 1, 1),
+    ok(runs((uint64_t[]){ pgasi_desc_header(PGASI_DESC_BATCH, 8, 0), 1, good, 1 }, 32, 1, 1),
        "no batches within a batch");
-    ok(runs((uint64_t[]){ good | UINT64_C(1) << PGASI_REC_MORE_SHIFT, 1 }, 16, 0, 1),
+    ok(runs((uint64_t[]){ good | UINT64_C(1) << PGASI_DESC_MORE_SHIFT, 1 }, 16, 0, 1),
        "a run of two with one");
-    ok(runs((uint64_t[]){ pgasi_rec_header(first, PGASI_REC_BYTES_MAX, 0), 1 }, 16, 0, 1),
+    ok(runs((uint64_t[]){ pgasi_desc_header(first, PGASI_DESC_BYTES_MAX, 0), 1 }, 16, 0, 1),
        "a size beyond the message");
     ok(runs((uint64_t[]){ good }, 0, 0, 0) && runs((uint64_t[]){ good }, 7, 0, 0),
        "nothing is nothing");
